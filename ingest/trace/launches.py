@@ -108,27 +108,39 @@ def lost_launches(
     classes: Sequence[Class],
     kind: Whole,
     correlation: Whole,
+    process: Whole,
+    rank: Whole,
     call: Whole,
     parent: Whole,
 ) -> Flags:
     """Return whether each slice is a call that launches kernels, of which no work of a device was recorded.
 
-    None is if the trace has as many kernels without a call, which may be theirs. A call within another, or around one,
-    is one launch with it. `kind` [n] is the place of each slice's category and name, and of its class; `call` [n] the
-    row of the call that launched each, `parent` [n] of what contains it; -1 for none.
+    None of a rank is if as many kernels of the rank, or of no rank with calls, have no call: they may be theirs. A call
+    within another, or around one, is one launch with it. Where events of devices name the process that launched them,
+    ids are of a process, else of a rank. `kind` [n] is the place of each slice's category and name, and of its class;
+    `process`, `rank` [n] are any numbers from 0; `call` [n] is the row of the call that launched each, `parent` [n] of
+    what contains it; -1 for none.
     """
     is_a_launch = are(kind, [is_launch(each, name) for each, (_, name) in zip(classes, kinds, strict=True)])
     launches = np.flatnonzero(is_a_launch & (correlation > 0))
-    is_work = are(kind, [each.is_work for each in classes])
+    work = np.flatnonzero(are(kind, [each.is_work for each in classes]) & (call != NONE))
+    is_own = process[call[work]] == process[work]
+    ids = np.unique(correlation, return_inverse=True)[1]
     is_lost = np.zeros(len(kind), np.bool_)
-    is_lost[launches] = ~np.isin(correlation[launches], correlation[is_work])
+    is_lost[launches] = True
+    for group, rows in ((process, work[is_own]), (rank, work[~is_own])):
+        keys = ids * (int(group.max(initial=0)) + 1) + group
+        is_lost[launches] &= ~np.isin(keys[launches], keys[call[rows]])
     is_within = is_a_launch & (parent != NONE)
     is_within[is_within] = is_a_launch[parent[is_within]]
     is_lost[is_within] = is_lost[parent[is_within]] = False
     kernels = are(kind, [each.activity == "kernel" for each in classes])
-    if is_lost.sum() <= (kernels & (call == NONE)).sum():
-        is_lost[:] = False
-    return is_lost
+    alone = kernels & (call == NONE)
+    is_known = np.isin(rank, rank[launches])
+    count = int(rank.max(initial=0)) + 1
+    lost, least = (np.bincount(rank[each], minlength=count) for each in (is_lost, alone & is_known))
+    found: Flags = is_lost & (lost > least + (alone & ~is_known).sum())[rank]
+    return found
 
 
 def lost_within(is_lost: Flags, parent: Whole) -> Whole:

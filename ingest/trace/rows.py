@@ -117,10 +117,10 @@ def _with_waits(rows: pa.RecordBatch, slices: Slices, of_devices: Whole) -> pa.R
 
 def _steps(columns: TraceColumns, slices: Slices, classes: Sequence[Class]) -> tuple[pa.RecordBatch, Collection[int]]:
     """Return the table `trace_steps`, and the runs of the steps that don't count; add findings about both."""
-    places = (slices.kind, slices.run, slices.start, slices.elapsed, slices.call)
-    kind, run, start, elapsed, call = (each[: slices.own] for each in places)
+    places = (slices.kind, slices.run, slices.start, slices.elapsed, slices.call, slices.origin)
+    kind, run, start, elapsed, call, origin = (each[: slices.own] for each in places)
     steps = step_rows(
-        slices.kinds, classes, kind, run, start, elapsed, call, slices.is_lost, is_served=slices.is_served
+        slices.kinds, classes, kind, run, start, elapsed, call, origin, slices.is_lost, is_served=slices.is_served
     )
     left_out = steps.filter(pc.is_null(steps.column("start_ticks")))
     lost_in = {*slices.run[np.flatnonzero(slices.is_lost)].tolist()}

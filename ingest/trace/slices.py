@@ -61,7 +61,7 @@ class Slices:
         if (is_old := old_external > 0).any():
             self.external = np.where((self.external == NONE) & is_old, old_external, self.external)
         self.start, duration = (np.frombuffer(each, np.int64)[kept] for each in columns.times)
-        self.elapsed = _elapsed(duration)
+        self.elapsed = _elapsed(self.start, duration)
         places = (self.kind, self.thread, self.start, self.elapsed, _slack(self.start), self.at)
         elapsed = clamped([category for category, _ in self.kinds], *places, entries)
         if count := int((elapsed < self.elapsed).sum()):
@@ -76,9 +76,11 @@ class Slices:
         places = (self.kind, self.start, self.elapsed, self.correlation, self.process, self.rank)
         self.call = calls_of(self.classes, *places)
         self._correct(columns, work)
+        self.origin = self._origins()
         self.run = self._runs()
         self.parent, self.overlap = self._nested()
-        self.is_lost = lost_launches(self.kinds, self.classes, self.kind, self.correlation, self.call, self.parent)
+        places = (self.kind, self.correlation, self.process, self.rank, self.call, self.parent)
+        self.is_lost = lost_launches(self.kinds, self.classes, *places)
         # How many slices are the file's own; others follow these.
         self.own = len(self.at)
         self.arguments: Sequence[tuple[Entries, ArgumentsOf]] = ()
@@ -190,7 +192,7 @@ class Slices:
             *(("thread", self.thread[call]), ("run", self.run[call]), ("overlap", elapsed)),
             *(
                 (name, np.full(added.count, NONE))
-                for name in ("external", "correlation", "sequence", "forward", "call")
+                for name in ("external", "correlation", "sequence", "forward", "call", "origin")
             ),
             *((name, np.zeros(added.count, np.bool_)) for name in ("is_device", "is_copy")),
         ):
@@ -286,6 +288,14 @@ class Slices:
         is_op = self._are([each.activity == "op" and each.purpose != "collective" for each in self.classes])
         return is_launched_within(self.call[self.kind == kind], self.parent, around[self.kind], is_op)
 
+    def _origins(self) -> Whole:
+        """Return the launch of each device event, or else the op or annotation that owns it; -1 for none."""
+        places = (self.kind, self.call, self.external, self.correlation, self.rank)
+        alone, by_id = owners_by_id(self.classes, *places)
+        origin = self.call.copy()
+        origin[alone] = by_id.owner
+        return origin
+
     def _runs(self) -> Whole:
         """Return the run of each slice: the step in which it begins; for a device event, in which its launch begins, or
         else the op or annotation that owns it.
@@ -297,10 +307,7 @@ class Slices:
             return np.zeros(len(self.at), np.int64)
         starts = self.start[self.steps]
         ends = starts + self.elapsed[self.steps]
-        places = (self.kind, self.call, self.external, self.correlation, self.rank)
-        alone, by_id = owners_by_id(self.classes, *places)
-        origin = self.call.copy()
-        origin[alone] = by_id.owner
+        origin = self.origin
         moment = np.where(origin == NONE, self.start, self.start[origin])
         step = np.searchsorted(starts, moment, side="right") - 1
         # After the end of a nested step, the step around it goes on.
@@ -426,21 +433,31 @@ def _steps_around(ends: Whole) -> Whole:
 def _kept(columns: TraceColumns) -> Any:
     """Return which slices have possible times; adds findings about the others."""
     start, duration = (np.frombuffer(each, np.int64) for each in columns.times)
-    elapsed = _elapsed(duration)
-    is_kept = (np.abs(start) < BEYOND) & (np.abs(elapsed) < BEYOND) & (np.abs(start + elapsed) < BEYOND)
+    is_kept = np.abs(start) < BEYOND
     if lost := int((~is_kept).sum()):
         columns.find("impossible times", f"{lost} events have times beyond 64 bits and are left out")
     if unknown := int((duration == NO_TIME).sum()):
         columns.find("no duration", f"{unknown} events have no duration, which counts as 0")
-    if negative := int((elapsed < 0).sum()):
+    if endless := int((_is_beyond(start, duration) & is_kept).sum()):
+        columns.find("impossible times", f"{endless} events last longer than 64 bits can count: they have no duration")
+    if negative := int(((duration < 0) & (duration != NO_TIME)).sum()):
         columns.find("impossible times", f"{negative} events end before they start: they have no duration")
     return slice(None) if is_kept.all() else is_kept
 
 
-def _elapsed(duration: Whole) -> Whole:
-    """Return the ticks of each slice, where unwritten durations count as 0."""
+def _elapsed(start: Whole, duration: Whole) -> Whole:
+    """Return the ticks of each slice, where unwritten durations count as 0; those that are too large are unknown."""
     is_unknown = duration == NO_TIME
-    return np.where(is_unknown, 0, duration) if is_unknown.any() else duration
+    elapsed = np.where(is_unknown, 0, duration) if is_unknown.any() else duration
+    is_beyond = _is_beyond(start, elapsed)
+    return np.where(is_beyond, UNKNOWN, elapsed) if is_beyond.any() else elapsed
+
+
+def _is_beyond(start: Whole, duration: Whole) -> npt.NDArray[np.bool_]:
+    """Return which slices end at a time beyond 64 bits, or last longer."""
+    length = np.where(duration == NO_TIME, 0, duration)
+    found: npt.NDArray[np.bool_] = np.abs(np.clip(start, -BEYOND, BEYOND) + length) >= BEYOND
+    return found | (np.abs(length) >= BEYOND)
 
 
 def _slack(start: Whole) -> Whole:

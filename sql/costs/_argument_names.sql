@@ -9,8 +9,8 @@ CREATE VIEW _argument_names AS
 SELECT unnest(k.ops) AS op, string_split(k.names, ' ') AS names
 FROM (
     VALUES
-        (['aten.mm', 'aten._int_mm', 'aten._weight_int4pack_mm'], 'self mat2'),
-        (['aten.bmm'], 'self mat2'),
+        (['aten._int_mm', 'aten._weight_int4pack_mm'], 'self mat2'),
+        (['aten.mm', 'aten.bmm'], 'self mat2 dtype'),
         (['aten.baddbmm'], 'bias self mat2'),
         (['aten.addmm', 'aten._addmm_activation', 'aten.addmv'], 'bias self mat2'),
         (['aten.mv', 'aten.dot', 'aten.matmul'], 'self mat2'),

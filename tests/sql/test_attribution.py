@@ -137,3 +137,17 @@ def test_open_frames(traces: Traces) -> None:
     )  # fmt: skip
     found = {name: start + length for name, start, length in traces.warehouse.rows(FRAMES)[1]}
     assert found == {name: end for _, name, _, end, *_ in frames} | {"lock": 60, "wait": 60, "log": 60}
+
+
+def test_lost_launches_are_of_a_rank(traces: Traces) -> None:
+    """Of two launches of rank 0, the second has no kernel; rank 1 has kernels of both ids, and one without its call."""
+    events: list[dict[str, Any]] = []
+    for rank, op in enumerate(("aten::mm", "aten::mul")):
+        for number in (3, 4):
+            host, device = f"[TP0{rank}] {500 + rank}", f"[TP0{rank}] 0"
+            events += launched(op, 50 * number + rank, 5 + rank, number, host, device)
+    del events[5]
+    alone = event("kernel", "early", 10, 15, 7, correlation=1, device=0) | {"pid": "[TP01] 0"}
+    traces.take(*events, alone)
+    found = traces.warehouse.rows("SELECT left(detail, 26) FROM findings WHERE rule = 'lost kernels'")[1]
+    assert found == [("1 of 4 launches of kernels",)]

@@ -35,6 +35,8 @@ def called(name: str, *inputs: Tensor | str | None) -> dict[str, Any]:
 
 
 A, B, C = tensor(8, 4), tensor(4, 16), tensor(8, 16)
+HALF_A, HALF_B = tensor(8, 4, type=HALF), tensor(4, 16, type=HALF)
+HALF_AS, HALF_BS = tensor(2, 8, 4, type=HALF), tensor(2, 4, 16, type=HALF)
 X = tensor(2, 3, 4, 5)  # 120 elements
 IMAGE, WEIGHT, BIAS = tensor(2, 3, 8, 8), tensor(6, 3, 3, 3), tensor(6)
 LISTS = ["1, 1", "0, 0", "1, 1"]
@@ -42,7 +44,9 @@ CASES: dict[str, tuple[list[Tensor | str | None], tuple[int, int | None]]] = {
     # Both matrices are read, the product is written, whether or not its size is already that.
     "aten::mm": ([A, B, C], (1024, 4 * (32 + 64 + 128))),
     "aten::mm of an empty out": ([A, B, tensor(0)], (1024, 4 * (32 + 64 + 128))),
-    "aten::mm of an out_dtype": ([A, B, "15"], (1024, 4 * (32 + 64 + 128))),
+    # The product is of the type that the call asks for: 6 is float.
+    "aten::mm of an out_dtype": ([HALF_A, HALF_B, "6"], (1024, 2 * (32 + 64) + 4 * 128)),
+    "aten::bmm of an out_dtype": ([HALF_AS, HALF_BS, "6"], (2048, 2 * (64 + 128) + 4 * 256)),
     "aten::addmm": ([tensor(16), A, B, "1", "1", C], (1024, 4 * (16 + 32 + 64 + 128))),
     "aten::bmm": ([tensor(2, 8, 4), tensor(2, 4, 16), tensor(2, 8, 16)], (2048, 4 * (64 + 128 + 256))),
     # Elementwise: an out of another type, of broadcast arguments, in place.
