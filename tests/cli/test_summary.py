@@ -117,8 +117,8 @@ def test_a_step_of_a_trace_and_its_devices() -> None:
         float(row["total"]) for row in csv_rows(run_etq("steps", TRACE, "--wide", "--format", "csv").stdout)
     )
     mean, median = sum(totals) / 4, (totals[1] + totals[2]) / 2
-    assert f"step   {median:6.1f} us  median of 4 steps; p10 " in text and len(totals) == 4
-    assert f"  mean {mean:6.1f} us  of these steps, as the times below" in text
+    assert f"step   {median:.0f} us  median of 4 steps; p10 " in text and len(totals) == 4
+    assert f"  mean   {mean:.0f} us  of these steps, as the times below" in text
     families = csv_rows(run_etq("kernels", TRACE, "--by", "family", "--format", "csv", "--limit", "5").stdout)
     # There are four steps.
     assert "Time of devices in a step by family of kernels" in text and bars(text) == [

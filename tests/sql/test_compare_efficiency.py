@@ -69,7 +69,7 @@ def step(number: int, at: float, device: str) -> list[dict[str, Any]]:
         *launched(f"{variant}_bwd", at + 102, 2 * length, kernel + 5),
         # Of one side, and what no op launched.
         op("aten::relu" if is_amd else "aten::gelu", at + 130, at + 140, IMAGE),
-        *launched("pointwise", at + 131, 3, kernel + 6),
+        *launched("pointwise", at + 131, 3, kernel + 6, begin=at + 285),
         *launched("fill_without_op", at + 300, 7 if is_amd else 2, kernel + 7),
     ]  # fmt: skip
     return events
