@@ -47,7 +47,8 @@ matched AS (
                 THEN 'sizes differ'
         END AS problem
     FROM _values_by_handle(base_key, of_reference) AS b
-    FULL JOIN _values_by_handle(new_key, NOT of_reference) AS n USING (method, debug_handle, output_index)
+    FULL JOIN _values_by_handle(new_key, NOT of_reference) AS n
+        USING (method, debug_handle, output_index)
     WINDOW same_op AS (
         PARTITION BY
             coalesce(b.method, n.method), coalesce(b.debug_handle, n.debug_handle)
