@@ -69,6 +69,7 @@ class Paths:
         self.every = slices(events)
         self.calls = launches(self.every)
         self.work = [each for each in self.calls if each.end > each.start]
+        self.asking: dict[Thread, bool] = {}
         self.ends = sorted(self.work, key=lambda each: (each.end, each.place))
         self.in_stream: defaultdict[Any, list[Slice]] = defaultdict(list)
         for each in self.ends:
@@ -234,9 +235,21 @@ class Paths:
         ]  # fmt: skip
 
     def activities(self, thread: Thread | None = None) -> list[Slice]:
-        """Ops and calls that last, of one thread or of all."""
+        """Ops and calls that last, of one thread or of all, without threads that only ask the runtime."""
         held = self.every if thread is None else self.hosts[thread]
-        return [each for each in held if (each.is_op or each.is_call) and each.end > each.start]
+        return [
+            each for each in held if (each.is_op or each.is_call) and each.end > each.start and not self.only_asks(each)
+        ]
+
+    def only_asks(self, each: Slice) -> bool:
+        """Whether its thread does nothing but ask the runtime."""
+        if not self.asking:
+            of_threads: defaultdict[Thread, bool] = defaultdict(lambda: True)
+            for one in self.every:
+                if one.is_op or one.is_call or one.category in WORK or one.name.startswith("ProfilerStep#"):
+                    of_threads[of_thread(one)] &= one.is_call and kind(one.name) == "query"
+            self.asking = of_threads
+        return self.asking[of_thread(each)]
 
     def last_thread(self, begin: int, until: int, name: str | None) -> Thread | None:
         held = [

@@ -104,12 +104,17 @@ def add_launched(every: list[Slice], sums: _Sums) -> tuple[dict[Slice, int], dic
     for each in every:
         if each.category in OWNERS and each.external > 0:
             named.setdefault(each.external, each)
-    for each, call in launches(every).items():
+    of_work = launches(every)
+    are_launched = any(call is not None for call in of_work.values())
+    for each, call in of_work.items():
         ticks = each.end - each.start
-        moment = each.start if call is None else call.start
-        sums.add(moment, DEVICE_KINDS[WORK[each.category]], each.name, ticks)
-        sums.add(moment, "device_total", "devices", ticks)
         op = named.get(each.external) if each.external != each.correlation else None
+        origin = op if call is None else call
+        # The launch of other work was before the recording.
+        if origin is not None or not are_launched or sums.is_named or sums.scope == "Trace":
+            moment = each.start if origin is None or (call is None and sums.is_named) else origin.start
+            sums.add(moment, DEVICE_KINDS[WORK[each.category]], each.name, ticks)
+            sums.add(moment, "device_total", "devices", ticks)
         around = call.above() if call is not None else [] if op is None else [op, *op.above()]
         for one in around:
             inside[one] += ticks
@@ -143,4 +148,13 @@ def step_times(events: list[dict[str, Any]], step_name: str | None = None) -> tu
                 one.name == each.name and sums.step_of(one.start) == sums.step_of(each.start) for one in each.above()
             )
             sums.add(each.start, f"device_{kind}", name, 0 if is_within else launched)
-    return sums.scope, {key: (calls, ticks) for key, (calls, ticks) in sums.sums.items()}
+    last = last_that_launched(every, sums) if sums.scope == "ProfilerStep" else None
+    return sums.scope, {
+        key: (calls, ticks) for key, (calls, ticks) in sums.sums.items() if last is None or key[0] <= last
+    }
+
+
+def last_that_launched(every: list[Slice], sums: _Sums) -> int | None:
+    """The last step that launched something, after which the recording lacks what steps launched; None if none did."""
+    steps = [sums.step_of(call.start) for call in launches(every).values() if call is not None]
+    return max((step for step in steps if step is not None), default=None)

@@ -310,7 +310,8 @@ def _meanings(comparison: Comparison, part: str) -> list[str]:
     rows = comparison.rows("captures", columns)[1]
     if part == "captures":
         runs = "steps" if comparison.is_of_traces() else "runs"
-        texts = [f"times: {comparison.statistic()}of the {runs} of a capture"]
+        which = "the" if comparison.is_by_step() else "all"
+        texts = [f"times: {comparison.statistic()}of {which} {runs} of a capture"]
         if comparison.is_of_traces():
             texts[0] += ", from their start to their end on the host; on devices, of what they launched"
         if any(what == "total" and captures > 1 for what, _, captures in rows):

@@ -54,8 +54,8 @@ _HEADLINE: Final = """
     WHERE h.value > 0
 """
 _STEPS: Final = """
-    SELECT 'step', NULL, median(s.total), v.time, quantile_cont(s.total, 0.1), quantile_cont(s.total, 0.9),
-        v.steps, v.unit
+    SELECT 'step', NULL, median(s.total), v.time, quantile_cont(s.total, 0.1) FILTER (v.steps > 1),
+        quantile_cont(s.total, 0.9) FILTER (v.steps > 1), v.steps, v.unit
     FROM wide_steps($capture) AS s
     CROSS JOIN average_step($capture) AS v
     WHERE v.category = 'Step'
@@ -231,7 +231,7 @@ def _latency(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
             noun = {"load": "load", "step": "step"}.get(number, "typical run")
             spread = f"  median of {_counted(runs, noun)}; p10 {ends[0].split(' ')[0]}, p90 {ends[1]}"
         yield f"{name}{' ' * (widest - width_of(name))}  {shown:>8}{spread}"
-        if number in _MEANT and means[0] is not None:
+        if ends and number in _MEANT and means[0] is not None:
             [mean] = quantities(means, unit)
             yield f"{'  mean':{widest}}  {mean:>8}  {_MEANT[number]}"
 

@@ -18,6 +18,7 @@ COLUMNS: Final = (
     *("cpu_time_avg", "device_time_avg", "per_call", "avg", "mean", "min", "max"),
     *("p10", "p50", "p90"),
     *("ops", "copies", "layout", "unaccounted", "above_roof_per_execute"),
+    *("outside_steps", "cpu_outside_steps", "device_outside_steps"),
 )
 
 

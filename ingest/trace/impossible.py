@@ -16,23 +16,25 @@ from etq.ingest.trace.ticks import Whole
 UNKNOWN: Final = -1
 # Profilers that write whole microseconds round start and duration of both events.
 _ROUNDED: Final = 2_000
+_DAY: Final = 86_400_000_000_000
 
 
 def without_time(start: Whole, elapsed: Whole, call: Whole) -> Whole:
     """Return the slices, as rows, that have no time: start and duration are 0, while the call that launched them starts
-    later, or all others are farther from 0 than they last together.
+    later, or all others are farther from 0 than they last together; or start alone is, and that is more than a day.
 
     `start`, `elapsed` [n] are ticks; `call` [n] is the row of the call that launched each, -1 for none.
     """
-    is_zero = (start == 0) & (elapsed == 0)
+    is_zero = start == 0
     rows = np.flatnonzero(is_zero)
     if not len(rows) or len(rows) == len(start):
         return rows[:0]
     others = np.flatnonzero(~is_zero)
     first, last = int(start[others].min()), int((start[others] + elapsed[others]).max())
+    is_short = elapsed[rows] == 0
     if first > last - first:
-        return rows
-    is_before: npt.NDArray[np.bool_] = (call[rows] != NONE) & (start[call[rows]] > 0)
+        return np.asarray(rows[is_short | (first - elapsed[rows] > _DAY)], np.int64)
+    is_before: npt.NDArray[np.bool_] = is_short & (call[rows] != NONE) & (start[call[rows]] > 0)
     return np.asarray(rows[is_before], np.int64)
 
 

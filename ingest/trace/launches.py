@@ -27,16 +27,24 @@ class Owners(NamedTuple):
 
 
 def calls_of(
-    classes: Sequence[Class], kind: Whole, start: Whole, elapsed: Whole, correlation: Whole, process: Whole
+    classes: Sequence[Class],
+    kind: Whole,
+    start: Whole,
+    elapsed: Whole,
+    correlation: Whole,
+    process: Whole,
+    rank: Whole,
 ) -> Whole:
     """Return the call that launched each event of a device, as a row; -1 for other slices, and if there is none.
 
-    It is the call of a runtime or driver with the same correlation id: of the same process if calls of this process
-    have such ids, as where events of devices name the process that launched them; else of any process. If several
-    calls have the id, it is the last that starts no later than the event, or, if none does, the first; of those that
-    start together, the first of the file. One call, such as that of a graph, may launch many events.
+    It is the call of a runtime or driver with the same correlation id: of the same process if most events of this
+    process have theirs there, as where events of devices name the process that launched them; else of any process of
+    the same rank. If several calls have the id, it is the last that starts no later than the event, or, if none does,
+    the first; of those that start together, the first of the file. One call, such as that of a graph, may launch many
+    events.
 
-    `kind` [n] is the place of each slice's class; `start`, `elapsed` [n] are ticks; `process` [n] any numbers from 0.
+    `kind` [n] is the place of each slice's class; `start`, `elapsed` [n] are ticks; `process`, `rank` [n] any numbers
+    from 0.
     """
     is_call = are(kind, [each.activity == "call" for each in classes]) & (correlation > 0) & (elapsed >= 0)
     calls = np.flatnonzero(is_call)
@@ -46,14 +54,25 @@ def calls_of(
         return call
     both = np.concatenate([calls, launched])
     ids = np.unique(correlation[both], return_inverse=True)[1]
-    has_calls = np.isin(process[launched], process[calls])
-    by_process = ids * (int(process[both].max()) + 1) + process[both]
-    for chosen, keys in ((has_calls, by_process), (~has_calls, ids)):
+
+    def found(group: Whole, chosen: Flags) -> Whole:
+        """Return the calls of the same group as the chosen events; -1 for events that aren't chosen."""
+        rows = np.full(len(launched), NONE, np.int64)
         if chosen.any():
-            work = launched[chosen]
-            found = _last_before(keys[: len(calls)], start[calls], keys[len(calls) :][chosen], start[work])
-            is_found = found != NONE
-            call[work[is_found]] = calls[found[is_found]]
+            keys = ids * (int(group.max()) + 1) + group
+            work = keys[len(calls) :][chosen], start[launched[chosen]]
+            places = _last_before(keys[: len(calls)], start[calls], *work)
+            rows[chosen] = np.where(places == NONE, NONE, calls[places])
+        return rows
+
+    own = found(process[both], np.isin(process[launched], process[calls]))
+    # A rank without calls is none, as a process of devices that has no number of a rank.
+    is_ranked = np.isin(rank[both], rank[calls])
+    of_rank = found(np.where(is_ranked, rank[both], NONE) + 1, is_ranked[len(calls) :])
+    others = np.where(of_rank == NONE, found(np.zeros(len(both), np.int64), ~is_ranked[len(calls) :]), of_rank)
+    is_own = np.where(own != NONE, 1, np.where(others != NONE, -1, 0))
+    launches_own = np.bincount(process[launched], is_own, int(process.max()) + 1) > 0
+    call[launched] = np.where(launches_own[process[launched]], own, others)
     return call
 
 
@@ -89,27 +108,39 @@ def lost_launches(
     classes: Sequence[Class],
     kind: Whole,
     correlation: Whole,
+    process: Whole,
+    rank: Whole,
     call: Whole,
     parent: Whole,
 ) -> Flags:
     """Return whether each slice is a call that launches kernels, of which no work of a device was recorded.
 
-    None is if the trace has as many kernels without a call, which may be theirs. A call within another, or around one,
-    is one launch with it. `kind` [n] is the place of each slice's category and name, and of its class; `call` [n] the
-    row of the call that launched each, `parent` [n] of what contains it; -1 for none.
+    None of a rank is if as many kernels of the rank, or of no rank with calls, have no call: they may be theirs. A call
+    within another, or around one, is one launch with it. Where events of devices name the process that launched them,
+    ids are of a process, else of a rank. `kind` [n] is the place of each slice's category and name, and of its class;
+    `process`, `rank` [n] are any numbers from 0; `call` [n] is the row of the call that launched each, `parent` [n] of
+    what contains it; -1 for none.
     """
     is_a_launch = are(kind, [is_launch(each, name) for each, (_, name) in zip(classes, kinds, strict=True)])
     launches = np.flatnonzero(is_a_launch & (correlation > 0))
-    is_work = are(kind, [each.is_work for each in classes])
+    work = np.flatnonzero(are(kind, [each.is_work for each in classes]) & (call != NONE))
+    is_own = process[call[work]] == process[work]
+    ids = np.unique(correlation, return_inverse=True)[1]
     is_lost = np.zeros(len(kind), np.bool_)
-    is_lost[launches] = ~np.isin(correlation[launches], correlation[is_work])
+    is_lost[launches] = True
+    for group, rows in ((process, work[is_own]), (rank, work[~is_own])):
+        keys = ids * (int(group.max(initial=0)) + 1) + group
+        is_lost[launches] &= ~np.isin(keys[launches], keys[call[rows]])
     is_within = is_a_launch & (parent != NONE)
     is_within[is_within] = is_a_launch[parent[is_within]]
     is_lost[is_within] = is_lost[parent[is_within]] = False
     kernels = are(kind, [each.activity == "kernel" for each in classes])
-    if is_lost.sum() <= (kernels & (call == NONE)).sum():
-        is_lost[:] = False
-    return is_lost
+    alone = kernels & (call == NONE)
+    is_known = np.isin(rank, rank[launches])
+    count = int(rank.max(initial=0)) + 1
+    lost, least = (np.bincount(rank[each], minlength=count) for each in (is_lost, alone & is_known))
+    found: Flags = is_lost & (lost > least + (alone & ~is_known).sum())[rank]
+    return found
 
 
 def lost_within(is_lost: Flags, parent: Whole) -> Whole:
@@ -124,24 +155,47 @@ def lost_within(is_lost: Flags, parent: Whole) -> Whole:
 
 
 def owners_of(
-    classes: Sequence[Class], kind: Whole, call: Whole, parent: Whole, external: Whole, correlation: Whole
+    classes: Sequence[Class],
+    kind: Whole,
+    call: Whole,
+    parent: Whole,
+    external: Whole,
+    correlation: Whole,
+    rank: Whole,
 ) -> Owners:
-    """Return the op and the owner of each event of a device.
-
-    If the trace has no call that launched it, they are those with the same external id, the first of the file, unless
-    that id is also the correlation id. External ids are not used in any other case: in traces of many versions they are
-    the correlation id, 0, or the id of an older op.
+    """Return the op and the owner of each event of a device: what contains its call, else as `owners_by_id`.
 
     `parent` [n] is the row of the slice that contains each, -1 for none.
     """
-    is_op = are(kind, [each.activity == "op" for each in classes])
-    is_owner = is_op | are(kind, [each.activity in ("annotation", "step") for each in classes])
+    is_op, is_owner = _owning(classes, kind)
     op, owner = (np.where(call == NONE, NONE, nearest(parent, is_one)[call]) for is_one in (is_op, is_owner))
+    alone, by_id = owners_by_id(classes, kind, call, external, correlation, rank)
+    op[alone], owner[alone] = by_id
+    return Owners(op, owner)
+
+
+def owners_by_id(
+    classes: Sequence[Class], kind: Whole, call: Whole, external: Whole, correlation: Whole, rank: Whole
+) -> tuple[Whole, Owners]:
+    """Return the rows of work whose call the trace lacks, and its op and owner: those of its rank with the same
+    external id, the first of the file, unless that id is also the correlation id.
+
+    External ids are not used in any other case: in traces of many versions they are the correlation id, 0, or the id of
+    an older op.
+    """
     alone = np.flatnonzero((call == NONE) & are(kind, [each.is_work for each in classes]) & (external > 0))
     alone = alone[external[alone] != correlation[alone]]
-    if len(alone):
-        op[alone], owner[alone] = (_first_of_id(external, is_one, external[alone]) for is_one in (is_op, is_owner))
-    return Owners(op, owner)
+    if not len(alone):
+        return alone, Owners(alone, alone)
+    # Ids of several ranks don't fit one number: they get other ones.
+    ids = np.unique(external, return_inverse=True)[1] * (int(rank.max()) + 1) + rank
+    return alone, Owners(*(_first_of_id(ids, is_one & (external > 0), ids[alone]) for is_one in _owning(classes, kind)))
+
+
+def _owning(classes: Sequence[Class], kind: Whole) -> tuple[Flags, Flags]:
+    """Return which slices are ops, and which are owners."""
+    is_op = are(kind, [each.activity == "op" for each in classes])
+    return is_op, is_op | are(kind, [each.activity in ("annotation", "step") for each in classes])
 
 
 def around_of(classes: Sequence[Class], kind: Whole, parent: Whole) -> Iterator[tuple[str, Whole]]:
@@ -181,27 +235,24 @@ def nearest(parent: Whole, is_one: Flags) -> Whole:
     return found
 
 
-def _first_of_id(external: Whole, is_one: Flags, wanted: Whole) -> Whole:
-    """Return for each external id the first row of the file that has it and `is_one`; -1 if there is none."""
-    rows = np.flatnonzero(is_one & (external > 0))
+def _first_of_id(every: Whole, is_one: Flags, wanted: Whole) -> Whole:
+    """Return for each of the `wanted` ids the first row of the file that has it and `is_one`; -1 if there is none."""
+    rows = np.flatnonzero(is_one)
     if not len(rows):
         return np.full(len(wanted), NONE, np.int64)
-    ids, first = np.unique(external[rows], return_index=True)
+    ids, first = np.unique(every[rows], return_index=True)
     place = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
     return np.where(ids[place] == wanted, rows[first[place]], NONE)
 
 
-def is_launched_within(call: Whole, parent: Whole, is_around: Flags) -> bool:
-    """Return whether each of some events, given by their calls, was launched within a slice that `is_around` [n]."""
-    at = call
-    if not len(at):
+def is_launched_within(call: Whole, parent: Whole, is_around: Flags, is_op: Flags) -> bool:
+    """Return whether each of some events, given by their calls, was launched within a slice that `is_around` [n], with
+    no op between them.
+    """
+    if not len(call) or (call == NONE).any():
         return False
-    while len(at):
-        at = at[~is_around[at]] if (at != NONE).all() else at
-        if (at == NONE).any():
-            return False
-        at = np.unique(parent[at])
-    return True
+    inner = nearest(parent, is_around | is_op)[call]
+    return bool(((inner != NONE) & is_around[inner]).all())
 
 
 def are(kind: Whole, of_kinds: list[bool]) -> Flags:

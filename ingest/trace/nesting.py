@@ -49,7 +49,7 @@ def nesting(thread: Whole, start: Whole, end: Whole, slack: Whole) -> tuple[Whol
     is_first = np.diff(thread[order], prepend=NONE) != 0
     # A slice that ends after another slice, or begins at its end, is not nested in it.
     reach = np.maximum(start[order] + 1, end[order] - slack[order])
-    above = _above(reach, end[order], is_first)
+    above = above_of(reach, end[order], is_first)
     parent = np.full(len(order), NONE, np.int64)
     is_within = above != NONE
     parent[order[is_within]] = order[above[is_within]]
@@ -69,7 +69,7 @@ def by_start(start: Whole, end: Whole) -> Whole:
     return np.lexsort((-end, start)) if (is_tied & (np.diff(end[order]) > 0)).any() else order
 
 
-def _above(reach: Whole, end: Whole, is_first: npt.NDArray[np.bool_]) -> Whole:
+def above_of(reach: Whole, end: Whole, is_first: npt.NDArray[np.bool_]) -> Whole:
     """Return for each place the nearest earlier place whose end is not before `reach`; -1 if there is none.
 
     `is_first` marks the first slice of each thread, which has none.

@@ -82,7 +82,7 @@ class Recorder:
     def __init__(self, columns: TraceColumns, entries: Entries, path: str) -> None:
         columns.finish()
         self.columns, self.entries, self.path = columns, entries, path
-        self.slices = slices = Slices(columns)
+        self.slices = slices = Slices(columns, entries)
         self._is_kept = are(slices.kind, [_is_kept(each) for each in slices.classes])
         self.is_op = are(slices.kind, [each.activity == "op" for each in slices.classes])
         self.above = nearest(slices.parent, self._is_kept)

@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
-# A text of JSON, or a bare number that JSON hasn't.
+# A path of Windows, whose backslashes are not doubled; a text of JSON; or a bare number that JSON hasn't.
 _TOKEN: Final = re.compile(
-    rb'"(?:[^"\\]|\\.)*"|[+-]?(?:inf(?:inity)?|nan(?:\([^()]{0,20}\))?|1\.#(?:inf|qnan|snan|ind)0*)(?=\s*[,}\]])',
+    rb'"(?P<path>[a-z]:\\(?![\\"/])[^"\n]*)"|"(?:[^"\\]|\\.)*"'
+    rb"|[+-]?(?:inf(?:inity)?|nan(?:\([^()]{0,20}\))?|1\.#(?:inf|qnan|snan|ind)0*)(?=\s*[,}\]])",
     re.DOTALL | re.IGNORECASE,
 )
 _CONTROL: Final = re.compile(rb"[\0-\x1f]")
@@ -35,7 +36,10 @@ def repaired(content: bytes) -> tuple[bytes, str]:
         if not token.startswith(b'"'):
             counts["number"] += 1
             return b"null"
-        if b"\\" in token and (
+        if match["path"] is not None:
+            counts["backslash"] += 1
+            token = b'"' + _SINGLE.sub(lambda found: found[0] if found[1] else b"\\\\", match["path"]) + b'"'
+        elif b"\\" in token and (
             _IS_PATH.search(token) is not None or any(found[1] is None for found in _ESCAPE.finditer(token))
         ):
             doubled = _SINGLE.sub(lambda found: b"\\\\" if not found[1] else found[0], token)

@@ -49,7 +49,7 @@ def trace_rows(
     of graphs belong to.
     """
     columns.finish()
-    slices = Slices(columns, unknown_work(columns, entries))
+    slices = Slices(columns, entries, unknown_work(columns, entries))
     if recorders:
         from etq.ingest.trace.graphs import add_recorded
 
@@ -117,10 +117,10 @@ def _with_waits(rows: pa.RecordBatch, slices: Slices, of_devices: Whole) -> pa.R
 
 def _steps(columns: TraceColumns, slices: Slices, classes: Sequence[Class]) -> tuple[pa.RecordBatch, Collection[int]]:
     """Return the table `trace_steps`, and the runs of the steps that don't count; add findings about both."""
-    places = (slices.kind, slices.run, slices.start, slices.elapsed, slices.call)
-    kind, run, start, elapsed, call = (each[: slices.own] for each in places)
+    places = (slices.kind, slices.run, slices.start, slices.elapsed, slices.call, slices.origin)
+    kind, run, start, elapsed, call, origin = (each[: slices.own] for each in places)
     steps = step_rows(
-        slices.kinds, classes, kind, run, start, elapsed, call, slices.is_lost, is_served=slices.is_served
+        slices.kinds, classes, kind, run, start, elapsed, call, origin, slices.is_lost, is_served=slices.is_served
     )
     left_out = steps.filter(pc.is_null(steps.column("start_ticks")))
     lost_in = {*slices.run[np.flatnonzero(slices.is_lost)].tolist()}
@@ -279,7 +279,7 @@ def _trace_events(columns: TraceColumns, slices: Slices, order: Whole) -> Iterat
     }
     calls = {name: indexes.astype(np.int32) for name, indexes in slices.calls.columns(slices.at).items()}
     lost = np.zeros(len(slices.at), np.int32)
-    lost[: slices.own] = lost_within(slices.is_lost, slices.parent[: slices.own])
+    lost[: slices.own] = lost_within(slices.is_lost | slices.is_without_time, slices.parent[: slices.own])
     stacks = dict(columns.stacks)
     written = texts_of(columns.written)
     for begin in range(0, len(order), _BATCH):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Final, NamedTuple
@@ -12,9 +13,10 @@ import numpy.typing as npt
 from etq.ingest.trace.calls import Calls, calls_and_operators
 from etq.ingest.trace.classes import Class, classified
 from etq.ingest.trace.columns import TraceColumns, spelled
+from etq.ingest.trace.frames import clamped
 from etq.ingest.trace.impossible import UNKNOWN, outlasting, without_time
 from etq.ingest.trace.inputs import ArgumentsOf
-from etq.ingest.trace.launches import Owners, calls_of, is_launched_within, lost_launches, owners_of
+from etq.ingest.trace.launches import Owners, calls_of, is_launched_within, lost_launches, owners_by_id, owners_of
 from etq.ingest.trace.nesting import nesting
 from etq.ingest.trace.scanner import NONE
 from etq.ingest.trace.serving import Told, told_by
@@ -27,6 +29,8 @@ _RECORDING: Final = "Trace"
 # start of a machine gets there.
 _FIRST_MOMENT: Final = 10**15
 _LAST_MOMENT: Final = 4_102_444_800_000_000
+# A process of a rank, such as [TP00] 5000, rank0_5000 or 5000 [TP00].
+_RANK: Final = re.compile(r"(.*[0-9A-Za-z].*[^0-9A-Za-z])\d+|\d+([^0-9A-Za-z].*[0-9A-Za-z].*)")
 
 
 class Slices:
@@ -36,8 +40,8 @@ class Slices:
     has what the slices of each kind are.
     """
 
-    def __init__(self, columns: TraceColumns, work: frozenset[str] = frozenset()) -> None:
-        """`work` are unknown categories that are work of a device."""
+    def __init__(self, columns: TraceColumns, entries: Entries, work: frozenset[str] = frozenset()) -> None:
+        """`entries` reads the JSON of single events; `work` are unknown categories that are work of a device."""
         kept = _kept(columns)
         keys = columns.keys
         key = np.frombuffer(columns.key, np.int32)[kept]
@@ -57,21 +61,37 @@ class Slices:
         if (is_old := old_external > 0).any():
             self.external = np.where((self.external == NONE) & is_old, old_external, self.external)
         self.start, duration = (np.frombuffer(each, np.int64)[kept] for each in columns.times)
-        self.elapsed = _elapsed(duration)
+        self.elapsed = _elapsed(self.start, duration)
+        places = (self.kind, self.thread, self.start, self.elapsed, _slack(self.start), self.at)
+        elapsed = clamped([category for category, _ in self.kinds], *places, entries)
+        if count := int((elapsed < self.elapsed).sum()):
+            columns.find("open frames", f"Python frames that last longer than their callers end with these: {count}")
+        self.elapsed = elapsed
         self.is_device = self._are([each.on_device for each in self.classes])
         self.is_copy = self._are_active("copy", "fill")
         self.served = self._served()
         self.steps = self._steps()
         self._processes = _processes(columns)
-        self.call = calls_of(self.classes, self.kind, self.start, self.elapsed, self.correlation, self.process)
+        self._ranks = _ranks(columns)
+        places = (self.kind, self.start, self.elapsed, self.correlation, self.process, self.rank)
+        self.call = calls_of(self.classes, *places)
         self._correct(columns, work)
+        self.origin = self._origins()
         self.run = self._runs()
         self.parent, self.overlap = self._nested()
-        self.is_lost = lost_launches(self.kinds, self.classes, self.kind, self.correlation, self.call, self.parent)
+        places = (self.kind, self.correlation, self.process, self.rank, self.call, self.parent)
+        self.is_lost = lost_launches(self.kinds, self.classes, *places)
         # How many slices are the file's own; others follow these.
         self.own = len(self.at)
         self.arguments: Sequence[tuple[Entries, ArgumentsOf]] = ()
         self._recorded: tuple[Whole, Whole, Whole] | None = None
+
+    @property
+    def is_without_time(self) -> npt.NDArray[np.bool_]:
+        """Whether each slice is work whose time is unknown, or its call."""
+        found = self._are([each.is_work for each in self.classes]) & (self.elapsed == UNKNOWN)
+        found[self.call[found & (self.call != NONE)]] = True
+        return found
 
     @property
     def process(self) -> Whole:
@@ -79,10 +99,17 @@ class Slices:
         found: Whole = self._processes[self.thread]
         return found
 
+    @property
+    def rank(self) -> Whole:
+        """A number of the rank that each slice's process belongs to, in a file that several ranks share."""
+        found: Whole = self._ranks[self.thread]
+        return found
+
     @cached_property
     def owners(self) -> Owners:
         """The op and the owner of each event of a device."""
-        found = owners_of(self.classes, self.kind, self.call, self.parent, self.external, self.correlation)
+        places = (self.kind, self.call, self.parent, self.external, self.correlation, self.rank)
+        found = owners_of(self.classes, *places)
         if self._recorded is not None:
             rows, op, owner = self._recorded
             found.op[rows], found.owner[rows] = op, owner
@@ -112,8 +139,8 @@ class Slices:
             self.elapsed[rows] = UNKNOWN
             columns.find(
                 "unknown times",
-                f"{len(rows):,} events have neither start nor duration, {self._most_in(rows)}: their times are unknown"
-                " and count nowhere; record again, with fewer events or a newer driver",
+                f"events without start and duration: {self._most_in(rows)}; their times are unknown and count nowhere:"
+                " record again, with fewer events or a newer driver",
             )
         is_work = self._are(
             [
@@ -130,16 +157,16 @@ class Slices:
             self.elapsed[rows] = ends - self.start[rows]
             columns.find(
                 "impossible times",
-                f"{len(rows):,} events of devices, {self._most_in(rows)}, go on after the end of what their stream"
-                f" ran next: they are cut where it starts, by {lost / 1e6:,.3f} ms in all",
+                f"events of devices that end after later work of their stream: {self._most_in(rows)}; they are cut at"
+                f" the start of the next, by {lost / 1e6:,.3f} ms in all",
             )
 
     def _most_in(self, rows: Whole) -> str:
-        """Return how many of these slices have the most frequent name, of those of devices if there are some."""
+        """Return how many slices these are, and how many have the most frequent name, of devices if some are there."""
         of_devices = rows[self.is_device[rows]]
         counts = np.bincount(self.kind[of_devices if len(of_devices) else rows])
         most = int(counts.argmax())
-        return f"{counts[most]:,} of them {str(self.kinds[most][1])[:100]}"
+        return f"{len(rows):,}, of these {counts[most]:,} {str(self.kinds[most][1])[:100]}"
 
     def extend(self, columns: TraceColumns, added: Added) -> None:
         """Add slices that lie within calls that launch graphs; their kernels belong to them."""
@@ -165,7 +192,7 @@ class Slices:
             *(("thread", self.thread[call]), ("run", self.run[call]), ("overlap", elapsed)),
             *(
                 (name, np.full(added.count, NONE))
-                for name in ("external", "correlation", "sequence", "forward", "call")
+                for name in ("external", "correlation", "sequence", "forward", "call", "origin")
             ),
             *((name, np.zeros(added.count, np.bool_)) for name in ("is_device", "is_copy")),
         ):
@@ -255,19 +282,33 @@ class Slices:
         return bool((self.start[rows][1:] >= (self.start + self.elapsed)[rows][:-1]).all())
 
     def is_launched_within(self, kind: int, around: npt.NDArray[np.bool_]) -> bool:
-        """Return whether each event of a kind was launched within a slice of one of the kinds `around` [kinds]."""
-        return is_launched_within(self.call[self.kind == kind], self.parent, around[self.kind])
+        """Return whether each event of a kind was launched within a slice of one of the kinds `around` [kinds], with no
+        op between them but those of collectives.
+        """
+        is_op = self._are([each.activity == "op" and each.purpose != "collective" for each in self.classes])
+        return is_launched_within(self.call[self.kind == kind], self.parent, around[self.kind], is_op)
+
+    def _origins(self) -> Whole:
+        """Return the launch of each device event, or else the op or annotation that owns it; -1 for none."""
+        places = (self.kind, self.call, self.external, self.correlation, self.rank)
+        alone, by_id = owners_by_id(self.classes, *places)
+        origin = self.call.copy()
+        origin[alone] = by_id.owner
+        return origin
 
     def _runs(self) -> Whole:
-        """Return the run of each slice: the step in which it begins; for a device event, in which its launch begins.
+        """Return the run of each slice: the step in which it begins; for a device event, in which its launch begins, or
+        else the op or annotation that owns it.
 
-        Work without a launch belongs to no step, as before the recording began, unless the trace has no launches.
+        Work of which neither is known belongs to no step, as before the recording began, unless the trace has no
+        launches.
         """
         if not len(self.steps):
             return np.zeros(len(self.at), np.int64)
         starts = self.start[self.steps]
         ends = starts + self.elapsed[self.steps]
-        moment = np.where(self.call == NONE, self.start, self.start[self.call])
+        origin = self.origin
+        moment = np.where(origin == NONE, self.start, self.start[origin])
         step = np.searchsorted(starts, moment, side="right") - 1
         # After the end of a nested step, the step around it goes on.
         around = [_steps_around(ends)]
@@ -283,7 +324,7 @@ class Slices:
         step[after] = around[0][step[after]]
         is_work = self._are([each.is_work for each in self.classes])
         if (self.call[is_work] != NONE).any():
-            step[is_work & (self.call == NONE)] = NONE
+            step[is_work & (origin == NONE)] = NONE
         return np.where(step >= 0, step, len(self.steps))
 
     def _nested(self) -> tuple[Whole, Whole]:
@@ -365,6 +406,17 @@ def _processes(columns: TraceColumns) -> Whole:
     return np.array([numbers.setdefault(spelled(pid), len(numbers)) for pid, _ in columns.threads], np.int64)
 
 
+def _ranks(columns: TraceColumns) -> Whole:
+    """Return a number of the rank of each thread's process: tools that merge the traces of ranks write it before or
+    after the number of the process; all processes without it have one number.
+    """
+    numbers: dict[str, int] = {}
+    names = [_RANK.fullmatch(spelled(pid)) for pid, _ in columns.threads]
+    return np.array(
+        [numbers.setdefault("".join(each.groups("")) if each else "", len(numbers)) for each in names], np.int64
+    )
+
+
 def _steps_around(ends: Whole) -> Whole:
     """Return for each step, in the order of starts, the last step before it that ends later; -1 if none does."""
     around = np.full(len(ends), NONE, np.int64)
@@ -381,21 +433,31 @@ def _steps_around(ends: Whole) -> Whole:
 def _kept(columns: TraceColumns) -> Any:
     """Return which slices have possible times; adds findings about the others."""
     start, duration = (np.frombuffer(each, np.int64) for each in columns.times)
-    elapsed = _elapsed(duration)
-    is_kept = (np.abs(start) < BEYOND) & (np.abs(elapsed) < BEYOND) & (np.abs(start + elapsed) < BEYOND)
+    is_kept = np.abs(start) < BEYOND
     if lost := int((~is_kept).sum()):
         columns.find("impossible times", f"{lost} events have times beyond 64 bits and are left out")
     if unknown := int((duration == NO_TIME).sum()):
         columns.find("no duration", f"{unknown} events have no duration, which counts as 0")
-    if negative := int((elapsed < 0).sum()):
+    if endless := int((_is_beyond(start, duration) & is_kept).sum()):
+        columns.find("impossible times", f"{endless} events last longer than 64 bits can count: they have no duration")
+    if negative := int(((duration < 0) & (duration != NO_TIME)).sum()):
         columns.find("impossible times", f"{negative} events end before they start: they have no duration")
     return slice(None) if is_kept.all() else is_kept
 
 
-def _elapsed(duration: Whole) -> Whole:
-    """Return the ticks of each slice, where unwritten durations count as 0."""
+def _elapsed(start: Whole, duration: Whole) -> Whole:
+    """Return the ticks of each slice, where unwritten durations count as 0; those that are too large are unknown."""
     is_unknown = duration == NO_TIME
-    return np.where(is_unknown, 0, duration) if is_unknown.any() else duration
+    elapsed = np.where(is_unknown, 0, duration) if is_unknown.any() else duration
+    is_beyond = _is_beyond(start, elapsed)
+    return np.where(is_beyond, UNKNOWN, elapsed) if is_beyond.any() else elapsed
+
+
+def _is_beyond(start: Whole, duration: Whole) -> npt.NDArray[np.bool_]:
+    """Return which slices end at a time beyond 64 bits, or last longer."""
+    length = np.where(duration == NO_TIME, 0, duration)
+    found: npt.NDArray[np.bool_] = np.abs(np.clip(start, -BEYOND, BEYOND) + length) >= BEYOND
+    return found | (np.abs(length) >= BEYOND)
 
 
 def _slack(start: Whole) -> Whole:

@@ -54,6 +54,7 @@ def step_rows(
     start: Whole,
     elapsed: Whole,
     call: Whole,
+    origin: Whole,
     is_lost: Flags,
     *,
     is_served: bool = False,
@@ -61,8 +62,8 @@ def step_rows(
     """Return the table `trace_steps`. `is_served`: the steps are those of a server, which are numbered in order.
 
     `kind` [n] is the place of each slice's category and name, and of its class; `start`, `elapsed` [n] are ticks;
-    `call` [n] is the row of the call that launched it, -1 for none; `is_lost` [n] whether it is a launch whose work was
-    not recorded.
+    `call` [n] is the row of the call that launched it, `origin` [n] that or else the row of what owns it, -1 for none;
+    `run` [n] is that in which its origin begins; `is_lost` [n] whether it is a launch whose work was not recorded.
     """
     if (elapsed < 0).any():  # these count nowhere
         classes, kind = [*classes, Class("")], np.where(elapsed < 0, len(classes), kind)
@@ -77,7 +78,7 @@ def step_rows(
     else:
         run = np.zeros(len(run), np.int64)
         host, steps = (_steps(slices, number, slices.are(*these), run) for these in (("op",), ("op", "python")))
-    start, end, is_whole = _with_work(slices, steps, call, is_lost)
+    start, end, is_whole = _with_work(slices, steps, run, call, origin, is_lost)
     no_host = np.full(len(steps.run), not len(host.run))
     if no_host.any():
         host = steps
@@ -122,7 +123,9 @@ def _steps(slices: _Slices, number: Whole, are_within: Flags, run: Whole) -> _St
     return _Steps(*(each[order] for each in found))
 
 
-def _with_work(slices: _Slices, steps: _Steps, call: Whole, is_lost: Flags) -> tuple[Whole, Whole, Flags]:
+def _with_work(
+    slices: _Slices, steps: _Steps, run: Whole, call: Whole, origin: Whole, is_lost: Flags
+) -> tuple[Whole, Whole, Flags]:
     """Return the start and end of each step, as torch-tb-profiler has them, and whether its work was recorded.
 
     A step lasts from the end of the previous one to the end of the last event of a device that it launched. Those at
@@ -131,16 +134,18 @@ def _with_work(slices: _Slices, steps: _Steps, call: Whole, is_lost: Flags) -> t
     """
     count = len(steps.run)
     is_work = slices.are("kernel", "copy", "fill")
-    launched = np.flatnonzero(is_work & (call != NONE))
-    at = np.searchsorted(steps.start, slices.start[call[launched]], side="right") - 1
-    launched, at = launched[at != NONE], at[at != NONE]
-    is_within = slices.end[call[launched]] <= steps.end[at]
+    order = np.argsort(steps.run)
+    launched = np.flatnonzero(is_work & (origin != NONE) & np.isin(run, steps.run))
+    at = order[np.searchsorted(steps.run[order], run[launched])]
+    moment = slices.start[origin[launched]]
+    is_within = (moment >= steps.start[at]) & (moment <= steps.end[at])
     launched, at = launched[is_within], at[is_within]
     if not len(launched):
         return steps.start, steps.end, np.ones(count, np.bool_)
     start, end = steps.start.copy(), steps.end.copy()
     np.maximum.at(end, at, slices.end[launched])
-    if len(of_first := launched[at == 0]):
+    is_called = call[launched] != NONE
+    if len(of_first := launched[is_called & (at == 0)]):
         # What was launched before the steps may still run when they begin.
         is_work[launched] = False
         before = slices.end[is_work & (slices.end < slices.start[of_first].min())]
@@ -148,12 +153,10 @@ def _with_work(slices: _Slices, steps: _Steps, call: Whole, is_lost: Flags) -> t
             start = np.maximum(start, before.max())
     end = np.maximum.accumulate(end)
     start[1:] = np.maximum(start[1:], end[:-1])
-    launches = np.bincount(at[np.unique(call[launched], return_index=True)[1]], minlength=count)
+    launches = np.bincount(at[np.unique(origin[launched], return_index=True)[1]], minlength=count)
     last = int(at.max())
-    lost = np.flatnonzero(is_lost)
-    of_lost = np.searchsorted(steps.start, slices.start[lost], side="right") - 1
-    is_in = (of_lost != NONE) & (slices.start[lost] <= steps.end[of_lost])
-    without = np.bincount(of_lost[is_in], minlength=count)
+    lost = run[is_lost & np.isin(run, steps.run)]
+    without = np.bincount(order[np.searchsorted(steps.run[order], lost)], minlength=count)
     is_whole = (np.arange(count) <= last) & ((without == 0) | (4 * without < launches))
     return start, end, is_whole if is_whole.any() else np.ones(count, np.bool_)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import suppress
 from functools import cached_property
 from itertools import islice
 from typing import Any, Final, Generic, TypeVar
@@ -157,10 +156,13 @@ class Entries:
             text, self.broken = (
                 repaired(bytes(content[start:])) if isinstance(error, msgspec.DecodeError) else (b"", "")
             )
+            why: Exception = error
             if self.broken:
-                with suppress(msgspec.DecodeError, ValueError, RecursionError):
+                try:
                     return self._trace(memoryview(text), 0, is_list=is_list)
-            what = f"{error}{_text_at(error, content[start:])}"
+                except (msgspec.DecodeError, ValueError, RecursionError) as remaining:
+                    why, content, start = remaining, memoryview(text), 0
+            what = f"{why}{_text_at(why, content[start:])}"
             raise FormatError(self._path, f"not a PyTorch trace: expected JSON with traceEvents ({what})") from error
 
     def _trace(self, content: memoryview, start: int, *, is_list: bool) -> Trace:

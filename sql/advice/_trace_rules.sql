@@ -45,11 +45,35 @@ CREATE MACRO _advice_warm_up(word, longest, total, share_percent) AS (
     END
 );
 
+-- What helps where a device or the critical path waits for the host in an op.
+CREATE MACRO _advised_host(
+    op,  -- name of the op, annotation or function; NULL: none
+    is_compiled  -- whether torch.compile made code that the trace ran
+) AS (
+    CASE
+        WHEN op <> 'ProfilerStep*' AND NOT contains(op, '::')
+            AND NOT starts_with(op, 'Optimizer.')
+            THEN 'That is no op of torch: do it in other processes or threads, or'
+            || ' before the steps.'
+        WHEN is_compiled
+            THEN 'Launch fewer and larger ops: CUDA graphs; torch.compile makes them'
+            || ' with mode="reduce-overhead".'
+        ELSE 'Launch fewer and larger ops: torch.compile, CUDA graphs.'
+    END
+);
+
+-- The part of a peak rate that good kernels reach: clocks fall under load, and memory is
+-- refreshed. Time at stake is what is above that; of what is too small to fill the
+-- device, what is above the shortest kernels.
+CREATE MACRO _achievable_part(bound) AS (
+    CASE WHEN bound = 'latency' THEN 1 ELSE 0.8 END
+);
+
 -- The findings of `trace_recommendations`, the causes of idle devices, the ops of the
 -- critical path and the families of kernels as rows of `advice`, without their order, of a
--- capture by its key. Each rule is a branch of the union at the end, with its thresholds;
--- columns that it lacks are NULL.
-CREATE MACRO _trace_advice(capture_key, unit) AS TABLE
+-- capture by its key. Each rule is a branch of the union, with its thresholds; columns that
+-- it lacks are NULL. `cause` is what rules may find together.
+CREATE MACRO _trace_findings(capture_key, unit) AS TABLE
 WITH
 clock AS MATERIALIZED (
     SELECT c.capture_id, c.time_scale, u.unit
@@ -79,6 +103,17 @@ lost AS MATERIALIZED (
 -- What is said of the time of devices, where that is known.
 known AS MATERIALIZED (
     SELECT true AS is_known WHERE NOT EXISTS (FROM lost AS l WHERE l.are_many)
+),
+compiled AS MATERIALIZED (
+    SELECT EXISTS (
+        FROM signatures AS s
+        WHERE s.capture_id = capture_key
+            AND (
+                s.activity = 'kernel'
+                AND regexp_matches(s.label, '^triton_(poi|red|per|mix|for|unk|tem|mm)_')
+                OR regexp_matches(s.label, '^(## Call CompiledFx|Torch-Compiled)')
+            )
+    ) AS is_compiled
 ),
 -- The time of each device from its first event to the end of its last.
 spans AS MATERIALIZED (
@@ -187,6 +222,84 @@ fused AS (
         ) AS words
     FROM _fusable_chains(capture_key) AS h
 ),
+-- What a device ran from a batch of products to the next with a softmax between them,
+-- with what prepares the scores; backward, the softmax's gradient is between them.
+ordered AS (
+    SELECT
+        w.event_index,
+        w.device,
+        w.stream,
+        w.end_ticks - w.start_ticks AS ticks,
+        CASE
+            WHEN regexp_matches(g.label, '^aten::(bmm|baddbmm)') THEN 'product'
+            WHEN regexp_matches(g.label, '^aten::_(safe_)?softmax') THEN 'softmax'
+            WHEN w.kernel_family IN ('elementwise', 'copy', 'reduction') THEN 'between'
+            ELSE 'other'
+        END AS part,
+        row_number() OVER in_stream AS place
+    FROM _launches(capture_key) AS w
+    LEFT JOIN _event_labels(capture_key) AS g ON g.event_index = w.op_index
+    WINDOW in_stream AS (
+        PARTITION BY w.device, w.stream ORDER BY w.start_ticks, w.event_index
+    )
+),
+-- Of each, the nearest products and other work around it.
+numbered AS (
+    SELECT
+        o.*,
+        max(CASE WHEN o.part = 'product' THEN o.place END) OVER so_far
+            AS product_before,
+        min(CASE WHEN o.part = 'product' THEN o.place END) OVER from_here
+            AS product_after,
+        max(CASE WHEN o.part = 'other' THEN o.place END) OVER so_far AS other_before,
+        min(CASE WHEN o.part = 'other' THEN o.place END) OVER from_here AS other_after
+    FROM ordered AS o
+    WINDOW
+        so_far AS (
+            PARTITION BY o.device, o.stream
+            ORDER BY o.place ROWS UNBOUNDED PRECEDING
+        ),
+        from_here AS (
+            PARTITION BY o.device, o.stream
+            ORDER BY o.place ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING
+        )
+),
+scores AS (
+    SELECT n.device, n.stream, n.product_before, n.product_after
+    FROM numbered AS n
+    WHERE n.part = 'softmax'
+        AND n.product_before > coalesce(n.other_before, 0)
+        AND n.product_after < coalesce(n.other_after, n.product_after + 1)
+),
+unfused AS (
+    SELECT
+        sum(t.ticks)::BIGINT AS ticks,
+        count(*) AS kernels,
+        (SELECT count(*) FROM scores AS s) AS parts,
+        100 * sum(t.ticks)::DOUBLE / (SELECT sum(f.ticks) FROM families AS f) AS share
+    FROM (
+        SELECT DISTINCT n.event_index, n.ticks
+        FROM scores AS s
+        JOIN numbered AS n
+            ON n.device IS NOT DISTINCT FROM s.device
+            AND n.stream IS NOT DISTINCT FROM s.stream
+            AND n.place BETWEEN s.product_before AND s.product_after
+    ) AS t
+),
+-- Kernels of products that read one element at a time, or two. Those without tensor cores
+-- always read one.
+odd AS (
+    SELECT
+        count(*) AS calls,
+        sum(w.end_ticks - w.start_ticks)::BIGINT AS ticks,
+        arg_max(w.label, w.end_ticks - w.start_ticks) AS kernel,
+        100 * sum(w.end_ticks - w.start_ticks)::DOUBLE
+            / (SELECT sum(f.ticks) FROM families AS f) AS share
+    FROM _launches(capture_key) AS w
+    WHERE w.kernel_family IN ('GEMM', 'convolution')
+        AND regexp_matches(w.label, 'align[12]($|[^0-9])')
+        AND NOT contains(w.label, 'simt')
+),
 -- What a family's calls take above the roof, by what limits them, in percent of the time
 -- of devices; of traces of devices whose peaks are known.
 rated AS MATERIALIZED (
@@ -203,7 +316,11 @@ by_op AS (
         sum(r.least_ticks) AS least_ticks,
         sum(r.bytes::DOUBLE * r.calls) AS bytes,
         any_value(r.bandwidth) AS bandwidth,
-        any_value(r.device) AS device
+        any_value(r.device) AS device,
+        sum(r.ticks) FILTER (
+            WHERE contains(r.type, 'Float4')
+                OR regexp_matches(r.top_event, 'fp4|int4|e2m1', 'i')
+        ) AS four_bit_ticks
     FROM rated AS r
     WHERE r.bound IS NOT NULL
     GROUP BY r.family, r.bound, r.label
@@ -215,9 +332,11 @@ above_roof AS (
         any_value(o.device) AS device,
         100 * sum(o.ticks)::DOUBLE / (SELECT sum(r.ticks) FROM rated AS r)
             AS time_share,
-        100 * (sum(o.ticks) - sum(o.least_ticks))::DOUBLE
+        sum(o.ticks) - sum(o.least_ticks) / _achievable_part(o.bound) AS ticks,
+        100 * (sum(o.ticks) - sum(o.least_ticks) / _achievable_part(o.bound))
             / (SELECT sum(r.ticks) FROM rated AS r) AS share,
-        sum(o.ticks) - sum(o.least_ticks) AS ticks,
+        arg_max(o.label, o.ticks) AS main_op,
+        2 * coalesce(sum(o.four_bit_ticks), 0) > sum(o.ticks) AS is_four_bit,
         100 * sum(o.least_ticks) / sum(o.ticks) AS roof_percent,
         sum(o.bytes) / sum(o.ticks) / 1e3 AS tb_per_second,
         any_value(o.bandwidth) / 1e12 AS most_tb_per_second,
@@ -239,9 +358,17 @@ SELECT
     NULL::DOUBLE AS time_at_stake,
     NULL::DOUBLE AS share_percent,
     r.remedy,
-    NULL::VARCHAR AS unit
+    NULL::VARCHAR AS unit,
+    CASE r.rule
+        WHEN 'data_loader' THEN 'data_loading' WHEN 'communication' THEN r.rule
+    END AS cause
 FROM _trace_recommendations(capture_key) AS r
-WHERE r.rule <> 'gpu_utilization' OR EXISTS (FROM known)
+-- What the device waits for says more.
+WHERE r.rule <> 'gpu_utilization'
+    OR EXISTS (FROM known) AND NOT EXISTS (
+        FROM idle AS s
+        WHERE s.share >= 20 AND s.cause NOT IN ('unknown', 'unknown_wait', 'call')
+    )
 UNION ALL BY NAME
 -- Rules about the time of devices don't apply where a twentieth of the launches or more
 -- have no event: what they would say is about what was lost.
@@ -293,7 +420,8 @@ SELECT
         WHEN 'communication' THEN 'Overlap communication and computation.'
         WHEN 'dependency' THEN 'Let streams wait for fewer events of others.'
         WHEN 'launch_delay' THEN 'Launch larger kernels, or replay CUDA graphs.'
-        WHEN 'host' THEN 'Launch fewer and larger ops: torch.compile, CUDA graphs.'
+        WHEN 'host'
+            THEN _advised_host(s.host_op, (SELECT d.is_compiled FROM compiled AS d))
         ELSE k.remedy
     END
     || CASE
@@ -301,7 +429,8 @@ SELECT
             THEN _advice_warm_up('gap', s.longest, s.ticks, s.share)
         ELSE ''
     END AS remedy,
-    s.unit
+    s.unit,
+    s.cause
 FROM idle AS s
 LEFT JOIN _advised_calls() AS k USING (cause)
 WHERE s.share >= 5 AND s.cause NOT IN ('unknown', 'unknown_wait', 'call')
@@ -339,14 +468,23 @@ SELECT
         WHEN s.device_part >= 0.5 AND s.communicates
             THEN 'Overlap communication and computation.'
         WHEN s.device_part >= 0.5
-            THEN 'Make kernels of this op faster or fewer: smaller types, fusion.'
+            THEN 'Make kernels of this op faster or fewer: '
+            || CASE
+                WHEN regexp_matches(s.kernel, 'fp4|int4|e2m1', 'i') THEN 'fusion.'
+                ELSE 'smaller types, fusion.'
+            END
         WHEN s.host_part >= 0.5
-            THEN 'Spend less time of the host in it: larger ops, torch.compile,'
-            || ' CUDA graphs.'
+            THEN _advised_host(s.op, (SELECT d.is_compiled FROM compiled AS d))
             || _advice_warm_up('part', s.longest_ticks, s.ticks, s.share)
         ELSE 'Let it wait less: launch ahead, synchronize less often.'
     END AS remedy,
-    s.unit
+    s.unit,
+    CASE
+        WHEN s.cause IS NOT NULL THEN s.cause
+        WHEN s.loads_data THEN 'data_loading'
+        WHEN s.device_part >= 0.5 AND s.communicates THEN 'communication'
+        WHEN s.device_part < 0.5 AND s.host_part >= 0.5 THEN 'host'
+    END AS cause
 FROM critical AS s
 LEFT JOIN _advised_calls() AS k USING (cause)
 WHERE EXISTS (FROM known)
@@ -369,8 +507,11 @@ SELECT
     t.share AS share_percent,
     CASE
         WHEN t.family = 'GEMM' AND t.tensor_percent >= 90
-            THEN 'The products run on tensor cores already: make fewer of them, or use'
-            || ' smaller types where accuracy allows.'
+            THEN 'The products run on tensor cores already: make fewer of them'
+            || CASE
+                WHEN regexp_matches(t.top_event, 'fp4|int4|e2m1', 'i') THEN '.'
+                ELSE ', or use smaller types where accuracy allows.'
+            END
         WHEN t.family = 'GEMM' AND t.tensor_percent < 10
             THEN 'Matrix products without tensor cores limit it: use bfloat16, or'
             || ' allow TF32.'
@@ -378,8 +519,12 @@ SELECT
             THEN 'Overlap communication and computation; etq overlap shows how much is'
             || ' exposed.'
         WHEN t.family IN ('elementwise', 'normalization', 'reduction')
-            THEN 'These kernels are limited by memory: torch.compile fuses those that'
-            || ' follow each other.'
+            THEN 'These kernels are limited by memory: '
+            || CASE
+                WHEN (SELECT d.is_compiled FROM compiled AS d)
+                    THEN 'fewer passes over it, or smaller types.'
+                ELSE 'torch.compile fuses those that follow each other.'
+            END
         WHEN t.family IN ('copy', 'memcpy', 'memset')
             THEN 'Copies compute nothing: keep one memory format and type, and avoid'
             || ' contiguous() and cat.'
@@ -404,10 +549,43 @@ SELECT
     || ' once. If that takes as long as the chain''s longest, it saves '
     || _advice_time(_in_unit(f.saved_ticks, c.time_scale, c.unit), c.unit) || '.'
         AS remedy,
-    c.unit
+    c.unit,
+    'fusion' AS cause
 FROM fused AS f
 CROSS JOIN clock AS c
 WHERE f.share >= 5
+UNION ALL BY NAME
+SELECT
+    'unfused attention' AS rule,
+    _advice_severity(u.share) AS severity,
+    _advice_percent(u.share) || ' of the devices'' time is attention in single ops:'
+    || ' product, softmax, product.' AS finding,
+    _advice_count(u.parts, 'softmax kernel') || ' between batches of products, '
+    || _advice_count(u.kernels, 'kernel') || '; etq kernels lists them' AS evidence,
+    _in_unit(u.ticks, c.time_scale, c.unit) AS time_at_stake,
+    u.share AS share_percent,
+    'Call scaled_dot_product_attention, which keeps the scores out of memory.'
+        AS remedy,
+    c.unit
+FROM unfused AS u
+CROSS JOIN clock AS c
+WHERE u.share >= 5
+UNION ALL BY NAME
+SELECT
+    'odd sizes' AS rule,
+    _advice_severity(o.share) AS severity,
+    _advice_percent(o.share)
+    || ' of the devices'' time is in products whose sizes are not aligned.' AS finding,
+    _advice_count(o.calls, 'call') || ' of kernels such as '
+    || _shortened(o.kernel, 120) AS evidence,
+    _in_unit(o.ticks, c.time_scale, c.unit) AS time_at_stake,
+    o.share AS share_percent,
+    'Make the sizes of matrices multiples of 8, as by padding: their kernels read'
+    || ' 16 bytes at once.' AS remedy,
+    c.unit
+FROM odd AS o
+CROSS JOIN clock AS c
+WHERE o.share >= 5
 UNION ALL BY NAME
 SELECT
     'below the roof' AS rule,
@@ -420,22 +598,70 @@ SELECT
             THEN ' at ' || _advice_percent(r.roof_percent) || ' of the peak rate'
         ELSE ' in kernels that are too small to fill the device'
     END || '.' AS finding,
-    r.words || ', on ' || r.device || '; etq roofline lists them' AS evidence,
+    r.words || ', on ' || r.device
+    || CASE
+        WHEN r.bound = 'latency' THEN ''
+        ELSE '; at stake is what is above '
+            || _advice_percent(100e0 * _achievable_part(r.bound))
+            || ' of the peak, which good kernels reach'
+    END
+    || '; etq roofline lists them' AS evidence,
     _in_unit(r.ticks::BIGINT, c.time_scale, c.unit) AS time_at_stake,
     r.share AS share_percent,
     CASE
         WHEN r.bound = 'latency'
-            THEN 'Batch small ops, let torch.compile fuse them, or replay CUDA graphs.'
+            THEN 'Batch small ops, '
+            || CASE
+                WHEN (SELECT d.is_compiled FROM compiled AS d) THEN ''
+                ELSE 'let torch.compile fuse them, '
+            END || 'or replay CUDA graphs.'
+        WHEN r.bound = 'compute' AND r.is_four_bit
+            THEN 'Use sizes that are multiples of the tiles, or larger products.'
         WHEN r.bound = 'compute'
             THEN 'Use sizes that are multiples of the tiles, larger products, or'
             || ' smaller types where accuracy allows.'
-        WHEN r.family IN ('GEMM', 'attention', 'convolution', 'MoE')
-            THEN 'More rows at once use what is read more often: a larger batch;'
-            || ' smaller types read less.'
+        -- Of each element of the batch, both operands are read once.
+        WHEN r.family = 'attention' OR r.main_op IN ('aten::bmm', 'aten::baddbmm')
+            THEN 'A larger batch reads more of both operands: fuse the products with'
+            || ' what is between them, or share an operand'
+            || CASE
+                WHEN r.is_four_bit THEN '.' ELSE '; smaller types read less.'
+            END
+        WHEN r.family IN ('GEMM', 'convolution', 'MoE')
+            THEN 'More rows at once use what is read more often: a larger batch'
+            || CASE
+                WHEN r.is_four_bit THEN '.' ELSE '; smaller types read less.'
+            END
+        WHEN (SELECT d.is_compiled FROM compiled AS d)
+            THEN 'Read and write memory less often: fewer passes, or smaller types.'
         ELSE 'torch.compile fuses ops that follow each other, which then read and write'
             || ' memory once.'
     END AS remedy,
-    c.unit
+    c.unit,
+    CASE
+        WHEN r.bound = 'latency' THEN 'host'
+        WHEN r.bound = 'memory'
+            AND r.family NOT IN ('GEMM', 'attention', 'convolution', 'MoE')
+            THEN 'fusion'
+    END AS cause
 FROM above_roof AS r
 CROSS JOIN clock AS c
 WHERE r.share >= 5;
+
+-- Rows of `advice` of a trace by its key, without their order. Of rules that find the same
+-- cause, the one with the most time counts; causes of idle devices are complete, and enough
+-- where they take a fifth of the time.
+CREATE MACRO _trace_advice(capture_key, unit) AS TABLE
+SELECT
+    d.rule, d.severity, d.finding, d.evidence, d.time_at_stake, d.share_percent,
+    d.remedy, d.unit
+FROM _trace_findings(capture_key, unit) AS d
+QUALIFY d.cause IS NULL
+    OR d.rule = 'device idle'
+    OR d.rule = first_value(d.rule) OVER (
+        PARTITION BY d.cause
+        ORDER BY
+            d.rule = 'device idle' AND d.share_percent >= 20 DESC,
+            d.share_percent DESC NULLS LAST,
+            d.rule
+    );

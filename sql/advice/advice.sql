@@ -70,7 +70,10 @@ CREATE MACRO _advice_place(severity, share_percent, rule, finding) AS (
 -- fifth or more of the time of devices, as in `kernel_families`; fusable kernels:
 -- chains of kernels whose fusion could save a twentieth of the devices' time, as in
 -- `fusable_chains`; and below the roof: ops of a family that take a twentieth of the
--- devices' time more than the device's peaks allow, as in `op_efficiency`.
+-- devices' time more than 80 % of the device's peaks allow, as in `op_efficiency`; unfused
+-- attention: products with a softmax between them that take a twentieth of the devices'
+-- time; odd sizes: products that do, whose kernels read one or two elements at once. Of
+-- findings of a trace with one cause, that with most time is shown.
 -- No rows: no rule applies.
 -- Empty: no rule of advice applies to {capture}
 -- Planned as: _advice_of_trace (torch_trace), _advice_of_runtime

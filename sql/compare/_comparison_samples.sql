@@ -170,8 +170,8 @@ times AS (
     WHERE o.phase IS NOT DISTINCT FROM phase
     UNION ALL
     SELECT
-        o.capture_id, 0, 'outside ops', NULL, o.item, o.scope, o.kind, o.label, o.family,
-        NULL, NULL, NULL, NULL, o.value_unit, false, o.resolution, NULL,
+        o.capture_id, 0, 'outside ops', NULL, o.item, o.scope, o.kind, o.label,
+        o.family, NULL, NULL, NULL, NULL, o.value_unit, false, o.resolution, NULL,
         _at_quantile(o.outside_p25, o.outside_p50, o.outside_p90, quantile), NULL
     FROM op_times AS o
     WHERE o.phase IS NOT DISTINCT FROM phase AND o.outside_p25 IS NOT NULL

@@ -1,6 +1,7 @@
 -- The arguments of one op of a trace, by position, which traces don't name: those of
 -- torch's schemas that costs depend on. Of an argument whose name begins with ! only
--- the sizes matter: it isn't read. One that is called out is written.
+-- the sizes matter: it isn't read. One that is called out is written; those that torch's
+-- own ops write into are in `_out_arguments`.
 -- Columns:
 --   op: the op, as in `cost_formulas`
 --   names: the names of its arguments by position, as far as one matters
@@ -8,8 +9,8 @@ CREATE VIEW _argument_names AS
 SELECT unnest(k.ops) AS op, string_split(k.names, ' ') AS names
 FROM (
     VALUES
-        (['aten.mm', 'aten._int_mm', 'aten._weight_int4pack_mm'], 'self mat2'),
-        (['aten.bmm'], 'self mat2'),
+        (['aten._int_mm', 'aten._weight_int4pack_mm'], 'self mat2'),
+        (['aten.mm', 'aten.bmm'], 'self mat2 dtype'),
         (['aten.baddbmm'], 'bias self mat2'),
         (['aten.addmm', 'aten._addmm_activation', 'aten.addmv'], 'bias self mat2'),
         (['aten.mv', 'aten.dot', 'aten.matmul'], 'self mat2'),
@@ -210,6 +211,27 @@ FROM (
             'self weight bias running_mean running_var'
         ),
         (
+            ['aten.native_layer_norm_backward'],
+            'gradient self normalized_shape mean rstd weight bias output_mask'
+        ),
+        (
+            ['aten.native_group_norm_backward'],
+            'gradient self mean rstd weight N C HxW group output_mask'
+        ),
+        (
+            ['aten.native_batch_norm_backward'],
+            'gradient self weight running_mean running_var save_mean save_invstd '
+            || 'training eps output_mask'
+        ),
+        (
+            ['aten.cudnn_batch_norm_backward', 'aten.miopen_batch_norm_backward'],
+            'self gradient weight'
+        ),
+        (
+            ['aten._fused_rms_norm_backward'],
+            'gradient self normalized_shape rstd weight output_mask'
+        ),
+        (
             [
                 'aten.max_pool1d', 'aten.max_pool2d', 'aten.max_pool3d',
                 'aten.max_pool2d_with_indices', 'aten.max_pool3d_with_indices'
@@ -243,7 +265,7 @@ FROM (
         (['aten.norm', 'aten.linalg_vector_norm'], 'self order dim'),
         (['aten.mse_loss'], 'self target reduction'),
         (['aten.copy_'], '!self source'),
-        (['aten.cat', 'aten.stack'], 'tensors dim out'),
+        (['aten.cat', 'aten.stack'], 'tensors dim'),
         (['aten._foreach_copy'], '!self source'),
         (['aten._foreach_norm'], 'tensors order dtype'),
         (['aten.embedding'], 'weight indices'),

@@ -57,6 +57,30 @@ CREATE MACRO _listed_types(kernel) AS (
     END
 );
 
+-- Whether an argument of an op of a trace is a tensor, or a list of tensors. Without
+-- types, one without dimensions isn't known to be.
+CREATE MACRO _is_tensor(shape, dtype, has_types) AS (
+    CASE
+        WHEN has_types
+            THEN dtype = 'TensorList' OR _bytes_of_traced_type(dtype) IS NOT NULL
+        ELSE shape::VARCHAR <> '[]'
+    END
+);
+
+-- The name of an argument of an op of a trace: out for the first that it writes into,
+-- out2 and so on for further ones.
+CREATE MACRO _argument_name(
+    place,
+    names,  -- of `_argument_names`
+    first_out  -- place of the first that it writes into, by `_out_arguments`
+) AS (
+    CASE
+        WHEN place > first_out THEN 'out' || (place - first_out + 1)
+        WHEN place = first_out THEN 'out'
+        ELSE names[place]
+    END
+);
+
 -- One tensor that an op of a trace takes. They sort by their places.
 CREATE MACRO _traced_tensor(
     place,  -- of the argument, from 1
@@ -67,7 +91,8 @@ CREATE MACRO _traced_tensor(
         'place': place,
         'part': part,
         'name': ltrim(name, '!'),
-        'is_read': coalesce(name <> 'out' AND name[1] <> '!', true),
+        'is_out': coalesce(regexp_full_match(name, 'out\d?'), false),
+        'is_read': coalesce(name[1] <> '!', true),
         'sizes': sizes,
         'strides': strides,
         'value': value,
@@ -136,7 +161,8 @@ CREATE MACRO _promoted_bytes(tensors) AS (
 );
 
 -- The arguments of one call of an op of a trace, of which costs are computed: `named`
--- by name, `tensors` as they stand, those of lists one by one.
+-- by name, `tensors` as they stand, those of lists one by one, and `outs` in the same
+-- way: the tensors that it writes into.
 CREATE MACRO _call_arguments(
     calls  -- rows of call, op, formula, shapes, dtypes, strides, inputs and listed, the types of lists, as a list
 ) AS TABLE
@@ -155,16 +181,29 @@ given AS (
     FROM (SELECT unnest(calls) AS held) AS g
     LEFT JOIN _argument_names AS n ON n.op = g.held.op
 ),
+counted AS (
+    SELECT
+        g.*,
+        g.dtypes IS NOT NULL AS has_types,
+        CASE
+            WHEN _is_tensor(g.shapes[-1], g.dtypes[-1], g.dtypes IS NOT NULL)
+                THEN o.given - o.outs + 1
+        END AS first_out
+    FROM given AS g
+    LEFT JOIN _out_arguments AS o ON o.op = g.op AND o.given = len(g.shapes)
+),
 read AS (
     SELECT
         g.call,
         g.op,
         g.formula,
-        g.dtypes IS NOT NULL AS has_types,
+        g.has_types,
+        coalesce(g.first_out - 1, len(g.shapes)) AS given,
         list_transform(
             g.shapes,
             lambda shape, place: _traced_tensor(
-                place, 0, g.names[place], try_cast(shape AS BIGINT[]),
+                place, 0, _argument_name(place, g.names, g.first_out),
+                try_cast(shape AS BIGINT[]),
                 try_cast(g.strides[place] AS BIGINT[]), nullif(g.inputs[place], ''),
                 g.dtypes[place]
             )
@@ -172,7 +211,7 @@ read AS (
         list_filter(
             list_transform(g.shapes, lambda shape, place: {
                 'place': place,
-                'name': g.names[place],
+                'name': _argument_name(place, g.names, g.first_out),
                 'sizes': try_cast(shape AS BIGINT[][]),
                 'strides': try_cast(g.strides[place] AS BIGINT[][]),
                 'is_typed': g.dtypes[place] = 'TensorList'
@@ -180,7 +219,7 @@ read AS (
             lambda a: a.is_typed OR len(a.sizes) > 0 AND a.sizes[1] IS NOT NULL
         ) AS lists,
         g.types
-    FROM given AS g
+    FROM counted AS g
 ),
 parted AS (
     SELECT
@@ -210,8 +249,11 @@ parted AS (
 firsts AS (
     SELECT
         p.*,
-        list_filter(p.singles, lambda t: t.name IS DISTINCT FROM 'out')[1]
-            AS first_single,
+        CASE
+            WHEN len(p.lists) = 0 THEN p.singles
+            ELSE list_sort(p.singles || p.listed)
+        END AS all_tensors,
+        list_filter(p.singles, lambda t: NOT t.is_out)[1] AS first_single,
         first_single['place'] AS first_place,
         coalesce(p.lists[1].place < first_place, len(p.lists) > 0)
             AS is_of_lists,
@@ -227,18 +269,19 @@ SELECT
     f.formula,
     f.has_types,
     f.named,
-    CASE
-        WHEN len(f.lists) = 0 THEN f.singles
-        ELSE list_sort(f.singles || f.listed)
-    END AS tensors,
+    f.all_tensors,
+    list_filter(f.all_tensors, lambda t: NOT t.is_out) AS tensors,
+    list_filter(f.all_tensors, lambda t: t.is_out) AS outs,
     f.listed,
     f.is_of_lists,
     f.first_list,
     CASE WHEN f.is_of_lists THEN f.first_list[1] ELSE f.first_single END
         AS first_tensor,
-    len(f.arguments) AS given,
+    f.given,
     CASE
         WHEN f.is_of_lists THEN f.first_list[1]
-        ELSE coalesce(f.named['query'], f.named['self'], f.first_single)
+        ELSE coalesce(
+            f.named['query'], f.named['self'], f.first_single, f.all_tensors[1]
+        )
     END AS main
 FROM firsts AS f;

@@ -129,8 +129,7 @@ CREATE MACRO _written_bytes(
     s  -- row of `_call_shapes`
 ) AS (
     CASE
-        WHEN s.named['out'] IS NOT NULL THEN s.named['out'].bytes
-            + CASE f.writes WHEN 'out, first' THEN s.first_tensor.bytes ELSE 0 END
+        WHEN len(s.outs) = 1 THEN s.outs[1].bytes
         WHEN s.named['dtype'].value IS NOT NULL
             THEN _bytes_of_type_number(s.named['dtype'].value)
         WHEN s.named['half_to_float'].value = 'True' THEN 4
@@ -158,7 +157,7 @@ CREATE MACRO _statistics(
     s  -- row of `_call_shapes`
 ) AS (
     CASE
-        WHEN s.named['out'] IS NOT NULL THEN 0
+        WHEN s.is_sized_by_outs THEN 0
         WHEN contains(s.op, 'rms') THEN 1
         ELSE 2
     END * CASE
@@ -171,6 +170,28 @@ CREATE MACRO _statistics(
     END
 );
 
+-- The bytes of the gradients that the backward of a normalization writes, as far as
+-- they are asked for: that of the input, and those of weight and bias, which have the
+-- size of a part, or one value for each channel. cuDNN's and MIOpen's write all.
+CREATE MACRO _normalization_gradients(
+    s  -- row of `_call_shapes`
+) AS (
+    list_sum(list_transform(
+        CASE
+            WHEN contains(s.op, 'cudnn') OR contains(s.op, 'miopen') THEN [1, 1, 1]
+            ELSE s.asked::BIGINT[]
+        END,
+        lambda _asked, i: _asked * CASE
+            WHEN i = 1 THEN s.input_elements * s.first_tensor.bytes
+            ELSE coalesce(s.named['weight'].bytes, s.first_tensor.bytes) * CASE
+                WHEN s.named['normalized_shape'] IS NOT NULL
+                    THEN _elements(_numbers(s.named['normalized_shape']))
+                ELSE s.input_sizes[2]
+            END
+        END
+    ))
+);
+
 -- The cost of one call of an op of a trace by its arguments.
 CREATE MACRO _call_costs(
     calls  -- as of `_call_arguments`
@@ -181,7 +202,21 @@ shaped AS MATERIALIZED (
     SELECT c AS s, c.formula AS f FROM _call_shapes(calls) AS c
 ),
 typed AS MATERIALIZED (
-    SELECT h.s, h.f, h.s.output_elements * _written_bytes(h.f, h.s) AS bytes
+    SELECT
+        h.s,
+        h.f,
+        CASE
+            WHEN h.s.is_sized_by_outs THEN
+                _whole_sum(list_transform(
+                    h.s.outs, lambda _t: _elements(_t.sizes) * _t.bytes
+                ))
+                + CASE h.f.writes
+                    WHEN 'out, first'
+                        THEN h.s.output_elements * h.s.first_tensor.bytes
+                    ELSE 0
+                END
+            ELSE h.s.output_elements * _written_bytes(h.f, h.s)
+        END AS bytes
     FROM shaped AS h
 ),
 written AS (
@@ -194,7 +229,7 @@ written AS (
         s.main_type,
         array_to_string(
             list_transform(
-                s.tensors,
+                s.all_tensors,
                 lambda _t: coalesce(_short_type(_t.type), '')
                     || replace(_t.sizes::VARCHAR, ', ', ',')
             ),
@@ -226,6 +261,7 @@ written AS (
                 ) * s.first_tensor.bytes
             WHEN f.family = 'pooling'
                 THEN _elements(s.input_sizes) * s.first_tensor.bytes
+            WHEN f.family = 'normalization' THEN _normalization_gradients(t.s)
         END
         + CASE
             WHEN f.writes = 'first, statistics' THEN 4 * _statistics(t.s)

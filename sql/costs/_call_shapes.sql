@@ -68,7 +68,9 @@ named AS (
         a.has_types,
         a.named,
         a.given,
+        a.all_tensors,
         a.tensors,
+        a.outs,
         a.listed,
         a.is_of_lists,
         a.first_list,
@@ -97,6 +99,12 @@ named AS (
         ) AS rounds_up,
         try_cast(a.named['output_mask'].value AS BOOLEAN[]) AS asked,
         a.formula.sizes AS rule,
+        -- A tensor without elements gets its size from the op.
+        coalesce(
+            a.formula.sizes = 'out' AND len(a.outs) > 0
+            OR _whole_sum(list_transform(a.outs, lambda t: _elements(t.sizes))) > 0,
+            false
+        ) AS is_sized_by_outs,
         coalesce(try_cast(regexp_extract(a.op, '(\d)d', 1) AS INTEGER), 0) AS dimensions
     FROM _call_arguments(calls) AS a
 ),
@@ -104,8 +112,7 @@ sized AS (
     SELECT
         n.*,
         CASE
-            WHEN n.named['out'] IS NOT NULL
-                THEN n.named['out'].sizes
+            WHEN n.is_sized_by_outs THEN n.outs[1].sizes
             WHEN n.rule = 'first' THEN n.first_tensor.sizes
             WHEN n.rule = 'broadcast' OR n.rule = 'reduced' AND len(n.tensors) > 1
                 OR n.rule = 'loss' AND n.named['reduction'].value = '0'

@@ -432,7 +432,7 @@ FROM (
                 'aten.native_batch_norm_backward', 'aten._fused_rms_norm_backward',
                 'aten.cudnn_batch_norm_backward', 'aten.miopen_batch_norm_backward'
             ],
-            'normalization', 'plain', 13, 0, 'all', 'first', 'first',
+            'normalization', 'plain', 13, 0, 'all', 'gradients', 'first',
             '13 for each element of the input: 2 to normalize, 4 for two sums, 4 '
             || 'for the gradient of the input, 3 for those of weight and bias'
         ),

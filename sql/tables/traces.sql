@@ -26,7 +26,7 @@ CREATE TABLE trace_events (
     call_index INTEGER,  -- the event whose call it is part of in `key_averages`: what contains it, if it is the only event in that and has its name, or is a helper event of the profiler; of several within each other the outermost; NULL if it is a call itself, or a helper that nothing contains
     operator_index INTEGER,  -- the call of an op, module, step or other node that it belongs to in `operator_table`: of a node mostly itself, though ops that are all that an op of their name contains are one call with it; of others the call that contains or launched them; NULL if none did
     operators_within INTEGER,  -- of such a call, how many calls of its thread follow it, by start, that start before it ends; 0 for other events
-    lost_launches INTEGER  -- how many launches of kernels in it, or which it is, have no event of a device; NULL for none, and in a trace with as many kernels without a launch
+    lost_launches INTEGER  -- how many launches of kernels in it, or which it is, have no event of a device, or one of unknown time, as have these events; NULL for none; missing events do not count in a trace with as many kernels without a launch
 );
 
 -- One step of a trace, of the profiler or of a server, or the whole of a trace without

@@ -1,12 +1,22 @@
 -- The part of a trace whose critical path is requested: from which moment to which,
--- and the thread in which the path ends if the last to end is not a device event.
--- Empty for a trace without ops.
+-- and the thread in which the path ends if the last to end is not a device event. A thread
+-- that only asks the runtime how things stand, as NCCL's watchdog asks whether events have
+-- occurred, does no work of the trace. Empty for a trace without ops.
 CREATE MACRO _path_window(capture_key, step, step_name) AS TABLE
 WITH
-slices AS MATERIALIZED (
+every AS MATERIALIZED (
     FROM _trace_slices(capture_key) AS s
     WHERE s.kind NOT IN ('module', 'python')
         AND (s.kind <> 'annotation' OR s.label = step_name)
+),
+slices AS MATERIALIZED (
+    FROM every AS s
+    ANTI JOIN (
+        SELECT s.thread_index
+        FROM every AS s
+        GROUP BY s.thread_index
+        HAVING bool_and(s.kind = 'call' AND coalesce(s.purpose = 'query', false))
+    ) AS q USING (thread_index)
 ),
 -- A step of several threads is one.
 steps AS (

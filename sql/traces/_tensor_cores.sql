@@ -12,7 +12,8 @@ CREATE MACRO _tensor_percent(
 );
 
 -- Whether tensor cores could run an op, by its name: torch-tb-profiler's list of
--- the ops that autocast runs in half precision, and their backward ops.
+-- the ops that autocast runs in half precision, and their backward ops, with those of
+-- newer versions of torch.
 CREATE MACRO _could_use_tensor_cores(label) AS (
     label IN (
         'aten::_convolution', 'aten::conv1d', 'aten::conv2d', 'aten::conv3d',
@@ -31,6 +32,15 @@ CREATE MACRO _could_use_tensor_cores(label) AS (
         'MvBackward', 'aten::cudnn_convolution_transpose_backward_weight',
         'aten::cudnn_convolution_transpose_backward_input', 'AddmmBackward',
         'aten::cudnn_convolution_backward_input', 'AddbmmBackward',
-        'aten::cudnn_convolution_backward'
+        'aten::cudnn_convolution_backward', 'aten::convolution_backward',
+        'aten::convolution_overrideable', 'aten::convolution_backward_overrideable',
+        'aten::_convolution_double_backward', 'aten::cudnn_convolution_relu',
+        'aten::cudnn_convolution_add_relu', 'aten::miopen_convolution',
+        'aten::miopen_convolution_relu', 'aten::miopen_convolution_add_relu',
+        'aten::miopen_convolution_transpose', 'aten::_addmm_activation',
+        'aten::scaled_dot_product_attention',
+        'aten::_scaled_dot_product_efficient_attention',
+        'aten::_scaled_dot_product_efficient_attention_backward',
+        'aten::_efficient_attention_forward', 'aten::_efficient_attention_backward'
     )
 );

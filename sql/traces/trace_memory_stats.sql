@@ -1,12 +1,20 @@
--- Display name of a memory device of a trace: CPU, or GPU and its number.
+-- Display name of a memory device of a trace: CPU, or GPU and its number; others by
+-- their names in c10's DeviceType.
 CREATE MACRO _memory_device(
     device_type,  -- type of the device: 0 is the CPU, 1 CUDA; as in c10's DeviceType
     device
 ) AS (
-    CASE device_type
-        WHEN 0 THEN 'CPU'
-        WHEN 1 THEN 'GPU' || coalesce(device, 0)
-        ELSE 'type ' || device_type || ':' || coalesce(device, 0)
+    CASE
+        WHEN device_type = 0 THEN 'CPU'
+        WHEN device_type IN (1, 6) THEN 'GPU' || coalesce(device, 0)
+        ELSE coalesce(
+            [
+                'MKLDNN', 'OpenGL', 'OpenCL', 'IDEEP', 'GPU', 'FPGA', 'MAIA', 'XLA',
+                'Vulkan', 'Metal', 'XPU', 'MPS', 'Meta', 'HPU', 'VE', 'Lazy', 'IPU',
+                'MTIA', 'PrivateUse1'
+            ][device_type - 1],
+            'type ' || device_type || ':'
+        ) || coalesce(device, 0)
     END
 );
 

@@ -18,7 +18,7 @@ ON_A_CPU = str(CAPTURES / "torch/mlp_train.pt.trace.json.gz")
 @pytest.fixture
 def path(tmp_path: Path) -> str:
     written = tmp_path / "gpu.pt.trace.json"
-    written.write_bytes(trace(*matrices(), *attention(20, 4, 100), *launched("mystery", 60, 5, 5), **H100))
+    written.write_bytes(trace(*matrices(), *attention(20, 4, 100), *launched("mystery", 60, 5, 5, begin=130), **H100))
     return str(written)
 
 

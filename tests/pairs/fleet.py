@@ -54,9 +54,12 @@ class Fleet:
     def outside(self) -> np.ndarray[Any, Any]:
         """The lower quartile over each capture's runs of what kernels and delegate calls leave of the execute."""
         found = []
-        for dump in self.dumps.values():
-            of_ops = by_run_of(dump, lambda event: event.kind in ("kernel", "delegate_call") or None, lambda e: e.ticks)
-            found.append(np.quantile([total - of_ops[True][run] for run, total in dump.executing.items()], 0.25))
+        for capture in self.dumps.values():
+            of_ops = by_run_of(
+                capture, lambda event: event.kind in ("kernel", "delegate_call"), lambda event: event.ticks
+            )
+            rests = [total - of_ops[True][run] for run, total in capture.executing.items() if total is not None]
+            found.append(np.quantile(rests, 0.25))
         return np.array(found)
 
     def compared(self) -> tuple[list[Key], Sides]:
@@ -68,8 +71,8 @@ def _by_op(dump: Dump) -> dict[Key, list[int]]:
     """The time of each op in each run."""
 
     def key(event: Timed) -> Key | None:
-        is_op = event.kind in ("kernel", "delegate_call", "delegate", "user")
-        return (event.family, event.kind, event.raw.instruction_id) if is_op else None
+        of_ops = event.kind in ("kernel", "delegate_call", "delegate", "user")
+        return (event.family, event.kind, event.raw.instruction_id) if of_ops else None
 
     return {key: list(by_run.values()) for key, by_run in by_run_of(dump, key, lambda event: event.ticks).items()}
 

@@ -169,7 +169,7 @@ def test_kernels(traces: Warehouse, name: str) -> None:
     expected = {row[0]: row for row in table}
     rows = traces.kernel_table(name).fetchall()
     assert len(rows) == len(expected)
-    for kernel, _, used, _, calls, *numbers, blocks, occupancy, _, _, _ in rows:
+    for kernel, _, used, _, calls, *numbers, blocks, occupancy, _, _, _, _ in rows:
         _, tensor_cores, number, *others = expected[kernel]
         # Its list of names is of 2021, and of NVIDIA's.
         is_newer = "tensor16x8x8" in kernel or kernel.startswith("Cijk_")

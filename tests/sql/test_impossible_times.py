@@ -13,6 +13,8 @@ from tests.trace_builders import event
 from tests.traces import Traces
 
 CUT, UNKNOWN = "impossible times", "unknown times"
+# Microseconds since 1970.
+NOW = 1_700_000_000_000_000
 # Kernels (name, start, end), their calls if they share some, the time of each, findings.
 SHOWN: dict[str, tuple[list[tuple[str, float, float]], tuple[int, ...], dict[str, float], list[str]]] = {
     "a stream goes on": ([("a", 0, 3_400_000), ("b", 12, 92)], (), {"a": 12, "b": 80}, [CUT]),
@@ -88,6 +90,20 @@ def test_a_kernel_at_the_beginning_has_a_time(traces: Traces) -> None:
     traces.take(event("kernel", "a", 0, 0, 7, device=0, stream=7), event("kernel", "b", 10, 30, 7, device=0, stream=7))
     assert times(traces) == {"a": 0, "b": 20}
     assert not findings(traces)
+
+
+@pytest.mark.parametrize(("start", "length", "rule"), [(0, 5, UNKNOWN), (0, 1e6, UNKNOWN), (NOW, 1.8e16, CUT)])
+def test_a_time_that_is_unknown(start: float, length: float, rule: str, traces: Traces) -> None:
+    """The event counts as one of its launch: no kernel is lost."""
+    written = [
+        *launched(1, NOW, kernel("a", NOW + 5, NOW + 15, 1)),
+        *launched(2, NOW, kernel("b", start, start + length, 2)),
+    ]
+    traces.take(*written)
+    assert times(traces) == {"a": 10, "b": None}
+    assert findings(traces) == [rule]
+    assert traces.warehouse.rows("SELECT rule FROM findings WHERE rule = 'lost kernels'")[1] == []
+    assert traces.ask("kernel_table", "kernel, calls, total", unit="us") == [("a", 1, 10)]
 
 
 @pytest.mark.parametrize(

@@ -46,10 +46,13 @@ def _product(sizes: list[int]) -> int:
     return product
 
 
-def launched(name: str, at: float, length: float, number: int, category: str = "kernel") -> list[dict[str, Any]]:
+def launched(
+    name: str, at: float, length: float, number: int, category: str = "kernel", *, begin: float | None = None
+) -> list[dict[str, Any]]:
+    start = 1000 + (at if begin is None else begin)
     return [
         event("cuda_runtime", "cudaLaunchKernel", at, at + 0.5, correlation=number),
-        event(category, name, 1000 + at, 1000 + at + length, 7, correlation=number, device=0),
+        event(category, name, start, start + length, 7, correlation=number, device=0),
     ]
 
 
@@ -73,14 +76,14 @@ def matrices() -> list[dict[str, Any]]:
         *launched(GEMM, 3, 10, 2),
         # Within an op with a formula, but beside one that has its own cost.
         op("aten::_something_new", 8, 8.9, ([4], HALF)),
-        *launched("mystery", 8.1, 2, 3),
+        *launched("mystery", 8.1, 2, 3, begin=13),
     ]
 
 
 def test_by_hand(warehouse: Warehouse, tmp_path: Path) -> None:
     """2 * 1024 * 512 * 2048 operations, 2 * (1024 * 512 + 512 * 2048 + 1024 * 2048) bytes; peaks 989.4e12 and 3.352e12."""
     traces = Traces(warehouse, tmp_path)
-    traces.take(*matrices(), *attention(20, 4, 100), *launched(ADD, 60, 5, 5), **H100)
+    traces.take(*matrices(), *attention(20, 4, 100), *launched(ADD, 60, 5, 5, begin=130), **H100)
     rows = traces.ask(
         "op_efficiency",
         "family, op, calls, total, flops, bytes, roof_percent, bound, known_percent, copy_time, events, reason",
@@ -107,7 +110,7 @@ def test_bounds(warehouse: Warehouse, tmp_path: Path) -> None:
         op("aten::add", 2000, 2009, ([8192, 8192], HALF), ([8192, 8192], HALF), inputs=["1"]),
         *launched(ADD, 2001, 200, 2),
         op("aten::add", 2010, 2019, ([8], HALF), ([8], HALF), inputs=["1"]),
-        *launched(ADD, 2011, 2, 3),
+        *launched(ADD, 2011, 2, 3, begin=2300),
         **H100,
     )
     rows = traces.ask("op_efficiency", "op, bound, roof_percent, above_roof, peak_flops")
@@ -124,7 +127,9 @@ def test_bounds(warehouse: Warehouse, tmp_path: Path) -> None:
 
 def test_groups_add_up(warehouse: Warehouse, tmp_path: Path) -> None:
     traces = Traces(warehouse, tmp_path)
-    traces.take(*matrices(), *attention(20, 4, 100), *attention(40, 6, 50), *launched(ADD, 60, 5, 5), **H100)
+    traces.take(
+        *matrices(), *attention(20, 4, 100), *attention(140, 6, 50), *launched(ADD, 160, 5, 5, begin=200), **H100
+    )
     sums = "sum(total), sum(share_percent), sum(events), sum(copy_time), sum(above_roof)"
     wholes = {by: traces.ask("op_efficiency", sums, by=by) for by in ("shape", "op", "family")}
     assert wholes["shape"] == [(168, pytest.approx(100), 6, 1, pytest.approx(wholes["op"][0][4]))]

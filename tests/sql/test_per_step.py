@@ -252,3 +252,23 @@ def test_made_up_traces(warehouse: Warehouse, seed: int) -> None:
     query = "SELECT sum(total), count(*) FROM wide_steps('t', unit := 'us')"
     [(whole, steps)] = asked(warehouse, query)
     assert steps == count and sum(truth[True].values()) <= whole
+
+
+def test_a_step_lasts_as_long_as_what_is_per_step(warehouse: Warehouse) -> None:
+    """A launch of another thread that ends after its step, one between a nested step and the end of the one around it,
+    and work that only an external id gives to a step.
+    """
+    steps = [("ProfilerStep#0", 0, 100), ("ProfilerStep#1", 200, 300), ("ProfilerStep#2", 210, 240)]
+    made = [event("user_annotation", name, start, end) for name, start, end in steps]
+    made += [
+        event("cpu_op", "aten::add", 400, 410, 2, external=9),
+        event("user_annotation", "ProfilerStep#3", 390, 420),
+    ]
+    for number, (at, start, end) in enumerate([(95, 110, 160), (220, 240, 250), (260, 310, 350)], 1):
+        made.append(event("cuda_runtime", "cudaLaunchKernel", at, at + 10, 2, correlation=number))
+        made.append(event("kernel", KERNEL, start, end, 7, correlation=number, device=0))
+    made.append(event("kernel", KERNEL, 430, 480, 7, correlation=4, external=9, device=0))
+    warehouse.ingest(json.dumps({"traceEvents": made}).encode(), name="t")
+    assert asked(warehouse, "SELECT per_step * steps FROM kernel_table('t', unit := 'us')") == [(50 + 10 + 40 + 50,)]
+    query = "SELECT step, total, kernel FROM wide_steps('t', unit := 'us') ORDER BY step"
+    assert asked(warehouse, query) == [(0, 160, 50), (1, 150, 50), (2, 0, 0), (3, 90, 50)]

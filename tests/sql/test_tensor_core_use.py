@@ -67,3 +67,22 @@ def test_by_hand(warehouse: Warehouse, tmp_path: Path) -> None:
 def test_without_devices(warehouse: Warehouse) -> None:
     warehouse.ingest(CAPTURES / "torch/steps_7.pt.trace.json.gz", name="t")
     assert warehouse.rows("FROM tensor_core_use('t')")[1] == []
+
+
+def test_backward_convolutions_could_use_them(warehouse: Warehouse, tmp_path: Path) -> None:
+    """Of 100 us without tensor cores, 19 are a convolution's and 45 its backward's."""
+    traces = Traces(warehouse, tmp_path)
+    work = [("aten::cudnn_convolution", 19), ("aten::convolution_backward", 45), ("aten::mul", 36)]
+    events = [
+        each
+        for number, (op, length) in enumerate(work, 1)
+        for each in (
+            event("cpu_op", op, 10 * number, 10 * number + 8),
+            event("cuda_runtime", "cudaLaunchKernel", 10 * number + 1, 10 * number + 3, correlation=number),
+            event(
+                "kernel", "volta_sgemm_128x64_nn", 100 * number, 100 * number + length, 7, correlation=number, device=0
+            ),
+        )
+    ]
+    traces.take(*events)
+    assert traces.ask("tensor_core_use", "kernel_time, missed_time, missed_percent", unit="us") == [(100, 64, 64)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import sqlite3
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from etq.errors import FormatError
 from etq.ingest.memory import Watch
 from etq.ingest.registry import read_capture
 from etq.ingest.trace import text
+from etq.ingest.trace.reader import read_torch_trace
+from etq.ingest.trace.repair import repaired
 from tests.conftest import shared_file
 from tests.trace_builders import event, trace
 
@@ -126,3 +129,24 @@ def test_reported_traces_are_read(name: str) -> None:
 def test_reported_files_are_refused(name: str, what: str) -> None:
     with pytest.raises(FormatError, match=what):
         _rows(shared_file(f"captures/reports/{name}").read_bytes(), "events")
+
+
+def test_a_path_that_ends_with_a_backslash() -> None:
+    broken = rb'{"traceEvents": [{"ph": "X", "name": "C:\dir\", "ts": 1, "dur": 2, "args": {"at": "D:\temp\"}}]}'
+    assert json.loads(repaired(broken)[0])["traceEvents"][0] == {
+        **{"ph": "X", "name": "C:\\dir\\", "ts": 1, "dur": 2},
+        "args": {"at": "D:\\temp\\"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("content", "cause"),
+    [
+        (b'{"traceEvents": [{"name": "a\tb"}]}\n{"traceEvents": []}', "several traces"),
+        (b'{"traceEvents": [{"name": "a\t"b" c"}]}', "quotation marks"),
+        (b'{"traceEvents": [{"name": "a\tb", "dur": inf}, {"na', "truncated"),
+    ],
+)
+def test_the_error_is_of_what_could_not_be_put_right(content: bytes, cause: str) -> None:
+    with pytest.raises(FormatError, match=cause):
+        [*read_torch_trace(content, "made")]

@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from etq.ingest.trace import waits
@@ -21,6 +22,12 @@ LAUNCH = ("cuda_runtime", "cudaLaunchKernel")
 WAIT = ("cuda_runtime", "cudaStreamWaitEvent")
 KERNEL = ("kernel", "k")
 RECORD = ("cuda_sync", "Stream Wait Event")
+
+
+def called(made: Made) -> npt.NDArray[np.int64]:
+    """The call of each slice; all processes are of one rank."""
+    places = (made.kind, made.start, made.elapsed, made.correlation, made.process, np.zeros_like(made.process))
+    return calls_of(made.classes, *places)
 
 
 @dataclass
@@ -58,7 +65,7 @@ class Made:
 
     def waits(self) -> Waits:
         """What each slice waited for; -1 for those of the host."""
-        call = calls_of(self.classes, self.kind, self.start, self.elapsed, self.correlation, self.process)
+        call = called(self)
         row = np.flatnonzero(np.array([each.on_device for each in self.classes])[self.kind])
         given = (self.device, self.stream, self.wait_stream, self.wait_id)
         found = waits_of(self, call, OfDevices(row, *(each[row] for each in given)))
@@ -165,7 +172,7 @@ def test_last_of_other_streams_by_plain_python(seed: int) -> None:
     for _ in range(random.randrange(1, 40)):
         launch, start = sorted(random.sample(range(60), 2))
         made.launch(launch, start, start + random.randrange(1, 30), random.randrange(4))
-    call = calls_of(made.classes, made.kind, made.start, made.elapsed, made.correlation, made.process)
+    call = called(made)
     rows = np.flatnonzero(made.kind == 2)
     given = (made.device, made.stream, made.wait_stream, made.wait_id)
     work, _ = waits._work_and_records(made, call, OfDevices(rows, *(each[rows] for each in given)))

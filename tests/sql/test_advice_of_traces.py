@@ -1,0 +1,134 @@
+"""Advice on traces: what a rule sees, and what it doesn't advise; small traces by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from etq.warehouse.warehouse import Warehouse
+from tests.trace_builders import event
+from tests.traces import Traces
+
+H100 = [{"id": 0, "name": "NVIDIA H100 80GB HBM3", "computeMajor": 9, "computeMinor": 0}]
+HALF = "c10::Half"
+TENSOR, SIMT = "sm80_xmma_gemm_f16f16_f16f32_f32_tn_n", "volta_sgemm_128x64_nn"
+ADD = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float> >(int)"
+SOFTMAX = "void (anonymous namespace)::softmax_warp_forward<float, float, float, 8, false, false>(float*)"
+
+
+@pytest.fixture
+def traces(warehouse: Warehouse, tmp_path: Path) -> Traces:
+    return Traces(warehouse, tmp_path)
+
+
+def take(
+    traces: Traces, *work: tuple[str, str, float], shapes: list[list[int]] | None = None, early: bool = True
+) -> None:
+    """Ops of one kernel each: their names, those of their kernels, and how long these take; without gaps if launched early."""
+    events: list[dict[str, Any]] = []
+    at = 1000.0
+    for number, (op, kernel, length) in enumerate(work, 1):
+        begin = number * 5 if early else at - 6
+        made = event("cpu_op", op, begin, begin + 4)
+        if shapes is not None:
+            made["args"] |= {"Input Dims": shapes, "Input type": [HALF] * len(shapes)}
+        events += [
+            made,
+            event("cuda_runtime", "cudaLaunchKernel", begin + 1, begin + 3, correlation=number),
+            event("kernel", kernel, at, at + length, 7, correlation=number, device=0, stream=7),
+        ]
+        at += length
+    traces.take(*events, deviceProperties=H100)
+
+
+def advice(
+    traces: Traces, rule: str, columns: str = "time_at_stake, share_percent, finding, remedy"
+) -> list[tuple[Any, ...]]:
+    query = f"SELECT {columns} FROM advice('t', unit := 'us') AS a WHERE a.rule = $rule"
+    return traces.warehouse.rows(query, rule=rule)[1]
+
+
+def test_attention_in_single_ops(traces: Traces) -> None:
+    """Forward 20 + 5 + 8 + 20, backward 20 + 9 + 20, of 202 us: other products and ops between leave it out."""
+    take(
+        traces,
+        *(("aten::mm", TENSOR, 50), ("aten::bmm", TENSOR, 20), ("aten::div", ADD, 5), ("aten::_softmax", SOFTMAX, 8)),
+        *(("aten::bmm", TENSOR, 20), ("aten::add", ADD, 10), ("aten::mm", TENSOR, 10), ("aten::bmm", TENSOR, 20)),
+        *(("aten::_softmax_backward_data", SOFTMAX, 9), ("aten::bmm", TENSOR, 20)),
+        *(("aten::mm", TENSOR, 10), ("aten::_softmax", SOFTMAX, 10), ("aten::mm", TENSOR, 10)),
+    )
+    [(time, share, _, remedy)] = advice(traces, "unfused attention")
+    assert (time, share) == (102, pytest.approx(100 * 102 / 202))
+    assert "scaled_dot_product_attention" in remedy
+
+
+def test_products_of_odd_sizes(traces: Traces) -> None:
+    names = (
+        "cutlass_80_tensorop_s1688gemm_64x64_nn_align1",
+        "cutlass_80_simt_sgemm_128x64_nn_align1",
+        f"{TENSOR}_align8",
+    )
+    take(traces, *(("aten::mm", name, 30) for name in names), ("aten::mul", ADD, 10))
+    assert [row[:2] for row in advice(traces, "odd sizes")] == [(30, 30)]
+
+
+@pytest.mark.parametrize(
+    ("operands", "batch", "types"),
+    [("aten::mm", True, True), ("aten::bmm", False, True)],
+)
+def test_a_larger_batch_where_one_operand_stays(traces: Traces, operands: str, batch: bool, types: bool) -> None:
+    """Products that move 2 * (8 * 4096 + 4096**2 + 8 * 4096) bytes, in 110 us; good kernels would take them at 80 %."""
+    sizes = [[8, 4096], [4096, 4096]] if operands == "aten::mm" else [[1, 8, 4096], [1, 4096, 4096]]
+    take(traces, (operands, TENSOR, 100), ("aten::mm", TENSOR, 10), shapes=sizes)
+    least = 2 * (2 * 8 * 4096 + 4096**2) / 3.352e12 * 1e6
+    [(time, _, _, remedy), *_] = advice(traces, "below the roof")
+    assert time == pytest.approx(110 - 2 * least / 0.8, rel=1e-3)
+    assert ("a larger batch" in remedy) == batch
+    assert ("smaller types" in remedy) == types
+
+
+@pytest.mark.parametrize(("kernel", "smaller"), [(TENSOR, True), ("_matmul_ogs_NNT_bf16xbf16xmxfp4_gemm", False)])
+def test_no_smaller_types_than_four_bits(traces: Traces, kernel: str, smaller: bool) -> None:
+    take(traces, ("aten::mm", kernel, 100))
+    text = " ".join(row[3] for rule in ("device time", "critical path") for row in advice(traces, rule))
+    assert ("smaller types" in text) == smaller
+
+
+def host(name: str, category: str = "cpu_op") -> list[dict[str, Any]]:
+    """An event of the host of 900 us between two kernels of 50 us, of which the second is launched at its end."""
+    launches = [
+        event("cuda_runtime", "cudaLaunchKernel", at, at + 2, correlation=number) for number, at in ((1, 0), (2, 905))
+    ]
+    kernels = [event("kernel", "k", at, at + 50, 7, correlation=n, device=0, stream=7) for n, at in ((1, 5), (2, 910))]
+    return [event(category, name, 4, 904), *launches, *kernels]
+
+
+@pytest.mark.parametrize(
+    ("name", "category", "is_compiled", "expected"),
+    [
+        ("aten::unique", "cpu_op", False, "torch.compile, CUDA graphs."),
+        ("aten::unique", "cpu_op", True, "reduce-overhead"),
+        ("preprocess", "user_annotation", False, "no op of torch"),
+        ("scipy.ndimage.zoom", "user_annotation", False, "no op of torch"),
+    ],
+)
+def test_torch_compile_is_for_ops_that_it_has_not_made(
+    traces: Traces, name: str, category: str, is_compiled: bool, expected: str
+) -> None:
+    compiled = [event("kernel", "triton_poi_fused_add_0", 960, 961, 7, device=0, stream=7)] if is_compiled else []
+    traces.take(*host(name, category), *compiled)
+    rows = advice(traces, "device idle") + advice(traces, "critical path")
+    assert rows and all(expected in remedy for *_, remedy in rows)
+
+
+def test_one_item_for_one_cause(traces: Traces) -> None:
+    """Input data: steps wait for it, the device does, and the critical path goes through it."""
+    steps = [event("user_annotation", "ProfilerStep#0", 0, 990)]
+    loading = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+    traces.take(*steps, *host(loading, "user_annotation"))
+    rules = [
+        row for (row,) in traces.warehouse.rows("SELECT a.rule FROM advice('t') AS a WHERE a.rule <> 'device time'")[1]
+    ]
+    assert len(rules) == 1, advice(traces, "critical path")
