@@ -29,14 +29,39 @@ class _DefiningConnection:
         self._named_in = named_in
         self._create = create
         self._fill = fill
-        self._defined: set[str] = set()
+        self._existing: set[str] = set()
+        self._defined: set[str] = set()  # those of them that have all that they use
 
     def define(self, names: Iterable[str]) -> None:
         """Create the objects of these names and what they use, and fill the tables, unless they exist."""
         if new := [name for name in names if name not in self._defined]:
-            created = self._create(self._connection, new, self._defined)
-            self._defined.update(made.name for made in created)
+            created = self._create(self._connection, new, self._existing)
+            names_created = [made.name for made in created]
+            self._existing.update(names_created)
+            self._defined.update(new, names_created)
             self._fill([made.name for made in created if made.kind == "table"])
+
+    def empty(self) -> None:
+        """Drop tables and views; macros stay, as to create them takes longest."""
+        functions.release(self._connection)
+        self._fill = lambda tables: None
+        self._existing = {name for name in self._existing if catalog.named(name).kind not in ("table", "view")}
+        self._defined = set()
+        query = """
+            SELECT v.view_name, 'VIEW', v.temporary FROM duckdb_views() AS v WHERE NOT v.internal
+            UNION ALL
+            SELECT t.table_name, 'TABLE', false FROM duckdb_tables() AS t
+        """
+        for name, kind, is_registered in self._connection.execute(query).fetchall():
+            if is_registered:
+                self._connection.unregister(name)
+            else:
+                self._connection.execute(f"DROP {kind} {catalog.identifier(name)}")
+
+    def restart(self, names: Iterable[str], fill: Callable[[Collection[str]], None]) -> None:
+        """Do with an emptied database what `defining` does with a new one."""
+        self._fill = fill
+        self.define(names)
 
     def execute(self, query: str, parameters: Any = None) -> duckdb.DuckDBPyConnection:
         self.define(self._named_in(query))
@@ -88,3 +113,15 @@ def defining_temporary(connection: duckdb.DuckDBPyConnection, *, at_once: bool) 
     at_once  create all objects now
     """
     return cast("duckdb.DuckDBPyConnection", _TemporaryConnection(connection, at_once=at_once))
+
+
+def empty(connection: duckdb.DuckDBPyConnection) -> None:
+    """Drop the tables and views of a connection that `defining` returned, for `restart`."""
+    cast("_DefiningConnection", connection).empty()
+
+
+def restart(
+    connection: duckdb.DuckDBPyConnection, names: Iterable[str], fill: Callable[[Collection[str]], None]
+) -> None:
+    """Do with an emptied database what `defining` does with an empty one."""
+    cast("_DefiningConnection", connection).restart(names, fill)

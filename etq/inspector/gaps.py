@@ -26,7 +26,7 @@ _PAIRS: Final = """
     SELECT d.method, d.debug_handle, d.output_index, d.new_handles, d.new_op, d.mapping,
         d.problem, d.mse, d.l1, d.snr,
         d.base_elements, d.base_sizes, d.base_type, d.new_elements, d.new_sizes, d.new_type
-    FROM _value_distances($base, $new) AS d
+    FROM _value_distances($base, $new, true) AS d
     WHERE d.base_elements IS NOT NULL AND d.new_elements IS NOT NULL
     ORDER BY d.method, d.debug_handle, d.output_index
 """

@@ -60,6 +60,11 @@ class CaptureQueries:
         used = {name: value for name, value in capture.items() if f"${name}" in query}
         return self.warehouse.rows(query, **used, **parameters)[1]
 
+    def arrays(self, query: str, **parameters: Any) -> dict[str, Any]:
+        """Return the columns of a query of many rows, in which $key is the capture's, as numpy arrays."""
+        with self.warehouse.locked() as connection:
+            return connection.execute(query, {"key": self.capture.capture_id, **parameters}).fetchnumpy()
+
 
 @dataclass
 class Rows:
@@ -81,36 +86,29 @@ def read_rows(queries: CaptureQueries) -> Rows:
 
     Without `compat`, outputs of the program that the runtime failed to mark as such are not events.
     """
-    table = queries.warehouse.sql(
-        _ROWS, key=queries.capture.capture_id, unit=queries.unit, repeats=queries.repeats
-    ).to_arrow_table()
-    keys = _keys(table)
-    if not queries.compat and "" in table.column("event_name").unique().to_pylist():
+    found = queries.rows(_ROWS, unit=queries.unit, repeats=queries.repeats)
+    if not queries.compat and any(name == "" for _, _, _, _, name, *_ in found):
         left_out = set(queries.rows(_UNMARKED))
-        table = table.filter(pa.array([key[:2] not in left_out for key in keys], pa.bool_()))
-        keys = _keys(table)
+        found = [row for row in found if row[:2] not in left_out]
+    keys: list[Key] = [row[:3] for row in found]
+    _, _, _, blocks, names, p10, p50, p90, avg, least, most, is_delegated, identifiers, instructions = [
+        list(column) for column in zip(*found, strict=True)
+    ] or [[] for _ in range(14)]
     raw, starts = _lists(queries, keys)
     rows = Rows(
         keys,
-        table.column("event_block_name").to_pylist(),
-        table.column("event_name").to_pylist(),
+        blocks,
+        names,
         raw,
-        [
-            Statistics(*values)
-            for values in zip(*(table.column(name).to_pylist() for name in Statistics._fields), strict=True)
-        ],
-        _identifiers(queries, keys, table.column("delegate_debug_identifier")),
-        table.column("is_delegated_op").to_pylist(),
-        table.column("instruction_id").to_pylist(),
+        [Statistics(*values) for values in zip(p10, p50, p90, avg, least, most, strict=True)],
+        _identifiers(queries, keys, identifiers),
+        is_delegated,
+        instructions,
         starts,
     )
     if queries.converter is not None or queries.compat:
         _convert_times(queries, rows)
     return rows
-
-
-def _keys(table: pa.Table) -> list[Key]:
-    return list(zip(*(table.column(name).to_pylist() for name in ("block_index", "slot", "occurrence")), strict=True))
 
 
 def _lists(queries: CaptureQueries, keys: list[Key]) -> tuple[list[list[float] | None], list[list[int] | None]]:
@@ -126,15 +124,12 @@ def _lists(queries: CaptureQueries, keys: list[Key]) -> tuple[list[list[float] |
     first = np.full(max((index for index, *_ in signatures), default=0) + 1, -1, np.int64)
     for index, block, slot in signatures:
         first[index] = first_rows.get((block, slot), -1)
-    query = "FROM _event_values($key, $unit)"
-    table = queries.warehouse.sql(query, key=queries.capture.capture_id, unit=queries.unit).to_arrow_table()
-    columns = {name: table.column(name).to_numpy() for name in ("signature_index", "occurrence", "run_index")}
-    order, ends = _grouped(first[columns["signature_index"]] + columns["occurrence"], columns["run_index"], len(keys))
-    starts = _split(table.column("start_ticks").to_numpy().view(np.uint64)[order].tolist(), ends)
-    raw = table.column("raw")
-    if raw.null_count:
-        return _split(raw.take(pa.array(order)).to_pylist(), ends), starts
-    return _split(raw.to_numpy()[order].tolist(), ends), starts
+    columns = queries.arrays("FROM _event_values($key, $unit)", unit=queries.unit)
+    groups = first[columns["signature_index"]] + columns["occurrence"]
+    order, ends = _grouped(groups, columns["run_index"], len(keys))
+    starts = columns["start_ticks"].view(np.uint64)
+    # An array with unknown durations is masked, and its list has None for them.
+    return _split(columns["raw"][order].tolist(), ends), _split(starts[order].tolist(), ends)
 
 
 def _grouped(groups: Integers, runs: Integers, count: int) -> tuple[Integers, list[int]]:
@@ -151,13 +146,12 @@ def _split(values: list[Any], ends: list[int]) -> list[list[Any] | None]:
     return [values[start:end] or None for start, end in zip([0, *ends], ends, strict=False)]
 
 
-def _identifiers(queries: CaptureQueries, keys: list[Key], texts: pa.ChunkedArray) -> list[int | str | None]:
+def _identifiers(queries: CaptureQueries, keys: list[Key], texts: list[str | None]) -> list[int | str | None]:
     """Return ids within delegates, as integers if they were written as integers."""
-    identifiers: list[int | str | None] = texts.to_pylist()
-    if texts.null_count == len(identifiers):
-        return identifiers
+    if all(text is None for text in texts):
+        return [*texts]
     numbers = {(block, slot): number for block, slot, number in queries.rows(_NUMBERED)}
-    return [numbers.get(key[:2], text) for key, text in zip(keys, identifiers, strict=True)]
+    return [numbers.get(key[:2], text) for key, text in zip(keys, texts, strict=True)]
 
 
 def _convert_times(queries: CaptureQueries, rows: Rows) -> None:

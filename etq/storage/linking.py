@@ -114,7 +114,7 @@ def find_nodes(connection: duckdb.DuckDBPyConnection, capture_id: int) -> None:
     _find(connection, capture_id, "linked_methods", "_find_methods")
     _find(connection, capture_id, "signature_nodes", "_find_kernel_nodes")
     if _has_delegates(connection, capture_id):
-        _find(connection, capture_id, "signature_nodes", "_find_delegate_nodes")
+        _find(connection, capture_id, "signature_nodes", "_find_delegate_nodes", "record_id", "program_id")
     if _has_delegates(connection, capture_id, "NOT d.is_mapped") or _has_delegate_ops(connection, capture_id):
         align_delegates(connection, capture_id)
     connection.execute(
@@ -131,9 +131,9 @@ def find_ops(connection: duckdb.DuckDBPyConnection, capture_id: int) -> None:
 def find_outputs(connection: duckdb.DuckDBPyConnection, capture_id: int) -> None:
     """Find which logged values are the outputs of which nodes, after the nodes of a capture's events."""
     if _has_values(connection, capture_id):
-        _find(connection, capture_id, "signature_outputs", "_find_kernel_outputs")
+        _find(connection, capture_id, "signature_outputs", "_find_kernel_outputs", "record_id")
         if _has_delegates(connection, capture_id):
-            _find(connection, capture_id, "signature_outputs", "_find_delegate_outputs")
+            _find(connection, capture_id, "signature_outputs", "_find_delegate_outputs", "record_id", "program_id")
 
 
 def _copy_links(connection: duckdb.DuckDBPyConnection, first: int, others: Sequence[int]) -> None:
@@ -151,9 +151,13 @@ def _copy_links(connection: duckdb.DuckDBPyConnection, first: int, others: Seque
         )
 
 
-def _find(connection: duckdb.DuckDBPyConnection, capture_id: int, table: str, finder: str) -> None:
-    statement = f"INSERT INTO {table} SELECT $capture, f.* FROM {finder}($capture) AS f"
-    connection.execute(statement, {"capture": capture_id})
+def _find(connection: duckdb.DuckDBPyConnection, capture_id: int, table: str, finder: str, *keys: str) -> None:
+    """Fill a table by a macro of the capture's key and of these keys that the capture has."""
+    query = f"SELECT {', '.join(('capture_id', *keys))} FROM captures WHERE capture_id = ?"
+    [found] = connection.execute(query, [capture_id]).fetchall()
+    # Written into the statement, NULL saves the planner what is for programs.
+    arguments = ", ".join("NULL" if key is None else str(key) for key in found)
+    connection.execute(f"INSERT INTO {table} SELECT {capture_id:d}, f.* FROM {finder}({arguments}) AS f")
 
 
 def _has_delegates(connection: duckdb.DuckDBPyConnection, capture_id: int, which: str = "true") -> bool:

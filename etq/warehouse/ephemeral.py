@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from threading import Thread
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
@@ -12,7 +13,7 @@ import duckdb
 from etq.choices import TimeScale
 from etq.database.connection import in_memory
 from etq.database.database import Database
-from etq.database.defining import defining
+from etq.database.defining import defining, empty, restart
 from etq.database.handles import Capture, Program, Record
 from etq.database.rollups import describe_runs
 from etq.warehouse.warehouse import Warehouse
@@ -66,17 +67,19 @@ def open_ephemeral(
     program: str | os.PathLike[str] | None = None,
     graph_captures: Sequence[str | os.PathLike[str] | bytes] = (),
     has_typical_runs: bool = True,
+    reuses: bool = False,
 ) -> tuple[Warehouse, Capture]:
     """Do what `read` does; return the warehouse and the capture.
 
     Without `has_typical_runs`, no run is known as typical: to find them takes longer than a query for all runs.
-    `views` are created while the file is read, which makes
-    the first query faster. Other options and errors are those of `Warehouse.ingest`; with `etrecord` and `program`, the
-    capture is linked to them; with `debug_buffer`, logged values are stored.
+    `views` are created while the file is read, which makes the first query faster. With `reuses`, the database is the
+    one that `give_back` kept, if any. Other options and errors are those of `Warehouse.ingest`; with `etrecord` and
+    `program`, the capture is linked to them; with `debug_buffer`, logged values are stored.
     """
     loaded = _Loaded(program is not None or etrecord is not None, has_typical_runs)
     # The database is created while the file is read, as DuckDB doesn't hold the interpreter's lock.
-    creation = BackgroundCall(lambda: _create(["captures", "findings", *views], loaded.fill))
+    create = _reused if reuses else _create
+    creation = BackgroundCall(lambda: create(["captures", "findings", *views], loaded.fill))
     record: ReadRecord | None = None
 
     def database() -> duckdb.DuckDBPyConnection:
@@ -204,6 +207,28 @@ def _create(
 ) -> duckdb.DuckDBPyConnection:
     """Return a connection to a database in memory, as of `defining`."""
     return defining(in_memory(), names, fill)
+
+
+# An emptied database with its macros, by process: a forked process can't use its parent's.
+_kept: dict[int, duckdb.DuckDBPyConnection] = {}
+
+
+def _reused(names: Iterable[str], fill: Callable[[Collection[str]], None]) -> duckdb.DuckDBPyConnection:
+    """Return a connection as `_create` does, to the database that `give_back` kept if there is one."""
+    connection = _kept.pop(os.getpid(), None)
+    if connection is None:
+        return _create(names, fill)
+    restart(connection, names, fill)
+    return connection
+
+
+def give_back(warehouse: Warehouse) -> None:
+    """Empty an ephemeral warehouse that nothing uses any more, and keep its database for the next file: to create its
+    macros takes longer than to read a small file.
+    """
+    with suppress(duckdb.Error):
+        empty(warehouse.connection)
+        _kept[os.getpid()] = warehouse.connection
 
 
 class BackgroundCall(Thread, Generic[Result]):

@@ -27,20 +27,17 @@ WHERE e.kind IN ('kernel', 'delegate_call', 'delegate') AND e.chain_index = 0;
 -- One output of a kernel of a linked capture that is an op's, or an op of which no
 -- output of the kernel is: a row of the table `signature_outputs`, computed when a
 -- capture with logged values is linked.
-CREATE MACRO _find_kernel_outputs(capture_key) AS TABLE
+CREATE MACRO _find_kernel_outputs(capture_key, record_key) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT k.record_id FROM captures AS k WHERE k.capture_id = capture_key
-),
 results AS MATERIALIZED (
-    FROM _op_results((SELECT a.record_id FROM target AS a)) AS r
+    FROM _op_results(record_key) AS r
     WHERE r.stage = 'edge_dialect_exported_program'
 ),
 -- An op with a single node is that of its kernel, whatever the kernel's name.
 sole_nodes AS (
     SELECT h.method, h.debug_handle
-    FROM target AS a
-    JOIN _handled_nodes AS h USING (record_id)
+    FROM _handled_nodes AS h
+    WHERE h.record_id = record_key
     GROUP BY h.method, h.debug_handle
     HAVING count(*) = 1
 ),
@@ -61,12 +58,13 @@ kernels AS (
 matched AS (
     SELECT k.*, r.node_index, r.output_index, r.result_index
     FROM kernels AS k
-    CROSS JOIN target AS a
     LEFT JOIN (
         SELECT r.*, string_split(p.op, '.')[1] AS op
         FROM results AS r
-        CROSS JOIN target AS a
-        JOIN op_nodes AS p USING (record_id, graph_id, node_index)
+        JOIN op_nodes AS p
+            ON p.record_id = record_key
+            AND p.graph_id = r.graph_id
+            AND p.node_index = r.node_index
     ) AS r
         ON r.graph_id = k.graph_id
         AND r.debug_handle = k.debug_handle
@@ -88,14 +86,13 @@ SELECT
         WHEN m.node_index IS NULL THEN 'only values of other nodes of the op are logged'
     END AS problem
 FROM matched AS m
-CROSS JOIN target AS a
 LEFT JOIN node_values AS v
-    ON v.record_id = a.record_id
+    ON v.record_id = record_key
     AND v.graph_id = m.graph_id
     AND v.node_index = m.node_index
     AND v.output_index = coalesce(m.output_index, v.output_index)
 LEFT JOIN node_values AS w
-    ON w.record_id = a.record_id
+    ON w.record_id = record_key
     AND w.graph_id = m.graph_id
     AND w.node_index = m.result_node
     AND w.output_index = coalesce(m.result_index, v.output_index);

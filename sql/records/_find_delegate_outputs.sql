@@ -2,26 +2,17 @@
 -- whose output is unknown among those of the call: a row of the table
 -- `signature_outputs`, computed when a capture with logged values is linked to a
 -- record that has delegates.
-CREATE MACRO _find_delegate_outputs(capture_key) AS TABLE
+CREATE MACRO _find_delegate_outputs(capture_key, record_key, program_key) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT k.capture_id, k.record_id, k.program_id
-    FROM captures AS k
-    WHERE k.capture_id = capture_key
-),
 results AS MATERIALIZED (
-    FROM _op_results((SELECT a.record_id FROM target AS a)) AS r
+    FROM _op_results(record_key) AS r
     WHERE r.stage = 'edge_dialect_exported_program'
 ),
 outputs AS MATERIALIZED (
-    FROM _delegate_outputs(
-        (SELECT a.record_id FROM target AS a),
-        (SELECT a.program_id FROM target AS a),
-        (SELECT a.capture_id FROM target AS a)
-    ) AS o
+    FROM _delegate_outputs(record_key, program_key, capture_key) AS o
 ),
 last_events AS MATERIALIZED (
-    SELECT e.* FROM _last_events((SELECT a.capture_id FROM target AS a)) AS e
+    SELECT e.* FROM _last_events(capture_key) AS e
     WHERE e.kind <> 'kernel'
 ),
 calls AS (
@@ -67,7 +58,7 @@ found_within AS (
         ON r.method = e.method AND r.debug_handle = e.debug_handle AND r.depth = 0
     JOIN (
         SELECT h.signature_index, max_by(h.debug_handle, h.position) AS debug_handle
-        FROM _event_handles((SELECT a.capture_id FROM target AS a)) AS h
+        FROM _event_handles(capture_key) AS h
         GROUP BY h.signature_index
     ) AS h
         ON h.signature_index = e.signature_index
@@ -102,9 +93,8 @@ found AS (
         'exact',
         NULL
     FROM found_within AS f
-    CROSS JOIN target AS a
     JOIN node_values AS v
-        ON v.record_id = a.record_id
+        ON v.record_id = record_key
         AND v.graph_id = f.graph_id
         AND v.node_index = f.result_node
     UNION ALL
@@ -132,10 +122,13 @@ SELECT
     f.mapping,
     f.problem
 FROM found AS f
-CROSS JOIN target AS a
-LEFT JOIN node_values AS v USING (record_id, graph_id, node_index, output_index)
+LEFT JOIN node_values AS v
+    ON v.record_id = record_key
+    AND v.graph_id = f.graph_id
+    AND v.node_index = f.node_index
+    AND v.output_index = f.output_index
 LEFT JOIN node_values AS w
-    ON w.record_id = a.record_id
+    ON w.record_id = record_key
     AND w.graph_id = f.graph_id
     AND w.node_index = f.result_node
     AND w.output_index = f.result_index;

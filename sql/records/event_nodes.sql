@@ -47,16 +47,12 @@ FROM found AS f;
 -- delegate call of a linked capture, or to an event within it: a row of the table
 -- `signature_nodes`, computed when the capture is linked to a record that has
 -- delegates.
-CREATE MACRO _find_delegate_nodes(capture_key) AS TABLE
+CREATE MACRO _find_delegate_nodes(capture_key, record_key, program_key) AS TABLE
 WITH
 found AS (
     SELECT n.*, d.node_index IS NOT NULL AS is_run
     FROM _nodes_of_handles(capture_key) AS n
-    LEFT JOIN _node_delegates(
-        (SELECT k.record_id FROM captures AS k WHERE k.capture_id = capture_key),
-        (SELECT k.program_id FROM captures AS k WHERE k.capture_id = capture_key),
-        capture_key
-    ) AS d
+    LEFT JOIN _node_delegates(record_key, program_key, capture_key) AS d
         ON d.graph_id = n.graph_id
         AND d.node_index = n.node_index
         AND d.instruction_id = n.instruction_id

@@ -1,6 +1,9 @@
 -- The differences between the values of two captures for one debug handle, as in
 -- `numeric_gap`, by each metric, with the values.
-CREATE MACRO _value_distances(base_key, new_key) AS TABLE
+CREATE MACRO _value_distances(
+    base_key, new_key,
+    of_reference  -- whether base is a reference and new is not; NULL: any
+) AS TABLE
 WITH
 matched AS (
     SELECT
@@ -43,8 +46,9 @@ matched AS (
                 <> _without_ones(coalesce(n.sizes, []))
                 THEN 'sizes differ'
         END AS problem
-    FROM _values_by_handle(base_key) AS b
-    FULL JOIN _values_by_handle(new_key) AS n USING (method, debug_handle, output_index)
+    FROM _values_by_handle(base_key, of_reference) AS b
+    FULL JOIN _values_by_handle(new_key, NOT of_reference) AS n
+        USING (method, debug_handle, output_index)
     WINDOW same_op AS (
         PARTITION BY
             coalesce(b.method, n.method), coalesce(b.debug_handle, n.debug_handle)
@@ -146,7 +150,7 @@ judged AS (
                 || '; known are mse, l1, snr, cosine, max_abs, max_rel'
             )
         END AS gap
-    FROM _value_distances(base_key, new_key) AS d
+    FROM _value_distances(base_key, new_key, NULL) AS d
 )
 SELECT
     j.method,

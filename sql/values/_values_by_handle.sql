@@ -2,7 +2,10 @@
 -- the first run that has a value: an output of the event that the table
 -- `signature_outputs` names, from its last occurrence in the run. In a reference, a
 -- value is that of its node. An op whose value is unknown has a row with the reason.
-CREATE MACRO _values_by_handle(capture_key) AS TABLE
+CREATE MACRO _values_by_handle(
+    capture_key,
+    is_reference  -- whether the capture is a reference; NULL: either. To plan one takes half as long
+) AS TABLE
 WITH
 target AS MATERIALIZED (
     SELECT k.capture_id, k.record_id, k.format
@@ -29,7 +32,7 @@ handled AS (
     JOIN _values_with_events(capture_key) AS p
         ON p.signature_index = o.signature_index
         AND p.position = coalesce(o.position, p.position)
-    WHERE p.role = 'output'
+    WHERE p.role = 'output' AND coalesce(NOT is_reference, true)
     UNION ALL
     SELECT
         r.method,
@@ -62,7 +65,7 @@ handled AS (
         ON v.capture_id = r.capture_id
         AND v.run_index = r.run_index
         AND v.name = n.name
-    WHERE k.format = 'reference'
+    WHERE k.format = 'reference' AND coalesce(is_reference, true)
 ),
 latest AS (
     SELECT h.* REPLACE (coalesce(h.output_index, 0) AS output_index)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import gc
 import io
 import json
 import math
+import os
 import sys
 import types
 import warnings
@@ -344,3 +346,39 @@ def test_clean_files_cause_no_warnings() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert Inspector(str(MLP)).event_blocks
+
+
+def test_a_database_that_is_used_again_has_the_rows_of_its_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next Inspector takes the database of one that is gone; two at a time, and a forked process, have their own."""
+
+    def made(is_demo: bool) -> Inspector:
+        dump, record = ("demo_int/demo_int_debug", "demo_int/demo_int") if is_demo else ("mlp/mlp_debug5", "mlp/mlp")
+        return Inspector(
+            str(CAPTURES / f"{dump}.etdp"),
+            etrecord=str(CAPTURES / f"{record}.etrecord"),
+            debug_buffer_path=str(CAPTURES / f"{dump}.bin"),
+        )
+
+    def answers(inspector: Inspector) -> list[str]:
+        frame = inspector.to_dataframe()
+        return [frame.drop(columns="debug_data").to_csv(), str(inspector.find_total_for_module("L__self__"))]
+
+    def database(inspector: Inspector) -> Any:
+        return inspector._queries.warehouse.connection
+
+    demo, mlp = made(True), made(False)
+    of_demo, of_mlp, kept = answers(demo), answers(mlp), database(demo)
+    assert database(mlp) is not kept
+    del demo
+    gc.collect()
+    again = made(False)
+    assert database(again) is kept
+    assert answers(again) == of_mlp != of_demo
+    del again
+    gc.collect()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "getpid", lambda: -1)
+        assert database(made(True)) is not kept
+    last = made(True)
+    assert database(last) is kept
+    assert answers(last) == of_demo
