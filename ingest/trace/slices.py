@@ -89,7 +89,7 @@ class Slices:
     @property
     def is_without_time(self) -> npt.NDArray[np.bool_]:
         """Whether each slice is work whose time is unknown, or its call."""
-        found = self._are([each.is_work for each in self.classes]) & (self.elapsed == UNKNOWN)
+        found: npt.NDArray[np.bool_] = self._are([each.is_work for each in self.classes]) & (self.elapsed == UNKNOWN)
         found[self.call[found & (self.call != NONE)]] = True
         return found
 

@@ -95,7 +95,8 @@ def test_values_that_are_no_counts_are_left_out(traces: Traces) -> None:
     )
     assert traces.ask("kernel_counters", "event, counter, value") == [("first", FFMA, 3.0)]
     detail = "values that are not numbers, or can't be true: 6"
-    assert traces.warehouse.rows("SELECT f.rule, f.detail FROM findings AS f")[1] == [("counters left out", detail)]
+    query = "SELECT f.detail FROM findings AS f WHERE f.rule = 'counters left out'"
+    assert traces.warehouse.rows(query)[1] == [(detail,)]
 
 
 def test_a_number_too_large_for_a_double_is_left_out(traces: Traces) -> None:

@@ -16,10 +16,12 @@ from tests.traces import Traces
 COLUMNS = "kernels, kernel_time, tensor_time, tensor_percent, missed_time, missed_percent"
 
 
-def launched(kernel: str, at: float, length: float, correlation: int, device: int = 0) -> list[dict[str, Any]]:
+def launched(
+    kernel: str, at: float, length: float, correlation: int, device: int = 0, wait: float = 20
+) -> list[dict[str, Any]]:
     return [
         event("cuda_runtime", "cudaLaunchKernel", at, at + 1, correlation=correlation),
-        event("kernel", kernel, at + 20, at + 20 + length, 7, correlation=correlation, device=device),
+        event("kernel", kernel, at + wait, at + wait + length, 7, correlation=correlation, device=device),
     ]
 
 
@@ -31,7 +33,9 @@ def test_by_hand(warehouse: Warehouse, tmp_path: Path) -> None:
         event("cpu_op", "aten::_convolution", 1, 20),
         event("cpu_op", "aten::cudnn_convolution", 2, 10),
         *launched("cudnn_tensorop_conv", 4, 30, 1),
-        *launched("void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float> >(int)", 12, 5, 2),
+        *launched(
+            "void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float> >(int)", 12, 5, 2, wait=42
+        ),
         event("cpu_op", "aten::mm", 40, 50),
         *launched("ampere_sgemm_64x32_nn", 42, 10, 3),
         event("user_annotation", "ProfilerStep#4", 100, 200),
