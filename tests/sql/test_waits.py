@@ -119,8 +119,9 @@ def test_a_call_on_the_critical_path(held: Held, cause: str) -> None:
     assert ("frees memory" in advice and "caching allocator" in advice) == (cause == "free")
     assert (".item()" in advice) == (cause == "synchronization")
     assert ("Launch fewer and larger ops" in advice) == (cause == "host")
-    # Nothing is known of an unknown call: its op isn't advised about, either.
-    assert ("aten::conv" in advice) == (cause in ("host", "synchronization"))
+    # Nothing is known of an unknown call: its op isn't advised about, either. Launches that are slow are one item, that
+    # of the idle device.
+    assert ("aten::conv" in advice) == (cause == "synchronization")
     assert advice == "" if cause == "call" else advice
 
 
