@@ -37,7 +37,9 @@ class Dump:
 
 def is_etdump(data: Any) -> bool:
     """Whether a file begins with an ETDump, size-prefixed or not, perhaps after zeros."""
-    return bytes(data[4:8]) == IDENTIFIER or bytes(data[8:12]) == IDENTIFIER or zeros_before(data) > 0
+    if IDENTIFIER in (bytes(data[4:8]), bytes(data[8:12])):
+        return True
+    return bytes(data[:1]) == b"\0" and zeros_before(data) > 0
 
 
 def zeros_before(data: Any, at: int = 0) -> int:

@@ -279,7 +279,7 @@ def _trace_events(columns: TraceColumns, slices: Slices, order: Whole) -> Iterat
     }
     calls = {name: indexes.astype(np.int32) for name, indexes in slices.calls.columns(slices.at).items()}
     lost = np.zeros(len(slices.at), np.int32)
-    lost[: slices.own] = lost_within(slices.is_lost | slices.is_without_time, slices.parent[: slices.own])
+    lost[: slices.own] = lost_within(slices.is_lost | slices.is_without_time[: slices.own], slices.parent[: slices.own])
     stacks = dict(columns.stacks)
     written = texts_of(columns.written)
     for begin in range(0, len(order), _BATCH):

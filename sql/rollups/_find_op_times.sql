@@ -132,26 +132,33 @@ members AS (
         unnest(o.signature_indexes) AS signature_index
     FROM ops AS o
 ),
--- The time of a delegate's event that others of its enclose.
-enclosed AS (
+-- The time of a delegate's event is without that of others which it encloses.
+parts AS (
     SELECT
-        p.capture_id,
-        p.run_index,
-        p.event_index,
-        sum(e.duration_ticks) AS ticks
+        e.capture_id, e.signature_index, e.run_index, 1 AS calls,
+        e.duration_ticks AS ticks
+    FROM events AS e
+    WHERE e.execute_index IS NOT NULL
+        AND e.duration_ticks IS NOT NULL
+        -- Delegates' events are in no total, so they may be detached.
+        AND (NOT e.is_detached OR e.kind IN ('delegate', 'framework'))
+        AND e.capture_id BETWEEN first_key AND last_key
+    UNION ALL
+    SELECT p.capture_id, p.signature_index, p.run_index, 0, -e.duration_ticks
     FROM events AS e
     JOIN events AS p
         ON p.capture_id = e.capture_id
         AND p.run_index = e.parent_run_index
         AND p.event_index = e.parent_index
         AND p.kind = 'delegate'
+        AND p.execute_index IS NOT NULL
+        AND p.duration_ticks IS NOT NULL
         AND p.capture_id BETWEEN first_key AND last_key
     WHERE e.kind = 'delegate'
         AND NOT e.is_detached
         AND e.clock = 'host'
         AND e.value_unit = 'ticks'
         AND e.capture_id BETWEEN first_key AND last_key
-    GROUP BY p.capture_id, p.run_index, p.event_index
 ),
 -- These rows are about half as many as the events, so they have only numbers.
 in_runs AS MATERIALIZED (
@@ -159,20 +166,24 @@ in_runs AS MATERIALIZED (
         m.capture_id,
         m.first_signature,
         e.run_index,
-        count(*) AS calls,
-        try_cast(sum(e.duration_ticks - coalesce(o.ticks, 0)) AS BIGINT) AS ticks
+        sum(e.calls)::BIGINT AS calls,
+        try_cast(sum(e.ticks) AS BIGINT) AS ticks
     FROM members AS m
-    JOIN events AS e USING (capture_id, signature_index)
-    LEFT JOIN enclosed AS o USING (capture_id, run_index, event_index)
-    WHERE e.execute_index IS NOT NULL
-        AND e.duration_ticks IS NOT NULL
-        -- Delegates' events are in no total, so they may be detached.
-        AND (NOT e.is_detached OR e.kind IN ('delegate', 'framework'))
-        AND e.capture_id BETWEEN first_key AND last_key
+    JOIN parts AS e USING (capture_id, signature_index)
     GROUP BY m.capture_id, m.first_signature, e.run_index
 ),
+phases AS (
+    SELECT i.capture_id, i.first_signature, NULL AS phase, i.calls, i.ticks
+    FROM in_runs AS i
+    WHERE i.ticks IS NOT NULL
+    UNION ALL
+    SELECT i.capture_id, i.first_signature, r.phase, i.calls, i.ticks
+    FROM in_runs AS i
+    JOIN runs AS r USING (capture_id, run_index)
+    WHERE r.phase IS NOT NULL AND i.ticks IS NOT NULL
+),
 -- What the ops leave of the total of a run.
-outside AS (
+rests AS MATERIALIZED (
     SELECT
         i.capture_id,
         i.run_index,
@@ -183,23 +194,22 @@ outside AS (
     WHERE o.is_additive
     GROUP BY i.capture_id, i.run_index, o.scope
 ),
-timed AS (
-    SELECT i.*, t.ticks AS outside_ticks
-    FROM in_runs AS i
-    LEFT JOIN outside AS t USING (capture_id, run_index, first_signature)
-    WHERE i.ticks IS NOT NULL
-),
-phases AS (
+outside AS (
     SELECT
-        t.capture_id, t.first_signature, NULL AS phase, t.calls, t.ticks,
-        t.outside_ticks
-    FROM timed AS t
-    UNION ALL
-    SELECT
-        t.capture_id, t.first_signature, r.phase, t.calls, t.ticks, t.outside_ticks
-    FROM timed AS t
-    JOIN runs AS r USING (capture_id, run_index)
-    WHERE r.phase IS NOT NULL
+        p.capture_id,
+        p.first_signature,
+        p.phase,
+        quantile_cont(p.ticks::DOUBLE, [0.25, 0.5, 0.9]) AS quantiles
+    FROM (
+        SELECT t.capture_id, t.first_signature, NULL AS phase, t.ticks
+        FROM rests AS t
+        UNION ALL
+        SELECT t.capture_id, t.first_signature, r.phase, t.ticks
+        FROM rests AS t
+        JOIN runs AS r USING (capture_id, run_index)
+        WHERE r.phase IS NOT NULL
+    ) AS p
+    GROUP BY p.capture_id, p.first_signature, p.phase
 ),
 numbers AS (
     SELECT
@@ -210,7 +220,6 @@ numbers AS (
         sum(p.calls)::BIGINT AS calls,
         try_cast(sum(p.ticks) AS BIGINT) AS total_ticks,
         quantile_cont(p.ticks::DOUBLE, [0.25, 0.5, 0.9]) AS quantiles,
-        quantile_cont(p.outside_ticks::DOUBLE, [0.25, 0.5, 0.9]) AS outside,
         _common_resolution(p.ticks) AS resolution
     FROM phases AS p
     GROUP BY p.capture_id, p.first_signature, p.phase
@@ -241,12 +250,16 @@ SELECT
     n.quantiles[1] AS p25,
     n.quantiles[2] AS p50,
     n.quantiles[3] AS p90,
-    n.outside[1] AS outside_p25,
-    n.outside[2] AS outside_p50,
-    n.outside[3] AS outside_p90,
+    t.quantiles[1] AS outside_p25,
+    t.quantiles[2] AS outside_p50,
+    t.quantiles[3] AS outside_p90,
     n.resolution::BIGINT AS resolution
 FROM ops AS o
 JOIN numbers AS n
     ON n.capture_id = o.capture_id
     AND n.first_signature = o.first_signature
+LEFT JOIN outside AS t
+    ON t.capture_id = o.capture_id
+    AND t.first_signature = o.first_signature
+    AND t.phase IS NOT DISTINCT FROM n.phase
 ORDER BY o.capture_id, o.op_index, n.phase NULLS FIRST;

