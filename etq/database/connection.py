@@ -31,9 +31,6 @@ CLOSED: Final = {
     "allow_persistent_secrets": "false",
     "python_enable_replacements": "false",
 }
-# An ASOF join is never a loop over all pairs: DuckDB chooses that where it expects few rows, and among other captures
-# it expects far too few.
-SETTINGS: Final = {**CLOSED, "asof_loop_join_threshold": "0"}
 # The time of this optimizer grows with the square of a query's parts: with DuckDB 2.0.1 it is a sixth of `advice`
 # (0.94 and 0.80 s), and a seventh of `roofline` (0.20 and 0.175). What it moves changes no view's time.
 _SLOW_OPTIMIZER: Final = "projection_pullup"
@@ -74,7 +71,7 @@ Result = TypeVar("Result")
 
 def settings() -> dict[str, str]:
     """Return the settings of a connection, with the limits of queries."""
-    return {**SETTINGS, **limiting_settings()}
+    return {**CLOSED, **limiting_settings()}
 
 
 def in_memory(config: Mapping[str, str] | None = None) -> duckdb.DuckDBPyConnection:
@@ -109,7 +106,7 @@ def connect(
     Waits while other processes hold the file, see `retry_while_locked`. Raises `WarehouseError` if the file can't be
     opened.
     """
-    config = {**SETTINGS, **limiting_settings(), **({} if external_access else WITHOUT_ACCESS), **(config or {})}
+    config = {**CLOSED, **limiting_settings(), **({} if external_access else WITHOUT_ACCESS), **(config or {})}
     check_path(path)
     if os.path.isdir(path):
         raise WarehouseError(f"{path}: a folder; a warehouse is a file")

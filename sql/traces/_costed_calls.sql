@@ -131,7 +131,7 @@ owned AS (
     LEFT JOIN composite AS p ON p.event_index = c.parent
     LEFT JOIN composite AS g ON g.event_index = c.grandparent
     ASOF LEFT JOIN dispatchers AS d
-        ON d.thread_index = c.thread_index AND d.start_ticks <= c.start_ticks
+        ON d.thread_index = c.thread_index AND row(d.start_ticks) <= row(c.start_ticks)
 )
 SELECT
     o.owner,

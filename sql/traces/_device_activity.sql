@@ -81,6 +81,6 @@ SELECT
     t.communicates,
     t.copies
 FROM stretches AS t
-ASOF LEFT JOIN steps AS s ON t.at_ticks >= s.start_ticks
+ASOF LEFT JOIN steps AS s ON row(t.at_ticks) >= row(s.start_ticks)
 WHERE t.ticks > 0
     AND (scope = 'device' OR t.at_ticks >= s.start_ticks AND t.at_ticks < s.end_ticks);

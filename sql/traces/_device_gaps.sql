@@ -83,7 +83,7 @@ SELECT
         AS is_recorded,
     g.latency_ticks
 FROM gaps AS g
-ASOF LEFT JOIN ended AS e ON g.start_ticks >= e.end_ticks
+ASOF LEFT JOIN ended AS e ON row(g.start_ticks) >= row(e.end_ticks)
 LEFT JOIN _event_labels(capture_key) AS n ON n.event_index = g.call_index;
 
 -- The cause of one gap, as in `device_idle`. What the host did is measured as the times
@@ -130,9 +130,11 @@ waits AS (
     ASOF JOIN of_causes AS u
         ON u.process = g.process
         AND u.cause = g.cause
-        AND g.launched_ticks >= u.at_ticks
+        AND row(g.launched_ticks) >= row(u.at_ticks)
     ASOF LEFT JOIN of_causes AS b
-        ON b.process = g.process AND b.cause = g.cause AND g.start_ticks >= b.at_ticks
+        ON b.process = g.process
+            AND b.cause = g.cause
+            AND row(g.start_ticks) >= row(b.at_ticks)
 ),
 -- What took half of the host's time; else what a thread waited in when the gap began, so
 -- that nothing could be launched ahead.
@@ -183,12 +185,12 @@ calls AS (
         ON u.process = h.process
         AND u.cause = h.cause
         AND u.call = h.call
-        AND h.launched_ticks >= u.at_ticks
+        AND row(h.launched_ticks) >= row(u.at_ticks)
     ASOF LEFT JOIN of_calls AS b
         ON b.process = h.process
         AND b.cause = h.cause
         AND b.call = h.call
-        AND h.start_ticks >= b.at_ticks
+        AND row(h.start_ticks) >= row(b.at_ticks)
     GROUP BY h.next_index
 ),
 messages AS (
@@ -243,4 +245,4 @@ SELECT
     END AS waited_label
 FROM judged AS j
 ASOF LEFT JOIN owners AS o
-    ON o.thread_index = j.call_thread AND j.asked_ticks >= o.at_ticks;
+    ON o.thread_index = j.call_thread AND row(j.asked_ticks) >= row(o.at_ticks);

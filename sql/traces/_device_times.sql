@@ -117,7 +117,7 @@ FROM ordered AS o
 JOIN classified AS s USING (signature_index)
 LEFT JOIN self_times AS w ON w.owner_index = o.event_index
 ASOF LEFT JOIN running AS u
-    ON u.thread_index = o.thread_index AND o.end_ticks > u.start_ticks
+    ON u.thread_index = o.thread_index AND row(o.end_ticks) > row(u.start_ticks)
 WHERE hosts = 'all' OR s.slice IN ('annotation', 'module')
 UNION ALL
 -- The total of such an op, which needs an order of all ops, is not computed.

@@ -48,7 +48,7 @@ placed AS (
     SELECT a.run_index, p.kind, p.label, p.ticks, p.thread_index, p.before_ticks
     FROM parts AS p
     ASOF JOIN _annotation_steps(capture_key, step_name) AS a
-        ON p.start_ticks >= a.start_ticks
+        ON row(p.start_ticks) >= row(a.start_ticks)
     WHERE step_name IS NOT NULL AND p.start_ticks < a.end_ticks
 ),
 once AS (

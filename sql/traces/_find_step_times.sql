@@ -90,7 +90,7 @@ placed AS (
     UNION ALL
     SELECT h.*, t.run_index
     FROM hosts AS h
-    ASOF JOIN steps AS t ON h.start_ticks >= t.start_ticks
+    ASOF JOIN steps AS t ON row(h.start_ticks) >= row(t.start_ticks)
     WHERE step_name IS NOT NULL AND NOT h.is_helper AND h.start_ticks < t.end_ticks
 ),
 -- An event's parent is the nearest event that is not a helper.

@@ -55,8 +55,8 @@ SELECT
     try_cast(coalesce(u.cpu, 0) - coalesce(b.cpu, 0) AS BIGINT) AS cpu_bytes,
     try_cast(coalesce(u.device, 0) - coalesce(b.device, 0) AS BIGINT) AS device_bytes
 FROM target AS a
-ASOF LEFT JOIN running AS u ON a.end_ticks >= u.at_ticks
-ASOF LEFT JOIN running AS b ON a.start_ticks > b.at_ticks;
+ASOF LEFT JOIN running AS u ON row(coalesce(a.end_ticks, a.start_ticks)) >= row(u.at_ticks)
+ASOF LEFT JOIN running AS b ON row(a.start_ticks) > row(b.at_ticks);
 
 -- One allocation or release while no thread has a CPU event. torch shows it as a
 -- separate event.
@@ -89,5 +89,5 @@ SELECT
     coalesce(_cpu_bytes(m.device_type, m.bytes), 0) AS cpu_bytes,
     coalesce(_device_bytes(m.device_type, m.bytes), 0) AS device_bytes
 FROM (FROM trace_memory AS i WHERE i.capture_id = capture_key) AS m
-ASOF LEFT JOIN covered AS c ON m.at_ticks >= c.start_ticks
+ASOF LEFT JOIN covered AS c ON row(m.at_ticks) >= row(c.start_ticks)
 WHERE c.until_ticks IS NULL OR c.until_ticks < m.at_ticks;

@@ -92,12 +92,14 @@ synchronized AS (
         WHERE c.stream IS NULL
             AND c.event_index NOT IN (SELECT r.call_index FROM recorded AS r)
     ) AS c
-    ASOF JOIN ended AS e ON c.end_ticks >= e.end_ticks
+    ASOF JOIN ended AS e ON row(c.end_ticks) >= row(e.end_ticks)
     UNION ALL
     SELECT c.*, e.end_ticks, e.event_index
     FROM (SELECT c.* FROM calls AS c WHERE c.stream IS NOT NULL) AS c
     ASOF JOIN ended_in_stream AS e
-        ON e.device = c.device AND e.stream = c.stream AND c.end_ticks >= e.end_ticks
+        ON e.device = c.device
+            AND e.stream = c.stream
+            AND row(c.end_ticks) >= row(e.end_ticks)
     UNION ALL
     SELECT c.*, r.end_ticks, r.event_index
     FROM calls AS c
@@ -168,7 +170,7 @@ handed AS (
     ASOF JOIN done AS d
         ON d.process = g.process
         AND d.is_backward = g.other_class
-        AND g.start_ticks >= d.end_ticks
+        AND row(g.start_ticks) >= row(d.end_ticks)
     WHERE g.before_ticks IS NULL OR d.end_ticks > g.before_ticks
 ),
 waits AS (

@@ -37,7 +37,7 @@ arrived AS (
     SELECT m.*, w.end_ticks AS host_ticks, w.node AS host_node
     FROM (SELECT m.* FROM all_moments AS m WHERE m.from_thread IS NOT NULL) AS m
     ASOF LEFT JOIN waits AS w
-        ON w.thread_index = m.from_thread AND m.from_ticks >= w.end_ticks
+        ON w.thread_index = m.from_thread AND row(m.from_ticks) >= row(w.end_ticks)
     UNION ALL
     SELECT m.*, NULL, NULL
     FROM all_moments AS m

@@ -146,7 +146,8 @@ launched AS (
     SELECT s.step, l.start_ticks, l.end_ticks
     FROM _launches(capture_key) AS l
     ASOF JOIN steps AS s
-        ON s.thread_index = l.call_thread AND l.call_start_ticks >= s.start_ticks
+        ON s.thread_index = l.call_thread
+            AND row(l.call_start_ticks) >= row(s.start_ticks)
     WHERE l.call_start_ticks < s.end_ticks
 ),
 reached AS (

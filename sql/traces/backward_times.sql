@@ -57,7 +57,7 @@ in_backward AS (
         FROM _pass_covers((SELECT a.capture_id FROM target AS a)) AS c
         WHERE c.place = 1
     ) AS c
-        ON c.thread_index = m.thread_index AND m.start_ticks >= c.start_ticks
+        ON c.thread_index = m.thread_index AND row(m.start_ticks) >= row(c.start_ticks)
     WHERE m.kind = 'module' AND m.start_ticks < c.end_ticks
 ),
 of_modules AS (

@@ -58,7 +58,8 @@ launched AS (
         try_cast(sum(w.end_ticks - w.start_ticks) AS BIGINT) AS device_ticks
     FROM work AS w
     ASOF JOIN outermost AS o
-        ON o.thread_index = w.call_thread AND w.call_start_ticks >= o.start_ticks
+        ON o.thread_index = w.call_thread
+            AND row(w.call_start_ticks) >= row(o.start_ticks)
     WHERE w.call_start_ticks < o.end_ticks
     GROUP BY o.event_index, o.label, o.end_ticks - o.start_ticks
 ),

@@ -31,7 +31,7 @@ changes AS (
         FROM owned AS o
         WHERE o.until_ticks IS NOT NULL
     ) AS c
-    ASOF JOIN steps AS s ON c.at_ticks > s.after_ticks
+    ASOF JOIN steps AS s ON row(c.at_ticks) > row(s.after_ticks)
     WHERE c.at_ticks <= s.end_ticks
     UNION ALL
     SELECT o.device, o.op, s.number, 0, 0

@@ -65,7 +65,7 @@ stretches AS (
 )
 SELECT b.start_ticks AS span_ticks, t.place, try_cast(sum(t.length) AS BIGINT) AS ticks
 FROM stretches AS t
-ASOF JOIN spans AS b ON t.ticks >= b.start_ticks
+ASOF JOIN spans AS b ON row(t.ticks) >= row(b.start_ticks)
 WHERE t.ticks < b.end_ticks
 GROUP BY b.start_ticks, t.place;
 
@@ -98,7 +98,7 @@ within AS (
     ASOF JOIN _pass_covers(capture_key) AS c
         ON c.thread_index = a.thread_index
         AND c.place = a.place
-        AND a.start_ticks >= c.start_ticks
+        AND row(a.start_ticks) >= row(c.start_ticks)
     WHERE a.start_ticks < c.end_ticks
     GROUP BY a.event_index
 )
@@ -156,7 +156,7 @@ in_spans AS MATERIALIZED (
     SELECT b.start_ticks, d.place, 0, d.ticks, 1
     FROM launched AS d
     ASOF JOIN _step_spans((SELECT a.capture_id FROM target AS a)) AS b
-        ON d.launch_ticks >= b.start_ticks
+        ON row(d.launch_ticks) >= row(b.start_ticks)
     WHERE d.launch_ticks < b.end_ticks
 ),
 places AS (

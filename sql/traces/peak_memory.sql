@@ -53,7 +53,7 @@ owned AS (
         USING (event_index)
     LEFT JOIN _event_labels((SELECT a.capture_id FROM target AS a)) AS g
         ON g.event_index = c.call_index
-    ASOF LEFT JOIN steps AS s ON h.at_ticks >= s.start_ticks
+    ASOF LEFT JOIN steps AS s ON row(h.at_ticks) >= row(s.start_ticks)
 ),
 rows_of_ops AS (
     SELECT

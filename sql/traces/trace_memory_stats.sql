@@ -55,7 +55,7 @@ changes AS (
 SELECT m.event_index, t.call_index
 FROM (FROM trace_memory AS i WHERE i.capture_id = capture_key) AS m
 ASOF LEFT JOIN changes AS t
-    ON t.thread_index = m.thread_index AND m.at_ticks >= t.at_ticks;
+    ON t.thread_index = m.thread_index AND row(m.at_ticks) >= row(t.at_ticks);
 
 -- The memory that one op of a trace allocated on one device, as in the memory view
 -- of torch-tb-profiler. An allocation or release belongs to the innermost op of its
