@@ -51,19 +51,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 # Folders of tests that start browsers or many processes, fill lakes, or read damaged files. Faster tests elsewhere cover the same parts.
 LONG_FOLDERS = ("browser", "fuzz", "lake", "sharing")
+FAST_FILES = ("test_visit.py", "test_corpus.py", "test_two_writers.py")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the tests of `LONG_FOLDERS` as long, leave out the quarters that are not asked for, and move slow files forward."""
+    """Mark the tests of `LONG_FOLDERS` as long, and move slow files forward."""
     items.sort(key=lambda item: item.path.parent.name not in ("statistics", *LONG_FOLDERS))
     for item in items:
-        if item.path.parent.name in LONG_FOLDERS:
+        if item.path.parent.name in LONG_FOLDERS and item.path.name not in FAST_FILES:
             item.add_marker(pytest.mark.long)
-    others = {item for item in items if item.get_closest_marker("long") and not sampling.is_in_quarter(item.nodeid)}
-    if others:
-        config.hook.pytest_deselected(items=[*others])
-        items[:] = [item for item in items if item not in others]
 
 
 @pytest.hookimpl(optionalhook=True)
