@@ -143,27 +143,6 @@ def test_moved_values_live_as_long_as_their_target() -> None:
     )
 
 
-def test_methods_have_peaks_of_their_own() -> None:
-    two = program(CHAIN, method("empty", [tensor(3, at=0)], inputs=[0], outputs=[0], buffers=[0, 16, 4]))
-    assert_of_programs(
-        "SELECT DISTINCT method, peak_bytes, peak_instruction, peak_op, planned_bytes FROM planned_memory('test') ORDER BY 1",
-        """
-        method,peak_bytes,peak_instruction,peak_op,planned_bytes
-        empty,12,0,,20
-        forward,32,0,aten::mul,48
-        """,
-        two,
-    )
-    assert_of_programs(
-        "SELECT method, value_index FROM planned_memory('test', method := 'empty')",
-        """
-        method,value_index
-        empty,0
-        """,
-        two,
-    )
-
-
 PARTS = program(
     method("a", [], delegates=[delegate("Npu", 0), delegate("Npu", 2, in_segment=True)]),
     method("b", [], delegates=[delegate("Npu", 2, in_segment=True)]),
@@ -254,35 +233,6 @@ def programs() -> Iterator[Warehouse]:
         for path in sorted(CAPTURES.glob("*/*.pte")):
             warehouse.ingest_program(path)
         yield warehouse
-
-
-def test_the_peak_of_the_mlp_by_hand(programs: Warehouse) -> None:
-    tensors = programs.rows("""
-        SELECT v.value_index, v.byte_size, v.is_input, v.is_output
-        FROM programs AS p JOIN program_values AS v USING (program_id)
-        WHERE p.name = 'mlp' AND v.memory_id = 1""")[1]
-    lists = dict(
-        programs.rows("""
-        SELECT v.value_index, v.items FROM programs AS p JOIN program_values AS v USING (program_id)
-        WHERE p.name = 'mlp' AND v.kind = 'tensor_list'""")[1]
-    )
-    instructions = programs.rows("""
-        SELECT i.op, i.arguments FROM programs AS p JOIN instructions AS i USING (program_id)
-        WHERE p.name = 'mlp' ORDER BY i.instruction_id""")[1]
-    arguments = [(op, {*used, *(item for each in used for item in lists.get(each, []))}) for op, used in instructions]
-    end = len(arguments) - 1
-    live = [0] * len(arguments)
-    for index, size, is_input, is_output in tensors:
-        uses = [step for step, (_, used) in enumerate(arguments) if index in used]
-        for step in range(0 if is_input else uses[0], (end if is_output else uses[-1]) + 1):
-            live[step] += size
-    peak = live.index(max(live))
-    assert len(tensors) == 27 and end == 23
-    found = programs.rows("""
-        SELECT DISTINCT peak_bytes, peak_instruction, peak_op,
-            (SELECT sum(size_bytes) FROM planned_memory('mlp') WHERE is_live_at_peak)
-        FROM planned_memory('mlp')""")[1]
-    assert found == [(max(live), peak, arguments[peak][0], max(live))]
 
 
 def test_parts_of_every_captured_program_add_up(programs: Warehouse) -> None:

@@ -9,15 +9,10 @@ from typing import Any
 import duckdb
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as arrays
 
 from etq import EtqError
 from etq.warehouse.warehouse import Capture, Warehouse
 from tests.conftest import CAPTURES
-from tests.sampling import examples
-from tests.warehouses import empty_warehouse
 
 MLP = CAPTURES / "mlp"
 METRICS = ("mse", "l1", "snr", "cosine", "max_abs", "max_rel")
@@ -92,46 +87,6 @@ def test_comparable_captures(warehouse: Warehouse, base: Any, new: Any, problem:
     gap, reason = gap_of(warehouse, base, new, "l1")
     assert reason == problem
     assert gap == (None if problem or getattr(base, "size", 1) == 0 else 0)
-
-
-# Five ops of the model, of debug handles 1 to 5.
-OPS = ("linear", "relu", "linear_1", "relu_1", "add")
-shapes = arrays.array_shapes(max_dims=2, max_side=5)
-pairs = shapes.flatmap(
-    lambda shape: st.tuples(*2 * [arrays.arrays(np.float64, shape, elements=st.floats(-1e3, 1e3, width=32))])
-)
-
-
-@pytest.mark.long
-@examples(6)
-@given(made=st.tuples(*len(OPS) * [pairs]))
-def test_metrics_equal_numpys(made: tuple[tuple[Any, Any], ...]) -> None:
-    with empty_warehouse() as warehouse:
-        record = warehouse.ingest_record(MLP / "mlp.etrecord")
-        first, second = (
-            warehouse.ingest_reference(
-                record,
-                {**{op: [pair[side]] for op, pair in zip(OPS, made, strict=True)}, "side": [side]},
-                name=str(side),
-            )
-            for side in (0, 1)
-        )
-        found = {
-            metric: dict(
-                warehouse.rows(
-                    "SELECT debug_handle, gap FROM numeric_gap($a, $b, metric := $metric)",
-                    **{"a": first, "b": second, "metric": metric},
-                )[1]
-            )
-            for metric in ("mse", "l1", "max_abs", "snr")
-        }
-    for handle, (base, new) in enumerate(made, 1):
-        mse = float(np.mean((new - base) ** 2))
-        assert found["mse"][handle] == pytest.approx(mse, rel=1e-12, abs=1e-300)
-        assert found["l1"][handle] == pytest.approx(np.abs(new - base).sum(), rel=1e-12)
-        assert found["max_abs"][handle] == np.abs(new - base).max()
-        if mse > 0 and np.mean(base**2) > 0:
-            assert found["snr"][handle] == pytest.approx(10 * np.log10(np.mean(base**2) / mse), rel=1e-9, abs=1e-9)
 
 
 @pytest.mark.long
