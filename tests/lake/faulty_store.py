@@ -22,7 +22,6 @@ from urllib.parse import urlsplit
 #   cut      the store takes it, and half of the answer arrives
 #   late     the store sees it after the client has stopped waiting and has asked again
 Fault = Literal["lost", "dropped", "500", "503", "cut", "late"]
-FAULTS: Final[tuple[Fault, ...]] = ("lost", "dropped", "500", "503", "cut", "late")
 # How long clients wait for an answer, and how long a late request takes.
 TIMEOUT: Final = 1.0
 _LATE: Final = 1.6

@@ -78,15 +78,7 @@ def test_spark_answers_as_duckdb_does(
     assert differences(expected.fetchall(), found) == []
 
 
-def test_a_query_around_a_view(spark: Any, lake: Path, duck_on_lake: duckdb.DuckDBPyConnection) -> None:
-    query = """WITH ops AS (FROM op_totals('mlp', unit := 'us'))
-        SELECT o.op, o.total / (SELECT sum(p.total) FROM ops AS p) AS part FROM ops AS o
-        WHERE o.kind = 'kernel' ORDER BY o.total DESC, o.op LIMIT 3; -- the first"""
-    expected = duck_on_lake.execute(query).fetchall()
-    assert differences(expected, etq.spark.sql(spark, query, lake).collect()) == [] and len(expected) == 3
-
-
-@pytest.mark.parametrize("selector", ["device=fleet", "side=mlp,half=0", "@latest", "mlp"])
+@pytest.mark.parametrize("selector", ["side=mlp,half=0", "@latest"])
 def test_a_query_for_each_of_many_captures(
     selector: str, spark: Any, lake: Path, duck_on_lake: duckdb.DuckDBPyConnection
 ) -> None:

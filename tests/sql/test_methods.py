@@ -133,18 +133,14 @@ def test_runs_of_as_many_programs_take_memory_in_proportion(tmp_path: Path) -> N
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("captures", ["all_captures", "linked_captures"])
-def test_where_runs_of_a_name_have_one_block_their_scope_is_that_of_the_search(
-    captures: str, request: pytest.FixtureRequest
-) -> None:
+def test_where_runs_of_a_name_have_one_block_their_scope_is_that_of_the_search(all_captures: Warehouse) -> None:
     """The search for programs isn't run for such captures when they are ingested."""
-    warehouse = request.getfixturevalue(captures)
     query = """
         SELECT count(*) FILTER (r.scope = f.scope), count(*), count(DISTINCT r.capture_id)
         FROM runs AS r
         JOIN _find_run_scopes(0, 1000000) AS f ON f.capture_id = r.capture_id AND f.run_index = r.run_index
     """
-    [(same, all_runs, number)] = warehouse.rows(query)[1]
+    [(same, all_runs, number)] = all_captures.rows(query)[1]
     assert same == all_runs > number > 50
 
 

@@ -71,6 +71,37 @@ def test_ops_that_changed(warehouse: Warehouse) -> None:
     assert faster[2:7] == ("add", 3, "faster", "17", "18") and faster[8] < 0
 
 
+def test_times_are_those_of_the_runs(warehouse: Warehouse) -> None:
+    """Against numpy, from the durations of events: of an op, and of a module whose ops are instructions 0 to 2."""
+    record = warehouse.ingest_record(CAPTURES / "mlp/mlp.etrecord")
+    for number, path in enumerate(FLEET[:3]):
+        one = warehouse.ingest(path, name=path.stem, labels={"build": str(number)})
+        warehouse.link(one, record)
+        warehouse.metric(one, "tokens_per_second", 10.0 + number)
+    columns = "capture, p25, median, p90, runs"
+    of_op = warehouse.rows(f"SELECT {columns} FROM trend('op', 'addmm@4', unit := 'ns')")[1]
+    of_module = warehouse.rows(f"SELECT {columns} FROM trend('module', 'block1.up', unit := 'ns')")[1]
+    for rows, instructions in ((of_op, [4]), (of_module, [0, 1, 2])):
+        for name, *quantiles, runs in rows:
+            query = """SELECT sum(e.duration_ticks) FROM events AS e JOIN captures AS c USING (capture_id)
+                WHERE c.name = $name AND e.kind = 'kernel' AND list_contains($instructions, e.instruction_id)
+                GROUP BY e.run_index"""
+            ticks = [float(row[0]) for row in warehouse.rows(query, name=name, instructions=instructions)[1]]
+            assert runs == len(ticks) == 40
+            assert quantiles == pytest.approx(list(np.quantile(ticks, [0.25, 0.5, 0.9])), rel=1e-12)
+    rows = warehouse.rows("SELECT label, median, p25, common_percent FROM trend('metric', 'tokens_per_second')")[1]
+    assert rows == [(str(at), 10.0 + at, None, None) for at in range(3)]
+
+
+@pytest.mark.long
+def test_what_all_ops_have_in_common_is_the_totals(warehouse: Warehouse) -> None:
+    history(warehouse, 24, 13, everything=1.1)
+    [row] = warehouse.rows("SELECT what, verdict, first_bad, change_percent, share_percent FROM regressions()")[1]
+    assert row == ("total", "slower", "13", pytest.approx(10, abs=1), 100)
+    common = [row[0] for row in warehouse.rows("SELECT common_percent FROM trend('op', 'relu')")[1]]
+    assert np.mean(common[12:]) - np.mean(common[:12]) == pytest.approx(10, abs=1.5)
+
+
 @pytest.mark.long
 def test_slow_growth_is_reported_as_creep(warehouse: Warehouse) -> None:
     """An op that takes 0.15 % more in each of 30 builds: no single build is to blame, and the regression spans all."""

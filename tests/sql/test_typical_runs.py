@@ -143,3 +143,6 @@ def test_warm_ups_and_outliers_are_not_typical_runs() -> None:
         """,
         *[timed(each) for each in (400, 100, 100, 100, 100, 112)],
     )
+    # Of three runs, none is judged.
+    query = "SELECT count(*) AS n FROM runs WHERE is_typical"
+    assert_query(query, "n\n3\n", *[timed(each) for each in (9000, 100, 101)])

@@ -50,29 +50,20 @@ def test_metrics_by_hand(warehouse: Warehouse) -> None:
     assert (found["mse"], found["l1"], found["max_abs"], found["max_rel"]) == (0.3125, 1.5, 1.0, 0.25)
     assert math.isclose(found["snr"] or 0, 10 * math.log10(7.5 / 0.3125), rel_tol=1e-15)
     assert math.isclose(found["cosine"] or 0, 27.5 / math.sqrt(30 * 26.25), rel_tol=1e-15)
-
-
-@pytest.mark.long
-def test_equal_values_have_no_gap(warehouse: Warehouse) -> None:
-    for values in ([0.0, 0.0], [NAN, INF, -INF, 1.0]):
-        found = gaps(warehouse, values, values)
-        assert found == {"mse": 0, "l1": 0, "max_abs": 0, "max_rel": 0, "snr": INF, "cosine": 1}
-
-
-def test_zeros_on_one_side(warehouse: Warehouse) -> None:
-    found = gaps(warehouse, [0.0, 0.0], [1.0, 2.0])
-    assert found == {"mse": 2.5, "l1": 3, "max_abs": 2, "max_rel": INF, "snr": -INF, "cosine": 0}
-
-
-def test_nan_on_one_side_is_the_worst_gap(warehouse: Warehouse) -> None:
+    # Equal values, zeros on one side, and NaN on one side, which is the worst gap.
+    equal = gaps(warehouse, [NAN, INF, -INF, 1.0], [NAN, INF, -INF, 1.0])
+    assert equal == {"mse": 0, "l1": 0, "max_abs": 0, "max_rel": 0, "snr": INF, "cosine": 1}
+    zeros = gaps(warehouse, [0.0, 0.0], [1.0, 2.0])
+    assert zeros == {"mse": 2.5, "l1": 3, "max_abs": 2, "max_rel": INF, "snr": -INF, "cosine": 0}
     gap, problem = gap_of(warehouse, np.array([1.0, 2.0, NAN]), np.array([1.0, NAN, NAN]), "mse")
     assert gap is not None and math.isnan(gap)
     assert problem == "1 elements are NaN on one side only"
+    with pytest.raises(EtqError, match="unknown metric nope; known are mse, l1, snr, cosine, max_abs, max_rel"):
+        gap_of(warehouse, 1.0, 2.0, "nope")
 
 
-@pytest.mark.parametrize(
-    ("base", "new", "problem"),
-    [
+def test_comparable_values(warehouse: Warehouse) -> None:
+    for base, new, problem in (
         (np.zeros((2, 3)), np.zeros((3, 2)), "sizes differ"),
         (np.zeros(6), np.zeros((3, 2)), "sizes differ"),
         (np.zeros((1, 3)), np.zeros((3, 1)), None),
@@ -81,48 +72,29 @@ def test_nan_on_one_side_is_the_worst_gap(warehouse: Warehouse) -> None:
         (np.zeros(1), 0.0, None),
         (7, 7, None),
         (None, 7, "unknown in base: not in a debug buffer"),
-    ],
-)
-def test_comparable_captures(warehouse: Warehouse, base: Any, new: Any, problem: str | None) -> None:
-    gap, reason = gap_of(warehouse, base, new, "l1")
-    assert reason == problem
-    assert gap == (None if problem or getattr(base, "size", 1) == 0 else 0)
+    ):
+        gap = None if problem or getattr(base, "size", 1) == 0 else 0
+        assert gap_of(warehouse, base, new, "l1") == (gap, problem)
 
 
-@pytest.mark.long
-def test_values_not_kept_are_reported(warehouse: Warehouse) -> None:
-    capture = warehouse.ingest(MLP / "mlp_debug.etdp", debug_buffer=MLP / "mlp_debug.bin")
-    warehouse.link(capture, warehouse.ingest_record(MLP / "mlp.etrecord"))
-    problems = warehouse.numeric_gap(capture, capture).project("gap, problem").distinct().fetchall()
-    assert problems == [(None, "not kept in base: ingest it with keep_values (--values)")]
-    # A later ingest of the same file with its debug buffer stores the values.
-    warehouse.ingest(MLP / "mlp_debug.etdp", debug_buffer=MLP / "mlp_debug.bin", keep_values=True)
-    assert warehouse.numeric_gap(capture, capture).project("gap, problem").distinct().fetchall() == [(0, None)]
-
-
-def test_other_options_leave_values_as_they_are(warehouse: Warehouse) -> None:
-    capture = warehouse.ingest(MLP / "mlp_debug.etdp", debug_buffer=MLP / "mlp_debug.bin", keep_values=True)
-    values = "FROM logged_values($capture)"
-    before = warehouse.rows(values, capture=capture)[1]
-    warehouse.ingest(MLP / "mlp_debug.etdp", clock_bits=32)
-    assert warehouse.rows(values, capture=capture)[1] == before
-    assert before[0][warehouse.sql(values, capture=capture).columns.index("sha256")]
-
-
-def test_captures_without_handles_are_refused(warehouse: Warehouse) -> None:
-    warehouse.ingest(MLP / "mlp_debug.etdp", debug_buffer=MLP / "mlp_debug.bin", keep_values=True)
-    with pytest.raises(duckdb.Error, match=r"mlp_debug is not linked to an ETRecord, whose debug handles"):
-        warehouse.numeric_gap("mlp_debug", "mlp_debug").fetchall()
-
-
-def test_unknown_metrics_are_reported(warehouse: Warehouse) -> None:
-    with pytest.raises(EtqError, match="unknown metric nope; known are mse, l1, snr, cosine, max_abs, max_rel"):
-        gap_of(warehouse, 1.0, 2.0, "nope")
-
-
-def test_keep_values_needs_a_debug_buffer(warehouse: Warehouse) -> None:
+def test_values_are_kept_if_asked_for(warehouse: Warehouse) -> None:
     with pytest.raises(EtqError, match="keep_values goes with debug_buffer"):
         warehouse.ingest(MLP / "mlp_debug.etdp", keep_values=True)
+    capture = warehouse.ingest(MLP / "mlp_debug.etdp", debug_buffer=MLP / "mlp_debug.bin")
+    with pytest.raises(duckdb.Error, match=r"mlp_debug is not linked to an ETRecord, whose debug handles"):
+        warehouse.numeric_gap("mlp_debug", "mlp_debug").fetchall()
+    warehouse.link(capture, warehouse.ingest_record(MLP / "mlp.etrecord"))
+    problems = "SELECT DISTINCT gap, problem FROM numeric_gap($capture, $capture)"
+    missing = "not kept in base: ingest it with keep_values (--values)"
+    assert warehouse.rows(problems, capture=capture)[1] == [(None, missing)]
+    # A later ingest of the same file with its debug buffer stores the values.
+    warehouse.ingest(MLP / "mlp_debug.etdp", debug_buffer=MLP / "mlp_debug.bin", keep_values=True)
+    assert warehouse.rows(problems, capture=capture)[1] == [(0, None)]
+    values = "FROM logged_values($capture)"
+    columns, before = warehouse.rows(values, capture=capture)
+    warehouse.ingest(MLP / "mlp_debug.etdp", clock_bits=32)
+    assert warehouse.rows(values, capture=capture)[1] == before
+    assert before[0][columns.index("sha256")]
 
 
 def test_a_reference_is_one_capture_by_its_content(warehouse: Warehouse) -> None:
