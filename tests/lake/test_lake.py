@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -21,6 +20,7 @@ from etq.lake import Added, add, compact, export
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 from tests.sampling import IS_WHOLE
+from tests.spark.answers import differences
 
 pytest.importorskip("deltalake", reason="lakes need deltalake: pip install 'etq[lake]'")
 
@@ -81,15 +81,6 @@ def ask(warehouse: Warehouse, name: str, given: dict[str, str]) -> tuple[list[st
     return [columns[place] for place in kept], [tuple(row[place] for place in kept) for row in cursor.fetchall()]
 
 
-def is_same(one: Any, other: Any) -> bool:
-    """Whether values are the same, apart from the order in which floats are added."""
-    if isinstance(one, float) and isinstance(other, float):
-        return math.isclose(one, other, rel_tol=1e-12) or (math.isnan(one) and math.isnan(other))
-    if isinstance(one, Sequence) and not isinstance(one, str | bytes):
-        return len(one) == len(other) and all(map(is_same, one, other))
-    return bool(one == other)
-
-
 def in_order(rows: list[Any]) -> list[Any]:
     """Rows in an order that the last digits of floats don't change."""
     return sorted(rows, key=lambda row: repr([f"{each:.9g}" if isinstance(each, float) else each for each in row]))
@@ -117,7 +108,7 @@ def test_views_answer_as_in_the_warehouse(pair: tuple[Warehouse, Warehouse]) -> 
                 # A trace has neither a record nor executes, and either error may come first.
                 is_alike = one == other or (capture in TRACES and is_of_traces(one, other))
             else:
-                is_alike = one[0] == other[0] and is_same(in_order(one[1]), in_order(other[1]))
+                is_alike = one[0] == other[0] and not differences(in_order(one[1]), in_order(other[1]))
             if not is_alike:
                 wrong.append((each.name, capture))
     assert wrong == [] and asked > 20

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -124,6 +123,11 @@ def test_captures_without_executes(warehouse: Warehouse) -> None:
         rows_of(warehouse, "compare_captures", "truth", "full")
     with pytest.raises(etq.QueryError, match="^the baseline trace has no execute"):
         warehouse.rows("FROM framework_tax('full', baseline := 'trace')")
+    # Metrics need no times.
+    warehouse.metric("empty", "load", 1, better="lower")
+    warehouse.metric("trace", "load", 2, better="lower")
+    [row] = rows_of(warehouse, "compare_metrics", "empty", "trace")
+    assert (row["verdict"], row["change_percent"]) == ("too few", 100)
 
 
 @pytest.mark.long
@@ -309,14 +313,6 @@ def test_metrics(warehouse: Warehouse) -> None:
         assert row["p"] == pytest.approx(tested[name], abs=1e-12)
     for name, q in zip(tested, stats.false_discovery_control(list(tested.values())), strict=True):
         assert rows[name]["q"] == pytest.approx(q, abs=1e-12)
-
-
-def test_metrics_need_no_times(warehouse: Warehouse) -> None:
-    for side, path in (("base", "mlp/mlp_0runs.etdp"), ("new", "torch/conv_infer.pt.trace.json.gz")):
-        warehouse.ingest(Path(CAPTURES / path), labels={"side": side})
-    add_metric(warehouse, "load", "lower", {"base": [1], "new": [2]})
-    [row] = rows_of(warehouse, "compare_metrics")
-    assert (row["verdict"], row["change_percent"]) == ("too few", 100)
 
 
 @pytest.mark.long

@@ -52,27 +52,85 @@ VGF = run(
 SHADER = '{{"kernel_name": "{}", "dispatch_id": 0}}'
 
 
-@pytest.mark.parametrize(
-    ("events", "within"),
-    [
-        ((delegated("a", 12, 20), delegated("b", 20, 50)), 38),
-        ((delegated("a", 12, 20), delegated("b", 40, 51)), None),  # ends late
-        ((delegated("a", 9, 20), delegated("b", 20, 50)), None),  # starts early
-        ((delegated("a", 10, 31), delegated("b", 30, 50)), None),  # parallel: 41 of 40 ticks
-        ((delegated("a", 10, 30), delegated("b", 20, 40)), 40),
-        ((delegated("a", 900, 920), delegated("b", 920, 990)), None),  # another clock
-        ((delegated("a (cycles)", 900, 9000), delegated("b", 20, 50)), 30),
-        ((delegated("a", 0, 9000), delegated("b", 20, 50)), 30),  # bare values
-    ],
-)
-def test_a_call_that_its_events_do_not_fit_into_has_no_breakdown(
-    warehouse: Warehouse, events: tuple[ProfileEvent, ...], within: int | None
-) -> None:
-    warehouse.ingest(dump(around(*events)), name="test")
-    query = "SELECT component, sum(total_ticks) FROM execute_breakdown('test') GROUP BY ALL"
-    parts = {} if within is None else {"delegate ops": within}
-    assert dict(warehouse.rows(query)[1]) == {
-        "delegate unaccounted": 40 - (within or 0), "kernels": 8, "operator-call overhead": 4, "rest": 48, **parts,
+def calls_of(*events: ProfileEvent) -> Run:
+    return run("Execute", *events, execute(0, 100))
+
+
+def vgf_and(*shaders: ProfileEvent) -> Run:
+    *before, call, last = VGF.events
+    return run("Execute", *before, *shaders, call, last)
+
+
+# Runs, and in ticks: calls, total, ops, unaccounted, other_events of delegate_totals.
+FITTING, LATE = around(delegated("a", 12, 32)), around(delegated("a", 12, 70))
+CALLS: dict[str, tuple[list[Run], tuple[int, ...]]] = {
+    "within": ([around(delegated("a", 12, 20), delegated("b", 20, 50))], (1, 40, 38, 2, 0)),
+    "ends late": ([around(delegated("a", 12, 20), delegated("b", 40, 51))], (1, 40, 0, 40, 2)),
+    "starts early": ([around(delegated("a", 9, 20), delegated("b", 20, 50))], (1, 40, 0, 40, 2)),
+    "parallel, 41 of 40 ticks": ([around(delegated("a", 10, 31), delegated("b", 30, 50))], (1, 40, 0, 40, 2)),
+    "parallel, 40 of 40 ticks": ([around(delegated("a", 10, 30), delegated("b", 20, 40))], (1, 40, 40, 0, 0)),
+    "another clock": ([around(delegated("a", 900, 920), delegated("b", 920, 990))], (1, 40, 0, 40, 2)),
+    "counts no ticks": ([around(delegated("a (cycles)", 900, 9000), delegated("b", 20, 50))], (1, 40, 30, 10, 1)),
+    "bare values": ([around(delegated("a", 0, 9000), delegated("b", 20, 50))], (1, 40, 30, 10, 1)),
+    "only the call in question has none": ([FITTING, LATE, FITTING], (3, 120, 40, 80, 1)),
+    "across a wraparound": (
+        [
+            run(
+                "Execute",
+                delegated("a", TOP - 18, TOP - 3),
+                delegated("b", 5, 15),
+                delegate_call(start=TOP - 20, end=20),
+                execute(start=TOP - 30, end=60),
+            )
+        ],
+        (1, 40, 25, 15, 0),
+    ),
+    # Logged after the only call of its instruction, and begun before it: 70 of 10 ticks.
+    "outside of calls": ([calls_of(delegate_call(85, 95), delegated("a", 10, 80))], (1, 10, 0, 10, 1)),
+    # A delegate runs a separate program, whose instructions have the same numbers.
+    "within a call of its own instruction": (
+        [calls_of(delegated("a", 30, 50), delegate_call(20, 80), execute(10, 85), delegate_call(5, 95))],
+        (1, 90, 20, 70, 0),
+    ),
+    "events that enclose each other": ([VGF], (1, 955, 940, 15, 0)),
+    # The GPU's clock is far from the host's, or so near that one of its times lies within the call.
+    "a far clock beside": (
+        [vgf_and(delegated("shader", FAR, FAR + 500), delegated("shader", FAR + 500, FAR + 600))],
+        (1, 955, 940, 15, 2),
+    ),
+    "a near clock beside": (
+        [vgf_and(delegated(SHADER.format("a"), 1, 101), delegated(SHADER.format("b"), 101, 201))],
+        (1, 955, 940, 15, 2),
+    ),
+    # The host's clock: a thread's event is within another's.
+    "a thread beside": (
+        [vgf_and(delegated(SHADER.format("a"), 140, 240), delegated(SHADER.format("b"), 240, 340))],
+        (1, 955, 940, 15, 0),
+    ),
+}
+
+
+def test_a_call_that_its_events_do_not_fit_into_has_no_breakdown(warehouse: Warehouse) -> None:
+    for name, (runs, _) in CALLS.items():
+        warehouse.ingest(dump(*runs, run(name)), name=name)
+    columns = "calls, total, ops, unaccounted, other_events"
+    query = f"SELECT {columns} FROM delegate_totals($name, unit := 'ns')"
+    assert {name: warehouse.rows(query, name=name)[1] for name in CALLS} == {
+        name: [expected] for name, (_, expected) in CALLS.items()
+    }
+    parts = "SELECT component, sum(total_ticks) FROM execute_breakdown('ends late') GROUP BY ALL"
+    others = {"kernels": 8, "operator-call overhead": 4, "rest": 48}
+    assert dict(warehouse.rows(parts)[1]) == {"delegate unaccounted": 40, **others}
+    parts = parts.replace("ends late", "within")
+    assert dict(warehouse.rows(parts)[1]) == {"delegate ops": 38, "delegate unaccounted": 2, **others}
+    ops = "FROM op_totals('only the call in question has none') SELECT calls, total, share_percent WHERE op = 'a'"
+    assert warehouse.rows(ops)[1] == [(2, 0.04, pytest.approx(40 / 3)), (1, 0.058, None)]
+    without = (
+        "SELECT DISTINCT c.name FROM findings AS f JOIN captures AS c USING (capture_id) WHERE rule LIKE 'detached%'"
+    )
+    found = {name for (name,) in warehouse.rows(without)[1]}
+    assert found == {
+        "ends late", "starts early", "parallel, 41 of 40 ticks", "another clock", "only the call in question has none",
     }  # fmt: skip
 
 
@@ -127,24 +185,6 @@ def test_detached_events_are_listed_and_in_no_total() -> None:
     )
 
 
-def test_only_the_calls_in_question_have_no_breakdown() -> None:
-    fitting, late = around(delegated("a", 12, 32)), around(delegated("a", 12, 70))
-    assert_query(
-        "SELECT calls, total, ops, unaccounted, other_events FROM delegate_totals('test', unit := 'ns')",
-        "calls,total,ops,unaccounted,other_events\n3,120.0,40.0,80.0,1\n",
-        fitting,
-        late,
-        fitting,
-    )
-    assert_query(
-        "SELECT op, calls, total, share_percent FROM op_totals('test', unit := 'ns') WHERE op = 'a'",
-        "op,calls,total,share_percent\na,2,40.0,13.333333333333334\na,1,58.0,\n",
-        fitting,
-        late,
-        fitting,
-    )
-
-
 def test_the_clock_of_calls_that_do_not_fit(warehouse: Warehouse) -> None:
     cases = [
         (delegated("a", 20, 50), False, "host"),
@@ -159,20 +199,6 @@ def test_the_clock_of_calls_that_do_not_fit(warehouse: Warehouse) -> None:
         warehouse.ingest(dump(run("Execute", *((call, event) if is_behind else (event, call)), execute(0, 100))))
     found = warehouse.rows("SELECT clock FROM signatures WHERE kind = 'delegate' ORDER BY capture_id")[1]
     assert [clock for (clock,) in found] == [clock for *_, clock in cases]
-
-
-def test_calls_across_a_wraparound_keep_their_breakdown() -> None:
-    assert_query(
-        "SELECT total, ops, unaccounted, other_events FROM delegate_totals('test', unit := 'ns')",
-        "total,ops,unaccounted,other_events\n40.0,25.0,15.0,0\n",
-        run(
-            "Execute",
-            delegated("a", TOP - 18, TOP - 3),
-            delegated("b", 5, 15),
-            delegate_call(start=TOP - 20, end=20),
-            execute(start=TOP - 30, end=60),
-        ),
-    )
 
 
 def test_findings_name_calls_and_reasons() -> None:
@@ -286,51 +312,6 @@ def test_an_execute_counts_whatever_it_is_within_but_if_it_is_impossible() -> No
     )
 
 
-def test_delegate_events_outside_of_calls_explain_none() -> None:
-    """The event was logged after the only call of its instruction and began before it: 70 of 10 ticks."""
-    assert_query(
-        "SELECT calls, total, ops, unaccounted, events, other_events FROM delegate_totals('test', unit := 'ns')",
-        "calls,total,ops,unaccounted,events,other_events\n1,10.0,0.0,10.0,1,1\n",
-        run("Execute", delegate_call(85, 95), delegated("a", 10, 80), execute(0, 100)),
-    )
-
-
-def test_a_call_within_one_of_its_own_instruction_counts_once() -> None:
-    """A delegate runs a separate program, whose instructions have the same numbers."""
-    assert_query(
-        "SELECT calls, total, ops, unaccounted, share_percent FROM delegate_totals('test', unit := 'ns')",
-        "calls,total,ops,unaccounted,share_percent\n1,90.0,20.0,70.0,90.0\n",
-        run(
-            "Execute",
-            delegated("a", 30, 50),
-            delegate_call(20, 80),
-            execute(10, 85),
-            delegate_call(5, 95),
-            execute(0, 100),
-        ),
-    )
-
-
-def test_initialization_outside_of_loading_has_no_share() -> None:
-    assert_query(
-        "SELECT component, total, share_percent FROM load_breakdown('test', unit := 'ns')",
-        """
-        component,total,share_percent
-        Program::load_method,10.0,100.0
-        Method::init,59.0,90.0
-        delegate init,53.0,30.0
-        """,
-        run(
-            "Default",
-            delegated("a", 2, 5),
-            framework("Method::init", 1, 10),
-            framework("Program::load_method", 0, 10),
-            delegated("b", 20, 70),
-            framework("Method::init", 20, 70),
-        ),
-    )
-
-
 def test_events_of_a_delegate_that_enclose_each_other_nest() -> None:
     """VGF's: `VGF_EXECUTE` encloses the others, which take 900 of its 940 ticks."""
     assert_query(
@@ -345,42 +326,20 @@ def test_events_of_a_delegate_that_enclose_each_other_nest() -> None:
         """,
         VGF,
     )
-    assert_query(
-        "SELECT calls, total, ops, unaccounted, events, other_events FROM delegate_totals('test', unit := 'ns')",
-        "calls,total,ops,unaccounted,events,other_events\n1,955.0,940.0,15.0,4,0\n",
-        VGF,
-    )
-    assert_query("SELECT count(*) AS n FROM findings", "n\n0\n", VGF)
-
-
-@pytest.mark.parametrize(
-    ("shaders", "others"),
-    [
-        # The GPU's clock is far from the host's, or so near that one of its times lies within the call.
-        ([delegated("shader", FAR, FAR + 500), delegated("shader", FAR + 500, FAR + 600)], 2),
-        ([delegated(SHADER.format("a"), 1, 101), delegated(SHADER.format("b"), 101, 201)], 2),
-        # The host's clock: a thread's event is within another's.
-        ([delegated(SHADER.format("a"), 140, 240), delegated(SHADER.format("b"), 240, 340)], 0),
-    ],
-)
-def test_events_on_another_clock_do_not_take_the_breakdown_of_others(
-    warehouse: Warehouse, shaders: list[ProfileEvent], others: int
-) -> None:
-    *before, call, last = VGF.events
-    warehouse.ingest(dump(run("Execute", *before, *shaders, call, last)), name="test")
-    query = "SELECT total, ops, unaccounted, events, other_events FROM delegate_totals('test', unit := 'ns')"
-    assert warehouse.rows(query)[1] == [(955, 940, 15, 6, others)]
-    assert warehouse.rows("FROM findings")[1] == []
 
 
 def test_nested_initialization_is_part_of_the_delegate_s() -> None:
+    """Outside of loading, it has no share of that."""
     assert_query(
-        "SELECT component, events, total, exclusive FROM load_breakdown('test', unit := 'ns')",
+        "SELECT run_index, component, events, total, exclusive, share_percent FROM load_breakdown('test', unit := 'ns')",
         """
-        component,events,total,exclusive
-        Program::load_method,1,100.0,20.0
-        Method::init,1,80.0,30.0
-        delegate init,1,50.0,50.0
+        run_index,component,events,total,exclusive,share_percent
+        0,Program::load_method,1,100.0,20.0,100.0
+        0,Method::init,1,80.0,30.0,80.0
+        0,delegate init,1,50.0,50.0,50.0
+        1,Program::load_method,1,10.0,1.0,100.0
+        1,Method::init,2,59.0,6.0,90.0
+        1,delegate init,2,53.0,53.0,30.0
         """,
         run(
             "Default",
@@ -388,6 +347,14 @@ def test_nested_initialization_is_part_of_the_delegate_s() -> None:
             delegated("init", 20, 70),
             framework("Method::init", 10, 90),
             framework("Program::load_method", 0, 100),
+        ),
+        run(
+            "Default",
+            delegated("a", 2, 5),
+            framework("Method::init", 1, 10),
+            framework("Program::load_method", 0, 10),
+            delegated("b", 20, 70),
+            framework("Method::init", 20, 70),
         ),
     )
 

@@ -148,6 +148,10 @@ def test_rows_of_real_captures(all_captures: Warehouse, linked_captures: Warehou
         assert (count == 0) == (executes(all_captures, name) == 0)
         modules += check_modules(linked_captures, name)
     assert modules > 30
+    # Each Method::step names another instruction; the total of a run is theirs together.
+    query = "SELECT runs, calls, total_ticks FROM op_times WHERE capture_id = _capture_id('mlp_step') AND op_index = 0"
+    [(runs, calls, total)] = all_captures.rows(query)[1]
+    assert calls > runs and total == executes(all_captures, "mlp_step")
 
 
 def test_ops_of_one_run_by_hand(warehouse: Warehouse) -> None:
@@ -167,16 +171,6 @@ def test_ops_of_one_run_by_hand(warehouse: Warehouse) -> None:
         (3, "delegate_call", "DELEGATE_CALL", "ticks", True, 3, 3, 90, 30),
     ]
     assert warehouse.rows("FROM module_times")[1] == []
-
-
-def test_steps_are_one_total(all_captures: Warehouse) -> None:
-    """Each Method::step names another instruction; the total of a run is theirs together."""
-    rows = all_captures.rows(
-        """SELECT o.runs, o.calls, o.total_ticks FROM op_times AS o JOIN captures AS c ON c.capture_id = o.capture_id
-           WHERE c.name = 'mlp_step' AND o.op_index = 0"""
-    )[1]
-    [(runs, calls, total)] = rows
-    assert calls > runs and total == executes(all_captures, "mlp_step")
 
 
 def test_a_coarse_clock(warehouse: Warehouse) -> None:

@@ -73,6 +73,9 @@ def test_they_are_all_captures_between_the_changes(lab: Warehouse, over: str, la
         label(FIRST): (names(1, FIRST - 1), names(FIRST, SECOND - 1)),
         label(SECOND): (names(FIRST, SECOND - 1), names(SECOND, COUNT)),
     }
+    if over == "build":
+        trend = "SELECT label, base, new FROM trend('op', 'addmm', over := 'build') WHERE base IS NOT NULL"
+        assert {label: (base, new) for label, base, new in lab.rows(trend)[1]} == sides(lab, over)
 
 
 def test_they_are_of_the_selector_and_the_series(lab: Warehouse) -> None:
@@ -131,20 +134,12 @@ def test_labels_without_ranges_are_compared_with_each_other(lab: Warehouse) -> N
     assert found == {"0.21": ({"c12"}, {"c13"}), "0.33": ({"c24"}, {"c25"})}
     found = {key: compared(lab, *chosen) for key, chosen in sides(lab, "note").items()}
     assert found == {'13, "x"': ({"c12"}, {"c13"}), '25, "x"': ({"c24"}, {"c25"})}
-
-
-@pytest.mark.long
-def test_captures_of_one_label_are_on_one_side(lab: Warehouse) -> None:
-    # c12 to c14 are of nightly 4, c24 to c26 of nightly 8.
+    # Captures of one label are on one side: c12 to c14 are of nightly 4, c24 to c26 of nightly 8.
     found = {key: compared(lab, *chosen) for key, chosen in sides(lab, "nightly").items()}
     assert found == {"4": (names(1, 11), names(12, 23)), "8": (names(12, 23), names(24, COUNT))}
-
-
-@pytest.mark.long
-def test_captures_of_the_only_label_are_not_compared(lab: Warehouse) -> None:
+    # Captures of the only label are not compared.
     query = "SELECT last_good, first_bad, base, new FROM regressions(over := 'model', \"by\" := 'device')"
-    rows = lab.rows(query)[1]
-    assert rows and {tuple(row) for row in rows} == {("net", "net", None, None)}
+    assert {*lab.rows(query)[1]} == {("net", "net", None, None)}
 
 
 @pytest.mark.long
@@ -164,12 +159,6 @@ def test_a_series_that_no_selector_chooses_is_not_compared() -> None:
         ingest_all(warehouse, others)
         assert warehouse.rows(query, selector=None)[1] == [("", "13", None, None)]
         assert warehouse.rows("SELECT count(base) FROM trend('op', 'addmm')")[1] == [(0,)]
-
-
-def test_those_of_a_trend_are_the_same(lab: Warehouse) -> None:
-    query = "SELECT label, base, new FROM trend('op', 'addmm', over := 'build') WHERE change_percent IS NOT NULL"
-    assert {label: (base, new) for label, base, new in lab.rows(query)[1]} == sides(lab, "build")
-    assert lab.rows("SELECT count(base), count(new) FROM trend('op', 'addmm', over := 'build')")[1] == [(2, 2)]
 
 
 @pytest.mark.long

@@ -95,18 +95,6 @@ def test_left_out_entries_are_reported(slow: Warehouse) -> None:
     ]
 
 
-def test_tiles_parts_and_shares_are_of_the_same_runs(slow: Warehouse) -> None:
-    execute_tile = "SELECT h.value, h.runs FROM headline('test', unit := 'ns') AS h WHERE h.number = 'execute'"
-    assert slow.rows(execute_tile)[1] == [(100.0, 80)]
-    parts = "SELECT sum(b.per_execute), sum(b.share_percent) FROM execute_breakdown('test', unit := 'ns') AS b"
-    assert slow.rows(parts)[1] == [(100.0, 100.0)]
-    ops = "SELECT o.op, o.avg, o.calls, o.share_percent FROM op_totals('test', unit := 'ns') AS o WHERE o.kind = 'kernel' ORDER BY o.op"
-    assert slow.rows(ops)[1] == [("addmm", 50.0, 80, 50.0), ("relu", 50.0, 80, 50.0)]
-    ops = ops.replace("'ns'", "'ns', runs := 'all'")
-    all_runs = [("addmm", (80 * 50 + 19 * 650) / 99, 99), ("relu", 50.0, 99)]
-    assert [row[:3] for row in slow.rows(ops)[1]] == [(op, pytest.approx(avg), calls) for op, avg, calls in all_runs]
-
-
 def test_slow_runs_name_the_op_that_grew(slow: Warehouse) -> None:
     query = """
         SELECT s.op, s.instruction_id, s.typical, s.slow, s.excess, s.excess_percent, s.ratio, s.typical_runs, s.slow_runs
@@ -116,16 +104,6 @@ def test_slow_runs_name_the_op_that_grew(slow: Warehouse) -> None:
         ("native_call_addmm.out", 0, 50.0, 650.0, 600.0, 100.0, 13.0, 80, 19),
         ("native_call_relu.out", 1, 50.0, 50.0, 0.0, 0.0, 1.0, 80, 19),
     ]
-
-
-def test_advice_reports_slow_runs(slow: Warehouse) -> None:
-    query = "SELECT a.finding, a.share_percent FROM advice('test', unit := 'ns') AS a WHERE a.rule = 'slow runs'"
-    # 19 runs of 700 instead of 100, of 21,300 in all
-    [(finding, share)] = slow.rows(query)[1]
-    assert finding.startswith(
-        "19 of 99 runs, besides the first, took longer than typical, the slowest 700 ns against 100 ns: 54 % of all time"
-    )
-    assert share == pytest.approx(100 * 19 * 600 / 21300)
 
 
 def test_warm_ups_and_outliers_are_not_typical_runs() -> None:
