@@ -249,6 +249,7 @@ def test_what_is_missing_is_counted_by_side(lab: Lab) -> None:
     assert (total["verdict"], total["new_captures"]) == ("not decided", 3)
 
 
+@pytest.mark.long
 def test_single_captures_that_are_disturbed_or_of_another_model(lab: Lab) -> None:
     warehouse = lab("history")
     plant(warehouse, "mlp19", 2)
@@ -338,6 +339,7 @@ def test_a_coarse_clock_cannot_judge(lab: Lab) -> None:
             assert row["change_percent"] == pytest.approx(40)
 
 
+@pytest.mark.long
 def test_a_benchmark_stands_as_the_views_say(lab: Lab) -> None:
     """After 3 of 5 rounds: the op that takes 1.2 times as long is decided, others are not."""
     warehouse = lab("mlp")

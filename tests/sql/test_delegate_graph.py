@@ -57,6 +57,7 @@ def test_what_xnnpack_made_of_a_convnet(warehouse: Warehouse) -> None:
     )
 
 
+@pytest.mark.long
 def test_what_is_fused_has_no_event(warehouse: Warehouse) -> None:
     """XNNPACK fused one of two clamps into the addition before it: which one ran can't be known."""
     linked(warehouse, "conv_two_backends")
@@ -117,7 +118,8 @@ UNRUN = {
 }
 
 
-@pytest.mark.parametrize("name", thinned(UNRUN, ["mobile_squeezed"]))
+@pytest.mark.long
+@pytest.mark.parametrize("name", UNRUN)
 def test_mobile_nets(warehouse: Warehouse, name: str) -> None:
     """Convolutions of 1x1 run as fully connected, quantized activations as tables without a name."""
     linked(warehouse, name)
@@ -187,6 +189,7 @@ def test_without_a_record_or_a_program(warehouse: Warehouse) -> None:
     assert warehouse.rows("FROM delegate_graph('other')")[1] == []
 
 
+@pytest.mark.long
 def test_whether_the_program_ran(warehouse: Warehouse) -> None:
     """It is in question if there are events of delegates with graphs, and none belongs to an op."""
     cases = {

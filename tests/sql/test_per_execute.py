@@ -186,6 +186,7 @@ def test_times_of_traces_are_divided_by_their_steps() -> None:
             assert rows and {row[column] for row in rows for column in [*columns, "steps"]} == {None}, view
 
 
+@pytest.mark.long
 def test_steps_of_real_traces_are_those_of_their_file() -> None:
     with etq.open() as opened:
         for name in ("torch_steps/before.pt.trace.json.gz", "torch_gpu/rank0.pt.trace.json.gz"):

@@ -136,6 +136,7 @@ def test_a_time_scale_that_the_old_parser_lacks(scale: str) -> None:
 TICKS = st.integers(0, 2**40) | st.integers(0, 2**32).map(lambda n: 100 * n + 50)
 
 
+@pytest.mark.long
 @examples(12)
 @given(
     st.lists(st.tuples(TICKS, TICKS, TICKS, TICKS), min_size=1, max_size=30),

@@ -114,18 +114,15 @@ def interpolated(values: list[float], quantile: float) -> float:
 
 
 def test_profiling_levels(all_captures: Warehouse) -> None:
+    def level_of(name: str) -> str | None:
+        if "debug" in name or name in ("mlp_progout", "mlp_filesink"):
+            return "debug"
+        if name == "mlp_0runs":
+            return None
+        return "method_only" if name.endswith("method_only") else "all"
+
     levels = dict(all_captures.rows("SELECT name, profiling_level FROM captures")[1])
-    expected = {
-        name: "debug"
-        if "debug" in name or name in ("mlp_progout", "mlp_filesink")
-        else "method_only"
-        if name.endswith("method_only")
-        else None
-        if name == "mlp_0runs"
-        else "all"
-        for name in levels
-    }
-    assert levels == expected
+    assert levels == {name: level_of(name) for name in levels}
 
 
 def test_rows_lie_sorted(all_captures: Warehouse) -> None:
