@@ -330,14 +330,3 @@ def test_several_models_on_a_side_are_refused(warehouse: Warehouse) -> None:
             warehouse.rows(f"FROM {view}('side=base', 'side=new')")
     assert warehouse.rows("FROM compare_ops('side=base', 'side=new', allow_mismatch := true)")[1]
     assert warehouse.rows("FROM compare_ops('side=base,model=mlp', 'side=new,model=mlp')")[1]
-
-
-@pytest.mark.long
-def test_a_baseline_of_another_program_gives_no_tax(warehouse: Warehouse) -> None:
-    """A run that tracing slows down takes longer than the baseline, not two thirds of it."""
-    warehouse.ingest(file(10_000, 20_000, runs=2), name="traced")
-    for name, end in (("alike", 29_000), ("another", 60_000)):
-        warehouse.ingest(dump(run("Execute", execute(0, end)), run("Execute", execute(0, end))), name=name)
-    query = "SELECT DISTINCT t.tax IS NULL, t.note FROM framework_tax('traced', baseline := '{}') AS t"
-    assert warehouse.rows(query.format("another"))[1] == [(True, "the baseline is slower")]
-    assert warehouse.rows(query.format("alike"))[1] == [(True, "work is slower when traced")]

@@ -286,7 +286,7 @@ def test_shares_of_modules_do_not_depend_on_the_size_of_times(warehouse: Warehou
             view: f"SELECT {key}, share_percent, {time} IS NULL FROM {view}('run', runs := 'all')"
             for (view, time), key in KEYS.items()
         }
-        return {view: {key: rest for key, *rest in warehouse.rows(query)[1]} for view, query in queries.items()}
+        return {view: {row[0]: row[1:] for row in warehouse.rows(query)[1]} for view, query in queries.items()}
 
     linked_mlp(warehouse)
     short = shares()

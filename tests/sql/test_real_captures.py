@@ -6,6 +6,7 @@ import math
 import statistics
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -37,7 +38,7 @@ SOME = (*FEW, "mlp_step", "mlp_method_only", "mlp_xnn_100runs", "mlp_0runs")
 @pytest.mark.parametrize("names", [SOME, pytest.param(NAMES[::3], marks=pytest.mark.long)], ids=["some", "more"])
 def test_views_of_executes_add_up(all_captures: Warehouse, names: list[str]) -> None:
     """Parts to the total of the executes, exactly; a delegate's parts to its calls; children lie within parents."""
-    wrong = []
+    wrong: list[tuple[Any, ...]] = []
     for name in names:
         total = executes(all_captures, name)
         for view in ("op_totals", "execute_breakdown"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import etq
@@ -67,38 +69,26 @@ def test_framework_tax_of_two_kernels() -> None:
 
 
 @pytest.mark.long
-def test_framework_tax_against_a_run_without_tracing() -> None:
-    # Untraced, a run takes 40, 50 or 60; 50 - 30 of work leaves 20 of tax, and 10 of the 60 are the tracing's.
-    untraced = dump(*(run("Execute", execute(0, ticks)) for ticks in (40, 60, 50)))
-    query = "SELECT execute, tracing, tax, tax_percent, note FROM framework_tax('{}', baseline := '{}', unit := 'ns')"
-    assert_query(
-        query.format("test", "untraced"),
-        """
-        execute,tracing,tax,tax_percent,note
-        60.0,10.0,20.0,40.0,without tracing
-        """,
-        TWO_OPERATORS,
-        untraced=untraced,
-    )
-    assert_query(
-        query.format("test", "fast"),
-        """
-        execute,tracing,tax,tax_percent,note
-        60.0,40.0,,,work is slower when traced
-        """,
-        TWO_OPERATORS,
-        fast=dump(run("Execute", execute(0, 20))),
-    )
-    assert_query(
-        "SELECT execute, kernels, tax, note FROM framework_tax('untraced', unit := 'ns', steps := 'skip_first=2')",
-        """
-        execute,kernels,tax,note
-        50.0,0.0,,no operators traced
-        """,
-        TWO_OPERATORS,
-        untraced=untraced,
-    )
-    assert_error(query.format("test", "test"), "the baseline test is of level all; it must be of level method_only")
+def test_framework_tax_against_a_run_without_tracing(warehouse: Warehouse) -> None:
+    """Untraced, a run takes 40, 50 or 60; 50 - 30 of work leaves 20 of tax, and 10 of the 60 are the tracing's.
+
+    A run that tracing slows down takes longer than the baseline, unless that is of another program.
+    """
+    warehouse.ingest(dump(TWO_OPERATORS), name="test")
+    for name, times in (("untraced", (40, 60, 50)), ("fast", (20,)), ("slow", (300,))):
+        warehouse.ingest(dump(*(run("Execute", execute(0, ticks)) for ticks in times)), name=name)
+    columns = "SELECT execute, tracing, tax, tax_percent, note FROM framework_tax"
+
+    def asked(capture: str, **given: str) -> list[tuple[Any, ...]]:
+        options = "".join(f", {name} := '{value}'" for name, value in given.items())
+        return warehouse.rows(f"{columns}('{capture}', unit := 'ns'{options})")[1]
+
+    assert asked("test", baseline="untraced") == [(60, 10, 20, 40, "without tracing")]
+    assert asked("test", baseline="fast") == [(60, 40, None, None, "work is slower when traced")]
+    assert asked("test", baseline="slow")[0][2:] == (None, None, "the baseline is slower")
+    assert asked("untraced", steps="skip_first=2") == [(50, None, None, None, "no operators traced")]
+    with pytest.raises(etq.QueryError, match="the baseline test is of level all; it must be of level method_only"):
+        asked("test", baseline="test")
 
 
 def test_load_breakdown() -> None:
