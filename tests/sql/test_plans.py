@@ -42,6 +42,7 @@ def operators(node: dict[str, Any]) -> int:
     return 1 + sum(map(operators, node["children"]))
 
 
+@pytest.mark.long
 def test_views_are_planned_within_their_budgets(planning: Warehouse) -> None:
     wrong = {}
     for each in catalog.public_objects():
