@@ -13,25 +13,6 @@ def long_run(length: int) -> Run:
 LOADING = run("Default", framework("Method::init", 3, 40), framework("Program::load_method", 0, 50))
 
 
-def test_run_times() -> None:
-    """The quartiles after the first run are 10 and 12: a run of up to 12 * 1.2 ** 3 = 20.7 is typical."""
-    lengths = [80, 10, 12, 11, 10, 100]
-    assert_query(
-        "SELECT run_index, name, method, execute, is_warm_up, is_outlier, block_median, unit FROM run_times('test', unit := 'ns')",
-        """
-        run_index,name,method,execute,is_warm_up,is_outlier,block_median,unit
-        1,Execute,Execute,80.0,True,False,10.5,ns
-        2,Execute,Execute,10.0,False,False,10.5,ns
-        3,Execute,Execute,12.0,False,False,10.5,ns
-        4,Execute,Execute,11.0,False,False,10.5,ns
-        5,Execute,Execute,10.0,False,False,10.5,ns
-        6,Execute,Execute,100.0,False,True,10.5,ns
-        """,
-        LOADING,
-        *(long_run(length) for length in lengths),
-    )
-
-
 def test_headline() -> None:
     """Runs of 20, 10, 12, 14, all typical, and a load of 50 ns: their median, and 8 more for the first."""
     assert_query(

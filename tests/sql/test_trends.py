@@ -199,6 +199,7 @@ def test_what_is_refused(few: Warehouse, call: str, message: str) -> None:
         few.rows(f"FROM {call}")
 
 
+@pytest.mark.long
 def test_few_and_odd_captures(warehouse: Warehouse) -> None:
     """No labels, a single capture, several of a build and gaps between builds, and phases."""
     warehouse.ingest(capture(99), name="unlabelled")

@@ -62,6 +62,7 @@ def test_metrics_by_hand(warehouse: Warehouse) -> None:
         gap_of(warehouse, 1.0, 2.0, "nope")
 
 
+@pytest.mark.long
 def test_comparable_values(warehouse: Warehouse) -> None:
     for base, new, problem in (
         (np.zeros((2, 3)), np.zeros((3, 2)), "sizes differ"),
