@@ -56,7 +56,7 @@ def ask(warehouse: Warehouse, call: str) -> tuple[list[str], list[Any]] | str:
 
 def test_views_answer_as_in_the_warehouse(pair: tuple[Warehouse, Warehouse]) -> None:
     asked_calls = [call for each in asked() if each.name not in OF_THE_FILE for call in calls(each)]
-    wrong = {}
+    wrong: dict[str, list[Any]] = {}
     for call in asked_calls if IS_WHOLE else asked_calls[::4]:
         one, other = (ask(warehouse, call) for warehouse in pair)
         if isinstance(one, str) or isinstance(other, str):
