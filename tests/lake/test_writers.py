@@ -98,24 +98,6 @@ def test_replacing_and_compacting_begin_again_if_others_were_faster(
     assert agree(lake, *FLEET[:4])
 
 
-def test_a_commit_whose_answer_is_lost_is_found(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the load's key: as if the disk had failed after the commit, or the store had been asked twice."""
-    from deltalake.exceptions import CommitFailedError
-
-    put = loads._put
-    for number, error in enumerate((OSError("no answer"), CommitFailedError("another one was faster"))):
-
-        def lost(table: Any, *arguments: Any, raised: Exception = error) -> None:
-            put(table, *arguments)
-            if table.table_uri.rstrip("/").endswith("captures"):
-                raise raised
-
-        with monkeypatch.context() as patched:
-            patched.setattr(loads, "_put", lost)
-            assert one_of(FLEET[number : number + 1], Path(lake.url)) == Added(1, 0, 0)
-    assert agree(lake, *FLEET[:2])
-
-
 def killed_at(number: int, work: Callable[[], object]) -> bool:
     """Do this work, but end just before that commit to any table; whether there were so many."""
     left, put, delete = number, loads._put, loads.drop
