@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from etq.warehouse.warehouse import Warehouse
 from tests.trace_builders import event
 from tests.traces import Traces
 
@@ -16,11 +14,6 @@ HALF = "c10::Half"
 TENSOR, SIMT = "sm80_xmma_gemm_f16f16_f16f32_f32_tn_n", "volta_sgemm_128x64_nn"
 ADD = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float> >(int)"
 SOFTMAX = "void (anonymous namespace)::softmax_warp_forward<float, float, float, 8, false, false>(float*)"
-
-
-@pytest.fixture
-def traces(warehouse: Warehouse, tmp_path: Path) -> Traces:
-    return Traces(warehouse, tmp_path)
 
 
 def take(

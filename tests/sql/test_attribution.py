@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,11 +23,6 @@ def launched(op: str, at: float, length: float, number: int, host: Any, device: 
         event("kernel", f"kernel of {op}", at + 9, at + 9 + length, 7, external=number, correlation=number, device=0)
         | {"pid": device},
     ]
-
-
-@pytest.fixture
-def traces(warehouse: Warehouse, tmp_path: Path) -> Traces:
-    return Traces(warehouse, tmp_path)
 
 
 def ops(traces: Traces) -> dict[str, float]:

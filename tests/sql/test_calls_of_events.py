@@ -156,9 +156,8 @@ def test_by_hand(warehouse: Warehouse, tmp_path: Path) -> None:
     )
 
 
-def test_a_call_of_a_run_that_is_not_selected(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_a_call_of_a_run_that_is_not_selected(traces: Traces) -> None:
     """What it contains of the runs that are is a call itself; a helper belongs to none."""
-    traces = Traces(warehouse, tmp_path)
     traces.take(
         event("user_annotation", "ProfilerStep#1", 10, 50, thread=2),
         event("cpu_op", "f", 0, 40),
@@ -167,8 +166,8 @@ def test_a_call_of_a_run_that_is_not_selected(warehouse: Warehouse, tmp_path: Pa
     )
     rows = traces.ask("key_averages", "name, calls, self_cpu_time")
     assert sorted(rows) == [("ProfilerStep*", 1, 40.0), ("f", 1, 40.0)]
-    [(run,)] = warehouse.rows("SELECT run_index FROM event_ticks WHERE event_index = 2")[1]
-    warehouse.connection.execute("UPDATE runs SET phase = 'decode' WHERE run_index = ?", [run])
+    [(run,)] = traces.warehouse.rows("SELECT run_index FROM event_ticks WHERE event_index = 2")[1]
+    traces.warehouse.connection.execute("UPDATE runs SET phase = 'decode' WHERE run_index = ?", [run])
     rows = traces.ask("key_averages", "name, calls, self_cpu_time", phase="decode")
     assert sorted(rows) == [("ProfilerStep*", 1, 40.0), ("f", 1, 8.0)]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,11 +14,6 @@ from tests.traces import Traces
 
 PAGEABLE = "Memcpy HtoD (Pageable -> Device)"
 PINNED = "Memcpy HtoD (Pinned -> Device)"
-
-
-@pytest.fixture
-def traces(warehouse: Warehouse, tmp_path: Path) -> Traces:
-    return Traces(warehouse, tmp_path)
 
 
 def launch(number: int, at: int, takes: int, name: str, start: int, end: int, **given: Any) -> list[dict[str, Any]]:

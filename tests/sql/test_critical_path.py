@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -87,23 +86,19 @@ def test_traces_that_others_published(warehouse: Warehouse, name: str) -> None:
 
 
 @pytest.mark.parametrize("seed", thinned(range(30), range(3)))
-def test_paths_that_are_known(warehouse: Warehouse, tmp_path: Path, seed: int) -> None:
+def test_paths_that_are_known(warehouse: Warehouse, seed: int) -> None:
     """Traces are generated along their path, and each part is found as it was generated."""
     made = Made(seed)
-    path = tmp_path / "t.pt.trace.json"
-    path.write_bytes(made.trace())
-    warehouse.ingest(path, name="t")
+    warehouse.ingest(made.trace(), name="t")
     query = "SELECT p.kind, p.name, p.op, p.start::BIGINT, (p.start + p.duration)::BIGINT FROM critical_path('t') AS p"
     found = warehouse.rows(query)[1]
     assert found == [(*each[:3], each[3] - made.begin, each[4] - made.begin) for each in made.parts]
 
 
 @pytest.mark.parametrize("name", thinned([name for name in OF_HTA if name.startswith("path")], ("path 0",)))
-def test_paths_are_those_of_hta(warehouse: Warehouse, tmp_path: Path, name: str) -> None:
+def test_paths_are_those_of_hta(warehouse: Warehouse, name: str) -> None:
     """HTA's edges that take time, one by one. In HTA, waits of the host and time between ops take none."""
-    path = tmp_path / "t.pt.trace.json"
-    path.write_bytes(OF_HTA[name])
-    warehouse.ingest(path, name="t")
+    warehouse.ingest(OF_HTA[name], name="t")
     expected = hta("critical paths")[name]
     assert len(expected) > 100
     for arguments in ("step := 1", f"step_name := '{STEP}'", ""):
@@ -113,11 +108,9 @@ def test_paths_are_those_of_hta(warehouse: Warehouse, tmp_path: Path, name: str)
         assert {row[0] for row in rows} - {*EDGES} == {"annotation", "synchronization", "dependency"}
 
 
-def test_recorded_waits(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_recorded_waits(warehouse: Warehouse) -> None:
     """By hand, and as in HTA: the stream waits for the event that is recorded, not for the last that ended before it."""
-    path = tmp_path / "t.pt.trace.json"
-    path.write_bytes(OF_HTA["recorded waits"])
-    warehouse.ingest(path, name="t")
+    warehouse.ingest(OF_HTA["recorded waits"], name="t")
     query = "SELECT p.kind, p.name, p.start, p.start + p.duration FROM critical_path('t') AS p"
     rows = warehouse.rows(query)[1]
     assert rows == [
@@ -144,20 +137,18 @@ def test_recorded_waits(warehouse: Warehouse, tmp_path: Path) -> None:
     assert check(warehouse, "t", json.loads(OF_HTA["recorded waits"])["traceEvents"]) == 34
 
 
-def test_waits_that_are_not_recorded_are_inferred(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_waits_that_are_not_recorded_are_inferred(warehouse: Warehouse) -> None:
     """The same recording without `cuda_sync`: the last event that ended before counts, and short waits don't."""
     whole = json.loads(OF_HTA["recorded waits"])
     whole["traceEvents"] = [each for each in whole["traceEvents"] if each.get("cat") != "cuda_sync"]
-    path = tmp_path / "t.pt.trace.json"
-    path.write_text(json.dumps(whole))
-    warehouse.ingest(path, name="t")
+    warehouse.ingest(json.dumps(whole), name="t")
     rows = warehouse.rows("SELECT p.kind, p.name, p.start, p.start + p.duration FROM critical_path('t') AS p")[1]
     assert ("dependency", "waits", 103, 105) in rows and ("kernel", "other", 15, 103) in rows
     assert ("launch_delay", "waits_briefly", 296, 304) in rows
     assert check(warehouse, "t", whole["traceEvents"]) == len(rows) * 2
 
 
-def test_the_host_waits_for_a_recorded_event(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_the_host_waits_for_a_recorded_event(warehouse: Warehouse) -> None:
     """By hand. `cudaEventSynchronize` waits for what was launched before the record, not for what ended last."""
     made = [event("cpu_op", "aten::item", 0, 200)]
     for number, at, name, stream, start, end in (
@@ -170,9 +161,7 @@ def test_the_host_waits_for_a_recorded_event(warehouse: Warehouse, tmp_path: Pat
     made.append(event("cuda_runtime", "cudaEventSynchronize", 40, 110, correlation=5))
     waits = {"wait_on_stream": 7, "wait_on_cuda_event_record_corr_id": 2, "stream": -1}
     made.append(event("cuda_sync", "Event Sync", 41, 109, -1, correlation=5, device=0, **waits))
-    path = tmp_path / "t.pt.trace.json"
-    path.write_bytes(trace(*made))
-    warehouse.ingest(path, name="t")
+    warehouse.ingest(trace(*made), name="t")
     query = "SELECT p.kind, p.name, p.start, p.start + p.duration FROM critical_path('t') AS p"
     assert warehouse.rows(query)[1] == [
         ("op", "aten::item", 0, 5),
@@ -225,22 +214,16 @@ def test_a_step_lasts_as_long_as_its_path(launch_traces: Warehouse) -> None:
         assert launch_traces.rows(query, step=step)[1] == [(total, pytest.approx(100))]
 
 
-def test_a_shorter_op_shortens_the_recording_by_its_time_on_the_path_at_most(
-    warehouse: Warehouse, tmp_path: Path
-) -> None:
+def test_a_shorter_op_shortens_the_recording_by_its_time_on_the_path_at_most(warehouse: Warehouse) -> None:
     """Kernels that run in another stream at the same time (`side`) are not on the path."""
-    path = tmp_path / "t.pt.trace.json"
-    path.write_bytes(Made(1).trace())
-    warehouse.ingest(path, name="t")
+    warehouse.ingest(Made(1).trace(), name="t")
     assert warehouse.rows("SELECT count(*) FROM events AS e WHERE e.name = 'side'")[1] != [(0,)]
     assert warehouse.rows("SELECT count(*) FROM critical_path('t') AS p WHERE p.name = 'side'")[1] == [(0,)]
 
 
-def test_two_steps(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_two_steps(warehouse: Warehouse) -> None:
     """By hand. The annotation of the loader starts when its step does, and ends 2 us before the op."""
-    path = tmp_path / "t.pt.trace.json"
-    path.write_bytes(trace(*two_steps()))
-    warehouse.ingest(path, name="t")
+    warehouse.ingest(trace(*two_steps()), name="t")
     loader = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
     rows = warehouse.rows(
         "SELECT p.kind, p.name, p.start, p.duration FROM critical_path('t') AS p WHERE p.start >= 35"
@@ -263,12 +246,11 @@ def test_two_steps(warehouse: Warehouse, tmp_path: Path) -> None:
     assert warehouse.rows(totals)[1] == [("ProfilerStep*", 82, 82, 0, 0), ("aten::relu", 60, 10, 40, 10)]
 
 
-def test_copies_of_pageable_memory_and_streams_are_waited_for(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_copies_of_pageable_memory_and_streams_are_waited_for(warehouse: Warehouse) -> None:
     """By hand. The call of a copy returns when its copy has ended; a synchronization with stream 7 waits for stream 7."""
     ids = [{"correlation": number} for number in range(1, 5)]
     work = [{**each, "device": 0} for each in ids]
-    path = tmp_path / "t.pt.trace.json"
-    path.write_bytes(
+    warehouse.ingest(
         trace(
             event("cpu_op", "aten::item", 0, 100),
             event("cuda_runtime", "cudaMemcpyAsync", 10, 60, **ids[0]),
@@ -279,9 +261,9 @@ def test_copies_of_pageable_memory_and_streams_are_waited_for(warehouse: Warehou
             event("kernel", "of_another_stream", 70, 90, 20, stream=20, **work[2]),
             event("cuda_runtime", "cudaStreamSynchronize", 70, 95, **ids[3]),
             event("cuda_sync", "Stream Sync", 70, 94, 7, stream=7, **work[3]),
-        )
+        ),
+        name="t",
     )
-    warehouse.ingest(path, name="t")
     rows = warehouse.rows("SELECT p.kind, p.name, p.start, p.duration, p.correlation_id FROM critical_path('t') AS p")[
         1
     ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import statistics
 from collections import Counter, defaultdict
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -126,7 +125,7 @@ def test_equals_hta(launch_traces: Warehouse, name: str) -> None:
     assert row[8] == pytest.approx(answers["overlap"][0]["comp_comm_overlap_pctg"], abs=0.00501)
 
 
-def test_steps_by_hand(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_steps_by_hand(warehouse: Warehouse) -> None:
     """Two steps: in the first, communication is hidden except for 10 us; the second only waits for communication."""
     made = Machine()
     with made.frame("ProfilerStep#1", "user_annotation"):
@@ -139,9 +138,7 @@ def test_steps_by_hand(warehouse: Warehouse, tmp_path: Path) -> None:
         made.run(ALL_REDUCE, 1110, 1150, 24, correlation=0)
         made.run("Memset (Device)", 1140, 1160, 7, kind="gpu_memset", correlation=0)
         made.now = 1199
-    path = tmp_path / "steps.pt.trace.json"
-    path.write_bytes(made.trace())
-    warehouse.ingest(path, name="t")
+    warehouse.ingest(made.trace(), name="t")
     query = """
         SELECT b.step, b.total, b.idle, b.compute, b.non_compute, b.communication, b.exposed
         FROM device_breakdown('t', "by" := 'step') AS b

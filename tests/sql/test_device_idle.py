@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 from collections import Counter, defaultdict
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -85,10 +84,8 @@ def test_recorded_waits(launch_traces: Warehouse) -> None:
 
 
 @pytest.mark.parametrize("name", thinned(sorted(RECORDED), ("recorded waits",)))
-def test_traces_with_records(warehouse: Warehouse, tmp_path: Path, name: str) -> None:
-    path = tmp_path / "t.pt.trace.json"
-    path.write_bytes(RECORDED[name])
-    warehouse.ingest(path, name="t")
+def test_traces_with_records(warehouse: Warehouse, name: str) -> None:
+    warehouse.ingest(RECORDED[name], name="t")
     assert check(warehouse, "t", json.loads(RECORDED[name])["traceEvents"])
 
 
@@ -200,7 +197,7 @@ def test_no_gaps(launch_traces: Warehouse) -> None:
         launch_traces.rows("FROM device_idle('planted', \"by\" := 'rank')")
 
 
-def test_threads_that_launch_nothing_do_not_count(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_threads_that_launch_nothing_do_not_count(warehouse: Warehouse) -> None:
     """A thread that loads data ahead, or waits for the device, does not delay another thread's launches."""
     made = Machine()
     _, end = made.launch("one", 100)
@@ -209,7 +206,5 @@ def test_threads_that_launch_nothing_do_not_count(warehouse: Warehouse, tmp_path
     made.now = end + 400
     with made.frame("aten::mm"):
         made.launch("two", 10)
-    path = tmp_path / "threads.pt.trace.json"
-    path.write_bytes(made.trace())
-    warehouse.ingest(path, name="t")
+    warehouse.ingest(made.trace(), name="t")
     assert warehouse.rows("SELECT g.cause FROM device_idle('t') AS g")[1] == [("host",)]

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from etq.warehouse.warehouse import Warehouse
 from tests.trace_builders import event, memory
 from tests.traces import Traces
 
@@ -35,9 +32,8 @@ NAMES: dict[str, tuple[float, float] | None] = {
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_peaks_by_names(warehouse: Warehouse, tmp_path: Path, name: str) -> None:
+def test_peaks_by_names(traces: Traces, name: str) -> None:
     """A product of 1024 x 1024 matrices, which has 2**31 operations and 6 MiB, on tensor cores in 100 us."""
-    traces = Traces(warehouse, tmp_path)
     tensors = {"Input Dims": [[1024, 1024]] * 2, "Input type": ["c10::Half"] * 2}
     traces.take(
         event("cpu_op", "aten::mm", 0, 9) | {"args": tensors},
@@ -55,9 +51,8 @@ def test_peaks_by_names(warehouse: Warehouse, tmp_path: Path, name: str) -> None
     assert roof == pytest.approx(max(2**31 / (flops * 1e12), 6 * 2**20 / (bandwidth * 1e12)) * 1e6)
 
 
-def test_names_of_memory(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_names_of_memory(traces: Traces) -> None:
     """By c10's DeviceType: CPU, CUDA, HIP, XPU, HPU, MTIA, and none that there is."""
-    traces = Traces(warehouse, tmp_path)
     kinds = {0: "CPU", 1: "GPU2", 6: "GPU3", 12: "XPU1", 15: "HPU0", 19: "MTIA1", 77: "type 77:1"}
     places = {0: -1, 1: 2, 6: 3, 12: 1, 15: 0, 19: 1, 77: 1}
     traces.take(

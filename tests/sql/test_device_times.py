@@ -5,19 +5,12 @@ If torch or the plug-in (torch-tb-profiler 0.4.3) differs, a test has its answer
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from etq.warehouse.warehouse import Warehouse
 from tests.trace_builders import event
 from tests.traces import Traces
-
-
-@pytest.fixture
-def traces(warehouse: Warehouse, tmp_path: Path) -> Traces:
-    return Traces(warehouse, tmp_path)
 
 
 def asked_of_ops(traces: Traces, **arguments: Any) -> dict[str, float]:

@@ -85,25 +85,23 @@ def test_clocks_of_one_host_agree(warehouse: Warehouse) -> None:
     assert abs(offset) < 100
 
 
-def test_clocks_by_hand(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_clocks_by_hand(warehouse: Warehouse) -> None:
     """The second rank's clock is 1000 us ahead. Its threads began two collectives in the other order."""
     large, small = reduced(100, 190, 500), reduced(101, 150, 5)
     later = [reduced(1120, 1190, 500), reduced(1119, 1150, 5)]
     rooted = reduced(200, 250, 5, "broadcast"), reduced(1200, 1999, 5, "broadcast")
     for rank, events in enumerate(([large, small, rooted[0]], [*later, rooted[1]])):
-        path = tmp_path / f"rank{rank}.pt.trace.json"
-        path.write_bytes(ranked(rank, 1, *events))
-        warehouse.ingest(path)
+        warehouse.ingest(ranked(rank, 1, *events), name=f"rank{rank}")
     query = "SELECT c.rank, c.collectives, c.clock_offset, c.spread FROM clock_offsets() AS c"
     assert warehouse.rows(query)[1] == [(0, 2, -500, 0), (1, 2, 500, 0)]
 
 
-def test_the_group_of_a_process_in_several_is_unknown(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_the_group_of_a_process_in_several_is_unknown(warehouse: Warehouse) -> None:
     """Events of gloo don't name their groups: their collectives are not matched among ranks."""
     for rank in range(2):
-        path = tmp_path / f"rank{rank}.pt.trace.json"
-        path.write_bytes(ranked(rank, 2, reduced(100, 190, 500), reduced(200, 210, 8, "all_gather")))
-        warehouse.ingest(path)
+        warehouse.ingest(
+            ranked(rank, 2, reduced(100, 190, 500), reduced(200, 210, 8, "all_gather")), name=f"rank{rank}"
+        )
     assert warehouse.rows(f"SELECT {COLUMNS} FROM collectives('rank0')")[1] == [
         ("all_reduce", None, None, None, 2000, 1),
         ("all_gather", None, None, None, None, 1),
@@ -131,9 +129,7 @@ def test_messages_of_impossible_sizes_are_unknown(warehouse: Warehouse, tmp_path
     assert {row[1] for row in rows} == {None}
 
 
-def test_only_kernels_count_where_there_are_kernels(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_only_kernels_count_where_there_are_kernels(warehouse: Warehouse) -> None:
     """As in rank_steps: times of the host and of devices don't add up."""
-    path = tmp_path / "t.pt.trace.json"
-    path.write_bytes(trace(reduced(100, 190, 500), event("kernel", "gemm", 0, 9, 7, device=0, stream=7)))
-    warehouse.ingest(path, name="t")
+    warehouse.ingest(trace(reduced(100, 190, 500), event("kernel", "gemm", 0, 9, 7, device=0, stream=7)), name="t")
     assert warehouse.rows("FROM collectives('t')")[1] == []

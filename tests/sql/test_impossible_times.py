@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from etq.warehouse.warehouse import Warehouse
 from tests.conftest import shared_file
 from tests.trace_builders import event
 from tests.traces import Traces
@@ -31,11 +29,6 @@ SHOWN: dict[str, tuple[list[tuple[str, float, float]], tuple[int, ...], dict[str
     "a graph goes on": ([("a", 0, 500), ("b", 20, 30), ("c", 100, 110)], (1, 1, 2), {"a": 100, "b": 10, "c": 10}, [CUT]),
     "the last": ([("a", 0, 10), ("b", 20, 3_400_000)], (), {"a": 10, "b": 3_399_980}, []),
 }  # fmt: skip
-
-
-@pytest.fixture
-def traces(warehouse: Warehouse, tmp_path: Path) -> Traces:
-    return Traces(warehouse, tmp_path)
 
 
 def launched(number: int, at: float, *kernels: dict[str, Any]) -> list[dict[str, Any]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -20,11 +19,6 @@ FILE: Final = CAPTURES / "torch_counters" / "counters.pt.trace.json.gz"
 FFMA: Final = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"
 HADD: Final = "smsp__sass_thread_inst_executed_op_hadd_pred_on.sum"
 OPS: Final = "event, op, top_op, op_stack, counter, value"
-
-
-@pytest.fixture
-def traces(warehouse: Warehouse, tmp_path: Path) -> Traces:
-    return Traces(warehouse, tmp_path)
 
 
 @pytest.fixture

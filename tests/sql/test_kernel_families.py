@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,11 +18,6 @@ SGEMM = "ampere_sgemm_128x64_nn"
 FLASH = "void flash::flash_fwd_kernel<Traits<cutlass::bfloat16_t> >(P)"
 H100 = [{"id": 0, "name": "NVIDIA H100", "computeMajor": 9, "computeMinor": 0, "totalGlobalMem": 10**9}]
 NAMELESS = [{"id": 0, "name": "", "computeMajor": 9, "computeMinor": 4, "totalGlobalMem": 10**9}]
-
-
-@pytest.fixture
-def traces(warehouse: Warehouse, tmp_path: Path) -> Traces:
-    return Traces(warehouse, tmp_path)
 
 
 def run(op: str, kernel: str, at: float, length: float, correlation: int, **arguments: Any) -> list[dict[str, Any]]:

@@ -80,9 +80,8 @@ def matrices() -> list[dict[str, Any]]:
     ]
 
 
-def test_by_hand(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_by_hand(traces: Traces) -> None:
     """2 * 1024 * 512 * 2048 operations, 2 * (1024 * 512 + 512 * 2048 + 1024 * 2048) bytes; peaks 989.4e12 and 3.352e12."""
-    traces = Traces(warehouse, tmp_path)
     traces.take(*matrices(), *attention(20, 4, 100), *launched(ADD, 60, 5, 5, begin=130), **H100)
     rows = traces.ask(
         "op_efficiency",
@@ -101,9 +100,8 @@ def test_by_hand(warehouse: Warehouse, tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_bounds(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_bounds(traces: Traces) -> None:
     """What a kernel does at least is the shortest of the trace: 2 us."""
-    traces = Traces(warehouse, tmp_path)
     traces.take(
         op("aten::mm", 0, 9, ([8192, 8192], HALF), ([8192, 8192], HALF)),
         *launched(GEMM, 1, 1500, 1),
@@ -125,8 +123,7 @@ def test_bounds(warehouse: Warehouse, tmp_path: Path) -> None:
     assert rows[2][:2] == ("aten::add", "latency")
 
 
-def test_groups_add_up(warehouse: Warehouse, tmp_path: Path) -> None:
-    traces = Traces(warehouse, tmp_path)
+def test_groups_add_up(traces: Traces) -> None:
     traces.take(
         *matrices(), *attention(20, 4, 100), *attention(140, 6, 50), *launched(ADD, 160, 5, 5, begin=200), **H100
     )
@@ -140,9 +137,8 @@ def test_groups_add_up(warehouse: Warehouse, tmp_path: Path) -> None:
     ]
 
 
-def test_peaks(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_peaks(traces: Traces, tmp_path: Path) -> None:
     """Those given, those of a device by name, those of the trace's device; unknown devices have none."""
-    traces = Traces(warehouse, tmp_path)
     traces.take(*matrices(), **H100)
     column = "roof_percent, peak_flops, device, reason"
     [row] = [row for row in traces.ask("op_efficiency", f"op, {column}", device="MI300X") if row[0] == "aten::mm"]
@@ -156,9 +152,9 @@ def test_peaks(warehouse: Warehouse, tmp_path: Path) -> None:
         traces.ask("op_efficiency", column, by="node")
     traces.path = tmp_path / "other.pt.trace.json"
     traces.path.write_bytes(trace(*matrices(), deviceProperties=[{"id": 0, "name": "Some GPU"}]))
-    warehouse.ingest(traces.path, name="other")
+    traces.warehouse.ingest(traces.path, name="other")
     query = f"SELECT {column} FROM op_efficiency('other') AS e WHERE e.op = 'aten::mm'"
-    assert warehouse.rows(query)[1] == [(None, None, "Some GPU", "the peaks of its device are not known")]
+    assert traces.warehouse.rows(query)[1] == [(None, None, "Some GPU", "the peaks of its device are not known")]
 
 
 def test_the_device_that_ran_counts(warehouse: Warehouse, tmp_path: Path) -> None:
@@ -279,17 +275,15 @@ def lists() -> list[tuple[list[dict[str, Any]], tuple[Any, ...]]]:
 
 
 @pytest.mark.parametrize("place", range(len(lists())))
-def test_lists_of_tensors(warehouse: Warehouse, tmp_path: Path, place: int) -> None:
+def test_lists_of_tensors(traces: Traces, place: int) -> None:
     """Types of lists, which traces lack, are those in the names of the kernels that are made for them."""
     events, expected = lists()[place]
-    traces = Traces(warehouse, tmp_path)
     traces.take(*events, **H100)
     assert traces.ask("op_efficiency", "inputs, flops, bytes, reason") == [expected]
 
 
-def test_lists_of_different_types_are_apart(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_lists_of_different_types_are_apart(traces: Traces) -> None:
     """Two calls of the same sizes; the type of a list counts for its peak as that of a tensor."""
-    traces = Traces(warehouse, tmp_path)
     traces.take(*(each for events, _ in lists()[:6] for each in events), **H100)
     rows = traces.ask("op_efficiency", "op, inputs, calls, peak_flops")
     assert [row[1:] for row in sorted(rows) if row[1].startswith(("16bit[3", "64bit"))] == [
@@ -407,9 +401,7 @@ FUSED: list[tuple[str, list[Any], tuple[str, int | None, int | None, str | None]
 
 
 @pytest.mark.parametrize(("name", "inputs", "expected"), FUSED)
-def test_ops_of_serving_engines(
-    warehouse: Warehouse, tmp_path: Path, name: str, inputs: list[Any], expected: Any
-) -> None:
+def test_ops_of_serving_engines(traces: Traces, name: str, inputs: list[Any], expected: Any) -> None:
     """As their schemas in vLLM, SGLang and FlashInfer order the arguments."""
     tensors = [each if isinstance(each, tuple) else ([], "Scalar" if each else "") for each in inputs]
     called = event("cpu_op", name, 0, 9) | {
@@ -420,22 +412,19 @@ def test_ops_of_serving_engines(
             "Concrete Inputs": [each if isinstance(each, str) else "" for each in inputs],
         }
     }
-    traces = Traces(warehouse, tmp_path)
     traces.take(called, *launched("some_kernel", 1, 5, 1), **H100)
     assert traces.ask("op_efficiency", "family, flops, bytes, reason") == [expected]
 
 
-def test_without_shapes(warehouse: Warehouse, tmp_path: Path) -> None:
-    traces = Traces(warehouse, tmp_path)
+def test_without_shapes(traces: Traces) -> None:
     traces.take(event("cpu_op", "aten::mm", 0, 9), *launched(GEMM, 1, 10, 1), **H100)
     assert traces.ask("op_efficiency", "family, flops, bytes, reason") == [
         ("GEMM", None, None, "recorded without shapes: profile(record_shapes=True) writes them")
     ]
 
 
-def test_hostile_arguments(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_hostile_arguments(traces: Traces) -> None:
     """What isn't a list of sizes costs nothing that is made up."""
-    traces = Traces(warehouse, tmp_path)
     written = [
         {"Input Dims": "x", "Input type": ["float"]},
         {"Input Dims": [["a"], [2, 2]], "Input type": ["float", "float"]},

@@ -6,7 +6,6 @@ import gzip
 import json
 import re
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -63,9 +62,8 @@ def test_known_truth_of_many(seed: int) -> None:
         check(warehouse, Training(seed, steps=1 + seed % 4, has_modules=seed % 3 > 0))
 
 
-def test_a_step_of_several_threads_is_one(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_a_step_of_several_threads_is_one(traces: Traces) -> None:
     """The step's time counts once, on the host and by category."""
-    traces = Traces(warehouse, tmp_path)
     traces.take(
         event("user_annotation", "ProfilerStep#1", 0, 10),
         event("user_annotation", "ProfilerStep#1", 0, 10, 2),
@@ -77,9 +75,8 @@ def test_a_step_of_several_threads_is_one(warehouse: Warehouse, tmp_path: Path) 
     assert traces.ask("wide_steps", "step, total, cpu_exec, other") == [(1, 10, 7, 3)]
 
 
-def test_a_step_of_several_threads_has_each_category_once(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_a_step_of_several_threads_has_each_category_once(traces: Traces) -> None:
     """The step lasts from the first start to the last end."""
-    traces = Traces(warehouse, tmp_path)
     traces.take(
         event("user_annotation", "ProfilerStep#1", 0, 10),
         event("user_annotation", "ProfilerStep#1", 0, 12, 2),
@@ -90,9 +87,8 @@ def test_a_step_of_several_threads_has_each_category_once(warehouse: Warehouse, 
     assert traces.ask("average_step", "time")[0] == (12,)
 
 
-def test_steps_that_overlap_have_all_their_time(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_steps_that_overlap_have_all_their_time(traces: Traces) -> None:
     """Time that two steps share counts for each of them, so that the rows of each step add up to it."""
-    traces = Traces(warehouse, tmp_path)
     traces.take(
         event("user_annotation", "ProfilerStep#1", 0, 100),
         event("user_annotation", "ProfilerStep#2", 60, 160, 2),
@@ -103,9 +99,8 @@ def test_steps_that_overlap_have_all_their_time(warehouse: Warehouse, tmp_path: 
     assert traces.ask("wide_steps", columns) == [(1, 100, 0, 40, 60), (2, 100, 40, 30, 30)]
 
 
-def test_slow_steps(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_slow_steps(traces: Traces) -> None:
     """By hand: all but two of the steps after the first take 100 us, so that slow ones take more than 110 us."""
-    traces = Traces(warehouse, tmp_path)
     for lengths, slow in (
         ([300, *[100] * 10, 109, 111], [1, 13]),
         ([100, *[100] * 10, 110, 40], []),
@@ -123,12 +118,11 @@ def test_slow_steps(warehouse: Warehouse, tmp_path: Path) -> None:
         rows = traces.ask("wide_steps", "step, total, is_slow")
         assert [row[1] for row in rows] == lengths
         assert [row[0] for row in rows if row[2]] == slow
-        warehouse.remove("t")
+        traces.warehouse.remove("t")
 
 
-def test_passes_of_steps_that_overlap(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_passes_of_steps_that_overlap(traces: Traces) -> None:
     """What two steps share counts for each of them, as in `step_breakdown`, and in the whole trace once."""
-    traces = Traces(warehouse, tmp_path)
     traces.take(
         event("user_annotation", "ProfilerStep#1", 0, 100),
         event("user_annotation", "ProfilerStep#2", 60, 160, 2),
@@ -157,9 +151,8 @@ def test_passes_of_steps_that_overlap(warehouse: Warehouse, tmp_path: Path) -> N
     }
 
 
-def test_passes_of_a_step_within_another(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_passes_of_a_step_within_another(traces: Traces) -> None:
     """The outer step goes on after the inner one has ended. A time between steps belongs to none."""
-    traces = Traces(warehouse, tmp_path)
     traces.take(
         event("user_annotation", "ProfilerStep#1", 0, 100),
         event("user_annotation", "ProfilerStep#2", 20, 40, 2),
@@ -184,9 +177,8 @@ def test_passes_of_a_step_within_another(warehouse: Warehouse, tmp_path: Path) -
     assert [row for row in traces.ask("passes", columns[6:]) if row[1]] == [("forward", 31, 7), ("other", 79, 0)]
 
 
-def test_a_slash_in_the_name_of_a_module(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_a_slash_in_the_name_of_a_module(traces: Traces) -> None:
     """A slash in a module's name does not separate modules: no module `in` gets the backward pass of `in/out`."""
-    traces = Traces(warehouse, tmp_path)
     traces.take(
         event("python_function", "nn.Module: Net_0", 0, 30, **{"Python id": 1}),
         event("python_function", "nn.Module: in/out_0", 2, 20, **{"Python id": 2, "Python parent id": 1}),
@@ -198,9 +190,8 @@ def test_a_slash_in_the_name_of_a_module(warehouse: Warehouse, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("is_backward", [False, True])
-def test_sums_of_device_times_beyond_64_bits_are_null(warehouse: Warehouse, tmp_path: Path, is_backward: bool) -> None:
+def test_sums_of_device_times_beyond_64_bits_are_null(traces: Traces, is_backward: bool) -> None:
     """Three kernels of 4 * 10**18 ns each, launched in one pass."""
-    traces = Traces(warehouse, tmp_path)
     at, thread = (40, 2) if is_backward else (0, 1)
     traces.take(
         numbered("aten::mm", 0, 30, 3),
@@ -225,9 +216,8 @@ def test_sums_of_device_times_beyond_64_bits_are_null(warehouse: Warehouse, tmp_
     assert traces.ask("backward_times", columns, by="op") == [(0, None) if is_backward else (None, 0)]
 
 
-def test_by_hand(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_by_hand(traces: Traces) -> None:
     """Threads at once: each moment counts for the first of the passes that any thread is in."""
-    traces = Traces(warehouse, tmp_path)
     traces.take(
         event("user_annotation", "ProfilerStep#1", 0, 100),
         numbered("aten::mm", 10, 40, 3),
@@ -264,9 +254,8 @@ def test_by_hand(warehouse: Warehouse, tmp_path: Path) -> None:
         traces.ask("backward_times", by="x")
 
 
-def test_numbers_count_per_thread(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_numbers_count_per_thread(traces: Traces) -> None:
     """A number is linked in the thread that most numbers belong to, even if another thread has it later."""
-    traces = Traces(warehouse, tmp_path)
     traces.take(
         numbered("aten::mul", 0, 5, 1),
         numbered("aten::add", 10, 15, 2),
@@ -289,9 +278,8 @@ def test_numbers_count_per_thread(warehouse: Warehouse, tmp_path: Path) -> None:
     }
 
 
-def test_older_traces(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_older_traces(traces: Traces) -> None:
     """Without sequence numbers, autograd's functions are known by name; all other ops belong to the forward pass."""
-    traces = Traces(warehouse, tmp_path)
     traces.take(
         event("cpu_op", "aten::mm", 0, 10),
         event("cpu_op", "MmBackward", 20, 50, 2),
@@ -307,11 +295,10 @@ def test_older_traces(warehouse: Warehouse, tmp_path: Path) -> None:
     ]
 
 
-def test_threads_that_run_the_same_ops(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_threads_that_run_the_same_ops(traces: Traces) -> None:
     """Numbers of threads and ids of threads have the same order, whichever thread is first or last. A call whose op the
     trace lacks belongs to none.
     """
-    traces = Traces(warehouse, tmp_path)
     traces.take(
         numbered("aten::exp", 0, 1, 1, thread=12),
         numbered("aten::mul", 2, 5, 2, thread=12),

@@ -44,7 +44,7 @@ def store(warehouse: Warehouse, folder: Path, made: list[Machine], name: str) ->
         warehouse.ingest(path, labels={"job": name, "rank": str(machine.rank)})
 
 
-def test_collectives_of_gloo_wait_as_kernels_do(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_collectives_of_gloo_wait_as_kernels_do(warehouse: Warehouse) -> None:
     """Ranks without devices: the one with the least time in collectives is waited for; with kernels these alone count."""
     for rank, (first, second) in enumerate([(50, 90), (30, 120), (80, 70)]):
         events = [
@@ -56,9 +56,7 @@ def test_collectives_of_gloo_wait_as_kernels_do(warehouse: Warehouse, tmp_path: 
         ]
         kernel = event("kernel", "gemm", 20, 60, 7, device=0)
         for job, more in (("host", []), ("device", [kernel])):
-            path = tmp_path / f"{job}{rank}.pt.trace.json"
-            path.write_bytes(trace(*events, *more))
-            warehouse.ingest(path, labels={"job": job, "rank": str(rank)})
+            warehouse.ingest(trace(*events, *more), name=f"{job}{rank}", labels={"job": job, "rank": str(rank)})
     query = "SELECT r.step, r.rank, r.communication, r.waited, r.waits_for FROM rank_steps($s) AS r"
     assert warehouse.rows(query, s="job=host")[1] == [
         (0, 0, 50, 20, 1), (0, 1, 30, 0, 1), (0, 2, 80, 50, 1), (1, 0, 90, 20, 2), (1, 1, 120, 50, 2), (1, 2, 70, 0, 2),
@@ -100,7 +98,7 @@ def test_waits_are_as_made(warehouse: Warehouse, tmp_path: Path, seed: int, rank
     assert [row[3] for row in totals] == sorted((row[3] for row in totals), reverse=True)
 
 
-def test_a_trace_without_steps_is_one_step(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_a_trace_without_steps_is_one_step(warehouse: Warehouse) -> None:
     """By hand: of 300 us, the ranks are 40, 90 and 10 in collectives; a job with steps has those alone."""
     for rank, ends in enumerate([(110, 280), (150, 290), (105, 255)]):
         events = [
@@ -111,9 +109,7 @@ def test_a_trace_without_steps_is_one_step(warehouse: Warehouse, tmp_path: Path)
         ]
         step = event("user_annotation", "ProfilerStep#3", 240, 300)
         for job, more in (("whole", []), ("some", [step] if rank else [event("cpu_op", "aten::mul", 6, 7)])):
-            path = tmp_path / f"{job}{rank}.pt.trace.json"
-            path.write_bytes(trace(*events, *more))
-            warehouse.ingest(path, labels={"job": job, "rank": str(rank)})
+            warehouse.ingest(trace(*events, *more), name=f"{job}{rank}", labels={"job": job, "rank": str(rank)})
     columns = "r.step, r.rank, r.duration, r.communication, r.waited, r.waits_for"
     query = f"SELECT {columns} FROM rank_steps($s) AS r"
     assert warehouse.rows(query, s="job=whole")[1] == [
@@ -124,11 +120,9 @@ def test_a_trace_without_steps_is_one_step(warehouse: Warehouse, tmp_path: Path)
     assert warehouse.rows(query, s="job=some")[1] == [(2, 1, 1, 35, 0), (1, 1, 0, 0, 35)]
 
 
-def test_without_collectives_nothing_is_known_of_waits(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_without_collectives_nothing_is_known_of_waits(warehouse: Warehouse) -> None:
     for rank in range(2):
-        path = tmp_path / f"{rank}.pt.trace.json"
-        path.write_bytes(trace(event("cpu_op", "aten::add", 0, 5 + rank)))
-        warehouse.ingest(path, labels={"rank": str(rank)})
+        warehouse.ingest(trace(event("cpu_op", "aten::add", 0, 5 + rank)), name=f"{rank}", labels={"rank": str(rank)})
     query = "SELECT s.rank, s.waited_for, s.waited, s.mean_duration FROM stragglers() AS s"
     assert warehouse.rows(query)[1] == [(0, None, None, 5), (1, None, None, 6)]
     query = "SELECT c.rank, c.collectives, c.clock_offset, c.spread FROM clock_offsets() AS c"
@@ -139,9 +133,7 @@ def test_invalid_ranks_are_left_out(warehouse: Warehouse, tmp_path: Path) -> Non
     made = Machine()
     with made.frame("ProfilerStep#1", "user_annotation"):
         made.launch("k", 10)
-    path = tmp_path / "alone.pt.trace.json"
-    path.write_bytes(made.trace())
-    warehouse.ingest(path, labels={"rank": "first"})
+    warehouse.ingest(made.trace(), name="alone", labels={"rank": "first"})
     assert warehouse.rows("FROM rank_steps()")[1] == []
     assert warehouse.rows("FROM stragglers()")[1] == []
     with pytest.raises(QueryError, match="unit must be ns, us, ms, s or cycles, not 'h'"):

@@ -53,7 +53,7 @@ OTHERS = [
 ]  # fmt: skip
 
 
-def test_names_tell_what_they_tell(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_names_tell_what_they_tell(warehouse: Warehouse) -> None:
     names = [name for name, _ in TOLD] + OTHERS
     events = [event("user_annotation", name, 100 * at, 100 * at + 50) for at, name in enumerate(names)]
     # Neither an op of such a name nor the annotation's range on a device is a step.
@@ -61,14 +61,12 @@ def test_names_tell_what_they_tell(warehouse: Warehouse, tmp_path: Path) -> None
         event("cpu_op", "step[DECODE bs=3]", 9000, 9001),
         event("gpu_user_annotation", "step[DECODE bs=3]", 1, 9),
     ]
-    path = tmp_path / "t.json"
-    path.write_bytes(trace(*events))
-    warehouse.ingest(path, name="t")
+    warehouse.ingest(trace(*events), name="t")
     query = "SELECT name, phase, sequences, tokens_in, tokens_out FROM serving_steps('t')"
     assert warehouse.rows(query)[1] == [(name, *told) for name, told in TOLD]
 
 
-def test_times_by_hand(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_times_by_hand(warehouse: Warehouse) -> None:
     """A prefill, and two decodes that another annotation is within; kernels overlap, and another thread launches one."""
     made = Machine()
 
@@ -90,9 +88,7 @@ def test_times_by_hand(warehouse: Warehouse, tmp_path: Path) -> None:
     # Between the steps, and of another thread in the time of a step.
     step("other", 2000, 2100, (2010, 7, 2020, 2050))
     step("also other", 1001, 1100, (1020, 9, 1110, 1290), thread=2)
-    path = tmp_path / "t.json"
-    path.write_bytes(made.trace())
-    warehouse.ingest(path, name="t")
+    warehouse.ingest(made.trace(), name="t")
     columns = "phase, sequences, host_time, device_time, time, tokens_per_second, time_per_output_token, events"
     assert warehouse.rows(f"SELECT {columns} FROM serving_steps('t')")[1] == [
         ("prefill", 1, 200, 300, 300, pytest.approx(90 / 300e-6), None, 2),
@@ -109,16 +105,14 @@ def test_times_by_hand(warehouse: Warehouse, tmp_path: Path) -> None:
     assert time == 300_000
 
 
-def test_steps_of_several_threads(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_steps_of_several_threads(warehouse: Warehouse) -> None:
     """Two engines in one process: their steps overlap, and both count; without a device, time is that of the host."""
     events = [
         event("user_annotation", "step[DECODE bs=1]", 0, 100, 1),
         event("user_annotation", "step[EXTEND bs=2 toks=0]", 50, 150, 2),
         event("user_annotation", "step[MIXED bs=2]", 200, 250, 2),
     ]
-    path = tmp_path / "t.json"
-    path.write_bytes(trace(*events))
-    warehouse.ingest(path, name="t")
+    warehouse.ingest(trace(*events), name="t")
     query = "SELECT step, phase, device_time, time, tokens_per_second FROM serving_steps('t')"
     rows = warehouse.rows(query)[1]
     assert rows == [(0, "decode", None, 100, 10000), (1, "prefill", None, 100, 0), (2, "mixed", None, 50, None)]
@@ -237,25 +231,21 @@ def test_phases_select_steps(warehouse: Warehouse, tmp_path: Path, profiled: boo
     assert warehouse.rows(query)[1] == [*zip(phases, (500, 50, 200, 60, 2), strict=True)]
 
 
-def test_a_profiler_step_of_several_phases_has_none(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_a_profiler_step_of_several_phases_has_none(warehouse: Warehouse) -> None:
     events = [
         *(event("user_annotation", f"ProfilerStep#{at}", 100 * at, 100 * at + 90) for at in range(3)),
         event("user_annotation", DECODE, 0, 20), event("user_annotation", DECODE, 30, 40),
         event("user_annotation", DECODE, 100, 120), event("user_annotation", PREFILL, 130, 140),
         event("user_annotation", DECODE, 200, 220), event("user_annotation", "step[IDLE bs=0]", 230, 240),
     ]  # fmt: skip
-    path = tmp_path / "t.json"
-    path.write_bytes(trace(*events))
-    warehouse.ingest(path, name="t")
+    warehouse.ingest(trace(*events), name="t")
     assert warehouse.rows("SELECT phase FROM runs ORDER BY run_index")[1] == [("decode",), (None,), (None,)]
 
 
-def test_steps_that_overlap_are_no_runs(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_steps_that_overlap_are_no_runs(warehouse: Warehouse) -> None:
     """Two engines in one process: what a moment belongs to isn't told."""
     events = [event("user_annotation", DECODE, 0, 100, 1), event("user_annotation", PREFILL, 50, 150, 2)]
-    path = tmp_path / "t.json"
-    path.write_bytes(trace(*events))
-    warehouse.ingest(path, name="t")
+    warehouse.ingest(trace(*events), name="t")
     assert warehouse.rows("SELECT name, phase FROM runs")[1] == [("Trace", None)]
     assert warehouse.rows("SELECT key, value FROM labels")[1] == [("engine", "sglang")]
 

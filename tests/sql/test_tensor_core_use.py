@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,8 +24,7 @@ def launched(
     ]
 
 
-def test_by_hand(warehouse: Warehouse, tmp_path: Path) -> None:
-    traces = Traces(warehouse, tmp_path)
+def test_by_hand(traces: Traces) -> None:
     traces.take(
         event("user_annotation", "ProfilerStep#3", 0, 100),
         # Of the convolution's kernels, only that of the innermost op that could use tensor cores counts.
@@ -73,9 +71,8 @@ def test_without_devices(warehouse: Warehouse) -> None:
     assert warehouse.rows("FROM tensor_core_use('t')")[1] == []
 
 
-def test_backward_convolutions_could_use_them(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_backward_convolutions_could_use_them(traces: Traces) -> None:
     """Of 100 us without tensor cores, 19 are a convolution's and 45 its backward's."""
-    traces = Traces(warehouse, tmp_path)
     work = [("aten::cudnn_convolution", 19), ("aten::convolution_backward", 45), ("aten::mul", 36)]
     events = [
         each

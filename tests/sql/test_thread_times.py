@@ -5,12 +5,10 @@ from __future__ import annotations
 import random
 from collections import Counter, defaultdict
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from etq.warehouse.warehouse import Warehouse
 from tests.step_reference import step_times
 from tests.trace_builders import event
 from tests.trace_reference import load
@@ -19,11 +17,6 @@ from tests.traces import Traces
 COLUMNS = "name, calls, self_cpu_time, cpu_time_total, cpu_time_percent, torch_self_cpu_time, torch_cpu_time_total"
 # The time that floats of microseconds since 1970 have: a quarter of a microsecond is their resolution.
 TODAY = 1_700_000_000_000_000.0
-
-
-@pytest.fixture
-def traces(warehouse: Warehouse, tmp_path: Path) -> Traces:
-    return Traces(warehouse, tmp_path)
 
 
 def averages(traces: Traces, **arguments: Any) -> dict[str, list[float]]:

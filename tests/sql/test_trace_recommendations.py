@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,11 +13,6 @@ from tests.conftest import CAPTURES
 from tests.sql.test_trace_views import PLAIN, TWO_DEVICES
 from tests.trace_builders import event, memory, two_steps
 from tests.traces import Traces
-
-
-@pytest.fixture
-def traces(warehouse: Warehouse, tmp_path: Path) -> Traces:
-    return Traces(warehouse, tmp_path)
 
 
 def rules(traces: Traces, **arguments: Any) -> list[tuple[Any, ...]]:

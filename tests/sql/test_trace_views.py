@@ -6,7 +6,6 @@ If the plug-in (torch-tb-profiler 0.4.3) differs, a test has its answer on the s
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,11 +28,6 @@ PLAIN = [
     event("cuda_runtime", "cudaLaunchKernel", 5, 15, external=1, correlation=3),
     event("kernel", "ampere_sgemm_64x64_nn", 20, 90, 7, external=1, correlation=3, device=0),
 ]
-
-
-@pytest.fixture
-def traces(warehouse: Warehouse, tmp_path: Path) -> Traces:
-    return Traces(warehouse, tmp_path)
 
 
 @pytest.fixture(scope="module")
