@@ -12,38 +12,6 @@ from tests.sql.test_advice import advice_of
 from tests.sql.test_real_captures import NAMES
 
 
-@pytest.mark.parametrize(
-    ("capture", "rules"),
-    thinned(
-        [
-            ("mlp_100runs", ["copies high", "nothing delegated high", "first run low"]),
-            (
-                "mlp_xnn_100runs",
-                ["framework tax medium", "first run medium", "coarse clock medium", "fallback kernels low"],
-            ),
-            ("convnet_100runs", ["nothing delegated high", "dominating op medium"]),
-            (
-                "convnet_xnn_100runs",
-                ["slow runs high", "coarse clock medium", "variance medium", "copies medium", "first run low"],
-            ),
-            (
-                "transformer_100runs",
-                ["nothing delegated high", "copies high", "framework tax medium", "slow runs medium", "first run low"],
-            ),
-            (
-                "demo_int_100runs",
-                ["slow runs high", "fallback kernels high", "copies high", "dominating module medium", "first run low"],
-            ),
-            ("maploop_100runs", ["framework tax medium", "half-written medium", "first run low"]),
-        ],
-        ["convnet_xnn_100runs", "demo_int_100runs"],
-    ),
-)
-def test_real_captures(linked_captures: Warehouse, capture: str, rules: list[str]) -> None:
-    rows = advice_of(linked_captures, capture, unit=None)
-    assert sorted(f"{rule} {row['severity']}" for rule, row in rows.items()) == sorted(rules)
-
-
 @pytest.mark.long
 def test_numbers_are_those_of_the_views(linked_captures: Warehouse) -> None:
     """Advice, tables and medians use the same runs: the typical ones, 4 of 5 in both captures."""
@@ -91,8 +59,3 @@ def test_every_real_capture_gets_sentences(all_captures: Warehouse, name: str) -
         severity = ["high", "medium", "low"].index(row["severity"])
         assert severity >= previous, "the worst first"
         previous = severity
-
-
-@pytest.mark.long
-def test_captures_without_times_get_no_advice_on_them(all_captures: Warehouse) -> None:
-    assert advice_of(all_captures, "mlp_0runs") == {} and set(advice_of(all_captures, "mlp_debug")) == {"logged values"}

@@ -8,10 +8,7 @@ from typing import Any
 import pytest
 
 from etq.warehouse.warehouse import Warehouse
-from tests.launch_traces import ALL_REDUCE, SHAPES, Machine, message
-from tests.pairs.asking import Asked, differences
-from tests.pairs.of_traces import collectives
-from tests.sampling import thinned
+from tests.launch_traces import ALL_REDUCE, Machine, message
 
 
 def take(warehouse: Warehouse, folder: Path, made: Machine, **top: Any) -> None:
@@ -49,14 +46,6 @@ def test_bandwidths_by_hand(warehouse: Warehouse, tmp_path: Path) -> None:
     ]
     [(share,)] = warehouse.rows("SELECT sum(c.share_percent) FROM collectives('t') AS c")[1]
     assert share == pytest.approx(100)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", thinned(["rank 0", "rank 1", "training 0"], ["rank 1"]))
-def test_made_traces(launch_traces: Warehouse, name: str) -> None:
-    asked = Asked(launch_traces, name, SHAPES[name]().trace())
-    assert [*differences(*collectives(asked))] == []
-    assert len(launch_traces.rows("FROM collectives($c)", c=name)[1]) == {"rank 0": 3, "rank 1": 3}.get(name, 0)
 
 
 def test_other_values_of_the_keys(warehouse: Warehouse, tmp_path: Path) -> None:

@@ -33,23 +33,23 @@ def step(number: int, at: float, device: str) -> list[dict[str, Any]]:
     kernel = number * 100
     events = [
         event("user_annotation", f"ProfilerStep#{number}", at, at + 400),
-        op("aten::conv2d", at + 10, at + 60, IMAGE, WEIGHT, BIAS, inputs=WINDOW),
-        op("aten::convolution", at + 11, at + 59, IMAGE, WEIGHT, BIAS, inputs=[*WINDOW, "False", "[0, 0]", "1"]),
-        op("aten::_convolution", at + 12, at + 58, IMAGE, WEIGHT, BIAS, inputs=[*WINDOW, "False", "[0, 0]", "1"]),
+        op("aten::conv2d", at + 10, at + 60, IMAGE, WEIGHT, BIAS, *WINDOW),
+        op("aten::convolution", at + 11, at + 59, IMAGE, WEIGHT, BIAS, *WINDOW, "False", "[0, 0]", "1"),
+        op("aten::_convolution", at + 12, at + 58, IMAGE, WEIGHT, BIAS, *WINDOW, "False", "[0, 0]", "1"),
     ]
     if is_amd:
         events += [
-            op("aten::miopen_convolution", at + 13, at + 40, IMAGE, WEIGHT, BIAS, inputs=WINDOW),
+            op("aten::miopen_convolution", at + 13, at + 40, IMAGE, WEIGHT, BIAS, *WINDOW),
             *launched("igemm_fwd", at + 14, 30, kernel + 1),
             op("aten::miopen_batch_norm", at + 72, at + 78, IMAGE, BIAS, BIAS, BIAS, BIAS),
             *launched("MIOpenBatchNormFwd", at + 73, 20, kernel + 2),
         ]
     else:
         events += [
-            op("aten::cudnn_convolution", at + 13, at + 40, IMAGE, WEIGHT, inputs=WINDOW),
+            op("aten::cudnn_convolution", at + 13, at + 40, IMAGE, WEIGHT, *WINDOW),
             *launched("sm90_xmma_fprop", at + 14, 10, kernel + 1),
             # Of the bias, which the other backend adds itself.
-            op("aten::add_", at + 45, at + 50, IMAGE, ([1, 64, 1, 1], HALF), inputs=["1"]),
+            op("aten::add_", at + 45, at + 50, IMAGE, ([1, 64, 1, 1], HALF), "1"),
             *launched("vectorized_add", at + 46, 4, kernel + 3),
             # Without the op around it.
             op("aten::cudnn_batch_norm", at + 72, at + 78, IMAGE, BIAS, BIAS, BIAS, BIAS),

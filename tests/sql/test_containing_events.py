@@ -1,14 +1,16 @@
-"""The op, module, node and annotation around each event of a trace: by plain Python over the events' parents."""
+"""What is around each event of a trace, and the calls that events belong to: by plain Python, and by hand."""
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 
+from etq.ingest.trace.calls import _within
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 from tests.launch_traces import training
@@ -17,12 +19,93 @@ from tests.trace_corpus import Style, overlapping_steps
 from tests.traces import Traces
 
 COMMUNICATION = re.compile("^(nccl|rccl|gloo|xccl|hccl|ucc|mpi):")
-KEPT = {
+CONTENTS = {
     "gpu": CAPTURES / "torch_gpu" / "rank0.pt.trace.json.gz",
     "gloo": next((CAPTURES / "torch_gloo").glob("*.json*")),
     "lightning": next((CAPTURES / "torch_lightning").glob("*trace.json*")),
+    "memory": CAPTURES / "torch" / "memory_outside.pt.trace.json.gz",
     "steps": CAPTURES / "torch_steps" / "before.pt.trace.json.gz",
+    "overlap": overlapping_steps(Style())[0],
+    "made": trace(*training(2).events),
 }
+HELPER = "profiler::_record_function_exit"
+Places = dict[int, tuple[int | None, ...]]
+
+
+class Called(NamedTuple):
+    place: int
+    family: str
+    label: str
+    activity: str
+    is_helper: bool
+    is_node: bool
+    parent: int | None
+    node: int | None
+    thread: int
+    start: int
+    end: int
+    op: int | None
+    call_node: int | None
+    owner: int | None
+
+
+def called_events(warehouse: Warehouse) -> dict[int, Called]:
+    query = """
+        SELECT e.event_index, s.family, s.label, s.activity, coalesce(s.purpose = 'profiler', false),
+            e.elapsed_ticks >= 0 AND (s.activity IN ('op', 'python', 'step', 'module') OR s.purpose = 'module'
+            OR s.activity = 'annotation' AND s.purpose = 'communication') IS true,
+            e.parent_index, t.node_index, t.thread_index, e.start_ticks, e.start_ticks + e.elapsed_ticks,
+            d.op_index, c.node_index, d.owner_index
+        FROM event_ticks AS e
+        JOIN signatures AS s USING (capture_id, signature_index)
+        JOIN trace_events AS t USING (capture_id, event_index)
+        LEFT JOIN device_events AS d USING (capture_id, event_index)
+        LEFT JOIN trace_events AS c ON c.event_index = d.call_index
+    """
+    return {row[0]: Called(*row) for row in warehouse.rows(query)[1]}
+
+
+def expected_calls(all_events: dict[int, Called]) -> Places:
+    within: dict[int | None, list[Called]] = defaultdict(list)
+    nodes: dict[int | None, list[Called]] = defaultdict(list)
+    for each in all_events.values():
+        within[each.parent].append(each)
+        if each.is_node:
+            nodes[each.node].append(each)
+
+    def call(each: Called) -> int | None:
+        if each.parent is None:
+            return None
+        above = all_events[each.parent]
+        is_all = len(within[each.parent]) == 1 and above.family == each.family and not above.is_helper
+        if not is_all and not each.is_helper:
+            return None
+        found = call(above)
+        return above.place if found is None and not above.is_helper else found
+
+    def operator(each: Called) -> int:
+        if each.node is not None and len(nodes[each.node]) == 1:
+            above = all_events[each.node]
+            if above.activity == each.activity == "op" and above.label == each.label:
+                return operator(above)
+        return each.place
+
+    operators: dict[int, int | None] = {}
+    for each in all_events.values():
+        places = [each.place if each.is_node else each.node, each.op, each.call_node, each.owner]
+        held = [all_events[place] for place in places if place is not None and all_events[place].is_node]
+        operators[each.place] = operator(held[0]) if held else None
+    ordered = sorted(
+        (each for each in all_events.values() if operators[each.place] == each.place),
+        key=lambda one: (one.thread, one.start, -one.end, one.place),
+    )
+    count: dict[int, int] = {}
+    for at, each in enumerate(ordered):
+        for later in ordered[at + 1 :]:
+            if later.thread != each.thread or later.start >= each.end:
+                break
+            count[each.place] = count.get(each.place, 0) + 1
+    return {place: (call(each), operators[place], count.get(place, 0)) for place, each in all_events.items()}
 
 
 class Event(NamedTuple):
@@ -53,7 +136,7 @@ class Event(NamedTuple):
         return self.is_op or self.is_step or self.is_module(has_modules) or is_communication
 
 
-def expected(events: dict[int, Event]) -> dict[int, tuple[int | None, ...]]:
+def expected_around(events: dict[int, Event]) -> Places:
     has_modules = any(each.is_module(True) for each in events.values())
 
     def nearest(each: Event, holds: Callable[[Event], bool]) -> int | None:
@@ -73,32 +156,27 @@ def expected(events: dict[int, Event]) -> dict[int, tuple[int | None, ...]]:
     }
 
 
-def check(warehouse: Warehouse) -> dict[int, tuple[int | None, ...]]:
-    """Compare all events; return what contains them."""
+def check(warehouse: Warehouse) -> tuple[Places, Places]:
+    """Compare all events with plain Python; return what is around them, and their calls."""
     query = "SELECT e.event_index, e.parent_index, e.category, e.name FROM events AS e"
-    events = {row[0]: Event(*row) for row in warehouse.rows(query)[1]}
+    around = expected_around({row[0]: Event(*row) for row in warehouse.rows(query)[1]})
     query = "SELECT event_index, op_index, module_index, node_index, annotation_index FROM trace_events"
-    found = {index: tuple(others) for index, *others in warehouse.rows(query)[1]}
-    assert found == expected(events) and len(found) > 0
-    return found
+    assert {index: tuple(others) for index, *others in warehouse.rows(query)[1]} == around
+    calls = expected_calls(called_events(warehouse))
+    query = "SELECT event_index, call_index, operator_index, operators_within FROM trace_events"
+    assert {row[0]: row[1:] for row in warehouse.rows(query)[1]} == calls
+    return around, calls
 
 
-@pytest.mark.parametrize("name", KEPT)
-def test_of_kept_traces(warehouse: Warehouse, name: str) -> None:
-    warehouse.ingest(KEPT[name], name="t")
-    found = check(warehouse)
-    assert any(op is not None for op, *_ in found.values())
+@pytest.mark.parametrize("name", CONTENTS)
+def test_by_plain_python(warehouse: Warehouse, name: str) -> None:
+    warehouse.ingest(CONTENTS[name], name="t")
+    around, calls = check(warehouse)
+    assert any(node is not None for _, _, node, _ in around.values()) and any(row[2] for row in calls.values())
 
 
-@pytest.mark.parametrize("content", [overlapping_steps(Style())[0], trace(*training(2).events)], ids=["overlap", "gpu"])
-def test_of_made_traces(warehouse: Warehouse, content: bytes) -> None:
-    warehouse.ingest(content, name="t")
-    found = check(warehouse)
-    assert any(node is not None for _, _, node, _ in found.values())
-
-
-def test_by_hand(warehouse: Warehouse, tmp_path: Path) -> None:
-    Traces(warehouse, tmp_path).take(
+def test_what_is_around_by_hand(traces: Traces) -> None:
+    traces.take(
         event("user_annotation", "ProfilerStep#1", 0, 100),
         event("python_function", "nn.Module: Linear_0", 5, 60),
         event("python_function", "forward", 10, 55),
@@ -108,7 +186,7 @@ def test_by_hand(warehouse: Warehouse, tmp_path: Path) -> None:
         event("user_annotation", "nccl:all_reduce", 70, 90),
         event("cpu_op", "c10d::allreduce_", 75, 85),
     )
-    assert check(warehouse) == {
+    assert check(traces.warehouse)[0] == {
         0: (None, None, None, None),
         1: (None, None, 0, 0),
         2: (None, 1, 1, 0),
@@ -118,3 +196,59 @@ def test_by_hand(warehouse: Warehouse, tmp_path: Path) -> None:
         6: (None, None, 0, 0),
         7: (None, None, 6, 6),
     }
+
+
+def test_calls_by_hand(traces: Traces) -> None:
+    traces.take(
+        event("user_annotation", "ProfilerStep#1", 0, 100),
+        event("cpu_op", "f", 5, 60),
+        event("cpu_op", "f", 10, 55),
+        event("cpu_op", "f", 15, 50),
+        event("cpu_op", "g", 20, 30),
+        event("cpu_op", HELPER, 22, 24),
+        event("cuda_runtime", "cudaLaunchKernel", 25, 28),
+        event("cpu_op", "f", 70, 90),
+        event("cpu_op", "f", 72, 75),
+        event("cpu_op", "f", 75, 80),
+        event("cpu_op", HELPER, 200, 210),
+        event("cpu_op", HELPER, 202, 204),
+    )
+    assert check(traces.warehouse)[1] == {
+        0: (None, 0, 6),
+        1: (None, 1, 2),  # `f`, which only calls `f`
+        2: (1, 1, 0),
+        3: (1, 1, 0),
+        4: (None, 4, 1),
+        5: (4, 5, 0),
+        6: (None, 4, 0),
+        7: (None, 7, 2),  # two calls
+        8: (None, 8, 0),
+        9: (None, 9, 0),
+        10: (None, 10, 0),  # helpers in nothing: `operator_table` has them, as one call
+        11: (None, 10, 0),
+    }
+
+
+def test_a_call_of_a_run_that_is_not_selected(traces: Traces) -> None:
+    """What it contains of the runs that are is a call itself; a helper belongs to none."""
+    traces.take(
+        event("user_annotation", "ProfilerStep#1", 10, 50, thread=2),
+        event("cpu_op", "f", 0, 40),
+        event("cpu_op", "f", 20, 30),
+        event("cpu_op", HELPER, 22, 24),
+    )
+    rows = traces.ask("key_averages", "name, calls, self_cpu_time")
+    assert sorted(rows) == [("ProfilerStep*", 1, 40.0), ("f", 1, 40.0)]
+    [(run,)] = traces.warehouse.rows("SELECT run_index FROM event_ticks WHERE event_index = 2")[1]
+    traces.warehouse.connection.execute("UPDATE runs SET phase = 'decode' WHERE run_index = ?", [run])
+    rows = traces.ask("key_averages", "name, calls, self_cpu_time", phase="decode")
+    assert sorted(rows) == [("ProfilerStep*", 1, 40.0), ("f", 1, 8.0)]
+
+
+@pytest.mark.parametrize("scale", [1, 2**57])
+def test_how_many_are_within_at_any_times(scale: int) -> None:
+    """Times that are too far apart for one number with the thread are compared by their ranks."""
+    spans = np.array([(0, 0, 20), (0, 5, 9), (1, -10, 3), (0, 8, 30), (0, 5, 5), (1, 0, 1), (0, 20, 21), (0, 5, 9)])
+    start, end = spans[:, 1] * scale, spans[:, 2] * scale
+    # Of those that start and end together, the first contains the second; a moment contains nothing.
+    assert _within(spans[:, 0], start, end).tolist() == [4, 3, 1, 1, 0, 0, 0, 2]

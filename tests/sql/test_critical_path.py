@@ -10,9 +10,9 @@ import pytest
 
 from etq.errors import QueryError
 from etq.warehouse.warehouse import Warehouse
-from tests.conftest import CAPTURES, shared_file
+from tests.conftest import shared_file
 from tests.hta import hta
-from tests.launch_traces import FEW, SHAPES
+from tests.launch_traces import SHAPES
 from tests.path_reference import Paths
 from tests.path_traces import OF_HTA, STEP
 from tests.path_traces import Path as Made
@@ -27,10 +27,6 @@ PATH = """
     SELECT p.kind, p.start::BIGINT, (p.start + p.duration)::BIGINT, p.event_index, p.op
     FROM critical_path($c, unit := 'ns', step_name := $name, step := $step) AS p
 """
-STORED: Final = (
-    *("torch_gpu/rank0", "torch_gpu/rank1", "torch_steps/before", "torch_steps/after"),
-    *("torch_diff/base", "torch_diff/calls", "torch_diff/kernel", "torch_diff/slower"),
-)
 HOST: Final = ("op", "call", "annotation", "python", "other", "host")
 DEVICE: Final = ("kernel", "memcpy", "memset")
 # The edges of HolisticTraceAnalysis that take time.
@@ -60,32 +56,21 @@ def check(warehouse: Warehouse, capture: str, events: list[dict[str, Any]]) -> i
     return counted
 
 
-@pytest.mark.parametrize("name", thinned(SHAPES, FEW[:1]))
-def test_made_traces(launch_traces: Warehouse, name: str) -> None:
-    assert check(launch_traces, name, json.loads(SHAPES[name]().trace())["traceEvents"])
+@pytest.mark.parametrize("name", thinned([*SHAPES, *PROGRAMS], ("recorded", "several ranks")))
+def test_by_plain_python(launch_traces: Warehouse, name: str) -> None:
+    """Of programs, several processes, threads and devices, graphs, and launches that were not recorded."""
+    content = SHAPES[name]().trace() if name in SHAPES else PROGRAMS[name](Style())[0]
+    assert check(launch_traces, name, json.loads(content)["traceEvents"])
 
 
-@pytest.mark.parametrize("name", thinned(PROGRAMS, FEW))
-def test_traces_of_programs(launch_traces: Warehouse, name: str) -> None:
-    """Several processes, threads and devices, graphs, and launches that were not recorded."""
-    check(launch_traces, name, json.loads(PROGRAMS[name](Style())[0])["traceEvents"])
-
-
-@pytest.mark.parametrize("name", thinned(STORED, STORED[:1]))
-def test_stored_traces(warehouse: Warehouse, name: str) -> None:
-    path = CAPTURES / f"{name}.pt.trace.json.gz"
-    warehouse.ingest(path, name="t")
-    assert check(warehouse, "t", load(path))
-
-
-@pytest.mark.parametrize("name", thinned([*OTHERS, "gpu/resnet50_dataloader"], OTHERS[:2]))
+@pytest.mark.parametrize("name", thinned([*OTHERS, "gpu/resnet50_dataloader"], OTHERS[1:2]))
 def test_traces_that_others_published(warehouse: Warehouse, name: str) -> None:
     path = shared_file(f"captures/torch/{name}.pt.trace.json.gz")
     warehouse.ingest(path, name="t")
     assert check(warehouse, "t", load(path))
 
 
-@pytest.mark.parametrize("seed", thinned(range(30), range(3)))
+@pytest.mark.parametrize("seed", thinned(range(60), (1,)))
 def test_paths_that_are_known(warehouse: Warehouse, seed: int) -> None:
     """Traces are generated along their path, and each part is found as it was generated."""
     made = Made(seed)
@@ -93,6 +78,9 @@ def test_paths_that_are_known(warehouse: Warehouse, seed: int) -> None:
     query = "SELECT p.kind, p.name, p.op, p.start::BIGINT, (p.start + p.duration)::BIGINT FROM critical_path('t') AS p"
     found = warehouse.rows(query)[1]
     assert found == [(*each[:3], each[3] - made.begin, each[4] - made.begin) for each in made.parts]
+    # Kernels that run in another stream at the same time are not on the path.
+    beside = warehouse.rows("SELECT count(*) > 0 FROM events AS e WHERE e.name = 'side'")[1]
+    assert beside == [(True,)] and "side" not in {row[1] for row in found}
 
 
 @pytest.mark.parametrize("name", thinned([name for name in OF_HTA if name.startswith("path")], ("path 0",)))
@@ -204,21 +192,6 @@ def test_totals_are_sums_of_the_path(launch_traces: Warehouse) -> None:
             assert share == pytest.approx(100 * total / everything)
             longest = max(kernels[op].values(), default=None)
             assert (kernel is None) if longest is None else kernels[op][kernel] == longest
-
-
-def test_a_step_lasts_as_long_as_its_path(launch_traces: Warehouse) -> None:
-    steps = launch_traces.rows("SELECT s.step, s.total FROM wide_steps('training 0') AS s")[1]
-    assert len(steps) == 3
-    for step, total in steps:
-        query = "SELECT sum(p.duration), sum(p.share_percent) FROM critical_path('training 0', step := $step) AS p"
-        assert launch_traces.rows(query, step=step)[1] == [(total, pytest.approx(100))]
-
-
-def test_a_shorter_op_shortens_the_recording_by_its_time_on_the_path_at_most(warehouse: Warehouse) -> None:
-    """Kernels that run in another stream at the same time (`side`) are not on the path."""
-    warehouse.ingest(Made(1).trace(), name="t")
-    assert warehouse.rows("SELECT count(*) FROM events AS e WHERE e.name = 'side'")[1] != [(0,)]
-    assert warehouse.rows("SELECT count(*) FROM critical_path('t') AS p WHERE p.name = 'side'")[1] == [(0,)]
 
 
 def test_two_steps(warehouse: Warehouse) -> None:

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import statistics
-from collections import Counter, defaultdict
-from typing import Any
-
 import pytest
 
 from etq.errors import QueryError
 from etq.warehouse.warehouse import Warehouse
-from tests.activity_reference import COMMUNICATION, COMPUTATION, MEMORY, activity, type_of
-from tests.conftest import shared_file
 from tests.hta import hta
-from tests.launch_traces import ALL_REDUCE, FEW, OF_HTA, SHAPES, Machine
+from tests.launch_traces import ALL_REDUCE, FEW, OF_HTA, Machine
 from tests.sampling import thinned
-from tests.trace_corpus import SHAPES as PROGRAMS
-from tests.trace_corpus import Style
-from tests.trace_reference import WORK, load, slices
 
 # HolisticTraceAnalysis's names of overlapping types, by etq's names.
 OF_HTA_TYPES = {
@@ -31,70 +21,6 @@ BREAKDOWN = """
     SELECT b.device, b.total, b.idle, b.compute, b.non_compute, b.communication, b.overlapped, b.exposed, b.overlap_percent
     FROM device_breakdown($c, unit := 'ns') AS b
 """
-
-
-def named(types: frozenset[str]) -> str:
-    held = [each for each in (COMPUTATION, COMMUNICATION, MEMORY) if each in types]
-    return " and ".join(held) if len(held) < 3 else f"{held[0]}, {held[1]} and {held[2]}"
-
-
-def breakdown(ran: Counter[frozenset[str]]) -> list[Any]:
-    def of(*types: str) -> int:
-        return sum(time for held, time in ran.items() if held.issuperset(types))
-
-    total, both, all_communication = ran.total(), of(COMPUTATION, COMMUNICATION), of(COMMUNICATION)
-    share = pytest.approx(100 * both / all_communication) if all_communication else None
-    idle = ran[frozenset()]
-    busy = total - idle - of(COMPUTATION)
-    return [total, idle, of(COMPUTATION), busy, all_communication, both, all_communication - both, share]
-
-
-def check(warehouse: Warehouse, capture: str, events: list[dict[str, Any]]) -> None:
-    ran = {device: times for device, times in activity(events).items() if times.total()}
-    assert {row[0]: [*row[1:]] for row in warehouse.rows(BREAKDOWN, c=capture)[1]} == {
-        device: breakdown(times) for device, times in ran.items()
-    }
-    types = "SELECT t.device, t.types, t.total, t.share_percent FROM work_types($c, unit := 'ns') AS t"
-    busy = {device: times.total() - times[frozenset()] for device, times in ran.items()}
-    assert {row[:2]: row[2:] for row in warehouse.rows(types, c=capture)[1]} == {
-        (device, named(held)): (time, pytest.approx(100 * time / busy[device]))
-        for device, times in ran.items()
-        for held, time in times.items()
-        if held
-    }
-    by_name: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for each in slices(events):
-        if each.category in WORK:
-            by_name[type_of(each), each.name].append(each.end - each.start)
-    totals = """
-        SELECT w.type, w.event, w.calls, w.total, w.mean, w.stddev, w.min, w.max FROM work_totals($c, unit := 'ns') AS w
-    """
-    assert {row[:2]: [*row[2:]] for row in warehouse.rows(totals, c=capture)[1]} == {
-        key: [
-            *(len(times), sum(times), pytest.approx(statistics.fmean(times))),
-            pytest.approx(statistics.stdev(times), rel=1e-9) if len(times) > 1 else 0,
-            *(min(times), max(times)),
-        ]
-        for key, times in by_name.items()
-    }
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", thinned(SHAPES, FEW[:1]))
-def test_made_traces(launch_traces: Warehouse, name: str) -> None:
-    check(launch_traces, name, SHAPES[name]().events)
-
-
-@pytest.mark.parametrize("name", thinned(PROGRAMS, FEW))
-def test_traces_of_programs(launch_traces: Warehouse, name: str) -> None:
-    check(launch_traces, name, json.loads(PROGRAMS[name](Style())[0])["traceEvents"])
-
-
-@pytest.mark.parametrize("name", thinned(["triton", "mi250_rocm", "alexnet"], ["triton"]))
-def test_traces_that_others_published(warehouse: Warehouse, name: str) -> None:
-    path = shared_file(f"captures/torch/gpu/{name}.pt.trace.json.gz")
-    warehouse.ingest(path, name="t")
-    check(warehouse, "t", load(path))
 
 
 @pytest.mark.parametrize("name", thinned(OF_HTA, FEW))

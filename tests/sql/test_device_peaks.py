@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from etq.errors import QueryError
+from etq.warehouse.warehouse import Warehouse
 from tests.trace_builders import event, memory
 from tests.traces import Traces
 
@@ -31,24 +33,14 @@ NAMES: dict[str, tuple[float, float] | None] = {
 }
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_peaks_by_names(traces: Traces, name: str) -> None:
-    """A product of 1024 x 1024 matrices, which has 2**31 operations and 6 MiB, on tensor cores in 100 us."""
-    tensors = {"Input Dims": [[1024, 1024]] * 2, "Input type": ["c10::Half"] * 2}
-    traces.take(
-        event("cpu_op", "aten::mm", 0, 9) | {"args": tensors},
-        event("cuda_runtime", "cudaLaunchKernel", 1, 2, correlation=1),
-        event("kernel", "ampere_fp16_s16816gemm_fp16_128x128", 20, 120, 7, correlation=1, device=0),
-        deviceProperties=[{"id": 0, "name": name}],
-    )
-    [(peak, roof)] = traces.ask("op_efficiency", "peak_flops / 1e12, roof_percent")
-    known = NAMES[name]
-    if known is None:
-        assert (peak, roof) == (None, None)
-        return
-    bandwidth, flops = known
-    assert peak == pytest.approx(flops)
-    assert roof == pytest.approx(max(2**31 / (flops * 1e12), 6 * 2**20 / (bandwidth * 1e12)) * 1e6)
+def test_peaks_by_names(warehouse: Warehouse) -> None:
+    query = "SELECT bandwidth, p.peaks.matrix_fp16 FROM _trace_peaks(NULL, NULL, NULL, $name) AS p"
+    for name, known in NAMES.items():
+        if known is None:
+            with pytest.raises(QueryError, match=f"no device is called {name} in device_peaks"):
+                warehouse.rows(query, name=name)
+        else:
+            assert warehouse.rows(query, name=name)[1] == [pytest.approx((known[0] * 1e12, known[1] * 1e12))], name
 
 
 def test_names_of_memory(traces: Traces) -> None:

@@ -2,79 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import statistics
-from collections import Counter, defaultdict
-from typing import Any
 
 import pytest
 
 from etq.warehouse.warehouse import Warehouse
-from tests.conftest import shared_file
 from tests.hta import hta
-from tests.launch_reference import launch_rows, queues
 from tests.launch_traces import FEW, OF_HTA, SHAPES
 from tests.sampling import thinned
-from tests.trace_corpus import SHAPES as PROGRAMS
-from tests.trace_corpus import Style
-from tests.trace_reference import load
 
 # The launches that HolisticTraceAnalysis counts.
 OF_STATISTICS = ("cudaLaunchKernel", "cudaLaunchKernelExC", "cudaMemcpyAsync", "cudaMemsetAsync")
 WITHOUT_GRAPHS = [name for name in OF_HTA if name not in ("training 0", "training 1")]
-COLUMNS = (
-    "l.device, l.stream, l.event, l.call, l.op, l.launched, l.call_duration, l.launch_delay, l.latency, l.duration"
-)
-
-
-def check(warehouse: Warehouse, capture: str, events: list[dict[str, Any]]) -> None:
-    view = f"SELECT {COLUMNS}, l.is_short FROM kernel_launches($c, unit := 'ns') AS l"
-    expected = launch_rows(events)
-    assert Counter(warehouse.rows(view, c=capture)[1]) == expected
-    found: dict[tuple[Any, Any], list[tuple[int, float]]] = defaultdict(list)
-    lengths = "SELECT q.device, q.stream, q.length, q.duration FROM queue_lengths($c, unit := 'ns') AS q"
-    for device, stream, length, time in warehouse.rows(lengths, c=capture)[1]:
-        found[device, stream].append((length, time))
-    assert found == queues(events)
-    summary = "SELECT s.* EXCLUDE (full_time) FROM queue_summary($c, unit := 'ns') AS s"
-    for row in warehouse.rows(summary, c=capture)[1]:
-        held = found[row[0], row[1]]
-        total = sum(time for _, time in held)
-        empty = sum(time for length, time in held if length == 0)
-        mean = sum(length * time for length, time in held) / total if total else None
-        assert row[2:7] == pytest.approx(
-            (len(held) // 2, empty, 100 * empty / total if total else None, mean, len(held)), rel=1e-12
-        )
-        assert min(length for length, _ in held) == 0 == held[-1][0]
-    totals: dict[str, list[float]] = defaultdict(lambda: [0, 0, 0, 0.0])
-    for row, times in expected.items():
-        summed = totals[row[3]]
-        for index, value in enumerate((1, row[9], row[10], 1 / row[5])):
-            summed[index] += times * value
-    by_call = (
-        "SELECT t.call, t.events, t.device_time, t.short_events, t.calls FROM launch_totals($c, unit := 'ns') AS t"
-    )
-    assert {row[0]: [*row[1:4], pytest.approx(row[4])] for row in warehouse.rows(by_call, c=capture)[1]} == totals
-
-
-@pytest.mark.parametrize("name", thinned(SHAPES, FEW[:1]))
-def test_made_traces(launch_traces: Warehouse, name: str) -> None:
-    check(launch_traces, name, SHAPES[name]().events)
-
-
-@pytest.mark.parametrize("name", thinned(PROGRAMS, FEW))
-def test_traces_of_programs(launch_traces: Warehouse, name: str) -> None:
-    check(launch_traces, name, json.loads(PROGRAMS[name](Style())[0])["traceEvents"])
-
-
-OTHERS = ["triton", "mi250_rocm", "alexnet", "resnet50_dataloader"]
-
-
-@pytest.mark.parametrize("name", thinned(OTHERS, OTHERS[:1]))
-def test_traces_that_others_published(warehouse: Warehouse, name: str) -> None:
-    path = shared_file(f"captures/torch/gpu/{name}.pt.trace.json.gz")
-    warehouse.ingest(path, name="t")
-    check(warehouse, "t", load(path))
 
 
 def test_by_hand(launch_traces: Warehouse) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Sequence
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,6 @@ from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 from tests.trace_builders import event, trace
 from tests.traces import Traces
-from tests.warehouses import empty_warehouse
 
 H100: dict[str, Any] = {
     "deviceProperties": [{"id": 0, "name": "NVIDIA H100 80GB HBM3", "totalGlobalMem": 85_000_000_000}]
@@ -25,25 +26,20 @@ GEMM = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_cublas"
 ADD = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<c10::BFloat16> >(int)"
 
 
-def op(name: str, start: float, end: float, *tensors: tuple[list[int], str], **values: list[str]) -> dict[str, Any]:
-    """An op with these tensors; `inputs`: the values of its other arguments, after them."""
-    others = values.get("inputs", [])
-    strides = [[_product(sizes[at + 1 :]) for at in range(len(sizes))] for sizes, _ in tensors]
-    return event("cpu_op", name, start, end, shapes=[sizes for sizes, _ in tensors] + [[] for _ in others]) | {
-        "args": {
-            "Input Dims": [*(sizes for sizes, _ in tensors), *([] for _ in others)],
-            "Input type": [*(kind for _, kind in tensors), *("Scalar" for _ in others)],
-            "Input Strides": [*strides, *([] for _ in others)],
-            "Concrete Inputs": [*("" for _ in tensors), *others],
-        }
+def op(name: str, start: float, end: float, *inputs: Any) -> dict[str, Any]:
+    """An op: each input is a tensor (sizes, type), a list of tensors (their sizes), a value, or None where none is given."""
+    sizes = [each[0] if isinstance(each, tuple) else each if isinstance(each, list) else [] for each in inputs]
+    others = {list: "TensorList", str: "Scalar", type(None): ""}
+    arguments = {
+        "Input Dims": sizes,
+        "Input type": [each[1] if isinstance(each, tuple) else others[type(each)] for each in inputs],
+        "Input Strides": [
+            [prod(of[at + 1 :]) for at in range(len(of))] if isinstance(each, tuple) else []
+            for each, of in zip(inputs, sizes, strict=True)
+        ],
+        "Concrete Inputs": [each if isinstance(each, str) else "" for each in inputs],
     }
-
-
-def _product(sizes: list[int]) -> int:
-    product = 1
-    for size in sizes:
-        product *= size
-    return product
+    return event("cpu_op", name, start, end) | {"args": arguments}
 
 
 def launched(
@@ -61,7 +57,7 @@ def attention(at: float, number: int, length: float) -> list[dict[str, Any]]:
     tensors = [([2, 4, 128, 64], HALF)] * 3
     inner = [([2, 128, 4, 64], HALF)] * 3
     return [
-        op("aten::_scaled_dot_product_flash_attention", at, at + 9, *tensors, inputs=["0.", "True", "False"]),
+        op("aten::_scaled_dot_product_flash_attention", at, at + 9, *tensors, "0.", "True", "False"),
         op("aten::_flash_attention_forward", at + 1, at + 8, *inner),
         *launched(FLASH, at + 2, length, number),
     ]
@@ -105,9 +101,9 @@ def test_bounds(traces: Traces) -> None:
     traces.take(
         op("aten::mm", 0, 9, ([8192, 8192], HALF), ([8192, 8192], HALF)),
         *launched(GEMM, 1, 1500, 1),
-        op("aten::add", 2000, 2009, ([8192, 8192], HALF), ([8192, 8192], HALF), inputs=["1"]),
+        op("aten::add", 2000, 2009, ([8192, 8192], HALF), ([8192, 8192], HALF), "1"),
         *launched(ADD, 2001, 200, 2),
-        op("aten::add", 2010, 2019, ([8], HALF), ([8], HALF), inputs=["1"]),
+        op("aten::add", 2010, 2019, ([8], HALF), ([8], HALF), "1"),
         *launched(ADD, 2011, 2, 3, begin=2300),
         **H100,
     )
@@ -173,19 +169,17 @@ def test_the_device_that_ran_counts(warehouse: Warehouse, tmp_path: Path) -> Non
     assert found == {"one": [("NVIDIA H100 SXM",)], "other": [("NVIDIA L4",)], "mixed": [(None,)]}
 
 
-@pytest.mark.parametrize("folder", ["torch_diff", "torch_gpu", "torch_steps", "torch_threads"])
-def test_all_time_of_devices_is_in_each_grouping(folder: str) -> None:
-    """As in the files: durations of kernels, copies and fills."""
-    for path in sorted((CAPTURES / folder).glob("*.trace.json.gz")):
-        written = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
-        work = sum(each["dur"] for each in written if each.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset"))
-        with empty_warehouse() as opened:
-            opened.ingest(path, name="it")
-            for by in ("shape", "op", "family"):
-                query = f"SELECT sum(e.total), sum(e.share_percent) FROM op_efficiency('it', \"by\" := '{by}') AS e"
-                [(total, share)] = opened.rows(query)[1]
-                assert share == pytest.approx(100), path.name
-                assert total == pytest.approx(work, rel=1e-4) or not work, path.name
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["torch_gpu/rank0", "torch_steps/after", "torch_threads/replicas"])
+def test_all_time_of_devices_is_in_each_grouping(warehouse: Warehouse, name: str) -> None:
+    """As in the file: durations of kernels, copies and fills."""
+    path = CAPTURES / f"{name}.pt.trace.json.gz"
+    written = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
+    work = sum(each["dur"] for each in written if each.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset"))
+    warehouse.ingest(path, name="it")
+    for by in ("shape", "op", "family"):
+        query = f"SELECT sum(e.total), sum(e.share_percent) FROM op_efficiency('it', \"by\" := '{by}') AS e"
+        assert warehouse.rows(query)[1] == [(pytest.approx(work, rel=1e-4), pytest.approx(100))] or not work
 
 
 CAT = "void at::native::(anonymous namespace)::CatArrayBatchedCopy{}<{}, unsigned int, 3, 64, 64>({}*, unsigned int)"
@@ -196,95 +190,96 @@ APPLY = (
 )
 
 
-def listed(name: str, at: float, kernel: str | None, *inputs: Any) -> list[dict[str, Any]]:
-    """An op of lists of tensors, each a list of sizes, and other arguments: a type with sizes, or a number as text."""
-    kinds: list[str] = ["TensorList" if isinstance(each, list) else "Scalar" for each in inputs]
-    sizes = [each if isinstance(each, list) else [] for each in inputs]
-    for place, each in enumerate(inputs):
-        if isinstance(each, tuple):
-            kinds[place], sizes[place] = each
-    values = [each if isinstance(each, str) else "" for each in inputs]
-    args = {"Input Dims": sizes, "Input type": kinds, "Input Strides": [], "Concrete Inputs": values}
-    made = event("cpu_op", name, at, at + 9) | {"args": args}
-    return [made, *([] if kernel is None else launched(kernel, at + 1, 10, round(at)))]
+Call = tuple[str, str, list[Any]]
 
 
-def lists() -> list[tuple[list[dict[str, Any]], tuple[Any, ...]]]:
-    """Calls of ops of lists, by the inputs, operations, bytes and reason that they have, by hand."""
-    half, eight = CAT.format("", OPAQUE.format(2), OPAQUE.format(2)), CAT.format("_contig", OPAQUE.format(8), "")
-    two, other = [[3, 4], [2, 4]], [[8], []]  # 20 and 9 elements
-    unwritten = "an argument that its formula needs is not written"
-    untyped = "bytes: types of lists of tensors are not written"
-    functor = "BinaryOpListAlphaFunctor<c10::BFloat16, 2, 2, 0>"
-    complexes = "UnaryOpFunctor<c10::complex<float>, 1, 1, 0>"
-    return [
-        (listed("aten::cat", 100, half, two, "0"), ("16bit[3,4] 16bit[2,4]", 0, 2 * 20 * 2, None)),
-        # Of the same sizes, but another type.
-        (listed("aten::cat", 200, eight, two, "0"), ("64bit[3,4] 64bit[2,4]", 0, 2 * 20 * 8, None)),
-        # What is written has the type of out, which is resized.
-        (
-            listed("aten::cat", 300, CAT.format("", "float", ""), two, "0", ("float", [0])),
-            ("f32[3,4] f32[2,4] f32[0]", 0, 2 * 20 * 4, None),
-        ),
-        (listed("aten::stack", 400, half, [[5], [5], [5]], "0"), ("16bit[5] 16bit[5] 16bit[5]", 0, 2 * 15 * 2, None)),
-        (
-            listed("aten::_foreach_add_", 500, APPLY.format(functor, "std::plus<float>"), two, two, "1"),
-            ("bf16[3,4] bf16[2,4] bf16[3,4] bf16[2,4]", 20, 3 * 20 * 2, None),
-        ),
-        (
-            listed("aten::_foreach_mul", 600, APPLY.format("BinaryOpScalarFunctor<double, 1>", "x"), other, "2"),
-            ("f64[8] f64[]", 9, 2 * 9 * 8, None),
-        ),
-        (
-            listed("aten::_foreach_mul_", 700, APPLY.format("F_Functor<double, 1>", "x"), other, ("float", [])),
-            ("f64[8] f64[] f32[]", 9, 2 * 9 * 8 + 4, None),
-        ),
-        (
-            listed("aten::_foreach_addcdiv_", 800, APPLY.format("PointwiseOpScalarFunctor<float, 3, 3, 0>", "x"), *[two] * 3),
-            (" ".join(["f32[3,4] f32[2,4]"] * 3), 40, 4 * 20 * 4, None),
-        ),
-        (
-            listed("aten::_foreach_sqrt", 900, APPLY.format(complexes, "Sqrt<c10::complex<float> >"), two),
-            ("c64[3,4] c64[2,4]", 20, 2 * 20 * 8, None),
-        ),
-        # The kernel names what is written before what is read.
-        (
-            listed("aten::_foreach_copy_", 1000, APPLY.format("CopyFunctor<int, long, 2, 1, 1>", "x"), two, two, "False"),
-            ("i32[3,4] i32[2,4] i64[3,4] i64[2,4]", 0, 20 * 4 + 20 * 8, None),
-        ),
-        (
-            listed("aten::_foreach_copy_", 1100, APPLY.format("UnaryOpFunctor<long, 2, 1, 1>", "x"), two, two, "False"),
-            ("i64[3,4] i64[2,4] i64[3,4] i64[2,4]", 0, 2 * 20 * 8, None),
-        ),
-        (
-            listed("aten::_foreach_zero_", 1200, APPLY.format("ZeroFunctor<float, 1, 1, 0>", "x"), two),
-            ("f32[3,4] f32[2,4]", 0, 20 * 4, None),
-        ),
-        (
-            listed("aten::_foreach_norm", 1300, APPLY.format("LpNormFunctor<float, (NormType)1, float>", "x"), two, "2"),
-            ("f32[3,4] f32[2,4]", 42, 20 * 4 + 2 * 4, None),
-        ),
-        # Another kernel, and lists of which some versions of torch write nothing.
-        (listed("aten::cat", 1400, "triton_cat", two, "0"), ("[3,4] [2,4]", 0, None, untyped)),
-        (
-            listed("aten::_foreach_sub_", 1500, APPLY.format(functor, "x"), [], [], "1"),
-            ("", None, None, unwritten),
-        ),
-        (listed("aten::_foreach_div_", 1600, APPLY.format(functor, "x"), [], ("float", [])), ("f32[]", None, None, unwritten)),
-    ]  # fmt: skip
+def costs(traces: Traces, calls: Sequence[Call], columns: str = "flops, bytes") -> list[tuple[Any, ...]]:
+    """Of calls (op, its kernel, its inputs) what `op_efficiency` says; a trace has each op once."""
+    rows: dict[int, tuple[Any, ...]] = {}
+    while len(rows) < len(calls):
+        taken: dict[str, int] = {}
+        for place, (name, _, _) in enumerate(calls):
+            if place not in rows:
+                taken.setdefault(name, place)
+        events: list[dict[str, Any]] = []
+        for at in taken.values():
+            name, kernel, inputs = calls[at]
+            events += [op(name, 100 * at, 100 * at + 9, *inputs), *launched(kernel, 100 * at + 1, 5, at + 1)]
+        traces.take(*events, **H100)
+        rows |= {taken[name]: tuple(row) for name, *row in traces.ask("op_efficiency", f"op, {columns}")}
+        traces.warehouse.remove("t")
+    return [rows[place] for place in range(len(calls))]
 
 
-@pytest.mark.parametrize("place", range(len(lists())))
-def test_lists_of_tensors(traces: Traces, place: int) -> None:
+TWO, OTHERS = [[3, 4], [2, 4]], [[8], []]  # 20 and 9 elements
+HALVES, EIGHTS = CAT.format("", OPAQUE.format(2), OPAQUE.format(2)), CAT.format("_contig", OPAQUE.format(8), "")
+FUNCTOR = "BinaryOpListAlphaFunctor<c10::BFloat16, 2, 2, 0>"
+UNWRITTEN = "an argument that its formula needs is not written"
+UNTYPED = "bytes: types of lists of tensors are not written"
+# Calls of ops of lists, and their inputs, operations, bytes and reason.
+LISTS: list[tuple[Call, tuple[Any, ...]]] = [
+    (("aten::cat", HALVES, [TWO, "0"]), ("16bit[3,4] 16bit[2,4]", 0, 2 * 20 * 2, None)),
+    # Of the same sizes, but another type.
+    (("aten::cat", EIGHTS, [TWO, "0"]), ("64bit[3,4] 64bit[2,4]", 0, 2 * 20 * 8, None)),
+    # What is written has the type of out, which is resized.
+    (
+        ("aten::cat", CAT.format("", "float", ""), [TWO, "0", ([0], "float")]),
+        ("f32[3,4] f32[2,4] f32[0]", 0, 2 * 20 * 4, None),
+    ),
+    (("aten::stack", HALVES, [[[5], [5], [5]], "0"]), ("16bit[5] 16bit[5] 16bit[5]", 0, 2 * 15 * 2, None)),
+    (
+        ("aten::_foreach_add_", APPLY.format(FUNCTOR, "std::plus<float>"), [TWO, TWO, "1"]),
+        ("bf16[3,4] bf16[2,4] bf16[3,4] bf16[2,4]", 20, 3 * 20 * 2, None),
+    ),
+    (
+        ("aten::_foreach_mul", APPLY.format("BinaryOpScalarFunctor<double, 1>", "x"), [OTHERS, "2"]),
+        ("f64[8] f64[]", 9, 2 * 9 * 8, None),
+    ),
+    (
+        ("aten::_foreach_mul_", APPLY.format("F_Functor<double, 1>", "x"), [OTHERS, ([], "float")]),
+        ("f64[8] f64[] f32[]", 9, 2 * 9 * 8 + 4, None),
+    ),
+    (
+        ("aten::_foreach_addcdiv_", APPLY.format("PointwiseOpScalarFunctor<float, 3, 3, 0>", "x"), [TWO] * 3),
+        (" ".join(["f32[3,4] f32[2,4]"] * 3), 40, 4 * 20 * 4, None),
+    ),
+    (
+        ("aten::_foreach_sqrt", APPLY.format("UnaryOpFunctor<c10::complex<float>, 1, 1, 0>", "Sqrt<c10::complex<float> >"), [TWO]),
+        ("c64[3,4] c64[2,4]", 20, 2 * 20 * 8, None),
+    ),
+    # The kernel names what is written before what is read.
+    (
+        ("aten::_foreach_copy_", APPLY.format("CopyFunctor<int, long, 2, 1, 1>", "x"), [TWO, TWO, "False"]),
+        ("i32[3,4] i32[2,4] i64[3,4] i64[2,4]", 0, 20 * 4 + 20 * 8, None),
+    ),
+    (
+        ("aten::_foreach_copy_", APPLY.format("UnaryOpFunctor<long, 2, 1, 1>", "x"), [TWO, TWO, "False"]),
+        ("i64[3,4] i64[2,4] i64[3,4] i64[2,4]", 0, 2 * 20 * 8, None),
+    ),
+    (("aten::_foreach_zero_", APPLY.format("ZeroFunctor<float, 1, 1, 0>", "x"), [TWO]), ("f32[3,4] f32[2,4]", 0, 20 * 4, None)),
+    (
+        ("aten::_foreach_norm", APPLY.format("LpNormFunctor<float, (NormType)1, float>", "x"), [TWO, "2"]),
+        ("f32[3,4] f32[2,4]", 42, 20 * 4 + 2 * 4, None),
+    ),
+    # Another kernel, and lists of which some versions of torch write nothing.
+    (("aten::cat", "triton_cat", [TWO, "0"]), ("[3,4] [2,4]", 0, None, UNTYPED)),
+    (("aten::_foreach_sub_", APPLY.format(FUNCTOR, "x"), [[], [], "1"]), ("", None, None, UNWRITTEN)),
+    (("aten::_foreach_div_", APPLY.format(FUNCTOR, "x"), [[], ([], "float")]), ("f32[]", None, None, UNWRITTEN)),
+]  # fmt: skip
+
+
+def test_lists_of_tensors(traces: Traces) -> None:
     """Types of lists, which traces lack, are those in the names of the kernels that are made for them."""
-    events, expected = lists()[place]
-    traces.take(*events, **H100)
-    assert traces.ask("op_efficiency", "inputs, flops, bytes, reason") == [expected]
+    found = costs(traces, [call for call, _ in LISTS], "inputs, flops, bytes, reason")
+    assert found == [expected for _, expected in LISTS]
 
 
 def test_lists_of_different_types_are_apart(traces: Traces) -> None:
     """Two calls of the same sizes; the type of a list counts for its peak as that of a tensor."""
-    traces.take(*(each for events, _ in lists()[:6] for each in events), **H100)
+    events: list[dict[str, Any]] = []
+    for at, ((name, kernel, inputs), _) in enumerate(LISTS[:6]):
+        events += [op(name, 100 * at, 100 * at + 9, *inputs), *launched(kernel, 100 * at + 1, 10, at + 1)]
+    traces.take(*events, **H100)
     rows = traces.ask("op_efficiency", "op, inputs, calls, peak_flops")
     assert [row[1:] for row in sorted(rows) if row[1].startswith(("16bit[3", "64bit"))] == [
         ("16bit[3,4] 16bit[2,4]", 1, None), ("64bit[3,4] 64bit[2,4]", 1, None)
@@ -400,20 +395,10 @@ FUSED: list[tuple[str, list[Any], tuple[str, int | None, int | None, str | None]
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "inputs", "expected"), FUSED)
-def test_ops_of_serving_engines(traces: Traces, name: str, inputs: list[Any], expected: Any) -> None:
+def test_ops_of_serving_engines(traces: Traces) -> None:
     """As their schemas in vLLM, SGLang and FlashInfer order the arguments."""
-    tensors = [each if isinstance(each, tuple) else ([], "Scalar" if each else "") for each in inputs]
-    called = event("cpu_op", name, 0, 9) | {
-        "args": {
-            "Input Dims": [sizes for sizes, _ in tensors],
-            "Input type": [kind for _, kind in tensors],
-            "Input Strides": [[_product(sizes[at + 1 :]) for at in range(len(sizes))] for sizes, _ in tensors],
-            "Concrete Inputs": [each if isinstance(each, str) else "" for each in inputs],
-        }
-    }
-    traces.take(called, *launched("some_kernel", 1, 5, 1), **H100)
-    assert traces.ask("op_efficiency", "family, flops, bytes, reason") == [expected]
+    found = costs(traces, [(name, "some_kernel", inputs) for name, inputs, _ in FUSED], "family, flops, bytes, reason")
+    assert found == [expected for *_, expected in FUSED]
 
 
 def test_without_shapes(traces: Traces) -> None:

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any
-
-import pytest
 
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import shared_file
-from tests.trace_builders import event
+from tests.sql.test_op_efficiency import costs
 from tests.traces import Traces
 
 HALF, FLOAT, LONG = "c10::BFloat16", "float", "long int"
@@ -20,18 +16,6 @@ BOTH, INPUT_ALONE = "[True, True, True]", "[True, False, False]"
 
 def tensor(*sizes: int, type: str = FLOAT) -> Tensor:
     return [*sizes], type
-
-
-def called(name: str, *inputs: Tensor | str | None) -> dict[str, Any]:
-    """An op: of each argument a tensor, a value, or None for a tensor that isn't given."""
-    pairs = [each if isinstance(each, tuple) else ([], "Scalar" if each else "") for each in inputs]
-    return event("cpu_op", name, 0, 9) | {
-        "args": {
-            "Input Dims": [sizes for sizes, _ in pairs],
-            "Input type": [kind for _, kind in pairs],
-            "Concrete Inputs": [each if isinstance(each, str) else "" for each in inputs],
-        }
-    }
 
 
 A, B, C = tensor(8, 4), tensor(4, 16), tensor(8, 16)
@@ -105,25 +89,15 @@ GRADIENTS: dict[str, tuple[list[Tensor | str | None], int]] = {
 }  # fmt: skip
 
 
-def found(warehouse: Warehouse, folder: Path, name: str, inputs: list[Tensor | str | None], columns: str) -> Any:
-    traces = Traces(warehouse, folder)
-    launch = event("cuda_runtime", "cudaLaunchKernel", 1, 2, correlation=1)
-    kernel = event("kernel", "some_kernel", 20, 25, 7, correlation=1, device=0)
-    traces.take(called(name.split(" ", maxsplit=1)[0], *inputs), launch, kernel)
-    [row] = traces.ask("op_efficiency", columns)
-    return row
+def test_what_is_written_is_not_read(traces: Traces) -> None:
+    calls = [(name.split(" ", maxsplit=1)[0], "some_kernel", inputs) for name, (inputs, _) in CASES.items()]
+    assert dict(zip(CASES, costs(traces, calls), strict=True)) == {name: row for name, (_, row) in CASES.items()}
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_what_is_written_is_not_read(warehouse: Warehouse, tmp_path: Path, name: str) -> None:
-    inputs, expected = CASES[name]
-    assert found(warehouse, tmp_path, name, inputs, "flops, bytes") == expected
-
-
-@pytest.mark.parametrize("name", GRADIENTS)
-def test_gradients_that_are_asked_for(warehouse: Warehouse, tmp_path: Path, name: str) -> None:
-    inputs, expected = GRADIENTS[name]
-    assert found(warehouse, tmp_path, name, inputs, "bytes") == (expected,)
+def test_gradients_that_are_asked_for(traces: Traces) -> None:
+    calls = [(name.split(" ", maxsplit=1)[0], "some_kernel", inputs) for name, (inputs, _) in GRADIENTS.items()]
+    found = dict(zip(GRADIENTS, costs(traces, calls, "bytes"), strict=True))
+    assert found == {name: (moved,) for name, (_, moved) in GRADIENTS.items()}
 
 
 def test_report(warehouse: Warehouse) -> None:

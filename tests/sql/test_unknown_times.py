@@ -139,14 +139,6 @@ def test_flame_of_a_module_of_unknown_time() -> None:
     )
 
 
-def test_graph_of_nodes_of_unknown_time() -> None:
-    stem = CAPTURES / "delegation" / "mobile" / "mobile"
-    answer = CliRunner().invoke(main, ["graph", "--dot", f"{stem}.etdp", "--etrecord", f"{stem}.etrecord"])
-    assert answer.exit_code == 0
-    [relu] = [line for line in answer.stdout.splitlines() if '"aten_hardtanh_default\\n' in line]
-    assert "time unknown" in relu
-
-
 def test_an_op_whose_times_are_impossible(warehouse: Warehouse, tmp_path: Path) -> None:
     """The execute or an op ends before it starts: its time is unknown, and is not zero, as of an execute that events
     cover.
