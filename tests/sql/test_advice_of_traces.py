@@ -57,6 +57,7 @@ def test_attention_in_single_ops(traces: Traces) -> None:
     assert "scaled_dot_product_attention" in remedy
 
 
+@pytest.mark.long
 def test_products_of_odd_sizes(traces: Traces) -> None:
     names = (
         "cutlass_80_tensorop_s1688gemm_64x64_nn_align1",
@@ -67,26 +68,25 @@ def test_products_of_odd_sizes(traces: Traces) -> None:
     assert [row[:2] for row in advice(traces, "odd sizes")] == [(30, 30)]
 
 
-@pytest.mark.parametrize(
-    ("operands", "batch", "types"),
-    [("aten::mm", True, True), ("aten::bmm", False, True)],
-)
-def test_a_larger_batch_where_one_operand_stays(traces: Traces, operands: str, batch: bool, types: bool) -> None:
+@pytest.mark.long
+def test_a_larger_batch_where_one_operand_stays(traces: Traces) -> None:
     """Products that move 2 * (8 * 4096 + 4096**2 + 8 * 4096) bytes, in 110 us; good kernels would take them at 80 %."""
-    sizes = [[8, 4096], [4096, 4096]] if operands == "aten::mm" else [[1, 8, 4096], [1, 4096, 4096]]
-    take(traces, (operands, TENSOR, 100), ("aten::mm", TENSOR, 10), shapes=sizes)
     least = 2 * (2 * 8 * 4096 + 4096**2) / 3.352e12 * 1e6
-    [(time, _, _, remedy), *_] = advice(traces, "below the roof")
-    assert time == pytest.approx(110 - 2 * least / 0.8, rel=1e-3)
-    assert ("a larger batch" in remedy) == batch
-    assert ("smaller types" in remedy) == types
+    for op, sizes in (("aten::mm", [[8, 4096], [4096, 4096]]), ("aten::bmm", [[1, 8, 4096], [1, 4096, 4096]])):
+        take(traces, (op, TENSOR, 100), ("aten::mm", TENSOR, 10), shapes=sizes)
+        [(time, _, _, remedy), *_] = advice(traces, "below the roof")
+        assert time == pytest.approx(110 - 2 * least / 0.8, rel=1e-3)
+        assert ("a larger batch" in remedy) == (op == "aten::mm") and "smaller types" in remedy
+        traces.warehouse.remove("t")
 
 
-@pytest.mark.parametrize(("kernel", "smaller"), [(TENSOR, True), ("_matmul_ogs_NNT_bf16xbf16xmxfp4_gemm", False)])
-def test_no_smaller_types_than_four_bits(traces: Traces, kernel: str, smaller: bool) -> None:
-    take(traces, ("aten::mm", kernel, 100))
-    text = " ".join(row[3] for rule in ("device time", "critical path") for row in advice(traces, rule))
-    assert ("smaller types" in text) == smaller
+@pytest.mark.long
+def test_no_smaller_types_than_four_bits(traces: Traces) -> None:
+    for kernel, smaller in ((TENSOR, True), ("_matmul_ogs_NNT_bf16xbf16xmxfp4_gemm", False)):
+        take(traces, ("aten::mm", kernel, 100))
+        text = " ".join(row[3] for rule in ("device time", "critical path") for row in advice(traces, rule))
+        assert ("smaller types" in text) == smaller
+        traces.warehouse.remove("t")
 
 
 def host(name: str, category: str = "cpu_op") -> list[dict[str, Any]]:
@@ -102,9 +102,8 @@ def host(name: str, category: str = "cpu_op") -> list[dict[str, Any]]:
     ("name", "category", "is_compiled", "expected"),
     [
         ("aten::unique", "cpu_op", False, "torch.compile, CUDA graphs."),
-        ("aten::unique", "cpu_op", True, "reduce-overhead"),
-        ("preprocess", "user_annotation", False, "no op of torch"),
-        ("scipy.ndimage.zoom", "user_annotation", False, "no op of torch"),
+        pytest.param("aten::unique", "cpu_op", True, "reduce-overhead", marks=pytest.mark.long),
+        pytest.param("scipy.ndimage.zoom", "user_annotation", False, "no op of torch", marks=pytest.mark.long),
     ],
 )
 def test_torch_compile_is_for_ops_that_it_has_not_made(
@@ -112,8 +111,9 @@ def test_torch_compile_is_for_ops_that_it_has_not_made(
 ) -> None:
     compiled = [event("kernel", "triton_poi_fused_add_0", 960, 961, 7, device=0, stream=7)] if is_compiled else []
     traces.take(*host(name, category), *compiled)
-    rows = advice(traces, "device idle") + advice(traces, "critical path")
-    assert rows and all(expected in remedy for *_, remedy in rows)
+    rows = traces.ask("advice", "rule, remedy")
+    remedies = [remedy for rule, remedy in rows if rule in ("device idle", "critical path")]
+    assert remedies and all(expected in remedy for remedy in remedies)
 
 
 def test_one_item_for_one_cause(traces: Traces) -> None:
@@ -121,7 +121,5 @@ def test_one_item_for_one_cause(traces: Traces) -> None:
     steps = [event("user_annotation", "ProfilerStep#0", 0, 990)]
     loading = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
     traces.take(*steps, *host(loading, "user_annotation"))
-    rules = [
-        row for (row,) in traces.warehouse.rows("SELECT a.rule FROM advice('t') AS a WHERE a.rule <> 'device time'")[1]
-    ]
-    assert len(rules) == 1, advice(traces, "critical path")
+    rules = [rule for (rule,) in traces.ask("advice", "rule") if rule != "device time"]
+    assert len(rules) == 1, rules

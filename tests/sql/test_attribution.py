@@ -85,11 +85,7 @@ def test_the_nearest_op_says_what_communicates(traces: Traces) -> None:
 def test_a_thread_that_polls_is_not_on_the_path(traces: Traces) -> None:
     """A watchdog asks until after the last op, the optimizer's."""
     polls = [event("cuda_runtime", "cudaEventQuery", at, at + 1, 2) for at in range(0, 200, 20)]
-    traces.take(
-        *launched("aten::mm", 10, 7, 1, 100, 0),
-        event("cpu_op", "Optimizer.step#SGD.step", 30, 150),
-        *polls,
-    )
+    traces.take(*launched("aten::mm", 10, 7, 1, 100, 0), event("cpu_op", "Optimizer.step#SGD.step", 30, 150), *polls)
     rows = traces.ask("critical_path", "thread, name, start, duration", unit="us")
     assert {thread for thread, *_ in rows if thread is not None} == {"1"}
     assert rows[-1][1] == "Optimizer.step#SGD.step"

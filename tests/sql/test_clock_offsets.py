@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from statistics import median
 
 import pytest
@@ -16,11 +15,10 @@ from tests.launch_traces import ALL_REDUCE, Machine, message
 OFFSETS = "SELECT c.rank, c.collectives, c.clock_offset, c.spread FROM clock_offsets('job=a') AS c"
 
 
-def store(warehouse: Warehouse, folder: Path, made: Sequence[Machine], job: str = "a") -> None:
+def store(warehouse: Warehouse, made: Sequence[Machine], job: str = "a") -> None:
     for machine in made:
-        path = folder / f"{job}{machine.rank}.pt.trace.json"
-        path.write_bytes(machine.trace())
-        warehouse.ingest(path, labels={"job": job, "rank": str(machine.rank)})
+        labels = {"job": job, "rank": str(machine.rank)}
+        warehouse.ingest(machine.trace(), name=f"{job}{machine.rank}", labels=labels)
 
 
 def collective(made: Machine, start: int, end: int, group: str = "0", name: str = "allreduce", size: int = 4) -> None:
@@ -42,7 +40,7 @@ def machines(offsets: Sequence[int], steps: int, write: Callable[[Machine, int, 
     return made
 
 
-def test_exact_offsets(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_exact_offsets(warehouse: Warehouse) -> None:
     """Ends agree exactly; the median of four ranks is between the middle two. Another job has other clocks."""
     offsets = (0, 5_000_000, -300, 120)
 
@@ -52,8 +50,8 @@ def test_exact_offsets(warehouse: Warehouse, tmp_path: Path) -> None:
         collective(machine, start + 500, start + 600 + 50 * machine.rank, name="broadcast")
         collective(machine, start + 700 + step, start + 800, name="_allgather_base")
 
-    store(warehouse, tmp_path, machines(offsets, 3, write))
-    store(warehouse, tmp_path, machines((9, 0), 3, write), "b")
+    store(warehouse, machines(offsets, 3, write))
+    store(warehouse, machines((9, 0), 3, write), "b")
     middle = median(offsets)
     assert warehouse.rows(OFFSETS)[1] == [(rank, 6, offset - middle, 0) for rank, offset in enumerate(offsets)]
     columns = "c.rank, c.clock_offset, c.unit"
@@ -61,7 +59,7 @@ def test_exact_offsets(warehouse: Warehouse, tmp_path: Path) -> None:
     assert rows == [(0, 0.0045, "ms"), (1, -0.0045, "ms")]
 
 
-def test_spread_by_plain_python(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_spread_by_plain_python(warehouse: Warehouse) -> None:
     """Ends differ by noise: the offset is the median over collectives, the spread is the median distance from it."""
     draw = random.Random(5)
     offsets = [draw.randrange(-9_000, 9_000) for _ in range(5)]
@@ -73,7 +71,7 @@ def test_spread_by_plain_python(warehouse: Warehouse, tmp_path: Path) -> None:
             ends[machine.rank].append(end)
             collective(machine, end - 50, end, size=5)
 
-    store(warehouse, tmp_path, machines(offsets, 4, write))
+    store(warehouse, machines(offsets, 4, write))
     middles = [median(column) for column in zip(*ends.values(), strict=True)]
     distances = {
         rank: [end - middle for end, middle in zip(row, middles, strict=True)] for rank, row in ends.items()
@@ -90,22 +88,7 @@ def test_spread_by_plain_python(warehouse: Warehouse, tmp_path: Path) -> None:
     assert all(abs(row[2] - (offsets[row[0]] - truth)) <= 80 for row in expected)
 
 
-def test_groups_of_a_mesh(warehouse: Warehouse, tmp_path: Path) -> None:
-    """No group has all ranks: 0 and 1, 2 and 3 by tensor, 0 and 2, 1 and 3 by data."""
-    offsets = (0, 40, -2_000, 70_000)
-    groups = {0: ("1", "3"), 1: ("1", "4"), 2: ("2", "3"), 3: ("2", "4")}
-
-    def write(machine: Machine, step: int, start: int) -> None:
-        for place, group in enumerate(groups[machine.rank]):
-            collective(machine, start + 100 * place, start + 100 * place + 90, group, size=2)
-
-    store(warehouse, tmp_path, machines(offsets, 2, write))
-    middle = median(offsets)
-    rows = warehouse.rows(OFFSETS)[1]
-    assert [(row[0], row[2], row[3]) for row in rows] == [(rank, at - middle, 0) for rank, at in enumerate(offsets)]
-
-
-def test_what_does_not_match(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_what_does_not_match(warehouse: Warehouse) -> None:
     """Sibling groups with one name, counts that differ among ranks, and a rank without collectives give no offset."""
     offsets = (0, 10, 20, 30)
 
@@ -115,11 +98,11 @@ def test_what_does_not_match(warehouse: Warehouse, tmp_path: Path) -> None:
             for number in range(1 + (machine.rank == 1)):
                 collective(machine, start + 30 + 40 * number, start + 50 + 40 * number, "unequal", size=3)
 
-    store(warehouse, tmp_path, machines(offsets, 2, write))
+    store(warehouse, machines(offsets, 2, write))
     assert warehouse.rows(OFFSETS)[1] == [(rank, 0, None, None) for rank in range(4)]
 
 
-def test_a_step_that_a_rank_lacks(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_a_step_that_a_rank_lacks(warehouse: Warehouse) -> None:
     """A step that one rank lacks is used for no rank, because medians of fewer ranks would differ."""
     offsets = (0, 100, 1000)
 
@@ -127,5 +110,5 @@ def test_a_step_that_a_rank_lacks(warehouse: Warehouse, tmp_path: Path) -> None:
         if (machine.rank, step) != (2, 1):
             collective(machine, start + 10, start + 20, size=3)
 
-    store(warehouse, tmp_path, machines(offsets, 3, write))
+    store(warehouse, machines(offsets, 3, write))
     assert warehouse.rows(OFFSETS)[1] == [(0, 2, -100, 0), (1, 2, 0, 0), (2, 2, 900, 0)]

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
-import json
-from collections import defaultdict
 from typing import Any, Final
 
 import pytest
 
 from etq.errors import QueryError
 from etq.warehouse.warehouse import Warehouse
-from tests.conftest import CAPTURES, shared_file
+from tests.conftest import CAPTURES
 from tests.sql.test_op_efficiency import HALF, launched, op
 from tests.trace_builders import event, trace
 
@@ -145,41 +142,3 @@ def test_needs_traces(warehouse: Warehouse) -> None:
     warehouse.ingest(CAPTURES / "mlp" / "mlp.etdp", name="dump")
     with pytest.raises(QueryError, match="dump is of format etdump; name two PyTorch traces"):
         rows(warehouse, "op", new="dump")
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("base", "new"),
-    [("resnet50_dataloader", "mi300_resnet_checkpoint"), ("alexnet", "mi300_resnet_checkpoint"), ("alexnet", "triton")],
-)
-def test_sums_of_other_peoples_traces(warehouse: Warehouse, base: str, new: str) -> None:
-    """Times per step add up to those of the kernels, copies and fills that the steps launched."""
-    expected = []
-    for name in (base, new):
-        path = shared_file(f"captures/torch/gpu/{name}.pt.trace.json.gz")
-        warehouse.ingest(path, name=name)
-        expected.append(launched_per_step(json.loads(gzip.decompress(path.read_bytes()), strict=False)["traceEvents"]))
-    [found] = rows(warehouse, "sum(base_time), sum(new_time)", base, new)
-    assert found == pytest.approx(expected, rel=1e-6)
-    assert rows(warehouse, "sum(share_percent)", base, new) == [(pytest.approx(100),)]
-
-
-def launched_per_step(events: list[dict[str, Any]]) -> float:
-    """Microseconds on devices of what a call within a step launched, by correlation; without steps, of all."""
-    slices = [each for each in events if each.get("ph") == "X"]
-    steps = [
-        (each["ts"], each["ts"] + each["dur"])
-        for each in slices
-        if each["name"].startswith("ProfilerStep") and "gpu" not in each.get("cat", "")
-    ]
-    calls = defaultdict(list)
-    for each in slices:
-        if each.get("cat", "").lower() in ("cuda_runtime", "cuda_driver", "runtime"):
-            calls[each["args"].get("correlation")].append(each["ts"])
-    total = 0.0
-    for each in slices:
-        if each.get("cat", "").lower() in ("kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset"):
-            starts = calls[each["args"].get("correlation")] or [each["ts"]]
-            if not steps or any(begin <= start < end for start in starts for begin, end in steps):
-                total += each["dur"]
-    return total / (len(steps) or 1)

@@ -6,10 +6,7 @@ from typing import Any
 
 import pytest
 
-from etq.warehouse.warehouse import Warehouse
-from tests.conftest import shared_file
 from tests.trace_builders import event
-from tests.trace_reference import load
 from tests.traces import Traces
 
 PAGEABLE = "Memcpy HtoD (Pageable -> Device)"
@@ -95,21 +92,6 @@ def test_sizes_of_calls(traces: Traces) -> None:
     assert traces.warehouse.rows(kernels)[1] == [(3,)]
 
 
-def test_sizes_of_calls_of_a_published_trace(warehouse: Warehouse) -> None:
-    """Each copy of a trace of ROCm has the size that the call of its correlation id has, by plain Python."""
-    path = shared_file("captures/torch/gpu/mi250_rocm.pt.trace.json.gz")
-    warehouse.ingest(path, name="t")
-    arguments = [(each["cat"], each["args"]) for each in load(path) if each.get("ph") == "X"]
-    sizes = {
-        args["correlation"]: int(args["size"])
-        for category, args in arguments
-        if category == "cuda_runtime" and "size" in args
-    }
-    expected = [sizes.get(args["correlation"]) for category, args in arguments if category == "gpu_memcpy"]
-    assert any(expected)
-    assert sorted(warehouse.rows("SELECT c.bytes FROM copies('t') AS c")[1]) == sorted((each,) for each in expected)
-
-
 def test_kernels_by_annotation(traces: Traces) -> None:
     """The innermost annotation around the launch counts, whatever ops are between; then the step, then none."""
     traces.take(
@@ -162,11 +144,7 @@ def test_sequences(traces: Traces) -> None:
 
 def test_the_time_in_which_a_queue_is_full(traces: Traces) -> None:
     """Two events wait from 10 to 20 and from 30 to 50, three from 20 to 30."""
-    traces.take(
-        *launch(1, 0, 4, "a", 30, 40),
-        *launch(2, 10, 4, "b", 50, 60),
-        *launch(3, 20, 4, "c", 70, 80),
-    )
+    traces.take(*launch(1, 0, 4, "a", 30, 40), *launch(2, 10, 4, "b", 50, 60), *launch(3, 20, 4, "c", 70, 80))
     for length, time in ((1, 70), (2, 40), (3, 10), (4, 0)):
         assert traces.ask("queue_summary", "full_time", full_length=length) == [(time,)]
     assert traces.ask("queue_summary", "full_time") == [(0,)]

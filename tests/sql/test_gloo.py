@@ -6,7 +6,6 @@ import json
 from collections import defaultdict
 from math import prod
 from pathlib import Path
-from statistics import median
 from typing import Any, Final
 
 import pytest
@@ -55,34 +54,6 @@ def test_collectives_are_those_of_the_file(warehouse: Warehouse, rank: int) -> N
     assert {row[:2] for row in warehouse.rows("SELECT group_description, group_size FROM collectives('t')")[1]} == {
         ("default_pg", 2)
     }
-
-
-def ends(path: Path) -> dict[Any, float]:
-    """When the collectives without a root end, in microseconds, by step, name, elements and number among these."""
-    entries = [each for each in load(path) if each.get("ph") == "X"]
-    steps = sorted(each["ts"] for each in entries if each["name"].startswith("ProfilerStep#"))
-    found: dict[Any, float] = {}
-    for each in sorted(entries, key=lambda each: each["ts"]):
-        if each["name"] in {f"gloo:{name}" for name in ("all_reduce", "all_gather", "all_to_all", "barrier")}:
-            key = sum(start <= each["ts"] for start in steps), each["name"], str(each["args"].get("Input Dims"))
-            number = sum(other[:3] == key for other in found)
-            found[*key, number] = each["ts"] + each["dur"]
-    return found
-
-
-def test_clocks_of_one_host_agree(warehouse: Warehouse) -> None:
-    """Both processes ran on one machine. Of each of two steps six collectives count: not those with a root.
-
-    Of two processes, the median end is the mean: each clock is half of the median difference off.
-    """
-    for path in FILES:
-        warehouse.ingest(path, labels={"job": "gloo"})
-    rows = warehouse.rows("SELECT c.rank, c.collectives, c.clock_offset FROM clock_offsets('job=gloo') AS c")[1]
-    first, second = map(ends, FILES)
-    assert first.keys() == second.keys() and len(first) == 12
-    offset = median(first[key] - second[key] for key in first) / 2
-    assert rows == [(0, 12, pytest.approx(offset, abs=0.002)), (1, 12, pytest.approx(-offset, abs=0.002))]
-    assert abs(offset) < 100
 
 
 def test_clocks_by_hand(warehouse: Warehouse) -> None:

@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 
-from etq.warehouse.warehouse import Warehouse
-from tests.conftest import shared_file
 from tests.trace_builders import event
 from tests.traces import Traces
 
@@ -169,32 +167,3 @@ def test_communication_is_what_overlap_calls_exposed(traces: Traces, name: str) 
     assert traces.ask("device_breakdown", "communication, exposed, overlapped", by="step", unit="us") == [(40, 30, 10)]
     assert traces.ask("wide_steps", "communication", unit="us") == [(30,)]
     assert traces.ask("work_totals", "type, total", unit="us")[0] == ("communication", 40)
-
-
-GPU = [
-    *(
-        "alexnet",
-        "b200_eager",
-        "mi250_rocm",
-        "mi300_ddp_no_allocator",
-        "mi300_resnet_checkpoint",
-        "mi300_sglang_decode",
-    ),
-    *("mi300_vllm_decode_graphs", "resnet50_dataloader", "resnet50_list_format", "triton"),
-]
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", GPU)
-def test_families_and_communication_of_other_peoples_traces_add_up(warehouse: Warehouse, name: str) -> None:
-    """Families add up to all device events; communication by step is what overlap calls exposed."""
-    warehouse.ingest(shared_file(f"captures/torch/gpu/{name}.pt.trace.json.gz"), name="t")
-    total = "(SELECT sum(w.total) FROM work_totals('t', unit := 'ns') AS w)"
-    assert warehouse.rows(f"SELECT abs(sum(f.total) - {total}) < 1 FROM kernel_families('t', unit := 'ns') AS f")[
-        1
-    ] == [(True,)]
-    by_step = "SELECT run_index, {} FROM {}('t', unit := 'ns'{}) WHERE {} ORDER BY ALL"
-    steps = warehouse.rows(by_step.format("communication", "wide_steps", "", "communication > 0"))[1]
-    exposed = "SELECT run_index, sum(exposed) FROM device_breakdown('t', unit := 'ns', by := 'step') GROUP BY ALL HAVING sum(exposed) > 0 ORDER BY ALL"
-    if len(warehouse.rows("FROM device_breakdown('t')")[1]) == 1:
-        assert steps == warehouse.rows(exposed)[1]

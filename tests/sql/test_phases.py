@@ -64,10 +64,7 @@ def test_a_phase_restricts_and_steps_count_all_runs_of_a_name(warehouse: Warehou
     assert executes(phase="decode", steps="skip_first=2") == [12, 13, 14]
     assert executes(phase="other") == []
     totals = warehouse.op_totals("run", unit="ns", phase="decode").fetchall()
-    assert [(row[0], row[4], row[5], row[9]) for row in totals] == [
-        ("add", 4, 46, 92),
-        ("(unattributed)", 4, 4, 8),
-    ]
+    assert [(row[0], row[4], row[5], row[9]) for row in totals] == [("add", 4, 46, 92), ("(unattributed)", 4, 4, 8)]
 
 
 def test_an_unknown_phase_is_an_error(unchanged: Warehouse) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from pathlib import Path
 
 import pytest
 
@@ -37,11 +36,10 @@ def job(seed: int, ranks: int, steps: int) -> tuple[list[Machine], dict[tuple[in
     return made, waits, last
 
 
-def store(warehouse: Warehouse, folder: Path, made: list[Machine], name: str) -> None:
+def store(warehouse: Warehouse, made: list[Machine], name: str) -> None:
     for machine in made:
-        path = folder / f"{name}{machine.rank}.pt.trace.json"
-        path.write_bytes(machine.trace())
-        warehouse.ingest(path, labels={"job": name, "rank": str(machine.rank)})
+        labels = {"job": name, "rank": str(machine.rank)}
+        warehouse.ingest(machine.trace(), name=f"{name}{machine.rank}", labels=labels)
 
 
 def test_collectives_of_gloo_wait_as_kernels_do(warehouse: Warehouse) -> None:
@@ -68,11 +66,11 @@ def test_collectives_of_gloo_wait_as_kernels_do(warehouse: Warehouse) -> None:
 
 
 @pytest.mark.parametrize(("seed", "ranks", "steps"), thinned([(1, 4, 6), (2, 2, 3), (3, 1, 2)], [2]))
-def test_waits_are_as_made(warehouse: Warehouse, tmp_path: Path, seed: int, ranks: int, steps: int) -> None:
+def test_waits_are_as_made(warehouse: Warehouse, seed: int, ranks: int, steps: int) -> None:
     made, waits, last = job(seed, ranks, steps)
-    store(warehouse, tmp_path, made, "a")
+    store(warehouse, made, "a")
     # Another job, with steps of the same numbers, changes nothing.
-    store(warehouse, tmp_path, job(seed + 10, 3, 4)[0], "b")
+    store(warehouse, job(seed + 10, 3, 4)[0], "b")
     query = "SELECT r.step, r.rank, r.waited, r.waits_for, r.communication FROM rank_steps($s) AS r"
     expected = [
         (step, rank, waits[step, rank], last[step] if ranks > 1 else None, 50 + waits[step, rank])
@@ -129,7 +127,7 @@ def test_without_collectives_nothing_is_known_of_waits(warehouse: Warehouse) -> 
     assert warehouse.rows(query)[1] == [(0, 0, None, None), (1, 0, None, None)]
 
 
-def test_invalid_ranks_are_left_out(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_invalid_ranks_are_left_out(warehouse: Warehouse) -> None:
     made = Machine()
     with made.frame("ProfilerStep#1", "user_annotation"):
         made.launch("k", 10)
@@ -137,5 +135,5 @@ def test_invalid_ranks_are_left_out(warehouse: Warehouse, tmp_path: Path) -> Non
     assert warehouse.rows("FROM rank_steps()")[1] == []
     assert warehouse.rows("FROM stragglers()")[1] == []
     with pytest.raises(QueryError, match="unit must be ns, us, ms, s or cycles, not 'h'"):
-        store(warehouse, tmp_path, job(1, 1, 1)[0], "a")
+        store(warehouse, job(1, 1, 1)[0], "a")
         warehouse.rows("FROM stragglers(unit := 'h')")

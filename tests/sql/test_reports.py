@@ -18,11 +18,7 @@ RIGHT: list[tuple[str, str, list[Any]]] = [
         [("(no op)", 56), ("aten::mm", 40)],
     ),
     # Modes of dispatch record an op twice.
-    (
-        "12_dispatchmode.json",
-        "SELECT calls, flops FROM op_efficiency() WHERE op = 'aten::mm'",
-        [(5, 2 * 2048**3)],
-    ),
+    ("12_dispatchmode.json", "SELECT calls, flops FROM op_efficiency() WHERE op = 'aten::mm'", [(5, 2 * 2048**3)]),
     # Annotations that overlap frames of Python, without being within them.
     ("25_overlap_annotations.json", "SELECT count(DISTINCT step) FROM step_breakdown()", [(3,)]),
     (

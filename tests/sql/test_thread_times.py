@@ -161,7 +161,7 @@ def owners(events: list[dict[str, Any]]) -> tuple[Counter[str], dict[str, int], 
     return own, total, covered
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", [7, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 4, 8, 10))])
 def test_own_times_of_a_thread_add_up_to_what_it_covers(traces: Traces, seed: int) -> None:
     """Names differ by category, as an op of a name is not an annotation of it."""
     events = random_events(seed)
@@ -182,7 +182,7 @@ def test_own_times_of_a_thread_add_up_to_what_it_covers(traces: Traces, seed: in
         assert calls > 0 and own_time >= 0 and whole <= covered
 
 
-@pytest.mark.parametrize("seed", range(12, 18))
+@pytest.mark.parametrize("seed", [12, *(pytest.param(seed, marks=pytest.mark.long) for seed in (14, 16))])
 def test_times_of_steps_are_never_negative_nor_longer_than_the_step(traces: Traces, seed: int) -> None:
     events = random_events(seed)
     traces.take(*events)

@@ -32,10 +32,7 @@ def agrees(warehouse: Warehouse, made: tuple[bytes, DeviceTimes]) -> None:
 
 @pytest.mark.parametrize(
     ("vendor", "ids"),
-    thinned(
-        [*((vendor, ids) for vendor in VENDORS for ids in IDS[:2]), *(("cuda", ids) for ids in IDS[2:])],
-        ["cuda"],
-    ),
+    thinned([*((vendor, ids) for vendor in VENDORS for ids in IDS[:2]), *(("cuda", ids) for ids in IDS[2:])], ["cuda"]),
 )
 def test_vendors(corpus: Warehouse, vendor: str, ids: str) -> None:
     agrees(corpus, SHAPES["training"](Style(vendor, ids)))

@@ -86,17 +86,6 @@ def torch_1_8(entries: list[Entry]) -> bytes:
     return written(around(shown), deviceProperties=[])
 
 
-def torch_1_11(entries: list[Entry]) -> bytes:
-    """Categories as today; whole microseconds, and arrows between calls and kernels."""
-    arrows = [
-        {"ph": phase, "id": number, "pid": each["pid"], "tid": each["tid"], "ts": each["ts"], "cat": "async", "name": "launch"}
-        for number, each in enumerate(map(whole, entries))
-        if each.get("cat") in ("cuda_runtime", "kernel")
-        for phase in ("s" if each["cat"] == "cuda_runtime" else "f",)
-    ]  # fmt: skip
-    return written([*around([*map(whole, entries)]), *arrows])
-
-
 def torch_2_1(entries: list[Entry]) -> bytes:
     """Ids as texts in arguments and threads, as some builds wrote; fractions of microseconds."""
     ids = ("External id", "correlation", "stream", "device")
@@ -159,7 +148,6 @@ def perfetto(entries: list[Entry]) -> bytes:
 
 LAYOUTS: Final[dict[str, tuple[Callable[[list[Entry]], bytes], Style, bool]]] = {
     "torch 1.8": (torch_1_8, Style("older"), True),
-    "torch 1.11": (torch_1_11, Style(), True),
     "torch 2.1": (torch_2_1, Style(), False),
     "torch 2.3": (torch_2_3, Style(), False),
     "torch 2.13": (torch_2_13, Style(), False),

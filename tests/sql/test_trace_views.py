@@ -6,7 +6,6 @@ If the plug-in (torch-tb-profiler 0.4.3) differs, a test has its answer on the s
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -100,20 +99,6 @@ def test_time_counts_once_where_kernels_fill_the_steps(traces: Traces) -> None:
     assert traces.steps() == [{"Kernel": 120.0}]
 
 
-def test_communication(traces: Traces) -> None:
-    """The plug-in takes the kernel with the id of a collective for communication, and knows fewer collectives."""
-    traces.take(
-        event("user_annotation", "ProfilerStep#1", 0, 100),
-        event("cpu_op", "nccl:all_to_all", 0, 20, external=1),
-        event("cpu_op", "nccl:all_reduce", 20, 30, external=2),
-        event("kernel", "ncclDevKernel_SendRecv", 40, 60, 7, device=0, external=9),
-        event("kernel", "k", 70, 80, 7, device=0, external=2),
-    )
-    # In a trace with kernels, communication is that of devices; "k" is of another family, by its name.
-    assert traces.steps() == [{"Kernel": 10.0, "Communication": 20.0, "CPU Exec": 30.0, "Other": 40.0}]
-    assert [row[0] for row in traces.ask("trace_recommendations")] == ["communication", "gpu_utilization"]
-
-
 def test_operators(stepped: Traces) -> None:
     assert stepped.ask("operator_table") == [
         ("aten::addmm", None, 1, 40.0, 40.0, 10.0, 20.0, True, 100.0, 100.0, "us"),
@@ -149,24 +134,22 @@ def test_an_op_is_eligible_where_any_call_is(traces: Traces) -> None:
 
 def test_kernels(traces: Traces) -> None:
     traces.take(*two_steps(), event("kernel", "relu_kernel", 230, 240, 7, device=0))
+    relu = (
+        "relu_kernel",
+        "elementwise",
+        False,
+        False,
+        2,
+        50.0,
+        25.0,
+        40.0,
+        10.0,
+        pytest.approx(1.6),
+        pytest.approx(64.0),
+    )
     assert traces.ask("kernel_table") == [
-        (
-            "relu_kernel",
-            "elementwise",
-            False,
-            False,
-            2,
-            50.0,
-            25.0,
-            40.0,
-            10.0,
-            pytest.approx(1.6),
-            pytest.approx(64.0),
-            "us",
-            2,
-            20.0,
-            10.0,  # The last one has no launch.
-        ),
+        # The last one has no launch.
+        (*relu, "us", 2, 20.0, 10.0),
         ("volta_h884gemm", "GEMM", True, True, 1, 40.0, 40.0, 40.0, 40.0, 0.5, 40.0, "us", 2, 20.0, 0.0),
     ]
 
@@ -202,7 +185,7 @@ ALLOCATIONS = [
 ]
 
 
-def test_memory_of_ops(traces: Traces) -> None:
+def test_memory(traces: Traces) -> None:
     """The plug-in counts two calls of aten::add, not the one in an op that allocates nothing, and no XPU."""
     traces.take(*ALLOCATIONS)
     assert traces.ask("trace_memory_stats") == [
@@ -213,10 +196,6 @@ def test_memory_of_ops(traces: Traces) -> None:
         ("GPU1", "aten::add", 3, 0, 0, 0, 1, 128, 128),
         ("XPU0", "aten::add_", 1, 1, 32, 32, 1, 32, 32),
     ]
-
-
-def test_memory_over_time(traces: Traces) -> None:
-    traces.take(*ALLOCATIONS)
     assert traces.ask("memory_timeline") == [
         ("CPU", 4.0, 64, 64, 1024, 64, "us"),
         ("CPU", 45.0, -16, 48, 1024, 64, "us"),
@@ -253,33 +232,6 @@ def test_modules(traces: Traces) -> None:
     ]
 
 
-# The plug-in's views of two real runs: modules with depth, direct ops, and total and self microseconds;
-# ops that allocate, with calls, and with self and total allocations and bytes.
-MODULES = [
-    ("TransformerEncoder_0", 0, 2, 0, 7941.83, 124.17),
-    ("TransformerEncoderLayer_0", 1, 2, 6, 6816.36, 127.56),
-    ("MultiheadAttention_0", 2, 2, 50, 6251.33, 477.20),
-    ("Dropout_0", 2, 2, 2, 97.11, 68.10),
-    ("LayerNorm_0", 2, 2, 2, 119.81, 71.78),
-    ("Linear_0", 2, 2, 2, 44.41, 11.15),
-    ("Dropout_1", 2, 2, 2, 51.34, 15.16),
-    ("Linear_1", 2, 2, 2, 29.25, 7.63),
-    ("Dropout_2", 2, 2, 2, 30.85, 8.91),
-    ("LayerNorm_1", 2, 2, 2, 26.77, 12.25),
-    ("TransformerEncoderLayer_1", 1, 2, 6, 1001.30, 97.18),
-    ("MultiheadAttention_1", 2, 2, 50, 577.61, 136.07),
-]
-ALLOCATING = {
-    "aten::empty": (18, 18, 64512, 64512, 18, 64512, 64512),
-    "aten::mm": (18, 18, 325632, 310272, 30, 340992, 325632),
-    "aten::linear": (12, 0, 0, 0, 12, 105984, 105984),
-    "aten::ones_like": (6, 0, 0, 0, 6, 24, 24),
-    "AddmmBackward0": (12, 0, 0, 0, 30, 340992, 325632),
-    "autograd::engine::evaluate_function: AddmmBackward0": (12, 0, 0, -147456, 42, 344304, 181488),
-    "autograd::engine::evaluate_function: ReluBackward0": (6, 0, 0, -196608, 6, 98304, -98304),
-}
-
-
 def test_stacks_are_without_the_lines_that_torch_leaves_out(traces: Traces) -> None:
     """As `_filter_stack_entry` of torch.autograd.profiler_util: lines of the same caller are one row."""
     backward = "torch/autograd/__init__.py(255): backward;torch/_tensor.py(566): backward;net.py(9): train;"
@@ -297,24 +249,6 @@ def test_stacks_are_without_the_lines_that_torch_leaves_out(traces: Traces) -> N
     ]
 
 
-def test_modules_of_a_real_trace(warehouse: Warehouse) -> None:
-    warehouse.ingest(CAPTURES / "torch/transformer_stack.pt.trace.json.gz", name="t")
-    rows = warehouse.module_tree("t").fetchall()
-    assert len(rows) == 19
-    for row, (module, depth, calls, operators, *times) in zip(rows, MODULES, strict=False):
-        assert row[1:5] == (module, depth, calls, operators)
-        assert row[5:7] == pytest.approx(times, abs=0.01)
-
-
-def test_memory_of_a_real_trace(warehouse: Warehouse) -> None:
-    warehouse.ingest(CAPTURES / "torch/mlp_train.pt.trace.json.gz", name="t")
-    rows = {row[1]: row[2:] for row in warehouse.trace_memory_stats("t").fetchall()}
-    assert len(rows) == 17
-    assert {name: rows[name] for name in ALLOCATING} == ALLOCATING
-    curve = warehouse.memory_timeline("t").fetchall()
-    assert (len(curve), curve[-1][3], curve[-1][5]) == (164, 38440, 63024)
-
-
 def test_devices_that_a_trace_names(traces: Traces) -> None:
     traces.take(*PLAIN, deviceProperties=[{**A100, "id": 3}, {"name": None, "totalGlobalMem": 2**70}])
     assert traces.warehouse.rows("FROM trace_devices")[1] == [
@@ -324,13 +258,12 @@ def test_devices_that_a_trace_names(traces: Traces) -> None:
     assert traces.warehouse.rows("FROM findings")[1] == []
 
 
-@pytest.mark.parametrize("devices", [{}, "none", [1], [{"id": "x"}], None])
-def test_malformed_devices_are_left_out(traces: Traces, devices: Any) -> None:
-    traces.take(*PLAIN, deviceProperties=devices)
-    assert traces.warehouse.rows("FROM trace_devices")[1] == []
-    [(rule,)] = traces.warehouse.rows("SELECT rule FROM findings")[1]
-    assert rule == "devices left out"
-    assert traces.steps()
+def test_malformed_devices_are_left_out(traces: Traces) -> None:
+    for devices in ({}, "none", [1], [{"id": "x"}], None):
+        traces.take(*PLAIN, deviceProperties=devices)
+        assert traces.warehouse.rows("FROM trace_devices")[1] == []
+        assert traces.warehouse.rows("SELECT rule FROM findings")[1] == [("devices left out",)]
+        traces.warehouse.remove("t")
 
 
 def test_other_captures_have_no_rows(warehouse: Warehouse) -> None:

@@ -130,15 +130,6 @@ def test_the_reason_is_stated_once() -> None:
     assert notes("modules", f"{stem}.etdp", "--etrecord", f"{stem}.etrecord") == []
 
 
-def test_flame_of_a_module_of_unknown_time() -> None:
-    stem = CAPTURES / "delegation" / "mobile" / "mobile"
-    answer = CliRunner().invoke(main, ["flame", f"{stem}.etdp", "--etrecord", f"{stem}.etrecord", "--module", "stem.2"])
-    assert (answer.exit_code, answer.stderr) == (
-        1,
-        "Error: the time of module stem.2 is unknown: no event is known to be of it; etq modules shows which have times\n",
-    )
-
-
 def test_an_op_whose_times_are_impossible(warehouse: Warehouse, tmp_path: Path) -> None:
     """The execute or an op ends before it starts: its time is unknown, and is not zero, as of an execute that events
     cover.

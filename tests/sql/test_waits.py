@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,7 +20,7 @@ from tests.sql.test_critical_path import HOST
 from tests.sql.test_critical_path import check as check_path
 from tests.sql.test_device_idle import check as check_gaps
 from tests.sql.test_device_idle import recorded_from
-from tests.trace_reference import WORK, Slice, load, slices
+from tests.trace_reference import load, slices
 
 MI300: Final = tuple(
     f"gpu/mi300_{name}" for name in ("vllm_decode_graphs", "sglang_decode", "ddp_no_allocator", "resnet_checkpoint")
@@ -306,56 +305,3 @@ def stretches(parts: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
         else:
             found.append(("host", start, end, None))
     return found
-
-
-def test_a_training_without_a_caching_allocator(warehouse: Warehouse) -> None:
-    """Its host is in `hipFree` for 3.35 of 3.39 s: gaps are summed over the file's own events."""
-    path = shared_file("captures/torch/gpu/mi300_ddp_no_allocator.pt.trace.json.gz")
-    warehouse.ingest(path, name="t")
-    every = slices(load(path))
-    free = covered_by([each for each in every if each.name == "hipFree"])
-    work = covered_by([each for each in every if each.category in WORK])
-    gaps = [(before[1], after[0]) for before, after in pairwise(work)]
-    in_free = common(free, gaps)
-    (found,) = warehouse.rows(
-        "SELECT c.call, c.total, c.share_percent FROM device_idle_causes('t', unit := 'ns') AS c WHERE c.cause = 'free'"
-    )[1]
-    assert found[0] == "hipFree"
-    # Gaps of that cause are a little longer than the calls in them.
-    assert in_free < found[1] < 1.01 * in_free
-    assert found[2] == pytest.approx(100 * found[1] / length(gaps))
-    query = "SELECT a.finding, a.remedy FROM advice('t') AS a WHERE a.rule IN ('device idle', 'critical path')"
-    rows = warehouse.rows(query)[1]
-    assert len(rows) == 1  # the critical path has the same cause
-    assert all("free" in finding.lower() and "allocator" in remedy for finding, remedy in rows)
-
-
-Times = list[tuple[int, int]]
-
-
-def covered_by(held: list[Slice]) -> Times:
-    """When any of them ran."""
-    found: Times = []
-    for each in sorted(held, key=lambda one: one.start):
-        if found and each.start <= found[-1][1]:
-            found[-1] = found[-1][0], max(found[-1][1], each.end)
-        else:
-            found.append((each.start, each.end))
-    return found
-
-
-def length(times: Times) -> int:
-    return sum(end - start for start, end in times)
-
-
-def common(some: Times, others: Times) -> int:
-    """The time in which both run. Each is in the order of time."""
-    total = place = 0
-    for start, end in some:
-        while place < len(others) and others[place][1] <= start:
-            place += 1
-        at = place
-        while at < len(others) and others[at][0] < end:
-            total += max(min(end, others[at][1]) - max(start, others[at][0]), 0)
-            at += 1
-    return total
