@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -30,82 +29,6 @@ CONTENTS = {
 }
 HELPER = "profiler::_record_function_exit"
 Places = dict[int, tuple[int | None, ...]]
-
-
-class Called(NamedTuple):
-    place: int
-    family: str
-    label: str
-    activity: str
-    is_helper: bool
-    is_node: bool
-    parent: int | None
-    node: int | None
-    thread: int
-    start: int
-    end: int
-    op: int | None
-    call_node: int | None
-    owner: int | None
-
-
-def called_events(warehouse: Warehouse) -> dict[int, Called]:
-    query = """
-        SELECT e.event_index, s.family, s.label, s.activity, coalesce(s.purpose = 'profiler', false),
-            e.elapsed_ticks >= 0 AND (s.activity IN ('op', 'python', 'step', 'module') OR s.purpose = 'module'
-            OR s.activity = 'annotation' AND s.purpose = 'communication') IS true,
-            e.parent_index, t.node_index, t.thread_index, e.start_ticks, e.start_ticks + e.elapsed_ticks,
-            d.op_index, c.node_index, d.owner_index
-        FROM event_ticks AS e
-        JOIN signatures AS s USING (capture_id, signature_index)
-        JOIN trace_events AS t USING (capture_id, event_index)
-        LEFT JOIN device_events AS d USING (capture_id, event_index)
-        LEFT JOIN trace_events AS c ON c.event_index = d.call_index
-    """
-    return {row[0]: Called(*row) for row in warehouse.rows(query)[1]}
-
-
-def expected_calls(all_events: dict[int, Called]) -> Places:
-    within: dict[int | None, list[Called]] = defaultdict(list)
-    nodes: dict[int | None, list[Called]] = defaultdict(list)
-    for each in all_events.values():
-        within[each.parent].append(each)
-        if each.is_node:
-            nodes[each.node].append(each)
-
-    def call(each: Called) -> int | None:
-        if each.parent is None:
-            return None
-        above = all_events[each.parent]
-        is_all = len(within[each.parent]) == 1 and above.family == each.family and not above.is_helper
-        if not is_all and not each.is_helper:
-            return None
-        found = call(above)
-        return above.place if found is None and not above.is_helper else found
-
-    def operator(each: Called) -> int:
-        if each.node is not None and len(nodes[each.node]) == 1:
-            above = all_events[each.node]
-            if above.activity == each.activity == "op" and above.label == each.label:
-                return operator(above)
-        return each.place
-
-    operators: dict[int, int | None] = {}
-    for each in all_events.values():
-        places = [each.place if each.is_node else each.node, each.op, each.call_node, each.owner]
-        held = [all_events[place] for place in places if place is not None and all_events[place].is_node]
-        operators[each.place] = operator(held[0]) if held else None
-    ordered = sorted(
-        (each for each in all_events.values() if operators[each.place] == each.place),
-        key=lambda one: (one.thread, one.start, -one.end, one.place),
-    )
-    count: dict[int, int] = {}
-    for at, each in enumerate(ordered):
-        for later in ordered[at + 1 :]:
-            if later.thread != each.thread or later.start >= each.end:
-                break
-            count[each.place] = count.get(each.place, 0) + 1
-    return {place: (call(each), operators[place], count.get(place, 0)) for place, each in all_events.items()}
 
 
 class Event(NamedTuple):
@@ -156,23 +79,19 @@ def expected_around(events: dict[int, Event]) -> Places:
     }
 
 
-def check(warehouse: Warehouse) -> tuple[Places, Places]:
-    """Compare all events with plain Python; return what is around them, and their calls."""
+def check(warehouse: Warehouse) -> Places:
+    """Compare all events with plain Python; return what is around them."""
     query = "SELECT e.event_index, e.parent_index, e.category, e.name FROM events AS e"
     around = expected_around({row[0]: Event(*row) for row in warehouse.rows(query)[1]})
     query = "SELECT event_index, op_index, module_index, node_index, annotation_index FROM trace_events"
     assert {index: tuple(others) for index, *others in warehouse.rows(query)[1]} == around
-    calls = expected_calls(called_events(warehouse))
-    query = "SELECT event_index, call_index, operator_index, operators_within FROM trace_events"
-    assert {row[0]: row[1:] for row in warehouse.rows(query)[1]} == calls
-    return around, calls
+    return around
 
 
 @pytest.mark.parametrize("name", CONTENTS)
 def test_by_plain_python(warehouse: Warehouse, name: str) -> None:
     warehouse.ingest(CONTENTS[name], name="t")
-    around, calls = check(warehouse)
-    assert any(node is not None for _, _, node, _ in around.values()) and any(row[2] for row in calls.values())
+    assert any(node is not None for _, _, node, _ in check(warehouse).values())
 
 
 def test_what_is_around_by_hand(traces: Traces) -> None:
@@ -186,7 +105,7 @@ def test_what_is_around_by_hand(traces: Traces) -> None:
         event("user_annotation", "nccl:all_reduce", 70, 90),
         event("cpu_op", "c10d::allreduce_", 75, 85),
     )
-    assert check(traces.warehouse)[0] == {
+    assert check(traces.warehouse) == {
         0: (None, None, None, None),
         1: (None, None, 0, 0),
         2: (None, 1, 1, 0),
@@ -213,7 +132,8 @@ def test_calls_by_hand(traces: Traces) -> None:
         event("cpu_op", HELPER, 200, 210),
         event("cpu_op", HELPER, 202, 204),
     )
-    assert check(traces.warehouse)[1] == {
+    query = "SELECT event_index, call_index, operator_index, operators_within FROM trace_events"
+    assert {row[0]: row[1:] for row in traces.warehouse.rows(query)[1]} == {
         0: (None, 0, 6),
         1: (None, 1, 2),  # `f`, which only calls `f`
         2: (1, 1, 0),

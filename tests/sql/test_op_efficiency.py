@@ -223,45 +223,27 @@ LISTS: list[tuple[Call, tuple[Any, ...]]] = [
     # Of the same sizes, but another type.
     (("aten::cat", EIGHTS, [TWO, "0"]), ("64bit[3,4] 64bit[2,4]", 0, 2 * 20 * 8, None)),
     # What is written has the type of out, which is resized.
-    (
-        ("aten::cat", CAT.format("", "float", ""), [TWO, "0", ([0], "float")]),
-        ("f32[3,4] f32[2,4] f32[0]", 0, 2 * 20 * 4, None),
-    ),
+    (("aten::cat", CAT.format("", "float", ""), [TWO, "0", ([0], "float")]),
+     ("f32[3,4] f32[2,4] f32[0]", 0, 2 * 20 * 4, None)),
     (("aten::stack", HALVES, [[[5], [5], [5]], "0"]), ("16bit[5] 16bit[5] 16bit[5]", 0, 2 * 15 * 2, None)),
-    (
-        ("aten::_foreach_add_", APPLY.format(FUNCTOR, "std::plus<float>"), [TWO, TWO, "1"]),
-        ("bf16[3,4] bf16[2,4] bf16[3,4] bf16[2,4]", 20, 3 * 20 * 2, None),
-    ),
-    (
-        ("aten::_foreach_mul", APPLY.format("BinaryOpScalarFunctor<double, 1>", "x"), [OTHERS, "2"]),
-        ("f64[8] f64[]", 9, 2 * 9 * 8, None),
-    ),
-    (
-        ("aten::_foreach_mul_", APPLY.format("F_Functor<double, 1>", "x"), [OTHERS, ([], "float")]),
-        ("f64[8] f64[] f32[]", 9, 2 * 9 * 8 + 4, None),
-    ),
-    (
-        ("aten::_foreach_addcdiv_", APPLY.format("PointwiseOpScalarFunctor<float, 3, 3, 0>", "x"), [TWO] * 3),
-        (" ".join(["f32[3,4] f32[2,4]"] * 3), 40, 4 * 20 * 4, None),
-    ),
-    (
-        ("aten::_foreach_sqrt", APPLY.format("UnaryOpFunctor<c10::complex<float>, 1, 1, 0>", "Sqrt<c10::complex<float> >"), [TWO]),
-        ("c64[3,4] c64[2,4]", 20, 2 * 20 * 8, None),
-    ),
+    (("aten::_foreach_add_", APPLY.format(FUNCTOR, "std::plus<float>"), [TWO, TWO, "1"]),
+     ("bf16[3,4] bf16[2,4] bf16[3,4] bf16[2,4]", 20, 3 * 20 * 2, None)),
+    (("aten::_foreach_mul", APPLY.format("BinaryOpScalarFunctor<double, 1>", "x"), [OTHERS, "2"]),
+     ("f64[8] f64[]", 9, 2 * 9 * 8, None)),
+    (("aten::_foreach_mul_", APPLY.format("F_Functor<double, 1>", "x"), [OTHERS, ([], "float")]),
+     ("f64[8] f64[] f32[]", 9, 2 * 9 * 8 + 4, None)),
+    (("aten::_foreach_addcdiv_", APPLY.format("PointwiseOpScalarFunctor<float, 3, 3, 0>", "x"), [TWO] * 3),
+     (" ".join(["f32[3,4] f32[2,4]"] * 3), 40, 4 * 20 * 4, None)),
+    (("aten::_foreach_sqrt", APPLY.format("UnaryOpFunctor<c10::complex<float>, 1, 1, 0>", "Sqrt<c10::complex<float> >"), [TWO]),
+     ("c64[3,4] c64[2,4]", 20, 2 * 20 * 8, None)),
     # The kernel names what is written before what is read.
-    (
-        ("aten::_foreach_copy_", APPLY.format("CopyFunctor<int, long, 2, 1, 1>", "x"), [TWO, TWO, "False"]),
-        ("i32[3,4] i32[2,4] i64[3,4] i64[2,4]", 0, 20 * 4 + 20 * 8, None),
-    ),
-    (
-        ("aten::_foreach_copy_", APPLY.format("UnaryOpFunctor<long, 2, 1, 1>", "x"), [TWO, TWO, "False"]),
-        ("i64[3,4] i64[2,4] i64[3,4] i64[2,4]", 0, 2 * 20 * 8, None),
-    ),
+    (("aten::_foreach_copy_", APPLY.format("CopyFunctor<int, long, 2, 1, 1>", "x"), [TWO, TWO, "False"]),
+     ("i32[3,4] i32[2,4] i64[3,4] i64[2,4]", 0, 20 * 4 + 20 * 8, None)),
+    (("aten::_foreach_copy_", APPLY.format("UnaryOpFunctor<long, 2, 1, 1>", "x"), [TWO, TWO, "False"]),
+     ("i64[3,4] i64[2,4] i64[3,4] i64[2,4]", 0, 2 * 20 * 8, None)),
     (("aten::_foreach_zero_", APPLY.format("ZeroFunctor<float, 1, 1, 0>", "x"), [TWO]), ("f32[3,4] f32[2,4]", 0, 20 * 4, None)),
-    (
-        ("aten::_foreach_norm", APPLY.format("LpNormFunctor<float, (NormType)1, float>", "x"), [TWO, "2"]),
-        ("f32[3,4] f32[2,4]", 42, 20 * 4 + 2 * 4, None),
-    ),
+    (("aten::_foreach_norm", APPLY.format("LpNormFunctor<float, (NormType)1, float>", "x"), [TWO, "2"]),
+     ("f32[3,4] f32[2,4]", 42, 20 * 4 + 2 * 4, None)),
     # Another kernel, and lists of which some versions of torch write nothing.
     (("aten::cat", "triton_cat", [TWO, "0"]), ("[3,4] [2,4]", 0, None, UNTYPED)),
     (("aten::_foreach_sub_", APPLY.format(FUNCTOR, "x"), [[], [], "1"]), ("", None, None, UNWRITTEN)),
@@ -302,97 +284,59 @@ FUSED: list[tuple[str, list[Any], tuple[str, int | None, int | None, str | None]
     ("_C::fused_add_rms_norm", [ROWS, ROWS, WEIGHT, "1e-6"], ("normalization", 5 * 672, 2 * (4 * 672 + 96), None)),
     ("sgl_kernel::fused_add_rmsnorm", [ROWS, ROWS, WEIGHT, "1e-6"], ("normalization", 5 * 672, 2 * (4 * 672 + 96), None)),
     ("flashinfer::gemma_fused_add_rmsnorm", [ROWS, ROWS, WEIGHT, "1e-6"], ("normalization", 6 * 672, 2 * (4 * 672 + 96), None)),
-    (
-        "_C::rms_norm_static_fp8_quant", [([7, 96], FP8), ROWS, WEIGHT, SCALE, "1e-6"],
-        ("normalization", 7 * 672, 672 + 2 * (672 + 96) + 4, None),
-    ),
+    ("_C::rms_norm_static_fp8_quant", [([7, 96], FP8), ROWS, WEIGHT, SCALE, "1e-6"],
+     ("normalization", 7 * 672, 672 + 2 * (672 + 96) + 4, None)),
     # It reads input and residual, and writes the residual and what is quantized.
-    (
-        "_C::fused_add_rms_norm_static_fp8_quant", [([7, 96], FP8), ROWS, ROWS, WEIGHT, SCALE, "1e-6"],
-        ("normalization", 8 * 672, 672 + 2 * (3 * 672 + 96) + 4, None),
-    ),
+    ("_C::fused_add_rms_norm_static_fp8_quant", [([7, 96], FP8), ROWS, ROWS, WEIGHT, SCALE, "1e-6"],
+     ("normalization", 8 * 672, 672 + 2 * (3 * 672 + 96) + 4, None)),
     ("_C::silu_and_mul", [ROWS, GATED], ("elementwise", 6 * 672, 2 * 3 * 672, None)),
     ("sgl_kernel::gelu_and_mul", [ROWS, GATED], ("elementwise", 6 * 672, 2 * 3 * 672, None)),
     ("flashinfer::gelu_tanh_and_mul", [ROWS, GATED], ("elementwise", 10 * 672, 2 * 3 * 672, None)),
     ("_C::swigluoai_and_mul", [ROWS, GATED, "1.702", "7."], ("elementwise", 11 * 672, 2 * 3 * 672, None)),
     ("_C::gelu_new", [ROWS, ROWS], ("elementwise", 9 * 672, 2 * 2 * 672, None)),
     ("_C::static_scaled_fp8_quant", [([7, 96], FP8), ROWS, SCALE], ("elementwise", 3 * 672, 3 * 672 + 4, None)),
-    (
-        "_C::dynamic_per_token_scaled_fp8_quant", [([7, 96], FP8), ROWS, ([7, 1], "float"), None],
-        ("elementwise", 5 * 672, 3 * 672 + 4 * 7, None),
-    ),
-    (
-        "sgl_kernel::sgl_per_token_group_quant_fp8", [ROWS, ([7, 96], FP8), ([7, 3], "float"), "32"],
-        ("elementwise", 5 * 672, 3 * 672 + 4 * 21, None),
-    ),
+    ("_C::dynamic_per_token_scaled_fp8_quant", [([7, 96], FP8), ROWS, ([7, 1], "float"), None],
+     ("elementwise", 5 * 672, 3 * 672 + 4 * 7, None)),
+    ("sgl_kernel::sgl_per_token_group_quant_fp8", [ROWS, ([7, 96], FP8), ([7, 3], "float"), "32"],
+     ("elementwise", 5 * 672, 3 * 672 + 4 * 21, None)),
     # Read and written, of 8 heads; and for each position its number and a row of the table.
-    (
-        "_C::rotary_embedding", [POSITIONS, QUERY, KEYS, "32", TABLE, "True"],
-        ("elementwise", 3 * 7 * 8 * 16, 2 * 2 * 7 * 8 * 16 + 7 * (8 + 4 * 16), None),
-    ),
-    (
-        "_C::rotary_embedding", [POSITIONS, ([7, 6, 32], HALF), None, "32", TABLE, "True"],
-        ("elementwise", 3 * 7 * 6 * 16, 2 * 2 * 7 * 6 * 16 + 7 * (8 + 4 * 16), None),
-    ),
-    (
-        "_C::rotary_embedding", [POSITIONS, QUERY, KEYS, None, TABLE, "True"],
-        ("elementwise", None, None, "an argument that its formula needs is not written"),
-    ),
+    ("_C::rotary_embedding", [POSITIONS, QUERY, KEYS, "32", TABLE, "True"],
+     ("elementwise", 3 * 7 * 8 * 16, 2 * 2 * 7 * 8 * 16 + 7 * (8 + 4 * 16), None)),
+    ("_C::rotary_embedding", [POSITIONS, ([7, 6, 32], HALF), None, "32", TABLE, "True"],
+     ("elementwise", 3 * 7 * 6 * 16, 2 * 2 * 7 * 6 * 16 + 7 * (8 + 4 * 16), None)),
+    ("_C::rotary_embedding", [POSITIONS, QUERY, KEYS, None, TABLE, "True"],
+     ("elementwise", None, None, "an argument that its formula needs is not written")),
     # 7 slots for the first of 9 rows.
-    (
-        "_C_cache_ops::reshape_and_cache_flash", [HEADS, HEADS, CACHE, CACHE, POSITIONS, None, SCALE, SCALE],
-        ("copy", 0, 7 * (2 * 64 * (2 + 1) + 8), None),
-    ),
-    (
-        "_C_cache_ops::concat_and_cache_mla", [([7, 512], HALF), ([7, 64], HALF), ([50, 16, 576], HALF), POSITIONS, None, SCALE],
-        ("copy", 0, 7 * (576 * (2 + 2) + 8), None),
-    ),
-    (
-        "_C_cache_ops::concat_and_cache_mla", [([7, 512], HALF), ([7, 64], HALF), ([50, 16, 656], INT8), POSITIONS, None, SCALE],
-        ("copy", 0, None, "bytes: what is in a row of the cache is not written"),
-    ),
+    ("_C_cache_ops::reshape_and_cache_flash", [HEADS, HEADS, CACHE, CACHE, POSITIONS, None, SCALE, SCALE],
+     ("copy", 0, 7 * (2 * 64 * (2 + 1) + 8), None)),
+    ("_C_cache_ops::concat_and_cache_mla", [([7, 512], HALF), ([7, 64], HALF), ([50, 16, 576], HALF), POSITIONS, None, SCALE],
+     ("copy", 0, 7 * (576 * (2 + 2) + 8), None)),
+    ("_C_cache_ops::concat_and_cache_mla", [([7, 512], HALF), ([7, 64], HALF), ([50, 16, 656], INT8), POSITIONS, None, SCALE],
+     ("copy", 0, None, "bytes: what is in a row of the cache is not written")),
     # 3 of 64 experts.
-    (
-        "_moe_C::topk_softmax", [([7, 3], "float"), ([7, 3], "int"), ([7, 3], "int"), ([7, 64], "float")],
-        ("softmax", (5 + 3) * 7 * 64, 4 * (3 * 21 + 7 * 64), None),
-    ),
-    (
-        "sgl_kernel::topk_softmax", [([7, 3], "float"), ([7, 3], "int"), ([7, 64], HALF), "True"],
-        ("softmax", (5 + 3) * 7 * 64, 4 * 2 * 21 + 2 * 7 * 64, None),
-    ),
+    ("_moe_C::topk_softmax", [([7, 3], "float"), ([7, 3], "int"), ([7, 3], "int"), ([7, 64], "float")],
+     ("softmax", (5 + 3) * 7 * 64, 4 * (3 * 21 + 7 * 64), None)),
+    ("sgl_kernel::topk_softmax", [([7, 3], "float"), ([7, 3], "int"), ([7, 64], HALF), "True"],
+     ("softmax", (5 + 3) * 7 * 64, 4 * 2 * 21 + 2 * 7 * 64, None)),
     ("_moe_C::moe_sum", [([7, 3, 96], HALF), ROWS], ("reduction", 3 * 672, 2 * 4 * 672, None)),
     # Of 16 experts, whose weights are 2 x 40 x 96 and 96 x 40, each token has 3.
-    (
-        "sglang::outplace_fused_experts", [ROWS, ([16, 80, 96], HALF), ([16, 96, 40], HALF), ([7, 3], "float"), ([7, 3], "int")],
-        ("MoE", 2 * 7 * 3 * 3 * 40 * 96, None, "bytes: which experts are used is not written"),
-    ),
-    (
-        "vllm::inplace_fused_experts", [ROWS, ([16, 80, 48], INT8), ([16, 96, 20], INT8), ([7, 3], "float"), ([7, 3], "int")],
-        ("MoE", None, None, "the weights of its experts are packed"),
-    ),
+    ("sglang::outplace_fused_experts", [ROWS, ([16, 80, 96], HALF), ([16, 96, 40], HALF), ([7, 3], "float"), ([7, 3], "int")],
+     ("MoE", 2 * 7 * 3 * 3 * 40 * 96, None, "bytes: which experts are used is not written")),
+    ("vllm::inplace_fused_experts", [ROWS, ([16, 80, 48], INT8), ([16, 96, 20], INT8), ([7, 3], "float"), ([7, 3], "int")],
+     ("MoE", None, None, "the weights of its experts are packed")),
     ("vllm::moe_forward", [ROWS, ([7, 16], HALF), None], ("MoE", None, None, "the weights of its experts are not written")),
-    (
-        "vllm::unified_attention_with_output", [HEADS, HEADS, HEADS, HEADS, None],
-        ("attention", None, None, "the lengths of its sequences are not written"),
-    ),
-    (
-        "_C::paged_attention_v1", [HEADS, HEADS, CACHE, CACHE, "2", "0.1", ([9, 8], "int"), ([9], "int"), "16", "99"],
-        ("attention", None, None, "the lengths of its sequences are not written"),
-    ),
+    ("vllm::unified_attention_with_output", [HEADS, HEADS, HEADS, HEADS, None],
+     ("attention", None, None, "the lengths of its sequences are not written")),
+    ("_C::paged_attention_v1", [HEADS, HEADS, CACHE, CACHE, "2", "0.1", ([9, 8], "int"), ([9], "int"), "16", "99"],
+     ("attention", None, None, "the lengths of its sequences are not written")),
     ("vllm::rocm_unquantized_gemm", [ROWS, ([40, 96], HALF), None], ("GEMM", 2 * 7 * 40 * 96, 2 * (672 + 40 * 96 + 280), None)),
-    (
-        "_rocm_C::wvSplitK", [([40, 96], HALF), ([4, 96], HALF), None, "304"],
-        ("GEMM", 2 * 4 * 40 * 96, 2 * (40 * 96 + 4 * 96 + 4 * 40), None),
-    ),
+    ("_rocm_C::wvSplitK", [([40, 96], HALF), ([4, 96], HALF), None, "304"],
+     ("GEMM", 2 * 4 * 40 * 96, 2 * (40 * 96 + 4 * 96 + 4 * 40), None)),
     # Numbers of types as torch has them: 15 is bfloat16.
-    (
-        "sgl_kernel::fp8_scaled_mm", [([7, 96], FP8), ([96, 40], FP8), ([7, 1], "float"), ([1, 40], "float"), "15", None],
-        ("GEMM", 2 * 7 * 40 * 96, 672 + 96 * 40 + 4 * 47 + 2 * 280, None),
-    ),
-    (
-        "_C::awq_gemm", [ROWS, ([96, 5], "int"), ([3, 40], HALF), ([3, 5], "int"), "8"],
-        ("GEMM", 2 * 7 * 40 * 96, 2 * 672 + 4 * 480 + 2 * 120 + 4 * 15 + 2 * 280, None),
-    ),
+    ("sgl_kernel::fp8_scaled_mm", [([7, 96], FP8), ([96, 40], FP8), ([7, 1], "float"), ([1, 40], "float"), "15", None],
+     ("GEMM", 2 * 7 * 40 * 96, 672 + 96 * 40 + 4 * 47 + 2 * 280, None)),
+    ("_C::awq_gemm", [ROWS, ([96, 5], "int"), ([3, 40], HALF), ([3, 5], "int"), "8"],
+     ("GEMM", 2 * 7 * 40 * 96, 2 * 672 + 4 * 480 + 2 * 120 + 4 * 15 + 2 * 280, None)),
 ]  # fmt: skip
 
 

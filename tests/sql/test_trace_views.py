@@ -113,19 +113,6 @@ def test_operators(stepped: Traces) -> None:
         stepped.ask("operator_table", by="stack")
 
 
-def test_ops_that_only_call_another_of_their_name_are_one_call(traces: Traces) -> None:
-    traces.take(
-        event("cpu_op", "aten::mm", 0, 30, external=1),
-        event("python_function", "helper", 1, 29),
-        event("cpu_op", "aten::mm", 5, 25, external=2),
-        event("cuda_runtime", "cudaLaunchKernel", 10, 15, external=2, correlation=1),
-        event("kernel", "k", 40, 50, 7, device=0, correlation=1),
-        event("cpu_op", "Optimizer.zero_grad", 40, 50),
-    )
-    columns = "name, calls, device_self_time, host_self_time, host_total_time"
-    assert traces.ask("operator_table", columns) == [("aten::mm", 1, 10.0, 25.0, 30.0)]
-
-
 def test_an_op_is_eligible_where_any_call_is(traces: Traces) -> None:
     """The plug-in answers No for aten::t, as its first call contains no product."""
     traces.take(
@@ -160,6 +147,17 @@ def test_utilization(stepped: Traces) -> None:
     assert stepped.ask("gpu_utilization") == [
         (0, 2, pytest.approx(100 * 80 / 220), pytest.approx(100 * 60 / 220), pytest.approx(60.0), 50.0)
     ]
+
+
+def test_utilization_without_steps(traces: Traces) -> None:
+    """From the end of what was launched before the first op, at 20, to that of the last kernel: 40 of 70 us."""
+    launches = [(-20, -10, 20), (10, 30, 50), (60, 70, 90)]
+    traces.take(
+        event("cpu_op", "aten::mm", 0, 80),
+        *(event("cuda_runtime", "cudaLaunchKernel", at, at + 2, correlation=end) for at, _, end in launches),
+        *(event("kernel", "k", start, end, 7, device=0, correlation=end) for _, start, end in launches),
+    )
+    assert traces.ask("gpu_utilization", "utilization_percent") == [(pytest.approx(100 * 40 / 70),)]
 
 
 def test_metrics_of_devices(stepped: Traces) -> None:
@@ -313,18 +311,6 @@ def test_an_op_that_calls_its_own_name_keeps_what_it_launches(traces: Traces) ->
     assert traces.ask("key_averages", columns)[0] == ("aten::mm", 2, 15.0, 15.0, 25.0)
 
 
-def test_merged_ops_have_all_that_they_launched(traces: Traces) -> None:
-    """Where torch's table merges two ops into one call, the inner op's device time is its self time."""
-    traces.take(
-        event("cpu_op", "aten::mm", 0, 50, external=1),
-        event("cpu_op", "aten::mm", 5, 25, external=2),
-        event("cuda_runtime", "cudaLaunchKernel", 10, 15, external=2, correlation=1),
-        event("kernel", "k", 40, 50, 7, device=0, external=2, correlation=1),
-    )
-    columns = "name, calls, self_device_time, device_time_total"
-    assert traces.ask("key_averages", columns)[0] == ("aten::mm", 1, 10.0, 10.0)
-
-
 def test_what_no_op_launched_is_a_row(traces: Traces) -> None:
     """A launch directly in a step belongs to the step. One outside of all ops, or not recorded, belongs to no op."""
     traces.take(
@@ -393,16 +379,6 @@ def test_a_device_is_in_the_step_of_its_launch(traces: Traces) -> None:
         "SELECT self_device_time FROM key_averages('t', steps := 'skip_first=1') WHERE name = 'ProfilerStep*'"
     )[1]
     assert time == 5
-
-
-def test_a_thread_is_one_however_it_is_written(traces: Traces) -> None:
-    written = [
-        event("cpu_op", "aten::mm", 0, 50, external=1),
-        event("cuda_runtime", "cudaLaunchKernel", 10, 15, correlation=1) | {"tid": "1", "pid": "100"},
-        event("kernel", "k", 40, 50, 7, device=0, correlation=1),
-    ]
-    traces.take(*written)
-    assert asked_of_ops(traces) == {"aten::mm": 10.0}
 
 
 def test_device_annotations_belong_to_no_op(traces: Traces) -> None:
