@@ -254,6 +254,21 @@ def test_spread_by_plain_python(warehouse: Warehouse) -> None:
     assert all(abs(row[2] - (offsets[row[0]] - truth)) <= 80 for row in expected)
 
 
+def test_groups_of_a_mesh(warehouse: Warehouse) -> None:
+    """No group has all ranks: 0 and 1, 2 and 3 by tensor, 0 and 2, 1 and 3 by data."""
+    offsets = (0, 40, -2_000, 70_000)
+    groups = {0: ("1", "3"), 1: ("1", "4"), 2: ("2", "3"), 3: ("2", "4")}
+
+    def write(machine: Machine, step: int, start: int) -> None:
+        for place, group in enumerate(groups[machine.rank]):
+            collective(machine, start + 100 * place, start + 100 * place + 90, group, size=2)
+
+    store(warehouse, machines(offsets, 2, write))
+    middle = median(offsets)
+    rows = warehouse.rows(OFFSETS)[1]
+    assert [(row[0], row[2], row[3]) for row in rows] == [(rank, at - middle, 0) for rank, at in enumerate(offsets)]
+
+
 def test_what_does_not_match(warehouse: Warehouse) -> None:
     """Sibling groups with one name, counts that differ among ranks, and a rank without collectives give no offset."""
     offsets = (0, 10, 20, 30)

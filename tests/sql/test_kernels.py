@@ -62,35 +62,39 @@ def test_the_share_of_tensor_cores_is_of_all_kernels(traces: Traces) -> None:
     assert traces.ask("tensor_core_use", "tensor_percent, unknown_time") == [(10, 0)]
 
 
-@pytest.mark.parametrize(("length", "known"), [(10, True), (12, False)])
-def test_a_share_is_unknown_if_that_of_more_than_a_tenth_is(traces: Traces, length: float, known: bool) -> None:
-    traces.take(*run("aten::mm", SGEMM, 0, 90, 1), *run("mine", "my_kernel", 200, length, 2), deviceProperties=H100)
-    assert traces.ask("gpu_utilization", "tensor_cores_percent") == [(0 if known else None,)]
-    assert traces.ask("tensor_core_use", "tensor_percent, unknown_time") == [(0 if known else None, length)]
-    rules = [rule for (rule,) in traces.ask("trace_recommendations", "rule")]
-    assert ("tensor_cores" in rules) == known
+def test_a_share_is_unknown_if_that_of_more_than_a_tenth_is(traces: Traces) -> None:
+    for length, share in ((10, 0), (12, None)):
+        traces.take(*run("aten::mm", SGEMM, 0, 90, 1), *run("mine", "my_kernel", 200, length, 2), deviceProperties=H100)
+        assert traces.ask("gpu_utilization", "tensor_cores_percent") == [(share,)]
+        assert traces.ask("tensor_core_use", "tensor_percent, unknown_time") == [(share, length)]
+        assert advises_tensor_cores(traces) == (share == 0)
+        traces.warehouse.remove("t")
 
 
-@pytest.mark.parametrize(("length", "advised"), [(5, False), (6, True)])
-def test_tensor_cores_are_advised_from_a_twentieth_on(traces: Traces, length: float, advised: bool) -> None:
+def advises_tensor_cores(traces: Traces) -> bool:
+    return ("tensor_cores",) in traces.ask("trace_recommendations", "rule")
+
+
+def test_tensor_cores_are_advised_from_a_twentieth_on(traces: Traces) -> None:
     """The op that could use them has 5 of 105 us, or 6 of 106."""
-    traces.take(*run("aten::mm", SGEMM, 0, length, 1), *run("aten::mul", MUL, 20, 100, 2), deviceProperties=H100)
-    assert ("tensor_cores" in [rule for (rule,) in traces.ask("trace_recommendations", "rule")]) == advised
+    for length, advised in ((5, False), (6, True)):
+        traces.take(*run("aten::mm", SGEMM, 0, length, 1), *run("aten::mul", MUL, 20, 100, 2), deviceProperties=H100)
+        assert advises_tensor_cores(traces) == advised
+        traces.warehouse.remove("t")
 
 
-@pytest.mark.parametrize(
-    ("call", "name", "advised"),
-    [
+def test_devices_of_amd_are_known_by_their_calls(traces: Traces) -> None:
+    """Without a name, whether a device of AMD has matrix cores is unknown."""
+    kernel = "Cijk_Ailk_Bljk_SB_MT64x64x16_SE_K1_TT4_4_WG16_16_1"
+    for call, name, advised in (
         ("cudaLaunchKernel", "NVIDIA H100", True),
-        ("hipLaunchKernel", "", False),  # whether the device has matrix cores is unknown
+        ("hipLaunchKernel", "", False),
         ("hipLaunchKernel", "AMD Instinct MI300X", True),
         ("hipLaunchKernel", "AMD Instinct MI50", False),
-    ],
-)
-def test_devices_of_amd_are_known_by_their_calls(traces: Traces, call: str, name: str, advised: bool) -> None:
-    kernel = "Cijk_Ailk_Bljk_SB_MT64x64x16_SE_K1_TT4_4_WG16_16_1"
-    traces.take(*run("aten::mm", kernel, 0, 90, 1, call=call), deviceProperties=[NAMELESS[0] | {"name": name}])
-    assert ("tensor_cores" in [rule for (rule,) in traces.ask("trace_recommendations", "rule")]) == advised
+    ):
+        traces.take(*run("aten::mm", kernel, 0, 90, 1, call=call), deviceProperties=[NAMELESS[0] | {"name": name}])
+        assert advises_tensor_cores(traces) == advised, name
+        traces.warehouse.remove("t")
 
 
 def test_chains_by_hand(traces: Traces) -> None:
@@ -125,43 +129,23 @@ def test_a_chain_ends_with_its_step(traces: Traces) -> None:
 
 def test_advice_of_a_plain_case(traces: Traces) -> None:
     """Nothing idle: the families, and the chains of ops. Of 100 us, 54 are elementwise; fusing saves 20."""
+    work = [("aten::mul", MUL, 24), ("aten::add", ADD, 10), ("aten::add", ADD, 10), ("aten::mm", "nvjet_hsh_1", 46)]
     events: list[dict[str, Any]] = []
-    ticks = [
-        ("aten::mul", MUL, 24),
-        ("aten::add", ADD, 10),
-        ("aten::add", ADD, 10),
-        ("aten::mm", "nvjet_hsh_1", 46),
-        ("aten::mul", MUL, 10),
-    ]
     at = 100.0
-    for number, (op, kernel, length) in enumerate(ticks, 1):
+    for number, (op, kernel, length) in enumerate([*work, ("aten::mul", MUL, 10)], 1):
         op_event, call, device = run(op, kernel, number * 5, length, number)
         events += [op_event, call, device | {"ts": at}]
         at += length
     traces.take(*events)
-    rows = {
-        rule: rest
-        for rule, *rest in traces.ask(
-            "advice", "rule, severity, finding, time_at_stake, share_percent, remedy", unit="us"
-        )
-    }
+    columns = "rule, severity, finding, time_at_stake, share_percent, remedy"
+    rows = {rule: rest for rule, *rest in traces.ask("advice", columns, unit="us")}
     assert rows["device time"][:4] == ["low", "Time of devices: 54 % elementwise, 46 % GEMM.", 54, 54]
-    severity, finding, saved, share, remedy = rows["fusable kernels"]
-    assert (severity, saved, share) == ("high", 20, 20)
-    assert finding == "Kernels that compute element by element or reduce follow each other: 3 kernels in 1 chain."
-    assert "torch.compile" in remedy
-    assert "20.0 us" in remedy
+    found = "Kernels that compute element by element or reduce follow each other: 3 kernels in 1 chain."
+    assert rows["fusable kernels"][:4] == ["high", found, 20, 20]
+    assert "torch.compile" in rows["fusable kernels"][4] and "20.0 us" in rows["fusable kernels"][4]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "multimem_all_reduce_kernel",
-        "ncclDevKernel_AllReduce",
-        "void vllm::cross_device_reduce_2stage<half>(P)",
-        "rcclGeneric",
-    ],
-)
+@pytest.mark.parametrize("name", ["multimem_all_reduce_kernel", "void vllm::cross_device_reduce_2stage<half>(P)"])
 def test_communication_is_what_overlap_calls_exposed(traces: Traces, name: str) -> None:
     """By hand: of 40 us of communication, a product covers 10; a copy covers 5 of the rest, which are exposed, too."""
     traces.take(
@@ -194,13 +178,21 @@ def test_launches_by_hand(launch_traces: Warehouse) -> None:
 
 
 def test_a_graph_is_one_call_of_many_events(launch_traces: Warehouse) -> None:
-    kernels = [each for each in SHAPES["training 0"]().events if each["name"].startswith("graph_kernel_")]
-    calls = [each for each in SHAPES["training 0"]().events if each["name"] == "cudaGraphLaunch"]
-    query = (
-        "SELECT t.calls, t.events, t.call_time FROM launch_totals('training 0') AS t WHERE t.call = 'cudaGraphLaunch'"
-    )
-    assert launch_traces.rows(query)[1] == [(len(calls), len(kernels), sum(each["dur"] for each in calls))]
-    assert len(kernels) > len(calls) == 3
+    """A kernel of a graph is short where it takes less than its part of the call."""
+    events = SHAPES["training 0"]().events
+    calls = [each for each in events if each["name"] == "cudaGraphLaunch"]
+    kernels = [
+        [each for each in events if each["args"].get("correlation") == call["args"]["correlation"] and each is not call]
+        for call in calls
+    ]
+    short = sum(each["dur"] * len(of) < call["dur"] for call, of in zip(calls, kernels, strict=True) for each in of)
+    row = (len(calls), sum(map(len, kernels)), sum(each["dur"] for each in calls), short)
+    columns = "t.calls, t.events, t.call_time, t.short_events"
+    query = f"SELECT {columns} FROM launch_totals('training 0') AS t WHERE t.call = 'cudaGraphLaunch'"
+    assert launch_traces.rows(query)[1] == [row]
+    query = "SELECT l.is_short FROM kernel_launches('training 0') AS l WHERE l.call = 'cudaGraphLaunch'"
+    assert sum(is_short for (is_short,) in launch_traces.rows(query)[1]) == short
+    assert row[1] > row[0] == 3
 
 
 @pytest.mark.parametrize("name", thinned(OF_HTA, FEW))
@@ -447,11 +439,3 @@ def test_sequences(traces: Traces) -> None:
         ("aten::addmm", "a | b", 2, 1, 10, 21),
     ]
     assert traces.ask("kernel_sequences", columns, op="aten::none") == []
-
-
-def test_the_time_in_which_a_queue_is_full(traces: Traces) -> None:
-    """Two events wait from 10 to 20 and from 30 to 50, three from 20 to 30."""
-    traces.take(*launch(1, 0, 4, "a", 30, 40), *launch(2, 10, 4, "b", 50, 60), *launch(3, 20, 4, "c", 70, 80))
-    for length, time in ((1, 70), (2, 40), (3, 10), (4, 0)):
-        assert traces.ask("queue_summary", "full_time", full_length=length) == [(time,)]
-    assert traces.ask("queue_summary", "full_time") == [(0,)]

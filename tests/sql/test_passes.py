@@ -122,32 +122,6 @@ def test_passes_of_steps_that_overlap(traces: Traces) -> None:
     assert of_trace == {"forward": (20, 12.5, 12, 2), "backward": (50, 31.25, 0, 0), "other": (90, 56.25, 0, 0)}
 
 
-def test_passes_of_a_step_within_another(traces: Traces) -> None:
-    """The outer step goes on after the inner one has ended. A time between steps belongs to none."""
-    traces.take(
-        event("user_annotation", "ProfilerStep#1", 0, 100),
-        event("user_annotation", "ProfilerStep#2", 20, 40, 2),
-        event("user_annotation", "ProfilerStep#3", 110, 120),
-        numbered("aten::mm", 30, 60, 3),
-        numbered("aten::mm", 100, 111, 4),
-        event("cuda_runtime", "cudaLaunchKernel", 50, 55, correlation=5),
-        event("kernel", "gemm", 60, 67, 7, correlation=5, device=0),
-        event("cuda_runtime", "cudaLaunchKernel", 102, 104, correlation=6),
-        event("kernel", "gemm", 105, 107, 7, correlation=6, device=0),
-    )
-    columns = "step, pass, host_time, device_time"
-    found = {row[:2]: row[2:] for row in traces.ask("passes", columns, by="step") if row[2]}
-    assert found == {
-        (1, "forward"): (30, 7),
-        (1, "other"): (70, 0),
-        (2, "forward"): (10, 0),
-        (2, "other"): (10, 0),
-        (3, "forward"): (1, 0),
-        (3, "other"): (9, 0),
-    }
-    assert [row for row in traces.ask("passes", columns[6:]) if row[1]] == [("forward", 31, 7), ("other", 79, 0)]
-
-
 def test_a_slash_in_the_name_of_a_module(traces: Traces) -> None:
     """A slash in a module's name does not separate modules: no module `in` gets the backward pass of `in/out`."""
     traces.take(

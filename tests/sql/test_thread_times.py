@@ -29,24 +29,6 @@ def tree(traces: Traces) -> dict[tuple[str, ...], tuple[float, float]]:
     }
 
 
-def test_a_function_that_calls_itself_counts_once(traces: Traces) -> None:
-    """By hand: f calls g and itself, f within calls g; g takes 2 and 4 of 10."""
-    traces.take(
-        event("python_function", "f", 0, 10),
-        event("python_function", "g", 1, 3),
-        event("python_function", "f", 3, 9),
-        event("python_function", "g", 4, 8),
-    )
-    assert averages(traces) == {"f": [2, 4, 10, 100, 4, 16], "g": [2, 6, 6, 60, 6, 6]}
-    assert tree(traces) == {
-        (): (0, 10),
-        ("f",): (2, 10),
-        ("f", "f"): (2, 6),
-        ("f", "f", "g"): (4, 4),
-        ("f", "g"): (2, 2),
-    }
-
-
 def test_annotations_of_a_name_that_overlap_count_once(traces: Traces) -> None:
     """By hand: of 20, both have 4 to 12; the second began last, so that the time is its own."""
     traces.take(
@@ -90,11 +72,6 @@ def test_a_child_that_ends_later_by_rounding_has_no_more_than_its_parent(traces:
         "outer": [1, 4, 10, 100, 3.75, 10],
         "inner": [1, 1, 6.25, 62.5, 1, 6.25],
     }
-
-
-def test_other_threads_count_for_themselves(traces: Traces) -> None:
-    traces.take(event("cpu_op", "f", 0, 10), event("cpu_op", "f", 2, 8, 2), event("cpu_op", "g", 4, 6, 2))
-    assert averages(traces) == {"f": [2, 14, 16, 100, 14, 16], "g": [1, 2, 2, 12.5, 2, 2]}
 
 
 def test_device_time_of_calls_in_calls_counts_once(traces: Traces) -> None:

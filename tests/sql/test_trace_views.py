@@ -450,11 +450,6 @@ def test_traces_without_steps(traces: Traces) -> None:
     assert traces.ask("memory_leaks", LEAKS) == [("aten::mm", 1, 0, None, 64, 64, 0, None, 1)]
 
 
-def test_traces_without_memory(traces: Traces) -> None:
-    traces.take(event("user_annotation", "ProfilerStep#1", 0, 90), event("cpu_op", "aten::mm", 0, 50))
-    assert traces.ask("held_memory") == traces.ask("memory_leaks") == []
-
-
 OF_OPS = "SELECT k.name, k.self_device_time FROM key_averages($c) AS k WHERE starts_with(k.name, 'aten::') ORDER BY 1"
 
 
