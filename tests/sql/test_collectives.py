@@ -24,13 +24,7 @@ from tests.trace_builders import event, trace
 from tests.trace_reference import load
 
 
-def take(warehouse: Warehouse, folder: Path, made: Machine, **top: Any) -> None:
-    path = folder / "made.pt.trace.json"
-    path.write_bytes(made.trace(**top))
-    warehouse.ingest(path, name="t")
-
-
-def test_bandwidths_by_hand(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_bandwidths_by_hand(warehouse: Warehouse) -> None:
     """Four processes: an all-reduce sends 2 x 3/4 of its bytes over each link, an all-gather 3/4, a broadcast all."""
     made = Machine(world_size=4)
     for collective, dtype, sent, received, times in (
@@ -43,7 +37,7 @@ def test_bandwidths_by_hand(warehouse: Warehouse, tmp_path: Path) -> None:
     ):
         for length in times:
             made.launch(ALL_REDUCE, length, 24, **message(collective, "0", dtype, sent, received, 4))
-    take(warehouse, tmp_path, made)
+    warehouse.ingest(made.trace(), name="t")
     rows = warehouse.rows("""
         SELECT c.collective, c.message_bytes, c.calls, c.total, c.bandwidth_gb_per_s, c.bus_bandwidth_gb_per_s,
             c.best_bus_bandwidth_gb_per_s
@@ -61,7 +55,7 @@ def test_bandwidths_by_hand(warehouse: Warehouse, tmp_path: Path) -> None:
     assert share == pytest.approx(100)
 
 
-def test_other_values_of_the_keys(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_other_values_of_the_keys(warehouse: Warehouse) -> None:
     """Names that are numbers count as names. Lists and texts in place of numbers are NULL; other values are kept."""
     made = Machine()
     made.launch("one", 10, **(message("allreduce", "0", "Float", 5, 5, 2) | {"Process Group Name": 7}))
@@ -72,7 +66,7 @@ def test_other_values_of_the_keys(warehouse: Warehouse, tmp_path: Path) -> None:
     for _ in range(900):
         nested = [nested]
     made.launch("four", 10, **{"Collective name": nested, "Process Group Name": {"a": 1}, "dtype": True})
-    take(warehouse, tmp_path, made)
+    warehouse.ingest(made.trace(), name="t")
     rows = warehouse.rows("""
         SELECT d.device, d.stream, d.process_group, d.group_size, d.message_type, d.in_elements
         FROM device_events AS d
@@ -81,14 +75,12 @@ def test_other_values_of_the_keys(warehouse: Warehouse, tmp_path: Path) -> None:
     assert rows == [(0, 7, "7", 2, "Float", 5), (0, 7, "0", None, "Float", None), *[(0, 7, None, None, None, None)] * 2]
 
 
-def test_rank_and_world_size_are_labels(warehouse: Warehouse, tmp_path: Path) -> None:
-    take(warehouse, tmp_path, Machine(rank=3, world_size=8))
+def test_rank_and_world_size_are_labels(warehouse: Warehouse) -> None:
+    warehouse.ingest(Machine(rank=3, world_size=8).trace(), name="t")
     labels = "SELECT l.key, l.value FROM labels AS l ORDER BY l.key"
     assert warehouse.rows(labels)[1] == [("rank", "3"), ("world_size", "8")]
 
 
-FILES: Final = [CAPTURES / "torch_gloo" / f"rank{rank}.pt.trace.json.gz" for rank in range(2)]
-BYTES: Final = {"float": 4, "double": 8, "long int": 8, "c10::Half": 2, "c10::BFloat16": 2}
 COLUMNS: Final = "collective, process_group, group_description, group_size, message_bytes, calls"
 
 
@@ -96,7 +88,7 @@ def ranked(rank: int, groups: int, *events: dict[str, Any]) -> bytes:
     """A rank that is in so many groups."""
     config = [{"pg_name": str(at), "pg_desc": f"group{at}", "pg_size": 4 - at} for at in range(groups)]
     info = {"backend": "gloo", "rank": rank, "world_size": 4, "pg_config": config}
-    return json.dumps({**json.loads(trace(*events)), "distributedInfo": info}).encode()
+    return trace(*events, distributedInfo=info)
 
 
 def reduced(start: float, end: float, elements: int, name: str = "all_reduce", dtype: str = "float") -> dict[str, Any]:
@@ -104,28 +96,25 @@ def reduced(start: float, end: float, elements: int, name: str = "all_reduce", d
     return event("user_annotation", f"gloo:{name}", start, end, 2, **written)
 
 
-@pytest.mark.parametrize("rank", [0, 1])
-def test_collectives_are_those_of_the_file(warehouse: Warehouse, rank: int) -> None:
+def test_collectives_are_those_of_the_file(warehouse: Warehouse) -> None:
     """By plain Python: bytes that a process sends; of an all-gather those that it receives from both."""
-    warehouse.ingest(FILES[rank], name="t")
+    path = CAPTURES / "torch_gloo" / "rank0.pt.trace.json.gz"
+    warehouse.ingest(path, name="t")
+    sizes = {"float": 4, "double": 8, "long int": 8, "c10::Half": 2, "c10::BFloat16": 2}
     expected: defaultdict[Any, list[float]] = defaultdict(lambda: [0, 0])
-    for each in load(FILES[rank]):
+    for each in load(path):
         if each.get("name", "").startswith("gloo:"):
             name, given = each["name"][5:], each["args"]
             size = None
             if "Input Dims" in given and name != "gather":
                 [dims], [dtype] = given["Input Dims"], given["Input type"]
-                size = prod(dims) * BYTES[dtype] * (2 if name == "all_gather" else 1)
-            of = expected[name, size]
+                size = prod(dims) * sizes[dtype] * (2 if name == "all_gather" else 1)
+            of = expected[name, size, "default_pg", 2]
             of[0] += 1
             of[1] += round(each["dur"] * 1000)
-    query = "SELECT collective, message_bytes, calls, total FROM collectives('t', unit := 'ns')"
-    rows = warehouse.rows(query)[1]
-    assert {(name, size): [calls, total] for name, size, calls, total in rows} == dict(expected)
-    assert len(rows) == 9
-    assert {row[:2] for row in warehouse.rows("SELECT group_description, group_size FROM collectives('t')")[1]} == {
-        ("default_pg", 2)
-    }
+    columns = "collective, message_bytes, group_description, group_size, calls, total"
+    rows = warehouse.rows(f"SELECT {columns} FROM collectives('t', unit := 'ns')")[1]
+    assert {row[:4]: [*row[4:]] for row in rows} == dict(expected) and len(rows) == 9
 
 
 def test_clocks_by_hand(warehouse: Warehouse) -> None:
@@ -152,24 +141,14 @@ def test_the_group_of_a_process_in_several_is_unknown(warehouse: Warehouse) -> N
     assert warehouse.rows("SELECT c.collectives, c.clock_offset FROM clock_offsets() AS c")[1] == [(0, None)] * 2
 
 
-def test_messages_of_impossible_sizes_are_unknown(warehouse: Warehouse, tmp_path: Path) -> None:
-    path = tmp_path / "t.pt.trace.json"
-    written: list[dict[str, Any]] = [
-        {"Input Dims": [[2**62] * 40]},
-        {"Input Dims": [[-4]]},
-        {"Input Dims": [[3], [4]]},
-        {"Input Dims": ["x"]},
-        {},
+def test_messages_of_impossible_sizes_are_unknown(warehouse: Warehouse) -> None:
+    written: list[dict[str, Any]] = [{"Input Dims": dims} for dims in ([[2**62] * 40], [[-4]], [[3], [4]], ["x"])]
+    events = [
+        event("user_annotation", "gloo:all_reduce", 10 * at, 10 * at + 5, 2, **given, **{"Input type": ["float"]})
+        for at, given in enumerate([*written, {}])
     ]
-    events = [event("user_annotation", f"gloo:all_reduce{at}", 10 * at, 10 * at + 5, 2) for at in range(len(written))]
-    for each, given in zip(events, written, strict=True):
-        each["name"] = "gloo:all_reduce"
-        each["args"] = {"Input type": ["float"], **given}
-    path.write_bytes(trace(*events))
-    warehouse.ingest(path, name="t")
-    rows = warehouse.rows("SELECT collective, message_bytes, calls, bandwidth_gb_per_s FROM collectives('t')")[1]
-    assert sum(calls for _, _, calls, _ in rows) == 5
-    assert {row[1] for row in rows} == {None}
+    warehouse.ingest(trace(*events), name="t")
+    assert warehouse.rows("SELECT message_bytes, calls FROM collectives('t')")[1] == [(None, 5)]
 
 
 def test_only_kernels_count_where_there_are_kernels(warehouse: Warehouse) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -158,30 +157,21 @@ def test_missing_runs(unchanged: Warehouse) -> None:
     assert set(phases(unchanged)) == {None}
 
 
-P, D = "prefill", "decode"
+# Tokens of prompts and generated ones, and phases of five executes: the prompt in one run, and a run a token; the first
+# token out of the prompt's run; a token of the prompt a run, and the same; and two generations.
+COUNTED = [
+    ([(9, 4)], "PDDDD"), ([(9, 5)], "PDDDD"), ([(3, 2)], "PPPDD"), ([(4, 2)], "PPPPD"), ([(1, 4)], "PDDDD"),
+    ([(9, 1), (9, 2)], "PDPDD"), ([(2, 1), (1, 1)], "PPDPD"), ([(9, 1), (9, 1), (8, 3)], "PPPDD"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("tokens", "expected"),
-    [
-        # Of five executes: the prompt in one run, and a run a token; the first token out of the prompt's run; a token of
-        # the prompt a run, and the same; and two generations.
-        ([(9, 4)], [P, D, D, D, D]),
-        ([(9, 5)], [P, D, D, D, D]),
-        ([(3, 2)], [P, P, P, D, D]),
-        ([(4, 2)], [P, P, P, P, D]),
-        ([(1, 4)], [P, D, D, D, D]),
-        ([(9, 1), (9, 2)], [P, D, P, D, D]),
-        ([(2, 1), (1, 1)], [P, P, D, P, D]),
-        ([(9, 1), (9, 1), (8, 3)], [P, P, P, D, D]),
-    ],
-)
-def test_phases_by_counted_tokens(llm: Warehouse, tokens: list[tuple[int, int]], expected: list[str]) -> None:
+@pytest.mark.parametrize(("tokens", "expected"), COUNTED)
+def test_phases_by_counted_tokens(llm: Warehouse, tokens: list[tuple[int, int]], expected: str) -> None:
     counted = [{**GENERATION, "prompt_tokens": prompt, "generated_tokens": made} for prompt, made in tokens]
     llm.ingest_metrics("llm", log(*counted))
     output = llm.phases_from_metrics("llm")
-    assert phases(llm) == ["load", *expected]
-    assert output == {"load": 1, P: expected.count(P), D: expected.count(D)}
+    assert phases(llm) == ["load", *({"P": "prefill", "D": "decode"}[each] for each in expected)]
+    assert output == {"load": 1, "prefill": expected.count("P"), "decode": expected.count("D")}
 
 
 @pytest.mark.parametrize(
@@ -262,27 +252,25 @@ def test_the_trend_is_scipys_theil_sen_line(warehouse: Warehouse) -> None:
     assert rows[0][4:7] == pytest.approx((slope, intercept, np.mean(signs)), rel=1e-9)
 
 
-def tokens(warehouse: Warehouse, folder: Path, times: Sequence[int]) -> list[tuple[Any, ...]]:
+def tokens(warehouse: Warehouse, times: Sequence[int]) -> list[tuple[Any, ...]]:
     """The trend of decode runs that took so many ns, after a prompt."""
-    runs = [run("Execute", execute(0, ticks)) for ticks in (500, *times)]
-    (folder / "llm.etdp").write_bytes(dump(*runs))
-    warehouse.ingest(folder / "llm.etdp", name="tokens")
+    warehouse.ingest(dump(*(run("Execute", execute(0, ticks)) for ticks in (500, *times))), name="tokens")
     warehouse.phase("tokens", "prefill", runs="0")
     warehouse.phase("tokens", "decode", runs="1-")
     return warehouse.decode_trend("tokens", unit="us").fetchall()
 
 
 @pytest.mark.parametrize("slow", [0, pytest.param(40, marks=pytest.mark.long), 99])
-def test_one_slow_token_is_no_trend(warehouse: Warehouse, tmp_path: Path, slow: int) -> None:
+def test_one_slow_token_is_no_trend(warehouse: Warehouse, slow: int) -> None:
     """100 tokens of 80 us, each 10 ns longer than the one before; one took 20 ms."""
     times = [20_000_000 if at == slow else 80_000 + 10 * at for at in range(100)]
-    rows = tokens(warehouse, tmp_path, times)
+    rows = tokens(warehouse, times)
     assert rows[0][4:6] == pytest.approx((0.01, 80), rel=1e-9)
     # All of the 4,950 pairs increase, but those of the slow token with the ones after it.
     assert rows[0][6] == pytest.approx(1 - 2 * (99 - slow) / 4950)
 
 
-def test_a_quarter_of_slow_tokens_is_no_trend(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_a_quarter_of_slow_tokens_is_no_trend(warehouse: Warehouse) -> None:
     """Every fourth takes ten times as long: the breakdown point of the estimator is 29 %."""
-    rows = tokens(warehouse, tmp_path, [(80_000 + 100 * at) * (10 if at % 4 == 0 else 1) for at in range(200)])
+    rows = tokens(warehouse, [(80_000 + 100 * at) * (10 if at % 4 == 0 else 1) for at in range(200)])
     assert 0 <= rows[0][4] <= 1
