@@ -320,7 +320,7 @@ def test_transposed_weights_are_distinguished_from_other_copies(linked_captures:
     assert "% of it on weights" in finding and "100 % of it" not in finding
 
 
-@pytest.mark.parametrize("name", thinned(NAMES, ["multimethod_interleave", "twins"]))
+@pytest.mark.parametrize("name", thinned(NAMES, []))
 def test_every_real_capture_gets_sentences(all_captures: Warehouse, name: str) -> None:
     previous = 0
     for row in advice_of(all_captures, name, unit=None).values():

@@ -16,7 +16,7 @@ from tests.traces import Traces
 
 H100 = [{"id": 0, "name": "NVIDIA H100 80GB HBM3", "computeMajor": 9, "computeMinor": 0}]
 HALF = "c10::Half"
-TENSOR, SIMT = "sm80_xmma_gemm_f16f16_f16f32_f32_tn_n", "volta_sgemm_128x64_nn"
+TENSOR = "sm80_xmma_gemm_f16f16_f16f32_f32_tn_n"
 ADD = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float> >(int)"
 SOFTMAX = "void (anonymous namespace)::softmax_warp_forward<float, float, float, 8, false, false>(float*)"
 

@@ -20,7 +20,6 @@ MUL = "void at::native::elementwise_kernel<128, 4, MulFunctor<float> >(int)"
 ADD = "void at::native::vectorized_elementwise_kernel<4, CUDAFunctor_add<float> >(int)"
 MEAN = "void at::native::reduce_kernel<512, 1, MeanOps<float> >(int)"
 SGEMM = "ampere_sgemm_128x64_nn"
-FLASH = "void flash::flash_fwd_kernel<Traits<cutlass::bfloat16_t> >(P)"
 H100 = [{"id": 0, "name": "NVIDIA H100", "computeMajor": 9, "computeMinor": 0, "totalGlobalMem": 10**9}]
 NAMELESS = [{"id": 0, "name": "", "computeMajor": 9, "computeMinor": 4, "totalGlobalMem": 10**9}]
 
@@ -439,3 +438,13 @@ def test_sequences(traces: Traces) -> None:
         ("aten::addmm", "a | b", 2, 1, 10, 21),
     ]
     assert traces.ask("kernel_sequences", columns, op="aten::none") == []
+
+
+def test_the_time_in_which_a_queue_is_full_or_empty(traces: Traces) -> None:
+    """One event waits from 0 to 10, from 50 to 70 and from 100 to 110, two to 20 and from 30 to 50, three from 20 to 30."""
+    work = ((0, 30), (10, 50), (20, 70), (100, 110))
+    traces.take(*(each for n, (at, start) in enumerate(work, 1) for each in launch(n, at, 4, "a", start, start + 5)))
+    columns = "full_time, empty_time, empty_percent, time_mean"
+    for length, time in ((1, 80), (2, 40), (3, 10), (4, 0)):
+        [row] = traces.ask("queue_summary", columns, full_length=length)
+        assert row == (time, 30, pytest.approx(100 * 30 / 110), pytest.approx(130 / 110))

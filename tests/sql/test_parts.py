@@ -10,7 +10,6 @@ import etq
 from etq.warehouse.warehouse import Warehouse
 from tests.batches import Labelled, ingest_all
 from tests.builders import delegate_call, delegated, dump, execute, kernel, run
-from tests.conftest import CAPTURES
 from tests.sql.test_trends import history
 from tests.warehouses import empty_warehouse
 
@@ -54,15 +53,6 @@ def test_parts_of_a_delegates_call(warehouse: Warehouse) -> None:
         ("add", "kernel", 20, 20, 20, 20),
         ("(outside ops)", "rest", 10, 5, 10, 5),
     ]
-
-
-def test_parts_add_up_to_the_totals(warehouse: Warehouse) -> None:
-    files = [CAPTURES / f"fleet/convnet_xnn/{number:02}.etdp" for number in range(6)]
-    sides = ("base", "new")
-    ingest_all(warehouse, [Labelled(file.stem, file, {"side": sides[at % 2]}) for at, file in enumerate(files)])
-    [total] = warehouse.rows("SELECT base, new FROM compare_captures('side=base', 'side=new') WHERE what = 'total'")[1]
-    [parts] = warehouse.rows("SELECT sum(base_self), sum(new_self) FROM compare_parts('side=base', 'side=new')")[1]
-    assert parts == pytest.approx(total) and total[0] > 0
 
 
 def test_an_op_on_one_side_alone(warehouse: Warehouse) -> None:

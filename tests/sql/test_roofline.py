@@ -11,9 +11,7 @@ from etq.errors import QueryError
 from etq.warehouse.warehouse import Warehouse
 from tests.asserts import assert_csv
 from tests.builders import Run, delegate_call, delegated, dump, execute, kernel, operator_call, run
-from tests.conftest import CAPTURES
 from tests.records import Maps, node, record, tensor
-from tests.sampling import thinned
 from tests.warehouses import empty_warehouse
 
 # One program: a product, an addition that reads it, two ops of a delegate that hand on a value.
@@ -191,35 +189,6 @@ def test_invalid_peaks_are_refused(warehouse: Warehouse) -> None:
     ):
         with pytest.raises((QueryError, duckdb.Error), match=message):
             warehouse.sql(f"FROM roofline('test', {arguments})").fetchall()
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "name",
-    thinned(
-        ["convnet_xnn", "transformer", "multimethod"],
-        ["convnet_xnn", "transformer"],
-    ),
-)
-def test_real_captures_have_all_their_time_and_costs(name: str) -> None:
-    """Rows add up to the work in `op_totals`; with whole calls, each node's operations count once per run."""
-    with empty_warehouse() as warehouse:
-        capture = warehouse.ingest(CAPTURES / name / f"{name}.etdp", name="it")
-        warehouse.link(capture, warehouse.ingest_record(CAPTURES / name / f"{name}.etrecord", name="net"))
-        kinds = "o.kind IN ('kernel', 'delegate', 'delegate_call')"
-        work = f"SELECT sum(o.total_ticks) FROM op_totals('it', runs := 'all') AS o WHERE {kinds}"
-        for by in ("op", "instruction", "op_type"):
-            total = f"SELECT sum(r.total) FROM roofline('it', \"by\" := '{by}', unit := 'ns', runs := 'all') AS r"
-            assert warehouse.rows(total)[1] == warehouse.rows(work)[1]
-        # Views have no operations, because the runtime leaves them out.
-        measured = """
-            SELECT sum(r.flops * r.calls), count(r.reason) FROM roofline('it', "by" := 'instruction', runs := 'all') AS r
-        """
-        counted = """
-            SELECT sum(c.flops) FROM node_costs('net') AS c WHERE c.stage = 'edge_dialect_exported_program'
-        """
-        [(found, unknown)], [(expected,)] = warehouse.rows(measured)[1], warehouse.rows(counted)[1]
-        assert (found, unknown) == (5 * expected, 0)
 
 
 def test_ops_without_a_peak_of_their_kind_have_no_roof(warehouse: Warehouse) -> None:

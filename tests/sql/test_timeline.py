@@ -10,7 +10,6 @@ from etq.warehouse.warehouse import Warehouse
 from tests.asserts import DELEGATED, TWO_OPERATORS, assert_error, assert_query
 from tests.builders import delegate_call, delegated, dump, execute, framework, kernel, operator_call, run
 from tests.conftest import CAPTURES
-from tests.sampling import IS_WHOLE
 from tests.trace_builders import event, trace, two_steps
 from tests.warehouses import empty_warehouse
 
@@ -200,30 +199,6 @@ def test_a_linked_record_has_the_backend() -> None:
         assert warehouse.rows(query)[1] == [("delegate", "delegate"), ("delegate_call", "host")]
         warehouse.link(capture, record)
         assert warehouse.rows(query)[1] == [("delegate", "XnnpackBackend"), ("delegate_call", "host")]
-
-
-@pytest.mark.long
-def test_all_real_events_lie_within_what_contains_them(all_captures: Warehouse) -> None:
-    """Each event is there once, with the duration and the start of `event_times`."""
-    names = all_captures.rows("SELECT name FROM captures WHERE uri NOT LIKE '%fleet%' ORDER BY name")[1]
-    for (name,) in names[:: 1 if IS_WHOLE else 4]:
-        query = """
-            WITH laid AS MATERIALIZED (FROM timeline($capture, unit := 'ns'))
-            SELECT count(*) FILTER (
-                WHERE t.depth <> p.depth + 1 OR t.start < p.start
-                    OR t.start + t.duration > p.start + p.duration
-            )
-            FROM laid AS t JOIN laid AS p ON p.run_index = t.parent_run_index AND p.event_index = t.parent_index
-        """
-        assert all_captures.rows(query, capture=name)[1] == [(0,)], name
-        query = """
-            SELECT count(*), count(*) FILTER (WHERE t.start = e.start AND t.duration = e.inclusive),
-                (SELECT count(*) FROM events AS v WHERE v.capture_id = _capture_id($capture))
-            FROM timeline($capture, unit := 'ns') AS t
-            JOIN event_times($capture, unit := 'ns') AS e USING (run_index, event_index)
-        """
-        [(joined, same, logged)] = all_captures.rows(query, capture=name)[1]
-        assert joined == same == logged, name
 
 
 @pytest.mark.parametrize("view", ["timeline('test')", "timeline('test', runs := [0])"])
