@@ -148,7 +148,8 @@ def test_messages_of_impossible_sizes_are_unknown(warehouse: Warehouse) -> None:
         for at, given in enumerate([*written, {}])
     ]
     warehouse.ingest(trace(*events), name="t")
-    assert warehouse.rows("SELECT message_bytes, calls FROM collectives('t')")[1] == [(None, 5)]
+    query = "SELECT message_bytes, sum(calls) FROM collectives('t') GROUP BY ALL"
+    assert warehouse.rows(query)[1] == [(None, 5)]
 
 
 def test_only_kernels_count_where_there_are_kernels(warehouse: Warehouse) -> None:

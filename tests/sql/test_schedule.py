@@ -66,16 +66,10 @@ def test_steps_are_a_schedule(warehouse: Warehouse) -> None:
 
 def test_bad_steps_are_refused(warehouse: Warehouse) -> None:
     warehouse.ingest(dump(run("Execute", framework("Method::execute", start=0, end=9))), name="run")
-    no_list = (
-        "",
-        "skip_first",
-        "skip_first=",
-        "skip_first=one",
-        "skip_first=1.5",
-        "skip_first=1;active=2",
-        "skipfirst=1",
+    no_list = "|skip_first|skip_first=|skip_first=one|skip_first=1.5|skip_first=1;active=2|skipfirst=1|step=1".split(
+        "|"
     )
-    no_list += ("step=1", "wait=1,", ",wait=1", "wait=1,,active=1", "WAIT=1", "wait=9999999999")
+    no_list += "wait=1,|,wait=1|wait=1,,active=1|WAIT=1|wait=9999999999".split("|")
     bad = {
         text: f"steps: '{text}' is not a list of key=number pairs; write them as in 'skip_first=" for text in no_list
     }

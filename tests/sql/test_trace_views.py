@@ -259,7 +259,8 @@ def test_devices_that_a_trace_names(traces: Traces) -> None:
 
 
 def test_malformed_devices_are_left_out(traces: Traces) -> None:
-    for devices in ({}, "none", [1], [{"id": "x"}], None):
+    malformed: list[Any] = [{}, "none", [1], [{"id": "x"}], None]
+    for devices in malformed:
         traces.take(*PLAIN, deviceProperties=devices)
         assert traces.warehouse.rows("FROM trace_devices")[1] == []
         assert traces.warehouse.rows("SELECT rule FROM findings")[1] == [("devices left out",)]
