@@ -413,7 +413,10 @@ LINKS: list[tuple[int, str, int, float | None, float | None, str | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("devices", "name", "size", "given", "percent", "reason"), LINKS)
+@pytest.mark.parametrize(
+    ("devices", "name", "size", "given", "percent", "reason"),
+    [*LINKS[:4], *(pytest.param(*each, marks=pytest.mark.long) for each in LINKS[4:])],
+)
 def test_bandwidths_against_links(
     warehouse: Warehouse, devices: int, name: str, size: int, given: float | None, percent: float | None, reason: str
 ) -> None:
@@ -611,7 +614,10 @@ def operators(plan: Any) -> Iterator[dict[str, Any]]:
         yield from operators(each["children"]) if "children" in each else ()
 
 
-@pytest.mark.parametrize("view", ["kernel_launches", "device_idle_causes", "copies"])
+@pytest.mark.parametrize(
+    "view",
+    ["kernel_launches", *(pytest.param(view, marks=pytest.mark.long) for view in ("device_idle_causes", "copies"))],
+)
 def test_events_of_other_ranks_are_not_read(ranks: tuple[Warehouse, int], view: str) -> None:
     warehouse, most = ranks
     query = f"EXPLAIN (ANALYZE, FORMAT JSON) FROM {view}('rank0')"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
@@ -11,6 +12,7 @@ from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 from tests.sql.test_op_efficiency import HALF, launched, op
 from tests.trace_builders import event, trace
+from tests.warehouses import empty_warehouse
 
 H100: Final[dict[str, Any]] = {
     "deviceProperties": [{"id": 0, "name": "NVIDIA H100 80GB HBM3", "totalGlobalMem": 85_000_000_000}]
@@ -72,12 +74,18 @@ def step(number: int, at: float, device: str) -> list[dict[str, Any]]:
     return events
 
 
-def sides(warehouse: Warehouse, **top: Any) -> None:
-    """Two steps of NVIDIA's, three of AMD's, and an op outside of them."""
-    for name, steps, properties in (("nvidia", 2, H100), ("amd", 3, MI300)):
-        events = [made for number in range(steps) for made in step(number, 5000.0 * number, name)]
-        outside = [op("aten::mul", 99_000, 99_009, IMAGE, IMAGE), *launched("outside", 99_001, 500, 9999)]
-        warehouse.ingest(trace(*events, *outside, **(properties | top)), name=name)
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Warehouse]:
+    """Two steps of NVIDIA's, three of AMD's, and an op outside of them; a trace without shapes, and a dump."""
+    with empty_warehouse() as warehouse:
+        for name, steps, properties in (("nvidia", 2, H100), ("amd", 3, MI300)):
+            events = [made for number in range(steps) for made in step(number, 5000.0 * number, name)]
+            outside = [op("aten::mul", 99_000, 99_009, IMAGE, IMAGE), *launched("outside", 99_001, 500, 9999)]
+            warehouse.ingest(trace(*events, *outside, **properties), name=name)
+        bare = [event("cpu_op", "aten::gelu", 0, 9), *launched("pointwise", 1, 6, 1)]
+        warehouse.ingest(trace(*bare, **MI300), name="bare")
+        warehouse.ingest(CAPTURES / "mlp" / "mlp.etdp", name="dump")
+        yield warehouse
 
 
 def rows(warehouse: Warehouse, columns: str, base: str = "nvidia", new: str = "amd", **options: Any) -> list[Any]:
@@ -85,13 +93,12 @@ def rows(warehouse: Warehouse, columns: str, base: str = "nvidia", new: str = "a
     return warehouse.rows(f"SELECT {columns} FROM compare_efficiency('{base}', '{new}'{given})")[1]
 
 
-def test_by_hand(warehouse: Warehouse) -> None:
+def test_by_hand(lab: Warehouse) -> None:
     """A convolution has the kernel of its bias; what is outside of steps has no row."""
-    sides(warehouse)
     image, weight, bias = "bf16[8,64,56,56]", "bf16[64,64,3,3]", "bf16[64]"
     query = "bf16[2,4,128,64]"
     columns = "op, inputs, base_calls, new_calls, base_call_time, new_call_time, difference, base_kernel, new_kernel"
-    assert rows(warehouse, columns) == [
+    assert rows(lab, columns) == [
         ("aten::scaled_dot_product_attention_backward", " ".join([query] * 4), 1, 1, 80, 180, 100, "flash_bwd",
          "efficient_bwd"),
         ("aten::scaled_dot_product_attention", " ".join([query] * 3), 1, 1, 40, 90, 50, "flash_fwd", "efficient_fwd"),
@@ -101,44 +108,35 @@ def test_by_hand(warehouse: Warehouse) -> None:
         ("aten::gelu", image, 1, None, 3, None, -3, "pointwise", None),
         ("aten::relu", image, None, 1, None, 3, 3, None, "pointwise"),
     ]  # fmt: skip
-    shares = rows(warehouse, "share_percent, difference")
+    shares = rows(lab, "share_percent, difference")
     assert [share for share, _ in shares] == pytest.approx([100 * part / 186 for _, part in shares])
-    assert {*rows(warehouse, "base_device, base_steps", new="nvidia")} == {("NVIDIA H100 SXM", 2)}
-    assert {*rows(warehouse, "new_device, new_steps")} == {("AMD Instinct MI300X", 3), (None, None)}
+    assert {*rows(lab, "base_device, base_steps", new="nvidia")} == {("NVIDIA H100 SXM", 2)}
+    assert {*rows(lab, "new_device, new_steps")} == {("AMD Instinct MI300X", 3), (None, None)}
 
 
-def test_each_side_has_the_roof_of_its_device(warehouse: Warehouse) -> None:
+def test_each_side_has_the_roof_of_its_device(lab: Warehouse) -> None:
     """Its bytes take longest at 3.352e12 per second, and its operations, at 1307.4e12, where bytes move at 5.325e12."""
-    sides(warehouse)
     [(base, new)] = [
-        row[1:] for row in rows(warehouse, "op, base_roof_percent, new_roof_percent") if row[0] == "aten::convolution"
+        row[1:] for row in rows(lab, "op, base_roof_percent, new_roof_percent") if row[0] == "aten::convolution"
     ]
     moved = 2 * (2 * 8 * 64 * 56 * 56 + 64 * 64 * 9 + 64)
     assert base == pytest.approx(100 * moved / 3.352e12 / 14e-6)
     assert new == pytest.approx(100 * 2 * 8 * 64 * 56 * 56 * 64 * 9 / 1307.4e12 / 30e-6)
 
 
-def test_by_op(warehouse: Warehouse) -> None:
-    sides(warehouse)
-    assert {inputs for (inputs,) in rows(warehouse, "inputs", by="op")} == {None}
+def test_by_op(lab: Warehouse) -> None:
+    assert {inputs for (inputs,) in rows(lab, "inputs", by="op")} == {None}
     sums = "sum(base_time), sum(new_time), sum(difference)"
-    assert rows(warehouse, sums, by="op") == rows(warehouse, sums) == [(144, 330, 186)]
+    assert rows(lab, sums, by="op") == rows(lab, sums) == [(144, 330, 186)]
     with pytest.raises(QueryError, match="by must be shape or op, not node"):
-        rows(warehouse, "op", by="node")
+        rows(lab, "op", by="node")
 
 
-def test_traces_without_shapes_match_by_op(warehouse: Warehouse) -> None:
-    sides(warehouse)
-    bare = [event("cpu_op", "aten::gelu", 0, 9), *launched("pointwise", 1, 6, 1)]
-    warehouse.ingest(trace(*bare, **MI300), name="bare")
-    [row] = [
-        row for row in rows(warehouse, "op, inputs, base_call_time, new_call_time", new="bare") if row[3] is not None
-    ]
+def test_traces_without_shapes_match_by_op(lab: Warehouse) -> None:
+    [row] = [row for row in rows(lab, "op, inputs, base_call_time, new_call_time", new="bare") if row[3] is not None]
     assert row == ("aten::gelu", None, 3, 6)
 
 
-def test_needs_traces(warehouse: Warehouse) -> None:
-    sides(warehouse)
-    warehouse.ingest(CAPTURES / "mlp" / "mlp.etdp", name="dump")
+def test_needs_traces(lab: Warehouse) -> None:
     with pytest.raises(QueryError, match="dump is of format etdump; name two PyTorch traces"):
-        rows(warehouse, "op", new="dump")
+        rows(lab, "op", new="dump")

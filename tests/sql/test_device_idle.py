@@ -158,6 +158,28 @@ def test_no_gaps(launch_traces: Warehouse) -> None:
         launch_traces.rows("FROM device_idle('planted', \"by\" := 'rank')")
 
 
+@pytest.mark.parametrize(("host", "cause"), [(49, "unknown_wait"), (50, "host")])
+def test_the_host_is_the_cause_from_half_of_a_gap_on(warehouse: Warehouse, host: int, cause: str) -> None:
+    """The call begins so many us after the first kernel has ended, the second kernel 100 us after that."""
+    made = Machine()
+    _, made.now = made.launch("one", 100)
+    made.now += host
+    made.launch("two", 10, delay=100 - host)
+    warehouse.ingest(made.trace(), name="t")
+    query = "SELECT g.cause, g.duration, g.host_time FROM device_idle('t') AS g"
+    assert warehouse.rows(query)[1] == [(cause, 100, host)]
+
+
+def test_loading_within_communication_is_loading(warehouse: Warehouse) -> None:
+    made = Machine()
+    _, made.now = made.launch("one", 100)
+    with made.frame("nccl:barrier", "user_annotation"), made.frame(LOADER, "user_annotation"):
+        made.now += 300
+    made.launch("two", 10)
+    warehouse.ingest(made.trace(), name="t")
+    assert warehouse.rows("SELECT g.cause FROM device_idle('t') AS g")[1] == [("data_loading",)]
+
+
 def test_threads_that_launch_nothing_do_not_count(warehouse: Warehouse) -> None:
     """A thread that loads data ahead, or waits for the device, does not delay another thread's launches."""
     made = Machine()

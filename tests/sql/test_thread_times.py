@@ -7,6 +7,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -191,7 +192,7 @@ def test_deep_recursion_that_ends_later_and_later(traces: Traces) -> None:
 
 
 COMMUNICATION = re.compile("^(nccl|rccl|gloo|xccl|hccl|ucc|mpi):")
-CONTENTS = {
+CONTENTS: dict[str, Path | bytes] = {
     "gpu": CAPTURES / "torch_gpu" / "rank0.pt.trace.json.gz",
     "gloo": next((CAPTURES / "torch_gloo").glob("*.json*")),
     "lightning": next((CAPTURES / "torch_lightning").glob("*trace.json*")),
