@@ -205,6 +205,7 @@ def test_exact_offsets(warehouse: Warehouse) -> None:
     assert rows == [(0, 0.0045, "ms"), (1, -0.0045, "ms")]
 
 
+@pytest.mark.long
 def test_spread_by_plain_python(warehouse: Warehouse) -> None:
     """Ends differ by noise: the offset is the median over collectives, the spread is the median distance from it."""
     draw = random.Random(5)
@@ -234,6 +235,7 @@ def test_spread_by_plain_python(warehouse: Warehouse) -> None:
     assert all(abs(row[2] - (offsets[row[0]] - truth)) <= 80 for row in expected)
 
 
+@pytest.mark.long
 def test_groups_of_a_mesh(warehouse: Warehouse) -> None:
     """No group has all ranks: 0 and 1, 2 and 3 by tensor, 0 and 2, 1 and 3 by data."""
     offsets = (0, 40, -2_000, 70_000)
@@ -451,6 +453,7 @@ def test_groups_over_machines(warehouse: Warehouse) -> None:
     assert [row[1:] for row in warehouse.rows(query.replace("()", "(link_bandwidth := 1e9)"))[1]] == [(False, None)] * 4
 
 
+@pytest.mark.long
 def test_gloo_waits_as_kernels_do(warehouse: Warehouse) -> None:
     """By hand: both end at 150 us of the first rank's clock, which is 40 us behind; the second starts 30 us later."""
     for rank, offset in enumerate((0, 40)):

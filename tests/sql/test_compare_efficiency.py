@@ -124,6 +124,7 @@ def test_each_side_has_the_roof_of_its_device(lab: Warehouse) -> None:
     assert new == pytest.approx(100 * 2 * 8 * 64 * 56 * 56 * 64 * 9 / 1307.4e12 / 30e-6)
 
 
+@pytest.mark.long
 def test_by_op(lab: Warehouse) -> None:
     assert {inputs for (inputs,) in rows(lab, "inputs", by="op")} == {None}
     sums = "sum(base_time), sum(new_time), sum(difference)"

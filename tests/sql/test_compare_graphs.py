@@ -232,6 +232,7 @@ def values_of(warehouse: Warehouse, record: Any, more: float, without: str = "")
     return {name: [np.array([1.0 + more, 2.0 + more])] for name in names if name != without}
 
 
+@pytest.mark.long
 def test_gaps(warehouse: Warehouse) -> None:
     """Mean squared errors by hand: 1 and 9 for values 1 and 3 above the reference; 4 between the two."""
     record = warehouse.ingest_record(CAPTURES / "mlp/mlp.etrecord")
