@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
@@ -155,12 +154,6 @@ MODULES = ("up", "act", "down", "out.act", "idle")
 HANDLES = Maps(handles={0: [1, 2, 3], 1: [4]}, delegates={0: None})
 
 
-@pytest.fixture
-def warehouse() -> Iterator[Warehouse]:
-    with empty_warehouse() as made:
-        yield made
-
-
 def ingested(warehouse: Warehouse, folder: Path, *events: object) -> None:
     """A capture of one run, linked to the record of these nodes in these modules."""
     (folder / "net.etrecord").write_bytes(record(*NODES, maps=HANDLES))
@@ -180,16 +173,15 @@ def ingested(warehouse: Warehouse, folder: Path, *events: object) -> None:
 CALLED = (delegate_call(start=0, end=100), kernel("tanh", start=100, end=110, instruction=1), execute(0, 110))
 
 
-def test_modules(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_times_that_a_call_without_events_hides(warehouse: Warehouse, tmp_path: Path) -> None:
     """The call is of the model as a whole. A module that only contains others has no time of its own, which is known."""
     ingested(warehouse, tmp_path, *CALLED)
-    query = """
-        SELECT module_path, calls, self_time, total, share_percent, mapping FROM module_totals('run', unit := 'ns')
-        WHERE depth IS NOT NULL
-    """
     assert_csv(
         warehouse,
-        query,
+        """
+        SELECT module_path, calls, self_time, total, share_percent, mapping FROM module_totals('run', unit := 'ns')
+        WHERE depth IS NOT NULL
+        """,
         """
         module_path,calls,self_time,total,share_percent,mapping
         ,1,100.0,110.0,100.0,exact
@@ -201,10 +193,6 @@ def test_modules(warehouse: Warehouse, tmp_path: Path) -> None:
         up,,,,,
         """,
     )
-
-
-def test_nodes(warehouse: Warehouse, tmp_path: Path) -> None:
-    ingested(warehouse, tmp_path, *CALLED)
     assert_csv(
         warehouse,
         "SELECT op_type, calls, self_time, share_percent FROM node_totals('run', unit := 'ns')",
@@ -217,17 +205,15 @@ def test_nodes(warehouse: Warehouse, tmp_path: Path) -> None:
         aten.alias_copy.default,0,0.0,0.0
         """,
     )
-
-
-@pytest.mark.parametrize(
-    ("module", "expected"), [("up", (None, None)), ("idle", (0, 0)), ("out", (10, 1)), ("", (110, 2)), ("none", (0, 0))]
-)
-def test_one_module(
-    warehouse: Warehouse, tmp_path: Path, module: str, expected: tuple[float | None, int | None]
-) -> None:
-    ingested(warehouse, tmp_path, *CALLED)
     query = "SELECT total, events FROM find_total_for_module('run', $module, unit := 'ns')"
-    assert warehouse.rows(query, module=module)[1] == [expected]
+    for module, expected in (
+        ("up", (None, None)),
+        ("idle", (0, 0)),
+        ("out", (10, 1)),
+        ("", (110, 2)),
+        ("none", (0, 0)),
+    ):
+        assert warehouse.rows(query, module=module)[1] == [expected], module
 
 
 def test_ops_of_a_delegate_without_an_event(warehouse: Warehouse) -> None:

@@ -284,7 +284,7 @@ def test_tensor_core_use(traces: Traces) -> None:
         traces.ask("tensor_core_use", by="x")
 
 
-def test_without_devices(warehouse: Warehouse) -> None:
+def test_tensor_core_use_without_devices(warehouse: Warehouse) -> None:
     warehouse.ingest(CAPTURES / "torch/steps_7.pt.trace.json.gz", name="t")
     assert warehouse.rows("FROM tensor_core_use('t')")[1] == []
 

@@ -470,7 +470,7 @@ def test_gradients_that_are_asked_for(traces: Traces) -> None:
     assert found == {name: (moved,) for name, (_, moved) in GRADIENTS.items()}
 
 
-def test_report(warehouse: Warehouse) -> None:
+def test_a_report_on_out_arguments(warehouse: Warehouse) -> None:
     """The same bytes with an out and without."""
     warehouse.ingest(shared_file("captures/reports/70_out_argument.pt.trace.json"), name="it")
     rows = warehouse.rows("SELECT e.op, e.shapes, e.flops, e.bytes FROM op_efficiency('it') AS e")[1]

@@ -287,7 +287,7 @@ def test_sums_of_device_times_beyond_64_bits_are_null(traces: Traces) -> None:
     assert traces.ask("backward_times", "forward_device_time, backward_device_time", by="op") == [(0, None)]
 
 
-def test_by_hand(traces: Traces) -> None:
+def test_passes_by_hand(traces: Traces) -> None:
     """Threads at once: each moment counts for the first of the passes that any thread is in."""
     traces.take(
         event("user_annotation", "ProfilerStep#1", 0, 100),
