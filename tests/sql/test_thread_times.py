@@ -305,6 +305,8 @@ def test_calls_by_hand(traces: Traces) -> None:
         event("cpu_op", "f", 75, 80),
         event("cpu_op", HELPER, 200, 210),
         event("cpu_op", HELPER, 202, 204),
+        event("user_annotation", "nccl:all_reduce", 300, 320),
+        event("cpu_op", "nccl:all_reduce", 305, 315),
     )
     query = "SELECT event_index, call_index, operator_index, operators_within FROM trace_events"
     assert {row[0]: row[1:] for row in traces.warehouse.rows(query)[1]} == {
@@ -320,6 +322,8 @@ def test_calls_by_hand(traces: Traces) -> None:
         9: (None, 9, 0),
         10: (None, 10, 0),  # helpers in nothing: `operator_table` has them, as one call
         11: (None, 10, 0),
+        12: (None, 12, 1),
+        13: (12, 13, 0),  # one call with the annotation, but an op of its own
     }
 
 
