@@ -263,7 +263,8 @@ def held(warehouse: Warehouse, tmp_path: Path) -> Iterator[Held]:
 
 
 def long_but(value: Any, *kept: Any) -> Any:
-    return value if value in kept else pytest.param(value, marks=pytest.mark.long)
+    values = value if isinstance(value, tuple) else (value,)
+    return value if value in kept else pytest.param(*values, marks=pytest.mark.long)
 
 
 def blocked(name: str, times: int = 6) -> Machine:
@@ -280,7 +281,7 @@ def blocked(name: str, times: int = 6) -> Machine:
     return made
 
 
-@pytest.mark.parametrize("cause", [long_but(cause, "free", "call") for cause in CALLS])
+@pytest.mark.parametrize("cause", [long_but(cause, "free") for cause in CALLS])
 def test_a_host_that_waits_in_a_call(held: Held, cause: str) -> None:
     """By hand: a kernel ends 106 us after its launch; the call began 5 us after the launch, and the next comes 914 us after."""
     name = CALLS[cause]
@@ -402,8 +403,8 @@ def chained(latency: int, launch_delay: int) -> Machine:
 @pytest.mark.parametrize(
     ("latency", "launch_delay", "is_found"),
     [
-        *((9, 4, True), (17, 4, False)),
-        *(pytest.param(*each, marks=pytest.mark.long) for each in ((25, 13, True), (40, 13, False), (400, 300, False))),
+        (9, 4, True),
+        *(long_but(each) for each in ((17, 4, False), (25, 13, True), (40, 13, False), (400, 300, False))),
     ],
 )
 def test_streams_that_wait_without_calls(held: Held, latency: int, launch_delay: int, *, is_found: bool) -> None:
@@ -472,7 +473,7 @@ def test_an_unknown_wait_is_no_ops(held: Held) -> None:
     assert not any("aten::copy_" in each or "launches to take effect" in each for each in held.advice())
 
 
-@pytest.mark.parametrize("name", [MI300[0], pytest.param(MI300[3], marks=pytest.mark.long)])
+@pytest.mark.parametrize("name", [long_but(name) for name in (MI300[0], MI300[3])])
 def test_published_traces_by_plain_python(warehouse: Warehouse, name: str) -> None:
     path = shared_file(f"captures/torch/{name}.pt.trace.json.gz")
     warehouse.ingest(path, name="t")

@@ -230,6 +230,7 @@ def notes(*arguments: str) -> list[str]:
     return [line for line in answer.stderr.splitlines() if "unknown" in line]
 
 
+@pytest.mark.long
 def test_the_reason_is_stated_once() -> None:
     """Batch norms and relu6 of delegated convolutions have no event; a transformer that isn't delegated has all."""
     delegated = CAPTURES / "delegation" / "mobile" / "mobile"

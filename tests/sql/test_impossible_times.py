@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-import etq
+from etq.warehouse.warehouse import Warehouse
 from tests.conftest import shared_file
 from tests.trace_builders import event
 from tests.traces import Traces
@@ -105,7 +105,7 @@ def test_a_time_that_is_unknown(start: float, length: float, rule: str, traces: 
     [
         ("10m_overflow_min", {"Cijk_gemm": (1, 80), "add_kernel": (1, 12)}, 92, [CUT]),
         pytest.param("14_ts0", {"gemm": (3, 10)}, 30, [UNKNOWN], marks=pytest.mark.long),
-        ("15_kernel_ts0", {"gemm": (2, 10)}, 20, [UNKNOWN]),
+        pytest.param("15_kernel_ts0", {"gemm": (2, 10)}, 20, [UNKNOWN], marks=pytest.mark.long),
         pytest.param("26_pdl", {"gemm": (4, 13)}, 52, [], marks=pytest.mark.long),
     ],
 )
@@ -163,8 +163,6 @@ RIGHT: list[tuple[str, str, list[Any]]] = [
 @pytest.mark.parametrize(
     ("name", "query", "expected"), RIGHT, ids=[f"{name}-{at}" for at, (name, *_) in enumerate(RIGHT)]
 )
-def test_a_report(name: str, query: str, expected: list[Any]) -> None:
-    with etq.read(shared_file(f"captures/reports/{name}")) as capture:
-        only = capture.only
-        assert only is not None
-        assert capture.rows(query.replace("()", f"('{only.name}')"))[1] == expected
+def test_a_report(warehouse: Warehouse, name: str, query: str, expected: list[Any]) -> None:
+    warehouse.ingest(shared_file(f"captures/reports/{name}"), name="it")
+    assert warehouse.rows(query.replace("()", "('it')"))[1] == expected
