@@ -336,7 +336,7 @@ def test_numbers_count_per_thread(traces: Traces) -> None:
         numbered("SumBackward0", 30, 35, 3, thread=2, forward=1),
         numbered("AddBackward0", 40, 45, 2, thread=2, forward=1),
         numbered("MulBackward0", 50, 55, 1, thread=2, forward=1),
-        numbered("ExpBackward0", 60, 65, 2, thread=2, forward=4),
+        numbered("CppNode<Exp>", 60, 65, 2, thread=2, forward=4),
         # No op of the trace has this number.
         numbered("CosBackward0", 70, 75, 9, thread=2, forward=1),
     )
@@ -344,7 +344,7 @@ def test_numbers_count_per_thread(traces: Traces) -> None:
         ("aten::sum", "SumBackward0"),
         ("aten::add", "AddBackward0"),
         ("aten::mul", "MulBackward0"),
-        ("aten::exp", "ExpBackward0"),
+        ("aten::exp", "CppNode<Exp>"),
         (None, "CosBackward0"),
     }
 
