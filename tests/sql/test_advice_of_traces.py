@@ -146,31 +146,6 @@ def test_recommendations(traces: Traces) -> None:
 
 
 @pytest.mark.long
-def test_advice_on_a_trace(traces: Traces) -> None:
-    traces.take(*two_steps())
-    waits = "in 1 gap of 60.0 us; the host was mostly in aten::relu; etq gaps lists them"
-    host = "in 4 parts, the longest 60.0 us, 0.0 % of it on devices, 100 % on the host; etq critical-path lists the ops"
-    relu = "in 5 parts, the longest 40.0 us, 67 % of it on devices, 17 % on the host; mostly the kernel relu_kernel; etq critical-path lists the ops"
-    assert traces.ask("advice", "rule, severity, evidence, time_at_stake, unit") == [
-        ("critical path", "high", host, 82, "us"),
-        ("device idle", "high", waits, 60, "us"),
-        ("critical path", "high", relu, 60, "us"),
-        ("gpu utilization", "medium", "a kernel ran in 36.36 % of the steps", None, None),
-        ("device idle", "medium", "in 1 gap of 10.0 us; etq gaps lists them", 10, "us"),
-        (
-            "device time",
-            "low",
-            "1 call of GEMM, most time in volta_h884gemm; etq kernels --by family lists them",
-            40,
-            "us",
-        ),
-    ]
-    # 60 of the path's 82 us on the host, and the gap of 60 us; but not a gap of 10 us, which is short.
-    is_single = "contains(remedy, 'record steps after a warm-up')"
-    assert [row[0] for row in traces.ask("advice", is_single)] == [True, True, False, False, False, False]
-
-
-@pytest.mark.long
 def test_advice_has_the_causes_of_idle_devices(warehouse: Warehouse) -> None:
     """Those that take a twentieth of the device's time, which is counted from the file's own events."""
     path = CAPTURES / "torch_gpu" / "rank0.pt.trace.json.gz"
