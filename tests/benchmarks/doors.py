@@ -5,8 +5,8 @@
     python -m tests.benchmarks.doors --kinds dump --doors warehouse ops op_totals
     python -m tests.benchmarks.doors --kinds fleet --captures 10000
 
-Each call is a process of its own. Growth is judged by CPU time, as machines are shared, and between two sizes of the
-same run: never by absolute times.
+Each call is a process of its own; with --short, views are asked in this process, and a process of its own decides on
+those that seem to grow. Growth is judged by CPU time, as machines are shared, and between two sizes of the same run.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from tests.benchmarks.door_calls import Call, command_calls, view_calls
-from tests.benchmarks.door_inputs import KINDS, Cost, Input, Runner, make
+from tests.benchmarks.door_inputs import KINDS, Cost, Input, Runner, asked, make
 
 # How many times as much CPU time an event may take in the large input as in the small one; linear is 1.
 GROWTH: Final = 2.2
@@ -53,11 +54,6 @@ class Line:
     door: str
     sizes: tuple[int, int, int]
     costs: Three
-
-    @property
-    def group(self) -> tuple[str, str, bool]:
-        """The calls that it is compared with."""
-        return self.kind, self.door, self.call.is_view
 
     @property
     def growth(self) -> float | None:
@@ -92,7 +88,9 @@ def grows_too_fast(sizes: Sequence[int], seconds: Sequence[float]) -> bool:
     return large - least > ratio(sizes) * (GROWTH * max(small - least, 0) + noise(least))
 
 
-def measured(sizes: tuple[int, int, int], take: Callable[[int], Cost], start: float | None = None) -> Three | None:
+def measured(
+    sizes: tuple[int, int, int], take: Callable[[int], Cost], start: float | None = None, rounds: int = ROUNDS
+) -> Three | None:
     """The costs of the least, the small and the large input, by `take`.
 
     None if the call has no answer for the least, or for the same reason none for the small and the large one.
@@ -111,7 +109,7 @@ def measured(sizes: tuple[int, int, int], take: Callable[[int], Cost], start: fl
     costs = (least, take(1), large)
     if large.failure is not None and (costs[1].failure == large.failure or NO_RECORD in large.failure):
         return None
-    for _ in range(ROUNDS - 1):
+    for _ in range(rounds - 1):
         is_done = any(each.failure is not None or each.cpu > REPEATED for each in costs)
         if is_done or not grows_too_fast(sizes, [each.cpu for each in costs]):
             break
@@ -157,13 +155,34 @@ class Doors:
                 if self.is_short and door == "file":
                     chosen = chosen[::2]  # in CI, where all are measured from the warehouse
                 self.start = None
-                lines = [line for call in chosen for line in self._lines(inputs, call, door)]
+                lines, rest = self._lines_of_views(inputs, chosen) if of_views and self.is_short else ([], chosen)
+                lines += [line for call in rest for line in self._lines(inputs, call, door)]
                 self.lines += lines
                 if lines and not self.is_short:
                     print_table(lines)
 
+    def _lines_of_views(self, inputs: Sequence[Input], calls: Sequence[Call]) -> tuple[list[Line], list[Call]]:
+        """What views take in this process, where there is little to measure besides; and those that seem to grow or fail."""
+        lines, rest = [], []
+        with ExitStack() as stack:
+            opened = [stack.enter_context(each.opened()) for each in inputs]
+            for call in calls:
+
+                def take(place: int, call: Call = call) -> Cost:
+                    cost = asked(opened[place], inputs[place].command_line(call, of_file=False)[1])
+                    self.asked[call.title] = cost.failure or ""
+                    return cost
+
+                costs = measured(sizes_of(inputs), take, start=0, rounds=1)
+                if costs is None:
+                    continue
+                line = Line(call, inputs[0].kind, "warehouse", sizes_of(inputs), costs)
+                (rest if line.failure or line.is_too_fast else lines).append(line)
+        self.answered |= {line.call.title for line in lines}
+        return lines, [line.call for line in rest]
+
     def _lines(self, inputs: Sequence[Input], call: Call, door: str) -> list[Line]:
-        sizes = (inputs[0].size, inputs[1].size, inputs[2].size)
+        sizes = sizes_of(inputs)
         self.asked.setdefault(call.title, "")
         # With the record only if the call fails without it.
         can_have_record = call.takes_record and door == "file" and inputs[0].kind == "dump"
@@ -200,7 +219,7 @@ class Doors:
             inputs[place].ingested.unlink(missing_ok=True)
             return self.runner.run(inputs[place].ingest, inputs[place].folder)
 
-        sizes = (inputs[0].size, inputs[1].size, inputs[2].size)
+        sizes = sizes_of(inputs)
         costs = measured(sizes, take)
         assert costs is not None, "a file that is in the warehouse can be ingested"
         self.lines.append(Line(Call("ingest", ("ingest",)), inputs[0].kind, "new warehouse", sizes, costs))
@@ -210,6 +229,11 @@ class Doors:
     def without_answer(self) -> list[str]:
         """The calls that failed on every input, with the last reason."""
         return [f"{name}: {why}" for name, why in self.asked.items() if name not in self.answered]
+
+
+def sizes_of(inputs: Sequence[Input]) -> tuple[int, int, int]:
+    least, small, large = (each.size for each in inputs)
+    return least, small, large
 
 
 def print_table(lines: Sequence[Line]) -> None:
@@ -258,7 +282,7 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     return options
 
 
-def sizes_of(kind: str, options: argparse.Namespace) -> tuple[int, int, int]:
+def sizes_asked(kind: str, options: argparse.Namespace) -> tuple[int, int, int]:
     sizes = (SHORT if options.short else LONG)[kind]
     if kind == "fleet":
         return sizes if options.captures is None else (sizes[0], options.captures // 10, options.captures)
@@ -273,7 +297,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as folder:
         for kind in options.kinds:
             inputs = [
-                make(kind, size, Path(folder) / f"{kind}{size}", doors.runner) for size in sizes_of(kind, options)
+                make(kind, size, Path(folder) / f"{kind}{size}", doors.runner) for size in sizes_asked(kind, options)
             ]
             doors.measure_ingest(inputs)
             doors.measure(inputs, calls, options.doors)
