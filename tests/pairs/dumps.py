@@ -16,10 +16,7 @@ from tests import reference_reader
 from tests.builders import AllocationEvent, DebugEvent, ProfileEvent, Run
 
 COUNTER: Final = 2**32
-DELEGATE_PARTS: Final = (
-    ("layout", ("transpose", "permute", "reshape", "layout")),
-    ("copies", ("copy", "convert")),
-)
+DELEGATE_PARTS: Final = (("layout", ("transpose", "permute", "reshape", "layout")), ("copies", ("copy", "convert")))
 
 
 @dataclass(eq=False)

@@ -168,7 +168,5 @@ def memory_totals(asked: Asked) -> Sides:
     for name, by_run in sizes.items():
         everything = [size for each in by_run.values() for size in each]
         largest_run = max((sum(each) for each in by_run.values() if each), default=None)
-        expected[name,] = [
-            *(len(by_run), len(everything), sum(everything), max(everything, default=None), largest_run),
-        ]
+        expected[name,] = [*(len(by_run), len(everything), sum(everything), max(everything, default=None), largest_run)]
     return found, expected

@@ -1,6 +1,6 @@
 """Make `tests/captures/expected/flops.json` again: what torch's FlopCounterMode counts, node by node.
 
-    ENV/bin/python tests/parity/make_flops.py tests/captures    # in an environment with executorch
+    ENV/bin/python -m tests.parity.make_flops tests/captures    # in an environment with executorch
 
 `records`: of each record and stage (`STAGE/METHOD`) the nodes that it counts something of, by name, as the graph is run
 by torch after executorch has read the record. `calls`: calls of ops on tensors without data, with shapes and counts.
@@ -8,7 +8,6 @@ by torch after executorch has read the record. `calls`: calls of ops on tensors 
 
 from __future__ import annotations
 
-import itertools
 import json
 import sys
 from pathlib import Path
@@ -17,6 +16,9 @@ from typing import Any
 import torch
 from executorch.devtools.etrecord import parse_etrecord
 from torch.utils.flop_counter import FlopCounterMode
+
+from tests.parity.make_call_costs import convolved, tensor
+from tests.parity.making import programs_of
 
 ATEN = torch.ops.aten
 
@@ -47,17 +49,6 @@ def inputs_of(program: Any) -> list[Any]:
     return [torch.zeros(each.shape, dtype=each.dtype) if isinstance(each, torch.Tensor) else each for each in given]
 
 
-def programs_of(record: Any) -> dict[str, Any]:
-    """The programs of a record that can be run, by `STAGE/METHOD`."""
-    found = {"exported_program/forward": record.exported_program}
-    edges = record.edge_dialect_program
-    found |= {
-        f"edge_dialect_exported_program/{method}": program
-        for method, program in (edges if isinstance(edges, dict) else {"forward": edges}).items()
-    }
-    return {name: program for name, program in found.items() if program is not None and not isinstance(program, dict)}
-
-
 def counted_records(folder: Path) -> dict[str, dict[str, dict[str, int]]]:
     """The counts of nodes by record and program. Programs that executorch can't read are left out."""
     found = {}
@@ -69,29 +60,6 @@ def counted_records(folder: Path) -> dict[str, dict[str, dict[str, int]]]:
             continue
         found[path.stem] = {name: flops_of_nodes(program) for name, program in programs.items()}
     return found
-
-
-def tensor(*sizes: int) -> torch.Tensor:
-    return torch.empty(sizes, device="meta")
-
-
-def convolutions() -> list[tuple[Any, list[Any]]]:
-    """Calls of convolution of each rank, with groups, strides, dilations, transposed and not."""
-    calls = []
-    for rank, groups, transposed, kernel in itertools.product((1, 2, 3), (1, 2, 6), (False, True), (1, 3)):
-        weight = (6, 4 // 2 if groups == 2 else (4 if groups == 1 else 1)) if transposed else (12, 6 // groups)
-        for stride, padding, dilation in ((1, 0, 1), (2, 1, 1), (1, 2, 2)):
-            arguments = [
-                tensor(2, 6, *range(9, 9 + rank)),
-                tensor(*weight, *[kernel] * rank),
-                None,
-                *([each] * rank for each in (stride, padding, dilation)),
-                transposed,
-                [0] * rank,
-                groups,
-            ]
-            calls.append((ATEN.convolution.default, arguments))
-    return calls
 
 
 def products() -> list[tuple[Any, list[Any]]]:
@@ -108,16 +76,12 @@ def products() -> list[tuple[Any, list[Any]]]:
 
 def attentions() -> list[tuple[Any, list[Any]]]:
     calls: list[tuple[Any, list[Any]]] = []
-    for (batch, heads, queries, size), (key_heads, keys, value_size) in (
-        ((1, 1, 1, 8), (1, 1, 8)),
-        ((2, 4, 16, 8), (4, 16, 8)),
-        ((1, 8, 1, 64), (2, 128, 64)),
+    for query, key, value in (
+        ((1, 1, 1, 8), (1, 1, 1, 8), (1, 1, 1, 8)),
+        ((2, 4, 16, 8), (2, 4, 16, 8), (2, 4, 16, 8)),
+        ((1, 8, 1, 64), (1, 2, 128, 64), (1, 2, 128, 64)),
     ):
-        given = [
-            tensor(batch, heads, queries, size),
-            tensor(batch, key_heads, keys, size),
-            tensor(batch, key_heads, keys, value_size),
-        ]
+        given = [tensor(*query), tensor(*key), tensor(*value)]
         calls += [
             (ATEN._scaled_dot_product_efficient_attention.default, [*given, None, False]),
             (ATEN._scaled_dot_product_flash_attention.default, given),
@@ -132,8 +96,12 @@ def described(value: Any) -> Any:
 
 
 def counted_calls() -> list[dict[str, Any]]:
+    convolutions = [
+        (ATEN.convolution.default, [tensor(*sizes), tensor(*weight), None, *rest])
+        for sizes, weight, *rest in convolved()
+    ]
     found = []
-    for op, arguments in [*products(), *convolutions(), *attentions()]:
+    for op, arguments in [*products(), *convolutions, *attentions()]:
         with FlopCounterMode(display=False) as counter:
             result = op(*arguments)
         outputs = result if isinstance(result, tuple) else (result,)

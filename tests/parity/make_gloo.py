@@ -1,8 +1,7 @@
-"""Record collectives of gloo of two processes, with all that they are and all that is sent: `make_gloo.py`, with torch."""
+"""Record collectives of gloo of two processes, with all that they are and all that is sent: `-m tests.parity.make_gloo`, with torch."""
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 from pathlib import Path
@@ -12,6 +11,8 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 from torch.profiler import ProfilerActivity, profile, schedule
+
+from tests.parity.making import trace_of, write_json
 
 FOLDER = Path(__file__).parents[1] / "captures" / "torch_gloo"
 RANKS = 2
@@ -31,13 +32,9 @@ def step(rank: int) -> None:
 
 
 def write(profiler: Any, rank: int) -> None:
-    path = FOLDER / f"rank{rank}.json"
-    profiler.export_chrome_trace(str(path))
-    recorded = json.loads(path.read_text())
-    path.unlink()
+    recorded = json.loads(trace_of(profiler, FOLDER / f"rank{rank}.json"))
     kept = {key: value for key, value in recorded.items() if key not in ("host_name", "traceName")}
-    packed = gzip.compress(json.dumps(kept, separators=(",", ":")).encode(), mtime=0)
-    (FOLDER / f"rank{rank}.pt.trace.json.gz").write_bytes(packed)
+    write_json(FOLDER / f"rank{rank}.pt.trace.json.gz", kept)
 
 
 def run(rank: int) -> None:

@@ -1,7 +1,7 @@
 """Make `tests/captures/expected/NAME.model_explorer.json.gz` again: what Model Explorer calls the nodes of a record's
 programs.
 
-    ENV/bin/python tests/parity/make_model_explorer.py tests/captures MODEL_EXPLORER    # an environment with executorch
+    ENV/bin/python -m tests.parity.make_model_explorer tests/captures MODEL_EXPLORER    # an environment with executorch
 
 MODEL_EXPLORER is the folder `model_explorer` of ai-edge-model-explorer 0.1.34, which need not be installed. By stage and
 method: the graph's id, and its nodes' labels by id.
@@ -9,26 +9,15 @@ method: the graph's id, and its nodes' labels by id.
 
 from __future__ import annotations
 
-import gzip
-import json
 import sys
 import types
 from pathlib import Path
-from typing import Any
 
 from executorch.devtools.etrecord import parse_etrecord
 
+from tests.parity.making import programs_of, write_json
+
 RECORDS = ("convnet", "mlp_xnn", "multimethod", "transformer")
-
-
-def programs(path: Path) -> dict[str, Any]:
-    """The exported programs of a record by stage and method."""
-    record = parse_etrecord(str(path))
-    edge = record.edge_dialect_program
-    found = {} if record.exported_program is None else {"exported_program/forward": record.exported_program}
-    for method, program in (edge if isinstance(edge, dict) else {"forward": edge}).items():
-        found[f"edge_dialect_exported_program/{method}"] = program
-    return found
 
 
 def main() -> None:
@@ -41,11 +30,10 @@ def main() -> None:
     for name in RECORDS:
         [path] = folder.glob(f"{name}/*.etrecord")
         found = {}
-        for stage, program in programs(path).items():
+        for stage, program in programs_of(parse_etrecord(str(path))).items():
             [graph] = PytorchExportedProgramAdapterImpl(program, {"const_element_count_limit": 0}).convert()["graphs"]
             found[stage] = {"id": graph.id, "nodes": {node.id: node.label for node in graph.nodes}}
-        with gzip.GzipFile(folder / "expected" / f"{name}.model_explorer.json.gz", "wb", mtime=0) as file:
-            file.write(json.dumps(found).encode())
+        write_json(folder / "expected" / f"{name}.model_explorer.json.gz", found)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """Make traces of `tests/captures/torch` again, with torch's answers: `memory_outside`, of which tensors die outside of all
 ops, and `lists`, of which ops take lists of tensors.
 
-ENV/bin/python tests/parity/make_traces.py tests/captures/torch [NAME...]    # in an environment with torch
-ENV/bin/python tests/parity/make_traces.py tests/captures/torch_2_15 python_functions    # with torch 2.15
-ENV/bin/python tests/parity/make_traces.py tests/captures/torch_threads replicas    # a thread for each part of a batch
+ENV/bin/python -m tests.parity.make_traces tests/captures/torch [NAME...]    # in an environment with torch
+ENV/bin/python -m tests.parity.make_traces tests/captures/torch_2_15 python_functions    # with torch 2.15
+ENV/bin/python -m tests.parity.make_traces tests/captures/torch_threads replicas    # a thread for each part of a batch
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from typing import Any
 
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
+
+from tests.parity.making import trace_of, write_json
 
 KEPT = (
     *("key", "count", "self_cpu_time_total", "cpu_time_total", "cpu_time"),
@@ -62,15 +64,9 @@ PROGRAMS = {"memory_outside": memory_outside, "lists": lists}
 
 
 def main() -> None:
-    folder = Path(sys.argv[1])
-    if sys.argv[2:] == ["python_functions"]:
-        make_python_functions(folder)
-        return
-    if sys.argv[2:] == ["replicas"]:
-        make_replicas(folder)
-        return
+    folder, others = Path(sys.argv[1]), {"python_functions": make_python_functions, "replicas": make_replicas}
     for name in sys.argv[2:] or PROGRAMS:
-        make(folder, name)
+        others[name](folder) if name in others else make(folder, name)
 
 
 def make_python_functions(folder: Path) -> None:
@@ -81,16 +77,13 @@ def make_python_functions(folder: Path) -> None:
             with record_function("forward"):
                 result = model(torch.randn(4, 8)).sum()
             result.backward()
-    path = folder / "python_functions.pt.trace.json"
-    recorded.export_chrome_trace(str(path))
-    written = path.read_bytes().replace(f'"{path}"'.encode(), f'"./{path.name}"'.encode())
-    path.unlink()
+    written = trace_of(recorded, folder / "python_functions.pt.trace.json")
     packages = str(Path(torch.__file__).parents[1])
     asked = {name: recorded.key_averages(include_python_functions=name == "with") for name in ("with", "without")}
     answers = {name: [{**row, "stack": []} for row in rows(each)] for name, each in asked.items()}
     content = json.dumps({**answers, "torch": torch.__version__}).replace(packages, ".").encode()
-    for file, each in ((path.name, written.replace(packages.encode(), b".")), ("python_functions.json", content)):
-        (folder / f"{file}.gz").write_bytes(gzip.compress(each, mtime=0))
+    for kind, each in (("pt.trace.json", written.replace(packages.encode(), b".")), ("json", content)):
+        (folder / f"python_functions.{kind}.gz").write_bytes(gzip.compress(each, mtime=0))
 
 
 def make_replicas(folder: Path) -> None:
@@ -114,11 +107,8 @@ def make_replicas(folder: Path) -> None:
                 each.join()
             torch.cat([results[part] for part in range(3)]).sum().backward()
             recorded.step()
-    path = folder / "replicas.pt.trace.json"
-    recorded.export_chrome_trace(str(path))
-    content = json.loads(path.read_bytes()) | {"host_name": "host", "traceName": f"./{path.name}"}
-    path.unlink()
-    (folder / f"{path.name}.gz").write_bytes(gzip.compress(json.dumps(content).encode(), mtime=0))
+    content = json.loads(trace_of(recorded, folder / "replicas.pt.trace.json"))
+    write_json(folder / "replicas.pt.trace.json.gz", content | {"host_name": "host"})
 
 
 def make(folder: Path, name: str) -> None:
@@ -126,10 +116,8 @@ def make(folder: Path, name: str) -> None:
     torch.set_num_threads(1)
     with profile(activities=[ProfilerActivity.CPU], record_shapes=True, profile_memory=True) as recorded:
         PROGRAMS[name]()
-    path = folder / f"{name}.pt.trace.json"
-    recorded.export_chrome_trace(str(path))
-    written = path.read_bytes().replace(f'"{path}"'.encode(), f'"./{path.name}"'.encode())
-    path.unlink()
+    written = trace_of(recorded, folder / f"{name}.pt.trace.json")
+    (folder / f"{name}.pt.trace.json.gz").write_bytes(gzip.compress(written, mtime=0))
     averages = recorded.key_averages()
     answers = {
         "by_name": rows(averages),
@@ -139,8 +127,7 @@ def make(folder: Path, name: str) -> None:
         "self_cpu_time_total": averages.self_cpu_time_total,
         "torch": torch.__version__,
     }
-    for file, content in ((path.name, written), (f"{name}.key_averages.json", json.dumps(answers).encode())):
-        (folder / f"{file}.gz").write_bytes(gzip.compress(content, mtime=0))
+    write_json(folder / f"{name}.key_averages.json.gz", answers)
 
 
 if __name__ == "__main__":

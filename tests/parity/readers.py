@@ -28,10 +28,7 @@ class Perfetto:
 
         self._engine = engine
         self._rpc = TraceProcessorRpc(self, ProtoFactory(PlatformDelegate()))
-        for request, more in (
-            ("TPM_APPEND_TRACE_DATA", {"append_trace_data": trace}),
-            ("TPM_FINALIZE_TRACE_DATA", {}),
-        ):
+        for request, more in (("TPM_APPEND_TRACE_DATA", {"append_trace_data": trace}), ("TPM_FINALIZE_TRACE_DATA", {})):
             reply = self._ask(request, more)
             assert not (reply.append_result.error or reply.finalize_data_result.error), reply
 

@@ -1,4 +1,4 @@
-"""The differences of two traces are those of HolisticTraceAnalysis 0.5.0, whose answers `make_trace_diff` made."""
+"""The differences of two traces are those of HolisticTraceAnalysis 0.5.0, whose answers `make_hta` made."""
 
 from __future__ import annotations
 
