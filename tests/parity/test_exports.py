@@ -19,7 +19,7 @@ from tests.builders import delegate_call, delegated, dump, execute, run
 from tests.conftest import CAPTURES, shared_file
 from tests.parity.oracle import answer, names
 from tests.parity.readers import opened_in_speedscope, opened_in_tracing, perfetto, speedscope_package
-from tests.sampling import thinned
+from tests.sampling import IS_WHOLE, thinned
 from tests.warehouses import empty_warehouse
 
 TRACES = sorted(path.name for path in (CAPTURES / "torch").glob("*.pt.trace.json.gz"))
@@ -43,10 +43,9 @@ COMPLAINTS = "SELECT name, value FROM stats WHERE severity IN ('error', 'data_lo
 def captures() -> Iterator[Warehouse]:
     """Real captures with their records, by name."""
     with empty_warehouse() as opened:
-        for name in ("convnet", "mlp_xnn", "transformer", "demo_int", "cond"):
-            capture = opened.ingest(CAPTURES / name / f"{name}.etdp", name=name)
-            record = CAPTURES / name / f"{name}.etrecord"
-            opened.link(capture, opened.ingest_record(record))
+        for name in ("convnet", "mlp_xnn", "transformer", "multimethod"):
+            stem = CAPTURES / name / name
+            opened.ingest(stem.with_suffix(".etdp"), name=name, etrecord=stem.with_suffix(".etrecord"))
         opened.ingest(CAPTURES / "prof_result" / "iterations.prof_result.bin", name="iterations")
         yield opened
 
@@ -56,7 +55,7 @@ def exported(warehouse: Warehouse, capture: str, to: str, **options: Any) -> byt
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", thinned(["convnet", "mlp_xnn", "demo_int", "cond", "iterations"], ["mlp_xnn"]))
+@pytest.mark.parametrize("name", ["mlp_xnn", "iterations"])
 def test_perfetto_shows_each_event_where_it_was(captures: Warehouse, name: str) -> None:
     """Names, times and parents equal those in the base tables."""
     query = """
@@ -136,7 +135,7 @@ def test_perfetto_shows_a_records_words(captures: Warehouse) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", thinned(TRACES, TRACES[:1]))
+@pytest.mark.parametrize("name", TRACES if IS_WHOLE else TRACES[:1])
 def test_perfetto_shows_a_trace_as_it_shows_the_file(name: str) -> None:
     path = CAPTURES / "torch" / name
     with empty_warehouse() as warehouse:
@@ -150,7 +149,7 @@ def test_perfetto_shows_a_trace_as_it_shows_the_file(name: str) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", thinned(["mlp_xnn", "cond"], ["mlp_xnn"]))
+@pytest.mark.parametrize("name", ["mlp_xnn"])
 def test_chrome_tracing_shows_each_event_where_it_was(captures: Warehouse, name: str, tmp_path: Path) -> None:
     seen = opened_in_tracing(exported(captures, name, "chrome"), tmp_path)
     assert seen["warnings"] == []
@@ -227,18 +226,13 @@ def _assert_round_trip(path: Path) -> None:
         assert tables[0] == tables[1]
 
 
-@pytest.mark.parametrize("name", thinned(TRACES, TRACES[:1]))
+# A trace of a CPU; one of a rank, of which the export has collectives and the number of ranks; counters of kernels.
+OWN = ("torch_gpu/rank1", "torch_counters/counters", *(f"torch/{name.split('.')[0]}" for name in TRACES))
+
+
+@pytest.mark.parametrize("name", thinned(OWN, OWN[:3]))
 def test_a_trace_comes_out_as_it_went_in(name: str) -> None:
-    _assert_round_trip(CAPTURES / "torch" / name)
-
-
-def test_a_trace_of_a_rank_comes_out_as_it_went_in() -> None:
-    """The export has the trace's collectives and the number of ranks of the job."""
-    _assert_round_trip(CAPTURES / "torch_gpu" / "rank1.pt.trace.json.gz")
-
-
-def test_counters_of_kernels_come_out_as_they_went_in() -> None:
-    _assert_round_trip(CAPTURES / "torch_counters" / "counters.pt.trace.json.gz")
+    _assert_round_trip(CAPTURES / f"{name}.pt.trace.json.gz")
 
 
 @pytest.mark.parametrize("name", thinned(GPU_TRACES, ["triton"]))
@@ -253,7 +247,7 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["mlp_xnn", "cond", "iterations"])
+@pytest.mark.parametrize("name", ["mlp_xnn", "iterations"])
 def test_profiles_keep_to_speedscopes_schema(captures: Warehouse, release: Path, name: str) -> None:
     jsonschema = pytest.importorskip("jsonschema", reason="schemas are checked with the package jsonschema")
     schema = json.loads((release / "file-format-schema.json").read_text())
@@ -299,33 +293,15 @@ PROGRAMS = [
 ]
 
 
-def _node_data(name: str, method: str, graph: str) -> dict[str, Any]:
-    with empty_warehouse() as warehouse:
-        capture = warehouse.ingest(CAPTURES / name / f"{name}.etdp", name=name)
-        warehouse.link(capture, warehouse.ingest_record(CAPTURES / name / f"{name}.etrecord"))
-        found: dict[str, Any] = json.loads(exported(warehouse, name, "model-explorer", method=method, graph=graph))
-        return found
-
-
 @pytest.mark.parametrize(("name", "method", "graph"), thinned(PROGRAMS, [PROGRAMS[0][0]]))
-def test_model_explorer_has_nodes_of_these_names(name: str, method: str, graph: str) -> None:
+def test_model_explorer_has_nodes_of_these_names(captures: Warehouse, name: str, method: str, graph: str) -> None:
     """The graph's id and its nodes' are those that Model Explorer's adapter gave the same program."""
     known = answer(name, "model_explorer")[f"{graph}/{method}"]
-    [(graph_id, data)] = _node_data(name, method, graph).items()
+    text = exported(captures, name, "model-explorer", method=method, graph=graph)
+    [(graph_id, data)] = json.loads(text).items()
     assert graph_id == known["id"]
     assert set(data["results"]) <= set(known["nodes"]) and len(data["results"]) >= 3
-
-
-def test_model_explorer_reads_its_data() -> None:
-    builder = pytest.importorskip("model_explorer", reason="Model Explorer is the package ai-edge-model-explorer")
-    builder = builder.node_data_builder
-    [(graph_id, data)] = _node_data("transformer", "forward", "exported_program").items()
-    given = json.loads(json.dumps(data))
-    results = {node: builder.NodeDataResult(**result) for node, result in data.pop("results").items()}
-    gradient = [builder.GradientItem(**item) for item in data.pop("gradient")]
-    again = builder.ModelNodeData({graph_id: builder.GraphNodeData(results=results, gradient=gradient, **data)})
-    read = json.loads(again.to_json_string())[graph_id]
-    assert {key: read[key] for key in given} == given
+    check_with_model_explorer(graph_id, data)
 
 
 @pytest.mark.parametrize(
@@ -346,8 +322,8 @@ def test_model_explorer_has_the_nodes_of_overlays(name: str) -> None:
                 assert graph_id == known["id"]
                 assert set(data["results"]) <= set(known["nodes"])
             # The last overlay has all ops: what the adapter has besides are inputs, the output and parts of results.
-            others = {node for node, label in known["nodes"].items() if node not in data["results"]}
-            assert all(label == "getitem" or "." not in label for label in map(known["nodes"].__getitem__, others))
+            others = [label for node, label in known["nodes"].items() if node not in data["results"]]
+            assert all(label == "getitem" or "." not in label for label in others)
             assert len(data["results"]) >= 3
             check_with_model_explorer(graph_id, data)
 
@@ -359,7 +335,9 @@ def check_with_model_explorer(graph_id: str, data: dict[str, Any]) -> None:
     except ImportError:
         return
     results = {node: builder.NodeDataResult(**result) for node, result in data["results"].items()}
-    again = builder.ModelNodeData({graph_id: builder.GraphNodeData(**{**data, "results": results})})
+    gradient = [builder.GradientItem(**item) for item in data.get("gradient", ())]
+    given = {**data, "results": results} | ({"gradient": gradient} if gradient else {})
+    again = builder.ModelNodeData({graph_id: builder.GraphNodeData(**given)})
     read = json.loads(again.to_json_string())[graph_id]
     assert {key: read[key] for key in data} == data
 
