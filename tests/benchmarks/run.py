@@ -210,7 +210,7 @@ def compare_trace(folder: Path, hta: str | None) -> None:
         trace.parent.mkdir()
         cost([*MODULE, "tests.benchmarks.make_trace", source, trace, str(events)])
         rounds = [[cost([*command, trace]) for command in commands] for _ in range(times)]
-        seconds = [[each.numbers[-1] for each in costs] for costs in rounds]
+        seconds = [[float(each.printed.split()[-1]) for each in costs] for costs in rounds]
         taken, peak = median(each[0] for each in seconds), max(costs[0].peak_mb for costs in rounds)
         show_limit(trace)
         size = trace.stat().st_size / 1e6

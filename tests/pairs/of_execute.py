@@ -44,9 +44,7 @@ def op_of(event: Timed, name: str) -> tuple[str, str]:
 
 @pair("op_totals", "own times of events by family, added up in plain Python")
 def op_totals(asked: Asked) -> Sides:
-    found = keyed(
-        asked.view("op_totals", "method, op, kind, calls, total_ticks, min, max, share_percent", unit="ns"), 3
-    )
+    found = asked.keyed("op_totals", "method, op, kind, calls, total_ticks, min, max, share_percent", 3, unit="ns")
     grouped: defaultdict[Any, list[int]] = defaultdict(list)
     for event in asked.dump.within:
         grouped[asked.scopes[event.run], *op_of(event, event.family)].append(event.own)
@@ -75,7 +73,7 @@ def execute_breakdown(asked: Asked) -> Sides:
     columns = (
         "method, component, block_index, chain_index, instruction_id, calls, total_ticks, per_execute, share_percent"
     )
-    found = keyed(asked.view("execute_breakdown", columns, unit="ns"), 5)
+    found = asked.keyed("execute_breakdown", columns, 5, unit="ns")
     dump = asked.dump
     executes = Counter(asked.scopes[event.run] for event in dump.within if event.is_execute)
 
@@ -113,7 +111,7 @@ def execute_in_all(asked: Asked) -> Sides:
 @pair("framework_tax", "own times of a run's events by kind, in plain Python")
 def framework_tax(asked: Asked) -> Sides:
     columns = "run_index, execute, kernels, delegates, operators, tracing, tax, tax_percent, note"
-    found = keyed(asked.view("framework_tax", columns, unit="ns"), 1)
+    found = asked.keyed("framework_tax", columns, 1, unit="ns")
     return found, {(run,): taxes(asked.dump, run) for run in asked.dump.executing}
 
 
@@ -151,7 +149,7 @@ def delegate_totals(asked: Asked) -> Sides:
         "block_index, chain_index, instruction_id, calls, total, ops, copies, layout, unaccounted, avg, share_percent,"
         " events, other_events"
     )
-    found = keyed(asked.view("delegate_totals", columns, unit="ns"), 3)
+    found = asked.keyed("delegate_totals", columns, 3, unit="ns")
     grouped: defaultdict[Any, list[Timed]] = defaultdict(list)
     for event in asked.dump.within:
         if event.kind in ("delegate", "delegate_call"):
@@ -171,9 +169,7 @@ def delegate_totals(asked: Asked) -> Sides:
 
 @pair("load_breakdown", "loading events, and first executes less the median of later ones, in plain Python")
 def load_breakdown(asked: Asked) -> Sides:
-    found = keyed(
-        asked.view("load_breakdown", "run_index, component, events, total, exclusive, share_percent", unit="ns"), 2
-    )
+    found = asked.keyed("load_breakdown", "run_index, component, events, total, exclusive, share_percent", 2, unit="ns")
     dump = asked.dump
     expected: dict[Any, list[Any]] = {}
     for event in dump.all_events:
@@ -235,7 +231,7 @@ def _fences(dump: Dump, groups: list[list[int]], first: set[int]) -> tuple[float
 @pair("run_times", "first and typical runs by the rules in words, in plain Python")
 def run_times(asked: Asked) -> Sides:
     columns = "run_index, name, method, block_index, execute, is_warm_up, is_typical, is_outlier, block_median"
-    found = keyed(asked.view("run_times", columns, unit="ns"), 1)
+    found = asked.keyed("run_times", columns, 1, unit="ns")
     dump = asked.dump
     return found, {
         (run,): [
@@ -249,7 +245,7 @@ def run_times(asked: Asked) -> Sides:
 @pair("typical_runs", "runs within the fences and beyond them, counted and averaged in plain Python")
 def typical_runs(asked: Asked) -> Sides:
     columns = "block_index, method, all_runs, typical, slower, faster, typical_execute, all_execute, other_percent"
-    found = keyed(asked.view("typical_runs", columns, unit="ns"), 1)
+    found = asked.keyed("typical_runs", columns, 1, unit="ns")
     dump = asked.dump
     by_block: defaultdict[int, list[int]] = defaultdict(list)
     for run in dump.executing:
@@ -274,7 +270,7 @@ def typical_runs(asked: Asked) -> Sides:
 @pair("slow_runs", "own times of slower runs and of typical ones, averaged in plain Python")
 def slow_runs(asked: Asked) -> Sides:
     columns = "block_index, phase, op, kind, instruction_id, typical, slow, excess, typical_runs, slow_runs"
-    found = keyed(asked.view("slow_runs", columns, unit="ns"), 5)
+    found = asked.keyed("slow_runs", columns, 5, unit="ns")
     dump, judgements = asked.dump, judged(asked)
     sides: defaultdict[Any, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
     for run, (_, is_typical, middle) in judgements.items():
@@ -333,8 +329,8 @@ def headline(asked: Asked) -> Sides:
 
 @pair("phase_totals", "executes by the phase of their runs, in plain Python")
 def phase_totals(asked: Asked) -> Sides:
-    found = keyed(
-        asked.view("phase_totals", "phase, runs, first_run, last_run, executes, total, avg, min, max", unit="ns"), 1
+    found = asked.keyed(
+        "phase_totals", "phase, runs, first_run, last_run, executes, total, avg, min, max", 1, unit="ns"
     )
     dump = asked.dump
     by_phase: defaultdict[str | None, list[int]] = defaultdict(list)
@@ -365,7 +361,7 @@ def decode_trend(asked: Asked) -> Sides:
     if len(dump.runs) < 5:
         return [], []
     columns = "run_index, generation, position, execute, slope, intercept, tau"
-    found = keyed(asked.view("decode_trend", columns, unit="ns"), 1)
+    found = asked.keyed("decode_trend", columns, 1, unit="ns")
     placed: dict[int, tuple[int, int]] = {}
     generation, position, before = 0, 0, "decode"
     for run in range(len(dump.runs)):
@@ -413,7 +409,7 @@ def time_tree(asked: Asked) -> Sides:
 @pair("key_averages", "calls, own and whole times of all events by family, in plain Python")
 def key_averages(asked: Asked) -> Sides:
     columns = "name, calls, self_cpu_time, cpu_time_total, self_cpu_percent, cpu_time_percent, cpu_time_avg"
-    found = keyed(asked.view("key_averages", columns, unit="ns"), 1)
+    found = asked.keyed("key_averages", columns, 1, unit="ns")
     grouped: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
     for event in asked.dump.all_events:
         row = grouped[event.family]

@@ -192,7 +192,7 @@ def op_costs(asked: Asked) -> Sides:
 @pair("logged_values", "numpy over the debug buffer's bytes at the logged offsets")
 def logged_values(asked: Asked) -> Sides:
     columns = "run_index, event_index, value_index, kind, number, sizes, min, max, mean, nan_count, inf_count, sha256"
-    found = keyed(asked.view("logged_values", columns), 3)
+    found = asked.keyed("logged_values", columns, 3)
     buffer = asked.path.with_suffix(".bin") if asked.path is not None else None
     data = buffer.read_bytes() if buffer is not None and buffer.exists() else None
     expected: dict[Any, list[Any]] = {}

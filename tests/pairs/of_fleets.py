@@ -36,7 +36,7 @@ def compare_ops(fleet: Fleet) -> Sides:
     columns = (
         "op, kind, instruction_id, verdict, change_percent, low_percent, high_percent, base, new, share_percent, q"
     )
-    found = keyed(rows(fleet, f"SELECT {columns} FROM compare_ops('{BASE}', '{NEW}', unit := 'ns')"), 3)
+    found = fleet.keyed(f"SELECT {columns} FROM compare_ops('{BASE}', '{NEW}', unit := 'ns')", 3)
     keys, sides = fleet.compared()
     judged, common = several(sides), common_of(sides)
     base, new = sides.of("base", common.disturbed), sides.of("new", common.disturbed)
@@ -57,7 +57,7 @@ def _percent(value: float | None) -> float | None:
 @pair("compare_captures", "the method in numpy and scipy, on numpy's quantiles of the executes")
 def compare_captures(fleet: Fleet) -> Sides:
     columns = "what, verdict, change_percent, low_percent, high_percent, base, new, p"
-    found = keyed(rows(fleet, f"SELECT {columns} FROM compare_captures('{BASE}', '{NEW}', unit := 'ns')"), 1)
+    found = fleet.keyed(f"SELECT {columns} FROM compare_captures('{BASE}', '{NEW}', unit := 'ns')", 1)
     _, sides = fleet.compared()
     total, common = several(sides)["total"], common_of(sides)
     base, new = sides.of("base", common.disturbed), sides.of("new", common.disturbed)
@@ -74,7 +74,7 @@ def compare_captures(fleet: Fleet) -> Sides:
 @pair("compared_captures", "numpy's quantile of each capture's executes, and who is disturbed by the method in numpy")
 def compared_captures(fleet: Fleet) -> Sides:
     columns = "capture, side, total, is_disturbed"
-    found = keyed(rows(fleet, f"SELECT {columns} FROM compared_captures('{BASE}', '{NEW}', unit := 'ns')"), 1)
+    found = fleet.keyed(f"SELECT {columns} FROM compared_captures('{BASE}', '{NEW}', unit := 'ns')", 1)
     _, sides = fleet.compared()
     disturbed = common_of(sides).disturbed
     return found, {
@@ -104,7 +104,7 @@ def compare_findings(fleet: Fleet) -> Sides:
 @pair("compare_modules", "numpy's quantiles of what each module took in a run, by the record's JSON")
 def compare_modules(fleet: Fleet) -> Sides:
     columns = "module_path, base, new"
-    found = keyed(rows(fleet, f"SELECT {columns} FROM compare_modules('{BASE}', '{NEW}', unit := 'ns')"), 1)
+    found = fleet.keyed(f"SELECT {columns} FROM compare_modules('{BASE}', '{NEW}', unit := 'ns')", 1)
     record = Record(CAPTURES / "mlp/mlp.etrecord")
     modules = [by_module(dump, record) for dump in fleet.dumps.values()]
     _, sides = fleet.compared()
@@ -134,7 +134,7 @@ def compare_parts(fleet: Fleet) -> Sides:
 
 @pair("compare_metrics", "medians of the captures' metrics, in plain Python")
 def compare_metrics(fleet: Fleet) -> Sides:
-    found = keyed(rows(fleet, f"SELECT name, base, new, change_percent FROM compare_metrics('{BASE}', '{NEW}')"), 1)
+    found = fleet.keyed(f"SELECT name, base, new, change_percent FROM compare_metrics('{BASE}', '{NEW}')", 1)
     expected = {}
     for at, name in enumerate(("decode_tokens_per_second", "temperature")):
         values = [of[at] for of in fleet.metrics.values()]
@@ -163,7 +163,7 @@ def metric_values(fleet: Fleet) -> Sides:
 
 @pair("capture_groups", "captures and runs by label, counted in plain Python")
 def capture_groups(fleet: Fleet) -> Sides:
-    found = keyed(rows(fleet, "SELECT value, captures, runs, undated FROM capture_groups('side')"), 1)
+    found = fleet.keyed("SELECT value, captures, runs, undated FROM capture_groups('side')", 1)
     runs: Counter[str | None] = Counter()
     for side, dump in zip(fleet.sides, fleet.dumps.values(), strict=True):
         runs[side] += len(dump.runs)

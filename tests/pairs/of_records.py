@@ -63,7 +63,7 @@ def added(asked: Asked, key: Callable[[Timed, str, Place], Any]) -> dict[Any, li
 @pair("event_ops", "handles, op types, module and line by the record's JSON", of="recorded")
 def event_ops(asked: Asked) -> Sides:
     columns = "block_index, slot, debug_handles, op_types, own_op_type, module_path, source_file, source_line, mapping"
-    rows = keyed(asked.view("event_ops", columns), 2)
+    rows = asked.keyed("event_ops", columns, 2)
     record, ops, found, expected = record_of(asked), kernels(asked.dump), {}, {}
     for (block, slot, _), events in asked.dump.values().items():
         row = rows.get((block, slot))
@@ -152,7 +152,7 @@ def module_ops(asked: Asked) -> Sides:
     for method, _, op, kind, calls, ticks in rows:
         sums[method, op, kind][0] += calls
         sums[method, op, kind][1] += ticks
-    return sums, keyed(asked.view("op_totals", "method, op, kind, calls, total_ticks"), 3)
+    return sums, asked.keyed("op_totals", "method, op, kind, calls, total_ticks", 3)
 
 
 @pair("source_totals", "own times by the one line of an event's nodes, by the record's JSON", of="recorded")
@@ -288,7 +288,7 @@ def block_methods(asked: Asked) -> Sides:
             score = -best[0][0] / len(found)
             method_of = best[0][2] if len(best) == 1 and score >= 0.5 else None
             expected[block,] = [method_of, score, ", ".join(each[2] for each in best)]
-    return keyed(asked.view("block_methods", "block_index, method, score, candidates"), 1), expected
+    return asked.keyed("block_methods", "block_index, method, score, candidates", 1), expected
 
 
 def _handles(record: Record, method: str, instruction: int) -> list[int]:

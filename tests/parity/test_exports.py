@@ -18,7 +18,7 @@ from etq.warehouse.warehouse import Warehouse
 from tests.builders import delegate_call, delegated, dump, execute, run
 from tests.conftest import CAPTURES, shared_file
 from tests.parity.oracle import answer, names
-from tests.parity.readers import opened_in_speedscope, opened_in_tracing, perfetto, speedscope_package
+from tests.parity.readers import opened_in_speedscope, perfetto, speedscope_package
 from tests.sampling import IS_WHOLE, thinned
 from tests.warehouses import empty_warehouse
 
@@ -148,28 +148,6 @@ def test_perfetto_shows_a_trace_as_it_shows_the_file(name: str) -> None:
         assert sorted(viewer.query(SLICES), key=str) == given
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("name", ["mlp_xnn"])
-def test_chrome_tracing_shows_each_event_where_it_was(captures: Warehouse, name: str, tmp_path: Path) -> None:
-    seen = opened_in_tracing(exported(captures, name, "chrome"), tmp_path)
-    assert seen["warnings"] == []
-    query = """
-        SELECT e.label, e.start_ticks - min(e.start_ticks) OVER (), e.duration_ticks, p.label
-        FROM events AS e
-        LEFT JOIN events AS p ON p.capture_id = e.capture_id AND p.run_index = e.run_index
-            AND p.event_index = e.parent_index
-        WHERE e.capture_id = _capture_id($c) AND e.duration_ticks > 0
-    """
-    logged = captures.rows(query, c=name)[1]
-    shown = [slice for slice in seen["slices"] if slice[4] > 0 and not re.match(r"(Default|Execute) #", slice[2])]
-    assert sorted((label, round(start * 1e6), round(duration * 1e6)) for _, _, label, start, duration, _ in shown) == (
-        sorted(row[:3] for row in logged)
-    )
-    on_host = [(label, parent) for _, track, label, _, _, parent in shown if track == "host"]
-    known = [(row[0], row[3]) for row in logged if row[3] is not None and "#" not in row[0]]
-    assert sorted(pair for pair in on_host if not str(pair[1]).startswith(("Default #", "Execute #"))) == sorted(known)
-
-
 # The stored rows of a trace. Positions in the file are compared by order, as skipped entries have none.
 STORED = {
     "runs": "SELECT run_index, name, block_index, iteration FROM runs WHERE capture_id = $id",
@@ -275,16 +253,6 @@ def test_speedscope_opens_a_profile(captures: Warehouse, release: Path, tmp_path
     factors = {"ns": 1, "µs": 1e3, "ms": 1e6}
     for (_, shown, unit), (name, ticks) in zip(found, known, strict=True):
         assert float(shown) * factors[unit] == pytest.approx(ticks, abs=0.005 * factors[unit]), name
-
-
-@pytest.mark.long
-def test_speedscope_opens_hostile_names(release: Path, tmp_path: Path) -> None:
-    name = "</td><script>document.title='hit'</script>\u2028\x00"
-    with empty_warehouse() as warehouse:
-        warehouse.ingest(dump(run(name, execute(start=0, end=9))), name="test")
-        page = opened_in_speedscope(release, exported(warehouse, "test", "speedscope"), tmp_path)
-    assert "<title>test - speedscope</title>" in page and "<script>document.title" not in page
-    assert "&lt;/td&gt;&lt;script&gt;document.title" in page, "the profile's name, as text"
 
 
 # Programs whose nodes Model Explorer's adapter named, by record, stage and method.
