@@ -69,7 +69,7 @@ class Line:
 
     @property
     def is_too_fast(self) -> bool:
-        return self.failure is None and grows_too_fast(self.sizes, [each.cpu for each in self.costs])
+        return self.failure is None and _is_suspect(self.sizes, self.costs)
 
 
 def ratio(sizes: Sequence[int]) -> float:
@@ -106,23 +106,26 @@ def measured(
         return None
     if start is not None and large.failure is None and is_little(sizes, least.cpu, large.cpu):
         return least, large, large
-    costs = (least, take(1), large)
+    costs: Three = (least, take(1), large)
     if large.failure is not None and (costs[1].failure == large.failure or NO_RECORD in large.failure):
         return None
     for _ in range(rounds - 1):
-        is_done = any(each.failure is not None or each.cpu > REPEATED for each in costs)
-        if is_done or not grows_too_fast(sizes, [each.cpu for each in costs]):
+        if any(each.failure is not None or each.cpu > REPEATED for each in costs) or not _is_suspect(sizes, costs):
             break
-        again = [take(place) for place in range(3)]
-        if all(each.failure is None for each in again) and not grows_too_fast(sizes, [each.cpu for each in again]):
+        again = take(0), take(1), take(2)
+        if all(each.failure is None for each in again) and not _is_suspect(sizes, again):
             # Measured one after the other: a machine whose speed changes makes the least times of rounds differ.
-            return again[0], again[1], again[2]
+            return again
         first, second, third = (
             min(each, other, key=lambda cost: cost.cpu) if other.failure is None else each
             for each, other in zip(costs, again, strict=True)
         )
         costs = first, second, third
     return costs
+
+
+def _is_suspect(sizes: Sequence[int], costs: Three) -> bool:
+    return grows_too_fast(sizes, [each.cpu for each in costs])
 
 
 def is_little(sizes: Sequence[int], least: float, large: float) -> bool:
@@ -197,18 +200,15 @@ class Doors:
                 last[:] = [cost.failure or ""]
                 return cost
 
-            costs = measured(sizes, take, self._start(take) if self.is_short else None)
+            # CPU seconds that each call of a group takes at least: the cheapest so far, of the least input.
+            if self.is_short and self.start is None:
+                take(0)
+            costs = measured(sizes, take, (self.start or 0.0) if self.is_short else None)
             if costs is not None:
                 self.answered.add(call.title)
                 return [Line(call, inputs[0].kind, door, sizes, costs)]
             self.asked[call.title] = last[0]
         return []
-
-    def _start(self, take: Callable[[int], Cost]) -> float:
-        """CPU seconds that each call of a group takes at least: the cheapest so far, of the least input."""
-        if self.start is None:
-            take(0)
-        return 0.0 if self.start is None else self.start
 
     def measure_ingest(self, inputs: Sequence[Input]) -> None:
         """Measure the ingest of each input's file into a new warehouse."""
@@ -226,10 +226,6 @@ class Doors:
         if not self.is_short:
             print_table(self.lines[-1:])
 
-    def without_answer(self) -> list[str]:
-        """The calls that failed on every input, with the last reason."""
-        return [f"{name}: {why}" for name, why in self.asked.items() if name not in self.answered]
-
 
 def sizes_of(inputs: Sequence[Input]) -> tuple[int, int, int]:
     least, small, large = (each.size for each in inputs)
@@ -245,24 +241,18 @@ def print_table(lines: Sequence[Line]) -> None:
     print(f"{'':36}{'CPU s':>9}{'CPU s':>9}{'wall s':>9}{'MB':>8}{'MB':>8}{'growth':>8}")
     cheapest = min(each.costs[2].cpu for each in lines)
     for line in sorted(lines, key=lambda line: -line.costs[2].cpu):
-        print(described(line, cheapest))
-    sys.stdout.flush()
+        print(described(line, cheapest), flush=True)
 
 
 def described(line: Line, cheapest: float) -> str:
     """A call's line: CPU time, peak memory of small and large input, wall time of the large one, growth, and marks."""
     _, small, large = line.costs
-    measured_small = f"{small.cpu:9.2f}" if small is not large else f"{'':9}"
+    measured_small = f"{small.cpu:.2f}" if small is not large else ""
     growth = "" if line.growth is None else f"{line.growth:.2f}"
-    marks = [
-        "GROWS TOO FAST" if line.is_too_fast else None,
-        f"{large.cpu / cheapest:.0f} times the cheapest" if large.cpu > DEAR * cheapest else None,
-        line.failure,
-    ]
-    return (
-        f"{line.call.title:36}{measured_small}{large.cpu:9.2f}{large.wall:9.2f}{small.peak_mb:8.0f}{large.peak_mb:8.0f}"
-        f"{growth:>8}  {', '.join(filter(None, marks))}"
-    ).rstrip()
+    dear = f"{large.cpu / cheapest:.0f} times the cheapest" if large.cpu > DEAR * cheapest else ""
+    marks = ("GROWS TOO FAST" if line.is_too_fast else "", dear, line.failure or "")
+    times = f"{measured_small:>9}{large.cpu:9.2f}{large.wall:9.2f}{small.peak_mb:8.0f}{large.peak_mb:8.0f}"
+    return f"{line.call.title:36}{times}{growth:>8}  {', '.join(filter(None, marks))}".rstrip()
 
 
 def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -312,11 +302,10 @@ def report(doors: Doors, *, is_whole: bool) -> int:
         print(f"\n{title}: {'' if lines else 'none'}")
         for line in lines:
             print(f"{line.kind:6}{line.door:14}{described(line, float('inf'))}")
-    silent = doors.without_answer() if is_whole else []
-    for each in silent:
-        print(f"no answer on any input: {each}")
-    cpu = sum(os.times()[:4])
-    print(f"\n{len(doors.lines)} calls measured, {cpu:.0f} s of CPU time in all")
+    silent = {name: why for name, why in doors.asked.items() if is_whole and name not in doors.answered}
+    for name, why in silent.items():
+        print(f"no answer on any input: {name}: {why}")
+    print(f"\n{len(doors.lines)} calls measured, {sum(os.times()[:4]):.0f} s of CPU time in all")
     return 1 if found or silent else 0
 
 

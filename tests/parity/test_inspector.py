@@ -14,7 +14,7 @@ import pytest
 from etq.choices import TimeScale
 from etq.warehouse.ephemeral import open_ephemeral
 from tests.parity import oracle
-from tests.sampling import thinned
+from tests.sampling import FEW, thinned
 
 ALONE = "without_etrecord"
 # Captures for which the Inspector raises.
@@ -44,7 +44,7 @@ def assert_same(ours: dict[str, Any], theirs: dict[str, Any], factor: float = 1e
                 assert math.isclose(value, expected, rel_tol=1e-12, abs_tol=loss), f"{where}: {value} != {expected}"
 
 
-@pytest.mark.parametrize("name", thinned(ANSWERED))
+@pytest.mark.parametrize("name", thinned(ANSWERED, (*FEW, "maploop")))
 def test_dataframe_and_blocks(name: str) -> None:
     blocks = oracle.answer(name, ALONE)["blocks"]
     warehouse, capture = open_ephemeral(oracle.capture_path(name), ["inspector_events", "event_blocks"])
