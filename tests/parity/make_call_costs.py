@@ -128,47 +128,40 @@ def elementwise() -> Iterator[Call]:
     types.append((torch.complex64, FLOAT))
     for (one, other), (first, second) in itertools.product(shapes, types):
         a, b = tensor(*one, dtype=first), tensor(*other, dtype=second)
-        yield call(ATEN.add.Tensor, a, b)
-        yield call(ATEN.mul.Tensor, a, b)
-        if not first.is_complex:
-            yield call(ATEN.gt.Tensor, a, b)
-            yield call(ATEN.maximum.default, a, b)
+        ordered = () if first.is_complex else (ATEN.gt.Tensor, ATEN.maximum.default)
+        for op in (ATEN.add.Tensor, ATEN.mul.Tensor, *ordered):
+            yield call(op, a, b)
         if first == second:
             yield call(ATEN.where.self, tensor(*one, dtype=BOOL), a, b)
     for a in layouts(6, 5, 4, dtype=HALF):
-        for op in (ATEN.silu, ATEN.exp, ATEN.rsqrt, ATEN.neg, ATEN.relu, ATEN.sigmoid, ATEN.tanh):
+        for op in (ATEN.silu, ATEN.exp, ATEN.rsqrt, ATEN.neg, ATEN.relu, ATEN.sigmoid, ATEN.tanh, ATEN.gelu):
             yield call(op.default, a)
-        yield call(ATEN.gelu.default, a)
         yield call(ATEN.gelu.default, a, approximate="tanh")
         yield call(ATEN.pow.Tensor_Scalar, a, 2)
         yield call(ATEN.clamp.default, a, 0, 6)
         yield call(ATEN.threshold_backward.default, a, a, 0)
         yield call(ATEN.addcmul.default, a, a, tensor(4, dtype=HALF))
         yield call(ATEN.native_dropout.default, a, 0.5, True)
-        yield call(ATEN.add_.Tensor, tensor(6, 5, 4, dtype=HALF), a)
-        yield call(ATEN.mul_.Tensor, tensor(6, 5, 4, dtype=HALF), a)
-        yield call(ATEN.copy_.default, tensor(6, 5, 4), a, unread=(0,))
-        yield call(ATEN.copy_.default, tensor(6, 5, 4), tensor(4, dtype=HALF), unread=(0,))
+        for op in (ATEN.add_.Tensor, ATEN.mul_.Tensor):
+            yield call(op, tensor(6, 5, 4, dtype=HALF), a)
+        for other in (a, tensor(4, dtype=HALF)):
+            yield call(ATEN.copy_.default, tensor(6, 5, 4), other, unread=(0,))
         yield call(ATEN.fill_.Scalar, tensor(6, 5, 4), 1.0, unread=(0,))
 
 
 def reductions() -> Iterator[Call]:
     for a in layouts(6, 5, 4):
         for dims, keeps in (([0], False), ([-1], True), ([0, 2], False), ([], False)):
-            yield call(ATEN.sum.dim_IntList, a, dims, keeps)
-            yield call(ATEN.mean.dim, a, dims, keeps)
-            yield call(ATEN.amax.default, a, dims, keeps)
+            for op in (ATEN.sum.dim_IntList, ATEN.mean.dim, ATEN.amax.default):
+                yield call(op, a, dims, keeps)
             yield call(ATEN.linalg_vector_norm.default, a, 2, dims, keeps)
             yield call(ATEN.var_mean.correction, a, dims or None, correction=1, keepdim=keeps)
-        yield call(ATEN.sum.default, a)
-        yield call(ATEN.max.default, a)
-        yield call(ATEN.max.dim, a, 1)
-        yield call(ATEN.argmax.default, a, -1)
-        yield call(ATEN.cumsum.default, a, 1)
-        yield call(ATEN.logsumexp.default, a, [1])
-        yield call(ATEN._softmax.default, a, -1, False)
-        yield call(ATEN._log_softmax.default, a, 1, False)
-        yield call(ATEN._softmax_backward_data.default, a, a, -1, FLOAT)
+        for op, *rest in (
+            *((ATEN.sum.default,), (ATEN.max.default,), (ATEN.max.dim, 1), (ATEN.argmax.default, -1)),
+            *((ATEN.cumsum.default, 1), (ATEN.logsumexp.default, [1]), (ATEN._softmax.default, -1, False)),
+            *((ATEN._log_softmax.default, 1, False), (ATEN._softmax_backward_data.default, a, -1, FLOAT)),
+        ):
+            yield call(op, a, *rest)
     yield call(ATEN._softmax.default, tensor(6, 5, dtype=torch.float16), -1, True)
     yield call(ATEN.sum.dim_IntList, tensor(6, 5, dtype=BOOL), [1])
     yield call(ATEN.sum.default, tensor(6, 5, dtype=INT))
@@ -228,10 +221,6 @@ def stored_bytes(given: torch.Tensor) -> int:
     return len(places) * given.element_size() if given.numel() else 0
 
 
-def size_of(given: torch.Tensor) -> int:
-    return int(given.numel() * given.element_size())
-
-
 def tensors_of(value: Any) -> list[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         return [value]
@@ -273,8 +262,9 @@ def cost(op: Any, arguments: list[Any], keywords: dict[str, Any], unread: tuple[
     return {
         "op": f"aten::{op._schema.name.split('::')[1]}",
         "flops": counted(op, arguments, keywords),
-        "read": sum(map(stored_bytes, tensors_of(read))) + (sum(map(size_of, written)) if op in LOOKUPS else 0),
-        "written": sum(map(size_of, written)),
+        "read": sum(map(stored_bytes, tensors_of(read)))
+        + (sum(each.nbytes for each in written) if op in LOOKUPS else 0),
+        "written": sum(each.nbytes for each in written),
     }
 
 

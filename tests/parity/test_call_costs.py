@@ -11,17 +11,18 @@ from typing import Any
 
 import pytest
 
+from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
-from tests.warehouses import empty_warehouse
+from tests.parity.oracle import read
 
 COSTS: list[dict[str, Any]] = json.loads((CAPTURES / "torch_costs/costs.json").read_text())
 TRACELENS = Path(__file__).parents[3] / "shared/captures/torch/tracelens/h100_qwen"
 BY_SHAPE = "SELECT e.op, e.shapes, e.types, e.strides, e.flops, e.bytes FROM op_efficiency('it') AS e"
 
 
-def test_calls_of_all_kinds() -> None:
+def test_calls_of_all_kinds(warehouse: Warehouse) -> None:
     """Operations as torch's FlopCounterMode counts them, and bytes of the tensors that went in and came out."""
-    calls = json.loads(gzip.decompress((CAPTURES / "torch_costs/calls.trace.json.gz").read_bytes()))["traceEvents"]
+    calls = read(CAPTURES / "torch_costs/calls.trace.json.gz")["traceEvents"]
     assert len(calls) == len(COSTS) == 886
     expected: dict[tuple[Any, ...], set[tuple[int | None, int]]] = defaultdict(set)
     counted = set()
@@ -31,9 +32,8 @@ def test_calls_of_all_kinds() -> None:
         call = (event["name"], *(json.dumps(args[name]) for name in ("Input Dims", "Input type", "Input Strides")))
         expected[call].add((cost["flops"], cost["read"] + cost["written"]))
         counted |= {call} if cost["flops"] is not None else set()
-    with empty_warehouse() as warehouse:
-        warehouse.ingest(CAPTURES / "torch_costs/calls.trace.json.gz", name="it")
-        rows = warehouse.rows(BY_SHAPE)[1]
+    warehouse.ingest(CAPTURES / "torch_costs/calls.trace.json.gz", name="it")
+    rows = warehouse.rows(BY_SHAPE)[1]
     found: dict[tuple[Any, ...], set[tuple[int | None, int]]] = defaultdict(set)
     for op, shapes, types, strides, flops, moved in rows:
         call = (op, *(json.dumps(json.loads(text)) for text in (shapes, types, strides)))
@@ -48,7 +48,7 @@ def rows_of(name: str) -> list[dict[str, str]]:
 
 
 @pytest.mark.skipif(not TRACELENS.exists(), reason="TraceLens' answers aren't here")
-def test_against_tracelens() -> None:
+def test_against_tracelens(warehouse: Warehouse) -> None:
     """Rows of the H100's trace: calls and times equal, operations and bytes but for what it counts otherwise.
 
     It counts the bias of an addmm, which is one of the 2 K operations of a sum of K products; it doesn't count the sums
@@ -61,17 +61,16 @@ def test_against_tracelens() -> None:
         for kind in ("GEMM", "SDPA_fwd", "BinaryElementwise", "UnaryElementwise", "Reduce_fwd")
         for row in rows_of(kind)
     }
-    with empty_warehouse() as warehouse:
-        warehouse.ingest(TRACELENS / "h100_qwen.pt.trace.json.gz", name="it")
-        query = """
-            SELECT e.op, e.shapes, e.types, e.strides, e.calls, e.total, e.flops, e.bytes, e.flops_per_second
-            FROM op_efficiency('it') AS e
-            WHERE e.op IS NOT NULL
-        """
-        found = {
-            (op, *(json.dumps(json.loads(text)) for text in (shapes, types, strides))): rest
-            for op, shapes, types, strides, *rest in warehouse.rows(query)[1]
-        }
+    warehouse.ingest(TRACELENS / "h100_qwen.pt.trace.json.gz", name="it")
+    query = """
+        SELECT e.op, e.shapes, e.types, e.strides, e.calls, e.total, e.flops, e.bytes, e.flops_per_second
+        FROM op_efficiency('it') AS e
+        WHERE e.op IS NOT NULL
+    """
+    found = {
+        (op, *(json.dumps(json.loads(text)) for text in (shapes, types, strides))): rest
+        for op, shapes, types, strides, *rest in warehouse.rows(query)[1]
+    }
     assert len(expected) == 26
     assert expected.keys() <= found.keys()
     for key, row in expected.items():
