@@ -6,17 +6,16 @@ import csv
 import gzip
 import json
 from collections import defaultdict
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from etq.warehouse.warehouse import Warehouse
-from tests.conftest import CAPTURES
+from tests.conftest import CAPTURES, shared_file
 from tests.parity.oracle import read
 
 COSTS: list[dict[str, Any]] = json.loads((CAPTURES / "torch_costs/costs.json").read_text())
-TRACELENS = Path(__file__).parents[3] / "shared/captures/torch/tracelens/h100_qwen"
+TRACELENS = "captures/torch/tracelens/h100_qwen"
 BY_SHAPE = "SELECT e.op, e.shapes, e.types, e.strides, e.flops, e.bytes FROM op_efficiency('it') AS e"
 
 
@@ -43,11 +42,10 @@ def test_calls_of_all_kinds(warehouse: Warehouse) -> None:
 
 
 def rows_of(name: str) -> list[dict[str, str]]:
-    with gzip.open(TRACELENS / f"{name}.csv.gz", "rt", newline="") as file:
+    with gzip.open(shared_file(f"{TRACELENS}/{name}.csv.gz"), "rt", newline="") as file:
         return list(csv.DictReader(file))
 
 
-@pytest.mark.skipif(not TRACELENS.exists(), reason="TraceLens' answers aren't here")
 def test_against_tracelens(warehouse: Warehouse) -> None:
     """Rows of the H100's trace: calls and times equal, operations and bytes but for what it counts otherwise.
 
@@ -61,7 +59,7 @@ def test_against_tracelens(warehouse: Warehouse) -> None:
         for kind in ("GEMM", "SDPA_fwd", "BinaryElementwise", "UnaryElementwise", "Reduce_fwd")
         for row in rows_of(kind)
     }
-    warehouse.ingest(TRACELENS / "h100_qwen.pt.trace.json.gz", name="it")
+    warehouse.ingest(shared_file(f"{TRACELENS}/h100_qwen.pt.trace.json.gz"), name="it")
     query = """
         SELECT e.op, e.shapes, e.types, e.strides, e.calls, e.total, e.flops, e.bytes, e.flops_per_second
         FROM op_efficiency('it') AS e
