@@ -138,7 +138,7 @@ class Step:
     def allocate(self, size: int) -> None:
         """An allocation of the device; a release if the size is negative."""
         self.allocated += size
-        given = {"Total Reserved": 1 << 30, "Total Allocated": self.allocated, "Bytes": size}
+        given: dict[str, Any] = {"Total Reserved": 1 << 30, "Total Allocated": self.allocated, "Bytes": size}
         given |= {"Ev Idx": self.next("Ev Idx"), "Addr": 4096 + abs(size), "Device Id": 0, "Device Type": 1}
         at = {"pid": HOST, "tid": self.thread, "ts": Moment(self.now)}
         self.events.append({"ph": "i", "s": "t", "name": "[memory]", **at, "args": given})

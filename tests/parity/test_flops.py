@@ -1,4 +1,4 @@
-"""Operations of nodes against torch's FlopCounterMode (`make_flops.py`): equal for all nodes that it counts."""
+"""Operations of nodes against torch's FlopCounterMode (`make_records.py`): equal for all nodes that it counts."""
 
 from __future__ import annotations
 

@@ -1,24 +1,29 @@
-"""Make `tests/captures/expected/flops.json` again: what torch's FlopCounterMode counts, node by node.
+"""Make answers about the records of `tests/captures` again, as executorch has read them, in `tests/captures/expected`.
 
-    ENV/bin/python -m tests.parity.make_flops tests/captures    # in an environment with executorch
+    ENV/bin/python -m tests.parity.make_records tests/captures [MODEL_EXPLORER]    # an environment with executorch
 
-`records`: of each record and stage (`STAGE/METHOD`) the nodes that it counts something of, by name, as the graph is run
-by torch after executorch has read the record. `calls`: calls of ops on tensors without data, with shapes and counts.
+`NAME.reference.npz`: each array is an output of a node, run by torch, under `GRAPH/NODE/POSITION`, nodes in the order of
+running. `flops.json` has what torch's FlopCounterMode counts, in `records` by record and stage (`STAGE/METHOD`) of the
+nodes that it counts something of, by name, and in `calls` of ops on tensors without data, with shapes and counts.
+`NAME.model_explorer.json.gz`, with MODEL_EXPLORER, the folder `model_explorer` of ai-edge-model-explorer 0.1.34, which
+need not be installed: by stage and method the graph's id, and its nodes' labels by id.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+import types
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from executorch.devtools.etrecord import parse_etrecord
 from torch.utils.flop_counter import FlopCounterMode
 
 from tests.parity.make_call_costs import convolved, tensor
-from tests.parity.making import programs_of
+from tests.parity.making import call_outputs, programs_of, write_json
 
 ATEN = torch.ops.aten
 
@@ -117,16 +122,47 @@ def counted_calls() -> list[dict[str, Any]]:
     return found
 
 
-def main() -> None:
-    folder = Path(sys.argv[1])
-    counted: dict[str, Any] = {"records": counted_records(folder), "calls": counted_calls()}
-    records = [f"{json.dumps(name)}: {json.dumps(counts)}" for name, counts in counted["records"].items()]
+def make_flops(folder: Path) -> None:
+    records = [f"{json.dumps(name)}: {json.dumps(counts)}" for name, counts in counted_records(folder).items()]
     lines = [
         '"records": {\n' + ",\n".join(records) + "\n}",
-        '"calls": [\n' + ",\n".join(json.dumps(call) for call in counted["calls"]) + "\n]",
+        '"calls": [\n' + ",\n".join(map(json.dumps, counted_calls())) + "\n]",
     ]
     (folder / "expected" / "flops.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
+def make_references(folder: Path) -> None:
+    for name in ("convnet", "demo_int", "mlp", "transformer"):
+        record = parse_etrecord(str(folder / name / f"{name}.etrecord"))
+        arrays = {
+            f"{graph.partition('/')[0]}/{node}/{position}": value
+            for graph, program in programs_of(record).items()
+            for node, values in call_outputs(program, [record._representative_inputs]).items()
+            for position, value in enumerate(values)
+            if value is not None
+        }
+        np.savez_compressed(folder / "expected" / f"{name}.reference.npz", **arrays)
+
+
+def make_names(folder: Path, model_explorer: str) -> None:
+    """What Model Explorer calls the nodes of records' programs."""
+    package = types.ModuleType("model_explorer")
+    # Without its __init__, which starts a server's imports.
+    package.__path__ = [model_explorer]
+    sys.modules["model_explorer"] = package
+    from model_explorer.pytorch_exported_program_adapter_impl import PytorchExportedProgramAdapterImpl
+
+    for name in ("convnet", "mlp_xnn", "multimethod", "transformer"):
+        found = {}
+        for stage, program in programs_of(parse_etrecord(str(folder / name / f"{name}.etrecord"))).items():
+            [graph] = PytorchExportedProgramAdapterImpl(program, {"const_element_count_limit": 0}).convert()["graphs"]
+            found[stage] = {"id": graph.id, "nodes": {node.id: node.label for node in graph.nodes}}
+        write_json(folder / "expected" / f"{name}.model_explorer.json.gz", found)
+
+
 if __name__ == "__main__":
-    main()
+    captures = Path(sys.argv[1])
+    make_references(captures)
+    make_flops(captures)
+    for path in sys.argv[2:]:
+        make_names(captures, path)
