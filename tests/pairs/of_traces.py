@@ -14,7 +14,7 @@ from tests.activity_reference import activity
 from tests.gap_reference import gaps
 from tests.launch_reference import launch_rows, queues
 from tests.pairs.asking import Asked, Sides, keyed, pair, sums
-from tests.pairs.json_traces import COPIES, KERNELS, RUNTIME, Held, Slice, union
+from tests.pairs.json_traces import KERNELS, RUNTIME, Held, Slice, union
 from tests.pairs.of_execute import percent
 from tests.pass_reference import linked_ops, step_passes
 from tests.path_reference import Paths
@@ -139,12 +139,11 @@ def device_idle(asked: Asked) -> Sides:
 
 @pair("device_idle_causes", "sums of device_idle", of="trace")
 def device_idle_causes(asked: Asked) -> Sides:
+    times: defaultdict[Any, list[float]] = defaultdict(list)
+    for *key, time in asked.view("device_idle", "device, cause, duration", unit="ns"):
+        times[tuple(key)].append(time)
     found = asked.keyed("device_idle_causes", "device, cause, gaps, total, max", 2, unit="ns")
-    expected: defaultdict[Any, list[Any]] = defaultdict(lambda: [0, 0, 0])
-    for device, cause, time in asked.view("device_idle", "device, cause, duration", unit="ns"):
-        gaps_before, total, longest = expected[device, cause]
-        expected[device, cause] = [gaps_before + 1, total + time, max(longest, time)]
-    return found, dict(expected)
+    return found, {key: [len(of), sum(of), max(of)] for key, of in times.items()}
 
 
 @pair("critical_path", "a walk back through the JSON's events, by plain Python", of="trace")
@@ -243,14 +242,14 @@ def kernel_sequences(asked: Asked) -> Sides:
 
 @pair("launch_totals", "sums of kernel_launches", of="trace")
 def launch_totals(asked: Asked) -> Sides:
+    held: defaultdict[Any, list[Any]] = defaultdict(list)
+    for call, *row in asked.view("kernel_launches", "call, duration, is_short, launch_delay", unit="ns"):
+        held[(call,)].append(row)
     found = asked.keyed("launch_totals", "call, events, device_time, short_events, max_delay", 1, unit="ns")
-    expected: defaultdict[Any, list[Any]] = defaultdict(lambda: [0, 0, 0, 0])
-    for call, time, is_short, delay in asked.view(
-        "kernel_launches", "call, duration, is_short, launch_delay", unit="ns"
-    ):
-        events, total, short, longest = expected[(call,)]
-        expected[(call,)] = [events + 1, total + time, short + is_short, max(longest, delay)]
-    return found, dict(expected)
+    columns = {call: list(zip(*rows, strict=True)) for call, rows in held.items()}
+    return found, {
+        call: [len(times), sum(times), sum(short), max(0, *delays)] for call, (times, short, delays) in columns.items()
+    }
 
 
 @pair("queue_lengths", "launches less starts so far, in the JSON", of="trace")
@@ -305,21 +304,19 @@ def work_totals(asked: Asked) -> Sides:
 @pair("kernel_families", "the JSON's device events by family of their names", of="trace")
 def kernel_families(asked: Asked) -> Sides:
     found = asked.keyed("kernel_families", "family, calls, total, tensor_percent", 1, unit="ns")
-    held: defaultdict[Any, list[tuple[int, bool | None]]] = defaultdict(list)
-    for each in asked.trace.slices:
-        if each.category in KERNELS:
-            kernel = rules().of_kernel(each.name)
-            held[(kernel.family,)].append((each.length, kernel.uses_matrix_units))
-        elif each.category in COPIES:
-            held[(each.category.lower().removeprefix("gpu_"),)].append((each.length, False))
-    expected = {}
-    for family, rows in held.items():
-        total = sum(length for length, _ in rows)
-        unknown = sum(length for length, uses in rows if uses is None)
-        used = sum(length for length, uses in rows if uses)
-        known = total and 10 * unknown <= total
-        expected[family] = [len(rows), total, percent(used, total) if known else None]
-    return found, expected
+
+    def row(each: Slice) -> tuple[Any, tuple[int, ...]]:
+        """Its family; one call, its time, and that with matrix units or where it is unknown."""
+        if each.category not in KERNELS:
+            return (each.category.lower().removeprefix("gpu_"),), (1, each.length, 0, 0)
+        kernel, length = rules().of_kernel(each.name), each.length
+        uses = kernel.uses_matrix_units
+        return (kernel.family,), (1, length, length if uses else 0, length if uses is None else 0)
+
+    return found, {
+        family: [calls, total, percent(used, total) if total and 10 * unknown <= total else None]
+        for family, (calls, total, used, unknown) in sums(map(row, asked.trace.work)).items()
+    }
 
 
 @pair("fusable_chains", "runs of the JSON's kernels of torch that follow each other in a stream", of="trace")
@@ -478,31 +475,25 @@ def op_efficiency(asked: Asked) -> Sides:
 @pair("kernel_table", "calls, times and weighted means by name of the JSON's kernels", of="trace")
 def kernel_table(asked: Asked) -> Sides:
     columns = "kernel, calls, total, mean, max, min, blocks_per_sm, occupancy_percent"
-    found = asked.keyed("kernel_table", columns, 1, unit="ns")
     by_name: defaultdict[str, list[Slice]] = defaultdict(list)
     for each in asked.trace.kernels:
         by_name[each.name].append(each)
-    arguments = {key: [_number(each, key) for each in asked.trace.kernels] for key in ("blocks", "occupancy")}
-    values = {
-        "blocks": any(each is not None and each > 0 for each in arguments["blocks"]),
-        "occupancy": any(each is not None and each >= 0 for each in arguments["occupancy"]),
+    blocks, occupancy = "blocks per SM", "est. achieved occupancy %"
+    known = {
+        blocks: any(each.arguments.get(blocks, 0) > 0 for each in asked.trace.kernels),
+        occupancy: any(occupancy in each.arguments for each in asked.trace.kernels),
     }
     expected = {}
     for name, ran in by_name.items():
-        lengths = [each.length for each in ran]
+        times = [each.length for each in ran]
         means = [
-            (sum(each.length * (_number(each, key) or 0) for each in ran) / (sum(lengths) or 1))
-            if values[key]
+            sum(each.length * float(each.arguments.get(key) or 0) for each in ran) / (sum(times) or 1)
+            if is_known
             else None
-            for key in ("blocks", "occupancy")
+            for key, is_known in known.items()
         ]
-        expected[name,] = [len(ran), sum(lengths), sum(lengths) / len(ran), max(lengths), min(lengths), *means]
-    return found, expected
-
-
-def _number(each: Slice, key: str) -> float | None:
-    found = each.arguments.get({"blocks": "blocks per SM", "occupancy": "est. achieved occupancy %"}[key])
-    return None if found is None else float(found)
+        expected[name,] = [len(ran), sum(times), sum(times) / len(ran), max(times), min(times), *means]
+    return asked.keyed("kernel_table", columns, 1, unit="ns"), expected
 
 
 @pair("timeline", "time of each track is that of the JSON's slices of its process and thread", of="trace")
