@@ -166,7 +166,8 @@ class Doors:
 
     def _lines_of_views(self, inputs: Sequence[Input], calls: Sequence[Call]) -> tuple[list[Line], list[Call]]:
         """What views take in this process, where there is little to measure besides; and those that seem to grow or fail."""
-        lines, rest = [], []
+        lines: list[Line] = []
+        rest: list[Line] = []
         with ExitStack() as stack:
             opened = [stack.enter_context(each.opened()) for each in inputs]
             for call in calls:

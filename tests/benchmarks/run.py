@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import duckdb
 
@@ -189,14 +190,15 @@ def compare_inspectors(small: Path, large: Path, oracle: str | None) -> None:
     """A small file, one with its ETRecord, and the per-op statistics of a large one, each from a standing start."""
     stem = CAPTURES / "transformer" / "transformer"
     dump, record = stem.with_name("transformer_100runs.etdp"), stem.with_suffix(".etrecord")
-    shell = [oracle, *INSPECTOR_CLI] if oracle else []
-    of_record = [*shell, dump, "--etrecord_path", record]
-    frame = [oracle, "-c", INSPECTOR, large] if oracle else []
-    for times, what, given, theirs in (
+    shell: list[str | Path] = [oracle or "", *INSPECTOR_CLI]
+    of_record: list[str | Path] = [*shell, dump, "--etrecord_path", record]
+    frame: list[str | Path] = [oracle or "", "-c", INSPECTOR, large]
+    cases: list[tuple[int, str, list[Any], tuple[str, list[str | Path]]]] = [
         (5, "cold start: etq inspect, 10,100 events", [small], ("inspector_cli", [*shell, small])),
         (5, "cold start: etq inspect --etrecord", [dump, "--etrecord", record], ("inspector_cli", of_record)),
         (3 if oracle else 7, "etq inspect, 1,010,000 events", [large], ("Inspector().to_dataframe()", frame)),
-    ):
+    ]
+    for times, what, given, theirs in cases:
         compare(times, what, etq("inspect", *given), theirs if oracle else None)
         show_limit(given[0])
 

@@ -80,9 +80,10 @@ def measure(folder: Path, number: int) -> list[Worker]:
         watching = Thread(target=_watch, args=(workers, ended))
         watching.start()
         try:
-            command = [sys.executable, "-m", "tests.benchmarks.spark", "ask", master, lake, folder / "answers"]
+            command = [sys.executable, "-m", "tests.benchmarks.spark", "ask", master, str(lake)]
             own = {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
             environment = {**processes.environment(), **own}
+            command.append(str(folder / "answers"))
             subprocess.run(command, env=environment, check=True, stderr=subprocess.PIPE)
         finally:
             ended.set()

@@ -103,9 +103,9 @@ def test_by_one_source_alone(kind: str) -> None:
             assert known_by == "handles" or counts[op] == expected[op], op
             assert sum(counts[op]) == sum(expected[op]), op
         sums = [Counter[str](), Counter[str]()]
-        for op, of in basis:
+        for method, name in basis:
             for side, given in zip(sums, (counts, expected), strict=True):
-                side[op] += given[op, of][0]
+                side[method] += given[method, name][0]
         assert sums[0] == sums[1]
         program = warehouse.ingest_program(path_of(kind, "pte"))
         by_program, basis = ours(warehouse, kind, program.sha256[:12])

@@ -8,6 +8,7 @@ import sys
 import types
 import warnings
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -191,8 +192,9 @@ class _Tensor:
 
     def __init__(self, values: list[float]) -> None:
         self.values = np.array(values, np.float32)
-        self.detach = self.cpu = lambda: self
-        self.numpy = lambda: self.values
+        self.detach: Callable[[], _Tensor] = lambda: self
+        self.cpu = self.detach
+        self.numpy: Callable[[], Any] = lambda: self.values
 
 
 def _with_references(record: Path, target: Path) -> Path:

@@ -89,12 +89,13 @@ def test_a_custom_comparator() -> None:
 
 
 def test_distances_and_graphs_that_are_unknown() -> None:
-    for given, message in (
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"distance": "COSINE"}, "no distance 'COSINE'; known are MSE, L1, SNR, and your own comparators"),
         (
             {"distance": "MSE", "reference_graph": "nope"},
             "the reference graph is exported_program or edge_dialect_exported_program",
         ),
-    ):
+    ]
+    for given, message in cases:
         with pytest.raises(EtqError, match=message):
             inspector("mlp").calculate_numeric_gap(**given)

@@ -128,7 +128,7 @@ FEW_BLOBS = ("iterations", "two_blocks_interleaved", "execute_of_zero_length", "
 def test_the_old_parsers_answers(name: str) -> None:
     if name in REFUSED or name == "empty":
         # The old parser returns no blocks of an empty file, which was probably never written.
-        nothing = {"profile": {}, "memory": {}, "framework_tax": {}, "tables": []}
+        nothing: dict[str, Any] = {"profile": {}, "memory": {}, "framework_tax": {}, "tables": []}
         old = old_answer(name, "TIME_IN_NS")
         assert old == nothing if name == "empty" else "error" in old
         with pytest.raises(FormatError) as refused:

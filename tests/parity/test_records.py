@@ -305,8 +305,8 @@ def test_delegation_of_half_written_records_is_that_of_the_program(warehouse: Wa
         if call["instr_args"]["__"] == "KernelCall"
     ]
     stem = CAPTURES / name / name
-    more = {"etrecord": stem.with_suffix(".etrecord"), "pte": stem.with_suffix(".pte")}
-    warehouse.ingest(stem.with_suffix(".etdp"), name="run", **more)
+    record, program = stem.with_suffix(".etrecord"), stem.with_suffix(".pte")
+    warehouse.ingest(stem.with_suffix(".etdp"), name="run", etrecord=record, pte=program)
     counted: Counter[str] = Counter()
     query = "SELECT op_type, not_delegated, delegated, basis FROM delegation($name)"
     for op_type, kernels, *rest in warehouse.rows(query, name=name)[1]:

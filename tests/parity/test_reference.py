@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -136,12 +137,13 @@ def test_a_payload_is_not_run(tmp_path: Path, name: str) -> None:
 
 def test_missing_parts_are_reported(tmp_path: Path) -> None:
     mlp = CAPTURES / "mlp" / "mlp.etrecord"
-    for make, more, error, message in (
+    cases: list[tuple[Callable[[], Path], tuple[str, ...], type[EtqError], str]] = [
         (lambda: with_member(tmp_path, "representative_inputs", None), (), FormatError, "has no representative_inputs"),
         (lambda: mlp.with_suffix(".etdp"), (), FormatError, "not an ETRecord"),
         (lambda: mlp, ("nope",), EtqError, f"no graph 'nope'; known are {EXPORTED} and {EDGE}"),
         (lambda: with_member(tmp_path, "exported_program", b"{"), (), FormatError, "member exported_program: "),
         (lambda: tmp_path / "none.etrecord", (), FormatError, "not an ETRecord"),
-    ):
+    ]
+    for make, more, error, message in cases:
         with pytest.raises(error, match=message):
             reference_values(make(), *more)
