@@ -39,8 +39,8 @@ def check(pair: Pair, asked: Asked) -> None:
     assert not found, f"{asked.name}, {pair}:\n" + "\n".join(found)
 
 
-# All pairs on all captures take eight minutes: with ETQ_ALL_CAPTURES=1. Else every fifteenth pair is checked on a capture that
-# stands for a kind, and every `STRIDE`-th one on a capture that is like one of these.
+# All pairs on all captures take eight minutes: with ETQ_ALL_CAPTURES=1. Else all are checked on `subjects.FEWEST`, each
+# fifteenth one on another capture that stands for a kind, and every `STRIDE`-th one on a capture that is like one of these.
 STRIDE = 160
 
 
