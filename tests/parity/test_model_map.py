@@ -49,7 +49,7 @@ def test_ops_of_one_side_have_rows_of_their_own(warehouse: Warehouse) -> None:
     assert ("features.0.cbr.bn", "_batch_norm_impl_index") not in rows
 
 
-def test_times_are_by_pass(warehouse: Warehouse) -> None:
+def test_times_are_by_pass_and_captures_that_are_not_traces_are_refused(warehouse: Warehouse) -> None:
     """By hand: 100 runs of the dump, 3 passes of the trace."""
     rows = mapped(warehouse, "mlp")
     kernels = "SELECT sum(duration_ticks) FROM events WHERE name = 'native_call_native_layer_norm.out'"
@@ -57,10 +57,6 @@ def test_times_are_by_pass(warehouse: Warehouse) -> None:
     norms = "SELECT count(*), sum(duration_ticks) FROM events WHERE label = 'aten::native_layer_norm'"
     [(count, ticks)] = warehouse.rows(norms)[1]
     assert count == 3 and rows["head.0", "native_layer_norm"][3] == pytest.approx(ticks / 3 / 1000)
-
-
-def test_files_that_are_not_traces_are_refused(warehouse: Warehouse) -> None:
-    mapped(warehouse, "mlp")
     with pytest.raises(QueryError, match="no capture matches nothing"):
         warehouse.rows("FROM model_map('mlp_100runs', 'nothing')")
     with pytest.raises(QueryError, match="mlp_100runs is of format etdump; name a PyTorch trace of the same model"):
