@@ -6,14 +6,12 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from tests.pairs.asking import Asked, Sides, all_runs, keyed, pair, sums
 from tests.pairs.dumps import Timed
 from tests.pairs.etrecords import Node, Place, Record, kernels
 from tests.pairs.of_execute import op_of, percent
-
-NOWHERE: Final = ("(framework)", "(unattributed)", "(delegate layout)")
 
 
 @cache

@@ -105,24 +105,13 @@ def speedscope_package(folder: Path) -> Path:
 
 def opened_in_speedscope(release: Path, profile: bytes, folder: Path) -> str:
     """The page of speedscope, in a browser, that has a profile loaded; skips where there is no browser."""
-    script = folder / "profile.js"
-    content = json.dumps(base64.b64encode(profile).decode())
-    script.write_text(f'speedscope.loadFileFromBase64("profile.json", {content})')
-    return _shown(f"file://{release / 'index.html'}#localProfilePath={script}", folder)
-
-
-def _shown(page: str, folder: Path) -> str:
-    """The content of a page in a browser after its scripts have run."""
     browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if browser is None:
         pytest.skip("Chromium is not installed")
-    shown = subprocess.run(
-        [
-            *(browser, "--headless", "--no-sandbox", "--enable-unsafe-swiftshader", "--virtual-time-budget=20000"),
-            *(f"--user-data-dir={folder / 'browser'}", "--dump-dom", page),
-        ],
-        check=True,
-        capture_output=True,
-        timeout=120,
-    )
-    return shown.stdout.decode()
+    script = folder / "profile.js"
+    content = json.dumps(base64.b64encode(profile).decode())
+    script.write_text(f'speedscope.loadFileFromBase64("profile.json", {content})')
+    options = ("--headless", "--no-sandbox", "--enable-unsafe-swiftshader", "--virtual-time-budget=20000", "--dump-dom")
+    page = f"file://{release / 'index.html'}#localProfilePath={script}"
+    command = [browser, *options, f"--user-data-dir={folder / 'browser'}", page]
+    return subprocess.run(command, check=True, capture_output=True, timeout=120).stdout.decode()
