@@ -89,7 +89,7 @@ def asked(warehouse: etq.Warehouse, query: str) -> Cost:
     """The cost of a query in this process, without its peak of memory."""
     cpu, wall, failure = time.process_time(), time.perf_counter(), None
     try:
-        warehouse.connection_for(query).execute(query).to_arrow_table()
+        warehouse.connection_for(query).sql(query).to_arrow_table()
     except duckdb.Error as error:
         failure = f"Error: {error}"
     return Cost(time.process_time() - cpu, time.perf_counter() - wall, 0, failure)
