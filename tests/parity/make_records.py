@@ -1,22 +1,29 @@
-"""Make `tests/captures/expected/flops.json` again: what torch's FlopCounterMode counts, node by node.
+"""Make answers about the records of `tests/captures` again, as executorch has read them, in `tests/captures/expected`.
 
-    ENV/bin/python tests/parity/make_flops.py tests/captures    # in an environment with executorch
+    ENV/bin/python -m tests.parity.make_records tests/captures [MODEL_EXPLORER]    # an environment with executorch
 
-`records`: of each record and stage (`STAGE/METHOD`) the nodes that it counts something of, by name, as the graph is run
-by torch after executorch has read the record. `calls`: calls of ops on tensors without data, with shapes and counts.
+`NAME.reference.npz`: each array is an output of a node, run by torch, under `GRAPH/NODE/POSITION`, nodes in the order of
+running. `flops.json` has what torch's FlopCounterMode counts, in `records` by record and stage (`STAGE/METHOD`) of the
+nodes that it counts something of, by name, and in `calls` of ops on tensors without data, with shapes and counts.
+`NAME.model_explorer.json.gz`, with MODEL_EXPLORER, the folder `model_explorer` of ai-edge-model-explorer 0.1.34, which
+need not be installed: by stage and method the graph's id, and its nodes' labels by id.
 """
 
 from __future__ import annotations
 
-import itertools
 import json
 import sys
+import types
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from executorch.devtools.etrecord import parse_etrecord
 from torch.utils.flop_counter import FlopCounterMode
+
+from tests.parity.make_call_costs import convolved, tensor
+from tests.parity.making import call_outputs, programs_of, write_json
 
 ATEN = torch.ops.aten
 
@@ -47,17 +54,6 @@ def inputs_of(program: Any) -> list[Any]:
     return [torch.zeros(each.shape, dtype=each.dtype) if isinstance(each, torch.Tensor) else each for each in given]
 
 
-def programs_of(record: Any) -> dict[str, Any]:
-    """The programs of a record that can be run, by `STAGE/METHOD`."""
-    found = {"exported_program/forward": record.exported_program}
-    edges = record.edge_dialect_program
-    found |= {
-        f"edge_dialect_exported_program/{method}": program
-        for method, program in (edges if isinstance(edges, dict) else {"forward": edges}).items()
-    }
-    return {name: program for name, program in found.items() if program is not None and not isinstance(program, dict)}
-
-
 def counted_records(folder: Path) -> dict[str, dict[str, dict[str, int]]]:
     """The counts of nodes by record and program. Programs that executorch can't read are left out."""
     found = {}
@@ -69,29 +65,6 @@ def counted_records(folder: Path) -> dict[str, dict[str, dict[str, int]]]:
             continue
         found[path.stem] = {name: flops_of_nodes(program) for name, program in programs.items()}
     return found
-
-
-def tensor(*sizes: int) -> torch.Tensor:
-    return torch.empty(sizes, device="meta")
-
-
-def convolutions() -> list[tuple[Any, list[Any]]]:
-    """Calls of convolution of each rank, with groups, strides, dilations, transposed and not."""
-    calls = []
-    for rank, groups, transposed, kernel in itertools.product((1, 2, 3), (1, 2, 6), (False, True), (1, 3)):
-        weight = (6, 4 // 2 if groups == 2 else (4 if groups == 1 else 1)) if transposed else (12, 6 // groups)
-        for stride, padding, dilation in ((1, 0, 1), (2, 1, 1), (1, 2, 2)):
-            arguments = [
-                tensor(2, 6, *range(9, 9 + rank)),
-                tensor(*weight, *[kernel] * rank),
-                None,
-                *([each] * rank for each in (stride, padding, dilation)),
-                transposed,
-                [0] * rank,
-                groups,
-            ]
-            calls.append((ATEN.convolution.default, arguments))
-    return calls
 
 
 def products() -> list[tuple[Any, list[Any]]]:
@@ -108,16 +81,12 @@ def products() -> list[tuple[Any, list[Any]]]:
 
 def attentions() -> list[tuple[Any, list[Any]]]:
     calls: list[tuple[Any, list[Any]]] = []
-    for (batch, heads, queries, size), (key_heads, keys, value_size) in (
-        ((1, 1, 1, 8), (1, 1, 8)),
-        ((2, 4, 16, 8), (4, 16, 8)),
-        ((1, 8, 1, 64), (2, 128, 64)),
+    for query, key, value in (
+        ((1, 1, 1, 8), (1, 1, 1, 8), (1, 1, 1, 8)),
+        ((2, 4, 16, 8), (2, 4, 16, 8), (2, 4, 16, 8)),
+        ((1, 8, 1, 64), (1, 2, 128, 64), (1, 2, 128, 64)),
     ):
-        given = [
-            tensor(batch, heads, queries, size),
-            tensor(batch, key_heads, keys, size),
-            tensor(batch, key_heads, keys, value_size),
-        ]
+        given = [tensor(*query), tensor(*key), tensor(*value)]
         calls += [
             (ATEN._scaled_dot_product_efficient_attention.default, [*given, None, False]),
             (ATEN._scaled_dot_product_flash_attention.default, given),
@@ -132,8 +101,12 @@ def described(value: Any) -> Any:
 
 
 def counted_calls() -> list[dict[str, Any]]:
+    convolutions = [
+        (ATEN.convolution.default, [tensor(*sizes), tensor(*weight), None, *rest])
+        for sizes, weight, *rest in convolved()
+    ]
     found = []
-    for op, arguments in [*products(), *convolutions(), *attentions()]:
+    for op, arguments in [*products(), *convolutions, *attentions()]:
         with FlopCounterMode(display=False) as counter:
             result = op(*arguments)
         outputs = result if isinstance(result, tuple) else (result,)
@@ -149,16 +122,47 @@ def counted_calls() -> list[dict[str, Any]]:
     return found
 
 
-def main() -> None:
-    folder = Path(sys.argv[1])
-    counted: dict[str, Any] = {"records": counted_records(folder), "calls": counted_calls()}
-    records = [f"{json.dumps(name)}: {json.dumps(counts)}" for name, counts in counted["records"].items()]
+def make_flops(folder: Path) -> None:
+    records = [f"{json.dumps(name)}: {json.dumps(counts)}" for name, counts in counted_records(folder).items()]
     lines = [
         '"records": {\n' + ",\n".join(records) + "\n}",
-        '"calls": [\n' + ",\n".join(json.dumps(call) for call in counted["calls"]) + "\n]",
+        '"calls": [\n' + ",\n".join(map(json.dumps, counted_calls())) + "\n]",
     ]
     (folder / "expected" / "flops.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
+def make_references(folder: Path) -> None:
+    for name in ("convnet", "demo_int", "mlp", "transformer"):
+        record = parse_etrecord(str(folder / name / f"{name}.etrecord"))
+        arrays = {
+            f"{graph.partition('/')[0]}/{node}/{position}": value
+            for graph, program in programs_of(record).items()
+            for node, values in call_outputs(program, [record._representative_inputs]).items()
+            for position, value in enumerate(values)
+            if value is not None
+        }
+        np.savez_compressed(folder / "expected" / f"{name}.reference.npz", **arrays)
+
+
+def make_names(folder: Path, model_explorer: str) -> None:
+    """What Model Explorer calls the nodes of records' programs."""
+    package = types.ModuleType("model_explorer")
+    # Without its __init__, which starts a server's imports.
+    package.__path__ = [model_explorer]
+    sys.modules["model_explorer"] = package
+    from model_explorer.pytorch_exported_program_adapter_impl import PytorchExportedProgramAdapterImpl
+
+    for name in ("convnet", "mlp_xnn", "multimethod", "transformer"):
+        found = {}
+        for stage, program in programs_of(parse_etrecord(str(folder / name / f"{name}.etrecord"))).items():
+            [graph] = PytorchExportedProgramAdapterImpl(program, {"const_element_count_limit": 0}).convert()["graphs"]
+            found[stage] = {"id": graph.id, "nodes": {node.id: node.label for node in graph.nodes}}
+        write_json(folder / "expected" / f"{name}.model_explorer.json.gz", found)
+
+
 if __name__ == "__main__":
-    main()
+    captures = Path(sys.argv[1])
+    make_references(captures)
+    make_flops(captures)
+    for path in sys.argv[2:]:
+        make_names(captures, path)
