@@ -26,11 +26,21 @@ FLAGS = (
 )
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebDriver]:
-    """One browser for all tests of a module."""
+    """One browser for all tests."""
     with started(tmp_path_factory.mktemp("profile")) as made:
         yield made
+
+
+@pytest.fixture
+def quiet(browser: WebDriver) -> Iterator[WebDriver]:
+    """The browser, whose console has no error and no warning when the test is over."""
+    from tests.browser.pages import complaints
+
+    complaints(browser)
+    yield browser
+    assert complaints(browser) == []
 
 
 @contextmanager
