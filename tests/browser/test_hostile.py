@@ -103,9 +103,7 @@ def lab() -> Iterator[Warehouse]:
         """
         for number, name in enumerate(names):
             for table, text in (("labels", name), ("findings", name[:100])):
-                warehouse.connection.execute(
-                    f"INSERT INTO {table} VALUES (?, ?, ?)", [capture.capture_id, text, text]
-                )
+                warehouse.connection.execute(f"INSERT INTO {table} VALUES (?, ?, ?)", [capture.capture_id, text, text])
             warehouse.connection.execute(update, {"name": name, "count": len(names), "number": number})
         yield warehouse
 
