@@ -11,6 +11,8 @@ import etq
 from etq.errors import WarehouseError
 from tests.conftest import CAPTURES
 
+pytestmark = pytest.mark.long
+
 
 def test_threads_share_a_warehouse(tmp_path: Path) -> None:
     """Each gets its own answers, while others ask and write."""

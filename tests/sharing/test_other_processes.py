@@ -20,25 +20,37 @@ from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 from tests.unit.test_warehouse import contents
 
-TRACES = sorted((CAPTURES / "torch").glob("*.pt.trace.json.gz"))[:6]
+pytestmark = pytest.mark.long
+
+TRACES = sorted((CAPTURES / "torch").glob("*.pt.trace.json.gz"))[:4]
 DUMP = CAPTURES / "transformer" / "transformer_100runs.etdp"
 
 
 @pytest.fixture(params=["whole", "parts"])
 def started(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     """The processes that are started. Every trace is large, and is read from memory or in parts."""
-    monkeypatch.setattr(bulk, "SMALL", 0)
-    monkeypatch.setattr(bulk, "processes", lambda: 2)
     if request.param == "parts":
         monkeypatch.setattr(sources, "SMALL", 1_000)
+    yield from starting(monkeypatch)
+
+
+@pytest.fixture
+def of_whole(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
+    """The processes that are started. Every trace is large, and is read from memory."""
+    yield from starting(monkeypatch)
+
+
+def starting(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
+    monkeypatch.setattr(bulk, "SMALL", 0)
+    monkeypatch.setattr(bulk, "processes", lambda: 2)
     processes: list[Any] = []
     start = subprocess.Popen
 
-    def starting(*arguments: Any, **options: Any) -> Any:
+    def popen(*arguments: Any, **options: Any) -> Any:
         processes.append(start(*arguments, **options))
         return processes[-1]
 
-    monkeypatch.setattr(subprocess, "Popen", starting)
+    monkeypatch.setattr(subprocess, "Popen", popen)
     yield processes
     assert all(each.poll() is not None for each in processes)
 
@@ -80,7 +92,7 @@ def test_each_damaged_file_is_an_error_and_the_others_are_stored(started: list[A
     assert [each.returncode == 0 for each in started] == [False] * len(damaged) + [True]
 
 
-def test_a_process_that_is_killed_loses_nothing(started: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_is_killed_loses_nothing(of_whole: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     read = other_process.OtherProcess.tables
 
     def killed(self: other_process.OtherProcess) -> Any:
@@ -96,17 +108,17 @@ def test_a_process_that_is_killed_loses_nothing(started: list[Any], monkeypatch:
         assert contents(there) == contents(here)
 
 
-def test_known_content_and_other_formats_start_no_process(started: list[Any]) -> None:
+def test_known_content_and_other_formats_start_no_process(of_whole: list[Any]) -> None:
     with etq.open() as warehouse:
         warehouse.ingest_many([TRACES[0], DUMP])
         warehouse.ingest(TRACES[1])
         warehouse.ingest_many([DUMP, *TRACES[:2]])
         assert number_of_captures(warehouse) == 3
-    assert not started
+    assert not of_whole
 
 
 def test_a_file_that_changes_while_it_is_read_is_an_error(
-    started: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    of_whole: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sources, "SMALL", 1_000)
     path = tmp_path / "changing.pt.trace.json.gz"
@@ -124,21 +136,21 @@ def test_a_file_that_changes_while_it_is_read_is_an_error(
         _, result = warehouse.ingest_many([TRACES[0], path])
         assert "changed while it was read" in str(result)
         assert number_of_captures(warehouse) == 1
-    assert [each.returncode for each in started] == [0]
+    assert [each.returncode for each in of_whole] == [0]
 
 
-def test_an_error_while_storing_ends_the_processes(started: list[Any]) -> None:
+def test_an_error_while_storing_ends_the_processes(of_whole: list[Any]) -> None:
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
     with etq.open() as warehouse, pytest.raises(KeyboardInterrupt):
         warehouse.ingest_many(TRACES, progress=stop)
-    assert started
+    assert of_whole
 
 
 @pytest.mark.parametrize("where, name", [(subprocess, "Popen"), (tempfile, "TemporaryFile")])
 def test_without_processes_or_temporary_files_traces_are_read_here(
-    started: list[Any], monkeypatch: pytest.MonkeyPatch, where: Any, name: str
+    of_whole: list[Any], monkeypatch: pytest.MonkeyPatch, where: Any, name: str
 ) -> None:
     def refused(*_: object, **__: object) -> None:
         raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
@@ -147,4 +159,4 @@ def test_without_processes_or_temporary_files_traces_are_read_here(
     with etq.open() as warehouse:
         warehouse.ingest_many(TRACES[:3])
         assert number_of_captures(warehouse) == 3
-    assert not started
+    assert not of_whole

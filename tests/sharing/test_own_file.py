@@ -16,6 +16,8 @@ from tests.command_line import run_etq
 from tests.conftest import CAPTURES
 from tests.sharing.locks import can_write
 
+pytestmark = pytest.mark.long
+
 MLP = CAPTURES / "mlp/mlp.etdp"
 USES: dict[str, Callable[[Warehouse, Path], object]] = {
     "ingest": lambda warehouse, own: warehouse.ingest(own),
@@ -23,9 +25,7 @@ USES: dict[str, Callable[[Warehouse, Path], object]] = {
     "ingest_program": lambda warehouse, own: warehouse.ingest_program(own),
     "ingest_metrics": lambda warehouse, own: warehouse.ingest_metrics("mlp", own),
     "a debug buffer": lambda warehouse, own: warehouse.ingest(MLP, debug_buffer=own),
-    "metrics": lambda warehouse, own: warehouse.ingest(MLP, metrics=[own]),
     "an ETRecord": lambda warehouse, own: warehouse.ingest(MLP, etrecord=own),
-    "a program": lambda warehouse, own: warehouse.ingest(MLP, pte=own),
     "a sidecar": lambda warehouse, own: warehouse.ingest(with_sidecar(own)),
     "export": lambda warehouse, own: warehouse.export("mlp", "chrome", own),
 }
@@ -45,23 +45,24 @@ def own(tmp_path: Path) -> Path:
     return tmp_path / "lab.duckdb"
 
 
-@pytest.mark.parametrize("use", USES)
-def test_an_open_warehouse_is_not_read_or_replaced(own: Path, use: str) -> None:
-    with etq.open(own) as warehouse:
-        with pytest.raises(WarehouseError, match="the warehouse itself; name another file$"):
-            USES[use](warehouse, own)
-        assert not can_write(own)
+def test_an_open_warehouse_is_not_read_or_replaced(own: Path) -> None:
+    for use in USES.values():
+        with etq.open(own) as warehouse:
+            with pytest.raises(WarehouseError, match="the warehouse itself; name another file$"):
+                use(warehouse, own)
+            assert not can_write(own)
     with etq.open(own, read_only=True) as warehouse:
         assert warehouse.rows("SELECT name FROM captures")[1] == [("mlp",)]
 
 
-@pytest.mark.parametrize("link", [os.symlink, os.link])
-def test_by_another_name(own: Path, link: Callable[[Path, Path], None]) -> None:
+def test_by_another_name(own: Path) -> None:
     other = own.with_name("other")
-    link(own, other)
-    with etq.open(own) as warehouse:
-        assert "the warehouse itself" in str(warehouse.ingest_many([other])[0])
-        assert not can_write(own)
+    for link in (os.symlink, os.link):
+        other.unlink(missing_ok=True)
+        link(own, other)
+        with etq.open(own) as warehouse:
+            assert "the warehouse itself" in str(warehouse.ingest_many([other])[0])
+            assert not can_write(own)
 
 
 def test_of_all_files_of_a_folder_the_warehouse_is_one(own: Path) -> None:
