@@ -27,8 +27,6 @@ from tests.browser.pages import (
     select,
     texts,
 )
-from tests.browser.test_hostile import HOSTILE, check
-from tests.builders import dump, execute, kernel, operator_call, run
 from tests.conftest import CAPTURES
 from tests.slower import slower
 
@@ -171,35 +169,6 @@ def test_the_icicle_zooms_and_is_searched(page: WebDriver) -> None:
         assert fits(page)
 
 
-def test_hostile_names_do_nothing(browser: WebDriver, tmp_path: Path) -> None:
-    names = [name.replace("\x00", "") for name in HOSTILE.values()]
-    with etq.open() as warehouse:
-        for number in range(6):
-            runs = []
-            for _ in range(3):
-                events = []
-                for place, name in enumerate(names):
-                    events.append(kernel(name, 100 * place + 1, 100 * place + 60 + number, place))
-                    events.append(operator_call(100 * place, 100 * place + 70 + number, place))
-                runs.append(run(HOSTILE["script"], *events, execute(0, 100 * len(names) + number)))
-            capture = warehouse.ingest(dump(*runs), name=f"{number}{HOSTILE['image'].replace('=', '')}")
-            side = ("base", "new")[number % 2]
-            warehouse.connection.execute("INSERT INTO labels VALUES (?, 'side', ?)", [capture.capture_id, side])
-            warehouse.metric(capture, "m<b>", 4 + number, unit="<b>")
-        path = tmp_path / "hostile.html"
-        etq.report.write(warehouse, SIDES, path, names=(HOSTILE["end of script"], HOSTILE["svg"]))
-    opened(browser, path)
-    browser.execute_script(
-        "for (const row of etq.parts.rows) for (const id of row.ids) {"
-        " etq.showTip({ clientX: 5, clientY: 5 }, etq.parts.options.label(id), etq.parts.options.describe(id)); etq.parts.options.choose(id); }"
-        "for (const button of document.querySelectorAll('th button, .more')) button.click();"
-        "for (const each of document.querySelectorAll('.dot-row')) each.dispatchEvent(new PointerEvent('pointermove'));"
-    )
-    check(browser)
-    assert HOSTILE["svg"] in texts(browser, "h1")[0]
-    assert HOSTILE["script"] in {row[0] for row in cells(browser, "compared_ops")}
-
-
 def test_the_steps_of_two_traces(quiet: WebDriver, tmp_path: Path) -> None:
     """Samples are called steps, all verdicts of ops are counted, and each op is named with its kind."""
     with etq.open() as warehouse:
@@ -221,19 +190,3 @@ def test_the_steps_of_two_traces(quiet: WebDriver, tmp_path: Path) -> None:
     names = texts(quiet, ".dot-name")
     assert {"aten::conv2d", "aten::conv2d on devices", "conv_kernel kernel", "train annotation"} <= set(names)
     assert len(set(names)) == len(names)
-
-
-def test_on_a_phone_the_circle_of_the_largest_change_is_whole(quiet: WebDriver, tmp_path: Path) -> None:
-    with etq.open() as warehouse:
-        for name, end in (("base", 50), ("new", 60)):
-            ops = [kernel(f"op{each}", 100 * each, 100 * each + 50) for each in range(5)]
-            warehouse.ingest(dump(run("Execute", *ops, kernel("slower", 500, 500 + end), execute(0, 600))), name=name)
-        etq.report.write(warehouse, ["base", "new"], tmp_path / "one.html")
-    with screen(quiet, 390):
-        opened(quiet, tmp_path / "one.html")
-        script = """
-            const boxes = [...document.querySelectorAll(".dots .point")].map((point) =>
-                [point, point.closest(".track")].map((each) => each.getBoundingClientRect()));
-            return boxes.map(([point, track]) => point.left >= track.left && point.right <= track.right);
-        """
-        assert quiet.execute_script(script) == [True] * 6

@@ -263,29 +263,6 @@ def test_keys(page: WebDriver) -> None:
     assert page.execute_script("return etq.graph.places.isOpen(etq.graph.chosen)")
 
 
-def test_the_icicle_and_the_graph_mark_each_other(page: WebDriver) -> None:
-    script = """
-        const path = arguments[0], places = etq.graph.places;
-        etq.graph.options.over(places.count + places.groups.list("module_path").indexOf(path));
-        const ids = etq.icicle.hits.flatMap((row) => [...row.ids]);
-        const found = ids.map((id) => Object.fromEntries(etq.icicle.options.describe(id)).module);
-        etq.graph.options.over(-1);
-        return [found, etq.icicle.hits];
-    """
-    found, after = page.execute_script(script, "layers.0.attn")
-    assert {each.startswith("layers.0.attn") for each in found} == {True}
-    assert len(found) > 10 and after is None
-    script = """
-        const spans = etq.icicle, ids = spans.rows.flatMap((row) => [...row.ids]);
-        spans.options.over(ids.find((id) => Object.fromEntries(spans.options.describe(id)).module === arguments[0]));
-        const pointed = [...etq.graph.pointed];
-        spans.options.over(-1);
-        return [pointed, arguments[1] ? 0 : etq.graph.places.count + etq.graph.places.groups.list("module_path").indexOf("layers.0"), etq.graph.pointed.size];
-    """
-    pointed, group, after = page.execute_script(script, "layers.0.attn")
-    assert pointed == [group] and after == 0
-
-
 def test_methods(quiet: WebDriver, tmp_path: Path) -> None:
     """Each method has its own graph; an op of another one is reached through the table."""
     with linked("multimethod") as warehouse:

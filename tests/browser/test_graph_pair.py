@@ -27,25 +27,6 @@ CHOSEN = """
 """
 
 
-def test_a_change_has_its_colour_on_every_page(quiet: WebDriver, tmp_path: Path) -> None:
-    """However many nodes have it: the legend names the colours by change."""
-    legend = """
-        return Object.fromEntries([...document.querySelectorAll(".legend > *")].map((each) => [
-          each.innerText.split(":")[0], getComputedStyle(each.querySelector("*")).backgroundColor]));
-    """
-    found: dict[str, set[str]] = {}
-    for names in (("convnet", "convnet_xnn"), ("mlp", "mlp_xnn"), ("mlp", "convnet")):
-        path = tmp_path / f"{'_'.join(names)}.html"
-        with two(*names) as warehouse:
-            path.write_text(etq.report.graphs_page_of(warehouse, "base", "new"), encoding="utf-8")
-        opened(quiet, path)
-        for change, colour in quiet.execute_script(legend).items():
-            found.setdefault(change, set()).add(colour)
-    assert {"removed", "changed", "several"} < set(found)
-    assert all(len(colours) == 1 for colours in found.values())
-    assert len(set().union(*found.values())) == len(found)
-
-
 def test_two_graphs(quiet: WebDriver, tmp_path: Path) -> None:
     path = tmp_path / "graphs.html"
     with two("convnet", "convnet_xnn") as warehouse:

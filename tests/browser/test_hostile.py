@@ -14,7 +14,6 @@ from etq.warehouse.warehouse import Warehouse
 from tests.browser.pages import By, WebDriver, cells, complaints, opened, texts, written
 from tests.builders import dump, execute, framework, kernel, operator_call, run
 from tests.conftest import CAPTURES
-from tests.trace_builders import event, trace
 
 pytestmark = pytest.mark.long
 
@@ -124,19 +123,6 @@ def test_a_hostile_capture_does_nothing(browser: WebDriver, lab: Warehouse, tmp_
     wide, width = browser.execute_script("return [document.documentElement.scrollWidth, innerWidth]")
     assert wide <= width
     try_all(browser)
-
-
-def test_a_hostile_trace_does_nothing(browser: WebDriver, tmp_path: Path) -> None:
-    events = [event("user_annotation", "ProfilerStep#1", 0, 1000)]
-    for number, name in enumerate(HOSTILE.values()):
-        at = 10 * number + 1
-        events.append(event("cpu_op", name, at, at + 8, external=number + 1, shapes=[[1, 2]]))
-        events.append(event("python_function", f"nn.Module: {name}", at, at + 9, **{"Python id": number + 1}))
-    with etq.open() as warehouse:
-        warehouse.ingest(trace(*events), name=NAME)
-        opened(browser, written(warehouse, "@latest", tmp_path))
-    check(browser)
-    assert {HOSTILE["script"], HOSTILE["image"]} <= {row[0] for row in cells(browser, "calls")}
 
 
 def test_the_policy_lets_nothing_else_run(browser: WebDriver, lab: Warehouse, tmp_path: Path) -> None:

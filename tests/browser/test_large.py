@@ -10,7 +10,7 @@ import pytest
 import etq
 from etq.warehouse.warehouse import Warehouse
 from tests.benchmarks.make_trace import make_trace
-from tests.browser.pages import WebDriver, complaints, drawn, opened, written
+from tests.browser.pages import WebDriver, complaints, opened, written
 from tests.conftest import CAPTURES
 
 pytestmark = pytest.mark.long
@@ -95,21 +95,6 @@ def test_drawn_events_have_their_times(page: WebDriver) -> None:
     """
     wrong, made = page.execute_script(script)
     assert wrong == [] and made > 100
-
-
-def test_many_steps_are_one_picture(page: WebDriver) -> None:
-    """Fifty turns of the wheel between two frames are drawn once."""
-    script = """
-        const spans = etq.timeline, done = arguments[0], drawNow = spans.drawNow;
-        let pictures = 0;
-        spans.drawNow = function () { pictures += 1; drawNow.call(this); };
-        for (let turn = 0; turn < 50; turn += 1) {
-          spans.canvas.dispatchEvent(new WheelEvent("wheel", { deltaY: turn % 2 ? 100 : -100, ctrlKey: true, cancelable: true }));
-        }
-        requestAnimationFrame(() => requestAnimationFrame(() => { delete spans.drawNow; done(pictures); }));
-    """
-    drawn(page)
-    assert page.execute_async_script(script) == 1
 
 
 def test_a_page_keeps_a_size(warehouse: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 import etq
 from tests.batches import Labelled, ingest_all
-from tests.browser.pages import ActionChains, By, Keys, WebDriver, cells, complaints, drawn, fits, screen, select, texts
+from tests.browser.pages import ActionChains, By, Keys, WebDriver, cells, complaints, fits, screen, select, texts
 from tests.browser.served import names, settled, text, until, visit
 from tests.conftest import CAPTURES
 from tests.serve.server import Server, serving
@@ -404,7 +404,7 @@ def test_a_phone_shows_times_and_changes_without_scrolling(page: WebDriver, serv
     with screen(page, 390, 844):
         visit(page, server, "/compare?base=build%3D24&new=build%3D27")
         missing = {name: wanted - {*page.execute_script(in_view, name)} for name, wanted in expected.items()}
-        assert missing == dict.fromkeys(expected, set())
+        assert missing == {name: set() for name in expected}
         rows = page.find_elements(By.CSS_SELECTOR, "table[data-name=compared_ops] tbody tr")
         assert rows and max(row.size["height"] for row in rows) < 100
         # The ends of the scale of changes and its middle don't meet.
@@ -412,43 +412,6 @@ def test_a_phone_shows_times_and_changes_without_scrolling(page: WebDriver, serv
         ticks.sort(key=lambda each: each["x"])
         assert all(one["x"] + one["width"] <= next_one["x"] for one, next_one in pairwise(ticks))
         assert fits(page)
-
-
-def test_a_phone_that_is_turned_needs_no_reload(page: WebDriver, server: Server) -> None:
-    shown = """
-        return [document.querySelector("details.side")?.open,
-            [...document.querySelectorAll(".grid th, table[data-name=compared_ops] th")].map((each) => each.dataset.column),
-            [...document.querySelectorAll(".grid a")].map((each) => each.textContent).slice(0, 10)];
-    """
-    sizes = {
-        width: {"width": width, "height": 1234 - width, "deviceScaleFactor": 1, "mobile": True} for width in (390, 844)
-    }
-    with screen(page, 390):
-        for path in ("/", "/compare?base=build%3D24&new=build%3D27"):
-            found: dict[tuple[int, bool], object] = {}
-            for width, is_turned in ((844, False), (390, False), (844, True), (390, True)):
-                first = 1234 - width if is_turned else width
-                page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", sizes[first])
-                visit(page, server, path, series=path == "/")
-                page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", sizes[width])
-                drawn(page)
-                found[width, is_turned] = page.execute_script(shown)
-            assert found[390, True] == found[390, False] != found[844, False] == found[844, True], path
-
-
-def test_columns_are_of_labels_that_divide_captures(page: WebDriver, server: Server) -> None:
-    """Not of a label that names each capture, nor of one that all captures share, nor of values that are not there."""
-    visit(page, server, "/", series=True)
-    shown = page.execute_script("return [...document.querySelectorAll('.grid th')].map((each) => each.dataset.column)")
-    labels = page.execute_async_script(
-        "const done = arguments[0]; etq.ask('captures').then((found) => done(Object.fromEntries("
-        "Object.entries(found.labels).map(([key, { texts, at }]) => [key, [texts.length, at.filter((n) => n >= 0).length, at.length]]))))"
-    )
-    for key, (values, labelled, captures) in labels.items():
-        if f"label {key}" in shown:
-            assert values > 1 and 2 * labelled >= captures, key
-            assert values < labelled or labelled <= 8, key
-    assert "label device" in shown and "execute" in shown
 
 
 # What stands in the editor of SQL while it is empty.

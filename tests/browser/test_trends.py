@@ -122,36 +122,6 @@ def test_changes_are_marked_where_they_are(page: WebDriver) -> None:
     assert found and all(24 < position < 25 for position in found)
 
 
-def test_changes_of_series_over_each_other_are_marked_by_name(page: WebDriver) -> None:
-    script = """
-        const [done] = arguments, found = [];
-        const beside = document.getElementById("beside");
-        const choose = (value) => { beside.value = value; beside.dispatchEvent(new Event("change")); };
-        const write = CanvasRenderingContext2D.prototype.fillText;
-        CanvasRenderingContext2D.prototype.fillText = function (text, ...place) { found.push(text); return write.call(this, text, ...place); };
-        choose("model");
-        requestAnimationFrame(() => requestAnimationFrame(() => {
-          CanvasRenderingContext2D.prototype.fillText = write;
-          choose("");
-          done(found.filter((text) => text.includes("other")));
-        }));
-    """
-    found = page.execute_async_script(script)
-    assert len(found) == 1 and re.fullmatch(r"\+\d+\.\d\N{NO-BREAK SPACE}% other.*", found[0]), found
-
-
-def test_a_gap_between_builds_has_its_width(quiet: WebDriver, tmp_path: Path) -> None:
-    """Builds that are numbers are where they are on the axis; others have their position."""
-    builds = [1, 2, 3, 60, 61, 62]
-    for name, prefix, places in (("numbers", "", builds), ("versions", "v", [1, 2, 3, 4, 5, 6])):
-        with etq.open() as warehouse:
-            captures = [Labelled(f"c{build}", capture(build), {"build": f"{prefix}{build}"}) for build in builds]
-            ingest_all(warehouse, captures)
-            etq.report.write_trends(warehouse, None, tmp_path / f"{name}.html")
-        opened(quiet, tmp_path / f"{name}.html")
-        assert plotted(quiet, "#totals .plot")[1][0] == places
-
-
 @pytest.mark.parametrize(
     ("over", "one", "other", "places"),
     [
