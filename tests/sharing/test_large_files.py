@@ -99,7 +99,7 @@ def test_a_file_that_is_moved_linked_or_removed_while_it_is_read_is_read(trace: 
     for change in (
         lambda: trace.with_name("linked").hardlink_to(trace),
         lambda: trace.rename(trace.with_name("moved")),
-        lambda: trace.unlink(),
+        trace.unlink,
     ):
         if not trace.exists():
             trace.with_name("moved").rename(trace)

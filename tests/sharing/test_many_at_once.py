@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import duckdb
@@ -15,6 +16,7 @@ import pytest
 import etq
 from etq.errors import WarehouseError
 from etq.maintenance.merge import merge
+from tests.conftest import CAPTURES
 from tests.sampling import IS_WHOLE
 from tests.sharing import captures
 
@@ -201,3 +203,32 @@ def test_opening_a_file_that_is_replaced_gets_the_new_one(tmp_path: Path, monkey
     monkeypatch.setattr(duckdb, "connect", connect_and_replace)
     with etq.open(path) as warehouse:
         assert warehouse.rows("SELECT name FROM captures")[1] == [("c1",)]
+
+
+def test_threads_share_a_warehouse(tmp_path: Path) -> None:
+    """Each gets its own answers, while others ask and write."""
+    models = ("mlp", "convnet", "cond", "bf16")
+    with etq.open(tmp_path / "lab.duckdb") as warehouse:
+        for model in models:
+            warehouse.ingest(CAPTURES / model / f"{model}.etdp", name=model)
+
+        def ask(model: str) -> list[object]:
+            answers: list[object] = []
+            for number in range(40):
+                answers.append(warehouse.capture(model).name)
+                answers += warehouse.rows("SELECT c.name FROM captures AS c WHERE c.name = $name", name=model)[1][0]
+                if number % 10 == 0:
+                    answers.append(warehouse.label(model, number=str(number))["number"] == str(number) and model)
+            return answers
+
+        with ThreadPoolExecutor(4) as pool:
+            for model, answers in zip(models, pool.map(ask, models), strict=True):
+                assert answers == [model] * 84
+
+
+def test_a_closed_warehouse_stays_closed(tmp_path: Path) -> None:
+    warehouse = etq.open(tmp_path / "lab.duckdb")
+    warehouse.close()
+    with pytest.raises(WarehouseError, match="is closed"):
+        warehouse.compact()
+    assert not warehouse.is_open

@@ -23,36 +23,28 @@ from tests.unit.test_warehouse import contents
 pytestmark = pytest.mark.long
 
 TRACES = sorted((CAPTURES / "torch").glob("*.pt.trace.json.gz"))[:4]
-DUMP = CAPTURES / "transformer" / "transformer_100runs.etdp"
 
 
 @pytest.fixture(params=["whole", "parts"])
 def started(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     """The processes that are started. Every trace is large, and is read from memory or in parts."""
-    if request.param == "parts":
-        monkeypatch.setattr(sources, "SMALL", 1_000)
-    yield from starting(monkeypatch)
-
-
-@pytest.fixture
-def of_whole(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
-    """The processes that are started. Every trace is large, and is read from memory."""
-    yield from starting(monkeypatch)
-
-
-def starting(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     monkeypatch.setattr(bulk, "SMALL", 0)
     monkeypatch.setattr(bulk, "processes", lambda: 2)
+    if request.param == "parts":
+        monkeypatch.setattr(sources, "SMALL", 1_000)
     processes: list[Any] = []
     start = subprocess.Popen
 
-    def popen(*arguments: Any, **options: Any) -> Any:
+    def starting(*arguments: Any, **options: Any) -> Any:
         processes.append(start(*arguments, **options))
         return processes[-1]
 
-    monkeypatch.setattr(subprocess, "Popen", popen)
+    monkeypatch.setattr(subprocess, "Popen", starting)
     yield processes
     assert all(each.poll() is not None for each in processes)
+
+
+IN_PARTS = pytest.mark.parametrize("started", ["parts"], indirect=True)
 
 
 def number_of_captures(warehouse: Warehouse) -> Any:
@@ -92,7 +84,8 @@ def test_each_damaged_file_is_an_error_and_the_others_are_stored(started: list[A
     assert [each.returncode == 0 for each in started] == [False] * len(damaged) + [True]
 
 
-def test_a_process_that_is_killed_loses_nothing(of_whole: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+@IN_PARTS
+def test_a_process_that_is_killed_loses_nothing(started: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     read = other_process.OtherProcess.tables
 
     def killed(self: other_process.OtherProcess) -> Any:
@@ -108,17 +101,9 @@ def test_a_process_that_is_killed_loses_nothing(of_whole: list[Any], monkeypatch
         assert contents(there) == contents(here)
 
 
-def test_known_content_and_other_formats_start_no_process(of_whole: list[Any]) -> None:
-    with etq.open() as warehouse:
-        warehouse.ingest_many([TRACES[0], DUMP])
-        warehouse.ingest(TRACES[1])
-        warehouse.ingest_many([DUMP, *TRACES[:2]])
-        assert number_of_captures(warehouse) == 3
-    assert not of_whole
-
-
+@IN_PARTS
 def test_a_file_that_changes_while_it_is_read_is_an_error(
-    of_whole: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    started: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sources, "SMALL", 1_000)
     path = tmp_path / "changing.pt.trace.json.gz"
@@ -136,27 +121,29 @@ def test_a_file_that_changes_while_it_is_read_is_an_error(
         _, result = warehouse.ingest_many([TRACES[0], path])
         assert "changed while it was read" in str(result)
         assert number_of_captures(warehouse) == 1
-    assert [each.returncode for each in of_whole] == [0]
+    assert [each.returncode for each in started] == [0]
 
 
-def test_an_error_while_storing_ends_the_processes(of_whole: list[Any]) -> None:
+@IN_PARTS
+def test_an_error_while_storing_ends_the_processes(started: list[Any]) -> None:
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
     with etq.open() as warehouse, pytest.raises(KeyboardInterrupt):
         warehouse.ingest_many(TRACES, progress=stop)
-    assert of_whole
+    assert started
 
 
-@pytest.mark.parametrize("where, name", [(subprocess, "Popen"), (tempfile, "TemporaryFile")])
+@IN_PARTS
 def test_without_processes_or_temporary_files_traces_are_read_here(
-    of_whole: list[Any], monkeypatch: pytest.MonkeyPatch, where: Any, name: str
+    started: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(*_: object, **__: object) -> None:
         raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
 
-    monkeypatch.setattr(where, name, refused)
-    with etq.open() as warehouse:
-        warehouse.ingest_many(TRACES[:3])
-        assert number_of_captures(warehouse) == 3
-    assert not of_whole
+    for where, name in ((subprocess, "Popen"), (tempfile, "TemporaryFile")):
+        with monkeypatch.context() as patch, etq.open() as warehouse:
+            patch.setattr(where, name, refused)
+            warehouse.ingest_many(TRACES[:3])
+            assert number_of_captures(warehouse) == 3
+    assert not started

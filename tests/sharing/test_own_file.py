@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +16,6 @@ from etq.maintenance.checking import check
 from etq.warehouse.warehouse import Warehouse
 from tests.command_line import run_etq
 from tests.conftest import CAPTURES
-from tests.sharing.locks import can_write
 
 pytestmark = pytest.mark.long
 
@@ -36,6 +37,14 @@ def with_sidecar(own: Path) -> Path:
     file.write_bytes(MLP.read_bytes())
     file.with_name("run.etdp.json").symlink_to(own)
     return file
+
+
+def can_write(path: Path) -> bool:
+    """Whether another process could open a warehouse's file for writing."""
+    command = [sys.executable, "-c", "import sys, duckdb; duckdb.connect(sys.argv[1]).close()", path]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 or "Could not set lock" in done.stderr, done.stderr
+    return done.returncode == 0
 
 
 @pytest.fixture
