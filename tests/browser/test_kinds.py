@@ -13,7 +13,6 @@ from etq.render.kernel_names import short_names
 from etq.warehouse.warehouse import Warehouse
 from tests.browser.graphs import linked
 from tests.browser.pages import By, WebDriver, cells, columns, near, number, opened, plotted, select, texts, written
-from tests.builders import delegate_call, delegated, dump, execute, run
 from tests.conftest import CAPTURES
 from tests.pass_traces import Training
 from tests.trace_builders import event, trace
@@ -294,25 +293,6 @@ def test_a_trace_without_devices_and_modules(show: Show, warehouse: Warehouse) -
     times, allocated, _ = plotted(page, "#memory_timeline .plot")[1]
     rows = warehouse.sql("SELECT time, allocated_bytes FROM memory_timeline('run')").fetchall()
     assert list(zip(times, allocated, strict=True)) == [tuple(map(pytest.approx, row)) for row in rows]
-
-
-def test_events_on_other_clocks_are_marked_as_estimated(show: Show, warehouse: Warehouse) -> None:
-    one = run(
-        "Execute",
-        delegated("conv", start=5000, end=5020),
-        delegated("relu", start=5030, end=5040),
-        delegate_call(start=10, end=40),
-        execute(start=0, end=50),
-    )
-    warehouse.ingest(dump(one), name="run")
-    page = show("run")
-    script = """
-        const spans = etq.timeline, row = spans.rows[2];
-        return [...row.ids].map((id, at) => [spans.options.label(id), row.starts[at], Object.fromEntries(spans.options.describe(id))]);
-    """
-    (first, start, second), _ = page.execute_script(script)
-    assert (first, start) == ("conv", pytest.approx(0.01))
-    assert "estimated" in second["place"]
 
 
 def test_a_run_is_chosen_by_its_name(quiet: WebDriver, tmp_path: Path) -> None:

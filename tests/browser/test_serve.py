@@ -346,48 +346,6 @@ def test_pages_fit(silent: WebDriver, server: Server, width: int, theme: str) ->
             assert silent.execute_script("return document.querySelectorAll('main, h1').length") == 2, path
 
 
-# Answers to questions come once `held.QUESTION()` is called, but for that of who asks.
-HELD = """
-    window.held = {};
-    const ask = window.fetch;
-    window.fetch = (address, options) => new Promise((go) => {
-      const question = String(address).split("/data/")[1].split("?")[0];
-      if (question === "me") go(ask(address, options));
-      else window.held[question] = () => go(ask(address, options));
-    });
-"""
-
-
-def test_the_list_says_what_it_waits_for(page: WebDriver, server: Server) -> None:
-    """And has no column of changes before there is one, nor of captures without one."""
-    made = page.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": HELD})
-    columns = "[...document.querySelectorAll('.grid th')].map((each) => each.dataset.column)"
-    cell = f"document.querySelector('.grid tbody tr[data-place]').cells[{columns}.indexOf(arguments[0])].textContent"
-    try:
-        page.get(f"{server.url}/?where=device%3Dpixel8")
-        until(page, "document.getElementById('state').textContent.startsWith('Reading captures…')")
-        for question, waits, waiting_columns in (
-            ("captures", "Reading times…", ["execute", "trend", "runs"]),
-            ("series", "Counting runs…", ["runs"]),
-        ):
-            until(page, "!!window.held[arguments[0]]", question)
-            page.execute_script("held[arguments[0]]()", question)
-            until(page, "document.querySelector('.waiting').textContent === arguments[0]", waits)
-            assert page.find_element(By.CSS_SELECTOR, ".waiting").is_displayed()
-            shown = page.execute_script(f"return {columns}")
-            assert [name for name in shown if page.execute_script(f"return {cell}", name) == "…"] == waiting_columns
-            assert ("change" in shown) == (question == "series")
-        until(page, "!!window.held.counts")
-        page.execute_script("held.counts()")
-        settled(page, series=True)
-        assert not page.find_element(By.CSS_SELECTOR, ".waiting").is_displayed()
-        assert page.execute_script(f"return {cell}", "runs") == "5"
-    finally:
-        page.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", made)
-    visit(page, server, "/?where=device%3Dpixel9", series=True)
-    assert "change" not in page.execute_script(f"return {columns}")
-
-
 def test_a_phone_shows_times_and_changes_without_scrolling(page: WebDriver, server: Server) -> None:
     """In each table of a comparison; no row is tall for a note that is out of sight."""
     expected = {
