@@ -326,24 +326,16 @@ BROKEN = """
 """
 
 
-# All that is used and has no name.
-UNNAMED = """
-    return [...document.querySelectorAll("button, input, select, a[href]")].filter((each) =>
-        !(each.textContent.trim() || each.ariaLabel || each.getAttribute("aria-label") || each.labels?.length || each.title))
-        .map((each) => each.outerHTML.slice(0, 120));
-"""
 PATHS = ("/", "/capture/pixel8-3", "/compare?base=build%3D1&new=build%3D2", "/trends", "/sql?query=FROM+captures")
 
 
 @pytest.mark.parametrize(("width", "theme"), [(390, "dark"), (1280, "light")])
 def test_pages_fit(silent: WebDriver, server: Server, width: int, theme: str) -> None:
-    """Also the page's landmarks are there."""
     with screen(silent, width, theme=theme):
         for path in PATHS:
             visit(silent, server, path)
             assert silent.execute_script("return document.documentElement.scrollWidth <= innerWidth"), path
-            assert (silent.execute_script(BROKEN), silent.execute_script(UNNAMED)) == (0, []), path
-            assert silent.execute_script("return document.querySelectorAll('main, h1').length") == 2, path
+            assert silent.execute_script(BROKEN) == 0, path
 
 
 def test_a_phone_shows_times_and_changes_without_scrolling(page: WebDriver, server: Server) -> None:

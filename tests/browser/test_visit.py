@@ -48,12 +48,17 @@ REPORTS: dict[str, tuple[Callable[[Warehouse, Path], object], list[str]]] = {
         ["Overview", "Advice", "Where the time goes", "Graph", "Timeline", "Run to run", "Ops", "Modules",
          "Source lines", "Events over runs", "Delegate coverage", "Planned memory"],
     ),
-    "trace": (report("rank0"), []),
+    "trace": (
+        report("rank0"),
+        ["Overview", "Advice", "Idle devices", "Critical path", "Where the time goes", "Timeline", "Steps",
+         "Device time", "Ops", "Kernels of devices", "How far from the peak", "Collectives", "Launches", "Modules"],
+    ),
     "comparison": (
         report("mlp_100runs", "mlp_step"),
         ["Verdict", "Captures", "Largest changes", "Where they differ", "Modules", "Ops", "Start-up"],
     ),
-    "trends": (lambda lab, path: etq.report.write_trends(lab, "build>=0", path), ["Totals"]),
+    "trends": (lambda lab, path: etq.report.write_trends(lab, "build>=0", path),
+        ["Overview", "Totals", "Lasting changes", "Ops"]),
 }  # fmt: skip
 
 

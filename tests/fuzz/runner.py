@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 import time
@@ -24,21 +23,15 @@ INGESTED: Final = 10
 
 @dataclass
 class Report:
-    """Results of inputs: numbers by kind, refusals by their text without numbers, failures."""
+    """Results of inputs: numbers by kind, and failures."""
 
     counts: Counter[str] = field(default_factory=Counter)
-    refusals: Counter[str] = field(default_factory=Counter)
     failures: list[dict[str, Any]] = field(default_factory=list)
-    slowest: tuple[float, int] = (0.0, -1)
-    largest: int = 0
     seconds: float = 0.0
 
     def add(self, line: dict[str, Any]) -> None:
         if "counts" in line:
             self.counts.update(line["counts"])
-            self.refusals.update(line["refusals"])
-            self.slowest = max(self.slowest, (line["slowest"][0], line["slowest"][1]))
-            self.largest = max(self.largest, line["largest"])
         elif "failure" in line:
             self.failures.append(line)
 
@@ -104,32 +97,14 @@ def _lines(plan: Plan, seeds: range) -> list[dict[str, Any]]:
     return found
 
 
-def summary(report: Report, refusals: bool) -> str:
+def summary(report: Report) -> str:
     """The report as text."""
     lines = []
-    kinds = sorted({name.rpartition(" ")[0] for name in report.counts})
-    total = 0
-    for kind in kinds:
-        inputs, loaded, ingested = (report.counts[f"{kind} {what}"] for what in ("inputs", "read", "ingested"))
-        total += inputs
-        lines.append(
-            f"{kind:12} {inputs:7} inputs, {loaded:7} read, {inputs - loaded:7} refused; {ingested:6} ingested"
-        )
-    lines.append(f"{total} inputs in {report.seconds:.0f} s, {total / max(report.seconds, 0.01):.1f}/s")
-    lines.append(
-        f"slowest: {report.slowest[0]:.2f} s (seed {report.slowest[1]}); memory at most {report.largest >> 20} MB"
-    )
-    for each in report.failures:
-        lines.append(f"FAILED seed {each['seed']}: {each['failure']} {each.get('edits', '')}")
-    if refusals:
-        lines += [f"{count:7} {text}" for text, count in report.refusals.most_common()]
-    return "\n".join(lines)
-
-
-def shape(text: str) -> str:
-    """A refusal without the parts that differ between files."""
-    text = re.sub(r"b'.*'|b\".*\"|'.*?'|\".*?\"", "…", text)
-    return re.sub(r"-?\d[\d,.]*", "0", text)[:110]
+    for kind in sorted({name.rpartition(" ")[0] for name in report.counts}):
+        inputs, read, ingested = (report.counts[f"{kind} {what}"] for what in ("inputs", "read", "ingested"))
+        lines.append(f"{kind:12} {inputs:7} inputs, {read:7} read, {inputs - read:7} refused; {ingested:6} ingested")
+    lines += [f"FAILED seed {each['seed']}: {each['failure']} {each.get('edits', '')}" for each in report.failures]
+    return "\n".join([*lines, f"{report.seconds:.0f} s"])
 
 
 def parse_seeds(arguments: Sequence[str]) -> tuple[range, int, str | None]:

@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 import duckdb
@@ -16,7 +15,7 @@ from click.testing import Result
 import etq
 from tests.command_line import run_etq
 from tests.sharing import captures
-from tests.sharing.test_faults import UNTIL_FULL, filled, small_disk
+from tests.sharing.test_faults import filled, small_disk
 from tests.sharing.test_many_at_once import ROOT, WRITER, hold, started
 
 __all__ = ("small_disk",)
@@ -142,37 +141,6 @@ def test_a_full_disk_keeps_the_copy_before(small_disk: Path, tmp_path: Path) -> 
     assert done.exit_code == 1 and "out of space: free some and repeat" in done.stderr, done.stderr
     assert copy.read_bytes() == before
     assert {each.name for each in small_disk.iterdir()} == {"copy.duckdb", "other"}
-
-
-def test_a_full_disk_on_which_nothing_can_be_removed(small_disk: Path, tmp_path: Path) -> None:
-    """Nothing is lost, and what the error advises works."""
-    path, copy = small_disk / "lab.duckdb", tmp_path / "copy.duckdb"
-    subprocess.run([sys.executable, "-c", UNTIL_FULL, path, "0"], cwd=ROOT, check=True, capture_output=True)
-    with suppress(OSError), (small_disk / "other").open("ab", buffering=0) as other:
-        while True:
-            other.write(b"x" * 512)
-
-    def names(db: Path) -> list[str]:
-        with etq.open(db, read_only=True) as warehouse:
-            assert captures.torn(warehouse) == []
-            return [name for (name,) in warehouse.rows("SELECT name FROM captures ORDER BY capture_id")[1]]
-
-    there = names(path)
-    assert len(there) > 3
-    for step in (("remove", there[0], "-y"), ("prune", "--keep-last", "1", "-y"), ("compact",)):
-        done = run(*step, "--db", path)
-        assert done.exit_code == 1 and len(done.stderr.splitlines()) == 1, done.output
-        assert f"{path}: " in done.stderr and "out of space, also for this; the warehouse is as it was" in done.stderr
-        assert names(path) == there
-    assert run("backup", path, "-o", copy).exit_code == 0
-    assert run("remove", *there[2:], "-y", "--db", copy).exit_code == 0
-    assert run("compact", "--db", copy).exit_code == 0
-    for each in small_disk.glob("lab.duckdb*"):
-        each.unlink()
-    shutil.move(copy, path)
-    assert run("check", path).exit_code == 0 and names(path) == there[:2]
-    with etq.open(path) as warehouse:
-        captures.ingest_one(warehouse, 1)
 
 
 KILLED = """

@@ -18,7 +18,6 @@ import etq
 from etq.errors import EtqError, WarehouseError
 from etq.storage import capture as storing
 from etq.storage import sources
-from etq.storage.sources import source_of
 from tests.sharing import captures
 from tests.sharing.test_many_at_once import ROOT
 
@@ -92,10 +91,6 @@ def check_full(path: Path, most: int) -> None:
         assert captures.torn(warehouse) == []
         assert len(warehouse.captures().fetchall()) == int(done)
         captures.ingest_one(warehouse, 1000 + int(done))
-
-
-def test_a_full_disk(small_disk: Path) -> None:
-    check_full(small_disk / "lab.duckdb", 0)
 
 
 def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
@@ -194,29 +189,6 @@ def test_a_file_that_vanishes_between_listing_and_reading(tmp_path: Path, wareho
     results = warehouse.ingest_many(files, labels={"a": "b"})
     assert [str(each) for each in results[1:]] == [f"{each}: no such file" for each in files[1:]]
     assert captures.torn(warehouse) == []
-
-
-@pytest.mark.parametrize("size", [2**20 + 1, 0])
-def test_the_hash_is_of_the_bytes_that_were_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    import hashlib
-
-    if not size:
-        monkeypatch.setattr("etq.storage.sources.SMALL", 2**20)  # a copy of a larger file is mapped
-    for what in ("stays", "is removed", "is replaced", "is overwritten", "is cut"):
-        path = tmp_path / "large"
-        # Content that could be JSON would be read in parts, which refuses a file that changes.
-        content = b"\0" + os.urandom(2**20)
-        path.write_bytes(content)
-        source = source_of(path)
-        if what in ("is removed", "is replaced"):
-            path.unlink()
-        if what in ("is replaced", "is overwritten"):
-            path.write_bytes(os.urandom(2**20 + 1))
-        if what == "is cut":
-            os.truncate(path, 0)
-        source.start_hashing()
-        assert source.sha256 == hashlib.sha256(content).hexdigest()
-        assert bytes(source.content) == content
 
 
 @pytest.mark.parametrize(
