@@ -179,8 +179,8 @@ def test_leftovers_of_a_file_that_was_being_made(tmp_path: Path) -> None:
             etq.open(path, read_only=True)
         filled(path)
         with etq.open(path) as warehouse:
-            [(version,), *_] = warehouse.rows("SELECT tags['storage_version'] FROM duckdb_databases() LIMIT 1")[1]
-            assert version[0].startswith("v1.5")
+            [(version,)] = warehouse.rows("SELECT tags['storage_version'] FROM duckdb_databases() LIMIT 1")[1]
+            assert version.startswith("v1.5")
 
 
 def test_a_file_that_vanishes_between_listing_and_reading(tmp_path: Path, warehouse: etq.Warehouse) -> None:
