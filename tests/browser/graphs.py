@@ -8,7 +8,8 @@ from typing import Final
 import etq
 import etq.report
 from etq.warehouse.warehouse import Warehouse
-from tests.browser.pages import WebDriver, drawn, select
+from tests.browser.driver import WebDriver
+from tests.browser.pages import drawn, select
 from tests.conftest import CAPTURES
 
 # Texts and colours of boxes by name: first and second line, and the name of the colour.

@@ -7,21 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import etq.report
 from etq.warehouse.warehouse import Warehouse
-
-pytest.importorskip("selenium", reason="the browser is driven by the package selenium")
-
-from selenium.webdriver.chrome.webdriver import WebDriver
-from selenium.webdriver.common.action_chains import ActionChains
-from selenium.webdriver.common.by import By
-from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.ui import WebDriverWait
-
-# Modules of tests import these from here, and so are skipped without selenium.
-__all__ = ("ActionChains", "By", "Keys", "WebDriver", "WebDriverWait")
+from tests.browser.driver import By, WebDriver, WebDriverWait
 
 
 def opened(browser: WebDriver, path: Path) -> None:

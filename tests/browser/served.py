@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.browser.pages import WebDriver, WebDriverWait
+from tests.browser.driver import WebDriver, WebDriverWait
 from tests.serve.server import Server
 
 READY = "return document.documentElement.dataset.ready"

@@ -9,7 +9,8 @@ import pytest
 
 import etq
 import etq.report
-from tests.browser.pages import WebDriver, opened, screen
+from tests.browser.driver import WebDriver
+from tests.browser.pages import opened, screen
 from tests.browser.served import visit
 from tests.conftest import CAPTURES
 from tests.serve.server import serving

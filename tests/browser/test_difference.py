@@ -12,21 +12,8 @@ import pytest
 import etq
 import etq.report
 from etq.warehouse.warehouse import Warehouse
-from tests.browser.pages import (
-    ActionChains,
-    By,
-    WebDriver,
-    cells,
-    columns,
-    fits,
-    near,
-    number,
-    opened,
-    plotted,
-    screen,
-    select,
-    texts,
-)
+from tests.browser.driver import ActionChains, By, WebDriver
+from tests.browser.pages import cells, columns, fits, near, number, opened, plotted, screen, select, texts
 from tests.conftest import CAPTURES
 from tests.slower import slower
 

@@ -10,8 +10,9 @@ import pytest
 import etq
 from etq.warehouse.warehouse import Warehouse
 from tests.benchmarks.make_record import make_record
+from tests.browser.driver import By, WebDriver
 from tests.browser.graphs import MISPLACED, choose, graph_page, linked, press
-from tests.browser.pages import By, WebDriver, complaints, opened
+from tests.browser.pages import complaints, opened
 from tests.browser.test_hostile import CANARY, HOSTILE, try_all
 from tests.conftest import CAPTURES
 from tests.sampling import IS_WHOLE, thinned

@@ -10,7 +10,8 @@ import pytest
 
 import etq
 import etq.report
-from tests.browser.pages import WebDriver, cells, drawn, opened, select
+from tests.browser.driver import WebDriver
+from tests.browser.pages import cells, drawn, opened, select
 from tests.conftest import CAPTURES
 from tests.unit.test_graph_pair import two
 

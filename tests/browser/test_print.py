@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from etq.warehouse.warehouse import Warehouse
+from tests.browser.driver import WebDriver
 from tests.browser.graphs import linked
-from tests.browser.pages import WebDriver, cells, opened, written
+from tests.browser.pages import cells, opened, written
 from tests.conftest import CAPTURES
 
 pytestmark = pytest.mark.long

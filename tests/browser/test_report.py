@@ -11,23 +11,8 @@ import pytest
 
 import etq
 from etq.warehouse.warehouse import Warehouse
-from tests.browser.pages import (
-    ActionChains,
-    By,
-    Keys,
-    WebDriver,
-    cells,
-    columns,
-    drawn,
-    fits,
-    near,
-    number,
-    opened,
-    plotted,
-    screen,
-    texts,
-    written,
-)
+from tests.browser.driver import ActionChains, By, Keys, WebDriver
+from tests.browser.pages import cells, columns, drawn, fits, near, number, opened, plotted, screen, texts, written
 from tests.builders import dump, execute, kernel, run
 from tests.conftest import CAPTURES
 from tests.typical import are_typical
@@ -117,11 +102,6 @@ TABLES = {
         "SELECT component, per_execute, share_percent, calls, total FROM execute_breakdown($c)",
         "calls per_execute total share_percent",
     ),
-    "coverage": (
-        "SELECT op_type, delegated, not_delegated, total, share_percent, calls, worst_source, worst_module, basis "
-        "FROM delegate_coverage($c)",
-        "delegated not_delegated calls total share_percent",
-    ),
 }
 
 
@@ -146,7 +126,7 @@ def test_tables_have_the_rows_of_the_views(page: WebDriver, lab: Warehouse) -> N
         headings = texts(page, f'table[data-name="{name}"] th')
         times = [at for at, heading in enumerate(headings) if ", µs" in heading]
         decimals = [{len(row[at].partition(".")[2]) for row in found if row[at]} for at in times]
-        assert name == "coverage" or (times and all(len(each) == 1 for each in decimals)), (name, decimals)
+        assert times and all(len(each) == 1 for each in decimals), (name, decimals)
 
 
 def test_how_numbers_are_written(page: WebDriver) -> None:
@@ -266,11 +246,11 @@ def test_the_timeline_has_the_events_of_the_run_and_is_searched(page: WebDriver,
         (name, pytest.approx(start, abs=1e-6), pytest.approx(length, abs=1e-6)) for name, start, length in expected
     ]
     field = page.find_element(By.CSS_SELECTOR, '#timeline input[type="search"]')
-    field.send_keys("layers.1.ffn native_call")
+    field.send_keys("layers.1.ffn")
     query = """
         SELECT count(*), sum(e.exclusive) FROM event_times($c) AS e
         JOIN event_ops($c) AS o ON o.event_name = e.event_name AND o.instruction_id = e.instruction_id
-        WHERE e.run_index = $run AND o.module_path LIKE 'layers.1.ffn%' AND e.event_name LIKE 'native_call%'
+        WHERE e.run_index = $run AND o.module_path LIKE 'layers.1.ffn%'
     """
     [(count, total)] = lab.sql(query, c=CAPTURE, run=run).fetchall()
     shown = page.find_element(By.CSS_SELECTOR, "#timeline output")

@@ -12,7 +12,8 @@ import pytest
 
 import etq
 from tests.batches import Labelled, ingest_all
-from tests.browser.pages import ActionChains, By, Keys, WebDriver, cells, complaints, fits, screen, select, texts
+from tests.browser.driver import ActionChains, By, Keys, WebDriver
+from tests.browser.pages import cells, complaints, fits, screen, select, texts
 from tests.browser.served import names, settled, text, until, visit
 from tests.conftest import CAPTURES
 from tests.serve.server import Server, serving

@@ -14,21 +14,8 @@ import etq
 import etq.report
 from etq.warehouse.warehouse import Warehouse
 from tests.batches import Labelled, ingest_all
-from tests.benchmarks.make_fleet import DEVICES, make
-from tests.browser.pages import (
-    By,
-    WebDriver,
-    cells,
-    click_row,
-    columns,
-    fits,
-    number,
-    opened,
-    plotted,
-    screen,
-    select,
-    texts,
-)
+from tests.browser.driver import By, WebDriver
+from tests.browser.pages import cells, click_row, columns, fits, opened, plotted, screen, select, texts
 from tests.browser.test_hostile import HOSTILE, check
 from tests.sampling import whole
 from tests.sql.test_trends import capture
@@ -164,26 +151,6 @@ def test_series_without_changes_have_a_note(quiet: WebDriver, lab: Warehouse, tm
 
 
 @whole
-def test_many_captures_are_drawn_in_parts(quiet: WebDriver, tmp_path: Path) -> None:
-    """2,000 captures of 50 ops on four devices: a page of a few MB that lists what it leaves out; its counts add up."""
-    make(tmp_path / "fleet.duckdb", 2000)
-    with etq.open(tmp_path / "fleet.duckdb", read_only=True) as warehouse:
-        etq.report.write_trends(warehouse, None, tmp_path / "fleet.html", by="device")
-        changes = warehouse.rows("SELECT op, series FROM regressions(\"by\" := 'device') WHERE what = 'op'")[1]
-    assert (tmp_path / "fleet.html").stat().st_size < 4e6
-    opened(quiet, tmp_path / "fleet.html")
-    assert "drawn in parts" in texts(quiet, "#totals .note")[0]
-    counted = quiet.execute_script(
-        "const { rows } = etq.totalTrends; return [rows.length, rows.list('captures').reduce((sum, each) => sum + each, 0)]"
-    )
-    assert counted[1] == 2000 and counted[0] <= len(DEVICES) * 304
-    assert changes
-    for op, _ in changes[:3]:
-        click_row(quiet, "regressions", op)
-        assert len(plotted(quiet, "#regressions .plot")[1][0]) > 100
-    assert [number(text) for text in texts(quiet, '[data-number="captures"] .value')] == [2000.0]
-
-
 def test_hostile_labels_do_nothing(quiet: WebDriver, tmp_path: Path) -> None:
     with etq.open() as warehouse:
         for build, name in enumerate(HOSTILE.values()):

@@ -10,7 +10,8 @@ import pytest
 import etq
 import etq.report
 from etq.warehouse.warehouse import Warehouse
-from tests.browser.pages import WebDriver, cells, fits, opened, texts
+from tests.browser.driver import WebDriver
+from tests.browser.pages import cells, fits, opened, texts
 from tests.browser.served import names, text, visit
 from tests.conftest import CAPTURES
 from tests.serve.server import serving
