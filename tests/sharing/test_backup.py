@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
@@ -15,12 +16,24 @@ from click.testing import Result
 import etq
 from tests.command_line import run_etq
 from tests.sharing import captures
-from tests.sharing.test_faults import filled, small_disk
+from tests.sharing.test_faults import filled
 from tests.sharing.test_many_at_once import ROOT, WRITER, hold, started
 
-__all__ = ("small_disk",)
-
 pytestmark = pytest.mark.long
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system with hardly any room."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", folder], capture_output=True, check=False
+    )
+    if mounted.returncode != 0:
+        pytest.skip("no file system can be mounted here")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
 
 
 def run(*arguments: object) -> Result:
