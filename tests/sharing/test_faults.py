@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -17,6 +18,7 @@ import etq
 from etq.errors import EtqError, WarehouseError
 from etq.storage import capture as storing
 from etq.storage import sources
+from etq.storage.sources import source_of
 from tests.sharing import captures
 from tests.sharing.test_many_at_once import ROOT
 
@@ -168,6 +170,23 @@ def test_a_file_that_vanishes_between_listing_and_reading(tmp_path: Path, wareho
     results = warehouse.ingest_many(files, labels={"a": "b"})
     assert [str(each) for each in results[1:]] == [f"{each}: no such file" for each in files[1:]]
     assert captures.torn(warehouse) == []
+
+
+@pytest.mark.parametrize("small", [2**20, 2**30])
+def test_the_hash_is_of_the_bytes_that_were_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: int) -> None:
+    """Also of a file that is larger than `SMALL`: its copy is mapped."""
+    monkeypatch.setattr("etq.storage.sources.SMALL", small)
+    path = tmp_path / "large"
+    for change in (None, path.unlink, lambda: path.write_bytes(b"other" * 2**20), lambda: os.truncate(path, 0)):
+        # Content that could be JSON would be read in parts, which refuses a file that changes.
+        content = b"\0" + os.urandom(2**20)
+        path.write_bytes(content)
+        source = source_of(path)
+        if change is not None:
+            change()
+        source.start_hashing()
+        assert source.sha256 == hashlib.sha256(content).hexdigest()
+        assert bytes(source.content) == content
 
 
 @pytest.mark.parametrize(

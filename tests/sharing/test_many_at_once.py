@@ -30,7 +30,7 @@ import select, sys
 import etq
 from tests.sharing.captures import torn
 times, wrong = 0, []
-while not select.select([sys.stdin], [], [], 0.1)[0]:
+while not times or not select.select([sys.stdin], [], [], 0.1)[0]:
     with etq.open(sys.argv[1], read_only=True) as warehouse:
         wrong += torn(warehouse)
     times += 1
