@@ -60,10 +60,10 @@ def test_a_trace_on_paper(browser: WebDriver, warehouse: Warehouse, tmp_path: Pa
     # A long table has its headings on each page.
     rows = len(cells(browser, "critical_parts"))
     pages = [words(page) for page in printed(browser, tmp_path)]
-    [first] = [at for at, page in enumerate(pages) if "The longest parts" in page]
-    [last] = [at for at, page in enumerate(pages) if "Where the time goes" in page]
-    assert rows == 140 and last > first
-    assert all("kind name op duration" in page for page in pages[first:last])
+    [start] = [at for at, page in enumerate(pages) if "The longest parts" in page]
+    [end] = [at for at, page in enumerate(pages) if "Where the time goes" in page]
+    assert rows == 140 and end > start
+    assert all("kind name op duration" in page for page in pages[start:end])
 
 
 def test_a_dump_on_paper(browser: WebDriver, tmp_path: Path) -> None:

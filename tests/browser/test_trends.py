@@ -133,12 +133,12 @@ def test_series_over_each_other_share_their_axis(
         etq.report.write_trends(warehouse, None, tmp_path / "trends.html", over=over)
     opened(quiet, tmp_path / "trends.html")
     select(quiet, "#beside", "device")
-    labels, data = plotted(quiet, "#totals .plot")
+    names, data = plotted(quiet, "#totals .plot")
     if over == "captured_at":
         shown = quiet.execute_script('return document.querySelector("#totals .plot").plot.axes[0]._values.flat()')
         assert shown[0].startswith("2026-11-") and all(re.fullmatch(r"11-\d\d", text) for text in shown[1:]), shown
         places = [int(datetime(2026, 11, day, tzinfo=UTC).timestamp()) for day in places]
-    assert labels[1:] == ["one", "other"] and data[0] == places
+    assert names[1:] == ["one", "other"] and data[0] == places
     filled = [[place for place, value in zip(places, line, strict=True) if value is not None] for line in data[1:]]
     last, last_of_other = (4, 3) if one[-1] == "v10" else (3, 4)
     assert filled == [[places[at] for at in (0, 2, last)], [places[at] for at in (1, 2, last_of_other)]]

@@ -30,7 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("operation", OPERATIONS if IS_WHOLE else ["prune", "compact lake"])
 def test_calls_that_fail(shim: Path, folder: Path, operation: str) -> None:
     every = EVERY.get(operation, 41)
-    command = [sys.executable, "-m", "tests.sharing.fault_steps", folder, operation, "--every", str(every)]
+    command = [sys.executable, "-m", "tests.sharing.fault_steps", str(folder), operation, "--every", str(every)]
     environment = os.environ | {"LD_PRELOAD": str(shim)}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -41,7 +41,7 @@ def with_sidecar(own: Path) -> Path:
 
 def can_write(path: Path) -> bool:
     """Whether another process could open a warehouse's file for writing."""
-    command = [sys.executable, "-c", "import sys, duckdb; duckdb.connect(sys.argv[1]).close()", path]
+    command = [sys.executable, "-c", "import sys, duckdb; duckdb.connect(sys.argv[1]).close()", str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0 or "Could not set lock" in done.stderr, done.stderr
     return done.returncode == 0
