@@ -20,10 +20,19 @@ FLAGS = (
 
 
 @pytest.fixture(scope="session")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebDriver]:
+def started_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebDriver]:
     """One browser for all tests."""
     with started(tmp_path_factory.mktemp("profile")) as made:
         yield made
+
+
+@pytest.fixture
+def browser(started_once: WebDriver) -> WebDriver:
+    """The browser, whose console has nothing of earlier tests."""
+    from tests.browser.pages import complaints
+
+    complaints(started_once)
+    return started_once
 
 
 @pytest.fixture
@@ -31,7 +40,6 @@ def quiet(browser: WebDriver) -> Iterator[WebDriver]:
     """The browser, whose console has no error and no warning when the test is over."""
     from tests.browser.pages import complaints
 
-    complaints(browser)
     yield browser
     assert complaints(browser) == []
 

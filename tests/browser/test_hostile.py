@@ -109,7 +109,6 @@ def lab() -> Iterator[Warehouse]:
 
 
 def test_a_hostile_capture_does_nothing(browser: WebDriver, lab: Warehouse, tmp_path: Path) -> None:
-    complaints(browser)
     opened(browser, written(lab, "@latest", tmp_path))
     check(browser)
     assert texts(browser, "h1") == [NAME] and browser.title == NAME

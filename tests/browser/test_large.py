@@ -20,16 +20,17 @@ EVENTS = 120_000
 
 
 @pytest.fixture(scope="module")
-def page(browser: WebDriver, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebDriver]:
+def page(started_once: WebDriver, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebDriver]:
     folder = tmp_path_factory.mktemp("large")
     make_trace(CAPTURES / "torch/transformer_stack.pt.trace.json.gz", folder / "large.pt.trace.json", EVENTS)
     with etq.open() as warehouse:
         warehouse.ingest(folder / "large.pt.trace.json", name="large")
         path = written(warehouse, "large", folder)
     assert path.stat().st_size < 8e6
-    opened(browser, path)
-    yield browser
-    assert complaints(browser) == []
+    complaints(started_once)
+    opened(started_once, path)
+    yield started_once
+    assert complaints(started_once) == []
 
 
 def test_no_step_draws_more_than_the_screen_has_pixels(page: WebDriver) -> None:
