@@ -17,7 +17,6 @@ from tests.batches import Labelled, ingest_all
 from tests.browser.driver import By, WebDriver
 from tests.browser.pages import cells, click_row, columns, fits, opened, plotted, screen, select, texts
 from tests.browser.test_hostile import HOSTILE, check
-from tests.sampling import whole
 from tests.sql.test_trends import capture
 
 pytestmark = pytest.mark.long
@@ -150,7 +149,6 @@ def test_series_without_changes_have_a_note(quiet: WebDriver, lab: Warehouse, tm
     assert "A change counts if it is 50 % or more" in texts(quiet, "#regressions .missing")[0]
 
 
-@whole
 def test_hostile_labels_do_nothing(quiet: WebDriver, tmp_path: Path) -> None:
     with etq.open() as warehouse:
         for build, name in enumerate(HOSTILE.values()):
