@@ -36,8 +36,6 @@ def profile_rows(data: bytes, **options: Any) -> list[dict[str, Any]]:
     return [{**signatures[row["signature_index"]], **row} for row in tables["event_ticks"]]
 
 
-# --- parents ---------------------------------------------------------------------------------------------------------
-
 times = st.tuples(st.integers(0, 12), st.integers(0, 12)).map(sorted)
 nested_events = st.lists(
     st.one_of(
@@ -146,18 +144,6 @@ def test_parents_of_runs_that_log_the_same_events_at_other_times(
         assert without_nesting(mine, each) == slow_parents(each)
 
 
-def test_parents_where_a_container_begins_earlier() -> None:
-    """The first kernel has no parent in the first run. In the second run an execute begins earlier and contains it."""
-
-    def events(begin: int) -> list[ProfileEvent]:
-        executes = [framework("Method::execute", begin, begin), framework("Method::execute", 1, 1)]
-        return [kernel("add", 0, 0, 0), executes[0], kernel("add", 0, 0, 0), executes[1]]
-
-    rows = profile_rows(dump(Run("Execute", tuple(events(1))), Run("Execute", tuple(events(0)))))
-    found = [[row["parent_index"] for row in rows if row["run_index"] == run] for run in (0, 1)]
-    assert found == [slow_parents(events(1)), slow_parents(events(0))] == [[None, 2, None, None], [1, 2, None, None]]
-
-
 def test_parents_where_the_clock_wraps_within_the_run() -> None:
     top = 2**32
     events = [
@@ -193,8 +179,6 @@ def test_a_step_contains_its_instructions_call() -> None:
     assert [row["parent_index"] for row in rows] == [1, 2, None, 4, 5, None]
     assert [row["execute_index"] for row in rows] == [2, 2, 2, 5, 5, 5]
 
-
-# --- slots -----------------------------------------------------------------------------------------------------------
 
 NAMES = st.sampled_from([None, "", "a", "b"])
 IDS = st.sampled_from([-1, 0, 1])
@@ -264,20 +248,6 @@ def test_runs_of_one_block_have_the_same_signatures(runs: list[list[Any]]) -> No
     assert [row["block_index"] for row in tables["runs"]] == expected
     assert [row["block_run"] for row in tables["runs"]] == [expected[:at].count(b) for at, b in enumerate(expected)]
     assert [row["iteration"] for row in tables["runs"]] == list(range(len(runs)))
-
-
-# --- what the review of real and hostile dumps asked for ----------------------------------------------------------------
-
-
-@pytest.mark.long
-def test_deep_nesting_takes_linear_time() -> None:
-    """Nested scopes and kernels that start before all of them: steps double, or this takes minutes."""
-    depth = 20_000
-    scopes: list[Event] = [framework("scope", depth - at, depth + at) for at in range(depth)]
-    kernels: list[Event] = [kernel("add", 0, 1, at) for at in range(depth)]
-    rows = profile_rows(dump(Run("Execute", (*kernels, *scopes, framework("Method::execute", 0, 3 * depth)))))
-    assert rows[0]["parent_index"] == 2 * depth and rows[depth]["parent_index"] == depth + 1
-    assert {row["execute_index"] for row in rows} == {2 * depth}
 
 
 def test_runs_of_other_names_share_their_shape(monkeypatch: pytest.MonkeyPatch) -> None:

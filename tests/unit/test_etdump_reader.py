@@ -178,8 +178,7 @@ def test_concatenated_dumps(made: list[list[Run]]) -> None:
     } in tables["findings"]
 
 
-@pytest.mark.parametrize("zeros", [8, 12, 4096])
-@pytest.mark.parametrize("size_prefixed", [True, False])
+@pytest.mark.parametrize(("zeros", "size_prefixed"), [(12, True), (4096, False)])
 def test_a_dump_after_zeros(zeros: int, size_prefixed: bool) -> None:
     content = dump(a_run("Execute", execute(0, 100)), size_prefixed=size_prefixed)
     with empty_warehouse() as warehouse:
@@ -188,14 +187,6 @@ def test_a_dump_after_zeros(zeros: int, size_prefixed: bool) -> None:
         assert warehouse.rows("SELECT rule, detail FROM findings")[1] == [
             ("leading zeros", f"{zeros} zeros before the first dump are ignored")
         ]
-
-
-def test_a_dump_after_zeros_after_another() -> None:
-    content = dump(a_run("Execute", execute(0, 100)))
-    with empty_warehouse() as warehouse:
-        warehouse.ingest(content + bytes(4096) + content, name="both")
-        assert warehouse.rows("SELECT rule FROM findings")[1] == [("several dumps",)]
-        assert warehouse.rows("SELECT duration_ticks FROM events")[1] == [(100,), (100,)]
 
 
 def test_a_report_of_a_dump_after_zeros() -> None:
@@ -225,21 +216,11 @@ def test_runs_whose_execute_failed() -> None:
     assert "findings" not in read(dump(failed))
 
 
-@pytest.mark.parametrize(
-    "name", ["mlp/mlp", "demo_str/demo_str", "mlp/mlp_alloc", "twins/twins_debug", "cond/cond_mixed"]
-)
-def test_real_dumps_with_vtables_behind_tables(name: str) -> None:
-    data = (CAPTURES / f"{name}.etdp").read_bytes()
-    tables = read(data)
-    expected = reference_reader.read(data)
-    assert_same(tables, expected)
-
-
 def test_a_dump_with_thousands_of_vtables() -> None:
     # Each run has a different size, so that the builder makes a vtable for each: twenty fields in different places.
     made = [
         a_run("Execute", *(ProfileEvent(f"e{n}", n % 3, k, -1, None, None, k, k + n + 1) for n in range(k % 5)))
-        for k in range(300)
+        for k in range(100)
     ]
     parts = [dump(each, size_prefixed=True) for each in made]
     assert_same(read(b"".join(parts)), made)
@@ -255,9 +236,8 @@ def test_truncated_at_any_byte(name: str) -> None:
         assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("part", [5, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", ["mlp/mlp_0runs", "scalars/scalars_debug"])
-def test_flipped_bytes(name: str, part: int) -> None:
+def test_flipped_bytes(name: str, part: int = 5) -> None:
     data = (CAPTURES / f"{name}.etdp").read_bytes()
     refused = 0
     places = range(0, len(data), part * (1 if len(data) < 1000 else 7))
@@ -290,22 +270,6 @@ def test_damaged_words(data: st.DataObject) -> None:
         read(bytes(damaged))
     except FormatError as error:
         assert "\n" not in str(error)
-
-
-def test_text_that_is_not_utf8_is_named() -> None:
-    data = dump(a_run("Execute", ProfileEvent("native_call_add.out"))).replace(b"call_add", b"c\xffll_add")
-    place = data.index(b"\xff")
-    with pytest.raises(FormatError, match=rf"^test.etdp: at byte {place}: ProfileEvent.name is not UTF-8 text"):
-        read(data)
-
-
-def test_null_events_are_refused() -> None:
-    data = bytearray(dump(a_run("Execute", execute(1, 2))))
-    # The Event's vtable: 6 bytes, a table of 8, its one slot at 4; empty the slot.
-    vtable = data.index(b"\x06\x00\x08\x00\x04\x00")
-    data[vtable + 4] = 0
-    with pytest.raises(FormatError, match="exactly one of profile_event, allocation_event and debug_event; none"):
-        read(bytes(data))
 
 
 @pytest.mark.parametrize("newline", [b"\n", b"\r\n"])
@@ -346,12 +310,6 @@ def test_a_text_without_a_dump() -> None:
 def test_files_that_are_not_dumps_are_named_by_kind(content: bytes, message: str) -> None:
     with pytest.raises(FormatError, match=message):
         read(content)
-
-
-def test_upstream_tutorial_dump() -> None:
-    path = shared_file("captures/upstream/tutorial.etdp")
-    data = path.read_bytes()
-    assert_same(read(data), reference_reader.read(data))
 
 
 def test_what_a_large_file_is_can_be_asked_of_its_parts(tmp_path: Path) -> None:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-from etq.warehouse.warehouse import Warehouse
-from tests.conftest import CAPTURES, shared_file
+from tests.conftest import shared_file
 from tests.unit.test_etrecord_reader import (
     EDGE,
-    SMALLEST,
-    TABLES,
     read,
     record,
 )
@@ -93,15 +89,6 @@ def test_arguments_of_nodes() -> None:
     ]
 
 
-def test_numbers_that_json_lacks() -> None:
-    """executorch writes these numbers as Python's json does: the attention mask is filled with minus infinity."""
-    inputs = [("s", float("-inf")), ("t", float("nan")), ("u", 'a \\"NaN\\" in a text, -Infinity'), ("v", float("inf"))]
-    kinds = {float: "as_float", str: "as_string"}
-    node = {"target": "a", "inputs": [{"name": name, "arg": {kinds[type(value)]: value}} for name, value in inputs]}
-    found = read(record({EDGE: {"graph_module": {"graph": {"nodes": [node]}}}}))["node_arguments"]
-    assert [json.loads(row["literal"]) for row in found] == ["-Infinity", "NaN", inputs[2][1], "Infinity"]
-
-
 def test_names_of_nodes_that_have_none() -> None:
     """As `torch.fx` makes them: of the single result's, else of the op's, in lower case, numbered where it is taken."""
     edge, torch_op = "executorch.exir.dialects.edge.ops.aten.topk.default", "torch.ops.aten.topk.default"
@@ -143,15 +130,3 @@ def test_the_older_layout() -> None:
     assert [tuple(row.values()) for row in tables["node_debug_handles"]] == [(1, 0, 2)]
     assert "debug_handles" not in tables and "record_findings" not in tables
     assert tables["records"] == [{"export_graph_id": None, "is_complete": True}]
-
-
-def test_known_content_adds_nothing(warehouse: Warehouse) -> None:
-    def counts() -> list[Any]:
-        return [warehouse.rows(f"SELECT count(*) FROM {table}")[1] for table in TABLES]
-
-    first = warehouse.ingest_record(CAPTURES / "nones/nones.etrecord")
-    before = counts()
-    again = warehouse.ingest_record(SMALLEST, name="renamed")
-    assert (first.is_new, again.is_new) == (True, False)
-    assert again.record_id == first.record_id and again.name == "renamed"
-    assert counts() == before and before[TABLES.index("records")] == [(1,)]

@@ -143,53 +143,41 @@ def test_members_that_cannot_be_unpacked() -> None:
     assert refusal(bytes(named)).startswith("the zip is damaged: 'utf-8' codec can't decode byte 0xff")
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        (EDGE, '{"graph_module": ?}', "JSON is malformed: invalid character (byte 17)"),
-        ("debug_handle_map", '{"forward": {"0": 1', "Input data was truncated"),
-        ("delegate_map", "", "Input data was truncated"),
-        (
-            EDGE,
-            {"graph_module": {"graph": {"nodes": 5}}},
-            "Expected `array`, got `int` - at `$.graph_module.graph.nodes`",
-        ),
-        (
-            EDGE,
-            {"graph_module": {"graph": {"nodes": [{}]}}},
-            "Object missing required field `target` - at `$.graph_module.graph.nodes[0]`",
-        ),
-        (
-            EDGE,
-            {"graph_module": {"graph": {"nodes": [*[{"target": "t"}] * 600, {"target": 5}]}}},
-            "Expected `str`, got `int` - at `$.graph_module.graph.nodes[600].target`",
-        ),
-        (
-            EDGE,
-            {
-                "graph_module": {
-                    "graph": {"nodes": [*[{"target": "t"}] * 600, {"target": "t", "metadata": {"nn_module_stack": 5}}]}
-                }
-            },
-            "Expected `str | null`, got `int` - at `$.graph_module.graph.nodes[600].metadata.nn_module_stack`",
-        ),
-        (
-            EDGE,
-            {"graph_module": {"graph": {"nodes": [], "tensor_values": {"x": None}}}},
-            "Expected `object`, got `null` - at `$.graph_module.graph.tensor_values[...]`",
-        ),
-        ("debug_handle_map", {"forward": {"0": "x"}}, "Expected `int | array`, got `str` - at `$[...][...]`"),
-        ("delegate_map", [], "Expected `object`, got `array`"),
-        ("export_graph_id", "[]", "Expected `int | str`, got `array`"),
-        ("debug_handle_map", {"forward": {"0": 2**31}}, "Expected `int` <= 2147483647 - at `$[...][...]`"),
-        ("debug_handle_map", {"forward": {"0": [1, 2**70]}}, "Expected `int` <= 2147483647 - at `$[...][...][1]`"),
-        (
-            "instruction_id_to_num_outs_map",
-            {"forward": {"0": 2**40}},
-            "Expected `int` <= 2147483647 - at `$[...][...]`",
-        ),
-    ],
-)
+def graph(**fields: Any) -> dict[str, Any]:
+    return {"graph_module": {"graph": {"nodes": [], **fields}}}
+
+
+def nested(**fields: Any) -> dict[str, Any]:
+    """A graph within the second argument of the second node."""
+    within = {"arg": {"as_graph": {"name": "g", "graph": {"nodes": [], **fields}}}}
+    return graph(nodes=[{"target": "t"}, {"target": "cond", "inputs": [{"arg": {"as_int": 1}}, within]}])
+
+
+MANY = [{"target": "t"}] * 600
+OF_NESTED = "$.graph_module.graph.nodes[1].inputs[1].arg.as_graph.graph"
+MALFORMED = [
+    (EDGE, '{"graph_module": ?}', "JSON is malformed: invalid character (byte 17)"),
+    ("debug_handle_map", '{"forward": {"0": 1', "Input data was truncated"),
+    ("delegate_map", "", "Input data was truncated"),
+    (EDGE, graph(nodes=5), "Expected `array`, got `int` - at `$.graph_module.graph.nodes`"),
+    (EDGE, graph(nodes=[{}]), "Object missing required field `target` - at `$.graph_module.graph.nodes[0]`"),
+    (EDGE, graph(nodes=[*MANY, {"target": 5}]), "Expected `str`, got `int` - at `$.graph_module.graph.nodes[600].target`"),
+    (EDGE, graph(nodes=[*MANY, {"target": "t", "metadata": {"nn_module_stack": 5}}]),
+     "Expected `str | null`, got `int` - at `$.graph_module.graph.nodes[600].metadata.nn_module_stack`"),
+    (EDGE, graph(tensor_values={"x": None}), "Expected `object`, got `null` - at `$.graph_module.graph.tensor_values[...]`"),
+    ("debug_handle_map", {"forward": {"0": "x"}}, "Expected `int | array`, got `str` - at `$[...][...]`"),
+    ("delegate_map", [], "Expected `object`, got `array`"),
+    ("export_graph_id", "[]", "Expected `int | str`, got `array`"),
+    ("debug_handle_map", {"forward": {"0": 2**31}}, "Expected `int` <= 2147483647 - at `$[...][...]`"),
+    ("debug_handle_map", {"forward": {"0": [1, 2**70]}}, "Expected `int` <= 2147483647 - at `$[...][...][1]`"),
+    ("instruction_id_to_num_outs_map", {"forward": {"0": 2**40}}, "Expected `int` <= 2147483647 - at `$[...][...]`"),
+    (EDGE, nested(nodes=[{"target": 5}]), f"Expected `str`, got `int` - at `{OF_NESTED}.nodes[0].target`"),
+    (EDGE, nested(tensor_values={"x": {"sizes": [{"as_int": "a"}]}}),
+     f"Expected `int | null`, got `str` - at `{OF_NESTED}.tensor_values[...].sizes[0].as_int`"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "content", "message"), MALFORMED)
 def test_errors_in_json_name_the_member_and_position(name: str, content: Any, message: str) -> None:
     assert refusal(record({name: content})) == f"{SECOND}member {name}: {message}"
 
@@ -203,34 +191,12 @@ def test_invalid_instruction_numbers() -> None:
             )
 
 
-@pytest.mark.parametrize("value", [2**63, -(2**63) - 1, 2**70])
+@pytest.mark.parametrize("value", [2**63, -(2**63) - 1])
 def test_sizes_beyond_64_bits(value: int) -> None:
-    graph = {"nodes": [], "tensor_values": {"x": {"dtype": 7, "sizes": [{"as_int": 1}, {"as_int": value}]}}}
-    error = refusal(record({EDGE: {"graph_module": {"graph": graph}}}))
+    tensors = {"x": {"dtype": 7, "sizes": [{"as_int": 1}, {"as_int": value}]}}
+    error = refusal(record({EDGE: graph(tensor_values=tensors)}))
     assert error.startswith(f"{SECOND}member {EDGE}: Expected `int` ")
     assert error.endswith(" - at `$.graph_module.graph.tensor_values[...].sizes[1].as_int`")
-
-
-@pytest.mark.parametrize(
-    ("graph", "message"),
-    [
-        ({"nodes": [{"target": 5}]}, "Expected `str`, got `int` - at `$….nodes[0].target`"),
-        (
-            {"nodes": [{"target": "t"}, {"target": "t", "metadata": {"stack_trace": 5}}]},
-            "Expected `str | null`, got `int` - at `$….nodes[1].metadata.stack_trace`",
-        ),
-        (
-            {"nodes": [], "tensor_values": {"x": {"sizes": [{"as_int": "a"}]}}},
-            "Expected `int | null`, got `str` - at `$….tensor_values[...].sizes[0].as_int`",
-        ),
-    ],
-    ids=["node", "text", "tensor"],
-)
-def test_errors_in_nested_graphs_name_their_position(graph: dict[str, Any], message: str) -> None:
-    call = {"target": "cond", "inputs": [{"arg": {"as_int": 1}}, {"arg": {"as_graph": {"name": "g", "graph": graph}}}]}
-    error = refusal(record({EDGE: {"graph_module": {"graph": {"nodes": [{"target": "t"}, call]}}}}))
-    place = "$.graph_module.graph.nodes[1].inputs[1].arg.as_graph.graph"
-    assert error == f"{SECOND}member {EDGE}: {message.replace('$…', place)}"
 
 
 @pytest.mark.parametrize(
@@ -267,11 +233,7 @@ def test_json_within_json(from_node: str, message: str) -> None:
     [
         ({"debug_handle_map"}, "debug_handle_map"),
         ({"delegate_map"}, "delegate_map"),
-        ({EDGE}, "edge_dialect_exported_program"),
-        (
-            {"debug_handle_map", "delegate_map", EDGE, "exported_program"},
-            "debug_handle_map, delegate_map, edge_dialect_exported_program",
-        ),
+        ({EDGE, "exported_program"}, "edge_dialect_exported_program"),
     ],
 )
 def test_missing_members_are_reported_and_the_rest_is_read(warehouse: Warehouse, dropped: set[str], lacks: str) -> None:
@@ -291,13 +253,6 @@ def test_missing_members_are_reported_and_the_rest_is_read(warehouse: Warehouse,
     assert handles == ([] if "debug_handle_map" in dropped else [(0, 1), (1, 1)])
     listed = [name for (name,) in warehouse.rows("SELECT name FROM record_members ORDER BY member_index")[1]]
     assert listed == ["ETRECORD_V0", *kept]
-
-
-def test_members_that_may_be_missing(warehouse: Warehouse) -> None:
-    names = ("debug_handle_map", "delegate_map", EDGE)
-    found = warehouse.ingest_record(record({name: members_of(SMALLEST)[name] for name in names}))
-    assert found.is_complete
-    assert warehouse.rows("SELECT * FROM record_findings")[1] == []
 
 
 def test_handles_that_no_node_has() -> None:
@@ -320,11 +275,3 @@ def test_handles_that_no_node_has() -> None:
         ("b", 1, 1, 1),
     ]
     assert [row["instruction_id"] for row in tables["debug_handles"]] == [0, 1, 1, 1, 1, 999, 999, 999, 999]
-
-
-def test_nodes_without_handles() -> None:
-    for written in ("x", "", "0", "-1", str(2**31), str(2**70), "9" * 5000):
-        assert "node_debug_handles" not in read(record({EDGE: program(debug_handle=written)}))
-    assert (
-        read(record({EDGE: program(debug_handle="2147483647")}))["node_debug_handles"][0]["debug_handle"] == 2**31 - 1
-    )

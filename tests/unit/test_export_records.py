@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from etq.errors import QueryError
 from etq.ingest.metrics.reader import read_metrics
 from tests.asserts import TWO_OPERATORS
 from tests.builders import dump, execute, run
@@ -54,49 +53,12 @@ def test_hud_is_read_by_the_reader_of_metrics() -> None:
         assert record["metric"]["target_value"] is None, "nobody output one"
 
 
-def test_hud_has_loading_and_the_records_backends() -> None:
-    with empty_warehouse() as warehouse:
-        capture = warehouse.ingest(CAPTURES / "mlp_xnn/mlp_xnn.etdp", name="run")
-        warehouse.link(capture, warehouse.ingest_record(CAPTURES / "mlp_xnn/mlp_xnn.etrecord"))
-        records = json.loads(exported(warehouse, "run", "hud"))
-        [(ticks,)] = warehouse.rows("SELECT duration_ticks FROM events WHERE name = 'Program::load_method'")[1]
-    assert [record["metric"]["name"] for record in records] == [
-        "avg_inference_latency(ms)", "inference_latency(ms)", "model_load_time(ms)",
-    ]  # fmt: skip
-    assert records[2]["metric"]["benchmark_values"] == [ticks / 1e6]
-    assert records[0]["metric"]["extra_info"]["method"] == "forward"
-    assert records[0]["model"] == {"name": "run", "backend": "XnnpackBackend"} and records[0]["runners"] == []
-
-
-@pytest.mark.long
-def test_model_explorer_needs_to_know_the_method() -> None:
-    with empty_warehouse() as warehouse:
-        capture = warehouse.ingest(CAPTURES / "multimethod/multimethod.etdp", name="run")
-        with pytest.raises(QueryError, match="run has no record"):
-            exported(warehouse, "run", "model-explorer")
-        warehouse.link(capture, warehouse.ingest_record(CAPTURES / "multimethod/multimethod.etrecord"))
-        with pytest.raises(QueryError, match="run ran decode, encode; choose the graph of one with method"):
-            exported(warehouse, "run", "model-explorer")
-        with pytest.raises(QueryError, match="no times of a method 'x'; methods with times are decode, encode"):
-            exported(warehouse, "run", "model-explorer", method="x")
-        with pytest.raises(QueryError, match="no node of exported_program has a time"):
-            exported(warehouse, "run", "model-explorer", graph="exported_program")
-        with pytest.raises(QueryError, match="unknown graph x; known are exported_program"):
-            exported(warehouse, "run", "model-explorer", graph="x")
-        written = json.loads(exported(warehouse, "run", "model-explorer", method="encode"))
-        assert set(written["graph"]["results"]) <= {
-            "aten_permute_copy_default", "aten_addmm_default", "aten_relu_default",
-            "aten_permute_copy_default_1", "aten_addmm_default_1",
-        }  # fmt: skip
-
-
-@pytest.mark.parametrize("graph", ["edge_dialect_exported_program", "exported_program"])
-def test_model_explorers_times_are_the_kernels(graph: str) -> None:
-    """The time of all kernels of an execute is in the graph, whichever graph it is."""
+def test_model_explorers_times_are_the_kernels() -> None:
+    """The time of all kernels of an execute is in the graph."""
     with empty_warehouse() as warehouse:
         capture = warehouse.ingest(CAPTURES / "transformer/transformer.etdp", name="run")
         warehouse.link(capture, warehouse.ingest_record(CAPTURES / "transformer/transformer.etrecord"))
-        written = json.loads(exported(warehouse, "run", "model-explorer", graph=graph, unit="ns"))
+        written = json.loads(exported(warehouse, "run", "model-explorer", unit="ns"))
         query = "SELECT sum(duration_ticks), count(DISTINCT run_index) FROM events WHERE kind = 'kernel'"
         [(ticks, runs)] = warehouse.rows(query)[1]
     assert sum(each["value"] for each in written["graph"]["results"].values()) == pytest.approx(ticks / runs, rel=1e-12)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from etq.database.handles import Capture
 from etq.warehouse.formats import narrowed
 from etq.warehouse.warehouse import Warehouse
 from tests.builders import dump
@@ -33,31 +31,6 @@ def test_an_argument_that_only_the_view_checks_is_given_to_it() -> None:
     of_trace = narrowed("advice", "torch_trace", {"capture": "x", "unit": "us", "runs": "all"})
     assert (of_trace[0].name, of_trace[1]) == ("_advice_of_trace", {"capture": "x", "unit": "us"})
     assert narrowed("advice", "torch_trace", {"capture": "x", "phase": "y"})[0].name == "advice"
-
-
-@pytest.mark.long
-def test_a_tax_without_a_baseline_plans_none(warehouse: Warehouse, tmp_path: Path) -> None:
-    """Earlier, the rows for a baseline were planned for each tax: two fifths of its time."""
-    Traces(warehouse, tmp_path).take(*two_steps())
-    warehouse.ingest(dump(*runs_of(("addmm", 3001), *WORK, number=3)), name="dump")
-    warehouse.ingest(dump(*runs_of(number=2)), name="untraced")
-    alone: dict[str, Any] = {"unit": "us", "steps": "skip_first=1", "runs": "typical"}
-    written = ", ".join(f"{name} := '{value}'" for name, value in alone.items())
-    for (name,) in warehouse.rows("SELECT c.name FROM captures AS c")[1]:
-        whole = warehouse.sql(f"FROM framework_tax('{name}', {written})")
-        for relation in (warehouse.framework_tax(name, **alone), warehouse.framework_tax(name, baseline=None, **alone)):
-            assert (relation.columns, relation.types) == (whole.columns, whole.types)
-            assert relation.fetchall() == whole.fetchall()
-    assert narrowed("framework_tax", "etdump", alone)[0].name == "_framework_tax_alone"
-    given = {"capture": "dump", "baseline": "untraced"}
-    assert narrowed("framework_tax", "etdump", given)[0].name == "framework_tax"
-    assert warehouse.framework_tax(**given).fetchall() == warehouse.rows("FROM framework_tax('dump', 'untraced')")[1]
-
-
-@pytest.mark.parametrize("given", ["x", Capture(1, "x", "0" * 64, "torch_trace")], ids=["name", "capture"])
-def test_errors_are_those_of_the_view(warehouse: Warehouse, given: str | Capture) -> None:
-    with pytest.raises(Exception, match="no capture matches"):
-        warehouse.advice(given).fetchall()
 
 
 def test_planning_leaves_out_what_takes_the_square_of_a_views_length(warehouse: Warehouse) -> None:

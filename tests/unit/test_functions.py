@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import duckdb
 import pytest
 
 import etq
@@ -47,14 +46,6 @@ def test_a_query_registers_them_and_no_other_does(lab: Path) -> None:
         assert warehouse.safe_sql(METRICS)[1] == [better]
 
 
-def test_without_etq_a_line_says_what_is_missing(lab: Path) -> None:
-    with duckdb.connect(str(lab), read_only=True) as connection:
-        assert connection.execute("SELECT count(*) FROM op_totals('c0')").fetchall() == [(2,)]
-        with pytest.raises(duckdb.CatalogException) as raised:
-            connection.execute("FROM compare_ops('side=base', 'side=new')")
-    assert "Scalar Function with name needs_etq_to_" in str(raised.value).splitlines()[0]
-
-
 def test_each_view_that_needs_one_is_recognised() -> None:
     """Queries are searched for words: each public object that uses a function, also by others, has one in its name."""
     users = {name for name, each in catalog.objects().items() if functions.PREFIX in each.statement}
@@ -63,13 +54,6 @@ def test_each_view_that_needs_one_is_recognised() -> None:
         each for each in catalog.public_objects() if users & {used.name for used in catalog.needed_for([each.name])}
     ]
     assert [each.name for each in public if not functions._NEEDED.search(each.name)] == []
-
-
-def test_an_interpreter_ends_in_silence(lab: Path) -> None:
-    """DuckDB's Python prints what is left of functions of a connection that is open then."""
-    code = f"import etq; w = etq.open({str(lab)!r}, read_only=True); print(len(w.rows({METRICS!r})[1]))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert (done.stdout, done.stderr) == ("1\n", "")
 
 
 def test_a_warehouse_has_the_functions_after_another_one_of_the_same_file_was_closed(tmp_path: Path) -> None:

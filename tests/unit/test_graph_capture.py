@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import etq.datasets
-from etq.errors import FormatError
 from etq.ingest.trace.alignment import aligned
 from etq.warehouse.ephemeral import open_ephemeral
 from etq.warehouse.warehouse import Warehouse
@@ -67,24 +65,14 @@ def decode_capture(path: Path) -> tuple[bytes, int, list[str]]:
     return capture([nodes]), len(nodes), [node.op for node in nodes]
 
 
-@pytest.mark.parametrize("name", ["mi300_vllm_decode_graphs", "mi300_sglang_decode"])
+@pytest.mark.parametrize(
+    "name", ["mi300_sglang_decode", pytest.param("mi300_vllm_decode_graphs", marks=pytest.mark.long)]
+)
 def test_a_decode_has_ops(name: str) -> None:
     path = shared_file(f"captures/torch/gpu/{name}.pt.trace.json.gz")
     recorded, count, expected = decode_capture(path)
     without = "SELECT count(*) FILTER (op_index IS NULL) / count(*) FROM device_events WHERE latency_ticks IS NOT NULL"
-    sums = (
-        ("kernel_table", "total"),
-        ("op_efficiency", "total"),
-        ("device_breakdown", "total"),
-        ("step_breakdown", "time"),
-        ("critical_path", "duration"),
-        ("key_averages", "self_cpu_time"),
-        ("key_averages", "self_device_time"),
-        ("operator_table", "host_self_time"),
-        ("kernel_launches", "latency"),
-        ("launch_totals", "calls"),
-        ("device_idle", "duration"),
-    )
+    sums = (("kernel_table", "total"), ("key_averages", "self_device_time"), ("launch_totals", "calls"))
     found = []
     for captures in ((), (recorded,)):
         with opened(path.read_bytes(), *captures) as warehouse:
@@ -139,12 +127,6 @@ def test_each_kernel_has_the_op_that_recorded_it_in_each_launch() -> None:
         assert calls["cudaGraphLaunch"] == 3
 
 
-def test_without_a_capture_they_have_none() -> None:
-    with opened(launches([NODES])) as warehouse:
-        assert ops(warehouse) == [NOTHING] * len(NODES)
-        assert findings(warehouse) == {}
-
-
 def test_kernels_of_two_streams_start_in_another_order() -> None:
     nodes = [in_stream(node, 8) if node.kernel == "rope" else node for node in NODES]
     late = sorted(nodes, key=lambda node: node.number + 1.5 * (node.stream == 8))
@@ -172,30 +154,11 @@ def test_kernels_of_a_name_stay_in_the_order_of_their_stream() -> None:
         assert ops(warehouse) == truth(late)
 
 
-def test_numbers_of_nodes_decide_the_order() -> None:
-    side = Node(100, "gemm", "aten::side", "Side_0", stream=8)
-    nodes = [*NODES[:2], side, *NODES[2:]]
-    swapped = [*NODES[:3], side, *NODES[3:]]
-    run = launches([swapped], graph_node_id=lambda node, _: str((9 << 32) + nodes.index(node)))
-    for is_named in (True, False):
-        with opened(run, capture([nodes], is_named=is_named)) as warehouse:
-            assert ops(warehouse) == truth(swapped)
-
-
 def test_conditional_nodes_may_be_missing() -> None:
     nodes = [node for node in NODES if node.number not in (3, 11)]
     with opened(launches([nodes, NODES]), capture([NODES])) as warehouse:
         assert ops(warehouse) == truth(nodes) + truth(NODES)
         assert list(findings(warehouse)) == ["graph capture"]
-
-
-def test_kernels_that_were_not_recorded_have_no_op() -> None:
-    other = Node(50, "other", "aten::other")
-    nodes = [*NODES[:5], other, *NODES[5:]]
-    with opened(launches([nodes]), capture([NODES])) as warehouse:
-        assert ops(warehouse) == [
-            NOTHING if node is other else row for node, row in zip(nodes, truth(nodes), strict=True)
-        ]
 
 
 def test_a_layer_less_leaves_in_doubt_which() -> None:
@@ -257,18 +220,6 @@ def test_the_batch_decides_between_equal_recordings() -> None:
         assert ops(warehouse) == truth(NODES, 32) + truth(NODES, 64) + truth(NODES, 16)
 
 
-def test_without_a_batch_the_shapes_are_unknown() -> None:
-    recorded = capture([NODES, NODES], [64, 32], has_sizes=False)
-    with opened(launches([NODES]), recorded) as warehouse:
-        assert ops(warehouse) == [(None, op, module) for _, op, module in truth(NODES)]
-
-
-def test_files_of_batches_are_given_together() -> None:
-    files = [capture([NODES[:-1]], [64], has_sizes=False), capture([NODES], [32], has_sizes=False)]
-    with opened(launches([NODES]), *files) as warehouse:
-        assert ops(warehouse) == truth(NODES, 32)
-
-
 def test_a_run_without_graphs_serves_as_well() -> None:
     run = launches([NODES, NODES], grid=lambda _, number: [[32, 64][number], 1, 1], block=lambda *_: [64, 1, 1])
     with opened(run, eager(NODES, [64, 32, 16])) as warehouse:
@@ -288,12 +239,7 @@ def test_launches_without_names_need_certain_order_and_number() -> None:
             assert ops(warehouse) == [NOTHING] * len(run)
 
 
-def test_an_etdump_has_no_graphs() -> None:
-    with pytest.raises(FormatError, match="not a PyTorch trace; a graph capture goes with traces only"):
-        opened((Path(etq.datasets.__file__).parent / "maploop.etdp").read_bytes(), capture([NODES]))
-
-
-@pytest.mark.parametrize(("names", "lost", "shift"), [(6, 0, 4), (6, 4, 4), (30, 4, 4), (30, 4, 0), (6, 4, 0)])
+@pytest.mark.parametrize(("names", "lost", "shift"), [(6, 4, 4), (30, 4, 4), (6, 4, 0)])
 @pytest.mark.parametrize("is_apart", [False, True])
 def test_what_is_aligned_is_right(names: int, lost: int, shift: int, is_apart: bool) -> None:
     """Nodes in two streams, whose kernels have names of their own or not, of which some are missing: what has a launch
@@ -329,8 +275,13 @@ OF_WORK = """
 """
 
 
-@pytest.mark.parametrize("with_kernels", [True, False])
-@pytest.mark.parametrize("name", ["mi300_resnet_checkpoint", "mi300_ddp_no_allocator", "b200_eager"])
+@pytest.mark.parametrize(
+    ("name", "with_kernels"),
+    [
+        ("b200_eager", False),
+        *(pytest.param("mi300_ddp_no_allocator", each, marks=pytest.mark.long) for each in (True, False)),
+    ],
+)
 def test_what_ran_without_a_graph_is_found_in_one(name: str, with_kernels: bool) -> None:
     """The work of a real trace as that of one graph, and the trace, with its kernels or without, as the recording: each
     event has the op that launched it in truth.

@@ -11,7 +11,6 @@ import pytest
 
 import etq
 from tests.benchmarks.make_gpu_trace import make_gpu_trace
-from tests.warehouses import empty_warehouse
 
 HOST = 4000
 
@@ -42,26 +41,6 @@ def test_generated_traces_have_the_fields_of_real_ones(events: list[dict[str, An
     ]
 
 
-def test_ids_are_of_one_thing_each(events: list[dict[str, Any]]) -> None:
-    def ids(key: str, *categories: str) -> list[int]:
-        return [each["args"][key] for each in slices(events, *categories) if key in each["args"]]
-
-    for key, categories in (
-        ("External id", ("cpu_op", "user_annotation")),
-        ("correlation", ("cuda_runtime",)),
-        ("correlation", ("kernel", "gpu_memcpy", "gpu_memset")),
-        ("Python id", ("python_function",)),
-    ):
-        found = ids(key, *categories)
-        assert len(found) == len(set(found)) > 0
-    functions = {each["args"]["Python id"]: each for each in slices(events, "python_function")}
-    for each in functions.values():
-        parent = functions.get(each["args"]["Python parent id"])
-        assert (parent is None) == (each["name"] == "train.py(1): <module>")
-        assert parent is None or parent["ts"] <= each["ts"]
-        assert parent is None or each["ts"] + each["dur"] <= parent["ts"] + parent["dur"] + 0.01
-
-
 def test_devices_work_after_their_launch_and_one_thing_at_a_time(events: list[dict[str, Any]]) -> None:
     calls = {each["args"]["correlation"]: each for each in slices(events, "cuda_runtime")}
     ends: dict[int, float] = {}
@@ -82,19 +61,6 @@ def test_frames_of_a_thread_nest(events: list[dict[str, Any]]) -> None:
                 ends.pop()
             assert not ends or each["ts"] + each["dur"] <= ends[-1] + 0.01
             ends.append(each["ts"] + each["dur"])
-
-
-def test_it_is_read(tmp_path: Path) -> None:
-    path = tmp_path / "made.json"
-    make_gpu_trace(path, 1500, seed=2)
-    with empty_warehouse() as warehouse:
-        capture = warehouse.ingest(path)
-        [(ops,)] = warehouse.rows("SELECT count(*) FROM key_averages($capture)", capture=capture)[1]
-        steps = warehouse.rows("SELECT DISTINCT step FROM step_breakdown($capture)", capture=capture)[1]
-        findings = warehouse.rows("SELECT rule FROM findings")[1]
-    assert ops > 30
-    assert {step for (step,) in steps} == {0, 1, 2, 3}
-    assert findings == []
 
 
 @pytest.mark.long

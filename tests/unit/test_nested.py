@@ -8,12 +8,10 @@ from typing import Any, cast
 
 import pytest
 
-import etq.report
 from etq.report.graph import EXPORTED
 from etq.report.nested import ARGUMENTS, USES, VALUES, nested_edges, owners_of
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
-from tests.unit.test_report_graph import dicts, tables_of
 
 
 @pytest.mark.parametrize(
@@ -91,25 +89,3 @@ def test_arguments_are_in_order_and_an_empty_graph_comes_before(order: tuple[int
     rows = cast(Warehouse, Rows(order))
     expected = {(order[0], 3), (order[1], 4), (4, 2)}
     assert nested_edges(rows, "x", EXPORTED, keys, subgraphs) == sorted(expected)
-
-
-def test_the_graph_of_a_record_without_an_edge_program(warehouse: Warehouse) -> None:
-    """The graph is the exported program's, without times; control flow is in a group with its node."""
-    folder = CAPTURES / "cond"
-    warehouse.ingest(folder / "cond.etdp", name="run", etrecord=folder / "cond.etrecord")
-    tables = tables_of(warehouse)
-    nodes, groups = tables["nodes"], tables["groups"]
-    names = [group["name"] for group in groups]
-    [cond] = [number for number, group in enumerate(groups) if group["name"] == "cond"]
-    assert {group["name"] for group in groups if group["parent"] == cond} == {"true_graph_0", "false_graph_0"}
-    found = {node["name"]: names[node["parent"]] for node in nodes}
-    assert (found["cond"], found["mul"], found["relu"]) == ("cond", "true_graph_0", "false_graph_0")
-    assert {node["self_time"] for node in nodes} == {None} and len(nodes) == 9
-    ids = {node["name"]: number for number, node in enumerate(nodes)}
-    edges = {(edge["maker"], edge["user"]) for edge in tables["edges"]}
-    assert {(ids["linear"], ids["mul"]), (ids["relu"], ids["cond"]), (ids["cond"], ids["linear_1"])} < edges
-    page = etq.report.report_of(warehouse, ["run"])
-    [section] = [each for each in page.sections if each.kind == "graph"]
-    assert section.note is not None and "has no edge program" in section.note
-    assert dicts(section.tables["nodes"])[0]["name"] == "linear"
-    assert "true_graph_0" in etq.report.graph_json_of(warehouse, "run")

@@ -26,19 +26,17 @@ def file() -> etq.Warehouse:
     return etq.read(MLP / "mlp_debug.etdp", debug_buffer=MLP / "mlp_debug.bin", etrecord=MLP / "mlp.etrecord")
 
 
-@pytest.mark.parametrize("view", VIEWS)
-def test_views_answer_as_of_a_stored_capture(stored: etq.Warehouse, file: etq.Warehouse, view: str) -> None:
-    expected = getattr(stored, view)("mlp_debug").fetchall()
-    assert getattr(file, view)().fetchall() == expected != []
-    assert getattr(file, view)("mlp_debug").fetchall() == expected
+def test_views_answer_as_of_a_stored_capture(stored: etq.Warehouse, file: etq.Warehouse) -> None:
+    for view in VIEWS:
+        expected = getattr(stored, view)("mlp_debug").fetchall()
+        assert getattr(file, view)().fetchall() == expected != [], view
 
 
 def test_what_links_find_is_there_when_asked(stored: etq.Warehouse, file: etq.Warehouse) -> None:
     """Tables that are filled only when a query names them, in any order of questions."""
     for table in ("signature_outputs", "signature_ops", "node_values", "graph_outputs", "op_edges", "record_members"):
         query = f"FROM {table} ORDER BY ALL"
-        with etq.read(MLP / "mlp_debug.etdp", etrecord=MLP / "mlp.etrecord") as alone:
-            assert alone.rows(query)[1] == stored.rows(query)[1] == file.rows(query)[1] != [], table
+        assert stored.rows(query)[1] == file.rows(query)[1] != [], table
 
 
 def test_a_view_that_needs_more_than_the_capture(file: etq.Warehouse) -> None:

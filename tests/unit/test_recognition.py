@@ -9,8 +9,6 @@ import os
 from pathlib import Path
 from typing import Final
 
-import pytest
-
 from etq.ingest.recognition import OTHER, PACKED, PROGRAM, RECORD, UNREADABLE, left_out
 from etq.ingest.registry import HEAD
 from tests.builders import dump
@@ -54,17 +52,13 @@ LEFT: Final = {
 }
 
 
-@pytest.mark.parametrize("name", TAKEN)
-def test_profiling_files(tmp_path: Path, name: str) -> None:
-    (tmp_path / name).write_bytes(TAKEN[name])
-    assert left_out(str(tmp_path / name)) is None
-
-
-@pytest.mark.parametrize("name", LEFT)
-def test_other_files(tmp_path: Path, name: str) -> None:
-    content, reason = LEFT[name]
-    (tmp_path / name).write_bytes(content)
-    assert left_out(str(tmp_path / name)) == reason
+def test_what_a_file_is(tmp_path: Path) -> None:
+    cases = {name: (content, None) for name, content in TAKEN.items()} | LEFT
+    for name, (content, _) in cases.items():
+        (tmp_path / name).write_bytes(content)
+    assert {name: left_out(str(tmp_path / name)) for name in cases} == {
+        name: reason for name, (_, reason) in cases.items()
+    }
 
 
 def test_no_more_than_the_beginning_is_read(tmp_path: Path) -> None:
@@ -81,12 +75,13 @@ def test_pipes_and_links_to_nothing_are_not_opened(tmp_path: Path) -> None:
     assert left_out(str(tmp_path / "pipe.json")) == left_out(str(tmp_path / "link.json")) == UNREADABLE
 
 
-@pytest.mark.parametrize("ending", [".etdp", ".pt.trace.json.gz", ".prof_result.bin"])
-def test_real_files_without_their_names(tmp_path: Path, ending: str) -> None:
+def test_real_files_without_their_names(tmp_path: Path) -> None:
     damaged = ("bad_", "truncated_", "empty")
-    paths = sorted(path for path in CAPTURES.rglob(f"*{ending}") if not path.name.startswith(damaged))
-    paths = [path for path in paths if "malformed" not in path.parts]
-    assert paths
-    for place, path in enumerate(paths):
-        (tmp_path / str(place)).symlink_to(path)
-        assert left_out(str(tmp_path / str(place))) is None, path
+    for ending in (".etdp", ".pt.trace.json.gz", ".prof_result.bin"):
+        paths = [path for path in CAPTURES.rglob(f"*{ending}") if not path.name.startswith(damaged)]
+        paths = [path for path in paths if "malformed" not in path.parts]
+        assert paths
+        for path in paths:
+            link = tmp_path / f"{len([*tmp_path.iterdir()])}"
+            link.symlink_to(path)
+            assert left_out(str(link)) is None, path

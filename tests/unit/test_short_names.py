@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 
 import pytest
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 from etq.render.kernel_names import cut, full_names, short_names
 from etq.render.table import table
 from etq.render.terminal import TerminalStyle
-from etq.report.columns import table as as_columns
 from tests import trace_reference
 from tests.conftest import shared_file
 
@@ -57,26 +55,19 @@ def test_by_hand(names: list[str], shown: list[str]) -> None:
     assert list(short_names(names).values()) == shown
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *(
-            "aten::add",
-            "ProfilerStep#4",
-            "Memcpy HtoD (Pageable -> Device)",
-            "Memset (Device)",
-            "volta_sgemm_128x64_nt",
-        ),
-        *("model.py(3): <module>", "<built-in method add>", "nn.Module: Linear_0", "forward(batch=3)", "a < b", "x->y"),
-        *("enumerate(DataLoader)#_Iter.__next__", "", "<", "void <>()", "::", "void k<(>()", "k<" * 30_000, "(" * 500),
-        *("void f<" + "a<" * 500 + "b" + ">" * 500 + ">()", "torch::autograd::AccumulateGrad", "_ZN2ck6deviceE"),
-    ],
-)
-def test_other_names_stay(name: str) -> None:
-    assert short_names([name]) == {name: name}
+OTHERS = [
+    *("aten::add", "ProfilerStep#4", "Memcpy HtoD (Pageable -> Device)", "Memset (Device)", "volta_sgemm_128x64_nt"),
+    *("model.py(3): <module>", "<built-in method add>", "nn.Module: Linear_0", "forward(batch=3)", "a < b", "x->y"),
+    *("enumerate(DataLoader)#_Iter.__next__", "", "<", "void <>()", "::", "void k<(>()", "k<" * 30_000, "(" * 500),
+    *("void f<" + "a<" * 500 + "b" + ">" * 500 + ">()", "torch::autograd::AccumulateGrad", "_ZN2ck6deviceE"),
+]
 
 
-@pytest.mark.parametrize("seed", range(20))
+def test_other_names_stay() -> None:
+    assert [name[:60] for name in OTHERS if short_names([name]) != {name: name}] == []
+
+
+@pytest.mark.parametrize("seed", range(3))
 def test_different_names_are_never_the_same(seed: int) -> None:
     source = random.Random(seed)
 
@@ -93,17 +84,6 @@ def test_different_names_are_never_the_same(seed: int) -> None:
     assert list(shown) == names and len(set(shown.values())) == len(names)
 
 
-@pytest.mark.parametrize("width", [12, 20, 40])
-def test_texts_that_are_cut_differ(width: int) -> None:
-    same = "Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_"
-    texts = [
-        same + "_".join(each) + "_SN_LDSB1" * 9 for each in itertools.product(("MT16", "MT32"), ("K1", "K2", "L2"))
-    ]
-    shown = cut([*texts, "short"], width, "~")
-    assert len(set(shown.values())) == len(texts) + 1 and max(map(len, shown.values())) <= width
-    assert shown["short"] == "short" and cut(["a" * 50], 12, "~") == {"a" * 50: "a" * 6 + "~" + "a" * 5}
-
-
 def test_terminals_have_short_names_and_files_have_full_ones() -> None:
     rows = [(FILL, 1), (MUL, 2), (None, 3)]
     on_terminal = table(["kernel", "calls"], rows, TerminalStyle(120))
@@ -116,17 +96,7 @@ def test_terminals_have_short_names_and_files_have_full_ones() -> None:
         full_names.reset(token)
 
 
-def test_reports_have_both() -> None:
-    column, other = as_columns(["kernel", "op"], [(FILL, "aten::add"), (MUL, None)]).columns
-    assert column == {
-        "texts": [FILL, MUL],
-        "at": [0, 1],
-        "short": [f"vectorized_elementwise_kernel<…, {each}<…>, …>" for each in ("FillFunctor", "MulFunctor")],
-    }
-    assert other == {"texts": ["aten::add"], "at": [0, -1]}
-
-
-@pytest.mark.parametrize("file", ["resnet50_dataloader", "b200_eager", "mi300_resnet_checkpoint", "alexnet"])
+@pytest.mark.parametrize("file", ["b200_eager", "alexnet"])
 def test_real_names_differ_and_are_short(file: str) -> None:
     path = shared_file(f"captures/torch/gpu/{file}.pt.trace.json.gz")
     names = {each["name"] for each in trace_reference.load(path) if each.get("cat", "").lower() == "kernel"}

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from etq.ingest.trace.reader import read_torch_trace
-from etq.warehouse.ephemeral import open_ephemeral
 from etq.warehouse.warehouse import Warehouse
 from tests.trace_builders import event, trace
 
@@ -59,17 +56,3 @@ def test_invalid_device_properties(properties: bytes) -> None:
     found = {table: getattr(rows, "rows", rows).to_pylist() for table, rows in read_torch_trace(content, "made")}
     assert "trace_devices" not in found and len(found["event_ticks"]) == 1
     assert [row["rule"] for row in found["findings"]] == ["devices left out"]
-
-
-def test_a_trace_without_devices_next_to_one_with_devices(tmp_path: Path) -> None:
-    host = event("cpu_op", "aten::add", 1, 10, external=4)
-    kernel = event("kernel", "add_kernel", 12, 16, 7, external=4, device=0)
-    paths = [tmp_path / name for name in ("without.pt.trace.json", "with.pt.trace.json")]
-    for path, content in zip(paths, (trace(host), trace(host, kernel)), strict=True):
-        path.write_bytes(content)
-    warehouse, without = open_ephemeral(paths[0], ["key_averages"])
-    asked = "SELECT name, self_device_time, self_cpu_memory FROM key_averages($capture) ORDER BY name"
-    assert warehouse.rows(asked, capture=without)[1] == [("aten::add", None, None)]
-    other = warehouse.attach_second(paths[1])
-    assert warehouse.rows(asked, capture=without)[1] == [("aten::add", None, None)]
-    assert warehouse.rows(asked, capture=other)[1] == [("add_kernel", 4, 0), ("aten::add", 4, None)]

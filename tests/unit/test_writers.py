@@ -20,7 +20,6 @@ from etq.render.delimited import delimited, escaping_formulas, write_delimited
 from etq.render.writers import write
 from etq.warehouse.warehouse import Warehouse
 from tests.sampling import examples
-from tests.warehouses import empty_warehouse
 
 MANY = 25_000
 
@@ -77,16 +76,10 @@ def cells(text: str, delimiter: str) -> list[list[Any]]:
     ]
 
 
-@pytest.fixture
-def warehouse() -> Any:
-    with empty_warehouse() as opened:
-        yield opened
-
-
 QUERY = f"SELECT range AS number, 'text ' || range AS text FROM range({MANY})"
 
 
-@pytest.mark.parametrize("format", ["csv", "json", "table", "markdown"])
+@pytest.mark.parametrize("format", ["csv", "json", "markdown"])
 def test_results_of_many_parts_are_whole(format: str, warehouse: Warehouse, tmp_path: Path) -> None:
     path = tmp_path / "out"
     assert write(warehouse, QUERY, format, str(path))
@@ -95,24 +88,16 @@ def test_results_of_many_parts_are_whole(format: str, warehouse: Warehouse, tmp_
         assert json.loads(text) == [{"number": each, "text": f"text {each}"} for each in range(MANY)]
         return
     lines = text.splitlines()
-    head = {"csv": 1, "table": 2, "markdown": 2}[format]
+    head = {"csv": 1, "markdown": 2}[format]
     assert [line.strip("| ").replace("|", " ").replace(",", " ").split() for line in lines[head:]] == [
         [str(each), "text", str(each)] for each in range(MANY)
     ]
 
 
-def test_no_rows(warehouse: Warehouse, tmp_path: Path) -> None:
-    expected = {"csv": "number\n", "json": "[]\n", "table": "number\n------\n", "markdown": "| number |\n| --- |\n"}
-    for format, text in expected.items():
-        path = tmp_path / f"out.{format}"
-        assert not write(warehouse, "SELECT 1 AS number WHERE false", format, str(path))
-        assert path.read_text() == text
-
-
 FAILS = "SELECT CASE WHEN range = 20000 THEN error('row 20000') ELSE range END AS number FROM range(30000)"
 
 
-@pytest.mark.parametrize("format", ["csv", "json", "table", "markdown", "parquet", "arrow"])
+@pytest.mark.parametrize("format", ["csv", "json", "parquet", "arrow"])
 def test_what_fails_leaves_the_file_as_it_was(format: str, warehouse: Warehouse, tmp_path: Path) -> None:
     new, old = tmp_path / "new", tmp_path / "old"
     old.write_text("before")
