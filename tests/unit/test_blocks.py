@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,15 +15,12 @@ from tests.builders import (
     delegate_call,
     delegated,
     dump,
-    execute,
     framework,
     kernel,
     operator_call,
-    run,
 )
 from tests.sampling import examples
 from tests.unit.test_etdump_reader import read
-from tests.warehouses import empty_warehouse
 
 FRAMEWORK = ("Method::execute", "Method::init", "Program::load_method", "mine")
 
@@ -248,30 +244,3 @@ def test_runs_of_one_block_have_the_same_signatures(runs: list[list[Any]]) -> No
     assert [row["block_index"] for row in tables["runs"]] == expected
     assert [row["block_run"] for row in tables["runs"]] == [expected[:at].count(b) for at, b in enumerate(expected)]
     assert [row["iteration"] for row in tables["runs"]] == list(range(len(runs)))
-
-
-def test_runs_of_other_names_share_their_shape(monkeypatch: pytest.MonkeyPatch) -> None:
-    """20,000 of them took 7 s, because a result that depends only on the order of events was computed repeatedly."""
-    from etq.ingest.events import blocks, nesting
-
-    calls = 0
-    find = nesting.find_parents
-
-    def counted(*arguments: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        return find(*arguments)
-
-    monkeypatch.setattr(blocks, "find_parents", counted)
-    runs = [
-        run(f"Execute {n}", kernel(f"op{n}", 10, 20), kernel(f"other{n}", 30, 40), execute(0, 60 + n))
-        for n in range(300)
-    ]
-    # The same shape, but the kernel begins before the execute.
-    runs.append(run("late", kernel("a", 1, 20), kernel("b", 30, 40), execute(5, 60)))
-    with empty_warehouse() as warehouse:
-        warehouse.ingest(dump(*runs), name="run")
-        rows = warehouse.rows("SELECT run_index, event_index, parent_index, execute_index FROM events")[1]
-    assert calls == 2
-    assert {row[1:] for row in rows if row[0] < 300} == {(0, 2, 2), (1, 2, 2), (2, None, 2)}
-    assert sorted(row[1:] for row in rows if row[0] == 300) == [(0, None, None), (1, 2, 2), (2, None, 2)]

@@ -66,11 +66,6 @@ def test_every_element_type(name: str, format: str, values: tuple[Any, ...]) -> 
     assert found.tolist() == pytest.approx(list(values), rel=1e-3) if name == "float16" else list(values)
 
 
-def test_every_scalar_type_is_known() -> None:
-    assert all(tensor_at(bytes(64), name, [2], [1], 0) is not None for name in SCALAR_TYPES)
-    assert tensor_at(bytes(64), "scalar type 99", [2], [1], 0) is None
-
-
 @given(
     sizes=st.lists(st.integers(1, 4), min_size=1, max_size=4),
     data=st.data(),

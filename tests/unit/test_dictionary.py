@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -53,18 +49,3 @@ def test_rows(few: int, rows: list[tuple[int, ...]]) -> None:
     assert [rows[first[code]] for code in codes] == rows
     assert len({rows[at] for at in first}) == len(first)
     assert all(rows.index(rows[at]) == at for at in first)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("count", [10, 20_000])
-def test_pandas_is_left_alone(count: int) -> None:
-    """pandas is installed here. Importing it takes longer than reading a million events."""
-    code = f"""
-import sys
-from etq.ingest.etdump.reader import read_etdump
-from tests.builders import dump, kernel, run
-tables = list(read_etdump(dump(run("Execute", *(kernel("add", at, at + 1) for at in range({count})))), "made"))
-assert sum(rows.num_rows for table, rows in tables if table == "event_ticks") == {count}
-assert "pyarrow" in sys.modules and "pandas" not in sys.modules
-"""
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])

@@ -107,19 +107,6 @@ def test_overlapping_slices_are_siblings() -> None:
     assert threads[:3] == ["host", "delegate", "delegate (2)"] and threads[-1] == "delegate, overlapping"
 
 
-def test_chrome_of_cycles_and_of_several_dumps() -> None:
-    with empty_warehouse() as warehouse:
-        first = dump(run("Execute", execute(start=500, end=560)))
-        warehouse.ingest(first + dump(run("Execute", execute(start=20, end=50))), name="two", time_scale="cycles")
-        written = checked(exported(warehouse, "two", "chrome"))
-    assert [each[:3] for each in bars(written)] == [
-        (1, 1, "Execute #0"), (1, 1, "Method::execute"), (2, 2, "Execute #1"), (2, 2, "Method::execute"),
-    ]  # fmt: skip
-    assert "1 ns here is 1 cycle" in written["otherData"]["note"]
-    names = [each["args"]["name"] for each in written["traceEvents"] if each["name"] == "process_name"]
-    assert names == ["two, dump 0", "two, dump 1"]
-
-
 def test_times_beyond_64_bits() -> None:
     """A wrong time scale makes times that no viewer can represent: they are cut at the limit."""
     with empty_warehouse() as warehouse:

@@ -20,7 +20,6 @@ from etq.errors import EtqError, FormatError
 from etq.ingest.metrics.sidecar import read_sidecar
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
-from tests.warehouses import empty_warehouse
 
 MLP = (CAPTURES / "mlp/mlp.etdp").read_bytes()
 
@@ -162,15 +161,6 @@ def test_a_repository_does_not_fill_the_memory(repository: Path, monkeypatch: py
         labels_of_git(repository)
 
 
-def test_no_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    with pytest.raises(EtqError, match="git failed: not a git repository"):
-        labels_of_git(tmp_path)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(EtqError, match="labels from git need git, which is not installed"):
-        labels_of_git(tmp_path)
-
-
 def place(folder: Path, sidecar: Any = None) -> Path:
     path = folder / "fromPath" / "run.etdp"
     path.parent.mkdir()
@@ -218,16 +208,6 @@ def test_sidecars_have_time_labels_and_metrics(warehouse: Warehouse, tmp_path: P
         ("score", None, 0, 2.0, None, "higher"),
         ("temperature", None, 0, 45.0, "degC", None),
     ]
-
-
-def test_a_given_captured_at_has_precedence(warehouse: Warehouse, tmp_path: Path) -> None:
-    from datetime import datetime
-
-    path = place(tmp_path, {"captured_at": "2026-05-01"})
-    capture = warehouse.ingest(path, labels={"captured_at": "2026-05-02"}, captured_at=datetime(2026, 5, 3))
-    assert warehouse.label(capture) == {"captured_at": "2026-05-03T00:00:00.000000Z"}
-    with empty_warehouse() as other:
-        assert other.label(other.ingest(path, labels={"captured_at": "2026-05-02"}))["captured_at"] > "2026-05-02"
 
 
 def test_toml_gives_the_same() -> None:

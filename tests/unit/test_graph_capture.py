@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ import pytest
 from etq.ingest.trace.alignment import aligned
 from etq.warehouse.ephemeral import open_ephemeral
 from etq.warehouse.warehouse import Warehouse
-from tests.command_line import run_etq
 from tests.conftest import shared_file
 from tests.graph_traces import Node, capture, eager, in_stream, launches, layers
 
@@ -51,43 +49,6 @@ def findings(warehouse: Warehouse) -> dict[str, str]:
     return dict(warehouse.rows("SELECT rule, detail FROM findings WHERE starts_with(rule, 'graph')")[1])
 
 
-def decode_capture(path: Path) -> tuple[bytes, int, list[str]]:
-    """Return the trace of the capture of a decode's graph, made of the names of its kernels; their number and ops.
-
-    Layers repeat, so a kernel's op says which launch it is.
-    """
-    events = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
-    [launch] = [event for event in events if event.get("name") == "hipGraphLaunch"]
-    kernels = [event for event in events if event.get("cat") == "kernel"]
-    ran = [event for event in kernels if event["args"]["correlation"] == launch["args"]["correlation"]]
-    ran.sort(key=lambda event: event["ts"])
-    nodes = [Node(number, event["name"], f"op::{number}") for number, event in enumerate(ran)]
-    return capture([nodes]), len(nodes), [node.op for node in nodes]
-
-
-@pytest.mark.parametrize(
-    "name", ["mi300_sglang_decode", pytest.param("mi300_vllm_decode_graphs", marks=pytest.mark.long)]
-)
-def test_a_decode_has_ops(name: str) -> None:
-    path = shared_file(f"captures/torch/gpu/{name}.pt.trace.json.gz")
-    recorded, count, expected = decode_capture(path)
-    without = "SELECT count(*) FILTER (op_index IS NULL) / count(*) FROM device_events WHERE latency_ticks IS NOT NULL"
-    sums = (("kernel_table", "total"), ("key_averages", "self_device_time"), ("launch_totals", "calls"))
-    found = []
-    for captures in ((), (recorded,)):
-        with opened(path.read_bytes(), *captures) as warehouse:
-            [(share,)] = warehouse.rows(without)[1]
-            totals = [warehouse.rows(f"SELECT sum({column}) FROM {view}('bytes')")[1] for view, column in sums]
-            found.append((share, totals))
-            if captures:
-                of_graph = [op for _, op, _ in ops(warehouse) if op is not None and op.startswith("op::")]
-                assert of_graph == expected
-                assert findings(warehouse)["graph capture"].startswith(f"{count} of {count} events in 1 launch of")
-    assert found[0][0] > 0.96
-    assert found[1][0] <= 0.03
-    assert found[0][1] == [[(pytest.approx(value),)] for [(value,)] in found[1][1]]
-
-
 def test_a_stored_trace_is_read_again_with_its_capture(warehouse: Warehouse) -> None:
     run = launches([NODES])
     assert warehouse.ingest(run, name="run").is_new
@@ -95,20 +56,6 @@ def test_a_stored_trace_is_read_again_with_its_capture(warehouse: Warehouse) -> 
     assert ops(warehouse) == truth(NODES)
     assert not warehouse.ingest(run, labels={"device": "gpu"}).is_new
     assert ops(warehouse) == truth(NODES)
-
-
-def test_commands_take_a_folder_of_captures(tmp_path: Path) -> None:
-    (tmp_path / "run.json").write_bytes(launches([NODES]))
-    (tmp_path / "captures").mkdir()
-    for size in (16, 32):
-        (tmp_path / f"captures/bs_{size}.json.gz").write_bytes(gzip.compress(capture([NODES[: size - 4]], [size])))
-    given = [str(tmp_path / "run.json"), "--graph-capture", str(tmp_path / "captures")]
-    shown = run_etq("ops", *given, "--limit", "50")
-    assert shown.exit_code == 0
-    assert "26 of 26 events in 1 launch of" in shown.stderr
-    assert "aten::rope" in shown.stdout
-    stored = run_etq("ingest", *given, str(tmp_path / "run.json"), "--db", str(tmp_path / "t.duckdb"))
-    assert "--graph-capture goes with one file" in stored.stderr
 
 
 NOTHING = (None, None, None)
@@ -144,14 +91,6 @@ def test_kernels_that_could_be_each_others_have_no_op() -> None:
             NOTHING if node in (side, NODES[2]) else row for node, row in zip(swapped, truth(swapped), strict=True)
         ]
         assert ops(warehouse) == expected
-
-
-def test_kernels_of_a_name_stay_in_the_order_of_their_stream() -> None:
-    sides = [Node(100 + number, "reduce", "aten::side", "Side_0", stream=8) for number in range(2)]
-    nodes = [NODES[0], *sides, *NODES[1:]]
-    late = [NODES[0], NODES[1], sides[0], *NODES[2:6], sides[1], *NODES[6:]]
-    with opened(launches([late]), capture([nodes])) as warehouse:
-        assert ops(warehouse) == truth(late)
 
 
 def test_conditional_nodes_may_be_missing() -> None:

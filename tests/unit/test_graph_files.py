@@ -9,11 +9,8 @@ from typing import Any
 import pytest
 
 import etq.report
-from etq.errors import EtqError, printable
+from etq.errors import printable
 from etq.render.dot import dot_of
-from etq.report.graph_node_data import palette
-from etq.warehouse.warehouse import Warehouse
-from tests.conftest import CAPTURES
 from tests.hostile import EVIL
 from tests.records import EDGE
 from tests.unit.test_report_graph import opened
@@ -99,23 +96,3 @@ def test_hostile_names() -> None:
         assert printable(text) == text, "it has no control characters"
         assert {each["name"] for each in json.loads(text)["nodes"]} == set(HOSTILE)
         check_dot(dot_of(warehouse, "run", {}))
-
-
-def test_node_data_for_model_explorer(warehouse: Warehouse) -> None:
-    """Values by name, darker if worse: for decibels, lower is worse. Values that JSON lacks are texts."""
-    warehouse.ingest(CAPTURES / "mlp/mlp_1run.etdp", name="run", etrecord=CAPTURES / "mlp/mlp.etrecord")
-    for overlay, error in (
-        ("snr", "run: the overlay snr needs values of another"),
-        ("nix", "known are time, share, calls"),
-    ):
-        with pytest.raises(EtqError, match=error):
-            etq.report.graph_node_data_of(warehouse, "run", overlay=overlay)
-    [(graph_id, data)] = json.loads(etq.report.graph_node_data_of(warehouse, "run", runs="all", unit="ns")).items()
-    times = warehouse.rows("SELECT name, self_time FROM node_totals('run', unit := 'ns') WHERE calls > 0")[1]
-    assert graph_id == "graph" and data["name"] == "run: self time in an execute (ns)"
-    assert {name: each["value"] for name, each in data["results"].items()} == dict(times)
-    longest = max(times, key=lambda row: row[1])[0]
-    assert data["results"][longest]["bgColor"] == palette()["heat-5"]
-    words = json.loads(etq.report.graph_node_data_of(warehouse, "run", overlay="backend"))["graph"]
-    assert {each["value"] for each in words["results"].values()} == {"no delegate"}
-    assert len(words["results"]) == 24 and words["showExpandedSummaryOnGroupNode"]

@@ -8,7 +8,6 @@ import json
 import math
 import os
 import sys
-import types
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -48,33 +47,19 @@ def test_performance_is_computed_from_raw_as_the_views_do() -> None:
     assert (PerfData([]).p50, PerfData([]).avg) == (None, None)
 
 
-def test_a_change_within_the_blocks_is_seen() -> None:
-    pytest.importorskip("pandas")
-    made = Inspector(str(MLP))
-    before = made.to_dataframe()
-    made.event_blocks = [block for block in made.event_blocks if block.name == "Execute"]
-    made.event_blocks[0].events = [event for event in made.event_blocks[0].events if event.name == "Method::execute"]
-    after = made.to_dataframe()
-    assert (len(before), len(after)) == (51, 1)
-    assert list(after.columns) == list(before.columns)
-    assert after["event_name"].tolist() == ["Method::execute"]
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
+def test_wrong_arguments_are_named() -> None:
+    mlp = {"etdump_path": str(MLP)}
+    for given, message in (
         ({}, "exactly one of etdump_path and etdump_data"),
         ({"etdump_path": "x", "etdump_data": b""}, "exactly one of etdump_path and etdump_data"),
-        ({"etdump_path": str(MLP), "source_time_scale": "cycles"}, "cycles are not a unit of time"),
-        ({"etdump_path": str(MLP), "target_time_scale": "minutes"}, "no time scale 'minutes'; known are ns, us"),
-        ({"etdump_path": str(MLP), "etrecord": 3}, "expected an ETRecord's path or executorch's object, not a int"),
+        ({**mlp, "source_time_scale": "cycles"}, "cycles are not a unit of time"),
+        ({**mlp, "target_time_scale": "minutes"}, "no time scale 'minutes'; known are ns, us"),
+        ({**mlp, "etrecord": 3}, "expected an ETRecord's path or executorch's object, not a int"),
         ({"etdump_path": "missing.etdp"}, "missing.etdp: no such file"),
-        ({"etdump_path": str(MLP), "debug_buffer_path": "missing.bin"}, "missing.bin: no such file"),
-    ],
-)
-def test_wrong_arguments_are_named(given: dict[str, Any], message: str) -> None:
-    with pytest.raises(EtqError, match=message):
-        Inspector(**given)
+        ({**mlp, "debug_buffer_path": "missing.bin"}, "missing.bin: no such file"),
+    ):
+        with pytest.raises(EtqError, match=message):
+            Inspector(**given)  # type: ignore[arg-type]
 
 
 def test_an_etrecord_object_is_read_from_what_it_saves() -> None:
@@ -111,19 +96,6 @@ def test_a_converter_is_right_about_a_clock_that_wraps() -> None:
         )
     ]
     assert raws == [[[30]], [[29]]]
-
-
-def test_a_notebook_displays_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("pandas")
-    shown: list[Any] = []
-    notebook, display = types.ModuleType("IPython"), types.ModuleType("IPython.display")
-    notebook.get_ipython = lambda: "a kernel"  # type: ignore[attr-defined]
-    display.display = shown.append  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "IPython", notebook)
-    monkeypatch.setitem(sys.modules, "IPython.display", display)
-    Inspector(str(MLP)).print_data_tabular()
-    [frame] = shown
-    assert len(frame) == 27 and "raw" not in frame.columns
 
 
 def test_outputs_are_compared_as_printed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -184,34 +156,18 @@ def test_vgf_statistics() -> None:
     assert Inspector(str(MLP)).get_vgf_neural_statistics() == []
 
 
-@pytest.mark.parametrize(
-    ("metadata", "message"),
-    [
+def test_damaged_vgf_statistics_are_named() -> None:
+    text = json.dumps(_statistics())
+    for metadata, message in (
         (b"{", "are JSON"),
         (json.dumps({"schema": "x"}), "expected the schema executorch.vgf.neural_statistics"),
         (json.dumps(_statistics(schema_version=2)), "of version 2; known is 1"),
-        (json.dumps(_statistics()).replace("AQI=", "!"), "is not base64"),
-        (json.dumps(_statistics()).replace("base64", "zip"), "encoded as 'zip'"),
-        (json.dumps(_statistics())[:-2], "are JSON"),
-    ],
-)
-def test_damaged_vgf_statistics_are_named(metadata: Any, message: str) -> None:
-    for kind in (EtqError, ValueError):
-        with pytest.raises(kind, match=message):
-            parse_vgf_neural_statistics_metadata(metadata)
-    if "neural_statistics" in str(metadata):
-        with pytest.raises(EtqError, match=message):
-            parse_vgf_neural_statistics_delegate_metadata([metadata])
-
-
-def test_numbers_in_units_of_their_own_stay() -> None:
-    """A backend logs bytes as an event's end: they are scaled as times only with compat, as in the Inspector."""
-    logged = run("Execute", delegated("Memory (bytes)", 0, 4_000_000), execute(0, 2))
-    values = [
-        [event.perf_data.raw for event in inspected(logged, compat=compat).event_blocks[0].events if event.perf_data][0]
-        for compat in (False, True)
-    ]
-    assert values == [[4_000_000.0], [4.0]]
+        (text.replace("AQI=", "!"), "is not base64"),
+        (text.replace("base64", "zip"), "encoded as 'zip'"),
+    ):
+        for kind in (EtqError, ValueError):
+            with pytest.raises(kind, match=message):
+                parse_vgf_neural_statistics_metadata(metadata)
 
 
 def test_a_database_that_is_used_again_has_the_rows_of_its_file(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,10 +58,10 @@ def rows(warehouse: etq.Warehouse, query: str, seconds: float = 5) -> list[tuple
     return limited.ask(warehouse.connection, query, lambda cursor: cursor.execute(query).fetchall(), seconds)
 
 
-@pytest.mark.parametrize("what", REFUSED)
-def test_a_query_reads_tables_and_nothing_else(what: str, warehouse: etq.Warehouse) -> None:
-    with pytest.raises(QueryError):
-        rows(warehouse, REFUSED[what])
+def test_a_query_reads_tables_and_nothing_else(warehouse: etq.Warehouse) -> None:
+    for query in REFUSED.values():
+        with pytest.raises(QueryError):
+            rows(warehouse, query)
     assert rows(warehouse, "SELECT name FROM captures") == [("run",)]
 
 
@@ -103,12 +103,6 @@ def test_queries_that_do_not_end_are_counted(monkeypatch: pytest.MonkeyPatch, wa
     while any(thread.is_alive() for thread in limited._left):
         time.sleep(0.01)
     assert rows(warehouse, "SELECT 1") == [(1,)]
-
-
-def test_an_error_has_its_place(warehouse: etq.Warehouse) -> None:
-    with pytest.raises(QueryError) as failure:
-        rows(warehouse, "SELECT nam FROM captures")
-    assert "nam" in failure.value.place
 
 
 def test_many_rows_are_refused(warehouse: etq.Warehouse) -> None:

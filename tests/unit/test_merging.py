@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime
-from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,6 @@ from etq.errors import EtqError, WarehouseError
 from etq.maintenance.merge import Merged, merge
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
-from tests.sampling import whole
 from tests.unit.test_warehouse import ONE, TWO, contents
 
 MLP, CONVNET = CAPTURES / "mlp", CAPTURES / "convnet"
@@ -110,37 +108,6 @@ def test_merging_takes_links_and_phases_of_the_second(tmp_path: Path) -> None:
     assert merge([tmp_path / "a.duckdb", tmp_path / "b.duckdb"], tmp_path / "c.duckdb") == Merged(1, 1, ())
     with etq.open(tmp_path / "c.duckdb") as made, etq.open(tmp_path / "all.duckdb") as expected:
         assert contents(made) == contents(expected)
-
-
-@pytest.mark.long
-@whole
-def test_pruned_events_come_from_where_they_are(tmp_path: Path) -> None:
-    for name in ("a", "b", "all"):
-        with etq.open(tmp_path / f"{name}.duckdb") as warehouse:
-            fill(warehouse, FIRST)
-            if name == "a":
-                assert len(warehouse.prune(0, keep_rollups=True)) == 3
-    for order in ("ab", "ba"):
-        output = tmp_path / f"{order}.duckdb"
-        assert merge([tmp_path / f"{name}.duckdb" for name in order], output) == Merged(3, 3, ())
-        with etq.open(output) as made, etq.open(tmp_path / "all.duckdb") as expected:
-            assert repr(contents(made)) == repr(contents(expected))
-
-
-@pytest.mark.long
-def test_names_are_made_unique(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)  # folders below the present one lengthen names
-    for folder, content in (("phone", ONE), ("watch", TWO)):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "run.etdp").write_bytes(content)
-        with etq.open(tmp_path / f"{folder}.duckdb") as warehouse:
-            warehouse.ingest(tmp_path / folder / "run.etdp")
-            warehouse.ingest(MLP / "mlp.etdp" if folder == "phone" else CONVNET / "convnet.etdp", name="same")
-    merge([tmp_path / "phone.duckdb", tmp_path / "watch.duckdb"], tmp_path / "c.duckdb")
-    with etq.open(tmp_path / "c.duckdb", read_only=True) as made:
-        names = [name for (name,) in made.rows("SELECT c.name FROM captures AS c ORDER BY c.capture_id")[1]]
-    short = sha256((CONVNET / "convnet.etdp").read_bytes()).hexdigest()[:12]
-    assert names == ["run", "same", "watch/run", f"same-{short}"]
 
 
 @pytest.mark.long

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import zipfile
 from typing import Any, cast
 
 import pytest
@@ -29,41 +27,6 @@ def test_edges_of_records(warehouse: Warehouse, name: str, edges: list[tuple[int
     keys, subgraphs = [row[:2] for row in rows], [row[2] for row in rows]
     assert nested_edges(warehouse, record.sha256, EXPORTED, keys, subgraphs) == edges
     assert set(owners_of(keys, subgraphs)) == {at for at, path in enumerate(subgraphs) if path}
-
-
-def test_delegates_graphs(warehouse: Warehouse) -> None:
-    """A record with its lowered program has the graphs of its delegates, as texts in the arguments of their calls."""
-    path = CAPTURES / "delegation/attention_lowered/attention_lowered.etrecord"
-    with zipfile.ZipFile(path) as members:
-        graph = json.loads(members.read("lowered/forward"))["graph_module"]["graph"]
-    expected: list[tuple[str, str]] = []
-    results: set[tuple[str, str, str]] = set()
-    for node in graph["nodes"]:
-        expected.append(("", node["name"]))
-        if node["target"].endswith("executorch_call_delegate"):
-            argument = node["inputs"][0]
-            module = json.loads(argument["arg"]["as_string"])["original_module"]["graph_module"]
-            expected += [(argument["name"], each["name"]) for each in module["graph"]["nodes"]]
-            given = {output["as_tensor"]["name"] for output in module["graph"]["outputs"]}
-            for each in module["graph"]["nodes"]:
-                if any(output["as_tensor"]["name"] in given for output in each["outputs"]):
-                    results.add((argument["name"], each["name"], node["name"]))
-    record = warehouse.ingest_record(path)
-    query = """SELECT p.graph_id, p.node_index, p.subgraph, p.name FROM op_nodes AS p JOIN graphs USING (record_id, graph_id)
-        WHERE stage = 'lowered' ORDER BY ALL"""
-    rows = warehouse.rows(query)[1]
-    assert [row[2:] for row in rows] == expected and len(expected) > len(graph["nodes"]) > 4
-    keys, subgraphs = [row[:2] for row in rows], [row[2] for row in rows]
-    edges = nested_edges(warehouse, record.sha256, "lowered", keys, subgraphs)
-    calls = [at for at, row in enumerate(rows) if row[3].startswith("executorch_call_delegate")]
-    left = {(subgraphs[maker], rows[maker][3], rows[user][3]) for maker, user in edges if user in calls}
-    assert left == results and len(calls) == 4 < len(results)
-    # The first delegate takes the program's input, which no node computes.
-    entered = {subgraphs[user] for maker, user in edges if user not in calls}
-    assert entered == {subgraphs[at + 1] for at in calls[1:]}
-    assert all(subgraphs[maker] == "" for maker, user in edges if user not in calls)
-    [(long,)] = warehouse.rows("SELECT max(length(literal)) FROM node_arguments")[1]
-    assert long < 100
 
 
 class Rows:

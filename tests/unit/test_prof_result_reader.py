@@ -16,7 +16,6 @@ from etq.ingest.registry import read_capture
 from tests.builders import dump, run
 from tests.prof_result_builders import NO_INSTRUCTION, Entry, block, execute, kernel
 from tests.sampling import examples
-from tests.warehouses import empty_warehouse
 
 Tables = dict[str, list[dict[str, Any]]]
 
@@ -130,9 +129,8 @@ def test_kinds() -> None:
         ("native_call_add.out", 0): "kernel", ("DELEGATE_CALL", 0): "delegate_call",
         ("delegate_execute", 0): "delegate_call", ("load my inputs", -1): "user", ("", 0): "user",
     }  # fmt: skip
-    assert [row["kind"] for row in read(block("b", *(Entry(*each, 0) for each in expected)))["signatures"]] == [
-        *expected.values()
-    ]
+    found = read(block("b", *(Entry(*each, 0) for each in expected)))["signatures"]
+    assert {(row["name"], row["chain_index"]): row["kind"] for row in found} == expected
 
 
 @examples(150)
@@ -199,21 +197,6 @@ SAMPLE = block(
 ) + block("run", execute(60, 99), kernel("add", 61, 70), allocations=[(0, 64), (0, 32)])
 
 
-def loads_or_is_refused(data: bytes) -> None:
-    try:
-        with empty_warehouse() as warehouse:
-            try:
-                warehouse.ingest(data, name="damaged")
-            except FormatError:
-                assert warehouse.rows("FROM captures")[1] == [], "nothing half-read is stored"
-                raise
-            for view in ("prof_result_profile", "prof_result_tax", "prof_result_memory", "iterations", "framework_tax"):
-                if warehouse.rows("SELECT format FROM captures")[1] == [("prof_result",)]:
-                    warehouse.rows(f"FROM {view}('damaged')")[1]
-    except FormatError as error:
-        assert "\n" not in str(error)
-
-
 def test_every_truncation_is_refused() -> None:
     """Except a truncation after a whole block, which nothing in the file shows."""
     first = SAMPLE.index(b"run\0")
@@ -235,17 +218,6 @@ def test_damaged_bytes(data: st.DataObject) -> None:
         read(bytes(damaged))
     except FormatError as error:
         assert "\n" not in str(error)
-
-
-@examples(15)
-@given(st.data())
-def test_damaged_words_in_a_warehouse(data: st.DataObject) -> None:
-    damaged = bytearray(SAMPLE)
-    for _ in range(data.draw(st.integers(1, 3))):
-        place = data.draw(st.integers(0, len(SAMPLE) // 4 - 1)) * 4
-        word = data.draw(st.sampled_from([0, 1, 2**31 - 1, 2**31, 2**32 - 1]) | U32)
-        damaged[place : place + 4] = word.to_bytes(4, "little")
-    loads_or_is_refused(bytes(damaged))
 
 
 def test_absurd_counts_are_refused() -> None:

@@ -17,6 +17,7 @@ from tests.program_builders import (
     DOUBLE_LIST,
     INT,
     STRING,
+    TENSOR,
     Table,
     delegate,
     delegate_call,
@@ -169,32 +170,17 @@ def test_impossible_sizes_have_no_bytes() -> None:
 
 def test_vectors_that_share_their_bytes_are_refused() -> None:
     """Thousands of values that refer to one tensor with one long vector of sizes could take any amount of memory."""
-    builder = flatbuffers.Builder()
-    sizes = builder.CreateNumpyVector(np.ones(2000, np.int32))
-    offsets = []
-    for _ in range(200):
-        builder.StartObject(3)
-        builder.PrependUOffsetTRelativeSlot(2, sizes, 0)
-        member = builder.EndObject()
-        builder.StartObject(2)
-        builder.PrependUint8Slot(0, 5, 0)
-        builder.PrependUOffsetTRelativeSlot(1, member, 0)
-        offsets.append(builder.EndObject())
-    builder.StartVector(4, len(offsets), 4)
-    for offset in offsets:
-        builder.PrependUOffsetTRelative(offset)
-    values = builder.EndVector()
-    builder.StartObject(3)
-    builder.PrependUOffsetTRelativeSlot(2, values, 0)
-    plan = builder.EndObject()
-    builder.StartVector(4, 1, 4)
-    builder.PrependUOffsetTRelative(plan)
-    plans = builder.EndVector()
-    builder.StartObject(2)
-    builder.PrependUOffsetTRelativeSlot(1, plans, 0)
-    builder.Finish(builder.EndObject(), file_identifier=b"ET12")
+    places: list[int] = []
+
+    class Shared(Table):
+        def write(self, builder: flatbuffers.Builder) -> int:
+            if not places:
+                places.append(super().write(builder))
+            return places[0]
+
+    one = value(TENSOR, Shared({2: np.ones(2000, np.int32)}))
     with pytest.raises(FormatError, match=r"the vectors Tensor.sizes take 1600000 bytes together, more than the"):
-        read(bytes(builder.Output()))
+        read(program(method("forward", [one] * 200)))
 
 
 @pytest.mark.parametrize("name", ["cond/cond", "nones/nones"])

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-import etq
 from etq import report
 from etq.database.publishing import new_file, publish_new
 from etq.errors import EtqError
@@ -95,11 +94,3 @@ def test_what_killed_processes_left_is_removed(tmp_path: Path) -> None:
         os.utime(tmp_path / name, (0, 0))
     write_text("whole", str(tmp_path / "out"))
     assert sorted(each.name for each in tmp_path.iterdir()) == sorted([*kept, "out"])
-
-
-def test_warehouses_keep_their_content_where_files_can_not_be_written(tmp_path: Path) -> None:
-    with etq.open(tmp_path / "lab.duckdb") as warehouse:
-        warehouse.ingest(MLP)
-        with pytest.raises(EtqError, match="can't be written"):
-            warehouse.export("mlp", "chrome", tmp_path / "none" / "out.json")
-    assert [each.name for each in tmp_path.iterdir()] == ["lab.duckdb"]

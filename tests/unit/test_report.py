@@ -9,7 +9,6 @@ import html.parser
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -112,20 +111,6 @@ def test_a_title_is_text() -> None:
     parsed = Tags(text)
     assert [tag for tag, _ in parsed.tags].count("script") == 2
     assert text.count("</title>") == 1 and "\x1b" not in text
-
-
-@pytest.mark.long
-def test_a_query_of_several_sections_runs_once(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
-    warehouse.ingest(CAPTURES / "torch_gpu" / "rank0.pt.trace.json.gz", name="gpu")
-    queries: list[str] = []
-
-    def ask(of: Warehouse, query: str, **parameters: Any) -> columns.Table:
-        queries.append(query)
-        return columns.ask(of, query, **parameters)
-
-    monkeypatch.setattr("etq.report.target.ask", ask)
-    etq.report.page_of(warehouse, ["gpu"])
-    assert queries and len(queries) == len(set(queries))
 
 
 def test_runs_that_do_not_fit_are_left_out_and_reported(warehouse: Warehouse) -> None:

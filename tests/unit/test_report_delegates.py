@@ -86,28 +86,6 @@ def test_ops_and_edges_of_delegates(name: str) -> None:
     assert all(nodes[edge["maker"]]["graph_id"] == nodes[edge["user"]]["graph_id"] for edge in tables["edges"])
 
 
-def test_modules_of_delegates() -> None:
-    """A module has the sum of the ops in it: those whose path it is, or begins."""
-    with linked("convnet_xnn") as warehouse:
-        tables = tables_of(warehouse)
-    inner = [each for each in tables["nodes"] if each["graph_id"] < 0]
-    groups = [each for each in tables["groups"] if each["graph_id"] < 0]
-    assert {each["graph_id"] for each in groups} == {each["graph_id"] for each in inner}
-    for group in groups:
-        path = group["module_path"]
-        within = [
-            each
-            for each in inner
-            if each["graph_id"] == group["graph_id"]
-            and (path == "" or each["module_path"] == path or (each["module_path"] or "").startswith(f"{path}."))
-        ]
-        assert group["nodes"] == len(within) > 0
-        assert (group["total"] or 0) == pytest.approx(sum(each["self_time"] or 0 for each in within))
-        own = [each["self_time"] or 0 for each in within if (each["module_path"] or "") == path]
-        assert (group["self_time"] or 0) == pytest.approx(sum(own))
-        assert (group["calls"] or 0) == sum(each["calls"] or 0 for each in within)
-
-
 def chain(ops: int, calls: int) -> bytes:
     """A program that calls one delegate often, whose ops each take the value of the one before."""
     made = [blobs.op(blobs.SOFTMAX, at, at + 1) for at in range(ops)]

@@ -17,7 +17,7 @@ from etq.report.columns import Table
 from etq.report.graph_extras import NAN, UNBOUNDED, GraphExtras
 from etq.report.overlays import METRICS, OVERLAYS
 from etq.report.target import target_of
-from etq.report.tree import MOST_LEVELS, Tree
+from etq.report.tree import Tree
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 from tests.warehouses import empty_warehouse
@@ -161,14 +161,6 @@ def test_nested_graphs_are_in_a_group_with_their_node() -> None:
     assert tree.parents == [2, 4, 6, 7, 10]
 
 
-def test_levels_are_limited() -> None:
-    """However deep the modules of a record are nested, the page can walk through them."""
-    levels = [(0, 0, ".".join("m" * depth), "M") for depth in range(500)]
-    tree = Tree([(0, 0), (0, 1)], ["", "/".join("g" * 500)], levels, ["op"] * 2)
-    assert len(tree.groups) == MOST_LEVELS + MOST_LEVELS - 1
-    assert [group.parent for group in tree.groups[: MOST_LEVELS + 1]] == [*range(-1, MOST_LEVELS - 1), 0]
-
-
 def test_details() -> None:
     """By the text of the record."""
     with opened("transformer") as warehouse:
@@ -225,24 +217,6 @@ def test_more_values(judged: Warehouse) -> None:
 
 def line_of(group: int, groups: list[dict[str, Any]]) -> list[int]:
     return [] if group < 0 else [group, *line_of(groups[group]["parent"], groups)]
-
-
-def test_a_gap_without_values(warehouse: Warehouse) -> None:
-    """The error contains the cause: which side has no values, or why they can't be compared."""
-    mlp, path = CAPTURES / "mlp", str(CAPTURES / "mlp/mlp.etrecord")
-    warehouse.ingest(mlp / "mlp.etdp", name="plain", etrecord=path)
-    warehouse.ingest(mlp / "mlp_1run.etdp", name="other", etrecord=path)
-    warehouse.ingest(mlp / "mlp_debug.etdp", name="logged", etrecord=path)
-    for capture, base, cause in (
-        ("plain", "logged", "plain: no logged values, so plain has no gaps; run the program with a debug buffer"),
-        ("logged", "plain", "plain: no logged values, so logged has no gaps"),
-        ("plain", "other", "other and plain: no logged values"),
-    ):
-        with pytest.raises(EtqError, match=cause):
-            etq.report.graph_page_of(warehouse, capture, gap=base)
-    warehouse.ingest(mlp / "mlp_debug5.etdp", name="kept", etrecord=path)
-    with pytest.raises(EtqError, match="logged: no gaps to kept: unknown in kept: not in a debug buffer"):
-        etq.report.graph_node_data_of(warehouse, "logged", gap="kept", overlay="mse")
 
 
 def test_severities_of_values() -> None:

@@ -97,16 +97,6 @@ def test_names_that_are_not_utf8(warehouse: Warehouse) -> None:
     assert "no UTF-8" in findings(warehouse)
 
 
-def test_bytes_that_are_not_read_need_no_finding(warehouse: Warehouse) -> None:
-    """A key that etq doesn't know, beside an event of another layout, for which each event is decoded alone."""
-    events = [event("cpu_op", "aten::add", 0, 10), event("cpu_op", "aten::mul", 20, 30) | {"args": "another layout"}]
-    content = trace(*events).replace(b'"args": {', b'"\xed\xa0\x80": 1, "args": {', 1)
-    assert b"\xed\xa0\x80" in content
-    warehouse.ingest(content)
-    assert "no UTF-8" not in findings(warehouse)
-    assert warehouse.rows("SELECT count(*) FROM event_ticks")[1] == [(2,)]
-
-
 def test_another_tools_trace_is_plain_slices(warehouse: Warehouse) -> None:
     content = json.dumps(
         [
@@ -272,16 +262,6 @@ def test_a_changed_bit_is_read_or_refused(at: int, bit: int) -> None:
     assert tables["event_ticks"].num_rows == tables["trace_events"].num_rows
 
 
-@pytest.mark.parametrize("is_behind", [False, True])
-def test_keys_before_and_after_the_events_are_read(is_behind: bool) -> None:
-    events = {"traceEvents": [slice_of("a", 1, 1)]}
-    around = {"deviceProperties": [{"id": 0, "name": "A100"}], "distributedInfo": {"rank": 3}}
-    found = tables_of(json.dumps({**events, **around} if is_behind else {**around, **events}).encode())
-    assert found["labels"] == [{"key": "rank", "value": "3"}]
-    assert [row["name"] for row in found["trace_devices"]] == ["A100"]
-    assert len(found["event_ticks"]) == 1
-
-
 def test_inputs_are_read_only_where_they_are_queried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reads: list[int] = []
     rows_of = inputs._rows
@@ -327,11 +307,3 @@ def test_a_second_list_of_events_is_refused(first: int, second: int) -> None:
         empty_warehouse() as warehouse,
     ):
         warehouse.ingest(text.encode())
-
-
-def test_events_may_be_named_like_the_list() -> None:
-    named = event("cpu_op", '"traceEvents":', 0, 1) | {"traceEvents": [1]}
-    written = {"of": {"traceEvents": []}, "traceEvents": [named, event("cpu_op", "traceEvents", 2, 3)]}
-    with empty_warehouse() as warehouse:
-        warehouse.ingest(json.dumps(written).encode(), name="named")
-        assert len(warehouse.rows("FROM events")[1]) == 2

@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from etq.ingest.trace.reader import read_torch_trace
-from etq.warehouse.warehouse import Warehouse
-
-
-def test_a_rank_is_a_label(warehouse: Warehouse, tmp_path: Path) -> None:
-    content = json.dumps({"distributedInfo": {"rank": 34, "world_size": 300}, "traceEvents": []}).encode()
-    warehouse.ingest(content, labels={"model": "toy"})
-    assert warehouse.rows("SELECT key, value FROM labels ORDER BY key")[1] == [
-        ("model", "toy"), ("rank", "34"), ("world_size", "300"),
-    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -72,9 +62,3 @@ def test_a_process_of_another_type_is_left_out(info: Any, labels: dict[str, str]
     content = json.dumps({"distributedInfo": info, "traceEvents": []}).encode()
     rows = dict(read_torch_trace(content, "made")).get("labels")
     assert ({} if rows is None else {row["key"]: row["value"] for row in rows.to_pylist()}) == labels
-
-
-def test_a_given_label_replaces_that_of_the_file(warehouse: Warehouse) -> None:
-    content = json.dumps({"distributedInfo": {"rank": 34}, "traceEvents": []}).encode()
-    warehouse.ingest(content, labels={"rank": "2"})
-    assert warehouse.rows("SELECT key, value FROM labels")[1] == [("rank", "2")]

@@ -124,32 +124,7 @@ def test_records() -> None:
     assert not found.is_inferred[waiting]
 
 
-def test_calls_name_the_last_of_other_streams() -> None:
-    made = Made()
-    made.launch(0, 5 * US, 6 * US, 7)
-    source = made.launch(8 * US, 12 * US, 60 * US, 20)
-    made.write(WAIT, 20 * US, 21 * US)
-    made.launch(25 * US, 61 * US, 66 * US, 20)
-    waiting = made.launch(30 * US, 66 * US, 80 * US, 7)
-    found = made.waits()
-    assert (found.called[waiting], made.kind_of(waiting)) == (source, ("dependency", source))
-    # A call of another process says nothing of this one's streams.
-    made.rows[4] = (*made.rows[4][:4], 1, *made.rows[4][5:])
-    assert made.waits().called[waiting] == NONE
-
-
-def test_several_events_of_a_call_are_inferred() -> None:
-    made = Made()
-    other = made.launch(0, 10 * US, 100 * US, 20)
-    made.write(LAUNCH, 20 * US, 22 * US, 77)
-    first, second = (made.write(KERNEL, at * US, (at + 5) * US, 77, 0, 7) for at in (103, 110))
-    found = made.waits()
-    assert [*found.is_inferred[[other, first, second]]] == [1, 1, 1]  # there are no records or calls at all
-    assert made.kind_of(first) == ("dependency", other)
-    assert made.kind_of(second) == ("stream_delay", first)
-
-
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(8))
 def test_last_below_by_plain_python(seed: int) -> None:
     random = Random(seed)
     count = random.choice([1, 2, 3, 5, 8, 33])
@@ -164,7 +139,7 @@ def test_last_below_by_plain_python(seed: int) -> None:
     assert found.tolist() == expected
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(8))
 def test_last_of_other_streams_by_plain_python(seed: int) -> None:
     """As `_last_of_others` is documented: of each other stream the last that was launched until a time, or had ended."""
     random = Random(seed)
@@ -204,20 +179,3 @@ def test_times_at_the_ends_of_64_bits() -> None:
         assert made.kind_of(first) == ("launch_delay", NONE)  # the call took longer
         assert made.kind_of(second) == ("unknown_wait", NONE)
         assert made.waits().latency[second] == 10_000
-
-
-def test_without_work() -> None:
-    made = Made()
-    made.write(WAIT, 0, 1, 5)
-    made.write(RECORD, 0, 1, 5, 0, 7, 20, 5)
-    assert {int(values.max()) for values in made.waits()} == {NONE}
-
-
-def test_each_event_in_a_stream_of_its_own_is_quick() -> None:
-    made = Made()
-    for number in range(20_000):
-        made.write(WAIT, 10 * number, 10 * number + 1)
-        made.launch(10 * number + 2, 10 * number + 5, 10 * number + 9, number)
-    kernels = np.flatnonzero(made.kind == 2)
-    found = made.waits()
-    assert (found.called[kernels[1:]] == kernels[:-1]).all()

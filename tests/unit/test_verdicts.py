@@ -80,27 +80,7 @@ def decided(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return [row for row in found if row["level"] in ("op", "total")]
 
 
-def made(random: np.random.Generator, sides: list[str], count: int, coarse: int, noise: float) -> Sides:
-    """Captures of ops: some ops change, a capture may be disturbed, and all ops of a capture share a shift."""
-    ops = np.exp(random.normal(10, 1, count)) * np.exp(random.normal(0, noise, (len(sides), count)))
-    is_new = np.array([side == "new" for side in sides])
-    changes = random.choice([1, 1, 1, 0.7, 0.97, 1.05, 1.3], count)
-    ops[is_new] *= changes
-    ops *= np.exp(random.normal(0, noise, len(sides)))[:, None]
-    ops[is_new] *= random.choice([1, 1, 1.04])
-    disturbed = random.random(len(sides)) < 0.1
-    ops[disturbed] *= 1.4
-    is_coarse = np.arange(count) < coarse
-    # Ops of 1 to 40 us, as a clock of 1 us counts them.
-    ops[:, is_coarse] = np.maximum(
-        1000, np.round(ops[:, is_coarse] / ops[0, is_coarse] * random.integers(1, 40, coarse)) * 1000
-    )
-    totals = ops.sum(axis=1) * np.exp(random.normal(0.05, noise / 3, len(sides)))
-    op_types = [("add", "mul", "mm", None)[at] for at in random.integers(0, 4, count)]
-    return Sides(sides, ops, totals, is_coarse, op_types=op_types)
-
-
-@pytest.mark.parametrize(("base", "new"), [(4, 4), (5, 5), (3, 10), (10, 10), (20, 7)])
+@pytest.mark.parametrize(("base", "new"), [(4, 4), (3, 10), (20, 7)])
 def test_intervals_cover_at_the_stated_rate(base: int, new: int) -> None:
     """Against the exact distribution of Mann and Whitney: the interval covers 95 % and is as short as possible."""
     counts = np.zeros((base + 1, new + 1), dtype=object)
@@ -126,20 +106,6 @@ def _added(first: np.ndarray[Any, Any], second: np.ndarray[Any, Any]) -> np.ndar
     length = max(len(first), len(second))
     padded = [np.pad(each, (0, length - len(each))) for each in (first, second)]
     return np.asarray(padded[0] + padded[1])
-
-
-def test_one_round_number_makes_no_coarse_clock() -> None:
-    """If one of eight captures has multiples of 1000, it is by chance; if five have, the clock is coarse."""
-    random = np.random.default_rng(5)
-    each = made(random, ["base", "new"] * 4, 4, 0, 0.001)
-    for rounds, verdict in ((1, "slower"), (5, "can't judge")):
-        ops = np.array([1.5] * 4) * 1000 * np.exp(random.normal(0, 0.001, (8, 4)))
-        ops[1::2, 0] *= 1.3
-        rows = samples(Sides(each.sides, ops, ops.sum(axis=1), each.coarse))
-        for row in rows:
-            if row["item"] == "0" and row["capture_id"] < rounds:
-                row.update(is_coarse=True, resolution=1000.0)
-        assert [row["verdict"] for row in decided(rows) if row["item"] == "0"] == [verdict]
 
 
 def test_an_op_is_judged_by_the_noise_of_its_type() -> None:
@@ -179,17 +145,3 @@ def test_small_ops_take_little_of_alpha() -> None:
     assert tiny["q"] == pytest.approx(tiny["p"] * (3 * 0.01 + 40 * 0.0005) / 0.0005)
     assert large["q"] == pytest.approx(large["p"] * (3 * 0.01 + 39 * 0.0005) / 0.01)
     assert large["verdict"] == "slower"
-
-
-def test_without_variance_there_is_no_advice() -> None:
-    """Four constant ops: fewer than five ops share no spread, so p is 1 however far one moved."""
-    sides = ["base", "new"] * 4
-    ops = np.tile([50_000.0, 60_000.0, 70_000.0, 80_000.0], (8, 1))
-    ops[1::2, 3] = 160_000
-    each = Sides(sides, ops, ops.sum(axis=1), np.zeros(4, bool))
-    rows = sorted(asked(each), key=lambda row: row["item"])
-    verdicts = [(row["item"], row["verdict"], row["p"]) for row in rows]
-    unmoved = [(item, "~", 1) for item in ("0", "1", "2")]
-    assert verdicts == [*unmoved, ("3", "can't judge", 1), ("total", "can't judge", 1)]
-    assert rows[3]["change"] == 1.0
-    assert rows[3]["note"] == "the same in all captures of a side: its variation is unknown"

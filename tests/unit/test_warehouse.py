@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import re
 import subprocess
@@ -16,7 +15,7 @@ import pytest
 import etq
 from etq import catalog
 from etq.database import rollups
-from etq.errors import FormatError, QueryError, WarehouseError
+from etq.errors import FormatError, WarehouseError
 from etq.storage import capture as storing
 from etq.warehouse.focus import focused
 from etq.warehouse.warehouse import Warehouse
@@ -124,21 +123,6 @@ def test_bad_options_are_refused(warehouse: Warehouse) -> None:
         warehouse.ingest(ONE, time_scale="sec")  # type: ignore[arg-type]
     with pytest.raises(WarehouseError, match="a clock of 16 bits; known are 32 and 64"):
         warehouse.ingest(ONE, clock_bits=16)  # type: ignore[arg-type]
-
-
-def test_files_are_read_and_written_by_duckdb_alone(tmp_path: Path) -> None:
-    path = tmp_path / "lab.duckdb"
-    with etq.open(path) as warehouse:
-        warehouse.ingest(MLP)
-    with duckdb.connect(str(path)) as plain:
-        assert plain.execute("SELECT tags FROM duckdb_databases() WHERE database_name = 'lab'").fetchall() != []
-        rows = plain.execute("FROM framework_tax('mlp')").fetchall()
-        assert len(rows) == 5
-        plain.execute("CREATE TABLE mine AS SELECT 1 AS one")
-    with etq.open(path, read_only=True) as reader, etq.open(path, read_only=True) as other:
-        assert reader.op_totals("mlp").fetchall() == other.op_totals("mlp").fetchall()
-        with pytest.raises(WarehouseError, match="read-only"):
-            reader.ingest(ONE)
 
 
 TEMPORARY = "SELECT count(*) FROM duckdb_functions() WHERE database_name = 'temp' AND schema_name = 'main'"
@@ -250,25 +234,6 @@ def test_a_closed_warehouse_refuses_queries(warehouse: Warehouse) -> None:
         warehouse.sql("SELECT 1")
 
 
-def test_views_are_methods_with_signatures_and_documentation(warehouse: Warehouse) -> None:
-    capture = warehouse.ingest(MLP)
-    assert (
-        warehouse.op_totals(capture, "label", unit="us").fetchall()
-        == warehouse.rows("FROM op_totals('mlp', \"by\" := 'label', unit := 'us')")[1]
-    )
-    signature = inspect.signature(warehouse.percentiles)
-    assert signature.parameters["quantiles"].default == [0.1, 0.5, 0.9]
-    assert signature.parameters["unit"].default is None and signature.parameters["runs"].default == "all"
-    assert "p10: 10th percentile" in (warehouse.inspector_events.__doc__ or "")
-    assert not any(name.startswith("_self") for name in dir(warehouse))
-    with pytest.raises(AttributeError, match="no attribute 'op_totlas'"):
-        warehouse.op_totlas  # type: ignore[attr-defined]  # noqa: B018
-    with pytest.raises(QueryError, match="^op_totals: .*'sort'; its parameters are capture, "):
-        warehouse.op_totals(capture, sort=1)  # type: ignore[call-arg]
-    with pytest.raises(QueryError, match="no capture matches mpl; the nearest are mlp"):
-        warehouse.op_totals("mpl")
-
-
 def test_a_file_that_cannot_be_read(warehouse: Warehouse, tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="no such file"):
         warehouse.ingest(tmp_path / "nothing.etdp")
@@ -280,22 +245,6 @@ def test_a_file_that_cannot_be_read(warehouse: Warehouse, tmp_path: Path) -> Non
         secret.chmod(0)
         with pytest.raises(FormatError, match="can't be read: permission denied"):
             warehouse.ingest(secret)
-
-
-@pytest.mark.long
-def test_a_file_that_is_large_for_the_memory_is_ingested_with_its_rollups(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(storing, "INSERT_MEMORY", 16)
-    events = make_dump.write(tmp_path / "large.etdp", 1_010_000)
-    with etq.open(tmp_path / "lab.duckdb") as warehouse:
-        warehouse.ingest(tmp_path / "large.etdp")
-        assert warehouse.rows("SELECT count(*) FROM event_ticks")[1] == [(events,)]
-        [(calls, executes)] = warehouse.rows(
-            "SELECT sum(o.calls), max(o.calls) FILTER (WHERE o.op_index = 0) FROM op_times AS o"
-        )[1]
-        assert calls > executes > 1000
-        assert warehouse.rows("SELECT getvariable('most_memory')")[1] == [(None,)]
 
 
 @pytest.mark.long

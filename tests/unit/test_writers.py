@@ -6,7 +6,6 @@ import csv
 import datetime
 import io
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from etq.errors import EtqError, QueryError
+from etq.errors import QueryError
 from etq.render.delimited import delimited, escaping_formulas, write_delimited
 from etq.render.writers import write
 from etq.warehouse.warehouse import Warehouse
@@ -105,16 +104,3 @@ def test_what_fails_leaves_the_file_as_it_was(format: str, warehouse: Warehouse,
         with pytest.raises(QueryError, match="^row 20000$"):
             write(warehouse, FAILS, format, str(path), force=True)
     assert [path.name for path in tmp_path.iterdir()] == ["old"] and old.read_text() == "before"
-
-
-@pytest.mark.skipif(os.name == "nt", reason="Windows has neither")
-def test_links_and_pipes_stay(warehouse: Warehouse, tmp_path: Path) -> None:
-    target, link = tmp_path / "target.csv", tmp_path / "link.csv"
-    target.touch()
-    link.symlink_to(target)
-    write(warehouse, "SELECT 1 AS one", None, str(link), force=True)
-    assert link.is_symlink() and target.read_text() == "one\n1\n"
-    write(warehouse, "SELECT 1 AS one", "csv", "/dev/null", force=True)
-    assert not Path("/dev/null").is_file()
-    with pytest.raises(EtqError, match="can't be written: no such file or directory"):
-        write(warehouse, "SELECT 1 AS one", "csv", str(tmp_path / "missing" / "out.csv"))
