@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -13,7 +12,7 @@ import duckdb
 import pytest
 
 import etq
-from etq.errors import EtqError, FormatError, QueryError, WarehouseError
+from etq.errors import EtqError, FormatError
 from etq.ingest import registry
 from etq.storage import bulk as batches
 from etq.storage.capture import Links, Options, store
@@ -88,21 +87,6 @@ def _raised(result: Capture | EtqError) -> Capture:
     return result
 
 
-def test_known_content_adds_nothing_but_the_options(warehouse: Warehouse) -> None:
-    first = captured(warehouse.ingest_many(FLEET[:3]))
-    before = contents(warehouse)
-    again = captured(warehouse.ingest_many(FLEET[:3]))
-    assert [each.is_new for each in (*first, *again)] == [True] * 3 + [False] * 3
-    assert [each.capture_id for each in again] == [1, 2, 3]
-    assert contents(warehouse) == before
-    moment = datetime(2026, 1, 2, 3)
-    captured(warehouse.ingest_many(FLEET[:3], labels={"device": "a"}, captured_at=moment, time_scale="us"))
-    assert (
-        warehouse.rows("SELECT labels, captured_at, time_scale FROM capture_summary")[1]
-        == [("device=a", moment, "us")] * 3
-    )
-
-
 def test_reported_captures_are_committed(tmp_path: Path) -> None:
     reported: list[int] = []
     with etq.open(tmp_path / "lab.duckdb") as warehouse, patch.object(batches, "FILES", 2):
@@ -135,29 +119,6 @@ def test_files_that_the_database_refuses_together_go_one_by_one(warehouse: Wareh
     assert [str(each) for each in results if isinstance(each, EtqError)] == ["bytes: not that one"]
     assert warehouse.rows("SELECT capture_id FROM captures ORDER BY 1")[1] == [(1,), (2,), (3,)]
     assert warehouse.rows("FROM labels")[1] == []
-
-
-def test_invalid_options_are_refused_first(warehouse: Warehouse, tmp_path: Path) -> None:
-    refused: list[tuple[type[EtqError], str, dict[str, object]]] = [
-        (WarehouseError, "no time scale 'sec'", {"time_scale": "sec"}),
-        (WarehouseError, "a clock of 16 bits", {"clock_bits": 16}),
-        (WarehouseError, "the label 'a,b'", {"labels": {"a,b": "c"}}),
-        (WarehouseError, "captured_at 'now' is not a time", {"labels": {"captured_at": "now"}}),
-        (QueryError, "no record matches net", {"link_to": ["net"]}),
-        (EtqError, "git failed", {"label_git": tmp_path}),
-    ]
-    for kind, text, options in refused:
-        with pytest.raises(kind, match=text):
-            warehouse.ingest_many(CONTENTS, **options)  # type: ignore[arg-type]
-    with pytest.raises(WarehouseError, match="takes a list of files; one file is for ingest"):
-        warehouse.ingest_many(str(FLEET[0]))
-    assert warehouse.rows("FROM captures")[1] == []
-    etq.open(tmp_path / "lab.duckdb").close()
-    with (
-        etq.open(tmp_path / "lab.duckdb", read_only=True) as reader,
-        pytest.raises(WarehouseError, match="lab.duckdb: opened read-only; open it for writing"),
-    ):
-        reader.ingest_many(FLEET)
 
 
 def test_files_that_change_nothing_are_not_written_again(tmp_path: Path) -> None:

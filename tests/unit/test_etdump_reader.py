@@ -120,13 +120,9 @@ def value_rows(run_index: int, event_index: int, event: DebugEvent) -> list[tupl
     kind = {bool: "bool", int: "int", float: "double", Tensor: "tensor", tuple: "tensor_list"}.get(type(value), "null")
     assert kind in VALUE_KINDS
     common = (
-        signed(event.chain_index),
-        known(event.instruction_id),
-        known(event.delegate_debug_id_int),
-        event.delegate_debug_id_str or None,
-        event.name or None,
-        bool(event.output),
-    )
+        signed(event.chain_index), known(event.instruction_id), known(event.delegate_debug_id_int),
+        event.delegate_debug_id_str or None, event.name or None, bool(event.output),
+    )  # fmt: skip
     if isinstance(value, tuple | Tensor):
         listed = value if isinstance(value, tuple) else (value,)
         if listed:

@@ -31,10 +31,3 @@ def test_an_argument_that_only_the_view_checks_is_given_to_it() -> None:
     of_trace = narrowed("advice", "torch_trace", {"capture": "x", "unit": "us", "runs": "all"})
     assert (of_trace[0].name, of_trace[1]) == ("_advice_of_trace", {"capture": "x", "unit": "us"})
     assert narrowed("advice", "torch_trace", {"capture": "x", "phase": "y"})[0].name == "advice"
-
-
-def test_planning_leaves_out_what_takes_the_square_of_a_views_length(warehouse: Warehouse) -> None:
-    """Earlier, one planning step, which changes no answer, took half of the time of advice."""
-    known = [name for (name,) in warehouse.rows("SELECT o.name FROM duckdb_optimizers() AS o")[1]]
-    left_out = "projection_pullup" if "projection_pullup" in known else ""
-    assert warehouse.rows("SELECT current_setting('disabled_optimizers')")[1] == [(left_out,)]

@@ -42,14 +42,11 @@ def test_patterns(path: str, pattern: str, expected: dict[str, str]) -> None:
     [
         ("{model}/{device}.bin", r"lab/a-b-c.etdp: the path doesn't end as the pattern {model}/{device}.bin does"),
         ("{model}-{device}.etdp", r"in more than one way: {model} may be 'a' or 'a-b'; give labels with --label"),
-        ("x.etdp", "it has no {key}, as in"),
-        ("{}.etdp", "it has no {key}, as in"),
-        ("{a}/{a}", "it has {a} twice"),
-        ("{a", "a brace without another; write {{ for one brace"),
-        ("//{model}/x.etdp", "doesn't end as the pattern"),
+        ("x.etdp", "it has no {key}, as in"), ("{}.etdp", "it has no {key}, as in"), ("{a}/{a}", "it has {a} twice"),
+        ("{a", "a brace without another; write {{ for one brace"), ("//{model}/x.etdp", "doesn't end as the pattern"),
         ("a}{b}", "a brace without another"),
     ],
-)
+)  # fmt: skip
 def test_patterns_that_do_not_fit(pattern: str, message: str) -> None:
     with pytest.raises(EtqError, match=message):
         labels_of_path("lab/a-b-c.etdp", pattern)
@@ -115,14 +112,11 @@ def test_no_program_is_run_that_a_repository_names(repository: Path, tmp_path_fa
     git(repository, "add", ".")
     git(repository, "commit", "-m", "More")
     settings = {
-        "core.fsmonitor": str(program),
-        "log.showSignature": "true",
-        "gpg.program": str(program),
-        "extensions.partialClone": "origin",
-        "remote.origin.url": str(repository),
+        "core.fsmonitor": str(program), "log.showSignature": "true", "gpg.program": str(program),
+        "extensions.partialClone": "origin", "remote.origin.url": str(repository),
         "remote.origin.uploadpack": str(program),
         **{f"filter.{name}.{which}": str(program) for name in names for which in ("clean", "process")},
-    }
+    }  # fmt: skip
     for name, value in settings.items():
         git(repository, "config", name, value)
     for path in repository.glob("*.py"):

@@ -21,67 +21,46 @@ from tests.traces import Traces
 NAMES = """
 # cuBLAS and CUTLASS.
 GEMM no ampere_sgemm_128x64_tn
-GEMM no volta_sgemm_32x128_nn
 GEMM yes volta_h884gemm_256x64_ldg8_nn
-GEMM yes turing_fp16_s1688gemm_fp16_128x128_ldg8_f2f_tn
 GEMM yes ampere_bf16_s16816gemm_bf16_128x64_ldg8_f2f_stages_64x4_nn
 GEMM yes sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1_execute_kernel__5x_cublas
 GEMM yes nvjet_tst_64x16_64x16_2x4_2cta_h_bz_bias_TNT
-GEMM yes nvjet_hsh_128x256_64x4_2x1_v_bz_coopA_NTT
 GEMM yes void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_128x128_16x4_nn_align4>(Params)
 GEMM no void cutlass::Kernel2<cutlass_80_simt_sgemm_128x32_8x5_nn_align1>(Params)
 GEMM yes void cutlass::device_kernel<cutlass::gemm::kernel::GemmUniversal<cute::tuple<int>, cutlass::gemm::collective::CollectiveMma<cutlass::gemm::MainloopSm90TmaGmmaWarpSpecialized<4> > > >(Params)
 GEMM no void gemv2T_kernel_val<int, int, float, float, float, float, 128, 16, 4, 4, false, false>(P)
-GEMM no void gemmSN_NN_kernel<float, 256, 4, 2, 8, 4, 4, false>(cublasGemmSmallNParams)
-GEMM no void cublasLt::splitKreduce_kernel<32, 16, int, float, __nv_bfloat16>(P)
 # TensorRT-LLM, vLLM, SGLang, Triton.
 GEMM yes bmm_MxE4m3_MxE2m1MxE4m3_Fp32_t128x16x256u2_s3_et128x16_m128x16x32_cga1x1x1_16dp256b_rM_TN_sm100f
-attention yes fmhaSm100aKernel_QkvE4m3OBfloat16H64PagedKvCausalP16VarSeqQ128Kv128PersistentContext
 GEMM yes _matmul_ogs_NNT_bf16xbf16xmxfp4_16x128x256x1_swiglu
-GEMM - _matmul_ogs_NNT_fp32xfp32xfp32_16x128x256x1
 GEMM yes void marlin::Marlin<8ll, 128, 1, 8, 8, 4, false>(int4 const*)
 MoE - fused_moe_kernel
 MoE no void vllm::moe::topkGatingSoftmax<8, 128, 4, 16>(float const*)
-MoE no void vllm::moe::moe_align_block_size_kernel<int>(int*)
 attention no void vllm::paged_attention_v2_kernel<unsigned short, unsigned short, 128, 16, 128>(float*)
 attention - kernel_unified_attention_3d
 copy no void vllm::reshape_and_cache_flash_kernel<__nv_bfloat16, unsigned char>(P)
 normalization no void vllm::rms_norm_kernel<c10::BFloat16, 8, 2>(P)
-elementwise no void vllm::act_and_mul_kernel<c10::BFloat16, &(vllm::silu_kernel<c10::BFloat16>(c10::BFloat16 const&))>(P)
-elementwise no void vllm::rotary_embedding_kernel<c10::BFloat16, true>(long const*)
 attention yes void flash::flash_fwd_splitkv_kernel<Flash_fwd_kernel_traits<128, 64, 128, 4, cutlass::bfloat16_t> >(P)
 attention no void flash::flash_fwd_splitkv_combine_kernel<Flash_fwd_kernel_traits<128, 64, 128, 4> >(P)
-attention yes void pytorch_flash::flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel<Flash_bwd_kernel_traits<64> >(P)
-attention no void flash::flash_bwd_dot_do_o_kernel<true, Flash_bwd_kernel_traits<64> >(P)
 attention yes cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_3_128x128x128_1x1x1_kernel0_0
 attention yes fmha_cutlassF_f16_aligned_64x64_rf_sm80(PyTorchMemEffAttention::AttentionKernel<cutlass::half_t>::Params)
-attention no fmha_cutlassF_f32_aligned_64x64_rf_sm70(PyTorchMemEffAttention::AttentionKernel<float>::Params)
 attention - void flashinfer::BatchPrefillWithPagedKVCacheKernel<KernelTraits>(P)
 - - create_flashinfer_kv_indices_triton
 # torch.compile.
 elementwise no triton_poi_fused_add_native_layer_norm_1
 normalization no triton_red_fused_native_layer_norm_2
-reduction no triton_per_fused_sum_3
 GEMM - triton_tem_fused_addmm_4
-attention - triton_tem_fused_flex_attention_5
 elementwise no triton_poi_fused__scaled_dot_product_flash_attention_0
 # torch.
 elementwise no void at::native::elementwise_kernel<128, 4, at::native::gpu_kernel_impl_nocast<at::native::BinaryFunctor<float, float, float, at::native::binary_internal::MulFunctor<float> > >(P)
-elementwise no void at::native::(anonymous namespace)::distribution_elementwise_grid_stride_kernel<float, 4, normal_and_transform>(P)
 reduction no void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::NormTwoOps<float> > >(P)
 normalization no void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<float, float>(int)
 normalization no void (anonymous namespace)::softmax_warp_forward<float, float, float, 10, true>(P)
 copy no void at::native::(anonymous namespace)::CatArrayBatchedCopy<at::native::(anonymous namespace)::OpaqueType<2u>, unsigned int, 4, 64, 64>(P)
 embedding no void at::native::(anonymous namespace)::indexSelectLargeIndex<c10::BFloat16, long, unsigned int, 2, 2, -2, true>(P)
-embedding no void at::native::vectorized_gather_kernel<16, long>(char*)
 optimizer no void at::native::(anonymous namespace)::multi_tensor_apply_kernel<TensorListMetadata<4>, FusedAdamMathFunctor<float, 4> >(P)
 reduction no void at::native::(anonymous namespace)::multi_tensor_apply_kernel<TensorListMetadata<1>, LpNormFunctor<float, NormType::L2> >(P)
-elementwise no void at::native::(anonymous namespace)::multi_tensor_apply_kernel<TensorListMetadata<2>, BinaryOpListAlphaFunctor<float, 2, 2, 0> >(P)
-other no void at::native::(anonymous namespace)::max_pool_forward_nchw<float, float>(int)
-other no void at::native::sbtopk::gatherTopK<float, unsigned int, 2, false>(P)
 # cuDNN.
 convolution no volta_scudnn_128x64_relu_interior_nn_v1
-convolution no void cudnn::cnn::wgrad_alg0_engine<float, 128, 6, 7, 3, 3, 5, false, 512>(P)
 convolution yes sm80_xmma_fprop_implicit_gemm_indexed_tf32f32_tf32f32_f32_nhwckrsc_nchw_tilesize128x128x16_stage4_warpsize2x2x1_g1_tensor16x8x8_kernel_cudnn
 normalization no void cudnn::bn_bw_1C11_kernel_new<float, float, float2, 512, true, 1>(P)
 copy no void cudnn::ops::nchwToNhwcKernel<float, float, float, false, true, (cudnnKernelDataType_t)2>(P)
@@ -92,23 +71,12 @@ GEMM no Cijk_Ailk_Bljk_SB_MT64x64x16_SE_K1_TT4_4_USFGRO0_WG16_16_1
 convolution yes igemm_fwd_gtcx3_nhwc_bf16_bx0_ex1_bt128x64x32_wt32x32x8_ws1x1_wr1x2
 convolution yes _ZN2ck16tensor_operation6device37kernel_batched_gemm_xdlops_bwd_weightINS_47GridwiseGemm
 convolution no miopenSp3AsmConv_v30_3_1_gfx9_fp32_f2x3_stride1
-copy no batched_transpose_32x32_half
-copy no SubTensorOpWithCastTensor1d
 attention yes void paged_attention_ll4mi_QKV_mfma16_kernel<0, __hip_bfloat16, __hip_bfloat16>(P)
-attention no void paged_attention_ll4mi_reduce_kernel<__hip_bfloat16, __hip_bfloat16, 128, 128, 256, 3, false>(P)
 normalization no _ZN5aiter24add_rmsnorm_quant_kernelIDF16bDF16bLi256ELi16ELb1ELb0ELb1ELi1EEEvPT0_
 attention yes _ZN7ck_tile6kentryILi1ENS_13FmhaFwdKernelINS_25BlockFmhaPipelineQRKSVS
 # Communication.
 communication no ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)
-communication no void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 16>(P)
-communication no void vllm::cross_device_reduce_1stage<__nv_bfloat16, 8>(P)
-communication no void tensorrt_llm::kernels::oneShotAllReduceKernel<__half, 8, true>(P)
-communication no void (anonymous namespace)::two_shot_all_reduce_kernel<c10::BFloat16>(P)
-communication no void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport<P>(P)
-communication no void deep_ep::internode_ll::dispatch<true, false, 7168>(void*)
 communication no nvshmemi_transfer_rma_kernel
-communication no mscclKernel_Sum_half_Simple_false(mscclDevComm*)
-communication no rcclGenericKernel(rcclDevKernelArgs)
 communication no void quickreduce::allreduce_prototype_twoshot<quickreduce::AllReduceTwoshot<8> >(P)
 normalization no void at::native::(anonymous namespace)::blockAllReduceOfANorm(float*)
 # torch.compile: names of kernels list the ops that they fuse.

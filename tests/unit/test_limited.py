@@ -16,28 +16,17 @@ from etq.errors import QueryError
 from tests.conftest import CAPTURES
 
 REFUSED = {
-    "a file": "SELECT * FROM read_text('/etc/hostname')",
-    "a file by name": "FROM '/etc/hostname'",
-    "a folder": "FROM glob('/etc/*')",
-    "sniffing": "FROM sniff_csv('/etc/passwd')",
-    "writing a file": "COPY captures TO 'leak.csv'",
-    "attaching": "ATTACH 'x.db'",
-    "a setting": "SET memory_limit = '9GB'",
-    "the environment": "SELECT getenv('HOME')",
-    "an extension": "INSTALL httpfs",
-    "two statements": "SELECT 1; SELECT 2",
-    "a pragma": "PRAGMA database_list",
-    "a call": "CALL pragma_version()",
-    "writing": "DELETE FROM captures",
+    "a file": "SELECT * FROM read_text('/etc/hostname')", "a file by name": "FROM '/etc/hostname'",
+    "a folder": "FROM glob('/etc/*')", "sniffing": "FROM sniff_csv('/etc/passwd')",
+    "writing a file": "COPY captures TO 'leak.csv'", "attaching": "ATTACH 'x.db'",
+    "a setting": "SET memory_limit = '9GB'", "the environment": "SELECT getenv('HOME')",
+    "an extension": "INSTALL httpfs", "two statements": "SELECT 1; SELECT 2", "a pragma": "PRAGMA database_list",
+    "a call": "CALL pragma_version()", "writing": "DELETE FROM captures",
     "writing in a CTE": "WITH gone AS (DELETE FROM captures RETURNING name) SELECT * FROM gone",
-    "writing by query()": "FROM query('DELETE FROM captures')",
-    "a macro": "CREATE TEMP MACRO sum(x) AS 1",
-    "memory": "SELECT list(r) FROM range(200000000) AS t(r)",
-    "depth": f"SELECT {'(' * 40_000}1{')' * 40_000}",
-    "length": f"SELECT '{'x' * limited.MOST_TEXT}'",
-    "nothing": "",
-    "no SQL": "SELEC 1",
-}
+    "writing by query()": "FROM query('DELETE FROM captures')", "a macro": "CREATE TEMP MACRO sum(x) AS 1",
+    "memory": "SELECT list(r) FROM range(200000000) AS t(r)", "depth": f"SELECT {'(' * 40_000}1{')' * 40_000}",
+    "length": f"SELECT '{'x' * limited.MOST_TEXT}'", "nothing": "", "no SQL": "SELEC 1",
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

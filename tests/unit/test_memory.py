@@ -26,19 +26,15 @@ from tests.builders import dump, execute, kernel, run
 
 MANY = 50_000
 JSONS = {
-    "lists": b"[" + b"[]," * MANY + b"[]]",
-    "objects": b"[" + b"{}," * MANY + b"{}]",
-    "objects of one key": b"[" + b'{"a":0},' * MANY + b"{}]",
-    "nested": b"[" + b'[{"a":[]}],' * MANY + b"0]",
-    "numbers": b"[" + b"1000," * MANY + b"0]",
-    "digits": b"[" + b"1," * MANY + b"0]",
-    "fractions": b"[" + b"1.5," * MANY + b"0]",
-    "texts": b"[" + b'"ab",' * MANY + b"0]",
+    "lists": b"[" + b"[]," * MANY + b"[]]", "objects": b"[" + b"{}," * MANY + b"{}]",
+    "objects of one key": b"[" + b'{"a":0},' * MANY + b"{}]", "nested": b"[" + b'[{"a":[]}],' * MANY + b"0]",
+    "numbers": b"[" + b"1000," * MANY + b"0]", "digits": b"[" + b"1," * MANY + b"0]",
+    "fractions": b"[" + b"1.5," * MANY + b"0]", "texts": b"[" + b'"ab",' * MANY + b"0]",
     "keys": b"{" + b",".join(b'"%x":0' % each for each in range(MANY)) + b"}",
     "a wide text": json.dumps("a" * MANY * 10 + "\U0001f600", ensure_ascii=False).encode(),
     "an escaped wide text": json.dumps("a" * MANY * 10 + "\U0001f600").encode(),
     "wide texts": json.dumps(["\u20ac" * 3] * MANY, ensure_ascii=False).encode(),
-}
+}  # fmt: skip
 DECODERS: dict[str, Callable[[bytes], object]] = {
     "json": json.loads,
     "msgspec": msgspec.json.decode,

@@ -93,12 +93,9 @@ warehouse.op_totals(capture, runs="all")
     assert len(Table(notebook.shows("warehouse.op_totals(capture).limit(2)")["text/html"]).rows) == 3
     captured = Table(notebook.shows("capture")["text/html"]).rows
     assert captured == [
-        ["capture", "mlp_100runs"],
-        ["sha256", captured[1][1]],
-        ["format", "etdump"],
-        ["labels", "device=pixel8"],
+        ["capture", "mlp_100runs"], ["sha256", captured[1][1]], ["format", "etdump"], ["labels", "device=pixel8"],
         ["size", f"{MLP.stat().st_size:,} bytes"],
-    ]
+    ]  # fmt: skip
     assert re.fullmatch("[0-9a-f]{64}", captured[1][1])
 
 

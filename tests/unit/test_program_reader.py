@@ -68,13 +68,10 @@ def read(data: Any) -> dict[str, list[dict[str, Any]]]:
 def test_all_fields_of_a_program() -> None:
     tables = read(EVERYTHING)
     assert [tuple(row.values())[3:] for row in tables["instructions"]] == [
-        ("kernel", "aten::add", "out", None, [0, 1, 4], None),
-        ("kernel", "prim::x", None, None, [5], None),
-        ("delegate", None, None, 0, [0, 2], None),
-        ("move", None, None, None, [0, 2], None),
-        ("jump_false", None, None, None, [5], 1),
-        ("free", None, None, None, [2], None),
-    ]
+        ("kernel", "aten::add", "out", None, [0, 1, 4], None), ("kernel", "prim::x", None, None, [5], None),
+        ("delegate", None, None, 0, [0, 2], None), ("move", None, None, None, [0, 2], None),
+        ("jump_false", None, None, None, [5], 1), ("free", None, None, None, [2], None),
+    ]  # fmt: skip
     columns = "kind scalar_type sizes byte_size dynamism name constant_index memory_id memory_offset is_constant is_external number text items"
     assert [tuple(row[column] for column in columns.split()) for row in tables["program_values"]] == [
         ("tensor", "float32", [2, 3], 24, "dynamic_bound", None, None, 1, 2**40 + 16, False, False, None, None, None),

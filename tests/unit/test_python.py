@@ -10,7 +10,6 @@ import pytest
 
 from etq import catalog
 from etq.errors import QueryError
-from etq.render import table as tables
 from etq.render.terminal import TerminalStyle
 from etq.warehouse import result
 from etq.warehouse.warehouse import Warehouse
@@ -83,20 +82,6 @@ def test_compare(lab: Warehouse, capsys: pytest.CaptureFixture[str]) -> None:
         lab.compare("build=1", "build=2", over="x")
     with pytest.raises(QueryError, match="no capture matches build=9"):
         lab.compare("build=1", "build=9")
-
-
-def test_results_print_themselves(lab: Warehouse, capsys: pytest.CaptureFixture[str]) -> None:
-    found = lab.op_totals("b1-0", unit="ns")
-    rows = found.fetchall()
-    found.show()
-    assert capsys.readouterr().out == tables.table(found.columns, rows) == f"{found!r}\n"
-    found.select("op", "total").limit(1).show()
-    assert capsys.readouterr().out.splitlines()[0].split() == ["op", "total"]
-    lab.sql("SELECT unnest(range(70)) AS x").show()
-    assert capsys.readouterr().out.splitlines()[-2:] == ["59", "The first 60 rows; show(600) has more"]
-    with pytest.raises(QueryError, match="^oh no$"):
-        lab.sql("SELECT error('oh no')").show()
-    assert repr(lab.sql("SELECT error('oh no')")) == "Error: oh no"
 
 
 @pytest.mark.parametrize("width", [60, 100])

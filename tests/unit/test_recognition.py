@@ -35,21 +35,18 @@ TAKEN: Final = {
     "empty.pt.trace.json": b"",
 }
 LEFT: Final = {
-    "empty.json": (b"", OTHER),
-    "notes.txt": (b"traceEvents: none", OTHER),
+    "empty.json": (b"", OTHER), "notes.txt": (b"traceEvents: none", OTHER),
     "results.json": (b'{"metrics": {"traceEvents": []}}', OTHER),
     "rows.json": (b'[{"name": "aten::add", "calls": 2}]', OTHER),
     "notebook.ipynb": (json.dumps({"cells": [json.dumps({"traceEvents": []})]}).encode(), OTHER),
     "execution_trace.json": (b'{"schema": "1.1.1", "pid": 1, "nodes": [{"id": 1}]}', OTHER),
-    "snapshot.pickle": (b"\x80\x04}\x94.", OTHER),
-    "zeros.bin": (bytes(4096), OTHER),
+    "snapshot.pickle": (b"\x80\x04}\x94.", OTHER), "zeros.bin": (bytes(4096), OTHER),
     "numbers.bin": (b"".join(at.to_bytes(4, "little") for at in range(1000)), OTHER),
-    "ones.bin": ((1).to_bytes(4, "little") * 1000, OTHER),
-    "model.etrecord": (b"PK\x03\x04" + bytes(100), RECORD),
+    "ones.bin": ((1).to_bytes(4, "little") * 1000, OTHER), "model.etrecord": (b"PK\x03\x04" + bytes(100), RECORD),
     "model.pte": (b"\x10\0\0\0ET12" + bytes(100), PROGRAM),
     "cut.json.gz": (b"\x1f\x8b\x08\x00" + b"\xff" * 100, PACKED),
     "table.csv.gz": (gzip.compress(b"op,calls\nadd,2\n"), OTHER),
-}
+}  # fmt: skip
 
 
 def test_what_a_file_is(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from unittest.mock import patch
 
 import pyarrow as pa
@@ -11,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from etq.errors import FormatError
-from etq.ingest.etdump import repeated_runs, run_groups
+from etq.ingest.etdump import repeated_runs
 from etq.ingest.etdump.reader import read_etdump
-from etq.ingest.etdump.slices import read_slice
 from tests.conftest import CAPTURES
 from tests.sampling import examples
 
@@ -53,17 +51,3 @@ def test_changed_bytes_are_found_in_every_run(changes: list[tuple[int, int]]) ->
         assert isinstance(found, str)
     else:
         assert found == expected
-
-
-def test_a_loop_is_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    events = []
-
-    def counted(runs: object, spans: object, first: int, last: int) -> object:
-        events.append(last - first)
-        return read_slice(runs, spans, first, last)  # type: ignore[arg-type]
-
-    for module in (repeated_runs, run_groups):
-        monkeypatch.setattr(module, "read_slice", counted)
-    data = Path(CAPTURES / "transformer" / "transformer_100runs.etdp").read_bytes()
-    rows = sum(rows.num_rows for table, rows in read_etdump(data, "x") if table == "event_ticks")
-    assert 0 < sum(events) <= 0.05 * rows

@@ -55,14 +55,11 @@ def test_columns() -> None:
     assert made.as_data() == {
         "names": ["name", "n", "x", "flag", "nothing"],
         "columns": [
-            {"texts": ["a"], "at": [0, -1, 0]},
-            [1, 2, None],
-            [0.5, None, None],
-            [True, False, None],
+            {"texts": ["a"], "at": [0, -1, 0]}, [1, 2, None], [0.5, None, None], [True, False, None],
             [None, None, None],
         ],
         "length": 3,
-    }
+    }  # fmt: skip
     assert columns.table(["at"], [(datetime.date(2026, 5, 1),)]).columns == [["2026-05-01"]]
     assert columns.table(["a", "b"], []).as_data() == {"names": ["a", "b"], "columns": [[], []], "length": 0}
 

@@ -12,8 +12,6 @@ import pytest
 import etq
 import etq.report
 from etq.report import delegates
-from etq.report.graph_extras import rows_of
-from etq.report.target import target_of
 from tests import program_builders as programs
 from tests.conftest import CAPTURES
 from tests.unit import test_xnnpack_graphs as blobs
@@ -101,21 +99,6 @@ def ran(content: bytes) -> Any:
     warehouse = etq.open()
     warehouse.ingest(folder / "convnet_xnn.etdp", name="run", etrecord=folder / "convnet_xnn.etrecord", pte=content)
     return warehouse
-
-
-def test_one_blob_in_many_calls() -> None:
-    """Its edges are read once, and each call has them; another program in the warehouse has a part in none."""
-    with ran(chain(6, 4)) as warehouse:
-        warehouse.ingest_program(chain(7, 2))
-        _, rows = rows_of(target_of(warehouse, "run", None, None, "typical"), delegates.USES)
-        assert [row[1:] for row in rows] == [(at, at + 1) for at in range(5)]
-        tables = tables_of(warehouse)
-    nodes = tables["nodes"]
-    inner = [each for each in nodes if each["graph_id"] < 0]
-    assert len(inner) == 24
-    edges = [[nodes[edge[side]] for side in ("maker", "user")] for edge in tables["edges"]]
-    found = sorted((m["graph_id"], m["node_index"], u["node_index"]) for m, u in edges if m["graph_id"] < 0)
-    assert found == [(call, at, at + 1) for call in range(-4, 0) for at in range(5)]
 
 
 def test_graphs_too_large_to_draw(monkeypatch: pytest.MonkeyPatch) -> None:

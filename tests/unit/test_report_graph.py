@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+import re
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -11,15 +13,19 @@ import pytest
 
 import etq
 import etq.report
-from etq.errors import EtqError
+from etq.errors import EtqError, printable
+from etq.render.dot import dot_of
 from etq.report import graph_section, single
 from etq.report.columns import Table
+from etq.report.graph import EXPORTED
 from etq.report.graph_extras import NAN, UNBOUNDED, GraphExtras
+from etq.report.nested import nested_edges, owners_of
 from etq.report.overlays import METRICS, OVERLAYS
 from etq.report.target import target_of
 from etq.report.tree import Tree
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
+from tests.hostile import EVIL
 from tests.warehouses import empty_warehouse
 
 # Records with an edge graph, and a capture of each.
@@ -246,3 +252,65 @@ def test_captures_without_a_graph() -> None:
             warehouse.ingest(CAPTURES / path, name="run", etrecord=record)
             with pytest.raises(EtqError, match=f"run: {reason}"):
                 etq.report.graph_page_of(warehouse, "run")
+
+
+@pytest.mark.parametrize(
+    ("name", "edges"),
+    [
+        # linear (0) is the argument x of both branches: of mul (4) and sub (6); add (5) and relu (7) give the result.
+        ("cond", [(0, 4), (0, 6), (5, 3), (7, 3)]),
+        # linear (0) is what map_impl (1) goes through: mul (2) takes it, relu (4) gives the result.
+        ("maploop", [(0, 2), (4, 1)]),
+    ],
+)
+def test_edges_of_records(warehouse: Warehouse, name: str, edges: list[tuple[int, int]]) -> None:
+    record = warehouse.ingest_record(CAPTURES / f"{name}/{name}.etrecord")
+    rows = warehouse.rows("SELECT graph_id, node_index, subgraph FROM op_nodes ORDER BY ALL")[1]
+    keys, subgraphs = [row[:2] for row in rows], [row[2] for row in rows]
+    assert nested_edges(warehouse, record.sha256, EXPORTED, keys, subgraphs) == edges
+    assert set(owners_of(keys, subgraphs)) == {at for at, path in enumerate(subgraphs) if path}
+
+
+HOSTILE = (
+    EVIL,
+    "</text></svg><script>alert(1)</script>",
+    "]]><!-- --><![CDATA[ &lt; &amp; &#0;",
+    "\"' onload='alert(1)' \\\" \\n \\",
+    '"]; n0 -> n1; "',
+    "<b>{x}|</b>\\l\\r",
+    "a\u2028b\u2029c\nd\re\x00\ufffe\uffff",
+    "x" * 30_000,
+    "\U0001f4a3 пример 例" * 30,
+    "",
+    "None",
+)
+DOT_LINE = re.compile(r'  n\d+_\d+ (\[label="(?:[^"\\]|\\.)*", fillcolor="[\d. ]+"\]|-> n\d+_\d+);')
+
+
+def check_dot(text: str) -> None:
+    first, _, *lines, last = text.splitlines()
+    assert (first, last) == ("digraph ops {", "}")
+    assert all(DOT_LINE.fullmatch(line) for line in lines)
+
+
+@pytest.mark.long
+def test_hostile_names() -> None:
+    """In each format they are text: nothing ends an element, a string or a line."""
+    with opened("transformer") as warehouse:
+        update = "UPDATE {} SET {} WHERE (node_index + 1) % $count = $number"
+        for number, name in enumerate(HOSTILE):
+            parameters: dict[str, Any] = {"name": name, "count": len(HOSTILE), "number": number}
+            for table, columns in (
+                ("op_nodes", ("name", "op_type", "op", "module_path", "source_file", "subgraph")),
+                ("node_modules", ("module_class",)),
+                ("node_values", ("dtype",)),
+                ("node_arguments", ("literal",)),
+            ):
+                values = ", ".join(f"{column} = $name" for column in columns)
+                warehouse.connection.execute(update.format(table, values), parameters)
+            values = "module_path = $name || module_path"
+            warehouse.connection.execute(update.format("node_modules", values), parameters)
+        text = etq.report.graph_json_of(warehouse, "run").replace("\n", "")
+        assert printable(text) == text, "it has no control characters"
+        assert {each["name"] for each in json.loads(text)["nodes"]} == set(HOSTILE)
+        check_dot(dot_of(warehouse, "run", {}))

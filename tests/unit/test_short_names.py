@@ -114,17 +114,6 @@ def test_texts_that_are_cut_always_differ(texts: list[str], width: int) -> None:
     assert all(len(shown[text]) <= width and (len(text) > width or shown[text] == text) for text in texts)
 
 
-def test_names_that_differ_in_two_places() -> None:
-    names = [f"model.layers.{layer}.attn.q_proj.weight{end}" for layer in (1, 3) for end in ("", ".transposed")]
-    shown = cut(names, 24, "~")
-    assert shown == {
-        names[0]: "~.1.attn.q_p~proj.weight",
-        names[1]: "~.1.attn.q_p~.transposed",
-        names[2]: "~.3.attn.q_p~proj.weight",
-        names[3]: "~.3.attn.q_p~.transposed",
-    }
-
-
 def test_a_name_that_goes_on_shows_that_it_does() -> None:
     """The ends of these names are the same, so that their middles are shown: neither middle looks like an end."""
     names = [f"native_call_{op}_copy_of_something.out" for op in ("permute", "expand")]

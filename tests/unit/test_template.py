@@ -56,16 +56,8 @@ def test_warehouses_are_the_same_with_and_without_a_template(cache: Path, tmp_pa
         assert known(in_memory) == expected
         assert in_memory.rows("SELECT database_name FROM duckdb_databases() WHERE NOT internal")[1] == [("memory",)]
     assert (template.stat().st_ino, template.stat().st_size) == (made.st_ino, made.st_size)
-
-
-@pytest.mark.long
-def test_a_damaged_template_is_made_anew(cache: Path) -> None:
-    etq.open().close()
-    [template] = templates(cache)
-    whole = template.read_bytes()
-    template.write_bytes(whole[: len(whole) // 2])
+    template.write_bytes(template.read_bytes()[: made.st_size // 2])
     for _ in range(2):
         with etq.open() as opened:
             assert opened.rows("FROM captures")[1] == []
-    assert templates(cache) == [template]
-    assert template.stat().st_size == len(whole)
+    assert templates(cache) == [template] and template.stat().st_size == made.st_size, "a damaged one is made anew"

@@ -6,7 +6,6 @@ import base64
 import gzip
 import json
 import pickle
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,11 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from etq import FormatError
-from etq.ingest.trace import inputs
 from etq.ingest.trace import text as trace_text
 from etq.ingest.trace import types as trace_entries
 from etq.ingest.trace.reader import read_torch_trace
-from etq.warehouse.ephemeral import open_ephemeral
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 from tests.sampling import examples
@@ -260,28 +257,6 @@ def test_a_changed_bit_is_read_or_refused(at: int, bit: int) -> None:
     except FormatError:
         return
     assert tables["event_ticks"].num_rows == tables["trace_events"].num_rows
-
-
-def test_inputs_are_read_only_where_they_are_queried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    reads: list[int] = []
-    rows_of = inputs._rows
-
-    def counted(*arguments: Any) -> Any:
-        reads.append(1)
-        return rows_of(*arguments)
-
-    monkeypatch.setattr(inputs, "_rows", counted)
-    paths = [tmp_path / f"{name}.pt.trace.json" for name in ("small", "large")]
-    for path, dims in zip(paths, ([[2]], [[4, 4]]), strict=True):
-        path.write_bytes(trace(slice_of("aten::relu", 1, 9, args={"External id": 4, "Input Dims": dims})))
-    warehouse, small = open_ephemeral(paths[0], ["key_averages"])
-    large = warehouse.attach_second(paths[1])
-    [(name,)] = warehouse.rows("SELECT name FROM key_averages($capture)", capture=small)[1]
-    assert (name, reads) == ("aten::relu", [])
-    shapes = "SELECT shapes FROM key_averages($capture, \"by\" := 'shape')"
-    assert warehouse.rows(shapes, capture=small)[1] == [("[[2]]",)]
-    assert warehouse.rows(shapes, capture=large)[1] == [("[[4, 4]]",)]
-    assert len(reads) == 2
 
 
 def test_an_error_has_the_text_that_is_not_json() -> None:

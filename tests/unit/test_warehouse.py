@@ -14,12 +14,9 @@ import pytest
 
 import etq
 from etq import catalog
-from etq.database import rollups
 from etq.errors import FormatError, WarehouseError
-from etq.storage import capture as storing
 from etq.warehouse.focus import focused
 from etq.warehouse.warehouse import Warehouse
-from tests.benchmarks import make_dump
 from tests.builders import dump, execute, kernel, run
 from tests.conftest import CAPTURES
 from tests.warehouses import empty_warehouse
@@ -247,30 +244,6 @@ def test_a_file_that_cannot_be_read(warehouse: Warehouse, tmp_path: Path) -> Non
             warehouse.ingest(secret)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("limit", ["60MB", "2GB"])
-def test_ingest_stays_within_the_memory_limit_of_the_connection(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str
-) -> None:
-    monkeypatch.setattr(storing, "_ROOM", 1000)
-    original = rollups.fill_rollups
-    limits = []
-
-    def filled(connection: duckdb.DuckDBPyConnection, first: int, last: int, *, is_new: bool) -> None:
-        limits.append(connection.execute("SELECT current_setting('memory_limit')").fetchall()[0][0])
-        original(connection, first, last, is_new=is_new)
-
-    monkeypatch.setattr(storing, "fill_rollups", filled)
-    make_dump.write(tmp_path / "large.etdp", 2_000_000)
-    megabytes = (tmp_path / "large.etdp").stat().st_size >> 20
-    with etq.open(tmp_path / "lab.duckdb") as warehouse:
-        warehouse.connection.execute(f"SET memory_limit = '{limit}'")
-        warehouse.ingest(tmp_path / "large.etdp")
-    with duckdb.connect() as connection:
-        connection.execute(f"SET memory_limit = '{59 if limit == '60MB' else megabytes}MB'")
-        assert limits == [connection.execute("SELECT current_setting('memory_limit')").fetchall()[0][0]]
-
-
 @pytest.mark.parametrize("limit", ["60MB", "18.7GiB"])
 def test_many_ingests_leave_the_memory_limit_of_the_connection(tmp_path: Path, limit: str) -> None:
     with etq.open(tmp_path / "lab.duckdb") as warehouse:
@@ -294,3 +267,33 @@ def test_a_warehouse_names_no_folder_of_its_maker(
     warehouse.ingest("../secret/other.etdp")
     warehouse.ingest(outside)
     assert warehouse.rows("SELECT uri FROM captures ORDER BY capture_id")[1] == [("pixel8/run.etdp",), ("other.etdp",)]
+
+
+NET = CAPTURES / "cond/cond.pte"
+
+
+def test_a_known_program_adds_nothing_but_the_name(warehouse: Warehouse) -> None:
+    first = warehouse.ingest_program(NET)
+    assert first.is_new and first.program_id == 1 and str(first) == "cond"
+    before = contents(warehouse)
+    again = warehouse.ingest_program(str(NET))
+    assert not again.is_new and (again.program_id, again.sha256) == (1, first.sha256)
+    assert contents(warehouse) == before
+    named = warehouse.ingest_program(NET.read_bytes(), name="net")
+    assert (named.program_id, named.name, named.is_new) == (1, "net", False)
+    assert warehouse.program_size(named).fetchall() == warehouse.program_size("net").fetchall()
+    [row] = warehouse.rows("SELECT uri, byte_size, etq_version FROM programs")[1]
+    assert row == (str(NET.relative_to(Path.cwd())), NET.stat().st_size, etq.__version__)
+    with pytest.raises(WarehouseError, match="the name 'net' is taken by other content"):
+        warehouse.ingest_program(CAPTURES / "mlp/mlp.pte", name="net")
+
+
+def test_a_damaged_program_leaves_nothing(warehouse: Warehouse) -> None:
+    before = contents(warehouse)
+    with pytest.raises(FormatError, match="truncated"):
+        warehouse.ingest_program(NET.read_bytes()[:-1])
+    with pytest.raises(FormatError, match="no such file"):
+        warehouse.ingest_program("nowhere.pte")
+    with pytest.raises(FormatError, match="this is an ETDump"):
+        warehouse.ingest_program(CAPTURES / "mlp/mlp.etdp")
+    assert contents(warehouse) == before
