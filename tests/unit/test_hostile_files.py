@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
-import io
 import json
 import os
 import struct
 import subprocess
 import sys
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,7 +19,7 @@ from etq.errors import FormatError
 from etq.ingest import dictionary
 from etq.ingest.flatbuffers.strings import string_views
 from etq.warehouse.warehouse import Warehouse
-from tests import prof_result_builders, program_builders
+from tests import program_builders
 from tests.builders import DebugEvent, Tensor, delegate_call, delegated, dump, execute, kernel, run
 from tests.fuzz import checks
 from tests.fuzz.flatbuffer_damage import layout_of
@@ -31,7 +28,6 @@ from tests.fuzz.originals import Original
 from tests.sampling import thinned
 
 LARGE = 2**20
-BOMB = 2**28
 
 
 def with_lengths(data: bytes, length: int) -> list[bytes]:
@@ -81,21 +77,6 @@ def vector_of(builder: Any, offsets: list[int]) -> int:
     return int(builder.EndVector())
 
 
-def bomb_record(name: str, stated: int | None = None) -> bytes:
-    """A record with a member of `BOMB` blanks, which may claim to be smaller."""
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("ETRECORD_V0", "")
-        with archive.open(name, "w") as member:
-            for _ in range(BOMB // LARGE):
-                member.write(b" " * LARGE)
-    data = bytearray(file.getvalue())
-    if stated is not None:
-        at = data.rindex(name.encode()) - 46
-        data[at + 24 : at + 28] = struct.pack("<I", stated)
-    return bytes(data)
-
-
 def absurd_dumps() -> list[bytes]:
     lengths = (2**32 - 1, 2**31 - 1, 2**28)
     return [each for length in lengths for each in with_lengths(small_dump(), length)]
@@ -115,29 +96,11 @@ def absurd_programs() -> list[bytes]:
     return [each for length in (2**32 - 1, 2**28) for each in with_lengths(made, length)]
 
 
-def absurd_prof_results() -> list[bytes]:
-    made = prof_result_builders.block("run", prof_result_builders.execute(0, 9), allocators=[(1, "pool")])
-    places = range(36, 60, 4)
-    return [made[:at] + struct.pack("<I", value) + made[at + 4 :] for at in places for value in (2**31, 2**32 - 1)]
-
-
-def gzip_bomb() -> bytes:
-    file = io.BytesIO()
-    with gzip.GzipFile(fileobj=file, mode="wb", mtime=0) as packed:
-        packed.write(b'{"traceEvents": [')
-        for _ in range(BOMB // LARGE):
-            packed.write(b" " * LARGE)
-    return file.getvalue()
-
-
 # The arguments with which each is ingested. All must be refused.
 REFUSED: dict[str, tuple[str, Callable[[], list[bytes]]]] = {
     "lengths in an ETDump": ("ingest", absurd_dumps),
     "metadata that all events share": ("ingest", lambda: [shared_dump(20_000, 8, LARGE)]),
     "lengths in a program": ("ingest_program", absurd_programs),
-    "counts in a prof_result": ("ingest", absurd_prof_results),
-    "a gzip bomb": ("ingest", lambda: [gzip_bomb()]),
-    "a zip bomb": ("ingest_record", lambda: [bomb_record("debug_handle_map"), bomb_record("exported_program", 64)]),
 }
 SCRIPT = """
 import resource, sys, time

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 
 import duckdb
 import pytest
@@ -48,9 +49,11 @@ def rows(warehouse: etq.Warehouse, query: str, seconds: float = 5) -> list[tuple
 
 
 def test_a_query_reads_tables_and_nothing_else(warehouse: etq.Warehouse) -> None:
-    for query in REFUSED.values():
-        with pytest.raises(QueryError):
-            rows(warehouse, query)
+    answered = []
+    for what, query in REFUSED.items():
+        with suppress(QueryError):
+            answered.append((what, rows(warehouse, query)))
+    assert answered == []
     assert rows(warehouse, "SELECT name FROM captures") == [("run",)]
 
 

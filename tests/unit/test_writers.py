@@ -1,4 +1,4 @@
-"""Results in files: DuckDB's CSV equals Python's, results of many parts are whole, and a failure leaves no file."""
+"""Results in files: CSV as Python writes it, whole or not at all; Markdown in which names are no links, images or mentions."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import csv
 import datetime
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 from etq.errors import QueryError
 from etq.render.delimited import delimited, escaping_formulas, write_delimited
+from etq.render.markdown import inline, markdown
 from etq.render.writers import write
 from etq.warehouse.warehouse import Warehouse
 from tests.sampling import examples
@@ -104,3 +106,40 @@ def test_what_fails_leaves_the_file_as_it_was(format: str, warehouse: Warehouse,
         with pytest.raises(QueryError, match="^row 20000$"):
             write(warehouse, FAILS, format, str(path), force=True)
     assert [path.name for path in tmp_path.iterdir()] == ["old"] and old.read_text() == "before"
+
+
+HOSTILE = [
+    "[x](http://evil.example)", "![i](https://evil.example/i.png)", "<img src=x onerror=alert(1)>", "<!--", "&lt;",
+    "@torvalds", "fixes #1", "GH-12", "`code`", "``two`", "**bold**", "_softmax_", "~~gone~~", "www.evil.example",
+    "http://evil.example", ":smile:", "$x$", "[x][y]", "a@b.example",
+]  # fmt: skip
+PLAIN = ["native_layer_norm", "aten.add.Tensor", "layers.0", "+3.1 %, 20.1 to 23.5 us", "~", "(framework)", "a|b\\c"]
+_CODE = re.compile(r"(`+) ?(.*?) ?\1(?!`)")
+
+
+def cells_of_line(line: str) -> list[str]:
+    """The cells_of_line of a line, split as by GitHub: at bars without a backslash, also in code."""
+    parts = re.findall(r"(?:\\.|[^|\\])*", line.strip().removeprefix("|").removesuffix("|"))
+    return [part.strip() for part in parts if part]
+
+
+def test_hostile_names_are_code_and_others_stay() -> None:
+    for name in HOSTILE:
+        for text in (inline(name), cells_of_line(markdown(["name"], [[name]]).splitlines()[2])[0]):
+            match = _CODE.fullmatch(text)
+            assert match is not None and match[2] == name, name
+            assert match[1] not in name.strip("`") or len(match[1]) > max(map(len, re.findall("`+", name)))
+    for name in PLAIN:
+        assert "`" not in inline(name) and re.sub(r"\\(.)", r"\1", inline(name)) == name
+
+
+@given(st.lists(st.text(st.sampled_from("ab`|\\[]<@# _*~:"), max_size=12), min_size=1, max_size=3))
+def test_every_row_has_its_cells(names: list[str]) -> None:
+    head, rule, row = markdown([f"c{at}" for at in range(len(names))], [names]).splitlines()
+    assert head.count("|") == rule.count("|") == len(names) + 1
+    # A bar ends a cell if the number of backslashes before it is even.
+    ends = [match for match in re.finditer(r"(\\*)\|", row) if len(match[1]) % 2 == 0]
+    assert len(ends) == len(names) + 1
+    for name in names:
+        if not set(name) & set("|\\`"):
+            assert name.strip() in row
