@@ -1,12 +1,22 @@
-"""Slots, occurrences and parents against a plain, slow implementation of the same rules."""
+"""Slots, occurrences and parents against a plain, slow implementation of the same rules; encoding and repeated runs, too."""
 
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import patch
 
+import numpy as np
+import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from etq.errors import FormatError
+from etq.ingest import dictionary
+from etq.ingest.dictionary import encode_rows, encode_strings
+from etq.ingest.etdump import repeated_runs
+from etq.ingest.etdump.reader import read_etdump
+from etq.ingest.flatbuffers.reader import Buffer, Spans
 from tests.builders import (
     DebugEvent,
     Event,
@@ -19,6 +29,7 @@ from tests.builders import (
     kernel,
     operator_call,
 )
+from tests.conftest import CAPTURES
 from tests.sampling import examples
 from tests.unit.test_etdump_reader import read
 
@@ -231,3 +242,80 @@ def test_runs_of_one_block_have_the_same_signatures(runs: list[list[Any]]) -> No
     assert [row["block_index"] for row in tables["runs"]] == expected
     assert [row["block_run"] for row in tables["runs"]] == [expected[:at].count(b) for at, b in enumerate(expected)]
     assert [row["iteration"] for row in tables["runs"]] == list(range(len(runs)))
+
+
+I64 = st.integers(-(2**63), 2**63 - 1)
+ANYTHING = st.text(max_size=20) | st.sampled_from(["", "a", "a\0", "a" * 300, "é" * 150, "b" * 13, "b" * 12])
+
+
+def spans_of(texts: list[str | None]) -> tuple[Buffer, Spans]:
+    blob, starts, counts = b"pad!", [], []
+    for text in texts:
+        encoded = (text or "").encode()
+        starts.append(len(blob) if text is not None else 0)
+        counts.append(len(encoded))
+        blob += encoded
+    present = np.array([text is not None for text in texts], np.bool_)
+    return Buffer(blob, "test"), Spans(np.array(starts, np.int64), np.array(counts, np.int64), present)
+
+
+@pytest.mark.parametrize("few", [0, 10**6], ids=["hashed by Arrow", "sorted by numpy"])
+@examples(150)
+@given(texts=st.lists(st.none() | ANYTHING, min_size=1, max_size=30))
+def test_strings(few: int, texts: list[str | None]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dictionary, "FEW", few)
+        codes, distinct = encode_strings(*spans_of(texts), "text")
+    assert [distinct[code] for code in codes] == texts
+    assert len(set(distinct)) == len(distinct)
+
+
+@pytest.mark.parametrize("few", [0, 10**6], ids=["hashed by Arrow", "sorted by numpy"])
+@examples(150)
+@given(rows=st.lists(st.tuples(I64 | st.integers(0, 2), I64, I64 | st.just(5), st.integers(-1, 1)), max_size=30))
+def test_rows(few: int, rows: list[tuple[int, ...]]) -> None:
+    columns = [np.array([row[place] for row in rows], np.int64) for place in range(4)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dictionary, "FEW", few)
+        codes, first = encode_rows(columns)
+    assert [rows[first[code]] for code in codes] == rows
+    assert len({rows[at] for at in first}) == len(first)
+    assert all(rows.index(rows[at]) == at for at in first)
+
+
+NEVER = 1 << 60
+DUMPS = sorted(CAPTURES.glob("*/*.etdp"))
+CHANGED = (CAPTURES / "transformer" / "transformer.etdp").read_bytes()
+
+
+def decoded(data: bytes, fewest_events: int) -> dict[str, pa.Table] | str:
+    """The tables of a dump, or the error. Stretches of fewer events are decoded field by field."""
+    with patch.object(repeated_runs, "FEWEST_EVENTS", fewest_events):
+        batches: dict[str, list[pa.RecordBatch]] = {}
+        try:
+            for table, rows in read_etdump(data, "x"):
+                batches.setdefault(table, []).append(rows)
+        except FormatError as error:
+            return str(error)
+    return {table: pa.Table.from_batches(rows) for table, rows in batches.items()}
+
+
+@pytest.mark.parametrize("name", ["mlp_wrap32", "demo_int", "cond_mixed", "multimethod_interleave"])
+def test_real_captures_are_decoded_as_by_their_fields(name: str) -> None:
+    (path,) = (each for each in DUMPS if each.stem == name)
+    data = path.read_bytes()
+    assert decoded(data, 1) == decoded(data, NEVER)
+
+
+@examples(300)
+@given(st.lists(st.tuples(st.integers(0, len(CHANGED) - 1), st.integers(0, 255)), max_size=3))
+def test_changed_bytes_are_found_in_every_run(changes: list[tuple[int, int]]) -> None:
+    data = bytearray(CHANGED)
+    for at, value in changes:
+        data[at] = value
+    found, expected = decoded(bytes(data), 1), decoded(bytes(data), NEVER)
+    if len(changes) > 1 and isinstance(expected, str):
+        # If there are several damages, one of them is named.
+        assert isinstance(found, str)
+    else:
+        assert found == expected

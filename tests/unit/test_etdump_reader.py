@@ -20,7 +20,7 @@ from etq.storage.large_file import LargeFile
 from tests import reference_reader
 from tests.builders import AllocationEvent, DebugEvent, ProfileEvent, Run, Tensor, dump, execute, kernel, operator_call
 from tests.builders import run as a_run
-from tests.conftest import CAPTURES, shared_file
+from tests.conftest import CAPTURES
 from tests.sampling import examples
 from tests.warehouses import empty_warehouse
 
@@ -184,15 +184,6 @@ def test_a_dump_after_zeros(zeros: int, size_prefixed: bool) -> None:
         assert warehouse.rows("SELECT rule, detail FROM findings")[1] == [
             ("leading zeros", f"{zeros} zeros before the first dump are ignored")
         ]
-
-
-def test_a_report_of_a_dump_after_zeros() -> None:
-    content = shared_file("captures/reports/E8_padded_before.etdp").read_bytes()
-    of = "SELECT run_index, event_index, label, start_ticks, duration_ticks FROM events ORDER BY ALL"
-    with empty_warehouse() as warehouse, empty_warehouse() as alone:
-        warehouse.ingest(content, name="padded")
-        alone.ingest(content[4096:], name="alone")
-        assert warehouse.rows(of)[1] == alone.rows(of)[1] != []
 
 
 def test_runs_whose_execute_failed() -> None:

@@ -1,4 +1,4 @@
-"""The functions that SQL calls: registered when a query needs one, and only with etq."""
+"""What a query needs: functions of Python, which are registered when one needs them, and the macro of the capture's format."""
 
 from __future__ import annotations
 
@@ -12,7 +12,12 @@ import pytest
 import etq
 from etq import catalog
 from etq.database import functions
+from etq.warehouse.formats import narrowed
+from etq.warehouse.warehouse import Warehouse
 from tests.builders import dump, framework, kernel, run
+from tests.sql.test_advice import WORK, runs_of
+from tests.trace_builders import two_steps
+from tests.traces import Traces
 
 METRICS = "FROM compare_metrics('side=base', 'side=new')"
 
@@ -56,6 +61,7 @@ def test_each_view_that_needs_one_is_recognised() -> None:
     assert [each.name for each in public if not functions._NEEDED.search(each.name)] == []
 
 
+@pytest.mark.long
 def test_a_warehouse_has_the_functions_after_another_one_of_the_same_file_was_closed(tmp_path: Path) -> None:
     """DuckDB keeps them for the file, and etq's code for the connection that registered them."""
     path = tmp_path / "lab.duckdb"
@@ -75,4 +81,23 @@ third.rows("FROM regressions()")
 second.close()
 third.rows("FROM regressions()")
 """
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.long
+def test_the_method_plans_what_the_format_needs(warehouse: Warehouse, tmp_path: Path) -> None:
+    """Earlier, rows of traces were planned for each dump, which took most of the time."""
+    traces = Traces(warehouse, tmp_path)
+    traces.take(*two_steps())
+    warehouse.ingest(dump(*runs_of(("addmm", 3001), *WORK, number=5)), name="dump")
+    for name, format in warehouse.rows("SELECT c.name, c.format FROM captures AS c")[1]:
+        assert narrowed("advice", format, {"capture": name})[0].name != "advice"
+        whole = warehouse.rows("FROM advice($capture, unit := 'us')", capture=name)
+        relation = warehouse.advice(name, unit="us", runs="typical")
+        assert (relation.columns, relation.fetchall()) == whole
+
+
+def test_an_argument_that_only_the_view_checks_is_given_to_it() -> None:
+    of_trace = narrowed("advice", "torch_trace", {"capture": "x", "unit": "us", "runs": "all"})
+    assert (of_trace[0].name, of_trace[1]) == ("_advice_of_trace", {"capture": "x", "unit": "us"})
+    assert narrowed("advice", "torch_trace", {"capture": "x", "phase": "y"})[0].name == "advice"

@@ -1,19 +1,20 @@
-"""What a person finds at a warehouse in Python: its methods, its views, and results that print themselves."""
+"""What a person finds in Python: a warehouse, its views and results that print themselves; files that are only looked at."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+import etq
 from etq import catalog
 from etq.errors import QueryError
-from etq.render.terminal import TerminalStyle
-from etq.warehouse import result
 from etq.warehouse.warehouse import Warehouse
 from tests.batches import Labelled, ingest_all
+from tests.conftest import CAPTURES
 from tests.sql.test_trends import capture
 from tests.warehouses import empty_warehouse
 
@@ -84,17 +85,6 @@ def test_compare(lab: Warehouse, capsys: pytest.CaptureFixture[str]) -> None:
         lab.compare("build=1", "build=9")
 
 
-@pytest.mark.parametrize("width", [60, 100])
-def test_results_fit_a_terminal(
-    lab: Warehouse, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int
-) -> None:
-    monkeypatch.setattr(result, "style_of", lambda _: TerminalStyle(width, False, True))
-    lab.compare_ops("build=1", "build=2").show()
-    lines = capsys.readouterr().out.splitlines()
-    assert max(map(len, lines)) <= width and lines[0].startswith("op ")
-    assert '.select("op", "total")' in " ".join(lines) and "--" not in " ".join(lines[-2:])
-
-
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("package", "method", "install"), [("pandas", "df", r"'etq\[pandas\]'"), ("polars", "pl", "polars")]
@@ -106,3 +96,50 @@ def test_a_missing_package_is_named(package: str, method: str, install: str) -> 
     assert done.stderr.splitlines()[
         -1
     ] == f"etq.errors.EtqError: .{method}() needs {package}: pip install {install}".replace("\\", "")
+
+
+FOLDER = CAPTURES / "mlp"
+# A view of each kind of question about a capture: times, modules, nodes, logged values, memory, advice.
+VIEWS = ["op_totals", "inspector_events", "module_totals", "event_ops", "event_nodes", "logged_values", "headline"]
+
+
+@pytest.fixture(scope="module")
+def stored() -> etq.Warehouse:
+    warehouse = etq.open()
+    warehouse.ingest(FOLDER / "mlp_debug.etdp", debug_buffer=FOLDER / "mlp_debug.bin", etrecord=FOLDER / "mlp.etrecord")
+    return warehouse
+
+
+@pytest.fixture(scope="module")
+def file() -> etq.Warehouse:
+    return etq.read(FOLDER / "mlp_debug.etdp", debug_buffer=FOLDER / "mlp_debug.bin", etrecord=FOLDER / "mlp.etrecord")
+
+
+def test_views_answer_as_of_a_stored_capture(stored: etq.Warehouse, file: etq.Warehouse) -> None:
+    for view in VIEWS:
+        expected = getattr(stored, view)("mlp_debug").fetchall()
+        assert getattr(file, view)().fetchall() == expected != [], view
+
+
+def test_what_links_find_is_there_when_asked(stored: etq.Warehouse, file: etq.Warehouse) -> None:
+    """Tables that are filled only when a query names them, in any order of questions."""
+    for table in ("signature_outputs", "signature_ops", "node_values", "graph_outputs", "op_edges", "record_members"):
+        query = f"FROM {table} ORDER BY ALL"
+        assert stored.rows(query)[1] == file.rows(query)[1] != [], table
+
+
+def test_a_view_that_needs_more_than_the_capture(file: etq.Warehouse) -> None:
+    assert (
+        file.views.find_total_for_module(module="head").fetchall()
+        == file.find_total_for_module("@latest", "head").fetchall()
+    )
+    with pytest.raises(etq.QueryError, match="missing a required argument: 'module'"):
+        file.views.find_total_for_module()
+
+
+def test_it_closes(tmp_path: Path) -> None:
+    with etq.read((FOLDER / "mlp.etdp").read_bytes()) as file:
+        assert file.only is not None and file.only.format == "etdump" and file.only.name == "bytes"
+    assert not file.is_open
+    with pytest.raises(etq.FormatError, match="no such file"):
+        etq.read(tmp_path / "none.etdp")

@@ -18,13 +18,12 @@ import etq
 import etq.report
 from etq.errors import EtqError, printable
 from etq.render.dot import dot_of
-from etq.report import graph_section, single
+from etq.report import graph_section
 from etq.report.columns import Table
 from etq.report.graph import EXPORTED
-from etq.report.graph_extras import NAN, UNBOUNDED, GraphExtras
 from etq.report.layers import MOST_BENDS, Layers, layered
 from etq.report.nested import nested_edges, owners_of
-from etq.report.overlays import METRICS, OVERLAYS
+from etq.report.overlays import OVERLAYS
 from etq.report.target import target_of
 from etq.report.tree import Tree
 from etq.warehouse.warehouse import Warehouse
@@ -191,38 +190,6 @@ def judged() -> Iterator[Warehouse]:
 
 
 MORE: Final[dict[str, Any]] = {"gap": "right", "peak_flops": 20e9, "peak_bandwidth": 15e9}
-
-
-@pytest.mark.long
-def test_more_values(judged: Warehouse) -> None:
-    """Gaps, planned memory and roofline distances are those of the views; a module has their sum or the worst."""
-    section = single.graph_of(judged, "run", None, GraphExtras(**MORE), runs="all").sections[0]
-    assert section.note is not None and "Gaps are differences from the values of right." in section.note
-    nodes, groups = dicts(section.tables["nodes"]), dicts(section.tables["groups"])
-    peaks = "peak_flops := 20e9, peak_bandwidth := 15e9"
-    queries: dict[str, tuple[str, Any]] = {
-        "above_roof": (f"SELECT node_index, above_roof FROM node_roofline('run', {peaks}, runs := 'all')", sum),
-        "planned_bytes": ("SELECT node_index, size_bytes FROM node_memory('run')", sum),
-        "peak_bytes": ("SELECT node_index, peak_size_bytes FROM node_memory('run')", sum),
-    }
-    for metric in METRICS:
-        worst = min if metric in ("snr", "cosine") else max
-        queries[metric] = (f"SELECT node_index, gap FROM node_gaps('right', 'run', metric := '{metric}')", worst)
-    for name, (query, total) in queries.items():
-        values = dict(judged.rows(query)[1])
-        nan = -NAN if name in ("snr", "cosine") else NAN
-        for at, value in values.items():
-            if value - value != 0:
-                values[at] = nan if math.isnan(value) else math.copysign(UNBOUNDED, value)
-        assert {each["node_index"]: each[name] for each in nodes if each[name] is not None} == values
-        assert len(set(values.values())) > 2, name
-        for number, group in enumerate(groups):
-            inside = [
-                values[each["node_index"]]
-                for each in nodes
-                if number in line_of(each["parent"], groups) and each["node_index"] in values
-            ]
-            assert group[name] == (pytest.approx(total(inside)) if inside else None), (name, group["module_path"])
 
 
 def line_of(group: int, groups: list[dict[str, Any]]) -> list[int]:

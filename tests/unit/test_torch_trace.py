@@ -1,4 +1,4 @@
-"""Traces that are damaged, hostile, old, or written by another tool."""
+"""Traces that are damaged, hostile, old, broken JSON of PyTorch, or written by another tool; files that are none."""
 
 from __future__ import annotations
 
@@ -6,20 +6,28 @@ import base64
 import gzip
 import json
 import pickle
+import sqlite3
+from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from etq import FormatError
+from etq.errors import FormatError
+from etq.ingest.memory import Watch
+from etq.ingest.registry import read_capture
+from etq.ingest.trace import text
 from etq.ingest.trace import text as trace_text
 from etq.ingest.trace import types as trace_entries
 from etq.ingest.trace.reader import read_torch_trace
+from etq.ingest.trace.repair import repaired
+from etq.ingest.trace.ticks import BEYOND, NO_TIME, ticks_of
 from etq.warehouse.warehouse import Warehouse
-from tests.conftest import CAPTURES
+from tests.conftest import CAPTURES, shared_file
 from tests.sampling import examples
-from tests.trace_builders import event
+from tests.trace_builders import event, trace
 from tests.warehouses import empty_warehouse
 
 REAL = gzip.decompress((CAPTURES / "torch" / "steps_7.pt.trace.json.gz").read_bytes())
@@ -29,10 +37,6 @@ PACKED = gzip.compress(REAL, mtime=0)
 def slice_of(name: str, ts: float, dur: float | None = None, tid: int | str = 1, **more: Any) -> dict[str, Any]:
     event = {"ph": "X", "cat": "cpu_op", "name": name, "pid": 7, "tid": tid, "ts": ts, **more}
     return event if dur is None else {**event, "dur": dur}
-
-
-def trace(*events: Any) -> bytes:
-    return json.dumps({"schemaVersion": 1, "traceEvents": events}).encode()
 
 
 def ingested(warehouse: Warehouse, content: bytes) -> dict[str, list[Any]]:
@@ -282,3 +286,177 @@ def test_a_second_list_of_events_is_refused(first: int, second: int) -> None:
         empty_warehouse() as warehouse,
     ):
         warehouse.ingest(text.encode())
+
+
+NAME = b"torch/x.py(1): f"
+PLAIN = trace(event("cpu_op", "aten::mm", 10, 40), event("python_function", NAME.decode(), 50, 60, bandwidth=77))
+BROKEN = {
+    b"a\nb\tc\x01": ("a\nb\tc\x01", "control characters in texts (1)"),
+    rb"torch\cuda\__init__.py(219): f": (r"torch\cuda\__init__.py(219): f", "single backslashes (1)"),
+    # Each escape is one of JSON, apart from the first.
+    rb"C:\x\nn\functional.py(1): f": (r"C:\x\nn\functional.py(1): f", "single backslashes (1)"),
+    rb"a\\b \"c\" \q": ('a\\b "c" \\q', "single backslashes (1)"),
+    b"torch\\nn\\modules.py(1):\nf": ("torch\\nn\\modules.py(1):\nf", "single backslashes (1), control characters"),
+}
+
+
+def _rows(content: bytes, table: str) -> list[dict[str, object]]:
+    found = [rows for name, rows in read_capture(content, "t") if name == table]
+    return [row for rows in found for row in getattr(rows, "rows", rows).to_pylist()]
+
+
+@pytest.mark.parametrize("name", BROKEN, ids=repr)
+def test_broken_names_are_read(name: bytes) -> None:
+    expected, what = BROKEN[name]
+    content = PLAIN.replace(NAME, name)
+    assert [each["name"] for each in _rows(content, "signatures")] == ["aten::mm", expected]
+    [finding] = _rows(content, "findings")
+    assert finding["rule"] == "broken JSON"
+    assert all(part.split(" (")[0] in str(finding["detail"]) for part in what.split(", "))
+
+
+@pytest.mark.parametrize(
+    "number", ["inf", "-inf", "nan", "-nan", "-nan(ind)", "Infinity", "-Infinity", "NaN", "1.#INF"]
+)
+def test_numbers_that_are_none_are_null(number: str) -> None:
+    kernel = event("kernel", "nan, inf", 10, 40, 7, device=0, stream=7, **{"memory bandwidth (GB/s)": 77})
+    content = trace(kernel, event("cpu_op", "inf", 0, 8))
+    broken = content.replace(b": 77", b": " + number.encode()).replace(b'"ts": 0', b'"ts": 0, "x": [1, inf]')
+    [row] = _rows(broken, "device_events")
+    assert row["bandwidth_gb_per_s"] is None
+    assert [each["name"] for each in _rows(broken, "signatures")] == ["nan, inf", "inf"]
+    assert [each["detail"] for each in _rows(broken, "findings") if each["rule"] == "broken JSON"] == [
+        "the profiler wrote what JSON hasn't, which was put right: inf or nan (2)"
+    ]
+
+
+def test_a_time_that_is_none_is_no_time(number: str = "NaN") -> None:
+    content = PLAIN.replace(b'"ts": 50', b'"ts": ' + number.encode())
+    assert [each["event_index"] for each in _rows(content, "event_ticks")] == [0]
+
+
+def test_files_that_are_not_read_are_named(tmp_path: Path) -> None:
+    database = tmp_path / "r.db"
+    with sqlite3.connect(database) as connection:
+        connection.execute("CREATE TABLE rocpd_kernel (id INTEGER)")
+    connection.close()
+    # Packets of Perfetto: field 1, the length, and what they have.
+    packets = b"".join(bytes([0x0A, len(each)]) + each for each in (b"\x08\x01\x12\x04gemm", b"\x40\x05", b"\x58\x02"))
+    for content, what in (
+        (PLAIN + PLAIN, "several traces, one after another: split it"),
+        (PLAIN + b"\n" + PLAIN, "several traces, one after another: split it"),
+        (PLAIN.replace(NAME, b'{"device": "cpu"}(12): run'), "quotation marks that the profiler did not escape"),
+        (packets, "a trace of Protocol Buffers, as Perfetto"),
+        (gzip.compress(packets), "a trace of Protocol Buffers, as Perfetto"),
+        (gzip.compress(b"\x12\x05 plain"), "the gzip has no JSON"),
+        (database.read_bytes(), "an SQLite database, as rocprofv3"),
+    ):
+        with pytest.raises(FormatError, match=what):
+            _rows(content, "events")
+
+
+def test_a_value_larger_than_any_is_refused_before_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text, "LARGEST_VALUE", 2**23)
+    read: list[int] = []
+    monkeypatch.setattr(Watch, "check", lambda self, size: read.append(size))
+    for large in (
+        PLAIN.replace(NAME, b"a" * 2**26),
+        PLAIN.replace(NAME, b'\\"' * 2**25),
+        PLAIN.replace(b"77", b"7" * 2**26),
+        b"[" + b" " * 2**26 + PLAIN,
+    ):
+        for content in (large, gzip.compress(large, 1)):
+            read.clear()
+            with pytest.raises(FormatError, match=r"a value of more than 8\.4 MB, which is refused"):
+                _rows(content, "events")
+            # Not much more than the largest value was read.
+            assert len(read) <= 4
+    assert len(_rows(PLAIN.replace(NAME, b"a" * 2**22), "event_ticks")) == 2
+
+
+def test_a_path_that_ends_with_a_backslash() -> None:
+    broken = rb'{"traceEvents": [{"ph": "X", "name": "C:\dir\", "ts": 1, "dur": 2, "args": {"at": "D:\temp\"}}]}'
+    assert json.loads(repaired(broken)[0])["traceEvents"][0] == {
+        **{"ph": "X", "name": "C:\\dir\\", "ts": 1, "dur": 2},
+        "args": {"at": "D:\\temp\\"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("content", "cause"),
+    [
+        (b'{"traceEvents": [{"name": "a\tb"}]}\n{"traceEvents": []}', "several traces"),
+        (b'{"traceEvents": [{"name": "a\t"b" c"}]}', "quotation marks"),
+        (b'{"traceEvents": [{"name": "a\tb", "dur": inf}, {"na', "truncated"),
+    ],
+)
+def test_the_error_is_of_what_could_not_be_put_right(content: bytes, cause: str) -> None:
+    with pytest.raises(FormatError, match=cause):
+        [*read_torch_trace(content, "made")]
+
+
+PUBLISHED = (
+    "torch/cpu/mlp_train.pt.trace.json", "torch/gpu/b200_eager.pt.trace.json.gz", "torch/gpu/mi250_rocm.pt.trace.json.gz",
+    "torch/gpu/resnet50_list_format.pt.trace.json.gz", "torch/gpu/triton.pt.trace.json.gz",
+)  # fmt: skip
+# Microseconds, and the ticks that they are.
+WRITTEN = {
+    "1719000000000000.123": 1_719_000_000_000_000_123, "1719000000000000": 1_719_000_000_000_000_000,
+    "1719000000000000.5": 1_719_000_000_000_000_500, "0": 0, "0.001": 1, "-0.001": -1, "-12.5": -12_500,
+    "1e3": 1_000_000, "1.5E-2": 15, "0.0004999999": 0, "0.0005": 1, "0.30000000000000004": 300,
+    "1.23456789012345678901234567890": 1_235, "0." + "3" * 100_000: 333, '"12.25"': 12_250,
+    "1e-99999999999999999999": 0, "1" * 100_000: BEYOND, "-1e30": BEYOND, "1e99999999999999999999": BEYOND,
+    "null": NO_TIME, "true": NO_TIME, '"soon"': NO_TIME, "[1]": NO_TIME,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("path", PUBLISHED)
+def test_times_have_all_digits_of_the_file(path: str) -> None:
+    content = shared_file(f"captures/{path}").read_bytes()
+    text = gzip.decompress(content) if path.endswith(".gz") else content
+    read = json.loads(text, parse_float=Decimal, parse_int=Decimal)
+    entries = read["traceEvents"] if isinstance(read, dict) else read
+    expected = {
+        at: (int(each["ts"] * 1000), int(each["dur"] * 1000)) for at, each in enumerate(entries) if each["ph"] == "X"
+    }
+    assert expected
+    assert ticks_in(content, path) == expected
+
+
+def test_what_is_written_becomes_ticks() -> None:
+    """Alone, and beside values of another form."""
+    for written, ticks in WRITTEN.items():
+        assert ticks_of([written.encode()]).tolist() == [ticks], written[:30]
+        beside = [b"1.250", written.encode(), b"7", b"8.1"]
+        assert ticks_of(beside).tolist() == [1_250, ticks, 7_000, 8_100], written[:30]
+
+
+def test_larger_times_than_any_are_beyond() -> None:
+    for large in (b"4600000000000000.000", b"99999999999999999999.999", b"99999999999999999999", b"5e15"):
+        assert (ticks_of([large, b"1.000"])[0] >= BEYOND) and ticks_of([large, b"1.000"])[1] == 1_000
+
+
+def test_beginnings_ends_and_memory_have_all_digits() -> None:
+    entries = (
+        '{"ph": "B", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": 1719000000000000.123}',
+        '{"ph": "i", "name": "[memory]", "pid": 1, "tid": 1, "ts": 1719000000000001.457, "args": {"Bytes": 8}}',
+        '{"ph": "E", "pid": 1, "tid": 1, "ts": 1719000000000002.124}',
+    )
+    content = f'{{"traceEvents": [{", ".join(entries)}]}}'.encode()
+    assert ticks_in(content, "t") == {0: (1_719_000_000_000_000_123, 2_001)}
+    tables = dict(read_capture(content, "t"))
+    assert tables["trace_memory"].column("at_ticks").to_pylist() == [1_719_000_000_000_001_457]
+
+
+def ticks_in(content: bytes, path: str) -> dict[int, tuple[int, int]]:
+    """Return start and ticks of each slice, by its place in the file."""
+    rows = [
+        row
+        for name, each in read_capture(content, Path(path).name)
+        if name == "event_ticks"
+        for row in getattr(each, "rows", each).to_pylist()
+    ]
+    return {
+        each["event_index"]: (each["start_ticks"], each["elapsed_ticks"])
+        for each in sorted(rows, key=lambda row: row["event_index"])
+    }
