@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 from unittest.mock import patch
 
 import duckdb
@@ -13,7 +11,6 @@ import pytest
 
 import etq
 from etq.errors import EtqError, FormatError
-from etq.ingest import registry
 from etq.storage import bulk as batches
 from etq.storage.capture import Links, Options, store
 from etq.storage.sources import Source
@@ -41,22 +38,6 @@ def one_by_one(call: Callable[[], Capture]) -> tuple[object, ...] | str:
     except EtqError as error:
         return str(error)
     return capture.capture_id, capture.name, capture.sha256, capture.format, capture.is_new
-
-
-def test_files_are_read_on_another_thread_while_others_are_written(warehouse: Warehouse) -> None:
-    readers: list[str] = []
-    read = registry.read_capture
-
-    def traced(*arguments: Any) -> Any:
-        readers.append(threading.current_thread().name)
-        return read(*arguments)
-
-    with patch.object(batches, "FILES", 2), patch.object(batches, "read_capture", traced):
-        first = captured(warehouse.ingest_many(CONTENTS))
-        again = captured(warehouse.ingest_many(CONTENTS))
-    assert [each.is_new for each in (*first, *again)] == [True] * 4 + [False] * 4
-    assert len(readers) == 4, "known files are not read"
-    assert threading.main_thread().name not in readers
 
 
 @pytest.mark.long

@@ -180,16 +180,10 @@ CHAINS = st.sampled_from([-1, 0])
 logged = st.one_of(
     st.builds(ProfileEvent, NAMES, CHAINS, IDS, IDS, st.sampled_from([None, "", "x"])),
     st.builds(
-        DebugEvent,
-        st.just(1),
-        st.sampled_from([0, 2**64 - 1]),
-        IDS,
-        IDS,
-        st.sampled_from([None, "", "x"]),
-        NAMES,
+        DebugEvent, st.just(1), st.sampled_from([0, 2**64 - 1]), IDS, IDS, st.sampled_from([None, "", "x"]), NAMES,
         st.sampled_from([None, False, True]),
     ),
-)
+)  # fmt: skip
 
 
 def slow_signatures(events: list[Any]) -> list[tuple[Any, ...]]:

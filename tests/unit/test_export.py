@@ -15,8 +15,6 @@ from etq.ingest.metrics.reader import read_metrics
 from etq.warehouse.warehouse import Warehouse
 from tests.asserts import DELEGATED, TWO_OPERATORS
 from tests.builders import Run, delegate_call, delegated, dump, execute, kernel, operator_call, run
-from tests.conftest import CAPTURES
-from tests.sampling import IS_WHOLE
 from tests.trace_checker import checked
 from tests.warehouses import empty_warehouse
 
@@ -73,13 +71,10 @@ def test_chrome_of_delegates() -> None:
     other = of_runs(
         "chrome",
         run(
-            "Execute",
-            delegated(7, start=7000, end=7080),
-            delegated("Read (bytes)", start=0, end=4096),
-            delegate_call(start=110, end=150),
-            execute(start=100, end=160),
+            "Execute", delegated(7, start=7000, end=7080), delegated("Read (bytes)", start=0, end=4096),
+            delegate_call(start=110, end=150), execute(start=100, end=160),
         ),
-    )["traceEvents"]
+    )["traceEvents"]  # fmt: skip
     [seven] = [each for each in other if each["name"] == "7"]
     assert (float(seven["ts"]), float(seven["dur"])) == (0.01, 0.04), "80 ticks in a call of 40, from its start on"
     assert seven["args"] == {
@@ -114,21 +109,6 @@ def test_times_beyond_64_bits() -> None:
         ]  # fmt: skip
         [profile] = json.loads(exported(warehouse, "test", "speedscope"))["profiles"]
         assert check_profile(profile) == 2 and profile["endValue"] == 9_200_000_000_000_000_000
-
-
-@pytest.mark.long
-def test_all_captures_pass_the_checkers(all_captures: Warehouse) -> None:
-    query = """
-        SELECT c.name, count(*), count(DISTINCT e.run_index)
-        FROM captures AS c JOIN events AS e USING (capture_id)
-        WHERE c.uri NOT LIKE '%fleet%'
-        GROUP BY c.name HAVING count(*) < 500 ORDER BY c.name
-    """
-    for name, events, runs in all_captures.rows(query)[1][:: 1 if IS_WHOLE else 9]:
-        written = checked(exported(all_captures, name, "chrome"))
-        assert sum(each["ph"] in "Xib" for each in written["traceEvents"]) == events + runs, name
-        profiles = json.loads(exported(all_captures, name, "speedscope"))
-        assert sum(check_profile(each) for each in profiles["profiles"]) == events, name
 
 
 def check_profile(profile: dict[str, Any]) -> int:
@@ -257,14 +237,3 @@ def test_hud_is_read_by_the_reader_of_metrics() -> None:
         infos = (record["benchmark"]["extra_info"], record["metric"]["extra_info"])
         assert all(isinstance(value, str) for info in infos for value in info.values()), "texts, as its columns are"
         assert record["metric"]["target_value"] is None, "nobody output one"
-
-
-def test_model_explorers_times_are_the_kernels() -> None:
-    """The time of all kernels of an execute is in the graph."""
-    with empty_warehouse() as warehouse:
-        capture = warehouse.ingest(CAPTURES / "transformer/transformer.etdp", name="run")
-        warehouse.link(capture, warehouse.ingest_record(CAPTURES / "transformer/transformer.etrecord"))
-        written = json.loads(exported(warehouse, "run", "model-explorer", unit="ns"))
-        query = "SELECT sum(duration_ticks), count(DISTINCT run_index) FROM events WHERE kind = 'kernel'"
-        [(ticks, runs)] = warehouse.rows(query)[1]
-    assert sum(each["value"] for each in written["graph"]["results"].values()) == pytest.approx(ticks / runs, rel=1e-12)

@@ -135,12 +135,9 @@ def test_absurd_counts_are_refused_before_allocation(what: str, tmp_path: Path) 
         size = max(size, len(content))
     environment = {**os.environ, "PYTHONPATH": str(Path(etq.__file__).parents[1])}
     ran = subprocess.run(
-        [sys.executable, "-c", SCRIPT, how, *map(str, paths)],
-        env=environment,
-        capture_output=True,
-        text=True,
+        [sys.executable, "-c", SCRIPT, how, *map(str, paths)], env=environment, capture_output=True, text=True,
         check=False,
-    )
+    )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
     *lines, grown = ran.stdout.splitlines()
     assert [line.split()[0] for line in lines] == ["refused"] * (len(paths) - 1), ran.stdout[-2000:]

@@ -19,7 +19,6 @@ from etq import EtqError
 from etq.inspector import (
     Inspector,
     PerfData,
-    comparators,
     compare_results,
     parse_vgf_neural_statistics_delegate_metadata,
     parse_vgf_neural_statistics_metadata,
@@ -86,18 +85,6 @@ def test_without_pandas_tables_name_the_package_to_install(monkeypatch: pytest.M
             asked()
 
 
-def test_a_converter_is_right_about_a_clock_that_wraps() -> None:
-    wrapped = run("Execute", delegated("a", 2**32 - 10, 20), execute(2**32 - 20, 40))
-    raws = [
-        [event.perf_data.raw for event in made.event_blocks[0].events if event.is_delegated_op and event.perf_data]
-        for made in (
-            inspected(wrapped, delegate_time_scale_converter=lambda name, ticks: ticks, compat=compat)
-            for compat in (False, True)
-        )
-    ]
-    assert raws == [[[30]], [[29]]]
-
-
 def test_outputs_are_compared_as_printed(capsys: pytest.CaptureFixture[str]) -> None:
     # By hand: squares of the reference sum to 25, of the difference to 1; 10 log10 25 = 13.98; cosine 27 / (5 * 5.47...).
     reference, value = np.array([3.0, 4.0], np.float32), np.array([3.0, 5.0], np.float32)
@@ -120,20 +107,6 @@ def test_outputs_are_compared_as_printed(capsys: pytest.CaptureFixture[str]) -> 
         compare_results([reference], [np.zeros(3)])
 
 
-def test_comparators() -> None:
-    one, other = np.array([[1.0, 2.0], [3.0, np.nan]]), np.array([[1.0, 0.0], [4.0, 0.0]])
-    mse, l1, snr = comparators.MSEComparator(), comparators.L1Comparator(), comparators.SNRComparator()
-    assert (mse.element_compare(one, other), l1.element_compare(one, other)) == (5 / 4, 3)
-    assert snr.element_compare(one, other) == pytest.approx(10 * math.log10(14 / 5))
-    assert (snr.element_compare(1.0, 1.0), l1.element_compare(2, 5)) == (math.inf, 3)
-    with pytest.raises(EtqError, match=r"shapes \(8, 1\) and \(8,\) can't be compared"):
-        mse.element_compare(np.zeros((8, 1)), np.zeros(8))
-    with pytest.raises(EtqError, match="not a list"):
-        mse.element_compare([1.0], 1.0)
-    with pytest.raises(EtqError, match="is neither a tensor nor a number"):
-        mse.element_compare("text of many letters".encode, 1.0)
-
-
 def _statistics(**changed: Any) -> dict[str, Any]:
     blob = {"available": True, "encoding": "base64", "data": base64.b64encode(b"\x01\x02").decode()}
     segment = {"name": "s", "statistics_info": blob, "debug_database": {"available": False}}
@@ -154,20 +127,6 @@ def test_vgf_statistics() -> None:
     )
     assert [record["schema_version"] for record in made.get_vgf_neural_statistics()] == [1]
     assert Inspector(str(MLP)).get_vgf_neural_statistics() == []
-
-
-def test_damaged_vgf_statistics_are_named() -> None:
-    text = json.dumps(_statistics())
-    for metadata, message in (
-        (b"{", "are JSON"),
-        (json.dumps({"schema": "x"}), "expected the schema executorch.vgf.neural_statistics"),
-        (json.dumps(_statistics(schema_version=2)), "of version 2; known is 1"),
-        (text.replace("AQI=", "!"), "is not base64"),
-        (text.replace("base64", "zip"), "encoded as 'zip'"),
-    ):
-        for kind in (EtqError, ValueError):
-            with pytest.raises(kind, match=message):
-                parse_vgf_neural_statistics_metadata(metadata)
 
 
 def test_a_database_that_is_used_again_has_the_rows_of_its_file(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,9 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from etq.ingest.trace.classes import Kernel, rules
-from etq.render.kernel_names import cut, full_names, short_names
-from etq.render.table import table
-from etq.render.terminal import TerminalStyle
+from etq.render.kernel_names import cut, short_names
 from etq.warehouse.warehouse import Warehouse
 from tests import trace_reference
 from tests.conftest import shared_file
@@ -242,18 +240,6 @@ def test_different_names_are_never_the_same(seed: int) -> None:
     )
     shown = short_names(names)
     assert list(shown) == names and len(set(shown.values())) == len(names)
-
-
-def test_terminals_have_short_names_and_files_have_full_ones() -> None:
-    rows = [(FILL, 1), (MUL, 2), (None, 3)]
-    on_terminal = table(["kernel", "calls"], rows, TerminalStyle(120))
-    assert "vectorized_elementwise_kernel<…, FillFunctor<…>, …>  " in on_terminal and "at::native" not in on_terminal
-    assert FILL in table(["kernel", "calls"], rows)
-    token = full_names.set(True)
-    try:
-        assert FILL in table(["kernel", "calls"], rows, TerminalStyle(400))
-    finally:
-        full_names.reset(token)
 
 
 @pytest.mark.parametrize("file", ["b200_eager", "alexnet"])

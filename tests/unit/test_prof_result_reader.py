@@ -28,13 +28,9 @@ NAME = st.one_of(
     st.text(max_size=8),
 )
 entries = st.builds(
-    Entry,
-    NAME,
-    st.sampled_from([-1, 0, 1]) | st.integers(-(2**31), 2**31 - 1),
-    st.sampled_from([0, 1, NO_INSTRUCTION]) | U32,
-    U64 | st.integers(0, 100),
-    U64 | st.integers(0, 100),
-)
+    Entry, NAME, st.sampled_from([-1, 0, 1]) | st.integers(-(2**31), 2**31 - 1),
+    st.sampled_from([0, 1, NO_INSTRUCTION]) | U32, U64 | st.integers(0, 100), U64 | st.integers(0, 100),
+)  # fmt: skip
 blocks = st.tuples(
     st.sampled_from(["load", "run"]),
     st.lists(entries, max_size=6),

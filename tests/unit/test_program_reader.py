@@ -190,17 +190,6 @@ def test_truncated_at_any_byte(name: str) -> None:
         assert str(caught.value).startswith("test.pte: ") and "\n" not in str(caught.value)
 
 
-def test_flipped_bytes(data: bytes = EVERYTHING) -> None:
-    for place in range(0, len(data), 30):
-        for mask in (0x01, 0x80, 0xFF):
-            damaged = bytearray(data)
-            damaged[place] ^= mask
-            try:
-                read(bytes(damaged))
-            except FormatError as error:
-                assert "\n" not in str(error)
-
-
 @examples(150)
 @given(st.data())
 def test_damaged_words(data: st.DataObject) -> None:

@@ -51,16 +51,6 @@ def test_dir_is_short_and_has_all_methods(lab: Warehouse) -> None:
     assert lab.views.op_totals("b1-0").fetchall() == lab.op_totals("b1-0").fetchall()
 
 
-def test_wrong_attributes_say_what_is_near(lab: Warehouse) -> None:
-    with pytest.raises(AttributeError, match=r"^Warehouse has no attribute 'op_total'; the nearest are op_totals, "):
-        getattr(lab, "op_total")  # noqa: B009
-    with pytest.raises(AttributeError, match=r"no attribute 'captues'; the nearest are captures, capture"):
-        getattr(lab, "captues")  # noqa: B009
-    with pytest.raises(AttributeError, match=r"^Result has no attribute 'fetchal'; the nearest are fetchall"):
-        _ = lab.captures().fetchal
-    assert not hasattr(lab, "_repr_html_")
-
-
 def test_compare(lab: Warehouse, capsys: pytest.CaptureFixture[str]) -> None:
     compared = lab.compare("build=1", "build=2")
     assert compared.ops.fetchall() == lab.compare_ops("build=1", "build=2").fetchall()

@@ -11,10 +11,7 @@ import pytest
 
 import etq
 import etq.report
-from etq.report import delegates
-from tests import program_builders as programs
 from tests.conftest import CAPTURES
-from tests.unit import test_xnnpack_graphs as blobs
 from tests.unit.test_report_graph import tables_of
 
 
@@ -82,30 +79,3 @@ def test_ops_and_edges_of_delegates(name: str) -> None:
         assert found == expected[method, index]
     assert not graphs
     assert all(nodes[edge["maker"]]["graph_id"] == nodes[edge["user"]]["graph_id"] for edge in tables["edges"])
-
-
-def chain(ops: int, calls: int) -> bytes:
-    """A program that calls one delegate often, whose ops each take the value of the one before."""
-    made = [blobs.op(blobs.SOFTMAX, at, at + 1) for at in range(ops)]
-    blob = blobs.graph(made, [blobs.value(at) for at in range(ops + 1)])
-    delegate = programs.delegate("XnnpackBackend", 0, in_segment=True)
-    forward = programs.method("forward", [], [programs.delegate_call(0)] * calls, delegates=[delegate])
-    return programs.program(forward, segments=[blob])
-
-
-def ran(content: bytes) -> Any:
-    """A capture of convnet_xnn, linked to this program as if it ran that."""
-    folder = CAPTURES / "convnet_xnn"
-    warehouse = etq.open()
-    warehouse.ingest(folder / "convnet_xnn.etdp", name="run", etrecord=folder / "convnet_xnn.etrecord", pte=content)
-    return warehouse
-
-
-def test_graphs_too_large_to_draw(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delegates, "MOST_OPS", 24)
-    text = "The graphs of its delegates are too large, not drawn: they have 25 ops, and a page at most 24 of them."
-    for ops, calls, is_drawn in ((6, 4, True), (5, 5, False)):
-        with ran(chain(ops, calls)) as warehouse:
-            content = json.loads(etq.report.graph_json_of(warehouse, "run"))
-            assert len([each for each in content["nodes"] if each["graph_id"] < 0]) == (ops * calls if is_drawn else 0)
-            assert (text in content["note"]) == (not is_drawn)

@@ -23,7 +23,6 @@ from etq.report.columns import Table
 from etq.report.graph import EXPORTED
 from etq.report.layers import MOST_BENDS, Layers, layered
 from etq.report.nested import nested_edges, owners_of
-from etq.report.overlays import OVERLAYS
 from etq.report.target import target_of
 from etq.report.tree import Tree
 from etq.warehouse.warehouse import Warehouse
@@ -194,21 +193,6 @@ MORE: Final[dict[str, Any]] = {"gap": "right", "peak_flops": 20e9, "peak_bandwid
 
 def line_of(group: int, groups: list[dict[str, Any]]) -> list[int]:
     return [] if group < 0 else [group, *line_of(groups[group]["parent"], groups)]
-
-
-def test_severities_of_values() -> None:
-    """The colour steps convert back to the legend's values. NaN is the worst; an equal value is not bad."""
-    overlays = {each.key: each for each in OVERLAYS}
-    for key, best, values in (
-        ("mse", 0.0, (1e-12, 3.5)),
-        ("snr", math.inf, (120.0, -7.0)),
-        ("cosine", 1.0, (0.999, -1)),
-    ):
-        overlay = overlays[key]
-        assert overlay.badness(best) == 0 and overlay.badness(math.nan) == math.inf
-        assert 0 < overlay.badness(values[0]) < overlay.badness(values[1])
-        assert overlay.heat == pytest.approx((0.1, 0.01, 1e-3, 1e-4))
-    assert overlays["snr"].badness(-math.inf) == math.inf and overlays["time"].heat == (0.5, 0.25, 0.125, 0.0625)
 
 
 def test_captures_without_a_graph() -> None:

@@ -8,13 +8,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from etq.errors import QueryError
 from etq.export import parts
 from etq.warehouse.ephemeral import open_ephemeral
 from tests.benchmarks.make_gpu_trace import make_gpu_trace
-from tests.conftest import CAPTURES
 
 DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
 Series = dict[str, list[tuple[int, float]]]
@@ -91,9 +87,3 @@ def test_counters_of_an_export_are_known(tmp_path: Path) -> None:
         again.write_text(json.dumps({"schemaVersion": 1, "traceEvents": [*events, *more]}))
         warehouse, _ = open_ephemeral(str(again))
         assert warehouse.rows("SELECT f.detail FROM findings AS f")[1] == findings
-
-
-def test_other_captures_have_no_counters() -> None:
-    with pytest.raises(QueryError, match="is not a PyTorch trace: only traces have counters"):
-        exported(CAPTURES / "mlp" / "mlp.etdp", counters=True)
-    assert exported(CAPTURES / "mlp" / "mlp.etdp", counters=False)

@@ -83,14 +83,11 @@ def test_device_times_of_what_begins_in_one_tick(warehouse: Warehouse) -> None:
     """By hand: a parent that launches, and a child that begins with it and launches itself."""
     warehouse.ingest(
         trace(
-            event("cpu_op", "parent", 10, 20, external=1),
-            event("cpu_op", "child", 10, 14, external=2),
-            event("cpu_op", "sibling", 14, 18, external=3),
-            event("kernel", "kernel 1", 40, 41, 9, external=1),
-            event("kernel", "kernel 2", 50, 52, 9, external=2),
-            event("kernel", "kernel 3", 60, 65, 9, external=3),
+            event("cpu_op", "parent", 10, 20, external=1), event("cpu_op", "child", 10, 14, external=2),
+            event("cpu_op", "sibling", 14, 18, external=3), event("kernel", "kernel 1", 40, 41, 9, external=1),
+            event("kernel", "kernel 2", 50, 52, 9, external=2), event("kernel", "kernel 3", 60, 65, 9, external=3),
         )
-    )
+    )  # fmt: skip
     rows = "SELECT name, self_device_time, device_time_total FROM key_averages('@latest') WHERE NOT is_device"
     assert {name: times for name, *times in warehouse.rows(rows)[1]} == {
         "parent": [1, 8], "child": [2, 2], "sibling": [5, 5],
@@ -161,18 +158,14 @@ UNKNOWN: list[Any] = [
     *(trace_at(10e6, base) for base in (None, 0, -BASE, 10**18 - 10**11, 5 * 10**18, 2**63, 10**300)),
     *(trace_at(10e6, base) for base in ("soon", [BASE], {"ns": BASE}, True, 1.5e18)),
     *(
-        trace_at(-10e6),
-        trace_at(4.5e15),
-        trace_at(4.5e15, BASE),
-        trace_at(1e300, BASE),
-        trace_at(10**15 - 1),
+        trace_at(-10e6), trace_at(4.5e15), trace_at(4.5e15, BASE), trace_at(1e300, BASE), trace_at(10**15 - 1),
         trace_at(LAST),
     ),
     *(
         json.dumps(trace_at(10e6, BASE)).encode().replace(str(BASE).encode(), damaged)
         for damaged in (b"9" * 5000, b'"\xff"', b"1e99999", b"-0.0", b"[[3]]")
     ),
-]
+]  # fmt: skip
 
 
 def test_times_that_count_from_a_base_or_from_1970() -> None:
@@ -223,12 +216,3 @@ def test_captures_of_unknown_time_were_recorded_when_they_were_ingested(warehous
     assert warehouse.capture("@previous").name == "c3"
     assert [each.name for each in warehouse.prune(2)] == ["c1", "c4", "c5", "c0"]
     assert warehouse.capture("@previous").name == "c3"
-
-
-def test_series_have_captures_of_a_build_in_the_order_of_recording(warehouse: Warehouse) -> None:
-    ingest(warehouse, "c0", None, build="2")
-    ingest(warehouse, "c1", datetime(2024, 5, 2), build="2")
-    ingest(warehouse, "c2", datetime(2024, 5, 1), build="2")
-    ingest(warehouse, "c3", None, build="1")
-    rows = warehouse.rows("SELECT t.capture FROM trend() AS t ORDER BY t.position")[1]
-    assert rows == [("c3",), ("c2",), ("c1",), ("c0",)]

@@ -97,24 +97,6 @@ def test_annotations_of_both_are_united(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_merging_takes_links_and_phases_of_the_second(tmp_path: Path) -> None:
-    run = MLP / "mlp_100runs.etdp"
-    with etq.open(tmp_path / "a.duckdb") as first:
-        first.ingest_record(CONVNET / "convnet.etrecord")
-        first.ingest(run)
-    for name in ("b", "all"):
-        with etq.open(tmp_path / f"{name}.duckdb") as warehouse:
-            if name == "all":
-                warehouse.ingest_record(CONVNET / "convnet.etrecord")
-            warehouse.ingest(run)
-            warehouse.link("mlp_100runs", warehouse.ingest_record(MLP / "mlp.etrecord"))
-            warehouse.phase("mlp_100runs", "decode", runs="50-")
-    assert merge([tmp_path / "a.duckdb", tmp_path / "b.duckdb"], tmp_path / "c.duckdb") == Merged(1, 1, ())
-    with etq.open(tmp_path / "c.duckdb") as made, etq.open(tmp_path / "all.duckdb") as expected:
-        assert contents(made) == contents(expected)
-
-
-@pytest.mark.long
 def test_what_can_not_be_merged_is_refused(tmp_path: Path) -> None:
     good, old, output = tmp_path / "good.duckdb", tmp_path / "old.duckdb", tmp_path / "c.duckdb"
     etq.open(good).close()
