@@ -129,6 +129,7 @@ def test_vgf_statistics() -> None:
     assert Inspector(str(MLP)).get_vgf_neural_statistics() == []
 
 
+@pytest.mark.long
 def test_a_database_that_is_used_again_has_the_rows_of_its_file(monkeypatch: pytest.MonkeyPatch) -> None:
     """The next Inspector takes the database of one that is gone; two at a time, and a forked process, have their own."""
 

@@ -94,10 +94,10 @@ def test_events_are_those_of_the_ranks(warehouse: Warehouse, tmp_path: Path) -> 
     assert len(ends) == 2
 
 
-@pytest.mark.parametrize("device", [0])
-def test_the_trace_is_read_as_the_ranks_are(warehouse: Warehouse, tmp_path: Path, device: int | None) -> None:
-    """Events by name, launches with what they launched, and what devices did, also if all ranks call theirs 0."""
-    store(warehouse, ranks(tmp_path, device=device))
+@pytest.mark.long
+def test_the_trace_is_read_as_the_ranks_are(warehouse: Warehouse, tmp_path: Path) -> None:
+    """Events by name, launches with what they launched, and what devices did, where all ranks call theirs 0."""
+    store(warehouse, ranks(tmp_path, device=0))
     queries = [
         "SELECT s.label, count(*), sum(e.elapsed_ticks) FROM captures AS c JOIN event_ticks AS e USING (capture_id) "
         "JOIN signatures AS s USING (capture_id, signature_index) GROUP BY ALL ORDER BY ALL",
@@ -142,6 +142,7 @@ def test_what_cant_be_one_file(warehouse: Warehouse, tmp_path: Path) -> None:
     assert len(slices(exported(warehouse, "rank=1"))) == len(slices((tmp_path / "rank1.pt.trace.json").read_bytes()))
 
 
+@pytest.mark.long
 def test_the_command_takes_a_selector_or_files(tmp_path: Path) -> None:
     paths, db = ranks(tmp_path), str(tmp_path / "lab.duckdb")
     run_etq("ingest", *map(str, paths), "--label", "job=a", "--db", db)

@@ -89,8 +89,8 @@ def test_a_missing_package_is_named(package: str, method: str, install: str) -> 
 
 
 FOLDER = CAPTURES / "mlp"
-# A view of each kind of question about a capture: times, modules, nodes, logged values, memory, advice.
-VIEWS = ["op_totals", "inspector_events", "module_totals", "event_ops", "event_nodes", "logged_values", "headline"]
+# A view of each kind of question about a capture: times, modules, nodes, logged values.
+VIEWS = ["op_totals", "module_totals", "event_nodes", "logged_values"]
 
 
 @pytest.fixture(scope="module")

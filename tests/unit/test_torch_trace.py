@@ -355,6 +355,7 @@ def test_files_that_are_not_read_are_named(tmp_path: Path) -> None:
             _rows(content, "events")
 
 
+@pytest.mark.long
 def test_a_value_larger_than_any_is_refused_before_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text, "LARGEST_VALUE", 2**23)
     read: list[int] = []

@@ -174,6 +174,7 @@ def test_a_warehouse_has_no_problem(stored: Path, db: Path) -> None:
     assert "files of the folder that they were read from (4 of 5): ok" in checked(db, "--files", str(stored)).stdout
 
 
+@pytest.mark.long
 def test_captures_without_events(db: Path) -> None:
     with etq.open(db) as warehouse:
         warehouse.prune(0, selectors=["dump"], keep_rollups=True)
@@ -234,6 +235,7 @@ def test_damaged_blocks_are_found(db: Path) -> None:
     assert "Traceback" not in done.output
 
 
+@pytest.mark.long
 def test_files_that_changed(stored: Path, tmp_path: Path) -> None:
     db = Path(shutil.copy(stored / "lab.duckdb", tmp_path))
     folder = tmp_path / "files"
@@ -253,6 +255,7 @@ def test_files_that_changed(stored: Path, tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.long
 def test_files_outside_of_the_folder_are_not_read(db: Path, tmp_path: Path) -> None:
     """Whoever wrote the warehouse chose the name: what the file is must not show."""
     (tmp_path / "secret").write_bytes(b"secret")
@@ -262,6 +265,7 @@ def test_files_outside_of_the_folder_are_not_read(db: Path, tmp_path: Path) -> N
     assert "(0 of 5): ok" in checked(db, "--files", str(tmp_path / "folder")).stdout
 
 
+@pytest.mark.long
 def test_what_is_no_warehouse(tmp_path: Path, db: Path) -> None:
     (tmp_path / "text").write_text("text")
     for path, text in (
