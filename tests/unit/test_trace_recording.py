@@ -126,7 +126,7 @@ def recorded(warehouse: Warehouse, content: Any, **options: Any) -> datetime | N
 
 def test_a_real_trace_has_the_time_at_which_its_recording_began(warehouse: Warehouse) -> None:
     """By the standard library: the base and the instant with which Kineto marks the start."""
-    packed = (TORCH / "steps_7.pt.trace_at.json.gz").read_bytes()
+    packed = (TORCH / "steps_7.pt.trace.json.gz").read_bytes()
     content = json.loads(gzip.decompress(packed))
     [start] = [each["ts"] for each in content["traceEvents"] if each["name"] == "Iteration Start: PyTorch Profiler"]
     seconds = content["baseTimeNanoseconds"] // 10**9
@@ -181,7 +181,7 @@ def test_a_given_time_has_precedence(warehouse: Warehouse, tmp_path: Path) -> No
     given = datetime(2024, 5, 1)
     assert recorded(warehouse, trace_at(10e6, BASE), captured_at=given) == given
     assert recorded(warehouse, trace_at(11e6, BASE), labels={"captured_at": "2024-05-01"}) == given
-    path = tmp_path / "made.pt.trace_at.json"
+    path = tmp_path / "made.pt.trace.json"
     path.write_text(json.dumps(trace_at(12e6, BASE)))
     path.with_name(f"{path.name}.json").write_text('{"captured_at": "2024-05-01"}')
     capture = warehouse.ingest(path)
@@ -203,7 +203,7 @@ def by_recording(warehouse: Warehouse) -> list[str]:
 
 
 def test_captures_of_unknown_time_were_recorded_when_they_were_ingested(warehouse: Warehouse) -> None:
-    """A trace_at is not newer than all ETDumps; an old capture that is ingested last is not the latest."""
+    """A trace is not newer than all ETDumps; an old capture that is ingested last is not the latest."""
     now = datetime.now(UTC).replace(tzinfo=None)
     ingest(warehouse, "c0", None)
     ingest(warehouse, "c1", datetime(2024, 5, 1))

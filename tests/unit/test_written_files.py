@@ -124,7 +124,7 @@ _CODE = re.compile(r"(`+) ?(.*?) ?\1(?!`)")
 
 
 def cells_of_line(line: str) -> list[str]:
-    """The cells_of_line of a line, split as by GitHub: at bars without a backslash, also in code."""
+    """The cells of a line, split as by GitHub: at bars without a backslash, also in code."""
     parts = re.findall(r"(?:\\.|[^|\\])*", line.strip().removeprefix("|").removesuffix("|"))
     return [part.strip() for part in parts if part]
 

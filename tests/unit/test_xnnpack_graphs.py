@@ -198,7 +198,7 @@ def names_of(kind: str) -> list[str]:
 
 
 def every_way(events: Sequence[str], graph: Sequence[str]) -> list[dict[int, int]]:
-    """All ways to assign the events of known kinds to listed in order."""
+    """All ways to assign the events of known kinds to ops in order."""
     known = [at for at, kind in enumerate(events) if kind in KINDS]
     return [
         dict(zip(known, places, strict=True))
@@ -296,8 +296,8 @@ def test_the_ops_of_xnnpack_have_kinds() -> None:
         logged = dict(line.split(" = ") for line in LOGGED_AS.strip().splitlines())
         rows = warehouse.rows(
             "SELECT o.event, _delegate_op_class(o.event), _delegate_op_class(o.op) "
-            "FROM (SELECT unnest($events) AS event, unnest($listed) AS op) AS o",
+            "FROM (SELECT unnest($events) AS event, unnest($ops) AS op) AS o",
             events=[*logged],
-            listed=[*logged.values()],
+            ops=[*logged.values()],
         )[1]
         assert [row for row in rows if not may_run(*row[1:])] == []
