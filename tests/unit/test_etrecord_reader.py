@@ -424,7 +424,7 @@ class Payload:
         return os.mkdir, (str(self.path),)
 
 
-def test_pickles_are_never_run(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_pickles_are_never_run(warehouse: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = tmp_path / "created"
     payload = pickle.dumps(Payload(target))
     pickle.loads(payload)
@@ -438,8 +438,11 @@ def test_pickles_are_never_run(warehouse: Warehouse, tmp_path: Path) -> None:
         name: weights.getvalue() if name.endswith(("_state_dict", "_constants", "_example_inputs")) else content
         for name, content in members_of(SMALLEST).items()
     }
-    found = warehouse.ingest_record(record({**replaced, **pickles}))
-    assert found.is_complete and not target.exists()
+    # Nor is anything unpacked, wherever a member's name points.
+    names = ("../../evil", str(target), "..\\evil", "a/../../../evil", "C:\\evil", "\\\\host\\evil", "evil\0.json")
+    monkeypatch.chdir(tmp_path)
+    found = warehouse.ingest_record(record({**replaced, **pickles, **dict.fromkeys(names, "{}")}))
+    assert found.is_complete and [*tmp_path.iterdir()] == []
     listed = warehouse.rows("SELECT kind, byte_size, count(*) FROM record_members GROUP BY ALL ORDER BY ALL")[1]
     assert ("pickle", len(payload), 2) in listed and ("weights", len(weights.getvalue()), 6) in listed
 

@@ -58,7 +58,7 @@ def test_wrong_arguments_are_named() -> None:
         ({**mlp, "debug_buffer_path": "missing.bin"}, "missing.bin: no such file"),
     ):
         with pytest.raises(EtqError, match=message):
-            Inspector(**given)  # type: ignore[arg-type]
+            Inspector(**given)
 
 
 def test_an_etrecord_object_is_read_from_what_it_saves() -> None:

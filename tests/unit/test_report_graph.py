@@ -8,7 +8,6 @@ import math
 import random
 import re
 from collections import defaultdict
-from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -20,11 +19,13 @@ import etq
 import etq.report
 from etq.errors import EtqError, printable
 from etq.render.dot import dot_of
-from etq.report import graph_section
+from etq.report import graph_section, single
 from etq.report.columns import Table
 from etq.report.graph import EXPORTED
+from etq.report.graph_extras import NAN, UNBOUNDED, GraphExtras
 from etq.report.layers import MOST_BENDS, Layers, layered
 from etq.report.nested import nested_edges, owners_of
+from etq.report.overlays import METRICS
 from etq.report.target import target_of
 from etq.report.tree import Tree
 from etq.warehouse.warehouse import Warehouse
@@ -181,13 +182,6 @@ def test_details() -> None:
     )
     assert (addmm["debug_handles"], addmm["dtype"], addmm["output_shape"]) == ("2", "float32", "[16, 96]")
     assert addmm["events"] == "OPERATOR_CALL, native_call_addmm.out" and "in forward" in addmm["stack_trace"]
-
-
-@pytest.fixture(scope="module")
-def judged() -> Iterator[Warehouse]:
-    """A capture with values, its program, and a reference that differs by known steps, in one case by infinity."""
-    with judged_warehouse() as warehouse:
-        yield warehouse
 
 
 MORE: Final[dict[str, Any]] = {"gap": "right", "peak_flops": 20e9, "peak_bandwidth": 15e9}
@@ -404,3 +398,31 @@ def test_ops_and_edges_of_delegates(name: str) -> None:
         assert found == expected[method, index]
     assert not graphs
     assert all(nodes[edge["maker"]]["graph_id"] == nodes[edge["user"]]["graph_id"] for edge in tables["edges"])
+
+
+def test_crossings_that_need_not_be_are_removed() -> None:
+    """Two chains that start crossed end up next to each other."""
+    layers = layered(8, [(0, 3), (1, 2), (2, 4), (3, 5), (4, 6), (5, 7)])
+    left = {each for each in range(8) if layers.orders[each] == 0}
+    assert left in ({0, 3, 5, 7}, {1, 2, 4, 6})
+
+
+@pytest.mark.long
+def test_gaps_are_those_of_the_view() -> None:
+    """What is not finite is a number that no value has; a model has the worst of its ops."""
+    with judged_warehouse() as judged:
+        section = single.graph_of(judged, "run", None, GraphExtras(gap="right"), runs="all").sections[0]
+        nodes, groups = dicts(section.tables["nodes"]), dicts(section.tables["groups"])
+        for metric in METRICS:
+            query = f"SELECT node_index, gap FROM node_gaps('right', 'run', metric := '{metric}')"
+            sign = -1 if metric in ("snr", "cosine") else 1
+            expected = {
+                at: value
+                if math.isfinite(value)
+                else sign * NAN
+                if math.isnan(value)
+                else math.copysign(UNBOUNDED, value)
+                for at, value in judged.rows(query)[1]
+            }
+            assert {each["node_index"]: each[metric] for each in nodes if each[metric] is not None} == expected
+            assert groups[0][metric] == sign * max(sign * value for value in expected.values()), metric

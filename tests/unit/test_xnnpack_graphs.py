@@ -77,8 +77,8 @@ def test_graphs_with_and_without_a_header(blob: bytes) -> None:
         (0, "Add", 1, [7, 8], [9], {"output_min": 0, "output_max": "inf"}),
         (1, "Softmax", None, [9], [10], {}),
     ]
-    columns = ("value_id", "dtype", "sizes", "is_constant", "is_input", "is_output")
-    assert [tuple(each[name] for name in columns) for each in values] == [
+    of_values = ("value_id", "dtype", "sizes", "is_constant", "is_input", "is_output")
+    assert [tuple(each[name] for name in of_values) for each in values] == [
         (7, "fp32", [2, 3], False, True, False), (8, "qcint8", [3], True, False, False),
         (9, "fp32", [2, 3], False, False, False), (10, "fp32", [2, 3], False, False, True),
     ]  # fmt: skip
