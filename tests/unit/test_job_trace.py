@@ -10,11 +10,9 @@ from typing import Any, Final
 
 import pytest
 
-from etq.errors import QueryError
 from etq.export import parts
 from etq.warehouse.warehouse import Warehouse
 from tests.command_line import run_etq
-from tests.conftest import CAPTURES
 from tests.launch_traces import ALL_REDUCE, message, training
 from tests.trace_builders import event, trace
 from tests.warehouses import empty_warehouse
@@ -126,20 +124,6 @@ def test_without_collectives_the_time_of_day_counts(warehouse: Warehouse, tmp_pa
     made = json.loads(exported(warehouse))
     assert made["baseTimeNanoseconds"] == 10**18 + 10**9
     assert [each["ts"] for each in slices(json.dumps(made).encode())] == [3e6, 3e6 + 1]
-
-
-def test_what_cant_be_one_file(warehouse: Warehouse, tmp_path: Path) -> None:
-    store(warehouse, ranks(tmp_path, (0, 1)))
-    warehouse.ingest(CAPTURES / "mlp" / "mlp.etdp", labels={"job": "a"})
-    with pytest.raises(QueryError, match="job=a matches 3 captures"):
-        exported(warehouse)
-    dump, rank = warehouse.capture("mlp"), warehouse.capture("rank0")
-    with pytest.raises(QueryError, match="mlp is not a PyTorch trace; only these are written as one"):
-        "".join(parts(warehouse, [rank, dump], "chrome"))
-    with pytest.raises(QueryError, match="speedscope takes one capture, not 2"):
-        "".join(parts(warehouse, [rank, warehouse.capture("rank1")], "speedscope"))
-    # A name that several captures' names or hashes begin with is not a selector.
-    assert len(slices(exported(warehouse, "rank=1"))) == len(slices((tmp_path / "rank1.pt.trace.json").read_bytes()))
 
 
 @pytest.mark.long
