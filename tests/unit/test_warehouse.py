@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 import sys
-from datetime import datetime
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import duckdb
@@ -22,6 +22,8 @@ from tests.conftest import CAPTURES
 from tests.warehouses import empty_warehouse
 
 MLP = CAPTURES / "mlp/mlp.etdp"
+# 3:04:05 in UTC, in which moments are kept.
+EAST = datetime(2026, 1, 2, 5, 4, 5, tzinfo=timezone(timedelta(hours=2)))
 ONE = dump(run("Execute", kernel("add", 1, 2), execute(0, 3)))
 TWO = dump(run("Execute", kernel("add", 1, 3), execute(0, 4)))
 
@@ -42,9 +44,7 @@ def test_known_content_adds_nothing_but_the_options(warehouse: Warehouse) -> Non
     again = warehouse.ingest(MLP)
     assert first.is_new and not again.is_new and again.capture_id == first.capture_id
     assert contents(warehouse) == before
-    named = warehouse.ingest(
-        MLP.read_bytes(), name="run", labels={"device": "b", "build": "7"}, captured_at=datetime(2026, 1, 2, 3, 4, 5)
-    )
+    named = warehouse.ingest(MLP.read_bytes(), name="run", labels={"device": "b", "build": "7"}, captured_at=EAST)
     assert named.name == "run" and not named.is_new
     assert warehouse.rows("SELECT key, value FROM labels ORDER BY key")[1] == [("build", "7"), ("device", "b")]
     assert warehouse.rows("SELECT name, captured_at FROM captures")[1] == [("run", datetime(2026, 1, 2, 3, 4, 5))]
@@ -156,6 +156,9 @@ def test_a_reader_of_another_etqs_warehouse_creates_what_it_asks_for(tmp_path: P
         plain.execute("CREATE MACRO mine() AS TABLE FROM op_totals('mlp')")
     with etq.open(path, read_only=True) as reader:
         assert reader.rows("FROM mine()") == reader.safe_sql("FROM mine()") == expected[0]
+    etq.open(path).close()  # which writes this version's, as DuckDB alone finds
+    with duckdb.connect(str(path), read_only=True) as plain:
+        assert plain.execute(questions[0]).fetchall() == expected[0][1]
 
 
 def test_files_that_are_not_warehouses_are_refused(tmp_path: Path) -> None:
