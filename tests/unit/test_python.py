@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -73,19 +71,6 @@ def test_compare(lab: Warehouse, capsys: pytest.CaptureFixture[str]) -> None:
         lab.compare("build=1", "build=2", over="x")
     with pytest.raises(QueryError, match="no capture matches build=9"):
         lab.compare("build=1", "build=9")
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("package", "method", "install"), [("pandas", "df", r"'etq\[pandas\]'"), ("polars", "pl", "polars")]
-)
-def test_a_missing_package_is_named(package: str, method: str, install: str) -> None:
-    script = f"import sys; sys.modules[{package!r}] = None; import etq; etq.open().captures().{method}()"
-    done = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True)
-    assert done.returncode == 1
-    assert done.stderr.splitlines()[
-        -1
-    ] == f"etq.errors.EtqError: .{method}() needs {package}: pip install {install}".replace("\\", "")
 
 
 FOLDER = CAPTURES / "mlp"

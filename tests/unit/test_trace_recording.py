@@ -79,21 +79,6 @@ def test_details_of_a_kernel(warehouse: Warehouse) -> None:
     ]  # fmt: skip
 
 
-def test_device_times_of_what_begins_in_one_tick(warehouse: Warehouse) -> None:
-    """By hand: a parent that launches, and a child that begins with it and launches itself."""
-    warehouse.ingest(
-        trace(
-            event("cpu_op", "parent", 10, 20, external=1), event("cpu_op", "child", 10, 14, external=2),
-            event("cpu_op", "sibling", 14, 18, external=3), event("kernel", "kernel 1", 40, 41, 9, external=1),
-            event("kernel", "kernel 2", 50, 52, 9, external=2), event("kernel", "kernel 3", 60, 65, 9, external=3),
-        )
-    )  # fmt: skip
-    rows = "SELECT name, self_device_time, device_time_total FROM key_averages('@latest') WHERE NOT is_device"
-    assert {name: times for name, *times in warehouse.rows(rows)[1]} == {
-        "parent": [1, 8], "child": [2, 2], "sibling": [5, 5],
-    }  # fmt: skip
-
-
 @pytest.mark.parametrize("properties", [b'[{"name": "\xff"}]', b'{"id": 0}'])
 def test_invalid_device_properties(properties: bytes) -> None:
     content = trace(event("cpu_op", "aten::add", 1, 10)).replace(b"{", b'{"deviceProperties": ' + properties + b", ", 1)
