@@ -81,6 +81,7 @@ def repository(tmp_path: Path) -> Path:
     (tmp_path / "net.py").write_text("1")
     for arguments in (("init", "-b", "main"), ("add", "net.py"), ("commit", "-m", "First")):
         git(tmp_path, *arguments)
+    os.utime(tmp_path / "net.py", (0, 0))  # so that git compares its content, for which it reads attributes
     return tmp_path
 
 
