@@ -57,6 +57,7 @@ def test_a_query_reads_tables_and_nothing_else(warehouse: etq.Warehouse) -> None
     assert rows(warehouse, "SELECT name FROM captures") == [("run",)]
 
 
+@pytest.mark.long
 def test_a_query_ends_at_its_limit_while_others_are_answered(warehouse: etq.Warehouse) -> None:
     endless = "SELECT count(*) FROM range(100000000000) AS a, range(1000000) AS b"
     failures: list[QueryError] = []

@@ -125,6 +125,7 @@ def test_bad_options_are_refused(warehouse: Warehouse) -> None:
 TEMPORARY = "SELECT count(*) FROM duckdb_functions() WHERE database_name = 'temp' AND schema_name = 'main'"
 
 
+@pytest.mark.long
 def test_a_reader_of_another_etqs_warehouse_creates_what_it_asks_for(tmp_path: Path) -> None:
     """All views and macros take a second. Whatever is asked is answered by this version's."""
     path = tmp_path / "lab.duckdb"
