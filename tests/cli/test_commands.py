@@ -129,7 +129,9 @@ def printed(*arguments: str) -> list[list[str]]:
 def test_people_see_times_of_an_execute_in_a_unit_that_suits(tmp_path: Path) -> None:
     """Two executes, of 20 and 40 ms, all of it in a kernel; sums are shown if asked for."""
     path = tmp_path / "two.etdp"
-    path.write_bytes(dump(*(run("Execute", kernel("add", 0, end), execute(0, end)) for end in (20_000_000, 40_000_000))))
+    path.write_bytes(
+        dump(*(run("Execute", kernel("add", 0, end), execute(0, end)) for end in (20_000_000, 40_000_000)))
+    )
     two = str(path)
     lines = printed("ops", two)
     assert lines[0] == ["op", "kind", "per_execute", "per_call", "share_percent", "calls", "min", "max", "unit"]
@@ -143,7 +145,8 @@ def test_people_see_times_of_an_execute_in_a_unit_that_suits(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    "command", ["modules", "breakdown", *(pytest.param(each, marks=pytest.mark.long) for each in ("coverage", "roofline"))]
+    "command",
+    ["modules", "breakdown", *(pytest.param(each, marks=pytest.mark.long) for each in ("coverage", "roofline"))],
 )
 def test_sums_of_dumps(command: str) -> None:
     asked = (command, NET, *(() if command == "breakdown" else ("--etrecord", NET_RECORD)))
@@ -216,7 +219,12 @@ def test_roofline_of_a_file_and_of_a_warehouse(copied: str, by: str) -> None:
     assert run_etq("metric", "net", "peak_flops=20e9", "peak_bandwidth=15:GB/s", "--db", copied).exit_code == 0
     assert rows("roofline", "net", "--by", by, "--db", copied) == of_file
     if by == "op_type":
-        for flops, bandwidth in (("20e9", "15G"), ("0.02T", "1.5e4 MB/s"), ("20 GFLOP/s", "15e9"), ("20000MFLOPS", "15000 MB/s")):
+        for flops, bandwidth in (
+            ("20e9", "15G"),
+            ("0.02T", "1.5e4 MB/s"),
+            ("20 GFLOP/s", "15e9"),
+            ("20000MFLOPS", "15000 MB/s"),
+        ):
             peaks = ("--peak-flops", flops, "--peak-bandwidth", bandwidth)
             assert rows("roofline", NET, "--etrecord", NET_RECORD, *peaks, "--by", by) == of_file
         return
@@ -333,7 +341,13 @@ def test_an_old_profile(tmp_path: Path) -> None:
         *[("run_model_loop", f"native_call_{op}.out") for op in ("conv", "relu", "add", "linear")],
     ]
     assert (found[0]["min"], found[0]["max"], found[0]["unit"]) == ("1.449929", "2.340869", "ms")
-    assert [row["execute"] for row in rows("tax", BLOB, "--unit", "ns")] == [2340869, 2017902, 1449929, 1582896, 1563928]
+    assert [row["execute"] for row in rows("tax", BLOB, "--unit", "ns")] == [
+        2340869,
+        2017902,
+        1449929,
+        1582896,
+        1563928,
+    ]
     planned = run_etq("memory", BLOB, "--format", "csv").stdout
     assert planned.splitlines()[1:] == ["planned_memory,5,5,5120,1024,1024", "method_allocator,5,10,480,64,96"]
     differing = run_etq("inspect", str(CAPTURES / "prof_result/bad_lengths.prof_result.bin"))
@@ -345,7 +359,10 @@ def test_an_old_profile(tmp_path: Path) -> None:
     plain, db = tmp_path / "prof_result.bin", str(tmp_path / "lab.duckdb")
     plain.write_bytes((CAPTURES / "prof_result/one_block.prof_result.bin").read_bytes())
     scale = ("--clock-bits", "32", "--time-scale", "cycles")
-    assert run_etq("ingest", BLOB, str(plain), *scale, "--db", db).stderr == "iterations: ingested\nprof_result: ingested\n"
+    assert (
+        run_etq("ingest", BLOB, str(plain), *scale, "--db", db).stderr
+        == "iterations: ingested\nprof_result: ingested\n"
+    )
     with etq.open(db, read_only=True) as warehouse:
         assert warehouse.rows("SELECT c.name, c.format, c.clock_bits, c.time_scale FROM captures AS c")[1] == [
             ("iterations", "prof_result", 32, "cycles"), ("prof_result", "prof_result", 32, "cycles"),

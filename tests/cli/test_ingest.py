@@ -102,7 +102,9 @@ def test_a_folder_of_workers(here: Path) -> None:
     folder = here / "log/deep"
     folder.mkdir(parents=True)
     for worker, steps in ((41, "steps_7"), (42, "steps_12")):
-        shutil.copy(CAPTURES / f"torch/{steps}.pt.trace.json.gz", folder / f"host_{worker}.1790857026000000000.pt.trace.json.gz")
+        shutil.copy(
+            CAPTURES / f"torch/{steps}.pt.trace.json.gz", folder / f"host_{worker}.1790857026000000000.pt.trace.json.gz"
+        )
     ingest("log", "--label", "model=toy")
     with etq.open("lab.duckdb", read_only=True) as warehouse:
         labels = "SELECT key, value FROM labels WHERE key IN ('worker', 'model') ORDER BY ALL"

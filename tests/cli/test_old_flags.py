@@ -48,5 +48,3 @@ def test_outputs_without_references_cannot_be_compared() -> None:
     result = etq_inspects("--etdump_path", str(dump), *buffer, "--compare_results")
     assert result.exit_code == 1
     assert "no reference output to compare" in result.stderr
-
-

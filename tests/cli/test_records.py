@@ -287,7 +287,11 @@ def test_a_page_overwrites_its_own_earlier_one_alone(
     assert "mlp.html: the report of mlp\n" in again and "Note: found no browser" in again
     assert "<!-- earlier -->" not in page.read_text()
     before = page.read_text()
-    for arguments in (("report", OTHER, "-o"), ("report", MLP, OTHER, "-o"), ("graph", MLP, "--etrecord", RECORD, "--html")):
+    for arguments in (
+        ("report", OTHER, "-o"),
+        ("report", MLP, OTHER, "-o"),
+        ("graph", MLP, "--etrecord", RECORD, "--html"),
+    ):
         result = run_etq(*arguments, "mlp.html")
         assert (result.exit_code, result.stderr) == (1, "Error: mlp.html: exists; overwrite it with --force\n")
     assert page.read_text() == before and opened == []

@@ -219,7 +219,9 @@ def pager(tmp_path: Path) -> Path:
 
 def test_a_table_longer_than_the_screen_is_paged_whole(pager: Path) -> None:
     shown, less = on_terminal(*LONG, width=80, ETQ_PAGER=str(pager), PAGER="false"), pager.with_name("less")
-    assert shown == on_terminal(*LONG, width=80, ETQ_PAGER="cat").upper() == on_terminal(*LONG, width=80, PAGER=str(pager))
+    assert (
+        shown == on_terminal(*LONG, width=80, ETQ_PAGER="cat").upper() == on_terminal(*LONG, width=80, PAGER=str(pager))
+    )
     assert less.read_text() == "FRX\n"
     less.unlink()
     for arguments in (("views", "--limit", "3"), ("--no-pager", *LONG), (*LONG, "-o", os.devnull, "--force")):
@@ -261,7 +263,9 @@ def test_bars() -> None:
 
 def test_columns_that_answer_a_question_stay_on_narrow_terminals() -> None:
     columns = ["op", "module", "calls", "roof_percent", "bound"]
-    rows: list[tuple[object, ...]] = [(f"op{at}", "layers.0.attention.projection", at, 33.4, "compute") for at in range(3)]
+    rows: list[tuple[object, ...]] = [
+        (f"op{at}", "layers.0.attention.projection", at, 33.4, "compute") for at in range(3)
+    ]
     narrow = table(columns, rows, TerminalStyle(width=24), foremost=("op", "bound", "roof_percent"))
     assert narrow.split("\n")[0].split() == ["op", "roof", "%", "bound"]
     assert "Not shown: module, calls" in " ".join(narrow.split())

@@ -45,8 +45,12 @@ def test_a_trend_is_drawn(lab: str, tmp_path: Path) -> None:
     assert [row["label"] for row in found if row["change_percent"] is not None] == ["18"]
     # Few captures have a table, too.
     few = run_etq("trend", "build=30", "--db", lab).stdout.splitlines()
-    assert few[0].startswith("model=net: 1 capture, 30; ") and few[0].endswith(" us; times: p25 of all runs of a capture")
-    assert few[-1].endswith("b\\x1b[31mred") and float(few[-1].split()[1]) == pytest.approx(float(few[0].split()[4]), rel=1e-3)
+    assert few[0].startswith("model=net: 1 capture, 30; ") and few[0].endswith(
+        " us; times: p25 of all runs of a capture"
+    )
+    assert few[-1].endswith("b\\x1b[31mred") and float(few[-1].split()[1]) == pytest.approx(
+        float(few[0].split()[4]), rel=1e-3
+    )
 
 
 @pytest.fixture(scope="module")
