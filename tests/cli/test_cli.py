@@ -14,7 +14,6 @@ import duckdb
 import msgspec
 import numpy as np
 import pyarrow as pa
-import pytest
 
 import etq
 import etq.datasets
@@ -148,14 +147,6 @@ def test_options_of_views(lab: str) -> None:
     taxes = rows("tax", "run", "--baseline", "untraced", "--db", lab)
     assert {row["note"] for row in taxes} == {"work is slower when traced"}
     assert {row["instruction_id"] for row in rows("ops", "run", "--by", "instance", "--db", lab)} >= {0, 1, 23}
-
-
-@pytest.mark.long
-def test_advice_of_a_file_with_its_record() -> None:
-    found = rows("advice", MLP, "--etrecord", MLP.replace(".etdp", ".etrecord"), "--unit", "ms")
-    assert [row["severity"] for row in found] == ["high", "high", "medium", "low"]
-    assert found[0]["rule"] == "copies" and "export_models.py:" in found[0]["evidence"] and found[0]["unit"] == "ms"
-    assert "first run" not in {row["rule"] for row in rows("advice", MLP, "--skip-first", "1")}
 
 
 def test_sql_opens_for_reading_only(lab: str) -> None:

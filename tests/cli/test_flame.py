@@ -13,7 +13,6 @@ from etq.render.flame import Row, flame
 from etq.render.terminal import TerminalStyle
 from tests.asserts import DELEGATED, csv_rows
 from tests.builders import dump, execute, kernel, run
-from tests.cli.asked import rows
 from tests.cli.peaks import ON_LINUX, lines_and_peak
 from tests.command_line import run_etq
 from tests.conftest import CAPTURES
@@ -106,20 +105,6 @@ def test_sums_are_an_option(tmp_path: Path) -> None:
             ("total", total), ("Execute", total), ("add", total), ("(unattributed)", 0),
         ]  # fmt: skip
     assert invoke(str(path), "--total").stdout.split("\n")[0].split()[1:3] == ["total", "ms"]
-
-
-@pytest.mark.long
-def test_one_module() -> None:
-    first = chart(TRANSFORMER, *RECORD, "--module", "layers.1.attn")[0]
-    modules = {row["module"]: row for row in rows("modules", TRANSFORMER, *RECORD)}
-    expected = modules["layers.1.attn"]
-    assert first[:2] == (0, "layers.1.attn")
-    assert first[2:] == pytest.approx((expected["per_execute"], expected["share_percent"]), abs=0.06)
-    near = invoke(TRANSFORMER, *RECORD, "--module", "layers.1.atn")
-    message = "Error: no module 'layers.1.atn'; the nearest are layers.1.attn"
-    assert near.exit_code == 1 and near.stderr.startswith(message)
-    without = invoke(TRANSFORMER, "--module", "layers.1.attn")
-    assert without.exit_code == 1 and "has no record" in without.stderr
 
 
 def test_a_trace_nests_its_events() -> None:

@@ -57,20 +57,6 @@ def test_ingest_with_a_record_serves_all_files(tmp_path: Path) -> None:
         assert warehouse.rows(linked)[1] == [("mlp", 1, 1), ("mlp_method_only", 1, 1)]
 
 
-def test_ingest_in_python_takes_the_record_and_the_program(tmp_path: Path) -> None:
-    with empty_warehouse() as warehouse:
-        capture = warehouse.ingest(MLP, etrecord=RECORD, pte=Path(PROGRAM).read_bytes())
-        assert warehouse.rows("SELECT record_id, program_id FROM captures")[1] == [(1, 1)] and capture.is_new
-        methods = warehouse.rows("SELECT DISTINCT method FROM runs WHERE method NOT NULL")[1]
-        assert methods == [("forward",)]
-        assert not warehouse.ingest(MLP, etrecord=RECORD).is_new
-        bad = tmp_path / "bad.etrecord"
-        bad.write_bytes(Path(RECORD).read_bytes()[:5000])
-        with pytest.raises(etq.FormatError, match="the zip is damaged"):
-            warehouse.ingest(CAPTURES / "mlp/mlp_method_only.etdp", etrecord=bad)
-        assert warehouse.rows("SELECT name FROM captures")[1] == [("mlp",)]
-
-
 def test_link_and_ask(copied: str) -> None:
     """A record or program of another program does not replace a link, and isn't kept, unless it is forced."""
 
@@ -132,21 +118,6 @@ def test_coverage_of_a_record_and_of_a_run() -> None:
     assert one == [row for row in both if row["method"] == "decode"] != both
 
 
-@pytest.mark.long
-def test_coverage_of_a_record_whose_ops_delegates_took_in_part() -> None:
-    """expand_copy, view_copy and bmm are made of one matmul, and share a debug handle; the backend took bmm alone."""
-    path = str(CAPTURES / "delegation/attention_bmm/attention_bmm.")
-    alone = run_etq("coverage", path + "etrecord", "--format", "json")
-    assert alone.stderr.splitlines()[1:] == [
-        "Which nodes delegates took of ops that became several is a guess where basis is handles: give the --pte"
-    ]
-    program = ("--pte", path + "pte")
-    for asked in ((path + "etrecord", *program), (path + "etdp", "--etrecord", path + "etrecord", *program)):
-        counted = {row["op_type"]: (row["delegated"], row["not_delegated"]) for row in rows("coverage", *asked)}
-        expected = {"aten.bmm.default": (2, 0), "aten.expand_copy.default": (0, 4), "aten.view_copy.default": (0, 14)}
-        assert expected.items() <= counted.items()
-
-
 # Graphs and pages
 
 
@@ -195,18 +166,6 @@ def test_graph_is_one_of_graphviz() -> None:
     assert len([line for line in lines if "->" in line]) == 3 * 6 + 2 * 2 + 3
 
 
-@pytest.mark.long
-def test_graph_is_of_typical_runs_or_all_and_of_one_method() -> None:
-    folder = CAPTURES / "multimethod"
-    given = [str(folder / "multimethod_100runs.etdp"), "--etrecord", str(folder / "multimethod.etrecord")]
-    typical, all_runs, decode = (
-        run_etq("graph", "--dot", *given, *more) for more in ((), ("--runs", "all"), ("--method", "decode"))
-    )
-    assert "typical runs of" in typical.stderr
-    assert all_runs.stderr == "" and all_runs.stdout != typical.stdout
-    assert "m.enc" in typical.stdout and "m.enc" not in decode.stdout and "m.dec" in decode.stdout
-
-
 def test_an_output_is_refused_before_it_is_computed(lab: str, tmp_path: Path) -> None:
     """No capture has this name. The error about the output comes first."""
     path = tmp_path / "there"
@@ -223,15 +182,6 @@ def test_an_output_is_refused_before_it_is_computed(lab: str, tmp_path: Path) ->
     assert path.read_text() == "kept" and [*tmp_path.iterdir()] == [path]
 
 
-def test_an_overlay_for_model_explorer(lab: str, tmp_path: Path) -> None:
-    path = tmp_path / "calls.json"
-    given = ("--format", "model-explorer", "--overlay", "calls", "-o", str(path))
-    result = run_etq("graph", MLP, "--etrecord", RECORD, *given)
-    assert result.exit_code == 0 and f"{path}: the graph of mlp" in result.output
-    data = json.loads(path.read_text(encoding="utf-8"))["graph"]
-    assert data["name"] == "mlp: calls" and len(data["results"]) == 24
-
-
 @pytest.mark.long
 def test_two_graphs(lab: str, tmp_path: Path) -> None:
     files = ("graphs", RECORD, XNN_RECORD, "--db", lab)
@@ -241,11 +191,8 @@ def test_two_graphs(lab: str, tmp_path: Path) -> None:
     assert rows(*files, "--all") == [dict(zip(columns, row, strict=True)) for row in expected]
     text = run_etq(*files, "--limit", "2").output
     assert "op, backend" in text and "XnnpackBackend" in text and "base_dtypes" not in text
-    assert run_etq(*files, "--html", "-").stdout.startswith("<!DOCTYPE html>")
-    stages = ("--base-stage", "edge", "--new-stage", "edge")
-    assert "all nodes are the same" in run_etq("graphs", "net", "convnet", *stages, "--db", lab).output
-    timed = rows("graphs", "net", "net", "--unit", "ns", "--db", lab)
-    assert {row["unit"] for row in timed} == {"ns"} and any(row["new_time"] for row in timed)
+    stages = ("--base-stage", "exported", "--unit", "ns")
+    assert any(row["new_time"] for row in rows("graphs", "net", "net", *stages, "--db", lab))
     path = tmp_path / "graphs.html"
     text = run_etq("graphs", "net", "net", "--base-stage", "exported", "--html", str(path), "--db", lab).stderr
     assert text.startswith(f"{path}: the graphs of net")
