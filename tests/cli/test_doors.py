@@ -90,7 +90,7 @@ def test_growth_is_judged_by_what_an_event_takes() -> None:
     ],
 )
 def test_what_seems_to_grow_is_measured_again(
-    sizes: tuple[int, ...], taken: tuple[tuple[float, ...], ...], expected: list[float]
+    sizes: tuple[int, int, int], taken: tuple[tuple[float, ...], ...], expected: list[float]
 ) -> None:
     left = [[*each] for each in taken]
 
@@ -111,11 +111,15 @@ def test_calls_without_an_answer_and_those_that_take_no_time() -> None:
         return Cost(0.3, 0.3, 100)
 
     assert measured(SIZES, take, start=0.3) is not None and asked == {2: 1}, "measured once"
-    for answers in (["Error: of another format"] * 3, [None, "Error: no steps", "Error: no steps"],
-                    [None, None, "Error: it has no record, so its events have no modules"]):  # fmt: skip
-        assert measured(SIZES, lambda place, answers=answers: Cost(0.3, 0.3, 100, answers[place])) is None
-    fails = [None, None, "Error: not enough memory"]
-    found = measured(SIZES, lambda place: Cost(0.3, 0.3, 100, fails[place]), start=0.3)
+
+    def judged(*answers: str | None) -> tuple[Cost, ...] | None:
+        found = measured(SIZES, lambda place: Cost(0.3, 0.3, 100, answers[place]), start=0.2)
+        return None if found is None else tuple(found)
+
+    assert judged(*["Error: of another format"] * 3) is None
+    assert judged(None, "Error: no steps", "Error: no steps") is None
+    assert judged(None, None, "Error: it has no record, so its events have no modules") is None
+    found = judged(None, None, "Error: not enough memory")
     assert found is not None and found[2].failure == "Error: not enough memory", "for the large input alone"
 
 

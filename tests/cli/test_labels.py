@@ -52,7 +52,7 @@ def test_captures_are_filtered_sorted_and_counted(lab: str) -> None:
     ):
         assert names(*selected.split(), "--db", lab) == expected, selected
     groups = rows("captures", "--by", "device", "--db", lab)
-    assert [(row["value"], row["captures"]) for row in groups] == [("pixel8", 1), ("watch", 2)]
+    assert [(row["value"], row["captures"]) for row in groups] == [("pixel8", 1), ("watch", 2), (None, 2)]
     assert [row["value"] for row in rows("captures", "device=watch", "--by", "device", "--db", lab)] == ["watch"]
 
 

@@ -7,6 +7,7 @@ import re
 import shutil
 import webbrowser
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -121,7 +122,7 @@ def test_coverage_of_a_record_and_of_a_run() -> None:
 # Graphs and pages
 
 
-def graph(*arguments: str) -> dict[str, list[dict[str, object]]]:
+def graph(*arguments: str) -> dict[str, Any]:
     result = run_etq("graph", *arguments, "--format", "json")
     assert result.exit_code == 0, result.stderr
     return dict(json.loads(result.stdout))
@@ -204,7 +205,12 @@ def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The addresses that a browser gets; commands run in an empty folder."""
     addresses: list[str] = []
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(webbrowser, "open", lambda address: addresses.append(address) or True)
+
+    def open_address(address: str) -> bool:
+        addresses.append(address)
+        return True
+
+    monkeypatch.setattr(webbrowser, "open", open_address)
     return addresses
 
 

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import termios
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -106,10 +107,10 @@ def test_other_formats_and_commands() -> None:
         assert on_terminal("ops", CONVNET, "--format", form) == run_etq("ops", CONVNET, "--format", form).stdout
     narrow = plain(on_terminal("ops", CONVNET, width=40))
     assert max(map(len, narrow.splitlines())) <= 40
-    lines, note = narrow.split("Not shown:")
+    fitting, note = narrow.split("Not shown:")
     whole = csv_rows(run_etq("ops", CONVNET, "--format", "csv").stdout)
-    columns = lines.splitlines()[0].split()
-    assert len(lines.splitlines()) == 2 + len(whole) and columns[0] == "op" and {"per_execute", "unit"} <= {*columns}
+    columns = fitting.splitlines()[0].split()
+    assert len(fitting.splitlines()) == 2 + len(whole) and columns[0] == "op" and {"per_execute", "unit"} <= {*columns}
     assert [name for name in whole[0] if name not in columns and name in note] != []
     # The Inspector's unit is milliseconds, in which an op of some microseconds has one digit or two.
     inspected = csv_rows(run_etq("inspect", CONVNET, "--format", "csv").stdout)
@@ -124,12 +125,13 @@ def test_other_formats_and_commands() -> None:
 
 @pytest.mark.long
 def test_colours_are_chosen_by_the_environment() -> None:
-    for given, is_coloured in (
+    settings: list[tuple[dict[str, Any], bool]] = [
         ({}, True),
         ({"NO_COLOR": "1", "FORCE_COLOR": "1"}, False),
         ({"NO_COLOR": ""}, True),  # https://no-color.org: when present and not an empty string
         ({"TERM": "dumb"}, False),
-    ):
+    ]
+    for given, is_coloured in settings:
         shown = on_terminal("flame", CONVNET, **given)
         assert ("\x1b[" in shown, "█" in shown) == (is_coloured, True), given
     assert "\x1b[1m" in piped("breakdown", CONVNET, FORCE_COLOR="1")
@@ -147,7 +149,8 @@ def test_colours_are_chosen_by_the_environment() -> None:
 def test_without_utf_8_there_is_ascii_alone(tmp_path: Path) -> None:
     path = tmp_path / "run.etdp"
     path.write_bytes(dump(run("Execute", kernel("añadir", 10, 30), execute(0, 60))))
-    for given in ({"LC_ALL": "C"}, {"PYTHONIOENCODING": "ascii"}):
+    settings: list[dict[str, Any]] = [{"LC_ALL": "C"}, {"PYTHONIOENCODING": "ascii"}]
+    for given in settings:
         for command in ("ops", "flame"):
             shown = on_terminal(command, CONVNET, width=132, **given)
             assert shown.isascii() and "####" in shown

@@ -79,11 +79,11 @@ def test_changes_since_a_commit(commits: tuple[str, list[str]]) -> None:
     for since, expected in ((15, ["addmm"]), (16, [])):
         found = rows("regressions", "--over", "commit", "--since", hashes[since][:10], "--db", lab)
         assert [row["op"] for row in found if row["what"] == "op"] == expected
-    for over, since, message in (
+    for over, first, message in (
         ("commit", "g1", f"g1; they are {hashes[0]} to {hashes[-1]}\n"),
         ("captured_at", "2026-01-01T01:00:00Z", "2026-01-01T01:00:00Z or a later one"),
     ):
-        missing = run_etq("regressions", "--over", over, "--since", since, "--db", lab)
+        missing = run_etq("regressions", "--over", over, "--since", first, "--db", lab)
         assert missing.exit_code == 1 and f"Error: no capture has {over} {message}" in missing.stderr
 
 
