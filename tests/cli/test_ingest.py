@@ -211,8 +211,11 @@ def test_messages_go_above_the_progress_line(monkeypatch: pytest.MonkeyPatch) ->
         terminal.write("a message\n")
         progress.advance()
     lines = terminal.getvalue().split("\n")
-    # A terminal shows the text that was written last to a line, from its start on.
-    assert [line.split("\r")[-1] for line in lines] == ["a message", ""]
+    for line in lines:  # a terminal shows each text over what was on the line, from its start on
+        seen = ""
+        for part in line.split("\r"):
+            seen = part + seen[len(part) :]
+        assert seen.rstrip() == ("a message" if line is lines[0] else "")
     drawn = [part for line in lines for part in line.split("\r") if part.strip()]
     assert [part.split()[-1] for part in drawn] == ["0/3", "message", "2/3"]
     assert max(map(len, drawn)) < 80
