@@ -107,6 +107,7 @@ def stored() -> Iterator[Warehouse]:
         yield warehouse
 
 
+@pytest.mark.long
 def test_unknown_methods_and_quantiles_are_errors_in_sql(stored: Warehouse) -> None:
     for view in (
         "op_totals", "inspector_events", "percentiles", "event_times", "framework_tax", "time_tree", "typical_runs",
@@ -156,6 +157,7 @@ def test_sums_of_dumps(command: str) -> None:
     assert {"total", "executes"} <= {*printed(*asked, "--total")[0]}
 
 
+@pytest.mark.long
 def test_traces_have_times_of_a_step_if_they_have_steps(tmp_path: Path) -> None:
     path = tmp_path / "steps.pt.trace.json"
     path.write_bytes(trace(*two_steps()))
@@ -212,7 +214,8 @@ def test_flops_name_missing_formulas(tmp_path: Path) -> None:
     assert (row["flops"], row["reason"]) == ("", "no formula for aten.topk")
 
 
-@pytest.mark.parametrize("by", ["instruction", pytest.param("op_type", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("by", ["instruction", "op_type"])
 def test_roofline_of_a_file_and_of_a_warehouse(copied: str, by: str) -> None:
     of_file = rows("roofline", NET, "--etrecord", NET_RECORD, *PEAKS, "--by", by)
     # A metric is a peak, too; numbers may be written in other ways.
@@ -315,6 +318,7 @@ def test_the_ops_of_a_delegate() -> None:
     assert f"{demo} ran no delegate whose graphs etq reads: those of XNNPACK and Vulkan" in without.stderr
 
 
+@pytest.mark.long
 def test_a_program_that_did_not_run_and_times_below_the_clocks_resolution() -> None:
     """XNNPACK's clock counts microseconds: of 11 ops, 6 take less on average (their sum is below 1000 ns a call)."""
     folder = CAPTURES / "convnet_xnn"

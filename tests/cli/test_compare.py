@@ -168,11 +168,11 @@ TOTAL, SPEED = ["Regression: total of forward"], ["Regression: speed"]
     ("lab", "options", "status", "expected"),
     [
         ("same", "--fail-on slower", 0, UNCLEAR),
-        ("same", "--fail-on slower --fail-on unclear", 3, UNCLEAR),
+        pytest.param("same", "--fail-on slower --fail-on unclear", 3, UNCLEAR, marks=pytest.mark.long),
         ("same", "--fail-on unclear --min-effect 5%", 0, []),  # the interval lies within 5 %
         ("op", "", 0, []),
         ("op", "--fail-on slower", 3, [*TOTAL, f"Regression: {OP}"]),
-        ("op", "--fail-on total", 3, TOTAL),
+        pytest.param("op", "--fail-on total", 3, TOTAL, marks=pytest.mark.long),
         ("op", "--fail-on slower --min-effect 30%", 3, [f"Regression: {OP}"]),
         ("op", "--fail-on unclear", 0, TOTAL),
         pytest.param("total", "--fail-on slower", 3, TOTAL, marks=pytest.mark.long),
@@ -282,7 +282,7 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.param("fast", ["--bisect"], 0, marks=pytest.mark.long),
         ("slow", ["--bisect"], 1),
         ("slow", ["--min-effect", "90%"], 0),
-        ("slow", ["--total"], 0),  # the total is not decided
+        pytest.param("slow", ["--total"], 0, marks=pytest.mark.long),  # the total is not decided
         ("slow/01.etdp", ["--bisect"], 125),
         pytest.param("slow/01.etdp", [], 0, marks=pytest.mark.long),
         pytest.param("good", ["--bisect"], 125, marks=pytest.mark.long),

@@ -112,6 +112,7 @@ def test_metric_sets_reads_and_shows(copied: str, tmp_path: Path) -> None:
     assert left["score"] == (2, "higher") and "x" not in left
 
 
+@pytest.mark.long
 def test_phases_are_set_and_shown(copied: str, tmp_path: Path) -> None:
     db = ("--db", copied)
     assert told("phase", "llm", "decode", "--runs", "2-", *db) == "llm: 99 runs decode\n"
@@ -174,6 +175,7 @@ def test_compact_check_and_sizes(db: Path) -> None:
         assert run_etq("check", *map(str, arguments)).exit_code == 0
 
 
+@pytest.mark.long
 def test_merge(db: Path, tmp_path: Path) -> None:
     other, output = tmp_path / "other.duckdb", tmp_path / "all.duckdb"
     with etq.open(other) as warehouse:

@@ -229,6 +229,7 @@ def test_a_page_is_opened(command: tuple[str, ...], page: str | None, tmp_path: 
     assert opened == [written.as_uri()] and page in (None, written.name)
 
 
+@pytest.mark.long
 def test_a_page_overwrites_its_own_earlier_one_alone(
     tmp_path: Path, opened: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -32,6 +32,7 @@ def call_of(script: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.long
 def test_the_call_of_most_time_or_the_one_that_is_named() -> None:
     call = call_of(run_etq("replay", CALLS, "--op", "aten::mm").stdout)
     rows = json.loads(run_etq("roofline", CALLS, "--format", "json").stdout)
