@@ -22,6 +22,8 @@ from tests.sampling import IS_WHOLE
 from tests.spark.answers import differences
 from tests.spark.questions import asked, build, calls
 
+pytestmark = pytest.mark.long
+
 pytest.importorskip("deltalake", reason="lakes need deltalake: pip install 'etq[lake]'")
 
 # Keys of a lake's captures are hashes.

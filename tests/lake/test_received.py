@@ -15,6 +15,8 @@ from etq.errors import EtqError, WarehouseError
 from etq.lake import compact
 from tests.lake.test_lake import FLEET, one_of
 
+pytestmark = pytest.mark.long
+
 deltalake = pytest.importorskip("deltalake", reason="lakes need deltalake: pip install 'etq[lake]'")
 
 

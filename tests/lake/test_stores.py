@@ -30,6 +30,8 @@ from tests.lake.test_lake import FLEET
 from tests.lake.test_writers import before_commit
 from tests.spark.answers import differences
 
+pytestmark = pytest.mark.long
+
 pytest.importorskip("deltalake", reason="lakes need deltalake: pip install 'etq[lake]'")
 ROOT = Path(__file__).parents[2]
 BUCKETS = count(1)

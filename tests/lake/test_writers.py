@@ -26,6 +26,8 @@ from tests.lake.engines import agree, by_etq, by_others, of_files
 from tests.lake.test_lake import FLEET, contents, one_of
 from tests.sampling import IS_WHOLE
 
+pytestmark = pytest.mark.long
+
 pytest.importorskip("deltalake", reason="lakes need deltalake: pip install 'etq[lake]'")
 
 
