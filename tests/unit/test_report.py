@@ -138,3 +138,11 @@ def test_a_pruned_capture_is_named() -> None:
             etq.report.page_of(warehouse, ["old"])
         with pytest.raises(etq.QueryError, match="^the events of old were pruned, "):
             warehouse.rows("FROM op_totals($capture)", capture=warehouse.capture("old"))
+
+
+def test_a_record_of_another_program_covers_nothing(warehouse: Warehouse) -> None:
+    """Such a section had a table without columns, which no page can draw."""
+    capture = warehouse.ingest(dump(run("Execute", execute(0, 99), kernel("add", 10, 30, 1))), name="run")
+    warehouse.link(capture, warehouse.ingest_record(CAPTURES / "mlp/mlp.etrecord"))
+    report = etq.report.report_of(warehouse, ["run"])
+    assert "coverage" not in [section.kind for section in report.sections]
