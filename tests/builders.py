@@ -10,6 +10,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import flatbuffers
+import numpy as np
+
+from tests.program_builders import Table
 
 NO_INSTRUCTION = -1
 
@@ -113,139 +116,78 @@ def execute(start: int, end: int) -> ProfileEvent:
 def dump(*runs: Run, size_prefixed: bool = True) -> bytes:
     """The bytes of an ETDump of these runs."""
     builder = flatbuffers.Builder(1024)
-    offsets = [_run(builder, each) for each in runs]
-    vector = _references(builder, offsets)
-    builder.StartObject(2)
-    builder.PrependUOffsetTRelativeSlot(1, vector, 0)
-    root = builder.EndObject()
-    if size_prefixed:
-        builder.FinishSizePrefixed(root, b"ED00")
-    else:
-        builder.Finish(root, b"ED00")
+    root = Table({1: [_run(each) for each in runs]}).write(builder)
+    (builder.FinishSizePrefixed if size_prefixed else builder.Finish)(root, b"ED00")
     return bytes(builder.Output())
 
 
-def _references(builder: Any, offsets: Sequence[int]) -> int:
-    builder.StartVector(4, len(offsets), 4)
-    for offset in reversed(offsets):
-        builder.PrependUOffsetTRelative(offset)
-    return int(builder.EndVector())
+def _unless(default: int, value: int, type: Any = np.int32) -> Any:
+    """A scalar, which is left out of a file if it is the default."""
+    return None if value == default else type(value)
 
 
-def _longs(builder: Any, values: Sequence[int]) -> int:
-    builder.StartVector(8, len(values), 8)
-    for value in reversed(values):
-        builder.PrependInt64(value)
-    return int(builder.EndVector())
+def _run(each: Run) -> Table:
+    allocators = [Table({0: name}) for name in each.allocators] or None
+    events = [_event(event) for event in each.events]
+    return Table({3: events, 2: allocators, 1: _unless(-1, each.bundled_input_index), 0: each.name})
 
 
-def _text(builder: Any, text: str | None) -> int:
-    return 0 if text is None else int(builder.CreateString(text))
-
-
-def _run(builder: Any, each: Run) -> int:
-    events = _references(builder, [_event(builder, event) for event in each.events])
-    named = []
-    for name in each.allocators:
-        text = builder.CreateString(name)
-        builder.StartObject(1)
-        builder.PrependUOffsetTRelativeSlot(0, text, 0)
-        named.append(int(builder.EndObject()))
-    allocators = _references(builder, named) if named else 0
-    name = builder.CreateString(each.name)
-    builder.StartObject(4)
-    builder.PrependUOffsetTRelativeSlot(3, events, 0)
-    builder.PrependUOffsetTRelativeSlot(2, allocators, 0)
-    builder.PrependInt32Slot(1, each.bundled_input_index, -1)
-    builder.PrependUOffsetTRelativeSlot(0, name, 0)
-    return int(builder.EndObject())
-
-
-def _event(builder: Any, event: Event) -> int:
+def _event(event: Event) -> Table:
     if isinstance(event, ProfileEvent):
-        slot, inner = 0, _profile(builder, event)
-    elif isinstance(event, AllocationEvent):
-        slot, inner = 1, _allocation(builder, event)
-    else:
-        slot, inner = 2, _debug(builder, event)
-    builder.StartObject(3)
-    builder.PrependUOffsetTRelativeSlot(slot, inner, 0)
-    return int(builder.EndObject())
+        return Table({0: _profile(event)})
+    if isinstance(event, AllocationEvent):
+        size = _unless(0, event.allocation_size, np.uint64)
+        return Table({1: Table({0: _unless(0, event.allocator_id), 1: size})})
+    return Table({2: _debug(event)})
 
 
-def _profile(builder: Any, event: ProfileEvent) -> int:
-    name, identifier = _text(builder, event.name), _text(builder, event.delegate_debug_id_str)
-    metadata = 0
-    if event.delegate_debug_metadata is not None:
-        metadata = builder.CreateByteVector(event.delegate_debug_metadata)
-    builder.StartObject(8)
-    builder.PrependUOffsetTRelativeSlot(0, name, 0)
-    builder.PrependInt32Slot(1, event.chain_index, 0)
-    builder.PrependInt32Slot(2, event.instruction_id, -1)
-    builder.PrependInt32Slot(3, event.delegate_debug_id_int, -1)
-    builder.PrependUOffsetTRelativeSlot(4, identifier, 0)
-    builder.PrependUOffsetTRelativeSlot(5, metadata, 0)
-    builder.PrependUint64Slot(6, event.start_time, 0)
-    builder.PrependUint64Slot(7, event.end_time, 0)
-    return int(builder.EndObject())
+def _profile(event: ProfileEvent) -> Table:
+    metadata = event.delegate_debug_metadata
+    return Table(
+        {
+            0: event.name,
+            1: _unless(0, event.chain_index),
+            2: _unless(-1, event.instruction_id),
+            3: _unless(-1, event.delegate_debug_id_int),
+            4: event.delegate_debug_id_str,
+            5: None if metadata is None else np.frombuffer(metadata, np.uint8),
+            6: _unless(0, event.start_time, np.uint64),
+            7: _unless(0, event.end_time, np.uint64),
+        }
+    )
 
 
-def _allocation(builder: Any, event: AllocationEvent) -> int:
-    builder.StartObject(2)
-    builder.PrependInt32Slot(0, event.allocator_id, 0)
-    builder.PrependUint64Slot(1, event.allocation_size, 0)
-    return int(builder.EndObject())
+def _debug(event: DebugEvent) -> Table:
+    return Table(
+        {
+            0: _unless(0, event.chain_index, np.uint64),
+            1: _unless(-1, event.instruction_id),
+            2: _value(event),
+            3: _unless(-1, event.delegate_debug_id_int),
+            4: event.delegate_debug_id_str,
+            5: event.name,
+        }
+    )
 
 
-def _debug(builder: Any, event: DebugEvent) -> int:
-    entry = _value(builder, event)
-    name, identifier = _text(builder, event.name), _text(builder, event.delegate_debug_id_str)
-    builder.StartObject(6)
-    builder.PrependUint64Slot(0, event.chain_index, 0)
-    builder.PrependInt32Slot(1, event.instruction_id, -1)
-    builder.PrependUOffsetTRelativeSlot(2, entry, 0)
-    builder.PrependInt32Slot(3, event.delegate_debug_id_int, -1)
-    builder.PrependUOffsetTRelativeSlot(4, identifier, 0)
-    builder.PrependUOffsetTRelativeSlot(5, name, 0)
-    return int(builder.EndObject())
-
-
-def _boxed(builder: Any, prepend: Any, value: Any) -> int:
-    builder.StartObject(1)
-    prepend(0, value, None)
-    return int(builder.EndObject())
-
-
-def _value(builder: Any, event: DebugEvent) -> int:
+def _value(event: DebugEvent) -> Table:
     value = event.value
-    kind, slot, inner = 0, 0, 0
+    fields: dict[int, Any] = {}
     if isinstance(value, bool):
-        kind, slot, inner = 2, 6, _boxed(builder, builder.PrependBoolSlot, value)
+        fields = {0: np.int8(2), 6: Table({0: np.bool_(value)})}
     elif isinstance(value, int):
-        kind, slot, inner = 1, 3, _boxed(builder, builder.PrependInt64Slot, value)
+        fields = {0: np.int8(1), 3: Table({0: np.int64(value)})}
     elif isinstance(value, float):
-        kind, slot, inner = 4, 5, _boxed(builder, builder.PrependFloat64Slot, value)
+        fields = {0: np.int8(4), 5: Table({0: np.float64(value)})}
     elif isinstance(value, Tensor):
-        kind, slot, inner = 5, 1, _tensor(builder, value)
+        fields = {0: np.int8(5), 1: _tensor(value)}
     elif isinstance(value, tuple):
-        tensors = _references(builder, [_tensor(builder, tensor) for tensor in value])
-        builder.StartObject(1)
-        builder.PrependUOffsetTRelativeSlot(0, tensors, 0)
-        kind, slot, inner = 6, 2, int(builder.EndObject())
-    output = 0 if event.output is None else _boxed(builder, builder.PrependBoolSlot, event.output)
-    builder.StartObject(8)
-    builder.PrependInt8Slot(0, kind, 0)
-    if inner:
-        builder.PrependUOffsetTRelativeSlot(slot, inner, 0)
-    builder.PrependUOffsetTRelativeSlot(7, output, 0)
-    return int(builder.EndObject())
+        fields = {0: np.int8(6), 2: Table({0: [_tensor(tensor) for tensor in value]})}
+    return Table({**fields, 7: None if event.output is None else Table({0: np.bool_(event.output)})})
 
 
-def _tensor(builder: Any, tensor: Tensor) -> int:
-    sizes, strides = _longs(builder, tensor.sizes), _longs(builder, tensor.strides)
-    builder.StartObject(4)
-    builder.PrependInt8Slot(0, tensor.scalar_type, 0)
-    builder.PrependUOffsetTRelativeSlot(1, sizes, 0)
-    builder.PrependUOffsetTRelativeSlot(2, strides, 0)
-    builder.PrependInt64Slot(3, tensor.offset, 0)
-    return int(builder.EndObject())
+def _tensor(tensor: Tensor) -> Table:
+    sizes, strides = (np.array(each, np.int64) for each in (tensor.sizes, tensor.strides))
+    return Table(
+        {0: _unless(0, tensor.scalar_type, np.int8), 1: sizes, 2: strides, 3: _unless(0, tensor.offset, np.int64)}
+    )

@@ -49,21 +49,14 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.loadscopereorder = False  # files are run in the order below
 
 
-# Folders of tests that start browsers or many processes, fill lakes, or read damaged files. Faster tests elsewhere cover the same parts.
-LONG_FOLDERS = ("browser", "fuzz", "lake", "sharing")
+# Their files take longest: they begin first, so that no process is left with one at the end.
+SLOW_FOLDERS = ("statistics", "browser", "lake", "sharing")
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the tests of `LONG_FOLDERS` as long, leave out the quarters that are not asked for, and move slow files forward."""
-    items.sort(key=lambda item: item.path.parent.name not in ("statistics", *LONG_FOLDERS))
-    for item in items:
-        if item.path.parent.name in LONG_FOLDERS:
-            item.add_marker(pytest.mark.long)
-    others = {item for item in items if item.get_closest_marker("long") and not sampling.is_in_quarter(item.nodeid)}
-    if others:
-        config.hook.pytest_deselected(items=[*others])
-        items[:] = [item for item in items if item not in others]
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Move the files of slow folders to the front."""
+    items.sort(key=lambda item: item.path.parent.name not in SLOW_FOLDERS)
 
 
 @pytest.hookimpl(optionalhook=True)

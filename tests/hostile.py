@@ -34,13 +34,10 @@ EVIL_FILE: Final = "ru\x1b[2J\x9b31m\u202en"
 def etdump(factor: int = 1) -> bytes:
     """Runs of an execute with kernels, delegates, allocators and logged values."""
     events = (
-        framework(f"Method::init{EVIL}", 0, 5),
-        execute(10, 100 * factor),
-        operator_call(11, 30 * factor),
-        kernel(f"add{EVIL}", 12, 29 * factor),
-        delegate_call(31 * factor, 60 * factor, 1),
+        framework(f"Method::init{EVIL}", 0, 5), execute(10, 100 * factor), operator_call(11, 30 * factor),
+        kernel(f"add{EVIL}", 12, 29 * factor), delegate_call(31 * factor, 60 * factor, 1),
         delegated(f"conv{EVIL}", 32 * factor, 50 * factor, 1),
-    )
+    )  # fmt: skip
     logged = DebugEvent(name=f"value{EVIL}", value=Tensor(sizes=(2,), strides=(1,)), instruction_id=0)
     runs = [run(f"Execute{EVIL}", *events, allocators=(f"pool{EVIL}",)) for _ in range(3)]
     return dump(*runs, run(f"Values{EVIL}", logged))
@@ -113,16 +110,13 @@ def _hostile(value: Any, key: str = "") -> Any:
 def written(folder: Path) -> dict[str, Path]:
     """All of them in a folder: paths by kind; beside the capture a sidecar with hostile labels and metrics."""
     contents = {
-        "run": (f"{EVIL_FILE}.etdp", etdump()),
-        "slow": ("slow.etdp", etdump(2)),
+        "run": (f"{EVIL_FILE}.etdp", etdump()), "slow": ("slow.etdp", etdump(2)),
         "real": ("real.etdp", (CAPTURES / "convnet_xnn/convnet_xnn.etdp").read_bytes()),
-        "old": ("old.prof_result.bin", prof_result()),
-        "trace": ("net.pt.trace.json", torch_trace()),
-        "program": (f"{EVIL_FILE}.pte", program()),
-        "record": (f"{EVIL_FILE}.etrecord", etrecord()),
+        "old": ("old.prof_result.bin", prof_result()), "trace": ("net.pt.trace.json", torch_trace()),
+        "program": (f"{EVIL_FILE}.pte", program()), "record": (f"{EVIL_FILE}.etrecord", etrecord()),
         "broken": (f"broken{EVIL_FILE}.etdp", b"\x1b[2J" * 9),
         "metrics": (f"{EVIL_FILE}.json", json.dumps({f"heat{EVIL}": {"value": 1, "unit": EVIL}}).encode()),
-    }
+    }  # fmt: skip
     # Labels take no control characters; what turns a line around is none.
     output = {"device": "\u202ea<b>=1", "key\u202e": "x"}
     contents["sidecar"] = (f"{EVIL_FILE}.etdp.json", json.dumps(output).encode())

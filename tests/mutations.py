@@ -150,7 +150,7 @@ def _run(mutant: Mutant, folder: Path, arguments: list[str]) -> str:
             ]
             try:
                 done = subprocess.run(
-                    command, cwd=folder, env=environment, capture_output=True, text=True, timeout=1800
+                    command, cwd=folder, env=environment, check=False, capture_output=True, text=True, timeout=1800
                 )
             except subprocess.TimeoutExpired:
                 return "more than 1800 s"

@@ -21,9 +21,8 @@ class Training:
     modules     module path, None for what belongs to none: the same
     """
 
-    def __init__(self, seed: int, steps: int = 2, has_modules: bool = True, has_devices: bool = True) -> None:
+    def __init__(self, seed: int, steps: int = 2) -> None:
         self.random = Random(seed)
-        self.has_modules, self.has_devices = has_modules, has_devices
         self.events: list[dict[str, Any]] = []
         self.passes: defaultdict[Any, list[int]] = defaultdict(lambda: [0, 0, 0])
         self.ops: defaultdict[Any, list[int]] = defaultdict(lambda: [0] * 6)
@@ -46,8 +45,6 @@ class Training:
     def launch(self, thread: int) -> None:
         start = self.now
         self.wait()
-        if not self.has_devices:
-            return
         self.correlation += 1
         self.slice("cuda_runtime", "cudaLaunchKernel", start, thread, correlation=self.correlation)
         begin = max(self.now, self.device_free) + self.random.randint(0, 3)
@@ -90,11 +87,10 @@ class Training:
         self.wait()
         found: list[Any] = body(inner)
         self.wait()
-        if self.has_modules:
-            length = self.slice("python_function", f"nn.Module: {name}", start, thread, **{"Python id": 1})
-            if is_recorded:
-                row = self.modules[inner]
-                row[0], row[2], row[4] = row[0] + 1, row[2] + length, row[4] + self.launched - launched
+        length = self.slice("python_function", f"nn.Module: {name}", start, thread, **{"Python id": 1})
+        if is_recorded:
+            row = self.modules[inner]
+            row[0], row[2], row[4] = row[0] + 1, row[2] + length, row[4] + self.launched - launched
         return found
 
     def block(self, place: int, path: str, thread: int, is_recorded: bool = True) -> list[Any]:
@@ -146,9 +142,9 @@ class Training:
         row = self.ops[op, function]
         if op is not None:
             row[0], row[2], row[4] = row[0] + 1, row[2] + forward_time, row[4] + forward_device_time
-        names = path.split("/") if path and self.has_modules else []
+        names = path.split("/") if path else []
         paths: list[str | None] = ["/".join(names[: depth + 1]) for depth in range(len(names))]
-        for each in (row, *(self.modules[path] for path in paths or [None] if self.has_modules)):
+        for each in (row, *(self.modules[path] for path in paths or [None])):
             each[1], each[3], each[5] = each[1] + 1, each[3] + length, each[5] + device
         self.count("backward", start, launched)
 
@@ -173,19 +169,14 @@ class Training:
         def body(path: str) -> list[Any]:
             for place in range(self.random.randint(1, 4)):
                 is_checkpoint = self.random.random() < 0.3
-                # Without modules every moment between ops is of no pass.
-                starts, launched = self.now, self.launched
                 made = self.checkpoint(place, path) if is_checkpoint else self.block(place, path, FORWARD_THREAD)
                 tasks.extend(made)
-                if not self.has_modules:
-                    self.top_level(starts, launched)
                 self.wait()
             return tasks
 
         start, launched = self.now, self.launched
         self.module("Net_0", "", FORWARD_THREAD, True, body)
-        if self.has_modules:
-            self.count("forward", start, launched)
+        self.count("forward", start, launched)
         self.wait()
         start, launched = self.now, self.launched
         loss = (*self.op("aten::mse_loss", FORWARD_THREAD, self.next_number(FORWARD_THREAD)), "MseLossBackward0", None)
@@ -213,13 +204,3 @@ class Training:
             0,
         ]
         self.now = max(self.now, self.device_free)
-
-    def top_level(self, start: int, launched: int) -> None:
-        """Count the ops from a time on that are in no other op."""
-        ops = [each for each in self.events if each["cat"] == "cpu_op" and each["ts"] >= start]
-        reached = start
-        for each in sorted(ops, key=lambda each: (each["ts"], -each["dur"])):
-            if each["ts"] >= reached:
-                reached = each["ts"] + each["dur"]
-                self.passes[self.number, "forward"][0] += each["dur"]
-        self.passes[self.number, "forward"][1] += self.launched - launched

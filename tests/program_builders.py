@@ -34,17 +34,12 @@ class Table:
 
 
 _FLAGS = {
-    "uint8": flatbuffers.number_types.Uint8Flags,
-    "int8": flatbuffers.number_types.Int8Flags,
-    "bool": flatbuffers.number_types.BoolFlags,
-    "int16": flatbuffers.number_types.Int16Flags,
-    "int32": flatbuffers.number_types.Int32Flags,
-    "uint32": flatbuffers.number_types.Uint32Flags,
-    "int64": flatbuffers.number_types.Int64Flags,
-    "uint64": flatbuffers.number_types.Uint64Flags,
-    "float32": flatbuffers.number_types.Float32Flags,
-    "float64": flatbuffers.number_types.Float64Flags,
-}
+    "uint8": flatbuffers.number_types.Uint8Flags, "int8": flatbuffers.number_types.Int8Flags,
+    "bool": flatbuffers.number_types.BoolFlags, "int16": flatbuffers.number_types.Int16Flags,
+    "int32": flatbuffers.number_types.Int32Flags, "uint32": flatbuffers.number_types.Uint32Flags,
+    "int64": flatbuffers.number_types.Int64Flags, "uint64": flatbuffers.number_types.Uint64Flags,
+    "float32": flatbuffers.number_types.Float32Flags, "float64": flatbuffers.number_types.Float64Flags,
+}  # fmt: skip
 
 
 def _write(builder: flatbuffers.Builder, value: Any) -> Any:
@@ -88,15 +83,11 @@ def tensor(
         TENSOR,
         Table(
             {
-                0: np.int8(type),
-                2: np.array(sizes, np.int32),
-                5: np.uint32(constant),
-                6: where,
-                8: np.int8(dynamism),
-                9: extra,
+                0: np.int8(type), 2: np.array(sizes, np.int32), 5: np.uint32(constant), 6: where,
+                8: np.int8(dynamism), 9: extra,
             }
         ),
-    )
+    )  # fmt: skip
 
 
 def tensor_list(*items: int) -> Table:
@@ -161,16 +152,10 @@ def method(
     operators = [Table({0: op.partition(".")[0], 1: op.partition(".")[2]}) for op in ops]
     return Table(
         {
-            0: name,
-            2: list(values),
-            3: np.array(inputs, np.int32),
-            4: np.array(outputs, np.int32),
-            5: [Table({2: made})],
-            6: operators,
-            7: list(delegates),
-            8: np.array(buffers, np.int64),
+            0: name, 2: list(values), 3: np.array(inputs, np.int32), 4: np.array(outputs, np.int32),
+            5: [Table({2: made})], 6: operators, 7: list(delegates), 8: np.array(buffers, np.int64),
         }
-    )
+    )  # fmt: skip
 
 
 def program(

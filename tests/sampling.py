@@ -7,7 +7,6 @@ examples; all of them with ETQ_ALL_CAPTURES=1, and those marked `whole`.
 from __future__ import annotations
 
 import os
-import zlib
 from collections.abc import Callable, Container, Iterable
 from typing import Any, Final
 
@@ -19,8 +18,6 @@ from hypothesis import settings
 FEW: Final = ("mlp", "mlp_wrap32", "mlp_debug5", "convnet_xnn", "demo_int", "cond_mixed", "multimethod_interleave")
 
 IS_WHOLE: Final = bool(os.environ.get("ETQ_ALL_CAPTURES"))
-# Which quarter of the long tests runs, 0 to 3; all by default. CI takes one after the other from commit to commit.
-_QUARTER: Final = os.environ.get("ETQ_QUARTER")
 
 # A long test of minutes or of large files, of whose parts there are shorter ones.
 whole = pytest.mark.skipif(not IS_WHOLE, reason="takes long: runs with ETQ_ALL_CAPTURES=1")
@@ -45,11 +42,6 @@ def thinned(cases: Iterable[Any], kept: Container[Any] = FEW) -> list[Any]:
         for case in tuples
         if not any(case is each for each in left_out)
     ]
-
-
-def is_in_quarter(name: str) -> bool:
-    """Whether a long test of this name runs: the name decides, so that each time the same ones do."""
-    return IS_WHOLE or _QUARTER is None or zlib.crc32(name.encode()) % 4 == int(_QUARTER)
 
 
 Test = Callable[..., None]

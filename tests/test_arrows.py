@@ -17,38 +17,16 @@ ROOT = Path(__file__).parents[1]
 # A module that is named itself does not count with its package.
 LAYERS = (
     *("etq.errors", "etq.version", "etq.choices", "etq.listening", "etq.processes", "etq.tokens", "etq.push"),
-    "etq.ingest",
-    *("etq.sql", "etq.datasets", "etq.catalog"),
-    "etq.verdicts",
-    "etq.database",
-    "etq.annotations",
-    "etq.storage",
-    "etq.maintenance",
-    "etq.lake.reading",
-    "etq.render.delimited",
-    "etq.export",
-    *("etq.render.terminal", "etq.render.kernel_names", "etq.render.table"),
-    "etq.warehouse",
-    *("etq.lake.writing", "etq.lake"),
-    "etq.analysis",
-    "etq.torch",
-    "etq.inspector",
-    "etq.render",
-    "etq.report",
-    "etq.agents",
-    "etq.spark",
-    "etq.serve",
-    "etq.demo",
-    "etq.bench",
-    *("etq.cli", "etq.__main__", "etq.building"),
-)
+    "etq.ingest", *("etq.sql", "etq.datasets", "etq.catalog"), "etq.verdicts", "etq.database", "etq.annotations",
+    "etq.storage", "etq.maintenance", "etq.lake.reading", "etq.render.delimited", "etq.export",
+    *("etq.render.terminal", "etq.render.kernel_names", "etq.render.table"), "etq.warehouse",
+    *("etq.lake.writing", "etq.lake"), "etq.analysis", "etq.torch", "etq.inspector", "etq.render", "etq.report",
+    "etq.agents", "etq.spark", "etq.serve", "etq.demo", "etq.bench", *("etq.cli", "etq.__main__", "etq.building"),
+)  # fmt: skip
 # The ingestors' packages, in the same way.
 INGEST_LAYERS = (
     *(
-        "etq.ingest.memory",
-        "etq.ingest.arrow",
-        "etq.ingest.flatbuffers",
-        "etq.ingest.dictionary",
+        "etq.ingest.memory", "etq.ingest.arrow", "etq.ingest.flatbuffers", "etq.ingest.dictionary",
         "etq.ingest.other_files",
     ),
     "etq.ingest.events",
@@ -60,7 +38,7 @@ INGEST_LAYERS = (
     "etq.ingest.registry",
     "etq.ingest.recognition",
     "etq.ingest.metrics",
-)
+)  # fmt: skip
 # The package's face hands on names of all packages, each when it is asked for; modules import each other instead.
 FACE = "etq"
 # The command group names the modules of its commands, each of which adds itself to it: the one circle.
@@ -68,39 +46,18 @@ COMMANDS = "etq.cli"
 # Where large libraries are imported. The first ones are there whenever etq is; the others may not be installed.
 LARGE = {
     "duckdb": (
-        "etq.annotations",
-        "etq.database",
-        "etq.lake",
-        "etq.maintenance",
-        "etq.agents",
-        "etq.storage",
-        "etq.warehouse",
-        "etq.inspector.events",
-        "etq.render.notebook",
-        "etq.render.writers",
-        "etq.export",
+        "etq.annotations", "etq.database", "etq.lake", "etq.maintenance", "etq.agents", "etq.storage",
+        "etq.warehouse", "etq.inspector.events", "etq.render.notebook", "etq.render.writers", "etq.export",
         "etq.spark.queries",
     ),
     "pyarrow": (
-        "etq.ingest",
-        "etq.database.functions",
-        "etq.storage",
-        "etq.lake.writing.loads",
-        "etq.warehouse.metadata_decoder",
-        "etq.inspector.rows",
-        "etq.render.writers",
-        "etq.serve.answers",
+        "etq.ingest", "etq.database.functions", "etq.storage", "etq.lake.writing.loads",
+        "etq.warehouse.metadata_decoder", "etq.inspector.rows", "etq.render.writers", "etq.serve.answers",
         "etq.spark.queries",
     ),
     "numpy": (
-        "etq.bench.inputs",
-        "etq.ingest",
-        "etq.verdicts",
-        "etq.database.functions",
-        "etq.database.rows",
-        "etq.storage",
-        "etq.inspector",
-        "etq.export.rows",
+        "etq.bench.inputs", "etq.ingest", "etq.verdicts", "etq.database.functions", "etq.database.rows",
+        "etq.storage", "etq.inspector", "etq.export.rows",
     ),
     "pandas": ("etq.inspector.frames",),
     "deltalake": ("etq.lake",),
@@ -113,15 +70,12 @@ LARGE = {
     "starlette": ("etq.serve",),
     "uvicorn": ("etq.serve.running",),
     "torch": (
-        "etq.bench.execute",
-        "etq.bench.inputs",
-        "etq.torch.operators",
-        "etq.torch.reference",
+        "etq.bench.execute", "etq.bench.inputs", "etq.torch.operators", "etq.torch.reference",
         "etq.inspector.references",
     ),
     "executorch": ("etq.bench.execute", "etq.torch.reference", "etq.inspector.references"),
     "flatbuffers": ("etq.bench.execute",),
-}
+}  # fmt: skip
 
 
 def modules() -> dict[str, Path]:

@@ -286,10 +286,11 @@ def _coverage(target: Target) -> Section | None:
         return None
     calls = target.table(DELEGATE_CALLS)
     tables = {"calls": calls} if calls.length else {}
-    if not target.has_record:
-        return Section("coverage", "Delegate coverage", tables) if tables else None
-    tables["rows"] = target.table("FROM delegate_coverage($capture, unit := $unit, method := $method, runs := $basis)")
-    return Section("coverage", "Delegate coverage", tables)
+    if target.has_record:
+        query = "FROM delegate_coverage($capture, unit := $unit, method := $method, runs := $basis)"
+        rows = target.table(query)  # none, if the record is of another program
+        tables |= {"rows": rows} if rows.length else {}
+    return Section("coverage", "Delegate coverage", tables) if tables else None
 
 
 OF_DUMPS: Final[tuple[Make, ...]] = (

@@ -32,16 +32,13 @@ def test_words_are_not_interpreted() -> None:
     assert (ended.status, last_lines(ended.output)) == (0, [repr(words)])
 
 
-@pytest.mark.parametrize(
-    ("code", "status"),
-    [
+def test_statuses() -> None:
+    for code, status in (
         ("raise SystemExit(3)", 3),
         ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", -9),
         ("import os; os.abort()", -6),
-    ],
-)
-def test_statuses(code: str, status: int) -> None:
-    assert run(python(code)).status == status
+    ):
+        assert run(python(code)).status == status
 
 
 def test_only_the_last_lines_of_an_endless_output_are_kept() -> None:
@@ -81,12 +78,13 @@ def test_what_cannot_be_started(tmp_path: Path) -> None:
         assert str(raised.value) == message
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("stubborn", ["", "trap '' TERM; "])
 def test_a_time_limit_ends_the_whole_group(stubborn: str) -> None:
     long = long_time()
     script = f"{stubborn}echo begun; sleep {long} & sleep {long}"
-    with pytest.raises(CommandError, match=r"sh took more than 0\.3 s and was ended; raise --timeout") as raised:
-        run(["sh", "-c", script], seconds=0.3)
+    with pytest.raises(CommandError, match=r"sh took more than 5 s and was ended; raise --timeout") as raised:
+        run(["sh", "-c", script], seconds=5)
     assert raised.value.output == ["begun"]
     assert processes_with(long) == []
 
@@ -159,7 +157,7 @@ def interrupted(seconds: float) -> Iterator[None]:
 
 def processes_with(word: str) -> list[int]:
     """The processes that have a word among theirs, those that are ending left out after a moment."""
-    for _ in range(50):
+    for _ in range(1200):
         found = [pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if word in _words(pid)]
         if not found:
             break

@@ -33,44 +33,28 @@ VALUES: Final = FILLED | {"by": "device", "module": "layers.0", "record": "trans
 MANY: Final = {"base", "new", "selector", "selectors", "captures"}
 # Options of which a command requires one, without requiring any by itself.
 CHOSEN: Final = {"graph": ("--dot",)}
-NOT_CALLED: Final = {
-    "backup": "writes a warehouse",
-    "bench": "runs programs; reads no capture",
-    "check": "reads all of a warehouse",
-    "comment": "writes a warehouse",
-    "compact": "writes the warehouse",
-    "completion": "prints a script; reads no capture",
-    "delegate-ops": "needs a program with XNNPACK's graphs, which no input has",
-    "demo": "has captures of its own",
-    "graphs": "compares records; reads only totals of captures",
-    "ingest": "writes the warehouse; measured where the inputs are made",
-    "replay": "needs a trace with the shapes of ops, which no input has",
-    "lake add": "writes a lake",
-    "lake compact": "writes a lake",
-    "lake export": "writes a warehouse",
-    "link": "writes the warehouse",
-    "mcp": "serves until its client ends",
-    "merge": "writes a warehouse",
-    "plan": "makes a plan; reads no capture",
-    "program": "reads a program, no capture",
-    "push": "sends files to a server",
-    "serve": "serves until it is interrupted",
-    "token": "writes a file of tokens; reads no capture",
-    "prune": "writes the warehouse",
-    "reference": "runs a model, with torch",
-    "remove": "writes the warehouse",
-    "show": "prints any view; these are asked by sql",
-    "sql": "takes any query; the views are asked by it",
-    "views": "prints the catalog; reads no capture",
+_REASONS: Final = {
+    "writes a warehouse": ("backup", "comment", "compact", "link", "merge", "prune", "remove", "lake export"),
+    "writes the warehouse; measured where the inputs are made": ("ingest",),
+    "writes a lake": ("lake add", "lake compact"),
+    "reads no capture": ("bench", "completion", "plan", "program", "token", "views"),
+    "reads all of a warehouse": ("check",),
+    "compares records; reads only totals of captures": ("graphs",),
+    "has captures of its own": ("demo",),
+    "needs a program with XNNPACK's graphs, which no input has": ("delegate-ops",),
+    "needs a trace with the shapes of ops, which no input has": ("replay",),
+    "serves until it is interrupted, or its client ends": ("mcp", "serve"),
+    "sends files to a server": ("push",),
+    "runs a model, with torch": ("reference",),
+    "takes any query, or prints any view; the views are asked for themselves": ("show", "sql"),
 }
+NOT_CALLED: Final = {name: reason for reason, names in _REASONS.items() for name in names}
 # Views that no input made here is for.
 NOT_ASKED: Final = {
     "compare_graphs": "compares records; reads only totals of captures",
     "compare_programs": "compares programs; reads no capture",
     "delegate_graph": "needs a program with XNNPACK's graphs, which no input has",
-    "prof_result_memory": "for prof_results, which are small",
-    "prof_result_profile": "for prof_results, which are small",
-    "prof_result_tax": "for prof_results, which are small",
+    **dict.fromkeys(("prof_result_memory", "prof_result_profile", "prof_result_tax"), "prof_results are small"),
 }
 
 
@@ -169,7 +153,6 @@ def view_calls() -> list[Call]:
         values = ", ".join(f"'{VALUES[each]}'" for each in required)
         query = f"FROM {view.name}({values})" if view.kind == "table macro" else f"FROM {view.name}"
         takes_many = set(required) <= MANY | {"by"}
-        made.append(
-            Call(view.name, ("sql", query, "--format", "arrow"), is_view=True, takes_db=True, takes_many=takes_many)
-        )
+        arguments = ("sql", query, "--format", "arrow")
+        made.append(Call(view.name, arguments, is_view=True, takes_db=True, takes_many=takes_many))
     return made

@@ -16,6 +16,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final
 
+import duckdb
+
+import etq
 from tests.benchmarks import make_dump, make_fleet, make_gpu_trace
 from tests.benchmarks.door_calls import Call
 
@@ -69,11 +72,27 @@ class Input:
         """A warehouse into which `ingest` stores."""
         return self.folder / "ingested.duckdb"
 
+    def opened(self) -> etq.Warehouse:
+        """The warehouse, opened in this process; by one thread its CPU times differ less."""
+        warehouse = etq.open(self.warehouse, read_only=True)
+        warehouse.connection.execute("SET threads = 1")
+        return warehouse
+
     def command_line(self, call: Call, *, of_file: bool, with_record: bool = False) -> list[str]:
         names = self.files if of_file else self.names
         arguments = [each.format_map(names) for each in call.arguments]
         record = ["--etrecord", str(MODEL / "transformer.etrecord")] if with_record else []
         return arguments + record + (["--db", self.warehouse] if call.takes_db and not of_file else [])
+
+
+def asked(warehouse: etq.Warehouse, query: str) -> Cost:
+    """The cost of a query in this process, without its peak of memory."""
+    cpu, wall, failure = time.process_time(), time.perf_counter(), None
+    try:
+        warehouse.connection_for(query).sql(query).to_arrow_table()
+    except duckdb.Error as error:
+        failure = f"Error: {error}"
+    return Cost(time.process_time() - cpu, time.perf_counter() - wall, 0, failure)
 
 
 @dataclass

@@ -5,8 +5,8 @@
     python -m tests.benchmarks.doors --kinds dump --doors warehouse ops op_totals
     python -m tests.benchmarks.doors --kinds fleet --captures 10000
 
-Each call is a process of its own. Growth is judged by CPU time, as machines are shared, and between two sizes of the
-same run: never by absolute times.
+Each call is a process of its own; with --short, views are asked in this process, and a process of its own decides on
+those that seem to grow. Growth is judged by CPU time, as machines are shared, and between two sizes of the same run.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from tests.benchmarks.door_calls import Call, command_calls, view_calls
-from tests.benchmarks.door_inputs import KINDS, Cost, Input, Runner, make
+from tests.benchmarks.door_inputs import KINDS, Cost, Input, Runner, asked, make
 
 # How many times as much CPU time an event may take in the large input as in the small one; linear is 1.
 GROWTH: Final = 2.2
@@ -55,11 +56,6 @@ class Line:
     costs: Three
 
     @property
-    def group(self) -> tuple[str, str, bool]:
-        """The calls that it is compared with."""
-        return self.kind, self.door, self.call.is_view
-
-    @property
     def growth(self) -> float | None:
         """How many times as long an event takes in the large input; None if too little was measured."""
         if self.costs[1] is self.costs[2]:
@@ -73,7 +69,7 @@ class Line:
 
     @property
     def is_too_fast(self) -> bool:
-        return self.failure is None and grows_too_fast(self.sizes, [each.cpu for each in self.costs])
+        return self.failure is None and _is_suspect(self.sizes, self.costs)
 
 
 def ratio(sizes: Sequence[int]) -> float:
@@ -92,7 +88,9 @@ def grows_too_fast(sizes: Sequence[int], seconds: Sequence[float]) -> bool:
     return large - least > ratio(sizes) * (GROWTH * max(small - least, 0) + noise(least))
 
 
-def measured(sizes: tuple[int, int, int], take: Callable[[int], Cost], start: float | None = None) -> Three | None:
+def measured(
+    sizes: tuple[int, int, int], take: Callable[[int], Cost], start: float | None = None, rounds: int = ROUNDS
+) -> Three | None:
     """The costs of the least, the small and the large input, by `take`.
 
     None if the call has no answer for the least, or for the same reason none for the small and the large one.
@@ -108,23 +106,26 @@ def measured(sizes: tuple[int, int, int], take: Callable[[int], Cost], start: fl
         return None
     if start is not None and large.failure is None and is_little(sizes, least.cpu, large.cpu):
         return least, large, large
-    costs = (least, take(1), large)
+    costs: Three = (least, take(1), large)
     if large.failure is not None and (costs[1].failure == large.failure or NO_RECORD in large.failure):
         return None
-    for _ in range(ROUNDS - 1):
-        is_done = any(each.failure is not None or each.cpu > REPEATED for each in costs)
-        if is_done or not grows_too_fast(sizes, [each.cpu for each in costs]):
+    for _ in range(rounds - 1):
+        if any(each.failure is not None or each.cpu > REPEATED for each in costs) or not _is_suspect(sizes, costs):
             break
-        again = [take(place) for place in range(3)]
-        if all(each.failure is None for each in again) and not grows_too_fast(sizes, [each.cpu for each in again]):
+        again = take(0), take(1), take(2)
+        if all(each.failure is None for each in again) and not _is_suspect(sizes, again):
             # Measured one after the other: a machine whose speed changes makes the least times of rounds differ.
-            return again[0], again[1], again[2]
+            return again
         first, second, third = (
             min(each, other, key=lambda cost: cost.cpu) if other.failure is None else each
             for each, other in zip(costs, again, strict=True)
         )
         costs = first, second, third
     return costs
+
+
+def _is_suspect(sizes: Sequence[int], costs: Three) -> bool:
+    return grows_too_fast(sizes, [each.cpu for each in costs])
 
 
 def is_little(sizes: Sequence[int], least: float, large: float) -> bool:
@@ -157,13 +158,35 @@ class Doors:
                 if self.is_short and door == "file":
                     chosen = chosen[::2]  # in CI, where all are measured from the warehouse
                 self.start = None
-                lines = [line for call in chosen for line in self._lines(inputs, call, door)]
+                lines, rest = self._lines_of_views(inputs, chosen) if of_views and self.is_short else ([], chosen)
+                lines += [line for call in rest for line in self._lines(inputs, call, door)]
                 self.lines += lines
                 if lines and not self.is_short:
                     print_table(lines)
 
+    def _lines_of_views(self, inputs: Sequence[Input], calls: Sequence[Call]) -> tuple[list[Line], list[Call]]:
+        """What views take in this process, where there is little to measure besides; and those that seem to grow or fail."""
+        lines: list[Line] = []
+        rest: list[Line] = []
+        with ExitStack() as stack:
+            opened = [stack.enter_context(each.opened()) for each in inputs]
+            for call in calls:
+
+                def take(place: int, call: Call = call) -> Cost:
+                    cost = asked(opened[place], inputs[place].command_line(call, of_file=False)[1])
+                    self.asked[call.title] = cost.failure or ""
+                    return cost
+
+                costs = measured(sizes_of(inputs), take, start=0, rounds=1)
+                if costs is None:
+                    continue
+                line = Line(call, inputs[0].kind, "warehouse", sizes_of(inputs), costs)
+                (rest if line.failure or line.is_too_fast else lines).append(line)
+        self.answered |= {line.call.title for line in lines}
+        return lines, [line.call for line in rest]
+
     def _lines(self, inputs: Sequence[Input], call: Call, door: str) -> list[Line]:
-        sizes = (inputs[0].size, inputs[1].size, inputs[2].size)
+        sizes = sizes_of(inputs)
         self.asked.setdefault(call.title, "")
         # With the record only if the call fails without it.
         can_have_record = call.takes_record and door == "file" and inputs[0].kind == "dump"
@@ -178,18 +201,15 @@ class Doors:
                 last[:] = [cost.failure or ""]
                 return cost
 
-            costs = measured(sizes, take, self._start(take) if self.is_short else None)
+            # CPU seconds that each call of a group takes at least: the cheapest so far, of the least input.
+            if self.is_short and self.start is None:
+                take(0)
+            costs = measured(sizes, take, (self.start or 0.0) if self.is_short else None)
             if costs is not None:
                 self.answered.add(call.title)
                 return [Line(call, inputs[0].kind, door, sizes, costs)]
             self.asked[call.title] = last[0]
         return []
-
-    def _start(self, take: Callable[[int], Cost]) -> float:
-        """CPU seconds that each call of a group takes at least: the cheapest so far, of the least input."""
-        if self.start is None:
-            take(0)
-        return 0.0 if self.start is None else self.start
 
     def measure_ingest(self, inputs: Sequence[Input]) -> None:
         """Measure the ingest of each input's file into a new warehouse."""
@@ -200,16 +220,17 @@ class Doors:
             inputs[place].ingested.unlink(missing_ok=True)
             return self.runner.run(inputs[place].ingest, inputs[place].folder)
 
-        sizes = (inputs[0].size, inputs[1].size, inputs[2].size)
+        sizes = sizes_of(inputs)
         costs = measured(sizes, take)
         assert costs is not None, "a file that is in the warehouse can be ingested"
         self.lines.append(Line(Call("ingest", ("ingest",)), inputs[0].kind, "new warehouse", sizes, costs))
         if not self.is_short:
             print_table(self.lines[-1:])
 
-    def without_answer(self) -> list[str]:
-        """The calls that failed on every input, with the last reason."""
-        return [f"{name}: {why}" for name, why in self.asked.items() if name not in self.answered]
+
+def sizes_of(inputs: Sequence[Input]) -> tuple[int, int, int]:
+    least, small, large = (each.size for each in inputs)
+    return least, small, large
 
 
 def print_table(lines: Sequence[Line]) -> None:
@@ -221,24 +242,18 @@ def print_table(lines: Sequence[Line]) -> None:
     print(f"{'':36}{'CPU s':>9}{'CPU s':>9}{'wall s':>9}{'MB':>8}{'MB':>8}{'growth':>8}")
     cheapest = min(each.costs[2].cpu for each in lines)
     for line in sorted(lines, key=lambda line: -line.costs[2].cpu):
-        print(described(line, cheapest))
-    sys.stdout.flush()
+        print(described(line, cheapest), flush=True)
 
 
 def described(line: Line, cheapest: float) -> str:
     """A call's line: CPU time, peak memory of small and large input, wall time of the large one, growth, and marks."""
     _, small, large = line.costs
-    measured_small = f"{small.cpu:9.2f}" if small is not large else f"{'':9}"
+    measured_small = f"{small.cpu:.2f}" if small is not large else ""
     growth = "" if line.growth is None else f"{line.growth:.2f}"
-    marks = [
-        "GROWS TOO FAST" if line.is_too_fast else None,
-        f"{large.cpu / cheapest:.0f} times the cheapest" if large.cpu > DEAR * cheapest else None,
-        line.failure,
-    ]
-    return (
-        f"{line.call.title:36}{measured_small}{large.cpu:9.2f}{large.wall:9.2f}{small.peak_mb:8.0f}{large.peak_mb:8.0f}"
-        f"{growth:>8}  {', '.join(filter(None, marks))}"
-    ).rstrip()
+    dear = f"{large.cpu / cheapest:.0f} times the cheapest" if large.cpu > DEAR * cheapest else ""
+    marks = ("GROWS TOO FAST" if line.is_too_fast else "", dear, line.failure or "")
+    times = f"{measured_small:>9}{large.cpu:9.2f}{large.wall:9.2f}{small.peak_mb:8.0f}{large.peak_mb:8.0f}"
+    return f"{line.call.title:36}{times}{growth:>8}  {', '.join(filter(None, marks))}".rstrip()
 
 
 def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -258,7 +273,7 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     return options
 
 
-def sizes_of(kind: str, options: argparse.Namespace) -> tuple[int, int, int]:
+def sizes_asked(kind: str, options: argparse.Namespace) -> tuple[int, int, int]:
     sizes = (SHORT if options.short else LONG)[kind]
     if kind == "fleet":
         return sizes if options.captures is None else (sizes[0], options.captures // 10, options.captures)
@@ -273,7 +288,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as folder:
         for kind in options.kinds:
             inputs = [
-                make(kind, size, Path(folder) / f"{kind}{size}", doors.runner) for size in sizes_of(kind, options)
+                make(kind, size, Path(folder) / f"{kind}{size}", doors.runner) for size in sizes_asked(kind, options)
             ]
             doors.measure_ingest(inputs)
             doors.measure(inputs, calls, options.doors)
@@ -288,11 +303,10 @@ def report(doors: Doors, *, is_whole: bool) -> int:
         print(f"\n{title}: {'' if lines else 'none'}")
         for line in lines:
             print(f"{line.kind:6}{line.door:14}{described(line, float('inf'))}")
-    silent = doors.without_answer() if is_whole else []
-    for each in silent:
-        print(f"no answer on any input: {each}")
-    cpu = sum(os.times()[:4])
-    print(f"\n{len(doors.lines)} calls measured, {cpu:.0f} s of CPU time in all")
+    silent = {name: why for name, why in doors.asked.items() if is_whole and name not in doors.answered}
+    for name, why in silent.items():
+        print(f"no answer on any input: {name}: {why}")
+    print(f"\n{len(doors.lines)} calls measured, {sum(os.times()[:4]):.0f} s of CPU time in all")
     return 1 if found or silent else 0
 
 

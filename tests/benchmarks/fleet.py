@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,15 +48,18 @@ def questions(captures: int) -> list[Question]:
     one = {"base": f"mlp-{captures // 10 + 1}", "new": f"mlp-{captures - 9}"}
     first, last = captures // CAPTURES_OF_COMMIT // 10, captures // CAPTURES_OF_COMMIT - 4
     ten = {"base": f"model=mlp,commit={commit(first)}", "new": f"model=mlp,commit={commit(last)}"}
+    ops, whole, trend = (
+        "FROM compare_ops($base, $new)",
+        "FROM compare_captures($base, $new)",
+        "FROM trend('op', 'gelu@9'",
+    )
     return [
-        Question("compare_ops of two captures", "FROM compare_ops($base, $new)", one, (10_000, 50)),
-        Question("compare_captures of two captures", "FROM compare_captures($base, $new)", one),
-        Question("compare_ops of two selectors of 10", "FROM compare_ops($base, $new)", ten, (1_000, 100)),
-        Question("compare_captures of two selectors of 10", "FROM compare_captures($base, $new)", ten),
-        Question(
-            "trend of an op over all captures", "FROM trend('op', 'gelu@9', \"by\" := 'model')", {}, (10_000, 100)
-        ),
-        Question("regressions of all series", "FROM regressions()", {}, (10_000, 5_000), 3),
+        Question("compare_ops of two captures", ops, one, (10_000, 50)),
+        Question("compare_captures of two captures", whole, one),
+        Question("compare_ops of two selectors of 10", ops, ten, (1_000, 100)),
+        Question("compare_captures of two selectors of 10", whole, ten),
+        Question("trend of an op over all captures", f"{trend}, \"by\" := 'model')", required=(10_000, 100)),
+        Question("regressions of all series", "FROM regressions()", required=(10_000, 5_000), times=3),
     ]
 
 
@@ -120,9 +124,7 @@ def measure_rollup(path: Path) -> None:
         taken = []
         for capture_id in range(1, 10):
             warehouse.connection.execute("BEGIN")
-            begin = time.perf_counter()
-            fill_rollups(warehouse.connection, capture_id)
-            taken.append((time.perf_counter() - begin) * 1e3)
+            taken.append(milliseconds(partial(fill_rollups, warehouse.connection, capture_id)))
             warehouse.connection.execute("ROLLBACK")
         print(f"{'':4}{'rollups of one capture, at its ingest':42}{statistics.median(taken):9.1f} ms")
 
@@ -131,8 +133,7 @@ def make_and_measure(folder: Path, captures: int) -> None:
     """Make a warehouse and ask it all questions."""
     path = folder / f"fleet{captures}.duckdb"
     command = [sys.executable, "-m", "tests.benchmarks.make_fleet", str(path), str(captures)]
-    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    made, filled, _ = (float(each) for each in printed.split())
+    made, filled, _ = map(float, subprocess.run(command, check=True, capture_output=True, text=True).stdout.split())
     measure(path)
     measure_rollup(path)
     print(f"{'':4}{'rollups, 200 captures at once':42}{filled / captures * 1e3:9.1f} ms a capture")

@@ -61,8 +61,7 @@ with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.St
         timed("its end", holder.clear)
 print(json.dumps(seconds))
 """
-# Wall time and CPU time, in seconds.
-Times = tuple[float, float]
+Times = list[float]  # Wall time and CPU time, in seconds.
 
 
 @dataclass(frozen=True)
@@ -78,74 +77,55 @@ class Case:
 
 def cases(large: Path) -> list[Case]:
     """Return the captures: the smallest and largest that executorch's Inspector reads, and a large dump."""
-    demo, transformer, mlp = (CAPTURES / name for name in ("demo_int", "transformer", "mlp"))
+    demo, transformer, mlp = (CAPTURES / name / name for name in ("demo_int", "transformer", "mlp"))
+    demo_debug, mlp_debug = demo.with_name("demo_int_debug.etdp"), mlp.with_name("mlp_debug5.etdp")
+    demo, transformer, mlp = (path.with_suffix(".etrecord") for path in (demo, transformer, mlp))
+    runs = transformer.with_name("transformer_100runs.etdp")
     return [
-        Case("smallest: mlp_1run, 51 events", mlp / "mlp_1run.etdp"),
-        Case(
-            "smallest with record and values: demo_int_debug",
-            demo / "demo_int_debug.etdp",
-            demo / "demo_int.etrecord",
-            demo / "demo_int_debug.bin",
-        ),
-        Case(
-            "largest with record: transformer_100runs, 11,502 events",
-            transformer / "transformer_100runs.etdp",
-            transformer / "transformer.etrecord",
-        ),
-        Case(
-            "largest with record and values: mlp_debug5",
-            mlp / "mlp_debug5.etdp",
-            mlp / "mlp.etrecord",
-            mlp / "mlp_debug5.bin",
-        ),
+        Case("smallest: mlp_1run, 51 events", mlp.with_name("mlp_1run.etdp")),
+        Case("smallest with record and values: demo_int_debug", demo_debug, demo, demo_debug.with_suffix(".bin")),
+        Case("largest with record: transformer_100runs, 11,502 events", runs, transformer),
+        Case("largest with record and values: mlp_debug5", mlp_debug, mlp, mlp_debug.with_suffix(".bin")),
         Case("largest: 1,010,000 events", large, times=1),
     ]
 
 
 def measure(case: Case, python: str, module: str) -> dict[str, Times]:
     """Return what each call takes: medians of wall and CPU time over the Inspectors of one process."""
-    given = [str(case.dump), *("" if each is None else str(each) for each in (case.record, case.buffer))]
+    given = [str(each or "") for each in (case.dump, case.record, case.buffer)]
     command = [python, "-c", CALLS, module, *given, str(case.times)]
     printed = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True).stdout
-    seconds = json.loads(printed.splitlines()[-1])
-    return {name: _medians(each) for name, each in seconds.items()}
+    return {name: _medians(each) for name, each in json.loads(printed.splitlines()[-1]).items()}
 
 
 def _medians(times: list[Times]) -> Times:
-    wall, cpu = (statistics.median(each) for each in zip(*times, strict=True))
-    return wall, cpu
+    return [statistics.median(each) for each in zip(*times, strict=True)]
 
 
-def compare(case: Case, oracle: str | None, rounds: int) -> None:
-    """Print a table of one capture's calls, in milliseconds: etq and executorch, wall and CPU time."""
-    sides = [(sys.executable, "etq"), *([(oracle, "executorch")] if oracle else [])]
-    taken: dict[str, list[dict[str, Times]]] = {module: [] for _, module in sides}
-    for _ in range(rounds):
-        for python, module in sides:
-            taken[module].append(measure(case, python, module))
-    medians = {
-        module: {name: _medians([each[name] for each in results if name in each]) for name in results[0]}
-        for module, results in taken.items()
-    }
-    print(f"\n| {case.name} | " + " | ".join(f"{module}: wall, CPU (ms)" for module in medians) + " |")
-    print("|---|" + "---|" * len(medians))
-    names = dict.fromkeys(name for each in medians.values() for name in each)
-    for name in names:
-        print(f"| `{name}` | " + " | ".join(_cell(each.get(name)) for each in medians.values()) + " |")
-    totals = [
-        (sum(wall for wall, _ in each.values()), sum(cpu for _, cpu in each.values())) for each in medians.values()
-    ]
-    print("| all calls | " + " | ".join(map(_cell, totals)) + " |", flush=True)
+def compare_calls(large: Path, oracle: str | None, rounds: int) -> None:
+    """Print a table of each capture's calls, in milliseconds: etq and executorch, wall and CPU time."""
+    sides = {"etq": sys.executable, **({"executorch": oracle} if oracle else {})}
+    for case in cases(large):
+        taken: dict[str, dict[str, list[Times]]] = {module: {} for module in sides}
+        for _ in range(1 if case.times == 1 else rounds):
+            for module, python in sides.items():
+                for name, each in measure(case, python, module).items():
+                    taken[module].setdefault(name, []).append(each)
+        medians = [{name: _medians(each) for name, each in of.items()} for of in taken.values()]
+        print("\n" + _row(case.name, *(f"{module}: wall, CPU (ms)" for module in sides)))
+        print("|---" * (1 + len(sides)) + "|")
+        for name in dict.fromkeys(name for each in medians for name in each):
+            print(_row(f"`{name}`", *(_cell(each.get(name)) for each in medians)))
+        sums = ([sum(column) for column in zip(*each.values(), strict=True)] for each in medians)
+        print(_row("all calls", *map(_cell, sums)), flush=True)
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 def _cell(times: Times | None) -> str:
     return "" if times is None else ", ".join(f"{1000 * each:,.{1 if each < 0.01 else 0}f}" for each in times)
-
-
-def compare_calls(large: Path, oracle: str | None, rounds: int) -> None:
-    """Print the tables of all captures."""
-    for case in cases(large):
-        compare(case, oracle, 1 if case.times == 1 else rounds)
 
 
 def main() -> None:

@@ -75,13 +75,8 @@ def ask(lake: Path) -> dict[str, tuple[float, float]]:
     with etq.open(lake) as warehouse:
         for what, query in QUESTIONS.items():
             assert warehouse.rows(query)[1] and warehouse.rows(BASELINE)[1]
-            rounds = [
-                (
-                    milliseconds(lambda query=query: warehouse.rows(query)),  # type: ignore[misc]
-                    milliseconds(lambda: warehouse.rows(BASELINE)),
-                )
-                for _ in range(TIMES)
-            ]
+            once, base = (partial(warehouse.rows, each) for each in (query, BASELINE))
+            rounds = [(milliseconds(once), milliseconds(base)) for _ in range(TIMES)]
             taken, baseline = (statistics.median(each) for each in zip(*rounds, strict=True))
             found[what] = (taken, taken / baseline)
     return found
@@ -98,8 +93,7 @@ def grow(lake: Path, files: Sequence[Path], sizes: Sequence[int]) -> list[Measur
     measured: list[Measured] = []
     there = 0
     for size in sizes:
-        seconds = add(lake, files[there:size])
-        before = len(parquet(lake))
+        seconds, before = add(lake, files[there:size]), len(parquet(lake))
         etq.lake.compact(lake, leave_seconds=-1)
         found = parquet(lake)
         total = sum(path.stat().st_size for path in found)
@@ -123,17 +117,16 @@ def plan(measured: Sequence[Measured], dumps: int) -> None:
     """Print what a million captures take, by what the largest lake took of each."""
     last = measured[-1]
     of_capture, rate = last.bytes / last.captures, last.added / last.seconds
-    print(f"computed for 1,000,000 captures of {RUNS} runs, from the lake of {last.captures:,}:")
-    print(f"{'':4}storage: {of_capture * 1e6 / 1e9:.1f} GB (bytes a capture), of {dumps / 1e9 * 1e6:.0f} GB of dumps")
     loads, now = -(-1_000_000 // MOST_MERGED), -(-last.captures // MOST_MERGED)
-    print(f"{'':4}files: {loads * last.files // now:,} in {loads} loads of {MOST_MERGED:,}")
-    print(f"{'':4}adding: {1e6 / rate / 3600:.1f} hours by one process (captures a second)")
+    print(f"computed for 1,000,000 captures of {RUNS} runs, from the lake of {last.captures:,}:")
+    print(f"    storage: {of_capture * 1e6 / 1e9:.1f} GB (bytes a capture), of {dumps / 1e9 * 1e6:.0f} GB of dumps")
+    print(f"    files: {loads * last.files // now:,} in {loads} loads of {MOST_MERGED:,}")
+    print(f"    adding: {1e6 / rate / 3600:.1f} hours by one process (captures a second)")
     if len(measured) > 1:
         first = measured[-2]
         each = (last.asked["fleet"][0] - first.asked["fleet"][0]) / (last.captures - first.captures)
-        print(
-            f"{'':4}the fleet's question: {each * 1e6 / 1e3:.1f} s (what each capture added, from {first.captures:,} on)"
-        )
+        seconds = each * 1e6 / 1e3
+        print(f"    the fleet's question: {seconds:.1f} s (what each capture added, from {first.captures:,} on)")
 
 
 def main() -> None:

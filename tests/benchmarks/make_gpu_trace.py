@@ -83,20 +83,16 @@ class Step:
 
     def write(self, category: str, name: Any, begin: int, end: int, at: tuple[int, int], given: dict[str, Any]) -> None:
         times = {"ts": Moment(begin), "dur": Span(begin, end)}
-        self.events.append(
-            {"ph": "X", "cat": category, "name": name, "pid": at[0], "tid": at[1], **times, "args": given}
-        )
+        slice = {"ph": "X", "cat": category, "name": name, "pid": at[0], "tid": at[1]}
+        self.events.append({**slice, **times, "args": given})
 
     @contextmanager
     def op(self, name: Any, shapes: Any = (), category: str = "cpu_op") -> Iterator[None]:
         begin, external = self.now, self.next("External id")
         given: dict[str, Any] = {"External id": external, "Ev Idx": self.next("Ev Idx")}
         if category == "cpu_op":
-            given |= {
-                "Input type": ["float"] * len(shapes),
-                "Input Dims": shapes,
-                "Concrete Inputs": [""] * len(shapes),
-            }
+            types = {"Input type": ["float"] * len(shapes), "Input Dims": shapes}
+            given |= {**types, "Concrete Inputs": [""] * len(shapes)}
         self.open_ops.append(external)
         self.now += 1500
         yield
@@ -142,13 +138,8 @@ class Step:
     def allocate(self, size: int) -> None:
         """An allocation of the device; a release if the size is negative."""
         self.allocated += size
-        given = {
-            "Total Reserved": 1 << 30,
-            "Total Allocated": self.allocated,
-            "Bytes": size,
-            "Ev Idx": self.next("Ev Idx"),
-        }
-        given |= {"Addr": 4096 + abs(size), "Device Id": 0, "Device Type": 1}
+        given: dict[str, Any] = {"Total Reserved": 1 << 30, "Total Allocated": self.allocated, "Bytes": size}
+        given |= {"Ev Idx": self.next("Ev Idx"), "Addr": 4096 + abs(size), "Device Id": 0, "Device Type": 1}
         at = {"pid": HOST, "tid": self.thread, "ts": Moment(self.now)}
         self.events.append({"ph": "i", "s": "t", "name": "[memory]", **at, "args": given})
         self.now += 200
@@ -161,11 +152,8 @@ def simulate() -> Step:
         loading = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
         with step.op(loading, category="user_annotation"), step.op("aten::stack", [[64, 512]]):
             step.now += 20_000
-        with (
-            step.op("aten::to", [[64, 512]]),
-            step.op("aten::_to_copy", [[64, 512]]),
-            step.op("aten::copy_", [[64, 512]]),
-        ):
+        shapes = [[64, 512]]
+        with step.op("aten::to", shapes), step.op("aten::_to_copy", shapes), step.op("aten::copy_", shapes):
             step.allocate(1 << 17)
             step.launch("Memcpy HtoD (Pinned -> Device)", 30_000, COPIES, "gpu_memcpy")
         for layer in range(LAYERS):
@@ -261,9 +249,8 @@ class Template:
         place = {at: index for index, at in enumerate(self.moments)}
         for first in range(0, steps, STEPS_AT_ONCE):
             numbers = np.arange(first, min(first + STEPS_AT_ONCE, steps))
-            ends = begin + np.cumsum(gaps * random.lognormal(0, 0.1, (len(numbers), len(gaps)))).reshape(
-                len(numbers), -1
-            )
+            drawn = gaps * random.lognormal(0, 0.1, (len(numbers), len(gaps)))
+            ends = begin + np.cumsum(drawn).reshape(len(numbers), -1)
             begin = float(ends[-1, -1])
             times = np.round(ends[:, :-1], 3)
             columns = [self._column(slot, times, place, numbers) for slot in self.slots]
@@ -290,12 +277,9 @@ def make_gpu_trace(target: Path, wanted: int, seed: int = 1, rank: int = 0, worl
     top["deviceProperties"] = [{"id": 0, "name": "GPU", "totalGlobalMem": 1 << 34, "numSms": 80}]
     top["distributedInfo"] = {"backend": "nccl", "rank": rank, "world_size": world_size}
     names = [
-        {"ph": "M", "name": "process_name", "pid": process, "tid": 0, "ts": 0, "args": {"name": "python"}}
-        for process in (HOST, 0)
-    ]
-    names += [
-        {"ph": "M", "name": "process_labels", "pid": process, "tid": 0, "ts": 0, "args": {"labels": label}}
-        for process, label in ((HOST, "CPU"), (0, "GPU 0"))
+        {"ph": "M", "name": f"process_{name}", "pid": process, "tid": 0, "ts": 0, "args": {name: value}}
+        for name, of_host, of_device in (("name", "python", "python"), ("labels", "CPU", "GPU 0"))
+        for process, value in ((HOST, of_host), (0, of_device))
     ]
     # It is known only at the end how long these are: steps last 1.005 of their simulated time on average.
     length = 1.02 * steps * step.now / 1000 + 1000

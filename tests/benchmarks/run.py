@@ -14,18 +14,24 @@ from __future__ import annotations
 
 import argparse
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 import duckdb
 
 from tests.benchmarks.fleet import make_and_measure
 from tests.benchmarks.inspector_calls import compare_calls
+
+CAPTURES = Path(__file__).parents[1] / "captures"
+PYTHON = [sys.executable, "-c"]
+MODULE = [sys.executable, "-m"]
 
 INSPECTOR = "from executorch.devtools import Inspector; import sys; Inspector(etdump_path=sys.argv[1]).to_dataframe()"
 INSPECTOR_CLI = ["-m", "executorch.devtools.inspector.inspector_cli", "--etdump_path"]
@@ -40,8 +46,6 @@ for table, rows in read_etdump(data, sys.argv[1]):
     events += rows.num_rows if table == "event_ticks" else 0
 print((time.perf_counter() - start) / events * 1e9)
 """
-
-
 RECORD = """
 import mmap, sys, time
 import pyarrow.compute
@@ -59,8 +63,6 @@ with etq.open() as warehouse:
     warehouse.ingest_record(sys.argv[1])
     print((time.perf_counter() - start) / nodes * 1e6)
 """
-
-
 # Small captures into one warehouse: what the first and the last thousand take, as multiples of decoding them alone.
 FLEET = """
 import pathlib, sys, time
@@ -79,8 +81,6 @@ for first in (0, len(files) - 1000):
     each = (moments[first + 1000] - moments[first]) / 1000
     print(1 / each, each / alone)
 """
-
-
 AVERAGES = """
 import sys, time
 import duckdb, pyarrow, etq.storage.capture, etq.ingest.trace.reader
@@ -97,8 +97,6 @@ start = time.perf_counter()
 TraceAnalysis(trace_dir=os.path.dirname(sys.argv[1]))
 print(time.perf_counter() - start)
 """
-
-
 PASS = """
 import mmap, os, sys, time
 seconds = []
@@ -109,8 +107,6 @@ with open(sys.argv[1], "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.AC
         seconds.append(time.perf_counter() - start)
 print(min(seconds))
 """
-
-
 PERFETTO = """
 import sys, time
 from pathlib import Path
@@ -131,11 +127,14 @@ class Cost:
     peak_mb: float
     printed: str
 
+    @property
+    def numbers(self) -> list[float]:
+        """What it printed."""
+        return [float(each) for each in self.printed.split()]
 
-def cost(command: Sequence[str]) -> Cost:
+
+def cost(command: Sequence[str | Path]) -> Cost:
     """Run a command once; an exit status other than 0 is an error."""
-    import time
-
     # Both sides' modules are compiled once, as they are where they are installed.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     start = time.perf_counter()
@@ -146,11 +145,11 @@ def cost(command: Sequence[str]) -> Cost:
     seconds = time.perf_counter() - start
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode != 0:
-        raise SystemExit(f"exit status {process.returncode}: {' '.join(command)}")
+        raise SystemExit(f"exit status {process.returncode}: {' '.join(map(str, command))}")
     return Cost(seconds, usage.ru_maxrss / 1024, printed)
 
 
-def in_turn(times: int, *commands: Sequence[str]) -> list[list[Cost]]:
+def in_turn(times: int, *commands: Sequence[str | Path]) -> list[list[Cost]]:
     """Run each command once unmeasured, then all in turn; the costs of each."""
     for command in commands:
         cost(command)
@@ -161,94 +160,66 @@ def in_turn(times: int, *commands: Sequence[str]) -> list[list[Cost]]:
 def show(what: str, costs: list[Cost]) -> None:
     """Print the median time and the largest peak."""
     seconds = sorted(each.seconds for each in costs)
-    print(
-        f"{what:58}{statistics.median(seconds):9.3f} s  ({seconds[0]:.3f} to {seconds[-1]:.3f})"
-        f"{max(each.peak_mb for each in costs):9.0f} MB"
-    )
-
-
-def ratios(ours: list[Cost], theirs: list[Cost]) -> None:
-    """Print how many times as long the other side took, round by round."""
-    each = sorted(their.seconds / our.seconds for our, their in zip(ours, theirs, strict=True))
-    print(f"{'':4}the Inspector takes {statistics.median(each):.1f} times as long ({each[0]:.1f} to {each[-1]:.1f})")
+    spread = f"({seconds[0]:.3f} to {seconds[-1]:.3f})"
+    print(f"{what:58}{median(seconds):9.3f} s  {spread}{max(each.peak_mb for each in costs):9.0f} MB")
 
 
 def show_limit(path: Path) -> None:
     """Print what one pass over a file's bytes takes: a search in C for bytes that it hasn't, the shortest of 5."""
     # In another process: the pages would count for those that this one starts.
-    seconds = float(cost([sys.executable, "-c", PASS, str(path)]).printed)
+    [seconds] = cost([*PYTHON, PASS, path]).numbers
     print(f"{'':4}one pass over its {path.stat().st_size / 1e6:.1f} MB takes {seconds:.4f} s")
 
 
-def etq(*arguments: str) -> list[str]:
+def etq(*arguments: str | Path) -> list[str | Path]:
     """The command line of etq, of this environment."""
-    return [sys.executable, "-m", "etq", *arguments]
+    return [*MODULE, "etq", *arguments]
 
 
-def compare_cold_start(dump: Path, oracle: str | None) -> None:
-    """A small file on the screen, from a standing start."""
-    commands = [etq("inspect", str(dump))]
-    if oracle:
-        commands.append([oracle, *INSPECTOR_CLI, str(dump)])
-    results = in_turn(5, *commands)
-    show("cold start: etq inspect, 10,100 events", results[0])
-    show_limit(dump)
-    if oracle:
-        show("            inspector_cli", results[1])
-        ratios(*results)
+def compare(times: int, what: str, ours: Sequence[str | Path], theirs: tuple[str, Sequence[str | Path]] | None) -> None:
+    """Print what both take in turn, and how many times as long the Inspector takes, round by round."""
+    results = in_turn(times, ours, *([theirs[1]] if theirs else []))
+    show(what, results[0])
+    if theirs:
+        show(theirs[0], results[1])
+        ratios = sorted(their.seconds / our.seconds for our, their in zip(*results, strict=True))
+        print(f"{'':4}the Inspector takes {median(ratios):.1f} times as long ({ratios[0]:.1f} to {ratios[-1]:.1f})")
 
 
-def compare_statistics(dump: Path, oracle: str | None) -> None:
-    """Per-op statistics of a large file."""
-    commands = [etq("inspect", str(dump))]
-    if oracle:
-        commands.append([oracle, "-c", INSPECTOR, str(dump)])
-    results = in_turn(3 if oracle else 7, *commands)
-    show("file to per-op statistics: etq inspect, 1,010,000 events", results[0])
-    show_limit(dump)
-    if oracle:
-        show("                           Inspector().to_dataframe()", results[1])
-        ratios(*results)
-
-
-def compare_record(oracle: str | None) -> None:
-    """A dump with its ETRecord on the screen, from a standing start."""
-    captures = Path(__file__).parents[1] / "captures" / "transformer"
-    dump, record = str(captures / "transformer_100runs.etdp"), str(captures / "transformer.etrecord")
-    commands = [etq("inspect", dump, "--etrecord", record)]
-    if oracle:
-        commands.append([oracle, *INSPECTOR_CLI, dump, "--etrecord_path", record])
-    results = in_turn(5, *commands)
-    show("cold start with a record: etq inspect --etrecord", results[0])
-    if oracle:
-        show("                          inspector_cli", results[1])
-        ratios(*results)
+def compare_inspectors(small: Path, large: Path, oracle: str | None) -> None:
+    """A small file, one with its ETRecord, and the per-op statistics of a large one, each from a standing start."""
+    stem = CAPTURES / "transformer" / "transformer"
+    dump, record = stem.with_name("transformer_100runs.etdp"), stem.with_suffix(".etrecord")
+    shell: list[str | Path] = [oracle or "", *INSPECTOR_CLI]
+    of_record: list[str | Path] = [*shell, dump, "--etrecord_path", record]
+    frame: list[str | Path] = [oracle or "", "-c", INSPECTOR, large]
+    cases: list[tuple[int, str, list[Any], tuple[str, list[str | Path]]]] = [
+        (5, "cold start: etq inspect, 10,100 events", [small], ("inspector_cli", [*shell, small])),
+        (5, "cold start: etq inspect --etrecord", [dump, "--etrecord", record], ("inspector_cli", of_record)),
+        (3 if oracle else 7, "etq inspect, 1,010,000 events", [large], ("Inspector().to_dataframe()", frame)),
+    ]
+    for times, what, given, theirs in cases:
+        compare(times, what, etq("inspect", *given), theirs if oracle else None)
+        show_limit(given[0])
 
 
 def compare_trace(folder: Path, hta: str | None) -> None:
     """A trace from its file to key averages, by calls alone; HolisticTraceAnalysis only loads it."""
-    source = Path(__file__).parents[1] / "captures" / "torch" / "transformer_stack.pt.trace.json.gz"
-    commands = [[sys.executable, "-c", AVERAGES], *([[hta, "-c", LOADED]] if hta else [])]
+    source = CAPTURES / "torch" / "transformer_stack.pt.trace.json.gz"
+    commands = [[*PYTHON, AVERAGES], *([[hta, "-c", LOADED]] if hta else [])]
     for events, times in ((120_000, 5), (1_000_000, 2)):
-        lane = folder / str(events)
-        lane.mkdir()
-        trace = lane / "rank0.pt.trace.json"
-        cost([sys.executable, "-m", "tests.benchmarks.make_trace", str(source), str(trace), str(events)])
-        rounds = [[cost([*command, str(trace)]) for command in commands] for _ in range(times)]
+        trace = folder / str(events) / "rank0.pt.trace.json"
+        trace.parent.mkdir()
+        cost([*MODULE, "tests.benchmarks.make_trace", source, trace, str(events)])
+        rounds = [[cost([*command, trace]) for command in commands] for _ in range(times)]
         seconds = [[float(each.printed.split()[-1]) for each in costs] for costs in rounds]
-        ours = [each[0] for each in seconds]
-        peak = max(costs[0].peak_mb for costs in rounds)
-        size = trace.stat().st_size / 1e6
+        taken, peak = median(each[0] for each in seconds), max(costs[0].peak_mb for costs in rounds)
         show_limit(trace)
-        print(
-            f"a trace of {events:,} events, {size:.0f} MB, to key averages: {statistics.median(ours):.3f} s, {peak:.0f} MB"
-        )
+        size = trace.stat().st_size / 1e6
+        print(f"a trace of {events:,} events, {size:.0f} MB, to key averages: {taken:.3f} s, {peak:.0f} MB")
         if hta:
-            theirs = [each[1] for each in seconds]
-            ratio = statistics.median(their / our for our, their in seconds)
-            print(
-                f"{'':4}HolisticTraceAnalysis loads it in {statistics.median(theirs):.2f} s, {ratio:.1f} times as long"
-            )
+            theirs, ratio = median(each[1] for each in seconds), median(their / our for our, their in seconds)
+            print(f"{'':4}HolisticTraceAnalysis loads it in {theirs:.2f} s, {ratio:.1f} times as long")
 
 
 def compare_perfetto(folder: Path) -> None:
@@ -257,58 +228,49 @@ def compare_perfetto(folder: Path) -> None:
     The engine is the one of Perfetto's user interface, in WebAssembly; the time of the client that asks it is left out.
     """
     trace = folder / "120000" / "rank0.pt.trace.json"
-    by_name = etq("ops", str(trace), "--limit", "10")
-    rounds = [
-        (cost(by_name).seconds, float(cost([sys.executable, "-c", PERFETTO, str(trace)]).printed)) for _ in range(5)
-    ]
+    by_name = etq("ops", trace, "--limit", "10")
+    rounds = [(cost(by_name).seconds, *cost([*PYTHON, PERFETTO, trace]).numbers) for _ in range(5)]
     ours, theirs = zip(*rounds, strict=True)
-    ratio = statistics.median(their / our for our, their in rounds)
-    print(f"a trace of 120,000 events to time by name, from a standing start: {statistics.median(ours):.3f} s")
-    print(f"{'':4}Perfetto's engine {statistics.median(theirs):.2f} s, {ratio:.1f} times as long")
+    print(f"a trace of 120,000 events to time by name, from a standing start: {median(ours):.3f} s")
+    ratio = median(their / our for our, their in rounds)
+    print(f"{'':4}Perfetto's engine {median(theirs):.2f} s, {ratio:.1f} times as long")
 
 
 def measure_record(folder: Path) -> None:
     """A record of 100,000 nodes, read and put into a warehouse."""
-    source = Path(__file__).parents[1] / "captures" / "transformer" / "transformer.etrecord"
     large = folder / "large.etrecord"
-    maker = [sys.executable, "-m", "tests.benchmarks.make_record", str(source), str(large), "100000"]
-    size = int(cost(maker).printed.split()[0])
-    results = in_turn(3, [sys.executable, "-c", RECORD, str(large)])[0]
-    reading, storing = zip(*([float(each) for each in result.printed.split()] for result in results), strict=True)
+    source = CAPTURES / "transformer" / "transformer.etrecord"
+    size = int(cost([*MODULE, "tests.benchmarks.make_record", source, large, "100000"]).printed.split()[0])
+    results = in_turn(3, [*PYTHON, RECORD, large])[0]
+    reading, storing = (median(each) for each in zip(*(result.numbers for result in results), strict=True))
     peak = max(result.peak_mb for result in results)
-    print(f"a record of 100,000 nodes: read alone {statistics.median(reading):.1f} us a node")
-    print(f"{'':4}into a warehouse {statistics.median(storing):.1f} us, {peak:.0f} MB for {size / 1e6:.0f} MB of JSON")
+    print(f"a record of 100,000 nodes: read alone {reading:.1f} us a node")
+    print(f"{'':4}into a warehouse {storing:.1f} us, {peak:.0f} MB for {size / 1e6:.0f} MB of JSON")
 
 
 def measure_fleet(folder: Path, number: int) -> None:
     """Many small captures into one warehouse: captures a second at the start and at the end."""
-    captures, made = Path(__file__).parents[1] / "captures" / "fleet", folder / "fleet"
-    cost([sys.executable, "-m", "tests.benchmarks.make_captures", str(captures), str(made), str(number)])
-    printed = cost([sys.executable, "-c", FLEET, str(made), str(folder / "fleet.duckdb")]).printed
-    for place, line in zip(("first", "last"), printed.splitlines(), strict=True):
-        rate, ratio = map(float, line.split())
-        print(
-            f"the {place} 1,000 of {number:,} captures of 41 runs: {rate:.0f} captures/s, "
-            f"{ratio:.1f} times what decoding them takes"
-        )
+    made = folder / "fleet"
+    cost([*MODULE, "tests.benchmarks.make_captures", CAPTURES / "fleet", made, str(number)])
+    first_rate, first, last_rate, last = cost([*PYTHON, FLEET, made, folder / "fleet.duckdb"]).numbers
+    for place, rate, ratio in (("first", first_rate, first), ("last", last_rate, last)):
+        what = f"the {place} 1,000 of {number:,} captures of 41 runs"
+        print(f"{what}: {rate:.0f} captures/s, {ratio:.1f} times what decoding them takes")
 
 
 def measure_growth(dumps: dict[int, Path], folder: Path) -> None:
     """Decoding and ingest by size: time per event, memory, bytes per event in the warehouse."""
     for events, dump in dumps.items():
-        decoded = [float(each.printed) for each in in_turn(3, [sys.executable, "-c", DECODE, str(dump)])[0]]
-        print(f"decode alone, {events:,} events: {statistics.median(decoded):.0f} ns an event")
+        decoded = median(each.numbers[0] for each in in_turn(3, [*PYTHON, DECODE, dump])[0])
+        print(f"decode alone, {events:,} events: {decoded:.0f} ns an event")
         show_limit(dump)
-        costs = []
-        for turn in range(3):
-            warehouse = folder / f"{events}-{turn}.duckdb"
-            costs.append(cost(etq("ingest", str(dump), "--db", str(warehouse))))
+        warehouses = [folder / f"{events}-{turn}.duckdb" for turn in range(3)]
+        costs = [cost(etq("ingest", dump, "--db", each)) for each in warehouses]
         show(f"ingest into a file, {events:,} events", costs)
-        with duckdb.connect(str(warehouse)) as connection:
+        with duckdb.connect(str(warehouses[-1])) as connection:
             connection.execute("CHECKPOINT")
-        print(
-            f"{'':4}stored in {warehouse.stat().st_size / events:.1f} bytes an event, from {dump.stat().st_size / events:.0f}"
-        )
+        stored, given = (path.stat().st_size / events for path in (warehouses[-1], dump))
+        print(f"{'':4}stored in {stored:.1f} bytes an event, from {given:.0f}")
 
 
 def main() -> None:
@@ -316,23 +278,17 @@ def main() -> None:
     parser.add_argument("--oracle", metavar="PYTHON", help="a Python with executorch, to compare with")
     parser.add_argument("--hta", metavar="PYTHON", help="a Python with HolisticTraceAnalysis, to compare with")
     parser.add_argument("--perfetto", action="store_true", help="compare with Perfetto's engine, under node")
-    parser.add_argument(
-        "--quick", action="store_true", help="leave out what takes 10 million events or 10,000 captures"
-    )
+    parser.add_argument("--quick", action="store_true", help="without 10 million events, and 10,000 captures")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        sizes = [10_000, 1_010_000] + ([] if options.quick else [10_100_000])
-        # Made by another process: what a process takes at its peak counts what its parent took when it started.
-        maker = [sys.executable, "-m", "tests.benchmarks.make_dump"]
         dumps = {}
-        for size in sizes:
+        # Made by another process: what a process takes at its peak counts what its parent took when it started.
+        for size in [10_000, 1_010_000] + ([] if options.quick else [10_100_000]):
             dump = folder / f"{size}.etdp"
-            dumps[int(cost([*maker, str(dump), str(size)]).printed)] = dump
+            dumps[int(cost([*MODULE, "tests.benchmarks.make_dump", dump, str(size)]).printed)] = dump
         small, large, *_ = dumps.values()
-        compare_cold_start(small, options.oracle)
-        compare_record(options.oracle)
-        compare_statistics(large, options.oracle)
+        compare_inspectors(small, large, options.oracle)
         compare_trace(folder, options.hta)
         if options.perfetto:
             compare_perfetto(folder)

@@ -12,12 +12,14 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -28,11 +30,11 @@ import etq
 import etq.lake
 from etq import processes
 from tests.benchmarks.make_captures import make_captures
-from tests.benchmarks.spark_cluster import cluster
 from tests.conftest import CAPTURES
 from tests.spark.answers import differences
 
 MEGABYTES = 1536  # of a worker
+_DEPLOY = "org.apache.spark.deploy"
 OF_EACH = (
     "FROM op_totals($capture)",
     "SELECT count(*), sum(e.exclusive) FROM event_times($capture) AS e",
@@ -49,18 +51,9 @@ SETTINGS = {
 class Worker:
     """What the processes of a worker took: of Python the bytes read, by process, and of all the most memory."""
 
+    root: int
     read: dict[int, int] = field(default_factory=dict)
     most: int = 0
-
-
-@dataclass
-class Measured:
-    """A query's answer: the seconds until its rows were there, their number, and in how many captures they differ."""
-
-    query: str
-    seconds: float
-    rows: int
-    differing: int
 
 
 def made(folder: Path, number: int) -> Path:
@@ -79,31 +72,24 @@ def made(folder: Path, number: int) -> Path:
     return folder / "lake"
 
 
-def measured(folder: Path, number: int) -> tuple[list[Measured], list[Worker]]:
-    """What questions about so many captures take."""
+def measure(folder: Path, number: int) -> list[Worker]:
+    """Print what questions about so many captures take."""
     lake = made(folder, number)
-    with cluster(folder, MEGABYTES) as (master, daemons):
-        workers, ended = [Worker() for _ in daemons], Event()
-        watching = Thread(target=_watch, args=([each.pid for each in daemons], workers, ended))
+    with cluster(folder) as (master, daemons):
+        workers, ended = [Worker(each.pid) for each in daemons], Event()
+        watching = Thread(target=_watch, args=(workers, ended))
         watching.start()
         try:
-            command = [
-                sys.executable,
-                "-m",
-                "tests.benchmarks.spark",
-                "ask",
-                master,
-                str(lake),
-                str(folder / "answers"),
-            ]
+            command = [sys.executable, "-m", "tests.benchmarks.spark", "ask", master, str(lake)]
             own = {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
             environment = {**processes.environment(), **own}
+            command.append(str(folder / "answers"))
             subprocess.run(command, env=environment, check=True, stderr=subprocess.PIPE)
         finally:
             ended.set()
             watching.join()
-    answers = pickle.loads((folder / "answers").read_bytes())
-    return [*_compared(lake, answers)], workers
+    show(lake, pickle.loads((folder / "answers").read_bytes()))
+    return workers
 
 
 def ask(master: str, lake: str, output: str) -> None:
@@ -112,10 +98,7 @@ def ask(master: str, lake: str, output: str) -> None:
 
     import etq.spark
 
-    builder = SparkSession.builder.master(master)
-    for name, value in SETTINGS.items():
-        builder = builder.config(name, value)
-    spark = builder.getOrCreate()
+    spark = SparkSession.builder.master(master).config(map=SETTINGS).getOrCreate()
     answers = []
     for query in (*OF_EACH, *OF_ALL):
         begin = time.perf_counter()
@@ -126,7 +109,8 @@ def ask(master: str, lake: str, output: str) -> None:
     spark.stop()
 
 
-def _compared(path: Path, answers: Sequence[tuple[str, float, list[Any]]]) -> Iterator[Measured]:
+def show(path: Path, answers: Sequence[tuple[str, float, list[Any]]]) -> None:
+    """Print of each query the seconds until its rows were there, their number, and in how many captures they differ."""
     with etq.open(path) as warehouse:
         names = [name for (name,) in warehouse.rows("SELECT c.name FROM captures AS c")[1]]
         for query, seconds, rows in answers:
@@ -138,21 +122,20 @@ def _compared(path: Path, answers: Sequence[tuple[str, float, list[Any]]]) -> It
                 alone = query if "$capture" in query else f"{query} WHERE t.capture_id = _any_capture_id($capture)"
                 expected = {name: warehouse.rows(alone, capture=name)[1] for name in names}
             wrong = [name for name in expected if differences(expected[name], found.get(name, []))]
-            yield Measured(query, seconds, len(rows), len(wrong) + len(found.keys() - expected.keys()))
+            differing = len(wrong) + len(found.keys() - expected.keys())
+            print(f"{seconds:8.1f} s  {len(rows):9,} rows  {differing} differ  {query}")
 
 
-def _watch(roots: Sequence[int], workers: Sequence[Worker], ended: Event) -> None:
+def _watch(workers: Sequence[Worker], ended: Event) -> None:
     """Note what the processes of workers take, several times a second."""
     while not ended.wait(0.2):
         parents = {}
         for entry in Path("/proc").iterdir():
             with suppress(OSError, ValueError):
                 parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-        for root, worker in zip(roots, workers, strict=True):
+        for worker in workers:
             total = 0
-            for process in parents:
-                if not _is_below(process, root, parents):
-                    continue
+            for process in (each for each in parents if _is_below(each, worker.root, parents)):
                 with suppress(OSError):
                     total += _number(process, "smaps_rollup", "Pss:") * 1024
                     if "python" in str(Path(f"/proc/{process}/exe").readlink()):
@@ -171,13 +154,56 @@ def _number(process: int, file: str, name: str) -> int:
     return next((int(line.split()[1]) for line in lines if line.startswith(name)), 0)
 
 
+@contextmanager
+def cluster(folder: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
+    """The address of a master, and its two workers, of a core and so much memory each."""
+    port = _free_port()
+    master = f"spark://127.0.0.1:{port}"
+    worker = f"{_DEPLOY}.worker.Worker", "-c", "1", "-m", f"{MEGABYTES}m", "--webui-port", "0", "-d"
+    with (
+        _started(f"{_DEPLOY}.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"),
+        _started(*worker, str(folder / "one"), master) as one,
+        _started(*worker, str(folder / "two"), master) as two,
+    ):
+        for _ in range(600):
+            with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+                break
+            time.sleep(0.1)
+        yield master, [one, two]
+
+
+@contextmanager
+def _started(*command: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A daemon of Spark with all that it starts."""
+    import pyspark
+
+    home = Path(pyspark.__file__).parent
+    environment = {
+        **os.environ, "SPARK_HOME": str(home), "SPARK_SCALA_VERSION": "2.13", "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable,
+        "PYTHONPATH": processes.search_path(),
+    }  # fmt: skip
+    with subprocess.Popen(
+        ["java", "-Xmx256m", "-cp", f"{home}/jars/*", *command],
+        env=environment, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    ) as daemon:  # fmt: skip
+        try:
+            yield daemon
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(daemon.pid, signal.SIGKILL)
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
 def main() -> None:
     """Print what it takes."""
     number = int(sys.argv[1]) if len(sys.argv) > 1 else 2_000
     with tempfile.TemporaryDirectory() as folder:
-        found, workers = measured(Path(folder), number)
-    for each in found:
-        print(f"{each.seconds:8.1f} s  {each.rows:9,} rows  {each.differing} differ  {each.query}")
+        workers = measure(Path(folder), number)
     for place, worker in enumerate(workers, 1):
         read = sum(worker.read.values())
         print(f"worker {place}: {worker.most / 1e6:,.0f} MB of memory, {read / 1e6:,.0f} MB read")

@@ -14,23 +14,34 @@ if TYPE_CHECKING:
     from selenium.webdriver.chrome.webdriver import WebDriver
 
 FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--window-size=1280,900",
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--window-size=1280,900"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 )
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebDriver]:
-    """One browser for all tests of a module."""
+@pytest.fixture(scope="session")
+def started_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebDriver]:
+    """One browser for all tests."""
     with started(tmp_path_factory.mktemp("profile")) as made:
         yield made
+
+
+@pytest.fixture
+def browser(started_once: WebDriver) -> WebDriver:
+    """The browser, whose console has nothing of earlier tests."""
+    from tests.browser.pages import complaints
+
+    complaints(started_once)
+    return started_once
+
+
+@pytest.fixture
+def quiet(browser: WebDriver) -> Iterator[WebDriver]:
+    """The browser, whose console has no error and no warning when the test is over."""
+    from tests.browser.pages import complaints
+
+    yield browser
+    assert complaints(browser) == []
 
 
 @contextmanager

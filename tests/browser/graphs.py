@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import etq
 import etq.report
 from etq.warehouse.warehouse import Warehouse
-from tests.browser.pages import drawn
+from tests.browser.driver import WebDriver
+from tests.browser.pages import drawn, select
 from tests.conftest import CAPTURES
-
-if TYPE_CHECKING:
-    from selenium.webdriver.chrome.webdriver import WebDriver
 
 # Texts and colours of boxes by name: first and second line, and the name of the colour.
 SHOWN: Final = """
@@ -55,12 +53,7 @@ def graph_page(warehouse: Warehouse, folder: Path) -> Path:
 
 
 def choose(page: WebDriver, overlay: str) -> None:
-    page.execute_script(
-        "const select = document.getElementById('graph-overlay'); select.value = arguments[0];"
-        "select.dispatchEvent(new Event('change'));",
-        overlay,
-    )
-    drawn(page)
+    select(page, "#graph-overlay", overlay)
 
 
 def press(page: WebDriver, button: str) -> None:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import etq.report
 from etq.warehouse.warehouse import Warehouse
-
-if TYPE_CHECKING:
-    from selenium.webdriver.chrome.webdriver import WebDriver
+from tests.browser.driver import By, WebDriver, WebDriverWait
 
 
 def opened(browser: WebDriver, path: Path) -> None:
     """Open a report from disk and wait until it has drawn itself."""
-    from selenium.webdriver.support.ui import WebDriverWait
-
     browser.get(path.as_uri())
     WebDriverWait(browser, 60).until(lambda each: each.execute_script("return document.documentElement.dataset.ready"))
     assert browser.execute_script("return document.documentElement.dataset.ready") == "yes", complaints(browser)
@@ -52,6 +50,70 @@ def cells(browser: WebDriver, name: str) -> list[list[str]]:
     """
     found: list[list[str]] = browser.execute_script(script, name)
     return found
+
+
+def columns(page: WebDriver, table: str) -> list[str]:
+    """The names of a table's columns."""
+    script = "return [...document.querySelectorAll(`table[data-name='${arguments[0]}'] th`)].map((each) => each.dataset.column)"
+    found: list[str] = page.execute_script(script, table)
+    return found
+
+
+def texts(page: WebDriver, selector: str) -> list[str]:
+    return [each.text for each in page.find_elements(By.CSS_SELECTOR, selector)]
+
+
+def select(page: WebDriver, selector: str, value: object) -> None:
+    """Choose an option."""
+    page.execute_script(
+        "const each = document.querySelector(arguments[0]); each.value = arguments[1]; each.dispatchEvent(new Event('change'))",
+        selector,
+        value,
+    )
+    drawn(page)
+
+
+def click_row(page: WebDriver, table: str, first: str) -> None:
+    """Click the row of a table whose first cell has a text."""
+    page.execute_script(
+        "[...document.querySelectorAll(`table[data-name='${arguments[0]}'] tbody tr`)]"
+        ".find((row) => row.cells[0].textContent === arguments[1]).click()",
+        table,
+        first,
+    )
+    drawn(page)
+
+
+def plotted(page: WebDriver, selector: str) -> tuple[list[str], list[list[Any]]]:
+    """The names of a chart's axis and series, and their values."""
+    script = "const { plot } = document.querySelector(arguments[0]); return [plot.series.map((each) => each.label), plot.data.map((each) => [...each])]"
+    labels, data = page.execute_script(script, selector)
+    return labels, data
+
+
+@contextmanager
+def screen(page: WebDriver, width: int = 0, height: int = 800, theme: str = "light") -> Iterator[None]:
+    """A screen of another width, a phone's if it is narrow, and with a theme, until the block ends."""
+    media = [{"name": "prefers-color-scheme", "value": theme}]
+    size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": 0 < width < 900}
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": media})
+    try:
+        if width:
+            page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        yield
+    finally:
+        page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def fits(page: WebDriver) -> bool:
+    """Whether neither the page nor a canvas is wider than the screen."""
+    drawn(page)
+    script = """
+        const widths = [...document.querySelectorAll("canvas")].map((each) => each.offsetWidth);
+        return Math.max(document.documentElement.scrollWidth, ...widths) <= innerWidth;
+    """
+    return bool(page.execute_script(script))
 
 
 class Shown(float):

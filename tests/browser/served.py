@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tests.browser.driver import WebDriver, WebDriverWait
 from tests.serve.server import Server
-
-if TYPE_CHECKING:
-    from selenium.webdriver.chrome.webdriver import WebDriver
 
 READY = "return document.documentElement.dataset.ready"
 
@@ -42,6 +40,4 @@ def until(page: WebDriver, script: str, *arguments: Any) -> None:
 
 def waiting(browser: WebDriver) -> Any:
     """What waits for a page, up to a minute."""
-    from selenium.webdriver.support.ui import WebDriverWait
-
     return WebDriverWait(browser, 60)

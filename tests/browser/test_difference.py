@@ -12,17 +12,10 @@ import pytest
 import etq
 import etq.report
 from etq.warehouse.warehouse import Warehouse
-from tests.browser.pages import cells, complaints, drawn, near, number, opened
-from tests.browser.test_hostile import HOSTILE, check
-from tests.builders import dump, execute, kernel, operator_call, run
+from tests.browser.driver import ActionChains, By, WebDriver
+from tests.browser.pages import cells, columns, fits, near, number, opened, plotted, screen, select, texts
 from tests.conftest import CAPTURES
 from tests.slower import slower
-
-pytest.importorskip("selenium", reason="the browser is driven by the package selenium")
-
-from selenium.webdriver.chrome.webdriver import WebDriver
-from selenium.webdriver.common.action_chains import ActionChains
-from selenium.webdriver.common.by import By
 
 pytestmark = pytest.mark.long
 
@@ -56,10 +49,9 @@ def path(lab: Warehouse, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def page(browser: WebDriver, path: Path) -> Iterator[WebDriver]:
-    opened(browser, path)
-    yield browser
-    assert complaints(browser) == []
+def page(quiet: WebDriver, path: Path) -> WebDriver:
+    opened(quiet, path)
+    return quiet
 
 
 def shown_number(text: str) -> float | None:
@@ -68,15 +60,8 @@ def shown_number(text: str) -> float | None:
 
 
 def rows_of(lab: Warehouse, view: str) -> list[dict[str, Any]]:
-    columns, rows = lab.rows(f"FROM {view}('side=base', 'side=new')")
-    return [dict(zip(columns, row, strict=True)) for row in rows]
-
-
-def columns_of(page: WebDriver, name: str) -> list[str | None]:
-    return [
-        each.get_dom_attribute("data-column")
-        for each in page.find_elements(By.CSS_SELECTOR, f'table[data-name="{name}"] th')
-    ]
+    names, rows = lab.rows(f"FROM {view}('side=base', 'side=new')")
+    return [dict(zip(names, row, strict=True)) for row in rows]
 
 
 def test_the_verdict_comes_first(page: WebDriver, lab: Warehouse) -> None:
@@ -85,46 +70,43 @@ def test_the_verdict_comes_first(page: WebDriver, lab: Warehouse) -> None:
     stated = page.find_element(By.CSS_SELECTOR, "main > section:first-child .stated")
     assert stated.get_dom_attribute("data-verdict") == "slower"
     assert stated.text.startswith("New is slower")
-    assert shown_number(stated.find_element(By.CLASS_NAME, "change").text) == pytest.approx(
-        total["change_percent"], abs=0.051
-    )
+    change = shown_number(stated.find_element(By.CLASS_NAME, "change").text)
+    assert change == pytest.approx(total["change_percent"], abs=0.051)
     interval = [shown_number(each) for each in stated.find_element(By.CLASS_NAME, "interval").text.split(" to ")]
     assert interval == [pytest.approx(total[end], abs=0.051) for end in ("low_percent", "high_percent")]
-    titles = [each.text for each in page.find_elements(By.CSS_SELECTOR, "section > h2")]
     parts = ["Captures", "Largest changes", "Where they differ", "Modules", "Ops", "Metrics", "Start-up"]
-    assert titles == ["Verdict", *parts]
+    assert texts(page, "section > h2") == ["Verdict", *parts]
+    assert cells(page, "compared_metrics")[0][:2] == ["speed", "worse"]
+    # Captures are shown in the order in which they were measured.
+    expected = lab.rows("SELECT side, total FROM compared_captures('side=base', 'side=new') ORDER BY captured_at")[1]
+    points = dict(zip(*plotted(page, "#captures .plot"), strict=True))
+    for side in ("base", "new"):
+        assert points[side] == [pytest.approx(total) if of == side else None for of, total in expected]
 
 
-def test_caveats_are_sentences(browser: WebDriver, lab: Warehouse, tmp_path: Path) -> None:
+def test_caveats_are_sentences(quiet: WebDriver, lab: Warehouse, tmp_path: Path) -> None:
     """Two captures per side are too few: the page states this at the top with a remedy, and calls them not equal."""
     for name, pair in (("m00", "base"), ("m01", "new"), ("m02", "new"), ("m03", "base")):
         lab.label(name, pair=pair)
     etq.report.write(lab, ["pair=base", "pair=new"], tmp_path / "few.html")
-    opened(browser, tmp_path / "few.html")
-    stated = browser.find_element(By.CLASS_NAME, "stated")
-    [[verdict]] = lab.rows("SELECT verdict FROM compare_captures('pair=base', 'pair=new') WHERE what = 'total'")[1]
-    assert verdict == "too few" and stated.get_dom_attribute("data-verdict") == verdict
+    opened(quiet, tmp_path / "few.html")
+    assert quiet.find_element(By.CLASS_NAME, "stated").get_dom_attribute("data-verdict") == "too few"
     findings = lab.rows("SELECT rule, detail FROM compare_findings('pair=base', 'pair=new')")[1]
-    shown = browser.find_elements(By.CSS_SELECTOR, ".caveats li")
-    assert [each.text for each in shown] == [f"{rule}: {detail}" for rule, detail in findings] and findings
-    assert complaints(browser) == []
+    assert texts(quiet, ".caveats li") == [f"{rule}: {detail}" for rule, detail in findings] and findings
 
 
-@pytest.mark.parametrize(
-    ("name", "view", "key"),
-    [("compared_ops", "compare_ops", "op"), ("compared_modules", "compare_modules", "module_path")],
-)
-def test_tables_have_the_rows_of_the_views(page: WebDriver, lab: Warehouse, name: str, view: str, key: str) -> None:
-    expected = rows_of(lab, view)
-    shown = cells(page, name)
-    at = {column: place for place, column in enumerate(columns_of(page, name))}
-    assert len(shown) == len(expected) > 20
-    for row, cell in zip(expected, shown, strict=True):
-        assert cell[at[key]] == (row[key] or "(the model)")
-        assert cell[at["verdict"]] == row["verdict"]
-        for column in ("change_percent", "base", "new", "difference", "share_percent"):
-            near_it = near(row[column]) if "percent" not in column else pytest.approx(row[column], abs=0.051)
-            assert shown_number(cell[at[column]]) == (None if row[column] is None else near_it), (cell, column)
+def test_tables_have_the_rows_of_the_views(page: WebDriver, lab: Warehouse) -> None:
+    for view, key in (("compare_ops", "op"), ("compare_modules", "module_path")):
+        name, expected = view.replace("compare", "compared"), rows_of(lab, view)
+        shown = cells(page, name)
+        at = {column: place for place, column in enumerate(columns(page, name))}
+        assert len(shown) == len(expected) > 20
+        for row, cell in zip(expected, shown, strict=True):
+            assert cell[at[key]] == (row[key] or "(the model)")
+            assert cell[at["verdict"]] == row["verdict"]
+            for column in ("change_percent", "base", "new", "difference", "share_percent"):
+                near_it = near(row[column]) if "percent" not in column else pytest.approx(row[column], abs=0.051)
+                assert shown_number(cell[at[column]]) == (None if row[column] is None else near_it), (cell, column)
 
 
 def test_the_planted_op_is_shown(page: WebDriver) -> None:
@@ -142,167 +124,56 @@ def test_the_planted_op_is_shown(page: WebDriver) -> None:
     assert {path for _, path in marked} == {"", "block1", "block1.down", MODULE}
 
 
-@pytest.mark.parametrize("side", ["base", "new"])
-def test_the_icicle_adds_up(page: WebDriver, lab: Warehouse, side: str) -> None:
+def test_the_icicle_adds_up(page: WebDriver, lab: Warehouse) -> None:
     """The chart is as wide as base or new: the first row is the total; ops have the view's places and widths."""
-    page.execute_script(
-        "const select = document.querySelector('#parts select'); select.value = arguments[0]; select.dispatchEvent(new Event('change'))",
-        side,
-    )
-    shown = page.execute_script(
-        "return etq.parts.rows.flatMap((row) => [...row.ids].map((id, at) => [etq.partsTold(id).path, etq.partsTold(id).name,"
-        " etq.partsTold(id).kind, row.ends[at] - row.starts[at]]))"
-    )
-    [total] = [row[side] for row in rows_of(lab, "compare_captures") if row["what"] == "total"]
-    assert shown[0][3] == pytest.approx(total)
-    leaves = sorted((path, name, width) for path, name, kind, width in shown if kind not in ("module", "method"))
-    query = (
-        f"SELECT coalesce(module_path, ''), op, {side}_self FROM compare_parts('side=base', 'side=new') ORDER BY ALL"
-    )
-    expected = lab.rows(query)[1]
-    assert [each[:2] for each in leaves] == [row[:2] for row in expected]
-    assert [each[2] for each in leaves] == [pytest.approx(row[2]) for row in expected]
+    [totals] = [row for row in rows_of(lab, "compare_captures") if row["what"] == "total"]
+    for side in ("base", "new"):
+        select(page, "#parts select", side)
+        shown = page.execute_script(
+            "return etq.parts.rows.flatMap((row) => [...row.ids].map((id, at) => [etq.partsTold(id).path, etq.partsTold(id).name,"
+            " etq.partsTold(id).kind, row.ends[at] - row.starts[at]]))"
+        )
+        assert shown[0][3] == pytest.approx(totals[side])
+        leaves = sorted((path, name, width) for path, name, kind, width in shown if kind not in ("module", "method"))
+        query = f"SELECT coalesce(module_path, ''), op, {side}_self FROM compare_parts('side=base', 'side=new') ORDER BY ALL"
+        assert leaves == [(path, op, pytest.approx(time)) for path, op, time in lab.rows(query)[1]]
 
 
 def test_the_icicle_zooms_and_is_searched(page: WebDriver) -> None:
     canvas = page.find_element(By.CSS_SELECTOR, "#parts canvas")
     page.execute_script("arguments[0].scrollIntoView({block: 'center'})", canvas)
     whole = page.execute_script("return [...etq.parts.view]")
-    ActionChains(page).move_to_element_with_offset(
-        canvas, 40 - canvas.size["width"] // 2, 19 + 9 - canvas.size["height"] // 2
-    ).click().perform()
+    left, top = -canvas.size["width"] // 2, -canvas.size["height"] // 2
+    ActionChains(page).move_to_element_with_offset(canvas, left + 40, top + 19 + 9).click().perform()
     inside = page.execute_script("return [...etq.parts.view]")
     assert inside[1] - inside[0] < 0.5 * (whole[1] - whole[0])
-    assert "block1" in page.find_element(By.CSS_SELECTOR, "#parts .detail").text
+    assert "block1" in texts(page, "#parts .detail")[0]
     page.find_element(By.CSS_SELECTOR, '#parts input[type="search"]').send_keys("slower permute_copy")
-    assert page.find_element(By.CSS_SELECTOR, "#parts output").text == "1 found"
-
-
-def test_captures_in_the_order_in_which_they_were_measured(page: WebDriver, lab: Warehouse) -> None:
-    expected = lab.rows("SELECT side, total FROM compared_captures('side=base', 'side=new') ORDER BY captured_at")[1]
-    labels, data = page.execute_script(
-        "const plot = document.querySelector('#captures .plot').plot; return [plot.series.map((each) => each.label), plot.data.map((each) => [...each])]"
-    )
-    points = dict(zip(labels, data, strict=True))
-    for side in ("base", "new"):
-        assert points[side] == [pytest.approx(total) if of == side else None for of, total in expected]
-
-
-def test_tables_sort_and_are_searched(page: WebDriver) -> None:
-    page.execute_script(
-        'document.querySelector(\'table[data-name="compared_ops"] th[data-column="share_percent"] button\').click()'
-    )
-    at = columns_of(page, "compared_ops").index("share_percent")
-    shares = [shown_number(row[at]) or 0 for row in cells(page, "compared_ops")]
-    assert shares == sorted(shares, reverse=True) and len(set(shares)) > 3
+    assert texts(page, "#parts output") == ["1 found"]
     page.find_element(By.CSS_SELECTOR, '#compared_ops input[type="search"]').send_keys("slower")
     assert [row[0] for row in cells(page, "compared_ops")] == [OP]
+    with screen(page, 360, theme="dark"):
+        assert fits(page)
 
 
-def test_metrics(page: WebDriver) -> None:
-    assert cells(page, "compared_metrics")[0][:2] == ["speed", "worse"]
-
-
-def test_themes_and_a_phone(page: WebDriver) -> None:
-    def colour() -> list[int]:
-        drawn(page)
-        found: list[int] = page.execute_script(
-            "const pen = document.createElement('canvas').getContext('2d'); pen.drawImage(document.querySelector('#parts canvas'), 0, 0);"
-            "return [...pen.getImageData(200, 6, 1, 1).data]"
-        )
-        return found
-
-    light = colour()
-    size = {"width": 360, "height": 740, "deviceScaleFactor": 1, "mobile": True}
-    try:
-        page.execute_cdp_cmd(
-            "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
-        )
-        assert colour() != light
-        page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-        drawn(page)
-        assert page.execute_script("return [document.documentElement.scrollWidth, innerWidth]") == [360, 360]
-    finally:
-        page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-        page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
-
-
-def test_hostile_names_do_nothing(browser: WebDriver, tmp_path: Path) -> None:
-    names = [name.replace("\x00", "") for name in HOSTILE.values()]
-    with etq.open() as warehouse:
-        for number in range(6):
-            runs = []
-            for _ in range(3):
-                events = [
-                    event
-                    for place, name in enumerate(names)
-                    for event in (
-                        kernel(name, 100 * place + 1, 100 * place + 60 + number, place),
-                        operator_call(100 * place, 100 * place + 70 + number, place),
-                    )
-                ]
-                runs.append(run(HOSTILE["script"], *events, execute(0, 100 * len(names) + number)))
-            capture = warehouse.ingest(dump(*runs), name=f"{number}{HOSTILE['image'].replace('=', '')}")
-            warehouse.connection.execute(
-                "INSERT INTO labels VALUES (?, 'side', ?)", [capture.capture_id, ("base", "new")[number % 2]]
-            )
-            warehouse.metric(capture, "m<b>", 4 + number, unit="<b>")
-        path = tmp_path / "hostile.html"
-        etq.report.write(warehouse, SIDES, path, names=(HOSTILE["end of script"], HOSTILE["svg"]))
-    opened(browser, path)
-    browser.execute_script(
-        "for (const row of etq.parts.rows) for (const id of row.ids) {"
-        " etq.showTip({ clientX: 5, clientY: 5 }, etq.parts.options.label(id), etq.parts.options.describe(id)); etq.parts.options.choose(id); }"
-        "for (const button of document.querySelectorAll('th button, .more')) button.click();"
-        "for (const each of document.querySelectorAll('.dot-row')) each.dispatchEvent(new PointerEvent('pointermove'));"
-    )
-    check(browser)
-    assert HOSTILE["svg"] in browser.find_element(By.TAG_NAME, "h1").text
-    assert HOSTILE["script"] in {row[0] for row in cells(browser, "compared_ops")}
-
-
-def test_the_steps_of_two_traces(browser: WebDriver, tmp_path: Path) -> None:
+def test_the_steps_of_two_traces(quiet: WebDriver, tmp_path: Path) -> None:
     """Samples are called steps, all verdicts of ops are counted, and each op is named with its kind."""
     with etq.open() as warehouse:
         for name in ("before", "after"):
             warehouse.ingest(CAPTURES / f"torch_steps/{name}.pt.trace.json.gz", name=name)
         etq.report.write(warehouse, ["before", "after"], tmp_path / "steps.html")
-        verdicts = warehouse.rows(
-            "SELECT verdict, count(*) FROM compare_ops('before', 'after') GROUP BY verdict ORDER BY verdict"
-        )[1]
-    opened(browser, tmp_path / "steps.html")
-    on_host, on_devices = browser.find_elements(By.CLASS_NAME, "stated")
-    assert "Not decided" in on_host.text and "626.4 µs in base (10 steps)" in on_host.text
-    assert "New is possibly slower" in on_devices.text and "by their steps alone" in on_devices.text
-    counted = browser.find_elements(By.CSS_SELECTOR, ".legend.ops > span:has(.verdict)")
-    shown = [" ".join(each.text.split()) for each in counted]
+        query = "SELECT verdict, count(*) FROM compare_ops('before', 'after') GROUP BY verdict"
+        verdicts = warehouse.rows(query)[1]
+    opened(quiet, tmp_path / "steps.html")
+    on_host, on_devices = texts(quiet, ".stated")
+    assert "Not decided" in on_host and "626.4 µs in base (10 steps)" in on_host
+    assert "New is possibly slower" in on_devices and "by their steps alone" in on_devices
+    shown = [" ".join(each.split()) for each in texts(quiet, ".legend.ops > span:has(.verdict)")]
     words = {"~": "about the same"}
     assert sorted(shown) == sorted(f"{words.get(verdict, verdict)} {count}" for verdict, count in verdicts)
     assert "more calls 4" in shown
-    titles = [each.text for each in browser.find_elements(By.CSS_SELECTOR, "section > h2")]
-    assert titles == ["Verdict", "Steps", "Largest changes", "Where they differ", "Ops"]
-    assert columns_of(browser, "totals")[-1] == "new_captures"
-    names = [each.text for each in browser.find_elements(By.CLASS_NAME, "dot-name")]
+    assert texts(quiet, "section > h2") == ["Verdict", "Steps", "Largest changes", "Where they differ", "Ops"]
+    assert columns(quiet, "totals")[-1] == "new_captures"
+    names = texts(quiet, ".dot-name")
     assert {"aten::conv2d", "aten::conv2d on devices", "conv_kernel kernel", "train annotation"} <= set(names)
     assert len(set(names)) == len(names)
-    assert complaints(browser) == []
-
-
-def test_on_a_phone_the_circle_of_the_largest_change_is_whole(browser: WebDriver, tmp_path: Path) -> None:
-    with etq.open() as warehouse:
-        for name, end in (("base", 50), ("new", 60)):
-            ops = [kernel(f"op{each}", 100 * each, 100 * each + 50) for each in range(5)]
-            warehouse.ingest(dump(run("Execute", *ops, kernel("slower", 500, 500 + end), execute(0, 600))), name=name)
-        etq.report.write(warehouse, ["base", "new"], tmp_path / "one.html")
-    size = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
-    try:
-        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-        opened(browser, tmp_path / "one.html")
-        script = """
-            const boxes = [...document.querySelectorAll(".dots .point")].map((point) =>
-                [point, point.closest(".track")].map((each) => each.getBoundingClientRect()));
-            return boxes.map(([point, track]) => point.left >= track.left && point.right <= track.right);
-        """
-        assert browser.execute_script(script) == [True] * 6
-    finally:
-        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

@@ -11,19 +11,16 @@ import etq.report
 from etq.report.graph_extras import GraphExtras
 from etq.report.graph_files import Colours, Graph
 from etq.warehouse.warehouse import Warehouse
+from tests.browser.driver import ActionChains, By, Keys, WebDriver
 from tests.browser.graphs import MISPLACED, SHOWN, choose, graph_page, linked, press
-from tests.browser.pages import cells, complaints, drawn, near, number, opened, written
+from tests.browser.pages import cells, drawn, near, number, opened, select, texts, written
 from tests.conftest import CAPTURES
 from tests.unit.test_report_graph import MORE, judged_warehouse
 
-pytest.importorskip("selenium", reason="the browser is driven by the package selenium")
-
-from selenium.webdriver.chrome.webdriver import WebDriver
-from selenium.webdriver.common.action_chains import ActionChains
-from selenium.webdriver.common.by import By
-from selenium.webdriver.common.keys import Keys
-
 pytestmark = pytest.mark.long
+
+# The name of the op that is chosen.
+CHOSEN = "return etq.graph.places.nodes.get(etq.graph.chosen, 'name')"
 
 
 @pytest.fixture(scope="module")
@@ -38,10 +35,9 @@ def path(lab: Warehouse, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def page(browser: WebDriver, path: Path) -> Iterator[WebDriver]:
-    opened(browser, path)
-    yield browser
-    assert complaints(browser) == []
+def page(quiet: WebDriver, path: Path) -> WebDriver:
+    opened(quiet, path)
+    return quiet
 
 
 def click_at(page: WebDriver, item: str) -> None:
@@ -65,7 +61,8 @@ def boxes(page: WebDriver) -> list[str]:
     return [row[0] for row in page.execute_script(SHOWN)]
 
 
-def test_modules_open_and_close_by_a_click(page: WebDriver) -> None:
+def test_modules_open_and_close(page: WebDriver, lab: Warehouse) -> None:
+    """By a click each, and level by level; a module's box has its total."""
     assert boxes(page) == ["layers.0", "layers.1", "norm"]
     click_at(page, module("layers.0"))
     inner = ["layers.0.ln1", "layers.0.attn", "aten_add_tensor", "layers.0.ln2", "layers.0.ffn", "aten_add_tensor_1"]
@@ -74,14 +71,14 @@ def test_modules_open_and_close_by_a_click(page: WebDriver) -> None:
     assert "aten_native_layer_norm_default_1" in boxes(page)
     click_at(page, module("layers.0"))
     assert boxes(page) == ["layers.0", "layers.1", "norm"]
-
-
-def test_levels(page: WebDriver, lab: Warehouse) -> None:
-    [(all_nodes,)] = lab.rows("SELECT count(*) FROM node_totals('run')")[1]
     press(page, "graph-more")
     assert len(boxes(page)) == 13
+    totals = dict(lab.rows("SELECT module_path, per_execute FROM module_totals('run')")[1])
+    shown = {name: number(second) for name, _, second, _, is_op in page.execute_script(SHOWN) if not is_op}
+    assert len(shown) == 8
+    assert shown == {name: near(totals[name]) for name in shown}
     press(page, "graph-open")
-    assert len(boxes(page)) == all_nodes == 93
+    assert len(boxes(page)) == lab.rows("SELECT count(*) FROM node_totals('run')")[1][0][0] == 93
     assert page.execute_script(MISPLACED) == []
     press(page, "graph-less")
     assert 13 < len(boxes(page)) < 93
@@ -89,119 +86,106 @@ def test_levels(page: WebDriver, lab: Warehouse) -> None:
     assert len(boxes(page)) == 3
 
 
-@pytest.mark.parametrize(
-    ("overlay", "query"),
-    [
-        ("time", "SELECT n.name, CASE WHEN n.calls > 0 THEN n.per_execute END FROM node_totals('run') AS n"),
-        ("share", "SELECT n.name, CASE WHEN n.calls > 0 THEN n.share_percent END FROM node_totals('run') AS n"),
-        ("calls", "SELECT n.name, nullif(n.calls, 0) FROM node_totals('run') AS n"),
-        ("flops", "SELECT c.name, c.flops FROM node_costs('transformer') AS c WHERE starts_with(c.stage, 'edge')"),
-    ],
-)
-def test_overlays_show_the_values_of_the_views(page: WebDriver, lab: Warehouse, overlay: str, query: str) -> None:
-    choose(page, overlay)
+OVERLAYS = {
+    "time": "SELECT n.name, CASE WHEN n.calls > 0 THEN n.per_execute END FROM node_totals('run') AS n",
+    "share": "SELECT n.name, CASE WHEN n.calls > 0 THEN n.share_percent END FROM node_totals('run') AS n",
+    "calls": "SELECT n.name, nullif(n.calls, 0) FROM node_totals('run') AS n",
+    "flops": "SELECT c.name, c.flops FROM node_costs('transformer') AS c WHERE starts_with(c.stage, 'edge')",
+}
+
+
+def test_overlays_show_the_values_of_the_views(page: WebDriver, lab: Warehouse) -> None:
     press(page, "graph-open")
-    values: dict[str, float | None] = dict(lab.rows(query)[1])
-    shown = {name: (number(second), colour) for name, _, second, colour, _ in page.execute_script(SHOWN)}
-    assert {name: value for name, (value, _) in shown.items()} == {name: near(each) for name, each in values.items()}
-    # A darker colour is a larger value: each step is half of the one above it.
-    highest = max(value or 0 for value in values.values())
-    for name, (_, colour) in shown.items():
-        value = values[name] or 0
-        step = next((5 - at for at, part in enumerate((0.5, 0.25, 0.125, 0.0625)) if value >= highest * part), 1)
-        assert colour == f"heat-{step if value else 0}", name
+    for overlay, query in OVERLAYS.items():
+        choose(page, overlay)
+        values: dict[str, float | None] = dict(lab.rows(query)[1])
+        shown = {name: (number(second), colour) for name, _, second, colour, _ in page.execute_script(SHOWN)}
+        expected = {name: near(each) for name, each in values.items()}
+        assert {name: value for name, (value, _) in shown.items()} == expected, overlay
+        # A darker colour is a larger value: each step is half of the one above it.
+        highest = max(value or 0 for value in values.values())
+        for name, (_, colour) in shown.items():
+            value = values[name] or 0
+            step = next((5 - at for at, part in enumerate((0.5, 0.25, 0.125, 0.0625)) if value >= highest * part), 1)
+            assert colour == f"heat-{step if value else 0}", (overlay, name)
 
 
-def test_gaps_memory_and_the_roofline(browser: WebDriver, tmp_path: Path) -> None:
+def test_gaps_memory_and_the_roofline(quiet: WebDriver, tmp_path: Path) -> None:
     """Each overlay has its colours and legend, and lists the worst first; values that are not finite are the worst."""
     with judged_warehouse() as warehouse:
         path = tmp_path / "graph.html"
         path.write_text(etq.report.graph_page_of(warehouse, "run", runs="all", **MORE), encoding="utf-8")
         graph = Graph.of(warehouse, "run", None, {"runs": "all"}, GraphExtras(**MORE))
-    opened(browser, path)
-    press(browser, "graph-open")
+    opened(quiet, path)
+    press(quiet, "graph-open")
     overlays = [each for each in graph.overlays if each.needs]
     assert len(overlays) == 9
     for overlay in overlays:
-        choose(browser, overlay.key)
+        choose(quiet, overlay.key)
         colours = Colours(graph, overlay)
         names = {row["name"]: at for at, row in enumerate(graph.nodes)}
-        found = {names[name]: (second, colour) for name, _, second, colour, _ in browser.execute_script(SHOWN)}
+        found = {names[name]: (second, colour) for name, _, second, colour, _ in quiet.execute_script(SHOWN)}
         for item, (_, colour) in found.items():
             assert colour == colours.of(item), (overlay.key, graph.nodes[item]["name"])
         script = "return document.querySelector('table[data-name=\"graph-ops\"] tbody td').textContent"
-        worst = names[browser.execute_script(script)]
+        worst = names[quiet.execute_script(script)]
         assert colours._badness(graph.nodes[worst]) == max(colours._badness(graph.nodes[at]) for at in found)
-    assert complaints(browser) == []
 
 
-def test_modules_show_the_totals_of_the_view(page: WebDriver, lab: Warehouse) -> None:
-    press(page, "graph-more")
-    totals = dict(lab.rows("SELECT module_path, per_execute FROM module_totals('run')")[1])
-    shown = {name: number(second) for name, _, second, _, is_op in page.execute_script(SHOWN) if not is_op}
-    assert len(shown) == 8
-    assert shown == {name: near(totals[name]) for name in shown}
-
-
-def test_backends_and_types(browser: WebDriver, tmp_path: Path) -> None:
+def test_backends_and_types(quiet: WebDriver, tmp_path: Path) -> None:
     """Also where several ops of a module differ."""
     with linked("convnet_xnn") as warehouse:
-        opened(browser, graph_page(warehouse, tmp_path))
-        choose(browser, "backend")
-        press(browser, "graph-open")
+        opened(quiet, graph_page(warehouse, tmp_path))
+        choose(quiet, "backend")
+        press(quiet, "graph-open")
         backends = dict(warehouse.rows("SELECT name, coalesce(backend, 'no delegate') FROM node_totals('run')")[1])
-    assert {row[0]: row[2] for row in browser.execute_script(SHOWN)} == backends
+    assert {row[0]: row[2] for row in quiet.execute_script(SHOWN)} == backends
     counts = {each: list(backends.values()).count(each) for each in backends.values()}
-    legend = [each.text for each in browser.find_elements(By.CSS_SELECTOR, "#graph .legend span")]
-    assert sorted(legend) == sorted(["several", *(f"{name}: {count} ops" for name, count in counts.items())])
-    assert complaints(browser) == []
+    assert sorted(texts(quiet, "#graph .legend span")) == sorted(
+        ["several", *(f"{name}: {count} ops" for name, count in counts.items())]
+    )
 
 
-def test_the_graph_of_a_delegate(browser: WebDriver, tmp_path: Path) -> None:
+def test_the_graph_of_a_delegate(quiet: WebDriver, tmp_path: Path) -> None:
     """What XNNPACK made of an op is one click away, and so is the op."""
     with linked("convnet_xnn") as warehouse:
         warehouse.link("run", warehouse.ingest_program(CAPTURES / "convnet_xnn/convnet_xnn.pte"))
-        opened(browser, graph_page(warehouse, tmp_path))
+        opened(quiet, graph_page(warehouse, tmp_path))
         rows = warehouse.rows("SELECT op, self_time FROM delegate_graph('run') ORDER BY self_time DESC, op_index")[1]
     columns = "return [...document.querySelectorAll('table[data-name=graph-ops] tbody tr td:first-child')].map((each) => each.innerText)"
-    listed = browser.execute_script(columns)
+    listed = quiet.execute_script(columns)
     assert "aten_convolution_default" in listed and not any(each.startswith("Conv2d") for each in listed)
-    name = "return etq.graph.places.nodes.get(etq.graph.chosen, 'name')"
-    browser.execute_script(
+    quiet.execute_script(
         "etq.graph.options.select(etq.graph.places.nodes.list('name').indexOf('aten_convolution_default'))"
     )
-    press(browser, "graph-counterpart")
-    assert browser.execute_script(name) == "Conv2d_1"
-    press(browser, "graph-open")
-    assert sorted(each[0] for each in browser.execute_script(SHOWN)) == sorted(
-        browser.execute_script(
+    press(quiet, "graph-counterpart")
+    assert quiet.execute_script(CHOSEN) == "Conv2d_1"
+    press(quiet, "graph-open")
+    assert sorted(each[0] for each in quiet.execute_script(SHOWN)) == sorted(
+        quiet.execute_script(
             "return etq.graph.places.nodes.list('name').filter((each, at) => etq.graph.places.isWithin(at))"
         )
     )
-    assert [each.rpartition("_")[0] for each in browser.execute_script(columns)] == [op for op, _ in rows[:8]]
-    press(browser, "graph-counterpart")
-    assert browser.execute_script(name) == "aten_convolution_default"
-    assert "aten_convolution_default" in browser.execute_script(columns)
-    assert complaints(browser) == []
+    assert [each.rpartition("_")[0] for each in quiet.execute_script(columns)] == [op for op, _ in rows[:8]]
+    press(quiet, "graph-counterpart")
+    assert quiet.execute_script(CHOSEN) == "aten_convolution_default"
+    assert "aten_convolution_default" in quiet.execute_script(columns)
 
 
 def test_the_worst_are_listed_and_lead_to_their_box(page: WebDriver, lab: Warehouse) -> None:
     query = "SELECT name FROM node_totals('run') ORDER BY self_time DESC, node_index LIMIT 8"
     worst = [name for (name,) in lab.rows(query)[1]]
-    rows = page.find_elements(By.CSS_SELECTOR, 'table[data-name="graph-ops"] tbody tr')
-    assert [row.find_element(By.TAG_NAME, "td").text for row in rows] == worst
-    rows[2].click()
+    assert texts(page, 'table[data-name="graph-ops"] tbody td:first-child') == worst
+    page.find_elements(By.CSS_SELECTOR, 'table[data-name="graph-ops"] tbody tr')[2].click()
     drawn(page)
     assert worst[2] in boxes(page)
-    chosen = page.execute_script("return etq.graph.places.nodes.get(etq.graph.chosen, 'name')")
-    assert chosen == worst[2]
-    seen = page.execute_script("return etq.graph.isSeen(etq.graph.chosen)")
-    assert seen
+    assert page.execute_script(CHOSEN) == worst[2]
+    assert page.execute_script("return etq.graph.isSeen(etq.graph.chosen)")
 
 
 def test_details_of_an_op(page: WebDriver, lab: Warehouse) -> None:
     page.execute_script("etq.graph.options.select(etq.graph.places.nodes.list('name').indexOf('aten_addmm_default'))")
-    text = page.find_element(By.CSS_SELECTOR, "#graph .detail").text
+    text = texts(page, "#graph .detail")[0]
     [(stack, line)] = lab.rows("SELECT stack_trace, source_line FROM op_nodes WHERE name = 'aten_addmm_default'")[1]
     trace = page.execute_script("return document.querySelector('#graph .detail pre').innerText")
     assert trace.splitlines() == stack.splitlines()
@@ -209,47 +193,42 @@ def test_details_of_an_op(page: WebDriver, lab: Warehouse) -> None:
                  "mat1=aten_view_copy_default", "native_call_addmm.out"):  # fmt: skip
         assert part in text, part
     links = page.find_elements(By.CSS_SELECTOR, "#graph .graph-links a")
-    assert [each.get_dom_attribute("href") for each in links] == [
-        "#ops",
-        "#modules",
-        "#sources",
-        "#timeline",
-        "#events",
-    ]
+    sections = ["#ops", "#modules", "#sources", "#timeline", "#events"]
+    assert [each.get_dom_attribute("href") for each in links] == sections
 
 
-@pytest.mark.parametrize(
-    ("words", "query"),
-    [
-        ("addmm", "contains(p.name, 'addmm')"),
-        ("aten.native_layer_norm", "p.op = 'native_layer_norm'"),
-        ("attn.qkv view", "contains(p.module_path, 'attn.qkv') AND p.op = 'view_copy'"),
-        ("export_models.py:60", "p.source_line = 60"),
-        ("handle:25", "25 IN (SELECT h.debug_handle FROM node_debug_handles AS h WHERE h.record_id = p.record_id "
-         "AND h.graph_id = p.graph_id AND h.node_index = p.node_index)"),
-        ("handle:2 addmm", "p.name = 'aten_addmm_default'"),
-        ("nothing like it", "false"),
-    ],
-)  # fmt: skip
-def test_search(page: WebDriver, lab: Warehouse, words: str, query: str) -> None:
-    found = lab.rows(f"""
-        SELECT p.name FROM op_nodes AS p JOIN graphs AS g USING (record_id, graph_id)
-        WHERE g.stage = 'edge_dialect_exported_program' AND {query} ORDER BY p.node_index
-    """)[1]
+SEARCHES = {
+    "addmm": "contains(p.name, 'addmm')",
+    "aten.native_layer_norm": "p.op = 'native_layer_norm'",
+    "attn.qkv view": "contains(p.module_path, 'attn.qkv') AND p.op = 'view_copy'",
+    "export_models.py:60": "p.source_line = 60",
+    "handle:25": "25 IN (SELECT h.debug_handle FROM node_debug_handles AS h WHERE h.record_id = p.record_id "
+    "AND h.graph_id = p.graph_id AND h.node_index = p.node_index)",
+    "handle:2 addmm": "p.name = 'aten_addmm_default'",
+    "nothing like it": "false",
+}
+
+
+def test_search(page: WebDriver, lab: Warehouse) -> None:
     field = page.find_element(By.CSS_SELECTOR, '#graph input[aria-label="Search the graph"]')
-    field.send_keys(words)
-    output = page.find_element(By.CSS_SELECTOR, "#graph output")
-    assert output.text == f"{len(found)} found"
-    for at, (name,) in enumerate(found[:3]):
-        field.send_keys(Keys.ENTER)
-        assert output.text == f"{at + 1} of {len(found)}"
-        assert page.execute_script("return etq.graph.places.nodes.get(etq.graph.chosen, 'name')") == name
-        assert name in boxes(page)
-    # What shows a match stays marked when modules open and close, and only that.
-    for button in ("graph-open", "graph-close"):
-        press(page, button)
-        marked = page.execute_script("const { hits, places } = etq.graph; return [[...hits], places.visible]")
-        assert set(marked[0]) <= set(marked[1]) and bool(marked[0]) == bool(found)
+    for words, condition in SEARCHES.items():
+        found = lab.rows(f"""
+            SELECT p.name FROM op_nodes AS p JOIN graphs AS g USING (record_id, graph_id)
+            WHERE g.stage = 'edge_dialect_exported_program' AND {condition} ORDER BY p.node_index
+        """)[1]
+        field.clear()
+        field.send_keys(words)
+        assert texts(page, "#graph output") == [f"{len(found)} found"], words
+        for at, (name,) in enumerate(found[:3]):
+            field.send_keys(Keys.ENTER)
+            assert texts(page, "#graph output") == [f"{at + 1} of {len(found)}"]
+            assert page.execute_script(CHOSEN) == name
+            assert name in boxes(page)
+        # What shows a match stays marked when modules open and close, and only that.
+        for button in ("graph-open", "graph-close"):
+            press(page, button)
+            hits, visible = page.execute_script("return [[...etq.graph.hits], etq.graph.places.visible]")
+            assert set(hits) <= set(visible) and bool(hits) == bool(found), words
 
 
 def test_keys(page: WebDriver) -> None:
@@ -272,47 +251,19 @@ def test_keys(page: WebDriver) -> None:
     assert page.execute_script("return etq.graph.places.isOpen(etq.graph.chosen)")
 
 
-def test_the_icicle_and_the_graph_mark_each_other(page: WebDriver) -> None:
-    script = """
-        const path = arguments[0], places = etq.graph.places;
-        etq.graph.options.over(places.count + places.groups.list("module_path").indexOf(path));
-        const ids = etq.icicle.hits.flatMap((row) => [...row.ids]);
-        const found = ids.map((id) => Object.fromEntries(etq.icicle.options.describe(id)).module);
-        etq.graph.options.over(-1);
-        return [found, etq.icicle.hits];
-    """
-    found, after = page.execute_script(script, "layers.0.attn")
-    assert {each.startswith("layers.0.attn") for each in found} == {True}
-    assert len(found) > 10 and after is None
-    script = """
-        const spans = etq.icicle, ids = spans.rows.flatMap((row) => [...row.ids]);
-        spans.options.over(ids.find((id) => Object.fromEntries(spans.options.describe(id)).module === arguments[0]));
-        const pointed = [...etq.graph.pointed];
-        spans.options.over(-1);
-        return [pointed, arguments[1] ? 0 : etq.graph.places.count + etq.graph.places.groups.list("module_path").indexOf("layers.0"), etq.graph.pointed.size];
-    """
-    pointed, group, after = page.execute_script(script, "layers.0.attn")
-    assert pointed == [group] and after == 0
-
-
-def test_methods(browser: WebDriver, tmp_path: Path) -> None:
+def test_methods(quiet: WebDriver, tmp_path: Path) -> None:
     """Each method has its own graph; an op of another one is reached through the table."""
     with linked("multimethod") as warehouse:
-        opened(browser, graph_page(warehouse, tmp_path))
+        opened(quiet, graph_page(warehouse, tmp_path))
         rows = warehouse.rows("SELECT method, name FROM node_totals('run') ORDER BY graph_id, node_index")[1]
-    options = [each.text for each in browser.find_elements(By.CSS_SELECTOR, "#graph-method option")]
+    options = texts(quiet, "#graph-method option")
     assert options == ["decode", "encode"]
     for at, method in enumerate(options):
-        browser.execute_script(
-            "const select = document.getElementById('graph-method'); select.value = arguments[0];"
-            "select.dispatchEvent(new Event('change'));",
-            at,
-        )
-        press(browser, "graph-open")
-        assert sorted(boxes(browser)) == sorted(name for each, name in rows if each == method)
+        select(quiet, "#graph-method", at)
+        press(quiet, "graph-open")
+        assert sorted(boxes(quiet)) == sorted(name for each, name in rows if each == method)
     decode = next(name for method, name in rows if method == "decode")
-    table = cells(browser, "graph-ops")
+    table = cells(quiet, "graph-ops")
     position = next(at for at, row in enumerate(table) if row[:2] == [decode, "decode"])
-    browser.find_elements(By.CSS_SELECTOR, 'table[data-name="graph-ops"] tbody tr')[position].click()
-    assert browser.execute_script("return document.getElementById('graph-method').selectedOptions[0].text") == "decode"
-    assert complaints(browser) == []
+    quiet.find_elements(By.CSS_SELECTOR, 'table[data-name="graph-ops"] tbody tr')[position].click()
+    assert quiet.execute_script("return document.getElementById('graph-method').selectedOptions[0].text") == "decode"

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 import etq
 import etq.report
-from tests.browser.pages import cells, complaints, drawn, opened
-from tests.browser.test_hostile import HOSTILE, check
+from tests.browser.driver import WebDriver
+from tests.browser.pages import cells, drawn, opened, select
 from tests.conftest import CAPTURES
-from tests.sampling import whole
 from tests.unit.test_graph_pair import two
-
-pytest.importorskip("selenium", reason="the browser is driven by the package selenium")
-
-from selenium.webdriver.chrome.webdriver import WebDriver
 
 pytestmark = pytest.mark.long
 
@@ -34,107 +28,49 @@ CHOSEN = """
 """
 
 
-def test_a_change_has_its_colour_on_every_page(browser: WebDriver, tmp_path: Path) -> None:
-    """However many nodes have it: the legend names the colours by change."""
-    legend = """
-        return Object.fromEntries([...document.querySelectorAll(".legend > *")].map((each) => [
-          each.innerText.split(":")[0], getComputedStyle(each.querySelector("*")).backgroundColor]));
-    """
-    found: dict[str, set[str]] = {}
-    for names in (("convnet", "convnet_xnn"), ("mlp", "mlp_xnn"), ("mlp", "convnet")):
-        path = tmp_path / f"{'_'.join(names)}.html"
-        with two(*names) as warehouse:
-            path.write_text(etq.report.graphs_page_of(warehouse, "base", "new"), encoding="utf-8")
-        opened(browser, path)
-        for change, colour in browser.execute_script(legend).items():
-            found.setdefault(change, set()).add(colour)
-    assert {"removed", "changed", "several"} < set(found)
-    assert all(len(colours) == 1 for colours in found.values())
-    assert len(set().union(*found.values())) == len(found)
-
-
-def test_two_graphs(browser: WebDriver, tmp_path: Path) -> None:
+def test_two_graphs(quiet: WebDriver, tmp_path: Path) -> None:
     path = tmp_path / "graphs.html"
     with two("convnet", "convnet_xnn") as warehouse:
         path.write_text(etq.report.graphs_page_of(warehouse, "base", "new"), encoding="utf-8")
         query = "SELECT base_name, new_name, change FROM compare_graphs('base', 'new')"
         pairs = warehouse.rows(query)[1]
-    opened(browser, path)
-    browser.execute_script("document.getElementById('pair-open').click()")
+    opened(quiet, path)
+    quiet.execute_script("document.getElementById('pair-open').click()")
     for script in ("base.pan(30, 40)", "next.zoom(1.5, 10, 10)", "next.pan(-25, 60)", "base.zoom(0.5)"):
-        before = browser.execute_script(STATE)
-        browser.execute_script(f"const [base, next] = etq.graphPair.map(({{ view }}) => view); {script}")
-        after = browser.execute_script(STATE)
+        before = quiet.execute_script(STATE)
+        quiet.execute_script(f"const [base, next] = etq.graphPair.map(({{ view }}) => view); {script}")
+        after = quiet.execute_script(STATE)
         assert after[0][2] == after[1][2] and after != before
         for at in (0, 1):
             assert after[1][at] - after[0][at] == pytest.approx(before[1][at] - before[0][at])
     choose = "const side = etq.graphPair[arguments[0]]; side.view.options.select(side.nodes.list('name').indexOf(arguments[1]));"
     name_of = "return etq.graphPair.map(({ nodes, view }) => (view.chosen < 0 ? null : nodes.get(view.chosen, 'name')))"
     for base, new, _ in pairs:
-        browser.execute_script(choose, 0 if base else 1, base or new)
-        assert browser.execute_script(name_of) == [base, new]
+        quiet.execute_script(choose, 0 if base else 1, base or new)
+        assert quiet.execute_script(name_of) == [base, new]
         if base and new:
-            one, other = browser.execute_script(CHOSEN)
+            one, other = quiet.execute_script(CHOSEN)
             assert one == pytest.approx(other) and one[2]
     # Modules of one path open and close together.
-    browser.execute_script("document.getElementById('pair-close').click()")
+    quiet.execute_script("document.getElementById('pair-close').click()")
     toggle = """
         const side = etq.graphPair[1], places = side.view.places;
         side.view.options.choose(places.count + side.groups.list("module_path").indexOf("features"));
         return etq.graphPair.map(({ groups, view }) => view.places.isOpen(view.places.count + groups.list("module_path").indexOf("features")));
     """
-    assert browser.execute_script(toggle) == [True, True]
-    assert browser.execute_script(toggle) == [False, False]
-    listed = {tuple(row[:2]) for row in cells(browser, "pair-alone")}
+    assert quiet.execute_script(toggle) == [True, True]
+    assert quiet.execute_script(toggle) == [False, False]
+    listed = {tuple(row[:2]) for row in cells(quiet, "pair-alone")}
     assert listed == {(change, base or new) for base, new, change in pairs if not (base and new)}
-    browser.execute_script("document.querySelector('table[data-name=\"pair-alone\"] tbody tr').click()")
-    drawn(browser)
-    assert None in browser.execute_script(name_of)
-    assert "No counterpart of" in browser.execute_script(
+    quiet.execute_script("document.querySelector('table[data-name=\"pair-alone\"] tbody tr').click()")
+    drawn(quiet)
+    assert None in quiet.execute_script(name_of)
+    assert "No counterpart of" in quiet.execute_script(
         "return document.querySelectorAll('#graph_pair .detail')[1].textContent"
     )
-    assert complaints(browser) == []
 
 
-@whole
-def test_hostile_names(browser: WebDriver, tmp_path: Path) -> None:
-    path = tmp_path / "graphs.html"
-    names = list(HOSTILE.values())
-    with two("mlp", "mlp_xnn") as warehouse:
-        for number, name in enumerate(names):
-            parameters: dict[str, Any] = {"name": name, "count": len(names), "number": number}
-            for table, values in (
-                ("op_nodes", "name = $name, op_type = $name || op_type, op = $name"),
-                ("node_modules", "module_path = $name || module_path, module_class = $name"),
-                ("node_values", "dtype = $name"),
-            ):
-                update = f"UPDATE {table} SET {values} WHERE (node_index + record_id) % $count = $number"
-                warehouse.connection.execute(update, parameters)
-        page = etq.report.graphs_page_of(warehouse, "base", "new", names=(HOSTILE["script"], HOSTILE["image"]))
-    path.write_text(page, encoding="utf-8")
-    opened(browser, path)
-    script = """
-        for (const button of document.querySelectorAll("#graph_pair button")) button.click();
-        for (const { key } of [...document.querySelectorAll("#pair-colour option")].map(({ value }) => ({ key: value }))) {
-          const select = document.getElementById("pair-colour");
-          select.value = key;
-          select.dispatchEvent(new Event("change"));
-          for (const { view } of etq.graphPair) {
-            for (let item = 0; item < view.places.all; item += 1) {
-              etq.showTip({ clientX: 5, clientY: 5 }, view.options.heading(item), view.options.describe(item));
-              view.options.select(item);
-            }
-            view.drawNow();
-          }
-        }
-        for (const row of document.querySelectorAll("#graph_pair tr[tabindex]")) row.click();
-        return etq.graphPair.map(({ view }) => view.places.visible.length);
-    """
-    assert min(browser.execute_script(script)) > 0
-    check(browser)
-
-
-def test_gaps(browser: WebDriver, tmp_path: Path) -> None:
+def test_gaps(quiet: WebDriver, tmp_path: Path) -> None:
     """Boxes have the colours of their gaps; the list has the gaps, worst first, and counts the nodes without one."""
     with etq.open() as warehouse:
         record = warehouse.ingest_record(CAPTURES / "mlp/mlp.etrecord")
@@ -147,17 +83,15 @@ def test_gaps(browser: WebDriver, tmp_path: Path) -> None:
         page = etq.report.graphs_page_of(warehouse, "right", "far", metric="max_abs")
     path = tmp_path / "gaps.html"
     path.write_text(page, encoding="utf-8")
-    opened(browser, path)
+    opened(quiet, path)
+    select(quiet, "#pair-colour", "gap")
     script = """
-        const select = document.getElementById("pair-colour");
-        select.value = "gap";
-        select.dispatchEvent(new Event("change"));
         document.getElementById("pair-open").click();
         const side = etq.graphPair[1], { label, colour } = side.view.options;
         return side.nodes.list("name").map((name, node) => [name, label(node)[1], colour(node)])
             .filter(([name]) => name.includes("relu"));
     """
-    assert browser.execute_script(script) == [
+    assert quiet.execute_script(script) == [
         ["aten_relu_default", "", "heat-0"],
         ["aten_relu_default_1", "1", "heat-5"],
         ["aten_relu_default_2", "0.25", "heat-5"],
@@ -165,22 +99,21 @@ def test_gaps(browser: WebDriver, tmp_path: Path) -> None:
         ["aten_relu_default_4", "", "heat-0"],
         ["aten_relu_default_5", "NaN", "heat-5"],
     ]
-    rows = [(row[0], row[2]) for row in cells(browser, "pair-gaps")]
+    rows = [(row[0], row[2]) for row in cells(quiet, "pair-gaps")]
     expected = [("5", "NaN"), ("1", "1"), ("2", "0.25"), ("3", "0.0625")]
     assert rows == [(f"aten_relu_default_{number}", gap) for number, gap in expected]
-    text = browser.execute_script("return document.getElementById('graph_pair').textContent")
+    text = quiet.execute_script("return document.getElementById('graph_pair').textContent")
     assert "Distance from the values of right: largest difference" in text
     assert "1 op can't be compared: not logged in new." in text
-    assert complaints(browser) == []
 
 
-def test_control_flow_opens_on_both_sides(browser: WebDriver, tmp_path: Path) -> None:
+def test_control_flow_opens_on_both_sides(quiet: WebDriver, tmp_path: Path) -> None:
     """Groups without a module path are matched by name and place within the counterpart of their parent."""
     path = tmp_path / "graphs.html"
     with etq.open() as warehouse:
         warehouse.ingest_record(CAPTURES / "cond/cond.etrecord")
         path.write_text(etq.report.graphs_page_of(warehouse, "cond", "cond"), encoding="utf-8")
-    opened(browser, path)
+    opened(quiet, path)
     script = """
         const names = (at) => etq.graphPair[at].view.places.visible.map((item) => etq.graphPair[at].view.options.label(item)[0]).sort();
         const found = [];
@@ -191,9 +124,8 @@ def test_control_flow_opens_on_both_sides(browser: WebDriver, tmp_path: Path) ->
         });
         return found;
     """
-    for number, (base, new) in enumerate(browser.execute_script(script)):
+    for number, (base, new) in enumerate(quiet.execute_script(script)):
         assert (
             base == new
             and ("mul" in base, "false_graph_0" in base) == [(False, True), (True, True), (False, False)][number]
         )
-    assert complaints(browser) == []

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from etq.warehouse.warehouse import Warehouse
+from tests.browser.driver import WebDriver
+from tests.browser.graphs import linked
 from tests.browser.pages import cells, opened, written
 from tests.conftest import CAPTURES
 
-pytest.importorskip("selenium", reason="the browser is driven by the package selenium")
-
-from selenium.webdriver.chrome.webdriver import WebDriver
+pytestmark = pytest.mark.long
 
 
 def printed(browser: WebDriver, folder: Path) -> list[str]:
@@ -57,37 +57,20 @@ def test_a_trace_on_paper(browser: WebDriver, warehouse: Warehouse, tmp_path: Pa
     assert f"The first 15 of {gaps} rows." in text
     assert "synchronization 290" in text and "gaps" in text
     assert not re.search(r"Show all|Search|Theme|Reset", text)
-
-
-def test_a_long_table_has_its_headings_on_each_page(browser: WebDriver, warehouse: Warehouse, tmp_path: Path) -> None:
-    warehouse.ingest(CAPTURES / "torch_gpu" / "rank0.pt.trace.json.gz", name="rank0")
-    opened(browser, written(warehouse, "rank0", tmp_path))
+    # A long table has its headings on each page.
     rows = len(cells(browser, "critical_parts"))
     pages = [words(page) for page in printed(browser, tmp_path)]
-    [first] = [at for at, page in enumerate(pages) if "The longest parts" in page]
-    [last] = [at for at, page in enumerate(pages) if "Where the time goes" in page]
-    assert rows == 140 and last > first
-    assert all("kind name op duration" in page for page in pages[first:last])
+    [start] = [at for at, page in enumerate(pages) if "The longest parts" in page]
+    [end] = [at for at, page in enumerate(pages) if "Where the time goes" in page]
+    assert rows == 140 and end > start
+    assert all("kind name op duration" in page for page in pages[start:end])
 
 
-def test_a_dump_on_paper(browser: WebDriver, warehouse: Warehouse, tmp_path: Path) -> None:
-    folder = CAPTURES / "transformer"
-    capture = warehouse.ingest(folder / "transformer_100runs.etdp", name="run")
-    warehouse.link(capture, warehouse.ingest_record(folder / "transformer.etrecord"))
-    opened(browser, written(warehouse, "run", tmp_path))
-    text = words("\n".join(printed(browser, tmp_path)))
-    assert "execute load" in text
-    for op, calls in warehouse.sql("SELECT op, calls FROM op_totals('run')").fetchall():
-        assert re.search(
-            rf"{re.escape(op)} [\d.,]+ [\d.,]+ [\d.]+ % {calls:,}\b", text
-        )  # an execute, a call, the share
-
-
-def test_a_graph_on_paper_fits_and_comes_back(browser: WebDriver, warehouse: Warehouse, tmp_path: Path) -> None:
-    folder = CAPTURES / "transformer"
-    capture = warehouse.ingest(folder / "transformer_100runs.etdp", name="run")
-    warehouse.link(capture, warehouse.ingest_record(folder / "transformer.etrecord"))
-    opened(browser, written(warehouse, "run", tmp_path))
+def test_a_dump_on_paper(browser: WebDriver, tmp_path: Path) -> None:
+    """Its ops are there; its graph fits, and comes back as large as before."""
+    with linked("transformer") as warehouse:
+        opened(browser, written(warehouse, "run", tmp_path))
+        ops = warehouse.rows("SELECT op, calls FROM op_totals('run')")[1]
     size = "const each = document.querySelector('.graph canvas'); return [each.style.height, each.width]"
     before = browser.execute_script(size)
     browser.execute_script(
@@ -95,7 +78,11 @@ def test_a_graph_on_paper_fits_and_comes_back(browser: WebDriver, warehouse: War
         "const each = document.querySelector('.graph canvas');"
         "window.onPaper = [parseInt(each.style.height), each.width / Math.min(devicePixelRatio, 2)]; })"
     )
-    printed(browser, tmp_path)
+    text = words("\n".join(printed(browser, tmp_path)))
+    assert "execute load" in text
+    for op, calls in ops:
+        # An execute, a call, the share.
+        assert re.search(rf"{re.escape(op)} [\d.,]+ [\d.,]+ [\d.]+ % {calls:,}\b", text), op
     height, width = browser.execute_script("return window.onPaper")
     assert width == 680 and height < 300
     assert browser.execute_script(size) == before == ["560px", before[1]]

@@ -6,22 +6,18 @@ import re
 from collections.abc import Iterator
 from importlib.resources import files
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
 import etq
 from tests.batches import Labelled, ingest_all
-from tests.browser.pages import cells, complaints
+from tests.browser.driver import ActionChains, By, Keys, WebDriver
+from tests.browser.pages import cells, complaints, fits, screen, select, texts
 from tests.browser.served import names, settled, text, until, visit
+from tests.conftest import CAPTURES
 from tests.serve.server import Server, serving
 from tests.sql.test_trends import capture
-
-pytest.importorskip("selenium", reason="the browser is driven by the package selenium")
-
-from selenium.webdriver.chrome.webdriver import WebDriver
-from selenium.webdriver.common.action_chains import ActionChains
-from selenium.webdriver.common.by import By
-from selenium.webdriver.common.keys import Keys
 
 pytestmark = pytest.mark.long
 
@@ -50,10 +46,23 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture
 def page(browser: WebDriver, server: Server) -> Iterator[WebDriver]:
-    browser.get(f"{server.url}/")
-    settled(browser, series=True)
+    visit(browser, server, "/", series=True)
+    complaints(browser)
     yield browser
     assert browser.execute_script("return window.canary") is None
+
+
+@pytest.fixture
+def silent(page: WebDriver) -> Iterator[WebDriver]:
+    """The same; nothing may be complained of. The browser notes the status of an answer that is an error."""
+    yield page
+    assert complaints(page) == []
+
+
+def left_for(page: WebDriver, path: str) -> None:
+    """Wait until the page at a path is there."""
+    until(page, "location.pathname.startsWith(arguments[0])", path)
+    settled(page)
 
 
 def facet(page: WebDriver, key: str, value: str) -> None:
@@ -99,37 +108,39 @@ def test_selectors_are_typed(page: WebDriver) -> None:
     assert text(page, ".listed .missing") == (
         "no capture matches devise=pixel9: no label is named 'devise'; the nearest are device"
     )
-    complaints(page)  # the browser notes the status
 
 
 def test_captures_are_sorted_and_walked_by_keys(page: WebDriver) -> None:
+    """Keys reach the table at once."""
+    focus = page.switch_to
+    page.find_element(By.CSS_SELECTOR, "body").send_keys(Keys.ARROW_DOWN)
+    assert focus.active_element.get_dom_attribute("aria-rowindex") == "3"
+    page.find_element(By.CSS_SELECTOR, '.grid th[data-column="name"] button').send_keys(Keys.ENTER)
+    assert page.execute_script("return document.activeElement.closest('th')?.dataset.column") == "name"
     facet(page, "device", "pixel8")
-    page.find_element(By.CSS_SELECTOR, 'th[data-column="execute"] button').click()
-    page.find_element(By.CSS_SELECTOR, 'th[data-column="execute"] button').click()
-    assert (
-        page.find_element(By.CSS_SELECTOR, 'th[data-column="execute"]').get_dom_attribute("aria-sort") == "descending"
-    )
+    for _ in range(2):
+        page.find_element(By.CSS_SELECTOR, 'th[data-column="execute"] button').click()
+    heading = page.find_element(By.CSS_SELECTOR, 'th[data-column="execute"]')
+    assert heading.get_dom_attribute("aria-sort") == "descending"
     assert all(int(name.split("-")[1]) >= SLOW_FROM for name in names(page)[: BUILDS - SLOW_FROM + 1])
     first = page.find_element(By.CSS_SELECTOR, '.grid tr[tabindex="0"]')
     page.execute_script("arguments[0].focus()", first)
-    page.switch_to.active_element.send_keys(Keys.END)
-    assert page.switch_to.active_element.get_dom_attribute("aria-rowindex") == str(BUILDS + 1)
-    page.switch_to.active_element.send_keys(Keys.HOME)
-    page.switch_to.active_element.send_keys(" ")
-    page.switch_to.active_element.send_keys(Keys.ARROW_DOWN)
-    page.switch_to.active_element.send_keys(" ")
+    focus.active_element.send_keys(Keys.END)
+    assert focus.active_element.get_dom_attribute("aria-rowindex") == str(BUILDS + 1)
+    for key in (Keys.HOME, " ", Keys.ARROW_DOWN, " "):
+        focus.active_element.send_keys(key)
     assert page.find_elements(By.ID, "compare-two")
-    name = page.switch_to.active_element.find_element(By.TAG_NAME, "a").text
-    page.switch_to.active_element.send_keys(Keys.ENTER)
-    until(page, "location.pathname !== '/'")
-    settled(page)
+    name = focus.active_element.find_element(By.TAG_NAME, "a").text
+    focus.active_element.send_keys(Keys.ENTER)
+    left_for(page, "/capture/")
     assert text(page, "h1") == name
 
 
-def test_a_capture_and_its_neighbours(page: WebDriver, server: Server) -> None:
+def test_a_capture_and_its_neighbours(silent: WebDriver, server: Server) -> None:
+    page = silent
     visit(page, server, "/capture/pixel8-20", series=True)
     assert page.title.startswith("pixel8-20 · ")
-    assert [each.text for each in page.find_elements(By.CSS_SELECTOR, "#contents a")][:2] == ["Overview", "Advice"]
+    assert texts(page, "#contents a")[:2] == ["Overview", "Advice"]
     with etq.open(server.path, read_only=True) as lab:
         expected = lab.rows("SELECT op FROM op_totals('pixel8-20') ORDER BY total DESC")[1]
     assert [row[0] for row in cells(page, "ops")] == [op for (op,) in expected]
@@ -143,27 +154,22 @@ def test_a_capture_and_its_neighbours(page: WebDriver, server: Server) -> None:
     page.back()
     until(page, "document.querySelector('h1')?.textContent === 'pixel8-20'")
     settled(page)
-    page.execute_script(
-        "const each = document.querySelector('select[name=runs]'); each.value = 'all'; each.dispatchEvent(new Event('change'))"
-    )
+    select(page, "select[name=runs]", "all")
     until(page, "document.querySelector('#headline .note')?.textContent.includes('are of all runs')")
     assert page.current_url.endswith("/capture/pixel8-20?runs=all")
     page.back()
     until(page, "!document.querySelector('#headline .note')?.textContent.includes('are of all runs')")
     settled(page, series=True)
     page.find_element(By.ID, "with-before").click()
-    until(page, "location.pathname === '/compare'")
-    settled(page)
+    left_for(page, "/compare")
     assert text(page, "h1") == "pixel8-19 → pixel8-20"
-    assert complaints(page) == []
 
 
 def test_two_sides(page: WebDriver, server: Server) -> None:
     """Chosen on the page of captures, by facets; the link shows the same; a capture of a side is a link."""
     facet(page, "device", "pixel8")
     page.find_element(By.ID, "set-base").click()
-    until(page, "location.pathname === '/compare'")
-    settled(page)
+    left_for(page, "/compare")
     assert "Choose the other side." in text(page, "#state")
     new = page.find_element(By.CSS_SELECTOR, "input[name=new]")
     page.find_element(By.CSS_SELECTOR, ".side-new summary").click()
@@ -185,7 +191,6 @@ def test_two_sides(page: WebDriver, server: Server) -> None:
     visit(page, server, "/compare?base=build%3D1&new=nothing", failed=True)
     assert "no capture matches nothing" in text(page, "#state")
     until(page, "document.getElementById('new-count').classList.contains('wrong')")
-    complaints(page)
 
 
 def click_point(page: WebDriver, position: int) -> None:
@@ -200,25 +205,22 @@ def click_point(page: WebDriver, position: int) -> None:
     actions.click().key_up(Keys.SHIFT).perform()
 
 
-def test_a_planted_change_is_found_by_clicks(page: WebDriver, server: Server) -> None:
+def test_a_planted_change_is_found_by_clicks(silent: WebDriver) -> None:
+    page = silent
     page.find_element(By.LINK_TEXT, "Trends").click()
-    until(page, "location.pathname === '/trends'")
-    settled(page)
+    left_for(page, "/trends")
     rows = cells(page, "regressions")
     assert rows[0][0] == "total of Execute" and "device=pixel8,model=net" in rows[0]
     assert text(page, "#totals .chart-title") == "device=pixel8,model=net"
     click_point(page, SLOW_FROM - 1)
     assert text(page, "#marked").startswith(f"pixel8-{SLOW_FROM - 1} is the base")
     click_point(page, SLOW_FROM)
-    until(page, "location.pathname === '/compare'")
-    settled(page)
+    left_for(page, "/compare")
     assert text(page, "h1") == f"pixel8-{SLOW_FROM - 1} → pixel8-{SLOW_FROM}"
     page.back()
-    until(page, "location.pathname === '/trends'")
-    settled(page)
+    left_for(page, "/trends")
     page.execute_script("document.querySelector('table[data-name=regressions] tbody a').click()")
-    until(page, "location.pathname === '/compare'")
-    settled(page)
+    left_for(page, "/compare")
     assert text(page, "h1").endswith(f"build<{SLOW_FROM} → device=pixel8,model=net,build>={SLOW_FROM}")
     page.back()
     until(page, "document.querySelector('#totals .plot')?.plot")
@@ -230,10 +232,8 @@ def test_a_planted_change_is_found_by_clicks(page: WebDriver, server: Server) ->
         plot.send_keys(Keys.ARROW_RIGHT)
         until(page, "document.querySelector('#totals .plot').plot.cursor.idx === arguments[0]", at)
     plot.send_keys(Keys.ENTER)
-    until(page, "location.pathname.startsWith('/capture/')")
-    settled(page)
+    left_for(page, "/capture/")
     assert text(page, "h1") == "pixel8-2"
-    assert complaints(page) == []
 
 
 def ask(page: WebDriver, query: str) -> None:
@@ -264,9 +264,7 @@ def test_sql(page: WebDriver, server: Server) -> None:
     page.get("about:blank")
     page.get(link)
     settled(page)
-    page.execute_script(
-        "const each = document.querySelector('select[name=\"chart-kind\"]'); each.value = 'bars'; each.dispatchEvent(new Event('change'))"
-    )
+    select(page, "select[name='chart-kind']", "bars")
     assert page.execute_script("return document.querySelector('.chart .plot').plot.data[1]") == [*range(1, 13)]
     assert "chart=bars" in page.current_url
     ask(page, "SELECT count(*) FROM range(1000000) AS a, range(1000000) AS b WHERE a.range * b.range = 7")
@@ -280,12 +278,19 @@ def test_sql(page: WebDriver, server: Server) -> None:
         "const { editor } = document.querySelector('.editor'); editor.dispatch({ selection: { anchor: 8 } })"
     )
     assert text(page, ".docs h3").startswith("op_totals")
-    complaints(page)
 
 
-def test_completion(page: WebDriver, server: Server) -> None:
+def test_completion_and_documentation(silent: WebDriver, server: Server) -> None:
+    """The documentation begins with what most people ask."""
+    page = silent
     visit(page, server, "/sql")
-    until(page, "document.querySelectorAll('.docs [data-view]').length > 50")
+    until(page, "document.querySelectorAll('.docs [data-view]').length > 100")
+    views = page.execute_script(
+        "return [...document.querySelectorAll('.docs [data-view]')].map((each) => each.dataset.view)"
+    )
+    script = (files("etq.serve") / "assets/sql.js").read_text(encoding="utf-8")
+    wanted = re.findall(r'"(\w+)"', script.partition("const WANTED = [")[2].partition("]")[0])
+    assert views[: len(wanted)] == wanted and wanted[:2] == ["op_totals", "module_totals"]
     content = "document.querySelector('.editor').shadowRoot.querySelector('.cm-content')"
     page.execute_script(f"{content}.focus()")
     page.switch_to.active_element.send_keys("FROM capture_su")
@@ -294,31 +299,25 @@ def test_completion(page: WebDriver, server: Server) -> None:
         ".map((each) => each.textContent)"
     )
     until(page, f"{options}.includes('capture_summary')")
-    assert complaints(page) == []
 
 
 def test_hostile_names_do_nothing(page: WebDriver, server: Server) -> None:
     facet(page, "device", VALUE)
     assert names(page) == [HOSTILE]
     page.find_element(By.CSS_SELECTOR, ".grid tbody a").click()
-    until(page, "location.pathname.startsWith('/capture/')")
-    settled(page)
+    left_for(page, "/capture/")
     assert page.execute_script("return document.querySelector('h1').textContent") == HOSTILE
     with etq.open(server.path, read_only=True) as lab:
         sha256 = lab.capture(HOSTILE).sha256[:12]
     visit(page, server, f"/compare?base={sha256}&new=pixel8-1")
-    visit(
-        page,
-        server,
-        "/sql?query=SELECT+name,+value+FROM+labels+JOIN+captures+USING+(capture_id)+WHERE+key='device'+ORDER+BY+1",
-    )
+    query = "SELECT+name,+value+FROM+labels+JOIN+captures+USING+(capture_id)+WHERE+key='device'+ORDER+BY+1"
+    visit(page, server, f"/sql?query={query}")
     assert [HOSTILE, VALUE] in cells(page, "result")
     visit(page, server, "/capture/%3Cimg%20src=x%20onerror=window.canary=1%3E", failed=True)
     for path in ("/?where=%3Cscript%3Ewindow.canary=1%3C/script%3E", "/trends?by=%3Cimg%3E"):
         page.get(f"{server.url}{path}")
         until(page, "['yes', 'failed'].includes(document.documentElement.dataset.ready)")
     assert page.execute_script("return [window.canary ?? null, document.querySelectorAll('img').length]") == [None, 0]
-    complaints(page)
 
 
 # How many legends of charts take several lines, with a marker or a colon alone on one.
@@ -328,78 +327,16 @@ BROKEN = """
 """
 
 
+PATHS = ("/", "/capture/pixel8-3", "/compare?base=build%3D1&new=build%3D2", "/trends", "/sql?query=FROM+captures")
+
+
 @pytest.mark.parametrize(("width", "theme"), [(390, "dark"), (1280, "light")])
-def test_pages_fit(page: WebDriver, server: Server, width: int, theme: str) -> None:
-    try:
-        page.execute_cdp_cmd(
-            "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": theme}]}
-        )
-        size = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500}
-        page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-        for path in (
-            "/",
-            "/capture/pixel8-3",
-            "/compare?base=build%3D1&new=build%3D2",
-            "/trends",
-            "/sql?query=FROM+captures",
-        ):
-            visit(page, server, path)
-            assert page.execute_script("return document.documentElement.scrollWidth <= innerWidth"), path
-            assert page.execute_script(BROKEN) == 0, path
-            # All that is used has a name, and the page's language and landmarks are there.
-            unnamed = page.execute_script(
-                "return [...document.querySelectorAll('button, input, select, a[href]')].filter((each) => "
-                "!(each.textContent.trim() || each.ariaLabel || each.getAttribute('aria-label') || each.labels?.length || each.title))"
-                ".map((each) => each.outerHTML.slice(0, 120))"
-            )
-            assert unnamed == [], path
-            assert page.execute_script("return document.querySelectorAll('main, h1').length") == 2, path
-        assert complaints(page) == []
-    finally:
-        page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-        page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
-
-
-# Answers to questions come once `held.QUESTION()` is called, but for that of who asks.
-HELD = """
-    window.held = {};
-    const ask = window.fetch;
-    window.fetch = (address, options) => new Promise((go) => {
-      const question = String(address).split("/data/")[1].split("?")[0];
-      if (question === "me") go(ask(address, options));
-      else window.held[question] = () => go(ask(address, options));
-    });
-"""
-
-
-def test_the_list_says_what_it_waits_for(page: WebDriver, server: Server) -> None:
-    """And has no column of changes before there is one, nor of captures without one."""
-    made = page.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": HELD})
-    columns = "[...document.querySelectorAll('.grid th')].map((each) => each.dataset.column)"
-    cell = f"document.querySelector('.grid tbody tr[data-place]').cells[{columns}.indexOf(arguments[0])].textContent"
-    try:
-        page.get(f"{server.url}/?where=device%3Dpixel8")
-        until(page, "document.getElementById('state').textContent.startsWith('Reading captures…')")
-        for question, waits, waiting_columns in (
-            ("captures", "Reading times…", ["execute", "trend", "runs"]),
-            ("series", "Counting runs…", ["runs"]),
-        ):
-            until(page, "!!window.held[arguments[0]]", question)
-            page.execute_script("held[arguments[0]]()", question)
-            until(page, "document.querySelector('.waiting').textContent === arguments[0]", waits)
-            assert page.find_element(By.CSS_SELECTOR, ".waiting").is_displayed()
-            shown = page.execute_script(f"return {columns}")
-            assert [name for name in shown if page.execute_script(f"return {cell}", name) == "…"] == waiting_columns
-            assert ("change" in shown) == (question == "series")
-        until(page, "!!window.held.counts")
-        page.execute_script("held.counts()")
-        settled(page, series=True)
-        assert not page.find_element(By.CSS_SELECTOR, ".waiting").is_displayed()
-        assert page.execute_script(f"return {cell}", "runs") == "5"
-    finally:
-        page.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", made)
-    visit(page, server, "/?where=device%3Dpixel9", series=True)
-    assert "change" not in page.execute_script(f"return {columns}")
+def test_pages_fit(silent: WebDriver, server: Server, width: int, theme: str) -> None:
+    with screen(silent, width, theme=theme):
+        for path in PATHS:
+            visit(silent, server, path)
+            assert silent.execute_script("return document.documentElement.scrollWidth <= innerWidth"), path
+            assert silent.execute_script(BROKEN) == 0, path
 
 
 def test_a_phone_shows_times_and_changes_without_scrolling(page: WebDriver, server: Server) -> None:
@@ -415,78 +352,50 @@ def test_a_phone_shows_times_and_changes_without_scrolling(page: WebDriver, serv
         ".filter((each) => each.getBoundingClientRect().right <= each.closest('.wide').getBoundingClientRect().right)"
         ".map((each) => each.dataset.column)"
     )
-    try:
-        size = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
-        page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    with screen(page, 390, 844):
         visit(page, server, "/compare?base=build%3D24&new=build%3D27")
-        for name, columns in expected.items():
-            assert columns <= set(page.execute_script(in_view, name)), name
+        missing = {name: wanted - {*page.execute_script(in_view, name)} for name, wanted in expected.items()}
+        assert missing == {name: set() for name in expected}
         rows = page.find_elements(By.CSS_SELECTOR, "table[data-name=compared_ops] tbody tr")
         assert rows and max(row.size["height"] for row in rows) < 100
         # The ends of the scale of changes and its middle don't meet.
         ticks = [each.rect for each in page.find_elements(By.CSS_SELECTOR, ".scale .tick") if each.is_displayed()]
         ticks.sort(key=lambda each: each["x"])
         assert all(one["x"] + one["width"] <= next_one["x"] for one, next_one in pairwise(ticks))
-        assert page.execute_script("return document.documentElement.scrollWidth <= innerWidth")
-    finally:
-        page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        assert fits(page)
 
 
-def test_a_phone_that_is_turned_needs_no_reload(page: WebDriver, server: Server) -> None:
-    shown = """
-        [document.querySelector("details.side").open,
-            [...document.querySelectorAll(".grid th")].map((each) => each.dataset.column),
-            [...document.querySelectorAll(".grid a")].map((each) => each.textContent).slice(0, 10)]
-    """
-    order = "[...document.querySelectorAll('table[data-name=compared_ops] th')].map((each) => each.dataset.column)"
-    sizes = {
-        width: {"width": width, "height": 1234 - width, "deviceScaleFactor": 1, "mobile": True} for width in (390, 844)
-    }
-    found: dict[tuple[int, bool], list[object]] = {}
-    try:
-        for width, is_turned in ((844, False), (390, False), (844, True), (390, True)):
-            page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", sizes[width])
-            for path, script in (("/", shown), ("/compare?base=build%3D24&new=build%3D27", order)):
-                if is_turned:
-                    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", sizes[1234 - width])
-                visit(page, server, path, series=path == "/")
-                page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", sizes[width])
-                drawn = "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => done("
-                found.setdefault((width, is_turned), []).append(page.execute_async_script(f"{drawn}{script})))"))
-    finally:
-        page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-    assert found[390, True] == found[390, False] != found[844, False] == found[844, True]
+# What stands in the editor of SQL while it is empty.
+HINT = "document.querySelector('.editor').editor.contentDOM.querySelector('.cm-placeholder').textContent"
 
 
-def test_the_documentation_begins_with_what_most_people_ask(page: WebDriver, server: Server) -> None:
-    visit(page, server, "/sql")
-    until(page, "document.querySelectorAll('.docs [data-view]').length > 100")
-    names = page.execute_script(
-        "return [...document.querySelectorAll('.docs [data-view]')].map((each) => each.dataset.view)"
-    )
-    script = (files("etq.serve") / "assets/sql.js").read_text(encoding="utf-8")
-    wanted = re.findall(r'"(\w+)"', script.partition("const WANTED = [")[2].partition("]")[0])
-    assert names[: len(wanted)] == wanted and wanted[:2] == ["op_totals", "module_totals"]
-
-
-def test_columns_are_of_labels_that_divide_captures(page: WebDriver, server: Server) -> None:
-    """Not of a label that names each capture, nor of one that all captures share, nor of values that are not there."""
-    visit(page, server, "/", series=True)
-    shown = page.execute_script("return [...document.querySelectorAll('.grid th')].map((each) => each.dataset.column)")
-    labels = page.execute_async_script(
-        "const done = arguments[0]; etq.ask('captures').then((found) => done(Object.fromEntries("
-        "Object.entries(found.labels).map(([key, { texts, at }]) => [key, [texts.length, at.filter((n) => n >= 0).length, at.length]]))))"
-    )
-    for key, (values, labelled, captures) in labels.items():
-        if f"label {key}" in shown:
-            assert values > 1 and 2 * labelled >= captures, key
-            assert values < labelled or labelled <= 8, key
-    assert "label device" in shown and "execute" in shown
-
-
-def test_keys_reach_the_table_at_once(page: WebDriver, server: Server) -> None:
-    visit(page, server, "/", series=True)
-    page.find_element("css selector", "body").send_keys(Keys.ARROW_DOWN)
-    assert page.execute_script("return document.activeElement.getAttribute('aria-rowindex')") == "3"
-    page.find_element("css selector", '.grid th[data-column="name"] button').send_keys(Keys.ENTER)
-    assert page.execute_script("return document.activeElement.closest('th')?.dataset.column") == "name"
+def test_the_first_pages_say_what_to_do_next(browser: WebDriver, tmp_path: Path) -> None:
+    """Those of an empty warehouse, then of one with a capture without labels."""
+    path = tmp_path / "lab.duckdb"
+    etq.open(path).close()
+    with serving(path) as server:
+        visit(browser, server, "/", series=True)
+        assert "The warehouse is empty: add captures with etq ingest FILE" in text(browser, "#state")
+        controls = ".listed table, #selector, .facets, .hint"
+        assert [each for each in browser.find_elements(By.CSS_SELECTOR, controls) if each.is_displayed()] == []
+        visit(browser, server, "/sql")
+        assert browser.execute_script(f"return {HINT}") == "FROM captures LIMIT 20"
+    with etq.open(path) as warehouse:
+        warehouse.ingest(CAPTURES / "mlp/mlp.etdp", name="it's mine")
+    with serving(path) as server:
+        visit(browser, server, "/", series=True)
+        assert text(browser, "#shown") == "1 capture"
+        assert "No capture has labels" in text(browser, ".facets") and "etq label CAPTURE" in text(browser, ".facets")
+        visit(browser, server, "/compare")
+        until(browser, "document.getElementById('state').textContent.includes('a comparison needs two')")
+        visit(browser, server, "/trends", failed=True)
+        until(
+            browser,
+            "/no capture has labels\\. A label is given with/.test(document.getElementById('state').textContent)",
+        )
+        visit(browser, server, "/sql")
+        until(browser, f"{HINT} === \"FROM op_totals('it''s mine') LIMIT 20\"")
+        browser.execute_script(f"location.assign('/sql?query=' + encodeURIComponent({HINT}))")
+        until(browser, "location.search !== ''")
+        settled(browser)
+        assert browser.execute_script("return document.querySelectorAll('#output tbody tr').length") > 5

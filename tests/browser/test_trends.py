@@ -14,21 +14,14 @@ import etq
 import etq.report
 from etq.warehouse.warehouse import Warehouse
 from tests.batches import Labelled, ingest_all
-from tests.benchmarks.make_fleet import DEVICES, make
-from tests.browser.pages import cells, complaints, drawn, number, opened
+from tests.browser.driver import By, WebDriver
+from tests.browser.pages import cells, click_row, columns, fits, opened, plotted, screen, select, texts
 from tests.browser.test_hostile import HOSTILE, check
-from tests.sampling import whole
 from tests.sql.test_trends import capture
-
-pytest.importorskip("selenium", reason="the browser is driven by the package selenium")
-
-from selenium.webdriver.chrome.webdriver import WebDriver
-from selenium.webdriver.common.by import By
 
 pytestmark = pytest.mark.long
 
 BUILDS = 40
-DATA = "const plot = document.querySelector(arguments[0]).plot; return [plot.series.map((each) => each.label), plot.data.map((each) => [...each])]"
 
 
 @pytest.fixture(scope="module")
@@ -53,52 +46,49 @@ def path(lab: Warehouse, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def page(browser: WebDriver, path: Path) -> Iterator[WebDriver]:
-    opened(browser, path)
-    yield browser
-    assert complaints(browser) == []
+def page(quiet: WebDriver, path: Path) -> WebDriver:
+    opened(quiet, path)
+    return quiet
 
 
 def test_the_changes_are_those_of_the_view(page: WebDriver, lab: Warehouse) -> None:
+    """A click on one shows its trend."""
     expected = lab.rows("SELECT what, op, verdict, last_good, first_bad, series FROM regressions()")[1]
     assert {row[:5] for row in expected} >= {
         ("op", "addmm", "slower", "17", "18"),
         ("total", "Execute", "slower", "24", "25"),
     }
-    headings = [
-        each.get_dom_attribute("data-column")
-        for each in page.find_elements(By.CSS_SELECTOR, 'table[data-name="regressions"] th')
-    ]
-    at = [headings.index(name) for name in ("op", "verdict", "last_good", "first_bad", "series")]
+    at = [columns(page, "regressions").index(name) for name in ("op", "verdict", "last_good", "first_bad", "series")]
     shown = [[row[place] for place in at] for row in cells(page, "regressions")]
     assert shown == [[f"total of {row[1]}" if row[0] == "total" else row[1], *row[2:]] for row in expected]
-
-
-@pytest.mark.parametrize("series", ["model=one", "model=other"])
-def test_totals_of_a_series(page: WebDriver, lab: Warehouse, series: str) -> None:
-    """Each selected series is drawn capture by capture, without the common shift."""
-    script = "[...document.querySelectorAll('table[data-name=series] tbody tr')].find((row) => row.cells[0].textContent === arguments[0]).click()"
-    page.execute_script(script, series)
-    labels, data = page.execute_script(DATA, "#totals .plot")
-    query = "SELECT position, p25, median, common_percent FROM trend(selector := $series) ORDER BY position"
-    positions, p25, medians, common = (list(column) for column in zip(*lab.rows(query, series=series)[1], strict=True))
-    assert labels == ["build", "p25 of all runs", "median"]
-    assert data == [positions, pytest.approx(p25), pytest.approx(medians)]
-    assert page.execute_script(DATA, "#totals .plot ~ .plot")[1][1] == pytest.approx(common)
-    assert page.find_element(By.CSS_SELECTOR, "#totals .chart-title").text == series
-
-
-def test_a_click_on_a_change_shows_its_trend(page: WebDriver, lab: Warehouse) -> None:
-    script = "[...document.querySelectorAll('table[data-name=regressions] tbody tr')].find((row) => row.cells[0].textContent === arguments[0]).click()"
-    page.execute_script(script, "addmm")
-    assert page.find_element(By.CSS_SELECTOR, "#regressions .chart-title").text == "addmm @0, model=one"
-    labels, data = page.execute_script(DATA, "#regressions .plot")
-    expected = lab.rows("SELECT p25, normalized FROM trend('op', 'addmm', selector := 'model=one')")[1]
+    click_row(page, "regressions", "addmm")
+    assert texts(page, "#regressions .chart-title") == ["addmm @0, model=one"]
+    labels, data = plotted(page, "#regressions .plot")
+    rows = lab.rows("SELECT p25, normalized FROM trend('op', 'addmm', selector := 'model=one')")[1]
     assert labels[1:] == ["p25, as measured", "its own, without the common shift"]
-    assert data[1:] == [pytest.approx([row[0] for row in expected]), pytest.approx([row[1] for row in expected])]
-    assert data[0] == list(range(1, BUILDS + 1))
-    page.execute_script(script, "total of Execute")
-    assert page.execute_script(DATA, "#regressions .plot")[0][1] == "p25 of all runs"
+    assert data == [list(range(1, BUILDS + 1)), *(pytest.approx(list(column)) for column in zip(*rows, strict=True))]
+    click_row(page, "regressions", "total of Execute")
+    assert plotted(page, "#regressions .plot")[0][1] == "p25 of all runs"
+    assert len(cells(page, "op_trends")) == 8
+    page.find_element(By.CSS_SELECTOR, '#op_trends input[type="search"]').send_keys("relu other")
+    assert [(row[0], row[-1]) for row in cells(page, "op_trends")] == [("relu", "model=other")]
+
+
+def test_totals_of_a_series(page: WebDriver, lab: Warehouse) -> None:
+    """Each selected series is drawn capture by capture, without the common shift."""
+    for series in ("model=one", "model=other"):
+        click_row(page, "series", series)
+        labels, data = plotted(page, "#totals .plot")
+        query = "SELECT position, p25, median, common_percent FROM trend(selector := $series) ORDER BY position"
+        positions, p25, medians, common = (
+            list(column) for column in zip(*lab.rows(query, series=series)[1], strict=True)
+        )
+        assert labels == ["build", "p25 of all runs", "median"]
+        assert data == [positions, pytest.approx(p25), pytest.approx(medians)]
+        assert plotted(page, "#totals .plot ~ .plot")[1][1] == pytest.approx(common)
+        assert texts(page, "#totals .chart-title") == [series]
+    with screen(page, 360, theme="dark"):
+        assert fits(page)
 
 
 def test_changes_are_marked_where_they_are(page: WebDriver) -> None:
@@ -113,39 +103,9 @@ def test_changes_are_marked_where_they_are(page: WebDriver) -> None:
         drawn.redraw();
         requestAnimationFrame(() => requestAnimationFrame(() => done(found)));
     """
-    assert page.find_element(By.CSS_SELECTOR, "#totals .chart-title").text == "model=other"
+    assert texts(page, "#totals .chart-title") == ["model=other"]
     found = page.execute_async_script(script)
     assert found and all(24 < position < 25 for position in found)
-
-
-def test_changes_of_series_over_each_other_are_marked_by_name(page: WebDriver) -> None:
-    script = """
-        const [done] = arguments, found = [];
-        const beside = document.getElementById("beside");
-        const choose = (value) => { beside.value = value; beside.dispatchEvent(new Event("change")); };
-        const write = CanvasRenderingContext2D.prototype.fillText;
-        CanvasRenderingContext2D.prototype.fillText = function (text, ...place) { found.push(text); return write.call(this, text, ...place); };
-        choose("model");
-        requestAnimationFrame(() => requestAnimationFrame(() => {
-          CanvasRenderingContext2D.prototype.fillText = write;
-          choose("");
-          done(found.filter((text) => text.includes("other")));
-        }));
-    """
-    found = page.execute_async_script(script)
-    assert len(found) == 1 and re.fullmatch(r"\+\d+\.\d\N{NO-BREAK SPACE}% other.*", found[0]), found
-
-
-def test_a_gap_between_builds_has_its_width(browser: WebDriver, tmp_path: Path) -> None:
-    """Builds that are numbers are where they are on the axis; others have their position."""
-    builds = [1, 2, 3, 60, 61, 62]
-    for name, prefix, places in (("numbers", "", builds), ("versions", "v", [1, 2, 3, 4, 5, 6])):
-        with etq.open() as warehouse:
-            captures = [Labelled(f"c{build}", capture(build), {"build": f"{prefix}{build}"}) for build in builds]
-            ingest_all(warehouse, captures)
-            etq.report.write_trends(warehouse, None, tmp_path / f"{name}.html")
-        opened(browser, tmp_path / f"{name}.html")
-        assert browser.execute_script(DATA, "#totals .plot")[1][0] == places
 
 
 @pytest.mark.parametrize(
@@ -158,7 +118,7 @@ def test_a_gap_between_builds_has_its_width(browser: WebDriver, tmp_path: Path) 
     ids=["times", "numbers", "versions"],
 )
 def test_series_over_each_other_share_their_axis(
-    browser: WebDriver, tmp_path: Path, over: str, one: list[Any], other: list[Any], places: list[int]
+    quiet: WebDriver, tmp_path: Path, over: str, one: list[Any], other: list[Any], places: list[int]
 ) -> None:
     """A point is where its time or number is, or its version among those of both series; not where its series has it."""
     captures: list[Labelled] = []
@@ -170,79 +130,26 @@ def test_series_over_each_other_share_their_axis(
     with etq.open() as warehouse:
         ingest_all(warehouse, captures)
         etq.report.write_trends(warehouse, None, tmp_path / "trends.html", over=over)
-    opened(browser, tmp_path / "trends.html")
-    browser.execute_script(
-        "const beside = document.getElementById('beside'); beside.value = 'device'; beside.dispatchEvent(new Event('change'))"
-    )
-    drawn(browser)
-    labels, data = browser.execute_script(DATA, "#totals .plot")
+    opened(quiet, tmp_path / "trends.html")
+    select(quiet, "#beside", "device")
+    names, data = plotted(quiet, "#totals .plot")
     if over == "captured_at":
-        shown = browser.execute_script('return document.querySelector("#totals .plot").plot.axes[0]._values.flat()')
+        shown = quiet.execute_script('return document.querySelector("#totals .plot").plot.axes[0]._values.flat()')
         assert shown[0].startswith("2026-11-") and all(re.fullmatch(r"11-\d\d", text) for text in shown[1:]), shown
         places = [int(datetime(2026, 11, day, tzinfo=UTC).timestamp()) for day in places]
-    assert labels[1:] == ["one", "other"] and data[0] == places
+    assert names[1:] == ["one", "other"] and data[0] == places
     filled = [[place for place, value in zip(places, line, strict=True) if value is not None] for line in data[1:]]
     last, last_of_other = (4, 3) if one[-1] == "v10" else (3, 4)
     assert filled == [[places[at] for at in (0, 2, last)], [places[at] for at in (1, 2, last_of_other)]]
 
 
-def test_tables_are_searched(page: WebDriver) -> None:
-    assert len(cells(page, "op_trends")) == 8
-    page.find_element(By.CSS_SELECTOR, '#op_trends input[type="search"]').send_keys("relu other")
-    assert [(row[0], row[-1]) for row in cells(page, "op_trends")] == [("relu", "model=other")]
-
-
-def test_on_a_phone_and_dark(page: WebDriver) -> None:
-    size = {"width": 360, "height": 740, "deviceScaleFactor": 1, "mobile": True}
-    try:
-        page.execute_cdp_cmd(
-            "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
-        )
-        page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-        drawn(page)
-        assert page.execute_script("return [document.documentElement.scrollWidth, innerWidth]") == [360, 360]
-        assert all(canvas.size["width"] <= 360 for canvas in page.find_elements(By.TAG_NAME, "canvas"))
-    finally:
-        page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-        page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
-
-
-def test_series_without_changes_have_a_note(browser: WebDriver, lab: Warehouse, tmp_path: Path) -> None:
+def test_series_without_changes_have_a_note(quiet: WebDriver, lab: Warehouse, tmp_path: Path) -> None:
     etq.report.write_trends(lab, "model=one", tmp_path / "none.html", min_effect=0.5)
-    opened(browser, tmp_path / "none.html")
-    assert (
-        "A change counts if it is 50 % or more" in browser.find_element(By.CSS_SELECTOR, "#regressions .missing").text
-    )
-    assert complaints(browser) == []
+    opened(quiet, tmp_path / "none.html")
+    assert "A change counts if it is 50 % or more" in texts(quiet, "#regressions .missing")[0]
 
 
-@whole
-def test_many_captures_are_drawn_in_parts(browser: WebDriver, tmp_path: Path) -> None:
-    """2,000 captures of 50 ops on four devices: a page of a few MB that lists what it leaves out; its counts add up."""
-    make(tmp_path / "fleet.duckdb", 2000)
-    with etq.open(tmp_path / "fleet.duckdb", read_only=True) as warehouse:
-        etq.report.write_trends(warehouse, None, tmp_path / "fleet.html", by="device")
-        changes = warehouse.rows("SELECT op, series FROM regressions(\"by\" := 'device') WHERE what = 'op'")[1]
-    assert (tmp_path / "fleet.html").stat().st_size < 4e6
-    opened(browser, tmp_path / "fleet.html")
-    assert "drawn in parts" in browser.find_element(By.CSS_SELECTOR, "#totals .note").text
-    counted = browser.execute_script(
-        "const { rows } = etq.totalTrends; return [rows.length, rows.list('captures').reduce((sum, each) => sum + each, 0)]"
-    )
-    assert counted[1] == 2000 and counted[0] <= len(DEVICES) * 304
-    assert changes
-    for op, series in changes:
-        browser.execute_script(
-            "[...document.querySelectorAll('table[data-name=regressions] tbody tr')].find((row) => row.cells[0].textContent === arguments[0] && row.textContent.includes(arguments[1])).click()",
-            op,
-            series,
-        )
-        assert len(browser.execute_script(DATA, "#regressions .plot")[1][0]) > 100
-    assert number(browser.find_element(By.CSS_SELECTOR, '[data-number="captures"] .value').text) == 2000.0
-    assert complaints(browser) == []
-
-
-def test_hostile_labels_do_nothing(browser: WebDriver, tmp_path: Path) -> None:
+def test_hostile_labels_do_nothing(quiet: WebDriver, tmp_path: Path) -> None:
     with etq.open() as warehouse:
         for build, name in enumerate(HOSTILE.values()):
             made = warehouse.ingest(capture(build), name=f"{build}{HOSTILE['image'].replace('=', '')}")
@@ -252,9 +159,7 @@ def test_hostile_labels_do_nothing(browser: WebDriver, tmp_path: Path) -> None:
             "UPDATE op_times SET family = $x, op_type = $x, module_path = $x", {"x": HOSTILE["svg"]}
         )
         etq.report.write_trends(warehouse, None, tmp_path / "hostile.html")
-    opened(browser, tmp_path / "hostile.html")
-    browser.execute_script(
-        "for (const each of document.querySelectorAll('tr[tabindex], th button, .more')) each.click()"
-    )
-    check(browser)
-    assert HOSTILE["svg"] in {row[0] for row in cells(browser, "op_trends")}
+    opened(quiet, tmp_path / "hostile.html")
+    quiet.execute_script("for (const each of document.querySelectorAll('tr[tabindex], th button, .more')) each.click()")
+    check(quiet)
+    assert HOSTILE["svg"] in {row[0] for row in cells(quiet, "op_trends")}

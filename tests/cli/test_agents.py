@@ -14,6 +14,7 @@ from tests.conftest import CAPTURES
 from tests.hostile import etdump
 from tests.slower import slower
 
+pytestmark = pytest.mark.long
 pytest.importorskip("mcp", reason="the SDK isn't installed: pip install --group mcp-test")
 
 

@@ -1,12 +1,14 @@
-"""`etq compare`: arguments, output, and the exit status of a gate."""
+"""`etq compare` and `etq gate`: arguments, output, exit statuses; `git bisect run` over builds that log real captures."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pytest
@@ -14,17 +16,18 @@ from click.testing import Result
 
 import etq
 from tests.asserts import csv_rows
-from tests.builders import dump, execute, kernel, run
+from tests.cli.asked import rows
+from tests.cli.test_report import data_of
 from tests.command_line import run_etq
 from tests.conftest import CAPTURES
-from tests.sampling import thinned
+from tests.slower import slower
 from tests.sql.planting import make_lab, plant
+from tests.trace_pairs import Planted, trained
 
-FLEET = CAPTURES / "fleet/mlp"
+FLEET = sorted((CAPTURES / "fleet/mlp").glob("*.etdp"))
 RECORD = str(CAPTURES / "mlp/mlp.etrecord")
 SIDES = ("side=base", "side=new")
 OP = "permute_copy in block1.down.linear @3"
-PARTS = ("captures", "calls", "modules", "ops", "metrics", "startup", "findings", "sides", "parts")
 
 
 @pytest.fixture(scope="module")
@@ -43,33 +46,18 @@ def labs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     with etq.open(made["some"]) as warehouse:
         plant(warehouse, "mlp01", 1.5)
         plant(warehouse, "mlp05", 1.5)
+    metrics = [
+        (key, None, metric, value + key / 100, "x", better, 0, None)
+        for key in range(1, 9)
+        for metric, better, value in (("speed", "higher", 50 - 20 * (key % 4 in (2, 3))), ("peak", "lower", 100))
+    ]
     with etq.open(made["op"]) as warehouse:
-        for key in range(1, 9):
-            for metric, better, value in (("speed", "higher", 50 - 20 * (key % 4 in (2, 3))), ("peak", "lower", 100)):
-                warehouse.connection.execute(
-                    "INSERT INTO metrics VALUES (?, NULL, ?, ?, 'x', ?, 0, NULL)",
-                    [key, metric, value + key / 100, better],
-                )
+        warehouse.connection.executemany("INSERT INTO metrics VALUES (?, ?, ?, ?, ?, ?, ?, ?)", metrics)
     return {name: str(path) for name, path in made.items()}
-
-
-@pytest.fixture
-def folders(tmp_path: Path) -> Path:
-    """Three captures a side in folders, and no warehouse."""
-    for place in range(6):
-        folder = tmp_path / ("base", "build=new")[place % 2]
-        folder.mkdir(exist_ok=True)
-        shutil.copy(FLEET / f"{place:02}.etdp", folder)
-    return tmp_path
 
 
 def compare(db: str, *arguments: str, sides: tuple[str, str] = SIDES) -> Result:
     return run_etq("compare", *sides, "--db", db, *arguments)
-
-
-def rows_of(result: Result) -> list[dict[str, Any]]:
-    assert result.exit_code == 0, result.stderr
-    return list(json.loads(result.stdout))
 
 
 @pytest.mark.long
@@ -80,293 +68,398 @@ def test_the_whole_as_tables(labs: dict[str, str]) -> None:
     assert re.match(r"\d+ ops? (is|are) slower: permute_copy", lines[0])
     assert re.fullmatch(r"total: slower, \+[\d.]+ % \(.*\), p25 [\d.]+ to [\d.]+ us", lines[1])
     titles = [line for line in lines if line.endswith(":")]
-    assert titles == [
-        "In all:",
-        "Modules, those that explain most of the difference first:",
-        "Ops, those that explain most of the difference first:",
-        "Metrics:",
-    ]
+    most = "those that explain most of the difference first:"
+    assert titles == ["In all:", f"Modules, {most}", f"Ops, {most}", "Metrics:"]
     ops = lines[lines.index(titles[2]) + 3 :]
     assert ops[0].split()[:4] == ["permute_copy", "block1.down.linear", "3", "slower"]
     assert len(ops[: ops.index("") - 1]) == 10
     assert ops[ops.index("") - 1].startswith("own change: without the common shift of all ops (")
     assert len(compare(labs["op"], "--limit", "2").stdout.splitlines()) == len(lines) - 16
+    equal = compare(labs["same"], "--min-effect", "5%").stdout
+    assert equal.startswith("total: about the same, ") and "!" not in equal
 
 
 @pytest.mark.long
-def test_equal_sides_have_no_note(labs: dict[str, str]) -> None:
-    result = compare(labs["same"], "--min-effect", "5%")
-    assert result.stdout.startswith("total: about the same, ") and "!" not in result.stdout
-
-
-@pytest.mark.long
-def test_the_whole_in_markdown(labs: dict[str, str], tmp_path: Path) -> None:
-    result = compare(labs["total"], "--format", "markdown")
-    lines = result.stdout.splitlines()
+def test_the_whole_in_markdown_with_its_regressions(labs: dict[str, str], tmp_path: Path) -> None:
+    report = tmp_path / "report.md"
+    result = compare(labs["total"], "--fail-on", "slower", "-o", str(report))
+    assert (result.exit_code, result.stdout) == (3, "")
+    text = report.read_text()
+    lines = text.splitlines()
     assert lines[0].startswith("**total: slower, +") and lines[0].endswith("**")
     assert any(line.startswith("- **common shift**: the whole program is slower by ") for line in lines)
-    assert [line for line in lines if line.startswith("### ")][0] == "### In all"
-    for table in result.stdout.split("### ")[1:]:
-        widths = {line.count(" | ") for line in table.splitlines() if line.startswith("| ")}
-        assert len(widths) == 1
-    report = tmp_path / "report.md"
-    assert compare(labs["total"], "-o", str(report)).stdout == ""
-    assert report.read_text() == result.stdout
+    for table in text.split("### ")[1:]:
+        assert len({line.count(" | ") for line in table.splitlines() if line.startswith("| ")}) <= 1
+    printed = [line.removeprefix("Regression: ") for line in result.stderr.splitlines() if "Regression: " in line]
+    listed = text.split("### Regressions\n\n")[1].split("\n\n")[0].splitlines()
+    assert [line.removeprefix("- ").strip("`") for line in listed] == printed != []
     again = compare(labs["total"], "-o", str(report))
     assert again.exit_code == 1 and "report.md" in again.stderr
+    passed = compare(labs["same"], "--format", "markdown", "--fail-on", "slower").stdout
+    assert "### In all" in passed and "### Regressions" not in passed
 
 
 @pytest.mark.long
-def test_regressions_are_in_the_comment(labs: dict[str, str], tmp_path: Path) -> None:
-    comment = tmp_path / "comment.md"
-    result = compare(labs["op"], "--fail-on", "slower", "-o", str(comment))
-    printed = [line.removeprefix("Regression: ") for line in result.stderr.splitlines() if "Regression: " in line]
-    assert result.exit_code == 3 and any("permute_copy" in what for what in printed), printed
-    section = comment.read_text().split("### Regressions\n\n")[1].split("\n\n")[0]
-    assert [line.removeprefix("- ").strip("`") for line in section.splitlines()] == printed
-    assert "### Regressions" not in compare(labs["same"], "--format", "markdown", "--fail-on", "slower").stdout
-
-
-@pytest.mark.long
-def test_the_whole_as_json(labs: dict[str, str]) -> None:
+def test_the_whole_as_json_is_made_of_the_parts(labs: dict[str, str]) -> None:
     answer = json.loads(compare(labs["op"], "--format", "json").stdout)
-    assert tuple(answer) == ("captures", "calls", "modules", "ops", "metrics", "startup", "findings", "sides", "parts")
-    slower = [row for row in answer["ops"] if row["verdict"] == "slower"]
-    assert [(row["op"], row["instruction_id"]) for row in slower] == [("permute_copy", 3)]
+    assert [*answer] == ["captures", "calls", "modules", "ops", "metrics", "startup", "findings", "sides", "parts"]
+    slower_ops = [(row["op"], row["instruction_id"]) for row in answer["ops"] if row["verdict"] == "slower"]
+    assert slower_ops == [("permute_copy", 3)]
     assert "block1.down" in {row["module_path"] for row in answer["modules"] if row["verdict"] == "slower"}
     assert len(answer["sides"]) == 8 and answer["findings"] == []
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("part", thinned(PARTS, ["ops", "sides"]))
-def test_each_part_is_its_view(labs: dict[str, str], part: str) -> None:
-    view = "compared_captures" if part == "sides" else f"compare_{part}"
-    with etq.open(labs["op"], read_only=True) as warehouse:
-        columns, rows = warehouse.rows(f"FROM {view}('side=base', 'side=new')")
-    found = rows_of(compare(labs["op"], "--what", part, "--format", "json"))
-    assert len(found) == len(rows)
-    assert [tuple(row) for row in found] == [tuple(columns)] * len(rows)
-    assert [row[columns[0]] for row in found] == [row[0] for row in rows]
+    for part in ("ops", "sides"):
+        view = "compared_captures" if part == "sides" else f"compare_{part}"
+        with etq.open(labs["op"], read_only=True) as warehouse:
+            columns, expected = warehouse.rows(f"FROM {view}('side=base', 'side=new')")
+        found = rows("compare", *SIDES, "--db", labs["op"], "--what", part)
+        assert [tuple(row) for row in found] == [tuple(columns)] * len(expected)
+        assert [row[columns[0]] for row in found] == [row[0] for row in expected]
 
 
 def test_tables_for_machines(labs: dict[str, str], tmp_path: Path) -> None:
-    result = compare(labs["op"], "--format", "csv")
-    rows = csv_rows(result.stdout)
-    assert (len(rows), rows[0]["op"], rows[0]["verdict"]) == (24, "permute_copy", "slower")
+    found = csv_rows(compare(labs["op"], "--format", "csv").stdout)
+    assert (len(found), found[0]["op"], found[0]["verdict"]) == (24, "permute_copy", "slower")
     path = tmp_path / "modules.parquet"
     assert compare(labs["op"], "--what", "modules", "-o", str(path)).exit_code == 0
-    module_paths = (
-        duckdb.connect().execute(f"SELECT module_path FROM '{path}' WHERE verdict = 'slower' ORDER BY ALL").fetchall()
-    )
-    assert module_paths == [("",), ("block1",), ("block1.down",), ("block1.down.linear",)]
+    slow = duckdb.execute(f"SELECT module_path FROM '{path}' WHERE verdict = 'slower' ORDER BY ALL").fetchall()
+    assert slow == [("",), ("block1",), ("block1.down",), ("block1.down.linear",)]
 
 
 @pytest.mark.long
 def test_options_reach_the_views(labs: dict[str, str]) -> None:
-    given = ("--what", "ops", "--format", "json")
-    [slower] = [row for row in rows_of(compare(labs["op"], *given, "--unit", "ns")) if row["verdict"] == "slower"]
-    assert slower["unit"] == "ns" and slower["change_percent"] == pytest.approx(100, abs=8)
-    asked = {
-        ("--min-effect", "50%"): 1,
-        ("--min-effect", "0.5"): 1,
-        ("--min-effect", "150%"): 0,
-        ("--alpha", "1e-15"): 0,
-        ("--quantile", "0.5"): 1,
-        ("--quantile", "0.9", "--min-effect", "0.5"): 1,
-    }
-    for options, count in asked.items():
-        rows = rows_of(compare(labs["op"], *given, *options))
-        assert len([row for row in rows if row["verdict"] == "slower"]) == count, options
+    for options, count in (
+        (("--unit", "ns"), 1),
+        (("--min-effect", "50%"), 1),
+        (("--min-effect", "150%"), 0),
+        (("--alpha", "1e-15"), 0),
+        (("--quantile", "0.9", "--min-effect", "0.5"), 1),
+    ):
+        found = rows("compare", *SIDES, "--db", labs["op"], "--what", "ops", *options)
+        slow = [row for row in found if row["verdict"] == "slower"]
+        assert len(slow) == count, options
+        if "ns" in options:
+            assert slow[0]["unit"] == "ns" and slow[0]["change_percent"] == pytest.approx(100, abs=8)
 
 
-@pytest.mark.parametrize("effect", ["3", "much", "-1%", "nan", "1e9%", "", "%", "1000%"])
-def test_invalid_effects(labs: dict[str, str], effect: str) -> None:
-    result = compare(labs["op"], "--min-effect", effect)
-    assert result.exit_code == 2 and "--min-effect" in result.stderr
-
-
-def test_an_effect_without_its_sign(labs: dict[str, str]) -> None:
-    """3 would be three times as long: a gate that never closes."""
+def test_invalid_effects_metrics_and_selectors(labs: dict[str, str]) -> None:
+    for effect in ("much", "-1%", "nan", "1e9%", "", "%", "1000%"):
+        result = compare(labs["op"], "--min-effect", effect)
+        assert result.exit_code == 2 and "--min-effect" in result.stderr
+    # 3 would be three times as long: a gate that never closes.
     assert "3 would be 300% of a time; did you mean 3%?" in compare(labs["op"], "--min-effect", "3").stderr
+    for sides, options, message in (
+        (SIDES, ("--fail-on", "slower", "--metric", "sped"), "Error: no metric sped on either side; there are peak, speed\n"),
+        (SIDES, ("--etrecord", RECORD), "--etrecord is of files"),
+        (SIDES, ("--phase", "decode"), "has an execute of phase decode to compare"),
+        (("side=base", "side=old"), (), "no capture matches side=old: none has side=old; values are base, new"),
+        (("side=base", "model=mlp"), (), "is on both sides, side=base and model=mlp"),
+        (("[", "side=new"), (), "no capture matches [; there are "),
+        (("mlp_xx.etdp", str(FLEET[0])), (), "Error: mlp_xx.etdp: no such file\n"),
+    ):  # fmt: skip
+        result = compare(labs["op"], *options, sides=sides)
+        assert result.exit_code == 1 and message in result.stderr, result.stderr
+
+
+UNCLEAR, UNSTABLE = ["Unclear: total of forward: not decided"], ["Unclear: total of forward: unstable"]
+TOTAL, SPEED = ["Regression: total of forward"], ["Regression: speed"]
 
 
 @pytest.mark.parametrize(
-    ("lab", "options", "status", "expected_lines"),
+    ("lab", "options", "status", "expected"),
     [
-        ("same", ("--fail-on", "slower"), 0, ["Unclear: total of forward: not decided"]),
-        pytest.param(
-            "same",
-            ("--fail-on", "slower", "--fail-on", "unclear"),
-            3,
-            ["Unclear: total of forward: not decided"],
-            marks=pytest.mark.long,
-        ),
-        # The interval lies within 5 %.
-        ("same", ("--fail-on", "unclear", "--min-effect", "5%"), 0, []),
-        ("op", (), 0, []),
-        ("op", ("--fail-on", "slower"), 3, ["Regression: total of forward", f"Regression: {OP}"]),
-        ("op", ("--fail-on", "total"), 3, ["Regression: total of forward"]),
-        pytest.param("op", ("--fail-on", "total", "--min-effect", "30%"), 0, [], marks=pytest.mark.long),
-        ("op", ("--fail-on", "slower", "--min-effect", "30%"), 3, [f"Regression: {OP}"]),
-        ("op", ("--fail-on", "unclear"), 0, ["Regression: total of forward"]),
-        ("total", ("--fail-on", "slower"), 3, ["Regression: total of forward"]),
-        ("some", ("--fail-on", "slower"), 3, ["Unclear: total of forward: unstable"]),
-        pytest.param(
-            "some", ("--fail-on", "total"), 3, ["Unclear: total of forward: unstable"], marks=pytest.mark.long
-        ),
-        pytest.param(
-            "some", ("--fail-on", "unclear"), 3, ["Unclear: total of forward: unstable"], marks=pytest.mark.long
-        ),
-        pytest.param("op", ("--fail-on", "slower", "--metric", "peak"), 0, [], marks=pytest.mark.long),
-        ("op", ("--fail-on", "slower", "--metric", "speed"), 3, ["Regression: speed"]),
-        ("op", ("--fail-on", "slower", "--metric", "speed", "--metric", "peak"), 3, ["Regression: speed"]),
+        ("same", "--fail-on slower", 0, UNCLEAR),
+        pytest.param("same", "--fail-on slower --fail-on unclear", 3, UNCLEAR, marks=pytest.mark.long),
+        ("same", "--fail-on unclear --min-effect 5%", 0, []),  # the interval lies within 5 %
+        ("op", "", 0, []),
+        ("op", "--fail-on slower", 3, [*TOTAL, f"Regression: {OP}"]),
+        pytest.param("op", "--fail-on total", 3, TOTAL, marks=pytest.mark.long),
+        ("op", "--fail-on slower --min-effect 30%", 3, [f"Regression: {OP}"]),
+        ("op", "--fail-on unclear", 0, TOTAL),
+        pytest.param("total", "--fail-on slower", 3, TOTAL, marks=pytest.mark.long),
+        ("some", "--fail-on slower", 3, UNSTABLE),
+        pytest.param("op", "--fail-on slower --metric peak", 0, [], marks=pytest.mark.long),
+        ("op", "--fail-on slower --metric speed --metric peak", 3, SPEED),
     ],
 )
-def test_gates(
-    labs: dict[str, str], lab: str, options: tuple[str, ...], status: int, expected_lines: list[str]
-) -> None:
-    result = compare(labs[lab], "--what", "captures", *options)
+def test_gates(labs: dict[str, str], lab: str, options: str, status: int, expected: list[str]) -> None:
+    result = compare(labs[lab], "--what", "captures", *options.split())
     lines = [line for line in result.stderr.splitlines() if not line.startswith("Note: ")]
-    assert (result.exit_code, lines) == (status, expected_lines)
+    assert (result.exit_code, lines) == (status, expected)
     assert result.stdout.startswith("what")
 
 
 @pytest.mark.long
 def test_gates_without_a_verdict(labs: dict[str, str]) -> None:
-    few = compare(labs["op"], "--fail-on", "slower", sides=("mlp00", "mlp01"))
+    one = ("mlp00", "mlp01")
+    few = compare(labs["op"], "--fail-on", "slower", sides=one)
     assert few.exit_code == 0 and few.stderr == "Unclear: total of forward: too few captures to tell\n"
-    assert compare(labs["op"], "--fail-on", "unclear", sides=("mlp00", "mlp01")).exit_code == 3
-    metric = run_etq("gate", "mlp00", "mlp01", "--metric", "speed", "--db", labs["op"])
+    assert compare(labs["op"], "--fail-on", "unclear", sides=one).exit_code == 3
+    metric = run_etq("gate", *one, "--metric", "speed", "--db", labs["op"])
     # By hand: 50.01 and 30.02.
     needed = "take at least 3 captures per side, better 5"
     assert metric.stdout == f"speed: too few captures to tell, -40.0 %, 50.01 to 30.02 x; {needed}\n"
-
-
-@pytest.mark.long
-def test_unstable_captures_close_a_gate(labs: dict[str, str]) -> None:
-    result = run_etq("gate", *SIDES, "--db", labs["some"])
-    assert result.exit_code == 3
-    assert "2 of 5 captures of new took " in result.stdout
+    unstable = run_etq("gate", *SIDES, "--db", labs["some"])
+    assert unstable.exit_code == 3 and "2 of 5 captures of new took " in unstable.stdout
     assert run_etq("gate", *SIDES, "--db", labs["some"], "--bisect").exit_code == 125
 
 
-def test_invalid_metrics(labs: dict[str, str]) -> None:
-    result = compare(labs["op"], "--fail-on", "slower", "--metric", "sped")
-    assert result.exit_code == 1
-    assert result.stderr.endswith("Error: no metric sped on either side; there are peak, speed\n")
-    alone = compare(labs["op"], "--metric", "speed")
-    assert alone.exit_code == 2 and "--metric goes with --fail-on" in alone.stderr
+# Files
+
+
+@pytest.fixture
+def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Three captures a side in folders, and no warehouse."""
+    monkeypatch.chdir(tmp_path)
+    for place, path in enumerate(FLEET[:6]):
+        folder = tmp_path / ("base", "build=new")[place % 2]
+        folder.mkdir(exist_ok=True)
+        shutil.copy(path, folder)
+    return tmp_path
 
 
 @pytest.mark.parametrize(
-    ("base", "new"),
+    ("base", "new", "count"),
     [
-        ("base", "build=new"),
-        pytest.param("base/*.etdp", "build=new/*.etdp", marks=pytest.mark.long),
-        pytest.param("base/0[024].etdp", "build=new/0?.etdp", marks=pytest.mark.long),
-        ("./base/00.etdp", "build=new/01.etdp"),
-        ("**/0[024].etdp", "**/0[135].etdp"),
+        ("./base", "./build=new", 3),
+        ("./base/00.etdp", "./build=new/01.etdp", 1),
+        pytest.param("base/*.etdp", "build=new/0?.etdp", 3, marks=pytest.mark.long),
+        ("**/0[024].etdp", "**/0[135].etdp", 3),
     ],
 )
-def test_files(folders: Path, monkeypatch: pytest.MonkeyPatch, base: str, new: str) -> None:
-    monkeypatch.chdir(folders)
-    base, new = (f"./{side}" if "=" in side and "*" not in side and "?" not in side else side for side in (base, new))
-    sides = rows_of(run_etq("compare", base, new, "--what", "sides", "--format", "json"))
-    count = 1 if "00" in base else 3
-    assert [len([row for row in sides if row["side"] == side]) for side in ("base", "new")] == [count, count]
+def test_files(folders: Path, base: str, new: str, count: int) -> None:
+    sides = rows("compare", base, new, "--what", "sides")
+    assert [row["capture"] for row in sides if row["side"] == "new"] == ["01", "03", "05"][:count]
     assert sorted(row["capture"] for row in sides if row["side"] == "base") == ["00", "02", "04"][:count]
     assert sorted(path.name for path in folders.iterdir()) == ["base", "build=new"]
 
 
 @pytest.mark.long
-def test_files_with_their_record(folders: Path) -> None:
-    result = run_etq(
-        "compare", str(folders / "base"), str(folders / "build=new"), "--etrecord", RECORD, "--format", "json"
-    )
-    answer = json.loads(result.stdout)
+def test_files_with_their_record_and_with_another(folders: Path) -> None:
+    sides = ("./base", "./build=new")
+    answer = json.loads(compare("none.duckdb", "--etrecord", RECORD, "--format", "json", sides=sides).stdout)
     assert {row["method"] for row in answer["captures"] if row["what"] == "total"} == {"forward"}
     assert "block1.down" in {row["module_path"] for row in answer["modules"]}
-    without = run_etq("compare", str(folders / "base"), str(folders / "build=new"), "--format", "json")
-    assert json.loads(without.stdout)["modules"] == []
+    foreign = compare("none.duckdb", "--etrecord", str(CAPTURES / "convnet/convnet.etrecord"), sides=sides)
+    lines = foreign.stderr.splitlines()
+    assert len(lines) == 6 and all(line.startswith("Warning: 0") and "foreign record" in line for line in lines)
+
+
+def test_invalid_files(folders: Path) -> None:
+    (folders / "none").mkdir()
+    for base, new, message in (
+        ("base/00.etdp", "none.etdp", "none.etdp: no such file"),
+        ("none.etdp", "other.etdp", "none.etdp: no such file"),
+        ("none/*.etdp", "./base", "none/*.etdp: no such files"),
+        ("./base", "base/*.etdp", "base/00.etdp: has the same content as "),
+        ("base/00.etdp", "run", "run is not a file, but the other side is; ingest both, or name files on both sides"),
+        (RECORD, "base/00.etdp", "mlp.etrecord: "),
+    ):
+        result = run_etq("compare", base, new)
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert result.stderr.startswith("Error: ") and message in result.stderr and result.stderr.count("\n") == 1
+
+
+# `etq gate`
+
+
+@pytest.fixture(scope="module")
+def sides(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folders of captures: good ones, equally fast ones, and ones with a slower op."""
+    folder_of_all = tmp_path_factory.mktemp("sides")
+    for folder, files in (("good", FLEET[:10:2]), ("fast", FLEET[1:10:2]), ("slow", FLEET[1:10:2])):
+        (folder_of_all / folder).mkdir()
+        for path in files:
+            content = slower(path, "native_call_addmm.out", 4, 1.3) if folder == "slow" else path.read_bytes()
+            (folder_of_all / folder / path.name).write_bytes(content)
+    return folder_of_all
 
 
 @pytest.mark.parametrize(
-    ("base", "new", "message"),
+    ("new", "options", "status"),
     [
-        ("base/00.etdp", "base/none.etdp", "base/none.etdp: no such file"),
-        ("base/00.etdp", "none.etdp", "none.etdp: no such file"),
-        ("none/*.etdp", "base", "none/*.etdp: no such files"),
-        ("base/00.etdp", "base/00.etdp", "base/00.etdp: has the same content as base/00.etdp: not compared twice"),
-        ("base", "base/*.etdp", "base/00.etdp: has the same content as "),
-        ("base/00.etdp", "run", "run is not a file, but the other side is; ingest both, or name files on both sides"),
-        ("none.etdp", "other.etdp", "none.etdp: no such file"),
-        ("run", "other", "no such file; make a warehouse"),
-        (RECORD, "base/00.etdp", "mlp.etrecord: "),
+        ("fast", [], 0),
+        ("slow", [], 3),
+        pytest.param("fast", ["--bisect"], 0, marks=pytest.mark.long),
+        ("slow", ["--bisect"], 1),
+        ("slow", ["--min-effect", "90%"], 0),
+        pytest.param("slow", ["--total"], 0, marks=pytest.mark.long),  # the total is not decided
+        ("slow/01.etdp", ["--bisect"], 125),
+        pytest.param("slow/01.etdp", [], 0, marks=pytest.mark.long),
+        pytest.param("good", ["--bisect"], 125, marks=pytest.mark.long),
+        ("nowhere", ["--bisect"], 125),
+        ("nowhere", [], 1),
     ],
 )
-def test_invalid_files(folders: Path, monkeypatch: pytest.MonkeyPatch, base: str, new: str, message: str) -> None:
-    monkeypatch.chdir(folders)
-    (folders / "none").mkdir()
-    base, new = (f"./{side}" if side == "base" else side for side in (base, new))
-    result = run_etq("compare", base, new)
-    assert result.exit_code == 1 and result.stdout == ""
-    assert result.stderr.startswith("Error: ") and message in result.stderr and result.stderr.count("\n") == 1
-
-
-def test_a_mistyped_file_beside_a_warehouse(labs: dict[str, str]) -> None:
-    result = run_etq("compare", "mlp_xx.etdp", str(CAPTURES / "mlp/mlp.etdp"), "--db", labs["same"])
-    assert (result.exit_code, result.stderr) == (1, "Error: mlp_xx.etdp: no such file\n")
-
-
-@pytest.mark.long
-def test_invalid_selectors(labs: dict[str, str]) -> None:
-    for sides, message in (
-        (("side=base", "side=old"), "no capture matches side=old: none has side=old; values are base, new"),
-        (("side=base", "model=mlp"), "is on both sides, side=base and model=mlp"),
-        (("[", "side=new"), "no capture matches [; there are "),
-    ):
-        result = compare(labs["same"], sides=sides)
-        assert result.exit_code == 1 and message in result.stderr and result.stderr.count("\n") == 1
-    assert "--etrecord is of files" in compare(labs["same"], "--etrecord", RECORD).stderr
-    assert compare(labs["same"], "--phase", "decoding").exit_code == 2
-    assert "has an execute of phase decode to compare" in compare(labs["same"], "--phase", "decode").stderr
+def test_statuses(sides: Path, monkeypatch: pytest.MonkeyPatch, new: str, options: list[str], status: int) -> None:
+    """The first line agrees with the status."""
+    monkeypatch.chdir(sides)
+    result = run_etq("gate", "good", new, *options)
+    assert result.exit_code == status, result.output
+    is_found = new == "slow" and options in ([], ["--bisect"])
+    assert ("Regression: addmm @4" in result.stderr) == is_found
+    if is_found:
+        first, second = result.stdout.splitlines()
+        assert first.startswith("1 op is slower: addmm @4 +") and second.startswith("total: not decided, ")
+    elif options == ["--total"]:
+        assert result.stdout.startswith("total: not decided, ")
 
 
 @pytest.mark.long
-def test_names_of_any_letters(tmp_path: Path) -> None:
-    """Texts from files and labels neither move the cursor of a terminal nor break a table."""
-    db = str(tmp_path / "lab.duckdb")
-    evil = "\x1b[2Jop|`x`\n<b>"
-    with etq.open(db) as warehouse:
-        for place in range(6):
-            events = [kernel(evil, 0, 1001 + 500 * (place % 2) + place), execute(0, 2001 + 500 * (place % 2) + place)]
-            name = f"{evil}{place}"
-            capture = warehouse.ingest(dump(run("Execute", *events)), name=name)
-            # etq refuses such a label; other programs may write one.
-            row = [capture.capture_id, f"{evil}{place % 2}"]
-            warehouse.connection.execute("INSERT INTO labels VALUES (?, 'b', ?)", row)
-    for form in ("table", "markdown"):
-        result = compare(db, "--format", form, "--fail-on", "slower", sides=(f"b={evil}0", f"b={evil}1"))
-        assert result.exit_code == 3
-        for stream in (result.stdout, result.stderr):
-            assert "\x1b" not in stream and "<b>\n0" not in stream
-        assert "slower" in result.stdout and "Regression: " in result.stderr
-        if form == "markdown":
-            [line] = [
-                line
-                for line in result.stdout.splitlines()
-                if line.startswith("| ") and "op" in line and "slower" in line
-            ]
-            heads = [line for line in result.stdout.splitlines() if line.startswith("| op |")]
-            assert line.replace("\\|", "").count("|") == heads[0].count("|")
-    error = compare(db, sides=(f"b={evil}9", f"b={evil}1"))
-    assert error.exit_code == 1 and "\x1b" not in error.stderr and error.stderr.count("\n") == 1
+def test_startup_alone(sides: Path) -> None:
+    """Loads and first executes are printed, one per line; they need three captures per side."""
+    result = run_etq("gate", str(sides / "good"), str(sides / "fast"), "--startup")
+    assert result.exit_code == 0, result.output
+    found = [line.split(", ")[0] for line in result.stdout.splitlines()]
+    assert found == ["load: not decided", "first execute of Execute: not decided"]
+    few = run_etq("gate", str(FLEET[0]), str(FLEET[1]), "--startup")
+    assert (few.exit_code, "load: too few captures to tell" in few.stdout) == (0, True)
 
 
 @pytest.mark.long
-def test_a_record_of_another_program_is_reported(folders: Path) -> None:
-    files = (str(folders / "base"), str(folders / "build=new"))
-    wrong = str(CAPTURES / "convnet/convnet.etrecord")
-    lines = compare("none.duckdb", "--etrecord", wrong, sides=files).stderr.splitlines()
-    assert len(lines) == 6 and all(line.startswith("Warning: 0") and "foreign record" in line for line in lines)
-    assert "foreign" not in compare("none.duckdb", "--etrecord", RECORD, sides=files).stderr
+def test_slow_runs_of_an_op(tmp_path: Path) -> None:
+    """An op that is slower in a third of its runs fails a gate by the ninth decile, unless only totals are compared, if
+    the sides were measured in turns.
+    """
+    for number, path in enumerate(FLEET[:10]):
+        changed = slower(path, "native_call_addmm.out", 4, 1.5, every=3) if number % 2 else path.read_bytes()
+        folder = tmp_path / ("new" if number % 2 else "good")
+        folder.mkdir(exist_ok=True)
+        (folder / path.name).write_bytes(changed)
+        (folder / f"{path.name}.json").write_text(f'{{"captured_at": "2026-01-01T00:{number:02}:00"}}')
+    good, new = str(tmp_path / "good"), str(tmp_path / "new")
+    result = run_etq("gate", good, new)
+    assert result.exit_code == 3, result.output
+    assert result.stdout.startswith("slow runs of 1 op (quantile 0.9) are slower: addmm @4 +")
+    assert "\ntotal: " in result.stdout
+    assert "Regression: slow runs of addmm @4" in result.stderr and "Regression: addmm" not in result.stderr
+    assert "addmm" not in run_etq("gate", good, new, "--total").output
+
+
+# The captures that a build logs: each is in one build only. A build that fails logs none.
+MEASURE = """#!/bin/sh
+test ! -e broken || exit 125
+rm -rf {folder}/new
+cp -r {folder}/$(cat speed) {folder}/new
+"""
+
+
+@pytest.mark.long
+def test_git_bisect_finds_the_slow_commit(sides: Path, tmp_path: Path) -> None:
+    git = shutil.which("git")
+    if git is None:
+        pytest.skip("git is not installed")
+    repository = tmp_path / "repository"
+    repository.mkdir()
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = os.environ | {"PATH": path, "HOME": str(tmp_path), "GIT_CONFIG_NOSYSTEM": "1"}
+
+    def run(*command: str) -> str:
+        ended = subprocess.run(command, check=True, cwd=repository, env=environment, capture_output=True, text=True)
+        return ended.stdout
+
+    run(git, "init", "--quiet")
+    run(git, "config", "user.email", "a@example.org")
+    run(git, "config", "user.name", "A")
+    commits = []
+    for number in range(6):
+        (repository / "speed").write_text("slow" if number >= 4 else "fast")
+        (repository / "measure").write_text(MEASURE.format(folder=sides))
+        (repository / "number").write_text(str(number))
+        (repository / "broken").unlink(missing_ok=True)
+        if number == 2:
+            (repository / "broken").touch()
+        run(git, "add", "--all")
+        run(git, "commit", "--quiet", "-m", f"change {number}")
+        commits.append(run(git, "rev-parse", "HEAD").strip())
+    run(git, "bisect", "start", commits[5], commits[0])
+    script = f"sh measure || exit $?; etq gate {sides}/good {sides}/new --bisect"
+    output = run(git, "bisect", "run", "sh", "-c", script)
+    assert f"{commits[4]} is the first bad commit" in output
+    assert f"# skip: [{commits[2]}]" in run(git, "bisect", "log")
+
+
+# PyTorch traces
+
+
+SLOWER = Planted(host={"aten::conv2d": 1.5}, device={"conv_kernel": 1.5})
+
+
+@pytest.fixture(scope="module")
+def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Files of traces, and folders of three: equally fast, and slower."""
+    place = tmp_path_factory.mktemp("traces")
+    for side, planted in (("good", None), ("fast", None), ("slow", SLOWER)):
+        (place / side).mkdir()
+        for number in range(3):
+            content = trained(10 * len(side) + 7 * number + ord(side[0]), planted, steps=4, has_steps=side != "fast")
+            (place / side / f"{side}{number}.pt.trace.json").write_bytes(content)
+    return place
+
+
+@pytest.mark.parametrize(
+    ("new", "options", "status"),
+    [
+        pytest.param("slow", [], 3, marks=pytest.mark.long),
+        pytest.param("fast", ["--step-name", "train"], 0, marks=pytest.mark.long),
+        ("slow/slow1.pt.trace.json", ["--bisect"], 125),
+        pytest.param("fast", ["--bisect"], 125, marks=pytest.mark.long),
+    ],
+)
+def test_statuses_of_traces(
+    traces: Path, monkeypatch: pytest.MonkeyPatch, new: str, options: list[str], status: int
+) -> None:
+    """One trace per side never gives a regression, only an unclear result."""
+    monkeypatch.chdir(traces)
+    base = "good/good0.pt.trace.json" if new.endswith(".json") else "good"
+    result = run_etq("gate", base, new, *options)
+    assert result.exit_code == status, result.output
+    assert ("Regression: op aten::conv2d" in result.stderr) == (new == "slow")
+    assert ("Unclear: op aten::conv2d: possibly slower" in result.stderr) == new.endswith(".json")
+    if new == "fast" and options == ["--bisect"]:
+        assert "different steps, ProfilerStep and Trace" in result.stderr
+
+
+@pytest.mark.long
+def test_tables_and_the_report_of_traces(traces: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(traces)
+    result = run_etq("compare", "good", "slow", "--limit", "5")
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith("3 ops are slower: aten::conv2d on devices +")
+    assert lines[1].startswith("ProfilerStep: slower, +") and lines[2].startswith("ProfilerStep on devices: slower, +")
+    assert "op            kind               verdict" in result.stdout and "instruction_id" not in result.stdout
+    parts = json.loads(run_etq("compare", "good", "slow", "--format", "json").stdout)
+    kinds = {row["kind"] for row in parts["ops"] if row["verdict"] == "slower"}
+    assert kinds >= {"op", "device_op", "device_kernel"} and parts["modules"] == []
+    page = tmp_path / "difference.html"
+    assert run_etq("report", "good", "slow", "--step-name", "train", "-o", str(page)).exit_code == 0
+    [verdict] = [each for each in data_of(page.read_text())["sections"] if each["kind"] == "verdict"]
+    assert "train on devices" in json.dumps(verdict)
+
+
+@pytest.mark.long
+def test_other_devices_differ(traces: Path, tmp_path: Path) -> None:
+    """The same program, slower on another device: no word of a direction without --verdicts, and the table by op is
+    first. Nothing of this for a slower one on the same device.
+    """
+
+    def text(device: str, *options: str) -> str:
+        paths = []
+        for side, name in (("good", "H100"), ("slow", device)):
+            made = json.loads((traces / side / f"{side}0.pt.trace.json").read_text())
+            paths.append(tmp_path / f"{side}.pt.trace.json")
+            paths[-1].write_text(json.dumps(made | {"deviceProperties": [{"id": 0, "name": name}], "name": side}))
+        return run_etq("compare", *map(str, paths), *options).stdout
+
+    other, asked, alike = text("MI300X"), text("MI300X", "--verdicts"), text("H100")
+    assert other.startswith("! different devices: base is of H100, new of MI300X: ")
+    assert other.splitlines()[2].startswith("What differs by op, in us per step and call")
+    text_of_verdicts = other.split("\n", 1)[1]
+    assert "ProfilerStep on devices: differs, +" in other
+    assert "slower" not in text_of_verdicts and "faster" not in text_of_verdicts
+    assert asked.startswith("! different devices") and "ProfilerStep on devices: possibly slower, +" in asked
+    assert asked.endswith(alike) and "different devices" not in alike and "What differs by op" not in alike
+    parts = json.loads(text("MI300X", "--format", "json"))
+    assert {row["verdict"] for row in parts["ops"]} <= {"differs", "~", "not decided"}
+    assert parts["efficiency"][0]["base_kernel"] == "conv_kernel"
+    assert "### What differs by op" in text("MI300X", "--format", "markdown")

@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import click
 import duckdb
 import pytest
 from click.shell_completion import ZshComplete
-from click.testing import CliRunner
 
 import etq
 from etq import catalog
 from etq.cli import completion, main
+from tests.command_line import run_etq
 from tests.conftest import CAPTURES
 
 BREAKS = " \t\n\"'><=;|&(:@"
@@ -35,7 +36,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def complete(lab: Path, monkeypatch: pytest.MonkeyPatch) -> object:
+def complete(lab: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list[str]]:
     """The completions that bash adds after the last =, @ or space of a line."""
     monkeypatch.chdir(lab)
     monkeypatch.delenv("ETQ_DB", raising=False)
@@ -51,77 +52,71 @@ def complete(lab: Path, monkeypatch: pytest.MonkeyPatch) -> object:
     return completed
 
 
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("etq comp", ["compact", "compare", "completion"]),
-        ("etq ops ", ["second", "first", "@latest", "@previous", "build=41", "build=42", "device=pixel8"]),
-        ("etq ops s", ["second"]),
-        ("etq ops @l", ["latest"]),
-        ("etq ops build=4", ["41", "42"]),
-        ("etq ops --db etq.duckdb fi", ["first"]),
-        ("etq compare build=41 bui", ["build=41", "build=42"]),
-        ("etq gate first s", ["second"]),
-        ("etq captures first s", ["second"]),
-        ("etq captures --by ", ["build", "device"]),
-        ("etq captures --sort bui", ["file,bui"]),
-        ("etq trend --over d", ["device"]),
-        ("etq trend --metric t", ["temperature"]),
-        ("etq link first ", ["net"]),
-        ("etq flops first --by n", ["node"]),
-        ("etq ops first --format=c", ["csv"]),
-        ("etq ops first --esc", ["--escape-formulas"]),
-        ("etq lake ex", ["export"]),
-        ("etq views op_t", ["op_times", "op_totals", "op_trends"]),
-        ("etq views op_to", ["op_totals"]),
-        ("etq views compare_o", ["compare_ops"]),
-        # The shell itself lists files.
-        ("etq inspect ", ["file,"]),
-        ("etq ingest --metrics t", ["file,t"]),
-        ("etq ops run.e", ["file,run.e"]),
-        ("etq ops first --db ", ["file,"]),
-        # An incomplete line.
-        ("etq sql 'unclosed", ["file,unclosed"]),
-    ],
-)
-def test_lines(complete: object, line: str, expected: list[str]) -> None:
-    assert callable(complete)
+LINES = [
+    ("etq comp", ["compact", "compare", "completion"]),
+    ("etq ops ", ["second", "first", "@latest", "@previous", "build=41", "build=42", "device=pixel8"]),
+    ("etq ops @l", ["latest"]),
+    ("etq ops build=4", ["41", "42"]),
+    ("etq ops --db etq.duckdb fi", ["first"]),
+    ("etq compare build=41 bui", ["build=41", "build=42"]),
+    ("etq gate first s", ["second"]),
+    ("etq captures --by ", ["build", "device"]),
+    ("etq captures --sort bui", ["file,bui"]),
+    ("etq trend --over d", ["device"]),
+    ("etq trend --metric t", ["temperature"]),
+    ("etq link first ", ["net"]),
+    ("etq flops first --by n", ["node"]),
+    ("etq ops first --format=c", ["csv"]),
+    ("etq ops first --esc", ["--escape-formulas"]),
+    ("etq lake ex", ["export"]),
+    ("etq views op_t", ["op_times", "op_totals", "op_trends"]),
+    # The shell itself lists files.
+    ("etq inspect ", ["file,"]),
+    ("etq ingest --metrics t", ["file,t"]),
+    ("etq ops run.e", ["file,run.e"]),
+    ("etq ops first --db ", ["file,"]),
+    # An incomplete line.
+    ("etq sql 'unclosed", ["file,unclosed"]),
+]
+
+
+@pytest.mark.parametrize(("line", "expected"), LINES)
+def test_lines(complete: Callable[[str], list[str]], line: str, expected: list[str]) -> None:
     assert complete(line) == expected
 
 
-def test_every_view_is_known(complete: object) -> None:
-    assert callable(complete)
+def test_every_view_is_known_and_names_that_a_shell_would_run_are_omitted(
+    complete: Callable[[str], list[str]], lab: Path
+) -> None:
     assert complete("etq views ") == [each.name for each in catalog.public_objects()]
+    with duckdb.connect(lab / "etq.duckdb", read_only=True) as connection:
+        [(names,)] = connection.execute("SELECT count(*) FROM captures WHERE name = 'first; rm -rf ~'").fetchall()
+    assert names == 1, "it is there, and test_lines has no trace of it"
 
 
 @pytest.mark.long
-def test_a_lake_is_asked_as_a_warehouse(complete: object, lab: Path, tmp_path: Path) -> None:
-    assert callable(complete)
+def test_a_lake_is_asked_as_a_warehouse(complete: Callable[[str], list[str]], lab: Path, tmp_path: Path) -> None:
     pytest.importorskip("deltalake", reason="lakes need deltalake: pip install 'etq[lake]'")
     etq.lake.export(tmp_path / "fleet", lab / "etq.duckdb")
     assert complete(f"etq ops --db {tmp_path / 'fleet'} s") == ["second"]
 
 
-@pytest.mark.parametrize("content", [b"", b"junk", None])
-def test_completion_without_a_warehouse_has_no_names(complete: object, tmp_path: Path, content: bytes | None) -> None:
-    assert callable(complete)
-    db = tmp_path / "lab.duckdb"
-    if content is not None:
-        db.write_bytes(content)
-    assert complete(f"etq ops --db {db} s") == ["file,s"]
-    assert db.exists() == (content is not None), "completing makes nothing"
-
-
-def test_a_writer_is_not_waited_for(complete: object, lab: Path, tmp_path: Path) -> None:
-    assert callable(complete)
-    db = tmp_path / "held.duckdb"
-    db.write_bytes((lab / "etq.duckdb").read_bytes())
-    hold = f"import duckdb; c = duckdb.connect({str(db)!r}); print('held', flush=True); input()"
+def test_completion_without_a_warehouse_or_beside_a_writer_has_no_names(
+    complete: Callable[[str], list[str]], lab: Path, tmp_path: Path
+) -> None:
+    """A writer is not waited for, and completing makes no file."""
+    missing, held = tmp_path / "missing.duckdb", tmp_path / "held.duckdb"
+    for number, content in enumerate((b"", b"junk")):
+        (tmp_path / f"{number}.duckdb").write_bytes(content)
+        assert complete(f"etq ops --db {tmp_path / str(number)}.duckdb s") == ["file,s"]
+    assert complete(f"etq ops --db {missing} s") == ["file,s"] and not missing.exists()
+    held.write_bytes((lab / "etq.duckdb").read_bytes())
+    hold = f"import duckdb; c = duckdb.connect({str(held)!r}); print('held', flush=True); input()"
     command = [sys.executable, "-c", hold]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdin is not None and holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
-        assert complete(f"etq ops --db {db} s") == ["file,s"]
+        assert complete(f"etq ops --db {held} s") == ["file,s"]
         holder.stdin.close()
 
 
@@ -133,12 +128,6 @@ def test_errors_are_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COMP_WORDS", "etq ops ")
     monkeypatch.setenv("COMP_CWORD", "2")
     assert completion._quiet(ZshComplete)(main, {}, "etq", "_ETQ_COMPLETE").complete() == ""
-
-
-def test_completion_omits_names_that_a_shell_would_run(lab: Path) -> None:
-    with duckdb.connect(lab / "etq.duckdb", read_only=True) as connection:
-        [(names,)] = connection.execute("SELECT count(*) FROM captures WHERE name = 'first; rm -rf ~'").fetchall()
-    assert names == 1, "it is there, and test_lines has no trace of it"
 
 
 @pytest.mark.long
@@ -162,8 +151,6 @@ def test_bash_itself(lab: Path, tmp_path: Path) -> None:
     assert ended.stdout.splitlines() == ["complete -o nosort -F _etq_completion etq", "41", "42"]
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_each_shell_gets_its_function(shell: str) -> None:
-    result = CliRunner().invoke(main, ["completion", shell])
-    assert result.exit_code == 0, result.output
-    assert f"_ETQ_COMPLETE={shell}_complete" in result.stdout
+def test_each_shell_gets_its_function() -> None:
+    for shell in ("bash", "zsh", "fish"):
+        assert f"_ETQ_COMPLETE={shell}_complete" in run_etq("completion", shell).stdout

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from etq import cli
+from tests.command_line import run_etq
 from tests.conftest import CAPTURES
 from tests.parity import oracle
 
@@ -18,7 +16,7 @@ RECORD = str(CAPTURES / "mlp/mlp.etrecord")
 
 
 def etq_inspects(*arguments: str) -> Result:
-    return CliRunner().invoke(cli.main, ["inspect", *arguments])
+    return run_etq("inspect", *arguments)
 
 
 def test_the_table_and_the_tsv_are_inspector_clis(tmp_path: Path) -> None:
@@ -50,37 +48,3 @@ def test_outputs_without_references_cannot_be_compared() -> None:
     result = etq_inspects("--etdump_path", str(dump), *buffer, "--compare_results")
     assert result.exit_code == 1
     assert "no reference output to compare" in result.stderr
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--etdump_path", MLP, MLP], "--etdump_path is a flag of inspector_cli and doesn't go with FILE"),
-        ([MLP, "--tsv_path", "x.tsv"], "--tsv_path is a flag of inspector_cli and doesn't go with FILE"),
-        (["--etdump_path", MLP, "--unit", "us"], "--etdump_path is a flag of inspector_cli and doesn't go with --unit"),
-        (["--compare_results"], "--compare_results needs --etdump_path"),
-        (["--etdump_path", MLP, "--target_time_scale", "min"], "'min' is not one of"),
-        ([], "Missing argument 'FILE'"),
-    ],
-)
-def test_the_two_forms_are_not_mixed(arguments: list[str], message: str) -> None:
-    result = etq_inspects(*arguments)
-    assert result.exit_code == 2 and message in result.stderr
-
-
-def test_unreadable_files_are_reported_in_one_line() -> None:
-    result = etq_inspects("--etdump_path", "missing.etdp")
-    assert (result.exit_code, result.stderr) == (1, "Error: missing.etdp: no such file\n")
-
-
-@pytest.mark.long
-def test_only_the_old_flags_load_the_drop_in() -> None:
-    code = f"""
-import sys
-from click.testing import CliRunner
-from etq import cli
-assert CliRunner().invoke(cli.main, ["inspect", {MLP!r}]).exit_code == 0
-print(sorted({{"pandas", "etq.inspector"}} & set(sys.modules)))
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"

@@ -1,116 +1,84 @@
-"""ETRecords on the command line: `--etrecord`, `--pte`, `link`, `modules`, `sources`, `coverage`, `graph`."""
+"""ETRecords and programs on the command line: `link`, `modules`, `coverage`; graphs and pages of them; logged values."""
 
 from __future__ import annotations
 
 import json
 import re
 import shutil
+import webbrowser
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import etq
+from tests.cli.asked import rows
 from tests.command_line import run_etq
 from tests.conftest import CAPTURES
 from tests.warehouses import empty_warehouse
 
-MLP = str(CAPTURES / "mlp/mlp.etdp")
-RECORD = str(CAPTURES / "mlp/mlp.etrecord")
-PROGRAM = str(CAPTURES / "mlp/mlp.pte")
-XNN = str(CAPTURES / "mlp_xnn/mlp_xnn.etdp")
-XNN_RECORD = str(CAPTURES / "mlp_xnn/mlp_xnn.etrecord")
-
-
-@pytest.fixture(scope="module")
-def stored(tmp_path_factory: pytest.TempPathFactory) -> str:
-    path = str(tmp_path_factory.mktemp("lab") / "lab.duckdb")
-    with etq.open(path) as warehouse:
-        warehouse.ingest(MLP, name="run")
-    return path
-
-
-@pytest.fixture
-def lab(stored: str, tmp_path: Path) -> str:
-    """A warehouse file of a capture that has no record yet, to be written to."""
-    return str(shutil.copy(stored, tmp_path))
+MLP, RECORD, PROGRAM, OTHER = (
+    str(CAPTURES / "mlp" / name) for name in ("mlp.etdp", "mlp.etrecord", "mlp.pte", "mlp_static.etdp")
+)
+XNN, XNN_RECORD, XNN_PROGRAM = (str(CAPTURES / f"mlp_xnn/mlp_xnn.{end}") for end in ("etdp", "etrecord", "pte"))
+FOREIGN = str(CAPTURES / "convnet/convnet.etrecord")
 
 
 def test_inspect_with_a_record() -> None:
-    result = run_etq("inspect", MLP, "--etrecord", RECORD, "--format", "json")
-    assert (result.exit_code, result.stderr) == (0, "")
-    rows = {row["event_name"]: row for row in json.loads(result.stdout)}
     # By eye, from the model's source: the head is Sequential(LayerNorm, Linear), in line 32.
-    norm = rows["native_call_native_layer_norm.out"]
+    found = {row["event_name"]: row for row in rows("inspect", MLP, "--etrecord", RECORD)}
+    norm = found["native_call_native_layer_norm.out"]
     assert norm["op_types"] == ["aten.native_layer_norm.default"]
     assert (norm["module_path"], norm["source_file"], norm["source_line"]) == ("head.0", "models/export_models.py", 32)
-    assert rows["Method::execute"]["module_path"] is None
+    assert found["Method::execute"]["module_path"] is None
+    foreign = run_etq("inspect", MLP, "--etrecord", FOREIGN)
+    assert foreign.exit_code == 0
+    assert foreign.stderr.startswith("Warning: foreign record: the record convnet is of another program: it fits ")
 
 
 def test_inspect_shortens_the_ops_of_a_call_on_the_screen_only() -> None:
     shown = run_etq("inspect", XNN, "--etrecord", XNN_RECORD).stdout
     assert "aten.linear.default, aten.relu.default, aten.linear.default, 12 more" in shown
-    written = run_etq("inspect", XNN, "--etrecord", XNN_RECORD, "--format", "json").stdout
-    calls = [row["op_types"] for row in json.loads(written) if row["event_name"] == "DELEGATE_CALL"]
-    assert [len(ops) for ops in calls] == [15, 1]
-
-
-def test_a_record_of_another_program_is_warned_of() -> None:
-    result = run_etq("inspect", MLP, "--etrecord", str(CAPTURES / "convnet/convnet.etrecord"))
-    assert result.exit_code == 0
-    assert result.stderr.startswith("Warning: foreign record: the record convnet is of another program: it fits ")
+    found = rows("inspect", XNN, "--etrecord", XNN_RECORD)
+    assert [len(row["op_types"]) for row in found if row["event_name"] == "DELEGATE_CALL"] == [15, 1]
 
 
 def test_ingest_with_a_record_serves_all_files(tmp_path: Path) -> None:
-    db = str(tmp_path / "lab.duckdb")
+    db, bad = str(tmp_path / "lab.duckdb"), tmp_path / "bad.etrecord"
+    bad.write_bytes(Path(RECORD).read_bytes()[:5000])
+    refused = run_etq("ingest", MLP, "--etrecord", str(bad), "--db", db)
+    assert refused.exit_code == 1, "a damaged record stops it before anything is stored"
+    assert refused.stderr.startswith(f"Error: {bad}: the zip is damaged: ") and refused.stderr.count("\n") == 1
+    assert rows("captures", "--db", db) == []
     other = str(CAPTURES / "mlp/mlp_method_only.etdp")
     result = run_etq("ingest", MLP, other, "--etrecord", RECORD, "--pte", PROGRAM, "--db", db)
     assert (result.exit_code, result.stderr) == (0, "mlp: ingested\nmlp_method_only: ingested\n")
-    query = """SELECT c.name AS capture, r.name AS record, p.name AS program FROM captures AS c
-        JOIN records AS r USING (record_id) JOIN programs AS p USING (program_id) ORDER BY c.name"""
-    assert json.loads(run_etq("sql", query, "--db", db, "--format", "json").stdout) == [
-        {"capture": "mlp", "record": "mlp", "program": "mlp"},
-        {"capture": "mlp_method_only", "record": "mlp", "program": "mlp"},
-    ]
+    with etq.open(db, read_only=True) as warehouse:
+        linked = "SELECT c.name, c.record_id, c.program_id FROM captures AS c ORDER BY c.name"
+        assert warehouse.rows(linked)[1] == [("mlp", 1, 1), ("mlp_method_only", 1, 1)]
 
 
-def test_ingest_in_python_takes_the_record_and_the_program(tmp_path: Path) -> None:
-    with empty_warehouse() as warehouse:
-        capture = warehouse.ingest(MLP, etrecord=RECORD, pte=Path(PROGRAM).read_bytes())
-        linked = "SELECT record_id, program_id FROM captures"
-        assert warehouse.rows(linked)[1] == [(1, 1)] and capture.is_new
-        methods = warehouse.rows("SELECT DISTINCT method FROM runs WHERE method NOT NULL")[1]
-        assert methods == [("forward",)]
-        assert not warehouse.ingest(MLP, etrecord=RECORD).is_new
-        bad = tmp_path / "bad.etrecord"
-        bad.write_bytes(Path(RECORD).read_bytes()[:5000])
-        with pytest.raises(etq.FormatError, match="the zip is damaged"):
-            warehouse.ingest(CAPTURES / "mlp/mlp_method_only.etdp", etrecord=bad)
-        assert [name for (name,) in warehouse.rows("SELECT name FROM captures")[1]] == ["mlp"]
+def test_link_and_ask(copied: str) -> None:
+    """A record or program of another program does not replace a link, and isn't kept, unless it is forced."""
 
+    def link(*arguments: str, status: int = 0) -> str:
+        result = run_etq("link", "run", *arguments, "--db", copied)
+        assert (result.exit_code, result.stdout) == (status, ""), result.stderr
+        return result.stderr
 
-def test_a_record_that_is_damaged_stops_before_anything_is_stored(tmp_path: Path) -> None:
-    db, bad = str(tmp_path / "lab.duckdb"), tmp_path / "bad.etrecord"
-    bad.write_bytes(Path(RECORD).read_bytes()[:5000])
-    result = run_etq("ingest", MLP, "--etrecord", str(bad), "--db", db)
-    assert result.exit_code == 1
-    assert result.stderr.startswith(f"Error: {bad}: the zip is damaged: ") and result.stderr.count("\n") == 1
-    assert json.loads(run_etq("captures", "--db", db, "--format", "json").stdout) == []
+    def linkable() -> list[str]:
+        with etq.open(copied, read_only=True) as warehouse:
+            query = "SELECT name FROM records UNION ALL SELECT name FROM programs"
+            return [name for (name,) in warehouse.rows(query)[1]]
 
-
-def linkable(lab: str) -> list[str]:
-    """The names of the records and programs of a warehouse."""
-    with etq.open(lab, read_only=True) as warehouse:
-        return [name for (name,) in warehouse.rows("SELECT name FROM records UNION ALL SELECT name FROM programs")[1]]
-
-
-def test_link_and_ask(lab: str) -> None:
-    unlinked = run_etq("modules", "run", "--db", lab)
-    assert (unlinked.exit_code, unlinked.stdout) == (1, "")
+    alien = link(str(CAPTURES / "convnet/convnet.pte"), status=1)
+    assert alien.startswith("Error: run: not linked: the program convnet is of another program: it fits ")
+    assert linkable() == ["convnet"]
+    unlinked = run_etq("modules", "run", "--db", copied)
     assert "run has no record" in unlinked.stderr and "etq link run RECORD" in unlinked.stderr
-    assert run_etq("link", "run", RECORD, "--db", lab).stderr == "run: linked to mlp\n"
-    assert run_etq("link", "run", "mlp", "--db", lab).stderr == "run: linked to mlp\n"
-    assert run_etq("link", "run", PROGRAM, "--db", lab).stderr == "run: linked to mlp\n"
-    modules = json.loads(run_etq("modules", "run", "--db", lab, "--format", "json").stdout)
+    for given in (RECORD, "mlp", PROGRAM):
+        assert link(given) == "run: linked to mlp\n"
+    modules = rows("modules", "run", "--db", copied)
     # By eye, from the model's source.
     classes = {row["module"]: row["module_class"] for row in modules}
     assert classes["(model)"] == "__main__.MLP"
@@ -118,48 +86,19 @@ def test_link_and_ask(lab: str) -> None:
     # Self times and the rows in parentheses add up to the executes' total, 100 %.
     shares = [row["share_percent"] for row in modules if row["module"] in ("(model)", "(framework)", "(unattributed)")]
     assert sum(shares) == pytest.approx(100, abs=1e-9)
-    sources = json.loads(run_etq("sources", "run", "--db", lab, "--format", "json").stdout)
+    sources = rows("sources", "run", "--db", copied)
     assert sum(row["share_percent"] for row in sources) == pytest.approx(100, abs=1e-9)
-    assert {"models/export_models.py:21", "models/export_models.py:25", "models/export_models.py:32"} <= {
-        row["source"] for row in sources
-    }
-
-
-def test_a_record_of_another_program_does_not_replace_a_link(lab: str) -> None:
-    foreign = str(CAPTURES / "convnet/convnet.etrecord")
-    run_etq("link", "run", RECORD, "--db", lab)
-    modules = run_etq("modules", "run", "--db", lab, "--format", "csv").stdout
-    refused = run_etq("link", "run", foreign, "--db", lab)
-    assert refused.exit_code == 1
-    assert refused.stderr.startswith(
+    assert {f"models/export_models.py:{line}" for line in (21, 25, 32)} <= {row["source"] for row in sources}
+    refused = link(FOREIGN, status=1)
+    assert refused.startswith(
         "Error: run: not linked, and stays linked to mlp: the record convnet is of another program: it fits "
     )
-    assert "--force links it" in refused.stderr
-    assert linkable(lab) == ["mlp"]  # what is refused isn't kept
-    assert run_etq("modules", "run", "--db", lab, "--format", "csv").stdout == modules
-    forced = run_etq("link", "run", foreign, "--force", "--db", lab)
-    assert forced.exit_code == 0 and forced.stderr.endswith("\nrun: linked to convnet instead of mlp\n")
-    assert forced.stderr.startswith("Warning: foreign record: ")
-    assert run_etq("link", "run", RECORD, "--db", lab).stderr == "run: linked to mlp instead of convnet\n"
-
-
-def test_a_program_of_another_model_is_not_linked(lab: str) -> None:
-    refused = run_etq("link", "run", str(CAPTURES / "convnet/convnet.pte"), "--db", lab)
-    assert refused.exit_code == 1
-    assert refused.stderr.startswith("Error: run: not linked: the program convnet is of another program: it fits ")
-    assert "run has no record" in run_etq("modules", "run", "--db", lab).stderr
-    assert linkable(lab) == []
-
-
-def test_link_reports_missing_captures_and_records(lab: str) -> None:
-    for arguments, message in (
-        (("run", "nonesuch"), "no record matches nonesuch"),
-        (("nonesuch", RECORD), "no capture matches nonesuch"),
-        (("run", MLP), "this is an ETDump, not an ETRecord; give the .etrecord of the program"),
-    ):
-        result = run_etq("link", *arguments, "--db", lab)
-        assert (result.exit_code, result.stdout) == (1, "")
-        assert message in result.stderr and result.stderr.count("\n") == 1
+    assert "--force links it" in refused
+    assert sorted(linkable()) == ["convnet", "mlp", "mlp"]
+    forced = link(FOREIGN, "--force")
+    assert forced.startswith("Warning: foreign record: ")
+    assert forced.endswith("\nrun: linked to convnet instead of mlp\n")
+    assert link(RECORD) == "run: linked to mlp instead of convnet\n"
 
 
 def test_coverage_of_a_record_and_of_a_run() -> None:
@@ -167,73 +106,208 @@ def test_coverage_of_a_record_and_of_a_run() -> None:
     assert before.stderr == "2 calls of XnnpackBackend\n"
     # As executorch's get_delegation_info counts them.
     assert {row["op_type"]: (row["delegated"], row["not_delegated"]) for row in json.loads(before.stdout)} == {
-        "aten.native_layer_norm.default": (0, 1),
-        "aten.add.Tensor": (3, 0),
-        "aten.linear.default": (7, 0),
+        "aten.native_layer_norm.default": (0, 1), "aten.add.Tensor": (3, 0), "aten.linear.default": (7, 0),
         "aten.relu.default": (6, 0),
-    }
-    [worst, *_] = json.loads(run_etq("coverage", XNN, "--etrecord", XNN_RECORD, "--format", "json").stdout)
+    }  # fmt: skip
+    worst = rows("coverage", XNN, "--etrecord", XNN_RECORD)[0]
     assert (worst["op_type"], worst["worst_source"]) == ("aten.native_layer_norm.default", "models/export_models.py:32")
     assert worst["total"] > 0
-
-
-@pytest.mark.long
-def test_coverage_of_a_record_whose_ops_delegates_took_in_part() -> None:
-    """expand_copy, view_copy and bmm are made of one matmul, and share a debug handle; the backend took bmm alone."""
-    path = str(CAPTURES / "delegation/attention_bmm/attention_bmm.")
-    alone = run_etq("coverage", path + "etrecord", "--format", "json")
-    assert alone.stderr.splitlines()[1:] == [
-        "Which nodes delegates took of ops that became several is a guess where basis is handles: give the --pte"
-    ]
-    from_files = run_etq("coverage", path + "etrecord", "--pte", path + "pte", "--format", "json")
-    assert from_files.stderr == "2 calls of OtherBackend\n"
-    expected = {"aten.bmm.default": (2, 0), "aten.expand_copy.default": (0, 4), "aten.view_copy.default": (0, 14)}
-    run = run_etq("coverage", path + "etdp", "--etrecord", path + "etrecord", "--pte", path + "pte", "--format", "json")
-    for result in (from_files, run):
-        rows = {row["op_type"]: (row["delegated"], row["not_delegated"]) for row in json.loads(result.stdout)}
-        assert {op: rows[op] for op in expected} == expected
-
-
-def test_coverage_of_one_method_of_a_record() -> None:
     path = str(CAPTURES / "delegation/two_methods/two_methods.")
     both, one = (
-        run_etq("coverage", path + "etrecord", "--pte", path + "pte", "--format", "json", *method)
-        for method in ((), ("--method", "decode"))
+        rows("coverage", path + "etrecord", "--pte", path + "pte", *method) for method in ((), ("--method", "decode"))
     )
-    of_decode = [row for row in json.loads(both.stdout) if row["method"] == "decode"]
-    assert json.loads(one.stdout) == of_decode != json.loads(both.stdout)
-    unknown = run_etq("coverage", path + "etrecord", "--method", "nonesuch")
-    assert unknown.exit_code == 1 and "its methods are decode, forward" in unknown.stderr
+    assert one == [row for row in both if row["method"] == "decode"] != both
 
 
-def test_coverage_refuses_the_program_of_another_record() -> None:
-    path = str(CAPTURES / "delegation/two_methods/two_methods.etrecord")
-    result = run_etq("coverage", path, "--pte", str(CAPTURES / "mlp/mlp.pte"))
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert "Error: the program mlp was not exported with the record two_methods" in result.stderr
+# Graphs and pages
 
 
-@pytest.mark.long
-def test_graph_is_of_typical_runs_or_all_and_of_one_method() -> None:
-    folder = CAPTURES / "multimethod"
-    given = [str(folder / "multimethod_100runs.etdp"), "--etrecord", str(folder / "multimethod.etrecord")]
-    typical, all_runs, decode = (
-        run_etq("graph", "--dot", *given, *more) for more in ((), ("--runs", "all"), ("--method", "decode"))
-    )
-    assert "typical runs of" in typical.stderr
-    assert all_runs.stderr == "" and all_runs.stdout != typical.stdout
-    assert "m.enc" in typical.stdout and "m.enc" not in decode.stdout and "m.dec" in decode.stdout
+def graph(*arguments: str) -> dict[str, Any]:
+    result = run_etq("graph", *arguments, "--format", "json")
+    assert result.exit_code == 0, result.stderr
+    return dict(json.loads(result.stdout))
 
 
-def test_graph_is_one_of_graphviz(lab: str) -> None:
-    run_etq("link", "run", RECORD, "--db", lab)
-    result = run_etq("graph", "run", "--dot", "--runs", "all", "--db", lab)
+def test_graphs_of_a_record_and_of_a_program_are_that_of_the_run() -> None:
+    """As with a run, but for times; modules have the costs of their ops."""
+    alone, of_run, program = graph(RECORD), graph(MLP, "--etrecord", RECORD), graph(PROGRAM)
+    assert [node["name"] for node in alone["nodes"]] == [node["name"] for node in of_run["nodes"]] != []
+    assert alone["edges"] == of_run["edges"] and "no times" in alone["note"]
+    assert all(node["self_time"] is None and node["calls"] is None for node in alone["nodes"])
+    assert any(node["self_time"] for node in of_run["nodes"])
+    # A program without delegates has an instruction for each node of the edge program, in the same order.
+    assert [node["op"] for node in program["nodes"]] == [node["op"] for node in alone["nodes"]]
+    edges = [{(edge["from"], edge["to"]) for edge in each["edges"]} for each in (program, alone)]
+    assert edges[0] == edges[1] != set()
+    for path in ("", "block1.up.linear"):
+        [module] = [each for each in alone["groups"] if (each["module_path"] or "") == path]
+        nodes = [node for node in alone["nodes"] if not path or node["module_path"] == path]
+        for cost in ("flops", "bytes"):
+            assert nodes and module[cost] == sum(int(str(node[cost] or 0)) for node in nodes) > 0
+
+
+def test_graphs_of_delegates() -> None:
+    assert {node["backend"] for node in graph(XNN_RECORD)["nodes"]} == {"XnnpackBackend", None}
+    calls = graph(XNN_PROGRAM)
+    assert [node["op"] for node in calls["nodes"]] == ["XnnpackBackend", "native_layer_norm", "XnnpackBackend"]
+    assert [(edge["from"], edge["to"]) for edge in calls["edges"]] == [(0, 1), (1, 2)]
+
+
+def test_graph_is_one_of_graphviz() -> None:
+    asked = ("graph", MLP, "--etrecord", RECORD, "--runs", "all")
+    result = run_etq(*asked, "--dot")
     assert (result.exit_code, result.stderr) == (0, "")
+    assert run_etq(*asked, "--format", "dot", "-o", "-", "--force").stdout == result.stdout
     first, _, *lines, last = result.stdout.splitlines()
     assert (first, last) == ("digraph ops {", "}")
     nodes = [line for line in lines if "[label=" in line]
     assert len(nodes) == 24  # 7 linears of a permute and an addmm each, 6 relus, 3 adds and a LayerNorm
     assert all(re.fullmatch(r'  n\d+_\d+ \[label="(?:[^"\\]|\\.)+", fillcolor="[\d. ]+"\];', line) for line in nodes)
-    edges = [line for line in lines if "->" in line]
     # By hand: 6 within each block, 2 from one block to the next, 3 of the head.
-    assert len(edges) == 3 * 6 + 2 * 2 + 3
+    assert len([line for line in lines if "->" in line]) == 3 * 6 + 2 * 2 + 3
+
+
+def test_an_output_is_refused_before_it_is_computed(lab: str, tmp_path: Path) -> None:
+    """No capture has this name. The error about the output comes first."""
+    path = tmp_path / "there"
+    path.write_text("kept")
+    empty = "the name of the output is empty; name a file, or - for stdout"
+    for output, message in ((str(path), f"{path}: exists; overwrite it with --force"), ("", empty)):
+        for command in (
+            ("graph", "nix", "--html"), ("graph", "nix", "--format", "json", "-o"), ("graphs", "nix", "nix", "--html"),
+            ("graphs", "nix", "nix", "--format", "json", "-o"), ("report", "nix", "-o"), ("report", "nix", "nix", "-o"),
+        ):  # fmt: skip
+            result = run_etq(*command, output, "--db", lab)
+            assert (result.exit_code, result.output) == (1, f"Error: {message}\n")
+    assert run_etq("report", "nix", "-o", str(path), "--force", "--db", lab).exit_code == 1
+    assert path.read_text() == "kept" and [*tmp_path.iterdir()] == [path]
+
+
+@pytest.mark.long
+def test_two_graphs(lab: str, tmp_path: Path) -> None:
+    files = ("graphs", RECORD, XNN_RECORD, "--db", lab)
+    with empty_warehouse() as warehouse:
+        names = [warehouse.ingest_record(path).name for path in (RECORD, XNN_RECORD)]
+        columns, expected = warehouse.rows("FROM compare_graphs($base, $new)", base=names[0], new=names[1])
+    assert rows(*files, "--all") == [dict(zip(columns, row, strict=True)) for row in expected]
+    text = run_etq(*files, "--limit", "2").output
+    assert "op, backend" in text and "XnnpackBackend" in text and "base_dtypes" not in text
+    stages = ("--base-stage", "exported", "--unit", "ns")
+    assert any(row["new_time"] for row in rows("graphs", "net", "net", *stages, "--db", lab))
+    path = tmp_path / "graphs.html"
+    text = run_etq("graphs", "net", "net", "--base-stage", "exported", "--html", str(path), "--db", lab).stderr
+    assert text.startswith(f"{path}: the graphs of net")
+    assert "<title>net (exported) and net (delegated)</title>" in path.read_text()
+
+
+@pytest.fixture
+def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The addresses that a browser gets; commands run in an empty folder."""
+    addresses: list[str] = []
+    monkeypatch.chdir(tmp_path)
+
+    def open_address(address: str) -> bool:
+        addresses.append(address)
+        return True
+
+    monkeypatch.setattr(webbrowser, "open", open_address)
+    return addresses
+
+
+@pytest.mark.parametrize(
+    ("command", "page"),
+    [
+        pytest.param(("open", MLP), "mlp.html", marks=pytest.mark.long),
+        pytest.param(("open", MLP, OTHER), None, marks=pytest.mark.long),
+        (("graph", PROGRAM, "--open"), "mlp_graph.html"),
+        (("open", RECORD), "mlp_graph.html"),
+    ],
+)
+def test_a_page_is_opened(command: tuple[str, ...], page: str | None, tmp_path: Path, opened: list[str]) -> None:
+    assert run_etq(*command).exit_code == 0
+    [written] = tmp_path.iterdir()
+    assert opened == [written.as_uri()] and page in (None, written.name)
+
+
+@pytest.mark.long
+def test_a_page_overwrites_its_own_earlier_one_alone(
+    tmp_path: Path, opened: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "mlp.html"
+    assert run_etq("report", MLP).exit_code == 0
+    page.write_text(page.read_text() + "<!-- earlier -->")
+    monkeypatch.setattr(webbrowser, "open", lambda _: False)
+    again = run_etq("report", MLP, "--open").stderr
+    assert "mlp.html: the report of mlp\n" in again and "Note: found no browser" in again
+    assert "<!-- earlier -->" not in page.read_text()
+    before = page.read_text()
+    for arguments in (
+        ("report", OTHER, "-o"),
+        ("report", MLP, OTHER, "-o"),
+        ("graph", MLP, "--etrecord", RECORD, "--html"),
+    ):
+        result = run_etq(*arguments, "mlp.html")
+        assert (result.exit_code, result.stderr) == (1, "Error: mlp.html: exists; overwrite it with --force\n")
+    assert page.read_text() == before and opened == []
+
+
+def test_a_warehouse_is_served(opened: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    etq.open("lab.duckdb").close()
+    served = []
+    monkeypatch.setattr("etq.serve.running.run", lambda path, *_, opens, **__: served.append((path, opens)))
+    for name in (("lab.duckdb",), ("--db", "lab.duckdb")):
+        assert run_etq("open", *name).exit_code == 0
+    assert served == [("lab.duckdb", True)] * 2
+
+
+# Logged values
+
+
+DUMP, BUFFER = (str(CAPTURES / f"mlp/mlp_debug.{end}") for end in ("etdp", "bin"))
+
+
+def test_values_of_a_file_need_no_warehouse(tmp_path: Path) -> None:
+    found = rows("values", DUMP, "--debug-buffer", BUFFER, "--etrecord", RECORD)
+    [head] = [row for row in found if row["module_path"] == "head.1" and row["op_name"] == "native_call_addmm.out"]
+    [output] = [row for row in found if row["role"] == "program output"]
+    assert (head["min"], head["max"], head["mean"]) == (output["min"], output["max"], output["mean"])
+    assert output["sizes"] == [4, 10]
+    without = rows("values", DUMP)
+    assert len(without) == 27 and {row["mean"] for row in without} == {None}
+    short = tmp_path / "short.bin"
+    short.write_bytes(Path(BUFFER).read_bytes()[:40_000])
+    result = run_etq("values", DUMP, "--debug-buffer", str(short), "--format", "json")
+    note = "Note: short debug buffer: 24 of 27 tensors lie outside of the debug buffer (40000 "
+    assert result.stderr.startswith(note)
+    assert [row["mean"] is None for row in json.loads(result.stdout)][:4] == [False, False, False, True]
+
+
+@pytest.mark.long
+def test_gap_of_two_runtimes_and_of_a_reference(tmp_path: Path) -> None:
+    """The same model run by portable kernels and by a delegate, and by torch."""
+    db = str(tmp_path / "lab.duckdb")
+    for name, record in (("mlp/mlp_debug", RECORD), ("mlp_xnn/mlp_xnn_debug", XNN_RECORD)):
+        dump, buffer = (str(CAPTURES / name) + end for end in (".etdp", ".bin"))
+        given = ("--etrecord", record, "--debug-buffer", buffer, "--values")
+        assert run_etq("ingest", dump, *given, "--db", db).exit_code == 0
+    asked = ("--metric", "SNR", "--worst", "3", "--format", "json")
+    result = run_etq("gap", "mlp_debug", "mlp_xnn_debug", *asked, "--db", db)
+    assert (result.exit_code, result.stderr) == (0, "Note: 14 values can't be compared: not logged in new\n")
+    found = json.loads(result.stdout)
+    assert len(found) == 3 and found[0]["gap"] == min(row["gap"] for row in found) > 100
+    assert {row["new_op"] for row in found} == {"DELEGATE_CALL", "native_call_native_layer_norm.out"}
+    pytest.importorskip("torch", reason="running a program needs torch")
+    model = shutil.copy(RECORD, tmp_path / "model.etrecord")
+    result = run_etq("reference", str(model), "--name", "truth", "--db", db)
+    assert (result.exit_code, result.stderr) == (0, "truth: ingested, 17 ops\n")
+    gaps = [row["gap"] for row in rows("gap", "truth", "mlp_debug", "--db", db) if row["gap"] is not None]
+    assert len(gaps) == 17 and max(gaps) < 1e-12
+
+
+def test_a_reference_needs_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("etq.torch.reference")
+    monkeypatch.setitem(__import__("sys").modules, "torch", None)
+    result = run_etq("reference", RECORD, "--db", str(tmp_path / "lab.duckdb"))
+    assert result.exit_code == 1
+    assert result.stderr == "Error: running a reference needs torch; install it with: pip install 'etq[torch]'\n"
+    assert not (tmp_path / "lab.duckdb").exists()

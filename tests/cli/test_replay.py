@@ -32,27 +32,22 @@ def call_of(script: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.long
 def test_the_call_of_most_time_or_the_one_that_is_named() -> None:
     call = call_of(run_etq("replay", CALLS, "--op", "aten::mm").stdout)
     rows = json.loads(run_etq("roofline", CALLS, "--format", "json").stdout)
     longest = max((row for row in rows if row["op"] == "aten::mm"), key=lambda row: row["total"])
     assert (call["inputs"], call["calls"], call["flops"]) == (longest["inputs"], longest["calls"], longest["flops"])
-    for named in ("bf16[7,64] bf16[64,10]", "[[7, 64], [64, 10]]", "[[7,64],[64,10]]"):
+    for named in ("bf16[7,64] bf16[64,10]", "[[7,64],[64,10]]"):
         call = call_of(run_etq("replay", CALLS, "--op", "aten::mm", "--shapes", named).stdout)
         assert (call["shapes"], call["flops"]) == ([[7, 64], [64, 10]], 2 * 7 * 64 * 10)
 
 
-def test_errors(tmp_path: Path) -> None:
-    assert "no op 'aten::nm' with time of its own in calls" in run_etq("replay", CALLS, "--op", "aten::nm").stderr
-    missing = run_etq("replay", CALLS, "--op", "aten::dot", "--shapes", "f32[4]").stderr
-    assert "aten::dot was not called with f32[4]; it was with: f32[" in missing
-    dump = run_etq("replay", str(CAPTURES / "mlp/mlp.etdp"), "--op", "aten::mm").stderr
-    assert "replay is for PyTorch traces, and this is an ETDump" in dump
+def test_a_trace_without_shapes(tmp_path: Path) -> None:
     path = tmp_path / "old.pt.trace.json"
     path.write_bytes(trace({**op("aten::mm", 0, 9), "args": {}}, *launched("gemm", 1, 5, 1)))
-    assert (
-        "record the trace with profile(record_shapes=True)" in run_etq("replay", str(path), "--op", "aten::mm").stderr
-    )
+    refused = run_etq("replay", str(path), "--op", "aten::mm").stderr
+    assert "record the trace with profile(record_shapes=True)" in refused
 
 
 def test_what_the_trace_has_is_data(tmp_path: Path) -> None:
@@ -67,6 +62,7 @@ def test_what_the_trace_has_is_data(tmp_path: Path) -> None:
     assert "__import__" not in names and "os" not in names
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["aten::mm", "aten::addmm", "aten::convolution", "aten::mul", "aten::embedding"])
 def test_the_script_runs(tmp_path: Path, name: str) -> None:
     pytest.importorskip("torch", reason="the script needs torch")

@@ -5,19 +5,22 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-import os
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import etq
+import etq.report
+from etq.errors import EtqError, QueryError
 from tests.command_line import run_etq
 from tests.conftest import CAPTURES
-from tests.sampling import thinned, whole
+from tests.slower import slower
+from tests.sql.test_trends import history
 
-FOLDER = CAPTURES / "convnet"
+FILE, RECORD = (str(CAPTURES / f"convnet/convnet.{end}") for end in ("etdp", "etrecord"))
 
 
 def data_of(page: str) -> dict[str, Any]:
@@ -26,151 +29,128 @@ def data_of(page: str) -> dict[str, Any]:
     return found
 
 
-def kinds(page: str) -> dict[str, bool]:
-    """The sections, and whether each has data."""
-    return {section["kind"]: section["missing"] is None for section in data_of(page)["sections"]}
+def section(page: dict[str, Any], kind: str) -> dict[str, Any]:
+    [found] = [each for each in page["sections"] if each["kind"] == kind]
+    return dict(found)
+
+
+def values(table: dict[str, Any], name: str) -> list[Any]:
+    column = table["columns"][table["names"].index(name)]
+    return [None if at < 0 else column["texts"][at] for at in column["at"]] if isinstance(column, dict) else column
 
 
 @pytest.mark.long
-def test_a_capture_stored_and_a_file_read_are_alike(tmp_path: Path) -> None:
-    db = str(tmp_path / "lab.duckdb")
-    file, record = str(FOLDER / "convnet.etdp"), str(FOLDER / "convnet.etrecord")
-    with etq.open(db) as warehouse:
-        warehouse.link(warehouse.ingest(file, name="run"), warehouse.ingest_record(record))
+def test_a_capture_stored_and_a_file_read_are_alike(lab: str, tmp_path: Path) -> None:
     stored, read = str(tmp_path / "stored.html"), str(tmp_path / "read.html")
-    result = run_etq("report", "run", "-o", stored, "--db", db)
-    assert (result.exit_code, result.stdout) == (0, "")
-    assert result.stderr == f"{stored}: the report of run\n"
-    assert run_etq("report", file, "--etrecord", record, "-o", read).exit_code == 0
+    result = run_etq("report", "net", "-o", stored, "--db", lab, "--unit", "ms")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", f"{stored}: the report of net\n")
+    assert run_etq("report", FILE, "--etrecord", RECORD, "-o", read, "--unit", "ms").exit_code == 0
     one, other = (data_of(Path(path).read_text()) for path in (stored, read))
-    assert [section["kind"] for section in one["sections"]] == [section["kind"] for section in other["sections"]]
+    assert [each["kind"] for each in one["sections"]] == [each["kind"] for each in other["sections"]]
     for here, there in zip(one["sections"][1:], other["sections"][1:], strict=True):
         assert here["tables"] == there["tables"], here["kind"]
+        for table in here["tables"].values():
+            if "unit" in table["names"] and here["kind"] in ("runs", "ops", "events"):
+                assert table["columns"][table["names"].index("unit")]["texts"] == ["ms"]
+    # The page of the graph alone has the same section.
+    path = tmp_path / "graph.html"
+    result = run_etq("graph", FILE, "--etrecord", RECORD, "--html", str(path), "--unit", "ms")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", f"{path}: the graph of convnet\n")
+    [graph] = data_of(path.read_text())["sections"]
+    assert graph["kind"] == "graph" and set(values(graph["tables"]["nodes"], "unit")) == {"ms"}
 
 
-def test_an_output_is_refused_before_the_page_is_computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import etq.report
-
-    def compute(*_: Any, **__: Any) -> str:
-        raise AssertionError("computed")
-
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(etq.report, "page_of", compute)
-    file, there = str(FOLDER / "convnet.etdp"), tmp_path / "convnet.html"
-    there.write_text("other")
-    empty = "the name of the output is empty; name a file, or - for stdout"
-    for output, text in (
-        ((), "convnet.html: exists; overwrite it with --force"),
-        (("-o", str(there)), f"{there}: exists; overwrite it with --force"),
-        (("-o", ""), empty),
-        (("-o", "", "--force"), empty),
-    ):
-        result = run_etq("report", file, *output)
-        assert (result.exit_code, result.stderr) == (1, f"Error: {text}\n")
-    result = run_etq("report", file, file, "-o", str(there))
-    assert (result.exit_code, result.stderr) == (1, f"Error: {there}: exists; overwrite it with --force\n")
-    assert there.read_text() == "other"
-    assert isinstance(run_etq("report", file, "--force").exception, AssertionError)
-
-
+NO_RECORD = {"modules": None, "coverage": None, "sources": None}
 OF_KINDS = [
-    ("mlp/mlp_0runs.etdp", {"breakdown": False, "memory": False, "timeline": True, "events": True}),
-    ("mlp/mlp_method_only.etdp", {"modules": None, "coverage": None, "runs": True}),
-    ("prof_result/iterations.prof_result.bin", {"runs": True, "ops": True, "sources": None}),
-    ("torch/pair_mlp.pt.trace.json.gz", {"calls": True, "module_calls": True, "steps": True}),
-    ("torch/mlp_train.pt.trace.json.gz", {"module_calls": False, "memory_timeline": True, "peak_memory": True}),
-    ("torch_gpu/rank0.pt.trace.json.gz", {"idle": True, "work": True, "launches": True, "collectives": True}),
-    ("convnet_xnn/convnet_xnn_debug.etdp", {"timeline": True, "ops": True}),
-]
+    pytest.param("mlp/mlp_0runs.etdp", {"breakdown": False, "memory": False, "events": True, **NO_RECORD}),
+    pytest.param("torch/mlp_train.pt.trace.json.gz", {"module_calls": False, "peak_memory": True}, marks=pytest.mark.long),
+    pytest.param("prof_result/iterations.prof_result.bin", {"runs": True, "ops": True, **NO_RECORD}, marks=pytest.mark.long),
+    pytest.param("torch_gpu/rank0.pt.trace.json.gz", {"idle": True, "work": True, "collectives": True}, marks=pytest.mark.long),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("path", "sections"), thinned(OF_KINDS, [OF_KINDS[0][0], OF_KINDS[4][0]]))
+@pytest.mark.parametrize(("path", "sections"), OF_KINDS)
 def test_all_kinds_of_captures(path: str, sections: dict[str, bool | None]) -> None:
     """A section without data states the reason; those that need a record are left out (None), which is said once."""
     result = run_etq("report", str(CAPTURES / path), "-o", "-")
     assert result.exit_code == 0, result.stderr
-    found = kinds(result.stdout)
+    found = {section["kind"]: section["missing"] is None for section in data_of(result.stdout)["sections"]}
     assert {kind: found.get(kind) for kind in sections} == sections
     assert found["headline"] and found["advice"]
 
 
 @pytest.mark.long
-@whole
-def test_names_of_outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_name_of_the_output_is_safe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By default the file has the capture's name and is in the current folder, whatever the capture is called."""
     monkeypatch.chdir(tmp_path)
-    db = str(tmp_path / "lab.duckdb")
-    with etq.open(db) as warehouse:
-        warehouse.ingest(FOLDER / "convnet.etdp", name="../x/\x1b[31m<b>")
-    assert run_etq("report", "@latest", "--db", db).exit_code == 0
+    with etq.open("lab.duckdb") as warehouse:
+        warehouse.ingest(CAPTURES / "prof_result/iterations.prof_result.bin", name="../x/\x1b[31m<b>")
+    assert run_etq("report", "@latest", "--db", "lab.duckdb").exit_code == 0
     assert sorted(each.name for each in tmp_path.iterdir()) == ["_x___31m_b_.html", "lab.duckdb"]
-    assert run_etq("report", "@latest", "--db", db).exit_code == 0, "its own page"
+
+
+# Two sides and series
 
 
 @pytest.mark.long
-def test_times_are_in_the_unit_asked_for() -> None:
-    page = run_etq("report", str(FOLDER / "convnet.etdp"), "-o", "-", "--unit", "ms").stdout
-    for section in data_of(page)["sections"]:
-        for table in section["tables"].values():
-            if "unit" in table["names"] and section["kind"] in ("runs", "ops", "events"):
-                assert table["columns"][table["names"].index("unit")]["texts"] == ["ms"]
+def test_two_folders_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four captures per side; those of new have a slower op."""
+    monkeypatch.chdir(tmp_path)
+    for place in range(8):
+        side = tmp_path / ("base", "new")[place % 2]
+        side.mkdir(exist_ok=True)
+        source = CAPTURES / f"fleet/mlp/{place:02}.etdp"
+        if place % 2:
+            (side / source.name).write_bytes(slower(source, "native_call_permute_copy.out", 3, 1.5))
+        else:
+            shutil.copy(source, side)
+    record = str(CAPTURES / "mlp/mlp.etrecord")
+    result = run_etq("report", "base", "new", "--etrecord", record, "-o", "d.html", "--db", "none.duckdb")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "d.html: the report of base and new\n")
+    page = data_of(Path("d.html").read_text())
+    assert (page["kind"], page["title"]) == ("difference", "base → new")
+    ops = section(page, "compared_ops")["tables"]["rows"]
+    judged = zip(values(ops, "op"), values(ops, "module_path"), values(ops, "verdict"), strict=True)
+    assert [each[:2] for each in judged if each[2] == "slower"] == [("permute_copy", "block1.down.linear")]
+    assert "time order unknown" in values(section(page, "verdict")["tables"]["findings"], "rule")
+    options = ("--min-effect", "90%", "--quantile", "0.5", "--unit", "ns")
+    page = data_of(run_etq("report", "base", "new", *options, "-o", "-").stdout)
+    assert section(page, "verdict")["facts"]["options"] == {"min_effect": 0.9, "quantile": 0.5}
+    ops = section(page, "compared_ops")["tables"]["rows"]
+    assert set(values(ops, "verdict")) == {"~"} and set(values(ops, "unit")) == {"ns"}
+    # Without records there are no modules, and a message states that.
+    assert "etq link" in section(page, "parts")["note"]
+    assert "compared_modules" not in [each["kind"] for each in page["sections"]]
 
 
 @pytest.mark.long
-def test_errors_are_reported_in_one_line(tmp_path: Path) -> None:
-    db = str(tmp_path / "lab.duckdb")
-    with etq.open(db) as warehouse:
-        warehouse.ingest(FOLDER / "convnet.etdp", name="run")
-    for arguments, message in (
-        (["rum"], "no capture matches rum; the nearest are run"),
-        (["run", "run"], "run is on both sides"),
-        (["nowhere.etdp"], "nowhere.etdp"),
-        (["run", "-o", str(tmp_path / "no/folder.html")], "folder.html: can't be written: no such file or directory"),
-        (
-            ["run", "--etrecord", str(FOLDER / "convnet.etrecord")],
-            "run is not a file; --etrecord only applies to files",
-        ),
-    ):
-        result = run_etq("report", *arguments, "--db", db)
-        assert (result.exit_code, result.stdout) == (1, ""), arguments
-        assert message in result.stderr and result.stderr.count("\n") == 1, result.stderr
-    assert run_etq("report", "--db", db).exit_code == 2
-
-
-def test_a_page_that_is_not_written_leaves_what_was_there(tmp_path: Path) -> None:
-    path = tmp_path / "report.html"
-    path.write_text("kept")
-    assert run_etq("report", "nowhere.etdp", "-o", str(path), "--force").exit_code == 1
-    assert path.read_text() == "kept" and os.listdir(tmp_path) == ["report.html"]
-
-
-@pytest.mark.long
-def test_the_graph_alone(tmp_path: Path) -> None:
-    """The page has the same section as the report of the capture."""
-    file, record = str(FOLDER / "convnet.etdp"), ("--etrecord", str(FOLDER / "convnet.etrecord"))
-    path = tmp_path / "graph.html"
-    result = run_etq("graph", file, *record, "--html", str(path), "--unit", "ms")
-    assert (result.exit_code, result.stdout, result.stderr) == (0, "", f"{path}: the graph of convnet\n")
-    [graph] = data_of(path.read_text())["sections"]
-    nodes = dict(zip(graph["tables"]["nodes"]["names"], graph["tables"]["nodes"]["columns"], strict=True))
-    assert (graph["kind"], nodes["unit"]["texts"]) == ("graph", ["ms"])
-    svg = tmp_path / "graph.svg"
-    svg.write_text("<svg/>")
-    for arguments, text in (
-        ((file, *record, "--html", str(svg)), f"{svg}: exists; overwrite it with --force"),
-        ((file, *record, "--html", "-", "--phase", "load"), "--phase does not apply to --html"),
-        ((file, *record, "--open", "--html", "-"), "--open needs a file"),
-        ((file, *record, "--open", "--dot"), "--open only applies to a page"),
-        ((file, *record, "--dot", "--html", "-"), "give either --html FILE or --dot"),
-        ((file, *record, "--dot", "--force"), "--force only applies to a page"),
-        ((file, *record, "--dot", "--format", "json"), "the graph has one form"),
-        ((file, *record, "--html", "-", "-o", str(path)), "-o only applies to --format"),
-        ((file, *record, "--format", "json", "--phase", "load"), "--phase does not apply to --format json"),
-        ((file, "--html", "-"), "convnet: Without its ETRecord the capture doesn't show the graph of its program"),
-    ):
-        result = run_etq("graph", *arguments)
-        assert result.exit_code in (1, 2) and text in result.stderr, arguments
-    result = run_etq("graph", file, *record, "--format", "json", "--unit", "ms")
-    assert (result.exit_code, json.loads(result.stdout)["unit"], result.stderr) == (0, "ms", "")
-    both = [run_etq("graph", file, *record, *form) for form in (("--dot",), ("--format", "dot"))]
-    assert both[0].stdout == both[1].stdout and both[0].stdout.startswith("digraph")
+def test_series_and_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with etq.open("builds.duckdb") as warehouse:
+        history(warehouse, 30, 18, {"addmm": 1.2})
+    db = ("--db", "builds.duckdb")
+    result = run_etq("report", "--trend", "model=net", "--over", "build", *db)
+    assert (result.exit_code, result.stderr) == (0, "model=net.html: the report of model=net\n")
+    page = data_of(Path("model=net.html").read_text())
+    assert (page["kind"], page["title"]) == ("trends", "model=net")
+    changes = section(page, "regressions")["tables"]["rows"]
+    assert [values(changes, name) for name in ("op", "position", "first_bad")] == [["addmm"], [18], ["18"]]
+    later = data_of(run_etq("report", "--trend", "--since", "19", *db, "-o", "-").stdout)
+    none = "No total and no op has a lasting change of its level"
+    assert none in section(later, "regressions")["missing"]
+    for wrong in (("b1", "none"), ("--trend", "model=none"), ("--trend", "--over", "night")):
+        refused = run_etq("report", *wrong, *db, "-o", "-")
+        assert (refused.exit_code, refused.stdout) == (1, "") and wrong[-1].split("=")[-1] in refused.stderr
+    with etq.open("builds.duckdb", read_only=True) as warehouse:
+        etq.report.write(warehouse, ["build=1", warehouse.capture("b2")], tmp_path / "d.html", min_effect=0.2)
+        assert data_of((tmp_path / "d.html").read_text())["title"] == "build=1 → b2"
+        left = warehouse.rows("SELECT table_name FROM duckdb_tables() WHERE temporary")
+        assert left[1] == [], "what was computed for the report is dropped"
+        with pytest.raises(EtqError, match="takes no over; it takes unit, quantile"):
+            etq.report.page_of(warehouse, ["b1", "b2"], over="build")
+        with pytest.raises(EtqError, match="takes no alpha; it takes method, runs"):
+            etq.report.page_of(warehouse, ["b1"], alpha=0.1)
+        with pytest.raises(EtqError, match="not 3"):
+            etq.report.page_of(warehouse, ["b1", "b2", "b3"])
+        with pytest.raises(QueryError):
+            etq.report.trends_page_of(warehouse, unit="hours")

@@ -1,4 +1,4 @@
-"""Output of commands on a terminal, byte for byte: under a pseudo-terminal, compared with a pipe."""
+"""Output of commands on a terminal: under a pseudo-terminal, compared with a pipe; pagers."""
 
 from __future__ import annotations
 
@@ -6,37 +6,30 @@ import fcntl
 import os
 import pty
 import re
+import shlex
+import stat
 import struct
 import subprocess
 import sys
 import termios
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-import etq
 from etq.render.table import Rows, table, table_parts
 from etq.render.terminal import PLAIN, TerminalStyle, bar, wrapped
 from tests.asserts import csv_rows
 from tests.builders import dump, execute, kernel, run
-from tests.cli.test_trends import lab as trends_lab  # noqa: F401 - a fixture: thirty builds, slower from the 18th on
+from tests.cli.test_trends import lab as builds  # noqa: F401 - a fixture: thirty builds, slower from the 18th on
+from tests.command_line import run_etq
 from tests.conftest import CAPTURES
-from tests.sampling import thinned
 
 CONVNET = str(CAPTURES / "convnet_xnn/convnet_xnn_100runs.etdp")
-UNSET = (
-    "NO_COLOR",
-    "PAGER",
-    "ETQ_PAGER",
-    "LESS",
-    "FORCE_COLOR",
-    "COLUMNS",
-    "LC_ALL",
-    "LC_CTYPE",
-    "LANG",
-    "ETQ_DB",
+UNSET = {
+    "NO_COLOR", "PAGER", "ETQ_PAGER", "LESS", "FORCE_COLOR", "COLUMNS", "LC_ALL", "LC_CTYPE", "LANG", "ETQ_DB",
     "PYTHONIOENCODING",
-)
+}  # fmt: skip
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 BLOCKS = set("▏▎▍▌▋▊▉█")
 
@@ -87,227 +80,116 @@ def plain(text: str) -> str:
     return ESCAPE.sub("", text)
 
 
-@pytest.fixture(scope="module")
-def evil(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A dump whose names move the cursor, colour, ring and turn the writing round."""
-    path = tmp_path_factory.mktemp("evil") / "evil.etdp"
-    named = kernel("\x1b[31mred\x07\r\u202eevil\x9b2J", 10, 30)
-    path.write_bytes(dump(run("Exe\x1b]0;title\x07cute", named, execute(0, 60))))
-    return str(path)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("command", thinned(["ops", "breakdown"], ["ops"]))
-def test_a_narrow_terminal_shows_the_columns_that_fit(command: str) -> None:
-    whole = csv_rows(piped(command, CONVNET, "--format", "csv"))
-    shown = plain(on_terminal(command, CONVNET, width=40))
-    assert max(map(len, shown.splitlines())) <= 40
-    rows, note = shown.split("Not shown:")
-    columns = rows.splitlines()[0].split()
-    assert len(rows.splitlines()) == 2 + len(whole) and columns[0] == next(iter(whole[0]))
-    assert {"per_execute", "unit"} <= {*columns}
-    assert [name for name in whole[0] if name not in columns and name in note] != []
-    assert "Not shown" not in on_terminal(command, CONVNET, width=200)
-
-
 def test_tables_have_bars_and_bold_heads_on_a_terminal() -> None:
     shown = on_terminal("ops", CONVNET, "--runs", "all", width=132)
-    head, rule, *rows = shown.splitlines()
+    head, rule, *lines = shown.splitlines()
     assert head.startswith("\x1b[1mop\x1b[0m") and "\x1b[1mshare %\x1b[0m" in head
     assert plain(head).split() == "op kind per_execute per_call share % calls min max unit".split()
     assert set(plain(rule)) == {"-", " "}
-    first = next(row for row in rows if "DELEGATE_CALL" in row)
+    first = next(row for row in lines if "DELEGATE_CALL" in row)
     # 75.7 % of 24 cells are 18.2 of them: 18 whole ones and an eighth.
     assert f"75.7  \x1b[36m{'█' * 18}▏\x1b[0m" in first
-    assert all(len(plain(row)) <= 132 for row in (head, rule, *rows))
-    dim = [plain(row).split()[0] for row in rows if row.startswith("\x1b[2m")]
-    assert dim == ["(unattributed)"]
-
-
-@pytest.mark.long
-def test_inspect_has_a_unit_that_people_read() -> None:
-    """The Inspector's unit is milliseconds, in which an op of some microseconds has one digit or two."""
-    exact = {row["event_name"]: float(row["p50"]) for row in csv_rows(piped("inspect", CONVNET, "--format", "csv"))}
-    head, _, *lines = plain(on_terminal("inspect", CONVNET, width=80)).splitlines()
-    columns = head.split()
-    name = "DELEGATE_CALL"
-    shown = dict(zip(columns, next(line for line in lines if name in line).split(), strict=True))
-    assert is_rounded(1000 * exact[name], shown["p50"]) and shown["unit"] == "us"
-    assert {"p50", "p90", "avg"} <= {*columns}
-    assert " ms\n" in on_terminal("inspect", CONVNET, "--unit", "ms", width=80)
-
-
-def test_a_pipe_gets_the_same_text_and_nothing_else() -> None:
-    table = piped("ops", CONVNET)
-    assert "\x1b" not in table and not BLOCKS & set(table)
-    shown = plain(on_terminal("ops", CONVNET, width=400)).replace("share %", "share_percent")
-    without_bars = shown.translate(dict.fromkeys(map(ord, BLOCKS)))
-    for exact, rounded in zip(table.splitlines()[2:], without_bars.splitlines()[2:], strict=True):
+    assert all(len(plain(row)) <= 132 for row in (head, rule, *lines))
+    assert [plain(row).split()[0] for row in lines if row.startswith("\x1b[2m")] == ["(unattributed)"]
+    # A pipe gets the same text, with all digits, and nothing else.
+    text = run_etq("ops", CONVNET, "--runs", "all").stdout
+    assert "\x1b" not in text and not BLOCKS & set(text)
+    rounded_lines = plain("\n".join(lines)).translate(dict.fromkeys(map(ord, BLOCKS))).splitlines()
+    for exact, rounded in zip(text.splitlines()[2:], rounded_lines, strict=True):
         for cell, other in zip(exact.split(), rounded.split(), strict=True):
             is_number = re.fullmatch(r"[\d.]+", cell) is not None
             assert cell == other or (is_number and is_rounded(float(cell), other)), (cell, other)
-    for form in ("csv", "tsv", "json", "markdown"):
-        text = on_terminal("ops", CONVNET, "--format", form)
-        assert text == piped("ops", CONVNET, "--format", form)
-        assert "\x1b" not in text and not BLOCKS & set(text)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("command", thinned(["modules", "sources", "breakdown", "delegates"], ["modules"]))
-def test_shares_of_other_tables_have_bars(command: str) -> None:
+def test_other_formats_and_commands() -> None:
+    for form in ("csv", "markdown"):
+        assert on_terminal("ops", CONVNET, "--format", form) == run_etq("ops", CONVNET, "--format", form).stdout
+    narrow = plain(on_terminal("ops", CONVNET, width=40))
+    assert max(map(len, narrow.splitlines())) <= 40
+    fitting, note = narrow.split("Not shown:")
+    whole = csv_rows(run_etq("ops", CONVNET, "--format", "csv").stdout)
+    columns = fitting.splitlines()[0].split()
+    assert len(fitting.splitlines()) == 2 + len(whole) and columns[0] == "op" and {"per_execute", "unit"} <= {*columns}
+    assert [name for name in whole[0] if name not in columns and name in note] != []
+    # The Inspector's unit is milliseconds, in which an op of some microseconds has one digit or two.
+    inspected = csv_rows(run_etq("inspect", CONVNET, "--format", "csv").stdout)
+    exact = {row["event_name"]: float(row["p50"]) for row in inspected}
+    head, _, *lines = plain(on_terminal("inspect", CONVNET, width=80)).splitlines()
+    cells = next(line for line in lines if "DELEGATE_CALL" in line).split()
+    shown = dict(zip(head.split(), cells, strict=True))
+    assert is_rounded(1000 * exact["DELEGATE_CALL"], shown["p50"]) and shown["unit"] == "us"
     record = str(CAPTURES / "convnet_xnn/convnet_xnn.etrecord")
-    shown = on_terminal(command, CONVNET, "--etrecord", record, width=200)
-    assert "█" in shown and "█" not in piped(command, CONVNET, "--etrecord", record)
+    assert "█" in on_terminal("modules", CONVNET, "--etrecord", record, width=200)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("given", "coloured"),
-    thinned(
-        [
-            ({}, True),
-            ({"NO_COLOR": "1"}, False),
-            ({"NO_COLOR": ""}, True),  # https://no-color.org: when present and not an empty string
-            ({"TERM": "dumb"}, False),
-            ({"NO_COLOR": "1", "FORCE_COLOR": "1"}, False),
-        ],
-        [{}, {"NO_COLOR": "1"}],
-    ),
-)
-def test_colours_are_refused_by_the_environment(given: dict[str, str], coloured: bool) -> None:
-    shown = on_terminal("flame", CONVNET, width=100, with_messages=False, **given)
-    assert ("\x1b[" in shown) is coloured
-    assert "█" in shown
-
-
-@pytest.mark.long
-def test_messages_are_coloured_likewise() -> None:
-    """A warning about a record of another program, with a terminal as stderr."""
-    command = ["ops", CONVNET, "--etrecord", str(CAPTURES / "mlp/mlp.etrecord"), "--format", "csv", "-o", os.devnull]
-    assert "\x1b[1mWarning: foreign record" in on_terminal(*command, "--force", with_messages=True)
-    quiet = on_terminal(*command, "--force", with_messages=True, NO_COLOR="1")
+def test_colours_are_chosen_by_the_environment() -> None:
+    settings: list[tuple[dict[str, Any], bool]] = [
+        ({}, True),
+        ({"NO_COLOR": "1", "FORCE_COLOR": "1"}, False),
+        ({"NO_COLOR": ""}, True),  # https://no-color.org: when present and not an empty string
+        ({"TERM": "dumb"}, False),
+    ]
+    for given, is_coloured in settings:
+        shown = on_terminal("flame", CONVNET, **given)
+        assert ("\x1b[" in shown, "█" in shown) == (is_coloured, True), given
+    assert "\x1b[1m" in piped("breakdown", CONVNET, FORCE_COLOR="1")
+    asked = piped("--color", "always", "breakdown", CONVNET, NO_COLOR="1")
+    assert "\x1b[1m" in asked and not BLOCKS & set(asked)
+    assert "\x1b" not in on_terminal("--color", "never", "breakdown", CONVNET, FORCE_COLOR="1")
+    # Messages are coloured likewise: a warning about a record of another program, with a terminal as stderr.
+    warned = ["ops", CONVNET, "--etrecord", str(CAPTURES / "mlp/mlp.etrecord"), "-o", os.devnull, "--force"]
+    assert "\x1b[1mWarning: foreign record" in on_terminal(*warned, with_messages=True)
+    quiet = on_terminal(*warned, with_messages=True, NO_COLOR="1")
     assert quiet.startswith("Warning: foreign record") and "\x1b" not in quiet
 
 
 @pytest.mark.long
-def test_colours_are_asked_for() -> None:
-    assert "\x1b" not in piped("breakdown", CONVNET)
-    assert "\x1b[1m" in piped("breakdown", CONVNET, FORCE_COLOR="1")
-    assert "\x1b[1m" in piped("--color", "always", "breakdown", CONVNET, NO_COLOR="1")
-    assert "\x1b" not in on_terminal("--color", "never", "breakdown", CONVNET, FORCE_COLOR="1")
-    assert not BLOCKS & set(piped("--color", "always", "breakdown", CONVNET))
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "given", thinned([{"LC_ALL": "C"}, {"LC_ALL": "POSIX"}, {"PYTHONIOENCODING": "ascii"}], [{"LC_ALL": "C"}])
-)
-def test_without_utf_8_there_is_ascii_alone(given: dict[str, str]) -> None:
-    for command in ("ops", "flame"):
-        shown = on_terminal(command, CONVNET, width=132, with_messages=False, **given)
-        assert shown.isascii()
-        assert "####" in shown
-    assert "~" in on_terminal("flame", CONVNET, width=40, with_messages=False, **given)
-
-
-@pytest.mark.long
-def test_names_beyond_the_encoding_are_written_out(tmp_path: Path) -> None:
+def test_without_utf_8_there_is_ascii_alone(tmp_path: Path) -> None:
     path = tmp_path / "run.etdp"
     path.write_bytes(dump(run("Execute", kernel("añadir", 10, 30), execute(0, 60))))
+    settings: list[dict[str, Any]] = [{"LC_ALL": "C"}, {"PYTHONIOENCODING": "ascii"}]
+    for given in settings:
+        for command in ("ops", "flame"):
+            shown = on_terminal(command, CONVNET, width=132, **given)
+            assert shown.isascii() and "####" in shown
+    assert "~" in on_terminal("flame", CONVNET, width=40, LC_ALL="C")
     assert "a\\xf1adir" in on_terminal("ops", str(path), PYTHONIOENCODING="ascii")
     assert "a\\xf1adir" in piped("ops", str(path), "--format", "csv", PYTHONIOENCODING="ascii")
     assert "añadir" in on_terminal("ops", str(path))
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("width", thinned([40, 60, 80, 132, 300], [60]))
-def test_a_flame_fits_any_width(width: int) -> None:
-    shown = on_terminal("flame", CONVNET, width=width)
-    assert max(len(plain(line)) for line in shown.splitlines()) <= width
-    assert ("█" in shown) is (width >= 60)
-    assert all(name in plain(shown) for name in ("total", "Execute", "DELEGATE_"))
-
-
-@pytest.mark.parametrize("command", thinned(["ops", "flame", "events", "breakdown"], ["ops"]))
-def test_control_characters_from_files_are_escaped(command: str, evil: str) -> None:
-    shown = on_terminal(command, evil, width=200)
-    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]", plain(shown)), "only our own colours are obeyed"
-    if command != "breakdown":
-        assert "\\x1b[31mred\\x07\\r\\u202eevil\\x9b2J" in plain(shown)
-
-
-@pytest.mark.long
-def test_verdicts_are_coloured(tmp_path: Path) -> None:
-    fleet = sorted((CAPTURES / "fleet/mlp").glob("*.etdp"))
-    db = str(tmp_path / "lab.duckdb")
-    with etq.open(db) as warehouse:
-        for number, path in enumerate(fleet):
-            warehouse.ingest(path, labels={"side": "base" if number < len(fleet) // 2 else "new"})
-    shown = on_terminal("compare", "side=base", "side=new", "--db", db, width=200)
-    quiet = on_terminal("compare", "side=base", "side=new", "--db", db, width=200, NO_COLOR="1")
-    assert plain(shown) == quiet and "\x1b" not in quiet
-    verdicts = set(re.findall(r"\x1b\[(3[123])m(slower|faster|can't judge|too few)\x1b\[0m", shown))
-    colours = {"slower": "31", "faster": "32", "can't judge": "33", "too few": "33"}
-    words = {word for word in colours if re.search(rf"  {word}  ", quiet)}
-    assert verdicts == {(colours[word], word) for word in words}
+def test_charts_fit_any_width() -> None:
+    for width in (40, 60):
+        shown = plain(on_terminal("flame", CONVNET, width=width))
+        assert max(map(len, shown.splitlines())) <= width and ("█" in shown) is (width >= 60)
+        assert width == 40 or all(name in shown for name in ("total", "Execute", "DELEGATE_"))
+    # Advice that doesn't fit a line continues on the next; nothing is shortened.
+    advice = ("advice", str(CAPTURES / "transformer/transformer_100runs.etdp"))
+    narrow, text = plain(on_terminal(*advice, width=60)), run_etq(*advice).stdout
+    assert max(map(len, narrow.splitlines())) <= 60 and "…" not in narrow
+    assert max(map(len, text.splitlines())) <= 120
+    found = csv_rows(run_etq(*advice, "--format", "csv").stdout)
+    assert found
+    for row in found:
+        for column in ("finding", "evidence", "remedy"):
+            words = " ".join(row[column].split())
+            assert not words or (f"{column}: {words}" in " ".join(narrow.split()) and words in " ".join(text.split()))
 
 
 @pytest.mark.long
-def test_trends_and_regressions(trends_lab: str) -> None:  # noqa: F811
-    shown = on_terminal("trend", "--op", "addmm", "--db", trends_lab)
-    head, drawn, change = shown.splitlines()
+def test_verdicts_trends_and_regressions_are_coloured(builds: str) -> None:  # noqa: F811
+    head, drawn, change = on_terminal("trend", "--op", "addmm", "--db", builds).splitlines()
     assert head.startswith("\x1b[1mmodel=net: 30 captures") and len(drawn) == 30
     assert change.startswith("\x1b[31m+") and change.endswith("\x1b[0m")
-    assert len(on_terminal("trend", "--op", "addmm", "--db", trends_lab, width=24).splitlines()[1]) == 24
-    narrow = plain(on_terminal("regressions", "--db", trends_lab, width=80)).splitlines()[0]
+    assert len(on_terminal("trend", "--op", "addmm", "--db", builds, width=24).splitlines()[1]) == 24
+    narrow = plain(on_terminal("regressions", "--db", builds, width=80)).splitlines()[0]
     assert {"item", "first_bad", "cost", "unit"} <= {*narrow.split()}
-    found = on_terminal("regressions", "--db", trends_lab, width=250)
-    assert "\x1b[31mslower\x1b[0m" in found
-    assert on_terminal("trend", "--op", "addmm", "--db", trends_lab, LC_ALL="C").splitlines()[1].isascii()
-
-
-def test_bars() -> None:
-    assert bar(0, 1, 8, PLAIN) == "████████"
-    assert bar(0, 0.5, 8, PLAIN) == "████"
-    assert bar(0.5, 0.25, 8, PLAIN) == "    ██"
-    assert bar(0, 1 / 64, 8, PLAIN) == "▏"
-    # A value above zero is visible; zero is not.
-    assert bar(0, 1e-9, 8, PLAIN) == "▏" and bar(0, 0, 8, PLAIN) == "" and bar(0, -1, 8, PLAIN) == ""
-    assert bar(1, 1e-9, 8, PLAIN) == "       ▏"
-    assert bar(0, 7, 8, PLAIN) == "████████"
-    assert bar(0.5, 0.25, 8, TerminalStyle(has_blocks=False)) == "    ##"
-    assert bar(0, 1e-9, 8, TerminalStyle(has_blocks=False)) == "#"
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("width", thinned([60, 100], [60]))
-def test_advice_is_read_whole_on_a_terminal(width: int) -> None:
-    """A text that doesn't fit a line continues on the next; nothing is shortened."""
-    arguments = ("advice", str(CAPTURES / "transformer/transformer_100runs.etdp"))
-    text = plain(on_terminal(*arguments, width=width))
-    assert all(len(line) <= width for line in text.splitlines()) and "…" not in text
-    words = " ".join(text.split())
-    for row in csv_rows(piped(*arguments, "--format", "csv")):
-        assert f"{row['severity']} {row['rule']}" in words
-        for column in ("finding", "evidence", "remedy"):
-            assert not row[column] or f"{column}: {' '.join(row[column].split())}" in words
-
-
-def test_advice_without_a_terminal_is_paragraphs() -> None:
-    """Its lines are readable in a log, and have the texts of the CSV."""
-    arguments = ("advice", str(CAPTURES / "transformer/transformer_100runs.etdp"))
-    text = piped(*arguments)
-    assert all(len(line) <= 120 for line in text.splitlines())
-    words = " ".join(text.split())
-    rows = csv_rows(piped(*arguments, "--format", "csv"))
-    assert rows and all(" ".join(row["remedy"].split()) in words for row in rows)
-
-
-@pytest.mark.long
-def test_a_closed_stdout_is_no_failure() -> None:
-    command = f"{sys.executable} -m etq ops --runs all {CAPTURES / 'mlp/mlp.etdp'} >&-"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, check=False, env=environment())
-    assert (done.returncode, done.stderr) == (0, b"")
+    sides = ("compare", "model=net,build<18", "model=net,build>=18", "--db", builds)
+    shown, quiet = on_terminal(*sides, width=200), on_terminal(*sides, width=200, NO_COLOR="1")
+    assert plain(shown) == quiet and "\x1b" not in quiet and "\x1b[31mslower\x1b[0m" in shown
 
 
 def test_sql_without_a_query_lists_the_ways_to_give_one() -> None:
@@ -323,21 +205,91 @@ def test_sql_without_a_query_lists_the_ways_to_give_one() -> None:
     )
 
 
-def test_the_columns_that_answer_a_question_stay() -> None:
+# Pagers
+
+
+LONG = ("views",)
+
+
+@pytest.fixture
+def pager(tmp_path: Path) -> Path:
+    """A pager that notes what it got, and shows it in capitals."""
+    path = tmp_path / "pager"
+    path.write_text(f'#!/bin/sh\necho "$LESS" > {shlex.quote(str(tmp_path / "less"))}\ntr a-z A-Z\n')
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return path
+
+
+def test_a_table_longer_than_the_screen_is_paged_whole(pager: Path) -> None:
+    shown, less = on_terminal(*LONG, width=80, ETQ_PAGER=str(pager), PAGER="false"), pager.with_name("less")
+    assert (
+        shown == on_terminal(*LONG, width=80, ETQ_PAGER="cat").upper() == on_terminal(*LONG, width=80, PAGER=str(pager))
+    )
+    assert less.read_text() == "FRX\n"
+    less.unlink()
+    for arguments in (("views", "--limit", "3"), ("--no-pager", *LONG), (*LONG, "-o", os.devnull, "--force")):
+        on_terminal(*arguments, width=80, ETQ_PAGER=str(pager))
+    on_terminal(*LONG, ETQ_PAGER=str(pager), TERM="dumb")
+    piped(*LONG, ETQ_PAGER=str(pager))
+    assert not less.exists()
+
+
+def test_without_a_pager_all_is_printed() -> None:
+    lines = run_etq(*LONG).stdout.count("\n")
+    for other in ("", "no-such-pager --x", "'"):
+        assert on_terminal(*LONG, ETQ_PAGER=other).count("\n") == lines
+    # Leaving the pager is no failure: `on_terminal` checks the status. There is more than a pipe holds.
+    arguments = ("show", "timeline", str(CAPTURES / "transformer/transformer_100runs.etdp"))
+    assert on_terminal(*arguments, PAGER="head -1").count("\n") == 1
+
+
+# Tables and texts of a width
+
+
+def test_bars() -> None:
+    ascii_alone = TerminalStyle(has_blocks=False)
+    for start, length, style, expected in (
+        (0, 1, PLAIN, "████████"),
+        (0, 0.5, PLAIN, "████"),
+        (0.5, 0.25, PLAIN, "    ██"),
+        (0, 1 / 64, PLAIN, "▏"),
+        (0, 1e-9, PLAIN, "▏"),  # a value above zero is visible; zero is not
+        (0, 0, PLAIN, ""),
+        (0, -1, PLAIN, ""),
+        (1, 1e-9, PLAIN, "       ▏"),
+        (0, 7, PLAIN, "████████"),
+        (0.5, 0.25, ascii_alone, "    ##"),
+        (0, 1e-9, ascii_alone, "#"),
+    ):
+        assert bar(start, length, 8, style) == expected
+
+
+def test_columns_that_answer_a_question_stay_on_narrow_terminals() -> None:
     columns = ["op", "module", "calls", "roof_percent", "bound"]
-    rows = [[f"op{at}", "layers.0.attention.projection", at, 33.4, "compute"] for at in range(3)]
+    rows: list[tuple[object, ...]] = [
+        (f"op{at}", "layers.0.attention.projection", at, 33.4, "compute") for at in range(3)
+    ]
     narrow = table(columns, rows, TerminalStyle(width=24), foremost=("op", "bound", "roof_percent"))
     assert narrow.split("\n")[0].split() == ["op", "roof", "%", "bound"]
     assert "Not shown: module, calls" in " ".join(narrow.split())
-
-
-def test_a_number_of_the_answer_stays_where_texts_can_be_shorter() -> None:
+    # A number stays where texts can be shorter.
     columns = ["series", "item", "verdict", "change_percent"]
-    rows = [["device=pixel8,model=convnet", f"convolution@{at}", "slower", 31.5 + at] for at in range(3)]
-    narrow = table(columns, rows, TerminalStyle(width=40), foremost=("series", "item", "change_percent"))
-    lines = narrow.splitlines()
+    rows = [("device=pixel8,model=convnet", f"convolution@{at}", "slower", 31.5 + at) for at in range(3)]
+    lines = table(columns, rows, TerminalStyle(width=40), foremost=("series", "item", "change_percent")).splitlines()
     assert lines[0].split() == ["series", "item", "change", "%"] and lines[2].endswith("31.5")
     assert all(len(line) <= 40 for line in lines)
+    rows = [("a_very_long_name_of_an_operator_" + at, "kernel", 1.5, "us") for at in ("one", "two")]
+    head, _, one, two, *_ = table(["op", "kind", "per_execute", "unit"], rows, TerminalStyle(width=40)).splitlines()
+    assert head.split() == ["op", "per_execute", "unit"]
+    assert one.split()[0].endswith("one") and two.split()[0].endswith("two")
+    # As in `etq regressions`: neither a column of units alone, nor a number without its unit.
+    columns = ["series", "item", "change_percent", "cost", "unit", "runs"]
+    rows = [("device=pixel8", "relu@1", 3.5, 12.25, "us", 7), ("device=pixel9", "relu@2", 4.5, 1.25, "us", 8)]
+    for width in range(30, 80, 5):
+        foremost = ("series", "item", "change_percent", "unit", "cost")
+        shown = table(columns, rows, TerminalStyle(width), foremost=foremost).splitlines()[0].split()
+        # By hand: columns of 13, 6, 8, 5 and 4 letters with two blanks between them are 44 wide.
+        assert ("unit" in shown) == ("cost" in shown) == (width >= 44)
 
 
 def test_columns_without_a_value_are_left_out_if_asked() -> None:
@@ -360,35 +312,10 @@ def test_commits_are_short_unless_they_look_the_same() -> None:
     assert commits[0] in table(["commit"], [[text] for text in alike], TerminalStyle(width=60))
 
 
-def test_a_number_stays_with_its_unit() -> None:
+def test_notes_fit_the_terminal_and_numbers_stay_with_their_units() -> None:
     text = "Note: it takes 12.5 us of 39 % in all"
     for width in range(20, 40):
         lines = wrapped(text, TerminalStyle(width=width)).split("\n")
-        assert not any(line.strip().startswith(("us", "%")) for line in lines)
+        assert max(map(len, lines)) <= width and not any(line.strip().startswith(("us", "%")) for line in lines)
         assert " ".join(line.strip() for line in lines) == text
-
-
-def test_notes_fit_the_terminal() -> None:
-    text = "Note: " + "a word " * 30
-    assert max(map(len, wrapped(text, TerminalStyle(width=40)).split("\n"))) <= 40
-    assert wrapped(text, PLAIN) == text
-
-
-def test_a_name_is_shortened_before_the_number_beside_it_goes() -> None:
-    rows = [["a_very_long_name_of_an_operator_" + at, "kernel", 1.5, "us"] for at in ("one", "two")]
-    head, _, one, two, *_ = table(["op", "kind", "per_execute", "unit"], rows, TerminalStyle(width=40)).splitlines()
-    assert head.split() == ["op", "per_execute", "unit"]
-    assert one.split()[0].endswith("one") and two.split()[0].endswith("two")
-
-
-@pytest.mark.parametrize("width", range(30, 80, 5))
-def test_a_unit_is_shown_with_what_has_it(width: int) -> None:
-    """As in `etq regressions` and `etq show queue_summary`: neither a column of units alone, nor a number without its unit."""
-    foremost = ("series", "item", "change_percent", "unit", "cost")
-    rows = [("device=pixel8", "relu@1", 3.5, 12.25, "us", 7), ("device=pixel9", "relu@2", 4.5, 1.25, "us", 8)]
-    head = table(
-        ["series", "item", "change_percent", "cost", "unit", "runs"], rows, TerminalStyle(width), foremost=foremost
-    )
-    shown = head.splitlines()[0].split()
-    # By hand: columns of 13, 6, 8, 5 and 4 letters with two blanks between them are 44 wide.
-    assert ("unit" in shown) == ("cost" in shown) == (width >= 44)
+    assert wrapped("Note: " + "a word " * 30, PLAIN) == "Note: " + "a word " * 30

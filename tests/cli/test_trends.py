@@ -1,19 +1,19 @@
-"""`etq trend` and `etq regressions`: charts and text."""
+"""`etq trend`, `etq regressions` and `etq comment`: charts, text, and changes that are accepted."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
 import etq
-from etq.cli import main
 from etq.render.terminal import BARS, WIDTH, TerminalStyle, sparkline
 from tests.batches import Labelled, ingest_all
+from tests.cli.asked import rows
+from tests.command_line import run_etq
 from tests.conftest import CAPTURES
 from tests.sql.test_trends import capture
 
@@ -32,53 +32,25 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(path)
 
 
-def invoke(*arguments: str) -> Result:
-    return CliRunner().invoke(main, list(arguments))
-
-
-def test_a_trend_is_drawn(lab: str) -> None:
-    result = invoke("trend", "--op", "addmm", "--db", lab)
+def test_a_trend_is_drawn(lab: str, tmp_path: Path) -> None:
+    result = run_etq("trend", "--op", "addmm", "--db", lab)
     assert result.exit_code == 0, result.output
     head, drawn, change = result.stdout.splitlines()
     assert head.startswith("model=net: 30 captures in the order of build, 1 to 30; ")
     assert len(drawn) == 30
-    assert set(drawn[:17]) <= set(BARS[:3])
-    assert set(drawn[17:]) <= set(BARS[-3:])
-    assert " % at 18 (b18), last good 17; p " in change
-    assert change.startswith("+")
-
-
-def test_few_captures_have_a_table_too(lab: str) -> None:
-    result = invoke("trend", "build=3", "--db", lab)
-    assert result.exit_code == 0, result.output
-    [value] = {line.split()[1] for line in result.stdout.splitlines() if line.startswith("3 ")}
-    head = f"model=net: 1 capture, 3; {float(value):.4g} us; times: p25 of all runs of a capture"
-    assert result.stdout.splitlines()[0] == head
-    assert result.stdout.splitlines()[-1].split() == ["3", *result.stdout.splitlines()[-1].split()[1:3], "5", "b3"]
-
-
-def test_control_characters_in_names_are_escaped(lab: str) -> None:
-    result = invoke("trend", "build=30", "--db", lab)
-    assert "\x1b" not in result.stdout
-    assert "b\\x1b[31mred" in result.stdout
-
-
-def test_other_formats(lab: str, tmp_path: Path) -> None:
-    rows = json.loads(invoke("trend", "--op", "addmm@0", "--format", "json", "--unit", "ns", "--db", lab).stdout)
-    assert [row["label"] for row in rows] == [str(build) for build in range(1, 31)]
-    assert [row["label"] for row in rows if row["change_percent"] is not None] == ["18"]
-    target = tmp_path / "trend.csv"
-    assert invoke("trend", "--db", lab, "-o", str(target)).exit_code == 0
-    assert len(target.read_text().splitlines()) == 31
-
-
-def test_a_note_where_nothing_changed(lab: str) -> None:
-    result = invoke("regressions", "--min-effect", "40%", "--format", "csv", "--db", lab)
-    assert len(result.stdout.splitlines()) == 1
-    assert result.stderr == (
-        "Note: no total and no op has a lasting change; for the values: etq trend; captures are in the order of build\n"
+    assert set(drawn[:17]) <= set(BARS[:3]) and set(drawn[17:]) <= set(BARS[-3:])
+    assert change.startswith("+") and " % at 18 (b18), last good 17; p " in change
+    found = rows("trend", "--op", "addmm@0", "--unit", "ns", "--db", lab)
+    assert [row["label"] for row in found] == [str(build) for build in range(1, 31)]
+    assert [row["label"] for row in found if row["change_percent"] is not None] == ["18"]
+    # Few captures have a table, too.
+    few = run_etq("trend", "build=30", "--db", lab).stdout.splitlines()
+    assert few[0].startswith("model=net: 1 capture, 30; ") and few[0].endswith(
+        " us; times: p25 of all runs of a capture"
     )
-    assert invoke("regressions", "--format", "csv", "--db", lab).stderr == ""
+    assert few[-1].endswith("b\\x1b[31mred") and float(few[-1].split()[1]) == pytest.approx(
+        float(few[0].split()[4]), rel=1e-3
+    )
 
 
 @pytest.fixture(scope="module")
@@ -100,82 +72,66 @@ def commits(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[str]]:
     return str(path), hashes
 
 
-def test_the_last_good_commit_is_the_one_before(commits: tuple[str, list[str]]) -> None:
+def test_changes_since_a_commit(commits: tuple[str, list[str]]) -> None:
     lab, hashes = commits
-    [change] = invoke("trend", "--op", "addmm", "--over", "commit", "--db", lab).stdout.splitlines()[2:]
-    assert f" at {hashes[15][:12]} (c15.0), last good {hashes[14][:12]}; p <1e-15" in change
-
-
-@pytest.mark.parametrize(("since", "found"), [(15, 1), (16, 0)])
-def test_changes_since_a_commit(commits: tuple[str, list[str]], since: int, found: int) -> None:
-    lab, hashes = commits
-    arguments = ("--over", "commit", "--since", hashes[since][:10], "--format", "json", "--db", lab)
-    rows = json.loads(invoke("regressions", *arguments).stdout)
-    assert len([row for row in rows if row["op"] == "addmm"]) == found
-
-
-@pytest.mark.parametrize(("over", "since", "known"), [
-    ("build", "31", "1 to 30"), ("build", "abc", "1 to 30"),
-])  # fmt: skip
-def test_an_unknown_label_is_not_an_answer(lab: str, over: str, since: str, known: str) -> None:
-    result = invoke("regressions", "--over", over, "--since", since, "--db", lab)
-    assert result.exit_code == 1
-    assert result.stderr == f"Error: no capture has {over} {since} or a later one; they are {known}\n"
-
-
-def test_an_unknown_commit_or_time(commits: tuple[str, list[str]]) -> None:
-    lab, hashes = commits
-    missing = invoke("regressions", "--over", "commit", "--since", "g1", "--db", lab)
-    assert missing.stderr == f"Error: no capture has commit g1; they are {hashes[0]} to {hashes[-1]}\n"
-    later = invoke("regressions", "--over", "captured_at", "--since", "2026-01-01T01:00:00Z", "--db", lab)
-    assert "no capture has captured_at 2026-01-01T01:00:00Z or a later one" in later.stderr
+    drawn = run_etq("trend", "--op", "addmm", "--over", "commit", "--db", lab).stdout
+    assert f" at {hashes[15][:12]} (c15.0), last good {hashes[14][:12]}; p <1e-15" in drawn
+    for since, expected in ((15, ["addmm"]), (16, [])):
+        found = rows("regressions", "--over", "commit", "--since", hashes[since][:10], "--db", lab)
+        assert [row["op"] for row in found if row["what"] == "op"] == expected
+    for over, first, message in (
+        ("commit", "g1", f"g1; they are {hashes[0]} to {hashes[-1]}\n"),
+        ("captured_at", "2026-01-01T01:00:00Z", "2026-01-01T01:00:00Z or a later one"),
+    ):
+        missing = run_etq("regressions", "--over", over, "--since", first, "--db", lab)
+        assert missing.exit_code == 1 and f"Error: no capture has {over} {message}" in missing.stderr
 
 
 @pytest.mark.parametrize(("builds", "times", "over", "missing"), [
-    (4, 8, "captured_at", ""), (5, 8, "build", "3 of 8 captures have no label build"),
-    (3, 2, "build", "5 of 8 captures have no label build"), (1, 3, "captured_at", "5 of 8 captures have no captured_at"),
+    pytest.param(4, 8, "captured_at", "", marks=pytest.mark.long),
+    (5, 8, "build", "3 of 8 captures have no label build"),
+    (1, 3, "captured_at", "5 of 8 captures have no captured_at"),
 ])  # fmt: skip
 def test_captures_that_are_left_out_are_counted(
     tmp_path: Path, builds: int, times: int, over: str, missing: str
 ) -> None:
-    """The order is by what more than half of the captures have, or else by what most have."""
     path = str(tmp_path / "lab.duckdb")
     with etq.open(path) as warehouse:
-        labels: list[dict[str, str]] = [{"build": str(at)} if at < builds else {} for at in range(8)]
+        labels = [{"build": str(at)} if at < builds else {} for at in range(8)]
         ingest_all(warehouse, [Labelled(f"c{at}", capture(at), each) for at, each in enumerate(labels)])
         for at in range(8 - times, 8):
             warehouse.label(f"c{at}", captured_at=f"2026-01-01T00:{at:02}:00Z")
     note = f"Note: {missing}: left out; --over KEY chooses another order\n" if missing else ""
     in_series = 8 - int(missing[0]) if missing else 8
-    drawn = invoke("trend", "--db", path)
+    drawn = run_etq("trend", "--db", path)
     assert drawn.stdout.startswith(f"{in_series} captures in the order of {over}, ")
     assert drawn.stderr == note
-    assert invoke("regressions", "--db", path).stderr == (
+    assert run_etq("regressions", "--db", path).stderr == (
         f"Note: too few captures to find a change: the longest series has {in_series}, and 10 are needed; for the "
         f"values: etq trend; captures are in the order of {over}\n{note}"
     )
 
 
-@pytest.mark.long
-def test_regressions(lab: str) -> None:
-    rows = json.loads(invoke("regressions", "--format", "json", "--db", lab).stdout)
-    assert [(row["what"], row["op"], row["first_bad"]) for row in rows if row["what"] == "op"] == [
-        ("op", "addmm", "18")
-    ]
-    assert json.loads(invoke("regressions", "--since", "19", "--format", "json", "--db", lab).stdout) == []
-    assert json.loads(invoke("regressions", "--min-effect", "40%", "--format", "json", "--db", lab).stdout) == []
-
-
-def test_what_to_compare_next(lab: str) -> None:
-    done = invoke("regressions", "--db", lab)
+def test_regressions_and_what_to_compare_next(lab: str) -> None:
+    db = ("--db", lab)
+    found = [(row["op"], row["first_bad"]) for row in rows("regressions", *db) if row["what"] == "op"]
+    assert found == [("addmm", "18")]
+    assert rows("regressions", "--since", "19", *db) == []
+    unknown = run_etq("regressions", "--over", "build", "--since", "31", *db)
+    assert unknown.stderr == "Error: no capture has build 31 or a later one; they are 1 to 30\n"
+    nothing = run_etq("regressions", "--min-effect", "40%", "--format", "csv", *db)
+    assert len(nothing.stdout.splitlines()) == 1 and nothing.stderr == (
+        "Note: no total and no op has a lasting change; for the values: etq trend; captures are in the order of build\n"
+    )
+    done = run_etq("regressions", *db)
     assert "item" in done.stdout and "addmm@" in done.stdout
     [command] = [line.removeprefix("Next: etq ") for line in done.stderr.splitlines() if line.startswith("Next: ")]
     assert command.startswith("compare 'model=net,build<18' 'model=net,build>=18' --db "), command
-    assert "slower" in invoke(*shlex.split(command)).stdout
-    assert "Next: " not in invoke("regressions", "--format", "csv", "--db", lab).stderr
-    for form in ("csv", "table"):
-        chosen = invoke("regressions", "--columns", "first_bad,item", "--format", form, "--db", lab).stdout
-        assert "addmm@" in chosen and chosen.splitlines()[0].replace(",", " ").split() == ["first_bad", "item"]
+    assert "slower" in run_etq(*shlex.split(command)).stdout
+    chosen = run_etq("regressions", "--columns", "first_bad,item", "--format", "csv", *db)
+    assert chosen.stdout.splitlines()[0] == "first_bad,item" and chosen.stderr == ""
+    missing = run_etq("trend", "--op", "gelu", *db)
+    assert missing.exit_code == 1 and "no op gelu in these captures" in missing.stderr
 
 
 @pytest.mark.long
@@ -184,16 +140,8 @@ def test_a_total_of_another_program_is_said_to_be_one(tmp_path: Path) -> None:
         for first, model in ((1, "convnet"), (11, "convnet_xnn")):
             for at, file in enumerate(sorted((CAPTURES / "fleet" / model).glob("*.etdp"))[:10], first):
                 warehouse.ingest(file, name=f"{model}{at}", labels={"build": str(at)})
-    shown = invoke("regressions", "--db", str(tmp_path / "lab.duckdb")).stderr
+    shown = run_etq("regressions", "--db", str(tmp_path / "lab.duckdb")).stderr
     assert "Note: the total at 11: different programs: " in shown and "alike" not in shown
-
-
-def test_wrong_usage(lab: str) -> None:
-    assert invoke("trend", "--op", "a", "--module", "b", "--db", lab).exit_code == 2
-    assert invoke("trend", "--min-effect", "lots", "--db", lab).exit_code == 2
-    missing = invoke("trend", "--op", "gelu", "--db", lab)
-    assert missing.exit_code == 1
-    assert "no op gelu in these captures" in missing.stderr
 
 
 def test_bars() -> None:
@@ -203,3 +151,68 @@ def test_bars() -> None:
     assert len(sparkline([float(at) for at in range(1000)])) == WIDTH
     assert len(sparkline([float(at) for at in range(1000)], TerminalStyle(width=40))) == 40
     assert sparkline([1.0, 8.0], TerminalStyle(has_blocks=False)) == "_#"
+
+
+# Comments
+
+
+@pytest.fixture
+def copied(lab: str, tmp_path: Path) -> str:
+    return str(shutil.copy(lab, tmp_path))
+
+
+def test_a_change_is_accepted_noted_and_removed(copied: str) -> None:
+    db = ("--db", copied)
+
+    def ops(*options: str) -> list[object]:
+        return [row["op"] for row in rows("regressions", *options, *db) if row["what"] == "op"]
+
+    given = ("model=net", "--op", "addmm@0", "--accept", "new tokenizer", "--author", "ann")
+    done = run_etq("comment", "18", *given, *db)
+    assert (done.exit_code, done.stderr) == (0, "accepted, number 1\n")
+    assert ops() == []
+    [row] = [row for row in rows("regressions", "--accepted", *db) if row["what"] == "op"]
+    assert [row[name] for name in ("op", "is_accepted", "comment", "author")] == ["addmm", True, "new tokenizer", "ann"]
+    assert "; accepted: new tokenizer" in run_etq("trend", "--op", "addmm", *db).stdout
+    [comment] = rows("comment", *db)
+    names = ("number", "verdict", "series", "what", "item", "over", "first_bad", "text", "author")
+    assert [comment[name] for name in names] == [
+        1, "accepted", "model=net", "op", "addmm@0", "build", "18", "new tokenizer", "ann"
+    ]  # fmt: skip
+    assert run_etq("comment", "--remove", "1", *db).stderr == "comment 1 removed\n"
+    assert run_etq("comment", "18", "--all", "--note", "a bug, see 12", *db).stderr == "noted, number 1\n"
+    assert ops() == ["addmm"] and {row["comment"] for row in rows("regressions", *db)} == {"a bug, see 12"}
+
+
+def test_wrong_comments(lab: str) -> None:
+    for command, error in (
+        ("18", "a change goes with --accept TEXT or --note TEXT"),
+        ("--accept x", "a change goes with --accept TEXT or --note TEXT"),
+        ("18 --accept x --note y", "a change goes with --accept TEXT or --note TEXT"),
+        ("18 --accept x --all --op addmm", "give one of --op, --module, --metric, --total and --all"),
+        ("31 --accept x", "no capture has build 31"),
+        ("18 model=gone --accept x", "no capture matches model=gone"),
+        ("18 --over day --accept x", "no capture has a label 'day'"),
+        ("--remove 7", "no comment has the number 7; etq comment lists them"),
+    ):
+        done = run_etq("comment", *command.split(), "--db", lab)
+        assert done.exit_code != 0 and error in done.stderr
+
+
+@pytest.mark.long
+def test_comments_are_merged_once_and_lakes_have_none(copied: str, tmp_path: Path) -> None:
+    other = tmp_path / "other.duckdb"
+    with etq.open(other) as warehouse:
+        warehouse.ingest(capture(500), name="c", labels={"build": "1"})
+        warehouse.comment("1", "theirs")
+    with etq.open(copied) as warehouse:
+        warehouse.accept("18", "ours", what="all")
+    etq.merge([copied, other], tmp_path / "both.duckdb")
+    etq.merge([tmp_path / "both.duckdb", other], tmp_path / "again.duckdb")
+    with etq.open(tmp_path / "again.duckdb", read_only=True) as both:
+        assert both.rows("SELECT comment_id, text FROM change_comments ORDER BY ALL")[1] == [(1, "ours"), (2, "theirs")]
+        assert both.rows("FROM regressions()")[1] == []
+    pytest.importorskip("deltalake", reason="lakes are tables of deltalake")
+    etq.lake.export(tmp_path / "lake", other)
+    done = run_etq("comment", "18", "--accept", "x", "--db", str(tmp_path / "lake"))
+    assert done.exit_code == 1 and "this command does not change a lake" in done.stderr

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from docs.site import offline
 from tests.docs.test_reference import PAGES
 
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_what_fetches_from_another_host() -> None:
+    for text in (
         '<script src="https://unpkg.com/mermaid@11/dist/mermaid.min.js"></script>',
         "<script async src=//cdn.example/x.js>",
         '<img alt="" src="https://img.shields.io/x.svg">',
@@ -23,24 +20,16 @@ ROOT = Path(__file__).parents[2]
         "src: url(https://example.com/font.woff2)",
         'load("https://unpkg.com/resize-observer-polyfill")',
         'import("https://example.com/module.mjs")',
-    ],
-)
-def test_what_fetches_from_another_host(text: str) -> None:
-    assert len(offline.remote_parts(f"before {text} after")) == 1
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
+    ):
+        assert len(offline.remote_parts(f"before {text} after")) == 1, text
+    for text in (
         '<script src="../assets/javascripts/bundle.js"></script>',
         '<a href="https://pytorch.org/x.js.html">PyTorch</a>',
         '<link rel="canonical" href="https://example.com/">',
         '<svg xmlns="http://www.w3.org/2000/svg"/>',
         "// as in https://github.com/nodejs/node/blob/main/lib/path.js#L56",
-    ],
-)
-def test_local_references_are_allowed(text: str) -> None:
-    assert offline.remote_parts(text) == []
+    ):
+        assert offline.remote_parts(text) == []
 
 
 def test_no_page_has_a_diagram_that_needs_a_script() -> None:

@@ -50,27 +50,25 @@ def test_an_ellipsis_matches_any_lines() -> None:
     assert not matches("a\nb\n", "a\n") and not matches("a\nb\n", "…\na\n") and not matches("b\n", "a\n…\n")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=named)
-def test_commands_parse(page: Path) -> None:
+def test_commands_parse() -> None:
     """Those that aren't run, too: their options and the number of arguments are those of the command line."""
-    for code in fences(page, "sh", "yaml"):
+    for code in (code for page in PAGES for code in fences(page, "sh", "yaml")):
         for whole in code.replace("\\\n", "").splitlines():
             line = whole.strip().removeprefix("- run: ")
             if line.startswith("etq "):
                 words = shlex.split(re.split(" [|>] ", line)[0], comments=True)[1:]
                 name, command, arguments = main.resolve_command(click.Context(main), words)
                 assert name is not None and command is not None, line
-                command.make_context(name, arguments if name != "ingest" else ["x.etdp", *arguments[1:]])
+                try:
+                    command.make_context(name, arguments if name != "ingest" else ["x.etdp", *arguments[1:]])
+                except click.UsageError as error:
+                    raise AssertionError(line) from error
 
 
-@pytest.mark.parametrize("page", PAGES, ids=named)
-def test_code_for_torch_and_spark_compiles(page: Path) -> None:
-    for code in fences(page, "py"):
+def test_fences_of_other_languages() -> None:
+    """Code for torch and Spark compiles; a fence of an unknown language would be checked by nothing."""
+    for code in (code for page in PAGES for code in fences(page, "py")):
         ast.parse(code)
-
-
-def test_languages_of_fences() -> None:
-    """A fence of another language would be checked by nothing."""
     languages = set(re.findall(r"^```(\w*)$", ALL, re.MULTILINE)) - {""}
     assert languages <= {"console", "python", "sh", "sql", "py", "text", "json", "toml", "yaml"}
 
@@ -104,20 +102,19 @@ def test_readme_is_short() -> None:
     assert len(README.encode()) <= 12_000
 
 
-@pytest.mark.parametrize("page", PAGES, ids=named)
-def test_links_lead_to_files(page: Path) -> None:
+def test_links_and_places_are_there() -> None:
     """The site's build checks links within docs/; here those of pages outside of it, too."""
-    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
-    there = [link for link in links if "/reference/" not in f"/{link}" or (page.parent / link).exists()]
-    assert [link for link in there if not (page.parent / link).exists()] == []
-
-
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if page.name in ("CONTRIBUTING.md", "architecture.md")], ids=named
-)
-def test_places_are_there(page: Path) -> None:
-    places = re.findall(r"`((?:etq|ingest|sql|tests|docs|datasets|\.ci)/[\w./-]*)`", page.read_text())
-    assert places and [place for place in places if not (ROOT / place).exists()] == []
+    missing = []
+    for page in PAGES:
+        links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
+        missing += [
+            (page, link) for link in links if "/reference/" not in f"/{link}" and not (page.parent / link).exists()
+        ]
+        if page.name in ("CONTRIBUTING.md", "architecture.md"):
+            places = re.findall(r"`((?:etq|ingest|sql|tests|docs|datasets|\.ci)/[\w./-]*)`", page.read_text())
+            assert places
+            missing += [(page, place) for place in places if not (ROOT / place).exists()]
+    assert missing == []
 
 
 def test_architecture_has_the_packages_from_left_to_right() -> None:

@@ -17,13 +17,12 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1, help="processes side by side")
     parser.add_argument("--kind", choices=SHARES, help="inputs of one kind alone")
     parser.add_argument("--ingested", type=int, default=INGESTED, help="one in so many is ingested, too")
-    parser.add_argument("--refusals", action="store_true", help="tell why inputs were refused, and how many")
     parser.add_argument("--write", type=Path, metavar="FOLDER", help="write the one input of --seed there, run nothing")
     given = parser.parse_args()
     if given.write is not None:
         return _write(given.seed, given.kind, given.write)
     report = run(Plan(given.seed, given.count, given.kind, given.ingested), given.jobs, watch=True)
-    print(summary(report, given.refusals))
+    print(summary(report))
     return 1 if report.failures else 0
 
 

@@ -13,7 +13,10 @@ from typing import Any
 
 from tests.fuzz import checks
 from tests.fuzz.inputs import made
-from tests.fuzz.runner import parse_seeds, shape
+from tests.fuzz.runner import parse_seeds
+
+# Seconds of processor time for an input.
+HANGS = 20
 
 
 def say(line: dict[str, Any]) -> None:
@@ -25,20 +28,18 @@ def main() -> None:
     warnings.simplefilter("error")
     lab = checks.Lab()
     checks.limit_memory()
-    counts, refusals = Counter[str](), Counter[str]()
-    slowest = (0.0, -1)
+    counts = Counter[str]()
     for seed in seeds:
         say({"at": seed})
+        # The system ends a process that hangs, also in C code, which never checks a clock.
+        resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + HANGS, resource.RLIM_INFINITY))
         given = made(seed, kind)
-        start = time.process_time()
         counts[f"{given.kind} inputs"] += 1
         try:
             refusal = checks.read(given)
             if seed % ingested == 0:
                 counts[f"{given.kind} ingested"] += 1
-                stored = lab.check(given, seed // ingested)
-                if stored is not None and refusal is None:
-                    refusals[f"only in a warehouse: {shape(stored)}"] += 1
+                lab.check(given, seed // ingested)
         except Exception as error:
             refusal = "failed"
             is_slow = isinstance(error, checks.SlowError)
@@ -47,12 +48,8 @@ def main() -> None:
             lab.close()
             lab = checks.Lab()
         counts[f"{given.kind} read"] += refusal is None
-        if refusal is not None:
-            refusals[f"{given.kind}: {shape(refusal)}"] += 1
-        slowest = max(slowest, (time.process_time() - start, seed))
     lab.close()
-    largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    say({"counts": counts, "refusals": refusals, "slowest": slowest, "largest": largest})
+    say({"counts": counts})
 
 
 if __name__ == "__main__":

@@ -97,21 +97,7 @@ def layout_of(data: bytes) -> Layout:
 def damage_flatbuffer(random: Random, data: bytearray, original: bytes) -> str:
     """One edit of a buffer that was `original` before other edits."""
     found = layout_of(original)
-    edits = [
-        _reference,
-        _reference,
-        _length,
-        _length,
-        _field,
-        _field,
-        _field,
-        _field,
-        _field,
-        _slot,
-        _vtable,
-        _text,
-        _share,
-    ]
+    edits = [*(_reference, _length) * 2, *[_field] * 5, _slot, _vtable, _text, _share]
     edit = random.choice(edits)(random, data, found)
     return edit or "nothing"
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import multiprocessing
 import re
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPResponse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
@@ -20,13 +19,9 @@ from urllib.parse import urlsplit
 #   500      the store takes it, and the answer is an error of the server
 #   503      the store doesn't see it, and the answer is that the server is busy
 #   cut      the store takes it, and half of the answer arrives
-#   late     the store sees it after the client has stopped waiting and has asked again
+#   late     the connection ends, and the store sees the request after it has taken the client's second one
 Fault = Literal["lost", "dropped", "500", "503", "cut", "late"]
-FAULTS: Final[tuple[Fault, ...]] = ("lost", "dropped", "500", "503", "cut", "late")
-# How long clients wait for an answer, and how long a late request takes.
-TIMEOUT: Final = 1.0
-_LATE: Final = 1.6
-OPTIONS: Final = {"timeout": f"{TIMEOUT}s", "max_retries": "3", "retry_timeout": "5s"}
+OPTIONS: Final = {"max_retries": "3"}
 
 
 @dataclass
@@ -60,6 +55,7 @@ class _Following:
     plan: Plan | None = None
     seen: int = 0
     failed: list[str] = field(default_factory=list)
+    late: tuple[str, str, bytes, dict[str, str]] | None = None  # a request that the store is to see later
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def of(self, request: str) -> Fault | None:
@@ -93,6 +89,14 @@ def proxied(endpoint: str) -> Iterator[tuple[str, Faults]]:
 def _serve(store: str, control: Any) -> None:
     following = _Following()
 
+    def ask(command: str, path: str, body: bytes, headers: dict[str, str]) -> tuple[HTTPResponse, bytes]:
+        connection = HTTPConnection(store, timeout=300)
+        connection.request(command, path, body, headers)
+        response = connection.getresponse()
+        content = response.read()
+        connection.close()
+        return response, content
+
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         disable_nagle_algorithm = True
@@ -107,20 +111,20 @@ def _serve(store: str, control: Any) -> None:
         def forward(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             fault = following.of(f"{self.command} {self.path}")
+            asked = self.command, self.path, body, dict(self.headers)
             if fault == "late":
-                time.sleep(_LATE)
-            if fault == "dropped":
+                following.late = asked
+            if fault in ("late", "dropped"):
                 self.close_connection = True
                 return
             if fault == "503":
                 self.answer(503, [], b"busy")
                 return
-            connection = HTTPConnection(store, timeout=30)
-            connection.request(self.command, self.path, body, dict(self.headers))
-            response = connection.getresponse()
-            content = response.read()
-            connection.close()
-            if fault in ("lost", "late"):
+            response, content = ask(*asked)
+            if following.late is not None and following.late[:2] == asked[:2]:
+                ask(*following.late)
+                following.late = None
+            if fault == "lost":
                 self.close_connection = True
                 return
             if fault == "500":
@@ -151,4 +155,4 @@ def _serve(store: str, control: Any) -> None:
         plan = control.recv()
         with following.lock:
             control.send(following.failed)
-            following.plan, following.seen, following.failed = plan, 0, []
+            following.plan, following.seen, following.failed, following.late = plan, 0, [], None

@@ -28,7 +28,7 @@ def serving(log: Path | None = None) -> Iterator[str]:
         subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=lines) as server,
     ):
         try:
-            for _ in range(600):
+            for _ in range(3000):
                 with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
                     break
                 time.sleep(0.1)

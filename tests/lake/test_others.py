@@ -12,6 +12,8 @@ import etq
 from etq.lake import compact, export
 from tests.lake.test_lake import FLEET, one_of
 
+pytestmark = pytest.mark.long
+
 PAGE = Path(__file__).parents[2] / "docs/how-to/lake-engines.md"
 deltalake = pytest.importorskip("deltalake", reason="lakes need deltalake: pip install 'etq[lake]'")
 

@@ -20,6 +20,8 @@ from tests.benchmarks.make_captures import make_captures
 from tests.benchmarks.make_gpu_trace import make_gpu_trace
 from tests.conftest import CAPTURES
 
+pytestmark = pytest.mark.long
+
 pytest.importorskip("deltalake", reason="lakes need deltalake: pip install 'etq[lake]'")
 
 TABLES: Final = ("event_ticks", "trace_events", "device_events", "trace_memory")

@@ -15,6 +15,8 @@ from etq.errors import EtqError, WarehouseError
 from etq.lake import compact
 from tests.lake.test_lake import FLEET, one_of
 
+pytestmark = pytest.mark.long
+
 deltalake = pytest.importorskip("deltalake", reason="lakes need deltalake: pip install 'etq[lake]'")
 
 
@@ -48,17 +50,16 @@ PLACES: dict[str, Callable[[Path], Path]] = {
 }
 
 
-@pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize("place", PLACES)
-def test_links_are_refused(lake: Path, place: str, door: str) -> None:
-    if (place, door) == ("file", "add"):
-        return  # which reads no file of the table
+def test_links_are_refused(lake: Path, place: str) -> None:
     at = PLACES[place](lake)
     outside = lake.parent / "outside"
     at.rename(outside)
     at.symlink_to(outside)
-    with pytest.raises(WarehouseError, match=f"^{at}: a link"):
-        DOORS[door](lake)
+    for door, enter in DOORS.items():
+        if (place, door) != ("file", "add"):  # which reads no file of the table
+            with pytest.raises(WarehouseError, match=f"^{at}: a link"):
+                enter(lake)
 
 
 def test_a_pipe_is_not_waited_for(lake: Path) -> None:
@@ -67,22 +68,21 @@ def test_a_pipe_is_not_waited_for(lake: Path) -> None:
         etq.open(lake)
 
 
-@pytest.mark.parametrize(
-    ("door", "table"), [*((door, "captures") for door in DOORS), ("open", "event_ticks"), ("compact", "event_ticks")]
-)
+@pytest.mark.parametrize("table", ["captures", "event_ticks"])
 @pytest.mark.parametrize("named", ["{}", "file://{}", "../../secret.parquet", "load_id=ab/../../../secret.parquet"])
-def test_files_elsewhere_are_not_read(lake: Path, named: str, table: str, door: str) -> None:
+def test_files_elsewhere_are_not_read(lake: Path, named: str, table: str) -> None:
     """A log that names a file of the reader, which has the columns of the table."""
     secret = lake.parent / "secret.parquet"
     shutil.copy(next((lake / table).glob("load_id=*/*.parquet")), secret)
     commit = max((lake / table / "_delta_log").glob("*.json"))
     actions = [json.loads(line) for line in commit.read_text().splitlines()]
-    added = next(action["add"] for action in actions if "add" in action)
-    added |= {"path": named.format(secret)}
+    added = next(action["add"] for action in actions if "add" in action) | {"path": named.format(secret)}
     new = commit.with_name(f"{int(commit.stem) + 1:020}.json")
     new.write_text(json.dumps({"add": added}) + "\n")
-    with pytest.raises(WarehouseError, match=f"{table}/?: its log names a file that is not in a load's folder"):
-        DOORS[door](lake)
+    for door, enter in DOORS.items():
+        if (table, door) != ("event_ticks", "add"):
+            with pytest.raises(WarehouseError, match=f"{table}/?: its log names a file that is not in a load's folder"):
+                enter(lake)
 
 
 def test_rows_that_others_hide_are_not_shown(lake: Path) -> None:

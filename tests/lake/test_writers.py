@@ -26,6 +26,8 @@ from tests.lake.engines import agree, by_etq, by_others, of_files
 from tests.lake.test_lake import FLEET, contents, one_of
 from tests.sampling import IS_WHOLE
 
+pytestmark = pytest.mark.long
+
 pytest.importorskip("deltalake", reason="lakes need deltalake: pip install 'etq[lake]'")
 
 
@@ -96,24 +98,6 @@ def test_replacing_and_compacting_begin_again_if_others_were_faster(
     assert one_of(FLEET[3:4], place) == Added(1, 0, 0)
     assert sorted(filter(None, (labels for _, labels, *_ in contents(place)))) == ["build=1", "build=1", "build=4"]
     assert agree(lake, *FLEET[:4])
-
-
-def test_a_commit_whose_answer_is_lost_is_found(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the load's key: as if the disk had failed after the commit, or the store had been asked twice."""
-    from deltalake.exceptions import CommitFailedError
-
-    put = loads._put
-    for number, error in enumerate((OSError("no answer"), CommitFailedError("another one was faster"))):
-
-        def lost(table: Any, *arguments: Any, raised: Exception = error) -> None:
-            put(table, *arguments)
-            if table.table_uri.rstrip("/").endswith("captures"):
-                raise raised
-
-        with monkeypatch.context() as patched:
-            patched.setattr(loads, "_put", lost)
-            assert one_of(FLEET[number : number + 1], Path(lake.url)) == Added(1, 0, 0)
-    assert agree(lake, *FLEET[:2])
 
 
 def killed_at(number: int, work: Callable[[], object]) -> bool:

@@ -42,6 +42,10 @@ class Asked:
         written = "".join(f', "{name}" := ${name}' for name in given)
         return self.rows(f"SELECT {columns} FROM {view}($capture{written})", capture=self.name, **given)
 
+    def keyed(self, view: str, columns: str, keys: int, **arguments: Any) -> dict[Any, list[Any]]:
+        """The same by the first columns, which are unique."""
+        return keyed(self.view(view, columns, **arguments), keys)
+
     @property
     def is_linked(self) -> bool:
         return self.record is not None
@@ -109,6 +113,14 @@ def keyed(rows: Iterable[Sequence[Any]], keys: int) -> dict[Any, list[Any]]:
         key = tuple(row[:keys])
         assert key not in found, f"{key} has two rows"
         found[key] = list(row[keys:])
+    return found
+
+
+def sums(rows: Iterable[tuple[Any, Sequence[float]]]) -> dict[Any, list[Any]]:
+    """Numbers added up by a key."""
+    found: dict[Any, list[Any]] = {}
+    for key, numbers in rows:
+        found[key] = [one + other for one, other in zip(found.get(key, [0] * len(numbers)), numbers, strict=True)]
     return found
 
 

@@ -16,10 +16,7 @@ from tests import reference_reader
 from tests.builders import AllocationEvent, DebugEvent, ProfileEvent, Run
 
 COUNTER: Final = 2**32
-DELEGATE_PARTS: Final = (
-    ("layout", ("transpose", "permute", "reshape", "layout")),
-    ("copies", ("copy", "convert")),
-)
+DELEGATE_PARTS: Final = (("layout", ("transpose", "permute", "reshape", "layout")), ("copies", ("copy", "convert")))
 
 
 @dataclass(eq=False)
@@ -120,14 +117,18 @@ class Dump:
         ]
 
     @cached_property
+    def by_block(self) -> dict[int, list[int]]:
+        """The runs with an execute by event block."""
+        found: defaultdict[int, list[int]] = defaultdict(list)
+        for run in self.executing:
+            found[self.blocks[run]].append(run)
+        return dict(found)
+
+    @cached_property
     def iterations(self) -> list[int]:
         """The number of runs of the same name before each run."""
-        seen: defaultdict[str, int] = defaultdict(int)
-        found = []
-        for run in self.runs:
-            found.append(seen[run.name])
-            seen[run.name] += 1
-        return found
+        names = [run.name for run in self.runs]
+        return [names[:at].count(name) for at, name in enumerate(names)]
 
     def values(self) -> dict[tuple[int, int, int], list[Timed]]:
         """The events by block, slot and occurrence in their run, in the order of runs."""

@@ -16,6 +16,7 @@ from tests.batches import Labelled, ingest_all
 from tests.builders import dump, execute, kernel, operator_call, run
 from tests.conftest import CAPTURES
 from tests.pairs import dumps
+from tests.pairs.asking import keyed
 from tests.pairs.dumps import Dump, Timed
 from tests.pairs.etrecords import Record, kernels
 from tests.sql.method import Sides
@@ -38,6 +39,10 @@ class Fleet:
     warehouse: Warehouse
     dumps: dict[str, Dump]
     metrics: dict[str, list[float]]
+
+    def keyed(self, query: str, keys: int) -> dict[Any, list[Any]]:
+        """The rows of a query by their first columns."""
+        return keyed(self.warehouse.rows(query)[1], keys)
 
     @property
     def sides(self) -> list[str]:

@@ -136,6 +136,22 @@ class Trace:
     def kernels(self) -> list[Slice]:
         return [each for each in self.slices if each.category in KERNELS]
 
+    @property
+    def work(self) -> list[Slice]:
+        return [each for each in self.slices if each.category in KERNELS | COPIES]
+
+    @property
+    def by_device(self) -> dict[int, list[Slice]]:
+        """The kernels of each device."""
+        found: defaultdict[int, list[Slice]] = defaultdict(list)
+        for each in self.kernels:
+            found[each.arguments["device"]].append(each)
+        return dict(found)
+
+    @property
+    def steps(self) -> list[Slice]:
+        return [each for each in self.host if each.name.startswith("ProfilerStep#")]
+
     @cached_property
     def launches(self) -> dict[int, Slice]:
         """The runtime's calls by correlation: where several have one, the latest."""
@@ -144,12 +160,13 @@ class Trace:
 
     @cached_property
     def memory(self) -> list[tuple[int, int, dict[str, Any], tuple[Any, Any]]]:
-        """Allocations and releases: position in the file, time, arguments, thread."""
-        return [
+        """Allocations and releases in order of time: position in the file, time, arguments, thread."""
+        found = [
             (at, nanoseconds(each["ts"]), each["args"], (each["pid"], each["tid"]))
             for at, each in enumerate(self.entries)
             if each.get("ph") == "i" and each.get("name") == "[memory]"
         ]
+        return sorted(found, key=lambda each: (each[1], each[0]))
 
     def bytes_within(self, types: Iterable[int]) -> dict[int, int]:
         """For each slice, the bytes allocated minus those released between its start and end, by any thread."""

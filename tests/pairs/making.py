@@ -11,25 +11,15 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
-from tests import trace_builders
-from tests.builders import (
-    AllocationEvent,
-    Event,
-    ProfileEvent,
-    Run,
-    delegate_call,
-    delegated,
-    dump,
-    execute,
-    framework,
-    kernel,
-    operator_call,
-    run,
-)
+from tests import builders, trace_builders
+from tests.builders import AllocationEvent, Event, ProfileEvent, Run
 from tests.records import EDGE, Maps, node, record, tensor
 
 OPS: Final = ("add", "mm", "relu", "permute_copy")
 WITHIN: Final = ("Fully Connected (NC, F32) GEMM #1", "Transpose (ND, X32) #1", "Copy (NC, X32) #2", "op")
+# What runs on the host and on a device.
+NAMES: Final = ("aten::linear", "aten::addmm", "aten::relu", "nn.Module: Net_0", "nn.Module: Act_1")
+RAN: Final = (("kernel", "gemm"), ("kernel", "relu_kernel"), ("gpu_memcpy", "Memcpy HtoD"))
 gaps = st.integers(0, 30)
 lengths = st.integers(0, 400)
 
@@ -80,14 +70,14 @@ def captures(draw: Any, *, outlasting: bool = False) -> Made:
         runs.append(
             _executing(clock, name, step, [(at, instructions[at], ops[at], inner[at]) for at in branch], outlasting)
         )
-    return Made(dump(*runs), draw(records(ops, instructions, inner)))
+    return Made(builders.dump(*runs), draw(records(ops, instructions, inner)))
 
 
 def _loading(clock: Clock) -> Run:
     begin, init = clock.now, clock.go()
     ready = clock.go(lengths)
-    return run(
-        "Default", framework("Method::init", init, ready), framework("Program::load_method", begin, clock.go())
+    return builders.run(
+        "Default", builders.framework("Method::init", init, ready), builders.framework("Program::load_method", begin, clock.go())
     )  # fmt: skip
 
 
@@ -101,13 +91,13 @@ def _executing(clock: Clock, name: str, step: str, parts: Sequence[tuple[int, st
             events += _instruction(clock, at, kind, op, inner, late)
     if clock.draw(st.booleans()):
         started = clock.go()
-        events.append(framework("mine", started, clock.go(lengths)))
+        events.append(builders.framework("mine", started, clock.go(lengths)))
     # An event that outlasts its call still ends within the execute.
     clock.now += 1000 if late else 0
-    events.append(execute(begin, clock.go()))
+    events.append(builders.execute(begin, clock.go()))
     if step == "both":
-        events.append(framework("Method::step", outer, clock.go()))
-    return run(name, *events, allocators=["planned"])
+        events.append(builders.framework("Method::step", outer, clock.go()))
+    return builders.run(name, *events, allocators=["planned"])
 
 
 def _instruction(clock: Clock, at: int, kind: str, op: str, inner: Sequence[str], late: bool) -> list[Event]:
@@ -119,16 +109,16 @@ def _instruction(clock: Clock, at: int, kind: str, op: str, inner: Sequence[str]
         for label in inner:
             started = clock.go()
             ended = clock.go(lengths)
-            events.append(delegated(label, started, ended + (900 if late else 0), at))
+            events.append(builders.delegated(label, started, ended + (900 if late else 0), at))
         if kind == "nested":
             # The delegate runs a kernel of the program.
             started = clock.go()
-            events.append(kernel(op, started, clock.go(lengths), at))
-        return [*events, delegate_call(call, clock.go(), at)]
+            events.append(builders.kernel(op, started, clock.go(lengths), at))
+        return [*events, builders.delegate_call(call, clock.go(), at)]
     if kind == "kernel":
         started = clock.go()
-        events.append(kernel(op, started, clock.go(lengths), at))
-    return [*events, operator_call(call, clock.go(), at)]
+        events.append(builders.kernel(op, started, clock.go(lengths), at))
+    return [*events, builders.operator_call(call, clock.go(), at)]
 
 
 @st.composite
@@ -174,10 +164,8 @@ def _with_places(written: bytes, places: Sequence[tuple[str, int]]) -> bytes:
                     parts = path.split(".") if path else []
                     paths = [".".join(parts[:depth]) for depth in range(len(parts) + 1)]
                     stack = ";".join(f"L__self__{each},{each},torch.M" for each in paths)
-                    each["metadata"] |= {
-                        "nn_module_stack": stack,
-                        "stack_trace": f'  File "model.py", line {line}, in forward\n    x',
-                    }
+                    frame = f'  File "model.py", line {line}, in forward\n    x'
+                    each["metadata"] |= {"nn_module_stack": stack, "stack_trace": frame}
                 content = json.dumps(graph).encode()
             new.writestr(name, content)
     return file.getvalue()
@@ -201,14 +189,10 @@ def traces(draw: Any, *, ids: str = "ops") -> bytes:
     steps = draw(st.integers(0, 2))
     for number in range(steps):
         begin, until = (5 + number * end // steps, 5 + (number + 1) * end // steps)
-        events.append(
-            trace_builders.event(
-                "user_annotation", f"ProfilerStep#{number + 3}", begin, until + 5 * (number + 1 == steps)
-            )
-        )
-    ranks: dict[str, Any] = (
-        {"distributedInfo": {"backend": "nccl", "rank": 1, "world_size": 2}} if draw(st.booleans()) else {}
-    )
+        until += 5 * (number + 1 == steps)
+        events.append(trace_builders.event("user_annotation", f"ProfilerStep#{number + 3}", begin, until))
+    rank = {"backend": "nccl", "rank": 1, "world_size": 2}
+    ranks: dict[str, Any] = {"distributedInfo": rank} if draw(st.booleans()) else {}
     return trace_builders.trace(*draw(st.permutations(events)), **ranks)
 
 
@@ -226,9 +210,7 @@ class _Trace:
         """Write an op and its children; return its end."""
         at: int
         draw = self.draw
-        name = draw(
-            st.sampled_from(("aten::linear", "aten::addmm", "aten::relu", "nn.Module: Net_0", "nn.Module: Act_1"))
-        )
+        name = draw(st.sampled_from(NAMES))
         self.number += 1
         number, at = self.number, start + draw(st.integers(1, 3))
         is_module = name.startswith("nn.Module")
@@ -250,25 +232,16 @@ class _Trace:
         """Write a call of the runtime and what it runs on a stream; return its end."""
         draw = self.draw
         self.correlation += 1
-        given = {"ops": {"external": op}, "correlation": {"external": self.correlation}, "zero": {"external": 0}}
-        ids = {"correlation": self.correlation, **given.get(self.ids, {})}
+        external = {"ops": op, "correlation": self.correlation, "zero": 0}.get(self.ids)
+        ids: dict[str, Any] = {"correlation": self.correlation, "external": external}
         until: int = at + draw(st.integers(1, 3))
         self.events.append(trace_builders.event("cuda_runtime", "cudaLaunchKernel", at, until, thread, **ids))
         stream = draw(st.sampled_from(sorted(self.free)))
         begin = max(self.free[stream], at) + draw(st.integers(0, 5))
         self.free[stream] = begin + draw(st.integers(1, 30))
-        category, name = draw(
-            st.sampled_from((("kernel", "gemm"), ("kernel", "relu_kernel"), ("gpu_memcpy", "Memcpy HtoD")))
-        )
-        details = (
-            {"blocks": draw(st.sampled_from((0.5, 2.0))), "occupancy": draw(st.sampled_from((0, 40)))}
-            if category == "kernel"
-            else {}
-        )
-        device = int(stream >= 20)
-        self.events.append(
-            trace_builders.event(
-                category, name, begin, self.free[stream], stream, device=device, stream=stream, **ids, **details
-            )
-        )
+        category, name = draw(st.sampled_from(RAN))
+        given = {"device": int(stream >= 20), "stream": stream, **ids}
+        if category == "kernel":
+            given |= {"blocks": draw(st.sampled_from((0.5, 2.0))), "occupancy": draw(st.sampled_from((0, 40)))}
+        self.events.append(trace_builders.event(category, name, begin, self.free[stream], stream, **given))
         return until

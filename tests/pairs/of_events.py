@@ -35,9 +35,7 @@ def events(asked: Asked) -> Sides:
 
 @pair("event_times", "starts, durations and own times of events, in plain Python")
 def event_times(asked: Asked) -> Sides:
-    found = keyed(
-        asked.view("event_times", "run_index, event_index, event_name, start, inclusive, exclusive", unit="ns"), 2
-    )
+    found = asked.keyed("event_times", "run_index, event_index, event_name, start, inclusive, exclusive", 2, unit="ns")
     return found, {(event.run, event.place): _times(asked, event) for event in asked.dump.all_events}
 
 
@@ -73,7 +71,7 @@ def iterations(asked: Asked) -> Sides:
 
 @pair("event_blocks", "runs of one name and one list of distinct events, in plain Python")
 def event_blocks(asked: Asked) -> Sides:
-    found = keyed(asked.view("event_blocks", "block_index, name, runs, first_run, last_run, events"), 1)
+    found = asked.keyed("event_blocks", "block_index, name, runs, first_run, last_run, events", 1)
     dump = asked.dump
     expected: dict[Any, list[Any]] = {}
     for number, (run, block) in enumerate(zip(dump.runs, dump.blocks, strict=True)):
@@ -105,7 +103,7 @@ def _statistics(durations: list[int | None]) -> list[float | None]:
 @pair("percentiles", "numpy's quantiles of the raw durations")
 def percentiles(asked: Asked) -> Sides:
     columns = "block_index, slot, occurrence, quantile, runs, value"
-    found = keyed(asked.view("percentiles", columns, unit="ns", quantiles=list(QUANTILES)), 4)
+    found = asked.keyed("percentiles", columns, 4, unit="ns", quantiles=list(QUANTILES))
     expected: dict[Any, list[Any]] = {}
     for place, events in asked.dump.values().items():
         known = [event.duration for event in events if event.duration is not None]
@@ -118,7 +116,7 @@ def percentiles(asked: Asked) -> Sides:
 def event_histogram(asked: Asked) -> Sides:
     bins = 7
     columns = "block_index, slot, occurrence, bin, low, high, runs, is_beyond"
-    found = keyed(asked.view("event_histogram", columns, unit="ns", bins=bins), 4)
+    found = asked.keyed("event_histogram", columns, 4, unit="ns", bins=bins)
     expected: dict[Any, list[Any]] = {}
     for place, events in asked.dump.values().items():
         known = sorted(event.duration for event in events if event.duration is not None)
@@ -140,7 +138,7 @@ def event_histogram(asked: Asked) -> Sides:
 @pair("timeline", "starts from the run's first event, durations and depths, in plain Python")
 def timeline(asked: Asked) -> Sides:
     columns = "run_index, event_index, kind, event_name, depth, parent_index, start, duration, is_estimated, logged"
-    found = keyed(asked.view("timeline", columns, unit="ns"), 2)
+    found = asked.keyed("timeline", columns, 2, unit="ns")
     return found, {
         (event.run, event.place): [
             *(event.kind, event.label, _depth(event), event.parent and event.parent.place, _times(asked, event)[1]),
@@ -157,7 +155,7 @@ def _depth(event: Timed) -> int:
 @pair("memory_totals", "allocations of the file by the allocator's name, in plain Python")
 def memory_totals(asked: Asked) -> Sides:
     columns = "allocator, runs, allocations, total_bytes, largest_bytes, largest_run_bytes"
-    found = keyed(asked.view("memory_totals", columns), 1)
+    found = asked.keyed("memory_totals", columns, 1)
     sizes: dict[str, dict[int, list[int]]] = {}
     for number, run in enumerate(asked.dump.runs):
         for name in run.allocators:
@@ -168,7 +166,5 @@ def memory_totals(asked: Asked) -> Sides:
     for name, by_run in sizes.items():
         everything = [size for each in by_run.values() for size in each]
         largest_run = max((sum(each) for each in by_run.values() if each), default=None)
-        expected[name,] = [
-            *(len(by_run), len(everything), sum(everything), max(everything, default=None), largest_run),
-        ]
+        expected[name,] = [*(len(by_run), len(everything), sum(everything), max(everything, default=None), largest_run)]
     return found, expected

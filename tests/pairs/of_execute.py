@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import theilslopes
 
+from tests.pairs import asking
 from tests.pairs.asking import Asked, Sides, keyed, pair
 from tests.pairs.dumps import Dump, Timed
 from tests.typical import fences
@@ -27,12 +28,7 @@ COMPONENTS = {
 
 def sums(events: Iterable[Timed], key: Callable[[Timed], Any]) -> dict[Any, list[int]]:
     """Number and self time of events by a key."""
-    found: dict[Any, list[int]] = {}
-    for event in events:
-        row = found.setdefault(key(event), [0, 0])
-        row[0] += 1
-        row[1] += event.own
-    return found
+    return asking.sums((key(event), (1, event.own)) for event in events)
 
 
 def op_of(event: Timed, name: str) -> tuple[str, str]:
@@ -44,9 +40,7 @@ def op_of(event: Timed, name: str) -> tuple[str, str]:
 
 @pair("op_totals", "own times of events by family, added up in plain Python")
 def op_totals(asked: Asked) -> Sides:
-    found = keyed(
-        asked.view("op_totals", "method, op, kind, calls, total_ticks, min, max, share_percent", unit="ns"), 3
-    )
+    found = asked.keyed("op_totals", "method, op, kind, calls, total_ticks, min, max, share_percent", 3, unit="ns")
     grouped: defaultdict[Any, list[int]] = defaultdict(list)
     for event in asked.dump.within:
         grouped[asked.scopes[event.run], *op_of(event, event.family)].append(event.own)
@@ -62,10 +56,8 @@ def op_totals_by_instance(asked: Asked) -> Sides:
     found = asked.view("op_totals", columns, by="instance")
 
     def key(event: Timed) -> Any:
-        instruction = (
-            None if event.raw.chain_index == -1 or event.raw.instruction_id == -1 else event.raw.instruction_id
-        )
-        return asked.scopes[event.run], *op_of(event, event.label), instruction
+        is_none = -1 in event.instruction
+        return asked.scopes[event.run], *op_of(event, event.label), None if is_none else event.raw.instruction_id
 
     return keyed(found, 4), sums(asked.dump.within, key)
 
@@ -75,7 +67,7 @@ def execute_breakdown(asked: Asked) -> Sides:
     columns = (
         "method, component, block_index, chain_index, instruction_id, calls, total_ticks, per_execute, share_percent"
     )
-    found = keyed(asked.view("execute_breakdown", columns, unit="ns"), 5)
+    found = asked.keyed("execute_breakdown", columns, 5, unit="ns")
     dump = asked.dump
     executes = Counter(asked.scopes[event.run] for event in dump.within if event.is_execute)
 
@@ -113,7 +105,7 @@ def execute_in_all(asked: Asked) -> Sides:
 @pair("framework_tax", "own times of a run's events by kind, in plain Python")
 def framework_tax(asked: Asked) -> Sides:
     columns = "run_index, execute, kernels, delegates, operators, tracing, tax, tax_percent, note"
-    found = keyed(asked.view("framework_tax", columns, unit="ns"), 1)
+    found = asked.keyed("framework_tax", columns, 1, unit="ns")
     return found, {(run,): taxes(asked.dump, run) for run in asked.dump.executing}
 
 
@@ -151,7 +143,7 @@ def delegate_totals(asked: Asked) -> Sides:
         "block_index, chain_index, instruction_id, calls, total, ops, copies, layout, unaccounted, avg, share_percent,"
         " events, other_events"
     )
-    found = keyed(asked.view("delegate_totals", columns, unit="ns"), 3)
+    found = asked.keyed("delegate_totals", columns, 3, unit="ns")
     grouped: defaultdict[Any, list[Timed]] = defaultdict(list)
     for event in asked.dump.within:
         if event.kind in ("delegate", "delegate_call"):
@@ -171,9 +163,7 @@ def delegate_totals(asked: Asked) -> Sides:
 
 @pair("load_breakdown", "loading events, and first executes less the median of later ones, in plain Python")
 def load_breakdown(asked: Asked) -> Sides:
-    found = keyed(
-        asked.view("load_breakdown", "run_index, component, events, total, exclusive, share_percent", unit="ns"), 2
-    )
+    found = asked.keyed("load_breakdown", "run_index, component, events, total, exclusive, share_percent", 2, unit="ns")
     dump = asked.dump
     expected: dict[Any, list[Any]] = {}
     for event in dump.all_events:
@@ -186,10 +176,7 @@ def load_breakdown(asked: Asked) -> Sides:
     for (run, _), row in expected.items():
         loading = expected.get((run, "Program::load_method"))
         row[3] = percent(row[1], loading[1]) if loading else None
-    by_block: defaultdict[int, list[int]] = defaultdict(list)
-    for run in dump.executing:
-        by_block[dump.blocks[run]].append(run)
-    for runs in by_block.values():
+    for runs in dump.by_block.values():
         times = [sum(event.ticks for event in dump.executes(run)) for run in runs]
         excess = times[0] - median(times[1:]) if times[1:] else None
         expected[runs[0], "first run excess"] = [1, excess, None, None]
@@ -199,11 +186,8 @@ def load_breakdown(asked: Asked) -> Sides:
 def judged(asked: Asked) -> dict[int, tuple[bool, bool, float | None]]:
     """For each run with an execute: whether it warms up, whether it is typical, and the median of its typical peers."""
     dump = asked.dump
-    by_block: defaultdict[int, list[int]] = defaultdict(list)
-    for run in dump.executing:
-        by_block[dump.blocks[run]].append(run)
     found = {}
-    for runs in by_block.values():
+    for runs in dump.by_block.values():
         first = {min(r for r, scope in asked.scopes.items() if scope == asked.scopes[run]) for run in runs}
         later = [run for run in runs if run not in first]
         by_phase: defaultdict[str | None, list[int]] = defaultdict(list)
@@ -235,7 +219,7 @@ def _fences(dump: Dump, groups: list[list[int]], first: set[int]) -> tuple[float
 @pair("run_times", "first and typical runs by the rules in words, in plain Python")
 def run_times(asked: Asked) -> Sides:
     columns = "run_index, name, method, block_index, execute, is_warm_up, is_typical, is_outlier, block_median"
-    found = keyed(asked.view("run_times", columns, unit="ns"), 1)
+    found = asked.keyed("run_times", columns, 1, unit="ns")
     dump = asked.dump
     return found, {
         (run,): [
@@ -249,13 +233,10 @@ def run_times(asked: Asked) -> Sides:
 @pair("typical_runs", "runs within the fences and beyond them, counted and averaged in plain Python")
 def typical_runs(asked: Asked) -> Sides:
     columns = "block_index, method, all_runs, typical, slower, faster, typical_execute, all_execute, other_percent"
-    found = keyed(asked.view("typical_runs", columns, unit="ns"), 1)
+    found = asked.keyed("typical_runs", columns, 1, unit="ns")
     dump = asked.dump
-    by_block: defaultdict[int, list[int]] = defaultdict(list)
-    for run in dump.executing:
-        by_block[dump.blocks[run]].append(run)
     judgements, expected = judged(asked), {}
-    for block, runs in by_block.items():
+    for block, runs in dump.by_block.items():
         times = {run: time for run in runs if (time := dump.executing[run]) is not None}
         typical = [times[run] for run in runs if judgements[run][1] and run in times]
         others = [(times[run], judgements[run][2]) for run in runs if not judgements[run][1] and run in times]
@@ -274,7 +255,7 @@ def typical_runs(asked: Asked) -> Sides:
 @pair("slow_runs", "own times of slower runs and of typical ones, averaged in plain Python")
 def slow_runs(asked: Asked) -> Sides:
     columns = "block_index, phase, op, kind, instruction_id, typical, slow, excess, typical_runs, slow_runs"
-    found = keyed(asked.view("slow_runs", columns, unit="ns"), 5)
+    found = asked.keyed("slow_runs", columns, 5, unit="ns")
     dump, judgements = asked.dump, judged(asked)
     sides: defaultdict[Any, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
     for run, (_, is_typical, middle) in judgements.items():
@@ -290,7 +271,7 @@ def slow_runs(asked: Asked) -> Sides:
         for event in dump.within:
             if (is_slow := event.run in slow) or event.run in typical:
                 op, kind = op_of(event, event.label)
-                is_none = kind == "framework" or event.raw.chain_index == -1 or event.raw.instruction_id == -1
+                is_none = kind == "framework" or -1 in event.instruction
                 key = *place, op, kind, None if is_none else event.raw.instruction_id
                 row = expected.setdefault(key, [0, 0, 0, len(typical), len(slow)])
                 row[1 if is_slow else 0] += event.own / len(slow if is_slow else typical)
@@ -333,15 +314,14 @@ def headline(asked: Asked) -> Sides:
 
 @pair("phase_totals", "executes by the phase of their runs, in plain Python")
 def phase_totals(asked: Asked) -> Sides:
-    found = keyed(
-        asked.view("phase_totals", "phase, runs, first_run, last_run, executes, total, avg, min, max", unit="ns"), 1
+    found = asked.keyed(
+        "phase_totals", "phase, runs, first_run, last_run, executes, total, avg, min, max", 1, unit="ns"
     )
     dump = asked.dump
-    by_phase: defaultdict[str | None, list[int]] = defaultdict(list)
-    for run in range(len(dump.runs)):
-        by_phase[phase_of(run, len(dump.runs))].append(run)
+    phases = [phase_of(run, len(dump.runs)) for run in range(len(dump.runs))]
     expected: dict[Any, list[Any]] = {}
-    for phase, runs in by_phase.items():
+    for phase in dict.fromkeys(phases):
+        runs = [run for run, of in enumerate(phases) if of == phase]
         times = [dump.executing[run] for run in runs if run in dump.executing]
         known = [time for time in times if time is not None]
         total = sum(known) if times and len(known) == len(times) else None
@@ -365,7 +345,7 @@ def decode_trend(asked: Asked) -> Sides:
     if len(dump.runs) < 5:
         return [], []
     columns = "run_index, generation, position, execute, slope, intercept, tau"
-    found = keyed(asked.view("decode_trend", columns, unit="ns"), 1)
+    found = asked.keyed("decode_trend", columns, 1, unit="ns")
     placed: dict[int, tuple[int, int]] = {}
     generation, position, before = 0, 0, "decode"
     for run in range(len(dump.runs)):
@@ -390,18 +370,14 @@ def decode_trend(asked: Asked) -> Sides:
 def time_tree(asked: Asked) -> Sides:
     columns = "node_index, parent_index, name, kind, calls, self_ticks, total_ticks"
     rows = asked.view("time_tree", columns, by="event")
-    within: defaultdict[int, int] = defaultdict(int)
-    for _, parent, *_, total in rows:
-        if parent is not None:
-            within[parent] += total
-    found: dict[Any, list[int]] = {}
-    for _, _, name, kind, calls, own, _ in rows:
-        if kind not in ("total", "method", "run") and calls:
-            # The instruction distinguishes calls of one delegate among several.
-            row = found.setdefault((re.sub(r"^DELEGATE_CALL @\d+$", "DELEGATE_CALL", name), kind), [0, 0])
-            row[0] += calls
-            row[1] += own
-    sides = {node: own + within[node] for node, *_, own, _ in rows}
+    within = asking.sums((parent, (total,)) for _, parent, *_, total in rows)
+    # The instruction distinguishes calls of one delegate among several.
+    found = asking.sums(
+        ((re.sub(r"^DELEGATE_CALL @\d+$", "DELEGATE_CALL", name), kind), (calls, own))
+        for _, _, name, kind, calls, own, _ in rows
+        if kind not in ("total", "method", "run") and calls
+    )
+    sides = {node: own + within.get(node, [0])[0] for node, *_, own, _ in rows}
 
     def key(event: Timed) -> Any:
         name, kind = op_of(event, event.family)
@@ -413,16 +389,16 @@ def time_tree(asked: Asked) -> Sides:
 @pair("key_averages", "calls, own and whole times of all events by family, in plain Python")
 def key_averages(asked: Asked) -> Sides:
     columns = "name, calls, self_cpu_time, cpu_time_total, self_cpu_percent, cpu_time_percent, cpu_time_avg"
-    found = keyed(asked.view("key_averages", columns, unit="ns"), 1)
-    grouped: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
-    for event in asked.dump.all_events:
-        row = grouped[event.family]
-        row[1] += event.own
+    found = asked.keyed("key_averages", columns, 1, unit="ns")
+
+    def is_call(event: Timed) -> bool:
+        """A call whose only child has its name is one call with the child."""
         parent = event.parent
-        # A call whose only child has its name is one call with the child.
-        if parent is None or parent.family != event.family or len(parent.children) > 1:
-            row[0] += 1
-            row[2] += event.ticks
+        return parent is None or parent.family != event.family or len(parent.children) > 1
+
+    grouped = asking.sums(
+        (event.family, (is_call(event), event.own, event.ticks * is_call(event))) for event in asked.dump.all_events
+    )
     everything = sum(own for _, own, _ in grouped.values())
     return found, {
         (name,): [calls, own, total, percent(own, everything), percent(total, everything), total / calls]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import zipfile
 from collections import Counter, defaultdict
 from functools import cache
 from pathlib import Path
@@ -16,24 +17,16 @@ import numpy as np
 from tests.builders import DebugEvent, Tensor
 from tests.conftest import CAPTURES
 from tests.pairs import dumps
-from tests.pairs.asking import Asked, Sides, keyed, pair
+from tests.pairs.asking import Asked, Sides, keyed, pair, sums
 from tests.pairs.etrecords import Record
 from tests.pairs.fleet import Fleet
 from tests.pairs.of_execute import judged, taxes
 from tests.pairs.of_fleets import pair as fleet_pair
 
 WIDTHS: Final = {
-    "BYTE": 1,
-    "CHAR": 1,
-    "BOOL": 1,
-    "SHORT": 2,
-    "HALF": 2,
-    "BFLOAT16": 2,
-    "INT": 4,
-    "FLOAT": 4,
-    "LONG": 8,
-    "DOUBLE": 8,
-}
+    **dict.fromkeys(("BYTE", "CHAR", "BOOL"), 1), **dict.fromkeys(("SHORT", "HALF", "BFLOAT16"), 2),
+    **dict.fromkeys(("INT", "FLOAT"), 4), **dict.fromkeys(("LONG", "DOUBLE"), 8),
+}  # fmt: skip
 DTYPES: Final = {
     **{0: "uint8", 1: "int8", 2: "int16", 3: "int32", 4: "int64", 5: "float16", 6: "float32", 7: "float64", 11: "bool"},
 }  # fmt: skip
@@ -55,14 +48,11 @@ def program_size(asked: Asked) -> Sides:
     found = asked.rows("SELECT part, number, bytes, share_percent FROM program_size($name)", name=asked.name)
     program_json = program(asked.name)
     constants = [size for size in program_json["constant_buffer"] if size]
-    by_part: defaultdict[str, int] = defaultdict(int)
-    for part, _, size, _ in found:
-        by_part[part] += size
     blobs = {each["processed"]["index"] for plan in program_json["execution_plan"] for each in plan["delegates"]}
     return {
         "bytes": sum(row[2] for row in found),
         "share": sum(row[3] for row in found),
-        "delegate": by_part["delegate"],
+        "delegate": sum(row[2] for row in found if row[0] == "delegate"),
         "constants": sum(row[1] for row in found if row[0] == "constants"),
         "none is negative": all(row[2] >= 0 for row in found),
     }, {
@@ -148,8 +138,6 @@ def node_costs(asked: Asked) -> Sides:
 
 def _bytes_written(path: Path) -> dict[str, int]:
     """The size of the output of each node with one output, in the records where one graph has it."""
-    import zipfile
-
     found: dict[str, int] = {}
     with zipfile.ZipFile(path) as archive:
         graphs = [
@@ -173,26 +161,23 @@ def _bytes_written(path: Path) -> dict[str, int]:
 def op_costs(asked: Asked) -> Sides:
     columns = "stage, method, op_type, nodes, flops, bytes_read, bytes_written, flops_percent"
     found = keyed(asked.rows(f"SELECT {columns} FROM op_costs($name)", name=asked.name), 3)
-    rows = asked.rows(
-        "SELECT stage, method, op_type, flops, bytes_read, bytes_written FROM node_costs($name)", name=asked.name
-    )
+    query = "SELECT stage, method, op_type, flops, bytes_read, bytes_written FROM node_costs($name)"
     grouped: defaultdict[Any, list[Any]] = defaultdict(list)
-    known: defaultdict[Any, int] = defaultdict(int)
-    for stage, method, op, *costs in rows:
+    for stage, method, op, *costs in asked.rows(query, name=asked.name):
         grouped[stage, method, op].append(costs)
-        known[stage, method] += costs[0] or 0
+    known = sums((key[:2], (sum(costs[0] or 0 for costs in nodes),)) for key, nodes in grouped.items())
     expected = {}
     for key, nodes in grouped.items():
-        sums = [None if None in column else sum(column) for column in zip(*nodes, strict=True)]
-        whole = known[key[:2]]
-        expected[key] = [len(nodes), *sums, None if sums[0] is None or not whole else 100 * sums[0] / whole]
+        of_op = [None if None in column else sum(column) for column in zip(*nodes, strict=True)]
+        [whole] = known[key[:2]]
+        expected[key] = [len(nodes), *of_op, None if of_op[0] is None or not whole else 100 * of_op[0] / whole]
     return found, expected
 
 
 @pair("logged_values", "numpy over the debug buffer's bytes at the logged offsets")
 def logged_values(asked: Asked) -> Sides:
     columns = "run_index, event_index, value_index, kind, number, sizes, min, max, mean, nan_count, inf_count, sha256"
-    found = keyed(asked.view("logged_values", columns), 3)
+    found = asked.keyed("logged_values", columns, 3)
     buffer = asked.path.with_suffix(".bin") if asked.path is not None else None
     data = buffer.read_bytes() if buffer is not None and buffer.exists() else None
     expected: dict[Any, list[Any]] = {}
@@ -355,7 +340,7 @@ def compare_graphs(fleet: Fleet) -> Sides:
     return {"pairs": [list(each) for each in found.fetchall()]}, {"pairs": [list(each) for each in sorted(pairs)]}
 
 
-def _items(name: str) -> dict[tuple[str, str], tuple[int, int]]:
+def _items(name: str) -> dict[tuple[str, str], list[int]]:
     program_json = program(name)
     [plan] = program_json["execution_plan"]
     ops: Counter[str] = Counter()
@@ -364,17 +349,14 @@ def _items(name: str) -> dict[tuple[str, str], tuple[int, int]]:
             if "op_index" in each["instr_args"]:
                 op = plan["operators"][each["instr_args"]["op_index"]]
                 ops[op["name"] + (f".{op['overload']}" if op["overload"] else "")] += 1
-    found = {("op", op): (number, 0) for op, number in ops.items()}
-    for each in plan["delegates"]:
-        number, size = found.get(("delegate", each["id"]), (0, 0))
-        found["delegate", each["id"]] = (
-            number + 1,
-            size + program_json["backend_delegate_data"][each["processed"]["index"]],
-        )
-    for at, size in enumerate(plan["non_const_buffer_sizes"]):
-        if at:
-            found["memory", str(at)] = 1, size
-    return found
+    sizes = program_json["backend_delegate_data"]
+    return sums(
+        [
+            *((("op", op), (number, 0)) for op, number in ops.items()),
+            *((("delegate", each["id"]), (1, sizes[each["processed"]["index"]])) for each in plan["delegates"]),
+            *((("memory", str(at)), (1, size)) for at, size in enumerate(plan["non_const_buffer_sizes"]) if at),
+        ]
+    )
 
 
 @fleet_pair("numeric_gap", "numpy's errors of the same arrays")
@@ -424,20 +406,14 @@ def model_map(fleet: Fleet) -> Sides:
     trace = fleet.warehouse.ingest(path, name="other")
     columns = "op, etdump_calls, etdump_time, trace_calls, trace_time, ratio, excess"
     rows = fleet.warehouse.sql(f"SELECT {columns} FROM model_map($one, $other, unit := 'ns')", one=etdump, other=trace)
-    sums: defaultdict[str, list[float]] = defaultdict(lambda: [0, 0, 0, 0])
-    checked, by_hand = [], []
-    for op, *numbers, ratio, excess in rows.fetchall():
-        sums[op] = [one + (each or 0) for one, each in zip(sums[op], numbers, strict=True)]
-        if None not in numbers:
-            checked.append((ratio, excess))
-            by_hand.append((numbers[1] / numbers[3], numbers[1] - numbers[3]))
+    given = rows.fetchall()
+    of_ops = sums((op, [each or 0 for each in numbers]) for op, *numbers, _, _ in given)
+    whole = [row[1:] for row in given if None not in row[1:5]]
+    checked, by_hand = [row[4:] for row in whole], [(row[1] / row[3], row[1] - row[3]) for row in whole]
     dump = dumps.read((CAPTURES / "mlp/mlp.etdp").read_bytes())
     runs = len(dump.executing)
-    own: defaultdict[str, list[float]] = defaultdict(lambda: [0, 0])
-    for event in dump.all_events:
-        if event.kind in ("kernel", "delegate_call"):
-            op = event.family.split(".")[0]
-            own[op] = [own[op][0] + 1 / runs, own[op][1] + event.own / runs]
+    ran = [event for event in dump.all_events if event.kind in ("kernel", "delegate_call")]
+    own = sums((event.family.split(".")[0], (1 / runs, event.own / runs)) for event in ran)
     asked = Asked(fleet.warehouse, "other", path.read_bytes(), path)
     modules = [each for each in asked.trace.host if each.name.startswith("nn.Module: ")]
     outer = [each for each in modules if not any(_is_module(above) for above in _above(each))]
@@ -445,24 +421,23 @@ def model_map(fleet: Fleet) -> Sides:
     linear = [each for each in asked.trace.host if each.name == "aten::linear" and any(map(_is_module, _above(each)))]
     torch = [len(linear) / passes, sum(each.length for each in linear) / passes]
     return [
-        {op: row[:2] for op, row in sums.items() if row[0]}, sums["linear"][2:], checked,
-    ], [dict(own), torch, by_hand]  # fmt: skip
+        {op: row[:2] for op, row in of_ops.items() if row[0]}, of_ops["linear"][2:], checked,
+    ], [own, torch, by_hand]  # fmt: skip
 
 
 @fleet_pair("trace_diff", "slices of both files' JSON by name, in plain Python")
 def trace_diff(fleet: Fleet) -> Sides:
-    expected: defaultdict[tuple[str, bool], list[float]] = defaultdict(lambda: [0, 0, 0, 0])
-    for place, model in enumerate(("convnet", "transformer")):
+    rows = []
+    for is_new, model in enumerate(("convnet", "transformer")):
         path = CAPTURES / f"torch/pair_{model}.pt.trace.json.gz"
         fleet.warehouse.ingest(path, name=f"trace_{model}")
         for each in Asked(fleet.warehouse, f"trace_{model}", path.read_bytes(), path).trace.slices:
             if each.category != "Trace":
-                row = expected[each.family, each.is_device]
-                row[place] += 1
-                row[2 + place] += each.length
+                numbers = (1 - is_new, is_new, each.length * (1 - is_new), each.length * is_new)
+                rows.append(((each.family, each.is_device), numbers))
     columns = "name, is_device, base_calls, new_calls, base_time, new_time"
     query = f"SELECT {columns} FROM trace_diff('trace_convnet', 'trace_transformer', unit := 'ns')"
-    return keyed(fleet.warehouse.rows(query)[1], 2), dict(expected)
+    return fleet.keyed(query, 2), sums(rows)
 
 
 def _above(each: Any) -> list[Any]:

@@ -31,12 +31,15 @@ def rows(fleet: Fleet, query: str) -> list[Any]:
     return fleet.warehouse.rows(query)[1]
 
 
+def compared(fleet: Fleet, view: str, columns: str, keys: int) -> dict[Any, list[Any]]:
+    """Columns of a comparison of both sides."""
+    return fleet.keyed(f"SELECT {columns} FROM {view}('{BASE}', '{NEW}', unit := 'ns')", keys)
+
+
 @pair("compare_ops", "the method in numpy and scipy, on numpy's quantiles of each op's runs")
 def compare_ops(fleet: Fleet) -> Sides:
-    columns = (
-        "op, kind, instruction_id, verdict, change_percent, low_percent, high_percent, base, new, share_percent, q"
-    )
-    found = keyed(rows(fleet, f"SELECT {columns} FROM compare_ops('{BASE}', '{NEW}', unit := 'ns')"), 3)
+    numbers = "verdict, change_percent, low_percent, high_percent, base, new, share_percent, q"
+    found = compared(fleet, "compare_ops", f"op, kind, instruction_id, {numbers}", 3)
     keys, sides = fleet.compared()
     judged, common = several(sides), common_of(sides)
     base, new = sides.of("base", common.disturbed), sides.of("new", common.disturbed)
@@ -57,7 +60,7 @@ def _percent(value: float | None) -> float | None:
 @pair("compare_captures", "the method in numpy and scipy, on numpy's quantiles of the executes")
 def compare_captures(fleet: Fleet) -> Sides:
     columns = "what, verdict, change_percent, low_percent, high_percent, base, new, p"
-    found = keyed(rows(fleet, f"SELECT {columns} FROM compare_captures('{BASE}', '{NEW}', unit := 'ns')"), 1)
+    found = compared(fleet, "compare_captures", columns, 1)
     _, sides = fleet.compared()
     total, common = several(sides)["total"], common_of(sides)
     base, new = sides.of("base", common.disturbed), sides.of("new", common.disturbed)
@@ -73,8 +76,7 @@ def compare_captures(fleet: Fleet) -> Sides:
 
 @pair("compared_captures", "numpy's quantile of each capture's executes, and who is disturbed by the method in numpy")
 def compared_captures(fleet: Fleet) -> Sides:
-    columns = "capture, side, total, is_disturbed"
-    found = keyed(rows(fleet, f"SELECT {columns} FROM compared_captures('{BASE}', '{NEW}', unit := 'ns')"), 1)
+    found = compared(fleet, "compared_captures", "capture, side, total, is_disturbed", 1)
     _, sides = fleet.compared()
     disturbed = common_of(sides).disturbed
     return found, {
@@ -103,8 +105,7 @@ def compare_findings(fleet: Fleet) -> Sides:
 
 @pair("compare_modules", "numpy's quantiles of what each module took in a run, by the record's JSON")
 def compare_modules(fleet: Fleet) -> Sides:
-    columns = "module_path, base, new"
-    found = keyed(rows(fleet, f"SELECT {columns} FROM compare_modules('{BASE}', '{NEW}', unit := 'ns')"), 1)
+    found = compared(fleet, "compare_modules", "module_path, base, new", 1)
     record = Record(CAPTURES / "mlp/mlp.etrecord")
     modules = [by_module(dump, record) for dump in fleet.dumps.values()]
     _, sides = fleet.compared()
@@ -118,23 +119,17 @@ def compare_modules(fleet: Fleet) -> Sides:
 
 @pair("compare_parts", "compare_ops' times of each op; and the parts' own times add up to the total")
 def compare_parts(fleet: Fleet) -> Sides:
-    parts = rows(fleet, f"""
-        SELECT op, kind, instruction_id, base, new, base_self, new_self
-        FROM compare_parts('{BASE}', '{NEW}', unit := 'ns')""")  # fmt: skip
-    ops = rows(fleet, f"SELECT op, kind, instruction_id, base, new FROM compare_ops('{BASE}', '{NEW}', unit := 'ns')")
-    [total] = rows(
-        fleet, f"SELECT base, new FROM compare_captures('{BASE}', '{NEW}', unit := 'ns') WHERE what = 'total'"
-    )
-    found = {tuple(row[:3]): row[3:5] for row in parts if row[1] in ("kernel", "delegate_call", "delegate")}
-    return (
-        [found, sum(row[5] or 0 for row in parts), sum(row[6] or 0 for row in parts)],
-        [{tuple(row[:3]): row[3:5] for row in ops}, *total],
-    )
+    of_op = "op, kind, instruction_id, base, new"
+    parts = compared(fleet, "compare_parts", f"{of_op}, base_self, new_self", 3)
+    found = {key: row[:2] for key, row in parts.items() if key[1] in ("kernel", "delegate_call", "delegate")}
+    own = [sum(row[at] or 0 for row in parts.values()) for at in (2, 3)]
+    total = compared(fleet, "compare_captures", "what, base, new", 1)["total",]
+    return [found, *own], [compared(fleet, "compare_ops", of_op, 3), *total]
 
 
 @pair("compare_metrics", "medians of the captures' metrics, in plain Python")
 def compare_metrics(fleet: Fleet) -> Sides:
-    found = keyed(rows(fleet, f"SELECT name, base, new, change_percent FROM compare_metrics('{BASE}', '{NEW}')"), 1)
+    found = fleet.keyed(f"SELECT name, base, new, change_percent FROM compare_metrics('{BASE}', '{NEW}')", 1)
     expected = {}
     for at, name in enumerate(("decode_tokens_per_second", "temperature")):
         values = [of[at] for of in fleet.metrics.values()]
@@ -163,7 +158,7 @@ def metric_values(fleet: Fleet) -> Sides:
 
 @pair("capture_groups", "captures and runs by label, counted in plain Python")
 def capture_groups(fleet: Fleet) -> Sides:
-    found = keyed(rows(fleet, "SELECT value, captures, runs, undated FROM capture_groups('side')"), 1)
+    found = fleet.keyed("SELECT value, captures, runs, undated FROM capture_groups('side')", 1)
     runs: Counter[str | None] = Counter()
     for side, dump in zip(fleet.sides, fleet.dumps.values(), strict=True):
         runs[side] += len(dump.runs)

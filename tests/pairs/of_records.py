@@ -6,14 +6,12 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from tests.pairs.asking import Asked, Sides, all_runs, keyed, pair
+from tests.pairs.asking import Asked, Sides, all_runs, keyed, pair, sums
 from tests.pairs.dumps import Timed
 from tests.pairs.etrecords import Node, Place, Record, kernels
 from tests.pairs.of_execute import op_of, percent
-
-NOWHERE: Final = ("(framework)", "(unattributed)", "(delegate layout)")
 
 
 @cache
@@ -52,18 +50,13 @@ def is_mapped(asked: Asked) -> bool:
 
 
 def added(asked: Asked, key: Callable[[Timed, str, Place], Any]) -> dict[Any, list[int]]:
-    found: dict[Any, list[int]] = {}
-    for event, module, place in placed(asked):
-        row = found.setdefault(key(event, module, place), [0, 0])
-        row[0] += 1
-        row[1] += event.own
-    return found
+    return sums((key(event, module, place), (1, event.own)) for event, module, place in placed(asked))
 
 
 @pair("event_ops", "handles, op types, module and line by the record's JSON", of="recorded")
 def event_ops(asked: Asked) -> Sides:
     columns = "block_index, slot, debug_handles, op_types, own_op_type, module_path, source_file, source_line, mapping"
-    rows = keyed(asked.view("event_ops", columns), 2)
+    rows = asked.keyed("event_ops", columns, 2)
     record, ops, found, expected = record_of(asked), kernels(asked.dump), {}, {}
     for (block, slot, _), events in asked.dump.values().items():
         row = rows.get((block, slot))
@@ -128,11 +121,7 @@ def _modules_of_ops(asked: Asked) -> Sides:
     """For delegates without a map: the ops of each module add up to the module."""
     columns = "method, module_path, calls, self_ticks"
     found = {row[:2]: row[2:] for row in asked.view("module_totals", columns) if row[2]}
-    sums: defaultdict[Any, list[int]] = defaultdict(lambda: [0, 0])
-    for *module, calls, ticks in asked.view("module_ops", columns):
-        sums[tuple(module)][0] += calls
-        sums[tuple(module)][1] += ticks
-    return found, sums
+    return found, sums((row[:2], row[2:]) for row in asked.view("module_ops", columns))
 
 
 @pair(
@@ -148,11 +137,8 @@ def module_ops(asked: Asked) -> Sides:
             return asked.scopes[event.run], module, *op_of(event, event.family)
 
         return keyed(rows, 4), added(asked, key)
-    sums: defaultdict[Any, list[int]] = defaultdict(lambda: [0, 0])
-    for method, _, op, kind, calls, ticks in rows:
-        sums[method, op, kind][0] += calls
-        sums[method, op, kind][1] += ticks
-    return sums, keyed(asked.view("op_totals", "method, op, kind, calls, total_ticks"), 3)
+    of_ops = sums(((method, op, kind), numbers) for method, _, op, kind, *numbers in rows)
+    return of_ops, asked.keyed("op_totals", "method, op, kind, calls, total_ticks", 3)
 
 
 @pair("source_totals", "own times by the one line of an event's nodes, by the record's JSON", of="recorded")
@@ -234,16 +220,14 @@ def delegate_coverage(asked: Asked) -> Sides:
     rows = asked.view("delegate_coverage", "method, op_type, calls, total, share_percent", unit="ns")
     found = {row[:2]: row[2:] for row in rows if row[2]}
     record, ops = record_of(asked), kernels(asked.dump)
-    expected: dict[Any, list[Any]] = {}
-    for event in asked.dump.within:
-        if event.kind == "kernel":
-            kernel = ops[asked.dump.blocks[event.run], event.raw.instruction_id]
-            own = record.own_nodes(asked.methods[event.run], event, kernel)
-            # If a kernel runs no node with its name, the kernel's name is the op.
-            op = own[0].op_type if own and own[0].op == kernel else event.family
-            row = expected.setdefault((asked.scopes[event.run], op), [0, 0])
-            row[0] += 1
-            row[1] += event.own
+
+    def key(event: Timed) -> Any:
+        """The op; if a kernel runs no node with its name, the kernel's name."""
+        kernel = ops[asked.dump.blocks[event.run], event.raw.instruction_id]
+        own = record.own_nodes(asked.methods[event.run], event, kernel)
+        return asked.scopes[event.run], own[0].op_type if own and own[0].op == kernel else event.family
+
+    expected = sums((key(event), (1, event.own)) for event in asked.dump.within if event.kind == "kernel")
     return found, {op: [*row, percent(row[1], asked.dump.total)] for op, row in expected.items()}
 
 
@@ -288,7 +272,7 @@ def block_methods(asked: Asked) -> Sides:
             score = -best[0][0] / len(found)
             method_of = best[0][2] if len(best) == 1 and score >= 0.5 else None
             expected[block,] = [method_of, score, ", ".join(each[2] for each in best)]
-    return keyed(asked.view("block_methods", "block_index, method, score, candidates"), 1), expected
+    return asked.keyed("block_methods", "block_index, method, score, candidates", 1), expected
 
 
 def _handles(record: Record, method: str, instruction: int) -> list[int]:

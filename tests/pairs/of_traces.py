@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
@@ -12,8 +13,8 @@ from etq.ingest.trace.classes import rules
 from tests.activity_reference import activity
 from tests.gap_reference import gaps
 from tests.launch_reference import launch_rows, queues
-from tests.pairs.asking import Asked, Sides, keyed, pair
-from tests.pairs.json_traces import COPIES, KERNELS, RUNTIME, Held, Slice, union
+from tests.pairs.asking import Asked, Sides, keyed, pair, sums
+from tests.pairs.json_traces import KERNELS, RUNTIME, Held, Slice, union
 from tests.pairs.of_execute import percent
 from tests.pass_reference import linked_ops, step_passes
 from tests.path_reference import Paths
@@ -103,7 +104,7 @@ def key_averages(asked: Asked) -> Sides:
 )
 def device_time(asked: Asked) -> Sides:
     rows = asked.view("key_averages", "is_device, self_device_time, device_time_total, name", unit="ns")
-    ran = [each for each in asked.trace.device if each.category in KERNELS | COPIES]
+    ran = asked.trace.work
     everything = sum(each.length for each in ran)
     names = {each.name for each in ran}
     by_kernel = sum(row[1] for row in rows if row[0] and row[3] in names)
@@ -119,9 +120,7 @@ def launched(asked: Asked) -> int:
     trace = asked.trace
     calls = trace.launches
     total = 0
-    for each in trace.device:
-        if each.category not in KERNELS | COPIES:
-            continue
+    for each in trace.work:
         call = calls.get(each.correlation)
         above = call.parent if call is not None else None
         while above is not None and above.category not in ("cpu_op", "Operator", "user_annotation"):
@@ -140,12 +139,11 @@ def device_idle(asked: Asked) -> Sides:
 
 @pair("device_idle_causes", "sums of device_idle", of="trace")
 def device_idle_causes(asked: Asked) -> Sides:
-    found = keyed(asked.view("device_idle_causes", "device, cause, gaps, total, max", unit="ns"), 2)
-    expected: defaultdict[Any, list[Any]] = defaultdict(lambda: [0, 0, 0])
-    for device, cause, time in asked.view("device_idle", "device, cause, duration", unit="ns"):
-        gaps_before, total, longest = expected[device, cause]
-        expected[device, cause] = [gaps_before + 1, total + time, max(longest, time)]
-    return found, dict(expected)
+    times: defaultdict[Any, list[float]] = defaultdict(list)
+    for *key, time in asked.view("device_idle", "device, cause, duration", unit="ns"):
+        times[tuple(key)].append(time)
+    found = asked.keyed("device_idle_causes", "device, cause, gaps, total, max", 2, unit="ns")
+    return found, {key: [len(of), sum(of), max(of)] for key, of in times.items()}
 
 
 @pair("critical_path", "a walk back through the JSON's events, by plain Python", of="trace")
@@ -160,12 +158,11 @@ def critical_path(asked: Asked) -> Sides:
 
 @pair("critical_ops", "sums of critical_path", of="trace")
 def critical_ops(asked: Asked) -> Sides:
-    found = keyed(asked.view("critical_ops", "op, total", unit="ns"), 1)
     expected: Counter[Any] = Counter()
     for kind, op, name, time in asked.view("critical_path", "kind, op, name, duration", unit="ns"):
         named = None if kind.startswith("unknown") else name if op is None else op
-        expected[(FAMILY.sub("ProfilerStep*", named) if named else named,)] += time
-    return {key: values[0] for key, values in found.items()}, dict(expected)
+        expected[FAMILY.sub("ProfilerStep*", named) if named else named] += time
+    return dict(asked.view("critical_ops", "op, total", unit="ns")), dict(expected)
 
 
 @pair("kernel_launches", "the JSON's device events with their calls", of="trace")
@@ -178,16 +175,18 @@ def kernel_launches(asked: Asked) -> Sides:
 
 @pair("annotation_kernels", "the JSON's device events by the innermost annotation around their calls", of="trace")
 def annotation_kernels(asked: Asked) -> Sides:
-    found = keyed(asked.view("annotation_kernels", "annotation, event, calls, total", unit="ns"), 2)
-    expected: defaultdict[Any, list[int]] = defaultdict(lambda: [0, 0])
-    for each, call in launches(slices(asked.trace.entries)).items():
-        above = [] if call is None else call.above()
-        is_annotation = (one.category == "user_annotation" or one.name.startswith("ProfilerStep#") for one in above)
-        name = next((one.name for one, is_one in zip(above, is_annotation, strict=True) if is_one), None)
-        family = "ProfilerStep*" if name is not None and name.startswith("ProfilerStep#") else name
-        number, total = expected[family, each.name]
-        expected[family, each.name] = [number + 1, total + each.end - each.start]
-    return found, dict(expected)
+    def annotation(call: Any) -> str | None:
+        for one in [] if call is None else call.above():
+            if one.name.startswith("ProfilerStep#"):
+                return "ProfilerStep*"
+            if one.category == "user_annotation":
+                return str(one.name)
+        return None
+
+    calls = launches(slices(asked.trace.entries)).items()
+    return asked.keyed("annotation_kernels", "annotation, event, calls, total", 2, unit="ns"), sums(
+        ((annotation(call), each.name), (1, each.end - each.start)) for each, call in calls
+    )
 
 
 @pair("copies", "the JSON's copies and fills with their calls", of="trace")
@@ -207,7 +206,7 @@ def copies(asked: Asked) -> Sides:
 @pair("copy_totals", "sums of copies", of="trace")
 def copy_totals(asked: Asked) -> Sides:
     columns = "event, calls, bytes, min_bytes, max_bytes, total, min_gb_per_s, max_gb_per_s, synchronous_calls"
-    found = keyed(asked.view("copy_totals", columns, unit="ns"), 1)
+    found = asked.keyed("copy_totals", columns, 1, unit="ns")
     rows: defaultdict[Any, list[tuple[Any, ...]]] = defaultdict(list)
     for event, *row in asked.view("copies", "event, bytes, duration, bandwidth_gb_per_s, is_synchronous", unit="ns"):
         rows[(event,)].append(tuple(row))
@@ -226,33 +225,31 @@ def copy_totals(asked: Asked) -> Sides:
 @pair("kernel_sequences", "the JSON's device events launched within the outermost ops", of="trace")
 def kernel_sequences(asked: Asked) -> Sides:
     columns = "op, sequence, length, calls, device_time, host_time"
-    found = keyed(asked.view("kernel_sequences", columns, unit="ns", min_length=2), 2)
+    found = asked.keyed("kernel_sequences", columns, 2, unit="ns", min_length=2)
     within: defaultdict[Any, list[Any]] = defaultdict(list)
     for each, call in launches(slices(asked.trace.entries)).items():
         ops = [] if call is None else [one for one in call.above() if one.is_op]
         if ops:
             within[ops[-1]].append(each)
-    expected: defaultdict[Any, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
+    rows = []
     for op, events in within.items():
+        events.sort(key=lambda each: (each.start, each.place))
+        key = op.name, " | ".join(each.name for each in events)
         if len(events) > 1:
-            events.sort(key=lambda each: (each.start, each.place))
-            _, calls, device, host = expected[op.name, " | ".join(each.name for each in events)]
-            device += sum(each.end - each.start for each in events)
-            row = [len(events), calls + 1, device, host + op.end - op.start]
-            expected[op.name, " | ".join(each.name for each in events)] = row
-    return found, dict(expected)
+            rows.append((key, (1, sum(each.end - each.start for each in events), op.end - op.start)))
+    return found, {key: [key[1].count(" | ") + 1, *row] for key, row in sums(rows).items()}
 
 
 @pair("launch_totals", "sums of kernel_launches", of="trace")
 def launch_totals(asked: Asked) -> Sides:
-    found = keyed(asked.view("launch_totals", "call, events, device_time, short_events, max_delay", unit="ns"), 1)
-    expected: defaultdict[Any, list[Any]] = defaultdict(lambda: [0, 0, 0, 0])
-    for call, time, is_short, delay in asked.view(
-        "kernel_launches", "call, duration, is_short, launch_delay", unit="ns"
-    ):
-        events, total, short, longest = expected[(call,)]
-        expected[(call,)] = [events + 1, total + time, short + is_short, max(longest, delay)]
-    return found, dict(expected)
+    held: defaultdict[Any, list[Any]] = defaultdict(list)
+    for call, *row in asked.view("kernel_launches", "call, duration, is_short, launch_delay", unit="ns"):
+        held[(call,)].append(row)
+    found = asked.keyed("launch_totals", "call, events, device_time, short_events, max_delay", 1, unit="ns")
+    columns = {call: list(zip(*rows, strict=True)) for call, rows in held.items()}
+    return found, {
+        call: [len(times), sum(times), sum(short), max(0, *delays)] for call, (times, short, delays) in columns.items()
+    }
 
 
 @pair("queue_lengths", "launches less starts so far, in the JSON", of="trace")
@@ -266,7 +263,7 @@ def queue_lengths(asked: Asked) -> Sides:
 @pair("queue_summary", "lengths of queue_lengths", of="trace")
 def queue_summary(asked: Asked) -> Sides:
     columns = "device, stream, changes, mean, max, empty_time, full_time"
-    found = keyed(asked.view("queue_summary", columns, unit="ns", full_length=2), 2)
+    found = asked.keyed("queue_summary", columns, 2, unit="ns", full_length=2)
     expected = {
         stream: [
             *(len(held), sum(length for length, _ in held) / len(held), max(length for length, _ in held)),
@@ -280,7 +277,7 @@ def queue_summary(asked: Asked) -> Sides:
 
 @pair("device_breakdown", "what runs at each time, by plain Python", of="trace")
 def device_breakdown(asked: Asked) -> Sides:
-    found = keyed(asked.view("device_breakdown", "device, total, idle, communication", unit="ns"), 1)
+    found = asked.keyed("device_breakdown", "device, total, idle, communication", 1, unit="ns")
     return found, {
         (device,): [
             *(ran.total(), ran[frozenset()]),
@@ -293,42 +290,33 @@ def device_breakdown(asked: Asked) -> Sides:
 
 @pair("work_types", "adds up to the time in which the device is not idle", of="trace")
 def work_types(asked: Asked) -> Sides:
-    found: defaultdict[Any, float] = defaultdict(float)
-    for device, time in asked.view("work_types", "device, total", unit="ns"):
-        found[device] += time
+    found = sums((device, (time,)) for device, time in asked.view("work_types", "device, total", unit="ns"))
     ran = activity(asked.trace.entries)
-    return dict(found), {device: times.total() - times[frozenset()] for device, times in ran.items()}
+    return found, {device: [times.total() - times[frozenset()]] for device, times in ran.items()}
 
 
 @pair("work_totals", "the JSON's device events by name", of="trace")
 def work_totals(asked: Asked) -> Sides:
-    found = keyed(asked.view("work_totals", "event, calls, total", unit="ns"), 1)
-    expected: defaultdict[Any, list[int]] = defaultdict(lambda: [0, 0])
-    for each in asked.trace.slices:
-        if each.category in KERNELS | COPIES:
-            calls, total = expected[(each.name,)]
-            expected[(each.name,)] = [calls + 1, total + each.length]
-    return found, dict(expected)
+    found = asked.keyed("work_totals", "event, calls, total", 1, unit="ns")
+    return found, sums(((each.name,), (1, each.length)) for each in asked.trace.work)
 
 
 @pair("kernel_families", "the JSON's device events by family of their names", of="trace")
 def kernel_families(asked: Asked) -> Sides:
-    found = keyed(asked.view("kernel_families", "family, calls, total, tensor_percent", unit="ns"), 1)
-    held: defaultdict[Any, list[tuple[int, bool | None]]] = defaultdict(list)
-    for each in asked.trace.slices:
-        if each.category in KERNELS:
-            kernel = rules().of_kernel(each.name)
-            held[(kernel.family,)].append((each.length, kernel.uses_matrix_units))
-        elif each.category in COPIES:
-            held[(each.category.lower().removeprefix("gpu_"),)].append((each.length, False))
-    expected = {}
-    for family, rows in held.items():
-        total = sum(length for length, _ in rows)
-        unknown = sum(length for length, uses in rows if uses is None)
-        used = sum(length for length, uses in rows if uses)
-        known = total and 10 * unknown <= total
-        expected[family] = [len(rows), total, percent(used, total) if known else None]
-    return found, expected
+    found = asked.keyed("kernel_families", "family, calls, total, tensor_percent", 1, unit="ns")
+
+    def row(each: Slice) -> tuple[Any, tuple[int, ...]]:
+        """Its family; one call, its time, and that with matrix units or where it is unknown."""
+        if each.category not in KERNELS:
+            return (each.category.lower().removeprefix("gpu_"),), (1, each.length, 0, 0)
+        kernel, length = rules().of_kernel(each.name), each.length
+        uses = kernel.uses_matrix_units
+        return (kernel.family,), (1, length, length if uses else 0, length if uses is None else 0)
+
+    return found, {
+        family: [calls, total, percent(used, total) if total and 10 * unknown <= total else None]
+        for family, (calls, total, used, unknown) in sums(map(row, asked.trace.work)).items()
+    }
 
 
 @pair("fusable_chains", "runs of the JSON's kernels of torch that follow each other in a stream", of="trace")
@@ -337,11 +325,10 @@ def fusable_chains(asked: Asked) -> Sides:
     found: defaultdict[Any, list[float]] = defaultdict(lambda: [0, 0, 0])
     for kernels, *row in asked.view("fusable_chains", "kernels, calls, total, saves_at_most", unit="ns"):
         found[kernels] = [sum(pair) for pair in zip(found[kernels], row, strict=True)]
-    steps = [each for each in asked.trace.host if each.name.startswith("ProfilerStep#")]
+    steps = asked.trace.steps
     streams: defaultdict[Any, list[Slice]] = defaultdict(list)
-    for each in asked.trace.slices:
-        if each.category in KERNELS | COPIES:
-            streams[each.arguments.get("device"), each.arguments.get("stream")].append(each)
+    for each in asked.trace.work:
+        streams[each.arguments.get("device"), each.arguments.get("stream")].append(each)
     expected: defaultdict[Any, list[float]] = defaultdict(lambda: [0, 0, 0])
     for events in streams.values():
         chain: list[tuple[int | None, int]] = []
@@ -372,21 +359,14 @@ def _step_of(each: Slice, steps: list[Slice]) -> int | None:
 @pair("collectives", "the JSON's kernels with a collective, by what is written of them", of="trace")
 def collectives(asked: Asked) -> Sides:
     columns = "collective, process_group, group_size, message_type, message_bytes, calls, total"
-    found = keyed(asked.view("collectives", columns, unit="ns"), 5)
-    expected: defaultdict[Any, list[int]] = defaultdict(lambda: [0, 0])
+    rows = []
     for each in asked.trace.kernels:
-        arguments = each.arguments
-        if "Collective name" in arguments:
-            size = max(arguments["In msg nelems"], arguments["Out msg nelems"]) * ELEMENTS[arguments["dtype"]]
-            names = (
-                arguments["Collective name"],
-                arguments["Process Group Name"],
-                arguments["Group size"],
-                arguments["dtype"],
-            )
-            calls, total = expected[(*names, size)]
-            expected[(*names, size)] = [calls + 1, total + each.length]
-    return found, dict(expected)
+        of = each.arguments
+        if "Collective name" in of:
+            names = (of[name] for name in ("Collective name", "Process Group Name", "Group size", "dtype"))
+            size = max(of["In msg nelems"], of["Out msg nelems"]) * ELEMENTS[of["dtype"]]
+            rows.append(((*names, size), (1, each.length)))
+    return asked.keyed("collectives", columns, 5, unit="ns"), sums(rows)
 
 
 @pair("rank_steps", "steps and kernels of the JSON; a rank alone waits for none", of="trace")
@@ -424,12 +404,8 @@ def serving_steps(asked: Asked) -> Sides:
 
 @pair("serving_phases", "the number of these annotations and their time", of="trace")
 def serving_phases(asked: Asked) -> Sides:
-    rows = asked.view("serving_phases", "steps, host_time", unit="ns")
-    steps = _served(asked)
-    return [sum(number) for number in zip(*rows, strict=True)], [
-        len(steps),
-        sum(step[1] for step in steps),
-    ] if steps else []
+    found = sums(("", row) for row in asked.view("serving_phases", "steps, host_time", unit="ns"))
+    return found, sums(("", (1, time)) for _, time in _served(asked))
 
 
 def _served(asked: Asked) -> list[tuple[str, int]]:
@@ -455,34 +431,29 @@ def _within(each: Slice, others: list[Slice]) -> bool:
 def collective_waits(asked: Asked) -> Sides:
     columns = "process_group, collective, kernels, total, known, waited, transfer, link_percent"
     found = asked.rows(f"SELECT {columns} FROM collective_waits($name, unit := 'ns')", name=asked.name)
-    expected: defaultdict[Any, list[int]] = defaultdict(lambda: [0, 0])
+    assert all(unknown == [0, None, None, None] for _, _, _, _, *unknown in found)
+    kernels = asked.trace.kernels if _is_of_rank(asked) else []
+    return sums((row[:2], row[2:4]) for row in found), sums(
+        ((each.arguments["Process Group Name"], each.arguments["Collective name"]), (1, each.length))
+        for each in kernels
+        if "Process Group Name" in each.arguments
+    )
+
+
+def _is_of_rank(asked: Asked) -> bool:
     query = (
         "SELECT l.value FROM labels AS l JOIN captures AS c USING (capture_id) WHERE c.name = $name AND l.key = 'rank'"
     )
-    for each in asked.trace.kernels if asked.rows(query, name=asked.name) else ():
-        if "Process Group Name" in each.arguments:
-            of = expected[each.arguments["Process Group Name"], each.arguments["Collective name"]]
-            of[:] = [of[0] + 1, of[1] + each.length]
-    kernels: defaultdict[Any, list[int]] = defaultdict(lambda: [0, 0])
-    for group, name, number, total, *unknown in found:
-        assert unknown == [0, None, None, None]
-        kernels[group, name][:] = [kernels[group, name][0] + number, kernels[group, name][1] + total]
-    return dict(kernels), dict(expected)
+    return bool(asked.rows(query, name=asked.name))
 
 
 def _rank_steps(asked: Asked) -> dict[int, tuple[int, int]]:
     """Duration and time of kernels launched, by step; none if the trace is not of a rank."""
-    query = (
-        "SELECT l.value FROM labels AS l JOIN captures AS c USING (capture_id) WHERE c.name = $name AND l.key = 'rank'"
-    )
-    if not asked.rows(query, name=asked.name):
-        return {}
     found = {}
-    for each in asked.trace.host:
-        if each.name.startswith("ProfilerStep#"):
-            calls = ((kernel, asked.trace.launches.get(kernel.correlation)) for kernel in asked.trace.kernels)
-            ran = [kernel.length for kernel, call in calls if call is not None and each.start <= call.start < each.end]
-            found[int(each.name.split("#")[1])] = each.length, sum(ran)
+    for each in asked.trace.steps if _is_of_rank(asked) else ():
+        calls = ((kernel, asked.trace.launches.get(kernel.correlation)) for kernel in asked.trace.kernels)
+        ran = [kernel.length for kernel, call in calls if call is not None and each.start <= call.start < each.end]
+        found[int(each.name.split("#")[1])] = each.length, sum(ran)
     return found
 
 
@@ -496,8 +467,7 @@ def op_efficiency(asked: Asked) -> Sides:
     for op, shapes in found:
         first, second = (json.loads(shapes)[place] for place in products[op])
         expected[op, shapes] = 2 * first[0] * first[1] * second[1]
-    ran = [each for each in asked.trace.device if each.category in KERNELS | COPIES]
-    if ran:
+    if ran := asked.trace.work:
         found["devices"], expected["devices"] = sum(row[3] for row in rows), sum(each.length for each in ran)
     return found, expected
 
@@ -505,31 +475,25 @@ def op_efficiency(asked: Asked) -> Sides:
 @pair("kernel_table", "calls, times and weighted means by name of the JSON's kernels", of="trace")
 def kernel_table(asked: Asked) -> Sides:
     columns = "kernel, calls, total, mean, max, min, blocks_per_sm, occupancy_percent"
-    found = keyed(asked.view("kernel_table", columns, unit="ns"), 1)
     by_name: defaultdict[str, list[Slice]] = defaultdict(list)
     for each in asked.trace.kernels:
         by_name[each.name].append(each)
-    arguments = {key: [_number(each, key) for each in asked.trace.kernels] for key in ("blocks", "occupancy")}
-    values = {
-        "blocks": any(each is not None and each > 0 for each in arguments["blocks"]),
-        "occupancy": any(each is not None and each >= 0 for each in arguments["occupancy"]),
+    blocks, occupancy = "blocks per SM", "est. achieved occupancy %"
+    known = {
+        blocks: any(each.arguments.get(blocks, 0) > 0 for each in asked.trace.kernels),
+        occupancy: any(occupancy in each.arguments for each in asked.trace.kernels),
     }
     expected = {}
     for name, ran in by_name.items():
-        lengths = [each.length for each in ran]
+        times = [each.length for each in ran]
         means = [
-            (sum(each.length * (_number(each, key) or 0) for each in ran) / (sum(lengths) or 1))
-            if values[key]
+            sum(each.length * float(each.arguments.get(key) or 0) for each in ran) / (sum(times) or 1)
+            if is_known
             else None
-            for key in ("blocks", "occupancy")
+            for key, is_known in known.items()
         ]
-        expected[name,] = [len(ran), sum(lengths), sum(lengths) / len(ran), max(lengths), min(lengths), *means]
-    return found, expected
-
-
-def _number(each: Slice, key: str) -> float | None:
-    found = each.arguments.get({"blocks": "blocks per SM", "occupancy": "est. achieved occupancy %"}[key])
-    return None if found is None else float(found)
+        expected[name,] = [len(ran), sum(times), sum(times) / len(ran), max(times), min(times), *means]
+    return asked.keyed("kernel_table", columns, 1, unit="ns"), expected
 
 
 @pair("timeline", "time of each track is that of the JSON's slices of its process and thread", of="trace")
@@ -558,42 +522,31 @@ def _depth(each: Slice) -> int:
 
 @pair("operator_table", "calls and host times of ops as the plug-in's tree counts them, in plain Python", of="trace")
 def operator_table(asked: Asked) -> Sides:
-    rows = asked.view("operator_table", "name, calls, host_total_time", unit="ns")
-    expected: defaultdict[Any, list[int]] = defaultdict(lambda: [0, 0])
-    for call in asked.trace.calls:
-        if call.is_operator:
-            row = expected[call.slice.name,]
-            row[0] += 1
-            row[1] += call.slice.length
-    return keyed(rows, 1), expected
+    found = asked.keyed("operator_table", "name, calls, host_total_time", 1, unit="ns")
+    calls = (call.slice for call in asked.trace.calls if call.is_operator)
+    return found, sums(((each.name,), (1, each.length)) for each in calls)
 
 
 @pair("operator_table", "host times without the ops within and the calls of the runtime, in plain Python", of="trace")
 def operators_alone(asked: Asked) -> Sides:
-    rows = asked.view("operator_table", "name, host_self_time", unit="ns")
+    rows = asked.view("operator_table", "name, host_self_time, host_total_time", unit="ns")
     if any(asked.trace.device):
         # Ids determine which calls belong to an op, so only bounds are checked: from 0 to the op's total time.
-        wholes = asked.view("operator_table", "name, host_total_time", unit="ns")
-        return [0 <= row[1] <= whole[1] for row, whole in zip(rows, wholes, strict=True)], [True] * len(rows)
-    expected: defaultdict[str, int] = defaultdict(int)
-    for call in asked.trace.calls:
-        if call.is_operator:
-            within = sum(each.slice.length for each in call.innermost.within)
-            expected[call.slice.name] += call.slice.length - within
-    return dict(rows), expected
+        return [0 <= own <= whole for _, own, whole in rows], [True] * len(rows)
+    calls = [call for call in asked.trace.calls if call.is_operator]
+    return {name: [own] for name, own, _ in rows}, sums(
+        (call.slice.name, (call.slice.length - sum(each.slice.length for each in call.innermost.within),))
+        for call in calls
+    )
 
 
 @pair("module_tree", "calls and whole times of modules within modules, in plain Python", of="trace")
 def module_tree(asked: Asked) -> Sides:
-    found = keyed(asked.view("module_tree", "module_path, calls, operators, host_total_time", unit="ns"), 1)
-    expected: defaultdict[Any, list[int]] = defaultdict(lambda: [0, 0, 0])
-    for call in asked.trace.calls:
-        if call.slice.name.startswith("nn.Module: "):
-            row = expected[(_path(call),)]
-            row[0] += 1
-            row[1] += sum(1 for each in call.within if each.is_operator)
-            row[2] += call.slice.length
-    return found, expected
+    found = asked.keyed("module_tree", "module_path, calls, operators, host_total_time", 1, unit="ns")
+    modules = (call for call in asked.trace.calls if call.slice.name.startswith("nn.Module: "))
+    return found, sums(
+        ((_path(call),), (1, sum(each.is_operator for each in call.within), call.slice.length)) for call in modules
+    )
 
 
 def _path(call: Held) -> str:
@@ -614,9 +567,7 @@ def step_breakdown(asked: Asked) -> Sides:
         steps[run][category] = time
         shares[run] += share or 0
     trace = asked.trace
-    written = sorted(
-        (each for each in trace.host if each.name.startswith("ProfilerStep#")), key=lambda each: each.start
-    )
+    written = sorted(trace.steps, key=lambda each: each.start)
     ops = [each for each in trace.slices if each.category in ("cpu_op", "Operator", "Python")]
     found: dict[str, Any] = {
         "shares": [
@@ -643,80 +594,69 @@ def step_breakdown(asked: Asked) -> Sides:
 @pair("wide_steps", "the rows of step_breakdown, and their sums", of="trace")
 def wide_steps(asked: Asked) -> Sides:
     columns = "run_index, total, kernel, memcpy, memset, communication, runtime, data_loader, cpu_exec, other"
-    found = keyed(asked.view("wide_steps", columns, unit="ns"), 1)
     expected: defaultdict[Any, list[float]] = defaultdict(list)
     for run, time in asked.view("step_breakdown", "run_index, time", unit="ns"):
         expected[(run,)].append(time)
+    found = asked.keyed("wide_steps", columns, 1, unit="ns")
     return found, {run: [sum(times), *times] for run, times in expected.items()}
 
 
 @pair("passes", "what the host is in at each time, and what contains each launch, in plain Python", of="trace")
 def passes(asked: Asked) -> Sides:
-    found = keyed(asked.view("passes", "step, pass, host_time, device_events", unit="ns", by="step"), 2)
+    found = asked.keyed("passes", "step, pass, host_time, device_events", 2, unit="ns", by="step")
     return found, {at: list(row) for at, row in step_passes(asked.trace).items()}
 
 
 @pair("backward_times", "functions of autograd with the last op that has their number", of="trace")
 def backward_times(asked: Asked) -> Sides:
     columns = "op, backward, backward_calls, backward_host_time, forward_calls, forward_host_time"
-    found = keyed(asked.view("backward_times", columns, unit="ns", by="op"), 2)
+    found = asked.keyed("backward_times", columns, 2, unit="ns", by="op")
     return found, {at: list(row) for at, row in linked_ops(asked.trace).items()}
 
 
 @pair("average_step", "means of the steps of step_breakdown", of="trace")
 def average_step(asked: Asked) -> Sides:
-    found = keyed(asked.view("average_step", "category, steps, time, share_percent", unit="ns"), 1)
+    found = asked.keyed("average_step", "category, steps, time, share_percent", 1, unit="ns")
     rows = asked.view("step_breakdown", "run_index, category, time", unit="ns")
     steps = len({row[0] for row in rows})
-    if not steps:
-        return found, {}
-    sums: defaultdict[str, float] = defaultdict(float)
-    for _, category, time in rows:
-        sums[category] += time
-        sums["Step"] += time
-    return found, {(category,): [steps, time / steps, percent(time, sums["Step"])] for category, time in sums.items()}
+    times = sums((of, (time,)) for _, category, time in rows for of in (category, "Step"))
+    return found, {
+        (category,): [steps, time / steps, percent(time, times["Step"][0])] for category, [time] in times.items()
+    }
 
 
 @pair("gpu_utilization", "time in which a device runs any kernel, from the first step to the last", of="trace")
 def gpu_utilization(asked: Asked) -> Sides:
-    found = keyed(asked.view("gpu_utilization", "device, kernels, utilization_percent"), 1)
-    trace = asked.trace
+    found = asked.keyed("gpu_utilization", "device, kernels, utilization_percent", 1)
     steps = steps_of(asked)
-    if not steps:
-        return found, {}
-    start, end = steps[0][0], steps[-1][1]
-    by_device: defaultdict[int, list[Slice]] = defaultdict(list)
-    for each in trace.kernels:
-        by_device[each.arguments["device"]].append(each)
+    start, end = (steps[0][0], steps[-1][1]) if steps else (0, 0)
     return found, {
-        (device,): [len(ran), 100 * union(ran, start, end) / (end - start)] for device, ran in by_device.items()
+        (device,): [len(ran), 100 * union(ran, start, end) / (end - start)]
+        for device, ran in (asked.trace.by_device if steps else {}).items()
     }
 
 
 @pair("step_breakdown", "steps last until what they launched has ended, and the next begins there", of="trace")
 def step_lengths(asked: Asked) -> Sides:
-    found: defaultdict[int, float] = defaultdict(float)
-    for run, time in asked.view("step_breakdown", "run_index, time", unit="ns"):
-        found[run] += time
-    return list(found.values()), [end - start for start, end in steps_of(asked)]
+    found = sums((run, (time,)) for run, time in asked.view("step_breakdown", "run_index, time", unit="ns"))
+    return [time for [time] in found.values()], [end - start for start, end in steps_of(asked)]
 
 
 def steps_of(asked: Asked) -> list[tuple[int, int]]:
     """Begin and end of the steps shown. A step begins when the previous one and its launched events have ended."""
     trace = asked.trace
     shown = len({row[0] for row in asked.view("step_breakdown", "run_index")})
-    written = sorted((each.start, each.end) for each in trace.host if each.name.startswith("ProfilerStep#"))
+    written = sorted((each.start, each.end) for each in trace.steps)
     ops = [each for each in trace.slices if each.category in ("cpu_op", "Operator", "Python")]
     steps = written or ([(min(each.start for each in ops), max(each.end for each in ops))] if ops else [])
     launched: dict[Slice, tuple[int, int]] = {}
-    ran = [each for each in trace.device if each.category in KERNELS | COPIES]
-    for each in ran:
+    for each in trace.work:
         call = trace.launches.get(each.correlation)
         step = max((step for step in steps if call is not None and step[0] <= call.start), default=None)
         if call is not None and step is not None and call.end <= step[1]:
             launched[each] = step
     first = min((each.start for each, step in launched.items() if step == steps[0]), default=0)
-    reached = max((each.end for each in ran if each not in launched and each.end < first), default=0)
+    reached = max((each.end for each in trace.work if each not in launched and each.end < first), default=0)
     found = []
     for step in steps[:shown]:
         begin = max(step[0], reached)
@@ -727,50 +667,32 @@ def steps_of(asked: Asked) -> list[tuple[int, int]]:
 
 @pair("tensor_core_use", "the JSON's kernels of computation, by their names", of="trace")
 def tensor_core_use(asked: Asked) -> Sides:
-    found = keyed(asked.view("tensor_core_use", "device, kernels, kernel_time, tensor_time", unit="ns"), 1)
-    expected: defaultdict[Any, list[int]] = defaultdict(lambda: [0, 0, 0])
-    for each in asked.trace.kernels:
-        if rules().of_kernel(each.name).family != "communication":
-            kernels, time, tensor_time = expected[(each.arguments["device"],)]
-            tensor_time += each.length if rules().of_kernel(each.name).uses_matrix_units else 0
-            expected[(each.arguments["device"],)] = [kernels + 1, time + each.length, tensor_time]
-    return found, dict(expected)
+    found = asked.keyed("tensor_core_use", "device, kernels, kernel_time, tensor_time", 1, unit="ns")
+    kernels = ((each, rules().of_kernel(each.name)) for each in asked.trace.kernels)
+    return found, sums(
+        ((each.arguments["device"],), (1, each.length, each.length * bool(of.uses_matrix_units)))
+        for each, of in kernels
+        if of.family != "communication"
+    )
 
 
 @pair("gpu_metrics", "each device's buckets add up to the time in which it runs any kernel", of="trace")
 def gpu_metrics(asked: Asked) -> Sides:
-    found: defaultdict[int, float] = defaultdict(float)
-    for device, metric, duration, value in asked.view(
-        "gpu_metrics", "device, metric, duration, value_percent", unit="ns"
-    ):
-        if metric == "utilization":
-            found[device] += duration * value / 100
-    by_device: defaultdict[int, list[Slice]] = defaultdict(list)
-    for each in asked.trace.kernels:
-        by_device[each.arguments["device"]].append(each)
-    return found, {device: union(ran) for device, ran in by_device.items()}
+    rows = asked.view("gpu_metrics", "device, metric, duration, value_percent", unit="ns")
+    found = sums((device, (time * value / 100,)) for device, metric, time, value in rows if metric == "utilization")
+    return found, {device: [union(ran)] for device, ran in asked.trace.by_device.items()}
 
 
 @pair("memory_timeline", "allocations of the JSON in their order, and the most so far", of="trace")
 def memory_timeline(asked: Asked) -> Sides:
     found = asked.view("memory_timeline", "device, bytes, allocated_bytes, reserved_bytes, peak_bytes")
-    expected = []
+    expected: list[tuple[Any, ...]] = []
     peaks: dict[str, int] = {}
-    for place, at, arguments, _ in sorted(asked.trace.memory, key=lambda each: (each[1], each[0])):
-        device = _memory_device(arguments)
-        peaks[device] = max(peaks.get(device, arguments["Total Allocated"]), arguments["Total Allocated"])
-        expected.append(
-            (
-                device,
-                at,
-                place,
-                arguments["Bytes"],
-                arguments["Total Allocated"],
-                arguments["Total Reserved"],
-                peaks[device],
-            )
-        )
-    return found, [(row[0], *row[3:]) for row in sorted(expected)]
+    for _, _, of, _ in asked.trace.memory:
+        device, allocated = _memory_device(of), of["Total Allocated"]
+        peaks[device] = max(peaks.get(device, allocated), allocated)
+        expected.append((device, of["Bytes"], allocated, of["Total Reserved"], peaks[device]))
+    return found, sorted(expected, key=lambda row: str(row[0]))
 
 
 def _memory_device(arguments: dict[str, Any]) -> str:
@@ -784,89 +706,75 @@ def _memory_device(arguments: dict[str, Any]) -> str:
 )
 def trace_memory_stats(asked: Asked) -> Sides:
     columns = "device, name, calls, self_allocations, self_allocated_bytes, self_increase_bytes, increase_bytes"
-    found = keyed(asked.view("trace_memory_stats", columns), 2)
-    trace = asked.trace
-    calls = Counter(call.slice.name for call in trace.calls if call.is_operator)
-    sums: defaultdict[Any, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
-    for _, at, arguments, thread in trace.memory:
-        around = [
-            each for each in trace.tree if each.slice.thread == thread and each.slice.start <= at < each.slice.end
-        ]
-        if not around:
-            continue
-        innermost = min(around, key=lambda each: (each.slice.length, -each.slice.start, -each.slice.place))
-        call = innermost
-        while call.above is not None and call.above.only is call:
+    found = asked.keyed("trace_memory_stats", columns, 2)
+    calls = Counter(call.slice.name for call in asked.trace.calls if call.is_operator)
+    rows: list[tuple[Any, tuple[int, ...]]] = []
+    for _, at, arguments, thread in asked.trace.memory:
+        call: Held | None = _innermost(asked.trace.tree, at, thread)
+        while call is not None and call.above is not None and call.above.only is call:
             call = call.above
-        device = _memory_device(arguments)
-        if not call.is_operator:
+        if call is None or not call.is_operator:
             continue
-        row = sums[device, call.slice.name]
-        row[0] += arguments["Bytes"] > 0
-        row[1] += max(arguments["Bytes"], 0)
-        row[2] += arguments["Bytes"]
-        above: Held | None = call
-        while above is not None:
-            is_outermost = above.above is None or above.above.only is not above
-            if above.is_operator and is_outermost:
-                sums[device, above.slice.name][3] += arguments["Bytes"]
-            above = above.above
+        device, size = _memory_device(arguments), arguments["Bytes"]
+        rows.append(((device, call.slice.name), (int(size > 0), max(size, 0), size, 0)))
+        while call is not None:
+            if call.is_operator and (call.above is None or call.above.only is not call):
+                rows.append(((device, call.slice.name), (0, 0, 0, size)))
+            call = call.above
     return found, {
-        (device, name): [calls[name], *row] for (device, name), row in sums.items()
+        (device, name): [calls[name], *row] for (device, name), row in sums(rows).items()
         if row[0] or row[2] or row[3] or (device, name) in found
     }  # fmt: skip
 
 
+def _innermost(tree: Iterable[Held], at: int, thread: Any) -> Held | None:
+    around = [each for each in tree if each.slice.thread == thread and each.slice.start <= at < each.slice.end]
+    return min(around, key=lambda each: (each.slice.length, -each.slice.start, -each.slice.place), default=None)
+
+
 @pair("peak_memory", "what is allocated and not released when most is in use, in plain Python", of="trace")
 def peak_memory(asked: Asked) -> Sides:
-    found = keyed(asked.view("peak_memory", "device, op, step, peak_bytes, allocations, held_bytes"), 3)
+    found = asked.keyed("peak_memory", "device, op, step, peak_bytes, allocations, held_bytes", 3)
     expected: dict[Any, list[Any]] = {}
-    by_device: defaultdict[str, list[Any]] = defaultdict(list)
-    for place, at, arguments, thread in sorted(asked.trace.memory, key=lambda each: (each[1], each[0])):
-        by_device[_memory_device(arguments)].append((place, at, arguments, thread))
-    for device, events in by_device.items():
-        most = max(arguments["Total Allocated"] for _, _, arguments, _ in events)
-        live: dict[int, tuple[int, int, Any]] = {}
-        for _, at, arguments, thread in events:
-            live.pop(arguments["Addr"], None)
-            if arguments["Bytes"] > 0:
-                live[arguments["Addr"]] = arguments["Bytes"], at, thread
-            if arguments["Total Allocated"] == most:
-                break
-        for size, at, thread in live.values():
-            row = expected.setdefault((device, _allocating_op(asked, at, thread), _step_at(asked, at)), [most, 0, 0])
-            row[1], row[2] = row[1] + 1, row[2] + size
-        unseen = most - sum(size for size, _, _ in live.values())
-        if unseen > 0:
-            expected[device, "(before the recording)", None] = [most, None, unseen]
+    for device in {_memory_device(each[2]) for each in asked.trace.memory}:
+        events = [each for each in asked.trace.memory if _memory_device(each[2]) == device]
+        allocated = [arguments["Total Allocated"] for _, _, arguments, _ in events]
+        live = _live(events[: allocated.index(max(allocated)) + 1])
+        rows = sums(
+            ((_allocating_op(asked, at, thread), _step_at(asked, at)), (1, size)) for _, size, at, thread in live
+        )
+        expected |= {(device, *key): [max(allocated), *row] for key, row in rows.items()}
+        if (unseen := max(allocated) - sum(size for _, size, _, _ in live)) > 0:
+            expected[device, "(before the recording)", None] = [max(allocated), None, unseen]
     return found, expected
 
 
-def _held_at_ends(asked: Asked) -> tuple[list[str], dict[tuple[int, str, str | None], tuple[int, int]]]:
+def _live(events: Iterable[Any]) -> list[tuple[str, int, int, Any]]:
+    """What is allocated and not released after these: device, bytes, time and thread."""
+    found: dict[Any, tuple[str, int, int, Any]] = {}
+    for _, at, arguments, thread in events:
+        device = _memory_device(arguments)
+        found.pop((device, arguments["Addr"]), None)
+        if arguments["Bytes"] > 0:
+            found[device, arguments["Addr"]] = device, arguments["Bytes"], at, thread
+    return list(found.values())
+
+
+def _held_at_ends(asked: Asked) -> tuple[list[str], dict[tuple[int, str, str | None], list[Any]]]:
     """The ends of the steps, and the memory held then: allocations and bytes by step, device and op."""
     ends: dict[str, int] = {}
-    for each in asked.trace.host:
-        if each.name.startswith("ProfilerStep#") and each.category in ("cpu_op", "Operator", "user_annotation"):
+    for each in asked.trace.steps:
+        if each.category in ("cpu_op", "Operator", "user_annotation"):
             ends[each.name] = max(each.end, ends.get(each.name, each.end))
     ops = [each.end for each in asked.trace.host if each.category in ("cpu_op", "Operator")]
     if not ends and ops:
         ends = {"#0": max(ops)}
     names = sorted(ends, key=lambda name: ends[name])
-    held: dict[tuple[int, str, str | None], tuple[int, int]] = {}
-    memory = sorted(asked.trace.memory, key=lambda each: (each[1], each[0]))
-    for number, name in enumerate(names, 1):
-        live: dict[tuple[str, int], tuple[int, int, Any]] = {}
-        for _, at, arguments, thread in memory:
-            if at > ends[name]:
-                break
-            address = (_memory_device(arguments), arguments["Addr"])
-            live.pop(address, None)
-            if arguments["Bytes"] > 0:
-                live[address] = arguments["Bytes"], at, thread
-        for (device, _), (size, at, thread) in live.items():
-            key = (number, device, _allocating_op(asked, at, thread))
-            allocations, total = held.get(key, (0, 0))
-            held[key] = allocations + 1, total + size
+    held = sums(
+        ((number, device, _allocating_op(asked, at, thread)), (1, size))
+        for number, name in enumerate(names, 1)
+        for device, size, at, thread in _live(each for each in asked.trace.memory if each[1] <= ends[name])
+    )
     return names, held
 
 
@@ -889,18 +797,18 @@ def memory_leaks(asked: Asked) -> Sides:
         first, last = sizes[0][1], sizes[-1][1]
         is_leak = grows == len(names) - 1 if len(names) > 2 else None
         expected[device, op] = [len(names), grows, is_leak, first, last, last - first, sizes[-1][0]]
-    return keyed(asked.view("memory_leaks", columns), 2), expected
+    return asked.keyed("memory_leaks", columns, 2), expected
 
 
 def _allocating_op(asked: Asked, at: int, thread: Any) -> str | None:
-    tree = (each.slice for each in asked.trace.tree if not each.slice.name.startswith("ProfilerStep#"))
-    around = [each for each in tree if each.thread == thread and each.start <= at < each.end]
-    return min(around, key=lambda each: (each.length, -each.start, -each.place)).name if around else None
+    ops = (each for each in asked.trace.tree if not each.slice.name.startswith("ProfilerStep#"))
+    found = _innermost(ops, at, thread)
+    return None if found is None else found.slice.name
 
 
 def _step_at(asked: Asked, at: int) -> int | None:
-    steps = (each for each in asked.trace.host if each.name.startswith("ProfilerStep#"))
-    begun = max((each for each in steps if each.start <= at), key=lambda each: each.start, default=None)
+    steps = (each for each in asked.trace.steps if each.start <= at)
+    begun = max(steps, key=lambda each: each.start, default=None)
     return int(begun.name.split("#")[1]) if begun is not None and at < begun.end else None
 
 

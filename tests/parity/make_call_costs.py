@@ -1,6 +1,6 @@
 """Make `tests/captures/torch_costs` again: a trace of calls of ops, and what each call computes and moves.
 
-    ENV/bin/python tests/parity/make_call_costs.py tests/captures/torch_costs    # in an environment with torch
+    ENV/bin/python -m tests.parity.make_call_costs tests/captures/torch_costs    # in an environment with torch
 
 The tensors have no data (device meta), so that ops of GPUs can be called. `calls.trace.json.gz` is what torch's profiler
 writes of them. `costs.json` has for each call its op and arguments as in the trace, `flops` as torch's FlopCounterMode
@@ -10,11 +10,9 @@ of its outputs, from the tensors themselves.
 
 from __future__ import annotations
 
-import gzip
 import itertools
 import json
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,15 +21,11 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
+from tests.parity.making import trace_of, write_json
+
 ATEN = torch.ops.aten
-HALF, FLOAT, DOUBLE, INT, LONG, BOOL = (
-    torch.bfloat16,
-    torch.float32,
-    torch.float64,
-    torch.int32,
-    torch.int64,
-    torch.bool,
-)
+HALF, FLOAT, DOUBLE = torch.bfloat16, torch.float32, torch.float64
+INT, LONG, BOOL = torch.int32, torch.int64, torch.bool
 
 
 def tensor(*sizes: int, dtype: torch.dtype = FLOAT) -> torch.Tensor:
@@ -74,9 +68,8 @@ def products() -> Iterator[Call]:
     yield call(ATEN._int_mm.default, tensor(32, 64, dtype=torch.int8), tensor(64, 16, dtype=torch.int8))
     fp8 = torch.float8_e4m3fn
     scales = [tensor(1), tensor(1)]
-    yield call(
-        ATEN._scaled_mm.default, tensor(32, 64, dtype=fp8), tensor(16, 64, dtype=fp8).t(), *scales, None, None, HALF
-    )
+    scaled = [tensor(32, 64, dtype=fp8), tensor(16, 64, dtype=fp8).t(), *scales, None, None, HALF]
+    yield call(ATEN._scaled_mm.default, *scaled)
     offsets = tensor(3, dtype=INT)
     for a, b in (
         (tensor(48, 32, dtype=HALF), tensor(3, 64, 32, dtype=HALF).mT),
@@ -86,16 +79,21 @@ def products() -> Iterator[Call]:
 
 
 def convolutions() -> Iterator[Call]:
+    for sizes, weights, *rest in convolved():
+        size, weight = tensor(*sizes), tensor(*weights)
+        yield call(ATEN.convolution.default, size, weight, None, *rest)
+        made = ATEN.convolution.default(size, weight, None, *rest)
+        for asked in ([True, True, False], [False, True, True]):
+            yield call(ATEN.convolution_backward.default, made, size, weight, [made.shape[1]], *rest, asked)
+
+
+def convolved() -> Iterator[list[Any]]:
+    """Sizes of inputs and weights, strides, padding, dilations and the other arguments of convolutions of each rank."""
     for rank, groups, transposed, kernel in itertools.product((1, 2, 3), (1, 2, 6), (False, True), (1, 3)):
-        weight = (6, 2 if groups == 2 else (4 if groups == 1 else 1)) if transposed else (12, 6 // groups)
-        for stride, padding, dilation in ((1, 0, 1), (2, 1, 1), (1, 2, 2)):
-            size = tensor(2, 6, *range(9, 9 + rank))
-            weights = tensor(*weight, *[kernel] * rank)
-            rest = [*([each] * rank for each in (stride, padding, dilation)), transposed, [0] * rank, groups]
-            yield call(ATEN.convolution.default, size, weights, None, *rest)
-            made = ATEN.convolution.default(size, weights, None, *rest)
-            for asked in ([True, True, False], [False, True, True]):
-                yield call(ATEN.convolution_backward.default, made, size, weights, [made.shape[1]], *rest, asked)
+        weight = (6, {1: 4, 2: 2, 6: 1}[groups]) if transposed else (12, 6 // groups)
+        for each in ((1, 0, 1), (2, 1, 1), (1, 2, 2)):
+            sizes = [(2, 6, *range(9, 9 + rank)), (*weight, *[kernel] * rank)]
+            yield [*sizes, *([one] * rank for one in each), transposed, [0] * rank, groups]
 
 
 def attentions() -> Iterator[Call]:
@@ -110,23 +108,8 @@ def attentions() -> Iterator[Call]:
         out, lse, cum_q, cum_k, most_q, most_k, seed, offset, _ = ATEN._scaled_dot_product_flash_attention.default(
             q, k, v, 0.0, causal
         )
-        yield call(
-            ATEN._scaled_dot_product_flash_attention_backward.default,
-            out,
-            q,
-            k,
-            v,
-            out,
-            lse,
-            cum_q,
-            cum_k,
-            most_q,
-            most_k,
-            0.0,
-            causal,
-            seed,
-            offset,
-        )
+        given = [out, q, k, v, out, lse, cum_q, cum_k, most_q, most_k, 0.0, causal, seed, offset]
+        yield call(ATEN._scaled_dot_product_flash_attention_backward.default, *given)
         for logs in (True, False):
             yield call(ATEN._scaled_dot_product_efficient_attention.default, q, k, v, None, logs, 0.0, causal)
 
@@ -141,59 +124,44 @@ def elementwise() -> Iterator[Call]:
         ((0, 4), (1, 4)),
         ((), ()),
     ]
-    types = [
-        (FLOAT, FLOAT),
-        (HALF, HALF),
-        (HALF, FLOAT),
-        (INT, FLOAT),
-        (LONG, INT),
-        (FLOAT, DOUBLE),
-        (BOOL, LONG),
-        (torch.complex64, FLOAT),
-    ]
+    types = [(FLOAT, FLOAT), (HALF, HALF), (HALF, FLOAT), (INT, FLOAT), (LONG, INT), (FLOAT, DOUBLE), (BOOL, LONG)]
+    types.append((torch.complex64, FLOAT))
     for (one, other), (first, second) in itertools.product(shapes, types):
         a, b = tensor(*one, dtype=first), tensor(*other, dtype=second)
-        yield call(ATEN.add.Tensor, a, b)
-        yield call(ATEN.mul.Tensor, a, b)
-        if not first.is_complex:
-            yield call(ATEN.gt.Tensor, a, b)
-            yield call(ATEN.maximum.default, a, b)
+        ordered = () if first.is_complex else (ATEN.gt.Tensor, ATEN.maximum.default)
+        for op in (ATEN.add.Tensor, ATEN.mul.Tensor, *ordered):
+            yield call(op, a, b)
         if first == second:
             yield call(ATEN.where.self, tensor(*one, dtype=BOOL), a, b)
     for a in layouts(6, 5, 4, dtype=HALF):
-        for op in (ATEN.silu, ATEN.exp, ATEN.rsqrt, ATEN.neg, ATEN.relu, ATEN.sigmoid, ATEN.tanh):
+        for op in (ATEN.silu, ATEN.exp, ATEN.rsqrt, ATEN.neg, ATEN.relu, ATEN.sigmoid, ATEN.tanh, ATEN.gelu):
             yield call(op.default, a)
-        yield call(ATEN.gelu.default, a)
         yield call(ATEN.gelu.default, a, approximate="tanh")
         yield call(ATEN.pow.Tensor_Scalar, a, 2)
         yield call(ATEN.clamp.default, a, 0, 6)
         yield call(ATEN.threshold_backward.default, a, a, 0)
         yield call(ATEN.addcmul.default, a, a, tensor(4, dtype=HALF))
         yield call(ATEN.native_dropout.default, a, 0.5, True)
-        yield call(ATEN.add_.Tensor, tensor(6, 5, 4, dtype=HALF), a)
-        yield call(ATEN.mul_.Tensor, tensor(6, 5, 4, dtype=HALF), a)
-        yield call(ATEN.copy_.default, tensor(6, 5, 4), a, unread=(0,))
-        yield call(ATEN.copy_.default, tensor(6, 5, 4), tensor(4, dtype=HALF), unread=(0,))
+        for op in (ATEN.add_.Tensor, ATEN.mul_.Tensor):
+            yield call(op, tensor(6, 5, 4, dtype=HALF), a)
+        for other in (a, tensor(4, dtype=HALF)):
+            yield call(ATEN.copy_.default, tensor(6, 5, 4), other, unread=(0,))
         yield call(ATEN.fill_.Scalar, tensor(6, 5, 4), 1.0, unread=(0,))
 
 
 def reductions() -> Iterator[Call]:
     for a in layouts(6, 5, 4):
         for dims, keeps in (([0], False), ([-1], True), ([0, 2], False), ([], False)):
-            yield call(ATEN.sum.dim_IntList, a, dims, keeps)
-            yield call(ATEN.mean.dim, a, dims, keeps)
-            yield call(ATEN.amax.default, a, dims, keeps)
+            for op in (ATEN.sum.dim_IntList, ATEN.mean.dim, ATEN.amax.default):
+                yield call(op, a, dims, keeps)
             yield call(ATEN.linalg_vector_norm.default, a, 2, dims, keeps)
             yield call(ATEN.var_mean.correction, a, dims or None, correction=1, keepdim=keeps)
-        yield call(ATEN.sum.default, a)
-        yield call(ATEN.max.default, a)
-        yield call(ATEN.max.dim, a, 1)
-        yield call(ATEN.argmax.default, a, -1)
-        yield call(ATEN.cumsum.default, a, 1)
-        yield call(ATEN.logsumexp.default, a, [1])
-        yield call(ATEN._softmax.default, a, -1, False)
-        yield call(ATEN._log_softmax.default, a, 1, False)
-        yield call(ATEN._softmax_backward_data.default, a, a, -1, FLOAT)
+        for op, *rest in (
+            *((ATEN.sum.default,), (ATEN.max.default,), (ATEN.max.dim, 1), (ATEN.argmax.default, -1)),
+            *((ATEN.cumsum.default, 1), (ATEN.logsumexp.default, [1]), (ATEN._softmax.default, -1, False)),
+            *((ATEN._log_softmax.default, 1, False), (ATEN._softmax_backward_data.default, a, -1, FLOAT)),
+        ):
+            yield call(op, a, *rest)
     yield call(ATEN._softmax.default, tensor(6, 5, dtype=torch.float16), -1, True)
     yield call(ATEN.sum.dim_IntList, tensor(6, 5, dtype=BOOL), [1])
     yield call(ATEN.sum.default, tensor(6, 5, dtype=INT))
@@ -241,16 +209,8 @@ def lookups() -> Iterator[Call]:
 
 
 def calls() -> list[Call]:
-    return [
-        *products(),
-        *convolutions(),
-        *attentions(),
-        *elementwise(),
-        *reductions(),
-        *pools(),
-        *normalizations(),
-        *lookups(),
-    ]
+    kinds = (products, convolutions, attentions, elementwise, reductions, pools, normalizations, lookups)
+    return [each for kind in kinds for each in kind()]
 
 
 def stored_bytes(given: torch.Tensor) -> int:
@@ -259,10 +219,6 @@ def stored_bytes(given: torch.Tensor) -> int:
     for size, stride in zip(given.shape, given.stride(), strict=True):
         places = {place + step * stride for place in places for step in range(size)}
     return len(places) * given.element_size() if given.numel() else 0
-
-
-def size_of(given: torch.Tensor) -> int:
-    return int(given.numel() * given.element_size())
 
 
 def tensors_of(value: Any) -> list[torch.Tensor]:
@@ -306,8 +262,9 @@ def cost(op: Any, arguments: list[Any], keywords: dict[str, Any], unread: tuple[
     return {
         "op": f"aten::{op._schema.name.split('::')[1]}",
         "flops": counted(op, arguments, keywords),
-        "read": sum(map(stored_bytes, tensors_of(read))) + (sum(map(size_of, written)) if op in LOOKUPS else 0),
-        "written": sum(map(size_of, written)),
+        "read": sum(map(stored_bytes, tensors_of(read)))
+        + (sum(each.nbytes for each in written) if op in LOOKUPS else 0),
+        "written": sum(each.nbytes for each in written),
     }
 
 
@@ -320,22 +277,15 @@ def called(events: list[dict[str, Any]], number: int, op: str) -> dict[str, Any]
 
 def main(folder: Path) -> None:
     folder.mkdir(exist_ok=True)
-    costs = []
     made = calls()
-    with tempfile.TemporaryDirectory() as scratch:
-        path = Path(scratch) / "trace.json"
-        with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as profiled:
-            for at, (op, arguments, keywords, _) in enumerate(made):
-                with torch.profiler.record_function(f"call {at}"):
-                    op(*arguments, **keywords)
-        profiled.export_chrome_trace(str(path))
-        trace = json.loads(path.read_text())
-    for at, (op, arguments, keywords, unread) in enumerate(made):
-        costs.append({"call": at} | cost(op, arguments, keywords, unread))
+    with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as profiled:
+        for at, (op, arguments, keywords, _) in enumerate(made):
+            with torch.profiler.record_function(f"call {at}"):
+                op(*arguments, **keywords)
+    trace = json.loads(trace_of(profiled, folder / "trace.json"))
+    costs = [{"call": at} | cost(*each) for at, each in enumerate(made)]
     events = [called(trace["traceEvents"], number, cost["op"]) for number, cost in enumerate(costs)]
-    slim = {"schemaVersion": trace["schemaVersion"], "traceEvents": events}
-    with gzip.GzipFile(folder / "calls.trace.json.gz", "wb", mtime=0) as file:
-        file.write(json.dumps(slim).encode())
+    write_json(folder / "calls.trace.json.gz", {"schemaVersion": trace["schemaVersion"], "traceEvents": events})
     (folder / "costs.json").write_text(json.dumps(costs))
     print(len(costs), "calls", file=sys.stderr)
 

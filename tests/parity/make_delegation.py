@@ -15,11 +15,9 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-import re
 import subprocess
 import sys
 import tempfile
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -42,19 +40,9 @@ from torchao.quantization.granularity import PerGroup
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 from torchao.utils import unwrap_tensor_subclass
 
-from tests.parity.delegation_models import (
-    Activations,
-    Attention,
-    CausalAttention,
-    Convolutions,
-    Decoder,
-    Decomposed,
-    Lstm,
-    Mlp,
-    Mobile,
-    Views,
-    Weights,
-)
+from tests.parity import delegation_models as models
+from tests.parity.delegation_models import Attention, CausalAttention, Convolutions, Decoder, Lstm, Mlp, Mobile
+from tests.parity.making import pack
 
 IMAGE = (1, 3, 16, 16)
 CONFIG = EdgeCompileConfig(_check_ir_validity=False)
@@ -170,50 +158,55 @@ def attention(kind: type[nn.Module] = Attention) -> tuple[Any, tuple[Any, ...]]:
 
 
 def decomposed() -> tuple[Any, tuple[Any, ...]]:
-    return exported(Decomposed(), torch.randn(2, 8, 8), torch.tensor([1, 2]))
+    return exported(models.Decomposed(), torch.randn(2, 8, 8), torch.tensor([1, 2]))
 
 
+XNNPACK = XnnpackPartitioner
+
+
+def mlp() -> tuple[Any, tuple[Any, ...]]:
+    return exported(Mlp(), torch.randn(2, 16))
+
+
+def lstm() -> tuple[Any, tuple[Any, ...]]:
+    return exported(Lstm(), torch.randn(1, 4, 8))
+
+
+def mobile(activation: type[nn.Module], *, squeezed: bool) -> tuple[Any, tuple[Any, ...]]:
+    return quantized(Mobile(activation, squeezed=squeezed), torch.randn(IMAGE), dynamic=False)
+
+
+SOME = ops("bmm", "softmax", "addmm")
+OF_CONVOLUTIONS = ops("sin", "native_group_norm", "hardswish")
 KINDS: dict[str, Callable[[], Made]] = {
-    "attention": lambda: at_once(*attention(), XnnpackPartitioner()),
+    "attention": lambda: at_once(*attention(), XNNPACK()),
     "attention_bmm": lambda: in_steps(*attention(), Other(ops("bmm"))),
     "attention_views": lambda: in_steps(*attention(), Other(ops("view_copy", "expand_copy"))),
     "attention_one_left": lambda: in_steps(*attention(), Other(all_but("softmax"))),
-    "attention_lowered": lambda: in_steps(*attention(), XnnpackPartitioner(), kept=True),
+    "attention_lowered": lambda: in_steps(*attention(), XNNPACK(), kept=True),
     "attention_half": lambda: in_steps(*attention(), Other(every_second)),
-    "causal": lambda: at_once(*attention(CausalAttention), XnnpackPartitioner()),
-    "causal_unmapped": lambda: in_steps(
-        *attention(CausalAttention), Other(ops("bmm", "softmax", "addmm"), mapped=False)
-    ),
+    "causal": lambda: at_once(*attention(CausalAttention), XNNPACK()),
+    "causal_unmapped": lambda: in_steps(*attention(CausalAttention), Other(SOME, mapped=False)),
     "conv_two_backends": lambda: at_once(
-        *exported(Convolutions(), torch.randn(IMAGE)),
-        XnnpackPartitioner(),
-        Other(ops("sin", "native_group_norm", "hardswish")),
+        *exported(Convolutions(), torch.randn(IMAGE)), XNNPACK(), Other(OF_CONVOLUTIONS)
     ),
-    "conv_quantized": lambda: at_once(
-        *quantized(Convolutions(), torch.randn(IMAGE), dynamic=False), XnnpackPartitioner()
-    ),
-    "mlp_dynamic": lambda: at_once(*quantized(Mlp(), torch.randn(2, 16), dynamic=True), XnnpackPartitioner()),
-    "mlp_four_bits": lambda: at_once(*four_bits(), XnnpackPartitioner()),
-    "mlp_nothing": lambda: at_once(*exported(Mlp(), torch.randn(2, 16))),
-    "mlp_all": lambda: in_steps(*exported(Mlp(), torch.randn(2, 16)), Other(all_but())),
-    "mlp_permutes": lambda: in_steps(*exported(Mlp(), torch.randn(2, 16)), Other(ops("permute_copy"))),
-    "lstm": lambda: at_once(*exported(Lstm(), torch.randn(1, 4, 8)), XnnpackPartitioner()),
-    "lstm_steps": lambda: in_steps(
-        *exported(Lstm(), torch.randn(1, 4, 8)), Other(ops("addmm", "sigmoid", "tanh"), mapped=False)
-    ),
-    "decomposed": lambda: at_once(*decomposed(), XnnpackPartitioner()),
+    "conv_quantized": lambda: at_once(*quantized(Convolutions(), torch.randn(IMAGE), dynamic=False), XNNPACK()),
+    "mlp_dynamic": lambda: at_once(*quantized(Mlp(), torch.randn(2, 16), dynamic=True), XNNPACK()),
+    "mlp_four_bits": lambda: at_once(*four_bits(), XNNPACK()),
+    "mlp_nothing": lambda: at_once(*mlp()),
+    "mlp_all": lambda: in_steps(*mlp(), Other(all_but())),
+    "mlp_permutes": lambda: in_steps(*mlp(), Other(ops("permute_copy"))),
+    "lstm": lambda: at_once(*lstm(), XNNPACK()),
+    "lstm_steps": lambda: in_steps(*lstm(), Other(ops("addmm", "sigmoid", "tanh"), mapped=False)),
+    "decomposed": lambda: at_once(*decomposed(), XNNPACK()),
     "decomposed_half": lambda: in_steps(*decomposed(), Other(every_second)),
-    "views_half": lambda: in_steps(*exported(Views(), torch.randn(8, 16)), Other(every_second)),
-    "weights": lambda: at_once(*exported(Weights(), torch.randn(4, 16)), XnnpackPartitioner()),
+    "views_half": lambda: in_steps(*exported(models.Views(), torch.randn(8, 16)), Other(every_second)),
+    "weights": lambda: at_once(*exported(models.Weights(), torch.randn(4, 16)), XNNPACK()),
     "two_methods": two_methods,
-    "activations": lambda: at_once(*exported(Activations(16, 16), torch.randn(4, 16)), XnnpackPartitioner()),
-    "mobile": lambda: at_once(*exported(Mobile(nn.ReLU6, squeezed=False), torch.randn(IMAGE)), XnnpackPartitioner()),
-    "mobile_quantized": lambda: at_once(
-        *quantized(Mobile(nn.ReLU6, squeezed=False), torch.randn(IMAGE), dynamic=False), XnnpackPartitioner()
-    ),
-    "mobile_squeezed": lambda: at_once(
-        *quantized(Mobile(nn.Hardswish, squeezed=True), torch.randn(IMAGE), dynamic=False), XnnpackPartitioner()
-    ),
+    "activations": lambda: at_once(*exported(models.Activations(16, 16), torch.randn(4, 16)), XNNPACK()),
+    "mobile": lambda: at_once(*exported(Mobile(nn.ReLU6, squeezed=False), torch.randn(IMAGE)), XNNPACK()),
+    "mobile_quantized": lambda: at_once(*mobile(nn.ReLU6, squeezed=False), XNNPACK()),
+    "mobile_squeezed": lambda: at_once(*mobile(nn.Hardswish, squeezed=True), XNNPACK()),
 }
 
 
@@ -231,19 +224,6 @@ def answered(graph: Any) -> dict[str, Any]:
         "left": calls(graph),
         "taken": [[each.backend_id, calls(each.original_module)] for each in lowered],
     }
-
-
-def pack(path: Path) -> None:
-    """Deflate the members of a record, and shorten the paths of source files to those within packages and here."""
-    packages, here = str(Path(torch.__file__).parents[2]), str(Path(__file__).resolve().parents[2])
-    with zipfile.ZipFile(path) as archive:
-        members = [
-            (member.filename, re.sub(f"{packages}/|{here}/".encode(), b"", archive.read(member)))
-            for member in archive.infolist()
-        ]
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-        for name, content in members:
-            archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)
 
 
 def compiled(runtime: Path, into: Path) -> Path:

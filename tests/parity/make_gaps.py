@@ -1,6 +1,6 @@
 """Make `tests/captures/gaps/` again: models of which XNNPACK runs parts, with the values that a runtime logged.
 
-    ENV/bin/python tests/parity/make_gaps.py tests/captures/gaps RUNTIME [NAME ...]
+    ENV/bin/python -m tests.parity.make_gaps tests/captures/gaps RUNTIME [NAME ...]
 
 ENV has executorch 1.4.1. RUNTIME is a folder that the wheel of executorch 1.5.1 is unpacked in: its runtime logs values,
 that of 1.4.1's wheel does not.
@@ -16,10 +16,8 @@ import json
 import subprocess
 import sys
 import tempfile
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -28,6 +26,8 @@ from executorch.exir import EdgeCompileConfig, to_edge, to_edge_transform_and_lo
 from torch import nn
 from torch.export import export
 from torch.nn import functional
+
+from tests.parity.making import call_outputs, pack
 
 CONFIG = EdgeCompileConfig(_check_ir_validity=False)
 
@@ -58,9 +58,9 @@ class Attention(nn.Module):  # type: ignore[misc]
 class Stacked(Attention):
     """Queries, keys and values are parts of one tensor."""
 
-    def __init__(self, size: int = 8, heads: int = 2) -> None:
-        super().__init__(size, heads)
-        self.all = nn.Linear(size, 3 * size)
+    def __init__(self) -> None:
+        super().__init__()
+        self.all = nn.Linear(8, 24)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         batch, length, size = x.shape
@@ -169,29 +169,6 @@ module.write_etdump_result_to_file(sys.argv[2] + ".etdp", sys.argv[2] + ".bin")
 """
 
 
-class Recorder(torch.fx.Interpreter):  # type: ignore[misc]
-    """Keeps the values of calls, by node."""
-
-    def __init__(self, module: Any) -> None:
-        super().__init__(module)
-        self.values: dict[str, list[Any]] = {}
-
-    def run_node(self, n: Any) -> Any:
-        result = super().run_node(n)
-        if n.op == "call_function":
-            outputs = result if isinstance(result, tuple | list) else [result]
-            self.values[n.name] = [each.detach().clone().numpy() for each in outputs if torch.is_tensor(each)]
-        return result
-
-
-def pack(path: Path, into: Path) -> None:
-    """Deflate the members of a record, and leave weights out."""
-    with zipfile.ZipFile(path) as archive, zipfile.ZipFile(into, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as packed:
-        for member in archive.infolist():
-            if not member.filename.endswith(("_state_dict", "_constants", "_example_inputs")):
-                packed.writestr(zipfile.ZipInfo(member.filename), archive.read(member), zipfile.ZIP_DEFLATED)
-
-
 def make(name: str, folder: Path, runtime: Path, scratch: Path) -> None:
     torch.manual_seed(3)
     kind, shape, in_steps = KINDS[name]
@@ -208,8 +185,6 @@ def make(name: str, folder: Path, runtime: Path, scratch: Path) -> None:
     outputs = [
         [each.name for each in getattr(graph, call).original_module.graph.output_node().args[0]] for call in calls
     ]
-    recorder = Recorder(exported.module())
-    recorder.run(*inputs)
     program = lowered.to_executorch()
     stem = scratch / name
     with stem.with_suffix(".pte").open("wb") as file:
@@ -219,11 +194,13 @@ def make(name: str, folder: Path, runtime: Path, scratch: Path) -> None:
     subprocess.run([sys.executable, "-c", RUNNER, str(runtime), str(stem)], check=True, stderr=subprocess.DEVNULL)
     into = folder / name / name
     into.parent.mkdir(parents=True, exist_ok=True)
-    pack(stem.with_suffix(".etrecord"), into.with_suffix(".etrecord"))
+    weights = ("_state_dict", "_constants", "_example_inputs")
+    pack(stem.with_suffix(".etrecord"), into.with_suffix(".etrecord"), without=weights)
     into.with_suffix(".etdp").write_bytes(stem.with_suffix(".etdp").read_bytes())
     # What was not written is zeros; the last tensors may end in some.
     into.with_suffix(".bin").write_bytes(stem.with_suffix(".bin").read_bytes().rstrip(b"\0") + bytes(64))
-    arrays = {f"{node}/{at}": value for node, values in recorder.values.items() for at, value in enumerate(values)}
+    values = call_outputs(exported, inputs)
+    arrays = {f"{node}/{at}": value for node, each in values.items() for at, value in enumerate(each)}
     np.savez_compressed(into.with_suffix(".reference.npz"), **arrays)
     into.with_suffix(".outputs.json").write_text(json.dumps(outputs) + "\n")
 

@@ -1,14 +1,13 @@
 """Make the trace of `tests/captures/torch_lightning` by PyTorch Lightning's profiler, and the answer of the TensorBoard
 plug-in's Lightning view.
 
-ENV/bin/python tests/parity/make_lightning.py tests/captures/torch_lightning    # with torch, pytorch-lightning, torch-tb-profiler
+ENV/bin/python -m tests.parity.make_lightning tests/captures/torch_lightning    # with torch, pytorch-lightning, torch-tb-profiler
 
 The plug-in knows annotations by their category of 2021, `cpu_op`: it gets a copy in which those of Lightning have it.
 """
 
 from __future__ import annotations
 
-import gzip
 import json
 import sys
 import tempfile
@@ -20,6 +19,8 @@ import torch
 from pytorch_lightning.profilers import PyTorchProfiler
 from torch_tb_profiler.profiler.data import RunProfileData
 from torch_tb_profiler.profiler.run_generator import RunGenerator
+
+from tests.parity.making import write_json
 
 
 class Net(pytorch_lightning.LightningModule):  # type: ignore[misc]
@@ -68,7 +69,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         content = trace(Path(temporary))
     for name, each in (("fit.pt.trace.json", content), ("fit.tb.json", view(content))):
-        (folder / f"{name}.gz").write_bytes(gzip.compress(json.dumps(each).encode(), mtime=0))
+        write_json(folder / f"{name}.gz", each)
 
 
 if __name__ == "__main__":

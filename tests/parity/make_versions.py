@@ -1,6 +1,6 @@
 """Make `tests/captures/versions/` again: what other versions of executorch write, and how their Inspectors read it.
 
-    PATH=ENV/bin:$PATH ENV/bin/python tests/parity/make_versions.py tests/captures/versions TRACER
+    PATH=ENV/bin:$PATH ENV/bin/python -m tests.parity.make_versions tests/captures/versions TRACER
 
 ENV has a version of executorch from 0.4.0 on, whose `flatc` is in PATH; TRACER is the Python of an environment with
 executorch 1.5.1, whose runtime runs the programs of all versions, and traces them; those of older wheels do not.
@@ -13,13 +13,9 @@ version's name.
 from __future__ import annotations
 
 import copy
-import gzip
-import json
-import re
 import subprocess
 import sys
 import tempfile
-import zipfile
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -32,6 +28,9 @@ from executorch.exir import EdgeCompileConfig, to_edge, to_edge_transform_and_lo
 from torch import nn
 from torch.export import export
 from torch.nn import functional
+
+from tests.parity.delegation_models import Mlp
+from tests.parity.making import pack, write_json
 
 CONFIG = EdgeCompileConfig(_check_ir_validity=False)
 RUNNER = """
@@ -72,15 +71,6 @@ class Attention(nn.Module):  # type: ignore[misc]
         return self.out(torch.matmul(torch.softmax(torch.matmul(q, k.transpose(-2, -1)), dim=-1), v)).topk(2)[0]
 
 
-class Mlp(nn.Module):  # type: ignore[misc]
-    def __init__(self) -> None:
-        super().__init__()
-        self.up, self.down, self.norm = nn.Linear(16, 32), nn.Linear(32, 16), nn.LayerNorm(16)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.sigmoid(self.norm(self.down(torch.relu(self.up(x)))))
-
-
 def edge_of(model: nn.Module, x: torch.Tensor) -> Any:
     return to_edge(export(model.eval(), (x,)), compile_config=CONFIG)
 
@@ -95,19 +85,6 @@ MODELS: dict[str, tuple[Callable[[nn.Module, torch.Tensor], Any], type[nn.Module
     "attention": (edge_of, Attention, (1, 4, 8)),
     "delegated": (delegated, Mlp, (2, 16)),
 }
-
-
-def pack(path: Path) -> None:
-    """Deflate the members of a record, and shorten the paths of source files to those within packages and here."""
-    packages, here = str(Path(torch.__file__).parents[2]), str(Path(__file__).resolve().parents[2])
-    with zipfile.ZipFile(path) as archive:
-        members = [
-            (member.filename, re.sub(f"{packages}/|{here}/".encode(), b"", archive.read(member)))
-            for member in archive.infolist()
-        ]
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-        for name, content in members:
-            archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)
 
 
 def answer(stem: Path) -> None:
@@ -127,8 +104,7 @@ def answer(stem: Path) -> None:
         for block in inspector.event_blocks
         for event in block.events
     ]
-    with gzip.GzipFile(stem.with_suffix(".json.gz"), "wb", mtime=0) as file:
-        file.write(json.dumps(rows, separators=(",", ":")).encode())
+    write_json(stem.with_suffix(".json.gz"), rows)
 
 
 def make(name: str, stem: Path, tracer: str) -> None:
@@ -138,16 +114,14 @@ def make(name: str, stem: Path, tracer: str) -> None:
     edge = lower(model(), x)
     kept = copy.deepcopy(edge)
     program = edge.to_executorch()
-    record, dump = stem.with_suffix(".etrecord"), stem.with_suffix(".etdp")
     with tempfile.TemporaryDirectory() as scratch:
         run = Path(scratch) / stem.name
         run.with_suffix(".pte").write_bytes(program.buffer)
         torch.save((x,), run.with_suffix(".inputs"))
         generate_etrecord(str(run.with_suffix(".etrecord")), edge_dialect_program=kept, executorch_program=program)
-        pack(run.with_suffix(".etrecord"))
+        pack(run.with_suffix(".etrecord"), stem.with_suffix(".etrecord"))
         subprocess.run([tracer, "-c", RUNNER, str(run)], check=True)
-        record.write_bytes(run.with_suffix(".etrecord").read_bytes())
-        dump.write_bytes(run.with_suffix(".etdp").read_bytes())
+        stem.with_suffix(".etdp").write_bytes(run.with_suffix(".etdp").read_bytes())
     answer(stem)
 
 

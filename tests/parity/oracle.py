@@ -11,17 +11,36 @@ from typing import Any
 from tests.conftest import CAPTURES
 
 
+def read(path: Path) -> Any:
+    """The JSON of a packed file."""
+    return json.loads(gzip.decompress(path.read_bytes()))
+
+
 @lru_cache(maxsize=16)
 def answer(name: str, what: str) -> dict[str, Any]:
     """The oracle's answer for a capture; tests must not change it. `what` is the suffix of its file, or empty."""
-    with gzip.open(CAPTURES / "expected" / f"{name}{what and '.'}{what}.json.gz", "rt") as file:
-        found: dict[str, Any] = json.load(file)
-        return found
+    found: dict[str, Any] = read(CAPTURES / "expected" / f"{name}{what and '.'}{what}.json.gz")
+    return found
 
 
 def names(what: str) -> list[str]:
     """The captures for which this answer was recorded."""
     return sorted(path.name.split(".")[0] for path in (CAPTURES / "expected").glob(f"*.{what}.json.gz"))
+
+
+def events(name: str, what: str) -> list[dict[str, Any]]:
+    """The Inspector's events, in order."""
+    return [event for block in answer(name, what)["blocks"] for event in block["events"]]
+
+
+def frame(name: str, what: str) -> list[dict[str, Any]]:
+    """The rows of the Inspector's DataFrame, by columns without their units."""
+    return rows(answer(name, what)["dataframe"]["value"])
+
+
+def rows(dataframe: dict[str, Any]) -> list[dict[str, Any]]:
+    columns = [column.split(" ")[0] for column in dataframe["columns"]]
+    return [dict(zip(columns, row, strict=True)) for row in dataframe["rows"]]
 
 
 def capture_path(name: str) -> Path:

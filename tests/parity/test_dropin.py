@@ -11,7 +11,7 @@ import io
 import math
 import warnings
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -41,9 +41,8 @@ def files(name: str, what: str) -> dict[str, Any]:
     return found
 
 
-@lru_cache(maxsize=16)
-def inspector(name: str, what: str = "without_etrecord", **options: Any) -> Inspector:
-    """The drop-in of a capture, with warnings ignored unless a test checks them. Tests must not change it."""
+def opened(name: str, what: str, **options: Any) -> Inspector:
+    """The drop-in of a capture, read with warnings ignored."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         made = Inspector(**files(name, what), **options)
@@ -51,15 +50,17 @@ def inspector(name: str, what: str = "without_etrecord", **options: Any) -> Insp
     return made
 
 
-def has_files(name: str, what: str) -> bool:
-    return all(Path(path).exists() for path in files(name, what).values())
+@lru_cache(maxsize=16)
+def inspector(name: str, what: str = "without_etrecord", **options: Any) -> Inspector:
+    """The same, which several tests share and must not change."""
+    return opened(name, what, **options)
 
 
 ANSWERED = [
     (name, what)
     for what in BOTH
     for name in oracle.names(what)
-    if oracle.answer(name, what)["construct"]["ok"] and has_files(name, what)
+    if oracle.answer(name, what)["construct"]["ok"] and all(Path(path).exists() for path in files(name, what).values())
 ]
 
 
@@ -107,90 +108,70 @@ def recorded(frame: Any) -> dict[str, Any]:
     return {"columns": [str(column) for column in frame.columns], "rows": rows}
 
 
-@dataclass
-class Case:
-    """A capture's drop-in, shared by several tests. Its DataFrames are taken before its objects are made."""
-
-    answer: dict[str, Any]
-    made: Inspector
-    frames: list[Any] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.frames = self.read_frames()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            self.made.event_blocks  # noqa: B018 - read while warnings are ignored
-
-    def read_frames(self) -> list[Any]:
-        return [self.made.to_dataframe(), self.made.to_dataframe(include_units=False)]
-
-
-@pytest.fixture(
-    scope="module",
-    params=thinned([(case,) for case in ANSWERED], [case for case in ANSWERED if case[0] in FEW]),
-    ids="-".join,
-)
-def case(request: pytest.FixtureRequest) -> Case:
-    name, what = request.param
-    return Case(oracle.answer(name, what), Inspector(**files(name, what), compat=True))
-
-
-def test_dataframe(case: Case) -> None:
-    """From columns and from objects."""
-    for frame, plain in (case.frames, case.read_frames()):
-        assert_same(recorded(frame), case.answer["dataframe"]["value"], "dataframe")
-        assert list(plain.columns) == case.answer["dataframe_no_units_columns"]["value"]
-    if (delegates := case.answer.get("dataframe_delegate_debug")) is not None:
-        frame = case.made.to_dataframe(include_delegate_debug_data=True)
-        assert_same(recorded(frame), delegates["value"], "delegates")
-
-
-def test_blocks_and_events(case: Case) -> None:
-    ours = [
-        {
-            "name": block.name,
-            "bundled_input_index": block.bundled_input_index,
-            "n_events": len(block.events),
-            "run_output": as_recorded(block.run_output),
-            "events": [
-                {
-                    "name": event.name,
-                    "instruction_id": event._instruction_id,
-                    "debug_handles": event.debug_handles,
-                    "num_outputs": event.num_outputs,
-                    "op_types": event.op_types,
-                    "n_raw": None if event.perf_data is None else len(event.perf_data.raw),
-                    "delegate_debug_identifier": event.delegate_debug_identifier,
-                    "is_delegated_op": event.is_delegated_op,
-                    "delegate_backend_name": event.delegate_backend_name,
-                    "raw_delegate_debug_metadatas": as_recorded(event.raw_delegate_debug_metadatas[:3]),
-                    "start_time_first": event.start_time[0] if event.start_time else None,
-                    "debug_data": as_recorded(event.debug_data),
-                }
-                for event in block.events
-            ],
-        }
-        for block in case.made.event_blocks
-    ]
-    theirs = [
-        {key: value for key, value in block.items() if key != "reference_output"} for block in case.answer["blocks"]
-    ]
-    assert_same(ours, theirs, "blocks")
-
-
-def test_printed(case: Case) -> None:
-    answer, made = case.answer, case.made
-    file = io.StringIO()
-    made.print_data_tabular(file)
-    assert file.getvalue() == answer["print_data_tabular_file"]["value"]
+@pytest.mark.parametrize(("name", "what"), thinned(ANSWERED, {name for name, _ in ANSWERED} & {*FEW}), ids=str)
+def test_answers(name: str, what: str) -> None:
+    """Its tables, before and after its objects are made; the objects; what it prints; times of modules."""
+    answer, made = oracle.answer(name, what), Inspector(**files(name, what), compat=True)
+    check_tables(made, answer)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        blocks = made.event_blocks
+    check_tables(made, answer)
+    theirs = [{key: value for key, value in block.items() if key != "reference_output"} for block in answer["blocks"]]
+    assert_same([block_of(block) for block in blocks], theirs, "blocks")
+    assert printed(made.print_data_tabular) == answer["print_data_tabular_file"]["value"]
     if (delegates := answer.get("print_data_tabular_delegate_nounits")) is not None:
-        file = io.StringIO()
-        made.print_data_tabular(file, include_units=False, include_delegate_debug_data=True)
-        assert file.getvalue() == delegates["value"]
+        options = {"include_units": False, "include_delegate_debug_data": True}
+        assert printed(made.print_data_tabular, **options) == delegates["value"]
     if (tsv := answer.get("save_data_to_tsv")) is not None:
-        file = io.StringIO()
-        made.save_data_to_tsv(file)
-        assert_same_text(file.getvalue(), tsv["value"])
+        assert_same_text(printed(made.save_data_to_tsv), tsv["value"])
+    check_totals(made, answer)
+
+
+def check_tables(made: Inspector, answer: dict[str, Any]) -> None:
+    assert_same(recorded(made.to_dataframe()), answer["dataframe"]["value"], "dataframe")
+    assert list(made.to_dataframe(include_units=False).columns) == answer["dataframe_no_units_columns"]["value"]
+    if (delegates := answer.get("dataframe_delegate_debug")) is not None:
+        assert_same(recorded(made.to_dataframe(include_delegate_debug_data=True)), delegates["value"], "delegates")
+
+
+def check_totals(made: Inspector, answer: dict[str, Any]) -> None:
+    for module, expected in answer["find_total_for_module"].items():
+        assert math.isclose(made.find_total_for_module(module), expected, rel_tol=1e-12), module
+
+
+def block_of(block: Any) -> dict[str, Any]:
+    """An event block as the oracle recorded it."""
+    return {
+        "name": block.name,
+        "bundled_input_index": block.bundled_input_index,
+        "n_events": len(block.events),
+        "run_output": as_recorded(block.run_output),
+        "events": [
+            {
+                "name": event.name,
+                "instruction_id": event._instruction_id,
+                "debug_handles": event.debug_handles,
+                "num_outputs": event.num_outputs,
+                "op_types": event.op_types,
+                "n_raw": None if event.perf_data is None else len(event.perf_data.raw),
+                "delegate_debug_identifier": event.delegate_debug_identifier,
+                "is_delegated_op": event.is_delegated_op,
+                "delegate_backend_name": event.delegate_backend_name,
+                "raw_delegate_debug_metadatas": as_recorded(event.raw_delegate_debug_metadatas[:3]),
+                "start_time_first": event.start_time[0] if event.start_time else None,
+                "debug_data": as_recorded(event.debug_data),
+            }
+            for event in block.events
+        ],
+    }
+
+
+def printed(write: Callable[..., None], **options: Any) -> str:
+    """What a method writes to a file."""
+    file = io.StringIO()
+    write(file, **options)
+    return file.getvalue()
 
 
 def assert_same_text(ours: str, theirs: str) -> None:
@@ -200,11 +181,6 @@ def assert_same_text(ours: str, theirs: str) -> None:
             assert cell == expected or math.isclose(float(cell), float(expected), rel_tol=1e-12), (cell, expected)
 
 
-def test_totals_for_modules(case: Case) -> None:
-    for module, expected in case.answer["find_total_for_module"].items():
-        assert math.isclose(case.made.find_total_for_module(module), expected, rel_tol=1e-12), module
-
-
 SCALES = [("ns", "ms"), ("ns", "us"), ("ns", "ns"), ("ns", "s"), ("us", "ms"), ("us", "ns"), ("ms", "s"), ("s", "ns")]
 
 
@@ -212,22 +188,20 @@ SCALES = [("ns", "ms"), ("ns", "us"), ("ns", "ns"), ("ns", "s"), ("us", "ms"), (
 @pytest.mark.parametrize("name", thinned(oracle.names("time_scales"), ["demo_int"]))
 def test_time_scales(name: str, source: str, target: str) -> None:
     answer = oracle.answer(name, "time_scales")[f"{source.upper()}->{target.upper()}"]
-    given = {"source_time_scale": TimeScale(source), "target_time_scale": target}
-    made = inspector(name, "with_etrecord", compat=True, **given)
+    made = opened(name, "with_etrecord", compat=True, source_time_scale=TimeScale(source), target_time_scale=target)
     frame = made.to_dataframe()[answer["dataframe"]["columns"]]
     assert_same(recorded(frame), answer["dataframe"], name)
-    file = io.StringIO()
-    made.print_data_tabular(file)
-    assert file.getvalue() == answer["print"]
+    assert printed(made.print_data_tabular) == answer["print"]
+
+
+PARSED = "delegate_converter_ns_to_us_and_parser"
 
 
 @pytest.mark.parametrize(
     "name",
-    [
-        name
-        for name in oracle.names("time_scales")
-        if "delegate_converter_ns_to_us_and_parser" in oracle.answer(name, "time_scales")
-    ],
+    thinned(
+        [each for each in oracle.names("time_scales") if PARSED in oracle.answer(each, "time_scales")], ["demo_int"]
+    ),
 )
 def test_the_users_converter_and_parser(name: str) -> None:
     def parse(logged: list[Any]) -> dict[str, Any]:
@@ -241,21 +215,18 @@ def test_the_users_converter_and_parser(name: str) -> None:
         "delegate_metadata_parser": parse,
         "compat": True,
     }
-    for frame in (
-        inspector(name, "with_etrecord", **given).to_dataframe(include_delegate_debug_data=True),
-        Inspector(**files(name, "with_etrecord"), **given).to_dataframe(include_delegate_debug_data=True),
-    ):
-        theirs = oracle.answer(name, "time_scales")["delegate_converter_ns_to_us_and_parser"]["dataframe"]["value"]
-        assert_same(recorded(frame), theirs, name)
+    theirs = oracle.answer(name, "time_scales")[PARSED]["dataframe"]["value"]
+    # Of objects that are made already, and of columns.
+    for made in (opened(name, "with_etrecord", **given), Inspector(**files(name, "with_etrecord"), **given)):
+        assert_same(recorded(made.to_dataframe(include_delegate_debug_data=True)), theirs, name)
 
 
-@pytest.mark.parametrize("name", ["convnet", "mlp_xnn"])
+@pytest.mark.parametrize("name", thinned(["convnet", "mlp_xnn"], ["mlp_xnn"]))
 def test_a_record_of_another_program(name: str) -> None:
     answer = oracle.answer(f"mismatch__mlp.etdp__{name}.etrecord", "")
     made = Inspector(str(CAPTURES / "mlp/mlp.etdp"), etrecord=str(CAPTURES / f"{name}/{name}.etrecord"), compat=True)
     assert_same(recorded(made.to_dataframe()), answer["dataframe"]["value"], name)
-    for module, expected in answer["find_total_for_module"].items():
-        assert math.isclose(made.find_total_for_module(module), expected, rel_tol=1e-12), module
+    check_totals(made, answer)
 
 
 @pytest.mark.parametrize(

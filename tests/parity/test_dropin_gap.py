@@ -29,10 +29,9 @@ def inspector(model: str, **more: Any) -> Inspector:
 
 
 def test_required_arguments_are_named() -> None:
-    with pytest.raises(EtqError, match="give etrecord"):
-        inspector("mlp", etrecord=None).calculate_numeric_gap("MSE")
-    with pytest.raises(EtqError, match="give debug_buffer_path"):
-        inspector("mlp", debug_buffer_path=None).calculate_numeric_gap("MSE")
+    for missing in ("etrecord", "debug_buffer_path"):
+        with pytest.raises(EtqError, match=f"give {missing}"):
+            inspector("mlp", **{missing: None}).calculate_numeric_gap("MSE")
 
 
 torch = pytest.importorskip("torch", reason="running a program needs torch")
@@ -90,7 +89,13 @@ def test_a_custom_comparator() -> None:
 
 
 def test_distances_and_graphs_that_are_unknown() -> None:
-    with pytest.raises(EtqError, match="no distance 'COSINE'; known are MSE, L1, SNR, and your own comparators"):
-        inspector("mlp").calculate_numeric_gap("cosine".upper())
-    with pytest.raises(EtqError, match="the reference graph is exported_program or edge_dialect_exported_program"):
-        inspector("mlp").calculate_numeric_gap("MSE", reference_graph="nope")
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"distance": "COSINE"}, "no distance 'COSINE'; known are MSE, L1, SNR, and your own comparators"),
+        (
+            {"distance": "MSE", "reference_graph": "nope"},
+            "the reference graph is exported_program or edge_dialect_exported_program",
+        ),
+    ]
+    for given, message in cases:
+        with pytest.raises(EtqError, match=message):
+            inspector("mlp").calculate_numeric_gap(**given)

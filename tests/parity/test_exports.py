@@ -18,8 +18,8 @@ from etq.warehouse.warehouse import Warehouse
 from tests.builders import delegate_call, delegated, dump, execute, run
 from tests.conftest import CAPTURES, shared_file
 from tests.parity.oracle import answer, names
-from tests.parity.readers import opened_in_speedscope, opened_in_tracing, perfetto, speedscope_package
-from tests.sampling import thinned
+from tests.parity.readers import opened_in_speedscope, perfetto, speedscope_package
+from tests.sampling import IS_WHOLE, thinned
 from tests.warehouses import empty_warehouse
 
 TRACES = sorted(path.name for path in (CAPTURES / "torch").glob("*.pt.trace.json.gz"))
@@ -43,10 +43,9 @@ COMPLAINTS = "SELECT name, value FROM stats WHERE severity IN ('error', 'data_lo
 def captures() -> Iterator[Warehouse]:
     """Real captures with their records, by name."""
     with empty_warehouse() as opened:
-        for name in ("convnet", "mlp_xnn", "transformer", "demo_int", "cond"):
-            capture = opened.ingest(CAPTURES / name / f"{name}.etdp", name=name)
-            record = CAPTURES / name / f"{name}.etrecord"
-            opened.link(capture, opened.ingest_record(record))
+        for name in ("convnet", "mlp_xnn", "transformer", "multimethod"):
+            stem = CAPTURES / name / name
+            opened.ingest(stem.with_suffix(".etdp"), name=name, etrecord=stem.with_suffix(".etrecord"))
         opened.ingest(CAPTURES / "prof_result" / "iterations.prof_result.bin", name="iterations")
         yield opened
 
@@ -56,7 +55,7 @@ def exported(warehouse: Warehouse, capture: str, to: str, **options: Any) -> byt
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", thinned(["convnet", "mlp_xnn", "demo_int", "cond", "iterations"], ["mlp_xnn"]))
+@pytest.mark.parametrize("name", ["mlp_xnn", "iterations"])
 def test_perfetto_shows_each_event_where_it_was(captures: Warehouse, name: str) -> None:
     """Names, times and parents equal those in the base tables."""
     query = """
@@ -136,7 +135,7 @@ def test_perfetto_shows_a_records_words(captures: Warehouse) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", thinned(TRACES, TRACES[:1]))
+@pytest.mark.parametrize("name", TRACES if IS_WHOLE else TRACES[:1])
 def test_perfetto_shows_a_trace_as_it_shows_the_file(name: str) -> None:
     path = CAPTURES / "torch" / name
     with empty_warehouse() as warehouse:
@@ -147,28 +146,6 @@ def test_perfetto_shows_a_trace_as_it_shows_the_file(name: str) -> None:
     with perfetto(text) as viewer:
         assert viewer.query(COMPLAINTS) == []
         assert sorted(viewer.query(SLICES), key=str) == given
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", thinned(["mlp_xnn", "cond"], ["mlp_xnn"]))
-def test_chrome_tracing_shows_each_event_where_it_was(captures: Warehouse, name: str, tmp_path: Path) -> None:
-    seen = opened_in_tracing(exported(captures, name, "chrome"), tmp_path)
-    assert seen["warnings"] == []
-    query = """
-        SELECT e.label, e.start_ticks - min(e.start_ticks) OVER (), e.duration_ticks, p.label
-        FROM events AS e
-        LEFT JOIN events AS p ON p.capture_id = e.capture_id AND p.run_index = e.run_index
-            AND p.event_index = e.parent_index
-        WHERE e.capture_id = _capture_id($c) AND e.duration_ticks > 0
-    """
-    logged = captures.rows(query, c=name)[1]
-    shown = [slice for slice in seen["slices"] if slice[4] > 0 and not re.match(r"(Default|Execute) #", slice[2])]
-    assert sorted((label, round(start * 1e6), round(duration * 1e6)) for _, _, label, start, duration, _ in shown) == (
-        sorted(row[:3] for row in logged)
-    )
-    on_host = [(label, parent) for _, track, label, _, _, parent in shown if track == "host"]
-    known = [(row[0], row[3]) for row in logged if row[3] is not None and "#" not in row[0]]
-    assert sorted(pair for pair in on_host if not str(pair[1]).startswith(("Default #", "Execute #"))) == sorted(known)
 
 
 # The stored rows of a trace. Positions in the file are compared by order, as skipped entries have none.
@@ -227,18 +204,13 @@ def _assert_round_trip(path: Path) -> None:
         assert tables[0] == tables[1]
 
 
-@pytest.mark.parametrize("name", thinned(TRACES, TRACES[:1]))
+# A trace of a CPU; one of a rank, of which the export has collectives and the number of ranks; counters of kernels.
+OWN = ("torch_gpu/rank1", "torch_counters/counters", *(f"torch/{name.split('.')[0]}" for name in TRACES))
+
+
+@pytest.mark.parametrize("name", thinned(OWN, OWN[:3]))
 def test_a_trace_comes_out_as_it_went_in(name: str) -> None:
-    _assert_round_trip(CAPTURES / "torch" / name)
-
-
-def test_a_trace_of_a_rank_comes_out_as_it_went_in() -> None:
-    """The export has the trace's collectives and the number of ranks of the job."""
-    _assert_round_trip(CAPTURES / "torch_gpu" / "rank1.pt.trace.json.gz")
-
-
-def test_counters_of_kernels_come_out_as_they_went_in() -> None:
-    _assert_round_trip(CAPTURES / "torch_counters" / "counters.pt.trace.json.gz")
+    _assert_round_trip(CAPTURES / f"{name}.pt.trace.json.gz")
 
 
 @pytest.mark.parametrize("name", thinned(GPU_TRACES, ["triton"]))
@@ -253,7 +225,7 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["mlp_xnn", "cond", "iterations"])
+@pytest.mark.parametrize("name", ["mlp_xnn", "iterations"])
 def test_profiles_keep_to_speedscopes_schema(captures: Warehouse, release: Path, name: str) -> None:
     jsonschema = pytest.importorskip("jsonschema", reason="schemas are checked with the package jsonschema")
     schema = json.loads((release / "file-format-schema.json").read_text())
@@ -283,54 +255,24 @@ def test_speedscope_opens_a_profile(captures: Warehouse, release: Path, tmp_path
         assert float(shown) * factors[unit] == pytest.approx(ticks, abs=0.005 * factors[unit]), name
 
 
-@pytest.mark.long
-def test_speedscope_opens_hostile_names(release: Path, tmp_path: Path) -> None:
-    name = "</td><script>document.title='hit'</script>\u2028\x00"
-    with empty_warehouse() as warehouse:
-        warehouse.ingest(dump(run(name, execute(start=0, end=9))), name="test")
-        page = opened_in_speedscope(release, exported(warehouse, "test", "speedscope"), tmp_path)
-    assert "<title>test - speedscope</title>" in page and "<script>document.title" not in page
-    assert "&lt;/td&gt;&lt;script&gt;document.title" in page, "the profile's name, as text"
-
-
 # Programs whose nodes Model Explorer's adapter named, by record, stage and method.
 PROGRAMS = [
     (name, *reversed(stage.split("/"))) for name in names("model_explorer") for stage in answer(name, "model_explorer")
 ]
 
 
-def _node_data(name: str, method: str, graph: str) -> dict[str, Any]:
-    with empty_warehouse() as warehouse:
-        capture = warehouse.ingest(CAPTURES / name / f"{name}.etdp", name=name)
-        warehouse.link(capture, warehouse.ingest_record(CAPTURES / name / f"{name}.etrecord"))
-        found: dict[str, Any] = json.loads(exported(warehouse, name, "model-explorer", method=method, graph=graph))
-        return found
-
-
 @pytest.mark.parametrize(("name", "method", "graph"), thinned(PROGRAMS, [PROGRAMS[0][0]]))
-def test_model_explorer_has_nodes_of_these_names(name: str, method: str, graph: str) -> None:
+def test_model_explorer_has_nodes_of_these_names(captures: Warehouse, name: str, method: str, graph: str) -> None:
     """The graph's id and its nodes' are those that Model Explorer's adapter gave the same program."""
     known = answer(name, "model_explorer")[f"{graph}/{method}"]
-    [(graph_id, data)] = _node_data(name, method, graph).items()
+    text = exported(captures, name, "model-explorer", method=method, graph=graph)
+    [(graph_id, data)] = json.loads(text).items()
     assert graph_id == known["id"]
     assert set(data["results"]) <= set(known["nodes"]) and len(data["results"]) >= 3
+    check_with_model_explorer(graph_id, data)
 
 
-def test_model_explorer_reads_its_data() -> None:
-    builder = pytest.importorskip("model_explorer", reason="Model Explorer is the package ai-edge-model-explorer")
-    builder = builder.node_data_builder
-    [(graph_id, data)] = _node_data("transformer", "forward", "exported_program").items()
-    given = json.loads(json.dumps(data))
-    results = {node: builder.NodeDataResult(**result) for node, result in data.pop("results").items()}
-    gradient = [builder.GradientItem(**item) for item in data.pop("gradient")]
-    again = builder.ModelNodeData({graph_id: builder.GraphNodeData(results=results, gradient=gradient, **data)})
-    read = json.loads(again.to_json_string())[graph_id]
-    assert {key: read[key] for key in given} == given
-
-
-@pytest.mark.parametrize(
-    "name", thinned(sorted({name for name, _, graph in PROGRAMS if graph.startswith("edge")}), ["mlp_xnn"])
-)
+@pytest.mark.parametrize("name", ["convnet", "mlp_xnn", "multimethod", "transformer"] if IS_WHOLE else ["mlp_xnn"])
 def test_model_explorer_has_the_nodes_of_overlays(name: str) -> None:
     """`etq graph` names all nodes of the edge program's top graph as Model Explorer's adapter does."""
     with empty_warehouse() as warehouse:
@@ -346,8 +288,8 @@ def test_model_explorer_has_the_nodes_of_overlays(name: str) -> None:
                 assert graph_id == known["id"]
                 assert set(data["results"]) <= set(known["nodes"])
             # The last overlay has all ops: what the adapter has besides are inputs, the output and parts of results.
-            others = {node for node, label in known["nodes"].items() if node not in data["results"]}
-            assert all(label == "getitem" or "." not in label for label in map(known["nodes"].__getitem__, others))
+            others = [label for node, label in known["nodes"].items() if node not in data["results"]]
+            assert all(label == "getitem" or "." not in label for label in others)
             assert len(data["results"]) >= 3
             check_with_model_explorer(graph_id, data)
 
@@ -359,7 +301,9 @@ def check_with_model_explorer(graph_id: str, data: dict[str, Any]) -> None:
     except ImportError:
         return
     results = {node: builder.NodeDataResult(**result) for node, result in data["results"].items()}
-    again = builder.ModelNodeData({graph_id: builder.GraphNodeData(**{**data, "results": results})})
+    gradient = [builder.GradientItem(**item) for item in data.get("gradient", ())]
+    given = {**data, "results": results} | ({"gradient": gradient} if gradient else {})
+    again = builder.ModelNodeData({graph_id: builder.GraphNodeData(**given)})
     read = json.loads(again.to_json_string())[graph_id]
     assert {key: read[key] for key in data} == data
 

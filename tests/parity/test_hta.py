@@ -6,7 +6,6 @@ The tests of the views in `tests/sql` compare the answers that are the same.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -18,11 +17,9 @@ from tests.warehouses import empty_warehouse
 
 
 @pytest.fixture(scope="module")
-def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warehouse]:
-    path: Path = tmp_path_factory.mktemp("traces") / "differing.pt.trace.json"
-    path.write_bytes(differing().trace())
+def warehouse() -> Iterator[Warehouse]:
     with empty_warehouse() as opened:
-        opened.ingest(path, name="t")
+        opened.ingest(differing().trace(), name="t")
         yield opened
 
 
@@ -55,18 +52,21 @@ def test_a_kernel_is_one_by_its_category(warehouse: Warehouse) -> None:
     assert len(warehouse.rows("FROM work_totals('t') AS w")[1]) == 4
 
 
-def test_a_kernel_that_was_launched_late_waited_for_its_launch(warehouse: Warehouse, tmp_path: Path) -> None:
+def path_of(warehouse: Warehouse, name: str) -> list[tuple[str, str, int, int]]:
+    """The critical path of a made trace."""
+    warehouse.ingest(PATHS[name], name=name)
+    query = "SELECT p.kind, p.name, p.start, p.duration FROM critical_path($c, step := 1) AS p"
+    return warehouse.rows(query, c=name)[1]
+
+
+def test_a_kernel_that_was_launched_late_waited_for_its_launch(warehouse: Warehouse) -> None:
     """A kernel starts 200 us after the previous one ended and 10 us after its launch, and after the next launch.
 
     HTA takes it for one that waited in its stream, because its queue isn't empty when it starts: 200 us of the path are
     a delay between kernels, although the host had launched nothing in that time.
     """
     assert ["KERNEL_KERNEL_DELAY", 110, 310] in hta("critical paths")["late launch"]
-    path = tmp_path / "late.pt.trace.json"
-    path.write_bytes(PATHS["late launch"])
-    warehouse.ingest(path, name="late")
-    query = "SELECT p.kind, p.name, p.start, p.duration FROM critical_path('late', step := 1) AS p"
-    assert warehouse.rows(query)[1] == [
+    assert path_of(warehouse, "late launch") == [
         ("annotation", "ProfilerStep#1", 0, 3),
         ("op", "aten::mm", 3, 2),
         ("call", "cudaLaunchKernel", 5, 4),
@@ -83,18 +83,12 @@ def test_a_kernel_that_was_launched_late_waited_for_its_launch(warehouse: Wareho
     ]
 
 
-def test_calls_wait_also_if_that_is_not_recorded(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_calls_wait_also_if_that_is_not_recorded(warehouse: Warehouse) -> None:
     """The recording of path 0 without the category cuda_sync: etq knows waiting calls by their names, HTA does not.
 
     HTA's path is then on the host only; of the kernels for which the host waited, it has only the last.
     """
-    found = []
-    for name in ("path 0", "without cuda_sync"):
-        path = tmp_path / f"{name}.pt.trace.json"
-        path.write_bytes(PATHS[name])
-        warehouse.ingest(path, name=name)
-        query = "SELECT p.kind, p.name, p.start, p.duration FROM critical_path($c, step := 1) AS p"
-        found.append(warehouse.rows(query, c=name)[1])
+    found = [path_of(warehouse, name) for name in ("path 0", "without cuda_sync")]
     assert found[0] == found[1]
     kernels = [[row[2], row[2] + row[3]] for row in found[0] if row[0] == "kernel"]
     with_waits, without = (hta("critical paths")[name] for name in ("path 0", "without cuda_sync"))

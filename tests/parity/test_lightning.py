@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +9,7 @@ import pytest
 
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
+from tests.parity.oracle import read
 from tests.trace_builders import event
 from tests.traces import Traces
 
@@ -42,7 +41,7 @@ def lightning(warehouse: Warehouse) -> Warehouse:
 
 
 def test_modules(lightning: Warehouse) -> None:
-    expected = rows_of_view(json.loads(gzip.decompress((FOLDER / "fit.tb.json.gz").read_bytes())))
+    expected = rows_of_view(read(FOLDER / "fit.tb.json.gz"))
     rows = lightning.module_tree("t").fetchall()
     assert [row[:5] for row in rows] == [row[:5] for row in expected]
     assert [row[1] for row in rows] == ["body", "body.0", "body.1", "body.2", "head"]
@@ -51,17 +50,11 @@ def test_modules(lightning: Warehouse) -> None:
 
 
 def test_other_views_know_the_modules(lightning: Warehouse) -> None:
-    query = (
-        "SELECT k.module, k.calls FROM key_averages('t', by := 'module') AS k WHERE k.name = 'aten::addmm' ORDER BY 1"
-    )
+    query = "SELECT module, calls FROM key_averages('t', by := 'module') WHERE name = 'aten::addmm' ORDER BY 1"
     assert lightning.rows(query)[1] == [("body.0", 2), ("body.2", 2), ("head", 2)]
-    query = (
-        "SELECT b.module_path, b.backward_calls > 0 FROM backward_times('t') AS b WHERE b.module_path LIKE '%body.0'"
-    )
+    query = "SELECT module_path, backward_calls > 0 FROM backward_times('t') WHERE module_path LIKE '%body.0'"
     assert lightning.rows(query)[1] == [("body/body.0", True)]
-
-
-def test_annotations_of_hooks_are_rows(lightning: Warehouse) -> None:
+    # Annotations of hooks are rows, too.
     name = "[pl][profile][Strategy]SingleDeviceStrategy.training_step"
     query = "SELECT k.calls FROM key_averages('t') AS k WHERE k.name = $name"
     assert lightning.rows(query, name=name)[1] == [(2,)]

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from etq.errors import QueryError
 from etq.warehouse.warehouse import Warehouse
-from tests.command_line import run_etq
 from tests.conftest import CAPTURES
 from tests.sampling import thinned
 
@@ -52,7 +49,7 @@ def test_ops_of_one_side_have_rows_of_their_own(warehouse: Warehouse) -> None:
     assert ("features.0.cbr.bn", "_batch_norm_impl_index") not in rows
 
 
-def test_times_are_by_pass(warehouse: Warehouse) -> None:
+def test_times_are_by_pass_and_captures_that_are_not_traces_are_refused(warehouse: Warehouse) -> None:
     """By hand: 100 runs of the dump, 3 passes of the trace."""
     rows = mapped(warehouse, "mlp")
     kernels = "SELECT sum(duration_ticks) FROM events WHERE name = 'native_call_native_layer_norm.out'"
@@ -60,28 +57,6 @@ def test_times_are_by_pass(warehouse: Warehouse) -> None:
     norms = "SELECT count(*), sum(duration_ticks) FROM events WHERE label = 'aten::native_layer_norm'"
     [(count, ticks)] = warehouse.rows(norms)[1]
     assert count == 3 and rows["head.0", "native_layer_norm"][3] == pytest.approx(ticks / 3 / 1000)
-
-
-def test_ops_of_a_trace_on_the_command_line() -> None:
-    """The first columns of what torch printed (mlp_train.key_averages.json): 39.51%, 8.064ms, 39.94%, 8.151ms."""
-    trace = str(CAPTURES / "torch" / "mlp_train.pt.trace.json.gz")
-    result = run_etq("ops", trace, "--sort-by", "self_cpu_time", "--limit", "2", "--unit", "ms", "--format", "json")
-    first, second = json.loads(result.stdout)
-    assert (first["name"], second["name"]) == ("aten::addmm", "aten::clamp_min")
-    shown = [round(first[name], 3) for name in ("self_cpu_time", "cpu_time_total")]
-    assert (round(first["self_cpu_percent"], 2), *shown, round(first["cpu_time_percent"], 2)) == (
-        39.51,
-        8.064,
-        8.151,
-        39.94,
-    )
-    assert "self_device_time" not in first and first["cpu_memory"] == 105984
-    assert run_etq("ops", trace, "--by", "label").stderr.startswith("Error: --by of a trace is name, shape, stack, mod")
-    assert run_etq("ops", trace, "--sort-by", "nope").stderr.startswith("Error: no column 'nope' to sort by; known are")
-
-
-def test_files_that_are_not_traces_are_refused(warehouse: Warehouse) -> None:
-    mapped(warehouse, "mlp")
     with pytest.raises(QueryError, match="no capture matches nothing"):
         warehouse.rows("FROM model_map('mlp_100runs', 'nothing')")
     with pytest.raises(QueryError, match="mlp_100runs is of format etdump; name a PyTorch trace of the same model"):

@@ -1,9 +1,7 @@
-"""The differences of two traces are those of HolisticTraceAnalysis 0.5.0, whose answers `make_trace_diff` made."""
+"""The differences of two traces are those of HolisticTraceAnalysis 0.5.0, whose answers `make_hta` made."""
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +10,7 @@ import pytest
 import etq
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
+from tests.parity import oracle
 from tests.warehouses import empty_warehouse
 
 FOLDER = CAPTURES / "torch_diff"
@@ -27,7 +26,7 @@ def traces() -> Iterator[Warehouse]:
 
 
 def answers() -> list[tuple[str, dict[str, Any]]]:
-    read = json.loads(gzip.decompress((FOLDER / "trace_diff.json.gz").read_bytes()))
+    read = oracle.read(FOLDER / "trace_diff.json.gz")
     return [(name, each) for name, given in read.items() for each in given]
 
 

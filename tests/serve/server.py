@@ -113,7 +113,7 @@ def serving(
         server = uvicorn.Server(config)
         thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])), daemon=True)
         thread.start()
-        end = time.monotonic() + 30
+        end = time.monotonic() + 60
         while not server.started and time.monotonic() < end:
             time.sleep(0.01)
         assert server.started

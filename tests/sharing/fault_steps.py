@@ -1,6 +1,6 @@
 """Runs an operation for each call by which it writes, with that call failing, and again with all calls after it failing.
 
-    LD_PRELOAD=shim.so python -m tests.sharing.fault_steps FOLDER OPERATION [--first N] [--last N] [--every N] [--single]
+    LD_PRELOAD=shim.so python -m tests.sharing.fault_steps FOLDER OPERATION [--every N] [--single]
 
 What each run left is checked. What operations start from is made in FOLDER once. The processes that do the work are forked from this one, which has loaded everything and opened nothing. Prints a line for
 each failure of a check, and the number of calls. With --single, a call fails alone, and those after it don't.
@@ -23,6 +23,7 @@ import etq
 from etq import lake
 from etq.errors import EtqError
 from etq.maintenance.merge import merge
+from etq.warehouse.warehouse import Warehouse
 from tests.sharing import captures
 
 
@@ -42,54 +43,31 @@ def fill(path: Path, numbers: range) -> None:
             captures.ingest_one(warehouse, number)
 
 
-def ingest(folder: Path) -> None:
-    fill(folder / "lab.duckdb", range(2, 4))
-
-
-def prune(folder: Path) -> None:
+def of_lab(folder: Path, change: Callable[[Warehouse], object]) -> None:
     with etq.open(folder / "lab.duckdb") as warehouse:
-        warehouse.prune(1)
-
-
-def compact(folder: Path) -> None:
-    with etq.open(folder / "lab.duckdb") as warehouse:
-        warehouse.compact()
-
-
-def merged(folder: Path) -> None:
-    merge([folder / "lab.duckdb", folder / "second.duckdb"], folder / "all.duckdb")
-
-
-def add(folder: Path) -> None:
-    lake.export(folder / "lake", folder / "second.duckdb")
-
-
-def replace_in_lake(folder: Path) -> None:
-    lake.export(folder / "lake", folder / "lab.duckdb", replace=True)
-
-
-def compact_lake(folder: Path) -> None:
-    lake.compact(folder / "parts")
-
-
-def remove_from_lake(folder: Path) -> None:
-    """Removes at once what a lake has replaced."""
-    lake.compact(folder / "replaced", leave_seconds=0)
+        change(warehouse)
 
 
 C01, C04 = ["c0", "c1"], ["c0", "c1", "c4", "c5"]
 # What each works on, and what that has before it and after it, or, of several steps, also between them.
-OPERATIONS: dict[str, tuple[Callable[[Path], None], str, list[list[str]]]] = {
-    "ingest": (ingest, "lab.duckdb", [C01, [*C01, "c2"], [*C01, "c2", "c3"]]),
-    "prune": (prune, "lab.duckdb", [C01, ["c1"]]),
-    "compact": (compact, "lab.duckdb", [C01, C01]),
-    "merge": (merged, "all.duckdb", [[], C04]),
+OPERATIONS: dict[str, tuple[Callable[[Path], object], str, list[list[str]]]] = {
+    "ingest": (
+        lambda folder: fill(folder / "lab.duckdb", range(2, 4)), "lab.duckdb", [C01, [*C01, "c2"], [*C01, "c2", "c3"]]
+    ),
+    "prune": (lambda folder: of_lab(folder, lambda lab: lab.prune(1)), "lab.duckdb", [C01, ["c1"]]),
+    "compact": (lambda folder: of_lab(folder, lambda lab: lab.compact()), "lab.duckdb", [C01, C01]),
+    "merge": (
+        lambda folder: merge([folder / "lab.duckdb", folder / "second.duckdb"], folder / "all.duckdb"), "all.duckdb", [[], C04]
+    ),
     "new": (lambda folder: fill(folder / "new.duckdb", range(1)), "new.duckdb", [[], ["c0"]]),
-    "lake": (add, "lake", [C01, C04]),
-    "replace in lake": (replace_in_lake, "lake", [C01, C01]),
-    "compact lake": (compact_lake, "parts", [C04, C04]),
-    "remove from lake": (remove_from_lake, "replaced", [C01, C01]),
-}
+    "lake": (lambda folder: lake.export(folder / "lake", folder / "second.duckdb"), "lake", [C01, C04]),
+    "replace in lake": (
+        lambda folder: lake.export(folder / "lake", folder / "lab.duckdb", replace=True), "lake", [C01, C01]
+    ),
+    "compact lake": (lambda folder: lake.compact(folder / "parts"), "parts", [C04, C04]),
+    # Removes at once what a lake has replaced.
+    "remove from lake": (lambda folder: lake.compact(folder / "replaced", leave_seconds=0), "replaced", [C01, C01]),
+}  # fmt: skip
 
 
 def ended(work: Callable[[], Any]) -> tuple[str, Any]:
@@ -137,7 +115,11 @@ class Fault:
 
 def complaints(name: str, start: Path, folder: Path, fault: Fault) -> tuple[int, list[str]]:
     """The number of calls of an operation on a copy of a folder, and the faults after one of them failed."""
-    operation, target, states = OPERATIONS[name]
+    work, target, states = OPERATIONS[name]
+
+    def operation(under: Path) -> None:
+        work(under)
+
     shutil.copytree(start, folder)
     answer = in_child(lambda: fault.under(operation, folder))
     end, text, calls, call = answer[1] if answer[0] == "done" else ("failed", answer[1], 0, "")
@@ -176,8 +158,6 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("operation", choices=OPERATIONS)
     parser.add_argument("--every", type=int, default=1)
-    parser.add_argument("--first", type=int, default=1)
-    parser.add_argument("--last", type=int)
     parser.add_argument("--single", action="store_true")
     options = parser.parse_args()
     shim = ctypes.CDLL(os.environ["LD_PRELOAD"])
@@ -190,12 +170,11 @@ def main() -> None:
 
     def check(number: int, goes_on: bool) -> int:
         calls, wrong = complaints(options.operation, start, options.folder / "run", Fault(shim, number, goes_on))
-        for line in wrong:
-            print(line, flush=True)
+        print(*wrong, sep="\n", end="\n" if wrong else "", flush=True)
         return calls
 
     calls = check(0, False)
-    for number in range(options.first, min(calls, options.last or calls) + 1, options.every):
+    for number in range(1, calls + 1, options.every):
         for goes_on in (False,) if options.single else (False, True):
             check(number, goes_on)
     print(f"{options.operation}: {calls} calls", flush=True)

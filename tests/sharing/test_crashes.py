@@ -7,13 +7,18 @@ import random
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
+
+import pytest
 
 import etq
 from etq import processes
 from tests.command_line import run_etq
-from tests.sampling import whole
+from tests.sampling import IS_WHOLE
 from tests.sharing import captures
+
+pytestmark = pytest.mark.long
 
 
 def killed_once(path: Path, first: int, delay: float) -> set[int]:
@@ -30,11 +35,10 @@ def killed_once(path: Path, first: int, delay: float) -> set[int]:
     process.kill()
     process.join()
     heard = set()
-    try:
+    with suppress(EOFError):
         while True:
             heard.add(receiving.recv())
-    except EOFError:
-        receiving.close()
+    receiving.close()
     return heard
 
 
@@ -58,13 +62,10 @@ def check_kills(folder: Path, kills: int, each_file: int) -> tuple[Path, int]:
     return path, there
 
 
-def test_five_kills(tmp_path: Path) -> None:
-    check_kills(tmp_path, 5, 3)
-
-
-@whole
-def test_many_kills(tmp_path: Path) -> None:
-    path, there = check_kills(tmp_path, 60, 30)
+def test_kills(tmp_path: Path) -> None:
+    path, there = check_kills(tmp_path, *((60, 30) if IS_WHOLE else (5, 3)))
+    if not IS_WHOLE:
+        return
     quiet = tmp_path / "quiet.duckdb"
     for start in range(0, there, 3):
         with etq.open(quiet) as warehouse:

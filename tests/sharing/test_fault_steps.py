@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,19 +13,13 @@ from tests.sampling import IS_WHOLE
 from tests.sharing.fault_steps import OPERATIONS
 from tests.sharing.test_many_at_once import ROOT
 
+pytestmark = pytest.mark.long
+
 # A few of an operation's calls; `python -m tests.sharing.fault_steps` has all of them fail.
 EVERY = {"new": 279, "merge": 599, "compact": 269, "lake": 199, "compact lake": 83}
 
 
-@pytest.fixture(scope="module")
-def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if sys.platform != "linux" or compiler is None:
-        pytest.skip("to have calls fail takes Linux and a C compiler")
-    library = tmp_path_factory.mktemp("shim") / "shim.so"
-    source = Path(__file__).with_name("fault_shim.c")
-    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", str(library), str(source), "-ldl"], check=True)
-    return library
+SHIM = "fault_shim.c"
 
 
 @pytest.fixture(scope="module")
@@ -37,14 +30,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("operation", OPERATIONS if IS_WHOLE else ["prune", "compact lake"])
 def test_calls_that_fail(shim: Path, folder: Path, operation: str) -> None:
     every = EVERY.get(operation, 41)
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.sharing.fault_steps", str(folder), operation, "--every", str(every)],
-        cwd=ROOT,
-        env=os.environ | {"LD_PRELOAD": str(shim)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [sys.executable, "-m", "tests.sharing.fault_steps", str(folder), operation, "--every", str(every)]
+    environment = os.environ | {"LD_PRELOAD": str(shim)}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     [last] = done.stdout.splitlines()
     assert last.startswith(f"{operation}: ")

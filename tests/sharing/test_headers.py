@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -13,47 +12,11 @@ import pytest
 
 import etq
 from tests.sharing import captures
+from tests.sharing.test_many_at_once import ROOT, WRITER
 
-ROOT = Path(__file__).parents[2]
-# Holds the first write lock back: makes the file $HELD_BACK, and goes on once that is gone.
-SHIM = r"""
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <fcntl.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <unistd.h>
-static int held = 0;
-static int hold(int fd, int cmd, void *arg, const char *name) {
-    int (*next)(int, int, void *) = dlsym(RTLD_NEXT, name);
-    if (cmd == F_SETLK && arg && ((struct flock *)arg)->l_type == F_WRLCK && !held) {
-        held = 1;
-        close(open(getenv("HELD_BACK"), O_CREAT | O_WRONLY, 0600));
-        for (int wait = 0; wait < 6000 && access(getenv("HELD_BACK"), F_OK) == 0; wait++) usleep(10000);
-    }
-    return next(fd, cmd, arg);
-}
-int fcntl(int fd, int cmd, ...) {
-    va_list rest; va_start(rest, cmd); void *arg = va_arg(rest, void *); va_end(rest);
-    return hold(fd, cmd, arg, "fcntl");
-}
-int fcntl64(int fd, int cmd, ...) {
-    va_list rest; va_start(rest, cmd); void *arg = va_arg(rest, void *); va_end(rest);
-    return hold(fd, cmd, arg, "fcntl64");
-}
-"""
-WRITER = "import sys; from tests.sharing.captures import ingest; ingest(sys.argv[1], sys.argv[2], [int(sys.argv[3])])"
+pytestmark = pytest.mark.long
 
-
-@pytest.fixture
-def shim(tmp_path: Path) -> Path:
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if sys.platform != "linux" or compiler is None:
-        pytest.skip("holding a lock back takes Linux and a C compiler")
-    source, library = tmp_path / "shim.c", tmp_path / "shim.so"
-    source.write_text(SHIM)
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", str(library), str(source), "-ldl"], check=True)
-    return library
+SHIM = "held_back.c"
 
 
 def test_a_commit_before_the_lock_stays(shim: Path, tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ from etq import catalog
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 
+pytestmark = pytest.mark.long
+
 # A Python that has the oldest DuckDB that is to read warehouses, and nothing of etq.
 OLD_PYTHON = os.environ.get("ETQ_OLD_DUCKDB")
 

@@ -20,8 +20,9 @@ from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 from tests.unit.test_warehouse import contents
 
-TRACES = sorted((CAPTURES / "torch").glob("*.pt.trace.json.gz"))[:6]
-DUMP = CAPTURES / "transformer" / "transformer_100runs.etdp"
+pytestmark = pytest.mark.long
+
+TRACES = sorted((CAPTURES / "torch").glob("*.pt.trace.json.gz"))[:4]
 
 
 @pytest.fixture(params=["whole", "parts"])
@@ -41,6 +42,9 @@ def started(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(subprocess, "Popen", starting)
     yield processes
     assert all(each.poll() is not None for each in processes)
+
+
+IN_PARTS = pytest.mark.parametrize("started", ["parts"], indirect=True)
 
 
 def number_of_captures(warehouse: Warehouse) -> Any:
@@ -80,6 +84,7 @@ def test_each_damaged_file_is_an_error_and_the_others_are_stored(started: list[A
     assert [each.returncode == 0 for each in started] == [False] * len(damaged) + [True]
 
 
+@IN_PARTS
 def test_a_process_that_is_killed_loses_nothing(started: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     read = other_process.OtherProcess.tables
 
@@ -96,15 +101,7 @@ def test_a_process_that_is_killed_loses_nothing(started: list[Any], monkeypatch:
         assert contents(there) == contents(here)
 
 
-def test_known_content_and_other_formats_start_no_process(started: list[Any]) -> None:
-    with etq.open() as warehouse:
-        warehouse.ingest_many([TRACES[0], DUMP])
-        warehouse.ingest(TRACES[1])
-        warehouse.ingest_many([DUMP, *TRACES[:2]])
-        assert number_of_captures(warehouse) == 3
-    assert not started
-
-
+@IN_PARTS
 def test_a_file_that_changes_while_it_is_read_is_an_error(
     started: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,6 +124,7 @@ def test_a_file_that_changes_while_it_is_read_is_an_error(
     assert [each.returncode for each in started] == [0]
 
 
+@IN_PARTS
 def test_an_error_while_storing_ends_the_processes(started: list[Any]) -> None:
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
@@ -136,15 +134,16 @@ def test_an_error_while_storing_ends_the_processes(started: list[Any]) -> None:
     assert started
 
 
-@pytest.mark.parametrize("where, name", [(subprocess, "Popen"), (tempfile, "TemporaryFile")])
+@IN_PARTS
 def test_without_processes_or_temporary_files_traces_are_read_here(
-    started: list[Any], monkeypatch: pytest.MonkeyPatch, where: Any, name: str
+    started: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(*_: object, **__: object) -> None:
         raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
 
-    monkeypatch.setattr(where, name, refused)
-    with etq.open() as warehouse:
-        warehouse.ingest_many(TRACES[:3])
-        assert number_of_captures(warehouse) == 3
+    for where, name in ((subprocess, "Popen"), (tempfile, "TemporaryFile")):
+        with monkeypatch.context() as patch, etq.open() as warehouse:
+            patch.setattr(where, name, refused)
+            warehouse.ingest_many(TRACES[:3])
+            assert number_of_captures(warehouse) == 3
     assert not started

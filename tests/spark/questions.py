@@ -145,8 +145,7 @@ def build(place: Path) -> None:
     with etq.open(place) as warehouse:
         for model in ("mlp", "convnet_xnn", "demo_str", "cond", "maploop"):
             warehouse.ingest_record(CAPTURES / model / f"{model}.etrecord")
-        for model in ("mlp", "convnet_xnn"):
-            warehouse.ingest_program(CAPTURES / model / f"{model}.pte")
+        programs = [warehouse.ingest_program(CAPTURES / each / f"{each}.pte") for each in ("mlp", "convnet_xnn")]
         files = {
             "mlp": "mlp/mlp_100runs.etdp",
             "convnet_xnn": "convnet_xnn/convnet_xnn_100runs.etdp",
@@ -179,5 +178,7 @@ def build(place: Path) -> None:
                     warehouse.link(capture.name, "mlp")
         for name, record in _RECORDED.items():
             warehouse.link(name, record)
+        for program in programs:
+            warehouse.link(program.name, program)
         warehouse.metric("mlp", "temperature", 41)
         warehouse.phase("mlp", "decode", runs="2-")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +12,14 @@ from tests.conftest import CAPTURES
 from tests.launch_traces import SHAPES
 from tests.trace_corpus import SHAPES as PROGRAMS
 from tests.trace_corpus import Style
+from tests.traces import Traces
 from tests.warehouses import empty_warehouse
+
+
+@pytest.fixture
+def traces(warehouse: Warehouse, tmp_path: Path) -> Traces:
+    """Small traces in an empty warehouse."""
+    return Traces(warehouse, tmp_path)
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,6 @@
-"""The method of comparing captures, implemented again in numpy and scipy, to check the SQL.
+"""The method of comparing several captures a side, once more in numpy and scipy.
 
-It is written from the method's description and not from the SQL, one comparison at a time.
+It is written from the method's description and not from etq's code, one comparison at a time.
 """
 
 from __future__ import annotations
@@ -30,10 +30,6 @@ class Sides:
     resolution: int = 1000
     op_types: Sequence[str | None] | None = None
 
-    @property
-    def is_single(self) -> bool:
-        return "history" in self.sides
-
     def of(self, side: str, without: Flags | None = None) -> Flags:
         chosen = np.array([each == side for each in self.sides])
         return chosen if without is None else chosen & ~without
@@ -60,7 +56,6 @@ class Judged:
     p: float | None = None
     q: float | None = None
     share: float = 1.0
-    score: float | None = None
 
 
 def common_of(given: Sides) -> Common:
@@ -74,26 +69,26 @@ def common_of(given: Sides) -> Common:
     states = factors if has_factor else totals
     middle = np.zeros(len(logs))
     for side in set(given.sides):
-        of_side = np.ones(len(logs), bool) if given.is_single or not has_factor else given.of(side)
+        of_side = given.of(side) if has_factor else np.ones(len(logs), bool)
         middle[of_side] = np.median(states[of_side])
     off = states - middle
-    most = max(0.05 if given.is_single else 0.03, 5 * 1.4826 * np.median(np.abs(off)))
+    most = max(0.03, 5 * 1.4826 * np.median(np.abs(off)))
     disturbed = np.abs(off) > most
-    if not has_factor and not given.is_single:
+    if not has_factor:
         for side in set(given.sides):
             of_side = given.of(side)
             if of_side.any() and abs(np.median(off[of_side])) > most:
                 disturbed[of_side] = False
-    if has_factor and not given.is_single:
+    if has_factor:
         # Where the machine has two states, a capture may be in the one that most of the other side is in.
         for side, other in (("base", "new"), ("new", "base")):
             if given.of(other).any():
                 is_near = np.abs(states - np.median(states[given.of(other)])) <= most
                 disturbed[given.of(side) & is_near] = False
     # Where fewer than 3 would be left of a side, none is left out.
-    if not given.is_single and min(given.of(side, disturbed).sum() for side in ("base", "new")) < LONELY:
+    if min(given.of(side, disturbed).sum() for side in ("base", "new")) < LONELY:
         disturbed[:] = False
-    if has_factor and not given.is_single:
+    if has_factor:
         base, new = given.of("base", disturbed), given.of("new", disturbed)
         if base.any() and new.any():
             staying, is_scattered = unmoved(deviations[:, precise], factors, base, new)
@@ -274,7 +269,7 @@ def tested(given: Sides, factors: Floats, base: Flags, new: Flags) -> tuple[dict
 
 
 def several(given: Sides) -> dict[Any, Judged]:
-    """Section A: several captures a side. By the op's position, and `total`."""
+    """Several captures a side. By the op's position, and `total`."""
     common = common_of(given)
     base, new = given.of("base", common.disturbed), given.of("new", common.disturbed)
     all_base, all_new = given.of("base"), given.of("new")
@@ -365,67 +360,3 @@ def _word(few: bool, below: bool, counts: bool, judged: Judged, counting: float,
     if judged.low is not None and judged.high is not None and max(-judged.low, judged.high) <= counting:
         return "~"
     return "can't judge" if is_constant else "not decided"
-
-
-def leveled(past: Floats) -> Floats:
-    """A history whose values before a lasting change are shifted to the level after it."""
-    count = len(past)
-    places = range(3, count - 2)
-    if not places:
-        return past
-    shifts = np.array([np.median(past[k:]) - np.median(past[:k]) for k in places])
-    at = int(np.argmax([np.sqrt(k * (count - k)) * abs(shift) for k, shift in zip(places, shifts, strict=True)]))
-    if abs(shifts[at]) <= max(0.03, 6 * np.median(np.abs(np.diff(past)))):
-        return past
-    return np.concatenate([past[: places[at]] + shifts[at], past[places[at] :]])
-
-
-def single(given: Sides) -> dict[Any, Judged]:
-    """Section B: one capture a side, judged by the differences between successive captures of the history."""
-    common = common_of(given)
-    history, in_all = given.of("history", common.disturbed), given.of("history")
-    [base], [new] = np.flatnonzero(given.of("base")), np.flatnonzero(given.of("new"))
-    values = np.column_stack([np.log(given.ops) - common.factors[:, None], np.log(given.totals)])
-    times = np.column_stack([given.ops, given.totals])
-    # Totals are judged by how often captures are disturbed, too.
-    pasts = [leveled(each) for each in values[history, :-1].T] + [leveled(values[in_all, -1])]
-    steps = [np.abs(np.diff(past)) / np.sqrt(2) for past in pasts]
-    spreads = np.array(
-        [max(np.median(np.abs(p - np.median(p))), np.median(s)) for p, s in zip(pasts, steps, strict=True)]
-    )
-    precise = ~given.coarse
-    typical = np.median(spreads[:-1][precise]) if precise.any() else spreads[:-1]
-    weight = 0.4 * (int(history.sum()) + 1)
-    shrunk = np.sqrt((PRIOR * typical**2 + weight * spreads[:-1] ** 2) / (PRIOR + weight))
-    # The total is no op.
-    used = np.maximum(0.003, np.append(shrunk, spreads[-1]))
-    coarse = np.append(given.coarse, False)
-    worst = np.array([each.max() for each in steps])
-    shares = times[base] / given.totals[base]
-    is_large = shares >= 0.01
-    differences = values[new] - values[base]
-    scores = np.abs(differences) / np.sqrt(2) / used
-    rare = (scores > 8) & (scores > 1.5 * worst / used)
-    found: dict[Any, Judged] = {}
-    for at, (difference, score, is_rare) in enumerate(zip(differences, scores, rare, strict=True)):
-        change = float(np.exp(difference) - 1)
-        share = float(shares[at])
-        below = bool(coarse[at]) and abs(times[new, at] - times[base, at]) < 2 * given.resolution
-        counts = is_rare and abs(change) >= 0.1 and abs(change) * share >= 0.001
-        is_unknown = bool(common.disturbed[base] or common.disturbed[new]) or below
-        # The greatest difference of two captures of the history may be added to this one.
-        most = float(np.exp(abs(difference) + np.sqrt(2) * worst[at]) - 1)
-        around = Judged("", change, -most, most)
-        verdict = _word(False, is_unknown, counts, around, max(0.1, 0.001 / share))
-        # Of other ops as large, or of those smaller.
-        alike = (is_large == is_large[at])[:-1] & (shares[:-1] >= 0.001)
-        is_op = at < len(precise) and bool(alike.any())
-        is_with_others = at < len(precise) and rare[:-1].sum() >= 3 and abs(difference) < np.log(2)
-        is_as_in_history = is_op and score <= 1.5 * worst[:-1][alike].max() / used[at]
-        if verdict in ("slower", "faster") and (is_with_others or is_as_in_history):
-            verdict = f"possibly {verdict}"
-        is_slow = common.disturbed[new] and common.off[new] > 0
-        if at == len(precise) and is_slow and is_rare and change >= 0.1:
-            verdict = "unstable"
-        found[at if at < len(precise) else "total"] = Judged(verdict, change, share=share, score=float(score))
-    return found

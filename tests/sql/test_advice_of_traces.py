@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import gzip
+import json
 from typing import Any
 
 import pytest
 
 from etq.warehouse.warehouse import Warehouse
-from tests.trace_builders import event
+from tests.conftest import CAPTURES
+from tests.sql.test_trace_views import PLAIN, TWO_DEVICES
+from tests.trace_builders import event, memory, two_steps
 from tests.traces import Traces
 
 H100 = [{"id": 0, "name": "NVIDIA H100 80GB HBM3", "computeMajor": 9, "computeMinor": 0}]
 HALF = "c10::Half"
-TENSOR, SIMT = "sm80_xmma_gemm_f16f16_f16f32_f32_tn_n", "volta_sgemm_128x64_nn"
+TENSOR = "sm80_xmma_gemm_f16f16_f16f32_f32_tn_n"
 ADD = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float> >(int)"
 SOFTMAX = "void (anonymous namespace)::softmax_warp_forward<float, float, float, 8, false, false>(float*)"
-
-
-@pytest.fixture
-def traces(warehouse: Warehouse, tmp_path: Path) -> Traces:
-    return Traces(warehouse, tmp_path)
 
 
 def take(
@@ -64,6 +62,7 @@ def test_attention_in_single_ops(traces: Traces) -> None:
     assert "scaled_dot_product_attention" in remedy
 
 
+@pytest.mark.long
 def test_products_of_odd_sizes(traces: Traces) -> None:
     names = (
         "cutlass_80_tensorop_s1688gemm_64x64_nn_align1",
@@ -74,26 +73,25 @@ def test_products_of_odd_sizes(traces: Traces) -> None:
     assert [row[:2] for row in advice(traces, "odd sizes")] == [(30, 30)]
 
 
-@pytest.mark.parametrize(
-    ("operands", "batch", "types"),
-    [("aten::mm", True, True), ("aten::bmm", False, True)],
-)
-def test_a_larger_batch_where_one_operand_stays(traces: Traces, operands: str, batch: bool, types: bool) -> None:
+@pytest.mark.long
+def test_a_larger_batch_where_one_operand_stays(traces: Traces) -> None:
     """Products that move 2 * (8 * 4096 + 4096**2 + 8 * 4096) bytes, in 110 us; good kernels would take them at 80 %."""
-    sizes = [[8, 4096], [4096, 4096]] if operands == "aten::mm" else [[1, 8, 4096], [1, 4096, 4096]]
-    take(traces, (operands, TENSOR, 100), ("aten::mm", TENSOR, 10), shapes=sizes)
     least = 2 * (2 * 8 * 4096 + 4096**2) / 3.352e12 * 1e6
-    [(time, _, _, remedy), *_] = advice(traces, "below the roof")
-    assert time == pytest.approx(110 - 2 * least / 0.8, rel=1e-3)
-    assert ("a larger batch" in remedy) == batch
-    assert ("smaller types" in remedy) == types
+    for op, sizes in (("aten::mm", [[8, 4096], [4096, 4096]]), ("aten::bmm", [[1, 8, 4096], [1, 4096, 4096]])):
+        take(traces, (op, TENSOR, 100), ("aten::mm", TENSOR, 10), shapes=sizes)
+        [(time, _, _, remedy), *_] = advice(traces, "below the roof")
+        assert time == pytest.approx(110 - 2 * least / 0.8, rel=1e-3)
+        assert ("a larger batch" in remedy) == (op == "aten::mm") and "smaller types" in remedy
+        traces.warehouse.remove("t")
 
 
-@pytest.mark.parametrize(("kernel", "smaller"), [(TENSOR, True), ("_matmul_ogs_NNT_bf16xbf16xmxfp4_gemm", False)])
-def test_no_smaller_types_than_four_bits(traces: Traces, kernel: str, smaller: bool) -> None:
-    take(traces, ("aten::mm", kernel, 100))
-    text = " ".join(row[3] for rule in ("device time", "critical path") for row in advice(traces, rule))
-    assert ("smaller types" in text) == smaller
+@pytest.mark.long
+def test_no_smaller_types_than_four_bits(traces: Traces) -> None:
+    for kernel, smaller in ((TENSOR, True), ("_matmul_ogs_NNT_bf16xbf16xmxfp4_gemm", False)):
+        take(traces, ("aten::mm", kernel, 100))
+        text = " ".join(row[3] for rule in ("device time", "critical path") for row in advice(traces, rule))
+        assert ("smaller types" in text) == smaller
+        traces.warehouse.remove("t")
 
 
 def host(name: str, category: str = "cpu_op") -> list[dict[str, Any]]:
@@ -109,9 +107,8 @@ def host(name: str, category: str = "cpu_op") -> list[dict[str, Any]]:
     ("name", "category", "is_compiled", "expected"),
     [
         ("aten::unique", "cpu_op", False, "torch.compile, CUDA graphs."),
-        ("aten::unique", "cpu_op", True, "reduce-overhead"),
-        ("preprocess", "user_annotation", False, "no op of torch"),
-        ("scipy.ndimage.zoom", "user_annotation", False, "no op of torch"),
+        pytest.param("aten::unique", "cpu_op", True, "reduce-overhead", marks=pytest.mark.long),
+        pytest.param("scipy.ndimage.zoom", "user_annotation", False, "no op of torch", marks=pytest.mark.long),
     ],
 )
 def test_torch_compile_is_for_ops_that_it_has_not_made(
@@ -119,8 +116,9 @@ def test_torch_compile_is_for_ops_that_it_has_not_made(
 ) -> None:
     compiled = [event("kernel", "triton_poi_fused_add_0", 960, 961, 7, device=0, stream=7)] if is_compiled else []
     traces.take(*host(name, category), *compiled)
-    rows = advice(traces, "device idle") + advice(traces, "critical path")
-    assert rows and all(expected in remedy for *_, remedy in rows)
+    rows = traces.ask("advice", "rule, remedy")
+    remedies = [remedy for rule, remedy in rows if rule in ("device idle", "critical path")]
+    assert remedies and all(expected in remedy for remedy in remedies)
 
 
 def test_one_item_for_one_cause(traces: Traces) -> None:
@@ -128,7 +126,78 @@ def test_one_item_for_one_cause(traces: Traces) -> None:
     steps = [event("user_annotation", "ProfilerStep#0", 0, 990)]
     loading = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
     traces.take(*steps, *host(loading, "user_annotation"))
-    rules = [
-        row for (row,) in traces.warehouse.rows("SELECT a.rule FROM advice('t') AS a WHERE a.rule <> 'device time'")[1]
+    rules = [rule for (rule,) in traces.ask("advice", "rule") if rule != "device time"]
+    assert len(rules) == 1, rules
+
+
+def rules(traces: Traces, **arguments: Any) -> list[tuple[Any, ...]]:
+    return traces.ask("trace_recommendations", "rule, device", **arguments)
+
+
+def test_recommendations(traces: Traces) -> None:
+    traces.take(*two_steps())
+    assert traces.ask("trace_recommendations", "rule, device, evidence") == [
+        ("gpu_utilization", 0, "a kernel ran in 36.36 % of the steps")
     ]
-    assert len(rules) == 1, advice(traces, "critical path")
+    limits = {"data_loader_percent": 3, "utilization_percent": 36}
+    assert traces.ask("trace_recommendations", "rule, device, evidence", **limits) == [
+        ("data_loader", None, "3.6 % of the step time is in DataLoader")
+    ]
+
+
+@pytest.mark.long
+def test_advice_has_the_causes_of_idle_devices(warehouse: Warehouse) -> None:
+    """Those that take a twentieth of the device's time, which is counted from the file's own events."""
+    path = CAPTURES / "torch_gpu" / "rank0.pt.trace.json.gz"
+    warehouse.ingest(path, name="run")
+    spans: dict[int, list[float]] = {}
+    for each in json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]:
+        if each.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset"):
+            spans.setdefault(each["pid"], []).extend((each["ts"], each["ts"] + each["dur"]))
+    causes = warehouse.rows("SELECT device, cause, total FROM device_idle_causes('run', unit := 'us')")[1]
+    expected = []
+    for device, cause, total in causes:
+        share = 100 * total / (max(spans[device]) - min(spans[device]))
+        if cause not in ("unknown", "unknown_wait", "call") and share >= 5:
+            expected.append(("high" if share >= 20 else "medium", pytest.approx(total), pytest.approx(share), "us"))
+    assert expected
+    query = "SELECT severity, time_at_stake, share_percent, unit FROM advice('run') WHERE rule = 'device idle'"
+    assert warehouse.rows(query)[1] == sorted(expected, key=lambda row: -row[1].expected)
+
+
+def test_each_idle_device_has_a_row(traces: Traces) -> None:
+    """The plug-in has one text for both: GPU 0and 1 have low utilization."""
+    traces.take(*two_steps(), event("kernel", "relu_kernel", 50, 60, 8, device=1))
+    assert rules(traces) == [("gpu_utilization", 0), ("gpu_utilization", 1)]
+
+
+@pytest.mark.long
+def test_tensor_cores_are_recommended_for_devices_that_have_them(traces: Traces) -> None:
+    """The plug-in can't distinguish AMD's devices."""
+    traces.take(*PLAIN, deviceProperties=TWO_DEVICES)
+    assert rules(traces) == [("tensor_cores", None)]
+    traces.warehouse.connection.execute("UPDATE trace_devices SET name = 'AMD Instinct MI250X'")
+    assert rules(traces) == [("tensor_cores", None)]
+    traces.warehouse.connection.execute("UPDATE trace_devices SET name = 'AMD Radeon Graphics'")
+    assert rules(traces) == []
+    traces.warehouse.connection.execute("UPDATE trace_devices SET name = 'NVIDIA K80', compute_major = 3")
+    assert rules(traces) == []
+
+
+def test_parallel_training(traces: Traces) -> None:
+    wrappers = [event("cpu_op", f"{name}.forward", 0, 99, 2) for name in ("DataParallel", "DistributedDataParallel")]
+    traces.take(
+        *PLAIN, *wrappers, event("kernel", "ampere_sgemm_64x64_nn", 20, 80, 7, device=1), deviceProperties=TWO_DEVICES
+    )
+    assert rules(traces) == [("data_parallel", None), ("communication_backend", None), ("tensor_cores", None)]
+
+
+@pytest.mark.long
+def test_full_memory_is_that_of_devices(traces: Traces) -> None:
+    """The plug-in compares the CPU's memory with the last device's: it recommends the same for both traces."""
+    op = event("cpu_op", "aten::empty", 0, 10)
+    traces.take(op, memory(5, 950, 950, type=1, device=1), deviceProperties=TWO_DEVICES)
+    assert rules(traces) == [("device_memory", 1)]
+    assert rules(traces, memory_percent=95) == []
+    traces.warehouse.connection.execute("UPDATE trace_memory SET device_type = 0, device = -1")
+    assert rules(traces) == []

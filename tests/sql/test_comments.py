@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+import etq
 from etq.errors import EtqError, QueryError, WarehouseError
 from etq.verdicts.changes import Reset, changes_of
 from etq.warehouse.warehouse import Warehouse
 from tests.batches import Labelled, ingest_all
 from tests.builders import dump, execute, kernel, run
+from tests.sampling import examples
 from tests.sql.test_trends import capture
+from tests.warehouses import empty_warehouse
 
 LISTED = "SELECT what, op, verdict, last_good, first_bad, round(change_percent) FROM regressions()"
 ALL = "SELECT op, first_bad, is_accepted, comment, author FROM regressions(with_accepted := true) ORDER BY position, op"
@@ -46,15 +51,7 @@ def test_an_accepted_step_is_no_regression_and_later_ones_are_measured_from_ther
     assert [row for row in warehouse.rows(LISTED)[1] if row[0] == "op"] == steps
 
 
-def test_a_step_back_after_an_accepted_one_is_a_change_of_its_own(warehouse: Warehouse) -> None:
-    """Without the comment, too: but then the first is still listed."""
-    stored(warehouse, [1.0] * 15 + [1.3] * 15 + [1.0] * 15)
-    warehouse.accept("16", "known", what="op", item="addmm@0")
-    assert [row for row in warehouse.rows(LISTED)[1] if row[0] == "op"] == [
-        ("op", "addmm", "faster", "30", "31", -23.0)
-    ]
-
-
+@pytest.mark.long
 def test_what_is_accepted_before_it_is_found_is_never_listed(warehouse: Warehouse) -> None:
     """A step is found once captures have followed it; who makes it knows before."""
     stored(warehouse, [1.0] * 15 + [1.3] * 2)
@@ -66,6 +63,7 @@ def test_what_is_accepted_before_it_is_found_is_never_listed(warehouse: Warehous
     assert {row[2] for row in warehouse.rows(ALL)[1]} == {True}, "ops that did not change have no change"
 
 
+@pytest.mark.long
 def test_comments_are_on_their_own_series_and_op(warehouse: Warehouse) -> None:
     for number, device in enumerate(("a", "b")):
         made = []
@@ -92,6 +90,7 @@ def test_comments_are_on_their_own_series_and_op(warehouse: Warehouse) -> None:
     assert warehouse.rows(query)[1] == []
 
 
+@pytest.mark.long
 def test_a_comment_stays_on_its_op_when_instructions_are_numbered_anew(warehouse: Warehouse) -> None:
     """From build 31 on, another op comes first."""
 
@@ -117,23 +116,31 @@ def test_a_comment_stays_on_its_op_when_instructions_are_numbered_anew(warehouse
     assert warehouse.rows(query)[1] == []
 
 
-def test_a_note_changes_nothing_but_is_shown(warehouse: Warehouse) -> None:
-    stored(warehouse, [1.0] * 15 + [1.3] * 15)
+@pytest.mark.long
+def test_notes_and_what_is_accepted(warehouse: Warehouse) -> None:
+    """A step of 0.3, which goes back; the labels of the series have a comma and quotation marks."""
+    stored(warehouse, [1.0] * 15 + [1.3] * 15 + [1.0] * 15, device='a, "b"', model="net")
     before = warehouse.rows(LISTED)[1]
-    warehouse.comment("16", "looking into it", what="op", item="addmm@0", author="bo")
-    warehouse.comment("16", "found it", what="op", item="addmm@0", author="cy")
+    [(series,)] = warehouse.rows("SELECT DISTINCT series FROM regressions() WHERE op = 'addmm'")[1]
+    # A note changes nothing, but is shown.
+    warehouse.comment("16", "looking into it", series, what="op", item="addmm@0", author="bo")
+    warehouse.comment("16", "found it", series, what="op", item="addmm@0", author="cy")
     assert warehouse.rows(LISTED)[1] == before
-    found = warehouse.rows("SELECT comment, author, is_accepted FROM regressions() WHERE op = 'addmm'")[1]
-    assert found == [("found it", "cy", False)]
+    shown = "SELECT comment, author, is_accepted FROM regressions() WHERE op = 'addmm' AND first_bad = '16'"
+    assert warehouse.rows(shown)[1] == [("found it", "cy", False)]
+    # A step back after an accepted one is a change of its own: without the comment, too, but then the first is listed.
+    back = ("op", "addmm", "faster", "30", "31", -23.0)
+    steps = [row for row in before if row[0] == "op"]
+    assert back in steps and len(steps) == 2
+    warehouse.accept("16", "wanted", series, what="all")
+    assert {series for (series,) in warehouse.rows("SELECT series FROM change_comments")[1]} == {series}
+    assert [row for row in warehouse.rows(LISTED)[1] if row[0] == "op"] == [back]
+    # The comment is found at its place when its capture is gone.
+    warehouse.remove('a, "b"netb16')
+    assert [row[:3] for row in warehouse.rows(LISTED)[1] if row[0] == "op"] == [back[:3]]
 
 
-def test_a_comment_is_found_at_its_place_when_its_capture_is_gone(warehouse: Warehouse) -> None:
-    stored(warehouse, [1.0] * 15 + [1.3] * 15)
-    warehouse.accept("16", "wanted", what="all")
-    warehouse.remove("b16")
-    assert warehouse.rows(LISTED)[1] == []
-
-
+@pytest.mark.long
 def test_a_creep_is_accepted(warehouse: Warehouse) -> None:
     """By 1 % each build, which is not listed again; a step after it is."""
     growing = [1.0 + build / 100 for build in range(40)]
@@ -147,6 +154,14 @@ def test_a_creep_is_accepted(warehouse: Warehouse) -> None:
         "SELECT kind, is_accepted, comment FROM regressions(with_accepted := true) WHERE op = 'addmm'"
     )
     assert accepted[1] == [("creep", True, "more to do")]
+
+
+@pytest.fixture(scope="module")
+def few() -> Iterator[Warehouse]:
+    """Three builds, without comments."""
+    with empty_warehouse() as made:
+        stored(made, [1.0] * 3, model="net")
+        yield made
 
 
 @pytest.mark.parametrize(
@@ -167,34 +182,23 @@ def test_a_creep_is_accepted(warehouse: Warehouse) -> None:
     ],
 )  # fmt: skip
 def test_errors(
-    warehouse: Warehouse, arguments: tuple[str, ...], options: dict[str, Any], error: type[Exception], message: str
+    few: Warehouse, arguments: tuple[str, ...], options: dict[str, Any], error: type[Exception], message: str
 ) -> None:
-    stored(warehouse, [1.0] * 3, model="net")
     with pytest.raises(error, match=message):
-        warehouse.accept(*arguments, **options)
-    assert warehouse.rows("FROM change_comments")[1] == []
+        few.accept(*arguments, **options)
+    assert few.rows("FROM change_comments")[1] == []
+
+
+def test_what_cannot_be_changed(few: Warehouse, tmp_path: Path) -> None:
     with pytest.raises(EtqError, match="no comment has the number 4; etq comment lists them"):
-        warehouse.remove_comment(4)
-
-
-def test_labels_with_commas_and_quotation_marks(warehouse: Warehouse) -> None:
-    stored(warehouse, [1.0] * 15 + [1.3] * 15, device='a, "b"', model="net")
-    [(series,)] = warehouse.rows("SELECT DISTINCT series FROM regressions() WHERE op = 'addmm'")[1]
-    warehouse.accept("16", "wanted", series, what="all")
-    assert warehouse.rows("SELECT series FROM change_comments")[1] == [(series,)]
-    assert warehouse.rows(LISTED)[1] == []
-
-
-def test_a_reader_cannot_comment(warehouse: Warehouse, tmp_path: Any) -> None:
-    import etq
-
+        few.remove_comment(4)
     with etq.open(tmp_path / "lab.duckdb") as made:
         stored(made, [1.0] * 3)
     with etq.open(tmp_path / "lab.duckdb", read_only=True) as reader, pytest.raises(WarehouseError, match="read-only"):
         reader.accept("3", "x")
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.integers(0, 2**32 - 1), st.lists(st.integers(0, 79), max_size=3), st.integers(0, 3))
 def test_a_reset_makes_series_of_their_own(seed: int, places: list[int], steps: int) -> None:
     """What is found on each side of resets is what is found in these parts alone."""

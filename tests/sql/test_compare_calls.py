@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from etq.warehouse.warehouse import Warehouse
-from tests.asserts import TWO_OPERATORS
-from tests.builders import dump, execute, kernel, operator_call, run
-from tests.command_line import run_etq
 from tests.trace_builders import event, trace
 
 COLUMNS = "name, kind, method, change, base_calls, new_calls, calls_difference"
@@ -86,35 +82,3 @@ def test_other_steps_are_not_compared(warehouse: Warehouse) -> None:
     warehouse.ingest(trace(*BASE), name="base")
     warehouse.ingest(trace(event("user_annotation", "ProfilerStep#0", 0, 99), *NEW), name="new")
     assert changed(warehouse) == []
-
-
-def test_etdumps(warehouse: Warehouse) -> None:
-    more = run(
-        "Execute",
-        kernel("add", start=10, end=30, instruction=0),
-        operator_call(start=8, end=33, instruction=0),
-        kernel("add", start=36, end=38, instruction=2),
-        operator_call(start=35, end=39, instruction=2),
-        operator_call(start=40, end=50, instruction=1),
-        execute(start=0, end=60),
-    )
-    warehouse.ingest(dump(TWO_OPERATORS, TWO_OPERATORS), name="base")
-    warehouse.ingest(dump(more), name="new")
-    assert [row for row in changed(warehouse) if row[1] == "kernel"] == [
-        ("add", "kernel", "Execute", "more calls", 1, 2, 1)
-    ]
-
-
-def test_the_command_lists_what_was_added(tmp_path: Path) -> None:
-    for name, events in (("base", BASE), ("new", NEW)):
-        (tmp_path / f"{name}.json").write_bytes(trace(*events))
-    sides = [str(tmp_path / f"{name}.json") for name in ("base", "new")]
-    shown = run_etq("compare", *sides, "--db", str(tmp_path / "none")).stdout
-    assert "Calls per step, counted: 2 added, 1 removed, 2 more calls, 1 fewer calls:" in shown
-    assert "added        device_kernel  relu_kernel                0          1                 1" in shown
-    assert (
-        "and 4 more: --what calls" in run_etq("compare", *sides, "--limit", "2", "--db", str(tmp_path / "none")).stdout
-    )
-    listed = run_etq("compare", *sides, "--what", "calls", "--format", "csv", "--db", str(tmp_path / "none")).stdout
-    assert listed.splitlines()[1] == "relu_kernel,device_kernel,Trace,added,0.0,1.0,1.0"
-    assert "| added | op | aten::relu | 0 | 1 | 1 |" in run_etq("compare", *sides, "--format", "markdown").stdout

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import gzip
-import json
-from collections import defaultdict
+from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
 
 from etq.errors import QueryError
 from etq.warehouse.warehouse import Warehouse
-from tests.conftest import CAPTURES, shared_file
+from tests.conftest import CAPTURES
 from tests.sql.test_op_efficiency import HALF, launched, op
 from tests.trace_builders import event, trace
+from tests.warehouses import empty_warehouse
 
 H100: Final[dict[str, Any]] = {
     "deviceProperties": [{"id": 0, "name": "NVIDIA H100 80GB HBM3", "totalGlobalMem": 85_000_000_000}]
@@ -33,23 +32,23 @@ def step(number: int, at: float, device: str) -> list[dict[str, Any]]:
     kernel = number * 100
     events = [
         event("user_annotation", f"ProfilerStep#{number}", at, at + 400),
-        op("aten::conv2d", at + 10, at + 60, IMAGE, WEIGHT, BIAS, inputs=WINDOW),
-        op("aten::convolution", at + 11, at + 59, IMAGE, WEIGHT, BIAS, inputs=[*WINDOW, "False", "[0, 0]", "1"]),
-        op("aten::_convolution", at + 12, at + 58, IMAGE, WEIGHT, BIAS, inputs=[*WINDOW, "False", "[0, 0]", "1"]),
+        op("aten::conv2d", at + 10, at + 60, IMAGE, WEIGHT, BIAS, *WINDOW),
+        op("aten::convolution", at + 11, at + 59, IMAGE, WEIGHT, BIAS, *WINDOW, "False", "[0, 0]", "1"),
+        op("aten::_convolution", at + 12, at + 58, IMAGE, WEIGHT, BIAS, *WINDOW, "False", "[0, 0]", "1"),
     ]
     if is_amd:
         events += [
-            op("aten::miopen_convolution", at + 13, at + 40, IMAGE, WEIGHT, BIAS, inputs=WINDOW),
+            op("aten::miopen_convolution", at + 13, at + 40, IMAGE, WEIGHT, BIAS, *WINDOW),
             *launched("igemm_fwd", at + 14, 30, kernel + 1),
             op("aten::miopen_batch_norm", at + 72, at + 78, IMAGE, BIAS, BIAS, BIAS, BIAS),
             *launched("MIOpenBatchNormFwd", at + 73, 20, kernel + 2),
         ]
     else:
         events += [
-            op("aten::cudnn_convolution", at + 13, at + 40, IMAGE, WEIGHT, inputs=WINDOW),
+            op("aten::cudnn_convolution", at + 13, at + 40, IMAGE, WEIGHT, *WINDOW),
             *launched("sm90_xmma_fprop", at + 14, 10, kernel + 1),
             # Of the bias, which the other backend adds itself.
-            op("aten::add_", at + 45, at + 50, IMAGE, ([1, 64, 1, 1], HALF), inputs=["1"]),
+            op("aten::add_", at + 45, at + 50, IMAGE, ([1, 64, 1, 1], HALF), "1"),
             *launched("vectorized_add", at + 46, 4, kernel + 3),
             # Without the op around it.
             op("aten::cudnn_batch_norm", at + 72, at + 78, IMAGE, BIAS, BIAS, BIAS, BIAS),
@@ -75,12 +74,18 @@ def step(number: int, at: float, device: str) -> list[dict[str, Any]]:
     return events
 
 
-def sides(warehouse: Warehouse, **top: Any) -> None:
-    """Two steps of NVIDIA's, three of AMD's, and an op outside of them."""
-    for name, steps, properties in (("nvidia", 2, H100), ("amd", 3, MI300)):
-        events = [made for number in range(steps) for made in step(number, 5000.0 * number, name)]
-        outside = [op("aten::mul", 99_000, 99_009, IMAGE, IMAGE), *launched("outside", 99_001, 500, 9999)]
-        warehouse.ingest(trace(*events, *outside, **(properties | top)), name=name)
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Warehouse]:
+    """Two steps of NVIDIA's, three of AMD's, and an op outside of them; a trace without shapes, and a dump."""
+    with empty_warehouse() as warehouse:
+        for name, steps, properties in (("nvidia", 2, H100), ("amd", 3, MI300)):
+            events = [made for number in range(steps) for made in step(number, 5000.0 * number, name)]
+            outside = [op("aten::mul", 99_000, 99_009, IMAGE, IMAGE), *launched("outside", 99_001, 500, 9999)]
+            warehouse.ingest(trace(*events, *outside, **properties), name=name)
+        bare = [event("cpu_op", "aten::gelu", 0, 9), *launched("pointwise", 1, 6, 1)]
+        warehouse.ingest(trace(*bare, **MI300), name="bare")
+        warehouse.ingest(CAPTURES / "mlp" / "mlp.etdp", name="dump")
+        yield warehouse
 
 
 def rows(warehouse: Warehouse, columns: str, base: str = "nvidia", new: str = "amd", **options: Any) -> list[Any]:
@@ -88,13 +93,12 @@ def rows(warehouse: Warehouse, columns: str, base: str = "nvidia", new: str = "a
     return warehouse.rows(f"SELECT {columns} FROM compare_efficiency('{base}', '{new}'{given})")[1]
 
 
-def test_by_hand(warehouse: Warehouse) -> None:
+def test_by_hand(lab: Warehouse) -> None:
     """A convolution has the kernel of its bias; what is outside of steps has no row."""
-    sides(warehouse)
     image, weight, bias = "bf16[8,64,56,56]", "bf16[64,64,3,3]", "bf16[64]"
     query = "bf16[2,4,128,64]"
     columns = "op, inputs, base_calls, new_calls, base_call_time, new_call_time, difference, base_kernel, new_kernel"
-    assert rows(warehouse, columns) == [
+    assert rows(lab, columns) == [
         ("aten::scaled_dot_product_attention_backward", " ".join([query] * 4), 1, 1, 80, 180, 100, "flash_bwd",
          "efficient_bwd"),
         ("aten::scaled_dot_product_attention", " ".join([query] * 3), 1, 1, 40, 90, 50, "flash_fwd", "efficient_fwd"),
@@ -104,82 +108,36 @@ def test_by_hand(warehouse: Warehouse) -> None:
         ("aten::gelu", image, 1, None, 3, None, -3, "pointwise", None),
         ("aten::relu", image, None, 1, None, 3, 3, None, "pointwise"),
     ]  # fmt: skip
-    shares = rows(warehouse, "share_percent, difference")
+    shares = rows(lab, "share_percent, difference")
     assert [share for share, _ in shares] == pytest.approx([100 * part / 186 for _, part in shares])
-    assert {*rows(warehouse, "base_device, base_steps", new="nvidia")} == {("NVIDIA H100 SXM", 2)}
-    assert {*rows(warehouse, "new_device, new_steps")} == {("AMD Instinct MI300X", 3), (None, None)}
+    assert {*rows(lab, "base_device, base_steps", new="nvidia")} == {("NVIDIA H100 SXM", 2)}
+    assert {*rows(lab, "new_device, new_steps")} == {("AMD Instinct MI300X", 3), (None, None)}
 
 
-def test_each_side_has_the_roof_of_its_device(warehouse: Warehouse) -> None:
+def test_each_side_has_the_roof_of_its_device(lab: Warehouse) -> None:
     """Its bytes take longest at 3.352e12 per second, and its operations, at 1307.4e12, where bytes move at 5.325e12."""
-    sides(warehouse)
     [(base, new)] = [
-        row[1:] for row in rows(warehouse, "op, base_roof_percent, new_roof_percent") if row[0] == "aten::convolution"
+        row[1:] for row in rows(lab, "op, base_roof_percent, new_roof_percent") if row[0] == "aten::convolution"
     ]
     moved = 2 * (2 * 8 * 64 * 56 * 56 + 64 * 64 * 9 + 64)
     assert base == pytest.approx(100 * moved / 3.352e12 / 14e-6)
     assert new == pytest.approx(100 * 2 * 8 * 64 * 56 * 56 * 64 * 9 / 1307.4e12 / 30e-6)
 
 
-def test_by_op(warehouse: Warehouse) -> None:
-    sides(warehouse)
-    assert {inputs for (inputs,) in rows(warehouse, "inputs", by="op")} == {None}
+@pytest.mark.long
+def test_by_op(lab: Warehouse) -> None:
+    assert {inputs for (inputs,) in rows(lab, "inputs", by="op")} == {None}
     sums = "sum(base_time), sum(new_time), sum(difference)"
-    assert rows(warehouse, sums, by="op") == rows(warehouse, sums) == [(144, 330, 186)]
+    assert rows(lab, sums, by="op") == rows(lab, sums) == [(144, 330, 186)]
     with pytest.raises(QueryError, match="by must be shape or op, not node"):
-        rows(warehouse, "op", by="node")
+        rows(lab, "op", by="node")
 
 
-def test_traces_without_shapes_match_by_op(warehouse: Warehouse) -> None:
-    sides(warehouse)
-    bare = [event("cpu_op", "aten::gelu", 0, 9), *launched("pointwise", 1, 6, 1)]
-    warehouse.ingest(trace(*bare, **MI300), name="bare")
-    [row] = [
-        row for row in rows(warehouse, "op, inputs, base_call_time, new_call_time", new="bare") if row[3] is not None
-    ]
+def test_traces_without_shapes_match_by_op(lab: Warehouse) -> None:
+    [row] = [row for row in rows(lab, "op, inputs, base_call_time, new_call_time", new="bare") if row[3] is not None]
     assert row == ("aten::gelu", None, 3, 6)
 
 
-def test_needs_traces(warehouse: Warehouse) -> None:
-    sides(warehouse)
-    warehouse.ingest(CAPTURES / "mlp" / "mlp.etdp", name="dump")
+def test_needs_traces(lab: Warehouse) -> None:
     with pytest.raises(QueryError, match="dump is of format etdump; name two PyTorch traces"):
-        rows(warehouse, "op", new="dump")
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("base", "new"),
-    [("resnet50_dataloader", "mi300_resnet_checkpoint"), ("alexnet", "mi300_resnet_checkpoint"), ("alexnet", "triton")],
-)
-def test_sums_of_other_peoples_traces(warehouse: Warehouse, base: str, new: str) -> None:
-    """Times per step add up to those of the kernels, copies and fills that the steps launched."""
-    expected = []
-    for name in (base, new):
-        path = shared_file(f"captures/torch/gpu/{name}.pt.trace.json.gz")
-        warehouse.ingest(path, name=name)
-        expected.append(launched_per_step(json.loads(gzip.decompress(path.read_bytes()), strict=False)["traceEvents"]))
-    [found] = rows(warehouse, "sum(base_time), sum(new_time)", base, new)
-    assert found == pytest.approx(expected, rel=1e-6)
-    assert rows(warehouse, "sum(share_percent)", base, new) == [(pytest.approx(100),)]
-
-
-def launched_per_step(events: list[dict[str, Any]]) -> float:
-    """Microseconds on devices of what a call within a step launched, by correlation; without steps, of all."""
-    slices = [each for each in events if each.get("ph") == "X"]
-    steps = [
-        (each["ts"], each["ts"] + each["dur"])
-        for each in slices
-        if each["name"].startswith("ProfilerStep") and "gpu" not in each.get("cat", "")
-    ]
-    calls = defaultdict(list)
-    for each in slices:
-        if each.get("cat", "").lower() in ("cuda_runtime", "cuda_driver", "runtime"):
-            calls[each["args"].get("correlation")].append(each["ts"])
-    total = 0.0
-    for each in slices:
-        if each.get("cat", "").lower() in ("kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset"):
-            starts = calls[each["args"].get("correlation")] or [each["ts"]]
-            if not steps or any(begin <= start < end for start in starts for begin, end in steps):
-                total += each["dur"]
-    return total / (len(steps) or 1)
+        rows(lab, "op", new="dump")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,12 +15,10 @@ from etq.warehouse.warehouse import Warehouse
 from tests.batches import Labelled, ingest_all
 from tests.builders import ProfileEvent, delegate_call, dump, execute, framework, kernel, run
 from tests.conftest import CAPTURES
-from tests.sampling import thinned
 from tests.sql.planting import rows_of, rules
 from tests.warehouses import empty_warehouse
 
 TIMED = ("compare_ops", "compare_modules", "compare_captures", "compare_findings", "compared_captures")
-VIEWS = (*TIMED, "compare_metrics")
 
 
 def file(*kernels: int, runs: int = 4, seed: int = 0, name: str = "Execute") -> bytes:
@@ -66,7 +63,6 @@ def add_metric(warehouse: Warehouse, name: str, better: str | None, values: dict
             )
 
 
-@pytest.mark.parametrize("view", thinned(VIEWS, ["compare_captures", "compare_metrics"]))
 @pytest.mark.parametrize(
     ("base", "new", "message"),
     [
@@ -77,9 +73,10 @@ def add_metric(warehouse: Warehouse, name: str, better: str | None, values: dict
         ("run0", "side=base", "run0 is on both sides, run0 and side=base"),
     ],
 )
-def test_invalid_sides(sides: Warehouse, view: str, base: str, new: str, message: str) -> None:
-    with pytest.raises(etq.QueryError, match=f"^{message}"):
-        rows_of(sides, view, base, new)
+def test_invalid_sides(sides: Warehouse, base: str, new: str, message: str) -> None:
+    for view in (*TIMED, "compare_metrics") if base == "nope" else ("compare_captures",):
+        with pytest.raises(etq.QueryError, match=f"^{message}"):
+            rows_of(sides, view, base, new)
 
 
 @pytest.mark.parametrize(
@@ -104,23 +101,36 @@ def test_invalid_parameters(sides: Warehouse, given: dict[str, Any], message: st
         rows_of(sides, "compare_ops", *chosen, **given)
 
 
-def test_an_unknown_phase_of_parts(sides: Warehouse) -> None:
-    with pytest.raises(etq.QueryError, match="^unknown phase 'decoding'"):
-        rows_of(sides, "compare_parts", "side=base", "side=new", phase="decoding")
+@pytest.mark.parametrize("call", ["compare_parts('side=base', 'side=new', {})", "trend({})", "regressions({})"])
+def test_an_unknown_phase(sides: Warehouse, call: str) -> None:
+    given = "phase := 'warm'" if "parts" in call else "over := 'captured_at', phase := 'warm'"
+    with pytest.raises(etq.QueryError, match="unknown phase 'warm'; known are load, prefill, decode, mixed, other"):
+        sides.rows(f"FROM {call.format(given)}")
 
 
-@pytest.mark.parametrize("path", ["mlp/mlp_0runs.etdp", "prof_result/no_execute.prof_result.bin"])
-@pytest.mark.parametrize("view", thinned(TIMED, ["compare_captures"]))
-def test_captures_without_executes(warehouse: Warehouse, path: str, view: str) -> None:
-    warehouse.ingest(CAPTURES / path, name="empty", labels={"side": "empty"})
-    warehouse.ingest(CAPTURES / "mlp/mlp.etdp", name="full")
-    for base, new in (("empty", "full"), ("full", "side=empty")):
-        if view == "compare_modules":
-            warehouse.link("full", warehouse.ingest_record(CAPTURES / "mlp/mlp.etrecord"))
-        with pytest.raises(etq.QueryError, match="^empty has no (execute to compare: only ETDumps|record)"):
-            rows_of(warehouse, view, base, new)
+def test_captures_without_executes(warehouse: Warehouse) -> None:
+    record = warehouse.ingest_record(CAPTURES / "mlp/mlp.etrecord")
+    warehouse.ingest_reference(record, {"linear": [np.zeros(3)]}, name="truth")
+    warehouse.ingest(CAPTURES / "mlp/mlp_0runs.etdp", name="empty", labels={"side": "empty"})
+    warehouse.ingest(CAPTURES / "prof_result/no_execute.prof_result.bin", name="old")
+    warehouse.ingest(CAPTURES / "torch/pair_mlp.pt.trace.json.gz", name="trace")
+    warehouse.link(warehouse.ingest(CAPTURES / "mlp/mlp.etdp", name="full"), record)
+    for base, new, name in (("empty", "full", "empty"), ("full", "side=empty", "empty"), ("old", "full", "old")):
+        for view in TIMED if base == "empty" else ("compare_captures",):
+            with pytest.raises(etq.QueryError, match=f"^{name} has no (execute to compare: only ETDumps|record)"):
+                rows_of(warehouse, view, base, new)
+    with pytest.raises(etq.QueryError, match="^truth has no execute to compare"):
+        rows_of(warehouse, "compare_captures", "truth", "full")
+    with pytest.raises(etq.QueryError, match="^the baseline trace has no execute"):
+        warehouse.rows("FROM framework_tax('full', baseline := 'trace')")
+    # Metrics need no times.
+    warehouse.metric("empty", "load", 1, better="lower")
+    warehouse.metric("trace", "load", 2, better="lower")
+    [row] = rows_of(warehouse, "compare_metrics", "empty", "trace")
+    assert (row["verdict"], row["change_percent"]) == ("too few", 100)
 
 
+@pytest.mark.long
 def test_one_capture_of_many_without_executes(warehouse: Warehouse) -> None:
     ingest_sides(warehouse)
     warehouse.ingest(
@@ -131,35 +141,42 @@ def test_one_capture_of_many_without_executes(warehouse: Warehouse) -> None:
     assert len(rows_of(warehouse, "compared_captures")) == 8
 
 
-def test_references_have_no_times(warehouse: Warehouse) -> None:
-    record = warehouse.ingest_record(CAPTURES / "mlp/mlp.etrecord")
-    warehouse.ingest_reference(record, {"linear": [np.zeros(3)]}, name="truth")
-    warehouse.ingest(CAPTURES / "mlp/mlp.etdp", name="run")
-    with pytest.raises(etq.QueryError, match="^truth has no execute to compare"):
-        rows_of(warehouse, "compare_captures", "truth", "run")
+@pytest.mark.long
+def test_captures_of_different_kinds(warehouse: Warehouse) -> None:
+    """Steps and executes, profiles of the old format, and files without operators, which have a total alone."""
+    for model, name in (
+        ("mlp", "mlp"),
+        ("mlp", "mlp_step"),
+        ("mlp", "mlp_method_only"),
+        ("convnet", "convnet_method_only"),
+    ):
+        warehouse.ingest(CAPTURES / f"{model}/{name}.etdp", name=name)
+    for name in ("iterations", "two_blocks_interleaved"):
+        warehouse.ingest(CAPTURES / f"prof_result/{name}.prof_result.bin", name=name)
 
+    def totals(base: str, new: str) -> list[Any]:
+        rows = rows_of(warehouse, "compare_captures", base, new)
+        return [(row["verdict"], row["base_captures"], row["new_captures"]) for row in rows if row["what"] == "total"]
 
-def test_old_profiles_compare(warehouse: Warehouse) -> None:
-    warehouse.ingest(CAPTURES / "prof_result/iterations.prof_result.bin", name="base")
-    warehouse.ingest(CAPTURES / "prof_result/two_blocks_interleaved.prof_result.bin", name="new")
-    totals = [row for row in rows_of(warehouse, "compare_captures", "base", "new") if row["what"] == "total"]
-    assert totals and {row["verdict"] for row in totals} <= {"too few", "added", "removed"}
-
-
-def test_without_operators_there_is_the_total_alone(warehouse: Warehouse) -> None:
-    path = CAPTURES / "mlp/mlp_method_only.etdp"
-    warehouse.ingest(path, name="base")
-    warehouse.ingest(CAPTURES / "convnet/convnet_method_only.etdp", name="new")
-    assert rows_of(warehouse, "compare_ops", "base", "new") == []
-    parts = {row["what"]: row for row in rows_of(warehouse, "compare_captures", "base", "new")}
-    assert parts.keys() == {"total"} and parts["total"]["verdict"] == "too few"
-    assert "no common shift" in rules(warehouse, base="base", new="new")
+    assert totals("mlp", "mlp_step") == [("too few", 1, 1)]
+    assert {verdict for verdict, *_ in totals("iterations", "two_blocks_interleaved")} <= {
+        "too few",
+        "added",
+        "removed",
+    }
+    assert totals("mlp_method_only", "convnet_method_only") == [("too few", 1, 1)]
+    assert len(rows_of(warehouse, "compare_captures", "mlp_method_only", "convnet_method_only")) == 1
+    assert rows_of(warehouse, "compare_ops", "mlp_method_only", "convnet_method_only") == []
+    assert "no common shift" in rules(warehouse, base="mlp_method_only", new="convnet_method_only")
 
 
 def test_a_record_on_one_side_alone(warehouse: Warehouse) -> None:
     """Runs of one capture have a method, those of the other only a name: they have one total and no modules."""
     for name in ("mlp", "mlp_100runs"):
         warehouse.ingest(CAPTURES / f"mlp/{name}.etdp", name=name)
+    # Although no table of modules has a row, the error is raised.
+    with pytest.raises(etq.QueryError, match="has no record, so its events have no modules; link one"):
+        rows_of(warehouse, "compare_modules", "mlp", "mlp_100runs")
     warehouse.link("mlp", warehouse.ingest_record(CAPTURES / "mlp/mlp.etrecord"))
     parts = [(row["what"], row["method"]) for row in rows_of(warehouse, "compare_captures", "mlp", "mlp_100runs")]
     assert parts == [("total", "forward"), ("ops", "forward"), ("outside ops", "forward"), ("common shift", None)]
@@ -169,33 +186,17 @@ def test_a_record_on_one_side_alone(warehouse: Warehouse) -> None:
         rows_of(warehouse, "compare_modules", "mlp", "mlp_100runs")
 
 
-def test_no_record_on_either_side(warehouse: Warehouse) -> None:
-    """Although no table of modules has a row, the error is raised."""
-    for name in ("mlp", "mlp_100runs"):
-        warehouse.ingest(CAPTURES / f"mlp/{name}.etdp", name=name)
-    with pytest.raises(etq.QueryError, match="has no record, so its events have no modules; link one"):
-        rows_of(warehouse, "compare_modules", "mlp", "mlp_100runs")
-
-
-def test_steps_and_executes_compare(warehouse: Warehouse) -> None:
-    for name in ("mlp", "mlp_step"):
-        warehouse.ingest(CAPTURES / f"mlp/{name}.etdp", name=name)
-    [total] = [row for row in rows_of(warehouse, "compare_captures", "mlp", "mlp_step") if row["what"] == "total"]
-    assert total["verdict"] == "too few" and (total["base_captures"], total["new_captures"]) == (1, 1)
-
-
 @pytest.mark.long
 def test_methods_of_different_records_are_distinct(warehouse: Warehouse) -> None:
     record = warehouse.ingest_record(CAPTURES / "multimethod/multimethod.etrecord")
     for name in ("encode", "decode"):
         warehouse.link(warehouse.ingest(CAPTURES / f"multimethod/multimethod_{name}.etdp", name=name), record)
     rows = rows_of(warehouse, "compare_captures", "encode", "decode")
-    assert {(row["method"], row["verdict"]) for row in rows if row["what"] == "total"} == {
-        ("encode", "removed"),
-        ("decode", "added"),
-    }
+    found = {(row["method"], row["verdict"]) for row in rows if row["what"] == "total"}
+    assert found == {("encode", "removed"), ("decode", "added")}
 
 
+@pytest.mark.long
 def test_captures_of_different_programs(warehouse: Warehouse) -> None:
     paths = [(model, CAPTURES / f"fleet/{model}/{place:02}.etdp") for model in ("mlp", "convnet") for place in range(4)]
     ingest_all(warehouse, [Labelled(f"{model}{path.stem}", path, {"side": model}) for model, path in paths])
@@ -209,21 +210,18 @@ def test_captures_of_different_programs(warehouse: Warehouse) -> None:
     assert findings["time order unknown"].startswith("not all captures have a time of measurement")
 
 
-@pytest.mark.parametrize(
-    "value",
-    thinned(
-        ["it's", 'say "x"', "a,b", "50%", "größer 🚀", "x\ny", "%s{}$base", "[1]*?", "\x1b[31m"], ["it's", "%s{}$base"]
-    ),
-)
-def test_labels_of_any_letters(warehouse: Warehouse, value: str) -> None:
+@pytest.mark.long
+def test_labels_of_any_letters(warehouse: Warehouse) -> None:
+    """These labels are inserted without etq, which refuses some of the values; other programs may write them."""
+    values = ["it's 50%", "%s{}$base größer 🚀", "a\nb \x1b[31m [1]*?"]
     made = [Labelled(f"run{place}", file(10_000, 20_000, seed=place), {}) for place in range(6)]
     for place, capture in enumerate(ingest_all(warehouse, made)):
-        # These labels are inserted without etq, which refuses some of the values; other programs may write them.
-        row = [capture.capture_id, value if place % 2 else "other"]
+        row = [capture.capture_id, values[place % 3]]
         warehouse.connection.execute("INSERT INTO labels VALUES (?, 'build', ?)", row)
-    for view in ("compare_ops", "compare_captures", "compare_findings", "compared_captures", "compare_metrics"):
-        rows_of(warehouse, view, "build=other", f"build={value}")
-    assert len(rows_of(warehouse, "compared_captures", "build=other", f"build={value}")) == 6
+    for base, new in ((values[0], values[1]), (values[1], values[2])):
+        for view in (*TIMED[:1], *TIMED[2:], "compare_metrics"):
+            rows_of(warehouse, view, f"build={base}", f"build={new}")
+        assert len(rows_of(warehouse, "compared_captures", f"build={base}", f"build={new}")) == 4
 
 
 def test_what_a_backend_counts_itself_has_its_own_unit(warehouse: Warehouse) -> None:
@@ -269,16 +267,10 @@ def test_conditions_that_differ(warehouse: Warehouse) -> None:
     assert "slower" in {row["verdict"] for row in rows_of(warehouse, "compare_ops", allow_mismatch=True)}
     [clock] = [row for row in rows_of(warehouse, "compare_metrics") if row["name"] == "clock"]
     assert (clock["verdict"], clock["base"], clock["new"], clock["better"]) == ("differs", 1800.5, 1250, None)
-
-
-def test_governors_that_differ(warehouse: Warehouse) -> None:
-    ingest_sides(warehouse, 2)
-    warehouse.connection.execute(
-        """INSERT INTO labels SELECT l.capture_id, 'governor', CASE l.value WHEN 'base' THEN 'performance' ELSE 'powersave' END
-           FROM labels AS l WHERE l.key = 'side'"""
-    )
-    finding = rules(warehouse)["conditions differ"]
-    assert finding.startswith("governor: performance in base, powersave in new; ")
+    warehouse.connection.execute("""
+        INSERT INTO labels SELECT l.capture_id, 'governor', CASE l.value WHEN 'base' THEN 'performance' ELSE 'powersave' END
+        FROM labels AS l WHERE l.key = 'side'""")
+    assert "governor: performance in base, powersave in new" in rules(warehouse)["conditions differ"]
 
 
 METRICS: dict[str, tuple[str, list[float], list[float], str]] = {
@@ -323,14 +315,6 @@ def test_metrics(warehouse: Warehouse) -> None:
         assert rows[name]["q"] == pytest.approx(q, abs=1e-12)
 
 
-def test_metrics_need_no_times(warehouse: Warehouse) -> None:
-    for side, path in (("base", "mlp/mlp_0runs.etdp"), ("new", "torch/conv_infer.pt.trace.json.gz")):
-        warehouse.ingest(Path(CAPTURES / path), labels={"side": side})
-    add_metric(warehouse, "load", "lower", {"base": [1], "new": [2]})
-    [row] = rows_of(warehouse, "compare_metrics")
-    assert (row["verdict"], row["change_percent"]) == ("too few", 100)
-
-
 @pytest.mark.long
 def test_several_models_on_a_side_are_refused(warehouse: Warehouse) -> None:
     """A median over different models has no meaning. Each model can be compared separately."""
@@ -346,26 +330,3 @@ def test_several_models_on_a_side_are_refused(warehouse: Warehouse) -> None:
             warehouse.rows(f"FROM {view}('side=base', 'side=new')")
     assert warehouse.rows("FROM compare_ops('side=base', 'side=new', allow_mismatch := true)")[1]
     assert warehouse.rows("FROM compare_ops('side=base,model=mlp', 'side=new,model=mlp')")[1]
-
-
-def test_a_baseline_of_another_program_gives_no_tax(warehouse: Warehouse) -> None:
-    """A run that tracing slows down takes longer than the baseline, not two thirds of it."""
-    warehouse.ingest(file(10_000, 20_000, runs=2), name="traced")
-    for name, end in (("alike", 29_000), ("another", 60_000)):
-        warehouse.ingest(dump(run("Execute", execute(0, end)), run("Execute", execute(0, end))), name=name)
-    query = "SELECT DISTINCT t.tax IS NULL, t.note FROM framework_tax('traced', baseline := '{}') AS t"
-    assert warehouse.rows(query.format("another"))[1] == [(True, "the baseline is slower")]
-    assert warehouse.rows(query.format("alike"))[1] == [(True, "work is slower when traced")]
-
-
-def test_a_baseline_without_executes_is_refused(warehouse: Warehouse) -> None:
-    warehouse.ingest(file(10_000, 20_000, runs=2), name="traced")
-    warehouse.ingest(CAPTURES / "torch/pair_mlp.pt.trace.json.gz", name="trace")
-    with pytest.raises(etq.QueryError, match="^the baseline trace has no execute"):
-        warehouse.rows("FROM framework_tax('traced', baseline := 'trace')")
-
-
-@pytest.mark.parametrize("view", ["trend", "op_trends", "regressions"])
-def test_an_invalid_phase_is_refused(sides: Warehouse, view: str) -> None:
-    with pytest.raises(etq.QueryError, match="unknown phase 'warm'; known are load, prefill, decode, mixed, other"):
-        sides.rows(f"FROM {view}(over := 'captured_at', phase := 'warm')")

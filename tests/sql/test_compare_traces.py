@@ -14,7 +14,7 @@ import etq
 from etq.analysis.comparison import Comparison
 from etq.analysis.steps import steps_by_name, stored_steps
 from etq.warehouse.warehouse import Warehouse
-from tests.conftest import CAPTURES, shared_file
+from tests.conftest import CAPTURES
 from tests.step_reference import step_times
 from tests.trace_builders import trace, two_steps
 from tests.trace_corpus import IDS, SHAPES, VENDORS, Style
@@ -133,94 +133,51 @@ def test_times_per_step_of_many_kinds_of_traces(tmp_path: Path, warehouse: Wareh
         check_times(warehouse, written(made[place], tmp_path), f"made{place}", "train")
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("name", ["alexnet", "cpu_only_rank34", "mi250_rocm", "resnet50_dataloader", "triton"])
-def test_times_per_step_of_other_peoples_traces(warehouse: Warehouse, name: str) -> None:
-    path = shared_file(f"captures/torch/gpu/{name}.pt.trace.json.gz")
-    warehouse.ingest(path, name="real")
-    check_times(warehouse, load(path), "real", None)
+CONV: Final = (("op", "aten::conv2d"), ("device_op", "aten::conv2d"), ("device_kernel", "conv_kernel"))
+RELU: Final = (("op", "aten::relu"), ("device_op", "aten::relu"), ("device_kernel", "relu_kernel"))
+BY_STEPS: Final = ("possibly slower", "by their steps alone: measure 3 traces per side")
+OTHER_SHAPES: Final = (
+    "other shapes",
+    "shapes [[64, 128], [128, 256]] only in base, [[64, 512], [512, 256]] only in new",
+)
+# What differs from `base`, by verdict and the beginning of the note. Steps of one trace share a state, so that slower is
+# only possible; one slow step makes nothing slower.
+DIFFERENT: Final[dict[str, dict[tuple[str, str], tuple[str, str]]]] = {
+    "same": {},
+    "op": dict.fromkeys(CONV, BY_STEPS),
+    "calls": dict.fromkeys((*RELU, ("runtime", "cudaLaunchKernel")), ("more calls", "calls per step "))
+    | {RELU[0]: ("more calls", "calls per step 2 to 3, each 1")},
+    "kernel": {
+        ("device_kernel", "mul_kernel"): ("removed", "may have become mul_kernel_v2"),
+        ("device_kernel", "mul_kernel_v2"): ("added", ""),
+    },
+    "shape": dict.fromkeys((("op", "aten::addmm"), ("device_op", "aten::addmm")), OTHER_SHAPES)
+    | {("device_kernel", "gemm_kernel"): BY_STEPS},
+    "slow_step": {},
+}
 
 
-@pytest.mark.long
-def test_rollups_are_the_quantiles_of_steps(single: Warehouse) -> None:
-    query = """
-        SELECT o.scope, o.kind, o.label, o.runs, o.calls, o.total_ticks, o.p50, o.is_additive
-        FROM op_times AS o JOIN captures AS c ON c.capture_id = o.capture_id WHERE c.name = 'base'
-    """
-    found = {(kind, label): row for _, kind, label, *row in rows_of(single, query)}
-    assert found["framework", "ProfilerStep"][:2] == [10, 10]
-    assert found["op", "aten::relu"][:2] == [10, 20]
-    assert found["device_kernel", "gemm_kernel"][1] == 20
-    assert found["device_op", "aten::addmm"][2] == found["device_kernel", "gemm_kernel"][2]
-    assert not found["device_op", "aten::addmm"][-1]
-    assert found["device_kernel", "gemm_kernel"][-1]
-    device = sum(row[2] for (kind, _), row in found.items() if kind == "device_kernel")
-    assert device == found["device_total", "devices"][2]
+@pytest.mark.parametrize(
+    "new", [pytest.param(each, marks=() if each in ("op", "calls") else pytest.mark.long) for each in DIFFERENT]
+)
+def test_what_differs(single: Warehouse, new: str) -> None:
+    expected = DIFFERENT[new]
+    rows = {key: row for key, row in verdicts(single, "base", new).items() if "annotation" not in key[0]}
+    found = {key: row for key, row in rows.items() if row[0] not in ("~", "not decided")}
+    assert {key: row[0] for key, row in found.items()} == {key: verdict for key, (verdict, _) in expected.items()}
+    assert all((found[key][2] or "").startswith(note) for key, (_, note) in expected.items())
+    if new == "op":
+        assert [row[1] for row in found.values()] == pytest.approx([20] * 3, abs=2)
 
 
-@pytest.mark.long
-def test_nothing_changed(single: Warehouse) -> None:
-    assert {verdict for verdict, _, _ in verdicts(single, "base", "same").values()} == {"~"}
-    totals = rows_of(single, "SELECT method, verdict FROM compare_captures('base', 'same') WHERE what = 'total'")
-    assert totals == [("ProfilerStep", "~"), ("ProfilerStep on devices", "~")]
-
-
-def test_an_op_that_is_slower_on_every_step(single: Warehouse) -> None:
-    """Steps of one trace share a state, so that slower is only possible; no other op is blamed."""
-    found = verdicts(single, "base", "op")
-    slower = {key: row for key, row in found.items() if row[0] not in ("~", "not decided")}
-    assert set(slower) == {("op", "aten::conv2d"), ("device_op", "aten::conv2d"), ("device_kernel", "conv_kernel")}
-    for verdict, change, note in slower.values():
-        assert verdict == "possibly slower"
-        assert change == pytest.approx(20, abs=2)
-        assert note == "by their steps alone: measure 3 traces per side"
-    [rule] = rows_of(single, "FROM compare_findings('base', 'op') WHERE rule = 'one trace per side'")
-    assert rule[1].startswith("steps are the samples, 10 of base and 10 of new; as they share the state of the machine")
-
-
-def test_an_op_that_is_called_more_often_is_not_slower(single: Warehouse) -> None:
-    found = verdicts(single, "base", "calls")
-    changed = {key: row for key, row in found.items() if row[0] not in ("~", "not decided")}
-    assert set(changed) == {("op", "aten::relu"), ("device_op", "aten::relu"), ("device_kernel", "relu_kernel")} | {
-        ("runtime", "cudaLaunchKernel")
-    }
-    for verdict, change, note in changed.values():
-        assert verdict == "more calls"
-        assert change is not None
-        assert change > 5
-        assert note is not None
-        assert note.startswith("calls per step ")
-    assert changed["op", "aten::relu"][2].startswith("calls per step 2 to 3, each 1")  # type: ignore[union-attr]
-
-
-def test_a_kernel_that_replaces_another(single: Warehouse) -> None:
-    found = verdicts(single, "base", "kernel")
-    changed = {key: row[0] for key, row in found.items() if row[0] != "~"}
-    assert changed == {("device_kernel", "mul_kernel"): "removed", ("device_kernel", "mul_kernel_v2"): "added"}
-    assert found["device_kernel", "mul_kernel"][2] == "may have become mul_kernel_v2"
+def test_findings_on_two_traces(single: Warehouse) -> None:
     rules = dict(rows_of(single, "FROM compare_findings('base', 'kernel')"))
     assert rules["different programs"].endswith("1 of new are not in base, 1 of base not in new")
-
-
-def test_an_op_with_other_shapes_is_not_slower(single: Warehouse) -> None:
-    found = verdicts(single, "base", "shape")
-    assert found["op", "aten::addmm"][0] == "other shapes"
-    assert found["device_op", "aten::addmm"][0] == "other shapes"
-    note = "shapes [[64, 128], [128, 256]] only in base, [[64, 512], [512, 256]] only in new"
-    assert found["op", "aten::addmm"][2] == note
-    assert found["device_kernel", "gemm_kernel"][0] == "possibly slower"
-    others = {row[0] for (_, op), row in found.items() if op not in ("aten::addmm", "gemm_kernel", "train")}
-    assert others == {"~"}
-
-
-def test_one_slow_step_makes_nothing_slower(single: Warehouse) -> None:
-    assert {verdict for verdict, _, _ in verdicts(single, "base", "slow_step").values()} == {"~"}
-    rules = rows_of(single, "FROM compare_findings('base', 'slow_step') WHERE rule = 'disturbed steps'")
-    assert len(rules) == 2
-    assert rules[0][1].startswith("1 of 10 steps of new took ")
+    assert rules["one trace per side"].startswith("steps are the samples, 10 of base and 10 of new; as they share the")
+    disturbed = rows_of(single, "FROM compare_findings('base', 'slow_step') WHERE rule = 'disturbed steps'")
+    assert len(disturbed) == 2 and disturbed[0][1].startswith("1 of 10 steps of new took ")
     sides = rows_of(single, "SELECT capture, is_disturbed FROM compared_captures('base', 'slow_step')")
-    assert [name for name, is_disturbed in sides if is_disturbed] == ["slow_step #5"]
-    assert len(sides) == 20
+    assert [name for name, is_disturbed in sides if is_disturbed] == ["slow_step #5"] and len(sides) == 20
 
 
 @pytest.mark.long
@@ -259,64 +216,42 @@ def test_calls_of_an_annotation_are_steps(others: Warehouse) -> None:
 
 @pytest.mark.long
 def test_modules_have_a_row_for_the_host_and_one_for_devices(others: Warehouse) -> None:
-    query = "SELECT module_path, method, verdict, change_percent FROM compare_modules('modules', 'slower_modules')"
-    found = {row[:2]: row[2:] for row in rows_of(others, query)}
-    assert set(found) == {
-        (name, steps) for name in ("Conv2d_0", "Net_0") for steps in ("ProfilerStep", "ProfilerStep on devices")
+    query = "SELECT module_path, method, verdict FROM compare_modules('modules', 'slower_modules')"
+    assert {row[:2]: row[2] for row in rows_of(others, query)} == {
+        ("Conv2d_0", "ProfilerStep"): "possibly slower",
+        ("Conv2d_0", "ProfilerStep on devices"): "possibly slower",
+        ("Net_0", "ProfilerStep"): "not decided",
+        ("Net_0", "ProfilerStep on devices"): "not decided",
     }
-    assert found["Conv2d_0", "ProfilerStep on devices"][0] == "possibly slower"
-    assert found["Conv2d_0", "ProfilerStep on devices"][1] == pytest.approx(20, abs=2)
-    assert found["Conv2d_0", "ProfilerStep"][0] == "possibly slower"
-    assert found["Net_0", "ProfilerStep"][0] == "not decided"
     assert rows_of(others, "FROM compare_modules('whole', 'whole_too')") == []
-
-
-@pytest.mark.long
-def test_many_steps_are_thinned(others: Warehouse) -> None:
-    query = """
-        SELECT count(DISTINCT t.run_index), min(t.run_index), max(t.run_index) FROM step_times AS t
-        JOIN captures AS c ON c.capture_id = t.capture_id WHERE c.name = 'many' AND t.is_sample
-    """
-    assert rows_of(others, query) == [(30, 1, 49)]
 
 
 @pytest.mark.long
 def test_several_traces_per_side_are_samples(several: Warehouse) -> None:
     """They are judged as captures are: an op is slower, and another one called more often."""
     found = verdicts(several, "side=base", "side=new")
-    for key in (("op", "aten::conv2d"), ("device_op", "aten::conv2d"), ("device_kernel", "conv_kernel")):
-        assert found[key][0] == "slower"
-        assert found[key][1] == pytest.approx(20, abs=3)
-    for key in (("op", "aten::relu"), ("device_op", "aten::relu"), ("device_kernel", "relu_kernel")):
-        assert found[key][0] == "more calls"
-    others = {
-        op: row[0]
-        for (kind, op), row in found.items()
-        if op not in ("aten::conv2d", "conv_kernel", "aten::relu", "relu_kernel", "cudaLaunchKernel", "train")
+    judged = {
+        key: row for key, row in found.items() if row[0] not in ("~", "not decided") and "annotation" not in key[0]
     }
-    assert set(others.values()) <= {"~", "not decided"}
+    assert {key: row[0] for key, row in judged.items() if key[0] != "runtime"} == {
+        **dict.fromkeys(CONV, "slower"), **dict.fromkeys(RELU, "more calls"),
+    }  # fmt: skip
+    assert [judged[key][1] for key in CONV] == pytest.approx([20] * 3, abs=3)
     rules = [rule for rule, _ in rows_of(several, "FROM compare_findings('side=base', 'side=new')")]
     assert "one trace per side" not in rules
 
 
 @pytest.mark.long
 def test_traces_form_series(several: Warehouse) -> None:
-    trends = rows_of(several, "SELECT label, runs, median FROM trend(unit := 'ns') ORDER BY position")
-    assert [label for label, _, _ in trends] == [str(place) for place in range(6)]
-    assert {runs for _, runs, _ in trends} == {4}
-    expected = rows_of(
-        several,
-        "SELECT median(t.ticks) FROM step_times AS t WHERE t.kind = 'framework' GROUP BY t.capture_id ORDER BY t.capture_id",
-    )
-    assert [(median,) for _, _, median in trends] == expected
-    items = {
-        "total": ("ProfilerStep on devices", "device_total", "devices"),
-        "op": ("aten::addmm on devices", "device_op", "aten::addmm"),
-    }
-    for what, (item, kind, label) in items.items():
-        found = rows_of(
-            several, "SELECT median FROM trend($what, $item, unit := 'ns') ORDER BY position", what=what, item=item
-        )
+    trends = rows_of(several, "SELECT label, runs FROM trend(unit := 'ns') ORDER BY position")
+    assert trends == [(str(place), 4) for place in range(6)]
+    for what, item, kind, label in (
+        ("total", None, "framework", "ProfilerStep"),
+        ("total", "ProfilerStep on devices", "device_total", "devices"),
+        ("op", "aten::addmm on devices", "device_op", "aten::addmm"),
+    ):
+        query = "SELECT median FROM trend($what, $item, unit := 'ns') ORDER BY position"
+        found = rows_of(several, query, what=what, item=item)
         query = """
             SELECT median(t.ticks) FROM step_times AS t WHERE t.kind = $kind AND t.label = $label
             GROUP BY t.capture_id ORDER BY t.capture_id
@@ -365,17 +300,6 @@ def test_steps_of_a_phase_are_samples(warehouse: Warehouse) -> None:
         rows_of(warehouse, "FROM compare_ops('base', 'new', phase := 'mixed')")
     with pytest.raises(etq.EtqError, match="an annotation have no phases: leave out --step-name or --phase"):
         Comparison(warehouse, "base", "new", {**OPTIONS, "phase": "decode"}, "aten::conv2d")
-
-
-def test_traces_of_different_steps(warehouse: Warehouse) -> None:
-    warehouse.ingest(in_phases(1), name="served")
-    warehouse.ingest(trained(1), name="profiled")
-    message = (
-        "different steps, ProfilerStep and ServingStep .ProfilerStep: those of the profiler; ServingStep: of vLLM or "
-        "SGLang; Trace: none.: compare the calls of an annotation that all of them have, with --step-name NAME"
-    )
-    with pytest.raises(etq.QueryError, match=message):
-        rows_of(warehouse, "FROM compare_ops('served', 'profiled')")
 
 
 @pytest.mark.long

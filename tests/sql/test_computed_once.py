@@ -69,19 +69,24 @@ def definitions(warehouse: etq.Warehouse) -> list[tuple[Any, ...]]:
     return warehouse.rows(query)[1]
 
 
-@pytest.mark.parametrize("name", ["cpu", "gpu"])
-def test_views_have_the_same_rows(warehouse: etq.Warehouse, name: str) -> None:
-    alone = answers(warehouse, name)
+@pytest.mark.parametrize(
+    ("name", "views"),
+    [
+        ("gpu", ("key_averages", "device_idle", "wide_steps")),
+        *(pytest.param(name, OF_TRACES, marks=pytest.mark.long) for name in ("cpu", "gpu")),
+    ],
+)
+def test_views_have_the_same_rows(warehouse: etq.Warehouse, name: str, views: tuple[str, ...]) -> None:
+    alone = answers(warehouse, name, views)
     with computed_once(warehouse, warehouse.capture(name)):
-        assert answers(warehouse, name) == alone
-        assert "_computed_operator" in str(
-            warehouse.connection.execute("EXPLAIN FROM operator_table(?)", [name]).fetchall()
-        )
-    assert sum(bool(rows) for rows in alone.values()) > (15 if name == "gpu" else 7)
+        assert answers(warehouse, name, views) == alone
+        plan = warehouse.connection.execute("EXPLAIN FROM operator_table(?)", [name]).fetchall()
+        assert "_computed_operator" in str(plan)
+    assert sum(bool(rows) for rows in alone.values()) > (7 if name == "cpu" else 15 if views == OF_TRACES else 2)
 
 
-@pytest.mark.parametrize("unit", [None, "ms"])
-@pytest.mark.parametrize("name", ["cpu", "gpu"])
+@pytest.mark.long
+@pytest.mark.parametrize(("name", "unit"), [("cpu", None), ("gpu", "ms")])
 def test_the_advice_of_every_door_is_that_of_the_view(
     warehouse: etq.Warehouse, file: Path, name: str, unit: str | None
 ) -> None:
@@ -97,21 +102,20 @@ def test_the_advice_of_every_door_is_that_of_the_view(
     assert section.tables["advice"].length == len(expected)
 
 
-@pytest.mark.parametrize("runs", ["typical", "all"])
-def test_views_of_a_dump_have_the_same_rows(warehouse: etq.Warehouse, runs: str) -> None:
+def test_views_of_a_dump_have_the_same_rows(warehouse: etq.Warehouse) -> None:
     # Views with the option `runs` use typical runs by default.
     alone = answers(warehouse, "dump", OF_DUMPS)
     with computed_once(warehouse, warehouse.capture("dump"), of_dumps(None, "typical")):
         assert answers(warehouse, "dump", OF_DUMPS) == alone
     totals = "FROM op_totals('dump', runs := $runs, method := $method)"
-    arguments: dict[str, Any] = {"runs": runs, "method": "forward"}
+    arguments: dict[str, Any] = {"runs": "all", "method": "forward"}
     expected = warehouse.rows(totals, **arguments)
-    with computed_once(warehouse, warehouse.capture("dump"), of_dumps("forward", runs)):
+    with computed_once(warehouse, warehouse.capture("dump"), of_dumps("forward", "all")):
         assert warehouse.rows(totals, **arguments) == expected
     assert expected[1] and all(alone[view] for view in OF_DUMPS if view not in ("phase_totals",))
 
 
-@pytest.mark.parametrize("is_temporary", [False, True])
+@pytest.mark.parametrize("is_temporary", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_nothing_remains_even_after_an_error(warehouse: etq.Warehouse, *, is_temporary: bool) -> None:
     if is_temporary:
         for each in catalog.objects().values():
@@ -122,7 +126,7 @@ def test_nothing_remains_even_after_an_error(warehouse: etq.Warehouse, *, is_tem
         assert definitions(warehouse) != before[0]
         raise ZeroDivisionError
     assert (definitions(warehouse), warehouse.connection.execute("SHOW ALL TABLES").fetchall()) == before
-    assert answers(warehouse, "cpu")["key_averages"]
+    assert warehouse.rows("FROM key_averages('cpu')")[1]
 
 
 def test_other_arguments_are_an_error(warehouse: etq.Warehouse) -> None:

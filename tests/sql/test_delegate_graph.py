@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +29,6 @@ def linked(warehouse: Warehouse, name: str, *, with_record: bool = True) -> None
     [program] = CAPTURES.glob(f"**/{name}.pte")
     record = program.with_suffix(".etrecord") if with_record else None
     warehouse.ingest(program.with_suffix(".etdp"), name="run", etrecord=record, pte=program)
-
-
-@pytest.fixture
-def warehouse() -> Iterator[Warehouse]:
-    with empty_warehouse() as made:
-        yield made
 
 
 def found(warehouse: Warehouse, columns: str) -> list[tuple[Any, ...]]:
@@ -64,6 +57,7 @@ def test_what_xnnpack_made_of_a_convnet(warehouse: Warehouse) -> None:
     )
 
 
+@pytest.mark.long
 def test_what_is_fused_has_no_event(warehouse: Warehouse) -> None:
     """XNNPACK fused one of two clamps into the addition before it: which one ran can't be known."""
     linked(warehouse, "conv_two_backends")
@@ -75,6 +69,7 @@ def test_what_is_fused_has_no_event(warehouse: Warehouse) -> None:
     ]
 
 
+@pytest.mark.long
 def test_nodes_that_share_a_handle(warehouse: Warehouse) -> None:
     """An attention became several nodes of one handle, which two calls run: each op has the node of its kind."""
     linked(warehouse, "causal")
@@ -123,6 +118,7 @@ UNRUN = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", UNRUN)
 def test_mobile_nets(warehouse: Warehouse, name: str) -> None:
     """Convolutions of 1x1 run as fully connected, quantized activations as tables without a name."""
@@ -135,21 +131,10 @@ def test_mobile_nets(warehouse: Warehouse, name: str) -> None:
     """
     # In the order in which XNNPACK logged them.
     assert [event for _, event, *_ in rows if event is not None] == [label for (label,) in warehouse.rows(query)[1]]
-    of_layers = {
-        "Conv2d",
-        "DepthwiseConv2d",
-        "FullyConnected",
-        "Hardswish",
-        "Add",
-        "Div",
-        "Multiply",
-        "GlobalAvgPooling2d",
-    }
+    of_layers = "Conv2d DepthwiseConv2d FullyConnected Hardswish Add Div Multiply GlobalAvgPooling2d".split()
     expected = {(event, node) for _, event, op, node in rows if op in of_layers}
-    nodes = warehouse.rows("SELECT n.event_name, n.node_name FROM event_nodes('run') AS n WHERE n.mapping = 'aligned'")[
-        1
-    ]
-    assert expected <= {*nodes}
+    aligned = "SELECT n.event_name, n.node_name FROM event_nodes('run') AS n WHERE n.mapping = 'aligned'"
+    assert expected <= {*warehouse.rows(aligned)[1]}
     # An activation of a name of its own is fused into a convolution, so each event of a layer is one of the model's.
     assert not any(node is None for _, node in expected)
 
@@ -161,7 +146,7 @@ SHOWN = {
 }
 
 
-@pytest.mark.parametrize("name", thinned(SHOWN, ["activations", "conv_two_backends", "lstm", "mobile"]))
+@pytest.mark.parametrize("name", thinned(SHOWN, ["conv_two_backends", "lstm"]))
 def test_nodes_by_the_record_alone_are_those_of_the_blobs(warehouse: Warehouse, name: str) -> None:
     """Operators of XNNPACK that the record's nodes are matched with have the debug handles of these nodes."""
     linked(warehouse, name)
@@ -188,51 +173,38 @@ def test_large_calls_are_not_aligned(warehouse: Warehouse, monkeypatch: pytest.M
     assert {*found(warehouse, "event_name")} == {(None,)}
 
 
-def test_without_a_record_ops_have_events_but_no_nodes(warehouse: Warehouse) -> None:
+def test_without_a_record_or_a_program(warehouse: Warehouse) -> None:
+    """Without a record, ops have events but no nodes; without a program there are no ops, nor of other backends."""
     linked(warehouse, "convnet_xnn", with_record=False)
     rows = found(warehouse, "node_name, event_name, calls")
     assert len(rows) == 11
     assert all(node is None and event is not None and calls == 5 for node, event, calls in rows)
+    warehouse.ingest(CAPTURES / "mlp_xnn/mlp_xnn.etdp", name="alone", etrecord=CAPTURES / "mlp_xnn/mlp_xnn.etrecord")
+    warehouse.ingest(CAPTURES / "torch/conv_infer.pt.trace.json.gz", name="trace")
+    link = r"alone: link its program \(.pte\), which has the delegates' graphs: etq link alone PROGRAM, or for a file --pte"
+    for name, message in (("alone", link), ("trace", "trace is a PyTorch trace; delegate_graph is for ETDumps$")):
+        with pytest.raises(EtqError, match=message):
+            warehouse.rows(f"FROM delegate_graph('{name}')")
+    warehouse.ingest(CAPTURES / "demo_int/demo_int.etdp", name="other", pte=CAPTURES / "demo_int/demo_int.pte")
+    assert warehouse.rows("FROM delegate_graph('other')")[1] == []
 
 
-def test_without_a_program(warehouse: Warehouse) -> None:
-    folder = CAPTURES / "convnet_xnn"
-    warehouse.ingest(folder / "convnet_xnn.etdp", name="run", etrecord=folder / "convnet_xnn.etrecord")
-    with pytest.raises(
-        EtqError,
-        match=r"run: link its program \(.pte\), which has the delegates' graphs: etq link run PROGRAM, or for a file --pte",
-    ):
-        found(warehouse, "op")
-
-
-def test_a_trace_has_no_program_to_link(warehouse: Warehouse) -> None:
-    [trace, *_] = sorted((CAPTURES / "torch").glob("*.pt.trace.json.gz"))
-    warehouse.ingest(trace, name="run")
-    with pytest.raises(EtqError, match="run is a PyTorch trace; delegate_graph is for ETDumps$"):
-        warehouse.rows("FROM delegate_graph('run')")
-
-
-@pytest.mark.parametrize(
-    ("name", "program", "expected"),
-    [
-        ("convnet_xnn", "convnet_xnn", False),
-        ("convnet_xnn", "mlp_xnn", True),
-        # No method of the program fits, which is a finding already; no graphs; no events of delegates.
-        ("mlp_xnn", "convnet_xnn", False),
-        ("convnet_xnn", "demo_int", False),
-        ("demo_int", "demo_int", False),
-        ("mlp", "convnet_xnn", False),
-    ],
-)
-def test_whether_the_program_ran(warehouse: Warehouse, name: str, program: str, expected: bool) -> None:
+@pytest.mark.long
+def test_whether_the_program_ran(warehouse: Warehouse) -> None:
     """It is in question if there are events of delegates with graphs, and none belongs to an op."""
-    warehouse.ingest(CAPTURES / f"{name}/{name}.etdp", name="run", pte=CAPTURES / f"{program}/{program}.pte")
-    assert warehouse.rows("SELECT _has_unaligned_delegates(_capture_id('run'))")[1] == [(expected,)]
-
-
-def test_blobs_of_other_backends_have_no_ops(warehouse: Warehouse) -> None:
-    linked(warehouse, "demo_int")
-    assert found(warehouse, "op") == []
+    cases = {
+        ("convnet_xnn", "convnet_xnn"): False,
+        ("convnet_xnn", "mlp_xnn"): True,
+        # No method of the program fits, which is a finding already; no graphs; no events of delegates.
+        ("mlp_xnn", "convnet_xnn"): False,
+        ("convnet_xnn", "demo_int"): False,
+        ("demo_int", "demo_int"): False,
+        ("mlp", "convnet_xnn"): False,
+    }
+    for (name, program), expected in cases.items():
+        warehouse.ingest(CAPTURES / f"{name}/{name}.etdp", name="run", pte=CAPTURES / f"{program}/{program}.pte")
+        assert warehouse.rows("SELECT _has_unaligned_delegates(_capture_id('run'))")[1] == [(expected,)]
+        warehouse.remove("run")
 
 
 def test_vulkan(warehouse: Warehouse, tmp_path: Path) -> None:
@@ -256,6 +228,7 @@ def test_vulkan(warehouse: Warehouse, tmp_path: Path) -> None:
     assert warehouse.rows("SELECT _has_unaligned_delegates(_capture_id('run'))")[1] == [(False,)]
 
 
+@pytest.mark.long
 def test_too_many_ops_of_calls(warehouse: Warehouse) -> None:
     """A blob that many calls share: 101 calls of 100,000 ops."""
     linked(warehouse, "convnet_xnn", with_record=False)
@@ -275,6 +248,7 @@ def test_too_many_ops_of_calls(warehouse: Warehouse) -> None:
         found(warehouse, "op")
 
 
+@pytest.mark.long
 def test_programs_in_one_warehouse_do_not_mix(warehouse: Warehouse) -> None:
     linked(warehouse, "convnet_xnn")
     before = found(warehouse, "* EXCLUDE (calls, self_time, share_percent)")

@@ -1,28 +1,28 @@
-"""Gaps of devices: planted ones by hand, all gaps by plain Python, and HolisticTraceAnalysis's answers."""
+"""What devices do and why they are idle: planted, by hand, by plain Python, and HolisticTraceAnalysis's answers."""
 
 from __future__ import annotations
 
 import gzip
 import json
 from collections import Counter, defaultdict
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from etq.errors import QueryError
 from etq.warehouse.warehouse import Warehouse
-from tests.conftest import CAPTURES, shared_file
-from tests.gap_reference import covered, gaps
+from tests.conftest import CAPTURES
+from tests.gap_reference import gaps
 from tests.hta import hta
 from tests.launch_traces import ALL_REDUCE, FEW, LOADER, OF_HTA, SHAPES, Machine, planted, recorded
-from tests.path_traces import OF_HTA as RECORDED
 from tests.sampling import thinned
 from tests.trace_corpus import SHAPES as PROGRAMS
 from tests.trace_corpus import Style
-from tests.trace_reference import WORK, load, nanoseconds, slices
+from tests.trace_reference import nanoseconds
 
 OTHERS = [f"gpu/{name}" for name in ("alexnet", "triton", "mi250_rocm")]
+# The others have events of a stream that overlap.
+SERIAL = [name for name in SHAPES if name not in ("hostile", "differing")]
 GAPS = """
     SELECT g.device, g.stream, g.start, g.duration, g.cause, g.host_op, g.call, g.host_time, g.hta_cause
     FROM device_idle($c, unit := 'ns', "by" := $by) AS g
@@ -84,14 +84,6 @@ def test_recorded_waits(launch_traces: Warehouse) -> None:
     assert [row[4] for row in rows] == ["side", None, ALL_REDUCE, None, "short"]
 
 
-@pytest.mark.parametrize("name", thinned(sorted(RECORDED), ("recorded waits",)))
-def test_traces_with_records(warehouse: Warehouse, tmp_path: Path, name: str) -> None:
-    path = tmp_path / "t.pt.trace.json"
-    path.write_bytes(RECORDED[name])
-    warehouse.ingest(path, name="t")
-    assert check(warehouse, "t", json.loads(RECORDED[name])["traceEvents"])
-
-
 def test_causes_add_up(launch_traces: Warehouse) -> None:
     """By hand, of stream 7 of the planted trace."""
     rows = launch_traces.rows("""
@@ -122,47 +114,14 @@ def test_limits(launch_traces: Warehouse) -> None:
     assert [launch_traces.rows(hta, us=limit)[1] for limit in (700, 701)] == [[("other",)], [("kernel_wait",)]]
 
 
-@pytest.mark.parametrize("name", thinned(SHAPES, FEW[:1]))
-def test_made_traces(launch_traces: Warehouse, name: str) -> None:
-    made: Machine = SHAPES[name]()
-    assert check(launch_traces, name, made.events)
+@pytest.mark.parametrize("name", thinned([*SERIAL, *PROGRAMS], ("planted", "training")))
+def test_by_plain_python(launch_traces: Warehouse, name: str) -> None:
+    """Of programs, several processes, threads and devices, graphs, launches that were not recorded."""
+    made = SHAPES[name]().events if name in SHAPES else json.loads(PROGRAMS[name](Style())[0])["traceEvents"]
+    assert check(launch_traces, name, made)
 
 
-@pytest.mark.parametrize("name", thinned(PROGRAMS, FEW))
-def test_traces_of_programs(launch_traces: Warehouse, name: str) -> None:
-    """Several processes, threads and devices, graphs, launches that were not recorded."""
-    check(launch_traces, name, json.loads(PROGRAMS[name](Style())[0])["traceEvents"])
-
-
-@pytest.mark.parametrize("name", thinned(OTHERS, OTHERS[:1]))
-def test_traces_that_others_published(warehouse: Warehouse, name: str) -> None:
-    path = shared_file(f"captures/torch/{name}.pt.trace.json.gz")
-    warehouse.ingest(path, name="t")
-    check(warehouse, "t", load(path))
-
-
-@pytest.mark.long
-def test_loading_of_a_published_trace(warehouse: Warehouse) -> None:
-    """A ResNet whose steps wait for input: its six longest gaps, by plain Python, are one for each step, in a DataLoader."""
-    path = shared_file("captures/torch/gpu/resnet50_dataloader.pt.trace.json.gz")
-    warehouse.ingest(path, name="t")
-    every = slices(load(path))
-    reached, found = None, []
-    for each in sorted((each for each in every if each.category in WORK), key=lambda one: one.start):
-        if reached is not None and each.start > reached:
-            found.append((each.start - reached, reached, each.start))
-        reached = max(each.end, reached or each.end)
-    longest = sorted(found, reverse=True)[:6]
-    loading = [each for each in every if each.name.startswith("enumerate(DataLoader)#")]
-    for length, start, end in longest:
-        assert 2 * covered(loading, start, end) > length
-    rows = warehouse.rows("SELECT g.cause, g.duration FROM device_idle('t', unit := 'ns') AS g LIMIT 6")[1]
-    assert rows == [("data_loading", length) for length, _, _ in longest]
-    steps = warehouse.rows("SELECT DISTINCT g.step FROM (FROM device_idle('t') LIMIT 6) AS g ORDER BY g.step")[1]
-    assert steps == [(step,) for step in range(5, 11)]
-
-
-@pytest.mark.parametrize("name", thinned(OF_HTA, FEW))
+@pytest.mark.parametrize("name", thinned(OF_HTA, ("planted", "rank 0")))
 def test_equals_hta(launch_traces: Warehouse, name: str) -> None:
     """Idle time of each stream by HTA's causes, and of the device. HTA leaves out events without a recorded launch."""
     expected: dict[tuple[Any, Any], float] = defaultdict(float)
@@ -185,10 +144,9 @@ def test_equals_hta(launch_traces: Warehouse, name: str) -> None:
     assert idle == [(hta(name)["temporal"][0]["idle_time(us)"],)]
 
 
-@pytest.mark.parametrize("rank", range(2))
-def test_the_kept_traces_are_these(rank: int) -> None:
-    kept = CAPTURES / "torch_gpu" / f"rank{rank}.pt.trace.json.gz"
-    assert gzip.decompress(kept.read_bytes()) == SHAPES[f"rank {rank}"]().trace()
+def test_the_kept_trace_is_this() -> None:
+    kept = CAPTURES / "torch_gpu" / "rank0.pt.trace.json.gz"
+    assert gzip.decompress(kept.read_bytes()) == SHAPES["rank 0"]().trace()
 
 
 def test_no_gaps(launch_traces: Warehouse) -> None:
@@ -200,7 +158,29 @@ def test_no_gaps(launch_traces: Warehouse) -> None:
         launch_traces.rows("FROM device_idle('planted', \"by\" := 'rank')")
 
 
-def test_threads_that_launch_nothing_do_not_count(warehouse: Warehouse, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("host", "cause"), [(49, "unknown_wait"), (50, "host")])
+def test_the_host_is_the_cause_from_half_of_a_gap_on(warehouse: Warehouse, host: int, cause: str) -> None:
+    """The call begins so many us after the first kernel has ended, the second kernel 100 us after that."""
+    made = Machine()
+    _, made.now = made.launch("one", 100)
+    made.now += host
+    made.launch("two", 10, delay=100 - host)
+    warehouse.ingest(made.trace(), name="t")
+    query = "SELECT g.cause, g.duration, g.host_time FROM device_idle('t') AS g"
+    assert warehouse.rows(query)[1] == [(cause, 100, host)]
+
+
+def test_loading_within_communication_is_loading(warehouse: Warehouse) -> None:
+    made = Machine()
+    _, made.now = made.launch("one", 100)
+    with made.frame("nccl:barrier", "user_annotation"), made.frame(LOADER, "user_annotation"):
+        made.now += 300
+    made.launch("two", 10)
+    warehouse.ingest(made.trace(), name="t")
+    assert warehouse.rows("SELECT g.cause FROM device_idle('t') AS g")[1] == [("data_loading",)]
+
+
+def test_threads_that_launch_nothing_do_not_count(warehouse: Warehouse) -> None:
     """A thread that loads data ahead, or waits for the device, does not delay another thread's launches."""
     made = Machine()
     _, end = made.launch("one", 100)
@@ -209,7 +189,81 @@ def test_threads_that_launch_nothing_do_not_count(warehouse: Warehouse, tmp_path
     made.now = end + 400
     with made.frame("aten::mm"):
         made.launch("two", 10)
-    path = tmp_path / "threads.pt.trace.json"
-    path.write_bytes(made.trace())
-    warehouse.ingest(path, name="t")
+    warehouse.ingest(made.trace(), name="t")
     assert warehouse.rows("SELECT g.cause FROM device_idle('t') AS g")[1] == [("host",)]
+
+
+# HolisticTraceAnalysis's names of overlapping types, by etq's names.
+OF_HTA_TYPES = {
+    "COMPUTATION overlapping COMMUNICATION": "computation and communication",
+    "COMPUTATION overlapping MEMORY": "computation and memory",
+    "COMMUNICATION overlapping MEMORY": "communication and memory",
+    "COMPUTATION overlapping COMMUNICATION overlapping MEMORY": "computation, communication and memory",
+}
+BREAKDOWN = """
+    SELECT b.device, b.total, b.idle, b.compute, b.non_compute, b.communication, b.overlapped, b.exposed, b.overlap_percent
+    FROM device_breakdown($c, unit := 'ns') AS b
+"""
+
+
+@pytest.mark.parametrize("name", thinned(OF_HTA, FEW))
+def test_breakdown_equals_hta(launch_traces: Warehouse, name: str) -> None:
+    """HTA leaves out the planted event whose launch was not recorded, and all events after it."""
+    [row] = launch_traces.rows(BREAKDOWN.replace("'ns'", "'us'"), c=name)[1]
+    answers = hta(name)
+    [temporal] = answers["temporal"]
+    if name != "planted":
+        times = ("kernel_time(us)", "idle_time(us)", "compute_time(us)", "non_compute_time(us)")
+        assert [*row[1:5]] == [temporal[time] for time in times]
+        percents = "SELECT b.idle_percent, b.compute_percent, b.non_compute_percent FROM device_breakdown($c) AS b"
+        expected = [temporal[f"{part}_time_pctg"] for part in ("idle", "compute", "non_compute")]
+        assert [*launch_traces.rows(percents, c=name)[1][0]] == pytest.approx(expected, abs=0.00501)
+        types = launch_traces.rows("SELECT t.types, t.total, t.share_percent FROM work_types($c) AS t", c=name)[1]
+        assert {each[0]: each[1] for each in types} == {
+            OF_HTA_TYPES.get(each["kernel_type"], each["kernel_type"].lower()): each["sum"]
+            for each in answers["kernel_types"]
+            if each["sum"]
+        }
+        kernels = "SELECT w.type, w.event, w.total, w.max, w.min, w.mean, w.stddev FROM work_totals($c) AS w"
+        assert {each[:2]: [*each[2:]] for each in launch_traces.rows(kernels, c=name)[1]} == {
+            (each["kernel_type"].lower(), each["name"]): pytest.approx(
+                [each[f"{column} (us)"] for column in ("sum", "max", "min", "mean")] + [each["stddev"]], rel=1e-9
+            )
+            for each in answers["kernels"]
+        }
+    assert row[8] == pytest.approx(answers["overlap"][0]["comp_comm_overlap_pctg"], abs=0.00501)
+
+
+def test_steps_by_hand(warehouse: Warehouse) -> None:
+    """Two steps: in the first, communication is hidden except for 10 us; the second only waits for communication."""
+    made = Machine()
+    with made.frame("ProfilerStep#1", "user_annotation"):
+        made.now = 1010
+        made.run("k", 1020, 1060, 7, correlation=0)
+        made.run(ALL_REDUCE, 1030, 1070, 24, correlation=0)
+        made.now = 1099
+    made.now = 1100
+    with made.frame("ProfilerStep#2", "user_annotation"):
+        made.run(ALL_REDUCE, 1110, 1150, 24, correlation=0)
+        made.run("Memset (Device)", 1140, 1160, 7, kind="gpu_memset", correlation=0)
+        made.now = 1199
+    warehouse.ingest(made.trace(), name="t")
+    query = """
+        SELECT b.step, b.total, b.idle, b.compute, b.non_compute, b.communication, b.exposed
+        FROM device_breakdown('t', "by" := 'step') AS b
+    """
+    assert warehouse.rows(query)[1] == [(1, 100, 50, 40, 10, 40, 10), (2, 100, 50, 0, 50, 40, 40)]
+    with pytest.raises(QueryError, match="by must be device or step, not rank"):
+        warehouse.rows("FROM device_breakdown('t', \"by\" := 'rank')")
+
+
+def test_steps_add_up(launch_traces: Warehouse) -> None:
+    """Totals by step equal those of step_breakdown; the sums over all steps equal plain Python's."""
+    for name in ("training 0", "rank 0"):
+        steps = (
+            "SELECT sum(s.time) FROM step_breakdown($c, unit := 'ns') AS s GROUP BY s.run_index ORDER BY s.run_index"
+        )
+        found = launch_traces.rows(
+            "SELECT b.total FROM device_breakdown($c, unit := 'ns', \"by\" := 'step') AS b ORDER BY b.run_index", c=name
+        )[1]
+        assert found == launch_traces.rows(steps, c=name)[1]

@@ -77,12 +77,13 @@ def test_events_of_a_32_bit_clock() -> None:
 def test_impossible_times_are_null_and_reported() -> None:
     # A 64-bit clock (a time of 2**40) does not run backward.
     assert_query(
-        """SELECT e.name, e.duration_ticks, e.start_ticks, e.end_ticks, f.detail
-           FROM events AS e JOIN findings AS f USING (capture_id) ORDER BY e.event_index""",
+        """SELECT e.name, e.duration_ticks, e.start_ticks, e.end_ticks, t.inclusive, t.exclusive, f.detail
+           FROM events AS e JOIN findings AS f USING (capture_id)
+           JOIN event_times('test', unit := 'ns') AS t ON t.event_index = e.event_index ORDER BY e.event_index""",
         """
-        name,duration_ticks,start_ticks,end_ticks,detail
-        native_call_add.out,,50,40,1 events end before they start; their duration is null
-        Method::execute,60,1099511627776,1099511627836,1 events end before they start; their duration is null
+        name,duration_ticks,start_ticks,end_ticks,inclusive,exclusive,detail
+        native_call_add.out,,50,40,,,1 events end before they start; their duration is null
+        Method::execute,60,1099511627776,1099511627836,60.0,60.0,1 events end before they start; their duration is null
         """,
         run("Execute", kernel("add", start=50, end=40), execute(start=2**40, end=2**40 + 60)),
     )
@@ -184,23 +185,6 @@ def test_units_of_a_capture_in_cycles(warehouse: Warehouse) -> None:
         warehouse.sql("FROM op_totals('test', unit := 'us')").fetchall()
 
 
-def test_percentiles() -> None:
-    runs = [run("Execute", execute(0, ticks)) for ticks in (10, 20, 30, 40, 50)]
-    # Linear interpolation between the five: 0.99 lies at 3.96 of 4 steps.
-    assert_query(
-        """SELECT event_name, runs, quantile, value, unit
-           FROM percentiles('test', quantiles := [0.99, 0.5, 0], unit := 'ns')""",
-        """
-        event_name,runs,quantile,value,unit
-        Method::execute,5,0.0,10.0,ns
-        Method::execute,5,0.5,30.0,ns
-        Method::execute,5,0.99,49.6,ns
-        """,
-        *runs,
-    )
-    assert_error("FROM percentiles('test', quantiles := [2.0])", "(?i)quantile")
-
-
 def test_event_times() -> None:
     assert_query(
         """SELECT event_index, event_name, parent_index, start, inclusive, exclusive, unit
@@ -215,15 +199,4 @@ def test_event_times() -> None:
         TWO_OPERATORS,
     )
     assert_error("FROM event_times('tset')", "no capture matches tset; the nearest are test")
-
-
-def test_event_times_of_impossible_times_are_null() -> None:
-    assert_query(
-        "SELECT event_name, inclusive, exclusive FROM event_times('test', unit := 'ns')",
-        """
-        event_name,inclusive,exclusive
-        native_call_add.out,,
-        Method::execute,60.0,60.0
-        """,
-        run("Execute", kernel("add", start=50, end=40), execute(start=2**40, end=2**40 + 60)),
-    )
+    assert_error("FROM percentiles('test', quantiles := [2.0])", "(?i)quantile")

@@ -1,23 +1,19 @@
-"""Cases that are hard to get right: nested executes, clocks that wrap, events logged after their calls, huge sums."""
+"""Cases that are hard to get right: nested executes, clocks that wrap, huge sums, times that no event shows."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import duckdb
 import pytest
+from click.testing import CliRunner
 
+from etq.cli import main
 from etq.warehouse.warehouse import Warehouse
-from tests.asserts import TWO_OPERATORS, assert_error, assert_query
-from tests.builders import (
-    ProfileEvent,
-    delegate_call,
-    delegated,
-    dump,
-    execute,
-    framework,
-    kernel,
-    operator_call,
-    run,
-)
+from tests.asserts import TWO_OPERATORS, assert_csv, assert_error, assert_query
+from tests.builders import ProfileEvent, delegate_call, delegated, dump, execute, framework, kernel, operator_call, run
+from tests.conftest import CAPTURES
+from tests.records import Maps, node, record, tensor
 from tests.warehouses import empty_warehouse
 
 
@@ -121,10 +117,10 @@ def test_an_impossible_execute_has_no_time() -> None:
 def test_sums_beyond_64_bits_are_null_not_errors() -> None:
     long = [run("Execute", execute(0, 2**62 + 2**61)) for _ in range(3)]
     assert_query("SELECT calls, total_ticks FROM op_totals('test')", "calls,total_ticks\n3,\n", *long)
-    for view in ("execute_breakdown", "delegate_totals", "framework_tax", "load_breakdown", "event_times"):
-        with empty_warehouse() as warehouse:
-            warehouse.ingest(dump(*long), name="test")
-            warehouse.rows(f"FROM {view}('test')")[1]
+    with empty_warehouse() as warehouse:
+        warehouse.ingest(dump(*long), name="test")
+        for view in ("execute_breakdown", "delegate_totals", "framework_tax", "load_breakdown", "event_times"):
+            warehouse.rows(f"FROM {view}('test')")
 
 
 def test_a_baseline_on_another_kind_of_clock_is_refused(warehouse: Warehouse) -> None:
@@ -134,16 +130,132 @@ def test_a_baseline_on_another_kind_of_clock_is_refused(warehouse: Warehouse) ->
         warehouse.sql("FROM framework_tax('test', baseline := 'cycles', unit := 'ns')").fetchall()
 
 
-@pytest.mark.parametrize(
-    ("query", "message"),
-    [
+def test_arguments_that_mean_nothing_are_errors() -> None:
+    for query, message in (
         ("FROM op_totals(NULL)", "no capture matches NULL"),
         ("SELECT count(*) FROM event_times('test', unit := 'x')", "unknown unit x"),
         ("FROM op_totals('test', \"by\" := NULL)", "not NULL"),
         ("FROM inspector_events('test', repeats := NULL)", "not NULL"),
         ("FROM percentiles('test', quantiles := [-0.5])", "quantiles must be a list of numbers between 0 and 1, not"),
         ("FROM percentiles('test', quantiles := [])", "quantiles must be a list of numbers between 0 and 1, not"),
-    ],
+    ):
+        assert_error(query, message)
+
+
+# A call runs three nodes, a kernel one, nothing the last.
+NODES = (
+    node("aten.linear.default", tensor("a", 2), handle=1),
+    node("aten.relu.default", tensor("b", 2), handle=2),
+    node("aten.linear.default", tensor("c", 2), handle=3),
+    node("aten.tanh.default", tensor("d", 2), handle=4),
+    node("aten.alias_copy.default", tensor("e", 2), handle=5),
 )
-def test_arguments_that_mean_nothing_are_errors(query: str, message: str) -> None:
-    assert_error(query, message)
+MODULES = ("up", "act", "down", "out.act", "idle")
+HANDLES = Maps(handles={0: [1, 2, 3], 1: [4]}, delegates={0: None})
+
+
+def ingested(warehouse: Warehouse, folder: Path, *events: object) -> None:
+    """A capture of one run, linked to the record of these nodes in these modules."""
+    (folder / "net.etrecord").write_bytes(record(*NODES, maps=HANDLES))
+    (folder / "run.etdp").write_bytes(dump(run("Execute", *events)))  # type: ignore[arg-type]
+    linked = warehouse.ingest_record(folder / "net.etrecord")
+    for index, module in enumerate(MODULES):
+        warehouse.connection.execute("UPDATE op_nodes SET module_path = ? WHERE node_index = ?", [module, index])
+        for depth, path in enumerate(["", *(["out"] if module == "out.act" else []), module]):
+            warehouse.connection.execute(
+                "INSERT INTO node_modules BY NAME SELECT record_id, graph_id, node_index, $depth AS depth, "
+                "$path AS module_path, $path AS module_key, 'Module' AS module_class, 0 AS call_number FROM op_nodes WHERE node_index = $at",
+                {"depth": depth, "path": path, "at": index},
+            )
+    warehouse.link(warehouse.ingest(folder / "run.etdp"), linked)
+
+
+CALLED = (delegate_call(start=0, end=100), kernel("tanh", start=100, end=110, instruction=1), execute(0, 110))
+
+
+def test_times_that_a_call_without_events_hides(warehouse: Warehouse, tmp_path: Path) -> None:
+    """The call is of the model as a whole. A module that only contains others has no time of its own, which is known."""
+    ingested(warehouse, tmp_path, *CALLED)
+    assert_csv(
+        warehouse,
+        """
+        SELECT module_path, calls, self_time, total, share_percent, mapping FROM module_totals('run', unit := 'ns')
+        WHERE depth IS NOT NULL
+        """,
+        """
+        module_path,calls,self_time,total,share_percent,mapping
+        ,1,100.0,110.0,100.0,exact
+        act,,,,,
+        down,,,,,
+        idle,0,0.0,0.0,0.0,
+        out,0,0.0,10.0,9.090909090909092,
+        out.act,1,10.0,10.0,9.090909090909092,exact
+        up,,,,,
+        """,
+    )
+    assert_csv(
+        warehouse,
+        "SELECT op_type, calls, self_time, share_percent FROM node_totals('run', unit := 'ns')",
+        """
+        op_type,calls,self_time,share_percent
+        aten.linear.default,,,
+        aten.relu.default,,,
+        aten.linear.default,,,
+        aten.tanh.default,1,10.0,9.090909090909092
+        aten.alias_copy.default,0,0.0,0.0
+        """,
+    )
+    query = "SELECT total, events FROM find_total_for_module('run', $module, unit := 'ns')"
+    for module, expected in (
+        ("up", (None, None)),
+        ("idle", (0, 0)),
+        ("out", (10, 1)),
+        ("", (110, 2)),
+        ("none", (0, 0)),
+    ):
+        assert warehouse.rows(query, module=module)[1] == [expected], module
+
+
+def test_ops_of_a_delegate_without_an_event(warehouse: Warehouse) -> None:
+    """The clamps of a quantized net, which were fused."""
+    stem = CAPTURES / "delegation" / "mobile_quantized" / "mobile_quantized"
+    warehouse.ingest(stem.with_suffix(".etdp"), name="run", pte=stem.with_suffix(".pte"))
+    query = "SELECT DISTINCT calls, self_time, share_percent FROM delegate_graph('run') WHERE op = 'Clamp'"
+    assert warehouse.rows(query)[1] == [(None, None, None)]
+
+
+def notes(*arguments: str) -> list[str]:
+    answer = CliRunner().invoke(main, [*arguments])
+    assert answer.exit_code == 0, answer.output
+    return [line for line in answer.stderr.splitlines() if "unknown" in line]
+
+
+@pytest.mark.long
+def test_the_reason_is_stated_once() -> None:
+    """Batch norms and relu6 of delegated convolutions have no event; a transformer that isn't delegated has all."""
+    delegated = CAPTURES / "delegation" / "mobile" / "mobile"
+    record_of = ("--etrecord", f"{delegated}.etrecord")
+    # A stem and head of one each, two blocks of three convolutions with two relu6.
+    unknown = 2 * (1 + 1) + 2 * (3 + 2)
+    assert notes("modules", f"{delegated}.etdp", *record_of) == [
+        f"Note: the time of {unknown} modules is unknown: a delegate runs the ops, and no event of it is known to be theirs"
+    ]
+    stem = CAPTURES / "transformer" / "transformer"
+    assert notes("modules", f"{stem}.etdp", "--etrecord", f"{stem}.etrecord") == []
+
+
+def test_an_op_whose_times_are_impossible(warehouse: Warehouse, tmp_path: Path) -> None:
+    """The execute or an op ends before it starts: its time is unknown, and is not zero, as of an execute that events
+    cover.
+    """
+    add, covered, impossible = kernel("add", start=0, end=100), execute(0, 100), execute(2**40, 0)
+    late = (kernel("add", start=2**40, end=100), kernel("mul", start=100, end=150), execute(0, 200))
+    for name, events, expected in (
+        ("covered", (add, covered), [("add", 100), ("(unattributed)", 0)]),
+        ("impossible", (add, impossible), [("(unattributed)", None)]),
+        ("late", late, [("(unattributed)", 150), ("mul", 50), ("add", None)]),
+    ):
+        (tmp_path / f"{name}.etdp").write_bytes(dump(run("Execute", *events)))
+        warehouse.ingest(tmp_path / f"{name}.etdp")
+        query = "SELECT op, total FROM op_totals($name, unit := 'ns')"
+        assert warehouse.rows(query, name=name)[1] == expected, name

@@ -21,7 +21,6 @@ from tests import builders, launch_traces
 from tests.conftest import CAPTURES as FOLDER
 from tests.sampling import examples
 from tests.trace_builders import event, memory, trace, two_steps
-from tests.warehouses import empty_warehouse
 
 # JSON of numbers that no profiler writes, of other types, and of absurd texts.
 NUMBERS: Final = (
@@ -217,19 +216,11 @@ def lab(kind: str) -> Lab:
 
 
 @pytest.mark.long
-@examples(30, few=6)
-@given(traces())
-def test_views_of_traces(made: tuple[bytes, list[str]]) -> None:
-    content, changes = made
-    assert lab("traces").faults(content) == [], changes
-
-
-@pytest.mark.long
-@examples(30, few=6)
-@given(dumps())
-def test_views_of_dumps(made: tuple[bytes, list[str]]) -> None:
-    content, changes = made
-    assert lab("dumps").faults(content) == [], changes
+@examples(12, few=4)
+@given(traces(), dumps())
+def test_views(of_trace: tuple[bytes, list[str]], of_dump: tuple[bytes, list[str]]) -> None:
+    for kind, (content, changes) in (("traces", of_trace), ("dumps", of_dump)):
+        assert lab(kind).faults(content) == [], changes
 
 
 def with_values(**values: str) -> bytes:
@@ -244,42 +235,32 @@ def with_values(**values: str) -> bytes:
     return text.encode()
 
 
-@pytest.mark.parametrize("value", ["1e308", "1e999", '"NaN"'])
-def test_bandwidths_that_cannot_be_true_are_null(value: str) -> None:
+def test_numbers_of_traces_that_cannot_be_true_are_null() -> None:
     with etq.open() as warehouse:
-        capture = warehouse.ingest(with_values(bandwidth=value, blocks=value))
-        query = "SELECT DISTINCT min_gb_per_s, mean_gb_per_s, max_gb_per_s FROM copy_totals($capture)"
-        assert warehouse.rows(query, capture=capture)[1] == [(None, None, None)]
-        query = "SELECT DISTINCT blocks_per_sm FROM device_events"
-        assert warehouse.rows(query)[1] == [(None,)]
-
-
-def test_sizes_that_cannot_be_true_are_null() -> None:
-    with etq.open() as warehouse:
+        for value in ("1e308", "1e999", '"NaN"'):
+            capture = warehouse.ingest(with_values(bandwidth=value, blocks=value))
+            query = "SELECT DISTINCT min_gb_per_s, mean_gb_per_s, max_gb_per_s FROM copy_totals($capture)"
+            assert warehouse.rows(query, capture=capture)[1] == [(None, None, None)]
+            assert warehouse.rows("SELECT DISTINCT blocks_per_sm FROM device_events")[1] == [(None,)]
         capture = warehouse.ingest(with_values(size=str(2**63 - 1), allocated=str(-(2**63))))
         query = "SELECT DISTINCT bytes, max_bytes FROM copy_totals($capture)"
         assert warehouse.rows(query, capture=capture)[1] == [(None, None)]
-        assert warehouse.rows("SELECT DISTINCT bytes FROM trace_memory")[1] == [(None,)]
+        query = "SELECT DISTINCT bytes FROM trace_memory WHERE capture_id = $key"
+        assert warehouse.rows(query, key=capture.capture_id)[1] == [(None,)]
 
 
-def test_shares_of_times_of_many_years() -> None:
-    """A hundred times 10**18 ticks exceeds 64 bits."""
-    ticks = 10**18
-    content = builders.dump(builders.run("Execute", builders.execute(0, ticks)))
-    with etq.open() as warehouse:
-        capture = warehouse.ingest(content)
-        for view in ("op_totals", "execute_breakdown", "time_tree"):
-            query = f"SELECT DISTINCT share_percent, total_ticks FROM {view}($capture)"
-            assert warehouse.rows(query, capture=capture)[1] == [(100.0, ticks)], view
-
-
-def test_sums_of_sizes_beyond_64_bits_are_null() -> None:
-    allocations = [builders.AllocationEvent(1, 2**62) for _ in range(2)]
-    content = builders.dump(builders.run("Execute", builders.execute(0, 9), *allocations, allocators=("pool",)))
-    with etq.open() as warehouse:
-        capture = warehouse.ingest(content)
-        query = "SELECT allocations, total_bytes, largest_bytes FROM memory_totals($capture)"
-        assert warehouse.rows(query, capture=capture)[1] == [(2, None, 2**62)]
+def test_times_of_many_years_and_sizes_beyond_64_bits(warehouse: Warehouse) -> None:
+    """A hundred times 10**18 ticks exceeds 64 bits; so does the sum of two sizes of 2**62."""
+    ticks, allocations = 10**18, [builders.AllocationEvent(1, 2**62) for _ in range(2)]
+    warehouse.ingest(
+        builders.dump(builders.run("Execute", builders.execute(0, ticks), *allocations, allocators=("pool",))),
+        name="run",
+    )
+    for view in ("op_totals", "execute_breakdown", "time_tree"):
+        found = warehouse.rows(f"SELECT DISTINCT share_percent, total_ticks FROM {view}('run')")[1]
+        assert found == [(100.0, ticks)], view
+    query = "SELECT allocations, total_bytes, largest_bytes FROM memory_totals('run')"
+    assert warehouse.rows(query)[1] == [(2, None, 2**62)]
 
 
 def linked_mlp(warehouse: Warehouse) -> None:
@@ -287,87 +268,71 @@ def linked_mlp(warehouse: Warehouse) -> None:
     warehouse.ingest(folder / "mlp_100runs.etdp", name="run", etrecord=folder / "mlp.etrecord", pte=folder / "mlp.pte")
 
 
-@pytest.mark.parametrize(
-    ("view", "keys", "time"),
-    [
-        ("module_totals", "method, module_path", "total"),
-        ("module_ops", "(method, module_path), (op, kind)", "self_time"),
-        ("source_totals", "method, source", "total"),
-        ("node_totals", "graph_id, node_index", "self_time"),
-        ("delegate_coverage", "method, op_type", "total"),
-    ],
-)
-def test_shares_of_modules_do_not_depend_on_the_size_of_times(view: str, keys: str, time: str) -> None:
+KEYS = {
+    ("module_totals", "total"): "(method, module_path)",
+    ("module_ops", "self_time"): "(method, module_path, op, kind)",
+    ("source_totals", "total"): "(method, source)",
+    ("node_totals", "self_time"): "(graph_id, node_index)",
+    ("delegate_coverage", "total"): "(method, op_type)",
+}
+
+
+@pytest.mark.long
+def test_shares_of_modules_do_not_depend_on_the_size_of_times(warehouse: Warehouse) -> None:
     """What takes more than 64 bits of ticks has no time, and the share that it has with shorter times."""
-    query = f"SELECT {keys}, share_percent, {time} IS NULL FROM {view}('run', runs := 'all')"
-    with empty_warehouse() as warehouse:
-        linked_mlp(warehouse)
-        shares = {row[:2]: row[2] for row in warehouse.rows(query)[1]}
-        # Times within each run, so that the longest run takes 4e18 ticks.
-        warehouse.connection.execute("""
-            WITH begins AS (SELECT t.run_index, min(t.start_ticks) AS begin FROM event_ticks AS t GROUP BY ALL),
-            factor AS (SELECT 4e18::BIGINT // max(t.elapsed_ticks) AS factor FROM event_ticks AS t)
-            UPDATE event_ticks AS e
-            SET start_ticks = (e.start_ticks - b.begin) * f.factor, elapsed_ticks = e.elapsed_ticks * f.factor
-            FROM begins AS b, factor AS f WHERE b.run_index = e.run_index
-        """)
-        rows = warehouse.rows(query)[1]
-        assert {row[:2]: row[2] for row in rows} == pytest.approx(shares)
-        assert any(row[3] for row in rows)
+
+    def shares() -> dict[str, dict[Any, tuple[float, bool]]]:
+        queries = {
+            view: f"SELECT {key}, share_percent, {time} IS NULL FROM {view}('run', runs := 'all')"
+            for (view, time), key in KEYS.items()
+        }
+        return {view: {row[0]: row[1:] for row in warehouse.rows(query)[1]} for view, query in queries.items()}
+
+    linked_mlp(warehouse)
+    short = shares()
+    # Times within each run, so that the longest run takes 4e18 ticks.
+    warehouse.connection.execute("""
+        WITH begins AS (SELECT t.run_index, min(t.start_ticks) AS begin FROM event_ticks AS t GROUP BY ALL),
+        factor AS (SELECT 4e18::BIGINT // max(t.elapsed_ticks) AS factor FROM event_ticks AS t)
+        UPDATE event_ticks AS e
+        SET start_ticks = (e.start_ticks - b.begin) * f.factor, elapsed_ticks = e.elapsed_ticks * f.factor
+        FROM begins AS b, factor AS f WHERE b.run_index = e.run_index
+    """)
+    for view, rows in shares().items():
+        assert {key: share for key, (share, _) in rows.items()} == pytest.approx(
+            {key: share for key, (share, _) in short[view].items()}
+        )
+        assert any(is_unknown for _, is_unknown in rows.values()), view
 
 
-def test_planned_memory_of_nodes_beyond_64_bits_is_null() -> None:
-    with empty_warehouse() as warehouse:
-        linked_mlp(warehouse)
-        warehouse.connection.execute("UPDATE program_values SET byte_size = 4611686018427387904")
-        query = "SELECT DISTINCT tensors, size_bytes FROM node_memory('run') ORDER BY tensors"
-        # 2**62 for 1 tensor; 2 or more have no sum below 2**63.
-        found = warehouse.rows(query)[1]
-        assert found == [(tensors, {0: 0, 1: 2**62}.get(tensors)) for tensors, _ in found]
-        assert max(found)[0] > 1
-
-
-def test_memory_of_a_prof_result_beyond_64_bits_is_null() -> None:
-    with empty_warehouse() as warehouse:
-        warehouse.ingest(FOLDER / "prof_result/two_blocks_interleaved.prof_result.bin", name="run")
-        warehouse.connection.execute("UPDATE allocations SET size_bytes = 9223372036854775807")
-        query = "SELECT total_bytes FROM prof_result_memory('run')"
-        assert set(warehouse.rows(query)[1]) == {(2**63 - 1,), (None,)}
-
-
-def test_memory_within_a_call_beyond_64_bits_is_null() -> None:
-    """1025 allocations of 2**53 - 1 bytes are more than 2**63 - 1, and 1024 are not."""
+def test_memory_beyond_64_bits_is_null(warehouse: Warehouse) -> None:
+    linked_mlp(warehouse)
+    warehouse.connection.execute("UPDATE program_values SET byte_size = 4611686018427387904")
+    found = warehouse.rows("SELECT DISTINCT tensors, size_bytes FROM node_memory('run') ORDER BY tensors")[1]
+    # 2**62 for 1 tensor; 2 or more have no sum below 2**63.
+    assert found == [(tensors, {0: 0, 1: 2**62}.get(tensors)) for tensors, _ in found]
+    assert max(found)[0] > 1
+    warehouse.ingest(FOLDER / "prof_result/two_blocks_interleaved.prof_result.bin", name="old")
+    warehouse.connection.execute("UPDATE allocations SET size_bytes = 9223372036854775807")
+    assert set(warehouse.rows("SELECT total_bytes FROM prof_result_memory('old')")[1]) == {(2**63 - 1,), (None,)}
+    # 1025 allocations of 2**53 - 1 bytes are more than 2**63 - 1, and 1024 are not.
     for number, total in ((1024, 1024 * (2**53 - 1)), (1025, None)):
         allocations = [memory(10 + at, 2**53 - 1, 1024) for at in range(number)]
-        with empty_warehouse() as warehouse:
-            warehouse.ingest(trace(event("cpu_op", "aten::empty", 0, 10_000), *allocations), name="run")
-            assert warehouse.rows("SELECT cpu_memory FROM key_averages('run')")[1] == [(total,)]
+        capture = warehouse.ingest(trace(event("cpu_op", "aten::empty", 0, 10_000), *allocations))
+        assert warehouse.rows("SELECT cpu_memory FROM key_averages($capture)", capture=capture)[1] == [(total,)]
 
 
-def test_times_from_two_to_the_63rd_on_are_a_finding() -> None:
+def test_times_from_two_to_the_63rd_on_are_a_finding(warehouse: Warehouse) -> None:
     """Their durations are right, and their start is a negative number."""
     begin = 2**63
     late = builders.run("Execute", builders.kernel("add", begin, begin + 30), builders.execute(begin, begin + 60))
-    with empty_warehouse() as warehouse:
-        warehouse.ingest(builders.dump(late), name="late")
-        assert warehouse.rows("SELECT rule, detail FROM findings")[1] == [
-            (
-                "impossible times",
-                "2 events start at 2**63 ticks or later, which no clock reaches; their start is negative",
-            )
-        ]
-        query = "SELECT duration_ticks, start_ticks FROM events ORDER BY duration_ticks"
-        assert warehouse.rows(query)[1] == [(30, -(2**63)), (60, -(2**63))]
+    warehouse.ingest(builders.dump(late), name="late")
+    detail = "2 events start at 2**63 ticks or later, which no clock reaches; their start is negative"
+    assert warehouse.rows("SELECT rule, detail FROM findings")[1] == [("impossible times", detail)]
+    query = "SELECT duration_ticks, start_ticks FROM events ORDER BY duration_ticks"
+    assert warehouse.rows(query)[1] == [(30, -(2**63)), (60, -(2**63))]
 
 
-@pytest.mark.parametrize(
-    ("expression", "expected"),
-    [
-        ("_advice_count(1e22, 'run')", "10,000,000,000,000,000,000,000 runs"),
-        ("_advice_count(1, 'run')", "1 run"),
-        ("_advice_count(12345, 'run')", "12,345 runs"),
-    ],
-)
-def test_numbers_in_texts_have_no_limit(expression: str, expected: str | bool) -> None:
-    with empty_warehouse() as warehouse:
-        assert warehouse.rows(f"SELECT {expression}")[1] == [(expected,)]
+def test_numbers_in_texts_have_no_limit(warehouse: Warehouse) -> None:
+    query = "SELECT [_advice_count(each, 'run') FOR each IN [1e22, 1, 12345]]"
+    assert warehouse.rows(query)[1] == [(["10,000,000,000,000,000,000,000 runs", "1 run", "12,345 runs"],)]

@@ -1,8 +1,7 @@
-"""Times that can't be, as profilers write them by mistake: values by hand."""
+"""Times that can't be, as profilers write them by mistake, and small files with properties that people reported: by hand."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,11 +30,6 @@ SHOWN: dict[str, tuple[list[tuple[str, float, float]], tuple[int, ...], dict[str
     "a graph goes on": ([("a", 0, 500), ("b", 20, 30), ("c", 100, 110)], (1, 1, 2), {"a": 100, "b": 10, "c": 10}, [CUT]),
     "the last": ([("a", 0, 10), ("b", 20, 3_400_000)], (), {"a": 10, "b": 3_399_980}, []),
 }  # fmt: skip
-
-
-@pytest.fixture
-def traces(warehouse: Warehouse, tmp_path: Path) -> Traces:
-    return Traces(warehouse, tmp_path)
 
 
 def launched(number: int, at: float, *kernels: dict[str, Any]) -> list[dict[str, Any]]:
@@ -110,9 +104,9 @@ def test_a_time_that_is_unknown(start: float, length: float, rule: str, traces: 
     ("name", "calls", "total", "rules"),
     [
         ("10m_overflow_min", {"Cijk_gemm": (1, 80), "add_kernel": (1, 12)}, 92, [CUT]),
-        ("14_ts0", {"gemm": (3, 10)}, 30, [UNKNOWN]),
-        ("15_kernel_ts0", {"gemm": (2, 10)}, 20, [UNKNOWN]),
-        ("26_pdl", {"gemm": (4, 13)}, 52, []),
+        pytest.param("14_ts0", {"gemm": (3, 10)}, 30, [UNKNOWN], marks=pytest.mark.long),
+        pytest.param("15_kernel_ts0", {"gemm": (2, 10)}, 20, [UNKNOWN], marks=pytest.mark.long),
+        pytest.param("26_pdl", {"gemm": (4, 13)}, 52, [], marks=pytest.mark.long),
     ],
 )
 def test_reported_traces(
@@ -127,3 +121,48 @@ def test_reported_traces(
     assert all(idle < 200 for (idle,) in traces.ask("device_idle", "duration", unit="us"))
     advice = [rule for (rule,) in traces.ask("advice", "rule")]
     assert UNKNOWN not in rules or not {"device idle", "gpu utilization"} & {*advice}
+
+
+# A file, a question, and the right answer.
+RIGHT: list[tuple[str, str, list[Any]]] = [
+    # All kernels of collectives have the correlation id 0.
+    (
+        "11_corr0_nccl.json",
+        "SELECT name, self_device_time FROM key_averages() WHERE name IN ('(no op)', 'aten::mm') ORDER BY name",
+        [("(no op)", 56), ("aten::mm", 40)],
+    ),
+    # Modes of dispatch record an op twice.
+    ("12_dispatchmode.json", "SELECT calls, flops FROM op_efficiency() WHERE op = 'aten::mm'", [(5, 2 * 2048**3)]),
+    # Annotations that overlap frames of Python, without being within them.
+    ("25_overlap_annotations.json", "SELECT count(DISTINCT step) FROM step_breakdown()", [(3,)]),
+    (
+        "25_overlap_annotations.json",
+        "SELECT DISTINCT cpu_time_avg FROM key_averages() WHERE name = 'forward' AND calls > 0",
+        [(39,)],
+    ),
+    # The profiler copies annotations to the device.
+    ("27_gpu_annotation.json", "SELECT sum(total) FROM kernel_table()", [(40,)]),
+    ("28_gpu_steps.json", "SELECT count(DISTINCT step) FROM step_breakdown()", [(2,)]),
+    # Memory is released that was allocated before the recording.
+    ("32_memory.json", "SELECT max(peak_bytes) FROM memory_timeline()", [(7168,)]),
+    # Cycles, microseconds and counts in one dump: no share of the time, no sum over units.
+    (
+        "E2_qnn.etdp",
+        "SELECT op, per_execute, unit, share_percent FROM op_totals() WHERE kind = 'delegate' AND unit = 'cycles' ORDER BY 1",
+        [
+            ("Accelerator (execute) time", 3_000_000, "cycles", None),
+            ("aten_convolution_default:OpId_22", 2_000_000, "cycles", None),
+            ("aten_relu_default:OpId_24", 900_000, "cycles", None),
+        ],
+    ),
+    # A counter of 32 bits passes zero within an execute of 90 ticks.
+    ("E6_wrap32.etdp", "SELECT DISTINCT duration_ticks FROM events WHERE name = 'Method::execute'", [(90,)]),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "query", "expected"), RIGHT, ids=[f"{name}-{at}" for at, (name, *_) in enumerate(RIGHT)]
+)
+def test_a_report(warehouse: Warehouse, name: str, query: str, expected: list[Any]) -> None:
+    warehouse.ingest(shared_file(f"captures/reports/{name}"), name="it")
+    assert warehouse.rows(query.replace("()", "('it')"))[1] == expected

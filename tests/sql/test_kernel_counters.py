@@ -4,27 +4,20 @@ from __future__ import annotations
 
 import gzip
 import json
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
-from tests.counter_traces import INSTRUCTIONS, OTHERS, STEPS, counted
+from tests.counter_traces import counted
 from tests.trace_builders import event
-from tests.trace_reference import load, slices
 from tests.traces import Traces
 
 FILE: Final = CAPTURES / "torch_counters" / "counters.pt.trace.json.gz"
 FFMA: Final = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"
 HADD: Final = "smsp__sass_thread_inst_executed_op_hadd_pred_on.sum"
 OPS: Final = "event, op, top_op, op_stack, counter, value"
-
-
-@pytest.fixture
-def traces(warehouse: Warehouse, tmp_path: Path) -> Traces:
-    return Traces(warehouse, tmp_path)
 
 
 @pytest.fixture
@@ -115,27 +108,6 @@ def test_counters_are_those_of_holistictraceanalysis(kept: Warehouse) -> None:
         found.setdefault(place, dict(zip(names, ops, strict=True)))[counter] = value
     assert list(found.values()) == answer
     assert len({tuple(row["op_stack"]) for row in answer}) > 10
-
-
-def test_counters_are_those_of_the_file(kept: Warehouse) -> None:
-    """By plain Python: launches and ranges in the order of time, and the ops above each launch."""
-    entries = load(FILE)
-    every = sorted(slices(entries), key=lambda each: each.start)
-    launches = [each for each in every if each.name.startswith("cudaLaunchKernel")]
-    ranges = [each for each in every if each.category == "cuda_profiler_range"]
-    steps = [each for each in every if each.name.startswith("ProfilerStep#")]
-    expected = []
-    for place, (each, call) in enumerate(zip(ranges, launches, strict=True), 1):
-        ops = [one.name for one in call.above() if one.category == "cpu_op"]
-        run = next(at for at, step in enumerate(steps) if step.start <= call.start <= step.end)
-        for counter, value in each.arguments.items():
-            factor = (2 if "fma" in counter else 1) if counter in INSTRUCTIONS else None
-            flops = None if factor is None else value * factor
-            expected.append((place, run, each.name, ops[0], ops[-1], ops[::-1], counter, value, flops))
-    columns = f"place, run_index, {OPS}, flops"
-    assert kept.rows(f"SELECT {columns} FROM kernel_counters('t') ORDER BY ALL")[1] == sorted(expected)
-    assert {row[1] for row in expected} == {*range(STEPS)}
-    assert len(INSTRUCTIONS + OTHERS) * len(ranges) == len(expected)
 
 
 def test_ranges_are_not_kernels(kept: Warehouse) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -17,27 +17,12 @@ from etq.database.functions import register
 from etq.warehouse.warehouse import Warehouse
 
 OBJECTS = list(catalog.objects().values())
-PUBLIC = list(catalog.public_objects())
 ROOT = Path(__file__).parents[2] / "sql"
-THEMES = [
-    "tables",
-    "programs",
-    "captures",
-    "records",
-    "events",
-    "rollups",
-    "execute",
-    "costs",
-    "memory",
-    "values",
-    "graphs",
-    "traces",
-    "advice",
-    "overview",
-    "compare",
-    "trends",
-]
-# A theme may use the tables and the themes before it in the list above.
+# A theme may use the tables and the themes before it.
+THEMES = (
+    *("tables", "programs", "captures", "records", "events", "rollups", "execute", "costs", "memory", "values"),
+    *("graphs", "traces", "advice", "overview", "compare", "trends"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -46,10 +31,6 @@ def warehouse() -> Iterator[Warehouse]:
     with etq.open() as opened:
         register(opened.connection)
         yield opened
-
-
-def ids(objects: list[SqlObject]) -> list[str]:
-    return [each.name for each in objects]
 
 
 @cache
@@ -61,104 +42,63 @@ def body(each: SqlObject) -> exp.Expr:
     return sqlglot.parse_one(text.removesuffix(")") if each.kind == "scalar macro" else text, read="duckdb")
 
 
-@pytest.mark.parametrize("each", OBJECTS, ids=ids(OBJECTS))
-def test_everything_is_documented(each: SqlObject) -> None:
-    assert each.text.endswith("."), "documentation is made of sentences"
-    of_parameters = [column for column in each.parameters if each.is_public or column.text]
-    for column in (*each.columns, *of_parameters):
+def theme_of(each: SqlObject) -> str:
+    return each.file.split("/")[0]
+
+
+def undocumented(each: SqlObject) -> Iterator[str]:
+    if not each.text.endswith("."):
+        yield "documentation is made of sentences"
+    for column in (*each.columns, *(one for one in each.parameters if each.is_public or one.text)):
         words = column.text.casefold().split()
-        assert words and words != column.name.split("_"), f"{column.name} needs a word on what it is"
-        assert column.text == " ".join(column.text.split()), f"{column.name}: one space between words"
-        assert column.text[-1] not in ",;:-" and (not column.text.endswith(".") or column.text.endswith("...")), (
-            f"{column.name} is documented by a phrase, without a full stop"
-        )
-        assert column.text.count("(") == column.text.count(")"), f"{column.name}: a bracket is left open"
+        if not words or words == column.name.split("_"):
+            yield f"{column.name} needs a word on what it is"
+        if column.text != " ".join(column.text.split()):
+            yield f"{column.name}: one space between words"
+        is_sentence = column.text.endswith(".") and not column.text.endswith("...")
+        if is_sentence or column.text.endswith((",", ";", ":", "-")):
+            yield f"{column.name} is documented by a phrase, without a full stop"
+        if column.text.count("(") != column.text.count(")"):
+            yield f"{column.name}: a bracket is left open"
 
 
-@pytest.mark.parametrize(
-    "each",
-    [each for each in OBJECTS if each.kind in ("view", "table macro") and (each.is_public or each.columns)],
-    ids=lambda e: e.name,
-)
-def test_documented_columns_are_the_columns(each: SqlObject, warehouse: Warehouse) -> None:
-    """Views and macros need no captures: DESCRIBE binds the query, it does not run it."""
-    arguments = {"capture": "'x'", "module": "'x'", "by": "'model'"}
-    names = [p.name for p in each.parameters if p.default is None]
-    given = ", ".join(arguments.get(name, "0") for name in names)
-    call = f"{each.name}({given})" if each.kind == "table macro" else each.name
-    described = warehouse.rows(f"DESCRIBE SELECT * FROM {call}")[1]
-    cure = "the comment above has a line `--   name: meaning` for each column, below `-- Columns:`"
-    assert [row[0] for row in described] == [column.name for column in each.columns], cure
-
-
-@pytest.mark.parametrize("each", [each for each in OBJECTS if each.kind == "table"], ids=lambda e: e.name)
-def test_tables_are_as_they_are_read(each: SqlObject, warehouse: Warehouse) -> None:
-    described = warehouse.connection.execute(f"DESCRIBE {each.name}").fetchall()
-    assert [row[:2] for row in described] == [
-        (column.name, (column.type or "").removesuffix(" NOT NULL").removesuffix(" DEFAULT true"))
-        for column in each.columns
-    ]
-
-
-def test_the_catalog_agrees_with_the_files(warehouse: Warehouse) -> None:
-    asked = warehouse.connection.execute
-    comments = dict(asked("SELECT table_name, comment FROM duckdb_tables()").fetchall())
-    comments |= dict(asked("SELECT view_name, comment FROM duckdb_views() WHERE NOT internal").fetchall())
-    comments |= dict(asked("SELECT function_name, comment FROM duckdb_functions() WHERE NOT internal").fetchall())
-    assert comments == {each.name: each.text for each in OBJECTS}
-    columns = asked(
-        "SELECT table_name, column_name, comment FROM duckdb_columns() WHERE NOT internal ORDER BY ALL"
-    ).fetchall()
-    assert columns == sorted(
-        (each.name, column.name, column.text)
-        for each in OBJECTS
-        if each.kind in ("table", "view")
-        for column in each.columns
-    )
-
-
-@pytest.mark.parametrize("each", [each for each in OBJECTS if each.kind != "table"], ids=lambda e: e.name)
-def test_columns_are_qualified(each: SqlObject) -> None:
+def unqualified(each: SqlObject) -> Iterator[str]:
     """An unqualified column with a parameter's name silently means the parameter; a qualified column never does.
 
     An unqualified name must be a parameter, a lambda's, an alias of the same SELECT, or a row of its FROM.
     """
+    if each.kind == "table":
+        return
     tree = body(each)
     parameters = {parameter.name for parameter in each.parameters}
     for column in tree.find_all(exp.Column):
         # What EXCLUDE leaves out can't be qualified.
         if column.table or column.find_ancestor(exp.Star):
             continue
-        select = column.find_ancestor(exp.Select)
-        aliases = {alias.alias for alias in select.selects if alias.alias} if select else set()
-        in_lambda = column.find_ancestor(exp.Lambda)
-        local = {name.name for name in in_lambda.expressions} if in_lambda else set()
-        # A whole row, as in `list(r)`: a table in FROM, unless a parameter has that name.
-        local |= (
-            {source.alias for source in select.find_all(exp.Table) if source.alias not in parameters}
-            if select
-            else set()
-        )
-        assert column.name in parameters | aliases | local, f"{column.name} is not qualified"
+        known, select, in_lambda = {*parameters}, column.find_ancestor(exp.Select), column.find_ancestor(exp.Lambda)
+        if select:
+            known |= {alias.alias for alias in select.selects if alias.alias}
+            # A whole row, as in `list(r)`: a table in FROM, unless a parameter has that name.
+            known |= {source.alias for source in select.find_all(exp.Table)} - parameters
+        if in_lambda:
+            known |= {name.name for name in in_lambda.expressions}
+        if column.name not in known | parameters:
+            yield f"{column.name} is not qualified"
     for select in tree.find_all(exp.Select):
         # If an alias has a parameter's name, the name refers to the parameter although it looks like the alias.
         for named in [alias for alias in select.selects if alias.alias in parameters]:
-            uses = [
-                column
-                for other in select.selects
-                if other is not named
-                for column in other.find_all(exp.Column)
-                if column.name == named.alias and not column.table and column.find_ancestor(exp.Select) is select
-            ]
-            assert not uses, f"{named.alias} is an alias here, but means the parameter"
+            for other in select.selects:
+                for column in other.find_all(exp.Column) if other is not named else ():
+                    is_used = column.name == named.alias and not column.table
+                    if is_used and column.find_ancestor(exp.Select) is select:
+                        yield f"{named.alias} is an alias here, but means the parameter"
 
 
-@pytest.mark.parametrize("each", [each for each in OBJECTS if each.kind != "table"], ids=lambda e: e.name)
-def test_stars_leave_out_or_replace_one_column(each: SqlObject) -> None:
+def several_left_out(each: SqlObject) -> Iterator[str]:
     """DuckDB doesn't keep the order of several, so that a warehouse's definitions would differ from those expected."""
-    for star in body(each).find_all(exp.Star):
-        for part in ("except_", "replace"):
-            assert len(star.args.get(part) or ()) <= 1
+    for star in body(each).find_all(exp.Star) if each.kind != "table" else ():
+        if max(len(star.args.get(part) or ()) for part in ("except_", "replace")) > 1:
+            yield "a star leaves out or replaces several columns"
 
 
 def answer_of(each: SqlObject) -> exp.Expr:
@@ -172,46 +112,98 @@ def answer_of(each: SqlObject) -> exp.Expr:
     return answer_of(catalog.objects()[name]) if is_handed_on else outer
 
 
-@pytest.mark.parametrize(
-    "each", [each for each in PUBLIC if each.kind in ("view", "table macro")], ids=lambda e: e.name
-)
-def test_public_views_name_their_columns(each: SqlObject) -> None:
+def unnamed_or_unordered(each: SqlObject) -> Iterator[str]:
+    if not each.is_public or each.kind not in ("view", "table macro"):
+        return
     outer = answer_of(each)
-    assert isinstance(outer, exp.Select)
-    assert not any(column.find(exp.Star) for column in outer.selects if not column.find(exp.Count))
+    if not isinstance(outer, exp.Select):
+        yield "is no SELECT"
+    elif any(column.find(exp.Star) for column in outer.selects if not column.find(exp.Count)):
+        yield "a public view names its columns"
+    if each.kind == "table macro" and not (body(each).args.get("order") or outer.args.get("order")):
+        yield "needs a total ORDER BY where order shows"
 
 
-@pytest.mark.parametrize("each", [each for each in PUBLIC if each.kind == "table macro"], ids=lambda e: e.name)
-def test_public_macros_are_ordered(each: SqlObject) -> None:
-    assert body(each).args.get("order") or answer_of(each).args.get("order"), "a total ORDER BY where order shows"
-
-
-@pytest.mark.parametrize("path", sorted(ROOT.glob("*/*.sql")), ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_files_hold_one_topic(path: Path) -> None:
-    assert path.parent.name in THEMES
-    held = [each for each in OBJECTS if each.file == f"{path.parent.name}/{path.name}"]
-    public = [each for each in held if each.is_public]
-    assert len(public) <= 4 or path.parent.name == "tables"
-    lines = path.read_text().splitlines()
-    assert all(len(line) <= 88 or line.lstrip().startswith("--") or "  -- " in line for line in lines)
-
-
-@pytest.mark.parametrize("each", OBJECTS, ids=ids(OBJECTS))
-def test_layers(each: SqlObject) -> None:
+def of_later_themes(each: SqlObject) -> Iterator[str]:
     """A theme uses those before it; private objects of a file serve that file or later themes, never earlier ones."""
-    theme = THEMES.index(each.file.split("/")[0])
     if each.kind == "table":
         return
-    tree = body(each)
-    used = {table.name for table in tree.find_all(exp.Table)} | {call.name for call in tree.find_all(exp.Anonymous)}
-    for name in used & set(catalog.objects()):
-        assert THEMES.index(catalog.objects()[name].file.split("/")[0]) <= theme, f"{each.name} uses {name}"
+    used = {node.name for node in body(each).find_all(exp.Table, exp.Anonymous)} & catalog.objects().keys()
+    for name in used:
+        if THEMES.index(theme_of(catalog.objects()[name])) > THEMES.index(theme_of(each)):
+            yield f"uses {name} of a later theme"
 
 
-def test_a_malformed_file_is_reported_with_its_line() -> None:
-    with pytest.raises(ValueError, match=r"^t/x.sql:1: y has no comment above it"):
-        list(catalog.parse("CREATE VIEW y AS\nSELECT 1;\n", "t/x.sql"))
-    with pytest.raises(ValueError, match=r"expected `    name TYPE,  -- text`, found '    a INTEGER'"):
-        list(catalog.parse("-- Text.\nCREATE TABLE y (\n    a INTEGER\n);\n", "t/x.sql"))
-    with pytest.raises(ValueError, match="doesn't end in a line with `;`"):
-        list(catalog.parse("-- Text.\nCREATE VIEW y AS\nSELECT 1\n", "t/x.sql"))
+RULES: list[Callable[[SqlObject], Iterator[str]]] = [
+    undocumented, unqualified, several_left_out, unnamed_or_unordered, of_later_themes,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_objects_follow_the_rule(rule: Callable[[SqlObject], Iterator[str]]) -> None:
+    assert [f"{each.file}: {each.name}: {wrong}" for each in OBJECTS for wrong in rule(each)] == []
+
+
+def test_documented_columns_are_the_columns(warehouse: Warehouse) -> None:
+    """Views and macros need no captures: DESCRIBE binds the query, it does not run it."""
+    arguments = {"capture": "'x'", "module": "'x'", "by": "'model'"}
+    wrong = {}
+    for each in OBJECTS:
+        given = ", ".join(arguments.get(one.name, "0") for one in each.parameters if one.default is None)
+        if each.kind == "scalar macro" or (each.kind == "table macro" and not (each.is_public or each.columns)):
+            continue
+        call = f"{each.name}({given})" if each.kind == "table macro" else each.name
+        described = warehouse.rows(f"DESCRIBE SELECT * FROM {call}")[1]
+        found = [f"{row[0]} {row[1]}" if each.kind == "table" else row[0] for row in described]
+        types = ((one.type or "").removesuffix(" NOT NULL").removesuffix(" DEFAULT true") for one in each.columns)
+        documented = [
+            f"{one.name} {kind}" if each.kind == "table" else one.name
+            for one, kind in zip(each.columns, types, strict=True)
+        ]
+        if found != documented:
+            wrong[each.name] = found
+    assert wrong == {}, "the comment above has a line `--   name: meaning` for each column, below `-- Columns:`"
+
+
+def test_the_catalog_agrees_with_the_files(warehouse: Warehouse) -> None:
+    asked = warehouse.connection.execute
+    comments = dict(asked("SELECT table_name, comment FROM duckdb_tables()").fetchall())
+    comments |= dict(asked("SELECT view_name, comment FROM duckdb_views() WHERE NOT internal").fetchall())
+    comments |= dict(asked("SELECT function_name, comment FROM duckdb_functions() WHERE NOT internal").fetchall())
+    assert comments == {each.name: each.text for each in OBJECTS}
+    columns = "SELECT table_name, column_name, comment FROM duckdb_columns() WHERE NOT internal ORDER BY ALL"
+    assert asked(columns).fetchall() == sorted(
+        (each.name, column.name, column.text)
+        for each in OBJECTS
+        if each.kind in ("table", "view")
+        for column in each.columns
+    )
+
+
+def test_files_hold_one_topic() -> None:
+    wrong = []
+    for path in sorted(ROOT.glob("*/*.sql")):
+        file = f"{path.parent.name}/{path.name}"
+        public = [each for each in OBJECTS if each.file == file and each.is_public]
+        if path.parent.name not in THEMES or (len(public) > 4 and path.parent.name != "tables"):
+            wrong.append(f"{file}: of no theme, or of more than 4 public objects")
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if len(line) > 88 and not line.lstrip().startswith("--") and "  -- " not in line:
+                wrong.append(f"{file}:{number}: longer than 88 characters")
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("CREATE VIEW y AS\nSELECT 1;\n", r"^t/x.sql:1: y has no comment above it"),
+        (
+            "-- Text.\nCREATE TABLE y (\n    a INTEGER\n);\n",
+            r"expected `    name TYPE,  -- text`, found '    a INTEGER'",
+        ),
+        ("-- Text.\nCREATE VIEW y AS\nSELECT 1\n", "doesn't end in a line with `;`"),
+    ],
+)
+def test_a_malformed_file_is_reported_with_its_line(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        list(catalog.parse(text, "t/x.sql"))

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 import etq
-from etq.cli import main
 from etq.warehouse.warehouse import Warehouse
-from tests.asserts import assert_query
+from tests.asserts import assert_error, assert_query
 from tests.builders import Run, dump, execute, framework, kernel, run
 from tests.cli.peaks import ON_LINUX, lines_and_peak
 from tests.conftest import CAPTURES
@@ -40,21 +37,6 @@ def decode(start: int = 0) -> Run:
     )
 
 
-def prefix(start: int = 0) -> Run:
-    """Only the first kernel of `forward`, without a jump around the others: another program."""
-    return run("Execute", kernel("addmm", start + 5, start + 15, instruction=0), execute(start, start + 20))
-
-
-def branch(name: str, instruction: int) -> Run:
-    """One branch of a program that jumps. Its kernel has a separate instruction."""
-    return run(
-        "Execute",
-        framework("JF_CALL", 1, 2),
-        kernel(name, 10, 30, instruction=instruction),
-        execute(0, 40),
-    )
-
-
 def branches(first: str, branch: int, name: str) -> Run:
     """A first kernel, a jump, and the kernel of one branch, with a separate instruction."""
     return run(
@@ -66,21 +48,33 @@ def branches(first: str, branch: int, name: str) -> Run:
     )
 
 
-def test_branches_belong_to_one_program() -> None:
-    """Only one branch of the first program calls instruction 2, which another program calls otherwise."""
-    assert_query(
-        """SELECT r.scope, list(DISTINCT r.block_index ORDER BY r.block_index)::VARCHAR AS blocks
-        FROM runs AS r GROUP BY r.scope ORDER BY r.scope""",
-        """
-        scope,blocks
-        Execute #1,"[0, 2]"
-        Execute #2,"[1, 3]"
-        """,
-        branches("addmm", 2, "relu"),
-        branches("mul", 2, "sigmoid"),
-        branches("addmm", 3, "tanh"),
-        branches("mul", 4, "tanh"),
-    )
+# Only the first kernel of `forward`.
+PREFIX = run("Execute", kernel("addmm", 5, 15, instruction=0), execute(0, 20))
+# Two steps of one instruction each.
+STEPS = [run("Step", kernel(op, 1, 2, instruction=at), framework("Method::step", 0, 3)) for at, op in enumerate("ab")]
+
+
+@pytest.mark.parametrize(
+    ("runs", "expected"),
+    [
+        # Only one branch of the first program calls instruction 2, which another program calls otherwise.
+        (
+            [branches("addmm", 2, "relu"), branches("mul", 2, "sigmoid"), branches("addmm", 3, "tanh"), branches("mul", 4, "tanh")],
+            ["Execute #1", "Execute #2", "Execute #1", "Execute #2"],
+        ),
+        ([branches("addmm", 3, "sin"), branches("addmm", 5, "cos"), branches("addmm", 3, "sin")], ["Execute"] * 3),
+        # Without a jump around the other kernels, it is another program; or one that stopped early, if it is rare.
+        ([forward(), PREFIX, forward()], ["Execute #1", "Execute #2", "Execute #1"]),
+        ([*[forward() for _ in range(10)], PREFIX], ["Execute"] * 11),
+        # A run that logged no operators is of the first program.
+        ([run("Execute", execute(0, 10)), forward(), decode()], ["Execute #1", "Execute #1", "Execute #2"]),
+        (STEPS, ["Step", "Step"]),
+    ],
+    ids=["two of branches", "one of branches", "prefix", "stopped", "no operators", "steps"],
+)  # fmt: skip
+def test_the_program_of_each_run(warehouse: Warehouse, runs: list[Run], expected: list[str]) -> None:
+    warehouse.ingest(dump(*runs))
+    assert [scope for (scope,) in warehouse.rows("SELECT scope FROM runs ORDER BY run_index")[1]] == expected
 
 
 def test_an_instruction_of_two_programs_has_a_row_in_each() -> None:
@@ -99,61 +93,14 @@ def test_an_instruction_of_two_programs_has_a_row_in_each() -> None:
         forward(),
         decode(),
     )
-
-
-def test_one_program_alone_can_be_asked_for() -> None:
     assert_query(
-        """SELECT op, calls, avg, share_percent
-        FROM op_totals('test', unit := 'ns', method := 'Execute #2') ORDER BY total DESC, op DESC""",
-        """
-        op,calls,avg,share_percent
-        sigmoid,1,30.0,60.0
-        addmm,1,10.0,20.0
-        (unattributed),1,10.0,20.0
-        """,
+        "SELECT op, calls, avg, share_percent FROM op_totals('test', unit := 'ns', method := 'Execute #2') WHERE total > 10",
+        "op,calls,avg,share_percent\nsigmoid,1,30.0,60.0\n",
         forward(),
         decode(),
     )
-
-
-def test_programs_of_the_same_first_kernels_without_jumps_are_two() -> None:
-    assert_query(
-        "SELECT scope, count(*) AS runs FROM runs GROUP BY scope ORDER BY scope",
-        """
-        scope,runs
-        Execute #1,2
-        Execute #2,1
-        """,
-        forward(),
-        prefix(),
-        forward(),
-    )
-
-
-def test_a_run_that_stopped_early_is_of_its_program() -> None:
-    assert_query(
-        "SELECT scope, count(*) AS runs FROM runs GROUP BY scope ORDER BY scope",
-        """
-        scope,runs
-        Execute,11
-        """,
-        *[forward() for _ in range(10)],
-        prefix(),
-    )
-
-
-def test_a_run_that_logged_no_operators_is_of_the_first_program() -> None:
-    assert_query(
-        "SELECT scope, count(*) AS runs FROM runs GROUP BY scope ORDER BY scope",
-        """
-        scope,runs
-        Execute #1,2
-        Execute #2,1
-        """,
-        run("Execute", execute(0, 10)),
-        forward(),
-        decode(),
-    )
+    message = "no run is of method 'forward'; the methods are Execute #1, Execute #2"
+    assert_error("FROM op_totals('test', method := 'forward')", message, forward(), decode())
 
 
 def test_comparisons_do_not_go_by_the_order_in_which_programs_ran() -> None:
@@ -168,19 +115,6 @@ def test_comparisons_do_not_go_by_the_order_in_which_programs_ran() -> None:
                 warehouse.ingest(dump(*runs, run(f"{order}{number}")), name=f"{order}{number}", labels={"order": order})
         query = "SELECT DISTINCT c.verdict FROM compare_captures('order=ab', 'order=ba') AS c"
         assert {verdict for (verdict,) in warehouse.rows(query)[1]} <= {"~", "not decided", None}
-
-
-def test_branches_of_a_program_are_one() -> None:
-    assert_query(
-        "SELECT scope, count(*) AS runs FROM runs GROUP BY scope ORDER BY scope",
-        """
-        scope,runs
-        Execute,3
-        """,
-        branch("sin", 3),
-        branch("cos", 5),
-        branch("sin", 3),
-    )
 
 
 @pytest.mark.long
@@ -198,48 +132,15 @@ def test_runs_of_as_many_programs_take_memory_in_proportion(tmp_path: Path) -> N
     assert kilobytes < 400_000
 
 
-def test_steps_that_execute_one_instruction_each_are_of_one_program() -> None:
-    assert_query(
-        "SELECT scope, count(*) AS runs FROM runs GROUP BY scope ORDER BY scope",
-        """
-        scope,runs
-        Step,2
-        """,
-        run("Step", kernel("add", 1, 2, instruction=0), framework("Method::step", 0, 3)),
-        run("Step", kernel("mul", 1, 2, instruction=1), framework("Method::step", 0, 3)),
-    )
-
-
-def test_parts_of_programs_are_distinguished_by_executes() -> None:
-    assert_query(
-        """SELECT component, method, per_execute, share_percent
-        FROM execute_breakdown('test', unit := 'ns') ORDER BY method, component""",
-        """
-        component,method,per_execute,share_percent
-        kernels,Execute #1,120.0,77.41935483870968
-        rest,Execute #1,10.0,6.451612903225806
-        kernels,Execute #2,40.0,12.903225806451612
-        rest,Execute #2,10.0,3.225806451612903
-        """,
-        forward(),
-        decode(),
-        forward(),
-    )
-
-
 @pytest.mark.long
-@pytest.mark.parametrize("captures", ["all_captures", "linked_captures"])
-def test_where_runs_of_a_name_have_one_block_their_scope_is_that_of_the_search(
-    captures: str, request: pytest.FixtureRequest
-) -> None:
+def test_where_runs_of_a_name_have_one_block_their_scope_is_that_of_the_search(all_captures: Warehouse) -> None:
     """The search for programs isn't run for such captures when they are ingested."""
-    warehouse = request.getfixturevalue(captures)
     query = """
         SELECT count(*) FILTER (r.scope = f.scope), count(*), count(DISTINCT r.capture_id)
         FROM runs AS r
         JOIN _find_run_scopes(0, 1000000) AS f ON f.capture_id = r.capture_id AND f.run_index = r.run_index
     """
-    [(same, all_runs, number)] = warehouse.rows(query)[1]
+    [(same, all_runs, number)] = all_captures.rows(query)[1]
     assert same == all_runs > number > 50
 
 
@@ -285,74 +186,39 @@ def executes(warehouse: Warehouse) -> dict[str, int]:
     return dict(warehouse.rows(query)[1])
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
-        "SELECT method, sum(self_ticks)::BIGINT FROM module_totals('multimethod_100runs', runs := 'all') GROUP BY 1",
-        "SELECT method, sum(total_ticks)::BIGINT FROM source_totals('multimethod_100runs', runs := 'all') GROUP BY 1",
-        "SELECT method, sum(self_ticks)::BIGINT FROM module_ops('multimethod_100runs', runs := 'all') GROUP BY 1",
-        """SELECT method, sum(total_ticks)::BIGINT
-        FROM op_totals('multimethod_100runs', by := 'instance', runs := 'all') GROUP BY 1""",
-        "SELECT method, sum(total_ticks)::BIGINT FROM execute_breakdown('multimethod_100runs', runs := 'all') GROUP BY 1",
-        """SELECT name, total_ticks FROM time_tree('multimethod_100runs', runs := 'all') WHERE kind = 'method'""",
-    ],
-)
-def test_each_methods_rows_add_up_to_its_executes(linked: Warehouse, query: str) -> None:
-    assert executes(linked).keys() == {"encode", "decode"}
-    assert dict(linked.rows(query)[1]) == executes(linked)
+VIEWS = ("op_totals", "module_totals", "source_totals", "module_ops", "execute_breakdown", "inspector_events")
 
 
-def test_each_method_has_a_root_module(linked: Warehouse) -> None:
-    query = """
-        SELECT m.method, m.module_class FROM module_totals('multimethod_100runs') AS m
-        WHERE m.module_path = '' ORDER BY m.method
-    """
-    assert linked.rows(query)[1] == [("decode", "__main__.Dec"), ("encode", "__main__.Enc")]
-
-
-@pytest.mark.parametrize("method", ["encode", "decode"])
-@pytest.mark.parametrize(
-    "view", ["op_totals", "module_totals", "source_totals", "module_ops", "execute_breakdown", "inspector_events"]
-)
-def test_one_method_equals_a_capture_of_it_alone(linked: Warehouse, view: str, method: str) -> None:
-    of_all = f"FROM {view}('multimethod_100runs', runs := 'all') AS v WHERE v.method = $method"
-    alone = f"FROM {view}('multimethod_100runs', runs := 'all', method := $method) AS v"
-    kept = "SELECT v.* EXCLUDE (share_percent)" if view != "inspector_events" else "SELECT v.*"
-    assert linked.rows(f"{kept} {of_all}", method=method)[1] == linked.rows(f"{kept} {alone}", method=method)[1] != []
+def test_each_methods_rows_add_up_to_its_executes(linked: Warehouse) -> None:
+    for view, ticks in zip(VIEWS, ("total", "self", "total", "self", "total"), strict=False):
+        query = (
+            f"SELECT method, sum({ticks}_ticks)::BIGINT FROM {view}('multimethod_100runs', runs := 'all') GROUP BY 1"
+        )
+        assert dict(linked.rows(query)[1]) == executes(linked), view
+    tree = "SELECT name, total_ticks FROM time_tree('multimethod_100runs', runs := 'all') WHERE kind = 'method'"
+    assert dict(linked.rows(tree)[1]) == executes(linked)
+    roots = "SELECT method, module_class FROM module_totals('multimethod_100runs') WHERE module_path = '' ORDER BY 1"
+    assert linked.rows(roots)[1] == [("decode", "__main__.Dec"), ("encode", "__main__.Enc")]
 
 
 @pytest.mark.long
-def test_the_command_line_shows_methods_where_there_are_several_and_takes_one() -> None:
-    path = str(MULTIMETHOD / "multimethod_100runs.etdp")
-    both = CliRunner().invoke(main, ["ops", path, "--by", "instance"])
-    assert "method" in both.stdout.splitlines()[0]
-    one = CliRunner().invoke(main, ["ops", path, "--by", "instance", "--format", "json", "--method", "Execute #1"])
-    assert {row["method"] for row in json.loads(one.stdout)} == {"Execute #1"}
-    single = CliRunner().invoke(main, ["ops", str(CAPTURES / "mlp" / "mlp.etdp")])
-    assert "method" not in single.stdout.splitlines()[0]
-    wrong = CliRunner().invoke(main, ["ops", path, "--method", "forward"])
-    assert (wrong.exit_code, wrong.stderr) == (
-        1,
-        "Error: no run is of method 'forward'; the methods are Execute #1, Execute #2\n",
+def test_one_method_equals_a_capture_of_it_alone(linked: Warehouse) -> None:
+    for view in VIEWS:
+        kept = "SELECT v.* EXCLUDE (share_percent)" if view != "inspector_events" else "SELECT v.*"
+        of_all = f"{kept} FROM {view}('multimethod_100runs', runs := 'all') AS v WHERE v.method = 'decode'"
+        alone = f"{kept} FROM {view}('multimethod_100runs', runs := 'all', method := 'decode') AS v"
+        assert linked.rows(of_all)[1] == linked.rows(alone)[1] != [], view
+
+
+def test_a_baseline_without_methods_or_of_another_gives_no_tax(warehouse: Warehouse) -> None:
+    warehouse.ingest(dump(forward(), decode()), name="traced")
+    for name, times in (("untraced", (60, 120)), ("other", (40,))):
+        warehouse.ingest(dump(*[run("Execute", execute(0, end)) for end in times]), name=name)
+    query = "SELECT t.tax, t.note FROM framework_tax('traced', baseline := '{}') AS t"
+    unknown = [(None, "the baseline does not distinguish methods")] * 2
+    assert warehouse.rows(query.format("untraced"))[1] == unknown
+    # As linking to a record has it.
+    warehouse.connection.execute(
+        "UPDATE runs SET method = CASE capture_id WHEN 1 THEN 'decode' ELSE 'encode' END; UPDATE runs SET scope = method"
     )
-
-
-def test_a_baseline_without_methods_gives_no_tax_of_two() -> None:
-    untraced = dump(run("Execute", execute(0, 60)), run("Execute", execute(0, 120)))
-    with empty_warehouse() as warehouse:
-        warehouse.ingest(dump(forward(), decode()), name="traced")
-        warehouse.ingest(untraced, name="untraced")
-        rows = warehouse.rows("SELECT t.tax, t.note FROM framework_tax('traced', baseline := 'untraced') AS t")[1]
-    assert rows == [(None, "the baseline does not distinguish methods")] * 2
-
-
-def test_a_baseline_of_another_method_gives_no_tax() -> None:
-    with empty_warehouse() as warehouse:
-        for name, runs in (("traced", [decode()]), ("untraced", [run("Execute", execute(0, 40))])):
-            warehouse.ingest(dump(*runs), name=name)
-        # As linking to a record has it.
-        warehouse.connection.execute(
-            "UPDATE runs SET method = CASE capture_id WHEN 1 THEN 'decode' ELSE 'encode' END; UPDATE runs SET scope = method"
-        )
-        query = "SELECT t.tax, t.note FROM framework_tax('traced', baseline := 'untraced') AS t"
-        assert warehouse.rows(query)[1] == [(None, "the baseline is of another method")]
+    assert set(warehouse.rows(query.format("other"))[1]) == {(None, "the baseline is of another method")}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ import etq
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 from tests.unit.test_metrics_reader import APP, GENERATION, RECORDS, log
-from tests.warehouses import empty_warehouse
 
 MLP = CAPTURES / "mlp/mlp.etdp"
 
@@ -23,14 +21,6 @@ MLP = CAPTURES / "mlp/mlp.etdp"
 def lab(warehouse: Warehouse) -> Warehouse:
     warehouse.ingest(MLP, name="run")
     return warehouse
-
-
-@pytest.fixture(scope="module")
-def unchanged() -> Iterator[Warehouse]:
-    """The same, not to be written to."""
-    with empty_warehouse() as warehouse:
-        warehouse.ingest(MLP, name="run")
-        yield warehouse
 
 
 def values(warehouse: Warehouse) -> dict[str, Any]:
@@ -108,53 +98,40 @@ KNOWN: tuple[tuple[str, float, str | None, tuple[Any, ...]], ...] = (
 )
 
 
-def test_known_names(lab: Warehouse) -> None:
+def test_metrics_by_hand(lab: Warehouse) -> None:
+    """Known names are converted to their units; a later value replaces the earlier one."""
     for name, value, unit, expected in KNOWN:
         lab.metric("run", name, value, unit)
         assert [row[3:6] for row in lab.metric_values("run").fetchall()] == [expected]
         lab.metric("run", name, None)
-
-
-def test_later_annotations_replace_earlier_ones(lab: Warehouse) -> None:
     lab.metric("run", "temperature", 41)
     lab.metric("run", "temperature", 42, run=3)
     lab.metric("run", "temperature", 43, better="lower")
-    assert [(row[1], row[3], row[5]) for row in lab.metric_values("run").fetchall()] == [
-        (None, 43, "lower"),
-        (3, 42, None),
-    ]
+    found = [(row[1], row[3], row[5]) for row in lab.metric_values("run").fetchall()]
+    assert found == [(None, 43, "lower"), (3, 42, None)]
     lab.metric("run", "temperature", None)
     assert [(row[1], row[3]) for row in lab.metric_values("run").fetchall()] == [(3, 42)]
-    with pytest.raises(etq.WarehouseError, match="run: no metric 'temperature' was attached by hand"):
-        lab.metric("run", "temperature", None)
+    known = lab.rows("FROM known_metrics")[1]
+    assert len({row[0] for row in known}) == len(known) and {row[2] for row in known} == {"lower", "higher", None}
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (
-            ("governor", "schedutil"),
-            "the metric governor is 'schedutil', which is not a number; attach a text as a label: governor=",
-        ),
-        (("x", math.nan), "the metric x is nan, which is not a finite number"),
-        (("x", True), "the metric x is True, which is not a finite number"),
-        (("", 1), "'' is not a name of a metric"),
-        (("a=b", 1), "'a=b' is not a name of a metric"),
-        (("a\n", 1), r"'a\\n' is not a name of a metric"),
-        (("x", 1, "\t"), r"'\\t' is not a unit of the metric x"),
-        (("x", 1, None, "more"), "better of the metric x is 'more'; it must be lower, higher or None"),
-    ],
+REFUSED: tuple[tuple[tuple[Any, ...], str], ...] = (
+    (("governor", "schedutil"), "is 'schedutil', which is not a number; attach a text as a label: governor="),
+    (("x", math.nan), "the metric x is nan, which is not a finite number"),
+    (("x", True), "the metric x is True, which is not a finite number"),
+    (("", 1), "'' is not a name of a metric"),
+    (("a=b", 1), "'a=b' is not a name of a metric"),
+    (("a\n", 1), r"'a\\n' is not a name of a metric"),
+    (("x", 1, "\t"), r"'\\t' is not a unit of the metric x"),
+    (("x", 1, None, "more"), "better of the metric x is 'more'; it must be lower, higher or None"),
+    (("temperature", None), "run: no metric 'temperature' was attached by hand"),
 )
-def test_invalid_metrics_are_refused(unchanged: Warehouse, given: tuple[Any, ...], message: str) -> None:
-    with pytest.raises(etq.WarehouseError, match=message):
-        unchanged.metric("run", *given)
+
+
+def test_invalid_metrics_are_refused(lab: Warehouse) -> None:
+    for given, message in REFUSED:
+        with pytest.raises(etq.WarehouseError, match=message):
+            lab.metric("run", *given)
     with pytest.raises(etq.WarehouseError, match="no run 6: the capture has 6 runs, counted from 0"):
-        unchanged.metric("run", "x", 1, run=6)
-    assert values(unchanged) == {}
-
-
-def test_known_metrics_are_documented(unchanged: Warehouse) -> None:
-    rows = unchanged.rows("FROM known_metrics")[1]
-    names = [row[0] for row in rows]
-    assert len(set(names)) == len(names)
-    assert {row[2] for row in rows} == {"lower", "higher", None}
+        lab.metric("run", "x", 1, run=6)
+    assert values(lab) == {}

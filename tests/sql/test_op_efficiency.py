@@ -1,9 +1,11 @@
-"""How far ops of a trace are from the peaks of its device, by hand."""
+"""How far ops of a trace are from the peaks of its device, and what they read and write, by hand from torch's schemas."""
 
 from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Sequence
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +13,9 @@ import pytest
 
 from etq.errors import QueryError
 from etq.warehouse.warehouse import Warehouse
-from tests.conftest import CAPTURES
-from tests.trace_builders import event, trace
+from tests.conftest import CAPTURES, shared_file
+from tests.trace_builders import event, memory, trace
 from tests.traces import Traces
-from tests.warehouses import empty_warehouse
 
 H100: dict[str, Any] = {
     "deviceProperties": [{"id": 0, "name": "NVIDIA H100 80GB HBM3", "totalGlobalMem": 85_000_000_000}]
@@ -25,25 +26,21 @@ GEMM = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_cublas"
 ADD = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<c10::BFloat16> >(int)"
 
 
-def op(name: str, start: float, end: float, *tensors: tuple[list[int], str], **values: list[str]) -> dict[str, Any]:
-    """An op with these tensors; `inputs`: the values of its other arguments, after them."""
-    others = values.get("inputs", [])
-    strides = [[_product(sizes[at + 1 :]) for at in range(len(sizes))] for sizes, _ in tensors]
-    return event("cpu_op", name, start, end, shapes=[sizes for sizes, _ in tensors] + [[] for _ in others]) | {
-        "args": {
-            "Input Dims": [*(sizes for sizes, _ in tensors), *([] for _ in others)],
-            "Input type": [*(kind for _, kind in tensors), *("Scalar" for _ in others)],
-            "Input Strides": [*strides, *([] for _ in others)],
-            "Concrete Inputs": [*("" for _ in tensors), *others],
-        }
+def op(name: str, start: float, end: float, *given: Any, inputs: Sequence[str] = ()) -> dict[str, Any]:
+    """An op: each input is a tensor (sizes, type), a list of tensors (their sizes), a value, or None where none is given."""
+    every = [*given, *inputs]
+    sizes = [each[0] if isinstance(each, tuple) else each if isinstance(each, list) else [] for each in every]
+    others = {list: "TensorList", str: "Scalar", type(None): ""}
+    arguments = {
+        "Input Dims": sizes,
+        "Input type": [each[1] if isinstance(each, tuple) else others[type(each)] for each in every],
+        "Input Strides": [
+            [prod(of[at + 1 :]) for at in range(len(of))] if isinstance(each, tuple) else []
+            for each, of in zip(every, sizes, strict=True)
+        ],
+        "Concrete Inputs": [each if isinstance(each, str) else "" for each in every],
     }
-
-
-def _product(sizes: list[int]) -> int:
-    product = 1
-    for size in sizes:
-        product *= size
-    return product
+    return event("cpu_op", name, start, end) | {"args": arguments}
 
 
 def launched(
@@ -61,7 +58,7 @@ def attention(at: float, number: int, length: float) -> list[dict[str, Any]]:
     tensors = [([2, 4, 128, 64], HALF)] * 3
     inner = [([2, 128, 4, 64], HALF)] * 3
     return [
-        op("aten::_scaled_dot_product_flash_attention", at, at + 9, *tensors, inputs=["0.", "True", "False"]),
+        op("aten::_scaled_dot_product_flash_attention", at, at + 9, *tensors, "0.", "True", "False"),
         op("aten::_flash_attention_forward", at + 1, at + 8, *inner),
         *launched(FLASH, at + 2, length, number),
     ]
@@ -80,9 +77,8 @@ def matrices() -> list[dict[str, Any]]:
     ]
 
 
-def test_by_hand(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_by_hand(traces: Traces) -> None:
     """2 * 1024 * 512 * 2048 operations, 2 * (1024 * 512 + 512 * 2048 + 1024 * 2048) bytes; peaks 989.4e12 and 3.352e12."""
-    traces = Traces(warehouse, tmp_path)
     traces.take(*matrices(), *attention(20, 4, 100), *launched(ADD, 60, 5, 5, begin=130), **H100)
     rows = traces.ask(
         "op_efficiency",
@@ -101,15 +97,14 @@ def test_by_hand(warehouse: Warehouse, tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_bounds(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_bounds(traces: Traces) -> None:
     """What a kernel does at least is the shortest of the trace: 2 us."""
-    traces = Traces(warehouse, tmp_path)
     traces.take(
         op("aten::mm", 0, 9, ([8192, 8192], HALF), ([8192, 8192], HALF)),
         *launched(GEMM, 1, 1500, 1),
-        op("aten::add", 2000, 2009, ([8192, 8192], HALF), ([8192, 8192], HALF), inputs=["1"]),
+        op("aten::add", 2000, 2009, ([8192, 8192], HALF), ([8192, 8192], HALF), "1"),
         *launched(ADD, 2001, 200, 2),
-        op("aten::add", 2010, 2019, ([8], HALF), ([8], HALF), inputs=["1"]),
+        op("aten::add", 2010, 2019, ([8], HALF), ([8], HALF), "1"),
         *launched(ADD, 2011, 2, 3, begin=2300),
         **H100,
     )
@@ -125,8 +120,7 @@ def test_bounds(warehouse: Warehouse, tmp_path: Path) -> None:
     assert rows[2][:2] == ("aten::add", "latency")
 
 
-def test_groups_add_up(warehouse: Warehouse, tmp_path: Path) -> None:
-    traces = Traces(warehouse, tmp_path)
+def test_groups_add_up(traces: Traces) -> None:
     traces.take(
         *matrices(), *attention(20, 4, 100), *attention(140, 6, 50), *launched(ADD, 160, 5, 5, begin=200), **H100
     )
@@ -140,9 +134,8 @@ def test_groups_add_up(warehouse: Warehouse, tmp_path: Path) -> None:
     ]
 
 
-def test_peaks(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_peaks(traces: Traces, tmp_path: Path) -> None:
     """Those given, those of a device by name, those of the trace's device; unknown devices have none."""
-    traces = Traces(warehouse, tmp_path)
     traces.take(*matrices(), **H100)
     column = "roof_percent, peak_flops, device, reason"
     [row] = [row for row in traces.ask("op_efficiency", f"op, {column}", device="MI300X") if row[0] == "aten::mm"]
@@ -156,9 +149,9 @@ def test_peaks(warehouse: Warehouse, tmp_path: Path) -> None:
         traces.ask("op_efficiency", column, by="node")
     traces.path = tmp_path / "other.pt.trace.json"
     traces.path.write_bytes(trace(*matrices(), deviceProperties=[{"id": 0, "name": "Some GPU"}]))
-    warehouse.ingest(traces.path, name="other")
+    traces.warehouse.ingest(traces.path, name="other")
     query = f"SELECT {column} FROM op_efficiency('other') AS e WHERE e.op = 'aten::mm'"
-    assert warehouse.rows(query)[1] == [(None, None, "Some GPU", "the peaks of its device are not known")]
+    assert traces.warehouse.rows(query)[1] == [(None, None, "Some GPU", "the peaks of its device are not known")]
 
 
 def test_the_device_that_ran_counts(warehouse: Warehouse, tmp_path: Path) -> None:
@@ -177,19 +170,17 @@ def test_the_device_that_ran_counts(warehouse: Warehouse, tmp_path: Path) -> Non
     assert found == {"one": [("NVIDIA H100 SXM",)], "other": [("NVIDIA L4",)], "mixed": [(None,)]}
 
 
-@pytest.mark.parametrize("folder", ["torch_diff", "torch_gpu", "torch_steps", "torch_threads"])
-def test_all_time_of_devices_is_in_each_grouping(folder: str) -> None:
-    """As in the files: durations of kernels, copies and fills."""
-    for path in sorted((CAPTURES / folder).glob("*.trace.json.gz")):
-        written = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
-        work = sum(each["dur"] for each in written if each.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset"))
-        with empty_warehouse() as opened:
-            opened.ingest(path, name="it")
-            for by in ("shape", "op", "family"):
-                query = f"SELECT sum(e.total), sum(e.share_percent) FROM op_efficiency('it', \"by\" := '{by}') AS e"
-                [(total, share)] = opened.rows(query)[1]
-                assert share == pytest.approx(100), path.name
-                assert total == pytest.approx(work, rel=1e-4) or not work, path.name
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["torch_gpu/rank0", "torch_steps/after", "torch_threads/replicas"])
+def test_all_time_of_devices_is_in_each_grouping(warehouse: Warehouse, name: str) -> None:
+    """As in the file: durations of kernels, copies and fills."""
+    path = CAPTURES / f"{name}.pt.trace.json.gz"
+    written = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
+    work = sum(each["dur"] for each in written if each.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset"))
+    warehouse.ingest(path, name="it")
+    for by in ("shape", "op", "family"):
+        query = f"SELECT sum(e.total), sum(e.share_percent) FROM op_efficiency('it', \"by\" := '{by}') AS e"
+        assert warehouse.rows(query)[1] == [(pytest.approx(work, rel=1e-4), pytest.approx(100))] or not work
 
 
 CAT = "void at::native::(anonymous namespace)::CatArrayBatchedCopy{}<{}, unsigned int, 3, 64, 64>({}*, unsigned int)"
@@ -200,97 +191,78 @@ APPLY = (
 )
 
 
-def listed(name: str, at: float, kernel: str | None, *inputs: Any) -> list[dict[str, Any]]:
-    """An op of lists of tensors, each a list of sizes, and other arguments: a type with sizes, or a number as text."""
-    kinds: list[str] = ["TensorList" if isinstance(each, list) else "Scalar" for each in inputs]
-    sizes = [each if isinstance(each, list) else [] for each in inputs]
-    for place, each in enumerate(inputs):
-        if isinstance(each, tuple):
-            kinds[place], sizes[place] = each
-    values = [each if isinstance(each, str) else "" for each in inputs]
-    args = {"Input Dims": sizes, "Input type": kinds, "Input Strides": [], "Concrete Inputs": values}
-    made = event("cpu_op", name, at, at + 9) | {"args": args}
-    return [made, *([] if kernel is None else launched(kernel, at + 1, 10, round(at)))]
+Call = tuple[str, str, list[Any]]
 
 
-def lists() -> list[tuple[list[dict[str, Any]], tuple[Any, ...]]]:
-    """Calls of ops of lists, by the inputs, operations, bytes and reason that they have, by hand."""
-    half, eight = CAT.format("", OPAQUE.format(2), OPAQUE.format(2)), CAT.format("_contig", OPAQUE.format(8), "")
-    two, other = [[3, 4], [2, 4]], [[8], []]  # 20 and 9 elements
-    unwritten = "an argument that its formula needs is not written"
-    untyped = "bytes: types of lists of tensors are not written"
-    functor = "BinaryOpListAlphaFunctor<c10::BFloat16, 2, 2, 0>"
-    complexes = "UnaryOpFunctor<c10::complex<float>, 1, 1, 0>"
-    return [
-        (listed("aten::cat", 100, half, two, "0"), ("16bit[3,4] 16bit[2,4]", 0, 2 * 20 * 2, None)),
-        # Of the same sizes, but another type.
-        (listed("aten::cat", 200, eight, two, "0"), ("64bit[3,4] 64bit[2,4]", 0, 2 * 20 * 8, None)),
-        # What is written has the type of out, which is resized.
-        (
-            listed("aten::cat", 300, CAT.format("", "float", ""), two, "0", ("float", [0])),
-            ("f32[3,4] f32[2,4] f32[0]", 0, 2 * 20 * 4, None),
-        ),
-        (listed("aten::stack", 400, half, [[5], [5], [5]], "0"), ("16bit[5] 16bit[5] 16bit[5]", 0, 2 * 15 * 2, None)),
-        (
-            listed("aten::_foreach_add_", 500, APPLY.format(functor, "std::plus<float>"), two, two, "1"),
-            ("bf16[3,4] bf16[2,4] bf16[3,4] bf16[2,4]", 20, 3 * 20 * 2, None),
-        ),
-        (
-            listed("aten::_foreach_mul", 600, APPLY.format("BinaryOpScalarFunctor<double, 1>", "x"), other, "2"),
-            ("f64[8] f64[]", 9, 2 * 9 * 8, None),
-        ),
-        (
-            listed("aten::_foreach_mul_", 700, APPLY.format("F_Functor<double, 1>", "x"), other, ("float", [])),
-            ("f64[8] f64[] f32[]", 9, 2 * 9 * 8 + 4, None),
-        ),
-        (
-            listed("aten::_foreach_addcdiv_", 800, APPLY.format("PointwiseOpScalarFunctor<float, 3, 3, 0>", "x"), *[two] * 3),
-            (" ".join(["f32[3,4] f32[2,4]"] * 3), 40, 4 * 20 * 4, None),
-        ),
-        (
-            listed("aten::_foreach_sqrt", 900, APPLY.format(complexes, "Sqrt<c10::complex<float> >"), two),
-            ("c64[3,4] c64[2,4]", 20, 2 * 20 * 8, None),
-        ),
-        # The kernel names what is written before what is read.
-        (
-            listed("aten::_foreach_copy_", 1000, APPLY.format("CopyFunctor<int, long, 2, 1, 1>", "x"), two, two, "False"),
-            ("i32[3,4] i32[2,4] i64[3,4] i64[2,4]", 0, 20 * 4 + 20 * 8, None),
-        ),
-        (
-            listed("aten::_foreach_copy_", 1100, APPLY.format("UnaryOpFunctor<long, 2, 1, 1>", "x"), two, two, "False"),
-            ("i64[3,4] i64[2,4] i64[3,4] i64[2,4]", 0, 2 * 20 * 8, None),
-        ),
-        (
-            listed("aten::_foreach_zero_", 1200, APPLY.format("ZeroFunctor<float, 1, 1, 0>", "x"), two),
-            ("f32[3,4] f32[2,4]", 0, 20 * 4, None),
-        ),
-        (
-            listed("aten::_foreach_norm", 1300, APPLY.format("LpNormFunctor<float, (NormType)1, float>", "x"), two, "2"),
-            ("f32[3,4] f32[2,4]", 42, 20 * 4 + 2 * 4, None),
-        ),
-        # Another kernel, and lists of which some versions of torch write nothing.
-        (listed("aten::cat", 1400, "triton_cat", two, "0"), ("[3,4] [2,4]", 0, None, untyped)),
-        (
-            listed("aten::_foreach_sub_", 1500, APPLY.format(functor, "x"), [], [], "1"),
-            ("", None, None, unwritten),
-        ),
-        (listed("aten::_foreach_div_", 1600, APPLY.format(functor, "x"), [], ("float", [])), ("f32[]", None, None, unwritten)),
-    ]  # fmt: skip
+def costs(traces: Traces, calls: Sequence[Call], columns: str = "flops, bytes") -> list[tuple[Any, ...]]:
+    """Of calls (op, its kernel, its inputs) what `op_efficiency` says; a trace has each op once."""
+    rows: dict[int, tuple[Any, ...]] = {}
+    while len(rows) < len(calls):
+        taken: dict[str, int] = {}
+        for place, (name, _, _) in enumerate(calls):
+            if place not in rows:
+                taken.setdefault(name, place)
+        events: list[dict[str, Any]] = []
+        for at in taken.values():
+            name, kernel, inputs = calls[at]
+            events += [op(name, 100 * at, 100 * at + 9, *inputs), *launched(kernel, 100 * at + 1, 5, at + 1)]
+        traces.take(*events, **H100)
+        rows |= {taken[name]: tuple(row) for name, *row in traces.ask("op_efficiency", f"op, {columns}")}
+        traces.warehouse.remove("t")
+    return [rows[place] for place in range(len(calls))]
 
 
-@pytest.mark.parametrize("place", range(len(lists())))
-def test_lists_of_tensors(warehouse: Warehouse, tmp_path: Path, place: int) -> None:
+TWO, OTHERS = [[3, 4], [2, 4]], [[8], []]  # 20 and 9 elements
+HALVES, EIGHTS = CAT.format("", OPAQUE.format(2), OPAQUE.format(2)), CAT.format("_contig", OPAQUE.format(8), "")
+FUNCTOR = "BinaryOpListAlphaFunctor<c10::BFloat16, 2, 2, 0>"
+UNWRITTEN = "an argument that its formula needs is not written"
+UNTYPED = "bytes: types of lists of tensors are not written"
+# Calls of ops of lists, and their inputs, operations, bytes and reason.
+LISTS: list[tuple[Call, tuple[Any, ...]]] = [
+    (("aten::cat", HALVES, [TWO, "0"]), ("16bit[3,4] 16bit[2,4]", 0, 2 * 20 * 2, None)),
+    # Of the same sizes, but another type.
+    (("aten::cat", EIGHTS, [TWO, "0"]), ("64bit[3,4] 64bit[2,4]", 0, 2 * 20 * 8, None)),
+    # What is written has the type of out, which is resized.
+    (("aten::cat", CAT.format("", "float", ""), [TWO, "0", ([0], "float")]),
+     ("f32[3,4] f32[2,4] f32[0]", 0, 2 * 20 * 4, None)),
+    (("aten::stack", HALVES, [[[5], [5], [5]], "0"]), ("16bit[5] 16bit[5] 16bit[5]", 0, 2 * 15 * 2, None)),
+    (("aten::_foreach_add_", APPLY.format(FUNCTOR, "std::plus<float>"), [TWO, TWO, "1"]),
+     ("bf16[3,4] bf16[2,4] bf16[3,4] bf16[2,4]", 20, 3 * 20 * 2, None)),
+    (("aten::_foreach_mul", APPLY.format("BinaryOpScalarFunctor<double, 1>", "x"), [OTHERS, "2"]),
+     ("f64[8] f64[]", 9, 2 * 9 * 8, None)),
+    (("aten::_foreach_mul_", APPLY.format("F_Functor<double, 1>", "x"), [OTHERS, ([], "float")]),
+     ("f64[8] f64[] f32[]", 9, 2 * 9 * 8 + 4, None)),
+    (("aten::_foreach_addcdiv_", APPLY.format("PointwiseOpScalarFunctor<float, 3, 3, 0>", "x"), [TWO] * 3),
+     (" ".join(["f32[3,4] f32[2,4]"] * 3), 40, 4 * 20 * 4, None)),
+    (("aten::_foreach_sqrt", APPLY.format("UnaryOpFunctor<c10::complex<float>, 1, 1, 0>", "Sqrt<c10::complex<float> >"), [TWO]),
+     ("c64[3,4] c64[2,4]", 20, 2 * 20 * 8, None)),
+    # The kernel names what is written before what is read.
+    (("aten::_foreach_copy_", APPLY.format("CopyFunctor<int, long, 2, 1, 1>", "x"), [TWO, TWO, "False"]),
+     ("i32[3,4] i32[2,4] i64[3,4] i64[2,4]", 0, 20 * 4 + 20 * 8, None)),
+    (("aten::_foreach_copy_", APPLY.format("UnaryOpFunctor<long, 2, 1, 1>", "x"), [TWO, TWO, "False"]),
+     ("i64[3,4] i64[2,4] i64[3,4] i64[2,4]", 0, 2 * 20 * 8, None)),
+    (("aten::_foreach_zero_", APPLY.format("ZeroFunctor<float, 1, 1, 0>", "x"), [TWO]), ("f32[3,4] f32[2,4]", 0, 20 * 4, None)),
+    (("aten::_foreach_norm", APPLY.format("LpNormFunctor<float, (NormType)1, float>", "x"), [TWO, "2"]),
+     ("f32[3,4] f32[2,4]", 42, 20 * 4 + 2 * 4, None)),
+    # Another kernel, and lists of which some versions of torch write nothing.
+    (("aten::cat", "triton_cat", [TWO, "0"]), ("[3,4] [2,4]", 0, None, UNTYPED)),
+    (("aten::_foreach_sub_", APPLY.format(FUNCTOR, "x"), [[], [], "1"]), ("", None, None, UNWRITTEN)),
+    (("aten::_foreach_div_", APPLY.format(FUNCTOR, "x"), [[], ([], "float")]), ("f32[]", None, None, UNWRITTEN)),
+]  # fmt: skip
+
+
+def test_lists_of_tensors(traces: Traces) -> None:
     """Types of lists, which traces lack, are those in the names of the kernels that are made for them."""
-    events, expected = lists()[place]
-    traces = Traces(warehouse, tmp_path)
-    traces.take(*events, **H100)
-    assert traces.ask("op_efficiency", "inputs, flops, bytes, reason") == [expected]
+    found = costs(traces, [call for call, _ in LISTS], "inputs, flops, bytes, reason")
+    assert found == [expected for _, expected in LISTS]
 
 
-def test_lists_of_different_types_are_apart(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_lists_of_different_types_are_apart(traces: Traces) -> None:
     """Two calls of the same sizes; the type of a list counts for its peak as that of a tensor."""
-    traces = Traces(warehouse, tmp_path)
-    traces.take(*(each for events, _ in lists()[:6] for each in events), **H100)
+    events: list[dict[str, Any]] = []
+    for at, ((name, kernel, inputs), _) in enumerate(LISTS[:6]):
+        events += [op(name, 100 * at, 100 * at + 9, *inputs), *launched(kernel, 100 * at + 1, 10, at + 1)]
+    traces.take(*events, **H100)
     rows = traces.ask("op_efficiency", "op, inputs, calls, peak_flops")
     assert [row[1:] for row in sorted(rows) if row[1].startswith(("16bit[3", "64bit"))] == [
         ("16bit[3,4] 16bit[2,4]", 1, None), ("64bit[3,4] 64bit[2,4]", 1, None)
@@ -312,130 +284,77 @@ FUSED: list[tuple[str, list[Any], tuple[str, int | None, int | None, str | None]
     ("_C::fused_add_rms_norm", [ROWS, ROWS, WEIGHT, "1e-6"], ("normalization", 5 * 672, 2 * (4 * 672 + 96), None)),
     ("sgl_kernel::fused_add_rmsnorm", [ROWS, ROWS, WEIGHT, "1e-6"], ("normalization", 5 * 672, 2 * (4 * 672 + 96), None)),
     ("flashinfer::gemma_fused_add_rmsnorm", [ROWS, ROWS, WEIGHT, "1e-6"], ("normalization", 6 * 672, 2 * (4 * 672 + 96), None)),
-    (
-        "_C::rms_norm_static_fp8_quant", [([7, 96], FP8), ROWS, WEIGHT, SCALE, "1e-6"],
-        ("normalization", 7 * 672, 672 + 2 * (672 + 96) + 4, None),
-    ),
+    ("_C::rms_norm_static_fp8_quant", [([7, 96], FP8), ROWS, WEIGHT, SCALE, "1e-6"],
+     ("normalization", 7 * 672, 672 + 2 * (672 + 96) + 4, None)),
     # It reads input and residual, and writes the residual and what is quantized.
-    (
-        "_C::fused_add_rms_norm_static_fp8_quant", [([7, 96], FP8), ROWS, ROWS, WEIGHT, SCALE, "1e-6"],
-        ("normalization", 8 * 672, 672 + 2 * (3 * 672 + 96) + 4, None),
-    ),
+    ("_C::fused_add_rms_norm_static_fp8_quant", [([7, 96], FP8), ROWS, ROWS, WEIGHT, SCALE, "1e-6"],
+     ("normalization", 8 * 672, 672 + 2 * (3 * 672 + 96) + 4, None)),
     ("_C::silu_and_mul", [ROWS, GATED], ("elementwise", 6 * 672, 2 * 3 * 672, None)),
     ("sgl_kernel::gelu_and_mul", [ROWS, GATED], ("elementwise", 6 * 672, 2 * 3 * 672, None)),
     ("flashinfer::gelu_tanh_and_mul", [ROWS, GATED], ("elementwise", 10 * 672, 2 * 3 * 672, None)),
     ("_C::swigluoai_and_mul", [ROWS, GATED, "1.702", "7."], ("elementwise", 11 * 672, 2 * 3 * 672, None)),
     ("_C::gelu_new", [ROWS, ROWS], ("elementwise", 9 * 672, 2 * 2 * 672, None)),
     ("_C::static_scaled_fp8_quant", [([7, 96], FP8), ROWS, SCALE], ("elementwise", 3 * 672, 3 * 672 + 4, None)),
-    (
-        "_C::dynamic_per_token_scaled_fp8_quant", [([7, 96], FP8), ROWS, ([7, 1], "float"), None],
-        ("elementwise", 5 * 672, 3 * 672 + 4 * 7, None),
-    ),
-    (
-        "sgl_kernel::sgl_per_token_group_quant_fp8", [ROWS, ([7, 96], FP8), ([7, 3], "float"), "32"],
-        ("elementwise", 5 * 672, 3 * 672 + 4 * 21, None),
-    ),
+    ("_C::dynamic_per_token_scaled_fp8_quant", [([7, 96], FP8), ROWS, ([7, 1], "float"), None],
+     ("elementwise", 5 * 672, 3 * 672 + 4 * 7, None)),
+    ("sgl_kernel::sgl_per_token_group_quant_fp8", [ROWS, ([7, 96], FP8), ([7, 3], "float"), "32"],
+     ("elementwise", 5 * 672, 3 * 672 + 4 * 21, None)),
     # Read and written, of 8 heads; and for each position its number and a row of the table.
-    (
-        "_C::rotary_embedding", [POSITIONS, QUERY, KEYS, "32", TABLE, "True"],
-        ("elementwise", 3 * 7 * 8 * 16, 2 * 2 * 7 * 8 * 16 + 7 * (8 + 4 * 16), None),
-    ),
-    (
-        "_C::rotary_embedding", [POSITIONS, ([7, 6, 32], HALF), None, "32", TABLE, "True"],
-        ("elementwise", 3 * 7 * 6 * 16, 2 * 2 * 7 * 6 * 16 + 7 * (8 + 4 * 16), None),
-    ),
-    (
-        "_C::rotary_embedding", [POSITIONS, QUERY, KEYS, None, TABLE, "True"],
-        ("elementwise", None, None, "an argument that its formula needs is not written"),
-    ),
+    ("_C::rotary_embedding", [POSITIONS, QUERY, KEYS, "32", TABLE, "True"],
+     ("elementwise", 3 * 7 * 8 * 16, 2 * 2 * 7 * 8 * 16 + 7 * (8 + 4 * 16), None)),
+    ("_C::rotary_embedding", [POSITIONS, ([7, 6, 32], HALF), None, "32", TABLE, "True"],
+     ("elementwise", 3 * 7 * 6 * 16, 2 * 2 * 7 * 6 * 16 + 7 * (8 + 4 * 16), None)),
+    ("_C::rotary_embedding", [POSITIONS, QUERY, KEYS, None, TABLE, "True"],
+     ("elementwise", None, None, "an argument that its formula needs is not written")),
     # 7 slots for the first of 9 rows.
-    (
-        "_C_cache_ops::reshape_and_cache_flash", [HEADS, HEADS, CACHE, CACHE, POSITIONS, None, SCALE, SCALE],
-        ("copy", 0, 7 * (2 * 64 * (2 + 1) + 8), None),
-    ),
-    (
-        "_C_cache_ops::concat_and_cache_mla", [([7, 512], HALF), ([7, 64], HALF), ([50, 16, 576], HALF), POSITIONS, None, SCALE],
-        ("copy", 0, 7 * (576 * (2 + 2) + 8), None),
-    ),
-    (
-        "_C_cache_ops::concat_and_cache_mla", [([7, 512], HALF), ([7, 64], HALF), ([50, 16, 656], INT8), POSITIONS, None, SCALE],
-        ("copy", 0, None, "bytes: what is in a row of the cache is not written"),
-    ),
+    ("_C_cache_ops::reshape_and_cache_flash", [HEADS, HEADS, CACHE, CACHE, POSITIONS, None, SCALE, SCALE],
+     ("copy", 0, 7 * (2 * 64 * (2 + 1) + 8), None)),
+    ("_C_cache_ops::concat_and_cache_mla", [([7, 512], HALF), ([7, 64], HALF), ([50, 16, 576], HALF), POSITIONS, None, SCALE],
+     ("copy", 0, 7 * (576 * (2 + 2) + 8), None)),
+    ("_C_cache_ops::concat_and_cache_mla", [([7, 512], HALF), ([7, 64], HALF), ([50, 16, 656], INT8), POSITIONS, None, SCALE],
+     ("copy", 0, None, "bytes: what is in a row of the cache is not written")),
     # 3 of 64 experts.
-    (
-        "_moe_C::topk_softmax", [([7, 3], "float"), ([7, 3], "int"), ([7, 3], "int"), ([7, 64], "float")],
-        ("softmax", (5 + 3) * 7 * 64, 4 * (3 * 21 + 7 * 64), None),
-    ),
-    (
-        "sgl_kernel::topk_softmax", [([7, 3], "float"), ([7, 3], "int"), ([7, 64], HALF), "True"],
-        ("softmax", (5 + 3) * 7 * 64, 4 * 2 * 21 + 2 * 7 * 64, None),
-    ),
+    ("_moe_C::topk_softmax", [([7, 3], "float"), ([7, 3], "int"), ([7, 3], "int"), ([7, 64], "float")],
+     ("softmax", (5 + 3) * 7 * 64, 4 * (3 * 21 + 7 * 64), None)),
+    ("sgl_kernel::topk_softmax", [([7, 3], "float"), ([7, 3], "int"), ([7, 64], HALF), "True"],
+     ("softmax", (5 + 3) * 7 * 64, 4 * 2 * 21 + 2 * 7 * 64, None)),
     ("_moe_C::moe_sum", [([7, 3, 96], HALF), ROWS], ("reduction", 3 * 672, 2 * 4 * 672, None)),
     # Of 16 experts, whose weights are 2 x 40 x 96 and 96 x 40, each token has 3.
-    (
-        "sglang::outplace_fused_experts", [ROWS, ([16, 80, 96], HALF), ([16, 96, 40], HALF), ([7, 3], "float"), ([7, 3], "int")],
-        ("MoE", 2 * 7 * 3 * 3 * 40 * 96, None, "bytes: which experts are used is not written"),
-    ),
-    (
-        "vllm::inplace_fused_experts", [ROWS, ([16, 80, 48], INT8), ([16, 96, 20], INT8), ([7, 3], "float"), ([7, 3], "int")],
-        ("MoE", None, None, "the weights of its experts are packed"),
-    ),
+    ("sglang::outplace_fused_experts", [ROWS, ([16, 80, 96], HALF), ([16, 96, 40], HALF), ([7, 3], "float"), ([7, 3], "int")],
+     ("MoE", 2 * 7 * 3 * 3 * 40 * 96, None, "bytes: which experts are used is not written")),
+    ("vllm::inplace_fused_experts", [ROWS, ([16, 80, 48], INT8), ([16, 96, 20], INT8), ([7, 3], "float"), ([7, 3], "int")],
+     ("MoE", None, None, "the weights of its experts are packed")),
     ("vllm::moe_forward", [ROWS, ([7, 16], HALF), None], ("MoE", None, None, "the weights of its experts are not written")),
-    (
-        "vllm::unified_attention_with_output", [HEADS, HEADS, HEADS, HEADS, None],
-        ("attention", None, None, "the lengths of its sequences are not written"),
-    ),
-    (
-        "_C::paged_attention_v1", [HEADS, HEADS, CACHE, CACHE, "2", "0.1", ([9, 8], "int"), ([9], "int"), "16", "99"],
-        ("attention", None, None, "the lengths of its sequences are not written"),
-    ),
+    ("vllm::unified_attention_with_output", [HEADS, HEADS, HEADS, HEADS, None],
+     ("attention", None, None, "the lengths of its sequences are not written")),
+    ("_C::paged_attention_v1", [HEADS, HEADS, CACHE, CACHE, "2", "0.1", ([9, 8], "int"), ([9], "int"), "16", "99"],
+     ("attention", None, None, "the lengths of its sequences are not written")),
     ("vllm::rocm_unquantized_gemm", [ROWS, ([40, 96], HALF), None], ("GEMM", 2 * 7 * 40 * 96, 2 * (672 + 40 * 96 + 280), None)),
-    (
-        "_rocm_C::wvSplitK", [([40, 96], HALF), ([4, 96], HALF), None, "304"],
-        ("GEMM", 2 * 4 * 40 * 96, 2 * (40 * 96 + 4 * 96 + 4 * 40), None),
-    ),
+    ("_rocm_C::wvSplitK", [([40, 96], HALF), ([4, 96], HALF), None, "304"],
+     ("GEMM", 2 * 4 * 40 * 96, 2 * (40 * 96 + 4 * 96 + 4 * 40), None)),
     # Numbers of types as torch has them: 15 is bfloat16.
-    (
-        "sgl_kernel::fp8_scaled_mm", [([7, 96], FP8), ([96, 40], FP8), ([7, 1], "float"), ([1, 40], "float"), "15", None],
-        ("GEMM", 2 * 7 * 40 * 96, 672 + 96 * 40 + 4 * 47 + 2 * 280, None),
-    ),
-    (
-        "_C::awq_gemm", [ROWS, ([96, 5], "int"), ([3, 40], HALF), ([3, 5], "int"), "8"],
-        ("GEMM", 2 * 7 * 40 * 96, 2 * 672 + 4 * 480 + 2 * 120 + 4 * 15 + 2 * 280, None),
-    ),
+    ("sgl_kernel::fp8_scaled_mm", [([7, 96], FP8), ([96, 40], FP8), ([7, 1], "float"), ([1, 40], "float"), "15", None],
+     ("GEMM", 2 * 7 * 40 * 96, 672 + 96 * 40 + 4 * 47 + 2 * 280, None)),
+    ("_C::awq_gemm", [ROWS, ([96, 5], "int"), ([3, 40], HALF), ([3, 5], "int"), "8"],
+     ("GEMM", 2 * 7 * 40 * 96, 2 * 672 + 4 * 480 + 2 * 120 + 4 * 15 + 2 * 280, None)),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "inputs", "expected"), FUSED)
-def test_ops_of_serving_engines(
-    warehouse: Warehouse, tmp_path: Path, name: str, inputs: list[Any], expected: Any
-) -> None:
+def test_ops_of_serving_engines(traces: Traces) -> None:
     """As their schemas in vLLM, SGLang and FlashInfer order the arguments."""
-    tensors = [each if isinstance(each, tuple) else ([], "Scalar" if each else "") for each in inputs]
-    called = event("cpu_op", name, 0, 9) | {
-        "args": {
-            "Input Dims": [sizes for sizes, _ in tensors],
-            "Input type": [kind for _, kind in tensors],
-            "Input Strides": [[_product(sizes[at + 1 :]) for at in range(len(sizes))] for sizes, _ in tensors],
-            "Concrete Inputs": [each if isinstance(each, str) else "" for each in inputs],
-        }
-    }
-    traces = Traces(warehouse, tmp_path)
-    traces.take(called, *launched("some_kernel", 1, 5, 1), **H100)
-    assert traces.ask("op_efficiency", "family, flops, bytes, reason") == [expected]
+    found = costs(traces, [(name, "some_kernel", inputs) for name, inputs, _ in FUSED], "family, flops, bytes, reason")
+    assert found == [expected for *_, expected in FUSED]
 
 
-def test_without_shapes(warehouse: Warehouse, tmp_path: Path) -> None:
-    traces = Traces(warehouse, tmp_path)
+def test_without_shapes(traces: Traces) -> None:
     traces.take(event("cpu_op", "aten::mm", 0, 9), *launched(GEMM, 1, 10, 1), **H100)
     assert traces.ask("op_efficiency", "family, flops, bytes, reason") == [
         ("GEMM", None, None, "recorded without shapes: profile(record_shapes=True) writes them")
     ]
 
 
-def test_hostile_arguments(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_hostile_arguments(traces: Traces) -> None:
     """What isn't a list of sizes costs nothing that is made up."""
-    traces = Traces(warehouse, tmp_path)
     written = [
         {"Input Dims": "x", "Input type": ["float"]},
         {"Input Dims": [["a"], [2, 2]], "Input type": ["float", "float"]},
@@ -458,3 +377,152 @@ def test_hostile_arguments(warehouse: Warehouse, tmp_path: Path) -> None:
     assert sum(row[4] for row in rows) == len(written)
     assert {row[:3] for row in rows} <= {(None, None, None), (128, None, None)}
     assert all(row[3] is not None for row in rows)
+
+
+FLOAT, LONG = "float", "long int"
+Tensor = tuple[list[int], str]
+BOTH, INPUT_ALONE = "[True, True, True]", "[True, False, False]"
+
+
+def tensor(*sizes: int, type: str = FLOAT) -> Tensor:
+    return [*sizes], type
+
+
+A, B, C = tensor(8, 4), tensor(4, 16), tensor(8, 16)
+HALF_A, HALF_B = tensor(8, 4, type=HALF), tensor(4, 16, type=HALF)
+HALF_AS, HALF_BS = tensor(2, 8, 4, type=HALF), tensor(2, 4, 16, type=HALF)
+X = tensor(2, 3, 4, 5)  # 120 elements
+IMAGE, FILTERS, BIAS = tensor(2, 3, 8, 8), tensor(6, 3, 3, 3), tensor(6)
+NUMBERS = ["1, 1", "0, 0", "1, 1"]
+CASES: dict[str, tuple[list[Tensor | str | None], tuple[int, int | None]]] = {
+    # Both matrices are read, the product is written, whether or not its size is already that.
+    "aten::mm": ([A, B, C], (1024, 4 * (32 + 64 + 128))),
+    "aten::mm of an empty out": ([A, B, tensor(0)], (1024, 4 * (32 + 64 + 128))),
+    # The product is of the type that the call asks for: 6 is float.
+    "aten::mm of an out_dtype": ([HALF_A, HALF_B, "6"], (1024, 2 * (32 + 64) + 4 * 128)),
+    "aten::bmm of an out_dtype": ([HALF_AS, HALF_BS, "6"], (2048, 2 * (64 + 128) + 4 * 256)),
+    "aten::addmm": ([tensor(16), A, B, "1", "1", C], (1024, 4 * (16 + 32 + 64 + 128))),
+    "aten::bmm": ([tensor(2, 8, 4), tensor(2, 4, 16), tensor(2, 8, 16)], (2048, 4 * (64 + 128 + 256))),
+    # Elementwise: an out of another type, of broadcast arguments, in place.
+    "aten::add": ([tensor(8, 1), tensor(16), "1", tensor(8, 16, type=HALF)], (128, 4 * (8 + 16) + 2 * 128)),
+    "aten::add_": ([A, A, "1"], (32, 4 * 32 * 3)),
+    "aten::div": ([A, A, A], (32, 4 * 32 * 3)),
+    "aten::div of a rounding_mode": ([A, A, "floor"], (32, 4 * 32 * 3)),
+    "aten::relu": ([A, A], (32, 4 * 32 * 2)),
+    "aten::threshold_backward": ([A, A, "0", A], (32, 4 * 32 * 3)),
+    "aten::gelu_backward": ([A, A, "none", A], (11 * 32, 4 * 32 * 3)),
+    # Reductions.
+    "aten::max": ([tensor(64, 32), "1", "False", tensor(64), tensor(64, type=LONG)], (2048, 4 * 2048 + 64 * (4 + 8))),
+    "aten::max of two": ([A, A, A], (32, 4 * 32 * 3)),
+    "aten::amax": ([tensor(64, 32), "[1]", "False", tensor(64)], (2048, 4 * 2048 + 4 * 64)),
+    "aten::all": ([tensor(64, type="bool"), tensor(type="bool")], (64, 64 + 1)),
+    "aten::sum": ([tensor(64, 32), "6", tensor()], (2048, 4 * 2048 + 4)),
+    "aten::norm": ([tensor(64, 32), "2", "[0]", "False", tensor(32)], (2 * 2048 + 32, 4 * 2048 + 4 * 32)),
+    "aten::cumsum": ([A, "0", None, A], (32, 4 * 64)),
+    # Convolution, pooling, copies, fills, normalization.
+    "aten::convolution": (
+        [IMAGE, FILTERS, BIAS, *NUMBERS, "False", "0, 0", "1", tensor(2, 6, 6, 6)],
+        (2 * 432 * 27, 4 * (384 + 162 + 6 + 432)),
+    ),
+    "aten::index_select": ([A, "0", tensor(2, type=LONG), tensor(2, 4)], (0, 4 * 8 + 8 * 2 + 4 * 8)),
+    "aten::arange": (["0", "9", "1", tensor(0, type=LONG)], (0, None)),
+    "aten::arange of an out": (["0", "9", "1", tensor(9, type=LONG)], (0, 8 * 9)),
+    "aten::native_layer_norm": (
+        [A, "[4]", tensor(4), tensor(4), "1e-05", A, tensor(8, 1), tensor(8, 1)],
+        (8 * 32, 4 * (32 + 4 + 4 + 32 + 8 + 8)),
+    ),
+}  # fmt: skip
+GRADIENTS: dict[str, tuple[list[Tensor | str | None], int]] = {
+    "aten::native_layer_norm_backward": (
+        [A, A, "[4]", tensor(8, 1), tensor(8, 1), tensor(4), tensor(4), BOTH],
+        4 * (64 + 16 + 8) + 4 * (32 + 4 + 4),
+    ),
+    "aten::native_layer_norm_backward of the input": (
+        [A, A, "[4]", tensor(8, 1), tensor(8, 1), None, None, INPUT_ALONE],
+        4 * (64 + 16) + 4 * 32,
+    ),
+    "aten::native_group_norm_backward": (
+        [X, X, tensor(2, 1), tensor(2, 1), tensor(3), "2", "3", "20", "1", BOTH],
+        4 * (240 + 4 + 3) + 4 * (120 + 3 + 3),
+    ),
+    "aten::native_batch_norm_backward": (
+        [*[tensor(2, 3, 4, 5, type=HALF)] * 2, *[tensor(3)] * 5, "True", "1e-05", BOTH],
+        2 * 240 + 4 * 15 + 2 * 120 + 4 * 6,
+    ),
+    "aten::cudnn_batch_norm_backward": (
+        [X, X, *[tensor(3)] * 5, "1e-05", tensor(7, type="unsigned char")],
+        4 * (240 + 15) + 7 + 4 * (120 + 6),
+    ),
+    "aten::miopen_batch_norm_backward": ([X, X, *[tensor(3)] * 5, "1e-05"], 4 * (240 + 15) + 4 * (120 + 6)),
+    "aten::_fused_rms_norm_backward": ([A, A, "[4]", tensor(8, 1), tensor(4), "[True, True]"], 4 * (64 + 8 + 4 + 32 + 4)),
+    "aten::threshold_backward": ([A, A, "0"], 4 * 32 * 3),
+}  # fmt: skip
+
+
+def test_what_is_written_is_not_read(traces: Traces) -> None:
+    calls = [(name.split(" ", maxsplit=1)[0], "some_kernel", inputs) for name, (inputs, _) in CASES.items()]
+    assert dict(zip(CASES, costs(traces, calls), strict=True)) == {name: row for name, (_, row) in CASES.items()}
+
+
+def test_gradients_that_are_asked_for(traces: Traces) -> None:
+    calls = [(name.split(" ", maxsplit=1)[0], "some_kernel", inputs) for name, (inputs, _) in GRADIENTS.items()]
+    found = dict(zip(GRADIENTS, costs(traces, calls, "bytes"), strict=True))
+    assert found == {name: (moved,) for name, (_, moved) in GRADIENTS.items()}
+
+
+def test_a_report_on_out_arguments(warehouse: Warehouse) -> None:
+    """The same bytes with an out and without."""
+    warehouse.ingest(shared_file("captures/reports/70_out_argument.pt.trace.json"), name="it")
+    rows = warehouse.rows("SELECT e.op, e.shapes, e.flops, e.bytes FROM op_efficiency('it') AS e")[1]
+    assert {(op, len(json.loads(shapes))): rest for op, shapes, *rest in rows} == {
+        ("aten::mm", 2): [134_217_728, 2_359_296],
+        ("aten::mm", 3): [134_217_728, 2_359_296],
+        ("aten::mean", 2): [1_048_577, 4_194_308],
+        ("aten::mean", 5): [1_048_577, 4_194_308],
+        ("aten::sum", 5): [1_048_576, 4_198_400],
+    }
+
+
+# TB/s, and dense Tflop/s on float16 by tensor cores.
+NAMES: dict[str, tuple[float, float] | None] = {
+    "NVIDIA GH200 480GB": (4.0, 990),
+    "NVIDIA GH200 144G HBM3e": (4.9, 990),
+    "NVIDIA GB200": (8.0, 2500),
+    "NVIDIA B200": (8.0, 2250),
+    "NVIDIA H200": (4.8, 989.4),
+    "NVIDIA H100 80GB HBM3": (3.352, 989.4),
+    "NVIDIA H20": (4.0, 148),
+    "NVIDIA H20-3e": (4.8, 148),
+    "NVIDIA A10": (0.6, 125),
+    "NVIDIA A10G": None,
+    "NVIDIA A100-SXM4-80GB": (2.039, 312),
+    "NVIDIA L4": (0.3, 121),
+    "NVIDIA L40S": (0.864, 362.05),
+    "NVIDIA L40": None,
+    "Tesla T4": (0.32, 65),
+    "Tesla V100-SXM2-16GB": (0.9, 125),
+    "Tesla V100-PCIE-32GB": (0.9, 112),
+    "Tesla V100S-PCIE-32GB": (1.134, 130),
+    "AMD Instinct MI300X": (5.325, 1307.4),
+}
+
+
+def test_peaks_by_names(warehouse: Warehouse) -> None:
+    query = "SELECT bandwidth, p.peaks.matrix_fp16 FROM _trace_peaks(NULL, NULL, NULL, $name) AS p"
+    for name, known in NAMES.items():
+        if known is None:
+            with pytest.raises(QueryError, match=f"no device is called {name} in device_peaks"):
+                warehouse.rows(query, name=name)
+        else:
+            assert warehouse.rows(query, name=name)[1] == [pytest.approx((known[0] * 1e12, known[1] * 1e12))], name
+
+
+def test_names_of_memory(traces: Traces) -> None:
+    """By c10's DeviceType: CPU, CUDA, HIP, XPU, HPU, MTIA, and none that there is."""
+    kinds = {0: "CPU", 1: "GPU2", 6: "GPU3", 12: "XPU1", 15: "HPU0", 19: "MTIA1", 77: "type 77:1"}
+    places = {0: -1, 1: 2, 6: 3, 12: 1, 15: 0, 19: 1, 77: 1}
+    traces.take(
+        event("cpu_op", "aten::empty", 0, 90),
+        *(memory(at, 64, 64, type=kind, device=places[kind]) for at, kind in enumerate(kinds, 1)),
+    )
+    assert {device for (device,) in traces.ask("memory_timeline", "device")} == {*kinds.values()}

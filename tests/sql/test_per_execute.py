@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections import Counter
 from collections.abc import Iterator
@@ -33,7 +34,6 @@ OF_RECORD: Final = {
     "node_roofline": {"per_execute": "total", "above_roof_per_execute": "above_roof"},
 }
 PEAKS: Final = ", peak_flops := 1e9, peak_bandwidth := 1e9"
-OF_DELEGATES: Final = ("delegate_totals", "delegate_graph")
 OF_TRACES: Final = {
     "key_averages": {
         "self_cpu_per_step": "self_cpu_time",
@@ -60,31 +60,27 @@ SELECTIONS: Final[dict[str, Any]] = {
 }
 
 
-def forward(start: int = 0, slower: int = 0) -> Run:
+def forward(slower: int = 0) -> Run:
     """A kernel of 100 ticks, a delegate's call of 40, of which 30 are an op's; 160 in all, `slower` in the kernel."""
-    end = start + 105 + slower
+    end = 105 + slower
     return run(
         "Execute",
-        kernel("addmm", start + 5, end, instruction=0),
+        kernel("addmm", 5, end, instruction=0),
         delegate_call(end, end + 40, instruction=1),
         delegated("conv", end + 5, end + 35, instruction=1),
-        execute(start, end + 55),
+        execute(0, end + 55),
     )
 
 
-def decode() -> Run:
-    return run("Execute", kernel("addmm", 5, 15, instruction=0), kernel("relu", 15, 45, instruction=1), execute(0, 50))
-
-
-def twice() -> Run:
-    """Two executes in one run."""
-    return run("Twice", kernel("mul", 0, 10), execute(0, 20), kernel("mul", 100, 130), execute(100, 140))
+DECODE = run("Execute", kernel("addmm", 5, 15, instruction=0), kernel("relu", 15, 45, instruction=1), execute(0, 50))
+# Two executes in one run.
+TWICE = run("Twice", kernel("mul", 0, 10), execute(0, 20), kernel("mul", 100, 130), execute(100, 140))
 
 
 @pytest.fixture(scope="module")
 def warehouse() -> Iterator[Warehouse]:
     with etq.open() as opened:
-        runs = [forward(slower=900), *[forward() for _ in range(14)], forward(slower=500), *[decode()] * 20, twice()]
+        runs = [forward(slower=900), *[forward()] * 14, forward(slower=500), *[DECODE] * 20, TWICE]
         opened.ingest(dump(*runs), name="made")
         for name in ("multimethod", "convnet_xnn"):
             path = CAPTURES / name / name
@@ -114,35 +110,37 @@ def executes_of(warehouse: Warehouse, capture: str, is_selected: Any) -> Counter
     return Counter(runs[run]["scope"] for run in executing)
 
 
-@pytest.mark.parametrize("chosen", SELECTIONS)
 @pytest.mark.parametrize(
-    ("capture", "view"),
+    ("capture", "views", "selections"),
     [
-        *(("made", view) for view in WITHOUT_RECORD),
-        *(("multimethod", view) for view in {**WITHOUT_RECORD, **OF_RECORD} if view not in OF_DELEGATES),
-        *(("convnet_xnn", view) for view in {**WITHOUT_RECORD, **OF_RECORD}),
-        *(("steps", view) for view in {**WITHOUT_RECORD, **OF_RECORD} if view not in OF_DELEGATES),
+        ("made", WITHOUT_RECORD, SELECTIONS),
+        ("convnet_xnn", OF_RECORD, [""]),
+        pytest.param("multimethod", {**WITHOUT_RECORD, **OF_RECORD}, [*SELECTIONS][2:], marks=pytest.mark.long),
+        pytest.param("steps", {**WITHOUT_RECORD, **OF_RECORD}, [*SELECTIONS][1:3], marks=pytest.mark.long),
     ],
 )
 def test_times_are_divided_by_the_executes_of_their_method(
-    warehouse: Warehouse, capture: str, view: str, chosen: str
+    warehouse: Warehouse, capture: str, views: dict[str, dict[str, str]], selections: list[str]
 ) -> None:
-    executes = executes_of(warehouse, capture, SELECTIONS[chosen])
-    peaks = PEAKS if view.endswith("roofline") else ""
-    rows = rows_of(warehouse, f"FROM {view}('{capture}', unit := 'ns'{chosen}{peaks})")
-    assert rows
-    for row in rows:
-        method = row["path"][0] if view == "time_tree" and row["path"] else row.get("method")
-        if view == "time_tree" and len(executes) == 1:
-            [method] = executes
-        if method is None:  # the total of several methods
-            assert (len(executes), row["executes"], row["per_execute"]) == (len(executes), None, None)
-            assert len(executes) > 1
-            continue
-        assert row["executes"] == (executes[method] or None)
-        for column, total in {**WITHOUT_RECORD, **OF_RECORD}[view].items():
-            known = row[total] is not None and executes[method]
-            assert row[column] == (pytest.approx(row[total] / executes[method], rel=1e-12) if known else None)
+    for chosen in selections:
+        executes = executes_of(warehouse, capture, SELECTIONS[chosen])
+        for view, columns in views.items():
+            if view in ("delegate_totals", "delegate_graph") and capture in ("multimethod", "steps"):
+                continue  # which have no delegates
+            peaks = PEAKS if view.endswith("roofline") else ""
+            rows = rows_of(warehouse, f"FROM {view}('{capture}', unit := 'ns'{chosen}{peaks})")
+            assert rows, view
+            for row in rows:
+                method = row["path"][0] if view == "time_tree" and row["path"] else row.get("method")
+                if view == "time_tree" and len(executes) == 1:
+                    [method] = executes
+                if method is None:  # the total of several methods
+                    assert len(executes) > 1 and row["executes"] is row["per_execute"] is None
+                    continue
+                assert row["executes"] == (executes[method] or None)
+                for column, total in columns.items():
+                    known = row[total] is not None and executes[method]
+                    assert row[column] == (pytest.approx(row[total] / executes[method], rel=1e-12) if known else None)
 
 
 def test_an_execute_takes_what_was_written(warehouse: Warehouse) -> None:
@@ -164,46 +162,41 @@ def test_an_execute_takes_what_was_written(warehouse: Warehouse) -> None:
     assert (call["executes"], call["per_execute"]) == (16, 40.0)
 
 
-@pytest.mark.parametrize(
-    ("view", "chosen", "number"),
-    [
-        *((view, "", 2) for view in OF_TRACES),
-        *((view, ", steps := 'skip_first=1'", 1) for view in OF_TRACES if view != "copy_totals"),
-    ],
-)
-def test_times_of_traces_are_divided_by_their_steps(view: str, chosen: str, number: int) -> None:
-    module = event("python_function", "nn.Module: Linear_0", 9, 41, **{"Python id": 1, "Python module id": 0})
-    later = event("python_function", "nn.Module: Linear_0", 109, 121, **{"Python id": 2, "Python module id": 0})
+@pytest.mark.long
+def test_times_of_traces_are_divided_by_their_steps() -> None:
+    modules = [
+        event("python_function", "nn.Module: Linear_0", 9, 41, **{"Python id": 1, "Python module id": 0}),
+        event("python_function", "nn.Module: Linear_0", 109, 121, **{"Python id": 2, "Python module id": 0}),
+    ]
+    outside = [each for each in two_steps() if not each["name"].startswith("ProfilerStep")]
     with etq.open() as opened:
-        opened.ingest(trace(*two_steps(), module, later), name="steps")
-        outside = [each for each in two_steps() if not each["name"].startswith("ProfilerStep")]
-        opened.ingest(trace(*outside, module, later), name="without")
-        rows = rows_of(opened, f"FROM {view}('steps'{chosen})")
-        assert rows
-        for row in rows:
-            assert row["steps"] == number
-            for column, total in OF_TRACES[view].items():
-                assert row[column] == (None if row[total] is None else row[total] / number)
-        without = rows_of(opened, f"FROM {view}('without')")
-        assert without
-        assert {row[column] for row in without for column in [*OF_TRACES[view], "steps"]} == {None}
+        opened.ingest(trace(*two_steps(), *modules), name="steps")
+        opened.ingest(trace(*outside, *modules), name="without")
+        for view, columns in OF_TRACES.items():
+            for chosen, number in (("", 2), (", steps := 'skip_first=1'", 1)):
+                if view == "copy_totals" and chosen:
+                    continue  # the only copy is in the first step
+                rows = rows_of(opened, f"FROM {view}('steps'{chosen})")
+                assert rows and {row["steps"] for row in rows} == {number}, view
+                for row in rows:
+                    assert [row[column] for column in columns] == [
+                        None if row[total] is None else row[total] / number for total in columns.values()
+                    ]
+            rows = rows_of(opened, f"FROM {view}('without')")
+            assert rows and {row[column] for row in rows for column in [*columns, "steps"]} == {None}, view
 
 
-@pytest.mark.parametrize("name", ["torch_steps/before.pt.trace.json.gz", "torch_gpu/rank0.pt.trace.json.gz"])
-def test_steps_of_real_traces_are_those_of_their_file(name: str) -> None:
-    import gzip
-
-    path = CAPTURES / name
-    written = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
-    steps = {
-        each["name"]
-        for each in written
-        if each.get("ph") == "X" and each["name"].startswith("ProfilerStep#") and each["cat"] != "gpu_user_annotation"
-    }
+@pytest.mark.long
+def test_steps_of_real_traces_are_those_of_their_file() -> None:
     with etq.open() as opened:
-        opened.ingest(path, name="trace")
-        rows = rows_of(opened, "FROM key_averages('trace')")
-        assert {row["steps"] for row in rows} == {len(steps) or None}
-        tree = rows_of(opened, "FROM time_tree('trace')")
-        assert {row["executes"] for row in tree} == {len(steps) or None}
-        assert all(row["per_execute"] == row["total"] / len(steps) for row in tree)
+        for name in ("torch_steps/before.pt.trace.json.gz", "torch_gpu/rank0.pt.trace.json.gz"):
+            steps = {
+                each["name"]
+                for each in json.loads(gzip.decompress((CAPTURES / name).read_bytes()))["traceEvents"]
+                if each.get("ph") == "X" and each["name"].startswith("ProfilerStep#") and each["cat"] != "gpu_user_annotation"
+            }  # fmt: skip
+            opened.ingest(CAPTURES / name, name=name)
+            assert {row["steps"] for row in rows_of(opened, f"FROM key_averages('{name}')")} == {len(steps) or None}
+            tree = rows_of(opened, f"FROM time_tree('{name}')")
+            assert {row["executes"] for row in tree} == {len(steps) or None}
+            assert all(row["per_execute"] == row["total"] / len(steps) for row in tree)

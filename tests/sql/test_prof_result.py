@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 import etq
 from tests.asserts import assert_query
 from tests.builders import dump
-from tests.builders import execute as dumped_execute
 from tests.builders import run as dumped_run
 from tests.prof_result_builders import Entry, block, execute, kernel
 from tests.sampling import examples
@@ -50,47 +49,6 @@ def test_iterations() -> None:
         0,run,run,2,delegate_execute,delegate_call,1,0,0,40.0,us
         0,run,run,2,delegate_execute,delegate_call,1,1,2,40.0,us
         1,load,load,0,Method::init,framework,,0,1,7.0,us
-        """,
-        test=TWO_ITERATIONS,
-    )
-
-
-def test_iterations_of_an_etdump_and_a_schedule() -> None:
-    assert_query(
-        "SELECT block, event_name, iteration, run_index, duration FROM iterations('test', unit := 'ns', steps := 'skip_first=1')",
-        """
-        block,event_name,iteration,run_index,duration
-        Execute,Method::execute,1,1,30.0
-        """,
-        test=dump(dumped_run("Execute", dumped_execute(0, 20)), dumped_run("Execute", dumped_execute(50, 80))),
-    )
-
-
-def test_framework_tax() -> None:
-    assert_query(
-        "SELECT run_index, execute, kernels, delegates, tax, round(tax_percent, 6) AS tax_percent, note FROM framework_tax('test', unit := 'ns')",
-        """
-        run_index,execute,kernels,delegates,tax,tax_percent,note
-        0,100050.0,40150.0,40000.0,19900.0,19.890055,includes tracing
-        2,100000.0,40000.0,40000.0,20000.0,20.0,includes tracing
-        """,
-        test=TWO_ITERATIONS,
-    )
-
-
-def test_prof_result_profile() -> None:
-    assert_query(
-        """SELECT block, entry, event_name, chain_index, instruction_id, iteration, run_index, start, duration,
-           start_ticks, elapsed_ticks, unit FROM prof_result_profile('test')""",
-        """
-        block,entry,event_name,chain_index,instruction_id,iteration,run_index,start,duration,start_ticks,elapsed_ticks,unit
-        run,0,Method::execute,-1,,0,0,0.001,0.1001,1000,100050,ms
-        run,0,Method::execute,-1,,1,2,0.301,0.1,301000,100000,ms
-        run,1,native_call_add.out,0,0,0,0,0.002,0.0401,2000,40150,ms
-        run,1,native_call_add.out,0,0,1,2,0.302,0.04,302000,40000,ms
-        run,2,delegate_execute,0,1,0,0,0.05,0.04,50000,40000,ms
-        run,2,delegate_execute,0,1,1,2,0.35,0.04,350000,40000,ms
-        load,0,Method::init,-1,,0,1,0.2,0.007,200000,7000,ms
         """,
         test=TWO_ITERATIONS,
     )
@@ -178,6 +136,7 @@ def test_a_time_scale_that_the_old_parser_lacks(scale: str) -> None:
 TICKS = st.integers(0, 2**40) | st.integers(0, 2**32).map(lambda n: 100 * n + 50)
 
 
+@pytest.mark.long
 @examples(12)
 @given(
     st.lists(st.tuples(TICKS, TICKS, TICKS, TICKS), min_size=1, max_size=30),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import duckdb
 import pytest
@@ -12,6 +13,7 @@ from etq.warehouse.warehouse import Warehouse
 from tests.asserts import assert_csv
 from tests.conftest import CAPTURES
 from tests.program_builders import (
+    Table,
     delegate,
     delegate_call,
     jump_false,
@@ -25,9 +27,6 @@ from tests.program_builders import (
     tensor_list,
 )
 from tests.warehouses import empty_warehouse
-
-LIVES = """SELECT value_index, size_bytes, first_instruction AS first, last_instruction AS last, is_live_at_peak AS live,
-    peak_bytes, peak_instruction AS peak, peak_op, planned_bytes FROM planned_memory('test') ORDER BY value_index"""
 
 # Six floats in, three instructions; value 1 ends where 3 begins.
 CHAIN = method(
@@ -48,120 +47,62 @@ def assert_of_programs(query: str, expected: str, data: bytes, **others: bytes) 
         assert_csv(warehouse, query, expected)
 
 
-def test_lives_and_peak_of_a_chain() -> None:
+def of(values: list[Table], instructions: list[Any], **given: Any) -> bytes:
+    return program(method("forward", values, instructions, **given), blobs=[b"blob"])
+
+
+# Of each program: the first and last instruction of its values, and the peak's bytes, instruction and op.
+LIVES: dict[str, tuple[bytes, list[tuple[int | None, int | None]], tuple[int, int, str]]] = {
     # 0: the input and value 1, 24 + 8; 1: values 1 and 2, 8 + 16; 2: values 2 and 3, 16 + 4.
-    assert_of_programs(
-        LIVES,
-        """
-        value_index,size_bytes,first,last,live,peak_bytes,peak,peak_op,planned_bytes
-        0,24,0,0,True,32,0,aten::mul,48
-        1,8,0,1,True,32,0,aten::mul,48
-        2,16,1,2,False,32,0,aten::mul,48
-        3,4,2,2,False,32,0,aten::mul,48
-        """,
-        program(CHAIN),
-    )
-
-
-def test_inputs_live_from_the_start_and_outputs_to_the_end() -> None:
-    assert_of_programs(
-        LIVES,
-        """
-        value_index,size_bytes,first,last,live,peak_bytes,peak,peak_op,planned_bytes
-        0,8,0,2,True,12,0,Npu,64
-        1,4,0,2,True,12,0,Npu,64
-        2,4,,,False,12,0,Npu,64
-        3,4,0,2,True,12,0,Npu,64
-        """,
-        program(
-            method(
-                "forward",
-                # Nothing uses value 2. Value 3 has a name, so it outlives a run, but it has the place of value 1.
-                [tensor(2, at=0), tensor(1, at=8), tensor(1, at=16), tensor(1, at=8, name="state")],
-                [delegate_call(0, 1), kernel("aten::a", 1), kernel("aten::b", 0)],
-                inputs=[0],
-                outputs=[1],
-                delegates=[delegate("Npu", 0)],
-            ),
-            blobs=[b"blob"],
+    "a chain": (program(CHAIN), [(0, 0), (0, 1), (1, 2), (2, 2)], (32, 0, "aten::mul")),
+    # Nothing uses value 2. Value 3 has a name, so it outlives a run, but it has the place of value 1.
+    "inputs live from the start, outputs to the end": (
+        of(
+            [tensor(2, at=0), tensor(1, at=8), tensor(1, at=16), tensor(1, at=8, name="state")],
+            [delegate_call(0, 1), kernel("aten::a", 1), kernel("aten::b", 0)],
+            inputs=[0],
+            outputs=[1],
+            delegates=[delegate("Npu", 0)],
         ),
-    )
-
-
-def test_tensors_in_lists_are_used_where_the_list_is() -> None:
-    assert_of_programs(
-        LIVES,
-        """
-        value_index,size_bytes,first,last,live,peak_bytes,peak,peak_op,planned_bytes
-        0,4,0,2,True,8,1,aten::b,64
-        1,4,1,2,True,8,1,aten::b,64
-        """,
-        program(
-            method(
-                "forward",
-                [tensor(1, at=0), tensor(1, at=4), tensor_list(0, 1)],
-                [kernel("aten::a", 0), kernel("aten::b", 1), kernel("aten::cat", 2)],
-            )
+        [(0, 2), (0, 2), (None, None), (0, 2)],
+        (12, 0, "Npu"),
+    ),
+    "tensors in lists are used where the list is": (
+        of(
+            [tensor(1, at=0), tensor(1, at=4), tensor_list(0, 1)],
+            [kernel("aten::a", 0), kernel("aten::b", 1), kernel("aten::cat", 2)],
         ),
-    )
-
-
-def test_a_loop_keeps_what_was_there_before_it() -> None:
-    """Value 0 is read at 1, in a loop of 1 to 2: the next round reads it again. Value 1 begins in the loop."""
-    assert_of_programs(
-        LIVES,
-        """
-        value_index,size_bytes,first,last,live,peak_bytes,peak,peak_op,planned_bytes
-        0,4,0,3,True,8,1,aten::b,64
-        1,4,1,2,True,8,1,aten::b,64
-        """,
-        program(
-            method(
-                "forward",
-                [tensor(1, at=0), tensor(1, at=4), tensor(1, type=11)],
-                [kernel("aten::a", 0), kernel("aten::b", 0, 1), kernel("aten::c", 1), jump_false(2, 1), kernel("aten::d")],
-            )
+        [(0, 2), (1, 2)],
+        (8, 1, "aten::b"),
+    ),
+    # Value 0 is read at 1, in a loop of 1 to 2: the next round reads it again. Value 1 begins in the loop.
+    "a loop keeps what was there before it": (
+        of(
+            [tensor(1, at=0), tensor(1, at=4), tensor(1, type=11)],
+            [kernel("aten::a", 0), kernel("aten::b", 0, 1), kernel("aten::c", 1), jump_false(2, 1), kernel("aten::d")],
         ),
-    )  # fmt: skip
+        [(0, 3), (1, 2)],
+        (8, 1, "aten::b"),
+    ),
+    "moved values live as long as their target": (
+        of([tensor(1, at=0), tensor(1, at=4)], [kernel("aten::a", 0), move(0, 1), kernel("aten::b", 1)]),
+        [(0, 2), (1, 2)],
+        (8, 1, "move"),
+    ),
+}
 
 
-def test_moved_values_live_as_long_as_their_target() -> None:
-    assert_of_programs(
-        LIVES,
-        """
-        value_index,size_bytes,first,last,live,peak_bytes,peak,peak_op,planned_bytes
-        0,4,0,2,True,8,1,move,64
-        1,4,1,2,True,8,1,move,64
-        """,
-        program(
-            method(
-                "forward",
-                [tensor(1, at=0), tensor(1, at=4)],
-                [kernel("aten::a", 0), move(0, 1), kernel("aten::b", 1)],
-            )
-        ),
-    )
-
-
-def test_methods_have_peaks_of_their_own() -> None:
-    two = program(CHAIN, method("empty", [tensor(3, at=0)], inputs=[0], outputs=[0], buffers=[0, 16, 4]))
-    assert_of_programs(
-        "SELECT DISTINCT method, peak_bytes, peak_instruction, peak_op, planned_bytes FROM planned_memory('test') ORDER BY 1",
-        """
-        method,peak_bytes,peak_instruction,peak_op,planned_bytes
-        empty,12,0,,20
-        forward,32,0,aten::mul,48
-        """,
-        two,
-    )
-    assert_of_programs(
-        "SELECT method, value_index FROM planned_memory('test', method := 'empty')",
-        """
-        method,value_index
-        empty,0
-        """,
-        two,
-    )
+@pytest.mark.parametrize("what", LIVES)
+def test_lives_and_peaks(warehouse: Warehouse, what: str) -> None:
+    data, lives, peak = LIVES[what]
+    warehouse.ingest_program(data, name="test")
+    rows = warehouse.rows("FROM planned_memory('test') SELECT first_instruction, last_instruction, is_live_at_peak, "
+                          "peak_bytes, peak_instruction, peak_op ORDER BY value_index")[1]  # fmt: skip
+    assert [row[:2] for row in rows] == lives
+    assert {row[3:] for row in rows} == {peak}
+    assert [row[2] for row in rows] == [
+        first is not None and last is not None and first <= peak[1] <= last for first, last in lives
+    ]
 
 
 PARTS = program(
@@ -256,65 +197,21 @@ def programs() -> Iterator[Warehouse]:
         yield warehouse
 
 
-def test_the_peak_of_the_mlp_by_hand(programs: Warehouse) -> None:
-    tensors = programs.rows("""
-        SELECT v.value_index, v.byte_size, v.is_input, v.is_output
-        FROM programs AS p JOIN program_values AS v USING (program_id)
-        WHERE p.name = 'mlp' AND v.memory_id = 1""")[1]
-    lists = dict(
-        programs.rows("""
-        SELECT v.value_index, v.items FROM programs AS p JOIN program_values AS v USING (program_id)
-        WHERE p.name = 'mlp' AND v.kind = 'tensor_list'""")[1]
-    )
-    instructions = programs.rows("""
-        SELECT i.op, i.arguments FROM programs AS p JOIN instructions AS i USING (program_id)
-        WHERE p.name = 'mlp' ORDER BY i.instruction_id""")[1]
-    arguments = [(op, {*used, *(item for each in used for item in lists.get(each, []))}) for op, used in instructions]
-    end = len(arguments) - 1
-    live = [0] * len(arguments)
-    for index, size, is_input, is_output in tensors:
-        uses = [step for step, (_, used) in enumerate(arguments) if index in used]
-        for step in range(0 if is_input else uses[0], (end if is_output else uses[-1]) + 1):
-            live[step] += size
-    peak = live.index(max(live))
-    assert len(tensors) == 27 and end == 23
-    found = programs.rows("""
-        SELECT DISTINCT peak_bytes, peak_instruction, peak_op,
-            (SELECT sum(size_bytes) FROM planned_memory('mlp') WHERE is_live_at_peak)
-        FROM planned_memory('mlp')""")[1]
-    assert found == [(max(live), peak, arguments[peak][0], max(live))]
-
-
-def test_parts_of_every_captured_program_add_up(programs: Warehouse) -> None:
+def test_every_captured_program(programs: Warehouse) -> None:
+    """Its parts add up to the file; it is the same as itself; the argument of the views may be a column."""
     rows = programs.rows("""
         SELECT p.name, p.byte_size, sum(s.bytes)::BIGINT, min(s.bytes)
         FROM programs AS p, LATERAL (FROM program_size(p.name)) AS s
         GROUP BY ALL""")[1]
     assert len(rows) == 14
     assert [row for row in rows if row[1] != row[2] or row[3] < 0] == []
-
-
-def test_a_program_compared_with_itself_is_the_same(programs: Warehouse) -> None:
-    for (name,) in programs.rows("SELECT name FROM programs")[1]:
-        rows = programs.compare_programs(name, name).fetchall()
-        assert rows and {row[3] for row in rows} == {"same"}
-
-
-@pytest.mark.parametrize("view", ["program_size", "planned_memory"])
-def test_views_of_many_programs_in_one_query(view: str, programs: Warehouse) -> None:
-    """The argument may be a column, so the programs can be chosen by any query."""
-    together = programs.rows(f"SELECT p.name, v.* FROM programs AS p, LATERAL (FROM {view}(p.name)) AS v")[1]
-    for (name,) in programs.rows("SELECT name FROM programs")[1]:
-        alone = getattr(programs, view)(name).fetchall()
-        assert sorted([row[1:] for row in together if row[0] == name], key=repr) == sorted(alone, key=repr)
-
-
-def test_a_program_compared_with_many(programs: Warehouse) -> None:
-    together = programs.rows("""
-        SELECT p.name, v.* FROM programs AS p, LATERAL (FROM compare_programs('mlp', p.sha256)) AS v""")[1]
-    for name in ("mlp_xnn", "cond"):
-        alone = programs.compare_programs("mlp", name).fetchall()
-        assert sorted([row[1:] for row in together if row[0] == name], key=repr) == sorted(alone, key=repr)
+    same = "SELECT DISTINCT change FROM programs AS p, LATERAL (FROM compare_programs(p.sha256, p.sha256)) AS v"
+    assert programs.rows(same)[1] == [("same",)]
+    for view in ("program_size(p.name)", "planned_memory(p.name)", "compare_programs('mlp', p.sha256)"):
+        together = programs.rows(f"SELECT p.name, v.* FROM programs AS p, LATERAL (FROM {view}) AS v")[1]
+        for name in ("mlp_xnn", "cond"):
+            alone = programs.rows("FROM " + view.replace("p.name", f"'{name}'").replace("p.sha256", f"'{name}'"))[1]
+            assert sorted([row[1:] for row in together if row[0] == name], key=repr) == sorted(alone, key=repr) != []
 
 
 def test_a_program_is_named_by_name_or_hash(programs: Warehouse) -> None:

@@ -15,7 +15,7 @@ import etq
 from etq.warehouse.warehouse import Warehouse
 from tests.builders import ProfileEvent, delegate_call, delegated, dump, execute, framework, kernel, operator_call, run
 from tests.conftest import CAPTURES
-from tests.sampling import thinned
+from tests.sampling import FEW
 from tests.sql.test_real_captures import NAMES, executes
 from tests.trace_builders import event, trace, two_steps
 
@@ -92,7 +92,6 @@ def check_ops(warehouse: Warehouse, name: str, phase: str | None = None) -> int:
 def expected_modules(warehouse: Warehouse, name: str, phase: str | None) -> dict[Any, list[int]]:
     """The self times of each run's events by module, including nested modules."""
     events = raw_events(warehouse, name)
-    added = {"clock": "host", "value_unit": "ticks"}
     _, rows = warehouse.rows(
         """
         SELECT o.signature_index, o.module_path FROM signature_ops AS o
@@ -103,7 +102,7 @@ def expected_modules(warehouse: Warehouse, name: str, phase: str | None) -> dict
     modules = dict(rows)
     inner: dict[Any, int] = defaultdict(int)
     for e in events:
-        if e["parent_index"] is not None and all(e[column] == value for column, value in added.items()):
+        if e["parent_index"] is not None and (e["clock"], e["value_unit"]) == ("host", "ticks"):
             inner[(e["parent_run_index"], e["parent_index"])] += e["duration_ticks"]
     times: dict[Any, dict[int, int]] = defaultdict(lambda: defaultdict(int))
     for e in events:
@@ -139,90 +138,20 @@ def check_modules(warehouse: Warehouse, name: str, phase: str | None = None) -> 
     return len(found)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("name", thinned(NAMES))
-def test_ops_of_real_captures(all_captures: Warehouse, linked_captures: Warehouse, name: str) -> None:
-    count = check_ops(all_captures, name)
-    # With a record, runs of several methods are distinguished.
-    assert check_ops(linked_captures, name) >= count
-    assert (count == 0) == (executes(all_captures, name) == 0)
-
-
-@pytest.mark.parametrize("name", thinned(NAMES))
-def test_modules_of_real_captures(linked_captures: Warehouse, name: str) -> None:
-    check_modules(linked_captures, name)
-    [(record, is_complete)] = linked_captures.rows(
-        """SELECT c.record_id, r.is_complete FROM captures AS c LEFT JOIN records AS r ON r.record_id = c.record_id
-           WHERE c.name = $name""",
-        name=name,
-    )[1]
-    if record is None or not is_complete:
-        return
-    totals = linked_captures.rows(
-        "SELECT (method, module_path), total FROM module_totals($name, unit := 'ns', runs := 'all')", name=name
-    )[1]
-    ours = linked_captures.rows(
-        """SELECT (m.scope, m.module_path), m.total_ticks FROM module_times AS m
-           JOIN captures AS c ON c.capture_id = m.capture_id AND c.name = $name
-           WHERE m.phase IS NULL""",
-        name=name,
-    )[1]
-    # Only module_totals has modules without time and, in parentheses, the time outside of modules. Only module_times
-    # has modules that are never called and only contain others.
-    assert {path: ticks for path, ticks in ours if path in dict(totals)} == {
-        path: ticks for path, ticks in totals if path in dict(ours)
-    }
-    assert {path for (_, path), _ in ours} - {path for (_, path), _ in totals} <= {"layers", "m"}
-    timed = [key for key, ticks in totals if ticks is not None and ticks > 0]
-    assert [key for key in timed if not key[1].startswith("(") and key not in dict(ours)] == []
-
-
-def test_modules_are_many(linked_captures: Warehouse) -> None:
-    """The comparison above is not empty: most captures that have a record have modules."""
-    rows = linked_captures.rows("SELECT DISTINCT capture_id FROM module_times")[1]
-    assert len(rows) > 30
-    assert linked_captures.rows("SELECT count(DISTINCT scope) FROM module_times AS m")[1][0][0] >= 3
-
-
-@pytest.mark.parametrize("name", ["mlp_100runs", "convnet_xnn_100runs", "multimethod_100runs", "demo_int_100runs"])
-def test_ops_agree_with_percentiles(linked_captures: Warehouse, name: str) -> None:
-    """If an op is one event of one block, its quantiles equal that event's."""
-    rows = linked_captures.rows(
-        """
-        SELECT o.op_index, o.p25, o.p50, o.p90, list(p.value ORDER BY p.quantile), count(DISTINCT (p.block_index, p.occurrence)) AS n
-        FROM op_times AS o
-        JOIN captures AS c ON c.capture_id = o.capture_id AND c.name = $name
-        JOIN runs AS r ON r.capture_id = c.capture_id AND coalesce(r.method, r.name) = o.scope AND r.block_run = 0
-        JOIN percentiles($name, quantiles := [0.25, 0.5, 0.9], unit := 'ns') AS p
-            ON p.block_index = r.block_index AND p.event_name = o.label
-            AND p.instruction_id IS NOT DISTINCT FROM o.instruction_id
-        WHERE o.kind IN ('kernel', 'delegate', 'delegate_call')
-        GROUP BY ALL HAVING n = 1
-        """,
-        name=name,
-    )[1]
-    assert len(rows) > 3
-    for _, *ours, theirs, _ in rows:
-        assert ours == pytest.approx(theirs, rel=1e-12)
-
-
-@pytest.mark.parametrize("name", thinned(NAMES))
-def test_ops_agree_with_op_totals(all_captures: Warehouse, name: str) -> None:
-    """Both have whole kernels. A delegate call here includes the delegate's events, which op_totals has separately."""
-    added = all_captures.rows(
-        """SELECT coalesce(sum(o.total_ticks), 0)::BIGINT, coalesce(sum(o.calls), 0)::BIGINT FROM op_times AS o
-           JOIN captures AS c ON c.capture_id = o.capture_id AND c.name = $name
-           WHERE o.is_additive AND o.op_index > 0 AND o.phase IS NULL""",
-        name=name,
-    )[1]
-    totals = all_captures.rows(
-        """SELECT coalesce(sum(t.total_ticks), 0)::BIGINT,
-               coalesce(sum(t.calls) FILTER (WHERE t.kind <> 'delegate'), 0)::BIGINT
-           FROM op_totals($name, runs := 'all') AS t
-           WHERE t.kind IN ('kernel', 'delegate', 'delegate_call', 'operator_call') AND t.share_percent IS NOT NULL""",
-        name=name,
-    )[1]
-    assert added == totals
+@pytest.mark.parametrize("names", [FEW, pytest.param(NAMES[::6], marks=pytest.mark.long)], ids=["few", "more"])
+def test_rows_of_real_captures(all_captures: Warehouse, linked_captures: Warehouse, names: list[str]) -> None:
+    """With a record, runs of several methods are distinguished, and modules have times."""
+    modules = 0
+    for name in names:
+        count = check_ops(all_captures, name)
+        assert check_ops(linked_captures, name) >= count
+        assert (count == 0) == (executes(all_captures, name) == 0)
+        modules += check_modules(linked_captures, name)
+    assert modules > 30
+    # Each Method::step names another instruction; the total of a run is theirs together.
+    query = "SELECT runs, calls, total_ticks FROM op_times WHERE capture_id = _capture_id('mlp_step') AND op_index = 0"
+    [(runs, calls, total)] = all_captures.rows(query)[1]
+    assert calls > runs and total == executes(all_captures, "mlp_step")
 
 
 def test_ops_of_one_run_by_hand(warehouse: Warehouse) -> None:
@@ -242,16 +171,6 @@ def test_ops_of_one_run_by_hand(warehouse: Warehouse) -> None:
         (3, "delegate_call", "DELEGATE_CALL", "ticks", True, 3, 3, 90, 30),
     ]
     assert warehouse.rows("FROM module_times")[1] == []
-
-
-def test_steps_are_one_total(all_captures: Warehouse) -> None:
-    """Each Method::step names another instruction; the total of a run is theirs together."""
-    rows = all_captures.rows(
-        """SELECT o.runs, o.calls, o.total_ticks FROM op_times AS o JOIN captures AS c ON c.capture_id = o.capture_id
-           WHERE c.name = 'mlp_step' AND o.op_index = 0"""
-    )[1]
-    [(runs, calls, total)] = rows
-    assert calls > runs and total == executes(all_captures, "mlp_step")
 
 
 def test_a_coarse_clock(warehouse: Warehouse) -> None:
@@ -281,13 +200,12 @@ def test_phases_have_rows_of_their_own(warehouse: Warehouse) -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("record", [None, CAPTURES / "mlp/mlp.etrecord"])
-def test_a_file_that_is_read_again(warehouse: Warehouse, record: Path | None) -> None:
+def test_a_file_that_is_read_again(warehouse: Warehouse) -> None:
     """With another clock width the times change; the phases of its runs, and its record, stay."""
     path = CAPTURES / "mlp/mlp_wrap32.etdp"
-    capture = warehouse.ingest(path, name="run", clock_bits=64)
-    if record is not None:
-        warehouse.link(capture, warehouse.ingest_record(record))
+    warehouse.link(
+        warehouse.ingest(path, name="run", clock_bits=64), warehouse.ingest_record(CAPTURES / "mlp/mlp.etrecord")
+    )
     wide = warehouse.rows("SELECT op_index, phase, runs, total_ticks FROM op_times ORDER BY ALL")[1]
     check_ops(warehouse, "run")
     warehouse.connection.execute("UPDATE runs SET phase = 'decode' WHERE run_index > 1")
@@ -295,47 +213,37 @@ def test_a_file_that_is_read_again(warehouse: Warehouse, record: Path | None) ->
     again = warehouse.rows("SELECT op_index, phase, runs, total_ticks FROM op_times ORDER BY ALL")[1]
     assert again != wide
     for phase in (None, "decode"):
-        assert check_ops(warehouse, "run", phase) > 0
-        assert (check_modules(warehouse, "run", phase) > 0) == (record is not None)
+        assert check_ops(warehouse, "run", phase) > 0 and check_modules(warehouse, "run", phase) > 0
 
 
-def test_the_hash_of_ops_identifies_the_program(linked_captures: Warehouse) -> None:
-    """By hand: a hash of the same text, made of the rows of op_times here."""
-    _, rows = linked_captures.rows(
-        "FROM op_times AS o WHERE o.phase IS NULL ORDER BY o.capture_id, o.op_index, o.scope"
+def test_the_hash_of_ops_and_their_positions(linked_captures: Warehouse) -> None:
+    """By hand: a hash of the same text, made of the rows of op_times here; and counted row by row."""
+    columns, rows = linked_captures.rows(
+        "FROM op_times AS o WHERE o.phase IS NULL ORDER BY capture_id, op_index, scope"
     )
-    columns, _ = linked_captures.rows("FROM op_times LIMIT 0")
     captures: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    places: dict[Any, int] = defaultdict(int)
     for row in rows:
-        captures[row[0]].append(dict(zip(columns, row, strict=True)))
+        op = dict(zip(columns, row, strict=True))
+        captures[op["capture_id"]].append(op)
+        if op["op_index"] > 0:
+            within = (op["capture_id"], op["scope"])
+            in_module = (*within, "module", op["module_path"], op["op_type"] or op["family"])
+            in_kind = (*within, "kind", op["kind"], op["family"])
+            places[in_module] += 1
+            places[in_kind] += 1
+            assert (op["place_in_module"], op["place_in_kind"]) == (places[in_module], places[in_kind])
+    assert max(places.values()) > 2
     expected = {}
     for capture, ops in captures.items():
         scopes = {op["scope"] for op in ops}
         parts = ("kind", "label", "chain_index", "instruction_id")
         names = parts if len(scopes) == 1 else ("scope", *parts)
-        lines = ["|".join(str(op[name]) for name in names if op[name] is not None) for op in ops]
-        expected[capture] = (
-            scopes.pop() if len(scopes) == 1 else None,
-            hashlib.md5("\n".join(lines).encode()).hexdigest(),
-        )
+        text = "\n".join("|".join(str(op[name]) for name in names if op[name] is not None) for op in ops)
+        expected[capture] = (scopes.pop() if len(scopes) == 1 else None, hashlib.md5(text.encode()).hexdigest())
     found = linked_captures.rows("SELECT capture_id, scope, ops_hash FROM capture_ops")[1]
     assert {capture: (scope, ops_hash) for capture, scope, ops_hash in found} == expected
     assert len(found) > 20 and any(scope is None for _, scope, _ in found)
-
-
-def test_positions_count_like_ops(linked_captures: Warehouse) -> None:
-    columns, rows = linked_captures.rows("FROM op_times AS o WHERE o.phase IS NULL AND o.op_index > 0 ORDER BY 1, 2")
-    in_module: dict[Any, int] = defaultdict(int)
-    in_kind: dict[Any, int] = defaultdict(int)
-    for row in rows:
-        op = dict(zip(columns, row, strict=True))
-        alike = (op["capture_id"], op["scope"], op["module_path"], op["op_type"] or op["family"])
-        in_module[alike] += 1
-        assert op["place_in_module"] == in_module[alike]
-        alike = (op["capture_id"], op["scope"], op["kind"], op["family"])
-        in_kind[alike] += 1
-        assert op["place_in_kind"] == in_kind[alike]
-    assert max(in_module.values()) > 2 and max(in_kind.values()) > 2
 
 
 def test_what_a_trace_lacks_is_not_searched_for(warehouse: Warehouse, tmp_path: Path) -> None:

@@ -11,9 +11,7 @@ from etq.errors import QueryError
 from etq.warehouse.warehouse import Warehouse
 from tests.asserts import assert_csv
 from tests.builders import Run, delegate_call, delegated, dump, execute, kernel, operator_call, run
-from tests.conftest import CAPTURES
 from tests.records import Maps, node, record, tensor
-from tests.sampling import thinned
 from tests.warehouses import empty_warehouse
 
 # One program: a product, an addition that reads it, two ops of a delegate that hand on a value.
@@ -33,6 +31,16 @@ RUN = run(
     delegate_call(start=500, end=1000, instruction=2),
     execute(start=0, end=1000),
 )
+
+
+def of_delegate(**delegates: list[int]) -> bytes:
+    """A delegate's relu and tanh, of handles 3 and 4; its events by their number, with the handles that they ran."""
+    numbered = {number.removeprefix("event"): handles for number, handles in delegates.items()}
+    return record(
+        node("aten.relu.default", tensor("c", 10, 10), 3, self=tensor("b", 10, 10)),
+        node("aten.tanh.default", tensor("d", 10, 10), 4, self=tensor("c", 10, 10)),
+        maps=Maps(handles={0: [3, 4]}, delegates={0: numbered}),
+    )
 
 
 def linked(warehouse: Warehouse, content: bytes, *runs: Run, **output: Any) -> None:
@@ -85,11 +93,7 @@ def test_calls_of_runs_that_differ_are_added(warehouse: Warehouse) -> None:
 
 def test_events_of_a_delegate_have_the_costs_of_their_nodes(warehouse: Warehouse) -> None:
     """Two events of one node are one op; the relu is another event. The rest of the call has no costs."""
-    content = record(
-        node("aten.relu.default", tensor("c", 10, 10), 3, self=tensor("b", 10, 10)),
-        node("aten.tanh.default", tensor("d", 10, 10), 4, self=tensor("c", 10, 10)),
-        maps=Maps(handles={0: [3, 4]}, delegates={0: {"0": [3], "1": [4], "2": [4]}}),
-    )
+    content = of_delegate(event0=[3], event1=[4], event2=[4])
     events = [delegated(number, start=100 * number + 100, end=100 * number + 200) for number in (0, 1, 2)]
     linked(warehouse, content, run("Execute", *events, delegate_call(start=100, end=500), execute(start=100, end=500)))
     query = """
@@ -114,11 +118,7 @@ def test_events_of_a_delegate_have_the_costs_of_their_nodes(warehouse: Warehouse
 
 def test_events_on_another_clock_leave_the_call_its_costs(warehouse: Warehouse) -> None:
     """A start of 0 is no time on the host's clock: the call is rated as a whole, its events have costs and no rates."""
-    content = record(
-        node("aten.relu.default", tensor("c", 10, 10), 3, self=tensor("b", 10, 10)),
-        node("aten.tanh.default", tensor("d", 10, 10), 4, self=tensor("c", 10, 10)),
-        maps=Maps(handles={0: [3, 4]}, delegates={0: {"0": [3], "1": [4]}}),
-    )
+    content = of_delegate(event0=[3], event1=[4])
     events = [delegated(number, start=0, end=70 + number) for number in (0, 1)]
     linked(warehouse, content, run("Execute", *events, delegate_call(start=100, end=300), execute(start=100, end=300)))
     query = """
@@ -134,11 +134,7 @@ def test_events_on_another_clock_leave_the_call_its_costs(warehouse: Warehouse) 
 
 
 def test_nodes_shared_by_events_belong_to_none(warehouse: Warehouse) -> None:
-    content = record(
-        node("aten.relu.default", tensor("c", 10, 10), 3, self=tensor("b", 10, 10)),
-        node("aten.tanh.default", tensor("d", 10, 10), 4, self=tensor("c", 10, 10)),
-        maps=Maps(handles={0: [3, 4]}, delegates={0: {"0": [3, 4], "1": [4]}}),
-    )
+    content = of_delegate(event0=[3, 4], event1=[4])
     events = [delegated(number, start=100 * number + 100, end=100 * number + 200) for number in (0, 1)]
     linked(warehouse, content, run("Execute", *events, delegate_call(start=100, end=300), execute(start=100, end=300)))
     found = warehouse.rows(
@@ -193,35 +189,6 @@ def test_invalid_peaks_are_refused(warehouse: Warehouse) -> None:
     ):
         with pytest.raises((QueryError, duckdb.Error), match=message):
             warehouse.sql(f"FROM roofline('test', {arguments})").fetchall()
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "name",
-    thinned(
-        ["convnet", "convnet_xnn", "mlp_xnn", "demo_int", "demo_str", "transformer", "multimethod"],
-        ["convnet_xnn", "transformer"],
-    ),
-)
-def test_real_captures_have_all_their_time_and_costs(name: str) -> None:
-    """Rows add up to the work in `op_totals`; with whole calls, each node's operations count once per run."""
-    with empty_warehouse() as warehouse:
-        capture = warehouse.ingest(CAPTURES / name / f"{name}.etdp", name="it")
-        warehouse.link(capture, warehouse.ingest_record(CAPTURES / name / f"{name}.etrecord", name="net"))
-        kinds = "o.kind IN ('kernel', 'delegate', 'delegate_call')"
-        work = f"SELECT sum(o.total_ticks) FROM op_totals('it', runs := 'all') AS o WHERE {kinds}"
-        for by in ("op", "instruction", "op_type"):
-            total = f"SELECT sum(r.total) FROM roofline('it', \"by\" := '{by}', unit := 'ns', runs := 'all') AS r"
-            assert warehouse.rows(total)[1] == warehouse.rows(work)[1]
-        # Views have no operations, because the runtime leaves them out.
-        measured = """
-            SELECT sum(r.flops * r.calls), count(r.reason) FROM roofline('it', "by" := 'instruction', runs := 'all') AS r
-        """
-        counted = """
-            SELECT sum(c.flops) FROM node_costs('net') AS c WHERE c.stage = 'edge_dialect_exported_program'
-        """
-        [(found, unknown)], [(expected,)] = warehouse.rows(measured)[1], warehouse.rows(counted)[1]
-        assert (found, unknown) == (5 * expected, 0)
 
 
 def test_ops_without_a_peak_of_their_kind_have_no_roof(warehouse: Warehouse) -> None:

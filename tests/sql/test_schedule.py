@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import duckdb
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -47,64 +44,39 @@ def test_every_step(wait: int, warmup: int, active: int, repeat: int, skip_first
         assert action == by_the_book(step, wait, warmup, active, repeat, skip_first, skip_first_wait)
 
 
-@pytest.mark.parametrize("bad", ["wait := -1", "active := 0", "repeat := -1", "skip_first := -2", "warmup := -1"])
-def test_bad_settings_are_refused(bad: str) -> None:
-    with empty_warehouse() as warehouse, pytest.raises(duckdb.Error, match="a schedule needs"):
-        warehouse.sql(f"SELECT schedule(1, {bad})").fetchall()
+def test_bad_settings_are_refused(warehouse: Warehouse) -> None:
+    for bad in ("wait := -1", "active := 0", "repeat := -1", "skip_first := -2", "warmup := -1"):
+        with pytest.raises(QueryError, match="a schedule needs"):
+            warehouse.rows(f"SELECT schedule(1, {bad})")
 
 
 NUMBERS = {"wait": 1, "warmup": 1, "active": 2, "repeat": 2, "skip_first": 3, "skip_first_wait": 1}
 
 
-@pytest.mark.parametrize(
-    "steps",
-    [
-        "skip_first=1",
-        "active=2,wait=3",
-        " skip_first_wait = 1 , wait= 2,  active =1 ",
-        ",".join(f"{key}={number}" for key, number in NUMBERS.items()),
-    ],
-)
-def test_steps_are_a_schedule(steps: str) -> None:
-    numbers = {key.strip(): int(number) for key, number in (pair.split("=") for pair in steps.split(","))}
-    defaults = dict.fromkeys(NUMBERS, 0) | {"active": 1}
-    with empty_warehouse() as warehouse:
-        rows = warehouse.rows(
-            "SELECT s.step, _is_recorded(s.step, NULL, $steps, NULL) FROM range(40) AS s(step) ORDER BY s.step",
-            steps=steps,
-        )[1]
-    for step, is_recorded in rows:
-        assert is_recorded == by_the_book(step, **(defaults | numbers)).startswith("RECORD")
+def test_steps_are_a_schedule(warehouse: Warehouse) -> None:
+    query = "SELECT s.step, _is_recorded(s.step, NULL, $steps, NULL) FROM range(40) AS s(step) ORDER BY s.step"
+    every = ",".join(f"{key}={number}" for key, number in NUMBERS.items())
+    for steps in ("skip_first=1", "active=2,wait=3", " skip_first_wait = 1 , wait= 2,  active =1 ", every):
+        numbers = {key.strip(): int(number) for key, number in (pair.split("=") for pair in steps.split(","))}
+        given = dict.fromkeys(NUMBERS, 0) | {"active": 1} | numbers
+        for step, is_recorded in warehouse.rows(query, steps=steps)[1]:
+            assert is_recorded == by_the_book(step, **given).startswith("RECORD"), steps
+    assert {row[1] for row in warehouse.rows(query, steps=None)[1]} == {True}
 
 
-def test_without_steps_all_runs_are_recorded() -> None:
-    with empty_warehouse() as warehouse:
-        query = "SELECT bool_and(_is_recorded(s.step, NULL, $steps, NULL)) FROM range(40) AS s(step)"
-        assert warehouse.rows(query, steps=None)[1] == [(True,)]
-
-
-@pytest.fixture(scope="module")
-def one_run() -> Iterator[Warehouse]:
-    with empty_warehouse() as warehouse:
-        warehouse.ingest(dump(run("Execute", framework("Method::execute", start=0, end=9))), name="run")
-        yield warehouse
-
-
-@pytest.mark.parametrize(
-    ("steps", "message"),
-    [
-        (text, f"steps: '{text}' is not a list of key=number pairs; write them as in 'skip_first=1,active=3', with the")
-        for text in ("", "skip_first", "skip_first=", "skip_first=one", "skip_first=1.5", "skip_first=1;active=2")
-    ]
-    + [
-        (text, f"steps: '{text}' is not a list of key=number pairs")
-        for text in ("skipfirst=1", "step=1", "wait=1,", ",wait=1", "wait=1,,active=1", "WAIT=1", "wait=9999999999")
-    ]
-    + [("wait=1,active=2,wait=1", "steps: 'wait=1,active=2,wait=1' repeats a key; write each key once")]
-    + [(text, "a schedule needs step, wait, warmup") for text in ("active=0", "wait=-1", "wait=1,skip_first=-2")],
-)
-def test_bad_steps_are_refused(steps: str, message: str, one_run: Warehouse) -> None:
-    for view in ("op_totals", "run_times", "inspector_events") if steps == "active=0" else ("run_times",):
-        with pytest.raises(QueryError) as raised:
-            one_run.rows(f"FROM {view}('run', steps := $steps)", steps=steps)
-        assert message in str(raised.value)
+def test_bad_steps_are_refused(warehouse: Warehouse) -> None:
+    warehouse.ingest(dump(run("Execute", framework("Method::execute", start=0, end=9))), name="run")
+    no_list = "|skip_first|skip_first=|skip_first=one|skip_first=1.5|skip_first=1;active=2|skipfirst=1|step=1".split(
+        "|"
+    )
+    no_list += "wait=1,|,wait=1|wait=1,,active=1|WAIT=1|wait=9999999999".split("|")
+    bad = {
+        text: f"steps: '{text}' is not a list of key=number pairs; write them as in 'skip_first=" for text in no_list
+    }
+    bad |= dict.fromkeys(("active=0", "wait=-1", "wait=1,skip_first=-2"), "a schedule needs step, wait, warmup")
+    bad["wait=1,active=2,wait=1"] = "steps: 'wait=1,active=2,wait=1' repeats a key; write each key once"
+    for steps, message in bad.items():
+        for view in ("op_totals", "run_times", "inspector_events") if steps == "active=0" else ("run_times",):
+            with pytest.raises(QueryError) as raised:
+                warehouse.rows(f"FROM {view}('run', steps := $steps)", steps=steps)
+            assert message in str(raised.value)

@@ -73,6 +73,9 @@ def test_they_are_all_captures_between_the_changes(lab: Warehouse, over: str, la
         label(FIRST): (names(1, FIRST - 1), names(FIRST, SECOND - 1)),
         label(SECOND): (names(FIRST, SECOND - 1), names(SECOND, COUNT)),
     }
+    if over == "build":
+        trend = "SELECT label, base, new FROM trend('op', 'addmm', over := 'build') WHERE base IS NOT NULL"
+        assert {label: (base, new) for label, base, new in lab.rows(trend)[1]} == sides(lab, over)
 
 
 def test_they_are_of_the_selector_and_the_series(lab: Warehouse) -> None:
@@ -85,8 +88,11 @@ def test_they_are_of_the_selector_and_the_series(lab: Warehouse) -> None:
     assert sides(lab, "build", "device=a,b")["13"][0] == 'device="a,b",model=net,build<13'
 
 
-@pytest.mark.parametrize("selector", ["build>=4", 'model="net"', "model<o", "build>=4,version>=0", "user=a@b"])
-@pytest.mark.parametrize("over", ["build", "version"])
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("over", "selector"),
+    [("build", "build>=4,version>=0"), ("version", 'model="net"'), ("version", "user=a@b"), ("build", "model<o")],
+)
 def test_they_are_selectors_whatever_the_question_has(lab: Warehouse, over: str, selector: str) -> None:
     first = 4 if "build" in selector else 1
     found = [compared(lab, *chosen) for chosen in sides(lab, over, selector).values()]
@@ -97,6 +103,7 @@ def test_they_are_selectors_whatever_the_question_has(lab: Warehouse, over: str,
     )
 
 
+@pytest.mark.long
 def test_commits_of_one_time_are_compared_with_each_other() -> None:
     """The last good commit and the first bad one have one commit_time: no range is between them."""
     captures = []
@@ -109,6 +116,7 @@ def test_commits_of_one_time_are_compared_with_each_other() -> None:
         assert chosen == (f"commit={FIRST - 1:040x}", f"commit={FIRST:040x}")
 
 
+@pytest.mark.long
 def test_slow_growth_within_seconds_is_compared_at_its_ends() -> None:
     captures = []
     for number in range(40):
@@ -126,20 +134,15 @@ def test_labels_without_ranges_are_compared_with_each_other(lab: Warehouse) -> N
     assert found == {"0.21": ({"c12"}, {"c13"}), "0.33": ({"c24"}, {"c25"})}
     found = {key: compared(lab, *chosen) for key, chosen in sides(lab, "note").items()}
     assert found == {'13, "x"': ({"c12"}, {"c13"}), '25, "x"': ({"c24"}, {"c25"})}
-
-
-def test_captures_of_one_label_are_on_one_side(lab: Warehouse) -> None:
-    # c12 to c14 are of nightly 4, c24 to c26 of nightly 8.
+    # Captures of one label are on one side: c12 to c14 are of nightly 4, c24 to c26 of nightly 8.
     found = {key: compared(lab, *chosen) for key, chosen in sides(lab, "nightly").items()}
     assert found == {"4": (names(1, 11), names(12, 23)), "8": (names(12, 23), names(24, COUNT))}
-
-
-def test_captures_of_the_only_label_are_not_compared(lab: Warehouse) -> None:
+    # Captures of the only label are not compared.
     query = "SELECT last_good, first_bad, base, new FROM regressions(over := 'model', \"by\" := 'device')"
-    rows = lab.rows(query)[1]
-    assert rows and {tuple(row) for row in rows} == {("net", "net", None, None)}
+    assert {*lab.rows(query)[1]} == {("net", "net", None, None)}
 
 
+@pytest.mark.long
 def test_a_series_that_no_selector_chooses_is_not_compared() -> None:
     """Captures without a label of the model: those of another model are before and after the build, too."""
     others = [
@@ -158,12 +161,7 @@ def test_a_series_that_no_selector_chooses_is_not_compared() -> None:
         assert warehouse.rows("SELECT count(base) FROM trend('op', 'addmm')")[1] == [(0,)]
 
 
-def test_those_of_a_trend_are_the_same(lab: Warehouse) -> None:
-    query = "SELECT label, base, new FROM trend('op', 'addmm', over := 'build') WHERE change_percent IS NOT NULL"
-    assert {label: (base, new) for label, base, new in lab.rows(query)[1]} == sides(lab, "build")
-    assert lab.rows("SELECT count(base), count(new) FROM trend('op', 'addmm', over := 'build')")[1] == [(2, 2)]
-
-
+@pytest.mark.long
 @pytest.mark.parametrize("op", ["mul", "add"])
 def test_a_program_is_the_same_where_its_ops_are(op: str) -> None:
     """A model of one op, mul; from the 13th capture on, it takes longer, or is another one."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from etq.warehouse.warehouse import Warehouse
 from tests.asserts import DELEGATED, TWO_OPERATORS, assert_error, assert_query
 from tests.builders import delegate_call, delegated, dump, execute, framework, kernel, operator_call, run
 from tests.conftest import CAPTURES
-from tests.sampling import IS_WHOLE
 from tests.trace_builders import event, trace, two_steps
 from tests.warehouses import empty_warehouse
 
@@ -46,67 +47,41 @@ def test_a_delegates_events_on_the_hosts_clock_are_no_estimate() -> None:
     )
 
 
-def test_a_clock_of_a_delegates_own_begins_with_its_call() -> None:
+CONV, RELU = "conv (cycles)", "relu (cycles)"
+# Events of a call from 110 to 150 of an execute from 100 on: label, start and end as logged; track, start, duration, value
+# and unit as placed.
+ESTIMATED: dict[str, list[tuple[str, int, int, tuple[Any, ...]]]] = {
     # From 7000 to 7025: 25 ticks, which the call of 40 has room for.
-    assert_query(
-        f"SELECT {PLACES} FROM timeline('test', unit := 'ns') WHERE kind = 'delegate'",
-        """
-        event_name,track,depth,run_start,start,duration,is_estimated,logged,logged_unit
-        conv,"delegate, own clock",2,0.0,10.0,5.0,True,5,ns
-        relu,"delegate, own clock",2,0.0,25.0,10.0,True,10,ns
-        """,
-        run(
-            "Execute",
-            delegated("conv", start=7000, end=7005),
-            delegated("relu", start=7015, end=7025),
-            delegate_call(start=110, end=150),
-            execute(start=100, end=160),
-        ),
-    )
-
-
-def test_delegate_events_longer_than_their_call_are_scaled() -> None:
+    "own clock": [
+        ("conv", 7000, 7005, ("delegate, own clock", 10, 5, 5, "ns")),
+        ("relu", 7015, 7025, ("delegate, own clock", 25, 10, 10, "ns")),
+    ],
     # 80 ticks of another clock in a call of 40: half of everything.
-    assert_query(
-        "SELECT event_name, start, duration, logged FROM timeline('test', unit := 'ns') WHERE is_estimated",
-        """
-        event_name,start,duration,logged
-        conv,10.0,10.0,20
-        relu,30.0,20.0,40
-        """,
-        run(
-            "Execute",
-            delegated("conv", start=7000, end=7020),
-            delegated("relu", start=7040, end=7080),
-            delegate_call(start=110, end=150),
-            execute(start=100, end=160),
-        ),
-    )
-
-
-def test_bare_values_follow_each_other() -> None:
+    "longer than the call": [
+        ("conv", 7000, 7020, ("delegate, own clock", 10, 10, 20, "ns")),
+        ("relu", 7040, 7080, ("delegate, own clock", 30, 20, 40, "ns")),
+    ],
     # 300 and 100 cycles fill the call of 40; 2 us are more than it has, unknown ones fill it; bytes take no time.
-    assert_query(
-        f"SELECT {PLACES} FROM timeline('test', unit := 'ns') WHERE kind = 'delegate' ORDER BY event_index",
-        """
-        event_name,track,depth,run_start,start,duration,is_estimated,logged,logged_unit
-        conv (cycles),"delegate, cycles",2,0.0,10.0,30.0,True,300,cycles
-        relu (cycles),"delegate, cycles",2,0.0,40.0,10.0,True,100,cycles
-        Execute (us),"delegate, us",2,0.0,10.0,40.0,True,2,us
-        Mystery,"delegate, unknown",2,0.0,10.0,40.0,True,3,unknown
-        Read (bytes),"delegate, bytes",2,0.0,10.0,,True,4096,bytes
-        """,
-        run(
-            "Execute",
-            delegated("conv (cycles)", start=0, end=300),
-            delegated("relu (cycles)", start=0, end=100),
-            delegated("Execute (us)", start=0, end=2),
-            delegated("Mystery", start=0, end=3),
-            delegated("Read (bytes)", start=0, end=4096),
-            delegate_call(start=110, end=150),
-            execute(start=100, end=160),
-        ),
-    )
+    "bare values": [
+        (CONV, 0, 300, ("delegate, cycles", 10, 30, 300, "cycles")),
+        (RELU, 0, 100, ("delegate, cycles", 40, 10, 100, "cycles")),
+        ("Execute (us)", 0, 2, ("delegate, us", 10, 40, 2, "us")),
+        ("Mystery", 0, 3, ("delegate, unknown", 10, 40, 3, "unknown")),
+        ("Read (bytes)", 0, 4096, ("delegate, bytes", 10, None, 4096, "bytes")),
+    ],
+}
+
+
+def test_events_of_other_clocks_are_placed_in_their_call(warehouse: Warehouse) -> None:
+    query = f"SELECT {PLACES} FROM timeline($name, unit := 'ns') WHERE kind = 'delegate' ORDER BY event_index"
+    for name, events in ESTIMATED.items():
+        logged = [delegated(label, start=start, end=end) for label, start, end, _ in events]
+        around = (delegate_call(start=110, end=150), execute(start=100, end=160))
+        warehouse.ingest(dump(run("Execute", *logged, *around)), name=name)
+        assert warehouse.rows(query, name=name)[1] == [
+            (label, track, 2, 0, start, duration, True, value, unit)
+            for label, _, _, (track, start, duration, value, unit) in events
+        ]
 
 
 def test_each_call_has_its_own_place_and_times_are_converted() -> None:
@@ -224,30 +199,6 @@ def test_a_linked_record_has_the_backend() -> None:
         assert warehouse.rows(query)[1] == [("delegate", "delegate"), ("delegate_call", "host")]
         warehouse.link(capture, record)
         assert warehouse.rows(query)[1] == [("delegate", "XnnpackBackend"), ("delegate_call", "host")]
-
-
-@pytest.mark.long
-def test_all_real_events_lie_within_what_contains_them(all_captures: Warehouse) -> None:
-    """Each event is there once, with the duration and the start of `event_times`."""
-    names = all_captures.rows("SELECT name FROM captures WHERE uri NOT LIKE '%fleet%' ORDER BY name")[1]
-    for (name,) in names[:: 1 if IS_WHOLE else 4]:
-        query = """
-            WITH laid AS MATERIALIZED (FROM timeline($capture, unit := 'ns'))
-            SELECT count(*) FILTER (
-                WHERE t.depth <> p.depth + 1 OR t.start < p.start
-                    OR t.start + t.duration > p.start + p.duration
-            )
-            FROM laid AS t JOIN laid AS p ON p.run_index = t.parent_run_index AND p.event_index = t.parent_index
-        """
-        assert all_captures.rows(query, capture=name)[1] == [(0,)], name
-        query = """
-            SELECT count(*), count(*) FILTER (WHERE t.start = e.start AND t.duration = e.inclusive),
-                (SELECT count(*) FROM events AS v WHERE v.capture_id = _capture_id($capture))
-            FROM timeline($capture, unit := 'ns') AS t
-            JOIN event_times($capture, unit := 'ns') AS e USING (run_index, event_index)
-        """
-        [(joined, same, logged)] = all_captures.rows(query, capture=name)[1]
-        assert joined == same == logged, name
 
 
 @pytest.mark.parametrize("view", ["timeline('test')", "timeline('test', runs := [0])"])

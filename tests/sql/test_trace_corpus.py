@@ -1,9 +1,17 @@
-"""Device times of generated traces of all vendors, against the programs from which they were generated."""
+"""Device times of generated traces of all vendors and layouts, against the programs from which they were generated.
+
+Of torch 1.8 to 2.13, by what changed in Kineto's `output_json.cpp`; of Kineto's daemon (on demand, by dynolog); and of
+Perfetto, which converts a trace to pairs of beginnings and ends.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+import gzip
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 from hypothesis import example, given
@@ -12,7 +20,7 @@ from hypothesis import strategies as st
 from etq.warehouse.warehouse import Warehouse
 from tests.device_times import DeviceTimes, check
 from tests.sampling import examples, thinned
-from tests.trace_corpus import IDS, SHAPES, VENDORS, Program, Style, Thread
+from tests.trace_corpus import IDS, SHAPES, VENDORS, Program, Style, Thread, training
 from tests.warehouses import empty_warehouse
 
 
@@ -32,10 +40,7 @@ def agrees(warehouse: Warehouse, made: tuple[bytes, DeviceTimes]) -> None:
 
 @pytest.mark.parametrize(
     ("vendor", "ids"),
-    thinned(
-        [*((vendor, ids) for vendor in VENDORS for ids in IDS[:2]), *(("cuda", ids) for ids in IDS[2:])],
-        ["cuda"],
-    ),
+    thinned([*((vendor, ids) for vendor in VENDORS for ids in IDS[:2]), *(("cuda", ids) for ids in IDS[2:])], ["cuda"]),
 )
 def test_vendors(corpus: Warehouse, vendor: str, ids: str) -> None:
     agrees(corpus, SHAPES["training"](Style(vendor, ids)))
@@ -89,19 +94,11 @@ def act(thread: Thread, action: Any) -> None:
 
 @examples(25, few=2)
 @example(
-    Style(vendor="cuda", ids="op", has_text_threads=False, is_bare=False, skew=0, names_processes=False),
-    [("cpu_op", "aten::add", [("launch", 1, 7), ("user_annotation", "aten::add", [("launch", 1, 7)])])],
-    [],
+    Style(), [("cpu_op", "aten::add", [("launch", 1, 7), ("user_annotation", "aten::add", [("launch", 1, 7)])])], []
 )
+@example(Style(), [], [("cpu_op", "aten::copy_", [("user_annotation", "aten::copy_", [("launch", 1, 7)])])])
 @example(
-    Style(vendor="cuda", ids="op", has_text_threads=False, is_bare=False, skew=0, names_processes=False),
-    [],
-    [("cpu_op", "aten::copy_", [("user_annotation", "aten::copy_", [("launch", 1, 7)])])],
-)
-@example(
-    Style(vendor="cuda", ids="op", has_text_threads=False, is_bare=False, skew=0, names_processes=False),
-    [],
-    [("cpu_op", "aten::copy_", [("launch", 1, 7), ("python_function", "aten::copy_", [("launch", 1, 7)])])],
+    Style(), [], [("cpu_op", "aten::copy_", [("launch", 1, 7), ("python_function", "aten::copy_", [("launch", 1, 7)])])]
 )
 @given(STYLES, st.lists(ACTIONS, max_size=5), st.lists(ACTIONS, max_size=3))
 def test_any_program(corpus: Warehouse, style: Style, first: list[Any], second: list[Any]) -> None:
@@ -114,3 +111,161 @@ def test_any_program(corpus: Warehouse, style: Style, first: list[Any], second: 
             if step is not None:
                 thread.finish(step)
     agrees(corpus, program.finished())
+
+
+Entry = dict[str, Any]
+# The zero of Kineto's clock, from which traces count since torch 2.3, in nanoseconds.
+BASE: Final = 1_743_465_600_000_000_000
+STREAMS: Final = frozenset(("kernel", "gpu_memcpy", "gpu_memset", "Kernel", "Memcpy", "Memset"))
+
+
+# Programs have hundredths of microseconds, older files whole ones: all times are multiplied by this.
+LONGER: Final = 100
+
+
+def longer(times: DeviceTimes) -> DeviceTimes:
+    """The expected times of a trace whose times are all multiplied."""
+
+    def scaled(each: Counter[Any]) -> Counter[Any]:
+        return Counter({key: LONGER * ticks for key, ticks in each.items()})
+
+    return DeviceTimes(
+        device_total=LONGER * times.device_total,
+        without_op=LONGER * times.without_op,
+        own=scaled(times.own),
+        total=scaled(times.total),
+        once=scaled(times.once),
+        own_of_ops=scaled(times.own_of_ops),
+        once_of_ops=scaled(times.once_of_ops),
+        kernels={name: [LONGER * ticks for ticks in each] for name, each in times.kernels.items()},
+        streams=scaled(times.streams),
+    )
+
+
+def whole(entry: Entry) -> Entry:
+    """An entry in whole microseconds."""
+    return entry | {key: round(LONGER * entry[key]) for key in ("ts", "dur") if key in entry}
+
+
+def spans(first: float, last: float) -> list[Entry]:
+    """Entries about the recording itself."""
+    about = {"pid": "Spans", "tid": "PyTorch Profiler"}
+    return [
+        {"ph": "X", "cat": "Trace", "name": "PyTorch Profiler (0)", "ts": first, "dur": last - first, **about,
+         "args": {"Op count": 0}},
+        {"ph": "M", "name": "process_sort_index", "ts": first, "pid": "Spans", "tid": 0, "args": {"sort_index": 536870912}},
+        {"ph": "i", "s": "g", "name": "Iteration Start: PyTorch Profiler", "pid": "Traces",
+         "tid": "Trace PyTorch Profiler", "ts": first},
+        {"ph": "i", "s": "g", "name": "Record Window End", "pid": "", "tid": "", "ts": last},
+    ]  # fmt: skip
+
+
+def around(entries: list[Entry]) -> list[Entry]:
+    slices = [each for each in entries if each["ph"] == "X"]
+    first, last = min(each["ts"] for each in slices), max(each["ts"] + each["dur"] for each in slices)
+    return [*entries, *spans(first, last)]
+
+
+def written(entries: list[Entry], **top: Any) -> bytes:
+    return json.dumps({"schemaVersion": 1, **top, "traceEvents": entries}).encode()
+
+
+def torch_1_8(entries: list[Entry]) -> bytes:
+    """Capitalised categories and lower-case ids (the style `older`); streams as texts, whole microseconds."""
+    shown = []
+    for each in map(whole, entries):
+        tid = f"stream {each['tid']}" if each.get("cat") in STREAMS else each["tid"]
+        arguments = {"Input dims" if key == "Input Dims" else key: value for key, value in each.get("args", {}).items()}
+        shown.append(each | {"tid": tid, "args": arguments})
+    return written(around(shown), deviceProperties=[])
+
+
+def torch_2_1(entries: list[Entry]) -> bytes:
+    """Ids as texts in arguments and threads, as some builds wrote; fractions of microseconds."""
+    ids = ("External id", "correlation", "stream", "device")
+    shown = [
+        each | {"args": {key: str(value) if key in ids else value for key, value in each["args"].items()}}
+        if "args" in each
+        else each
+        for each in entries
+    ]
+    return gzip.compress(written(around(shown), record_shapes=1, with_stack=1, with_modules=0), mtime=0)
+
+
+def torch_2_3(entries: list[Entry]) -> bytes:
+    """Times count from a base in nanoseconds; its key is written after the events."""
+    shown = [each | {"ts": each["ts"] + 1.5e9} for each in entries]
+    content = {"schemaVersion": 1, "displayTimeUnit": "ms", "traceEvents": around(shown), "baseTimeNanoseconds": BASE}
+    return json.dumps(content).encode()
+
+
+def torch_2_13(entries: list[Entry]) -> bytes:
+    """More keys in all arguments, waits of the host that name a stream, metadata of the recording."""
+    shown = []
+    for number, each in enumerate(entries):
+        more = {"Ev Idx": number, "Record function id": 0, "Collective name": None}
+        shown.append(each | ({"args": {**each["args"], **more}} if "args" in each else {}))
+    return written(
+        around(shown), trace_id="6F0A", displayTimeUnit="ms", baseTimeNanoseconds=BASE, cuda_runtime_version=13000,
+        deviceProperties=[{"id": 0, "name": "GPU", "totalGlobalMem": 1 << 36, "numSms": 132, "warpSize": 32}],
+        traceName="train.pt.trace.json",
+    )  # fmt: skip
+
+
+def on_demand(entries: list[Entry]) -> bytes:
+    """A file as the daemon makes a process write it: without the profiler's options, its name a path in /tmp."""
+    head = {
+        "schemaVersion": 1,
+        "deviceProperties": [],
+        "distributedInfo": {"backend": "", "rank": -1, "world_size": -1},
+    }
+    return json.dumps(head | {"traceEvents": around(entries), "traceName": "/tmp/libkineto_activities_7.json"}).encode()
+
+
+def perfetto(entries: list[Entry]) -> bytes:
+    """Slices as pairs of a begin entry, which has the arguments, and an end entry, in time order."""
+    moments: list[tuple[float, int, float, Entry]] = []
+    for each in entries:
+        if each["ph"] != "X" or each["cat"] == "gpu_user_annotation":
+            moments.append((each["ts"], 1, 0, each))
+            continue
+        common = {key: each[key] for key in ("pid", "tid", "cat", "name")}
+        end = each["ts"] + each["dur"]
+        # At the same time, ends come before begins, and longer slices begin before shorter ones.
+        moments.append(
+            (each["ts"], 2, -each["dur"], {"ph": "B", "ts": each["ts"], **common, "args": each.get("args", {})})
+        )
+        moments.append((end, 0, each["dur"], {"ph": "E", "ts": end, **common}))
+    ordered = [entry for *_, entry in sorted(moments, key=lambda moment: moment[:3])]
+    return json.dumps({"traceEvents": ordered, "metadata": {"trace-uuid": "1"}}).encode()
+
+
+LAYOUTS: Final[dict[str, tuple[Callable[[list[Entry]], bytes], Style, bool]]] = {
+    "torch 1.8": (torch_1_8, Style("older"), True),
+    "torch 2.1": (torch_2_1, Style(), False),
+    "torch 2.3": (torch_2_3, Style(), False),
+    "torch 2.13": (torch_2_13, Style(), False),
+    "on demand": (on_demand, Style(ids="correlation"), False),
+    "Perfetto": (perfetto, Style(), False),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_layouts_have_the_times_of_the_program(warehouse: Warehouse, tmp_path: Path, layout: str) -> None:
+    write, style, is_longer = LAYOUTS[layout]
+    content, truth = training(style, has_steps=layout != "on demand")
+    path = tmp_path / ("libkineto_activities_7.json" if layout == "on demand" else "made.pt.trace.json")
+    path.write_bytes(write(json.loads(content)["traceEvents"]))
+    capture = warehouse.ingest(path)
+    assert capture.format == "torch_trace"
+    assert capture.name == ("libkineto_activities_7" if layout == "on demand" else "made")
+    check(warehouse, capture.name, longer(truth) if is_longer else truth)
+    steps = warehouse.rows("SELECT DISTINCT w.step FROM wide_steps($c) AS w ORDER BY w.step", c=capture.name)[1]
+    assert steps == ([(0,)] if layout == "on demand" else [(0,), (1,)])
+    shapes = (
+        "SELECT count(*) FROM op_arguments AS o WHERE o.shapes = '[[[2,3],[4]],[],[1]]' OR o.shapes LIKE '%[2, 3]%'"
+    )
+    assert warehouse.rows(shapes)[1][0][0] > 0
+    assert warehouse.rows("SELECT f.rule FROM findings AS f WHERE f.rule = 'events left out'")[1] == []
+    labels = warehouse.rows("SELECT l.key FROM labels AS l")[1]
+    assert labels == []

@@ -1,19 +1,19 @@
-"""Views of traces: events, and expected numbers by hand.
+"""Views of traces, and whose time work of a device is: events, and expected numbers by hand.
 
-If the plug-in (torch-tb-profiler 0.4.3) differs, a test has its answer on the same trace, too.
+If torch or the plug-in (torch-tb-profiler 0.4.3) differs, a test has its answer on the same trace, too.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from etq.errors import QueryError
 from etq.warehouse.warehouse import Warehouse
-from tests.conftest import CAPTURES
+from tests.conftest import CAPTURES, shared_file
 from tests.trace_builders import event, memory, two_steps
 from tests.traces import Traces
 from tests.warehouses import empty_warehouse
@@ -29,11 +29,6 @@ PLAIN = [
     event("cuda_runtime", "cudaLaunchKernel", 5, 15, external=1, correlation=3),
     event("kernel", "ampere_sgemm_64x64_nn", 20, 90, 7, external=1, correlation=3, device=0),
 ]
-
-
-@pytest.fixture
-def traces(warehouse: Warehouse, tmp_path: Path) -> Traces:
-    return Traces(warehouse, tmp_path)
 
 
 @pytest.fixture(scope="module")
@@ -106,20 +101,6 @@ def test_time_counts_once_where_kernels_fill_the_steps(traces: Traces) -> None:
     assert traces.steps() == [{"Kernel": 120.0}]
 
 
-def test_communication(traces: Traces) -> None:
-    """The plug-in takes the kernel with the id of a collective for communication, and knows fewer collectives."""
-    traces.take(
-        event("user_annotation", "ProfilerStep#1", 0, 100),
-        event("cpu_op", "nccl:all_to_all", 0, 20, external=1),
-        event("cpu_op", "nccl:all_reduce", 20, 30, external=2),
-        event("kernel", "ncclDevKernel_SendRecv", 40, 60, 7, device=0, external=9),
-        event("kernel", "k", 70, 80, 7, device=0, external=2),
-    )
-    # In a trace with kernels, communication is that of devices; "k" is of another family, by its name.
-    assert traces.steps() == [{"Kernel": 10.0, "Communication": 20.0, "CPU Exec": 30.0, "Other": 40.0}]
-    assert [row[0] for row in traces.ask("trace_recommendations")] == ["communication", "gpu_utilization"]
-
-
 def test_operators(stepped: Traces) -> None:
     assert stepped.ask("operator_table") == [
         ("aten::addmm", None, 1, 40.0, 40.0, 10.0, 20.0, True, 100.0, 100.0, "us"),
@@ -132,19 +113,6 @@ def test_operators(stepped: Traces) -> None:
         stepped.ask("operator_table", by="stack")
 
 
-def test_ops_that_only_call_another_of_their_name_are_one_call(traces: Traces) -> None:
-    traces.take(
-        event("cpu_op", "aten::mm", 0, 30, external=1),
-        event("python_function", "helper", 1, 29),
-        event("cpu_op", "aten::mm", 5, 25, external=2),
-        event("cuda_runtime", "cudaLaunchKernel", 10, 15, external=2, correlation=1),
-        event("kernel", "k", 40, 50, 7, device=0, correlation=1),
-        event("cpu_op", "Optimizer.zero_grad", 40, 50),
-    )
-    columns = "name, calls, device_self_time, host_self_time, host_total_time"
-    assert traces.ask("operator_table", columns) == [("aten::mm", 1, 10.0, 25.0, 30.0)]
-
-
 def test_an_op_is_eligible_where_any_call_is(traces: Traces) -> None:
     """The plug-in answers No for aten::t, as its first call contains no product."""
     traces.take(
@@ -155,24 +123,22 @@ def test_an_op_is_eligible_where_any_call_is(traces: Traces) -> None:
 
 def test_kernels(traces: Traces) -> None:
     traces.take(*two_steps(), event("kernel", "relu_kernel", 230, 240, 7, device=0))
+    relu = (
+        "relu_kernel",
+        "elementwise",
+        False,
+        False,
+        2,
+        50.0,
+        25.0,
+        40.0,
+        10.0,
+        pytest.approx(1.6),
+        pytest.approx(64.0),
+    )
     assert traces.ask("kernel_table") == [
-        (
-            "relu_kernel",
-            "elementwise",
-            False,
-            False,
-            2,
-            50.0,
-            25.0,
-            40.0,
-            10.0,
-            pytest.approx(1.6),
-            pytest.approx(64.0),
-            "us",
-            2,
-            20.0,
-            10.0,  # The last one has no launch.
-        ),
+        # The last one has no launch.
+        (*relu, "us", 2, 20.0, 10.0),
         ("volta_h884gemm", "GEMM", True, True, 1, 40.0, 40.0, 40.0, 40.0, 0.5, 40.0, "us", 2, 20.0, 0.0),
     ]
 
@@ -181,6 +147,17 @@ def test_utilization(stepped: Traces) -> None:
     assert stepped.ask("gpu_utilization") == [
         (0, 2, pytest.approx(100 * 80 / 220), pytest.approx(100 * 60 / 220), pytest.approx(60.0), 50.0)
     ]
+
+
+def test_utilization_without_steps(traces: Traces) -> None:
+    """From the end of what was launched before the first op, at 20, to that of the last kernel: 40 of 70 us."""
+    launches = [(-20, -10, 20), (10, 30, 50), (60, 70, 90)]
+    traces.take(
+        event("cpu_op", "aten::mm", 0, 80),
+        *(event("cuda_runtime", "cudaLaunchKernel", at, at + 2, correlation=end) for at, _, end in launches),
+        *(event("kernel", "k", start, end, 7, device=0, correlation=end) for _, start, end in launches),
+    )
+    assert traces.ask("gpu_utilization", "utilization_percent") == [(pytest.approx(100 * 40 / 70),)]
 
 
 def test_metrics_of_devices(stepped: Traces) -> None:
@@ -208,7 +185,7 @@ ALLOCATIONS = [
 ]
 
 
-def test_memory_of_ops(traces: Traces) -> None:
+def test_memory(traces: Traces) -> None:
     """The plug-in counts two calls of aten::add, not the one in an op that allocates nothing, and no XPU."""
     traces.take(*ALLOCATIONS)
     assert traces.ask("trace_memory_stats") == [
@@ -219,10 +196,6 @@ def test_memory_of_ops(traces: Traces) -> None:
         ("GPU1", "aten::add", 3, 0, 0, 0, 1, 128, 128),
         ("XPU0", "aten::add_", 1, 1, 32, 32, 1, 32, 32),
     ]
-
-
-def test_memory_over_time(traces: Traces) -> None:
-    traces.take(*ALLOCATIONS)
     assert traces.ask("memory_timeline") == [
         ("CPU", 4.0, 64, 64, 1024, 64, "us"),
         ("CPU", 45.0, -16, 48, 1024, 64, "us"),
@@ -259,33 +232,6 @@ def test_modules(traces: Traces) -> None:
     ]
 
 
-# The plug-in's views of two real runs: modules with depth, direct ops, and total and self microseconds;
-# ops that allocate, with calls, and with self and total allocations and bytes.
-MODULES = [
-    ("TransformerEncoder_0", 0, 2, 0, 7941.83, 124.17),
-    ("TransformerEncoderLayer_0", 1, 2, 6, 6816.36, 127.56),
-    ("MultiheadAttention_0", 2, 2, 50, 6251.33, 477.20),
-    ("Dropout_0", 2, 2, 2, 97.11, 68.10),
-    ("LayerNorm_0", 2, 2, 2, 119.81, 71.78),
-    ("Linear_0", 2, 2, 2, 44.41, 11.15),
-    ("Dropout_1", 2, 2, 2, 51.34, 15.16),
-    ("Linear_1", 2, 2, 2, 29.25, 7.63),
-    ("Dropout_2", 2, 2, 2, 30.85, 8.91),
-    ("LayerNorm_1", 2, 2, 2, 26.77, 12.25),
-    ("TransformerEncoderLayer_1", 1, 2, 6, 1001.30, 97.18),
-    ("MultiheadAttention_1", 2, 2, 50, 577.61, 136.07),
-]
-ALLOCATING = {
-    "aten::empty": (18, 18, 64512, 64512, 18, 64512, 64512),
-    "aten::mm": (18, 18, 325632, 310272, 30, 340992, 325632),
-    "aten::linear": (12, 0, 0, 0, 12, 105984, 105984),
-    "aten::ones_like": (6, 0, 0, 0, 6, 24, 24),
-    "AddmmBackward0": (12, 0, 0, 0, 30, 340992, 325632),
-    "autograd::engine::evaluate_function: AddmmBackward0": (12, 0, 0, -147456, 42, 344304, 181488),
-    "autograd::engine::evaluate_function: ReluBackward0": (6, 0, 0, -196608, 6, 98304, -98304),
-}
-
-
 def test_stacks_are_without_the_lines_that_torch_leaves_out(traces: Traces) -> None:
     """As `_filter_stack_entry` of torch.autograd.profiler_util: lines of the same caller are one row."""
     backward = "torch/autograd/__init__.py(255): backward;torch/_tensor.py(566): backward;net.py(9): train;"
@@ -303,24 +249,6 @@ def test_stacks_are_without_the_lines_that_torch_leaves_out(traces: Traces) -> N
     ]
 
 
-def test_modules_of_a_real_trace(warehouse: Warehouse) -> None:
-    warehouse.ingest(CAPTURES / "torch/transformer_stack.pt.trace.json.gz", name="t")
-    rows = warehouse.module_tree("t").fetchall()
-    assert len(rows) == 19
-    for row, (module, depth, calls, operators, *times) in zip(rows, MODULES, strict=False):
-        assert row[1:5] == (module, depth, calls, operators)
-        assert row[5:7] == pytest.approx(times, abs=0.01)
-
-
-def test_memory_of_a_real_trace(warehouse: Warehouse) -> None:
-    warehouse.ingest(CAPTURES / "torch/mlp_train.pt.trace.json.gz", name="t")
-    rows = {row[1]: row[2:] for row in warehouse.trace_memory_stats("t").fetchall()}
-    assert len(rows) == 17
-    assert {name: rows[name] for name in ALLOCATING} == ALLOCATING
-    curve = warehouse.memory_timeline("t").fetchall()
-    assert (len(curve), curve[-1][3], curve[-1][5]) == (164, 38440, 63024)
-
-
 def test_devices_that_a_trace_names(traces: Traces) -> None:
     traces.take(*PLAIN, deviceProperties=[{**A100, "id": 3}, {"name": None, "totalGlobalMem": 2**70}])
     assert traces.warehouse.rows("FROM trace_devices")[1] == [
@@ -330,13 +258,13 @@ def test_devices_that_a_trace_names(traces: Traces) -> None:
     assert traces.warehouse.rows("FROM findings")[1] == []
 
 
-@pytest.mark.parametrize("devices", [{}, "none", [1], [{"id": "x"}], None])
-def test_malformed_devices_are_left_out(traces: Traces, devices: Any) -> None:
-    traces.take(*PLAIN, deviceProperties=devices)
-    assert traces.warehouse.rows("FROM trace_devices")[1] == []
-    [(rule,)] = traces.warehouse.rows("SELECT rule FROM findings")[1]
-    assert rule == "devices left out"
-    assert traces.steps()
+def test_malformed_devices_are_left_out(traces: Traces) -> None:
+    malformed: list[Any] = [{}, "none", [1], [{"id": "x"}], None]
+    for devices in malformed:
+        traces.take(*PLAIN, deviceProperties=devices)
+        assert traces.warehouse.rows("FROM trace_devices")[1] == []
+        assert traces.warehouse.rows("SELECT rule FROM findings")[1] == [("devices left out",)]
+        traces.warehouse.remove("t")
 
 
 def test_other_captures_have_no_rows(warehouse: Warehouse) -> None:
@@ -346,3 +274,309 @@ def test_other_captures_have_no_rows(warehouse: Warehouse) -> None:
         "trace_memory_stats", "memory_timeline", "module_tree", "trace_recommendations",
     ):  # fmt: skip
         assert warehouse.rows(f"FROM {view}('t')")[1] == [], view
+
+
+def asked_of_ops(traces: Traces, **arguments: Any) -> dict[str, float]:
+    return {name: time for name, time in traces.ask("operator_table", "name, device_self_time", **arguments) if time}
+
+
+def test_device_time_is_of_the_op_around_the_launch(traces: Traces) -> None:
+    """The plug-in uses ids only: the kernel belongs to aten::to, whose id is the correlation's, the copy to no op."""
+    traces.take(
+        event("cpu_op", "aten::to", 0, 10, external=31),
+        event("cpu_op", "aten::mm", 20, 40, external=32),
+        event("cuda_runtime", "cudaLaunchKernel", 25, 30, external=31, correlation=31),
+        event("kernel", "gemm", 50, 90, 7, device=0, external=31, correlation=31),
+        event("cpu_op", "aten::copy_", 50, 70, external=33),
+        event("cuda_runtime", "cudaMemcpyAsync", 55, 60, external=0, correlation=40),
+        event("gpu_memcpy", "Memcpy DtoH", 95, 100, 7, device=0, external=0, correlation=40),
+        is_older=True,
+    )
+    assert asked_of_ops(traces) == {"aten::mm": 40.0, "aten::copy_": 5.0}
+
+
+def test_an_op_that_calls_its_own_name_keeps_what_it_launches(traces: Traces) -> None:
+    """The plug-in has only the 10 of the inner op."""
+    traces.take(
+        event("cpu_op", "aten::mm", 0, 50, external=1),
+        event("cpu_op", "aten::mm", 5, 25, external=2),
+        event("cuda_runtime", "cudaLaunchKernel", 10, 15, external=2, correlation=1),
+        event("kernel", "k", 40, 50, 7, device=0, correlation=1),
+        event("cuda_runtime", "cudaLaunchKernel", 30, 35, external=1, correlation=2),
+        event("kernel", "k", 60, 65, 7, device=0, correlation=2),
+        is_older=True,
+    )
+    assert asked_of_ops(traces) == {"aten::mm": 15.0}
+    # The op has two children, so torch's table counts two calls.
+    columns = "name, calls, self_device_time, device_time_total, torch_device_time_total"
+    assert traces.ask("key_averages", columns)[0] == ("aten::mm", 2, 15.0, 15.0, 25.0)
+
+
+def test_what_no_op_launched_is_a_row(traces: Traces) -> None:
+    """A launch directly in a step belongs to the step. One outside of all ops, or not recorded, belongs to no op."""
+    traces.take(
+        event("cuda_runtime", "cudaLaunchKernel", 0, 2, external=9, correlation=1),
+        event("kernel", "alone", 3, 10, 7, device=0, external=9, correlation=1),
+        event("user_annotation", "ProfilerStep#1", 10, 50),
+        event("cuda_runtime", "cudaLaunchKernel", 15, 20, correlation=2),
+        event("kernel", "of_step", 30, 50, 7, device=0, correlation=2),
+        event("cpu_op", "aten::mm", 25, 30, external=9),
+        event("kernel", "of_id", 60, 63, 7, device=0, external=9, correlation=77),
+        event("kernel", "of_nothing", 70, 71, 7, device=0, external=9, correlation=9),
+    )
+    rows = traces.ask("key_averages", "name, calls, self_device_time, device_time_total, is_device")
+    times = {name: (calls, own, total) for name, calls, own, total, is_device in rows if not is_device and total}
+    assert times == {"(no op)": (0, 8.0, 8.0), "ProfilerStep*": (1, 20.0, 23.0), "aten::mm": (1, 3.0, 3.0)}
+    assert sum(own for _, own, _ in times.values()) == sum(own for *_, own, _, is_device in rows if is_device) == 31
+
+
+def test_waits_and_annotations_do_not_count_as_device_time(traces: Traces) -> None:
+    """Torch adds the wait of 8 to aten::item, and the annotation's 30 to `region`, which already has the copy's 5."""
+    traces.take(
+        event("user_annotation", "region", 0, 40, external=1),
+        event("cpu_op", "aten::item", 5, 35, external=2),
+        event("cuda_runtime", "cudaMemcpyAsync", 10, 15, external=2, correlation=1),
+        event("gpu_memcpy", "Memcpy DtoH", 20, 25, 7, device=0, external=2, correlation=1),
+        event("cuda_runtime", "cudaStreamSynchronize", 18, 30, external=2, correlation=2),
+        event("cuda_sync", "Stream Sync", 20, 28, 7, device=0, external=2, correlation=2),
+        event("gpu_user_annotation", "region", 10, 40, 7, external=1),
+    )
+    rows = traces.ask("key_averages", "name, self_device_time, device_time_total, is_device")
+    assert [row[:3] for row in rows if row[2] and not row[3]] == [("aten::item", 5.0, 5.0), ("region", 0.0, 5.0)]
+
+
+def test_a_kernel_of_communication_is_one_that_it_launched(traces: Traces) -> None:
+    """The plug-in uses ids only: it takes the first kernel, which aten::mm launched, for communication."""
+    events = [
+        event("user_annotation", "ProfilerStep#1", 0, 100),
+        event("cpu_op", "nccl:all_reduce", 0, 20, external=1),
+        event("cuda_runtime", "cudaLaunchKernel", 5, 10, external=3, correlation=8),
+        event("cpu_op", "aten::mm", 20, 30, external=2),
+        event("cuda_runtime", "cudaLaunchKernel", 22, 25, external=1, correlation=9),
+        event("kernel", "gemm", 40, 60, 7, device=0, external=1, correlation=9),
+        event("kernel", "a_ring", 70, 77, 7, device=0, external=3, correlation=8),
+    ]
+    traces.take(*events, is_older=True)
+    [step] = traces.steps()
+    # In a trace with kernels, communication on the host is not counted.
+    assert (step["Kernel"], step["Communication"]) == (20.0, 7.0)
+
+
+def test_a_device_is_in_the_step_of_its_launch(traces: Traces) -> None:
+    """Correlation ids repeat: a later kernel belongs to the later launch, one before both launches to the first."""
+    traces.take(
+        event("user_annotation", "ProfilerStep#1", 0, 100),
+        event("cuda_runtime", "cudaLaunchKernel", 10, 20, correlation=1),
+        event("user_annotation", "ProfilerStep#2", 100, 200),
+        event("cuda_runtime", "cudaLaunchKernel", 110, 120, correlation=1),
+        event("kernel", "early", 5, 8, 7, device=0, correlation=1),
+        event("kernel", "of_one", 105, 108, 7, device=0, correlation=1),
+        event("kernel", "of_two", 210, 215, 7, device=0, correlation=1),
+    )
+    runs = "SELECT label, run_index FROM events WHERE category = 'kernel' ORDER BY event_index"
+    assert traces.warehouse.rows(runs)[1] == [("early", 0), ("of_one", 0), ("of_two", 1)]
+    assert traces.ask("kernel_table", "kernel", steps="skip_first=1") == [("of_two",)]
+    [(time,)] = traces.warehouse.rows(
+        "SELECT self_device_time FROM key_averages('t', steps := 'skip_first=1') WHERE name = 'ProfilerStep*'"
+    )[1]
+    assert time == 5
+
+
+def test_device_annotations_belong_to_no_op(traces: Traces) -> None:
+    """They have rows as device events, and add no device time to an op."""
+    kinds = ["cuda_event", "mtia_insight", "cuda_profiler_range", "gpu_user_annotation", "xpu_scope_profiler"]
+    shown = [event(kind, kind, 10, 20, at, correlation=1, external=1, device=0) for at, kind in enumerate(kinds)]
+    traces.take(event("cpu_op", "aten::mm", 0, 50), *shown)
+    rows = traces.ask("key_averages", "name, is_device, self_cpu_time, self_device_time")
+    assert sorted(rows) == sorted([("aten::mm", False, 50.0, None), *((kind, True, 0.0, 10.0) for kind in kinds)])
+
+
+def at(address: int, moment: float, size: int) -> dict[str, Any]:
+    found = memory(moment, size, 10_000)
+    found["args"]["Addr"] = address
+    return found
+
+
+def step(number: int, *, is_kept: bool = True) -> list[dict[str, Any]]:
+    """100 us of a training: a loss of 10 bytes is kept, a temporary of 30 is not, the first has a gradient of 500."""
+    start = 100 * number
+    events = [
+        event("user_annotation", f"ProfilerStep#{number}", start, start + 100),
+        event("cpu_op", "aten::mse_loss", start + 10, start + 20),
+        event("cpu_op", "aten::mm", start + 30, start + 40),
+        at(1, start + 35, 30),
+        at(1, start + 60, -30),
+    ]
+    events += [at(100 + number, start + 15, 10)] if is_kept else []
+    events += [event("cpu_op", "aten::zeros", start + 70, start + 80), at(7, start + 75, 500)] if number == 0 else []
+    return events
+
+
+LEAKS = "op, steps, growing_steps, is_leak, first_bytes, last_bytes, growth_bytes, growth_per_step_bytes, allocations"
+
+
+def test_a_loss_that_is_kept(traces: Traces) -> None:
+    traces.take(*(each for number in range(4) for each in step(number)))
+    assert traces.ask("memory_leaks", LEAKS) == [
+        ("aten::mse_loss", 4, 3, True, 10, 40, 30, 10.0, 4),
+        ("aten::zeros", 4, 0, False, 500, 500, 0, 0.0, 1),
+    ]
+    assert traces.ask("held_memory", "step, device, op, allocations, held_bytes") == [
+        (number, "CPU", op, allocations, held)
+        for number in range(4)
+        for op, allocations, held in (("aten::zeros", 1, 500), ("aten::mse_loss", number + 1, 10 * number + 10))
+    ]
+
+
+def test_a_step_without_growth_is_not_a_leak(traces: Traces) -> None:
+    """The memory was released in between, and grows again."""
+    released = [at(100, 150, -10), at(101, 250, -10)]
+    traces.take(*(each for number in range(4) for each in step(number)), *released)
+    rows = traces.ask("memory_leaks", LEAKS)
+    assert rows[0] == ("aten::mse_loss", 4, 1, False, 10, 20, 10, 10 / 3, 2)
+
+
+def test_the_moment_of_the_end_belongs_to_the_step(traces: Traces) -> None:
+    """Memory allocated after the last step is held at no end; memory allocated at an end is held there and later."""
+    steps = [event("user_annotation", f"ProfilerStep#{number}", 100 * number, 100 * number + 90) for number in (0, 1)]
+    traces.take(*steps, at(1, 90, 8), at(2, 190.001, 16), at(3, 95, 32), at(3, 190, -32))
+    assert traces.ask("held_memory", "step, op, allocations, held_bytes") == [(0, None, 1, 8), (1, None, 1, 8)]
+    assert traces.ask("memory_leaks", LEAKS) == [(None, 2, 0, None, 8, 8, 0, 0.0, 1)]
+
+
+def test_traces_without_steps(traces: Traces) -> None:
+    """Without steps, the whole trace counts as one step that ends with its last op."""
+    traces.take(event("cpu_op", "aten::mm", 0, 50), at(1, 10, 64), at(2, 20, 8), at(2, 30, -8))
+    assert traces.ask("held_memory", "step, op, allocations, held_bytes") == [(0, "aten::mm", 1, 64)]
+    assert traces.ask("memory_leaks", LEAKS) == [("aten::mm", 1, 0, None, 64, 64, 0, None, 1)]
+
+
+OF_OPS = "SELECT k.name, k.self_device_time FROM key_averages($c) AS k WHERE starts_with(k.name, 'aten::') ORDER BY 1"
+
+
+def launched(op: str, at: float, length: float, number: int, host: Any, device: Any) -> list[dict[str, Any]]:
+    """An op of one kernel; `host` and `device` are the processes that the file names."""
+    return [
+        event("cpu_op", op, at, at + 8, external=number) | {"pid": host},
+        event("cuda_runtime", "cudaLaunchKernel", at + 2, at + 6, external=number, correlation=number) | {"pid": host},
+        event("kernel", f"kernel of {op}", at + 9, at + 9 + length, 7, external=number, correlation=number, device=0)
+        | {"pid": device},
+    ]
+
+
+def ops(traces: Traces) -> dict[str, float]:
+    return dict(traces.warehouse.rows(OF_OPS, c="t")[1])
+
+
+def test_merged_ranks_are_as_their_files(warehouse: Warehouse) -> None:
+    names = ("20_rank0", "20_rank1", "20_merged_ranks")
+    for name in names:
+        warehouse.ingest(shared_file(f"captures/reports/{name}.json"), name=name)
+    first, second, merged = (dict(warehouse.rows(OF_OPS, c=name)[1]) for name in names)
+    assert merged == first | second == {"aten::mm": 20, "aten::conv2d": 22}
+
+
+@pytest.mark.parametrize("name", ["[TP00-DP0{}] {}", "rank{}/{}", "rank_{}_{}"])
+@pytest.mark.parametrize("has_calls", [True, False])
+def test_ids_are_of_a_rank(traces: Traces, name: str, has_calls: bool) -> None:
+    """Ids repeat; without calls, external ids tell whose time a kernel is. A kernel without a call takes no other's."""
+    events: list[dict[str, Any]] = []
+    for rank, op in enumerate(("aten::mm", "aten::mul")):
+        events += launched(op, 10 + rank, 5 + rank, 3, name.format(rank, 500 + rank), name.format(rank, 0))
+    if has_calls:
+        events += launched("aten::add", 50, 9, 4, name.format(0, 500), name.format(1, 0))
+    else:
+        events = [
+            each | {"args": {key: value for key, value in each["args"].items() if key != "correlation"}}
+            for each in events if each["cat"] != "cuda_runtime"
+        ]  # fmt: skip
+    traces.take(*events)
+    assert ops(traces) == {"aten::mm": 5, "aten::mul": 6} | ({"aten::add": 0} if has_calls else {})
+
+
+def test_a_process_of_a_device_may_have_calls(traces: Traces) -> None:
+    """Calls that wait, in the process of the device, don't launch what others launched."""
+    waits = [event("mtia_runtime", "synchronize", at, at + 2, 3, correlation=900 + at) | {"pid": 0} for at in (5, 40)]
+    traces.take(*launched("aten::mm", 10, 7, 1, 100, 0), *launched("aten::mul", 60, 4, 2, 100, 0), *waits)
+    assert ops(traces) == {"aten::mm": 7, "aten::mul": 4}
+
+
+def test_processes_that_launch_their_own(traces: Traces) -> None:
+    """Events of a device that name the process that launched them; the call of the last one is missing."""
+    first = [*launched("aten::mm", 10, 7, 1, 100, 100), *launched("aten::mm", 60, 7, 2, 100, 100)]
+    second = [*launched("aten::mul", 11, 4, 1, 200, 200), *launched("aten::mul", 80, 4, 3, 200, 200)]
+    lost = event("kernel", "lost", 70, 75, 7, correlation=3, device=0) | {"pid": 100}
+    traces.take(*first, *second, lost)
+    assert ops(traces) == {"aten::mm": 14, "aten::mul": 8}
+
+
+def test_the_nearest_op_says_what_communicates(traces: Traces) -> None:
+    """A collective's annotation around a concatenation and its own kernel; the names of kernels tell nothing."""
+    traces.take(
+        event("user_annotation", "nccl:all_gather", 0, 60),
+        *launched("aten::cat", 10, 30, 1, 100, 0),
+        event("cuda_runtime", "cudaLaunchKernel", 50, 54, correlation=2),
+        event("kernel", "mystery", 60, 80, 8, correlation=2, device=0, stream=8),
+    )
+    assert traces.ask("device_breakdown", "compute, communication, exposed", unit="us") == [(30, 20, 20)]
+
+
+def test_a_thread_that_polls_is_not_on_the_path(traces: Traces) -> None:
+    """A watchdog asks until after the last op, the optimizer's."""
+    polls = [event("cuda_runtime", "cudaEventQuery", at, at + 1, 2) for at in range(0, 200, 20)]
+    traces.take(*launched("aten::mm", 10, 7, 1, 100, 0), event("cpu_op", "Optimizer.step#SGD.step", 30, 150), *polls)
+    rows = traces.ask("critical_path", "thread, name, start, duration", unit="us")
+    assert {thread for thread, *_ in rows if thread is not None} == {"1"}
+    assert rows[-1][1] == "Optimizer.step#SGD.step"
+    assert rows[-1][2] + rows[-1][3] == 150
+    assert json.dumps(rows).count("cudaEventQuery") == 0
+
+
+FRAMES = (
+    "SELECT e.label, e.start_ticks // 1000, e.duration_ticks // 1000 FROM events AS e ORDER BY e.start_ticks, 3 DESC"
+)
+
+
+def test_an_open_frame_of_the_report(warehouse: Warehouse) -> None:
+    """Its own time in two steps: 50 - 20 of the first call, which ends with its caller, and 10 of the second."""
+    warehouse.ingest(shared_file("captures/reports/16_python_overrun.json"), name="t")
+    rows = warehouse.rows(
+        "SELECT t.calls, t.self_time, t.self_per_execute FROM time_tree('t') AS t WHERE t.name LIKE '%lock'"
+    )
+    assert rows[1] == [(2, 40, 20)]
+    assert warehouse.rows("SELECT f.rule, f.detail FROM findings AS f")[1] == [
+        ("open frames", "Python frames that last longer than their callers end with these: 1")
+    ]
+
+
+def test_open_frames(traces: Traces) -> None:
+    """A frame in an open frame, open too; an open frame beside another; frames without ids, and of another thread."""
+    frames = [
+        (1, "main", 0, 300, 1, None), (1, "train", 10, 60, 2, 1), (1, "lock", 20, 300, 3, 2), (1, "wait", 30, 300, 4, 3),
+        (1, "log", 50, 300, 5, 2), (1, "save", 100, 120, 6, 1), (1, "foreign", 110, 130, 7, 99),
+        (2, "other", 15, 300, 8, 2), (3, "a", 0, 20, None, None), (3, "b", 10, 30, None, None),
+    ]  # fmt: skip
+    traces.take(
+        *(
+            event("python_function", name, start, end, thread) | {
+                "args": {key: value for key, value in (("Python id", own), ("Python parent id", caller)) if value}
+            }
+            for thread, name, start, end, own, caller in frames
+        )
+    )  # fmt: skip
+    found = {name: start + length for name, start, length in traces.warehouse.rows(FRAMES)[1]}
+    assert found == {name: end for _, name, _, end, *_ in frames} | {"lock": 60, "wait": 60, "log": 60}
+
+
+def test_lost_launches_are_of_a_rank(traces: Traces) -> None:
+    """Of two launches of rank 0, the second has no kernel; rank 1 has kernels of both ids, and one without its call."""
+    events: list[dict[str, Any]] = []
+    for rank, op in enumerate(("aten::mm", "aten::mul")):
+        for number in (3, 4):
+            host, device = f"[TP0{rank}] {500 + rank}", f"[TP0{rank}] 0"
+            events += launched(op, 50 * number + rank, 5 + rank, number, host, device)
+    del events[5]
+    alone = event("kernel", "early", 10, 15, 7, correlation=1, device=0) | {"pid": "[TP01] 0"}
+    traces.take(*events, alone)
+    found = traces.warehouse.rows("SELECT left(detail, 26) FROM findings WHERE rule = 'lost kernels'")[1]
+    assert found == [("1 of 4 launches of kernels",)]

@@ -48,59 +48,72 @@ def history(
 
 
 @pytest.fixture(scope="module")
-def builds() -> Iterator[Warehouse]:
-    """Twelve builds; one op is slower from the 6th on. Tests must not write to it."""
+def few() -> Iterator[Warehouse]:
+    """Three builds. Tests must not write to it."""
     with empty_warehouse() as warehouse:
-        history(warehouse, 12, 6, {"addmm": 1.3})
+        history(warehouse, 3, 99)
         yield warehouse
 
 
-def test_an_op_that_changed(warehouse: Warehouse) -> None:
-    history(warehouse, 30, 18, {"addmm": 1.2})
-    rows = warehouse.rows("SELECT label, p25, normalized, change_percent FROM trend('op', 'addmm')")[1]
+def test_ops_that_changed(warehouse: Warehouse) -> None:
+    """From build 18 of 30 on: what is slower comes before what is faster."""
+    history(warehouse, 30, 18, {"addmm": 1.2, "add": 0.8})
+    rows = warehouse.rows("SELECT label, change_percent FROM trend('op', 'addmm')")[1]
     assert [row[0] for row in rows] == [str(build) for build in range(1, 31)], "9 comes before 10"
-    assert [row[0] for row in rows if row[3] is not None] == ["18"]
-    [change] = [row[3] for row in rows if row[3] is not None]
-    assert change == pytest.approx(20, abs=1)
-    [found] = warehouse.rows(
-        "SELECT series, what, op, instruction_id, verdict, last_good, first_bad, unit FROM regressions() "
-        "WHERE what = 'op'"
+    [(label, change)] = [row for row in rows if row[1] is not None]
+    assert label == "18" and change == pytest.approx(20, abs=1)
+    slower, faster = warehouse.rows(
+        """SELECT series, what, op, instruction_id, verdict, last_good, first_bad, unit, cost, share_percent, change_percent
+           FROM regressions() WHERE what = 'op'"""
     )[1]
-    assert found == ("model=net", "op", "addmm", 0, "slower", "17", "18", "us")
-    [(percent, cost, share)] = warehouse.rows(
-        "SELECT change_percent, cost, share_percent FROM regressions() WHERE what = 'op'"
-    )[1]
-    assert percent == pytest.approx(change)
-    assert cost == pytest.approx(0.2 * 10, rel=0.05)
-    assert share == pytest.approx(10, rel=0.05)
+    assert slower[:8] == ("model=net", "op", "addmm", 0, "slower", "17", "18", "us")
+    assert slower[8:10] == pytest.approx((0.2 * 10, 10), rel=0.05) and slower[10] == pytest.approx(change)
+    assert faster[2:7] == ("add", 3, "faster", "17", "18") and faster[8] < 0
 
 
-def test_quantiles_are_those_of_the_runs(warehouse: Warehouse) -> None:
-    """Against numpy, from the durations of events."""
-    for path in FLEET[:3]:
-        warehouse.ingest(path, labels={"build": path.stem})
-    query = "SELECT capture, p25, median, p90, runs FROM trend('op', 'addmm@4', unit := 'ns')"
-    for name, p25, median, p90, runs in warehouse.rows(query)[1]:
-        ticks = [
-            row[0]
-            for row in warehouse.rows(
-                "SELECT e.duration_ticks FROM events AS e JOIN captures AS c ON c.capture_id = e.capture_id "
-                "WHERE c.name = $name AND e.label = 'native_call_addmm.out' AND e.instruction_id = 4",
-                name=name,
-            )[1]
-        ]
-        assert runs == len(ticks) == 40
-        assert [p25, median, p90] == pytest.approx(list(np.quantile(ticks, [0.25, 0.5, 0.9])), rel=1e-12)
+def test_times_are_those_of_the_runs(warehouse: Warehouse) -> None:
+    """Against numpy, from the durations of events: of an op, and of a module whose ops are instructions 0 to 2."""
+    record = warehouse.ingest_record(CAPTURES / "mlp/mlp.etrecord")
+    for number, path in enumerate(FLEET[:3]):
+        one = warehouse.ingest(path, name=path.stem, labels={"build": str(number)})
+        warehouse.link(one, record)
+        warehouse.metric(one, "tokens_per_second", 10.0 + number)
+    columns = "capture, p25, median, p90, runs"
+    of_op = warehouse.rows(f"SELECT {columns} FROM trend('op', 'addmm@4', unit := 'ns')")[1]
+    of_module = warehouse.rows(f"SELECT {columns} FROM trend('module', 'block1.up', unit := 'ns')")[1]
+    for rows, instructions in ((of_op, [4]), (of_module, [0, 1, 2])):
+        for name, *quantiles, runs in rows:
+            query = """SELECT sum(e.duration_ticks) FROM events AS e JOIN captures AS c USING (capture_id)
+                WHERE c.name = $name AND e.kind = 'kernel' AND list_contains($instructions, e.instruction_id)
+                GROUP BY e.run_index"""
+            ticks = [float(row[0]) for row in warehouse.rows(query, name=name, instructions=instructions)[1]]
+            assert runs == len(ticks) == 40
+            assert quantiles == pytest.approx(list(np.quantile(ticks, [0.25, 0.5, 0.9])), rel=1e-12)
+    rows = warehouse.rows("SELECT label, median, p25, common_percent FROM trend('metric', 'tokens_per_second')")[1]
+    assert rows == [(str(at), 10.0 + at, None, None) for at in range(3)]
 
 
 @pytest.mark.long
 def test_what_all_ops_have_in_common_is_the_totals(warehouse: Warehouse) -> None:
     history(warehouse, 24, 13, everything=1.1)
-    rows = warehouse.rows("SELECT what, verdict, first_bad, change_percent, share_percent FROM regressions()")[1]
-    assert [row[:3] for row in rows] == [("total", "slower", "13")] and rows[0][4] == 100
-    assert rows[0][3] == pytest.approx(10, abs=1)
+    [row] = warehouse.rows("SELECT what, verdict, first_bad, change_percent, share_percent FROM regressions()")[1]
+    assert row == ("total", "slower", "13", pytest.approx(10, abs=1), 100)
     common = [row[0] for row in warehouse.rows("SELECT common_percent FROM trend('op', 'relu')")[1]]
     assert np.mean(common[12:]) - np.mean(common[:12]) == pytest.approx(10, abs=1.5)
+
+
+@pytest.mark.long
+def test_slow_growth_is_reported_as_creep(warehouse: Warehouse) -> None:
+    """An op that takes 0.15 % more in each of 30 builds: no single build is to blame, and the regression spans all."""
+    captures = []
+    for build in range(1, 31):
+        labels = {"build": str(build), "model": "net"}
+        captures.append(Labelled(f"b{build}", capture(build, {"addmm": 1.0015**build}), labels))
+    ingest_all(warehouse, captures)
+    columns = "kind, verdict, last_good, first_bad, captures_after, position, change_percent, per_capture_percent"
+    [row] = warehouse.rows(f"SELECT {columns} FROM regressions() WHERE what = 'op'")[1]
+    assert row[:6] == ("creep", "slower", "1", "30", 30, 1)
+    assert row[6] == pytest.approx(100 * (1.0015**29 - 1), abs=1) and row[7] == pytest.approx(0.15, abs=0.04)
 
 
 @pytest.mark.long
@@ -117,13 +130,6 @@ def test_series_are_distinguished_by_labels(warehouse: Warehouse) -> None:
     assert warehouse.rows("SELECT DISTINCT series FROM trend(selector := 'device=b')")[1] == [("device=b",)]
     assert warehouse.rows("SELECT count(*) FROM regressions(since := '16')")[1] == [(2,)]
     assert warehouse.rows("SELECT count(*) FROM regressions(since := '17')")[1] == [(0,)]
-
-
-def test_improvements_are_listed_last(warehouse: Warehouse) -> None:
-    history(warehouse, 24, 13, {"addmm": 1.3, "add": 0.8})
-    rows = warehouse.rows("SELECT op, verdict, cost FROM regressions() WHERE what = 'op'")[1]
-    assert [row[:2] for row in rows] == [("addmm", "slower"), ("add", "faster")]
-    assert rows[0][2] > 0 > rows[1][2]
 
 
 def test_orders(warehouse: Warehouse) -> None:
@@ -171,17 +177,6 @@ def test_orders(warehouse: Warehouse) -> None:
         warehouse.rows("FROM trend(over := 'commit')")
 
 
-def test_captures_without_labels() -> None:
-    with empty_warehouse() as warehouse:
-        warehouse.ingest(dump(run("Execute", execute(0, 9))), name="one")
-        with pytest.raises(
-            QueryError,
-            match="no capture has a label build, a label commit with commit_time or a captured_at to order by; "
-            "no capture has labels$",
-        ):
-            warehouse.rows("FROM regressions()")
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -190,40 +185,6 @@ def test_captures_without_labels() -> None:
         ("trend(min_effect := -1)", "min_effect must be a fraction from 0 to below 10"),
         ("regressions(alpha := 7)", "alpha must be a number above 0 and below 1, not 7"),
         ("regressions(min_effect := 30)", "min_effect must be a fraction from 0 to below 10"),
-    ],
-)
-def test_parameters_out_of_range(builds: Warehouse, call: str, message: str) -> None:
-    with pytest.raises(QueryError, match=f"^{message}"):
-        builds.rows(f"FROM {call}")
-
-
-@pytest.mark.long
-def test_the_same_build_twice_and_gaps(warehouse: Warehouse) -> None:
-    for number, build in enumerate(["1", "1", "3", "7", "7", "7", "100"]):
-        warehouse.ingest(capture(number), name=f"c{number}", labels={"build": build})
-    warehouse.ingest(capture(99), name="unlabelled")
-    rows = warehouse.rows("SELECT position, label, capture FROM trend()")[1]
-    assert rows == [(at + 1, build, f"c{at}") for at, build in enumerate(["1", "1", "3", "7", "7", "7", "100"])]
-
-
-def test_series_of_one_and_of_equal_values(warehouse: Warehouse) -> None:
-    warehouse.ingest(capture(1), labels={"build": "1"})
-    assert len(warehouse.rows("FROM trend()")[1]) == 1
-    assert warehouse.rows("FROM regressions()")[1] == []
-    captures = []
-    for build in range(2, 20):
-        # Equal except for the time at which it ran.
-        at = build * 1000
-        content = dump(run("Execute", kernel("add", at, at + 50), execute(at, at + 60)))
-        captures.append(Labelled(f"b{build}", content, {"build": str(build)}))
-    ingest_all(warehouse, captures)
-    assert {row[0] for row in warehouse.rows("SELECT change_percent FROM trend('op', 'add')")[1][1:]} == {None}
-    assert warehouse.rows("FROM regressions(selector := 'build=5')")[1] == []
-
-
-def test_missing_data_is_reported(warehouse: Warehouse) -> None:
-    history(warehouse, 3, 99)
-    for call, message in (
         ("trend('op', 'nothing')", "no op nothing in these captures"),
         ("trend('op')", "name the op of the trend"),
         ("trend('metric', 'tokens')", "no metric tokens in these captures"),
@@ -231,36 +192,40 @@ def test_missing_data_is_reported(warehouse: Warehouse) -> None:
         ("trend('speed')", "what must be 'total', 'op', 'module' or 'metric', not speed"),
         ("trend(selector := 'model=other')", "no capture matches model=other"),
         ("regressions(over := 'day')", "no capture has a label day"),
-    ):
-        with pytest.raises(QueryError, match=message):
-            warehouse.rows(f"FROM {call}")
+    ],
+)
+def test_what_is_refused(few: Warehouse, call: str, message: str) -> None:
+    with pytest.raises(QueryError, match=message):
+        few.rows(f"FROM {call}")
 
 
 @pytest.mark.long
-def test_modules_and_metrics(warehouse: Warehouse) -> None:
-    record = warehouse.ingest_record(CAPTURES / "mlp/mlp.etrecord")
-    for number, path in enumerate(FLEET[:4]):
-        one = warehouse.ingest(path, name=path.stem, labels={"build": str(number)})
-        warehouse.link(one, record)
-        warehouse.metric(one, "tokens_per_second", 10.0 + number)
-    rows = warehouse.rows("SELECT capture, p25 FROM trend('module', 'block1.up', unit := 'ns')")[1]
-    for name, p25 in rows:
-        [(expected,)] = warehouse.rows(
-            """
-            SELECT quantile_cont(t.ticks, 0.25)
-            FROM (
-                SELECT sum(e.duration_ticks)::DOUBLE AS ticks
-                FROM events AS e
-                JOIN captures AS c ON c.capture_id = e.capture_id AND c.name = $name
-                WHERE e.kind = 'kernel' AND e.instruction_id IN (0, 1, 2)
-                GROUP BY e.run_index
-            ) AS t
-            """,
-            name=name,
-        )[1]
-        assert p25 == pytest.approx(expected, rel=1e-12)
-    rows = warehouse.rows("SELECT label, median, p25, common_percent FROM trend('metric', 'tokens_per_second')")[1]
-    assert rows == [(str(at), 10.0 + at, None, None) for at in range(4)]
+def test_few_and_odd_captures(warehouse: Warehouse) -> None:
+    """No labels, a single capture, several of a build and gaps between builds, and phases."""
+    warehouse.ingest(capture(99), name="unlabelled")
+    message = (
+        "no capture has a label build, a label commit with commit_time or a captured_at to order by; "
+        "no capture has labels$"
+    )
+    with pytest.raises(QueryError, match=message):
+        warehouse.rows("FROM regressions()")
+    builds = ["1", "1", "3", "7", "7", "7", "100"]
+    for number, build in enumerate(builds):
+        warehouse.ingest(capture(number), name=f"c{number}", labels={"build": build})
+    rows = warehouse.rows("SELECT position, label, capture FROM trend()")[1]
+    assert rows == [(at + 1, build, f"c{at}") for at, build in enumerate(builds)]
+    assert len(warehouse.rows("FROM trend(selector := 'build=3')")[1]) == 1
+    assert warehouse.rows("FROM regressions(selector := 'build=3')")[1] == []
+    warehouse.phase("c0", "decode", runs=[1, 2])
+    assert warehouse.rows("SELECT capture, runs FROM trend(phase := 'decode')")[1] == [("c0", 2)]
+    assert warehouse.rows("SELECT DISTINCT runs FROM trend()")[1] == [(5,)]
+
+
+def test_equal_values_do_not_change(warehouse: Warehouse) -> None:
+    """Equal except for the time at which it ran."""
+    made = [dump(run("Execute", kernel("add", at, at + 50), execute(at, at + 60))) for at in range(1000, 20_000, 1000)]
+    ingest_all(warehouse, [Labelled(f"b{at}", each, {"build": str(at)}) for at, each in enumerate(made)])
+    assert warehouse.rows("SELECT DISTINCT change_percent FROM trend('op', 'add')")[1] == [(None,)]
 
 
 def test_delegates_count_on_their_own_clock(warehouse: Warehouse) -> None:
@@ -274,16 +239,6 @@ def test_delegates_count_on_their_own_clock(warehouse: Warehouse) -> None:
     ingest_all(warehouse, captures)
     rows = warehouse.rows("SELECT what, op, first_bad FROM regressions() ORDER BY what")[1]
     assert rows == [("op", "DELEGATE_CALL", "16"), ("total", "Execute", "16")]
-
-
-def test_phases_have_trends_of_their_own() -> None:
-    with empty_warehouse() as warehouse:
-        for build in range(1, 4):
-            one = warehouse.ingest(capture(build), name=f"b{build}", labels={"build": str(build)})
-            warehouse.phase(one, "decode", runs=[1, 2])
-        rows = warehouse.rows("SELECT runs FROM trend(phase := 'decode')")[1]
-        assert rows == [(2,), (2,), (2,)]
-        assert warehouse.rows("SELECT DISTINCT runs FROM trend()")[1] == [(5,)]
 
 
 def test_a_change_by_the_step_of_the_clock_is_none(warehouse: Warehouse) -> None:
@@ -317,24 +272,6 @@ def test_the_noise_is_no_smaller_than_the_clock_s_step() -> None:
         [[step.place for step in steps] for steps in changes_of(values, 0.03, None, [clock] * 2)] for clock in (0, 1)
     ]
     assert places == [[[55], [30]], [[], [30]]]
-
-
-@pytest.mark.long
-def test_slow_growth_is_reported_as_creep(warehouse: Warehouse) -> None:
-    """An op that takes 0.15 % more in each of 30 builds: no single build is to blame, and the regression spans all."""
-    captures = []
-    for build in range(1, 31):
-        content = capture(build, {"addmm": 1.0015**build})
-        captures.append(Labelled(f"b{build}", content, {"build": str(build), "model": "net"}))
-    ingest_all(warehouse, captures)
-    [row] = warehouse.rows(
-        "SELECT kind, verdict, last_good, first_bad, change_percent, per_capture_percent, captures_after, position "
-        "FROM regressions() WHERE what = 'op'"
-    )[1]
-    assert row[:4] == ("creep", "slower", "1", "30")
-    assert row[4] == pytest.approx(100 * (1.0015**29 - 1), abs=1)
-    assert row[5] == pytest.approx(0.15, abs=0.04)
-    assert row[6:] == (30, 1)
 
 
 def test_a_change_is_reported_once_it_has_held() -> None:

@@ -40,18 +40,20 @@ def answer(warehouse: etq.Warehouse, view: str, name: str) -> Any:
         return str(error).replace(name, "")
 
 
-@pytest.mark.parametrize("category", ["xpu_kernel", "my_accelerator"])
-def test_an_unknown_category_is_work_of_the_device(warehouse: etq.Warehouse, category: str) -> None:
+@pytest.mark.parametrize(
+    "views", [pytest.param(VIEWS, marks=pytest.mark.long), ["kernel_table", "device_idle"]], ids=["all", "few"]
+)
+def test_an_unknown_category_is_work_of_the_device(warehouse: etq.Warehouse, views: list[str]) -> None:
     """Every answer is that of the same trace with the category of kernels."""
     assert len(VIEWS) > 30
     warehouse.ingest(trace("kernel"), name="known")
-    warehouse.ingest(trace(category), name="unknown")
-    for view in VIEWS:
+    warehouse.ingest(trace("my_accelerator"), name="unknown")
+    for view in views:
         assert answer(warehouse, view, "known") == answer(warehouse, view, "unknown"), view
     assert warehouse.rows("SELECT count(*) > 1 FROM kernel_table('unknown')")[1] == [(True,)]
     found = "SELECT rule, detail FROM findings JOIN captures USING (capture_id) WHERE name = 'unknown'"
     [(rule, detail)] = [row for row in warehouse.rows(found)[1] if row[0] == "unknown category"]
-    assert rule and detail.endswith(f"of the unknown category {category} are taken as kernels")
+    assert rule and detail.endswith("of the unknown category my_accelerator are taken as kernels")
 
 
 def test_calls_of_an_unknown_category_are_not(warehouse: etq.Warehouse) -> None:
@@ -145,49 +147,29 @@ def test_the_documentation_s_file_of_classes(tmp_path: Path, monkeypatch: pytest
     ]
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("[[family]]\nname = 'GEMM'", "an entry has no 'patterns'"),
-        ("[[family]]\nname = 'GEMM'\npatterns = ['(']", "unterminated subpattern"),
-        ("[[kernel]]\nname = 'GEMM'", "kernel is not known"),
-        ("family = 1", "isn't a list"),
-        (
-            "[[category]]\nactivity = 'kernle'\nnames = ['x']",
-            "activity 'kernle' is not known; known are annotation, call,",
-        ),
-        (
-            "[[call]]\npurpose = 'lunch'\nwaits = false\nnames = ['x']",
-            "purpose 'lunch' is not known; known are allocation,",
-        ),
-        ("not toml", "Expected '='"),
-        (None, "can't be read: no such file"),
-    ],
-)
-def test_a_wrong_file_of_classes_is_one_line(tmp_path: Path, text: str | None, why: str) -> None:
+def test_a_wrong_file_of_classes_is_one_line(tmp_path: Path) -> None:
+    wrong: dict[str | None, str] = {
+        "[[family]]\nname = 'GEMM'": "an entry has no 'patterns'",
+        "[[family]]\nname = 'GEMM'\npatterns = ['(']": "unterminated subpattern",
+        "[[family]]\nname = 'GEMM'\npatterns = ['x{99999999999999999999}']": "",
+        "[[kernel]]\nname = 'GEMM'": "kernel is not known",
+        "family = 1": "isn't a list",
+        "[[category]]\nactivity = 'kernle'\nnames = ['x']": "activity 'kernle' is not known; known are annotation, call,",
+        "[[call]]\npurpose = 'lunch'\nwaits = false\nnames = ['x']": "purpose 'lunch' is not known; known are allocation,",
+        "not toml": "Expected '='",
+        "x = " + "[" * 20_000: "",
+        "#" * (1 << 21): "",
+        None: "can't be read: no such file",
+    }
+    files = {}
+    for number, (text, why) in enumerate(wrong.items()):
+        files[tmp_path / f"{number}.toml"] = why
+        if text is not None:
+            (tmp_path / f"{number}.toml").write_text(text)
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
     (tmp_path / "run.pt.trace.json").write_bytes(trace("kernel"))
-    if text is not None:
-        (tmp_path / "own.toml").write_text(text)
-    own = str(tmp_path / "own.toml")
-    done = run_etq("kernels", str(tmp_path / "run.pt.trace.json"), "--classes", own)
-    assert done.exit_code == 1 and done.stdout == ""
-    assert done.stderr.startswith(f"Error: {own}: ") and why in done.stderr and done.stderr.count("\n") == 1
-
-
-@pytest.mark.parametrize("what", ["pipe", "folder", "large", "deep", "number"])
-def test_what_is_no_file_of_classes_is_one_line(tmp_path: Path, what: str) -> None:
-    own = tmp_path / what
-    match what:
-        case "pipe":
-            os.mkfifo(own)
-        case "folder":
-            own.mkdir()
-        case "large":
-            own.write_bytes(b"#" * (1 << 21))
-        case "deep":
-            own.write_text("x = " + "[" * 20_000)
-        case "number":
-            own.write_text("[[family]]\nname = 'GEMM'\npatterns = ['x{99999999999999999999}']")
-    (tmp_path / "run.pt.trace.json").write_bytes(trace("kernel"))
-    done = run_etq("kernels", str(tmp_path / "run.pt.trace.json"), "--classes", str(own))
-    assert done.exit_code == 1 and done.stderr.startswith(f"Error: {own}: ") and done.stderr.count("\n") == 1
+    for own, why in (files | {tmp_path / "pipe": "", tmp_path / "folder": ""}).items():
+        done = run_etq("kernels", str(tmp_path / "run.pt.trace.json"), "--classes", str(own))
+        assert done.exit_code == 1 and done.stdout == ""
+        assert done.stderr.startswith(f"Error: {own}: ") and why in done.stderr and done.stderr.count("\n") == 1

@@ -9,15 +9,10 @@ from typing import Any
 import duckdb
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as arrays
 
 from etq import EtqError
 from etq.warehouse.warehouse import Capture, Warehouse
 from tests.conftest import CAPTURES
-from tests.sampling import examples
-from tests.warehouses import empty_warehouse
 
 MLP = CAPTURES / "mlp"
 METRICS = ("mse", "l1", "snr", "cosine", "max_abs", "max_rel")
@@ -55,29 +50,21 @@ def test_metrics_by_hand(warehouse: Warehouse) -> None:
     assert (found["mse"], found["l1"], found["max_abs"], found["max_rel"]) == (0.3125, 1.5, 1.0, 0.25)
     assert math.isclose(found["snr"] or 0, 10 * math.log10(7.5 / 0.3125), rel_tol=1e-15)
     assert math.isclose(found["cosine"] or 0, 27.5 / math.sqrt(30 * 26.25), rel_tol=1e-15)
-
-
-@pytest.mark.long
-def test_equal_values_have_no_gap(warehouse: Warehouse) -> None:
-    for values in ([0.0, 0.0], [NAN, INF, -INF, 1.0]):
-        found = gaps(warehouse, values, values)
-        assert found == {"mse": 0, "l1": 0, "max_abs": 0, "max_rel": 0, "snr": INF, "cosine": 1}
-
-
-def test_zeros_on_one_side(warehouse: Warehouse) -> None:
-    found = gaps(warehouse, [0.0, 0.0], [1.0, 2.0])
-    assert found == {"mse": 2.5, "l1": 3, "max_abs": 2, "max_rel": INF, "snr": -INF, "cosine": 0}
-
-
-def test_nan_on_one_side_is_the_worst_gap(warehouse: Warehouse) -> None:
+    # Equal values, zeros on one side, and NaN on one side, which is the worst gap.
+    equal = gaps(warehouse, [NAN, INF, -INF, 1.0], [NAN, INF, -INF, 1.0])
+    assert equal == {"mse": 0, "l1": 0, "max_abs": 0, "max_rel": 0, "snr": INF, "cosine": 1}
+    zeros = gaps(warehouse, [0.0, 0.0], [1.0, 2.0])
+    assert zeros == {"mse": 2.5, "l1": 3, "max_abs": 2, "max_rel": INF, "snr": -INF, "cosine": 0}
     gap, problem = gap_of(warehouse, np.array([1.0, 2.0, NAN]), np.array([1.0, NAN, NAN]), "mse")
     assert gap is not None and math.isnan(gap)
     assert problem == "1 elements are NaN on one side only"
+    with pytest.raises(EtqError, match="unknown metric nope; known are mse, l1, snr, cosine, max_abs, max_rel"):
+        gap_of(warehouse, 1.0, 2.0, "nope")
 
 
-@pytest.mark.parametrize(
-    ("base", "new", "problem"),
-    [
+@pytest.mark.long
+def test_comparable_values(warehouse: Warehouse) -> None:
+    for base, new, problem in (
         (np.zeros((2, 3)), np.zeros((3, 2)), "sizes differ"),
         (np.zeros(6), np.zeros((3, 2)), "sizes differ"),
         (np.zeros((1, 3)), np.zeros((3, 1)), None),
@@ -86,88 +73,29 @@ def test_nan_on_one_side_is_the_worst_gap(warehouse: Warehouse) -> None:
         (np.zeros(1), 0.0, None),
         (7, 7, None),
         (None, 7, "unknown in base: not in a debug buffer"),
-    ],
-)
-def test_comparable_captures(warehouse: Warehouse, base: Any, new: Any, problem: str | None) -> None:
-    gap, reason = gap_of(warehouse, base, new, "l1")
-    assert reason == problem
-    assert gap == (None if problem or getattr(base, "size", 1) == 0 else 0)
+    ):
+        gap = None if problem or getattr(base, "size", 1) == 0 else 0
+        assert gap_of(warehouse, base, new, "l1") == (gap, problem)
 
 
-# Five ops of the model, of debug handles 1 to 5.
-OPS = ("linear", "relu", "linear_1", "relu_1", "add")
-shapes = arrays.array_shapes(max_dims=2, max_side=5)
-pairs = shapes.flatmap(
-    lambda shape: st.tuples(*2 * [arrays.arrays(np.float64, shape, elements=st.floats(-1e3, 1e3, width=32))])
-)
-
-
-@pytest.mark.long
-@examples(6)
-@given(made=st.tuples(*len(OPS) * [pairs]))
-def test_metrics_equal_numpys(made: tuple[tuple[Any, Any], ...]) -> None:
-    with empty_warehouse() as warehouse:
-        record = warehouse.ingest_record(MLP / "mlp.etrecord")
-        first, second = (
-            warehouse.ingest_reference(
-                record,
-                {**{op: [pair[side]] for op, pair in zip(OPS, made, strict=True)}, "side": [side]},
-                name=str(side),
-            )
-            for side in (0, 1)
-        )
-        found = {
-            metric: dict(
-                warehouse.rows(
-                    "SELECT debug_handle, gap FROM numeric_gap($a, $b, metric := $metric)",
-                    **{"a": first, "b": second, "metric": metric},
-                )[1]
-            )
-            for metric in ("mse", "l1", "max_abs", "snr")
-        }
-    for handle, (base, new) in enumerate(made, 1):
-        mse = float(np.mean((new - base) ** 2))
-        assert found["mse"][handle] == pytest.approx(mse, rel=1e-12, abs=1e-300)
-        assert found["l1"][handle] == pytest.approx(np.abs(new - base).sum(), rel=1e-12)
-        assert found["max_abs"][handle] == np.abs(new - base).max()
-        if mse > 0 and np.mean(base**2) > 0:
-            assert found["snr"][handle] == pytest.approx(10 * np.log10(np.mean(base**2) / mse), rel=1e-9, abs=1e-9)
-
-
-@pytest.mark.long
-def test_values_not_kept_are_reported(warehouse: Warehouse) -> None:
-    capture = warehouse.ingest(MLP / "mlp_debug.etdp", debug_buffer=MLP / "mlp_debug.bin")
-    warehouse.link(capture, warehouse.ingest_record(MLP / "mlp.etrecord"))
-    problems = warehouse.numeric_gap(capture, capture).project("gap, problem").distinct().fetchall()
-    assert problems == [(None, "not kept in base: ingest it with keep_values (--values)")]
-    # A later ingest of the same file with its debug buffer stores the values.
-    warehouse.ingest(MLP / "mlp_debug.etdp", debug_buffer=MLP / "mlp_debug.bin", keep_values=True)
-    assert warehouse.numeric_gap(capture, capture).project("gap, problem").distinct().fetchall() == [(0, None)]
-
-
-def test_other_options_leave_values_as_they_are(warehouse: Warehouse) -> None:
-    capture = warehouse.ingest(MLP / "mlp_debug.etdp", debug_buffer=MLP / "mlp_debug.bin", keep_values=True)
-    values = "FROM logged_values($capture)"
-    before = warehouse.rows(values, capture=capture)[1]
-    warehouse.ingest(MLP / "mlp_debug.etdp", clock_bits=32)
-    assert warehouse.rows(values, capture=capture)[1] == before
-    assert before[0][warehouse.sql(values, capture=capture).columns.index("sha256")]
-
-
-def test_captures_without_handles_are_refused(warehouse: Warehouse) -> None:
-    warehouse.ingest(MLP / "mlp_debug.etdp", debug_buffer=MLP / "mlp_debug.bin", keep_values=True)
-    with pytest.raises(duckdb.Error, match=r"mlp_debug is not linked to an ETRecord, whose debug handles"):
-        warehouse.numeric_gap("mlp_debug", "mlp_debug").fetchall()
-
-
-def test_unknown_metrics_are_reported(warehouse: Warehouse) -> None:
-    with pytest.raises(EtqError, match="unknown metric nope; known are mse, l1, snr, cosine, max_abs, max_rel"):
-        gap_of(warehouse, 1.0, 2.0, "nope")
-
-
-def test_keep_values_needs_a_debug_buffer(warehouse: Warehouse) -> None:
+def test_values_are_kept_if_asked_for(warehouse: Warehouse) -> None:
     with pytest.raises(EtqError, match="keep_values goes with debug_buffer"):
         warehouse.ingest(MLP / "mlp_debug.etdp", keep_values=True)
+    capture = warehouse.ingest(MLP / "mlp_debug.etdp", debug_buffer=MLP / "mlp_debug.bin")
+    with pytest.raises(duckdb.Error, match=r"mlp_debug is not linked to an ETRecord, whose debug handles"):
+        warehouse.numeric_gap("mlp_debug", "mlp_debug").fetchall()
+    warehouse.link(capture, warehouse.ingest_record(MLP / "mlp.etrecord"))
+    problems = "SELECT DISTINCT gap, problem FROM numeric_gap($capture, $capture)"
+    missing = "not kept in base: ingest it with keep_values (--values)"
+    assert warehouse.rows(problems, capture=capture)[1] == [(None, missing)]
+    # A later ingest of the same file with its debug buffer stores the values.
+    warehouse.ingest(MLP / "mlp_debug.etdp", debug_buffer=MLP / "mlp_debug.bin", keep_values=True)
+    assert warehouse.rows(problems, capture=capture)[1] == [(0, None)]
+    values = "FROM logged_values($capture)"
+    columns, before = warehouse.rows(values, capture=capture)
+    warehouse.ingest(MLP / "mlp_debug.etdp", clock_bits=32)
+    assert warehouse.rows(values, capture=capture)[1] == before
+    assert before[0][columns.index("sha256")]
 
 
 def test_a_reference_is_one_capture_by_its_content(warehouse: Warehouse) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import etq
@@ -9,14 +11,10 @@ from etq.warehouse.warehouse import Warehouse
 from tests.asserts import DELEGATED, TWO_OPERATORS, assert_error, assert_query
 from tests.builders import (
     AllocationEvent,
-    ProfileEvent,
-    delegate_call,
     delegated,
     dump,
     execute,
     framework,
-    kernel,
-    operator_call,
     run,
 )
 from tests.warehouses import empty_warehouse
@@ -34,55 +32,6 @@ def test_op_totals() -> None:
         (framework),framework,1,5.0,5.0,8.333333333333334,ns,5
         """,
         TWO_OPERATORS,
-    )
-
-
-def test_op_totals_leave_other_clocks_out_of_the_sum() -> None:
-    # The delegate's cycles and bytes have rows without a share; the call's 40 ticks stay its self time.
-    assert_query(
-        """SELECT op, kind, total, share_percent, unit FROM op_totals('test', unit := 'ns')""",
-        """
-        op,kind,total,share_percent,unit
-        DELEGATE_CALL,delegate_call,40.0,66.66666666666667,ns
-        (unattributed),framework,20.0,33.333333333333336,ns
-        Bytes read,delegate,4096.0,,bytes
-        Accelerator time,delegate,700.0,,cycles
-        """,
-        run(
-            "Execute",
-            delegated("Accelerator time (cycles)", start=0, end=700),
-            delegated("Bytes read (bytes)", start=0, end=4096),
-            delegate_call(start=110, end=150),
-            execute(start=100, end=160),
-        ),
-    )
-
-
-def test_op_totals_by_instance() -> None:
-    assert_query(
-        """SELECT op, instruction_id, total FROM op_totals('test', "by" := 'instance', unit := 'ns')
-           WHERE kind = 'kernel'""",
-        """
-        op,instruction_id,total
-        native_call_add.out,2,5.0
-        native_call_add.out,1,1.0
-        """,
-        run("Execute", kernel("add", 1, 2, instruction=1), kernel("add", 3, 8, instruction=2), execute(0, 9)),
-    )
-    assert_error("FROM op_totals('test', \"by\" := 'size')", "by must be 'family', .* not size")
-
-
-def test_op_totals_of_steps_where_nothing_executes() -> None:
-    step = ProfileEvent("Method::step", 0, 0, start_time=5, end_time=40)
-    assert_query(
-        "SELECT op, total, share_percent FROM op_totals('test', unit := 'ns')",
-        """
-        op,total,share_percent
-        add,20.0,57.142857142857146
-        (unattributed),10.0,28.571428571428573
-        (framework),5.0,14.285714285714286
-        """,
-        run("Step", kernel("add", 10, 30), operator_call(8, 33), step),
     )
 
 
@@ -105,26 +54,6 @@ def test_execute_breakdown() -> None:
     assert_error("FROM execute_breakdown('test', steps := 'active=0')", "a schedule needs .* active of at least 1")
 
 
-def test_execute_breakdown_of_user_events_and_control() -> None:
-    assert_query(
-        "SELECT component, calls, total FROM execute_breakdown('test', unit := 'ns')",
-        """
-        component,calls,total
-        kernels,1,4.0
-        control,1,2.0
-        user events,1,6.0
-        rest,1,8.0
-        """,
-        run(
-            "Execute",
-            ProfileEvent("JF_CALL", 0, 0, start_time=1, end_time=3),
-            kernel("add", 6, 10, instruction=1),
-            framework("Mine::block", 5, 15),
-            execute(0, 20),
-        ),
-    )
-
-
 def test_framework_tax_of_two_kernels() -> None:
     assert_query(
         """SELECT run_index, execute, kernels, delegates, operators, tracing, tax, tax_percent, note
@@ -140,38 +69,26 @@ def test_framework_tax_of_two_kernels() -> None:
 
 
 @pytest.mark.long
-def test_framework_tax_against_a_run_without_tracing() -> None:
-    # Untraced, a run takes 40, 50 or 60; 50 - 30 of work leaves 20 of tax, and 10 of the 60 are the tracing's.
-    untraced = dump(*(run("Execute", execute(0, ticks)) for ticks in (40, 60, 50)))
-    query = "SELECT execute, tracing, tax, tax_percent, note FROM framework_tax('{}', baseline := '{}', unit := 'ns')"
-    assert_query(
-        query.format("test", "untraced"),
-        """
-        execute,tracing,tax,tax_percent,note
-        60.0,10.0,20.0,40.0,without tracing
-        """,
-        TWO_OPERATORS,
-        untraced=untraced,
-    )
-    assert_query(
-        query.format("test", "fast"),
-        """
-        execute,tracing,tax,tax_percent,note
-        60.0,40.0,,,work is slower when traced
-        """,
-        TWO_OPERATORS,
-        fast=dump(run("Execute", execute(0, 20))),
-    )
-    assert_query(
-        "SELECT execute, kernels, tax, note FROM framework_tax('untraced', unit := 'ns', steps := 'skip_first=2')",
-        """
-        execute,kernels,tax,note
-        50.0,0.0,,no operators traced
-        """,
-        TWO_OPERATORS,
-        untraced=untraced,
-    )
-    assert_error(query.format("test", "test"), "the baseline test is of level all; it must be of level method_only")
+def test_framework_tax_against_a_run_without_tracing(warehouse: Warehouse) -> None:
+    """Untraced, a run takes 40, 50 or 60; 50 - 30 of work leaves 20 of tax, and 10 of the 60 are the tracing's.
+
+    A run that tracing slows down takes longer than the baseline, unless that is of another program.
+    """
+    warehouse.ingest(dump(TWO_OPERATORS), name="test")
+    for name, times in (("untraced", (40, 60, 50)), ("fast", (20,)), ("slow", (300,))):
+        warehouse.ingest(dump(*(run("Execute", execute(0, ticks)) for ticks in times)), name=name)
+    columns = "SELECT execute, tracing, tax, tax_percent, note FROM framework_tax"
+
+    def asked(capture: str, **given: str) -> list[tuple[Any, ...]]:
+        options = "".join(f", {name} := '{value}'" for name, value in given.items())
+        return warehouse.rows(f"{columns}('{capture}', unit := 'ns'{options})")[1]
+
+    assert asked("test", baseline="untraced") == [(60, 10, 20, 40, "without tracing")]
+    assert asked("test", baseline="fast") == [(60, 40, None, None, "work is slower when traced")]
+    assert asked("test", baseline="slow")[0][2:] == (None, None, "the baseline is slower")
+    assert asked("untraced", steps="skip_first=2") == [(50, None, None, None, "no operators traced")]
+    with pytest.raises(etq.QueryError, match="the baseline test is of level all; it must be of level method_only"):
+        asked("test", baseline="test")
 
 
 def test_load_breakdown() -> None:
@@ -238,22 +155,6 @@ def test_delegate_totals() -> None:
     assert_error("FROM delegate_totals('test', unit := 'hours')", "unknown unit hours")
 
 
-def test_schedules_choose_runs() -> None:
-    # Of each name: skip 1, then cycles of 1 wait, 1 warm-up and 2 active: steps 3, 4, 7, 8, …
-    runs = [run("Execute", execute(0, ticks)) for ticks in range(1, 11)]
-    assert_query(
-        """SELECT raw FROM inspector_events('test', unit := 'ns', steps := 'skip_first=1,wait=1,warmup=1,active=2')""",
-        'raw\n"[4.0,5.0,8.0,9.0]"\n',
-        *runs,
-    )
-    assert_query(
-        """SELECT raw FROM inspector_events('test', unit := 'ns',
-           steps := 'wait=1,active=2,repeat=2,skip_first_wait=1')""",
-        'raw\n"[1.0,2.0,4.0]"\n',
-        *runs[:4],
-    )
-
-
 def test_captures_are_found_by_name_hash_label_and_time(warehouse: Warehouse) -> None:
     first = warehouse.ingest(dump(TWO_OPERATORS), name="first", labels={"model": "mlp", "device": "a"})
     second = warehouse.ingest(dump(DELEGATED), name="second", labels={"model": "mlp", "device": "b"})
@@ -276,15 +177,3 @@ def test_captures_are_found_by_name_hash_label_and_time(warehouse: Warehouse) ->
         pytest.raises(etq.QueryError, match="^no capture matches x; the warehouse is empty$"),
     ):
         empty.capture("x")
-
-
-def test_capture_summary() -> None:
-    with empty_warehouse() as warehouse:
-        warehouse.ingest(dump(TWO_OPERATORS, DELEGATED), name="test", labels={"device": "a", "build": "7"})
-        relation = warehouse.sql(
-            "SELECT name, format, runs, events, profiling_level, time_scale, labels, findings FROM capture_summary"
-        )
-        assert relation.fetchall() == [("test", "etdump", 2, 10, "all", "ns", "build=7, device=a", 0)]
-
-
-# --- parts that are hard to get right -------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from tests.statistics.fleet import CHANGED
 FEW = Noise(8, of_ops=(0.003, 0.01))
 
 
+@pytest.mark.long
 def test_the_looks_share_one_probability() -> None:
     """With 40 %, so that 40 benchmarks show it: verdicts with 40 % at each look are wrong in more, as looks add up."""
     random = np.random.default_rng(1)
@@ -36,6 +37,7 @@ def test_the_looks_share_one_probability() -> None:
     assert np.mean(by_rule) <= 0.4 < np.mean(np.any(at_each, axis=0))
 
 
+@pytest.mark.long
 def test_equal_programs_are_about_the_same() -> None:
     found = equal(FEW, 30, 2)
     assert sum(bool(each.ever) for each in found) <= 1
@@ -68,7 +70,6 @@ def test_of_1000_benchmarks_of_equal_programs() -> None:
     found |= {model: equal(of_fleet(model), 100, 6) for model in ("mlp", "convnet")}
     wrong = {name: float(np.mean([bool(each.changed) for each in of_world])) for name, of_world in found.items()}
     ever = {name: float(np.mean([bool(each.ever) for each in of_world])) for name, of_world in found.items()}
-    print(wrong, ever)
     assert sum(map(len, found.values())) == 1000
     assert np.mean([*wrong.values()]) <= 0.02 and np.mean([*ever.values()]) <= 0.03
     assert max(wrong.values()) <= 0.05
@@ -86,14 +87,12 @@ def test_one_op_that_is_slower_by_5_percent(name: str) -> None:
 def test_what_is_expected_to_be_enough_is_so_in_most_benchmarks() -> None:
     noise = WORLDS["quiet, 1 op"]
     kept = [kept for each in equal(noise, 150, 8) for kept in each.promises]
-    print(f"{len(kept)} expectations, {100 * np.mean(kept):.0f} % hold")
     assert np.mean(kept) >= 0.75
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(("follows", "least"), [(0.0, 0.93), (0.6, 0.78)])
-@pytest.mark.parametrize("deviation", [0.01, 0.02])
-def test_the_interval_at_the_end_has_the_latency(deviation: float, follows: float, least: float) -> None:
+def test_the_interval_at_the_end_has_the_latency(follows: float, least: float) -> None:
     """Of one program, measured until its interval is narrow; each capture follows the one before by a part."""
     random = np.random.default_rng(9)
     covered = []
@@ -101,10 +100,9 @@ def test_the_interval_at_the_end_has_the_latency(deviation: float, follows: floa
         state, latencies = 0.0, []
         for _ in range(2 * 50):
             state = follows * state + np.sqrt(1 - follows**2) * random.normal()
-            latencies.append(float(np.exp(deviation * state)))
+            latencies.append(float(np.exp(0.01 * state)))
             if len(latencies) % 2 == 0 and (found := precision(latencies)).is_decided:
                 break
         assert found.low is not None and found.high is not None
         covered.append(found.low <= 1 <= found.high)
-    print(f"{100 * np.mean(covered):.0f} % of intervals have it")
     assert np.mean(covered) >= least

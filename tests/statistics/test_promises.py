@@ -55,7 +55,6 @@ def test_the_promised_captures_show_the_difference(what: str) -> None:
         draws.append(Draw(drawn(fleet, captures, random), plant))
         items.append(item)
     shown = [verdicts[item].verdict == "slower" for verdicts, item in zip(judged(fleet, draws), items, strict=True)]
-    print(f"{what}: {len(promised)} promises, {100 * np.mean(shown):.0f} % of {len(shown)} hold")
     assert np.mean(shown) >= 0.85
 
 

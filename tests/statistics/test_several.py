@@ -1,12 +1,8 @@
-"""Several captures per side: interleaved, and one side after the other. Assertions are on 200 draws per model.
-
-With all cases (ETQ_ALL_CAPTURES=1) there are 500 draws, and their errors are printed, by bootstrap over pairs of
-captures.
-"""
+"""Several captures a side, in turns and one side after the other, and one capture a side after its history."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -30,147 +26,109 @@ pytestmark = pytest.mark.long
 
 # The models whose clock shows changes of 5 %; only one of them, unless all tests run.
 MODELS = ("mlp", "convnet") if IS_WHOLE else ("mlp",)
-DRAWS = 500 if IS_WHOLE else 200
-Random = np.random.Generator
+DRAWS = 200
 Verdicts = dict[str, Judged]
+of_models = pytest.mark.parametrize("fleet", thinned(MODELS, ["mlp"]), indirect=True)
 
 
-def interleaved(pairs: Sequence[tuple[int, int]], random: Random) -> list[tuple[int, str]]:
-    """Pairs of neighbours in time; a random one of each pair is on side base, the other on side new."""
-    swapped = random.random(len(pairs)) < 0.5
-    return [
-        (capture, side)
-        for (first, second), is_swapped in zip(pairs, swapped, strict=True)
-        for capture, side in ((first, "new" if is_swapped else "base"), (second, "base" if is_swapped else "new"))
-    ]
+@pytest.fixture
+def fleet(request: pytest.FixtureRequest) -> Fleet:
+    return fleet_of(request.param)
 
 
-Holds = Callable[[int, Verdicts], bool]
-
-
-def rates(fleet: Fleet, size: int, plant: Callable[[int], Plant | None], holds: Mapping[str, Holds]) -> list[float]:
-    """The share of draws for which each condition holds. Prints the shares; if all cases are run, with their errors, by
-    bootstrap over pairs of captures.
-    """
-    random = np.random.default_rng(20261120)
-
-    def shares(pairs: Sequence[tuple[int, int]], draws: int) -> list[float]:
-        chosen = [[pairs[at] for at in sorted(random.choice(len(pairs), size, replace=False))] for _ in range(draws)]
-        made = [Draw(interleaved(each, random), plant(number)) for number, each in enumerate(chosen)]
-        found = judged(fleet, made)
-        return [
-            float(np.mean([test(number, verdicts) for number, verdicts in enumerate(found)])) for test in holds.values()
+def drawn(fleet: Fleet, size: int, plant: Callable[[int], Plant | None], draws: int = DRAWS) -> list[Verdicts]:
+    """The verdicts of comparisons of `size` pairs of neighbours in time, each with its plant."""
+    random, pairs = np.random.default_rng(20261120), fleet.neighbours()
+    chosen = [np.sort(random.choice(len(pairs), size, replace=False)) for _ in range(draws)]
+    made = []
+    for number, places in enumerate(chosen):
+        is_first_new = random.random(size) < 0.5
+        captures = [
+            (pairs[at][k], "new" if is_new == (k == 0) else "base")
+            for at, is_new in zip(places, is_first_new, strict=True)
+            for k in (0, 1)
         ]
-
-    pairs = fleet.neighbours()
-    values = shares(pairs, DRAWS)
-    errors = [""] * len(values)
-    if IS_WHOLE:
-        again = [shares([pairs[at] for at in random.integers(0, len(pairs), len(pairs))], 20) for _ in range(10)]
-        errors = [f" (error {100 * float(each):.1f})" for each in np.std(again, axis=0)]
-    for name, value, error in zip(holds, values, errors, strict=True):
-        print(f"{name}: {100 * value:.1f} %{error}")
-    return values
+        made.append(Draw(captures, plant(number)))
+    return judged(fleet, made)
 
 
-def nothing(number: int) -> None:
-    return None
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("model", thinned([*MODELS, "convnet_xnn"], ["mlp"]))
-def test_nothing_planted_interleaved(model: str) -> None:
-    fleet = fleet_of(model)
-    holds: dict[str, Holds] = {
-        f"{model}, 10 v 10, any op blamed": lambda _, v: bool(blamed(v)),
-        f"{model}, 10 v 10, total blamed": lambda _, v: v["total"][0] != "~",
-    }
-    false_alarms, of_total = rates(fleet, 10, nothing, holds)
-    assert false_alarms <= 0.05
-    assert of_total <= 0.05 or model not in MODELS
-
-
-@pytest.mark.parametrize("model", thinned(MODELS, ["mlp"]))
-def test_nothing_planted_one_side_after_the_other(model: str) -> None:
-    fleet = fleet_of(model)
-    draws = [
-        Draw([(start + at, "base" if at < 7 else "new") for at in range(14)]) for start in range(len(fleet.totals) - 13)
-    ]
-    found = judged(fleet, draws)
-    false_alarms = float(np.mean([bool(blamed(verdicts)) for verdicts in found]))
-    print(f"{model}, 7 v 7 one after the other, any op blamed: {100 * false_alarms:.1f} % of {len(draws)} windows")
-    assert false_alarms <= 0.05
+@pytest.mark.parametrize("fleet", thinned([*MODELS, "convnet_xnn"], ["mlp"]), indirect=True)
+def test_nothing_planted(fleet: Fleet) -> None:
+    found = drawn(fleet, 10, lambda _: None)
+    assert np.mean([bool(blamed(each)) for each in found]) <= 0.05
+    is_precise = fleet.resolutions.count(1) > len(fleet.items) / 2
+    assert np.mean([each["total"].verdict != "~" for each in found]) <= 0.05 or not is_precise
+    windows = range(len(fleet.totals) - 13)
+    apart = [Draw([(start + at, "base" if at < 7 else "new") for at in range(14)]) for start in windows]
+    assert np.mean([bool(blamed(each)) for each in judged(fleet, apart)]) <= 0.05 or not is_precise
 
 
 # With 5, ops have 60 % of the error that all tests of a comparison share: with all of it, 88 % would be found.
 @pytest.mark.parametrize(("size", "found_at_least"), thinned([(10, 0.90), (5, 0.80)], [10]))
-@pytest.mark.parametrize("model", thinned(MODELS, ["mlp"]))
-def test_one_op_slower_by_5_percent(model: str, size: int, found_at_least: float) -> None:
-    fleet = fleet_of(model)
+@of_models
+def test_one_op_slower_by_5_percent(fleet: Fleet, size: int, found_at_least: float) -> None:
     large = fleet.large()
-
-    def planted(number: int) -> int:
-        return large[number % len(large)]
-
-    def is_found(number: int, verdicts: Verdicts) -> bool:
-        return verdicts[fleet.items[planted(number)]][0] == "slower"
-
-    def blames_others(number: int, verdicts: Verdicts) -> bool:
-        return bool(blamed(verdicts) - {fleet.items[planted(number)]})
-
-    def plant(number: int) -> Plant:
-        return slower_op(planted(number), 1.05)
-
-    sides = f"{model}, {size} v {size}"
-    holds = {f"{sides}, 5 % found": is_found, f"{sides}, others blamed": blames_others}
-    found, others = rates(fleet, size, plant, holds)
-    assert found >= found_at_least
-    assert others <= 0.05
+    planted = [fleet.items[large[number % len(large)]] for number in range(DRAWS)]
+    found = drawn(fleet, size, lambda number: slower_op(large[number % len(large)], 1.05))
+    assert np.mean([each[op].verdict == "slower" for each, op in zip(found, planted, strict=True)]) >= found_at_least
+    assert np.mean([bool(blamed(each) - {op}) for each, op in zip(found, planted, strict=True)]) <= 0.05
 
 
-@pytest.mark.parametrize("model", thinned(MODELS, ["mlp"]))
-def test_all_slower_by_5_percent_is_common_shift(model: str) -> None:
-    fleet = fleet_of(model)
-    random = np.random.default_rng(5)
-    sides = [interleaved(fleet.neighbours(), random) for _ in range(100)]
-    plain = judged(fleet, [Draw(each) for each in sides])
-    planted = judged(fleet, [Draw(each, slower_in_all(1.05)) for each in sides])
+@of_models
+def test_all_slower_by_5_percent_is_common_shift(fleet: Fleet) -> None:
+    plain = drawn(fleet, 10, lambda _: None, 100)
+    planted = drawn(fleet, 10, lambda _: slower_in_all(1.05), 100)
+    assert np.mean([each["total"].verdict == "slower" for each in planted]) >= 0.90
     # What all ops have in common can be the machine's state, which slows some ops more than others: in few draws, what is
     # removed of it changes an op's verdict.
-    others = [blamed(after) - blamed(before) for before, after in zip(plain, planted, strict=True)]
-    assert sum(map(bool, others)) <= 0.05 * len(others)
-    assert sum(bool(blamed(before) - blamed(after)) for before, after in zip(plain, planted, strict=True)) <= 1
+    pairs = list(zip(plain, planted, strict=True))
+    assert sum(bool(blamed(after) - blamed(before)) for before, after in pairs) <= 0.05 * len(pairs)
+    assert sum(bool(blamed(before) - blamed(after)) for before, after in pairs) <= 1
     # Factors are medians over the captures of both sides, so they don't shift by exactly the change of one side.
-    shifts = np.array(
-        [after["common shift"][1] - before["common shift"][1] for before, after in zip(plain, planted, strict=True)]
-    )
-    print(
-        f"{model}, 5 % on everything: {100 * shifts.mean():.2f} % reported ({100 * shifts.min():.2f} to {100 * shifts.max():.2f})"
-    )
+    shifts = np.array([after["common shift"].change - before["common shift"].change for before, after in pairs])
     assert shifts.mean() == pytest.approx(0.05, abs=0.003)
     assert np.abs(shifts - 0.05).max() <= 0.01
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("model", thinned(MODELS, ["mlp"]))
-def test_the_total_slower_by_5_percent(model: str) -> None:
-    fleet = fleet_of(model)
-    holds: dict[str, Holds] = {f"{model}, 10 v 10, total 5 % found": lambda _, v: v["total"][0] == "slower"}
-    [found] = rates(fleet, 10, lambda _: slower_in_all(1.05), holds)
-    assert found >= 0.90
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("model", thinned(MODELS, ["mlp"]))
-def test_slow_runs_are_found_at_the_90th_percentile(model: str) -> None:
-    fleet = fleet_of(model)
+@of_models
+def test_slow_runs_are_found_at_the_90th_percentile(fleet: Fleet) -> None:
     large = fleet.large()
+    found = drawn(fleet, 10, lambda number: slow_runs(large[number % len(large)], 1.5, 0.3, number))
+    names = [f"slow {fleet.items[large[number % len(large)]]}" for number in range(DRAWS)]
+    assert np.mean([name in each for each, name in zip(found, names, strict=True)]) >= 0.85
 
-    def plant(number: int) -> Plant:
-        return slow_runs(large[number % len(large)], 1.5, 0.3, number)
 
-    def is_found(number: int, verdicts: Verdicts) -> bool:
-        return f"slow {fleet.items[large[number % len(large)]]}" in verdicts
+def singles(fleet: Fleet) -> list[list[tuple[int, str]]]:
+    """Each ordered pair of captures, with all others as history."""
+    count = len(fleet.totals)
+    return [
+        [(at, "base" if at == base else "new" if at == new else "history") for at in range(count)]
+        for base in range(count)
+        for new in range(count)
+        if base != new
+    ]
 
-    [found] = rates(fleet, 10, plant, {f"{model}, 10 v 10, slow runs found": is_found})
-    assert found >= 0.85
+
+@pytest.mark.parametrize("fleet", thinned(["mlp", "convnet", "convnet_xnn"], ["convnet"]), indirect=True)
+def test_one_capture_a_side_with_nothing_planted(fleet: Fleet) -> None:
+    found = judged(fleet, [Draw(each) for each in singles(fleet)])
+    assert np.mean([bool(blamed(each)) for each in found]) <= 0.08
+
+
+@of_models
+def test_one_capture_a_side_with_one_op_slower_by_20_percent(fleet: Fleet) -> None:
+    large = fleet.large()
+    planted = [(each, large[number % len(large)]) for number, each in enumerate(singles(fleet))]
+    found = judged(fleet, [Draw(each, slower_op(at, 1.2)) for each, at in planted])
+    slower = [each[fleet.items[at]].verdict == "slower" for each, (_, at) in zip(found, planted, strict=True)]
+    assert np.mean(slower) >= 0.90
+
+
+@of_models
+def test_never_a_verdict_without_a_history(fleet: Fleet) -> None:
+    for factor in (1.0, 3.0):
+        plant = slower_op(fleet.large()[0], factor)
+        ends = [(base, new) for base in range(0, 20, 3) for new in range(1, 20, 3)]
+        found = judged(fleet, [Draw([(base, "base"), (new, "new")], plant) for base, new in ends])
+        words = {each.verdict for verdicts in found for each in verdicts.values()} - {None}
+        assert "too few" in words <= {"too few", "can't judge"}

@@ -2,38 +2,27 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-import threading
-from collections.abc import Callable, Iterator
-from datetime import datetime
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 from unittest.mock import patch
 
 import duckdb
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import etq
-from etq import catalog
-from etq.errors import EtqError, FormatError, QueryError, WarehouseError
-from etq.ingest import registry
+from etq.errors import EtqError, FormatError
 from etq.storage import bulk as batches
 from etq.storage.capture import Links, Options, store
 from etq.storage.sources import Source
 from etq.warehouse.warehouse import Capture, Warehouse
 from tests.builders import dump, execute, kernel, run
 from tests.conftest import CAPTURES
-from tests.sampling import IS_WHOLE, examples, thinned
+from tests.sampling import IS_WHOLE
 from tests.unit.test_warehouse import contents
 from tests.warehouses import empty_warehouse
 
 FLEET = sorted((CAPTURES / "fleet").glob("*/*.etdp"))
 CONTENTS = [dump(run("Execute", kernel("add", 1, 2 + more), execute(0, 3 + more))) for more in range(4)]
-DAMAGED = CONTENTS[0][:-40]
 
 
 def captured(results: list[Capture | EtqError]) -> list[Capture]:
@@ -49,22 +38,6 @@ def one_by_one(call: Callable[[], Capture]) -> tuple[object, ...] | str:
     except EtqError as error:
         return str(error)
     return capture.capture_id, capture.name, capture.sha256, capture.format, capture.is_new
-
-
-def test_files_are_read_on_another_thread_while_others_are_written(warehouse: Warehouse) -> None:
-    readers: list[str] = []
-    read = registry.read_capture
-
-    def traced(*arguments: Any) -> Any:
-        readers.append(threading.current_thread().name)
-        return read(*arguments)
-
-    with patch.object(batches, "FILES", 2), patch.object(batches, "read_capture", traced):
-        first = captured(warehouse.ingest_many(CONTENTS))
-        again = captured(warehouse.ingest_many(CONTENTS))
-    assert [each.is_new for each in (*first, *again)] == [True] * 4 + [False] * 4
-    assert len(readers) == 4, "known files are not read"
-    assert threading.main_thread().name not in readers
 
 
 @pytest.mark.long
@@ -93,83 +66,6 @@ def _raised(result: Capture | EtqError) -> Capture:
     if isinstance(result, EtqError):
         raise result
     return result
-
-
-@pytest.fixture(scope="module")
-def pair() -> Iterator[tuple[Warehouse, Warehouse]]:
-    """Two warehouses in memory, which examples empty and fill."""
-    with empty_warehouse() as many, empty_warehouse() as other:
-        yield many, other
-
-
-@pytest.mark.long
-@examples(40)
-@given(
-    st.lists(st.tuples(st.sampled_from([*range(4), -1, None]), st.sampled_from(["a", "b/a", "b/c"])), max_size=9),
-    st.integers(1, 4),
-    st.sampled_from([0, 700, 2**20]),
-)
-def test_any_files_in_any_batches_are_the_same_as_one_by_one(
-    tmp_path_factory: pytest.TempPathFactory,
-    pair: tuple[Warehouse, Warehouse],
-    chosen: list[tuple[int | None, str]],
-    number: int,
-    size: int,
-) -> None:
-    """Contents that repeat, are damaged (-1) or missing (None), under names that repeat."""
-    folder = tmp_path_factory.mktemp("files")
-    files = []
-    for place, (content, stem) in enumerate(chosen):
-        path = folder / str(place % 2) / f"{stem}.etdp"
-        if not path.exists() and content is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(DAMAGED if content == -1 else CONTENTS[content])
-            Path(f"{path}.json").write_text(json.dumps({"place": place, "metrics": {"temperature": place}}))
-        files.append(path)
-    for each in pair:
-        each.sql(";".join(f"DELETE FROM {table.name}" for table in catalog.tables() if table.name != "warehouse"))
-    many, other = pair
-    expected = [one_by_one(lambda path=path: other.ingest(path, labels={"lab": "a"})) for path in files]  # type: ignore[misc]
-    with patch.multiple(batches, FILES=number, BYTES=2 * size, SMALL=size):
-        results = many.ingest_many(files, labels={"lab": "a"})
-    assert [one_by_one(lambda each=each: _raised(each)) for each in results] == expected  # type: ignore[misc]
-    assert repr(contents(many)) == repr(contents(other))
-
-
-def test_known_content_adds_nothing_but_the_options(warehouse: Warehouse) -> None:
-    first = captured(warehouse.ingest_many(FLEET[:3]))
-    before = contents(warehouse)
-    again = captured(warehouse.ingest_many(FLEET[:3]))
-    assert [each.is_new for each in (*first, *again)] == [True] * 3 + [False] * 3
-    assert [each.capture_id for each in again] == [1, 2, 3]
-    assert contents(warehouse) == before
-    moment = datetime(2026, 1, 2, 3)
-    captured(warehouse.ingest_many(FLEET[:3], labels={"device": "a"}, captured_at=moment, time_scale="us"))
-    assert (
-        warehouse.rows("SELECT labels, captured_at, time_scale FROM capture_summary")[1]
-        == [("device=a", moment, "us")] * 3
-    )
-
-
-def test_given_labels_have_precedence(warehouse: Warehouse, tmp_path: Path) -> None:
-    for place, content in enumerate(CONTENTS):
-        path = tmp_path / "phone" / f"{place}.etdp"
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(content)
-        output = {"captured_at": f"2026-05-0{place + 1}", "build": "sidecar", "metrics": {"load": f"{place}"}}
-        if place < 3:
-            output["metrics"] = {"temperature": 20 + place}
-        Path(f"{path}.json").write_text(json.dumps(output))
-    results = warehouse.ingest_many(
-        sorted(tmp_path.glob("*/*.etdp")), labels={"device": "given"}, label_from="{device}/{number}.etdp"
-    )
-    assert isinstance(results[3], FormatError)  # A metric that is a text.
-    assert warehouse.rows("SELECT labels, captured_at FROM capture_summary")[1] == [
-        (f"build=sidecar, device=given, number={place}", datetime(2026, 5, place + 1)) for place in range(3)
-    ]
-    assert warehouse.rows("SELECT m.value, m.unit FROM metrics AS m ORDER BY 1")[1] == [
-        (20.0, "degC"), (21.0, "degC"), (22.0, "degC"),
-    ]  # fmt: skip
 
 
 def test_reported_captures_are_committed(tmp_path: Path) -> None:
@@ -204,59 +100,6 @@ def test_files_that_the_database_refuses_together_go_one_by_one(warehouse: Wareh
     assert [str(each) for each in results if isinstance(each, EtqError)] == ["bytes: not that one"]
     assert warehouse.rows("SELECT capture_id FROM captures ORDER BY 1")[1] == [(1,), (2,), (3,)]
     assert warehouse.rows("FROM labels")[1] == []
-
-
-def test_invalid_options_are_refused_first(warehouse: Warehouse, tmp_path: Path) -> None:
-    refused: list[tuple[type[EtqError], str, dict[str, object]]] = [
-        (WarehouseError, "no time scale 'sec'", {"time_scale": "sec"}),
-        (WarehouseError, "a clock of 16 bits", {"clock_bits": 16}),
-        (WarehouseError, "the label 'a,b'", {"labels": {"a,b": "c"}}),
-        (WarehouseError, "captured_at 'now' is not a time", {"labels": {"captured_at": "now"}}),
-        (QueryError, "no record matches net", {"link_to": ["net"]}),
-        (EtqError, "git failed", {"label_git": tmp_path}),
-    ]
-    for kind, text, options in refused:
-        with pytest.raises(kind, match=text):
-            warehouse.ingest_many(CONTENTS, **options)  # type: ignore[arg-type]
-    with pytest.raises(WarehouseError, match="takes a list of files; one file is for ingest"):
-        warehouse.ingest_many(str(FLEET[0]))
-    assert warehouse.rows("FROM captures")[1] == []
-    etq.open(tmp_path / "lab.duckdb").close()
-    with (
-        etq.open(tmp_path / "lab.duckdb", read_only=True) as reader,
-        pytest.raises(WarehouseError, match="lab.duckdb: opened read-only; open it for writing"),
-    ):
-        reader.ingest_many(FLEET)
-
-
-def test_no_files_are_no_captures(warehouse: Warehouse) -> None:
-    assert warehouse.ingest_many([]) == []
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("lines", thinned([1, 9, 20], [9]))
-def test_reported_captures_survive_a_kill(tmp_path: Path, lines: int) -> None:
-    """After a process is killed, the captures that it reported are there and whole; other whole batches may be, too."""
-    script = """
-import sys, etq
-from etq.storage import bulk
-bulk.FILES = 8
-with etq.open(sys.argv[1]) as warehouse:
-    warehouse.ingest_many(sys.argv[2:], progress=lambda source, capture: print(capture.name, flush=True))
-"""
-    path = tmp_path / "lab.duckdb"
-    command = [sys.executable, "-c", script, str(path), *map(str, FLEET)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        reported = [process.stdout.readline().strip() for _ in range(lines)]
-        process.kill()
-    with etq.open(path) as killed, empty_warehouse() as other:
-        names = [name for (name,) in killed.rows("SELECT c.name FROM captures AS c ORDER BY c.capture_id")[1]]
-        assert names[:lines] == reported and len(names) % 8 in (0, len(FLEET) % 8)
-        captured(other.ingest_many(FLEET[: len(names)]))
-        assert contents(killed) == contents(other)
-        # Going on is ingesting all again.
-        assert sum(each.is_new for each in captured(killed.ingest_many(FLEET))) == len(FLEET) - len(names)
 
 
 def test_files_that_change_nothing_are_not_written_again(tmp_path: Path) -> None:

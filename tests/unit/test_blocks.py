@@ -1,13 +1,22 @@
-"""Slots, occurrences and parents against a plain, slow implementation of the same rules."""
+"""Slots, occurrences and parents against a plain, slow implementation of the same rules; encoding and repeated runs, too."""
 
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import patch
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from etq.errors import FormatError
+from etq.ingest import dictionary
+from etq.ingest.dictionary import encode_rows, encode_strings
+from etq.ingest.etdump import repeated_runs
+from etq.ingest.etdump.reader import read_etdump
+from etq.ingest.flatbuffers.reader import Buffer, Spans
 from tests.builders import (
     DebugEvent,
     Event,
@@ -16,15 +25,13 @@ from tests.builders import (
     delegate_call,
     delegated,
     dump,
-    execute,
     framework,
     kernel,
     operator_call,
-    run,
 )
+from tests.conftest import CAPTURES
 from tests.sampling import examples
 from tests.unit.test_etdump_reader import read
-from tests.warehouses import empty_warehouse
 
 FRAMEWORK = ("Method::execute", "Method::init", "Program::load_method", "mine")
 
@@ -35,8 +42,6 @@ def profile_rows(data: bytes, **options: Any) -> list[dict[str, Any]]:
     signatures = {row["signature_index"]: row for row in tables["signatures"]}
     return [{**signatures[row["signature_index"]], **row} for row in tables["event_ticks"]]
 
-
-# --- parents ---------------------------------------------------------------------------------------------------------
 
 times = st.tuples(st.integers(0, 12), st.integers(0, 12)).map(sorted)
 nested_events = st.lists(
@@ -116,15 +121,6 @@ def slow_executes(events: list[ProfileEvent], parents: list[int | None]) -> list
 
 
 @examples(200)
-@given(nested_events)
-def test_parents(events: list[ProfileEvent]) -> None:
-    rows = profile_rows(dump(Run("Execute", tuple(events))))
-    expected = slow_parents(events)
-    assert without_nesting([row["parent_index"] for row in rows], events) == expected
-    assert [row["execute_index"] for row in rows] == slow_executes(events, expected)
-
-
-@examples(200)
 @given(nested_events, st.lists(st.lists(times, min_size=14, max_size=14), min_size=1, max_size=4))
 def test_parents_of_runs_that_log_the_same_events_at_other_times(
     events: list[ProfileEvent], others: list[list[list[int]]]
@@ -142,31 +138,18 @@ def test_parents_of_runs_that_log_the_same_events_at_other_times(
         )
     rows = profile_rows(dump(*(Run("Execute", tuple(each)) for each in runs)))
     for index, each in enumerate(runs):
-        mine = [row["parent_index"] for row in rows if row["run_index"] == index]
-        assert without_nesting(mine, each) == slow_parents(each)
-
-
-def test_parents_where_a_container_begins_earlier() -> None:
-    """The first kernel has no parent in the first run. In the second run an execute begins earlier and contains it."""
-
-    def events(begin: int) -> list[ProfileEvent]:
-        executes = [framework("Method::execute", begin, begin), framework("Method::execute", 1, 1)]
-        return [kernel("add", 0, 0, 0), executes[0], kernel("add", 0, 0, 0), executes[1]]
-
-    rows = profile_rows(dump(Run("Execute", tuple(events(1))), Run("Execute", tuple(events(0)))))
-    found = [[row["parent_index"] for row in rows if row["run_index"] == run] for run in (0, 1)]
-    assert found == [slow_parents(events(1)), slow_parents(events(0))] == [[None, 2, None, None], [1, 2, None, None]]
+        mine = [row for row in rows if row["run_index"] == index]
+        expected = slow_parents(each)
+        assert without_nesting([row["parent_index"] for row in mine], each) == expected
+        assert [row["execute_index"] for row in mine] == slow_executes(each, expected)
 
 
 def test_parents_where_the_clock_wraps_within_the_run() -> None:
     top = 2**32
     events = [
-        kernel("add", top - 20, top - 15, 0),
-        operator_call(top - 30, top - 5, 0),
-        kernel("mul", 3, 8, 1),
-        operator_call(top - 2, 9, 1),
-        framework("Method::execute", top - 40, 20),
-    ]
+        kernel("add", top - 20, top - 15, 0), operator_call(top - 30, top - 5, 0), kernel("mul", 3, 8, 1),
+        operator_call(top - 2, 9, 1), framework("Method::execute", top - 40, 20),
+    ]  # fmt: skip
     runs = [Run("Execute", tuple(events)), Run("Execute", tuple(plain(event, 100) for event in events))]
     rows = profile_rows(dump(*runs))
     assert [row["parent_index"] for row in rows] == [1, 4, 3, 4, None] * 2
@@ -182,19 +165,14 @@ def plain(event: ProfileEvent, base: int) -> ProfileEvent:
 
 def test_a_step_contains_its_instructions_call() -> None:
     events: list[Event] = [
-        kernel("add", 3, 5, 0),
-        operator_call(2, 6, 0),
-        ProfileEvent("Method::step", 0, 1, start_time=1, end_time=7),
-        kernel("add", 13, 15, 1),
-        operator_call(12, 16, 1),
+        kernel("add", 3, 5, 0), operator_call(2, 6, 0), ProfileEvent("Method::step", 0, 1, start_time=1, end_time=7),
+        kernel("add", 13, 15, 1), operator_call(12, 16, 1),
         ProfileEvent("Method::step", 0, 2, start_time=11, end_time=17),
-    ]
+    ]  # fmt: skip
     rows = profile_rows(dump(Run("Step", tuple(events))))
     assert [row["parent_index"] for row in rows] == [1, 2, None, 4, 5, None]
     assert [row["execute_index"] for row in rows] == [2, 2, 2, 5, 5, 5]
 
-
-# --- slots -----------------------------------------------------------------------------------------------------------
 
 NAMES = st.sampled_from([None, "", "a", "b"])
 IDS = st.sampled_from([-1, 0, 1])
@@ -202,16 +180,10 @@ CHAINS = st.sampled_from([-1, 0])
 logged = st.one_of(
     st.builds(ProfileEvent, NAMES, CHAINS, IDS, IDS, st.sampled_from([None, "", "x"])),
     st.builds(
-        DebugEvent,
-        st.just(1),
-        st.sampled_from([0, 2**64 - 1]),
-        IDS,
-        IDS,
-        st.sampled_from([None, "", "x"]),
-        NAMES,
+        DebugEvent, st.just(1), st.sampled_from([0, 2**64 - 1]), IDS, IDS, st.sampled_from([None, "", "x"]), NAMES,
         st.sampled_from([None, False, True]),
     ),
-)
+)  # fmt: skip
 
 
 def slow_signatures(events: list[Any]) -> list[tuple[Any, ...]]:
@@ -266,42 +238,78 @@ def test_runs_of_one_block_have_the_same_signatures(runs: list[list[Any]]) -> No
     assert [row["iteration"] for row in tables["runs"]] == list(range(len(runs)))
 
 
-# --- what the review of real and hostile dumps asked for ----------------------------------------------------------------
+I64 = st.integers(-(2**63), 2**63 - 1)
+ANYTHING = st.text(max_size=20) | st.sampled_from(["", "a", "a\0", "a" * 300, "é" * 150, "b" * 13, "b" * 12])
 
 
-@pytest.mark.long
-def test_deep_nesting_takes_linear_time() -> None:
-    """Nested scopes and kernels that start before all of them: steps double, or this takes minutes."""
-    depth = 20_000
-    scopes: list[Event] = [framework("scope", depth - at, depth + at) for at in range(depth)]
-    kernels: list[Event] = [kernel("add", 0, 1, at) for at in range(depth)]
-    rows = profile_rows(dump(Run("Execute", (*kernels, *scopes, framework("Method::execute", 0, 3 * depth)))))
-    assert rows[0]["parent_index"] == 2 * depth and rows[depth]["parent_index"] == depth + 1
-    assert {row["execute_index"] for row in rows} == {2 * depth}
+def spans_of(texts: list[str | None]) -> tuple[Buffer, Spans]:
+    blob, starts, counts = b"pad!", [], []
+    for text in texts:
+        encoded = (text or "").encode()
+        starts.append(len(blob) if text is not None else 0)
+        counts.append(len(encoded))
+        blob += encoded
+    present = np.array([text is not None for text in texts], np.bool_)
+    return Buffer(blob, "test"), Spans(np.array(starts, np.int64), np.array(counts, np.int64), present)
 
 
-def test_runs_of_other_names_share_their_shape(monkeypatch: pytest.MonkeyPatch) -> None:
-    """20,000 of them took 7 s, because a result that depends only on the order of events was computed repeatedly."""
-    from etq.ingest.events import blocks, nesting
+@pytest.mark.parametrize("few", [0, 10**6], ids=["hashed by Arrow", "sorted by numpy"])
+@examples(150)
+@given(texts=st.lists(st.none() | ANYTHING, min_size=1, max_size=30))
+def test_strings(few: int, texts: list[str | None]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dictionary, "FEW", few)
+        codes, distinct = encode_strings(*spans_of(texts), "text")
+    assert [distinct[code] for code in codes] == texts
+    assert len(set(distinct)) == len(distinct)
 
-    calls = 0
-    find = nesting.find_parents
 
-    def counted(*arguments: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        return find(*arguments)
+@pytest.mark.parametrize("few", [0, 10**6], ids=["hashed by Arrow", "sorted by numpy"])
+@examples(150)
+@given(rows=st.lists(st.tuples(I64 | st.integers(0, 2), I64, I64 | st.just(5), st.integers(-1, 1)), max_size=30))
+def test_rows(few: int, rows: list[tuple[int, ...]]) -> None:
+    columns = [np.array([row[place] for row in rows], np.int64) for place in range(4)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dictionary, "FEW", few)
+        codes, first = encode_rows(columns)
+    assert [rows[first[code]] for code in codes] == rows
+    assert len({rows[at] for at in first}) == len(first)
+    assert all(rows.index(rows[at]) == at for at in first)
 
-    monkeypatch.setattr(blocks, "find_parents", counted)
-    runs = [
-        run(f"Execute {n}", kernel(f"op{n}", 10, 20), kernel(f"other{n}", 30, 40), execute(0, 60 + n))
-        for n in range(300)
-    ]
-    # The same shape, but the kernel begins before the execute.
-    runs.append(run("late", kernel("a", 1, 20), kernel("b", 30, 40), execute(5, 60)))
-    with empty_warehouse() as warehouse:
-        warehouse.ingest(dump(*runs), name="run")
-        rows = warehouse.rows("SELECT run_index, event_index, parent_index, execute_index FROM events")[1]
-    assert calls == 2
-    assert {row[1:] for row in rows if row[0] < 300} == {(0, 2, 2), (1, 2, 2), (2, None, 2)}
-    assert sorted(row[1:] for row in rows if row[0] == 300) == [(0, None, None), (1, 2, 2), (2, None, 2)]
+
+NEVER = 1 << 60
+DUMPS = sorted(CAPTURES.glob("*/*.etdp"))
+CHANGED = (CAPTURES / "transformer" / "transformer.etdp").read_bytes()
+
+
+def decoded(data: bytes, fewest_events: int) -> dict[str, pa.Table] | str:
+    """The tables of a dump, or the error. Stretches of fewer events are decoded field by field."""
+    with patch.object(repeated_runs, "FEWEST_EVENTS", fewest_events):
+        batches: dict[str, list[pa.RecordBatch]] = {}
+        try:
+            for table, rows in read_etdump(data, "x"):
+                batches.setdefault(table, []).append(rows)
+        except FormatError as error:
+            return str(error)
+    return {table: pa.Table.from_batches(rows) for table, rows in batches.items()}
+
+
+@pytest.mark.parametrize("name", ["mlp_wrap32", "demo_int", "cond_mixed", "multimethod_interleave"])
+def test_real_captures_are_decoded_as_by_their_fields(name: str) -> None:
+    (path,) = (each for each in DUMPS if each.stem == name)
+    data = path.read_bytes()
+    assert decoded(data, 1) == decoded(data, NEVER)
+
+
+@examples(300)
+@given(st.lists(st.tuples(st.integers(0, len(CHANGED) - 1), st.integers(0, 255)), max_size=3))
+def test_changed_bytes_are_found_in_every_run(changes: list[tuple[int, int]]) -> None:
+    data = bytearray(CHANGED)
+    for at, value in changes:
+        data[at] = value
+    found, expected = decoded(bytes(data), 1), decoded(bytes(data), NEVER)
+    if len(changes) > 1 and isinstance(expected, str):
+        # If there are several damages, one of them is named.
+        assert isinstance(found, str)
+    else:
+        assert found == expected

@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from etq.errors import FormatError
-from etq.ingest.etdump import debug_buffer
 from etq.ingest.etdump.debug_buffer import tensor_at, with_elements
 from etq.ingest.etdump.schema import SCALAR_TYPES
 
@@ -66,11 +65,6 @@ def test_every_element_type(name: str, format: str, values: tuple[Any, ...]) -> 
     assert found.tolist() == pytest.approx(list(values), rel=1e-3) if name == "float16" else list(values)
 
 
-def test_every_scalar_type_is_known() -> None:
-    assert all(tensor_at(bytes(64), name, [2], [1], 0) is not None for name in SCALAR_TYPES)
-    assert tensor_at(bytes(64), "scalar type 99", [2], [1], 0) is None
-
-
 @given(
     sizes=st.lists(st.integers(1, 4), min_size=1, max_size=4),
     data=st.data(),
@@ -110,29 +104,6 @@ def test_empty_and_single() -> None:
     assert single is not None and single.shape == () and single == 2.5
     without_strides = tensor_at(bytes(range(6)), "uint8", [2, 3], [], 0)
     assert without_strides is not None and without_strides.tolist() == [[0, 1, 2], [3, 4, 5]]
-
-
-def rows(count: int) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pydict(
-        {
-            "event_index": list(range(count)),
-            "scalar_type": ["float32"] * (count - 1) + [None],
-            "sizes": pa.array([[2]] * (count - 1) + [None], pa.list_(pa.int64())),
-            "strides": pa.array([[1]] * (count - 1) + [None], pa.list_(pa.int64())),
-            "byte_offset": pa.array([8 * index for index in range(count - 1)] + [None], pa.int64()),
-        }
-    )
-
-
-def test_elements_come_in_batches_of_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(debug_buffer, "_ELEMENTS", 4)
-    buffer = np.arange(10, dtype=np.float32).tobytes()
-    parts = list(with_elements(rows(7), buffer, "buffer"))
-    assert [part.num_rows for part in parts] == [2, 2, 3]
-    table = pa.Table.from_batches(parts)
-    assert table.column("event_index").to_pylist() == list(range(7))
-    assert table.column("elements").to_pylist() == [[0, 1], [2, 3], [4, 5], [6, 7], [8, 9], None, None]
-    assert [value is None for value in table.column("sha256").to_pylist()] == [False] * 5 + [True] * 2
 
 
 def test_a_buffer_of_another_run_is_refused() -> None:

@@ -1,4 +1,4 @@
-"""The functions that SQL calls: registered when a query needs one, and only with etq."""
+"""What a query needs: functions of Python, which are registered when one needs them, and the macro of the capture's format."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import duckdb
 import pytest
 
 import etq
 from etq import catalog
 from etq.database import functions
+from etq.warehouse.formats import narrowed
+from etq.warehouse.warehouse import Warehouse
 from tests.builders import dump, framework, kernel, run
+from tests.sql.test_advice import WORK, runs_of
+from tests.trace_builders import two_steps
+from tests.traces import Traces
 
 METRICS = "FROM compare_metrics('side=base', 'side=new')"
 
@@ -47,14 +51,6 @@ def test_a_query_registers_them_and_no_other_does(lab: Path) -> None:
         assert warehouse.safe_sql(METRICS)[1] == [better]
 
 
-def test_without_etq_a_line_says_what_is_missing(lab: Path) -> None:
-    with duckdb.connect(str(lab), read_only=True) as connection:
-        assert connection.execute("SELECT count(*) FROM op_totals('c0')").fetchall() == [(2,)]
-        with pytest.raises(duckdb.CatalogException) as raised:
-            connection.execute("FROM compare_ops('side=base', 'side=new')")
-    assert "Scalar Function with name needs_etq_to_" in str(raised.value).splitlines()[0]
-
-
 def test_each_view_that_needs_one_is_recognised() -> None:
     """Queries are searched for words: each public object that uses a function, also by others, has one in its name."""
     users = {name for name, each in catalog.objects().items() if functions.PREFIX in each.statement}
@@ -65,13 +61,7 @@ def test_each_view_that_needs_one_is_recognised() -> None:
     assert [each.name for each in public if not functions._NEEDED.search(each.name)] == []
 
 
-def test_an_interpreter_ends_in_silence(lab: Path) -> None:
-    """DuckDB's Python prints what is left of functions of a connection that is open then."""
-    code = f"import etq; w = etq.open({str(lab)!r}, read_only=True); print(len(w.rows({METRICS!r})[1]))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert (done.stdout, done.stderr) == ("1\n", "")
-
-
+@pytest.mark.long
 def test_a_warehouse_has_the_functions_after_another_one_of_the_same_file_was_closed(tmp_path: Path) -> None:
     """DuckDB keeps them for the file, and etq's code for the connection that registered them."""
     path = tmp_path / "lab.duckdb"
@@ -91,4 +81,23 @@ third.rows("FROM regressions()")
 second.close()
 third.rows("FROM regressions()")
 """
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.long
+def test_the_method_plans_what_the_format_needs(warehouse: Warehouse, tmp_path: Path) -> None:
+    """Earlier, rows of traces were planned for each dump, which took most of the time."""
+    traces = Traces(warehouse, tmp_path)
+    traces.take(*two_steps())
+    warehouse.ingest(dump(*runs_of(("addmm", 3001), *WORK, number=5)), name="dump")
+    for name, format in warehouse.rows("SELECT c.name, c.format FROM captures AS c")[1]:
+        assert narrowed("advice", format, {"capture": name})[0].name != "advice"
+        whole = warehouse.rows("FROM advice($capture, unit := 'us')", capture=name)
+        relation = warehouse.advice(name, unit="us", runs="typical")
+        assert (relation.columns, relation.fetchall()) == whole
+
+
+def test_an_argument_that_only_the_view_checks_is_given_to_it() -> None:
+    of_trace = narrowed("advice", "torch_trace", {"capture": "x", "unit": "us", "runs": "all"})
+    assert (of_trace[0].name, of_trace[1]) == ("_advice_of_trace", {"capture": "x", "unit": "us"})
+    assert narrowed("advice", "torch_trace", {"capture": "x", "phase": "y"})[0].name == "advice"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 
 import duckdb
 import pytest
@@ -16,28 +17,17 @@ from etq.errors import QueryError
 from tests.conftest import CAPTURES
 
 REFUSED = {
-    "a file": "SELECT * FROM read_text('/etc/hostname')",
-    "a file by name": "FROM '/etc/hostname'",
-    "a folder": "FROM glob('/etc/*')",
-    "sniffing": "FROM sniff_csv('/etc/passwd')",
-    "writing a file": "COPY captures TO 'leak.csv'",
-    "attaching": "ATTACH 'x.db'",
-    "a setting": "SET memory_limit = '9GB'",
-    "the environment": "SELECT getenv('HOME')",
-    "an extension": "INSTALL httpfs",
-    "two statements": "SELECT 1; SELECT 2",
-    "a pragma": "PRAGMA database_list",
-    "a call": "CALL pragma_version()",
-    "writing": "DELETE FROM captures",
+    "a file": "SELECT * FROM read_text('/etc/hostname')", "a file by name": "FROM '/etc/hostname'",
+    "a folder": "FROM glob('/etc/*')", "sniffing": "FROM sniff_csv('/etc/passwd')",
+    "writing a file": "COPY captures TO 'leak.csv'", "attaching": "ATTACH 'x.db'",
+    "a setting": "SET memory_limit = '9GB'", "the environment": "SELECT getenv('HOME')",
+    "an extension": "INSTALL httpfs", "two statements": "SELECT 1; SELECT 2", "a pragma": "PRAGMA database_list",
+    "a call": "CALL pragma_version()", "writing": "DELETE FROM captures",
     "writing in a CTE": "WITH gone AS (DELETE FROM captures RETURNING name) SELECT * FROM gone",
-    "writing by query()": "FROM query('DELETE FROM captures')",
-    "a macro": "CREATE TEMP MACRO sum(x) AS 1",
-    "memory": "SELECT list(r) FROM range(200000000) AS t(r)",
-    "depth": f"SELECT {'(' * 40_000}1{')' * 40_000}",
-    "length": f"SELECT '{'x' * limited.MOST_TEXT}'",
-    "nothing": "",
-    "no SQL": "SELEC 1",
-}
+    "writing by query()": "FROM query('DELETE FROM captures')", "a macro": "CREATE TEMP MACRO sum(x) AS 1",
+    "memory": "SELECT list(r) FROM range(200000000) AS t(r)", "depth": f"SELECT {'(' * 40_000}1{')' * 40_000}",
+    "length": f"SELECT '{'x' * limited.MOST_TEXT}'", "nothing": "", "no SQL": "SELEC 1",
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -58,13 +48,16 @@ def rows(warehouse: etq.Warehouse, query: str, seconds: float = 5) -> list[tuple
     return limited.ask(warehouse.connection, query, lambda cursor: cursor.execute(query).fetchall(), seconds)
 
 
-@pytest.mark.parametrize("what", REFUSED)
-def test_a_query_reads_tables_and_nothing_else(what: str, warehouse: etq.Warehouse) -> None:
-    with pytest.raises(QueryError):
-        rows(warehouse, REFUSED[what])
+def test_a_query_reads_tables_and_nothing_else(warehouse: etq.Warehouse) -> None:
+    answered = []
+    for what, query in REFUSED.items():
+        with suppress(QueryError):
+            answered.append((what, rows(warehouse, query)))
+    assert answered == []
     assert rows(warehouse, "SELECT name FROM captures") == [("run",)]
 
 
+@pytest.mark.long
 def test_a_query_ends_at_its_limit_while_others_are_answered(warehouse: etq.Warehouse) -> None:
     endless = "SELECT count(*) FROM range(100000000000) AS a, range(1000000) AS b"
     failures: list[QueryError] = []
@@ -103,12 +96,6 @@ def test_queries_that_do_not_end_are_counted(monkeypatch: pytest.MonkeyPatch, wa
     while any(thread.is_alive() for thread in limited._left):
         time.sleep(0.01)
     assert rows(warehouse, "SELECT 1") == [(1,)]
-
-
-def test_an_error_has_its_place(warehouse: etq.Warehouse) -> None:
-    with pytest.raises(QueryError) as failure:
-        rows(warehouse, "SELECT nam FROM captures")
-    assert "nam" in failure.value.place
 
 
 def test_many_rows_are_refused(warehouse: etq.Warehouse) -> None:

@@ -134,17 +134,6 @@ def test_no_table_of_events_is_forgotten() -> None:
     assert set(retention.EVENT_TABLES) == found
 
 
-def test_what_can_not_be_pruned_is_refused(warehouse: Warehouse) -> None:
-    warehouse.ingest(ONE, labels={"model": "a"})
-    for keep_last, by, text in (
-        (-1, [], "keep_last must be a number of captures, not -1"),
-        (1, ["device"], "no capture has a label 'device'; labels are model"),
-        (1, "model", "by must be a list of keys of labels, not 'model'"),
-    ):
-        with pytest.raises(WarehouseError, match=text):
-            warehouse.prune(keep_last, by)
-
-
 @pytest.mark.long
 def test_compacting_gives_space_back(tmp_path: Path) -> None:
     path = tmp_path / "lab.duckdb"

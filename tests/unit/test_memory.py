@@ -24,21 +24,17 @@ from etq.ingest import memory
 from etq.warehouse.warehouse import Warehouse
 from tests.builders import dump, execute, kernel, run
 
-MANY = 200_000
+MANY = 50_000
 JSONS = {
-    "lists": b"[" + b"[]," * MANY + b"[]]",
-    "objects": b"[" + b"{}," * MANY + b"{}]",
-    "objects of one key": b"[" + b'{"a":0},' * MANY + b"{}]",
-    "nested": b"[" + b'[{"a":[]}],' * MANY + b"0]",
-    "numbers": b"[" + b"1000," * MANY + b"0]",
-    "digits": b"[" + b"1," * MANY + b"0]",
-    "fractions": b"[" + b"1.5," * MANY + b"0]",
-    "texts": b"[" + b'"ab",' * MANY + b"0]",
+    "lists": b"[" + b"[]," * MANY + b"[]]", "objects": b"[" + b"{}," * MANY + b"{}]",
+    "objects of one key": b"[" + b'{"a":0},' * MANY + b"{}]", "nested": b"[" + b'[{"a":[]}],' * MANY + b"0]",
+    "numbers": b"[" + b"1000," * MANY + b"0]", "digits": b"[" + b"1," * MANY + b"0]",
+    "fractions": b"[" + b"1.5," * MANY + b"0]", "texts": b"[" + b'"ab",' * MANY + b"0]",
     "keys": b"{" + b",".join(b'"%x":0' % each for each in range(MANY)) + b"}",
     "a wide text": json.dumps("a" * MANY * 10 + "\U0001f600", ensure_ascii=False).encode(),
     "an escaped wide text": json.dumps("a" * MANY * 10 + "\U0001f600").encode(),
     "wide texts": json.dumps(["\u20ac" * 3] * MANY, ensure_ascii=False).encode(),
-}
+}  # fmt: skip
 DECODERS: dict[str, Callable[[bytes], object]] = {
     "json": json.loads,
     "msgspec": msgspec.json.decode,
@@ -46,8 +42,9 @@ DECODERS: dict[str, Callable[[bytes], object]] = {
 }
 
 
-@pytest.mark.parametrize("decoder", DECODERS)
-@pytest.mark.parametrize("what", JSONS)
+@pytest.mark.parametrize(
+    ("what", "decoder"), [*((what, "json") for what in JSONS), ("nested", "msgspec"), ("texts", "raw")]
+)
 def test_json_takes_no_more_memory_than_is_assumed(what: str, decoder: str) -> None:
     """Python's own count of what was allocated is the oracle."""
     content = JSONS[what]
@@ -100,9 +97,9 @@ LARGE: dict[str, tuple[Callable[[Warehouse, bytes], object], Callable[[], bytes]
     "a trace": (Warehouse.ingest, lambda: trace_of_many_events(is_packed=False)),
     "a bare list of events": (Warehouse.ingest, lambda: b"[" + b"{}," * 10**6 + b"{}]"),
     "dumps in a log": (Warehouse.ingest, log_of_dumps),
-    "a record's member": (Warehouse.ingest_record, lambda: record(JSONS["lists"] * 2)),
+    "a record's member": (Warehouse.ingest_record, lambda: record(JSONS["lists"] * 8)),
     "a record's members": (Warehouse.ingest_record, many_members),
-    "metrics": (lambda to, file: to.ingest_metrics("run", file), lambda: JSONS["lists"] * 2),
+    "metrics": (lambda to, file: to.ingest_metrics("run", file), lambda: JSONS["lists"] * 8),
     "metrics in a log": (lambda to, file: to.ingest_metrics("run", file), lambda: OBSERVED * 20),
     "metrics of tests": (lambda to, file: to.ingest_metrics("run", file), lambda: MEASURED),
 }
@@ -121,46 +118,6 @@ def test_what_is_larger_than_the_memory_is_refused(
     with pytest.raises(FormatError, match=r"^bytes: .* would take (?:about )?[\d.]+ [MG]B of memory, and [\d.]+ MB"):
         read(warehouse, content)
     assert warehouse.rows("SELECT count(*) FROM captures")[1] == [(1,)]
-
-
-# As in a control group that leaves 600 MB: an address space of that size would let libraries crash.
-LIMITED = """
-import os
-import re
-import sys
-from pathlib import Path
-from etq import cli
-from etq.ingest import memory
-most = memory.taken() + 600 * 2**20
-memory.available = lambda: max(0, most - memory.taken())
-sys.argv[0] = "etq"
-end = os._exit
-def after_the_most(status):
-    print("most resident, kB:", re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1], flush=True)
-    end(status)
-os._exit = after_the_most
-cli.run()
-"""
-
-
-@pytest.mark.long
-def test_a_small_file_that_unpacks_to_more_than_there_is(tmp_path: Path) -> None:
-    """2.4 GB of events in 5 MB, in a process that has 600 MB."""
-    events = b'{"ph":"X","name":"a","ts":1,"dur":1},' * 250_000
-    noise = b",".join(b'{"name": "%s"}' % os.urandom(15).hex().encode() for _ in range(800)) + b","
-    parts = [b'{"traceEvents": [', *[events + noise] * 260, b"{}]}"]
-    packed = {part: gzip.compress(part) for part in set(parts)}
-    bomb = tmp_path / "bomb.pt.trace.json.gz"
-    bomb.write_bytes(b"".join(packed[part] for part in parts))
-    assert bomb.stat().st_size < 15e6 and sum(map(len, parts)) > 2.3e9
-    done = subprocess.run(
-        [sys.executable, "-c", LIMITED, "ingest", str(bomb), "--db", str(tmp_path / "lab.duckdb")],
-        capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": str(Path(etq.__file__).parents[1])},
-    )  # fmt: skip
-    refused, summary = done.stderr.splitlines()
-    assert (done.returncode, summary) == (1, "1 of 1 files could not be ingested")
-    assert "bomb.pt.trace.json.gz: to read it would take about" in refused
-    assert int(done.stdout.removeprefix("most resident, kB: ")) < 700 * 1024
 
 
 def test_a_limit_of_a_control_group_counts(tmp_path: Path) -> None:

@@ -10,15 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from etq import FormatError
-from etq.ingest.etdump.containers import is_etdump
 from etq.ingest.prof_result import reader as prof_result
 from etq.ingest.prof_result.blocks import is_prof_result
 from etq.ingest.registry import read_capture
 from tests.builders import dump, run
-from tests.conftest import CAPTURES
 from tests.prof_result_builders import NO_INSTRUCTION, Entry, block, execute, kernel
 from tests.sampling import examples
-from tests.warehouses import empty_warehouse
 
 Tables = dict[str, list[dict[str, Any]]]
 
@@ -31,13 +28,9 @@ NAME = st.one_of(
     st.text(max_size=8),
 )
 entries = st.builds(
-    Entry,
-    NAME,
-    st.sampled_from([-1, 0, 1]) | st.integers(-(2**31), 2**31 - 1),
-    st.sampled_from([0, 1, NO_INSTRUCTION]) | U32,
-    U64 | st.integers(0, 100),
-    U64 | st.integers(0, 100),
-)
+    Entry, NAME, st.sampled_from([-1, 0, 1]) | st.integers(-(2**31), 2**31 - 1),
+    st.sampled_from([0, 1, NO_INSTRUCTION]) | U32, U64 | st.integers(0, 100), U64 | st.integers(0, 100),
+)  # fmt: skip
 blocks = st.tuples(
     st.sampled_from(["load", "run"]),
     st.lists(entries, max_size=6),
@@ -118,63 +111,22 @@ def test_every_field_of_random_files(made: list[Block], group: int) -> None:
     )
 
 
-# --- blocks, kinds and parents -----------------------------------------------------------------------------------------
-
-
 def test_runs_of_one_name_and_another_shape_are_other_blocks() -> None:
     first, other = (kernel("add", 1, 2), kernel("mul", 3, 4, 1)), (kernel("mul", 1, 2), kernel("add", 3, 4, 1))
     tables = read(block("a", *first) + block("b", *first) + block("a", *other) + block("a", *first))
-    assert [(r["name"], r["iteration"], r["block_index"], r["block_run"]) for r in tables["runs"]] == [
-        ("a", 0, 0, 0),
-        ("b", 0, 1, 0),
-        ("a", 1, 2, 0),
-        ("a", 2, 0, 1),
-    ]
+    rows = [(r["name"], r["iteration"], r["block_index"], r["block_run"]) for r in tables["runs"]]
+    assert rows == [("a", 0, 0, 0), ("b", 0, 1, 0), ("a", 1, 2, 0), ("a", 2, 0, 1)]
 
 
-@pytest.mark.parametrize(
-    ("name", "chain", "kind"),
-    [
-        ("Method::execute", -1, "framework"),
-        ("Method::init", -1, "framework"),
-        ("Program::check_header", -1, "framework"),
-        ("OPERATOR_CALL", 0, "operator_call"),
-        ("native_call_add.out", 0, "kernel"),
-        ("DELEGATE_CALL", 0, "delegate_call"),
-        ("delegate_execute", 0, "delegate_call"),
-        ("load my inputs", -1, "user"),
-        ("", 0, "user"),
-    ],
-)
-def test_kinds(name: str, chain: int, kind: str) -> None:
-    assert [row["kind"] for row in read(block("b", Entry(name, chain, 0)))["signatures"]] == [kind]
-
-
-def test_entries_are_nested_by_their_times() -> None:
-    tables = read(
-        block(
-            "b",
-            Entry("Method::execute", start=0, end=100),
-            Entry("DELEGATE_CALL", 0, 0, 10, 40),
-            Entry("delegate_execute", 0, 0, 10, 40),
-            Entry("OPERATOR_CALL", 0, 1, 50, 90),
-            Entry("native_call_add.out", 0, 1, 51, 90),
-            Entry("mine", start=92, end=99),
-            Entry("mine within", start=92, end=99),
-            Entry("behind", start=100, end=120),
-        )
-    )
-    assert [row["parent_index"] for row in events(tables)] == [None, 0, 1, 0, 3, 0, 5, None]
-    assert [row["execute_index"] for row in events(tables)] == [0, 0, 0, 0, 0, 0, 0, None]
-
-
-def test_iterations_that_end_in_another_order_are_one_block() -> None:
-    def iteration(first: int, second: int) -> bytes:
-        return block("b", Entry("one", start=0, end=first), Entry("two", start=1, end=second))
-
-    tables = read(iteration(9, 5) + iteration(5, 9) + iteration(9, 5))
-    assert [row["block_index"] for row in tables["runs"]] == [0, 0, 0]
-    assert [row["parent_index"] for row in events(tables)] == [None, 0, None, None, None, 0]
+def test_kinds() -> None:
+    expected = {
+        ("Method::execute", -1): "framework", ("Method::init", -1): "framework",
+        ("Program::check_header", -1): "framework", ("OPERATOR_CALL", 0): "operator_call",
+        ("native_call_add.out", 0): "kernel", ("DELEGATE_CALL", 0): "delegate_call",
+        ("delegate_execute", 0): "delegate_call", ("load my inputs", -1): "user", ("", 0): "user",
+    }  # fmt: skip
+    found = read(block("b", *(Entry(*each, 0) for each in expected)))["signatures"]
+    assert {(row["name"], row["chain_index"]): row["kind"] for row in found} == expected
 
 
 @examples(150)
@@ -208,96 +160,37 @@ def test_a_clock_that_wrapped() -> None:
     ]
 
 
+ONE, TWO, TABLE = block("b", Entry("one")), block("b", Entry("two")), [(0, "method")]
+
+
 @pytest.mark.parametrize(
-    ("made", "level"),
+    ("data", "rule", "detail"),
     [
-        ([execute(0, 9), kernel("add", 1, 2)], "all"),
-        ([execute(0, 9)], "method_only"),
-        ([Entry("mine")], None),
-    ],
-)
-def test_the_profiling_level(made: list[Entry], level: str | None) -> None:
-    assert read(block("b", *made))["captures"] == [
-        {"format": "prof_result", "clock_bits": 64, "profiling_level": level}
-    ]
-
-
-# --- what is odd ---------------------------------------------------------------------------------------------------------
-
-
-def finding(data: bytes) -> list[tuple[str, str]]:
-    return [(row["rule"], row["detail"]) for row in read(data)["findings"]]
-
-
-def test_findings_report_the_first_case_of_each_block() -> None:
-    one, two = block("b", Entry("one")), block("b", Entry("two"))
-    assert finding(one + two + block("c", Entry("two")) + one + one) == [
         (
+            ONE + TWO + block("c", Entry("two")) + ONE + ONE,
             "iterations of other entries",
             "block 'b', iteration 1: entry 0 is 'two', in the iteration before 'one' (2 such cases in this block)",
-        )
-    ]
-
-
-def test_entries_of_other_instructions_are_no_finding() -> None:
-    """The old parser compares only names; event_blocks distinguishes such runs."""
-    tables = read(block("b", kernel("add", 1, 2, 0)) + block("b", kernel("add", 1, 2, 7)))
-    assert tables["findings"] == []
-    assert [row["block_index"] for row in tables["runs"]] == [0, 1]
-
-
-def test_other_numbers_of_allocations() -> None:
-    table = [(0, "method")]
-    data = block("b", allocators=table, allocations=[(0, 8)]) + block(
-        "b", allocators=table, allocations=[(0, 8), (0, 9)]
-    )
-    assert finding(data) == [
+        ),
         (
+            block("b", allocators=TABLE, allocations=[(0, 8)])
+            + block("b", allocators=TABLE, allocations=[(0, 8), (0, 9)]),
             "iterations of other allocations",
             "block 'b', iteration 1: 2 allocations, 1 in the iteration before; allocation 1 is in one of them only",
-        )
-    ]
+        ),
+        (
+            block("b", allocators=[(5, "one"), (5, "two")], allocations=[(5, 8)]),
+            "allocators of one id",
+            "block 'b', iteration 0: 5 is 'one' and 'two'",
+        ),
+    ],
+)
+def test_findings_report_the_first_case_of_each_block(data: bytes, rule: str, detail: str) -> None:
+    assert read(data)["findings"] == [{"rule": rule, "detail": detail}]
 
-
-def test_an_allocator_that_another_block_names() -> None:
-    tables = read(block("load", allocators=[(5, "planned")]) + block("run", allocations=[(5, 8)]))
-    assert [tuple(row.values()) for row in tables["allocators"]] == [(0, 5, "planned"), (1, 5, "planned")]
-    assert tables["findings"] == []
-
-
-def test_two_allocators_of_one_id() -> None:
-    data = block("b", allocators=[(5, "one"), (5, "two")], allocations=[(5, 8)])
-    assert [row["name"] for row in read(data)["allocators"]] == ["two"]
-    assert finding(data) == [("allocators of one id", "block 'b', iteration 0: 5 is 'one' and 'two'")]
-
-
-def test_zeros_are_taken_out_of_names() -> None:
-    tables = read(block(b"\0a\0b", Entry(b"n\0\0ame\0"), allocators=[(0, "x\0y")], allocations=[(0, 1)]))
-    assert tables["runs"][0]["name"] == "ab"
-    assert tables["signatures"][0]["name"] == "name"
-    assert tables["allocators"][0]["name"] == "xy"
-
-
-# --- hostile files -------------------------------------------------------------------------------------------------------
 
 SAMPLE = block(
     "load", Entry("Method::init", start=5, end=50), allocators=[(0, "method")], allocations=[(0, 64)], spare=(1, 1, 1)
 ) + block("run", execute(60, 99), kernel("add", 61, 70), allocations=[(0, 64), (0, 32)])
-
-
-def loads_or_is_refused(data: bytes) -> None:
-    try:
-        with empty_warehouse() as warehouse:
-            try:
-                warehouse.ingest(data, name="damaged")
-            except FormatError:
-                assert warehouse.rows("FROM captures")[1] == [], "nothing half-read is stored"
-                raise
-            for view in ("prof_result_profile", "prof_result_tax", "prof_result_memory", "iterations", "framework_tax"):
-                if warehouse.rows("SELECT format FROM captures")[1] == [("prof_result",)]:
-                    warehouse.rows(f"FROM {view}('damaged')")[1]
-    except FormatError as error:
-        assert "\n" not in str(error)
 
 
 def test_every_truncation_is_refused() -> None:
@@ -323,28 +216,14 @@ def test_damaged_bytes(data: st.DataObject) -> None:
         assert "\n" not in str(error)
 
 
-@examples(15)
-@given(st.data())
-def test_damaged_words_in_a_warehouse(data: st.DataObject) -> None:
-    damaged = bytearray(SAMPLE)
-    for _ in range(data.draw(st.integers(1, 3))):
-        place = data.draw(st.integers(0, len(SAMPLE) // 4 - 1)) * 4
-        word = data.draw(st.sampled_from([0, 1, 2**31 - 1, 2**31, 2**32 - 1]) | U32)
-        damaged[place : place + 4] = word.to_bytes(4, "little")
-    loads_or_is_refused(bytes(damaged))
-
-
-@pytest.mark.parametrize("place", [36, 44, 52])
-def test_absurd_counts_are_refused(place: int) -> None:
-    data = bytearray(SAMPLE)
-    data[place : place + 4] = (2**32 - 1).to_bytes(4, "little")
-    with pytest.raises(
-        FormatError, match=r"^x: at byte 0: block 'load' is truncated, or its header is damaged: .*4294967295"
-    ):
-        read(bytes(data), "x")
-    data[place + 4 : place + 8] = (2**32 - 1).to_bytes(4, "little")
-    with pytest.raises(FormatError, match="it has room for .*4294967295"):
-        read(bytes(data), "x")
+def test_absurd_counts_are_refused() -> None:
+    most = (2**32 - 1).to_bytes(4, "little")
+    for place in (36, 44, 52):
+        data = SAMPLE[:place] + most + SAMPLE[place + 4 :]
+        with pytest.raises(FormatError, match=r"^x: at byte 0: block 'load' is truncated, or .* damaged: .*4294967295"):
+            read(data, "x")
+        with pytest.raises(FormatError, match="it has room for .*4294967295"):
+            read(data[: place + 4] + most + data[place + 8 :], "x")
 
 
 @pytest.mark.parametrize(
@@ -361,9 +240,6 @@ def test_names_that_are_not_utf8_are_refused(data: bytes, what: str) -> None:
         read(data, "x")
 
 
-# --- which reader --------------------------------------------------------------------------------------------------------
-
-
 def test_the_format_is_known_by_the_first_bytes() -> None:
     assert is_prof_result(SAMPLE)
     assert is_prof_result(block("b", version=7))
@@ -373,9 +249,3 @@ def test_the_format_is_known_by_the_first_bytes() -> None:
     assert not is_prof_result(b"just a log " * 20)
     assert not is_prof_result(b"")
     assert read(dump(run("Execute")))["captures"][0]["format"] == "etdump"
-
-
-def test_no_other_file_is_taken_for_one() -> None:
-    heads = {path.name: path.read_bytes()[:4096] for path in CAPTURES.glob("*/*.*") if path.is_file()}
-    taken = {name for name, head in heads.items() if is_prof_result(head) and not is_etdump(head)}
-    assert taken == {name for name, head in heads.items() if ".prof_result.bin" in name and head}

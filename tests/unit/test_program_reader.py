@@ -17,6 +17,7 @@ from tests.program_builders import (
     DOUBLE_LIST,
     INT,
     STRING,
+    TENSOR,
     Table,
     delegate,
     delegate_call,
@@ -67,13 +68,10 @@ def read(data: Any) -> dict[str, list[dict[str, Any]]]:
 def test_all_fields_of_a_program() -> None:
     tables = read(EVERYTHING)
     assert [tuple(row.values())[3:] for row in tables["instructions"]] == [
-        ("kernel", "aten::add", "out", None, [0, 1, 4], None),
-        ("kernel", "prim::x", None, None, [5], None),
-        ("delegate", None, None, 0, [0, 2], None),
-        ("move", None, None, None, [0, 2], None),
-        ("jump_false", None, None, None, [5], 1),
-        ("free", None, None, None, [2], None),
-    ]
+        ("kernel", "aten::add", "out", None, [0, 1, 4], None), ("kernel", "prim::x", None, None, [5], None),
+        ("delegate", None, None, 0, [0, 2], None), ("move", None, None, None, [0, 2], None),
+        ("jump_false", None, None, None, [5], 1), ("free", None, None, None, [2], None),
+    ]  # fmt: skip
     columns = "kind scalar_type sizes byte_size dynamism name constant_index memory_id memory_offset is_constant is_external number text items"
     assert [tuple(row[column] for column in columns.split()) for row in tables["program_values"]] == [
         ("tensor", "float32", [2, 3], 24, "dynamic_bound", None, None, 1, 2**40 + 16, False, False, None, None, None),
@@ -85,35 +83,18 @@ def test_all_fields_of_a_program() -> None:
         ("string", None, None, None, None, None, None, None, None, False, False, None, "mean", None),
         ("double_list", None, None, None, None, None, None, None, None, False, False, None, None, None),
     ]
-    assert [row["is_input"] for row in tables["program_values"]] == [True] + 7 * [False]
-    assert [row["is_output"] for row in tables["program_values"]] == [
-        False,
-        False,
-        True,
-        False,
-        True,
-        False,
-        False,
-        False,
-    ]
+    places = {
+        name: [at for at, row in enumerate(tables["program_values"]) if row[name]] for name in ("is_input", "is_output")
+    }
+    assert places == {"is_input": [0], "is_output": [2, 4]}
     assert [row["size_bytes"] for row in tables["planned_buffers"]] == [0, 2**41]
-    assert [(row["content"], row["size_bytes"]) for row in tables["segments"]] == [
-        ("constants", 20),
-        ("mutable", 8),
-        ("delegate", 5),
-        ("named", 7),
-        ("other", 1),
-    ]
-    assert [EVERYTHING[row["byte_offset"] :][: row["size_bytes"]] for row in tables["segments"]] == [
-        b"c" * 20, b"m" * 8, b"right", b"weights", b"?",
+    segments = [(row["content"], EVERYTHING[row["byte_offset"] :][: row["size_bytes"]]) for row in tables["segments"]]
+    assert segments == [
+        ("constants", b"c" * 20), ("mutable", b"m" * 8), ("delegate", b"right"), ("named", b"weights"), ("other", b"?"),
     ]  # fmt: skip
     assert [(row["constant_index"], row["location"], row["size_bytes"]) for row in tables["constant_buffers"]] == [
-        (0, "inline", 0),
-        (1, "inline", 8),
-        (0, "segment", 0),
-        (1, "segment", 16),
-        (2, "segment", 4),
-    ]
+        (0, "inline", 0), (1, "inline", 8), (0, "segment", 0), (1, "segment", 16), (2, "segment", 4),
+    ]  # fmt: skip
     for row, blob in zip(tables["program_delegates"], (b"blob", b"right"), strict=True):
         assert EVERYTHING[row["byte_offset"] :][: row["blob_bytes"]] == blob
     assert [(row["key"], row["segment_index"]) for row in tables["named_data"]] == [("w", 3), ("v", 3)]
@@ -186,35 +167,20 @@ def test_impossible_sizes_have_no_bytes() -> None:
 
 def test_vectors_that_share_their_bytes_are_refused() -> None:
     """Thousands of values that refer to one tensor with one long vector of sizes could take any amount of memory."""
-    builder = flatbuffers.Builder()
-    sizes = builder.CreateNumpyVector(np.ones(2000, np.int32))
-    offsets = []
-    for _ in range(200):
-        builder.StartObject(3)
-        builder.PrependUOffsetTRelativeSlot(2, sizes, 0)
-        member = builder.EndObject()
-        builder.StartObject(2)
-        builder.PrependUint8Slot(0, 5, 0)
-        builder.PrependUOffsetTRelativeSlot(1, member, 0)
-        offsets.append(builder.EndObject())
-    builder.StartVector(4, len(offsets), 4)
-    for offset in offsets:
-        builder.PrependUOffsetTRelative(offset)
-    values = builder.EndVector()
-    builder.StartObject(3)
-    builder.PrependUOffsetTRelativeSlot(2, values, 0)
-    plan = builder.EndObject()
-    builder.StartVector(4, 1, 4)
-    builder.PrependUOffsetTRelative(plan)
-    plans = builder.EndVector()
-    builder.StartObject(2)
-    builder.PrependUOffsetTRelativeSlot(1, plans, 0)
-    builder.Finish(builder.EndObject(), file_identifier=b"ET12")
+    places: list[int] = []
+
+    class Shared(Table):
+        def write(self, builder: flatbuffers.Builder) -> int:
+            if not places:
+                places.append(super().write(builder))
+            return places[0]
+
+    one = value(TENSOR, Shared({2: np.ones(2000, np.int32)}))
     with pytest.raises(FormatError, match=r"the vectors Tensor.sizes take 1600000 bytes together, more than the"):
-        read(bytes(builder.Output()))
+        read(program(method("forward", [one] * 200)))
 
 
-@pytest.mark.parametrize("name", ["cond/cond", "nones/nones", "convnet_xnn/convnet_xnn"])
+@pytest.mark.parametrize("name", ["cond/cond", "nones/nones"])
 def test_truncated_at_any_byte(name: str) -> None:
     data = (CAPTURES / f"{name}.pte").read_bytes()
     read(data)
@@ -222,32 +188,6 @@ def test_truncated_at_any_byte(name: str) -> None:
         with pytest.raises(FormatError, match="truncated|empty|not an ExecuTorch program|not the header") as caught:
             read(data[:size])
         assert str(caught.value).startswith("test.pte: ") and "\n" not in str(caught.value)
-
-
-def test_truncated_without_a_header() -> None:
-    data = (CAPTURES / "bf16/bf16.pte").read_bytes()
-    refused = 0
-    for size in range(len(data)):
-        try:
-            read(data[:size])
-        except FormatError as error:
-            refused += 1
-            assert "\n" not in str(error)
-    # Without a size, only missing padding at the end can go unnoticed.
-    assert refused >= len(data) - 8
-
-
-@pytest.mark.parametrize("step", [60, pytest.param(15, marks=pytest.mark.long)])
-@pytest.mark.parametrize("data", [EVERYTHING, (CAPTURES / "scalars/scalars.pte").read_bytes()], ids=["made", "scalars"])
-def test_flipped_bytes(data: bytes, step: int) -> None:
-    for place in range(0, len(data), step):
-        for mask in (0x01, 0x80, 0xFF):
-            damaged = bytearray(data)
-            damaged[place] ^= mask
-            try:
-                read(bytes(damaged))
-            except FormatError as error:
-                assert "\n" not in str(error)
 
 
 @examples(150)

@@ -1,10 +1,7 @@
-"""What a person finds at a warehouse in Python: its methods, its views, and results that print themselves."""
+"""What a person finds in Python: a warehouse, its views and results that print themselves; files that are only looked at."""
 
 from __future__ import annotations
 
-import inspect
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,12 +9,10 @@ import pytest
 
 import etq
 from etq import catalog
-from etq.errors import EtqError, QueryError
-from etq.render import table as tables
-from etq.render.terminal import TerminalStyle
-from etq.warehouse import result
+from etq.errors import QueryError
 from etq.warehouse.warehouse import Warehouse
 from tests.batches import Labelled, ingest_all
+from tests.conftest import CAPTURES
 from tests.sql.test_trends import capture
 from tests.warehouses import empty_warehouse
 
@@ -54,25 +49,6 @@ def test_dir_is_short_and_has_all_methods(lab: Warehouse) -> None:
     assert lab.views.op_totals("b1-0").fetchall() == lab.op_totals("b1-0").fetchall()
 
 
-def test_wrong_attributes_say_what_is_near(lab: Warehouse) -> None:
-    with pytest.raises(AttributeError, match=r"^Warehouse has no attribute 'op_total'; the nearest are op_totals, "):
-        getattr(lab, "op_total")  # noqa: B009
-    with pytest.raises(AttributeError, match=r"no attribute 'captues'; the nearest are captures, capture"):
-        getattr(lab, "captues")  # noqa: B009
-    with pytest.raises(AttributeError, match=r"^Result has no attribute 'fetchal'; the nearest are fetchall"):
-        _ = lab.captures().fetchal
-    assert not hasattr(lab, "_repr_html_")
-
-
-def test_captures_of_a_selector(lab: Warehouse) -> None:
-    def names(selector: str | None = None) -> list[str]:
-        return [row[0] for row in lab.captures(selector).fetchall()]
-
-    assert len(names()) == 2 * BUILDS
-    assert names("build=2,since=1h") == [f"b2-{number}" for number in range(BUILDS)]
-    assert names("build=3") == []
-
-
 def test_compare(lab: Warehouse, capsys: pytest.CaptureFixture[str]) -> None:
     compared = lab.compare("build=1", "build=2")
     assert compared.ops.fetchall() == lab.compare_ops("build=1", "build=2").fetchall()
@@ -97,63 +73,48 @@ def test_compare(lab: Warehouse, capsys: pytest.CaptureFixture[str]) -> None:
         lab.compare("build=1", "build=9")
 
 
-def test_report(lab: Warehouse, tmp_path: Path) -> None:
-    lab.report("b1-0", tmp_path / "one.html")
-    lab.report(["build=1", "build=2"], tmp_path / "two.html")
-    etq.report.write(lab, ["b1-0"], tmp_path / "same.html")
-    assert (tmp_path / "one.html").read_text() == (tmp_path / "same.html").read_text()
-    assert "build=1" in (tmp_path / "two.html").read_text()
-    with pytest.raises(EtqError, match="this report takes no over"):
-        lab.report("b1-0", tmp_path / "three.html", over="build")
+FOLDER = CAPTURES / "mlp"
+# A view of each kind of question about a capture: times, modules, nodes, logged values.
+VIEWS = ["op_totals", "module_totals", "event_nodes", "logged_values"]
 
 
-def test_results_print_themselves(lab: Warehouse, capsys: pytest.CaptureFixture[str]) -> None:
-    found = lab.op_totals("b1-0", unit="ns")
-    rows = found.fetchall()
-    found.show()
-    assert capsys.readouterr().out == tables.table(found.columns, rows) == f"{found!r}\n"
-    found.select("op", "total").limit(1).show()
-    assert capsys.readouterr().out.splitlines()[0].split() == ["op", "total"]
-    lab.sql("SELECT unnest(range(70)) AS x").show()
-    assert capsys.readouterr().out.splitlines()[-2:] == ["59", "The first 60 rows; show(600) has more"]
-    with pytest.raises(QueryError, match="^oh no$"):
-        lab.sql("SELECT error('oh no')").show()
-    assert repr(lab.sql("SELECT error('oh no')")) == "Error: oh no"
+@pytest.fixture(scope="module")
+def stored() -> etq.Warehouse:
+    warehouse = etq.open()
+    warehouse.ingest(FOLDER / "mlp_debug.etdp", debug_buffer=FOLDER / "mlp_debug.bin", etrecord=FOLDER / "mlp.etrecord")
+    return warehouse
 
 
-@pytest.mark.parametrize("width", [60, 80, 100])
-def test_results_fit_a_terminal(
-    lab: Warehouse, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int
-) -> None:
-    monkeypatch.setattr(result, "style_of", lambda _: TerminalStyle(width, False, True))
-    lab.compare_ops("build=1", "build=2").show()
-    lines = capsys.readouterr().out.splitlines()
-    assert max(map(len, lines)) <= width and lines[0].startswith("op ")
-    assert '.select("op", "total")' in " ".join(lines) and "--" not in " ".join(lines[-2:])
+@pytest.fixture(scope="module")
+def file() -> etq.Warehouse:
+    return etq.read(FOLDER / "mlp_debug.etdp", debug_buffer=FOLDER / "mlp_debug.bin", etrecord=FOLDER / "mlp.etrecord")
 
 
-def test_what_results_pass_on(lab: Warehouse) -> None:
-    found = lab.op_totals("b1-0")
-    assert len(found) == len(found.fetchall()) == found.to_arrow_table().num_rows
-    assert "op" in found and found["op"].fetchall() == [row[:1] for row in found.fetchall()]
-    assert isinstance(found.filter("op = 'addmm'"), result.Result)
-    assert lab.sql("SELECT 1 AS x").union(lab.sql("SELECT 2 AS x")).fetchall() == [(1,), (2,)]
-    assert found.columns == found.relation.columns
+def test_views_answer_as_of_a_stored_capture(stored: etq.Warehouse, file: etq.Warehouse) -> None:
+    for view in VIEWS:
+        expected = getattr(stored, view)("mlp_debug").fetchall()
+        assert getattr(file, view)().fetchall() == expected != [], view
 
 
-@pytest.mark.parametrize(
-    ("package", "method", "install"), [("pandas", "df", r"'etq\[pandas\]'"), ("polars", "pl", "polars")]
-)
-def test_a_missing_package_is_named(package: str, method: str, install: str) -> None:
-    script = f"import sys; sys.modules[{package!r}] = None; import etq; etq.open().captures().{method}()"
-    done = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True)
-    assert done.returncode == 1
-    assert done.stderr.splitlines()[
-        -1
-    ] == f"etq.errors.EtqError: .{method}() needs {package}: pip install {install}".replace("\\", "")
+def test_what_links_find_is_there_when_asked(stored: etq.Warehouse, file: etq.Warehouse) -> None:
+    """Tables that are filled only when a query names them, in any order of questions."""
+    for table in ("signature_outputs", "signature_ops", "node_values", "graph_outputs", "op_edges", "record_members"):
+        query = f"FROM {table} ORDER BY ALL"
+        assert stored.rows(query)[1] == file.rows(query)[1] != [], table
 
 
-def test_all_public_methods_are_documented() -> None:
-    for name, method in inspect.getmembers(Warehouse):
-        if not name.startswith("_"):
-            assert inspect.getdoc(method), name
+def test_a_view_that_needs_more_than_the_capture(file: etq.Warehouse) -> None:
+    assert (
+        file.views.find_total_for_module(module="head").fetchall()
+        == file.find_total_for_module("@latest", "head").fetchall()
+    )
+    with pytest.raises(etq.QueryError, match="missing a required argument: 'module'"):
+        file.views.find_total_for_module()
+
+
+def test_it_closes(tmp_path: Path) -> None:
+    with etq.read((FOLDER / "mlp.etdp").read_bytes()) as file:
+        assert file.only is not None and file.only.format == "etdump" and file.only.name == "bytes"
+    assert not file.is_open
+    with pytest.raises(etq.FormatError, match="no such file"):
+        etq.read(tmp_path / "none.etdp")

@@ -1,4 +1,4 @@
-"""Which files of a folder are profiling files: by what they begin with, whatever their names."""
+"""What a file is, by what it begins with, whatever its name; and what is said of files that are given as what they are not."""
 
 from __future__ import annotations
 
@@ -6,15 +6,20 @@ import base64
 import gzip
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
+from etq.errors import EtqError, FormatError
 from etq.ingest.recognition import OTHER, PACKED, PROGRAM, RECORD, UNREADABLE, left_out
 from etq.ingest.registry import HEAD
+from etq.warehouse.ephemeral import open_ephemeral
+from etq.warehouse.warehouse import Warehouse
 from tests.builders import dump
 from tests.conftest import CAPTURES
+from tests.graph_traces import capture, launches, layers
 from tests.trace_builders import event, trace
 
 EVENTS: Final = [event("cpu_op", "aten::add", 0, 10)]
@@ -37,34 +42,27 @@ TAKEN: Final = {
     "empty.pt.trace.json": b"",
 }
 LEFT: Final = {
-    "empty.json": (b"", OTHER),
-    "notes.txt": (b"traceEvents: none", OTHER),
+    "empty.json": (b"", OTHER), "notes.txt": (b"traceEvents: none", OTHER),
     "results.json": (b'{"metrics": {"traceEvents": []}}', OTHER),
     "rows.json": (b'[{"name": "aten::add", "calls": 2}]', OTHER),
     "notebook.ipynb": (json.dumps({"cells": [json.dumps({"traceEvents": []})]}).encode(), OTHER),
     "execution_trace.json": (b'{"schema": "1.1.1", "pid": 1, "nodes": [{"id": 1}]}', OTHER),
-    "snapshot.pickle": (b"\x80\x04}\x94.", OTHER),
-    "zeros.bin": (bytes(4096), OTHER),
+    "snapshot.pickle": (b"\x80\x04}\x94.", OTHER), "zeros.bin": (bytes(4096), OTHER),
     "numbers.bin": (b"".join(at.to_bytes(4, "little") for at in range(1000)), OTHER),
-    "ones.bin": ((1).to_bytes(4, "little") * 1000, OTHER),
-    "model.etrecord": (b"PK\x03\x04" + bytes(100), RECORD),
+    "ones.bin": ((1).to_bytes(4, "little") * 1000, OTHER), "model.etrecord": (b"PK\x03\x04" + bytes(100), RECORD),
     "model.pte": (b"\x10\0\0\0ET12" + bytes(100), PROGRAM),
     "cut.json.gz": (b"\x1f\x8b\x08\x00" + b"\xff" * 100, PACKED),
     "table.csv.gz": (gzip.compress(b"op,calls\nadd,2\n"), OTHER),
-}
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("name", TAKEN)
-def test_profiling_files(tmp_path: Path, name: str) -> None:
-    (tmp_path / name).write_bytes(TAKEN[name])
-    assert left_out(str(tmp_path / name)) is None
-
-
-@pytest.mark.parametrize("name", LEFT)
-def test_other_files(tmp_path: Path, name: str) -> None:
-    content, reason = LEFT[name]
-    (tmp_path / name).write_bytes(content)
-    assert left_out(str(tmp_path / name)) == reason
+def test_what_a_file_is(tmp_path: Path) -> None:
+    cases = {name: (content, None) for name, content in TAKEN.items()} | LEFT
+    for name, (content, _) in cases.items():
+        (tmp_path / name).write_bytes(content)
+    assert {name: left_out(str(tmp_path / name)) for name in cases} == {
+        name: reason for name, (_, reason) in cases.items()
+    }
 
 
 def test_no_more_than_the_beginning_is_read(tmp_path: Path) -> None:
@@ -81,12 +79,95 @@ def test_pipes_and_links_to_nothing_are_not_opened(tmp_path: Path) -> None:
     assert left_out(str(tmp_path / "pipe.json")) == left_out(str(tmp_path / "link.json")) == UNREADABLE
 
 
-@pytest.mark.parametrize("ending", [".etdp", ".pt.trace.json.gz", ".prof_result.bin"])
-def test_real_files_without_their_names(tmp_path: Path, ending: str) -> None:
+def test_real_files_without_their_names(tmp_path: Path) -> None:
     damaged = ("bad_", "truncated_", "empty")
-    paths = sorted(path for path in CAPTURES.rglob(f"*{ending}") if not path.name.startswith(damaged))
-    paths = [path for path in paths if "malformed" not in path.parts]
-    assert paths
-    for place, path in enumerate(paths):
-        (tmp_path / str(place)).symlink_to(path)
-        assert left_out(str(tmp_path / str(place))) is None, path
+    for ending in (".etdp", ".pt.trace.json.gz", ".prof_result.bin"):
+        paths = [path for path in CAPTURES.rglob(f"*{ending}") if not path.name.startswith(damaged)]
+        paths = [path for path in paths if "malformed" not in path.parts]
+        assert paths
+        for path in paths:
+            link = tmp_path / f"{len([*tmp_path.iterdir()])}"
+            link.symlink_to(path)
+            assert left_out(str(link)) is None, path
+
+
+A_TRACE: Final = trace(event("cpu_op", "aten::add", 0, 10))
+MLP: Final = CAPTURES / "mlp"
+FILES: Final = {
+    "a PyTorch trace": gzip.compress(A_TRACE),
+    "an ETDump": (MLP / "mlp.etdp").read_bytes(),
+    "an ExecuTorch program (.pte)": (MLP / "mlp.pte").read_bytes(),
+    "a zip, perhaps an ETRecord": (MLP / "mlp.etrecord").read_bytes(),
+}
+# Of options what they take, and what a file of another kind is told.
+OPTIONS: Final = {
+    "etrecord": ("a zip, perhaps an ETRecord", "not an ETRecord; give the .etrecord of the program"),
+    "pte": ("an ExecuTorch program (.pte)", "not a program; give the .pte that was run"),
+    "debug_buffer": (None, "not a debug buffer; give the file of values that the runtime wrote with the ETDump"),
+    "metrics": (None, "not a file of metrics; give a log of the runner, or JSON"),
+}
+
+
+def readers(warehouse: Warehouse) -> tuple[Callable[..., Any], ...]:
+    return warehouse.ingest, open_ephemeral
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+@pytest.mark.parametrize("kind", FILES)
+def test_what_is_given_with_a_dump(warehouse: Warehouse, option: str, kind: str) -> None:
+    fitting, message = OPTIONS[option]
+    given: dict[str, Any] = {option: [FILES[kind]] if option == "metrics" else FILES[kind]}
+    if kind == fitting:
+        assert warehouse.ingest(FILES["an ETDump"], **given).is_new
+        return
+    if (option, kind) == ("metrics", "an ETDump"):
+        message = "bytes"  # as for any file without metrics: the log of a device may have a dump, too
+    with pytest.raises(FormatError) as raised:
+        warehouse.ingest(FILES["an ETDump"], **given)
+    assert message in str(raised.value)
+    assert kind in str(raised.value) or option == "metrics"
+    assert warehouse.rows("FROM captures")[1] == []
+
+
+@pytest.mark.parametrize("kind", [each for each in FILES if each != "a PyTorch trace"])
+def test_what_is_given_as_a_graph_capture(warehouse: Warehouse, kind: str) -> None:
+    message = "not a graph capture; give the trace that torch's profiler wrote while the graphs were captured"
+    for read in readers(warehouse):
+        with pytest.raises(FormatError) as raised:
+            read(A_TRACE, graph_captures=[FILES[kind]])
+        assert f"this is {kind}, {message}" in str(raised.value)
+
+
+def test_a_trace_is_not_its_own_capture(warehouse: Warehouse) -> None:
+    nodes = layers(2)
+    for read in readers(warehouse):
+        with pytest.raises(FormatError, match="is the trace itself; give the trace that was recorded while its graphs"):
+            read(launches([nodes]), graph_captures=[capture([nodes]), launches([nodes])])
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"etrecord": MLP / "mlp.etrecord"}, "a PyTorch trace has no ETRecord: leave it out, or give an ETDump"),
+        ({"debug_buffer": MLP / "mlp_debug.bin"}, "a PyTorch trace has no debug buffer: leave it out"),
+    ],
+)
+def test_what_a_trace_does_not_have(warehouse: Warehouse, given: dict[str, Any], message: str) -> None:
+    for each in given.values():
+        assert each.exists()
+    for read in readers(warehouse):
+        with pytest.raises(FormatError, match=message):
+            read(A_TRACE, **given)
+    assert warehouse.rows("FROM captures")[1] == []
+
+
+def test_a_trace_is_not_linked(warehouse: Warehouse) -> None:
+    """Among other captures that are ingested with a record, it stays without."""
+    record = warehouse.ingest_record(MLP / "mlp.etrecord", name="record")
+    found = warehouse.ingest_many([A_TRACE, FILES["an ETDump"]], link_to=[record])
+    assert not any(isinstance(each, EtqError) for each in found)
+    query = "SELECT format, record_id IS NOT NULL FROM captures ORDER BY format"
+    assert warehouse.rows(query)[1] == [("etdump", True), ("torch_trace", False)]
+    [name] = [each.name for each in found if not isinstance(each, EtqError) and each.format == "torch_trace"]
+    with pytest.raises(EtqError, match="is a PyTorch trace, which has no record or program: link an ETDump"):
+        warehouse.link(name, "record")

@@ -9,13 +9,11 @@ import html.parser
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import etq
 import etq.report
-from etq.errors import EtqError
 from etq.report import columns, page
 from etq.report.page import Report, Section
 from etq.report.timeline import timeline_section
@@ -57,24 +55,21 @@ def test_columns() -> None:
     assert made.as_data() == {
         "names": ["name", "n", "x", "flag", "nothing"],
         "columns": [
-            {"texts": ["a"], "at": [0, -1, 0]},
-            [1, 2, None],
-            [0.5, None, None],
-            [True, False, None],
+            {"texts": ["a"], "at": [0, -1, 0]}, [1, 2, None], [0.5, None, None], [True, False, None],
             [None, None, None],
         ],
         "length": 3,
-    }
+    }  # fmt: skip
     assert columns.table(["at"], [(datetime.date(2026, 5, 1),)]).columns == [["2026-05-01"]]
     assert columns.table(["a", "b"], []).as_data() == {"names": ["a", "b"], "columns": [[], []], "length": 0}
 
 
-@pytest.mark.parametrize("text", ["</script><script>alert(1)</script>", "\u2028", "\ud800", "<!--", "x" * 10_000, "😀"])
-def test_packed_data_is_letters_alone(text: str) -> None:
-    packed = columns.packed({"text": text})
-    assert re.fullmatch(r"[A-Za-z0-9+/=]+", packed)
-    read = json.loads(gzip.decompress(base64.b64decode(packed)))["text"]
-    assert read == text.encode("utf-8", "replace").decode()
+def test_packed_data_is_letters_alone() -> None:
+    for text in ("</script><script>alert(1)</script>", "\u2028", "\ud800", "<!--", "x" * 10_000, "😀"):
+        packed = columns.packed({"text": text})
+        assert re.fullmatch(r"[A-Za-z0-9+/=]+", packed)
+        read = json.loads(gzip.decompress(base64.b64decode(packed)))["text"]
+        assert read == text.encode("utf-8", "replace").decode()
 
 
 def test_the_policy_names_this_script_and_this_style() -> None:
@@ -108,77 +103,11 @@ def test_scripts_never_turn_text_into_markup() -> None:
         assert forbidden.search(path.read_text()) is None, path.name
 
 
-def test_every_asset_is_used() -> None:
-    assert sorted([*page.SCRIPTS, page.START]) == sorted(path.name for path in (ROOT / "assets").glob("*.js"))
-    vendored = {*page.VENDORED_SCRIPTS, *page.VENDORED_STYLES}
-    assert vendored == {path.name for path in (ROOT / "vendor").iterdir() if path.suffix in (".js", ".css")}
-
-
-def test_vendored_files_are_as_they_were_published() -> None:
-    """Their versions are those in the note in their folder, and there is a licence."""
-    note = (ROOT / "vendor/README.md").read_text()
-    [version] = re.findall(r"uPlot \(v([\d.]+)\)", (ROOT / "vendor/uPlot.iife.min.js").read_text())
-    assert f"| {version} |" in note
-    assert "MIT License" in (ROOT / "vendor/uPlot-LICENSE").read_text()
-
-
 def test_a_title_is_text() -> None:
     text = an_assembled('</title><script>alert(1)</script>"\x1b[31m{{data}}')
     parsed = Tags(text)
     assert [tag for tag, _ in parsed.tags].count("script") == 2
     assert text.count("</title>") == 1 and "\x1b" not in text
-
-
-@pytest.mark.long
-def test_a_page_is_alike_each_time(warehouse: Warehouse) -> None:
-    warehouse.ingest(dump(run("Execute", kernel("add", 1, 9), execute(0, 10))), name="run")
-    assert etq.report.page_of(warehouse, ["run"]) == etq.report.page_of(warehouse, [warehouse.capture("run")])
-
-
-@pytest.mark.long
-def test_a_query_of_several_sections_runs_once(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
-    warehouse.ingest(CAPTURES / "torch_gpu" / "rank0.pt.trace.json.gz", name="gpu")
-    queries: list[str] = []
-
-    def ask(of: Warehouse, query: str, **parameters: Any) -> columns.Table:
-        queries.append(query)
-        return columns.ask(of, query, **parameters)
-
-    monkeypatch.setattr("etq.report.target.ask", ask)
-    etq.report.page_of(warehouse, ["gpu"])
-    assert queries and len(queries) == len(set(queries))
-
-
-@pytest.mark.long
-def test_each_part_of_a_comparison_is_computed_once(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, end in (("a", 9), ("b", 5)):
-        warehouse.ingest(dump(run("Execute", kernel("add", 1, end), execute(0, 10))), name=name)
-    computed: list[str] = []
-    rows = warehouse.rows
-
-    def recorded(query: str, **given: object) -> tuple[list[str], list[tuple[Any, ...]]]:
-        computed.extend(
-            f"{each} {given}" for each in re.findall(r"CREATE TEMP TABLE \w+ AS FROM (.*)", query, re.DOTALL)
-        )
-        return rows(query, **given)
-
-    monkeypatch.setattr(warehouse, "rows", recorded)
-    etq.report.page_of(warehouse, ["a", "b"])
-    assert len(computed) > 3 and len(computed) == len(set(computed))
-    assert rows("FROM duckdb_tables() WHERE table_name LIKE '_computed%'")[1] == []
-
-
-@pytest.mark.long
-def test_in_python(warehouse: Warehouse, tmp_path: Path) -> None:
-    warehouse.ingest(dump(run("Execute", kernel("add", 1, 9), execute(0, 10))), name="run")
-    etq.report.write(warehouse, ["run"], tmp_path / "run.html")
-    assert (tmp_path / "run.html").read_text() == etq.report.page_of(warehouse, ["run"])
-    with pytest.raises(EtqError, match="a capture cannot be compared with itself"):
-        etq.report.page_of(warehouse, ["run", "run"])
-    with pytest.raises(etq.QueryError, match="no capture matches none"):
-        etq.report.page_of(warehouse, ["none"])
-    with pytest.raises(EtqError, match="can't be written"):
-        etq.report.write(warehouse, ["run"], tmp_path / "none/run.html")
 
 
 def test_runs_that_do_not_fit_are_left_out_and_reported(warehouse: Warehouse) -> None:
@@ -201,32 +130,6 @@ def test_runs_that_do_not_fit_are_left_out_and_reported(warehouse: Warehouse) ->
     assert whole is not None and whole.note is None and whole.facts["runs"] == list(range(10))
 
 
-@pytest.mark.long
-def test_many_runs_are_thinned_but_for_those_that_stand_out(
-    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of 30 runs, 10 points: every third, the first, which warms up, and the one outlier."""
-    from etq.report import single
-
-    monkeypatch.setattr(single, "MOST_RUNS", 10)
-    lengths = [50, *[10] * 15, 90, *[10] * 13]
-    warehouse.ingest(dump(*(run("Execute", execute(0, length)) for length in lengths)), name="run")
-    [section] = [each for each in single.report_of(warehouse, "run", None).sections if each.kind == "runs"]
-    runs = section.tables["runs"]
-    assert runs.columns[runs.names.index("run_index")] == [0, 2, 5, 8, 11, 14, 16, 17, 20, 23, 26, 29]
-    assert section.note == "The page has 12 of 30 runs: one in so many, and all that warm up or are outliers."
-
-
-def test_no_two_scripts_define_one_name() -> None:
-    """The last definition would replace the first."""
-    defined = [
-        name
-        for path in sorted((Path(etq.report.__file__).parent / "assets").glob("*.js"))
-        for name in re.findall(r"^etq\.(\w+) =", path.read_text(), re.MULTILINE)
-    ]
-    assert len(defined) > 20 and [name for name in set(defined) if defined.count(name) > 1] == []
-
-
 def test_a_pruned_capture_is_named() -> None:
     with empty_warehouse() as warehouse:
         warehouse.ingest(CAPTURES / "mlp/mlp.etdp", name="old")
@@ -235,3 +138,11 @@ def test_a_pruned_capture_is_named() -> None:
             etq.report.page_of(warehouse, ["old"])
         with pytest.raises(etq.QueryError, match="^the events of old were pruned, "):
             warehouse.rows("FROM op_totals($capture)", capture=warehouse.capture("old"))
+
+
+def test_a_record_of_another_program_covers_nothing(warehouse: Warehouse) -> None:
+    """Such a section had a table without columns, which no page can draw."""
+    capture = warehouse.ingest(dump(run("Execute", execute(0, 99), kernel("add", 10, 30, 1))), name="run")
+    warehouse.link(capture, warehouse.ingest_record(CAPTURES / "mlp/mlp.etrecord"))
+    report = etq.report.report_of(warehouse, ["run"])
+    assert "coverage" not in [section.kind for section in report.sections]

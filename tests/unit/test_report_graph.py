@@ -1,28 +1,36 @@
-"""The graph of a report: its values are those of the views, and its positions fit the edges."""
+"""The graph of a report: its values are those of the views, its positions fit the edges; delegates by flatc; hostile names."""
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
-from collections.abc import Iterator
+import random
+import re
+from collections import defaultdict
 from typing import Any, Final
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import etq
 import etq.report
-from etq.errors import EtqError
+from etq.errors import EtqError, printable
+from etq.render.dot import dot_of
 from etq.report import graph_section, single
 from etq.report.columns import Table
+from etq.report.graph import EXPORTED
 from etq.report.graph_extras import NAN, UNBOUNDED, GraphExtras
-from etq.report.overlays import METRICS, OVERLAYS
+from etq.report.layers import MOST_BENDS, Layers, layered
+from etq.report.nested import nested_edges, owners_of
+from etq.report.overlays import METRICS
 from etq.report.target import target_of
-from etq.report.tree import MOST_LEVELS, Tree
+from etq.report.tree import Tree
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
-from tests.records import EDGE
-from tests.sampling import thinned
+from tests.hostile import EVIL
 from tests.warehouses import empty_warehouse
 
 # Records with an edge graph, and a capture of each.
@@ -84,13 +92,7 @@ def judged_warehouse() -> Warehouse:
     return warehouse
 
 
-@pytest.fixture(scope="module")
-def transformer() -> Iterator[Warehouse]:
-    with opened("transformer") as warehouse:
-        yield warehouse
-
-
-@pytest.mark.parametrize("name", thinned(RECORDS, ["multimethod"]))
+@pytest.mark.parametrize("name", ["multimethod", pytest.param("bf16", marks=pytest.mark.long)])
 def test_values_are_those_of_the_views(name: str) -> None:
     with opened(name) as warehouse:
         tables = tables_of(warehouse)
@@ -158,17 +160,6 @@ def check_places(tables: dict[str, list[dict[str, Any]]]) -> None:
     assert len(set(places)) == len(places)
 
 
-def test_modules_that_are_called_in_turn_are_cycles() -> None:
-    """Two modules that feed each other have an edge upward, and nothing else is out of order."""
-    levels = [(0, node, path, "M") for node in range(4) for path in ("", ["a", "b", "a", "c"][node])]
-    tree = Tree([(0, node) for node in range(4)], [""] * 4, levels, ["op"] * 4)
-    assert [group.name for group in tree.groups] == ["", "a", "b", "c"]
-    assert tree.parents == [1, 2, 1, 3]
-    places, _ = tree.placed([(0, 1), (1, 2), (2, 3)])
-    ranks = {group.name: places[4 + number][0] for number, group in enumerate(tree.groups)}
-    assert ranks["a"] < ranks["b"] and ranks["a"] < ranks["c"]
-
-
 def test_nested_graphs_are_in_a_group_with_their_node() -> None:
     """Modules of a nested graph are within it, those around its node are not repeated; without a node, it is at the top."""
     levels = [(0, node, path, "M") for node in (0, 1, 2) for path in ("", "body")] + [(0, 2, "body.mlp", "MLP")]
@@ -181,148 +172,245 @@ def test_nested_graphs_are_in_a_group_with_their_node() -> None:
     assert tree.parents == [2, 4, 6, 7, 10]
 
 
-def test_a_module_under_odd_paths_has_a_place() -> None:
-    """Levels that are not nested by name, that repeat, or that have no model are taken as they are written."""
-    levels = [(0, 0, "x.y", "A"), (0, 0, "x.y", "A"), (0, 0, "z", "B"), (0, 1, "z", "B"), (0, 1, "x.y", "A")]
-    tree = Tree([(0, 0), (0, 1), (0, 2)], [""] * 3, levels, ["op"] * 3)
-    assert [(group.name, group.parent) for group in tree.groups] == [
-        ("", -1), ("x.y", 0), ("z", 1), ("z", 0), ("x.y", 3),
-    ]  # fmt: skip
-    assert tree.parents == [2, 4, 0]
-
-
-def test_levels_are_limited() -> None:
-    """However deep the modules of a record are nested, the page can walk through them."""
-    levels = [(0, 0, ".".join("m" * depth), "M") for depth in range(500)]
-    tree = Tree([(0, 0), (0, 1)], ["", "/".join("g" * 500)], levels, ["op"] * 2)
-    assert len(tree.groups) == MOST_LEVELS + MOST_LEVELS - 1
-    assert [group.parent for group in tree.groups[: MOST_LEVELS + 1]] == [*range(-1, MOST_LEVELS - 1), 0]
-
-
-def test_details(transformer: Warehouse) -> None:
-    tables = tables_of(transformer)
-    nodes = tables["nodes"]
-    [addmm] = [each for each in nodes if each["name"] == "aten_addmm_default"]
-    assert addmm["arguments"] == (
-        "self=p_layers_0_attn_qkv_bias, mat1=aten_view_copy_default, mat2=aten_permute_copy_default"
-    )
-    assert (addmm["debug_handles"], addmm["dtype"], addmm["output_shape"]) == ("2", "float32", "[16, 96]")
-    assert addmm["events"] == "OPERATOR_CALL, native_call_addmm.out"
-    assert "in forward" in addmm["stack_trace"]
-    query = "SELECT count(*) FROM op_edges AS e JOIN graphs AS g USING (record_id, graph_id) WHERE g.stage = $stage"
-    assert 0 < len(tables["edges"]) <= transformer.rows(query, stage=EDGE)[1][0][0]
-
-
-@pytest.fixture(scope="module")
-def judged() -> Iterator[Warehouse]:
-    """A capture with values, its program, and a reference that differs by known steps, in one case by infinity."""
-    with judged_warehouse() as warehouse:
-        yield warehouse
-
-
 MORE: Final[dict[str, Any]] = {"gap": "right", "peak_flops": 20e9, "peak_bandwidth": 15e9}
-
-
-@pytest.mark.long
-def test_more_values(judged: Warehouse) -> None:
-    """Gaps, planned memory and roofline distances are those of the views; a module has their sum or the worst."""
-    section = single.graph_of(judged, "run", None, GraphExtras(**MORE), runs="all").sections[0]
-    assert section.note is not None and "Gaps are differences from the values of right." in section.note
-    nodes, groups = dicts(section.tables["nodes"]), dicts(section.tables["groups"])
-    peaks = "peak_flops := 20e9, peak_bandwidth := 15e9"
-    queries: dict[str, tuple[str, Any]] = {
-        "above_roof": (f"SELECT node_index, above_roof FROM node_roofline('run', {peaks}, runs := 'all')", sum),
-        "planned_bytes": ("SELECT node_index, size_bytes FROM node_memory('run')", sum),
-        "peak_bytes": ("SELECT node_index, peak_size_bytes FROM node_memory('run')", sum),
-    }
-    for metric in METRICS:
-        worst = min if metric in ("snr", "cosine") else max
-        queries[metric] = (f"SELECT node_index, gap FROM node_gaps('right', 'run', metric := '{metric}')", worst)
-    for name, (query, total) in queries.items():
-        values = dict(judged.rows(query)[1])
-        nan = -NAN if name in ("snr", "cosine") else NAN
-        for at, value in values.items():
-            if value - value != 0:
-                values[at] = nan if math.isnan(value) else math.copysign(UNBOUNDED, value)
-        assert {each["node_index"]: each[name] for each in nodes if each[name] is not None} == values
-        assert len(set(values.values())) > 2, name
-        for number, group in enumerate(groups):
-            inside = [
-                values[each["node_index"]]
-                for each in nodes
-                if number in line_of(each["parent"], groups) and each["node_index"] in values
-            ]
-            assert group[name] == (pytest.approx(total(inside)) if inside else None), (name, group["module_path"])
 
 
 def line_of(group: int, groups: list[dict[str, Any]]) -> list[int]:
     return [] if group < 0 else [group, *line_of(groups[group]["parent"], groups)]
 
 
-@pytest.mark.long
-def test_options_of_more_values(judged: Warehouse) -> None:
-    content = json.loads(etq.report.graph_json_of(judged, "run", gap="right"))
-    units = {each["key"]: each["unit"] for each in content["overlays"]}
-    assert (units["snr"], units["memory"], units["time"]) == ("dB", "bytes", "us") and "roof" not in units
-    with pytest.raises(EtqError, match="run: the overlay roof needs the device's peaks"):
-        etq.report.graph_node_data_of(judged, "run", overlay="roof")
-    with pytest.raises(EtqError, match="nowhere"):
-        etq.report.graph_page_of(judged, "run", gap="nowhere")
-
-
-def test_a_gap_without_values(warehouse: Warehouse) -> None:
-    """The error contains the cause: which side has no values, or why they can't be compared."""
-    mlp, path = CAPTURES / "mlp", str(CAPTURES / "mlp/mlp.etrecord")
-    warehouse.ingest(mlp / "mlp.etdp", name="plain", etrecord=path)
-    warehouse.ingest(mlp / "mlp_1run.etdp", name="other", etrecord=path)
-    warehouse.ingest(mlp / "mlp_debug.etdp", name="logged", etrecord=path)
-    for capture, base, cause in (
-        ("plain", "logged", "plain: no logged values, so plain has no gaps; run the program with a debug buffer"),
-        ("logged", "plain", "plain: no logged values, so logged has no gaps"),
-        ("plain", "other", "other and plain: no logged values"),
-    ):
-        with pytest.raises(EtqError, match=cause):
-            etq.report.graph_page_of(warehouse, capture, gap=base)
-    warehouse.ingest(mlp / "mlp_debug5.etdp", name="kept", etrecord=path)
-    with pytest.raises(EtqError, match="logged: no gaps to kept: unknown in kept: not in a debug buffer"):
-        etq.report.graph_node_data_of(warehouse, "logged", gap="kept", overlay="mse")
-
-
-def test_severities_of_values() -> None:
-    """The colour steps convert back to the legend's values. NaN is the worst; an equal value is not bad."""
-    overlays = {each.key: each for each in OVERLAYS}
-    for key, best, values in (
-        ("mse", 0.0, (1e-12, 3.5)),
-        ("snr", math.inf, (120.0, -7.0)),
-        ("cosine", 1.0, (0.999, -1)),
-    ):
-        overlay = overlays[key]
-        assert overlay.badness(best) == 0 and overlay.badness(math.nan) == math.inf
-        assert 0 < overlay.badness(values[0]) < overlay.badness(values[1])
-        assert overlay.heat == pytest.approx((0.1, 0.01, 1e-3, 1e-4))
-    assert overlays["snr"].badness(-math.inf) == math.inf and overlays["time"].heat == (0.5, 0.25, 0.125, 0.0625)
-
-
-def test_the_page_of_a_graph(transformer: Warehouse) -> None:
-    page = etq.report.graph_page_of(transformer, "run", runs="all", unit="ms")
-    assert page.startswith("<!DOCTYPE html>")
-    with pytest.raises(EtqError, match="no steps"):
-        etq.report.graph_page_of(transformer, "run", steps="active=1")
-
-
-@pytest.mark.parametrize(
-    ("path", "reason"),
-    [
+def test_captures_without_a_graph() -> None:
+    for path, reason in (
         ("mlp/mlp_0runs.etdp", "Without its ETRecord"),
         ("torch/mlp_train.pt.trace.json.gz", "a PyTorch trace has no graph"),
         # Its two methods have the same instructions, so the one that ran is unknown.
         ("twins/twins.etdp", "None of the ETRecord's edge graphs is of a method that is known to have run"),
+    ):
+        with empty_warehouse() as warehouse:
+            record = CAPTURES / "twins/twins.etrecord" if path.startswith("twins") else None
+            warehouse.ingest(CAPTURES / path, name="run", etrecord=record)
+            with pytest.raises(EtqError, match=f"run: {reason}"):
+                etq.report.graph_page_of(warehouse, "run")
+
+
+@pytest.mark.parametrize(
+    ("name", "edges"),
+    [
+        # linear (0) is the argument x of both branches: of mul (4) and sub (6); add (5) and relu (7) give the result.
+        ("cond", [(0, 4), (0, 6), (5, 3), (7, 3)]),
+        # linear (0) is what map_impl (1) goes through: mul (2) takes it, relu (4) gives the result.
+        ("maploop", [(0, 2), (4, 1)]),
     ],
 )
-def test_captures_without_a_graph(path: str, reason: str) -> None:
-    with empty_warehouse() as warehouse:
-        capture = warehouse.ingest(CAPTURES / path, name="run")
-        if path.startswith("twins"):
-            warehouse.link(capture, warehouse.ingest_record(CAPTURES / "twins/twins.etrecord"))
-        with pytest.raises(EtqError, match=f"run: {reason}"):
-            etq.report.graph_page_of(warehouse, "run")
+def test_edges_of_records(warehouse: Warehouse, name: str, edges: list[tuple[int, int]]) -> None:
+    record = warehouse.ingest_record(CAPTURES / f"{name}/{name}.etrecord")
+    rows = warehouse.rows("SELECT graph_id, node_index, subgraph FROM op_nodes ORDER BY ALL")[1]
+    keys, subgraphs = [row[:2] for row in rows], [row[2] for row in rows]
+    assert nested_edges(warehouse, record.sha256, EXPORTED, keys, subgraphs) == edges
+    assert set(owners_of(keys, subgraphs)) == {at for at, path in enumerate(subgraphs) if path}
+
+
+HOSTILE = (
+    EVIL,
+    "</text></svg><script>alert(1)</script>",
+    "]]><!-- --><![CDATA[ &lt; &amp; &#0;",
+    "\"' onload='alert(1)' \\\" \\n \\",
+    '"]; n0 -> n1; "',
+    "<b>{x}|</b>\\l\\r",
+    "a\u2028b\u2029c\nd\re\x00\ufffe\uffff",
+    "x" * 30_000,
+    "\U0001f4a3 пример 例" * 30,
+    "",
+    "None",
+)
+DOT_LINE = re.compile(r'  n\d+_\d+ (\[label="(?:[^"\\]|\\.)*", fillcolor="[\d. ]+"\]|-> n\d+_\d+);')
+
+
+def check_dot(text: str) -> None:
+    first, _, *lines, last = text.splitlines()
+    assert (first, last) == ("digraph ops {", "}")
+    assert all(DOT_LINE.fullmatch(line) for line in lines)
+
+
+@pytest.mark.long
+def test_hostile_names() -> None:
+    """In each format they are text: nothing ends an element, a string or a line."""
+    with opened("transformer") as warehouse:
+        update = "UPDATE {} SET {} WHERE (node_index + 1) % $count = $number"
+        for number, name in enumerate(HOSTILE):
+            parameters: dict[str, Any] = {"name": name, "count": len(HOSTILE), "number": number}
+            for table, columns in (
+                ("op_nodes", ("name", "op_type", "op", "module_path", "source_file", "subgraph")),
+                ("node_modules", ("module_class",)),
+                ("node_values", ("dtype",)),
+                ("node_arguments", ("literal",)),
+            ):
+                values = ", ".join(f"{column} = $name" for column in columns)
+                warehouse.connection.execute(update.format(table, values), parameters)
+            values = "module_path = $name || module_path"
+            warehouse.connection.execute(update.format("node_modules", values), parameters)
+        text = etq.report.graph_json_of(warehouse, "run").replace("\n", "")
+        assert printable(text) == text, "it has no control characters"
+        assert {each["name"] for each in json.loads(text)["nodes"]} == set(HOSTILE)
+        check_dot(dot_of(warehouse, "run", {}))
+
+
+def acyclic(count: int, number: int, seed: int, reach: int = 30) -> list[tuple[int, int]]:
+    """Edges from smaller to larger vertices, `number` to a vertex, over `reach` at most."""
+    made = random.Random(seed)
+    pairs = ((made.randrange(max(0, each - reach), each), each) for each in range(1, count) for _ in range(number))
+    return sorted(set(pairs))
+
+
+def check_layers(layers: Layers, count: int) -> None:
+    """Each rank from 0 on has positions 0, 1, ... without gaps, bends included."""
+    assert len(layers.ranks) == len(layers.orders) == count
+    rows: dict[int, list[int]] = {}
+    for rank, order in [*zip(layers.ranks, layers.orders, strict=True), *((rank, at) for _, rank, at in layers.bends)]:
+        rows.setdefault(rank, []).append(order)
+    assert sorted(rows) == list(range(len(rows)))
+    assert all(sorted(row) == list(range(len(row))) for row in rows.values())
+    assert len(layers.bends) <= MOST_BENDS * count
+
+
+def test_every_edge_goes_to_a_later_rank() -> None:
+    edges = acyclic(200, 2, 1)
+    layers = layered(200, edges)
+    check_layers(layers, 200)
+    assert all(layers.ranks[one] < layers.ranks[other] for one, other in edges)
+    assert layered(200, reversed(edges)) == layers
+
+
+def test_a_rank_is_the_longest_path() -> None:
+    """The exception: vertices without predecessors are directly above the first vertex that uses them."""
+    edges = acyclic(120, 2, 7)
+    longest = [0] * 120
+    for other in range(120):
+        longest[other] = max((longest[one] + 1 for one, end in edges if end == other), default=0)
+    ranks = layered(120, edges).ranks
+    sources = set(range(120)) - {other for _, other in edges}
+    assert all(ranks[each] == longest[each] for each in range(120) if each not in sources)
+    for source in sources:
+        assert ranks[source] == min((ranks[other] for one, other in edges if one == source), default=1) - 1
+
+
+@given(st.lists(st.tuples(st.integers(0, 19), st.integers(0, 19)), max_size=60))
+def test_cycles_are_cut(edges: list[tuple[int, int]]) -> None:
+    """The ranks of any graph are those of the graph with some edges of its cycles reversed; no edge is left out."""
+    layers = layered(20, edges)
+    check_layers(layers, 20)
+    forward = {(one, other) for one, other in edges if layers.ranks[one] < layers.ranks[other]}
+    after: dict[int, set[int]] = {each: set() for each in range(20)}
+    for one, other in edges:
+        after[one].add(other)
+    for one, other in set(edges) - forward:
+        assert one == other or layers.ranks[one] > layers.ranks[other]
+        reached: set[int] = set()
+        new = {other}
+        while new:
+            reached |= new
+            new = {each for vertex in new for each in after[vertex]} - reached
+        assert one in reached, "an edge goes upward that closes no cycle"
+
+
+def test_values_from_outside_and_to_outside_have_bends() -> None:
+    """A value that only the last vertex takes passes the others; so does one that is used outside."""
+    layers = layered(3, [(0, 1), (1, 2)], entries=[[0], [2]], exits=[0])
+    check_layers(layers, 3)
+    assert layers.ranks == [0, 1, 2]
+    assert [(owner, rank) for owner, rank, _ in layers.bends] == [(0, 1), (0, 2), (4, 0), (4, 1)]
+
+
+def with_program(name: str) -> Any:
+    [program] = CAPTURES.glob(f"**/{name}.pte")
+    warehouse = etq.open()
+    warehouse.ingest(program.with_suffix(".etdp"), name="run", etrecord=program.with_suffix(".etrecord"), pte=program)
+    return warehouse
+
+
+def edges_by_flatc(name: str) -> dict[tuple[str, int], set[tuple[int, int]]]:
+    """By method and delegate: ops, of which the second takes a value that the first makes."""
+    graphs = json.loads(gzip.decompress((CAPTURES / "expected" / "xnnpack_graphs.json.gz").read_bytes()))[name]
+    found = {}
+    for place, graph in graphs.items():
+        method, _, index = place.rpartition("/")
+        fields = [node["xnode_union"] for node in graph["xnodes"]]
+        makers = {
+            value: at for at, each in enumerate(fields) for key, value in each.items() if key.startswith("output")
+        }
+        found[method, int(index)] = {
+            (makers[value], at)
+            for at, each in enumerate(fields)
+            for key, value in each.items()
+            if key.endswith("_id") and not key.startswith("output") and value in makers
+        }
+    return found
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["causal", "two_methods"])
+def test_ops_and_edges_of_delegates(name: str) -> None:
+    with with_program(name) as warehouse:
+        tables = tables_of(warehouse)
+        columns = "method, instruction_id, op_index, op, event_name, self_time, graph_id, node_index"
+        rows = warehouse.rows(f"SELECT {columns} FROM delegate_graph('run')")[1]
+        query = "SELECT method, instruction_id, delegate_index FROM instructions WHERE kind = 'delegate' ORDER BY ALL"
+        calls = warehouse.rows(query)[1]
+    nodes = tables["nodes"]
+    inner = [each for each in nodes if each["graph_id"] < 0]
+    shown = [(each["method"], each["node_index"], each["op"], each["events"], each["self_time"]) for each in inner]
+    title = "{}: XnnpackBackend, instruction {}".format
+    assert shown == [(title(*row[:2]), *row[2:6]) for row in rows]
+    # From a node to the first op that was made from it, and back.
+    numbers = {(each["graph_id"], each["node_index"]): at for at, each in enumerate(nodes)}
+    first = len(nodes) - len(inner)
+    assert [each["counterpart"] for each in inner] == [numbers.get(row[6:]) for row in rows]
+    became = defaultdict(list)
+    for at, row in enumerate(rows, first):
+        became[row[6:]].append((at, row[3]))
+    for each in nodes[:first]:
+        made = became[each["graph_id"], each["node_index"]]
+        assert each["counterpart"] == (made[0][0] if made else None)
+        assert each["delegate_ops"] == (", ".join(op for _, op in made) or None)
+    graphs = {each["method"]: each["graph_id"] for each in inner}
+    expected = edges_by_flatc(name)
+    for method, instruction_id, index in calls:
+        if (method, index) not in expected or title(method, instruction_id) not in graphs:
+            continue
+        graph = graphs.pop(title(method, instruction_id))
+        found = {
+            (nodes[edge["maker"]]["node_index"], nodes[edge["user"]]["node_index"])
+            for edge in tables["edges"]
+            if nodes[edge["maker"]]["graph_id"] == nodes[edge["user"]]["graph_id"] == graph
+        }
+        assert found == expected[method, index]
+    assert not graphs
+    assert all(nodes[edge["maker"]]["graph_id"] == nodes[edge["user"]]["graph_id"] for edge in tables["edges"])
+
+
+def test_crossings_that_need_not_be_are_removed() -> None:
+    """Two chains that start crossed end up next to each other."""
+    layers = layered(8, [(0, 3), (1, 2), (2, 4), (3, 5), (4, 6), (5, 7)])
+    left = {each for each in range(8) if layers.orders[each] == 0}
+    assert left in ({0, 3, 5, 7}, {1, 2, 4, 6})
+
+
+@pytest.mark.long
+def test_gaps_are_those_of_the_view() -> None:
+    """What is not finite is a number that no value has; a model has the worst of its ops."""
+    with judged_warehouse() as judged:
+        section = single.graph_of(judged, "run", None, GraphExtras(gap="right"), runs="all").sections[0]
+        nodes, groups = dicts(section.tables["nodes"]), dicts(section.tables["groups"])
+        for metric in METRICS:
+            query = f"SELECT node_index, gap FROM node_gaps('right', 'run', metric := '{metric}')"
+            sign = -1 if metric in ("snr", "cosine") else 1
+            expected = {
+                at: value
+                if math.isfinite(value)
+                else sign * NAN
+                if math.isnan(value)
+                else math.copysign(UNBOUNDED, value)
+                for at, value in judged.rows(query)[1]
+            }
+            assert {each["node_index"]: each[metric] for each in nodes if each[metric] is not None} == expected
+            assert groups[0][metric] == sign * max(sign * value for value in expected.values()), metric

@@ -8,13 +8,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from etq.errors import QueryError
 from etq.export import parts
 from etq.warehouse.ephemeral import open_ephemeral
 from tests.benchmarks.make_gpu_trace import make_gpu_trace
-from tests.conftest import CAPTURES
 
 DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
 Series = dict[str, list[tuple[int, float]]]
@@ -80,21 +76,6 @@ def test_counters_are_those_of_the_trace(tmp_path: Path) -> None:
     assert max(value for _, value in found["Queue length, device 0 stream 7"]) > 3
 
 
-def test_counters_of_selected_steps(tmp_path: Path) -> None:
-    """Those between the first and the last moment of the events that are exported, and no others."""
-    path = tmp_path / "gpu.json"
-    make_gpu_trace(path, 2_000, 3)
-    every = counters(exported(path, counters=True))
-    events = exported(path, counters=True, steps="skip_first=1,active=1,repeat=1")
-    spans = [nanoseconds(each) for each in events if each["ph"] == "X"]
-    first, last = min(start for start, _ in spans), max(end for _, end in spans)
-    found = counters(events)
-    assert found == {
-        name: [(at, value) for at, value in changes if first <= at <= last] for name, changes in every.items()
-    }
-    assert 0 < sum(map(len, found.values())) < sum(map(len, every.values())) / 2
-
-
 def test_counters_of_an_export_are_known(tmp_path: Path) -> None:
     """They are computed from the events: a trace that has them lacks nothing; other counters are a finding."""
     path, again = tmp_path / "gpu.json", tmp_path / "again.json"
@@ -106,14 +87,3 @@ def test_counters_of_an_export_are_known(tmp_path: Path) -> None:
         again.write_text(json.dumps({"schemaVersion": 1, "traceEvents": [*events, *more]}))
         warehouse, _ = open_ephemeral(str(again))
         assert warehouse.rows("SELECT f.detail FROM findings AS f")[1] == findings
-
-
-def test_a_trace_without_the_option_has_no_counters(tmp_path: Path) -> None:
-    make_gpu_trace(tmp_path / "gpu.json", 2_000, 3)
-    assert not counters(exported(tmp_path / "gpu.json"))
-
-
-def test_other_captures_have_no_counters() -> None:
-    with pytest.raises(QueryError, match="is not a PyTorch trace: only traces have counters"):
-        exported(CAPTURES / "mlp" / "mlp.etdp", counters=True)
-    assert exported(CAPTURES / "mlp" / "mlp.etdp", counters=False)

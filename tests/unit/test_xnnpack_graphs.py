@@ -1,10 +1,11 @@
-"""The reader of XNNPACK's graphs on graphs made for the purpose, and on damaged ones."""
+"""XNNPACK's graphs in programs: made for the purpose, damaged; and which op each event of a call ran."""
 
 from __future__ import annotations
 
 import json
 import struct
 from collections.abc import Sequence
+from itertools import combinations
 from typing import Any
 
 import flatbuffers
@@ -14,11 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from etq import FormatError
-from etq.ingest.program import delegate_rows
+from etq.ingest.program import delegate_rows, xnnpack_schema
+from etq.ingest.program.alignment import KINDS, aligned, may_run
 from etq.ingest.program.reader import read_program
 from tests.conftest import CAPTURES
 from tests.program_builders import Table, delegate, method, program
 from tests.sampling import examples
+from tests.warehouses import empty_warehouse
 
 ADD, SOFTMAX, STATIC_TRANSPOSE = 1, 3, 5
 NO_VALUE = 2**32 - 1
@@ -66,44 +69,25 @@ SIMPLE = graph(
 )
 
 
-@pytest.mark.parametrize("blob", [SIMPLE, wrapped(SIMPLE), graph([], [], b"XN00")], ids=["plain", "header", "empty"])
+@pytest.mark.parametrize("blob", [SIMPLE, wrapped(SIMPLE)], ids=["plain", "header"])
 def test_graphs_with_and_without_a_header(blob: bytes) -> None:
     ops, values = read(blob)
-    if len(blob) < len(SIMPLE):
-        assert (ops, values) == ([], [])
-        return
-    assert [(each["op_index"], each["op"], each["debug_handle"]) for each in ops] == [
-        (0, "Add", 1),
-        (1, "Softmax", None),
+    columns = ("op_index", "op", "debug_handle", "inputs", "outputs")
+    assert [(*(each[name] for name in columns), json.loads(each["parameters"])) for each in ops] == [
+        (0, "Add", 1, [7, 8], [9], {"output_min": 0, "output_max": "inf"}),
+        (1, "Softmax", None, [9], [10], {}),
     ]
-    assert [(each["inputs"], each["outputs"]) for each in ops] == [([7, 8], [9]), ([9], [10])]
-    assert [json.loads(each["parameters"]) for each in ops] == [{"output_min": 0, "output_max": "inf"}, {}]
-    assert [(each["value_id"], each["dtype"], each["sizes"], each["is_constant"]) for each in values] == [
-        (7, "fp32", [2, 3], False),
-        (8, "qcint8", [3], True),
-        (9, "fp32", [2, 3], False),
-        (10, "fp32", [2, 3], False),
-    ]
-    assert [(each["is_input"], each["is_output"]) for each in values] == [(1, 0), (0, 0), (0, 0), (0, 1)]
-
-
-def test_a_blob_of_several_delegates_is_read_once() -> None:
-    once, _ = read(wrapped(SIMPLE), SIMPLE)
-    thrice, _ = read(wrapped(SIMPLE), SIMPLE, calls=3)
-    assert [each["op"] for each in thrice] == [each["op"] for each in once] == ["Add", "Softmax"] * 2
-    assert len({each["blob_offset"] for each in thrice}) == 2
+    of_values = ("value_id", "dtype", "sizes", "is_constant", "is_input", "is_output")
+    assert [tuple(each[name] for name in of_values) for each in values] == [
+        (7, "fp32", [2, 3], False, True, False), (8, "qcint8", [3], True, False, False),
+        (9, "fp32", [2, 3], False, False, False), (10, "fp32", [2, 3], False, False, True),
+    ]  # fmt: skip
 
 
 def test_other_blobs_have_no_graph() -> None:
     assert read(SIMPLE, backend="OtherBackend") == ([], [])
-    for blob in (
-        b"",
-        b"XN0",
-        b"1;0;",
-        graph([], [], b"XN99"),
-        wrapped(graph([op(ADD, 1)], [], b"XN99")),
-        wrapped(b"")[:20],
-    ):
+    unknown, empty = graph([], [], b"XN99"), graph([], [], b"XN00")
+    for blob in (b"", b"XN0", b"1;0;", empty, unknown, wrapped(graph([op(ADD, 1)], [], b"XN99")), wrapped(b"")[:20]):
         assert read(blob) == ([], [])
 
 
@@ -198,15 +182,122 @@ def test_damaged_words(data: st.DataObject) -> None:
         assert all({*row["inputs"], *row["outputs"]} <= known for row in tables["delegate_ops"].to_pylist())
 
 
-@pytest.mark.parametrize("step", [40, pytest.param(9, marks=pytest.mark.long)])
-def test_flipped_bytes(step: int) -> None:
-    refused = 0
-    for place in range(BLOB.start, BLOB.stop, step):
-        damaged = bytearray(REAL)
-        damaged[place] ^= 0xFF
-        try:
-            list(read_program(bytes(damaged), "net.pte"))
-        except FormatError as error:
-            refused += 1
-            assert "\n" not in str(error)
-    assert refused
+# Kinds that run as others, kinds that don't, and one of a newer XNNPACK.
+KINDS_OF_OPS = ("convolution", "fullyconnected", "clamp", "hardswish", "convert", "add", "copy", "reshape", "unheard")
+NEW = "brand new operator"
+OPS = st.lists(st.sampled_from(KINDS_OF_OPS), max_size=12)
+
+
+def listed(kinds: str) -> list[list[str]]:
+    return [[kind] for kind in kinds.split()]
+
+
+def names_of(kind: str) -> list[str]:
+    """The kinds of events that XNNPACK may log for an op, and a name that etq doesn't know."""
+    return [event for event in (*sorted(KINDS), NEW) if may_run(event, kind) or event == NEW]
+
+
+def every_way(events: Sequence[str], graph: Sequence[str]) -> list[dict[int, int]]:
+    """All ways to assign the events of known kinds to ops in order."""
+    known = [at for at, kind in enumerate(events) if kind in KINDS]
+    return [
+        dict(zip(known, places, strict=True))
+        for places in combinations(range(len(graph)), len(known))
+        if all(may_run(events[at], graph[place]) for at, place in zip(known, places, strict=True))
+    ]
+
+
+def test_a_table_takes_the_place_of_an_activation_and_its_conversions() -> None:
+    events = ["convolution", "invalidunaryop", "convolution", "convert", "hardswish"]
+    graph = "convolution convert hardswish convert convolution convert hardswish convert"
+    assert aligned(events, listed(graph)) == [0, 2, 4, 5, 6]
+
+
+def test_which_of_two_ran_is_unknown() -> None:
+    assert aligned(["add", "clamp", "divide"], listed("add clamp clamp divide")) == [0, None, 3]
+    assert aligned(["invalidunaryop"], listed("hardswish sigmoid")) == [None]
+
+
+def test_events_that_the_graph_can_not_have_logged() -> None:
+    """One event of a known kind without an op: another program ran."""
+    assert aligned(["convolution", "softmax", "add"], listed("convolution add")) == [None, None, None]
+    assert aligned(["add", "convolution"], listed("convolution add")) == [None, None]
+    assert aligned(["add"], []) == [None]
+    assert aligned([], listed("add")) == []
+
+
+def test_an_op_of_several_events() -> None:
+    """A concatenation copies each input; an op that limits its result may log the clamp by itself."""
+    assert aligned(["copy", "copy", "copy", "add"], [["copy"] * 3, ["add"]]) == [0, 0, 0, 1]
+    assert aligned(["subtract", "clamp", "add"], [["subtract", "clamp"], ["add", "clamp"]]) == [0, 0, 1]
+
+
+# An op without an event or with one of any of its names, or an operator of an unknown name that runs no op.
+LOGGED = [(kind, name) for kind in KINDS_OF_OPS for name in (None, None, *names_of(kind))] + [(None, NEW)] * len(
+    KINDS_OF_OPS
+)
+
+
+@given(st.lists(st.sampled_from(LOGGED), max_size=14))
+def test_what_is_sure_is_true(logged: list[tuple[str | None, str | None]]) -> None:
+    graph = [kind for kind, _ in logged if kind is not None]
+    events, truth = [], []
+    for at, (kind, event) in enumerate(logged):
+        if event is not None:
+            events.append(event)
+            truth.append(-1 if kind is None else sum(before is not None for before, _ in logged[:at]))
+    found = aligned(events, [[kind] for kind in graph])
+    assert all(place in (None, expected) for place, expected in zip(found, truth, strict=True))
+
+
+@given(OPS, st.lists(st.sampled_from((*KINDS_OF_OPS, "invalidunaryop", NEW)), max_size=5))
+def test_sure_is_what_all_ways_agree_on(graph: list[str], events: list[str]) -> None:
+    ways = every_way(events, graph)
+    places = [{way.get(at) for way in ways} for at in range(len(events))]
+    expected = [next(iter(each)) if len(each) == 1 else None for each in places]
+    assert aligned(events, [[kind] for kind in graph]) == expected
+
+
+LOGGED_AS = """
+Convolution (NHWC, QC8) DWConv = DepthwiseConv2d
+Deconvolution (NHWC, F32) IGEMM = ConvTranspose2d
+Fully Connected (NC, QS8, QC8W) GEMM = FullyConnected
+Dynamic Fully Connected (NC, F32) GEMM = FullyConnected
+Batch Matrix Multiply (NC, F32) GEMM = BatchMatrixMultiply
+Mean (ND) Reduce2 = GlobalAvgPooling2d
+Average Pooling (NHWC, F32) = AvgPooling2d
+ArgMax Pooling (NHWC, F32) = ArgMaxPooling2d
+Resize Bilinear (NHWC) = StaticResizeBilinear2D
+Constant Pad (ND, X32) = StaticConstantPad
+Static Reshape (NC) = StaticReshape
+Fuse Dims (NC) = StaticReshape
+Slice (ND, X8) = StaticSlice
+Copy (NC, X32) = Concatenate3
+TanH (NC) = Tanh
+HardSwish (NC) = Hardswish
+ApproxGELU (NC) = Gelu
+LeakyReLU (NC) = LeakyReLU
+PReLU (ND) = PReLU
+Reciprocal Square Root (NC) = ReciprocalSquareRoot
+Sine (NC) = Sin
+Divide (ND) = Div
+Convert (NC, F32, QD8) = Convert
+Invalid Unary Op = Clamp
+"""
+
+
+def test_the_ops_of_xnnpack_have_kinds() -> None:
+    """And the names that their operators have in XNNPACK's log, of which a kind is what it shares with the op."""
+    with empty_warehouse() as warehouse:
+        rows = warehouse.rows(
+            "SELECT o.name, _delegate_op_class(o.name) FROM unnest($names) AS o(name)", names=[*xnnpack_schema.OPS]
+        )[1]
+        assert [name for name, kind in rows if kind not in KINDS] == []
+        logged = dict(line.split(" = ") for line in LOGGED_AS.strip().splitlines())
+        rows = warehouse.rows(
+            "SELECT o.event, _delegate_op_class(o.event), _delegate_op_class(o.op) "
+            "FROM (SELECT unnest($events) AS event, unnest($ops) AS op) AS o",
+            events=[*logged],
+            ops=[*logged.values()],
+        )[1]
+        assert [row for row in rows if not may_run(*row[1:])] == []

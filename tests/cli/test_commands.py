@@ -1,0 +1,367 @@
+"""Each command that prints a view, of a warehouse and of a file; what people see of it; times per execute and step."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import etq
+from etq.warehouse.warehouse import Warehouse
+from tests.asserts import csv_rows
+from tests.builders import dump, execute, kernel, run
+from tests.cli.asked import rows
+from tests.command_line import run_etq
+from tests.conftest import CAPTURES
+from tests.records import node, record, tensor
+from tests.sql.test_op_efficiency import H100, attention, launched, matrices
+from tests.trace_builders import event, memory, trace, two_steps
+
+MLP = str(CAPTURES / "mlp/mlp.etdp")
+XNN, XNN_RECORD, XNN_PROGRAM = (str(CAPTURES / f"mlp_xnn/mlp_xnn.{end}") for end in ("etdp", "etrecord", "pte"))
+NET, NET_RECORD = (str(CAPTURES / f"convnet/convnet.{end}") for end in ("etdp", "etrecord"))
+NET_OF_TWO = str(CAPTURES / "multimethod/multimethod.pte")
+GPU = str(CAPTURES / "torch_gpu/rank0.pt.trace.json.gz")
+CPU = str(CAPTURES / "torch/mlp_train.pt.trace.json.gz")
+BLOB = str(CAPTURES / "prof_result/iterations.prof_result.bin")
+PEAKS = ("--peak-flops", "20G", "--peak-bandwidth", "15GB/s")
+
+
+@pytest.fixture(scope="module")
+def asked(lab: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Warehouse, str]]:
+    """The shared warehouse, with a delegated program and a trace of a GPU too; not to be written to."""
+    path = tmp_path_factory.mktemp("commands") / "lab.duckdb"
+    path.write_bytes(Path(lab).read_bytes())
+    with etq.open(path) as warehouse:
+        warehouse.ingest(XNN, name="xnn", etrecord=XNN_RECORD, pte=XNN_PROGRAM)
+        warehouse.ingest(GPU, name="gpu", labels={"job": "train"})
+    with etq.open(path, read_only=True) as warehouse:
+        yield warehouse, str(path)
+
+
+PATHS = {"gpu": GPU, "run": MLP, "trace": CPU}
+# A command, and the query whose rows are its own. Those in FROM_FILES are the same of the file.
+SAME = [
+    ("captures", "FROM capture_summary"),
+    ("tax run", "FROM framework_tax('run')"),
+    ("modules xnn --columns module,total", "SELECT CASE module_path WHEN '' THEN '(model)' ELSE module_path END AS module, total FROM module_totals('xnn')"),
+    ("sources xnn", "SELECT source, method, calls, total, share_percent, unit, executes, per_execute FROM source_totals('xnn')"),
+    ("delegates xnn", "FROM delegate_totals('xnn')"),
+    ("events run --columns event_name,p50", "SELECT event_name, p50 FROM inspector_events('run')"),
+    ("steps gpu --wide", "FROM wide_steps('gpu')"),
+    ("idle gpu --by stream", "FROM device_idle_causes('gpu', \"by\" := 'stream')"),
+    ("gaps gpu --columns start,cause", "SELECT start, cause FROM device_idle('gpu')"),
+    ("critical-path gpu --step 6", "FROM critical_ops('gpu', step := 6)"),
+    ("critical-path gpu --step-name aten::mm", "FROM critical_ops('gpu', step_name := 'aten::mm')"),
+    ("kernels gpu", "FROM kernel_table('gpu')"),
+    ("kernels gpu --by annotation --unit ns", "FROM annotation_kernels('gpu', unit := 'ns')"),
+    ("copies gpu --unit ms", "FROM copy_totals('gpu', unit := 'ms')"),
+    ("copies gpu --each", "FROM copies('gpu')"),
+    ("overlap gpu --by step", "FROM device_breakdown('gpu', \"by\" := 'step')"),
+    ("collectives gpu", "FROM collectives('gpu')"),
+    ("stragglers job=train --by step", "FROM rank_steps('job=train')"),
+    ("stragglers job=train", "FROM stragglers('job=train')"),
+    ("clocks job=train --unit ms", "FROM clock_offsets('job=train', unit := 'ms')"),
+    ("memory trace", "FROM peak_memory('trace')"),
+    # Of views that have no command, or have one that shows less of it: their parameters are arguments and options.
+    ("show labels", "FROM labels"),
+    ("show op_totals run --by instance --unit ms", "FROM op_totals('run', \"by\" := 'instance', unit := 'ms')"),
+    ("show percentiles run --quantiles [0.25,0.75]", "FROM percentiles('run', quantiles := [0.25, 0.75])"),
+    ("show key_averages trace --include-python-functions false", "FROM key_averages('trace', include_python_functions := false)"),
+    ("show memory_leaks trace", "FROM memory_leaks('trace')"),
+    ("show launch_totals gpu --unit ms", "FROM launch_totals('gpu', unit := 'ms')"),
+    ("show kernel_sequences gpu --min-length 1 --op aten::add", "FROM kernel_sequences('gpu', op := 'aten::add', min_length := 1)"),
+    ("show compare_captures run llm", "FROM compare_captures('run', 'llm')"),
+]  # fmt: skip
+FROM_FILES = ("tax", "idle", "critical-path", "kernels", "copies", "memory", "show op_totals")
+
+
+@pytest.mark.parametrize(("command", "query"), SAME)
+def test_rows_are_those_of_the_view(asked: tuple[Warehouse, str], command: str, query: str) -> None:
+    warehouse, db = asked
+    columns, expected = warehouse.rows(query)
+    if command != "captures":
+        found = rows(*command.split(), "--db", db)
+        assert expected and [tuple(row.values()) for row in found] == expected and [*found[0]] == columns
+    else:
+        found = rows("captures", "--db", db)
+        assert [row["name"] for row in found] == [row[columns.index("name")] for row in expected]
+    if command.startswith(FROM_FILES):
+        assert rows(*(PATHS.get(word, word) for word in command.split())) == found
+
+
+def test_advice_and_ops_of_a_file_are_those_of_its_capture(lab: str) -> None:
+    for command in ("advice", "ops", "percentiles"):
+        assert rows(command, "run", "--db", lab) == rows(command, MLP) != []
+    taxes = rows("show", "framework_tax", MLP, "--time-scale", "us")
+    assert {row["unit"] for row in taxes} == {"us"}
+
+
+@pytest.fixture(scope="module")
+def stored() -> Iterator[Warehouse]:
+    with etq.open() as warehouse:
+        warehouse.ingest(MLP, name="run")
+        yield warehouse
+
+
+@pytest.mark.long
+def test_unknown_methods_and_quantiles_are_errors_in_sql(stored: Warehouse) -> None:
+    for view in (
+        "op_totals", "inspector_events", "percentiles", "event_times", "framework_tax", "time_tree", "typical_runs",
+        "execute_breakdown", "timeline", "event_histogram", "iterations", "headline", "advice", "slow_runs", "run_times",
+    ):  # fmt: skip
+        with pytest.raises(etq.QueryError, match="^no run is of method 'typo'; the methods are Default, Execute$"):
+            stored.rows(f"FROM {view}('run', method := 'typo')")
+    for quantiles in ("[1.5]", "[0.5, NULL]", "[-0.1]", "[]", "NULL", "['nan'::DOUBLE]"):
+        with pytest.raises(etq.QueryError, match="^quantiles must be a list of numbers between 0 and 1, not "):
+            stored.rows(f"FROM percentiles('run', quantiles := {quantiles})")
+
+
+def printed(*arguments: str) -> list[list[str]]:
+    """The words of each line that people see."""
+    result = run_etq(*arguments)
+    assert result.exit_code == 0, result.stderr
+    return [line.split() for line in result.stdout.splitlines()]
+
+
+def test_people_see_times_of_an_execute_in_a_unit_that_suits(tmp_path: Path) -> None:
+    """Two executes, of 20 and 40 ms, all of it in a kernel; sums are shown if asked for."""
+    path = tmp_path / "two.etdp"
+    path.write_bytes(
+        dump(*(run("Execute", kernel("add", 0, end), execute(0, end)) for end in (20_000_000, 40_000_000)))
+    )
+    two = str(path)
+    lines = printed("ops", two)
+    assert lines[0] == ["op", "kind", "per_execute", "per_call", "share_percent", "calls", "min", "max", "unit"]
+    assert lines[2] == ["add", "kernel", "30", "30", "100", "2", "20", "40", "ms"]
+    [add] = [line for line in printed("ops", two, "--unit", "us") if line[0] == "add"]
+    assert (add[2], add[-1]) == ("30000", "us")
+    [first, *_] = csv_rows(run_etq("ops", two, "--format", "csv").stdout)
+    assert (first["total"], first["per_execute"], first["unit"]) == ("60000.0", "30000.0", "us")
+    assert printed("ops", two, "--total")[0][-3:] == ["total", "executes", "unit"]
+    assert printed("ops", two, "--sort-by", "total")[0][-2:] == ["total", "unit"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["modules", "breakdown", *(pytest.param(each, marks=pytest.mark.long) for each in ("coverage", "roofline"))],
+)
+def test_sums_of_dumps(command: str) -> None:
+    asked = (command, NET, *(() if command == "breakdown" else ("--etrecord", NET_RECORD)))
+    [shown, *_] = printed(*asked)
+    assert shown.index("per_execute") < shown.index("share_percent")
+    assert not {"total", "executes"} & {*shown}
+    assert {"total", "executes"} <= {*printed(*asked, "--total")[0]}
+
+
+@pytest.mark.long
+def test_traces_have_times_of_a_step_if_they_have_steps(tmp_path: Path) -> None:
+    path = tmp_path / "steps.pt.trace.json"
+    path.write_bytes(trace(*two_steps()))
+    for command, of_step, sums in (
+        ("ops", "self_cpu_per_step", {"self_cpu_time", "steps"}),
+        ("kernels", "per_step", {"total", "steps"}),
+        ("kernels --by family", "per_step", {"total", "steps"}),
+        ("copies", "bytes_per_step", {"total", "bytes", "steps"}),
+    ):
+        [shown, *_] = printed(*command.split(), str(path))
+        assert of_step in shown and not sums & {*shown}, command
+        assert {of_step} | sums <= {*printed(*command.split(), str(path), "--total")[0]}
+    path.write_bytes(trace(*(each for each in two_steps() if not each["name"].startswith("ProfilerStep"))))
+    for command in ("ops", "kernels", "copies"):
+        [shown, *_] = printed(command, str(path))
+        assert not {"per_step", "self_cpu_per_step", "bytes_per_step", "steps"} & {*shown}
+        assert {"total", "self_cpu_time"} & {*shown}
+
+
+def test_ops_and_steps_of_a_trace() -> None:
+    path = str(CAPTURES / "torch_2_15/python_functions.pt.trace.json.gz")
+    every, some = ({row["name"] for row in rows("ops", path, *more)} for more in ((), ("--no-python-functions",)))
+    assert some < every and "nn.Module: Linear_0" in every - some and {"aten::addmm", "forward"} <= some
+    steps = rows("inspect", str(CAPTURES / "torch/steps_12.pt.trace.json.gz"))
+    [first, *_] = [row for row in steps if row["event_name"].startswith("ProfilerStep#")]
+    # In the file: "dur": 165.247, in microseconds.
+    assert (first["event_name"], first["p50"]) == ("ProfilerStep#9", 0.165247)
+
+
+# Costs: flops, roofline
+
+
+@pytest.mark.long
+def test_flops_of_a_record_before_any_run(lab: str) -> None:
+    """By eye: 2 * 8*32*32 * 3*3*3 + 2 * 16*16*16 * 8*3*3 + 2 * 32*8*8 * 16*3*3 are the convolutions'."""
+    result = run_etq("flops", NET_RECORD, "--format", "csv")
+    assert (result.exit_code, result.stderr) == (0, "forward: 1.709 MFLOP a call\n")
+    [first, *others] = csv_rows(result.stdout)
+    assert (first["op_type"], first["nodes"], first["flops"]) == ("aten.convolution.default", "3", "1622016")
+    assert {row["reason"] for row in [first, *others]} == {""}
+    by_node = rows("flops", NET_RECORD, "--by", "node")
+    assert sum(row["flops"] for row in by_node) == 1_709_216
+    [name, path, flops] = [by_node[0][key] for key in ("name", "module_path", "flops")]
+    assert (name, path, flops) == ("aten_convolution_default", "features.0.cbr.conv", 442_368)
+    assert rows("flops", "net", "--db", lab) == rows("flops", NET_RECORD)
+
+
+def test_flops_name_missing_formulas(tmp_path: Path) -> None:
+    path = tmp_path / "x.etrecord"
+    path.write_bytes(record(node("aten.topk.default", tensor("y", 2), self=tensor("x", 9), k=2)))
+    result = run_etq("flops", str(path), "--format", "csv")
+    assert result.stderr.endswith("forward: 0 FLOP a call, but 1 of 1 nodes that aren't known\n")
+    [row] = csv_rows(result.stdout)
+    assert (row["flops"], row["reason"]) == ("", "no formula for aten.topk")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("by", ["instruction", "op_type"])
+def test_roofline_of_a_file_and_of_a_warehouse(copied: str, by: str) -> None:
+    of_file = rows("roofline", NET, "--etrecord", NET_RECORD, *PEAKS, "--by", by)
+    # A metric is a peak, too; numbers may be written in other ways.
+    assert run_etq("metric", "net", "peak_flops=20e9", "peak_bandwidth=15:GB/s", "--db", copied).exit_code == 0
+    assert rows("roofline", "net", "--by", by, "--db", copied) == of_file
+    if by == "op_type":
+        for flops, bandwidth in (
+            ("20e9", "15G"),
+            ("0.02T", "1.5e4 MB/s"),
+            ("20 GFLOP/s", "15e9"),
+            ("20000MFLOPS", "15000 MB/s"),
+        ):
+            peaks = ("--peak-flops", flops, "--peak-bandwidth", bandwidth)
+            assert rows("roofline", NET, "--etrecord", NET_RECORD, *peaks, "--by", by) == of_file
+        return
+    [first] = [row for row in of_file if row["instruction"] == 4]
+    assert [first[key] for key in ("op", "module", "flops", "bound")] == [
+        "aten.convolution.default", "features.1.cbr.conv", 589_824, "compute",
+    ]  # fmt: skip
+    # 589,824 operations: at 20 G a second 29.4912 us; 29,248 bytes would take less.
+    assert first["roof_percent"] == pytest.approx(100 * 29.4912 / first["avg"])
+    assert first["gflop_s"] == pytest.approx(589.824 / first["avg"])
+
+
+def test_roofline_of_a_trace(tmp_path: Path) -> None:
+    """112 us of 118 have costs; a product of 1024 x 512 by 512 x 2048 moves 7,340,032 bytes in 11 us."""
+    path = tmp_path / "gpu.pt.trace.json"
+    path.write_bytes(trace(*matrices(), *attention(20, 4, 100), *launched("mystery", 60, 5, 5, begin=130), **H100))
+    [product] = [row for row in rows("roofline", str(path)) if row["op"] == "aten::mm"]
+    assert (product["inputs"], product["bytes"], product["total"]) == ("bf16[1024,512] bf16[512,2048]", 7_340_032, 11)
+    assert product["bytes_per_second"] == pytest.approx(7_340_032 / 11e-6)
+    families = rows("ops", str(path), "--by", "family")
+    assert [(row["family"], row["total"]) for row in families] == [("attention", 100), ("GEMM", 11), (None, 7)]
+    text = run_etq("roofline", str(path), "--wide").stdout
+    assert "aten::mm" in text and "(no op)" in text and "roof_percent" in text and "tb_s" in text
+    assert run_etq("roofline", str(path), "--peak-flops", "-3G").exit_code == 2
+
+
+# Memory, programs, delegates, old profiles
+
+
+def test_a_leak_on_a_device(tmp_path: Path) -> None:
+    """Each of 4 steps holds 1 MiB more and is a quarter of the time line; the last one is the highest."""
+    events: list[dict[str, Any]] = []
+    for step in range(4):
+        middle = 1000 + 100 * step
+        events += [
+            event("user_annotation", f"ProfilerStep#{step}", middle - 50, middle + 50),
+            event("cpu_op", "aten::mse_loss", middle, middle + 10),
+        ]
+        grown = memory(middle, 2**20, (step + 1) * 2**20, type=1, device=0)
+        grown["args"]["Addr"] = step
+        events.append(grown)
+    last = memory(1400, 8, 4 * 2**20 + 8, type=1, device=0)
+    last["args"]["Addr"] = 99
+    path = tmp_path / "leak.pt.trace.json"
+    path.write_bytes(trace(*events, last))
+    lines = run_etq("memory", str(path)).stdout.splitlines()
+    assert lines[0] == "GPU0: at most 4 MiB in use, first at 450 us"
+    bars = lines[1]
+    assert len(bars) == 72 and len({*bars[:18]}) == len({*bars[18:36]}) == len({*bars[36:54]}) == 1
+    assert len({bars[0], bars[18], bars[36], bars[54]}) == 4
+    assert lines[3] == "Held at the peak:" and lines[6].split()[:2] == ["GPU0", "aten::mse_loss"]
+    grows = lines.index("Grows with every step:")
+    assert lines[grows + 3].split() == ["GPU0", "aten::mse_loss", "4", "1048576", "4194304", "1048576", "4"]
+    without = run_etq("memory", CPU, "--limit", "1", "--sort-by", "op").stdout
+    assert "Held at the peak:" in without and "Grows" not in without
+    assert without.splitlines()[-1].split()[1] == "aten::empty"
+
+
+def test_a_snapshot_is_never_unpickled(tmp_path: Path) -> None:
+    """Its pickle would write a file."""
+    path, target = tmp_path / "snapshot.pickle", tmp_path / "written"
+    path.write_bytes(b"\x80\x04cbuiltins\nopen\n(V" + str(target).encode() + b"\nVw\ntR.")
+    result = run_etq("memory", str(path))
+    assert result.exit_code == 1 and "etq never reads pickles" in result.stderr
+    assert not target.exists()
+
+
+def test_a_program(tmp_path: Path) -> None:
+    parts = rows("program", NET_OF_TWO)
+    assert [row["part"] for row in parts] == ["program", "constants", "padding"]
+    assert sum(row["bytes"] for row in parts) == 9760
+    planned = rows("program", NET_OF_TWO, "--memory")
+    assert {row["method"]: row["planned_bytes"] for row in planned} == {"decode": 2432, "encode": 2432}
+    db = str(tmp_path / "lab.duckdb")
+    with etq.open(db) as warehouse:
+        warehouse.ingest_program(NET_OF_TWO, name="net")
+    assert rows("program", "net", "--memory", "--db", db) == planned
+
+
+def test_the_ops_of_a_delegate() -> None:
+    found = rows("delegate-ops", XNN, "--etrecord", XNN_RECORD, "--pte", XNN_PROGRAM)
+    assert [row["op"] for row in found] == ["FullyConnected", "FullyConnected", "Add"] * 3 + ["FullyConnected"]
+    names = [row["node_name"] for row in found[:3]]
+    assert names == ["aten_linear_default", "aten_linear_default_1", "aten_add_tensor"]
+    demo, other = (str(CAPTURES / "demo_int/demo_int") + end for end in (".etdp", ".pte"))
+    without = run_etq("delegate-ops", demo, "--pte", other, "--runs", "all")
+    assert without.exit_code == 0
+    assert f"{demo} ran no delegate whose graphs etq reads: those of XNNPACK and Vulkan" in without.stderr
+
+
+@pytest.mark.long
+def test_a_program_that_did_not_run_and_times_below_the_clocks_resolution() -> None:
+    """XNNPACK's clock counts microseconds: of 11 ops, 6 take less on average (their sum is below 1000 ns a call)."""
+    folder = CAPTURES / "convnet_xnn"
+    dumped, net = str(folder / "convnet_xnn_100runs.etdp"), str(folder / "convnet_xnn.etrecord")
+    foreign = f"Note: no event of {dumped} matches the graphs of this program's delegates: is it the program that ran?"
+    for program, is_noted in ((XNN_PROGRAM, True), (str(folder / "convnet_xnn.pte"), False)):
+        result = run_etq("delegate-ops", dumped, "--etrecord", net, "--pte", program, "--format", "json")
+        assert {row["calls"] is not None for row in json.loads(result.stdout)} == {not is_noted}
+        assert (foreign in result.stderr) == is_noted
+    below = "Note: below the clock's resolution: 6 events of delegates take less time on average than its step of"
+    assert f"{below} 1 us\n" in result.stderr
+    # What the delegates' events don't explain is unaccounted time elsewhere, for the same reason.
+    for command, unit, step in (("delegates", "us", "1 us"), ("breakdown", "ns", "1000 ns")):
+        assert f"{below} {step}\n" in run_etq(command, dumped, "--unit", unit).stderr
+    assert "clock's resolution" not in run_etq("breakdown", NET).stderr
+
+
+def test_an_old_profile(tmp_path: Path) -> None:
+    result = run_etq("inspect", BLOB, "--format", "csv")
+    assert (result.exit_code, result.stderr) == (0, "")
+    found = csv_rows(result.stdout)
+    assert [(row["event_block_name"], row["event_name"]) for row in found] == [
+        ("run_model_loop", "Method::execute"),
+        *[("run_model_loop", f"native_call_{op}.out") for op in ("conv", "relu", "add", "linear")],
+    ]
+    assert (found[0]["min"], found[0]["max"], found[0]["unit"]) == ("1.449929", "2.340869", "ms")
+    assert [row["execute"] for row in rows("tax", BLOB, "--unit", "ns")] == [
+        2340869,
+        2017902,
+        1449929,
+        1582896,
+        1563928,
+    ]
+    planned = run_etq("memory", BLOB, "--format", "csv").stdout
+    assert planned.splitlines()[1:] == ["planned_memory,5,5,5120,1024,1024", "method_allocator,5,10,480,64,96"]
+    differing = run_etq("inspect", str(CAPTURES / "prof_result/bad_lengths.prof_result.bin"))
+    assert (differing.exit_code, differing.stderr) == (
+        0,
+        "Note: iterations of other lengths: block 'b', iteration 1: 3 entries, 5 in the iteration before; "
+        "entry 3 is in one of them only\n",
+    )
+    db = str(tmp_path / "lab.duckdb")
+    run_etq("ingest", BLOB, "--clock-bits", "32", "--time-scale", "cycles", "--db", db)
+    with etq.open(db, read_only=True) as warehouse:
+        kept = warehouse.rows("SELECT c.name, c.format, c.clock_bits, c.time_scale FROM captures AS c")[1]
+    assert kept == [("iterations", "prof_result", 32, "cycles")]

@@ -1,0 +1,306 @@
+"""Errors and notes of commands: what is wrong and what to do, in one line; wrong usage is status 2."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from tests.command_line import run_etq
+from tests.conftest import CAPTURES
+
+PLACES = {
+    "mlp": str(CAPTURES / "mlp/mlp.etdp"),
+    "record": str(CAPTURES / "mlp/mlp.etrecord"),
+    "pte": str(CAPTURES / "mlp/mlp.pte"),
+    "multi": str(CAPTURES / "multimethod/multimethod.pte"),
+    "two": str(CAPTURES / "delegation/two_methods/two_methods.etrecord"),
+    "conv": str(CAPTURES / "convnet/convnet.etdp"),
+    "net": str(CAPTURES / "convnet/convnet.etrecord"),
+    "demo": str(CAPTURES / "demo_int/demo_int.etdp"),
+    "trace": str(CAPTURES / "torch/mlp_train.pt.trace.json.gz"),
+    "steps": str(CAPTURES / "torch_steps/before.pt.trace.json.gz"),
+    "gpu": str(CAPTURES / "torch_gpu/rank0.pt.trace.json.gz"),
+    "costs": str(CAPTURES / "torch_costs/calls.trace.json.gz"),
+    "blob": str(CAPTURES / "prof_result/bad_version.prof_result.bin"),
+    "new": "b1.etdp",
+}
+
+
+@pytest.fixture
+def ask(lab: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> object:
+    """Run a command, with the shared warehouse as the default one, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def asked(command: str) -> Result:
+        return run_etq(*(each.format(**PLACES) for each in shlex.split(command)), env={"ETQ_DB": lab})
+
+    return asked
+
+
+# Status 1: the command, and how its error begins, or what is in it after `…`.
+FAILURES = [
+    ("inspect nothing.etdp", "nothing.etdp: no such file"),
+    ("inspect --etdump_path missing.etdp", "missing.etdp: no such file"),
+    ("inspect .", ".: can't be read: is a directory"),
+    ("inspect {mlp} --active 0", "a schedule needs"),
+    ("ops {mlp} -o .", ".: is a directory; name a file in it"),
+    ("ops run -o ops.csv.gz", "ops.csv.gz: tables are not compressed"),
+    ("ops run --format csv -o no/such/ops.csv", "no/such/ops.csv: can't be written: no such file or directory"),
+    ("sql 'SELECT 1' --format json --escape-formulas", "--escape-formulas only applies to csv and tsv, not to json"),
+    ("ops nothing.json", "nothing.json: no such file"),
+    ("ops no/such.etdp", "no/such.etdp: no such file, and no capture of that name; there are "),
+    ("map run trace.json", "trace.json: no such file"),
+    ("no/*.etdp", "no/*.etdp: no such files"),
+    ("summary a.etdp b.etdp c.etdp", "no such file: a.etdp, b.etdp, c.etdp; of captures of a warehouse, name one"),
+    ("tax nothing.prof_result.bin", "nothing.prof_result.bin: no such file"),
+    ("memory {blob}", "…bad_version.prof_result.bin: at byte 32: a prof_result of version 2; expected version 1"),
+    # Selectors, labels, columns, views, methods: the nearest are named.
+    ("ops rnu", "no capture matches rnu; the nearest are run, "),
+    ("ops device=pixel9", "no capture matches device=pixel9: none has device=pixel9; the nearest are pixel8"),
+    ("ops device=watch,model=mlp", "no capture matches device=watch,model=mlp: none has all of these labels"),
+    ("captures @first", "@first is not a selector"),
+    ("captures --sort modle", "no capture has a label 'modle'; the nearest are model; "),
+    ("captures --by vendor", "no capture has a label 'vendor'; labels are build, device, model"),
+    ("regressions --by devise", "no capture has a label 'devise'; the nearest are device; "),
+    ("trend --over bild", "no capture has a label 'bild'; the nearest are build; "),
+    ("ops run --sort-by totl", "no column 'totl' to sort by; the nearest are total; known are "),
+    ("events run --sort-by p51", "no column 'p51' to sort by; the nearest are p50, p10; known are "),
+    ("inspect {mlp} --columns unti,unit", "no column 'unti'; the nearest are "),
+    ("show op_totals run --columns unti", "no column 'unti'; the nearest are "),
+    ("views op_total", "no table, view or macro 'op_total'; the nearest are op_totals"),
+    ("show _launches run", "no table, view or macro '_launches'"),
+    ("show schedule 1", "schedule is a function: call it in etq sql, as etq views schedule describes"),
+    ("show op_totals run --by colour", "…by must be"),
+    ("show op_totals run --method 5", "…no run is of method '5'"),
+    ("ops run --unit cycles", "run counts ns, which cannot be converted to cycles; ingest it with its true time scale, or "),
+    # Files of another kind than the command's.
+    ("ops {mlp} --no-python-functions", "…an ETDump has no Python functions"),
+    ("modules {trace}", "…etq ops --by module"),
+    ("coverage {trace}", "…etq kernels"),
+    ("flops trace", "trace: flops is for ETDumps, and this is a PyTorch trace; for that there is etq roofline"),
+    ("flops run", "run has no ETRecord, which has the shapes; link one with: etq link run RECORD"),
+    ("flops {conv}", "…convnet.etdp: has no shapes; give the ETRecord of its program"),
+    ("flops no.etrecord", "no.etrecord: no such file, and no capture of that name; there are "),
+    ("program {mlp}", "…this is an ETDump, not a program; give the .pte that was run"),
+    ("program {multi} --memory --method x", "unknown method x; there are decode, encode"),
+    ("replay {costs} --op aten::nm", "no op 'aten::nm' with time of its own in calls"),
+    ("replay {costs} --op aten::dot --shapes f32[4]", "aten::dot was not called with f32[4]; it was with: f32["),
+    ("replay {mlp} --op aten::mm", "…replay is for PyTorch traces, and this is an ETDump"),
+    ("roofline {gpu} --by op_type", "--by of a trace is shape, op, family, not op_type"),
+    ("roofline {gpu} --method forward", "traces have no methods; leave out --method"),
+    ("roofline {gpu} --device 'GTX 1'", "no device is called GTX 1 in device_peaks"),
+    ("roofline {mlp} --by family", "--by of an ETDump is op, instruction, op_type, not family"),
+    ("roofline {mlp} --device H100", "…--device is for traces of GPUs"),
+    ("delegate-ops {demo}", "demo_int: link its program (.pte), which has the delegates' graphs: etq link"),
+    ("delegate-ops {trace}", "…etq delegate-ops is for ETDumps, and this is a PyTorch trace; for that there is etq kernels"),
+    ("coverage {two} --method nonesuch", "…its methods are decode, forward"),
+    ("coverage {two} --pte {pte}", "the program mlp was not exported with the record two_methods"),
+    ("graph net --open --html -", "--open needs a file; name one other than -"),
+    ("graphs {record} missing.etrecord", "missing.etrecord: no such file"),
+    ("graphs {mlp} {mlp}", "…mlp.etdp: not an ETRecord; name two ETRecords, or two captures of a warehouse"),
+    ("graphs {record} {net} --new-stage nix", "…its stages are"),
+    ("graphs run run", "run has no record, so it has no graph; link one: etq link run RECORD"),
+    ("flame run --skip-first 1000", "no time to draw: no selected run has an execute (skip_first=1000)"),
+    ("flame net --module features.0.cb", "no module 'features.0.cb'; the nearest are features.0.cbr"),
+    ("flame run --module features.0.cbr", "…has no record"),
+    ("compare {steps} {mlp}", "before is a PyTorch trace and mlp is not: only traces can be compared with traces; etq map "),
+    ("compare {mlp} {conv} --step-name train", "mlp is not a PyTorch trace, so it has no annotations: compare it without --step-name"),
+    ("stragglers {gpu}", "…rank0.pt.trace.json.gz is a file; ingest the traces of all ranks"),
+    ("graphs nix net", "no capture or record matches nix; there are "),
+    # Links, labels, metrics and phases.
+    ("link run nosuch/x.etrecord", "nosuch/x.etrecord: no such file, and no record of that name"),
+    ("link run nonesuch", "no record matches nonesuch"),
+    ("link nonesuch {record}", "no capture matches nonesuch"),
+    ("link run {mlp}", "…this is an ETDump, not an ETRecord; give the .etrecord of the program"),
+    ("label nosuch.etdp", "nosuch.etdp: no such file, and no capture of that name; there are "),
+    ("label {mlp}", "…mlp.etdp: this command takes a capture of the warehouse, not a file; ingest the file first"),
+    ("label run --remove colour", "run has no label 'colour'; it has build, device, model"),
+    ("label run 'a=1\n2'", "…is not a value; it has the control character"),
+    ("label run captured_at=now", "captured_at 'now' is not a time; write 2026-05-01, "),
+    ("metric run x=1e999", "the metric x is inf, which is not a finite number"),
+    ("metric run x=1 --run 6", "no run 6: the capture has 6 runs, counted from 0"),
+    ("metric run --remove x", "run: no metric 'x' was attached by hand"),
+    ("phase llm decode --runs 1-999", "no run 999: the capture has 101 runs"),
+    ("phase llm --from-metrics", "…llm has no prompt_tokens and generated_tokens; read them"),
+    ("show decode_trend llm", "no run of llm is of phase decode; set the phases: etq phase llm decode --runs"),
+    ("ops {mlp} --phase decode", "files have no phases, but traces of vLLM and SGLang; ingest the file and set the phases"),
+    ("gap run net", "run is not linked to an ETRecord"),
+    # Reports, pages and exports: nothing is written.
+    ("report rum -o x.html", "no capture matches rum; the nearest are run"),
+    ("report run run -o x.html", "…run is on both sides"),
+    ("report run -o no/folder.html", "no/folder.html: can't be written: no such file or directory"),
+    ("report run --etrecord {record} -o x.html", "run is not a file; --etrecord only applies to files"),
+    ("report --trend model=none -o x.html", "…model=none"),
+    ("graph {conv} --html x.html", "convnet: Without its ETRecord the capture doesn't show the graph of its program"),
+    ("export run --to hud --run 1 -o x.json", "hud takes no runs; it takes by, steps"),
+    ("export nur --to chrome -o x.json", "no capture matches nur; the nearest are "),
+    ("export run --to chrome --unit us -o x.json", "chrome takes no unit"),
+    ("export net --to model-explorer --method x -o x.json", "net: no times of a method 'x'"),
+    ("export run --to model-explorer -o x.json", "run has no record"),
+    ("modules run", "run has no record"),
+    ("remove run", "1 capture would be removed (run); confirm with -y"),
+    ("remove device=watch -y", "device=watch matches 2 captures (llm, untraced)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("command", "expected"), FAILURES)
+def test_what_is_wrong_is_one_line(ask: object, command: str, expected: str) -> None:
+    assert callable(ask)
+    result: Result = ask(command)
+    [line] = [each for each in result.stderr.splitlines() if each.startswith("Error: ")]
+    assert (result.exit_code, result.stdout) == (1, ""), result.stdout[:200]
+    text = expected.format(**PLACES)
+    assert text[1:] in line if text.startswith("…") else line.startswith(f"Error: {text}"), line
+    assert not [*Path().iterdir()]
+
+
+WRONG_USAGE = [
+    ("ops", ""),
+    ("ops run --unit sec", "--unit"),
+    ("ops run --skip-first -1", "--skip-first"),
+    ("ops run --by colour", "--by"),
+    ("ingest {mlp} {mlp} --name x", "--name"),
+    ("ingest {mlp} {mlp} --debug-buffer x", "--debug-buffer"),
+    ("ingest {mlp} --values", "--values"),
+    ("ingest {mlp} {mlp} --metrics x", "--metrics goes with one file"),
+    ("ingest --label-git {mlp}", "is not a folder; write --label-git=. for the current one"),
+    ("ingest {mlp} --job train --label job=x", "--job train and --label job=x differ"),
+    ("ingest {mlp} --label device", "'device' is not of the form KEY=VALUE"),
+    ("label run a=1 --remove a", "a can't be set and removed at once"),
+    ("metric run governor=schedutil", "'schedutil' is not a number; attach a text as a label: etq label CAPTURE governor="),
+    ("metric run x=nan", "'nan' is not a number"),
+    ("metric run x", "'x' is not of the form NAME=VALUE or NAME=VALUE:UNIT"),
+    ("metric run --better lower", "--better goes with NAME=VALUE"),
+    ("phase llm decode", "a phase or --remove goes with --runs, --name or --method"),
+    ("phase llm decode --remove --runs 1", "a phase, --from-metrics and --remove don't go together"),
+    ("captures --reverse", "--reverse goes with --sort"),
+    ("captures --by device --sort build", "--by and --sort don't go together"),
+    ("captures --size --by build", "--size"),
+    ("check lab.duckdb --db other.duckdb", "lab.duckdb and --db other.duckdb are two warehouses"),
+    ("sql 'SELECT 1' --seconds 1 --engine spark --lake fleet", ""),
+    ("sql 'SELECT 1' --captures run", ""),
+    ("sql 'SELECT 1' --engine spark", ""),
+    ("sql 'SELECT 1' --lake fleet", ""),
+    ("sql --safe 'SELECT 1' --seconds 0", "0 is not in the range"),  # zero is a limit, unlike a missing one
+    ("sql 'SELECT 1' -f x.sql", ""),
+    ("compare run untraced --sort-by op", "--sort-by goes with --what"),
+    ("compare run untraced --phase decoding", "--phase"),
+    ("compare run untraced --metric speed", "--metric goes with --fail-on"),
+    ("gate run untraced --startup --total", "--startup goes without --total"),
+    ("trend --op a --module b", ""),
+    ("trend --min-effect lots", "--min-effect"),
+    ("kernels {gpu} --by annotation --skip-first 1", "goes without options that select steps"),
+    ("roofline {conv} --peak-flops fast", "'fast' is not a rate; write it like 20G, 20e9 or 20GFLOP/s"),
+    ("roofline {conv} --peak-flops -1", "'-1' is not a rate"),
+    ("roofline {conv} --peak-flops 0", "0 must be above 0, and finite"),
+    ("roofline {conv} --peak-flops 1e999", "1e999 must be above 0, and finite"),
+    ("roofline {conv} --peak-bandwidth 15Gb/s", "14GiB/s; bytes, not bits"),
+    ("flame run --module x --by event", ""),
+    ("program {multi} --method encode", ""),
+    ("export run", ""),
+    ("export run --to hud --by colour", ""),
+    ("report", "a report needs one capture or two sides, none is named"),
+    ("report a b c", "not 3; put a pattern of files in quotes"),
+    ("report --trend a b", "--trend takes one selector"),
+    ("report a --over build", "--over is not for a report of one capture"),
+    ("report a b --since 3", "--since is not for a report of two sides"),
+    ("report a b --time-scale ns", "--time-scale is not for a report of two sides"),
+    ("report --trend --allow-mismatch", "--allow-mismatch is not for a report of series"),
+    ("report --trend --etrecord x", "--etrecord is not for a report of series"),
+    ("graph {record} --dot", "--format dot is of a capture"),
+    ("graph run --open --dot", "--open only applies to a page"),
+    ("graph run --dot --html -", "give either --html FILE or --dot"),
+    ("graph run --dot --format json", "the graph has one form"),
+    ("graph run --html - -o x", "-o only applies to --format"),
+    ("graph run --html - --phase load", "--phase does not apply to --html"),
+    ("graph run --format json --phase load", "--phase does not apply to --format json"),
+    ("graph run --format json --overlay calls", "--overlay only applies to --format model-explorer"),
+    ("graphs run net --html - --all", "--html is a form of its own"),
+    ("graphs run net --html - --limit 3", "--limit, --sort-by and --columns only apply to tables"),
+    ("inspect", "Missing argument 'FILE'"),
+    ("inspect --etdump_path {mlp} {mlp}", "--etdump_path is a flag of inspector_cli and doesn't go with FILE"),
+    ("inspect {mlp} --tsv_path x.tsv", "--tsv_path is a flag of inspector_cli and doesn't go with FILE"),
+    ("inspect --etdump_path {mlp} --unit us", "--etdump_path is a flag of inspector_cli and doesn't go with --unit"),
+    ("inspect --compare_results", "--compare_results needs --etdump_path"),
+    ("inspect --etdump_path {mlp} --target_time_scale min", "'min' is not one of"),
+    ("plan --new A", "base and new are both 'A'"),
+    ("plan --new a,b", "the name 'a,b' of a side: expected a text without commas"),
+    ("plan --plan ''", "the name '' of a plan"),
+    ("plan --captures 0", "0 is not in the range"),
+    # Mistyped commands, but never one that deletes; views that have no command.
+    ("opps", "'ops'"),
+    ("ingset", "'ingest'"),
+    ("lake compcat", "'compact'"),
+    ("device-idle", "No such command 'device-idle'; device_idle is a view: etq show device_idle"),
+    ("key_averages", "No such command 'key_averages'; key_averages is a view: etq show key_averages"),
+]  # fmt: skip
+
+
+def test_wrong_usage_is_status_2(ask: object) -> None:
+    assert callable(ask)
+    wrong = {}
+    for command, message in WRONG_USAGE:
+        result: Result = ask(command)
+        if result.exit_code != 2 or message not in " ".join(result.stderr.split()) or result.stdout:
+            wrong[command] = result.stderr
+    assert wrong == {}
+    for word in ("remov", "remve", "rmove", "prun", "pruen", "prunes"):
+        stderr = ask(word).stderr
+        assert "'remove'" not in stderr and "'prune'" not in stderr
+
+
+_NO_DEVICE = "no device events: it was recorded without a device"
+# Status 0, and a note why there are no rows.
+NOTES = [
+    ("idle {trace}", f"{{trace}} has {_NO_DEVICE}"),
+    ("kernels trace", f"trace has {_NO_DEVICE}"),
+    ("copies {steps}", "{steps} has no copies and fills"),
+    ("show kernel_sequences {steps}", "{steps} has no calls of ops that launched so many kernels, copies and fills"),
+    ("collectives {steps}", "{steps} has no collectives, on devices or of gloo"),
+    ("show kernel_counters {steps}", "{steps} has no counters of CUPTI: record them with profiler_metrics of experimental_config"),
+    ("memory {steps}", "{steps} has no allocations: record them with profile_memory=True"),
+    ("show backward_times {steps} --by op", "{steps} has no backward pass"),
+    ("steps {mlp}", "etq steps has no rows for {mlp}, of format etdump; for that there is etq breakdown"),
+    ("show decode_trend {steps}", "etq show decode_trend has no rows for {steps}, of format torch_trace; for that there is etq serving"),
+    ("show memory_leaks {mlp}", "etq show memory_leaks has no rows for {mlp}, of format etdump; for that there is etq memory"),
+    ("show launch_totals {mlp}", "etq show launch_totals is for PyTorch traces, and {mlp} is of format etdump"),
+    ("show slow_runs {trace}", "no run of {trace} took longer than typical runs"),
+    ("values {trace}", "{trace} has no logged values"),
+    ("breakdown {trace}", "etq breakdown has no rows for {trace}, of format torch_trace; for that there is etq steps"),
+    ("stragglers trace", "no trace of trace has a label rank"),
+    ("memory {mlp}", "{mlp} has no allocations; for the memory that a program plans: etq program"),
+    ("delegates {mlp} --runs all", "{mlp} called no delegate; for its kernels: etq ops"),
+    ("tax {mlp} --skip-first 99", "no run of {mlp} is left: skip_first=99 leaves out all 6"),
+    ("ops run --skip-first 1000", "no run of run is left: skip_first=1000 leaves out all 6"),
+    ("tax llm --phase decode", "no run of llm is of phase decode; set phases of runs with etq phase"),
+    ("captures device=c", "no capture matches device=c: none has device=c; values are pixel8, watch"),
+    ("prune --keep-last 9 devise=pixel8", "no capture matches devise=pixel8: no label is named 'devise'; the nearest are device"),
+]  # fmt: skip
+
+
+def test_empty_tables_have_a_note(ask: object) -> None:
+    assert callable(ask)
+    wrong = {}
+    for command, note in NOTES:
+        result: Result = ask(command)
+        if result.exit_code or f"Note: {note.format(**PLACES)}" not in result.stderr:
+            wrong[command] = result.stderr
+    assert wrong == {}
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["ops run", "captures", "compact", "prune --keep-last 1 -y", "remove run -y", "label run a=b", "metric run a=1",
+     "link run m.etrecord", "phase run decode --runs 1", "values run", "program net", "compare run other", "gap a b"],
+)  # fmt: skip
+def test_a_mistyped_warehouse_is_not_made(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ETQ_DB", raising=False)
+    for options, name in (((), "etq.duckdb"), (("--db", "missing.duckdb"), "missing.duckdb")):
+        result = run_etq(*command.split(), *options)
+        message = f"Error: {name}: no such file; make a warehouse with: etq ingest FILE... --db {name}\n"
+        assert (result.exit_code, result.stderr) == (1, message)
+    assert not [*tmp_path.iterdir()]

@@ -1,0 +1,286 @@
+"""Warehouses as a whole: of several one with the rows of all; etq check finds each fault that is put into one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from datetime import datetime
+from pathlib import Path
+
+import duckdb
+import pytest
+from click.testing import CliRunner, Result
+
+import etq
+from etq.cli import main
+from etq.errors import EtqError, WarehouseError
+from etq.maintenance.merge import Merged, merge
+from etq.warehouse.warehouse import Warehouse
+from tests.conftest import CAPTURES
+from tests.unit.test_warehouse import ONE, TWO, contents
+
+MLP, CONVNET = CAPTURES / "mlp", CAPTURES / "convnet"
+FIRST = [MLP / "mlp.etdp", MLP / "mlp_100runs.etdp", CONVNET / "convnet_debug.etdp"]
+SECOND = [
+    CONVNET / "convnet.etdp",
+    MLP / "mlp_100runs.etdp",
+    CAPTURES / "torch/transformer_stack.pt.trace.json.gz",
+    MLP / "mlp_alloc.etdp",
+]
+
+
+def fill(warehouse: Warehouse, files: list[Path]) -> None:
+    """Ingest files and link each to its program and record, if there are any."""
+    for path in files:
+        capture = warehouse.ingest(path, labels={"model": path.parent.name}, captured_at=datetime(2026, 1, 2))
+        stem = path.parent / path.parent.name
+        if (pte := stem.with_suffix(".pte")).exists():
+            warehouse.link(capture, warehouse.ingest_program(pte))
+        if (record := stem.with_suffix(".etrecord")).exists():
+            warehouse.link(capture, warehouse.ingest_record(record))
+        if not warehouse.rows("SELECT 1 FROM metrics AS m WHERE m.capture_id = $key", key=capture.capture_id)[1]:
+            warehouse.metric(capture, "temperature", 40)
+
+
+@pytest.mark.long
+def test_merging_is_ingesting_all_into_one(tmp_path: Path) -> None:
+    for name, files in (("a", FIRST), ("b", SECOND), ("all", [*FIRST, *SECOND])):
+        with etq.open(tmp_path / f"{name}.duckdb") as warehouse:
+            fill(warehouse, files)
+    before = [(tmp_path / f"{name}.duckdb").read_bytes() for name in "ab"]
+    merged = etq.merge([tmp_path / "a.duckdb", tmp_path / "b.duckdb"], tmp_path / "c.duckdb")
+    assert merged == Merged(6, 1, ())
+    assert [(tmp_path / f"{name}.duckdb").read_bytes() for name in "ab"] == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.duckdb", "all.duckdb", "b.duckdb", "c.duckdb"]
+    with etq.open(tmp_path / "c.duckdb") as made, etq.open(tmp_path / "all.duckdb") as expected:
+        assert repr(contents(made)) == repr(contents(expected))
+        assert made.op_totals("mlp").fetchall() == expected.op_totals("mlp").fetchall()
+        assert made.ingest(ONE).capture_id == 7
+
+
+@pytest.mark.long
+def test_annotations_of_both_are_united(tmp_path: Path) -> None:
+    with etq.open(tmp_path / "a.duckdb") as first:
+        first.ingest(ONE, name="run", labels={"device": "a", "build": "1"})
+        first.metric("run", "temperature", 40)
+        first.phase("run", "prefill", runs="0")
+    with etq.open(tmp_path / "b.duckdb") as second:
+        second.ingest(TWO, name="else", labels={"device": "c"})
+        second.ingest(
+            ONE, name="one", labels={"device": "b", "model": "m"}, time_scale="us", captured_at=datetime(2026, 1, 2)
+        )
+        second.metric("one", "temperature", 50)
+        second.metric("one", "battery", 80, "%")
+        second.ingest_metrics("one", b'{"load": 3}')
+        second.phase("one", "decode", runs="0")
+    merged = merge([tmp_path / "a.duckdb", tmp_path / "b.duckdb"], tmp_path / "c.duckdb")
+    path = tmp_path / "b.duckdb"
+    assert merged == Merged(
+        2,
+        1,
+        (
+            f"{path}: run: label device: a stays, not b",
+            f"{path}: run: metric temperature: 40.0 stays, not 50.0",
+            f"{path}: run: phases: those of the first stay, and differ for 1 runs",
+            f"{path}: run: time_scale: ns stays, not us",
+        ),
+    )
+    with etq.open(tmp_path / "c.duckdb", read_only=True) as made:
+        assert made.rows("SELECT s.name, s.labels, s.captured_at FROM capture_summary AS s")[1] == [
+            ("run", "build=1, device=a, model=m", datetime(2026, 1, 2)),
+            ("else", "device=c", None),
+        ]
+        assert made.rows("SELECT m.capture_id, m.name, m.value FROM metrics AS m ORDER BY 1, 2")[1] == [
+            (1, "battery", 80.0), (1, "load", 3.0), (1, "temperature", 40.0),
+        ]  # fmt: skip
+        assert made.rows("SELECT r.phase FROM runs AS r ORDER BY r.capture_id")[1] == [("prefill",), (None,)]
+
+
+@pytest.mark.long
+def test_what_can_not_be_merged_is_refused(tmp_path: Path) -> None:
+    good, old, output = tmp_path / "good.duckdb", tmp_path / "old.duckdb", tmp_path / "c.duckdb"
+    etq.open(good).close()
+    with etq.open(old) as warehouse:
+        warehouse.connection.execute("UPDATE warehouse SET schema_version = 0")
+    refused: list[tuple[list[Path], Path, str]] = [
+        ([good, old], output, "old.duckdb: has tables of version 0, and this etq reads version 1"),
+        ([good, tmp_path / "none.duckdb"], output, "none.duckdb: no such file; make a warehouse"),
+        ([good], old, "old.duckdb: exists; a merge makes a new warehouse"),
+        ([good], tmp_path / "no/c.duckdb", "no/c.duckdb: its folder does not exist; create it first"),
+    ]
+    for paths, to, text in refused:
+        with pytest.raises(EtqError, match=text):
+            merge(paths, to)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["good.duckdb", "old.duckdb"]
+    with etq.open(good), pytest.raises(WarehouseError):
+        merge([good], output)
+    assert not output.exists()
+
+
+DUMP, TRACE = CAPTURES / "mlp/mlp_debug.etdp", CAPTURES / "torch_steps/before.pt.trace.json.gz"
+# The first block of a file comes after its three headers.
+HEADERS = 3 * 4096
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A warehouse with captures of all kinds, a record and a program, and the files they are from."""
+    folder = tmp_path_factory.mktemp("lab")
+    for file in (DUMP, DUMP.with_suffix(".bin"), CAPTURES / "mlp/mlp.etrecord", CAPTURES / "mlp/mlp.pte", TRACE):
+        shutil.copy(file, folder)
+    with etq.open(folder / "lab.duckdb") as warehouse:
+        warehouse.ingest(
+            folder / DUMP.name, name="dump", debug_buffer=folder / "mlp_debug.bin", labels={"a": "b", "c": "d"},
+            etrecord=folder / "mlp.etrecord", pte=folder / "mlp.pte",
+        )  # fmt: skip
+        warehouse.phase("dump", "decode", name="Execute")
+        warehouse.metric("dump", "temperature", 41)
+        warehouse.ingest(folder / TRACE.name, name="trace")
+        prof_result = min((CAPTURES / "prof_result").glob("*.bin"))
+        warehouse.ingest(prof_result.read_bytes(), name="prof")
+    return folder
+
+
+@pytest.fixture
+def db(stored: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copy(stored / "lab.duckdb", tmp_path))
+
+
+def checked(db: Path, *options: str) -> Result:
+    return CliRunner().invoke(main, ["check", str(db), *options])
+
+
+def changed(db: Path, *statements: str) -> list[str]:
+    """The problems of a warehouse after statements of DuckDB alone."""
+    with duckdb.connect(str(db)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+    done = checked(db)
+    problems = [line.strip() for line in done.stdout.splitlines() if line.startswith("  ")]
+    assert done.exit_code == 1 and done.stderr == f"Error: {db}: {len(problems)} problem{'s'[: len(problems) > 1]}\n"
+    return problems
+
+
+def test_a_warehouse_has_no_problem(stored: Path, db: Path) -> None:
+    done = checked(db)
+    assert (done.exit_code, done.stderr) == (0, ""), done.output
+    assert len(done.stdout.splitlines()) == 5 and all(line.endswith(": ok") for line in done.stdout.splitlines())
+    with duckdb.connect(str(db), read_only=True) as connection:
+        names = [name for (name,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()]
+        rows = sum(connection.execute(f"SELECT count(*) FROM {name}").fetchall()[0][0] for name in names)
+    assert done.stdout.startswith(f"tables ({len(names)}, with {rows:,} rows): ok\n")
+    assert "rollups, by the events (3 captures): ok" in done.stdout
+    assert "files of the folder that they were read from (0 of 5): ok" in done.stdout
+    assert "files of the folder that they were read from (4 of 5): ok" in checked(db, "--files", str(stored)).stdout
+
+
+@pytest.mark.long
+def test_captures_without_events(db: Path) -> None:
+    with etq.open(db) as warehouse:
+        warehouse.prune(0, selectors=["dump"], keep_rollups=True)
+    done = checked(db)
+    assert done.exit_code == 0 and "(3 captures, 1 without events): ok" in done.stdout, done.output
+
+
+FAULTS = {
+    "INSERT INTO labels VALUES (99, 'a', 'b')":
+        "labels: 1 rows whose capture_id is in no row of captures, such as capture_id 99",
+    "UPDATE captures SET record_id = 7 WHERE name = 'prof'":
+        "captures: 1 rows whose record_id is in no row of records, such as record_id 7",
+    "DELETE FROM op_nodes WHERE record_id = 1 AND graph_id = 0 AND node_index = 3":
+        "node_values: 1 rows whose node_index is in no row of op_nodes, such as record_id 1, graph_id 0, node_index 3",
+    "DELETE FROM methods":
+        "planned_buffers: 2 rows whose method is in no row of methods, such as program_id 1, method forward",
+    "UPDATE event_ticks SET parent_index = 5000 WHERE capture_id = 1 AND run_index = 1 AND event_index = 7":
+        "event_ticks: 1 rows whose parent_index is in no row of event_ticks, such as capture_id 1, run_index 1, event_index 5000",
+}  # fmt: skip
+# Of a table, a change of one row, and the rows that differ then: one of the two that are stored, or both.
+OF_ROLLUPS = {
+    "UPDATE op_times SET p50 = p50 + 1 WHERE capture_id = 1 AND op_index = 1 AND phase IS NULL":
+        "op_times: dump: 2 rows of the rollup are not what its events give",
+    "DELETE FROM capture_ops WHERE capture_id = 3":
+        "capture_ops: prof: 1 rows of the rollup are not what its events give",
+    "INSERT INTO module_times SELECT * REPLACE ('other' AS module_path) FROM module_times LIMIT 1":
+        "module_times: dump: 1 rows of the rollup are not what its events give",
+    "UPDATE step_times SET ticks = ticks + 1 WHERE rowid = 0":
+        "step_times: trace: 2 rows of the rollup are not what its events give",
+    "UPDATE op_shapes SET calls = calls + 1 WHERE rowid = 0":
+        "op_shapes: trace: 2 rows of the rollup are not what its events give",
+    "UPDATE runs SET is_typical = NOT is_typical, scope = 'other' WHERE capture_id = 3 AND run_index = 0":
+        "runs: prof: 2 rows in its derived columns are not what its events give",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("faults", [FAULTS, OF_ROLLUPS], ids=["keys", "rollups"])
+def test_faults_are_found(db: Path, faults: dict[str, str]) -> None:
+    """Each is of another table, so that all are found at once."""
+    assert {*faults.values()} <= {*changed(db, *faults)}
+
+
+def test_damaged_blocks_are_found(db: Path) -> None:
+    """DuckDB itself lists which blocks a table takes."""
+    with duckdb.connect(str(db), read_only=True) as connection:
+        query = "SELECT DISTINCT block_id FROM pragma_storage_info('event_ticks') WHERE block_id >= 0 ORDER BY 1"
+        blocks = [block for (block,) in connection.execute(query).fetchall()]
+        [(size,)] = connection.execute("SELECT block_size FROM pragma_database_size()").fetchall()
+    assert blocks
+    with db.open("r+b") as file:
+        file.seek(HEADERS + blocks[0] * 65536 + size // 2)
+        [byte] = file.read(1)
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes([byte ^ 0xFF]))
+    done = checked(db)
+    assert done.exit_code == 1, done.output
+    assert "event_ticks: damaged: " in done.stdout and "keys" not in done.stdout, done.output
+    assert "Traceback" not in done.output
+
+
+@pytest.mark.long
+def test_files_that_changed(stored: Path, tmp_path: Path) -> None:
+    db = Path(shutil.copy(stored / "lab.duckdb", tmp_path))
+    folder = tmp_path / "files"
+    folder.mkdir()
+    assert "(0 of 5): ok" in checked(db, "--files", str(folder)).stdout
+    shutil.copy(stored / "mlp.pte", folder)
+    content = (stored / "mlp.etrecord").read_bytes()
+    (folder / "mlp.etrecord").write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    (folder / DUMP.name).write_bytes(b"longer" + DUMP.read_bytes())
+    os.mkfifo(folder / TRACE.name)
+    done = checked(db, "--files", str(folder))
+    assert done.exit_code == 1
+    assert done.stdout.splitlines()[-3:] == [
+        "files of the folder that they were read from (3 of 5): 2 problems",
+        f"  capture dump: {DUMP.name}: the file changed after it was read",
+        "  record mlp: mlp.etrecord: the file changed after it was read",
+    ]
+
+
+@pytest.mark.long
+def test_files_outside_of_the_folder_are_not_read(db: Path, tmp_path: Path) -> None:
+    """Whoever wrote the warehouse chose the name: what the file is must not show."""
+    (tmp_path / "secret").write_bytes(b"secret")
+    (tmp_path / "folder").mkdir()
+    with duckdb.connect(str(db)) as connection:
+        connection.execute(f"UPDATE captures SET uri = if(name = 'dump', '{tmp_path}/secret', '../secret')")
+    assert "(0 of 5): ok" in checked(db, "--files", str(tmp_path / "folder")).stdout
+
+
+@pytest.mark.long
+def test_what_is_no_warehouse(tmp_path: Path, db: Path) -> None:
+    (tmp_path / "text").write_text("text")
+    for path, text in (
+        (tmp_path / "none", "no such file"),
+        (tmp_path / "text", "not a DuckDB database"),
+        (tmp_path, "a folder"),
+    ):
+        done = checked(path)
+        assert (done.exit_code, done.stdout) == (1, "") and text in done.stderr
+    with duckdb.connect(str(db)) as connection:
+        connection.execute("UPDATE captures SET name = 'dump' WHERE name = 'prof'")
+    done = checked(db)
+    assert done.exit_code == 1 and "damaged: several captures have the name 'dump'" in done.stderr
+    with duckdb.connect(str(db)) as connection:
+        connection.execute("UPDATE captures SET name = 'prof' WHERE capture_id = 3")
+        connection.execute("CREATE OR REPLACE VIEW capture_summary AS SELECT 1 AS one")
+    done = checked(db)
+    assert done.exit_code == 1 and "its views or macros were changed" in done.stderr, done.output
