@@ -55,7 +55,7 @@ SELECT
     try_cast(coalesce(u.cpu, 0) - coalesce(b.cpu, 0) AS BIGINT) AS cpu_bytes,
     try_cast(coalesce(u.device, 0) - coalesce(b.device, 0) AS BIGINT) AS device_bytes
 FROM target AS a
-ASOF LEFT JOIN running AS u ON row(coalesce(a.end_ticks, a.start_ticks)) >= row(u.at_ticks)
+ASOF LEFT JOIN running AS u ON row(a.end_ticks) >= row(u.at_ticks)
 ASOF LEFT JOIN running AS b ON row(a.start_ticks) > row(b.at_ticks);
 
 -- One allocation or release while no thread has a CPU event. torch shows it as a

@@ -134,8 +134,16 @@ def of_later_themes(each: SqlObject) -> Iterator[str]:
             yield f"uses {name} of a later theme"
 
 
+def of_plain_times(each: SqlObject) -> Iterator[str]:
+    """DuckDB joins plain numbers in a loop over all pairs where it expects fewer than 64 rows, often wrongly."""
+    for join in body(each).find_all(exp.Join) if each.kind != "table" else ():
+        for compared in join.args["on"].find_all(exp.GT, exp.GTE, exp.LT, exp.LTE) if join.method == "ASOF" else ():
+            if not compared.this.sql("duckdb").lower().startswith("row("):
+                yield f"an ASOF join compares rows: row({compared.this}), not {compared.this}"
+
+
 RULES: list[Callable[[SqlObject], Iterator[str]]] = [
-    undocumented, unqualified, several_left_out, unnamed_or_unordered, of_later_themes,
+    undocumented, unqualified, several_left_out, unnamed_or_unordered, of_later_themes, of_plain_times,
 ]  # fmt: skip
 
 
