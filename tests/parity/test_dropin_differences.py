@@ -65,16 +65,6 @@ def test_both_agree_where_nothing_is_wrong(name: str, what: str) -> None:
         assert_same(our, their, f"{name}: {row['event_name']}")
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("name", ["multimethod", "scalars", "mlp_alloc"])
-def test_1_2_5_records_and_dumps_that_the_inspector_cannot_open(name: str) -> None:
-    """Several methods, an output that is not a tensor, allocations: each query has an answer."""
-    assert not oracle.answer(name, "with_etrecord")["construct"]["ok"]
-    for made in both(name, "with_etrecord"):
-        kernels = [event for event in events(made) if event.name.startswith("native_call_")]
-        assert kernels and all(event.op_types and event.module_hierarchy for event in kernels)
-
-
 def test_3_values_that_differ_between_runs_are_those_of_the_first() -> None:
     theirs = oracle.answer("mlp_debug5_diff", "without_etrecord")["construct"]
     assert theirs["error_type"] == "AssertionError"
@@ -238,15 +228,6 @@ def test_13_which_reference_output_is_meant_is_not_guessed(tmp_path: Path, monke
     assert references([first]) == [None, one]
 
 
-def test_13_without_torch_there_are_no_reference_outputs(tmp_path: Path) -> None:
-    try:
-        import torch  # noqa: F401
-    except ImportError:
-        record = _with_references(MLP / "mlp.etrecord", tmp_path / "mlp.etrecord")
-        made = Inspector(MLP / "mlp.etdp", etrecord=str(record))
-        assert [block.reference_output for block in made.event_blocks] == [None, None]
-
-
 def test_14_without_a_debug_buffer_values_are_unknown() -> None:
     theirs, ours = (events(made)[2] for made in both("mlp_debug_nobin"))
     assert theirs.name == ours.name == "native_call_permute_copy.out"
@@ -279,23 +260,6 @@ def test_17_durations_of_delegated_events_are_exact() -> None:
         if 15643144 in (event.start_time or []) and event.perf_data is not None
     ]
     assert found == [0.027000000000001023, 0.027]
-
-
-def test_17_a_converter_is_given_names_and_ticks_of_delegated_events() -> None:
-    asked: list[tuple[Any, Any]] = []
-
-    def converter(name: int | str, ticks: int | float) -> float:
-        asked.append((name, ticks))
-        return ticks / 500
-
-    made = inspector("demo_int", delegate_time_scale_converter=converter)
-    [event] = [event for event in events(made) if 15643144 in (event.start_time or [])]
-    assert event.perf_data is not None and event.perf_data.raw[0] == pytest.approx(54)
-    assert event.perf_data.max == max(event.perf_data.raw)
-    assert ("0", 15643144) in asked and ("0", 15643144 + 27000) in asked
-    plain = inspector("demo_int")
-    for one, other in zip(events(made), events(plain), strict=True):
-        assert one.is_delegated_op or one.perf_data == other.perf_data
 
 
 def test_18_an_output_that_is_no_tensor_is_an_output() -> None:

@@ -86,16 +86,3 @@ def test_a_custom_comparator() -> None:
     for row in frame.itertuples():
         assert (row.problem is None) == (row.aot_intermediate_output.shape[-1] == 32)
         assert math.isnan(row.gap[0]) if row.problem else 0 <= row.gap[0] < 1e-5
-
-
-def test_distances_and_graphs_that_are_unknown() -> None:
-    cases: list[tuple[dict[str, Any], str]] = [
-        ({"distance": "COSINE"}, "no distance 'COSINE'; known are MSE, L1, SNR, and your own comparators"),
-        (
-            {"distance": "MSE", "reference_graph": "nope"},
-            "the reference graph is exported_program or edge_dialect_exported_program",
-        ),
-    ]
-    for given, message in cases:
-        with pytest.raises(EtqError, match=message):
-            inspector("mlp").calculate_numeric_gap(**given)
