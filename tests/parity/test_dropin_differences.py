@@ -145,21 +145,6 @@ def test_9_a_module_is_a_path_not_a_part_of_one() -> None:
     assert inspector("demo_int").find_total_for_module("act") == 0
 
 
-@pytest.mark.long
-def test_10_events_within_a_delegate_that_tells_nothing_have_ops() -> None:
-    theirs, ours = both("mlp_xnn", "with_etrecord")
-    within = [event for event in events(ours) if event.is_delegated_op and "GEMM" in event.name]
-    assert {tuple(event.op_types) for event in within} == {("aten.linear.default",)}
-    assert not any(event.op_types for event in events(theirs) if event.is_delegated_op)
-    [call] = [event for event in events(theirs, "DELEGATE_CALL") if len(event.op_types) > 4]
-    assert call.perf_data is not None
-    # In the Inspector, each module in the delegate has the time of the whole call.
-    for module in ("block1", "block1.up"):
-        assert theirs.find_total_for_module(module) == pytest.approx(call.perf_data.avg, rel=1e-12)
-    assert call.perf_data.avg is not None
-    assert 0 < ours.find_total_for_module("block1.up") < ours.find_total_for_module("block1") < call.perf_data.avg
-
-
 def test_11_framework_and_user_events_belong_to_no_op() -> None:
     for name, event in (("mlp_block", "Runner::set_inputs"), ("mlp_step", "Method::step")):
         theirs, ours = (events(made, event) for made in both(name, "with_etrecord"))

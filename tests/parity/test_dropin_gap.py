@@ -56,16 +56,6 @@ def test_gaps(model: str, distance: Any) -> None:
         assert {name: found.stacktraces[name] for name in expected["stacktraces"]} == expected["stacktraces"]
 
 
-def test_what_executorch_cannot_compare() -> None:
-    """An op that is a copy and a view of it: executorch raises for the shapes of the two."""
-    frame = inspector("transformer").calculate_numeric_gap("SNR")
-    assert [problem for problem in frame["problem"] if problem is not None] == []
-    handles = [handle[-1] for handle in frame["aot_debug_handle"]]
-    assert {16, 39} < set(handles) and len(handles) == 45
-    assert min(gap for [gap] in frame["gap"]) > 130
-    assert set(frame["mapping"]) == {"exact"}
-
-
 class Largest(NumericalComparatorBase):
     """A comparator of the user's, which looks at the pairs first, and can't compare some."""
 
