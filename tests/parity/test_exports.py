@@ -86,6 +86,25 @@ def test_perfetto_shows_each_event_where_it_was(captures: Warehouse, name: str) 
 
 
 @pytest.mark.long
+def test_perfetto_shows_a_records_words(captures: Warehouse) -> None:
+    with perfetto(exported(captures, "transformer", "chrome")) as viewer:
+        found = viewer.query(
+            """
+            SELECT DISTINCT EXTRACT_ARG(s.arg_set_id, 'args.op_types[0]') AS op,
+                EXTRACT_ARG(s.arg_set_id, 'args.module') AS module,
+                EXTRACT_ARG(s.arg_set_id, 'args.source') AS source,
+                EXTRACT_ARG(s.arg_set_id, 'args.debug_handles[0]') AS handle
+            FROM slice AS s WHERE s.name LIKE 'native_call_%softmax%' ORDER BY handle
+            """
+        )
+    known = captures.rows(
+        """SELECT op_types[1], module_path, source_file || ':' || source_line, debug_handles[1]
+        FROM event_ops('transformer') WHERE event_name LIKE 'native_call_%softmax%' ORDER BY ALL"""
+    )[1]
+    assert found and sorted(found) == known
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("name", TRACES if IS_WHOLE else TRACES[:1])
 def test_perfetto_shows_a_trace_as_it_shows_the_file(name: str) -> None:
     path = CAPTURES / "torch" / name

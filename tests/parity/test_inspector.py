@@ -69,6 +69,33 @@ def test_dataframe_and_blocks(name: str) -> None:
         assert theirs["delegate_backend_name"] is None
 
 
+SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "cycles": 1.0}
+TARGETS: dict[TimeScale, tuple[str, ...]] = {
+    "ns": ("ms", "us", "ns", "s"),
+    "us": ("ms", "ns"),
+    "ms": ("s",),
+    "s": ("ns",),
+    "cycles": ("cycles",),
+}
+
+
+@pytest.mark.parametrize("source", thinned(TARGETS, ["ns", "cycles"]))
+@pytest.mark.parametrize("name", thinned(oracle.names("time_scales"), ["demo_int"]))
+def test_time_scales(name: str, source: TimeScale) -> None:
+    # The recorded columns lack the ids of delegated events; their dataframe has the rows of the other answer.
+    others = oracle.frame(name, ALONE)
+    warehouse, capture = open_ephemeral(oracle.capture_path(name), ["inspector_events"], time_scale=source)
+    with warehouse:
+        for target in TARGETS[source]:
+            answer = oracle.answer(name, "time_scales")[f"{source.upper()}->{target.upper()}"]
+            columns, rows = warehouse.rows(QUERY, capture=capture, unit=target)
+            for row, theirs, other in zip(rows, oracle.rows(answer["dataframe"]), others, strict=True):
+                ours = dict(zip(columns, row, strict=True))
+                assert ours["unit"] == target
+                event = {**other, **{name: theirs[name] for name in STATISTICS}, "raw": ours["raw"]}
+                assert_same(ours, event, SECONDS[source] / SECONDS[target])
+
+
 @pytest.mark.parametrize(("source", "target"), [("ns", "cycles"), ("cycles", "ms")])
 def test_cycles_and_time_are_no_units_of_each_other(source: TimeScale, target: str) -> None:
     answer = oracle.answer("mlp", "time_scales")[f"{source.upper()}->{target.upper()}"]

@@ -14,7 +14,7 @@ import pytest
 
 from etq.errors import QueryError
 from etq.warehouse.warehouse import Warehouse
-from tests.conftest import CAPTURES
+from tests.conftest import CAPTURES, COPIES
 from tests.parity import oracle
 from tests.sampling import FEW, thinned
 from tests.warehouses import empty_warehouse
@@ -137,6 +137,29 @@ def test_records_that_the_inspector_cannot_open(ask: Ask, name: str) -> None:
         assert len(ask("FROM op_totals($c)", name)) > 3
     else:
         assert ask("SELECT sum(self_ticks) > 0 FROM module_totals($c)", name) == [(True,)]
+
+
+@pytest.mark.parametrize(
+    "name",
+    thinned(
+        sorted(
+            path.stem for path in CAPTURES.glob("*/*.etdp") if path.parent.name in RECORDS and path.stem not in COPIES
+        ),
+        ["mlp_wrap32", "demo_int"],
+    ),
+)
+def test_modules_and_lines_add_up_to_the_total_exactly(ask: Ask, name: str) -> None:
+    total_of = "SELECT coalesce(sum(total_ticks), 0)::BIGINT FROM"
+    [total] = ask(f"{total_of} op_totals($c) WHERE share_percent IS NOT NULL", name)
+    assert ask(f"{total_of} source_totals($c)", name) == [total]
+    modules = ask("SELECT module_path, self_ticks, total FROM module_totals($c, unit := 'ns')", name)
+    assert sum(ticks or 0 for _, ticks, _ in modules) == total[0]
+    # A module's total is its own and those of all paths below it that are known.
+    known = [(path, ticks) for path, ticks, _ in modules if not path.startswith("(") and ticks is not None]
+    for path, _, subtree in modules:
+        if not path.startswith("("):
+            below = [ticks for other, ticks in known if not path or f"{other}.".startswith(f"{path}.")]
+            assert subtree == (sum(below) if below else None)
 
 
 def test_events_within_xnnpack_are_placed_in_their_modules(ask: Ask) -> None:

@@ -128,3 +128,28 @@ def test_dimensions_of_one_do_not_broadcast(warehouse: Warehouse) -> None:
     new = warehouse.ingest_reference(record, {"linear": [truth.reshape(4, 6) + 0.5]}, name="new")
     assert gaps(warehouse, base, new, "mse")[1, 0] == (0.25, None)
     assert float(np.mean((truth - (truth.reshape(4, 6) + 0.5)) ** 2)) > 80
+
+
+def test_without_a_debug_buffer_values_are_unknown(warehouse: Warehouse) -> None:
+    """The Inspector takes zeros for the values and compares with these: 223.6 for the first linear."""
+    nobin = oracle.answer("mlp_debug_nobin", "with_etrecord")["numeric_gap"]["L1/None"]["value"]
+    assert {row[nobin["columns"].index("runtime_intermediate_output")]["sum"] for row in nobin["rows"]} == {0.0}
+    capture = warehouse.ingest(oracle.capture_path("mlp_debug_nobin"))
+    record = warehouse.ingest_record(CAPTURES / "mlp" / "mlp.etrecord")
+    warehouse.link(capture, record)
+    ours = gaps(warehouse, reference(warehouse, "mlp", EXPORTED, record), capture, "l1")
+    assert ours[1, 0] == (None, "unknown in new: not in a debug buffer")
+    assert {gap for gap, _ in ours.values()} == {None}
+
+
+def test_what_a_debug_buffer_lacks_and_what_differs_between_runs_is_reported(warehouse: Warehouse) -> None:
+    """The Inspector raises for both; see `test_dropin_differences`."""
+    ingested(warehouse, "mlp_debug_shortbin")
+    differing = ingested(warehouse, "mlp_debug5_diff", keep=False)
+    by_run = "SELECT count(DISTINCT sha256) FROM logged_values($capture) WHERE role = 'program output'"
+    assert warehouse.rows(by_run, capture=differing)[1] == [(5,)]
+    details = dict(warehouse.rows("SELECT rule, detail FROM findings")[1])
+    missing = "27 of 27 tensors lie outside of the debug buffer (5000 bytes)"
+    assert details["short debug buffer"].startswith(missing)
+    # 7 of the 27 values of an inference are weights, which each run loads again.
+    assert details["values differ"] == "20 values of block 1 differ between its runs, first of native_call_addmm.out"
