@@ -20,7 +20,6 @@ from tests.statistics.fleet import (
     slower_in_all,
     slower_op,
 )
-from tests.statistics.rates import in_turn
 
 # Rates need many draws.
 pytestmark = pytest.mark.long
@@ -39,8 +38,18 @@ def fleet(request: pytest.FixtureRequest) -> Fleet:
 
 def drawn(fleet: Fleet, size: int, plant: Callable[[int], Plant | None], draws: int = DRAWS) -> list[Verdicts]:
     """The verdicts of comparisons of `size` pairs of neighbours in time, each with its plant."""
-    random = np.random.default_rng(20261120)
-    return judged(fleet, [Draw(in_turn(fleet, size, random), plant(number)) for number in range(draws)])
+    random, pairs = np.random.default_rng(20261120), fleet.neighbours()
+    chosen = [np.sort(random.choice(len(pairs), size, replace=False)) for _ in range(draws)]
+    made = []
+    for number, places in enumerate(chosen):
+        is_first_new = random.random(size) < 0.5
+        captures = [
+            (pairs[at][k], "new" if is_new == (k == 0) else "base")
+            for at, is_new in zip(places, is_first_new, strict=True)
+            for k in (0, 1)
+        ]
+        made.append(Draw(captures, plant(number)))
+    return judged(fleet, made)
 
 
 @pytest.mark.parametrize("fleet", thinned([*MODELS, "convnet_xnn"], ["mlp"]), indirect=True)
