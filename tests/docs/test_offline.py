@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from docs.site import offline
-from tests.docs.test_reference import PAGES
 
 ROOT = Path(__file__).parents[2]
 
@@ -30,11 +29,6 @@ def test_what_fetches_from_another_host() -> None:
         "// as in https://github.com/nodejs/node/blob/main/lib/path.js#L56",
     ):
         assert offline.remote_parts(text) == []
-
-
-def test_no_page_has_a_diagram_that_needs_a_script() -> None:
-    pages = {**PAGES, **{str(path): path.read_text() for path in (ROOT / "docs").rglob("*.md")}}
-    assert [path for path, text in pages.items() if "```mermaid" in text] == []
 
 
 def test_a_build_empties_the_addresses_of_the_theme_and_fails_on_others(tmp_path: Path) -> None:
