@@ -95,10 +95,7 @@ def test_a_phone() -> None:
     [
         ({f"{THERMAL}/thermal_zone0/type": "acpitz\n", f"{THERMAL}/thermal_zone0/temp": "27800\n"}, 27.8),
         ({f"{THERMAL}/thermal_zone0/type": "wifi\n", f"{THERMAL}/thermal_zone0/temp": "55000\n"}, None),
-        ({f"{THERMAL}/thermal_zone0/type": "cpu\n", f"{THERMAL}/thermal_zone0/temp": "\n"}, None),
-        ({f"{THERMAL}/thermal_zone0/temp": "41000\n"}, 41),
         ({"/sys/class/hwmon/hwmon2/name": "k10temp\n", "/sys/class/hwmon/hwmon2/temp1_input": "63125\n"}, 63.125),
-        ({"/sys/class/hwmon/hwmon0/name": "nvme\n", "/sys/class/hwmon/hwmon0/temp1_input": "49850\n"}, None),
     ],
 )
 def test_sensors(texts: Mapping[str, str], temperature: float | None) -> None:

@@ -85,9 +85,8 @@ def test_completion_without_a_warehouse_or_beside_a_writer_has_no_names(
 ) -> None:
     """A writer is not waited for, and completing makes no file."""
     missing, held = tmp_path / "missing.duckdb", tmp_path / "held.duckdb"
-    for number, content in enumerate((b"", b"junk")):
-        (tmp_path / f"{number}.duckdb").write_bytes(content)
-        assert complete(f"etq ops --db {tmp_path / str(number)}.duckdb s") == ["file,s"]
+    (tmp_path / "0.duckdb").write_bytes(b"junk")
+    assert complete(f"etq ops --db {tmp_path}/0.duckdb s") == ["file,s"]
     assert complete(f"etq ops --db {missing} s") == ["file,s"] and not missing.exists()
     held.write_bytes((lab / "etq.duckdb").read_bytes())
     hold = f"import duckdb; c = duckdb.connect({str(held)!r}); print('held', flush=True); input()"

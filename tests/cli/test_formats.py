@@ -30,7 +30,6 @@ from tests.command_line import run_etq
 from tests.conftest import CAPTURES
 from tests.trace_checker import checked
 
-MLP = str(CAPTURES / "mlp/mlp.etdp")
 NET, RECORD = (str(CAPTURES / f"convnet/convnet.{ending}") for ending in ("etdp", "etrecord"))
 # A spreadsheet takes a text that begins like these for a formula. The last two of TEXTS don't.
 FORMULAS = ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\rx", "\nx", "\uff1d1+1", "\uff0b1", "\uff0d1", "\uff20SUM(A1)"]

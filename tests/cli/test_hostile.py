@@ -34,12 +34,10 @@ ingest {slow} --label-from {{a}}/{{b}}.etdp --db lab.duckdb
 link slow {program} --db lab.duckdb
 metric $run --from {metrics} --db lab.duckdb
 metric $run --db lab.duckdb
-label $run --db lab.duckdb
 captures --db lab.duckdb
 phase $run decode --runs 1- --db lab.duckdb
 inspect {run}
 inspect {real} --etrecord {record}
-inspect {broken}
 events $run --db lab.duckdb
 ops $run --db lab.duckdb
 ops {trace}
@@ -50,10 +48,8 @@ modules real --db lab.duckdb
 coverage real --db lab.duckdb
 graph real --dot --db lab.duckdb
 graph real --format json --db lab.duckdb
-memory $run --db lab.duckdb
 steps {trace}
 values $run --db lab.duckdb
-gap $run slow --db lab.duckdb
 compare $run slow --format markdown --db lab.duckdb
 gate $run slow --db lab.duckdb
 trend --over key --db lab.duckdb
@@ -61,7 +57,6 @@ sql "FROM signatures" --db lab.duckdb
 sql "SELECT name AS \\"$evil\\", 'a\tb' FROM op_nodes" --db lab.duckdb
 sql "SELECT error('$evil')" --db lab.duckdb
 ops $evil --db lab.duckdb
-merge lab.duckdb -o all.duckdb
 remove slow --db lab.duckdb
 remove $run -y --db lab.duckdb
 """

@@ -13,7 +13,6 @@ from etq import catalog
 from etq.catalog import SqlObject
 
 PAGES = reference.pages()
-ALL = "\n".join(PAGES.values())
 
 
 def section(name: str) -> str:
@@ -77,26 +76,3 @@ def test_every_command_and_option() -> None:
                 assert f"{parameter.opts[-1]}" in text, (name, parameter.opts)
         assert f"`etq {name}`" in PAGES["reference/commands.md"]
     assert len(names) == len(set(names)) and {"ops", "compare", "lake add"} <= {*names}
-
-
-def test_links_lead_to_anchors() -> None:
-    anchors = {
-        (path.removeprefix("reference/"), anchor)
-        for path, text in PAGES.items()
-        for anchor in re.findall(r"{#([\w-]+)}$", text, re.MULTILINE)
-    }
-    linked = {
-        (file or path.removeprefix("reference/"), anchor)
-        for path, text in PAGES.items()
-        for file, anchor in re.findall(r"\]\(([\w-]+\.md)?#([\w-]+)\)", text)
-    }
-    assert linked and linked <= anchors
-
-
-def test_join_keys_are_keys() -> None:
-    """The columns of each join in the diagrams are in both tables."""
-    tables = {each.name: {column.name for column in each.columns} for each in catalog.tables()}
-    keys = [*reference.join_keys(catalog.tables())]
-    assert {table for table, *_ in keys} >= {*tables} - {"warehouse", "records", "programs", "change_comments"}
-    for table, to, columns in keys:
-        assert tables[table].issuperset(columns) and tables[to].issuperset(columns)
