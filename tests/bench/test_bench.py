@@ -100,7 +100,6 @@ def test_the_same_file_again_is_no_measurement(lab: Lab) -> None:
 
 WRONG = [
     # Wrong usage, status 2.
-    ("", 2, "name one or two programs, or give --base and --new"),
     ("a.pte --base 'x {out}'", 2, "programs and --base and --new don't go together"),
     ("a.pte --label side=x", 2, "--label side=… is the benchmark's own"),
     # What can't be measured, status 1.

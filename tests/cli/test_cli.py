@@ -135,6 +135,7 @@ def test_debug_shows_the_traceback() -> None:
     assert isinstance(run_etq("inspect", BAD).exception, SystemExit)
 
 
+@pytest.mark.long
 def test_demo(tmp_path: Path) -> None:
     """It doesn't change a capture with the content of a file of the demo."""
     kept = str(tmp_path / "demo.duckdb")

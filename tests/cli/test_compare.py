@@ -136,10 +136,9 @@ TOTAL, SPEED = ["Regression: total of forward"], ["Regression: speed"]
     [
         ("same", "--fail-on slower", 0, UNCLEAR),
         ("same", "--fail-on unclear --min-effect 5%", 0, []),  # the interval lies within 5 %
-        ("op", "", 0, []),
         ("op", "--fail-on slower", 3, [*TOTAL, f"Regression: {OP}"]),
         ("op", "--fail-on slower --min-effect 30%", 3, [f"Regression: {OP}"]),
-        ("op", "--fail-on unclear", 0, TOTAL),
+        pytest.param("op", "--fail-on unclear", 0, TOTAL, marks=pytest.mark.long),
         pytest.param("total", "--fail-on slower", 3, TOTAL, marks=pytest.mark.long),
         ("some", "--fail-on slower", 3, UNSTABLE),
         ("op", "--fail-on slower --metric speed --metric peak", 3, SPEED),
@@ -233,7 +232,7 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("slow", ["--bisect"], 1),
         ("slow", ["--min-effect", "90%"], 0),
         pytest.param("slow", ["--total"], 0, marks=pytest.mark.long),  # the total is not decided
-        ("slow/01.etdp", ["--bisect"], 125),
+        pytest.param("slow/01.etdp", ["--bisect"], 125, marks=pytest.mark.long),
         pytest.param("fast", ["--startup"], 0, marks=pytest.mark.long),
         ("nowhere", ["--bisect"], 125),
         ("nowhere", [], 1),

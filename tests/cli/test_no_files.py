@@ -29,7 +29,6 @@ inspect {run} --etrecord {no}
 ops {no}
 values {run} --debug-buffer {no}
 report {no}
-graphs {no} {no}
 compare {no} {run}
 export {no} --to chrome
 ingest {no} --db {db}
@@ -42,7 +41,6 @@ captures --db {no}
 ingest {run} --db {no}
 sql "FROM captures" --db {no}
 sql --safe "FROM captures" --db {no}
-merge {no} -o {db}.merged
 merge {db} -o {no}
 serve --db {no}
 """.strip().splitlines()

@@ -63,6 +63,7 @@ def commits(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[str]]:
     return str(path), hashes
 
 
+@pytest.mark.long
 def test_changes_since_a_commit(commits: tuple[str, list[str]]) -> None:
     lab, hashes = commits
     drawn = run_etq("trend", "--op", "addmm", "--over", "commit", "--db", lab).stdout
