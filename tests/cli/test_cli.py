@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 import duckdb
+import pytest
 
 import etq
 import etq.datasets

@@ -123,7 +123,6 @@ WRONG_USAGE = [
     ("ops", ""),
     ("ops run --by colour", "--by"),
     ("ingest {mlp} {mlp} --name x", "--name"),
-    ("ingest {mlp} {mlp} --debug-buffer x", "--debug-buffer"),
     ("ingest --label-git {mlp}", "is not a folder; write --label-git=. for the current one"),
     ("ingest {mlp} --job train --label job=x", "--job train and --label job=x differ"),
     ("ingest {mlp} --label device", "'device' is not of the form KEY=VALUE"),
@@ -134,7 +133,6 @@ WRONG_USAGE = [
     ("captures --reverse", "--reverse goes with --sort"),
     ("captures --by device --sort build", "--by and --sort don't go together"),
     ("check lab.duckdb --db other.duckdb", "lab.duckdb and --db other.duckdb are two warehouses"),
-    ("sql 'SELECT 1' --seconds 1 --engine spark --lake fleet", ""),
     ("sql --safe 'SELECT 1' --seconds 0", "0 is not in the range"),  # zero is a limit, unlike a missing one
     ("compare run untraced --sort-by op", "--sort-by goes with --what"),
     ("compare run untraced --metric speed", "--metric goes with --fail-on"),

@@ -134,7 +134,8 @@ def test_colours_are_chosen_by_the_environment() -> None:
 def test_without_utf_8_there_is_ascii_alone(tmp_path: Path) -> None:
     path = tmp_path / "run.etdp"
     path.write_bytes(dump(run("Execute", kernel("añadir", 10, 30), execute(0, 60))))
-    for command, given in (("ops", {"LC_ALL": "C"}), ("flame", {"PYTHONIOENCODING": "ascii"})):
+    settings: list[tuple[str, dict[str, Any]]] = [("ops", {"LC_ALL": "C"}), ("flame", {"PYTHONIOENCODING": "ascii"})]
+    for command, given in settings:
         shown = on_terminal(command, CONVNET, width=132, **given)
         assert shown.isascii() and "####" in shown
     assert "~" in on_terminal("flame", CONVNET, width=40, LC_ALL="C")

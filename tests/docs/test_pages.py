@@ -82,7 +82,7 @@ def test_gate(tmp_path: Path) -> None:
         ["bash", "-ec", recipe], check=False, cwd=tmp_path, env=environment, capture_output=True, text=True
     )
     assert ended.returncode == 3 and "Regression: addmm @4" in ended.stderr, ended.stderr
-    [slowest] = [line for line in (tmp_path / "comment.md").read_text().splitlines() if line.startswith("| addmm")]
+    slowest = next(line for line in (tmp_path / "comment.md").read_text().splitlines() if line.startswith("| addmm"))
     assert "| 4 | slower | " in slowest
 
 
