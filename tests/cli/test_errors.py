@@ -144,7 +144,6 @@ WRONG_USAGE = [
     ("report", "a report needs one capture or two sides, none is named"),
     ("report a b c", "not 3; put a pattern of files in quotes"),
     ("report --trend --allow-mismatch", "--allow-mismatch is not for a report of series"),
-    ("graph run --dot --html -", "give either --html FILE or --dot"),
     ("graph run --html - -o x", "-o only applies to --format"),
     ("graphs run net --html - --all", "--html is a form of its own"),
     ("inspect --etdump_path {mlp} {mlp}", "--etdump_path is a flag of inspector_cli and doesn't go with FILE"),

@@ -37,6 +37,7 @@ metric $run --db lab.duckdb
 captures --db lab.duckdb
 phase $run decode --runs 1- --db lab.duckdb
 inspect {run}
+inspect --etdump_path {run}
 inspect {real} --etrecord {record}
 events $run --db lab.duckdb
 ops $run --db lab.duckdb
