@@ -99,10 +99,7 @@ def test_the_same_file_again_is_no_measurement(lab: Lab) -> None:
 
 
 WRONG = [
-    # Wrong usage, status 2.
     ("a.pte --base 'x {out}'", 2, "programs and --base and --new don't go together"),
-    ("a.pte --label side=x", 2, "--label side=… is the benchmark's own"),
-    # What can't be measured, status 1.
     ("base.pte --method decode", 1, "Error: base.pte: no method 'decode'; it has forward"),
     ("base.pte --runner ./none", 1, "Error: ./none: no such file; --runner takes the path of an executor_runner"),
     ("--base './none {out}'", 1, "Error: ./none: no such program; give its path"),
