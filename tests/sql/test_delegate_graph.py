@@ -109,36 +109,6 @@ def test_handles_and_times(warehouse: Warehouse, name: str) -> None:
     }
 
 
-# Of the graphs of mobile nets, the ops without events, read by eye: clamps are fused into quantized convolutions;
-# tables do hardswish with the conversions around it, but for the last; of two clamps one runs.
-UNRUN = {
-    "mobile": [],
-    "mobile_quantized": [3, 5, 7, 11, 13, 17],
-    "mobile_squeezed": [3, 5, 7, 9, 11, 13, 20, 21, 29, 31, 33, 35, 42, 43],
-}
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", UNRUN)
-def test_mobile_nets(warehouse: Warehouse, name: str) -> None:
-    """Convolutions of 1x1 run as fully connected, quantized activations as tables without a name."""
-    linked(warehouse, name)
-    rows = found(warehouse, "op_index, event_name, op, node_name")
-    assert [index for index, event, *_ in rows if event is None] == UNRUN[name]
-    query = """
-        SELECT s.label FROM signatures AS s
-        WHERE s.kind = 'delegate' AND NOT starts_with(s.label, 'Clamp ') ORDER BY s.block_index, s.slot
-    """
-    # In the order in which XNNPACK logged them.
-    assert [event for _, event, *_ in rows if event is not None] == [label for (label,) in warehouse.rows(query)[1]]
-    of_layers = "Conv2d DepthwiseConv2d FullyConnected Hardswish Add Div Multiply GlobalAvgPooling2d".split()
-    expected = {(event, node) for _, event, op, node in rows if op in of_layers}
-    aligned = "SELECT n.event_name, n.node_name FROM event_nodes('run') AS n WHERE n.mapping = 'aligned'"
-    assert expected <= {*warehouse.rows(aligned)[1]}
-    # An activation of a name of its own is fused into a convolution, so each event of a layer is one of the model's.
-    assert not any(node is None for _, node in expected)
-
-
 # Whether the record alone shows the nodes of all events that have one by the blobs.
 SHOWN = {
     **{"convnet_xnn": True, "mlp_xnn": True, "weights": True, "activations": True, "mobile": True},
@@ -246,14 +216,3 @@ def test_too_many_ops_of_calls(warehouse: Warehouse) -> None:
     """)
     with pytest.raises(QueryError, match="have 10101111 ops; delegate_graph is for at most 10000000: query the table"):
         found(warehouse, "op")
-
-
-@pytest.mark.long
-def test_programs_in_one_warehouse_do_not_mix(warehouse: Warehouse) -> None:
-    linked(warehouse, "convnet_xnn")
-    before = found(warehouse, "* EXCLUDE (calls, self_time, share_percent)")
-    other = CAPTURES / "mlp_xnn"
-    warehouse.ingest(
-        other / "mlp_xnn.etdp", name="other", etrecord=other / "mlp_xnn.etrecord", pte=other / "mlp_xnn.pte"
-    )
-    assert found(warehouse, "* EXCLUDE (calls, self_time, share_percent)") == before

@@ -5,7 +5,6 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -166,35 +165,6 @@ def test_errors_about_long_selectors_are_short(warehouse: Warehouse, selector: s
         warehouse.capture(selector)
 
 
-KEYS = st.sampled_from(["a", "b", "model"])
-VALUES = st.text(st.sampled_from('x1 ,="@éü漢'), min_size=1, max_size=4)
-CAPTURES = st.lists(
-    st.tuples(st.dictionaries(KEYS, VALUES, max_size=3), st.none() | st.integers(1, 5)), min_size=1, max_size=4
-)
-
-
-def written(key: str, value: str) -> str:
-    """A label as selectors take any value."""
-    return f'{key}="{value.replace(chr(34), chr(34) * 2)}"'
-
-
-@examples(40)
-@given(CAPTURES, st.dictionaries(KEYS, VALUES, min_size=1, max_size=2), st.sampled_from(["", "@latest", "@previous"]))
-def test_selectors_find_matching_captures(captures: list[Any], asked: dict[str, str], place: str) -> None:
-    # The labels that are searched for are added to about half of the captures.
-    captures = [({**asked, **labels} if len(labels) % 2 else labels, day) for labels, day in captures]
-    with empty_warehouse() as warehouse:
-        ingest_all(warehouse, [made(number, labels, day) for number, (labels, day) in enumerate(captures)])
-        selector = ",".join([*(written(key, value) for key, value in asked.items()), *([place] if place else [])])
-        found = matches(warehouse, selector)
-    expected = [number for number, (labels, _) in enumerate(captures) if asked.items() <= labels.items()]
-    if place:
-        # The last measured first; undated captures are newer than these, the last ingested first.
-        expected.sort(key=lambda number: (captures[number][1] or 6, number), reverse=True)
-        expected = expected[1:2] if place == "@previous" else expected[:1]
-    assert found == [f"c{number}" for number in sorted(expected)]
-
-
 NUMBERS = st.sampled_from(["1", "2", "10", "9a", "01"])
 OPERATORS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "=": operator.eq}
 FEW_KEYS = st.sampled_from(["a", "b"])
@@ -233,20 +203,6 @@ def test_each_part_of_a_selector_is_met(
     found = matches(ten, ",".join(f"{key}{sign}{value}{sign[1:].strip('=')}" for key, sign, value in parts))
     expected = [number for number, labels in enumerate(labelled) if all(meets(labels, *part) for part in parts)]
     assert found == [f"c{number}" for number in expected]
-
-
-def test_groups(lab: Warehouse) -> None:
-    def groups(by: str, *selectors: str) -> list[Any]:
-        rows = lab.capture_groups(by, **({"selectors": list(selectors)} if selectors else {})).fetchall()
-        return [(*row[:3], *(each and each.day for each in row[3:5]), row[5]) for row in rows]
-
-    assert groups("model") == [("cnn", 1, 1, 2, 2, 0), ("mlp", 3, 3, 1, 3, 1)]
-    assert groups("device") == [("a", 1, 1, 3, 3, 0), ("b", 1, 1, 1, 1, 0), (None, 2, 2, 2, 2, 1)]
-    assert groups("device", "build=10", "model=mlp,@previous", "device=a") == [
-        ("a", 1, 1, 3, 3, 0),
-        ("b", 1, 1, 1, 1, 0),
-    ]
-    assert groups("device", "build=10", "@latest") == [("b", 1, 1, 1, 1, 0), (None, 1, 1, None, None, 1)]
 
 
 def test_labels_are_set_and_taken_away(warehouse: Warehouse) -> None:
