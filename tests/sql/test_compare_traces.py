@@ -14,7 +14,7 @@ from etq.analysis.comparison import Comparison
 from etq.analysis.steps import steps_by_name, stored_steps
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
-from tests.trace_builders import trace, two_steps
+from tests.trace_builders import event, trace, two_steps
 from tests.trace_pairs import Planted, served, trained
 from tests.warehouses import empty_warehouse
 
@@ -84,9 +84,9 @@ def verdicts(warehouse: Warehouse, base: str, new: str) -> dict[tuple[str, str],
     return {(kind, op): row for kind, op, *row in rows_of(warehouse, query, base=base, new=new)}
 
 
-# Of `two_steps` by hand: microseconds of each kind in the first and the second step, each by what was launched in it.
+# Of `two_steps` and a call that begins with aten::addmm, by hand: microseconds of each kind in the first and the second step, each by what was launched in it.
 FIRST: Final = {
-    "framework": 100, "op aten::linear": 10, "op aten::addmm": 10, "runtime cudaLaunchKernel": 10,
+    "framework": 100, "op aten::linear": 10, "op aten::addmm": 7, "runtime cudaLaunchKernel": 10, "runtime cudaMalloc": 3,
     "device_op aten::addmm": 40, "device_kernel volta_h884gemm": 40, "device_total devices": 40,
 }  # fmt: skip
 LOADER: Final = "annotation enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
@@ -97,14 +97,16 @@ SECOND: Final = {
 }  # fmt: skip
 # With the calls of aten::addmm as steps.
 NAMED: Final = {
-    "framework": 20, "runtime cudaLaunchKernel": 10, "device_kernel volta_h884gemm": 40, "device_total devices": 40,
+    "framework": 20, "runtime cudaLaunchKernel": 10, "runtime cudaMalloc": 3, "device_kernel volta_h884gemm": 40,
+    "device_total devices": 40,
 }  # fmt: skip
 
 
 def test_times_per_step_by_hand(warehouse: Warehouse) -> None:
     """By profiler steps, by calls of an op, and then by profiler steps again."""
-    warehouse.ingest(trace(*two_steps(), is_older=True), name="older")
-    warehouse.ingest(trace(*two_steps()), name="made")
+    events = [*two_steps(), event("cuda_runtime", "cudaMalloc", 15, 18)]
+    warehouse.ingest(trace(*events, is_older=True), name="older")
+    warehouse.ingest(trace(*events), name="made")
 
     def times(capture: str) -> dict[int, dict[str, float]]:
         query = "SELECT t.run_index, t.kind, t.label, t.ticks FROM step_times AS t WHERE t.capture_id = $key"

@@ -66,6 +66,28 @@ def test_an_op_on_one_side_alone(warehouse: Warehouse) -> None:
     assert ("sub", "kernel", None, 40, None, 40) in rows
 
 
+def test_series_in_parts(builds: Warehouse) -> None:
+    """Each part covers neighbouring captures, in nearly equal numbers, and contains their median and range."""
+    warehouse = builds
+    points = warehouse.rows("SELECT position, normalized FROM trend('op', 'addmm', unit := 'ns')")[1]
+    query = """
+        SELECT position, captures, first_label, last_label, normalized, low, high FROM op_trends(bins := 7, unit := 'ns')
+        WHERE op = 'addmm' ORDER BY position
+    """
+    parts = warehouse.rows(query)[1]
+    assert len(parts) == 7 and sum(part[1] for part in parts) == 30 and {part[1] for part in parts} == {4, 5}
+    for position, captures, first, last, own, low, high in parts:
+        mine = sorted(value for at, value in points if position <= at < position + captures)
+        assert (first, last) == (str(position), str(position + captures - 1))
+        middle = (mine[(captures - 1) // 2] + mine[captures // 2]) / 2
+        assert (own, low, high) == (pytest.approx(middle), pytest.approx(mine[0]), pytest.approx(mine[-1]))
+    all_points = warehouse.rows(
+        "SELECT position, normalized FROM op_trends(unit := 'ns') WHERE op = 'addmm' ORDER BY ALL"
+    )[1]
+    assert all_points == [(at, pytest.approx(own)) for at, own in points]
+    assert warehouse.rows("SELECT position, first_bad FROM regressions() WHERE op = 'addmm'")[1] == [(18, "18")]
+
+
 def test_parts_of_an_empty_warehouse_are_an_error() -> None:
     with empty_warehouse() as warehouse, pytest.raises(etq.QueryError):
         warehouse.rows("FROM compare_parts('side=base', 'side=new')")

@@ -16,23 +16,39 @@ from tests.conftest import CAPTURES
 from tests.trace_builders import event, trace, two_steps
 
 
-def test_ops_of_one_run_by_hand(warehouse: Warehouse) -> None:
-    """Twice a delegate that counts cycles itself, and a kernel that one run of three lacks."""
+def test_ops_of_three_runs_by_hand(warehouse: Warehouse) -> None:
+    """A delegate that counts cycles itself, in a call that takes 30, 50 and 90, and a kernel that the last run lacks."""
     cycles = ProfileEvent(None, 0, 1, delegate_debug_id_str="mul (cycles)", start_time=0, end_time=900)
-    jump = ProfileEvent("JF_CALL", 0, 2, start_time=60, end_time=61)
-    first = [operator_call(10, 30), kernel("add", 12, 28), cycles, delegate_call(30, 60, 1), jump, execute(0, 100)]
-    runs = [run("Execute", *first), run("Execute", *first), run("Execute", *first[2:])]
+    jump = ProfileEvent("JF_CALL", 0, 2, start_time=5, end_time=6)
+    add = [operator_call(10, 30), kernel("add", 12, 28)]
+    runs = [
+        run("Execute", *before, cycles, delegate_call(30, 60 + more, 1), jump, execute(0, 100 + more))
+        for more, before in ((0, add), (20, add), (60, []))
+    ]
     warehouse.ingest(dump(run("Default", framework("Program::load_method", 0, 5)), *runs), name="run")
-    rows = warehouse.rows(
-        "SELECT op_index, kind, family, value_unit, is_additive, runs, calls, total_ticks, p25 FROM op_times ORDER BY ALL"
-    )[1]
-    assert rows == [
-        (0, "framework", "Method::execute", "ticks", True, 3, 3, 300, 100),
-        (1, "kernel", "add", "ticks", True, 2, 2, 32, 16),
-        (2, "delegate", "mul", "cycles", False, 3, 3, 2700, 900),
-        (3, "delegate_call", "DELEGATE_CALL", "ticks", True, 3, 3, 90, 30),
+    columns = "op_index, kind, family, value_unit, is_additive, runs, calls, total_ticks, p25, p50, p90, outside_p25"
+    assert warehouse.rows(f"SELECT {columns} FROM op_times ORDER BY ALL")[1] == [
+        (0, "framework", "Method::execute", "ticks", True, 3, 3, 380, 110, 120, 152, 54),
+        (1, "kernel", "add", "ticks", True, 2, 2, 32, 16, 16, 16, None),
+        (2, "delegate", "mul", "cycles", False, 3, 3, 2700, 900, 900, 900, None),
+        (3, "delegate_call", "DELEGATE_CALL", "ticks", True, 3, 3, 170, 40, 50, 82, None),
     ]
     assert warehouse.rows("FROM module_times")[1] == []
+
+
+def test_a_module_of_one_op_takes_as_long_as_the_op(linked_captures: Warehouse) -> None:
+    """And what contains it alone, too; the whole model takes as long as all ops."""
+    times = "{0}.runs, {0}.total_ticks, {0}.p25, {0}.p50, {0}.p90"
+    rows = linked_captures.rows(f"""
+        SELECT m.module_path, list(({times.format("o")})), any_value(({times.format("m")}))
+        FROM module_times AS m
+        JOIN op_times AS o ON o.capture_id = m.capture_id AND o.kind = 'kernel'
+            AND (o.module_path = m.module_path OR m.module_path = '' OR starts_with(o.module_path, m.module_path || '.'))
+        WHERE m.capture_id = _capture_id('mlp') AND m.phase IS NULL
+        GROUP BY m.module_path""")[1]
+    alone = [(ops[0], of_module) for _, ops, of_module in rows if len(ops) == 1]
+    assert len(alone) > 2 and all(op == of_module for op, of_module in alone)
+    assert all(sum(op[1] for op in ops) == of_module[1] for _, ops, of_module in rows)
 
 
 def test_a_coarse_clock(warehouse: Warehouse) -> None:

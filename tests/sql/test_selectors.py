@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -203,6 +204,20 @@ def test_each_part_of_a_selector_is_met(
     found = matches(ten, ",".join(f"{key}{sign}{value}{sign[1:].strip('=')}" for key, sign, value in parts))
     expected = [number for number, labels in enumerate(labelled) if all(meets(labels, *part) for part in parts)]
     assert found == [f"c{number}" for number in expected]
+
+
+def test_groups(lab: Warehouse) -> None:
+    def groups(by: str, *selectors: str) -> list[Any]:
+        rows = lab.capture_groups(by, **({"selectors": list(selectors)} if selectors else {})).fetchall()
+        return [(*row[:3], *(each and each.day for each in row[3:5]), row[5]) for row in rows]
+
+    assert groups("model") == [("cnn", 1, 1, 2, 2, 0), ("mlp", 3, 3, 1, 3, 1)]
+    assert groups("device") == [("a", 1, 1, 3, 3, 0), ("b", 1, 1, 1, 1, 0), (None, 2, 2, 2, 2, 1)]
+    assert groups("device", "build=10", "model=mlp,@previous", "device=a") == [
+        ("a", 1, 1, 3, 3, 0),
+        ("b", 1, 1, 1, 1, 0),
+    ]
+    assert groups("device", "build=10", "@latest") == [("b", 1, 1, 1, 1, 0), (None, 1, 1, None, None, 1)]
 
 
 def test_labels_are_set_and_taken_away(warehouse: Warehouse) -> None:
