@@ -13,7 +13,7 @@ from scipy import stats
 import etq
 from etq.warehouse.warehouse import Warehouse
 from tests.batches import Labelled, ingest_all
-from tests.builders import ProfileEvent, delegate_call, dump, execute, framework, kernel, run
+from tests.builders import ProfileEvent, delegate_call, dump, execute, kernel, run
 from tests.conftest import CAPTURES
 from tests.sql.planting import rows_of, rules
 from tests.warehouses import empty_warehouse
@@ -188,17 +188,6 @@ def test_what_a_backend_counts_itself_has_its_own_unit(warehouse: Warehouse) -> 
     assert (rows["delegate_call"]["base"], rows["delegate_call"]["unit"]) == (8_992, "ns")
     parts = {row["what"]: row for row in rows_of(warehouse, "compare_captures", unit="ns")}
     assert (parts["total"]["base"], parts["ops"]["base"], parts["outside ops"]["base"]) == (10_002, 8_992, 1_010)
-
-
-def test_a_clock_too_coarse_for_all(warehouse: Warehouse) -> None:
-    """Ticks of 1 us and a total of 30 ticks: nothing can be judged, and no capture is disturbed."""
-    for place in range(8):
-        events = [kernel("op", 0, 20), execute(0, 30)]
-        warehouse.ingest(dump(run("Execute", *events), run("Default", framework("x", 0, place))), labels={"side": "new" if place % 2 else "base"}, time_scale="us")  # fmt: skip
-    [row] = rows_of(warehouse, "compare_ops")
-    assert (row["verdict"], row["base"], row["base_captures"]) == ("can't judge", 20, 4)
-    assert row["note"].startswith("below the clock's resolution: it counts in steps of 1 us, and this takes 20 us")
-    assert [row["is_disturbed"] for row in rows_of(warehouse, "compared_captures")] == [False] * 8
 
 
 @pytest.mark.long

@@ -172,14 +172,6 @@ def test_findings_on_two_traces(single: Warehouse) -> None:
 
 
 @pytest.mark.long
-def test_another_state_of_the_machine_blames_no_op(single: Warehouse) -> None:
-    found = verdicts(single, "base", "state")
-    assert {row[0] for (kind, _), row in found.items() if kind not in ("annotation", "device_annotation")} == {"~"}
-    shifts = rows_of(single, "SELECT change_percent FROM compare_captures('base', 'state') WHERE what = 'common shift'")
-    assert [shift for (shift,) in shifts] == pytest.approx([15, 15], abs=1)
-
-
-@pytest.mark.long
 def test_traces_without_steps_have_too_few(others: Warehouse) -> None:
     found = {verdict for verdict, _, _ in verdicts(others, "whole", "whole_too").values()}
     assert found == {"too few"}

@@ -57,33 +57,6 @@ def test_what_xnnpack_made_of_a_convnet(warehouse: Warehouse) -> None:
     )
 
 
-@pytest.mark.long
-def test_what_is_fused_has_no_event(warehouse: Warehouse) -> None:
-    """XNNPACK fused one of two clamps into the addition before it: which one ran can't be known."""
-    linked(warehouse, "conv_two_backends")
-    rows = [row[1:] for row in found(warehouse, "instruction_id, op, node_name, event_name, score") if row[0] == 2]
-    assert rows[4:7] == [
-        ("Add", "aten_add_tensor", "Add (ND) #1", 0.9),
-        ("Clamp", "aten_clamp_default", None, None),
-        ("Clamp", "aten_clamp_default_1", None, None),
-    ]
-
-
-@pytest.mark.long
-def test_nodes_that_share_a_handle(warehouse: Warehouse) -> None:
-    """An attention became several nodes of one handle, which two calls run: each op has the node of its kind."""
-    linked(warehouse, "causal")
-    rows = [row[1:] for row in found(warehouse, "instruction_id, op, node_name, debug_handle") if row[0] == 18]
-    assert [row[:2] for row in rows if row[2] == 9] == [
-        ("StaticReshape", "aten_view_copy_default_3"),
-        ("StaticReshape", "aten_view_copy_default_4"),
-        ("BatchMatrixMultiply", "aten_bmm_default"),
-        ("StaticReshape", "aten_view_copy_default_5"),
-        ("Add", "aten_add_tensor"),
-        ("Softmax", "aten__softmax_default"),
-    ]
-
-
 @pytest.mark.parametrize("name", thinned(NAMES, ["lstm"]))
 def test_handles_and_times(warehouse: Warehouse, name: str) -> None:
     """A node has the op's handle. An event runs one op, and its time is counted once."""

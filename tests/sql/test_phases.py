@@ -12,8 +12,6 @@ from scipy.stats import theilslopes
 
 import etq
 from etq import catalog
-from etq.choices import PHASES
-from etq.errors import QueryError
 from etq.warehouse.warehouse import Warehouse
 from tests.builders import dump, framework, kernel, run
 from tests.conftest import CAPTURES
@@ -26,13 +24,6 @@ def test_views_with_a_schedule_have_a_phase() -> None:
     tables = [each for each in with_steps if each.kind == "table macro"]
     lack = [each.name for each in tables if ("phase", "NULL") not in [(p.name, p.default) for p in each.parameters]]
     assert tables and lack == []
-
-
-def test_phases_are_the_same_words_in_python(warehouse: Warehouse) -> None:
-    accepted = warehouse.rows("SELECT list_transform($known, lambda each: _known_phase(each))", known=list(PHASES))[1]
-    assert accepted == [(list(PHASES),)]
-    with pytest.raises(QueryError, match=f"known are {', '.join(PHASES)}$"):
-        warehouse.rows("SELECT _known_phase('warmup')")
 
 
 def generation() -> bytes:
