@@ -30,7 +30,6 @@ SINGLE: Final = {
         shapes={"aten::addmm": [[64, 512], [512, 256]]}, device={"gemm_kernel": 1.5}, host={"aten::addmm": 1.3}
     ),
     "slow_step": Planted(slow_step=(4, 3.0)),
-    "state": Planted(state=1.15),
 }
 OPTIONS: Final = {
     **dict.fromkeys(("unit", "quantile", "phase", "history", "alpha", "min_effect")),
