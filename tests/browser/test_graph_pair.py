@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import etq
 import etq.report
 from tests.browser.driver import WebDriver
-from tests.browser.pages import cells, drawn, opened
+from tests.browser.pages import cells, drawn, opened, select
 from tests.conftest import CAPTURES
 from tests.unit.test_graph_pair import two
 
@@ -66,6 +68,43 @@ def test_two_graphs(quiet: WebDriver, tmp_path: Path) -> None:
     assert "No counterpart of" in quiet.execute_script(
         "return document.querySelectorAll('#graph_pair .detail')[1].textContent"
     )
+
+
+def test_gaps(quiet: WebDriver, tmp_path: Path) -> None:
+    """Boxes have the colours of their gaps; the list has the gaps, worst first, and counts the nodes without one."""
+    with etq.open() as warehouse:
+        record = warehouse.ingest_record(CAPTURES / "mlp/mlp.etrecord")
+        right = {f"relu_{number}": [np.array([1.0, 2.0])] for number in range(1, 6)}
+        new = {name: [np.array([1.0, 2.0 + 0.25**number])] for number, name in enumerate(right)}
+        new["relu_5"] = [np.array([1.0, math.nan])]
+        del new["relu_4"]
+        for name, values in (("right", right), ("far", new)):
+            warehouse.ingest_reference(record, values, name=name)
+        page = etq.report.graphs_page_of(warehouse, "right", "far", metric="max_abs")
+    path = tmp_path / "gaps.html"
+    path.write_text(page, encoding="utf-8")
+    opened(quiet, path)
+    select(quiet, "#pair-colour", "gap")
+    script = """
+        document.getElementById("pair-open").click();
+        const side = etq.graphPair[1], { label, colour } = side.view.options;
+        return side.nodes.list("name").map((name, node) => [name, label(node)[1], colour(node)])
+            .filter(([name]) => name.includes("relu"));
+    """
+    assert quiet.execute_script(script) == [
+        ["aten_relu_default", "", "heat-0"],
+        ["aten_relu_default_1", "1", "heat-5"],
+        ["aten_relu_default_2", "0.25", "heat-5"],
+        ["aten_relu_default_3", "0.0625", "heat-4"],
+        ["aten_relu_default_4", "", "heat-0"],
+        ["aten_relu_default_5", "NaN", "heat-5"],
+    ]
+    rows = [(row[0], row[2]) for row in cells(quiet, "pair-gaps")]
+    expected = [("5", "NaN"), ("1", "1"), ("2", "0.25"), ("3", "0.0625")]
+    assert rows == [(f"aten_relu_default_{number}", gap) for number, gap in expected]
+    text = quiet.execute_script("return document.getElementById('graph_pair').textContent")
+    assert "Distance from the values of right: largest difference" in text
+    assert "1 op can't be compared: not logged in new." in text
 
 
 def test_control_flow_opens_on_both_sides(quiet: WebDriver, tmp_path: Path) -> None:

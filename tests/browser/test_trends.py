@@ -123,3 +123,9 @@ def test_series_over_each_other_share_their_axis(
     filled = [[place for place, value in zip(places, line, strict=True) if value is not None] for line in data[1:]]
     last, last_of_other = (4, 3) if one[-1] == "v10" else (3, 4)
     assert filled == [[places[at] for at in (0, 2, last)], [places[at] for at in (1, 2, last_of_other)]]
+
+
+def test_series_without_changes_have_a_note(quiet: WebDriver, lab: Warehouse, tmp_path: Path) -> None:
+    etq.report.write_trends(lab, "model=one", tmp_path / "none.html", min_effect=0.5)
+    opened(quiet, tmp_path / "none.html")
+    assert "A change counts if it is 50 % or more" in texts(quiet, "#regressions .missing")[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -59,6 +60,12 @@ def test_links_are_refused(lake: Path, place: str) -> None:
         if (place, door) != ("file", "add"):  # which reads no file of the table
             with pytest.raises(WarehouseError, match=f"^{at}: a link"):
                 enter(lake)
+
+
+def test_a_pipe_is_not_waited_for(lake: Path) -> None:
+    os.mkfifo(lake / "captures/_delta_log" / f"{99:020}.json")
+    with pytest.raises(WarehouseError, match=f"{99:020}.json: a link, or not a file"):
+        etq.open(lake)
 
 
 @pytest.mark.parametrize("table", ["captures", "event_ticks"])

@@ -126,6 +126,16 @@ def test_a_commit_whose_answer_does_not_arrive_is_found(lake: Lake, proxy: tuple
     assert agree(lake, *FLEET[:3])
 
 
+def test_a_store_that_is_gone_after_the_commit(lake: Lake, proxy: tuple[str, Faults]) -> None:
+    """Nobody can know whether it was made, so nothing is removed."""
+    add(lake, FLEET[:1])
+    proxy[1].plan(Plan("lost", pattern="^PUT .*/captures/_delta_log/[0-9]+.json", is_gone_after=True))
+    with pytest.raises(WarehouseError, match="^s3://[^\n]*$"):
+        add(faulty(lake, proxy), FLEET[1:2])
+    proxy[1].plan(None)
+    assert agree(lake, *FLEET[:2]) and add(lake, FLEET[1:2]) == Added(0, 1, 0)
+
+
 # What fails, and the number of the request: an add has some 90 of them, a compaction some 200.
 CASES: list[tuple[str, Fault, int, bool]] = [
     ("add", "dropped", 20, True), ("add", "503", 75, False), ("compact", "lost", 25, True), ("compact", "cut", 60, False),

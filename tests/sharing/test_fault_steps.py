@@ -27,7 +27,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("faults")
 
 
-@pytest.mark.parametrize("operation", OPERATIONS if IS_WHOLE else ["compact", "compact lake"])
+@pytest.mark.parametrize("operation", OPERATIONS if IS_WHOLE else ["prune", "compact lake"])
 def test_calls_that_fail(shim: Path, folder: Path, operation: str) -> None:
     every = EVERY.get(operation, 41)
     command = [sys.executable, "-m", "tests.sharing.fault_steps", str(folder), operation, "--every", str(every)]

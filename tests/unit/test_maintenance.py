@@ -17,6 +17,7 @@ from etq.errors import QueryError, WarehouseError
 from etq.maintenance import compaction, retention
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
+from tests.sampling import thinned
 from tests.unit.test_warehouse import MLP, ONE, TWO, contents
 
 FLEET = sorted((CAPTURES / "fleet").glob("*/*.etdp"))
@@ -176,6 +177,44 @@ def test_compacting_leaves_the_file_where_it_can_not(tmp_path: Path, monkeypatch
             warehouse.compact()
         assert names(warehouse) == ["one", "two"]
     assert sorted(each.name for each in tmp_path.iterdir()) == ["lab.duckdb", "two.etdp"]
+
+
+KILLED = """
+import os, signal, sys, threading, time
+import etq
+from etq.maintenance import compaction
+def end(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+at = sys.argv[2]
+in_place = compaction._put_in_place
+if at == "written":
+    compaction._put_in_place = end
+if at == "placed":
+    compaction._put_in_place = lambda *given: (in_place(*given), end())
+with etq.open(sys.argv[1]) as warehouse:
+    if at.isdigit():
+        threading.Timer(int(at) / 1000, end).start()
+    while True:
+        warehouse.compact()
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("at", thinned(["written", "placed", "20", "60", "150"], ["placed"]))
+def test_killed_while_compacting_nothing_is_lost(tmp_path: Path, at: str) -> None:
+    path = tmp_path / "lab.duckdb"
+    with etq.open(path) as warehouse:
+        warehouse.ingest_many(FLEET[:20])
+        warehouse.remove(*names(warehouse)[:5])
+        before = contents(warehouse)
+    assert subprocess.run([sys.executable, "-c", KILLED, str(path), at], check=False).returncode == -9
+    with etq.open(path) as warehouse:
+        assert contents(warehouse) == before
+        for left in tmp_path.glob(".etq-*"):
+            os.utime(left, (0, 0))  # young folders may be of a process that has not locked them yet
+        warehouse.compact()
+        assert contents(warehouse) == before
+    assert [each.name for each in tmp_path.iterdir()] == ["lab.duckdb"], "what was left is cleared away"
 
 
 @pytest.mark.long

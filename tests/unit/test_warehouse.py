@@ -240,3 +240,22 @@ def test_a_warehouse_names_no_folder_of_its_maker(
     warehouse.ingest("../secret/other.etdp")
     warehouse.ingest(outside)
     assert warehouse.rows("SELECT uri FROM captures ORDER BY capture_id")[1] == [("pixel8/run.etdp",), ("other.etdp",)]
+
+
+NET = CAPTURES / "cond/cond.pte"
+
+
+def test_a_known_program_adds_nothing_but_the_name(warehouse: Warehouse) -> None:
+    first = warehouse.ingest_program(NET)
+    assert first.is_new and first.program_id == 1 and str(first) == "cond"
+    before = contents(warehouse)
+    again = warehouse.ingest_program(str(NET))
+    assert not again.is_new and (again.program_id, again.sha256) == (1, first.sha256)
+    assert contents(warehouse) == before
+    named = warehouse.ingest_program(NET.read_bytes(), name="net")
+    assert (named.program_id, named.name, named.is_new) == (1, "net", False)
+    assert warehouse.program_size(named).fetchall() == warehouse.program_size("net").fetchall()
+    [row] = warehouse.rows("SELECT uri, byte_size, etq_version FROM programs")[1]
+    assert row == (str(NET.relative_to(Path.cwd())), NET.stat().st_size, etq.__version__)
+    with pytest.raises(WarehouseError, match="the name 'net' is taken by other content"):
+        warehouse.ingest_program(CAPTURES / "mlp/mlp.pte", name="net")
