@@ -26,6 +26,7 @@ def etq_bench(*arguments: str) -> Result:
     return run_etq("bench", "base.pte", "new.pte", "--name", "b", "--runs", "3", *arguments)
 
 
+@pytest.mark.long
 def test_captures_are_in_turns_and_know_what_they_are(lab: Lab) -> None:
     result = etq_bench("--rounds", "2", "--label", "device=pc")
     assert result.exit_code == 0, result.stderr
@@ -118,7 +119,7 @@ def test_wrong_arguments(lab: Lab) -> None:
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ("crash", "executor_runner was ended by SIGSEGV"),
+        pytest.param("crash", "executor_runner was ended by SIGSEGV", marks=pytest.mark.long),
         ("status", "executor_runner failed with exit status 1"),
         pytest.param("hang", "executor_runner", marks=pytest.mark.long),
         pytest.param("nothing", "wrote no ", marks=pytest.mark.long),

@@ -101,6 +101,7 @@ def test_the_whole_as_json(labs: dict[str, str]) -> None:
     assert len(answer["sides"]) == 8 and answer["findings"] == []
 
 
+@pytest.mark.long
 def test_tables_for_machines(labs: dict[str, str], tmp_path: Path) -> None:
     found = csv_rows(compare(labs["op"], "--format", "csv").stdout)
     assert (len(found), found[0]["op"], found[0]["verdict"]) == (24, "permute_copy", "slower")

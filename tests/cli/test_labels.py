@@ -144,6 +144,7 @@ def test_remove_and_prune(db: Path) -> None:
     assert names("--db", str(db)) == ["run2"]
 
 
+@pytest.mark.long
 def test_compact_check_and_sizes(db: Path) -> None:
     listed = run_etq("captures", "--size", "--sort", "stored_bytes", "--reverse", "--db", str(db), "--format", "csv")
     sizes = [int(row["stored_bytes"]) for row in csv_rows(listed.stdout)]

@@ -186,6 +186,7 @@ def test_a_table_longer_than_the_screen_is_paged_whole(pager: Path) -> None:
     assert not less.exists()
 
 
+@pytest.mark.long
 def test_without_a_pager_all_is_printed() -> None:
     lines = run_etq(*LONG).stdout.count("\n")
     for other in ("", "no-such-pager --x", "'"):

@@ -131,6 +131,7 @@ def copied(lab: str, tmp_path: Path) -> str:
     return str(shutil.copy(lab, tmp_path))
 
 
+@pytest.mark.long
 def test_a_change_is_accepted_noted_and_removed(copied: str) -> None:
     db = ("--db", copied)
 

@@ -223,6 +223,7 @@ def test_model_explorer_has_nodes_of_these_names(captures: Warehouse, name: str,
     check_with_model_explorer(graph_id, data)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["convnet", "mlp_xnn", "multimethod", "transformer"] if IS_WHOLE else ["mlp_xnn"])
 def test_model_explorer_has_the_nodes_of_overlays(name: str) -> None:
     """`etq graph` names all nodes of the edge program's top graph as Model Explorer's adapter does."""

@@ -200,6 +200,7 @@ def test_a_file_that_is_made_meanwhile_stays(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["out"]
 
 
+@pytest.mark.long
 def test_what_killed_processes_left_is_removed(tmp_path: Path) -> None:
     """Only folders that etq made: a folder of the user may have such a name, and a file within."""
     kept = (".etq-lab-data", ".etq-1-12345678", ".etq-1-short", ".etq-2-abcdefgh")
