@@ -51,7 +51,6 @@ DEVICE = {
     "memset_ticks": ("gpu_memset", "Memset"),
 }
 FIRST = ("kernel_ticks", "communication_ticks", "memcpy_ticks", "memset_ticks", "runtime_ticks", "data_loader_ticks")
-# What lasts no time at 0 is of an unknown time.
 SPANS = st.tuples(BEGINS, MOMENTS)
 
 
