@@ -126,23 +126,6 @@ def layer_of(module: str, layers: Sequence[str]) -> int:
     return max(named)[1]
 
 
-def test_imports_are_found() -> None:
-    code = """
-        import a.b
-        from c import d, e
-        if TYPE_CHECKING:
-            from f import g
-        else:
-            import h
-        def i():
-            if j:
-                from k import l
-        """
-    tree = ast.parse("if True:" + code)
-    assert [*imports([tree], ["c.d"])] == ["a.b", "c.d", "c", "f", "h", "k"]
-    assert [*imports([tree], ["c.d"], types=False)] == ["a.b", "c.d", "c", "h", "k"]
-
-
 @pytest.mark.parametrize(("within", "layers"), [("etq", LAYERS), ("etq.ingest", INGEST_LAYERS)])
 def test_arrows_go_from_left_to_right(within: str, layers: Sequence[str]) -> None:
     wrong = [

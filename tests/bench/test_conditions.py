@@ -6,73 +6,56 @@ from collections.abc import Mapping
 
 import pytest
 
-from etq.bench.conditions import Conditions, metrics_of, parse_conditions, read_conditions
-from etq.bench.machine import linux_labels
+from etq.bench.conditions import Conditions, metrics_of, parse_conditions
 from etq.warehouse.warehouse import Warehouse
 
 CPU = "/sys/devices/system/cpu"
 THERMAL = "/sys/class/thermal"
 SUPPLY = "/sys/class/power_supply"
 
+
+def files(start: str, **contents: object) -> dict[str, str]:
+    """Files whose paths begin alike, each with a line."""
+    return {f"{start}{name}": f"{content}\n" for name, content in contents.items()}
+
+
 # A laptop with an Intel processor, under load.
 LAPTOP = {
     "/proc/loadavg": "3.42 1.05 0.51 4/1234 98765\n",
     "/proc/meminfo": "MemTotal:       16274148 kB\nMemFree:          812544 kB\nMemAvailable:    9437184 kB\nBuffers:          331776 kB\n"
     "Cached:          7340032 kB\nHugePages_Total:       0\n",
-    **{f"{CPU}/cpufreq/policy{n}/scaling_cur_freq": f"{khz}\n" for n, khz in ((0, 3700123), (1, 800000))},
-    **{f"{CPU}/cpufreq/policy{n}/scaling_min_freq": "400000\n" for n in (0, 1)},
-    **{f"{CPU}/cpufreq/policy{n}/scaling_max_freq": f"{khz}\n" for n, khz in ((0, 4700000), (1, 3500000))},
-    **{f"{CPU}/cpufreq/policy{n}/scaling_governor": "powersave\n" for n in (0, 1)},
-    f"{THERMAL}/thermal_zone0/type": "acpitz\n",
-    f"{THERMAL}/thermal_zone0/temp": "27800\n",
-    f"{THERMAL}/thermal_zone1/type": "x86_pkg_temp\n",
-    f"{THERMAL}/thermal_zone1/temp": "71000\n",
-    f"{THERMAL}/thermal_zone2/type": "iwlwifi_1\n",
-    f"{THERMAL}/thermal_zone2/temp": "88000\n",
-    f"{THERMAL}/cooling_device0/type": "Processor\n",
-    f"{THERMAL}/cooling_device0/cur_state": "3\n",
-    f"{THERMAL}/cooling_device0/max_state": "10\n",
-    f"{THERMAL}/cooling_device1/type": "Fan\n",
-    f"{THERMAL}/cooling_device1/cur_state": "1\n",
-    f"{THERMAL}/cooling_device1/max_state": "1\n",
-    **{f"{CPU}/cpu{n}/thermal_throttle/core_throttle_count": f"{count}\n" for n, count in ((0, 5), (1, 2))},
-    **{f"{CPU}/cpu{n}/thermal_throttle/package_throttle_count": "40\n" for n in (0, 1)},
-    f"{SUPPLY}/AC/type": "Mains\n",
-    f"{SUPPLY}/BAT0/type": "Battery\n",
-    f"{SUPPLY}/BAT0/capacity": "97\n",
-    f"{SUPPLY}/hidpp_battery_0/type": "Battery\n",
-    f"{SUPPLY}/hidpp_battery_0/scope": "Device\n",
-    f"{SUPPLY}/hidpp_battery_0/capacity": "5\n",
+    **files(
+        f"{CPU}/cpufreq/policy0/scaling_", cur_freq=3700123, min_freq=400000, max_freq=4700000, governor="powersave"
+    ),
+    **files(
+        f"{CPU}/cpufreq/policy1/scaling_", cur_freq=800000, min_freq=400000, max_freq=3500000, governor="powersave"
+    ),
+    **files(f"{THERMAL}/thermal_zone0/", type="acpitz", temp=27800),
+    **files(f"{THERMAL}/thermal_zone1/", type="x86_pkg_temp", temp=71000),
+    **files(f"{THERMAL}/thermal_zone2/", type="iwlwifi_1", temp=88000),
+    **files(f"{THERMAL}/cooling_device0/", type="Processor", cur_state=3, max_state=10),
+    **files(f"{THERMAL}/cooling_device1/", type="Fan", cur_state=1, max_state=1),
+    **files(f"{CPU}/cpu0/thermal_throttle/", core_throttle_count=5, package_throttle_count=40),
+    **files(f"{CPU}/cpu1/thermal_throttle/", core_throttle_count=2, package_throttle_count=40),
+    **files(f"{SUPPLY}/AC/", type="Mains"),
+    **files(f"{SUPPLY}/BAT0/", type="Battery", capacity=97),
+    **files(f"{SUPPLY}/hidpp_battery_0/", type="Battery", scope="Device", capacity=5),
 }
+ZONES = [
+    ("cpu-0-0-usr", -40000), ("cpu-0-1-usr", 52300), ("cpu-1-0-usr", 0), ("cpuss-0", 125000), ("BIG", 61),
+    ("soc", 2147483647), ("battery", 33500), ("vbat", 3987), ("pm8150-bcl-lvl0", 97000),
+]  # fmt: skip
 # A phone whose shell may read sensors: readings of some are not of a temperature, or those of a sensor that is off.
 PHONE = {
     "/proc/loadavg": "11.27 11.70 11.90 2/3456 23456\n",
     "/proc/meminfo": "MemTotal:        7752680 kB\nMemFree:          204800 kB\nBuffers:            4096 kB\nCached:          1048576 kB\n",
-    f"{CPU}/cpufreq/policy0/scaling_cur_freq": "1401000\n",
-    f"{CPU}/cpufreq/policy0/scaling_min_freq": "300000\n",
-    f"{CPU}/cpufreq/policy0/scaling_max_freq": "1704000\n",
-    f"{CPU}/cpufreq/policy0/scaling_governor": "sched_pixel\n",
-    f"{CPU}/cpufreq/policy4/scaling_cur_freq": "1164000\n",
-    f"{CPU}/cpufreq/policy4/scaling_min_freq": "500000\n",
-    f"{CPU}/cpufreq/policy4/scaling_max_freq": "2914000\n",
-    f"{CPU}/cpufreq/policy4/scaling_governor": "performance\n",
-    **{
-        f"{THERMAL}/thermal_zone{n}/{name}": f"{text}\n"
-        for n, (type, temp) in enumerate(
-            [
-                ("cpu-0-0-usr", "-40000"), ("cpu-0-1-usr", "52300"), ("cpu-1-0-usr", "0"), ("cpuss-0", "125000"),
-                ("BIG", "61"), ("soc", "2147483647"), ("battery", "33500"), ("vbat", "3987"), ("pm8150-bcl-lvl0", "97000"),
-            ]
-        )
-        for name, text in (("type", type), ("temp", temp))
-    },
-    f"{THERMAL}/cooling_device0/type": "thermal-cpufreq-0\n",
-    f"{THERMAL}/cooling_device0/cur_state": "0\n",
-    f"{THERMAL}/cooling_device0/max_state": "14\n",
-    f"{SUPPLY}/battery/type": "Battery\n",
-    f"{SUPPLY}/battery/capacity": "76\n",
-    f"{SUPPLY}/battery/temp": "315\n",
+    **files(f"{CPU}/cpufreq/policy0/scaling_", cur_freq=1401000, min_freq=300000, max_freq=1704000, governor="sched_pixel"),
+    **files(f"{CPU}/cpufreq/policy4/scaling_", cur_freq=1164000, min_freq=500000, max_freq=2914000, governor="performance"),
+    **files(f"{THERMAL}/cooling_device0/", type="thermal-cpufreq-0", cur_state=0, max_state=14),
+    **files(f"{SUPPLY}/battery/", type="Battery", capacity=76, temp=315),
 }  # fmt: skip
+for _at, (_type, _temp) in enumerate(ZONES):
+    PHONE |= files(f"{THERMAL}/thermal_zone{_at}/", type=_type, temp=_temp)
 
 
 def test_a_laptop() -> None:
@@ -112,10 +95,7 @@ def test_a_phone() -> None:
     [
         ({f"{THERMAL}/thermal_zone0/type": "acpitz\n", f"{THERMAL}/thermal_zone0/temp": "27800\n"}, 27.8),
         ({f"{THERMAL}/thermal_zone0/type": "wifi\n", f"{THERMAL}/thermal_zone0/temp": "55000\n"}, None),
-        ({f"{THERMAL}/thermal_zone0/type": "cpu\n", f"{THERMAL}/thermal_zone0/temp": "\n"}, None),
-        ({f"{THERMAL}/thermal_zone0/temp": "41000\n"}, 41),
         ({"/sys/class/hwmon/hwmon2/name": "k10temp\n", "/sys/class/hwmon/hwmon2/temp1_input": "63125\n"}, 63.125),
-        ({"/sys/class/hwmon/hwmon0/name": "nvme\n", "/sys/class/hwmon/hwmon0/temp1_input": "49850\n"}, None),
     ],
 )
 def test_sensors(texts: Mapping[str, str], temperature: float | None) -> None:
@@ -155,30 +135,3 @@ def test_metrics_of_a_capture(warehouse: Warehouse) -> None:
         "load_after": 11.27, "clock_after": 1164, "clock_limit_after": 2914, "temperature_after": 61,
         "battery_temperature_after": 31.5, "available_memory_after": 1228, "battery_after": 76, "throttling_after": 0,
     }  # fmt: skip
-
-
-def test_labels_of_linux() -> None:
-    texts = {
-        "/etc/os-release": 'PRETTY_NAME="Ubuntu 24.04.1 LTS"\nNAME="Ubuntu"\nID=ubuntu\n',
-        "/proc/cpuinfo": "processor\t: 0\nvendor_id\t: GenuineIntel\nmodel name\t: Intel(R) Core(TM) i7-1185G7, 3.00GHz\n",
-        "/proc/sys/kernel/hostname": "lab1\n",
-        "/proc/sys/kernel/osrelease": "6.8.0-41-generic\n",
-        "/sys/class/dmi/id/sys_vendor": "LENOVO\n",
-        "/sys/class/dmi/id/product_name": "20XW\n",
-    }
-    expected = {
-        "device": "LENOVO 20XW",
-        "soc": "Intel(R) Core(TM) i7-1185G7 3.00GHz",
-        "os": "Ubuntu 24.04.1 LTS",
-        "os_build": "6.8.0-41-generic",
-        "host": "lab1",
-    }
-    assert linux_labels(texts) == expected
-    unnamed = {"/sys/class/dmi/id/product_name": "To Be Filled By O.E.M.\n"}
-    assert linux_labels({**texts, **unnamed})["device"] == "lab1"
-    assert linux_labels({}) == {"os": "Linux"}
-
-
-def test_this_machine() -> None:
-    found = read_conditions()
-    assert found.load is not None and found.labels()["device"] and found.available_memory

@@ -1,10 +1,8 @@
 """Make a warehouse of a fleet quickly: `make_fleet.py OUT.duckdb CAPTURES` writes captures of 100 runs of 50 ops (101
-events a run), a minute apart, as if each had been ingested, and prints what that took.
+events a run), a minute apart, as if each had been ingested, and prints the seconds that took.
 
-Times are drawn from the noise of a real fleet, 20 captures of 40 runs of one model on a shared machine, with a fixed
-seed: how far a capture is off, op by op, in blocks of neighbours; runs, in blocks of neighbours, too; a slow drift. The
-changes of `PLANTED` are in them. One capture is ingested for what all have in common; the rollups are written by the
-SQL that ingest writes them by.
+Times are drawn with a fixed seed; the changes of `PLANTED` are in them. One capture is ingested for what all have in
+common; the rollups are written by the SQL that ingest writes them by.
 """
 
 from __future__ import annotations
@@ -23,7 +21,6 @@ import pyarrow as pa
 import etq
 from etq.database.rollups import fill_rollups
 from tests.benchmarks.make_dump import EVENTS_PER_RUN, around, write
-from tests.statistics.fleet import Floats, fleet_of
 
 RUNS, OPS = 100, 50
 # Captures of one commit, which follow each other on one device; commits take the devices in turn.
@@ -52,53 +49,23 @@ PLANTED = (
 )
 
 
-@dataclass(frozen=True)
-class Noise:
-    """What is drawn: logarithms of each capture's times (captures, ops), the real capture that its runs are drawn of,
-    and the runs of these (real captures, runs, ops), as multiples of what their capture's typically take."""
-
-    levels: Floats
-    sources: np.ndarray
-    runs: Floats
-
-
-def noise(captures: int, random: np.random.Generator) -> Noise:
-    """The fleet's noise, spread to that many captures of 50 ops, with the planted changes."""
-    real = np.maximum(fleet_of("mlp").ops, 1)
-    quartiles = np.quantile(real, 0.25, axis=2)
-    typical = np.median(quartiles, axis=0)
-    off = np.log(quartiles / typical)
-    common = np.median(off, axis=1, keepdims=True)
-    own = off - common
-    # There are fewer real ops than 50: the others are again the same, off as they are in other captures.
-    again, ops = np.divmod(np.arange(OPS), real.shape[1])
-    sources = _blocks(captures, len(real), 5, random)
-    others = (sources[:, None] + 7 * again) % len(real)
+def levels(captures: int, random: np.random.Generator) -> np.ndarray:
+    """What the ops of each capture typically take, in ns (captures, ops): a slow drift, noise, the planted changes."""
+    typical = np.resize([14200, 38900, 130, 900, 450, 21000, 1300, 420, 5200, 2600], OPS)
     drift = 0.01 * np.sin(np.arange(captures) * (2 * np.pi / 3000)) + np.cumsum(random.normal(0, 0.0002, captures))
-    levels = np.log(typical[ops]) + common[sources] + own[others, ops] + drift[:, None]
-    levels += random.normal(0, 0.003, levels.shape)
+    found = typical * np.exp(random.normal(0, 0.01, (captures, OPS)) + drift[:, None])
     device, place = np.arange(captures) // CAPTURES_OF_COMMIT % len(DEVICES), np.arange(captures) / captures
     for each in PLANTED:
         changed = (device == DEVICES.index(each.device)) & (place >= each.begin) & (place < each.end)
-        levels[np.ix_(changed, np.arange(OPS) if each.instruction is None else [each.instruction])] += np.log(
-            each.factor
-        )
-    return Noise(levels, sources, (real / quartiles[:, :, None])[:, ops].transpose(0, 2, 1))
+        found[np.ix_(changed, np.arange(OPS) if each.instruction is None else [each.instruction])] *= each.factor
+    return np.asarray(found)
 
 
-def _blocks(count: int, of: int, length: int, random: np.random.Generator) -> np.ndarray:
-    """`count` places among `of`, in blocks of neighbours."""
-    starts = random.integers(0, of, -(-count // length))
-    return np.asarray(((starts[:, None] + np.arange(length)) % of).ravel()[:count])
-
-
-def events(frame: pa.Table, drawn: Noise, random: np.random.Generator) -> Iterator[pa.RecordBatch]:
+def events(frame: pa.Table, typical: np.ndarray, random: np.random.Generator) -> Iterator[pa.RecordBatch]:
     """The events of all captures, in order: those of `frame`, one capture's, with times of their own."""
-    for first in range(0, len(drawn.levels), AT_ONCE):
-        here = np.arange(first, min(first + AT_ONCE, len(drawn.levels)))
-        chosen = np.stack([_blocks(RUNS, drawn.runs.shape[1], 10, random) for _ in here])
-        times = np.exp(drawn.levels[here])[:, None, :] * drawn.runs[drawn.sources[here][:, None], chosen]
-        times *= random.lognormal(0, 0.003, times.shape)
+    for first in range(0, len(typical), AT_ONCE):
+        here = np.arange(first, min(first + AT_ONCE, len(typical)))
+        times = typical[here][:, None, :] * random.lognormal(0, 0.02, (len(here), RUNS, OPS))
         start, end = around(times.reshape(-1, OPS).round().astype(np.int64), random)
         own = {
             "capture_id": np.repeat(here + 1, len(frame)).astype(np.int32),
@@ -156,29 +123,18 @@ def insert_captures(connection: duckdb.DuckDBPyConnection, captures: int) -> Non
     )
 
 
-def insert_events(connection: duckdb.DuckDBPyConnection, drawn: Noise, random: np.random.Generator) -> None:
+def insert_events(connection: duckdb.DuckDBPyConnection, typical: np.ndarray, random: np.random.Generator) -> None:
     """The events of all captures, in place of the first one's."""
     query = "FROM event_ticks ORDER BY run_index, event_index"
     frame = connection.sql(query).to_arrow_table().combine_chunks()
     connection.execute("DELETE FROM event_ticks")
-    connection.register("_events", pa.RecordBatchReader.from_batches(frame.schema, events(frame, drawn, random)))
+    connection.register("_events", pa.RecordBatchReader.from_batches(frame.schema, events(frame, typical, random)))
     connection.execute("INSERT INTO event_ticks FROM _events")
     connection.unregister("_events")
 
 
-def fill(connection: duckdb.DuckDBPyConnection, captures: int) -> float:
-    """Write the rollups, as the migration of an older warehouse does, some captures at once; the seconds it took."""
-    begin = time.perf_counter()
-    for first in range(1, captures + 1, ROLLED_UP_AT_ONCE):
-        connection.execute("BEGIN")
-        fill_rollups(connection, first, min(first + ROLLED_UP_AT_ONCE - 1, captures))
-        connection.execute("COMMIT")
-    return time.perf_counter() - begin
-
-
-def make(path: Path, captures: int) -> tuple[float, float, int]:
-    """Make the warehouse; the seconds for all but the rollups, those for the rollups, and its bytes without them."""
-    begin = time.perf_counter()
+def make(path: Path, captures: int) -> None:
+    """Make the warehouse."""
     random = np.random.default_rng(1)
     with tempfile.TemporaryDirectory() as name, etq.open(path) as warehouse:
         dump = Path(name) / "one.etdp"
@@ -191,15 +147,16 @@ def make(path: Path, captures: int) -> tuple[float, float, int]:
         insert_captures(connection, captures)
         copy(connection, "signatures", captures)
         copy(connection, "runs", captures)
-        insert_events(connection, noise(captures, random), random)
+        insert_events(connection, levels(captures, random), random)
         connection.execute("COMMIT")
+        for first in range(1, captures + 1, ROLLED_UP_AT_ONCE):
+            connection.execute("BEGIN")
+            fill_rollups(connection, first, min(first + ROLLED_UP_AT_ONCE - 1, captures))
+            connection.execute("COMMIT")
         connection.execute("CHECKPOINT")
-        made, without = time.perf_counter() - begin, path.stat().st_size
-        filled = fill(connection, captures)
-        connection.execute("CHECKPOINT")
-    return made, filled, without
 
 
 if __name__ == "__main__":
-    seconds, rolled_up, size = make(Path(sys.argv[1]), int(sys.argv[2]))
-    print(seconds, rolled_up, size)
+    begin = time.perf_counter()
+    make(Path(sys.argv[1]), int(sys.argv[2]))
+    print(time.perf_counter() - begin)

@@ -1,9 +1,8 @@
-"""Make a large PyTorch trace of training on a GPU quickly: `make_gpu_trace.py OUT EVENTS [SEED [RANK WORLD_SIZE]]`.
+"""Make a large PyTorch trace of training on a GPU: `make_gpu_trace.py OUT EVENTS [SEED [RANK WORLD_SIZE]]`.
 
-One training step is simulated: modules and Python functions with their calls, ops of a forward and a backward thread,
-launches, kernels and copies on three streams, allocations, annotations. Its text is repeated, as a template, with times
-and ids of each step's own: the order of all that begins and ends in a step is kept, the time between any two such moments
-is drawn. One annotation and two Python functions are around all steps.
+Training steps are simulated: modules and Python functions with their calls, ops of a forward and a backward thread,
+launches, kernels and copies on three streams, allocations, annotations. What each part of a step takes is drawn. One
+annotation and two Python functions are around all steps.
 """
 
 from __future__ import annotations
@@ -14,144 +13,131 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from random import Random
 from typing import Any
-
-import numpy as np
 
 LAYERS = 12
 HOST, FORWARD, BACKWARD = 4000, 4000, 4321
 COMPUTE, COPIES, COMMUNICATION = 7, 20, 24
-BEGIN = 4_303_857_000_000.0
-STEPS_AT_ONCE = 100
-# What the kernels of collectives are written with; the size of the group is that of the job.
-GROUP_SIZE = object()
+BEGIN = 4_303_857_000_000_000  # ns
+# What the kernels of collectives are written with.
 MESSAGE: dict[str, Any] = {
     "Collective name": "allreduce",
     "Process Group Name": "0",
     "Process Group Description": "default_pg",
-    "Group size": GROUP_SIZE,
     "dtype": "Float",
     "In msg nelems": 1 << 18,
     "Out msg nelems": 1 << 18,
 }
-# Ids by their key in `args`, by what they are ids of: numbered anew in each step, from where the last one ended.
+# Ids by their key in `args`; smaller ones are those of what is around all steps.
 IDS = ("External id", "correlation", "Python id", "Ev Idx")
-# Stands for the name of a step, which has its number; and what marks gaps in texts.
-THIS_STEP = object()
-TIME, ID, NUMBER = "@time@", "@id@", "@number@"
 
 
-@dataclass(frozen=True)
-class Moment:
-    """A time within the step, in nanoseconds, before it is drawn anew."""
-
-    at: int
-
-
-@dataclass(frozen=True)
-class Span:
-    """A duration, between two moments."""
-
-    begin: int
-    end: int
-
-
-@dataclass(frozen=True)
-class Id:
-    """The number of an id within the step."""
-
-    kind: str
-    number: int
+def microseconds(at: int) -> float:
+    return at / 1000
 
 
 @dataclass
-class Step:
-    """One training step: its events, and the clocks that it runs on."""
+class Job:
+    """The events of the present step, and the clocks that it runs on, in ns."""
 
+    random: Random
+    world_size: int
     events: list[dict[str, Any]] = field(default_factory=list)
-    now: int = 0
+    now: int = BEGIN
+    steps: int = 0
     thread: int = FORWARD
     free: dict[int, int] = field(default_factory=dict)
-    last: dict[str, int] = field(default_factory=lambda: dict.fromkeys(IDS, 0))
-    open_ops: list[Id] = field(default_factory=list)
-    open_functions: list[Id] = field(default_factory=list)
-    allocated: int = 1 << 20
+    last: dict[str, int] = field(default_factory=lambda: dict.fromkeys(IDS, 100))
+    open_ops: list[int] = field(default_factory=list)
+    open_functions: list[int] = field(default_factory=list)
+    allocated: int = 0
 
-    def next(self, kind: str) -> Id:
+    def next(self, kind: str) -> int:
         self.last[kind] += 1
-        return Id(kind, self.last[kind])
+        return self.last[kind]
 
-    def write(self, category: str, name: Any, begin: int, end: int, at: tuple[int, int], given: dict[str, Any]) -> None:
-        times = {"ts": Moment(begin), "dur": Span(begin, end)}
+    def drawn(self, ticks: int) -> int:
+        return round(ticks * self.random.lognormvariate(0, 0.1))
+
+    def go(self, ticks: int) -> None:
+        """Let about so many ns pass on the host."""
+        self.now += self.drawn(ticks)
+
+    def write(self, category: str, name: str, begin: int, end: int, at: tuple[int, int], given: dict[str, Any]) -> None:
+        times = {"ts": microseconds(begin), "dur": microseconds(end - begin)}
         slice = {"ph": "X", "cat": category, "name": name, "pid": at[0], "tid": at[1]}
         self.events.append({**slice, **times, "args": given})
 
     @contextmanager
-    def op(self, name: Any, shapes: Any = (), category: str = "cpu_op") -> Iterator[None]:
+    def op(self, name: str, shapes: Any = (), category: str = "cpu_op") -> Iterator[None]:
         begin, external = self.now, self.next("External id")
         given: dict[str, Any] = {"External id": external, "Ev Idx": self.next("Ev Idx")}
         if category == "cpu_op":
             types = {"Input type": ["float"] * len(shapes), "Input Dims": shapes}
             given |= {**types, "Concrete Inputs": [""] * len(shapes)}
         self.open_ops.append(external)
-        self.now += 1500
+        self.go(1500)
         yield
-        self.now += 1000
+        self.go(1000)
         self.open_ops.pop()
         self.write(category, name, begin, self.now, (HOST, self.thread), given)
-        self.now += 500
+        self.go(500)
 
     @contextmanager
     def function(self, name: str) -> Iterator[None]:
         begin, number = self.now, self.next("Python id")
         parent: Any = self.open_functions[-1] if self.open_functions else 2
         self.open_functions.append(number)
-        self.now += 800
+        self.go(800)
         yield
-        self.now += 700
+        self.go(700)
         self.open_functions.pop()
         given = {"Python id": number, "Python parent id": parent, "Ev Idx": self.next("Ev Idx")}
         self.write("python_function", name, begin, self.now, (HOST, self.thread), given)
-        self.now += 300
+        self.go(300)
 
     def launch(self, name: str, ticks: int, stream: int = COMPUTE, category: str = "kernel") -> tuple[int, int]:
         """Let the device run a kernel or a copy, by a call of the runtime; when it begins and ends."""
         call = {"gpu_memcpy": "cudaMemcpyAsync", "gpu_memset": "cudaMemsetAsync"}.get(category, "cudaLaunchKernel")
         ids = {"External id": self.open_ops[-1], "correlation": self.next("correlation")}
-        self.write("cuda_runtime", call, self.now, self.now + 4000, (HOST, self.thread), {"cbid": 211, **ids})
-        begin = max(self.free.get(stream, 0), self.now + 6000)
-        self.free[stream] = begin + ticks
-        given = {**ids, "device": 0, "context": 1, "stream": stream}
+        called, begin = self.now, max(self.free.get(stream, 0), self.now + self.drawn(6000))
+        end = self.free[stream] = begin + self.drawn(ticks)
+        self.go(4000)
+        self.write("cuda_runtime", call, called, self.now, (HOST, self.thread), {"cbid": 211, **ids})
+        given: dict[str, Any] = {**ids, "device": 0, "context": 1, "stream": stream}
         if category == "kernel":
             given |= {"registers per thread": 64, "shared memory": 0, "blocks per SM": 1.5, "warps per SM": 12}
             given |= {"grid": [120, 1, 1], "block": [256, 1, 1], "est. achieved occupancy %": 37}
-            given |= MESSAGE if stream == COMMUNICATION else {}
+            given |= MESSAGE | {"Group size": self.world_size} if stream == COMMUNICATION else {}
         else:
             given |= {"bytes": 1 << 20, "memory bandwidth (GB/s)": 12.5}
-        self.write(category, name, begin, begin + ticks, (0, stream), given)
+        self.write(category, name, begin, end, (0, stream), given)
         arrow = {"cat": "ac2g", "name": "ac2g", "id": ids["correlation"]}
-        self.events.append({"ph": "s", **arrow, "pid": HOST, "tid": self.thread, "ts": Moment(self.now)})
-        self.events.append({"ph": "f", **arrow, "pid": 0, "tid": stream, "ts": Moment(begin), "bp": "e"})
-        self.now += 5000
-        return begin, begin + ticks
+        self.events.append({"ph": "s", **arrow, "pid": HOST, "tid": self.thread, "ts": microseconds(called)})
+        self.events.append({"ph": "f", **arrow, "pid": 0, "tid": stream, "ts": microseconds(begin), "bp": "e"})
+        self.go(1000)
+        return begin, end
 
     def allocate(self, size: int) -> None:
         """An allocation of the device; a release if the size is negative."""
         self.allocated += size
         given: dict[str, Any] = {"Total Reserved": 1 << 30, "Total Allocated": self.allocated, "Bytes": size}
         given |= {"Ev Idx": self.next("Ev Idx"), "Addr": 4096 + abs(size), "Device Id": 0, "Device Type": 1}
-        at = {"pid": HOST, "tid": self.thread, "ts": Moment(self.now)}
+        at = {"pid": HOST, "tid": self.thread, "ts": microseconds(self.now)}
         self.events.append({"ph": "i", "s": "t", "name": "[memory]", **at, "args": given})
-        self.now += 200
+        self.go(200)
 
 
-def simulate() -> Step:
+def simulate(step: Job) -> None:
     """One step of training a network of some layers on one of several devices."""
-    step = Step()
-    with step.op(THIS_STEP, category="user_annotation"), step.function("train.py(31): train_step"):
+    step.events, step.allocated = [], 1 << 20
+    name, around_it = f"ProfilerStep#{step.steps}", step.last["External id"] + 1
+    step.steps += 1
+    with step.op(name, category="user_annotation"), step.function("train.py(31): train_step"):
         loading = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
         with step.op(loading, category="user_annotation"), step.op("aten::stack", [[64, 512]]):
-            step.now += 20_000
+            step.go(20_000)
         shapes = [[64, 512]]
         with step.op("aten::to", shapes), step.op("aten::_to_copy", shapes), step.op("aten::copy_", shapes):
             step.allocate(1 << 17)
@@ -172,15 +158,14 @@ def simulate() -> Step:
             step.write("gpu_user_annotation", "Optimizer.step#SGD.step", *update, (0, COMPUTE), annotation)
         with step.op("aten::zero_", [[512, 512]]):
             step.launch("Memset (Device)", 2_000, COMPUTE, "gpu_memset")
-        begin, ids = step.now, {"External id": Id("External id", 1), "correlation": step.next("correlation")}
+        begin, ids = step.now, {"External id": around_it, "correlation": step.next("correlation")}
         step.now = max(step.now, *step.free.values()) + 2000
         step.write("cuda_runtime", "cudaDeviceSynchronize", begin, step.now, (HOST, FORWARD), {"cbid": 165, **ids})
-        step.now += 1000
-    step.now += 3000
-    return step
+        step.go(1000)
+    step.go(3000)
 
 
-def forward(step: Step, layer: int) -> None:
+def forward(step: Job, layer: int) -> None:
     width = 512 + 64 * (layer % 3)
     with (
         step.function(f"nn.Module: Block_{layer}"),
@@ -199,7 +184,7 @@ def forward(step: Step, layer: int) -> None:
         step.launch("void at::native::vectorized_elementwise_kernel<4, at::native::relu>", 8_000)
 
 
-def backward(step: Step, layer: int) -> None:
+def backward(step: Job, layer: int) -> None:
     width = 512 + 64 * (layer % 3)
     name = "AddmmBackward0"
     with step.op(f"autograd::engine::evaluate_function: {name}"), step.op(name, [[64, width]]):
@@ -218,61 +203,12 @@ def backward(step: Step, layer: int) -> None:
             step.write("gpu_user_annotation", "nccl:all_reduce", begin, end, (0, COMMUNICATION), annotation)
 
 
-class Template:
-    """The text of a step with gaps, and what fills them: moments, durations, ids and the number of the step."""
-
-    def __init__(self, step: Step, world_size: int) -> None:
-        self.world_size = world_size
-        begun, spans = (event["ts"].at for event in step.events), (event.get("dur") for event in step.events)
-        self.moments = sorted({*begun, *(span.end for span in spans if span is not None)})
-        self.last, self.length, self.slots = step.last, step.now, list[Any]()
-        self.counted = sum("args" in each for each in step.events)
-        texts = [self._event(event) for event in step.events]
-        self.text = ",\n".join(texts)
-
-    def _event(self, event: dict[str, Any]) -> str:
-        text = json.dumps(event, default=self._slot).replace("%", "%%").replace(NUMBER, "%d")
-        return text.replace(f'"{TIME}"', "%.3f").replace(f'"{ID}"', "%d")
-
-    def _slot(self, value: Any) -> str | int:
-        """What marks a gap in an event's text; called in the order of the text."""
-        if value is GROUP_SIZE:
-            return self.world_size
-        self.slots.append(value)
-        return ID if isinstance(value, Id) else f"ProfilerStep#{NUMBER}" if value is THIS_STEP else TIME
-
-    def fill(self, steps: int, seed: int) -> Iterator[str]:
-        """The text of each step, in order, with times drawn of a log-normal distribution around the simulated ones."""
-        random = np.random.default_rng(seed)
-        gaps = np.diff([0, *self.moments, self.length]) / 1000
-        begin = BEGIN
-        place = {at: index for index, at in enumerate(self.moments)}
-        for first in range(0, steps, STEPS_AT_ONCE):
-            numbers = np.arange(first, min(first + STEPS_AT_ONCE, steps))
-            drawn = gaps * random.lognormal(0, 0.1, (len(numbers), len(gaps)))
-            ends = begin + np.cumsum(drawn).reshape(len(numbers), -1)
-            begin = float(ends[-1, -1])
-            times = np.round(ends[:, :-1], 3)
-            columns = [self._column(slot, times, place, numbers) for slot in self.slots]
-            yield from (self.text % values for values in zip(*columns, strict=True))
-
-    def _column(self, slot: Any, times: np.ndarray, place: dict[int, int], numbers: np.ndarray) -> list[Any]:
-        if isinstance(slot, Moment):
-            values = times[:, place[slot.at]]
-        elif isinstance(slot, Span):
-            values = times[:, place[slot.end]] - times[:, place[slot.begin]]
-        elif isinstance(slot, Id):
-            values = 100 + slot.number + numbers * self.last[slot.kind]
-        else:
-            values = numbers
-        return list(values.tolist())
-
-
 def make_gpu_trace(target: Path, wanted: int, seed: int = 1, rank: int = 0, world_size: int = 4) -> int:
     """Write a trace of about that many events (whole steps), flows between launches and kernels not counted."""
-    step = simulate()
-    template = Template(step, world_size)
-    steps = max(1, -(-(wanted - 3) // template.counted))
+    job = Job(Random(seed), world_size)
+    simulate(job)
+    counted = sum("args" in each for each in job.events)
+    steps = max(1, -(-(wanted - 3) // counted))
     top: dict[str, Any] = {"schemaVersion": 1, "with_stack": 1, "record_shapes": 1, "profile_memory": 1}
     top["deviceProperties"] = [{"id": 0, "name": "GPU", "totalGlobalMem": 1 << 34, "numSms": 80}]
     top["distributedInfo"] = {"backend": "nccl", "rank": rank, "world_size": world_size}
@@ -281,10 +217,10 @@ def make_gpu_trace(target: Path, wanted: int, seed: int = 1, rank: int = 0, worl
         for name, of_host, of_device in (("name", "python", "python"), ("labels", "CPU", "GPU 0"))
         for process, value in ((HOST, of_host), (0, of_device))
     ]
-    # It is known only at the end how long these are: steps last 1.005 of their simulated time on average.
-    length = 1.02 * steps * step.now / 1000 + 1000
+    # It is known only at the end how long these are; steps differ by few percent.
+    length = microseconds(round(1.1 * steps * (job.now - BEGIN)))
     outer = [
-        {"ph": "X", "cat": category, "name": name, "pid": HOST, "tid": FORWARD, "ts": BEGIN - depth}
+        {"ph": "X", "cat": category, "name": name, "pid": HOST, "tid": FORWARD, "ts": microseconds(BEGIN) - depth}
         | {"dur": length + 2 * depth, "args": given}
         for depth, category, name, given in (
             (3, "python_function", "train.py(1): <module>", {"Python id": 1, "Python parent id": None, "Ev Idx": 1}),
@@ -294,10 +230,13 @@ def make_gpu_trace(target: Path, wanted: int, seed: int = 1, rank: int = 0, worl
     ]
     with target.open("w") as file:
         file.write(json.dumps(top)[:-1] + ', "traceEvents": [\n' + ",\n".join(map(json.dumps, [*names, *outer])))
-        for text in template.fill(steps, seed):
-            file.write(",\n" + text)
+        while True:
+            file.write("".join(f",\n{json.dumps(each)}" for each in job.events))
+            if job.steps == steps:
+                break
+            simulate(job)
         file.write("\n]}\n")
-    return steps * template.counted + len(outer)
+    return steps * counted + len(outer)
 
 
 if __name__ == "__main__":

@@ -63,24 +63,6 @@ with etq.open() as warehouse:
     warehouse.ingest_record(sys.argv[1])
     print((time.perf_counter() - start) / nodes * 1e6)
 """
-# Small captures into one warehouse: what the first and the last thousand take, as multiples of decoding them alone.
-FLEET = """
-import pathlib, sys, time
-import etq
-from etq.ingest.registry import read_capture
-files = sorted(pathlib.Path(sys.argv[1]).iterdir())
-start = time.perf_counter()
-for path in files[:500]:
-    for _ in read_capture(path.read_bytes(), path.name):
-        pass
-alone = (time.perf_counter() - start) / 500
-moments = [time.perf_counter()]
-with etq.open(sys.argv[2]) as warehouse:
-    warehouse.ingest_many(files, progress=lambda source, result: moments.append(time.perf_counter()))
-for first in (0, len(files) - 1000):
-    each = (moments[first + 1000] - moments[first]) / 1000
-    print(1 / each, each / alone)
-"""
 AVERAGES = """
 import sys, time
 import duckdb, pyarrow, etq.storage.capture, etq.ingest.trace.reader
@@ -248,16 +230,6 @@ def measure_record(folder: Path) -> None:
     print(f"{'':4}into a warehouse {storing:.1f} us, {peak:.0f} MB for {size / 1e6:.0f} MB of JSON")
 
 
-def measure_fleet(folder: Path, number: int) -> None:
-    """Many small captures into one warehouse: captures a second at the start and at the end."""
-    made = folder / "fleet"
-    cost([*MODULE, "tests.benchmarks.make_captures", CAPTURES / "fleet", made, str(number)])
-    first_rate, first, last_rate, last = cost([*PYTHON, FLEET, made, folder / "fleet.duckdb"]).numbers
-    for place, rate, ratio in (("first", first_rate, first), ("last", last_rate, last)):
-        what = f"the {place} 1,000 of {number:,} captures of 41 runs"
-        print(f"{what}: {rate:.0f} captures/s, {ratio:.1f} times what decoding them takes")
-
-
 def measure_growth(dumps: dict[int, Path], folder: Path) -> None:
     """Decoding and ingest by size: time per event, memory, bytes per event in the warehouse."""
     for events, dump in dumps.items():
@@ -295,7 +267,6 @@ def main() -> None:
         compare_calls(large, options.oracle, rounds=3)
         measure_record(folder)
         measure_growth(dumps, folder)
-        measure_fleet(folder, 2_000 if options.quick else 10_000)
         for captures in [1_000] + ([] if options.quick else [10_000]):
             make_and_measure(folder, captures)
 

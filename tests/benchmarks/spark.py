@@ -1,15 +1,13 @@
-"""etq's SQL for many captures on a cluster of two workers, each of at most 1.5 GB: time, and bytes by worker.
+"""etq's SQL for many captures on a cluster of two workers, each of at most 1.5 GB: the time of each question.
 
     python -m tests.benchmarks.spark [CAPTURES]    # 2,000 by default
 
-A worker is a JVM of Spark that starts an executor, which is another, and the Python in which DuckDB answers. Its memory
-is the most that these took together, without what they share; its bytes are those that its Python read, of files and
-from the executor. Answers are compared with those of DuckDB in one process.
+A worker is a JVM of Spark that starts an executor, which is another, and the Python in which DuckDB answers. Answers are
+compared with those of DuckDB in one process.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import pickle
 import signal
@@ -20,10 +18,8 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
-from threading import Event, Thread
 from typing import Any
 
 import etq
@@ -47,15 +43,6 @@ SETTINGS = {
 }  # fmt: skip
 
 
-@dataclass
-class Worker:
-    """What the processes of a worker took: of Python the bytes read, by process, and of all the most memory."""
-
-    root: int
-    read: dict[int, int] = field(default_factory=dict)
-    most: int = 0
-
-
 def made(folder: Path, number: int) -> Path:
     """A lake of so many captures: those of one program before those of the other, as if it had become slower."""
     make_captures(CAPTURES / "fleet", folder / "dumps", number)
@@ -72,24 +59,14 @@ def made(folder: Path, number: int) -> Path:
     return folder / "lake"
 
 
-def measure(folder: Path, number: int) -> list[Worker]:
+def measure(folder: Path, number: int) -> None:
     """Print what questions about so many captures take."""
     lake = made(folder, number)
-    with cluster(folder) as (master, daemons):
-        workers, ended = [Worker(each.pid) for each in daemons], Event()
-        watching = Thread(target=_watch, args=(workers, ended))
-        watching.start()
-        try:
-            command = [sys.executable, "-m", "tests.benchmarks.spark", "ask", master, str(lake)]
-            own = {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
-            environment = {**processes.environment(), **own}
-            command.append(str(folder / "answers"))
-            subprocess.run(command, env=environment, check=True, stderr=subprocess.PIPE)
-        finally:
-            ended.set()
-            watching.join()
+    with cluster(folder) as master:
+        command = [sys.executable, "-m", "tests.benchmarks.spark", "ask", master, str(lake), str(folder / "answers")]
+        own = {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+        subprocess.run(command, env={**processes.environment(), **own}, check=True, stderr=subprocess.PIPE)
     show(lake, pickle.loads((folder / "answers").read_bytes()))
-    return workers
 
 
 def ask(master: str, lake: str, output: str) -> None:
@@ -126,54 +103,26 @@ def show(path: Path, answers: Sequence[tuple[str, float, list[Any]]]) -> None:
             print(f"{seconds:8.1f} s  {len(rows):9,} rows  {differing} differ  {query}")
 
 
-def _watch(workers: Sequence[Worker], ended: Event) -> None:
-    """Note what the processes of workers take, several times a second."""
-    while not ended.wait(0.2):
-        parents = {}
-        for entry in Path("/proc").iterdir():
-            with suppress(OSError, ValueError):
-                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-        for worker in workers:
-            total = 0
-            for process in (each for each in parents if _is_below(each, worker.root, parents)):
-                with suppress(OSError):
-                    total += _number(process, "smaps_rollup", "Pss:") * 1024
-                    if "python" in str(Path(f"/proc/{process}/exe").readlink()):
-                        worker.read[process] = _number(process, "io", "rchar:")
-            worker.most = max(worker.most, total)
-
-
-def _is_below(process: int, root: int, parents: Mapping[int, int]) -> bool:
-    while process not in (root, 0, 1):
-        process = parents.get(process, 0)
-    return process == root
-
-
-def _number(process: int, file: str, name: str) -> int:
-    lines = Path(f"/proc/{process}/{file}").read_text().splitlines()
-    return next((int(line.split()[1]) for line in lines if line.startswith(name)), 0)
-
-
 @contextmanager
-def cluster(folder: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
-    """The address of a master, and its two workers, of a core and so much memory each."""
+def cluster(folder: Path) -> Iterator[str]:
+    """The address of a master with two workers, of a core and so much memory each."""
     port = _free_port()
     master = f"spark://127.0.0.1:{port}"
     worker = f"{_DEPLOY}.worker.Worker", "-c", "1", "-m", f"{MEGABYTES}m", "--webui-port", "0", "-d"
     with (
         _started(f"{_DEPLOY}.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"),
-        _started(*worker, str(folder / "one"), master) as one,
-        _started(*worker, str(folder / "two"), master) as two,
+        _started(*worker, str(folder / "one"), master),
+        _started(*worker, str(folder / "two"), master),
     ):
         for _ in range(600):
             with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
                 break
             time.sleep(0.1)
-        yield master, [one, two]
+        yield master
 
 
 @contextmanager
-def _started(*command: str) -> Iterator[subprocess.Popen[bytes]]:
+def _started(*command: str) -> Iterator[None]:
     """A daemon of Spark with all that it starts."""
     import pyspark
 
@@ -187,7 +136,7 @@ def _started(*command: str) -> Iterator[subprocess.Popen[bytes]]:
         env=environment, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     ) as daemon:  # fmt: skip
         try:
-            yield daemon
+            yield
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(daemon.pid, signal.SIGKILL)
@@ -202,12 +151,9 @@ def _free_port() -> int:
 def main() -> None:
     """Print what it takes."""
     number = int(sys.argv[1]) if len(sys.argv) > 1 else 2_000
+    print(f"{number:,} captures, {os.cpu_count()} cores")
     with tempfile.TemporaryDirectory() as folder:
-        workers = measure(Path(folder), number)
-    for place, worker in enumerate(workers, 1):
-        read = sum(worker.read.values())
-        print(f"worker {place}: {worker.most / 1e6:,.0f} MB of memory, {read / 1e6:,.0f} MB read")
-    print(json.dumps({"captures": number, "cores": os.cpu_count()}))
+        measure(Path(folder), number)
 
 
 if __name__ == "__main__":

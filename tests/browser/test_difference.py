@@ -12,8 +12,8 @@ import pytest
 import etq
 import etq.report
 from etq.warehouse.warehouse import Warehouse
-from tests.browser.driver import ActionChains, By, WebDriver
-from tests.browser.pages import cells, columns, fits, near, number, opened, plotted, screen, select, texts
+from tests.browser.driver import By, WebDriver
+from tests.browser.pages import cells, columns, near, number, opened, plotted, select, texts
 from tests.conftest import CAPTURES
 from tests.slower import slower
 
@@ -84,17 +84,6 @@ def test_the_verdict_comes_first(page: WebDriver, lab: Warehouse) -> None:
         assert points[side] == [pytest.approx(total) if of == side else None for of, total in expected]
 
 
-def test_caveats_are_sentences(quiet: WebDriver, lab: Warehouse, tmp_path: Path) -> None:
-    """Two captures per side are too few: the page states this at the top with a remedy, and calls them not equal."""
-    for name, pair in (("m00", "base"), ("m01", "new"), ("m02", "new"), ("m03", "base")):
-        lab.label(name, pair=pair)
-    etq.report.write(lab, ["pair=base", "pair=new"], tmp_path / "few.html")
-    opened(quiet, tmp_path / "few.html")
-    assert quiet.find_element(By.CLASS_NAME, "stated").get_dom_attribute("data-verdict") == "too few"
-    findings = lab.rows("SELECT rule, detail FROM compare_findings('pair=base', 'pair=new')")[1]
-    assert texts(quiet, ".caveats li") == [f"{rule}: {detail}" for rule, detail in findings] and findings
-
-
 def test_tables_have_the_rows_of_the_views(page: WebDriver, lab: Warehouse) -> None:
     for view, key in (("compare_ops", "op"), ("compare_modules", "module_path")):
         name, expected = view.replace("compare", "compared"), rows_of(lab, view)
@@ -137,23 +126,6 @@ def test_the_icicle_adds_up(page: WebDriver, lab: Warehouse) -> None:
         leaves = sorted((path, name, width) for path, name, kind, width in shown if kind not in ("module", "method"))
         query = f"SELECT coalesce(module_path, ''), op, {side}_self FROM compare_parts('side=base', 'side=new') ORDER BY ALL"
         assert leaves == [(path, op, pytest.approx(time)) for path, op, time in lab.rows(query)[1]]
-
-
-def test_the_icicle_zooms_and_is_searched(page: WebDriver) -> None:
-    canvas = page.find_element(By.CSS_SELECTOR, "#parts canvas")
-    page.execute_script("arguments[0].scrollIntoView({block: 'center'})", canvas)
-    whole = page.execute_script("return [...etq.parts.view]")
-    left, top = -canvas.size["width"] // 2, -canvas.size["height"] // 2
-    ActionChains(page).move_to_element_with_offset(canvas, left + 40, top + 19 + 9).click().perform()
-    inside = page.execute_script("return [...etq.parts.view]")
-    assert inside[1] - inside[0] < 0.5 * (whole[1] - whole[0])
-    assert "block1" in texts(page, "#parts .detail")[0]
-    page.find_element(By.CSS_SELECTOR, '#parts input[type="search"]').send_keys("slower permute_copy")
-    assert texts(page, "#parts output") == ["1 found"]
-    page.find_element(By.CSS_SELECTOR, '#compared_ops input[type="search"]').send_keys("slower")
-    assert [row[0] for row in cells(page, "compared_ops")] == [OP]
-    with screen(page, 360, theme="dark"):
-        assert fits(page)
 
 
 def test_the_steps_of_two_traces(quiet: WebDriver, tmp_path: Path) -> None:

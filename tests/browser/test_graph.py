@@ -132,20 +132,6 @@ def test_gaps_memory_and_the_roofline(quiet: WebDriver, tmp_path: Path) -> None:
         assert colours._badness(graph.nodes[worst]) == max(colours._badness(graph.nodes[at]) for at in found)
 
 
-def test_backends_and_types(quiet: WebDriver, tmp_path: Path) -> None:
-    """Also where several ops of a module differ."""
-    with linked("convnet_xnn") as warehouse:
-        opened(quiet, graph_page(warehouse, tmp_path))
-        choose(quiet, "backend")
-        press(quiet, "graph-open")
-        backends = dict(warehouse.rows("SELECT name, coalesce(backend, 'no delegate') FROM node_totals('run')")[1])
-    assert {row[0]: row[2] for row in quiet.execute_script(SHOWN)} == backends
-    counts = {each: list(backends.values()).count(each) for each in backends.values()}
-    assert sorted(texts(quiet, "#graph .legend span")) == sorted(
-        ["several", *(f"{name}: {count} ops" for name, count in counts.items())]
-    )
-
-
 def test_the_graph_of_a_delegate(quiet: WebDriver, tmp_path: Path) -> None:
     """What XNNPACK made of an op is one click away, and so is the op."""
     with linked("convnet_xnn") as warehouse:
@@ -170,17 +156,6 @@ def test_the_graph_of_a_delegate(quiet: WebDriver, tmp_path: Path) -> None:
     press(quiet, "graph-counterpart")
     assert quiet.execute_script(CHOSEN) == "aten_convolution_default"
     assert "aten_convolution_default" in quiet.execute_script(columns)
-
-
-def test_the_worst_are_listed_and_lead_to_their_box(page: WebDriver, lab: Warehouse) -> None:
-    query = "SELECT name FROM node_totals('run') ORDER BY self_time DESC, node_index LIMIT 8"
-    worst = [name for (name,) in lab.rows(query)[1]]
-    assert texts(page, 'table[data-name="graph-ops"] tbody td:first-child') == worst
-    page.find_elements(By.CSS_SELECTOR, 'table[data-name="graph-ops"] tbody tr')[2].click()
-    drawn(page)
-    assert worst[2] in boxes(page)
-    assert page.execute_script(CHOSEN) == worst[2]
-    assert page.execute_script("return etq.graph.isSeen(etq.graph.chosen)")
 
 
 def test_details_of_an_op(page: WebDriver, lab: Warehouse) -> None:

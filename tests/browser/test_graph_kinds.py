@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,7 +12,6 @@ from tests.benchmarks.make_record import make_record
 from tests.browser.driver import By, WebDriver
 from tests.browser.graphs import MISPLACED, choose, graph_page, linked, press
 from tests.browser.pages import complaints, opened
-from tests.browser.test_hostile import CANARY, HOSTILE, try_all
 from tests.conftest import CAPTURES
 from tests.sampling import IS_WHOLE, thinned
 from tests.unit.test_report_graph import RECORDS
@@ -33,47 +31,6 @@ def test_every_record(browser: WebDriver, tmp_path: Path, name: str) -> None:
         choose(browser, str(overlay))
         assert browser.execute_script(MISPLACED) == []
     assert complaints(browser) == []
-
-
-def test_hostile_names(browser: WebDriver, tmp_path: Path) -> None:
-    names = list(HOSTILE.values())
-    tables = {
-        "op_nodes": "name = $name, op_type = $name, op = $name, stack_trace = $name, source_file = $name, subgraph = $name",
-        "node_modules": "module_path = $name || module_path, module_class = $name",
-        "node_arguments": "literal = $name, argument = $name",
-        "node_values": "dtype = $name",
-    }
-    with linked("transformer") as warehouse:
-        for at, name in enumerate(names):
-            parameters: dict[str, Any] = {"name": name, "count": len(names), "number": at}
-            for table, values in tables.items():
-                warehouse.connection.execute(
-                    f"""
-                    UPDATE {table} SET {values} WHERE (node_index + 1) % $count = $number
-                        AND graph_id = (SELECT g.graph_id FROM graphs AS g WHERE starts_with(g.stage, 'edge'))
-                    """,
-                    parameters,
-                )
-        opened(browser, graph_page(warehouse, tmp_path))
-    script = """
-        const view = etq.graph, places = view.places;
-        document.getElementById("graph-open").click();
-        for (const overlay of document.querySelectorAll("#graph-overlay option")) {
-          const select = document.getElementById("graph-overlay");
-          select.value = overlay.value;
-          select.dispatchEvent(new Event("change"));
-          view.drawNow();
-          for (let item = 0; item < places.all; item += 1) {
-            etq.showTip({ clientX: 5, clientY: 5 }, view.options.heading(item), view.options.describe(item));
-            view.options.over(item);
-            view.options.select(item);
-          }
-        }
-        return view.places.visible.length;
-    """
-    assert CANARY in HOSTILE["script"]
-    assert browser.execute_script(script) > 0
-    try_all(browser)
 
 
 def _large(folder: Path, nodes: int) -> Warehouse:

@@ -13,9 +13,8 @@ from etq.render.kernel_names import short_names
 from etq.warehouse.warehouse import Warehouse
 from tests.browser.driver import By, WebDriver
 from tests.browser.graphs import linked
-from tests.browser.pages import cells, columns, near, number, opened, plotted, select, texts, written
+from tests.browser.pages import cells, near, number, opened, plotted, select, texts, written
 from tests.conftest import CAPTURES
-from tests.pass_traces import Training
 from tests.trace_builders import event, trace
 
 pytestmark = pytest.mark.long
@@ -198,52 +197,6 @@ def test_slow_steps_are_marked(show: Show, warehouse: Warehouse) -> None:
     values = [[0, 1, 2, 3, 4], [100, 100, 100, None, 100], [None, None, None, 160, None]]
     assert plotted(page, "#steps .plot")[1] == values
     assert "1 of 5 steps is slow: 7." in texts(page, "#steps")[0]
-
-
-def test_steps_and_passes_of_a_trace(show: Show, warehouse: Warehouse) -> None:
-    training = Training(5, steps=3)
-    warehouse.ingest(trace(*training.events), name="run")
-    page = show("run")
-    names = ["step", "total", "host", "kernel", "runtime", "data_loader", "cpu_exec", "other"]
-    assert columns(page, "steps") == names
-    steps = f"SELECT {', '.join(names)} FROM wide_steps('run')"
-    check_rows(page, warehouse, "steps", steps, *range(8))
-    totals = [near(row[1]) for row in warehouse.rows(steps)[1]]
-    assert plotted(page, "#steps .plot")[1] == [[0, 1, 2], totals, [None] * 3]
-    assert "No step is slow." in texts(page, "#steps")[0]
-    passes = "SELECT pass, host_time, host_percent, device_time, device_percent, device_events FROM passes('run')"
-    check_rows(page, warehouse, "passes", passes, *range(6))
-    costs = {(row[0], row[1]): [number(text) for text in row[2:]] for row in cells(page, "backward_op")}
-    assert costs == {
-        (function, op or "(no op)"): [near(row[place]) for place in (4, 5, 2, 3, 1)]
-        for (op, function), row in training.ops.items()
-    }
-    modules = {row[0]: number(row[2]) for row in cells(page, "backward_module_path")}
-    assert modules == {path or "(no module)": near(row[5]) for path, row in training.modules.items() if row[1]}
-
-
-def test_a_trace_without_devices_and_modules(show: Show, warehouse: Warehouse) -> None:
-    """It has no sections about devices; its icicle has the nodes of `time_tree` with their times."""
-    warehouse.ingest(CAPTURES / "torch/mlp_train.pt.trace.json.gz", name="run")
-    page = show("run")
-    kinds = {each.get_dom_attribute("id") for each in page.find_elements(By.TAG_NAME, "section")}
-    assert not kinds & {"idle", "work", "launches", "collectives", "kernels"}
-    assert [row[0] for row in cells(page, "passes")] == ["forward", "backward", "optimizer", "data_loading", "other"]
-    peak = "SELECT op, allocations FROM peak_memory('run') ORDER BY held_bytes DESC"
-    check_rows(page, warehouse, "peak", peak, 0, 3)
-    assert "at most 61.55 KiB in use" in texts(page, "#peak_memory")[0]
-    ops = "SELECT name FROM key_averages('run') ORDER BY coalesce(self_cpu_per_step, self_cpu_time) DESC LIMIT 8"
-    check_rows(page, warehouse, "top_ops", ops, 0)
-    [(host,)] = warehouse.rows("SELECT sum(self_cpu_time) FROM key_averages('run')")[1]
-    [(total,)] = warehouse.rows("SELECT t.total FROM time_tree('run', runs := 'all') AS t WHERE t.depth = 0")[1]
-    assert page.execute_script("return etq.icicle.extent[1]") == pytest.approx(host) == pytest.approx(total)
-    wide = "SELECT t.name FROM time_tree('run', runs := 'all') AS t WHERE t.depth > 0 AND t.share_percent >= 0.02"
-    expected = [name for (name,) in warehouse.rows(wide)[1]]
-    assert page.execute_script(LABELS, "icicle") == sorted(["(all)", *expected])
-    assert len(expected) > len(set(expected))
-    times, allocated, _ = plotted(page, "#memory_timeline .plot")[1]
-    rows = warehouse.sql("SELECT time, allocated_bytes FROM memory_timeline('run')").fetchall()
-    assert list(zip(times, allocated, strict=True)) == [tuple(map(pytest.approx, row)) for row in rows]
 
 
 def test_a_run_is_chosen_by_its_name(quiet: WebDriver, tmp_path: Path) -> None:

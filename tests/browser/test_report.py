@@ -12,7 +12,7 @@ import pytest
 import etq
 from etq.warehouse.warehouse import Warehouse
 from tests.browser.driver import ActionChains, By, Keys, WebDriver
-from tests.browser.pages import cells, columns, drawn, fits, near, number, opened, plotted, screen, texts, written
+from tests.browser.pages import cells, columns, drawn, near, number, opened, plotted, screen, texts, written
 from tests.builders import dump, execute, kernel, run
 from tests.conftest import CAPTURES
 from tests.typical import are_typical
@@ -262,27 +262,6 @@ def test_the_timeline_has_the_events_of_the_run_and_is_searched(page: WebDriver,
     assert view(page)[1] - view(page)[0] < whole[1] - whole[0]
 
 
-def test_the_timeline_shows_the_event_under_the_pointer(page: WebDriver) -> None:
-    canvas = page.find_element(By.CSS_SELECTOR, "#timeline canvas")
-    page.execute_script("arguments[0].scrollIntoView({block: 'center'})", canvas)
-    place = page.execute_script("""
-        const spans = etq.timeline, row = spans.rows[2];
-        const at = [...row.ids].findIndex((id) => spans.options.label(id) === "native_call_addmm.out");
-        spans.reveal(row.ids[at]);
-        const [from, to] = spans.view;
-        return ((row.starts[at] + row.ends[at]) / 2 - from) / (to - from) - 0.5;
-    """)
-    drawn(page)
-    across, low = round(place * canvas.size["width"]), -canvas.size["height"] // 2
-    ActionChains(page).move_to_element_with_offset(canvas, across, low + 22 + 2 * ROW + 9).perform()
-    text = page.find_element(By.CLASS_NAME, "tip").text
-    assert text.startswith("native_call_addmm.out")
-    for word in ("aten.addmm.default", "layers.0.attn.qkv", "export_models.py:60", "[16, 96]"):
-        assert word in text
-    ActionChains(page).click().perform()
-    assert "layers.0.attn.qkv" in texts(page, "#timeline .detail")[0]
-
-
 def test_the_timeline_zooms_and_pans(page: WebDriver) -> None:
     canvas = page.find_element(By.CSS_SELECTOR, "#timeline canvas")
     x, y = page.execute_script(
@@ -405,16 +384,3 @@ def test_rows_of_spans_that_overlap(page: WebDriver) -> None:
         return etq.spanRows(100000, (id) => id, () => 1e9, () => 0).length;
     """
     assert page.execute_script(script) == 100_000
-
-
-def test_on_a_phone_nothing_overflows_the_screen_and_tables_scroll(page: WebDriver) -> None:
-    with screen(page, 360):
-        assert fits(page)
-        boxes = page.execute_script("""
-            return [...document.querySelectorAll("table[data-name]")].map((table) => {
-                const box = table.closest(".wide");
-                box.scrollLeft = 1e6;
-                return [getComputedStyle(box).overflowX, box.clientWidth, box.scrollWidth - box.scrollLeft];
-            });
-        """)
-        assert boxes and all(way == "auto" and left <= width + 1 for way, width, left in boxes)

@@ -97,19 +97,6 @@ def test_captures_are_chosen_by_facets(page: WebDriver, server: Server) -> None:
     assert names(page) == ["pixel9-40", "pixel8-40"], "chosen again, it is given up"
 
 
-def test_selectors_are_typed(page: WebDriver) -> None:
-    box = page.find_element(By.ID, "selector")
-    box.send_keys("device=pixel9,@latest", Keys.ENTER)
-    until(page, "document.getElementById('shown').textContent.startsWith('1 of')")
-    assert names(page) == ["pixel9-40"]
-    box.clear()
-    box.send_keys("devise=pixel9", Keys.ENTER)
-    until(page, "!document.querySelector('.listed .missing').hidden")
-    assert text(page, ".listed .missing") == (
-        "no capture matches devise=pixel9: no label is named 'devise'; the nearest are device"
-    )
-
-
 def test_captures_are_sorted_and_walked_by_keys(page: WebDriver) -> None:
     """Keys reach the table at once."""
     focus = page.switch_to

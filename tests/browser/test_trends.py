@@ -15,8 +15,7 @@ import etq.report
 from etq.warehouse.warehouse import Warehouse
 from tests.batches import Labelled, ingest_all
 from tests.browser.driver import By, WebDriver
-from tests.browser.pages import cells, click_row, columns, fits, opened, plotted, screen, select, texts
-from tests.browser.test_hostile import HOSTILE, check
+from tests.browser.pages import cells, click_row, columns, opened, plotted, select, texts
 from tests.sql.test_trends import capture
 
 pytestmark = pytest.mark.long
@@ -72,23 +71,6 @@ def test_the_changes_are_those_of_the_view(page: WebDriver, lab: Warehouse) -> N
     assert len(cells(page, "op_trends")) == 8
     page.find_element(By.CSS_SELECTOR, '#op_trends input[type="search"]').send_keys("relu other")
     assert [(row[0], row[-1]) for row in cells(page, "op_trends")] == [("relu", "model=other")]
-
-
-def test_totals_of_a_series(page: WebDriver, lab: Warehouse) -> None:
-    """Each selected series is drawn capture by capture, without the common shift."""
-    for series in ("model=one", "model=other"):
-        click_row(page, "series", series)
-        labels, data = plotted(page, "#totals .plot")
-        query = "SELECT position, p25, median, common_percent FROM trend(selector := $series) ORDER BY position"
-        positions, p25, medians, common = (
-            list(column) for column in zip(*lab.rows(query, series=series)[1], strict=True)
-        )
-        assert labels == ["build", "p25 of all runs", "median"]
-        assert data == [positions, pytest.approx(p25), pytest.approx(medians)]
-        assert plotted(page, "#totals .plot ~ .plot")[1][1] == pytest.approx(common)
-        assert texts(page, "#totals .chart-title") == [series]
-    with screen(page, 360, theme="dark"):
-        assert fits(page)
 
 
 def test_changes_are_marked_where_they_are(page: WebDriver) -> None:
@@ -147,19 +129,3 @@ def test_series_without_changes_have_a_note(quiet: WebDriver, lab: Warehouse, tm
     etq.report.write_trends(lab, "model=one", tmp_path / "none.html", min_effect=0.5)
     opened(quiet, tmp_path / "none.html")
     assert "A change counts if it is 50 % or more" in texts(quiet, "#regressions .missing")[0]
-
-
-def test_hostile_labels_do_nothing(quiet: WebDriver, tmp_path: Path) -> None:
-    with etq.open() as warehouse:
-        for build, name in enumerate(HOSTILE.values()):
-            made = warehouse.ingest(capture(build), name=f"{build}{HOSTILE['image'].replace('=', '')}")
-            for label, value in (("build", name), ("model", HOSTILE["script"]), ("device", HOSTILE["image"])):
-                warehouse.connection.execute("INSERT INTO labels VALUES (?, ?, ?)", [made.capture_id, label, value])
-        warehouse.connection.execute(
-            "UPDATE op_times SET family = $x, op_type = $x, module_path = $x", {"x": HOSTILE["svg"]}
-        )
-        etq.report.write_trends(warehouse, None, tmp_path / "hostile.html")
-    opened(quiet, tmp_path / "hostile.html")
-    quiet.execute_script("for (const each of document.querySelectorAll('tr[tabindex], th button, .more')) each.click()")
-    check(quiet)
-    assert HOSTILE["svg"] in {row[0] for row in cells(quiet, "op_trends")}

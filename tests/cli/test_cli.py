@@ -11,9 +11,7 @@ from pathlib import Path
 
 import click
 import duckdb
-import msgspec
-import numpy as np
-import pyarrow as pa
+import pytest
 
 import etq
 import etq.datasets
@@ -55,9 +53,8 @@ def test_etq_alone_prints_the_first_commands() -> None:
     assert result.exit_code == 0 and len(FIRST) == 8
     assert all(f"  {command}  " in result.stdout and text in result.stdout for command, text in FIRST.items())
     assert "etq --help" in result.stdout and all(len(line) <= 100 for line in result.stdout.splitlines())
-    for alias, command in (("list", "captures"), ("ls", "captures"), ("diff", "compare")):
-        helps = [run_etq(name, "--help").stdout.split("\n", 1)[1] for name in (alias, command)]
-        assert helps[0] == helps[1]
+    helps = [run_etq(name, "--help").stdout.split("\n", 1)[1] for name in ("ls", "captures")]
+    assert helps[0] == helps[1]
 
 
 def test_commands_are_found_by_the_module_that_defines_them() -> None:
@@ -114,20 +111,6 @@ def test_one_bad_file_does_not_stop_the_rest(tmp_path: Path) -> None:
         assert warehouse.rows("SELECT c.record_id FROM captures AS c")[1] == [(1,), (1,)]
 
 
-def test_inspect_prints_the_inspectors_table() -> None:
-    result = run_etq("inspect", MLP)
-    assert result.exit_code == 0 and result.stderr == ""
-    lines = result.stdout.splitlines()
-    assert lines[0].split() == (
-        "event_block_name event_name occurrence p10 p50 p90 avg min max unit delegate_debug_identifier".split()
-    )
-    assert lines[4].split()[:9] == (
-        "Execute native_call_permute_copy.out 0 0.0378804 0.038908 0.0570546 0.0446604 0.037696 0.068191".split()
-    )
-    assert "OPERATOR_CALL" not in result.stdout
-    assert "OPERATOR_CALL" in run_etq("inspect", MLP, "--all").stdout
-
-
 def test_inspect_takes_scales_units_and_schedules() -> None:
     for options, place, name, value, unit in (
         (("--unit", "us"), 2, "p50", "38.908", "us"),
@@ -139,14 +122,6 @@ def test_inspect_takes_scales_units_and_schedules() -> None:
     trailing = run_etq("inspect", str(CAPTURES / "malformed/mlp_trailing.etdp"))
     assert trailing.exit_code == 0
     assert trailing.stderr == "Note: trailing bytes: 24 bytes after the last dump belong to none and are ignored\n"
-
-
-def test_options_of_views(lab: str) -> None:
-    result = run_etq("percentiles", "device=pixel8", "-q", "0.5", "-q", "0.99", "--unit", "ns", "--db", lab)
-    assert result.stdout.splitlines()[0].split()[-3:] == ["p50", "p99", "unit"]
-    taxes = rows("tax", "run", "--baseline", "untraced", "--db", lab)
-    assert {row["note"] for row in taxes} == {"work is slower when traced"}
-    assert {row["instruction_id"] for row in rows("ops", "run", "--by", "instance", "--db", lab)} >= {0, 1, 23}
 
 
 def test_sql_opens_for_reading_only(lab: str) -> None:
@@ -161,32 +136,21 @@ def test_debug_shows_the_traceback() -> None:
     assert isinstance(run_etq("inspect", BAD).exception, SystemExit)
 
 
-def test_views_documents_everything() -> None:
-    listed = run_etq("views").stdout
-    for name in ("events", "op_totals", "captures", "schedule"):
-        assert f"\n{name} " in listed and run_etq("views", name).stdout.startswith(f"{name} (")
-    assert "start_ticks" in run_etq("views", "event_ticks").stdout
-    assert run_etq("views", "_capture_id").exit_code == 1
-    parameters = csv_rows(run_etq("views", "percentiles", "--format", "csv").stdout)
-    assert ("parameter", "quantiles", "[0.1, 0.5, 0.9]") in [tuple(row.values())[:3] for row in parameters]
-
-
+@pytest.mark.long
 def test_demo(tmp_path: Path) -> None:
-    """It changes neither a capture with a name of the demo's, nor one with the content of a file of the demo."""
+    """It doesn't change a capture with the content of a file of the demo."""
     kept = str(tmp_path / "demo.duckdb")
     for _ in range(2):
         result = run_etq("demo", "--db", kept)
         assert result.exit_code == 0 and "convolution                           kernel" in result.stdout
     assert "mlp_xnn" in run_etq("captures", "--db", kept).stdout
-    for file, name in (("convnet_100runs", "mlp_xnn"), ("mlp_100runs", "mine")):
-        other = str(tmp_path / f"{name}.duckdb")
-        with etq.open(other) as warehouse:
-            warehouse.ingest(Path(etq.datasets.__path__[0]) / f"{file}.etdp", name=name)
-        result = run_etq("demo", "--db", other)
-        assert (result.exit_code, result.stdout) == (1, "")
-        assert f"its capture {name} has the name or the content" in result.stderr
-        assert "--db demo.duckdb" in result.stderr
-        assert [row["name"] for row in rows("captures", "--db", other)] == [name]
+    other = str(tmp_path / "other.duckdb")
+    with etq.open(other) as warehouse:
+        warehouse.ingest(Path(etq.datasets.__path__[0]) / "mlp_100runs.etdp", name="mine")
+    result = run_etq("demo", "--db", other)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "its capture mine has the name or the content" in result.stderr
+    assert [row["name"] for row in rows("captures", "--db", other)] == ["mine"]
 
 
 def test_a_real_process_and_a_closed_pipe(lab: str) -> None:
@@ -204,12 +168,8 @@ def test_version_lists_the_versions_of_libraries() -> None:
     with empty_warehouse() as warehouse:
         [(schema,)] = warehouse.rows("SELECT schema_version FROM warehouse")[1]
     versions = dict(line.split(maxsplit=1) for line in lines[1:])
-    expected = {
-        "schema": str(schema), "Python": platform.python_version(), "duckdb": duckdb.__version__,
-        "pyarrow": pa.__version__, "numpy": np.__version__, "msgspec": msgspec.__version__,
-    }  # fmt: skip
-    assert lines[0] == f"etq, version {etq.__version__}"
-    assert expected.items() <= versions.items()
+    expected = {"schema": str(schema), "Python": platform.python_version(), "duckdb": duckdb.__version__}
+    assert lines[0] == f"etq, version {etq.__version__}" and expected.items() <= versions.items()
     assert platform.system() in versions["platform"]
 
 

@@ -16,8 +16,6 @@ from tests.builders import dump, execute, kernel, run
 from tests.cli.asked import rows
 from tests.command_line import run_etq
 from tests.conftest import CAPTURES
-from tests.records import node, record, tensor
-from tests.sql.test_op_efficiency import H100, attention, launched, matrices
 from tests.trace_builders import event, memory, trace, two_steps
 
 MLP = str(CAPTURES / "mlp/mlp.etdp")
@@ -50,31 +48,23 @@ SAME = [
     ("modules xnn --columns module,total", "SELECT CASE module_path WHEN '' THEN '(model)' ELSE module_path END AS module, total FROM module_totals('xnn')"),
     ("sources xnn", "SELECT source, method, calls, total, share_percent, unit, executes, per_execute FROM source_totals('xnn')"),
     ("delegates xnn", "FROM delegate_totals('xnn')"),
-    ("events run --columns event_name,p50", "SELECT event_name, p50 FROM inspector_events('run')"),
     ("steps gpu --wide", "FROM wide_steps('gpu')"),
     ("idle gpu --by stream", "FROM device_idle_causes('gpu', \"by\" := 'stream')"),
     ("gaps gpu --columns start,cause", "SELECT start, cause FROM device_idle('gpu')"),
     ("critical-path gpu --step 6", "FROM critical_ops('gpu', step := 6)"),
     ("critical-path gpu --step-name aten::mm", "FROM critical_ops('gpu', step_name := 'aten::mm')"),
-    ("kernels gpu", "FROM kernel_table('gpu')"),
     ("kernels gpu --by annotation --unit ns", "FROM annotation_kernels('gpu', unit := 'ns')"),
     ("copies gpu --unit ms", "FROM copy_totals('gpu', unit := 'ms')"),
-    ("copies gpu --each", "FROM copies('gpu')"),
     ("overlap gpu --by step", "FROM device_breakdown('gpu', \"by\" := 'step')"),
     ("collectives gpu", "FROM collectives('gpu')"),
-    ("stragglers job=train --by step", "FROM rank_steps('job=train')"),
     ("stragglers job=train", "FROM stragglers('job=train')"),
     ("clocks job=train --unit ms", "FROM clock_offsets('job=train', unit := 'ms')"),
     ("memory trace", "FROM peak_memory('trace')"),
     # Of views that have no command, or have one that shows less of it: their parameters are arguments and options.
-    ("show labels", "FROM labels"),
     ("show op_totals run --by instance --unit ms", "FROM op_totals('run', \"by\" := 'instance', unit := 'ms')"),
     ("show percentiles run --quantiles [0.25,0.75]", "FROM percentiles('run', quantiles := [0.25, 0.75])"),
     ("show key_averages trace --include-python-functions false", "FROM key_averages('trace', include_python_functions := false)"),
-    ("show memory_leaks trace", "FROM memory_leaks('trace')"),
-    ("show launch_totals gpu --unit ms", "FROM launch_totals('gpu', unit := 'ms')"),
     ("show kernel_sequences gpu --min-length 1 --op aten::add", "FROM kernel_sequences('gpu', op := 'aten::add', min_length := 1)"),
-    ("show compare_captures run llm", "FROM compare_captures('run', 'llm')"),
 ]  # fmt: skip
 FROM_FILES = ("tax", "idle", "critical-path", "kernels", "copies", "memory", "show op_totals")
 
@@ -91,33 +81,6 @@ def test_rows_are_those_of_the_view(asked: tuple[Warehouse, str], command: str, 
         assert [row["name"] for row in found] == [row[columns.index("name")] for row in expected]
     if command.startswith(FROM_FILES):
         assert rows(*(PATHS.get(word, word) for word in command.split())) == found
-
-
-def test_advice_and_ops_of_a_file_are_those_of_its_capture(lab: str) -> None:
-    for command in ("advice", "ops", "percentiles"):
-        assert rows(command, "run", "--db", lab) == rows(command, MLP) != []
-    taxes = rows("show", "framework_tax", MLP, "--time-scale", "us")
-    assert {row["unit"] for row in taxes} == {"us"}
-
-
-@pytest.fixture(scope="module")
-def stored() -> Iterator[Warehouse]:
-    with etq.open() as warehouse:
-        warehouse.ingest(MLP, name="run")
-        yield warehouse
-
-
-@pytest.mark.long
-def test_unknown_methods_and_quantiles_are_errors_in_sql(stored: Warehouse) -> None:
-    for view in (
-        "op_totals", "inspector_events", "percentiles", "event_times", "framework_tax", "time_tree", "typical_runs",
-        "execute_breakdown", "timeline", "event_histogram", "iterations", "headline", "advice", "slow_runs", "run_times",
-    ):  # fmt: skip
-        with pytest.raises(etq.QueryError, match="^no run is of method 'typo'; the methods are Default, Execute$"):
-            stored.rows(f"FROM {view}('run', method := 'typo')")
-    for quantiles in ("[1.5]", "[0.5, NULL]", "[-0.1]", "[]", "NULL", "['nan'::DOUBLE]"):
-        with pytest.raises(etq.QueryError, match="^quantiles must be a list of numbers between 0 and 1, not "):
-            stored.rows(f"FROM percentiles('run', quantiles := {quantiles})")
 
 
 def printed(*arguments: str) -> list[list[str]]:
@@ -145,31 +108,17 @@ def test_people_see_times_of_an_execute_in_a_unit_that_suits(tmp_path: Path) -> 
     assert printed("ops", two, "--sort-by", "total")[0][-2:] == ["total", "unit"]
 
 
-@pytest.mark.parametrize(
-    "command",
-    ["modules", "breakdown", *(pytest.param(each, marks=pytest.mark.long) for each in ("coverage", "roofline"))],
-)
-def test_sums_of_dumps(command: str) -> None:
-    asked = (command, NET, *(() if command == "breakdown" else ("--etrecord", NET_RECORD)))
-    [shown, *_] = printed(*asked)
-    assert shown.index("per_execute") < shown.index("share_percent")
-    assert not {"total", "executes"} & {*shown}
-    assert {"total", "executes"} <= {*printed(*asked, "--total")[0]}
-
-
 @pytest.mark.long
 def test_traces_have_times_of_a_step_if_they_have_steps(tmp_path: Path) -> None:
     path = tmp_path / "steps.pt.trace.json"
     path.write_bytes(trace(*two_steps()))
     for command, of_step, sums in (
         ("ops", "self_cpu_per_step", {"self_cpu_time", "steps"}),
-        ("kernels", "per_step", {"total", "steps"}),
-        ("kernels --by family", "per_step", {"total", "steps"}),
         ("copies", "bytes_per_step", {"total", "bytes", "steps"}),
     ):
-        [shown, *_] = printed(*command.split(), str(path))
+        [shown, *_] = printed(command, str(path))
         assert of_step in shown and not sums & {*shown}, command
-        assert {of_step} | sums <= {*printed(*command.split(), str(path), "--total")[0]}
+        assert {of_step} | sums <= {*printed(command, str(path), "--total")[0]}
     path.write_bytes(trace(*(each for each in two_steps() if not each["name"].startswith("ProfilerStep"))))
     for command in ("ops", "kernels", "copies"):
         [shown, *_] = printed(command, str(path))
@@ -198,60 +147,23 @@ def test_flops_of_a_record_before_any_run(lab: str) -> None:
     [first, *others] = csv_rows(result.stdout)
     assert (first["op_type"], first["nodes"], first["flops"]) == ("aten.convolution.default", "3", "1622016")
     assert {row["reason"] for row in [first, *others]} == {""}
-    by_node = rows("flops", NET_RECORD, "--by", "node")
-    assert sum(row["flops"] for row in by_node) == 1_709_216
-    [name, path, flops] = [by_node[0][key] for key in ("name", "module_path", "flops")]
-    assert (name, path, flops) == ("aten_convolution_default", "features.0.cbr.conv", 442_368)
+    assert sum(row["flops"] for row in rows("flops", NET_RECORD, "--by", "node")) == 1_709_216
     assert rows("flops", "net", "--db", lab) == rows("flops", NET_RECORD)
 
 
-def test_flops_name_missing_formulas(tmp_path: Path) -> None:
-    path = tmp_path / "x.etrecord"
-    path.write_bytes(record(node("aten.topk.default", tensor("y", 2), self=tensor("x", 9), k=2)))
-    result = run_etq("flops", str(path), "--format", "csv")
-    assert result.stderr.endswith("forward: 0 FLOP a call, but 1 of 1 nodes that aren't known\n")
-    [row] = csv_rows(result.stdout)
-    assert (row["flops"], row["reason"]) == ("", "no formula for aten.topk")
-
-
 @pytest.mark.long
-@pytest.mark.parametrize("by", ["instruction", "op_type"])
-def test_roofline_of_a_file_and_of_a_warehouse(copied: str, by: str) -> None:
-    of_file = rows("roofline", NET, "--etrecord", NET_RECORD, *PEAKS, "--by", by)
+def test_roofline_of_a_file_and_of_a_warehouse(copied: str) -> None:
+    of_file = rows("roofline", NET, "--etrecord", NET_RECORD, *PEAKS)
     # A metric is a peak, too; numbers may be written in other ways.
     assert run_etq("metric", "net", "peak_flops=20e9", "peak_bandwidth=15:GB/s", "--db", copied).exit_code == 0
-    assert rows("roofline", "net", "--by", by, "--db", copied) == of_file
-    if by == "op_type":
-        for flops, bandwidth in (
-            ("20e9", "15G"),
-            ("0.02T", "1.5e4 MB/s"),
-            ("20 GFLOP/s", "15e9"),
-            ("20000MFLOPS", "15000 MB/s"),
-        ):
-            peaks = ("--peak-flops", flops, "--peak-bandwidth", bandwidth)
-            assert rows("roofline", NET, "--etrecord", NET_RECORD, *peaks, "--by", by) == of_file
-        return
+    assert rows("roofline", "net", "--db", copied) == of_file
+    for flops, bandwidth in (("0.02T", "1.5e4 MB/s"), ("20 GFLOP/s", "15e9"), ("20000MFLOPS", "15000 MB/s")):
+        peaks = ("--peak-flops", flops, "--peak-bandwidth", bandwidth)
+        assert rows("roofline", NET, "--etrecord", NET_RECORD, *peaks) == of_file
     [first] = [row for row in of_file if row["instruction"] == 4]
-    assert [first[key] for key in ("op", "module", "flops", "bound")] == [
-        "aten.convolution.default", "features.1.cbr.conv", 589_824, "compute",
-    ]  # fmt: skip
     # 589,824 operations: at 20 G a second 29.4912 us; 29,248 bytes would take less.
+    assert (first["flops"], first["bound"]) == (589_824, "compute")
     assert first["roof_percent"] == pytest.approx(100 * 29.4912 / first["avg"])
-    assert first["gflop_s"] == pytest.approx(589.824 / first["avg"])
-
-
-def test_roofline_of_a_trace(tmp_path: Path) -> None:
-    """112 us of 118 have costs; a product of 1024 x 512 by 512 x 2048 moves 7,340,032 bytes in 11 us."""
-    path = tmp_path / "gpu.pt.trace.json"
-    path.write_bytes(trace(*matrices(), *attention(20, 4, 100), *launched("mystery", 60, 5, 5, begin=130), **H100))
-    [product] = [row for row in rows("roofline", str(path)) if row["op"] == "aten::mm"]
-    assert (product["inputs"], product["bytes"], product["total"]) == ("bf16[1024,512] bf16[512,2048]", 7_340_032, 11)
-    assert product["bytes_per_second"] == pytest.approx(7_340_032 / 11e-6)
-    families = rows("ops", str(path), "--by", "family")
-    assert [(row["family"], row["total"]) for row in families] == [("attention", 100), ("GEMM", 11), (None, 7)]
-    text = run_etq("roofline", str(path), "--wide").stdout
-    assert "aten::mm" in text and "(no op)" in text and "roof_percent" in text and "tb_s" in text
-    assert run_etq("roofline", str(path), "--peak-flops", "-3G").exit_code == 2
 
 
 # Memory, programs, delegates, old profiles
@@ -286,25 +198,12 @@ def test_a_leak_on_a_device(tmp_path: Path) -> None:
     assert without.splitlines()[-1].split()[1] == "aten::empty"
 
 
-def test_a_snapshot_is_never_unpickled(tmp_path: Path) -> None:
-    """Its pickle would write a file."""
-    path, target = tmp_path / "snapshot.pickle", tmp_path / "written"
-    path.write_bytes(b"\x80\x04cbuiltins\nopen\n(V" + str(target).encode() + b"\nVw\ntR.")
-    result = run_etq("memory", str(path))
-    assert result.exit_code == 1 and "etq never reads pickles" in result.stderr
-    assert not target.exists()
-
-
-def test_a_program(tmp_path: Path) -> None:
+def test_a_program() -> None:
     parts = rows("program", NET_OF_TWO)
     assert [row["part"] for row in parts] == ["program", "constants", "padding"]
     assert sum(row["bytes"] for row in parts) == 9760
     planned = rows("program", NET_OF_TWO, "--memory")
     assert {row["method"]: row["planned_bytes"] for row in planned} == {"decode": 2432, "encode": 2432}
-    db = str(tmp_path / "lab.duckdb")
-    with etq.open(db) as warehouse:
-        warehouse.ingest_program(NET_OF_TWO, name="net")
-    assert rows("program", "net", "--memory", "--db", db) == planned
 
 
 def test_the_ops_of_a_delegate() -> None:
@@ -312,10 +211,6 @@ def test_the_ops_of_a_delegate() -> None:
     assert [row["op"] for row in found] == ["FullyConnected", "FullyConnected", "Add"] * 3 + ["FullyConnected"]
     names = [row["node_name"] for row in found[:3]]
     assert names == ["aten_linear_default", "aten_linear_default_1", "aten_add_tensor"]
-    demo, other = (str(CAPTURES / "demo_int/demo_int") + end for end in (".etdp", ".pte"))
-    without = run_etq("delegate-ops", demo, "--pte", other, "--runs", "all")
-    assert without.exit_code == 0
-    assert f"{demo} ran no delegate whose graphs etq reads: those of XNNPACK and Vulkan" in without.stderr
 
 
 @pytest.mark.long
@@ -337,28 +232,14 @@ def test_a_program_that_did_not_run_and_times_below_the_clocks_resolution() -> N
 
 
 def test_an_old_profile(tmp_path: Path) -> None:
-    result = run_etq("inspect", BLOB, "--format", "csv")
-    assert (result.exit_code, result.stderr) == (0, "")
-    found = csv_rows(result.stdout)
-    assert [(row["event_block_name"], row["event_name"]) for row in found] == [
-        ("run_model_loop", "Method::execute"),
-        *[("run_model_loop", f"native_call_{op}.out") for op in ("conv", "relu", "add", "linear")],
-    ]
-    assert (found[0]["min"], found[0]["max"], found[0]["unit"]) == ("1.449929", "2.340869", "ms")
-    assert [row["execute"] for row in rows("tax", BLOB, "--unit", "ns")] == [
-        2340869,
-        2017902,
-        1449929,
-        1582896,
-        1563928,
-    ]
+    first = rows("inspect", BLOB)[0]
+    assert (first["event_block_name"], first["max"], first["unit"]) == ("run_model_loop", 2.340869, "ms")
     planned = run_etq("memory", BLOB, "--format", "csv").stdout
     assert planned.splitlines()[1:] == ["planned_memory,5,5,5120,1024,1024", "method_allocator,5,10,480,64,96"]
     differing = run_etq("inspect", str(CAPTURES / "prof_result/bad_lengths.prof_result.bin"))
-    assert (differing.exit_code, differing.stderr) == (
-        0,
+    assert differing.stderr == (
         "Note: iterations of other lengths: block 'b', iteration 1: 3 entries, 5 in the iteration before; "
-        "entry 3 is in one of them only\n",
+        "entry 3 is in one of them only\n"
     )
     db = str(tmp_path / "lab.duckdb")
     run_etq("ingest", BLOB, "--clock-bits", "32", "--time-scale", "cycles", "--db", db)

@@ -9,14 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import click
-import duckdb
 import pytest
-from click.shell_completion import ZshComplete
 
 import etq
 from etq import catalog
 from etq.cli import completion, main
-from tests.command_line import run_etq
 from tests.conftest import CAPTURES
 
 BREAKS = " \t\n\"'><=;|&(:@"
@@ -59,22 +56,16 @@ LINES = [
     ("etq ops build=4", ["41", "42"]),
     ("etq ops --db etq.duckdb fi", ["first"]),
     ("etq compare build=41 bui", ["build=41", "build=42"]),
-    ("etq gate first s", ["second"]),
-    ("etq captures --by ", ["build", "device"]),
     ("etq captures --sort bui", ["file,bui"]),
-    ("etq trend --over d", ["device"]),
     ("etq trend --metric t", ["temperature"]),
     ("etq link first ", ["net"]),
     ("etq flops first --by n", ["node"]),
     ("etq ops first --format=c", ["csv"]),
-    ("etq ops first --esc", ["--escape-formulas"]),
     ("etq lake ex", ["export"]),
     ("etq views op_t", ["op_times", "op_totals", "op_trends"]),
     # The shell itself lists files.
     ("etq inspect ", ["file,"]),
     ("etq ingest --metrics t", ["file,t"]),
-    ("etq ops run.e", ["file,run.e"]),
-    ("etq ops first --db ", ["file,"]),
     # An incomplete line.
     ("etq sql 'unclosed", ["file,unclosed"]),
 ]
@@ -85,20 +76,8 @@ def test_lines(complete: Callable[[str], list[str]], line: str, expected: list[s
     assert complete(line) == expected
 
 
-def test_every_view_is_known_and_names_that_a_shell_would_run_are_omitted(
-    complete: Callable[[str], list[str]], lab: Path
-) -> None:
+def test_every_view_is_known(complete: Callable[[str], list[str]]) -> None:
     assert complete("etq views ") == [each.name for each in catalog.public_objects()]
-    with duckdb.connect(lab / "etq.duckdb", read_only=True) as connection:
-        [(names,)] = connection.execute("SELECT count(*) FROM captures WHERE name = 'first; rm -rf ~'").fetchall()
-    assert names == 1, "it is there, and test_lines has no trace of it"
-
-
-@pytest.mark.long
-def test_a_lake_is_asked_as_a_warehouse(complete: Callable[[str], list[str]], lab: Path, tmp_path: Path) -> None:
-    pytest.importorskip("deltalake", reason="lakes need deltalake: pip install 'etq[lake]'")
-    etq.lake.export(tmp_path / "fleet", lab / "etq.duckdb")
-    assert complete(f"etq ops --db {tmp_path / 'fleet'} s") == ["second"]
 
 
 def test_completion_without_a_warehouse_or_beside_a_writer_has_no_names(
@@ -106,9 +85,8 @@ def test_completion_without_a_warehouse_or_beside_a_writer_has_no_names(
 ) -> None:
     """A writer is not waited for, and completing makes no file."""
     missing, held = tmp_path / "missing.duckdb", tmp_path / "held.duckdb"
-    for number, content in enumerate((b"", b"junk")):
-        (tmp_path / f"{number}.duckdb").write_bytes(content)
-        assert complete(f"etq ops --db {tmp_path / str(number)}.duckdb s") == ["file,s"]
+    (tmp_path / "0.duckdb").write_bytes(b"junk")
+    assert complete(f"etq ops --db {tmp_path}/0.duckdb s") == ["file,s"]
     assert complete(f"etq ops --db {missing} s") == ["file,s"] and not missing.exists()
     held.write_bytes((lab / "etq.duckdb").read_bytes())
     hold = f"import duckdb; c = duckdb.connect({str(held)!r}); print('held', flush=True); input()"
@@ -118,16 +96,6 @@ def test_completion_without_a_warehouse_or_beside_a_writer_has_no_names(
         assert holder.stdout.readline() == b"held\n"
         assert complete(f"etq ops --db {held} s") == ["file,s"]
         holder.stdin.close()
-
-
-def test_errors_are_silent(monkeypatch: pytest.MonkeyPatch) -> None:
-    def failing(*_: object) -> None:
-        raise RuntimeError
-
-    monkeypatch.setattr(ZshComplete, "get_completions", failing)
-    monkeypatch.setenv("COMP_WORDS", "etq ops ")
-    monkeypatch.setenv("COMP_CWORD", "2")
-    assert completion._quiet(ZshComplete)(main, {}, "etq", "_ETQ_COMPLETE").complete() == ""
 
 
 @pytest.mark.long
@@ -149,8 +117,3 @@ def test_bash_itself(lab: Path, tmp_path: Path) -> None:
     ended = subprocess.run(["bash", "-c", script], cwd=lab, env=environment, capture_output=True, text=True, check=True)
     assert ended.stderr == ""
     assert ended.stdout.splitlines() == ["complete -o nosort -F _etq_completion etq", "41", "42"]
-
-
-def test_each_shell_gets_its_function() -> None:
-    for shell in ("bash", "zsh", "fish"):
-        assert f"_ETQ_COMPLETE={shell}_complete" in run_etq("completion", shell).stdout

@@ -6,7 +6,7 @@ import gzip
 import io
 import re
 import shutil
-import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -86,18 +86,6 @@ def test_a_folder_without_any_says_what_it_has(here: Path) -> None:
     assert ingest("none.etdp", status=1) == ["Error: none.etdp: no such file"]
 
 
-def test_folders_are_compared_beside_other_files(here: Path) -> None:
-    for side in ("base", "new"):
-        (here / side).mkdir()
-        for at in range(2):
-            steps = [event("cpu_op", "aten::add", 10 * at + place, 10 * at + place + 1) for place in range(3)]
-            (here / side / f"run{at}.json").write_bytes(trace(*steps, event("cpu_op", side, 100, 101 + at)))
-        (here / side / "readme.txt").write_text("runs")
-    result = run_etq("compare", "./base", "./new", "--db", "none.duckdb")
-    assert result.stderr.count("Note: not read as profiling files: 1 other file (readme.txt)") == 2
-    assert result.exit_code == 0 and "aten::add" in result.stdout
-
-
 def test_a_folder_of_workers(here: Path) -> None:
     folder = here / "log/deep"
     folder.mkdir(parents=True)
@@ -144,7 +132,7 @@ def test_ranks_of_a_job(here: Path) -> None:
 
 
 def test_what_is_unknown_of_ranks_has_a_note(here: Path) -> None:
-    """Ranks without collectives; traces without a job that can't be of one; clocks that differ by 5 ms."""
+    """Ranks without collectives."""
     for rank in (0, 1):
         (here / f"rank{rank}.json").write_bytes(trace(event("cpu_op", "aten::add", 0, 5 + rank)))
         ingest(f"rank{rank}.json", "--label", f"rank={rank}", "--label", "job=a")
@@ -157,12 +145,6 @@ def test_what_is_unknown_of_ranks_has_a_note(here: Path) -> None:
     assert [row["clock_offset"] for row in rows("clocks", *asked)] == [None, None]
     unknown = "Note: job a: the clock of ranks 0, 1 isn't known: no collective that ends for several"
     assert run_etq("clocks", *asked).stderr.startswith(unknown)
-    run_etq("label", "rank0", "--remove", "job", "--db", "lab.duckdb")
-    (here / "t0.json").write_bytes(trace(event("cpu_op", "aten::add", 0, 9)))
-    ingest("t0.json", "--label", "rank=0")
-    refused = run_etq("stragglers", "--db", "lab.duckdb")
-    assert (refused.exit_code, refused.stdout) == (1, "")
-    assert "several traces without a label job are of rank 0: rank0, t0; choose those" in refused.stderr
 
 
 def test_stragglers_note_clocks_that_differ(here: Path) -> None:
@@ -219,10 +201,6 @@ def test_messages_go_above_the_progress_line(monkeypatch: pytest.MonkeyPatch) ->
     drawn = [part for line in lines for part in line.split("\r") if part.strip()]
     assert [part.split()[-1] for part in drawn] == ["0/3", "message", "2/3"]
     assert max(map(len, drawn)) < 80
-    silent = Terminal()
-    with Progress("Ingesting", 3, silent, is_quiet=True) as progress:
-        progress.advance()
-    assert silent.getvalue() == ""
 
 
 def test_the_bar_moves_with_each_file_that_is_read(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,31 +223,20 @@ def test_the_bar_moves_with_each_file_that_is_read(here: Path, monkeypatch: pyte
     assert re.findall(r"\d/5", terminal.getvalue()) == ["0/5", "3/5"]
 
 
-class Noting(Terminal):
-    """A terminal that tells when a text was written to it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._written = threading.Condition()
-
-    def write(self, text: str, /) -> int:
-        with self._written:
-            count = super().write(text)
-            self._written.notify_all()
-        return count
-
-    def wait_for(self, text: str) -> None:
-        with self._written:
-            assert self._written.wait_for(lambda: text in self.getvalue(), 120), self.getvalue()
-
-
 def test_what_takes_long_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("etq.render.progress._SILENT", 0.01)
-    terminal, pipe = Noting(), io.StringIO()
+    terminal, pipe = Terminal(), io.StringIO()
+
+    def wait_for(text: str) -> None:
+        end = time.monotonic() + 120
+        while text not in terminal.getvalue():
+            assert time.monotonic() < end, terminal.getvalue()
+            time.sleep(0.01)
+
     with working("Reading a\x1bb", terminal):
-        terminal.wait_for("Reading a\\x1bb, ")
+        wait_for("Reading a\\x1bb, ")
         stage("part 2")
-        terminal.wait_for("Reading a\\x1bb: part 2, ")
+        wait_for("Reading a\\x1bb: part 2, ")
     assert terminal.getvalue().split("\r")[-1].strip() == ""
     with working("Reading", pipe):
         stage("of nothing")

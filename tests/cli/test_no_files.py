@@ -15,8 +15,7 @@ from types import FrameType
 import pytest
 
 import etq
-from etq.errors import EtqError, FormatError
-from etq.torch import reference
+from etq.errors import EtqError
 from tests.command_line import run_etq
 from tests.conftest import CAPTURES
 
@@ -28,38 +27,22 @@ COMMANDS = """
 inspect {no}
 inspect {run} --etrecord {no}
 ops {no}
-ops {run} --etrecord {no}
 values {run} --debug-buffer {no}
-flame {no}
 report {no}
-coverage {no}
-graph {no} --dot
-graphs {no} {no}
-program {no}
-flops {no}
 compare {no} {run}
-compare {run} {no}
 export {no} --to chrome
-steps {no}
-memory {no}
 ingest {no} --db {db}
-ingest {no} {run} --db {db}
-ingest {run} --etrecord {no} --db {db}
 ingest {run} --pte {no} --db {db}
 ingest {run} --debug-buffer {no} --db {db}
 ingest {run} --metrics {no} --db {db}
 link run {no} --db {db}
 metric run --from {no} --db {db}
 captures --db {no}
-label run a=b --db {no}
 ingest {run} --db {no}
-compact --db {no}
 sql "FROM captures" --db {no}
 sql --safe "FROM captures" --db {no}
-merge {no} -o {db}.merged
 merge {db} -o {no}
 serve --db {no}
-demo --db {no}
 """.strip().splitlines()
 
 
@@ -114,12 +97,6 @@ def test_a_sidecar_that_is_no_file_is_refused(places: dict[str, Path], tmp_path:
         assert warehouse.ingest(run, sidecar=False).is_new
 
 
-def test_a_record_that_torch_is_to_run(places: dict[str, Path]) -> None:
-    for kind in ("pipe", "socket", "device"):
-        with ended_after(WAITS), pytest.raises(FormatError, match=f"{kind}: can't be read: not a regular file"):
-            reference._archive(str(places[kind]))
-
-
 def test_statements_come_through_a_pipe(places: dict[str, Path], tmp_path: Path) -> None:
     """As from a shell's <(command)."""
     reader, writer = os.pipe()
@@ -128,9 +105,6 @@ def test_statements_come_through_a_pipe(places: dict[str, Path], tmp_path: Path)
     done = run_etq("sql", "-f", f"/dev/fd/{reader}", "--db", str(places["lab.duckdb"]), "--format", "csv")
     os.close(reader)
     assert done.output == "n\n1\n"
-    with ended_after(WAITS):
-        done = run_etq("sql", "-f", str(places["device"]), "--db", str(places["lab.duckdb"]))
-    assert done.exit_code == 1 and "device: more than 16,777,216 characters; give fewer statements" in done.stderr
 
 
 def test_a_pipe_that_nobody_reads_is_not_waited_for(places: dict[str, Path], tmp_path: Path) -> None:

@@ -30,8 +30,3 @@ def test_outputs(lab: str) -> None:
     found = refused(lab, "merge", lab, "-o", f"{BAD}.duckdb")
     assert found.endswith(": the path of a warehouse must be UTF-8")
     assert sorted(each.name for each in Path(lab).parent.iterdir()) == ["lab.duckdb"]
-
-
-def test_lakes(lab: str) -> None:
-    found = refused(lab, "lake", "export", f"{BAD}lake", "--db", lab)
-    assert found.endswith(": the path of a lake must be UTF-8")

@@ -39,12 +39,3 @@ def test_time_scales_are_taken() -> None:
     scales = ("--source_time_scale", "us", "--target_time_scale", "ns")
     result = etq_inspects("--etdump_path", MLP, "--etrecord_path", RECORD, *scales)
     assert result.stdout == answer["print"]
-
-
-def test_outputs_without_references_cannot_be_compared() -> None:
-    pytest.importorskip("pandas", reason="the drop-in Inspector's tables need pandas")
-    dump = CAPTURES / "mlp/mlp_debug.etdp"
-    buffer = ("--debug_buffer_path", str(dump.with_suffix(".bin")))
-    result = etq_inspects("--etdump_path", str(dump), *buffer, "--compare_results")
-    assert result.exit_code == 1
-    assert "no reference output to compare" in result.stderr

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import json
-import subprocess
-import sys
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -65,17 +61,3 @@ def test_the_order_in_other_formats() -> None:
     rows = json.loads(etq_plans("--format", "json", "--seed", "1").stdout)
     assert [row["side"] for row in rows] == ["B", "A", "A", "B"]
     assert rows[0] == {"number": 1, "side": "B", "file": "plan-p/p-01-B.etdp"}
-    assert etq_plans("-o", "order.csv", "--suffix", ".json.gz").exit_code == 0
-    with Path("order.csv").open() as file:
-        assert [row["file"] for row in csv.DictReader(file)][-1] == "plan-p/p-04-A.json.gz"
-
-
-def test_a_plan_without_a_name_is_named_by_the_time() -> None:
-    [row, *_] = json.loads(run_etq("plan", "--format", "json").stdout)
-    assert row["file"].startswith(f"plan-{datetime.now(UTC):%Y}") and row["file"].endswith("-01-A.etdp")
-
-
-def test_importing_it_loads_nothing_heavy() -> None:
-    code = "import sys, etq.bench.order; print([name for name in ('duckdb', 'numpy', 'pyarrow', 'click') if name in sys.modules])"
-    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert output.stdout == "[]\n"

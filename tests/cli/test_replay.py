@@ -43,13 +43,6 @@ def test_the_call_of_most_time_or_the_one_that_is_named() -> None:
         assert (call["shapes"], call["flops"]) == ([[7, 64], [64, 10]], 2 * 7 * 64 * 10)
 
 
-def test_a_trace_without_shapes(tmp_path: Path) -> None:
-    path = tmp_path / "old.pt.trace.json"
-    path.write_bytes(trace({**op("aten::mm", 0, 9), "args": {}}, *launched("gemm", 1, 5, 1)))
-    refused = run_etq("replay", str(path), "--op", "aten::mm").stderr
-    assert "record the trace with profile(record_shapes=True)" in refused
-
-
 def test_what_the_trace_has_is_data(tmp_path: Path) -> None:
     path = tmp_path / "evil.pt.trace.json"
     events = [op("aten::mm", 0, 9, ([4, 4], "float"), ([4, 4], "float"), inputs=[EVIL]), *launched("gemm", 1, 5, 1)]

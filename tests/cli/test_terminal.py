@@ -21,7 +21,6 @@ from etq.render.table import Rows, table, table_parts
 from etq.render.terminal import PLAIN, TerminalStyle, bar, wrapped
 from tests.asserts import csv_rows
 from tests.builders import dump, execute, kernel, run
-from tests.cli.test_trends import lab as builds  # noqa: F401 - a fixture: thirty builds, slower from the 18th on
 from tests.command_line import run_etq
 from tests.conftest import CAPTURES
 
@@ -103,8 +102,6 @@ def test_tables_have_bars_and_bold_heads_on_a_terminal() -> None:
 
 @pytest.mark.long
 def test_other_formats_and_commands() -> None:
-    for form in ("csv", "markdown"):
-        assert on_terminal("ops", CONVNET, "--format", form) == run_etq("ops", CONVNET, "--format", form).stdout
     narrow = plain(on_terminal("ops", CONVNET, width=40))
     assert max(map(len, narrow.splitlines())) <= 40
     fitting, note = narrow.split("Not shown:")
@@ -112,13 +109,6 @@ def test_other_formats_and_commands() -> None:
     columns = fitting.splitlines()[0].split()
     assert len(fitting.splitlines()) == 2 + len(whole) and columns[0] == "op" and {"per_execute", "unit"} <= {*columns}
     assert [name for name in whole[0] if name not in columns and name in note] != []
-    # The Inspector's unit is milliseconds, in which an op of some microseconds has one digit or two.
-    inspected = csv_rows(run_etq("inspect", CONVNET, "--format", "csv").stdout)
-    exact = {row["event_name"]: float(row["p50"]) for row in inspected}
-    head, _, *lines = plain(on_terminal("inspect", CONVNET, width=80)).splitlines()
-    cells = next(line for line in lines if "DELEGATE_CALL" in line).split()
-    shown = dict(zip(head.split(), cells, strict=True))
-    assert is_rounded(1000 * exact["DELEGATE_CALL"], shown["p50"]) and shown["unit"] == "us"
     record = str(CAPTURES / "convnet_xnn/convnet_xnn.etrecord")
     assert "█" in on_terminal("modules", CONVNET, "--etrecord", record, width=200)
 
@@ -138,58 +128,20 @@ def test_colours_are_chosen_by_the_environment() -> None:
     asked = piped("--color", "always", "breakdown", CONVNET, NO_COLOR="1")
     assert "\x1b[1m" in asked and not BLOCKS & set(asked)
     assert "\x1b" not in on_terminal("--color", "never", "breakdown", CONVNET, FORCE_COLOR="1")
-    # Messages are coloured likewise: a warning about a record of another program, with a terminal as stderr.
-    warned = ["ops", CONVNET, "--etrecord", str(CAPTURES / "mlp/mlp.etrecord"), "-o", os.devnull, "--force"]
-    assert "\x1b[1mWarning: foreign record" in on_terminal(*warned, with_messages=True)
-    quiet = on_terminal(*warned, with_messages=True, NO_COLOR="1")
-    assert quiet.startswith("Warning: foreign record") and "\x1b" not in quiet
 
 
 @pytest.mark.long
 def test_without_utf_8_there_is_ascii_alone(tmp_path: Path) -> None:
     path = tmp_path / "run.etdp"
     path.write_bytes(dump(run("Execute", kernel("añadir", 10, 30), execute(0, 60))))
-    settings: list[dict[str, Any]] = [{"LC_ALL": "C"}, {"PYTHONIOENCODING": "ascii"}]
-    for given in settings:
-        for command in ("ops", "flame"):
-            shown = on_terminal(command, CONVNET, width=132, **given)
-            assert shown.isascii() and "####" in shown
+    settings: list[tuple[str, dict[str, Any]]] = [("ops", {"LC_ALL": "C"}), ("flame", {"PYTHONIOENCODING": "ascii"})]
+    for command, given in settings:
+        shown = on_terminal(command, CONVNET, width=132, **given)
+        assert shown.isascii() and "####" in shown
     assert "~" in on_terminal("flame", CONVNET, width=40, LC_ALL="C")
     assert "a\\xf1adir" in on_terminal("ops", str(path), PYTHONIOENCODING="ascii")
     assert "a\\xf1adir" in piped("ops", str(path), "--format", "csv", PYTHONIOENCODING="ascii")
     assert "añadir" in on_terminal("ops", str(path))
-
-
-@pytest.mark.long
-def test_charts_fit_any_width() -> None:
-    for width in (40, 60):
-        shown = plain(on_terminal("flame", CONVNET, width=width))
-        assert max(map(len, shown.splitlines())) <= width and ("█" in shown) is (width >= 60)
-        assert width == 40 or all(name in shown for name in ("total", "Execute", "DELEGATE_"))
-    # Advice that doesn't fit a line continues on the next; nothing is shortened.
-    advice = ("advice", str(CAPTURES / "transformer/transformer_100runs.etdp"))
-    narrow, text = plain(on_terminal(*advice, width=60)), run_etq(*advice).stdout
-    assert max(map(len, narrow.splitlines())) <= 60 and "…" not in narrow
-    assert max(map(len, text.splitlines())) <= 120
-    found = csv_rows(run_etq(*advice, "--format", "csv").stdout)
-    assert found
-    for row in found:
-        for column in ("finding", "evidence", "remedy"):
-            words = " ".join(row[column].split())
-            assert not words or (f"{column}: {words}" in " ".join(narrow.split()) and words in " ".join(text.split()))
-
-
-@pytest.mark.long
-def test_verdicts_trends_and_regressions_are_coloured(builds: str) -> None:  # noqa: F811
-    head, drawn, change = on_terminal("trend", "--op", "addmm", "--db", builds).splitlines()
-    assert head.startswith("\x1b[1mmodel=net: 30 captures") and len(drawn) == 30
-    assert change.startswith("\x1b[31m+") and change.endswith("\x1b[0m")
-    assert len(on_terminal("trend", "--op", "addmm", "--db", builds, width=24).splitlines()[1]) == 24
-    narrow = plain(on_terminal("regressions", "--db", builds, width=80)).splitlines()[0]
-    assert {"item", "first_bad", "cost", "unit"} <= {*narrow.split()}
-    sides = ("compare", "model=net,build<18", "model=net,build>=18", "--db", builds)
-    shown, quiet = on_terminal(*sides, width=200), on_terminal(*sides, width=200, NO_COLOR="1")
-    assert plain(shown) == quiet and "\x1b" not in quiet and "\x1b[31mslower\x1b[0m" in shown
 
 
 def test_sql_without_a_query_lists_the_ways_to_give_one() -> None:
@@ -234,6 +186,7 @@ def test_a_table_longer_than_the_screen_is_paged_whole(pager: Path) -> None:
     assert not less.exists()
 
 
+@pytest.mark.long
 def test_without_a_pager_all_is_printed() -> None:
     lines = run_etq(*LONG).stdout.count("\n")
     for other in ("", "no-such-pager --x", "'"):
@@ -250,7 +203,6 @@ def test_bars() -> None:
     ascii_alone = TerminalStyle(has_blocks=False)
     for start, length, style, expected in (
         (0, 1, PLAIN, "████████"),
-        (0, 0.5, PLAIN, "████"),
         (0.5, 0.25, PLAIN, "    ██"),
         (0, 1 / 64, PLAIN, "▏"),
         (0, 1e-9, PLAIN, "▏"),  # a value above zero is visible; zero is not
@@ -272,16 +224,6 @@ def test_columns_that_answer_a_question_stay_on_narrow_terminals() -> None:
     narrow = table(columns, rows, TerminalStyle(width=24), foremost=("op", "bound", "roof_percent"))
     assert narrow.split("\n")[0].split() == ["op", "roof", "%", "bound"]
     assert "Not shown: module, calls" in " ".join(narrow.split())
-    # A number stays where texts can be shorter.
-    columns = ["series", "item", "verdict", "change_percent"]
-    rows = [("device=pixel8,model=convnet", f"convolution@{at}", "slower", 31.5 + at) for at in range(3)]
-    lines = table(columns, rows, TerminalStyle(width=40), foremost=("series", "item", "change_percent")).splitlines()
-    assert lines[0].split() == ["series", "item", "change", "%"] and lines[2].endswith("31.5")
-    assert all(len(line) <= 40 for line in lines)
-    rows = [("a_very_long_name_of_an_operator_" + at, "kernel", 1.5, "us") for at in ("one", "two")]
-    head, _, one, two, *_ = table(["op", "kind", "per_execute", "unit"], rows, TerminalStyle(width=40)).splitlines()
-    assert head.split() == ["op", "per_execute", "unit"]
-    assert one.split()[0].endswith("one") and two.split()[0].endswith("two")
     # As in `etq regressions`: neither a column of units alone, nor a number without its unit.
     columns = ["series", "item", "change_percent", "cost", "unit", "runs"]
     rows = [("device=pixel8", "relu@1", 3.5, 12.25, "us", 7), ("device=pixel9", "relu@2", 4.5, 1.25, "us", 8)]
@@ -303,13 +245,6 @@ def test_columns_without_a_value_are_left_out_if_asked() -> None:
     assert head(PLAIN, rows) == columns, "pipes have all"
     assert head(style, rows, [("c", 7, "", 1)]) == columns, "a later part may have a value"
     assert table(columns, rows, style).splitlines()[0].split() == columns
-
-
-def test_commits_are_short_unless_they_look_the_same() -> None:
-    commits = ["0123456789" * 4, "a123456789" * 4]
-    assert "01234567…" in table(["commit"], [[text] for text in commits], TerminalStyle(width=60))
-    alike = [commits[0], commits[0][:-1] + "f"]
-    assert commits[0] in table(["commit"], [[text] for text in alike], TerminalStyle(width=60))
 
 
 def test_notes_fit_the_terminal_and_numbers_stay_with_their_units() -> None:

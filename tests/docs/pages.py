@@ -4,10 +4,8 @@ A page's examples are run in order, in one folder that has only links to `datase
 
 - ```console: commands after `$ `, each with its output. `…` on a line of its own leaves output out.
 - ```python: code; one namespace per page.
-- ```sh: commands that are not run. Those of etq must parse.
-- ```yaml: a workflow for CI. Its commands of etq must parse.
-- ```sql: a recipe, checked by tests/test_recipes.py.
-- ```py: code that needs torch or Spark. It must compile.
+- ```sh and ```yaml (a workflow for CI): commands that are not run. Those of etq must parse.
+- ```sql: a recipe, checked by tests/test_recipes.py. ```py: code that needs torch or Spark; it must compile.
 
 `python -m tests.docs.pages` writes the present output of the commands into the pages.
 """

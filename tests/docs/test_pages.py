@@ -20,7 +20,6 @@ from tests.docs.pages import ALL, PAGES, ROOT, Shell, commands, fences, folder_o
 from tests.slower import slower
 from tests.test_arrows import INGEST_LAYERS, LAYERS
 
-README = (ROOT / "README.md").read_text()
 _CODE = re.compile(r"^```(console|python)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
@@ -43,11 +42,6 @@ def test_examples(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
             for command, expected in commands(code):
                 output = shell.run(command)
                 assert matches(output, expected), f"$ {command}\n{output}"
-
-
-def test_an_ellipsis_matches_any_lines() -> None:
-    assert matches("a\nb\nc\n", "a\n…\nc\n") and matches("a\n", "a\n…\n") and matches("a\n", "…\na\n")
-    assert not matches("a\nb\n", "a\n") and not matches("a\nb\n", "…\na\n") and not matches("b\n", "a\n…\n")
 
 
 def test_commands_parse() -> None:
@@ -74,32 +68,22 @@ def test_fences_of_other_languages() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("factor", "status"), [(1.0, 0), (1.2, 3)])
-def test_gate(tmp_path: Path, factor: float, status: int) -> None:
-    """The recipe for CI, run by a shell: equal builds pass, one with a slower op does not."""
+def test_gate(tmp_path: Path) -> None:
+    """The recipe for CI, run by a shell: a build with a slower op does not pass."""
     for number, path in enumerate(sorted((ROOT / "tests/captures/fleet/mlp").glob("*.etdp"))):
         folder = tmp_path / ("base", "new", "new", "base")[number % 4]
         folder.mkdir(exist_ok=True)
-        is_slower = folder.name == "new" and factor != 1
-        (folder / path.name).write_bytes(
-            slower(path, "native_call_addmm.out", 4, factor) if is_slower else path.read_bytes()
-        )
+        is_new = folder.name == "new"
+        content = slower(path, "native_call_addmm.out", 4, 1.2) if is_new else path.read_bytes()
+        (folder / path.name).write_bytes(content)
     [recipe] = [code for code in fences(ROOT / "docs/how-to/ci.md", "sh") if "--fail-on slower" in code]
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     ended = subprocess.run(
         ["bash", "-ec", recipe], check=False, cwd=tmp_path, env=environment, capture_output=True, text=True
     )
-    assert ended.returncode == status, ended.stderr
-    comment = (tmp_path / "comment.md").read_text()
-    assert ("Regression: addmm @4" in ended.stderr) == (status == 3)
-    assert comment.startswith("**total: about the same" if status == 0 else "**")
-    if status == 3:
-        slowest = next(line for line in comment.splitlines() if line.startswith("| addmm"))
-        assert "| 4 | slower | " in slowest
-
-
-def test_readme_is_short() -> None:
-    assert len(README.encode()) <= 12_000
+    assert ended.returncode == 3 and "Regression: addmm @4" in ended.stderr, ended.stderr
+    slowest = next(line for line in (tmp_path / "comment.md").read_text().splitlines() if line.startswith("| addmm"))
+    assert "| 4 | slower | " in slowest
 
 
 def test_links_and_places_are_there() -> None:

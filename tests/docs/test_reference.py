@@ -13,7 +13,6 @@ from etq import catalog
 from etq.catalog import SqlObject
 
 PAGES = reference.pages()
-ALL = "\n".join(PAGES.values())
 
 
 def section(name: str) -> str:
@@ -77,59 +76,3 @@ def test_every_command_and_option() -> None:
                 assert f"{parameter.opts[-1]}" in text, (name, parameter.opts)
         assert f"`etq {name}`" in PAGES["reference/commands.md"]
     assert len(names) == len(set(names)) and {"ops", "compare", "lake add"} <= {*names}
-
-
-def test_tables_have_as_many_cells_in_each_row() -> None:
-    """A `|` that isn't escaped would begin another cell, except in code."""
-    for table in re.findall(r"(?:^\|.*\|\n)+", ALL, re.MULTILINE):
-        cells = [re.sub(r"`[^`]*`", "", row).replace("\\|", "").count("|") for row in table.splitlines()]
-        assert len({*cells}) == 1, table
-
-
-def test_links_lead_to_anchors() -> None:
-    anchors = {
-        (path.removeprefix("reference/"), anchor)
-        for path, text in PAGES.items()
-        for anchor in re.findall(r"{#([\w-]+)}$", text, re.MULTILINE)
-    }
-    linked = {
-        (file or path.removeprefix("reference/"), anchor)
-        for path, text in PAGES.items()
-        for file, anchor in re.findall(r"\]\(([\w-]+\.md)?#([\w-]+)\)", text)
-    }
-    assert linked and linked <= anchors
-
-
-def test_join_keys_are_keys() -> None:
-    """The columns of each join in the diagrams are in both tables."""
-    tables = {each.name: {column.name for column in each.columns} for each in catalog.tables()}
-    keys = [*reference.join_keys(catalog.tables())]
-    assert {table for table, *_ in keys} >= {*tables} - {"warehouse", "records", "programs", "change_comments"}
-    for table, to, columns in keys:
-        assert tables[table].issuperset(columns) and tables[to].issuperset(columns)
-
-
-def test_diagrams_have_every_table_once() -> None:
-    keys = [*reference.join_keys(catalog.tables())]
-    for top in ("captures", "records", "programs"):
-        drawn = re.findall(r'<a href="#(\w+)"', "\n".join(reference.diagram(top, keys)))
-        column = reference.KEYS[top][0]
-        expected = {table for table, _, columns in keys if column in columns} - {"captures"} | {top}
-        assert sorted(drawn) == sorted(expected)
-
-
-def test_diagrams_join_a_table_to_the_last_that_it_refers_to() -> None:
-    lines = reference.diagram("records", [("x", "records", ("record_id",)), ("x", "graphs", ("record_id", "graph_id"))])
-    assert [each for each in lines if "<a " in each and "graphs" in each] == []
-    lines = reference.diagram(
-        "records",
-        [
-            ("graphs", "records", ("record_id",)),
-            ("x", "records", ("record_id",)),
-            ("x", "graphs", ("record_id", "graph_id")),
-        ],
-    )
-    lefts = {
-        table: int(left) for line in lines for table, left in re.findall(r'<a href="#(\w+)"><rect x="(\d+)"', line)
-    }
-    assert lefts == {"records": 0, "graphs": reference.COLUMN, "x": 2 * reference.COLUMN}

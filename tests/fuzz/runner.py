@@ -44,7 +44,6 @@ class Plan:
     count: int
     kind: str | None = None
     ingested: int = INGESTED
-    child: tuple[str, ...] = (sys.executable, "-m", "tests.fuzz.child")
 
 
 def run(plan: Plan, jobs: int, watch: bool = False) -> Report:
@@ -77,7 +76,7 @@ def _lines(plan: Plan, seeds: range) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     while seeds:
         command = [
-            *plan.child,
+            *(sys.executable, "-m", "tests.fuzz.child"),
             str(seeds.start),
             str(seeds.stop),
             str(plan.ingested),

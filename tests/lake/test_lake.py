@@ -152,16 +152,6 @@ def test_files_that_cannot_be_read_make_no_lake(tmp_path: Path) -> None:
     assert result.output == f"Error: {damaged}: not a folder that can be written; name another for the lake\n"
 
 
-def test_stored_captures_are_not_added_again(tmp_path: Path) -> None:
-    lake = tmp_path / "lake"
-    assert one_of(FLEET[:3], lake) == Added(3, 0, 0)
-    before = sorted(lake.rglob("*"))
-    assert one_of(FLEET[:3], lake, build="1") == Added(0, 3, 0)
-    assert sorted(lake.rglob("*")) == before
-    assert one_of(FLEET[2:5], lake) == Added(2, 1, 0)
-    assert len(contents(lake)) == 5
-
-
 def test_captures_give_way_to_those_of_the_same_content(tmp_path: Path) -> None:
     """Those that were loaded together with them stay, also if there are none."""
     lake = tmp_path / "lake"

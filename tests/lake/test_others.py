@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import etq
-from etq.lake import compact, export
+from etq.lake import export
 from tests.lake.test_lake import FLEET, one_of
 
 pytestmark = pytest.mark.long
@@ -54,18 +54,3 @@ def test_examples_of_the_page(
     names = dict[str, Any]()
     exec(compile(examples(section), str(PAGE), "exec"), names)
     assert names["events"] == expected[1]
-
-
-def test_others_may_optimize_a_table(lake: Path, expected: Any) -> None:
-    for name in ("captures", "event_ticks"):
-        deltalake.DeltaTable(str(lake / name)).optimize.compact()
-        deltalake.DeltaTable(str(lake / name)).optimize.z_order(["capture_id"])
-    query = "SELECT count(DISTINCT t.capture_id), count(*), sum(t.elapsed_ticks)::BIGINT FROM event_ticks AS t"
-    with etq.open(lake) as warehouse:
-        assert warehouse.rows(query)[1] == [expected]
-    assert one_of(FLEET[4:5], lake).new == 1
-    with etq.open(lake) as warehouse:
-        before = warehouse.rows(query)
-    compact(lake)
-    with etq.open(lake) as warehouse:
-        assert warehouse.rows(query) == before

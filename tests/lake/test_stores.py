@@ -178,13 +178,6 @@ def test_by_commands(lake: Lake, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     assert runner.invoke(main, ["lake", "compact", lake.url]).exit_code == 0
 
 
-def test_a_store_that_is_not_there() -> None:
-    options = {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_ALLOW_HTTP": "true", "AWS_ACCESS_KEY_ID": "x",
-               "AWS_SECRET_ACCESS_KEY": "x", "AWS_REGION": "x", "max_retries": "0", "timeout": "60s"}  # fmt: skip
-    with pytest.raises(WarehouseError, match="^s3://none/lake[^\n]*: Connection refused [^\n]*$"):
-        etq.open("s3://none/lake", storage_options=options)
-
-
 def test_a_store_without_credentials() -> None:
     """One line names the options to set; the library's warnings are not shown."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}

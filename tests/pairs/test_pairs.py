@@ -20,7 +20,6 @@ from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 from tests.pairs import subjects, table
 from tests.pairs.asking import Asked, Pair, differences
-from tests.pairs.bounds import outside
 from tests.pairs.fleet import Fleet, built
 from tests.pairs.of_fleets import FLEET_PAIRS, Question
 from tests.pairs.subjects import Shelf, Subject
@@ -69,18 +68,6 @@ def test_both_ways_agree(shelf: Shelf, pair: Pair, subject: Subject) -> None:
     asked = shelf.ask(subject)
     if pair.of != "recorded" or asked.is_linked:
         check(pair, asked)
-
-
-BOUND = ("mlp_wrap32", "convnet_xnn", "steps_12")
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "subject",
-    [pytest.param(each, id=str(each)) for each in subjects.own() if each.name in BOUND],
-)
-def test_no_time_is_below_0_and_no_share_beyond_100(shelf: Shelf, subject: Subject) -> None:
-    assert list(outside(shelf.ask(subject))) == []
 
 
 PROGRAMS = sorted(path.stem for path in CAPTURES.glob("*/*.pte"))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -101,17 +99,3 @@ def speedscope_package(folder: Path) -> Path:
         pytest.skip(f"npm could not fetch {SPEEDSCOPE}: {packed.stderr.decode(errors='replace')[-200:]}")
     shutil.unpack_archive(found[0], folder, filter="data")
     return folder / "package" / "dist" / "release"
-
-
-def opened_in_speedscope(release: Path, profile: bytes, folder: Path) -> str:
-    """The page of speedscope, in a browser, that has a profile loaded; skips where there is no browser."""
-    browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if browser is None:
-        pytest.skip("Chromium is not installed")
-    script = folder / "profile.js"
-    content = json.dumps(base64.b64encode(profile).decode())
-    script.write_text(f'speedscope.loadFileFromBase64("profile.json", {content})')
-    options = ("--headless", "--no-sandbox", "--enable-unsafe-swiftshader", "--virtual-time-budget=20000", "--dump-dom")
-    page = f"file://{release / 'index.html'}#localProfilePath={script}"
-    command = [browser, *options, f"--user-data-dir={folder / 'browser'}", page]
-    return subprocess.run(command, check=True, capture_output=True, timeout=120).stdout.decode()

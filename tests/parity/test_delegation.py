@@ -257,17 +257,3 @@ def test_kernels_of_no_node(warehouse: Warehouse, tmp_path: Path) -> None:
         ("aten.tanh.default", 0, 1, 3, 12, "record"),
         ("copy_", None, None, 3, 12, None),
     ]
-
-
-@pytest.mark.parametrize(
-    "folder",
-    thinned(["bf16", "convnet", "convnet_xnn", "demo_int", "mlp", "mlp_xnn", "nones", "transformer"], ["demo_int"]),
-)
-def test_all_kernels_have_a_row(warehouse: Warehouse, folder: str) -> None:
-    found = warehouse.ingest_record(CAPTURES / folder / f"{folder}.etrecord")
-    for path in sorted((CAPTURES / folder).glob(f"{folder}*runs.etdp")):
-        warehouse.link(warehouse.ingest(path), found)
-        query = (
-            "SELECT count(*) FROM events JOIN captures AS c USING (capture_id) WHERE c.name = $c AND kind = 'kernel'"
-        )
-        assert [(sum(kernel_calls(warehouse, path.stem).values()),)] == warehouse.rows(query, c=path.stem)[1]

@@ -5,9 +5,6 @@
 
 from __future__ import annotations
 
-import ast
-import contextlib
-import io
 import json
 from pathlib import Path
 from typing import Any
@@ -51,33 +48,6 @@ def test_every_public_name_is_there_with_its_parameters() -> None:
                 assert_same_parameters(ours[member], expected)
     assert etq.Inspector is Inspector
     assert set(inspector.__all__) >= {name for name in API if hasattr(inspector, name)}
-
-
-# Examples from ExecuTorch's documentation of the Inspector; only the import and the folder are changed.
-DOCUMENTED = """
-from etq import Inspector
-
-inspector = Inspector(etdump_path="{folder}/etdump.etdp", etrecord="{folder}/etrecord.bin")
-inspector.print_data_tabular()
-print(inspector.find_total_for_module("L__self___conv_layer"))
-for event_block in inspector.event_blocks:
-    for event in event_block.events:
-        if event.name == "Method::execute":
-            print(event.perf_data.raw)
-"""
-
-
-def test_the_documented_examples_run(tmp_path: Path) -> None:
-    pytest.importorskip("pandas", reason="tables of the drop-in Inspector need pandas")
-    (tmp_path / "etdump.etdp").write_bytes((CAPTURES / "mlp/mlp.etdp").read_bytes())
-    (tmp_path / "etrecord.bin").write_bytes((CAPTURES / "mlp/mlp.etrecord").read_bytes())
-    printed, scope = io.StringIO(), dict[str, Any]()
-    code = compile(ast.parse(DOCUMENTED.format(folder=tmp_path.as_posix())), "documentation", "exec")
-    with contextlib.redirect_stdout(printed):
-        exec(code, scope)
-    *table, total, executes = printed.getvalue().splitlines()
-    assert "native_call_addmm.out" in "".join(table) and float(total) == 0.0
-    assert len(ast.literal_eval(executes)) == 5
 
 
 def test_the_documented_program_needs_executorch() -> None:

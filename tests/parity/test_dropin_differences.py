@@ -65,16 +65,6 @@ def test_both_agree_where_nothing_is_wrong(name: str, what: str) -> None:
         assert_same(our, their, f"{name}: {row['event_name']}")
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("name", ["multimethod", "scalars", "mlp_alloc"])
-def test_1_2_5_records_and_dumps_that_the_inspector_cannot_open(name: str) -> None:
-    """Several methods, an output that is not a tensor, allocations: each query has an answer."""
-    assert not oracle.answer(name, "with_etrecord")["construct"]["ok"]
-    for made in both(name, "with_etrecord"):
-        kernels = [event for event in events(made) if event.name.startswith("native_call_")]
-        assert kernels and all(event.op_types and event.module_hierarchy for event in kernels)
-
-
 def test_3_values_that_differ_between_runs_are_those_of_the_first() -> None:
     theirs = oracle.answer("mlp_debug5_diff", "without_etrecord")["construct"]
     assert theirs["error_type"] == "AssertionError"
@@ -155,21 +145,6 @@ def test_9_a_module_is_a_path_not_a_part_of_one() -> None:
     assert inspector("demo_int").find_total_for_module("act") == 0
 
 
-@pytest.mark.long
-def test_10_events_within_a_delegate_that_tells_nothing_have_ops() -> None:
-    theirs, ours = both("mlp_xnn", "with_etrecord")
-    within = [event for event in events(ours) if event.is_delegated_op and "GEMM" in event.name]
-    assert {tuple(event.op_types) for event in within} == {("aten.linear.default",)}
-    assert not any(event.op_types for event in events(theirs) if event.is_delegated_op)
-    [call] = [event for event in events(theirs, "DELEGATE_CALL") if len(event.op_types) > 4]
-    assert call.perf_data is not None
-    # In the Inspector, each module in the delegate has the time of the whole call.
-    for module in ("block1", "block1.up"):
-        assert theirs.find_total_for_module(module) == pytest.approx(call.perf_data.avg, rel=1e-12)
-    assert call.perf_data.avg is not None
-    assert 0 < ours.find_total_for_module("block1.up") < ours.find_total_for_module("block1") < call.perf_data.avg
-
-
 def test_11_framework_and_user_events_belong_to_no_op() -> None:
     for name, event in (("mlp_block", "Runner::set_inputs"), ("mlp_step", "Method::step")):
         theirs, ours = (events(made, event) for made in both(name, "with_etrecord"))
@@ -238,15 +213,6 @@ def test_13_which_reference_output_is_meant_is_not_guessed(tmp_path: Path, monke
     assert references([first]) == [None, one]
 
 
-def test_13_without_torch_there_are_no_reference_outputs(tmp_path: Path) -> None:
-    try:
-        import torch  # noqa: F401
-    except ImportError:
-        record = _with_references(MLP / "mlp.etrecord", tmp_path / "mlp.etrecord")
-        made = Inspector(MLP / "mlp.etdp", etrecord=str(record))
-        assert [block.reference_output for block in made.event_blocks] == [None, None]
-
-
 def test_14_without_a_debug_buffer_values_are_unknown() -> None:
     theirs, ours = (events(made)[2] for made in both("mlp_debug_nobin"))
     assert theirs.name == ours.name == "native_call_permute_copy.out"
@@ -279,23 +245,6 @@ def test_17_durations_of_delegated_events_are_exact() -> None:
         if 15643144 in (event.start_time or []) and event.perf_data is not None
     ]
     assert found == [0.027000000000001023, 0.027]
-
-
-def test_17_a_converter_is_given_names_and_ticks_of_delegated_events() -> None:
-    asked: list[tuple[Any, Any]] = []
-
-    def converter(name: int | str, ticks: int | float) -> float:
-        asked.append((name, ticks))
-        return ticks / 500
-
-    made = inspector("demo_int", delegate_time_scale_converter=converter)
-    [event] = [event for event in events(made) if 15643144 in (event.start_time or [])]
-    assert event.perf_data is not None and event.perf_data.raw[0] == pytest.approx(54)
-    assert event.perf_data.max == max(event.perf_data.raw)
-    assert ("0", 15643144) in asked and ("0", 15643144 + 27000) in asked
-    plain = inspector("demo_int")
-    for one, other in zip(events(made), events(plain), strict=True):
-        assert one.is_delegated_op or one.perf_data == other.perf_data
 
 
 def test_18_an_output_that_is_no_tensor_is_an_output() -> None:

@@ -56,16 +56,6 @@ def test_gaps(model: str, distance: Any) -> None:
         assert {name: found.stacktraces[name] for name in expected["stacktraces"]} == expected["stacktraces"]
 
 
-def test_what_executorch_cannot_compare() -> None:
-    """An op that is a copy and a view of it: executorch raises for the shapes of the two."""
-    frame = inspector("transformer").calculate_numeric_gap("SNR")
-    assert [problem for problem in frame["problem"] if problem is not None] == []
-    handles = [handle[-1] for handle in frame["aot_debug_handle"]]
-    assert {16, 39} < set(handles) and len(handles) == 45
-    assert min(gap for [gap] in frame["gap"]) > 130
-    assert set(frame["mapping"]) == {"exact"}
-
-
 class Largest(NumericalComparatorBase):
     """A comparator of the user's, which looks at the pairs first, and can't compare some."""
 
@@ -86,16 +76,3 @@ def test_a_custom_comparator() -> None:
     for row in frame.itertuples():
         assert (row.problem is None) == (row.aot_intermediate_output.shape[-1] == 32)
         assert math.isnan(row.gap[0]) if row.problem else 0 <= row.gap[0] < 1e-5
-
-
-def test_distances_and_graphs_that_are_unknown() -> None:
-    cases: list[tuple[dict[str, Any], str]] = [
-        ({"distance": "COSINE"}, "no distance 'COSINE'; known are MSE, L1, SNR, and your own comparators"),
-        (
-            {"distance": "MSE", "reference_graph": "nope"},
-            "the reference graph is exported_program or edge_dialect_exported_program",
-        ),
-    ]
-    for given, message in cases:
-        with pytest.raises(EtqError, match=message):
-            inspector("mlp").calculate_numeric_gap(**given)

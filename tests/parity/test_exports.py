@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import gzip
-import html
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,10 +13,9 @@ import pytest
 import etq.report
 from etq.export import parts
 from etq.warehouse.warehouse import Warehouse
-from tests.builders import delegate_call, delegated, dump, execute, run
 from tests.conftest import CAPTURES, shared_file
 from tests.parity.oracle import answer, names
-from tests.parity.readers import opened_in_speedscope, perfetto, speedscope_package
+from tests.parity.readers import perfetto, speedscope_package
 from tests.sampling import IS_WHOLE, thinned
 from tests.warehouses import empty_warehouse
 
@@ -86,33 +83,6 @@ def test_perfetto_shows_each_event_where_it_was(captures: Warehouse, name: str) 
         if shown[2] > 0 and not shown[6]:
             assert shown[5] == known[5], shown
     assert runs == [(len({row[3] for row in logged}),)]
-
-
-@pytest.mark.long
-def test_perfetto_shows_what_is_an_estimate() -> None:
-    with empty_warehouse() as warehouse:
-        events = (
-            delegated("conv (cycles)", start=0, end=300),
-            delegated("relu (cycles)", start=0, end=100),
-            delegate_call(start=110, end=150),
-            execute(start=100, end=160),
-        )
-        warehouse.ingest(dump(run("Execute", *events)), name="test")
-        text = exported(warehouse, "test", "chrome")
-    with perfetto(text) as viewer:
-        found = viewer.query(
-            """
-            SELECT s.name, s.ts, s.dur, t.name AS track, EXTRACT_ARG(s.arg_set_id, 'args.estimated') AS estimated,
-                EXTRACT_ARG(s.arg_set_id, 'args.logged') AS logged,
-                EXTRACT_ARG(s.arg_set_id, 'args.logged_unit') AS unit
-            FROM slice AS s JOIN thread_track AS k ON k.id = s.track_id JOIN thread AS t USING (utid)
-            WHERE s.category = 'delegate' ORDER BY s.ts
-            """
-        )
-    assert found == [
-        ("conv (cycles)", 10, 30, "delegate, cycles", 1, 300, "cycles"),
-        ("relu (cycles)", 40, 10, "delegate, cycles", 1, 100, "cycles"),
-    ]
 
 
 @pytest.mark.long
@@ -236,25 +206,6 @@ def test_profiles_keep_to_speedscopes_schema(captures: Warehouse, release: Path,
         jsonschema.validate(profiles, schema)
 
 
-@pytest.mark.long
-def test_speedscope_opens_a_profile(captures: Warehouse, release: Path, tmp_path: Path) -> None:
-    """Its list of profiles has each run with the time from its first event to its last."""
-    page = opened_in_speedscope(release, exported(captures, "mlp_xnn", "speedscope"), tmp_path)
-    assert "<title>mlp_xnn - speedscope</title>" in page
-    found = re.findall(r'<tr title="([^"]*)".*?<td class="[^"]*">([\d.]+)(ns|µs|ms)</td></tr>', page)
-    query = """
-        SELECT r.name || ' #' || r.iteration || coalesce(' (' || r.method || ')', ''),
-            max(e.start_ticks + e.duration_ticks) - min(e.start_ticks)
-        FROM events AS e JOIN runs AS r USING (capture_id, run_index)
-        WHERE e.capture_id = _capture_id('mlp_xnn') GROUP BY r.run_index, r.name, r.iteration, r.method ORDER BY r.run_index
-    """
-    known = captures.rows(query)[1]
-    assert [html.unescape(name) for name, _, _ in found] == [name for name, _ in known]
-    factors = {"ns": 1, "µs": 1e3, "ms": 1e6}
-    for (_, shown, unit), (name, ticks) in zip(found, known, strict=True):
-        assert float(shown) * factors[unit] == pytest.approx(ticks, abs=0.005 * factors[unit]), name
-
-
 # Programs whose nodes Model Explorer's adapter named, by record, stage and method.
 PROGRAMS = [
     (name, *reversed(stage.split("/"))) for name in names("model_explorer") for stage in answer(name, "model_explorer")
@@ -272,6 +223,7 @@ def test_model_explorer_has_nodes_of_these_names(captures: Warehouse, name: str,
     check_with_model_explorer(graph_id, data)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["convnet", "mlp_xnn", "multimethod", "transformer"] if IS_WHOLE else ["mlp_xnn"])
 def test_model_explorer_has_the_nodes_of_overlays(name: str) -> None:
     """`etq graph` names all nodes of the edge program's top graph as Model Explorer's adapter does."""

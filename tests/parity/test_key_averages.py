@@ -101,28 +101,6 @@ def test_python_functions_have_rows_or_not(warehouse: Warehouse, which: str) -> 
         assert ours[row["key"]] == pytest.approx([row[column] for column in columns], rel=1e-12, abs=1e-8), row["key"]
 
 
-def test_what_was_not_recorded_is_unknown(warehouse: Warehouse) -> None:
-    """conv_infer was recorded with with_flops: torch has them in memory, but not in the trace. It has no memory."""
-    assert any(row["flops"] for row in torch_rows("conv_infer")["by_name"])
-    rows = etq_rows(warehouse, "conv_infer", "name")
-    assert {(row["flops"], row["self_cpu_memory"]) for row in rows} == {(None, None)}
-
-
-def test_modules(warehouse: Warehouse) -> None:
-    """Own times by module add up to the same total, and each module's calls are those of its Python function."""
-    by_module = etq_rows(warehouse, "transformer_stack", "module")
-    assert sum(row["self_cpu_time"] for row in by_module) == pytest.approx(
-        torch_rows("transformer_stack")["self_cpu_time_total"]
-    )
-    called = {row["module"]: row["calls"] for row in by_module if row["name"].startswith("nn.Module: ")}
-    expected = {
-        row["key"].removeprefix("nn.Module: "): row["count"]
-        for row in torch_rows("transformer_stack")["by_name"]
-        if row["key"].startswith("nn.Module: ")
-    }
-    assert called == expected and "MultiheadAttention_0" in called
-
-
 def test_steps_are_runs(warehouse: Warehouse) -> None:
     capture = warehouse.ingest(TRACES / "steps_12.pt.trace.json.gz")
     runs = warehouse.rows("SELECT name, iteration FROM runs ORDER BY run_index")[1]
@@ -132,23 +110,6 @@ def test_steps_are_runs(warehouse: Warehouse) -> None:
     # A schedule selects steps: the first is left out, with the events outside of steps.
     rows = warehouse.key_averages(capture, steps="skip_first=1").project("name, calls").fetchall()
     assert dict(rows)["ProfilerStep*"] == 2
-
-
-def test_an_etdump_has_the_same_table(warehouse: Warehouse) -> None:
-    """By hand, from the dump's ticks: a kernel's self time is its total; the execute's self time is the rest."""
-    capture = warehouse.ingest(CAPTURES / "mlp" / "mlp.etdp")
-    rows = {row[0]: row[1:] for row in warehouse.key_averages(capture, unit="ns").project(
-        "name, calls, self_cpu_time, cpu_time_total").fetchall()}  # fmt: skip
-    ticks = "SELECT count(*), sum(duration_ticks) FROM events WHERE name = 'native_call_addmm.out'"
-    [(count, total)] = warehouse.rows(ticks)[1]
-    assert rows["addmm"] == (count, total, total)
-    within = """
-        SELECT sum(c.duration_ticks) FROM events AS c
-        JOIN events AS p ON p.run_index = c.run_index AND p.event_index = c.parent_index
-        WHERE p.name = 'Method::execute'
-    """
-    calls, own, all_of_it = rows["Method::execute"]
-    assert calls == 5 and own == all_of_it - warehouse.rows(within)[1][0][0]
 
 
 def test_memory_outside_of_all_events_is_a_row(warehouse: Warehouse) -> None:

@@ -49,17 +49,6 @@ def test_modules(lightning: Warehouse) -> None:
         assert row[5:10] == pytest.approx(theirs[5:], abs=EXACT)
 
 
-def test_other_views_know_the_modules(lightning: Warehouse) -> None:
-    query = "SELECT module, calls FROM key_averages('t', by := 'module') WHERE name = 'aten::addmm' ORDER BY 1"
-    assert lightning.rows(query)[1] == [("body.0", 2), ("body.2", 2), ("head", 2)]
-    query = "SELECT module_path, backward_calls > 0 FROM backward_times('t') WHERE module_path LIKE '%body.0'"
-    assert lightning.rows(query)[1] == [("body/body.0", True)]
-    # Annotations of hooks are rows, too.
-    name = "[pl][profile][Strategy]SingleDeviceStrategy.training_step"
-    query = "SELECT k.calls FROM key_averages('t') AS k WHERE k.name = $name"
-    assert lightning.rows(query, name=name)[1] == [(2,)]
-
-
 def test_python_functions_name_modules_first(traces: Traces) -> None:
     """With `with_stack` both are in the trace, the annotation within the Python function."""
     traces.take(

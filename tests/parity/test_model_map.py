@@ -39,16 +39,6 @@ def test_modules_are_those_of_the_source(warehouse: Warehouse, model: str) -> No
         assert excess == pytest.approx(etdump_time - trace_time)
 
 
-def test_ops_of_one_side_have_rows_of_their_own(warehouse: Warehouse) -> None:
-    rows = mapped(warehouse, "convnet")
-    only_device = rows["classifier", "permute_copy"]
-    assert only_device[0] == 1 and only_device[2:] == (None, None, None, None)
-    only_torch = rows["features.0.cbr.bn", "batch_norm"]
-    assert only_torch[:2] == (None, None) and only_torch[2] == 1
-    # An op that another op called has no separate row.
-    assert ("features.0.cbr.bn", "_batch_norm_impl_index") not in rows
-
-
 def test_times_are_by_pass_and_captures_that_are_not_traces_are_refused(warehouse: Warehouse) -> None:
     """By hand: 100 runs of the dump, 3 passes of the trace."""
     rows = mapped(warehouse, "mlp")

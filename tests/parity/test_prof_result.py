@@ -12,7 +12,7 @@ from etq import FormatError
 from etq.warehouse.ephemeral import open_ephemeral
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
-from tests.prof_result_builders import NO_INSTRUCTION, Entry, block, execute, kernel
+from tests.prof_result_builders import NO_INSTRUCTION, block, execute, kernel
 from tests.sampling import thinned
 
 FOLDER = CAPTURES / "prof_result"
@@ -116,11 +116,6 @@ def memory(warehouse: Warehouse) -> dict[str, list[dict[str, Any]]]:
     return blocks
 
 
-def test_all_blobs_are_here() -> None:
-    assert len(NAMES) == 23
-    assert {*REFUSED, *FOUND} < {*NAMES}
-
-
 FEW_BLOBS = ("iterations", "two_blocks_interleaved", "execute_of_zero_length", "empty", *REFUSED, *FOUND)
 
 
@@ -196,21 +191,3 @@ def test_files_that_the_old_parser_takes_and_that_are_refused(warehouse: Warehou
     ):
         with pytest.raises(FormatError, match=message):
             warehouse.ingest(data)
-
-
-def test_other_views_answer_for_what_overlaps(warehouse: Warehouse) -> None:
-    """The old parser adds entries by name, so a call's children count twice. `framework_tax` uses self times."""
-    warehouse.ingest(
-        block(
-            "b",
-            execute(0, 100),
-            Entry("DELEGATE_CALL", 0, 0, 10, 40),
-            Entry("delegate_execute", 0, 0, 12, 38),
-            Entry("OPERATOR_CALL", 0, 1, 50, 90),
-            Entry("native_call_add.out", 0, 1, 51, 89),
-        )
-    )
-    expected = {"exec_time": [100.0], "kernel_and_delegate_time": [64.0], "framework_tax": [36.0]}
-    assert tax(warehouse, "cycles")["b"] == expected
-    rows = warehouse.framework_tax("@latest", unit="ns").fetchall()
-    assert [row[2:6] for row in rows] == [(100.0, 38.0, 30.0, 0.0)]

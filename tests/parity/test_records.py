@@ -113,21 +113,6 @@ def test_find_total_for_module_by_substring(ask: Ask, name: str) -> None:
         assert unit == "ms" and math.isclose(total, expected, rel_tol=1e-12, abs_tol=4e-14 * 1e3), module
 
 
-@pytest.mark.parametrize("name", thinned(["convnet", "mlp_xnn"], ["convnet"]))
-def test_another_programs_record_is_reported(warehouse: Warehouse, name: str) -> None:
-    theirs = oracle.answer(f"mismatch__mlp.etdp__{name}.etrecord", "")
-    assert theirs["construct"]["ok"] and any(
-        event["op_types"] for block in theirs["blocks"] for event in block["events"]
-    )
-    capture = warehouse.ingest(CAPTURES / "mlp/mlp.etdp")
-    warehouse.link(capture, warehouse.ingest_record(CAPTURES / f"{name}/{name}.etrecord"))
-    [(rule, detail)] = warehouse.rows("SELECT rule, detail FROM findings")[1]
-    assert rule == "foreign record" and detail.startswith(f"the record {name} is of another program: it fits ")
-    assert warehouse.event_nodes(capture).fetchall() == []
-    modules = dict(warehouse.rows("SELECT module_path, self_ticks FROM module_totals($c)", c=capture)[1])
-    assert sum(modules.values()) == modules["(unattributed)"] + modules["(framework)"]
-
-
 # Runs by method of captures whose record the Inspector can't open. The methods of twins have the same operators.
 METHODS: dict[str, list[tuple[str | None, int]]] = {
     "multimethod": [("decode", 5), ("encode", 5), (None, 2)],
@@ -240,21 +225,6 @@ def test_a_delegate_that_does_not_match_falls_back_to_its_common_module(warehous
     assert sum(ticks for ticks in modules.values() if ticks is not None) == total
 
 
-def test_exported_nodes_have_the_handles_of_what_was_made_of_them(warehouse: Warehouse) -> None:
-    for name in ("mlp_xnn", "transformer", "convnet"):
-        warehouse.ingest_record(CAPTURES / name / f"{name}.etrecord")
-    rows = warehouse.rows("""
-        SELECT r.name, count(DISTINCT n.node_index), count(DISTINCT h.node_index)
-        FROM records AS r JOIN graphs AS g ON g.record_id = r.record_id AND g.stage = 'exported_program'
-        JOIN op_nodes AS n ON n.record_id = r.record_id AND n.graph_id = g.graph_id
-        LEFT JOIN node_debug_handles AS h
-            ON h.record_id = r.record_id AND h.graph_id = g.graph_id AND h.node_index = n.node_index
-        WHERE r.is_complete AND r.export_graph_id IS NOT NULL GROUP BY r.name
-    """)[1]
-    assert all(nodes == handled for _, nodes, handled in rows), rows
-    assert len(rows) == 3 and sum(nodes for _, nodes, _ in rows) > 50
-
-
 @pytest.mark.parametrize(
     ("capture", "methods"),
     thinned(
@@ -279,20 +249,6 @@ def test_methods_are_known_by_the_program_alone(
     assert warehouse.rows(query)[1] == methods
     rules = warehouse.rows("SELECT rule FROM findings")[1]
     assert rules == ([("method unknown",)] if capture == "twins/twins" else [])
-
-
-def test_another_program_is_reported(warehouse: Warehouse) -> None:
-    found = warehouse.ingest(CAPTURES / "mlp/mlp.etdp")
-    warehouse.link(found, warehouse.ingest_program(CAPTURES / "convnet/convnet.pte"))
-    [(rule, detail)] = warehouse.rows("SELECT rule, detail FROM findings")[1]
-    assert rule == "foreign program" and "the program convnet is of another program: it fits" in detail
-
-
-def test_a_record_is_asked_about_by_itself_or_its_name(ask: Ask, linked: Warehouse) -> None:
-    total = ask("FROM find_total_for_module($c, 'head.0')", "mlp_xnn")
-    assert linked.find_total_for_module("mlp_xnn", "head.0").fetchall() == total != []
-    record = linked.record("mlp_xnn")
-    assert linked.delegation(record).fetchall() == linked.delegation("mlp_xnn").fetchall() != []
 
 
 @pytest.mark.parametrize("name", thinned(["cond", "maploop"], ["cond"]))
@@ -333,18 +289,3 @@ def test_delegate_coverage_by_the_program_alone(warehouse: Warehouse) -> None:
         ("Add", 3, 0, 0, "program"),
         ("FullyConnected", 7, 0, 0, "program"),
     ]
-
-
-def test_delegate_coverage(ask: Ask) -> None:
-    columns = "op_type, delegated, not_delegated, calls, worst_source, worst_module"
-    rows = ask(f"SELECT {columns} FROM delegate_coverage($c, runs := 'all')", "mlp_xnn")
-    # By eye: of the model's operators only the head's LayerNorm is left to a portable kernel, in line 32.
-    assert rows[0] == ("aten.native_layer_norm.default", 0, 1, 5, "models/export_models.py:32", "head.0")
-    assert [row[:4] for row in rows[1:]] == [
-        ("aten.add.Tensor", 3, 0, 0),
-        ("aten.linear.default", 7, 0, 0),
-        ("aten.relu.default", 6, 0, 0),
-    ]
-    fallen = ask("SELECT sum(total) FROM delegate_coverage($c, unit := 'ns')", "mlp_xnn")
-    kernels = "SELECT total FROM execute_breakdown($c, unit := 'ns') WHERE component = 'kernels'"
-    assert fallen == ask(kernels, "mlp_xnn")

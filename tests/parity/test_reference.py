@@ -10,15 +10,13 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from etq import EtqError, FormatError
-from etq.torch import operators
+from etq import FormatError
 from etq.torch.reference import EDGE, EXPORTED, reference_values
 from tests.conftest import CAPTURES
 
@@ -82,39 +80,6 @@ def test_quantized_models_in_a_fresh_process(tmp_path: Path, model: str, graph: 
     np.testing.assert_allclose(ours, theirs, atol=1e-5)
 
 
-def with_op(tmp_path: Path, op: bytes) -> Path:
-    """The mlp's record with another op in place of relu."""
-    with zipfile.ZipFile(CAPTURES / "mlp" / "mlp.etrecord") as archive:
-        program = archive.read(EXPORTED).replace(b"torch.ops.aten.relu.default", op)
-    return with_member(tmp_path, EXPORTED, program)
-
-
-@pytest.mark.parametrize(
-    ("libraries", "remedy"),
-    [
-        ((), "import the library of nobodys first, in Python"),
-        ((("no_such_module", "torchao"),), "install torchao"),
-        ((("no_such_module", "one"), ("nor_this", "two")), "install one or two"),
-    ],
-)
-def test_an_unknown_operator_is_named_with_its_library(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, libraries: Any, remedy: str
-) -> None:
-    monkeypatch.setattr(operators, "LIBRARIES", {"nobodys": libraries})
-    path = with_op(tmp_path, b"torch.ops.nobodys.thing.default")
-    with pytest.raises(EtqError) as raised:
-        reference_values(path)
-    what = "exported_program has the operator nobodys.thing, which torch doesn't know"
-    assert str(raised.value) == f"{path}: {what}; {remedy}"
-
-
-def test_errors_of_torch_are_one_line(tmp_path: Path) -> None:
-    """torch adds the whole node, with all arguments, on many lines."""
-    with pytest.raises(EtqError, match="torch can't build exported_program: ") as raised:
-        reference_values(with_op(tmp_path, b"torch.ops.aten.relu.nothing"))
-    assert "\n" not in str(raised.value) and len(str(raised.value)) < 600
-
-
 class Payload:
     def __init__(self, touched: Path) -> None:
         self.touched = touched
@@ -133,17 +98,3 @@ def test_a_payload_is_not_run(tmp_path: Path, name: str) -> None:
         with pytest.raises(FormatError, match=f"member {name} can't be read as tensors"):
             reference_values(with_member(tmp_path, name, content))
         assert not touched.exists()
-
-
-def test_missing_parts_are_reported(tmp_path: Path) -> None:
-    mlp = CAPTURES / "mlp" / "mlp.etrecord"
-    cases: list[tuple[Callable[[], Path], tuple[str, ...], type[EtqError], str]] = [
-        (lambda: with_member(tmp_path, "representative_inputs", None), (), FormatError, "has no representative_inputs"),
-        (lambda: mlp.with_suffix(".etdp"), (), FormatError, "not an ETRecord"),
-        (lambda: mlp, ("nope",), EtqError, f"no graph 'nope'; known are {EXPORTED} and {EDGE}"),
-        (lambda: with_member(tmp_path, "exported_program", b"{"), (), FormatError, "member exported_program: "),
-        (lambda: tmp_path / "none.etrecord", (), FormatError, "not an ETRecord"),
-    ]
-    for make, more, error, message in cases:
-        with pytest.raises(error, match=message):
-            reference_values(make(), *more)

@@ -232,11 +232,3 @@ def test_recommendations(traces: Traces, whole_traces: Traces, name: str) -> Non
         assert [row[0] for row in rows] == expected
         if expected != ["gpu_utilization"]:
             assert rows[0][3].split()[0] + "% of the step time" in texts
-
-
-@pytest.mark.long
-def test_the_list_layout_that_the_plug_in_fails_on(whole_traces: Traces) -> None:
-    rows = whole_traces.rows("average_step", "resnet50_list_format", unit="ms")
-    assert [row[0] for row in rows[:2]] == ["Step", "Kernel"]
-    assert sum(row[2] for row in rows[1:]) == pytest.approx(rows[0][2])
-    assert whole_traces.rows("kernel_table", "resnet50_list_format")

@@ -17,7 +17,7 @@ import etq
 from tests.command_line import run_etq
 from tests.sharing import captures
 from tests.sharing.test_faults import filled
-from tests.sharing.test_many_at_once import ROOT, WRITER, hold, started
+from tests.sharing.test_many_at_once import ROOT, WRITER, started
 
 pytestmark = pytest.mark.long
 
@@ -89,19 +89,6 @@ def test_copies_while_others_write(tmp_path: Path) -> None:
         assert writer.returncode == 0
     with etq.open(path, read_only=True) as warehouse:
         assert len(warehouse.captures().fetchall()) == 12
-
-
-def test_readers_go_on_and_a_writer_is_waited_for(tmp_path: Path) -> None:
-    path = tmp_path / "lab.duckdb"
-    filled(path)
-    with hold(path, read_only=True) as reader:
-        assert run("backup", path, "-o", tmp_path / "one.duckdb").exit_code == 0
-        reader.communicate()
-    with hold(path, read_only=False) as writer:
-        done = run("--wait", "0", "backup", path, "-o", tmp_path / "two.duckdb")
-        assert done.exit_code == 1 and f"PID {writer.pid}" in done.stderr
-        writer.communicate()
-    assert not (tmp_path / "two.duckdb").exists()
 
 
 def refusal(path: Path, output: Path, *options: str) -> str:

@@ -9,15 +9,13 @@ import subprocess
 import sys
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pytest
 
 import etq
-from etq.errors import EtqError, WarehouseError
+from etq.errors import WarehouseError
 from etq.storage import capture as storing
-from etq.storage import sources
 from etq.storage.sources import source_of
 from tests.sharing import captures
 from tests.sharing.test_many_at_once import ROOT
@@ -164,14 +162,6 @@ def test_leftovers_of_a_file_that_was_being_made(tmp_path: Path) -> None:
             assert version.startswith("v1.5")
 
 
-def test_a_file_that_vanishes_between_listing_and_reading(tmp_path: Path, warehouse: etq.Warehouse) -> None:
-    captures.write(tmp_path, range(2))
-    files = [tmp_path / "c1.etdp", tmp_path / "none.etdp", tmp_path / "c2.etdp"]
-    results = warehouse.ingest_many(files, labels={"a": "b"})
-    assert [str(each) for each in results[1:]] == [f"{each}: no such file" for each in files[1:]]
-    assert captures.torn(warehouse) == []
-
-
 @pytest.mark.parametrize("small", [2**20, 2**30])
 def test_the_hash_is_of_the_bytes_that_were_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: int) -> None:
     """Also of a file that is larger than `SMALL`: its copy is mapped."""
@@ -187,39 +177,6 @@ def test_the_hash_is_of_the_bytes_that_were_read(tmp_path: Path, monkeypatch: py
         source.start_hashing()
         assert source.sha256 == hashlib.sha256(content).hexdigest()
         assert bytes(source.content) == content
-
-
-@pytest.mark.parametrize(
-    ("what", "small"), [("cut", 2**20), ("cut", 2**30), ("overwritten", 2**20), ("grows", 2**20), ("grows", 2**30)]
-)
-def test_only_files_that_change_are_left_out(
-    tmp_path: Path, warehouse: etq.Warehouse, monkeypatch: pytest.MonkeyPatch, what: str, small: int
-) -> None:
-    captures.write(tmp_path, range(2))
-    changing = tmp_path / "changing.etdp"
-    changing.write_bytes((tmp_path / "c1.etdp").read_bytes() + b"\0" * 2**20)
-    os.utime(changing, (0, 0))
-
-    def after(step: Any) -> Any:
-        def read(file: Any, path: str) -> Any:
-            result = step(file, path)
-            if path.endswith("changing.etdp"):
-                if what == "cut":
-                    os.truncate(path, 100)
-                else:
-                    with Path(path).open("r+b" if what == "overwritten" else "ab") as other:
-                        other.write(b"new")
-            return result
-
-        return read
-
-    monkeypatch.setattr(sources, "SMALL", small)
-    for step in ("_read", "_copied"):
-        monkeypatch.setattr(sources, step, after(getattr(sources, step)))
-    results = warehouse.ingest_many([tmp_path / "c0.etdp", changing, tmp_path / "c1.etdp"], labels={"a": "b"})
-    assert str(results[1]) == f"{changing}: changed while it was read; repeat when it is complete"
-    assert [str(each) for each in (results[0], results[2])] == ["c0", "c1"]
-    assert captures.torn(warehouse) == []
 
 
 def test_a_clock_that_goes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,13 +199,3 @@ def test_a_clock_that_goes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         first = datetime(2026, 5, 1)
         assert at == [first, first + tick, first + 2 * tick, datetime(2026, 5, 2)]
         assert [each.name for each in warehouse.prune(1, dry_run=True)] == ["c0", "c1", "c2"]
-    with etq.open(tmp_path / "many.duckdb") as warehouse, monkeypatch.context() as patch:
-        patch.setattr(storing, "datetime", Clock)
-        captures.ingest_one(warehouse, 0)
-        moments[0] = datetime(2019, 1, 1)
-        warehouse.ingest_many([captures.content(1), captures.content(2)])
-        assert warehouse.rows("SELECT sha256 FROM captures WHERE capture_id = 3")[1] == [
-            (warehouse.capture("@latest").sha256,)
-        ]
-    with pytest.raises(EtqError, match=r"lab.duckdb: its folder does not exist; create it first"):
-        etq.open(tmp_path / "none" / "lab.duckdb")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import gzip
-import hashlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -52,18 +51,6 @@ def grow(path: Path) -> None:
 CHANGES = pytest.mark.parametrize("change", [cut, overwrite, grow], ids=lambda change: change.__name__)
 
 
-def test_the_rows_are_those_of_a_small_file(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    query = (
-        "SELECT t.*, a.* FROM event_ticks AS t LEFT JOIN op_arguments AS a USING (run_index, event_index) ORDER BY ALL"
-    )
-    with etq.open() as parts, etq.open() as whole:
-        large = parts.ingest(trace)
-        monkeypatch.undo()
-        small = whole.ingest(trace)
-        assert large.sha256 == small.sha256 == hashlib.sha256(trace.read_bytes()).hexdigest()
-        assert parts.rows(query) == whole.rows(query)
-
-
 @CHANGES
 @pytest.mark.parametrize("after", [0, 2])
 def test_a_file_that_changes_between_parts_stores_nothing(
@@ -93,19 +80,6 @@ def test_a_file_that_changes_before_its_inputs_are_read(trace: Path, change: Cal
     change(trace)
     with pytest.raises(EtqError, match="changed while it was read"):
         warehouse.rows("FROM key_averages($capture, by := 'shape')", capture=capture)
-
-
-def test_a_file_that_is_moved_linked_or_removed_while_it_is_read_is_read(trace: Path) -> None:
-    for change in (
-        lambda: trace.with_name("linked").hardlink_to(trace),
-        lambda: trace.rename(trace.with_name("moved")),
-        trace.unlink,
-    ):
-        if not trace.exists():
-            trace.with_name("moved").rename(trace)
-        warehouse, capture = open_ephemeral(str(trace), ["key_averages"])
-        change()
-        assert warehouse.rows("FROM key_averages($capture, by := 'shape')", capture=capture)[1]
 
 
 def test_a_file_that_the_system_cannot_read_any_more(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:

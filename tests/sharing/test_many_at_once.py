@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -83,24 +82,6 @@ def test_many_writers_and_two_readers(tmp_path: Path) -> None:
     check_many_at_once(tmp_path, writers=8 if IS_WHOLE else 3, each=8 if IS_WHOLE else 2, shared=1, readers=2)
 
 
-def test_threads_that_ingest_the_same_file_make_one_capture(tmp_path: Path) -> None:
-    captures.write(tmp_path, range(6))
-    new: list[bool] = []
-
-    def ingest() -> None:
-        with etq.open(tmp_path / "lab.duckdb") as warehouse:
-            new.extend(warehouse.ingest(tmp_path / f"c{number}.etdp", labels={"a": "b"}).is_new for number in range(6))
-
-    threads = [threading.Thread(target=ingest) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(new) == [False] * 12 + [True] * 6
-    with etq.open(tmp_path / "lab.duckdb", read_only=True) as warehouse:
-        assert len(warehouse.captures().fetchall()) == 6 and captures.torn(warehouse) == []
-
-
 def hold(path: Path, read_only: bool, seconds: float | None = None) -> subprocess.Popen[str]:
     """A process that has the file open for some time, or until its input ends."""
     waits = "sys.stdin.read()" if seconds is None else f"time.sleep({seconds})"
@@ -176,16 +157,6 @@ def test_invalid_times_to_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
             etq.open(tmp_path / "lab.duckdb")
 
 
-def test_one_process_opens_a_file_in_one_way(tmp_path: Path) -> None:
-    path = tmp_path / "lab.duckdb"
-    with (
-        etq.open(path),
-        etq.open(path),
-        pytest.raises(WarehouseError, match=r"lab.duckdb: already open in this process, for reading or with other set"),
-    ):
-        etq.open(path, read_only=True)
-
-
 def test_opening_a_file_that_is_replaced_gets_the_new_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As compacting does: between finding the file and locking it, another one is put there."""
     path, fresh = tmp_path / "lab.duckdb", tmp_path / "fresh.duckdb"
@@ -224,11 +195,3 @@ def test_threads_share_a_warehouse(tmp_path: Path) -> None:
         with ThreadPoolExecutor(4) as pool:
             for model, answers in zip(models, pool.map(ask, models), strict=True):
                 assert answers == [model] * 84
-
-
-def test_a_closed_warehouse_stays_closed(tmp_path: Path) -> None:
-    warehouse = etq.open(tmp_path / "lab.duckdb")
-    warehouse.close()
-    with pytest.raises(WarehouseError, match="is closed"):
-        warehouse.compact()
-    assert not warehouse.is_open

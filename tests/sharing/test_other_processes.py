@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import gzip
-import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -82,23 +81,6 @@ def test_each_damaged_file_is_an_error_and_the_others_are_stored(started: list[A
         assert not isinstance(first, EtqError) and not isinstance(last, EtqError)
         assert number_of_captures(warehouse) == 2
     assert [each.returncode == 0 for each in started] == [False] * len(damaged) + [True]
-
-
-@IN_PARTS
-def test_a_process_that_is_killed_loses_nothing(started: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    read = other_process.OtherProcess.tables
-
-    def killed(self: other_process.OtherProcess) -> Any:
-        self._process.send_signal(signal.SIGSTOP)
-        self._process.kill()
-        return read(self)
-
-    monkeypatch.setattr(other_process.OtherProcess, "tables", killed)
-    with etq.open() as here, etq.open() as there:
-        for each in TRACES[:2]:
-            here.ingest(each)
-        there.ingest_many(TRACES[:2])
-        assert contents(there) == contents(here)
 
 
 @IN_PARTS

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,7 +11,6 @@ import pytest
 
 import etq
 from etq.errors import WarehouseError
-from etq.maintenance.checking import check
 from etq.warehouse.warehouse import Warehouse
 from tests.command_line import run_etq
 from tests.conftest import CAPTURES
@@ -64,16 +62,6 @@ def test_an_open_warehouse_is_not_read_or_replaced(own: Path) -> None:
         assert warehouse.rows("SELECT name FROM captures")[1] == [("mlp",)]
 
 
-def test_by_another_name(own: Path) -> None:
-    other = own.with_name("other")
-    for link in (os.symlink, os.link):
-        other.unlink(missing_ok=True)
-        link(own, other)
-        with etq.open(own) as warehouse:
-            assert "the warehouse itself" in str(warehouse.ingest_many([other])[0])
-            assert not can_write(own)
-
-
 def test_of_all_files_of_a_folder_the_warehouse_is_one(own: Path) -> None:
     other = own.with_name("convnet.etdp")
     other.write_bytes((CAPTURES / "convnet/convnet.etdp").read_bytes())
@@ -84,11 +72,3 @@ def test_of_all_files_of_a_folder_the_warehouse_is_one(own: Path) -> None:
     )
     done = run_etq("link", "mlp", str(own), "--db", str(own))
     assert done.exit_code == 1 and "the warehouse itself" in done.stderr
-
-
-def test_a_check_does_not_read_it_as_a_file_of_a_capture(own: Path) -> None:
-    with etq.open(own) as warehouse:
-        warehouse.connection.execute("UPDATE captures SET uri = 'lab.duckdb'")
-        warehouse.connection.execute("CHECKPOINT")
-    parts = [part.what for part in check(own, folder=own.parent)]
-    assert parts[-1] == "files of the folder that they were read from (0 of 1)"

@@ -18,9 +18,7 @@ from etq.catalog import quoted
 from etq.database.limits import query_seconds
 from etq.errors import EtqError, QueryError, WarehouseError
 from etq.ingest.trace.launches import AROUND
-from etq.maintenance.checking import check
 from etq.maintenance.merge import merge
-from etq.warehouse.ephemeral import open_ephemeral
 from tests.command_line import run_etq
 from tests.conftest import CAPTURES
 from tests.counter_traces import counted
@@ -155,14 +153,6 @@ def test_external_access_takes_consent_and_nothing_of_others(clean: Path, tmp_pa
         etq.open(path, read_only=True, external_access=True)
 
 
-def test_external_access_on_the_command_line(clean: Path, secret: Path) -> None:
-    command = ["sql", f"SELECT content FROM read_text({quoted(str(secret))})", "--db", str(clean)]
-    refused = run_etq(*command)
-    assert refused.exit_code == 1
-    assert "disabled by configuration; allow it with --external-access" in refused.stderr
-    assert SECRET in run_etq(*command, "--external-access").stdout
-
-
 def test_a_file_that_passed_is_checked_again_when_it_changes(clean: Path, tmp_path: Path) -> None:
     path = received(clean, tmp_path)
     etq.open(path, read_only=True).close()
@@ -183,14 +173,6 @@ def test_a_file_that_is_overwritten_in_place_is_checked(clean: Path, tmp_path: P
     path.write_bytes(received(clean, tmp_path / "other", circle).read_bytes())
     with pytest.raises(WarehouseError, match="events of the capture 1 contain each other"):
         etq.open(path, read_only=True)
-
-
-def test_rows_with_the_same_key_are_named_by_a_check(clean: Path, tmp_path: Path) -> None:
-    """Queries have each row of others as many times, with each join, within their limits."""
-    path = received(clean, tmp_path, "INSERT INTO labels FROM labels")
-    assert "labels: rows have the same capture_id, key" in [
-        problem for part in check(path) for problem in part.problems
-    ]
 
 
 def test_events_of_traces_come_in_any_order(clean: Path, tmp_path: Path) -> None:
@@ -267,15 +249,6 @@ def test_sqlite_databases_are_not_warehouses(tmp_path: Path, monkeypatch: pytest
     for read_only in (True, False):
         with pytest.raises(WarehouseError, match="the name of a warehouse can't be longer than 220 bytes"):
             etq.open(tmp_path / ("x" * 221), read_only=read_only)
-
-
-def test_no_variable_of_python_answers(clean: Path) -> None:
-    secrets = [etq.open(), open_ephemeral(CAPTURE, ["captures"])[0], etq.open(clean, read_only=True)]
-    frame = secrets[0].sql("FROM captures").to_arrow_table()
-    assert frame.num_rows == 0
-    for warehouse in secrets:
-        with warehouse, pytest.raises(QueryError, match="Table with name frame does not exist"):
-            warehouse.rows("FROM frame")
 
 
 def test_expressions_of_other_tables_are_not_computed(clean: Path, tmp_path: Path) -> None:

@@ -54,21 +54,6 @@ def test_spark_answers_as_duckdb_does(spark: Any, lake: Path, duck_on_lake: duck
     assert len(wrong) > 100 and {call: found for call, found in wrong.items() if found} == {}
 
 
-@pytest.mark.parametrize("selector", ["side=mlp,half=0", "@latest"])
-def test_a_query_for_each_of_many_captures(
-    selector: str, spark: Any, lake: Path, duck_on_lake: duckdb.DuckDBPyConnection
-) -> None:
-    names = duck_on_lake.execute("SELECT m.name FROM _matching_captures(?) AS m", [selector]).fetchall()
-    query = "FROM run_times($capture)"
-    expected = {name: duck_on_lake.execute(query, {"capture": name}).fetchall() for (name,) in names}
-    frame = etq.spark.sql(spark, query, lake, captures=selector)
-    assert frame.columns[:2] == ["capture_name", duck_on_lake.execute("FROM run_times('mlp')").description[0][0]]
-    answer = rows(frame)
-    for name, of_name in expected.items():
-        assert differences(of_name, [row[1:] for row in answer if row[0] == name]) == []
-    assert frame.where("capture_name = 'mlp_0'").count() == len(expected.get("mlp_0", [])), "a DataFrame as others"
-
-
 def test_values_of_all_types(spark: Any, lake: Path) -> None:
     query = """
         SELECT 170141183460469231::HUGEINT * 100 AS a, 18446744073709551615::UBIGINT AS b, 'x'::ENUM('x') AS c,
@@ -191,15 +176,6 @@ def test_examples_of_the_page(
     names = {"spark": spark}
     exec(compile(examples(section), str(PAGE), "exec"), names)
     assert [(names["events"],)] == duck_on_lake.execute("SELECT count(*) FROM event_ticks").fetchall()
-
-
-def test_without_pandas_the_error_is_one_line(lake: Path) -> None:
-    """Spark needs it to hand on Arrow, and has a traceback for it."""
-    script = "import sys; sys.modules['pandas'] = None; from etq.__main__ import main; main()"
-    command = [sys.executable, "-c", script, "sql", "SELECT 1", "--engine", "spark", "--lake", str(lake)]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, env=processes.environment())
-    assert (ran.returncode, ran.stdout) == (1, "")
-    assert ran.stderr == "Error: this needs pyspark and pandas: pip install 'etq[spark]', and Java 17 or later\n"
 
 
 def test_a_question_on_the_command_line(lake: Path, spark: Any, duck_on_lake: duckdb.DuckDBPyConnection) -> None:

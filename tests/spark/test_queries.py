@@ -19,7 +19,7 @@ from etq.lake.reading.connection import connect, see_only
 from etq.lake.reading.state import read
 from etq.lake.reading.tables import Lake
 from etq.spark.columns import cells, schema
-from etq.spark.queries import Chosen, Job, _by_task, _chosen, _parameters, work
+from etq.spark.queries import Job, _by_task, _chosen, _parameters, work
 from tests.conftest import CAPTURES
 from tests.sampling import IS_WHOLE
 from tests.spark.answers import differences
@@ -127,13 +127,6 @@ def test_other_statements_and_parameters_are_refused() -> None:
     ):
         with pytest.raises(QueryError, match=message):
             _parameters(query, of_captures=of_captures)
-
-
-def test_captures_of_a_task_are_neighbours() -> None:
-    chosen = [Chosen("a", key, str(key), "") for key in range(101)]
-    assert [len(each) for each in _by_task(chosen, 1)] == [20] * 5 + [1]
-    assert [len(each) for each in _by_task(chosen[:9], 2)] == [2, 2, 2, 2, 1]
-    assert _by_task(chosen[:3], 8) == [[each] for each in chosen[:3]]
 
 
 def test_types_of_columns() -> None:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from typing import Any
 
 import pytest
 
-from etq.warehouse.warehouse import Warehouse
-from tests.conftest import CAPTURES
 from tests.sql.test_trace_views import PLAIN, TWO_DEVICES
 from tests.trace_builders import event, memory, two_steps
 from tests.traces import Traces
@@ -143,26 +139,6 @@ def test_recommendations(traces: Traces) -> None:
     assert traces.ask("trace_recommendations", "rule, device, evidence", **limits) == [
         ("data_loader", None, "3.6 % of the step time is in DataLoader")
     ]
-
-
-@pytest.mark.long
-def test_advice_has_the_causes_of_idle_devices(warehouse: Warehouse) -> None:
-    """Those that take a twentieth of the device's time, which is counted from the file's own events."""
-    path = CAPTURES / "torch_gpu" / "rank0.pt.trace.json.gz"
-    warehouse.ingest(path, name="run")
-    spans: dict[int, list[float]] = {}
-    for each in json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]:
-        if each.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset"):
-            spans.setdefault(each["pid"], []).extend((each["ts"], each["ts"] + each["dur"]))
-    causes = warehouse.rows("SELECT device, cause, total FROM device_idle_causes('run', unit := 'us')")[1]
-    expected = []
-    for device, cause, total in causes:
-        share = 100 * total / (max(spans[device]) - min(spans[device]))
-        if cause not in ("unknown", "unknown_wait", "call") and share >= 5:
-            expected.append(("high" if share >= 20 else "medium", pytest.approx(total), pytest.approx(share), "us"))
-    assert expected
-    query = "SELECT severity, time_at_stake, share_percent, unit FROM advice('run') WHERE rule = 'device idle'"
-    assert warehouse.rows(query)[1] == sorted(expected, key=lambda row: -row[1].expected)
 
 
 def test_each_idle_device_has_a_row(traces: Traces) -> None:

@@ -453,21 +453,6 @@ def test_groups_over_machines(warehouse: Warehouse) -> None:
     assert [row[1:] for row in warehouse.rows(query.replace("()", "(link_bandwidth := 1e9)"))[1]] == [(False, None)] * 4
 
 
-@pytest.mark.long
-def test_gloo_waits_as_kernels_do(warehouse: Warehouse) -> None:
-    """By hand: both end at 150 us of the first rank's clock, which is 40 us behind; the second starts 30 us later."""
-    for rank, offset in enumerate((0, 40)):
-        info = {"backend": "gloo", "rank": rank, "world_size": 2}
-        info["pg_config"] = [{"pg_name": "0", "pg_desc": "default_pg", "pg_size": 2}]
-        written = {"Input type": ["float"], "Input Dims": [[100]]}
-        reduced = event("user_annotation", "gloo:all_reduce", 100 + 30 * rank + offset, 150 + offset, 2, **written)
-        warehouse.ingest(trace(event("cpu_op", "aten::add", 0, 5), reduced, distributedInfo=info), name=f"rank{rank}")
-    columns = "rank, collective, message_bytes, waited, transfer, mean_skew, last_rank, bus_bandwidth_gb_per_s, reason"
-    query = f"SELECT {columns} FROM collective_waits(\"by\" := 'rank', unit := 'us') ORDER BY rank"
-    same = (20, 30, 1, pytest.approx(0.02), "bandwidth of the links unknown")
-    assert warehouse.rows(query)[1] == [(0, "all_reduce", 400, 30, *same), (1, "all_reduce", 400, 0, *same)]
-
-
 def test_invalid_arguments(warehouse: Warehouse) -> None:
     with pytest.raises(QueryError, match="by must be collective, rank or call, not step"):
         warehouse.rows("FROM collective_waits(\"by\" := 'step')")

@@ -84,19 +84,6 @@ def test_one_op(lab: Lab) -> None:
 
 
 @pytest.mark.long
-def test_parameters(lab: Lab) -> None:
-    warehouse = lab("mlp")
-    plant(warehouse, "side=new", 1.2, PERMUTE)
-    assert judged(rows_of(warehouse, "compare_ops", min_effect=0.25)) == []
-    assert len(judged(rows_of(warehouse, "compare_ops", min_effect=0.15))) == 1
-    assert judged(rows_of(warehouse, "compare_ops", alpha=1e-12)) == []
-    plant(warehouse, "side=new", 1.5, PERMUTE)
-    assert total_of(warehouse)["verdict"] == "slower"
-    assert total_of(warehouse, alpha=1e-12)["verdict"] == "not decided"
-    assert total_of(warehouse, min_effect=0.5)["verdict"] == "~"
-
-
-@pytest.mark.long
 def test_a_quantile_of_runs_and_levels_of_profiling(lab: Lab) -> None:
     """If three of ten runs take 1.5 times as long, the first quartile doesn't change, but the ninth decile does."""
     warehouse = lab("mlp")
@@ -114,26 +101,6 @@ def test_a_quantile_of_runs_and_levels_of_profiling(lab: Lab) -> None:
         with pytest.raises(etq.QueryError, match=r"different profiling levels \((all, debug|debug, all)\) cannot be"):
             rows_of(warehouse, view)
         assert len(rows_of(warehouse, view, allow_mismatch=True)) >= (0 if view == "compare_findings" else 3)
-
-
-@pytest.mark.long
-def test_all_ops_alike(lab: Lab) -> None:
-    """If all ops become slower by the same factor, the common shift is reported and no op is blamed but one more."""
-    warehouse = lab("mlp")
-    small = op_of(warehouse, 2)
-    plant(warehouse, "side=new", 1 + 0.02 / small["share_percent"], 2)
-    row = op_of(warehouse, 2)
-    assert row["verdict"] == "~" and row["q"] < 0.05 and row["note"].startswith("changed, but only by 0.0")
-    plant(warehouse, "side=new", 1.06)
-    assert judged(rows_of(warehouse, "compare_ops")) == []
-    [alike] = [row for row in rows_of(warehouse, "compare_captures") if row["what"] == "common shift"]
-    assert alike["change_percent"] == pytest.approx(6, abs=1)
-    total = total_of(warehouse)
-    assert total["verdict"] == "slower" and total["change_percent"] == pytest.approx(6, abs=1.5)
-    assert rules(warehouse)["common shift"].startswith("the whole program is slower by ")
-    plant(warehouse, "side=new", 1.2, PERMUTE)
-    [found] = judged(rows_of(warehouse, "compare_ops"))
-    assert found["instruction_id"] == PERMUTE and found["change_percent"] == pytest.approx(20, abs=2)
 
 
 @pytest.mark.long

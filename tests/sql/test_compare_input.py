@@ -13,7 +13,7 @@ from scipy import stats
 import etq
 from etq.warehouse.warehouse import Warehouse
 from tests.batches import Labelled, ingest_all
-from tests.builders import ProfileEvent, delegate_call, dump, execute, framework, kernel, run
+from tests.builders import ProfileEvent, delegate_call, dump, execute, kernel, run
 from tests.conftest import CAPTURES
 from tests.sql.planting import rows_of, rules
 from tests.warehouses import empty_warehouse
@@ -141,35 +141,6 @@ def test_one_capture_of_many_without_executes(warehouse: Warehouse) -> None:
     assert len(rows_of(warehouse, "compared_captures")) == 8
 
 
-@pytest.mark.long
-def test_captures_of_different_kinds(warehouse: Warehouse) -> None:
-    """Steps and executes, profiles of the old format, and files without operators, which have a total alone."""
-    for model, name in (
-        ("mlp", "mlp"),
-        ("mlp", "mlp_step"),
-        ("mlp", "mlp_method_only"),
-        ("convnet", "convnet_method_only"),
-    ):
-        warehouse.ingest(CAPTURES / f"{model}/{name}.etdp", name=name)
-    for name in ("iterations", "two_blocks_interleaved"):
-        warehouse.ingest(CAPTURES / f"prof_result/{name}.prof_result.bin", name=name)
-
-    def totals(base: str, new: str) -> list[Any]:
-        rows = rows_of(warehouse, "compare_captures", base, new)
-        return [(row["verdict"], row["base_captures"], row["new_captures"]) for row in rows if row["what"] == "total"]
-
-    assert totals("mlp", "mlp_step") == [("too few", 1, 1)]
-    assert {verdict for verdict, *_ in totals("iterations", "two_blocks_interleaved")} <= {
-        "too few",
-        "added",
-        "removed",
-    }
-    assert totals("mlp_method_only", "convnet_method_only") == [("too few", 1, 1)]
-    assert len(rows_of(warehouse, "compare_captures", "mlp_method_only", "convnet_method_only")) == 1
-    assert rows_of(warehouse, "compare_ops", "mlp_method_only", "convnet_method_only") == []
-    assert "no common shift" in rules(warehouse, base="mlp_method_only", new="convnet_method_only")
-
-
 def test_a_record_on_one_side_alone(warehouse: Warehouse) -> None:
     """Runs of one capture have a method, those of the other only a name: they have one total and no modules."""
     for name in ("mlp", "mlp_100runs"):
@@ -187,16 +158,6 @@ def test_a_record_on_one_side_alone(warehouse: Warehouse) -> None:
 
 
 @pytest.mark.long
-def test_methods_of_different_records_are_distinct(warehouse: Warehouse) -> None:
-    record = warehouse.ingest_record(CAPTURES / "multimethod/multimethod.etrecord")
-    for name in ("encode", "decode"):
-        warehouse.link(warehouse.ingest(CAPTURES / f"multimethod/multimethod_{name}.etdp", name=name), record)
-    rows = rows_of(warehouse, "compare_captures", "encode", "decode")
-    found = {(row["method"], row["verdict"]) for row in rows if row["what"] == "total"}
-    assert found == {("encode", "removed"), ("decode", "added")}
-
-
-@pytest.mark.long
 def test_captures_of_different_programs(warehouse: Warehouse) -> None:
     paths = [(model, CAPTURES / f"fleet/{model}/{place:02}.etdp") for model in ("mlp", "convnet") for place in range(4)]
     ingest_all(warehouse, [Labelled(f"{model}{path.stem}", path, {"side": model}) for model, path in paths])
@@ -208,20 +169,6 @@ def test_captures_of_different_programs(warehouse: Warehouse) -> None:
     assert findings["different programs"].endswith("; fewer than half are in both, so that only totals compare")
     assert "common shift" not in findings
     assert findings["time order unknown"].startswith("not all captures have a time of measurement")
-
-
-@pytest.mark.long
-def test_labels_of_any_letters(warehouse: Warehouse) -> None:
-    """These labels are inserted without etq, which refuses some of the values; other programs may write them."""
-    values = ["it's 50%", "%s{}$base größer 🚀", "a\nb \x1b[31m [1]*?"]
-    made = [Labelled(f"run{place}", file(10_000, 20_000, seed=place), {}) for place in range(6)]
-    for place, capture in enumerate(ingest_all(warehouse, made)):
-        row = [capture.capture_id, values[place % 3]]
-        warehouse.connection.execute("INSERT INTO labels VALUES (?, 'build', ?)", row)
-    for base, new in ((values[0], values[1]), (values[1], values[2])):
-        for view in (*TIMED[:1], *TIMED[2:], "compare_metrics"):
-            rows_of(warehouse, view, f"build={base}", f"build={new}")
-        assert len(rows_of(warehouse, "compared_captures", f"build={base}", f"build={new}")) == 4
 
 
 def test_what_a_backend_counts_itself_has_its_own_unit(warehouse: Warehouse) -> None:
@@ -241,17 +188,6 @@ def test_what_a_backend_counts_itself_has_its_own_unit(warehouse: Warehouse) -> 
     assert (rows["delegate_call"]["base"], rows["delegate_call"]["unit"]) == (8_992, "ns")
     parts = {row["what"]: row for row in rows_of(warehouse, "compare_captures", unit="ns")}
     assert (parts["total"]["base"], parts["ops"]["base"], parts["outside ops"]["base"]) == (10_002, 8_992, 1_010)
-
-
-def test_a_clock_too_coarse_for_all(warehouse: Warehouse) -> None:
-    """Ticks of 1 us and a total of 30 ticks: nothing can be judged, and no capture is disturbed."""
-    for place in range(8):
-        events = [kernel("op", 0, 20), execute(0, 30)]
-        warehouse.ingest(dump(run("Execute", *events), run("Default", framework("x", 0, place))), labels={"side": "new" if place % 2 else "base"}, time_scale="us")  # fmt: skip
-    [row] = rows_of(warehouse, "compare_ops")
-    assert (row["verdict"], row["base"], row["base_captures"]) == ("can't judge", 20, 4)
-    assert row["note"].startswith("below the clock's resolution: it counts in steps of 1 us, and this takes 20 us")
-    assert [row["is_disturbed"] for row in rows_of(warehouse, "compared_captures")] == [False] * 8
 
 
 @pytest.mark.long

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,10 +11,8 @@ import pytest
 
 import etq
 from etq import QueryError, catalog
-from etq.report.single import report_of
 from etq.warehouse.focus import computed_once, of_dumps
 from tests.benchmarks.make_gpu_trace import make_gpu_trace
-from tests.command_line import run_etq
 from tests.conftest import CAPTURES
 
 STEPS = CAPTURES / "torch" / "mlp_train.pt.trace.json.gz"
@@ -83,23 +80,6 @@ def test_views_have_the_same_rows(warehouse: etq.Warehouse, name: str, views: tu
         plan = warehouse.connection.execute("EXPLAIN FROM operator_table(?)", [name]).fetchall()
         assert "_computed_operator" in str(plan)
     assert sum(bool(rows) for rows in alone.values()) > (7 if name == "cpu" else 15 if views == OF_TRACES else 2)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(("name", "unit"), [("cpu", None), ("gpu", "ms")])
-def test_the_advice_of_every_door_is_that_of_the_view(
-    warehouse: etq.Warehouse, file: Path, name: str, unit: str | None
-) -> None:
-    """The method, the command and the report compute what its rules share once."""
-    expected = warehouse.rows("FROM advice($c, unit := $unit)", c=name, unit=unit)[1]
-    assert bool(expected) == (name == "gpu")
-    assert warehouse.advice(name, unit=unit).fetchall() == expected
-    unit_options = [] if unit is None else ["--unit", unit]
-    done = run_etq("advice", name, "--db", str(file), "--format", "json", *unit_options)
-    assert [row["finding"] for row in json.loads(done.stdout)] == [row[2] for row in expected]
-    report = report_of(warehouse, name, unit, None, "typical")
-    [section] = [each for each in report.sections if each.kind == "advice"]
-    assert section.tables["advice"].length == len(expected)
 
 
 def test_views_of_a_dump_have_the_same_rows(warehouse: etq.Warehouse) -> None:

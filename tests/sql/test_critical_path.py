@@ -20,7 +20,7 @@ from tests.path_reference import Paths
 from tests.path_traces import OF_HTA, STEP
 from tests.path_traces import Path as Made
 from tests.sampling import thinned
-from tests.sql.test_device_idle import OTHERS, SERIAL, recorded_from
+from tests.sql.test_device_idle import SERIAL, recorded_from
 from tests.sql.test_device_idle import check as check_gaps
 from tests.trace_builders import event, trace, two_steps
 from tests.trace_corpus import SHAPES as PROGRAMS
@@ -66,13 +66,6 @@ def test_by_plain_python(launch_traces: Warehouse, name: str) -> None:
     """Of programs, several processes, threads and devices, graphs, and launches that were not recorded."""
     content = SHAPES[name]().trace() if name in SHAPES else PROGRAMS[name](Style())[0]
     assert check(launch_traces, name, json.loads(content)["traceEvents"])
-
-
-@pytest.mark.parametrize("name", thinned([*OTHERS, "gpu/resnet50_dataloader"], OTHERS[1:2]))
-def test_traces_that_others_published(warehouse: Warehouse, name: str) -> None:
-    path = shared_file(f"captures/torch/{name}.pt.trace.json.gz")
-    warehouse.ingest(path, name="t")
-    assert check(warehouse, "t", load(path))
 
 
 @pytest.mark.parametrize("seed", thinned(range(60), (1,)))
@@ -215,9 +208,6 @@ def test_captures_without_devices(launch_traces: Warehouse) -> None:
     assert len(names) == 2
 
 
-MI300: Final = tuple(
-    f"gpu/mi300_{name}" for name in ("vllm_decode_graphs", "sglang_decode", "ddp_no_allocator", "resnet_checkpoint")
-)
 # Calls of the runtime or driver in which a host can wait, by cause; those of `host` are what launching consists of.
 CALLS: Final = {
     "free": "hipFree", "allocation": "cudaMalloc", "pinned_memory": "hipHostMalloc", "module_load": "cuModuleLoadData",
@@ -471,31 +461,3 @@ def test_an_unknown_wait_is_no_ops(held: Held) -> None:
     gap = held.ask("SELECT g.host_time + g.queued_time FROM device_idle('t') AS g WHERE g.next_event = 'late'")
     assert causes == [("unknown_wait", *gap[0])]
     assert not any("aten::copy_" in each or "launches to take effect" in each for each in held.advice())
-
-
-@pytest.mark.parametrize("name", [long_but(name) for name in (MI300[0], MI300[3])])
-def test_published_traces_by_plain_python(warehouse: Warehouse, name: str) -> None:
-    path = shared_file(f"captures/torch/{name}.pt.trace.json.gz")
-    warehouse.ingest(path, name="t")
-    events = load(path)
-    assert check_gaps(warehouse, "t", events)
-    paths, begin = Paths(events), recorded_from(events)
-    made = [(each.kind, each.start - begin, each.end - begin, each.place) for each in paths.find(*paths.recording())]
-    parts = warehouse.rows("""
-        SELECT p.kind, p.start::BIGINT, (p.start + p.duration)::BIGINT, p.event_index
-        FROM critical_path('t', unit := 'ns') AS p
-    """)[1]
-    assert stretches(parts) == stretches(made)
-
-
-def stretches(parts: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Parts of the path, those of the host together: events of a thread that overlap have no common innermost one."""
-    found: list[tuple[Any, ...]] = []
-    for kind, start, end, place in parts:
-        if kind not in HOST:
-            found.append((kind, start, end, place))
-        elif found and found[-1][0] == "host":
-            found[-1] = ("host", found[-1][1], end, None)
-        else:
-            found.append(("host", start, end, None))
-    return found

@@ -57,33 +57,6 @@ def test_what_xnnpack_made_of_a_convnet(warehouse: Warehouse) -> None:
     )
 
 
-@pytest.mark.long
-def test_what_is_fused_has_no_event(warehouse: Warehouse) -> None:
-    """XNNPACK fused one of two clamps into the addition before it: which one ran can't be known."""
-    linked(warehouse, "conv_two_backends")
-    rows = [row[1:] for row in found(warehouse, "instruction_id, op, node_name, event_name, score") if row[0] == 2]
-    assert rows[4:7] == [
-        ("Add", "aten_add_tensor", "Add (ND) #1", 0.9),
-        ("Clamp", "aten_clamp_default", None, None),
-        ("Clamp", "aten_clamp_default_1", None, None),
-    ]
-
-
-@pytest.mark.long
-def test_nodes_that_share_a_handle(warehouse: Warehouse) -> None:
-    """An attention became several nodes of one handle, which two calls run: each op has the node of its kind."""
-    linked(warehouse, "causal")
-    rows = [row[1:] for row in found(warehouse, "instruction_id, op, node_name, debug_handle") if row[0] == 18]
-    assert [row[:2] for row in rows if row[2] == 9] == [
-        ("StaticReshape", "aten_view_copy_default_3"),
-        ("StaticReshape", "aten_view_copy_default_4"),
-        ("BatchMatrixMultiply", "aten_bmm_default"),
-        ("StaticReshape", "aten_view_copy_default_5"),
-        ("Add", "aten_add_tensor"),
-        ("Softmax", "aten__softmax_default"),
-    ]
-
-
 @pytest.mark.parametrize("name", thinned(NAMES, ["lstm"]))
 def test_handles_and_times(warehouse: Warehouse, name: str) -> None:
     """A node has the op's handle. An event runs one op, and its time is counted once."""
@@ -107,36 +80,6 @@ def test_handles_and_times(warehouse: Warehouse, name: str) -> None:
     assert {event: row[6] for event, row in zip(events, (row for row in rows if row[5] is not None), strict=True)} == {
         event: logged[event] for event in events
     }
-
-
-# Of the graphs of mobile nets, the ops without events, read by eye: clamps are fused into quantized convolutions;
-# tables do hardswish with the conversions around it, but for the last; of two clamps one runs.
-UNRUN = {
-    "mobile": [],
-    "mobile_quantized": [3, 5, 7, 11, 13, 17],
-    "mobile_squeezed": [3, 5, 7, 9, 11, 13, 20, 21, 29, 31, 33, 35, 42, 43],
-}
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", UNRUN)
-def test_mobile_nets(warehouse: Warehouse, name: str) -> None:
-    """Convolutions of 1x1 run as fully connected, quantized activations as tables without a name."""
-    linked(warehouse, name)
-    rows = found(warehouse, "op_index, event_name, op, node_name")
-    assert [index for index, event, *_ in rows if event is None] == UNRUN[name]
-    query = """
-        SELECT s.label FROM signatures AS s
-        WHERE s.kind = 'delegate' AND NOT starts_with(s.label, 'Clamp ') ORDER BY s.block_index, s.slot
-    """
-    # In the order in which XNNPACK logged them.
-    assert [event for _, event, *_ in rows if event is not None] == [label for (label,) in warehouse.rows(query)[1]]
-    of_layers = "Conv2d DepthwiseConv2d FullyConnected Hardswish Add Div Multiply GlobalAvgPooling2d".split()
-    expected = {(event, node) for _, event, op, node in rows if op in of_layers}
-    aligned = "SELECT n.event_name, n.node_name FROM event_nodes('run') AS n WHERE n.mapping = 'aligned'"
-    assert expected <= {*warehouse.rows(aligned)[1]}
-    # An activation of a name of its own is fused into a convolution, so each event of a layer is one of the model's.
-    assert not any(node is None for _, node in expected)
 
 
 # Whether the record alone shows the nodes of all events that have one by the blobs.
@@ -246,14 +189,3 @@ def test_too_many_ops_of_calls(warehouse: Warehouse) -> None:
     """)
     with pytest.raises(QueryError, match="have 10101111 ops; delegate_graph is for at most 10000000: query the table"):
         found(warehouse, "op")
-
-
-@pytest.mark.long
-def test_programs_in_one_warehouse_do_not_mix(warehouse: Warehouse) -> None:
-    linked(warehouse, "convnet_xnn")
-    before = found(warehouse, "* EXCLUDE (calls, self_time, share_percent)")
-    other = CAPTURES / "mlp_xnn"
-    warehouse.ingest(
-        other / "mlp_xnn.etdp", name="other", etrecord=other / "mlp_xnn.etrecord", pte=other / "mlp_xnn.pte"
-    )
-    assert found(warehouse, "* EXCLUDE (calls, self_time, share_percent)") == before

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from random import Random
-
 import pytest
 
 from etq.warehouse.warehouse import Warehouse
@@ -222,40 +219,6 @@ asynchronously, 1 whose events together take longer than the call, as of paralle
     assert_query("SELECT count(*) AS n FROM findings", "n\n0\n", DELEGATED)
 
 
-@pytest.mark.long
-def test_advice_takes_what_it_cannot_know_for_no_overhead(warehouse: Warehouse) -> None:
-    """Copies of 9,000 ticks and ops of 8,000 in calls of about 80 ticks: neither can be a share of a run of 1,003.
-
-    Then six calls of 80 ticks with events for 76, but one whose event ends late: 20 of 480 ticks are unaccounted.
-    """
-    late = [
-        (
-            delegated("Copy (NC)", 100 * at + 5, 100 * at + 9000, at),
-            delegated("Convolution", 100 * at + 5, 100 * at + 8000, at),
-            delegate_call(100 * at, 100 * at + 81 + at, at),
-        )
-        for at in range(6)
-    ]
-    few = [
-        (
-            delegated("Convolution", 100 * at + 2, 100 * at + (78 if at else 90), at),
-            delegate_call(100 * at, 100 * at + 80, at),
-        )
-        for at in range(6)
-    ]
-    for name, calls, end in (("late", late, 1003), ("few", few, 600)):
-        events = [event for call in calls for event in call]
-        warehouse.ingest(dump(*[run("Execute", *events, execute(0, end))] * 12), name=name)
-    rules = {row[0]: row for row in warehouse.rows("FROM advice('late', unit := 'ns')")[1]}
-    assert rules.keys() & {"copies", "dominating op", "coarse clock"} == set()
-    assert rules["detached delegate events"][1] == "medium"
-    assert "72 of 72 calls" in rules["detached delegate events"][2]
-    assert "do not show how much of it is overhead" in rules["small delegate calls"][2]
-    assert rules["small delegate calls"][4:6] == (None, None)
-    found = {row[0] for row in warehouse.rows("FROM advice('few')")[1]}
-    assert "detached delegate events" in found and "small delegate calls" not in found
-
-
 def test_calls_shorter_than_their_events_count_as_a_whole() -> None:
     """Kernels of 20 and 15 ticks in a call of 30, run by another thread; their children are also within that call."""
     events = run(
@@ -312,22 +275,6 @@ def test_an_execute_counts_whatever_it_is_within_but_if_it_is_impossible() -> No
     )
 
 
-def test_events_of_a_delegate_that_enclose_each_other_nest() -> None:
-    """VGF's: `VGF_EXECUTE` encloses the others, which take 900 of its 940 ticks."""
-    assert_query(
-        "SELECT op, total, share_percent FROM op_totals('test', unit := 'ns') WHERE op <> '(unattributed)'",
-        """
-        op,total,share_percent
-        submit,700.0,70.0
-        drain,100.0,10.0
-        fill,100.0,10.0
-        whole,40.0,4.0
-        DELEGATE_CALL,15.0,1.5
-        """,
-        VGF,
-    )
-
-
 def test_nested_initialization_is_part_of_the_delegate_s() -> None:
     """Outside of loading, it has no share of that."""
     assert_query(
@@ -357,53 +304,6 @@ def test_nested_initialization_is_part_of_the_delegate_s() -> None:
             framework("Method::init", 20, 70),
         ),
     )
-
-
-def test_self_times_of_made_calls(warehouse: Warehouse) -> None:
-    """Calls whose events nest, follow each other, overlap as of parallel work, or are on a clock of their own."""
-    random = Random(1)
-    runs, expected = [], Counter[str]()
-    for at in range(60):
-        calls, time = [], 1000 * at
-        begin = time
-        for instruction in range(3):
-            call = (time + random.randint(0, 20), time + random.randint(60, 300))
-            name = f"{at}.{instruction}"
-            events, times = _made_call(random, name, *call)
-            if random.random() < 0.3:
-                # Of two threads: together longer than the call.
-                half = (call[1] - call[0]) // 2
-                events, times = [(f"{name} x", call[0], call[1] - 1), (f"{name} y", call[0] + half, call[1])], Counter()
-            times[f"{name} call"] = call[1] - call[0] - times.total()
-            expected += times
-            shaders = [(f"{name} s{n}", FAR + 1000 * at + 10 * n, FAR + 1000 * at + 10 * n + 7) for n in range(3)]
-            ordered = sorted([*events], key=lambda event: event[2])
-            ordered[random.randint(0, len(ordered)) : 0] = shaders[: random.randint(0, 3)]
-            calls += [delegated(*event, instruction) for event in ordered] + [delegate_call(*call, instruction)]
-            time = call[1]
-        runs.append(run(f"Execute {at}", *calls, execute(begin, time + 5)))
-    warehouse.ingest(dump(*runs), name="test")
-    found = warehouse.rows(
-        """SELECT CASE t.kind WHEN 'delegate_call' THEN t.method[9:] || '.' || t.instruction_id || ' call' ELSE t.op END,
-           t.total_ticks
-           FROM op_totals('test', "by" := 'instance') AS t
-           WHERE t.share_percent IS NOT NULL AND t.kind LIKE 'delegate%'"""
-    )[1]
-    assert {op: ticks for op, ticks in found if ticks} == {op: ticks for op, ticks in expected.items() if ticks}
-
-
-def _made_call(random: Random, name: str, start: int, end: int) -> tuple[list[tuple[str, int, int]], Counter[str]]:
-    """Events within [start, end] of a call, with other events in them; and the time of each without these."""
-    events, times = [], Counter[str]()
-    edges = sorted(random.sample(range(start, end + 1), min(2 * random.randint(0, 3), (end - start) // 4 * 2)))
-    for number, (first, last) in enumerate(zip(edges[::2], edges[1::2], strict=True)):
-        part = f"{name} {number}"
-        # Strictly within it, so that no two events have the same times.
-        inner, within = _made_call(random, part, first + 1, last - 1) if last - first > 12 else ([], Counter())
-        events += [*inner, (part, first, last)]
-        times += within
-        times[part] = last - first - within.total()
-    return events, times
 
 
 def test_published_reports_of_nested_events(warehouse: Warehouse) -> None:

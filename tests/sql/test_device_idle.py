@@ -20,7 +20,6 @@ from tests.trace_corpus import SHAPES as PROGRAMS
 from tests.trace_corpus import Style
 from tests.trace_reference import nanoseconds
 
-OTHERS = [f"gpu/{name}" for name in ("alexnet", "triton", "mi250_rocm")]
 # The others have events of a stream that overlap.
 SERIAL = [name for name in SHAPES if name not in ("hostile", "differing")]
 GAPS = """
@@ -255,15 +254,3 @@ def test_steps_by_hand(warehouse: Warehouse) -> None:
     assert warehouse.rows(query)[1] == [(1, 100, 50, 40, 10, 40, 10), (2, 100, 50, 0, 50, 40, 40)]
     with pytest.raises(QueryError, match="by must be device or step, not rank"):
         warehouse.rows("FROM device_breakdown('t', \"by\" := 'rank')")
-
-
-def test_steps_add_up(launch_traces: Warehouse) -> None:
-    """Totals by step equal those of step_breakdown; the sums over all steps equal plain Python's."""
-    for name in ("training 0", "rank 0"):
-        steps = (
-            "SELECT sum(s.time) FROM step_breakdown($c, unit := 'ns') AS s GROUP BY s.run_index ORDER BY s.run_index"
-        )
-        found = launch_traces.rows(
-            "SELECT b.total FROM device_breakdown($c, unit := 'ns', \"by\" := 'step') AS b ORDER BY b.run_index", c=name
-        )[1]
-        assert found == launch_traces.rows(steps, c=name)[1]

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from click.testing import CliRunner
 
-from etq.cli import main
 from etq.warehouse.warehouse import Warehouse
 from tests.asserts import TWO_OPERATORS, assert_csv, assert_error, assert_query
 from tests.builders import ProfileEvent, delegate_call, delegated, dump, execute, framework, kernel, operator_call, run
@@ -222,26 +220,6 @@ def test_ops_of_a_delegate_without_an_event(warehouse: Warehouse) -> None:
     warehouse.ingest(stem.with_suffix(".etdp"), name="run", pte=stem.with_suffix(".pte"))
     query = "SELECT DISTINCT calls, self_time, share_percent FROM delegate_graph('run') WHERE op = 'Clamp'"
     assert warehouse.rows(query)[1] == [(None, None, None)]
-
-
-def notes(*arguments: str) -> list[str]:
-    answer = CliRunner().invoke(main, [*arguments])
-    assert answer.exit_code == 0, answer.output
-    return [line for line in answer.stderr.splitlines() if "unknown" in line]
-
-
-@pytest.mark.long
-def test_the_reason_is_stated_once() -> None:
-    """Batch norms and relu6 of delegated convolutions have no event; a transformer that isn't delegated has all."""
-    delegated = CAPTURES / "delegation" / "mobile" / "mobile"
-    record_of = ("--etrecord", f"{delegated}.etrecord")
-    # A stem and head of one each, two blocks of three convolutions with two relu6.
-    unknown = 2 * (1 + 1) + 2 * (3 + 2)
-    assert notes("modules", f"{delegated}.etdp", *record_of) == [
-        f"Note: the time of {unknown} modules is unknown: a delegate runs the ops, and no event of it is known to be theirs"
-    ]
-    stem = CAPTURES / "transformer" / "transformer"
-    assert notes("modules", f"{stem}.etdp", "--etrecord", f"{stem}.etrecord") == []
 
 
 def test_an_op_whose_times_are_impossible(warehouse: Warehouse, tmp_path: Path) -> None:

@@ -268,43 +268,6 @@ def linked_mlp(warehouse: Warehouse) -> None:
     warehouse.ingest(folder / "mlp_100runs.etdp", name="run", etrecord=folder / "mlp.etrecord", pte=folder / "mlp.pte")
 
 
-KEYS = {
-    ("module_totals", "total"): "(method, module_path)",
-    ("module_ops", "self_time"): "(method, module_path, op, kind)",
-    ("source_totals", "total"): "(method, source)",
-    ("node_totals", "self_time"): "(graph_id, node_index)",
-    ("delegate_coverage", "total"): "(method, op_type)",
-}
-
-
-@pytest.mark.long
-def test_shares_of_modules_do_not_depend_on_the_size_of_times(warehouse: Warehouse) -> None:
-    """What takes more than 64 bits of ticks has no time, and the share that it has with shorter times."""
-
-    def shares() -> dict[str, dict[Any, tuple[float, bool]]]:
-        queries = {
-            view: f"SELECT {key}, share_percent, {time} IS NULL FROM {view}('run', runs := 'all')"
-            for (view, time), key in KEYS.items()
-        }
-        return {view: {row[0]: row[1:] for row in warehouse.rows(query)[1]} for view, query in queries.items()}
-
-    linked_mlp(warehouse)
-    short = shares()
-    # Times within each run, so that the longest run takes 4e18 ticks.
-    warehouse.connection.execute("""
-        WITH begins AS (SELECT t.run_index, min(t.start_ticks) AS begin FROM event_ticks AS t GROUP BY ALL),
-        factor AS (SELECT 4e18::BIGINT // max(t.elapsed_ticks) AS factor FROM event_ticks AS t)
-        UPDATE event_ticks AS e
-        SET start_ticks = (e.start_ticks - b.begin) * f.factor, elapsed_ticks = e.elapsed_ticks * f.factor
-        FROM begins AS b, factor AS f WHERE b.run_index = e.run_index
-    """)
-    for view, rows in shares().items():
-        assert {key: share for key, (share, _) in rows.items()} == pytest.approx(
-            {key: share for key, (share, _) in short[view].items()}
-        )
-        assert any(is_unknown for _, is_unknown in rows.values()), view
-
-
 def test_memory_beyond_64_bits_is_null(warehouse: Warehouse) -> None:
     linked_mlp(warehouse)
     warehouse.connection.execute("UPDATE program_values SET byte_size = 4611686018427387904")

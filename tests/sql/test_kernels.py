@@ -9,7 +9,6 @@ import pytest
 
 from etq.errors import QueryError
 from etq.warehouse.warehouse import Warehouse
-from tests.conftest import CAPTURES
 from tests.hta import hta
 from tests.launch_traces import FEW, OF_HTA, SHAPES
 from tests.sampling import thinned
@@ -284,29 +283,6 @@ def test_tensor_core_use(traces: Traces) -> None:
         traces.ask("tensor_core_use", by="x")
 
 
-def test_tensor_core_use_without_devices(warehouse: Warehouse) -> None:
-    warehouse.ingest(CAPTURES / "torch/steps_7.pt.trace.json.gz", name="t")
-    assert warehouse.rows("FROM tensor_core_use('t')")[1] == []
-
-
-def test_backward_convolutions_could_use_them(traces: Traces) -> None:
-    """Of 100 us without tensor cores, 19 are a convolution's and 45 its backward's."""
-    work = [("aten::cudnn_convolution", 19), ("aten::convolution_backward", 45), ("aten::mul", 36)]
-    events = [
-        each
-        for number, (op, length) in enumerate(work, 1)
-        for each in (
-            event("cpu_op", op, 10 * number, 10 * number + 8),
-            event("cuda_runtime", "cudaLaunchKernel", 10 * number + 1, 10 * number + 3, correlation=number),
-            event(
-                "kernel", "volta_sgemm_128x64_nn", 100 * number, 100 * number + length, 7, correlation=number, device=0
-            ),
-        )
-    ]
-    traces.take(*events)
-    assert traces.ask("tensor_core_use", "kernel_time, missed_time, missed_percent", unit="us") == [(100, 64, 64)]
-
-
 PAGEABLE = "Memcpy HtoD (Pageable -> Device)"
 PINNED = "Memcpy HtoD (Pinned -> Device)"
 
@@ -349,12 +325,6 @@ def test_copies(traces: Traces) -> None:
     rates = "bandwidth_gb_per_s, min_gb_per_s, mean_gb_per_s, max_gb_per_s"
     assert traces.ask("copy_totals", rates) == [(0.5, 0.25, 0.5, 0.75), (0.4,) * 4, (None,) * 4]
     assert traces.ask("copy_totals", "steps, per_step, bytes_per_step") == [(None, None, None)] * 3
-
-
-def test_copies_of_a_step(traces: Traces) -> None:
-    steps = [event("user_annotation", f"ProfilerStep#{step}", 40 * step, 40 * step + 40) for step in range(2)]
-    traces.take(*steps, *launch(1, 0, 30, PINNED, 10, 20, bytes=4000), *launch(2, 50, 5, PINNED, 60, 66, bytes=1000))
-    assert traces.ask("copy_totals", "steps, per_step, bytes_per_step") == [(2, 8, 2500)]
 
 
 def test_sizes_of_calls(traces: Traces) -> None:

@@ -6,15 +6,11 @@ from pathlib import Path
 
 import pytest
 
-import etq
 from etq.warehouse.warehouse import Warehouse
 from tests.asserts import assert_error, assert_query
 from tests.builders import Run, dump, execute, framework, kernel, run
 from tests.cli.peaks import ON_LINUX, lines_and_peak
-from tests.conftest import CAPTURES
 from tests.warehouses import empty_warehouse
-
-MULTIMETHOD = CAPTURES / "multimethod"
 
 
 def forward(start: int = 0) -> Run:
@@ -162,52 +158,6 @@ def test_the_tree_has_a_level_of_methods() -> None:
         forward(),
         decode(),
     )
-
-
-@pytest.fixture(scope="module")
-def linked() -> Warehouse:
-    warehouse = etq.open()
-    record = warehouse.ingest_record(MULTIMETHOD / "multimethod.etrecord")
-    capture = warehouse.ingest(MULTIMETHOD / "multimethod_100runs.etdp")
-    warehouse.link(capture, record)
-    return warehouse
-
-
-def executes(warehouse: Warehouse) -> dict[str, int]:
-    """Ticks of all executes by method, from the base tables."""
-    query = """
-        SELECT r.method, sum(t.elapsed_ticks)::BIGINT
-        FROM event_ticks AS t
-        JOIN signatures AS s USING (capture_id, signature_index)
-        JOIN runs AS r USING (capture_id, run_index)
-        WHERE s.name = 'Method::execute'
-        GROUP BY r.method
-    """
-    return dict(warehouse.rows(query)[1])
-
-
-VIEWS = ("op_totals", "module_totals", "source_totals", "module_ops", "execute_breakdown", "inspector_events")
-
-
-def test_each_methods_rows_add_up_to_its_executes(linked: Warehouse) -> None:
-    for view, ticks in zip(VIEWS, ("total", "self", "total", "self", "total"), strict=False):
-        query = (
-            f"SELECT method, sum({ticks}_ticks)::BIGINT FROM {view}('multimethod_100runs', runs := 'all') GROUP BY 1"
-        )
-        assert dict(linked.rows(query)[1]) == executes(linked), view
-    tree = "SELECT name, total_ticks FROM time_tree('multimethod_100runs', runs := 'all') WHERE kind = 'method'"
-    assert dict(linked.rows(tree)[1]) == executes(linked)
-    roots = "SELECT method, module_class FROM module_totals('multimethod_100runs') WHERE module_path = '' ORDER BY 1"
-    assert linked.rows(roots)[1] == [("decode", "__main__.Dec"), ("encode", "__main__.Enc")]
-
-
-@pytest.mark.long
-def test_one_method_equals_a_capture_of_it_alone(linked: Warehouse) -> None:
-    for view in VIEWS:
-        kept = "SELECT v.* EXCLUDE (share_percent)" if view != "inspector_events" else "SELECT v.*"
-        of_all = f"{kept} FROM {view}('multimethod_100runs', runs := 'all') AS v WHERE v.method = 'decode'"
-        alone = f"{kept} FROM {view}('multimethod_100runs', runs := 'all', method := 'decode') AS v"
-        assert linked.rows(of_all)[1] == linked.rows(alone)[1] != [], view
 
 
 def test_a_baseline_without_methods_or_of_another_gives_no_tax(warehouse: Warehouse) -> None:

@@ -353,32 +353,6 @@ def test_without_shapes(traces: Traces) -> None:
     ]
 
 
-def test_hostile_arguments(traces: Traces) -> None:
-    """What isn't a list of sizes costs nothing that is made up."""
-    written = [
-        {"Input Dims": "x", "Input type": ["float"]},
-        {"Input Dims": [["a"], [2, 2]], "Input type": ["float", "float"]},
-        {"Input Dims": [[-1, 4], [4, 2]], "Input type": ["float", "float"]},
-        {"Input Dims": [[2**62, 2**62], [2**62, 2**62]], "Input type": ["float", "float"]},
-        {"Input Dims": [[4, 4]], "Input type": ["float"]},
-        {"Input Dims": [], "Input type": []},
-        {"Input Dims": [[4, 4], [4, 4]], "Input type": [7, {}], "Input Strides": 3, "Concrete Inputs": {"a": 1}},
-    ]
-    events = [
-        each
-        for at, args in enumerate(written)
-        for each in (
-            event("cpu_op", "aten::mm", 10 * at, 10 * at + 9) | {"args": args},
-            *launched(GEMM, 10 * at + 1, 5, at),
-        )
-    ]
-    traces.take(*events, **H100)
-    rows = traces.ask("op_efficiency", "flops, bytes, roof_percent, reason, calls")
-    assert sum(row[4] for row in rows) == len(written)
-    assert {row[:3] for row in rows} <= {(None, None, None), (128, None, None)}
-    assert all(row[3] is not None for row in rows)
-
-
 FLOAT, LONG = "float", "long int"
 Tensor = tuple[list[int], str]
 BOTH, INPUT_ALONE = "[True, True, True]", "[True, False, False]"

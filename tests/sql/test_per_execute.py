@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final
@@ -184,19 +182,3 @@ def test_times_of_traces_are_divided_by_their_steps() -> None:
                     ]
             rows = rows_of(opened, f"FROM {view}('without')")
             assert rows and {row[column] for row in rows for column in [*columns, "steps"]} == {None}, view
-
-
-@pytest.mark.long
-def test_steps_of_real_traces_are_those_of_their_file() -> None:
-    with etq.open() as opened:
-        for name in ("torch_steps/before.pt.trace.json.gz", "torch_gpu/rank0.pt.trace.json.gz"):
-            steps = {
-                each["name"]
-                for each in json.loads(gzip.decompress((CAPTURES / name).read_bytes()))["traceEvents"]
-                if each.get("ph") == "X" and each["name"].startswith("ProfilerStep#") and each["cat"] != "gpu_user_annotation"
-            }  # fmt: skip
-            opened.ingest(CAPTURES / name, name=name)
-            assert {row["steps"] for row in rows_of(opened, f"FROM key_averages('{name}')")} == {len(steps) or None}
-            tree = rows_of(opened, f"FROM time_tree('{name}')")
-            assert {row["executes"] for row in tree} == {len(steps) or None}
-            assert all(row["per_execute"] == row["total"] / len(steps) for row in tree)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections import Counter, defaultdict
-from random import Random
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -18,7 +17,6 @@ from tests.trace_builders import event, trace
 from tests.traces import Traces
 
 KERNEL = "void at::native::vectorized_elementwise_kernel<4, at::native::add>"
-GEMM = "ampere_sgemm_128x64_nn"
 
 
 def report(warehouse: Warehouse, name: str) -> None:
@@ -83,57 +81,6 @@ def test_a_trace_without_any_of_its_kernels(warehouse: Warehouse) -> None:
     query = "SELECT device_time_avg, steps FROM key_averages('t') WHERE name = 'aten::mm'"
     assert asked(warehouse, query) == [(None, 1)]
     assert asked(warehouse, "SELECT rule FROM advice('t')") == [("lost kernels",)]
-
-
-@pytest.mark.parametrize("seed", [2, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 5))])
-def test_made_up_traces(warehouse: Warehouse, seed: int) -> None:
-    """Steps with gaps between them, kernels and copies that are launched in them, before, between, after, or nowhere."""
-    random = Random(seed)
-    made: list[dict[str, Any]] = []
-    truth: dict[bool, dict[str, float]] = {True: defaultdict(float), False: defaultdict(float)}
-    ops = {True: 0, False: 0}
-    moment, free = 1000, 1000
-    count = random.randint(1, 5)
-    for number in range(-1, count + 1):
-        is_step = 0 <= number < count
-        start = moment
-        for _ in range(random.randint(1, 6)):
-            correlation = len(made) + 1
-            is_copy = random.random() < 0.3
-            name = "Memcpy HtoD (Pageable -> Device)" if is_copy else random.choice([KERNEL, GEMM])
-            is_launched = number >= 0 or random.random() < 0.5
-            length = random.randint(1, 60)
-            if is_launched:
-                made.append(event("cpu_op", "aten::add", moment, moment + 8))
-                call = "cudaMemcpyAsync" if is_copy else "cudaLaunchKernel"
-                made.append(event("cuda_runtime", call, moment + 2, moment + 5, correlation=correlation))
-                ops[is_step] += 8
-            begin = max(free, moment + 5)
-            details = {"correlation": correlation, "device": 0, "stream": 7}
-            made.append(event("gpu_memcpy" if is_copy else "kernel", name, begin, begin + length, 7, **details))
-            free = begin + length
-            truth[is_step][name] += length
-            moment += random.randint(9, 40)
-        if is_step:
-            made.append(event("user_annotation", f"ProfilerStep#{number}", start, moment))
-        moment += random.randint(1, 30)
-    warehouse.ingest(json.dumps({"traceEvents": made}).encode(), name="t")
-    for view, column in (("work_totals", "event"), ("kernel_table", "kernel"), ("copy_totals", "event")):
-        query = f"SELECT {column}, per_step * steps, outside_steps FROM {view}('t', unit := 'us')"
-        for name, inside, outside in asked(warehouse, query):
-            assert (inside, outside) == (pytest.approx(truth[True][name]), pytest.approx(truth[False][name])), view
-    for view in ("kernel_families", "op_efficiency"):
-        [row] = asked(warehouse, f"SELECT sum(per_step * steps), sum(outside_steps) FROM {view}('t', unit := 'us')")
-        assert row == (pytest.approx(sum(truth[True].values())), pytest.approx(sum(truth[False].values()))), view
-    query = "SELECT sum(cpu_per_step * steps), sum(cpu_time_total) FROM key_averages('t', unit := 'us')"
-    assert asked(warehouse, f"{query} WHERE name = 'aten::add'") == [(pytest.approx(ops[True]), sum(ops.values()))]
-    query = "SELECT per_execute * executes FROM time_tree('t', by := 'event', unit := 'us') WHERE name = 'aten::add'"
-    assert sum(each for (each,) in asked(warehouse, query)) == pytest.approx(ops[True])
-    query = "SELECT sum(t.ticks) FROM step_times AS t WHERE t.kind = 'device_total'"
-    assert asked(warehouse, query) == [(1000 * sum(truth[True].values()),)]
-    query = "SELECT sum(total), count(*) FROM wide_steps('t', unit := 'us')"
-    [(whole, steps)] = asked(warehouse, query)
-    assert steps == count and sum(truth[True].values()) <= whole
 
 
 def test_a_step_lasts_as_long_as_what_is_per_step(warehouse: Warehouse) -> None:
@@ -236,32 +183,6 @@ def test_slow_steps(traces: Traces) -> None:
         assert [row[1] for row in rows] == lengths
         assert [row[0] for row in rows if row[2]] == slow
         traces.warehouse.remove("t")
-
-
-def test_passes_of_steps_that_overlap(traces: Traces) -> None:
-    """What two steps share counts for each of them, as in `step_breakdown`, and in the whole trace once."""
-    traces.take(
-        event("user_annotation", "ProfilerStep#1", 0, 100),
-        event("user_annotation", "ProfilerStep#2", 60, 160, 2),
-        numbered("aten::mm", 50, 90, 3),
-        numbered(f"{ENGINE}MmBackward0", 70, 120, 3, thread=2, forward=1),
-        event("cuda_runtime", "cudaLaunchKernel", 80, 85, correlation=5),
-        event("kernel", "gemm", 90, 97, 7, correlation=5, device=0),
-        event("cuda_runtime", "cudaLaunchKernel", 55, 58, correlation=6),
-        event("kernel", "gemm", 60, 65, 7, correlation=6, device=0),
-    )
-    columns = "step, pass, host_time, host_percent, device_time, device_events"
-    found = {row[:2]: row[2:] for row in traces.ask("passes", columns, by="step") if row[2]}
-    assert found == {
-        (1, "forward"): (20, 20, 12, 2),
-        (1, "backward"): (30, 30, 0, 0),
-        (1, "other"): (50, 50, 0, 0),
-        (2, "forward"): (10, 10, 7, 1),
-        (2, "backward"): (50, 50, 0, 0),
-        (2, "other"): (40, 40, 0, 0),
-    }
-    of_trace = {row[0]: row[1:] for row in traces.ask("passes", columns[6:]) if row[1]}
-    assert of_trace == {"forward": (20, 12.5, 12, 2), "backward": (50, 31.25, 0, 0), "other": (90, 56.25, 0, 0)}
 
 
 def test_a_slash_in_the_name_of_a_module(traces: Traces) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import duckdb
@@ -12,10 +12,8 @@ from scipy.stats import theilslopes
 
 import etq
 from etq import catalog
-from etq.choices import PHASES
-from etq.errors import QueryError
 from etq.warehouse.warehouse import Warehouse
-from tests.builders import dump, execute, framework, kernel, run
+from tests.builders import dump, framework, kernel, run
 from tests.conftest import CAPTURES
 from tests.unit.test_metrics_reader import GENERATION, log
 from tests.warehouses import empty_warehouse
@@ -26,13 +24,6 @@ def test_views_with_a_schedule_have_a_phase() -> None:
     tables = [each for each in with_steps if each.kind == "table macro"]
     lack = [each.name for each in tables if ("phase", "NULL") not in [(p.name, p.default) for p in each.parameters]]
     assert tables and lack == []
-
-
-def test_phases_are_the_same_words_in_python(warehouse: Warehouse) -> None:
-    accepted = warehouse.rows("SELECT list_transform($known, lambda each: _known_phase(each))", known=list(PHASES))[1]
-    assert accepted == [(list(PHASES),)]
-    with pytest.raises(QueryError, match=f"known are {', '.join(PHASES)}$"):
-        warehouse.rows("SELECT _known_phase('warmup')")
 
 
 def generation() -> bytes:
@@ -250,27 +241,3 @@ def test_the_trend_is_scipys_theil_sen_line(warehouse: Warehouse) -> None:
     slope, intercept, *_ = theilslopes(values, range(99), method="joint")
     signs = [np.sign(values[j] - values[i]) for i in range(99) for j in range(i + 1, 99)]
     assert rows[0][4:7] == pytest.approx((slope, intercept, np.mean(signs)), rel=1e-9)
-
-
-def tokens(warehouse: Warehouse, times: Sequence[int]) -> list[tuple[Any, ...]]:
-    """The trend of decode runs that took so many ns, after a prompt."""
-    warehouse.ingest(dump(*(run("Execute", execute(0, ticks)) for ticks in (500, *times))), name="tokens")
-    warehouse.phase("tokens", "prefill", runs="0")
-    warehouse.phase("tokens", "decode", runs="1-")
-    return warehouse.decode_trend("tokens", unit="us").fetchall()
-
-
-@pytest.mark.parametrize("slow", [0, pytest.param(40, marks=pytest.mark.long), 99])
-def test_one_slow_token_is_no_trend(warehouse: Warehouse, slow: int) -> None:
-    """100 tokens of 80 us, each 10 ns longer than the one before; one took 20 ms."""
-    times = [20_000_000 if at == slow else 80_000 + 10 * at for at in range(100)]
-    rows = tokens(warehouse, times)
-    assert rows[0][4:6] == pytest.approx((0.01, 80), rel=1e-9)
-    # All of the 4,950 pairs increase, but those of the slow token with the ones after it.
-    assert rows[0][6] == pytest.approx(1 - 2 * (99 - slow) / 4950)
-
-
-def test_a_quarter_of_slow_tokens_is_no_trend(warehouse: Warehouse) -> None:
-    """Every fourth takes ten times as long: the breakdown point of the estimator is 29 %."""
-    rows = tokens(warehouse, [(80_000 + 100 * at) * (10 if at % 4 == 0 else 1) for at in range(200)])
-    assert 0 <= rows[0][4] <= 1

@@ -166,35 +166,6 @@ def test_errors_about_long_selectors_are_short(warehouse: Warehouse, selector: s
         warehouse.capture(selector)
 
 
-KEYS = st.sampled_from(["a", "b", "model"])
-VALUES = st.text(st.sampled_from('x1 ,="@éü漢'), min_size=1, max_size=4)
-CAPTURES = st.lists(
-    st.tuples(st.dictionaries(KEYS, VALUES, max_size=3), st.none() | st.integers(1, 5)), min_size=1, max_size=4
-)
-
-
-def written(key: str, value: str) -> str:
-    """A label as selectors take any value."""
-    return f'{key}="{value.replace(chr(34), chr(34) * 2)}"'
-
-
-@examples(40)
-@given(CAPTURES, st.dictionaries(KEYS, VALUES, min_size=1, max_size=2), st.sampled_from(["", "@latest", "@previous"]))
-def test_selectors_find_matching_captures(captures: list[Any], asked: dict[str, str], place: str) -> None:
-    # The labels that are searched for are added to about half of the captures.
-    captures = [({**asked, **labels} if len(labels) % 2 else labels, day) for labels, day in captures]
-    with empty_warehouse() as warehouse:
-        ingest_all(warehouse, [made(number, labels, day) for number, (labels, day) in enumerate(captures)])
-        selector = ",".join([*(written(key, value) for key, value in asked.items()), *([place] if place else [])])
-        found = matches(warehouse, selector)
-    expected = [number for number, (labels, _) in enumerate(captures) if asked.items() <= labels.items()]
-    if place:
-        # The last measured first; undated captures are newer than these, the last ingested first.
-        expected.sort(key=lambda number: (captures[number][1] or 6, number), reverse=True)
-        expected = expected[1:2] if place == "@previous" else expected[:1]
-    assert found == [f"c{number}" for number in sorted(expected)]
-
-
 NUMBERS = st.sampled_from(["1", "2", "10", "9a", "01"])
 OPERATORS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "=": operator.eq}
 FEW_KEYS = st.sampled_from(["a", "b"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,8 @@ import pytest
 from etq.ingest.trace.serving import told_by
 from etq.warehouse.warehouse import Warehouse
 from tests.command_line import run_etq
-from tests.conftest import shared_file
 from tests.launch_traces import Machine
 from tests.trace_builders import event, trace
-from tests.trace_reference import load
 
 # A name, and the phase, sequences, tokens of prompts and generated tokens that it tells.
 TOLD: list[tuple[str, tuple[str | None, int | None, int | None, int | None]]] = [
@@ -117,38 +114,6 @@ def test_steps_of_several_threads(warehouse: Warehouse) -> None:
     assert rows == [(0, "decode", None, 100, 10000), (1, "prefill", None, 100, 0), (2, "mixed", None, 50, None)]
     rows = warehouse.rows("SELECT phase, device_time, tokens_in FROM serving_phases('t') ORDER BY phase")[1]
     assert rows == [("decode", None, 0), ("mixed", None, None), ("prefill", None, 0)]
-
-
-@pytest.mark.parametrize(
-    ("name", "told"),
-    [
-        pytest.param("b200_eager", ("prefill", 1, 888, 0), marks=pytest.mark.long),
-        ("mi300_vllm_decode_graphs", ("decode", 32, 0, 32)),
-    ],
-)
-def test_real_traces(warehouse: Warehouse, name: str, told: tuple[Any, ...]) -> None:
-    """By plain Python: the outer annotation, and the time of what calls of its thread launched, each moment once."""
-    path = shared_file(f"captures/torch/gpu/{name}.pt.trace.json.gz")
-    warehouse.ingest(path, name="t")
-    entries = [each for each in load(path) if each.get("ph") == "X"]
-    steps = [each for each in entries if each["cat"] == "user_annotation" and each["name"].startswith("execute_")]
-    step = max(steps, key=lambda each: each["dur"])
-    launched: defaultdict[int, bool] = defaultdict(bool)
-    for each in entries:
-        if each["cat"] in ("cuda_runtime", "cuda_driver") and each["tid"] == step["tid"]:
-            launched[each["args"].get("correlation")] |= step["ts"] <= each["ts"] < step["ts"] + step["dur"]
-    spans = sorted(
-        (round(each["ts"] * 1000), round(each["ts"] * 1000) + round(each["dur"] * 1000))
-        for each in entries
-        if each["cat"] in ("kernel", "gpu_memcpy", "gpu_memset") and launched[each["args"]["correlation"]]
-    )
-    busy, reached = 0, 0
-    for start, end in spans:
-        busy += max(end - max(start, reached), 0)
-        reached = max(reached, end)
-    query = "SELECT name, phase, sequences, tokens_in, tokens_out, host_time, device_time, events FROM serving_steps('t', unit := 'ns')"
-    expected = (step["name"], *told, round(step["dur"] * 1000), pytest.approx(busy, abs=len(spans)), len(spans))
-    assert warehouse.rows(query)[1] == [expected]
 
 
 def test_both_readers_of_names_agree() -> None:

@@ -89,21 +89,6 @@ def test_they_are_of_the_selector_and_the_series(lab: Warehouse) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("over", "selector"),
-    [("build", "build>=4,version>=0"), ("version", 'model="net"'), ("version", "user=a@b"), ("build", "model<o")],
-)
-def test_they_are_selectors_whatever_the_question_has(lab: Warehouse, over: str, selector: str) -> None:
-    first = 4 if "build" in selector else 1
-    found = [compared(lab, *chosen) for chosen in sides(lab, over, selector).values()]
-    assert {frozenset(base | new) for base, new in found} == (
-        {frozenset({"c12", "c13"}), frozenset({"c24", "c25"})}
-        if over == "version"
-        else {frozenset(names(first, SECOND - 1)), frozenset(names(FIRST, COUNT))}
-    )
-
-
-@pytest.mark.long
 def test_commits_of_one_time_are_compared_with_each_other() -> None:
     """The last good commit and the first bad one have one commit_time: no range is between them."""
     captures = []

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from etq.warehouse.warehouse import Warehouse
 from tests.asserts import DELEGATED, TWO_OPERATORS, assert_error, assert_query
-from tests.builders import delegate_call, delegated, dump, execute, framework, kernel, operator_call, run
+from tests.builders import delegate_call, delegated, dump, execute, framework, kernel, run
 from tests.conftest import CAPTURES
 from tests.trace_builders import event, trace, two_steps
 from tests.warehouses import empty_warehouse
@@ -199,9 +197,3 @@ def test_a_linked_record_has_the_backend() -> None:
         assert warehouse.rows(query)[1] == [("delegate", "delegate"), ("delegate_call", "host")]
         warehouse.link(capture, record)
         assert warehouse.rows(query)[1] == [("delegate", "XnnpackBackend"), ("delegate_call", "host")]
-
-
-@pytest.mark.parametrize("view", ["timeline('test')", "timeline('test', runs := [0])"])
-def test_runs_without_events_and_without_an_execute(view: str) -> None:
-    assert_query(f"SELECT count(*) AS n FROM {view}", "n\n0\n", run("Execute"))
-    assert_query(f"SELECT count(*) AS n FROM {view}", "n\n1\n", run("Execute", operator_call(start=1, end=2)))

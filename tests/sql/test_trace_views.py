@@ -54,17 +54,6 @@ def test_steps_of_both_layouts(traces: Traces, is_older: bool) -> None:
     assert rows[8] == (1, 5, "Kernel", 40000.0, pytest.approx(100 * 40 / 120), "ns")
 
 
-def test_average_step(stepped: Traces) -> None:
-    rows = stepped.ask("average_step", "category, steps, time, share_percent")
-    assert rows[:3] == [
-        ("Step", 2, 110.0, 100.0),
-        ("Kernel", 2, 40.0, pytest.approx(100 * 40 / 110)),
-        ("Memcpy", 2, 10.0, pytest.approx(100 * 10 / 110)),
-    ]
-    assert [row[0] for row in rows[1:]] == [*CATEGORIES]
-    assert stepped.ask("average_step", "category, steps, time", steps="skip_first=1")[0] == ("Step", 1, 120.0)
-
-
 def test_without_steps_all_is_one(traces: Traces) -> None:
     traces.take(*[each for each in two_steps() if not each["name"].startswith("ProfilerStep")])
     assert traces.ask("step_breakdown", "DISTINCT step") == [(0,)]
@@ -140,12 +129,6 @@ def test_kernels(traces: Traces) -> None:
         # The last one has no launch.
         (*relu, "us", 2, 20.0, 10.0),
         ("volta_h884gemm", "GEMM", True, True, 1, 40.0, 40.0, 40.0, 40.0, 0.5, 40.0, "us", 2, 20.0, 0.0),
-    ]
-
-
-def test_utilization(stepped: Traces) -> None:
-    assert stepped.ask("gpu_utilization") == [
-        (0, 2, pytest.approx(100 * 80 / 220), pytest.approx(100 * 60 / 220), pytest.approx(60.0), 50.0)
     ]
 
 
@@ -293,23 +276,6 @@ def test_device_time_is_of_the_op_around_the_launch(traces: Traces) -> None:
         is_older=True,
     )
     assert asked_of_ops(traces) == {"aten::mm": 40.0, "aten::copy_": 5.0}
-
-
-def test_an_op_that_calls_its_own_name_keeps_what_it_launches(traces: Traces) -> None:
-    """The plug-in has only the 10 of the inner op."""
-    traces.take(
-        event("cpu_op", "aten::mm", 0, 50, external=1),
-        event("cpu_op", "aten::mm", 5, 25, external=2),
-        event("cuda_runtime", "cudaLaunchKernel", 10, 15, external=2, correlation=1),
-        event("kernel", "k", 40, 50, 7, device=0, correlation=1),
-        event("cuda_runtime", "cudaLaunchKernel", 30, 35, external=1, correlation=2),
-        event("kernel", "k", 60, 65, 7, device=0, correlation=2),
-        is_older=True,
-    )
-    assert asked_of_ops(traces) == {"aten::mm": 15.0}
-    # The op has two children, so torch's table counts two calls.
-    columns = "name, calls, self_device_time, device_time_total, torch_device_time_total"
-    assert traces.ask("key_averages", columns)[0] == ("aten::mm", 2, 15.0, 15.0, 25.0)
 
 
 def test_what_no_op_launched_is_a_row(traces: Traces) -> None:

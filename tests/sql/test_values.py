@@ -78,6 +78,7 @@ def test_comparable_values(warehouse: Warehouse) -> None:
         assert gap_of(warehouse, base, new, "l1") == (gap, problem)
 
 
+@pytest.mark.long
 def test_values_are_kept_if_asked_for(warehouse: Warehouse) -> None:
     with pytest.raises(EtqError, match="keep_values goes with debug_buffer"):
         warehouse.ingest(MLP / "mlp_debug.etdp", keep_values=True)

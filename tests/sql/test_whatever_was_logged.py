@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from itertools import pairwise
 from typing import Any
 
 from hypothesis import HealthCheck, given
@@ -22,7 +24,6 @@ from tests.builders import (
 )
 from tests.records import Maps, node, record, tensor
 from tests.sampling import examples
-from tests.sql.test_time_tree import check_it_adds_up, nodes_of
 from tests.warehouses import empty_warehouse
 
 TOP = 2**32
@@ -99,6 +100,34 @@ PARTS = {
 
 def numbers(warehouse: Warehouse, query: str) -> list[Any]:
     return [value for (value,) in warehouse.rows(query)[1] if value is not None]
+
+
+def nodes_of(warehouse: Warehouse, capture: str, **given: Any) -> list[dict[str, Any]]:
+    arguments = "".join(f', "{name}" := ${name}' for name in given)
+    columns, rows = warehouse.rows(f"FROM time_tree($capture{arguments})", capture=capture, **given)
+    return [dict(zip(columns, row, strict=True)) for row in rows]
+
+
+def check_it_adds_up(nodes: list[dict[str, Any]]) -> None:
+    """Check a tree: nodes are numbered from the outside in; each total is the self time plus the children's totals."""
+    assert [each["node_index"] for each in nodes] == list(range(len(nodes)))
+    within: dict[int, int] = defaultdict(int)
+    for each in nodes[1:]:
+        parent = nodes[each["parent_index"]]
+        assert parent["node_index"] < each["node_index"]
+        assert each["depth"] == parent["depth"] + 1 == len(each["path"])
+        assert each["path"] == [*parent["path"], each["name"]]
+        within[each["parent_index"]] += each["total_ticks"]
+    for each in nodes:
+        assert each["total_ticks"] == each["self_ticks"] + within[each["node_index"]], each["path"]
+        assert each["total_ticks"] >= 0 and each["self_ticks"] >= 0
+    for before, each in pairwise(nodes):
+        # The children of a node follow it directly.
+        assert each["depth"] <= before["depth"] + 1
+    siblings = defaultdict(list)
+    for each in nodes:
+        siblings[each["parent_index"]].append((each["kind"] == "rest", -each["total_ticks"]))
+    assert all(order == sorted(order) for order in siblings.values())
 
 
 @examples(10, few=1, suppress_health_check=list(HealthCheck))

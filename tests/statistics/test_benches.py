@@ -37,14 +37,6 @@ def test_the_looks_share_one_probability() -> None:
     assert np.mean(by_rule) <= 0.4 < np.mean(np.any(at_each, axis=0))
 
 
-@pytest.mark.long
-def test_equal_programs_are_about_the_same() -> None:
-    found = equal(FEW, 30, 2)
-    assert sum(bool(each.ever) for each in found) <= 1
-    assert np.mean([each.is_decided for each in found]) >= 0.9
-    assert min(each.rounds for each in found) < MOST
-
-
 def test_an_op_that_is_slower_by_5_percent_is_named() -> None:
     found = one_slower(FEW, 20, 3)
     assert sum(op in each.changed for each, op in found) >= 18

@@ -100,25 +100,3 @@ def test_files_that_the_database_refuses_together_go_one_by_one(warehouse: Wareh
     assert [str(each) for each in results if isinstance(each, EtqError)] == ["bytes: not that one"]
     assert warehouse.rows("SELECT capture_id FROM captures ORDER BY 1")[1] == [(1,), (2,), (3,)]
     assert warehouse.rows("FROM labels")[1] == []
-
-
-def test_files_that_change_nothing_are_not_written_again(tmp_path: Path) -> None:
-    """Changes are still written: to a label, to a clock's name, to a link, or to events that were pruned."""
-    files = FLEET[:4]
-    path = tmp_path / "lab.duckdb"
-    with etq.open(path) as warehouse:
-        first = captured(warehouse.ingest_many(files, labels={"device": "a"}))
-        warehouse.connection.execute("CHECKPOINT")
-        before = path.read_bytes()
-        for labels in (None, {"device": "a"}):
-            again = captured(warehouse.ingest_many(files, labels=labels))
-            assert [each.capture_id for each in again] == [each.capture_id for each in first]
-            assert not any(each.is_new for each in again)
-        assert not Path(f"{path}.wal").exists() and path.read_bytes() == before
-        warehouse.ingest_many(files, labels={"device": "b"})
-        assert warehouse.rows("SELECT DISTINCT value FROM labels WHERE key = 'device'")[1] == [("b",)]
-        warehouse.prune(1, keep_rollups=True)
-        query = "SELECT count(*) FROM findings WHERE rule = 'events pruned'"
-        assert warehouse.rows(query)[1] == [(3,)]
-        warehouse.ingest_many(files)
-        assert warehouse.rows(query)[1] == [(0,)]

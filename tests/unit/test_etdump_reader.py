@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from collections import defaultdict
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,12 +12,10 @@ from hypothesis import strategies as st
 
 from etq import FormatError
 from etq.ingest.etdump import run_groups
-from etq.ingest.etdump.containers import is_etdump
 from etq.ingest.etdump.reader import read_etdump
 from etq.ingest.etdump.schema import VALUE_KINDS
-from etq.storage.large_file import LargeFile
 from tests import reference_reader
-from tests.builders import AllocationEvent, DebugEvent, ProfileEvent, Run, Tensor, dump, execute, kernel, operator_call
+from tests.builders import AllocationEvent, DebugEvent, ProfileEvent, Run, Tensor, dump, execute, kernel
 from tests.builders import run as a_run
 from tests.conftest import CAPTURES
 from tests.sampling import examples
@@ -201,26 +198,6 @@ def test_truncated_at_any_byte(name: str) -> None:
         assert "\n" not in str(caught.value)
 
 
-@examples(100)
-@given(st.data())
-def test_damaged_words(data: st.DataObject) -> None:
-    original = dump(
-        a_run("Execute", kernel("add", 5, 9), operator_call(3, 10), execute(0, 12), allocators=["temp"]),
-        a_run("Execute", DebugEvent((Tensor(6, (2, 3), (3, 1)),), output=True), AllocationEvent(1, 64)),
-    )
-    damaged = bytearray(original)
-    for _ in range(data.draw(st.integers(1, 4))):
-        place = data.draw(st.integers(0, len(original) // 4 - 1)) * 4
-        word = data.draw(
-            st.sampled_from([0, 1, 2**31 - 1, 2**31, 2**32 - 1, len(original)]) | st.integers(0, 2**32 - 1)
-        )
-        damaged[place : place + 4] = word.to_bytes(4, "little")
-    try:
-        read(bytes(damaged))
-    except FormatError as error:
-        assert "\n" not in str(error)
-
-
 @pytest.mark.parametrize(("newline", "prefix"), [(b"\n", b""), (b"\r\n", b"[  12.345] uart: "), (b"\n", b'echo "')])
 def test_base64_in_a_log(newline: bytes, prefix: bytes) -> None:
     def printed(data: bytes, width: int = 76) -> list[bytes]:
@@ -253,11 +230,3 @@ def test_base64_in_a_log(newline: bytes, prefix: bytes) -> None:
 def test_files_that_are_not_dumps_are_named_by_kind(content: bytes, message: str) -> None:
     with pytest.raises(FormatError, match=message):
         read(content)
-
-
-def test_what_a_large_file_is_can_be_asked_of_its_parts(tmp_path: Path) -> None:
-    """A file of which only slices can be read, as large traces are."""
-    path = tmp_path / "trace.json"
-    path.write_bytes(b'{"traceEvents": []}')
-    with path.open("rb") as file:
-        assert not is_etdump(LargeFile(file, str(path)))

@@ -15,15 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from etq import FormatError
 from etq.ingest.etrecord.reader import read_etrecord
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES, shared_file
-from tests.sampling import examples
-from tests.warehouses import empty_warehouse
 
 EDGE = "edge_dialect_exported_program/forward"
 SMALLEST = (CAPTURES / "nones/nones.etrecord").read_bytes()
@@ -445,31 +441,3 @@ def test_pickles_are_never_run(warehouse: Warehouse, tmp_path: Path, monkeypatch
     assert found.is_complete and [*tmp_path.iterdir()] == []
     listed = warehouse.rows("SELECT kind, byte_size, count(*) FROM record_members GROUP BY ALL ORDER BY ALL")[1]
     assert ("pickle", len(payload), 2) in listed and ("weights", len(weights.getvalue()), 6) in listed
-
-
-@examples(100, few=6)
-@given(st.data())
-def test_damaged_records_are_stored_whole_or_not_at_all(data: st.DataObject) -> None:
-    members = members_of(SMALLEST)
-    readable = [name for name in members if name in (EDGE, "exported_program") or name.endswith(("_map", "_id"))]
-    is_zip_damaged = data.draw(st.booleans())
-    name = data.draw(st.sampled_from(readable))
-    damaged = bytearray(SMALLEST if is_zip_damaged else members[name])
-    for _ in range(data.draw(st.integers(1, 4))):
-        # The directory, the most delicate part, is at the end.
-        last = len(damaged) - 1
-        place = data.draw(st.integers(0, last) | st.integers(max(last - 1200, 0), last))
-        damaged[place] = data.draw(st.integers(0, 255) | st.sampled_from(list(b'0-9e"{}[],:')))
-    if data.draw(st.integers(0, 3)) == 0:
-        del damaged[data.draw(st.integers(0, len(damaged))) :]
-    with empty_warehouse() as warehouse:
-        try:
-            found = warehouse.ingest_record(
-                bytes(damaged) if is_zip_damaged else record({**members, name: bytes(damaged)})
-            )
-        except FormatError as error:
-            assert "\n" not in str(error)
-            assert_nothing_is_stored(warehouse)
-        else:
-            assert found.is_new
-            assert warehouse.rows("SELECT count(*) FROM records")[1] == [(1,)]

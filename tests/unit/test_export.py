@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from etq.errors import QueryError
-from etq.export import FORMATS, parts
+from etq.export import parts
 from etq.ingest.metrics.reader import read_metrics
 from etq.warehouse.warehouse import Warehouse
 from tests.asserts import DELEGATED, TWO_OPERATORS
@@ -172,38 +169,6 @@ def test_hostile_names(to: str, warehouse: Warehouse) -> None:
     if to == "chrome":
         kernels = {each["name"] for each in written["traceEvents"] if each.get("cat") == "op_kernel"}
         assert kernels == {f"native_call_{name}.out" for name in HOSTILE}
-
-
-@pytest.mark.long
-def test_files(tmp_path: Path, warehouse: Warehouse) -> None:
-    warehouse.ingest(dump(TWO_OPERATORS), name="test")
-    plain, packed, link = (tmp_path / name for name in ("x.json", "x.json.gz", "link.json"))
-    warehouse.export("test", "chrome", plain)
-    warehouse.export("test", "chrome", packed)
-    assert gzip.decompress(packed.read_bytes()) == plain.read_bytes() == exported(warehouse, "test", "chrome").encode()
-    link.symlink_to(plain)
-    warehouse.export("test", "speedscope", link)
-    assert link.is_symlink() and "profiles" in json.loads(plain.read_text()), "the file that a link leads to"
-    before = plain.read_bytes()
-    with pytest.raises(QueryError, match="has no record"):
-        warehouse.export("test", "model-explorer", plain)
-    assert plain.read_bytes() == before, "nothing half-written"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["link.json", "x.json", "x.json.gz"]
-
-
-def test_wrong_words(warehouse: Warehouse) -> None:
-    warehouse.ingest(dump(run("Execute")), name="test")
-    for capture, to, options, message in (
-        ("test", "x", {}, f"no format 'x' to export to; known are {', '.join(FORMATS)}"),
-        ("test", "hud", {"runs": [1]}, "hud takes no runs; it takes by, steps"),
-        ("tset", "chrome", {}, "no capture matches tset; the nearest are test"),
-        ("test", "speedscope", {}, "test: no event of the selected runs has a time"),
-        ("test", "hud", {}, "test: no executes, loading or metrics"),
-        ("test", "chrome", {"phase": "x"}, "unknown phase 'x'"),
-    ):
-        with pytest.raises(QueryError, match=message):
-            exported(warehouse, capture, to, **options)
-    assert checked(exported(warehouse, "test", "chrome"))["traceEvents"] == []
 
 
 def test_hud_is_read_by_the_reader_of_metrics() -> None:

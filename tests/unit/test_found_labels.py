@@ -11,10 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
-import etq
 from etq.annotations import discovery
 from etq.annotations.discovery import labels_of_git, labels_of_path
 from etq.errors import EtqError, FormatError
@@ -56,15 +54,6 @@ def test_patterns_that_do_not_fit(pattern: str, message: str) -> None:
 NAMES = st.text(st.characters(exclude_characters="/-{}", exclude_categories=["Cs", "Cc"]), min_size=1).filter(
     lambda name: name not in (".", "..")
 )
-
-
-@given(st.lists(NAMES, min_size=1, max_size=4), st.data())
-def test_patterns_read_what_was_written(values: list[str], data: st.DataObject) -> None:
-    """A pattern returns the values without the separators, whatever they contain."""
-    between = [data.draw(st.sampled_from(["/", "-"])) for _ in values[1:]] + [""]
-    path = "".join(value + mark for value, mark in zip(values, between, strict=True))
-    pattern = "".join(f"{{k{number}}}{mark}" for number, mark in enumerate(between))
-    assert labels_of_path(f"lab/{path}", pattern) == {f"k{number}": value for number, value in enumerate(values)}
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -210,15 +199,6 @@ def test_sidecars_have_time_labels_and_metrics(warehouse: Warehouse, tmp_path: P
     ]
 
 
-def test_toml_gives_the_same() -> None:
-    toml = b'model = "mlp"\ncaptured_at = 2026-05-01T12:00:00Z\n[labels]\nlayers = 3\n[metrics]\ntemperature = 41.5\n'
-    tables = {table: rows.to_pylist() for table, rows in read_sidecar(toml, "run.etdp.toml")}
-    assert {row["key"]: row["value"] for row in tables["labels"]} == {
-        "model": "mlp", "captured_at": "2026-05-01T12:00:00+00:00", "layers": "3",
-    }  # fmt: skip
-    assert [(row["name"], row["value"]) for row in tables["metrics"]] == [("temperature", 41.5)]
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -237,18 +217,3 @@ def test_toml_gives_the_same() -> None:
 def test_bad_sidecars(content: bytes, message: str) -> None:
     with pytest.raises(FormatError, match=message):
         list(read_sidecar(content, "s.json"))
-
-
-def test_a_bad_sidecar_stores_nothing(warehouse: Warehouse, tmp_path: Path) -> None:
-    path = place(tmp_path, {"a": []})
-    with pytest.raises(FormatError, match=r"run.etdp.json: at \$.a: expected a text"):
-        warehouse.ingest(path)
-    (path.parent / "run.etdp.json").write_text('{"a,b": "x"}')
-    with pytest.raises(etq.WarehouseError, match="it has ','"):
-        warehouse.ingest(path)
-    assert warehouse.rows("SELECT count(*) FROM captures")[1] == [(0,)]
-    (path.parent / "run.etdp.toml").write_text("a = 1")
-    with pytest.raises(EtqError, match="has two sidecars"):
-        warehouse.ingest(path)
-    (path.parent / "run.etdp.json").unlink()
-    assert warehouse.label(warehouse.ingest(path)) == {"a": "1"}

@@ -14,7 +14,7 @@ from etq.ingest.trace.alignment import aligned
 from etq.warehouse.ephemeral import open_ephemeral
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import shared_file
-from tests.graph_traces import Node, capture, eager, in_stream, launches, layers
+from tests.graph_traces import Node, capture, in_stream, launches, layers
 
 
 def opened(run: bytes, *captures: bytes) -> Warehouse:
@@ -157,12 +157,6 @@ def test_the_batch_decides_between_equal_recordings() -> None:
     ]
     with opened(launches([NODES] * 3, labels), recorded) as warehouse:
         assert ops(warehouse) == truth(NODES, 32) + truth(NODES, 64) + truth(NODES, 16)
-
-
-def test_a_run_without_graphs_serves_as_well() -> None:
-    run = launches([NODES, NODES], grid=lambda _, number: [[32, 64][number], 1, 1], block=lambda *_: [64, 1, 1])
-    with opened(run, eager(NODES, [64, 32, 16])) as warehouse:
-        assert ops(warehouse) == truth(NODES, 32) + truth(NODES, 64)
 
 
 def test_launches_without_names_need_certain_order_and_number() -> None:

@@ -9,7 +9,6 @@ import math
 import os
 import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,6 @@ import pytest
 from etq import EtqError
 from etq.inspector import (
     Inspector,
-    PerfData,
     comparators,
     compare_results,
     parse_vgf_neural_statistics_delegate_metadata,
@@ -34,19 +32,6 @@ def inspected(*runs: Any, **options: Any) -> Inspector:
     return Inspector(etdump_data=dump(*runs), **options)
 
 
-def test_performance_is_computed_from_raw_as_the_views_do() -> None:
-    data = PerfData([4.0, 1.0, 2.0, 3.0])
-    assert (data.min, data.max, data.avg, data.p50) == (1.0, 4.0, 2.5, 2.5)
-    assert data.p10 == pytest.approx(1.3) and data.p90 == pytest.approx(3.7)
-    assert data == PerfData([4.0, 1.0, 2.0, 3.0]) != PerfData([4.0])
-    # Values that are removed later, such as those of a first run, are removed from the statistics.
-    data.raw = data.raw[1:]
-    assert data.avg == 2.0
-    data.raw.append(6.0)
-    assert data.avg == 3.0 and data.max == 6.0
-    assert (PerfData([]).p50, PerfData([]).avg) == (None, None)
-
-
 def test_wrong_arguments_are_named() -> None:
     mlp = {"etdump_path": str(MLP)}
     for given, message in (
@@ -60,21 +45,6 @@ def test_wrong_arguments_are_named() -> None:
     ):
         with pytest.raises(EtqError, match=message):
             Inspector(**given)
-
-
-def test_an_etrecord_object_is_read_from_what_it_saves() -> None:
-    class Record:
-        edge_dialect_program = "the edge program"
-        graph_map = {"aten/forward": "another"}  # noqa: RUF012
-
-        def save(self, path: str) -> None:
-            Path(path).write_bytes((CAPTURES / "mlp/mlp.etrecord").read_bytes())
-
-    made = Inspector(str(MLP), etrecord=Record())
-    assert made.event_blocks[1].events[0].op_types == ["aten.permute_copy.default", "aten.addmm.default"]
-    assert made.get_exported_program() == "the edge program"
-    assert made.get_exported_program("aten/forward") == "another"
-    assert made.get_exported_program("missing") is None
 
 
 def test_without_pandas_tables_name_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections import defaultdict
 from pathlib import Path
@@ -12,7 +11,6 @@ import pytest
 
 from etq.export import parts
 from etq.warehouse.warehouse import Warehouse
-from tests.command_line import run_etq
 from tests.launch_traces import ALL_REDUCE, message, training
 from tests.trace_builders import event, trace
 from tests.warehouses import empty_warehouse
@@ -124,27 +122,3 @@ def test_without_collectives_the_time_of_day_counts(warehouse: Warehouse, tmp_pa
     made = json.loads(exported(warehouse))
     assert made["baseTimeNanoseconds"] == 10**18 + 10**9
     assert [each["ts"] for each in slices(json.dumps(made).encode())] == [3e6, 3e6 + 1]
-
-
-@pytest.mark.long
-def test_the_command_takes_a_selector_or_files(tmp_path: Path) -> None:
-    paths, db = ranks(tmp_path), str(tmp_path / "lab.duckdb")
-    run_etq("ingest", *map(str, paths), "--label", "job=a", "--db", db)
-    one, other, third = (str(tmp_path / name) for name in ("job.json.gz", "files.json", "counted.json"))
-    assert run_etq("export", "job=a", "--to", "chrome", "-o", one, "--db", db).exit_code == 0
-    assert run_etq("export", *map(str, paths), "--to", "chrome", "-o", other).exit_code == 0
-    assert slices(gzip.decompress(Path(one).read_bytes())) == slices(Path(other).read_bytes())
-    assert run_etq("export", "job=a", "--to", "chrome", "--counters", "-o", third, "--db", db).exit_code == 0
-    counters = [each for each in json.loads(Path(third).read_bytes())["traceEvents"] if each["ph"] == "C"]
-    assert len({each["pid"] for each in counters}) == 4
-    of_paths = tuple(map(str, paths))
-    for arguments, error in (
-        ((of_paths[0], "other"), "is a file, and others are captures"),
-        ((*of_paths, "--time-scale", "ns"), "options for reading a file go with one file"),
-    ):
-        result = run_etq("export", *arguments, "--to", "chrome", "-o", str(tmp_path / "x"), "--db", db)
-        assert result.exit_code == 1 and error in result.stderr, arguments
-    alone = tmp_path / "alone.json"
-    alone.write_bytes(trace(event("cpu_op", "aten::add", 0, 5)))
-    result = run_etq("export", of_paths[0], str(alone), "--to", "chrome", "-o", str(tmp_path / "y"))
-    assert "Note: the clock of alone, rank0 isn't known" in result.stderr

@@ -11,13 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from etq.ingest.trace.classes import Kernel, rules
 from etq.render.kernel_names import cut, short_names
 from etq.warehouse.warehouse import Warehouse
-from tests import trace_reference
 from tests.conftest import shared_file
 from tests.trace_builders import event
 from tests.traces import Traces
@@ -102,11 +99,6 @@ def test_a_name_tells_the_family_and_the_matrix_units() -> None:
                 wrong.append((name, found, expected))
     assert wrong == []
     assert rules().of_kernel("") == Kernel(None, None)
-
-
-def test_a_long_name_takes_no_longer_than_its_beginning() -> None:
-    assert rules().of_kernel("ncclDevKernel_" + "AllReduce<" * 100_000).family == "communication"
-    assert rules().of_kernel("x" * 10_000 + "gemm") == Kernel(None, None)
 
 
 def launched(kernel: str, at: float, correlation: int, length: float = 10, **arguments: Any) -> list[dict[str, Any]]:
@@ -240,24 +232,6 @@ def test_different_names_are_never_the_same(seed: int) -> None:
     )
     shown = short_names(names)
     assert list(shown) == names and len(set(shown.values())) == len(names)
-
-
-@pytest.mark.parametrize("file", ["b200_eager", "alexnet"])
-def test_real_names_differ_and_are_short(file: str) -> None:
-    path = shared_file(f"captures/torch/gpu/{file}.pt.trace.json.gz")
-    names = {each["name"] for each in trace_reference.load(path) if each.get("cat", "").lower() == "kernel"}
-    shown = short_names(sorted(names))
-    assert len(set(shown.values())) == len(names)
-    written = [name for name in names if "<" in name]
-    assert sum(len(shown[name]) for name in written) < 0.3 * sum(map(len, written))
-
-
-@given(st.lists(st.text("ab.", min_size=1, max_size=60), unique=True, max_size=40), st.integers(8, 30))
-def test_texts_that_are_cut_always_differ(texts: list[str], width: int) -> None:
-    """Whatever they are, and it ends."""
-    shown = cut(texts, width, "~")
-    assert shown.keys() == set(texts) and len(set(shown.values())) == len(texts)
-    assert all(len(shown[text]) <= width and (len(text) > width or shown[text] == text) for text in texts)
 
 
 def test_a_name_that_goes_on_shows_that_it_does() -> None:

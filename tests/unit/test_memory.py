@@ -7,9 +7,6 @@ import gzip
 import io
 import itertools
 import json
-import os
-import subprocess
-import sys
 import tracemalloc
 import zipfile
 from collections.abc import Callable
@@ -18,7 +15,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-import etq
 from etq.errors import FormatError
 from etq.ingest import memory
 from etq.warehouse.warehouse import Warehouse
@@ -136,25 +132,3 @@ def test_a_limit_of_a_control_group_counts(tmp_path: Path) -> None:
     (free / "memory.max").write_text("max\n")
     (free / "memory.current").write_text("600000\n")
     assert [*memory._of_group(free, "memory.max", "memory.current")] == []
-
-
-def test_a_limit_of_the_process_counts() -> None:
-    script = (
-        "import resource; from etq.ingest import memory; before = memory.available(); "
-        "resource.setrlimit(resource.RLIMIT_AS, (2**30, 2**30)); print(before, memory.available())"
-    )
-    environment = {**os.environ, "PYTHONPATH": str(Path(etq.__file__).parents[1])}
-    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment)
-    before, after = map(int, ran.stdout.split())
-    assert 0 < after < 2**30 and after <= before < 2**50
-
-
-def test_a_large_sidecar_is_refused(warehouse: Warehouse, tmp_path: Path) -> None:
-    path = tmp_path / "run.etdp"
-    path.write_bytes(dump(run("Execute", kernel("add", 10, 30), execute(0, 60))))
-    for ending in ("json", "toml"):
-        sidecar = tmp_path / f"run.etdp.{ending}"
-        sidecar.write_bytes(b" " * (2**20 + 1))
-        with pytest.raises(FormatError, match=rf"run\.etdp\.{ending}: a sidecar has at most 1,048,576 bytes"):
-            warehouse.ingest(path)
-        sidecar.unlink()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
@@ -11,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from etq.database.handles import Capture
 from etq.render.notebook import bundle_of, described
 from etq.warehouse.warehouse import Warehouse
 from tests.builders import dump, execute, kernel, run
@@ -113,21 +111,3 @@ def test_names_are_shown_as_text(warehouse: Warehouse) -> None:
     assert ["labels", "device=<img src=x onerror=alert(1)>"] in shown_capture.rows
     named = Table(bundle_of(warehouse.relation('SELECT NULL AS "<b>"'))["text/html"])
     assert named.rows == [["<b>"], [""]] and "b" not in named.tags
-
-
-def test_captures_are_shown_as_they_are_now(warehouse: Warehouse, tmp_path: Path) -> None:
-    capture = warehouse.ingest(MLP)
-    assert ["labels", ""] in Table(described(capture)).rows
-    warehouse.label(capture, build="41")
-    assert ["labels", "build=41"] in Table(described(capture)).rows
-    assert ["labels", "build=41"] in Table(described(warehouse.capture("mlp_100runs"))).rows
-    [many] = warehouse.ingest_many([MLP])
-    assert isinstance(many, Capture) and ["labels", "build=41"] in Table(described(many)).rows
-    # A copy, and a capture that was removed or whose warehouse is closed, show the data that they have.
-    short = [["capture", "mlp_100runs"], ["sha256", capture.sha256], ["format", "etdump"]]
-    copied = pickle.loads(pickle.dumps(capture))
-    assert copied == capture and Table(described(copied)).rows == short
-    warehouse.remove(capture)
-    assert Table(described(capture)).rows == short
-    warehouse.close()
-    assert Table(described(many)).rows == short

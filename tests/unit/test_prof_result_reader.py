@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 
 from etq import FormatError
 from etq.ingest.prof_result import reader as prof_result
-from etq.ingest.prof_result.blocks import is_prof_result
 from etq.ingest.registry import read_capture
-from tests.builders import dump, run
 from tests.prof_result_builders import NO_INSTRUCTION, Entry, block, execute, kernel
 from tests.sampling import examples
 
@@ -204,18 +202,6 @@ def test_every_truncation_is_refused() -> None:
                 read(SAMPLE[:size])
 
 
-@examples(300)
-@given(st.data())
-def test_damaged_bytes(data: st.DataObject) -> None:
-    damaged = bytearray(SAMPLE)
-    for _ in range(data.draw(st.integers(1, 4))):
-        damaged[data.draw(st.integers(0, len(SAMPLE) - 1))] = data.draw(st.integers(0, 255))
-    try:
-        read(bytes(damaged))
-    except FormatError as error:
-        assert "\n" not in str(error)
-
-
 def test_absurd_counts_are_refused() -> None:
     most = (2**32 - 1).to_bytes(4, "little")
     for place in (36, 44, 52):
@@ -224,28 +210,3 @@ def test_absurd_counts_are_refused() -> None:
             read(data, "x")
         with pytest.raises(FormatError, match="it has room for .*4294967295"):
             read(data[: place + 4] + most + data[place + 8 :], "x")
-
-
-@pytest.mark.parametrize(
-    ("data", "what"),
-    [
-        (block(b"b\xff"), "at byte 1: a block's name"),
-        (block("b", Entry("one"), Entry(b"tw\xffo")), "at byte 122: the name of entry 1"),
-        (block("b", allocators=[(0, "a")]).replace(b"a\0", b"\xff\0"), "at byte 64: the name of allocator 0"),
-    ],
-)
-def test_names_that_are_not_utf8_are_refused(data: bytes, what: str) -> None:
-    """They are refused like those of an ETDump."""
-    with pytest.raises(FormatError, match=rf"^x: {what} is not UTF-8 text: b'"):
-        read(data, "x")
-
-
-def test_the_format_is_known_by_the_first_bytes() -> None:
-    assert is_prof_result(SAMPLE)
-    assert is_prof_result(block("b", version=7))
-    assert is_prof_result(block(b"\xff\xfe", version=1))
-    assert not is_prof_result(block("", version=2))
-    assert not is_prof_result(dump(run("Execute")))
-    assert not is_prof_result(b"just a log " * 20)
-    assert not is_prof_result(b"")
-    assert read(dump(run("Execute")))["captures"][0]["format"] == "etdump"

@@ -7,8 +7,6 @@ from typing import Any
 import flatbuffers
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from etq import FormatError
 from etq.ingest.program.reader import is_program, read_program
@@ -33,7 +31,6 @@ from tests.program_builders import (
     tensor_list,
     value,
 )
-from tests.sampling import examples
 
 EVERYTHING = program(
     method(
@@ -188,20 +185,3 @@ def test_truncated_at_any_byte(name: str) -> None:
         with pytest.raises(FormatError, match="truncated|empty|not an ExecuTorch program|not the header") as caught:
             read(data[:size])
         assert str(caught.value).startswith("test.pte: ") and "\n" not in str(caught.value)
-
-
-@examples(150)
-@given(st.data())
-def test_damaged_words(data: st.DataObject) -> None:
-    original = (CAPTURES / "cond/cond.pte").read_bytes() if data.draw(st.booleans()) else EVERYTHING
-    damaged = bytearray(original)
-    for _ in range(data.draw(st.integers(1, 4))):
-        place = data.draw(st.integers(0, len(original) // 4 - 1)) * 4
-        word = data.draw(
-            st.sampled_from([0, 1, 2**31 - 1, 2**31, 2**32 - 1, len(original)]) | st.integers(0, 2**32 - 1)
-        )
-        damaged[place : place + 4] = word.to_bytes(4, "little")
-    try:
-        read(bytes(damaged))
-    except FormatError as error:
-        assert "\n" not in str(error)

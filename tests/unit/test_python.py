@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 import etq
-from etq import catalog
 from etq.errors import QueryError
 from etq.warehouse.warehouse import Warehouse
 from tests.batches import Labelled, ingest_all
@@ -37,16 +36,6 @@ def lab() -> Iterator[Warehouse]:
             ],
         )
         yield warehouse
-
-
-def test_dir_is_short_and_has_all_methods(lab: Warehouse) -> None:
-    names = dir(lab)
-    assert {"captures", "compare", "report", "trend", "ingest", "sql", "views", "op_totals"} <= {*names}
-    assert len(names) <= 50 and not [name for name in names if name.startswith("_")]
-    assert all(hasattr(lab, name) for name in names)
-    macros = [each.name for each in catalog.public_objects() if each.kind == "table macro"]
-    assert sorted(dir(lab.views)) == sorted(macros)
-    assert lab.views.op_totals("b1-0").fetchall() == lab.op_totals("b1-0").fetchall()
 
 
 def test_compare(lab: Warehouse, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from etq.errors import EtqError, FormatError
+from etq.errors import FormatError
 from etq.ingest.recognition import OTHER, PACKED, PROGRAM, RECORD, UNREADABLE, left_out
 from etq.ingest.registry import HEAD
 from etq.warehouse.ephemeral import open_ephemeral
@@ -77,18 +77,6 @@ def test_pipes_and_links_to_nothing_are_not_opened(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.json")
     (tmp_path / "link.json").symlink_to(tmp_path / "none")
     assert left_out(str(tmp_path / "pipe.json")) == left_out(str(tmp_path / "link.json")) == UNREADABLE
-
-
-def test_real_files_without_their_names(tmp_path: Path) -> None:
-    damaged = ("bad_", "truncated_", "empty")
-    for ending in (".etdp", ".pt.trace.json.gz", ".prof_result.bin"):
-        paths = [path for path in CAPTURES.rglob(f"*{ending}") if not path.name.startswith(damaged)]
-        paths = [path for path in paths if "malformed" not in path.parts]
-        assert paths
-        for path in paths:
-            link = tmp_path / f"{len([*tmp_path.iterdir()])}"
-            link.symlink_to(path)
-            assert left_out(str(link)) is None, path
 
 
 A_TRACE: Final = trace(event("cpu_op", "aten::add", 0, 10))
@@ -159,15 +147,3 @@ def test_what_a_trace_does_not_have(warehouse: Warehouse, given: dict[str, Any],
         with pytest.raises(FormatError, match=message):
             read(A_TRACE, **given)
     assert warehouse.rows("FROM captures")[1] == []
-
-
-def test_a_trace_is_not_linked(warehouse: Warehouse) -> None:
-    """Among other captures that are ingested with a record, it stays without."""
-    record = warehouse.ingest_record(MLP / "mlp.etrecord", name="record")
-    found = warehouse.ingest_many([A_TRACE, FILES["an ETDump"]], link_to=[record])
-    assert not any(isinstance(each, EtqError) for each in found)
-    query = "SELECT format, record_id IS NOT NULL FROM captures ORDER BY format"
-    assert warehouse.rows(query)[1] == [("etdump", True), ("torch_trace", False)]
-    [name] = [each.name for each in found if not isinstance(each, EtqError) and each.format == "torch_trace"]
-    with pytest.raises(EtqError, match="is a PyTorch trace, which has no record or program: link an ETDump"):
-        warehouse.link(name, "record")

@@ -13,12 +13,6 @@ from scipy import stats
 from etq.verdicts.sequential import Judged, Standing, alpha_of, looks, precision, standing, widened
 
 
-def test_looks_are_rarer_from_one_to_the_next() -> None:
-    assert looks(20) == [2, 3, 5, 7, 10, 14, 20]
-    assert looks(100) == [2, 3, 5, 7, 10, 14, 20, 28, 40, 56, 80, 100]
-    assert [looks(rounds) for rounds in (0, 1, 2, 3, 4, 6)] == [[], [], [2], [2, 3], [2, 3, 4], [2, 3, 5, 6]]
-
-
 def test_the_looks_share_the_probability_by_their_rounds() -> None:
     """Of 5 % and 20 rounds, 0.25 % are for each round: 2 to the first look, 1 to the next, then 2, 2, 3, 4, 6."""
     parts = [alpha_of(look, 0.05, 20) for look in (2, 3, 5, 7, 10, 14, 20)]

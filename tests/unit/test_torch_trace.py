@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from etq.errors import FormatError
 from etq.ingest.memory import Watch
@@ -26,7 +24,6 @@ from etq.ingest.trace.repair import repaired
 from etq.ingest.trace.ticks import BEYOND, NO_TIME, ticks_of
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES, shared_file
-from tests.sampling import examples
 from tests.trace_builders import event, trace
 from tests.warehouses import empty_warehouse
 
@@ -251,18 +248,6 @@ def test_an_empty_trace_is_one(warehouse: Warehouse) -> None:
     assert warehouse.key_averages(capture).fetchall() == []
 
 
-@examples(60)
-@given(at=st.integers(0, len(REAL) - 1), bit=st.integers(0, 7))
-def test_a_changed_bit_is_read_or_refused(at: int, bit: int) -> None:
-    content = bytearray(REAL)
-    content[at] ^= 1 << bit
-    try:
-        tables = dict(read_torch_trace(bytes(content), "made"))
-    except FormatError:
-        return
-    assert tables["event_ticks"].num_rows == tables["trace_events"].num_rows
-
-
 def test_an_error_has_the_text_that_is_not_json() -> None:
     """record_function('quo"te'), as PyTorch 2.13 writes it."""
     events = json.dumps([event("cpu_op", "op", at, at + 1) for at in range(1000)])
@@ -430,11 +415,6 @@ def test_what_is_written_becomes_ticks() -> None:
         assert ticks_of([written.encode()]).tolist() == [ticks], written[:30]
         beside = [b"1.250", written.encode(), b"7", b"8.1"]
         assert ticks_of(beside).tolist() == [1_250, ticks, 7_000, 8_100], written[:30]
-
-
-def test_larger_times_than_any_are_beyond() -> None:
-    for large in (b"4600000000000000.000", b"99999999999999999999.999", b"99999999999999999999", b"5e15"):
-        assert (ticks_of([large, b"1.000"])[0] >= BEYOND) and ticks_of([large, b"1.000"])[1] == 1_000
 
 
 def test_beginnings_ends_and_memory_have_all_digits() -> None:

@@ -74,16 +74,3 @@ def test_counters_are_those_of_the_trace(tmp_path: Path) -> None:
     assert found == expected(content["traceEvents"])
     assert max(value for _, value in found["Memory bandwidth (GB/s), device 0 Memcpy HtoD (Pinned -> Device)"]) == 15.75
     assert max(value for _, value in found["Queue length, device 0 stream 7"]) > 3
-
-
-def test_counters_of_an_export_are_known(tmp_path: Path) -> None:
-    """They are computed from the events: a trace that has them lacks nothing; other counters are a finding."""
-    path, again = tmp_path / "gpu.json", tmp_path / "again.json"
-    make_gpu_trace(path, 2_000, 3)
-    events = exported(path, counters=True)
-    assert counters(events)
-    other = {"ph": "C", "name": "GPU Utilization", "pid": 0, "ts": 1, "args": {"value": 1}}
-    for more, findings in (([], []), ([other], [("only whole slices are read: 1 (phase C)",)])):
-        again.write_text(json.dumps({"schemaVersion": 1, "traceEvents": [*events, *more]}))
-        warehouse, _ = open_ephemeral(str(again))
-        assert warehouse.rows("SELECT f.detail FROM findings AS f")[1] == findings

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -77,14 +76,6 @@ def test_details_of_a_kernel(warehouse: Warehouse) -> None:
     assert rows == [
         ("ProfilerStep*", 0, 40, 91), ("add_kernel", 40, 40, 0), ("aten::add", 40, 40, 6), ("cudaLaunchKernel", 0, 0, 3),
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize("properties", [b'[{"name": "\xff"}]', b'{"id": 0}'])
-def test_invalid_device_properties(properties: bytes) -> None:
-    content = trace(event("cpu_op", "aten::add", 1, 10)).replace(b"{", b'{"deviceProperties": ' + properties + b", ", 1)
-    found = {table: getattr(rows, "rows", rows).to_pylist() for table, rows in read_torch_trace(content, "made")}
-    assert "trace_devices" not in found and len(found["event_ticks"]) == 1
-    assert [row["rule"] for row in found["findings"]] == ["devices left out"]
 
 
 TORCH = CAPTURES / "torch"
@@ -160,20 +151,6 @@ def test_times_that_count_from_a_base_or_from_1970() -> None:
         [row] = dict(read_torch_trace(data, "made"))["captures"].to_pylist()
         moment = row.get("captured_at")
         assert (None if moment is None else moment.replace(tzinfo=None)) == expected, str(content)[:200]
-
-
-def test_a_given_time_has_precedence(warehouse: Warehouse, tmp_path: Path) -> None:
-    given = datetime(2024, 5, 1)
-    assert recorded(warehouse, trace_at(10e6, BASE), captured_at=given) == given
-    assert recorded(warehouse, trace_at(11e6, BASE), labels={"captured_at": "2024-05-01"}) == given
-    path = tmp_path / "made.pt.trace.json"
-    path.write_text(json.dumps(trace_at(12e6, BASE)))
-    path.with_name(f"{path.name}.json").write_text('{"captured_at": "2024-05-01"}')
-    capture = warehouse.ingest(path)
-    assert warehouse.label(capture) == {"captured_at": "2024-05-01T00:00:00.000000Z"}
-    # What is removed stays so: the file's content is known.
-    assert warehouse.label(capture, captured_at=None) == {}
-    assert warehouse.label(warehouse.ingest(path, sidecar=False)) == {}
 
 
 def ingest(warehouse: Warehouse, name: str, moment: datetime | None, **labels: str) -> None:

@@ -174,14 +174,6 @@ def test_a_warehouse_has_no_problem(stored: Path, db: Path) -> None:
     assert "files of the folder that they were read from (4 of 5): ok" in checked(db, "--files", str(stored)).stdout
 
 
-@pytest.mark.long
-def test_captures_without_events(db: Path) -> None:
-    with etq.open(db) as warehouse:
-        warehouse.prune(0, selectors=["dump"], keep_rollups=True)
-    done = checked(db)
-    assert done.exit_code == 0 and "(3 captures, 1 without events): ok" in done.stdout, done.output
-
-
 FAULTS = {
     "INSERT INTO labels VALUES (99, 'a', 'b')":
         "labels: 1 rows whose capture_id is in no row of captures, such as capture_id 99",
@@ -263,24 +255,3 @@ def test_files_outside_of_the_folder_are_not_read(db: Path, tmp_path: Path) -> N
     with duckdb.connect(str(db)) as connection:
         connection.execute(f"UPDATE captures SET uri = if(name = 'dump', '{tmp_path}/secret', '../secret')")
     assert "(0 of 5): ok" in checked(db, "--files", str(tmp_path / "folder")).stdout
-
-
-@pytest.mark.long
-def test_what_is_no_warehouse(tmp_path: Path, db: Path) -> None:
-    (tmp_path / "text").write_text("text")
-    for path, text in (
-        (tmp_path / "none", "no such file"),
-        (tmp_path / "text", "not a DuckDB database"),
-        (tmp_path, "a folder"),
-    ):
-        done = checked(path)
-        assert (done.exit_code, done.stdout) == (1, "") and text in done.stderr
-    with duckdb.connect(str(db)) as connection:
-        connection.execute("UPDATE captures SET name = 'dump' WHERE name = 'prof'")
-    done = checked(db)
-    assert done.exit_code == 1 and "damaged: several captures have the name 'dump'" in done.stderr
-    with duckdb.connect(str(db)) as connection:
-        connection.execute("UPDATE captures SET name = 'prof' WHERE capture_id = 3")
-        connection.execute("CREATE OR REPLACE VIEW capture_summary AS SELECT 1 AS one")
-    done = checked(db)
-    assert done.exit_code == 1 and "its views or macros were changed" in done.stderr, done.output

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from etq import report
-from etq.database.publishing import new_file, publish_new
+from etq.database.publishing import new_file
 from etq.errors import EtqError, QueryError
 from etq.render.delimited import delimited, escaping_formulas, write_delimited
 from etq.render.markdown import inline, markdown
@@ -150,18 +150,6 @@ def test_hostile_names_are_code_and_others_stay() -> None:
             assert re.sub(r"\\(.)", r"\1", text) == name
 
 
-@given(st.lists(st.text(st.sampled_from("ab`|\\[]<@# _*~:"), max_size=12), min_size=1, max_size=3))
-def test_every_row_has_its_cells(names: list[str]) -> None:
-    head, rule, row = markdown([f"c{at}" for at in range(len(names))], [names]).splitlines()
-    assert head.count("|") == rule.count("|") == len(names) + 1
-    # A bar ends a cell if the number of backslashes before it is even.
-    ends = [match for match in re.finditer(r"(\\*)\|", row) if len(match[1]) % 2 == 0]
-    assert len(ends) == len(names) + 1
-    for name in names:
-        if not set(name) & set("|\\`"):
-            assert name.strip() in row
-
-
 MLP = CAPTURES / "mlp" / "mlp.etdp"
 WRITERS: dict[str, Callable[[Warehouse, str], object]] = {
     "table": lambda warehouse, path: write(warehouse, "FROM captures", None, path, force=True),
@@ -212,21 +200,7 @@ def test_a_file_that_is_made_meanwhile_stays(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["out"]
 
 
-def test_without_hard_links_no_file_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_links(*_: object) -> None:
-        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
-
-    monkeypatch.setattr(os, "link", no_links)
-    written, target = tmp_path / "written", tmp_path / "target"
-    written.write_text("new")
-    publish_new(written, target)
-    assert (target.read_text(), written.exists()) == ("new", False)
-    written.write_text("newer")
-    with pytest.raises(FileExistsError):
-        publish_new(written, target)
-    assert target.read_text() == "new"
-
-
+@pytest.mark.long
 def test_what_killed_processes_left_is_removed(tmp_path: Path) -> None:
     """Only folders that etq made: a folder of the user may have such a name, and a file within."""
     kept = (".etq-lab-data", ".etq-1-12345678", ".etq-1-short", ".etq-2-abcdefgh")

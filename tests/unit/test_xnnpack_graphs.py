@@ -20,7 +20,6 @@ from etq.ingest.program.alignment import KINDS, aligned, may_run
 from etq.ingest.program.reader import read_program
 from tests.conftest import CAPTURES
 from tests.program_builders import Table, delegate, method, program
-from tests.sampling import examples
 from tests.warehouses import empty_warehouse
 
 ADD, SOFTMAX, STATIC_TRANSPOSE = 1, 3, 5
@@ -163,23 +162,6 @@ def test_graphs_that_are_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
 REAL = (CAPTURES / "convnet_xnn/convnet_xnn.pte").read_bytes()
 # The first blob: `program_delegates` has its place.
 BLOB = range(REAL.index(b"XH00") - 4, REAL.index(b"XH00") - 4 + 3184)
-
-
-@examples(200)
-@given(st.data())
-def test_damaged_words(data: st.DataObject) -> None:
-    damaged = bytearray(REAL)
-    for _ in range(data.draw(st.integers(1, 4))):
-        place = data.draw(st.integers(BLOB.start // 4, BLOB.stop // 4 - 1)) * 4
-        word = data.draw(st.sampled_from([0, 1, 2**31 - 1, 2**31, 2**32 - 1, len(BLOB)]) | st.integers(0, 2**32 - 1))
-        damaged[place : place + 4] = word.to_bytes(4, "little")
-    try:
-        tables = dict(read_program(bytes(damaged), "net.pte"))
-    except FormatError as error:
-        assert "\n" not in str(error)
-    else:
-        known = {row["value_id"] for row in tables["delegate_values"].to_pylist()}
-        assert all({*row["inputs"], *row["outputs"]} <= known for row in tables["delegate_ops"].to_pylist())
 
 
 # Kinds that run as others, kinds that don't, and one of a newer XNNPACK.
