@@ -3,7 +3,8 @@
     python -m tests.mutations --count 60 --seed 1 [--jobs 2] [--only 7,12] [-- arguments for pytest]
 
 A mutant changes one token of `sql`, `ingest` or `etq/verdicts`: a constant, a comparison, a sign, a join, an aggregate, a
-side. Its tests run in a copy of the tree: first the files that name what was changed, then all others, until one fails.
+side. Its tests run in a copy of the tree until one fails: those of the files that name what was changed, then, of the
+mutants that none of these has found, all.
 The same seed on the same product makes the same mutants, so that two suites can be compared. Status 0 if all were run.
 """
 
@@ -21,9 +22,12 @@ import tempfile
 import tokenize
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
 from pathlib import Path
 from queue import Queue
 from typing import Final, NamedTuple
+
+from etq import catalog
 
 ROOT: Final = Path(__file__).parents[1]
 PARTS: Final = ("sql", "ingest", "etq/verdicts")
@@ -111,55 +115,47 @@ def _copy(folder: Path) -> None:
 
 
 def _naming(mutant: Mutant, folder: Path) -> list[str]:
-    """The files of tests that name what was changed: the macro or view around it, or the module."""
-    names = {Path(mutant.path).stem.lstrip("_")}
+    """The pairs, and the files of tests that name most often what was changed: the module, or a view that uses it."""
+    names = {
+        Path(mutant.path).stem,
+        ".".join(Path(mutant.path).parts[:2]),
+    }  # a module, or what is imported from its package
     if mutant.path.endswith(".sql"):
         before = (ROOT / mutant.path).read_text()[: mutant.start]
-        names |= {
-            each.lstrip("_") for each in re.findall(r"CREATE (?:OR REPLACE )?(?:MACRO|VIEW|TABLE) (\w+)", before)[-1:]
-        }
-    pattern = re.compile("|".join(rf"\b_?{re.escape(each)}\b" for each in names))
+        changed = {*re.findall(r"^CREATE (?:MACRO|VIEW|TABLE) (\w+)", before, re.M)[-1:]}
+        names = changed | {name for name, used in _uses().items() if changed & used}
+    pattern = re.compile(r"\b(" + "|".join(map(re.escape, names)) + r")\b|^def test_.*$", re.M)
     found = []
     for path in sorted(folder.glob("tests/**/test_*.py")):
-        times = len(pattern.findall(path.read_text() + path.stem.removeprefix("test_")))
-        if times:
-            found.append((-times, str(path.relative_to(folder))))
-    return [name for _, name in sorted(found)[:8]]
+        hits = [hit for hit in pattern.findall(path.read_text() + " " + path.stem.removeprefix("test_")) if hit]
+        found.append((-len(hits), str(path.relative_to(folder))))
+    return [*dict.fromkeys(["tests/pairs/test_pairs.py", *(name for number, name in sorted(found)[:8] if number)])]
 
 
-def _run(mutant: Mutant, folder: Path, arguments: list[str]) -> str:
-    """The first test that fails; an empty text if none does."""
+@cache
+def _uses() -> dict[str, set[str]]:
+    """What each public view needs."""
+    return {each.name: {used.name for used in catalog.needed_for([each.name])} for each in catalog.public_objects()}
+
+
+def _first_failure(mutant: Mutant, folder: Path, arguments: list[str], *, is_named: bool) -> str:
+    """The first test that fails, of the files that name what was changed or of all; an empty text if none does."""
     path = folder / mutant.path
     text = path.read_text()
-    assert text[mutant.start :].startswith(mutant.old)
     path.write_text(text[: mutant.start] + mutant.new + text[mutant.start + len(mutant.old) :])
+    options = ["-q", "-x", "--no-header", "-p", "no:cacheprovider", *arguments]
+    command = [sys.executable, "-m", "pytest", *options, *(_naming(mutant, folder) if is_named else [])]
     environment = {**os.environ, "PYTHONPATH": str(folder)}
     try:
-        for tests in (_naming(mutant, folder), []):
-            command = [
-                sys.executable,
-                "-m",
-                "pytest",
-                "-q",
-                "-x",
-                "--no-header",
-                "-p",
-                "no:cacheprovider",
-                *arguments,
-                *tests,
-            ]
-            try:
-                done = subprocess.run(
-                    command, cwd=folder, env=environment, check=False, capture_output=True, text=True, timeout=1800
-                )
-            except subprocess.TimeoutExpired:
-                return "more than 1800 s"
-            if done.returncode not in (0, 5):
-                failed = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.M)
-                return failed[1] if failed else "no test ran: " + (done.stdout + done.stderr).strip().splitlines()[-1]
-        return ""
+        done = subprocess.run(command, cwd=folder, env=environment, check=False, capture_output=True, text=True, timeout=1800)  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return "more than 1800 s"
     finally:
         path.write_text(text)
+    failed = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.M)
+    if done.returncode in (0, 5):
+        return ""
+    return failed[1] if failed else "no test ran: " + (done.stdout + done.stderr).strip().splitlines()[-1]
 
 
 def main() -> int:
@@ -170,6 +166,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", help="numbers of mutants, with commas")
     parser.add_argument("--list", action="store_true", help="print the mutants, and run nothing")
+    parser.add_argument("--named", action="store_true", help="run no test but those that name what was changed")
     parser.add_argument("tests", nargs="*")
     options = parser.parse_args()
     only = {int(each) for each in options.only.split(",")} if options.only else None
@@ -185,20 +182,22 @@ def main() -> int:
             _copy(folder)
             folders.put(folder)
 
-        def run(numbered: tuple[int, Mutant]) -> bool:
+        def run(numbered: tuple[int, Mutant], is_named: bool) -> bool:
             at, mutant = numbered
             folder = folders.get()
             try:
-                failed = _run(mutant, folder, options.tests)
+                failed = _first_failure(mutant, folder, options.tests, is_named=is_named)
             finally:
                 folders.put(folder)
-            change = f"{mutant.path}:{mutant.line} {mutant.old} -> {mutant.new or 'nothing'}"
-            print(f"{at:3} {change}: {'found by ' + failed if failed else 'NOT FOUND'}", flush=True)
+            if failed or not is_named or options.named:
+                change = f"{mutant.path}:{mutant.line} {mutant.old} -> {mutant.new or 'nothing'}"
+                print(f"{at:3} {change}: {'found by ' + failed if failed else 'NOT FOUND'}", flush=True)
             return bool(failed)
 
         with ThreadPoolExecutor(options.jobs) as pool:
-            found = sum(pool.map(run, chosen))
-    print(f"{found} of {len(chosen)} found")
+            left = [each for each, found in zip(chosen, pool.map(partial(run, is_named=True), chosen), strict=True) if not found]  # fmt: skip
+            others = 0 if options.named else sum(pool.map(partial(run, is_named=False), left))
+    print(f"{len(chosen) - len(left) + others} of {len(chosen)} found")
     return 0
 
 
