@@ -254,7 +254,6 @@ def test_one_capture_a_side_is_judged_by_others(lab: Lab) -> None:
     assert history(history="lab=a") == 11
 
 
-@pytest.mark.long
 def test_captures_measured_apart(lab: Lab) -> None:
     """A finding reports that the sides were not measured in turns, or that the order is unknown."""
     warehouse = lab("mlp")

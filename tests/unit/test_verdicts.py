@@ -81,7 +81,7 @@ def decided(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return [row for row in found if row["level"] in ("op", "total")]
 
 
-@pytest.mark.parametrize(("base", "new"), [(4, 4), (3, 10), (20, 7)])
+@pytest.mark.parametrize(("base", "new"), [(4, 4), (5, 5), (3, 10), (10, 10), (20, 7)])
 def test_intervals_cover_at_the_stated_rate(base: int, new: int) -> None:
     """Against the exact distribution of Mann and Whitney: the interval covers 95 % and is as short as possible."""
     counts = np.zeros((base + 1, new + 1), dtype=object)
