@@ -80,21 +80,6 @@ def capture(
     return json.dumps({"schemaVersion": 1, "traceEvents": events}).encode()
 
 
-def eager(nodes: Sequence[Node], batches: Sequence[int]) -> bytes:
-    """Return the trace of a run without graphs, once for each batch in an annotation of its own."""
-    events: list[dict[str, Any]] = []
-    start, correlation = 100.0, 1
-    for batch in batches:
-        events.append(_slice("user_annotation", f"forward {batch}", start - 3, 10 * len(nodes) + 8))
-        for node in nodes:
-            correlation += 1
-            events += _ops(node, start, batch, correlation)
-            events.append(_kernel(node, start + 20, correlation, grid=[batch, 1, 1], block=[64, 1, 1]))
-            start += 10
-        start += 100
-    return json.dumps({"schemaVersion": 1, "traceEvents": events}).encode()
-
-
 def _kernel(node: Node, start: float, correlation: int, **args: Any) -> dict[str, Any]:
     of_device = {"device": 0, "stream": node.stream, "correlation": correlation, "External id": 0}
     return {**_slice("kernel", node.kernel, start, 4, **of_device, **args), "pid": 0, "tid": node.stream}
