@@ -1,23 +1,21 @@
--- The capture that rules apply to: one that a runtime on a device wrote. Traces and
--- references have other rules, or none.
+-- The capture that rules apply to: one that a runtime on a device wrote. Traces and references have other rules, or
+-- none.
 CREATE MACRO _advice_capture(capture_key, unit) AS TABLE
 SELECT k.capture_id, k.record_id, k.profiling_level, k.time_scale, a.unit
 FROM (SELECT capture_key AS capture_id, unit AS unit) AS a
 JOIN captures AS k USING (capture_id)
 WHERE k.format NOT IN ('torch_trace', 'reference');
 
--- Evidence: one clock of a capture (the runtime's, or that of its delegates' events)
--- and its step: the largest power of ten or two, of at least 8 ticks, of which at least
--- 90 % of five or more durations above zero are multiples. By chance, 10 % are multiples
--- of ten and 12.5 % of eight. A step is too large for the durations that it times if half
--- of these are shorter than ten steps (one step is 10 % of them), or a quarter are zero.
+-- Evidence: one clock of a capture (the runtime's, or that of its delegates' events) and its step: the largest power of
+-- ten or two, of at least 8 ticks, of which at least 90 % of five or more durations above zero are multiples. By
+-- chance, 10 % are multiples of ten and 12.5 % of eight. A step is too large for the durations that it times if half of
+-- these are shorter than ten steps (one step is 10 % of them), or a quarter are zero.
 CREATE MACRO _advice_clocks(capture_key, unit) AS TABLE
 WITH
 durations AS (
     SELECT
         e.kind = 'delegate' AS is_delegate,
-        e.duration_ticks AS ticks,
-        count(*) AS number
+        e.duration_ticks AS ticks, count(*) AS number
     FROM _advice_capture(capture_key, unit) AS a
     JOIN (FROM events AS i WHERE i.capture_id = capture_key) AS e USING (capture_id)
     WHERE e.value_unit = 'ticks'
@@ -27,12 +25,7 @@ durations AS (
         AND e.duration_ticks IS NOT NULL
     GROUP BY ALL
 ),
-steps AS (
-    SELECT unnest([
-        8, 16, 32, 64, 128, 256, 512, 1024,
-        10, 100, 1000, 10000, 100000, 1000000, 10000000
-    ]) AS step
-),
+steps AS (SELECT unnest([8, 16, 32, 64, 128, 256, 512, 1024, 10, 100, 1000, 10000, 100000, 1000000, 10000000]) AS step),
 stepped AS (
     SELECT d.is_delegate, s.step
     FROM durations AS d
@@ -62,9 +55,7 @@ counted AS (
     GROUP BY o.is_delegate
 )
 SELECT
-    c.is_delegate,
-    c.events,
-    c.zeros,
+    c.is_delegate, c.events, c.zeros,
     coalesce(c.middle < 10 * c.step, false) OR 4 * c.zeros >= c.events AS is_coarse,
     _in_unit(c.step, a.time_scale, a.unit) AS step,
     _in_unit(c.middle, a.time_scale, a.unit) AS middle,
@@ -72,8 +63,8 @@ SELECT
 FROM _advice_capture(capture_key, unit) AS a
 CROSS JOIN counted AS c;
 
--- The events within delegates that take less on average than a step of their clock:
--- their times are 0, or a step in some calls.
+-- The events within delegates that take less on average than a step of their clock: their times are 0, or a step in
+-- some calls.
 CREATE MACRO _delegates_below_clock(capture_key, unit) AS TABLE
 SELECT count(*) AS events, d.step, d.unit
 FROM (
@@ -93,10 +84,9 @@ FROM (
 ) AS d
 GROUP BY d.step, d.unit;
 
--- Whether an op computes nothing, but moves, copies or converts data: kernels by
--- the names of ExecuTorch's operators (permute_copy, clone, _to_copy,
--- _clone_dim_order, _to_dim_order_copy, quantize_per_tensor, ...), a delegate's
--- events by the parts copies and layout of `execute_breakdown`.
+-- Whether an op computes nothing, but moves, copies or converts data: kernels by the names of ExecuTorch's operators
+-- (permute_copy, clone, _to_copy, _clone_dim_order, _to_dim_order_copy, quantize_per_tensor, ...), a delegate's events
+-- by the parts copies and layout of `execute_breakdown`.
 CREATE MACRO _is_copy(kind, family) AS (
     CASE kind
         WHEN 'kernel' THEN regexp_full_match(
@@ -104,14 +94,12 @@ CREATE MACRO _is_copy(kind, family) AS (
             '(\w+::)?(clone|contiguous|_clone_dim_order|_to_dim_order|copy|\w+_copy'
             || '|(de)?quantize_per_\w+)(\.\w+)?'
         )
-        WHEN 'delegate' THEN _delegate_part(family) <> 'ops'
-            OR regexp_matches(family, '(?i)quantize')
+        WHEN 'delegate' THEN _delegate_part(family) <> 'ops' OR regexp_matches(family, '(?i)quantize')
         ELSE false
     END
 );
 
--- What a finding of a capture, or of its record, that affects what numbers mean is
--- advised as.
+-- What a finding of a capture, or of its record, that affects what numbers mean is advised as.
 CREATE MACRO _advised_findings() AS TABLE
 SELECT k.*
 FROM (
@@ -121,10 +109,7 @@ FROM (
         'Link the record that was written with this program: etq link. Until then, '
         || 'the ops, modules and lines shown are wrong.'
     ),
-    (
-        'foreign program', 'high',
-        'Link the program that ran, by its file: etq ingest --pte.'
-    ),
+    ('foreign program', 'high', 'Link the program that ran, by its file: etq ingest --pte.'),
     (
         'failed runs', 'high',
         'Look for the error of these runs in the runtime''s log. The other runs are '
@@ -169,28 +154,24 @@ FROM (
     )
 ) AS k (rule, severity, remedy);
 
--- The rows of `advice`, without their order, of a capture by its key that a runtime
--- on a device wrote; none of others. Each rule is a branch of the union at the end, with
--- its thresholds and their reasons; columns that it lacks are NULL. What rules have in
--- common is evidence, computed once.
+-- The rows of `advice`, without their order, of a capture by its key that a runtime on a device wrote; none of others.
+-- Each rule is a branch of the union at the end, with its thresholds and their reasons; columns that it lacks are NULL.
+-- What rules have in common is evidence, computed once.
 CREATE MACRO _runtime_advice(capture_key, unit, steps, phase, method, runs) AS TABLE
 WITH
 advised AS MATERIALIZED (FROM _advice_capture(capture_key, unit)),
 logged AS (
     SELECT
         t.run_index,
-        count(*) FILTER (
-            WHERE t.event_index <> t.execute_index AND s.kind <> 'delegate'
-        ) AS events
+        count(*) FILTER (WHERE t.event_index <> t.execute_index AND s.kind <> 'delegate') AS events
     FROM advised AS a
     JOIN event_ticks AS t USING (capture_id)
     JOIN signatures AS s USING (capture_id, signature_index)
     WHERE t.execute_index IS NOT NULL
     GROUP BY t.run_index
 ),
--- Evidence: one run with an execute, as in `framework_tax`; none if values were logged,
--- as all times then include copying them. Shares are of steady runs: by default the
--- typical ones, see `typical_runs`.
+-- Evidence: one run with an execute, as in `framework_tax`; none if values were logged, as all times then include
+-- copying them. Shares are of steady runs: by default the typical ones, see `typical_runs`.
 timed_runs AS MATERIALIZED (
     SELECT j.*, l.events, runs = 'all' OR j.is_typical AS is_steady
     FROM _classified_runs(capture_key, unit, steps, phase, method, 'all') AS j
@@ -200,15 +181,10 @@ timed_runs AS MATERIALIZED (
 ),
 classified_times AS (
     SELECT
-        t.scope AS method,
-        t.signature_index,
-        t.kind,
-        t.family,
-        t.instruction_id,
+        t.scope AS method, t.signature_index, t.kind, t.family, t.instruction_id,
         t.kind = 'operator_call' AND t.children > 0 AS is_framework,
         t.kind = 'delegate_call' AND t.children > 0 AS is_opened,
-        count(*) AS calls,
-        sum(t.self_ticks) AS ticks
+        count(*) AS calls, sum(t.self_ticks) AS ticks
     FROM _execute_times(capture_key, NULL, NULL, NULL, 'all') AS t
     JOIN timed_runs AS g ON g.run_index = t.run_index AND g.is_steady
     WHERE t.is_additive
@@ -218,27 +194,21 @@ readers AS (
     SELECT n.signature_index, bool_and(e.to_node IS NULL) AS is_of_constant
     FROM advised AS a
     JOIN signature_nodes AS n ON n.capture_id = a.capture_id AND n.is_own
-    LEFT JOIN op_edges AS e
-        ON e.record_id = a.record_id
-        AND e.graph_id = n.graph_id
-        AND e.to_node = n.node_index
+    LEFT JOIN op_edges AS e ON e.record_id = a.record_id AND e.graph_id = n.graph_id AND e.to_node = n.node_index
     GROUP BY n.signature_index
 ),
--- Evidence: one event of a capture's blocks within its executes, with its self time
--- as in `op_totals` and `module_totals`, over steady runs.
+-- Evidence: one event of a capture's blocks within its executes, with its self time as in `op_totals` and
+-- `module_totals`, over steady runs.
 times AS MATERIALIZED (
     SELECT
         o.method,
         CASE WHEN o.is_framework THEN 'framework' ELSE o.kind END AS kind,
-        o.family AS op,
-        o.instruction_id,
+        o.family AS op, o.instruction_id,
         _is_copy(o.kind, o.family) AS is_copy,
         CASE WHEN a.is_mapped THEN r.is_of_constant END AS is_of_constant,
         CASE WHEN a.is_mapped AND NOT o.is_framework THEN m.module_path END
             AS module_path,
-        CASE
-            WHEN a.is_mapped THEN m.source_file || coalesce(':' || m.source_line, '')
-        END AS source,
+        CASE WHEN a.is_mapped THEN m.source_file || coalesce(':' || m.source_line, '') END AS source,
         o.is_opened,
         o.calls / n.runs AS calls,
         _in_unit(o.ticks::DOUBLE / n.runs, a.time_scale, a.unit) AS per_run,
@@ -260,14 +230,9 @@ times AS MATERIALIZED (
 ),
 placed_ops AS (
     SELECT
-        g.method,
-        g.kind,
-        g.op,
-        g.is_copy,
-        g.instruction_id,
+        g.method, g.kind, g.op, g.is_copy, g.instruction_id,
         max_by(g.source, (g.per_run, g.source)) AS source,
-        sum(g.calls) AS calls,
-        fsum(g.per_run) AS per_run,
+        sum(g.calls) AS calls, fsum(g.per_run) AS per_run,
         sum(CASE WHEN g.is_opened THEN g.per_run ELSE 0 END) AS opened,
         fsum(g.share_percent) AS share_percent,
         sum(CASE WHEN g.is_of_constant THEN g.per_run ELSE 0 END)
@@ -278,23 +243,14 @@ placed_ops AS (
 ranked_ops AS (
     SELECT
         p.*,
-        row_number() OVER (
-            PARTITION BY p.kind, p.op
-            ORDER BY p.per_run DESC, p.method, p.instruction_id
-        ) AS place,
+        row_number() OVER (PARTITION BY p.kind, p.op ORDER BY p.per_run DESC, p.method, p.instruction_id) AS place,
         min(p.method) OVER () <> max(p.method) OVER () AS has_methods
     FROM placed_ops AS p
 ),
 summed_ops AS (
     SELECT
-        r.kind,
-        r.op,
-        r.is_copy,
-        sum(r.of_constants) AS of_constants,
-        count(r.instruction_id) AS instructions,
-        sum(r.calls) AS calls,
-        sum(r.per_run) AS per_run,
-        sum(r.opened) AS opened,
+        r.kind, r.op, r.is_copy, sum(r.of_constants) AS of_constants, count(r.instruction_id) AS instructions,
+        sum(r.calls) AS calls, sum(r.per_run) AS per_run, sum(r.opened) AS opened,
         sum(r.share_percent) AS share_percent,
         -- Different methods use the same numbers for their instructions.
         string_agg(
@@ -314,12 +270,8 @@ ops AS MATERIALIZED (
             '(\w+::)?(\w*convolution|conv[123]d|addmm|baddbmm|bmm|mm|\w+_mm|matmul'
             || '|linear|\w+_linear|scaled_dot_product\w+|\w*sdpa\w*)(\.\w+)?'
         ) AS is_heavy,
-        row_number() OVER (
-            PARTITION BY d.kind = 'kernel' ORDER BY d.per_run DESC, d.op
-        ) AS kernel_place,
-        row_number() OVER (
-            PARTITION BY d.is_copy ORDER BY d.per_run DESC, d.op
-        ) AS copy_place,
+        row_number() OVER (PARTITION BY d.kind = 'kernel' ORDER BY d.per_run DESC, d.op) AS kernel_place,
+        row_number() OVER (PARTITION BY d.is_copy ORDER BY d.per_run DESC, d.op) AS copy_place,
         d.op || ' ' || _advice_time(d.per_run, a.unit) || ' in '
         || _advice_count(d.calls, 'call') || coalesce(
             ' (' || CASE
@@ -336,10 +288,7 @@ clocks AS MATERIALIZED (FROM _advice_clocks(capture_key, unit)),
 loading AS MATERIALIZED (FROM _load_breakdown(capture_key, unit)),
 all_runs AS MATERIALIZED (
     SELECT
-        count(*) AS runs,
-        fsum(g.execute) AS execute,
-        median(g.execute) AS middle,
-        min(g.run_index) AS first_index,
+        count(*) AS runs, fsum(g.execute) AS execute, median(g.execute) AS middle, min(g.run_index) AS first_index,
         max(g.run_index) AS last_index
     FROM timed_runs AS g
 ),
@@ -354,18 +303,14 @@ found AS (
     JOIN records AS r USING (record_id)
     JOIN record_findings AS f ON f.record_id = r.record_id
 ),
--- A run spends much of its time outside of kernels and delegates: a tenth, half of which
--- is worth a comparison. A traced run's tax includes tracing. Logging one event took
--- 0.29 us on the machine of the captures in tests/ (transformer: 114 events, 223 us
--- traced, 190 us not), so a tax of this order per event (up to 1 us) comes from tracing
--- rather than from the framework; severity is then never high.
+-- A run spends much of its time outside of kernels and delegates: a tenth, half of which is worth a comparison. A
+-- traced run's tax includes tracing. Logging one event took 0.29 us on the machine of the captures in tests/
+-- (transformer: 114 events, 223 us traced, 190 us not), so a tax of this order per event (up to 1 us) comes from
+-- tracing rather than from the framework; severity is then never high.
 taxes AS (
     SELECT
-        median(g.execute) AS execute,
-        median(g.tax) AS tax,
-        median(g.tax_percent) AS share_percent,
-        median(g.events) AS events,
-        count(*) AS runs,
+        median(g.execute) AS execute, median(g.tax) AS tax, median(g.tax_percent) AS share_percent,
+        median(g.events) AS events, count(*) AS runs,
         median(g.tax) / nullif(median(g.events), 0) AS each_event,
         each_event * _nanoseconds(any_value(g.unit)) <= 1000 AS is_tracing
     FROM timed_runs AS g
@@ -374,21 +319,15 @@ taxes AS (
 ),
 heavy AS (
     SELECT
-        string_agg(
-            DISTINCT string_split(g.op, '.')[1], ', '
-            ORDER BY string_split(g.op, '.')[1]
-        ) AS names,
-        fsum(g.per_run) AS per_run,
-        fsum(g.share_percent) AS share_percent,
+        string_agg(DISTINCT string_split(g.op, '.')[1], ', ' ORDER BY string_split(g.op, '.')[1]) AS names,
+        fsum(g.per_run) AS per_run, fsum(g.share_percent) AS share_percent,
         string_agg(g.words, ', ' ORDER BY g.per_run DESC, g.op) AS words
     FROM ops AS g
     WHERE g.is_heavy
 ),
 fallbacks AS (
     SELECT
-        sum(k.calls) AS calls,
-        sum(k.per_run) AS per_run,
-        sum(k.share_percent) AS share_percent,
+        sum(k.calls) AS calls, sum(k.per_run) AS per_run, sum(k.share_percent) AS share_percent,
         max(k.op) FILTER (WHERE k.kernel_place = 1) AS worst,
         -- An op that a delegate takes includes the copies of its weights.
         coalesce(
@@ -405,8 +344,7 @@ fallbacks AS (
 ),
 copied AS (
     SELECT
-        sum(c.per_run) AS per_run,
-        sum(c.share_percent) AS share_percent,
+        sum(c.per_run) AS per_run, sum(c.share_percent) AS share_percent,
         100e0 * sum(c.of_constants) / nullif(sum(c.per_run), 0) AS constant_percent,
         string_agg(c.words, ', ' ORDER BY c.copy_place)
             FILTER (WHERE c.copy_place <= 4) AS words,
@@ -435,11 +373,8 @@ dominating AS (
 delegated AS (
     SELECT
         sum(g.calls) FILTER (WHERE g.kind = 'delegate_call') AS calls,
-        fsum(g.per_run) AS total,
-        fsum(g.share_percent) AS share_percent,
-        coalesce(
-            fsum(g.per_run) FILTER (WHERE g.kind = 'delegate' AND g.is_copy), 0
-        ) AS copies,
+        fsum(g.per_run) AS total, fsum(g.share_percent) AS share_percent,
+        coalesce(fsum(g.per_run) FILTER (WHERE g.kind = 'delegate' AND g.is_copy), 0) AS copies,
         sum(g.opened) FILTER (WHERE g.kind = 'delegate_call') AS unaccounted,
         bool_or(g.kind = 'delegate') AND NOT EXISTS (
             FROM clocks AS c WHERE c.is_delegate AND c.is_coarse
@@ -449,12 +384,10 @@ delegated AS (
     FROM ops AS g
     WHERE g.kind IN ('delegate', 'delegate_call')
 ),
--- A run calls delegates often (a graph in one piece has one call), and each call is
--- short compared with its overhead: copies and layout, and time that the delegate's
--- events leave unaccounted, a quarter of it. If the clock of these events is too coarse,
--- and for calls without events or with detached ones, unaccounted time is not counted as
--- overhead; such calls are reported if they are short: a call's fixed cost is some
--- microseconds.
+-- A run calls delegates often (a graph in one piece has one call), and each call is short compared with its overhead:
+-- copies and layout, and time that the delegate's events leave unaccounted, a quarter of it. If the clock of these
+-- events is too coarse, and for calls without events or with detached ones, unaccounted time is not counted as
+-- overhead; such calls are reported if they are short: a call's fixed cost is some microseconds.
 small_calls AS (
     SELECT
         d.*,
@@ -474,21 +407,16 @@ later_runs AS (
     WHERE NOT g.is_first
     GROUP BY g.block_index
 ),
--- The first run is an outlier: caches, pages and clocks are cold. Its excess is a fifth
--- of the median of the later runs or more, which is more than their usual spread.
+-- The first run is an outlier: caches, pages and clocks are cold. Its excess is a fifth of the median of the later runs
+-- or more, which is more than their usual spread.
 first_runs AS (
     SELECT
-        g.execute,
-        g.middle,
-        l.runs,
-        r.runs AS all_runs,
-        r.execute AS all_time,
+        g.execute, g.middle, l.runs, r.runs AS all_runs, r.execute AS all_time,
         sum(p.total) OVER () AS all_excess,
         row_number() OVER (ORDER BY p.total DESC, g.run_index) AS place,
         string_agg('run ' || g.run_index, ', ') OVER () AS words
     FROM timed_runs AS g
-    JOIN loading AS p
-        ON p.run_index = g.run_index AND p.component = 'first run excess'
+    JOIN loading AS p ON p.run_index = g.run_index AND p.component = 'first run excess'
     JOIN later_runs AS l USING (block_index)
     CROSS JOIN all_runs AS r
     WHERE g.is_first AND g.execute > l.p90 AND 100e0 * p.total >= 20 * g.middle
@@ -508,9 +436,7 @@ slow AS (
 ),
 blocks AS (
     SELECT
-        g.block_index,
-        count(*) AS runs,
-        fsum(g.execute) AS total,
+        g.block_index, count(*) AS runs, fsum(g.execute) AS total,
         quantile_cont(g.execute, 0.1) AS p10,
         median(g.execute) AS p50,
         quantile_cont(g.execute, 0.9) AS p90,
@@ -520,13 +446,11 @@ blocks AS (
     GROUP BY g.block_index
     HAVING count(*) >= 10
 ),
--- Runs of the same events vary much, (p90 - p10) / p50: by a fifth or more. Captures on
--- a quiet machine have 5 to 11 %, one in ten over 20. The number of captures per side
--- that show a change of 5 % is n = 2 (1.96 + 0.84)^2 s^2 / ln(1.05)^2, the usual sample
--- size for 5 % false alarms and 80 % power, where a capture's p25 is the sample and s its
--- spread between captures. In 60 real captures of 3 models on a shared machine, s was
--- 0.15 of the spread within a capture (0.13 to 0.15 by model, robustly); 5 per side is
--- the smallest number that detected 94 % or more there.
+-- Runs of the same events vary much, (p90 - p10) / p50: by a fifth or more. Captures on a quiet machine have 5 to 11 %,
+-- one in ten over 20. The number of captures per side that show a change of 5 % is n = 2 (1.96 + 0.84)^2 s^2 /
+-- ln(1.05)^2, the usual sample size for 5 % false alarms and 80 % power, where a capture's p25 is the sample and s its
+-- spread between captures. In 60 real captures of 3 models on a shared machine, s was 0.15 of the spread within a
+-- capture (0.13 to 0.15 by model, robustly); 5 per side is the smallest number that detected 94 % or more there.
 varying AS (
     SELECT
         s.*,
@@ -547,19 +471,14 @@ load_times AS (
 ),
 results AS (
     SELECT
-        f.rule,
-        k.severity,
+        f.rule, k.severity,
         upper(left(f.detail, 1)) || substr(f.detail, 2) || '.' AS finding,
-        f.evidence,
-        k.remedy,
-        NULL::DOUBLE AS time_at_stake,
-        NULL::DOUBLE AS share_percent
+        f.evidence, k.remedy, NULL::DOUBLE AS time_at_stake, NULL::DOUBLE AS share_percent
     FROM found AS f
     JOIN _advised_findings() AS k USING (rule)
     UNION ALL BY NAME
     SELECT
-        'logged values' AS rule,
-        'medium' AS severity,
+        'logged values' AS rule, 'medium' AS severity,
         'The runtime logged values. The times of this capture include copying them and '
         || 'are not judged here.' AS finding,
         'profiling_level debug in captures' AS evidence,
@@ -591,48 +510,39 @@ results AS (
         END AS finding,
         'medians over ' || _advice_count(t.runs, 'run') || ' of framework_tax; '
         || 'operator-call overhead and rest in execute_breakdown' AS evidence,
-        t.tax AS time_at_stake,
-        t.share_percent,
+        t.tax AS time_at_stake, t.share_percent,
         'Capture the program at level method_only too, and give it to etq tax as '
         || '--baseline: the rest is the framework itself. Fewer and larger ops '
         || '(delegating, fusing) lower both.' AS remedy
     FROM taxes AS t
     CROSS JOIN advised AS a
     UNION ALL BY NAME
-    -- No delegate runs anything, though much of the time (the limit of high severity) is
-    -- spent in ops that backends are made for. Names don't show whether the kernels are
-    -- the portable ones.
+    -- No delegate runs anything, though much of the time (the limit of high severity) is spent in ops that backends are
+    -- made for. Names don't show whether the kernels are the portable ones.
     SELECT
-        'nothing delegated' AS rule,
-        _advice_severity(h.share_percent) AS severity,
+        'nothing delegated' AS rule, _advice_severity(h.share_percent) AS severity,
         'No delegate runs anything: convolutions and matrix products ('
         || h.names || '), which backends are made for, take '
         || _advice_time(h.per_run, a.unit) || ' of the average run ('
         || _advice_percent(h.share_percent) || ') in kernels.' AS finding,
-        h.words AS evidence,
-        h.per_run AS time_at_stake,
-        h.share_percent,
+        h.words AS evidence, h.per_run AS time_at_stake, h.share_percent,
         'Lower the model with a partitioner for the device (XnnpackPartitioner on '
         || 'CPUs) by to_edge_transform_and_lower. If none fits, link optimized kernels '
         || 'if these are the portable ones.' AS remedy
     FROM heavy AS h
     CROSS JOIN advised AS a
-    WHERE h.share_percent >= 20
-        AND NOT EXISTS (FROM ops AS g WHERE g.kind IN ('delegate_call', 'delegate'))
+    WHERE h.share_percent >= 20 AND NOT EXISTS (FROM ops AS g WHERE g.kind IN ('delegate_call', 'delegate'))
     UNION ALL BY NAME
-    -- Some ops run as kernels although there are delegates. Each such op also splits the
-    -- graph, so that delegates are called more often: reported from 2 % on.
+    -- Some ops run as kernels although there are delegates. Each such op also splits the graph, so that delegates are
+    -- called more often: reported from 2 % on.
     SELECT
-        'fallback kernels' AS rule,
-        _advice_severity(f.share_percent) AS severity,
+        'fallback kernels' AS rule, _advice_severity(f.share_percent) AS severity,
         'Next to ' || _advice_count(f.delegate_calls, 'delegate call')
         || ', the average run has ' || _advice_count(f.calls, 'kernel')
         || ' for ops that no delegate took: ' || _advice_time(f.per_run, a.unit)
         || ' (' || _advice_percent(f.share_percent) || '), most of it in ' || f.worst
         || '.' AS finding,
-        f.words AS evidence,
-        f.per_run AS time_at_stake,
-        f.share_percent,
+        f.words AS evidence, f.per_run AS time_at_stake, f.share_percent,
         'List the nodes that were left: etq coverage. Have the partitioner take '
         || f.to_delegate || ' (a supported op, data type or static shape; a version of '
         || 'the backend that has it), or write it with ops that the backend supports.'
@@ -641,11 +551,10 @@ results AS (
     CROSS JOIN advised AS a
     WHERE f.delegate_calls > 0 AND f.share_percent >= 2
     UNION ALL BY NAME
-    -- Much of the time (the limit of medium severity) is spent in ops that compute
-    -- nothing: changes of layout, type conversions and copies, in kernels and delegates.
+    -- Much of the time (the limit of medium severity) is spent in ops that compute nothing: changes of layout, type
+    -- conversions and copies, in kernels and delegates.
     SELECT
-        'copies' AS rule,
-        _advice_severity(c.share_percent) AS severity,
+        'copies' AS rule, _advice_severity(c.share_percent) AS severity,
         'Ops that compute nothing, but move or convert data, take '
         || _advice_time(c.per_run, a.unit) || ' of the average run ('
         || _advice_percent(c.share_percent) || ')' || CASE
@@ -654,9 +563,7 @@ results AS (
                 || ' of it on weights or inputs of the model.'
             ELSE '.'
         END AS finding,
-        c.words AS evidence,
-        c.per_run AS time_at_stake,
-        c.share_percent,
+        c.words AS evidence, c.per_run AS time_at_stake, c.share_percent,
         concat_ws(
             ' ',
             CASE
@@ -687,8 +594,8 @@ results AS (
     CROSS JOIN advised AS a
     WHERE c.share_percent >= 5
     UNION ALL BY NAME
-    -- The place to optimize rather than a fault, so severity is at most medium. Copies
-    -- have their own rule; a model of one or two ops is not reported.
+    -- The place to optimize rather than a fault, so severity is at most medium. Copies have their own rule; a model of
+    -- one or two ops is not reported.
     SELECT
         'dominating ' || n.what AS rule,
         'medium' AS severity,
@@ -697,9 +604,7 @@ results AS (
         || _advice_percent(n.share_percent)
         || '): making all else faster gains at most '
         || _advice_percent(100 - n.share_percent) || '.' AS finding,
-        n.words AS evidence,
-        n.per_run AS time_at_stake,
-        n.share_percent,
+        n.words AS evidence, n.per_run AS time_at_stake, n.share_percent,
         'Optimize this first: etq ops --by instance lists its instructions'
         || CASE n.what WHEN 'module' THEN ', etq modules its parts' ELSE '' END
         || '; a smaller shape or type, a backend, or a faster kernel saves most here.'
@@ -730,8 +635,8 @@ results AS (
     CROSS JOIN advised AS a
     WHERE t.is_costly OR t.is_short
     UNION ALL BY NAME
-    -- The share is the excess over all runs of the capture, as in averages. This is
-    -- normal, so severity is at most medium.
+    -- The share is the excess over all runs of the capture, as in averages. This is normal, so severity is at most
+    -- medium.
     SELECT
         'first run' AS rule,
         CASE WHEN 100e0 * t.all_excess < 5 * t.all_time THEN 'low' ELSE 'medium' END
@@ -749,8 +654,8 @@ results AS (
     CROSS JOIN advised AS a
     WHERE t.place = 1
     UNION ALL BY NAME
-    -- Runs that are not typical took so much longer than typical ones (the limit of
-    -- medium severity) that totals and averages over all runs represent neither.
+    -- Runs that are not typical took so much longer than typical ones (the limit of medium severity) that totals and
+    -- averages over all runs represent neither.
     SELECT
         'slow runs' AS rule,
         _advice_severity(100e0 * t.excess / r.execute) AS severity,
@@ -774,9 +679,7 @@ results AS (
     -- From 50 captures on, the estimate is not meaningful.
     SELECT
         'variance' AS rule,
-        CASE
-            WHEN t.spread >= 1 THEN 'high' WHEN t.spread >= 0.5 THEN 'medium' ELSE 'low'
-        END AS severity,
+        CASE WHEN t.spread >= 1 THEN 'high' WHEN t.spread >= 0.5 THEN 'medium' ELSE 'low' END AS severity,
         'All runs but the first that log the same events take from '
         || _advice_time(t.p10, a.unit)
         || ' (p10) to ' || _advice_time(t.p90, a.unit) || ' (p90), a spread of '
@@ -795,8 +698,7 @@ results AS (
     UNION ALL BY NAME
     -- With fewer than ten runs, p10 and p90 are the fastest and the slowest.
     SELECT
-        'few runs' AS rule,
-        'low' AS severity,
+        'few runs' AS rule, 'low' AS severity,
         'The capture has ' || _advice_count(r.runs, 'run') || ', warm-up included: too '
         || 'few for percentiles, or to separate noise from change.' AS finding,
         'runs ' || r.first_index || ' to ' || r.last_index AS evidence,
@@ -816,8 +718,7 @@ results AS (
         || ' of the time in this capture.' AS finding,
         _advice_count(t.loads, 'Program::load_method') || ', of it Method::init '
         || _advice_time(t.init, a.unit) || CASE
-            WHEN t.delegate_init > 0
-                THEN ', in it delegates ' || _advice_time(t.delegate_init, a.unit)
+            WHEN t.delegate_init > 0 THEN ', in it delegates ' || _advice_time(t.delegate_init, a.unit)
             ELSE ''
         END AS evidence,
         100e0 * t.load / (t.load + r.execute) AS share_percent,
@@ -829,9 +730,9 @@ results AS (
     CROSS JOIN advised AS a
     WHERE r.runs > 0 AND 100e0 * t.load / (t.load + r.execute) >= 50
     UNION ALL BY NAME
-    -- A clock's step is too large for the times that it measures, 20 events or more.
-    -- Severity is high for the runtime's clock, as it makes all times unreliable; for the
-    -- clock of delegates' events it is medium if a quarter of them have duration zero.
+    -- A clock's step is too large for the times that it measures, 20 events or more. Severity is high for the runtime's
+    -- clock, as it makes all times unreliable; for the clock of delegates' events it is medium if a quarter of them
+    -- have duration zero.
     SELECT
         'coarse clock' AS rule,
         CASE

@@ -1,5 +1,5 @@
--- Causes for which devices wait for the host, with what it does then, for a sentence after
--- "while the host", and what helps; `_call_cause` gives those of calls.
+-- Causes for which devices wait for the host, with what it does then, for a sentence after "while the host", and what
+-- helps; `_call_cause` gives those of calls.
 CREATE MACRO _advised_calls() AS TABLE
 SELECT k.*
 FROM (
@@ -34,8 +34,8 @@ FROM (
     )
 ) AS k (cause, work, remedy);
 
--- A sentence for times most of which is a single one that takes a tenth of the whole, as
--- the first use of a device, which initializes it, or a compilation; '' for others.
+-- A sentence for times most of which is a single one that takes a tenth of the whole, as the first use of a device,
+-- which initializes it, or a compilation; '' for others.
 CREATE MACRO _advice_warm_up(word, longest, total, share_percent) AS (
     CASE
         WHEN longest > 0.5 * total AND share_percent * longest / total >= 10
@@ -62,17 +62,15 @@ CREATE MACRO _advised_host(
     END
 );
 
--- The part of a peak rate that good kernels reach: clocks fall under load, and memory is
--- refreshed. Time at stake is what is above that; of what is too small to fill the
--- device, what is above the shortest kernels.
+-- The part of a peak rate that good kernels reach: clocks fall under load, and memory is refreshed. Time at stake is
+-- what is above that; of what is too small to fill the device, what is above the shortest kernels.
 CREATE MACRO _achievable_part(bound) AS (
     CASE WHEN bound = 'latency' THEN 1 ELSE 0.8 END
 );
 
--- The findings of `trace_recommendations`, the causes of idle devices, the ops of the
--- critical path and the families of kernels as rows of `advice`, without their order, of a
--- capture by its key. Each rule is a branch of the union, with its thresholds; columns that
--- it lacks are NULL. `cause` is what rules may find together.
+-- The findings of `trace_recommendations`, the causes of idle devices, the ops of the critical path and the families of
+-- kernels as rows of `advice`, without their order, of a capture by its key. Each rule is a branch of the union, with
+-- its thresholds; columns that it lacks are NULL. `cause` is what rules may find together.
 CREATE MACRO _trace_findings(capture_key, unit) AS TABLE
 WITH
 clock AS MATERIALIZED (
@@ -83,8 +81,7 @@ clock AS MATERIALIZED (
 -- Launches of kernels that have no event of a device, if there are any.
 lost AS MATERIALIZED (
     SELECT
-        count(t.lost_launches) AS lost,
-        count(*) AS launches,
+        count(t.lost_launches) AS lost, count(*) AS launches,
         arg_max(s.label, t.lost_launches) AS call,
         20 * count(t.lost_launches) >= count(*) AS are_many
     FROM findings AS f
@@ -93,17 +90,13 @@ lost AS MATERIALIZED (
         AND s.activity = 'call'
         AND s.purpose = 'launch'
         AND NOT contains(s.label, 'HostFunc')
-    JOIN event_ticks AS e
-        ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
-    JOIN trace_events AS t
-        ON t.capture_id = e.capture_id AND t.event_index = e.event_index
+    JOIN event_ticks AS e ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
+    JOIN trace_events AS t ON t.capture_id = e.capture_id AND t.event_index = e.event_index
     WHERE f.capture_id = capture_key AND f.rule = 'lost kernels'
     HAVING count(t.lost_launches) > 0
 ),
 -- What is said of the time of devices, where that is known.
-known AS MATERIALIZED (
-    SELECT true AS is_known WHERE NOT EXISTS (FROM lost AS l WHERE l.are_many)
-),
+known AS MATERIALIZED (SELECT true AS is_known WHERE NOT EXISTS (FROM lost AS l WHERE l.are_many)),
 compiled AS MATERIALIZED (
     SELECT EXISTS (
         FROM signatures AS s
@@ -124,41 +117,31 @@ spans AS MATERIALIZED (
 -- Where times of work are unknown, it is unknown when devices are idle.
 idle AS (
     SELECT
-        i.*,
-        c.unit,
+        i.*, c.unit,
         100 * i.ticks::DOUBLE / nullif(s.ticks, 0) AS share,
         _in_unit(i.ticks, c.time_scale, c.unit) AS total,
         _in_unit(i.longest, c.time_scale, c.unit) AS longest_time
     FROM _idle_totals(capture_key, 'device', NULL) AS i
     JOIN spans AS s ON s.device IS NOT DISTINCT FROM i.device
     CROSS JOIN clock AS c
-    WHERE NOT EXISTS (
-        FROM findings AS f
-        WHERE f.capture_id = capture_key AND f.rule = 'unknown times'
-    )
+    WHERE NOT EXISTS (FROM findings AS f WHERE f.capture_id = capture_key AND f.rule = 'unknown times')
 ),
--- Calls of the runtime or driver in which the host waits (but for synchronization) count
--- by their cause, for all ops together.
+-- Calls of the runtime or driver in which the host waits (but for synchronization) count by their cause, for all ops
+-- together.
 path_parts AS (
     SELECT
         nullif(s.cause, 'synchronization') AS wait_cause,
         CASE WHEN wait_cause IS NULL THEN s.op END AS outer_op,
-        s.op,
-        s.call,
-        s.kernel,
-        sum(s.ticks) AS ticks,
+        s.op, s.call, s.kernel, sum(s.ticks) AS ticks,
         sum(CASE WHEN s.is_host THEN s.ticks ELSE 0 END) AS host_ticks,
-        count(*) AS parts,
-        max(s.ticks) AS longest_ticks
+        count(*) AS parts, max(s.ticks) AS longest_ticks
     FROM _path_shares(capture_key, NULL, NULL) AS s
     WHERE EXISTS (FROM device_events AS d WHERE d.capture_id = capture_key)
     GROUP BY ALL
 ),
 path_totals AS (
     SELECT
-        p.outer_op AS op,
-        p.wait_cause AS cause,
-        sum(p.ticks) AS ticks,
+        p.outer_op AS op, p.wait_cause AS cause, sum(p.ticks) AS ticks,
         sum(p.host_ticks) / sum(p.ticks)::DOUBLE AS host_part,
         sum(CASE WHEN p.kernel IS NULL THEN 0 ELSE p.ticks END) / sum(p.ticks)::DOUBLE
             AS device_part,
@@ -166,35 +149,27 @@ path_totals AS (
             AS kernel,
         arg_max(p.call, (p.ticks, p.call)) FILTER (WHERE p.call IS NOT NULL) AS call,
         arg_max(p.op, (p.ticks, p.op)) FILTER (WHERE p.op IS NOT NULL) AS main_op,
-        sum(p.parts) AS parts,
-        max(p.longest_ticks) AS longest_ticks,
+        sum(p.parts) AS parts, max(p.longest_ticks) AS longest_ticks,
         100 * sum(p.ticks)::DOUBLE / sum(sum(p.ticks)) OVER () AS share
     FROM path_parts AS p
     GROUP BY p.outer_op, p.wait_cause
 ),
 critical AS (
     SELECT
-        t.*,
-        c.unit,
+        t.*, c.unit,
         _in_unit(t.ticks::BIGINT, c.time_scale, c.unit) AS total,
         _in_unit(t.longest_ticks, c.time_scale, c.unit) AS longest_time,
         EXISTS (
             FROM signatures AS s
-            WHERE s.capture_id = c.capture_id
-                AND s.kernel_family = 'communication'
-                AND s.label = t.kernel
+            WHERE s.capture_id = c.capture_id AND s.kernel_family = 'communication' AND s.label = t.kernel
         ) AS communicates,
         EXISTS (
             FROM signatures AS s
-            WHERE s.capture_id = c.capture_id
-                AND s.purpose = 'data_loading'
-                AND s.family = t.op
+            WHERE s.capture_id = c.capture_id AND s.purpose = 'data_loading' AND s.family = t.op
         ) AS loads_data
     FROM path_totals AS t
     CROSS JOIN clock AS c
-    WHERE t.share >= 20
-        AND (t.op IS NOT NULL OR t.cause IS NOT NULL)
-        AND t.cause IS DISTINCT FROM 'call'
+    WHERE t.share >= 20 AND (t.op IS NOT NULL OR t.cause IS NOT NULL) AND t.cause IS DISTINCT FROM 'call'
 ),
 families AS MATERIALIZED (
     SELECT
@@ -205,8 +180,7 @@ families AS MATERIALIZED (
         row_number() OVER (ORDER BY f.ticks DESC, name) AS place
     FROM _family_ticks(capture_key, NULL, NULL) AS f
 ),
--- What fusion saves is compared with the whole time: where a device is idle, shorter
--- kernels save little.
+-- What fusion saves is compared with the whole time: where a device is idle, shorter kernels save little.
 fused AS (
     SELECT
         sum(h.kernels * h.calls) AS kernels,
@@ -226,9 +200,7 @@ fused AS (
 -- with what prepares the scores; backward, the softmax's gradient is between them.
 ordered AS (
     SELECT
-        w.event_index,
-        w.device,
-        w.stream,
+        w.event_index, w.device, w.stream,
         w.end_ticks - w.start_ticks AS ticks,
         CASE
             WHEN regexp_matches(g.label, '^aten::(bmm|baddbmm)') THEN 'product'
@@ -239,9 +211,7 @@ ordered AS (
         row_number() OVER in_stream AS place
     FROM _launches(capture_key) AS w
     LEFT JOIN _event_labels(capture_key) AS g ON g.event_index = w.op_index
-    WINDOW in_stream AS (
-        PARTITION BY w.device, w.stream ORDER BY w.start_ticks, w.event_index
-    )
+    WINDOW in_stream AS (PARTITION BY w.device, w.stream ORDER BY w.start_ticks, w.event_index)
 ),
 -- Of each, the nearest products and other work around it.
 numbered AS (
@@ -255,14 +225,8 @@ numbered AS (
         min(CASE WHEN o.part = 'other' THEN o.place END) OVER from_here AS other_after
     FROM ordered AS o
     WINDOW
-        so_far AS (
-            PARTITION BY o.device, o.stream
-            ORDER BY o.place ROWS UNBOUNDED PRECEDING
-        ),
-        from_here AS (
-            PARTITION BY o.device, o.stream
-            ORDER BY o.place ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING
-        )
+        so_far AS (PARTITION BY o.device, o.stream ORDER BY o.place ROWS UNBOUNDED PRECEDING),
+        from_here AS (PARTITION BY o.device, o.stream ORDER BY o.place ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)
 ),
 scores AS (
     SELECT n.device, n.stream, n.product_before, n.product_after
@@ -286,8 +250,7 @@ unfused AS (
             AND n.place BETWEEN s.product_before AND s.product_after
     ) AS t
 ),
--- Kernels of products that read one element at a time, or two. Those without tensor cores
--- always read one.
+-- Kernels of products that read one element at a time, or two. Those without tensor cores always read one.
 odd AS (
     SELECT
         count(*) AS calls,
@@ -300,26 +263,19 @@ odd AS (
         AND regexp_matches(w.label, 'align[12]($|[^0-9])')
         AND NOT contains(w.label, 'simt')
 ),
--- What a family's calls take above the roof, by what limits them, in percent of the time
--- of devices; of traces of devices whose peaks are known.
+-- What a family's calls take above the roof, by what limits them, in percent of the time of devices; of traces of
+-- devices whose peaks are known.
 rated AS MATERIALIZED (
     FROM _rated_calls(capture_key, NULL, NULL, NULL, NULL, NULL, false) AS r
     WHERE EXISTS (FROM device_events AS d WHERE d.capture_id = capture_key)
 ),
 by_op AS (
     SELECT
-        r.family,
-        r.bound,
-        r.label,
-        sum(r.calls) AS calls,
-        sum(r.ticks) AS ticks,
-        sum(r.least_ticks) AS least_ticks,
+        r.family, r.bound, r.label, sum(r.calls) AS calls, sum(r.ticks) AS ticks, sum(r.least_ticks) AS least_ticks,
         sum(r.bytes::DOUBLE * r.calls) AS bytes,
-        any_value(r.bandwidth) AS bandwidth,
-        any_value(r.device) AS device,
+        any_value(r.bandwidth) AS bandwidth, any_value(r.device) AS device,
         sum(r.ticks) FILTER (
-            WHERE contains(r.type, 'Float4')
-                OR regexp_matches(r.top_event, 'fp4|int4|e2m1', 'i')
+            WHERE contains(r.type, 'Float4') OR regexp_matches(r.top_event, 'fp4|int4|e2m1', 'i')
         ) AS four_bit_ticks
     FROM rated AS r
     WHERE r.bound IS NOT NULL
@@ -327,9 +283,7 @@ by_op AS (
 ),
 above_roof AS (
     SELECT
-        o.family,
-        o.bound,
-        any_value(o.device) AS device,
+        o.family, o.bound, any_value(o.device) AS device,
         100 * sum(o.ticks)::DOUBLE / (SELECT sum(r.ticks) FROM rated AS r)
             AS time_share,
         sum(o.ticks) - sum(o.least_ticks) / _achievable_part(o.bound) AS ticks,
@@ -341,10 +295,7 @@ above_roof AS (
         sum(o.bytes) / sum(o.ticks) / 1e3 AS tb_per_second,
         any_value(o.bandwidth) / 1e12 AS most_tb_per_second,
         array_to_string(
-            list(
-                _advice_count(o.calls, 'call') || ' of ' || o.label
-                ORDER BY o.ticks DESC, o.label
-            )[:3],
+            list(_advice_count(o.calls, 'call') || ' of ' || o.label ORDER BY o.ticks DESC, o.label)[:3],
             ', '
         ) AS words
     FROM by_op AS o
@@ -352,16 +303,9 @@ above_roof AS (
 )
 SELECT
     replace(r.rule, '_', ' ') AS rule,
-    'medium' AS severity,
-    r.finding,
-    r.evidence,
-    NULL::DOUBLE AS time_at_stake,
-    NULL::DOUBLE AS share_percent,
-    r.remedy,
+    'medium' AS severity, r.finding, r.evidence, NULL::DOUBLE AS time_at_stake, NULL::DOUBLE AS share_percent, r.remedy,
     NULL::VARCHAR AS unit,
-    CASE r.rule
-        WHEN 'data_loader' THEN 'data_loading' WHEN 'communication' THEN r.rule
-    END AS cause
+    CASE r.rule WHEN 'data_loader' THEN 'data_loading' WHEN 'communication' THEN r.rule END AS cause
 FROM _trace_recommendations(capture_key) AS r
 -- What the device waits for says more.
 WHERE r.rule <> 'gpu_utilization'
@@ -370,32 +314,27 @@ WHERE r.rule <> 'gpu_utilization'
         WHERE s.share >= 20 AND s.cause NOT IN ('unknown', 'unknown_wait', 'call')
     )
 UNION ALL BY NAME
--- Rules about the time of devices don't apply where a twentieth of the launches or more
--- have no event: what they would say is about what was lost.
+-- Rules about the time of devices don't apply where a twentieth of the launches or more have no event: what they would
+-- say is about what was lost.
 SELECT
-    'lost kernels' AS rule,
-    'high' AS severity,
+    'lost kernels' AS rule, 'high' AS severity,
     CASE l.lost WHEN 1 THEN '1 launch' ELSE format('{:,} launches', l.lost) END
     || ' of ' || format('{:,}', l.launches)
     || ' have no event of a device: their kernels are missing.' AS finding,
     'calls of ' || l.call
     || '; etq ops has means over the calls whose kernels are known' AS evidence,
-    NULL::DOUBLE AS time_at_stake,
-    NULL::DOUBLE AS share_percent,
+    NULL::DOUBLE AS time_at_stake, NULL::DOUBLE AS share_percent,
     'Record fewer steps at once, after a warm-up step, and without another profiler.'
         AS remedy,
     NULL::VARCHAR AS unit
 FROM lost AS l
 UNION ALL BY NAME
--- There is no advice where it is not known what was waited for, nor for calls of no known
--- kind.
+-- There is no advice where it is not known what was waited for, nor for calls of no known kind.
 SELECT
-    'device idle' AS rule,
-    _advice_severity(s.share) AS severity,
+    'device idle' AS rule, _advice_severity(s.share) AS severity,
     coalesce('Device ' || s.device, 'The device') || CASE s.cause
         WHEN 'data_loading' THEN ' waits for input data.'
-        WHEN 'synchronization'
-            THEN ' is idle after the host waited for it, with nothing launched ahead.'
+        WHEN 'synchronization' THEN ' is idle after the host waited for it, with nothing launched ahead.'
         WHEN 'communication' THEN ' waits for other processes.'
         WHEN 'dependency' THEN ' waits for events of other streams.'
         WHEN 'launch_delay' THEN ' waits for launches to take effect.'
@@ -411,17 +350,14 @@ SELECT
         ELSE '; the host was mostly in ' || concat_ws(' of ', s.call, s.host_op)
     END
     || '; etq gaps lists them' AS evidence,
-    s.total AS time_at_stake,
-    s.share AS share_percent,
+    s.total AS time_at_stake, s.share AS share_percent,
     CASE s.cause
         WHEN 'data_loading' THEN 'Set num_workers and pin_memory of DataLoader.'
-        WHEN 'synchronization'
-            THEN 'Avoid .item(), .cpu() and printing of tensors within steps.'
+        WHEN 'synchronization' THEN 'Avoid .item(), .cpu() and printing of tensors within steps.'
         WHEN 'communication' THEN 'Overlap communication and computation.'
         WHEN 'dependency' THEN 'Let streams wait for fewer events of others.'
         WHEN 'launch_delay' THEN 'Launch larger kernels, or replay CUDA graphs.'
-        WHEN 'host'
-            THEN _advised_host(s.host_op, (SELECT d.is_compiled FROM compiled AS d))
+        WHEN 'host' THEN _advised_host(s.host_op, (SELECT d.is_compiled FROM compiled AS d))
         ELSE k.remedy
     END
     || CASE
@@ -429,18 +365,14 @@ SELECT
             THEN _advice_warm_up('gap', s.longest, s.ticks, s.share)
         ELSE ''
     END AS remedy,
-    s.unit,
-    s.cause
+    s.unit, s.cause
 FROM idle AS s
 LEFT JOIN _advised_calls() AS k USING (cause)
-WHERE s.share >= 5 AND s.cause NOT IN ('unknown', 'unknown_wait', 'call')
-    AND EXISTS (FROM known)
+WHERE s.share >= 5 AND s.cause NOT IN ('unknown', 'unknown_wait', 'call') AND EXISTS (FROM known)
 UNION ALL BY NAME
--- What an op takes of the critical path, from the start of the recording to its end,
--- limits what a faster op can save.
+-- What an op takes of the critical path, from the start of the recording to its end, limits what a faster op can save.
 SELECT
-    'critical path' AS rule,
-    _advice_severity(s.share) AS severity,
+    'critical path' AS rule, _advice_severity(s.share) AS severity,
     _advice_percent(s.share) || ' of the critical path is '
     || CASE
         WHEN s.cause IS NOT NULL THEN s.call || ': the host ' || k.work
@@ -448,10 +380,7 @@ SELECT
         ELSE s.op
     END || '.' AS finding,
     'in ' || _advice_count(s.parts, 'part')
-    || CASE
-        WHEN s.parts > 1 THEN ', the longest ' || _advice_time(s.longest_time, s.unit)
-        ELSE ''
-    END
+    || CASE WHEN s.parts > 1 THEN ', the longest ' || _advice_time(s.longest_time, s.unit) ELSE '' END
     || CASE
         WHEN s.cause IS NOT NULL THEN coalesce('; mostly in ' || s.main_op, '')
         ELSE ', ' || _advice_percent(100e0 * s.device_part) || ' of it on devices, '
@@ -459,20 +388,14 @@ SELECT
             || coalesce('; mostly the kernel ' || s.kernel, '')
     END
     || '; etq critical-path lists the ops' AS evidence,
-    s.total AS time_at_stake,
-    s.share AS share_percent,
+    s.total AS time_at_stake, s.share AS share_percent,
     CASE
-        WHEN s.cause IS NOT NULL
-            THEN k.remedy || _advice_warm_up('part', s.longest_ticks, s.ticks, s.share)
+        WHEN s.cause IS NOT NULL THEN k.remedy || _advice_warm_up('part', s.longest_ticks, s.ticks, s.share)
         WHEN s.loads_data THEN 'Set num_workers and pin_memory of DataLoader.'
-        WHEN s.device_part >= 0.5 AND s.communicates
-            THEN 'Overlap communication and computation.'
+        WHEN s.device_part >= 0.5 AND s.communicates THEN 'Overlap communication and computation.'
         WHEN s.device_part >= 0.5
             THEN 'Make kernels of this op faster or fewer: '
-            || CASE
-                WHEN regexp_matches(s.kernel, 'fp4|int4|e2m1', 'i') THEN 'fusion.'
-                ELSE 'smaller types, fusion.'
-            END
+            || CASE WHEN regexp_matches(s.kernel, 'fp4|int4|e2m1', 'i') THEN 'fusion.' ELSE 'smaller types, fusion.' END
         WHEN s.host_part >= 0.5
             THEN _advised_host(s.op, (SELECT d.is_compiled FROM compiled AS d))
             || _advice_warm_up('part', s.longest_ticks, s.ticks, s.share)
@@ -490,13 +413,10 @@ LEFT JOIN _advised_calls() AS k USING (cause)
 WHERE EXISTS (FROM known)
 UNION ALL BY NAME
 SELECT
-    'device time' AS rule,
-    'low' AS severity,
+    'device time' AS rule, 'low' AS severity,
     'Time of devices: ' || (
         SELECT
-            string_agg(
-                _advice_percent(f.share) || ' ' || f.name, ', ' ORDER BY f.place
-            )
+            string_agg(_advice_percent(f.share) || ' ' || f.name, ', ' ORDER BY f.place)
         FROM families AS f
         WHERE f.place <= 4 AND f.share >= 1
     ) || '.' AS finding,
@@ -521,8 +441,7 @@ SELECT
         WHEN t.family IN ('elementwise', 'normalization', 'reduction')
             THEN 'These kernels are limited by memory: '
             || CASE
-                WHEN (SELECT d.is_compiled FROM compiled AS d)
-                    THEN 'fewer passes over it, or smaller types.'
+                WHEN (SELECT d.is_compiled FROM compiled AS d) THEN 'fewer passes over it, or smaller types.'
                 ELSE 'torch.compile fuses those that follow each other.'
             END
         WHEN t.family IN ('copy', 'memcpy', 'memset')
@@ -536,8 +455,7 @@ CROSS JOIN clock AS c
 WHERE t.place = 1 AND t.share >= 20 AND EXISTS (FROM known)
 UNION ALL BY NAME
 SELECT
-    'fusable kernels' AS rule,
-    _advice_severity(f.share) AS severity,
+    'fusable kernels' AS rule, _advice_severity(f.share) AS severity,
     'Kernels that compute element by element or reduce follow each other: '
     || _advice_count(f.kernels, 'kernel') || ' in ' || _advice_count(f.calls, 'chain')
     || '.' AS finding,
@@ -549,15 +467,13 @@ SELECT
     || ' once. If that takes as long as the chain''s longest, it saves '
     || _advice_time(_in_unit(f.saved_ticks, c.time_scale, c.unit), c.unit) || '.'
         AS remedy,
-    c.unit,
-    'fusion' AS cause
+    c.unit, 'fusion' AS cause
 FROM fused AS f
 CROSS JOIN clock AS c
 WHERE f.share >= 5
 UNION ALL BY NAME
 SELECT
-    'unfused attention' AS rule,
-    _advice_severity(u.share) AS severity,
+    'unfused attention' AS rule, _advice_severity(u.share) AS severity,
     _advice_percent(u.share) || ' of the devices'' time is attention in single ops:'
     || ' product, softmax, product.' AS finding,
     _advice_count(u.parts, 'softmax kernel') || ' between batches of products, '
@@ -571,10 +487,7 @@ FROM unfused AS u
 CROSS JOIN clock AS c
 WHERE u.share >= 5
 UNION ALL BY NAME
-SELECT
-    'odd sizes' AS rule,
-    _advice_severity(o.share) AS severity,
-    _advice_percent(o.share)
+SELECT 'odd sizes' AS rule, _advice_severity(o.share) AS severity, _advice_percent(o.share)
     || ' of the devices'' time is in products whose sizes are not aligned.' AS finding,
     _advice_count(o.calls, 'call') || ' of kernels such as '
     || _shortened(o.kernel, 120) AS evidence,
@@ -588,14 +501,12 @@ CROSS JOIN clock AS c
 WHERE o.share >= 5
 UNION ALL BY NAME
 SELECT
-    'below the roof' AS rule,
-    _advice_severity(r.share) AS severity,
+    'below the roof' AS rule, _advice_severity(r.share) AS severity,
     _advice_percent(r.time_share) || ' of the devices'' time is ' || r.family
     || CASE r.bound
         WHEN 'memory' THEN ' at ' || format('{:.2f}', r.tb_per_second) || ' of '
             || format('{:.2f}', r.most_tb_per_second) || ' TB/s'
-        WHEN 'compute'
-            THEN ' at ' || _advice_percent(r.roof_percent) || ' of the peak rate'
+        WHEN 'compute' THEN ' at ' || _advice_percent(r.roof_percent) || ' of the peak rate'
         ELSE ' in kernels that are too small to fill the device'
     END || '.' AS finding,
     r.words || ', on ' || r.device
@@ -615,8 +526,7 @@ SELECT
                 WHEN (SELECT d.is_compiled FROM compiled AS d) THEN ''
                 ELSE 'let torch.compile fuse them, '
             END || 'or replay CUDA graphs.'
-        WHEN r.bound = 'compute' AND r.is_four_bit
-            THEN 'Use sizes that are multiples of the tiles, or larger products.'
+        WHEN r.bound = 'compute' AND r.is_four_bit THEN 'Use sizes that are multiples of the tiles, or larger products.'
         WHEN r.bound = 'compute'
             THEN 'Use sizes that are multiples of the tiles, larger products, or'
             || ' smaller types where accuracy allows.'
@@ -624,14 +534,10 @@ SELECT
         WHEN r.family = 'attention' OR r.main_op IN ('aten::bmm', 'aten::baddbmm')
             THEN 'A larger batch reads more of both operands: fuse the products with'
             || ' what is between them, or share an operand'
-            || CASE
-                WHEN r.is_four_bit THEN '.' ELSE '; smaller types read less.'
-            END
+            || CASE WHEN r.is_four_bit THEN '.' ELSE '; smaller types read less.' END
         WHEN r.family IN ('GEMM', 'convolution', 'MoE')
             THEN 'More rows at once use what is read more often: a larger batch'
-            || CASE
-                WHEN r.is_four_bit THEN '.' ELSE '; smaller types read less.'
-            END
+            || CASE WHEN r.is_four_bit THEN '.' ELSE '; smaller types read less.' END
         WHEN (SELECT d.is_compiled FROM compiled AS d)
             THEN 'Read and write memory less often: fewer passes, or smaller types.'
         ELSE 'torch.compile fuses ops that follow each other, which then read and write'
@@ -640,17 +546,14 @@ SELECT
     c.unit,
     CASE
         WHEN r.bound = 'latency' THEN 'host'
-        WHEN r.bound = 'memory'
-            AND r.family NOT IN ('GEMM', 'attention', 'convolution', 'MoE')
-            THEN 'fusion'
+        WHEN r.bound = 'memory' AND r.family NOT IN ('GEMM', 'attention', 'convolution', 'MoE') THEN 'fusion'
     END AS cause
 FROM above_roof AS r
 CROSS JOIN clock AS c
 WHERE r.share >= 5;
 
--- Rows of `advice` of a trace by its key, without their order. Of rules that find the same
--- cause, the one with the most time counts; causes of idle devices are complete, and enough
--- where they take a fifth of the time.
+-- Rows of `advice` of a trace by its key, without their order. Of rules that find the same cause, the one with the most
+-- time counts; causes of idle devices are complete, and enough where they take a fifth of the time.
 CREATE MACRO _trace_advice(capture_key, unit) AS TABLE
 SELECT
     d.rule, d.severity, d.finding, d.evidence, d.time_at_stake, d.share_percent,
@@ -662,6 +565,5 @@ QUALIFY d.cause IS NULL
         PARTITION BY d.cause
         ORDER BY
             d.rule = 'device idle' AND d.share_percent >= 20 DESC,
-            d.share_percent DESC NULLS LAST,
-            d.rule
+            d.share_percent DESC NULLS LAST, d.rule
     );

@@ -37,44 +37,30 @@ CREATE MACRO _shortened(words, length) AS (
     CASE WHEN length(words) > length THEN substr(words, 1, length) || '…' ELSE words END
 );
 
--- The severity of a finding by its share of the executes: high from a fifth, which
--- justifies a change of the model or its lowering; medium from a twentieth, which a
--- comparison of two builds detects with five captures per side.
+-- The severity of a finding by its share of the executes: high from a fifth, which justifies a change of the model or
+-- its lowering; medium from a twentieth, which a comparison of two builds detects with five captures per side.
 CREATE MACRO _advice_severity(share_percent) AS (
-    CASE
-        WHEN share_percent >= 20 THEN 'high' WHEN share_percent >= 5 THEN 'medium'
-        ELSE 'low'
-    END
+    CASE WHEN share_percent >= 20 THEN 'high' WHEN share_percent >= 5 THEN 'medium' ELSE 'low' END
 );
 
 -- The place of a finding in `advice`: findings that make numbers doubtful come first.
 CREATE MACRO _advice_place(severity, share_percent, rule, finding) AS (
-    (
-        list_position(['high', 'medium', 'low'], severity),
-        coalesce(-share_percent, '-inf'::DOUBLE),
-        rule,
-        finding
-    )
+    (list_position(['high', 'medium', 'low'], severity), coalesce(-share_percent, '-inf'::DOUBLE), rule, finding)
 );
 
--- One finding about a capture that a runtime on a device wrote, with its evidence,
--- the time at stake and a remedy, the most severe first. Each rule
--- has its thresholds and their reasons in `_runtime_advice`. Shares of ops and modules
--- are of typical runs, see `typical_runs`, unless all are requested; other runs
--- have their own rules. For a PyTorch trace, the findings are those of
--- `trace_recommendations`; lost kernels: launches without an event of a device, and if
--- these are a twentieth or more, no rule about the time of devices; device idle: a cause of idle time, as in
--- `device_idle_causes`, that takes a twentieth of a device's time or more, from its
--- first event to the end of its last; critical path: an op that has a fifth or more of
--- the critical path, as in `critical_ops`; device time: a family of kernels that takes a
--- fifth or more of the time of devices, as in `kernel_families`; fusable kernels:
--- chains of kernels whose fusion could save a twentieth of the devices' time, as in
--- `fusable_chains`; and below the roof: ops of a family that take a twentieth of the
--- devices' time more than 80 % of the device's peaks allow, as in `op_efficiency`; unfused
--- attention: products with a softmax between them that take a twentieth of the devices'
--- time; odd sizes: products that do, whose kernels read one or two elements at once. Of
--- findings of a trace with one cause, that with most time is shown.
--- No rows: no rule applies.
+-- One finding about a capture that a runtime on a device wrote, with its evidence, the time at stake and a remedy, the
+-- most severe first. Each rule has its thresholds and their reasons in `_runtime_advice`. Shares of ops and modules are
+-- of typical runs, see `typical_runs`, unless all are requested; other runs have their own rules. For a PyTorch trace,
+-- the findings are those of `trace_recommendations`; lost kernels: launches without an event of a device, and if these
+-- are a twentieth or more, no rule about the time of devices; device idle: a cause of idle time, as in
+-- `device_idle_causes`, that takes a twentieth of a device's time or more, from its first event to the end of its last;
+-- critical path: an op that has a fifth or more of the critical path, as in `critical_ops`; device time: a family of
+-- kernels that takes a fifth or more of the time of devices, as in `kernel_families`; fusable kernels: chains of
+-- kernels whose fusion could save a twentieth of the devices' time, as in `fusable_chains`; and below the roof: ops of
+-- a family that take a twentieth of the devices' time more than 80 % of the device's peaks allow, as in
+-- `op_efficiency`; unfused attention: products with a softmax between them that take a twentieth of the devices' time;
+-- odd sizes: products that do, whose kernels read one or two elements at once. Of findings of a trace with one cause,
+-- that with most time is shown. No rows: no rule applies.
 -- Empty: no rule of advice applies to {capture}
 -- Planned as: _advice_of_trace (torch_trace), _advice_of_runtime
 -- Columns:
@@ -99,9 +85,7 @@ results AS (
         steps, phase, method, runs
     ) AS t
     UNION ALL
-    FROM _trace_advice(
-        (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a)
-    )
+    FROM _trace_advice((SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a))
 )
 SELECT
     t.rule, t.severity, t.finding, t.evidence, t.time_at_stake, t.share_percent,
@@ -109,9 +93,8 @@ SELECT
 FROM results AS t
 ORDER BY _advice_place(t.severity, t.share_percent, t.rule, t.finding);
 
--- The rows of `advice` about a capture that a runtime on a device wrote. Callers that
--- know the capture's format use it, because `advice` also plans the rules of traces,
--- which takes longer than to answer.
+-- The rows of `advice` about a capture that a runtime on a device wrote. Callers that know the capture's format use it,
+-- because `advice` also plans the rules of traces, which takes longer than to answer.
 CREATE MACRO _advice_of_runtime(
     capture, unit := NULL, steps := NULL, phase := NULL, method := NULL,
     runs := 'typical'
@@ -131,7 +114,5 @@ CREATE MACRO _advice_of_trace(capture, unit := NULL) AS TABLE
 WITH
 target AS MATERIALIZED (FROM _capture(capture, unit))
 SELECT t.*
-FROM _trace_advice(
-    (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a)
-) AS t
+FROM _trace_advice((SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a)) AS t
 ORDER BY _advice_place(t.severity, t.share_percent, t.rule, t.finding);

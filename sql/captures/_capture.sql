@@ -1,13 +1,10 @@
--- The captures that an argument matches: the one with that hash or name, else all
--- that a selector chooses, else those with that prefix of their hash. A selector is
--- a list separated by commas: key=value parts choose captures that have all these
--- labels, and ranges such as build>=91 (also >, <=, <);
--- captured_at>=2026-11-15 and since=7d those of that time; at most one of
--- @latest and @previous chooses the one of these captures that was recorded last (as
--- `_recorded_at` has it) or the one before it. A value with a comma is quoted (quotes
--- in it are doubled) or is the only part; `since="7d"` is a label. Table aliases
--- begin with an underscore in this file: an argument may be a column of the caller, as
--- in `LATERAL (FROM op_totals(c.name))`, and an alias of the same name would hide it.
+-- The captures that an argument matches: the one with that hash or name, else all that a selector chooses, else those
+-- with that prefix of their hash. A selector is a list separated by commas: key=value parts choose captures that have
+-- all these labels, and ranges such as build>=91 (also >, <=, <); captured_at>=2026-11-15 and since=7d those of that
+-- time; at most one of @latest and @previous chooses the one of these captures that was recorded last (as
+-- `_recorded_at` has it) or the one before it. A value with a comma is quoted (quotes in it are doubled) or is the only
+-- part; `since="7d"` is a label. Table aliases begin with an underscore in this file: an argument may be a column of
+-- the caller, as in `LATERAL (FROM op_totals(c.name))`, and an alias of the same name would hide it.
 CREATE MACRO _matching_captures(capture) AS TABLE
 SELECT _way.capture_id, _way.name
 FROM _capture_matches(capture) AS _way
@@ -16,22 +13,16 @@ WHERE _way.way = _way.best;
 -- All captures, and whether an argument matches them.
 CREATE MACRO _capture_matches(capture) AS TABLE
 SELECT
-    _way.capture_id,
-    _way.name,
-    _way.way,
+    _way.capture_id, _way.name, _way.way,
     min(_way.way) OVER () AS best
 FROM (
     SELECT
-        _each.capture_id,
-        _each.name,
+        _each.capture_id, _each.name,
         CASE
-            WHEN length(capture::VARCHAR) = 64 AND _each.sha256 = capture::VARCHAR
-                THEN 1
+            WHEN length(capture::VARCHAR) = 64 AND _each.sha256 = capture::VARCHAR THEN 1
             WHEN _each.name = capture::VARCHAR THEN 2
-            WHEN _is_selector(capture::VARCHAR)
-                THEN CASE WHEN _selected.capture_id IS NOT NULL THEN 3 END
-            WHEN length(capture::VARCHAR) >= 4
-                AND starts_with(_each.sha256, lower(capture::VARCHAR)) THEN 3
+            WHEN _is_selector(capture::VARCHAR) THEN CASE WHEN _selected.capture_id IS NOT NULL THEN 3 END
+            WHEN length(capture::VARCHAR) >= 4 AND starts_with(_each.sha256, lower(capture::VARCHAR)) THEN 3
         END AS way
     FROM captures AS _each
     LEFT JOIN _selected_captures(capture::VARCHAR) AS _selected USING (capture_id)
@@ -40,8 +31,7 @@ FROM (
 -- The captures that an argument matches, in one row.
 CREATE MACRO _resolved_captures(capture) AS TABLE
 SELECT
-    _found.keys,
-    _found.names,
+    _found.keys, _found.names,
     'no capture matches ' || coalesce(capture::VARCHAR, 'NULL') || CASE
         WHEN _found.nearest IS NULL THEN '; the warehouse is empty'
         -- Names further off are not what was meant.
@@ -54,18 +44,14 @@ SELECT
     ), '') AS missing
 FROM (
     SELECT
-        coalesce(
-            list(_way.capture_id) FILTER (WHERE _way.way = _way.best), []
-        ) AS keys,
+        coalesce(list(_way.capture_id) FILTER (WHERE _way.way = _way.best), []) AS keys,
         list(_way.name ORDER BY _way.name)
             FILTER (WHERE _way.way = _way.best) AS names,
-        -- Edit distances take time, which grows with the product of the lengths: they
-        -- are computed only if nothing matches, and of the first 100 characters.
+        -- Edit distances take time, which grows with the product of the lengths: they are computed only if nothing
+        -- matches, and of the first 100 characters.
         list(CASE
             WHEN _way.best IS NULL THEN struct_pack(
-                distance := levenshtein(
-                    left(_way.name, 100), left(capture::VARCHAR, 100)
-                ),
+                distance := levenshtein(left(_way.name, 100), left(capture::VARCHAR, 100)),
                 name := _way.name
             )
         END) FILTER (WHERE _way.best IS NULL) AS nearest
@@ -83,8 +69,7 @@ FROM (
         row_number() OVER (
             ORDER BY
                 _recorded_at(_each.captured_at, _each.ingested_at) DESC,
-                _each.ingested_at DESC,
-                _each.capture_id DESC
+                _each.ingested_at DESC, _each.capture_id DESC
         ) AS age
     FROM captures AS _each
     WHERE (
@@ -125,10 +110,9 @@ CREATE MACRO _is_selector(text) AS (
     contains(text, '=') OR regexp_matches(text, '^(@|[^,<>"]+[<>])')
 );
 
--- The number of a selector's parts that a label meets: those of its key that name its value,
--- and ranges such as build>=91 that it is in. Numbers are compared as numbers, and are before
--- other texts. The last number compared has the label before the bound for < and >=, after
--- it for others.
+-- The number of a selector's parts that a label meets: those of its key that name its value, and ranges such as
+-- build>=91 that it is in. Numbers are compared as numbers, and are before other texts. The last number compared has
+-- the label before the bound for < and >=, after it for others.
 CREATE MACRO _parts_met(selector, key, value) AS (
     len(list_filter(_label_parts(selector), lambda p: CASE
         WHEN regexp_extract(p, '^([^=<>]+)[<>]', 1) = key THEN (
@@ -138,27 +122,20 @@ CREATE MACRO _parts_met(selector, key, value) AS (
                 regexp_matches(p, '^[^=<>]+(<=|>[^=])')::INTEGER
             )
         ) <> (p[length(key) + 1] = '>')
-        ELSE p IN (
-            key || '=' || value, key || '="' || replace(value, '"', '""') || '"'
-        )
+        ELSE p IN (key || '=' || value, key || '="' || replace(value, '"', '""') || '"')
     END))
 );
 
--- The distinct parts of a selector: the texts between commas that are not in
--- quotation marks.
+-- The distinct parts of a selector: the texts between commas that are not in quotation marks.
 CREATE MACRO _selector_parts(
     selector  -- labels, times, and @latest or @previous, separated by commas
 ) AS (
-    list_distinct(
-        regexp_extract_all(selector, '[^,="]+="(?:[^"]|"")*"|[^,]+')
-    )
+    list_distinct(regexp_extract_all(selector, '[^,="]+="(?:[^"]|"")*"|[^,]+'))
 );
 
 -- Those that are labels.
 CREATE MACRO _label_parts(selector) AS (
-    list_filter(
-        _selector_parts(selector), lambda p: left(p, 1) <> '@' AND NOT _is_time(p)
-    )
+    list_filter(_selector_parts(selector), lambda p: left(p, 1) <> '@' AND NOT _is_time(p))
 );
 
 -- Whether a part of a selector is a time.
@@ -170,9 +147,9 @@ CREATE MACRO _is_time(part) AS (
     )
 );
 
--- Whether a time includes a capture. What a time leaves out is all included: the 20th in
--- <=2026-11-20, December in <=2026-12. Captures whose captured_at is unknown are before
--- and after nothing; for since, as for @latest, the time of ingest stands for it.
+-- Whether a time includes a capture. What a time leaves out is all included: the 20th in <=2026-11-20, December in
+-- <=2026-12. Captures whose captured_at is unknown are before and after nothing; for since, as for @latest, the time of
+-- ingest stands for it.
 CREATE MACRO _is_recorded_then(
     part,  -- captured_at>=2026-11-15, with >, <= and < too; since=7d, with h and w too
     captured_at,  -- when it was measured; NULL where unknown
@@ -197,8 +174,7 @@ CREATE MACRO _time_of(part) AS (
     translate(part[12:], 'T<>=Z', ' ')
 );
 
--- The one capture that an argument matches. If none or several match, its key is an
--- error that lists the nearest ones.
+-- The one capture that an argument matches. If none or several match, its key is an error that lists the nearest ones.
 CREATE MACRO _one_capture(capture) AS TABLE
 SELECT
     CASE len(_found.keys)
@@ -219,8 +195,8 @@ CREATE MACRO _any_capture_id(capture) AS (
     SELECT _meant.capture_id FROM _one_capture(capture) AS _meant
 );
 
--- Key of the one capture that an argument matches, for queries about its events. It
--- is also an error if the events were pruned.
+-- Key of the one capture that an argument matches, for queries about its events. It is also an error if the events were
+-- pruned.
 CREATE MACRO _capture_id(capture) AS (
     SELECT CASE
         WHEN _meant.capture_id IN (
@@ -240,27 +216,17 @@ CREATE MACRO _capture_id(capture) AS (
 CREATE MACRO _capture(capture, unit) AS TABLE
 FROM (
     SELECT
-        _asked.capture_id,
-        _asked.time_scale,
-        _asked.profiling_level,
-        _asked.name,
-        _asked.format,
-        _asked.record_id,
+        _asked.capture_id, _asked.time_scale, _asked.profiling_level, _asked.name, _asked.format, _asked.record_id,
         _asked.program_id,
         CASE
-            WHEN unit IS NULL
-                THEN CASE _asked.time_scale WHEN 'cycles' THEN 'cycles' ELSE 'us' END
+            WHEN unit IS NULL THEN CASE _asked.time_scale WHEN 'cycles' THEN 'cycles' ELSE 'us' END
             WHEN unit NOT IN ('ns', 'us', 'ms', 's', 'cycles')
-                THEN error(
-                    'unknown unit ' || unit || '; known are ns, us, ms, s, cycles'
-                )
+                THEN error('unknown unit ' || unit || '; known are ns, us, ms, s, cycles')
             WHEN (unit = 'cycles') <> (_asked.time_scale = 'cycles') THEN error(
                 _asked.name || ' counts ' || _asked.time_scale
                 || ', which cannot be converted to ' || unit
                 || '; ingest it with its true time scale, or request '
-                || CASE _asked.time_scale
-                    WHEN 'cycles' THEN 'cycles' ELSE 'a unit of time'
-                END
+                || CASE _asked.time_scale WHEN 'cycles' THEN 'cycles' ELSE 'a unit of time' END
             )
             ELSE unit
         END AS unit

@@ -1,6 +1,5 @@
--- The captures that are not among those of their group that were recorded last, as
--- for @latest; or among the last by a label. Captures without that label are neither
--- counted nor returned.
+-- The captures that are not among those of their group that were recorded last, as for @latest; or among the last by a
+-- label. Captures without that label are neither counted nor returned.
 CREATE MACRO _outdated_captures(
     keep_last,  -- number of captures to keep in each group
     "by" := [],  -- keys of the labels whose values are equal within a group
@@ -8,15 +7,8 @@ CREATE MACRO _outdated_captures(
     over := NULL  -- key of the label to order by, as in `trend`, or captured_at; NULL: by the time of recording
 ) AS TABLE
 SELECT
-    r.capture_id,
-    r.name,
-    r.group_values,
-    r.age,
-    r.captured_at,
-    EXISTS (
-        FROM findings AS f
-        WHERE f.capture_id = r.capture_id AND f.rule = 'events pruned'
-    ) AS is_pruned
+    r.capture_id, r.name, r.group_values, r.age, r.captured_at,
+    EXISTS (FROM findings AS f WHERE f.capture_id = r.capture_id AND f.rule = 'events pruned') AS is_pruned
 FROM (
     SELECT
         g.*,
@@ -25,15 +17,11 @@ FROM (
             ORDER BY
                 g.place DESC NULLS LAST,
                 _recorded_at(g.captured_at, g.ingested_at) DESC,
-                g.ingested_at DESC,
-                g.capture_id DESC
+                g.ingested_at DESC, g.capture_id DESC
         ) AS age
     FROM (
         SELECT
-            c.capture_id,
-            c.name,
-            c.captured_at,
-            c.ingested_at,
+            c.capture_id, c.name, c.captured_at, c.ingested_at,
             list_transform("by"::VARCHAR[], lambda k: l.labels[k]) AS group_values,
             CASE over::VARCHAR
                 WHEN 'captured_at' THEN c.captured_at::VARCHAR
@@ -46,9 +34,7 @@ FROM (
             FROM labels AS b
             GROUP BY b.capture_id
         ) AS l ON l.capture_id = c.capture_id
-        WHERE selectors IS NULL OR c.capture_id IN (
-            SELECT m.capture_id FROM _captures_matching_any(selectors) AS m
-        )
+        WHERE selectors IS NULL OR c.capture_id IN (SELECT m.capture_id FROM _captures_matching_any(selectors) AS m)
     ) AS g
     WHERE over IS NULL OR g.place IS NOT NULL
 ) AS r

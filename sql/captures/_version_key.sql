@@ -1,5 +1,5 @@
--- A text that sorts labels as numbers and versions: numbers are padded to 20
--- digits, and the end sorts after a hyphen and before all other characters.
+-- A text that sorts labels as numbers and versions: numbers are padded to 20 digits, and the end sorts after a hyphen
+-- and before all other characters.
 CREATE MACRO _version_key(label) AS (
     CASE
         -- The most frequent case, which this makes faster.
@@ -7,8 +7,7 @@ CREATE MACRO _version_key(label) AS (
         ELSE replace(array_to_string(list_transform(
             regexp_extract_all(label, '\d+|\D+'),
             lambda part: CASE
-                WHEN left(part, 1) BETWEEN '0' AND '9'
-                    THEN lpad(part, greatest(20, length(part))::INTEGER, '0')
+                WHEN left(part, 1) BETWEEN '0' AND '9' THEN lpad(part, greatest(20, length(part))::INTEGER, '0')
                 ELSE part
             END
         ), ''), '-', ' ') || '!'

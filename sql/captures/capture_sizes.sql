@@ -98,16 +98,13 @@ blocks AS (
 placed AS (
     SELECT
         p.table_name,
-        -- Only two arguments: DuckDB 1.5 can't read what DuckDB 2 stores for a
-        -- third one.
+        -- Only two arguments: DuckDB 1.5 can't read what DuckDB 2 stores for a third one.
         coalesce(lead(p.block_offset) OVER (
             PARTITION BY p.block_id ORDER BY p.block_offset
         ), b.block_size) - p.block_offset + p.more * b.block_size AS bytes
     FROM (
         SELECT
-            s.table_name,
-            s.block_id,
-            s.block_offset,
+            s.table_name, s.block_id, s.block_offset,
             any_value(len(coalesce(s.additional_block_ids, []))) AS more
         FROM segments AS s
         WHERE s.block_id >= 0
@@ -119,10 +116,9 @@ SELECT p.table_name, sum(p.bytes) AS bytes
 FROM placed AS p
 GROUP BY p.table_name;
 
--- One capture with an estimate of its size in the file: its share of each table's
--- rows times the table's size. The sizes of tables are measured by the file's
--- blocks; free space, records and programs belong to no capture, and data written
--- since the last checkpoint isn't counted.
+-- One capture with an estimate of its size in the file: its share of each table's rows times the table's size. The
+-- sizes of tables are measured by the file's blocks; free space, records and programs belong to no capture, and data
+-- written since the last checkpoint isn't counted.
 -- Columns:
 --   capture_id: the capture
 --   name: its name
@@ -200,15 +196,7 @@ shares AS (
     JOIN _table_bytes AS t USING (table_name)
 )
 SELECT
-    c.capture_id,
-    c.name,
-    coalesce(
-        (
-            SELECT round(sum(h.bytes))
-            FROM shares AS h
-            WHERE h.capture_id = c.capture_id
-        ),
-        0
-    )::BIGINT AS stored_bytes
+    c.capture_id, c.name,
+    coalesce((SELECT round(sum(h.bytes)) FROM shares AS h WHERE h.capture_id = c.capture_id), 0)::BIGINT AS stored_bytes
 FROM captures AS c
 ORDER BY c.capture_id;

@@ -14,23 +14,16 @@
 --   uri: path of the file from the folder of the ingest; its name if it was elsewhere
 CREATE VIEW capture_summary AS
 SELECT
-    c.name,
-    c.format,
+    c.name, c.format,
     (SELECT count(*) FROM runs AS r WHERE r.capture_id = c.capture_id) AS runs,
+    (SELECT count(*) FROM event_ticks AS t WHERE t.capture_id = c.capture_id) AS events,
+    c.profiling_level, c.time_scale,
     (
-        SELECT count(*) FROM event_ticks AS t WHERE t.capture_id = c.capture_id
-    ) AS events,
-    c.profiling_level,
-    c.time_scale,
-    (
-        SELECT string_agg(
-            l.key || '=' || _selector_value(l.value), ', ' ORDER BY l.key
-        )
+        SELECT string_agg(l.key || '=' || _selector_value(l.value), ', ' ORDER BY l.key)
         FROM labels AS l
         WHERE l.capture_id = c.capture_id
     ) AS labels,
-    c.captured_at,
-    c.byte_size,
+    c.captured_at, c.byte_size,
     (SELECT count(*) FROM findings AS f WHERE f.capture_id = c.capture_id)
         AS findings,
     left(c.sha256, 12) AS sha256,

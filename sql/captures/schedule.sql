@@ -1,6 +1,5 @@
--- What a profiler does at a step, as `schedule` of PyTorch 2.13's
--- torch/profiler/profiler.py: NONE, WARMUP, RECORD, or RECORD_AND_SAVE at the last
--- step of a cycle of wait, warmup and active steps.
+-- What a profiler does at a step, as `schedule` of PyTorch 2.13's torch/profiler/profiler.py: NONE, WARMUP, RECORD, or
+-- RECORD_AND_SAVE at the last step of a cycle of wait, warmup and active steps.
 CREATE MACRO schedule(
     step,  -- number of the step, from 0
     wait := 0,  -- steps at the start of a cycle that are not profiled
@@ -39,9 +38,8 @@ CREATE MACRO _step_of_cycles(
     step - skip_first + CASE WHEN skip_first_wait <> 0 THEN wait ELSE 0 END
 );
 
--- Whether a schedule records a run and the run has the requested phase; without
--- schedule and phase, all runs are recorded. The runs of each name are numbered as
--- steps separately, in file order, whatever their phases.
+-- Whether a schedule records a run and the run has the requested phase; without schedule and phase, all runs are
+-- recorded. The runs of each name are numbered as steps separately, in file order, whatever their phases.
 CREATE MACRO _is_recorded(
     iteration,  -- position of the run among those of its name
     run_phase, steps, phase
@@ -59,8 +57,8 @@ CREATE MACRO _is_recorded(
         WHEN len(regexp_extract_all(',' || steps, '[a-z_]+'))
             > len(list_distinct(regexp_extract_all(',' || steps, '[a-z_]+')))
             THEN error('steps: ''' || steps || ''' repeats a key; write each key once')
-        -- A list in a list: the text is parsed at one place of the expression, as
-        -- each further place would lengthen planning.
+        -- A list in a list: the text is parsed at one place of the expression, as each further place would lengthen
+        -- planning.
         ELSE list_transform(
             [_step_options(steps)],
             lambda s: schedule(iteration, s[1], s[2], s[3], s[4], s[5], s[6])
@@ -69,23 +67,19 @@ CREATE MACRO _is_recorded(
     AND (phase IS NULL OR coalesce(run_phase = _known_phase(phase), false))
 );
 
--- The numbers of a text of key=number pairs, in the order of the parameters of
--- `schedule`, with its defaults for missing keys.
+-- The numbers of a text of key=number pairs, in the order of the parameters of `schedule`, with its defaults for
+-- missing keys.
 CREATE MACRO _step_options(steps) AS (
     list_transform(
         ['wait', 'warmup', 'active', 'repeat', 'skip_first', 'skip_first_wait'],
         lambda k: coalesce(
-            try_cast(
-                regexp_extract(',' || steps, ', *' || k || ' *= *(-?\d+)', 1)
-                AS BIGINT
-            ),
+            try_cast(regexp_extract(',' || steps, ', *' || k || ' *= *(-?\d+)', 1) AS BIGINT),
             (k = 'active')::BIGINT
         )
     )
 );
 
--- Whether a run is selected: recorded by the schedule, of the requested phase and
--- method, and, if requested, typical.
+-- Whether a run is selected: recorded by the schedule, of the requested phase and method, and, if requested, typical.
 CREATE MACRO _is_selected_run(
     iteration,  -- position of the run among those of its name
     run_phase, run_scope, is_typical, steps, phase, method, runs
@@ -95,10 +89,7 @@ CREATE MACRO _is_selected_run(
     AND CASE
         WHEN runs = 'typical' THEN is_typical
         WHEN runs = 'all' THEN true
-        ELSE error(
-            'runs is ''typical'' or ''all'', not '
-            || coalesce('''' || runs || '''', 'NULL')
-        )
+        ELSE error('runs is ''typical'' or ''all'', not ' || coalesce('''' || runs || '''', 'NULL'))
     END
 );
 
@@ -118,9 +109,9 @@ CREATE MACRO _known_phase(phase) AS (
     END
 );
 
--- Whether a run is a step of a trace: a profiler step, or a step of a server. What is in
--- a step is what has its run: the host's events that begin in it, and the work of devices
--- whose launch does. Steps whose work the recording lacks are none, see `trace_steps`.
+-- Whether a run is a step of a trace: a profiler step, or a step of a server. What is in a step is what has its run:
+-- the host's events that begin in it, and the work of devices whose launch does. Steps whose work the recording lacks
+-- are none, see `trace_steps`.
 CREATE MACRO _is_step_run(run_name) AS (
     run_name IN ('ProfilerStep', 'ServingStep')
 );

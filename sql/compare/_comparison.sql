@@ -1,22 +1,17 @@
--- A comparison: what `etq.verdicts` decides about its items, with what is known of them,
--- in the unit of the answer. The views on comparisons select from it. Rows of level total,
--- op and module are items; slow total and slow op those of which the slowest tenth of
--- runs is slower, or of totals faster, and they are not. Common shift is the change that
--- all ops have in common; capture the state of one capture or step, also of the history;
--- finding what affects how far the verdicts can be trusted. Comparison 1 is of times on
--- devices.
+-- A comparison: what `etq.verdicts` decides about its items, with what is known of them, in the unit of the answer. The
+-- views on comparisons select from it. Rows of level total, op and module are items; slow total and slow op those of
+-- which the slowest tenth of runs is slower, or of totals faster, and they are not. Common shift is the change that all
+-- ops have in common; capture the state of one capture or step, also of the history; finding what affects how far the
+-- verdicts can be trusted. Comparison 1 is of times on devices.
 CREATE MACRO _comparison(
     base, new, unit := NULL, quantile := 0.25, phase := NULL, history := NULL,
     alpha := 0.05, min_effect := NULL, allow_mismatch := false
 ) AS TABLE
 WITH
-sampled AS MATERIALIZED (
-    FROM _comparison_samples(base, new, quantile, phase, history, allow_mismatch)
-),
+sampled AS MATERIALIZED (FROM _comparison_samples(base, new, quantile, phase, history, allow_mismatch)),
 items AS MATERIALIZED (
     SELECT
-        s.level AS of_level,
-        s.item AS of_item,
+        s.level AS of_level, s.item AS of_item,
         arg_max(s.op, (s.side = 'new', s.capture_id)) AS op,
         arg_max(s.module_path, (s.side = 'new', s.capture_id)) AS module_path,
         arg_max(s.kind, s.capture_id) FILTER (WHERE s.side = 'base') AS base_kind,
@@ -42,11 +37,7 @@ shapes AS (
             AS base_shapes,
         list(o.shapes ORDER BY o.calls DESC, o.shapes) FILTER (WHERE c.side = 'new')
             AS new_shapes
-    FROM (
-        SELECT DISTINCT s.capture_id, s.side
-        FROM sampled AS s
-        WHERE s.is_trace AND s.side <> 'history'
-    ) AS c
+    FROM (SELECT DISTINCT s.capture_id, s.side FROM sampled AS s WHERE s.is_trace AND s.side <> 'history') AS c
     JOIN op_shapes AS o USING (capture_id)
     GROUP BY o.label
 ),
@@ -54,21 +45,11 @@ shapes AS (
 reshaped AS (
     SELECT
         i.of_item AS item,
-        list_filter(
-            h.base_shapes, lambda s: NOT list_contains(h.new_shapes, s)
-        )[1] AS base_shapes,
-        list_filter(
-            h.new_shapes, lambda s: NOT list_contains(h.base_shapes, s)
-        )[1] AS new_shapes
+        list_filter(h.base_shapes, lambda s: NOT list_contains(h.new_shapes, s))[1] AS base_shapes,
+        list_filter(h.new_shapes, lambda s: NOT list_contains(h.base_shapes, s))[1] AS new_shapes
     FROM shapes AS h
-    JOIN items AS i
-        ON i.op = h.label
-        AND i.of_level = 'op'
-        AND coalesce(i.new_kind, i.base_kind) IN ('op', 'device_op')
-    WHERE NOT (
-        list_has_all(h.base_shapes, h.new_shapes)
-        AND list_has_all(h.new_shapes, h.base_shapes)
-    )
+    JOIN items AS i ON i.op = h.label AND i.of_level = 'op' AND coalesce(i.new_kind, i.base_kind) IN ('op', 'device_op')
+    WHERE NOT (list_has_all(h.base_shapes, h.new_shapes) AND list_has_all(h.new_shapes, h.base_shapes))
 ),
 conditions AS (
     FROM _differing_conditions(
@@ -77,23 +58,14 @@ conditions AS (
     )
 ),
 shown AS MATERIALIZED (
-    FROM _display_scale(
-        (SELECT list_sort(list(DISTINCT t.counted))
-         FROM sampled AS t WHERE t.level = 'total'),
-        unit
-    )
+    FROM _display_scale((SELECT list_sort(list(DISTINCT t.counted)) FROM sampled AS t WHERE t.level = 'total'), unit)
 ),
 decided AS (
     SELECT unnest(
         needs_etq_to_compare(
-            a.samples,
-            r.shapes,
-            n.conditions,
+            a.samples, r.shapes, n.conditions,
             u.unit IS NOT NULL,
-            alpha::DOUBLE,
-            min_effect::DOUBLE,
-            phase::VARCHAR,
-            allow_mismatch
+            alpha::DOUBLE, min_effect::DOUBLE, phase::VARCHAR, allow_mismatch
         ),
         recursive := true
     )
@@ -126,8 +98,7 @@ SELECT
     coalesce(d.new_instruction_id, d.base_instruction_id) AS instruction_id
 FROM (
     SELECT
-        c.*,
-        i.*,
+        c.*, i.*,
         list_has_all(u.counted, i.counted) AS is_of_total,
         CASE
             WHEN i.counted IS NULL OR is_of_total THEN u.unit
@@ -142,6 +113,5 @@ FROM (
         END AS divisor
     FROM decided AS c
     CROSS JOIN shown AS u
-    LEFT JOIN items AS i
-        ON i.of_level = replace(c.level, 'slow ', '') AND i.of_item = c.item
+    LEFT JOIN items AS i ON i.of_level = replace(c.level, 'slow ', '') AND i.of_item = c.item
 ) AS d;

@@ -1,8 +1,7 @@
--- The captures of both sides, with the selector that chose each, their position in the
--- order of captured_at (NULL if any has none) and their ops. It is an error if a side is
--- empty, if it matches several captures without a selector, or if a capture is on both
--- sides. The scope of all is `only_scope` if every one ran one method, and no two that
--- records distinguish: without a record, runs have only their own names.
+-- The captures of both sides, with the selector that chose each, their position in the order of captured_at (NULL if
+-- any has none) and their ops. It is an error if a side is empty, if it matches several captures without a selector, or
+-- if a capture is on both sides. The scope of all is `only_scope` if every one ran one method, and no two that records
+-- distinguish: without a record, runs have only their own names.
 CREATE MACRO _compared_sides(base, new) AS TABLE
 SELECT
     CASE WHEN count(*) OVER (PARTITION BY c.capture_id) > 1 THEN error(
@@ -16,9 +15,7 @@ SELECT
             THEN row_number() OVER (ORDER BY c.captured_at, c.capture_id)
     END AS position,
     c.capture_id, c.name, c.captured_at, c.format, c.time_scale, c.profiling_level,
-    c.record_id,
-    o.scope,
-    o.ops_hash,
+    c.record_id, o.scope, o.ops_hash,
     CASE
         WHEN o.scope IS NOT NULL
             AND count(o.scope) OVER () = count(o.ops_hash) OVER ()
@@ -27,9 +24,7 @@ SELECT
                 = max(o.scope) FILTER (WHERE o.is_method) OVER (),
                 true
             )
-            THEN coalesce(
-                max(o.scope) FILTER (WHERE o.is_method) OVER (), max(o.scope) OVER ()
-            )
+            THEN coalesce(max(o.scope) FILTER (WHERE o.is_method) OVER (), max(o.scope) OVER ())
     END AS only_scope
 FROM (
     SELECT m.capture_id, 'base' AS side FROM _several_captures(base) AS m
@@ -39,11 +34,10 @@ FROM (
 JOIN captures AS c USING (capture_id)
 LEFT JOIN capture_ops AS o USING (capture_id);
 
--- The captures of a comparison: those of both sides, and, if each side is one capture, a
--- history that shows how much single captures differ: up to 30 others with all the
--- labels that both have in common, of the same format, time scale and level, and with
--- the same ops as base. Their positions are below 0. `ops` is equal in captures of the
--- same ops; NULL where a capture has none.
+-- The captures of a comparison: those of both sides, and, if each side is one capture, a history that shows how much
+-- single captures differ: up to 30 others with all the labels that both have in common, of the same format, time scale
+-- and level, and with the same ops as base. Their positions are below 0. `ops` is equal in captures of the same ops;
+-- NULL where a capture has none.
 CREATE MACRO _comparison_captures(base, new, history) AS TABLE
 WITH
 sides AS MATERIALIZED (FROM _compared_sides(base, new)),
@@ -85,13 +79,8 @@ chosen AS (
                 c.format = k.format
                 AND c.time_scale = k.time_scale
                 AND c.profiling_level IS NOT DISTINCT FROM k.profiling_level
-                AND (
-                    c.capture_id IN (SELECT l.capture_id FROM labelled AS l)
-                    OR NOT EXISTS (FROM shared_labels AS s)
-                )
-            ELSE c.capture_id IN (
-                SELECT m.capture_id FROM _several_captures(history) AS m
-            )
+                AND (c.capture_id IN (SELECT l.capture_id FROM labelled AS l) OR NOT EXISTS (FROM shared_labels AS s))
+            ELSE c.capture_id IN (SELECT m.capture_id FROM _several_captures(history) AS m)
         END
 ),
 compared AS (
@@ -107,29 +96,19 @@ compared AS (
     WHERE h.age <= 30
 )
 SELECT
-    p.capture_id,
-    p.side,
-    p.position,
-    p.selector,
-    p.name,
-    p.time_scale,
-    p.profiling_level,
-    p.record_id,
-    p.only_scope,
+    p.capture_id, p.side, p.position, p.selector, p.name, p.time_scale, p.profiling_level, p.record_id, p.only_scope,
     CASE WHEN p.only_scope IS NULL THEN coalesce(p.scope, '') || '|' ELSE '' END
     || p.ops_hash AS ops,
     p.format = 'torch_trace' AS is_trace,
     p.scope
 FROM compared AS p;
 
--- All captures that an argument (name, hash prefix, @latest or selector) matches; none
--- if it is NULL. It is an error if none match, which lists the nearest; or if several
--- match without a selector.
+-- All captures that an argument (name, hash prefix, @latest or selector) matches; none if it is NULL. It is an error if
+-- none match, which lists the nearest; or if several match without a selector.
 CREATE MACRO _several_captures(capture) AS TABLE
 SELECT unnest(CASE
     WHEN capture IS NULL THEN []
-    WHEN len(_meant.keys) = 1
-        OR len(_meant.keys) > 1 AND _is_selector(capture::VARCHAR) THEN _meant.keys
+    WHEN len(_meant.keys) = 1 OR len(_meant.keys) > 1 AND _is_selector(capture::VARCHAR) THEN _meant.keys
     WHEN len(_meant.keys) > 1 THEN error(
         capture::VARCHAR || ' matches ' || len(_meant.keys)
         || ' captures; name one, or select by labels'

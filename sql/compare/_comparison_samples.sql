@@ -1,12 +1,10 @@
--- One sample of a comparison: a quantile of the runs of one op, module or total of one
--- capture. An item is the same op in all captures: the same event, if all captures ran
--- the same program; else by method, module, op type and order, if all have a complete
--- record; else by name and order, see `etq.verdicts.alignment`; of traces by kind and
--- name. The runs of a trace are its steps; times on devices are a comparison of their
--- own, as they have another clock. If each side is one trace, and the history has fewer
--- than 10, the samples are its steps, at most 30 of those of the phase: they share the
--- state of the machine, so they don't show how much other traces would differ. A capture
--- without times has one sample, of level none.
+-- One sample of a comparison: a quantile of the runs of one op, module or total of one capture. An item is the same op
+-- in all captures: the same event, if all captures ran the same program; else by method, module, op type and order, if
+-- all have a complete record; else by name and order, see `etq.verdicts.alignment`; of traces by kind and name. The
+-- runs of a trace are its steps; times on devices are a comparison of their own, as they have another clock. If each
+-- side is one trace, and the history has fewer than 10, the samples are its steps, at most 30 of those of the phase:
+-- they share the state of the machine, so they don't show how much other traces would differ. A capture without times
+-- has one sample, of level none.
 CREATE MACRO _comparison_samples(
     base, new, quantile, phase, history, allow_mismatch
 ) AS TABLE
@@ -49,9 +47,7 @@ checked AS MATERIALIZED (
     WINDOW in_side AS (PARTITION BY f.side)
 ),
 sides AS MATERIALIZED (
-    SELECT
-        s.*,
-        s.is_trace
+    SELECT s.*, s.is_trace
         AND count(*) FILTER (WHERE s.side = 'base') OVER () = 1
         AND count(*) FILTER (WHERE s.side = 'new') OVER () = 1
         AND count(*) FILTER (WHERE s.side = 'history') OVER () < 10 AS is_by_step,
@@ -112,9 +108,7 @@ sides AS MATERIALIZED (
 ),
 named AS (
     SELECT
-        o.capture_id::BIGINT AS capture_id,
-        o.op_index::BIGINT AS op_index,
-        d.ops AS program,
+        o.capture_id::BIGINT AS capture_id, o.op_index::BIGINT AS op_index, d.ops AS program,
         CASE d.matched
             WHEN 'module' THEN concat_ws(
                 '|', coalesce(d.only_scope, o.scope), coalesce(o.module_path, '?'),
@@ -126,16 +120,11 @@ named AS (
         o.p25::DOUBLE AS ticks
     FROM sides AS d
     JOIN op_times AS o USING (capture_id)
-    WHERE d.matched <> 'event'
-        AND NOT d.is_trace
-        AND o.phase IS NULL
-        AND o.op_index > 0
+    WHERE d.matched <> 'event' AND NOT d.is_trace AND o.phase IS NULL AND o.op_index > 0
 ),
 aligned AS (
     SELECT unnest(
-        needs_etq_to_align(
-            (SELECT list(n ORDER BY n.capture_id, n.op_index) FROM named AS n)
-        ),
+        needs_etq_to_align((SELECT list(n ORDER BY n.capture_id, n.op_index) FROM named AS n)),
         recursive := true
     )
 ),
@@ -144,8 +133,7 @@ sampled AS (
     SELECT n.capture_id, n.run_index
     FROM (
         SELECT
-            t.capture_id,
-            t.run_index,
+            t.capture_id, t.run_index,
             row_number() OVER (PARTITION BY t.capture_id ORDER BY t.run_index) AS place,
             count(*) OVER (PARTITION BY t.capture_id) AS steps
         FROM step_times AS t
@@ -203,14 +191,11 @@ times AS (
     SELECT
         t.capture_id, 1 + t.run_index, 'outside ops', NULL, t.scope, t.scope,
         'framework', t.scope, t.scope, NULL, NULL, NULL, NULL, 'ticks', false, 1, NULL,
-        sum(CASE t.kind WHEN 'framework' THEN t.ticks ELSE -t.ticks END) FILTER (
-            WHERE _is_part_of_step(t.kind)
-        ),
+        sum(CASE t.kind WHEN 'framework' THEN t.ticks ELSE -t.ticks END) FILTER (WHERE _is_part_of_step(t.kind)),
         NULL
     FROM step_times AS t
     LEFT JOIN sampled AS m USING (capture_id, run_index)
-    WHERE CASE WHEN phase IS NULL THEN t.is_sample ELSE m.run_index IS NOT NULL END
-        AND NOT _is_device_time(t.kind)
+    WHERE CASE WHEN phase IS NULL THEN t.is_sample ELSE m.run_index IS NOT NULL END AND NOT _is_device_time(t.kind)
     GROUP BY t.capture_id, t.run_index, t.scope
     HAVING bool_or(t.kind = 'framework')
 )
@@ -221,9 +206,7 @@ SELECT
             ELSE _is_device_time(t.kind)
         END
     )::BIGINT AS comparison,
-    d.capture_id::BIGINT AS capture_id,
-    t.step::BIGINT AS step,
-    d.side,
+    d.capture_id::BIGINT AS capture_id, t.step::BIGINT AS step, d.side,
     CASE WHEN NOT d.is_by_step THEN d.position END::DOUBLE AS position,
     t.level,
     CASE WHEN d.is_trace THEN t.scope ELSE coalesce(d.only_scope, t.scope) END AS scope,
@@ -232,8 +215,7 @@ SELECT
             CASE WHEN d.is_trace THEN t.scope ELSE coalesce(d.only_scope, t.scope) END
             || '|' || t.module_path
         WHEN d.is_trace THEN t.item
-        WHEN t.level IN ('total', 'outside ops')
-            THEN coalesce(d.only_scope, t.scope)
+        WHEN t.level IN ('total', 'outside ops') THEN coalesce(d.only_scope, t.scope)
         WHEN d.matched = 'event' THEN concat_ws(
             '|', coalesce(d.only_scope, t.scope), t.kind, t.label, t.chain_index,
             t.instruction_id
@@ -248,15 +230,8 @@ SELECT
     _is_clock_coarse(t.ticks, t.resolution, _op_scale(t.value_unit, d.scale))
         AS is_coarse,
     CASE WHEN d.is_trace THEN t.calls END AS calls,
-    d.matched,
-    t.module_path,
-    t.kind,
-    t.instruction_id,
-    t.op_index AS place,
-    t.is_additive,
-    CASE t.value_unit
-        WHEN 'ticks' THEN d.counted WHEN 'cycles' THEN 'cycles' ELSE 'ns'
-    END AS counted,
+    d.matched, t.module_path, t.kind, t.instruction_id, t.op_index AS place, t.is_additive,
+    CASE t.value_unit WHEN 'ticks' THEN d.counted WHEN 'cycles' THEN 'cycles' ELSE 'ns' END AS counted,
     d.is_trace
 FROM sides AS d
 JOIN times AS t ON t.capture_id = d.capture_id AND (t.step > 0) = d.is_by_step
@@ -275,17 +250,11 @@ CREATE MACRO _at_quantile(p25, p50, p90, quantile) AS (
         WHEN 0.25 THEN p25
         WHEN 0.5 THEN p50
         WHEN 0.9 THEN p90
-        ELSE error(
-            'quantile must be 0.25, 0.5 or 0.9, not '
-            || coalesce(quantile::VARCHAR, 'NULL')
-        )
+        ELSE error('quantile must be 0.25, 0.5 or 0.9, not ' || coalesce(quantile::VARCHAR, 'NULL'))
     END
 );
 
--- Nanoseconds, or cycles, in one tick of an op's times, by the unit of these and of the
--- ticks of its capture.
+-- Nanoseconds, or cycles, in one tick of an op's times, by the unit of these and of the ticks of its capture.
 CREATE MACRO _op_scale(value_unit, scale) AS (
-    CASE value_unit
-        WHEN 'ticks' THEN scale ELSE coalesce(_nanoseconds(value_unit), 1)
-    END
+    CASE value_unit WHEN 'ticks' THEN scale ELSE coalesce(_nanoseconds(value_unit), 1) END
 );

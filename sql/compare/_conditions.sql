@@ -1,6 +1,6 @@
--- The conditions (metrics without a better direction) under which captures differ, lists
--- of those of both sides: the ranges don't overlap, and the medians are at least 5 %
--- apart, as few values of one distribution may be apart by chance; or other governors.
+-- The conditions (metrics without a better direction) under which captures differ, lists of those of both sides: the
+-- ranges don't overlap, and the medians are at least 5 % apart, as few values of one distribution may be apart by
+-- chance; or other governors.
 CREATE MACRO _differing_conditions(base_captures, new_captures) AS TABLE
 WITH
 sides AS (
@@ -10,8 +10,7 @@ sides AS (
 ),
 ranges AS (
     SELECT
-        m.name,
-        any_value(m.unit) AS unit,
+        m.name, any_value(m.unit) AS unit,
         min(m.value) FILTER (WHERE s.side = 'base') AS base_low,
         max(m.value) FILTER (WHERE s.side = 'base') AS base_high,
         median(m.value) FILTER (WHERE s.side = 'base') AS base_middle,

@@ -1,5 +1,5 @@
--- The devices of some traces: their names, and their vendor, by the names of calls of
--- its runtime or of kernels of its libraries; NULL where not known.
+-- The devices of some traces: their names, and their vendor, by the names of calls of its runtime or of kernels of its
+-- libraries; NULL where not known.
 CREATE MACRO _devices_of(
     capture_keys  -- a list
 ) AS TABLE
@@ -13,16 +13,9 @@ SELECT
         SELECT
             -- Kernels of PyTorch on ROCm have names with CUDA in them.
             CASE
-                WHEN bool_or(
-                    regexp_matches(s.label, '^hip|^Cijk_|^_ZN2ck|\bck::|^igemm_|miopen')
-                ) THEN 'AMD'
-                WHEN bool_or(
-                    regexp_matches(
-                        s.label, '^cuda[A-Z]|cudnn|cutlass|^sm\d+_|^volta_|^ampere_'
-                    )
-                ) THEN 'NVIDIA'
+                WHEN bool_or(regexp_matches(s.label, '^hip|^Cijk_|^_ZN2ck|\bck::|^igemm_|miopen')) THEN 'AMD'
+                WHEN bool_or(regexp_matches(s.label, '^cuda[A-Z]|cudnn|cutlass|^sm\d+_|^volta_|^ampere_')) THEN 'NVIDIA'
             END
         FROM signatures AS s
-        WHERE list_contains(capture_keys, s.capture_id)
-            AND s.activity IN ('call', 'kernel')
+        WHERE list_contains(capture_keys, s.capture_id) AND s.activity IN ('call', 'kernel')
     ) AS vendor;

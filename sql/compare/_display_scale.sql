@@ -1,19 +1,15 @@
--- The unit in which times of a comparison are shown, and the number by which ticks are
--- divided for it, from the list of the units that the sides count (ns, cycles): both
--- are NULL if one side counts cycles and the other time.
+-- The unit in which times of a comparison are shown, and the number by which ticks are divided for it, from the list of
+-- the units that the sides count (ns, cycles): both are NULL if one side counts cycles and the other time.
 CREATE MACRO _display_scale(counted, unit) AS TABLE
 SELECT
-    c.counted,
-    c.shown AS unit,
+    c.counted, c.shown AS unit,
     CASE WHEN c.shown IS NOT NULL THEN _divisor(c.counted[1], c.shown) END AS divisor
 FROM (
     SELECT
         g.counted,
         CASE
             WHEN unit IS NOT NULL AND unit NOT IN ('ns', 'us', 'ms', 's', 'cycles')
-                THEN error(
-                    'unknown unit ' || unit || '; known are ns, us, ms, s, cycles'
-                )
+                THEN error('unknown unit ' || unit || '; known are ns, us, ms, s, cycles')
             WHEN g.counted[2] IS NOT NULL THEN NULL
             WHEN (g.counted[1] = 'cycles') <> (unit = 'cycles') THEN error(
                 'the captures count ' || g.counted[1]

@@ -1,18 +1,12 @@
--- What `etq.verdicts` decides about values that each capture has once, by name and unit:
--- metrics, or with is_time times.
+-- What `etq.verdicts` decides about values that each capture has once, by name and unit: metrics, or with is_time
+-- times.
 CREATE MACRO _value_changes(
     samples, is_time, base_captures, new_captures, alpha, min_effect, allow_mismatch
 ) AS TABLE
 SELECT unnest(
     needs_etq_to_compare_values(
-        samples,
-        is_time,
-        alpha::DOUBLE,
-        min_effect::DOUBLE,
-        NOT allow_mismatch AND (
-            SELECT count(*) > 0
-            FROM _differing_conditions(base_captures, new_captures) AS d
-        )
+        samples, is_time, alpha::DOUBLE, min_effect::DOUBLE,
+        NOT allow_mismatch AND (SELECT count(*) > 0 FROM _differing_conditions(base_captures, new_captures) AS d)
     ),
     recursive := true
 )

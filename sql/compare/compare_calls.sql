@@ -1,8 +1,7 @@
--- One op, runtime call, annotation, kernel or copy whose number of calls per step (of an
--- ETDump, per run) is another in every capture of new than in all captures of base.
--- Numbers of calls are exact: there is no test, and one capture per side is enough. What
--- varies so much within a side that both sides overlap has no row, nor has what was
--- recorded by other steps or methods than on the other side.
+-- One op, runtime call, annotation, kernel or copy whose number of calls per step (of an ETDump, per run) is another in
+-- every capture of new than in all captures of base. Numbers of calls are exact: there is no test, and one capture per
+-- side is enough. What varies so much within a side that both sides overlap has no row, nor has what was recorded by
+-- other steps or methods than on the other side.
 -- Columns:
 --   name: the op, call, annotation, kernel or copy
 --   kind: as in `op_times`
@@ -21,8 +20,7 @@ sides AS MATERIALIZED (
 steps AS MATERIALIZED (
     SELECT s.is_new, s.capture_id, o.scope, max(o.runs) AS steps
     FROM sides AS s
-    JOIN op_times AS o
-        ON o.capture_id = s.capture_id AND o.phase IS NULL AND o.kind = 'framework'
+    JOIN op_times AS o ON o.capture_id = s.capture_id AND o.phase IS NULL AND o.kind = 'framework'
     GROUP BY s.is_new, s.capture_id, o.scope
 ),
 compared AS MATERIALIZED (
@@ -36,26 +34,20 @@ compared AS MATERIALIZED (
 ),
 counted AS (
     SELECT
-        t.is_new,
-        t.scope,
-        o.kind,
-        o.family AS name,
+        t.is_new, t.scope, o.kind, o.family AS name,
         sum(o.calls)::DOUBLE / t.steps AS calls
     FROM steps AS t
     JOIN op_times AS o
         ON o.capture_id = t.capture_id
         AND o.phase IS NULL
         AND regexp_replace(o.scope, ' on devices$', '') = t.scope
-    WHERE NOT _is_step_total(o.kind)
-        AND o.kind NOT IN ('device_op', 'device_annotation')
+    WHERE NOT _is_step_total(o.kind) AND o.kind NOT IN ('device_op', 'device_annotation')
     GROUP BY t.is_new, t.capture_id, t.scope, t.steps, o.kind, o.family
 ),
 -- A capture without an op has no row of it.
 ranges AS (
     SELECT
-        c.name,
-        c.kind,
-        c.scope,
+        c.name, c.kind, c.scope,
         count(*) FILTER (WHERE NOT c.is_new) < k.base_captures AS is_missing_in_base,
         count(*) FILTER (WHERE c.is_new) < k.new_captures AS is_missing_in_new,
         min(c.calls) FILTER (WHERE NOT c.is_new) AS base_least,
@@ -76,24 +68,17 @@ changed AS (
             WHEN r.base_most IS NULL AND NOT r.is_missing_in_new THEN 'added'
             WHEN r.new_most IS NULL AND NOT r.is_missing_in_base THEN 'removed'
             WHEN r.new_least > r.base_most AND NOT r.is_missing_in_new THEN 'more calls'
-            WHEN r.new_most < r.base_least AND NOT r.is_missing_in_base
-                THEN 'fewer calls'
+            WHEN r.new_most < r.base_least AND NOT r.is_missing_in_base THEN 'fewer calls'
         END AS change
     FROM ranges AS r
 )
 SELECT
-    d.name,
-    d.kind,
-    d.scope AS method,
-    d.change,
-    d.base_calls,
-    d.new_calls,
+    d.name, d.kind, d.scope AS method, d.change, d.base_calls, d.new_calls,
     d.new_calls - d.base_calls AS calls_difference
 FROM changed AS d
 WHERE d.change IS NOT NULL
 ORDER BY
     list_position(['added', 'removed', 'more calls', 'fewer calls'], d.change),
     abs(d.new_calls - d.base_calls) DESC,
-    d.kind,
-    d.name,
+    d.kind, d.name,
     d.scope;

@@ -1,7 +1,6 @@
--- One part of the answer whether new is slower than base: the total of the
--- executes, the common shift of all ops (from the clock, or the load of the
--- machine), the sum of the ops, and the time outside of ops. Each is a quantile of
--- the runs, so the ops and the time outside don't add up to the total exactly.
+-- One part of the answer whether new is slower than base: the total of the executes, the common shift of all ops (from
+-- the clock, or the load of the machine), the sum of the ops, and the time outside of ops. Each is a quantile of the
+-- runs, so the ops and the time outside don't add up to the total exactly.
 -- Columns:
 --   what: total; common shift; ops: sum of the ops that are part of the total; outside ops: what the ops leave of each run's total
 --   method: the method that ran; if unknown, the name of its runs; of traces what their steps are, followed by ` on devices` for times there; NULL for the common shift
@@ -43,9 +42,7 @@ lines AS (
     SELECT
         CASE c.level WHEN 'total' THEN 1 ELSE 2 END AS place,
         c.level AS what,
-        CASE
-            WHEN c.level <> 'total' AND c.comparison > 0 THEN 'on devices' ELSE c.scope
-        END AS scope,
+        CASE WHEN c.level <> 'total' AND c.comparison > 0 THEN 'on devices' ELSE c.scope END AS scope,
         c.verdict, c.change_percent, c.low_percent, c.high_percent, c.base, c.new, c.p,
         c.note, c.base_captures, c.new_captures
     FROM comparison AS c
@@ -63,15 +60,11 @@ lines AS (
     JOIN ops AS o USING (scope)
     WHERE t.level = 'outside ops'
 ),
-shown AS (
-    SELECT any_value(c.unit) AS unit FROM comparison AS c WHERE c.level = 'total'
-)
+shown AS (SELECT any_value(c.unit) AS unit FROM comparison AS c WHERE c.level = 'total')
 SELECT
-    l.what,
-    l.scope AS method,
+    l.what, l.scope AS method,
     l.verdict, l.change_percent, l.low_percent, l.high_percent,
-    l.base,
-    l.new,
+    l.base, l.new,
     l.new - l.base AS difference,
     u.unit,
     100 * (l.new - l.base) / nullif(t.new - t.base, 0) AS explained_percent,

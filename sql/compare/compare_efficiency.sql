@@ -1,11 +1,9 @@
--- The device time of one op by its inputs in two PyTorch traces, such as of an H100 and
--- an MI300: what they compute is the same, by other kernels. It counts, without a test
--- whether a difference is noise, see `compare_ops`. Ops are matched as what dispatches
--- to those of a backend: aten::cudnn_convolution and aten::miopen_convolution are
--- aten::convolution, with all that is launched within it. Where a trace has no shapes,
--- ops are matched without inputs; where it has no types, by sizes. Strides don't count,
--- as backends choose them. What no op launched is matched by the family of its kernels.
--- Times and calls are per profiler step; of a trace without steps, in all of it.
+-- The device time of one op by its inputs in two PyTorch traces, such as of an H100 and an MI300: what they compute is
+-- the same, by other kernels. It counts, without a test whether a difference is noise, see `compare_ops`. Ops are
+-- matched as what dispatches to those of a backend: aten::cudnn_convolution and aten::miopen_convolution are
+-- aten::convolution, with all that is launched within it. Where a trace has no shapes, ops are matched without inputs;
+-- where it has no types, by sizes. Strides don't count, as backends choose them. What no op launched is matched by the
+-- family of its kernels. Times and calls are per profiler step; of a trace without steps, in all of it.
 -- Needs: torch_trace
 -- Columns:
 --   family: what it computes, as in `op_efficiency`
@@ -54,10 +52,7 @@ rated AS MATERIALIZED (
     ) AS b
     UNION ALL
     SELECT true, n.*
-    FROM _rated_calls(
-        (SELECT s.capture_id FROM sides AS s WHERE s.is_new),
-        NULL, NULL, NULL, steps, phase, true
-    ) AS n
+    FROM _rated_calls((SELECT s.capture_id FROM sides AS s WHERE s.is_new), NULL, NULL, NULL, steps, phase, true) AS n
 ),
 -- Also the sizes of lists of tensors, whose types aren't known.
 written AS (
@@ -87,16 +82,11 @@ keyed AS (
         w.* REPLACE (coalesce(f.family, w.family) AS family),
         coalesce(e.dispatched_as, w.label) AS op,
         CASE WHEN w.label IS NULL THEN w.family END AS launched,
-        CASE
-            WHEN k.has_types THEN coalesce(w.typed, w.sized)
-            WHEN k.has_shapes THEN w.sized
-        END AS tensors,
+        CASE WHEN k.has_types THEN coalesce(w.typed, w.sized) WHEN k.has_shapes THEN w.sized END AS tensors,
         array_to_string(
             CASE
                 WHEN e.inputs IS NULL THEN tensors
-                ELSE list_filter(
-                    list_select(tensors, e.inputs), lambda t: t IS NOT NULL
-                )
+                ELSE list_filter(list_select(tensors, e.inputs), lambda t: t IS NOT NULL)
             END,
             ' '
         ) AS matched
@@ -107,10 +97,7 @@ keyed AS (
 ),
 summed AS (
     SELECT
-        c.is_new,
-        c.op,
-        c.matched,
-        c.launched,
+        c.is_new, c.op, c.matched, c.launched,
         sum(CASE WHEN c.label IS NULL THEN c.events ELSE c.calls END)::DOUBLE AS calls,
         sum(c.ticks)::DOUBLE AS ticks,
         100 * sum(c.least_ticks) / nullif(sum(c.known_ticks), 0) AS roof_percent,
@@ -122,9 +109,7 @@ summed AS (
 ),
 scaled AS (
     SELECT
-        u.*,
-        s.unit,
-        s.step_count,
+        u.*, s.unit, s.step_count,
         u.calls / coalesce(s.step_count, 1) AS step_calls,
         _in_unit(u.ticks / u.calls, s.time_scale, s.unit) AS call_time,
         _in_unit(u.ticks / coalesce(s.step_count, 1), s.time_scale, s.unit)
@@ -134,10 +119,7 @@ scaled AS (
 ),
 paired AS (
     SELECT
-        p.op,
-        p.matched AS inputs,
-        any_value(p.family) AS family,
-        any_value(p.unit) AS unit,
+        p.op, p.matched AS inputs, any_value(p.family) AS family, any_value(p.unit) AS unit,
         max(CASE WHEN NOT p.is_new THEN p.step_calls END) AS base_calls,
         max(CASE WHEN p.is_new THEN p.step_calls END) AS new_calls,
         max(CASE WHEN NOT p.is_new THEN p.call_time END) AS base_call_time,
@@ -156,31 +138,15 @@ paired AS (
     GROUP BY p.op, p.matched, p.launched
 )
 SELECT
-    p.family,
-    p.op,
-    p.inputs,
-    p.base_calls,
-    p.new_calls,
-    p.base_call_time,
-    p.new_call_time,
-    p.base_time,
-    p.new_time,
+    p.family, p.op, p.inputs, p.base_calls, p.new_calls, p.base_call_time, p.new_call_time, p.base_time, p.new_time,
     coalesce(p.new_time, 0) - coalesce(p.base_time, 0) AS difference,
     100 * (coalesce(p.new_time, 0) - coalesce(p.base_time, 0)) / nullif(
         sum(coalesce(p.new_time, 0) - coalesce(p.base_time, 0)) OVER (), 0
     ) AS share_percent,
-    p.unit,
-    p.base_roof_percent,
-    p.new_roof_percent,
-    p.base_kernel,
-    p.new_kernel,
-    p.base_device,
-    p.new_device,
-    p.base_steps,
-    p.new_steps
+    p.unit, p.base_roof_percent, p.new_roof_percent, p.base_kernel, p.new_kernel, p.base_device, p.new_device,
+    p.base_steps, p.new_steps
 FROM paired AS p
 ORDER BY
     abs(coalesce(p.new_time, 0) - coalesce(p.base_time, 0)) DESC,
-    p.op,
-    p.inputs,
+    p.op, p.inputs,
     p.family;

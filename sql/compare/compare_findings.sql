@@ -6,9 +6,7 @@ CREATE MACRO compare_findings(
     base, new, quantile := 0.25, phase := NULL, history := NULL, allow_mismatch := false
 ) AS TABLE
 SELECT c.item AS rule, coalesce(k.name || ' ', '') || c.note AS detail
-FROM _comparison(
-    base, new, NULL, quantile, phase, history, 0.05, NULL, allow_mismatch
-) AS c
+FROM _comparison(base, new, NULL, quantile, phase, history, 0.05, NULL, allow_mismatch) AS c
 LEFT JOIN captures AS k USING (capture_id)
 WHERE c.level = 'finding'
 ORDER BY c.place, coalesce(k.name || ' ', '') || c.note;

@@ -1,6 +1,5 @@
--- One metric's change from base to new, by the medians of the captures' values, in
--- a t-test on logarithms (or on the values, if some are not positive); p is
--- corrected for the number of metrics that have a better direction.
+-- One metric's change from base to new, by the medians of the captures' values, in a t-test on logarithms (or on the
+-- values, if some are not positive); p is corrected for the number of metrics that have a better direction.
 -- Columns:
 --   name: the metric
 --   verdict: better, worse, ~ (no difference that counts), not decided, too few, conditions differ, differs (a condition whose ranges don't overlap), added, removed
@@ -24,9 +23,7 @@ WITH
 sides AS MATERIALIZED (FROM _compared_sides(base, new)),
 of_captures AS (
     SELECT
-        m.name,
-        m.unit,
-        any_value(m.better) AS better,
+        m.name, m.unit, any_value(m.better) AS better,
         s.side = 'new' AS is_new,
         median(m.value) AS value
     FROM sides AS s
@@ -42,17 +39,8 @@ judged AS (
     )
 )
 SELECT
-    j.name,
-    j.verdict,
+    j.name, j.verdict,
     100 * j.change AS change_percent,
-    j.base,
-    j.new,
-    j.unit,
-    j.better,
-    j.p,
-    j.q,
-    j.note,
-    j.base_captures,
-    j.new_captures
+    j.base, j.new, j.unit, j.better, j.p, j.q, j.note, j.base_captures, j.new_captures
 FROM judged AS j
 ORDER BY j.better IS NULL, j.name, j.unit;

@@ -1,7 +1,6 @@
--- The change of one module of the model, with its submodules, from base to new, as
--- `compare_ops` for ops. The common shift is that of the ops. All captures need
--- linked records; PyTorch traces have modules if they have Python functions, and a row
--- for the time on the host and one for that on devices.
+-- The change of one module of the model, with its submodules, from base to new, as `compare_ops` for ops. The common
+-- shift is that of the ops. All captures need linked records; PyTorch traces have modules if they have Python
+-- functions, and a row for the time on the host and one for that on devices.
 -- Columns:
 --   module_path: the module's path; empty for the model itself; of traces the name of the module's call
 --   method: the method that ran; of traces as in `compare_captures`
@@ -43,28 +42,13 @@ linked AS (
     WHERE c.side <> 'history'
 )
 SELECT
-    c.module_path,
-    c.scope AS method,
-    c.verdict,
-    c.change_percent,
-    c.low_percent,
-    c.high_percent,
-    c.base,
-    c.new,
-    c.difference,
-    s.change_percent AS common_percent,
-    c.unit,
-    c.share_percent,
-    c.q,
-    c.note,
-    c.base_captures,
+    c.module_path, c.scope AS method, c.verdict, c.change_percent, c.low_percent, c.high_percent, c.base, c.new,
+    c.difference, s.change_percent AS common_percent, c.unit, c.share_percent, c.q, c.note, c.base_captures,
     c.new_captures
 FROM linked AS l
 LEFT JOIN comparison AS c ON c.level = 'module'
-LEFT JOIN comparison AS s
-    ON s.level = 'common shift' AND s.comparison = c.comparison
+LEFT JOIN comparison AS s ON s.level = 'common shift' AND s.comparison = c.comparison
 WHERE l.are_linked AND c.level IS NOT NULL
 ORDER BY
-    abs(c.difference) DESC,
-    c.module_path,
+    abs(c.difference) DESC, c.module_path,
     c.scope;

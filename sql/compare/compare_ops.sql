@@ -1,10 +1,8 @@
--- The change of one op from base to new; the op that explains most of the
--- difference is first. Each side is one capture or, better, several: the sample is
--- a capture, never a run. A change is without the common shift of all ops (from the
--- clock, or the load of the machine), see `compare_captures`. Single captures are
--- judged by other captures of the same program, or not at all. Ops of PyTorch traces
--- have their time per step, and those on devices another common shift; of a single
--- trace per side, steps are the samples, and verdicts at most possible.
+-- The change of one op from base to new; the op that explains most of the difference is first. Each side is one capture
+-- or, better, several: the sample is a capture, never a run. A change is without the common shift of all ops (from the
+-- clock, or the load of the machine), see `compare_captures`. Single captures are judged by other captures of the same
+-- program, or not at all. Ops of PyTorch traces have their time per step, and those on devices another common shift; of
+-- a single trace per side, steps are the samples, and verdicts at most possible.
 -- Columns:
 --   op: op type if ops are matched by module, else family; of traces the name
 --   module_path: its module; NULL if no record is linked
@@ -35,8 +33,7 @@ WITH
 comparison AS MATERIALIZED (FROM _comparison(
     base, new, unit, quantile, phase, history, alpha, min_effect, allow_mismatch
 )),
--- An added op belongs to a removed one if both are between the same two ops that
--- stayed.
+-- An added op belongs to a removed one if both are between the same two ops that stayed.
 placed AS MATERIALIZED (
     SELECT
         c.*,
@@ -56,42 +53,24 @@ placed AS MATERIALIZED (
 candidates AS (
     SELECT g.item, list_sort(list_distinct(list(o.op))) AS ops
     FROM placed AS g
-    JOIN placed AS o
-        ON o.gap = g.gap AND (o.base_place IS NULL) <> (g.base_place IS NULL)
+    JOIN placed AS o ON o.gap = g.gap AND (o.base_place IS NULL) <> (g.base_place IS NULL)
     GROUP BY g.item
     -- Of more, the place determines nothing.
     HAVING len(ops) <= 3
 )
 SELECT
-    p.op,
-    p.module_path,
-    p.kind,
-    p.instruction_id,
-    p.verdict,
-    p.change_percent,
-    p.low_percent,
-    p.high_percent,
-    p.base,
-    p.new,
-    p.difference,
-    s.change_percent AS common_percent,
-    p.unit,
+    p.op, p.module_path, p.kind, p.instruction_id, p.verdict, p.change_percent, p.low_percent, p.high_percent, p.base,
+    p.new, p.difference, s.change_percent AS common_percent, p.unit,
     CASE
-        WHEN p.is_of_total THEN coalesce(
-            p.share_percent, 100 * p.base / t.base, 100 * p.new / t.new
-        )
+        WHEN p.is_of_total THEN coalesce(p.share_percent, 100 * p.base / t.base, 100 * p.new / t.new)
     END AS share_percent,
     p.q,
     coalesce(p.note, p.may_be || ' ' || array_to_string(n.ops, ', ')) AS note,
-    p.matched,
-    p.base_captures,
-    p.new_captures
+    p.matched, p.base_captures, p.new_captures
 FROM placed AS p
 LEFT JOIN comparison AS t ON t.level = 'total' AND t.scope = p.scope
-LEFT JOIN comparison AS s
-    ON s.level = 'common shift' AND s.comparison = p.comparison
+LEFT JOIN comparison AS s ON s.level = 'common shift' AND s.comparison = p.comparison
 LEFT JOIN candidates AS n ON n.item = p.item
 ORDER BY
-    abs(p.difference) DESC,
-    p.op,
+    abs(p.difference) DESC, p.op,
     p.item;

@@ -1,7 +1,6 @@
--- One part of the totals of base and new. The self times of all parts of a method
--- add up to its total in `compare_captures`, for base as for new. Events within
--- delegate calls are separate parts if they fit into their calls; the time that no
--- op explains is (outside ops).
+-- One part of the totals of base and new. The self times of all parts of a method add up to its total in
+-- `compare_captures`, for base as for new. Events within delegate calls are separate parts if they fit into their
+-- calls; the time that no op explains is (outside ops).
 -- Columns:
 --   method: the method that ran; if unknown, the name of its runs
 --   module_path: its module; NULL if no record is linked
@@ -27,8 +26,7 @@ WITH
 comparison AS MATERIALIZED (FROM _comparison(
     base, new, unit, quantile, phase, history, alpha, min_effect, allow_mismatch
 )),
--- Each op on each side that has it. Values in other units than the totals are not
--- parts of them.
+-- Each op on each side that has it. Values in other units than the totals are not parts of them.
 sided AS MATERIALIZED (
     SELECT
         c.item, 'base' AS side, c.scope, c.base_kind AS kind,
@@ -59,8 +57,7 @@ explained_calls AS (
         AND c.kind = 'delegate_call'
     WHERE c.is_additive
     -- Of two calls of one instruction, it is unknown to which of them it belongs.
-    QUALIFY count(*) OVER (PARTITION BY w.side, w.scope, w.instruction_id) = 1
-        AND w.ticks <= c.ticks
+    QUALIFY count(*) OVER (PARTITION BY w.side, w.scope, w.instruction_id) = 1 AND w.ticks <= c.ticks
 ),
 parts AS (
     SELECT d.*, d.ticks - coalesce(o.ticks, 0) AS self_ticks
@@ -75,8 +72,7 @@ parts AS (
 ),
 paired AS (
     SELECT
-        p.scope,
-        p.item,
+        p.scope, p.item,
         sum(p.ticks) FILTER (WHERE p.side = 'base') AS base,
         sum(p.ticks) FILTER (WHERE p.side = 'new') AS new,
         sum(p.self_ticks) FILTER (WHERE p.side = 'base') AS base_self,
@@ -101,24 +97,13 @@ lines AS (
     SELECT r.scope, NULL, r.base, r.new, r.base, r.new FROM rests AS r
 )
 SELECT
-    b.scope AS method,
-    c.module_path,
+    b.scope AS method, c.module_path,
     CASE WHEN b.item IS NULL THEN '(outside ops)' ELSE c.op END AS op,
     CASE WHEN b.item IS NULL THEN 'rest' ELSE c.kind END AS kind,
-    c.instruction_id,
-    c.verdict,
-    c.change_percent,
-    c.low_percent,
-    c.high_percent,
-    b.base,
-    b.new,
-    b.base_self,
-    b.new_self,
-    u.unit
+    c.instruction_id, c.verdict, c.change_percent, c.low_percent, c.high_percent, b.base, b.new, b.base_self,
+    b.new_self, u.unit
 FROM lines AS b
-CROSS JOIN (
-    SELECT any_value(t.unit) AS unit FROM comparison AS t WHERE t.level = 'total'
-) AS u
+CROSS JOIN (SELECT any_value(t.unit) AS unit FROM comparison AS t WHERE t.level = 'total') AS u
 LEFT JOIN comparison AS c ON c.level = 'op' AND c.item = b.item
 ORDER BY
     b.scope,

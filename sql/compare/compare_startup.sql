@@ -1,7 +1,6 @@
--- The change from base to new of what a capture does once: loading its methods, and
--- the first execute of each method, which may include a warm-up. One value per
--- capture, tested as in `compare_metrics`. The other comparisons use quantiles over
--- the runs, on which the first one has no influence.
+-- The change from base to new of what a capture does once: loading its methods, and the first execute of each method,
+-- which may include a warm-up. One value per capture, tested as in `compare_metrics`. The other comparisons use
+-- quantiles over the runs, on which the first one has no influence.
 -- Columns:
 --   what: load (all Program::load_method of the capture), or first execute
 --   method: the method that executed; if unknown, the name of its runs; NULL for load
@@ -24,9 +23,7 @@ CREATE MACRO compare_startup(
 WITH
 sides AS MATERIALIZED (
     SELECT
-        s.capture_id,
-        s.side,
-        s.only_scope,
+        s.capture_id, s.side, s.only_scope,
         CASE s.time_scale WHEN 'cycles' THEN 'cycles' ELSE 'ns' END AS counted,
         coalesce(_nanoseconds(s.time_scale), 1) AS factor
     FROM _compared_sides(base, new) AS s
@@ -64,9 +61,7 @@ of_captures AS (
         u.ticks::DOUBLE * s.factor / coalesce(d.divisor, 1) AS value
     FROM startups AS u
     JOIN sides AS s USING (capture_id)
-    CROSS JOIN _display_scale(
-        (SELECT list_sort(list(DISTINCT k.counted)) FROM sides AS k), unit
-    ) AS d
+    CROSS JOIN _display_scale((SELECT list_sort(list(DISTINCT k.counted)) FROM sides AS k), unit) AS d
 ),
 judged AS (
     FROM _value_changes(
@@ -81,13 +76,6 @@ SELECT
     nullif(substr(j.name, length(split_part(j.name, '|', 1)) + 2), '') AS method,
     j.verdict,
     100 * j.change AS change_percent,
-    j.base,
-    j.new,
-    j.unit,
-    j.p,
-    j.q,
-    j.note,
-    j.base_captures,
-    j.new_captures
+    j.base, j.new, j.unit, j.p, j.q, j.note, j.base_captures, j.new_captures
 FROM judged AS j
 ORDER BY j.name DESC, j.unit;

@@ -1,6 +1,5 @@
--- One capture of a comparison; if each side is one PyTorch trace, one of its steps,
--- of which at most 30 are compared. Disturbed captures, measured in another state of the
--- machine than the rest of their side, are excluded.
+-- One capture of a comparison; if each side is one PyTorch trace, one of its steps, of which at most 30 are compared.
+-- Disturbed captures, measured in another state of the machine than the rest of their side, are excluded.
 -- Columns:
 --   side: base, new, or history: others by which single captures are judged
 --   capture: its name; of a step, followed by # and its position
@@ -18,20 +17,15 @@ CREATE MACRO compared_captures(
 SELECT
     c.side,
     k.name || CASE WHEN c.step > 0 THEN ' #' || c.step ELSE '' END AS capture,
-    k.captured_at,
-    c.base AS total,
-    c.unit,
+    k.captured_at, c.base AS total, c.unit,
     CASE WHEN count(*) OVER (PARTITION BY c.side) > 1 THEN 100 * (exp(c.off) - 1) END
         AS off_percent,
     c.is_disturbed
-FROM _comparison(
-    base, new, unit, quantile, phase, history, 0.05, NULL, allow_mismatch
-) AS c
+FROM _comparison(base, new, unit, quantile, phase, history, 0.05, NULL, allow_mismatch) AS c
 JOIN captures AS k USING (capture_id)
 WHERE c.level = 'capture' AND c.comparison = 0
 ORDER BY
     c.side,
     _recorded_at(k.captured_at, k.ingested_at),
-    k.ingested_at,
-    c.capture_id,
+    k.ingested_at, c.capture_id,
     c.step;

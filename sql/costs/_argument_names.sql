@@ -1,7 +1,6 @@
--- The arguments of one op of a trace, by position, which traces don't name: those of
--- torch's schemas that costs depend on. Of an argument whose name begins with ! only
--- the sizes matter: it isn't read. One that is called out is written; those that torch's
--- own ops write into are in `_out_arguments`.
+-- The arguments of one op of a trace, by position, which traces don't name: those of torch's schemas that costs depend
+-- on. Of an argument whose name begins with ! only the sizes matter: it isn't read. One that is called out is written;
+-- those that torch's own ops write into are in `_out_arguments`.
 -- Columns:
 --   op: the op, as in `cost_formulas`
 --   names: the names of its arguments by position, as far as one matters
@@ -18,17 +17,11 @@ FROM (
         (['_rocm_C.wvSplitK', '_rocm_C.LLMM1'], 'weight self bias'),
         (['_C.awq_gemm'], 'self mat2 scales zeros'),
         (['aten._grouped_mm'], 'self mat2 offs bias dtype'),
-        (
-            ['aten._scaled_grouped_mm'],
-            'self mat2 scale_a scale_b offs bias scale_result dtype'
-        ),
+        (['aten._scaled_grouped_mm'], 'self mat2 scale_a scale_b offs bias scale_result dtype'),
         (['aten._scaled_mm'], 'self mat2 scale_a scale_b bias scale_result dtype'),
         (['_C.cutlass_scaled_mm'], 'out self mat2 scale_a scale_b bias'),
         (
-            [
-                'sgl_kernel.fp8_scaled_mm', 'sgl_kernel.int8_scaled_mm',
-                'sgl_kernel.fp8_blockwise_scaled_mm'
-            ],
+            ['sgl_kernel.fp8_scaled_mm', 'sgl_kernel.int8_scaled_mm', 'sgl_kernel.fp8_blockwise_scaled_mm'],
             'self mat2 scale_a scale_b dtype bias'
         ),
         (
@@ -42,85 +35,37 @@ FROM (
             ['aten.convolution', 'aten._convolution', 'aten.convolution_overrideable'],
             'self weight bias stride padding dilation transposed output_padding groups'
         ),
+        (['aten.conv1d', 'aten.conv2d', 'aten.conv3d'], 'self weight bias stride padding dilation groups'),
+        (['aten.cudnn_convolution'], 'self weight padding stride dilation groups'),
+        (['aten.cudnn_convolution_relu'], 'self weight bias stride padding dilation groups'),
+        (['aten.cudnn_convolution_add_relu'], 'self weight z alpha bias stride padding dilation groups'),
         (
-            ['aten.conv1d', 'aten.conv2d', 'aten.conv3d'],
-            'self weight bias stride padding dilation groups'
-        ),
-        (
-            ['aten.cudnn_convolution'],
-            'self weight padding stride dilation groups'
-        ),
-        (
-            ['aten.cudnn_convolution_relu'],
-            'self weight bias stride padding dilation groups'
-        ),
-        (
-            ['aten.cudnn_convolution_add_relu'],
-            'self weight z alpha bias stride padding dilation groups'
-        ),
-        (
-            [
-                'aten.miopen_convolution', 'aten.miopen_depthwise_convolution',
-                'aten.mkldnn_convolution'
-            ],
+            ['aten.miopen_convolution', 'aten.miopen_depthwise_convolution', 'aten.mkldnn_convolution'],
             'self weight bias padding stride dilation groups'
         ),
+        (['aten._slow_conv2d_forward', 'aten.thnn_conv2d'], 'self weight kernel_size bias stride padding'),
+        (['aten._conv_depthwise2d'], 'self weight kernel_size bias stride padding dilation'),
         (
-            ['aten._slow_conv2d_forward', 'aten.thnn_conv2d'],
-            'self weight kernel_size bias stride padding'
-        ),
-        (
-            ['aten._conv_depthwise2d'],
-            'self weight kernel_size bias stride padding dilation'
-        ),
-        (
-            [
-                'aten.conv_transpose1d', 'aten.conv_transpose2d',
-                'aten.conv_transpose3d'
-            ],
+            ['aten.conv_transpose1d', 'aten.conv_transpose2d', 'aten.conv_transpose3d'],
             'self weight bias stride padding output_padding groups dilation'
         ),
-        (
-            ['aten.cudnn_convolution_transpose'],
-            'self weight padding output_padding stride dilation groups'
-        ),
-        (
-            ['aten.miopen_convolution_transpose'],
-            'self weight bias padding output_padding stride dilation groups'
-        ),
+        (['aten.cudnn_convolution_transpose'], 'self weight padding output_padding stride dilation groups'),
+        (['aten.miopen_convolution_transpose'], 'self weight bias padding output_padding stride dilation groups'),
         (
             ['aten.convolution_backward'],
             'gradient self weight bias_sizes stride padding dilation transposed '
             || 'output_padding groups output_mask'
         ),
+        (['aten.cudnn_convolution_backward_input'], 'sizes gradient weight padding stride dilation groups'),
+        (['aten.cudnn_convolution_backward_weight'], 'sizes gradient self padding stride dilation groups'),
+        (['aten.scaled_dot_product_attention'], 'query key value attn_mask dropout_p is_causal'),
         (
-            ['aten.cudnn_convolution_backward_input'],
-            'sizes gradient weight padding stride dilation groups'
-        ),
-        (
-            ['aten.cudnn_convolution_backward_weight'],
-            'sizes gradient self padding stride dilation groups'
-        ),
-        (
-            ['aten.scaled_dot_product_attention'],
-            'query key value attn_mask dropout_p is_causal'
-        ),
-        (
-            [
-                'aten._scaled_dot_product_flash_attention',
-                'aten._scaled_dot_product_flash_attention_for_cpu'
-            ],
+            ['aten._scaled_dot_product_flash_attention', 'aten._scaled_dot_product_flash_attention_for_cpu'],
             'query key value dropout_p is_causal'
         ),
+        (['aten._scaled_dot_product_fused_attention_overrideable'], 'query key value attn_mask dropout_p is_causal'),
         (
-            ['aten._scaled_dot_product_fused_attention_overrideable'],
-            'query key value attn_mask dropout_p is_causal'
-        ),
-        (
-            [
-                'aten._scaled_dot_product_efficient_attention',
-                'aten._scaled_dot_product_cudnn_attention'
-            ],
+            ['aten._scaled_dot_product_efficient_attention', 'aten._scaled_dot_product_cudnn_attention'],
             'query key value attn_mask compute_log_sumexp dropout_p is_causal'
         ),
         (
@@ -157,18 +102,10 @@ FROM (
             ],
             'out self'
         ),
-        (
-            [
-                'sgl_kernel.sgl_per_token_quant_fp8',
-                'sgl_kernel.sgl_per_token_group_quant_fp8'
-            ],
-            'self out'
-        ),
+        (['sgl_kernel.sgl_per_token_quant_fp8', 'sgl_kernel.sgl_per_token_group_quant_fp8'], 'self out'),
         (['_C.rotary_embedding'], 'positions query key head_size table'),
         (
-            [
-                '_C_cache_ops.reshape_and_cache', '_C_cache_ops.reshape_and_cache_flash'
-            ],
+            ['_C_cache_ops.reshape_and_cache', '_C_cache_ops.reshape_and_cache_flash'],
             'key value key_cache value_cache slots'
         ),
         (['_C_cache_ops.concat_and_cache_mla'], 'key value key_cache slots'),
@@ -204,33 +141,18 @@ FROM (
             'self weight bias running_mean running_var training'
         ),
         (
-            [
-                'aten._batch_norm_with_update',
-                'aten._native_batch_norm_legit_no_training'
-            ],
+            ['aten._batch_norm_with_update', 'aten._native_batch_norm_legit_no_training'],
             'self weight bias running_mean running_var'
         ),
-        (
-            ['aten.native_layer_norm_backward'],
-            'gradient self normalized_shape mean rstd weight bias output_mask'
-        ),
-        (
-            ['aten.native_group_norm_backward'],
-            'gradient self mean rstd weight N C HxW group output_mask'
-        ),
+        (['aten.native_layer_norm_backward'], 'gradient self normalized_shape mean rstd weight bias output_mask'),
+        (['aten.native_group_norm_backward'], 'gradient self mean rstd weight N C HxW group output_mask'),
         (
             ['aten.native_batch_norm_backward'],
             'gradient self weight running_mean running_var save_mean save_invstd '
             || 'training eps output_mask'
         ),
-        (
-            ['aten.cudnn_batch_norm_backward', 'aten.miopen_batch_norm_backward'],
-            'self gradient weight'
-        ),
-        (
-            ['aten._fused_rms_norm_backward'],
-            'gradient self normalized_shape rstd weight output_mask'
-        ),
+        (['aten.cudnn_batch_norm_backward', 'aten.miopen_batch_norm_backward'], 'self gradient weight'),
+        (['aten._fused_rms_norm_backward'], 'gradient self normalized_shape rstd weight output_mask'),
         (
             [
                 'aten.max_pool1d', 'aten.max_pool2d', 'aten.max_pool3d',
@@ -238,10 +160,7 @@ FROM (
             ],
             'self kernel_size stride padding dilation ceil_mode'
         ),
-        (
-            ['aten.avg_pool1d', 'aten.avg_pool2d', 'aten.avg_pool3d'],
-            'self kernel_size stride padding ceil_mode'
-        ),
+        (['aten.avg_pool1d', 'aten.avg_pool2d', 'aten.avg_pool3d'], 'self kernel_size stride padding ceil_mode'),
         (
             ['aten.max_pool2d_with_indices_backward'],
             'gradient !self kernel_size stride padding dilation ceil_mode indices'

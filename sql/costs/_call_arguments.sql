@@ -1,21 +1,16 @@
--- Bytes of an element of a tensor of a trace, by the name that C++ gives its type;
--- NULL for an argument that is not a tensor.
+-- Bytes of an element of a tensor of a trace, by the name that C++ gives its type; NULL for an argument that is not a
+-- tensor.
 CREATE MACRO _bytes_of_traced_type(dtype) AS (
     CASE
-        WHEN dtype IN ('bool', 'unsigned char', 'signed char', 'char')
-            OR starts_with(dtype, 'c10::Float8') THEN 1
+        WHEN dtype IN ('bool', 'unsigned char', 'signed char', 'char') OR starts_with(dtype, 'c10::Float8') THEN 1
         WHEN dtype IN (
             'c10::BFloat16', 'c10::Half', 'short', 'short int', 'unsigned short',
             'short unsigned int'
         ) THEN 2
         WHEN dtype IN ('float', 'int', 'unsigned int', 'c10::complex<c10::Half>') THEN 4
-        WHEN dtype IN (
-            'double', 'long', 'long int', 'unsigned long', 'long unsigned int',
-            'c10::complex<float>'
-        ) THEN 8
+        WHEN dtype IN ('double', 'long', 'long int', 'unsigned long', 'long unsigned int', 'c10::complex<float>') THEN 8
         WHEN dtype = 'c10::complex<double>' THEN 16
-        WHEN starts_with(dtype, 'OpaqueType<')
-            THEN regexp_extract(dtype, '\d+')::BIGINT
+        WHEN starts_with(dtype, 'OpaqueType<') THEN regexp_extract(dtype, '\d+')::BIGINT
     END
 );
 
@@ -29,17 +24,14 @@ CREATE MACRO _rank_of_traced_type(dtype) AS (
     END
 );
 
--- The types of the lists of tensors that an op takes, the first and those of others, by
--- the kernel that it launched: traces don't write them, but these kernels are named
--- after them, as all tensors of a list have one type: those that concatenate, which
--- know only the bytes of an element, and those of _foreach ops. NULL for other kernels.
+-- The types of the lists of tensors that an op takes, the first and those of others, by the kernel that it launched:
+-- traces don't write them, but these kernels are named after them, as all tensors of a list have one type: those that
+-- concatenate, which know only the bytes of an element, and those of _foreach ops. NULL for other kernels.
 CREATE MACRO _listed_types(kernel) AS (
     CASE
         WHEN contains(kernel, 'CatArrayBatchedCopy') THEN [
             regexp_replace(
-                regexp_extract(
-                    kernel, 'CatArrayBatchedCopy\w*<([^,<>]*(<[^<>]*>)?)', 1
-                ),
+                regexp_extract(kernel, 'CatArrayBatchedCopy\w*<([^,<>]*(<[^<>]*>)?)', 1),
                 '^.*::(OpaqueType<\d+).*$', '\1>'
             )
         ]
@@ -57,18 +49,16 @@ CREATE MACRO _listed_types(kernel) AS (
     END
 );
 
--- Whether an argument of an op of a trace is a tensor, or a list of tensors. Without
--- types, one without dimensions isn't known to be.
+-- Whether an argument of an op of a trace is a tensor, or a list of tensors. Without types, one without dimensions
+-- isn't known to be.
 CREATE MACRO _is_tensor(shape, dtype, has_types) AS (
     CASE
-        WHEN has_types
-            THEN dtype = 'TensorList' OR _bytes_of_traced_type(dtype) IS NOT NULL
+        WHEN has_types THEN dtype = 'TensorList' OR _bytes_of_traced_type(dtype) IS NOT NULL
         ELSE shape::VARCHAR <> '[]'
     END
 );
 
--- The name of an argument of an op of a trace: out for the first that it writes into,
--- out2 and so on for further ones.
+-- The name of an argument of an op of a trace: out for the first that it writes into, out2 and so on for further ones.
 CREATE MACRO _argument_name(
     place,
     names,  -- of `_argument_names`
@@ -102,18 +92,16 @@ CREATE MACRO _traced_tensor(
     }
 );
 
--- The values of an argument that is a number or a list of numbers; NULL where not
--- written.
+-- The values of an argument that is a number or a list of numbers; NULL where not written.
 CREATE MACRO _numbers(argument) AS (
     CASE
-        WHEN try_cast(argument.value AS BIGINT) IS NOT NULL
-            THEN [try_cast(argument.value AS BIGINT)]
+        WHEN try_cast(argument.value AS BIGINT) IS NOT NULL THEN [try_cast(argument.value AS BIGINT)]
         ELSE try_cast(argument.value AS BIGINT[])
     END
 );
 
--- The highest of the ranks of types, which are 0 for bool, 100 for integers, 200 for
--- floats and 300 for complex numbers, and the bytes of the type.
+-- The highest of the ranks of types, which are 0 for bool, 100 for integers, 200 for floats and 300 for complex
+-- numbers, and the bytes of the type.
 CREATE MACRO _highest_rank(tensors) AS (
     list_max(list_transform(tensors, lambda _t: _t.rank))
 );
@@ -134,8 +122,7 @@ CREATE MACRO _short_type(dtype) AS (
         WHEN 'c10::complex<float>' THEN 'c64'
         WHEN 'c10::complex<double>' THEN 'c128'
         ELSE CASE
-            WHEN starts_with(dtype, 'OpaqueType<')
-                THEN 8 * _bytes_of_traced_type(dtype) || 'bit'
+            WHEN starts_with(dtype, 'OpaqueType<') THEN 8 * _bytes_of_traced_type(dtype) || 'bit'
             ELSE lower(replace(replace(dtype, 'c10::', ''), 'Float', 'f'))
         END
     END
@@ -146,34 +133,28 @@ CREATE MACRO _with_dimensions(tensors) AS (
     list_filter(tensors, lambda _t: len(_t.sizes) > 0)
 );
 
--- The bytes of the type that an elementwise op returns, by torch's rules of promotion:
--- that of its tensors with dimensions, unless one without is of a higher kind. A
--- number in Python is written as a double without dimensions; it counts as a float.
+-- The bytes of the type that an elementwise op returns, by torch's rules of promotion: that of its tensors with
+-- dimensions, unless one without is of a higher kind. A number in Python is written as a double without dimensions; it
+-- counts as a float.
 CREATE MACRO _promoted_bytes(tensors) AS (
     CASE
         WHEN _highest_rank(tensors) // 100
             = _highest_rank(_with_dimensions(tensors)) // 100
             THEN _highest_rank(_with_dimensions(tensors))
-        WHEN _highest_rank(tensors) = 208 AND len(_with_dimensions(tensors)) > 0
-            THEN 204
+        WHEN _highest_rank(tensors) = 208 AND len(_with_dimensions(tensors)) > 0 THEN 204
         ELSE _highest_rank(tensors)
     END % 100
 );
 
--- The arguments of one call of an op of a trace, of which costs are computed: `named`
--- by name, `tensors` as they stand, those of lists one by one, and `outs` in the same
--- way: the tensors that it writes into.
+-- The arguments of one call of an op of a trace, of which costs are computed: `named` by name, `tensors` as they stand,
+-- those of lists one by one, and `outs` in the same way: the tensors that it writes into.
 CREATE MACRO _call_arguments(
     calls  -- rows of call, op, formula, shapes, dtypes, strides, inputs and listed, the types of lists, as a list
 ) AS TABLE
 WITH
 given AS (
     SELECT
-        g.held.call,
-        g.held.op,
-        g.held.formula,
-        g.held.listed AS types,
-        n.names,
+        g.held.call, g.held.op, g.held.formula, g.held.listed AS types, n.names,
         try(from_json(g.held.shapes, '["JSON"]')) AS shapes,
         try(from_json(g.held.dtypes, '["VARCHAR"]')) AS dtypes,
         try(from_json(g.held.strides, '["JSON"]')) AS strides,
@@ -186,18 +167,14 @@ counted AS (
         g.*,
         g.dtypes IS NOT NULL AS has_types,
         CASE
-            WHEN _is_tensor(g.shapes[-1], g.dtypes[-1], g.dtypes IS NOT NULL)
-                THEN o.given - o.outs + 1
+            WHEN _is_tensor(g.shapes[-1], g.dtypes[-1], g.dtypes IS NOT NULL) THEN o.given - o.outs + 1
         END AS first_out
     FROM given AS g
     LEFT JOIN _out_arguments AS o ON o.op = g.op AND o.given = len(g.shapes)
 ),
 read AS (
     SELECT
-        g.call,
-        g.op,
-        g.formula,
-        g.has_types,
+        g.call, g.op, g.formula, g.has_types,
         coalesce(g.first_out - 1, len(g.shapes)) AS given,
         list_transform(
             g.shapes,
@@ -241,18 +218,13 @@ parted AS (
                 )
             )
         )) AS listed,
-        map_from_entries(list_transform(
-            r.arguments, lambda a, place: (coalesce(a.name, place::VARCHAR), a)
-        )) AS named
+        map_from_entries(list_transform(r.arguments, lambda a, place: (coalesce(a.name, place::VARCHAR), a))) AS named
     FROM read AS r
 ),
 firsts AS (
     SELECT
         p.*,
-        CASE
-            WHEN len(p.lists) = 0 THEN p.singles
-            ELSE list_sort(p.singles || p.listed)
-        END AS all_tensors,
+        CASE WHEN len(p.lists) = 0 THEN p.singles ELSE list_sort(p.singles || p.listed) END AS all_tensors,
         list_filter(p.singles, lambda t: NOT t.is_out)[1] AS first_single,
         first_single['place'] AS first_place,
         coalesce(p.lists[1].place < first_place, len(p.lists) > 0)
@@ -264,24 +236,15 @@ firsts AS (
     FROM parted AS p
 )
 SELECT
-    f.call,
-    f.op,
-    f.formula,
-    f.has_types,
-    f.named,
-    f.all_tensors,
+    f.call, f.op, f.formula, f.has_types, f.named, f.all_tensors,
     list_filter(f.all_tensors, lambda t: NOT t.is_out) AS tensors,
     list_filter(f.all_tensors, lambda t: t.is_out) AS outs,
-    f.listed,
-    f.is_of_lists,
-    f.first_list,
+    f.listed, f.is_of_lists, f.first_list,
     CASE WHEN f.is_of_lists THEN f.first_list[1] ELSE f.first_single END
         AS first_tensor,
     f.given,
     CASE
         WHEN f.is_of_lists THEN f.first_list[1]
-        ELSE coalesce(
-            f.named['query'], f.named['self'], f.first_single, f.all_tensors[1]
-        )
+        ELSE coalesce(f.named['query'], f.named['self'], f.first_single, f.all_tensors[1])
     END AS main
 FROM firsts AS f;

@@ -1,5 +1,5 @@
--- Bytes of an element by the number of its type in c10's ScalarType, as an argument
--- dtype is written; NULL for another number.
+-- Bytes of an element by the number of its type in c10's ScalarType, as an argument dtype is written; NULL for another
+-- number.
 CREATE MACRO _bytes_of_type_number(number) AS (
     CASE
         WHEN number IN ('0', '1', '11', '23', '24', '25', '26') THEN 1
@@ -10,39 +10,29 @@ CREATE MACRO _bytes_of_type_number(number) AS (
     END
 );
 
--- Number of elements of a tensor in memory: dimensions of stride 0 repeat theirs, and
--- windows that overlap share theirs.
+-- Number of elements of a tensor in memory: dimensions of stride 0 repeat theirs, and windows that overlap share
+-- theirs.
 CREATE MACRO _stored_elements(
     sizes,  -- sizes by dimension
     strides  -- distances by dimension, in elements; NULL where not written: none repeats
 ) AS (
     CASE
-        WHEN strides IS NULL OR len(strides) <> len(sizes) OR list_contains(sizes, 0)
-            THEN _elements(sizes)
+        WHEN strides IS NULL OR len(strides) <> len(sizes) OR list_contains(sizes, 0) THEN _elements(sizes)
         ELSE least(
-            _elements(list_transform(
-                sizes, lambda size, i: CASE WHEN strides[i] = 0 THEN 1 ELSE size END
-            )),
-            1e0 + coalesce(list_sum(list_transform(
-                sizes, lambda size, i: (size - 1)::DOUBLE * strides[i]
-            )), 0)
+            _elements(list_transform(sizes, lambda size, i: CASE WHEN strides[i] = 0 THEN 1 ELSE size END)),
+            1e0 + coalesce(list_sum(list_transform(sizes, lambda size, i: (size - 1)::DOUBLE * strides[i])), 0)
         )
     END
 );
 
--- The operations of one call of an op of a trace, as `_flops` has them, and those of
--- ops that only traces have.
+-- The operations of one call of an op of a trace, as `_flops` has them, and those of ops that only traces have.
 CREATE MACRO _call_flops(
     f,  -- row of `cost_formulas`
     s  -- row of `_call_shapes`
 ) AS (
     CASE f.counts
         WHEN 'grouped product' THEN 2 * _elements(s.input_sizes) * s.other_sizes[-1]
-            / CASE
-                WHEN len(s.input_sizes) = 3 AND len(s.other_sizes) = 2
-                    THEN s.input_sizes[1]
-                ELSE 1
-            END
+            / CASE WHEN len(s.input_sizes) = 3 AND len(s.other_sizes) = 2 THEN s.input_sizes[1] ELSE 1 END
         WHEN 'packed product' THEN 2 * s.output_elements * s.input_sizes[-1]
         WHEN 'experts' THEN CASE
             WHEN s.named['w1'].sizes[-1] = s.input_sizes[-1] THEN
@@ -52,39 +42,27 @@ CREATE MACRO _call_flops(
                 )
         END
         WHEN 'gating' THEN (f.per_input + s.output_sizes[-1]) * s.input_elements
-        WHEN 'rotation' THEN f.per_input * (
-            _rotated_elements(s, 'query') + _rotated_elements(s, 'key')
-        )
+        WHEN 'rotation' THEN f.per_input * (_rotated_elements(s, 'query') + _rotated_elements(s, 'key'))
         WHEN 'convolution backward' THEN
             2 * _elements(CASE
                 WHEN s.is_transposed THEN s.input_sizes ELSE s.gradient_sizes
             END) * _elements(s.weight_sizes[2:])
-            * CASE
-                WHEN s.op = 'aten.convolution_backward'
-                    THEN s.asked[1]::BIGINT + s.asked[2]::BIGINT
-                ELSE 1
-            END
+            * CASE WHEN s.op = 'aten.convolution_backward' THEN s.asked[1]::BIGINT + s.asked[2]::BIGINT ELSE 1 END
         WHEN 'attention backward' THEN
-            5 * (
-                _elements(s.input_sizes)
-                + _elements(s.named['gradient'].sizes)
-            ) * s.key_sizes[-2]
+            5 * (_elements(s.input_sizes) + _elements(s.named['gradient'].sizes)) * s.key_sizes[-2]
             * _causal_part(s.is_causal, s.input_sizes[-2], s.key_sizes[-2])
         WHEN 'gelu backward' THEN
             CASE s.approximate WHEN '"tanh"' THEN 18 ELSE 11 END * s.output_elements
         WHEN 'norm' THEN s.input_elements * (
             s.weights
-            + CASE
-                WHEN s.named['training'].value = 'False' THEN 2
-                ELSE f.per_input
-            END
+            + CASE WHEN s.named['training'].value = 'False' THEN 2 ELSE f.per_input END
         )
         ELSE _flops(f, s)
     END
 );
 
--- The elements of queries or keys that are rotated: of each head as many as a row of
--- the table has; 0 if there are no keys.
+-- The elements of queries or keys that are rotated: of each head as many as a row of the table has; 0 if there are no
+-- keys.
 CREATE MACRO _rotated_elements(
     s,  -- row of `_call_shapes`
     argument
@@ -96,8 +74,8 @@ CREATE MACRO _rotated_elements(
     END
 );
 
--- The elements of keys or values that are copied into a cache: those of each slot.
--- NULL for a cache of both whose rows have more, such as scales.
+-- The elements of keys or values that are copied into a cache: those of each slot. NULL for a cache of both whose rows
+-- have more, such as scales.
 CREATE MACRO _cached_elements(
     s,  -- row of `_call_shapes`
     argument
@@ -118,9 +96,7 @@ CREATE MACRO _whole_sum(numbers) AS (
 
 -- The bytes of these tensors in memory; NULL if sizes or a type aren't known.
 CREATE MACRO _bytes_of_tensors(tensors) AS (
-    _whole_sum(list_transform(
-        tensors, lambda _t: _stored_elements(_t.sizes, _t.strides) * _t.bytes
-    ))
+    _whole_sum(list_transform(tensors, lambda _t: _stored_elements(_t.sizes, _t.strides) * _t.bytes))
 );
 
 -- The bytes that one call of an op of a trace writes for each element of its output.
@@ -130,8 +106,7 @@ CREATE MACRO _written_bytes(
 ) AS (
     CASE
         WHEN len(s.outs) = 1 THEN s.outs[1].bytes
-        WHEN s.named['dtype'].value IS NOT NULL
-            THEN _bytes_of_type_number(s.named['dtype'].value)
+        WHEN s.named['dtype'].value IS NOT NULL THEN _bytes_of_type_number(s.named['dtype'].value)
         WHEN s.named['half_to_float'].value = 'True' THEN 4
         ELSE CASE f.writes
             WHEN 'first' THEN s.first_tensor.bytes
@@ -151,8 +126,8 @@ CREATE MACRO _written_bytes(
     END
 );
 
--- The number of means and deviations that a normalization writes besides: of each part
--- of that shape, each group of channels, or each channel.
+-- The number of means and deviations that a normalization writes besides: of each part of that shape, each group of
+-- channels, or each channel.
 CREATE MACRO _statistics(
     s  -- row of `_call_shapes`
 ) AS (
@@ -164,28 +139,23 @@ CREATE MACRO _statistics(
         WHEN s.named['normalized_shape'] IS NOT NULL
             THEN s.input_elements
                 / _elements(_numbers(s.named['normalized_shape']))
-        WHEN s.named['group'] IS NOT NULL
-            THEN s.input_sizes[1] * s.named['group'].value::BIGINT
+        WHEN s.named['group'] IS NOT NULL THEN s.input_sizes[1] * s.named['group'].value::BIGINT
         ELSE s.input_sizes[2]
     END
 );
 
--- The bytes of the gradients that the backward of a normalization writes, as far as
--- they are asked for: that of the input, and those of weight and bias, which have the
--- size of a part, or one value for each channel. cuDNN's and MIOpen's write all.
+-- The bytes of the gradients that the backward of a normalization writes, as far as they are asked for: that of the
+-- input, and those of weight and bias, which have the size of a part, or one value for each channel. cuDNN's and
+-- MIOpen's write all.
 CREATE MACRO _normalization_gradients(
     s  -- row of `_call_shapes`
 ) AS (
     list_sum(list_transform(
-        CASE
-            WHEN contains(s.op, 'cudnn') OR contains(s.op, 'miopen') THEN [1, 1, 1]
-            ELSE s.asked::BIGINT[]
-        END,
+        CASE WHEN contains(s.op, 'cudnn') OR contains(s.op, 'miopen') THEN [1, 1, 1] ELSE s.asked::BIGINT[] END,
         lambda _asked, i: _asked * CASE
             WHEN i = 1 THEN s.input_elements * s.first_tensor.bytes
             ELSE coalesce(s.named['weight'].bytes, s.first_tensor.bytes) * CASE
-                WHEN s.named['normalized_shape'] IS NOT NULL
-                    THEN _elements(_numbers(s.named['normalized_shape']))
+                WHEN s.named['normalized_shape'] IS NOT NULL THEN _elements(_numbers(s.named['normalized_shape']))
                 ELSE s.input_sizes[2]
             END
         END
@@ -198,35 +168,21 @@ CREATE MACRO _call_costs(
 ) AS TABLE
 WITH
 -- As values: a row that is given to a macro is put together wherever that names it.
-shaped AS MATERIALIZED (
-    SELECT c AS s, c.formula AS f FROM _call_shapes(calls) AS c
-),
+shaped AS MATERIALIZED (SELECT c AS s, c.formula AS f FROM _call_shapes(calls) AS c),
 typed AS MATERIALIZED (
     SELECT
-        h.s,
-        h.f,
+        h.s, h.f,
         CASE
             WHEN h.s.is_sized_by_outs THEN
-                _whole_sum(list_transform(
-                    h.s.outs, lambda _t: _elements(_t.sizes) * _t.bytes
-                ))
-                + CASE h.f.writes
-                    WHEN 'out, first'
-                        THEN h.s.output_elements * h.s.first_tensor.bytes
-                    ELSE 0
-                END
+                _whole_sum(list_transform(h.s.outs, lambda _t: _elements(_t.sizes) * _t.bytes))
+                + CASE h.f.writes WHEN 'out, first' THEN h.s.output_elements * h.s.first_tensor.bytes ELSE 0 END
             ELSE h.s.output_elements * _written_bytes(h.f, h.s)
         END AS bytes
     FROM shaped AS h
 ),
 written AS (
     SELECT
-        s.call,
-        s.op,
-        f.counts,
-        f.moves,
-        s.has_types,
-        s.main_type,
+        s.call, s.op, f.counts, f.moves, s.has_types, s.main_type,
         array_to_string(
             list_transform(
                 s.all_tensors,
@@ -259,19 +215,14 @@ written AS (
                     _elements(s.input_sizes) + _elements(s.key_sizes)
                     + _elements(s.named['value'].sizes)
                 ) * s.first_tensor.bytes
-            WHEN f.family = 'pooling'
-                THEN _elements(s.input_sizes) * s.first_tensor.bytes
+            WHEN f.family = 'pooling' THEN _elements(s.input_sizes) * s.first_tensor.bytes
             WHEN f.family = 'normalization' THEN _normalization_gradients(t.s)
         END
+        + CASE WHEN f.writes = 'first, statistics' THEN 4 * _statistics(t.s) ELSE 0 END
+        -- The sums of exponentials of attention, one float for each query; the efficient one pads the queries to a
+        -- multiple of 32.
         + CASE
-            WHEN f.writes = 'first, statistics' THEN 4 * _statistics(t.s)
-            ELSE 0
-        END
-        -- The sums of exponentials of attention, one float for each query; the efficient
-        -- one pads the queries to a multiple of 32.
-        + CASE
-            WHEN f.counts <> 'attention'
-                OR s.named['compute_log_sumexp'].value = 'False' THEN 0
+            WHEN f.counts <> 'attention' OR s.named['compute_log_sumexp'].value = 'False' THEN 0
             WHEN contains(s.op, 'efficient')
                 THEN 128 * _elements(s.input_sizes[:-3])
                     * ceil(s.input_sizes[-2] / 32)
@@ -279,10 +230,8 @@ written AS (
         END AS bytes_written,
         CASE
             WHEN f.moves IN ('made', 'nothing') THEN 0e0
-            WHEN f.moves = 'all'
-                THEN _bytes_of_tensors(list_filter(s.tensors, lambda _t: _t.is_read))
-            WHEN f.moves = 'chosen'
-                THEN t.bytes + _bytes_of_tensors(s.tensors[2:])
+            WHEN f.moves = 'all' THEN _bytes_of_tensors(list_filter(s.tensors, lambda _t: _t.is_read))
+            WHEN f.moves = 'chosen' THEN t.bytes + _bytes_of_tensors(s.tensors[2:])
             WHEN f.moves = 'rotated' THEN
                 (_rotated_elements(t.s, 'query') + _rotated_elements(t.s, 'key'))
                 * s.named['query'].bytes
@@ -298,26 +247,20 @@ written AS (
     FROM typed AS t
 )
 SELECT
-    w.call,
-    w.main_type AS type,
-    w.inputs,
+    w.call, w.main_type AS type, w.inputs,
     try_cast(w.flops AS BIGINT) AS flops,
     try_cast(w.bytes_read AS BIGINT) AS bytes_read,
     try_cast(CASE WHEN w.moves = 'nothing' THEN 0 ELSE w.bytes_written END AS BIGINT)
         AS bytes_written,
     CASE
         WHEN w.counts IS NULL THEN 'no formula for ' || w.op
-        WHEN w.counts = 'unwritten lengths'
-            THEN 'the lengths of its sequences are not written'
-        WHEN w.counts = 'unwritten weights'
-            THEN 'the weights of its experts are not written'
-        WHEN w.flops IS NULL AND w.moves = 'experts'
-            THEN 'the weights of its experts are packed'
+        WHEN w.counts = 'unwritten lengths' THEN 'the lengths of its sequences are not written'
+        WHEN w.counts = 'unwritten weights' THEN 'the weights of its experts are not written'
+        WHEN w.flops IS NULL AND w.moves = 'experts' THEN 'the weights of its experts are packed'
         WHEN w.flops IS NULL THEN 'an argument that its formula needs is not written'
         WHEN w.flops > 9e18 THEN 'too many to be true'
         WHEN w.bytes_read + w.bytes_written IS NOT NULL THEN NULL
-        WHEN w.moves = 'slots' AND w.has_types
-            THEN 'bytes: what is in a row of the cache is not written'
+        WHEN w.moves = 'slots' AND w.has_types THEN 'bytes: what is in a row of the cache is not written'
         WHEN w.moves = 'experts' THEN 'bytes: which experts are used is not written'
         WHEN NOT w.has_types THEN 'bytes: types are not written'
         WHEN w.has_untyped THEN 'bytes: types of lists of tensors are not written'

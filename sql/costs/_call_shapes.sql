@@ -1,22 +1,18 @@
--- The sizes that tensors have together by broadcasting: dimension by dimension from
--- the last, the size that isn't 1.
+-- The sizes that tensors have together by broadcasting: dimension by dimension from the last, the size that isn't 1.
 CREATE MACRO _broadcast_sizes(
     shapes  -- the tensors' sizes, as a list of lists
 ) AS (
     list_transform(
         range(1 - coalesce(list_max(list_transform(shapes, lambda s: len(s))), 0), 1),
         lambda back: list_reduce(
-            list_transform(
-                list_filter(shapes, lambda s: len(s) + back >= 1),
-                lambda s: s[len(s) + back]
-            ),
+            list_transform(list_filter(shapes, lambda s: len(s) + back >= 1), lambda s: s[len(s) + back]),
             lambda a, b: CASE WHEN a = 1 THEN b ELSE a END
         )
     )
 );
 
--- The sizes of the output of a convolution or pooling in its last dimensions. A list
--- of one value is that of each dimension.
+-- The sizes of the output of a convolution or pooling in its last dimensions. A list of one value is that of each
+-- dimension.
 CREATE MACRO _window_sizes(
     sizes,  -- sizes of the input in these dimensions
     kernel,  -- sizes of the window
@@ -53,30 +49,16 @@ CREATE MACRO _convolved_sizes(
     END
 );
 
--- The sizes of one call of an op of a trace from which its cost is computed, as
--- `_node_shapes` has those of nodes. Traces don't have the sizes of outputs: they
--- follow from the arguments, by `sizes` of `cost_formulas`.
+-- The sizes of one call of an op of a trace from which its cost is computed, as `_node_shapes` has those of nodes.
+-- Traces don't have the sizes of outputs: they follow from the arguments, by `sizes` of `cost_formulas`.
 CREATE MACRO _call_shapes(
     calls  -- as of `_call_arguments`
 ) AS TABLE
 WITH
 named AS (
     SELECT
-        a.call,
-        a.op,
-        a.formula,
-        a.has_types,
-        a.named,
-        a.given,
-        a.all_tensors,
-        a.tensors,
-        a.outs,
-        a.listed,
-        a.is_of_lists,
-        a.first_list,
-        a.first_tensor,
-        a.main.sizes AS input_sizes,
-        a.main.type AS main_type,
+        a.call, a.op, a.formula, a.has_types, a.named, a.given, a.all_tensors, a.tensors, a.outs, a.listed,
+        a.is_of_lists, a.first_list, a.first_tensor, a.main.sizes AS input_sizes, a.main.type AS main_type,
         a.named['mat2'].sizes AS other_sizes,
         a.named['weight'].sizes AS weight_sizes,
         a.named['key'].sizes AS key_sizes,
@@ -94,9 +76,7 @@ named AS (
             AS output_padding,
         coalesce(try_cast(a.named['groups'].value AS BIGINT), 1)
             AS groups,
-        coalesce(
-            try_cast(a.named['ceil_mode'].value AS BOOLEAN)::BIGINT, 0
-        ) AS rounds_up,
+        coalesce(try_cast(a.named['ceil_mode'].value AS BOOLEAN)::BIGINT, 0) AS rounds_up,
         try_cast(a.named['output_mask'].value AS BOOLEAN[]) AS asked,
         a.formula.sizes AS rule,
         -- A tensor without elements gets its size from the op.
@@ -124,31 +104,24 @@ sized AS (
                     WHEN n.other_sizes IS NULL THEN n.weight_sizes[:1]
                     ELSE []
                 END
-            WHEN n.rule = 'packed product'
-                THEN n.input_sizes[:-2] || [8 * n.other_sizes[1]]
-            WHEN n.rule = 'packed columns'
-                THEN n.input_sizes[:-2] || [8 * n.other_sizes[2]]
+            WHEN n.rule = 'packed product' THEN n.input_sizes[:-2] || [8 * n.other_sizes[1]]
+            WHEN n.rule = 'packed columns' THEN n.input_sizes[:-2] || [8 * n.other_sizes[2]]
             WHEN n.rule = 'grouped product' THEN CASE
                 WHEN len(n.input_sizes) = 2 AND len(n.other_sizes) = 2
                     THEN n.named['offs'].sizes
                         || [n.input_sizes[1], n.other_sizes[2]]
-                WHEN len(n.input_sizes) = 3 AND len(n.other_sizes) = 2
-                    THEN [n.input_sizes[2], n.other_sizes[2]]
+                WHEN len(n.input_sizes) = 3 AND len(n.other_sizes) = 2 THEN [n.input_sizes[2], n.other_sizes[2]]
                 ELSE n.input_sizes[:-2] || n.other_sizes[-1:]
             END
             WHEN n.rule = 'convolution' THEN _convolved_sizes(
                 n.input_sizes, n.weight_sizes, n.stride, n.padding, n.dilation,
                 n.output_padding, n.groups, n.is_transposed
             )
-            WHEN n.rule = 'attention'
-                THEN n.input_sizes[:-2] || n.named['value'].sizes[-1:]
+            WHEN n.rule = 'attention' THEN n.input_sizes[:-2] || n.named['value'].sizes[-1:]
             WHEN n.rule = 'window' THEN n.input_sizes[:-n.dimensions - 1]
                 || _window_sizes(
                     n.input_sizes[-n.dimensions:], n.window_sizes,
-                    CASE
-                        WHEN len(n.stride) = 0 THEN n.window_sizes
-                        ELSE n.stride
-                    END,
+                    CASE WHEN len(n.stride) = 0 THEN n.window_sizes ELSE n.stride END,
                     n.padding, n.dilation, n.rounds_up
                 )
             WHEN n.rule = 'adaptive window' THEN n.input_sizes[:-n.dimensions - 1]
@@ -161,21 +134,17 @@ sized AS (
                         OR n.named['dim'].value = '[]'
                         OR list_contains(list_transform(
                             _numbers(n.named['dim']),
-                            lambda d: CASE
-                                WHEN d < 0 THEN d + len(n.input_sizes) ELSE d
-                            END
+                            lambda d: CASE WHEN d < 0 THEN d + len(n.input_sizes) ELSE d END
                         ), i - 1) THEN 1
                     ELSE size
                 END
             )
-            WHEN n.rule = 'embedding'
-                THEN n.named['indices'].sizes || n.weight_sizes[-1:]
+            WHEN n.rule = 'embedding' THEN n.named['indices'].sizes || n.weight_sizes[-1:]
             WHEN n.rule = 'index' THEN n.named['indices'].sizes
             WHEN n.rule = 'selected' THEN list_transform(
                 n.input_sizes,
                 lambda size, i: CASE
-                    WHEN i - 1 = n.named['dim'].value::BIGINT
-                        THEN coalesce(n.named['indices'].sizes[1], 1)
+                    WHEN i - 1 = n.named['dim'].value::BIGINT THEN coalesce(n.named['indices'].sizes[1], 1)
                     ELSE size
                 END
             )
@@ -185,8 +154,7 @@ sized AS (
 SELECT
     z.*,
     CASE
-        WHEN z.is_of_lists
-            THEN _whole_sum(list_transform(z.first_list, lambda t: _elements(t.sizes)))
+        WHEN z.is_of_lists THEN _whole_sum(list_transform(z.first_list, lambda t: _elements(t.sizes)))
         ELSE _elements(z.input_sizes)
     END AS input_elements,
     CASE
@@ -196,11 +164,8 @@ SELECT
     END AS output_elements,
     coalesce(z.input_sizes, []) AS factor_sizes,
     len(list_filter(z.tensors, lambda t: t.name IN ('weight', 'bias'))) AS weights,
-    len(list_filter(
-        [z.named['min'], z.named['max']], lambda a: a.value IS NOT NULL OR a.bytes > 0
-    )) AS bounds,
+    len(list_filter([z.named['min'], z.named['max']], lambda a: a.value IS NOT NULL OR a.bytes > 0)) AS bounds,
     try_cast(z.named['is_causal'].value AS BOOLEAN) AS is_causal,
     '"' || z.named['approximate'].value || '"' AS approximate,
-    NULL::BIGINT AS start_pos,
-    false AS has_mask
+    NULL::BIGINT AS start_pos, false AS has_mask
 FROM sized AS z;

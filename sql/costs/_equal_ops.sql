@@ -1,6 +1,6 @@
--- One op by which a backend computes what another backend computes by another op, and
--- the op that dispatches to them: calls on different devices are matched by that one.
--- Its inputs are those that all of them take, as other arguments differ.
+-- One op by which a backend computes what another backend computes by another op, and the op that dispatches to them:
+-- calls on different devices are matched by that one. Its inputs are those that all of them take, as other arguments
+-- differ.
 -- Columns:
 --   op: the op, as in `cost_formulas`
 --   dispatched_as: the op that dispatches to it, or that stands for all of them
@@ -10,8 +10,8 @@ CREATE VIEW _equal_ops AS
 SELECT unnest(k.ops) AS op, k.dispatched_as, k.inputs, k.has_all
 FROM (
     VALUES
-        -- A bias is added by another op after cudnn_convolution, and within
-        -- miopen_convolution: input and weight are what all take.
+        -- A bias is added by another op after cudnn_convolution, and within miopen_convolution: input and weight are
+        -- what all take.
         (['aten.convolution'], 'aten::convolution', [1, 2], true),
         (
             [
@@ -45,20 +45,14 @@ FROM (
             'aten::batch_norm', [1, 2], false
         ),
         (['aten.batch_norm_backward'], 'aten::batch_norm_backward', [1, 2, 3], true),
-        (
-            ['aten.native_batch_norm_backward'],
-            'aten::batch_norm_backward', [1, 2, 3], false
-        ),
+        (['aten.native_batch_norm_backward'], 'aten::batch_norm_backward', [1, 2, 3], false),
         (
             ['aten.cudnn_batch_norm_backward', 'aten.miopen_batch_norm_backward'],
             'aten::batch_norm_backward', [2, 1, 3], false
         ),
-        -- Of query, key and value: not all take a mask. What it does without one of
-        -- these, by products and a softmax, counts as well.
-        (
-            ['aten.scaled_dot_product_attention'],
-            'aten::scaled_dot_product_attention', [1, 2, 3], true
-        ),
+        -- Of query, key and value: not all take a mask. What it does without one of these, by products and a softmax,
+        -- counts as well.
+        (['aten.scaled_dot_product_attention'], 'aten::scaled_dot_product_attention', [1, 2, 3], true),
         (
             [
                 'aten._scaled_dot_product_flash_attention',
@@ -83,10 +77,7 @@ FROM (
         (['aten.lstm'], 'aten::lstm', [1], true),
         (['aten.gru'], 'aten::gru', [1], true),
         (['aten.grid_sampler'], 'aten::grid_sampler', [1, 2], true),
-        (
-            ['aten.grid_sampler_2d', 'aten.cudnn_grid_sampler'],
-            'aten::grid_sampler', [1, 2], false
-        ),
+        (['aten.grid_sampler_2d', 'aten.cudnn_grid_sampler'], 'aten::grid_sampler', [1, 2], false),
         (['aten.ctc_loss'], 'aten::ctc_loss', [1, 2], true),
         (['aten._ctc_loss', 'aten._cudnn_ctc_loss'], 'aten::ctc_loss', [1, 2], false)
 ) AS k (ops, dispatched_as, inputs, has_all);

@@ -1,36 +1,21 @@
--- The nodes of the edge graph whose costs an event of a linked capture has: for a
--- kernel the one node of its op; for a delegate's call and its events all nodes
--- that they run. If kernels of one op share a debug handle, they have its nodes of
--- that op in order, if there are equally many.
+-- The nodes of the edge graph whose costs an event of a linked capture has: for a kernel the one node of its op; for a
+-- delegate's call and its events all nodes that they run. If kernels of one op share a debug handle, they have its
+-- nodes of that op in order, if there are equally many.
 CREATE MACRO _costed_nodes(capture_key) AS TABLE
 WITH
 own_nodes AS (
     SELECT
-        s.block_index,
-        s.instruction_id,
-        s.kind,
-        n.signature_index,
-        n.graph_id,
+        s.block_index, s.instruction_id, s.kind, n.signature_index, n.graph_id,
         list_sort(list_distinct(list(n.node_index))) AS nodes
     FROM captures AS k
     JOIN signature_nodes AS n ON n.capture_id = k.capture_id
-    JOIN signatures AS s
-        ON s.capture_id = n.capture_id
-        AND s.signature_index = n.signature_index
-    JOIN op_nodes AS p
-        ON p.record_id = k.record_id
-        AND p.graph_id = n.graph_id
-        AND p.node_index = n.node_index
+    JOIN signatures AS s ON s.capture_id = n.capture_id AND s.signature_index = n.signature_index
+    JOIN op_nodes AS p ON p.record_id = k.record_id AND p.graph_id = n.graph_id AND p.node_index = n.node_index
     WHERE k.capture_id = capture_key
         AND n.is_own
-        AND (
-            s.kind <> 'kernel'
-            OR string_split(s.family, '.')[1] = string_split(p.op, '.')[1]
-        )
+        AND (s.kind <> 'kernel' OR string_split(s.family, '.')[1] = string_split(p.op, '.')[1])
     GROUP BY s.block_index, s.instruction_id, s.kind, n.signature_index, n.graph_id
-    QUALIFY row_number() OVER (
-        PARTITION BY n.signature_index ORDER BY n.graph_id
-    ) = 1
+    QUALIFY row_number() OVER (PARTITION BY n.signature_index ORDER BY n.graph_id) = 1
 ),
 placed AS (
     SELECT
@@ -39,25 +24,21 @@ placed AS (
             PARTITION BY o.block_index, o.kind, o.graph_id, o.nodes
             ORDER BY o.instruction_id, o.signature_index
         ) AS place,
-        count(*) OVER (
-            PARTITION BY o.block_index, o.kind, o.graph_id, o.nodes
-        ) AS places
+        count(*) OVER (PARTITION BY o.block_index, o.kind, o.graph_id, o.nodes) AS places
     FROM own_nodes AS o
 )
 SELECT
-    p.signature_index,
-    p.graph_id,
+    p.signature_index, p.graph_id,
     CASE
-        WHEN p.kind IN ('kernel', 'operator_call') AND p.places = len(p.nodes)
-            THEN [p.nodes[p.place]]
+        WHEN p.kind IN ('kernel', 'operator_call') AND p.places = len(p.nodes) THEN [p.nodes[p.place]]
         ELSE p.nodes
     END AS nodes,
     p.kind IN ('kernel', 'operator_call')
     AND len(p.nodes) > 1 AND p.places <> len(p.nodes) AS is_one_of
 FROM placed AS p;
 
--- One measured op of a capture: events that run the same nodes together. Times
--- within the executes that belong to no op and no delegate are not included.
+-- One measured op of a capture: events that run the same nodes together. Times within the executes that belong to no op
+-- and no delegate are not included.
 CREATE MACRO _measured_ops(
     capture_key,
     "by",  -- instruction: delegate calls as a whole; else their events, if these have nodes
@@ -67,34 +48,21 @@ WITH
 costed AS MATERIALIZED (FROM _costed_nodes(capture_key)),
 timed AS (
     SELECT
-        t.scope AS method,
-        t.signature_index,
-        t.is_additive,
-        t.block_index,
-        t.kind,
-        t.label,
-        t.instruction_id,
-        t.value_unit,
-        count(*) AS calls,
-        sum(t.self_ticks) AS self_ticks,
+        t.scope AS method, t.signature_index, t.is_additive, t.block_index, t.kind, t.label, t.instruction_id,
+        t.value_unit, count(*) AS calls, sum(t.self_ticks) AS self_ticks,
         sum(CASE WHEN i.run_index IS NULL THEN t.duration_ticks ELSE 0 END)
             AS whole_ticks
-    FROM _execute_times(
-        capture_key, steps, phase, method, runs
-    ) AS t
+    FROM _execute_times(capture_key, steps, phase, method, runs) AS t
     LEFT JOIN _inner_calls(capture_key) AS i
         ON t.kind = 'delegate_call'
         AND i.run_index = t.run_index
         AND i.event_index = t.event_index
-    WHERE t.kind IN ('kernel', 'delegate', 'delegate_call')
-        OR t.kind = 'operator_call' AND t.children = 0
+    WHERE t.kind IN ('kernel', 'delegate', 'delegate_call') OR t.kind = 'operator_call' AND t.children = 0
     GROUP BY ALL
 ),
 mapped AS (
     SELECT
-        t.*,
-        c.graph_id,
-        c.nodes,
+        t.*, c.graph_id, c.nodes,
         coalesce(c.is_one_of, false) AS is_one_of,
         -- Whether the delegate's call is split into its events.
         "by" <> 'instruction' AND bool_or(
@@ -108,64 +76,36 @@ kept AS (
         t.*,
         CASE WHEN t.kind <> 'delegate_call' OR NOT t.is_split THEN t.nodes END
             AS kept_nodes,
-        CASE
-            WHEN t.kind = 'delegate_call' AND NOT t.is_split THEN t.whole_ticks
-            ELSE t.self_ticks
-        END AS ticks
+        CASE WHEN t.kind = 'delegate_call' AND NOT t.is_split THEN t.whole_ticks ELSE t.self_ticks END AS ticks
     FROM mapped AS t
-    WHERE t.kind <> 'delegate'
-        OR t.is_split
-        OR "by" <> 'instruction' AND NOT t.is_additive
+    WHERE t.kind <> 'delegate' OR t.is_split OR "by" <> 'instruction' AND NOT t.is_additive
 ),
--- Several events of a run that run the same nodes are one call; runs of another
--- block have their own calls.
+-- Several events of a run that run the same nodes are one call; runs of another block have their own calls.
 in_blocks AS (
     SELECT
-        k.block_index,
-        k.method,
-        k.kind,
-        k.instruction_id,
-        k.graph_id,
-        k.kept_nodes,
-        k.is_additive,
-        k.value_unit,
+        k.block_index, k.method, k.kind, k.instruction_id, k.graph_id, k.kept_nodes, k.is_additive, k.value_unit,
         min(k.signature_index) AS signature_index,
         min_by(k.label, k.signature_index) AS label,
-        bool_or(k.is_one_of) AS is_one_of,
-        max(k.calls) AS calls,
-        sum(k.ticks) AS ticks
+        bool_or(k.is_one_of) AS is_one_of, max(k.calls) AS calls, sum(k.ticks) AS ticks
     FROM kept AS k
     GROUP BY
-        k.block_index,
-        k.method,
-        k.kind,
-        k.instruction_id,
-        k.graph_id,
-        k.kept_nodes,
+        k.block_index, k.method, k.kind, k.instruction_id, k.graph_id, k.kept_nodes,
         CASE WHEN k.kept_nodes IS NULL THEN k.signature_index END,
-        k.is_additive,
-        k.value_unit
+        k.is_additive, k.value_unit
 )
 SELECT
     row_number() OVER (ORDER BY min(b.signature_index)) AS item,
-    b.method,
-    b.kind,
+    b.method, b.kind,
     min_by(b.label, b.signature_index) AS label,
     b.instruction_id,
     any_value(b.graph_id) FILTER (WHERE b.kept_nodes IS NOT NULL) AS graph_id,
-    b.kept_nodes AS nodes,
-    bool_or(b.is_one_of) AS is_one_of,
+    b.kept_nodes AS nodes, bool_or(b.is_one_of) AS is_one_of,
     sum(b.calls)::BIGINT AS calls,
     try_cast(sum(b.ticks) AS BIGINT) AS ticks,
-    b.is_additive,
-    b.value_unit
+    b.is_additive, b.value_unit
 FROM in_blocks AS b
 GROUP BY
-    b.method,
-    b.kind,
-    b.instruction_id,
-    b.graph_id,
-    b.kept_nodes,
+    b.method, b.kind, b.instruction_id, b.graph_id, b.kept_nodes,
     CASE WHEN b.kept_nodes IS NULL THEN b.signature_index END,
     b.is_additive,
     b.value_unit;

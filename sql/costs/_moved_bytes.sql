@@ -1,5 +1,4 @@
--- One value that a node of a record reads or writes. A value that it takes twice is
--- read once.
+-- One value that a node of a record reads or writes. A value that it takes twice is read once.
 CREATE MACRO _moved_bytes(record_key) AS TABLE
 WITH
 ops AS (
@@ -10,11 +9,7 @@ ops AS (
 ),
 taken AS MATERIALIZED (
     SELECT
-        t.graph_id,
-        t.node_index,
-        t.value_index,
-        any_value(t.maker) AS maker,
-        min(t.position) AS position,
+        t.graph_id, t.node_index, t.value_index, any_value(t.maker) AS maker, min(t.position) AS position,
         max(t.bytes) AS bytes
     FROM _node_inputs(record_key) AS t
     WHERE t.value_index IS NOT NULL
@@ -22,9 +17,7 @@ taken AS MATERIALIZED (
 ),
 input AS MATERIALIZED (
     SELECT
-        v.graph_id,
-        v.node_index,
-        v.value_index,
+        v.graph_id, v.node_index, v.value_index,
         CASE
             WHEN v.dtype IS NULL AND v.sizes IS NULL THEN 0e0
             ELSE _elements(v.sizes) * _bytes_of_type(v.dtype)
@@ -34,18 +27,13 @@ input AS MATERIALIZED (
 ),
 all_given AS (
     SELECT
-        g.graph_id,
-        g.node_index,
+        g.graph_id, g.node_index,
         CASE WHEN count(*) = count(g.bytes) THEN sum(g.bytes) END AS bytes
     FROM input AS g
     GROUP BY g.graph_id, g.node_index
 )
 SELECT
-    t.graph_id,
-    t.node_index,
-    t.value_index,
-    t.maker,
-    true AS is_read,
+    t.graph_id, t.node_index, t.value_index, t.maker, true AS is_read,
     CASE
         WHEN o.moves IN ('nothing', 'made') THEN 0
         WHEN o.moves = 'all' THEN t.bytes
@@ -55,15 +43,10 @@ SELECT
     END AS bytes
 FROM taken AS t
 JOIN ops AS o ON o.graph_id = t.graph_id AND o.node_index = t.node_index
-LEFT JOIN all_given AS a
-    ON a.graph_id = t.graph_id AND a.node_index = t.node_index
+LEFT JOIN all_given AS a ON a.graph_id = t.graph_id AND a.node_index = t.node_index
 UNION ALL
 SELECT
-    g.graph_id,
-    g.node_index,
-    g.value_index,
-    g.node_index AS maker,
-    false AS is_read,
+    g.graph_id, g.node_index, g.value_index, g.node_index AS maker, false AS is_read,
     CASE
         WHEN o.moves = 'nothing' THEN 0
         WHEN o.moves IN ('all', 'chosen', 'made') THEN g.bytes

@@ -1,6 +1,5 @@
--- Number of elements of all windows of an adaptive pooling, dimension by dimension:
--- the i-th of m windows over n elements goes from floor(i n / m) to ceil((i + 1) n
--- / m), so all windows have n + m - gcd(n, m) elements.
+-- Number of elements of all windows of an adaptive pooling, dimension by dimension: the i-th of m windows over n
+-- elements goes from floor(i n / m) to ceil((i + 1) n / m), so all windows have n + m - gcd(n, m) elements.
 CREATE MACRO _adaptive_windows(
     input_sizes,  -- sizes of the input
     output_sizes,  -- sizes of the output
@@ -20,15 +19,14 @@ CREATE MACRO _adaptive_windows(
     )
 );
 
--- The part of the products of queries and keys that causal attention computes: half of
--- them, as FlashAttention's own benchmarks count. NULL if the lengths differ: how the
--- mask is aligned then isn't known.
+-- The part of the products of queries and keys that causal attention computes: half of them, as FlashAttention's own
+-- benchmarks count. NULL if the lengths differ: how the mask is aligned then isn't known.
 CREATE MACRO _causal_part(is_causal, queries, keys) AS (
     CASE WHEN is_causal IS NOT TRUE THEN 1e0 WHEN queries = keys THEN 0.5 END
 );
 
--- The operations of one call, by its formula, not yet rounded to whole numbers; NULL
--- if a size or argument that the formula needs isn't known.
+-- The operations of one call, by its formula, not yet rounded to whole numbers; NULL if a size or argument that the
+-- formula needs isn't known.
 CREATE MACRO _flops(
     f,  -- row of `cost_formulas`
     s  -- row of `_node_shapes` or `_call_shapes`
@@ -36,9 +34,7 @@ CREATE MACRO _flops(
     CASE f.counts
         WHEN 'plain' THEN
             CASE WHEN f.per_input = 0 THEN 0 ELSE f.per_input * s.input_elements END
-            + CASE
-                WHEN f.per_output = 0 THEN 0 ELSE f.per_output * s.output_elements
-            END
+            + CASE WHEN f.per_output = 0 THEN 0 ELSE f.per_output * s.output_elements END
         WHEN 'product' THEN 2 * s.output_elements * s.factor_sizes[-1]
         WHEN 'convolution' THEN CASE
             WHEN s.is_transposed THEN
@@ -70,10 +66,7 @@ CREATE MACRO _flops(
         WHEN 'adaptive window' THEN f.per_output * s.output_elements
             + CASE
                 WHEN len(s.input_sizes) = len(s.output_sizes)
-                    THEN _adaptive_windows(
-                        s.input_sizes, s.output_sizes,
-                        regexp_extract(s.op, '(\d)d', 1)::INTEGER
-                    )
+                    THEN _adaptive_windows(s.input_sizes, s.output_sizes, regexp_extract(s.op, '(\d)d', 1)::INTEGER)
             END
     END
 );
@@ -81,18 +74,7 @@ CREATE MACRO _flops(
 -- The operations of one node of a record, by `cost_formulas`.
 CREATE MACRO _node_flops(record_key) AS TABLE
 SELECT
-    n.s.graph_id,
-    n.s.node_index,
-    n.s.op,
+    n.s.graph_id, n.s.node_index, n.s.op,
     _flops(n.f, n.s) AS flops,
-    n.f.moves,
-    n.f.counts,
-    n.f.formula,
-    n.s.is_symbolic,
-    n.s.arguments,
-    n.s.output_sizes
-FROM (
-    SELECT q AS s, c AS f
-    FROM _node_shapes(record_key) AS q
-    LEFT JOIN cost_formulas AS c ON c.op = q.op
-) AS n;
+    n.f.moves, n.f.counts, n.f.formula, n.s.is_symbolic, n.s.arguments, n.s.output_sizes
+FROM (SELECT q AS s, c AS f FROM _node_shapes(record_key) AS q LEFT JOIN cost_formulas AS c ON c.op = q.op) AS n;

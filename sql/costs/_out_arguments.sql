@@ -1,6 +1,5 @@
--- The tensors that calls of ops of a trace write into, by torch's schemas: they follow
--- the other arguments, so the number of arguments tells such a call from others, if
--- the last one is a tensor. Ops of `cost_formulas` alone.
+-- The tensors that calls of ops of a trace write into, by torch's schemas: they follow the other arguments, so the
+-- number of arguments tells such a call from others, if the last one is a tensor. Ops of `cost_formulas` alone.
 -- Columns:
 --   op: the op, as in `cost_formulas`
 --   given: number of arguments of the call
@@ -83,12 +82,7 @@ FROM (
                 'aten.upsample_nearest2d', 'aten.var'
             ]
         ),
-        (
-            5, 2,
-            [
-                'aten.max', 'aten.min', 'aten.native_dropout'
-            ]
-        ),
+        (5, 2, ['aten.max', 'aten.min', 'aten.native_dropout']),
         (
             6, 1,
             [
@@ -97,12 +91,7 @@ FROM (
                 'aten.scalar_tensor', 'aten.slice_copy'
             ]
         ),
-        (
-            6, 2,
-            [
-                'aten.var_mean'
-            ]
-        ),
+        (6, 2, ['aten.var_mean']),
         (
             7, 1,
             [
@@ -120,30 +109,10 @@ FROM (
                 'aten.full', 'aten.full_like', 'aten.mkldnn_convolution'
             ]
         ),
-        (
-            8, 2,
-            [
-                'aten.max_pool2d_with_indices', 'aten.max_pool3d_with_indices'
-            ]
-        ),
-        (
-            8, 3,
-            [
-                'aten.native_layer_norm'
-            ]
-        ),
-        (
-            9, 1,
-            [
-                'aten._scaled_mm', 'aten.max_pool2d_with_indices_backward'
-            ]
-        ),
-        (
-            9, 3,
-            [
-                'aten._native_batch_norm_legit'
-            ]
-        ),
+        (8, 2, ['aten.max_pool2d_with_indices', 'aten.max_pool3d_with_indices']),
+        (8, 3, ['aten.native_layer_norm']),
+        (9, 1, ['aten._scaled_mm', 'aten.max_pool2d_with_indices_backward']),
+        (9, 3, ['aten._native_batch_norm_legit']),
         (
             10, 1,
             [
@@ -152,18 +121,8 @@ FROM (
                 'aten.miopen_convolution', 'aten.miopen_depthwise_convolution'
             ]
         ),
-        (
-            10, 3,
-            [
-                'aten._native_batch_norm_legit_no_training'
-            ]
-        ),
-        (
-            11, 1,
-            [
-                'aten.cudnn_convolution_transpose', 'aten.miopen_convolution_transpose'
-            ]
-        ),
+        (10, 3, ['aten._native_batch_norm_legit_no_training']),
+        (11, 1, ['aten.cudnn_convolution_transpose', 'aten.miopen_convolution_transpose']),
         (
             11, 3,
             [
@@ -172,40 +131,10 @@ FROM (
                 'aten.native_group_norm', 'aten.native_layer_norm_backward'
             ]
         ),
-        (
-            11, 4,
-            [
-                'aten._batch_norm_with_update'
-            ]
-        ),
-        (
-            12, 3,
-            [
-                'aten.cudnn_batch_norm_backward'
-            ]
-        ),
-        (
-            12, 4,
-            [
-                'aten.cudnn_batch_norm'
-            ]
-        ),
-        (
-            13, 3,
-            [
-                'aten.native_batch_norm_backward', 'aten.native_group_norm_backward'
-            ]
-        ),
-        (
-            14, 1,
-            [
-                'aten._convolution'
-            ]
-        ),
-        (
-            14, 3,
-            [
-                'aten.convolution_backward'
-            ]
-        )
+        (11, 4, ['aten._batch_norm_with_update']),
+        (12, 3, ['aten.cudnn_batch_norm_backward']),
+        (12, 4, ['aten.cudnn_batch_norm']),
+        (13, 3, ['aten.native_batch_norm_backward', 'aten.native_group_norm_backward']),
+        (14, 1, ['aten._convolution']),
+        (14, 3, ['aten.convolution_backward'])
 ) AS k (given, outs, ops);

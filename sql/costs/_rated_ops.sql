@@ -1,6 +1,5 @@
--- A peak rate: the number given, else the capture's metric of that name in that
--- unit, or in a thousand, a million, ... of it (k, M, G, T). NULL if there is
--- neither.
+-- A peak rate: the number given, else the capture's metric of that name in that unit, or in a thousand, a million, ...
+-- of it (k, M, G, T). NULL if there is neither.
 CREATE MACRO _peak(
     capture_key,
     metric_name,  -- peak_flops or peak_bandwidth
@@ -36,10 +35,7 @@ CREATE MACRO _rated_ops(
 WITH
 target AS MATERIALIZED (
     SELECT
-        c.capture_id,
-        c.time_scale,
-        c.unit,
-        k.record_id,
+        c.capture_id, c.time_scale, c.unit, k.record_id,
         _peak(c.capture_id, 'peak_flops', 'FLOP/s', peak_flops) AS peak_flops,
         _peak(c.capture_id, 'peak_bandwidth', 'B/s', peak_bandwidth)
             AS peak_bandwidth
@@ -47,21 +43,13 @@ target AS MATERIALIZED (
     JOIN captures AS k ON k.capture_id = c.capture_id
 ),
 measured AS MATERIALIZED (
-    FROM _measured_ops(
-        (SELECT a.capture_id FROM target AS a),
-        "by", steps, phase, method, runs
-    ) AS m
+    FROM _measured_ops((SELECT a.capture_id FROM target AS a), "by", steps, phase, method, runs) AS m
 ),
 costs AS MATERIALIZED (
     FROM _set_costs(
         (SELECT a.record_id FROM target AS a),
         (
-            SELECT list({
-                'item': m.item,
-                'is_additive': m.is_additive,
-                'graph_id': m.graph_id,
-                'nodes': m.nodes
-            })
+            SELECT list({'item': m.item, 'is_additive': m.is_additive, 'graph_id': m.graph_id, 'nodes': m.nodes})
             FROM measured AS m
         )
     ) AS s
@@ -72,10 +60,7 @@ executes AS MATERIALIZED (
         count(*) FILTER (t.is_execute) AS number,
         sum(sum(t.duration_ticks)) OVER ()::DOUBLE AS ticks
     FROM target AS a
-    CROSS JOIN _self_times(
-        (SELECT a.capture_id FROM target AS a),
-        steps, phase, method, runs
-    ) AS t
+    CROSS JOIN _self_times((SELECT a.capture_id FROM target AS a), steps, phase, method, runs) AS t
     JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = t.run_index
     WHERE t.event_index = t.execute_index
     GROUP BY r.scope
@@ -84,8 +69,7 @@ backends AS (
     SELECT o.method, s.instruction_id, min(o.backend) AS backend
     FROM target AS a
     JOIN signature_ops AS o ON o.capture_id = a.capture_id
-    JOIN signatures AS s
-        ON s.capture_id = o.capture_id AND s.signature_index = o.signature_index
+    JOIN signatures AS s ON s.capture_id = o.capture_id AND s.signature_index = o.signature_index
     WHERE o.backend IS NOT NULL
     GROUP BY o.method, s.instruction_id
 ),
@@ -95,8 +79,7 @@ rows_of_ops AS (
             WHEN m.kind = 'delegate_call' THEN coalesce(b.backend, m.label)
             ELSE coalesce(c.op_types, m.label)
         END AS op,
-        m.method,
-        m.kind,
+        m.method, m.kind,
         CASE WHEN m.kind LIKE 'delegate%' THEN b.backend END AS backend,
         CASE
             WHEN "by" IN ('op', 'instruction') THEN m.instruction_id
@@ -110,46 +93,28 @@ rows_of_ops AS (
         CASE WHEN "by" <> 'op_type' THEN m.graph_id END AS graph_id,
         CASE WHEN "by" <> 'op_type' THEN m.nodes END AS nodes,
         CASE WHEN "by" <> 'op_type' THEN m.is_one_of END AS is_one_of,
-        m.calls,
-        m.ticks,
-        m.is_additive,
+        m.calls, m.ticks, m.is_additive,
         _stored_unit(m.value_unit, a.time_scale) AS written,
         CASE WHEN NOT m.is_one_of AND NOT c.is_shared THEN c.flops END AS flops,
-        CASE
-            WHEN NOT m.is_one_of AND NOT c.is_shared
-                THEN c.bytes_read + c.bytes_written
-        END AS bytes,
+        CASE WHEN NOT m.is_one_of AND NOT c.is_shared THEN c.bytes_read + c.bytes_written END AS bytes,
         CASE
             WHEN a.record_id IS NULL THEN 'no record is linked'
-            WHEN m.nodes IS NULL AND m.kind = 'delegate_call'
-                THEN 'time outside of the delegate''s events'
+            WHEN m.nodes IS NULL AND m.kind = 'delegate_call' THEN 'time outside of the delegate''s events'
             WHEN m.nodes IS NULL THEN 'the record maps it to no op'
             WHEN m.is_one_of THEN 'unknown which of several nodes it runs'
             WHEN c.is_shared THEN 'other events run the same nodes'
-            WHEN c.unknown > 0 AND c.nodes > 1
-                THEN c.unknown || ' of ' || c.nodes || ' nodes: ' || c.reason
+            WHEN c.unknown > 0 AND c.nodes > 1 THEN c.unknown || ' of ' || c.nodes || ' nodes: ' || c.reason
             ELSE c.reason
         END AS reason
     FROM target AS a
     CROSS JOIN measured AS m
     LEFT JOIN costs AS c ON c.item = m.item
-    LEFT JOIN backends AS b
-        ON b.method = m.method AND b.instruction_id = m.instruction_id
+    LEFT JOIN backends AS b ON b.method = m.method AND b.instruction_id = m.instruction_id
 ),
 added AS (
     SELECT
-        r.op,
-        r.method,
-        r.kind,
-        r.backend,
-        r.instruction_id,
-        r.module_path,
-        r.item,
-        r.graph_id,
-        r.nodes,
-        r.is_one_of,
-        r.is_additive,
-        r.written,
+        r.op, r.method, r.kind, r.backend, r.instruction_id, r.module_path, r.item, r.graph_id, r.nodes, r.is_one_of,
+        r.is_additive, r.written,
         sum(r.calls)::BIGINT AS calls,
         try_cast(sum(r.ticks) AS BIGINT) AS ticks,
         CASE WHEN count(*) = count(r.flops) THEN sum(r.flops::DOUBLE * r.calls) END
@@ -162,22 +127,13 @@ added AS (
 ),
 rated AS (
     SELECT
-        d.*,
-        a.unit,
-        a.peak_flops AS most_flops,
-        a.peak_bandwidth AS most_bytes,
-        CASE
-            WHEN d.is_additive AND d.ticks > 0
-                THEN d.ticks::DOUBLE * _nanoseconds(d.written)
-        END AS nanoseconds,
+        d.*, a.unit, a.peak_flops AS most_flops, a.peak_bandwidth AS most_bytes,
+        CASE WHEN d.is_additive AND d.ticks > 0 THEN d.ticks::DOUBLE * _nanoseconds(d.written) END AS nanoseconds,
         -- With one peak, ops without that kind of cost have no roof.
         CASE
             WHEN d.flops + d.bytes > 0
-                THEN nullif(greatest(
-                    d.flops * 1e9 / a.peak_flops, d.bytes * 1e9 / a.peak_bandwidth
-                ), 0)
-            WHEN coalesce(a.peak_flops, a.peak_bandwidth) IS NOT NULL
-                THEN d.flops + d.bytes
+                THEN nullif(greatest(d.flops * 1e9 / a.peak_flops, d.bytes * 1e9 / a.peak_bandwidth), 0)
+            WHEN coalesce(a.peak_flops, a.peak_bandwidth) IS NOT NULL THEN d.flops + d.bytes
         END AS least_nanoseconds
     FROM added AS d
     CROSS JOIN target AS a
@@ -186,26 +142,16 @@ judged AS (
     SELECT
         r.*,
         CASE
-            WHEN r.nanoseconds > r.least_nanoseconds
-                THEN r.nanoseconds - r.least_nanoseconds
+            WHEN r.nanoseconds > r.least_nanoseconds THEN r.nanoseconds - r.least_nanoseconds
             WHEN r.nanoseconds <= r.least_nanoseconds THEN 0
         END AS lost_nanoseconds
     FROM rated AS r
 )
 SELECT
-    r.op,
-    r.method,
-    r.kind,
-    r.backend,
-    r.instruction_id,
-    r.module_path,
-    r.calls,
+    r.op, r.method, r.kind, r.backend, r.instruction_id, r.module_path, r.calls,
     _in_unit(r.ticks, r.written, r.unit) AS total,
     _in_unit(r.ticks / r.calls, r.written, r.unit) AS avg,
-    CASE
-        WHEN r.is_additive
-            THEN 100e0 * r.ticks / nullif(x.ticks, 0)
-    END AS share_percent,
+    CASE WHEN r.is_additive THEN 100e0 * r.ticks / nullif(x.ticks, 0) END AS share_percent,
     _display_unit(r.written, r.unit) AS unit,
     try_cast(r.flops / r.calls AS BIGINT) AS flops,
     try_cast(r.bytes / r.calls AS BIGINT) AS bytes,
@@ -230,18 +176,10 @@ SELECT
         WHEN r.ticks <= 0 THEN 'no time was measured'
         WHEN NOT r.is_additive THEN 'its time is on another clock, or not a time'
         WHEN r.nanoseconds IS NULL THEN 'its time is in ' || r.written
-        WHEN r.least_nanoseconds IS NULL AND r.most_flops IS NOT NULL
-            THEN 'its roof needs peak_bandwidth'
-        WHEN r.least_nanoseconds IS NULL AND r.most_bytes IS NOT NULL
-            THEN 'its roof needs peak_flops'
+        WHEN r.least_nanoseconds IS NULL AND r.most_flops IS NOT NULL THEN 'its roof needs peak_bandwidth'
+        WHEN r.least_nanoseconds IS NULL AND r.most_bytes IS NOT NULL THEN 'its roof needs peak_flops'
     END AS reason,
-    r.item,
-    r.graph_id,
-    r.nodes,
-    r.is_one_of,
-    r.is_additive,
-    r.ticks,
-    x.number AS executes,
+    r.item, r.graph_id, r.nodes, r.is_one_of, r.is_additive, r.ticks, x.number AS executes,
     total / x.number AS per_execute,
     above_roof / x.number AS above_roof_per_execute
 FROM judged AS r

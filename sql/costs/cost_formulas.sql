@@ -1,14 +1,10 @@
--- One op whose cost is known, and how it is counted; `node_costs` applies the
--- formula to sizes. A multiplication and an addition are two operations; a
--- comparison, division, square root, exponential, logarithm, sine, tanh, erf or
--- rounding is one; operations on integers count equally. A factor that belongs to
--- an addition (alpha, beta) doesn't count. For products, convolutions and attention
--- the results equal those of torch's FlopCounterMode: a sum of K products is 2 K
--- operations, which includes the bias; padding counts as if it were multiplied;
--- attention counts the two products, for all positions, masked or not; half of them if
--- it is causal, as FlashAttention's benchmarks do.
--- FlopCounterMode has no formulas for other ops, nor for a matrix by a vector (mv,
--- addmv, dot); these are counted here.
+-- One op whose cost is known, and how it is counted; `node_costs` applies the formula to sizes. A multiplication and an
+-- addition are two operations; a comparison, division, square root, exponential, logarithm, sine, tanh, erf or rounding
+-- is one; operations on integers count equally. A factor that belongs to an addition (alpha, beta) doesn't count. For
+-- products, convolutions and attention the results equal those of torch's FlopCounterMode: a sum of K products is 2 K
+-- operations, which includes the bias; padding counts as if it were multiplied; attention counts the two products, for
+-- all positions, masked or not; half of them if it is causal, as FlashAttention's benchmarks do. FlopCounterMode has no
+-- formulas for other ops, nor for a matrix by a vector (mv, addmv, dot); these are counted here.
 -- Columns:
 --   op: the op without its overload: aten.addmm
 --   counts: plain: per_input and per_output; else the name of the formula
@@ -20,16 +16,7 @@
 --   sizes: how the sizes of its output follow from its arguments, for ops of traces: as the first, or as all of the first list, by broadcasting, as a product, ...; unknown where they don't
 --   writes: types that it writes for each element of its output, for ops of traces: that of its first argument, the promoted one, ...
 CREATE VIEW cost_formulas AS
-SELECT
-    unnest(k.ops) AS op,
-    k.counts,
-    k.per_input,
-    k.per_output,
-    k.moves,
-    k.formula,
-    k.family,
-    k.sizes,
-    k.writes
+SELECT unnest(k.ops) AS op, k.counts, k.per_input, k.per_output, k.moves, k.formula, k.family, k.sizes, k.writes
 FROM (
     VALUES
         (
@@ -89,11 +76,7 @@ FROM (
             '5 for each token and expert: softmax; and as many comparisons as '
             || 'experts are chosen'
         ),
-        (
-            ['_moe_C.moe_sum'],
-            'reduction', 'plain', 1, 0, 'all', 'out', 'first',
-            '1 for each element of the input'
-        ),
+        (['_moe_C.moe_sum'], 'reduction', 'plain', 1, 0, 'all', 'out', 'first', '1 for each element of the input'),
         (
             [
                 'aten.convolution', 'aten._convolution', 'aten.conv1d', 'aten.conv2d',
@@ -215,10 +198,7 @@ FROM (
             || 'random numbers count as nothing'
         ),
         (
-            [
-                'aten.softplus', 'aten.sigmoid_backward', 'aten.tanh_backward',
-                'aten.mse_loss_backward'
-            ],
+            ['aten.softplus', 'aten.sigmoid_backward', 'aten.tanh_backward', 'aten.mse_loss_backward'],
             'elementwise', 'plain', 0, 3, 'all', 'broadcast', 'promoted',
             '3 for each element of the output: exponential, addition, logarithm; '
             || 'of a gradient subtraction and two multiplications'
@@ -282,10 +262,7 @@ FROM (
             '9 for each element: gelu, approximated by tanh'
         ),
         (
-            [
-                '_C.gelu_tanh_and_mul', 'sgl_kernel.gelu_tanh_and_mul',
-                'flashinfer.gelu_tanh_and_mul'
-            ],
+            ['_C.gelu_tanh_and_mul', 'sgl_kernel.gelu_tanh_and_mul', 'flashinfer.gelu_tanh_and_mul'],
             'elementwise', 'plain', 0, 10, 'all', 'out', 'first',
             '10 for each element of the output: gelu, approximated by tanh, and a '
             || 'multiplication'
@@ -334,26 +311,15 @@ FROM (
             'reduction', 'plain', 2, 1, 'all', 'each', 'first',
             '2 for each element of the tensors, and a root for each tensor'
         ),
-        (
-            ['aten._foreach_copy'],
-            'copy', 'plain', 0, 0, 'all', 'first', 'first',
-            'none: it copies'
-        ),
-        (
-            ['aten._foreach_zero'],
-            'fill', 'plain', 0, 0, 'made', 'first', 'first',
-            'none: it fills'
-        ),
+        (['aten._foreach_copy'], 'copy', 'plain', 0, 0, 'all', 'first', 'first', 'none: it copies'),
+        (['aten._foreach_zero'], 'fill', 'plain', 0, 0, 'made', 'first', 'first', 'none: it fills'),
         (
             ['aten._foreach_addcmul', 'aten._foreach_addcdiv', 'aten._foreach_lerp'],
             'elementwise', 'plain', 2, 0, 'all', 'first', 'first',
             '2 for each element of the tensors of the first list'
         ),
         (
-            [
-                'aten.softmax', 'aten._softmax', 'aten._safe_softmax',
-                'aten.log_softmax', 'aten._log_softmax'
-            ],
+            ['aten.softmax', 'aten._softmax', 'aten._safe_softmax', 'aten.log_softmax', 'aten._log_softmax'],
             'softmax', 'plain', 0, 5, 'all', 'first', 'first',
             '5 for each element: comparison for the maximum, subtraction, '
             || 'exponential, addition, division (of a log_softmax: subtraction)'
@@ -386,19 +352,13 @@ FROM (
             || 'itself'
         ),
         (
-            [
-                'aten.rms_norm', 'aten._fused_rms_norm', '_C.rms_norm',
-                'sgl_kernel.rmsnorm', 'flashinfer.rmsnorm'
-            ],
+            ['aten.rms_norm', 'aten._fused_rms_norm', '_C.rms_norm', 'sgl_kernel.rmsnorm', 'flashinfer.rmsnorm'],
             'normalization', 'norm', 3, 0, 'all', 'first', 'first, statistics',
             'for each element of the input a square, an addition, a '
             || 'multiplication, and 1 for the weight; nothing for the group itself'
         ),
         (
-            [
-                '_C.fused_add_rms_norm', 'sgl_kernel.fused_add_rmsnorm',
-                'flashinfer.fused_add_rmsnorm'
-            ],
+            ['_C.fused_add_rms_norm', 'sgl_kernel.fused_add_rmsnorm', 'flashinfer.fused_add_rmsnorm'],
             'normalization', 'norm', 4, 0, 'all', 'first', 'first, first',
             'as rms_norm, and an addition'
         ),
@@ -408,10 +368,7 @@ FROM (
             'as rms_norm, and an addition to the weight'
         ),
         (
-            [
-                'sgl_kernel.gemma_fused_add_rmsnorm',
-                'flashinfer.gemma_fused_add_rmsnorm'
-            ],
+            ['sgl_kernel.gemma_fused_add_rmsnorm', 'flashinfer.gemma_fused_add_rmsnorm'],
             'normalization', 'norm', 5, 0, 'all', 'first', 'first, first',
             'as rms_norm, and additions to the input and to the weight'
         ),
@@ -555,21 +512,10 @@ FROM (
             'copy', 'plain', 0, 0, 'all', 'first', 'first',
             'none: it copies'
         ),
+        (['aten.copy_'], 'copy', 'plain', 0, 0, 'all', 'first', 'first', 'none: it copies'),
+        (['aten.cat', 'aten.stack'], 'copy', 'plain', 0, 0, 'all', 'sum', 'first', 'none: it copies'),
         (
-            ['aten.copy_'],
-            'copy', 'plain', 0, 0, 'all', 'first', 'first',
-            'none: it copies'
-        ),
-        (
-            ['aten.cat', 'aten.stack'],
-            'copy', 'plain', 0, 0, 'all', 'sum', 'first',
-            'none: it copies'
-        ),
-        (
-            [
-                'aten.expand_copy', 'aten.repeat', 'aten.constant_pad_nd',
-                'aten.upsample_nearest2d'
-            ],
+            ['aten.expand_copy', 'aten.repeat', 'aten.constant_pad_nd', 'aten.upsample_nearest2d'],
             'copy', 'plain', 0, 0, 'all', 'unknown', 'first',
             'none: it copies'
         ),
@@ -592,11 +538,7 @@ FROM (
             'embedding', 'plain', 1, 0, 'all', 'first', 'first',
             '1 for each element of the gradient, which is added to its row'
         ),
-        (
-            ['aten.gather'],
-            'copy', 'plain', 0, 0, 'chosen', 'index', 'first',
-            'none: it copies the chosen elements'
-        ),
+        (['aten.gather'], 'copy', 'plain', 0, 0, 'chosen', 'index', 'first', 'none: it copies the chosen elements'),
         (
             ['aten.index_select'],
             'copy', 'plain', 0, 0, 'chosen', 'selected', 'first',
@@ -616,24 +558,14 @@ FROM (
             'copy', 'plain', 0, 0, 'slots', 'unknown', 'first',
             'none: it copies into a cache; its conversion is not counted'
         ),
+        (['llama.update_cache'], 'copy', 'plain', 0, 0, 'update', 'first', 'first', 'none: it copies into a cache'),
         (
-            ['llama.update_cache'],
-            'copy', 'plain', 0, 0, 'update', 'first', 'first',
-            'none: it copies into a cache'
-        ),
-        (
-            [
-                'aten.full_like', 'aten.zeros_like', 'aten.ones_like',
-                'aten.empty_like', 'aten.fill', 'aten.zero'
-            ],
+            ['aten.full_like', 'aten.zeros_like', 'aten.ones_like', 'aten.empty_like', 'aten.fill', 'aten.zero'],
             'fill', 'plain', 0, 0, 'made', 'first', 'first',
             'none: it fills'
         ),
         (
-            [
-                'aten.full', 'aten.zeros', 'aten.ones', 'aten.empty', 'aten.arange',
-                'aten.scalar_tensor', 'aten.eye'
-            ],
+            ['aten.full', 'aten.zeros', 'aten.ones', 'aten.empty', 'aten.arange', 'aten.scalar_tensor', 'aten.eye'],
             'fill', 'plain', 0, 0, 'made', 'unknown', 'first',
             'none: it fills'
         ),
@@ -650,14 +582,9 @@ FROM (
             'none: it gives another view of the same memory'
         ),
         (
-            [
-                'aten.reshape', 'aten.flatten', 'aten.contiguous', 'aten.to',
-                'aten.dropout'
-            ],
+            ['aten.reshape', 'aten.flatten', 'aten.contiguous', 'aten.to', 'aten.dropout'],
             'copy', 'plain', 0, 0, 'depends', 'unknown', 'first',
             'none: it copies, or gives a view of the same memory'
         )
-) AS k (
-    ops, family, counts, per_input, per_output, moves, sizes, writes, formula
-)
+) AS k (ops, family, counts, per_input, per_output, moves, sizes, writes, formula)
 ORDER BY 1;

@@ -1,6 +1,6 @@
--- What a device can do at most: the peak rates that its maker states, dense (without
--- structured sparsity), at the boost clock. A trace names its devices; the first row
--- whose pattern matches the name applies. One die of an MI250 is a device of its own.
+-- What a device can do at most: the peak rates that its maker states, dense (without structured sparsity), at the boost
+-- clock. A trace names its devices; the first row whose pattern matches the name applies. One die of an MI250 is a
+-- device of its own.
 -- Columns:
 --   device: name of the device
 --   pattern: regular expression for the names that traces give it
@@ -18,8 +18,7 @@
 --   source: where the rates are from
 CREATE VIEW device_peaks AS
 SELECT
-    k.device,
-    k.pattern,
+    k.device, k.pattern,
     k.memory_bandwidth * 1e12 AS memory_bandwidth,
     k.link_bandwidth * 1e12 AS link_bandwidth,
     k.matrix[1] * 1e12 AS matrix_fp64,

@@ -3,8 +3,7 @@ CREATE MACRO _node_costs(record_key) AS TABLE
 WITH
 moved AS (
     SELECT
-        m.graph_id,
-        m.node_index,
+        m.graph_id, m.node_index,
         count(*) FILTER (WHERE m.bytes IS NULL) AS unknown,
         coalesce(sum(m.bytes) FILTER (WHERE m.is_read), 0) AS bytes_read,
         coalesce(sum(m.bytes) FILTER (WHERE NOT m.is_read), 0) AS bytes_written
@@ -17,58 +16,40 @@ counted AS (
         try_cast(f.flops AS BIGINT) AS whole_flops,
         -- Without a record's arguments, it is unknown what is read.
         CASE
-            WHEN f.moves IN ('cache', 'depends') OR f.moves IS NULL
-                OR m.unknown > 0 OR NOT h.has_arguments THEN NULL
+            WHEN f.moves IN ('cache', 'depends') OR f.moves IS NULL OR m.unknown > 0 OR NOT h.has_arguments THEN NULL
             ELSE try_cast(coalesce(m.bytes_read, 0) AS BIGINT)
         END AS bytes_read,
         CASE
-            WHEN f.moves IN ('cache', 'depends') OR f.moves IS NULL
-                OR m.unknown > 0 OR NOT h.has_arguments THEN NULL
+            WHEN f.moves IN ('cache', 'depends') OR f.moves IS NULL OR m.unknown > 0 OR NOT h.has_arguments THEN NULL
             ELSE try_cast(coalesce(m.bytes_written, 0) AS BIGINT)
         END AS bytes_written,
         h.has_arguments
     FROM _node_flops(record_key) AS f
-    CROSS JOIN (
-        SELECT EXISTS (
-            FROM node_arguments AS a WHERE a.record_id = record_key
-        ) AS has_arguments
-    ) AS h
-    LEFT JOIN moved AS m
-        ON m.graph_id = f.graph_id AND m.node_index = f.node_index
+    CROSS JOIN (SELECT EXISTS (FROM node_arguments AS a WHERE a.record_id = record_key) AS has_arguments) AS h
+    LEFT JOIN moved AS m ON m.graph_id = f.graph_id AND m.node_index = f.node_index
 )
 SELECT
-    c.graph_id,
-    c.node_index,
-    c.whole_flops AS flops,
-    c.bytes_read,
-    c.bytes_written,
-    c.formula,
+    c.graph_id, c.node_index, c.whole_flops AS flops, c.bytes_read, c.bytes_written, c.formula,
     CASE
         WHEN c.counts IS NULL AND starts_with(c.op, 'higher_order.')
             THEN c.op || ' calls nested graphs, whose nodes have their costs'
         WHEN c.counts IS NULL THEN 'no formula for ' || c.op
-        WHEN NOT c.has_arguments
-            THEN 'stored without its arguments by an older etq: ingest the record again'
+        WHEN NOT c.has_arguments THEN 'stored without its arguments by an older etq: ingest the record again'
         WHEN c.is_symbolic AND coalesce(c.whole_flops, c.bytes_read) IS NULL
             OR c.is_symbolic AND c.bytes_read IS NULL
             THEN 'sizes are known only at run time'
-        WHEN c.moves = 'cache' AND c.whole_flops IS NULL
-            THEN 'the used part of its cache is known only at run time'
-        WHEN c.moves = 'cache'
-            THEN 'bytes: the part of its cache that is read is unknown'
+        WHEN c.moves = 'cache' AND c.whole_flops IS NULL THEN 'the used part of its cache is known only at run time'
+        WHEN c.moves = 'cache' THEN 'bytes: the part of its cache that is read is unknown'
         WHEN c.whole_flops IS NULL AND c.flops > 9e18 THEN 'too many to be true'
-        WHEN c.whole_flops IS NULL
-            THEN 'a value that the formula needs is not in the record'
+        WHEN c.whole_flops IS NULL THEN 'a value that the formula needs is not in the record'
         WHEN c.moves = 'depends' THEN 'bytes: it may copy, or return a view'
         WHEN c.bytes_read IS NULL THEN 'bytes: sizes or types are not in the record'
     END AS reason,
-    c.arguments AS input_shapes,
-    c.output_sizes::VARCHAR AS output_shape
+    c.arguments AS input_shapes, c.output_sizes::VARCHAR AS output_shape
 FROM counted AS c;
 
--- One node of the graphs of a record, with the cost of one call by its shapes:
--- operations and bytes that go through memory, before any run. The edge graph is
--- that before delegates take parts of it.
+-- One node of the graphs of a record, with the cost of one call by its shapes: operations and bytes that go through
+-- memory, before any run. The edge graph is that before delegates take parts of it.
 -- Columns:
 --   graph_id: the graph
 --   stage: the graph's stage: exported_program, edge_dialect_exported_program, ...
@@ -89,34 +70,20 @@ CREATE MACRO node_costs(
     record  -- name or hash prefix of a record
 ) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT _record_id(record) AS record_id
-)
+target AS MATERIALIZED (SELECT _record_id(record) AS record_id)
 SELECT
-    p.graph_id,
-    g.stage,
-    g.method,
-    p.node_index,
-    p.name,
-    p.op_type,
-    p.module_path,
-    c.input_shapes,
-    c.output_shape,
-    c.flops,
-    c.bytes_read,
-    c.bytes_written,
+    p.graph_id, g.stage, g.method, p.node_index, p.name, p.op_type, p.module_path, c.input_shapes, c.output_shape,
+    c.flops, c.bytes_read, c.bytes_written,
     c.flops / nullif(c.bytes_read + c.bytes_written, 0) AS intensity,
-    c.formula,
-    c.reason
+    c.formula, c.reason
 FROM target AS a
 JOIN op_nodes AS p ON p.record_id = a.record_id
 JOIN graphs AS g ON g.record_id = a.record_id AND g.graph_id = p.graph_id
-JOIN _node_costs((SELECT a.record_id FROM target AS a)) AS c
-    ON c.graph_id = p.graph_id AND c.node_index = p.node_index
+JOIN _node_costs((SELECT a.record_id FROM target AS a)) AS c ON c.graph_id = p.graph_id AND c.node_index = p.node_index
 ORDER BY p.graph_id, p.node_index;
 
--- One op type of the graphs of a record, with the total cost of its nodes, each
--- called once. The edge graph is that before delegates take parts of it.
+-- One op type of the graphs of a record, with the total cost of its nodes, each called once. The edge graph is that
+-- before delegates take parts of it.
 -- Columns:
 --   stage: the graph's stage: exported_program, edge_dialect_exported_program, ...
 --   method: its method
@@ -134,19 +101,11 @@ CREATE MACRO op_costs(
     record  -- name or hash prefix of a record
 ) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT _record_id(record) AS record_id
-),
+target AS MATERIALIZED (SELECT _record_id(record) AS record_id),
 added AS (
     SELECT
-        g.graph_id,
-        g.stage,
-        g.method,
-        p.op_type,
-        count(*) AS nodes,
-        count(c.reason) AS unknown,
-        sum(c.flops) AS known_flops,
-        count(c.flops) AS with_flops,
+        g.graph_id, g.stage, g.method, p.op_type, count(*) AS nodes, count(c.reason) AS unknown,
+        sum(c.flops) AS known_flops, count(c.flops) AS with_flops,
         CASE WHEN count(*) = count(c.bytes_read) THEN sum(c.bytes_read) END
             AS bytes_read,
         CASE WHEN count(*) = count(c.bytes_written) THEN sum(c.bytes_written) END
@@ -161,25 +120,17 @@ added AS (
     GROUP BY g.graph_id, g.stage, g.method, p.op_type
 )
 SELECT
-    d.stage,
-    d.method,
-    d.op_type,
-    d.nodes,
-    d.unknown,
+    d.stage, d.method, d.op_type, d.nodes, d.unknown,
     CASE WHEN d.nodes = d.with_flops THEN try_cast(d.known_flops AS BIGINT) END
         AS flops,
     try_cast(d.bytes_read AS BIGINT) AS bytes_read,
     try_cast(d.bytes_written AS BIGINT) AS bytes_written,
-    CASE
-        WHEN d.nodes = d.with_flops
-            THEN d.known_flops / nullif(d.bytes_read + d.bytes_written, 0)
-    END AS intensity,
+    CASE WHEN d.nodes = d.with_flops THEN d.known_flops / nullif(d.bytes_read + d.bytes_written, 0) END AS intensity,
     CASE
         WHEN d.nodes = d.with_flops THEN 100 * d.known_flops::DOUBLE / nullif(
             sum(d.known_flops) OVER (PARTITION BY d.graph_id), 0
         )
     END AS flops_percent,
-    d.formula,
-    d.reason
+    d.formula, d.reason
 FROM added AS d
 ORDER BY d.graph_id, d.known_flops DESC NULLS LAST, d.op_type;

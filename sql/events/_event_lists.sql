@@ -1,7 +1,6 @@
--- One event of a block with what its runs logged, as lists, for those columns of
--- `etq.Inspector` that `inspector_events` lacks, and with durations as the
--- Inspector computes them: one tick too few where a 32-bit clock wraps, and start
--- and end of delegates' events scaled separately, as floats.
+-- One event of a block with what its runs logged, as lists, for those columns of `etq.Inspector` that
+-- `inspector_events` lacks, and with durations as the Inspector computes them: one tick too few where a 32-bit clock
+-- wraps, and start and end of delegates' events scaled separately, as floats.
 CREATE MACRO _event_lists(
     capture_key, unit,
     repeats  -- all: all occurrences in a run; last: only the last
@@ -9,17 +8,11 @@ CREATE MACRO _event_lists(
 WITH
 logged AS (
     SELECT
-        s.block_index,
-        s.slot,
-        t.occurrence,
-        t.occurrence = max(t.occurrence) OVER (
-            PARTITION BY t.run_index, s.slot
-        ) AS is_last,
+        s.block_index, s.slot, t.occurrence,
+        t.occurrence = max(t.occurrence) OVER (PARTITION BY t.run_index, s.slot) AS is_last,
         coalesce(s.delegate_debug_id::VARCHAR, s.delegate_debug_str) IS NOT NULL
             AS is_delegated,
-        t.run_index,
-        t.event_index,
-        t.start_ticks,
+        t.run_index, t.event_index, t.start_ticks,
         t.start_ticks + t.elapsed_ticks AS end_ticks,
         t.delegate_metadata,
         coalesce(_nanoseconds(unit) / _nanoseconds(c.time_scale), 1.0)::DOUBLE
@@ -32,12 +25,8 @@ logged AS (
 chosen AS (
     SELECT
         l.*,
-        CASE
-            WHEN l.is_delegated THEN l.start_ticks / l.divisor ELSE l.start_ticks
-        END AS start,
-        CASE
-            WHEN l.is_delegated THEN l.end_ticks / l.divisor ELSE l.end_ticks
-        END AS stop
+        CASE WHEN l.is_delegated THEN l.start_ticks / l.divisor ELSE l.start_ticks END AS start,
+        CASE WHEN l.is_delegated THEN l.end_ticks / l.divisor ELSE l.end_ticks END AS stop
     FROM logged AS l
     WHERE repeats = 'all' OR l.is_last
 ),
@@ -51,8 +40,7 @@ timed AS (
     FROM chosen AS c
 )
 SELECT
-    t.block_index,
-    t.slot,
+    t.block_index, t.slot,
     CASE WHEN repeats = 'all' THEN t.occurrence ELSE 0 END AS occurrence,
     t.is_delegated,
     list(t.duration ORDER BY t.run_index, t.event_index) AS raw,
@@ -62,15 +50,13 @@ SELECT
 FROM timed AS t
 GROUP BY ALL;
 
--- One event with its values in the lists `raw` and `start_ticks` of
--- `inspector_events`, for readers of all events that group them faster than lists
--- are made.
+-- One event with its values in the lists `raw` and `start_ticks` of `inspector_events`, for readers of all events that
+-- group them faster than lists are made.
 CREATE MACRO _event_values(capture_key, unit) AS TABLE
 WITH
 scales AS (
     SELECT
-        s.capture_id,
-        s.signature_index,
+        s.capture_id, s.signature_index,
         _multiplier(_stored_unit(s.value_unit, c.time_scale), unit) AS multiplier,
         _divisor(_stored_unit(s.value_unit, c.time_scale), unit) AS divisor
     FROM captures AS c
@@ -78,16 +64,13 @@ scales AS (
     WHERE c.capture_id = capture_key
 )
 SELECT
-    e.signature_index,
-    e.occurrence,
-    e.run_index,
+    e.signature_index, e.occurrence, e.run_index,
     e.duration_ticks * s.multiplier / s.divisor AS raw,
     e.start_ticks
 FROM events AS e
 JOIN scales AS s USING (capture_id, signature_index);
 
--- Statistics of a list of numbers, as in `inspector_events`; NULL for an empty
--- list.
+-- Statistics of a list of numbers, as in `inspector_events`; NULL for an empty list.
 CREATE MACRO _list_statistics(numbers) AS (
     {
         'p10': list_aggregate(numbers, 'quantile_cont', 0.1),
@@ -99,22 +82,15 @@ CREATE MACRO _list_statistics(numbers) AS (
     }
 );
 
--- Mean of a list of numbers. Up to 128 numbers are added in numpy's order, in eight
--- separate sums, so that the result equals numpy's to the last bit, and rounds as
--- in the Inspector's output.
+-- Mean of a list of numbers. Up to 128 numbers are added in numpy's order, in eight separate sums, so that the result
+-- equals numpy's to the last bit, and rounds as in the Inspector's output.
 CREATE MACRO _list_average(numbers) AS (
     CASE
         WHEN len(numbers) BETWEEN 8 AND 128 AND list_count(numbers) = len(numbers) THEN
             list_aggregate(
                 list_prepend(
-                    (
-                        (_lane(numbers, 1) + _lane(numbers, 2))
-                        + (_lane(numbers, 3) + _lane(numbers, 4))
-                    )
-                    + (
-                        (_lane(numbers, 5) + _lane(numbers, 6))
-                        + (_lane(numbers, 7) + _lane(numbers, 8))
-                    ),
+                    ((_lane(numbers, 1) + _lane(numbers, 2)) + (_lane(numbers, 3) + _lane(numbers, 4)))
+                    + ((_lane(numbers, 5) + _lane(numbers, 6)) + (_lane(numbers, 7) + _lane(numbers, 8))),
                     numbers[len(numbers) // 8 * 8 + 1:]
                 ),
                 'sum'

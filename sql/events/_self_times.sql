@@ -6,22 +6,15 @@ CREATE MACRO _part_before(
     CASE WHEN moment > span_start THEN least(span_end, moment) - span_start ELSE 0 END
 );
 
--- One event of the recorded runs with its self time: its duration without that of
--- its children. Only events in ticks of the host's clock that are not detached are
--- subtracted or added. Where events of a trace's thread overlap, each moment counts
--- once, for the event that began last. So no self time is negative, the self times
--- within an execute add up to it, and those of a thread to the time that its events
--- cover.
+-- One event of the recorded runs with its self time: its duration without that of its children. Only events in ticks of
+-- the host's clock that are not detached are subtracted or added. Where events of a trace's thread overlap, each moment
+-- counts once, for the event that began last. So no self time is negative, the self times within an execute add up to
+-- it, and those of a thread to the time that its events cover.
 CREATE MACRO _self_times(capture_key, steps, phase, method, runs) AS TABLE
 WITH
 timed AS (
     SELECT
-        e.run_index,
-        e.event_index,
-        e.signature_index,
-        e.parent_index,
-        e.parent_run_index,
-        e.execute_index,
+        e.run_index, e.event_index, e.signature_index, e.parent_index, e.parent_run_index, e.execute_index,
         e.start_ticks,
         coalesce(e.duration_ticks, 0) AS duration_ticks,
         coalesce(e.duration_ticks - coalesce(e.overlap_ticks, 0), 0) AS counted_ticks,
@@ -41,9 +34,7 @@ timed AS (
 ),
 within AS (
     SELECT
-        t.parent_run_index,
-        t.parent_index,
-        count(*) AS children,
+        t.parent_run_index, t.parent_index, count(*) AS children,
         try_cast(sum(t.counted_ticks) AS BIGINT) AS ticks,
         try_cast(sum(t.duration_ticks) AS BIGINT) AS torch_ticks
     FROM timed AS t
@@ -51,21 +42,11 @@ within AS (
     GROUP BY t.parent_run_index, t.parent_index
 )
 SELECT
-    t.run_index,
-    t.event_index,
-    t.signature_index,
-    t.parent_index,
-    t.parent_run_index,
-    t.execute_index,
-    t.start_ticks,
-    t.duration_ticks,
-    t.counted_ticks,
+    t.run_index, t.event_index, t.signature_index, t.parent_index, t.parent_run_index, t.execute_index, t.start_ticks,
+    t.duration_ticks, t.counted_ticks,
     coalesce(w.children, 0) AS children,
     t.counted_ticks - coalesce(w.ticks, 0) AS self_ticks,
     t.duration_ticks - coalesce(w.torch_ticks, 0) AS torch_self_ticks,
-    t.is_additive,
-    t.is_execute,
-    t.is_impossible
+    t.is_additive, t.is_execute, t.is_impossible
 FROM timed AS t
-LEFT JOIN within AS w
-    ON w.parent_run_index = t.run_index AND w.parent_index = t.event_index;
+LEFT JOIN within AS w ON w.parent_run_index = t.run_index AND w.parent_index = t.event_index;

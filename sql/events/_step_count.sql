@@ -4,8 +4,6 @@ CREATE MACRO _step_count(capture_key, steps, phase) AS (
         SELECT nullif(count(*), 0)
         FROM trace_steps AS s
         JOIN runs AS r USING (capture_id, run_index)
-        WHERE s.capture_id = capture_key
-            AND _is_step_run(r.name)
-            AND _is_recorded(r.iteration, r.phase, steps, phase)
+        WHERE s.capture_id = capture_key AND _is_step_run(r.name) AND _is_recorded(r.iteration, r.phase, steps, phase)
     )
 );

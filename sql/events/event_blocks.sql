@@ -1,5 +1,5 @@
--- One event block: the runs of one name that logged the same events in the same
--- order. Different control flow gives different blocks of one name.
+-- One event block: the runs of one name that logged the same events in the same order. Different control flow gives
+-- different blocks of one name.
 -- Columns:
 --   block_index: key within the capture, in the order of the blocks' first runs
 --   name: name of its runs
@@ -13,11 +13,7 @@ WITH
 target AS MATERIALIZED (FROM _capture(capture, NULL)),
 block_runs AS (
     SELECT
-        r.block_index,
-        r.name,
-        r.bundled_input_index,
-        count(*) AS runs,
-        min(r.run_index) AS first_run,
+        r.block_index, r.name, r.bundled_input_index, count(*) AS runs, min(r.run_index) AS first_run,
         max(r.run_index) AS last_run
     FROM target AS a
     JOIN runs AS r USING (capture_id)
@@ -30,11 +26,7 @@ block_events AS (
     GROUP BY s.block_index
 )
 SELECT
-    b.block_index,
-    b.name,
-    b.runs,
-    b.first_run,
-    b.last_run,
+    b.block_index, b.name, b.runs, b.first_run, b.last_run,
     coalesce(s.events, 0) AS events,
     b.bundled_input_index
 FROM block_runs AS b

@@ -1,32 +1,21 @@
--- The events of `_self_times` with names, and with starts on a clock without
--- wraparound: within a run in which the counter wrapped, times are relative to the run's last event,
--- modulo the counter's range, as signed numbers.
+-- The events of `_self_times` with names, and with starts on a clock without wraparound: within a run in which the
+-- counter wrapped, times are relative to the run's last event, modulo the counter's range, as signed numbers.
 CREATE MACRO _monotonic_times(capture_key, steps, phase, method, runs) AS TABLE
 WITH
 with_clock AS (
     SELECT
-        t.*,
-        s.kind,
-        s.label,
-        s.family,
-        s.instruction_id,
-        s.clock,
+        t.*, s.kind, s.label, s.family, s.instruction_id, s.clock,
         s.clock = 'host' AND s.value_unit = 'ticks' AS is_placed,
         _stored_unit(s.value_unit, c.time_scale) AS written_unit,
         CASE
             WHEN c.clock_bits = 32
                 AND bool_or(e.elapsed_ticks < 0)
                     OVER (PARTITION BY t.run_index)
-                THEN (
-                    t.start_ticks - last_value(t.start_ticks) OVER in_order
-                    + 10737418240
-                ) % 4294967296 - 2147483648
+                THEN (t.start_ticks - last_value(t.start_ticks) OVER in_order + 10737418240) % 4294967296 - 2147483648
                 + last_value(t.start_ticks) OVER in_order
             ELSE t.start_ticks
         END AS clock_ticks
-    FROM _self_times(
-        capture_key, steps, phase, method, runs
-    ) AS t
+    FROM _self_times(capture_key, steps, phase, method, runs) AS t
     CROSS JOIN (SELECT capture_key AS capture_id) AS a
     JOIN captures AS c USING (capture_id)
     JOIN signatures AS s USING (capture_id, signature_index)
@@ -37,22 +26,8 @@ with_clock AS (
     )
 )
 SELECT
-    t.run_index,
-    t.event_index,
-    t.signature_index,
-    t.kind,
-    t.label,
-    t.family,
-    t.instruction_id,
-    t.clock,
-    t.written_unit,
-    t.parent_index,
-    t.parent_run_index,
-    t.duration_ticks,
-    t.self_ticks,
-    t.is_placed,
-    t.is_impossible,
-    t.clock_ticks,
+    t.run_index, t.event_index, t.signature_index, t.kind, t.label, t.family, t.instruction_id, t.clock, t.written_unit,
+    t.parent_index, t.parent_run_index, t.duration_ticks, t.self_ticks, t.is_placed, t.is_impossible, t.clock_ticks,
     min(t.clock_ticks) FILTER (WHERE t.is_placed)
         OVER (PARTITION BY t.run_index) AS origin_ticks
 FROM with_clock AS t;
@@ -60,50 +35,29 @@ FROM with_clock AS t;
 -- The rows of `event_times`, without their order, of a capture by its key.
 CREATE MACRO _event_times(capture_key, unit, steps, phase, method, runs) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT capture_key AS capture_id, unit AS unit
-),
+target AS MATERIALIZED (SELECT capture_key AS capture_id, unit AS unit),
 named AS (
     SELECT
-        t.*,
-        r.scope AS method,
-        a.unit,
+        t.*, r.scope AS method, a.unit,
         _multiplier(t.written_unit, a.unit) AS multiplier,
         _divisor(t.written_unit, a.unit) AS divisor
-    FROM _monotonic_times(
-        (SELECT a.capture_id FROM target AS a),
-        steps, phase, method, runs
-    ) AS t
+    FROM _monotonic_times((SELECT a.capture_id FROM target AS a), steps, phase, method, runs) AS t
     CROSS JOIN target AS a
     JOIN runs AS r USING (capture_id, run_index)
     -- The unit is checked here, even if no row uses it.
     WHERE a.unit IS NOT NULL
 )
 SELECT
-    n.run_index,
-    n.method,
-    n.event_index,
-    n.kind,
-    n.label AS event_name,
-    n.family,
-    n.instruction_id,
-    n.parent_index,
-    CASE
-        WHEN n.clock = 'host' THEN (n.clock_ticks - n.origin_ticks)
-            * n.multiplier / n.divisor
-    END AS start,
-    CASE
-        WHEN NOT n.is_impossible THEN n.duration_ticks * n.multiplier / n.divisor
-    END AS inclusive,
-    CASE
-        WHEN NOT n.is_impossible THEN n.self_ticks * n.multiplier / n.divisor
-    END AS exclusive,
+    n.run_index, n.method, n.event_index, n.kind, n.label AS event_name, n.family, n.instruction_id, n.parent_index,
+    CASE WHEN n.clock = 'host' THEN (n.clock_ticks - n.origin_ticks) * n.multiplier / n.divisor END AS start,
+    CASE WHEN NOT n.is_impossible THEN n.duration_ticks * n.multiplier / n.divisor END AS inclusive,
+    CASE WHEN NOT n.is_impossible THEN n.self_ticks * n.multiplier / n.divisor END AS exclusive,
     _display_unit(n.written_unit, n.unit) AS unit,
     n.clock
 FROM named AS n;
 
--- One event of one run: its start, its total and its self time. In the order of the
--- file: of the events' ends in an ETDump, of their starts in a prof_result.
+-- One event of one run: its start, its total and its self time. In the order of the file: of the events' ends in an
+-- ETDump, of their starts in a prof_result.
 -- Columns:
 --   run_index: the run
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs

@@ -6,8 +6,7 @@ CREATE MACRO _end_ticks(
     try_cast(start_ticks::HUGEINT + elapsed_ticks AS BIGINT)
 );
 
--- The ticks from an event's start to its end, modulo 2**32 for a 32-bit clock; NULL
--- where its times are impossible.
+-- The ticks from an event's start to its end, modulo 2**32 for a 32-bit clock; NULL where its times are impossible.
 CREATE MACRO _duration_ticks(
     start_ticks,
     elapsed_ticks,  -- end less start, as recorded
@@ -22,8 +21,8 @@ CREATE MACRO _duration_ticks(
     END
 );
 
--- One timed event of any capture with all its columns: name, place, time, and unit.
--- In raw ticks; `event_times` converts them.
+-- One timed event of any capture with all its columns: name, place, time, and unit. In raw ticks; `event_times`
+-- converts them.
 -- Columns:
 --   capture_id: the capture
 --   run_index: the run
@@ -53,70 +52,32 @@ CREATE MACRO _duration_ticks(
 --   is_detached: whether it is not counted within the event that contains it, which is shorter or lies elsewhere
 CREATE VIEW events AS
 SELECT
-    t.capture_id,
-    t.run_index,
-    t.event_index,
-    t.signature_index,
-    s.block_index,
-    s.slot,
-    t.occurrence,
-    s.kind,
-    s.name,
-    s.category,
-    s.label,
-    s.family,
-    s.chain_index,
-    s.instruction_id,
-    s.delegate_debug_id,
-    s.delegate_debug_str,
-    t.delegate_metadata,
-    t.parent_index,
+    t.capture_id, t.run_index, t.event_index, t.signature_index, s.block_index, s.slot, t.occurrence, s.kind, s.name,
+    s.category, s.label, s.family, s.chain_index, s.instruction_id, s.delegate_debug_id, s.delegate_debug_str,
+    t.delegate_metadata, t.parent_index,
     coalesce(t.parent_run_index, t.run_index) AS parent_run_index,
-    t.execute_index,
-    t.start_ticks,
+    t.execute_index, t.start_ticks,
     _end_ticks(t.start_ticks, t.elapsed_ticks) AS end_ticks,
     _duration_ticks(t.start_ticks, t.elapsed_ticks, c.clock_bits) AS duration_ticks,
-    s.value_unit,
-    s.clock,
-    t.is_detached
+    s.value_unit, s.clock, t.is_detached
 FROM event_ticks AS t
 JOIN signatures AS s USING (capture_id, signature_index)
 JOIN captures AS c USING (capture_id);
 
--- One event of a capture, with columns of `events`. Each table is filtered before it
--- is joined, so that no rows of other captures are read, also in a lake, whose files
--- state no numbers of distinct values.
+-- One event of a capture, with columns of `events`. Each table is filtered before it is joined, so that no rows of
+-- other captures are read, also in a lake, whose files state no numbers of distinct values.
 CREATE MACRO _capture_events(capture_key) AS TABLE
 SELECT
-    e.run_index,
-    e.event_index,
-    e.signature_index,
-    s.block_index,
-    s.slot,
-    e.occurrence,
-    s.category,
-    s.label,
-    s.instruction_id,
-    e.parent_index,
+    e.run_index, e.event_index, e.signature_index, s.block_index, s.slot, e.occurrence, s.category, s.label,
+    s.instruction_id, e.parent_index,
     coalesce(e.parent_run_index, e.run_index) AS parent_run_index,
-    e.execute_index,
-    e.start_ticks,
+    e.execute_index, e.start_ticks,
     _end_ticks(e.start_ticks, e.elapsed_ticks) AS end_ticks,
     _duration_ticks(e.start_ticks, e.elapsed_ticks, c.clock_bits) AS duration_ticks,
-    s.value_unit,
-    s.clock,
-    e.is_detached,
-    e.overlap_ticks,
-    -- A run that is driven step by step is one execute, which begins with the step of
-    -- the first instruction.
+    s.value_unit, s.clock, e.is_detached, e.overlap_ticks,
+    -- A run that is driven step by step is one execute, which begins with the step of the first instruction.
     e.event_index = e.execute_index
-    AND (
-        s.name <> 'Method::step'
-        OR s.chain_index = 0 AND s.instruction_id = 0 AND e.occurrence = 0
-    ) AS is_execute
+    AND (s.name <> 'Method::step' OR s.chain_index = 0 AND s.instruction_id = 0 AND e.occurrence = 0) AS is_execute
 FROM (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
-JOIN (FROM signatures AS i WHERE i.capture_id = capture_key) AS s
-    USING (signature_index)
-CROSS JOIN (
-    SELECT i.clock_bits FROM captures AS i WHERE i.capture_id = capture_key
-) AS c;
+JOIN (FROM signatures AS i WHERE i.capture_id = capture_key) AS s USING (signature_index)
+CROSS JOIN (SELECT i.clock_bits FROM captures AS i WHERE i.capture_id = capture_key) AS c;

@@ -21,14 +21,7 @@ selected AS (
     )
 ),
 timed AS (
-    SELECT
-        e.block_index,
-        e.slot,
-        e.occurrence,
-        e.run_index,
-        e.event_index,
-        e.start_ticks,
-        e.duration_ticks
+    SELECT e.block_index, e.slot, e.occurrence, e.run_index, e.event_index, e.start_ticks, e.duration_ticks
     FROM _capture_events(capture_key) AS e
     JOIN selected AS r USING (run_index)
 ),
@@ -40,15 +33,13 @@ followed AS (
 ),
 statistics AS (
     SELECT
-        t.block_index,
-        t.slot,
+        t.block_index, t.slot,
         CASE WHEN repeats = 'last' THEN 0 ELSE t.occurrence END AS occurrence,
         list(t.duration_ticks ORDER BY t.run_index, t.event_index) AS raw,
         list(t.start_ticks ORDER BY t.run_index, t.event_index) AS start_ticks,
         quantile_cont(t.duration_ticks::DOUBLE, [0.1, 0.5, 0.9]) AS percentiles,
         sum(t.duration_ticks)::DOUBLE / count(t.duration_ticks) AS avg,
-        min(t.duration_ticks) AS min,
-        max(t.duration_ticks) AS max
+        min(t.duration_ticks) AS min, max(t.duration_ticks) AS max
     FROM timed AS t
     ANTI JOIN followed AS f USING (run_index, slot, occurrence)
     GROUP BY 1, 2, 3
@@ -60,13 +51,7 @@ blocks AS (
 ),
 slots AS (
     SELECT
-        s.block_index,
-        b.name AS block_name,
-        b.method,
-        s.slot,
-        s.label,
-        s.kind,
-        s.instruction_id,
+        s.block_index, b.name AS block_name, b.method, s.slot, s.label, s.kind, s.instruction_id,
         coalesce(s.delegate_debug_id::VARCHAR, s.delegate_debug_str)
             AS delegate_debug_identifier,
         _stored_unit(s.value_unit, a.time_scale) AS written,
@@ -74,9 +59,7 @@ slots AS (
     FROM signatures AS s
     JOIN target AS a USING (capture_id)
     JOIN blocks AS b USING (block_index)
-    QUALIFY row_number() OVER (
-        PARTITION BY s.block_index, s.slot ORDER BY s.signature_index
-    ) = 1
+    QUALIFY row_number() OVER (PARTITION BY s.block_index, s.slot ORDER BY s.signature_index) = 1
 ),
 scaled AS (
     SELECT
@@ -86,10 +69,7 @@ scaled AS (
     FROM slots AS s
 )
 SELECT
-    s.block_index,
-    s.block_name AS event_block_name,
-    s.method,
-    s.slot,
+    s.block_index, s.block_name AS event_block_name, s.method, s.slot,
     coalesce(t.occurrence, 0) AS occurrence,
     s.label AS event_name,
     list_transform(t.raw, lambda ticks: ticks * s.multiplier / s.divisor) AS raw,
@@ -100,9 +80,7 @@ SELECT
     t.min * s.multiplier / s.divisor AS min,
     t.max * s.multiplier / s.divisor AS max,
     _display_unit(s.written, s.unit) AS unit,
-    s.kind,
-    s.instruction_id,
-    s.delegate_debug_identifier,
+    s.kind, s.instruction_id, s.delegate_debug_identifier,
     s.delegate_debug_identifier IS NOT NULL AS is_delegated_op,
     t.start_ticks
 FROM scaled AS s
@@ -112,9 +90,8 @@ WHERE CASE
     ELSE error('repeats must be ''all'' or ''last'', not ' || coalesce(repeats, 'NULL'))
 END;
 
--- One event of an event block with statistics over the block's runs: the columns of
--- the Inspector's to_dataframe(), in its order. If an event occurs several times in
--- a run (a loop), each occurrence has a row.
+-- One event of an event block with statistics over the block's runs: the columns of the Inspector's to_dataframe(), in
+-- its order. If an event occurs several times in a run (a loop), each occurrence has a row.
 -- Columns:
 --   block_index: the event block
 --   event_block_name: its name
@@ -141,9 +118,7 @@ CREATE MACRO inspector_events(
     steps := NULL, phase := NULL, method := NULL, runs := 'all'
 ) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c
-)
+target AS MATERIALIZED (SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c)
 FROM _inspector_events(
     (SELECT a.capture_id FROM target AS a),
     (SELECT a.unit FROM target AS a),

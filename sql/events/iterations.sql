@@ -1,5 +1,5 @@
--- The time of one event in one run. Runs of one name are numbered from 0 (`iteration`);
--- rows of the same event follow each other in that order.
+-- The time of one event in one run. Runs of one name are numbered from 0 (`iteration`); rows of the same event follow
+-- each other in that order.
 -- Columns:
 --   block_index: the event block
 --   block: name of its runs
@@ -18,17 +18,8 @@ CREATE MACRO iterations(
 WITH
 target AS MATERIALIZED (FROM _capture(capture, unit))
 SELECT
-    r.block_index,
-    r.name AS block,
-    r.scope AS method,
-    t.event_index,
-    t.event_name,
-    t.kind,
-    t.instruction_id,
-    r.iteration,
-    r.run_index,
-    t.inclusive AS duration,
-    t.unit
+    r.block_index, r.name AS block, r.scope AS method, t.event_index, t.event_name, t.kind, t.instruction_id,
+    r.iteration, r.run_index, t.inclusive AS duration, t.unit
 FROM _event_times(
     (SELECT a.capture_id FROM target AS a),
     (SELECT a.unit FROM target AS a),

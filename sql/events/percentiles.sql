@@ -30,15 +30,9 @@ selected AS (
 ),
 statistics AS (
     SELECT
-        e.block_index,
-        e.slot,
-        e.occurrence,
-        any_value(r.name) AS event_block_name,
-        any_value(r.scope) AS method,
-        any_value(e.label) AS event_name,
-        any_value(e.instruction_id) AS instruction_id,
-        any_value(e.value_unit) AS value_unit,
-        count(e.duration_ticks) AS runs,
+        e.block_index, e.slot, e.occurrence, any_value(r.name) AS event_block_name, any_value(r.scope) AS method,
+        any_value(e.label) AS event_name, any_value(e.instruction_id) AS instruction_id,
+        any_value(e.value_unit) AS value_unit, count(e.duration_ticks) AS runs,
         -- Another list would be DuckDB's error, which names none of the parameters.
         quantile_cont(
             e.duration_ticks::DOUBLE,
@@ -48,29 +42,13 @@ statistics AS (
     JOIN selected AS r USING (run_index)
     WHERE CASE
         WHEN _are_quantiles(quantiles) THEN true
-        ELSE error(
-            'quantiles must be a list of numbers between 0 and 1, not '
-            || coalesce(quantiles::VARCHAR, 'NULL')
-        )
+        ELSE error('quantiles must be a list of numbers between 0 and 1, not ' || coalesce(quantiles::VARCHAR, 'NULL'))
     END
     GROUP BY e.block_index, e.slot, e.occurrence
 ),
-unnested AS (
-    SELECT
-        s.*,
-        unnest(quantiles)::DOUBLE AS quantile,
-        unnest(s.results) AS result
-    FROM statistics AS s
-)
+unnested AS (SELECT s.*, unnest(quantiles)::DOUBLE AS quantile, unnest(s.results) AS result FROM statistics AS s)
 SELECT
-    u.block_index,
-    u.event_block_name,
-    u.method,
-    u.slot,
-    u.occurrence,
-    u.event_name,
-    u.instruction_id,
-    u.runs,
+    u.block_index, u.event_block_name, u.method, u.slot, u.occurrence, u.event_name, u.instruction_id, u.runs,
     u.quantile,
     _in_unit(u.result, _stored_unit(u.value_unit, a.time_scale), a.unit) AS value,
     _display_unit(_stored_unit(u.value_unit, a.time_scale), a.unit) AS unit

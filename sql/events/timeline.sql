@@ -11,36 +11,25 @@ WHERE (runs IS NULL OR list_contains(runs, r.run_index))
         steps, phase, _known_method((SELECT _capture_id(capture)), method), 'all'
     );
 
--- The rows of `timeline`, without their order, of a capture by its key, with the self time
--- of each event as its file would have it.
+-- The rows of `timeline`, without their order, of a capture by its key, with the self time of each event as its file
+-- would have it.
 CREATE MACRO _timeline(capture_key, unit, runs, steps, phase, method) AS TABLE
 WITH RECURSIVE
 target AS MATERIALIZED (
     SELECT
-        c.capture_id,
-        c.time_scale,
-        u.unit,
+        c.capture_id, c.time_scale, u.unit,
         _multiplier(c.time_scale, u.unit) AS multiplier,
         _divisor(c.time_scale, u.unit) AS divisor
     FROM (SELECT capture_key AS capture_id, unit AS unit) AS u
     JOIN captures AS c USING (capture_id)
 ),
 timed AS MATERIALIZED (
-    FROM _monotonic_times(
-        (SELECT a.capture_id FROM target AS a),
-        steps, phase, method, 'all'
-    ) AS t
+    FROM _monotonic_times((SELECT a.capture_id FROM target AS a), steps, phase, method, 'all') AS t
     WHERE runs IS NULL OR list_contains(runs, t.run_index)
 ),
 containers AS MATERIALIZED (
     SELECT
-        t.run_index,
-        t.event_index,
-        t.parent_run_index,
-        t.parent_index,
-        t.clock_ticks,
-        t.duration_ticks,
-        t.is_placed,
+        t.run_index, t.event_index, t.parent_run_index, t.parent_index, t.clock_ticks, t.duration_ticks, t.is_placed,
         o.backend
     FROM timed AS t
     CROSS JOIN target AS a
@@ -51,23 +40,16 @@ containers AS MATERIALIZED (
 levels AS (
     SELECT c.run_index, c.event_index, c.backend, 1 AS depth
     FROM containers AS c
-    ANTI JOIN containers AS p
-        ON p.run_index = c.parent_run_index AND p.event_index = c.parent_index
+    ANTI JOIN containers AS p ON p.run_index = c.parent_run_index AND p.event_index = c.parent_index
     UNION ALL
     SELECT c.run_index, c.event_index, c.backend, l.depth + 1
     FROM levels AS l
-    JOIN containers AS c
-        ON c.parent_run_index = l.run_index AND c.parent_index = l.event_index
+    JOIN containers AS c ON c.parent_run_index = l.run_index AND c.parent_index = l.event_index
 ),
 -- Events that are not in ticks of the host's clock, with the call that contains them.
 others AS (
     SELECT
-        t.run_index,
-        t.event_index,
-        t.parent_run_index,
-        t.parent_index,
-        t.clock,
-        t.written_unit,
+        t.run_index, t.event_index, t.parent_run_index, t.parent_index, t.clock, t.written_unit,
         t.duration_ticks::DOUBLE AS duration,
         (c.clock_ticks::HUGEINT - t.origin_ticks)::DOUBLE AS call_start,
         c.duration_ticks::DOUBLE AS call_duration,
@@ -90,17 +72,12 @@ others AS (
         END AS since
     FROM timed AS t
     CROSS JOIN target AS a
-    JOIN containers AS c
-        ON c.run_index = t.parent_run_index AND c.event_index = t.parent_index
+    JOIN containers AS c ON c.run_index = t.parent_run_index AND c.event_index = t.parent_index
     WHERE NOT t.is_placed AND c.is_placed
 ),
 estimated AS (
     SELECT
-        o.run_index,
-        o.event_index,
-        o.call_start,
-        o.since,
-        o.duration,
+        o.run_index, o.event_index, o.call_start, o.since, o.duration,
         coalesce(least(
             o.ratio,
             o.call_duration / nullif(max(o.since + o.duration) OVER (
@@ -112,9 +89,7 @@ estimated AS (
 ),
 origins AS (
     SELECT
-        r.run_index,
-        r.dump_index,
-        o.origin_ticks,
+        r.run_index, r.dump_index, o.origin_ticks,
         -- If a run begins before the previous one, a counter wrapped.
         4294967296 * count(*) FILTER (WHERE o.is_turned) OVER (
             PARTITION BY r.dump_index ORDER BY r.run_index
@@ -123,11 +98,8 @@ origins AS (
     JOIN runs AS r USING (capture_id)
     JOIN (
         SELECT
-            i.run_index,
-            i.origin_ticks,
-            c.clock_bits = 32 AND i.origin_ticks < lag(i.origin_ticks) OVER (
-                ORDER BY i.run_index
-            ) AS is_turned
+            i.run_index, i.origin_ticks,
+            c.clock_bits = 32 AND i.origin_ticks < lag(i.origin_ticks) OVER (ORDER BY i.run_index) AS is_turned
         FROM (SELECT DISTINCT t.run_index, t.origin_ticks FROM timed AS t) AS i
         CROSS JOIN target AS a
         JOIN captures AS c USING (capture_id)
@@ -146,15 +118,12 @@ run_starts AS (
 -- Only for a trace.
 threaded AS (
     SELECT
-        e.run_index,
-        e.event_index,
-        e.thread_index,
+        e.run_index, e.event_index, e.thread_index,
         coalesce(h.process_name || ' ', '') || h.process || ', '
         || CASE
             WHEN h.thread_name IS NOT NULL THEN h.thread_name
             WHEN h.thread = h.process THEN 'main thread'
-            WHEN h.process_name IS NOT NULL AND regexp_matches(h.thread, '^[0-9]+$')
-                THEN 'thread ' || h.thread
+            WHEN h.process_name IS NOT NULL AND regexp_matches(h.thread, '^[0-9]+$') THEN 'thread ' || h.thread
             ELSE h.thread
         END AS track
     FROM target AS a
@@ -162,9 +131,7 @@ threaded AS (
     JOIN threads AS h USING (capture_id, thread_index)
 )
 SELECT
-    t.run_index,
-    t.event_index,
-    t.signature_index,
+    t.run_index, t.event_index, t.signature_index,
     CASE
         WHEN h.track IS NOT NULL THEN h.track
         WHEN t.kind <> 'delegate' THEN 'host'
@@ -176,17 +143,13 @@ SELECT
     END AS track,
     h.thread_index,
     coalesce(l.depth, 0) AS depth,
-    t.kind,
-    t.label AS event_name,
-    t.family,
-    t.instruction_id,
+    t.kind, t.label AS event_name, t.family, t.instruction_id,
     CASE WHEN t.parent_index IS NOT NULL THEN t.parent_run_index END
         AS parent_run_index,
     t.parent_index,
     b.since_first * a.multiplier / a.divisor AS run_start,
     CASE
-        WHEN t.is_placed
-            THEN (t.clock_ticks::HUGEINT - t.origin_ticks)::DOUBLE
+        WHEN t.is_placed THEN (t.clock_ticks::HUGEINT - t.origin_ticks)::DOUBLE
         ELSE e.call_start + e.since * e.scale
     END * a.multiplier / a.divisor AS start,
     CASE
@@ -203,20 +166,15 @@ SELECT
 FROM timed AS t
 CROSS JOIN target AS a
 JOIN run_starts AS b USING (run_index)
-LEFT JOIN levels AS l
-    ON l.run_index = t.parent_run_index AND l.event_index = t.parent_index
-LEFT JOIN estimated AS e
-    ON e.run_index = t.run_index AND e.event_index = t.event_index
-LEFT JOIN threaded AS h
-    ON h.run_index = t.run_index AND h.event_index = t.event_index;
+LEFT JOIN levels AS l ON l.run_index = t.parent_run_index AND l.event_index = t.parent_index
+LEFT JOIN estimated AS e ON e.run_index = t.run_index AND e.event_index = t.event_index
+LEFT JOIN threaded AS h ON h.run_index = t.run_index AND h.event_index = t.event_index;
 
--- One event of one run with its place in time, as for a flame chart. Delegates'
--- events that are not in ticks of the host's clock have estimated times, as their
--- clock is not related to the host's. Those of one DELEGATE_CALL with the same unit
--- are placed from the call's start: events with a clock keep their relative times;
--- bare values follow each other. If they take longer than the call, they are scaled
--- to it; values that are not times (cycles, unknown) fill the call; bytes and
--- counts are moments at the call's start.
+-- One event of one run with its place in time, as for a flame chart. Delegates' events that are not in ticks of the
+-- host's clock have estimated times, as their clock is not related to the host's. Those of one DELEGATE_CALL with the
+-- same unit are placed from the call's start: events with a clock keep their relative times; bare values follow each
+-- other. If they take longer than the call, they are scaled to it; values that are not times (cycles, unknown) fill the
+-- call; bytes and counts are moments at the call's start.
 -- Columns:
 --   run_index: the run
 --   event_index: position in the run's list of events

@@ -1,12 +1,9 @@
--- The one capture that an argument matches, for questions about modules and lines.
--- It is an error if it has no record with these.
+-- The one capture that an argument matches, for questions about modules and lines. It is an error if it has no record
+-- with these.
 CREATE MACRO _linked_capture(capture, unit) AS TABLE
 SELECT
     _linked_key(c.capture_id, c.name, r.record_id, r.name, r.is_complete) AS capture_id,
-    c.time_scale,
-    c.record_id,
-    c.program_id,
-    c.unit
+    c.time_scale, c.record_id, c.program_id, c.unit
 FROM _capture(capture, unit) AS c
 LEFT JOIN records AS r USING (record_id);
 
@@ -32,10 +29,9 @@ CREATE MACRO _linked_key(
     END
 );
 
--- The self time of one event within the executes of a capture, and its place in the
--- model. Times without a module have a name in parentheses: the overhead of
--- OPERATOR_CALLs, the layout work of an unmapped delegate, and time that no event
--- covers. `executes` is how many of the events are executes.
+-- The self time of one event within the executes of a capture, and its place in the model. Times without a module have
+-- a name in parentheses: the overhead of OPERATOR_CALLs, the layout work of an unmapped delegate, and time that no
+-- event covers. `executes` is how many of the events are executes.
 CREATE MACRO _attributed_times(capture_key, steps, phase, method, runs) AS TABLE
 WITH
 modules AS (
@@ -45,18 +41,13 @@ modules AS (
 ),
 classified_times AS (
     SELECT
-        t.scope AS method,
-        t.signature_index,
-        t.kind,
-        t.family,
+        t.scope AS method, t.signature_index, t.kind, t.family,
         t.kind = 'operator_call' AND t.children > 0 AS is_framework,
         count(*) AS calls,
         count(*) FILTER (t.is_execute) AS executes,
         -- Exact beyond 64 bits, so that shares of the total are right.
         sum(t.self_ticks) AS self_ticks
-    FROM _execute_times(
-        capture_key, steps, phase, method, runs
-    ) AS t
+    FROM _execute_times(capture_key, steps, phase, method, runs) AS t
     WHERE t.is_additive
     GROUP BY t.scope, t.signature_index, t.kind, t.family, is_framework
 )
@@ -65,18 +56,11 @@ SELECT
     CASE
         WHEN o.is_framework THEN '(framework)'
         WHEN m.module_path IS NOT NULL THEN m.module_path
-        WHEN o.kind = 'delegate' AND _delegate_part(o.family) = 'layout'
-            THEN '(delegate layout)'
+        WHEN o.kind = 'delegate' AND _delegate_part(o.family) = 'layout' THEN '(delegate layout)'
         ELSE '(unattributed)'
     END AS module_path,
-    m.source_file,
-    m.source_line,
+    m.source_file, m.source_line,
     coalesce(m.lines, 0) AS lines,
-    o.signature_index,
-    m.mapping,
-    o.calls,
-    o.executes,
-    o.self_ticks
+    o.signature_index, m.mapping, o.calls, o.executes, o.self_ticks
 FROM classified_times AS o
-LEFT JOIN modules AS m
-    ON m.signature_index = o.signature_index AND NOT o.is_framework;
+LEFT JOIN modules AS m ON m.signature_index = o.signature_index AND NOT o.is_framework;

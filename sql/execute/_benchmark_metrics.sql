@@ -1,5 +1,4 @@
--- One metric that a benchmark database keeps of a capture: computed from the
--- recorded runs, or attached to the capture.
+-- One metric that a benchmark database keeps of a capture: computed from the recorded runs, or attached to the capture.
 CREATE MACRO _benchmark_metrics(capture, steps := NULL, phase := NULL) AS TABLE
 WITH
 target AS MATERIALIZED (
@@ -11,14 +10,9 @@ target AS MATERIALIZED (
 executes AS (
     SELECT
         r.method,
-        list(
-            _in_unit(e.execute_ticks, c.time_scale, a.unit)
-            ORDER BY e.run_index
-        ) AS samples,
+        list(_in_unit(e.execute_ticks, c.time_scale, a.unit) ORDER BY e.run_index) AS samples,
         any_value(a.unit) AS unit
-    FROM _executes(
-        (SELECT a.capture_id FROM target AS a), steps, phase, NULL, 'all'
-    ) AS e
+    FROM _executes((SELECT a.capture_id FROM target AS a), steps, phase, NULL, 'all') AS e
     CROSS JOIN target AS a
     JOIN captures AS c USING (capture_id)
     JOIN runs AS r USING (capture_id, run_index)
@@ -27,19 +21,15 @@ executes AS (
 ),
 loads AS (
     SELECT list(l.total ORDER BY l.run_index) AS samples, any_value(l.unit) AS unit
-    FROM _load_breakdown(
-        (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a)
-    ) AS l
+    FROM _load_breakdown((SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a)) AS l
     WHERE l.component = 'Program::load_method' AND l.total IS NOT NULL
     HAVING count(*) > 0
 ),
 measured AS (
     SELECT
-        m.name,
-        m.run_index,
+        m.name, m.run_index,
         list(m.value ORDER BY m.source NULLS FIRST, m.sample) AS samples,
-        m.unit,
-        m.better
+        m.unit, m.better
     FROM target AS a
     JOIN metrics AS m USING (capture_id)
     GROUP BY m.name, m.run_index, m.unit, m.better
@@ -48,14 +38,10 @@ computed_metrics AS (
     SELECT
         1 AS position,
         'avg_inference_latency' AS name,
-        e.method,
-        NULL::INTEGER AS run_index,
+        e.method, NULL::INTEGER AS run_index,
         [fsum(e.sample) / count(*)] AS samples,
-        any_value(e.unit) AS unit,
-        'lower' AS better
-    FROM (
-        SELECT x.method, unnest(x.samples) AS sample, x.unit FROM executes AS x
-    ) AS e
+        any_value(e.unit) AS unit, 'lower' AS better
+    FROM (SELECT x.method, unnest(x.samples) AS sample, x.unit FROM executes AS x) AS e
     GROUP BY e.method
     UNION ALL
     SELECT 2, 'inference_latency', e.method, NULL, e.samples, e.unit, 'lower'

@@ -1,5 +1,5 @@
--- Whether a capture has events of XNNPACK with graphs, and none could be aligned with
--- an op: then its program may be another one than that which ran.
+-- Whether a capture has events of XNNPACK with graphs, and none could be aligned with an op: then its program may be
+-- another one than that which ran.
 CREATE MACRO _has_unaligned_delegates(capture_key) AS (
     EXISTS (
         SELECT 1
@@ -14,9 +14,5 @@ CREATE MACRO _has_unaligned_delegates(capture_key) AS (
                 WHERE k.capture_id = capture_key
             )
     )
-    AND NOT EXISTS (
-        SELECT 1
-        FROM signature_delegate_ops AS a
-        WHERE a.capture_id = capture_key
-    )
+    AND NOT EXISTS (SELECT 1 FROM signature_delegate_ops AS a WHERE a.capture_id = capture_key)
 );

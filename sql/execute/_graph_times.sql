@@ -1,8 +1,7 @@
--- One node of a program's graph, at a stage of its lowering, with the self time of
--- the events that ran it, as in `node_totals`. A node of the exported program has
--- the time of all nodes of the edge graph that were made from it, by their debug
--- handles; of several nodes of a handle, the last has it. Nodes that no event ran,
--- or for which that is unknown, have no row, nor do those of nested graphs.
+-- One node of a program's graph, at a stage of its lowering, with the self time of the events that ran it, as in
+-- `node_totals`. A node of the exported program has the time of all nodes of the edge graph that were made from it, by
+-- their debug handles; of several nodes of a handle, the last has it. Nodes that no event ran, or for which that is
+-- unknown, have no row, nor do those of nested graphs.
 CREATE MACRO _graph_times(
     capture,
     graph,  -- exported_program or edge_dialect_exported_program
@@ -11,11 +10,9 @@ CREATE MACRO _graph_times(
 WITH
 target AS MATERIALIZED (
     SELECT
-        c.capture_id,
-        c.unit,
+        c.capture_id, c.unit,
         CASE
-            WHEN graph IN ('exported_program', 'edge_dialect_exported_program')
-                THEN graph
+            WHEN graph IN ('exported_program', 'edge_dialect_exported_program') THEN graph
             ELSE error(
                 'unknown graph ' || coalesce(graph, 'NULL') || '; known are '
                 || 'exported_program, edge_dialect_exported_program'
@@ -35,10 +32,7 @@ executes AS (
 ),
 edge_nodes AS (
     SELECT
-        n.record_id,
-        n.graph_id,
-        n.node_index,
-        g.method,
+        n.record_id, n.graph_id, n.node_index, g.method,
         n.self_time / e.number AS self_time,
         n.unit
     FROM _node_totals(
@@ -52,16 +46,10 @@ edge_nodes AS (
 ),
 handles AS (
     SELECT
-        h.record_id,
-        g.stage,
-        g.method,
-        h.debug_handle,
+        h.record_id, g.stage, g.method, h.debug_handle,
         -- The first handle of an edge node.
-        min(h.debug_handle) OVER (
-            PARTITION BY h.record_id, h.graph_id, h.node_index
-        ) AS first_handle,
-        h.graph_id,
-        h.node_index
+        min(h.debug_handle) OVER (PARTITION BY h.record_id, h.graph_id, h.node_index) AS first_handle,
+        h.graph_id, h.node_index
     FROM node_debug_handles AS h
     JOIN graphs AS g USING (record_id, graph_id)
     WHERE h.record_id IN (SELECT e.record_id FROM edge_nodes AS e)
@@ -69,9 +57,7 @@ handles AS (
 origins AS (
     FROM handles AS h
     WHERE h.stage = 'exported_program'
-    QUALIFY row_number() OVER (
-        PARTITION BY h.record_id, h.method, h.debug_handle ORDER BY h.node_index DESC
-    ) = 1
+    QUALIFY row_number() OVER (PARTITION BY h.record_id, h.method, h.debug_handle ORDER BY h.node_index DESC) = 1
 ),
 placed AS (
     SELECT e.record_id, e.graph_id, e.node_index, e.method, e.self_time, e.unit
@@ -87,17 +73,13 @@ placed AS (
         AND h.graph_id = e.graph_id
         AND h.node_index = e.node_index
         AND h.debug_handle = h.first_handle
-    JOIN origins AS o
-        ON o.record_id = h.record_id
-        AND o.method = h.method
-        AND o.debug_handle = h.debug_handle
+    JOIN origins AS o ON o.record_id = h.record_id AND o.method = h.method AND o.debug_handle = h.debug_handle
     WHERE a.stage = 'exported_program'
 )
 SELECT
     p.method,
     coalesce(any_value(n.name), any_value(v.value_name)) AS node_name,
-    fsum(p.self_time) AS self_time,
-    any_value(p.unit) AS unit
+    fsum(p.self_time) AS self_time, any_value(p.unit) AS unit
 FROM placed AS p
 JOIN op_nodes AS n USING (record_id, graph_id, node_index)
 LEFT JOIN node_values AS v

@@ -1,22 +1,11 @@
--- A DELEGATE_CALL of a capture that is nested in one of the same instruction, whose
--- time includes it. A nested program's instructions have the same numbers, and the
--- profiler before ETDump times the delegate within its call.
+-- A DELEGATE_CALL of a capture that is nested in one of the same instruction, whose time includes it. A nested
+-- program's instructions have the same numbers, and the profiler before ETDump times the delegate within its call.
 CREATE MACRO _inner_calls(capture_key) AS TABLE
 WITH RECURSIVE
 calls AS (
-    SELECT
-        s.chain_index,
-        s.instruction_id,
-        t.run_index,
-        t.event_index,
-        t.parent_index,
-        t.execute_index
-    FROM (
-        SELECT i.* FROM signatures AS i
-        WHERE i.capture_id = capture_key AND i.kind = 'delegate_call'
-    ) AS s
-    JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS t
-        USING (signature_index)
+    SELECT s.chain_index, s.instruction_id, t.run_index, t.event_index, t.parent_index, t.execute_index
+    FROM (SELECT i.* FROM signatures AS i WHERE i.capture_id = capture_key AND i.kind = 'delegate_call') AS s
+    JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS t USING (signature_index)
 ),
 -- Outside of the recursion, in which DuckDB would read the events of all captures.
 parents AS MATERIALIZED (
@@ -28,21 +17,11 @@ parents AS MATERIALIZED (
 ),
 -- Calls that an execute doesn't contain directly, with all their parents.
 ancestors AS (
-    SELECT
-        c.run_index,
-        c.event_index,
-        c.chain_index,
-        c.instruction_id,
-        c.parent_index AS above
+    SELECT c.run_index, c.event_index, c.chain_index, c.instruction_id, c.parent_index AS above
     FROM calls AS c
     WHERE c.parent_index <> c.execute_index
     UNION ALL
-    SELECT
-        k.run_index,
-        k.event_index,
-        k.chain_index,
-        k.instruction_id,
-        t.parent_index
+    SELECT k.run_index, k.event_index, k.chain_index, k.instruction_id, t.parent_index
     FROM ancestors AS k
     JOIN parents AS t ON t.run_index = k.run_index AND t.event_index = k.above
 )

@@ -1,25 +1,17 @@
--- One node of `time_tree`, without its path: paths of nested nodes take memory that
--- grows with the square of their depth.
+-- One node of `time_tree`, without its path: paths of nested nodes take memory that grows with the square of their
+-- depth.
 CREATE MACRO _numbered_tree(capture, "by", unit, steps, phase, method, runs) AS TABLE
 WITH RECURSIVE
 target AS MATERIALIZED (
     SELECT
-        c.time_scale,
-        c.unit,
+        c.time_scale, c.unit,
         c.format = 'torch_trace' AS is_trace,
         CASE
-            WHEN "by" = 'module'
-                THEN _linked_key(
-                    c.capture_id, c.name, r.record_id, r.name, r.is_complete
-                )
+            WHEN "by" = 'module' THEN _linked_key(c.capture_id, c.name, r.record_id, r.name, r.is_complete)
             WHEN "by" IS NULL OR "by" = 'event' THEN c.capture_id
             ELSE error('by must be ''module'' or ''event'', not ' || "by")
         END AS capture_id,
-        CASE
-            WHEN "by" IS NOT NULL THEN "by"
-            WHEN r.is_complete THEN 'module'
-            ELSE 'event'
-        END AS parted_by
+        CASE WHEN "by" IS NOT NULL THEN "by" WHEN r.is_complete THEN 'module' ELSE 'event' END AS parted_by
     FROM _capture(capture, unit) AS c
     LEFT JOIN records AS r USING (record_id)
 ),
@@ -31,10 +23,7 @@ within AS MATERIALIZED (
         steps, phase, method, runs
     ) AS e
     UNION ALL BY NAME
-    FROM _trace_nodes(
-        (SELECT a.capture_id FROM target AS a WHERE a.is_trace),
-        steps, phase, method, runs
-    ) AS t
+    FROM _trace_nodes((SELECT a.capture_id FROM target AS a WHERE a.is_trace), steps, phase, method, runs) AS t
 ),
 nodes AS MATERIALIZED (
     SELECT
@@ -47,9 +36,8 @@ nodes AS MATERIALIZED (
         ) AS position
     FROM within AS w
 ),
--- Each step looks at twice as many levels, as nested events may be thousands of
--- levels deep: `nodes` counts a node and what is less than 2^step levels below it,
--- `ancestor` is the node 2^step levels above it.
+-- Each step looks at twice as many levels, as nested events may be thousands of levels deep: `nodes` counts a node and
+-- what is less than 2^step levels below it, `ancestor` is the node 2^step levels above it.
 sized AS (
     SELECT 0 AS step, n.node, o.node AS ancestor, n.position, 1::BIGINT AS nodes
     FROM nodes AS n
@@ -57,9 +45,7 @@ sized AS (
     UNION ALL
     SELECT
         s.step + 1,
-        s.node,
-        a.ancestor,
-        s.position,
+        s.node, a.ancestor, s.position,
         s.nodes + coalesce(b.nodes, 0)
     FROM sized AS s
     LEFT JOIN sized AS a ON a.node = s.ancestor
@@ -72,9 +58,7 @@ sized AS (
 ),
 placed AS MATERIALIZED (
     SELECT
-        s.node,
-        o.ancestor,
-        s.nodes,
+        s.node, o.ancestor, s.nodes,
         1 + coalesce(sum(s.nodes) OVER (
             PARTITION BY o.ancestor
             ORDER BY s.position
@@ -84,8 +68,8 @@ placed AS MATERIALIZED (
     JOIN sized AS o ON o.node = s.node AND o.step = 0
     WHERE s.step = (SELECT max(t.step) FROM sized AS t)
 ),
--- A node follows its parent and all within its earlier siblings: `distance` is that
--- to the parent, then to the node 2^step levels above it, at last to the total.
+-- A node follows its parent and all within its earlier siblings: `distance` is that to the parent, then to the node
+-- 2^step levels above it, at last to the total.
 numbered AS (
     SELECT 0 AS step, p.node, p.ancestor, p.distance
     FROM placed AS p
@@ -119,26 +103,15 @@ total AS MATERIALIZED (
         1 + count(*) AS nodes,
         -- Of several methods there is no number that all have.
         CASE
-            WHEN count(*) FILTER (n.level = 1 AND n.kind IN ('method', 'run')) < 2
-                THEN any_value(n.executes)
+            WHEN count(*) FILTER (n.level = 1 AND n.kind IN ('method', 'run')) < 2 THEN any_value(n.executes)
         END AS executes
     FROM nodes AS n
     HAVING count(*) > 0
 ),
 shown AS (
     SELECT
-        i.node_index,
-        i.parent_index,
-        i.level,
-        i.nodes,
-        i.name,
-        i.kind,
-        i.module_path,
-        i.calls,
-        i.executes,
-        i.self_ticks,
-        i.total_ticks,
-        i.executed_ticks,
+        i.node_index, i.parent_index, i.level, i.nodes, i.name, i.kind, i.module_path, i.calls, i.executes,
+        i.self_ticks, i.total_ticks, i.executed_ticks,
         -- Those of the node and of its descendants, which follow it.
         l.ticks - f.ticks + i.executed_ticks AS executed_total
     FROM indexed AS i
@@ -151,20 +124,11 @@ shown AS (
     FROM total AS t
 )
 SELECT
-    i.node_index,
-    i.parent_index,
-    i.level::INTEGER AS depth,
-    i.nodes,
-    i.name,
-    i.kind,
-    i.module_path,
-    i.calls,
+    i.node_index, i.parent_index, i.level::INTEGER AS depth, i.nodes, i.name, i.kind, i.module_path, i.calls,
     _in_unit(coalesce(i.self_ticks, 0), a.time_scale, a.unit) AS self_time,
     _in_unit(i.total_ticks, a.time_scale, a.unit) AS total,
     100e0 * i.total_ticks / nullif(t.ticks::DOUBLE, 0) AS share_percent,
-    a.unit AS unit,
-    i.self_ticks,
-    i.total_ticks,
+    a.unit AS unit, i.self_ticks, i.total_ticks,
     nullif(i.executes, 0) AS executes,
     _in_unit(coalesce(i.executed_ticks, 0)::DOUBLE, a.time_scale, a.unit)
         / nullif(i.executes, 0) AS self_per_execute,

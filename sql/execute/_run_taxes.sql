@@ -1,6 +1,5 @@
--- The executes of one recorded run, and the work in them: one row per run with a
--- Method::execute (or Method::step). All times are NULL if those of one of its
--- executes are impossible.
+-- The executes of one recorded run, and the work in them: one row per run with a Method::execute (or Method::step). All
+-- times are NULL if those of one of its executes are impossible.
 CREATE MACRO _executes(capture_key, steps, phase, method, runs) AS TABLE
 WITH
 added AS (
@@ -13,9 +12,7 @@ added AS (
             AS delegate_ticks,
         _sum_where(t.self_ticks, s.kind = 'operator_call' AND t.children = 0)
             AS operator_ticks
-    FROM _self_times(
-        capture_key, steps, phase, method, runs
-    ) AS t
+    FROM _self_times(capture_key, steps, phase, method, runs) AS t
     CROSS JOIN (SELECT capture_key AS capture_id) AS a
     JOIN signatures AS s USING (capture_id, signature_index)
     WHERE t.execute_index IS NOT NULL AND t.is_additive
@@ -34,8 +31,7 @@ CREATE MACRO _run_taxes(capture_key, unit, steps, phase, method, runs) AS TABLE
 WITH
 target AS MATERIALIZED (
     SELECT
-        c.capture_id,
-        u.unit,
+        c.capture_id, u.unit,
         _multiplier(c.time_scale, u.unit) AS multiplier,
         _divisor(c.time_scale, u.unit) AS divisor,
         coalesce(c.profiling_level = 'method_only', false) AS is_untraced
@@ -43,9 +39,7 @@ target AS MATERIALIZED (
     JOIN captures AS c USING (capture_id)
 )
 SELECT
-    x.run_index,
-    r.scope,
-    r.method,
+    x.run_index, r.scope, r.method,
     x.execute_ticks * a.multiplier / a.divisor AS execute,
     x.kernel_ticks * a.multiplier / a.divisor AS kernels,
     x.delegate_ticks * a.multiplier / a.divisor AS delegates,
@@ -63,11 +57,7 @@ SELECT
     100e0 * tax / nullif(execute, 0) AS tax_percent,
     CASE WHEN a.is_untraced THEN 'no operators traced' ELSE 'includes tracing' END
         AS note,
-    a.is_untraced,
-    a.unit
-FROM _executes(
-    (SELECT a.capture_id FROM target AS a),
-    steps, phase, method, runs
-) AS x
+    a.is_untraced, a.unit
+FROM _executes((SELECT a.capture_id FROM target AS a), steps, phase, method, runs) AS x
 CROSS JOIN target AS a
 JOIN runs AS r USING (capture_id, run_index);

@@ -1,14 +1,10 @@
--- The phase of one run of a language model, derived from the tokens that its runner
--- counted. It is an error with the reason if these don't fit in exactly one way. A
--- runner may process the prompt in one run or in one run per token, and produce the
--- first token in the prompt's last run or in a separate one. Each way determines
--- the number of runs that execute, and which of them process the prompt. Runs that
--- load but don't execute are of phase load.
+-- The phase of one run of a language model, derived from the tokens that its runner counted. It is an error with the
+-- reason if these don't fit in exactly one way. A runner may process the prompt in one run or in one run per token, and
+-- produce the first token in the prompt's last run or in a separate one. Each way determines the number of runs that
+-- execute, and which of them process the prompt. Runs that load but don't execute are of phase load.
 CREATE MACRO _runner_phases(capture) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.name FROM _capture(capture, NULL) AS c
-),
+target AS MATERIALIZED (SELECT c.capture_id, c.name FROM _capture(capture, NULL) AS c),
 timed AS (
     SELECT
         t.run_index,
@@ -21,19 +17,14 @@ timed AS (
 ),
 executing AS (
     SELECT
-        t.run_index,
-        t.executes,
+        t.run_index, t.executes,
         row_number() OVER (ORDER BY t.run_index) - 1 AS place,
         count(*) OVER () AS number
     FROM timed AS t
     WHERE t.executes > 0
 ),
 generations AS (
-    SELECT
-        p.sample,
-        p.value AS prompt,
-        g.value AS generated,
-        p.source
+    SELECT p.sample, p.value AS prompt, g.value AS generated, p.source
     FROM target AS a
     JOIN metrics AS p ON p.capture_id = a.capture_id AND p.name = 'prompt_tokens'
     JOIN metrics AS g
@@ -44,8 +35,7 @@ generations AS (
 ),
 ways AS (
     SELECT
-        w.way,
-        g.sample,
+        w.way, g.sample,
         CASE WHEN w.way IN (0, 1) THEN 1 ELSE g.prompt END AS prefills,
         g.generated - w.way % 2 AS decodes,
         sum(prefills + decodes) OVER (PARTITION BY w.way) AS number,
@@ -56,15 +46,11 @@ ways AS (
 ),
 run_phases AS (
     SELECT
-        w.way,
-        x.run_index,
+        w.way, x.run_index,
         CASE WHEN x.place < w.start + w.prefills THEN 'prefill' ELSE 'decode' END
             AS phase
     FROM ways AS w
-    JOIN executing AS x
-        ON x.number = w.number
-        AND x.place >= w.start
-        AND x.place < w.start + w.prefills + w.decodes
+    JOIN executing AS x ON x.number = w.number AND x.place >= w.start AND x.place < w.start + w.prefills + w.decodes
 ),
 fitting AS (
     SELECT

@@ -3,19 +3,13 @@ CREATE MACRO _module_ancestors(capture_key) AS TABLE
 WITH
 around AS (
     SELECT
-        m.method,
-        m.module_path,
-        o.module_path AS outer_path,
-        lag(o.module_path) OVER (
-            PARTITION BY m.method, m.module_path ORDER BY length(o.module_path)
-        ) AS before_path
+        m.method, m.module_path, o.module_path AS outer_path,
+        lag(o.module_path) OVER (PARTITION BY m.method, m.module_path ORDER BY length(o.module_path)) AS before_path
     FROM _capture_modules(capture_key) AS m
-    JOIN _capture_modules(capture_key) AS o
-        ON o.method = m.method AND _is_within(m.module_path, o.module_path)
+    JOIN _capture_modules(capture_key) AS o ON o.method = m.method AND _is_within(m.module_path, o.module_path)
 )
 SELECT
-    a.method,
-    a.module_path,
+    a.method, a.module_path,
     list(
         {
             'name': CASE
@@ -31,8 +25,7 @@ SELECT
 FROM around AS a
 GROUP BY a.method, a.module_path;
 
--- The self times of a capture's events within its executes, with their places in
--- `time_tree`, outermost first.
+-- The self times of a capture's events within its executes, with their places in `time_tree`, outermost first.
 CREATE MACRO _tree_leaves(capture_key, parted_by, steps, phase, method, runs) AS TABLE
 WITH
 in_modules AS (
@@ -51,55 +44,38 @@ in_modules AS (
             ]) || [{
                 'name': coalesce(o.op_type, s.family),
                 'kind': s.kind,
-                'module_path': CASE
-                    WHEN m.places IS NOT NULL THEN t.module_path
-                END
+                'module_path': CASE WHEN m.places IS NOT NULL THEN t.module_path END
             }]
         END AS places,
-        t.calls,
-        t.executes,
-        t.self_ticks
-    FROM (
-        SELECT CASE parted_by WHEN 'module' THEN capture_key END AS capture_id
-    ) AS a
+        t.calls, t.executes, t.self_ticks
+    FROM (SELECT CASE parted_by WHEN 'module' THEN capture_key END AS capture_id) AS a
     CROSS JOIN _attributed_times(
         (SELECT CASE parted_by WHEN 'module' THEN capture_key END),
         steps, phase, method, runs
     ) AS t
     JOIN signatures AS s USING (capture_id, signature_index)
     LEFT JOIN signature_ops AS o USING (capture_id, signature_index)
-    LEFT JOIN _module_ancestors(capture_key) AS m
-        ON m.method = t.method AND m.module_path = t.module_path
+    LEFT JOIN _module_ancestors(capture_key) AS m ON m.method = t.method AND m.module_path = t.module_path
 ),
 -- Many events have few distinct places: they are summed before places are computed.
 classified_times AS (
     SELECT
         r.scope AS run_name,
         CASE WHEN r.method IS NULL THEN 'run' ELSE 'method' END AS run_kind,
-        a.capture_id,
-        t.signature_index,
+        a.capture_id, t.signature_index,
         t.children > 0 AS is_around,
         count(*) AS calls,
         count(*) FILTER (t.is_execute) AS executes,
         try_cast(sum(t.self_ticks) AS BIGINT) AS self_ticks
-    FROM (
-        SELECT CASE parted_by WHEN 'event' THEN capture_key END AS capture_id
-    ) AS a
-    CROSS JOIN _self_times(
-        (SELECT CASE parted_by WHEN 'event' THEN capture_key END),
-        steps, phase, method, runs
-    ) AS t
+    FROM (SELECT CASE parted_by WHEN 'event' THEN capture_key END AS capture_id) AS a
+    CROSS JOIN _self_times((SELECT CASE parted_by WHEN 'event' THEN capture_key END), steps, phase, method, runs) AS t
     JOIN runs AS r USING (capture_id, run_index)
     WHERE t.execute_index IS NOT NULL AND t.is_additive
     GROUP BY ALL
 ),
 in_calls AS (
     SELECT
-        [{
-            'name': o.run_name,
-            'kind': o.run_kind,
-            'module_path': NULL::VARCHAR
-        }] || CASE
+        [{'name': o.run_name, 'kind': o.run_kind, 'module_path': NULL::VARCHAR}] || CASE
             WHEN s.kind IN ('delegate', 'delegate_call') AND s.chain_index <> -1
                 THEN [{
                     'name': 'DELEGATE_CALL' || coalesce(' @' || s.instruction_id, ''),
@@ -111,25 +87,15 @@ in_calls AS (
             WHEN s.kind = 'delegate_call' AND s.chain_index <> -1 THEN []
             WHEN s.kind = 'operator_call' AND o.is_around
                 OR s.kind = 'framework' THEN [{
-                    'name': CASE s.kind
-                        WHEN 'framework' THEN '(unattributed)' ELSE '(framework)'
-                    END,
+                    'name': CASE s.kind WHEN 'framework' THEN '(unattributed)' ELSE '(framework)' END,
                     'kind': 'rest',
                     'module_path': NULL::VARCHAR
                 }]
-            ELSE [{
-                'name': s.family,
-                'kind': s.kind,
-                'module_path': NULL::VARCHAR
-            }]
+            ELSE [{'name': s.family, 'kind': s.kind, 'module_path': NULL::VARCHAR}]
         END AS places,
-        o.calls,
-        o.executes,
-        o.self_ticks
+        o.calls, o.executes, o.self_ticks
     FROM classified_times AS o
-    JOIN signatures AS s
-        ON s.capture_id = o.capture_id
-        AND s.signature_index = o.signature_index
+    JOIN signatures AS s ON s.capture_id = o.capture_id AND s.signature_index = o.signature_index
 )
 SELECT i.places, i.calls, i.executes, i.self_ticks FROM in_modules AS i
 UNION ALL

@@ -1,8 +1,7 @@
--- One decode run: the time of the token at that position. The cost of a longer
--- context per token is the slope of a straight line through all runs, which single
--- slow tokens don't move: the median of the slopes of all pairs of runs (Theil 1950,
--- Sen 1968). More than 1,000 runs are first taken together to 1,000 medians of
--- neighbours. It is an error if no run of a dump is of phase decode.
+-- One decode run: the time of the token at that position. The cost of a longer context per token is the slope of a
+-- straight line through all runs, which single slow tokens don't move: the median of the slopes of all pairs of runs
+-- (Theil 1950, Sen 1968). More than 1,000 runs are first taken together to 1,000 medians of neighbours. It is an error
+-- if no run of a dump is of phase decode.
 -- Needs: dump; else: etq serving
 -- Columns:
 --   generation: index of the generation, from 0; a decode run after a prefill run begins one
@@ -17,8 +16,7 @@ CREATE MACRO decode_trend(capture, unit := NULL) AS TABLE
 WITH
 target AS MATERIALIZED (
     SELECT
-        c.capture_id,
-        c.unit,
+        c.capture_id, c.unit,
         _multiplier(c.time_scale, c.unit) AS multiplier,
         _divisor(c.time_scale, c.unit) AS divisor
     FROM _capture(capture, unit) AS c
@@ -26,10 +24,7 @@ target AS MATERIALIZED (
     WHERE CASE
         -- The steps of a trace are not executes.
         WHEN k.format = 'torch_trace' THEN false
-        WHEN EXISTS (
-            FROM runs AS r
-            WHERE r.capture_id = c.capture_id AND r.phase = 'decode'
-        ) THEN true
+        WHEN EXISTS (FROM runs AS r WHERE r.capture_id = c.capture_id AND r.phase = 'decode') THEN true
         ELSE error(
             'no run of ' || c.name || ' is of phase decode; set the phases: etq phase '
             || c.name || ' decode --runs FIRST-LAST'
@@ -38,19 +33,15 @@ target AS MATERIALIZED (
 ),
 generation_starts AS (
     SELECT
-        r.run_index,
-        r.phase,
-        r.phase = 'decode' AND coalesce(
-            lag(r.phase) OVER (ORDER BY r.run_index), 'decode'
-        ) = 'prefill' AS begins
+        r.run_index, r.phase,
+        r.phase = 'decode' AND coalesce(lag(r.phase) OVER (ORDER BY r.run_index), 'decode') = 'prefill' AS begins
     FROM target AS a
     JOIN runs AS r USING (capture_id)
     WHERE r.phase IN ('prefill', 'decode')
 ),
 numbered AS (
     SELECT
-        b.run_index,
-        b.phase,
+        b.run_index, b.phase,
         count(*) FILTER (WHERE b.begins) OVER (ORDER BY b.run_index) AS begun
     FROM generation_starts AS b
 ),
@@ -64,16 +55,13 @@ timed AS (
         a.unit
     FROM numbered AS n
     CROSS JOIN target AS a
-    LEFT JOIN _executes(
-        (SELECT a.capture_id FROM target AS a), NULL, 'decode', NULL, 'all'
-    ) AS x
+    LEFT JOIN _executes((SELECT a.capture_id FROM target AS a), NULL, 'decode', NULL, 'all') AS x
         ON x.run_index = n.run_index
     WHERE n.phase = 'decode'
 ),
 measured AS (
     SELECT
-        t.position,
-        t.execute,
+        t.position, t.execute,
         row_number() OVER (ORDER BY t.position, t.run_index) - 1 AS number,
         count(*) OVER () AS runs
     FROM timed AS t
@@ -101,15 +89,7 @@ fitted AS (
     FROM points AS p
     CROSS JOIN sloped AS s
 )
-SELECT
-    t.generation,
-    t.position,
-    t.run_index,
-    t.execute,
-    f.slope,
-    f.intercept,
-    f.tau,
-    t.unit
+SELECT t.generation, t.position, t.run_index, t.execute, f.slope, f.intercept, f.tau, t.unit
 FROM timed AS t
 CROSS JOIN fitted AS f
 ORDER BY t.run_index;

@@ -1,7 +1,6 @@
--- One op type of a method that a capture ran: the number of its nodes that a
--- delegate runs and of those that none runs, and the cost of those that fell back
--- to kernels. The calls of all rows together are all kernels of the executes. Needs
--- a linked record, or a linked program if there is none or it is half-written.
+-- One op type of a method that a capture ran: the number of its nodes that a delegate runs and of those that none runs,
+-- and the cost of those that fell back to kernels. The calls of all rows together are all kernels of the executes.
+-- Needs a linked record, or a linked program if there is none or it is half-written.
 -- Needs: dump; else: etq kernels
 -- Columns:
 --   op_type: op type of the nodes; for kernels that run no node of the graphs, or of an unknown method, their name
@@ -26,24 +25,15 @@ target AS MATERIALIZED (
     SELECT
         CASE
             WHEN c.program_id IS NOT NULL THEN c.capture_id
-            ELSE _linked_key(
-                c.capture_id, c.name, r.record_id, r.name, r.is_complete
-            )
+            ELSE _linked_key(c.capture_id, c.name, r.record_id, r.name, r.is_complete)
         END AS capture_id,
-        c.time_scale,
-        c.unit,
-        c.record_id,
-        c.program_id,
+        c.time_scale, c.unit, c.record_id, c.program_id,
         CASE WHEN NOT coalesce(r.is_complete, false) THEN c.program_id END
             AS answering_program
     FROM _capture(capture, unit) AS c
     LEFT JOIN records AS r USING (record_id)
 ),
-times AS MATERIALIZED (
-    FROM _attributed_times(
-        (SELECT a.capture_id FROM target AS a), steps, phase, method, runs
-    ) AS t
-),
+times AS MATERIALIZED (FROM _attributed_times((SELECT a.capture_id FROM target AS a), steps, phase, method, runs) AS t),
 executes AS (
     SELECT
         t.method,
@@ -57,29 +47,22 @@ kernels AS (
         t.method,
         -- Handles of a kernel count only if one of their nodes calls the kernel's op.
         CASE
-            WHEN string_split(m.first_op_type, '.')[2] = string_split(s.family, '.')[1]
-                THEN m.first_op_type
+            WHEN string_split(m.first_op_type, '.')[2] = string_split(s.family, '.')[1] THEN m.first_op_type
             WHEN m.first_op_type = 'aten.view_copy.default'
                 AND string_split(s.family, '.')[1] = 'et_view' THEN m.first_op_type
             ELSE s.family
         END AS op_type,
-        t.calls,
-        t.self_ticks,
+        t.calls, t.self_ticks,
         t.source_file || coalesce(':' || t.source_line, '') AS source,
         CASE WHEN a.answering_program IS NULL THEN t.module_path END AS module_path
     FROM target AS a
     CROSS JOIN times AS t
-    JOIN signatures AS s
-        ON s.capture_id = a.capture_id
-        AND s.signature_index = t.signature_index
-        AND s.kind = 'kernel'
-    LEFT JOIN signature_ops AS m
-        ON m.capture_id = a.capture_id AND m.signature_index = t.signature_index
+    JOIN signatures AS s ON s.capture_id = a.capture_id AND s.signature_index = t.signature_index AND s.kind = 'kernel'
+    LEFT JOIN signature_ops AS m ON m.capture_id = a.capture_id AND m.signature_index = t.signature_index
 ),
 fallbacks AS (
     SELECT
-        k.method,
-        k.op_type,
+        k.method, k.op_type,
         sum(k.calls)::BIGINT AS calls,
         sum(k.self_ticks) AS ticks,
         max_by(k.source, (k.self_ticks, k.source)) AS worst_source,
@@ -103,16 +86,11 @@ counted AS (
 SELECT
     coalesce(c.op_type, f.op_type) AS op_type,
     coalesce(c.method, f.method) AS method,
-    c.delegated,
-    c.not_delegated,
+    c.delegated, c.not_delegated,
     coalesce(f.calls, 0) AS calls,
     _in_unit(try_cast(coalesce(f.ticks, 0) AS BIGINT), a.time_scale, a.unit) AS total,
     100e0 * coalesce(f.ticks, 0) / nullif(x.ticks, 0) AS share_percent,
-    a.unit AS unit,
-    f.worst_source,
-    f.worst_module,
-    c.basis,
-    x.number AS executes,
+    a.unit AS unit, f.worst_source, f.worst_module, c.basis, x.number AS executes,
     total / x.number AS per_execute
 FROM counted AS c
 FULL JOIN fallbacks AS f USING (method, op_type)

@@ -1,10 +1,8 @@
--- One op of the graphs in delegates' blobs, of the methods that a capture ran: what
--- a backend made of the nodes that it runs, with the changes of layout that it
--- added, and the time of the delegate's event that runs it. Needs a linked program;
--- a linked record has the nodes. XNNPACK's and Vulkan's blobs are read. XNNPACK's
--- events have the names of ops, not of nodes, so they are aligned with ops by kind and
--- order, where this is sure; ops of Vulkan have neither nodes nor events. Of a program with more than
--- 10,000,000 such ops, counted for each call, there is an error.
+-- One op of the graphs in delegates' blobs, of the methods that a capture ran: what a backend made of the nodes that it
+-- runs, with the changes of layout that it added, and the time of the delegate's event that runs it. Needs a linked
+-- program; a linked record has the nodes. XNNPACK's and Vulkan's blobs are read. XNNPACK's events have the names of
+-- ops, not of nodes, so they are aligned with ops by kind and order, where this is sure; ops of Vulkan have neither
+-- nodes nor events. Of a program with more than 10,000,000 such ops, counted for each call, there is an error.
 -- Needs: dump; else: etq kernels
 -- Empty: {capture} ran no delegate whose graphs etq reads: those of XNNPACK and Vulkan
 -- Columns:
@@ -38,25 +36,19 @@ target AS MATERIALIZED (
         CASE
             WHEN c.program_id IS NULL THEN error(
                 c.name || CASE
-                    WHEN c.format = 'torch_trace'
-                        THEN ' is a PyTorch trace; delegate_graph is for ETDumps'
+                    WHEN c.format = 'torch_trace' THEN ' is a PyTorch trace; delegate_graph is for ETDumps'
                     ELSE ': link its program (.pte), which has the delegates'' graphs: '
                         || 'etq link ' || c.name || ' PROGRAM, or for a file --pte'
                 END
             )
             ELSE c.capture_id
         END AS capture_id,
-        c.program_id,
-        c.record_id,
-        c.time_scale,
-        c.unit
+        c.program_id, c.record_id, c.time_scale, c.unit
     FROM _capture(capture, unit) AS c
 ),
 times AS MATERIALIZED (
     SELECT t.method, t.signature_index, t.calls, t.executes, t.self_ticks
-    FROM _attributed_times(
-        (SELECT a.capture_id FROM target AS a), steps, phase, method, runs
-    ) AS t
+    FROM _attributed_times((SELECT a.capture_id FROM target AS a), steps, phase, method, runs) AS t
 ),
 executes AS (
     SELECT t.method, nullif(sum(t.executes), 0)::BIGINT AS number
@@ -65,9 +57,7 @@ executes AS (
 ),
 events AS (
     SELECT
-        m.method,
-        s.instruction_id,
-        e.op_index,
+        m.method, s.instruction_id, e.op_index,
         string_agg(DISTINCT s.label, ', ' ORDER BY s.label) AS event_name,
         sum(t.calls)::BIGINT AS calls,
         try_cast(sum(t.self_ticks) AS BIGINT) AS ticks,
@@ -81,12 +71,7 @@ events AS (
 ),
 nodes AS MATERIALIZED (
     SELECT
-        n.method,
-        n.instruction_id,
-        n.debug_handle,
-        n.graph_id,
-        n.node_index,
-        p.name,
+        n.method, n.instruction_id, n.debug_handle, n.graph_id, n.node_index, p.name,
         _delegate_op_class(string_split(p.op, '.')[1]) AS class,
         row_number() OVER (
             PARTITION BY n.method, n.instruction_id, n.debug_handle, class
@@ -107,17 +92,13 @@ nodes AS MATERIALIZED (
 blobs AS MATERIALIZED (
     SELECT
         o.*,
-        row_number() OVER (
-            PARTITION BY o.blob_offset, o.debug_handle, o.class ORDER BY o.op_index
-        ) AS place_in_handle
+        row_number() OVER (PARTITION BY o.blob_offset, o.debug_handle, o.class ORDER BY o.op_index) AS place_in_handle
     FROM _classified_delegate_ops((SELECT t.capture_id FROM target AS t)) AS o
 ),
 calls AS MATERIALIZED (
     SELECT d.method, d.instruction_id, d.backend, d.blob_offset
     FROM _delegate_calls((SELECT t.capture_id FROM target AS t)) AS d
-    WHERE d.method = coalesce(
-        _known_method((SELECT t.capture_id FROM target AS t), method), d.method
-    )
+    WHERE d.method = coalesce(_known_method((SELECT t.capture_id FROM target AS t), method), d.method)
 ),
 checked AS (
     SELECT CASE
@@ -136,8 +117,7 @@ checked AS (
 ),
 described AS (
     SELECT
-        v.blob_offset,
-        v.value_id,
+        v.blob_offset, v.value_id,
         CASE WHEN v.is_constant THEN '*' ELSE '' END || v.dtype
         || '[' || array_to_string(v.sizes, ', ') || ']' AS description
     FROM target AS a
@@ -146,27 +126,20 @@ described AS (
 -- The inputs of ops, and their outputs.
 used AS (
     SELECT
-        o.blob_offset,
-        o.op_index,
-        false AS is_output,
-        unnest(o.inputs) AS value_id,
+        o.blob_offset, o.op_index, false AS is_output, unnest(o.inputs) AS value_id,
         generate_subscripts(o.inputs, 1) AS place
     FROM target AS a
     JOIN delegate_ops AS o USING (program_id)
     UNION ALL
     SELECT
-        o.blob_offset,
-        o.op_index,
-        true,
-        unnest(o.outputs),
+        o.blob_offset, o.op_index, true, unnest(o.outputs),
         generate_subscripts(o.outputs, 1)
     FROM target AS a
     JOIN delegate_ops AS o USING (program_id)
 ),
 texts AS (
     SELECT
-        u.blob_offset,
-        u.op_index,
+        u.blob_offset, u.op_index,
         string_agg(d.description, ', ' ORDER BY u.place) FILTER (WHERE NOT u.is_output)
             AS inputs,
         string_agg(d.description, ', ' ORDER BY u.place) FILTER (WHERE u.is_output)
@@ -176,27 +149,17 @@ texts AS (
     GROUP BY u.blob_offset, u.op_index
 )
 SELECT
-    c.method,
-    c.instruction_id,
-    c.backend,
-    o.op_index,
-    o.op,
+    c.method, c.instruction_id, c.backend, o.op_index, o.op,
     coalesce(u.inputs, '') AS inputs,
     coalesce(u.outputs, '') AS outputs,
-    b.parameters,
-    o.debug_handle,
+    b.parameters, o.debug_handle,
     coalesce(n.graph_id, f.graph_id) AS graph_id,
     coalesce(n.node_index, f.node_index) AS node_index,
     coalesce(n.name, f.name) AS node_name,
-    e.event_name,
-    e.calls AS calls,
+    e.event_name, e.calls AS calls,
     _in_unit(e.ticks, a.time_scale, a.unit) AS self_time,
-    100e0 * e.ticks / nullif(
-        (SELECT sum(t.self_ticks)::DOUBLE FROM times AS t), 0
-    ) AS share_percent,
-    a.unit AS unit,
-    e.score,
-    x.number AS executes,
+    100e0 * e.ticks / nullif((SELECT sum(t.self_ticks)::DOUBLE FROM times AS t), 0) AS share_percent,
+    a.unit AS unit, e.score, x.number AS executes,
     self_time / x.number AS per_execute
 FROM target AS a
 JOIN checked AS k ON k.is_fit
@@ -216,8 +179,5 @@ LEFT JOIN nodes AS f
     AND f.debug_handle = o.debug_handle
     AND f.place_in_handle = 1
 LEFT JOIN executes AS x ON x.method = c.method
-LEFT JOIN events AS e
-    ON e.method = c.method
-    AND e.instruction_id = c.instruction_id
-    AND e.op_index = o.op_index
+LEFT JOIN events AS e ON e.method = c.method AND e.instruction_id = c.instruction_id AND e.op_index = o.op_index
 ORDER BY c.method, c.instruction_id, o.op_index;

@@ -1,8 +1,6 @@
--- One piece of metadata of a delegate's event: logged by the backend, or part of
--- the event's name. Fields of JSON (Core ML, VGF, Vulkan) have a row each, a unit
--- after a name (QNN) is a field, and a single byte (NXP Neutron's function code) is
--- a number; other metadata is kept as it is. Metadata that differs between runs has
--- a row for each value.
+-- One piece of metadata of a delegate's event: logged by the backend, or part of the event's name. Fields of JSON (Core
+-- ML, VGF, Vulkan) have a row each, a unit after a name (QNN) is a field, and a single byte (NXP Neutron's function
+-- code) is a number; other metadata is kept as it is. Metadata that differs between runs has a row for each value.
 -- Columns:
 --   block_index: the event block
 --   slot: position in the block's list of distinct events
@@ -14,12 +12,7 @@
 CREATE MACRO delegate_metadata(capture) AS TABLE
 WITH
 logged AS (
-    SELECT
-        s.block_index,
-        s.slot,
-        s.label,
-        t.delegate_metadata AS bytes,
-        count(*) AS runs
+    SELECT s.block_index, s.slot, s.label, t.delegate_metadata AS bytes, count(*) AS runs
     FROM _capture(capture, NULL) AS a
     JOIN event_ticks AS t USING (capture_id)
     JOIN signatures AS s USING (capture_id, signature_index)
@@ -28,24 +21,14 @@ logged AS (
 ),
 sources AS (
     SELECT
-        l.block_index,
-        l.slot,
-        l.label,
-        'metadata' AS source,
+        l.block_index, l.slot, l.label, 'metadata' AS source,
         -- Some bytes are not text, and text may be JSON in base64.
-        _metadata_text(l.bytes) AS text,
-        l.bytes,
-        l.runs
+        _metadata_text(l.bytes) AS text, l.bytes, l.runs
     FROM logged AS l
     WHERE l.bytes IS NOT NULL
     UNION ALL
     SELECT
-        l.block_index,
-        l.slot,
-        l.label,
-        'name',
-        l.label,
-        NULL,
+        l.block_index, l.slot, l.label, 'name', l.label, NULL,
         sum(l.runs)::BIGINT
     FROM logged AS l
     WHERE json_valid(l.label) AND starts_with(trim(l.label), '{')
@@ -58,46 +41,26 @@ fields AS (
 ),
 described AS (
     SELECT
-        f.block_index,
-        f.slot,
-        f.label,
-        f.source,
-        f.field,
-        json_extract_string(
-            f.text, '/' || replace(replace(f.field, '~', '~0'), '/', '~1')
-        ) AS value,
+        f.block_index, f.slot, f.label, f.source, f.field,
+        json_extract_string(f.text, '/' || replace(replace(f.field, '~', '~0'), '/', '~1')) AS value,
         f.runs
     FROM fields AS f
     UNION ALL
     SELECT
-        s.block_index,
-        s.slot,
-        s.label,
-        s.source,
+        s.block_index, s.slot, s.label, s.source,
         CASE WHEN octet_length(s.bytes) = 1 AND s.text IS NULL THEN 'function_code' END,
         CASE
             WHEN s.text IS NOT NULL THEN s.text
-            WHEN octet_length(s.bytes) = 1
-                THEN ('0x' || hex(s.bytes))::INTEGER::VARCHAR
+            WHEN octet_length(s.bytes) = 1 THEN ('0x' || hex(s.bytes))::INTEGER::VARCHAR
             ELSE lower(hex(s.bytes))
         END,
         s.runs
     FROM sources AS s
-    WHERE s.source = 'metadata'
-        AND NOT coalesce(json_valid(s.text) AND starts_with(trim(s.text), '{'), false)
+    WHERE s.source = 'metadata' AND NOT coalesce(json_valid(s.text) AND starts_with(trim(s.text), '{'), false)
     UNION ALL
     SELECT
-        s.block_index,
-        s.slot,
-        s.label,
-        'name',
-        'unit',
-        s.value_unit,
-        (
-            SELECT sum(l.runs)::BIGINT
-            FROM logged AS l
-            WHERE l.block_index = s.block_index AND l.slot = s.slot
-        )
+        s.block_index, s.slot, s.label, 'name', 'unit', s.value_unit,
+        (SELECT sum(l.runs)::BIGINT FROM logged AS l WHERE l.block_index = s.block_index AND l.slot = s.slot)
     FROM _capture(capture, NULL) AS a
     JOIN signatures AS s USING (capture_id)
     WHERE s.kind = 'delegate' AND s.value_unit NOT IN ('ticks', 'unknown')
@@ -106,14 +69,11 @@ SELECT d.block_index, d.slot, d.label AS event_name, d.source, d.field, d.value,
 FROM described AS d
 ORDER BY d.block_index, d.slot, d.source, d.field, d.value;
 
--- Bytes as text: ASCII as it is, or decoded if they are JSON in base64, as VGF
--- writes it; NULL if they are not text.
+-- Bytes as text: ASCII as it is, or decoded if they are JSON in base64, as VGF writes it; NULL if they are not text.
 CREATE MACRO _metadata_text(bytes) AS (
     CASE
         WHEN regexp_full_match(_ascii_text(bytes), '[A-Za-z0-9+/]{8,}={0,2}')
-            AND starts_with(
-                coalesce(_ascii_text(try(from_base64(_ascii_text(bytes)))), ''), '{'
-            )
+            AND starts_with(coalesce(_ascii_text(try(from_base64(_ascii_text(bytes)))), ''), '{')
             THEN _ascii_text(try(from_base64(_ascii_text(bytes))))
         ELSE _ascii_text(bytes)
     END
@@ -121,8 +81,5 @@ CREATE MACRO _metadata_text(bytes) AS (
 
 -- Bytes as text; NULL if some are not printable ASCII.
 CREATE MACRO _ascii_text(bytes) AS (
-    CASE
-        WHEN regexp_full_match(try(decode(bytes)), '[\x20-\x7e\t\r\n]*')
-            THEN try(decode(bytes))
-    END
+    CASE WHEN regexp_full_match(try(decode(bytes)), '[\x20-\x7e\t\r\n]*') THEN try(decode(bytes)) END
 );

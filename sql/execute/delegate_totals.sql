@@ -1,6 +1,5 @@
--- The time of one DELEGATE_CALL of an event block, over the recorded runs, and the
--- part that the delegate's events explain. Events that don't fit into their calls,
--- as with asynchronous backends, explain nothing.
+-- The time of one DELEGATE_CALL of an event block, over the recorded runs, and the part that the delegate's events
+-- explain. Events that don't fit into their calls, as with asynchronous backends, explain nothing.
 -- Needs: dump; else: etq kernels
 -- Empty: {capture} called no delegate; for its kernels: etq ops
 -- Columns:
@@ -29,24 +28,10 @@ WITH RECURSIVE
 target AS MATERIALIZED (FROM _capture(capture, unit)),
 timed AS MATERIALIZED (
     SELECT
-        t.block_index,
-        t.scope AS method,
-        t.chain_index,
-        t.instruction_id,
-        t.kind,
-        _delegate_part(t.family) AS part,
-        t.run_index,
-        t.event_index,
-        t.parent_index,
-        t.is_additive,
-        t.duration_ticks,
-        t.self_ticks,
-        t.execute_ticks,
+        t.block_index, t.scope AS method, t.chain_index, t.instruction_id, t.kind, _delegate_part(t.family) AS part,
+        t.run_index, t.event_index, t.parent_index, t.is_additive, t.duration_ticks, t.self_ticks, t.execute_ticks,
         t.is_execute
-    FROM _execute_times(
-        (SELECT a.capture_id FROM target AS a),
-        steps, phase, method, runs
-    ) AS t
+    FROM _execute_times((SELECT a.capture_id FROM target AS a), steps, phase, method, runs) AS t
 ),
 -- A delegate's events within its calls; events may enclose each other.
 within AS (
@@ -66,29 +51,19 @@ placed AS (
         t.kind = 'delegate_call' AND t.is_additive AND i.run_index IS NULL AS is_call,
         t.kind = 'delegate' AND t.is_additive AND c.run_index IS NOT NULL AS is_part
     FROM timed AS t
-    LEFT JOIN within AS c
-        ON c.run_index = t.run_index AND c.event_index = t.event_index
+    LEFT JOIN within AS c ON c.run_index = t.run_index AND c.event_index = t.event_index
     LEFT JOIN _inner_calls((SELECT a.capture_id FROM target AS a)) AS i
         ON i.run_index = t.run_index AND i.event_index = t.event_index
     WHERE t.kind IN ('delegate', 'delegate_call')
 ),
 calls AS (
     SELECT
-        p.block_index,
-        p.method,
-        p.chain_index,
-        p.instruction_id,
+        p.block_index, p.method, p.chain_index, p.instruction_id,
         count(*) FILTER (WHERE p.is_call) AS calls,
         try_cast(sum(p.duration_ticks) FILTER (WHERE p.is_call) AS BIGINT) AS total,
-        coalesce(try_cast(sum(p.self_ticks) FILTER (
-            WHERE p.is_part AND p.part = 'ops'
-        ) AS BIGINT), 0) AS ops,
-        coalesce(try_cast(sum(p.self_ticks) FILTER (
-            WHERE p.is_part AND p.part = 'copies'
-        ) AS BIGINT), 0) AS copies,
-        coalesce(try_cast(sum(p.self_ticks) FILTER (
-            WHERE p.is_part AND p.part = 'layout'
-        ) AS BIGINT), 0) AS layout,
+        coalesce(try_cast(sum(p.self_ticks) FILTER (WHERE p.is_part AND p.part = 'ops') AS BIGINT), 0) AS ops,
+        coalesce(try_cast(sum(p.self_ticks) FILTER (WHERE p.is_part AND p.part = 'copies') AS BIGINT), 0) AS copies,
+        coalesce(try_cast(sum(p.self_ticks) FILTER (WHERE p.is_part AND p.part = 'layout') AS BIGINT), 0) AS layout,
         count(*) FILTER (WHERE p.kind = 'delegate') AS events,
         count(*) FILTER (WHERE p.kind = 'delegate' AND NOT p.is_part)
             AS other_events
@@ -106,19 +81,11 @@ scale AS (
         _multiplier(a.time_scale, a.unit) AS multiplier,
         _divisor(a.time_scale, a.unit) AS divisor,
         a.unit,
-        (
-            SELECT try_cast(sum(t.execute_ticks) AS BIGINT)
-            FROM timed AS t
-            WHERE t.is_additive
-        ) AS execute_ticks
+        (SELECT try_cast(sum(t.execute_ticks) AS BIGINT) FROM timed AS t WHERE t.is_additive) AS execute_ticks
     FROM target AS a
 )
 SELECT
-    c.block_index,
-    c.method,
-    c.chain_index,
-    c.instruction_id,
-    c.calls,
+    c.block_index, c.method, c.chain_index, c.instruction_id, c.calls,
     c.total * x.multiplier / x.divisor AS total,
     c.ops * x.multiplier / x.divisor AS ops,
     c.copies * x.multiplier / x.divisor AS copies,
@@ -127,10 +94,7 @@ SELECT
         AS unaccounted,
     c.total / nullif(c.calls, 0) * x.multiplier / x.divisor AS avg,
     100e0 * c.total / nullif(x.execute_ticks, 0) AS share_percent,
-    x.unit AS unit,
-    c.events,
-    c.other_events,
-    n.number AS executes,
+    x.unit AS unit, c.events, c.other_events, n.number AS executes,
     c.total / n.number * x.multiplier / x.divisor AS per_execute
 FROM calls AS c
 LEFT JOIN executes AS n ON n.method = c.method

@@ -1,8 +1,7 @@
--- The mean time of a module in an execute of its method, in one row. With match :=
--- 'exact', it is that of the module and its submodules, as in `module_totals`. With
--- 'substring', it is computed like the Inspector's: the sum of the averages of all
--- events, calls and their children equally, that have a node with the text in a key
--- of its module hierarchy. Needs a linked record.
+-- The mean time of a module in an execute of its method, in one row. With match := 'exact', it is that of the module
+-- and its submodules, as in `module_totals`. With 'substring', it is computed like the Inspector's: the sum of the
+-- averages of all events, calls and their children equally, that have a node with the text in a key of its module
+-- hierarchy. Needs a linked record.
 -- Columns:
 --   module: the module requested
 --   total: the time; NULL if unknown, as in `module_totals`
@@ -18,12 +17,9 @@ CREATE MACRO find_total_for_module(
 WITH
 target AS MATERIALIZED (
     SELECT
-        c.capture_id,
-        c.record_id,
+        c.capture_id, c.record_id,
         CASE
-            WHEN match = 'exact' THEN _linked_key(
-                c.capture_id, c.name, r.record_id, r.name, r.is_complete
-            )
+            WHEN match = 'exact' THEN _linked_key(c.capture_id, c.name, r.record_id, r.name, r.is_complete)
         END AS linked_key,
         _multiplier(c.time_scale, c.unit) AS multiplier,
         _divisor(c.time_scale, c.unit) AS divisor,
@@ -32,9 +28,7 @@ target AS MATERIALIZED (
     LEFT JOIN records AS r USING (record_id)
 ),
 times AS (
-    FROM _attributed_times(
-        (SELECT a.linked_key FROM target AS a), steps, phase, method, runs
-    ) AS t
+    FROM _attributed_times((SELECT a.linked_key FROM target AS a), steps, phase, method, runs) AS t
     WHERE match = 'exact'
 ),
 executes AS (
@@ -44,8 +38,7 @@ executes AS (
 ),
 of_methods AS (
     SELECT
-        t.method,
-        sum(t.self_ticks) AS ticks,
+        t.method, sum(t.self_ticks) AS ticks,
         count(DISTINCT t.signature_index) AS events
     FROM times AS t
     WHERE _is_within(t.module_path, module)
@@ -63,17 +56,14 @@ exactly AS (
 without_events AS (
     SELECT CASE WHEN count(*) = 0 THEN 0 END AS ticks
     FROM _delegated_modules((SELECT a.linked_key FROM target AS a)) AS u
-    WHERE _is_within(u.module_path, module)
-        AND u.method IN (SELECT t.method FROM times AS t)
+    WHERE _is_within(u.module_path, module) AND u.method IN (SELECT t.method FROM times AS t)
 ),
 nodes AS (
     SELECT DISTINCT n.signature_index
     FROM target AS a
     JOIN signature_nodes AS n USING (capture_id)
     JOIN node_modules AS m USING (record_id, graph_id, node_index)
-    WHERE match = 'substring'
-        AND n.mapping = 'exact'
-        AND contains(m.module_key, module)
+    WHERE match = 'substring' AND n.mapping = 'exact' AND contains(m.module_key, module)
 ),
 averages AS (
     SELECT s.signature_index, any_value(i.avg) AS avg
@@ -99,10 +89,7 @@ SELECT
         ELSE error('match must be ''exact'' or ''substring'', not ' || match)
     END AS total,
     CASE match
-        WHEN 'exact' THEN coalesce(
-            (SELECT e.events FROM exactly AS e),
-            (SELECT w.ticks FROM without_events AS w)
-        )
+        WHEN 'exact' THEN coalesce((SELECT e.events FROM exactly AS e), (SELECT w.ticks FROM without_events AS w))
         ELSE (SELECT count(*) FROM averages AS v)
     END AS events,
     a.unit AS unit

@@ -1,13 +1,10 @@
--- The framework tax of one run with a Method::execute (or Method::step). Tracing
--- slows a run down, so the tax of a traced run includes it. With a baseline, a
--- capture of the same program at level method_only, the median of the baseline's
--- executes (of the same phase, if one is requested) is the run's time without
--- tracing. If the baseline's runs have methods, only those of the run's method
--- count. The tax is unknown in three cases: the baseline's runs have no methods and
--- the traced runs are of several; the traced work alone takes longer than the
--- baseline, as tracing then slows the kernels, too; the baseline takes more than 1.5
--- times as long as the traced run, as it then is of another program, or the device
--- was in another state.
+-- The framework tax of one run with a Method::execute (or Method::step). Tracing slows a run down, so the tax of a
+-- traced run includes it. With a baseline, a capture of the same program at level method_only, the median of the
+-- baseline's executes (of the same phase, if one is requested) is the run's time without tracing. If the baseline's
+-- runs have methods, only those of the run's method count. The tax is unknown in three cases: the baseline's runs have
+-- no methods and the traced runs are of several; the traced work alone takes longer than the baseline, as tracing then
+-- slows the kernels, too; the baseline takes more than 1.5 times as long as the traced run, as it then is of another
+-- program, or the device was in another state.
 -- Needs: dump; else: etq ops
 -- Planned as: _framework_tax_alone
 -- Columns:
@@ -36,15 +33,10 @@ baseline_capture AS MATERIALIZED (
     WHERE baseline IS NOT NULL
 ),
 baseline_executes AS (
-    SELECT
-        r.scope,
-        any_value(r.method) AS method,
-        median(x.execute_ticks)
+    SELECT r.scope, any_value(r.method) AS method, median(x.execute_ticks)
         * any_value(_multiplier(k.time_scale, a.unit))
         / any_value(_divisor(k.time_scale, a.unit)) AS execute
-    FROM _executes(
-        (SELECT k.capture_id FROM baseline_capture AS k), NULL, phase, NULL, 'all'
-    ) AS x
+    FROM _executes((SELECT k.capture_id FROM baseline_capture AS k), NULL, phase, NULL, 'all') AS x
     CROSS JOIN target AS a
     CROSS JOIN baseline_capture AS k
     JOIN runs AS r ON r.capture_id = k.capture_id AND r.run_index = x.run_index
@@ -87,17 +79,8 @@ one_baseline AS (
 ),
 work_times AS (
     SELECT
-        x.run_index,
-        x.scope,
-        x.execute,
-        x.kernels,
-        x.delegates,
-        x.operators,
-        x.work,
-        x.tax AS traced_tax,
-        x.note,
-        x.is_untraced,
-        x.unit,
+        x.run_index, x.scope, x.execute, x.kernels, x.delegates, x.operators, x.work, x.tax AS traced_tax, x.note,
+        x.is_untraced, x.unit,
         coalesce(
             b.execute,
             -- Two known methods are different.
@@ -113,12 +96,7 @@ work_times AS (
     LEFT JOIN baseline_executes AS b USING (scope)
 )
 SELECT
-    w.run_index,
-    w.scope AS method,
-    w.execute,
-    w.kernels,
-    w.delegates,
-    w.operators,
+    w.run_index, w.scope AS method, w.execute, w.kernels, w.delegates, w.operators,
     w.execute - w.untraced AS tracing,
     CASE
         WHEN w.is_untraced OR w.work > w.untraced OR w.untraced > 1.5 * w.execute
@@ -147,17 +125,8 @@ CREATE MACRO _framework_tax_alone(
 WITH
 target AS MATERIALIZED (FROM _capture(capture, unit))
 SELECT
-    x.run_index,
-    x.scope AS method,
-    x.execute,
-    x.kernels,
-    x.delegates,
-    x.operators,
-    NULL::DOUBLE AS tracing,
-    x.tax,
-    x.tax_percent,
-    x.note,
-    x.unit
+    x.run_index, x.scope AS method, x.execute, x.kernels, x.delegates, x.operators, NULL::DOUBLE AS tracing, x.tax,
+    x.tax_percent, x.note, x.unit
 FROM _run_taxes(
     (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a),
     steps, phase, method, runs

@@ -1,24 +1,14 @@
 -- One module of one of the methods that a capture ran, from its linked record.
 CREATE MACRO _capture_modules(capture_key) AS TABLE
-SELECT
-    g.method,
-    m.module_path,
-    min(m.module_class) AS module_class,
-    min(m.depth) AS depth
+SELECT g.method, m.module_path, min(m.module_class) AS module_class, min(m.depth) AS depth
 FROM captures AS a
 JOIN node_modules AS m USING (record_id)
-JOIN graphs AS g
-    ON g.record_id = m.record_id
-    AND g.graph_id = m.graph_id
-    AND g.stage = 'edge_dialect_exported_program'
-WHERE a.capture_id = capture_key
-    AND g.method IN (
-        SELECT r.method FROM runs AS r WHERE r.capture_id = a.capture_id
-    )
+JOIN graphs AS g ON g.record_id = m.record_id AND g.graph_id = m.graph_id AND g.stage = 'edge_dialect_exported_program'
+WHERE a.capture_id = capture_key AND g.method IN (SELECT r.method FROM runs AS r WHERE r.capture_id = a.capture_id)
 GROUP BY g.method, m.module_path;
 
--- A module with nodes that a delegate's call runs. If no event is placed on them,
--- their time is part of the call's, and unknown.
+-- A module with nodes that a delegate's call runs. If no event is placed on them, their time is part of the call's, and
+-- unknown.
 CREATE MACRO _delegated_modules(capture_key) AS TABLE
 SELECT DISTINCT m.method, p.module_path
 FROM captures AS k
@@ -27,17 +17,14 @@ JOIN signatures AS s
     ON s.capture_id = n.capture_id
     AND s.signature_index = n.signature_index
     AND s.kind = 'delegate_call'
-JOIN linked_methods AS m
-    ON m.capture_id = s.capture_id AND m.block_index = s.block_index
+JOIN linked_methods AS m ON m.capture_id = s.capture_id AND m.block_index = s.block_index
 JOIN op_nodes AS p USING (record_id, graph_id, node_index)
 WHERE k.capture_id = capture_key AND p.module_path IS NOT NULL;
 
--- The time of one module of a method's model within Method::execute (or
--- Method::step), over the recorded runs: its self time, and the total with its
--- submodules. The self times add up to the total of the executes exactly; rows in
--- parentheses have the time of no module. The time of a module is unknown if it has
--- no event and a delegate runs nodes of it: then it is part of another row's. Needs
--- a linked record.
+-- The time of one module of a method's model within Method::execute (or Method::step), over the recorded runs: its self
+-- time, and the total with its submodules. The self times add up to the total of the executes exactly; rows in
+-- parentheses have the time of no module. The time of a module is unknown if it has no event and a delegate runs nodes
+-- of it: then it is part of another row's. Needs a linked record.
 -- Needs: dump; else: etq ops --by module
 -- Columns:
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
@@ -62,17 +49,9 @@ WITH
 target AS MATERIALIZED (FROM _linked_capture(capture, unit)),
 times AS MATERIALIZED (
     SELECT
-        t.method,
-        t.module_path,
-        sum(t.calls) AS calls,
-        sum(t.executes) AS executes,
-        sum(t.self_ticks) AS ticks,
-        CASE
-            WHEN bool_or(t.mapping = 'aligned') THEN 'aligned' ELSE max(t.mapping)
-        END AS mapping
-    FROM _attributed_times(
-        (SELECT a.capture_id FROM target AS a), steps, phase, method, runs
-    ) AS t
+        t.method, t.module_path, sum(t.calls) AS calls, sum(t.executes) AS executes, sum(t.self_ticks) AS ticks,
+        CASE WHEN bool_or(t.mapping = 'aligned') THEN 'aligned' ELSE max(t.mapping) END AS mapping
+    FROM _attributed_times((SELECT a.capture_id FROM target AS a), steps, phase, method, runs) AS t
     GROUP BY t.method, t.module_path
 ),
 executes AS MATERIALIZED (
@@ -91,8 +70,7 @@ paths AS (
     FROM times AS t
     ANTI JOIN modules AS m USING (method, module_path)
 ),
--- Modules of which something is unknown unless they have events: they themselves,
--- or only modules within them.
+-- Modules of which something is unknown unless they have events: they themselves, or only modules within them.
 hidden AS (
     SELECT p.method, p.module_path, bool_or(u.module_path = p.module_path) AS is_itself
     FROM modules AS p
@@ -102,54 +80,31 @@ hidden AS (
 ),
 added AS (
     SELECT
-        p.method,
-        p.module_path,
-        p.module_class,
-        p.depth,
+        p.method, p.module_path, p.module_class, p.depth,
         sum(t.ticks) FILTER (WHERE t.module_path = p.module_path) AS self_ticks,
         sum(t.ticks) AS ticks,
         sum(t.calls) FILTER (WHERE t.module_path = p.module_path) AS calls,
         max(t.mapping) FILTER (WHERE t.module_path = p.module_path) AS mapping
     FROM paths AS p
-    LEFT JOIN times AS t
-        ON t.method = p.method AND _is_within(t.module_path, p.module_path)
+    LEFT JOIN times AS t ON t.method = p.method AND _is_within(t.module_path, p.module_path)
     GROUP BY p.method, p.module_path, p.module_class, p.depth
 ),
 known AS (
     SELECT
-        d.method,
-        d.module_path,
-        d.module_class,
-        d.depth,
-        d.mapping,
+        d.method, d.module_path, d.module_class, d.depth, d.mapping,
         -- What has no event took no time, unless that is unknown.
-        try_cast(coalesce(
-            d.self_ticks,
-            CASE WHEN NOT coalesce(h.is_itself, false) THEN 0 END
-        ) AS BIGINT) AS self_ticks,
-        try_cast(coalesce(
-            d.calls,
-            CASE WHEN NOT coalesce(h.is_itself, false) THEN 0 END
-        ) AS BIGINT) AS calls,
+        try_cast(coalesce(d.self_ticks, CASE WHEN NOT coalesce(h.is_itself, false) THEN 0 END) AS BIGINT) AS self_ticks,
+        try_cast(coalesce(d.calls, CASE WHEN NOT coalesce(h.is_itself, false) THEN 0 END) AS BIGINT) AS calls,
         coalesce(d.ticks, CASE WHEN h.method IS NULL THEN 0 END) AS ticks
     FROM added AS d
     LEFT JOIN hidden AS h USING (method, module_path)
 )
 SELECT
-    d.method,
-    d.module_path,
-    d.module_class,
-    d.depth,
-    d.calls,
+    d.method, d.module_path, d.module_class, d.depth, d.calls,
     _in_unit(d.self_ticks, a.time_scale, a.unit) AS self_time,
     _in_unit(try_cast(d.ticks AS BIGINT), a.time_scale, a.unit) AS total,
-    100e0 * d.ticks / nullif(
-        (SELECT sum(t.ticks)::DOUBLE FROM times AS t), 0
-    ) AS share_percent,
-    d.mapping,
-    a.unit AS unit,
-    d.self_ticks,
-    x.number AS executes,
+    100e0 * d.ticks / nullif((SELECT sum(t.ticks)::DOUBLE FROM times AS t), 0) AS share_percent,
+    d.mapping, a.unit AS unit, d.self_ticks, x.number AS executes,
     self_time / x.number AS self_per_execute,
     total / x.number AS per_execute
 FROM known AS d
@@ -157,8 +112,8 @@ JOIN executes AS x USING (method)
 CROSS JOIN target AS a
 ORDER BY d.method, d.depth IS NULL, d.module_path;
 
--- Whether a module is another one or a submodule of it. A name in parentheses is
--- not a module, and only equal to itself.
+-- Whether a module is another one or a submodule of it. A name in parentheses is not a module, and only equal to
+-- itself.
 CREATE MACRO _is_within(inner_path, outer_path) AS (
     inner_path = outer_path
     OR (

@@ -6,11 +6,7 @@ target AS MATERIALIZED (
     FROM (SELECT capture_key AS capture_id, unit AS unit) AS u
     JOIN captures AS c USING (capture_id)
 ),
-times AS MATERIALIZED (
-    FROM _attributed_times(
-        (SELECT a.capture_id FROM target AS a), steps, phase, method, runs
-    ) AS t
-),
+times AS MATERIALIZED (FROM _attributed_times((SELECT a.capture_id FROM target AS a), steps, phase, method, runs) AS t),
 executes AS (
     SELECT t.method, nullif(sum(t.executes), 0)::BIGINT AS number
     FROM times AS t
@@ -21,8 +17,7 @@ ran AS MATERIALIZED (
     SELECT DISTINCT n.graph_id, n.node_index
     FROM signature_nodes AS n
     JOIN target AS a USING (capture_id)
-    WHERE n.is_own
-        AND n.signature_index IN (SELECT t.signature_index FROM times AS t)
+    WHERE n.is_own AND n.signature_index IN (SELECT t.signature_index FROM times AS t)
 ),
 firsts AS (
     SELECT n.signature_index, n.graph_id, n.node_index, s.kind
@@ -30,18 +25,13 @@ firsts AS (
     JOIN target AS a USING (capture_id)
     JOIN signatures AS s USING (capture_id, signature_index)
     WHERE n.is_own AND s.kind <> 'operator_call'
-    QUALIFY row_number() OVER (
-        PARTITION BY n.signature_index ORDER BY n.position
-    ) = 1
+    QUALIFY row_number() OVER (PARTITION BY n.signature_index ORDER BY n.position) = 1
         AND (s.kind = 'kernel' OR count(*) OVER (PARTITION BY n.signature_index) = 1)
 ),
 node_times AS (
     SELECT
-        f.graph_id,
-        f.node_index,
-        coalesce(
-            sum(t.calls) FILTER (WHERE f.kind <> 'delegate_call'), sum(t.calls)
-        )::BIGINT AS calls,
+        f.graph_id, f.node_index,
+        coalesce(sum(t.calls) FILTER (WHERE f.kind <> 'delegate_call'), sum(t.calls))::BIGINT AS calls,
         sum(t.self_ticks) AS ticks
     FROM times AS t
     JOIN firsts AS f USING (signature_index)
@@ -56,36 +46,21 @@ backends AS (
     ) AS d
 )
 SELECT
-    p.record_id,
-    p.graph_id,
-    g.method,
-    p.node_index,
-    p.name,
-    p.op_type,
-    p.module_path,
-    p.source_file,
-    p.source_line,
+    p.record_id, p.graph_id, g.method, p.node_index, p.name, p.op_type, p.module_path, p.source_file, p.source_line,
     b.backend,
     coalesce(o.calls, z.nothing) AS calls,
-    _in_unit(
-        try_cast(coalesce(o.ticks, z.nothing) AS BIGINT), a.time_scale, a.unit
-    ) AS self_time,
+    _in_unit(try_cast(coalesce(o.ticks, z.nothing) AS BIGINT), a.time_scale, a.unit) AS self_time,
     100e0 * coalesce(o.ticks, z.nothing) / nullif(
         (SELECT sum(t.self_ticks)::DOUBLE FROM times AS t), 0
     ) AS share_percent,
-    a.unit AS unit,
-    x.number AS executes,
+    a.unit AS unit, x.number AS executes,
     self_time / x.number AS per_execute
 FROM target AS a
 JOIN graphs AS g
     ON g.record_id = a.record_id
     AND g.stage = 'edge_dialect_exported_program'
-    AND g.method IN (
-        SELECT r.method FROM runs AS r WHERE r.capture_id = a.capture_id
-    )
-    AND g.method = coalesce(
-        _known_method((SELECT t.capture_id FROM target AS t), method), g.method
-    )
+    AND g.method IN (SELECT r.method FROM runs AS r WHERE r.capture_id = a.capture_id)
+    AND g.method = coalesce(_known_method((SELECT t.capture_id FROM target AS t), method), g.method)
 JOIN op_nodes AS p ON p.record_id = g.record_id AND p.graph_id = g.graph_id
 LEFT JOIN executes AS x USING (method)
 LEFT JOIN node_times AS o ON o.graph_id = p.graph_id AND o.node_index = p.node_index
@@ -96,14 +71,12 @@ LEFT JOIN (
     JOIN op_nodes AS q USING (record_id)
     ANTI JOIN ran AS r USING (graph_id, node_index)
 ) AS z ON z.graph_id = p.graph_id AND z.node_index = p.node_index
-LEFT JOIN backends AS b
-    ON b.graph_id = p.graph_id AND b.node_index = p.node_index;
+LEFT JOIN backends AS b ON b.graph_id = p.graph_id AND b.node_index = p.node_index;
 
--- One node of the edge graphs of the methods that a capture ran, with the self time
--- of the kernels that run it and of the delegates' events that run only it.
--- Framework time, time of no node, and time of delegate calls with many nodes are
--- excluded: see `module_totals`. The time of a node is unknown if all its events are
--- of several nodes, as such calls. Needs a linked record.
+-- One node of the edge graphs of the methods that a capture ran, with the self time of the kernels that run it and of
+-- the delegates' events that run only it. Framework time, time of no node, and time of delegate calls with many nodes
+-- are excluded: see `module_totals`. The time of a node is unknown if all its events are of several nodes, as such
+-- calls. Needs a linked record.
 -- Columns:
 --   record_id: the linked record
 --   graph_id: the graph
@@ -126,9 +99,7 @@ CREATE MACRO node_totals(
     runs := 'typical'
 ) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.unit FROM _linked_capture(capture, unit) AS c
-)
+target AS MATERIALIZED (SELECT c.capture_id, c.unit FROM _linked_capture(capture, unit) AS c)
 FROM _node_totals(
     (SELECT a.capture_id FROM target AS a),
     (SELECT a.unit FROM target AS a),

@@ -1,8 +1,6 @@
--- The time of one op within Method::execute (or Method::step), over the recorded
--- runs. Times in ticks of the host's clock add up to the total of the executes
--- exactly: each event counts with its self time, and rows in parentheses have the
--- time of no op: (framework), the overhead of OPERATOR_CALLs; (unattributed), time
--- that no event covers.
+-- The time of one op within Method::execute (or Method::step), over the recorded runs. Times in ticks of the host's
+-- clock add up to the total of the executes exactly: each event counts with its self time, and rows in parentheses have
+-- the time of no op: (framework), the overhead of OPERATOR_CALLs; (unattributed), time that no event covers.
 -- Empty: {capture} has no executes
 -- Columns:
 --   op: family or label of the events
@@ -46,41 +44,22 @@ classified_times AS (
                 || '''shape'', not ' || coalesce("by", 'NULL')
             )
         END AS op,
-        CASE
-            WHEN t.kind = 'operator_call' AND t.children > 0 THEN 'framework'
-            ELSE t.kind
-        END AS kind,
+        CASE WHEN t.kind = 'operator_call' AND t.children > 0 THEN 'framework' ELSE t.kind END AS kind,
         t.scope AS method,
-        CASE
-            WHEN "by" = 'instance' AND t.chain_index <> -1 THEN t.instruction_id
-        END AS instruction_id,
+        CASE WHEN "by" = 'instance' AND t.chain_index <> -1 THEN t.instruction_id END AS instruction_id,
         CASE WHEN NOT t.is_impossible THEN t.self_ticks END AS self_ticks,
-        t.is_additive,
-        t.execute_ticks,
-        t.is_execute,
-        a.unit,
+        t.is_additive, t.execute_ticks, t.is_execute, a.unit,
         _stored_unit(t.value_unit, a.time_scale) AS written
-    FROM _execute_times(
-        (SELECT a.capture_id FROM target AS a),
-        steps, phase, method, runs
-    ) AS t
+    FROM _execute_times((SELECT a.capture_id FROM target AS a), steps, phase, method, runs) AS t
     CROSS JOIN target AS a
     LEFT JOIN op_types AS o USING (signature_index)
 ),
 added AS (
     SELECT
-        o.op,
-        o.kind,
-        o.method,
-        o.instruction_id,
-        o.is_additive,
-        o.unit,
-        o.written,
-        count(*) AS calls,
+        o.op, o.kind, o.method, o.instruction_id, o.is_additive, o.unit, o.written, count(*) AS calls,
         count(*) FILTER (o.is_execute) AS own_executes,
         try_cast(sum(o.self_ticks) AS BIGINT) AS total_ticks,
-        min(o.self_ticks) AS min_ticks,
-        max(o.self_ticks) AS max_ticks
+        min(o.self_ticks) AS min_ticks, max(o.self_ticks) AS max_ticks
     FROM classified_times AS o
     GROUP BY ALL
 ),
@@ -94,11 +73,7 @@ scaled AS (
     FROM added AS d
 )
 SELECT
-    d.op,
-    d.kind,
-    d.method,
-    d.instruction_id,
-    d.calls,
+    d.op, d.kind, d.method, d.instruction_id, d.calls,
     d.total_ticks * d.multiplier / d.divisor AS total,
     d.total_ticks / d.calls * d.multiplier / d.divisor AS avg,
     d.min_ticks * d.multiplier / d.divisor AS min,
@@ -109,8 +84,7 @@ SELECT
         )
     END AS share_percent,
     _display_unit(d.written, d.unit) AS unit,
-    d.total_ticks,
-    d.executes,
+    d.total_ticks, d.executes,
     d.total_ticks / nullif(d.executes, 0) * d.multiplier / d.divisor AS per_execute
 FROM scaled AS d
 ORDER BY

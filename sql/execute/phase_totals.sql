@@ -14,42 +14,30 @@ CREATE MACRO phase_totals(capture, unit := NULL) AS TABLE
 WITH
 target AS MATERIALIZED (
     SELECT
-        c.capture_id,
-        c.unit,
+        c.capture_id, c.unit,
         _multiplier(c.time_scale, c.unit) AS multiplier,
         _divisor(c.time_scale, c.unit) AS divisor
     FROM _capture(capture, unit) AS c
 ),
 executes AS (
     SELECT x.run_index, x.execute_ticks
-    FROM _executes(
-        (SELECT a.capture_id FROM target AS a), NULL, NULL, NULL, 'all'
-    ) AS x
+    FROM _executes((SELECT a.capture_id FROM target AS a), NULL, NULL, NULL, 'all') AS x
 ),
 added AS (
     SELECT
-        r.phase,
-        count(*) AS runs,
-        min(r.run_index) AS first_run,
-        max(r.run_index) AS last_run,
+        r.phase, count(*) AS runs, min(r.run_index) AS first_run, max(r.run_index) AS last_run,
         count(x.run_index) AS executes,
         CASE
-            WHEN count(x.run_index) = count(x.execute_ticks)
-                THEN try_cast(sum(x.execute_ticks) AS BIGINT)
+            WHEN count(x.run_index) = count(x.execute_ticks) THEN try_cast(sum(x.execute_ticks) AS BIGINT)
         END AS ticks,
-        min(x.execute_ticks) AS min_ticks,
-        max(x.execute_ticks) AS max_ticks
+        min(x.execute_ticks) AS min_ticks, max(x.execute_ticks) AS max_ticks
     FROM target AS a
     JOIN runs AS r USING (capture_id)
     LEFT JOIN executes AS x USING (run_index)
     GROUP BY r.phase
 )
 SELECT
-    d.phase,
-    d.runs,
-    d.first_run,
-    d.last_run,
-    d.executes,
+    d.phase, d.runs, d.first_run, d.last_run, d.executes,
     d.ticks * a.multiplier / a.divisor AS total,
     d.ticks / d.executes * a.multiplier / a.divisor AS avg,
     d.min_ticks * a.multiplier / a.divisor AS min,

@@ -1,12 +1,11 @@
--- A number rounded to 4 decimal places like Python's `round`: by the exact value of
--- the double, halves to the even digit. DuckDB's `round` multiplies first, so
--- numbers near a half may round differently.
+-- A number rounded to 4 decimal places like Python's `round`: by the exact value of the double, halves to the even
+-- digit. DuckDB's `round` multiplies first, so numbers near a half may round differently.
 CREATE MACRO _round_half_even(value) AS (
     format('{:.4f}', value::DOUBLE)::DOUBLE
 );
 
--- A whole number of ticks, divided, as the double that is nearest to the quotient:
--- a text of digits and exponent is rounded once.
+-- A whole number of ticks, divided, as the double that is nearest to the quotient: a text of digits and exponent is
+-- rounded once.
 CREATE MACRO _exact_quotient(
     ticks,  -- a whole number, of any size
     digits  -- the divisor is ten to the power of this
@@ -14,11 +13,9 @@ CREATE MACRO _exact_quotient(
     (ticks::VARCHAR || 'e-' || digits::VARCHAR)::DOUBLE
 );
 
--- One entry of one iteration of a block of a prof_result, with times as
--- ExecuTorch's old parser of that format reports them: ticks of ns and us become
--- ms, divided by 1000000 and 1000, ms and cycles are kept, and all are rounded to 4
--- decimal places. `iterations` and `event_times` have them in any unit, not
--- rounded.
+-- One entry of one iteration of a block of a prof_result, with times as ExecuTorch's old parser of that format reports
+-- them: ticks of ns and us become ms, divided by 1000000 and 1000, ms and cycles are kept, and all are rounded to 4
+-- decimal places. `iterations` and `event_times` have them in any unit, not rounded.
 -- Columns:
 --   block: the block's name
 --   entry: position of the entry in the block
@@ -60,9 +57,7 @@ target AS (
 -- The clock is unsigned: a negative value is 2**63 or more.
 written AS (
     SELECT
-        t.run_index,
-        t.event_index,
-        t.signature_index,
+        t.run_index, t.event_index, t.signature_index,
         (t.start_ticks::HUGEINT + 18446744073709551616)
         % 18446744073709551616 AS start_ticks,
         (t.start_ticks::HUGEINT + t.elapsed_ticks + 36893488147419103232)
@@ -71,12 +66,7 @@ written AS (
     JOIN target AS a USING (capture_id)
 )
 SELECT
-    r.name AS block,
-    w.event_index AS entry,
-    s.label AS event_name,
-    s.chain_index,
-    s.instruction_id,
-    r.iteration,
+    r.name AS block, w.event_index AS entry, s.label AS event_name, s.chain_index, s.instruction_id, r.iteration,
     w.run_index,
     _round_half_even(_exact_quotient(w.start_ticks, a.digits)) AS start,
     _round_half_even(_exact_quotient(w.end_ticks - w.start_ticks, a.digits))
@@ -91,12 +81,10 @@ JOIN signatures AS s USING (capture_id, signature_index)
 ORDER BY
     min(w.run_index) OVER (PARTITION BY r.name), w.event_index, w.run_index;
 
--- The framework tax of one iteration of a block of a prof_result, as ExecuTorch's
--- old parser computes it, from rounded durations. `framework_tax` computes it from
--- ticks, and identifies kernels and delegates by nesting. If a block has several
--- entries of Method::execute, the old parser takes the greater of their lists of
--- durations, which is decided by their first iterations; here it is the longest one
--- of each iteration.
+-- The framework tax of one iteration of a block of a prof_result, as ExecuTorch's old parser computes it, from rounded
+-- durations. `framework_tax` computes it from ticks, and identifies kernels and delegates by nesting. If a block has
+-- several entries of Method::execute, the old parser takes the greater of their lists of durations, which is decided by
+-- their first iterations; here it is the longest one of each iteration.
 -- Columns:
 --   block: the block's name; blocks without Method::execute, or without work, have no rows
 --   iteration: position among the blocks of that name, from 0
@@ -112,18 +100,12 @@ CREATE MACRO prof_result_tax(
 WITH
 added AS (
     SELECT
-        p.block,
-        p.iteration,
-        p.run_index,
-        p.unit,
-        max(p.duration) FILTER (
-            WHERE contains(p.event_name, 'Method::execute')
-        ) AS execute,
+        p.block, p.iteration, p.run_index, p.unit,
+        max(p.duration) FILTER (WHERE contains(p.event_name, 'Method::execute')) AS execute,
         -- Added one after the other, as in the old parser: sums of doubles depend on the order.
         list_reduce(
             list(p.duration ORDER BY p.entry) FILTER (
-                WHERE contains(p.event_name, 'native_call')
-                    OR contains(p.event_name, 'delegate_execute')
+                WHERE contains(p.event_name, 'native_call') OR contains(p.event_name, 'delegate_execute')
             ),
             lambda sum, duration: sum + duration
         ) AS work
@@ -131,11 +113,7 @@ added AS (
     GROUP BY p.block, p.iteration, p.run_index, p.unit
 )
 SELECT
-    a.block,
-    a.iteration,
-    a.run_index,
-    a.execute,
-    a.work,
+    a.block, a.iteration, a.run_index, a.execute, a.work,
     100 * _round_half_even((a.execute - a.work) / nullif(a.execute, 0)) AS tax_percent,
     a.unit
 FROM added AS a

@@ -6,17 +6,11 @@ CREATE MACRO _classified_runs(
 WITH
 run_taxes AS (
     SELECT
-        r.run_index,
-        r.block_index,
-        t.execute,
-        t.tax,
-        t.tax_percent,
-        r.phase,
+        r.run_index, r.block_index, t.execute, t.tax, t.tax_percent, r.phase,
         r.run_index = f.first_run
         AND count(*) FILTER (WHERE r.run_index <> f.first_run)
             OVER (PARTITION BY r.block_index) >= later_runs AS is_first,
-        r.is_typical,
-        t.unit
+        r.is_typical, t.unit
     FROM _run_taxes(capture_key, unit, steps, phase, method, runs) AS t
     CROSS JOIN (SELECT capture_key AS capture_id) AS a
     JOIN runs AS r USING (capture_id, run_index)
@@ -34,19 +28,11 @@ blocks AS (
     GROUP BY t.block_index, t.phase
 )
 SELECT
-    t.run_index,
-    t.block_index,
-    t.execute,
-    t.tax,
-    t.tax_percent,
-    t.is_first,
-    t.is_typical,
+    t.run_index, t.block_index, t.execute, t.tax, t.tax_percent, t.is_first, t.is_typical,
     NOT t.is_first AND NOT t.is_typical AS is_outlier,
-    b.middle,
-    t.unit
+    b.middle, t.unit
 FROM run_taxes AS t
-LEFT JOIN blocks AS b
-    ON b.block_index = t.block_index AND b.phase IS NOT DISTINCT FROM t.phase;
+LEFT JOIN blocks AS b ON b.block_index = t.block_index AND b.phase IS NOT DISTINCT FROM t.phase;
 
 -- One run that executed: its time, and whether it is typical of its event block.
 -- Columns:
@@ -66,16 +52,8 @@ CREATE MACRO run_times(
 WITH
 target AS MATERIALIZED (FROM _capture(capture, unit))
 SELECT
-    j.run_index,
-    r.name,
-    r.scope AS method,
-    j.block_index,
-    j.execute,
-    j.is_first AS is_warm_up,
-    j.is_typical,
-    j.is_outlier,
-    j.middle AS block_median,
-    j.unit
+    j.run_index, r.name, r.scope AS method, j.block_index, j.execute, j.is_first AS is_warm_up, j.is_typical,
+    j.is_outlier, j.middle AS block_median, j.unit
 FROM _classified_runs(
     (SELECT a.capture_id FROM target AS a),
     (SELECT a.unit FROM target AS a),

@@ -1,7 +1,6 @@
--- One op of a method with its mean self time in a typical run and in a slow one. If
--- all ratios are similar, the device was slower; if one op has most of the excess,
--- it is that op. Rows in parentheses have the time of no op, as in `op_totals`, so
--- that the excess of all rows is that of the executes. No rows: no run is slow.
+-- One op of a method with its mean self time in a typical run and in a slow one. If all ratios are similar, the device
+-- was slower; if one op has most of the excess, it is that op. Rows in parentheses have the time of no op, as in
+-- `op_totals`, so that the excess of all rows is that of the executes. No rows: no run is slow.
 -- Empty: no run of {capture} took longer than typical runs
 -- Shown: op, kind, method, instruction_id, typical, slow, excess, excess_percent, ratio, unit, typical_runs, slow_runs
 -- Columns:
@@ -27,77 +26,48 @@ target AS MATERIALIZED (FROM _capture(capture, unit)),
 -- By event block and phase, as other runs have other events or inputs.
 chosen AS (
     SELECT
-        x.scope,
-        x.block_index,
-        x.phase,
-        x.run_index,
-        x.is_typical,
+        x.scope, x.block_index, x.phase, x.run_index, x.is_typical,
         count(*) FILTER (WHERE x.is_slower)
             OVER (PARTITION BY x.block_index, x.phase) AS slow_runs,
         count(*) FILTER (WHERE x.is_typical)
             OVER (PARTITION BY x.block_index, x.phase) AS typical_runs
-    FROM _compared_executes(
-        (SELECT a.capture_id FROM target AS a), steps, phase, method
-    ) AS x
+    FROM _compared_executes((SELECT a.capture_id FROM target AS a), steps, phase, method) AS x
     WHERE x.is_typical OR x.is_slower
 ),
 classified_times AS (
     SELECT
-        c.scope,
-        c.block_index,
-        c.phase,
-        c.is_typical,
+        c.scope, c.block_index, c.phase, c.is_typical,
         CASE
             WHEN s.kind = 'operator_call' AND t.children > 0 THEN '(framework)'
             WHEN s.kind = 'framework' THEN '(unattributed)'
             ELSE s.label
         END AS op,
-        CASE
-            WHEN s.kind = 'operator_call' AND t.children > 0 THEN 'framework'
-            ELSE s.kind
-        END AS kind,
+        CASE WHEN s.kind = 'operator_call' AND t.children > 0 THEN 'framework' ELSE s.kind END AS kind,
         CASE
             WHEN s.kind <> 'framework' AND s.chain_index <> -1
                 AND NOT (s.kind = 'operator_call' AND t.children > 0)
                 THEN s.instruction_id
         END AS instruction_id,
-        t.self_ticks,
-        c.slow_runs,
-        c.typical_runs
-    FROM _self_times(
-        (SELECT a.capture_id FROM target AS a),
-        steps, phase, method, 'all'
-    ) AS t
+        t.self_ticks, c.slow_runs, c.typical_runs
+    FROM _self_times((SELECT a.capture_id FROM target AS a), steps, phase, method, 'all') AS t
     JOIN chosen AS c USING (run_index)
     CROSS JOIN target AS a
     JOIN signatures AS s USING (capture_id, signature_index)
-    WHERE t.execute_index IS NOT NULL AND t.is_additive AND c.slow_runs > 0
-        AND c.typical_runs > 0
+    WHERE t.execute_index IS NOT NULL AND t.is_additive AND c.slow_runs > 0 AND c.typical_runs > 0
 ),
 summed AS (
     SELECT
-        o.scope,
-        o.block_index,
-        o.phase,
-        o.op,
-        o.kind,
-        o.instruction_id,
+        o.scope, o.block_index, o.phase, o.op, o.kind, o.instruction_id,
         coalesce(sum(o.self_ticks) FILTER (WHERE o.is_typical), 0)::DOUBLE
             / any_value(o.typical_runs) AS typical,
         coalesce(sum(o.self_ticks) FILTER (WHERE NOT o.is_typical), 0)::DOUBLE
             / any_value(o.slow_runs) AS slow,
-        any_value(o.typical_runs) AS typical_runs,
-        any_value(o.slow_runs) AS slow_runs
+        any_value(o.typical_runs) AS typical_runs, any_value(o.slow_runs) AS slow_runs
     FROM classified_times AS o
     GROUP BY o.scope, o.block_index, o.phase, o.op, o.kind, o.instruction_id
 )
 SELECT
-    m.scope AS method,
-    m.block_index,
-    m.phase,
-    m.op,
-    m.kind,
-    m.instruction_id,
+    m.scope AS method, m.block_index, m.phase, m.op, m.kind, m.instruction_id,
     _in_unit(m.typical, a.time_scale, a.unit) AS typical,
     _in_unit(m.slow, a.time_scale, a.unit) AS slow,
     _in_unit(m.slow - m.typical, a.time_scale, a.unit) AS excess,
@@ -105,9 +75,7 @@ SELECT
     / nullif(sum(m.slow - m.typical) OVER (PARTITION BY m.block_index, m.phase), 0)
         AS excess_percent,
     m.slow / nullif(m.typical, 0) AS ratio,
-    m.typical_runs,
-    m.slow_runs,
-    a.unit AS unit
+    m.typical_runs, m.slow_runs, a.unit AS unit
 FROM summed AS m
 CROSS JOIN target AS a
 ORDER BY

@@ -1,7 +1,5 @@
--- The time of one line of the user's model within Method::execute (or
--- Method::step), over the recorded runs. The times add up to the total of the
--- executes exactly; rows without a file have the time of no line. Needs a linked
--- record.
+-- The time of one line of the user's model within Method::execute (or Method::step), over the recorded runs. The times
+-- add up to the total of the executes exactly; rows without a file have the time of no line. Needs a linked record.
 -- Needs: dump; else: etq ops --by stack
 -- Shown: source, method, per_execute, share_percent, calls, total, executes, unit
 -- Columns:
@@ -25,33 +23,21 @@ target AS MATERIALIZED (FROM _linked_capture(capture, unit)),
 times AS (
     SELECT
         CASE
-            WHEN t.source_file IS NOT NULL
-                THEN t.source_file || coalesce(':' || t.source_line, '')
+            WHEN t.source_file IS NOT NULL THEN t.source_file || coalesce(':' || t.source_line, '')
             WHEN t.lines > 1 THEN '(several lines)'
             WHEN starts_with(t.module_path, '(') THEN t.module_path
             ELSE '(unattributed)'
         END AS source,
-        t.method,
-        t.source_file,
-        t.source_line,
+        t.method, t.source_file, t.source_line,
         try_cast(sum(t.calls) AS BIGINT) AS calls,
-        sum(t.executes) AS executes,
-        sum(t.self_ticks) AS ticks
-    FROM _attributed_times(
-        (SELECT a.capture_id FROM target AS a), steps, phase, method, runs
-    ) AS t
+        sum(t.executes) AS executes, sum(t.self_ticks) AS ticks
+    FROM _attributed_times((SELECT a.capture_id FROM target AS a), steps, phase, method, runs) AS t
     GROUP BY ALL
 )
 SELECT
-    t.source,
-    t.method,
-    t.source_file,
-    t.source_line,
-    t.calls,
+    t.source, t.method, t.source_file, t.source_line, t.calls,
     _in_unit(try_cast(t.ticks AS BIGINT), a.time_scale, a.unit) AS total,
-    100e0 * t.ticks / nullif(
-        (SELECT sum(o.ticks)::DOUBLE FROM times AS o), 0
-    ) AS share_percent,
+    100e0 * t.ticks / nullif((SELECT sum(o.ticks)::DOUBLE FROM times AS o), 0) AS share_percent,
     a.unit AS unit,
     try_cast(t.ticks AS BIGINT) AS total_ticks,
     nullif(sum(t.executes) OVER (PARTITION BY t.method), 0)::BIGINT AS executes,

@@ -1,14 +1,11 @@
--- One node of a tree of times, for a flame chart or an icicle. Each node's total is
--- its self time plus the totals of its children, exactly, in whole ticks; the first
--- node is the total. For an ETDump this is the time of its executes: by module,
--- with nested modules and their ops, from the linked record, and within methods if
--- several ran; by event, the methods (or runs), in these kernels and delegate
--- calls, and in these the delegates' events. Rows in parentheses have the time of
--- no op: the overhead of OPERATOR_CALLs, (framework), time that no event covers,
--- (unattributed), and the layout work of an unmapped delegate. For a trace it is
--- the time of its events on the host, all threads together: by event, those of one
--- name within those of one name. Values on another clock, or that are not times,
--- are excluded: see `op_totals`.
+-- One node of a tree of times, for a flame chart or an icicle. Each node's total is its self time plus the totals of
+-- its children, exactly, in whole ticks; the first node is the total. For an ETDump this is the time of its executes:
+-- by module, with nested modules and their ops, from the linked record, and within methods if several ran; by event,
+-- the methods (or runs), in these kernels and delegate calls, and in these the delegates' events. Rows in parentheses
+-- have the time of no op: the overhead of OPERATOR_CALLs, (framework), time that no event covers, (unattributed), and
+-- the layout work of an unmapped delegate. For a trace it is the time of its events on the host, all threads together:
+-- by event, those of one name within those of one name. Values on another clock, or that are not times, are excluded:
+-- see `op_totals`.
 -- Columns:
 --   node_index: key of the node, from 0, which is the total; each node is followed by its descendants, the largest child first, names in parentheses last
 --   parent_index: the node's parent; NULL for the total
@@ -33,11 +30,7 @@ CREATE MACRO time_tree(
     unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'typical'
 ) AS TABLE
 WITH RECURSIVE
-tree AS MATERIALIZED (
-    SELECT t.* FROM _numbered_tree(
-        capture, "by", unit, steps, phase, method, runs
-    ) AS t
-),
+tree AS MATERIALIZED (SELECT t.* FROM _numbered_tree(capture, "by", unit, steps, phase, method, runs) AS t),
 -- From the total to the leaves.
 paths AS (
     SELECT t.node_index, []::VARCHAR[] AS path, t.depth
@@ -49,23 +42,8 @@ paths AS (
     JOIN tree AS t ON t.depth = o.depth + 1 AND t.parent_index = o.node_index
 )
 SELECT
-    t.node_index,
-    t.parent_index,
-    t.depth,
-    p.path,
-    t.name,
-    t.kind,
-    t.module_path,
-    t.calls,
-    t.self_time,
-    t.total,
-    t.share_percent,
-    t.unit,
-    t.self_ticks,
-    t.total_ticks,
-    t.executes,
-    t.self_per_execute,
-    t.per_execute
+    t.node_index, t.parent_index, t.depth, p.path, t.name, t.kind, t.module_path, t.calls, t.self_time, t.total,
+    t.share_percent, t.unit, t.self_ticks, t.total_ticks, t.executes, t.self_per_execute, t.per_execute
 FROM tree AS t
 JOIN paths AS p USING (node_index)
 ORDER BY t.node_index;

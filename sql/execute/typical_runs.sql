@@ -1,15 +1,9 @@
--- The executes of one run, compared with those of the typical runs of its event
--- block.
+-- The executes of one run, compared with those of the typical runs of its event block.
 CREATE MACRO _compared_executes(capture_key, steps, phase, method) AS TABLE
 WITH
 executed AS (
     SELECT
-        r.scope,
-        r.block_index,
-        x.run_index,
-        x.execute_ticks,
-        r.is_typical,
-        r.phase,
+        r.scope, r.block_index, x.run_index, x.execute_ticks, r.is_typical, r.phase,
         median(CASE WHEN r.is_typical THEN x.execute_ticks END)
             OVER (PARTITION BY r.block_index, r.phase) AS middle
     FROM _executes(capture_key, steps, phase, method, 'all') AS x
@@ -17,18 +11,12 @@ executed AS (
     JOIN runs AS r USING (capture_id, run_index)
 )
 SELECT
-    x.scope,
-    x.block_index,
-    x.run_index,
-    x.phase,
-    x.execute_ticks,
-    x.is_typical,
+    x.scope, x.block_index, x.run_index, x.phase, x.execute_ticks, x.is_typical,
     NOT x.is_typical AND coalesce(x.execute_ticks >= x.middle, false) AS is_slower,
     NOT x.is_typical AND coalesce(x.execute_ticks < x.middle, false) AS is_faster
 FROM executed AS x;
 
--- The rows of `typical_runs`, without their order, of a capture by its key, and one
--- row of all its blocks together.
+-- The rows of `typical_runs`, without their order, of a capture by its key, and one row of all its blocks together.
 CREATE MACRO _typical_runs(capture_key, unit, steps, phase, method) AS TABLE
 WITH
 target AS MATERIALIZED (
@@ -37,9 +25,7 @@ target AS MATERIALIZED (
     JOIN captures AS c USING (capture_id)
 )
 SELECT
-    x.scope AS method,
-    x.block_index,
-    count(*) AS all_runs,
+    x.scope AS method, x.block_index, count(*) AS all_runs,
     count(*) FILTER (WHERE x.is_typical) AS typical,
     count(*) FILTER (WHERE x.is_slower) AS slower,
     count(*) FILTER (WHERE x.is_faster) AS faster,
@@ -53,19 +39,15 @@ SELECT
     100 * coalesce(sum(x.execute_ticks) FILTER (WHERE NOT x.is_typical), 0)::DOUBLE
     / nullif(sum(x.execute_ticks), 0)::DOUBLE AS other_percent,
     any_value(a.unit) AS unit
-FROM _compared_executes(
-    (SELECT a.capture_id FROM target AS a), steps, phase, method
-) AS x
+FROM _compared_executes((SELECT a.capture_id FROM target AS a), steps, phase, method) AS x
 CROSS JOIN target AS a
 GROUP BY GROUPING SETS ((x.scope, x.block_index), ());
 
--- The effect of excluding runs that are not typical: one row for each method and
--- event block with an execute. A run is typical if the logarithm of its execute
--- time lies within Tukey's outer fences: three times the interquartile range of its
--- block (and phase) beyond the quartiles, and at least 10 %. The first run of a
--- method does not count for the quartiles. With fewer than three other runs, all
--- are typical. Views that aggregate runs use typical runs only, unless `runs :=
--- 'all'` is given.
+-- The effect of excluding runs that are not typical: one row for each method and event block with an execute. A run is
+-- typical if the logarithm of its execute time lies within Tukey's outer fences: three times the interquartile range of
+-- its block (and phase) beyond the quartiles, and at least 10 %. The first run of a method does not count for the
+-- quartiles. With fewer than three other runs, all are typical. Views that aggregate runs use typical runs only, unless
+-- `runs := 'all'` is given.
 -- Columns:
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
 --   block_index: the event block
@@ -82,10 +64,6 @@ CREATE MACRO typical_runs(
 ) AS TABLE
 WITH
 target AS MATERIALIZED (FROM _capture(capture, unit))
-FROM _typical_runs(
-    (SELECT a.capture_id FROM target AS a),
-    (SELECT a.unit FROM target AS a),
-    steps, phase, method
-) AS t
+FROM _typical_runs((SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), steps, phase, method) AS t
 WHERE t.block_index IS NOT NULL
 ORDER BY t.block_index, t.method;

@@ -6,11 +6,9 @@ CREATE MACRO _graph_nodes(
 WITH
 nodes AS MATERIALIZED (
     SELECT
-        p.graph_id,
-        p.node_index,
+        p.graph_id, p.node_index,
         p.graph_id::BIGINT * 4294967296 + p.node_index AS node,
-        g.method,
-        p.subgraph,
+        g.method, p.subgraph,
         coalesce(p.module_path, '') AS module_path,
         p.op_type
     FROM graphs AS g
@@ -27,15 +25,10 @@ edges AS MATERIALIZED (
 ),
 outputs AS (
     SELECT
-        v.graph_id,
-        v.node_index,
+        v.graph_id, v.node_index,
         string_agg(
             coalesce(v.dtype, 'none') || coalesce(
-                '[' || array_to_string(
-                    list_transform(
-                        v.sizes, lambda s: coalesce(s::VARCHAR, '?')
-                    ), ', '
-                ) || ']', ''
+                '[' || array_to_string(list_transform(v.sizes, lambda s: coalesce(s::VARCHAR, '?')), ', ') || ']', ''
             ), ', ' ORDER BY v.output_index
         ) AS outputs
     FROM node_values AS v
@@ -55,13 +48,7 @@ users AS (
     GROUP BY e.from_node
 )
 SELECT
-    n.graph_id,
-    n.node_index,
-    n.node,
-    n.method,
-    n.subgraph,
-    n.module_path,
-    n.op_type,
+    n.graph_id, n.node_index, n.node, n.method, n.subgraph, n.module_path, n.op_type,
     coalesce(o.outputs, '') AS outputs,
     coalesce(i.ops, '') AS inputs,
     coalesce(u.ops, '') AS users
@@ -78,22 +65,15 @@ CREATE MACRO _paired_nodes(
 WITH
 placed AS (
     SELECT
-        k.node.is_base AS is_base,
-        k.node.id AS id,
-        k.node.key AS key,
-        row_number() OVER (
-            PARTITION BY k.node.is_base, k.node.key ORDER BY k.node.id
-        ) AS place,
+        k.node.is_base AS is_base, k.node.id AS id, k.node.key AS key,
+        row_number() OVER (PARTITION BY k.node.is_base, k.node.key ORDER BY k.node.id) AS place,
         count(*) OVER (PARTITION BY k.node.is_base, k.node.key) AS places
     FROM (SELECT unnest(keyed) AS node) AS k
 ),
 pairs AS (
     SELECT b.id AS base_id, n.id AS new_id
     FROM placed AS b
-    JOIN placed AS n
-        ON n.key = b.key
-        AND n.place = b.place
-        AND (n.places = b.places OR NOT is_strict)
+    JOIN placed AS n ON n.key = b.key AND n.place = b.place AND (n.places = b.places OR NOT is_strict)
     WHERE b.is_base AND NOT n.is_base
 )
 SELECT p.base_id AS id, p.base_id AS label FROM pairs AS p

@@ -3,17 +3,13 @@ CREATE MACRO _capture_or_record(side) AS TABLE
 SELECT
     k.capture_id,
     CASE
-        WHEN f.captures > 1 THEN error(
-            side::VARCHAR || ' matches ' || f.captures || ' captures; name one'
-        )
+        WHEN f.captures > 1 THEN error(side::VARCHAR || ' matches ' || f.captures || ' captures; name one')
         WHEN f.captures = 1 AND k.record_id IS NULL THEN error(
             k.name || ' has no record, so it has no graph; link one: etq link '
             || k.name || ' RECORD'
         )
         WHEN f.captures = 1 THEN k.record_id
-        WHEN f.records > 1 THEN error(
-            side::VARCHAR || ' matches ' || f.records || ' records; name one'
-        )
+        WHEN f.records > 1 THEN error(side::VARCHAR || ' matches ' || f.records || ' records; name one')
         WHEN f.records = 1 THEN f.record_id
         ELSE error(
             'no capture or record matches ' || coalesce(side::VARCHAR, 'NULL')
@@ -52,15 +48,13 @@ chosen AS (
                 THEN CASE
                     WHEN EXISTS (
                         FROM graphs AS g
-                        WHERE g.record_id = s.record_id
-                            AND g.stage = 'exported_program'
+                        WHERE g.record_id = s.record_id AND g.stage = 'exported_program'
                     ) THEN 'exported'
                     ELSE 'edge'
                 END
             WHEN EXISTS (
                 FROM graphs AS g
-                WHERE g.record_id = s.record_id
-                    AND g.stage = 'edge_dialect_exported_program'
+                WHERE g.record_id = s.record_id AND g.stage = 'edge_dialect_exported_program'
             ) THEN 'delegated'
             ELSE 'exported'
         END AS name
@@ -79,18 +73,14 @@ named AS (
     FROM chosen AS c
 )
 SELECT
-    n.record_id,
-    n.capture_id,
-    coalesce(k.program_id, (
-        SELECT max(o.program_id) FROM captures AS o WHERE o.record_id = n.record_id
-    )) AS program_id,
+    n.record_id, n.capture_id,
+    coalesce(k.program_id, (SELECT max(o.program_id) FROM captures AS o WHERE o.record_id = n.record_id)) AS program_id,
     CASE
         WHEN unit NOT IN ('ns', 'us', 'ms', 's', 'cycles') THEN error(
             'unknown unit ' || unit || '; known are ns, us, ms, s, cycles'
         )
         WHEN k.capture_id IS NULL THEN NULL
-        WHEN unit IS NULL
-            THEN CASE k.time_scale WHEN 'cycles' THEN 'cycles' ELSE 'us' END
+        WHEN unit IS NULL THEN CASE k.time_scale WHEN 'cycles' THEN 'cycles' ELSE 'us' END
         WHEN (unit = 'cycles') <> (k.time_scale = 'cycles') THEN error(
             k.name || ' counts ' || k.time_scale || '; ' || unit
             || ' can''t be computed from that'
@@ -99,10 +89,7 @@ SELECT
     END AS unit,
     n.name = 'delegated' AS is_delegated,
     CASE
-        WHEN EXISTS (
-            FROM graphs AS g
-            WHERE g.record_id = n.record_id AND g.stage = n.graph_stage
-        ) THEN n.graph_stage
+        WHEN EXISTS (FROM graphs AS g WHERE g.record_id = n.record_id AND g.stage = n.graph_stage) THEN n.graph_stage
         ELSE error(
             side::VARCHAR || ' has no graph of stage ' || n.name
             || '; its stages are ' || coalesce((

@@ -1,11 +1,9 @@
--- One node of one of two graphs with its counterpart in the other. Nodes of one
--- record are matched by their debug handles, which an exported node shares with the
--- edge nodes made from it. Other nodes are matched in turns, each by keys that are
--- less specific, and in order: context (module, op, outputs and the ops around it,
--- equally often on both sides), neighbours (op and counterparts of the nodes around
--- it), module (module, op and outputs, then without outputs, equally often),
--- neighbours again (of any op), order (module and op in order), module again (module
--- and outputs, equally often), order again (op and outputs in order).
+-- One node of one of two graphs with its counterpart in the other. Nodes of one record are matched by their debug
+-- handles, which an exported node shares with the edge nodes made from it. Other nodes are matched in turns, each by
+-- keys that are less specific, and in order: context (module, op, outputs and the ops around it, equally often on both
+-- sides), neighbours (op and counterparts of the nodes around it), module (module, op and outputs, then without
+-- outputs, equally often), neighbours again (of any op), order (module and op in order), module again (module and
+-- outputs, equally often), order again (op and outputs in order).
 CREATE MACRO _node_pairs(
     base_record,  -- key of the record of base
     base_stage,  -- stage of its graphs, in `graphs`
@@ -24,31 +22,20 @@ edges AS MATERIALIZED (
     SELECT f.id AS from_id, t.id AS to_id, e.position
     FROM op_edges AS e
     JOIN nodes AS f ON f.graph_id = e.graph_id AND f.node_index = e.from_node
-    JOIN nodes AS t
-        ON t.graph_id = e.graph_id
-        AND t.node_index = e.to_node
-        AND t.is_base = f.is_base
+    JOIN nodes AS t ON t.graph_id = e.graph_id AND t.node_index = e.to_node AND t.is_base = f.is_base
     WHERE e.record_id = CASE WHEN f.is_base THEN base_record ELSE new_record END
 ),
 -- Nodes of one record that share a debug handle, or are the same.
 related AS MATERIALIZED (
     SELECT DISTINCT
-        b.id AS base_id,
-        n.id AS new_id,
+        b.id AS base_id, n.id AS new_id,
         (n.op_type = b.op_type)::INTEGER * 2 + (n.outputs = b.outputs)::INTEGER
             AS likeness
     FROM node_debug_handles AS h
     JOIN node_debug_handles AS o USING (record_id, debug_handle)
-    JOIN nodes AS b
-        ON b.is_base AND b.graph_id = h.graph_id AND b.node_index = h.node_index
-    JOIN nodes AS n
-        ON NOT n.is_base
-        AND n.graph_id = o.graph_id
-        AND n.node_index = o.node_index
-        AND n.method = b.method
-    WHERE h.record_id = base_record
-        AND base_record = new_record
-        AND base_stage <> new_stage
+    JOIN nodes AS b ON b.is_base AND b.graph_id = h.graph_id AND b.node_index = h.node_index
+    JOIN nodes AS n ON NOT n.is_base AND n.graph_id = o.graph_id AND n.node_index = o.node_index AND n.method = b.method
+    WHERE h.record_id = base_record AND base_record = new_record AND base_stage <> new_stage
     UNION ALL
     SELECT b.id, n.id, 3
     FROM nodes AS b
@@ -58,12 +45,8 @@ related AS MATERIALIZED (
 best AS (
     SELECT r.base_id, r.new_id
     FROM related AS r
-    QUALIFY row_number() OVER (
-        PARTITION BY r.base_id ORDER BY r.likeness DESC, r.new_id
-    ) = 1
-        AND row_number() OVER (
-            PARTITION BY r.new_id ORDER BY r.likeness DESC, r.base_id
-        ) = 1
+    QUALIFY row_number() OVER (PARTITION BY r.base_id ORDER BY r.likeness DESC, r.new_id) = 1
+        AND row_number() OVER (PARTITION BY r.new_id ORDER BY r.likeness DESC, r.base_id) = 1
 ),
 given AS MATERIALIZED (
     SELECT b.base_id AS id, b.base_id AS label FROM best AS b
@@ -72,8 +55,7 @@ given AS MATERIALIZED (
 ),
 rest AS MATERIALIZED (
     FROM nodes AS n
-    WHERE n.id NOT IN (SELECT r.base_id FROM related AS r)
-        AND n.id NOT IN (SELECT r.new_id FROM related AS r)
+    WHERE n.id NOT IN (SELECT r.base_id FROM related AS r) AND n.id NOT IN (SELECT r.new_id FROM related AS r)
 ),
 by_context AS MATERIALIZED (
     FROM _paired_nodes((
@@ -82,15 +64,9 @@ by_context AS MATERIALIZED (
         ])) FROM rest AS r
     ), true)
 ),
-rest_1 AS MATERIALIZED (
-    FROM rest AS r WHERE r.id NOT IN (SELECT c.id FROM by_context AS c)
-),
+rest_1 AS MATERIALIZED (FROM rest AS r WHERE r.id NOT IN (SELECT c.id FROM by_context AS c)),
 labels_1 AS MATERIALIZED (FROM given UNION ALL FROM by_context),
-around_1 AS MATERIALIZED (
-    FROM _labels_around(
-        (SELECT list(l) FROM labels_1 AS l), (SELECT list(e) FROM edges AS e)
-    )
-),
+around_1 AS MATERIALIZED (FROM _labels_around((SELECT list(l) FROM labels_1 AS l), (SELECT list(e) FROM edges AS e))),
 by_neighbours AS MATERIALIZED (
     FROM _paired_nodes((
         SELECT list(struct_pack(is_base := r.is_base, id := r.id, key := [
@@ -98,9 +74,7 @@ by_neighbours AS MATERIALIZED (
         ])) FROM rest_1 AS r JOIN around_1 AS a ON a.id = r.id
     ), false)
 ),
-rest_2 AS MATERIALIZED (
-    FROM rest_1 AS r WHERE r.id NOT IN (SELECT c.id FROM by_neighbours AS c)
-),
+rest_2 AS MATERIALIZED (FROM rest_1 AS r WHERE r.id NOT IN (SELECT c.id FROM by_neighbours AS c)),
 by_module AS MATERIALIZED (
     FROM _paired_nodes((
         SELECT list(struct_pack(is_base := r.is_base, id := r.id, key := [
@@ -108,9 +82,7 @@ by_module AS MATERIALIZED (
         ])) FROM rest_2 AS r
     ), true)
 ),
-rest_3 AS MATERIALIZED (
-    FROM rest_2 AS r WHERE r.id NOT IN (SELECT c.id FROM by_module AS c)
-),
+rest_3 AS MATERIALIZED (FROM rest_2 AS r WHERE r.id NOT IN (SELECT c.id FROM by_module AS c)),
 by_op AS MATERIALIZED (
     FROM _paired_nodes((
         SELECT list(struct_pack(is_base := r.is_base, id := r.id, key := [
@@ -118,18 +90,9 @@ by_op AS MATERIALIZED (
         ])) FROM rest_3 AS r
     ), true)
 ),
-rest_4 AS MATERIALIZED (
-    FROM rest_3 AS r WHERE r.id NOT IN (SELECT c.id FROM by_op AS c)
-),
-labels_4 AS MATERIALIZED (
-    FROM labels_1 UNION ALL FROM by_neighbours UNION ALL FROM by_module
-    UNION ALL FROM by_op
-),
-around_4 AS MATERIALIZED (
-    FROM _labels_around(
-        (SELECT list(l) FROM labels_4 AS l), (SELECT list(e) FROM edges AS e)
-    )
-),
+rest_4 AS MATERIALIZED (FROM rest_3 AS r WHERE r.id NOT IN (SELECT c.id FROM by_op AS c)),
+labels_4 AS MATERIALIZED (FROM labels_1 UNION ALL FROM by_neighbours UNION ALL FROM by_module UNION ALL FROM by_op),
+around_4 AS MATERIALIZED (FROM _labels_around((SELECT list(l) FROM labels_4 AS l), (SELECT list(e) FROM edges AS e))),
 by_place AS MATERIALIZED (
     FROM _paired_nodes((
         SELECT list(struct_pack(is_base := r.is_base, id := r.id, key := [
@@ -137,9 +100,7 @@ by_place AS MATERIALIZED (
         ])) FROM rest_4 AS r JOIN around_4 AS a ON a.id = r.id
     ), false)
 ),
-rest_5 AS MATERIALIZED (
-    FROM rest_4 AS r WHERE r.id NOT IN (SELECT c.id FROM by_place AS c)
-),
+rest_5 AS MATERIALIZED (FROM rest_4 AS r WHERE r.id NOT IN (SELECT c.id FROM by_place AS c)),
 by_order AS MATERIALIZED (
     FROM _paired_nodes((
         SELECT list(struct_pack(is_base := r.is_base, id := r.id, key := [
@@ -147,9 +108,7 @@ by_order AS MATERIALIZED (
         ])) FROM rest_5 AS r
     ), false)
 ),
-rest_6 AS MATERIALIZED (
-    FROM rest_5 AS r WHERE r.id NOT IN (SELECT c.id FROM by_order AS c)
-),
+rest_6 AS MATERIALIZED (FROM rest_5 AS r WHERE r.id NOT IN (SELECT c.id FROM by_order AS c)),
 by_outputs AS MATERIALIZED (
     FROM _paired_nodes((
         SELECT list(struct_pack(is_base := r.is_base, id := r.id, key := [
@@ -157,9 +116,7 @@ by_outputs AS MATERIALIZED (
         ])) FROM rest_6 AS r WHERE r.outputs <> ''
     ), true)
 ),
-rest_7 AS MATERIALIZED (
-    FROM rest_6 AS r WHERE r.id NOT IN (SELECT c.id FROM by_outputs AS c)
-),
+rest_7 AS MATERIALIZED (FROM rest_6 AS r WHERE r.id NOT IN (SELECT c.id FROM by_outputs AS c)),
 moved AS MATERIALIZED (
     FROM _paired_nodes((
         SELECT list(struct_pack(is_base := r.is_base, id := r.id, key := [
@@ -168,9 +125,7 @@ moved AS MATERIALIZED (
     ), false)
 ),
 matched AS MATERIALIZED (
-    SELECT g.id, g.label, CASE
-        WHEN base_stage = new_stage THEN 'graph' ELSE 'debug_handle'
-    END AS basis FROM given AS g
+    SELECT g.id, g.label, CASE WHEN base_stage = new_stage THEN 'graph' ELSE 'debug_handle' END AS basis FROM given AS g
     UNION ALL
     SELECT c.id, c.label, 'context' FROM by_context AS c
     UNION ALL
@@ -194,23 +149,15 @@ labelled AS (
     LEFT JOIN matched AS m USING (id)
 )
 SELECT
-    b.graph_id AS base_graph,
-    b.node_index AS base_node,
-    n.graph_id AS new_graph,
-    n.node_index AS new_node,
-    b.basis,
+    b.graph_id AS base_graph, b.node_index AS base_node, n.graph_id AS new_graph, n.node_index AS new_node, b.basis,
     CASE WHEN n.id IS NOT NULL AND b.id IS NOT NULL THEN (
         (n.op_type = b.op_type)::INTEGER + (n.outputs = b.outputs)::INTEGER
         + (n.module_path = b.module_path)::INTEGER + (n.inputs = b.inputs)::INTEGER
         + (n.users = b.users)::INTEGER
     ) / 5 END AS score,
     CASE
-        WHEN n.id IS NULL THEN (
-            SELECT min(r.new_id) FROM related AS r WHERE r.base_id = b.id
-        )
-        WHEN b.id IS NULL THEN (
-            SELECT min(r.base_id) FROM related AS r WHERE r.new_id = n.id
-        )
+        WHEN n.id IS NULL THEN (SELECT min(r.new_id) FROM related AS r WHERE r.base_id = b.id)
+        WHEN b.id IS NULL THEN (SELECT min(r.base_id) FROM related AS r WHERE r.new_id = n.id)
     END // 2 % 4294967296 AS origin
 FROM (FROM labelled AS l WHERE l.is_base) AS b
 FULL JOIN (FROM labelled AS l WHERE NOT l.is_base) AS n USING (label);
@@ -221,10 +168,7 @@ CREATE MACRO _labels_around(
     edges  -- edges as a list, each with from_id, to_id and position
 ) AS TABLE
 WITH
-known AS MATERIALIZED (
-    SELECT l.item.id AS id, l.item.label AS label
-    FROM (SELECT unnest(labels) AS item) AS l
-),
+known AS MATERIALIZED (SELECT l.item.id AS id, l.item.label AS label FROM (SELECT unnest(labels) AS item) AS l),
 used AS MATERIALIZED (
     SELECT e.item.from_id AS from_id, e.item.to_id AS to_id, e.item.position AS position
     FROM (SELECT unnest(edges) AS item) AS e

@@ -1,5 +1,5 @@
--- The time of a node in an execute of its method, over the typical runs of a
--- capture. Nodes that no event ran, or for which that is unknown, have no row.
+-- The time of a node in an execute of its method, over the typical runs of a capture. Nodes that no event ran, or for
+-- which that is unknown, have no row.
 CREATE MACRO _times_in_graph(
     capture_key,  -- key of a capture that has a record; NULL: no rows
     unit,
@@ -20,8 +20,7 @@ WITH
 target AS MATERIALIZED (FROM _graph_side(side, stage, other, is_base, unit)),
 outputs AS (
     SELECT
-        v.graph_id,
-        v.node_index,
+        v.graph_id, v.node_index,
         string_agg(coalesce(v.dtype, 'none'), ', ' ORDER BY v.output_index) AS dtypes,
         string_agg(coalesce('[' || array_to_string(
             list_transform(v.sizes, lambda s: coalesce(s::VARCHAR, '?')), ', '
@@ -32,18 +31,8 @@ outputs AS (
     GROUP BY v.graph_id, v.node_index
 )
 SELECT
-    p.graph_id,
-    p.node_index,
-    g.method,
-    p.subgraph,
-    p.name,
-    p.op_type,
-    p.module_path,
-    o.dtypes,
-    o.shapes,
-    d.backend,
-    t.self_time,
-    a.unit
+    p.graph_id, p.node_index, g.method, p.subgraph, p.name, p.op_type, p.module_path, o.dtypes, o.shapes, d.backend,
+    t.self_time, a.unit
 FROM target AS a
 JOIN graphs AS g USING (record_id, stage)
 JOIN op_nodes AS p USING (record_id, graph_id)
@@ -61,12 +50,11 @@ LEFT JOIN _times_in_graph(
 ) AS t
     ON t.graph_id = p.graph_id AND t.node_index = p.node_index;
 
--- One node of two op graphs, with its counterpart: of two records, such as those of
--- two builds, or of one record at two stages of its lowering. Nodes of one record
--- are matched by their debug handles, which show from which node a node was made;
--- nodes of two records by module, op, outputs and the nodes around them, in order.
--- Captures have times, see `node_totals`; records have none. Captures with values
--- have gaps, see `node_gaps`: of both sides to a reference, or of new to base.
+-- One node of two op graphs, with its counterpart: of two records, such as those of two builds, or of one record at two
+-- stages of its lowering. Nodes of one record are matched by their debug handles, which show from which node a node was
+-- made; nodes of two records by module, op, outputs and the nodes around them, in order. Captures have times, see
+-- `node_totals`; records have none. Captures with values have gaps, see `node_gaps`: of both sides to a reference, or
+-- of new to base.
 -- Columns:
 --   method: the method
 --   change: same, changed, added, removed, split (a node made from one that has another counterpart) or merged (a node whose counterpart was made from several)
@@ -114,36 +102,20 @@ gaps AS MATERIALIZED (
     FROM _graph_gaps(
         (SELECT s.capture_id FROM base_side AS s),
         (SELECT s.capture_id FROM new_side AS s),
-        reference,
-        metric
+        reference, metric
     ) AS g
 ),
 compared AS (
     SELECT
-        p.basis,
-        p.score,
-        p.origin,
-        b.node_index AS base_node,
-        n.node_index AS new_node,
+        p.basis, p.score, p.origin, b.node_index AS base_node, n.node_index AS new_node,
         coalesce(n.method, b.method) AS method,
         coalesce(n.subgraph, b.subgraph) AS subgraph,
-        b.name AS base_name,
-        n.name AS new_name,
-        b.op_type AS base_op,
-        n.op_type AS new_op,
+        b.name AS base_name, n.name AS new_name, b.op_type AS base_op, n.op_type AS new_op,
         coalesce(n.module_path, b.module_path) AS module_path,
-        b.shapes AS base_shapes,
-        n.shapes AS new_shapes,
-        b.dtypes AS base_dtypes,
-        n.dtypes AS new_dtypes,
-        b.backend AS base_backend,
-        n.backend AS new_backend,
-        b.self_time AS base_time,
-        n.self_time AS new_time,
+        b.shapes AS base_shapes, n.shapes AS new_shapes, b.dtypes AS base_dtypes, n.dtypes AS new_dtypes,
+        b.backend AS base_backend, n.backend AS new_backend, b.self_time AS base_time, n.self_time AS new_time,
         g.gap AS base_gap,
-        CASE
-            WHEN reference IS NOT NULL OR i.debug_handle IS NOT NULL THEN h.gap
-        END AS new_gap,
+        CASE WHEN reference IS NOT NULL OR i.debug_handle IS NOT NULL THEN h.gap END AS new_gap,
         coalesce(CASE
             WHEN reference IS NOT NULL OR i.debug_handle IS NOT NULL THEN h.problem
         END, g.problem) AS gap_problem,
@@ -160,14 +132,10 @@ compared AS (
         (SELECT s.record_id FROM new_side AS s),
         (SELECT s.stage FROM new_side AS s)
     ) AS p
-    LEFT JOIN base_nodes AS b
-        ON b.graph_id = p.base_graph AND b.node_index = p.base_node
-    LEFT JOIN new_nodes AS n
-        ON n.graph_id = p.new_graph AND n.node_index = p.new_node
-    LEFT JOIN gaps AS g
-        ON g.is_base AND g.graph_id = p.base_graph AND g.node_index = p.base_node
-    LEFT JOIN gaps AS h
-        ON NOT h.is_base AND h.graph_id = p.new_graph AND h.node_index = p.new_node
+    LEFT JOIN base_nodes AS b ON b.graph_id = p.base_graph AND b.node_index = p.base_node
+    LEFT JOIN new_nodes AS n ON n.graph_id = p.new_graph AND n.node_index = p.new_node
+    LEFT JOIN gaps AS g ON g.is_base AND g.graph_id = p.base_graph AND g.node_index = p.base_node
+    LEFT JOIN gaps AS h ON NOT h.is_base AND h.graph_id = p.new_graph AND h.node_index = p.new_node
     -- Handles of two records may be of different nodes.
     LEFT JOIN node_debug_handles AS i
         ON i.record_id = (SELECT s.record_id FROM base_side AS s)
@@ -194,31 +162,10 @@ SELECT
         WHEN c.changed IS NOT NULL THEN 'changed'
         ELSE 'same'
     END AS change,
-    c.changed,
-    c.base_node,
-    c.new_node,
-    c.base_name,
-    c.new_name,
-    c.base_op,
-    c.new_op,
-    c.module_path,
-    c.base_shapes,
-    c.new_shapes,
-    c.base_dtypes,
-    c.new_dtypes,
-    c.base_backend,
-    c.new_backend,
-    c.base_time,
-    c.new_time,
+    c.changed, c.base_node, c.new_node, c.base_name, c.new_name, c.base_op, c.new_op, c.module_path, c.base_shapes,
+    c.new_shapes, c.base_dtypes, c.new_dtypes, c.base_backend, c.new_backend, c.base_time, c.new_time,
     CASE WHEN u.unit IS NOT NULL THEN c.new_time - c.base_time END AS difference,
-    u.unit AS unit,
-    c.base_gap,
-    c.new_gap,
-    lower(metric) AS metric,
-    c.gap_problem,
-    c.basis,
-    c.score,
-    c.origin,
+    u.unit AS unit, c.base_gap, c.new_gap, lower(metric) AS metric, c.gap_problem, c.basis, c.score, c.origin,
     c.subgraph
 FROM compared AS c
 CROSS JOIN units AS u

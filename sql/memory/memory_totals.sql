@@ -23,24 +23,19 @@ allocated AS (
 sized AS (
     SELECT
         coalesce(t.run_index, s.run_index) AS run_index,
-        t.name AS allocator,
-        s.size_bytes
+        t.name AS allocator, s.size_bytes
     FROM tracked AS t
     FULL JOIN allocated AS s USING (run_index, allocator_id)
 ),
 by_run AS (
     SELECT
-        z.run_index,
-        z.allocator,
-        count(z.size_bytes) AS allocations,
-        sum(z.size_bytes) AS bytes,
+        z.run_index, z.allocator, count(z.size_bytes) AS allocations, sum(z.size_bytes) AS bytes,
         max(z.size_bytes) AS largest
     FROM sized AS z
     GROUP BY z.run_index, z.allocator
 )
 SELECT
-    r.allocator,
-    count(*) AS runs,
+    r.allocator, count(*) AS runs,
     sum(r.allocations)::BIGINT AS allocations,
     try_cast(coalesce(sum(r.bytes), 0) AS BIGINT) AS total_bytes,
     max(r.largest) AS largest_bytes,

@@ -1,8 +1,7 @@
--- One node of the edge graphs of the methods that a capture ran, with the planned
--- memory of what it computes: the tensors whose lifetime, as in `planned_memory`,
--- begins at its instruction. Nodes that share an instruction with others, as most in
--- a delegate do, and those without one have no row. Needs a linked record; the result
--- is empty without a linked program.
+-- One node of the edge graphs of the methods that a capture ran, with the planned memory of what it computes: the
+-- tensors whose lifetime, as in `planned_memory`, begins at its instruction. Nodes that share an instruction with
+-- others, as most in a delegate do, and those without one have no row. Needs a linked record; the result is empty
+-- without a linked program.
 -- Columns:
 --   graph_id: the graph
 --   node_index: the node, in `op_nodes`
@@ -17,23 +16,15 @@
 CREATE MACRO node_memory(capture) AS TABLE
 WITH
 target AS MATERIALIZED (
-    SELECT
-        k.capture_id,
-        k.record_id,
-        p.program_id,
-        p.sha256 AS program
+    SELECT k.capture_id, k.record_id, p.program_id, p.sha256 AS program
     FROM _linked_capture(capture, NULL) AS c
     JOIN captures AS k USING (capture_id)
     JOIN programs AS p ON p.program_id = k.program_id
 ),
 steps AS (
     SELECT
-        i.method,
-        i.chain_index,
-        i.instruction_id,
-        row_number() OVER (
-            PARTITION BY i.method ORDER BY i.chain_index, i.instruction_id
-        ) - 1 AS step
+        i.method, i.chain_index, i.instruction_id,
+        row_number() OVER (PARTITION BY i.method ORDER BY i.chain_index, i.instruction_id) - 1 AS step
     FROM target AS a
     JOIN instructions AS i USING (program_id)
 ),
@@ -41,11 +32,9 @@ run_by AS (
     SELECT DISTINCT
         n.graph_id,
         n.nodes[1] AS node_index,
-        s.chain_index,
-        s.instruction_id
+        s.chain_index, s.instruction_id
     FROM target AS a
-    JOIN _costed_nodes((SELECT t.capture_id FROM target AS t)) AS n
-        ON len(n.nodes) = 1 AND NOT n.is_one_of
+    JOIN _costed_nodes((SELECT t.capture_id FROM target AS t)) AS n ON len(n.nodes) = 1 AND NOT n.is_one_of
     JOIN signatures AS s
         ON s.capture_id = a.capture_id
         AND s.signature_index = n.signature_index
@@ -53,16 +42,9 @@ run_by AS (
 ),
 made AS (
     SELECT
-        m.method,
-        m.first_instruction,
-        count(*) AS tensors,
-        CASE
-            WHEN count(*) = count(m.size_bytes)
-                THEN try_cast(sum(m.size_bytes) AS BIGINT)
-        END AS size_bytes,
-        try_cast(
-            coalesce(sum(m.size_bytes) FILTER (WHERE m.is_live_at_peak), 0) AS BIGINT
-        ) AS peak_size_bytes
+        m.method, m.first_instruction, count(*) AS tensors,
+        CASE WHEN count(*) = count(m.size_bytes) THEN try_cast(sum(m.size_bytes) AS BIGINT) END AS size_bytes,
+        try_cast(coalesce(sum(m.size_bytes) FILTER (WHERE m.is_live_at_peak), 0) AS BIGINT) AS peak_size_bytes
     FROM planned_memory((SELECT a.program FROM target AS a)) AS m
     JOIN target AS a ON true
     JOIN program_values AS v USING (program_id, method, value_index)
@@ -71,13 +53,7 @@ made AS (
     GROUP BY m.method, m.first_instruction
 )
 SELECT
-    r.graph_id,
-    r.node_index,
-    g.method,
-    p.name,
-    p.op_type,
-    p.module_path,
-    s.step AS instruction,
+    r.graph_id, r.node_index, g.method, p.name, p.op_type, p.module_path, s.step AS instruction,
     coalesce(m.tensors, 0) AS tensors,
     CASE WHEN m.method IS NULL THEN 0 ELSE m.size_bytes END AS size_bytes,
     CASE WHEN m.method IS NULL THEN 0 ELSE m.peak_size_bytes END AS peak_size_bytes

@@ -1,8 +1,6 @@
--- One bar of the histogram of the durations of one event of an event block, over
--- the block's runs. Bars of equal width cover the smallest duration to the largest
--- one within the upper fence (the third quartile plus three times the interquartile
--- range); durations beyond it are in one more bar. Bars without durations have no
--- row.
+-- One bar of the histogram of the durations of one event of an event block, over the block's runs. Bars of equal width
+-- cover the smallest duration to the largest one within the upper fence (the third quartile plus three times the
+-- interquartile range); durations beyond it are in one more bar. Bars without durations have no row.
 -- Columns:
 --   block_index: the event block
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
@@ -22,13 +20,7 @@ CREATE MACRO event_histogram(
 WITH
 target AS MATERIALIZED (FROM _capture(capture, unit)),
 durations AS (
-    SELECT
-        e.block_index,
-        r.scope AS method,
-        e.slot,
-        e.occurrence,
-        e.value_unit,
-        e.duration_ticks::DOUBLE AS ticks
+    SELECT e.block_index, r.scope AS method, e.slot, e.occurrence, e.value_unit, e.duration_ticks::DOUBLE AS ticks
     FROM target AS a
     JOIN runs AS r USING (capture_id)
     JOIN _capture_events((SELECT a.capture_id FROM target AS a)) AS e USING (run_index)
@@ -41,26 +33,19 @@ durations AS (
 ),
 fences AS (
     SELECT
-        d.block_index,
-        d.slot,
-        d.occurrence,
-        min(d.ticks) AS smallest,
+        d.block_index, d.slot, d.occurrence, min(d.ticks) AS smallest,
         quantile_cont(d.ticks, 0.75) * 4 - quantile_cont(d.ticks, 0.25) * 3 AS fence
     FROM durations AS d
     GROUP BY d.block_index, d.slot, d.occurrence
 ),
 fenced AS (
     SELECT
-        d.*,
-        f.smallest,
+        d.*, f.smallest,
         d.ticks > f.fence AS is_beyond,
         (max(d.ticks) FILTER (WHERE d.ticks <= f.fence) OVER in_event - f.smallest)
         / CASE
             WHEN bins BETWEEN 1 AND 1000 THEN bins
-            ELSE error(
-                'bins must be a number from 1 to 1000, not '
-                || coalesce(bins::VARCHAR, 'NULL')
-            )
+            ELSE error('bins must be a number from 1 to 1000, not ' || coalesce(bins::VARCHAR, 'NULL'))
         END AS width,
         min(d.ticks) FILTER (WHERE d.ticks > f.fence) OVER in_event AS first_beyond,
         max(d.ticks) OVER in_event AS largest
@@ -79,29 +64,20 @@ binned AS (
     FROM fenced AS f
 )
 SELECT
-    b.block_index,
-    any_value(b.method) AS method,
-    b.slot,
-    b.occurrence,
-    b.bin,
+    b.block_index, any_value(b.method) AS method, b.slot, b.occurrence, b.bin,
     any_value(
         _in_unit(
-            CASE
-                WHEN b.is_beyond THEN b.first_beyond ELSE b.smallest + b.bin * b.width
-            END,
+            CASE WHEN b.is_beyond THEN b.first_beyond ELSE b.smallest + b.bin * b.width END,
             _stored_unit(b.value_unit, a.time_scale), a.unit
         )
     ) AS low,
     any_value(
         _in_unit(
-            CASE
-                WHEN b.is_beyond THEN b.largest ELSE b.smallest + (b.bin + 1) * b.width
-            END,
+            CASE WHEN b.is_beyond THEN b.largest ELSE b.smallest + (b.bin + 1) * b.width END,
             _stored_unit(b.value_unit, a.time_scale), a.unit
         )
     ) AS high,
-    count(*) AS runs,
-    any_value(b.is_beyond) AS is_beyond,
+    count(*) AS runs, any_value(b.is_beyond) AS is_beyond,
     any_value(_display_unit(_stored_unit(b.value_unit, a.time_scale), a.unit)) AS unit
 FROM binned AS b
 CROSS JOIN target AS a

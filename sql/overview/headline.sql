@@ -1,6 +1,5 @@
--- One key figure of a capture. A figure that is unknown has no row, and is never
--- zero. Times and the framework tax are medians over typical runs, see
--- `typical_runs`, with mean, 10th and 90th percentile if there are several; first run
+-- One key figure of a capture. A figure that is unknown has no row, and is never zero. Times and the framework tax are
+-- medians over typical runs, see `typical_runs`, with mean, 10th and 90th percentile if there are several; first run
 -- excess is that of the first run, without a row if it is not longer than the others.
 -- Columns:
 --   number: name of the figure: execute; load; first run excess; framework tax; delegated time
@@ -17,12 +16,9 @@ WITH
 target AS MATERIALIZED (FROM _capture(capture, unit)),
 executes AS (
     SELECT
-        t.scope AS part,
-        t.execute,
-        t.tax_percent,
+        t.scope AS part, t.execute, t.tax_percent,
         100e0 * t.delegates / nullif(t.execute, 0) AS delegated_percent,
-        t.note,
-        t.unit
+        t.note, t.unit
     FROM _run_taxes(
         (SELECT a.capture_id FROM target AS a),
         (SELECT a.unit FROM target AS a),
@@ -30,18 +26,11 @@ executes AS (
     ) AS t
 ),
 loads AS (
-    SELECT
-        l.component,
-        r.scope AS part,
-        l.total,
-        l.unit
-    FROM _load_breakdown(
-        (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a)
-    ) AS l
+    SELECT l.component, r.scope AS part, l.total, l.unit
+    FROM _load_breakdown((SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a)) AS l
     CROSS JOIN target AS a
     JOIN runs AS r USING (capture_id, run_index)
-    WHERE l.component IN ('Program::load_method', 'first run excess')
-        AND (method IS NULL OR r.scope = method)
+    WHERE l.component IN ('Program::load_method', 'first run excess') AND (method IS NULL OR r.scope = method)
     -- The first run of a later block may log other events, but is not a warm-up.
     QUALIFY l.component = 'Program::load_method' OR row_number() OVER (
         PARTITION BY l.component, r.scope ORDER BY l.run_index
@@ -68,15 +57,11 @@ measured AS (
     WHERE x.note IS DISTINCT FROM 'no operators traced'
 )
 SELECT
-    m.number,
-    m.part,
-    median(m.value) AS value,
+    m.number, m.part, median(m.value) AS value,
     CASE WHEN count(*) > 1 THEN fsum(m.value) / count(*) END AS mean,
     CASE WHEN count(*) > 1 THEN quantile_cont(m.value, 0.1) END AS low,
     CASE WHEN count(*) > 1 THEN quantile_cont(m.value, 0.9) END AS high,
-    count(*) AS runs,
-    any_value(m.unit) AS unit,
-    max(m.note) AS note
+    count(*) AS runs, any_value(m.unit) AS unit, max(m.note) AS note
 FROM measured AS m
 WHERE m.value IS NOT NULL
 GROUP BY m.place, m.number, m.part

@@ -1,7 +1,6 @@
--- The self time of one op in one module within Method::execute (or Method::step),
--- over the recorded runs: a leaf of a chart of where time is spent. The rows add up
--- to the total of the executes exactly; modules in parentheses have the time of no
--- module. Needs a linked record; without one, `op_totals` has the ops alone.
+-- The self time of one op in one module within Method::execute (or Method::step), over the recorded runs: a leaf of a
+-- chart of where time is spent. The rows add up to the total of the executes exactly; modules in parentheses have the
+-- time of no module. Needs a linked record; without one, `op_totals` has the ops alone.
 -- Columns:
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
 --   module_path: path within the model, empty for the model itself; (framework), (delegate layout), (unattributed)
@@ -22,8 +21,7 @@ WITH
 target AS MATERIALIZED (FROM _linked_capture(capture, unit)),
 times AS (
     SELECT
-        t.method,
-        t.module_path,
+        t.method, t.module_path,
         CASE
             WHEN t.module_path = '(framework)' THEN t.module_path
             WHEN s.kind = 'framework' THEN '(unattributed)'
@@ -32,21 +30,14 @@ times AS (
         CASE WHEN t.module_path = '(framework)' THEN 'framework' ELSE s.kind END
             AS kind,
         try_cast(sum(t.calls) AS BIGINT) AS calls,
-        sum(t.executes) AS executes,
-        sum(t.self_ticks) AS self_ticks
-    FROM _attributed_times(
-        (SELECT a.capture_id FROM target AS a), steps, phase, method, runs
-    ) AS t
+        sum(t.executes) AS executes, sum(t.self_ticks) AS self_ticks
+    FROM _attributed_times((SELECT a.capture_id FROM target AS a), steps, phase, method, runs) AS t
     CROSS JOIN target AS a
     JOIN signatures AS s USING (capture_id, signature_index)
     GROUP BY ALL
 )
 SELECT
-    t.method,
-    t.module_path,
-    t.op,
-    t.kind,
-    t.calls,
+    t.method, t.module_path, t.op, t.kind, t.calls,
     _in_unit(try_cast(t.self_ticks AS BIGINT), a.time_scale, a.unit) AS self_time,
     100e0 * t.self_ticks / nullif(sum(t.self_ticks::DOUBLE) OVER (), 0)
         AS share_percent,

@@ -1,6 +1,5 @@
--- One item of two programs, compared: operators, delegates and planned memory of
--- each method, and the parts of the files. The contents of delegates are not
--- compared: delegates of equal size count as the same.
+-- One item of two programs, compared: operators, delegates and planned memory of each method, and the parts of the
+-- files. The contents of delegates are not compared: delegates of equal size count as the same.
 -- Columns:
 --   kind: op (a method's kernels of one operator), delegate (a method's delegates of one backend), memory (a method's planned buffer) or part (of the file, as in `program_size`)
 --   method: the method; NULL for parts of the file
@@ -33,34 +32,25 @@ SELECT
         AS base_bytes,
     CASE WHEN coalesce(b.kind, n.kind) <> 'op' THEN coalesce(n.bytes, 0) END
         AS new_bytes,
-    CASE
-        WHEN coalesce(b.kind, n.kind) <> 'op'
-            THEN coalesce(n.bytes, 0) - coalesce(b.bytes, 0)
-    END AS bytes_difference
+    CASE WHEN coalesce(b.kind, n.kind) <> 'op' THEN coalesce(n.bytes, 0) - coalesce(b.bytes, 0) END AS bytes_difference
 FROM _program_items(base) AS b
 FULL JOIN _program_items(new) AS n
     ON n.kind = b.kind
     AND n.method IS NOT DISTINCT FROM b.method
     AND n.item = b.item
 ORDER BY
-    list_position(
-        ['part', 'memory', 'delegate', 'op'], coalesce(b.kind, n.kind)
-    ),
+    list_position(['part', 'memory', 'delegate', 'op'], coalesce(b.kind, n.kind)),
     coalesce(b.method, n.method),
     coalesce(b.item, n.item);
 
 -- One item of a program.
 CREATE MACRO _program_items(program) AS TABLE
 WITH
-target AS (
-    SELECT _program_id(program) AS program_id
-)
+target AS (SELECT _program_id(program) AS program_id)
 SELECT
-    'op' AS kind,
-    i.method,
+    'op' AS kind, i.method,
     i.op || coalesce('.' || i.overload, '') AS item,
-    count(*) AS number,
-    NULL::BIGINT AS bytes
+    count(*) AS number, NULL::BIGINT AS bytes
 FROM instructions AS i
 JOIN target AS a USING (program_id)
 WHERE i.kind = 'kernel'

@@ -1,10 +1,8 @@
--- The lifetime of one planned tensor, as memory planning sees it. Instructions are
--- numbered from 0 through the chains of a method; with one chain, this is their
--- instruction_id. A tensor lives from the first instruction that uses it to the
--- last one; inputs live from the start, outputs to the end, and tensors with a name
--- or initial values, which outlive a run, throughout. A value that is moved into
--- another value lives as long as the other one is used. A value that exists before
--- a loop and is used in the loop lives to the loop's end.
+-- The lifetime of one planned tensor, as memory planning sees it. Instructions are numbered from 0 through the chains
+-- of a method; with one chain, this is their instruction_id. A tensor lives from the first instruction that uses it to
+-- the last one; inputs live from the start, outputs to the end, and tensors with a name or initial values, which
+-- outlive a run, throughout. A value that is moved into another value lives as long as the other one is used. A value
+-- that exists before a loop and is used in the loop lives to the loop's end.
 -- Columns:
 --   method: the method
 --   value_index: the tensor
@@ -25,17 +23,12 @@ CREATE MACRO planned_memory(
     method := NULL  -- name of a method; NULL: all
 ) AS TABLE
 WITH
-target AS (
-    SELECT m.program_id, m.method, m.last_step
-    FROM _selected_methods(program, method) AS m
-),
+target AS (SELECT m.program_id, m.method, m.last_step FROM _selected_methods(program, method) AS m),
 steps AS (
     SELECT
         i.method, i.kind, i.op, i.delegate_index, i.arguments,
         i.instruction_id - i.jump_target AS jump_back,
-        row_number() OVER (
-            PARTITION BY i.method ORDER BY i.chain_index, i.instruction_id
-        ) - 1 AS step
+        row_number() OVER (PARTITION BY i.method ORDER BY i.chain_index, i.instruction_id) - 1 AS step
     FROM instructions AS i
     JOIN target AS a USING (program_id, method)
 ),
@@ -47,10 +40,7 @@ valued AS (
     FROM program_values AS v
     JOIN target AS a USING (program_id, method)
 ),
-argument_uses AS (
-    SELECT s.method, s.step, unnest(s.arguments) AS value_index
-    FROM steps AS s
-),
+argument_uses AS (SELECT s.method, s.step, unnest(s.arguments) AS value_index FROM steps AS s),
 used AS (
     SELECT m.method, m.step, m.value_index
     FROM argument_uses AS m
@@ -82,10 +72,7 @@ moved_uses AS (
     UNION
     SELECT u.method, u.step, m.from_value
     FROM used AS u
-    JOIN moves AS m
-        ON m.method = u.method
-        AND m.to_value = u.value_index
-        AND m.step <= u.step
+    JOIN moves AS m ON m.method = u.method AND m.to_value = u.value_index AND m.step <= u.step
 ),
 loops AS (
     SELECT s.method, s.step - s.jump_back AS first_step, s.step AS last_step
@@ -95,8 +82,7 @@ loops AS (
 spans AS (
     SELECT
         h.method, h.value_index,
-        min(h.step) AS first_step,
-        max(h.step) AS last_step
+        min(h.step) AS first_step, max(h.step) AS last_step
     FROM moved_uses AS h
     GROUP BY h.method, h.value_index
 ),
@@ -116,9 +102,8 @@ lifetimes AS (
     LEFT JOIN spans AS s USING (method, value_index)
     WHERE v.memory_id IS NOT NULL
 ),
--- The tensors that live at the peak, which is at the beginning of a lifetime. They
--- are in the order of memory, each with the end of the previous tensor in the same
--- buffer.
+-- The tensors that live at the peak, which is at the beginning of a lifetime. They are in the order of memory, each
+-- with the end of the previous tensor in the same buffer.
 placed AS (
     SELECT
         b.method, b.step, l.memory_offset,
@@ -129,24 +114,19 @@ placed AS (
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ) AS end_before
     FROM (SELECT DISTINCT f.method, f.first_step AS step FROM lifetimes AS f) AS b
-    JOIN lifetimes AS l
-        ON l.method = b.method AND b.step BETWEEN l.first_step AND l.last_step
+    JOIN lifetimes AS l ON l.method = b.method AND b.step BETWEEN l.first_step AND l.last_step
 ),
 levels AS (
     SELECT
         p.method, p.step,
-        coalesce(sum(greatest(
-            0, p.end_offset - greatest(p.memory_offset, p.end_before)
-        )), 0) AS bytes
+        coalesce(sum(greatest(0, p.end_offset - greatest(p.memory_offset, p.end_before))), 0) AS bytes
     FROM placed AS p
     GROUP BY p.method, p.step
 ),
 peaks AS (
     SELECT l.method, l.step, try_cast(l.bytes AS BIGINT) AS bytes
     FROM levels AS l
-    QUALIFY row_number() OVER (
-        PARTITION BY l.method ORDER BY l.bytes DESC, l.step
-    ) = 1
+    QUALIFY row_number() OVER (PARTITION BY l.method ORDER BY l.bytes DESC, l.step) = 1
 ),
 planned AS (
     SELECT b.program_id, b.method, try_cast(sum(b.size_bytes) AS BIGINT) AS bytes
@@ -156,19 +136,11 @@ planned AS (
     GROUP BY b.program_id, b.method
 )
 SELECT
-    l.method,
-    l.value_index,
-    l.memory_id,
-    l.memory_offset,
-    l.byte_size AS size_bytes,
-    l.first_step AS first_instruction,
-    l.last_step AS last_instruction,
-    l.is_input,
-    l.is_output,
+    l.method, l.value_index, l.memory_id, l.memory_offset, l.byte_size AS size_bytes, l.first_step AS first_instruction,
+    l.last_step AS last_instruction, l.is_input, l.is_output,
     coalesce(p.step BETWEEN l.first_step AND l.last_step, false)
         AS is_live_at_peak,
-    p.bytes AS peak_bytes,
-    p.step AS peak_instruction,
+    p.bytes AS peak_bytes, p.step AS peak_instruction,
     coalesce(s.op, d.backend, s.kind) AS peak_op,
     b.bytes AS planned_bytes
 FROM lifetimes AS l

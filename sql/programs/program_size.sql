@@ -1,5 +1,5 @@
--- One part of a program's file. The parts add up to the file's size. Data that
--- several tensors or delegates share counts once.
+-- One part of a program's file. The parts add up to the file's size. Data that several tensors or delegates share
+-- counts once.
 -- Columns:
 --   part: program (the rest of the FlatBuffers part: methods, values, instructions), constants, mutable data, delegate (a blob), named data (a segment), segment (of unknown content), or padding (between parts, and after the last)
 --   item: the delegate's backend; the keys of named data; NULL for other parts
@@ -32,20 +32,14 @@ constants AS (
         count(*) AS number,
         coalesce(sum(c.size_bytes) FILTER (WHERE c.location = 'inline'), 0)
             AS inline_bytes,
-        (
-            SELECT coalesce(sum(s.size_bytes), 0)
-            FROM pieces AS s
-            WHERE s.content = 'constants'
-        ) AS segment_bytes
+        (SELECT coalesce(sum(s.size_bytes), 0) FROM pieces AS s WHERE s.content = 'constants') AS segment_bytes
     FROM shared_constants AS c
 ),
 blobs AS (
     SELECT
         string_agg(DISTINCT d.backend, ', ' ORDER BY d.backend) AS item,
         list(DISTINCT d.method ORDER BY d.method) AS methods,
-        d.location,
-        d.byte_offset,
-        d.blob_bytes AS bytes
+        d.location, d.byte_offset, d.blob_bytes AS bytes
     FROM program_delegates AS d
     JOIN target AS a USING (program_id)
     LEFT JOIN pieces AS s ON s.segment_index = d.data_index
@@ -61,19 +55,15 @@ others AS (
             JOIN target AS a USING (program_id)
             WHERE k.segment_index = s.segment_index
         ) AS item,
-        s.byte_offset,
-        s.size_bytes AS bytes
+        s.byte_offset, s.size_bytes AS bytes
     FROM pieces AS s
     WHERE s.content NOT IN ('constants', 'delegate')
 ),
 parts AS (
     SELECT
-        0 AS place,
-        'program' AS part,
-        NULL::VARCHAR AS item,
+        0 AS place, 'program' AS part, NULL::VARCHAR AS item,
         NULL::VARCHAR[] AS methods,
-        1 AS number,
-        0 AS byte_offset,
+        1 AS number, 0 AS byte_offset,
         a.flatbuffer_bytes - c.inline_bytes - coalesce((
             SELECT sum(b.bytes) FROM blobs AS b WHERE b.location = 'inline'
         ), 0) AS bytes
@@ -90,26 +80,17 @@ parts AS (
     UNION ALL
     SELECT
         CASE o.content WHEN 'mutable' THEN 3 WHEN 'named' THEN 4 ELSE 5 END,
-        CASE o.content
-            WHEN 'mutable' THEN 'mutable data'
-            WHEN 'named' THEN 'named data'
-            ELSE 'segment'
-        END,
+        CASE o.content WHEN 'mutable' THEN 'mutable data' WHEN 'named' THEN 'named data' ELSE 'segment' END,
         o.item, NULL, 1, o.byte_offset, o.bytes
     FROM others AS o
     UNION ALL
     SELECT
         6, 'padding', NULL, NULL, 1, 0,
-        a.byte_size - a.flatbuffer_bytes - coalesce((
-            SELECT sum(s.size_bytes) FROM pieces AS s
-        ), 0)
+        a.byte_size - a.flatbuffer_bytes - coalesce((SELECT sum(s.size_bytes) FROM pieces AS s), 0)
     FROM target AS a
 )
 SELECT
-    p.part,
-    p.item,
-    p.methods,
-    p.number,
+    p.part, p.item, p.methods, p.number,
     try_cast(p.bytes AS BIGINT) AS bytes,
     100e0 * p.bytes / a.byte_size AS share_percent
 FROM parts AS p

@@ -1,6 +1,6 @@
--- The kind of an op of XNNPACK's graphs, of an event of its profiler, or of an edge
--- op, by which they are aligned: `Conv2d`, `Convolution (NHWC, F32) IGEMM` and
--- `convolution` are convolution. Of other names, the name itself in lower case.
+-- The kind of an op of XNNPACK's graphs, of an event of its profiler, or of an edge op, by which they are aligned:
+-- `Conv2d`, `Convolution (NHWC, F32) IGEMM` and `convolution` are convolution. Of other names, the name itself in lower
+-- case.
 CREATE MACRO _delegate_op_class(
     name  -- an op of `delegate_ops`, a family of a delegate's events, or an op of `op_nodes` without overload
 ) AS (
@@ -9,11 +9,9 @@ CREATE MACRO _delegate_op_class(
             regexp_replace(
                 lower(replace(string_split(name, ' (')[1], ' ', '')),
                 '^(?:static|dynamic)|_copy$|_with_indices$',
-                '',
-                'g'
+                '', 'g'
             ),
-            '[123]d$',
-            ''
+            '[123]d$', ''
         )
     )
 );
@@ -27,8 +25,7 @@ CREATE MACRO _delegate_op_alias(
         WHEN name = 'convtranspose' THEN 'deconvolution'
         WHEN name IN ('linear', 'addmm', 'mm') THEN 'fullyconnected'
         WHEN name IN ('bmm', 'matmul', 'batchmatmul') THEN 'batchmatrixmultiply'
-        WHEN name IN ('globalavgpooling', 'globalaveragepooling', 'adaptive_avg_pool')
-            THEN 'mean'
+        WHEN name IN ('globalavgpooling', 'globalaveragepooling', 'adaptive_avg_pool') THEN 'mean'
         WHEN name IN ('avgpooling', 'avg_pool') THEN 'averagepooling'
         WHEN name IN ('max_pool', 'adaptive_max_pool') THEN 'maxpooling'
         WHEN name = 'mul' THEN 'multiply'
@@ -54,8 +51,7 @@ CREATE MACRO _delegate_op_alias(
         ) THEN 'reshape'
         WHEN name IN ('permute', 't') THEN 'transpose'
         -- A concatenation copies its inputs.
-        WHEN name IN ('cat', 'clone', '_clone_dim_order')
-            OR starts_with(name, 'concatenate') THEN 'copy'
+        WHEN name IN ('cat', 'clone', '_clone_dim_order') OR starts_with(name, 'concatenate') THEN 'copy'
         WHEN name LIKE '%quantize_per_%' OR name = 'quantize_affine' THEN 'convert'
         ELSE name
     END
@@ -63,30 +59,18 @@ CREATE MACRO _delegate_op_alias(
 
 -- One call of a delegate, in a method that a capture ran.
 CREATE MACRO _delegate_calls(capture_key) AS TABLE
-SELECT
-    d.method,
-    i.chain_index,
-    i.instruction_id,
-    d.backend,
-    d.byte_offset AS blob_offset
+SELECT d.method, i.chain_index, i.instruction_id, d.backend, d.byte_offset AS blob_offset
 FROM captures AS k
 JOIN program_delegates AS d USING (program_id)
 JOIN instructions AS i USING (program_id, method, delegate_index)
 WHERE k.capture_id = capture_key
-    AND d.method IN (
-        SELECT m.method FROM linked_methods AS m WHERE m.capture_id = capture_key
-    );
+    AND d.method IN (SELECT m.method FROM linked_methods AS m WHERE m.capture_id = capture_key);
 
--- One event of a delegate, in the order in which a call ran them, with its kind.
--- Linking aligns them with the ops of the delegate's graph and with nodes.
+-- One event of a delegate, in the order in which a call ran them, with its kind. Linking aligns them with the ops of
+-- the delegate's graph and with nodes.
 CREATE MACRO _delegate_events(capture_key) AS TABLE
 SELECT
-    e.block_index,
-    e.method,
-    e.instruction_id,
-    e.signature_index,
-    _delegate_op_class(e.family) AS class,
-    c.blob_offset,
+    e.block_index, e.method, e.instruction_id, e.signature_index, _delegate_op_class(e.family) AS class, c.blob_offset,
     coalesce(NOT d.is_mapped, false) AS is_unmapped
 FROM _instruction_events(capture_key) AS e
 LEFT JOIN _delegate_calls(capture_key) AS c USING (method, chain_index, instruction_id)
@@ -94,21 +78,15 @@ LEFT JOIN delegates AS d USING (record_id, method, instruction_id)
 WHERE e.kind = 'delegate'
 ORDER BY e.block_index, e.instruction_id, e.slot;
 
--- One op of the graphs in the blobs of a capture's program, whatever number of calls
--- the blob has, in order.
+-- One op of the graphs in the blobs of a capture's program, whatever number of calls the blob has, in order.
 CREATE MACRO _classified_delegate_ops(capture_key) AS TABLE
 SELECT
-    o.blob_offset,
-    o.op_index,
-    o.op,
-    _delegate_op_class(o.op) AS class,
+    o.blob_offset, o.op_index, o.op, _delegate_op_class(o.op) AS class,
     list_transform(
         range(CASE WHEN starts_with(o.op, 'Concatenate') THEN len(o.inputs) ELSE 1 END),
         lambda i: _delegate_op_class(o.op)
     )
-    || CASE
-        WHEN json_exists(o.parameters, 'output_min') THEN ['clamp'] ELSE []
-    END AS events,
+    || CASE WHEN json_exists(o.parameters, 'output_min') THEN ['clamp'] ELSE [] END AS events,
     o.debug_handle
 FROM captures AS k
 JOIN delegate_ops AS o USING (program_id)
@@ -118,15 +96,10 @@ ORDER BY o.blob_offset, o.op_index;
 -- One node that a delegate's call runs, in the order of the graph.
 CREATE MACRO _delegate_call_nodes(capture_key) AS TABLE
 SELECT DISTINCT
-    e.method,
-    e.instruction_id,
-    n.graph_id,
-    n.node_index,
-    n.debug_handle,
+    e.method, e.instruction_id, n.graph_id, n.node_index, n.debug_handle,
     _delegate_op_class(string_split(p.op, '.')[1]) AS class
 FROM _instruction_events(capture_key) AS e
-JOIN signature_nodes AS n
-    ON n.capture_id = capture_key AND n.signature_index = e.signature_index
+JOIN signature_nodes AS n ON n.capture_id = capture_key AND n.signature_index = e.signature_index
 JOIN op_nodes AS p USING (record_id, graph_id, node_index)
 WHERE e.kind = 'delegate_call' AND n.is_own
 ORDER BY ALL;

@@ -1,24 +1,12 @@
--- One event of a capture's blocks that belongs to an instruction, with the method
--- that its block ran.
+-- One event of a capture's blocks that belongs to an instruction, with the method that its block ran.
 CREATE MACRO _instruction_events(capture_key) AS TABLE
 SELECT
-    k.record_id,
-    s.signature_index,
-    s.block_index,
-    s.slot,
-    s.kind,
-    s.label,
-    s.family,
+    k.record_id, s.signature_index, s.block_index, s.slot, s.kind, s.label, s.family,
     max(
         CASE WHEN s.kind = 'kernel' THEN string_split(s.family, '.')[1] END
     ) OVER (PARTITION BY s.block_index, s.instruction_id) AS kernel_op,
-    m.method,
-    s.chain_index,
-    s.instruction_id,
-    CASE
-        WHEN s.kind = 'delegate'
-            THEN coalesce(s.delegate_debug_id::VARCHAR, s.delegate_debug_str)
-    END AS delegate_id
+    m.method, s.chain_index, s.instruction_id,
+    CASE WHEN s.kind = 'delegate' THEN coalesce(s.delegate_debug_id::VARCHAR, s.delegate_debug_str) END AS delegate_id
 FROM captures AS k
 JOIN signatures AS s USING (capture_id)
 JOIN linked_methods AS m USING (capture_id, block_index)
@@ -43,10 +31,9 @@ JOIN node_debug_handles AS n USING (record_id, graph_id)
 JOIN op_nodes AS p USING (record_id, graph_id, node_index)
 WHERE g.stage = 'edge_dialect_exported_program';
 
--- One debug handle of an event of a capture's blocks. Kernels and calls have the
--- handles of their instruction; events of a delegate have those that the backend's
--- map has for their id. If the map lacks an id, it is searched for keys that are
--- part of the id, the longest first: some backends write more than the id.
+-- One debug handle of an event of a capture's blocks. Kernels and calls have the handles of their instruction; events
+-- of a delegate have those that the backend's map has for their id. If the map lacks an id, it is searched for keys
+-- that are part of the id, the longest first: some backends write more than the id.
 CREATE MACRO _event_handles(capture_key) AS TABLE
 WITH
 instruction_events AS MATERIALIZED (FROM _instruction_events(capture_key)),
@@ -59,18 +46,14 @@ delegate_keys AS (
         AND d.instruction_id = e.instruction_id
         AND (
             d.delegate_debug_id = e.delegate_id
-            OR (
-                contains(e.delegate_id, d.delegate_debug_id)
-                AND NOT regexp_full_match(e.delegate_id, '\d+')
-            )
+            OR (contains(e.delegate_id, d.delegate_debug_id) AND NOT regexp_full_match(e.delegate_id, '\d+'))
         )
     WHERE e.kind = 'delegate'
     QUALIFY row_number() OVER (
         PARTITION BY e.signature_index
         ORDER BY
             d.delegate_debug_id = e.delegate_id DESC,
-            length(d.delegate_debug_id) DESC,
-            d.delegate_debug_id
+            length(d.delegate_debug_id) DESC, d.delegate_debug_id
     ) = 1
 )
 SELECT e.signature_index, h.position, h.debug_handle
@@ -81,5 +64,4 @@ UNION ALL
 SELECT e.signature_index, d.position, d.debug_handle
 FROM instruction_events AS e
 JOIN delegate_keys AS k USING (signature_index)
-JOIN delegate_debug_handles AS d
-    USING (record_id, method, instruction_id, delegate_debug_id);
+JOIN delegate_debug_handles AS d USING (record_id, method, instruction_id, delegate_debug_id);

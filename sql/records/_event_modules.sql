@@ -1,17 +1,10 @@
--- The place of one event in the model: the deepest module that contains all nodes
--- that it runs, and the source line that all of them come from.
+-- The place of one event in the model: the deepest module that contains all nodes that it runs, and the source line
+-- that all of them come from.
 CREATE MACRO _event_modules(capture_key) AS TABLE
 WITH
 own_nodes AS MATERIALIZED (
     SELECT
-        n.signature_index,
-        n.position,
-        n.graph_id,
-        n.node_index,
-        p.op_type,
-        p.source_file,
-        p.source_line,
-        n.mapping,
+        n.signature_index, n.position, n.graph_id, n.node_index, p.op_type, p.source_file, p.source_line, n.mapping,
         p.record_id
     FROM captures AS k
     JOIN signature_nodes AS n USING (capture_id)
@@ -35,18 +28,12 @@ placed AS (
         ) AS first_node,
         count(*) AS nodes,
         count(DISTINCT o.op_type) AS op_types,
-        count(DISTINCT (o.source_file, o.source_line)) FILTER (
-            WHERE o.source_file IS NOT NULL
-        ) AS lines
+        count(DISTINCT (o.source_file, o.source_line)) FILTER (WHERE o.source_file IS NOT NULL) AS lines
     FROM own_nodes AS o
     GROUP BY o.signature_index
 ),
 levels AS (
-    SELECT
-        o.signature_index,
-        m.depth,
-        any_value(m.module_path) AS module_path,
-        count(*) AS nodes
+    SELECT o.signature_index, m.depth, any_value(m.module_path) AS module_path, count(*) AS nodes
     FROM own_nodes AS o
     JOIN node_modules AS m USING (record_id, graph_id, node_index)
     GROUP BY o.signature_index, m.depth
@@ -61,13 +48,10 @@ deepest AS (
 SELECT
     p.signature_index,
     CASE WHEN p.op_types = 1 THEN p.first_node.op_type END AS op_type,
-    p.first_node.op_type AS first_op_type,
-    v.sizes::VARCHAR AS output_shape,
-    d.module_path,
+    p.first_node.op_type AS first_op_type, v.sizes::VARCHAR AS output_shape, d.module_path,
     CASE WHEN p.lines = 1 THEN p.first_node.source_file END AS source_file,
     CASE WHEN p.lines = 1 THEN p.first_node.source_line END AS source_line,
-    p.lines,
-    p.first_node.mapping AS mapping
+    p.lines, p.first_node.mapping AS mapping
 FROM placed AS p
 LEFT JOIN deepest AS d USING (signature_index)
 LEFT JOIN node_values AS v
@@ -76,8 +60,8 @@ LEFT JOIN node_values AS v
     AND v.node_index = p.first_node.node_index
     AND v.output_index = 0;
 
--- The nodes, module and line of one event, from a capture's linked record: a row of
--- the table `signature_ops`, computed when the capture is linked, after its nodes.
+-- The nodes, module and line of one event, from a capture's linked record: a row of the table `signature_ops`, computed
+-- when the capture is linked, after its nodes.
 CREATE MACRO _find_event_ops(capture_key) AS TABLE
 WITH
 op_types AS (
@@ -103,13 +87,7 @@ modules AS MATERIALIZED (FROM _event_modules(capture_key)),
 -- An event of a delegate without nodes has module and line of its call.
 calls AS (
     SELECT
-        e.block_index,
-        e.chain_index,
-        e.instruction_id,
-        m.signature_index,
-        m.module_path,
-        m.source_file,
-        m.source_line,
+        e.block_index, e.chain_index, e.instruction_id, m.signature_index, m.module_path, m.source_file, m.source_line,
         m.lines
     FROM instruction_events AS e
     JOIN modules AS m USING (signature_index)
@@ -119,13 +97,9 @@ calls AS (
     )
 )
 SELECT
-    e.signature_index,
-    e.method,
-    h.debug_handles,
+    e.signature_index, e.method, h.debug_handles,
     coalesce(o.op_types, []) AS op_types,
-    m.op_type,
-    m.first_op_type,
-    m.output_shape,
+    m.op_type, m.first_op_type, m.output_shape,
     coalesce(m.module_path, c.module_path) AS module_path,
     coalesce(m.source_file, c.source_file) AS source_file,
     coalesce(m.source_line, c.source_line) AS source_line,

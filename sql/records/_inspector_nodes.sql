@@ -1,14 +1,12 @@
--- The debug handles of one event as the Inspector determines them, for results that
--- are equal to the Inspector's even where these are wrong. All blocks, with any
--- record, use the first method named forward; framework and user events have those
--- of instruction 0, with which they are written; a delegate's event has those of
--- the last key in the backend's map that is a part of its id.
+-- The debug handles of one event as the Inspector determines them, for results that are equal to the Inspector's even
+-- where these are wrong. All blocks, with any record, use the first method named forward; framework and user events
+-- have those of instruction 0, with which they are written; a delegate's event has those of the last key in the
+-- backend's map that is a part of its id.
 CREATE MACRO _inspector_handles(capture_key) AS TABLE
 WITH
 target AS (
     SELECT
-        k.capture_id,
-        k.record_id,
+        k.capture_id, k.record_id,
         (
             SELECT any_value(h.method)
             FROM debug_handles AS h
@@ -19,53 +17,33 @@ target AS (
 ),
 slots AS (
     SELECT
-        a.record_id,
-        s.block_index,
-        s.slot,
-        s.label,
-        s.instruction_id,
+        a.record_id, s.block_index, s.slot, s.label, s.instruction_id,
         coalesce(a.forward, m.method) AS method,
         coalesce(s.delegate_debug_id::VARCHAR, s.delegate_debug_str) AS delegate_id,
         s.delegate_debug_id IS NULL AS is_text
     FROM target AS a
     JOIN signatures AS s USING (capture_id)
     LEFT JOIN linked_methods AS m USING (capture_id, block_index)
-    QUALIFY row_number() OVER (
-        PARTITION BY s.block_index, s.slot ORDER BY s.signature_index
-    ) = 1
+    QUALIFY row_number() OVER (PARTITION BY s.block_index, s.slot ORDER BY s.signature_index) = 1
 ),
 instructions_handles AS (
     SELECT
-        h.record_id,
-        h.method,
-        h.instruction_id,
+        h.record_id, h.method, h.instruction_id,
         list(h.debug_handle ORDER BY h.position) AS debug_handles
     FROM debug_handles AS h
     GROUP BY ALL
 ),
 ids_handles AS (
     SELECT
-        d.record_id,
-        d.method,
-        d.instruction_id,
-        d.delegate_debug_id,
-        min(d.id_index) AS place,
+        d.record_id, d.method, d.instruction_id, d.delegate_debug_id, min(d.id_index) AS place,
         list(d.debug_handle ORDER BY d.position) AS debug_handles
     FROM delegate_debug_handles AS d
     GROUP BY ALL
 )
 SELECT
-    s.block_index,
-    s.slot,
-    s.label,
-    s.method,
-    CASE
-        WHEN s.delegate_id IS NULL OR d.backend IS NULL THEN i.debug_handles
-        ELSE k.debug_handles
-    END AS debug_handles,
-    CASE
-        WHEN s.delegate_id IS NOT NULL OR s.label = 'DELEGATE_CALL' THEN d.backend
-    END AS backend,
+    s.block_index, s.slot, s.label, s.method,
+    CASE WHEN s.delegate_id IS NULL OR d.backend IS NULL THEN i.debug_handles ELSE k.debug_handles END AS debug_handles,
+    CASE WHEN s.delegate_id IS NOT NULL OR s.label = 'DELEGATE_CALL' THEN d.backend END AS backend,
     d.outputs
 FROM slots AS s
 JOIN instructions_handles AS i USING (record_id, method, instruction_id)
@@ -82,16 +60,13 @@ QUALIFY row_number() OVER (
         k.place DESC
 ) = 1;
 
--- One node that the Inspector assigns an event to: a node of a graph with one of
--- its debug handles. Three framework events have none.
+-- One node that the Inspector assigns an event to: a node of a graph with one of its debug handles. Three framework
+-- events have none.
 CREATE MACRO _inspector_nodes(capture_key) AS TABLE
 WITH
 handles AS (
     SELECT
-        h.block_index,
-        h.slot,
-        h.method,
-        unnest(h.debug_handles) AS debug_handle,
+        h.block_index, h.slot, h.method, unnest(h.debug_handles) AS debug_handle,
         generate_subscripts(h.debug_handles, 1) AS position
     FROM _inspector_handles(capture_key) AS h
     WHERE h.label NOT IN ('Method::init', 'Program::load_method', 'Method::execute')

@@ -1,21 +1,14 @@
--- One node of a record's edge graphs that has a debug handle of a delegate's call,
--- and whether the delegate runs it. Nodes of one decomposed op share a handle, and
--- a delegate may have taken some of them. Algorithm: a delegate's call lists a
--- handle once per node, including nodes that select one of several outputs. A node
--- with the handle of a kernel and the kernel's op belongs to the kernel; of several
--- such nodes, the first if the kernel precedes the delegates, else the last. If
--- more remain than delegates list, the last view_copy nodes are in no program. If
--- kernels' ops are unknown, they are assumed to run the first and last other nodes.
+-- One node of a record's edge graphs that has a debug handle of a delegate's call, and whether the delegate runs it.
+-- Nodes of one decomposed op share a handle, and a delegate may have taken some of them. Algorithm: a delegate's call
+-- lists a handle once per node, including nodes that select one of several outputs. A node with the handle of a kernel
+-- and the kernel's op belongs to the kernel; of several such nodes, the first if the kernel precedes the delegates,
+-- else the last. If more remain than delegates list, the last view_copy nodes are in no program. If kernels' ops are
+-- unknown, they are assumed to run the first and last other nodes.
 CREATE MACRO _node_delegates(record_key, program_key, capture_key) AS TABLE
 WITH
 -- The number of nodes in delegates, by handle.
 slots AS MATERIALIZED (
-    SELECT
-        h.method,
-        h.debug_handle,
-        h.instruction_id,
-        any_value(d.backend) AS backend,
-        count(*) AS entries
+    SELECT h.method, h.debug_handle, h.instruction_id, any_value(d.backend) AS backend, count(*) AS entries
     FROM delegates AS d
     JOIN debug_handles AS h USING (record_id, method, instruction_id)
     WHERE d.record_id = record_key
@@ -23,25 +16,18 @@ slots AS MATERIALIZED (
 ),
 shared AS MATERIALIZED (
     SELECT
-        s.method,
-        s.debug_handle,
-        min(s.instruction_id) AS first_call,
+        s.method, s.debug_handle, min(s.instruction_id) AS first_call,
         sum(s.entries)::BIGINT AS entries
     FROM slots AS s
     GROUP BY s.method, s.debug_handle
 ),
 kernels AS MATERIALIZED (
     SELECT
-        h.method,
-        h.debug_handle,
-        k.op,
+        h.method, h.debug_handle, k.op,
         count(*) FILTER (WHERE h.instruction_id < s.first_call) AS before,
         count(*) FILTER (WHERE h.instruction_id > s.first_call) AS after
     FROM shared AS s
-    JOIN debug_handles AS h
-        ON h.record_id = record_key
-        AND h.method = s.method
-        AND h.debug_handle = s.debug_handle
+    JOIN debug_handles AS h ON h.record_id = record_key AND h.method = s.method AND h.debug_handle = s.debug_handle
     LEFT JOIN delegates AS d
         ON d.record_id = h.record_id
         AND d.method = h.method
@@ -56,9 +42,7 @@ left_over AS (
     SELECT g.method, p.name
     FROM graphs AS g
     JOIN op_nodes AS p USING (record_id, graph_id)
-    WHERE g.record_id = record_key
-        AND p.subgraph = ''
-        AND g.stage <> 'edge_dialect_exported_program'
+    WHERE g.record_id = record_key AND p.subgraph = '' AND g.stage <> 'edge_dialect_exported_program'
     QUALIFY count(*) FILTER (
         WHERE p.op_type = 'higher_order.executorch_call_delegate'
     ) OVER (PARTITION BY g.graph_id) = (
@@ -74,24 +58,14 @@ lowered AS (
 ),
 nodes AS (
     SELECT
-        s.method,
-        s.debug_handle,
-        s.entries,
-        g.graph_id,
-        p.node_index,
-        p.name,
+        s.method, s.debug_handle, s.entries, g.graph_id, p.node_index, p.name,
         string_split(p.op, '.')[1] AS op,
         string_split(p.op, '.')[1] = 'view_copy' AS is_view
     FROM shared AS s
-    JOIN graphs AS g
-        ON g.record_id = record_key
-        AND g.method = s.method
-        AND g.stage = 'edge_dialect_exported_program'
+    JOIN graphs AS g ON g.record_id = record_key AND g.method = s.method AND g.stage = 'edge_dialect_exported_program'
     JOIN node_debug_handles AS n USING (record_id, graph_id, debug_handle)
     JOIN op_nodes AS p USING (record_id, graph_id, node_index)
-    QUALIFY row_number() OVER (
-        PARTITION BY g.graph_id, p.node_index ORDER BY n.debug_handle
-    ) = 1
+    QUALIFY row_number() OVER (PARTITION BY g.graph_id, p.node_index ORDER BY n.debug_handle) = 1
 ),
 -- A node counts together with nodes that select its outputs; records lack these.
 weighed AS (
@@ -106,9 +80,7 @@ weighed AS (
                 AND v.value_name <> n.name
                 AND NOT starts_with(v.value_name, n.name || '_unused_')
         ) AS weight,
-        row_number() OVER (
-            PARTITION BY n.graph_id, n.debug_handle, n.op ORDER BY n.node_index
-        ) AS place,
+        row_number() OVER (PARTITION BY n.graph_id, n.debug_handle, n.op ORDER BY n.node_index) AS place,
         count(*) OVER (PARTITION BY n.graph_id, n.debug_handle, n.op) AS places
     FROM nodes AS n
 ),
@@ -128,8 +100,7 @@ named AS (
 ),
 unnamed AS (
     SELECT
-        k.method,
-        k.debug_handle,
+        k.method, k.debug_handle,
         sum(k.before + k.after)::BIGINT AS kernels,
         coalesce(sum(k.before) FILTER (WHERE k.op IS NULL), 0) AS before,
         coalesce(sum(k.after) FILTER (WHERE k.op IS NULL), 0) AS after
@@ -149,19 +120,13 @@ guessed AS (
         ) AS is_kernels
     FROM named AS n
     LEFT JOIN unnamed AS u USING (method, debug_handle)
-    WINDOW rest AS (
-        PARTITION BY n.graph_id, n.debug_handle, n.is_left, n.is_view
-        ORDER BY n.node_index
-    )
+    WINDOW rest AS (PARTITION BY n.graph_id, n.debug_handle, n.is_left, n.is_view ORDER BY n.node_index)
 ),
 counted AS (
     SELECT
         g.*,
-        -- How many remaining nodes no delegate has, and how many remaining nodes
-        -- are views.
-        coalesce(
-            sum(g.weight) FILTER (WHERE NOT g.is_kernels) OVER handle, 0
-        ) - g.entries AS surplus,
+        -- How many remaining nodes no delegate has, and how many remaining nodes are views.
+        coalesce(sum(g.weight) FILTER (WHERE NOT g.is_kernels) OVER handle, 0) - g.entries AS surplus,
         count(*) FILTER (WHERE NOT g.is_kernels AND g.is_view) OVER handle AS views,
         row_number() OVER (
             PARTITION BY g.graph_id, g.debug_handle, g.is_kernels
@@ -192,13 +157,7 @@ decided AS (
 -- The nodes of a handle, assigned in order to the calls that have the handle.
 assigned AS (
     SELECT
-        d.graph_id,
-        d.debug_handle,
-        d.node_index,
-        d.method,
-        d.basis,
-        d.is_delegated,
-        NULL AS instruction_id,
+        d.graph_id, d.debug_handle, d.node_index, d.method, d.basis, d.is_delegated, NULL AS instruction_id,
         coalesce(
             sum(CASE WHEN d.is_delegated THEN d.weight ELSE 0 END) OVER (
                 PARTITION BY d.graph_id, d.debug_handle
@@ -210,12 +169,7 @@ assigned AS (
     FROM decided AS d
     UNION ALL
     SELECT
-        g.graph_id,
-        s.debug_handle,
-        NULL AS node_index,
-        s.method,
-        NULL AS basis,
-        false AS is_delegated,
+        g.graph_id, s.debug_handle, NULL AS node_index, s.method, NULL AS basis, false AS is_delegated,
         s.instruction_id,
         coalesce(
             sum(s.entries) OVER (
@@ -226,10 +180,7 @@ assigned AS (
             0
         ) AS place
     FROM slots AS s
-    JOIN graphs AS g
-        ON g.record_id = record_key
-        AND g.method = s.method
-        AND g.stage = 'edge_dialect_exported_program'
+    JOIN graphs AS g ON g.record_id = record_key AND g.method = s.method AND g.stage = 'edge_dialect_exported_program'
 ),
 handle_calls AS (
     SELECT
@@ -242,16 +193,10 @@ handle_calls AS (
     FROM assigned AS l
 )
 SELECT
-    c.method,
-    c.graph_id,
-    c.node_index,
-    c.debug_handle,
+    c.method, c.graph_id, c.node_index, c.debug_handle,
     CASE WHEN c.is_delegated THEN c.call END AS instruction_id,
     CASE WHEN c.is_delegated THEN s.backend END AS backend,
     c.basis
 FROM handle_calls AS c
-JOIN slots AS s
-    ON s.method = c.method
-    AND s.debug_handle = c.debug_handle
-    AND s.instruction_id = c.call
+JOIN slots AS s ON s.method = c.method AND s.debug_handle = c.debug_handle AND s.instruction_id = c.call
 WHERE c.node_index IS NOT NULL;

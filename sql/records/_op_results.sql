@@ -1,7 +1,6 @@
--- One value of a record's graphs that has the elements of an op's output. Nodes of
--- one op share a debug handle. The op's outputs are those of the one node whose
--- values other ops take, or the graph returns. If that node only changes the shape,
--- the value that it takes has the same elements.
+-- One value of a record's graphs that has the elements of an op's output. Nodes of one op share a debug handle. The
+-- op's outputs are those of the one node whose values other ops take, or the graph returns. If that node only changes
+-- the shape, the value that it takes has the same elements.
 CREATE MACRO _op_results(record_key) AS TABLE
 WITH RECURSIVE
 handled AS MATERIALIZED (
@@ -14,22 +13,14 @@ handled AS MATERIALIZED (
 made AS MATERIALIZED (
     SELECT h.*, v.output_index, v.value_index
     FROM handled AS h
-    JOIN node_values AS v
-        ON v.record_id = record_key
-        AND v.graph_id = h.graph_id
-        AND v.node_index = h.node_index
+    JOIN node_values AS v ON v.record_id = record_key AND v.graph_id = h.graph_id AND v.node_index = h.node_index
 ),
 uses AS (
     SELECT
-        m.graph_id,
-        m.debug_handle,
-        m.node_index,
+        m.graph_id, m.debug_handle, m.node_index,
         u.node_index IS NOT NULL AS is_within
     FROM made AS m
-    JOIN node_arguments AS a
-        ON a.record_id = record_key
-        AND a.graph_id = m.graph_id
-        AND a.value_index = m.value_index
+    JOIN node_arguments AS a ON a.record_id = record_key AND a.graph_id = m.graph_id AND a.value_index = m.value_index
     LEFT JOIN handled AS u
         ON u.graph_id = a.graph_id
         AND u.node_index = a.node_index
@@ -37,10 +28,7 @@ uses AS (
     UNION ALL
     SELECT m.graph_id, m.debug_handle, m.node_index, false
     FROM made AS m
-    JOIN graph_outputs AS o
-        ON o.record_id = record_key
-        AND o.graph_id = m.graph_id
-        AND o.value_index = m.value_index
+    JOIN graph_outputs AS o ON o.record_id = record_key AND o.graph_id = m.graph_id AND o.value_index = m.value_index
 ),
 inner_nodes AS (
     SELECT u.graph_id, u.debug_handle, u.node_index
@@ -58,65 +46,31 @@ last_nodes AS (
 ),
 chain AS (
     SELECT
-        n.stage,
-        n.method,
-        n.graph_id,
-        n.debug_handle,
-        n.node_index,
-        NULL::INTEGER AS output_index,
-        NULL::INTEGER AS result_index,
-        0 AS depth,
-        n.op,
-        n.node_index AS result_node
+        n.stage, n.method, n.graph_id, n.debug_handle, n.node_index, NULL::INTEGER AS output_index,
+        NULL::INTEGER AS result_index, 0 AS depth, n.op, n.node_index AS result_node
     FROM last_nodes AS n
     WHERE n.is_one
     UNION ALL
     SELECT
-        c.stage,
-        c.method,
-        c.graph_id,
-        c.debug_handle,
-        m.node_index,
-        m.output_index,
-        0 AS result_index,
+        c.stage, c.method, c.graph_id, c.debug_handle, m.node_index, m.output_index, 0 AS result_index,
         c.depth + 1 AS depth,
-        m.op,
-        c.result_node
+        m.op, c.result_node
     FROM chain AS c
     JOIN node_arguments AS a
         ON a.record_id = record_key
         AND a.graph_id = c.graph_id
         AND a.node_index = c.node_index
         AND a.position = 0
-    JOIN made AS m
-        ON m.graph_id = a.graph_id
-        AND m.value_index = a.value_index
-        AND m.debug_handle = c.debug_handle
+    JOIN made AS m ON m.graph_id = a.graph_id AND m.value_index = a.value_index AND m.debug_handle = c.debug_handle
     WHERE _keeps_elements(c.op) AND c.depth < 8
 )
 SELECT
-    c.stage,
-    c.method,
-    c.graph_id,
-    c.debug_handle,
-    c.node_index,
-    c.output_index,
-    c.result_index,
-    c.depth,
-    c.result_node,
+    c.stage, c.method, c.graph_id, c.debug_handle, c.node_index, c.output_index, c.result_index, c.depth, c.result_node,
     NULL AS problem
 FROM chain AS c
 UNION ALL
 SELECT DISTINCT
-    n.stage,
-    n.method,
-    n.graph_id,
-    n.debug_handle,
-    NULL,
-    NULL,
-    NULL,
-    0,
-    NULL,
+    n.stage, n.method, n.graph_id, n.debug_handle, NULL, NULL, NULL, 0, NULL,
     'several nodes have results of the op'
 FROM last_nodes AS n
 WHERE NOT n.is_one;

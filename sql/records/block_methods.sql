@@ -1,14 +1,12 @@
--- How well one method fits an event block: the number of the block's distinct
--- kernels and delegate calls that the method has, too: at the same instruction,
--- with a node of the kernel's op or with a delegate. The methods are the linked
--- record's; without a complete record, those of the linked program, whose kernels
--- have the same names as the events.
+-- How well one method fits an event block: the number of the block's distinct kernels and delegate calls that the
+-- method has, too: at the same instruction, with a node of the kernel's op or with a delegate. The methods are the
+-- linked record's; without a complete record, those of the linked program, whose kernels have the same names as the
+-- events.
 CREATE MACRO _method_scores(capture_key) AS TABLE
 WITH
 target AS (
     SELECT
-        k.capture_id,
-        r.record_id,
+        k.capture_id, r.record_id,
         CASE WHEN r.record_id IS NULL THEN k.program_id END AS program_id
     FROM captures AS k
     LEFT JOIN records AS r ON r.record_id = k.record_id AND r.is_complete
@@ -16,11 +14,7 @@ target AS (
 ),
 operators AS (
     SELECT DISTINCT
-        s.block_index,
-        s.chain_index,
-        s.instruction_id,
-        s.kind,
-        s.name,
+        s.block_index, s.chain_index, s.instruction_id, s.kind, s.name,
         string_split(s.family, '.')[1] AS op
     FROM target AS a
     JOIN signatures AS s USING (capture_id)
@@ -35,12 +29,8 @@ fitting AS (
     SELECT DISTINCT o.block_index, h.method, o.instruction_id, o.kind, o.name
     FROM target AS a
     JOIN debug_handles AS h USING (record_id)
-    JOIN operators AS o
-        ON o.instruction_id = h.instruction_id AND o.kind = 'kernel'
-    JOIN graphs AS g
-        ON g.record_id = a.record_id
-        AND g.method = h.method
-        AND g.stage = 'edge_dialect_exported_program'
+    JOIN operators AS o ON o.instruction_id = h.instruction_id AND o.kind = 'kernel'
+    JOIN graphs AS g ON g.record_id = a.record_id AND g.method = h.method AND g.stage = 'edge_dialect_exported_program'
     JOIN node_debug_handles AS n USING (record_id, graph_id, debug_handle)
     JOIN op_nodes AS p
         ON p.record_id = a.record_id
@@ -51,8 +41,7 @@ fitting AS (
     SELECT o.block_index, d.method, o.instruction_id, o.kind, o.name
     FROM target AS a
     JOIN delegates AS d USING (record_id)
-    JOIN operators AS o
-        ON o.instruction_id = d.instruction_id AND o.kind = 'delegate_call'
+    JOIN operators AS o ON o.instruction_id = d.instruction_id AND o.kind = 'delegate_call'
     UNION ALL
     SELECT o.block_index, i.method, o.instruction_id, o.kind, o.name
     FROM target AS a
@@ -66,10 +55,7 @@ fitting AS (
     END
 )
 SELECT
-    f.block_index,
-    f.method,
-    any_value(c.events) AS events,
-    count(*) AS fitting,
+    f.block_index, f.method, any_value(c.events) AS events, count(*) AS fitting,
     (
         SELECT count(DISTINCT h.instruction_id)
         FROM debug_handles AS h
@@ -85,22 +71,16 @@ FROM fitting AS f
 JOIN counted AS c USING (block_index)
 GROUP BY f.block_index, f.method;
 
--- The method that the runs of an event block ran, inferred from the linked record
--- or program: the one that most of the block's operators fit; of those that fit
--- equally well, the shortest. Methods with the same operators are ambiguous, and
--- blocks without operators have no method. A row of the table `linked_methods`,
--- computed when a capture is linked.
+-- The method that the runs of an event block ran, inferred from the linked record or program: the one that most of the
+-- block's operators fit; of those that fit equally well, the shortest. Methods with the same operators are ambiguous,
+-- and blocks without operators have no method. A row of the table `linked_methods`, computed when a capture is linked.
 CREATE MACRO _find_methods(capture_key) AS TABLE
 WITH
 ranked AS (
     SELECT
-        m.block_index,
-        m.method,
+        m.block_index, m.method,
         m.fitting / m.events AS score,
-        rank() OVER (
-            PARTITION BY m.block_index
-            ORDER BY m.fitting DESC, m.instructions
-        ) AS place
+        rank() OVER (PARTITION BY m.block_index ORDER BY m.fitting DESC, m.instructions) AS place
     FROM _method_scores(capture_key) AS m
 )
 SELECT
@@ -112,10 +92,9 @@ FROM ranked AS r
 WHERE r.place = 1
 GROUP BY r.block_index;
 
--- The method that the runs of an event block ran, inferred from the linked record
--- or program: the one that most of the block's operators fit; of those that fit
--- equally well, the shortest. Methods with the same operators are ambiguous, and
--- blocks without operators have no method.
+-- The method that the runs of an event block ran, inferred from the linked record or program: the one that most of the
+-- block's operators fit; of those that fit equally well, the shortest. Methods with the same operators are ambiguous,
+-- and blocks without operators have no method.
 -- Columns:
 --   block_index: the event block
 --   method: the method; NULL if less than half of the operators fit, or two methods fit equally well
@@ -151,15 +130,11 @@ operated AS (
 ),
 scored_blocks AS (
     SELECT
-        o.block_index,
-        o.linked,
-        o.what,
-        b.method,
+        o.block_index, o.linked, o.what, b.method,
         coalesce(b.score, 0) AS score,
         b.candidates
     FROM operated AS o
-    LEFT JOIN linked_methods AS b
-        ON b.capture_id = capture_key AND b.block_index = o.block_index
+    LEFT JOIN linked_methods AS b ON b.capture_id = capture_key AND b.block_index = o.block_index
 )
 SELECT
     CASE WHEN t.score < fitting THEN 'foreign ' || t.what ELSE 'method unknown' END

@@ -1,9 +1,7 @@
 -- One op type of a record's edge graphs, as in `delegation`, with keys only.
 CREATE MACRO _delegation(record_key, program_key, capture_key) AS TABLE
 SELECT
-    g.method,
-    p.op_type,
-    count(d.backend) AS delegated,
+    g.method, p.op_type, count(d.backend) AS delegated,
     count(*) - count(d.backend) AS not_delegated,
     string_agg(DISTINCT d.backend, ', ' ORDER BY d.backend) AS backends,
     CASE
@@ -14,13 +12,12 @@ SELECT
     END AS basis
 FROM graphs AS g
 JOIN op_nodes AS p USING (record_id, graph_id)
-LEFT JOIN _node_delegates(record_key, program_key, capture_key) AS d
-    USING (graph_id, node_index)
+LEFT JOIN _node_delegates(record_key, program_key, capture_key) AS d USING (graph_id, node_index)
 WHERE g.record_id = record_key AND g.stage = 'edge_dialect_exported_program'
 GROUP BY g.method, p.op_type;
 
--- One op type of a program, as in `delegation`, for a record without an edge graph: the
--- kernels that instructions call, and the ops of the graphs in delegates' blobs.
+-- One op type of a program, as in `delegation`, for a record without an edge graph: the kernels that instructions call,
+-- and the ops of the graphs in delegates' blobs.
 CREATE MACRO _program_delegation(program_key) AS TABLE
 WITH
 kernels AS (
@@ -28,10 +25,7 @@ kernels AS (
         i.method,
         concat_ws(
             '.',
-            CASE
-                WHEN starts_with(i.op, 'executorch_prim::') THEN i.op
-                ELSE string_split(i.op, '::')[2]
-            END,
+            CASE WHEN starts_with(i.op, 'executorch_prim::') THEN i.op ELSE string_split(i.op, '::')[2] END,
             nullif(regexp_replace(i.overload, '_?out$', ''), '')
         ) AS op_type
     FROM instructions AS i
@@ -39,30 +33,21 @@ kernels AS (
 ),
 delegated AS (
     SELECT
-        i.method,
-        d.backend,
+        i.method, d.backend,
         coalesce(o.op, d.backend) AS op_type,
         count(o.op) AS ops
     FROM instructions AS i
     JOIN program_delegates AS d USING (program_id, method, delegate_index)
-    LEFT JOIN delegate_ops AS o
-        ON o.program_id = d.program_id AND o.blob_offset = d.byte_offset
+    LEFT JOIN delegate_ops AS o ON o.program_id = d.program_id AND o.blob_offset = d.byte_offset
     WHERE i.program_id = program_key AND i.kind = 'delegate'
     GROUP BY ALL
 )
-SELECT
-    k.method,
-    k.op_type,
-    0 AS delegated,
-    count(*) AS not_delegated,
-    NULL AS backends,
-    'program' AS basis
+SELECT k.method, k.op_type, 0 AS delegated, count(*) AS not_delegated, NULL AS backends, 'program' AS basis
 FROM kernels AS k
 GROUP BY k.method, k.op_type
 UNION ALL
 SELECT
-    d.method,
-    d.op_type,
+    d.method, d.op_type,
     CASE WHEN min(d.ops) > 0 THEN sum(d.ops)::BIGINT END,
     0,
     string_agg(DISTINCT d.backend, ', ' ORDER BY d.backend),
@@ -70,15 +55,12 @@ SELECT
 FROM delegated AS d
 GROUP BY d.method, d.op_type;
 
--- How well a program fits a record: of all instructions of either that call kernels
--- or delegates, the share that is in both, with a node of the kernel's op or with a
--- delegate. NULL without such instructions, or if the record is incomplete.
+-- How well a program fits a record: of all instructions of either that call kernels or delegates, the share that is in
+-- both, with a node of the kernel's op or with a delegate. NULL without such instructions, or if the record is
+-- incomplete.
 CREATE MACRO _program_fit(record_key, program_key) AS (
     SELECT
-        count(*) FILTER (
-            WHERE CASE i.kind WHEN 'delegate' THEN d.record_id ELSE n.record_id END
-                IS NOT NULL
-        )
+        count(*) FILTER (WHERE CASE i.kind WHEN 'delegate' THEN d.record_id ELSE n.record_id END IS NOT NULL)
         / nullif(greatest(count(*), any_value(e.instructions)), 0)
     FROM instructions AS i
     JOIN records AS r ON r.record_id = record_key AND r.is_complete
@@ -103,16 +85,12 @@ CREATE MACRO _program_fit(record_key, program_key) AS (
         WHERE g.record_id = record_key
     ) AS d
         ON d.method = i.method AND d.instruction_id = i.instruction_id
-    WHERE i.program_id = program_key
-        AND i.kind IN ('kernel', 'delegate')
-        AND i.chain_index = 0
+    WHERE i.program_id = program_key AND i.kind IN ('kernel', 'delegate') AND i.chain_index = 0
 );
 
--- One op type of a record's edge graphs, with the number of its nodes that
--- delegates run, and of its other nodes: those that kernels run, and views, which
--- need no kernel. Nodes of one decomposed op share a debug handle. If a delegate
--- took some of them, the kernels of the program, or of captures that are linked to
--- the record, show which.
+-- One op type of a record's edge graphs, with the number of its nodes that delegates run, and of its other nodes: those
+-- that kernels run, and views, which need no kernel. Nodes of one decomposed op share a debug handle. If a delegate
+-- took some of them, the kernels of the program, or of captures that are linked to the record, show which.
 -- Columns:
 --   method: the method
 --   op_type: op type of the nodes
@@ -130,32 +108,16 @@ target AS MATERIALIZED (
         r.record_id,
         CASE
             WHEN program IS NOT NULL THEN _program_id(program)
-            ELSE (
-                SELECT max(k.program_id)
-                FROM captures AS k
-                WHERE k.record_id = r.record_id
-            )
+            ELSE (SELECT max(k.program_id) FROM captures AS k WHERE k.record_id = r.record_id)
         END AS program_id,
         r.is_complete
     FROM records AS r
     WHERE r.record_id = _record_id(record)
 )
-SELECT
-    c.method,
-    c.op_type,
-    c.delegated,
-    c.not_delegated,
-    c.backends,
-    c.basis
+SELECT c.method, c.op_type, c.delegated, c.not_delegated, c.backends, c.basis
 FROM (
-    FROM _delegation(
-        (SELECT a.record_id FROM target AS a),
-        (SELECT a.program_id FROM target AS a),
-        NULL
-    )
+    FROM _delegation((SELECT a.record_id FROM target AS a), (SELECT a.program_id FROM target AS a), NULL)
     UNION ALL
-    FROM _program_delegation(
-        (SELECT a.program_id FROM target AS a WHERE NOT a.is_complete)
-    )
+    FROM _program_delegation((SELECT a.program_id FROM target AS a WHERE NOT a.is_complete))
 ) AS c
 ORDER BY c.method, c.not_delegated DESC, c.op_type;

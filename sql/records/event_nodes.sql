@@ -1,22 +1,13 @@
 -- One node of the edge graph with a debug handle of an event of a linked capture.
 CREATE MACRO _nodes_of_handles(capture_key) AS TABLE
 SELECT
-    e.signature_index,
-    e.kind,
-    e.instruction_id,
-    e.kernel_op,
-    h.position,
-    n.debug_handle,
-    n.graph_id,
-    n.node_index,
-    n.op
+    e.signature_index, e.kind, e.instruction_id, e.kernel_op, h.position, n.debug_handle, n.graph_id, n.node_index, n.op
 FROM _instruction_events(capture_key) AS e
 JOIN _event_handles(capture_key) AS h USING (signature_index)
 JOIN _handled_nodes AS n USING (record_id, method, debug_handle);
 
--- One node of the edge graph that the record's maps assign to a kernel of a linked
--- capture, or to its call: a row of the table `signature_nodes`, computed when the
--- capture is linked.
+-- One node of the edge graph that the record's maps assign to a kernel of a linked capture, or to its call: a row of
+-- the table `signature_nodes`, computed when the capture is linked.
 CREATE MACRO _find_kernel_nodes(capture_key) AS TABLE
 WITH
 found AS (
@@ -28,24 +19,14 @@ found AS (
 )
 SELECT
     f.signature_index,
-    (
-        row_number() OVER (
-            PARTITION BY f.signature_index ORDER BY f.position, f.node_index
-        ) - 1
-    )::INTEGER AS position,
-    f.debug_handle,
-    f.graph_id,
-    f.node_index,
-    f.is_run OR NOT bool_or(f.is_run) OVER (
-        PARTITION BY f.signature_index
-    ) AS is_own,
-    'exact' AS mapping,
-    1.0::DOUBLE AS score
+    (row_number() OVER (PARTITION BY f.signature_index ORDER BY f.position, f.node_index) - 1)::INTEGER AS position,
+    f.debug_handle, f.graph_id, f.node_index,
+    f.is_run OR NOT bool_or(f.is_run) OVER (PARTITION BY f.signature_index) AS is_own,
+    'exact' AS mapping, 1.0::DOUBLE AS score
 FROM found AS f;
 
--- One node of the edge graph that the record's and the backends' maps assign to a
--- delegate call of a linked capture, or to an event within it: a row of the table
--- `signature_nodes`, computed when the capture is linked to a record that has
+-- One node of the edge graph that the record's and the backends' maps assign to a delegate call of a linked capture, or
+-- to an event within it: a row of the table `signature_nodes`, computed when the capture is linked to a record that has
 -- delegates.
 CREATE MACRO _find_delegate_nodes(capture_key, record_key, program_key) AS TABLE
 WITH
@@ -60,27 +41,16 @@ found AS (
 )
 SELECT
     f.signature_index,
-    (
-        row_number() OVER (
-            PARTITION BY f.signature_index ORDER BY f.position, f.node_index
-        ) - 1
-    )::INTEGER AS position,
-    f.debug_handle,
-    f.graph_id,
-    f.node_index,
-    f.is_run OR NOT bool_or(f.is_run) OVER (
-        PARTITION BY f.signature_index
-    ) AS is_own,
-    'exact' AS mapping,
-    1.0::DOUBLE AS score
+    (row_number() OVER (PARTITION BY f.signature_index ORDER BY f.position, f.node_index) - 1)::INTEGER AS position,
+    f.debug_handle, f.graph_id, f.node_index,
+    f.is_run OR NOT bool_or(f.is_run) OVER (PARTITION BY f.signature_index) AS is_own,
+    'exact' AS mapping, 1.0::DOUBLE AS score
 FROM found AS f;
 
--- One node of the edge graph that an event of a capture's blocks belongs to.
--- Kernels and calls have the nodes of their instruction's debug handles; events of
--- a delegate have those in the backend's map or, without a map, the node of the op
--- of the delegate's graph with which they are aligned, or else the node with which
--- they are aligned. Framework and user events have none. Needs a linked record with
--- an edge graph and maps.
+-- One node of the edge graph that an event of a capture's blocks belongs to. Kernels and calls have the nodes of their
+-- instruction's debug handles; events of a delegate have those in the backend's map or, without a map, the node of the
+-- op of the delegate's graph with which they are aligned, or else the node with which they are aligned. Framework and
+-- user events have none. Needs a linked record with an edge graph and maps.
 -- Columns:
 --   signature_index: the event, in `signatures`
 --   block_index: the event block
@@ -100,21 +70,8 @@ FROM found AS f;
 --   source_line: line in that file; NULL where none was kept
 CREATE MACRO event_nodes(capture) AS TABLE
 SELECT
-    n.signature_index,
-    s.block_index,
-    s.slot,
-    s.label AS event_name,
-    n.position,
-    n.debug_handle,
-    n.node_index,
-    n.graph_id,
-    p.name AS node_name,
-    p.op_type,
-    n.is_own,
-    n.mapping,
-    n.score,
-    p.module_path,
-    p.source_file,
+    n.signature_index, s.block_index, s.slot, s.label AS event_name, n.position, n.debug_handle, n.node_index,
+    n.graph_id, p.name AS node_name, p.op_type, n.is_own, n.mapping, n.score, p.module_path, p.source_file,
     p.source_line
 FROM (SELECT _any_capture_id(capture) AS capture_id) AS a
 JOIN captures AS c USING (capture_id)

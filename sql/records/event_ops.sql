@@ -1,6 +1,5 @@
--- One event of a capture's blocks that belongs to an instruction, with its ops,
--- module and line in the linked record. Needs a linked record with an edge graph
--- and maps.
+-- One event of a capture's blocks that belongs to an instruction, with its ops, module and line in the linked record.
+-- Needs a linked record with an edge graph and maps.
 -- Columns:
 --   block_index: the event block
 --   slot: position in the block's list of distinct events
@@ -19,20 +18,8 @@
 --   backend: backend of its delegate; NULL if no delegate ran it
 CREATE MACRO event_ops(capture) AS TABLE
 SELECT
-    s.block_index,
-    s.slot,
-    o.signature_index,
-    s.label AS event_name,
-    o.method,
-    s.instruction_id,
-    o.debug_handles,
-    o.op_types,
-    o.op_type AS own_op_type,
-    o.output_shape,
-    o.module_path,
-    o.source_file,
-    o.source_line,
-    o.mapping,
+    s.block_index, s.slot, o.signature_index, s.label AS event_name, o.method, s.instruction_id, o.debug_handles,
+    o.op_types, o.op_type AS own_op_type, o.output_shape, o.module_path, o.source_file, o.source_line, o.mapping,
     o.backend
 FROM (SELECT _any_capture_id(capture) AS capture_id) AS a
 JOIN signature_ops AS o USING (capture_id)

@@ -1,5 +1,5 @@
--- The identity of the ops of one capture, by which captures with the same ops are
--- found. A row of the table `capture_ops`, from `op_times`.
+-- The identity of the ops of one capture, by which captures with the same ops are found. A row of the table
+-- `capture_ops`, from `op_times`.
 CREATE MACRO _find_capture_ops(first_key, last_key) AS TABLE
 WITH
 methods AS (
@@ -17,15 +17,12 @@ SELECT
             chr(10) ORDER BY o.op_index
         )
         ELSE string_agg(
-            concat_ws(
-                '|', o.scope, o.kind, o.label, o.chain_index, o.instruction_id
-            ),
+            concat_ws('|', o.scope, o.kind, o.label, o.chain_index, o.instruction_id),
             chr(10) ORDER BY o.op_index, o.scope
         )
     END) AS ops_hash
 FROM op_times AS o
-LEFT JOIN methods AS m
-    ON m.capture_id = o.capture_id AND m.method = o.scope
+LEFT JOIN methods AS m ON m.capture_id = o.capture_id AND m.method = o.scope
 WHERE o.capture_id BETWEEN first_key AND last_key AND o.phase IS NULL
 GROUP BY o.capture_id
 ORDER BY o.capture_id;

@@ -1,5 +1,5 @@
--- The time of one op of a capture, run by run: the events within executes that
--- compute, and the executes themselves. A row of the table `op_times`.
+-- The time of one op of a capture, run by run: the events within executes that compute, and the executes themselves. A
+-- row of the table `op_times`.
 CREATE MACRO _find_op_times(first_key, last_key) AS TABLE
 WITH
 blocks AS (
@@ -11,17 +11,11 @@ blocks AS (
 kernels AS (
     SELECT DISTINCT s.capture_id, s.block_index, s.chain_index, s.instruction_id
     FROM signatures AS s
-    WHERE s.capture_id BETWEEN first_key AND last_key
-        AND s.kind IN ('kernel', 'delegate_call')
+    WHERE s.capture_id BETWEEN first_key AND last_key AND s.kind IN ('kernel', 'delegate_call')
 ),
 computing AS MATERIALIZED (
     SELECT
-        s.capture_id,
-        s.signature_index,
-        b.scope,
-        s.kind,
-        s.label,
-        s.family,
+        s.capture_id, s.signature_index, b.scope, s.kind, s.label, s.family,
         CASE s.kind WHEN 'framework' THEN -1 ELSE s.chain_index END AS chain_index,
         CASE WHEN s.kind <> 'framework' THEN s.instruction_id END AS instruction_id,
         CASE WHEN s.kind <> 'framework' THEN o.op_type END AS op_type,
@@ -48,54 +42,26 @@ computing AS MATERIALIZED (
             ELSE s.kind IN ('kernel', 'delegate', 'delegate_call', 'user')
         END
 ),
--- One op may be in several blocks, if runs take different branches. The total is one
--- op, though each Method::step has another label and instruction.
+-- One op may be in several blocks, if runs take different branches. The total is one op, though each Method::step has
+-- another label and instruction.
 grouped AS (
     SELECT
-        c.capture_id,
-        c.scope,
-        c.kind,
-        min(c.label) AS label,
-        min(c.family) AS family,
-        c.chain_index,
-        c.instruction_id,
-        c.op_type,
-        c.module_path,
-        c.value_unit,
-        c.is_additive,
-        min(c.slot) AS slot,
+        c.capture_id, c.scope, c.kind, min(c.label) AS label, min(c.family) AS family, c.chain_index, c.instruction_id,
+        c.op_type, c.module_path, c.value_unit, c.is_additive, min(c.slot) AS slot,
         list(c.signature_index) AS signature_indexes,
         -- A signature belongs to one op only, so the first one identifies the op.
         min(c.signature_index) AS first_signature
     FROM computing AS c
     GROUP BY
-        c.capture_id,
-        c.scope,
-        c.kind,
+        c.capture_id, c.scope, c.kind,
         CASE WHEN c.kind <> 'framework' THEN c.label END,
         CASE WHEN c.kind <> 'framework' THEN c.family END,
-        c.chain_index,
-        c.instruction_id,
-        c.op_type,
-        c.module_path,
-        c.value_unit,
-        c.is_additive
+        c.chain_index, c.instruction_id, c.op_type, c.module_path, c.value_unit, c.is_additive
 ),
 ops AS MATERIALIZED (
     SELECT
-        g.capture_id,
-        g.scope,
-        g.kind,
-        g.label,
-        g.family,
-        g.chain_index,
-        g.instruction_id,
-        g.op_type,
-        g.module_path,
-        g.value_unit,
-        g.is_additive,
-        g.signature_indexes,
-        g.first_signature,
+        g.capture_id, g.scope, g.kind, g.label, g.family, g.chain_index, g.instruction_id, g.op_type, g.module_path,
+        g.value_unit, g.is_additive, g.signature_indexes, g.first_signature,
         CASE g.kind WHEN 'framework' THEN 0 ELSE row_number() OVER (
             PARTITION BY g.capture_id, g.kind = 'framework'
             ORDER BY
@@ -125,13 +91,7 @@ ops AS MATERIALIZED (
         ) AS place_in_kind
     FROM grouped AS g
 ),
-members AS (
-    SELECT
-        o.capture_id,
-        o.first_signature,
-        unnest(o.signature_indexes) AS signature_index
-    FROM ops AS o
-),
+members AS (SELECT o.capture_id, o.first_signature, unnest(o.signature_indexes) AS signature_index FROM ops AS o),
 -- The time of a delegate's event is without that of others which it encloses.
 parts AS (
     SELECT
@@ -163,9 +123,7 @@ parts AS (
 -- These rows are about half as many as the events, so they have only numbers.
 in_runs AS MATERIALIZED (
     SELECT
-        m.capture_id,
-        m.first_signature,
-        e.run_index,
+        m.capture_id, m.first_signature, e.run_index,
         sum(e.calls)::BIGINT AS calls,
         try_cast(sum(e.ticks) AS BIGINT) AS ticks
     FROM members AS m
@@ -185,8 +143,7 @@ phases AS (
 -- What the ops leave of the total of a run.
 rests AS MATERIALIZED (
     SELECT
-        i.capture_id,
-        i.run_index,
+        i.capture_id, i.run_index,
         max(o.first_signature) FILTER (WHERE o.op_index = 0) AS first_signature,
         sum(CASE o.op_index WHEN 0 THEN i.ticks ELSE -i.ticks END) AS ticks
     FROM in_runs AS i
@@ -196,9 +153,7 @@ rests AS MATERIALIZED (
 ),
 outside AS (
     SELECT
-        p.capture_id,
-        p.first_signature,
-        p.phase,
+        p.capture_id, p.first_signature, p.phase,
         quantile_cont(p.ticks::DOUBLE, [0.25, 0.5, 0.9]) AS quantiles
     FROM (
         SELECT t.capture_id, t.first_signature, NULL AS phase, t.ticks
@@ -213,9 +168,7 @@ outside AS (
 ),
 numbers AS (
     SELECT
-        p.capture_id,
-        p.first_signature,
-        p.phase,
+        p.capture_id, p.first_signature, p.phase,
         count(*)::INTEGER AS runs,
         sum(p.calls)::BIGINT AS calls,
         try_cast(sum(p.ticks) AS BIGINT) AS total_ticks,
@@ -225,28 +178,14 @@ numbers AS (
     GROUP BY p.capture_id, p.first_signature, p.phase
 )
 SELECT
-    o.capture_id,
-    o.op_index::INTEGER AS op_index,
-    n.phase,
+    o.capture_id, o.op_index::INTEGER AS op_index, n.phase,
     CASE o.op_index WHEN 0 THEN o.scope ELSE concat_ws(
         '|', o.scope, o.kind, coalesce(o.module_path, '?'),
         coalesce(o.op_type, o.family), o.ordinal
     ) END AS item,
-    o.scope,
-    o.kind,
-    o.label,
-    o.family,
-    o.chain_index,
-    o.instruction_id,
-    o.op_type,
-    o.module_path,
-    o.place_in_module::INTEGER AS place_in_module,
-    o.place_in_kind::INTEGER AS place_in_kind,
-    o.value_unit,
-    o.is_additive,
-    n.runs,
-    n.calls,
-    n.total_ticks,
+    o.scope, o.kind, o.label, o.family, o.chain_index, o.instruction_id, o.op_type, o.module_path,
+    o.place_in_module::INTEGER AS place_in_module, o.place_in_kind::INTEGER AS place_in_kind, o.value_unit,
+    o.is_additive, n.runs, n.calls, n.total_ticks,
     n.quantiles[1] AS p25,
     n.quantiles[2] AS p50,
     n.quantiles[3] AS p90,
@@ -255,9 +194,7 @@ SELECT
     t.quantiles[3] AS outside_p90,
     n.resolution::BIGINT AS resolution
 FROM ops AS o
-JOIN numbers AS n
-    ON n.capture_id = o.capture_id
-    AND n.first_signature = o.first_signature
+JOIN numbers AS n ON n.capture_id = o.capture_id AND n.first_signature = o.first_signature
 LEFT JOIN outside AS t
     ON t.capture_id = o.capture_id
     AND t.first_signature = o.first_signature

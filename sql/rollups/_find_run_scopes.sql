@@ -1,12 +1,9 @@
--- The scope of one run: its method or, if unknown, its name, numbered if runs of
--- one name ran several programs. Two event blocks are of different programs if they
--- call different kernels at the same instruction, which always calls the same in
--- one program; and if neither jumps and they call different kernels at all, as a
--- program without jumps calls all of its instructions in each Method::execute. A
--- block that jumps is of the program of the first block that it does not differ
--- from. Runs that stopped early are not a separate program: those that called the
--- first kernels of another block and no more, and are at most a tenth as many as
--- its runs.
+-- The scope of one run: its method or, if unknown, its name, numbered if runs of one name ran several programs. Two
+-- event blocks are of different programs if they call different kernels at the same instruction, which always calls the
+-- same in one program; and if neither jumps and they call different kernels at all, as a program without jumps calls
+-- all of its instructions in each Method::execute. A block that jumps is of the program of the first block that it does
+-- not differ from. Runs that stopped early are not a separate program: those that called the first kernels of another
+-- block and no more, and are at most a tenth as many as its runs.
 CREATE MACRO _find_run_scopes(first_key, last_key) AS TABLE
 WITH
 blocks AS (
@@ -16,25 +13,14 @@ blocks AS (
     GROUP BY r.capture_id, r.name, r.block_index
 ),
 logged AS (
-    SELECT
-        b.name AS run_name,
-        s.capture_id,
-        s.block_index,
-        s.kind,
-        s.label,
-        s.chain_index,
-        s.instruction_id
+    SELECT b.name AS run_name, s.capture_id, s.block_index, s.kind, s.label, s.chain_index, s.instruction_id
     FROM blocks AS b
     JOIN signatures AS s USING (capture_id, block_index)
     WHERE s.capture_id BETWEEN first_key AND last_key
 ),
 kernel_calls AS (
     SELECT
-        g.capture_id,
-        g.run_name,
-        g.block_index,
-        g.chain_index,
-        g.instruction_id,
+        g.capture_id, g.run_name, g.block_index, g.chain_index, g.instruction_id,
         string_agg(DISTINCT g.label, ' ' ORDER BY g.label) AS ops
     FROM logged AS g
     WHERE g.kind IN ('kernel', 'delegate_call') AND g.chain_index <> -1
@@ -50,9 +36,7 @@ different AS (
 -- All instructions that a block called.
 programs_called AS (
     SELECT
-        c.capture_id,
-        c.run_name,
-        c.block_index,
+        c.capture_id, c.run_name, c.block_index,
         string_agg(
             concat_ws(' ', c.chain_index, c.instruction_id, c.ops), ', '
             ORDER BY c.chain_index, c.instruction_id
@@ -78,26 +62,20 @@ whole AS (
     SELECT s.capture_id, s.block_index, max(w.program) AS program
     FROM without_jumps AS s
     JOIN blocks AS b USING (capture_id, block_index)
-    JOIN blocks AS o
-        ON o.capture_id = b.capture_id
-        AND o.name = b.name
-        AND o.runs >= 10
-        AND o.runs >= 10 * b.runs
+    JOIN blocks AS o ON o.capture_id = b.capture_id AND o.name = b.name AND o.runs >= 10 AND o.runs >= 10 * b.runs
     JOIN without_jumps AS w
         ON w.capture_id = o.capture_id
         AND w.block_index = o.block_index
         AND starts_with(w.program, s.program || ', ')
     GROUP BY s.capture_id, s.block_index
 ),
--- The first blocks of a name that differ in what they call: a few, except in files
--- where nearly every run is of another program.
+-- The first blocks of a name that differ in what they call: a few, except in files where nearly every run is of another
+-- program.
 candidates AS (
     SELECT p.capture_id, p.run_name, min(p.block_index) AS block_index
     FROM programs_called AS p
     GROUP BY p.capture_id, p.run_name, p.program
-    QUALIFY row_number() OVER (
-        PARTITION BY p.capture_id, p.run_name ORDER BY min(p.block_index)
-    ) <= 100
+    QUALIFY row_number() OVER (PARTITION BY p.capture_id, p.run_name ORDER BY min(p.block_index)) <= 100
 ),
 jumping AS (
     SELECT b.capture_id, b.name, b.block_index
@@ -110,19 +88,15 @@ conflicts AS (
     FROM jumping AS b
     JOIN kernel_calls AS c USING (capture_id, block_index)
     JOIN different AS d USING (capture_id, run_name, chain_index, instruction_id)
-    JOIN (
-        SELECT c.*
-        FROM candidates AS f
-        JOIN kernel_calls AS c USING (capture_id, block_index)
-    ) AS o
+    JOIN (SELECT c.* FROM candidates AS f JOIN kernel_calls AS c USING (capture_id, block_index)) AS o
         ON o.capture_id = c.capture_id
         AND o.run_name = c.run_name
         AND o.chain_index = c.chain_index
         AND o.instruction_id = c.instruction_id
         AND o.ops <> c.ops
 ),
--- For a block that jumps, the first block of its name that calls nothing else at
--- any instruction: branches of one program log different instructions.
+-- For a block that jumps, the first block of its name that calls nothing else at any instruction: branches of one
+-- program log different instructions.
 like_others AS (
     SELECT b.capture_id, b.block_index, min(o.block_index) AS first_block
     FROM jumping AS b
@@ -138,23 +112,18 @@ like_others AS (
 ),
 block_programs AS (
     SELECT
-        b.capture_id,
-        b.name AS run_name,
-        b.block_index,
+        b.capture_id, b.name AS run_name, b.block_index,
         coalesce(w.program, s.program, l.program, j.first_block::VARCHAR) AS program
     FROM blocks AS b
     LEFT JOIN without_jumps AS s USING (capture_id, block_index)
     LEFT JOIN whole AS w USING (capture_id, block_index)
     LEFT JOIN like_others AS j USING (capture_id, block_index)
-    LEFT JOIN without_jumps AS l
-        ON l.capture_id = j.capture_id AND l.block_index = j.first_block
+    LEFT JOIN without_jumps AS l ON l.capture_id = j.capture_id AND l.block_index = j.first_block
 ),
 -- A block without evidence of its program is of the first one of its name.
 known AS (
     SELECT
-        t.capture_id,
-        t.run_name,
-        t.block_index,
+        t.capture_id, t.run_name, t.block_index,
         coalesce(
             t.program,
             first_value(t.program IGNORE NULLS) OVER (
@@ -167,35 +136,23 @@ known AS (
 ),
 programs AS (
     SELECT
-        k.capture_id,
-        k.run_name,
-        k.block_index,
-        min(k.block_index) OVER (
-            PARTITION BY k.capture_id, k.run_name, k.program
-        ) AS first_block
+        k.capture_id, k.run_name, k.block_index,
+        min(k.block_index) OVER (PARTITION BY k.capture_id, k.run_name, k.program) AS first_block
     FROM known AS k
 ),
 numbered AS (
     SELECT
-        p.capture_id,
-        p.block_index,
+        p.capture_id, p.block_index,
         p.run_name || CASE
-            WHEN min(p.first_block) OVER of_name = max(p.first_block) OVER of_name
-                THEN ''
-            ELSE ' #' || dense_rank() OVER (
-                PARTITION BY p.capture_id, p.run_name ORDER BY p.first_block
-            )
+            WHEN min(p.first_block) OVER of_name = max(p.first_block) OVER of_name THEN ''
+            ELSE ' #' || dense_rank() OVER (PARTITION BY p.capture_id, p.run_name ORDER BY p.first_block)
         END AS scope
     FROM programs AS p
     WINDOW of_name AS (PARTITION BY p.capture_id, p.run_name)
 )
 SELECT
-    r.capture_id,
-    r.run_index,
+    r.capture_id, r.run_index,
     coalesce(r.method, n.scope, r.name) AS scope
 FROM runs AS r
-LEFT JOIN numbered AS n
-    ON r.method IS NULL
-    AND n.capture_id = r.capture_id
-    AND n.block_index = r.block_index
+LEFT JOIN numbered AS n ON r.method IS NULL AND n.capture_id = r.capture_id AND n.block_index = r.block_index
 WHERE r.capture_id BETWEEN first_key AND last_key;

@@ -3,8 +3,7 @@ CREATE MACRO _is_device_time(kind) AS (
     starts_with(kind, 'device_')
 );
 
--- The end of the name of an op or annotation of a trace, if it is about the time of
--- what it launched.
+-- The end of the name of an op or annotation of a trace, if it is about the time of what it launched.
 CREATE MACRO _device_suffix(kind) AS (
     CASE WHEN kind IN ('device_op', 'device_annotation') THEN ' on devices' ELSE '' END
 );
@@ -16,9 +15,7 @@ CREATE MACRO _is_step_total(kind) AS (
 
 -- Whether a step time of a trace is a part of the step's that no other part contains.
 CREATE MACRO _is_part_of_step(kind) AS (
-    kind NOT IN (
-        'annotation', 'module', 'device_op', 'device_annotation', 'device_module'
-    )
+    kind NOT IN ('annotation', 'module', 'device_op', 'device_annotation', 'device_module')
 );
 
 -- The identity of what a step time of a trace is about, in all captures.
@@ -28,8 +25,7 @@ CREATE MACRO _step_item(scope, kind, label) AS (
     END
 );
 
--- One row of `step_times` of a trace, once for all phases and once for the phase of its
--- step, if it has one.
+-- One row of `step_times` of a trace, once for all phases and once for the phase of its step, if it has one.
 CREATE MACRO _phase_step_times(capture_key) AS TABLE
 WITH
 timed AS (
@@ -39,22 +35,12 @@ timed AS (
         CASE
             WHEN t.kind = 'framework' THEN sum(
                 CASE t.kind WHEN 'framework' THEN t.ticks ELSE -t.ticks END
-            ) FILTER (WHERE _is_part_of_step(t.kind)) OVER (
-                PARTITION BY t.run_index, t.scope
-            )
+            ) FILTER (WHERE _is_part_of_step(t.kind)) OVER (PARTITION BY t.run_index, t.scope)
         END AS outside_ticks
     FROM step_times AS t
     WHERE t.capture_id = capture_key
 )
-SELECT
-    t.capture_id,
-    t.scope,
-    t.kind,
-    t.label,
-    t.calls,
-    t.ticks,
-    t.outside_ticks,
-    NULL AS phase
+SELECT t.capture_id, t.scope, t.kind, t.label, t.calls, t.ticks, t.outside_ticks, NULL AS phase
 FROM timed AS t
 UNION ALL
 SELECT
@@ -63,17 +49,12 @@ FROM timed AS t
 JOIN runs AS r USING (capture_id, run_index)
 WHERE r.phase IS NOT NULL;
 
--- The time of one op of a trace over its steps. A row of the table `op_times`, from
--- `step_times`.
+-- The time of one op of a trace over its steps. A row of the table `op_times`, from `step_times`.
 CREATE MACRO _find_trace_op_times(capture_key) AS TABLE
 WITH
 numbers AS (
     SELECT
-        p.capture_id,
-        p.phase,
-        p.scope,
-        p.kind,
-        p.label,
+        p.capture_id, p.phase, p.scope, p.kind, p.label,
         count(*)::INTEGER AS runs,
         sum(p.calls)::BIGINT AS calls,
         try_cast(sum(p.ticks) AS BIGINT) AS total_ticks,
@@ -97,25 +78,13 @@ placed AS (
     FROM numbers AS n
 )
 SELECT
-    p.capture_id,
-    p.op_index::INTEGER AS op_index,
-    p.phase,
+    p.capture_id, p.op_index::INTEGER AS op_index, p.phase,
     _step_item(p.scope, p.kind, p.label) AS item,
-    p.scope,
-    p.kind,
-    p.label,
-    p.label AS family,
+    p.scope, p.kind, p.label, p.label AS family,
     -1::BIGINT AS chain_index,
-    NULL::INTEGER AS instruction_id,
-    NULL::VARCHAR AS op_type,
-    NULL::VARCHAR AS module_path,
-    1::INTEGER AS place_in_module,
-    1::INTEGER AS place_in_kind,
-    'ticks' AS value_unit,
-    _is_part_of_step(p.kind) AS is_additive,
-    p.runs,
-    p.calls,
-    p.total_ticks,
+    NULL::INTEGER AS instruction_id, NULL::VARCHAR AS op_type, NULL::VARCHAR AS module_path,
+    1::INTEGER AS place_in_module, 1::INTEGER AS place_in_kind, 'ticks' AS value_unit,
+    _is_part_of_step(p.kind) AS is_additive, p.runs, p.calls, p.total_ticks,
     p.quantiles[1] AS p25,
     p.quantiles[2] AS p50,
     p.quantiles[3] AS p90,
@@ -126,14 +95,11 @@ SELECT
 FROM placed AS p
 ORDER BY p.capture_id, p.op_index, p.scope, p.phase NULLS FIRST;
 
--- The time of one module of a trace over its steps, with its submodules. A row of
--- the table `module_times`, from `step_times`.
+-- The time of one module of a trace over its steps, with its submodules. A row of the table `module_times`, from
+-- `step_times`.
 CREATE MACRO _find_trace_module_times(capture_key) AS TABLE
 SELECT
-    p.capture_id,
-    p.phase,
-    p.scope,
-    p.label AS module_path,
+    p.capture_id, p.phase, p.scope, p.label AS module_path,
     count(*)::INTEGER AS runs,
     try_cast(sum(p.ticks) AS BIGINT) AS total_ticks,
     quantile_cont(p.ticks::DOUBLE, 0.25) AS p25,
@@ -144,16 +110,13 @@ WHERE p.kind IN ('module', 'device_module')
 GROUP BY p.capture_id, p.phase, p.scope, p.label
 ORDER BY p.capture_id, p.scope, p.label, p.phase NULLS FIRST;
 
--- The identity of the ops of one trace. A row of the table `capture_ops`, from
--- `op_times`.
+-- The identity of the ops of one trace. A row of the table `capture_ops`, from `op_times`.
 CREATE MACRO _find_trace_ops(capture_key) AS TABLE
 SELECT
     o.capture_id,
     min(o.scope) FILTER (WHERE o.kind = 'framework') AS scope,
     false AS is_method,
-    md5(string_agg(
-        concat_ws('|', o.kind, o.label), chr(10) ORDER BY o.op_index, o.kind
-    )) AS ops_hash
+    md5(string_agg(concat_ws('|', o.kind, o.label), chr(10) ORDER BY o.op_index, o.kind)) AS ops_hash
 FROM op_times AS o
 WHERE o.capture_id = capture_key AND o.phase IS NULL
 GROUP BY o.capture_id

@@ -1,47 +1,33 @@
--- Whether one run with an execute is typical: whether the logarithm of its execute
--- time lies within Tukey's outer fences, three times the interquartile range beyond
--- the quartiles, and at least 10 %. The quartiles are those of the runs of its
--- event block and phase, without the first execute of each method, which may be a
--- warm-up; if these are fewer than three, those of the block's runs of all phases;
--- if these are fewer than three as well, all are typical. A run with impossible
--- times is not typical. In 140 blocks of real captures on a shared machine, these
--- fences exclude 8 % of the runs, Tukey's inner fences 12 %; fences around the
--- shortest half of the runs instead of the quartiles exclude up to half of a block
--- whose inputs take different times.
+-- Whether one run with an execute is typical: whether the logarithm of its execute time lies within Tukey's outer
+-- fences, three times the interquartile range beyond the quartiles, and at least 10 %. The quartiles are those of the
+-- runs of its event block and phase, without the first execute of each method, which may be a warm-up; if these are
+-- fewer than three, those of the block's runs of all phases; if these are fewer than three as well, all are typical. A
+-- run with impossible times is not typical. In 140 blocks of real captures on a shared machine, these fences exclude 8
+-- % of the runs, Tukey's inner fences 12 %; fences around the shortest half of the runs instead of the quartiles
+-- exclude up to half of a block whose inputs take different times.
 CREATE MACRO _find_typical_runs(first_key, last_key) AS TABLE
 WITH
 executes AS (
     SELECT
-        e.capture_id,
-        e.run_index,
+        e.capture_id, e.run_index,
         CASE
-            WHEN bool_and(e.duration_ticks IS NOT NULL)
-                THEN ln(greatest(sum(e.duration_ticks), 1)::DOUBLE)
+            WHEN bool_and(e.duration_ticks IS NOT NULL) THEN ln(greatest(sum(e.duration_ticks), 1)::DOUBLE)
         END AS log_ticks
     FROM events AS e
-    WHERE e.capture_id BETWEEN first_key AND last_key
-        AND e.event_index = e.execute_index
+    WHERE e.capture_id BETWEEN first_key AND last_key AND e.event_index = e.execute_index
     GROUP BY e.capture_id, e.run_index
 ),
 measured AS (
     SELECT
-        x.capture_id,
-        x.run_index,
-        x.log_ticks,
-        r.block_index,
-        r.phase,
-        row_number() OVER (
-            PARTITION BY r.capture_id, r.scope ORDER BY r.run_index
-        ) = 1 AS is_first
+        x.capture_id, x.run_index, x.log_ticks, r.block_index, r.phase,
+        row_number() OVER (PARTITION BY r.capture_id, r.scope ORDER BY r.run_index) = 1 AS is_first
     FROM executes AS x
     JOIN runs AS r USING (capture_id, run_index)
     WHERE r.capture_id BETWEEN first_key AND last_key
 ),
 quartiles AS (
     SELECT
-        m.capture_id,
-        m.block_index,
-        m.phase,
+        m.capture_id, m.block_index, m.phase,
         quantile_cont(m.log_ticks, 0.25) AS lower,
         quantile_cont(m.log_ticks, 0.75) AS upper
     FROM measured AS m
@@ -51,8 +37,7 @@ quartiles AS (
 ),
 of_blocks AS (
     SELECT
-        m.capture_id,
-        m.block_index,
+        m.capture_id, m.block_index,
         quantile_cont(m.log_ticks, 0.25) AS lower,
         quantile_cont(m.log_ticks, 0.75) AS upper
     FROM measured AS m
@@ -62,29 +47,21 @@ of_blocks AS (
 ),
 fenced AS (
     SELECT
-        m.capture_id,
-        m.run_index,
-        m.log_ticks,
+        m.capture_id, m.run_index, m.log_ticks,
         coalesce(q.lower, b.lower) AS lower,
         coalesce(q.upper, b.upper) AS upper,
-        greatest(
-            3 * (coalesce(q.upper, b.upper) - coalesce(q.lower, b.lower)), ln(1.1)
-        ) AS room
+        greatest(3 * (coalesce(q.upper, b.upper) - coalesce(q.lower, b.lower)), ln(1.1)) AS room
     FROM measured AS m
     LEFT JOIN quartiles AS q
         ON q.capture_id = m.capture_id
         AND q.block_index = m.block_index
         AND q.phase IS NOT DISTINCT FROM m.phase
-    LEFT JOIN of_blocks AS b
-        ON b.capture_id = m.capture_id AND b.block_index = m.block_index
+    LEFT JOIN of_blocks AS b ON b.capture_id = m.capture_id AND b.block_index = m.block_index
 )
 SELECT
-    f.capture_id,
-    f.run_index,
+    f.capture_id, f.run_index,
     CASE
         WHEN f.lower IS NULL THEN true
-        ELSE coalesce(
-            f.log_ticks BETWEEN f.lower - f.room AND f.upper + f.room, false
-        )
+        ELSE coalesce(f.log_ticks BETWEEN f.lower - f.room AND f.upper + f.room, false)
     END AS is_typical
 FROM fenced AS f;

@@ -1,5 +1,5 @@
--- Whether a clock is too coarse to measure small changes of a time: its step is 1
--- us (or 1000 cycles) or more, and the time is less than 500 steps.
+-- Whether a clock is too coarse to measure small changes of a time: its step is 1 us (or 1000 cycles) or more, and the
+-- time is less than 500 steps.
 CREATE MACRO _is_clock_coarse(
     ticks,
     resolution,  -- value that at least half of such times are multiples of, in ticks

@@ -1,5 +1,4 @@
--- Versions of this file: one row, written when the warehouse is created and
--- when its definitions are replaced.
+-- Versions of this file: one row, written when the warehouse is created and when its definitions are replaced.
 CREATE TABLE warehouse (
     schema_version INTEGER NOT NULL,  -- version of the base tables; another version of etq may read no other
     sql_sha256 VARCHAR NOT NULL,  -- hash of the view and macro definitions that the file holds
@@ -32,8 +31,8 @@ CREATE TABLE labels (
     value VARCHAR NOT NULL  -- value of the label, as text
 );
 
--- One metric of a capture or run: a result (tokens per second, milliseconds to
--- load) or a condition (temperature, clock).
+-- One metric of a capture or run: a result (tokens per second, milliseconds to load) or a condition (temperature,
+-- clock).
 CREATE TABLE metrics (
     capture_id INTEGER NOT NULL,  -- the capture
     run_index INTEGER,  -- the run it is about, in `runs`; NULL for the capture as a whole
@@ -45,9 +44,8 @@ CREATE TABLE metrics (
     source VARCHAR  -- SHA-256 of the file it was read from; NULL if attached by hand
 );
 
--- One finding about a file that its user should know: several dumps in one file,
--- bytes that belong to none, a clock that wrapped, impossible times, iterations
--- that differ.
+-- One finding about a file that its user should know: several dumps in one file, bytes that belong to none, a clock
+-- that wrapped, impossible times, iterations that differ.
 CREATE TABLE findings (
     capture_id INTEGER NOT NULL,  -- the capture
     rule VARCHAR NOT NULL,  -- kind of the finding

@@ -1,5 +1,5 @@
--- One value that a runtime logged: an operator's output, an argument of a
--- delegate call, an output of the program. A list of tensors has a row each.
+-- One value that a runtime logged: an operator's output, an argument of a delegate call, an output of the program. A
+-- list of tensors has a row each.
 CREATE TABLE debug_values (
     capture_id INTEGER NOT NULL,  -- the capture
     run_index INTEGER NOT NULL,  -- the run

@@ -1,6 +1,5 @@
--- One kind of event within an event block: the columns that are the same for its
--- occurrences in all runs of the block. Events refer to it, so that names are
--- stored once.
+-- One kind of event within an event block: the columns that are the same for its occurrences in all runs of the block.
+-- Events refer to it, so that names are stored once.
 CREATE TABLE signatures (
     capture_id INTEGER NOT NULL,  -- the capture
     signature_index INTEGER NOT NULL,  -- key within the capture, from 0
@@ -25,8 +24,8 @@ CREATE TABLE signatures (
     waits BOOLEAN  -- whether a call of a runtime or driver returns only when work of a device has ended; NULL for an unknown call, and for other events
 );
 
--- One timed event, with the fewest possible columns: the view `events` has all.
--- Rows are sorted by capture_id, run_index and event_index.
+-- One timed event, with the fewest possible columns: the view `events` has all. Rows are sorted by capture_id,
+-- run_index and event_index.
 CREATE TABLE event_ticks (
     capture_id INTEGER NOT NULL,  -- the capture
     run_index INTEGER NOT NULL,  -- the run

@@ -1,5 +1,4 @@
--- One ExecuTorch program (.pte). The same content is the same program, whatever its
--- name.
+-- One ExecuTorch program (.pte). The same content is the same program, whatever its name.
 CREATE TABLE programs (
     program_id INTEGER NOT NULL,  -- key of the program in this warehouse; without gaps, in the order of ingest
     sha256 VARCHAR NOT NULL,  -- SHA-256 of the file's bytes: the identity of a program

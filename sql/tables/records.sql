@@ -1,5 +1,4 @@
--- One ETRecord: the file that the export step wrote for a program, for any number
--- of captures of it.
+-- One ETRecord: the file that the export step wrote for a program, for any number of captures of it.
 CREATE TABLE records (
     record_id INTEGER NOT NULL,  -- key of the record in this warehouse; without gaps, in the order of ingest
     sha256 VARCHAR NOT NULL,  -- SHA-256 of the file's bytes: the identity of a record
@@ -21,8 +20,8 @@ CREATE TABLE record_members (
     byte_size BIGINT NOT NULL  -- its size in bytes
 );
 
--- One finding about an ETRecord that its user should know: missing parts of a
--- half-written one, debug handles that no node has.
+-- One finding about an ETRecord that its user should know: missing parts of a half-written one, debug handles that no
+-- node has.
 CREATE TABLE record_findings (
     record_id INTEGER NOT NULL,  -- the record
     rule VARCHAR NOT NULL,  -- kind of the finding
@@ -39,8 +38,7 @@ CREATE TABLE graphs (
     dialect VARCHAR  -- ATEN or EDGE, as in the program; NULL if there is none
 );
 
--- One node of a graph: the call of an op. Nodes of nested graphs (of cond, map)
--- follow the node that calls them.
+-- One node of a graph: the call of an op. Nodes of nested graphs (of cond, map) follow the node that calls them.
 CREATE TABLE op_nodes (
     record_id INTEGER NOT NULL,  -- the record
     graph_id INTEGER NOT NULL,  -- the graph
@@ -79,9 +77,8 @@ CREATE TABLE graph_outputs (
     kind VARCHAR NOT NULL  -- output, or mutation (the new content of a buffer or an input)
 );
 
--- One value that a node takes as an argument, or part of one, or one argument that
--- is a number, a list of integers, a truth value or a text. Others (dtypes,
--- symbolic numbers, None, nested graphs) have no row, nor do defaults.
+-- One value that a node takes as an argument, or part of one, or one argument that is a number, a list of integers, a
+-- truth value or a text. Others (dtypes, symbolic numbers, None, nested graphs) have no row, nor do defaults.
 CREATE TABLE node_arguments (
     record_id INTEGER NOT NULL,  -- the record
     graph_id INTEGER NOT NULL,  -- the graph
@@ -113,8 +110,8 @@ CREATE TABLE node_modules (
     call_number INTEGER NOT NULL  -- index of the call of the module, from 0
 );
 
--- One debug handle of a node, by which instructions of the program refer to it.
--- Exported (ATen) nodes have those of the edge nodes made from them.
+-- One debug handle of a node, by which instructions of the program refer to it. Exported (ATen) nodes have those of the
+-- edge nodes made from them.
 CREATE TABLE node_debug_handles (
     record_id INTEGER NOT NULL,  -- the record
     graph_id INTEGER NOT NULL,  -- the graph
@@ -152,8 +149,8 @@ CREATE TABLE delegate_debug_handles (
     debug_handle INTEGER NOT NULL  -- the handle
 );
 
--- The method that an event block of a linked capture ran, as in `block_methods`,
--- computed when the capture is linked to its record or program.
+-- The method that an event block of a linked capture ran, as in `block_methods`, computed when the capture is linked to
+-- its record or program.
 CREATE TABLE linked_methods (
     capture_id INTEGER NOT NULL,  -- the capture
     block_index INTEGER NOT NULL,  -- the event block
@@ -162,8 +159,8 @@ CREATE TABLE linked_methods (
     candidates VARCHAR NOT NULL  -- the methods that fit equally well, as text
 );
 
--- One node that an event of a linked capture belongs to, as in `event_nodes`,
--- computed when the capture is linked to its record.
+-- One node that an event of a linked capture belongs to, as in `event_nodes`, computed when the capture is linked to
+-- its record.
 CREATE TABLE signature_nodes (
     capture_id INTEGER NOT NULL,  -- the capture
     signature_index INTEGER NOT NULL,  -- the event, in `signatures`
@@ -176,10 +173,9 @@ CREATE TABLE signature_nodes (
     score DOUBLE NOT NULL  -- for an aligned event, the share of its call's events, except changes of layout and type, that have a node; 1 for exact
 );
 
--- The op of a delegate's own graph that an event of a linked capture runs, as in
--- `delegate_graph`, computed when the capture is linked to its program. Events and
--- ops are aligned by kind and order; an event is left out unless every way to align
--- its call has it at the same op.
+-- The op of a delegate's own graph that an event of a linked capture runs, as in `delegate_graph`, computed when the
+-- capture is linked to its program. Events and ops are aligned by kind and order; an event is left out unless every way
+-- to align its call has it at the same op.
 CREATE TABLE signature_delegate_ops (
     capture_id INTEGER NOT NULL,  -- the capture
     signature_index INTEGER NOT NULL,  -- the event, in `signatures`
@@ -187,8 +183,8 @@ CREATE TABLE signature_delegate_ops (
     score DOUBLE NOT NULL  -- share of the call's events that have an op
 );
 
--- The ops, module and line of an event of a linked capture that belongs to an
--- instruction, as in `event_ops`, computed when the capture is linked.
+-- The ops, module and line of an event of a linked capture that belongs to an instruction, as in `event_ops`, computed
+-- when the capture is linked.
 CREATE TABLE signature_ops (
     capture_id INTEGER NOT NULL,  -- the capture
     signature_index INTEGER NOT NULL,  -- the event, in `signatures`
@@ -206,9 +202,8 @@ CREATE TABLE signature_ops (
     backend VARCHAR  -- backend of its delegate; NULL if no delegate ran it
 );
 
--- Which output of an event of a linked capture is which result of an op. If that is
--- unknown, the row has only the op, and `problem` says why. Computed when a capture
--- that logged values is linked to its record.
+-- Which output of an event of a linked capture is which result of an op. If that is unknown, the row has only the op,
+-- and `problem` says why. Computed when a capture that logged values is linked to its record.
 CREATE TABLE signature_outputs (
     capture_id INTEGER NOT NULL,  -- the capture
     signature_index INTEGER NOT NULL,  -- the event, in `signatures`

@@ -1,8 +1,7 @@
--- The time of an op of a capture over its runs, in a few numbers, for questions
--- across captures, which then read no events. Written when a capture is ingested,
--- and again when it is linked or its runs get phases. The time of an op in a run is
--- the sum of its calls, without what other events of a delegate take within them;
--- runs in which that exceeds 64 bits are excluded.
+-- The time of an op of a capture over its runs, in a few numbers, for questions across captures, which then read no
+-- events. Written when a capture is ingested, and again when it is linked or its runs get phases. The time of an op in
+-- a run is the sum of its calls, without what other events of a delegate take within them; runs in which that exceeds
+-- 64 bits are excluded.
 CREATE TABLE op_times (
     capture_id INTEGER NOT NULL,  -- the capture
     op_index INTEGER NOT NULL,  -- position among the ops of the capture, from 1; 0 for the executes, which are the capture's total
@@ -32,8 +31,8 @@ CREATE TABLE op_times (
     resolution BIGINT NOT NULL  -- value that at least half of its times are multiples of: 1, 1000 or 1000000
 );
 
--- The time of a module of a linked capture with its submodules over its runs, in a
--- few numbers; written with `op_times`.
+-- The time of a module of a linked capture with its submodules over its runs, in a few numbers; written with
+-- `op_times`.
 CREATE TABLE module_times (
     capture_id INTEGER NOT NULL,  -- the capture
     phase VARCHAR,  -- only runs of this phase; NULL: all runs
@@ -46,8 +45,8 @@ CREATE TABLE module_times (
     p90 DOUBLE NOT NULL  -- 90th percentile over runs
 );
 
--- The identity of the ops of a capture, by which captures with the same ops are
--- found: one row per capture with `op_times`, written with it.
+-- The identity of the ops of a capture, by which captures with the same ops are found: one row per capture with
+-- `op_times`, written with it.
 CREATE TABLE capture_ops (
     capture_id INTEGER NOT NULL,  -- the capture
     scope VARCHAR,  -- scope of all its ops; NULL if they have several
@@ -55,9 +54,9 @@ CREATE TABLE capture_ops (
     ops_hash VARCHAR NOT NULL  -- MD5 of the kinds, labels and instructions of its ops in order, and of the scopes, if there are several
 );
 
--- The time of an op, annotation, module or kernel of a PyTorch trace in one step,
--- from which its `op_times` and `module_times` are computed. The steps are its
--- profiler steps, or else those of a server, or else the whole trace is one.
+-- The time of an op, annotation, module or kernel of a PyTorch trace in one step, from which its `op_times` and
+-- `module_times` are computed. The steps are its profiler steps, or else those of a server, or else the whole trace is
+-- one.
 CREATE TABLE step_times (
     capture_id INTEGER NOT NULL,  -- the capture
     run_index INTEGER NOT NULL,  -- the step, in `runs`
@@ -69,8 +68,8 @@ CREATE TABLE step_times (
     is_sample BOOLEAN NOT NULL  -- whether the step is one of at most 30, evenly spaced, by which a single trace is compared
 );
 
--- The shapes of the inputs that an op of a PyTorch trace was called with, in its
--- profiler steps if it has any; none if the trace has no shapes.
+-- The shapes of the inputs that an op of a PyTorch trace was called with, in its profiler steps if it has any; none if
+-- the trace has no shapes.
 CREATE TABLE op_shapes (
     capture_id INTEGER NOT NULL,  -- the capture
     label VARCHAR NOT NULL,  -- name of the op

@@ -1,5 +1,5 @@
--- One run: one block that a runtime logged (a RunData of an ETDump, a block of a
--- prof_result), such as the loading of a method or one inference.
+-- One run: one block that a runtime logged (a RunData of an ETDump, a block of a prof_result), such as the loading of a
+-- method or one inference.
 CREATE TABLE runs (
     capture_id INTEGER NOT NULL,  -- the capture
     run_index INTEGER NOT NULL,  -- position in the file, from 0, counted through all of its dumps

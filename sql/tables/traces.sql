@@ -29,8 +29,8 @@ CREATE TABLE trace_events (
     lost_launches INTEGER  -- how many launches of kernels in it, or which it is, have no event of a device, or one of unknown time, as have these events; NULL for none; missing events do not count in a trace with as many kernels without a launch
 );
 
--- One step of a trace, of the profiler or of a server, or the whole of a trace without
--- steps, see `step_breakdown`; a step that several threads wrote is one. Pruning keeps it.
+-- One step of a trace, of the profiler or of a server, or the whole of a trace without steps, see `step_breakdown`; a
+-- step that several threads wrote is one. Pruning keeps it.
 CREATE TABLE trace_steps (
     capture_id INTEGER NOT NULL,  -- the capture
     run_index INTEGER NOT NULL,  -- the run
@@ -49,8 +49,7 @@ CREATE TABLE trace_steps (
     other_ticks BIGINT  -- ticks in which none of these ran
 );
 
--- The inputs of an op of a trace, as in the file: JSON lists with one entry per
--- argument.
+-- The inputs of an op of a trace, as in the file: JSON lists with one entry per argument.
 CREATE TABLE op_arguments (
     capture_id INTEGER NOT NULL,  -- the capture
     run_index INTEGER NOT NULL,  -- the run

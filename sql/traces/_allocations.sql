@@ -5,21 +5,15 @@ SELECT least(
     (SELECT min(m.at_ticks) FROM trace_memory AS m WHERE m.capture_id = capture_key)
 ) AS ticks;
 
--- One allocation or release of a trace, and until when the memory is held: an address
--- is held until it is released, or allocated anew if the release was not seen.
+-- One allocation or release of a trace, and until when the memory is held: an address is held until it is released, or
+-- allocated anew if the release was not seen.
 CREATE MACRO _allocations(capture_key) AS TABLE
 WITH
 memory AS (
     SELECT
-        m.event_index,
-        m.at_ticks,
-        m.bytes,
-        m.total_allocated,
-        m.address,
+        m.event_index, m.at_ticks, m.bytes, m.total_allocated, m.address,
         _memory_device(m.device_type, m.device) AS device,
-        row_number() OVER (
-            PARTITION BY m.device_type, m.device ORDER BY m.at_ticks, m.event_index
-        ) AS place
+        row_number() OVER (PARTITION BY m.device_type, m.device ORDER BY m.at_ticks, m.event_index) AS place
     FROM trace_memory AS m
     WHERE m.capture_id = capture_key
         AND m.device_type IS NOT NULL
@@ -27,12 +21,7 @@ memory AS (
         AND m.total_allocated IS NOT NULL
 )
 SELECT
-    m.device,
-    m.event_index,
-    m.place,
-    m.at_ticks,
-    m.bytes,
-    m.total_allocated,
+    m.device, m.event_index, m.place, m.at_ticks, m.bytes, m.total_allocated,
     lead(m.place) OVER of_address AS until_place,
     lead(m.at_ticks) OVER of_address AS until_ticks
 FROM memory AS m

@@ -1,12 +1,9 @@
--- The calls of an annotation of a trace as steps by which it is compared, without
--- those within another one.
+-- The calls of an annotation of a trace as steps by which it is compared, without those within another one.
 CREATE MACRO _annotation_steps(capture_key, step_name) AS TABLE
--- Calls begin in the order of their starts: one that begins before the end of
--- another is within it, or overlaps it.
+-- Calls begin in the order of their starts: one that begins before the end of another is within it, or overlaps it.
 SELECT
     (row_number() OVER (ORDER BY n.start_ticks) - 1)::INTEGER AS run_index,
-    n.start_ticks,
-    n.end_ticks
+    n.start_ticks, n.end_ticks
 FROM (
     SELECT
         e.start_ticks,

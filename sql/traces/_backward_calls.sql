@@ -1,13 +1,10 @@
--- One call of the backward pass of a trace, without those within another one, with
--- the op of the forward pass that it belongs to: of the ops with its sequence number
--- that begin before it, the last one, as torch links them. Sequence numbers count
--- per thread. No file has the thread that a number of `forward_thread` stands for.
--- Threads get their numbers as they begin to run ops, mostly in the order in which they
--- were created, which is that of the ids of Linux. If there are as many numbers as
--- threads, these are paired in this order, except for threads that have less than half
--- of the sequence numbers. Otherwise it is the thread whose ops have most of the
--- sequence numbers; of several such the one nearest in this order, and for an unknown
--- number the one with the last op.
+-- One call of the backward pass of a trace, without those within another one, with the op of the forward pass that it
+-- belongs to: of the ops with its sequence number that begin before it, the last one, as torch links them. Sequence
+-- numbers count per thread. No file has the thread that a number of `forward_thread` stands for. Threads get their
+-- numbers as they begin to run ops, mostly in the order in which they were created, which is that of the ids of Linux.
+-- If there are as many numbers as threads, these are paired in this order, except for threads that have less than half
+-- of the sequence numbers. Otherwise it is the thread whose ops have most of the sequence numbers; of several such the
+-- one nearest in this order, and for an unknown number the one with the last op.
 CREATE MACRO _backward_calls(capture_key) AS TABLE
 WITH
 slices AS MATERIALIZED (
@@ -25,29 +22,16 @@ begun AS (
     FROM slices AS b
     WHERE b.place = 1
 ),
-outermost AS MATERIALIZED (
-    FROM begun AS b
-    WHERE b.before_ticks IS NULL OR b.start_ticks >= b.before_ticks
-),
-ops AS MATERIALIZED (
-    SELECT f.* FROM slices AS f WHERE f.place = 4
-),
--- The last op of each thread that has the number. Algorithm: ops and calls in the order
--- of their starts; what a trace repeats has a number many times.
+outermost AS MATERIALIZED (FROM begun AS b WHERE b.before_ticks IS NULL OR b.start_ticks >= b.before_ticks),
+ops AS MATERIALIZED (SELECT f.* FROM slices AS f WHERE f.place = 4),
+-- The last op of each thread that has the number. Algorithm: ops and calls in the order of their starts; what a trace
+-- repeats has a number many times.
 moments AS (
     SELECT
-        o.sequence_number,
-        t.thread_index,
-        o.start_ticks AS at_ticks,
-        0 AS place,
-        o.end_ticks,
-        o.event_index,
-        o.forward_thread,
-        NULL AS op_index,
-        NULL AS op_start
+        o.sequence_number, t.thread_index, o.start_ticks AS at_ticks, 0 AS place, o.end_ticks, o.event_index,
+        o.forward_thread, NULL AS op_index, NULL AS op_start
     FROM outermost AS o
-    JOIN (SELECT DISTINCT f.sequence_number, f.thread_index FROM ops AS f) AS t
-        USING (sequence_number)
+    JOIN (SELECT DISTINCT f.sequence_number, f.thread_index FROM ops AS f) AS t USING (sequence_number)
     UNION ALL
     SELECT
         f.sequence_number, f.thread_index, f.start_ticks, 1, f.end_ticks,
@@ -56,10 +40,7 @@ moments AS (
 ),
 found AS (
     SELECT
-        m.place,
-        m.event_index,
-        m.forward_thread,
-        m.thread_index,
+        m.place, m.event_index, m.forward_thread, m.thread_index,
         last_value(m.op_index IGNORE NULLS) OVER so_far AS op_index,
         last_value(m.op_start IGNORE NULLS) OVER so_far AS start_ticks
     FROM moments AS m
@@ -69,9 +50,7 @@ found AS (
         ROWS UNBOUNDED PRECEDING
     )
 ),
-candidates AS MATERIALIZED (
-    SELECT f.* FROM found AS f WHERE f.place = 0 AND f.op_index IS NOT NULL
-),
+candidates AS MATERIALIZED (SELECT f.* FROM found AS f WHERE f.place = 0 AND f.op_index IS NOT NULL),
 threads_of_ops AS (
     SELECT c.forward_thread, c.thread_index, count(*) AS ops
     FROM candidates AS c
@@ -80,27 +59,18 @@ threads_of_ops AS (
 -- The places of numbers and of threads in their orders.
 placed AS (
     SELECT
-        t.forward_thread,
-        t.thread_index,
-        t.ops,
+        t.forward_thread, t.thread_index, t.ops,
         max(t.ops) OVER (PARTITION BY t.forward_thread) AS most_ops,
         CASE
-            WHEN t.forward_thread IS NOT NULL
-                THEN dense_rank() OVER (ORDER BY t.forward_thread NULLS LAST)
+            WHEN t.forward_thread IS NOT NULL THEN dense_rank() OVER (ORDER BY t.forward_thread NULLS LAST)
         END AS number_place,
-        dense_rank() OVER (
-            ORDER BY try_cast(n.thread AS BIGINT) NULLS LAST, t.thread_index
-        ) AS thread_place
+        dense_rank() OVER (ORDER BY try_cast(n.thread AS BIGINT) NULLS LAST, t.thread_index) AS thread_place
     FROM threads_of_ops AS t
-    JOIN threads AS n
-        ON n.capture_id = capture_key AND n.thread_index = t.thread_index
+    JOIN threads AS n ON n.capture_id = capture_key AND n.thread_index = t.thread_index
 ),
 ranked AS (
     SELECT
-        p.forward_thread,
-        p.thread_index,
-        p.ops,
-        p.thread_place,
+        p.forward_thread, p.thread_index, p.ops, p.thread_place,
         abs(p.number_place - p.thread_place) AS distance,
         coalesce(
             p.number_place = p.thread_place
@@ -121,19 +91,13 @@ chosen AS (
 linked AS (
     SELECT c.event_index, c.op_index
     FROM candidates AS c
-    JOIN chosen AS t
-        ON t.forward_thread IS NOT DISTINCT FROM c.forward_thread
-        AND t.thread_index = c.thread_index
-    QUALIFY row_number() OVER (
-        PARTITION BY c.event_index
-        ORDER BY t.ops DESC, c.start_ticks DESC, c.op_index DESC
-    ) = 1
+    JOIN chosen AS t ON t.forward_thread IS NOT DISTINCT FROM c.forward_thread AND t.thread_index = c.thread_index
+    QUALIFY row_number() OVER (PARTITION BY c.event_index ORDER BY t.ops DESC, c.start_ticks DESC, c.op_index DESC) = 1
 )
 SELECT
     o.event_index,
     CASE
-        WHEN starts_with(o.label, 'autograd::engine::evaluate_function: ')
-            THEN substr(o.label, 38)
+        WHEN starts_with(o.label, 'autograd::engine::evaluate_function: ') THEN substr(o.label, 38)
         ELSE o.label
     END AS label,
     o.end_ticks - o.start_ticks AS ticks,
@@ -141,17 +105,14 @@ SELECT
 FROM outermost AS o
 LEFT JOIN linked AS l USING (event_index);
 
--- One event of a trace that is in a module, with the names of the modules that
--- contain it.
+-- One event of a trace that is in a module, with the names of the modules that contain it.
 CREATE MACRO _event_module_paths(capture_key) AS TABLE
 WITH RECURSIVE
 modules AS MATERIALIZED (
     SELECT e.event_index, m.module, t.module_index AS outer_index
     FROM _module_signatures(capture_key) AS m
-    JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
-        USING (signature_index)
-    JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
-        USING (event_index)
+    JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e USING (signature_index)
+    JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (event_index)
 ),
 paths AS (
     SELECT m.event_index, [m.module] AS modules

@@ -1,13 +1,12 @@
--- The name of an op of a trace as `cost_formulas` has it; that of its own, if it has
--- a formula for what it does in place.
+-- The name of an op of a trace as `cost_formulas` has it; that of its own, if it has a formula for what it does in
+-- place.
 CREATE MACRO _traced_op(label) AS (
     regexp_replace(label, '^(\w+)::(\w+?)_*$', '\1.\2')
 );
 
--- One op of a trace that took time: the device time of what it launched, or, in a
--- trace without device events, its own time on the host. What ops without a formula
--- launch counts for the innermost op around them that has one, if nothing else in it
--- is priced: aten::_flash_attention_forward for the attention that called it.
+-- One op of a trace that took time: the device time of what it launched, or, in a trace without device events, its own
+-- time on the host. What ops without a formula launch counts for the innermost op around them that has one, if nothing
+-- else in it is priced: aten::_flash_attention_forward for the attention that called it.
 CREATE MACRO _working_ops(
     capture_key, steps, phase,
     is_compared  -- for comparisons: of steps alone, where there are any, and calls of ops of `_equal_ops` have all that is launched within them
@@ -15,29 +14,20 @@ CREATE MACRO _working_ops(
 WITH
 work AS MATERIALIZED (
     SELECT
-        l.op_index,
-        l.device_ticks AS ticks,
+        l.op_index, l.device_ticks AS ticks,
         CASE WHEN _is_step_run(r.name) THEN l.device_ticks ELSE 0 END AS step_ticks,
-        l.kind,
-        l.label,
-        l.kernel_family,
-        l.uses_matrix_units
+        l.kind, l.label, l.kernel_family, l.uses_matrix_units
     FROM _launches(capture_key) AS l
     JOIN runs AS r ON r.capture_id = capture_key AND r.run_index = l.run_index
-    WHERE _is_recorded(r.iteration, r.phase, steps, phase)
-        AND NOT (is_compared AND _is_outside_steps(r.name))
+    WHERE _is_recorded(r.iteration, r.phase, steps, phase) AND NOT (is_compared AND _is_outside_steps(r.name))
     UNION ALL
     SELECT
-        c.event_index,
-        c.host_self_ticks,
+        c.event_index, c.host_self_ticks,
         CASE WHEN _is_step_run(r.name) THEN c.host_self_ticks ELSE 0 END,
         'op', NULL, NULL, NULL
     FROM (
         SELECT 1
-        WHERE NOT EXISTS (
-            FROM device_events AS d WHERE d.capture_id = capture_key AND d.is_inferred
-                IS NOT NULL
-        )
+        WHERE NOT EXISTS (FROM device_events AS d WHERE d.capture_id = capture_key AND d.is_inferred IS NOT NULL)
     ) AS n
     CROSS JOIN _operator_calls(capture_key) AS c
     JOIN runs AS r ON r.capture_id = capture_key AND r.run_index = c.run_index
@@ -46,9 +36,7 @@ work AS MATERIALIZED (
 ),
 ops AS (
     SELECT
-        w.op_index,
-        sum(w.ticks) AS ticks,
-        sum(w.step_ticks) AS step_ticks,
+        w.op_index, sum(w.ticks) AS ticks, sum(w.step_ticks) AS step_ticks,
         sum(CASE WHEN w.kind IN ('copy', 'fill') THEN w.ticks ELSE 0 END)
             AS copy_ticks,
         count(*) AS events,
@@ -63,8 +51,7 @@ ops AS (
 formulas AS MATERIALIZED (SELECT c AS formula FROM cost_formulas AS c),
 named AS MATERIALIZED (
     SELECT
-        s.signature_index,
-        s.label,
+        s.signature_index, s.label,
         coalesce(f.formula, p.formula) AS formula,
         coalesce(f.formula.op, p.formula.op) AS op
     FROM (SELECT capture_key AS capture_id) AS a
@@ -74,31 +61,17 @@ named AS MATERIALIZED (
 ),
 placed AS MATERIALIZED (
     SELECT
-        t.event_index,
-        t.op_index AS parent_index,
-        n.signature_index,
-        n.label,
-        n.op,
-        n.formula,
-        t.thread_index,
+        t.event_index, t.op_index AS parent_index, n.signature_index, n.label, n.op, n.formula, t.thread_index,
         e.start_ticks,
         e.start_ticks + e.elapsed_ticks AS end_ticks
     FROM (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
-    JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
-        ON e.event_index = t.event_index
+    JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e ON e.event_index = t.event_index
     JOIN named AS n ON n.signature_index = e.signature_index
 ),
 chains AS (
     SELECT
-        o.*,
-        a.op,
-        a.label,
-        a.thread_index,
-        a.start_ticks,
-        b.event_index AS parent,
-        b.op AS parent_op,
-        c.event_index AS grandparent,
-        c.op AS grandparent_op
+        o.*, a.op, a.label, a.thread_index, a.start_ticks, b.event_index AS parent, b.op AS parent_op,
+        c.event_index AS grandparent, c.op AS grandparent_op
     FROM ops AS o
     LEFT JOIN placed AS a ON a.event_index = o.op_index
     LEFT JOIN placed AS b ON b.event_index = a.parent_index
@@ -123,21 +96,16 @@ owned AS (
             WHEN c.start_ticks < d.end_ticks THEN d.event_index
             WHEN c.op IS NOT NULL THEN c.op_index
             WHEN c.parent_op IS NOT NULL AND p.event_index IS NULL THEN c.parent
-            WHEN c.parent_op IS NULL AND c.grandparent_op IS NOT NULL
-                AND g.event_index IS NULL THEN c.grandparent
+            WHEN c.parent_op IS NULL AND c.grandparent_op IS NOT NULL AND g.event_index IS NULL THEN c.grandparent
             ELSE c.op_index
         END AS owner
     FROM chains AS c
     LEFT JOIN composite AS p ON p.event_index = c.parent
     LEFT JOIN composite AS g ON g.event_index = c.grandparent
-    ASOF LEFT JOIN dispatchers AS d
-        ON d.thread_index = c.thread_index AND row(d.start_ticks) <= row(c.start_ticks)
+    ASOF LEFT JOIN dispatchers AS d ON d.thread_index = c.thread_index AND row(d.start_ticks) <= row(c.start_ticks)
 )
 SELECT
-    o.owner,
-    any_value(n.signature_index) AS signature_index,
-    any_value(n.label) AS label,
-    any_value(n.op) AS op,
+    o.owner, any_value(n.signature_index) AS signature_index, any_value(n.label) AS label, any_value(n.op) AS op,
     any_value(n.formula) AS formula,
     arg_max(o.kernel_family, o.ticks) AS kernel_family,
     sum(o.ticks)::BIGINT AS ticks,
@@ -146,43 +114,28 @@ SELECT
     sum(o.events)::BIGINT AS events,
     sum(o.kernels)::BIGINT AS kernels,
     arg_max(o.top_event, o.ticks) AS top_event,
-    bool_or(o.uses) AS uses,
-    bool_or(o.may_use) AS may_use
+    bool_or(o.uses) AS uses, bool_or(o.may_use) AS may_use
 FROM owned AS o
 LEFT JOIN placed AS n ON n.event_index = o.owner
 GROUP BY o.owner, CASE WHEN o.owner IS NULL THEN o.top_event END;
 
--- One op of a trace by the shapes, types and strides of its inputs, as in
--- `op_efficiency`, in ticks.
+-- One op of a trace by the shapes, types and strides of its inputs, as in `op_efficiency`, in ticks.
 CREATE MACRO _costed_calls(capture_key, steps, phase, is_compared) AS TABLE
 WITH
 working AS MATERIALIZED (FROM _working_ops(capture_key, steps, phase, is_compared)),
 grouped AS (
     SELECT
-        w.label,
-        w.op,
-        o.shapes,
-        o.dtypes,
-        o.strides,
-        o.inputs,
-        CASE
-            WHEN contains(o.dtypes, '"TensorList"') THEN _listed_types(w.top_event)
-        END AS listed,
+        w.label, w.op, o.shapes, o.dtypes, o.strides, o.inputs,
+        CASE WHEN contains(o.dtypes, '"TensorList"') THEN _listed_types(w.top_event) END AS listed,
         CASE WHEN w.owner IS NULL THEN w.top_event END AS event,
         any_value(w.formula) AS formula,
         arg_max(w.kernel_family, w.ticks) AS kernel_family,
-        count(w.owner) AS calls,
-        sum(w.ticks) AS ticks,
-        sum(w.step_ticks) AS step_ticks,
-        sum(w.copy_ticks) AS copy_ticks,
-        sum(w.events) AS events,
-        sum(w.kernels) AS kernels,
+        count(w.owner) AS calls, sum(w.ticks) AS ticks, sum(w.step_ticks) AS step_ticks,
+        sum(w.copy_ticks) AS copy_ticks, sum(w.events) AS events, sum(w.kernels) AS kernels,
         arg_max(w.top_event, w.ticks) AS top_event,
-        bool_or(w.uses) AS uses,
-        bool_or(w.may_use) AS may_use
+        bool_or(w.uses) AS uses, bool_or(w.may_use) AS may_use
     FROM working AS w
-    LEFT JOIN (FROM op_arguments AS i WHERE i.capture_id = capture_key) AS o
-        ON o.event_index = w.owner
+    LEFT JOIN (FROM op_arguments AS i WHERE i.capture_id = capture_key) AS o ON o.event_index = w.owner
     GROUP BY ALL
 ),
 called AS MATERIALIZED (SELECT g.*, row_number() OVER () AS call FROM grouped AS g),
@@ -205,18 +158,12 @@ costs AS MATERIALIZED (
 SELECT
     c.label,
     coalesce(c.formula.family, c.kernel_family) AS family,
-    c.shapes,
-    c.dtypes,
-    c.strides,
-    s.inputs,
-    s.type,
-    s.flops,
+    c.shapes, c.dtypes, c.strides, s.inputs, s.type, s.flops,
     s.bytes_read + s.bytes_written AS bytes,
     CASE
         WHEN c.label IS NULL THEN 'no op launched it'
         WHEN c.op IS NULL THEN 'no formula for ' || c.label
-        WHEN c.shapes IS NULL
-            THEN 'recorded without shapes: profile(record_shapes=True) writes them'
+        WHEN c.shapes IS NULL THEN 'recorded without shapes: profile(record_shapes=True) writes them'
         ELSE s.reason
     END AS reason,
     sum(c.calls)::BIGINT AS calls,
@@ -226,11 +173,7 @@ SELECT
     sum(c.events)::BIGINT AS events,
     sum(c.kernels)::BIGINT AS kernels,
     arg_max(c.top_event, c.ticks) AS top_event,
-    CASE
-        WHEN bool_or(c.uses) THEN true
-        WHEN bool_or(c.may_use) THEN NULL
-        ELSE false
-    END AS uses
+    CASE WHEN bool_or(c.uses) THEN true WHEN bool_or(c.may_use) THEN NULL ELSE false END AS uses
 FROM called AS c
 LEFT JOIN costs AS s ON s.call = c.call
 GROUP BY ALL;

@@ -1,5 +1,4 @@
--- What a device event is: memory (a copy or fill), communication (a kernel of that
--- family), else computation.
+-- What a device event is: memory (a copy or fill), communication (a kernel of that family), else computation.
 CREATE MACRO _work_type(
     kind,  -- kernel, copy, fill
     kernel_family
@@ -11,8 +10,8 @@ CREATE MACRO _work_type(
     END
 );
 
--- One interval between two successive moments of a device: starts and ends of its
--- events and of steps. Algorithm: +1 at each start, -1 at each end, running sums.
+-- One interval between two successive moments of a device: starts and ends of its events and of steps. Algorithm: +1 at
+-- each start, -1 at each end, running sums.
 CREATE MACRO _device_activity(
     capture_key,
     scope  -- device: from the first event to the last; step: the steps of `step_breakdown`
@@ -20,9 +19,7 @@ CREATE MACRO _device_activity(
 WITH
 work AS MATERIALIZED (
     SELECT
-        l.start_ticks,
-        l.end_ticks,
-        l.device,
+        l.start_ticks, l.end_ticks, l.device,
         _work_type(l.kind, l.kernel_family) AS type
     FROM _launches(capture_key) AS l
     WHERE CASE
@@ -33,9 +30,7 @@ work AS MATERIALIZED (
 steps AS MATERIALIZED (
     SELECT s.run_index, s.step, s.start_ticks, s.end_ticks
     FROM trace_steps AS s
-    WHERE scope = 'step'
-        AND s.capture_id = capture_key
-        AND s.start_ticks IS NOT NULL
+    WHERE scope = 'step' AND s.capture_id = capture_key AND s.start_ticks IS NOT NULL
 ),
 edges AS (
     SELECT w.device, w.start_ticks AS at_ticks, w.type, 1 AS change FROM work AS w
@@ -44,16 +39,11 @@ edges AS (
     UNION ALL
     SELECT d.device, b.at_ticks, NULL, 0
     FROM (SELECT DISTINCT w.device FROM work AS w) AS d
-    CROSS JOIN (
-        SELECT s.start_ticks AS at_ticks FROM steps AS s
-        UNION
-        SELECT s.end_ticks FROM steps AS s
-    ) AS b
+    CROSS JOIN (SELECT s.start_ticks AS at_ticks FROM steps AS s UNION SELECT s.end_ticks FROM steps AS s) AS b
 ),
 moments AS (
     SELECT
-        e.device,
-        e.at_ticks,
+        e.device, e.at_ticks,
         sum(CASE e.type WHEN 'computation' THEN e.change ELSE 0 END) AS computes,
         sum(CASE e.type WHEN 'communication' THEN e.change ELSE 0 END)
             AS communicates,
@@ -63,8 +53,7 @@ moments AS (
 ),
 stretches AS (
     SELECT
-        m.device,
-        m.at_ticks,
+        m.device, m.at_ticks,
         lead(m.at_ticks) OVER so_far - m.at_ticks AS ticks,
         sum(m.computes) OVER so_far > 0 AS computes,
         sum(m.communicates) OVER so_far > 0 AS communicates,
@@ -72,15 +61,7 @@ stretches AS (
     FROM moments AS m
     WINDOW so_far AS (PARTITION BY m.device ORDER BY m.at_ticks)
 )
-SELECT
-    t.device,
-    s.run_index,
-    s.step,
-    t.ticks,
-    t.computes,
-    t.communicates,
-    t.copies
+SELECT t.device, s.run_index, s.step, t.ticks, t.computes, t.communicates, t.copies
 FROM stretches AS t
 ASOF LEFT JOIN steps AS s ON row(t.at_ticks) >= row(s.start_ticks)
-WHERE t.ticks > 0
-    AND (scope = 'device' OR t.at_ticks >= s.start_ticks AND t.at_ticks < s.end_ticks);
+WHERE t.ticks > 0 AND (scope = 'device' OR t.at_ticks >= s.start_ticks AND t.at_ticks < s.end_ticks);

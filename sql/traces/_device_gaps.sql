@@ -1,7 +1,6 @@
--- One gap of a device or stream: the time from the end of all earlier events to the
--- start of the next. Host time is the part before the launch of the next event
--- began: nothing was waiting to run. The rest is queued time: the next event was
--- launched, and had not started.
+-- One gap of a device or stream: the time from the end of all earlier events to the start of the next. Host time is the
+-- part before the launch of the next event began: nothing was waiting to run. The rest is queued time: the next event
+-- was launched, and had not started.
 CREATE MACRO _device_gaps(
     capture_key,
     scope  -- device or stream
@@ -13,9 +12,7 @@ work AS MATERIALIZED (
         CASE
             WHEN scope = 'stream' THEN w.stream
             WHEN scope IS DISTINCT FROM 'device'
-                THEN error(
-                    'by must be device or stream, not ' || coalesce(scope, 'NULL')
-                )
+                THEN error('by must be device or stream, not ' || coalesce(scope, 'NULL'))
         END AS place
     FROM _launches(capture_key) AS w
 ),
@@ -31,14 +28,11 @@ ordered AS (
 ),
 gaps AS (
     SELECT
-        o.*,
-        n.label AS named_label,
-        n.end_ticks AS named_ticks,
+        o.*, n.label AS named_label, n.end_ticks AS named_ticks,
         coalesce(n.end_ticks > o.idle_ticks AND n.end_ticks <= o.start_ticks, false)
             AS is_awaited
     FROM ordered AS o
-    LEFT JOIN work AS n
-        ON n.event_index = coalesce(o.recorded_index, o.called_index)
+    LEFT JOIN work AS n ON n.event_index = coalesce(o.recorded_index, o.called_index)
     WHERE o.start_ticks > o.idle_ticks
 ),
 -- An event of the gap's own stream or device that ends within it has no length.
@@ -49,34 +43,20 @@ ended AS (
     GROUP BY w.end_ticks
 )
 SELECT
-    g.run_index,
-    g.device,
-    g.place AS stream,
-    g.idle_ticks AS start_ticks,
+    g.run_index, g.device, g.place AS stream, g.idle_ticks AS start_ticks,
     g.start_ticks - g.idle_ticks AS ticks,
     CASE
-        WHEN g.call_index IS NOT NULL
-            THEN greatest(
-                least(g.call_start_ticks, g.start_ticks) - g.idle_ticks, 0
-            )
+        WHEN g.call_index IS NOT NULL THEN greatest(least(g.call_start_ticks, g.start_ticks) - g.idle_ticks, 0)
     END AS host_ticks,
-    greatest(
-        least(g.call_end_ticks, g.start_ticks)
-        - greatest(g.call_start_ticks, g.idle_ticks), 0
-    ) AS call_ticks,
-    g.event_index AS next_index,
-    g.label AS next_label,
-    n.label AS launch,
-    g.call_thread,
-    g.process,
+    greatest(least(g.call_end_ticks, g.start_ticks) - greatest(g.call_start_ticks, g.idle_ticks), 0) AS call_ticks,
+    g.event_index AS next_index, g.label AS next_label, n.label AS launch, g.call_thread, g.process,
     CASE
         WHEN g.is_awaited THEN g.named_label
         WHEN g.is_inferred AND e.end_ticks > g.idle_ticks THEN e.label
     END AS waited_label,
     CASE
         WHEN g.is_awaited THEN g.start_ticks - g.named_ticks
-        WHEN g.is_inferred AND e.end_ticks > g.idle_ticks
-            THEN g.start_ticks - e.end_ticks
+        WHEN g.is_inferred AND e.end_ticks > g.idle_ticks THEN g.start_ticks - e.end_ticks
     END AS waited_ticks,
     g.is_awaited
     AND (g.recorded_index IS NOT NULL OR g.call_start_ticks <= g.idle_ticks)
@@ -86,8 +66,8 @@ FROM gaps AS g
 ASOF LEFT JOIN ended AS e ON row(g.start_ticks) >= row(e.end_ticks)
 LEFT JOIN _event_labels(capture_key) AS n ON n.event_index = g.call_index;
 
--- The cause of one gap, as in `device_idle`. What the host did is measured as the times
--- of `_host_times` at the launch less those at the start of the gap.
+-- The cause of one gap, as in `device_idle`. What the host did is measured as the times of `_host_times` at the launch
+-- less those at the start of the gap.
 CREATE MACRO _idle_causes(
     capture_key,
     scope,  -- device or stream
@@ -103,18 +83,10 @@ gaps AS MATERIALIZED (
     FROM _device_gaps(capture_key, scope) AS g
 ),
 times AS MATERIALIZED (FROM _host_times(capture_key)),
-of_causes AS MATERIALIZED (
-    SELECT t.* FROM times AS t WHERE t.call IS NULL
-),
+of_causes AS MATERIALIZED (SELECT t.* FROM times AS t WHERE t.call IS NULL),
 waits AS (
     SELECT
-        g.next_index,
-        g.start_ticks,
-        g.launched_ticks,
-        g.process,
-        u.cause,
-        u.since_ticks,
-        b.is_waiting,
+        g.next_index, g.start_ticks, g.launched_ticks, g.process, u.cause, u.since_ticks, b.is_waiting,
         2 * (
             u.ticks + u.is_open * (g.launched_ticks - u.at_ticks)
             - coalesce(b.ticks + b.is_open * (g.start_ticks - b.at_ticks), 0)
@@ -123,28 +95,19 @@ waits AS (
     FROM (
         SELECT g.*, c.cause
         FROM gaps AS g
-        JOIN (SELECT DISTINCT t.process, t.cause FROM of_causes AS t) AS c
-            USING (process)
+        JOIN (SELECT DISTINCT t.process, t.cause FROM of_causes AS t) AS c USING (process)
         WHERE g.is_host
     ) AS g
-    ASOF JOIN of_causes AS u
-        ON u.process = g.process
-        AND u.cause = g.cause
-        AND row(g.launched_ticks) >= row(u.at_ticks)
+    ASOF JOIN of_causes AS u ON u.process = g.process AND u.cause = g.cause AND row(g.launched_ticks) >= row(u.at_ticks)
     ASOF LEFT JOIN of_causes AS b
-        ON b.process = g.process
-            AND b.cause = g.cause
-            AND row(g.start_ticks) >= row(b.at_ticks)
+        ON b.process = g.process AND b.cause = g.cause AND row(g.start_ticks) >= row(b.at_ticks)
 ),
--- What took half of the host's time; else what a thread waited in when the gap began, so
--- that nothing could be launched ahead.
+-- What took half of the host's time; else what a thread waited in when the gap began, so that nothing could be launched
+-- ahead.
 hosts AS MATERIALIZED (
     SELECT
         w.*,
-        CASE
-            WHEN w.is_waiting THEN w.start_ticks
-            ELSE greatest(w.start_ticks, w.since_ticks)
-        END AS asked_ticks
+        CASE WHEN w.is_waiting THEN w.start_ticks ELSE greatest(w.start_ticks, w.since_ticks) END AS asked_ticks
     FROM waits AS w
     WHERE w.twice_ticks >= w.host_ticks OR w.is_waiting
     QUALIFY row_number() OVER (
@@ -156,13 +119,10 @@ hosts AS MATERIALIZED (
                 WHEN w.cause = 'communication' THEN 2
                 ELSE 3
             END,
-            w.twice_ticks DESC,
-            w.cause
+            w.twice_ticks DESC, w.cause
     ) = 1
 ),
-of_calls AS MATERIALIZED (
-    SELECT t.* FROM times AS t WHERE t.call IS NOT NULL
-),
+of_calls AS MATERIALIZED (SELECT t.* FROM times AS t WHERE t.call IS NOT NULL),
 -- The call in which most of that time passed.
 calls AS (
     SELECT
@@ -178,8 +138,7 @@ calls AS (
     FROM (
         SELECT h.*, c.call
         FROM hosts AS h
-        JOIN (SELECT DISTINCT t.process, t.cause, t.call FROM of_calls AS t) AS c
-            USING (process, cause)
+        JOIN (SELECT DISTINCT t.process, t.cause, t.call FROM of_calls AS t) AS c USING (process, cause)
     ) AS h
     ASOF JOIN of_calls AS u
         ON u.process = h.process
@@ -205,16 +164,12 @@ judged AS (
         CASE
             WHEN g.host_ticks IS NULL THEN 'unknown'
             WHEN g.is_host THEN coalesce(h.cause, 'host')
-            WHEN NOT (
-                    g.is_recorded AND 2 * g.waited_ticks <= g.ticks - g.host_ticks
-                )
+            WHEN NOT (g.is_recorded AND 2 * g.waited_ticks <= g.ticks - g.host_ticks)
                 AND g.ticks - g.host_ticks <= greatest(g.limit_ticks, 2 * g.call_ticks)
                 THEN 'launch_delay'
             WHEN g.waited_ticks <= g.limit_ticks
                 OR g.is_recorded AND 2 * g.waited_ticks <= g.ticks - g.host_ticks
-                THEN CASE
-                    WHEN m.label IS NOT NULL THEN 'communication' ELSE 'dependency'
-                END
+                THEN CASE WHEN m.label IS NOT NULL THEN 'communication' ELSE 'dependency' END
             ELSE 'unknown_wait'
         END AS cause,
         coalesce(h.asked_ticks, g.start_ticks + g.host_ticks // 2) AS asked_ticks,
@@ -226,23 +181,15 @@ judged AS (
 ),
 owners AS (FROM _innermost_owners(capture_key))
 SELECT
-    j.run_index,
-    j.device,
-    j.stream,
-    j.start_ticks,
-    j.ticks,
-    j.host_ticks,
-    j.cause,
+    j.run_index, j.device, j.stream, j.start_ticks, j.ticks, j.host_ticks, j.cause,
     CASE WHEN j.is_host THEN o.label END AS host_op,
     CASE
         WHEN j.is_host THEN j.call
-        WHEN j.cause = 'launch_delay' AND 2 * j.call_ticks >= j.ticks - j.host_ticks
-            THEN j.launch
+        WHEN j.cause = 'launch_delay' AND 2 * j.call_ticks >= j.ticks - j.host_ticks THEN j.launch
     END AS call,
     j.next_label,
     CASE WHEN j.cause IN ('dependency', 'communication') AND NOT j.is_host
         THEN j.waited_label
     END AS waited_label
 FROM judged AS j
-ASOF LEFT JOIN owners AS o
-    ON o.thread_index = j.call_thread AND row(j.asked_ticks) >= row(o.at_ticks);
+ASOF LEFT JOIN owners AS o ON o.thread_index = j.call_thread AND row(j.asked_ticks) >= row(o.at_ticks);

@@ -9,31 +9,23 @@ CREATE MACRO _checked_link(
     END
 );
 
--- One device in the traces of some captures, with what its links can carry: that of the
--- first row of `device_peaks` whose pattern matches.
+-- One device in the traces of some captures, with what its links can carry: that of the first row of `device_peaks`
+-- whose pattern matches.
 CREATE MACRO _device_links(capture_keys) AS TABLE
 SELECT
-    t.capture_id,
-    t.device,
+    t.capture_id, t.device,
     count(*) OVER (PARTITION BY t.capture_id) AS devices,
     try_cast(w.value AS BIGINT) AS world_size,
     (
         SELECT arg_min({'rate': p.link_bandwidth}, p.place).rate
-        FROM (
-            SELECT
-                d.pattern,
-                d.link_bandwidth,
-                row_number() OVER () AS place
-            FROM device_peaks AS d
-        ) AS p
+        FROM (SELECT d.pattern, d.link_bandwidth, row_number() OVER () AS place FROM device_peaks AS d) AS p
         WHERE regexp_matches(t.name, p.pattern, 'i')
     ) AS link_bandwidth
 FROM (SELECT unnest(capture_keys) AS capture_id) AS a
 JOIN trace_devices AS t ON t.capture_id = a.capture_id
 LEFT JOIN labels AS w ON w.capture_id = t.capture_id AND w.key = 'world_size';
 
--- Why the bandwidth of a collective isn't compared with that of the links; NULL if it
--- is.
+-- Why the bandwidth of a collective isn't compared with that of the links; NULL if it is.
 CREATE MACRO _no_link(
     given,  -- bytes per second of the links, as the caller has it; NULL: the device's
     known,  -- those of the device; NULL if unknown
@@ -45,8 +37,7 @@ CREATE MACRO _no_link(
     CASE
         WHEN given IS NOT NULL THEN NULL
         WHEN known IS NULL THEN 'bandwidth of the links unknown'
-        WHEN group_size > devices
-            THEN 'more ranks in the group than devices in the machine'
+        WHEN group_size > devices THEN 'more ranks in the group than devices in the machine'
         WHEN world_size <= devices OR is_within THEN NULL
         ELSE 'ranks of the group may be on several machines'
     END

@@ -1,6 +1,5 @@
--- The device time of one event of a trace with what the event is, as `owner_index`
--- of `device_events` attributes it. All host events, if the trace has device events, and all device events
--- of `_launches`.
+-- The device time of one event of a trace with what the event is, as `owner_index` of `device_events` attributes it.
+-- All host events, if the trace has device events, and all device events of `_launches`.
 CREATE MACRO _launched_times(
     capture_key,
     hosts  -- all host events; or launching: annotations, modules, and ops that launched something themselves
@@ -13,8 +12,7 @@ self_times AS (
     WHERE o.owner_index IS NOT NULL
     GROUP BY o.owner_index
 ),
--- Work of graphs whose capture was given: its owner lies within the call. Nothing is
--- read for other traces.
+-- Work of graphs whose capture was given: its owner lies within the call. Nothing is read for other traces.
 recorded AS (
     SELECT o.event_index
     FROM (
@@ -26,8 +24,8 @@ recorded AS (
     JOIN owners AS o ON o.owner_index = e.event_index
     WHERE e.start_ticks > o.call_start_ticks
 ),
--- Device time counts at the runtime call that launched the work; at the op if the
--- trace has no such call, or if the op was recorded when a graph was captured.
+-- Device time counts at the runtime call that launched the work; at the op if the trace has no such call, or if the op
+-- was recorded when a graph was captured.
 launched AS (
     SELECT w.event_index, sum(w.device_ticks) AS ticks
     FROM (
@@ -41,18 +39,13 @@ launched AS (
     ) AS w
     GROUP BY w.event_index
 ),
--- Nothing is read if the trace has no device events.
--- Without the capture, as in `_trace_slices`.
+-- Nothing is read if the trace has no device events. Without the capture, as in `_trace_slices`.
 classified AS MATERIALIZED (
     SELECT
-        s.signature_index,
-        s.label,
-        s.family,
-        s.activity AS slice,
+        s.signature_index, s.label, s.family, s.activity AS slice,
         coalesce(s.purpose = 'profiler', false) AS is_helper
     FROM (SELECT capture_key AS capture_id) AS a
-    JOIN signatures AS s
-        ON s.capture_id = a.capture_id AND NOT s.on_device
+    JOIN signatures AS s ON s.capture_id = a.capture_id AND NOT s.on_device
 ),
 counted AS MATERIALIZED (
     SELECT e.*
@@ -69,17 +62,13 @@ counted AS MATERIALIZED (
 ),
 traced AS (
     SELECT
-        e.run_index,
-        e.event_index,
-        e.signature_index,
-        e.start_ticks,
+        e.run_index, e.event_index, e.signature_index, e.start_ticks,
         e.start_ticks + greatest(e.elapsed_ticks, 0) AS end_ticks,
         t.thread_index
     FROM counted AS e
     JOIN trace_events AS t USING (capture_id, run_index, event_index)
 ),
--- Launches of previous events in the same thread: events that contain an event
--- precede it, its children follow it.
+-- Launches of previous events in the same thread: events that contain an event precede it, its children follow it.
 ordered AS (
     SELECT
         t.*,
@@ -98,16 +87,8 @@ running AS (
     GROUP BY o.thread_index, o.start_ticks
 )
 SELECT
-    o.run_index,
-    o.event_index,
-    s.slice,
-    s.label,
-    s.family,
-    s.is_helper,
-    false AS is_on_device,
-    false AS is_owned,
-    o.thread_index,
-    o.start_ticks,
+    o.run_index, o.event_index, s.slice, s.label, s.family, s.is_helper, false AS is_on_device, false AS is_owned,
+    o.thread_index, o.start_ticks,
     coalesce(w.ticks, 0) AS self_ticks,
     CASE WHEN s.slice = 'call' THEN o.so_far ELSE o.so_far - o.ticks END
         AS before_ticks,
@@ -116,8 +97,7 @@ SELECT
 FROM ordered AS o
 JOIN classified AS s USING (signature_index)
 LEFT JOIN self_times AS w ON w.owner_index = o.event_index
-ASOF LEFT JOIN running AS u
-    ON u.thread_index = o.thread_index AND row(o.end_ticks) > row(u.start_ticks)
+ASOF LEFT JOIN running AS u ON u.thread_index = o.thread_index AND row(o.end_ticks) > row(u.start_ticks)
 WHERE hosts = 'all' OR s.slice IN ('annotation', 'module')
 UNION ALL
 -- The total of such an op, which needs an order of all ops, is not computed.
@@ -125,8 +105,7 @@ SELECT
     e.run_index, e.event_index, s.slice, s.label, s.family, s.is_helper, false, false,
     NULL, e.start_ticks, w.ticks, NULL, NULL
 FROM self_times AS w
-JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
-    ON e.event_index = w.owner_index
+JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e ON e.event_index = w.owner_index
 JOIN classified AS s USING (signature_index)
 WHERE hosts <> 'all' AND s.slice NOT IN ('annotation', 'module')
 UNION ALL
@@ -135,31 +114,25 @@ SELECT
     d.owner_index IS NOT NULL, NULL, d.launch_ticks, 0, 0, d.device_ticks
 FROM owners AS d;
 
--- The device time of one event of a trace, as `owner_index` of
--- `device_events` attributes it: for
--- an op or annotation, the time of the device events that it launched itself; for
--- any CPU event, the time of all device events launched within it.
+-- The device time of one event of a trace, as `owner_index` of `device_events` attributes it: for an op or annotation,
+-- the time of the device events that it launched itself; for any CPU event, the time of all device events launched
+-- within it.
 CREATE MACRO _device_times(capture_key) AS TABLE
 SELECT
-    d.run_index,
-    d.event_index,
-    d.self_ticks,
-    d.before_ticks,
+    d.run_index, d.event_index, d.self_ticks, d.before_ticks,
     CASE WHEN d.is_on_device THEN 0 ELSE d.total_ticks END AS total_ticks,
     CASE WHEN d.is_on_device THEN d.total_ticks ELSE 0 END AS unowned_ticks
 FROM _launched_times(capture_key, 'all') AS d
 WHERE NOT d.is_owned;
 
--- The innermost nn.Module that contains one event of a trace; for the call of a
--- module, the module itself. Only for traces that name modules, see
--- `_module_signatures`.
+-- The innermost nn.Module that contains one event of a trace; for the call of a module, the module itself. Only for
+-- traces that name modules, see `_module_signatures`.
 CREATE MACRO _trace_event_modules(capture_key) AS TABLE
 WITH
 modules AS MATERIALIZED (
     SELECT e.event_index, m.module
     FROM _module_signatures(capture_key) AS m
-    JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
-        USING (signature_index)
+    JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e USING (signature_index)
 )
 SELECT t.run_index, t.event_index, m.module
 FROM (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t

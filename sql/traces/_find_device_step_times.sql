@@ -1,5 +1,5 @@
--- The time of one total, op, annotation, module or kernel in one step of a trace, on
--- devices: of what was launched in the step, see `device_events`.
+-- The time of one total, op, annotation, module or kernel in one step of a trace, on devices: of what was launched in
+-- the step, see `device_events`.
 CREATE MACRO _find_device_step_times(
     capture_key,
     step_name  -- name of an annotation whose calls are the steps; NULL: profiler steps
@@ -23,9 +23,7 @@ timed AS MATERIALIZED (
 ),
 parts AS (
     SELECT
-        t.run_index,
-        t.start_ticks,
-        t.kind,
+        t.run_index, t.start_ticks, t.kind,
         CASE WHEN t.is_on_device THEN t.label ELSE _step_label(t.slice, t.family) END
             AS label,
         CASE t.slice WHEN 'op' THEN t.self_ticks ELSE t.total_ticks END AS ticks,
@@ -47,8 +45,7 @@ placed AS (
     UNION ALL
     SELECT a.run_index, p.kind, p.label, p.ticks, p.thread_index, p.before_ticks
     FROM parts AS p
-    ASOF JOIN _annotation_steps(capture_key, step_name) AS a
-        ON row(p.start_ticks) >= row(a.start_ticks)
+    ASOF JOIN _annotation_steps(capture_key, step_name) AS a ON row(p.start_ticks) >= row(a.start_ticks)
     WHERE step_name IS NOT NULL AND p.start_ticks < a.end_ticks
 ),
 once AS (
@@ -57,10 +54,7 @@ once AS (
     WHERE p.thread_index IS NULL
     UNION ALL
     SELECT
-        p.run_index,
-        p.kind,
-        p.label,
-        p.ticks,
+        p.run_index, p.kind, p.label, p.ticks,
         p.ticks - _part_before(
             p.before_ticks,
             p.before_ticks + p.ticks,
@@ -74,11 +68,9 @@ once AS (
     WHERE p.thread_index IS NOT NULL
 )
 SELECT
-    t.capture_id,
-    t.run_index,
+    t.capture_id, t.run_index,
     t.scope || ' on devices' AS scope,
-    p.kind,
-    p.label,
+    p.kind, p.label,
     count(*)::INTEGER AS calls,
     try_cast(sum(p.counted_ticks) AS BIGINT) AS ticks,
     t.is_sample
@@ -86,9 +78,7 @@ FROM step_times AS t
 JOIN once AS p USING (run_index)
 WHERE t.capture_id = capture_key
     AND t.kind = 'framework'
-    AND (
-        p.ticks > 0 OR p.kind NOT IN ('device_op', 'device_annotation', 'device_module')
-    )
+    AND (p.ticks > 0 OR p.kind NOT IN ('device_op', 'device_annotation', 'device_module'))
 GROUP BY t.capture_id, t.run_index, p.kind, p.label, t.scope, t.is_sample
 HAVING try_cast(sum(p.counted_ticks) AS BIGINT) IS NOT NULL
 ORDER BY t.run_index, p.kind, p.label;

@@ -6,12 +6,10 @@ CREATE MACRO _is_sampled_step(
     place * 30 // greatest(30, steps) > (place - 1) * 30 // greatest(30, steps)
 );
 
--- The time of one total, op, annotation or module in one step of a trace, on the
--- host: of the events that begin in the step; of ops and runtime calls without
--- children, of others with them. Where events of a thread overlap, a moment counts
--- once for the ops and runtime calls, as in `_self_times`, and once for an annotation
--- or module of one name. The time of the profiler's helper events belongs to the
--- events that contain them.
+-- The time of one total, op, annotation or module in one step of a trace, on the host: of the events that begin in the
+-- step; of ops and runtime calls without children, of others with them. Where events of a thread overlap, a moment
+-- counts once for the ops and runtime calls, as in `_self_times`, and once for an annotation or module of one name. The
+-- time of the profiler's helper events belongs to the events that contain them.
 CREATE MACRO _find_step_times(
     capture_key,
     step_name  -- name of an annotation whose calls are the steps; NULL: profiler steps
@@ -19,8 +17,7 @@ CREATE MACRO _find_step_times(
 WITH
 kinds AS MATERIALIZED (
     SELECT
-        k.signature_index,
-        k.is_helper,
+        k.signature_index, k.is_helper,
         k.activity = 'step' AS is_step,
         CASE WHEN k.label IS DISTINCT FROM step_name THEN _step_kind(k.activity) END
             AS kind,
@@ -30,32 +27,21 @@ kinds AS MATERIALIZED (
             s.*,
             coalesce(s.purpose = 'profiler', false) AS is_helper
         FROM signatures AS s
-        WHERE s.capture_id = capture_key
-            AND NOT s.on_device
+        WHERE s.capture_id = capture_key AND NOT s.on_device
     ) AS k
 ),
 -- Without texts, which would take most of the memory of an ingest.
 hosts AS MATERIALIZED (
     SELECT
-        e.run_index,
-        e.event_index,
-        e.parent_index,
-        e.signature_index,
-        e.start_ticks,
-        e.elapsed_ticks,
-        e.overlap_ticks,
-        k.is_helper,
-        k.is_step,
+        e.run_index, e.event_index, e.parent_index, e.signature_index, e.start_ticks, e.elapsed_ticks, e.overlap_ticks,
+        k.is_helper, k.is_step,
         k.kind IN ('op', 'runtime') AS is_exclusive
     FROM kinds AS k
-    JOIN event_ticks AS e
-        ON e.capture_id = capture_key AND e.signature_index = k.signature_index
+    JOIN event_ticks AS e ON e.capture_id = capture_key AND e.signature_index = k.signature_index
 ),
 found AS (
     SELECT
-        r.run_index,
-        r.name AS scope,
-        min(h.start_ticks) AS start_ticks,
+        r.run_index, r.name AS scope, min(h.start_ticks) AS start_ticks,
         max(h.start_ticks + h.elapsed_ticks) AS end_ticks
     FROM runs AS r
     JOIN hosts AS h USING (run_index)
@@ -74,13 +60,7 @@ steps AS MATERIALIZED (
     SELECT
         f.*,
         _is_sampled_step(f.place, f.steps) AS is_sample
-    FROM (
-        SELECT
-            s.*,
-            row_number() OVER (ORDER BY s.run_index) AS place,
-            count(*) OVER () AS steps
-        FROM found AS s
-    ) AS f
+    FROM (SELECT s.*, row_number() OVER (ORDER BY s.run_index) AS place, count(*) OVER () AS steps FROM found AS s) AS f
 ),
 placed AS (
     SELECT h.*, t.run_index AS step_index
@@ -96,25 +76,19 @@ placed AS (
 -- An event's parent is the nearest event that is not a helper.
 stepped AS MATERIALIZED (
     SELECT
-        p.step_index,
-        p.event_index,
+        p.step_index, p.event_index,
         CASE WHEN h.event_index IS NULL THEN p.parent_index ELSE h.parent_index END
             AS parent_index,
-        p.signature_index,
-        p.run_index,
-        p.is_exclusive,
-        p.start_ticks,
+        p.signature_index, p.run_index, p.is_exclusive, p.start_ticks,
         greatest(p.elapsed_ticks, 0) AS ticks,
         greatest(p.elapsed_ticks, 0) - coalesce(p.overlap_ticks, 0) AS counted_ticks
     FROM placed AS p
-    LEFT JOIN (FROM hosts AS h WHERE h.is_helper) AS h
-        ON h.event_index = p.parent_index
+    LEFT JOIN (FROM hosts AS h WHERE h.is_helper) AS h ON h.event_index = p.parent_index
 ),
 -- What earlier annotations or modules of one name and thread have of each.
 repeated AS (
     SELECT
-        s.step_index,
-        s.signature_index,
+        s.step_index, s.signature_index,
         _part_before(
             s.start_ticks, s.start_ticks + s.ticks, max(s.start_ticks + s.ticks) OVER (
                 PARTITION BY s.step_index, k.kind, k.label, t.thread_index
@@ -123,18 +97,12 @@ repeated AS (
             )
         ) AS ticks
     FROM stepped AS s
-    JOIN kinds AS k
-        ON k.signature_index = s.signature_index AND k.kind IN ('annotation', 'module')
-    JOIN trace_events AS t
-        ON t.capture_id = capture_key
-        AND t.run_index = s.run_index
-        AND t.event_index = s.event_index
+    JOIN kinds AS k ON k.signature_index = s.signature_index AND k.kind IN ('annotation', 'module')
+    JOIN trace_events AS t ON t.capture_id = capture_key AND t.run_index = s.run_index AND t.event_index = s.event_index
 ),
 sums AS (
     SELECT
-        s.step_index,
-        s.signature_index,
-        count(*) AS calls,
+        s.step_index, s.signature_index, count(*) AS calls,
         sum(CASE WHEN s.is_exclusive THEN s.counted_ticks ELSE s.ticks END) AS ticks
     FROM stepped AS s
     GROUP BY s.step_index, s.signature_index
@@ -162,11 +130,7 @@ parts AS (
     WHERE k.kind IS NOT NULL
 )
 SELECT
-    capture_key::INTEGER AS capture_id,
-    p.run_index,
-    p.scope,
-    p.kind,
-    p.label,
+    capture_key::INTEGER AS capture_id, p.run_index, p.scope, p.kind, p.label,
     sum(p.calls)::INTEGER AS calls,
     try_cast(sum(p.ticks) AS BIGINT) AS ticks,
     p.is_sample

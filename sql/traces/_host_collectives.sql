@@ -1,5 +1,5 @@
--- Type of the elements of a collective's message, as torch names it for kernels, by the
--- name that it has among an op's inputs; NULL for unknown types.
+-- Type of the elements of a collective's message, as torch names it for kernels, by the name that it has among an op's
+-- inputs; NULL for unknown types.
 CREATE MACRO _message_type(dtype) AS (
     CASE dtype
         WHEN 'float' THEN 'Float'
@@ -39,8 +39,7 @@ CREATE MACRO _elements_of_sizes(
     END
 );
 
--- Number of elements of the one tensor among an op's inputs; NULL if it has none or
--- several.
+-- Number of elements of the one tensor among an op's inputs; NULL if it has none or several.
 CREATE MACRO _only_elements(
     shapes  -- sizes of its inputs, as a JSON list without spaces
 ) AS (
@@ -54,61 +53,35 @@ CREATE MACRO _only_elements(
 -- One event of gloo's collectives, which run on the host, of traces without kernels.
 CREATE MACRO _gloo_events(capture_keys) AS TABLE
 SELECT
-    e.capture_id,
-    e.run_index,
-    e.event_index,
+    e.capture_id, e.run_index, e.event_index,
     substr(s.label, 6) AS collective,
-    e.start_ticks,
-    e.elapsed_ticks
+    e.start_ticks, e.elapsed_ticks
 FROM (SELECT unnest(capture_keys) AS capture_id) AS a
-JOIN signatures AS s
-    ON s.capture_id = a.capture_id
-    AND starts_with(s.label, 'gloo:')
-    AND NOT s.on_device
-JOIN event_ticks AS e
-    ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
+JOIN signatures AS s ON s.capture_id = a.capture_id AND starts_with(s.label, 'gloo:') AND NOT s.on_device
+JOIN event_ticks AS e ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
 WHERE e.elapsed_ticks >= 0
-    AND NOT EXISTS (
-        FROM signatures AS d
-        WHERE d.capture_id = a.capture_id
-            AND d.activity = 'kernel'
-    );
+    AND NOT EXISTS (FROM signatures AS d WHERE d.capture_id = a.capture_id AND d.activity = 'kernel');
 
--- One collective of `_gloo_events` with its message and process group. The event has
--- the tensor that the process sends, and no process group: that is known if the process
--- is in a single one.
+-- One collective of `_gloo_events` with its message and process group. The event has the tensor that the process sends,
+-- and no process group: that is known if the process is in a single one.
 CREATE MACRO _host_collectives(capture_keys) AS TABLE
 WITH
 sized AS (
     SELECT
-        v.capture_id,
-        v.run_index,
-        v.event_index,
-        v.collective,
-        v.start_ticks,
-        v.elapsed_ticks,
+        v.capture_id, v.run_index, v.event_index, v.collective, v.start_ticks, v.elapsed_ticks,
         string_split(g.value, ':')[1] AS group_description,
         try_cast(string_split(g.value, ':')[2] AS INTEGER) AS group_size,
         _message_type(substr(o.dtypes, 3, length(o.dtypes) - 4)) AS message_type,
         _only_elements(replace(o.shapes, ' ', '')) AS elements
     FROM _gloo_events(capture_keys) AS v
-    LEFT JOIN labels AS g
-        ON g.capture_id = v.capture_id
-        AND g.key = 'process_groups'
-        AND NOT contains(g.value, ' ')
+    LEFT JOIN labels AS g ON g.capture_id = v.capture_id AND g.key = 'process_groups' AND NOT contains(g.value, ' ')
     LEFT JOIN op_arguments AS o
         ON o.capture_id = v.capture_id
         AND o.run_index = v.run_index
         AND o.event_index = v.event_index
 )
 SELECT
-    s.capture_id,
-    s.run_index,
-    s.event_index,
-    s.collective,
-    s.group_description,
-    s.group_size,
-    s.message_type,
+    s.capture_id, s.run_index, s.event_index, s.collective, s.group_description, s.group_size, s.message_type,
     s.elements,
     try_cast(
         s.elements * _message_bytes(s.message_type) * CASE
@@ -119,6 +92,5 @@ SELECT
             WHEN s.collective = 'all_gather' THEN s.group_size
         END AS BIGINT
     ) AS message_bytes,
-    s.start_ticks,
-    s.elapsed_ticks
+    s.start_ticks, s.elapsed_ticks
 FROM sized AS s;

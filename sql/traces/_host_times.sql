@@ -2,12 +2,11 @@
 CREATE MACRO _launching_threads(capture_key) AS TABLE
 SELECT DISTINCT t.thread_index, h.process
 FROM _launches(capture_key) AS l
-JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
-    ON t.event_index = l.call_index
+JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t ON t.event_index = l.call_index
 JOIN threads AS h USING (capture_id, thread_index);
 
--- One time in which a thread that launches work waits instead: for input data, for other
--- processes, or in a call of the runtime or driver.
+-- One time in which a thread that launches work waits instead: for input data, for other processes, or in a call of the
+-- runtime or driver.
 CREATE MACRO _host_waits(capture_key) AS TABLE
 SELECT
     p.process,
@@ -18,17 +17,13 @@ SELECT
     END AS cause,
     CASE WHEN NOT s.is_data_loader AND NOT s.is_communication THEN s.label END AS call,
     s.kind = 'call' AND coalesce(s.waits, false) AS waits,
-    s.start_ticks,
-    s.end_ticks
+    s.start_ticks, s.end_ticks
 FROM _trace_slices(capture_key) AS s
 JOIN _launching_threads(capture_key) AS p USING (thread_index)
-WHERE s.is_data_loader
-    OR s.is_communication
-    OR s.kind = 'call' AND _call_cause(s.purpose, s.waits) IS NOT NULL;
+WHERE s.is_data_loader OR s.is_communication OR s.kind = 'call' AND _call_cause(s.purpose, s.waits) IS NOT NULL;
 
--- The state of a process from one moment to the next, by what a thread of it that
--- launches work does instead: how long it did so until then, and whether it goes on.
--- Algorithm: +1 at each start, -1 at each end, running sums.
+-- The state of a process from one moment to the next, by what a thread of it that launches work does instead: how long
+-- it did so until then, and whether it goes on. Algorithm: +1 at each start, -1 at each end, running sums.
 CREATE MACRO _host_times(capture_key) AS TABLE
 WITH
 waits AS MATERIALIZED (FROM _host_waits(capture_key)),
@@ -45,21 +40,14 @@ levels AS (
 ),
 moments AS (
     SELECT
-        b.process,
-        b.cause,
-        b.call,
-        b.at_ticks,
-        sum(b.change) AS change,
+        b.process, b.cause, b.call, b.at_ticks, sum(b.change) AS change,
         sum(CASE WHEN b.waits THEN b.change ELSE 0 END) AS waiting
     FROM levels AS b
     GROUP BY b.process, b.cause, b.call, b.at_ticks
 ),
 states AS (
     SELECT
-        m.process,
-        m.cause,
-        m.call,
-        m.at_ticks,
+        m.process, m.cause, m.call, m.at_ticks,
         coalesce(lead(m.at_ticks) OVER so_far - m.at_ticks, 0) AS length,
         (sum(m.change) OVER so_far > 0)::INTEGER AS is_open,
         sum(m.waiting) OVER so_far > 0 AS is_waiting
@@ -67,37 +55,26 @@ states AS (
     WINDOW so_far AS (PARTITION BY m.process, m.cause, m.call ORDER BY m.at_ticks)
 )
 SELECT
-    s.process,
-    s.cause,
-    s.call,
-    s.at_ticks,
-    s.is_open,
-    s.is_waiting,
+    s.process, s.cause, s.call, s.at_ticks, s.is_open, s.is_waiting,
     try_cast((sum(s.is_open * s.length) OVER so_far) AS BIGINT) - s.is_open * s.length
         AS ticks,
     max(CASE WHEN s.is_open > 0 THEN s.at_ticks END) OVER so_far AS since_ticks
 FROM states AS s
 WINDOW so_far AS (PARTITION BY s.process, s.cause, s.call ORDER BY s.at_ticks);
 
--- The innermost op or annotation of a thread that launches work, from one moment to
--- the next. Algorithm: the number of open events after each start and end; the
--- innermost is the last to start at that depth.
+-- The innermost op or annotation of a thread that launches work, from one moment to the next. Algorithm: the number of
+-- open events after each start and end; the innermost is the last to start at that depth.
 CREATE MACRO _innermost_owners(capture_key) AS TABLE
 WITH
 -- Without the capture, as in `_trace_slices`.
 labels_of_owners AS MATERIALIZED (
     SELECT s.signature_index, s.family AS label
     FROM (SELECT capture_key AS capture_id) AS a
-    JOIN signatures AS s
-        ON s.capture_id = a.capture_id
-        AND s.activity IN ('op', 'annotation', 'step')
+    JOIN signatures AS s ON s.capture_id = a.capture_id AND s.activity IN ('op', 'annotation', 'step')
 ),
 owners AS (
     SELECT
-        t.thread_index,
-        e.event_index,
-        s.label,
-        e.start_ticks,
+        t.thread_index, e.event_index, s.label, e.start_ticks,
         e.start_ticks + e.elapsed_ticks AS end_ticks
     FROM (SELECT capture_key AS capture_id) AS a
     JOIN event_ticks AS e USING (capture_id)
@@ -124,17 +101,11 @@ numbered AS (
         sum(e.change) OVER in_order AS depth,
         lead(e.at_ticks) OVER in_order AS next_ticks
     FROM edges AS e
-    WINDOW in_order AS (
-        PARTITION BY e.thread_index
-        ORDER BY e.at_ticks, e.change, e.other_ticks DESC, e.event_index
-    )
+    WINDOW in_order AS (PARTITION BY e.thread_index ORDER BY e.at_ticks, e.change, e.other_ticks DESC, e.event_index)
 ),
 placed AS (
     SELECT
-        n.thread_index,
-        n.at_ticks,
-        n.next_ticks,
-        n.depth,
+        n.thread_index, n.at_ticks, n.next_ticks, n.depth,
         max(CASE WHEN n.change > 0 THEN n.place END) OVER (
             PARTITION BY n.thread_index, n.depth
             ORDER BY n.place ROWS UNBOUNDED PRECEDING
@@ -143,8 +114,5 @@ placed AS (
 )
 SELECT p.thread_index, p.at_ticks, n.label
 FROM placed AS p
-LEFT JOIN numbered AS n
-    ON n.thread_index = p.thread_index
-    AND n.place = p.owner_place
-    AND p.depth > 0
+LEFT JOIN numbered AS n ON n.thread_index = p.thread_index AND n.place = p.owner_place AND p.depth > 0
 WHERE p.next_ticks IS NULL OR p.next_ticks > p.at_ticks;

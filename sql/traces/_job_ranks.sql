@@ -4,14 +4,11 @@ CREATE MACRO _job_ranks(
     unit
 ) AS TABLE
 SELECT
-    c.capture_id,
-    c.name,
-    c.time_scale,
+    c.capture_id, c.name, c.time_scale,
     try_cast(r.value AS BIGINT) AS rank,
     j.value AS job,
     CASE
-        WHEN unit IS NULL
-            THEN CASE c.time_scale WHEN 'cycles' THEN 'cycles' ELSE 'us' END
+        WHEN unit IS NULL THEN CASE c.time_scale WHEN 'cycles' THEN 'cycles' ELSE 'us' END
         WHEN unit NOT IN ('ns', 'us', 'ms', 's', 'cycles')
             THEN error('unit must be ns, us, ms, s or cycles, not ''' || unit || '''')
         ELSE unit
@@ -21,9 +18,4 @@ JOIN labels AS r ON r.capture_id = c.capture_id AND r.key = 'rank'
 LEFT JOIN labels AS j ON j.capture_id = c.capture_id AND j.key = 'job'
 WHERE c.format = 'torch_trace'
     AND try_cast(r.value AS BIGINT) IS NOT NULL
-    AND (
-        selector IS NULL
-        OR c.capture_id IN (
-            SELECT m.capture_id FROM _matching_captures(selector) AS m
-        )
-    );
+    AND (selector IS NULL OR c.capture_id IN (SELECT m.capture_id FROM _matching_captures(selector) AS m));

@@ -1,22 +1,16 @@
--- What a trace spent its time in, in its steps if it has any, by the events that contain
--- it: for traces without modules. The time of nodes that would be too narrow to see belongs to those around
--- them.
+-- What a trace spent its time in, in its steps if it has any, by the events that contain it: for traces without
+-- modules. The time of nodes that would be too narrow to see belongs to those around them.
 CREATE MACRO _nested_times(capture, unit := NULL) AS TABLE
 WITH
 nodes AS MATERIALIZED (
     SELECT
-        t.node_index,
-        t.parent_index,
-        t.path,
-        t.calls,
+        t.node_index, t.parent_index, t.path, t.calls,
         coalesce(t.per_execute * t.executes, t.total) AS total,
         t.unit
     FROM time_tree(capture, "by" := 'event', unit := unit, runs := 'all') AS t
     WHERE t.depth > 0 AND t.share_percent >= 0.02
 ),
-children AS (
-    SELECT n.parent_index, sum(n.total) AS total FROM nodes AS n GROUP BY n.parent_index
-)
+children AS (SELECT n.parent_index, sum(n.total) AS total FROM nodes AS n GROUP BY n.parent_index)
 SELECT
     n.node_index,
     array_to_string(n.path, chr(31)) AS path,

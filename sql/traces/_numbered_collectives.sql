@@ -1,14 +1,11 @@
--- Whether all processes end a collective at about the same time: not those with a
--- root, and not messages from one process to another.
+-- Whether all processes end a collective at about the same time: not those with a root, and not messages from one
+-- process to another.
 CREATE MACRO _ends_together(collective) AS (
-    regexp_matches(
-        replace(lower(collective), '_', ''),
-        'allreduce|allgather|reducescatter|alltoall|barrier'
-    )
+    regexp_matches(replace(lower(collective), '_', ''), 'allreduce|allgather|reducescatter|alltoall|barrier')
 );
 
--- One kernel of a collective, or collective of gloo, that a rank of a job ran, numbered
--- among those of its step with its process group and name.
+-- One kernel of a collective, or collective of gloo, that a rank of a job ran, numbered among those of its step with
+-- its process group and name.
 CREATE MACRO _numbered_collectives(
     capture_keys  -- the traces of the ranks, a list
 ) AS TABLE
@@ -26,33 +23,20 @@ known AS MATERIALIZED (
 ),
 chosen AS MATERIALIZED (
     SELECT
-        e.capture_id,
-        e.run_index,
-        e.event_index,
-        e.start_ticks,
+        e.capture_id, e.run_index, e.event_index, e.start_ticks,
         e.start_ticks + e.elapsed_ticks AS end_ticks
     FROM known AS k
-    JOIN event_ticks AS e
-        ON e.capture_id = k.capture_id AND e.signature_index = k.signature_index
+    JOIN event_ticks AS e ON e.capture_id = k.capture_id AND e.signature_index = k.signature_index
     WHERE e.elapsed_ticks >= 0
 ),
 -- Those of gloo with the same number of elements; several threads may run them.
 named AS (
     SELECT
-        c.capture_id,
-        c.run_index,
-        c.event_index,
-        d.process_group,
-        d.group_description,
-        d.group_size,
-        d.collective,
-        d.collective AS matched_name,
-        d.message_type,
+        c.capture_id, c.run_index, c.event_index, d.process_group, d.group_description, d.group_size, d.collective,
+        d.collective AS matched_name, d.message_type,
         greatest(d.in_elements, d.out_elements) * _message_bytes(d.message_type)
             AS message_bytes,
-        d.device,
-        c.start_ticks,
-        c.end_ticks
+        d.device, c.start_ticks, c.end_ticks
     FROM chosen AS c
     JOIN device_events AS d
         ON d.capture_id = c.capture_id
@@ -61,35 +45,21 @@ named AS (
     WHERE d.process_group IS NOT NULL AND d.collective IS NOT NULL
     UNION ALL
     SELECT
-        h.capture_id,
-        h.run_index,
-        h.event_index,
-        h.group_description,
-        h.group_description,
-        h.group_size,
-        h.collective,
+        h.capture_id, h.run_index, h.event_index, h.group_description, h.group_description, h.group_size, h.collective,
         h.collective || coalesce(' ' || h.elements, ''),
-        h.message_type,
-        h.message_bytes,
-        NULL,
-        h.start_ticks,
+        h.message_type, h.message_bytes, NULL, h.start_ticks,
         h.start_ticks + h.elapsed_ticks
     FROM _host_collectives(capture_keys) AS h
     WHERE h.group_description IS NOT NULL
 )
 SELECT
-    k.job,
-    c.*,
-    _ends_together(c.collective) AS ends_together,
+    k.job, c.*, _ends_together(c.collective) AS ends_together,
     coalesce(s.step, -1) AS step,
     row_number() OVER (
         PARTITION BY c.capture_id, coalesce(s.step, -1), c.process_group, c.matched_name
         ORDER BY c.start_ticks, c.event_index
     ) AS number,
-    count(*) OVER (
-        PARTITION BY c.capture_id, coalesce(s.step, -1), c.process_group, c.matched_name
-    ) AS calls
+    count(*) OVER (PARTITION BY c.capture_id, coalesce(s.step, -1), c.process_group, c.matched_name) AS calls
 FROM named AS c
 JOIN ranks AS k ON k.capture_id = c.capture_id
-LEFT JOIN _written_steps AS s
-    ON s.capture_id = c.capture_id AND s.run_index = c.run_index;
+LEFT JOIN _written_steps AS s ON s.capture_id = c.capture_id AND s.run_index = c.run_index;

@@ -1,14 +1,11 @@
--- One call of an op, module or step of a trace, with its times on the host and on
--- devices.
+-- One call of an op, module or step of a trace, with its times on the host and on devices.
 CREATE MACRO _operator_calls(capture_key) AS TABLE
 WITH
 slices AS MATERIALIZED (
     SELECT
         s.*,
         s.event_index = s.operator_index AS is_call,
-        CASE
-            WHEN s.kind IN ('kernel', 'copy', 'fill') THEN s.end_ticks - s.start_ticks
-        END AS device_ticks
+        CASE WHEN s.kind IN ('kernel', 'copy', 'fill') THEN s.end_ticks - s.start_ticks END AS device_ticks
     FROM _trace_slices(capture_key) AS s
     WHERE s.operator_index IS NOT NULL
 ),
@@ -24,43 +21,22 @@ within AS (
 summed AS (
     SELECT
         s.operator_index,
-        sum(
-            CASE
-                WHEN s.is_call THEN s.counted_ticks
-                WHEN s.kind = 'call' THEN -s.counted_ticks
-            END
-        ) AS host_ticks,
+        sum(CASE WHEN s.is_call THEN s.counted_ticks WHEN s.kind = 'call' THEN -s.counted_ticks END) AS host_ticks,
         coalesce(sum(s.device_ticks), 0) AS device_ticks,
         coalesce(sum(s.device_ticks) FILTER (s.kind = 'kernel'), 0) AS kernel_ticks,
         coalesce(sum(s.device_ticks) FILTER (s.uses_matrix_units), 0) AS tensor_ticks,
-        coalesce(
-            sum(s.device_ticks) FILTER (
-                s.kind = 'kernel' AND s.uses_matrix_units IS NULL
-            ),
-            0
-        ) AS unknown_ticks,
+        coalesce(sum(s.device_ticks) FILTER (s.kind = 'kernel' AND s.uses_matrix_units IS NULL), 0) AS unknown_ticks,
         list(s.event_index) FILTER (s.kind = 'kernel') AS kernels
     FROM slices AS s
     GROUP BY s.operator_index
 ),
 self_times AS MATERIALIZED (
     SELECT
-        o.run_index,
-        o.event_index,
-        o.operators_within,
-        o.label,
-        o.kind,
-        o.node_index AS parent_index,
-        o.thread_index,
-        o.start_ticks,
-        o.end_ticks,
-        o.is_data_loader,
+        o.run_index, o.event_index, o.operators_within, o.label, o.kind, o.node_index AS parent_index, o.thread_index,
+        o.start_ticks, o.end_ticks, o.is_data_loader,
         s.host_ticks - coalesce(w.ticks, 0) AS host_self_ticks,
-        s.device_ticks AS device_self_ticks,
-        s.kernel_ticks AS kernel_self_ticks,
-        s.tensor_ticks AS tensor_self_ticks,
-        s.unknown_ticks AS unknown_self_ticks,
-        s.kernels,
+        s.device_ticks AS device_self_ticks, s.kernel_ticks AS kernel_self_ticks, s.tensor_ticks AS tensor_self_ticks,
+        s.unknown_ticks AS unknown_self_ticks, s.kernels,
         _could_use_tensor_cores(o.label) OR o.kind = 'op' AND s.tensor_ticks > 0
             AS is_named
     FROM slices AS o
@@ -71,8 +47,7 @@ self_times AS MATERIALIZED (
 -- What starts within a call, its descendants, follows it in this order.
 reached AS MATERIALIZED (
     SELECT
-        o.event_index,
-        o.thread_index,
+        o.event_index, o.thread_index,
         row_number() OVER so_far AS place,
         sum(o.device_self_ticks) OVER so_far AS device,
         sum(o.tensor_self_ticks) OVER so_far AS tensor,
@@ -86,14 +61,9 @@ reached AS MATERIALIZED (
     )
 )
 SELECT
-    o.run_index,
-    o.event_index,
-    o.label,
-    o.kind,
-    o.parent_index,
+    o.run_index, o.event_index, o.label, o.kind, o.parent_index,
     _is_operator(o.kind, o.label, o.is_data_loader) AS is_operator,
-    o.thread_index,
-    o.start_ticks,
+    o.thread_index, o.start_ticks,
     o.end_ticks - o.start_ticks AS host_ticks,
     o.host_self_ticks,
     f.device - o.device_self_ticks AS device_before_ticks,
@@ -104,12 +74,9 @@ SELECT
     o.tensor_self_ticks,
     f.unknown - o.unknown_self_ticks AS unknown_before_ticks,
     o.unknown_self_ticks + u.unknown - f.unknown AS unknown_ticks,
-    o.unknown_self_ticks,
-    o.kernel_self_ticks,
-    o.kernels,
+    o.unknown_self_ticks, o.kernel_self_ticks, o.kernels,
     o.is_named OR o.kind = 'op' AND u.named > f.named AS is_eligible,
     o.is_named AND u.named = f.named AS is_lowest_eligible
 FROM self_times AS o
 JOIN reached AS f USING (event_index)
-JOIN reached AS u
-    ON u.thread_index = o.thread_index AND u.place = f.place + o.operators_within;
+JOIN reached AS u ON u.thread_index = o.thread_index AND u.place = f.place + o.operators_within;

@@ -1,29 +1,21 @@
--- One moment at which something could go on because something else had ended: the end
--- of a device event, which had waited before its start, or a moment of a thread of
--- the host, at which a wait ended.
--- A device event waits as `wait_kind` of `device_events` says. A thread waits in a call
--- that synchronizes, and in a copy from or to pageable memory (synchronization); and,
--- after a time in which it ran no op and no call, before the next (handover). A
--- synchronization is with the device event that was the last to end during it, of its
--- stream if the trace has that; or, if it waits for a CUDA event, with the one of the
--- trace's record. A copy waits for itself. Only threads that launch work hand over, and
--- only to or from a thread of the backward pass: most of what it runs is of the backward
--- pass.
+-- One moment at which something could go on because something else had ended: the end of a device event, which had
+-- waited before its start, or a moment of a thread of the host, at which a wait ended. A device event waits as
+-- `wait_kind` of `device_events` says. A thread waits in a call that synchronizes, and in a copy from or to pageable
+-- memory (synchronization); and, after a time in which it ran no op and no call, before the next (handover). A
+-- synchronization is with the device event that was the last to end during it, of its stream if the trace has that; or,
+-- if it waits for a CUDA event, with the one of the trace's record. A copy waits for itself. Only threads that launch
+-- work hand over, and only to or from a thread of the backward pass: most of what it runs is of the backward pass.
 CREATE MACRO _path_moments(
     capture_key,
     last_thread  -- thread in which the path ends
 ) AS TABLE
 WITH
-work AS MATERIALIZED (
-    SELECT w.* FROM _launches(capture_key) AS w
-    WHERE w.end_ticks > w.start_ticks
-),
+work AS MATERIALIZED (SELECT w.* FROM _launches(capture_key) AS w WHERE w.end_ticks > w.start_ticks),
 ended_in_stream AS MATERIALIZED (
     SELECT
         coalesce(w.device, -1) AS device,
         coalesce(w.stream, -1) AS stream,
-        w.end_ticks,
-        max(w.event_index) AS event_index
+        w.end_ticks, max(w.event_index) AS event_index
     FROM work AS w
     GROUP BY coalesce(w.device, -1), coalesce(w.stream, -1), w.end_ticks
 ),
@@ -40,15 +32,7 @@ running AS MATERIALIZED (
     SELECT last_thread
 ),
 slices AS MATERIALIZED (
-    SELECT
-        s.event_index,
-        s.label,
-        s.kind,
-        s.waits,
-        s.thread_index,
-        s.correlation_id,
-        s.start_ticks,
-        s.end_ticks
+    SELECT s.event_index, s.label, s.kind, s.waits, s.thread_index, s.correlation_id, s.start_ticks, s.end_ticks
     FROM _trace_slices(capture_key) AS s
     JOIN running AS t USING (thread_index)
     WHERE s.kind IN ('op', 'call') AND s.end_ticks > s.start_ticks
@@ -57,14 +41,9 @@ slices AS MATERIALIZED (
 streams AS (
     SELECT t.correlation_id, max(d.device) AS device, max(d.stream) AS stream
     FROM _capture_events(capture_key) AS e
-    JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
-        USING (event_index)
-    JOIN (FROM device_events AS i WHERE i.capture_id = capture_key) AS d
-        USING (event_index)
-    WHERE e.category = 'cuda_sync'
-        AND starts_with(e.label, 'Stream Sync')
-        AND d.stream >= 0
-        AND t.correlation_id > 0
+    JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (event_index)
+    JOIN (FROM device_events AS i WHERE i.capture_id = capture_key) AS d USING (event_index)
+    WHERE e.category = 'cuda_sync' AND starts_with(e.label, 'Stream Sync') AND d.stream >= 0 AND t.correlation_id > 0
     GROUP BY t.correlation_id
     HAVING count(*) = 1
 ),
@@ -77,8 +56,7 @@ calls AS MATERIALIZED (
 -- By records of waits for CUDA events.
 recorded AS MATERIALIZED (
     SELECT
-        d.call_index,
-        max(w.end_ticks) AS end_ticks,
+        d.call_index, max(w.end_ticks) AS end_ticks,
         arg_max(w.event_index, (w.end_ticks, w.event_index)) AS event_index
     FROM (FROM device_events AS i WHERE i.capture_id = capture_key) AS d
     JOIN work AS w ON w.event_index = d.wait_index
@@ -87,19 +65,13 @@ recorded AS MATERIALIZED (
 ),
 synchronized AS (
     SELECT c.*, e.end_ticks AS from_ticks, e.event_index AS from_event
-    FROM (
-        FROM calls AS c
-        WHERE c.stream IS NULL
-            AND c.event_index NOT IN (SELECT r.call_index FROM recorded AS r)
-    ) AS c
+    FROM (FROM calls AS c WHERE c.stream IS NULL AND c.event_index NOT IN (SELECT r.call_index FROM recorded AS r)) AS c
     ASOF JOIN ended AS e ON row(c.end_ticks) >= row(e.end_ticks)
     UNION ALL
     SELECT c.*, e.end_ticks, e.event_index
     FROM (SELECT c.* FROM calls AS c WHERE c.stream IS NOT NULL) AS c
     ASOF JOIN ended_in_stream AS e
-        ON e.device = c.device
-            AND e.stream = c.stream
-            AND row(c.end_ticks) >= row(e.end_ticks)
+        ON e.device = c.device AND e.stream = c.stream AND row(c.end_ticks) >= row(e.end_ticks)
     UNION ALL
     SELECT c.*, r.end_ticks, r.event_index
     FROM calls AS c
@@ -108,9 +80,7 @@ synchronized AS (
     SELECT s.*, w.device, w.stream, w.end_ticks, w.event_index
     FROM work AS w
     JOIN slices AS s ON s.event_index = w.call_index
-    WHERE w.kind = 'copy'
-        AND contains(w.label, 'Pageable')
-        AND w.end_ticks <= s.end_ticks
+    WHERE w.kind = 'copy' AND contains(w.label, 'Pageable') AND w.end_ticks <= s.end_ticks
 ),
 outermost AS (
     SELECT
@@ -123,45 +93,26 @@ outermost AS (
     FROM slices AS s
 ),
 -- Without those that begin before another one has ended.
-gaps AS MATERIALIZED (
-    FROM outermost AS o
-    WHERE o.before_ticks IS NULL OR o.start_ticks > o.before_ticks
-),
+gaps AS MATERIALIZED (FROM outermost AS o WHERE o.before_ticks IS NULL OR o.start_ticks > o.before_ticks),
 classes AS MATERIALIZED (
     SELECT
-        g.thread_index,
-        h.process,
-        2 * sum(
-            _is_backward(
-                g.kind, g.label, t.sequence_number, t.forward_thread
-            )::INTEGER
-        ) > count(*) AS is_backward
+        g.thread_index, h.process,
+        2 * sum(_is_backward(g.kind, g.label, t.sequence_number, t.forward_thread)::INTEGER) > count(*) AS is_backward
     FROM gaps AS g
-    JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
-        USING (event_index)
-    JOIN threads AS h
-        ON h.capture_id = capture_key AND h.thread_index = g.thread_index
+    JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (event_index)
+    JOIN threads AS h ON h.capture_id = capture_key AND h.thread_index = g.thread_index
     GROUP BY g.thread_index, h.process
 ),
 -- When threads of a class were done, as far as they are on the host.
 done AS (
-    SELECT
-        c.process,
-        c.is_backward,
-        s.end_ticks,
-        min(s.thread_index) AS thread_index
+    SELECT c.process, c.is_backward, s.end_ticks, min(s.thread_index) AS thread_index
     FROM slices AS s
     JOIN classes AS c USING (thread_index)
     WHERE (SELECT count(DISTINCT k.is_backward) FROM classes AS k) = 2
     GROUP BY c.process, c.is_backward, s.end_ticks
 ),
 handed AS (
-    SELECT
-        g.event_index,
-        g.thread_index,
-        g.start_ticks,
-        d.end_ticks AS from_ticks,
-        d.thread_index AS from_thread
+    SELECT g.event_index, g.thread_index, g.start_ticks, d.end_ticks AS from_ticks, d.thread_index AS from_thread
     FROM (
         SELECT g.*, c.process, NOT c.is_backward AS other_class
         FROM gaps AS g
@@ -176,43 +127,26 @@ handed AS (
 waits AS (
     SELECT
         2 * s.event_index::BIGINT + 1 AS node,
-        s.event_index,
-        'synchronization' AS kind,
-        s.end_ticks AS at_ticks,
-        s.from_ticks,
-        s.from_event,
-        NULL::INTEGER AS from_thread,
-        s.thread_index
+        s.event_index, 'synchronization' AS kind, s.end_ticks AS at_ticks, s.from_ticks, s.from_event,
+        NULL::INTEGER AS from_thread, s.thread_index
     FROM synchronized AS s
     WHERE s.from_ticks > s.start_ticks
     UNION ALL
     SELECT
         2 * h.event_index::BIGINT,
-        h.event_index,
-        'handover',
-        h.start_ticks,
-        h.from_ticks,
-        NULL,
-        h.from_thread,
-        h.thread_index
+        h.event_index, 'handover', h.start_ticks, h.from_ticks, NULL, h.from_thread, h.thread_index
     FROM handed AS h
 )
 SELECT
     2 * j.event_index::BIGINT + 1 AS node,
-    j.event_index,
-    j.wait_kind AS kind,
-    j.start_ticks,
-    j.end_ticks,
+    j.event_index, j.wait_kind AS kind, j.start_ticks, j.end_ticks,
     CASE
         WHEN j.wait_index IS NOT NULL THEN w.end_ticks
         WHEN j.wait_kind IS NOT NULL THEN least(j.call_start_ticks, j.start_ticks)
     END AS from_ticks,
     j.wait_index AS from_event,
-    CASE
-        WHEN j.wait_kind IS NOT NULL AND j.wait_index IS NULL THEN j.call_thread
-    END AS from_thread,
-    false AS is_host,
-    NULL::INTEGER AS thread_index
+    CASE WHEN j.wait_kind IS NOT NULL AND j.wait_index IS NULL THEN j.call_thread END AS from_thread,
+    false AS is_host, NULL::INTEGER AS thread_index
 FROM work AS j
 LEFT JOIN work AS w ON w.event_index = j.wait_index
 UNION ALL
@@ -223,10 +157,7 @@ FROM (
     SELECT
         w.*,
         -- Of calls within each other that return at once, the inner one.
-        row_number() OVER (
-            PARTITION BY w.thread_index, w.at_ticks
-            ORDER BY w.from_ticks DESC, w.node
-        ) AS place
+        row_number() OVER (PARTITION BY w.thread_index, w.at_ticks ORDER BY w.from_ticks DESC, w.node) AS place
     FROM waits AS w
 ) AS w
 WHERE w.place = 1;

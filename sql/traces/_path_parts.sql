@@ -1,9 +1,8 @@
--- One part of the critical path of a trace: a stretch of time in one event, or in
--- none. Stretches of the host have a part for each innermost event of the thread. The path
--- of a whole recording begins with its first device event, if nothing is known of what that
--- waited for during most of the time until then.
--- Algorithm: after each start the innermost event is that which starts, after each
--- end its parent; stretches of the path begin and end among these moments.
+-- One part of the critical path of a trace: a stretch of time in one event, or in none. Stretches of the host have a
+-- part for each innermost event of the thread. The path of a whole recording begins with its first device event, if
+-- nothing is known of what that waited for during most of the time until then. Algorithm: after each start the
+-- innermost event is that which starts, after each end its parent; stretches of the path begin and end among these
+-- moments.
 CREATE MACRO _path_parts(capture_key, step, step_name) AS TABLE
 WITH
 part AS MATERIALIZED (FROM _path_window(capture_key, step, step_name)),
@@ -22,9 +21,7 @@ bounds AS MATERIALIZED (
     WHERE step IS NULL
         AND step_name IS NULL
         AND s.kind IN ('unknown', 'unknown_wait')
-        AND s.end_ticks <= (
-            SELECT min(w.start_ticks) FROM whole AS w WHERE w.kind = 'device'
-        )
+        AND s.end_ticks <= (SELECT min(w.start_ticks) FROM whole AS w WHERE w.kind = 'device')
         AND 2 * (s.end_ticks - s.start_ticks) > s.end_ticks - p.start_ticks
 ),
 stretches AS MATERIALIZED (
@@ -34,10 +31,7 @@ stretches AS MATERIALIZED (
     WHERE b.begin_ticks IS NULL OR s.start_ticks >= b.begin_ticks
 ),
 spans AS MATERIALIZED (
-    SELECT
-        s.thread_index,
-        min(s.start_ticks) AS start_ticks,
-        max(s.end_ticks) AS end_ticks
+    SELECT s.thread_index, min(s.start_ticks) AS start_ticks, max(s.end_ticks) AS end_ticks
     FROM stretches AS s
     WHERE s.kind = 'host'
     GROUP BY s.thread_index
@@ -54,16 +48,11 @@ hosts AS MATERIALIZED (
 ),
 nearby AS MATERIALIZED (
     SELECT
-        t.thread_index,
-        e.event_index,
-        e.parent_index,
-        h.is_annotation,
-        e.start_ticks,
+        t.thread_index, e.event_index, e.parent_index, h.is_annotation, e.start_ticks,
         e.start_ticks + e.elapsed_ticks AS end_ticks
     FROM (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
     JOIN hosts AS h USING (signature_index)
-    JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
-        USING (event_index)
+    JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (event_index)
     JOIN spans AS p
         ON p.thread_index = t.thread_index
         AND p.start_ticks < e.start_ticks + e.elapsed_ticks
@@ -71,14 +60,13 @@ nearby AS MATERIALIZED (
     -- Those of graphs' captures have no time of the thread.
     WHERE e.elapsed_ticks > coalesce(e.overlap_ticks, 0)
 ),
--- Annotations may overlap: one may end while another that began after it goes on. At
--- such an end, the innermost event stays the same.
+-- Annotations may overlap: one may end while another that began after it goes on. At such an end, the innermost event
+-- stays the same.
 overlapped AS (
     SELECT n.event_index
     FROM (
         SELECT
-            n.event_index,
-            n.end_ticks,
+            n.event_index, n.end_ticks,
             max(n.end_ticks) OVER (
                 PARTITION BY n.thread_index
                 ORDER BY n.start_ticks
@@ -92,13 +80,8 @@ overlapped AS (
 ),
 moments AS (
     SELECT
-        n.thread_index,
-        n.start_ticks AS at_ticks,
-        n.event_index AS innermost,
-        0 AS change,
-        1 AS place,
-        n.end_ticks AS other_ticks,
-        n.event_index
+        n.thread_index, n.start_ticks AS at_ticks, n.event_index AS innermost, 0 AS change, 1 AS place,
+        n.end_ticks AS other_ticks, n.event_index
     FROM nearby AS n
     UNION ALL
     SELECT
@@ -117,8 +100,7 @@ moments AS (
 ),
 parts AS (
     SELECT
-        m.thread_index,
-        m.at_ticks,
+        m.thread_index, m.at_ticks,
         lead(m.at_ticks) OVER in_order AS end_ticks,
         sum(m.change) OVER in_order AS on_path,
         last_value(m.innermost IGNORE NULLS) OVER in_order AS innermost
@@ -139,9 +121,7 @@ FROM (
     WHERE t.kind <> 'host'
     UNION ALL
     SELECT
-        'host',
-        t.at_ticks,
-        t.end_ticks,
+        'host', t.at_ticks, t.end_ticks,
         nullif(t.innermost, -1),
         t.thread_index
     FROM parts AS t

@@ -8,15 +8,12 @@ families AS MATERIALIZED (
 )
 SELECT
     CASE WHEN p.kind NOT IN ('unknown', 'unknown_wait') THEN f.family END AS op,
-    p.call,
-    p.cause,
+    p.call, p.cause,
     CASE WHEN p.kind IN ('kernel', 'memcpy', 'memset') THEN p.label END AS kernel,
     p.kind IN ('op', 'call', 'annotation', 'python', 'other', 'host') AS is_host,
     p.end_ticks - p.start_ticks AS ticks
 FROM _path_elements(capture_key, step, step_name) AS p
-LEFT JOIN event_ticks AS e
-    ON e.capture_id = capture_key
-    AND e.event_index = coalesce(p.op_index, p.event_index)
+LEFT JOIN event_ticks AS e ON e.capture_id = capture_key AND e.event_index = coalesce(p.op_index, p.event_index)
 LEFT JOIN families AS f ON f.signature_index = e.signature_index;
 
 -- The time of one op on the critical path of a trace.
@@ -24,9 +21,7 @@ CREATE MACRO _path_totals(capture_key, step, step_name) AS TABLE
 WITH
 by_event AS (
     SELECT
-        n.op,
-        n.call,
-        n.kernel,
+        n.op, n.call, n.kernel,
         try_cast(sum(n.ticks) AS BIGINT) AS ticks,
         _sum_where(n.ticks, n.is_host) AS host_ticks,
         count(*) AS parts

@@ -1,13 +1,11 @@
--- The part of a trace whose critical path is requested: from which moment to which,
--- and the thread in which the path ends if the last to end is not a device event. A thread
--- that only asks the runtime how things stand, as NCCL's watchdog asks whether events have
--- occurred, does no work of the trace. Empty for a trace without ops.
+-- The part of a trace whose critical path is requested: from which moment to which, and the thread in which the path
+-- ends if the last to end is not a device event. A thread that only asks the runtime how things stand, as NCCL's
+-- watchdog asks whether events have occurred, does no work of the trace. Empty for a trace without ops.
 CREATE MACRO _path_window(capture_key, step, step_name) AS TABLE
 WITH
 every AS MATERIALIZED (
     FROM _trace_slices(capture_key) AS s
-    WHERE s.kind NOT IN ('module', 'python')
-        AND (s.kind <> 'annotation' OR s.label = step_name)
+    WHERE s.kind NOT IN ('module', 'python') AND (s.kind <> 'annotation' OR s.label = step_name)
 ),
 slices AS MATERIALIZED (
     FROM every AS s
@@ -34,8 +32,7 @@ launched AS (
         c.start_ticks,
         greatest(c.end_ticks, max(l.end_ticks)) AS end_ticks
     FROM calls AS c
-    LEFT JOIN _launches(capture_key) AS l
-        ON l.call_start_ticks >= c.start_ticks AND l.call_start_ticks < c.end_ticks
+    LEFT JOIN _launches(capture_key) AS l ON l.call_start_ticks >= c.start_ticks AND l.call_start_ticks < c.end_ticks
     GROUP BY c.start_ticks, c.end_ticks
 ),
 recording AS (
@@ -68,9 +65,7 @@ found AS (
                     'call ' || coalesce(step, 0) || ' of ' || step_name
                     || ' is not in the trace; calls are numbered from 0'
                 )
-            ELSE error(
-                'step ' || step || ' is not complete in the trace; etq steps lists them'
-            )
+            ELSE error('step ' || step || ' is not complete in the trace; etq steps lists them')
         END AS end_ticks
     FROM bounds AS b
 ),

@@ -1,5 +1,5 @@
--- The innermost lines of Python that called an op, without those that torch leaves
--- out: how it gets into its backward pass and its tests.
+-- The innermost lines of Python that called an op, without those that torch leaves out: how it gets into its backward
+-- pass and its tests.
 CREATE MACRO _called_from(
     call_stack,  -- stack of the trace, the innermost line first, separated by semicolons
     stack_depth
@@ -14,8 +14,7 @@ CREATE MACRO _called_from(
                     || '_internal/common_utils.*prof_(callable|func_call|meth_call)'
                 )
             ),
-            1,
-            stack_depth
+            1, stack_depth
         ),
         ';'
     )
@@ -31,9 +30,9 @@ CREATE MACRO _is_python_function(activity) AS (
     coalesce(activity IN ('python_function', 'module'), false)
 );
 
--- One event of the recorded runs with its call, that call's row of `key_averages` by name,
--- and what it adds to it. As in torch, an event that only calls another event of its own
--- name is one call together with it, and the profiler's helper events are not calls.
+-- One event of the recorded runs with its call, that call's row of `key_averages` by name, and what it adds to it. As
+-- in torch, an event that only calls another event of its own name is one call together with it, and the profiler's
+-- helper events are not calls.
 CREATE MACRO _call_times(capture_key, steps, phase, method, runs) AS TABLE
 WITH
 named AS MATERIALIZED (
@@ -44,39 +43,24 @@ named AS MATERIALIZED (
         min(s.signature_index) OVER (PARTITION BY s.family) AS family_index,
         min(s.signature_index) OVER (
             PARTITION BY
-                s.family,
-                s.value_unit,
+                s.family, s.value_unit,
                 coalesce(s.on_device, false),
-                _is_annotation(s.activity),
-                _is_python_function(s.activity)
+                _is_annotation(s.activity), _is_python_function(s.activity)
         ) AS row_index
     FROM (SELECT capture_key AS capture_id) AS a
     JOIN signatures AS s USING (capture_id)
 ),
 timed AS MATERIALIZED (
     SELECT
-        t.run_index,
-        t.event_index,
-        t.parent_run_index,
-        t.parent_index,
-        t.start_ticks,
-        t.duration_ticks,
-        t.self_ticks,
-        t.torch_self_ticks,
-        t.children,
-        e.thread_index,
-        e.call_index AS stored_index,
-        e.lost_launches,
-        n.is_helper,
-        n.family_index,
-        n.row_index AS own_row
+        t.run_index, t.event_index, t.parent_run_index, t.parent_index, t.start_ticks, t.duration_ticks, t.self_ticks,
+        t.torch_self_ticks, t.children, e.thread_index, e.call_index AS stored_index, e.lost_launches, n.is_helper,
+        n.family_index, n.row_index AS own_row
     FROM _self_times(capture_key, steps, phase, method, runs) AS t
     JOIN named AS n USING (signature_index)
-    LEFT JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS e
-        USING (run_index, event_index)
+    LEFT JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS e USING (run_index, event_index)
 ),
--- Events that are not calls, each with its call. Self time and self memory of these
--- belong to it. Events of a dump have no thread.
+-- Events that are not calls, each with its call. Self time and self memory of these belong to it. Events of a dump have
+-- no thread.
 others AS (
     SELECT
         t.run_index, t.event_index, c.event_index AS call_index, c.own_row AS row_index
@@ -85,8 +69,7 @@ others AS (
     UNION ALL
     SELECT t.run_index, t.event_index, p.event_index, p.own_row
     FROM timed AS t
-    JOIN timed AS p
-        ON p.run_index = t.parent_run_index AND p.event_index = t.parent_index
+    JOIN timed AS p ON p.run_index = t.parent_run_index AND p.event_index = t.parent_index
     WHERE t.thread_index IS NULL AND p.children = 1 AND p.family_index = t.family_index
 ),
 -- An event whose call is in none of the runs is a call itself, unless it is a helper.
@@ -96,57 +79,35 @@ calls AS (
         o.event_index IS NULL AND NOT t.is_helper AS is_call,
         coalesce(o.call_index, CASE WHEN NOT t.is_helper THEN t.event_index END)
             AS call_index,
-        CASE
-            WHEN o.event_index IS NOT NULL THEN o.row_index
-            WHEN NOT t.is_helper THEN t.own_row
-        END AS row_index
+        CASE WHEN o.event_index IS NOT NULL THEN o.row_index WHEN NOT t.is_helper THEN t.own_row END AS row_index
     FROM timed AS t
     LEFT JOIN others AS o USING (run_index, event_index)
 ),
 memory AS (
-    SELECT
-        m.run_index,
-        m.event_index,
-        c.parent_run_index,
-        c.parent_index,
-        m.cpu_bytes,
-        m.device_bytes
+    SELECT m.run_index, m.event_index, c.parent_run_index, c.parent_index, m.cpu_bytes, m.device_bytes
     FROM _memory_within(capture_key) AS m
     JOIN timed AS c USING (run_index, event_index)
 ),
 call_memory AS (
     SELECT
-        m.run_index,
-        m.event_index,
+        m.run_index, m.event_index,
         m.cpu_bytes - coalesce(sum(i.cpu_bytes), 0) AS cpu_bytes,
         m.device_bytes - coalesce(sum(i.device_bytes), 0) AS device_bytes
     FROM memory AS m
-    LEFT JOIN memory AS i
-        ON i.parent_run_index = m.run_index AND i.parent_index = m.event_index
+    LEFT JOIN memory AS i ON i.parent_run_index = m.run_index AND i.parent_index = m.event_index
     GROUP BY m.run_index, m.event_index, m.cpu_bytes, m.device_bytes
 )
 SELECT
-    c.run_index,
-    c.event_index,
-    c.row_index,
-    c.call_index,
-    c.thread_index,
-    c.is_call,
+    c.run_index, c.event_index, c.row_index, c.call_index, c.thread_index, c.is_call,
     c.lost_launches IS NULL AS has_work,
     c.start_ticks,
     c.start_ticks + c.duration_ticks AS end_ticks,
-    c.duration_ticks,
-    c.self_ticks,
-    c.torch_self_ticks,
-    v.self_ticks AS self_device_ticks,
-    v.total_ticks AS device_ticks,
-    v.before_ticks,
+    c.duration_ticks, c.self_ticks, c.torch_self_ticks, v.self_ticks AS self_device_ticks,
+    v.total_ticks AS device_ticks, v.before_ticks,
     v.before_ticks + v.total_ticks AS after_ticks,
     v.unowned_ticks
         + CASE WHEN c.call_index IS NULL THEN v.self_ticks ELSE 0 END AS unowned_ticks,
-    i.cpu_bytes AS self_memory,
-    m.cpu_bytes AS memory,
-    i.device_bytes AS self_device_memory,
+    i.cpu_bytes AS self_memory, m.cpu_bytes AS memory, i.device_bytes AS self_device_memory,
     m.device_bytes AS device_memory
 FROM calls AS c
 LEFT JOIN _device_times(capture_key) AS v USING (run_index, event_index)
@@ -164,15 +125,11 @@ SELECT
         AS stack,
     n.module
 FROM _call_times(capture_key, steps, phase, method, runs) AS c
--- The planner knows that columns which are not used are empty, and doesn't read
--- them.
+-- The planner knows that columns which are not used are empty, and doesn't read them.
 LEFT JOIN (
     FROM op_arguments AS i WHERE i.capture_id = capture_key AND parted_by = 'shape'
 ) AS o ON o.event_index = c.call_index
 LEFT JOIN (
     FROM trace_events AS i WHERE i.capture_id = capture_key AND parted_by = 'stack'
 ) AS t ON t.event_index = c.call_index
-LEFT JOIN (
-    FROM _trace_event_modules(capture_key) AS e
-    WHERE parted_by = 'module'
-) AS n ON n.event_index = c.call_index;
+LEFT JOIN (FROM _trace_event_modules(capture_key) AS e WHERE parted_by = 'module') AS n ON n.event_index = c.call_index;

@@ -1,5 +1,4 @@
--- One step of one rank of a job in ticks, see `rank_steps`. If no trace of the job has
--- steps, each trace is one step.
+-- One step of one rank of a job in ticks, see `rank_steps`. If no trace of the job has steps, each trace is one step.
 CREATE MACRO _rank_steps(selector, unit) AS TABLE
 WITH
 ranks AS MATERIALIZED (FROM _job_ranks(selector, unit)),
@@ -12,19 +11,11 @@ steps AS (
     SELECT p.capture_id, p.run_index, p.step, p.ticks FROM profiler_steps AS p
     UNION ALL
     SELECT
-        k.capture_id,
-        e.run_index,
-        NULL,
-        try_cast(
-            max(e.start_ticks::HUGEINT + e.elapsed_ticks) - min(e.start_ticks) AS BIGINT
-        )
+        k.capture_id, e.run_index, NULL,
+        try_cast(max(e.start_ticks::HUGEINT + e.elapsed_ticks) - min(e.start_ticks) AS BIGINT)
     FROM ranks AS k
-    JOIN signatures AS s
-        ON s.capture_id = k.capture_id
-        AND NOT s.on_device
-        AND s.purpose IS DISTINCT FROM 'profiler'
-    JOIN event_ticks AS e
-        ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
+    JOIN signatures AS s ON s.capture_id = k.capture_id AND NOT s.on_device AND s.purpose IS DISTINCT FROM 'profiler'
+    JOIN event_ticks AS e ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
     WHERE e.elapsed_ticks >= 0
         AND coalesce(k.job, '') NOT IN (
             SELECT coalesce(j.job, '')
@@ -35,18 +26,14 @@ steps AS (
 ),
 work AS (
     SELECT
-        k.capture_id,
-        e.run_index,
+        k.capture_id, e.run_index,
         _sum_where(e.elapsed_ticks, s.kernel_family IS DISTINCT FROM 'communication')
             AS computation_ticks,
         _sum_where(e.elapsed_ticks, s.kernel_family = 'communication')
             AS communication_ticks
     FROM ranks AS k
-    JOIN signatures AS s
-        ON s.capture_id = k.capture_id
-        AND s.activity = 'kernel'
-    JOIN event_ticks AS e
-        ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
+    JOIN signatures AS s ON s.capture_id = k.capture_id AND s.activity = 'kernel'
+    JOIN event_ticks AS e ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
     WHERE e.elapsed_ticks >= 0
     GROUP BY k.capture_id, e.run_index
     UNION ALL
@@ -58,27 +45,16 @@ work AS (
 ),
 joined AS (
     SELECT
-        k.job,
-        s.step,
-        k.rank,
-        k.name AS capture,
-        s.ticks,
+        k.job, s.step, k.rank, k.name AS capture, s.ticks,
         coalesce(w.computation_ticks, 0) AS computation_ticks,
         coalesce(w.communication_ticks, 0) AS communication_ticks,
-        k.time_scale,
-        k.unit
+        k.time_scale, k.unit
     FROM ranks AS k
     JOIN steps AS s USING (capture_id)
     LEFT JOIN work AS w USING (capture_id, run_index)
 )
 SELECT
-    j.job,
-    j.step,
-    j.rank,
-    j.capture,
-    j.ticks,
-    j.computation_ticks,
-    j.communication_ticks,
+    j.job, j.step, j.rank, j.capture, j.ticks, j.computation_ticks, j.communication_ticks,
     CASE
         WHEN max(j.communication_ticks) OVER ranks_of_step > 0
             THEN j.communication_ticks - min(j.communication_ticks) OVER ranks_of_step
@@ -86,11 +62,8 @@ SELECT
     CASE
         WHEN max(j.communication_ticks) OVER ranks_of_step
             > min(j.communication_ticks) OVER ranks_of_step
-            THEN first_value(j.rank) OVER (
-                PARTITION BY j.job, j.step ORDER BY j.communication_ticks, j.rank
-            )
+            THEN first_value(j.rank) OVER (PARTITION BY j.job, j.step ORDER BY j.communication_ticks, j.rank)
     END AS waits_for,
-    j.time_scale,
-    j.unit
+    j.time_scale, j.unit
 FROM joined AS j
 WINDOW ranks_of_step AS (PARTITION BY j.job, j.step);

@@ -1,21 +1,15 @@
--- Whole number of a text of digits; 0 for an empty one, NULL for one that can't be a
--- number of tokens.
+-- Whole number of a text of digits; 0 for an empty one, NULL for one that can't be a number of tokens.
 CREATE MACRO _told_number(
     digits
 ) AS (
-    CASE
-        WHEN digits = '' THEN 0
-        WHEN length(digits) <= 12 THEN digits::BIGINT
-    END
+    CASE WHEN digits = '' THEN 0 WHEN length(digits) <= 12 THEN digits::BIGINT END
 );
 
--- What the name of an annotation tells of a step of a server of language models; NULL
--- for other names. vLLM writes execute_context_2(512)_generation_30(30): sequences and,
--- in brackets, tokens of the prompts and of the generation, also with their squares,
--- (888_788544); for ROCm (sq512sk512sqsq131328sqsk131328), whose queries (sq) are the
--- tokens; before that execute_new_2_cached_30: sequences that are new, and others, in
--- any phase. SGLang writes step[EXTEND bs=2 toks=512], step[DECODE bs=30] and other
--- modes.
+-- What the name of an annotation tells of a step of a server of language models; NULL for other names. vLLM writes
+-- execute_context_2(512)_generation_30(30): sequences and, in brackets, tokens of the prompts and of the generation,
+-- also with their squares, (888_788544); for ROCm (sq512sk512sqsq131328sqsk131328), whose queries (sq) are the tokens;
+-- before that execute_new_2_cached_30: sequences that are new, and others, in any phase. SGLang writes step[EXTEND bs=2
+-- toks=512], step[DECODE bs=30] and other modes.
 CREATE MACRO _serving_name(label) AS (
     CASE
         WHEN regexp_full_match(
@@ -52,8 +46,8 @@ CREATE MACRO _serving_name(label) AS (
     END
 );
 
--- One step of a server in a trace, by its annotation on the host. Of those within
--- another on the same thread, the outer one counts.
+-- One step of a server in a trace, by its annotation on the host. Of those within another on the same thread, the outer
+-- one counts.
 CREATE MACRO _serving_steps(capture_key) AS TABLE
 WITH
 named AS MATERIALIZED (
@@ -62,18 +56,11 @@ named AS MATERIALIZED (
     WHERE s.capture_id = capture_key
         AND NOT s.on_device
         AND s.activity IN ('annotation', 'step')
-        AND (
-            contains(s.label, 'context_')
-            OR starts_with(s.label, 'execute_new_')
-            OR starts_with(s.label, 'step[')
-        )
+        AND (contains(s.label, 'context_') OR starts_with(s.label, 'execute_new_') OR starts_with(s.label, 'step['))
 ),
 counted AS (
     SELECT
-        n.signature_index,
-        n.label,
-        n.told.kind AS kind,
-        _told_number(n.told.parts.contexts) AS contexts,
+        n.signature_index, n.label, n.told.kind AS kind, _told_number(n.told.parts.contexts) AS contexts,
         _told_number(n.told.parts.context_tokens) AS context_tokens,
         _told_number(n.told.parts.generations) AS generations,
         _told_number(n.told.parts.generation_tokens) AS generation_tokens,
@@ -83,10 +70,7 @@ counted AS (
 ),
 placed AS (
     SELECT
-        t.thread_index,
-        c.*,
-        e.event_index,
-        e.start_ticks,
+        t.thread_index, c.*, e.event_index, e.start_ticks,
         e.start_ticks + e.elapsed_ticks AS end_ticks,
         max(e.start_ticks + e.elapsed_ticks) OVER (
             PARTITION BY t.thread_index
@@ -94,18 +78,14 @@ placed AS (
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ) AS before_ticks
     FROM counted AS c
-    JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
-        ON e.signature_index = c.signature_index
+    JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e ON e.signature_index = c.signature_index
     JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
         ON t.run_index = e.run_index AND t.event_index = e.event_index
     WHERE e.elapsed_ticks >= 0
 )
 SELECT
     (row_number() OVER (ORDER BY p.start_ticks, p.event_index) - 1)::INTEGER AS step,
-    p.label,
-    p.thread_index,
-    p.start_ticks,
-    p.end_ticks,
+    p.label, p.thread_index, p.start_ticks, p.end_ticks,
     CASE p.kind
         WHEN 'requests' THEN CASE
             WHEN p.contexts + p.generations IS NULL THEN NULL
@@ -113,9 +93,7 @@ SELECT
             WHEN p.contexts > 0 THEN 'prefill'
             WHEN p.generations > 0 THEN 'decode'
         END
-        WHEN 'new' THEN CASE
-            WHEN p.contexts > 0 AND p.generations = 0 THEN 'prefill'
-        END
+        WHEN 'new' THEN CASE WHEN p.contexts > 0 AND p.generations = 0 THEN 'prefill' END
         WHEN 'EXTEND' THEN 'prefill'
         WHEN 'DECODE' THEN 'decode'
         WHEN 'MIXED' THEN 'mixed'
@@ -126,28 +104,23 @@ SELECT
         WHEN p.kind = 'EXTEND' AND p.has_tokens THEN p.context_tokens
         WHEN p.kind = 'DECODE' THEN 0
     END AS tokens_in,
-    -- A sequence with several tokens in a step tries them; the name doesn't tell how
-    -- many of them are kept.
+    -- A sequence with several tokens in a step tries them; the name doesn't tell how many of them are kept.
     CASE
-        WHEN p.kind = 'requests' AND p.generation_tokens = p.generations
-            THEN p.generations
+        WHEN p.kind = 'requests' AND p.generation_tokens = p.generations THEN p.generations
         WHEN p.kind = 'EXTEND' THEN 0
         WHEN p.kind = 'DECODE' THEN p.contexts
     END AS tokens_out
 FROM placed AS p
 WHERE p.before_ticks IS NULL OR p.start_ticks >= p.before_ticks;
 
--- One step of `_serving_steps` with the time in which devices ran what its thread
--- launched in it.
+-- One step of `_serving_steps` with the time in which devices ran what its thread launched in it.
 CREATE MACRO _timed_serving_steps(capture_key) AS TABLE
 WITH
 steps AS MATERIALIZED (FROM _serving_steps(capture_key)),
 launched AS (
     SELECT s.step, l.start_ticks, l.end_ticks
     FROM _launches(capture_key) AS l
-    ASOF JOIN steps AS s
-        ON s.thread_index = l.call_thread
-            AND row(l.call_start_ticks) >= row(s.start_ticks)
+    ASOF JOIN steps AS s ON s.thread_index = l.call_thread AND row(l.call_start_ticks) >= row(s.start_ticks)
     WHERE l.call_start_ticks < s.end_ticks
 ),
 reached AS (
@@ -164,11 +137,7 @@ busy AS (
     SELECT
         r.step,
         sum(
-            greatest(
-                r.end_ticks
-                - greatest(r.start_ticks, coalesce(r.before_ticks, r.start_ticks)),
-                0
-            )
+            greatest(r.end_ticks - greatest(r.start_ticks, coalesce(r.before_ticks, r.start_ticks)), 0)
         )::BIGINT AS ticks,
         count(*) AS events
     FROM reached AS r

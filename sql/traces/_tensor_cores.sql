@@ -1,19 +1,15 @@
--- The time in kernels with tensor cores in percent of all; NULL if more than a tenth of
--- the time is in kernels of which that is unknown.
+-- The time in kernels with tensor cores in percent of all; NULL if more than a tenth of the time is in kernels of which
+-- that is unknown.
 CREATE MACRO _tensor_percent(
     tensor_ticks,  -- ticks of kernels with tensor cores
     unknown_ticks,  -- ticks of kernels of which it is unknown
     ticks
 ) AS (
-    CASE
-        WHEN unknown_ticks <= ticks / 10
-            THEN 100 * tensor_ticks::DOUBLE / nullif(ticks, 0)
-    END
+    CASE WHEN unknown_ticks <= ticks / 10 THEN 100 * tensor_ticks::DOUBLE / nullif(ticks, 0) END
 );
 
--- Whether tensor cores could run an op, by its name: torch-tb-profiler's list of
--- the ops that autocast runs in half precision, and their backward ops, with those of
--- newer versions of torch.
+-- Whether tensor cores could run an op, by its name: torch-tb-profiler's list of the ops that autocast runs in half
+-- precision, and their backward ops, with those of newer versions of torch.
 CREATE MACRO _could_use_tensor_cores(label) AS (
     label IN (
         'aten::_convolution', 'aten::conv1d', 'aten::conv2d', 'aten::conv3d',

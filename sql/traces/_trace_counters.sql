@@ -1,7 +1,6 @@
--- One change of a counter of a trace, as a trace with counters has it: the number of
--- waiting events of a stream, as in `queue_lengths`, and the sum of the bandwidths of
--- the copies or fills of one name that run at once, as in HolisticTraceAnalysis. Of
--- several changes at once, the last.
+-- One change of a counter of a trace, as a trace with counters has it: the number of waiting events of a stream, as in
+-- `queue_lengths`, and the sum of the bandwidths of the copies or fills of one name that run at once, as in
+-- HolisticTraceAnalysis. Of several changes at once, the last.
 CREATE MACRO _trace_counters(capture_key) AS TABLE
 WITH
 processes AS (
@@ -22,18 +21,10 @@ queues AS (
     GROUP BY q.device, q.stream, q.at_ticks
 ),
 copies AS (
-    SELECT
-        w.device,
-        w.label,
-        w.start_ticks,
-        w.end_ticks,
-        d.bandwidth_gb_per_s AS speed
+    SELECT w.device, w.label, w.start_ticks, w.end_ticks, d.bandwidth_gb_per_s AS speed
     FROM _launches(capture_key) AS w
-    JOIN device_events AS d
-        ON d.capture_id = capture_key AND d.event_index = w.event_index
-    WHERE w.kind <> 'kernel'
-        AND w.start_ticks < w.end_ticks
-        AND d.bandwidth_gb_per_s IS NOT NULL
+    JOIN device_events AS d ON d.capture_id = capture_key AND d.event_index = w.event_index
+    WHERE w.kind <> 'kernel' AND w.start_ticks < w.end_ticks AND d.bandwidth_gb_per_s IS NOT NULL
 ),
 changes AS (
     SELECT c.device, c.label, c.speed, c.start_ticks AS at_ticks, 1 AS change
@@ -44,20 +35,16 @@ changes AS (
 ),
 running AS (
     SELECT
-        c.device,
-        c.label,
-        c.at_ticks,
+        c.device, c.label, c.at_ticks,
         fsum(c.speed * c.change) OVER so_far AS value,
         sum(c.change) OVER so_far AS number
     FROM changes AS c
     WINDOW so_far AS (PARTITION BY c.device, c.label ORDER BY c.at_ticks)
 )
 SELECT
-    p.process,
-    'Queue length' AS counter,
+    p.process, 'Queue length' AS counter,
     coalesce('device ' || q.device || ' ', '') || q.name AS series,
-    q.at_ticks,
-    q.value
+    q.at_ticks, q.value
 FROM queues AS q
 JOIN processes AS p ON p.device IS NOT DISTINCT FROM q.device
 UNION ALL

@@ -1,6 +1,5 @@
--- The peak rates of the devices that ran a trace's work, in operations and bytes per
--- second: those given, else of the device that is named, else the capture's metrics,
--- else those of the devices in the trace, if they are all the same.
+-- The peak rates of the devices that ran a trace's work, in operations and bytes per second: those given, else of the
+-- device that is named, else the capture's metrics, else those of the devices in the trace, if they are all the same.
 CREATE MACRO _trace_peaks(capture_key, peak_flops, peak_bandwidth, device) AS TABLE
 WITH
 -- Some traces number the devices that ran work otherwise than those that they list.
@@ -20,8 +19,7 @@ named AS (
     SELECT
         CASE
             WHEN device IS NOT NULL THEN device
-            WHEN (SELECT count(*) FROM used AS u) = 1
-                THEN (SELECT max(u.name) FROM used AS u)
+            WHEN (SELECT count(*) FROM used AS u) = 1 THEN (SELECT max(u.name) FROM used AS u)
         END AS name
 ),
 matched AS (
@@ -32,28 +30,20 @@ matched AS (
 )
 SELECT
     coalesce(m.peaks.device, n.name) AS named_device,
-    _peak(
-        CASE WHEN device IS NULL THEN capture_key END,
-        'peak_flops', 'FLOP/s', peak_flops
-    ) AS any_flops,
+    _peak(CASE WHEN device IS NULL THEN capture_key END, 'peak_flops', 'FLOP/s', peak_flops) AS any_flops,
     coalesce(
-        _peak(
-            CASE WHEN device IS NULL THEN capture_key END,
-            'peak_bandwidth', 'B/s', peak_bandwidth
-        ),
+        _peak(CASE WHEN device IS NULL THEN capture_key END, 'peak_bandwidth', 'B/s', peak_bandwidth),
         m.peaks.memory_bandwidth
     ) AS bandwidth,
     m.peaks
 FROM named AS n
 LEFT JOIN matched AS m ON true
 WHERE CASE
-    WHEN device IS NOT NULL AND m.peaks IS NULL
-        THEN error('no device is called ' || device || ' in device_peaks')
+    WHEN device IS NOT NULL AND m.peaks IS NULL THEN error('no device is called ' || device || ' in device_peaks')
     ELSE true
 END;
 
--- The peak rate of operations on a type of a trace, of matrix units or without them;
--- NULL where it isn't known.
+-- The peak rate of operations on a type of a trace, of matrix units or without them; NULL where it isn't known.
 CREATE MACRO _peak_of_type(
     peak,  -- row of `_trace_peaks`
     dtype,  -- type of the inputs, as in the trace
@@ -64,10 +54,8 @@ CREATE MACRO _peak_of_type(
         WHEN peak.any_flops IS NOT NULL THEN peak.any_flops
         WHEN starts_with(dtype, 'OpaqueType<') THEN NULL
         WHEN starts_with(dtype, 'c10::Float8') THEN peak.peaks.matrix_fp8
-        WHEN is_product AND dtype IN ('c10::Half', 'c10::BFloat16')
-            THEN peak.peaks.matrix_fp16
-        WHEN is_product AND dtype IN ('signed char', 'unsigned char')
-            THEN peak.peaks.matrix_int8
+        WHEN is_product AND dtype IN ('c10::Half', 'c10::BFloat16') THEN peak.peaks.matrix_fp16
+        WHEN is_product AND dtype IN ('signed char', 'unsigned char') THEN peak.peaks.matrix_int8
         WHEN is_product AND uses AND dtype = 'float' THEN peak.peaks.matrix_fp32
         WHEN is_product AND uses AND dtype = 'double' THEN peak.peaks.matrix_fp64
         WHEN is_product AND uses IS NULL THEN NULL

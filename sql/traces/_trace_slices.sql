@@ -1,9 +1,7 @@
--- The name of a module: of an nn.Module without `nn.Module: `, of Lightning the path
--- of its attribute.
+-- The name of a module: of an nn.Module without `nn.Module: `, of Lightning the path of its attribute.
 CREATE MACRO _module_name(label) AS (
     CASE
-        WHEN starts_with(label, '[pl][module]')
-            THEN substr(label, length(split_part(label, ': ', 1)) + 3)
+        WHEN starts_with(label, '[pl][module]') THEN substr(label, length(split_part(label, ': ', 1)) + 3)
         ELSE substr(label, 12)
     END
 );
@@ -15,21 +13,17 @@ FROM (SELECT capture_key AS capture_id) AS a
 JOIN signatures AS s USING (capture_id)
 WHERE s.activity = 'module' OR s.purpose = 'module';
 
--- One op, step, annotation, module or call of a trace, or work of a device, with all
--- that views of traces ask of it: DuckDB reads only the columns that a query uses.
+-- One op, step, annotation, module or call of a trace, or work of a device, with all that views of traces ask of it:
+-- DuckDB reads only the columns that a query uses.
 CREATE MACRO _trace_slices(capture_key) AS TABLE
 WITH
--- Few rows, materialized without the capture: with a condition on it between them,
--- DuckDB may join all signatures to all of `trace_events` first.
+-- Few rows, materialized without the capture: with a condition on it between them, DuckDB may join all signatures to
+-- all of `trace_events` first.
 classified AS MATERIALIZED (
     SELECT
-        s.signature_index,
-        s.label,
-        s.kernel_family,
-        s.uses_matrix_units,
+        s.signature_index, s.label, s.kernel_family, s.uses_matrix_units,
         CASE s.purpose WHEN 'module' THEN 'module' ELSE s.activity END AS kind,
-        s.purpose,
-        s.waits,
+        s.purpose, s.waits,
         coalesce(s.purpose = 'data_loading', false) AS is_data_loader,
         coalesce(s.purpose = 'communication', false) AS is_communication
     FROM (SELECT capture_key AS capture_id) AS a
@@ -42,36 +36,17 @@ classified AS MATERIALIZED (
         AND s.activity <> 'other'
 )
 SELECT
-    t.run_index,
-    t.event_index,
-    k.label,
-    k.kernel_family,
-    k.uses_matrix_units,
-    k.kind,
-    k.purpose,
-    k.waits,
-    k.is_data_loader,
-    k.is_communication,
-    t.thread_index,
-    t.correlation_id,
-    t.sequence_number,
-    t.forward_thread,
-    e.parent_index,
-    t.node_index,
-    t.operator_index,
-    t.operators_within,
-    e.start_ticks,
+    t.run_index, t.event_index, k.label, k.kernel_family, k.uses_matrix_units, k.kind, k.purpose, k.waits,
+    k.is_data_loader, k.is_communication, t.thread_index, t.correlation_id, t.sequence_number, t.forward_thread,
+    e.parent_index, t.node_index, t.operator_index, t.operators_within, e.start_ticks,
     e.start_ticks + e.elapsed_ticks AS end_ticks,
     e.elapsed_ticks - coalesce(e.overlap_ticks, 0) AS counted_ticks
 FROM classified AS k
-JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
-    USING (signature_index)
-JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
-    USING (run_index, event_index)
+JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e USING (signature_index)
+JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (run_index, event_index)
 WHERE e.elapsed_ticks >= 0;
 
--- Start and end of the recording of a trace, by its events; annotations count if
--- they are steps or communication.
+-- Start and end of the recording of a trace, by its events; annotations count if they are steps or communication.
 CREATE MACRO _recording(capture_key) AS TABLE
 SELECT
     min(e.start_ticks) AS start_ticks,
@@ -80,7 +55,4 @@ FROM signatures AS s
 JOIN event_ticks AS e USING (capture_id, signature_index)
 WHERE s.capture_id = capture_key
     AND e.elapsed_ticks >= 0
-    AND (
-        s.activity NOT IN ('annotation', 'device_annotation')
-        OR s.purpose = 'communication'
-    );
+    AND (s.activity NOT IN ('annotation', 'device_annotation') OR s.purpose = 'communication');

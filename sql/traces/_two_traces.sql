@@ -1,5 +1,4 @@
--- Both sides of a comparison of two PyTorch traces; it is an error if one is of another
--- format.
+-- Both sides of a comparison of two PyTorch traces; it is an error if one is of another format.
 CREATE MACRO _two_traces(base, new, unit) AS TABLE
 WITH
 sides AS MATERIALIZED (
@@ -9,8 +8,7 @@ sides AS MATERIALIZED (
 ),
 formats AS (
     SELECT
-        s.*,
-        c.time_scale,
+        s.*, c.time_scale,
         -- Where both sides are of another format, the error is about base.
         min(CASE WHEN c.format <> 'torch_trace' THEN
             s.is_new::INTEGER || c.name || ' is of format ' || c.format
@@ -23,7 +21,5 @@ SELECT
         WHEN f.other IS NULL THEN f.capture_id
         ELSE error(substr(f.other, 2) || '; name two PyTorch traces')
     END AS capture_id,
-    f.time_scale,
-    f.unit,
-    f.is_new
+    f.time_scale, f.unit, f.is_new
 FROM formats AS f;

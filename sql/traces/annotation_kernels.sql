@@ -1,15 +1,13 @@
--- The innermost annotation around the launch of one device event of a trace, on the
--- thread of the launch. Events without one have no row.
+-- The innermost annotation around the launch of one device event of a trace, on the thread of the launch. Events
+-- without one have no row.
 CREATE MACRO _launch_annotations(capture_key) AS TABLE
 SELECT l.event_index, t.annotation_index
 FROM _launches(capture_key) AS l
-JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
-    ON t.event_index = l.call_index
+JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t ON t.event_index = l.call_index
 WHERE t.annotation_index IS NOT NULL;
 
--- The device events of a trace by name and by the annotation that launched them: the
--- innermost around the launch, as those of `record_function`. The pairs that take
--- most time first.
+-- The device events of a trace by name and by the annotation that launched them: the innermost around the launch, as
+-- those of `record_function`. The pairs that take most time first.
 -- Needs: torch_trace, device_events; else: etq ops
 -- Empty: {capture} has no device events
 -- Columns:
@@ -27,24 +25,18 @@ WITH
 target AS MATERIALIZED (FROM _capture(capture, unit)),
 summed AS (
     SELECT
-        s.family AS annotation,
-        l.label AS event,
-        count(*) AS calls,
+        s.family AS annotation, l.label AS event, count(*) AS calls,
         try_cast(sum(l.end_ticks - l.start_ticks) AS BIGINT) AS ticks,
         min(l.end_ticks - l.start_ticks) AS shortest,
         max(l.end_ticks - l.start_ticks) AS longest
     FROM target AS a
     CROSS JOIN _launches((SELECT a.capture_id FROM target AS a)) AS l
-    LEFT JOIN _launch_annotations((SELECT a.capture_id FROM target AS a)) AS n
-        USING (event_index)
-    LEFT JOIN _event_labels((SELECT a.capture_id FROM target AS a)) AS s
-        ON s.event_index = n.annotation_index
+    LEFT JOIN _launch_annotations((SELECT a.capture_id FROM target AS a)) AS n USING (event_index)
+    LEFT JOIN _event_labels((SELECT a.capture_id FROM target AS a)) AS s ON s.event_index = n.annotation_index
     GROUP BY s.family, l.label
 )
 SELECT
-    s.annotation,
-    s.event,
-    s.calls,
+    s.annotation, s.event, s.calls,
     _in_unit(s.ticks, a.time_scale, a.unit) AS total,
     100 * s.ticks::DOUBLE / nullif(sum(s.ticks) OVER (), 0) AS share_percent,
     _in_unit(s.ticks::DOUBLE / s.calls, a.time_scale, a.unit) AS mean,

@@ -1,11 +1,9 @@
--- The times of the forward and the backward pass of one module, or of one op, in a trace. A call of the backward pass belongs to the op whose
--- sequence number it has, see `passes`, and to the modules that contain this op.
--- By module, times include modules within, so that rows don't add up; in the order
--- of the first calls; for traces with Python functions (`with_stack`). By op, a row
--- is an op with one of autograd's functions, those that take most time first, and
--- its forward times are of the calls that have a backward one. The
--- functions that accumulate gradients have no sequence number: they belong to no op and
--- no module.
+-- The times of the forward and the backward pass of one module, or of one op, in a trace. A call of the backward pass
+-- belongs to the op whose sequence number it has, see `passes`, and to the modules that contain this op. By module,
+-- times include modules within, so that rows don't add up; in the order of the first calls; for traces with Python
+-- functions (`with_stack`). By op, a row is an op with one of autograd's functions, those that take most time first,
+-- and its forward times are of the calls that have a backward one. The functions that accumulate gradients have no
+-- sequence number: they belong to no op and no module.
 -- Needs: torch_trace; else: etq modules
 -- Empty: {capture} has no modules, or no backward pass: record modules with with_stack=True, or use --by op
 -- Empty by op: {capture} has no backward pass
@@ -28,9 +26,7 @@ CREATE MACRO backward_times(
 WITH
 target AS MATERIALIZED (
     SELECT
-        c.capture_id,
-        c.time_scale,
-        c.unit,
+        c.capture_id, c.time_scale, c.unit,
         CASE
             WHEN "by" IN ('module', 'op') THEN "by" = 'module'
             ELSE error('by must be module or op, not ' || coalesce("by", 'NULL'))
@@ -38,13 +34,8 @@ target AS MATERIALIZED (
     FROM _capture(capture, unit) AS c
 ),
 slices AS MATERIALIZED (FROM _pass_slices((SELECT a.capture_id FROM target AS a))),
-paths AS MATERIALIZED (
-    FROM _event_module_paths((SELECT a.capture_id FROM target AS a)) AS m
-    WHERE "by" = 'module'
-),
-backward_calls AS MATERIALIZED (
-    SELECT b.* FROM _backward_calls((SELECT a.capture_id FROM target AS a)) AS b
-),
+paths AS MATERIALIZED (FROM _event_module_paths((SELECT a.capture_id FROM target AS a)) AS m WHERE "by" = 'module'),
+backward_calls AS MATERIALIZED (SELECT b.* FROM _backward_calls((SELECT a.capture_id FROM target AS a)) AS b),
 device_times AS MATERIALIZED (
     SELECT d.event_index, d.total_ticks
     FROM _device_times((SELECT a.capture_id FROM target AS a)) AS d
@@ -53,10 +44,7 @@ device_times AS MATERIALIZED (
 in_backward AS (
     SELECT m.event_index
     FROM slices AS m
-    ASOF JOIN (
-        FROM _pass_covers((SELECT a.capture_id FROM target AS a)) AS c
-        WHERE c.place = 1
-    ) AS c
+    ASOF JOIN (FROM _pass_covers((SELECT a.capture_id FROM target AS a)) AS c WHERE c.place = 1) AS c
         ON c.thread_index = m.thread_index AND row(m.start_ticks) >= row(c.start_ticks)
     WHERE m.kind = 'module' AND m.start_ticks < c.end_ticks
 ),
@@ -67,9 +55,7 @@ of_modules AS (
         m.end_ticks - m.start_ticks AS ticks, m.start_ticks AS first_ticks
     FROM slices AS m
     JOIN paths AS p USING (event_index)
-    WHERE m.kind = 'module'
-        AND "by" = 'module'
-        AND m.event_index NOT IN (SELECT i.event_index FROM in_backward AS i)
+    WHERE m.kind = 'module' AND "by" = 'module' AND m.event_index NOT IN (SELECT i.event_index FROM in_backward AS i)
     UNION ALL
     -- A call belongs to all modules on the path of its op.
     SELECT
@@ -77,9 +63,7 @@ of_modules AS (
         w.event_index, true, w.ticks, NULL
     FROM (
         SELECT
-            b.event_index,
-            b.ticks,
-            p.modules,
+            b.event_index, b.ticks, p.modules,
             unnest(range(1, len(p.modules) + 1)) AS depth
         FROM backward_calls AS b
         JOIN paths AS p ON p.event_index = b.op_index
@@ -96,11 +80,7 @@ of_ops AS (
         NULL::VARCHAR[] AS modules, f.label AS op, b.label AS backward,
         f.event_index, false AS is_backward,
         f.end_ticks - f.start_ticks AS ticks, NULL::BIGINT AS first_ticks
-    FROM (
-        SELECT DISTINCT c.op_index, c.label
-        FROM backward_calls AS c
-        WHERE "by" = 'op'
-    ) AS b
+    FROM (SELECT DISTINCT c.op_index, c.label FROM backward_calls AS c WHERE "by" = 'op') AS b
     JOIN slices AS f ON f.event_index = b.op_index
     UNION ALL
     SELECT NULL, f.label, b.label, b.event_index, true, b.ticks, NULL
@@ -110,21 +90,15 @@ of_ops AS (
 ),
 summed AS (
     SELECT
-        r.modules,
-        r.op,
-        r.backward,
+        r.modules, r.op, r.backward,
         _sum_where(1, r.is_backward IS NOT TRUE) AS forward_calls,
         sum(CASE WHEN r.is_backward THEN 1 ELSE 0 END)::BIGINT AS backward_calls,
         _sum_where(r.ticks, r.is_backward IS NOT TRUE) AS forward_ticks,
         _sum_where(r.ticks, r.is_backward) AS backward_ticks,
         -- If the trace has device events, all host events have a device time.
-        try_cast(
-            sum(CASE WHEN r.is_backward THEN 0 ELSE 1 END * d.total_ticks) AS BIGINT
-        )
+        try_cast(sum(CASE WHEN r.is_backward THEN 0 ELSE 1 END * d.total_ticks) AS BIGINT)
             AS forward_device_ticks,
-        try_cast(
-            sum(CASE WHEN r.is_backward THEN 1 ELSE 0 END * d.total_ticks) AS BIGINT
-        ) AS backward_device_ticks,
+        try_cast(sum(CASE WHEN r.is_backward THEN 1 ELSE 0 END * d.total_ticks) AS BIGINT) AS backward_device_ticks,
         min(r.first_ticks) AS first_ticks
     FROM (FROM of_modules UNION ALL FROM of_ops) AS r
     LEFT JOIN device_times AS d USING (event_index)
@@ -132,10 +106,7 @@ summed AS (
 )
 SELECT
     array_to_string(s.modules, '/') AS module_path,
-    s.op,
-    s.backward,
-    s.forward_calls,
-    s.backward_calls,
+    s.op, s.backward, s.forward_calls, s.backward_calls,
     _in_unit(s.forward_ticks, a.time_scale, a.unit) AS forward_host_time,
     _in_unit(s.backward_ticks, a.time_scale, a.unit) AS backward_host_time,
     _in_unit(s.forward_device_ticks, a.time_scale, a.unit) AS forward_device_time,
@@ -144,9 +115,5 @@ SELECT
 FROM summed AS s
 JOIN target AS a ON a.by_module IS NOT NULL
 ORDER BY
-    s.first_ticks NULLS LAST,
-    s.backward_device_ticks DESC,
-    s.backward_ticks DESC,
-    s.modules,
-    s.op,
+    s.first_ticks NULLS LAST, s.backward_device_ticks DESC, s.backward_ticks DESC, s.modules, s.op,
     s.backward;

@@ -1,12 +1,9 @@
--- How far the clock of each rank of a job is ahead of the job's median, estimated
--- from collectives that all processes of a group end at about the same time:
--- all-reduce, all-gather, reduce-scatter, all-to-all and barriers. The estimate is the
--- median over these. Ranks that share no group are compared over those that share
--- groups with both, at most two in between. For traces with the label rank whose
--- kernels name their collectives and groups, as since PyTorch 2.2, or without kernels,
--- whose processes are in a single group of gloo. A clock is that
--- of the trace's times: two hosts whose clocks agree may differ by microseconds
--- here, as clocks of devices are converted to those of hosts.
+-- How far the clock of each rank of a job is ahead of the job's median, estimated from collectives that all processes
+-- of a group end at about the same time: all-reduce, all-gather, reduce-scatter, all-to-all and barriers. The estimate
+-- is the median over these. Ranks that share no group are compared over those that share groups with both, at most two
+-- in between. For traces with the label rank whose kernels name their collectives and groups, as since PyTorch 2.2, or
+-- without kernels, whose processes are in a single group of gloo. A clock is that of the trace's times: two hosts whose
+-- clocks agree may differ by microseconds here, as clocks of devices are converted to those of hosts.
 -- Columns:
 --   job: the traces' label job; NULL if they have none
 --   rank: the trace's label rank
@@ -22,14 +19,11 @@ CREATE MACRO clock_offsets(
 WITH
 ranks AS MATERIALIZED (FROM _job_ranks(selector, unit))
 SELECT
-    k.job,
-    k.rank,
-    k.name AS capture,
+    k.job, k.rank, k.name AS capture,
     coalesce(o.collectives, 0) AS collectives,
     _in_unit(o.ticks, k.time_scale, k.unit) AS clock_offset,
     _in_unit(o.spread_ticks, k.time_scale, k.unit) AS spread,
     k.unit
 FROM ranks AS k
-LEFT JOIN _clock_offsets((SELECT list(k.capture_id) FROM ranks AS k)) AS o
-    ON o.capture_id = k.capture_id
+LEFT JOIN _clock_offsets((SELECT list(k.capture_id) FROM ranks AS k)) AS o ON o.capture_id = k.capture_id
 ORDER BY k.job, k.rank, k.name;

@@ -1,10 +1,9 @@
--- How long ranks of a job wait for the last one in collectives, and how long the
--- transfer then takes. On clocks that are aligned by `clock_offsets`, a rank waits from
--- the start of its kernel to the start of the last rank's kernel; transfer is from then
--- to the end of its kernel. Collectives of ranks are matched by step, process group,
--- name and number in the step. Waits are known of those that all ranks end together:
--- all-reduce, all-gather, reduce-scatter, all-to-all and barriers. Collectives of gloo
--- count as kernels do. For traces with the label rank; those that wait longest first.
+-- How long ranks of a job wait for the last one in collectives, and how long the transfer then takes. On clocks that
+-- are aligned by `clock_offsets`, a rank waits from the start of its kernel to the start of the last rank's kernel;
+-- transfer is from then to the end of its kernel. Collectives of ranks are matched by step, process group, name and
+-- number in the step. Waits are known of those that all ranks end together: all-reduce, all-gather, reduce-scatter,
+-- all-to-all and barriers. Collectives of gloo count as kernels do. For traces with the label rank; those that wait
+-- longest first.
 -- Columns:
 --   job: the traces' label job; NULL if they have none
 --   process_group: name of the process group
@@ -44,43 +43,28 @@ asked AS MATERIALIZED (
     SELECT
         CASE
             WHEN "by" IN ('collective', 'rank', 'call') THEN "by"
-            ELSE error(
-                'by must be collective, rank or call, not ' || coalesce("by", 'NULL')
-            )
+            ELSE error('by must be collective, rank or call, not ' || coalesce("by", 'NULL'))
         END AS parted_by,
         _checked_link(link_bandwidth) AS given_link
 ),
-links AS MATERIALIZED (
-    FROM _device_links((SELECT k.captures FROM keys AS k))
-),
+links AS MATERIALIZED (FROM _device_links((SELECT k.captures FROM keys AS k))),
 calls AS MATERIALIZED (
     SELECT
-        n.*,
-        k.rank,
+        n.*, k.rank,
         n.start_ticks - round(o.ticks)::BIGINT AS starts_at,
         n.end_ticks - round(o.ticks)::BIGINT AS ends_at,
-        l.devices,
-        l.world_size,
-        l.link_bandwidth,
+        l.devices, l.world_size, l.link_bandwidth,
         CASE WHEN k.rank % l.devices = n.device THEN k.rank // l.devices END AS machine
     FROM _numbered_collectives((SELECT k.captures FROM keys AS k)) AS n
     JOIN ranks AS k ON k.capture_id = n.capture_id
-    LEFT JOIN _clock_offsets((SELECT k.captures FROM keys AS k)) AS o
-        ON o.capture_id = n.capture_id
+    LEFT JOIN _clock_offsets((SELECT k.captures FROM keys AS k)) AS o ON o.capture_id = n.capture_id
     LEFT JOIN links AS l ON l.capture_id = n.capture_id AND l.device = n.device
 ),
 collectives AS (
     SELECT
-        c.job,
-        c.process_group,
-        c.matched_name,
-        c.step,
-        c.number,
-        count(*) AS ranks,
-        count(c.starts_at) AS aligned,
+        c.job, c.process_group, c.matched_name, c.step, c.number, count(*) AS ranks, count(c.starts_at) AS aligned,
         min(c.calls) = max(c.calls) AS is_equal,
-        max(c.starts_at) AS last_start,
-        min(c.ends_at) AS first_end,
+        max(c.starts_at) AS last_start, min(c.ends_at) AS first_end,
         max(c.starts_at) - min(c.starts_at) AS skew_ticks,
         max_by(c.rank, {'at': c.starts_at, 'rank': -c.rank}) AS last_rank,
         count(c.machine) = count(*) AND min(c.machine) = max(c.machine) AS is_within
@@ -89,23 +73,16 @@ collectives AS (
 ),
 matched AS (
     SELECT
-        c.*,
-        m.skew_ticks,
-        m.last_rank,
-        m.is_within,
-        m.last_start,
+        c.*, m.skew_ticks, m.last_rank, m.is_within, m.last_start,
         CASE
             WHEN NOT c.ends_together THEN 'ranks need not end it together'
             WHEN c.group_size IS NULL THEN 'number of ranks of the group unknown'
-            WHEN m.ranks < c.group_size
-                THEN 'no traces of some ranks, or these have fewer of it in a step'
-            WHEN m.ranks > c.group_size
-                THEN 'several groups of that name, or several traces of a rank'
+            WHEN m.ranks < c.group_size THEN 'no traces of some ranks, or these have fewer of it in a step'
+            WHEN m.ranks > c.group_size THEN 'several groups of that name, or several traces of a rank'
             WHEN NOT m.is_equal THEN 'ranks have different numbers of it in a step'
             WHEN c.group_size = 1 THEN 'the group has a single rank'
             WHEN m.aligned < m.ranks THEN 'clock of a rank unknown, see clock_offsets'
-            WHEN m.first_end <= m.last_start
-                THEN 'clocks of ranks not known precisely enough'
+            WHEN m.first_end <= m.last_start THEN 'clocks of ranks not known precisely enough'
         END AS no_wait
     FROM calls AS c
     JOIN collectives AS m
@@ -117,13 +94,7 @@ matched AS (
 ),
 parted AS (
     SELECT
-        m.job,
-        m.process_group,
-        m.group_description,
-        m.group_size,
-        m.collective,
-        m.message_type,
-        m.message_bytes,
+        m.job, m.process_group, m.group_description, m.group_size, m.collective, m.message_type, m.message_bytes,
         CASE WHEN a.parted_by = 'call' THEN m.step END AS step,
         CASE WHEN a.parted_by = 'call' THEN m.number END AS number,
         CASE WHEN a.parted_by <> 'collective' THEN m.rank END AS rank,
@@ -136,62 +107,35 @@ parted AS (
         coalesce(a.given_link, m.link_bandwidth) AS link_bandwidth,
         m.no_wait,
         CASE
-            WHEN m.message_bytes * _bus_factor(m.collective, m.group_size) IS NULL
-                THEN 'bytes unknown'
-            ELSE _no_link(
-                a.given_link, m.link_bandwidth, m.group_size, m.devices, m.world_size,
-                m.is_within
-            )
+            WHEN m.message_bytes * _bus_factor(m.collective, m.group_size) IS NULL THEN 'bytes unknown'
+            ELSE _no_link(a.given_link, m.link_bandwidth, m.group_size, m.devices, m.world_size, m.is_within)
         END AS no_link
     FROM matched AS m
     CROSS JOIN asked AS a
 ),
 summed AS (
     SELECT
-        p.job,
-        p.process_group,
-        p.group_description,
-        p.group_size,
-        p.collective,
-        p.message_type,
-        p.message_bytes,
-        p.step,
-        p.number,
-        p.rank,
-        count(*) AS kernels,
+        p.job, p.process_group, p.group_description, p.group_size, p.collective, p.message_type, p.message_bytes,
+        p.step, p.number, p.rank, count(*) AS kernels,
         sum(p.ticks)::BIGINT AS ticks,
         count(p.waited_ticks) AS known,
         sum(p.waited_ticks)::BIGINT AS waited_ticks,
         sum(p.transfer_ticks)::BIGINT AS transfer_ticks,
-        avg(p.skew_ticks) AS mean_skew_ticks,
-        max(p.skew_ticks) AS max_skew_ticks,
+        avg(p.skew_ticks) AS mean_skew_ticks, max(p.skew_ticks) AS max_skew_ticks,
         mode(p.last_rank ORDER BY p.last_rank) AS last_rank,
-        list(p.last_rank) AS last_ranks,
-        min(p.link_bandwidth) AS link_bandwidth,
+        list(p.last_rank) AS last_ranks, min(p.link_bandwidth) AS link_bandwidth,
         count(p.no_link) = 0 AS has_link,
         mode(coalesce(p.no_wait, p.no_link) ORDER BY coalesce(p.no_wait, p.no_link))
             AS reason
     FROM parted AS p
     GROUP BY ALL
 ),
-rated AS (
-    SELECT
-        s.*,
-        s.known * s.message_bytes::DOUBLE / nullif(s.transfer_ticks, 0) AS bandwidth
-    FROM summed AS s
-)
+rated AS (SELECT s.*, s.known * s.message_bytes::DOUBLE / nullif(s.transfer_ticks, 0) AS bandwidth FROM summed AS s)
 SELECT
     nullif(r.job, '') AS job,
-    r.process_group,
-    r.group_description,
-    r.group_size,
-    r.collective,
-    r.message_type,
-    r.message_bytes,
+    r.process_group, r.group_description, r.group_size, r.collective, r.message_type, r.message_bytes,
     nullif(r.step, -1) AS step,
-    r.number,
-    r.rank,
-    r.kernels,
+    r.number, r.rank, r.kernels,
     _in_unit(r.ticks, t.time_scale, t.unit) AS total,
     r.known,
     _in_unit(r.waited_ticks, t.time_scale, t.unit) AS waited,
@@ -210,13 +154,9 @@ SELECT
             THEN 100e9 * r.bandwidth * _bus_factor(r.collective, r.group_size)
                 / r.link_bandwidth
     END AS link_percent,
-    t.unit,
-    r.reason
+    t.unit, r.reason
 FROM rated AS r
-CROSS JOIN (
-    SELECT any_value(k.time_scale) AS time_scale, any_value(k.unit) AS unit
-    FROM ranks AS k
-) AS t
+CROSS JOIN (SELECT any_value(k.time_scale) AS time_scale, any_value(k.unit) AS unit FROM ranks AS k) AS t
 ORDER BY
     r.waited_ticks DESC NULLS LAST, r.ticks DESC, r.job, r.process_group, r.collective,
     r.message_bytes, r.step, r.number, r.rank;

@@ -12,16 +12,14 @@ CREATE MACRO _message_bytes(
     END
 );
 
--- Bytes that cross the busiest link for each byte of a collective's message, as in
--- nccl-tests: with this factor, bandwidths of different collectives and group sizes
--- can be compared with that of the hardware.
+-- Bytes that cross the busiest link for each byte of a collective's message, as in nccl-tests: with this factor,
+-- bandwidths of different collectives and group sizes can be compared with that of the hardware.
 CREATE MACRO _bus_factor(
     collective,
     group_size  -- number of processes in the group
 ) AS (
     CASE
-        WHEN contains(replace(lower(collective), '_', ''), 'allreduce')
-            THEN 2 * (group_size - 1)::DOUBLE / group_size
+        WHEN contains(replace(lower(collective), '_', ''), 'allreduce') THEN 2 * (group_size - 1)::DOUBLE / group_size
         WHEN regexp_matches(
             replace(lower(collective), '_', ''), 'gather|scatter|alltoall'
         ) THEN (group_size - 1)::DOUBLE / group_size
@@ -29,12 +27,11 @@ CREATE MACRO _bus_factor(
     END
 );
 
--- The collectives of a trace by name, process group and size of the message; those
--- that take most time first. The time of a collective is that of its kernel, which
--- also waits for the other processes: bandwidths are lower bounds, and the greatest
--- one is closest to that of the hardware. Only for traces whose kernels name their
--- collectives, as since PyTorch 2.2; of traces without kernels, the collectives of
--- gloo on the host, whose group is known if the process is in a single one.
+-- The collectives of a trace by name, process group and size of the message; those that take most time first. The time
+-- of a collective is that of its kernel, which also waits for the other processes: bandwidths are lower bounds, and the
+-- greatest one is closest to that of the hardware. Only for traces whose kernels name their collectives, as since
+-- PyTorch 2.2; of traces without kernels, the collectives of gloo on the host, whose group is known if the process is
+-- in a single one.
 -- Needs: torch_trace
 -- Empty: {capture} has no collectives, on devices or of gloo
 -- Columns:
@@ -63,55 +60,31 @@ CREATE MACRO collectives(
 ) AS TABLE
 WITH
 target AS MATERIALIZED (FROM _capture(capture, unit)),
-links AS MATERIALIZED (
-    FROM _device_links([(SELECT a.capture_id FROM target AS a)])
-),
+links AS MATERIALIZED (FROM _device_links([(SELECT a.capture_id FROM target AS a)])),
 work AS (
     SELECT
-        d.collective,
-        d.process_group,
-        d.group_description,
-        d.group_size,
-        d.message_type,
+        d.collective, d.process_group, d.group_description, d.group_size, d.message_type,
         greatest(d.in_elements, d.out_elements) * _message_bytes(d.message_type)
             AS message_bytes,
-        d.device,
-        e.elapsed_ticks AS ticks
+        d.device, e.elapsed_ticks AS ticks
     FROM target AS a
     JOIN device_events AS d USING (capture_id)
     JOIN event_ticks AS e USING (capture_id, run_index, event_index)
     JOIN signatures AS s USING (capture_id, signature_index)
-    WHERE d.collective IS NOT NULL
-        AND e.elapsed_ticks >= 0
-        AND s.activity = 'kernel'
+    WHERE d.collective IS NOT NULL AND e.elapsed_ticks >= 0 AND s.activity = 'kernel'
     UNION ALL
-    SELECT
-        h.collective,
-        NULL,
-        h.group_description,
-        h.group_size,
-        h.message_type,
-        h.message_bytes,
-        NULL,
-        h.elapsed_ticks
+    SELECT h.collective, NULL, h.group_description, h.group_size, h.message_type, h.message_bytes, NULL, h.elapsed_ticks
     FROM _host_collectives([(SELECT a.capture_id FROM target AS a)]) AS h
 ),
 summed AS (
     SELECT
-        w.collective,
-        w.process_group,
-        w.group_description,
-        w.group_size,
-        w.message_type,
-        w.message_bytes,
+        w.collective, w.process_group, w.group_description, w.group_size, w.message_type, w.message_bytes,
         count(*) AS calls,
         try_cast(sum(w.ticks) AS BIGINT) AS ticks,
-        min(w.ticks) AS shortest,
-        max(w.ticks) AS longest,
+        min(w.ticks) AS shortest, max(w.ticks) AS longest,
         CASE WHEN count(*) = count(k.link_bandwidth) THEN min(k.link_bandwidth) END
             AS link_bandwidth,
-        any_value(k.devices) AS devices,
-        any_value(k.world_size) AS world_size
+        any_value(k.devices) AS devices, any_value(k.world_size) AS world_size
     FROM work AS w
     LEFT JOIN links AS k ON k.device = w.device
     GROUP BY
@@ -131,21 +104,12 @@ explained AS (
         r.*,
         CASE
             WHEN r.best_bus_bandwidth IS NULL THEN 'bytes or ranks of the group unknown'
-            ELSE _no_link(
-                r.given_link, r.link_bandwidth, r.group_size, r.devices, r.world_size,
-                false
-            )
+            ELSE _no_link(r.given_link, r.link_bandwidth, r.group_size, r.devices, r.world_size, false)
         END AS reason
     FROM rated AS r
 )
 SELECT
-    s.collective,
-    s.process_group,
-    s.group_description,
-    s.group_size,
-    s.message_type,
-    s.message_bytes,
-    s.calls,
+    s.collective, s.process_group, s.group_description, s.group_size, s.message_type, s.message_bytes, s.calls,
     _in_unit(s.ticks, a.time_scale, a.unit) AS total,
     100 * s.ticks::DOUBLE / nullif(sum(s.ticks) OVER (), 0) AS share_percent,
     _in_unit(s.ticks::DOUBLE / s.calls, a.time_scale, a.unit) AS mean,
@@ -154,8 +118,7 @@ SELECT
     s.calls * s.message_bytes::DOUBLE / nullif(s.ticks, 0) AS bandwidth_gb_per_s,
     s.calls * s.message_bytes::DOUBLE * _bus_factor(s.collective, s.group_size)
         / nullif(s.ticks, 0) AS bus_bandwidth_gb_per_s,
-    s.best_bus_bandwidth AS best_bus_bandwidth_gb_per_s,
-    a.unit,
+    s.best_bus_bandwidth AS best_bus_bandwidth_gb_per_s, a.unit,
     CASE
         WHEN s.reason IS NULL
             THEN 100e9 * s.best_bus_bandwidth

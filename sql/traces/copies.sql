@@ -18,15 +18,10 @@ CREATE MACRO copies(capture, unit := NULL) AS TABLE
 WITH
 target AS MATERIALIZED (FROM _capture(capture, unit))
 SELECT
-    w.run_index,
-    w.device,
-    w.stream,
-    w.label AS event,
-    s.label AS call,
+    w.run_index, w.device, w.stream, w.label AS event, s.label AS call,
     _in_unit(w.start_ticks - r.start_ticks, a.time_scale, a.unit) AS start,
     _in_unit(w.end_ticks - w.start_ticks, a.time_scale, a.unit) AS duration,
-    d.bytes,
-    d.bandwidth_gb_per_s,
+    d.bytes, d.bandwidth_gb_per_s,
     contains(w.label, 'Pageable') AS is_pageable,
     w.call_end_ticks >= w.end_ticks AS is_synchronous,
     a.unit
@@ -34,13 +29,12 @@ FROM target AS a
 CROSS JOIN _recording((SELECT a.capture_id FROM target AS a)) AS r
 CROSS JOIN _launches((SELECT a.capture_id FROM target AS a)) AS w
 JOIN device_events AS d USING (capture_id, event_index)
-LEFT JOIN _event_labels((SELECT a.capture_id FROM target AS a)) AS s
-    ON s.event_index = w.call_index
+LEFT JOIN _event_labels((SELECT a.capture_id FROM target AS a)) AS s ON s.event_index = w.call_index
 WHERE w.kind <> 'kernel'
 ORDER BY w.start_ticks, w.event_index;
 
--- The copies and fills of a trace by name, see `copies`: how much is moved, how fast,
--- and for how many the host waits. Those that move most bytes first.
+-- The copies and fills of a trace by name, see `copies`: how much is moved, how fast, and for how many the host waits.
+-- Those that move most bytes first.
 -- Needs: torch_trace, device_events
 -- Empty: {capture} has no copies and fills
 -- Columns:
@@ -69,19 +63,14 @@ target AS MATERIALIZED (
 ),
 summed AS (
     SELECT
-        w.label,
-        count(*) AS calls,
+        w.label, count(*) AS calls,
         sum(d.bytes)::DOUBLE AS bytes,
         sum(CASE WHEN _is_step_run(r.name) THEN d.bytes ELSE 0 END)::DOUBLE
             AS step_bytes,
         _sum_where(w.end_ticks - w.start_ticks, _is_step_run(r.name)) AS step_ticks,
-        min(d.bytes) AS least,
-        count(d.bytes) AS sized,
-        max(d.bytes) AS most,
+        min(d.bytes) AS least, count(d.bytes) AS sized, max(d.bytes) AS most,
         try_cast(sum(w.end_ticks - w.start_ticks) AS BIGINT) AS ticks,
-        try_cast(sum(
-            CASE WHEN d.bytes IS NOT NULL THEN w.end_ticks - w.start_ticks END
-        ) AS BIGINT) AS sized_ticks,
+        try_cast(sum(CASE WHEN d.bytes IS NOT NULL THEN w.end_ticks - w.start_ticks END) AS BIGINT) AS sized_ticks,
         min(d.bandwidth_gb_per_s) AS slowest,
         fsum(d.bandwidth_gb_per_s) / nullif(count(d.bandwidth_gb_per_s), 0) AS mean,
         max(d.bandwidth_gb_per_s) AS fastest,
@@ -95,31 +84,18 @@ summed AS (
     GROUP BY w.label
 )
 SELECT
-    s.label AS event,
-    s.calls,
-    s.bytes,
-    s.least AS min_bytes,
+    s.label AS event, s.calls, s.bytes, s.least AS min_bytes,
     s.bytes / nullif(s.sized, 0) AS mean_bytes,
     s.most AS max_bytes,
     _in_unit(s.ticks, a.time_scale, a.unit) AS total,
     -- Bytes per nanosecond.
-    s.bytes / nullif(
-        _in_unit(s.sized_ticks, a.time_scale, 'ns'),
-        0
-    ) AS bandwidth_gb_per_s,
-    s.slowest AS min_gb_per_s,
-    s.mean AS mean_gb_per_s,
-    s.fastest AS max_gb_per_s,
-    s.synchronous_calls,
-    a.unit,
+    s.bytes / nullif(_in_unit(s.sized_ticks, a.time_scale, 'ns'), 0) AS bandwidth_gb_per_s,
+    s.slowest AS min_gb_per_s, s.mean AS mean_gb_per_s, s.fastest AS max_gb_per_s, s.synchronous_calls, a.unit,
     a.step_count AS steps,
     _in_unit(s.step_ticks::DOUBLE / a.step_count, a.time_scale, a.unit) AS per_step,
     CASE WHEN s.bytes IS NOT NULL THEN s.step_bytes / a.step_count END
         AS bytes_per_step,
-    CASE
-        WHEN a.step_count IS NOT NULL
-            THEN _in_unit(s.ticks - s.step_ticks, a.time_scale, a.unit)
-    END AS outside_steps
+    CASE WHEN a.step_count IS NOT NULL THEN _in_unit(s.ticks - s.step_ticks, a.time_scale, a.unit) END AS outside_steps
 FROM summed AS s
 CROSS JOIN target AS a
 ORDER BY s.bytes DESC NULLS LAST, s.ticks DESC, s.label;

@@ -1,15 +1,11 @@
--- One part of the critical path of a step of a trace, in the order of time: the chain of
--- events that the end of the step waited for. The parts follow each other without a gap,
--- from the step's start to its end, so that their durations sum up to its duration; other
--- events that ran at the same time are not on the path, and the step would not be shorter
--- without them. The
--- path is followed from the end of the step: each device event back to the last of
--- what it waited for (its launch, the previous event of its stream, an event of
--- another stream), each thread of the host back to the last call that waited for a
--- device, and to the thread that it waited for. To shorten a part shortens the step by
--- at most the part's duration. A step begins and ends as in `step_breakdown`. The path of
--- the whole recording begins with its first device event, if the trace doesn't show what
--- this event waited for during most of the time before it.
+-- One part of the critical path of a step of a trace, in the order of time: the chain of events that the end of the
+-- step waited for. The parts follow each other without a gap, from the step's start to its end, so that their durations
+-- sum up to its duration; other events that ran at the same time are not on the path, and the step would not be shorter
+-- without them. The path is followed from the end of the step: each device event back to the last of what it waited for
+-- (its launch, the previous event of its stream, an event of another stream), each thread of the host back to the last
+-- call that waited for a device, and to the thread that it waited for. To shorten a part shortens the step by at most
+-- the part's duration. A step begins and ends as in `step_breakdown`. The path of the whole recording begins with its
+-- first device event, if the trace doesn't show what this event waited for during most of the time before it.
 -- Needs: torch_trace; else: etq breakdown
 -- Columns:
 --   kind: op, call (of the runtime or driver), annotation, python, other or host (no event) on the host; kernel, memcpy or memset on a device; launch_delay (from the start of the call), stream_delay (from the end of the previous event of the stream) or dependency (from the end of an event of another stream) until an event of a device starts; synchronization (from the end of the event that a call waited for to its return); handover (from the end of what a thread waited for to its next op); unknown_wait (for something that the trace doesn't show, from the launch or the end of the previous event of the stream until an event of a device starts); unknown (before an event of a device whose launch was not recorded)
@@ -34,40 +30,27 @@ CREATE MACRO critical_path(
 WITH
 target AS MATERIALIZED (FROM _capture(capture, unit))
 SELECT
-    p.kind,
-    p.label AS name,
-    s.label AS op,
-    h.thread,
-    d.device,
-    d.stream,
+    p.kind, p.label AS name, s.label AS op, h.thread, d.device, d.stream,
     _in_unit(p.start_ticks - r.start_ticks, a.time_scale, a.unit) AS start,
     _in_unit(p.end_ticks - p.start_ticks, a.time_scale, a.unit) AS duration,
     100 * (p.end_ticks - p.start_ticks)::DOUBLE / (p.until_ticks - p.begin_ticks)
         AS share_percent,
-    p.call_kind,
-    t.correlation_id,
-    p.event_index,
-    a.unit
+    p.call_kind, t.correlation_id, p.event_index, a.unit
 FROM target AS a
 CROSS JOIN _recording((SELECT a.capture_id FROM target AS a)) AS r
-CROSS JOIN _path_elements(
-    (SELECT a.capture_id FROM target AS a), step, step_name
-) AS p
+CROSS JOIN _path_elements((SELECT a.capture_id FROM target AS a), step, step_name) AS p
 LEFT JOIN (
     SELECT i.* FROM trace_events AS i
     WHERE i.capture_id = (SELECT a.capture_id FROM target AS a)
 ) AS t ON t.event_index = p.event_index
-LEFT JOIN threads AS h
-    ON h.capture_id = a.capture_id AND h.thread_index = p.thread_index
-LEFT JOIN device_events AS d
-    ON d.capture_id = a.capture_id AND d.event_index = p.event_index
-LEFT JOIN _event_labels((SELECT a.capture_id FROM target AS a)) AS s
-    ON s.event_index = p.op_index
+LEFT JOIN threads AS h ON h.capture_id = a.capture_id AND h.thread_index = p.thread_index
+LEFT JOIN device_events AS d ON d.capture_id = a.capture_id AND d.event_index = p.event_index
+LEFT JOIN _event_labels((SELECT a.capture_id FROM target AS a)) AS s ON s.event_index = p.op_index
 ORDER BY p.start_ticks;
 
--- The time of one op on the critical path, see `critical_path`: by how much the step would
--- be shorter, at most, if the op took no time. The longest first. Time outside of ops
--- counts for the innermost annotation or Python function; ProfilerStep* is a step.
+-- The time of one op on the critical path, see `critical_path`: by how much the step would be shorter, at most, if the
+-- op took no time. The longest first. Time outside of ops counts for the innermost annotation or Python function;
+-- ProfilerStep* is a step.
 -- Needs: torch_trace; else: etq breakdown
 -- Columns:
 --   op: family of the op, or of the innermost event if no op contains it; NULL outside of events, and for unknown_wait and unknown, which are no op's
@@ -96,10 +79,7 @@ SELECT
     _in_unit(t.host_ticks, a.time_scale, a.unit) AS host,
     _in_unit(t.device_ticks, a.time_scale, a.unit) AS device,
     _in_unit(t.ticks - t.host_ticks - t.device_ticks, a.time_scale, a.unit) AS delay,
-    t.call,
-    t.kernel,
-    t.parts,
-    a.unit
+    t.call, t.kernel, t.parts, a.unit
 FROM totals AS t
 CROSS JOIN target AS a
 ORDER BY t.ticks DESC, t.op;

@@ -1,6 +1,5 @@
--- The time of one device of a trace by type of work: kernels of computation and of
--- communication, copies and fills. By device, from its first event to
--- the end of its last, as in HolisticTraceAnalysis; by step, for each step as in
+-- The time of one device of a trace by type of work: kernels of computation and of communication, copies and fills. By
+-- device, from its first event to the end of its last, as in HolisticTraceAnalysis; by step, for each step as in
 -- `step_breakdown`.
 -- Needs: torch_trace, device_events
 -- Empty: {capture} has no device events in its steps
@@ -28,9 +27,7 @@ WITH
 target AS MATERIALIZED (FROM _capture(capture, unit)),
 summed AS (
     SELECT
-        d.device,
-        d.run_index,
-        d.step,
+        d.device, d.run_index, d.step,
         try_cast(sum(d.ticks) AS BIGINT) AS ticks,
         _sum_where(d.ticks, NOT (d.computes OR d.communicates OR d.copies)) AS idle,
         _sum_where(d.ticks, d.computes) AS compute,
@@ -42,9 +39,7 @@ summed AS (
     GROUP BY d.device, d.run_index, d.step
 )
 SELECT
-    s.device,
-    s.run_index,
-    s.step,
+    s.device, s.run_index, s.step,
     _in_unit(s.ticks, a.time_scale, a.unit) AS total,
     _in_unit(s.idle, a.time_scale, a.unit) AS idle,
     _in_unit(s.compute, a.time_scale, a.unit) AS compute,
@@ -61,9 +56,8 @@ FROM summed AS s
 CROSS JOIN target AS a
 ORDER BY s.device, s.run_index;
 
--- How long one device of a trace ran exactly these types of work at the same time:
--- computation, communication, memory (copies and fills), or several of them. A device's
--- rows add up to the time in which it was not idle.
+-- How long one device of a trace ran exactly these types of work at the same time: computation, communication, memory
+-- (copies and fills), or several of them. A device's rows add up to the time in which it was not idle.
 -- Columns:
 --   device: number of the device; NULL if not written
 --   types: the types of work, such as computation, or computation and communication
@@ -98,8 +92,7 @@ FROM summed AS s
 CROSS JOIN target AS a
 ORDER BY s.device, s.ticks DESC, s.place;
 
--- The device events of a trace by name and type, as in HolisticTraceAnalysis: the
--- events that take most time first.
+-- The device events of a trace by name and type, as in HolisticTraceAnalysis: the events that take most time first.
 -- Columns:
 --   type: computation, communication or memory (copies and fills)
 --   event: label of the events
@@ -139,38 +132,26 @@ means AS (
 ),
 summed AS (
     SELECT
-        m.type,
-        m.label,
-        count(*) AS calls,
+        m.type, m.label, count(*) AS calls,
         try_cast(sum(m.ticks) AS BIGINT) AS ticks,
         _sum_where(m.ticks, m.is_in_step) AS step_ticks,
         fsum((m.ticks - m.mean_ticks) * (m.ticks - m.mean_ticks)) AS squares,
-        min(m.ticks) AS shortest,
-        max(m.ticks) AS longest
+        min(m.ticks) AS shortest, max(m.ticks) AS longest
     FROM means AS m
     GROUP BY m.type, m.label
 )
 SELECT
-    s.type,
-    s.label AS event,
-    s.calls,
+    s.type, s.label AS event, s.calls,
     _in_unit(s.ticks, a.time_scale, a.unit) AS total,
     100 * s.ticks::DOUBLE / nullif(sum(s.ticks) OVER (PARTITION BY s.type), 0)
         AS share_percent,
     _in_unit(s.ticks::DOUBLE / s.calls, a.time_scale, a.unit) AS mean,
-    CASE
-        WHEN s.calls = 1 THEN 0
-        ELSE _in_unit(sqrt(s.squares / (s.calls - 1)), a.time_scale, a.unit)
-    END AS stddev,
+    CASE WHEN s.calls = 1 THEN 0 ELSE _in_unit(sqrt(s.squares / (s.calls - 1)), a.time_scale, a.unit) END AS stddev,
     _in_unit(s.shortest, a.time_scale, a.unit) AS min,
     _in_unit(s.longest, a.time_scale, a.unit) AS max,
-    a.unit,
-    a.step_count AS steps,
+    a.unit, a.step_count AS steps,
     _in_unit(s.step_ticks::DOUBLE / a.step_count, a.time_scale, a.unit) AS per_step,
-    CASE
-        WHEN a.step_count IS NOT NULL
-            THEN _in_unit(s.ticks - s.step_ticks, a.time_scale, a.unit)
-    END AS outside_steps
+    CASE WHEN a.step_count IS NOT NULL THEN _in_unit(s.ticks - s.step_ticks, a.time_scale, a.unit) END AS outside_steps
 FROM summed AS s
 CROSS JOIN target AS a
 ORDER BY s.ticks DESC, s.type, s.label;

@@ -1,23 +1,18 @@
--- One gap of a device of a trace, the longest first: the time from the end of all
--- its earlier events (kernels, copies, fills) to the start of the next. By device,
--- no stream ran anything; by stream, this stream did not, others may have. The time
--- before a device's first event and after its last is not in any gap. A gap has two
--- parts: until the next event's launch began nothing was waiting to run (host
--- time), from then on it was launched and had not started (queued time). The longer
--- part determines the cause. Of host time: data_loading and communication, if the
--- threads that launch work spent half of it there; what they waited in for half of it, in
--- calls of the runtime or driver: synchronization, allocation, free, pinned_memory,
--- module_load, graph_instantiation, creation (of streams, events, contexts) or call (a call
--- of no known kind); else synchronization or free, if a call that waits for a device was
--- open when the gap began, so that nothing could be launched ahead; else host. Of queued
--- time: dependency, if by the trace's records (`cuda_sync`) or its calls
--- (hipStreamWaitEvent) the next event waited for an event of another stream during half of
--- it (communication, if that was a kernel of that family); launch_delay, if it is at most
--- launch_delay_us, or if half of it passed before the launch returned; dependency or
--- communication, if an event of another stream or device ended at most launch_delay_us
--- before the next event started: the one that records or calls name, or any, if the trace
--- has neither, and in CUDA graphs; else unknown_wait: the next event waited for something
--- that the trace doesn't show. A gap without a recorded launch is unknown.
+-- One gap of a device of a trace, the longest first: the time from the end of all its earlier events (kernels, copies,
+-- fills) to the start of the next. By device, no stream ran anything; by stream, this stream did not, others may have.
+-- The time before a device's first event and after its last is not in any gap. A gap has two parts: until the next
+-- event's launch began nothing was waiting to run (host time), from then on it was launched and had not started (queued
+-- time). The longer part determines the cause. Of host time: data_loading and communication, if the threads that launch
+-- work spent half of it there; what they waited in for half of it, in calls of the runtime or driver: synchronization,
+-- allocation, free, pinned_memory, module_load, graph_instantiation, creation (of streams, events, contexts) or call (a
+-- call of no known kind); else synchronization or free, if a call that waits for a device was open when the gap began,
+-- so that nothing could be launched ahead; else host. Of queued time: dependency, if by the trace's records
+-- (`cuda_sync`) or its calls (hipStreamWaitEvent) the next event waited for an event of another stream during half of
+-- it (communication, if that was a kernel of that family); launch_delay, if it is at most launch_delay_us, or if half
+-- of it passed before the launch returned; dependency or communication, if an event of another stream or device ended
+-- at most launch_delay_us before the next event started: the one that records or calls name, or any, if the trace has
+-- neither, and in CUDA graphs; else unknown_wait: the next event waited for something that the trace doesn't show. A
+-- gap without a recorded launch is unknown.
 -- Needs: torch_trace, device_events; else: etq tax
 -- Empty: {capture} has no gaps between device events
 -- Columns:
@@ -45,30 +40,19 @@ CREATE MACRO device_idle(
 ) AS TABLE
 WITH
 target AS MATERIALIZED (FROM _capture(capture, unit)),
-causes AS MATERIALIZED (
-    FROM _idle_causes(
-        (SELECT a.capture_id FROM target AS a), "by", launch_delay_us * 1000
-    ) AS i
-),
+causes AS MATERIALIZED (FROM _idle_causes((SELECT a.capture_id FROM target AS a), "by", launch_delay_us * 1000) AS i),
 steps AS (
     SELECT w.run_index, w.step
     FROM _written_steps AS w
     WHERE w.capture_id = (SELECT a.capture_id FROM target AS a)
 )
 SELECT
-    i.device,
-    i.stream,
-    i.run_index,
-    s.step,
+    i.device, i.stream, i.run_index, s.step,
     _in_unit(i.start_ticks - r.start_ticks, a.time_scale, a.unit) AS start,
     _in_unit(i.ticks, a.time_scale, a.unit) AS duration,
     100 * i.ticks::DOUBLE / sum(i.ticks) OVER (PARTITION BY i.device, i.stream)
         AS share_percent,
-    i.cause,
-    i.host_op,
-    i.call,
-    i.next_label AS next_event,
-    i.waited_label AS waited_for,
+    i.cause, i.host_op, i.call, i.next_label AS next_event, i.waited_label AS waited_for,
     _in_unit(i.host_ticks, a.time_scale, a.unit) AS host_time,
     _in_unit(i.ticks - i.host_ticks, a.time_scale, a.unit) AS queued_time,
     CASE
@@ -83,18 +67,12 @@ CROSS JOIN _recording((SELECT a.capture_id FROM target AS a)) AS r
 LEFT JOIN steps AS s USING (run_index)
 ORDER BY i.ticks DESC, i.device, i.stream, i.start_ticks;
 
--- The idle time of one device, or stream, by its cause, in ticks; arguments as for
--- `_idle_causes`.
+-- The idle time of one device, or stream, by its cause, in ticks; arguments as for `_idle_causes`.
 CREATE MACRO _idle_totals(capture_key, scope, launch_ticks) AS TABLE
 WITH
 by_op AS (
     SELECT
-        i.device,
-        i.stream,
-        i.cause,
-        i.host_op,
-        i.call,
-        count(*) AS gaps,
+        i.device, i.stream, i.cause, i.host_op, i.call, count(*) AS gaps,
         try_cast(sum(i.ticks) AS BIGINT) AS ticks,
         try_cast(sum(i.host_ticks) AS BIGINT) AS host_ticks,
         max(i.ticks) AS longest
@@ -104,18 +82,12 @@ by_op AS (
 summed AS (
     SELECT
         b.*,
-        sum(b.ticks) OVER (
-            PARTITION BY b.device, b.stream, b.cause, b.host_op
-        ) AS op_ticks,
-        sum(b.ticks) OVER (
-            PARTITION BY b.device, b.stream, b.cause, b.call
-        ) AS of_call_ticks
+        sum(b.ticks) OVER (PARTITION BY b.device, b.stream, b.cause, b.host_op) AS op_ticks,
+        sum(b.ticks) OVER (PARTITION BY b.device, b.stream, b.cause, b.call) AS of_call_ticks
     FROM by_op AS b
 )
 SELECT
-    r.device,
-    r.stream,
-    r.cause,
+    r.device, r.stream, r.cause,
     sum(r.gaps)::BIGINT AS gaps,
     try_cast(sum(r.ticks) AS BIGINT) AS ticks,
     try_cast(sum(r.host_ticks) AS BIGINT) AS host_ticks,
@@ -127,8 +99,7 @@ SELECT
 FROM summed AS r
 GROUP BY r.device, r.stream, r.cause;
 
--- The idle time of one device, or stream, by its cause, see `device_idle`; the
--- longest first.
+-- The idle time of one device, or stream, by its cause, see `device_idle`; the longest first.
 -- Needs: torch_trace, device_events; else: etq tax
 -- Empty: {capture} has no gaps between device events
 -- Columns:
@@ -152,21 +123,14 @@ CREATE MACRO device_idle_causes(
 WITH
 target AS MATERIALIZED (FROM _capture(capture, unit))
 SELECT
-    c.device,
-    c.stream,
-    c.cause,
-    c.gaps,
+    c.device, c.stream, c.cause, c.gaps,
     _in_unit(c.ticks, a.time_scale, a.unit) AS total,
     100 * c.ticks::DOUBLE / sum(c.ticks) OVER (PARTITION BY c.device, c.stream)
         AS share_percent,
     _in_unit(c.ticks::DOUBLE / c.gaps, a.time_scale, a.unit) AS mean,
     _in_unit(c.longest, a.time_scale, a.unit) AS max,
     _in_unit(c.host_ticks, a.time_scale, a.unit) AS host_time,
-    c.host_op,
-    c.call,
-    a.unit
-FROM _idle_totals(
-    (SELECT a.capture_id FROM target AS a), "by", launch_delay_us * 1000
-) AS c
+    c.host_op, c.call, a.unit
+FROM _idle_totals((SELECT a.capture_id FROM target AS a), "by", launch_delay_us * 1000) AS c
 CROSS JOIN target AS a
 ORDER BY c.device, c.stream, c.ticks DESC, c.cause;

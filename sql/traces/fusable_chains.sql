@@ -1,17 +1,12 @@
--- One kernel of torch's own that computes element by element or reduces, with its place
--- in a chain: kernels that follow each other on a stream, within a run, with nothing
--- else of the stream between them. torch.compile may fuse such a chain into one kernel,
--- which reads and writes memory once; that its ops depend on each other is not known.
--- Kernels of torch.compile, of normalizations and of other libraries end a chain.
+-- One kernel of torch's own that computes element by element or reduces, with its place in a chain: kernels that follow
+-- each other on a stream, within a run, with nothing else of the stream between them. torch.compile may fuse such a
+-- chain into one kernel, which reads and writes memory once; that its ops depend on each other is not known. Kernels of
+-- torch.compile, of normalizations and of other libraries end a chain.
 CREATE MACRO _chained_kernels(capture_key) AS TABLE
 WITH
 work AS (
     SELECT
-        l.run_index,
-        l.event_index,
-        l.device,
-        l.stream,
-        l.start_ticks,
+        l.run_index, l.event_index, l.device, l.stream, l.start_ticks,
         l.end_ticks - l.start_ticks AS ticks,
         coalesce(
             l.kernel_family IN ('elementwise', 'reduction')
@@ -23,15 +18,9 @@ work AS (
 broken AS (
     SELECT
         w.*,
-        coalesce(
-            lag(w.is_fusable) OVER in_order AND lag(w.run_index) OVER in_order
-            = w.run_index,
-            false
-        ) AS goes_on
+        coalesce(lag(w.is_fusable) OVER in_order AND lag(w.run_index) OVER in_order = w.run_index, false) AS goes_on
     FROM work AS w
-    WINDOW in_order AS (
-        PARTITION BY w.device, w.stream ORDER BY w.start_ticks, w.event_index
-    )
+    WINDOW in_order AS (PARTITION BY w.device, w.stream ORDER BY w.start_ticks, w.event_index)
 ),
 numbered AS (
     SELECT
@@ -43,11 +32,8 @@ numbered AS (
     FROM broken AS b
 )
 SELECT
-    n.event_index,
-    n.chain::BIGINT AS chain,
-    row_number() OVER (
-        PARTITION BY n.chain ORDER BY n.start_ticks, n.event_index
-    ) AS number,
+    n.event_index, n.chain::BIGINT AS chain,
+    row_number() OVER (PARTITION BY n.chain ORDER BY n.start_ticks, n.event_index) AS number,
     n.ticks
 FROM numbered AS n
 WHERE n.is_fusable
@@ -63,12 +49,8 @@ owners AS MATERIALIZED (
 chains AS (
     SELECT
         k.chain,
-        string_agg(
-            coalesce(g.label, '(' || o.kernel_family || ' kernel)'),
-            ' | ' ORDER BY k.number
-        ) AS sequence,
-        count(*) AS kernels,
-        sum(k.ticks) AS ticks,
+        string_agg(coalesce(g.label, '(' || o.kernel_family || ' kernel)'), ' | ' ORDER BY k.number) AS sequence,
+        count(*) AS kernels, sum(k.ticks) AS ticks,
         sum(k.ticks) - max(k.ticks) AS saved_ticks
     FROM _chained_kernels(capture_key) AS k
     JOIN owners AS o USING (event_index)
@@ -76,9 +58,7 @@ chains AS (
     GROUP BY k.chain
 )
 SELECT
-    c.sequence,
-    c.kernels,
-    count(*) AS calls,
+    c.sequence, c.kernels, count(*) AS calls,
     try_cast(sum(c.ticks) AS BIGINT) AS ticks,
     try_cast(sum(c.saved_ticks) AS BIGINT) AS saved_ticks,
     100 * sum(c.saved_ticks)::DOUBLE
@@ -86,10 +66,9 @@ SELECT
 FROM chains AS c
 GROUP BY c.sequence, c.kernels;
 
--- One chain of ops of a trace whose kernels one fused kernel could replace: kernels of
--- torch's own that compute element by element or reduce, and follow each other on a
--- stream with nothing else between them. Chains of the same ops are one row; those that
--- could save most first.
+-- One chain of ops of a trace whose kernels one fused kernel could replace: kernels of torch's own that compute element
+-- by element or reduce, and follow each other on a stream with nothing else between them. Chains of the same ops are
+-- one row; those that could save most first.
 -- Needs: torch_trace, device_events; else: etq ops
 -- Empty: {capture} has no kernels of torch's own that follow each other and that torch.compile would fuse
 -- Shown: kernels, calls, total, saves_at_most, share_percent, unit, sequence
@@ -105,13 +84,10 @@ CREATE MACRO fusable_chains(capture, unit := NULL) AS TABLE
 WITH
 target AS MATERIALIZED (FROM _capture(capture, unit))
 SELECT
-    s.sequence,
-    s.kernels,
-    s.calls,
+    s.sequence, s.kernels, s.calls,
     _in_unit(s.ticks, a.time_scale, a.unit) AS total,
     _in_unit(s.saved_ticks, a.time_scale, a.unit) AS saves_at_most,
-    s.share AS share_percent,
-    a.unit
+    s.share AS share_percent, a.unit
 FROM _fusable_chains((SELECT a.capture_id FROM target AS a)) AS s
 CROSS JOIN target AS a
 ORDER BY s.saved_ticks DESC, s.sequence;

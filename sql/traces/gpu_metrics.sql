@@ -1,6 +1,5 @@
--- One value of a metric of a device during a trace, as torch-tb-profiler adds it to
--- the trace: utilization in up to 100 buckets of 1, 10, 100, ... microseconds, and
--- between any two starts or ends of kernels the estimated share of the
+-- One value of a metric of a device during a trace, as torch-tb-profiler adds it to the trace: utilization in up to 100
+-- buckets of 1, 10, 100, ... microseconds, and between any two starts or ends of kernels the estimated share of the
 -- multiprocessors that have a block.
 -- Columns:
 --   device: number of the device
@@ -12,8 +11,7 @@
 CREATE MACRO gpu_metrics(capture, unit := NULL) AS TABLE
 WITH
 target AS MATERIALIZED (FROM _capture(capture, unit)),
--- The recording: as the profiler marked it, or else from the first to the last
--- event.
+-- The recording: as the profiler marked it, or else from the first to the last event.
 marked AS (
     SELECT min(e.start_ticks) AS start_ticks, max(e.end_ticks) AS end_ticks
     FROM _capture_events((SELECT a.capture_id FROM target AS a)) AS e
@@ -28,17 +26,14 @@ bounds AS (
 ),
 sized AS MATERIALIZED (
     SELECT
-        b.start_ticks,
-        b.end_ticks,
+        b.start_ticks, b.end_ticks,
         l.length // size.ticks AS buckets,
         size.ticks AS bucket_ticks
     FROM bounds AS b
     CROSS JOIN LATERAL (SELECT b.end_ticks - b.start_ticks AS length) AS l
     CROSS JOIN LATERAL (
         SELECT min(p.ticks) AS ticks
-        FROM (
-            SELECT (1000 * 10 ** unnest(range(0, 13)))::BIGINT AS ticks
-        ) AS p
+        FROM (SELECT (1000 * 10 ** unnest(range(0, 13)))::BIGINT AS ticks) AS p
         WHERE l.length / p.ticks <= 100
     ) AS size
 ),
@@ -47,10 +42,7 @@ stretches AS MATERIALIZED (
         (SELECT a.capture_id FROM target AS a),
         (
             SELECT list_append(
-                list_transform(
-                    range(0, z.buckets),
-                    lambda place: z.start_ticks + place * z.bucket_ticks
-                ),
+                list_transform(range(0, z.buckets), lambda place: z.start_ticks + place * z.bucket_ticks),
                 z.end_ticks
             )
             FROM sized AS z
@@ -70,12 +62,10 @@ used AS (
 ),
 samples AS (
     SELECT
-        u.device,
-        'utilization' AS metric,
+        u.device, 'utilization' AS metric,
         u.place * z.bucket_ticks AS at_ticks,
         CASE
-            WHEN u.place = z.buckets - 1
-                THEN z.end_ticks - z.start_ticks - u.place * z.bucket_ticks
+            WHEN u.place = z.buckets - 1 THEN z.end_ticks - z.start_ticks - u.place * z.bucket_ticks
             ELSE z.bucket_ticks
         END AS length,
         u.ticks AS amount
@@ -83,8 +73,7 @@ samples AS (
     CROSS JOIN sized AS z
     UNION ALL
     SELECT
-        s.device,
-        'sm_efficiency',
+        s.device, 'sm_efficiency',
         s.start_ticks - z.start_ticks,
         s.ticks,
         s.ticks * s.sm_efficiency
@@ -93,8 +82,7 @@ samples AS (
     WHERE s.sized > 0
 )
 SELECT
-    t.device,
-    t.metric,
+    t.device, t.metric,
     _in_unit(t.at_ticks, a.time_scale, a.unit) AS start,
     _in_unit(t.length, a.time_scale, a.unit) AS duration,
     100e0 * t.amount / t.length AS value_percent,

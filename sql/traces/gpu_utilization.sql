@@ -1,22 +1,15 @@
 -- One kernel of a device of a trace.
 CREATE MACRO _device_kernels(capture_key) AS TABLE
 SELECT
-    d.device,
-    s.start_ticks,
-    s.end_ticks,
-    s.uses_matrix_units,
+    d.device, s.start_ticks, s.end_ticks, s.uses_matrix_units,
     CASE WHEN d.blocks_per_sm > 0 THEN d.blocks_per_sm END AS blocks_per_sm,
     CASE WHEN d.occupancy_percent >= 0 THEN d.occupancy_percent END
         AS occupancy_percent
 FROM _trace_slices(capture_key) AS s
-JOIN device_events AS d
-    ON d.capture_id = capture_key
-    AND d.run_index = s.run_index
-    AND d.event_index = s.event_index
+JOIN device_events AS d ON d.capture_id = capture_key AND d.run_index = s.run_index AND d.event_index = s.event_index
 WHERE s.kind = 'kernel' AND d.device IS NOT NULL;
 
--- One interval between two successive times: starts and ends of a device's kernels,
--- and the requested times.
+-- One interval between two successive times: starts and ends of a device's kernels, and the requested times.
 CREATE MACRO _device_intervals(
     capture_key,
     part_at  -- list of further ticks at which intervals are split
@@ -25,17 +18,13 @@ WITH
 kernels AS MATERIALIZED (FROM _device_kernels(capture_key)),
 edges AS (
     SELECT
-        k.device,
-        k.start_ticks AS at_ticks,
-        1 AS change,
+        k.device, k.start_ticks AS at_ticks, 1 AS change,
         (k.blocks_per_sm IS NOT NULL)::INTEGER AS sized,
         coalesce(k.blocks_per_sm, 0) AS blocks
     FROM kernels AS k
     UNION ALL
     SELECT
-        k.device,
-        k.end_ticks,
-        -1,
+        k.device, k.end_ticks, -1,
         -(k.blocks_per_sm IS NOT NULL)::INTEGER,
         -coalesce(k.blocks_per_sm, 0)
     FROM kernels AS k
@@ -44,19 +33,13 @@ edges AS (
     FROM (SELECT DISTINCT i.device FROM kernels AS i) AS k
 ),
 moments AS (
-    SELECT
-        e.device,
-        e.at_ticks,
-        sum(e.change) AS change,
-        sum(e.sized) AS sized,
-        fsum(e.blocks) AS blocks
+    SELECT e.device, e.at_ticks, sum(e.change) AS change, sum(e.sized) AS sized, fsum(e.blocks) AS blocks
     FROM edges AS e
     GROUP BY e.device, e.at_ticks
 ),
 stretches AS (
     SELECT
-        m.device,
-        m.at_ticks AS start_ticks,
+        m.device, m.at_ticks AS start_ticks,
         lead(m.at_ticks) OVER so_far - m.at_ticks AS ticks,
         (sum(m.change) OVER so_far)::BIGINT AS kernels,
         (sum(m.sized) OVER so_far)::BIGINT AS sized,
@@ -65,11 +48,7 @@ stretches AS (
     WINDOW so_far AS (PARTITION BY m.device ORDER BY m.at_ticks)
 )
 SELECT
-    s.device,
-    s.start_ticks,
-    s.ticks,
-    s.kernels,
-    s.sized,
+    s.device, s.start_ticks, s.ticks, s.kernels, s.sized,
     CASE WHEN s.sized > 0 THEN greatest(least(s.blocks, 1), 0) ELSE 0 END
         AS sm_efficiency
 FROM stretches AS s
@@ -86,29 +65,21 @@ bounds AS MATERIALIZED (
     WHERE d.capture_id = capture_key
 )
 SELECT
-    s.device,
-    b.start_ticks,
-    b.end_ticks,
+    s.device, b.start_ticks, b.end_ticks,
     100 * sum(CASE WHEN s.kernels > 0 THEN s.ticks ELSE 0 END)::DOUBLE
         / (b.end_ticks - b.start_ticks) AS utilization_percent,
     CASE
-        WHEN bool_or(s.sized > 0)
-            THEN 100 * fsum(s.ticks * s.sm_efficiency) / (b.end_ticks - b.start_ticks)
+        WHEN bool_or(s.sized > 0) THEN 100 * fsum(s.ticks * s.sm_efficiency) / (b.end_ticks - b.start_ticks)
     END AS sm_efficiency_percent
-FROM _device_intervals(
-    capture_key,
-    (SELECT [b.start_ticks, b.end_ticks] FROM bounds AS b)
-) AS s
+FROM _device_intervals(capture_key, (SELECT [b.start_ticks, b.end_ticks] FROM bounds AS b)) AS s
 JOIN bounds AS b ON s.start_ticks >= b.start_ticks AND s.start_ticks < b.end_ticks
 GROUP BY s.device, b.start_ticks, b.end_ticks;
 
--- The utilization of one device in the steps of a trace, as in the overview of
--- torch-tb-profiler: the share of the time, from the first step to the end of the
--- last, in which at least one kernel ran; the estimated share of its
--- multiprocessors that had a block; and the estimated achieved occupancy, the mean
--- over its kernels weighted by duration. Differences from the plug-in: steps of
--- newer traces last until their kernels end, newer kernels with tensor cores are
--- recognized, and their share is of all kernels, not only of those that ops launched.
+-- The utilization of one device in the steps of a trace, as in the overview of torch-tb-profiler: the share of the
+-- time, from the first step to the end of the last, in which at least one kernel ran; the estimated share of its
+-- multiprocessors that had a block; and the estimated achieved occupancy, the mean over its kernels weighted by
+-- duration. Differences from the plug-in: steps of newer traces last until their kernels end, newer kernels with tensor
+-- cores are recognized, and their share is of all kernels, not only of those that ops launched.
 -- Columns:
 --   device: number of the device
 --   kernels: number of its kernels, within steps or not
@@ -120,27 +91,16 @@ CREATE MACRO gpu_utilization(capture) AS TABLE
 WITH
 target AS MATERIALIZED (FROM _capture(capture, NULL)),
 kernels AS MATERIALIZED (FROM _device_kernels((SELECT a.capture_id FROM target AS a))),
-busy AS MATERIALIZED (
-    FROM _device_utilization((SELECT a.capture_id FROM target AS a)) AS u
-),
+busy AS MATERIALIZED (FROM _device_utilization((SELECT a.capture_id FROM target AS a)) AS u),
 summed AS (
     SELECT
-        k.device,
-        count(*) AS kernels,
+        k.device, count(*) AS kernels,
         sum(k.end_ticks - k.start_ticks) AS ticks,
         sum(CASE WHEN k.uses_matrix_units THEN k.end_ticks - k.start_ticks ELSE 0 END)
             AS tensor_ticks,
-        sum(
-            CASE
-                WHEN k.uses_matrix_units IS NULL THEN k.end_ticks - k.start_ticks
-                ELSE 0
-            END
-        ) AS unknown_ticks,
+        sum(CASE WHEN k.uses_matrix_units IS NULL THEN k.end_ticks - k.start_ticks ELSE 0 END) AS unknown_ticks,
         fsum(
-            k.occupancy_percent * greatest(
-                least(k.end_ticks, b.end_ticks)
-                - greatest(k.start_ticks, b.start_ticks), 0
-            )
+            k.occupancy_percent * greatest(least(k.end_ticks, b.end_ticks) - greatest(k.start_ticks, b.start_ticks), 0)
         ) / nullif(sum(
             CASE
                 WHEN k.occupancy_percent IS NOT NULL THEN greatest(
@@ -154,14 +114,9 @@ summed AS (
     GROUP BY k.device
 )
 SELECT
-    s.device,
-    s.kernels,
-    b.utilization_percent,
-    b.sm_efficiency_percent,
-    s.occupancy_percent,
+    s.device, s.kernels, b.utilization_percent, b.sm_efficiency_percent, s.occupancy_percent,
     CASE
-        WHEN s.ticks > 0
-            THEN _tensor_percent(s.tensor_ticks, s.unknown_ticks, s.ticks)
+        WHEN s.ticks > 0 THEN _tensor_percent(s.tensor_ticks, s.unknown_ticks, s.ticks)
         ELSE 0
     END AS tensor_cores_percent
 FROM summed AS s

@@ -1,66 +1,40 @@
--- The floating-point operations for which one unit of a counter stands: 2 for
--- instructions that multiply and add, 1 for instructions that only multiply or only add;
--- NULL for other counters. As in HolisticTraceAnalysis.
+-- The floating-point operations for which one unit of a counter stands: 2 for instructions that multiply and add, 1 for
+-- instructions that only multiply or only add; NULL for other counters. As in HolisticTraceAnalysis.
 CREATE MACRO _operations_counted(counter) AS (
     CASE
-        WHEN regexp_matches(
-            counter,
-            '^smsp__sass_thread_inst_executed_op_[dfh]fma_pred_on[.]sum$'
-        ) THEN 2
-        WHEN regexp_matches(
-            counter,
-            '^smsp__sass_thread_inst_executed_op_[dfh](add|mul)_pred_on[.]sum$'
-        ) THEN 1
+        WHEN regexp_matches(counter, '^smsp__sass_thread_inst_executed_op_[dfh]fma_pred_on[.]sum$') THEN 2
+        WHEN regexp_matches(counter, '^smsp__sass_thread_inst_executed_op_[dfh](add|mul)_pred_on[.]sum$') THEN 1
     END
 );
 
--- One range of counters of a trace, with the launch of its kernel. Ranges have no ids:
--- the first is that of the first launch, and so on, if there are as many ranges as
--- launches (calls of cudaLaunchKernel and of names that begin so), all of one device.
--- The ranges of several devices are in no known order.
+-- One range of counters of a trace, with the launch of its kernel. Ranges have no ids: the first is that of the first
+-- launch, and so on, if there are as many ranges as launches (calls of cudaLaunchKernel and of names that begin so),
+-- all of one device. The ranges of several devices are in no known order.
 CREATE MACRO _counted_kernels(capture_key) AS TABLE
 WITH
 -- Without the capture, as in `_trace_slices`.
 kinds AS MATERIALIZED (
     SELECT
-        s.signature_index,
-        s.label,
+        s.signature_index, s.label,
         s.category = 'cuda_profiler_range' AS is_range
     FROM (SELECT capture_key AS capture_id) AS a
     JOIN signatures AS s USING (capture_id)
-    WHERE s.category = 'cuda_profiler_range'
-        OR s.category = 'cuda_runtime' AND starts_with(s.label, 'cudaLaunchKernel')
+    WHERE s.category = 'cuda_profiler_range' OR s.category = 'cuda_runtime' AND starts_with(s.label, 'cudaLaunchKernel')
 ),
 -- If a trace is known to have no counters, the rest is not planned.
 numbered AS MATERIALIZED (
     SELECT
-        e.run_index,
-        e.event_index,
-        t.thread_index,
-        t.op_index,
-        e.start_ticks,
-        e.elapsed_ticks,
-        k.label,
-        k.is_range,
-        row_number() OVER (
-            PARTITION BY k.is_range ORDER BY e.start_ticks, e.event_index
-        ) AS place
-    FROM (
-        SELECT DISTINCT c.capture_id
-        FROM event_counters AS c
-        WHERE c.capture_id = capture_key
-    ) AS a
-    JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
-        USING (capture_id)
+        e.run_index, e.event_index, t.thread_index, t.op_index, e.start_ticks, e.elapsed_ticks, k.label, k.is_range,
+        row_number() OVER (PARTITION BY k.is_range ORDER BY e.start_ticks, e.event_index) AS place
+    FROM (SELECT DISTINCT c.capture_id FROM event_counters AS c WHERE c.capture_id = capture_key) AS a
+    JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e USING (capture_id)
     JOIN kinds AS k USING (signature_index)
-    JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
-        USING (run_index, event_index)
+    JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (run_index, event_index)
 ),
 ranges AS (
     SELECT n.*, try_cast(h.process AS INTEGER) AS device, h.process
     FROM numbered AS n
-    JOIN threads AS h
-        ON h.capture_id = capture_key AND h.thread_index = n.thread_index
+    JOIN threads AS h ON h.capture_id = capture_key AND h.thread_index = n.thread_index
     WHERE n.is_range
 ),
 counts AS (
@@ -73,33 +47,22 @@ counts AS (
 checked AS (
     SELECT
         CASE
-            WHEN c.ranges <> c.launches
-                THEN c.ranges || ' ranges, ' || c.launches || ' kernel launches'
+            WHEN c.ranges <> c.launches THEN c.ranges || ' ranges, ' || c.launches || ' kernel launches'
             WHEN c.devices > 1 THEN 'ranges of ' || c.devices || ' devices'
         END AS reason
     FROM counts AS c
 )
 SELECT
-    r.event_index,
-    r.label,
-    r.device,
-    r.start_ticks,
-    r.elapsed_ticks,
-    r.place,
-    l.run_index,
-    l.op_index AS call_op_index,
+    r.event_index, r.label, r.device, r.start_ticks, r.elapsed_ticks, r.place, l.run_index, l.op_index AS call_op_index,
     c.reason
 FROM ranges AS r
 CROSS JOIN checked AS c
-LEFT JOIN numbered AS l
-    ON NOT l.is_range AND l.place = r.place AND c.reason IS NULL;
+LEFT JOIN numbered AS l ON NOT l.is_range AND l.place = r.place AND c.reason IS NULL;
 
--- One counter of one kernel of a trace, as CUPTI's profiler of ranges counted it
--- (`profiler_metrics` of PyTorch's experimental configuration, with
--- `profiler_measure_per_kernel`), with the ops around its launch. A trace with counters
--- has no other events of kernels, and their times are not known: PyTorch's profiler
--- divides the time of the recording evenly among the ranges. Ranges and launches are
--- matched by their order, as in HolisticTraceAnalysis.
+-- One counter of one kernel of a trace, as CUPTI's profiler of ranges counted it (`profiler_metrics` of PyTorch's
+-- experimental configuration, with `profiler_measure_per_kernel`), with the ops around its launch. A trace with
+-- counters has no other events of kernels, and their times are not known: PyTorch's profiler divides the time of the
+-- recording evenly among the ranges. Ranges and launches are matched by their order, as in HolisticTraceAnalysis.
 -- Needs: torch_trace
 -- Empty: {capture} has no counters of CUPTI: record them with profiler_metrics of experimental_config
 -- Shown: place, device, event, top_op, op, counter, value, flops, reason
@@ -118,20 +81,14 @@ LEFT JOIN numbered AS l
 --   reason: why the launch is unknown; NULL if it is known
 CREATE MACRO kernel_counters(capture) AS TABLE
 WITH RECURSIVE
-target AS MATERIALIZED (
-    SELECT _capture_id(capture) AS capture_id
-),
-kernels AS MATERIALIZED (
-    SELECT k.* FROM _counted_kernels((SELECT a.capture_id FROM target AS a)) AS k
-),
+target AS MATERIALIZED (SELECT _capture_id(capture) AS capture_id),
+kernels AS MATERIALIZED (SELECT k.* FROM _counted_kernels((SELECT a.capture_id FROM target AS a)) AS k),
 ops AS MATERIALIZED (
     SELECT t.event_index, t.op_index AS outer_index, s.label AS op
     FROM (SELECT a.capture_id FROM target AS a WHERE EXISTS (FROM kernels)) AS a
     JOIN signatures AS s ON s.capture_id = a.capture_id AND s.activity = 'op'
-    JOIN event_ticks AS e
-        ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
-    JOIN trace_events AS t
-        ON t.capture_id = e.capture_id AND t.event_index = e.event_index
+    JOIN event_ticks AS e ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
+    JOIN trace_events AS t ON t.capture_id = e.capture_id AND t.event_index = e.event_index
 ),
 -- From the outermost ops inwards, so that it ends with any rows.
 stacks AS (
@@ -144,21 +101,13 @@ stacks AS (
     JOIN ops AS o ON o.outer_index = s.event_index
 )
 SELECT
-    k.place,
-    k.run_index,
-    k.event_index,
-    k.device,
-    k.label AS event,
-    o.op,
+    k.place, k.run_index, k.event_index, k.device, k.label AS event, o.op,
     o.ops[1] AS top_op,
     CASE WHEN k.reason IS NULL THEN coalesce(o.ops, []::VARCHAR[]) END AS op_stack,
-    c.counter,
-    c.value,
+    c.counter, c.value,
     c.value * _operations_counted(c.counter) AS flops,
     k.reason
 FROM kernels AS k
-JOIN event_counters AS c
-    ON c.capture_id = (SELECT a.capture_id FROM target AS a)
-    AND c.event_index = k.event_index
+JOIN event_counters AS c ON c.capture_id = (SELECT a.capture_id FROM target AS a) AND c.event_index = k.event_index
 LEFT JOIN stacks AS o ON o.event_index = k.call_op_index
 ORDER BY k.place, c.counter;

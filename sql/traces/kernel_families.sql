@@ -8,21 +8,18 @@ by_label AS (
             WHEN 'copy' THEN 'memcpy'
             WHEN 'fill' THEN 'memset'
         END AS family,
-        s.label,
-        any_value(s.uses_matrix_units) AS uses,
+        s.label, any_value(s.uses_matrix_units) AS uses,
         bool_or(s.kind = 'kernel') AS is_kernel,
         count(*) AS calls,
         try_cast(sum(s.end_ticks - s.start_ticks) AS BIGINT) AS ticks,
         _sum_where(s.end_ticks - s.start_ticks, _is_step_run(r.name)) AS step_ticks
     FROM _trace_slices(capture_key) AS s
     JOIN runs AS r ON r.capture_id = capture_key AND r.run_index = s.run_index
-    WHERE s.kind IN ('kernel', 'copy', 'fill')
-        AND _is_recorded(r.iteration, r.phase, steps, phase)
+    WHERE s.kind IN ('kernel', 'copy', 'fill') AND _is_recorded(r.iteration, r.phase, steps, phase)
     GROUP BY 1, s.label
 )
 SELECT
-    b.family,
-    count(*) AS names,
+    b.family, count(*) AS names,
     sum(b.calls)::BIGINT AS calls,
     try_cast(sum(b.ticks) AS BIGINT) AS ticks,
     try_cast(sum(b.step_ticks) AS BIGINT) AS step_ticks,
@@ -32,8 +29,8 @@ SELECT
 FROM by_label AS b
 GROUP BY b.family;
 
--- The time of devices by family of kernels, which their names tell; copies and fills are
--- families, too. The family that takes most time is first.
+-- The time of devices by family of kernels, which their names tell; copies and fills are families, too. The family that
+-- takes most time is first.
 -- Needs: torch_trace, device_events; else: etq ops
 -- Empty: {capture} has no device events
 -- Columns:
@@ -57,20 +54,13 @@ target AS MATERIALIZED (
     FROM _capture(capture, unit) AS c
 )
 SELECT
-    s.family,
-    s.names,
-    s.calls,
+    s.family, s.names, s.calls,
     _in_unit(s.ticks, a.time_scale, a.unit) AS total,
     100 * s.ticks::DOUBLE / nullif(sum(s.ticks) OVER (), 0) AS share_percent,
     _tensor_percent(s.tensor_ticks, s.unknown_ticks, s.ticks) AS tensor_percent,
-    s.top_event,
-    a.unit,
-    a.step_count AS steps,
+    s.top_event, a.unit, a.step_count AS steps,
     _in_unit(s.step_ticks::DOUBLE / a.step_count, a.time_scale, a.unit) AS per_step,
-    CASE
-        WHEN a.step_count IS NOT NULL
-            THEN _in_unit(s.ticks - s.step_ticks, a.time_scale, a.unit)
-    END AS outside_steps
+    CASE WHEN a.step_count IS NOT NULL THEN _in_unit(s.ticks - s.step_ticks, a.time_scale, a.unit) END AS outside_steps
 FROM _family_ticks((SELECT a.capture_id FROM target AS a), steps, phase) AS s
 CROSS JOIN target AS a
 ORDER BY s.ticks DESC, s.family;

@@ -1,32 +1,23 @@
 -- The events of one device of a trace that have a recorded launch, with times.
 CREATE MACRO _launched_work(capture_key) AS TABLE
 SELECT
-    w.run_index,
-    w.event_index,
-    w.label,
-    w.device,
-    w.stream,
-    w.start_ticks,
+    w.run_index, w.event_index, w.label, w.device, w.stream, w.start_ticks,
     w.end_ticks - w.start_ticks AS ticks,
-    w.call_index,
-    s.label AS call,
-    w.call_start_ticks,
+    w.call_index, s.label AS call, w.call_start_ticks,
     w.call_end_ticks - w.call_start_ticks AS call_ticks,
     count(*) OVER (PARTITION BY w.call_index) AS launched
 FROM _launches(capture_key) AS w
 JOIN _event_labels(capture_key) AS s ON s.event_index = w.call_index;
 
--- The label of each event of a capture. The capture is chosen before the join, so that
--- a query that looks labels up reads no other capture.
+-- The label of each event of a capture. The capture is chosen before the join, so that a query that looks labels up
+-- reads no other capture.
 CREATE MACRO _event_labels(capture_key) AS TABLE
 SELECT e.event_index, s.label, s.family
 FROM (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
-JOIN (FROM signatures AS i WHERE i.capture_id = capture_key) AS s
-    USING (signature_index);
+JOIN (FROM signatures AS i WHERE i.capture_id = capture_key) AS s USING (signature_index);
 
--- One device event of a trace with the call that launched it. Events without a
--- recorded launch have no row. One call may launch many events, as that of a CUDA
--- graph does (`launched`); each has a row.
+-- One device event of a trace with the call that launched it. Events without a recorded launch have no row. One call
+-- may launch many events, as that of a CUDA graph does (`launched`); each has a row.
 -- Columns:
 --   run_index: run that launched it
 --   device: number of the device; NULL if not written
@@ -48,25 +39,14 @@ CREATE MACRO kernel_launches(capture, unit := NULL) AS TABLE
 WITH
 target AS MATERIALIZED (FROM _capture(capture, unit))
 SELECT
-    l.run_index,
-    l.device,
-    l.stream,
-    l.label AS event,
-    l.call,
-    s.label AS op,
-    m.label AS annotation,
-    l.launched,
+    l.run_index, l.device, l.stream, l.label AS event, l.call, s.label AS op, m.label AS annotation, l.launched,
     _in_unit(l.start_ticks - r.start_ticks, a.time_scale, a.unit) AS start,
     _in_unit(l.call_ticks, a.time_scale, a.unit) AS call_duration,
-    _in_unit(
-        greatest(l.start_ticks - l.call_start_ticks - l.call_ticks, 0),
-        a.time_scale, a.unit
-    ) AS launch_delay,
+    _in_unit(greatest(l.start_ticks - l.call_start_ticks - l.call_ticks, 0), a.time_scale, a.unit) AS launch_delay,
     _in_unit(l.start_ticks - l.call_start_ticks, a.time_scale, a.unit) AS latency,
     _in_unit(l.ticks, a.time_scale, a.unit) AS duration,
     l.ticks * l.launched < l.call_ticks AS is_short,
-    t.correlation_id,
-    a.unit
+    t.correlation_id, a.unit
 FROM target AS a
 CROSS JOIN _recording((SELECT a.capture_id FROM target AS a)) AS r
 CROSS JOIN _launched_work((SELECT a.capture_id FROM target AS a)) AS l
@@ -76,20 +56,15 @@ JOIN (
     WHERE i.capture_id = (SELECT a.capture_id FROM target AS a)
 ) AS t
     ON t.event_index = l.event_index
-JOIN _launches((SELECT a.capture_id FROM target AS a)) AS o
-    ON o.event_index = l.event_index
-LEFT JOIN _event_labels((SELECT a.capture_id FROM target AS a)) AS s
-    ON s.event_index = o.op_index
-LEFT JOIN _launch_annotations((SELECT a.capture_id FROM target AS a)) AS n
-    ON n.event_index = l.event_index
-LEFT JOIN _event_labels((SELECT a.capture_id FROM target AS a)) AS m
-    ON m.event_index = n.annotation_index
+JOIN _launches((SELECT a.capture_id FROM target AS a)) AS o ON o.event_index = l.event_index
+LEFT JOIN _event_labels((SELECT a.capture_id FROM target AS a)) AS s ON s.event_index = o.op_index
+LEFT JOIN _launch_annotations((SELECT a.capture_id FROM target AS a)) AS n ON n.event_index = l.event_index
+LEFT JOIN _event_labels((SELECT a.capture_id FROM target AS a)) AS m ON m.event_index = n.annotation_index
 ORDER BY l.start_ticks, l.event_index;
 
--- The launches of a trace by the name of the call, see `kernel_launches`: how long
--- calls take on the host, how long it then takes until the device starts, and how
--- many events are so short that launching them takes longer. The calls that take
--- most time first.
+-- The launches of a trace by the name of the call, see `kernel_launches`: how long calls take on the host, how long it
+-- then takes until the device starts, and how many events are so short that launching them takes longer. The calls that
+-- take most time first.
 -- Needs: torch_trace, device_events
 -- Empty: {capture} has no device events whose launch was recorded
 -- Columns:
@@ -130,9 +105,7 @@ totals AS (
     GROUP BY w.call
 )
 SELECT
-    t.call,
-    t.calls,
-    t.events,
+    t.call, t.calls, t.events,
     _in_unit(t.call_ticks, a.time_scale, a.unit) AS call_time,
     _in_unit(t.call_ticks::DOUBLE / t.calls, a.time_scale, a.unit) AS mean_call,
     _in_unit(t.ticks, a.time_scale, a.unit) AS device_time,

@@ -1,9 +1,7 @@
--- One kernel of a trace by name, as in the kernel view of torch-tb-profiler. Means
--- of blocks and occupancy are weighted by the kernels' durations; kernels without
--- them count as 0.
--- Differences from the plug-in: tensor_cores_eligible is one value per kernel name,
--- over all its calls, and is also known for newer traces; newer kernels with tensor
--- cores are recognized.
+-- One kernel of a trace by name, as in the kernel view of torch-tb-profiler. Means of blocks and occupancy are weighted
+-- by the kernels' durations; kernels without them count as 0. Differences from the plug-in: tensor_cores_eligible is
+-- one value per kernel name, over all its calls, and is also known for newer traces; newer kernels with tensor cores
+-- are recognized.
 -- Needs: torch_trace, device_events; else: etq ops
 -- Empty: {capture} has no kernels
 -- Columns:
@@ -42,48 +40,35 @@ eligible AS (
 ),
 ran AS (
     SELECT
-        s.label,
-        s.kernel_family,
-        s.uses_matrix_units,
+        s.label, s.kernel_family, s.uses_matrix_units,
         s.end_ticks - s.start_ticks AS ticks,
         _is_step_run(r.name) AS is_in_step,
         coalesce(d.blocks_per_sm, 0) AS blocks_per_sm,
         coalesce(d.occupancy_percent, 0) AS occupancy_percent,
         g.device_index IS NOT NULL AS is_eligible,
-        a.time_scale,
-        a.unit
+        a.time_scale, a.unit
     FROM target AS a
     CROSS JOIN _trace_slices((SELECT a.capture_id FROM target AS a)) AS s
     JOIN runs AS r USING (capture_id, run_index)
     LEFT JOIN device_events AS d USING (capture_id, run_index, event_index)
     LEFT JOIN eligible AS g ON g.device_index = s.event_index
-    WHERE s.kind = 'kernel'
-        AND _is_recorded(r.iteration, r.phase, steps, phase)
+    WHERE s.kind = 'kernel' AND _is_recorded(r.iteration, r.phase, steps, phase)
 ),
 summed AS (
     SELECT
-        r.label,
-        any_value(r.kernel_family) AS kernel_family,
-        any_value(r.uses_matrix_units) AS uses_matrix_units,
-        r.time_scale,
-        r.unit,
-        bool_or(r.is_eligible) AS is_eligible,
-        count(*) AS calls,
+        r.label, any_value(r.kernel_family) AS kernel_family, any_value(r.uses_matrix_units) AS uses_matrix_units,
+        r.time_scale, r.unit, bool_or(r.is_eligible) AS is_eligible, count(*) AS calls,
         sum(r.ticks)::DOUBLE AS ticks,
         _sum_where(r.ticks, r.is_in_step) AS step_ticks,
-        max(r.ticks) AS longest,
-        min(r.ticks) AS shortest,
+        max(r.ticks) AS longest, min(r.ticks) AS shortest,
         fsum(r.blocks_per_sm * r.ticks) AS blocks,
         fsum(r.occupancy_percent * r.ticks) AS occupancy
     FROM ran AS r
     GROUP BY r.label, r.time_scale, r.unit
 )
 SELECT
-    s.label AS kernel,
-    s.kernel_family AS family,
-    s.uses_matrix_units AS tensor_cores_used,
-    s.is_eligible AS tensor_cores_eligible,
-    s.calls,
+    s.label AS kernel, s.kernel_family AS family, s.uses_matrix_units AS tensor_cores_used,
+    s.is_eligible AS tensor_cores_eligible, s.calls,
     _in_unit(s.ticks, s.time_scale, s.unit) AS total,
     _in_unit(s.ticks / s.calls, s.time_scale, s.unit) AS mean,
     _in_unit(s.longest, s.time_scale, s.unit) AS max,
@@ -92,13 +77,9 @@ SELECT
         AS blocks_per_sm,
     CASE WHEN t.has_occupancy THEN coalesce(s.occupancy / nullif(s.ticks, 0), 0) END
         AS occupancy_percent,
-    s.unit,
-    a.step_count AS steps,
+    s.unit, a.step_count AS steps,
     _in_unit(s.step_ticks / a.step_count, s.time_scale, s.unit) AS per_step,
-    CASE
-        WHEN a.step_count IS NOT NULL
-            THEN _in_unit(s.ticks - s.step_ticks, s.time_scale, s.unit)
-    END AS outside_steps
+    CASE WHEN a.step_count IS NOT NULL THEN _in_unit(s.ticks - s.step_ticks, s.time_scale, s.unit) END AS outside_steps
 FROM summed AS s
 CROSS JOIN target AS a
 CROSS JOIN recorded AS t

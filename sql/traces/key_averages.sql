@@ -1,18 +1,13 @@
--- One op with its calls, times and memory, as in `prof.key_averages()` of PyTorch's
--- profiler, and with the same arithmetic for ETDumps.
--- Total times include children, so that totals of ops that call each other overlap; self
--- times don't, and add up. A moment counts once for an op, on each thread: calls that an
--- op makes of itself, or that overlap each other, add nothing to the time of the others,
--- and no self time is below 0. torch counts such calls several times: columns that begin
--- with torch_ are equal to its own.
--- Device time is that of kernels, copies and fills, and belongs to the op or annotation
--- that launched them, see `device_events`: self device times of rows that are not of a
--- device add up to the time of all device events. Values that a trace's file doesn't
--- have are NULL, such as FLOPs.
--- Differences from torch: torch uses ids that it has in memory, and loses an op's kernels
--- if it merges a nested op of the same name; here they are kept, waits of a device
--- (Stream Sync) and annotations repeated for a device are not device time of an op, and
--- device events that no op launched have a row. By shape, torch leaves out the shapes of
+-- One op with its calls, times and memory, as in `prof.key_averages()` of PyTorch's profiler, and with the same
+-- arithmetic for ETDumps. Total times include children, so that totals of ops that call each other overlap; self times
+-- don't, and add up. A moment counts once for an op, on each thread: calls that an op makes of itself, or that overlap
+-- each other, add nothing to the time of the others, and no self time is below 0. torch counts such calls several
+-- times: columns that begin with torch_ are equal to its own. Device time is that of kernels, copies and fills, and
+-- belongs to the op or annotation that launched them, see `device_events`: self device times of rows that are not of a
+-- device add up to the time of all device events. Values that a trace's file doesn't have are NULL, such as FLOPs.
+-- Differences from torch: torch uses ids that it has in memory, and loses an op's kernels if it merges a nested op of
+-- the same name; here they are kept, waits of a device (Stream Sync) and annotations repeated for a device are not
+-- device time of an op, and device events that no op launched have a row. By shape, torch leaves out the shapes of
 -- lists of tensors, such as those of cat.
 -- Columns:
 --   name: the op; ProfilerStep* for all steps; (no op) for device events that neither an op nor an annotation launched; [memory] for allocations and releases outside of all events
@@ -58,21 +53,16 @@ CREATE MACRO key_averages(
 WITH
 options AS MATERIALIZED (
     SELECT
-        a.capture_id,
-        a.time_scale,
-        a.unit,
+        a.capture_id, a.time_scale, a.unit,
         CASE
             WHEN "by" IN ('name', 'shape', 'stack', 'module') THEN "by"
-            ELSE error(
-                'by must be name, shape, stack or module, not '
-                || coalesce("by", 'NULL')
-            )
+            ELSE error('by must be name, shape, stack or module, not ' || coalesce("by", 'NULL'))
         END AS parted_by,
         _step_count(a.capture_id, steps, phase) AS step_count
     FROM _capture(capture, unit) AS a
 ),
--- Events, each with the part of its time in which an earlier call of the same row and
--- thread ran, too: none of an ETDump, whose events have no thread.
+-- Events, each with the part of its time in which an earlier call of the same row and thread ran, too: none of an
+-- ETDump, whose events have no thread.
 events_of_rows AS (
     SELECT
         p.*,
@@ -89,10 +79,7 @@ events_of_rows AS (
             )
             ELSE 0
         END AS repeated_device_ticks
-    FROM _placed_calls(
-        (SELECT o.capture_id FROM options AS o),
-        "by", stack_depth, steps, phase, method, runs
-    ) AS p
+    FROM _placed_calls((SELECT o.capture_id FROM options AS o), "by", stack_depth, steps, phase, method, runs) AS p
     LEFT JOIN (
         SELECT r.run_index, _is_step_run(r.name) AS is_step
         FROM options AS o
@@ -109,13 +96,9 @@ events_of_rows AS (
 -- The sums of each row: self times of all its events, and total times of its calls.
 sums AS MATERIALIZED (
     SELECT
-        e.row_index,
-        e.shapes,
-        e.stack,
-        e.module,
+        e.row_index, e.shapes, e.stack, e.module,
         count(*) FILTER (WHERE e.is_call) AS calls,
-        sum(e.self_ticks) AS self_ticks,
-        sum(e.torch_self_ticks) AS torch_self_ticks,
+        sum(e.self_ticks) AS self_ticks, sum(e.torch_self_ticks) AS torch_self_ticks,
         sum(e.duration_ticks - e.repeated_ticks) FILTER (WHERE e.is_call)
             AS total_ticks,
         sum(e.duration_ticks) FILTER (WHERE e.is_call) AS torch_ticks,
@@ -130,13 +113,9 @@ sums AS MATERIALIZED (
         sum(e.self_device_memory) AS self_device_memory,
         sum(e.device_memory) FILTER (WHERE e.is_call) AS device_memory,
         sum(e.self_ticks) FILTER (WHERE e.is_in_step) AS self_in_steps,
-        sum(e.duration_ticks - e.repeated_ticks) FILTER (
-            WHERE e.is_call AND e.is_in_step
-        ) AS total_in_steps,
+        sum(e.duration_ticks - e.repeated_ticks) FILTER (WHERE e.is_call AND e.is_in_step) AS total_in_steps,
         sum(e.self_device_ticks) FILTER (WHERE e.is_in_step) AS self_device_in_steps,
-        sum(e.device_ticks - e.repeated_device_ticks) FILTER (
-            WHERE e.is_call AND e.is_in_step
-        ) AS device_in_steps,
+        sum(e.device_ticks - e.repeated_device_ticks) FILTER (WHERE e.is_call AND e.is_in_step) AS device_in_steps,
         sum(e.duration_ticks) FILTER (WHERE e.is_call AND e.is_in_step)
             AS torch_in_steps,
         sum(e.unowned_ticks) FILTER (WHERE e.is_in_step) AS unowned_in_steps,
@@ -147,8 +126,7 @@ sums AS MATERIALIZED (
 -- What the events of each row are, by the signature with which the row is numbered.
 described AS (
     SELECT
-        s.signature_index,
-        s.family,
+        s.signature_index, s.family,
         coalesce(s.on_device, false) AS is_device,
         _is_annotation(s.activity) AS is_annotation,
         include_python_functions OR NOT _is_python_function(s.activity) AS is_listed,
@@ -161,14 +139,7 @@ described AS (
 -- Events of a device are calls without children, on several streams at once.
 rows_of_calls AS (
     SELECT
-        n.family AS name,
-        d.shapes,
-        d.stack,
-        d.module,
-        n.is_device,
-        n.is_annotation,
-        n.is_listed,
-        n.written,
+        n.family AS name, d.shapes, d.stack, d.module, n.is_device, n.is_annotation, n.is_listed, n.written,
         d.calls::BIGINT AS calls,
         CASE WHEN n.is_device THEN 0 ELSE d.self_ticks END::DOUBLE AS self_ticks,
         CASE WHEN n.is_device THEN 0 ELSE d.total_ticks END::DOUBLE AS total_ticks,
@@ -196,9 +167,7 @@ rows_of_calls AS (
             CASE WHEN n.is_device THEN d.torch_in_steps ELSE d.self_device_in_steps END,
             0
         )::DOUBLE AS self_device_in_steps,
-        coalesce(
-            CASE WHEN n.is_device THEN d.torch_in_steps ELSE d.device_in_steps END, 0
-        )::DOUBLE AS device_in_steps,
+        coalesce(CASE WHEN n.is_device THEN d.torch_in_steps ELSE d.device_in_steps END, 0)::DOUBLE AS device_in_steps,
         d.worked_calls,
         CASE WHEN n.is_device THEN d.torch_ticks ELSE d.worked_ticks END::DOUBLE
             AS worked_ticks
@@ -208,25 +177,19 @@ rows_of_calls AS (
 -- Values that belong to no call: device time, and memory.
 values_of_no_call AS (
     SELECT
-        '(no op)' AS name,
-        0::BIGINT AS calls,
+        '(no op)' AS name, 0::BIGINT AS calls,
         sum(d.unowned_ticks)::DOUBLE AS device_ticks,
         coalesce(sum(d.unowned_in_steps), 0)::DOUBLE AS device_in_steps,
-        NULL::BIGINT AS memory,
-        NULL::BIGINT AS device_memory
+        NULL::BIGINT AS memory, NULL::BIGINT AS device_memory
     FROM sums AS d
     HAVING sum(d.unowned_ticks) > 0
     UNION ALL BY NAME
     SELECT
-        '[memory]' AS name,
-        count(*) AS calls,
-        0 AS device_ticks,
-        0 AS device_in_steps,
+        '[memory]' AS name, count(*) AS calls, 0 AS device_ticks, 0 AS device_in_steps,
         try_cast(sum(m.cpu_bytes) AS BIGINT) AS memory,
         try_cast(sum(m.device_bytes) AS BIGINT) AS device_memory
     FROM _memory_outside((SELECT o.capture_id FROM options AS o)) AS m
-    LEFT JOIN runs AS r
-        ON r.capture_id = m.capture_id AND NOT _is_step_run(r.name)
+    LEFT JOIN runs AS r ON r.capture_id = m.capture_id AND NOT _is_step_run(r.name)
     WHERE _is_recorded(0, r.phase, steps, phase)
     HAVING count(*) > 0
 ),
@@ -236,27 +199,12 @@ all_rows AS (
     SELECT
         u.name,
         CASE WHEN o.parted_by = 'shape' THEN '[]' END AS shapes,
-        false AS is_device,
-        false AS is_annotation,
-        true AS is_listed,
+        false AS is_device, false AS is_annotation, true AS is_listed,
         _stored_unit('ticks', o.time_scale) AS written,
-        u.calls,
-        0 AS self_ticks,
-        0 AS total_ticks,
-        u.device_ticks AS self_device_ticks,
-        u.device_ticks,
-        u.memory AS self_memory,
-        u.memory,
-        u.device_memory AS self_device_memory,
-        u.device_memory,
-        0 AS torch_self_ticks,
-        0 AS torch_ticks,
-        u.device_ticks AS torch_device_ticks,
-        0 AS self_in_steps,
-        0 AS total_in_steps,
-        u.device_in_steps AS self_device_in_steps,
-        u.device_in_steps,
-        u.calls AS worked_calls,
+        u.calls, 0 AS self_ticks, 0 AS total_ticks, u.device_ticks AS self_device_ticks, u.device_ticks,
+        u.memory AS self_memory, u.memory, u.device_memory AS self_device_memory, u.device_memory,
+        0 AS torch_self_ticks, 0 AS torch_ticks, u.device_ticks AS torch_device_ticks, 0 AS self_in_steps,
+        0 AS total_in_steps, u.device_in_steps AS self_device_in_steps, u.device_in_steps, u.calls AS worked_calls,
         u.device_ticks AS worked_ticks
     FROM values_of_no_call AS u
     CROSS JOIN options AS o
@@ -272,12 +220,7 @@ with_percent AS (
     FROM all_rows AS a
 )
 SELECT
-    p.name,
-    p.shapes,
-    p.stack,
-    p.module,
-    p.is_device,
-    p.calls,
+    p.name, p.shapes, p.stack, p.module, p.is_device, p.calls,
     _in_unit(p.self_ticks, p.written, o.unit) AS self_cpu_time,
     p.self_ticks / p.percent_ticks AS self_cpu_percent,
     _in_unit(p.total_ticks, p.written, o.unit) AS cpu_time_total,
@@ -288,10 +231,7 @@ SELECT
     _in_unit(p.device_ticks, p.written, o.unit) AS device_time_total,
     _in_unit(p.worked_ticks, p.written, o.unit)
         / nullif(p.worked_calls, 0) AS device_time_avg,
-    p.self_memory AS self_cpu_memory,
-    p.memory AS cpu_memory,
-    p.self_device_memory,
-    p.device_memory,
+    p.self_memory AS self_cpu_memory, p.memory AS cpu_memory, p.self_device_memory, p.device_memory,
     NULL::BIGINT AS flops,
     _in_unit(p.torch_self_ticks, p.written, o.unit) AS torch_self_cpu_time,
     _in_unit(p.torch_ticks, p.written, o.unit) AS torch_cpu_time_total,
@@ -311,8 +251,7 @@ SELECT
             _in_unit(p.device_in_steps / o.step_count, p.written, o.unit)
     END AS device_per_step,
     CASE
-        WHEN o.step_count IS NOT NULL
-            THEN _in_unit(p.self_ticks - p.self_in_steps, p.written, o.unit)
+        WHEN o.step_count IS NOT NULL THEN _in_unit(p.self_ticks - p.self_in_steps, p.written, o.unit)
     END AS cpu_outside_steps,
     CASE
         WHEN o.step_count IS NOT NULL THEN
@@ -322,11 +261,5 @@ FROM with_percent AS p
 CROSS JOIN options AS o
 WHERE p.is_listed
 ORDER BY
-    p.self_ticks DESC,
-    p.device_ticks DESC NULLS LAST,
-    p.name,
-    p.shapes,
-    p.stack,
-    p.module,
-    p.is_device,
+    p.self_ticks DESC, p.device_ticks DESC NULLS LAST, p.name, p.shapes, p.stack, p.module, p.is_device,
     p.is_annotation;

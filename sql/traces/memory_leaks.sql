@@ -1,16 +1,11 @@
--- The memory that one op of a trace holds on one device at the end of one step, see
--- `held_memory`.
+-- The memory that one op of a trace holds on one device at the end of one step, see `held_memory`.
 CREATE MACRO _held_memory(capture_key) AS TABLE
 WITH
 steps AS MATERIALIZED (
     SELECT
-        s.run_index,
-        s.step,
-        s.end_ticks,
+        s.run_index, s.step, s.end_ticks,
         row_number() OVER (ORDER BY s.end_ticks, s.run_index) AS number,
-        coalesce(
-            lag(s.end_ticks) OVER (ORDER BY s.end_ticks, s.run_index), -(2 ** 62)
-        )::BIGINT AS after_ticks
+        coalesce(lag(s.end_ticks) OVER (ORDER BY s.end_ticks, s.run_index), -(2 ** 62))::BIGINT AS after_ticks
     FROM _host_steps(capture_key) AS s
     WHERE EXISTS (FROM trace_memory AS m WHERE m.capture_id = capture_key)
 ),
@@ -40,9 +35,7 @@ changes AS (
 ),
 summed AS (
     SELECT
-        c.device,
-        c.op,
-        c.number,
+        c.device, c.op, c.number,
         try_cast(sum(c.bytes) AS BIGINT) AS bytes,
         sum(c.allocations)::BIGINT AS allocations
     FROM changes AS c
@@ -50,31 +43,22 @@ summed AS (
 ),
 held AS (
     SELECT
-        h.device,
-        h.op,
-        h.number,
+        h.device, h.op, h.number,
         sum(h.bytes) OVER so_far AS bytes,
         sum(h.allocations) OVER so_far AS allocations
     FROM summed AS h
-    WINDOW so_far AS (
-        PARTITION BY h.device, h.op ORDER BY h.number ROWS UNBOUNDED PRECEDING
-    )
+    WINDOW so_far AS (PARTITION BY h.device, h.op ORDER BY h.number ROWS UNBOUNDED PRECEDING)
 )
 SELECT
-    h.device,
-    h.op,
-    s.run_index,
-    s.step,
-    h.number,
-    h.allocations::BIGINT AS allocations,
+    h.device, h.op, s.run_index, s.step, h.number, h.allocations::BIGINT AS allocations,
     try_cast(h.bytes AS BIGINT) AS bytes
 FROM held AS h
 JOIN steps AS s USING (number)
 QUALIFY max(h.bytes) OVER (PARTITION BY h.device, h.op) > 0;
 
--- The memory that one op of a trace holds on one device at the end of one step. Only
--- memory that was allocated during the recording is counted. Ops that hold no memory at
--- the end of any step are excluded. Empty for traces that don't record memory (`profile_memory`).
+-- The memory that one op of a trace holds on one device at the end of one step. Only memory that was allocated during
+-- the recording is counted. Ops that hold no memory at the end of any step are excluded. Empty for traces that don't
+-- record memory (`profile_memory`).
 -- Columns:
 --   run_index: the run
 --   step: number of the step in the trace; 0 if the trace has no steps
@@ -87,11 +71,10 @@ SELECT h.run_index, h.step, h.device, h.op, h.allocations, h.bytes AS held_bytes
 FROM _held_memory((SELECT c.capture_id FROM _capture(capture, NULL) AS c)) AS h
 ORDER BY h.number, h.device, h.bytes DESC, h.op;
 
--- How the memory that one op of a trace holds on one device at the end of steps grows
--- from the first step to the last; the op whose memory grows most is first. Memory that
--- grows with every step is likely kept by mistake, such as losses with their graphs in a
--- list; gradients and states of optimizers grow in the first step alone. Empty for traces that don't
--- record memory (`profile_memory`).
+-- How the memory that one op of a trace holds on one device at the end of steps grows from the first step to the last;
+-- the op whose memory grows most is first. Memory that grows with every step is likely kept by mistake, such as losses
+-- with their graphs in a list; gradients and states of optimizers grow in the first step alone. Empty for traces that
+-- don't record memory (`profile_memory`).
 -- Needs: torch_trace; else: etq memory
 -- Empty: {capture} has no allocations that a step holds at its end: record them with profile_memory=True
 -- Columns:
@@ -109,21 +92,13 @@ CREATE MACRO memory_leaks(capture) AS TABLE
 WITH
 held AS MATERIALIZED (
     SELECT
-        h.device,
-        h.op,
-        h.number,
-        h.bytes,
-        h.allocations,
-        h.bytes - lag(h.bytes) OVER (
-            PARTITION BY h.device, h.op ORDER BY h.number
-        ) AS growth
+        h.device, h.op, h.number, h.bytes, h.allocations,
+        h.bytes - lag(h.bytes) OVER (PARTITION BY h.device, h.op ORDER BY h.number) AS growth
     FROM _held_memory((SELECT c.capture_id FROM _capture(capture, NULL) AS c)) AS h
 ),
 summed AS (
     SELECT
-        h.device,
-        h.op,
-        count(*) AS steps,
+        h.device, h.op, count(*) AS steps,
         count(*) FILTER (WHERE h.growth > 0) AS growing_steps,
         arg_min(h.bytes, h.number) AS first_bytes,
         arg_max(h.bytes, h.number) AS last_bytes,
@@ -132,13 +107,9 @@ summed AS (
     GROUP BY h.device, h.op
 )
 SELECT
-    s.device,
-    s.op,
-    s.steps,
-    s.growing_steps,
+    s.device, s.op, s.steps, s.growing_steps,
     CASE WHEN s.steps >= 3 THEN s.growing_steps = s.steps - 1 END AS is_leak,
-    s.first_bytes,
-    s.last_bytes,
+    s.first_bytes, s.last_bytes,
     s.last_bytes - s.first_bytes AS growth_bytes,
     (s.last_bytes - s.first_bytes)::DOUBLE / nullif(s.steps - 1, 0)
         AS growth_per_step_bytes,

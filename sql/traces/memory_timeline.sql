@@ -1,6 +1,5 @@
--- One allocation or release of a trace with the memory in use after it, device by
--- device, as in the memory curve of torch-tb-profiler. All points are kept, which
--- the plug-in does not do above 10,240.
+-- One allocation or release of a trace with the memory in use after it, device by device, as in the memory curve of
+-- torch-tb-profiler. All points are kept, which the plug-in does not do above 10,240.
 -- Columns:
 --   device: CPU, GPU0, ...
 --   time: time of it, relative to the start of the recording
@@ -12,15 +11,11 @@
 CREATE MACRO memory_timeline(capture, unit := NULL) AS TABLE
 WITH
 target AS MATERIALIZED (FROM _capture(capture, unit)),
-started AS (
-    SELECT s.ticks FROM _memory_start((SELECT a.capture_id FROM target AS a)) AS s
-)
+started AS (SELECT s.ticks FROM _memory_start((SELECT a.capture_id FROM target AS a)) AS s)
 SELECT
     _memory_device(m.device_type, m.device) AS device,
     _in_unit(m.at_ticks - s.ticks, a.time_scale, a.unit) AS time,
-    m.bytes,
-    m.total_allocated AS allocated_bytes,
-    m.total_reserved AS reserved_bytes,
+    m.bytes, m.total_allocated AS allocated_bytes, m.total_reserved AS reserved_bytes,
     max(m.total_allocated) OVER (
         PARTITION BY m.device_type, m.device
         ORDER BY m.at_ticks, m.event_index
@@ -30,7 +25,5 @@ SELECT
 FROM target AS a
 CROSS JOIN started AS s
 JOIN trace_memory AS m USING (capture_id)
-WHERE m.device_type IS NOT NULL
-    AND m.total_allocated IS NOT NULL
-    AND m.total_reserved IS NOT NULL
+WHERE m.device_type IS NOT NULL AND m.total_allocated IS NOT NULL AND m.total_reserved IS NOT NULL
 ORDER BY device, m.at_ticks, m.event_index;

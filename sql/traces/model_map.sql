@@ -1,6 +1,5 @@
--- One module of a trace's model and its path in the linked record of an ETDump of
--- the same model: torch numbers the modules of a class in the order of their first
--- call, which is also their order in the record.
+-- One module of a trace's model and its path in the linked record of an ETDump of the same model: torch numbers the
+-- modules of a class in the order of their first call, which is also their order in the record.
 CREATE MACRO _module_paths(capture_key) AS TABLE
 WITH
 first_calls AS (
@@ -10,27 +9,19 @@ first_calls AS (
         min(m.node_index) AS first_node
     FROM (SELECT capture_key AS capture_id) AS a
     JOIN captures AS c USING (capture_id)
-    JOIN graphs AS g
-        ON g.record_id = c.record_id AND g.stage = 'edge_dialect_exported_program'
-    JOIN node_modules AS m
-        ON m.record_id = g.record_id AND m.graph_id = g.graph_id
+    JOIN graphs AS g ON g.record_id = c.record_id AND g.stage = 'edge_dialect_exported_program'
+    JOIN node_modules AS m ON m.record_id = g.record_id AND m.graph_id = g.graph_id
     GROUP BY m.module_path, class
 )
 SELECT
-    c.class || '_' || (
-        row_number() OVER (
-            PARTITION BY c.class ORDER BY c.first_node, c.module_path
-        ) - 1
-    ) AS module,
+    c.class || '_' || (row_number() OVER (PARTITION BY c.class ORDER BY c.first_node, c.module_path) - 1) AS module,
     c.module_path
 FROM first_calls AS c;
 
--- One op of a model that was run by ExecuTorch and by PyTorch, compared, to show
--- where the device is slower than expected. Ops with the same name and module path
--- are the same op (an `addmm` of a Linear is one row for both runs). An op that
--- only one side has, because the other fused, decomposed or delegated it, has a
--- separate row; for the trace, only ops that no other op called. Needs a linked
--- record, and a trace with modules (with_modules or with_stack).
+-- One op of a model that was run by ExecuTorch and by PyTorch, compared, to show where the device is slower than
+-- expected. Ops with the same name and module path are the same op (an `addmm` of a Linear is one row for both runs).
+-- An op that only one side has, because the other fused, decomposed or delegated it, has a separate row; for the trace,
+-- only ops that no other op called. Needs a linked record, and a trace with modules (with_modules or with_stack).
 -- Columns:
 --   module_path: path of the module, '' for the model itself
 --   op: the op without namespace and overload: addmm
@@ -49,13 +40,10 @@ CREATE MACRO model_map(
 WITH
 target AS MATERIALIZED (
     SELECT
-        a.capture_id,
-        a.unit,
-        a.time_scale,
+        a.capture_id, a.unit, a.time_scale,
         greatest(count(r.run_index), 1) AS runs
     FROM _capture(etdump, unit) AS a
-    LEFT JOIN runs AS r
-        ON r.capture_id = a.capture_id AND r.name IN ('Execute', 'Step')
+    LEFT JOIN runs AS r ON r.capture_id = a.capture_id AND r.name IN ('Execute', 'Step')
     GROUP BY a.capture_id, a.unit, a.time_scale
 ),
 device AS (
@@ -65,9 +53,7 @@ device AS (
         count(*) AS calls,
         sum(t.self_ticks)::DOUBLE AS ticks
     FROM target AS k
-    CROSS JOIN _self_times(
-        (SELECT a.capture_id FROM target AS a), NULL, NULL, NULL, 'all'
-    ) AS t
+    CROSS JOIN _self_times((SELECT a.capture_id FROM target AS a), NULL, NULL, NULL, 'all') AS t
     JOIN signatures AS s USING (capture_id, signature_index)
     JOIN signature_ops AS o USING (capture_id, signature_index)
     WHERE s.kind IN ('kernel', 'delegate_call')
@@ -89,8 +75,7 @@ traced AS MATERIALIZED (
 -- The trace's ops with the module that contains each.
 first_calls AS MATERIALIZED (
     SELECT
-        e.label,
-        e.category,
+        e.label, e.category,
         -- An op that calls itself counts once.
         e.duration_ticks - _part_before(
             e.start_ticks, e.end_ticks, max(e.end_ticks) OVER (
@@ -148,17 +133,11 @@ paired AS (
     CROSS JOIN passes AS n
     CROSS JOIN traced AS b
     WHERE (d.op IS NOT NULL OR t.is_outermost)
-        -- Evaluated first: another format is an error even if the ETDump has no
-        -- modules.
+        -- Evaluated first: another format is an error even if the ETDump has no modules.
         AND b.capture_id IS NOT NULL
 )
 SELECT
-    p.module_path,
-    p.op,
-    p.etdump_calls,
-    p.etdump_time,
-    p.trace_calls,
-    p.trace_time,
+    p.module_path, p.op, p.etdump_calls, p.etdump_time, p.trace_calls, p.trace_time,
     p.etdump_time / nullif(p.trace_time, 0) AS ratio,
     p.etdump_time - p.trace_time AS excess,
     p.unit

@@ -1,10 +1,8 @@
--- One nn.Module of a trace in the tree of calls between modules, with its times, as
--- in the module view of torch-tb-profiler; for traces with Python functions
--- (`with_stack`). Modules that a module calls follow it, in the order of their
--- first calls. Differences from the plug-in: a module that several others call has
--- a row below each of them, with the times of the calls from there, so rows add up
--- (the plug-in repeats the sum of all calls in each row); backward passes have no
--- rows of their own.
+-- One nn.Module of a trace in the tree of calls between modules, with its times, as in the module view of
+-- torch-tb-profiler; for traces with Python functions (`with_stack`). Modules that a module calls follow it, in the
+-- order of their first calls. Differences from the plug-in: a module that several others call has a row below each of
+-- them, with the times of the calls from there, so rows add up (the plug-in repeats the sum of all calls in each row);
+-- backward passes have no rows of their own.
 -- Columns:
 --   module_path: names of the modules that contain it and its name, separated by slashes
 --   module: name of the module, which ends in a number within its class; of Lightning the path of its attribute
@@ -46,8 +44,7 @@ placed AS MATERIALIZED (
 pathed AS (
     SELECT c.event_index, _module_name(c.label) AS module_path, 0 AS depth
     FROM calls AS c
-    WHERE c.kind = 'module'
-        AND c.event_index NOT IN (SELECT p.event_index FROM placed AS p)
+    WHERE c.kind = 'module' AND c.event_index NOT IN (SELECT p.event_index FROM placed AS p)
     UNION ALL
     SELECT c.event_index, q.module_path || '/' || _module_name(c.label), q.depth + 1
     FROM pathed AS q
@@ -55,10 +52,7 @@ pathed AS (
     JOIN calls AS c ON c.event_index = p.event_index
 ),
 within AS (
-    SELECT
-        c.parent_index,
-        count(*) AS operators,
-        sum(c.device_ticks) AS device_ticks
+    SELECT c.parent_index, count(*) AS operators, sum(c.device_ticks) AS device_ticks
     FROM calls AS c
     WHERE c.is_operator AND c.parent_index IS NOT NULL
     GROUP BY c.parent_index
@@ -67,8 +61,7 @@ summed AS (
     SELECT
         q.module_path,
         any_value(_module_name(c.label)) AS module,
-        any_value(q.depth) AS depth,
-        count(*) AS calls,
+        any_value(q.depth) AS depth, count(*) AS calls,
         coalesce(sum(w.operators), 0)::BIGINT AS operators,
         sum(c.host_ticks)::DOUBLE AS host_ticks,
         sum(c.host_self_ticks)::DOUBLE AS host_self_ticks,
@@ -81,10 +74,7 @@ summed AS (
         sum(CASE WHEN r.is_step THEN c.device_ticks ELSE 0 END)::DOUBLE
             AS device_in_steps,
         sum(
-            CASE
-                WHEN r.is_step THEN c.device_self_ticks + coalesce(w.device_ticks, 0)
-                ELSE 0
-            END
+            CASE WHEN r.is_step THEN c.device_self_ticks + coalesce(w.device_ticks, 0) ELSE 0 END
         )::DOUBLE AS device_self_in_steps,
         min(c.start_ticks) AS first_ticks
     FROM pathed AS q
@@ -94,11 +84,7 @@ summed AS (
     GROUP BY q.module_path
 )
 SELECT
-    s.module_path,
-    s.module,
-    s.depth,
-    s.calls,
-    s.operators,
+    s.module_path, s.module, s.depth, s.calls, s.operators,
     _in_unit(s.host_ticks, a.time_scale, a.unit) AS host_total_time,
     _in_unit(s.host_self_ticks, a.time_scale, a.unit) AS host_self_time,
     _in_unit(s.device_ticks, a.time_scale, a.unit) AS device_total_time,
@@ -108,8 +94,7 @@ SELECT
             / s.calls,
         a.time_scale, a.unit
     ) AS mean_time,
-    a.unit,
-    a.step_count AS steps,
+    a.unit, a.step_count AS steps,
     _in_unit(s.host_in_steps / a.step_count, a.time_scale, a.unit) AS host_per_step,
     _in_unit(s.host_self_in_steps / a.step_count, a.time_scale, a.unit)
         AS host_self_per_step,

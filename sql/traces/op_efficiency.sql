@@ -3,37 +3,25 @@ CREATE MACRO _rated_calls(
     capture_key, peak_flops, peak_bandwidth, device, steps, phase, is_compared
 ) AS TABLE
 WITH
-peaks AS MATERIALIZED (
-    SELECT q AS peak
-    FROM _trace_peaks(capture_key, peak_flops, peak_bandwidth, device) AS q
-),
+peaks AS MATERIALIZED (SELECT q AS peak FROM _trace_peaks(capture_key, peak_flops, peak_bandwidth, device) AS q),
 shortest AS (
     SELECT min(e.elapsed_ticks) AS ticks
     FROM (SELECT capture_key AS capture_id) AS a
     JOIN signatures AS s ON s.capture_id = a.capture_id AND s.activity = 'kernel'
-    JOIN event_ticks AS e
-        ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
+    JOIN event_ticks AS e ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
     WHERE e.elapsed_ticks > 0
 ),
 costed AS MATERIALIZED (
     SELECT
-        c.*,
-        p.peak.named_device AS device,
-        p.peak.bandwidth,
-        _peak_of_type(
-            p.peak, c.type,
-            c.family IN ('GEMM', 'convolution', 'attention', 'MoE'), c.uses
-        ) AS most_flops
+        c.*, p.peak.named_device AS device, p.peak.bandwidth,
+        _peak_of_type(p.peak, c.type, c.family IN ('GEMM', 'convolution', 'attention', 'MoE'), c.uses) AS most_flops
     FROM _costed_calls(capture_key, steps, phase, is_compared) AS c
     CROSS JOIN peaks AS p
 ),
 limited AS (
     SELECT
         c.*,
-        CASE
-            WHEN c.flops = 0 THEN 0
-            ELSE c.flops * 1e9 / c.most_flops
-        END AS compute_ticks,
+        CASE WHEN c.flops = 0 THEN 0 ELSE c.flops * 1e9 / c.most_flops END AS compute_ticks,
         c.bytes * 1e9 / c.bandwidth AS memory_ticks
     FROM costed AS c
 ),
@@ -58,14 +46,12 @@ SELECT
 FROM rated AS r
 CROSS JOIN shortest AS s;
 
--- How far one op of a trace is from the peak of its device, by the shapes, types and
--- strides of its inputs: its device time against the least that its operations and
--- bytes take. Costs are counted by `cost_formulas`; inputs are read once, of those that
--- repeat elements only what is stored; outputs are written once. Kernels, copies and
--- fills count for the op that launched them; those without a formula for the op around
--- it, as aten::_flash_attention_forward for the attention that called it. In a trace
--- without device events, it is time on the host. Peaks are those of `device_peaks` for
--- the device in the trace.
+-- How far one op of a trace is from the peak of its device, by the shapes, types and strides of its inputs: its device
+-- time against the least that its operations and bytes take. Costs are counted by `cost_formulas`; inputs are read
+-- once, of those that repeat elements only what is stored; outputs are written once. Kernels, copies and fills count
+-- for the op that launched them; those without a formula for the op around it, as aten::_flash_attention_forward for
+-- the attention that called it. In a trace without device events, it is time on the host. Peaks are those of
+-- `device_peaks` for the device in the trace.
 -- Needs: torch_trace; else: etq roofline
 -- Empty: {capture} has no ops
 -- Columns:
@@ -156,10 +142,7 @@ summed AS (
                 WHEN b.known_ticks <= b.least_ticks THEN 0
             END
         ) AS above_ticks,
-        CASE
-            WHEN count(DISTINCT b.bound) = 1 AND count(*) = count(b.bound)
-                THEN any_value(b.bound)
-        END AS bound,
+        CASE WHEN count(DISTINCT b.bound) = 1 AND count(*) = count(b.bound) THEN any_value(b.bound) END AS bound,
         sum(b.events)::BIGINT AS events,
         sum(b.copy_ticks)::BIGINT AS copy_ticks,
         arg_max(b.top_event, b.ticks) AS top_event,
@@ -169,8 +152,7 @@ summed AS (
                 b.reason,
                 CASE
                     WHEN b.least_ticks IS NOT NULL OR b.flops + b.bytes = 0 THEN NULL
-                    WHEN coalesce(b.bandwidth, b.most_flops) IS NULL
-                        THEN 'the peaks of its device are not known'
+                    WHEN coalesce(b.bandwidth, b.most_flops) IS NULL THEN 'the peaks of its device are not known'
                     WHEN b.bandwidth IS NULL THEN 'its roof needs peak_bandwidth'
                     ELSE 'the peak for its type is not known'
                 END
@@ -182,10 +164,7 @@ summed AS (
     GROUP BY ALL
 )
 SELECT
-    s.family,
-    s.op,
-    s.inputs,
-    s.calls,
+    s.family, s.op, s.inputs, s.calls,
     _in_unit(s.ticks, a.time_scale, a.unit) AS total,
     _in_unit(s.ticks::DOUBLE / s.calls, a.time_scale, a.unit) AS avg,
     100 * s.ticks::DOUBLE / nullif(sum(s.ticks) OVER (), 0) AS share_percent,
@@ -193,9 +172,7 @@ SELECT
     try_cast(s.flops / s.calls AS BIGINT) AS flops,
     try_cast(s.bytes / s.calls AS BIGINT) AS bytes,
     s.flops / nullif(s.bytes, 0) AS intensity,
-    s.flops_per_second,
-    s.bytes_per_second,
-    s.peak_flops,
+    s.flops_per_second, s.bytes_per_second, s.peak_flops,
     100 * s.least_ticks / nullif(s.known_ticks, 0) AS roof_percent,
     s.bound,
     _in_unit(s.above_ticks, a.time_scale, a.unit) AS above_roof,
@@ -203,18 +180,9 @@ SELECT
     100 * coalesce(s.known_ticks, 0)::DOUBLE / nullif(s.ticks, 0) AS known_percent,
     s.events,
     _in_unit(s.copy_ticks, a.time_scale, a.unit) AS copy_time,
-    s.top_event,
-    s.device,
-    s.reason,
-    s.shapes,
-    s.types,
-    s.strides,
-    a.step_count AS steps,
+    s.top_event, s.device, s.reason, s.shapes, s.types, s.strides, a.step_count AS steps,
     _in_unit(s.step_ticks::DOUBLE / a.step_count, a.time_scale, a.unit) AS per_step,
-    CASE
-        WHEN a.step_count IS NOT NULL
-            THEN _in_unit(s.ticks - s.step_ticks, a.time_scale, a.unit)
-    END AS outside_steps
+    CASE WHEN a.step_count IS NOT NULL THEN _in_unit(s.ticks - s.step_ticks, a.time_scale, a.unit) END AS outside_steps
 FROM summed AS s
 CROSS JOIN target AS a
 ORDER BY s.ticks DESC, s.family, s.op, s.shapes, s.types, s.strides;

@@ -1,12 +1,10 @@
--- One op with its times, as in the operator view of torch-tb-profiler. Differences
--- from `key_averages`: it has only ops, no annotations, steps or Python functions;
--- self times exclude runtime calls; and it has columns about tensor cores. As in
--- `key_averages`, device time belongs to the op that contains its launch.
--- Differences from the plug-in: ops of newer traces have device times; the plug-in
--- uses external ids, which refer to other ops in many traces; it loses the
--- kernels that an op launches itself if the op contains another op of its name; an op is eligible for
--- tensor cores if any of its calls is, not only the first; times of an op count once
--- where it calls itself, or where its calls overlap.
+-- One op with its times, as in the operator view of torch-tb-profiler. Differences from `key_averages`: it has only
+-- ops, no annotations, steps or Python functions; self times exclude runtime calls; and it has columns about tensor
+-- cores. As in `key_averages`, device time belongs to the op that contains its launch. Differences from the plug-in:
+-- ops of newer traces have device times; the plug-in uses external ids, which refer to other ops in many traces; it
+-- loses the kernels that an op launches itself if the op contains another op of its name; an op is eligible for tensor
+-- cores if any of its calls is, not only the first; times of an op count once where it calls itself, or where its calls
+-- overlap.
 -- Columns:
 --   name: the op
 --   shapes: sizes of its inputs, as a JSON list; NULL unless by is shape
@@ -27,9 +25,7 @@ CREATE MACRO operator_table(
 WITH
 target AS MATERIALIZED (
     SELECT
-        a.capture_id,
-        a.time_scale,
-        a.unit,
+        a.capture_id, a.time_scale, a.unit,
         CASE
             WHEN "by" IN ('name', 'shape') THEN "by"
             ELSE error('by must be name or shape, not ' || coalesce("by", 'NULL'))
@@ -52,31 +48,23 @@ called AS (
         AND o.capture_id = a.capture_id
         AND o.run_index = c.run_index
         AND o.event_index = c.event_index
-    WHERE c.is_operator
-        AND _is_recorded(r.iteration, r.phase, steps, phase)
+    WHERE c.is_operator AND _is_recorded(r.iteration, r.phase, steps, phase)
 ),
 -- What earlier calls of the same row and thread have of each call counts once.
 repeated AS (
     SELECT
         c.*,
+        _part_before(c.start_ticks, c.end_ticks, max(c.end_ticks) OVER earlier_calls) AS host_repeated,
         _part_before(
-            c.start_ticks,
-            c.end_ticks,
-            max(c.end_ticks) OVER earlier_calls
-        ) AS host_repeated,
-        _part_before(
-            c.device_before_ticks,
-            c.device_until_ticks,
+            c.device_before_ticks, c.device_until_ticks,
             max(c.device_until_ticks) OVER earlier_calls
         ) AS device_repeated,
         _part_before(
-            c.tensor_before_ticks,
-            c.tensor_until_ticks,
+            c.tensor_before_ticks, c.tensor_until_ticks,
             max(c.tensor_until_ticks) OVER earlier_calls
         ) AS tensor_repeated,
         _part_before(
-            c.unknown_before_ticks,
-            c.unknown_until_ticks,
+            c.unknown_before_ticks, c.unknown_until_ticks,
             max(c.unknown_until_ticks) OVER earlier_calls
         ) AS unknown_repeated
     FROM called AS c
@@ -88,11 +76,7 @@ repeated AS (
 ),
 summed AS (
     SELECT
-        c.label AS name,
-        c.shapes,
-        a.time_scale,
-        a.unit,
-        count(*) AS calls,
+        c.label AS name, c.shapes, a.time_scale, a.unit, count(*) AS calls,
         sum(c.device_self_ticks)::DOUBLE AS device_self_ticks,
         sum(c.device_ticks - c.device_repeated)::DOUBLE AS device_ticks,
         sum(c.host_self_ticks)::DOUBLE AS host_self_ticks,
@@ -107,9 +91,7 @@ summed AS (
     GROUP BY c.label, c.shapes, a.time_scale, a.unit
 )
 SELECT
-    s.name,
-    s.shapes,
-    s.calls,
+    s.name, s.shapes, s.calls,
     _in_unit(s.device_self_ticks, s.time_scale, s.unit) AS device_self_time,
     _in_unit(s.device_ticks, s.time_scale, s.unit) AS device_total_time,
     _in_unit(s.host_self_ticks, s.time_scale, s.unit) AS host_self_time,
@@ -117,9 +99,7 @@ SELECT
     s.is_eligible AS tensor_cores_eligible,
     CASE
         WHEN s.device_self_ticks = 0 THEN 0
-        ELSE _tensor_percent(
-            s.tensor_self_ticks, s.unknown_self_ticks, s.device_self_ticks
-        )
+        ELSE _tensor_percent(s.tensor_self_ticks, s.unknown_self_ticks, s.device_self_ticks)
     END AS tensor_cores_self_percent,
     CASE
         WHEN s.device_ticks = 0 THEN 0

@@ -1,5 +1,4 @@
--- The time between two moments of a trace, at which steps begin or end, if a step
--- contains it. Steps may overlap.
+-- The time between two moments of a trace, at which steps begin or end, if a step contains it. Steps may overlap.
 CREATE MACRO _step_spans(capture_key) AS TABLE
 WITH
 steps AS MATERIALIZED (FROM _host_steps(capture_key)),
@@ -22,14 +21,11 @@ spans AS (
 )
 SELECT s.start_ticks, s.end_ticks FROM spans AS s WHERE s.steps > 0;
 
--- The time on the host of one pass in one span of `_step_spans`. Each moment counts
--- once.
+-- The time on the host of one pass in one span of `_step_spans`. Each moment counts once.
 CREATE MACRO _host_passes(capture_key) AS TABLE
 WITH
 spans AS MATERIALIZED (FROM _step_spans(capture_key)),
-slices AS MATERIALIZED (
-    SELECT s.place, s.start_ticks, s.end_ticks FROM _pass_slices(capture_key) AS s
-),
+slices AS MATERIALIZED (SELECT s.place, s.start_ticks, s.end_ticks FROM _pass_slices(capture_key) AS s),
 edges AS (
     SELECT s.start_ticks AS ticks, s.place, 1 AS change FROM slices AS s
     UNION ALL
@@ -69,17 +65,12 @@ ASOF JOIN spans AS b ON row(t.ticks) >= row(b.start_ticks)
 WHERE t.ticks < b.end_ticks
 GROUP BY b.start_ticks, t.place;
 
--- The pass that launched one device event of a trace: the first of backward,
--- optimizer, data_loading and forward that contains the launch on its thread.
+-- The pass that launched one device event of a trace: the first of backward, optimizer, data_loading and forward that
+-- contains the launch on its thread.
 CREATE MACRO _device_passes(capture_key) AS TABLE
 WITH
 launched AS MATERIALIZED (
-    SELECT
-        o.event_index,
-        o.launch_ticks,
-        o.device_ticks,
-        t.thread_index,
-        e.start_ticks
+    SELECT o.event_index, o.launch_ticks, o.device_ticks, t.thread_index, e.start_ticks
     FROM _launches(capture_key) AS o
     LEFT JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
         ON t.event_index = coalesce(o.call_index, o.owner_index)
@@ -103,23 +94,18 @@ within AS (
     GROUP BY a.event_index
 )
 SELECT
-    l.event_index,
-    l.launch_ticks,
-    l.device_ticks AS ticks,
+    l.event_index, l.launch_ticks, l.device_ticks AS ticks,
     coalesce(w.place, 5) AS place
 FROM launched AS l
 LEFT JOIN within AS w USING (event_index);
 
--- The time of one pass of training in a trace, or in one of its steps: forward,
--- backward, optimizer, data_loading, or other. On the host each moment of a step
--- counts once, for the first pass in this order that any thread is in: backward (autograd's
--- functions), optimizer (`Optimizer.step` and `zero_grad`), data_loading, forward
--- (modules, and ops that autograd records; any op, if the trace has no sequence
--- numbers), else other, such as Python between ops. Device time belongs to the pass
--- whose events contain the launch; work that the backward pass repeats, as with
--- activation checkpointing, is of the backward pass. If steps overlap, as steps of
--- several threads do, the time that they share counts for each step, as in
--- `step_breakdown`, and by trace once.
+-- The time of one pass of training in a trace, or in one of its steps: forward, backward, optimizer, data_loading, or
+-- other. On the host each moment of a step counts once, for the first pass in this order that any thread is in:
+-- backward (autograd's functions), optimizer (`Optimizer.step` and `zero_grad`), data_loading, forward (modules, and
+-- ops that autograd records; any op, if the trace has no sequence numbers), else other, such as Python between ops.
+-- Device time belongs to the pass whose events contain the launch; work that the backward pass repeats, as with
+-- activation checkpointing, is of the backward pass. If steps overlap, as steps of several threads do, the time that
+-- they share counts for each step, as in `step_breakdown`, and by trace once.
 -- Needs: torch_trace; else: etq breakdown
 -- Columns:
 --   run_index: run of the step; NULL by trace
@@ -138,9 +124,7 @@ CREATE MACRO passes(
 WITH
 target AS MATERIALIZED (
     SELECT
-        c.capture_id,
-        c.time_scale,
-        c.unit,
+        c.capture_id, c.time_scale, c.unit,
         CASE
             WHEN "by" IN ('trace', 'step') THEN "by" = 'step'
             ELSE error('by must be trace or step, not ' || coalesce("by", 'NULL'))
@@ -155,22 +139,13 @@ in_spans AS MATERIALIZED (
     UNION ALL
     SELECT b.start_ticks, d.place, 0, d.ticks, 1
     FROM launched AS d
-    ASOF JOIN _step_spans((SELECT a.capture_id FROM target AS a)) AS b
-        ON row(d.launch_ticks) >= row(b.start_ticks)
+    ASOF JOIN _step_spans((SELECT a.capture_id FROM target AS a)) AS b ON row(d.launch_ticks) >= row(b.start_ticks)
     WHERE d.launch_ticks < b.end_ticks
 ),
-places AS (
-    SELECT unnest([1, 2, 3, 4, 5]) AS place
-),
--- What the spans before a moment have: what several steps share counts for each of
--- them, and in the trace once.
+places AS (SELECT unnest([1, 2, 3, 4, 5]) AS place),
+-- What the spans before a moment have: what several steps share counts for each of them, and in the trace once.
 moments AS (
-    SELECT
-        m.ticks,
-        m.place,
-        sum(m.host_ticks) AS host,
-        sum(m.device_ticks) AS device,
-        sum(m.events) AS events
+    SELECT m.ticks, m.place, sum(m.host_ticks) AS host, sum(m.device_ticks) AS device, sum(m.events) AS events
     FROM (
         SELECT i.span_ticks AS ticks, i.place, i.host_ticks, i.device_ticks, i.events
         FROM in_spans AS i
@@ -183,8 +158,7 @@ moments AS (
 ),
 before AS MATERIALIZED (
     SELECT
-        m.ticks,
-        m.place,
+        m.ticks, m.place,
         sum(m.host) OVER so_far - m.host AS host_ticks,
         sum(m.device) OVER so_far - m.device AS device_ticks,
         sum(m.events) OVER so_far - m.events AS events
@@ -193,9 +167,7 @@ before AS MATERIALIZED (
 ),
 summed AS (
     SELECT
-        s.run_index,
-        s.step,
-        b.place,
+        s.run_index, s.step, b.place,
         try_cast(e.host_ticks - b.host_ticks AS BIGINT) AS host_ticks,
         try_cast(e.device_ticks - b.device_ticks AS BIGINT) AS device_ticks,
         (e.events - b.events)::BIGINT AS events
@@ -205,9 +177,7 @@ summed AS (
     WHERE (SELECT a.by_step FROM target AS a)
     UNION ALL
     SELECT
-        NULL,
-        NULL,
-        p.place,
+        NULL, NULL, p.place,
         try_cast(coalesce(sum(i.host_ticks), 0) AS BIGINT),
         try_cast(coalesce(sum(i.device_ticks), 0) AS BIGINT),
         coalesce(sum(i.events), 0)::BIGINT
@@ -217,8 +187,7 @@ summed AS (
     GROUP BY p.place
 )
 SELECT
-    s.run_index,
-    s.step,
+    s.run_index, s.step,
     ['backward', 'optimizer', 'data_loading', 'forward', 'other'][s.place] AS pass,
     _in_unit(s.host_ticks, a.time_scale, a.unit) AS host_time,
     100 * s.host_ticks::DOUBLE
@@ -230,8 +199,7 @@ SELECT
     100 * s.device_ticks::DOUBLE
         / nullif(sum(s.device_ticks) OVER (PARTITION BY s.run_index), 0)
         AS device_percent,
-    s.events AS device_events,
-    a.unit
+    s.events AS device_events, a.unit
 FROM summed AS s
 CROSS JOIN target AS a
 ORDER BY s.run_index, [2, 3, 4, 1, 5][s.place];

@@ -1,8 +1,6 @@
--- The memory that is held at the peak of each device of a trace, by the op that
--- allocated it; the largest first. The peak is the first time at which most bytes
--- are in use, as the trace has it. Memory that is in use then and whose allocation the
--- trace doesn't have was allocated before the recording. Empty for traces that don't record
--- memory.
+-- The memory that is held at the peak of each device of a trace, by the op that allocated it; the largest first. The
+-- peak is the first time at which most bytes are in use, as the trace has it. Memory that is in use then and whose
+-- allocation the trace doesn't have was allocated before the recording. Empty for traces that don't record memory.
 -- Needs: torch_trace; else: etq memory
 -- Empty: {capture} has no allocations: record them with profile_memory=True
 -- Columns:
@@ -18,24 +16,18 @@
 CREATE MACRO peak_memory(capture, unit := NULL) AS TABLE
 WITH
 target AS MATERIALIZED (FROM _capture(capture, unit)),
-started AS (
-    SELECT s.ticks FROM _memory_start((SELECT a.capture_id FROM target AS a)) AS s
-),
+started AS (SELECT s.ticks FROM _memory_start((SELECT a.capture_id FROM target AS a)) AS s),
 memory AS MATERIALIZED (FROM _allocations((SELECT a.capture_id FROM target AS a))),
 peaks AS MATERIALIZED (
     SELECT m.device, m.total_allocated AS bytes, m.at_ticks, m.place
     FROM memory AS m
-    QUALIFY row_number() OVER (
-        PARTITION BY m.device ORDER BY m.total_allocated DESC, m.place
-    ) = 1
+    QUALIFY row_number() OVER (PARTITION BY m.device ORDER BY m.total_allocated DESC, m.place) = 1
 ),
 held AS (
     SELECT l.device, l.event_index, l.at_ticks, l.bytes
     FROM memory AS l
     JOIN peaks AS p USING (device)
-    WHERE l.bytes > 0
-        AND l.place <= p.place
-        AND (l.until_place IS NULL OR l.until_place > p.place)
+    WHERE l.bytes > 0 AND l.place <= p.place AND (l.until_place IS NULL OR l.until_place > p.place)
 ),
 steps AS (
     SELECT w.start_ticks, w.end_ticks, w.step
@@ -44,23 +36,17 @@ steps AS (
 ),
 owned AS (
     SELECT
-        h.device,
-        g.label AS op,
+        h.device, g.label AS op,
         CASE WHEN h.at_ticks < s.end_ticks THEN s.step END AS step,
         h.bytes
     FROM held AS h
-    LEFT JOIN _memory_calls((SELECT a.capture_id FROM target AS a)) AS c
-        USING (event_index)
-    LEFT JOIN _event_labels((SELECT a.capture_id FROM target AS a)) AS g
-        ON g.event_index = c.call_index
+    LEFT JOIN _memory_calls((SELECT a.capture_id FROM target AS a)) AS c USING (event_index)
+    LEFT JOIN _event_labels((SELECT a.capture_id FROM target AS a)) AS g ON g.event_index = c.call_index
     ASOF LEFT JOIN steps AS s ON row(h.at_ticks) >= row(s.start_ticks)
 ),
 rows_of_ops AS (
     SELECT
-        o.device,
-        o.op,
-        o.step,
-        count(*) AS allocations,
+        o.device, o.op, o.step, count(*) AS allocations,
         try_cast(sum(o.bytes) AS BIGINT) AS bytes
     FROM owned AS o
     GROUP BY o.device, o.op, o.step
@@ -82,13 +68,9 @@ all_rows AS (
     WHERE u.bytes > 0
 )
 SELECT
-    r.device,
-    p.bytes AS peak_bytes,
+    r.device, p.bytes AS peak_bytes,
     _in_unit(p.at_ticks - s.ticks, a.time_scale, a.unit) AS peak_time,
-    r.op,
-    r.step,
-    r.allocations,
-    r.bytes AS held_bytes,
+    r.op, r.step, r.allocations, r.bytes AS held_bytes,
     100 * r.bytes::DOUBLE / sum(r.bytes) OVER (PARTITION BY r.device) AS share_percent,
     a.unit
 FROM all_rows AS r

@@ -1,39 +1,29 @@
--- One change of the number of device events of a stream that were launched and have
--- not started.
+-- One change of the number of device events of a stream that were launched and have not started.
 CREATE MACRO _queue_changes(capture_key) AS TABLE
 WITH
--- An event can't start before it is launched: then the clocks differ, and it never
--- waited.
+-- An event can't start before it is launched: then the clocks differ, and it never waited.
 changes AS (
     SELECT
-        l.device,
-        l.stream,
+        l.device, l.stream,
         least(l.call_start_ticks, l.start_ticks) AS at_ticks,
-        1 AS change,
-        l.event_index
+        1 AS change, l.event_index
     FROM _launched_work(capture_key) AS l
     UNION ALL
     SELECT l.device, l.stream, l.start_ticks, -1, l.event_index
     FROM _launched_work(capture_key) AS l
 )
 SELECT
-    c.device,
-    c.stream,
-    c.at_ticks,
+    c.device, c.stream, c.at_ticks,
     row_number() OVER so_far AS place,
     c.change,
     (sum(c.change) OVER so_far)::BIGINT AS length,
     coalesce(lead(c.at_ticks) OVER so_far - c.at_ticks, 0) AS ticks
 FROM changes AS c
-WINDOW so_far AS (
-    PARTITION BY c.device, c.stream
-    ORDER BY c.at_ticks, c.change DESC, c.event_index
-);
+WINDOW so_far AS (PARTITION BY c.device, c.stream ORDER BY c.at_ticks, c.change DESC, c.event_index);
 
--- One change of the queue of a stream in a trace: the number of device events that
--- were launched and have not started. It rises when the call that launches an event
--- begins, by as many events as a CUDA graph launches, and falls when an event
--- starts. Events without a recorded launch don't count.
+-- One change of the queue of a stream in a trace: the number of device events that were launched and have not started.
+-- It rises when the call that launches an event begins, by as many events as a CUDA graph launches, and falls when an
+-- event starts. Events without a recorded launch don't count.
 -- Columns:
 --   device: number of the device; NULL if not written
 --   stream: the stream; NULL if not written
@@ -46,11 +36,9 @@ CREATE MACRO queue_lengths(capture, unit := NULL) AS TABLE
 WITH
 target AS MATERIALIZED (FROM _capture(capture, unit))
 SELECT
-    q.device,
-    q.stream,
+    q.device, q.stream,
     _in_unit(q.at_ticks - r.start_ticks, a.time_scale, a.unit) AS at,
-    q.change,
-    q.length,
+    q.change, q.length,
     _in_unit(q.ticks, a.time_scale, a.unit) AS duration,
     a.unit
 FROM target AS a
@@ -58,8 +46,8 @@ CROSS JOIN _recording((SELECT a.capture_id FROM target AS a)) AS r
 CROSS JOIN _queue_changes((SELECT a.capture_id FROM target AS a)) AS q
 ORDER BY q.device, q.stream, q.place;
 
--- The queue of one stream in a trace, see `queue_lengths`. An empty queue means
--- that the host launches too late: the stream runs dry when its last event ends.
+-- The queue of one stream in a trace, see `queue_lengths`. An empty queue means that the host launches too late: the
+-- stream runs dry when its last event ends.
 -- Needs: torch_trace, device_events
 -- Empty: {capture} has no device events whose launch was recorded
 -- Shown: device, stream, launches, empty_percent, mean, max, time_mean, p25, p50, p75, min, stddev, changes, empty_time, full_time, unit
@@ -88,9 +76,7 @@ WITH
 target AS MATERIALIZED (FROM _capture(capture, unit)),
 summed AS (
     SELECT
-        q.device,
-        q.stream,
-        count(*) AS changes,
+        q.device, q.stream, count(*) AS changes,
         sum(CASE WHEN q.change > 0 THEN 1 ELSE 0 END)::BIGINT AS launches,
         sum(q.ticks)::DOUBLE AS ticks,
         sum(CASE WHEN q.length = 0 THEN q.ticks ELSE 0 END)::DOUBLE AS empty_ticks,
@@ -99,8 +85,7 @@ summed AS (
         sum(q.length * q.ticks)::DOUBLE AS weighted,
         sum(q.length)::DOUBLE AS total,
         sum(q.length * q.length)::DOUBLE AS squares,
-        min(q.length) AS least,
-        max(q.length) AS most,
+        min(q.length) AS least, max(q.length) AS most,
         quantile_cont(q.length::DOUBLE, 0.25) AS p25,
         quantile_cont(q.length::DOUBLE, 0.5) AS p50,
         quantile_cont(q.length::DOUBLE, 0.75) AS p75
@@ -108,9 +93,7 @@ summed AS (
     GROUP BY q.device, q.stream
 )
 SELECT
-    s.device,
-    s.stream,
-    s.launches,
+    s.device, s.stream, s.launches,
     _in_unit(s.empty_ticks, a.time_scale, a.unit) AS empty_time,
     100e0 * s.empty_ticks / nullif(s.ticks, 0) AS empty_percent,
     s.weighted / nullif(s.ticks, 0) AS time_mean,
@@ -118,18 +101,9 @@ SELECT
     s.changes,
     s.total / s.changes AS mean,
     CASE
-        WHEN s.changes > 1
-            THEN sqrt(
-                greatest(s.squares - s.total * s.total / s.changes, 0)
-                / (s.changes - 1)
-            )
+        WHEN s.changes > 1 THEN sqrt(greatest(s.squares - s.total * s.total / s.changes, 0) / (s.changes - 1))
     END AS stddev,
-    s.least AS min,
-    s.p25,
-    s.p50,
-    s.p75,
-    s.most AS max,
-    a.unit
+    s.least AS min, s.p25, s.p50, s.p75, s.most AS max, a.unit
 FROM summed AS s
 CROSS JOIN target AS a
 ORDER BY s.device, s.stream;

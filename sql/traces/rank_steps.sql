@@ -1,8 +1,7 @@
--- One step of one rank of a job: a trace with the label rank. Steps of the same
--- number and job belong together, whatever the clocks of the hosts show. Processes
--- that reach a collective early wait in its kernel for the last one, so the rank
--- with the least time in kernels of communication is the one that others wait for. If
--- no trace of a job has profiler steps, each trace as a whole is one step.
+-- One step of one rank of a job: a trace with the label rank. Steps of the same number and job belong together,
+-- whatever the clocks of the hosts show. Processes that reach a collective early wait in its kernel for the last one,
+-- so the rank with the least time in kernels of communication is the one that others wait for. If no trace of a job has
+-- profiler steps, each trace as a whole is one step.
 -- Columns:
 --   job: the traces' label job; NULL if they have none
 --   step: number of the step in the trace; NULL for a whole trace
@@ -19,16 +18,12 @@ CREATE MACRO rank_steps(
     unit := NULL
 ) AS TABLE
 SELECT
-    r.job,
-    r.step,
-    r.rank,
-    r.capture,
+    r.job, r.step, r.rank, r.capture,
     _in_unit(r.ticks, r.time_scale, r.unit) AS duration,
     _in_unit(r.computation_ticks, r.time_scale, r.unit) AS computation,
     _in_unit(r.communication_ticks, r.time_scale, r.unit) AS communication,
     _in_unit(r.waited_ticks, r.time_scale, r.unit) AS waited,
-    r.waits_for,
-    r.unit
+    r.waits_for, r.unit
 FROM _rank_steps(selector, unit) AS r
 ORDER BY r.job, r.step, r.rank, r.capture;
 
@@ -52,9 +47,7 @@ steps AS MATERIALIZED (FROM _rank_steps(selector, unit)),
 -- For each step, how long its other ranks waited on average.
 waits AS (
     SELECT
-        s.job,
-        s.waits_for AS rank,
-        s.step,
+        s.job, s.waits_for AS rank, s.step,
         sum(s.waited_ticks)::DOUBLE / (count(*) - 1) AS ticks
     FROM steps AS s
     WHERE s.waits_for IS NOT NULL
@@ -67,11 +60,7 @@ waited AS (
 ),
 ranks AS (
     SELECT
-        s.job,
-        s.rank,
-        s.time_scale,
-        s.unit,
-        count(*) AS steps,
+        s.job, s.rank, s.time_scale, s.unit, count(*) AS steps,
         sum(s.ticks)::DOUBLE AS ticks,
         try_cast(sum(s.waited_ticks) AS BIGINT) AS waited_ticks,
         try_cast(sum(s.communication_ticks) AS BIGINT) AS communication_ticks
@@ -79,19 +68,13 @@ ranks AS (
     GROUP BY s.job, s.rank, s.time_scale, s.unit
 )
 SELECT
-    r.job,
-    r.rank,
-    r.steps,
+    r.job, r.rank, r.steps,
     coalesce(w.steps, 0) AS waited_for_steps,
-    CASE
-        WHEN r.waited_ticks IS NOT NULL
-            THEN _in_unit(coalesce(w.ticks, 0), r.time_scale, r.unit)
-    END AS waited_for,
+    CASE WHEN r.waited_ticks IS NOT NULL THEN _in_unit(coalesce(w.ticks, 0), r.time_scale, r.unit) END AS waited_for,
     _in_unit(r.waited_ticks, r.time_scale, r.unit) AS waited,
     _in_unit(r.ticks / r.steps, r.time_scale, r.unit) AS mean_duration,
     _in_unit(r.communication_ticks, r.time_scale, r.unit) AS communication,
     r.unit
 FROM ranks AS r
-LEFT JOIN waited AS w
-    ON coalesce(w.job, '') = coalesce(r.job, '') AND w.rank = r.rank
+LEFT JOIN waited AS w ON coalesce(w.job, '') = coalesce(r.job, '') AND w.rank = r.rank
 ORDER BY coalesce(w.ticks, 0) DESC, r.job, r.rank;

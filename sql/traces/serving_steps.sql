@@ -1,7 +1,6 @@
--- One step of a server of language models, vLLM or SGLang, in the order of time. What
--- it computes is read from the name of its annotation; what the name doesn't tell is
--- NULL. Its time is the longer of that on the host and that on devices, since servers
--- prepare a step while devices run the one before.
+-- One step of a server of language models, vLLM or SGLang, in the order of time. What it computes is read from the name
+-- of its annotation; what the name doesn't tell is NULL. Its time is the longer of that on the host and that on
+-- devices, since servers prepare a step while devices run the one before.
 -- Needs: torch_trace
 -- Empty: {capture} has no steps of vLLM or SGLang, such as execute_context_1(512)_generation_8(8) and step[DECODE bs=8]
 -- Columns:
@@ -22,22 +21,14 @@ CREATE MACRO serving_steps(capture, unit := NULL) AS TABLE
 WITH
 target AS MATERIALIZED (FROM _capture(capture, unit))
 SELECT
-    s.step,
-    s.label AS name,
-    s.phase,
-    s.sequences,
-    s.tokens_in,
-    s.tokens_out,
+    s.step, s.label AS name, s.phase, s.sequences, s.tokens_in, s.tokens_out,
     _in_unit(s.host_ticks, a.time_scale, a.unit) AS host_time,
     _in_unit(s.device_ticks, a.time_scale, a.unit) AS device_time,
     _in_unit(s.ticks, a.time_scale, a.unit) AS time,
     1e9 * (s.tokens_in::DOUBLE + s.tokens_out) / nullif(s.ticks, 0)
         AS tokens_per_second,
-    CASE
-        WHEN s.tokens_out > 0 THEN _in_unit(s.ticks, a.time_scale, a.unit)
-    END AS time_per_output_token,
-    s.events,
-    a.unit
+    CASE WHEN s.tokens_out > 0 THEN _in_unit(s.ticks, a.time_scale, a.unit) END AS time_per_output_token,
+    s.events, a.unit
 FROM target AS a
 CROSS JOIN _timed_serving_steps((SELECT a.capture_id FROM target AS a)) AS s
 ORDER BY s.step;
@@ -64,9 +55,7 @@ WITH
 target AS MATERIALIZED (FROM _capture(capture, unit)),
 summed AS (
     SELECT
-        s.phase,
-        count(*) AS steps,
-        avg(s.sequences) AS sequences,
+        s.phase, count(*) AS steps, avg(s.sequences) AS sequences,
         CASE WHEN count(*) = count(s.tokens_in) THEN sum(s.tokens_in::DOUBLE) END
             AS tokens_in,
         CASE WHEN count(*) = count(s.tokens_out) THEN sum(s.tokens_out::DOUBLE) END
@@ -79,9 +68,7 @@ summed AS (
     GROUP BY s.phase
 )
 SELECT
-    s.phase,
-    s.steps,
-    s.sequences,
+    s.phase, s.steps, s.sequences,
     try_cast(s.tokens_in AS BIGINT) AS tokens_in,
     try_cast(s.tokens_out AS BIGINT) AS tokens_out,
     _in_unit(s.host_ticks, a.time_scale, a.unit) AS host_time,

@@ -1,13 +1,8 @@
 -- The rows of `step_breakdown`, unordered, for the key of a capture.
 CREATE MACRO _step_breakdown(capture_key, unit) AS TABLE
 SELECT
-    t.run_index,
-    t.step,
-    t.place,
-    [
-        'Kernel', 'Memcpy', 'Memset', 'Communication', 'Runtime', 'DataLoader',
-        'CPU Exec', 'Other'
-    ][t.place] AS category,
+    t.run_index, t.step, t.place,
+    ['Kernel', 'Memcpy', 'Memset', 'Communication', 'Runtime', 'DataLoader', 'CPU Exec', 'Other'][t.place] AS category,
     _in_unit(t.ticks, c.time_scale, a.unit) AS time,
     100 * t.ticks::DOUBLE / nullif(t.step_ticks, 0) AS share_percent,
     a.unit
@@ -15,9 +10,7 @@ FROM (SELECT capture_key AS capture_id, unit AS unit) AS a
 JOIN captures AS c USING (capture_id)
 JOIN (
     SELECT
-        s.capture_id,
-        s.run_index,
-        s.step,
+        s.capture_id, s.run_index, s.step,
         s.end_ticks - s.start_ticks AS step_ticks,
         unnest([1, 2, 3, 4, 5, 6, 7, 8]) AS place,
         unnest([
@@ -28,19 +21,15 @@ JOIN (
     WHERE s.start_ticks IS NOT NULL
 ) AS t ON t.capture_id = a.capture_id;
 
--- The time of one step of a trace in one category, as in the overview of
--- torch-tb-profiler. Each moment of a step counts once, for the first category that
--- applies of Kernel, Memcpy, Memset, Communication, Runtime, DataLoader, CPU Exec
--- and Other, so that a step's rows add up to it. A step lasts until its last
--- launched device event ends, and the next one begins there; without device events,
--- the time that several steps share counts for each. Steps at the end of a
--- trace whose kernels were not all recorded are excluded. Differences from the
--- plug-in: runtime calls, DataLoaders and communication are recognized in the form
--- that torch has written since 2021, too; kernels of communication are recognized by
--- their family, and come before copies and fills, so that the time is what
--- `device_breakdown` calls exposed; communication on the host counts only if the trace
--- has no kernels; a step repeated for a device is not a separate step; if the first
--- category fills all steps, later categories are not counted, too.
+-- The time of one step of a trace in one category, as in the overview of torch-tb-profiler. Each moment of a step
+-- counts once, for the first category that applies of Kernel, Memcpy, Memset, Communication, Runtime, DataLoader, CPU
+-- Exec and Other, so that a step's rows add up to it. A step lasts until its last launched device event ends, and the
+-- next one begins there; without device events, the time that several steps share counts for each. Steps at the end of
+-- a trace whose kernels were not all recorded are excluded. Differences from the plug-in: runtime calls, DataLoaders
+-- and communication are recognized in the form that torch has written since 2021, too; kernels of communication are
+-- recognized by their family, and come before copies and fills, so that the time is what `device_breakdown` calls
+-- exposed; communication on the host counts only if the trace has no kernels; a step repeated for a device is not a
+-- separate step; if the first category fills all steps, later categories are not counted, too.
 -- Needs: torch_trace; else: etq breakdown
 -- Columns:
 --   run_index: the run
@@ -52,17 +41,8 @@ JOIN (
 CREATE MACRO step_breakdown(capture, unit := NULL) AS TABLE
 WITH
 target AS MATERIALIZED (FROM _capture(capture, unit))
-SELECT
-    b.run_index,
-    b.step,
-    b.category,
-    b.time,
-    b.share_percent,
-    b.unit
-FROM _step_breakdown(
-    (SELECT a.capture_id FROM target AS a),
-    (SELECT a.unit FROM target AS a)
-) AS b
+SELECT b.run_index, b.step, b.category, b.time, b.share_percent, b.unit
+FROM _step_breakdown((SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a)) AS b
 ORDER BY b.run_index, b.place;
 
 -- The rows of `average_step`, unordered, for the key of a capture.
@@ -86,17 +66,12 @@ averaged AS (
     HAVING count(*) > 0
 )
 SELECT
-    v.category,
-    v.steps,
-    v.time,
-    100e0 * v.time / nullif(
-        max(CASE WHEN v.category = 'Step' THEN v.time END) OVER (), 0
-    ) AS share_percent,
+    v.category, v.steps, v.time,
+    100e0 * v.time / nullif(max(CASE WHEN v.category = 'Step' THEN v.time END) OVER (), 0) AS share_percent,
     v.unit
 FROM averaged AS v;
 
--- The mean time of one category of `step_breakdown` over the steps of a trace, as
--- in the overview of torch-tb-profiler.
+-- The mean time of one category of `step_breakdown` over the steps of a trace, as in the overview of torch-tb-profiler.
 -- Columns:
 --   category: a category of `step_breakdown`; Step is the sum of all, the mean step time
 --   steps: number of steps
@@ -106,16 +81,9 @@ FROM averaged AS v;
 CREATE MACRO average_step(capture, unit := NULL, steps := NULL, phase := NULL) AS TABLE
 WITH
 target AS MATERIALIZED (FROM _capture(capture, unit))
-FROM _average_step(
-    (SELECT a.capture_id FROM target AS a),
-    (SELECT a.unit FROM target AS a),
-    steps, phase
-) AS v
+FROM _average_step((SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), steps, phase) AS v
 ORDER BY
     list_position(
-        [
-            'Step', 'Kernel', 'Memcpy', 'Memset', 'Communication', 'Runtime',
-            'DataLoader', 'CPU Exec', 'Other'
-        ],
+        ['Step', 'Kernel', 'Memcpy', 'Memset', 'Communication', 'Runtime', 'DataLoader', 'CPU Exec', 'Other'],
         v.category
     );

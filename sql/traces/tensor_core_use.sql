@@ -1,7 +1,6 @@
--- The time in which kernels of computation use tensor cores, or matrix cores of AMD, of
--- one device, of one step on it, or of one op: and the time that ops which tensor cores
--- could run spend in kernels without them. Whether a kernel uses tensor cores, and which
--- ops could, is determined by their names, as in `kernel_table`. By step, kernels count in the
+-- The time in which kernels of computation use tensor cores, or matrix cores of AMD, of one device, of one step on it,
+-- or of one op: and the time that ops which tensor cores could run spend in kernels without them. Whether a kernel uses
+-- tensor cores, and which ops could, is determined by their names, as in `kernel_table`. By step, kernels count in the
 -- step that launched them; by op, those that miss most are first.
 -- Needs: torch_trace, device_events; else: etq roofline
 -- Empty: {capture} has no kernels of computation
@@ -25,9 +24,7 @@ CREATE MACRO tensor_core_use(
 WITH
 target AS MATERIALIZED (
     SELECT
-        c.capture_id,
-        c.time_scale,
-        c.unit,
+        c.capture_id, c.time_scale, c.unit,
         CASE
             WHEN "by" IN ('device', 'step', 'op') THEN "by"
             ELSE error('by must be device, step or op, not ' || coalesce("by", 'NULL'))
@@ -50,22 +47,17 @@ work AS (
         CASE WHEN a.parted_by <> 'op' THEN o.device END AS device,
         CASE WHEN a.parted_by = 'step' THEN o.run_index END AS run_index,
         CASE WHEN a.parted_by = 'op' THEN g.label END AS op,
-        o.device_ticks AS ticks,
-        o.uses_matrix_units AS uses,
+        o.device_ticks AS ticks, o.uses_matrix_units AS uses,
         l.event_index IS NOT NULL AS could
     FROM target AS a
     CROSS JOIN _launches((SELECT a.capture_id FROM target AS a)) AS o
     LEFT JOIN eligible AS l USING (event_index)
-    LEFT JOIN _event_labels((SELECT a.capture_id FROM target AS a)) AS g
-        ON g.event_index = o.op_index
+    LEFT JOIN _event_labels((SELECT a.capture_id FROM target AS a)) AS g ON g.event_index = o.op_index
     WHERE _work_type(o.kind, o.kernel_family) = 'computation'
 ),
 summed AS (
     SELECT
-        w.device,
-        w.run_index,
-        w.op,
-        count(*) AS kernels,
+        w.device, w.run_index, w.op, count(*) AS kernels,
         try_cast(sum(w.ticks) AS BIGINT) AS ticks,
         _sum_where(w.ticks, w.uses) AS tensor_ticks,
         _sum_where(w.ticks, w.could AND NOT w.uses) AS missed_ticks,
@@ -74,11 +66,7 @@ summed AS (
     GROUP BY w.device, w.run_index, w.op
 )
 SELECT
-    s.device,
-    s.run_index,
-    t.step,
-    s.op,
-    s.kernels,
+    s.device, s.run_index, t.step, s.op, s.kernels,
     _in_unit(s.ticks, a.time_scale, a.unit) AS kernel_time,
     _in_unit(s.tensor_ticks, a.time_scale, a.unit) AS tensor_time,
     _tensor_percent(s.tensor_ticks, s.unknown_ticks, s.ticks) AS tensor_percent,
@@ -90,8 +78,5 @@ FROM summed AS s
 CROSS JOIN target AS a
 LEFT JOIN steps AS t USING (run_index)
 ORDER BY
-    s.device,
-    s.run_index,
-    s.missed_ticks DESC,
-    s.ticks DESC,
+    s.device, s.run_index, s.missed_ticks DESC, s.ticks DESC,
     s.op;

@@ -1,10 +1,8 @@
--- The calls and times of one op, kernel, annotation or Python function in two PyTorch
--- traces, as in `TraceDiff` of HolisticTraceAnalysis: the times are totals, with
--- children. It counts, without a test whether a difference is noise, see
--- `compare_ops`. Of traces with profiler steps only these count. Differences from
--- HolisticTraceAnalysis: all steps count unless chosen, not the first; an event of
--- the host and one of a device with the same name have a row each; all profiler steps
--- have one row.
+-- The calls and times of one op, kernel, annotation or Python function in two PyTorch traces, as in `TraceDiff` of
+-- HolisticTraceAnalysis: the times are totals, with children. It counts, without a test whether a difference is noise,
+-- see `compare_ops`. Of traces with profiler steps only these count. Differences from HolisticTraceAnalysis: all steps
+-- count unless chosen, not the first; an event of the host and one of a device with the same name have a row each; all
+-- profiler steps have one row.
 -- Columns:
 --   name: the op, kernel, annotation or function; ProfilerStep* for all steps
 --   is_device: whether a device ran it
@@ -26,10 +24,7 @@ WITH
 checked AS MATERIALIZED (FROM _two_traces(base, new, unit)),
 counted AS (
     SELECT
-        g.family AS name,
-        g.on_device AS is_device,
-        k.time_scale,
-        k.unit,
+        g.family AS name, g.on_device AS is_device, k.time_scale, k.unit,
         count(*) FILTER (WHERE NOT k.is_new) AS base_calls,
         count(*) FILTER (WHERE k.is_new) AS new_calls,
         coalesce(sum(greatest(e.elapsed_ticks, 0)) FILTER (WHERE NOT k.is_new), 0)
@@ -41,16 +36,13 @@ counted AS (
         ON r.capture_id = k.capture_id
         AND NOT _is_outside_steps(r.name)
         AND _is_recorded(r.iteration, r.phase, steps, phase)
-    JOIN event_ticks AS e
-        ON e.capture_id = r.capture_id AND e.run_index = r.run_index
-    JOIN signatures AS g
-        ON g.capture_id = e.capture_id AND g.signature_index = e.signature_index
+    JOIN event_ticks AS e ON e.capture_id = r.capture_id AND e.run_index = r.run_index
+    JOIN signatures AS g ON g.capture_id = e.capture_id AND g.signature_index = e.signature_index
     WHERE g.category IS NOT NULL AND g.category <> 'Trace'
     GROUP BY g.family, g.on_device, k.time_scale, k.unit
 )
 SELECT
-    c.name,
-    c.is_device,
+    c.name, c.is_device,
     CASE
         WHEN c.base_calls = 0 THEN 'added'
         WHEN c.new_calls = 0 THEN 'removed'
@@ -58,8 +50,7 @@ SELECT
         WHEN c.new_calls < c.base_calls THEN 'fewer calls'
         ELSE 'same'
     END AS change,
-    c.base_calls,
-    c.new_calls,
+    c.base_calls, c.new_calls,
     c.new_calls - c.base_calls AS calls_difference,
     _in_unit(c.base_ticks, c.time_scale, c.unit) AS base_time,
     _in_unit(c.new_ticks, c.time_scale, c.unit) AS new_time,

@@ -1,5 +1,4 @@
--- Display name of a memory device of a trace: CPU, or GPU and its number; others by
--- their names in c10's DeviceType.
+-- Display name of a memory device of a trace: CPU, or GPU and its number; others by their names in c10's DeviceType.
 CREATE MACRO _memory_device(
     device_type,  -- type of the device: 0 is the CPU, 1 CUDA; as in c10's DeviceType
     device
@@ -18,8 +17,8 @@ CREATE MACRO _memory_device(
     END
 );
 
--- The call in which one allocation or release of a trace happened: the innermost
--- call of its thread that had begun and not yet ended.
+-- The call in which one allocation or release of a trace happened: the innermost call of its thread that had begun and
+-- not yet ended.
 CREATE MACRO _memory_calls(capture_key) AS TABLE
 WITH
 tree AS MATERIALIZED (
@@ -29,39 +28,30 @@ tree AS MATERIALIZED (
         AND NOT starts_with(t.label, 'ProfilerStep#')
         AND EXISTS (FROM trace_memory AS m WHERE m.capture_id = capture_key)
 ),
--- The innermost call of a thread from each start and end of a call on: the call
--- that begins then, or the call that contains all calls that end then.
+-- The innermost call of a thread from each start and end of a call on: the call that begins then, or the call that
+-- contains all calls that end then.
 changes AS (
     SELECT t.thread_index, t.start_ticks AS at_ticks, t.call_index
     FROM tree AS t
-    QUALIFY row_number() OVER (
-        PARTITION BY t.thread_index, t.start_ticks
-        ORDER BY t.end_ticks, t.event_index DESC
-    ) = 1
+    QUALIFY row_number() OVER (PARTITION BY t.thread_index, t.start_ticks ORDER BY t.end_ticks, t.event_index DESC) = 1
     UNION ALL
     SELECT e.thread_index, e.end_ticks, p.call_index
     FROM (
         SELECT t.*
         FROM tree AS t
-        ANTI JOIN tree AS b
-            ON b.thread_index = t.thread_index AND b.start_ticks = t.end_ticks
-        QUALIFY row_number() OVER (
-            PARTITION BY t.thread_index, t.end_ticks
-            ORDER BY t.start_ticks, t.event_index
-        ) = 1
+        ANTI JOIN tree AS b ON b.thread_index = t.thread_index AND b.start_ticks = t.end_ticks
+        QUALIFY row_number() OVER (PARTITION BY t.thread_index, t.end_ticks ORDER BY t.start_ticks, t.event_index) = 1
     ) AS e
     LEFT JOIN tree AS p ON p.event_index = e.above_index
 )
 SELECT m.event_index, t.call_index
 FROM (FROM trace_memory AS i WHERE i.capture_id = capture_key) AS m
-ASOF LEFT JOIN changes AS t
-    ON t.thread_index = m.thread_index AND row(m.at_ticks) >= row(t.at_ticks);
+ASOF LEFT JOIN changes AS t ON t.thread_index = m.thread_index AND row(m.at_ticks) >= row(t.at_ticks);
 
--- The memory that one op of a trace allocated on one device, as in the memory view
--- of torch-tb-profiler. An allocation or release belongs to the innermost op of its
--- thread at that time, if there is one. Empty for traces that don't record memory.
--- Differences from the plug-in: all calls of an op are counted, not only those that
--- allocate; and devices other than CPU and CUDA are included.
+-- The memory that one op of a trace allocated on one device, as in the memory view of torch-tb-profiler. An allocation
+-- or release belongs to the innermost op of its thread at that time, if there is one. Empty for traces that don't
+-- record memory. Differences from the plug-in: all calls of an op are counted, not only those that allocate; and
+-- devices other than CPU and CUDA are included.
 -- Columns:
 --   device: CPU, GPU0, ...
 --   name: the op
@@ -77,57 +67,40 @@ WITH RECURSIVE
 target AS MATERIALIZED (FROM _capture(capture, NULL)),
 calls AS MATERIALIZED (
     SELECT
-        t.event_index,
-        t.label,
+        t.event_index, t.label,
         _is_operator(t.kind, t.label, t.is_data_loader) AS is_operator,
         t.above_index
     FROM _operator_tree((SELECT a.capture_id FROM target AS a)) AS t
-    JOIN runs AS r
-        ON r.capture_id = (SELECT a.capture_id FROM target AS a)
-        AND r.run_index = t.run_index
-    WHERE t.call_index = t.event_index
-        AND _is_recorded(r.iteration, r.phase, steps, phase)
+    JOIN runs AS r ON r.capture_id = (SELECT a.capture_id FROM target AS a) AND r.run_index = t.run_index
+    WHERE t.call_index = t.event_index AND _is_recorded(r.iteration, r.phase, steps, phase)
 ),
 self_memory AS MATERIALIZED (
     SELECT
         c.event_index,
         _memory_device(m.device_type, m.device) AS device,
         count(*) FILTER (WHERE m.bytes > 0) AS allocations,
-        try_cast(
-            coalesce(sum(m.bytes) FILTER (WHERE m.bytes > 0), 0) AS BIGINT
-        ) AS allocated,
+        try_cast(coalesce(sum(m.bytes) FILTER (WHERE m.bytes > 0), 0) AS BIGINT) AS allocated,
         try_cast(sum(m.bytes) AS BIGINT) AS increase
     FROM _memory_calls((SELECT a.capture_id FROM target AS a)) AS i
     JOIN calls AS c ON c.event_index = i.call_index AND c.is_operator
-    JOIN trace_memory AS m
-        ON m.capture_id = (SELECT a.capture_id FROM target AS a)
-        AND m.event_index = i.event_index
+    JOIN trace_memory AS m ON m.capture_id = (SELECT a.capture_id FROM target AS a) AND m.event_index = i.event_index
     WHERE m.bytes IS NOT NULL AND m.device_type IS NOT NULL
     GROUP BY 1, 2
 ),
--- The self values of each op, assigned to the op itself and to all ops that contain
--- it. Rows differ: UNION ends also where a file has nodes that contain each other.
+-- The self values of each op, assigned to the op itself and to all ops that contain it. Rows differ: UNION ends also
+-- where a file has nodes that contain each other.
 with_ancestors AS (
     SELECT o.*, c.event_index AS at_index, c.above_index, true AS is_own
     FROM self_memory AS o
     JOIN calls AS c USING (event_index)
     UNION
-    SELECT
-        k.event_index,
-        k.device,
-        k.allocations,
-        k.allocated,
-        k.increase,
-        c.event_index,
-        c.above_index,
-        false
+    SELECT k.event_index, k.device, k.allocations, k.allocated, k.increase, c.event_index, c.above_index, false
     FROM with_ancestors AS k
     JOIN calls AS c ON c.event_index = k.above_index
 ),
 summed AS (
     SELECT
-        k.device,
-        c.label AS name,
+        k.device, c.label AS name,
         coalesce(sum(k.allocations) FILTER (WHERE k.is_own), 0)::BIGINT
             AS self_allocations,
         try_cast(coalesce(sum(k.allocated) FILTER (WHERE k.is_own), 0) AS BIGINT)
@@ -149,15 +122,8 @@ counted AS (
     GROUP BY c.label
 )
 SELECT
-    s.device,
-    s.name,
-    n.calls,
-    s.self_allocations,
-    s.self_allocated_bytes,
-    s.self_increase_bytes,
-    s.allocations,
-    s.allocated_bytes,
-    s.increase_bytes
+    s.device, s.name, n.calls, s.self_allocations, s.self_allocated_bytes, s.self_increase_bytes, s.allocations,
+    s.allocated_bytes, s.increase_bytes
 FROM summed AS s
 JOIN counted AS n USING (name)
 WHERE s.allocations > 0 OR s.increase_bytes <> 0 OR s.self_increase_bytes <> 0

@@ -5,16 +5,8 @@ CREATE MACRO _trace_recommendations(
 ) AS TABLE
 WITH
 slices AS MATERIALIZED (FROM _trace_slices(capture_key)),
-average AS MATERIALIZED (
-    SELECT v.category, v.share_percent
-    FROM _average_step(
-        capture_key, 'us', NULL, NULL
-    ) AS v
-),
-devices AS MATERIALIZED (
-    FROM trace_devices AS d
-    WHERE d.capture_id = capture_key
-),
+average AS MATERIALIZED (SELECT v.category, v.share_percent FROM _average_step(capture_key, 'us', NULL, NULL) AS v),
+devices AS MATERIALIZED (FROM trace_devices AS d WHERE d.capture_id = capture_key),
 wrapped AS (
     SELECT
         bool_or(s.label = 'DataParallel.forward') AS is_data_parallel,
@@ -24,21 +16,14 @@ wrapped AS (
 ),
 nccl_usage AS (
     SELECT
-        coalesce(
-            bool_or(
-                starts_with(s.label, 'nccl') OR s.kernel_family = 'communication'
-            ),
-            false
-        ) AS has_nccl
+        coalesce(bool_or(starts_with(s.label, 'nccl') OR s.kernel_family = 'communication'), false) AS has_nccl
     FROM slices AS s
     WHERE s.is_communication OR s.kind = 'kernel'
 ),
 used AS (
     SELECT count(DISTINCT d.device) AS devices
     FROM slices AS s
-    JOIN device_events AS d
-        ON d.capture_id = capture_key
-        AND d.event_index = s.event_index
+    JOIN device_events AS d ON d.capture_id = capture_key AND d.event_index = s.event_index
     WHERE s.kind IN ('kernel', 'copy', 'fill')
 ),
 tensors AS (
@@ -54,18 +39,15 @@ kernels AS (
         coalesce(bool_or(s.uses_matrix_units), false) AS has_uses,
         coalesce(
             10 * sum(
-                CASE
-                    WHEN s.uses_matrix_units IS NULL THEN s.end_ticks - s.start_ticks
-                    ELSE 0
-                END
+                CASE WHEN s.uses_matrix_units IS NULL THEN s.end_ticks - s.start_ticks ELSE 0 END
             ) <= sum(s.end_ticks - s.start_ticks),
             false
         ) AS is_known
     FROM slices AS s
     WHERE s.kind = 'kernel'
 ),
--- Devices of AMD: by the names of the calls of their runtime, as those of devices may
--- be empty. Those of the series MI100 to MI399 have matrix cores.
+-- Devices of AMD: by the names of the calls of their runtime, as those of devices may be empty. Those of the series
+-- MI100 to MI399 have matrix cores.
 equipped AS (
     SELECT
         arg_min(
@@ -89,9 +71,7 @@ peaks AS (
 ),
 recommendations AS (
     SELECT
-        1 AS place,
-        'data_loader' AS rule,
-        NULL::INTEGER AS device,
+        1 AS place, 'data_loader' AS rule, NULL::INTEGER AS device,
         'Steps wait for input data.' AS finding,
         printf('%.1f %% of the step time is in DataLoader', v.share_percent)
             AS evidence,
@@ -100,9 +80,7 @@ recommendations AS (
     WHERE v.category = 'DataLoader' AND v.share_percent > data_loader_percent
     UNION ALL
     SELECT
-        2,
-        'data_parallel',
-        NULL,
+        2, 'data_parallel', NULL,
         'DataParallel trains on several devices from one process.',
         u.devices || ' devices',
         'Use DistributedDataParallel, with a process for each device.'
@@ -115,22 +93,16 @@ recommendations AS (
         'communication_backend',
         NULL,
         'DistributedDataParallel communicates without NCCL.',
-        'a device of compute capability ' || max(
-            d.compute_major || '.' || d.compute_minor
-        ),
+        'a device of compute capability ' || max(d.compute_major || '.' || d.compute_minor),
         'Use the backend NCCL, which is the fastest between devices.'
     FROM wrapped AS w
     CROSS JOIN nccl_usage AS t
     CROSS JOIN devices AS d
-    WHERE w.is_distributed
-        AND NOT t.has_nccl
-        AND d.compute_major + d.compute_minor / 10 >= 3.5
+    WHERE w.is_distributed AND NOT t.has_nccl AND d.compute_major + d.compute_minor / 10 >= 3.5
     HAVING count(*) > 0
     UNION ALL
     SELECT
-        4,
-        'communication',
-        NULL,
+        4, 'communication', NULL,
         'Steps wait for other processes.',
         printf('%.1f %% of the step time is in communication', v.share_percent),
         'Try gradient compression, gradient accumulation, or a larger batch.'
@@ -138,28 +110,18 @@ recommendations AS (
     WHERE v.category = 'Communication' AND v.share_percent > communication_percent
     UNION ALL
     SELECT
-        5,
-        'gpu_utilization',
-        g.device,
+        5, 'gpu_utilization', g.device,
         'The device is mostly idle.',
         printf('a kernel ran in %.2f %% of the steps', g.utilization_percent),
         'Try a larger batch, if the model converges as well with it.'
     FROM _device_utilization(capture_key) AS g
     WHERE g.utilization_percent < utilization_percent
-        AND NOT EXISTS (
-            FROM findings AS f
-            WHERE f.capture_id = capture_key AND f.rule = 'unknown times'
-        )
+        AND NOT EXISTS (FROM findings AS f WHERE f.capture_id = capture_key AND f.rule = 'unknown times')
     UNION ALL
     SELECT
-        6,
-        'tensor_cores',
-        NULL,
+        6, 'tensor_cores', NULL,
         'No kernel uses tensor cores, and ops could.',
-        printf(
-            'ops that could launched %.0f %% of the time of kernels',
-            100e0 * t.eligible_ticks / k.ticks
-        ),
+        printf('ops that could launched %.0f %% of the time of kernels', 100e0 * t.eligible_ticks / k.ticks),
         'Try automatic mixed precision.'
     FROM tensors AS t
     CROSS JOIN kernels AS k
@@ -169,15 +131,9 @@ recommendations AS (
         AND NOT k.has_uses
     UNION ALL
     SELECT
-        7,
-        'device_memory',
-        p.device,
+        7, 'device_memory', p.device,
         'The memory of the device is nearly full.',
-        printf(
-            '%.1f %% of %.1f GB were in use',
-            100e0 * p.bytes / d.memory_bytes,
-            d.memory_bytes / 1024 ** 3
-        ),
+        printf('%.1f %% of %.1f GB were in use', 100e0 * p.bytes / d.memory_bytes, d.memory_bytes / 1024 ** 3),
         'Try gradient checkpointing, or automatic mixed precision.'
     FROM peaks AS p
     JOIN devices AS d USING (device)
@@ -185,19 +141,14 @@ recommendations AS (
 )
 FROM recommendations;
 
--- One rule about the performance of a trace that applies, for each device that it
--- applies to, as in torch-tb-profiler. data_loader: steps wait for input data.
--- data_parallel: DataParallel on several devices. communication_backend:
--- DistributedDataParallel on devices without NCCL. communication: steps wait for
--- other processes. gpu_utilization: a device is mostly idle, and no times
--- are unknown. tensor_cores: no
--- kernel uses tensor cores, or matrix cores of AMD, though the first device has them and
--- ops could: if that is known of kernels with nine tenths of the time, and ops that could
--- launched a twentieth of it.
--- device_memory: a device's memory is nearly full. Differences from the plug-in:
--- each device has a row; memory of the CPU is not compared with that of the last
--- device; tensor_cores needs those shares; and data_loader, data_parallel,
--- communication_backend and tensor_cores also apply to newer traces.
+-- One rule about the performance of a trace that applies, for each device that it applies to, as in torch-tb-profiler.
+-- data_loader: steps wait for input data. data_parallel: DataParallel on several devices. communication_backend:
+-- DistributedDataParallel on devices without NCCL. communication: steps wait for other processes. gpu_utilization: a
+-- device is mostly idle, and no times are unknown. tensor_cores: no kernel uses tensor cores, or matrix cores of AMD,
+-- though the first device has them and ops could: if that is known of kernels with nine tenths of the time, and ops
+-- that could launched a twentieth of it. device_memory: a device's memory is nearly full. Differences from the plug-in:
+-- each device has a row; memory of the CPU is not compared with that of the last device; tensor_cores needs those
+-- shares; and data_loader, data_parallel, communication_backend and tensor_cores also apply to newer traces.
 -- Columns:
 --   rule: the rule
 --   device: the device that it applies to; NULL if it applies to the run

@@ -1,5 +1,4 @@
--- One step of a trace with its time in each category of `step_breakdown`, in a column
--- each.
+-- One step of a trace with its time in each category of `step_breakdown`, in a column each.
 -- Needs: torch_trace; else: etq breakdown
 -- Columns:
 --   run_index: the run
@@ -35,8 +34,7 @@ quartiles AS (
     HAVING count(*) >= 3
 )
 SELECT
-    s.run_index,
-    s.step,
+    s.run_index, s.step,
     _in_unit(s.end_ticks - s.start_ticks, a.time_scale, a.unit) AS total,
     _in_unit(s.host_end_ticks - s.host_start_ticks, a.time_scale, a.unit) AS host,
     _in_unit(s.kernel_ticks, a.time_scale, a.unit) AS kernel,
@@ -47,9 +45,7 @@ SELECT
     _in_unit(s.data_loader_ticks, a.time_scale, a.unit) AS data_loader,
     _in_unit(s.cpu_exec_ticks, a.time_scale, a.unit) AS cpu_exec,
     _in_unit(s.other_ticks, a.time_scale, a.unit) AS other,
-    coalesce(
-        s.log_ticks > q.upper + greatest(3 * (q.upper - q.lower), ln(1.1)), false
-    ) AS is_slow,
+    coalesce(s.log_ticks > q.upper + greatest(3 * (q.upper - q.lower), ln(1.1)), false) AS is_slow,
     a.unit
 FROM measured AS s
 CROSS JOIN target AS a

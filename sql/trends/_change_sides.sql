@@ -1,7 +1,6 @@
--- What is compared at a change, as a struct of two selectors: base, all captures between
--- the previous change and this one, and new, all from it to the next one; other captures of
--- the first bad label are in new. Of a creep, and where no range of a selector is between
--- the two labels, they are the captures of the last good label and of the first bad one.
+-- What is compared at a change, as a struct of two selectors: base, all captures between the previous change and this
+-- one, and new, all from it to the next one; other captures of the first bad label are in new. Of a creep, and where no
+-- range of a selector is between the two labels, they are the captures of the last good label and of the first bad one.
 -- NULL if no selector chooses the series alone, or none separates the two sides.
 CREATE MACRO _change_sides(
     is_within,  -- whether what chooses the series chooses others, too
@@ -26,13 +25,8 @@ CREATE MACRO _change_sides(
             AND bound IS DISTINCT FROM next
             AND (bound <> before OR first_bad = last_good)
             THEN {
-                'base': concat_ws(
-                    ',', labels, bound_key || '>=' || previous,
-                    bound_key || '<' || bound
-                ),
-                'new': concat_ws(
-                    ',', labels, bound_key || '>=' || bound, bound_key || '<' || next
-                )
+                'base': concat_ws(',', labels, bound_key || '>=' || previous, bound_key || '<' || bound),
+                'new': concat_ws(',', labels, bound_key || '>=' || bound, bound_key || '<' || next)
             }
         WHEN last_good <> first_bad THEN {
             'base': concat_ws(',', labels, _exact_label(ordered_by, last_good)),
@@ -52,19 +46,14 @@ CREATE MACRO _exact_label(key, label) AS (
     END
 );
 
--- A selector of those captures of a series that another selector chooses, too; NULL for all
--- captures. Names of captures, and @latest and @previous, choose nothing here.
+-- A selector of those captures of a series that another selector chooses, too; NULL for all captures. Names of
+-- captures, and @latest and @previous, choose nothing here.
 CREATE MACRO _series_selector(selector, series) AS (
     nullif(array_to_string(list_sort(list_distinct(list_concat(
         CASE
-            WHEN selector IS NULL
-                OR NOT _is_selector(selector)
-                OR regexp_matches(selector, '(^|,)@')
-                THEN []
+            WHEN selector IS NULL OR NOT _is_selector(selector) OR regexp_matches(selector, '(^|,)@') THEN []
             -- One label whose value has commas.
-            WHEN len(list_filter(
-                _selector_parts(selector), lambda p: NOT regexp_matches(p, '[=<>]')
-            )) > 0
+            WHEN len(list_filter(_selector_parts(selector), lambda p: NOT regexp_matches(p, '[=<>]'))) > 0
                 THEN [
                     split_part(selector, '=', 1) || '=' || _selector_value(
                         selector[length(split_part(selector, '=', 1)) + 2:]

@@ -1,5 +1,5 @@
--- Whether a comment is on a total, op, module or metric: its name, as in `trend`, and its
--- identity, as `item` of `op_times`; NULL where it is not one.
+-- Whether a comment is on a total, op, module or metric: its name, as in `trend`, and its identity, as `item` of
+-- `op_times`; NULL where it is not one.
 CREATE MACRO _is_comment_on(c, what, item, identity) AS (
     c.what = 'all'
     OR c.what = what AND coalesce(

@@ -1,11 +1,9 @@
--- One capture of a series, in order, with the nanoseconds of its ticks (1 for cycles).
--- The captures of a series have the same labels of some keys. They are in the order of
--- the label `over`; if it is NULL, of the first of build, commits (if all commits have a
--- commit_time) and captured_at that more than half of the captures have, or else of the
--- one that most have. Labels are ordered as numbers and versions, 9 before 10 and 1.0-rc1
--- before 1.0; commits by their label commit_time; captures with equal labels in the order
--- in which they were recorded. Captures without the label are in no series. `bound_key`
--- and `bound` are what ranges of selectors compare in this order, such as build and 91;
+-- One capture of a series, in order, with the nanoseconds of its ticks (1 for cycles). The captures of a series have
+-- the same labels of some keys. They are in the order of the label `over`; if it is NULL, of the first of build,
+-- commits (if all commits have a commit_time) and captured_at that more than half of the captures have, or else of the
+-- one that most have. Labels are ordered as numbers and versions, 9 before 10 and 1.0-rc1 before 1.0; commits by their
+-- label commit_time; captures with equal labels in the order in which they were recorded. Captures without the label
+-- are in no series. `bound_key` and `bound` are what ranges of selectors compare in this order, such as build and 91;
 -- NULL in series with labels of which they know no order.
 CREATE MACRO _series_captures(selector, over, "by") AS TABLE
 WITH
@@ -29,27 +27,19 @@ chosen AS (
         coalesce(l.series, '') AS series
     FROM captures AS c
     LEFT JOIN labelled AS l USING (capture_id)
-    WHERE selector IS NULL
-        OR c.capture_id IN (SELECT s.capture_id FROM _several_captures(selector) AS s)
+    WHERE selector IS NULL OR c.capture_id IN (SELECT s.capture_id FROM _several_captures(selector) AS s)
 ),
 orders AS (
     SELECT CASE
         WHEN over IS NOT NULL THEN over
-        WHEN 2 * n.builds > n.captures OR n.builds >= greatest(n.commits, n.times, 1)
-            THEN 'build'
-        WHEN 2 * n.commits > n.captures OR n.commits >= greatest(n.times, 1)
-            THEN 'commit'
+        WHEN 2 * n.builds > n.captures OR n.builds >= greatest(n.commits, n.times, 1) THEN 'build'
+        WHEN 2 * n.commits > n.captures OR n.commits >= greatest(n.times, 1) THEN 'commit'
         ELSE 'captured_at'
     END AS ordered_by
     FROM (
         SELECT
-            count(*) AS captures,
-            count(c.label) AS builds,
-            CASE
-                WHEN bool_and(c.hash IS NULL OR c.committed_at IS NOT NULL)
-                    THEN count(c.hash)
-                ELSE 0
-            END AS commits,
+            count(*) AS captures, count(c.label) AS builds,
+            CASE WHEN bool_and(c.hash IS NULL OR c.committed_at IS NOT NULL) THEN count(c.hash) ELSE 0 END AS commits,
             count(c.captured_at) AS times
         FROM chosen AS c
     ) AS n
@@ -73,8 +63,7 @@ placed AS (
 ),
 checked AS (
     SELECT
-        count(*) AS captures,
-        count(p.label) AS labelled,
+        count(*) AS captures, count(p.label) AS labelled,
         over = 'commit'
         AND count(p.committed_at) < count(p.label)
         AND count(p.captured_at) < count(p.label) AS is_unordered
@@ -88,16 +77,11 @@ known AS (
             lambda k: k NOT IN ('model', 'device', 'backend', '')
                 AND NOT coalesce(list_contains(list(DISTINCT l.key), k), false)
         )), ', ') AS missing,
-        coalesce(
-            'labels are ' || string_agg(DISTINCT l.key, ', ' ORDER BY l.key),
-            'no capture has labels'
-        ) AS labels
+        coalesce('labels are ' || string_agg(DISTINCT l.key, ', ' ORDER BY l.key), 'no capture has labels') AS labels
     FROM labels AS l
 )
 SELECT
-    p.capture_id,
-    p.series,
-    p.label,
+    p.capture_id, p.series, p.label,
     CASE
         WHEN p.ordered_by = 'commit' THEN concat(
             coalesce(p.committed_at, '~'), ' ',
@@ -110,8 +94,7 @@ SELECT
         ORDER BY
             label_key,
             _recorded_at(p.captured_at, p.ingested_at),
-            p.ingested_at,
-            p.capture_id
+            p.ingested_at, p.capture_id
     ) AS position,
     coalesce(_nanoseconds(p.time_scale), 1) AS scale,
     p.time_scale = 'cycles' AS is_cycles,
@@ -119,27 +102,20 @@ SELECT
     CASE
         WHEN bool_and(CASE
             WHEN p.ordered_by = 'captured_at' THEN p.bound IS NOT NULL
-            WHEN p.ordered_by = 'commit'
-                THEN coalesce(regexp_full_match(p.bound, '[0-9TZ +.:-]+'), false)
+            WHEN p.ordered_by = 'commit' THEN coalesce(regexp_full_match(p.bound, '[0-9TZ +.:-]+'), false)
             ELSE coalesce(regexp_full_match(p.bound, '\d{1,15}'), false)
         END) OVER (PARTITION BY p.series)
-            THEN CASE p.ordered_by
-                WHEN 'commit' THEN 'commit_time' ELSE p.ordered_by
-            END
+            THEN CASE p.ordered_by WHEN 'commit' THEN 'commit_time' ELSE p.ordered_by END
     END AS bound_key,
     p.bound
 FROM placed AS p
 CROSS JOIN checked AS k
 CROSS JOIN known AS n
 WHERE CASE
-    WHEN n.missing <> '' THEN error(
-        'no capture has a label ' || n.missing || ' to separate series by; '
-        || n.labels
-    )
+    WHEN n.missing <> '' THEN error('no capture has a label ' || n.missing || ' to separate series by; ' || n.labels)
     WHEN k.labelled = 0 AND k.captures > 0 THEN error(
         'no capture has ' || CASE
-            WHEN over IS NULL
-                THEN 'a label build, a label commit with commit_time or a captured_at'
+            WHEN over IS NULL THEN 'a label build, a label commit with commit_time or a captured_at'
             WHEN over = 'captured_at' THEN 'a captured_at'
             ELSE 'a label ' || over
         END || ' to order by; ' || n.labels || CASE
@@ -160,16 +136,14 @@ CREATE MACRO _series_keys("by") AS (
     list_distinct(list_transform(string_split("by", ','), lambda k: trim(k)))
 );
 
--- The captures of series with the common shift of all ops as a logarithm: the median over
--- the series' ops of the ratio of their times to those in the median capture; over the
--- 20 largest ops with a precise clock that at least half of the captures have; 0 with
--- fewer than three such ops; of traces those on the host. Median and largest ops are
--- determined from about 100 captures, evenly spaced in the series. The capture at which a
--- change begins has the comments on it, as a list: a series whose captures all have the
--- labels of a comment has it, in the order that it names. A commit is found as it is,
--- other labels at their place, also if no capture has them any more. `labels` is a selector
--- of the series; `is_within` is whether captures of another series have its labels, and
--- more: then no selector chooses it alone.
+-- The captures of series with the common shift of all ops as a logarithm: the median over the series' ops of the ratio
+-- of their times to those in the median capture; over the 20 largest ops with a precise clock that at least half of the
+-- captures have; 0 with fewer than three such ops; of traces those on the host. Median and largest ops are determined
+-- from about 100 captures, evenly spaced in the series. The capture at which a change begins has the comments on it, as
+-- a list: a series whose captures all have the labels of a comment has it, in the order that it names. A commit is
+-- found as it is, other labels at their place, also if no capture has them any more. `labels` is a selector of the
+-- series; `is_within` is whether captures of another series have its labels, and more: then no selector chooses it
+-- alone.
 CREATE MACRO _series_factors(selector, over, "by", phase) AS TABLE
 WITH
 ordered AS MATERIALIZED (
@@ -184,8 +158,7 @@ ordered AS MATERIALIZED (
 ),
 typical AS MATERIALIZED (
     SELECT
-        d.series,
-        o.item,
+        d.series, o.item,
         median(ln(o.p25 * d.scale)) AS middle
     FROM ordered AS d
     JOIN op_times AS o USING (capture_id)
@@ -198,9 +171,7 @@ typical AS MATERIALIZED (
         AND NOT _is_clock_coarse(o.p25, o.resolution, d.scale)
     GROUP BY d.series, o.item
     HAVING 2 * count(*) >= max(d.sampled)
-    QUALIFY row_number() OVER (
-        PARTITION BY d.series ORDER BY median(o.p25 * d.scale) DESC, o.item
-    ) <= 20
+    QUALIFY row_number() OVER (PARTITION BY d.series ORDER BY median(o.p25 * d.scale) DESC, o.item) <= 20
 ),
 -- Ops are chosen before captures, so that few texts are compared.
 large AS MATERIALIZED (
@@ -221,16 +192,14 @@ factors AS (
 ),
 names AS MATERIALIZED (
     SELECT
-        s.series,
-        _selector_parts(s.series) AS parts,
+        s.series, _selector_parts(s.series) AS parts,
         _series_selector(selector, s.series) AS labels
     FROM (SELECT DISTINCT d.series FROM ordered AS d) AS s
 ),
 selectors AS (
     SELECT s.series, any_value(s.labels) AS labels, count(o.series) > 0 AS is_within
     FROM names AS s
-    LEFT JOIN names AS o
-        ON len(o.parts) > len(s.parts) AND list_has_all(o.parts, s.parts)
+    LEFT JOIN names AS o ON len(o.parts) > len(s.parts) AND list_has_all(o.parts, s.parts)
     GROUP BY s.series
 ),
 -- The labels that all captures of a series have.
@@ -255,8 +224,7 @@ commented AS (
         c.comment_id, d.series, min(d.position) AS position, c.what, c.item,
         c.identity, c.kind, c.verdict, c.text, c.author, c.written_at
     FROM change_comments AS c
-    JOIN series_parts AS s
-        ON list_has_all(coalesce(s.parts, []), _selector_parts(c.series))
+    JOIN series_parts AS s ON list_has_all(coalesce(s.parts, []), _selector_parts(c.series))
     JOIN ordered AS d
         ON d.series = s.series
         AND d.ordered_by = c.ordered_by
@@ -268,8 +236,7 @@ commented AS (
 ),
 lists AS (
     SELECT
-        c.series,
-        c.position,
+        c.series, c.position,
         list({
             'comment_id': c.comment_id, 'what': c.what, 'item': c.item,
             'identity': c.identity, 'kind': c.kind, 'verdict': c.verdict,
@@ -281,9 +248,7 @@ lists AS (
 SELECT
     d.*,
     coalesce(f.factor, 0) AS factor,
-    k.comments,
-    n.labels,
-    n.is_within
+    k.comments, n.labels, n.is_within
 FROM ordered AS d
 LEFT JOIN factors AS f USING (capture_id)
 JOIN selectors AS n ON n.series = d.series
@@ -295,8 +260,6 @@ CREATE MACRO _series_unit(unit, is_cycles) AS (
         WHEN is_cycles THEN 'cycles'
         WHEN unit IS NULL THEN 'us'
         WHEN _nanoseconds(unit) IS NOT NULL THEN unit
-        ELSE error(
-            'unknown unit of time ' || unit || '; known are ns, us, ms, s'
-        )
+        ELSE error('unknown unit of time ' || unit || '; known are ns, us, ms, s')
     END
 );

@@ -1,11 +1,8 @@
--- One lasting change of a total or op in a series of captures, the costliest first:
--- a step to another level, or a creep, slow growth (or decline) over 30 captures or
--- more.
--- The change of an op is without the common shift of all ops. It counts if it is at
--- least 3 %, at least 0.05 % of the total, more than the step of its clock, and not by
--- chance among so many series.
--- Where somebody has accepted a change (`change_comments`), the level starts anew: it is
--- not listed any more, and later changes are measured against the level after it.
+-- One lasting change of a total or op in a series of captures, the costliest first: a step to another level, or a
+-- creep, slow growth (or decline) over 30 captures or more. The change of an op is without the common shift of all ops.
+-- It counts if it is at least 3 %, at least 0.05 % of the total, more than the step of its clock, and not by chance
+-- among so many series. Where somebody has accepted a change (`change_comments`), the level starts anew: it is not
+-- listed any more, and later changes are measured against the level after it.
 -- Columns:
 --   series: labels of the series, as key=value,key=value
 --   what: total or op
@@ -46,16 +43,12 @@ CREATE MACRO regressions(
 ) AS TABLE
 WITH
 ordered AS MATERIALIZED (FROM _series_factors(selector, over, "by", phase)),
-comments AS MATERIALIZED (
-    SELECT d.series, d.position, unnest(d.comments, recursive := true)
-    FROM ordered AS d
-),
+comments AS MATERIALIZED (SELECT d.series, d.position, unnest(d.comments, recursive := true) FROM ordered AS d),
 -- The place of `since` in the order of labels; of a commit that of its first capture.
 from_label AS MATERIALIZED (
     SELECT
         CASE any_value(d.ordered_by)
-            WHEN 'commit'
-                THEN min(d.label_key) FILTER (WHERE starts_with(d.label, since))
+            WHEN 'commit' THEN min(d.label_key) FILTER (WHERE starts_with(d.label, since))
             WHEN 'captured_at' THEN _version_key(coalesce(
                 try_cast(since AS TIMESTAMP)::VARCHAR, replace(since, 'T', ' ')
             ))
@@ -70,8 +63,7 @@ from_label AS MATERIALIZED (
 ),
 described AS MATERIALIZED (
     SELECT
-        d.series,
-        o.item,
+        d.series, o.item,
         o.op_index = 0 AS is_total,
         o.scope,
         row_number() OVER (ORDER BY d.series, is_total, o.scope, o.item) AS number,
@@ -82,18 +74,14 @@ described AS MATERIALIZED (
         _series_unit(unit, bool_or(d.is_cycles)) AS unit,
         -- As comparisons have it: of at least half of the captures.
         CASE
-            WHEN 2 * count(*) FILTER (
-                WHERE _is_clock_coarse(o.p25, o.resolution, d.scale)
-            ) >= count(*)
+            WHEN 2 * count(*) FILTER (WHERE _is_clock_coarse(o.p25, o.resolution, d.scale)) >= count(*)
                 THEN max(o.resolution * d.scale)
             ELSE 0
         END AS resolution,
         list(d.position) AS positions,
         list(
             ln(o.p25 * d.scale)
-            - CASE
-                WHEN o.op_index = 0 OR _is_device_time(o.kind) THEN 0 ELSE d.factor
-            END
+            - CASE WHEN o.op_index = 0 OR _is_device_time(o.kind) THEN 0 ELSE d.factor END
         ) AS values
     FROM ordered AS d
     JOIN op_times AS o USING (capture_id)
@@ -111,17 +99,13 @@ named AS MATERIALIZED (
         s.*,
         CASE WHEN s.is_total THEN 'total' ELSE 'op' END AS what,
         CASE WHEN s.is_total THEN s.scope ELSE s.op END AS named_op,
-        named_op || CASE
-            WHEN s.is_total OR s.instruction_id IS NULL THEN ''
-            ELSE '@' || s.instruction_id
-        END AS name
+        named_op || CASE WHEN s.is_total OR s.instruction_id IS NULL THEN '' ELSE '@' || s.instruction_id END AS name
     FROM described AS s
 ),
 commented AS MATERIALIZED (
     SELECT d.number, c.*
     FROM comments AS c
-    JOIN named AS d
-        ON d.series = c.series AND _is_comment_on(c, d.what, d.name, d.item)
+    JOIN named AS d ON d.series = c.series AND _is_comment_on(c, d.what, d.name, d.item)
 ),
 resets AS (
     SELECT
@@ -150,13 +134,11 @@ changes AS MATERIALIZED (
         recursive := true
     )
 ),
--- Of each change the latest comment, of a step within 2 captures: with more captures, it
--- may be found a bit earlier or later.
+-- Of each change the latest comment, of a step within 2 captures: with more captures, it may be found a bit earlier or
+-- later.
 texts AS (
     SELECT
-        c.series,
-        c.place,
-        c.kind,
+        c.series, c.place, c.kind,
         arg_max(k.text, (k.written_at, k.comment_id)) AS comment,
         arg_max(coalesce(k.author, ''), (k.written_at, k.comment_id)) AS author
     FROM changes AS c
@@ -173,20 +155,14 @@ bounded AS MATERIALIZED (
         d.*,
         first_value(d.bound) OVER (PARTITION BY d.series ORDER BY d.position)
             AS first_bound,
-        o.scope,
-        o.ops_hash
+        o.scope, o.ops_hash
     FROM ordered AS d
     LEFT JOIN capture_ops AS o USING (capture_id)
 ),
 -- The changes that count, with the captures at them and what is compared.
 counted AS MATERIALIZED (
     SELECT
-        c.*,
-        a.capture_id,
-        a.label,
-        a.label_key,
-        a.ordered_by,
-        b.label AS label_before,
+        c.*, a.capture_id, a.label, a.label_key, a.ordered_by, b.label AS label_before,
         _change_sides(
             a.is_within, a.labels, c.kind = 'step', a.ordered_by, a.bound_key,
             a.first_bound, b.bound,
@@ -204,49 +180,28 @@ counted AS MATERIALIZED (
     WHERE c.q < alpha
 )
 SELECT
-    d.series,
-    d.what,
-    d.named_op AS op,
-    d.module_path,
-    d.instruction_id,
-    c.verdict,
-    c.label_before AS last_good,
+    d.series, d.what, d.named_op AS op, d.module_path, d.instruction_id, c.verdict, c.label_before AS last_good,
     c.label AS first_bad,
     100 * (exp(c.step) - 1) AS change_percent,
     exp(c.before) * (exp(c.step) - 1) / _divisor('ns', d.unit) AS cost,
     d.unit,
     100 * CASE WHEN d.is_total THEN 1 ELSE exp(c.before) / t.ticks END AS share_percent,
-    c.p,
-    c.q,
-    c.captures_before,
-    c.captures_after,
-    c.place AS position,
-    c.kind,
+    c.p, c.q, c.captures_before, c.captures_after, c.place AS position, c.kind,
     CASE c.kind WHEN 'creep' THEN 100 * (exp(c.step / (c.captures_after - 1)) - 1) END
         AS per_capture_percent,
     _recorded_at(w.captured_at, w.ingested_at) AS recorded_at,
-    c.is_accepted,
-    m.comment,
+    c.is_accepted, m.comment,
     nullif(m.author, '') AS author,
-    c.ordered_by,
-    c.sides.base AS base,
-    c.sides.new AS new,
-    c.is_same_program
+    c.ordered_by, c.sides.base AS base, c.sides.new AS new, c.is_same_program
 FROM counted AS c
 JOIN named AS d ON d.number = c.series
-LEFT JOIN texts AS m
-    ON m.series = c.series AND m.place = c.place AND m.kind = c.kind
+LEFT JOIN texts AS m ON m.series = c.series AND m.place = c.place AND m.kind = c.kind
 JOIN described AS t ON t.series = d.series AND t.scope = d.scope AND t.is_total
 JOIN captures AS w ON w.capture_id = c.capture_id
 WHERE (with_accepted OR NOT c.is_accepted)
-    AND (
-        d.is_total OR abs(exp(c.step) - 1) * exp(c.before) / t.ticks >= 0.0005
-    )
+    AND (d.is_total OR abs(exp(c.step) - 1) * exp(c.before) / t.ticks >= 0.0005)
     AND (since IS NULL OR c.label_key >= (SELECT f.since_key FROM from_label AS f))
 ORDER BY
     exp(c.before) * (exp(c.step) - 1) DESC,
-    d.series,
-    d.what DESC,
-    op,
-    d.instruction_id,
+    d.series, d.what DESC, op, d.instruction_id,
     first_bad;

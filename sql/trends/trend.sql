@@ -1,5 +1,5 @@
--- One capture of a series with its value of a total, an op, a module or a metric.
--- The first capture after a lasting change of level has the change.
+-- One capture of a series with its value of a total, an op, a module or a metric. The first capture after a lasting
+-- change of level has the change.
 -- Columns:
 --   series: labels of the series, as key=value,key=value
 --   position: place in the series, from 1
@@ -31,43 +31,27 @@ CREATE MACRO trend(
 ) AS TABLE
 WITH
 ordered AS MATERIALIZED (FROM _series_factors(selector, over, "by", phase)),
-comments AS MATERIALIZED (
-    SELECT d.series, d.position, unnest(d.comments, recursive := true)
-    FROM ordered AS d
-),
+comments AS MATERIALIZED (SELECT d.series, d.position, unnest(d.comments, recursive := true) FROM ordered AS d),
 found AS (
     SELECT
-        s.capture_id,
-        o.runs,
+        s.capture_id, o.runs,
         o.p25 * s.scale AS ticks,
         o.p50 * s.scale AS median_ticks,
         o.p90 * s.scale AS slow_ticks,
-        CASE
-            WHEN _is_clock_coarse(o.p25, o.resolution, s.scale)
-                THEN o.resolution * s.scale
-            ELSE 0
-        END AS resolution,
+        CASE WHEN _is_clock_coarse(o.p25, o.resolution, s.scale) THEN o.resolution * s.scale ELSE 0 END AS resolution,
         CASE WHEN s.is_cycles THEN 'cycles' ELSE 'ns' END AS value_unit,
         NOT _is_device_time(o.kind) AS has_factor,
         o.item AS identity
     FROM ordered AS s
     JOIN op_times AS o USING (capture_id)
     WHERE o.phase IS NOT DISTINCT FROM _checked_phase(phase) AND CASE what
-        WHEN 'total' THEN o.op_index = 0
-            AND coalesce(o.scope = item, o.kind <> 'device_total')
+        WHEN 'total' THEN o.op_index = 0 AND coalesce(o.scope = item, o.kind <> 'device_total')
         WHEN 'op' THEN o.op_index > 0
-            AND split_part(item, '@', 1) IN (
-                o.family || _device_suffix(o.kind), o.op_type
-            )
-            AND (
-                split_part(item, '@', 2) = ''
-                OR o.instruction_id = try_cast(split_part(item, '@', 2) AS INTEGER)
-            )
+            AND split_part(item, '@', 1) IN (o.family || _device_suffix(o.kind), o.op_type)
+            AND (split_part(item, '@', 2) = '' OR o.instruction_id = try_cast(split_part(item, '@', 2) AS INTEGER))
         WHEN 'module' THEN false
         WHEN 'metric' THEN false
-        ELSE error(
-            'what must be ''total'', ''op'', ''module'' or ''metric'', not ' || what
-        )
+        ELSE error('what must be ''total'', ''op'', ''module'' or ''metric'', not ' || what)
     END
     UNION ALL
     SELECT
@@ -76,9 +60,7 @@ found AS (
     FROM ordered AS s
     JOIN module_times AS m USING (capture_id)
     WHERE what = 'module'
-        AND item = m.module_path || CASE
-            WHEN ends_with(m.scope, ' on devices') THEN ' on devices' ELSE ''
-        END
+        AND item = m.module_path || CASE WHEN ends_with(m.scope, ' on devices') THEN ' on devices' ELSE '' END
         AND m.phase IS NOT DISTINCT FROM _checked_phase(phase)
     UNION ALL
     SELECT
@@ -100,13 +82,8 @@ values_of AS MATERIALIZED (
     FROM ordered AS s
     JOIN (
         SELECT
-            d.capture_id AS of_capture,
-            max(d.runs) AS runs,
-            sum(d.ticks) AS ticks,
-            sum(d.median_ticks) AS median_ticks,
-            sum(d.slow_ticks) AS slow_ticks,
-            sum(d.resolution) AS resolution,
-            any_value(d.value_unit) AS value_unit,
+            d.capture_id AS of_capture, max(d.runs) AS runs, sum(d.ticks) AS ticks, sum(d.median_ticks) AS median_ticks,
+            sum(d.slow_ticks) AS slow_ticks, sum(d.resolution) AS resolution, any_value(d.value_unit) AS value_unit,
             any_value(d.has_factor) AS has_factor,
             CASE WHEN min(d.identity) = max(d.identity) THEN min(d.identity) END
                 AS identity
@@ -116,8 +93,7 @@ values_of AS MATERIALIZED (
 ),
 identities AS (
     SELECT
-        v.number,
-        any_value(v.series) AS series,
+        v.number, any_value(v.series) AS series,
         CASE WHEN min(v.identity) = max(v.identity) THEN min(v.identity) END
             AS identity
     FROM values_of AS v
@@ -127,8 +103,7 @@ identities AS (
 commented AS MATERIALIZED (
     SELECT d.number, c.* EXCLUDE (position), min(v.place) AS place
     FROM comments AS c
-    JOIN identities AS d
-        ON d.series = c.series AND _is_comment_on(c, what, item, d.identity)
+    JOIN identities AS d ON d.series = c.series AND _is_comment_on(c, what, item, d.identity)
     JOIN values_of AS v ON v.number = d.number AND v.position >= c.position
     GROUP BY ALL
 ),
@@ -151,8 +126,7 @@ series_of AS (
         coalesce(any_value(r.creeps), []) AS creeps,
         -- As comparisons have it: of at least half of the captures.
         CASE
-            WHEN 2 * count(*) FILTER (WHERE v.resolution > 0) >= count(*)
-                THEN max(v.resolution)
+            WHEN 2 * count(*) FILTER (WHERE v.resolution > 0) >= count(*) THEN max(v.resolution)
             ELSE 0
         END AS resolution
     FROM values_of AS v
@@ -162,21 +136,17 @@ series_of AS (
 ),
 changes AS (
     SELECT unnest(
-        needs_etq_to_find_changes(
-            (SELECT list(o) FROM series_of AS o), ln(1 + min_effect)
-        ),
+        needs_etq_to_find_changes((SELECT list(o) FROM series_of AS o), ln(1 + min_effect)),
         recursive := true
     )
 ),
 texts AS (
     SELECT
-        g.series AS number,
-        g.first_bad AS place,
+        g.series AS number, g.first_bad AS place,
         arg_max(k.text, (k.written_at, k.comment_id)) AS comment,
         arg_max(coalesce(k.author, ''), (k.written_at, k.comment_id)) AS author
     FROM changes AS g
-    JOIN commented AS k
-        ON k.number = g.series AND k.place BETWEEN g.first_bad - 2 AND g.first_bad + 2
+    JOIN commented AS k ON k.number = g.series AND k.place BETWEEN g.first_bad - 2 AND g.first_bad + 2
     WHERE g.kind = 'step'
     GROUP BY g.series, g.first_bad
 ),
@@ -192,8 +162,7 @@ neighbours AS (
 -- What is compared at a change.
 sided AS (
     SELECT
-        v.number,
-        v.place,
+        v.number, v.place,
         _change_sides(
             v.is_within, v.labels, true, v.ordered_by, v.bound_key, v.first_bound,
             v.bound_before,
@@ -203,28 +172,17 @@ sided AS (
             v.label_before, v.label
         ) AS sides
     FROM neighbours AS v
-    JOIN changes AS g
-        ON g.series = v.number AND g.first_bad = v.place AND g.kind = 'step'
+    JOIN changes AS g ON g.series = v.number AND g.first_bad = v.place AND g.kind = 'step'
 ),
 shown AS (
     SELECT
         v.*,
-        CASE
-            WHEN v.value_unit = 'ns' THEN _series_unit(unit, false) ELSE v.value_unit
-        END AS unit_shown,
-        CASE
-            WHEN v.value_unit = 'ns' THEN _divisor('ns', _series_unit(unit, false))
-            ELSE 1
-        END AS divisor
+        CASE WHEN v.value_unit = 'ns' THEN _series_unit(unit, false) ELSE v.value_unit END AS unit_shown,
+        CASE WHEN v.value_unit = 'ns' THEN _divisor('ns', _series_unit(unit, false)) ELSE 1 END AS divisor
     FROM values_of AS v
 )
 SELECT
-    v.series,
-    v.place AS position,
-    v.label,
-    c.name AS capture,
-    c.captured_at,
-    v.runs,
+    v.series, v.place AS position, v.label, c.name AS capture, c.captured_at, v.runs,
     CASE WHEN what <> 'metric' THEN v.ticks / v.divisor END AS p25,
     v.median_ticks / v.divisor AS median,
     v.slow_ticks / v.divisor AS p90,
@@ -232,23 +190,18 @@ SELECT
     CASE WHEN what <> 'metric' THEN 100 * (exp(v.common) - 1) END AS common_percent,
     v.normalized / v.divisor AS normalized,
     100 * (exp(g.step) - 1) AS change_percent,
-    g.p,
-    g.is_accepted,
-    m.comment,
+    g.p, g.is_accepted, m.comment,
     nullif(m.author, '') AS author,
-    b.sides.base AS base,
-    b.sides.new AS new
+    b.sides.base AS base, b.sides.new AS new
 FROM (SELECT count(*) AS captures FROM values_of AS n) AS k
 LEFT JOIN shown AS v ON true
 LEFT JOIN captures AS c ON c.capture_id = v.capture_id
-LEFT JOIN changes AS g
-    ON g.series = v.number AND g.first_bad = v.place AND g.kind = 'step'
+LEFT JOIN changes AS g ON g.series = v.number AND g.first_bad = v.place AND g.kind = 'step'
 LEFT JOIN texts AS m ON m.number = v.number AND m.place = v.place
 LEFT JOIN sided AS b ON b.number = v.number AND b.place = v.place
 WHERE CASE WHEN k.captures > 0 THEN true ELSE error(
     CASE
-        WHEN what <> 'total' AND item IS NULL
-            THEN 'name the ' || what || ' of the trend'
+        WHEN what <> 'total' AND item IS NULL THEN 'name the ' || what || ' of the trend'
         ELSE 'no ' || what || coalesce(' ' || item, '') || ' in these captures'
     END
 ) END

@@ -1,27 +1,20 @@
--- One finding about a capture's logged values: tensors that the debug buffer
--- doesn't contain, or ops whose values differ between the runs of a block.
+-- One finding about a capture's logged values: tensors that the debug buffer doesn't contain, or ops whose values
+-- differ between the runs of a block.
 CREATE MACRO _value_findings(
     capture_key,
     buffer_bytes  -- size of the debug buffer in bytes
 ) AS TABLE
 WITH
-tensors AS (
-    FROM debug_values AS v
-    WHERE v.capture_id = capture_key AND v.kind IN ('tensor', 'tensor_list')
-),
+tensors AS (FROM debug_values AS v WHERE v.capture_id = capture_key AND v.kind IN ('tensor', 'tensor_list')),
 unknown_tensors AS (
     SELECT
         count(*) AS tensors,
-        count(*) FILTER (
-            WHERE t.byte_offset IS NOT NULL AND t.sha256 IS NULL
-        ) AS unknown
+        count(*) FILTER (WHERE t.byte_offset IS NOT NULL AND t.sha256 IS NULL) AS unknown
     FROM tensors AS t
 ),
 differing AS (
     SELECT
-        p.block_index,
-        p.op_name,
-        p.event_index,
+        p.block_index, p.op_name, p.event_index,
         count(DISTINCT coalesce(v.sha256, v.number::VARCHAR)) AS kinds
     FROM _values_with_events(capture_key) AS p
     JOIN debug_values AS v
@@ -44,8 +37,6 @@ UNION ALL
 SELECT
     'values differ',
     count(*) || ' values of block ' || d.block_index
-    || ' differ between its runs, first of ' || coalesce(
-        min_by(d.op_name, d.event_index), 'the program'
-    )
+    || ' differ between its runs, first of ' || coalesce(min_by(d.op_name, d.event_index), 'the program')
 FROM differing AS d
 GROUP BY d.block_index;

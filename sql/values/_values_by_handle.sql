@@ -1,6 +1,5 @@
--- The value of one op of a capture, by the debug handle that its nodes share, from
--- the first run that has a value: an output of the event that the table
--- `signature_outputs` names, from its last occurrence in the run. In a reference, a
+-- The value of one op of a capture, by the debug handle that its nodes share, from the first run that has a value: an
+-- output of the event that the table `signature_outputs` names, from its last occurrence in the run. In a reference, a
 -- value is that of its node. An op whose value is unknown has a row with the reason.
 CREATE MACRO _values_by_handle(
     capture_key,
@@ -14,19 +13,10 @@ target AS MATERIALIZED (
 ),
 handled AS (
     SELECT
-        p.method,
-        p.debug_handles,
-        o.debug_handle,
-        o.result_index AS output_index,
-        p.op_name,
-        p.run_index,
-        p.event_index,
-        p.value_index,
+        p.method, p.debug_handles, o.debug_handle, o.result_index AS output_index, p.op_name, p.run_index,
+        p.event_index, p.value_index,
         p.owner_kind = 'delegate' AS is_within,
-        o.sizes,
-        o.result_sizes,
-        o.mapping,
-        o.problem
+        o.sizes, o.result_sizes, o.mapping, o.problem
     FROM target AS k
     JOIN signature_outputs AS o USING (capture_id)
     JOIN _values_with_events(capture_key) AS p
@@ -37,15 +27,7 @@ handled AS (
     SELECT
         r.method,
         [s.debug_handle],
-        s.debug_handle,
-        v.value_index,
-        v.name,
-        v.run_index,
-        v.event_index,
-        v.value_index,
-        false,
-        NULL,
-        NULL,
+        s.debug_handle, v.value_index, v.name, v.run_index, v.event_index, v.value_index, false, NULL, NULL,
         CASE WHEN s.problem IS NULL THEN 'exact' END,
         s.problem
     FROM target AS k
@@ -57,14 +39,8 @@ handled AS (
         AND h.graph_id = s.graph_id
         AND h.debug_handle = s.debug_handle
         AND h.node_index = coalesce(s.result_node, h.node_index)
-    JOIN op_nodes AS n
-        ON n.record_id = h.record_id
-        AND n.graph_id = h.graph_id
-        AND n.node_index = h.node_index
-    JOIN debug_values AS v
-        ON v.capture_id = r.capture_id
-        AND v.run_index = r.run_index
-        AND v.name = n.name
+    JOIN op_nodes AS n ON n.record_id = h.record_id AND n.graph_id = h.graph_id AND n.node_index = h.node_index
+    JOIN debug_values AS v ON v.capture_id = r.capture_id AND v.run_index = r.run_index AND v.name = n.name
     WHERE k.format = 'reference' AND coalesce(is_reference, true)
 ),
 latest AS (
@@ -74,17 +50,12 @@ latest AS (
         PARTITION BY h.method, h.debug_handle, coalesce(h.output_index, 0)
         ORDER BY
             h.problem IS NOT NULL,
-            h.run_index,
-            h.is_within DESC,
-            h.event_index DESC,
-            h.value_index
+            h.run_index, h.is_within DESC, h.event_index DESC, h.value_index
     ) = 1
 ),
 valued AS (
     SELECT
-        l.*,
-        v.scalar_type,
-        v.sizes AS logged_sizes,
+        l.*, v.scalar_type, v.sizes AS logged_sizes,
         CASE WHEN v.number IS NULL THEN v.elements ELSE [v.number] END AS elements,
         v.sha256 IS NOT NULL OR v.number IS NOT NULL AS is_known,
         CASE
@@ -114,12 +85,7 @@ places AS (
     ) = 1
 )
 SELECT
-    v.method,
-    v.debug_handle,
-    v.debug_handles,
-    v.output_index,
-    v.op_name,
-    v.scalar_type,
+    v.method, v.debug_handle, v.debug_handles, v.output_index, v.op_name, v.scalar_type,
     CASE
         WHEN v.reason IS NULL
             AND list_product(v.result_sizes) = list_product(v.logged_sizes)
@@ -130,10 +96,7 @@ SELECT
     CASE WHEN v.reason IS NULL THEN v.elements END AS elements,
     v.is_known,
     CASE WHEN v.reason IS NULL THEN v.mapping END AS mapping,
-    v.reason AS problem,
-    s.module_path,
-    s.source_file,
-    s.source_line
+    v.reason AS problem, s.module_path, s.source_file, s.source_line
 FROM valued AS v
 LEFT JOIN places AS s USING (method, debug_handle);
 
@@ -142,8 +105,8 @@ CREATE MACRO _without_ones(sizes) AS (
     list_filter(sizes, lambda x: x IS DISTINCT FROM 1)
 );
 
--- Whether a logged tensor can be the value of a node, by its sizes: dimensions of 1
--- may be left out, symbolic sizes can be any.
+-- Whether a logged tensor can be the value of a node, by its sizes: dimensions of 1 may be left out, symbolic sizes can
+-- be any.
 CREATE MACRO _can_be_sizes(
     logged,  -- sizes of the tensor; NULL for a number
     sizes  -- sizes of the node's value, with NULL for a symbolic size; NULL where unknown
@@ -151,15 +114,10 @@ CREATE MACRO _can_be_sizes(
     sizes IS NULL
     OR coalesce(_without_ones(logged), []) = _without_ones(sizes)
     OR len(logged) = len(sizes)
-    AND len(
-        list_filter(
-            list_zip(logged, sizes), lambda x: x[2] IS NOT NULL AND x[1] <> x[2]
-        )
-    ) = 0
+    AND len(list_filter(list_zip(logged, sizes), lambda x: x[2] IS NOT NULL AND x[1] <> x[2])) = 0
 );
 
--- Key of a capture whose values can be compared by debug handle. It is an error if
--- the capture has no linked record.
+-- Key of a capture whose values can be compared by debug handle. It is an error if the capture has no linked record.
 CREATE MACRO _capture_with_handles(capture) AS (
     SELECT CASE
         WHEN _handled.record_id IS NULL THEN error(

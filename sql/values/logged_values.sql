@@ -1,6 +1,5 @@
--- One value that a capture's runtime logged, with the event that produced it.
--- Values with the same instruction and delegate id belong to one call, unless an
--- event with these is between them.
+-- One value that a capture's runtime logged, with the event that produced it. Values with the same instruction and
+-- delegate id belong to one call, unless an event with these is between them.
 CREATE MACRO _values_with_events(capture_key) AS TABLE
 WITH
 -- Materialized, as the key may be a subquery, which would run several times.
@@ -11,34 +10,21 @@ target AS MATERIALIZED (
 ),
 logged AS (
     SELECT
-        v.run_index,
-        v.event_index,
-        v.value_index,
-        v.chain_index,
-        v.instruction_id,
+        v.run_index, v.event_index, v.value_index, v.chain_index, v.instruction_id,
         coalesce(v.delegate_debug_id::VARCHAR, v.delegate_debug_str, '') AS delegate_id,
-        v.name,
-        v.is_output,
-        false AS is_event
+        v.name, v.is_output, false AS is_event
     FROM target AS a
     JOIN debug_values AS v USING (capture_id)
 ),
 timed AS (
     SELECT
-        t.run_index,
-        t.event_index,
-        -1 AS value_index,
-        s.chain_index,
-        s.instruction_id,
+        t.run_index, t.event_index, -1 AS value_index, s.chain_index, s.instruction_id,
         coalesce(s.delegate_debug_id::VARCHAR, s.delegate_debug_str, '') AS delegate_id,
-        s.name,
-        false AS is_output,
-        true AS is_event
+        s.name, false AS is_output, true AS is_event
     FROM target AS a
     JOIN event_ticks AS t USING (capture_id)
     JOIN signatures AS s USING (capture_id, signature_index)
-    WHERE s.kind IN ('kernel', 'delegate_call', 'delegate')
-        AND t.run_index IN (SELECT l.run_index FROM logged AS l)
+    WHERE s.kind IN ('kernel', 'delegate_call', 'delegate') AND t.run_index IN (SELECT l.run_index FROM logged AS l)
 ),
 numbered_calls AS (
     SELECT
@@ -51,13 +37,9 @@ numbered_calls AS (
 ),
 owners AS (
     SELECT
-        s.block_index,
-        s.signature_index,
-        s.chain_index,
-        s.instruction_id,
+        s.block_index, s.signature_index, s.chain_index, s.instruction_id,
         coalesce(s.delegate_debug_id::VARCHAR, s.delegate_debug_str, '') AS delegate_id,
-        s.kind,
-        s.label
+        s.kind, s.label
     FROM target AS a
     JOIN signatures AS s USING (capture_id)
     WHERE s.kind IN ('kernel', 'delegate_call', 'delegate')
@@ -68,19 +50,13 @@ owners AS (
 ),
 with_owners AS (
     SELECT
-        c.*,
-        r.block_index,
+        c.*, r.block_index,
         coalesce(p.method, r.method) AS method,
-        o.signature_index,
-        o.kind AS owner_kind,
+        o.signature_index, o.kind AS owner_kind,
         coalesce(o.label, c.name) AS op_name,
-        p.debug_handles,
-        d.outputs AS delegate_outputs,
+        p.debug_handles, d.outputs AS delegate_outputs,
         row_number() OVER same_call - 1 AS place,
-        count(*) OVER (
-            PARTITION BY
-                c.run_index, c.chain_index, c.instruction_id, c.delegate_id, c.call
-        ) AS places
+        count(*) OVER (PARTITION BY c.run_index, c.chain_index, c.instruction_id, c.delegate_id, c.call) AS places
     FROM numbered_calls AS c
     CROSS JOIN target AS a
     JOIN runs AS r USING (capture_id, run_index)
@@ -90,8 +66,7 @@ with_owners AS (
         AND o.instruction_id = c.instruction_id
         AND o.delegate_id = c.delegate_id
         AND c.chain_index <> -1
-    LEFT JOIN signature_ops AS p
-        ON p.capture_id = a.capture_id AND p.signature_index = o.signature_index
+    LEFT JOIN signature_ops AS p ON p.capture_id = a.capture_id AND p.signature_index = o.signature_index
     LEFT JOIN delegates AS d
         ON d.record_id = a.record_id
         AND d.method = p.method
@@ -117,16 +92,8 @@ with_roles AS (
     FROM with_owners AS o
 )
 SELECT
-    t.run_index,
-    t.event_index,
-    t.value_index,
-    t.block_index,
-    t.method,
-    t.signature_index,
-    t.owner_kind,
-    t.op_name,
-    t.instruction_id,
-    t.role,
+    t.run_index, t.event_index, t.value_index, t.block_index, t.method, t.signature_index, t.owner_kind, t.op_name,
+    t.instruction_id, t.role,
     row_number() OVER same_role - 1 AS position,
     t.debug_handles
 FROM with_roles AS t
@@ -136,9 +103,8 @@ WINDOW same_role AS (
     ORDER BY t.event_index, t.value_index
 );
 
--- One value that a capture's runtime logged, with the op that produced it, its role
--- and its statistics. Statistics of tensors are known if the capture was ingested
--- with its debug buffer.
+-- One value that a capture's runtime logged, with the op that produced it, its role and its statistics. Statistics of
+-- tensors are known if the capture was ingested with its debug buffer.
 -- Empty: {capture} has no logged values
 -- Columns:
 --   run_index: the run
@@ -168,32 +134,11 @@ CREATE MACRO logged_values(capture) AS TABLE
 WITH
 target AS MATERIALIZED (FROM _capture(capture, NULL))
 SELECT
-    p.run_index,
-    p.block_index,
-    p.event_index,
-    p.value_index,
-    p.op_name,
-    p.instruction_id,
-    p.role,
-    p.position,
-    v.kind,
-    v.scalar_type,
-    v.sizes,
-    v.number,
-    v.min,
-    v.max,
-    v.mean,
-    v.nan_count,
-    v.inf_count,
-    v.sha256,
-    p.debug_handles,
-    o.op_type,
-    o.module_path,
-    o.source_file,
-    o.source_line
+    p.run_index, p.block_index, p.event_index, p.value_index, p.op_name, p.instruction_id, p.role, p.position, v.kind,
+    v.scalar_type, v.sizes, v.number, v.min, v.max, v.mean, v.nan_count, v.inf_count, v.sha256, p.debug_handles,
+    o.op_type, o.module_path, o.source_file, o.source_line
 FROM target AS a
 JOIN debug_values AS v USING (capture_id)
-JOIN _values_with_events((SELECT a.capture_id FROM target AS a)) AS p
-    USING (run_index, event_index, value_index)
+JOIN _values_with_events((SELECT a.capture_id FROM target AS a)) AS p USING (run_index, event_index, value_index)
 LEFT JOIN signature_ops AS o USING (capture_id, signature_index)
 ORDER BY p.run_index, p.event_index, p.value_index;

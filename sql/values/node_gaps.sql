@@ -1,18 +1,14 @@
--- One node of the edge graphs of a capture's record, with the difference between its
--- value and that of another capture, as in `node_gaps`.
+-- One node of the edge graphs of a capture's record, with the difference between its value and that of another capture,
+-- as in `node_gaps`.
 CREATE MACRO _node_gaps(base_key, new_key, metric) AS TABLE
 WITH
 last_nodes AS (
     SELECT g.method, h.debug_handle, g.record_id, g.graph_id, h.node_index
     FROM captures AS k
-    JOIN graphs AS g
-        ON g.record_id = k.record_id AND g.stage = 'edge_dialect_exported_program'
-    JOIN node_debug_handles AS h
-        ON h.record_id = g.record_id AND h.graph_id = g.graph_id
+    JOIN graphs AS g ON g.record_id = k.record_id AND g.stage = 'edge_dialect_exported_program'
+    JOIN node_debug_handles AS h ON h.record_id = g.record_id AND h.graph_id = g.graph_id
     WHERE k.capture_id = new_key
-    QUALIFY row_number() OVER (
-        PARTITION BY g.method, h.debug_handle ORDER BY h.node_index DESC
-    ) = 1
+    QUALIFY row_number() OVER (PARTITION BY g.method, h.debug_handle ORDER BY h.node_index DESC) = 1
 ),
 worst AS (
     SELECT n.record_id, n.graph_id, n.node_index, d.*
@@ -23,32 +19,18 @@ worst AS (
         PARTITION BY n.graph_id, n.node_index
         ORDER BY
             CASE WHEN d.metric IN ('snr', 'cosine') THEN -d.gap ELSE d.gap END
-            DESC NULLS LAST,
-            d.debug_handle DESC,
-            d.output_index
+            DESC NULLS LAST, d.debug_handle DESC, d.output_index
     ) = 1
 )
 SELECT
-    w.graph_id,
-    w.node_index,
-    w.method,
-    p.name,
-    p.op_type,
-    p.module_path,
-    w.debug_handle,
-    w.output_index,
-    w.metric,
-    w.mapping,
-    w.gap,
-    w.problem,
-    w.elements
+    w.graph_id, w.node_index, w.method, p.name, p.op_type, p.module_path, w.debug_handle, w.output_index, w.metric,
+    w.mapping, w.gap, w.problem, w.elements
 FROM worst AS w
 JOIN op_nodes AS p USING (record_id, graph_id, node_index);
 
--- One node of the edge graphs of a capture's record, with the difference between its
--- value and that of another capture, as in `numeric_gap`. The value of a debug handle
--- is that of the last node that has it. A node with several values has the worst gap.
--- Nodes without values have no row.
+-- One node of the edge graphs of a capture's record, with the difference between its value and that of another capture,
+-- as in `numeric_gap`. The value of a debug handle is that of the last node that has it. A node with several values has
+-- the worst gap. Nodes without values have no row.
 -- Columns:
 --   graph_id: the graph
 --   node_index: the node, in `op_nodes`

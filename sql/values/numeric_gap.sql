@@ -1,10 +1,8 @@
--- The difference between the values of two captures for one debug handle: of two
--- runtimes (portable kernels and a delegate, two builds), or of a reference (`etq
--- reference`) and a runtime. `base` is assumed to be right. Values that can't be
--- compared have a row with the reason: one side didn't log the value, it is unknown
--- or wasn't kept, or the sizes differ by more than dimensions of 1. Equal elements
--- differ by 0, also if both are NaN or the same infinity. The largest gaps come
--- first, values that can't be compared last.
+-- The difference between the values of two captures for one debug handle: of two runtimes (portable kernels and a
+-- delegate, two builds), or of a reference (`etq reference`) and a runtime. `base` is assumed to be right. Values that
+-- can't be compared have a row with the reason: one side didn't log the value, it is unknown or wasn't kept, or the
+-- sizes differ by more than dimensions of 1. Equal elements differ by 0, also if both are NaN or the same infinity. The
+-- largest gaps come first, values that can't be compared last.
 -- Columns:
 --   method: the method
 --   debug_handle: the handle of the op of the exported program
@@ -26,12 +24,9 @@ CREATE MACRO numeric_gap(
     new,  -- the capture to be judged: name, hash prefix, @latest or selector
     metric := 'mse'  -- mse, l1 (sum), snr (dB), cosine, max_abs, max_rel (share of base's element)
 ) AS TABLE
-FROM _numeric_gap(
-    _capture_with_handles(base), _capture_with_handles(new), metric
-) AS g
+FROM _numeric_gap(_capture_with_handles(base), _capture_with_handles(new), metric) AS g
 ORDER BY
     CASE WHEN lower(metric) IN ('snr', 'cosine') THEN -g.gap ELSE g.gap END
         DESC NULLS LAST,
-    g.method,
-    g.debug_handle,
+    g.method, g.debug_handle,
     g.output_index;
