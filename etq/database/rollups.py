@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import duckdb
@@ -36,7 +37,12 @@ ANSWERS: Final = {
 }
 # Up to this number, events are computed once for all answers, and held in memory, about 200 bytes each.
 _HELD: Final = 200_000
-_EVENTS: Final = "SELECT count(*) FROM event_ticks WHERE capture_id BETWEEN ? AND ?"
+_EVENTS: Final = """
+    SELECT e.capture_id, count(*) FROM event_ticks AS e
+    JOIN captures AS c USING (capture_id)
+    WHERE e.capture_id BETWEEN ? AND ? AND c.format <> 'torch_trace'
+    GROUP BY ALL ORDER BY ALL
+"""
 
 # Derived columns of `runs`, in the order in which they are found.
 RUN_FINDERS: Final = {"_find_run_scopes": "scope", "_find_typical_runs": "is_typical"}
@@ -107,14 +113,30 @@ def _fill_answers(
             connection.execute(f"DELETE FROM {table} WHERE capture_id BETWEEN ? AND ? AND {_HAS_EVENTS}", keys)
     if not has_others:
         return
-    # To plan the times of one capture takes half as long.
-    times = "_answered_times({}, {})" if capture_id < last_id else "_timed_events({}, NULL, NULL, NULL, NULL, 'all')"
-    [(events,)] = connection.execute(_EVENTS, keys).fetchall()
-    kind = "TABLE" if events <= _HELD else "VIEW"
-    connection.execute(f"CREATE TEMP {kind} _answered AS FROM {times.format(*keys)} WHERE {_HAS_EVENTS}")
-    for table, finder in ANSWERS.items():
-        connection.execute(f"INSERT INTO {table} BY NAME FROM {finder}('_answered')")
-    connection.execute(f"DROP {kind} _answered")
+    for first, last, events in _parts(connection.execute(_EVENTS, keys).fetchall()):
+        # To plan the times of one capture takes half as long.
+        times = f"_answered_times({first}, {last})"
+        if first == last:
+            times = f"_timed_events({first}, NULL, NULL, NULL, NULL, 'all')"
+        kind = "TABLE" if events <= _HELD else "VIEW"
+        connection.execute(f"CREATE TEMP {kind} _answered AS FROM {times} WHERE {_HAS_EVENTS}")
+        for table, finder in ANSWERS.items():
+            connection.execute(f"INSERT INTO {table} BY NAME FROM {finder}('_answered')")
+        connection.execute(f"DROP {kind} _answered")
+
+
+def _parts(events: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
+    """Yield the first and last key of successive captures, and how many events they have: at most `_HELD`, or one
+    capture with more. `events` are keys and numbers, in order.
+    """
+    first = last = held = 0
+    for key, number in events:
+        if held and held + number > _HELD:
+            yield first, last, held
+            held = 0
+        first, last, held = first if held else key, key, held + number
+    if held:
+        yield first, last, held
 
 
 def fill_steps(connection: duckdb.DuckDBPyConnection, key: int, step_name: str | None = None) -> None:
