@@ -28,12 +28,13 @@ _TRACES: Final = """
     ORDER BY c.capture_id
 """
 
-# The tables of answers: those of views with default arguments. They are computed from the events of `_answered_times`.
+# The tables of answers: those of views with default arguments. They are computed from temporary tables, which have the
+# events of captures and the executes of runs.
 ANSWERS: Final = {
-    "all_op_totals": "_find_all_op_totals",
-    "all_execute_breakdown": "_find_all_execute_breakdown",
-    "all_framework_tax": "_find_all_framework_tax",
-    "all_headline": "_find_all_headline",
+    "all_op_totals": "_find_all_op_totals('_answered')",
+    "all_execute_breakdown": "_find_all_execute_breakdown('_answered')",
+    "all_framework_tax": "_find_all_framework_tax('_answered_runs')",
+    "all_headline": "_find_all_headline('_answered', '_answered_runs')",
 }
 # Up to this number, events are computed once for all answers, and held in memory, about 200 bytes each.
 _HELD: Final = 200_000
@@ -120,9 +121,10 @@ def _fill_answers(
             times = f"_timed_events({first}, NULL, NULL, NULL, NULL, 'all')"
         kind = "TABLE" if events <= _HELD else "VIEW"
         connection.execute(f"CREATE TEMP {kind} _answered AS FROM {times} WHERE {_HAS_EVENTS}")
-        for table, finder in ANSWERS.items():
-            connection.execute(f"INSERT INTO {table} BY NAME FROM {finder}('_answered')")
-        connection.execute(f"DROP {kind} _answered")
+        connection.execute("CREATE TEMP TABLE _answered_runs AS FROM _run_taxes('_answered')")
+        for table, rows in ANSWERS.items():
+            connection.execute(f"INSERT INTO {table} BY NAME FROM {rows}")
+        connection.execute(f"DROP TABLE _answered_runs; DROP {kind} _answered")
 
 
 def _parts(events: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:

@@ -6,7 +6,9 @@ CREATE MACRO _run_executes(
 WITH
 added AS (
     SELECT
-        t.capture_id, t.run_index, t.scope, t.method, t.time_scale, t.unit, t.is_untraced, t.is_typical,
+        t.capture_id, t.run_index, any_value(t.scope) AS scope, any_value(t.method) AS method,
+        any_value(t.time_scale) AS time_scale, any_value(t.unit) AS unit, any_value(t.is_untraced) AS is_untraced,
+        any_value(t.is_typical) AS is_typical,
         bool_or(t.is_impossible AND t.execute_ticks IS NOT NULL) AS is_impossible,
         _sum_where(t.execute_ticks, t.execute_ticks IS NOT NULL) AS execute_ticks,
         _sum_where(t.self_ticks, t.kind = 'kernel') AS kernel_ticks,
@@ -16,7 +18,7 @@ added AS (
             AS operator_ticks
     FROM query_table(times) AS t
     WHERE t.execute_index IS NOT NULL AND t.is_additive
-    GROUP BY ALL
+    GROUP BY t.capture_id, t.run_index
 )
 SELECT
     d.capture_id, d.run_index, d.scope, d.method, d.time_scale, d.unit, d.is_untraced, d.is_typical,

@@ -121,12 +121,12 @@ ORDER BY w.run_index;
 
 -- The rows of `framework_tax` without a baseline, of each capture.
 CREATE MACRO _framework_taxes(
-    times  -- a table with rows of `_timed_events`
+    taxes  -- a table with rows of `_run_taxes`
 ) AS TABLE
 SELECT
     x.capture_id, x.run_index, x.scope AS method, x.execute, x.kernels, x.delegates, x.operators,
     NULL::DOUBLE AS tracing, x.tax, x.tax_percent, x.note, x.unit
-FROM _run_taxes(times) AS x;
+FROM query_table(taxes) AS x;
 
 -- Those of one capture.
 CREATE MACRO _framework_tax_alone(
@@ -138,9 +138,10 @@ times_of_runs AS (
     FROM _timed_events(
         (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), steps, phase, method, runs
     ) AS t
-)
+),
+taxes_of_runs AS (FROM _run_taxes('times_of_runs') AS x)
 SELECT
     x.run_index, x.method, x.execute, x.kernels, x.delegates, x.operators, x.tracing, x.tax, x.tax_percent, x.note,
     x.unit
-FROM _framework_taxes('times_of_runs') AS x
+FROM _framework_taxes('taxes_of_runs') AS x
 ORDER BY x.run_index;

@@ -29,19 +29,20 @@ ORDER BY b.capture_id, b.place;
 
 -- The rows of the table `all_framework_tax`.
 CREATE MACRO _find_all_framework_tax(
-    times  -- a table with rows of `_answered_times`
+    taxes  -- a table with rows of `_run_taxes`
 ) AS TABLE
 SELECT
     x.capture_id,
     row_number() OVER (PARTITION BY x.capture_id ORDER BY x.run_index)::INTEGER AS place,
     x.run_index, x.method, x.execute, x.kernels, x.delegates, x.operators, x.tracing, x.tax, x.tax_percent, x.note,
     x.unit
-FROM _framework_taxes(times) AS x
+FROM _framework_taxes(taxes) AS x
 ORDER BY x.capture_id, x.run_index;
 
 -- The rows of the table `all_headline`.
 CREATE MACRO _find_all_headline(
-    times  -- a table with rows of `_answered_times`
+    times,  -- a table with rows of `_answered_times`
+    taxes  -- a table with rows of `_run_taxes`
 ) AS TABLE
-FROM _headline(times, NULL, 'typical') AS h
+FROM _headline(times, taxes, NULL, 'typical') AS h
 ORDER BY h.capture_id, h.place;

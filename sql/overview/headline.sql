@@ -1,6 +1,7 @@
 -- The rows of `headline`, and their order, of each capture.
 CREATE MACRO _headline(
     times,  -- a table with rows of `_timed_events`, of all runs
+    taxes,  -- a table with rows of `_run_taxes`, of all runs
     method,  -- only runs of this method; NULL: all
     runs  -- typical, all
 ) AS TABLE
@@ -10,7 +11,7 @@ executes AS (
         t.capture_id, t.scope AS part, t.execute, t.tax_percent,
         100e0 * t.delegates / nullif(t.execute, 0) AS delegated_percent,
         t.note, t.unit
-    FROM _run_taxes(times) AS t
+    FROM query_table(taxes) AS t
     WHERE _is_selected_run(NULL, NULL, t.scope, t.is_typical, NULL, NULL, method, runs)
 ),
 loads AS (
@@ -75,9 +76,10 @@ times_of_figures AS (
     FROM _timed_events(
         (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), NULL, NULL, NULL, 'all'
     ) AS t
-)
+),
+taxes_of_figures AS (FROM _run_taxes('times_of_figures') AS x)
 SELECT h.number, h.part, h.value, h.mean, h.low, h.high, h.runs, h.unit, h.note
 FROM _headline(
-    'times_of_figures', _known_method((SELECT a.capture_id FROM target AS a), method), runs
+    'times_of_figures', 'taxes_of_figures', _known_method((SELECT a.capture_id FROM target AS a), method), runs
 ) AS h
 ORDER BY h.place;
