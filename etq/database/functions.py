@@ -45,6 +45,12 @@ class Function:
     arguments: tuple[Row | str, ...]
     returns: Row
 
+    def missing(self) -> str:
+        """Return the statement that makes a macro of its name, for DuckDB without etq: an error that says so."""
+        parameters = ", ".join(f"argument_{place}" for place in range(len(self.arguments)))
+        error = "error('this view decides by what etq computes: ask it by etq sql, or etq.open() in Python')"
+        return f"CREATE MACRO {self.name}({parameters}) AS ({error}::{_list_of(self.returns)})"
+
     def loaded(self) -> Callable[..., Mapping[str, Any]]:
         """Import the function."""
         found: Callable[..., Mapping[str, Any]] = getattr(import_module(f"etq.verdicts.{self.module}"), self.function)
@@ -217,7 +223,6 @@ def register_for(connection: duckdb.DuckDBPyConnection, query: str) -> None:
 
 def register(connection: duckdb.DuckDBPyConnection) -> None:
     """Register the functions with a connection, and with all others to its database. Has no effect the second time."""
-    connection = getattr(connection, "defined_on", connection)  # what creates definitions on demand
     if connection in _registered or connection in _owners:
         return
     if not _registered:
@@ -241,7 +246,6 @@ def release(connection: duckdb.DuckDBPyConnection) -> None:
     """Remove the functions that a connection has registered, before it is closed: DuckDB would go on to call them for
     other connections to the database, which register them anew.
     """
-    connection = getattr(connection, "defined_on", connection)
     if connection in _owners:
         _owners.discard(connection)
         for function in FUNCTIONS:

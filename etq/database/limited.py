@@ -15,6 +15,7 @@ from typing import Final, TypeVar
 
 import duckdb
 
+from etq.database import library
 from etq.errors import QueryError, message_of, place_in
 
 SECONDS: Final = 10.0
@@ -80,7 +81,7 @@ def ask(
         is_full = len(_left) >= MOST_LEFT
     if is_full:
         raise QueryError(f"{MOST_LEFT} queries run past their limit of time; try again later")
-    cursor = connection.cursor()
+    cursor = library.cursor(connection)
     outcome: list[Answer] = []
     failure: list[BaseException] = []
 
