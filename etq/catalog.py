@@ -138,10 +138,9 @@ def objects() -> dict[str, SqlObject]:
 
 
 @cache
-def _sources() -> dict[str, str]:
-    """Return the text of each SQL file by its path under `etq.sql`."""
-    root = _root()
-    return {file: _text(os.path.join(root, file)) for file in _files(root)}
+def _source(file: str) -> str:
+    """Return the text of an SQL file by its path under `etq.sql`."""
+    return Path(_root(), file).read_bytes().decode()
 
 
 def _files(root: str) -> list[str]:
@@ -151,17 +150,12 @@ def _files(root: str) -> list[str]:
     return sorted(file for file in found if file.endswith(".sql"))
 
 
-def _text(path: str) -> str:
-    with open(path, "rb") as file:
-        return file.read().decode()
-
-
 @cache
 def _places() -> dict[str, tuple[str, bool]]:
     """Return the file of each object, and whether the object is a macro. Definitions are parsed only when needed."""
     places: dict[str, tuple[str, bool]] = {}
-    for file, source in _sources().items():
-        for word, name in _CREATE.findall(source):
+    for file in _files(_root()):
+        for word, name in _CREATE.findall(_source(file)):
             if name in places:
                 raise ValueError(f"{file}: {name} is defined in {places[name][0]} too")
             places[name] = file, word == "MACRO"
@@ -170,7 +164,7 @@ def _places() -> dict[str, tuple[str, bool]]:
 
 @cache
 def _parsed(file: str) -> dict[str, SqlObject]:
-    return {each.name: each for each in parse(_sources()[file], file)}
+    return {each.name: each for each in parse(_source(file), file)}
 
 
 def names() -> Collection[str]:
@@ -230,8 +224,9 @@ def needed_for(names: Iterable[str]) -> list[SqlObject]:
 
 
 def tables() -> list[SqlObject]:
-    """The base tables."""
-    return [known for known in objects().values() if known.kind == "table"]
+    """The base tables. Only their own files are parsed."""
+    files = (f"tables/{path.name}" for path in sorted(Path(_root(), "tables").glob("*.sql")))
+    return [known for file in files for known in _parsed(file).values() if known.kind == "table"]
 
 
 def state() -> str:

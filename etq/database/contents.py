@@ -11,7 +11,6 @@ passed, with properties that change whenever a file does.
 from __future__ import annotations
 
 import os
-import tempfile
 from contextlib import suppress
 from functools import cache
 from hashlib import sha256
@@ -19,7 +18,6 @@ from pathlib import Path
 from typing import Final
 
 import duckdb
-from platformdirs import user_cache_path
 
 from etq import catalog
 from etq.database.library import database_of, files
@@ -108,6 +106,8 @@ def note_passed(path: str) -> None:
             return
         note = _note_of(path)
         note.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        import tempfile
+
         with tempfile.TemporaryDirectory(dir=note.parent, prefix="making-", ignore_cleanup_errors=True) as making:
             new = Path(making) / note.name
             new.write_text(state, encoding="utf-8")
@@ -126,6 +126,8 @@ def has_passed(path: str) -> bool:
 def _note_of(path: str) -> Path:
     # There are at most 256 notes; if two files share a note, it is about the file that was opened last.
     name = sha256(os.fsencode(os.path.realpath(path))).hexdigest()[:2]
+    from platformdirs import user_cache_path
+
     return user_cache_path("etq") / f"passed-{name}.txt"
 
 

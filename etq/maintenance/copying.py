@@ -24,13 +24,13 @@ from etq.database.connection import (
     in_memory,
     open_unchanged,
 )
-from etq.database.library import STORAGE
 from etq.database.locking import identity, retry_while_locked
+from etq.database.making import STORAGE
 from etq.database.neighbours import check_free
 from etq.database.publishing import new_file
 from etq.errors import WarehouseError
 
-# As `etq.database.library.STORAGE`, in the words of ATTACH.
+# As `etq.database.making.STORAGE`, in the words of ATTACH.
 _STORAGE: Final = {
     "STORAGE_VERSION": STORAGE["storage_compatibility_version"],
     "BLOCK_SIZE": STORAGE["default_block_size"],

@@ -7,7 +7,6 @@ there are no rollups.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
 
 import duckdb
 import pyarrow as pa
@@ -28,9 +27,10 @@ def load(connection: duckdb.DuckDBPyConnection, capture_id: int, source: Source,
     # An ETDump's events are queried where they were decoded. A trace's events are inserted: views join them by time,
     # and without their number DuckDB would choose a plan that compares every pair.
     is_dump = not is_json(source.content)
-    is_in_place: Callable[[str, Rows], bool] = lambda table, rows: (
-        isinstance(rows, LazyBatch) or (is_dump and table == EVENTS)
-    )
+
+    def is_in_place(table: str, rows: Rows) -> bool:
+        return isinstance(rows, LazyBatch) or (is_dump and table == EVENTS)
+
     read: defaultdict[str, list[Rows]] = defaultdict(list)
     for table, rows in insert_new(connection, {capture_id: capture}, is_in_place):
         read[table].append(rows)
