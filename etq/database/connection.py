@@ -32,15 +32,6 @@ _SLOW_OPTIMIZER: Final = "projection_pullup"
 # Files next to a warehouse, such as its write-ahead log, have a longer name; file systems allow 255 bytes.
 LONGEST_NAME: Final = 220
 
-_WITHOUT_LOG: Final = """
-    SET VARIABLE etq_settings = (
-        SELECT list(s.name) FROM system.main.duckdb_settings() AS s
-        WHERE NOT contains(s.name, 'log') AND s.name NOT IN ('allowed_configs', 'lock_configuration')
-    );
-    SET allowed_configs = getvariable('etq_settings');
-    RESET VARIABLE etq_settings;
-    SET lock_configuration = true
-"""
 _NO_DATABASE: Final = "not a valid DuckDB database file"
 NONE_THERE: Final = "no such file; make a warehouse with: etq ingest FILE... --db {}"
 NO_FOLDER: Final = "its folder does not exist; create it first"
@@ -152,13 +143,8 @@ def check_name(path: str) -> None:
 
 
 def withdraw_access(connection: duckdb.DuckDBPyConnection) -> None:
-    """Revoke a connection's access to other files, permanently.
-
-    And that to DuckDB's log: where it can't write the log's file, it aborts the process.
-    """
+    """Revoke a connection's access to other files, permanently."""
     connection.execute("SET enable_external_access = false")
-    with suppress(duckdb.InvalidInputException):  # locked already, as another connection of the process has the file
-        connection.execute(_WITHOUT_LOG)
 
 
 def allow_only(connection: duckdb.DuckDBPyConnection, paths: Iterable[str]) -> None:

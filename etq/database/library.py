@@ -11,6 +11,8 @@ Both files come with a built package. In a checkout they are made in the user's 
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -18,7 +20,7 @@ from weakref import WeakKeyDictionary
 
 import duckdb
 
-from etq.catalog import identifier, quoted
+from etq.catalog import identifier, quoted, state
 
 # A warehouse's file may have the first of these names, too.
 _NAMES: Final = ("etq", "etq_library")
@@ -46,9 +48,16 @@ def files() -> Files:
     packaged = Files.within(Path(__file__).parent)
     if packaged.library.exists():
         return packaged
-    from etq.database.making import cached
+    from platformdirs import user_cache_path
 
-    return cached()
+    folder = user_cache_path("etq") / f"sql-{state()[:16]}"
+    if folder.exists():
+        with suppress(OSError):
+            os.utime(folder)
+        return Files.within(folder)
+    from etq.database.making import make
+
+    return make(folder)
 
 
 def attach(connection: duckdb.DuckDBPyConnection) -> None:

@@ -25,6 +25,16 @@ MOST_LEFT: Final = 4
 # How long an interrupted query may take to end.
 _GRACE: Final = 1.0
 
+# Revokes the access to DuckDB's log: where DuckDB can't write the log's file, it aborts the process.
+_WITHOUT_LOG: Final = """
+    SET VARIABLE etq_settings = (
+        SELECT list(s.name) FROM system.main.duckdb_settings() AS s
+        WHERE NOT contains(s.name, 'log') AND s.name NOT IN ('allowed_configs', 'lock_configuration')
+    );
+    SET allowed_configs = getvariable('etq_settings');
+    SET lock_configuration = true
+"""
+
 Answer = TypeVar("Answer")
 _left: Final[set[threading.Thread]] = set()
 _lock: Final = threading.Lock()
@@ -82,6 +92,8 @@ def ask(
     if is_full:
         raise QueryError(f"{MOST_LEFT} queries run past their limit of time; try again later")
     cursor = library.cursor(connection)
+    with suppress(duckdb.InvalidInputException):  # locked already
+        cursor.execute(_WITHOUT_LOG)
     outcome: list[Answer] = []
     failure: list[BaseException] = []
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 import time
@@ -12,7 +11,6 @@ from pathlib import Path
 from typing import Final
 
 import duckdb
-from platformdirs import user_cache_path
 
 from etq import catalog
 from etq.catalog import quoted
@@ -29,31 +27,25 @@ _QUERY_OF: Final = "_query_of_"
 _UNUSED_SECONDS: Final = 30 * 24 * 3600
 
 
-def cached() -> Files:
-    """Return the files for the present SQL in the user's cache, where they are made once; else in a temporary folder."""
-    folder = user_cache_path("etq") / f"sql-{catalog.state()[:16]}"
+def make(folder: Path) -> Files:
+    """Make the files in a folder of the cache, complete or not at all, and remove what is unused. Where that can't be
+    written, they are made in a temporary folder.
+    """
     try:
-        if not folder.exists():
-            _make(folder)
-        os.utime(folder)
-        return Files.within(folder)
-    except OSError:  # there is no cache, or it can't be written
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix="making-", ignore_cleanup_errors=True) as making:
+            made = Path(making) / folder.name
+            made.mkdir()
+            build(made)
+            with suppress(OSError):  # another process was faster
+                made.rename(folder)
+    except OSError:
         return build(Path(tempfile.mkdtemp(prefix="etq-")))
-
-
-def _make(folder: Path) -> None:
-    """Make the files in a folder of the cache, complete or not at all, and remove what is unused. Raises `OSError`."""
-    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix="making-", ignore_cleanup_errors=True) as making:
-        made = Path(making) / folder.name
-        made.mkdir()
-        build(made)
-        with suppress(OSError):  # another process was faster
-            made.rename(folder)
     for other in folder.parent.iterdir():
         with suppress(OSError):
             if other.stat().st_mtime < time.time() - _UNUSED_SECONDS:
                 shutil.rmtree(other) if other.is_dir() else other.unlink()
+    return Files.within(folder)
 
 
 def build(folder: Path) -> Files:
