@@ -8,6 +8,7 @@ with etq.open("lab.duckdb") as warehouse:
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 import duckdb
 
+from etq.catalog import identifier
 from etq.choices import TimeScale
 from etq.database import schema
 from etq.database.connection import (
@@ -36,6 +38,7 @@ from etq.database.connection import (
 from etq.database.database import Database
 from etq.database.functions import register_for
 from etq.database.handles import Capture, Program, Record
+from etq.database.library import database_of
 from etq.database.locking import WriteLock
 from etq.database.results import QueryResult
 from etq.errors import EtqError, QueryError, WarehouseError, message_of
@@ -52,6 +55,8 @@ if TYPE_CHECKING:
 
     Given = str | os.PathLike[str] | bytes
 
+# DuckDB's error for a name without a database, which is the library's.
+_OF_LIBRARY: Final = re.compile(r'on database "etq(_library)?" which is attached in read-only mode')
 _ROWS_AT_ONCE: Final = 10_000
 # Of a query that isn't trusted: rows in Python are not in DuckDB's limit of memory.
 _MOST_ROWS: Final = 1_000_000
@@ -853,7 +858,11 @@ class Warehouse(Views):
     def _query_error(self, error: duckdb.Error) -> QueryError:
         """Return the error to raise for DuckDB's error."""
         with self._database.lock:
-            return QueryError(explained_selector(self.connection, message_of(error)))
+            message = message_of(error)
+            if _OF_LIBRARY.search(message):
+                name = identifier(database_of(self.connection))
+                message = f"name the database of what is created or dropped: CREATE TABLE {name}.main.NAME"
+            return QueryError(explained_selector(self.connection, message))
 
     def _capture_of(self, key: int, is_new: bool) -> Capture:
         query = "SELECT capture_id, name, sha256, format, ?::BOOLEAN FROM captures WHERE capture_id = ?"
