@@ -13,7 +13,7 @@ import pytest
 
 import etq
 from etq import catalog
-from etq.errors import QueryError, QueryError, WarehouseError
+from etq.errors import QueryError, WarehouseError
 from etq.maintenance import compaction, retention
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
