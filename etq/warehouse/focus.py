@@ -145,6 +145,30 @@ def computed_once(
                 connection.execute(catalog.named(name).replacing(temporary=True))
 
 
+@contextmanager
+def reading(connection: duckdb.DuckDBPyConnection, tables: Mapping[str, str]) -> Iterator[None]:
+    """Have macros of these names read temporary tables, whatever their arguments, until the block ends.
+
+    The caller holds the connection's lock.
+    """
+    # A connection that defines macros when they are mentioned would do so later, in the place of these.
+    connection.execute(f"SELECT 1 -- {' '.join(tables)}").fetchall()
+    existing = []
+    try:
+        for name, table in tables.items():
+            parameters = ", ".join(
+                each.name if each.default is None else f"{each.name} := NULL" for each in catalog.named(name).parameters
+            )
+            if _replace(connection, f"MACRO {name}({parameters}) AS TABLE FROM temp.{table}"):
+                existing.append(name)
+        yield
+    finally:
+        for name in tables:
+            connection.execute(f"DROP MACRO TABLE IF EXISTS temp.{name}")
+        for name in existing:
+            connection.execute(catalog.named(name).replacing(temporary=True))
+
+
 def _replace(connection: duckdb.DuckDBPyConnection, macro: str) -> bool:
     """Define a temporary macro; return whether there was one: a warehouse of another version that can't be written to
     has temporary macros.
