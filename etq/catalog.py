@@ -102,10 +102,6 @@ class SqlObject:
         """Whether the object is for use outside `etq.sql`."""
         return not self.name.startswith("_")
 
-    def replacing(self, *, temporary: bool = False) -> str:
-        """Return the statement that creates the object, replacing an older view or macro of the same name."""
-        return self.statement.replace("CREATE ", "CREATE OR REPLACE TEMP " if temporary else "CREATE OR REPLACE ", 1)
-
     def comments(self) -> Iterator[str]:
         """Yield the COMMENT ON statements that copy the documentation into the database's catalogue."""
         target = {"table": "TABLE", "view": "VIEW", "table macro": "MACRO TABLE", "scalar macro": "MACRO"}[self.kind]
@@ -142,11 +138,9 @@ def objects() -> dict[str, SqlObject]:
 
 
 @cache
-def _sources() -> dict[str, str]:
-    """Return the text of each SQL file by its path under `etq.sql`."""
-    in_checkout = Path(__file__).parent / "sql"
-    root = str(in_checkout) if in_checkout.exists() else _installed_root()
-    return {file: _text(os.path.join(root, file)) for file in _files(root)}
+def _source(file: str) -> str:
+    """Return the text of an SQL file by its path under `etq.sql`."""
+    return Path(_root(), file).read_bytes().decode()
 
 
 def _files(root: str) -> list[str]:
@@ -156,17 +150,12 @@ def _files(root: str) -> list[str]:
     return sorted(file for file in found if file.endswith(".sql"))
 
 
-def _text(path: str) -> str:
-    with open(path, "rb") as file:
-        return file.read().decode()
-
-
 @cache
 def _places() -> dict[str, tuple[str, bool]]:
     """Return the file of each object, and whether the object is a macro. Definitions are parsed only when needed."""
     places: dict[str, tuple[str, bool]] = {}
-    for file, source in _sources().items():
-        for word, name in _CREATE.findall(source):
+    for file in _files(_root()):
+        for word, name in _CREATE.findall(_source(file)):
             if name in places:
                 raise ValueError(f"{file}: {name} is defined in {places[name][0]} too")
             places[name] = file, word == "MACRO"
@@ -175,7 +164,7 @@ def _places() -> dict[str, tuple[str, bool]]:
 
 @cache
 def _parsed(file: str) -> dict[str, SqlObject]:
-    return {each.name: each for each in parse(_sources()[file], file)}
+    return {each.name: each for each in parse(_source(file), file)}
 
 
 def names() -> Collection[str]:
@@ -188,7 +177,10 @@ def named(name: str) -> SqlObject:
     return _parsed(_places()[name][0])[name]
 
 
-def _installed_root() -> str:
+def _root() -> str:
+    in_checkout = Path(__file__).parent / "sql"
+    if in_checkout.exists():
+        return str(in_checkout)
     import etq.sql
 
     return next(iter(etq.sql.__path__))
@@ -226,31 +218,22 @@ def named_in(query: str) -> list[str]:
     ]
 
 
-def mentioned_in(query: str) -> Collection[str]:
-    """Return the names of all objects that a statement can use, however they are written; if it can make names from
-    texts, all objects.
-    """
-    words = {word.lower() for word in re.findall(r"\w+", query)}
-    return names() if {"query", "query_table"} & words else words.intersection(names())
-
-
 def needed_for(names: Iterable[str]) -> list[SqlObject]:
     """Return the objects of these names and all objects that they use, in the order in which to create them."""
     return [named(name) for name in _in_order(name for name in names if name in _places())]
 
 
 def tables() -> list[SqlObject]:
-    """The base tables."""
-    return [known for known in objects().values() if known.kind == "table"]
+    """The base tables. Only their own files are parsed."""
+    files = (f"tables/{path.name}" for path in sorted(Path(_root(), "tables").glob("*.sql")))
+    return [known for file in files for known in _parsed(file).values() if known.kind == "table"]
 
 
-@cache
-def definitions_hash() -> str:
-    """Return a hash of all SQL, which shows whether a warehouse has the views and macros of this version of etq."""
-    digest = sha256()
-    for source in _sources().values():
-        digest.update(source.encode())
-    return digest.hexdigest()
+def state() -> str:
+    """Return a hash that changes when a file of SQL is changed, by sizes and times: to read them all takes longer."""
+    root = _root()
+    found = [(file, Path(root, file).stat()) for file in _files(root)]
+    return sha256(repr([(root, file, at.st_size, at.st_mtime_ns) for file, at in found]).encode()).hexdigest()
 
 
 def parse(source: str, file: str) -> Iterator[SqlObject]:

@@ -21,6 +21,8 @@ from weakref import WeakSet
 import duckdb
 from duckdb.func import FunctionNullHandling, PythonUDFType
 
+from etq.catalog import quoted
+
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
@@ -44,6 +46,12 @@ class Function:
     function: str
     arguments: tuple[Row | str, ...]
     returns: Row
+
+    def missing(self) -> str:
+        """Return the statement that makes a macro of its name, for DuckDB without etq: an error that says so."""
+        parameters = ", ".join(f"argument_{place}" for place in range(len(self.arguments)))
+        error = "error('this view decides by what etq computes: ask it by etq sql, or etq.open() in Python')"
+        return f"CREATE MACRO {self.name}({parameters}) AS ({error}::{_list_of(self.returns)})"
 
     def loaded(self) -> Callable[..., Mapping[str, Any]]:
         """Import the function."""
@@ -227,11 +235,13 @@ def register_for(connection: duckdb.DuckDBPyConnection, query: str) -> None:
 
 def register(connection: duckdb.DuckDBPyConnection) -> None:
     """Register the functions with a connection, and with all others to its database. Has no effect the second time."""
-    connection = getattr(connection, "defined_on", connection)  # what creates definitions on demand
     if connection in _registered or connection in _owners:
         return
     if not _registered:
         atexit.register(_close)
+    # A warehouse's file has a macro of each name, for DuckDB without etq.
+    [(path,)] = connection.execute("SELECT current_setting('search_path')").fetchall()
+    connection.execute("SET search_path = 'system.main'")
     for each in FUNCTIONS:
         arguments: list[Any] = [_list_of(kind) if isinstance(kind, Mapping) else kind for kind in each.arguments]
         with suppress(duckdb.CatalogException):  # another connection to the database has registered them
@@ -244,6 +254,7 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
                 null_handling=FunctionNullHandling.SPECIAL,
             )
             _owners.add(connection)
+    connection.execute(f"SET search_path = {quoted(path)}")
     _registered.add(connection)
 
 
@@ -251,7 +262,6 @@ def release(connection: duckdb.DuckDBPyConnection) -> None:
     """Remove the functions that a connection has registered, before it is closed: DuckDB would go on to call them for
     other connections to the database, which register them anew.
     """
-    connection = getattr(connection, "defined_on", connection)
     if connection in _owners:
         _owners.discard(connection)
         for function in FUNCTIONS:

@@ -119,7 +119,6 @@ def computed_once(
     if there is not enough memory.
     """
     with warehouse.locked() as connection:
-        existing = set()
         try:
             for name, calls in shared.items():
                 computed = " UNION ALL ".join(
@@ -127,12 +126,10 @@ def computed_once(
                     for number, arguments in enumerate(calls)
                 )
                 connection.execute(f"CREATE TEMP TABLE _computed{name} AS {computed}")
-                if _replace(connection, _reading(name, calls)):
-                    existing.add(name)
+                connection.execute(f"CREATE TEMP {_reading(name, calls)}")
             # To plan the search for a capture takes longer than many queries, which all would.
             connection.execute(f"SELECT {_RESOLVED}(?)", [capture.sha256])
-            if _replace(connection, f"MACRO {_RESOLVED}(capture) AS ({capture.capture_id:d})"):
-                existing.add(_RESOLVED)
+            connection.execute(f"CREATE TEMP MACRO {_RESOLVED}(capture) AS ({capture.capture_id:d})")
             yield
         except duckdb.Error as error:
             raise QueryError(message_of(error)) from error
@@ -141,8 +138,6 @@ def computed_once(
             for name in shared:
                 connection.execute(f"DROP MACRO TABLE IF EXISTS temp.{name}")
                 connection.execute(f"DROP TABLE IF EXISTS temp._computed{name}")
-            for name in existing:
-                connection.execute(catalog.named(name).replacing(temporary=True))
 
 
 @contextmanager
@@ -151,34 +146,16 @@ def reading(connection: duckdb.DuckDBPyConnection, tables: Mapping[str, str]) ->
 
     The caller holds the connection's lock.
     """
-    # A connection that defines macros when they are mentioned would do so later, in the place of these.
-    connection.execute(f"SELECT 1 -- {' '.join(tables)}").fetchall()
-    existing = []
     try:
         for name, table in tables.items():
             parameters = ", ".join(
                 each.name if each.default is None else f"{each.name} := NULL" for each in catalog.named(name).parameters
             )
-            if _replace(connection, f"MACRO {name}({parameters}) AS TABLE FROM temp.{table}"):
-                existing.append(name)
+            connection.execute(f"CREATE TEMP MACRO {name}({parameters}) AS TABLE FROM temp.{table}")
         yield
     finally:
         for name in tables:
             connection.execute(f"DROP MACRO TABLE IF EXISTS temp.{name}")
-        for name in existing:
-            connection.execute(catalog.named(name).replacing(temporary=True))
-
-
-def _replace(connection: duckdb.DuckDBPyConnection, macro: str) -> bool:
-    """Define a temporary macro; return whether there was one: a warehouse of another version that can't be written to
-    has temporary macros.
-    """
-    try:
-        connection.execute(f"CREATE TEMP {macro}")
-    except duckdb.CatalogException:
-        connection.execute(f"CREATE OR REPLACE TEMP {macro}")
-        return True
-    return False
 
 
 def _call(name: str, capture: Capture, arguments: Arguments) -> str:

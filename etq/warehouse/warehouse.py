@@ -23,9 +23,17 @@ import duckdb
 
 from etq.choices import TimeScale
 from etq.database import schema
-from etq.database.connection import check_name, connect, expanded, explained, in_memory, is_lake_path, withdraw_access
+from etq.database.connection import (
+    NO_FOLDER,
+    check_name,
+    check_path,
+    connect,
+    expanded,
+    explained,
+    in_memory,
+    is_lake_path,
+)
 from etq.database.database import Database
-from etq.database.defining import defining_temporary
 from etq.database.functions import register_for
 from etq.database.handles import Capture, Program, Record
 from etq.database.locking import WriteLock
@@ -88,14 +96,13 @@ def open(
     check_name(path)
     _check_is_no_profiling_file(path)
     with WriteLock(path):
+        is_new = not read_only and _create(path)
         connection = connect(path, read_only, wait, external_access=external_access)
         try:
-            if not read_only and schema.is_empty(connection):
-                schema.create(connection, None if external_access else [])
+            if is_new:
+                schema.note_creation(connection)
             else:
-                if not external_access:
-                    withdraw_access(connection)  # of a file that another process has just created
-                connection = _updated(connection, path, read_only=read_only, external_access=external_access)
+                schema.check(connection, path)
         except duckdb.Error as error:
             connection.close()
             raise WarehouseError(f"{path}: {explained(path, error)}") from error
@@ -103,6 +110,19 @@ def open(
             connection.close()
             raise
         return Warehouse(Database(connection, path, read_only=read_only))
+
+
+def _create(path: str) -> bool:
+    """Make a warehouse at a path unless there is a file; return whether it did."""
+    check_path(path)
+    if Path(path).exists() and (not Path(path).is_file() or Path(path).stat().st_size):
+        return False
+    if not Path(path).parent.is_dir():
+        raise WarehouseError(f"{path}: {NO_FOLDER}")
+    try:
+        return schema.create_file(path)
+    except OSError as error:
+        raise WarehouseError(f"{path}: can't be written: {(error.strerror or str(error)).lower()}") from error
 
 
 def _check_is_no_profiling_file(path: str) -> None:
@@ -122,21 +142,6 @@ def _check_is_no_profiling_file(path: str) -> None:
             f"{path}: {what}, not a warehouse; `etq {shlex.quote(path)}` shows it, and the ingest methods of an open "
             "warehouse store it"
         )
-
-
-def _updated(
-    connection: duckdb.DuckDBPyConnection, path: str, *, read_only: bool, external_access: bool
-) -> duckdb.DuckDBPyConnection:
-    """Check and update the file's definitions, and return a connection that has those of this version."""
-    postponed: list[duckdb.DuckDBPyConnection] = []
-    schema.update_definitions(
-        connection,
-        path,
-        read_only=read_only,
-        external_access=external_access,
-        postpone=lambda at_once: postponed.append(defining_temporary(connection, at_once=at_once)),
-    )
-    return postponed[0] if postponed else connection
 
 
 def _open_lake(path: str, storage_options: Mapping[str, str] | None, *, external_access: bool) -> Warehouse:
