@@ -1,3 +1,4 @@
+-- Needs etq: in DuckDB alone, it is an error.
 -- The change of one module of the model, with its submodules, from base to new, as `compare_ops` for ops. The common
 -- shift is that of the ops. All captures need linked records; PyTorch traces have modules if they have Python
 -- functions, and a row for the time on the host and one for that on devices.

@@ -1,3 +1,4 @@
+-- Needs etq: in DuckDB alone, it is an error.
 -- The change from base to new of what a capture does once: loading its methods, and the first execute of each method,
 -- which may include a warm-up. One value per capture, tested as in `compare_metrics`. The other comparisons use
 -- quantiles over the runs, on which the first one has no influence.
