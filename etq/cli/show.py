@@ -75,7 +75,9 @@ def _command(view: catalog.SqlObject) -> click.Command:
             foremost = ANSWERS.get(view.name, ())
             write(warehouse, f"FROM {call}", format, output, force=force, foremost=foremost, **values)
 
-    text = f"{view.text.removeprefix(catalog.NEEDS_ETQ)}\n\nColumns: {', '.join(column.name for column in view.columns)}."
+    text = (
+        f"{view.text.removeprefix(catalog.NEEDS_ETQ)}\n\nColumns: {', '.join(column.name for column in view.columns)}."
+    )
     decorated = output_options(
         warehouse_option(file_options(command, [*names, *not_for(view.name)]) if is_of_file else command)
     )

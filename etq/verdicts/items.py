@@ -9,6 +9,7 @@ import numpy as np
 
 from etq.verdicts.alignment import align
 from etq.verdicts.comparison import compare
+from etq.verdicts.samples import Flags
 
 _SIDES: Final = ("base", "new")
 # What an item is called: as in the last capture of new that has it, or else of base.
@@ -43,7 +44,7 @@ def _aligned(samples: Mapping[str, Any], ops: Mapping[str, Any]) -> Any:
     of_op = dict(zip(zip(found["capture_id"], found["op_index"], strict=True), found["item"], strict=True))
     items = samples["item"].copy()
     keys = zip(samples["capture_id"].tolist(), samples["place"].tolist(), strict=True)
-    is_missing = np.equal(items, None)
+    is_missing = _are_none(items)
     items[is_missing] = [of_op.get(key) for key, is_op in zip(keys, is_missing, strict=True) if is_op]
     return items
 
@@ -61,7 +62,7 @@ def _described(samples: Mapping[str, Any]) -> dict[str, Any]:
     def last(values: Any, missing: Any, is_of: Any = True) -> Any:
         """The value of the last row of each item that has one."""
         found = np.full(len(row_of) + 1, missing, values.dtype)
-        has = is_of & (np.not_equal(values, None) if missing is None else np.isfinite(values))
+        has = is_of & (~_are_none(values) if missing is None else np.isfinite(values))
         found[rows[has]] = values[has]
         return found.tolist()
 
@@ -78,6 +79,10 @@ def _described(samples: Mapping[str, Any]) -> dict[str, Any]:
         " ".join(unit for unit, of_unit in units.items() if row in of_unit) or None for row in range(len(row_of) + 1)
     ]
     return columns
+
+
+def _are_none(values: Any) -> Flags:
+    return np.fromiter((value is None for value in values), np.bool_, len(values))
 
 
 def _of_items(shapes: Mapping[str, Any], described: Mapping[str, Any]) -> dict[str, Any]:
