@@ -1,8 +1,7 @@
 """The functions of `etq.verdicts` that SQL calls: registered with a connection when a query needs them.
 
 To register a function takes a tenth of a second, as DuckDB imports numpy then; a warehouse is opened without it. In a
-database that etq didn't open, a view that decides something ends with `Scalar Function with name needs_etq_… does not
-exist`.
+database that etq didn't open, a view that decides something ends with an error that says so.
 """
 
 from __future__ import annotations
@@ -47,11 +46,22 @@ class Function:
     arguments: tuple[Row | str, ...]
     returns: Row
 
-    def missing(self) -> str:
-        """Return the statement that makes a macro of its name, for DuckDB without etq: an error that says so."""
-        parameters = ", ".join(f"argument_{place}" for place in range(len(self.arguments)))
-        error = "error('this view decides by what etq computes: ask it by etq sql, or etq.open() in Python')"
-        return f"CREATE MACRO {self.name}({parameters}) AS ({error}::{_list_of(self.returns)})"
+    @property
+    def registered(self) -> str:
+        """The name under which it is registered with DuckDB."""
+        return f"_{self.name}"
+
+    @property
+    def parameters(self) -> str:
+        """The names of its parameters, as in a definition."""
+        return ", ".join(f"argument_{place}" for place in range(len(self.arguments)))
+
+    def macro(self, *, is_known: bool) -> str:
+        """Return the statement that makes the macro through which SQL calls it; unless it `is_known`, as in DuckDB
+        without etq, calling the macro is an error that says so.
+        """
+        call = f"{self.registered}({self.parameters})" if is_known else f"error({_UNKNOWN})::{_list_of(self.returns)}"
+        return f"CREATE OR REPLACE MACRO {self.name}({self.parameters}) AS ({call})"
 
     def loaded(self) -> Callable[..., Mapping[str, Any]]:
         """Import the function."""
@@ -206,6 +216,7 @@ FUNCTIONS: Final = (
     ),
 )
 
+_UNKNOWN: Final = "'this view decides by what etq computes: ask it by etq sql, or etq.open() in Python'"
 _KINDS: Final = {"BIGINT": "int64", "DOUBLE": "float64", "BOOLEAN": "bool", "VARCHAR": "object"}
 # With which the names of the functions begin.
 PREFIX: Final = "needs_etq_"
@@ -246,7 +257,7 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
         arguments: list[Any] = [_list_of(kind) if isinstance(kind, Mapping) else kind for kind in each.arguments]
         with suppress(duckdb.CatalogException):  # another connection to the database has registered them
             connection.create_function(
-                each.name,
+                each.registered,
                 _in_arrow(each),
                 arguments,
                 _list_of(each.returns),
@@ -266,7 +277,7 @@ def release(connection: duckdb.DuckDBPyConnection) -> None:
         _owners.discard(connection)
         for function in FUNCTIONS:
             with suppress(duckdb.Error):
-                connection.remove_function(function.name)
+                connection.remove_function(function.registered)
         _registered.clear()
 
 

@@ -60,12 +60,11 @@ def check(connection: duckdb.DuckDBPyConnection, path: str, database: str | None
     Raises `WarehouseError` for a database that is not a warehouse, for a warehouse of another schema, and for one whose
     tables are not as etq creates them or have rows that queries can't be made on.
     """
-    if database is None and contents.has_passed(path):
-        return
+    has_passed = database is None and contents.has_passed(path)
     prefix = "" if database is None else f"{database}."
-    query = "SELECT 1 FROM system.main.duckdb_tables() WHERE table_name = 'warehouse' AND database_name = $database"
+    query = "SELECT 1 FROM system.main.duckdb_tables() WHERE table_name = 'warehouse' AND database_name = ?"
     try:
-        if not connection.execute(query, {"database": database or database_of(connection)}).fetchall():
+        if not has_passed and not connection.execute(query, [database or database_of(connection)]).fetchall():
             raise ValueError  # or it is a view
         [(version,)] = connection.execute(f"SELECT schema_version FROM {prefix}main.warehouse").fetchall()
     except (duckdb.CatalogException, duckdb.BinderException, ValueError):
@@ -74,7 +73,8 @@ def check(connection: duckdb.DuckDBPyConnection, path: str, database: str | None
         raise WarehouseError(f"{path}: damaged: its schema is of version {version!r}; use a copy of the file")
     if version != SCHEMA_VERSION:
         raise WarehouseError(other_version(path, version))
-    contents.check(connection, path, database)
+    if not has_passed:
+        contents.check(connection, path, database)
 
 
 def other_version(path: str, version: int) -> str:

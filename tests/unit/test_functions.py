@@ -12,6 +12,7 @@ import pytest
 import etq
 from etq import catalog
 from etq.database import functions
+from etq.database.library import cursor
 from tests.builders import dump, framework, kernel, run
 
 METRICS = "FROM compare_metrics('side=base', 'side=new')"
@@ -42,7 +43,7 @@ def test_a_query_registers_them_and_no_other_does(lab: Path) -> None:
         assert better[1] == "better"
         # A second warehouse of the same file shares the database, in which they are registered already.
         assert other.sql(METRICS).fetchall() == [better]
-        assert warehouse.connection.cursor().execute(METRICS).fetchall() == [better]
+        assert cursor(warehouse.connection).execute(METRICS).fetchall() == [better]
         assert warehouse.safe_sql(METRICS)[1] == [better]
 
 
