@@ -250,7 +250,7 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
         return
     if not _registered:
         atexit.register(_close)
-    # A warehouse's file has a macro of each name, for DuckDB without etq.
+    # Where a file has a macro of such a name, DuckDB would find it and register none.
     [(path,)] = connection.execute("SELECT current_setting('search_path')").fetchall()
     connection.execute("SET search_path = 'system.main'")
     for each in FUNCTIONS:
