@@ -44,6 +44,9 @@ _PLANNED: Final = re.compile(r"(\w+)(?: \((\w+)\))?(?:, |$)")
 # A word, and the bracket of a call after it. Texts and comments are found to be passed over.
 _WORD: Final = re.compile(r"""'(?:[^']|'')*'|--[^\n]*|(?<![\w.$"])([A-Za-z_]\w*+)(?!\s*:=)(?:\s*(\())?""")
 
+# How the documentation of a view begins that calls a function of etq's.
+NEEDS_ETQ: Final = "Needs etq: in DuckDB alone, it is an error. "
+
 # Parameters that many macros have. A macro documents the others, and one of these where it is something else.
 COMMON: Final = {
     "capture": "name, hash prefix, @latest or selector",
@@ -96,6 +99,11 @@ class SqlObject:
     empty: tuple[tuple[str | None, str], ...] = ()  # why it has no rows, by the value of `by`; None: any
     shown: tuple[str, ...] = ()  # the columns that people see; empty: all
     planned_as: tuple[tuple[str | None, str], ...] = ()  # macros to call instead, by format; None: any
+
+    @property
+    def summary(self) -> str:
+        """What a row is: the first sentence of the documentation, or the second if that is `NEEDS_ETQ`."""
+        return self.text.removeprefix(NEEDS_ETQ).split(". ")[0].rstrip(".")
 
     @property
     def is_public(self) -> bool:

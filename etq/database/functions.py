@@ -20,6 +20,8 @@ from weakref import WeakSet
 import duckdb
 from duckdb.func import FunctionNullHandling, PythonUDFType
 
+from etq.catalog import quoted
+
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
@@ -84,13 +86,20 @@ _SAMPLE: Final = {
     "calls": "DOUBLE",
     "matched": "VARCHAR",
     "is_trace": "BOOLEAN",
+    "module_path": "VARCHAR",
+    "kind": "VARCHAR",
+    "instruction_id": "DOUBLE",
+    "place": "DOUBLE",
+    "is_additive": "BOOLEAN",
+    "counted": "VARCHAR",
 }
 FUNCTIONS: Final = (
     Function(
-        "needs_etq_to_align",
-        "alignment",
-        "align",
+        "needs_etq_to_compare",
+        "items",
+        "compared",
         (
+            _SAMPLE,
             {
                 "capture_id": "BIGINT",
                 "op_index": "BIGINT",
@@ -99,16 +108,7 @@ FUNCTIONS: Final = (
                 "is_by_module": "BOOLEAN",
                 "ticks": "DOUBLE",
             },
-        ),
-        {"capture_id": "BIGINT", "op_index": "BIGINT", "item": "VARCHAR"},
-    ),
-    Function(
-        "needs_etq_to_compare",
-        "comparison",
-        "compare",
-        (
-            _SAMPLE,
-            {"item": "VARCHAR", "base_shapes": "VARCHAR", "new_shapes": "VARCHAR"},
+            {"op": "VARCHAR", "base_shapes": "VARCHAR", "new_shapes": "VARCHAR"},
             {"name": "VARCHAR", "detail": "VARCHAR"},
             "BOOLEAN",
             "DOUBLE",
@@ -141,6 +141,18 @@ FUNCTIONS: Final = (
             "off": "DOUBLE",
             "is_disturbed": "BOOLEAN",
             "place": "BIGINT",
+            "op": "VARCHAR",
+            "module_path": "VARCHAR",
+            "base_kind": "VARCHAR",
+            "new_kind": "VARCHAR",
+            "base_instruction_id": "DOUBLE",
+            "new_instruction_id": "DOUBLE",
+            "base_place": "DOUBLE",
+            "new_place": "DOUBLE",
+            "is_in_base": "BOOLEAN",
+            "is_in_new": "BOOLEAN",
+            "matched": "VARCHAR",
+            "counted": "VARCHAR",
         },
     ),
     Function(
@@ -238,6 +250,9 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
         return
     if not _registered:
         atexit.register(_close)
+    # Where a file has a macro of such a name, DuckDB would find it and register none.
+    [(path,)] = connection.execute("SELECT current_setting('search_path')").fetchall()
+    connection.execute("SET search_path = 'system.main'")
     for each in FUNCTIONS:
         arguments: list[Any] = [_list_of(kind) if isinstance(kind, Mapping) else kind for kind in each.arguments]
         with suppress(duckdb.CatalogException):  # another connection to the database has registered them
@@ -250,6 +265,7 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
                 null_handling=FunctionNullHandling.SPECIAL,
             )
             _owners.add(connection)
+    connection.execute(f"SET search_path = {quoted(path)}")
     _registered.add(connection)
 
 
@@ -269,6 +285,14 @@ def _close() -> None:
     for connection in [*_owners]:
         release(connection)
         connection.close()
+
+
+def answered(name: str, arguments: pa.Table) -> pa.ChunkedArray:
+    """Return what the function of this name returns for each row, whose first columns are its arguments."""
+    import pyarrow as pa
+
+    [function] = [each for each in FUNCTIONS if each.name == name]
+    return pa.chunked_array([_in_arrow(function)(*arguments.columns[: len(function.arguments)])])
 
 
 def _list_of(row: Row) -> str:

@@ -140,6 +140,24 @@ def computed_once(
                 connection.execute(f"DROP TABLE IF EXISTS temp._computed{name}")
 
 
+@contextmanager
+def reading(connection: duckdb.DuckDBPyConnection, tables: Mapping[str, str]) -> Iterator[None]:
+    """Have macros of these names read temporary tables, whatever their arguments, until the block ends.
+
+    The caller holds the connection's lock.
+    """
+    try:
+        for name, table in tables.items():
+            parameters = ", ".join(
+                each.name if each.default is None else f"{each.name} := NULL" for each in catalog.named(name).parameters
+            )
+            connection.execute(f"CREATE TEMP MACRO {name}({parameters}) AS TABLE FROM temp.{table}")
+        yield
+    finally:
+        for name in tables:
+            connection.execute(f"DROP MACRO TABLE IF EXISTS temp.{name}")
+
+
 def _call(name: str, capture: Capture, arguments: Arguments) -> str:
     return f"{name}({', '.join([str(capture.capture_id), *map(_literal, arguments)])})"
 
