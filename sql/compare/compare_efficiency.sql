@@ -111,8 +111,8 @@ scaled AS (
     SELECT
         u.*, s.unit, s.step_count,
         u.calls / coalesce(s.step_count, 1) AS step_calls,
-        _in_unit(u.ticks / u.calls, s.time_scale, s.unit) AS call_time,
-        _in_unit(u.ticks / coalesce(s.step_count, 1), s.time_scale, s.unit)
+        _in_unit(u.ticks / u.calls, s.scale) AS call_time,
+        _in_unit(u.ticks / coalesce(s.step_count, 1), s.scale)
             AS step_time
     FROM summed AS u
     JOIN sides AS s USING (is_new)

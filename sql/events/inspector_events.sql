@@ -5,11 +5,7 @@ CREATE MACRO _inspector_events(
     steps, phase, method, runs
 ) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.time_scale, u.unit
-    FROM (SELECT capture_key AS capture_id, unit AS unit) AS u
-    JOIN captures AS c USING (capture_id)
-),
+target AS MATERIALIZED (FROM _scaled_capture(capture_key, unit)),
 selected AS (
     SELECT r.run_index, r.block_index, r.name, r.scope
     FROM runs AS r
@@ -62,23 +58,19 @@ slots AS (
     QUALIFY row_number() OVER (PARTITION BY s.block_index, s.slot ORDER BY s.signature_index) = 1
 ),
 scaled AS (
-    SELECT
-        s.*,
-        _multiplier(s.written, s.unit) AS multiplier,
-        _divisor(s.written, s.unit) AS divisor
-    FROM slots AS s
+    SELECT s.*, _scale(s.written, s.unit) AS scale FROM slots AS s
 )
 SELECT
     s.block_index, s.block_name AS event_block_name, s.method, s.slot,
     coalesce(t.occurrence, 0) AS occurrence,
     s.label AS event_name,
-    list_transform(t.raw, lambda ticks: ticks * s.multiplier / s.divisor) AS raw,
-    t.percentiles[1] * s.multiplier / s.divisor AS p10,
-    t.percentiles[2] * s.multiplier / s.divisor AS p50,
-    t.percentiles[3] * s.multiplier / s.divisor AS p90,
-    t.avg * s.multiplier / s.divisor AS avg,
-    t.min * s.multiplier / s.divisor AS min,
-    t.max * s.multiplier / s.divisor AS max,
+    list_transform(t.raw, lambda ticks: _in_unit(ticks, s.scale)) AS raw,
+    _in_unit(t.percentiles[1], s.scale) AS p10,
+    _in_unit(t.percentiles[2], s.scale) AS p50,
+    _in_unit(t.percentiles[3], s.scale) AS p90,
+    _in_unit(t.avg, s.scale) AS avg,
+    _in_unit(t.min, s.scale) AS min,
+    _in_unit(t.max, s.scale) AS max,
     _display_unit(s.written, s.unit) AS unit,
     s.kind, s.instruction_id, s.delegate_debug_identifier,
     s.delegate_debug_identifier IS NOT NULL AS is_delegated_op,

@@ -50,7 +50,7 @@ unnested AS (SELECT s.*, unnest(quantiles)::DOUBLE AS quantile, unnest(s.results
 SELECT
     u.block_index, u.event_block_name, u.method, u.slot, u.occurrence, u.event_name, u.instruction_id, u.runs,
     u.quantile,
-    _in_unit(u.result, _stored_unit(u.value_unit, a.time_scale), a.unit) AS value,
+    _in_unit(u.result, _scale(_stored_unit(u.value_unit, a.time_scale), a.unit)) AS value,
     _display_unit(_stored_unit(u.value_unit, a.time_scale), a.unit) AS unit
 FROM unnested AS u
 CROSS JOIN target AS a

@@ -15,14 +15,7 @@ WHERE (runs IS NULL OR list_contains(runs, r.run_index))
 -- would have it.
 CREATE MACRO _timeline(capture_key, unit, runs, steps, phase, method) AS TABLE
 WITH RECURSIVE
-target AS MATERIALIZED (
-    SELECT
-        c.capture_id, c.time_scale, u.unit,
-        _multiplier(c.time_scale, u.unit) AS multiplier,
-        _divisor(c.time_scale, u.unit) AS divisor
-    FROM (SELECT capture_key AS capture_id, unit AS unit) AS u
-    JOIN captures AS c USING (capture_id)
-),
+target AS MATERIALIZED (FROM _scaled_capture(capture_key, unit)),
 timed AS MATERIALIZED (
     FROM _monotonic_times((SELECT a.capture_id FROM target AS a), steps, phase, method, 'all') AS t
     WHERE runs IS NULL OR list_contains(runs, t.run_index)
@@ -147,17 +140,22 @@ SELECT
     CASE WHEN t.parent_index IS NOT NULL THEN t.parent_run_index END
         AS parent_run_index,
     t.parent_index,
-    b.since_first * a.multiplier / a.divisor AS run_start,
-    CASE
-        WHEN t.is_placed THEN (t.clock_ticks::HUGEINT - t.origin_ticks)::DOUBLE
-        ELSE e.call_start + e.since * e.scale
-    END * a.multiplier / a.divisor AS start,
-    CASE
-        WHEN NOT t.is_impossible THEN CASE
+    _in_unit(b.since_first, a.scale) AS run_start,
+    _in_unit(
+        CASE
+            WHEN t.is_placed THEN (t.clock_ticks::HUGEINT - t.origin_ticks)::DOUBLE
+            ELSE e.call_start + e.since * e.scale
+        END,
+        a.scale
+    ) AS start,
+    _in_unit(
+        CASE
+            WHEN t.is_impossible THEN NULL
             WHEN t.is_placed THEN t.duration_ticks::DOUBLE
             WHEN t.written_unit NOT IN ('bytes', 'count') THEN e.duration * e.scale
-        END * a.multiplier / a.divisor
-    END AS duration,
+        END,
+        a.scale
+    ) AS duration,
     a.unit,
     e.scale IS NOT NULL AS is_estimated,
     CASE WHEN NOT t.is_impossible THEN t.duration_ticks END AS logged,

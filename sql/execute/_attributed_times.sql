@@ -3,7 +3,7 @@
 CREATE MACRO _linked_capture(capture, unit) AS TABLE
 SELECT
     _linked_key(c.capture_id, c.name, r.record_id, r.name, r.is_complete) AS capture_id,
-    c.time_scale, c.record_id, c.program_id, c.unit
+    c.record_id, c.program_id, c.unit, c.scale
 FROM _capture(capture, unit) AS c
 LEFT JOIN records AS r USING (record_id);
 

@@ -68,13 +68,13 @@ SELECT
     any_value(
         _in_unit(
             CASE WHEN b.is_beyond THEN b.first_beyond ELSE b.smallest + b.bin * b.width END,
-            _stored_unit(b.value_unit, a.time_scale), a.unit
+            _scale(_stored_unit(b.value_unit, a.time_scale), a.unit)
         )
     ) AS low,
     any_value(
         _in_unit(
             CASE WHEN b.is_beyond THEN b.largest ELSE b.smallest + (b.bin + 1) * b.width END,
-            _stored_unit(b.value_unit, a.time_scale), a.unit
+            _scale(_stored_unit(b.value_unit, a.time_scale), a.unit)
         )
     ) AS high,
     count(*) AS runs, any_value(b.is_beyond) AS is_beyond,

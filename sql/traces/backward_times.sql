@@ -26,7 +26,7 @@ CREATE MACRO backward_times(
 WITH
 target AS MATERIALIZED (
     SELECT
-        c.capture_id, c.time_scale, c.unit,
+        c.capture_id, c.unit, c.scale,
         CASE
             WHEN "by" IN ('module', 'op') THEN "by" = 'module'
             ELSE error('by must be module or op, not ' || coalesce("by", 'NULL'))
@@ -107,10 +107,10 @@ summed AS (
 SELECT
     array_to_string(s.modules, '/') AS module_path,
     s.op, s.backward, s.forward_calls, s.backward_calls,
-    _in_unit(s.forward_ticks, a.time_scale, a.unit) AS forward_host_time,
-    _in_unit(s.backward_ticks, a.time_scale, a.unit) AS backward_host_time,
-    _in_unit(s.forward_device_ticks, a.time_scale, a.unit) AS forward_device_time,
-    _in_unit(s.backward_device_ticks, a.time_scale, a.unit) AS backward_device_time,
+    _in_unit(s.forward_ticks, a.scale) AS forward_host_time,
+    _in_unit(s.backward_ticks, a.scale) AS backward_host_time,
+    _in_unit(s.forward_device_ticks, a.scale) AS forward_device_time,
+    _in_unit(s.backward_device_ticks, a.scale) AS backward_device_time,
     a.unit
 FROM summed AS s
 JOIN target AS a ON a.by_module IS NOT NULL

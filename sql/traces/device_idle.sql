@@ -48,13 +48,13 @@ steps AS (
 )
 SELECT
     i.device, i.stream, i.run_index, s.step,
-    _in_unit(i.start_ticks - r.start_ticks, a.time_scale, a.unit) AS start,
-    _in_unit(i.ticks, a.time_scale, a.unit) AS duration,
+    _in_unit(i.start_ticks - r.start_ticks, a.scale) AS start,
+    _in_unit(i.ticks, a.scale) AS duration,
     100 * i.ticks::DOUBLE / sum(i.ticks) OVER (PARTITION BY i.device, i.stream)
         AS share_percent,
     i.cause, i.host_op, i.call, i.next_label AS next_event, i.waited_label AS waited_for,
-    _in_unit(i.host_ticks, a.time_scale, a.unit) AS host_time,
-    _in_unit(i.ticks - i.host_ticks, a.time_scale, a.unit) AS queued_time,
+    _in_unit(i.host_ticks, a.scale) AS host_time,
+    _in_unit(i.ticks - i.host_ticks, a.scale) AS queued_time,
     CASE
         WHEN i.host_ticks > 0 THEN 'host_wait'
         WHEN i.ticks < kernel_wait_us * 1000 THEN 'kernel_wait'
@@ -124,12 +124,12 @@ WITH
 target AS MATERIALIZED (FROM _capture(capture, unit))
 SELECT
     c.device, c.stream, c.cause, c.gaps,
-    _in_unit(c.ticks, a.time_scale, a.unit) AS total,
+    _in_unit(c.ticks, a.scale) AS total,
     100 * c.ticks::DOUBLE / sum(c.ticks) OVER (PARTITION BY c.device, c.stream)
         AS share_percent,
-    _in_unit(c.ticks::DOUBLE / c.gaps, a.time_scale, a.unit) AS mean,
-    _in_unit(c.longest, a.time_scale, a.unit) AS max,
-    _in_unit(c.host_ticks, a.time_scale, a.unit) AS host_time,
+    _in_unit(c.ticks::DOUBLE / c.gaps, a.scale) AS mean,
+    _in_unit(c.longest, a.scale) AS max,
+    _in_unit(c.host_ticks, a.scale) AS host_time,
     c.host_op, c.call, a.unit
 FROM _idle_totals((SELECT a.capture_id FROM target AS a), "by", launch_delay_us * 1000) AS c
 CROSS JOIN target AS a

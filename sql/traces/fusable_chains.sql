@@ -85,8 +85,8 @@ WITH
 target AS MATERIALIZED (FROM _capture(capture, unit))
 SELECT
     s.sequence, s.kernels, s.calls,
-    _in_unit(s.ticks, a.time_scale, a.unit) AS total,
-    _in_unit(s.saved_ticks, a.time_scale, a.unit) AS saves_at_most,
+    _in_unit(s.ticks, a.scale) AS total,
+    _in_unit(s.saved_ticks, a.scale) AS saves_at_most,
     s.share AS share_percent, a.unit
 FROM _fusable_chains((SELECT a.capture_id FROM target AS a)) AS s
 CROSS JOIN target AS a

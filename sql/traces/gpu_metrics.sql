@@ -83,8 +83,8 @@ samples AS (
 )
 SELECT
     t.device, t.metric,
-    _in_unit(t.at_ticks, a.time_scale, a.unit) AS start,
-    _in_unit(t.length, a.time_scale, a.unit) AS duration,
+    _in_unit(t.at_ticks, a.scale) AS start,
+    _in_unit(t.length, a.scale) AS duration,
     100e0 * t.amount / t.length AS value_percent,
     a.unit
 FROM samples AS t

@@ -85,22 +85,22 @@ summed AS (
 )
 SELECT
     s.module_path, s.module, s.depth, s.calls, s.operators,
-    _in_unit(s.host_ticks, a.time_scale, a.unit) AS host_total_time,
-    _in_unit(s.host_self_ticks, a.time_scale, a.unit) AS host_self_time,
-    _in_unit(s.device_ticks, a.time_scale, a.unit) AS device_total_time,
-    _in_unit(s.device_self_ticks, a.time_scale, a.unit) AS device_self_time,
+    _in_unit(s.host_ticks, a.scale) AS host_total_time,
+    _in_unit(s.host_self_ticks, a.scale) AS host_self_time,
+    _in_unit(s.device_ticks, a.scale) AS device_total_time,
+    _in_unit(s.device_self_ticks, a.scale) AS device_self_time,
     _in_unit(
         CASE WHEN s.device_ticks > 0 THEN s.device_ticks ELSE s.host_ticks END
             / s.calls,
-        a.time_scale, a.unit
+        a.scale
     ) AS mean_time,
     a.unit, a.step_count AS steps,
-    _in_unit(s.host_in_steps / a.step_count, a.time_scale, a.unit) AS host_per_step,
-    _in_unit(s.host_self_in_steps / a.step_count, a.time_scale, a.unit)
+    _in_unit(s.host_in_steps / a.step_count, a.scale) AS host_per_step,
+    _in_unit(s.host_self_in_steps / a.step_count, a.scale)
         AS host_self_per_step,
-    _in_unit(s.device_in_steps / a.step_count, a.time_scale, a.unit)
+    _in_unit(s.device_in_steps / a.step_count, a.scale)
         AS device_per_step,
-    _in_unit(s.device_self_in_steps / a.step_count, a.time_scale, a.unit)
+    _in_unit(s.device_self_in_steps / a.step_count, a.scale)
         AS device_self_per_step
 FROM summed AS s
 CROSS JOIN target AS a

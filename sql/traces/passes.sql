@@ -124,7 +124,7 @@ CREATE MACRO passes(
 WITH
 target AS MATERIALIZED (
     SELECT
-        c.capture_id, c.time_scale, c.unit,
+        c.capture_id, c.unit, c.scale,
         CASE
             WHEN "by" IN ('trace', 'step') THEN "by" = 'step'
             ELSE error('by must be trace or step, not ' || coalesce("by", 'NULL'))
@@ -189,12 +189,12 @@ summed AS (
 SELECT
     s.run_index, s.step,
     ['backward', 'optimizer', 'data_loading', 'forward', 'other'][s.place] AS pass,
-    _in_unit(s.host_ticks, a.time_scale, a.unit) AS host_time,
+    _in_unit(s.host_ticks, a.scale) AS host_time,
     100 * s.host_ticks::DOUBLE
         / nullif(sum(s.host_ticks) OVER (PARTITION BY s.run_index), 0) AS host_percent,
     _in_unit(
         CASE WHEN (SELECT count(*) FROM launched AS d) > 0 THEN s.device_ticks END,
-        a.time_scale, a.unit
+        a.scale
     ) AS device_time,
     100 * s.device_ticks::DOUBLE
         / nullif(sum(s.device_ticks) OVER (PARTITION BY s.run_index), 0)

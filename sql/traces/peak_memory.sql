@@ -69,7 +69,7 @@ all_rows AS (
 )
 SELECT
     r.device, p.bytes AS peak_bytes,
-    _in_unit(p.at_ticks - s.ticks, a.time_scale, a.unit) AS peak_time,
+    _in_unit(p.at_ticks - s.ticks, a.scale) AS peak_time,
     r.op, r.step, r.allocations, r.bytes AS held_bytes,
     100 * r.bytes::DOUBLE / sum(r.bytes) OVER (PARTITION BY r.device) AS share_percent,
     a.unit

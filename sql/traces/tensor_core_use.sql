@@ -24,7 +24,7 @@ CREATE MACRO tensor_core_use(
 WITH
 target AS MATERIALIZED (
     SELECT
-        c.capture_id, c.time_scale, c.unit,
+        c.capture_id, c.unit, c.scale,
         CASE
             WHEN "by" IN ('device', 'step', 'op') THEN "by"
             ELSE error('by must be device, step or op, not ' || coalesce("by", 'NULL'))
@@ -67,11 +67,11 @@ summed AS (
 )
 SELECT
     s.device, s.run_index, t.step, s.op, s.kernels,
-    _in_unit(s.ticks, a.time_scale, a.unit) AS kernel_time,
-    _in_unit(s.tensor_ticks, a.time_scale, a.unit) AS tensor_time,
+    _in_unit(s.ticks, a.scale) AS kernel_time,
+    _in_unit(s.tensor_ticks, a.scale) AS tensor_time,
     _tensor_percent(s.tensor_ticks, s.unknown_ticks, s.ticks) AS tensor_percent,
-    _in_unit(s.unknown_ticks, a.time_scale, a.unit) AS unknown_time,
-    _in_unit(s.missed_ticks, a.time_scale, a.unit) AS missed_time,
+    _in_unit(s.unknown_ticks, a.scale) AS unknown_time,
+    _in_unit(s.missed_ticks, a.scale) AS missed_time,
     100 * s.missed_ticks::DOUBLE / nullif(s.ticks, 0) AS missed_percent,
     a.unit
 FROM summed AS s
