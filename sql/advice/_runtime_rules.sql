@@ -2,7 +2,7 @@
 -- none.
 CREATE MACRO _advice_capture(capture_key, unit) AS TABLE
 SELECT k.capture_id, k.record_id, k.profiling_level, k.unit, k.scale
-FROM _scaled_capture(capture_key, unit) AS k
+FROM _scaled_key(capture_key, unit) AS k
 WHERE k.format NOT IN ('torch_trace', 'reference');
 
 -- Evidence: one clock of a capture (the runtime's, or that of its delegates' events) and its step: the largest power of

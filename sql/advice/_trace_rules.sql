@@ -73,7 +73,7 @@ CREATE MACRO _achievable_part(bound) AS (
 -- its thresholds; columns that it lacks are NULL. `cause` is what rules may find together.
 CREATE MACRO _trace_findings(capture_key, unit) AS TABLE
 WITH
-clock AS MATERIALIZED (FROM _scaled_capture(capture_key, unit)),
+clock AS MATERIALIZED (FROM _scaled_key(capture_key, unit)),
 -- Launches of kernels that have no event of a device, if there are any.
 lost AS MATERIALIZED (
     SELECT

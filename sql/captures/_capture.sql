@@ -212,9 +212,8 @@ CREATE MACRO _capture_id(capture) AS (
     FROM _one_capture(capture) AS _meant
 );
 
--- The one capture that an argument matches, the unit of results and what shows ticks in it.
+-- The one capture that an argument matches, and the unit of results.
 CREATE MACRO _capture(capture, unit) AS TABLE
-SELECT _scaled.*, _scale(_scaled.time_scale, _scaled.unit) AS scale
 FROM (
     SELECT
         _asked.capture_id, _asked.time_scale, _asked.profiling_level, _asked.name, _asked.format, _asked.record_id,

@@ -43,8 +43,13 @@ CREATE MACRO _in_unit(value, scale) AS (
     value * scale['multiplier'] / scale['divisor']
 );
 
+-- The one capture that an argument matches, the unit of results and what shows ticks in it.
+CREATE MACRO _scaled_capture(capture, unit) AS TABLE
+SELECT c.*, _scale(c.time_scale, c.unit) AS scale
+FROM _capture(capture, unit) AS c;
+
 -- The capture of a key, the unit of results and what shows ticks in it.
-CREATE MACRO _scaled_capture(capture_key, unit) AS TABLE
+CREATE MACRO _scaled_key(capture_key, unit) AS TABLE
 SELECT c.*, u.unit, _scale(c.time_scale, u.unit) AS scale
 FROM (SELECT capture_key AS capture_id, unit AS unit) AS u
 JOIN captures AS c USING (capture_id);

@@ -38,10 +38,7 @@ sides AS MATERIALIZED (
     SELECT
         t.*,
         _step_count(t.capture_id, steps, phase) AS step_count,
-        CASE
-            WHEN "by" IN ('shape', 'op') THEN "by"
-            ELSE error('by must be shape or op, not ' || coalesce("by", 'NULL'))
-        END AS parted_by
+        _checked_by("by", ['shape', 'op']) AS parted_by
     FROM _two_traces(base, new, unit) AS t
 ),
 rated AS MATERIALIZED (

@@ -5,17 +5,8 @@ CREATE MACRO _inspector_events(
     steps, phase, method, runs
 ) AS TABLE
 WITH
-target AS MATERIALIZED (FROM _scaled_capture(capture_key, unit)),
-selected AS (
-    SELECT r.run_index, r.block_index, r.name, r.scope
-    FROM runs AS r
-    JOIN target AS a USING (capture_id)
-    WHERE _is_selected_run(
-        r.iteration, r.phase, r.scope, r.is_typical,
-        steps, phase,
-        _known_method((SELECT a.capture_id FROM target AS a), method), runs
-    )
-),
+target AS MATERIALIZED (FROM _scaled_key(capture_key, unit)),
+selected AS (FROM _selected_runs(capture_key, steps, phase, method, runs)),
 timed AS (
     SELECT e.block_index, e.slot, e.occurrence, e.run_index, e.event_index, e.start_ticks, e.duration_ticks
     FROM _capture_events(capture_key) AS e

@@ -18,16 +18,7 @@ CREATE MACRO percentiles(
 ) AS TABLE
 WITH
 target AS MATERIALIZED (FROM _capture(capture, unit)),
-selected AS (
-    SELECT r.run_index, r.block_index, r.name, r.scope
-    FROM runs AS r
-    JOIN target AS a USING (capture_id)
-    WHERE _is_selected_run(
-        r.iteration, r.phase, r.scope, r.is_typical,
-        steps, phase,
-        _known_method((SELECT a.capture_id FROM target AS a), method), runs
-    )
-),
+selected AS (FROM _selected_runs((SELECT a.capture_id FROM target AS a), steps, phase, method, runs)),
 statistics AS (
     SELECT
         e.block_index, e.slot, e.occurrence, any_value(r.name) AS event_block_name, any_value(r.scope) AS method,

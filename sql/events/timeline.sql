@@ -1,21 +1,16 @@
 -- One run that is selected by a schedule, phase and method.
-CREATE MACRO _selected_runs(
-    capture, runs := NULL, steps := NULL, phase := NULL, method := NULL
-) AS TABLE
+CREATE MACRO _exported_runs(capture, runs := NULL, steps := NULL, phase := NULL, method := NULL) AS TABLE
+WITH
+target AS MATERIALIZED (SELECT _capture_id(capture) AS capture_id)
 SELECT r.capture_id, r.run_index
-FROM (SELECT _capture_id(capture) AS capture_id) AS a
-JOIN runs AS r USING (capture_id)
-WHERE (runs IS NULL OR list_contains(runs, r.run_index))
-    AND _is_selected_run(
-        r.iteration, r.phase, r.scope, r.is_typical,
-        steps, phase, _known_method((SELECT _capture_id(capture)), method), 'all'
-    );
+FROM _selected_runs((SELECT a.capture_id FROM target AS a), steps, phase, method, 'all') AS r
+WHERE runs IS NULL OR list_contains(runs, r.run_index);
 
 -- The rows of `timeline`, without their order, of a capture by its key, with the self time of each event as its file
 -- would have it.
 CREATE MACRO _timeline(capture_key, unit, runs, steps, phase, method) AS TABLE
 WITH RECURSIVE
-target AS MATERIALIZED (FROM _scaled_capture(capture_key, unit)),
+target AS MATERIALIZED (FROM _scaled_key(capture_key, unit)),
 timed AS MATERIALIZED (
     FROM _monotonic_times((SELECT a.capture_id FROM target AS a), steps, phase, method, 'all') AS t
     WHERE runs IS NULL OR list_contains(runs, t.run_index)

@@ -12,7 +12,7 @@ target AS MATERIALIZED (
             ELSE error('by must be ''module'' or ''event'', not ' || "by")
         END AS capture_id,
         CASE WHEN "by" IS NOT NULL THEN "by" WHEN r.is_complete THEN 'module' ELSE 'event' END AS parted_by
-    FROM _capture(capture, unit) AS c
+    FROM _scaled_capture(capture, unit) AS c
     LEFT JOIN records AS r USING (record_id)
 ),
 within AS MATERIALIZED (

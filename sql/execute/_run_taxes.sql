@@ -31,7 +31,7 @@ CREATE MACRO _run_taxes(capture_key, unit, steps, phase, method, runs) AS TABLE
 WITH
 target AS MATERIALIZED (
     SELECT c.capture_id, c.unit, c.scale, coalesce(c.profiling_level = 'method_only', false) AS is_untraced
-    FROM _scaled_capture(capture_key, unit) AS c
+    FROM _scaled_key(capture_key, unit) AS c
 )
 SELECT
     x.run_index, r.scope, r.method,

@@ -16,7 +16,7 @@ CREATE MACRO decode_trend(capture, unit := NULL) AS TABLE
 WITH
 target AS MATERIALIZED (
     SELECT c.capture_id, c.unit, c.scale
-    FROM _capture(capture, unit) AS c
+    FROM _scaled_capture(capture, unit) AS c
     JOIN captures AS k USING (capture_id)
     WHERE CASE
         -- The steps of a trace are not executes.

@@ -30,7 +30,7 @@ target AS MATERIALIZED (
         c.unit, c.scale, c.record_id, c.program_id,
         CASE WHEN NOT coalesce(r.is_complete, false) THEN c.program_id END
             AS answering_program
-    FROM _capture(capture, unit) AS c
+    FROM _scaled_capture(capture, unit) AS c
     LEFT JOIN records AS r USING (record_id)
 ),
 times AS MATERIALIZED (FROM _attributed_times((SELECT a.capture_id FROM target AS a), steps, phase, method, runs) AS t),

@@ -44,7 +44,7 @@ target AS MATERIALIZED (
             ELSE c.capture_id
         END AS capture_id,
         c.program_id, c.record_id, c.unit, c.scale
-    FROM _capture(capture, unit) AS c
+    FROM _scaled_capture(capture, unit) AS c
 ),
 times AS MATERIALIZED (
     SELECT t.method, t.signature_index, t.calls, t.executes, t.self_ticks

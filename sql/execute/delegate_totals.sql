@@ -25,7 +25,7 @@ CREATE MACRO delegate_totals(
     runs := 'typical'
 ) AS TABLE
 WITH RECURSIVE
-target AS MATERIALIZED (FROM _capture(capture, unit)),
+target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 timed AS MATERIALIZED (
     SELECT
         t.block_index, t.scope AS method, t.chain_index, t.instruction_id, t.kind, _delegate_part(t.family) AS part,

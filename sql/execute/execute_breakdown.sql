@@ -20,7 +20,7 @@ CREATE MACRO execute_breakdown(
     runs := 'typical'
 ) AS TABLE
 WITH
-target AS MATERIALIZED (FROM _capture(capture, unit)),
+target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 parts AS (
     SELECT
         CASE t.kind

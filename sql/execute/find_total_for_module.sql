@@ -22,7 +22,7 @@ target AS MATERIALIZED (
             WHEN match = 'exact' THEN _linked_key(c.capture_id, c.name, r.record_id, r.name, r.is_complete)
         END AS linked_key,
         c.unit, c.scale
-    FROM _capture(capture, unit) AS c
+    FROM _scaled_capture(capture, unit) AS c
     LEFT JOIN records AS r USING (record_id)
 ),
 times AS (

@@ -1,7 +1,7 @@
 -- The rows of `load_breakdown`, without their order, of a capture by its key.
 CREATE MACRO _load_breakdown(capture_key, unit) AS TABLE
 WITH
-target AS MATERIALIZED (FROM _scaled_capture(capture_key, unit)),
+target AS MATERIALIZED (FROM _scaled_key(capture_key, unit)),
 callers AS MATERIALIZED (
     SELECT e.run_index, e.event_index, e.parent_index, s.name
     FROM target AS a

@@ -1,7 +1,7 @@
 -- The rows of `node_totals`, without their order, of a capture by its key.
 CREATE MACRO _node_totals(capture_key, unit, steps, phase, method, runs) AS TABLE
 WITH
-target AS MATERIALIZED (FROM _scaled_capture(capture_key, unit)),
+target AS MATERIALIZED (FROM _scaled_key(capture_key, unit)),
 times AS MATERIALIZED (FROM _attributed_times((SELECT a.capture_id FROM target AS a), steps, phase, method, runs) AS t),
 executes AS (
     SELECT t.method, nullif(sum(t.executes), 0)::BIGINT AS number

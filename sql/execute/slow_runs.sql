@@ -22,7 +22,7 @@ CREATE MACRO slow_runs(
     capture, unit := NULL, steps := NULL, phase := NULL, method := NULL
 ) AS TABLE
 WITH
-target AS MATERIALIZED (FROM _capture(capture, unit)),
+target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 -- By event block and phase, as other runs have other events or inputs.
 chosen AS (
     SELECT

@@ -19,7 +19,7 @@ FROM executed AS x;
 -- The rows of `typical_runs`, without their order, of a capture by its key, and one row of all its blocks together.
 CREATE MACRO _typical_runs(capture_key, unit, steps, phase, method) AS TABLE
 WITH
-target AS MATERIALIZED (FROM _scaled_capture(capture_key, unit))
+target AS MATERIALIZED (FROM _scaled_key(capture_key, unit))
 SELECT
     x.scope AS method, x.block_index, count(*) AS all_runs,
     count(*) FILTER (WHERE x.is_typical) AS typical,

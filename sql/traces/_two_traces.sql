@@ -2,9 +2,9 @@
 CREATE MACRO _two_traces(base, new, unit) AS TABLE
 WITH
 sides AS MATERIALIZED (
-    SELECT a.capture_id, a.unit, a.scale, false AS is_new FROM _capture(base, unit) AS a
+    SELECT a.capture_id, a.unit, a.scale, false AS is_new FROM _scaled_capture(base, unit) AS a
     UNION ALL
-    SELECT b.capture_id, b.unit, b.scale, true FROM _capture(new, unit) AS b
+    SELECT b.capture_id, b.unit, b.scale, true FROM _scaled_capture(new, unit) AS b
 ),
 formats AS (
     SELECT

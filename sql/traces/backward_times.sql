@@ -25,13 +25,8 @@ CREATE MACRO backward_times(
 ) AS TABLE
 WITH
 target AS MATERIALIZED (
-    SELECT
-        c.capture_id, c.unit, c.scale,
-        CASE
-            WHEN "by" IN ('module', 'op') THEN "by" = 'module'
-            ELSE error('by must be module or op, not ' || coalesce("by", 'NULL'))
-        END AS by_module
-    FROM _capture(capture, unit) AS c
+    SELECT c.*, _checked_by("by", ['module', 'op']) = 'module' AS by_module
+    FROM _scaled_capture(capture, unit) AS c
 ),
 slices AS MATERIALIZED (FROM _pass_slices((SELECT a.capture_id FROM target AS a))),
 paths AS MATERIALIZED (FROM _event_module_paths((SELECT a.capture_id FROM target AS a)) AS m WHERE "by" = 'module'),

@@ -40,12 +40,7 @@ WITH
 ranks AS MATERIALIZED (FROM _job_ranks(selector, unit)),
 keys AS MATERIALIZED (SELECT list(k.capture_id) AS captures FROM ranks AS k),
 asked AS MATERIALIZED (
-    SELECT
-        CASE
-            WHEN "by" IN ('collective', 'rank', 'call') THEN "by"
-            ELSE error('by must be collective, rank or call, not ' || coalesce("by", 'NULL'))
-        END AS parted_by,
-        _checked_link(link_bandwidth) AS given_link
+    SELECT _checked_by("by", ['collective', 'rank', 'call']) AS parted_by, _checked_link(link_bandwidth) AS given_link
 ),
 links AS MATERIALIZED (FROM _device_links((SELECT k.captures FROM keys AS k))),
 calls AS MATERIALIZED (

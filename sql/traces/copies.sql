@@ -16,7 +16,7 @@
 --   unit: the requested unit of time
 CREATE MACRO copies(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (FROM _capture(capture, unit))
+target AS MATERIALIZED (FROM _scaled_capture(capture, unit))
 SELECT
     w.run_index, w.device, w.stream, w.label AS event, s.label AS call,
     _in_unit(w.start_ticks - r.start_ticks, a.scale) AS start,
@@ -57,10 +57,7 @@ ORDER BY w.start_ticks, w.event_index;
 --   outside_steps: part of total that no step launched, or whose launch the trace lacks; NULL without steps
 CREATE MACRO copy_totals(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.*, _step_count(c.capture_id, NULL, NULL) AS step_count
-    FROM _capture(capture, unit) AS c
-),
+target AS MATERIALIZED (FROM _capture_with_steps(capture, unit, NULL, NULL)),
 summed AS (
     SELECT
         w.label, count(*) AS calls,

@@ -24,7 +24,7 @@ CREATE MACRO device_breakdown(
     "by" := 'device'  -- device or step
 ) AS TABLE
 WITH
-target AS MATERIALIZED (FROM _capture(capture, unit)),
+target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 summed AS (
     SELECT
         d.device, d.run_index, d.step,
@@ -66,7 +66,7 @@ ORDER BY s.device, s.run_index;
 --   unit: the requested unit of time
 CREATE MACRO work_types(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (FROM _capture(capture, unit)),
+target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 summed AS (
     SELECT
         d.device,
@@ -109,10 +109,7 @@ ORDER BY s.device, s.ticks DESC, s.place;
 --   outside_steps: part of total that no step launched, or whose launch the trace lacks; NULL without steps
 CREATE MACRO work_totals(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.*, _step_count(c.capture_id, NULL, NULL) AS step_count
-    FROM _capture(capture, unit) AS c
-),
+target AS MATERIALIZED (FROM _capture_with_steps(capture, unit, NULL, NULL)),
 work AS (
     SELECT
         _work_type(l.kind, l.kernel_family) AS type,

@@ -39,7 +39,7 @@ CREATE MACRO device_idle(
     kernel_wait_us := 30  -- length of a gap from which on hta_cause is not kernel_wait, in microseconds
 ) AS TABLE
 WITH
-target AS MATERIALIZED (FROM _capture(capture, unit)),
+target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 causes AS MATERIALIZED (FROM _idle_causes((SELECT a.capture_id FROM target AS a), "by", launch_delay_us * 1000) AS i),
 steps AS (
     SELECT w.run_index, w.step
@@ -68,7 +68,7 @@ LEFT JOIN steps AS s USING (run_index)
 ORDER BY i.ticks DESC, i.device, i.stream, i.start_ticks;
 
 -- The idle time of one device, or stream, by its cause, in ticks; arguments as for `_idle_causes`.
-CREATE MACRO _idle_totals(capture_key, scope, launch_ticks) AS TABLE
+CREATE MACRO _idle_totals(capture_key, "by", launch_ticks) AS TABLE
 WITH
 by_op AS (
     SELECT
@@ -76,7 +76,7 @@ by_op AS (
         try_cast(sum(i.ticks) AS BIGINT) AS ticks,
         try_cast(sum(i.host_ticks) AS BIGINT) AS host_ticks,
         max(i.ticks) AS longest
-    FROM _idle_causes(capture_key, scope, launch_ticks) AS i
+    FROM _idle_causes(capture_key, "by", launch_ticks) AS i
     GROUP BY i.device, i.stream, i.cause, i.host_op, i.call
 ),
 summed AS (
@@ -121,7 +121,7 @@ CREATE MACRO device_idle_causes(
     launch_delay_us := NULL  -- as in `device_idle`
 ) AS TABLE
 WITH
-target AS MATERIALIZED (FROM _capture(capture, unit))
+target AS MATERIALIZED (FROM _scaled_capture(capture, unit))
 SELECT
     c.device, c.stream, c.cause, c.gaps,
     _in_unit(c.ticks, a.scale) AS total,

@@ -82,7 +82,7 @@ GROUP BY c.sequence, c.kernels;
 --   unit: the requested unit of time
 CREATE MACRO fusable_chains(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (FROM _capture(capture, unit))
+target AS MATERIALIZED (FROM _scaled_capture(capture, unit))
 SELECT
     s.sequence, s.kernels, s.calls,
     _in_unit(s.ticks, a.scale) AS total,

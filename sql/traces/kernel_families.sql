@@ -49,10 +49,7 @@ CREATE MACRO kernel_families(
     capture, unit := NULL, steps := NULL, phase := NULL
 ) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.*, _step_count(c.capture_id, steps, phase) AS step_count
-    FROM _capture(capture, unit) AS c
-)
+target AS MATERIALIZED (FROM _capture_with_steps(capture, unit, steps, phase))
 SELECT
     s.family, s.names, s.calls,
     _in_unit(s.ticks, a.scale) AS total,

@@ -37,7 +37,7 @@ JOIN (FROM signatures AS i WHERE i.capture_id = capture_key) AS s USING (signatu
 --   unit: the requested unit of time
 CREATE MACRO kernel_launches(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (FROM _capture(capture, unit))
+target AS MATERIALIZED (FROM _scaled_capture(capture, unit))
 SELECT
     l.run_index, l.device, l.stream, l.label AS event, l.call, s.label AS op, m.label AS annotation, l.launched,
     _in_unit(l.start_ticks - r.start_ticks, a.scale) AS start,
@@ -81,7 +81,7 @@ ORDER BY l.start_ticks, l.event_index;
 --   unit: the requested unit of time
 CREATE MACRO launch_totals(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (FROM _capture(capture, unit)),
+target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 work AS (
     SELECT
         l.*,

@@ -20,7 +20,7 @@ CREATE MACRO kernel_sequences(
     unit := NULL
 ) AS TABLE
 WITH
-target AS MATERIALIZED (FROM _capture(capture, unit)),
+target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 work AS MATERIALIZED (FROM _launches((SELECT a.capture_id FROM target AS a)) AS w WHERE w.call_index IS NOT NULL),
 begun AS (
     SELECT

@@ -22,10 +22,7 @@
 --   outside_steps: part of total that no step launched, or whose launch the trace lacks; NULL without steps
 CREATE MACRO kernel_table(capture, unit := NULL, steps := NULL, phase := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.*, _step_count(c.capture_id, steps, phase) AS step_count
-    FROM _capture(capture, unit) AS c
-),
+target AS MATERIALIZED (FROM _capture_with_steps(capture, unit, steps, phase)),
 recorded AS (
     SELECT
         bool_or(d.blocks_per_sm > 0) AS has_blocks,

@@ -52,14 +52,8 @@ CREATE MACRO key_averages(
 ) AS TABLE
 WITH
 options AS MATERIALIZED (
-    SELECT
-        a.capture_id, a.time_scale, a.unit,
-        CASE
-            WHEN "by" IN ('name', 'shape', 'stack', 'module') THEN "by"
-            ELSE error('by must be name, shape, stack or module, not ' || coalesce("by", 'NULL'))
-        END AS parted_by,
-        _step_count(a.capture_id, steps, phase) AS step_count
-    FROM _capture(capture, unit) AS a
+    SELECT c.*, _checked_by("by", ['name', 'shape', 'stack', 'module']) AS parted_by
+    FROM _capture_with_steps(capture, unit, steps, phase) AS c
 ),
 -- Events, each with the part of its time in which an earlier call of the same row and thread ran, too: none of an
 -- ETDump, whose events have no thread.

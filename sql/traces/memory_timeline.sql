@@ -10,7 +10,7 @@
 --   unit: the requested unit of time
 CREATE MACRO memory_timeline(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (FROM _capture(capture, unit)),
+target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 started AS (SELECT s.ticks FROM _memory_start((SELECT a.capture_id FROM target AS a)) AS s)
 SELECT
     _memory_device(m.device_type, m.device) AS device,

@@ -42,7 +42,7 @@ target AS MATERIALIZED (
     SELECT
         a.capture_id, a.unit, a.scale,
         greatest(count(r.run_index), 1) AS runs
-    FROM _capture(etdump, unit) AS a
+    FROM _scaled_capture(etdump, unit) AS a
     LEFT JOIN runs AS r ON r.capture_id = a.capture_id AND r.name IN ('Execute', 'Step')
     GROUP BY a.capture_id, a.unit, a.scale
 ),

@@ -22,10 +22,7 @@
 --   device_self_per_step: device_self_time of these, per step
 CREATE MACRO module_tree(capture, unit := NULL, steps := NULL, phase := NULL) AS TABLE
 WITH RECURSIVE
-target AS MATERIALIZED (
-    SELECT c.*, _step_count(c.capture_id, steps, phase) AS step_count
-    FROM _capture(capture, unit) AS c
-),
+target AS MATERIALIZED (FROM _capture_with_steps(capture, unit, steps, phase)),
 calls AS MATERIALIZED (FROM _operator_calls((SELECT a.capture_id FROM target AS a))),
 recorded AS MATERIALIZED (
     SELECT r.run_index, _is_step_run(r.name) AS is_step

@@ -95,14 +95,8 @@ CREATE MACRO op_efficiency(
 ) AS TABLE
 WITH
 target AS MATERIALIZED (
-    SELECT
-        a.*,
-        _step_count(a.capture_id, steps, phase) AS step_count,
-        CASE
-            WHEN "by" IN ('shape', 'op', 'family') THEN "by"
-            ELSE error('by must be shape, op or family, not ' || coalesce("by", 'NULL'))
-        END AS parted_by
-    FROM _capture(capture, unit) AS a
+    SELECT c.*, _checked_by("by", ['shape', 'op', 'family']) AS parted_by
+    FROM _capture_with_steps(capture, unit, steps, phase) AS c
 ),
 rated AS MATERIALIZED (
     FROM _rated_calls(

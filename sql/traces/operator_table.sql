@@ -24,13 +24,8 @@ CREATE MACRO operator_table(
 ) AS TABLE
 WITH
 target AS MATERIALIZED (
-    SELECT
-        a.capture_id, a.unit, a.scale,
-        CASE
-            WHEN "by" IN ('name', 'shape') THEN "by"
-            ELSE error('by must be name or shape, not ' || coalesce("by", 'NULL'))
-        END AS parted_by
-    FROM _capture(capture, unit) AS a
+    SELECT c.*, _checked_by("by", ['name', 'shape']) AS parted_by
+    FROM _scaled_capture(capture, unit) AS c
 ),
 called AS (
     SELECT

@@ -123,13 +123,8 @@ CREATE MACRO passes(
 ) AS TABLE
 WITH
 target AS MATERIALIZED (
-    SELECT
-        c.capture_id, c.unit, c.scale,
-        CASE
-            WHEN "by" IN ('trace', 'step') THEN "by" = 'step'
-            ELSE error('by must be trace or step, not ' || coalesce("by", 'NULL'))
-        END AS by_step
-    FROM _capture(capture, unit) AS c
+    SELECT c.*, _checked_by("by", ['trace', 'step']) = 'step' AS by_step
+    FROM _scaled_capture(capture, unit) AS c
 ),
 steps AS MATERIALIZED (FROM _host_steps((SELECT a.capture_id FROM target AS a))),
 launched AS MATERIALIZED (FROM _device_passes((SELECT a.capture_id FROM target AS a))),

@@ -15,7 +15,7 @@
 --   unit: the requested unit of time
 CREATE MACRO peak_memory(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (FROM _capture(capture, unit)),
+target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 started AS (SELECT s.ticks FROM _memory_start((SELECT a.capture_id FROM target AS a)) AS s),
 memory AS MATERIALIZED (FROM _allocations((SELECT a.capture_id FROM target AS a))),
 peaks AS MATERIALIZED (

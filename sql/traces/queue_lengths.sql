@@ -34,7 +34,7 @@ WINDOW so_far AS (PARTITION BY c.device, c.stream ORDER BY c.at_ticks, c.change 
 --   unit: the requested unit of time
 CREATE MACRO queue_lengths(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (FROM _capture(capture, unit))
+target AS MATERIALIZED (FROM _scaled_capture(capture, unit))
 SELECT
     q.device, q.stream,
     _in_unit(q.at_ticks - r.start_ticks, a.scale) AS at,
@@ -73,7 +73,7 @@ CREATE MACRO queue_summary(
     full_length := 1024  -- number of waiting events with which a queue is full
 ) AS TABLE
 WITH
-target AS MATERIALIZED (FROM _capture(capture, unit)),
+target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 summed AS (
     SELECT
         q.device, q.stream, count(*) AS changes,

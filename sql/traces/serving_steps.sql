@@ -19,7 +19,7 @@
 --   unit: the requested unit of time
 CREATE MACRO serving_steps(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (FROM _capture(capture, unit))
+target AS MATERIALIZED (FROM _scaled_capture(capture, unit))
 SELECT
     s.step, s.label AS name, s.phase, s.sequences, s.tokens_in, s.tokens_out,
     _in_unit(s.host_ticks, a.scale) AS host_time,
@@ -52,7 +52,7 @@ ORDER BY s.step;
 --   unit: the requested unit of time
 CREATE MACRO serving_phases(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (FROM _capture(capture, unit)),
+target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 summed AS (
     SELECT
         s.phase, count(*) AS steps, avg(s.sequences) AS sequences,

@@ -6,7 +6,7 @@ SELECT
     _in_unit(t.ticks, a.scale) AS time,
     100 * t.ticks::DOUBLE / nullif(t.step_ticks, 0) AS share_percent,
     a.unit
-FROM _scaled_capture(capture_key, unit) AS a
+FROM _scaled_key(capture_key, unit) AS a
 JOIN (
     SELECT
         s.capture_id, s.run_index, s.step,

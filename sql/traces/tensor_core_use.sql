@@ -23,13 +23,8 @@ CREATE MACRO tensor_core_use(
 ) AS TABLE
 WITH
 target AS MATERIALIZED (
-    SELECT
-        c.capture_id, c.unit, c.scale,
-        CASE
-            WHEN "by" IN ('device', 'step', 'op') THEN "by"
-            ELSE error('by must be device, step or op, not ' || coalesce("by", 'NULL'))
-        END AS parted_by
-    FROM _capture(capture, unit) AS c
+    SELECT c.*, _checked_by("by", ['device', 'step', 'op']) AS parted_by
+    FROM _scaled_capture(capture, unit) AS c
 ),
 -- Kernels that the innermost op which could use tensor cores launched itself.
 eligible AS (

@@ -17,7 +17,7 @@
 --   unit: the requested unit of time
 CREATE MACRO wide_steps(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (FROM _capture(capture, unit)),
+target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 -- As in `_find_typical_runs`.
 measured AS (
     SELECT s.*, ln(greatest(s.end_ticks - s.start_ticks, 1)::DOUBLE) AS log_ticks
