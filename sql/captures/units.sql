@@ -1,6 +1,6 @@
 -- Nanoseconds in a unit of time; NULL if it is not a unit of time.
-CREATE MACRO _nanoseconds(scale) AS (
-    CASE scale WHEN 'ns' THEN 1 WHEN 'us' THEN 1000 WHEN 'ms' THEN 1000000 WHEN 's' THEN 1000000000 END
+CREATE MACRO _nanoseconds(unit) AS (
+    CASE unit WHEN 'ns' THEN 1 WHEN 'us' THEN 1000 WHEN 'ms' THEN 1000000 WHEN 's' THEN 1000000000 END
 );
 
 -- The unit that a value is stored in: its own, or the capture's time scale.
