@@ -55,9 +55,10 @@ EVENTS: Final = """
     target AS MATERIALIZED (SELECT c.capture_id, c.unit FROM _capture($capture, $unit) AS c)
     SELECT
         t.run_index, t.signature_index, {lane} AS lane,
-        t.depth, t.start, t.duration, _in_unit(t.self_logged, t.logged_unit, t.unit) AS exclusive, t.is_estimated,
-        _in_unit(t.logged, t.logged_unit, t.unit) AS value, _display_unit(t.logged_unit, t.unit) AS value_unit{more}
+        t.depth, t.start, t.duration, _in_unit(t.self_logged, t.scale) AS exclusive, t.is_estimated,
+        _in_unit(t.logged, t.scale) AS value, _display_unit(t.logged_unit, t.unit) AS value_unit{more}
     FROM (
+        SELECT t.*, _scale(t.logged_unit, t.unit) AS scale
         FROM _timeline(
             (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), $runs, NULL, NULL, NULL
         ) AS t

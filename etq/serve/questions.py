@@ -98,7 +98,7 @@ def _series(warehouse: Warehouse, arguments: Arguments) -> Answer:
 EXECUTES: Final = """
     SELECT
         e.capture,
-        _in_unit(e.ticks, e.time_scale, e.unit) AS execute,
+        _in_unit(e.ticks, _scale(e.time_scale, e.unit)) AS execute,
         e.unit
     FROM (
         SELECT

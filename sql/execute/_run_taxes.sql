@@ -30,29 +30,19 @@ FROM added AS d;
 CREATE MACRO _run_taxes(capture_key, unit, steps, phase, method, runs) AS TABLE
 WITH
 target AS MATERIALIZED (
-    SELECT
-        c.capture_id, u.unit,
-        _multiplier(c.time_scale, u.unit) AS multiplier,
-        _divisor(c.time_scale, u.unit) AS divisor,
-        coalesce(c.profiling_level = 'method_only', false) AS is_untraced
-    FROM (SELECT capture_key AS capture_id, unit AS unit) AS u
-    JOIN captures AS c USING (capture_id)
+    SELECT c.capture_id, c.unit, c.scale, coalesce(c.profiling_level = 'method_only', false) AS is_untraced
+    FROM _scaled_key(capture_key, unit) AS c
 )
 SELECT
     x.run_index, r.scope, r.method,
-    x.execute_ticks * a.multiplier / a.divisor AS execute,
-    x.kernel_ticks * a.multiplier / a.divisor AS kernels,
-    x.delegate_ticks * a.multiplier / a.divisor AS delegates,
-    x.operator_ticks * a.multiplier / a.divisor AS operators,
-    (x.kernel_ticks + x.delegate_ticks + x.operator_ticks)
-    * a.multiplier / a.divisor AS work,
+    _in_unit(x.execute_ticks, a.scale) AS execute,
+    _in_unit(x.kernel_ticks, a.scale) AS kernels,
+    _in_unit(x.delegate_ticks, a.scale) AS delegates,
+    _in_unit(x.operator_ticks, a.scale) AS operators,
+    _in_unit(x.kernel_ticks + x.delegate_ticks + x.operator_ticks, a.scale) AS work,
     CASE
-        WHEN NOT a.is_untraced THEN (
-            x.execute_ticks
-            - x.kernel_ticks
-            - x.delegate_ticks
-            - x.operator_ticks
-        ) * a.multiplier / a.divisor
+        WHEN NOT a.is_untraced
+            THEN _in_unit(x.execute_ticks - x.kernel_ticks - x.delegate_ticks - x.operator_ticks, a.scale)
     END AS tax,
     100e0 * tax / nullif(execute, 0) AS tax_percent,
     CASE WHEN a.is_untraced THEN 'no operators traced' ELSE 'includes tracing' END

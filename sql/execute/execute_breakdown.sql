@@ -20,7 +20,7 @@ CREATE MACRO execute_breakdown(
     runs := 'typical'
 ) AS TABLE
 WITH
-target AS MATERIALIZED (FROM _capture(capture, unit)),
+target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 parts AS (
     SELECT
         CASE t.kind
@@ -64,8 +64,8 @@ SELECT
         'rest'
     ][d.part] AS component,
     d.method, d.block_index, d.chain_index, d.instruction_id, d.calls,
-    _in_unit(d.total_ticks, a.time_scale, a.unit) AS total,
-    _in_unit(d.total_ticks / x.number, a.time_scale, a.unit) AS per_execute,
+    _in_unit(d.total_ticks, a.scale) AS total,
+    _in_unit(d.total_ticks / x.number, a.scale) AS per_execute,
     100e0 * d.total_ticks / nullif(x.ticks, 0) AS share_percent,
     a.unit AS unit, d.total_ticks, x.number AS executes
 FROM added AS d

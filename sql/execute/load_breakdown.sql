@@ -1,14 +1,7 @@
 -- The rows of `load_breakdown`, without their order, of a capture by its key.
 CREATE MACRO _load_breakdown(capture_key, unit) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT
-        c.capture_id, u.unit,
-        _multiplier(c.time_scale, u.unit) AS multiplier,
-        _divisor(c.time_scale, u.unit) AS divisor
-    FROM (SELECT capture_key AS capture_id, unit AS unit) AS u
-    JOIN captures AS c USING (capture_id)
-),
+target AS MATERIALIZED (FROM _scaled_key(capture_key, unit)),
 callers AS MATERIALIZED (
     SELECT e.run_index, e.event_index, e.parent_index, s.name
     FROM target AS a
@@ -83,8 +76,8 @@ parts AS (
 )
 SELECT
     p.run_index, p.part, p.component, p.events,
-    p.ticks * a.multiplier / a.divisor AS total,
-    p.self_ticks * a.multiplier / a.divisor AS exclusive,
+    _in_unit(p.ticks, a.scale) AS total,
+    _in_unit(p.self_ticks, a.scale) AS exclusive,
     p.share_percent, a.unit AS unit
 FROM parts AS p
 CROSS JOIN target AS a;

@@ -63,21 +63,19 @@ added AS (
     FROM classified_times AS o
     GROUP BY ALL
 ),
--- The factors are written once: planning an expression takes longer than its rows.
 scaled AS (
     SELECT
         d.*,
         sum(d.own_executes) OVER (PARTITION BY d.method)::BIGINT AS executes,
-        _multiplier(d.written, d.unit) AS multiplier,
-        _divisor(d.written, d.unit) AS divisor
+        _scale(d.written, d.unit) AS scale
     FROM added AS d
 )
 SELECT
     d.op, d.kind, d.method, d.instruction_id, d.calls,
-    d.total_ticks * d.multiplier / d.divisor AS total,
-    d.total_ticks / d.calls * d.multiplier / d.divisor AS avg,
-    d.min_ticks * d.multiplier / d.divisor AS min,
-    d.max_ticks * d.multiplier / d.divisor AS max,
+    _in_unit(d.total_ticks, d.scale) AS total,
+    _in_unit(d.total_ticks / d.calls, d.scale) AS avg,
+    _in_unit(d.min_ticks, d.scale) AS min,
+    _in_unit(d.max_ticks, d.scale) AS max,
     CASE
         WHEN d.is_additive THEN 100e0 * d.total_ticks / nullif(
             (SELECT sum(o.execute_ticks)::DOUBLE FROM classified_times AS o), 0
@@ -85,7 +83,7 @@ SELECT
     END AS share_percent,
     _display_unit(d.written, d.unit) AS unit,
     d.total_ticks, d.executes,
-    d.total_ticks / nullif(d.executes, 0) * d.multiplier / d.divisor AS per_execute
+    _in_unit(d.total_ticks / nullif(d.executes, 0), d.scale) AS per_execute
 FROM scaled AS d
 ORDER BY
     d.is_additive DESC, d.total_ticks DESC, d.op, d.kind, d.method, d.instruction_id;
