@@ -26,6 +26,7 @@ from etq.errors import EtqError
 from etq.render.selection import column_named, selection
 from etq.render.table import FOREMOST
 from etq.render.writers import TO_READ, format_of, write
+from etq.warehouse.formats import stored_rows
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Warehouse
@@ -137,7 +138,8 @@ def ops(
             columns.append(f"avg AS {PER_CALL}")
         if is_for_people:
             columns = _of_steps(columns, sort_by, total) if is_trace else _of_executes(by, sort_by, total)
-        query = f"SELECT {', '.join(columns)} FROM {view}($capture{listed})"
+        stored = stored_rows(warehouse, view, arguments)
+        query = f"SELECT {', '.join(columns)} FROM {stored or f'{view}($capture{listed})'}"
         query += "" if sort_by is None else f' ORDER BY "{sort_by}" DESC NULLS LAST'
         if is_for_people and not is_trace:
             query = without_method(warehouse, selector, view, query)
@@ -151,7 +153,7 @@ def ops(
             foremost=foremost,
             chooses_unit=unit is None,
             capture=selector,
-            **arguments,
+            **({} if stored else arguments),
         ):
             note_no_rows(warehouse, view, capture, selector, arguments)
         note_excluded_runs(warehouse, selector, view, arguments)

@@ -23,7 +23,7 @@ from etq.errors import EtqError
 from etq.render.selection import selection
 from etq.render.table import title
 from etq.render.writers import TO_READ, format_of, write
-from etq.warehouse.formats import narrowed
+from etq.warehouse.formats import narrowed, stored_rows
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Warehouse
@@ -133,6 +133,9 @@ def show_opened(
     arguments = ", ".join("$capture" if name == "capture" else f'"{name}" := ${name}' for name in parameters)
     is_for_people = (output[0] or format_of(output[1])) in TO_READ and selection.get().columns is None
     call = f"{macro}({arguments})"
+    stored = stored_rows(warehouse, view, parameters)
+    if stored is not None:
+        call, parameters = stored, {"capture": selector}
     statement = query.format(view=call)
     if people_query is not None and (is_for_people or names_columns_of_people(warehouse, statement, parameters)):
         statement = people_query.format(view=call)

@@ -23,7 +23,7 @@ from etq.errors import EtqError, printable
 from etq.render.table import VERDICT_STYLES, fitted
 from etq.render.terminal import PAGE, TerminalStyle, bar, style_of, width_of, wrap
 from etq.render.times import quantities
-from etq.warehouse.formats import TRACE, narrowed
+from etq.warehouse.formats import TRACE, narrowed, stored_rows
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Warehouse
@@ -50,7 +50,7 @@ _CAPTURE: Final = """
 """
 _HEADLINE: Final = """
     SELECT h.number, h.part, h.value, h.mean, h.low, h.high, h.runs, h.unit
-    FROM headline($capture) AS h
+    FROM {rows} AS h
     WHERE h.value > 0
 """
 _STEPS: Final = """
@@ -76,7 +76,7 @@ _IS_LINKED: Final = """
 _OPS: Final = {
     "Mean time{} by op": """
         SELECT o.op, o.method, o.per_execute, o.share_percent, o.unit, o.executes, NULL
-        FROM op_totals($capture) AS o WHERE o.share_percent > 0
+        FROM {rows} AS o WHERE o.share_percent > 0
     """
 }
 _MODULES: Final = {
@@ -215,10 +215,16 @@ def _title(warehouse: Warehouse, capture: Capture, name: str, style: TerminalSty
     yield from (style.styled(line, "bold") for line in _wrapped(printable(f"{name}: {', '.join(facts)}"), "", style))
 
 
+def _rows_of(warehouse: Warehouse, view: str) -> str:
+    """The stored rows of a view, or else its call."""
+    return stored_rows(warehouse, view, {}) or f"{view}($capture)"
+
+
 def _latency(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
     """Yield a line for each key figure, with its spread over runs or steps."""
     yield ""
-    rows = warehouse.rows(_STEPS if capture.format == TRACE else _HEADLINE, capture=capture)[1]
+    figures = _HEADLINE.format(rows=_rows_of(warehouse, "headline"))
+    rows = warehouse.rows(_STEPS if capture.format == TRACE else figures, capture=capture)[1]
     if not rows and capture.format != TRACE:
         yield "nothing was executed"
     parts = Counter(number for number, *_ in rows)
@@ -241,7 +247,7 @@ def _shares(warehouse: Warehouse, capture: Capture, style: TerminalStyle) -> Ite
     is_trace = capture.format == TRACE
     of_dumps = {**_MODULES, **_OPS} if warehouse.rows(_IS_LINKED, capture=capture)[1] else _OPS
     for title, query in (_OPS_OF_TRACES if is_trace else of_dumps).items():
-        rows = warehouse.rows(query, capture=capture)[1]
+        rows = warehouse.rows(query.format(rows=_rows_of(warehouse, "op_totals")), capture=capture)[1]
         if not rows:
             continue
         *_, unit, executes, outside = rows[0]

@@ -27,6 +27,17 @@ _TRACES: Final = """
     ORDER BY c.capture_id
 """
 
+# The tables of answers: those of views with default arguments. They are computed from the events of `_answered_times`.
+ANSWERS: Final = {
+    "all_op_totals": "_find_all_op_totals",
+    "all_execute_breakdown": "_find_all_execute_breakdown",
+    "all_framework_tax": "_find_all_framework_tax",
+    "all_headline": "_find_all_headline",
+}
+# Up to this number, events are computed once for all answers, and held in memory, about 200 bytes each.
+_HELD: Final = 200_000
+_EVENTS: Final = "SELECT count(*) FROM event_ticks WHERE capture_id BETWEEN ? AND ?"
+
 # Derived columns of `runs`, in the order in which they are found.
 RUN_FINDERS: Final = {"_find_run_scopes": "scope", "_find_typical_runs": "is_typical"}
 # Where all runs of a name have the same event block, as in most captures, they ran the same program. To plan the search
@@ -78,11 +89,32 @@ def fill_rollups(
             connection.execute(f"DELETE FROM {table} WHERE capture_id BETWEEN ? AND ? AND {_HAS_EVENTS}", keys)
         if has_others and (table != "module_times" or connection.execute(_HAS_MODULES, keys).fetchall()):
             connection.execute(f"INSERT INTO {table} FROM {finder}(?, ?) WHERE {_HAS_EVENTS}", keys)
+    _fill_answers(connection, *keys, is_new=is_new, has_others=has_others)
     for key in traces:
         if not is_new:
             for table in OF_TRACES:
                 connection.execute(f"DELETE FROM {table} WHERE capture_id = ?", [key])
         fill_steps(connection, key)
+
+
+def _fill_answers(
+    connection: duckdb.DuckDBPyConnection, capture_id: int, last_id: int, *, is_new: bool, has_others: bool
+) -> None:
+    """Write the answers of a capture, or of all up to `last_id`, replacing existing ones."""
+    keys = [capture_id, last_id]
+    if not is_new:
+        for table in ANSWERS:
+            connection.execute(f"DELETE FROM {table} WHERE capture_id BETWEEN ? AND ? AND {_HAS_EVENTS}", keys)
+    if not has_others:
+        return
+    # To plan the times of one capture takes half as long.
+    times = "_answered_times({}, {})" if capture_id < last_id else "_timed_events({}, NULL, NULL, NULL, NULL, 'all')"
+    [(events,)] = connection.execute(_EVENTS, keys).fetchall()
+    kind = "TABLE" if events <= _HELD else "VIEW"
+    connection.execute(f"CREATE TEMP {kind} _answered AS FROM {times.format(*keys)} WHERE {_HAS_EVENTS}")
+    for table, finder in ANSWERS.items():
+        connection.execute(f"INSERT INTO {table} BY NAME FROM {finder}('_answered')")
+    connection.execute(f"DROP {kind} _answered")
 
 
 def fill_steps(connection: duckdb.DuckDBPyConnection, key: int, step_name: str | None = None) -> None:

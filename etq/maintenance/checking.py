@@ -20,7 +20,7 @@ from etq.database.connection import connect, expanded
 from etq.database.database import Database
 from etq.database.library import database_of
 from etq.database.locking import is_open_here
-from etq.database.rollups import OF_TRACES, PRUNED, ROLLUPS, fill_rollups
+from etq.database.rollups import ANSWERS, OF_TRACES, PRUNED, ROLLUPS, fill_rollups
 from etq.errors import displayed, message_of
 
 # Tables whose key is what the columns of these names refer to, in all other tables.
@@ -172,7 +172,7 @@ def _computed(connection: duckdb.DuckDBPyConnection) -> Part:
     stored = f"{identifier(database_of(connection))}.main"
     connection.execute(f"CREATE TEMP TABLE runs AS FROM {stored}.runs")
     connection.execute("UPDATE runs SET scope = NULL, is_typical = true")
-    tables = dict.fromkeys([*ROLLUPS, *OF_TRACES])
+    tables = dict.fromkeys([*ROLLUPS, *OF_TRACES, *ANSWERS])
     for table in tables:
         connection.execute(f"CREATE TEMP TABLE {table} AS FROM {stored}.{table} LIMIT 0")
     keys = [key for (key,) in connection.execute("SELECT c.capture_id FROM captures AS c ORDER BY 1").fetchall()]

@@ -134,7 +134,7 @@ def store(
         known = []
     else:
         known = connection.execute(
-            "SELECT capture_id, name, clock_bits FROM captures WHERE sha256 = ?", [source.sha256]
+            "SELECT capture_id, name, clock_bits, time_scale FROM captures WHERE sha256 = ?", [source.sha256]
         ).fetchall()
     if not known:
         if options.name is None:
@@ -146,13 +146,15 @@ def store(
             reading = read_capture(source.content, source.uri, options.clock_bits, options.recorded)
         [capture_id] = store_new(connection, [new_capture(name, source, options, reading)], links)
         return capture_id, True
-    [(capture_id, name, clock_bits)] = known
+    [(capture_id, name, clock_bits, time_scale)] = known
     if options.name is not None:
         check_name_is_free(connection, "captures", options.name, capture_id)
     is_other = options.clock_bits not in (None, clock_bits) or bool(options.graph_captures)
     if is_other or options.debug_buffer is not None or is_pruned(connection, capture_id):
         _read_again(connection, capture_id, name, source, options)
     _update_capture(connection, capture_id, options)
+    if options.time_scale not in (None, time_scale):
+        fill_rollups(connection, capture_id)
     _annotate(connection, capture_id, options)
     _link(connection, capture_id, links)
     return capture_id, False

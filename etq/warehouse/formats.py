@@ -7,9 +7,12 @@ comment of such a view names the macros, see `etq.catalog`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from etq import catalog
+
+if TYPE_CHECKING:
+    from etq.warehouse.warehouse import Warehouse
 
 TRACE: Final = "torch_trace"
 # Parameters that change no rows of a macro that doesn't take them; a wrong `phase` is an error of the view.
@@ -26,3 +29,21 @@ def narrowed(view: str, format: str, given: Mapping[str, Any]) -> tuple[catalog.
     if set(given) - known - _WITHOUT_EFFECT:
         return target, dict(given)
     return macro, {parameter: value for parameter, value in given.items() if parameter in known}
+
+
+def stored_rows(warehouse: Warehouse, view: str, given: Mapping[str, Any]) -> str | None:
+    """A subquery of `$capture` with the rows of a view, in its order, from the view's table of answers.
+
+    None if it has no such table, an argument is not the default one, or the warehouse is a file in memory, of which no
+    answers are stored.
+    """
+    table = f"all_{view}"
+    if warehouse.path is None or table not in catalog.names():
+        return None
+    target = catalog.named(view)
+    defaults = {parameter.name: parameter.default for parameter in target.parameters}
+    others = {name: value for name, value in given.items() if name != "capture" and value is not None}
+    if any(catalog.quoted(str(value)) != defaults.get(name) for name, value in others.items()):
+        return None
+    columns = ", ".join(f"t.{column.name}" for column in target.columns)
+    return f"(SELECT {columns} FROM {table} AS t WHERE t.capture_id = _capture_id($capture) ORDER BY t.place)"

@@ -219,7 +219,7 @@ FROM (
         _asked.capture_id, _asked.time_scale, _asked.profiling_level, _asked.name, _asked.format, _asked.record_id,
         _asked.program_id,
         CASE
-            WHEN unit IS NULL THEN CASE _asked.time_scale WHEN 'cycles' THEN 'cycles' ELSE 'us' END
+            WHEN unit IS NULL THEN _default_unit(_asked.time_scale)
             WHEN unit NOT IN ('ns', 'us', 'ms', 's', 'cycles')
                 THEN error('unknown unit ' || unit || '; known are ns, us, ms, s, cycles')
             WHEN (unit = 'cycles') <> (_asked.time_scale = 'cycles') THEN error(

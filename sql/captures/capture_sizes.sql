@@ -5,6 +5,18 @@
 CREATE VIEW _table_bytes AS
 WITH
 segments AS (
+    SELECT 'all_execute_breakdown' AS table_name, s.*
+    FROM pragma_storage_info('all_execute_breakdown') AS s
+    UNION ALL
+    SELECT 'all_framework_tax' AS table_name, s.*
+    FROM pragma_storage_info('all_framework_tax') AS s
+    UNION ALL
+    SELECT 'all_headline' AS table_name, s.*
+    FROM pragma_storage_info('all_headline') AS s
+    UNION ALL
+    SELECT 'all_op_totals' AS table_name, s.*
+    FROM pragma_storage_info('all_op_totals') AS s
+    UNION ALL
     SELECT 'allocations' AS table_name, s.*
     FROM pragma_storage_info('allocations') AS s
     UNION ALL
@@ -130,6 +142,14 @@ WITH
 capture_rows AS (
     SELECT r.table_name, r.capture_id, count(*) AS number
     FROM (
+        SELECT 'all_execute_breakdown' AS table_name, t.capture_id FROM all_execute_breakdown AS t
+        UNION ALL
+        SELECT 'all_framework_tax' AS table_name, t.capture_id FROM all_framework_tax AS t
+        UNION ALL
+        SELECT 'all_headline' AS table_name, t.capture_id FROM all_headline AS t
+        UNION ALL
+        SELECT 'all_op_totals' AS table_name, t.capture_id FROM all_op_totals AS t
+        UNION ALL
         SELECT 'allocations' AS table_name, t.capture_id FROM allocations AS t
         UNION ALL
         SELECT 'allocators' AS table_name, t.capture_id FROM allocators AS t

@@ -58,3 +58,8 @@ JOIN captures AS c USING (capture_id);
 CREATE MACRO _sum_where(number, condition) AS (
     try_cast(sum(CASE WHEN condition THEN number ELSE 0 END) AS BIGINT)
 );
+
+-- The unit of the times of a capture if none is requested.
+CREATE MACRO _default_unit(time_scale) AS (
+    CASE time_scale WHEN 'cycles' THEN 'cycles' ELSE 'us' END
+);

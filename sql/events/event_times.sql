@@ -52,7 +52,7 @@ SELECT
     CASE WHEN NOT n.is_impossible THEN _in_unit(n.duration_ticks, n.scale) END AS inclusive,
     CASE WHEN NOT n.is_impossible THEN _in_unit(n.self_ticks, n.scale) END AS exclusive,
     _display_unit(n.written_unit, n.unit) AS unit,
-    n.clock
+    n.clock, n.signature_index
 FROM named AS n;
 
 -- One event of one run: its start, its total and its self time. In the order of the file: of the events' ends in an
@@ -71,6 +71,7 @@ FROM named AS n;
 --   exclusive: self time: inclusive less that of its children, if all are on the host's clock
 --   unit: unit of start, inclusive and exclusive: the requested one; values that are not times keep theirs
 --   clock: host; delegate: the delegate's clock; synthetic: a bare value
+--   signature_index: the event's signature, by which `event_nodes` has its nodes
 CREATE MACRO event_times(
     capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'all'
 ) AS TABLE

@@ -1,53 +1,67 @@
 -- The executes of one recorded run, and the work in them: one row per run with a Method::execute (or Method::step). All
 -- times are NULL if those of one of its executes are impossible.
-CREATE MACRO _executes(capture_key, steps, phase, method, runs) AS TABLE
+CREATE MACRO _run_executes(
+    times  -- a table with rows of `_timed_events`
+) AS TABLE
 WITH
 added AS (
     SELECT
-        t.run_index,
-        bool_or(t.is_impossible AND t.event_index = t.execute_index) AS is_impossible,
-        _sum_where(t.duration_ticks, t.event_index = t.execute_index) AS execute_ticks,
-        _sum_where(t.self_ticks, s.kind = 'kernel') AS kernel_ticks,
-        _sum_where(t.self_ticks, s.kind IN ('delegate_call', 'delegate'))
+        t.capture_id, t.run_index, t.scope, t.method, t.time_scale, t.unit, t.is_untraced, t.is_typical,
+        bool_or(t.is_impossible AND t.execute_ticks IS NOT NULL) AS is_impossible,
+        _sum_where(t.execute_ticks, t.execute_ticks IS NOT NULL) AS execute_ticks,
+        _sum_where(t.self_ticks, t.kind = 'kernel') AS kernel_ticks,
+        _sum_where(t.self_ticks, t.kind IN ('delegate_call', 'delegate'))
             AS delegate_ticks,
-        _sum_where(t.self_ticks, s.kind = 'operator_call' AND t.children = 0)
+        _sum_where(t.self_ticks, t.kind = 'operator_call' AND t.children = 0)
             AS operator_ticks
-    FROM _self_times(capture_key, steps, phase, method, runs) AS t
-    CROSS JOIN (SELECT capture_key AS capture_id) AS a
-    JOIN signatures AS s USING (capture_id, signature_index)
+    FROM query_table(times) AS t
     WHERE t.execute_index IS NOT NULL AND t.is_additive
-    GROUP BY t.run_index
+    GROUP BY ALL
 )
 SELECT
-    d.run_index,
+    d.capture_id, d.run_index, d.scope, d.method, d.time_scale, d.unit, d.is_untraced, d.is_typical,
     CASE WHEN NOT d.is_impossible THEN d.execute_ticks END AS execute_ticks,
     CASE WHEN NOT d.is_impossible THEN d.kernel_ticks END AS kernel_ticks,
     CASE WHEN NOT d.is_impossible THEN d.delegate_ticks END AS delegate_ticks,
     CASE WHEN NOT d.is_impossible THEN d.operator_ticks END AS operator_ticks
 FROM added AS d;
 
--- The times of one run that executed, and its framework tax without a baseline.
-CREATE MACRO _run_taxes(capture_key, unit, steps, phase, method, runs) AS TABLE
+-- Those of a capture by its key.
+CREATE MACRO _executes(capture_key, steps, phase, method, runs) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.unit, c.scale, coalesce(c.profiling_level = 'method_only', false) AS is_untraced
-    FROM _scaled_key(capture_key, unit) AS c
+times_of_executes AS (FROM _timed_events(capture_key, NULL, steps, phase, method, runs) AS t)
+FROM _run_executes('times_of_executes') AS x;
+
+-- The times of one run that executed, and its framework tax without a baseline.
+CREATE MACRO _run_taxes(
+    times  -- a table with rows of `_timed_events`
+) AS TABLE
+WITH
+scaled AS (
+    SELECT
+        x.*,
+        _multiplier(x.time_scale, x.unit) AS multiplier,
+        _divisor(x.time_scale, x.unit) AS divisor
+    FROM _run_executes(times) AS x
 )
 SELECT
-    x.run_index, r.scope, r.method,
-    _in_unit(x.execute_ticks, a.scale) AS execute,
-    _in_unit(x.kernel_ticks, a.scale) AS kernels,
-    _in_unit(x.delegate_ticks, a.scale) AS delegates,
-    _in_unit(x.operator_ticks, a.scale) AS operators,
-    _in_unit(x.kernel_ticks + x.delegate_ticks + x.operator_ticks, a.scale) AS work,
+    x.capture_id, x.run_index, x.scope, x.method, x.is_typical,
+    x.execute_ticks * x.multiplier / x.divisor AS execute,
+    x.kernel_ticks * x.multiplier / x.divisor AS kernels,
+    x.delegate_ticks * x.multiplier / x.divisor AS delegates,
+    x.operator_ticks * x.multiplier / x.divisor AS operators,
+    (x.kernel_ticks + x.delegate_ticks + x.operator_ticks)
+    * x.multiplier / x.divisor AS work,
     CASE
-        WHEN NOT a.is_untraced
-            THEN _in_unit(x.execute_ticks - x.kernel_ticks - x.delegate_ticks - x.operator_ticks, a.scale)
+        WHEN NOT x.is_untraced THEN (
+            x.execute_ticks
+            - x.kernel_ticks
+            - x.delegate_ticks
+            - x.operator_ticks
+        ) * x.multiplier / x.divisor
     END AS tax,
     100e0 * tax / nullif(execute, 0) AS tax_percent,
-    CASE WHEN a.is_untraced THEN 'no operators traced' ELSE 'includes tracing' END
+    CASE WHEN x.is_untraced THEN 'no operators traced' ELSE 'includes tracing' END
         AS note,
-    a.is_untraced, a.unit
-FROM _executes((SELECT a.capture_id FROM target AS a), steps, phase, method, runs) AS x
-CROSS JOIN target AS a
-JOIN runs AS r USING (capture_id, run_index);
+    x.is_untraced, x.unit
+FROM scaled AS x;

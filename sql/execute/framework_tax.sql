@@ -77,6 +77,11 @@ one_baseline AS (
             AND s.name IN ('Method::execute', 'Method::step')
     ) AS m
 ),
+times_of_runs AS (
+    FROM _timed_events(
+        (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), steps, phase, method, runs
+    ) AS t
+),
 work_times AS (
     SELECT
         x.run_index, x.scope, x.execute, x.kernels, x.delegates, x.operators, x.work, x.tax AS traced_tax, x.note,
@@ -87,11 +92,7 @@ work_times AS (
             CASE WHEN x.method IS NULL OR o.method IS NULL THEN o.execute END
         ) AS untraced,
         x.method <> o.method AS is_of_another
-    FROM _run_taxes(
-        (SELECT a.capture_id FROM target AS a),
-        (SELECT a.unit FROM target AS a),
-        steps, phase, method, runs
-    ) AS x
+    FROM _run_taxes('times_of_runs') AS x
     CROSS JOIN one_baseline AS o
     LEFT JOIN baseline_executes AS b USING (scope)
 )
@@ -118,17 +119,28 @@ SELECT
 FROM work_times AS w
 ORDER BY w.run_index;
 
--- The rows of `framework_tax` without a baseline.
+-- The rows of `framework_tax` without a baseline, of each capture.
+CREATE MACRO _framework_taxes(
+    times  -- a table with rows of `_timed_events`
+) AS TABLE
+SELECT
+    x.capture_id, x.run_index, x.scope AS method, x.execute, x.kernels, x.delegates, x.operators,
+    NULL::DOUBLE AS tracing, x.tax, x.tax_percent, x.note, x.unit
+FROM _run_taxes(times) AS x;
+
+-- Those of one capture.
 CREATE MACRO _framework_tax_alone(
     capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'all'
 ) AS TABLE
 WITH
-target AS MATERIALIZED (FROM _capture(capture, unit))
+target AS MATERIALIZED (FROM _capture(capture, unit)),
+times_of_runs AS (
+    FROM _timed_events(
+        (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), steps, phase, method, runs
+    ) AS t
+)
 SELECT
-    x.run_index, x.scope AS method, x.execute, x.kernels, x.delegates, x.operators, NULL::DOUBLE AS tracing, x.tax,
-    x.tax_percent, x.note, x.unit
-FROM _run_taxes(
-    (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a),
-    steps, phase, method, runs
-) AS x
+    x.run_index, x.method, x.execute, x.kernels, x.delegates, x.operators, x.tracing, x.tax, x.tax_percent, x.note,
+    x.unit
+FROM _framework_taxes('times_of_runs') AS x
 ORDER BY x.run_index;

@@ -1,86 +1,102 @@
--- The rows of `load_breakdown`, without their order, of a capture by its key.
-CREATE MACRO _load_breakdown(capture_key, unit) AS TABLE
+-- The rows of `load_breakdown`, with numbers for their order, of each capture.
+CREATE MACRO _load_parts(
+    times  -- a table with rows of `_timed_events`, of all runs
+) AS TABLE
 WITH
-target AS MATERIALIZED (FROM _scaled_key(capture_key, unit)),
-callers AS MATERIALIZED (
-    SELECT e.run_index, e.event_index, e.parent_index, s.name
-    FROM target AS a
-    JOIN signatures AS s ON s.capture_id = a.capture_id AND s.name IN ('Program::load_method', 'Method::init')
-    JOIN event_ticks AS e ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
+callers AS (
+    SELECT t.capture_id, t.run_index, t.event_index, t.parent_index, t.name
+    FROM query_table(times) AS t
+    WHERE t.name IN ('Program::load_method', 'Method::init')
 ),
 timed AS (
     SELECT
-        t.run_index, s.block_index,
-        CASE WHEN s.kind = 'framework' THEN s.name WHEN p.name = 'Method::init' THEN 'delegate init' END AS component,
+        t.capture_id, t.time_scale, t.unit, t.run_index, t.scope, t.block_index,
+        CASE WHEN t.kind = 'framework' THEN t.name WHEN p.name = 'Method::init' THEN 'delegate init' END AS component,
         t.event_index = t.execute_index AS is_execute,
         t.duration_ticks,
         CASE
-            WHEN s.name = 'Program::load_method' AND p.name IS DISTINCT FROM s.name
-                OR s.name = 'Method::init' AND p.name = 'Program::load_method'
-                OR s.kind <> 'framework' AND p.name = 'Method::init'
+            WHEN t.name = 'Program::load_method' AND p.name IS DISTINCT FROM t.name
+                OR t.name = 'Method::init' AND p.name = 'Program::load_method'
+                OR t.kind <> 'framework' AND p.name = 'Method::init'
                 AND o.run_index IS NOT NULL
                 THEN t.duration_ticks
         END AS loading_ticks,
         -- Events within a delegate's are of its time.
-        CASE s.kind WHEN 'framework' THEN t.self_ticks ELSE t.duration_ticks END
+        CASE t.kind WHEN 'framework' THEN t.self_ticks ELSE t.duration_ticks END
             AS self_ticks
-    FROM _self_times((SELECT a.capture_id FROM target AS a), NULL, NULL, NULL, 'all') AS t
-    CROSS JOIN target AS a
-    JOIN signatures AS s USING (capture_id, signature_index)
-    LEFT JOIN callers AS p ON p.run_index = t.run_index AND p.event_index = t.parent_index
+    FROM query_table(times) AS t
+    LEFT JOIN callers AS p
+        ON p.capture_id = t.capture_id
+        AND p.run_index = t.run_index
+        AND p.event_index = t.parent_index
     LEFT JOIN callers AS o
-        ON o.run_index = p.run_index
+        ON o.capture_id = p.capture_id
+        AND o.run_index = p.run_index
         AND o.event_index = p.parent_index
         AND o.name = 'Program::load_method'
-    WHERE t.is_additive AND s.kind IN ('framework', 'delegate', 'delegate_call')
+    WHERE t.is_additive AND t.kind IN ('framework', 'delegate', 'delegate_call')
 ),
 loading AS (
     SELECT
-        t.run_index, t.component, count(*) AS events,
+        t.capture_id, t.time_scale, t.unit, t.run_index, t.scope, t.component, count(*) AS events,
         try_cast(sum(t.duration_ticks) AS BIGINT) AS total_ticks,
         try_cast(sum(t.loading_ticks) AS BIGINT) AS loading_ticks,
         try_cast(sum(t.self_ticks) AS BIGINT) AS self_ticks,
         list_position(['Program::load_method', 'Method::init', 'delegate init'], t.component) AS part
     FROM timed AS t
     WHERE t.component IN ('Program::load_method', 'Method::init', 'delegate init')
-    GROUP BY t.run_index, t.component
+    GROUP BY t.capture_id, t.time_scale, t.unit, t.run_index, t.scope, t.component
 ),
 executes AS (
     SELECT
-        t.run_index, t.block_index,
+        t.capture_id, t.time_scale, t.unit, t.run_index, t.scope, t.block_index,
         try_cast(sum(t.duration_ticks) AS BIGINT) AS ticks,
-        row_number() OVER (PARTITION BY t.block_index ORDER BY t.run_index) = 1 AS is_first
+        row_number() OVER (PARTITION BY t.capture_id, t.block_index ORDER BY t.run_index) = 1 AS is_first
     FROM timed AS t
     WHERE t.is_execute
-    GROUP BY t.run_index, t.block_index
+    GROUP BY t.capture_id, t.time_scale, t.unit, t.run_index, t.scope, t.block_index
 ),
 excess AS (
     SELECT
-        e.run_index, e.is_first,
+        e.capture_id, e.time_scale, e.unit, e.run_index, e.scope, e.is_first,
         e.ticks - median(CASE WHEN NOT e.is_first THEN e.ticks END)
-            OVER (PARTITION BY e.block_index) AS ticks
+            OVER (PARTITION BY e.capture_id, e.block_index) AS ticks
     FROM executes AS e
 ),
 parts AS (
     SELECT
-        l.run_index, l.part, l.component, l.events, l.total_ticks::DOUBLE AS ticks, l.self_ticks,
+        l.capture_id, l.time_scale, l.unit, l.run_index, l.scope, l.part, l.component, l.events,
+        l.total_ticks::DOUBLE AS ticks, l.self_ticks,
         100e0 * l.loading_ticks / nullif(
             max(CASE WHEN l.part = 1 THEN l.loading_ticks END)
-                OVER (PARTITION BY l.run_index), 0
+                OVER (PARTITION BY l.capture_id, l.run_index), 0
         ) AS share_percent
     FROM loading AS l
     UNION ALL
-    SELECT e.run_index, 4, 'first run excess', 1, e.ticks, NULL, NULL
+    SELECT
+        e.capture_id, e.time_scale, e.unit, e.run_index, e.scope, 4, 'first run excess', 1, e.ticks, NULL, NULL
     FROM excess AS e
     WHERE e.is_first
+),
+scaled AS (
+    SELECT
+        p.*,
+        _multiplier(p.time_scale, p.unit) AS multiplier,
+        _divisor(p.time_scale, p.unit) AS divisor
+    FROM parts AS p
 )
 SELECT
-    p.run_index, p.part, p.component, p.events,
-    _in_unit(p.ticks, a.scale) AS total,
-    _in_unit(p.self_ticks, a.scale) AS exclusive,
-    p.share_percent, a.unit AS unit
-FROM parts AS p
-CROSS JOIN target AS a;
+    p.capture_id, p.run_index, p.scope, p.part, p.component, p.events,
+    p.ticks * p.multiplier / p.divisor AS total,
+    p.self_ticks * p.multiplier / p.divisor AS exclusive,
+    p.share_percent, p.unit
+FROM scaled AS p;
+
+-- Those of one capture by its key.
+CREATE MACRO _load_breakdown(capture_key, unit) AS TABLE
+WITH
+times_of_loads AS (FROM _timed_events(capture_key, unit, NULL, NULL, NULL, 'all') AS t)
+FROM _load_parts('times_of_loads') AS l;
 
 -- One part of the time before steady running: loading a method, and the excess of the first execute of a block over
 -- later ones.

@@ -1,3 +1,70 @@
+-- The rows of `op_totals`, and their order, of each capture.
+CREATE MACRO _op_totals(
+    times,  -- a table with rows of `_execute_times` and, for their nodes, op_type and output_shape
+    "by"  -- as in `op_totals`
+) AS TABLE
+WITH
+classified_times AS (
+    SELECT
+        t.capture_id,
+        CASE
+            WHEN t.kind = 'operator_call' AND t.children > 0 THEN '(framework)'
+            WHEN t.kind = 'framework' THEN '(unattributed)'
+            WHEN "by" = 'family' THEN t.family
+            WHEN "by" IN ('label', 'instance') THEN t.label
+            WHEN "by" = 'op_type' THEN coalesce(t.op_type, t.family)
+            WHEN "by" = 'shape' THEN
+                coalesce(t.op_type || coalesce(' ' || t.output_shape, ''), t.family)
+            ELSE error(
+                'by must be ''family'', ''label'', ''instance'', ''op_type'' or '
+                || '''shape'', not ' || coalesce("by", 'NULL')
+            )
+        END AS op,
+        CASE WHEN t.kind = 'operator_call' AND t.children > 0 THEN 'framework' ELSE t.kind END AS kind,
+        t.scope AS method,
+        CASE WHEN "by" = 'instance' AND t.chain_index <> -1 THEN t.instruction_id END AS instruction_id,
+        CASE WHEN NOT t.is_impossible THEN t.self_ticks END AS self_ticks,
+        t.is_additive, t.execute_ticks, t.is_execute, t.unit,
+        _stored_unit(t.value_unit, t.time_scale) AS written
+    FROM query_table(times) AS t
+),
+added AS (
+    SELECT
+        o.capture_id, o.op, o.kind, o.method, o.instruction_id, o.is_additive, o.unit, o.written, count(*) AS calls,
+        count(*) FILTER (o.is_execute) AS own_executes,
+        sum(o.execute_ticks) AS execute_ticks,
+        try_cast(sum(o.self_ticks) AS BIGINT) AS total_ticks,
+        min(o.self_ticks) AS min_ticks, max(o.self_ticks) AS max_ticks
+    FROM classified_times AS o
+    GROUP BY ALL
+),
+-- The factors are written once: planning an expression takes longer than its rows.
+scaled AS (
+    SELECT
+        d.*,
+        sum(d.own_executes) OVER (PARTITION BY d.capture_id, d.method)::BIGINT AS executes,
+        sum(d.execute_ticks) OVER (PARTITION BY d.capture_id)::DOUBLE AS all_execute_ticks,
+        _multiplier(d.written, d.unit) AS multiplier,
+        _divisor(d.written, d.unit) AS divisor
+    FROM added AS d
+)
+SELECT
+    d.capture_id,
+    row_number() OVER (
+        PARTITION BY d.capture_id
+        ORDER BY d.is_additive DESC, d.total_ticks DESC, d.op, d.kind, d.method, d.instruction_id
+    )::INTEGER AS place,
+    d.op, d.kind, d.method, d.instruction_id, d.calls,
+    d.total_ticks * d.multiplier / d.divisor AS total,
+    d.total_ticks / d.calls * d.multiplier / d.divisor AS avg,
+    d.min_ticks * d.multiplier / d.divisor AS min,
+    d.max_ticks * d.multiplier / d.divisor AS max,
+    CASE WHEN d.is_additive THEN 100e0 * d.total_ticks / nullif(d.all_execute_ticks, 0) END AS share_percent,
+    _display_unit(d.written, d.unit) AS unit,
+    d.total_ticks, d.executes,
+    d.total_ticks / nullif(d.executes, 0) * d.multiplier / d.divisor AS per_execute
+FROM scaled AS d;
+
 -- The time of one op within Method::execute (or Method::step), over the recorded runs. Times in ticks of the host's
 -- clock add up to the total of the executes exactly: each event counts with its self time, and rows in parentheses have
 -- the time of no op: (framework), the overhead of OPERATOR_CALLs; (unattributed), time that no event covers.
@@ -23,67 +90,17 @@ CREATE MACRO op_totals(
     unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'typical'
 ) AS TABLE
 WITH
-target AS MATERIALIZED (FROM _capture(capture, unit)),
-op_types AS (
-    SELECT m.signature_index, m.op_type, m.output_shape
-    FROM target AS a
-    JOIN signature_ops AS m USING (capture_id)
-),
-classified_times AS (
-    SELECT
-        CASE
-            WHEN t.kind = 'operator_call' AND t.children > 0 THEN '(framework)'
-            WHEN t.kind = 'framework' THEN '(unattributed)'
-            WHEN "by" = 'family' THEN t.family
-            WHEN "by" IN ('label', 'instance') THEN t.label
-            WHEN "by" = 'op_type' THEN coalesce(o.op_type, t.family)
-            WHEN "by" = 'shape' THEN
-                coalesce(o.op_type || coalesce(' ' || o.output_shape, ''), t.family)
-            ELSE error(
-                'by must be ''family'', ''label'', ''instance'', ''op_type'' or '
-                || '''shape'', not ' || coalesce("by", 'NULL')
-            )
-        END AS op,
-        CASE WHEN t.kind = 'operator_call' AND t.children > 0 THEN 'framework' ELSE t.kind END AS kind,
-        t.scope AS method,
-        CASE WHEN "by" = 'instance' AND t.chain_index <> -1 THEN t.instruction_id END AS instruction_id,
-        CASE WHEN NOT t.is_impossible THEN t.self_ticks END AS self_ticks,
-        t.is_additive, t.execute_ticks, t.is_execute, a.unit,
-        _stored_unit(t.value_unit, a.time_scale) AS written
-    FROM _execute_times((SELECT a.capture_id FROM target AS a), steps, phase, method, runs) AS t
-    CROSS JOIN target AS a
-    LEFT JOIN op_types AS o USING (signature_index)
-),
-added AS (
-    SELECT
-        o.op, o.kind, o.method, o.instruction_id, o.is_additive, o.unit, o.written, count(*) AS calls,
-        count(*) FILTER (o.is_execute) AS own_executes,
-        try_cast(sum(o.self_ticks) AS BIGINT) AS total_ticks,
-        min(o.self_ticks) AS min_ticks, max(o.self_ticks) AS max_ticks
-    FROM classified_times AS o
-    GROUP BY ALL
-),
-scaled AS (
-    SELECT
-        d.*,
-        sum(d.own_executes) OVER (PARTITION BY d.method)::BIGINT AS executes,
-        _scale(d.written, d.unit) AS scale
-    FROM added AS d
+target AS MATERIALIZED (SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c),
+times_of_ops AS (
+    SELECT t.*, o.op_type, o.output_shape
+    FROM _timed_events(
+        (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), steps, phase, method, runs
+    ) AS t
+    LEFT JOIN (FROM target AS a JOIN signature_ops AS o USING (capture_id)) AS o USING (signature_index)
+    WHERE t.execute_index IS NOT NULL
 )
 SELECT
-    d.op, d.kind, d.method, d.instruction_id, d.calls,
-    _in_unit(d.total_ticks, d.scale) AS total,
-    _in_unit(d.total_ticks / d.calls, d.scale) AS avg,
-    _in_unit(d.min_ticks, d.scale) AS min,
-    _in_unit(d.max_ticks, d.scale) AS max,
-    CASE
-        WHEN d.is_additive THEN 100e0 * d.total_ticks / nullif(
-            (SELECT sum(o.execute_ticks)::DOUBLE FROM classified_times AS o), 0
-        )
-    END AS share_percent,
-    _display_unit(d.written, d.unit) AS unit,
-    d.total_ticks, d.executes,
-    _in_unit(d.total_ticks / nullif(d.executes, 0), d.scale) AS per_execute
-FROM scaled AS d
-ORDER BY
-    d.is_additive DESC, d.total_ticks DESC, d.op, d.kind, d.method, d.instruction_id;
+    o.op, o.kind, o.method, o.instruction_id, o.calls, o.total, o.avg, o.min, o.max, o.share_percent, o.unit,
+    o.total_ticks, o.executes, o.per_execute
+FROM _op_totals('times_of_ops', "by") AS o
+ORDER BY o.place;

@@ -4,6 +4,7 @@ CREATE MACRO _classified_runs(
     later_runs := 3  -- number of later runs from which a first run counts as a warm-up
 ) AS TABLE
 WITH
+times_of_runs AS (FROM _timed_events(capture_key, unit, steps, phase, method, runs) AS t),
 run_taxes AS (
     SELECT
         r.run_index, r.block_index, t.execute, t.tax, t.tax_percent, r.phase,
@@ -11,8 +12,7 @@ run_taxes AS (
         AND count(*) FILTER (WHERE r.run_index <> f.first_run)
             OVER (PARTITION BY r.block_index) >= later_runs AS is_first,
         r.is_typical, t.unit
-    FROM _run_taxes(capture_key, unit, steps, phase, method, runs) AS t
-    CROSS JOIN (SELECT capture_key AS capture_id) AS a
+    FROM _run_taxes('times_of_runs') AS t
     JOIN runs AS r USING (capture_id, run_index)
     JOIN (
         SELECT q.scope, min(q.run_index) AS first_run

@@ -7,7 +7,6 @@ executed AS (
         median(CASE WHEN r.is_typical THEN x.execute_ticks END)
             OVER (PARTITION BY r.block_index, r.phase) AS middle
     FROM _executes(capture_key, steps, phase, method, 'all') AS x
-    CROSS JOIN (SELECT capture_key AS capture_id) AS a
     JOIN runs AS r USING (capture_id, run_index)
 )
 SELECT

@@ -76,3 +76,79 @@ CREATE TABLE op_shapes (
     shapes VARCHAR NOT NULL,  -- sizes of each input, as a JSON list
     calls BIGINT NOT NULL  -- number of calls with these shapes
 );
+
+-- The rows of `op_totals` of all captures, with its default arguments: the time of one op within the executes of a
+-- capture, over typical runs. As the other tables of answers, whose names begin with `all_`: for questions about many
+-- captures, which then read no events, and for whatever reads tables alone; written when a capture is ingested, and again
+-- when it is linked, its runs get phases or its time scale changes. Traces have no rows.
+CREATE TABLE all_op_totals (
+    capture_id INTEGER NOT NULL,  -- the capture
+    place INTEGER NOT NULL,  -- position of the row in the view, from 1
+    op VARCHAR NOT NULL,  -- family of the events; (framework) and (unattributed) have the time of no op
+    kind VARCHAR NOT NULL,  -- kernel, delegate, delegate_call (its self time), operator_call (without a kernel), control, user, framework
+    method VARCHAR NOT NULL,  -- the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
+    instruction_id INTEGER,  -- NULL: a family has several instructions
+    calls BIGINT NOT NULL,  -- number of events
+    total DOUBLE,  -- sum of their self times; NULL, as avg to max, if the times of all are impossible
+    avg DOUBLE,  -- total / calls
+    min DOUBLE,  -- smallest self time
+    max DOUBLE,  -- largest self time
+    share_percent DOUBLE,  -- total in percent of the executes; NULL for values on another clock, values that are not times, and detached events
+    unit VARCHAR,  -- unit of times: us, or cycles if the capture counts cycles; values that are not times keep theirs
+    total_ticks BIGINT,  -- total in ticks, a whole number
+    executes BIGINT,  -- number of executes of the method
+    per_execute DOUBLE  -- total / executes
+);
+
+-- The rows of `execute_breakdown` of all captures, with its default arguments: one part of the time of the executes of a
+-- capture, over typical runs. Written with `all_op_totals`.
+CREATE TABLE all_execute_breakdown (
+    capture_id INTEGER NOT NULL,  -- the capture
+    place INTEGER NOT NULL,  -- position of the row in the view, from 1
+    component VARCHAR NOT NULL,  -- the part, as in `execute_breakdown`
+    method VARCHAR NOT NULL,  -- the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
+    block_index INTEGER,  -- the event block of a delegate's part; NULL for other parts
+    chain_index BIGINT,  -- the chain of the DELEGATE_CALL of a delegate's part; NULL for other parts
+    instruction_id INTEGER,  -- the DELEGATE_CALL of a delegate's part; NULL for other parts
+    calls BIGINT NOT NULL,  -- number of events in it
+    total DOUBLE,  -- sum of their self times
+    per_execute DOUBLE,  -- total / number of executes of the method
+    share_percent DOUBLE,  -- total in percent of the executes
+    unit VARCHAR,  -- unit of total and per_execute: us, or cycles if the capture counts cycles
+    total_ticks BIGINT,  -- total in ticks, a whole number
+    executes BIGINT  -- number of executes of the method
+);
+
+-- The rows of `framework_tax` of all captures, without a baseline and of all runs: the framework tax of one run. Written
+-- with `all_op_totals`.
+CREATE TABLE all_framework_tax (
+    capture_id INTEGER NOT NULL,  -- the capture
+    place INTEGER NOT NULL,  -- position of the row in the view, from 1
+    run_index INTEGER NOT NULL,  -- the run
+    method VARCHAR NOT NULL,  -- the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
+    execute DOUBLE,  -- time of its Method::execute (or Method::step) events; NULL, as all times, where that of one is impossible
+    kernels DOUBLE,  -- self time of the kernels in it
+    delegates DOUBLE,  -- self time of the DELEGATE_CALLs and delegates' events in it
+    operators DOUBLE,  -- self time of the OPERATOR_CALLs in it without a kernel event
+    tracing DOUBLE,  -- NULL: there is no baseline
+    tax DOUBLE,  -- execute less the work; NULL if unknown
+    tax_percent DOUBLE,  -- tax in percent of execute
+    note VARCHAR,  -- includes tracing; no operators traced
+    unit VARCHAR  -- unit of execute to tax: us, or cycles if the capture counts cycles
+);
+
+-- The rows of `headline` of all captures, with its default arguments: one key figure of a capture. Written with
+-- `all_op_totals`.
+CREATE TABLE all_headline (
+    capture_id INTEGER NOT NULL,  -- the capture
+    place INTEGER NOT NULL,  -- position of the row in the view, from 1
+    number VARCHAR NOT NULL,  -- name of the figure: execute; load; first run excess; framework tax; delegated time
+    part VARCHAR NOT NULL,  -- the method, or the name of the runs if it is unknown
+    value DOUBLE NOT NULL,  -- value of the figure: the median over runs
+    mean DOUBLE,  -- mean over runs, which the times of ops add up to; NULL for a single value
+    low DOUBLE,  -- 10th percentile over runs; NULL for a single value
+    high DOUBLE,  -- 90th percentile over runs; NULL for a single value
+    runs BIGINT NOT NULL,  -- number of runs it is computed from
+    unit VARCHAR,  -- unit of value, mean, low and high: us, or cycles if the capture counts cycles; percent
+    note VARCHAR  -- remark about the value; NULL if there is none
+);

@@ -18,6 +18,7 @@ from tests.builders import (
     kernel,
     run,
 )
+from tests.conftest import CAPTURES
 
 
 def test_events() -> None:
@@ -200,3 +201,19 @@ def test_event_times() -> None:
     )
     assert_error("FROM event_times('tset')", "no capture matches tset; the nearest are test")
     assert_error("FROM percentiles('test', quantiles := [2.0])", "(?i)quantile")
+
+
+def test_event_times_join_the_nodes_of_events(warehouse: Warehouse) -> None:
+    """Each kernel of the mlp runs one node, whose op its name contains: native_call_addmm.out, aten.addmm.default."""
+    warehouse.link(
+        warehouse.ingest(CAPTURES / "mlp/mlp.etdp", name="mlp"),
+        warehouse.ingest_record(CAPTURES / "mlp/mlp.etrecord"),
+    )
+    query = """
+        SELECT t.run_index, t.event_index, t.event_name, n.op_type
+        FROM event_times('mlp') AS t
+        LEFT JOIN event_nodes('mlp') AS n ON n.signature_index = t.signature_index AND n.is_own
+        WHERE t.kind = 'kernel'"""
+    rows = warehouse.rows(query)[1]
+    assert len(rows) == len({row[:2] for row in rows}) > 40
+    assert all(node.split(".")[1] in name for *_, name, node in rows)

@@ -1,0 +1,132 @@
+"""The tables of answers have the rows of the views that they are named after, for default arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import etq
+from etq.database.rollups import ANSWERS
+from etq.errors import EtqError
+from etq.warehouse.warehouse import Warehouse
+from tests.builders import delegate_call, dump, execute, kernel, operator_call, run
+from tests.conftest import CAPTURES, shared_file
+
+DATASETS = Path(__file__).parents[2] / "datasets"
+
+
+def views_and_tables(warehouse: Warehouse, name: str) -> list[tuple[str, list[Any], list[Any]]]:
+    """Of each table of answers: its view, the view's rows of a capture, and those of the table."""
+    found = []
+    for table in ANSWERS:
+        view = table.removeprefix("all_")
+        columns, rows = warehouse.rows(f"FROM {view}($capture)", capture=name)
+        stored = warehouse.rows(
+            f"SELECT t.* EXCLUDE (capture_id, place) FROM {table} AS t"
+            " JOIN captures AS c USING (capture_id) WHERE c.name = $name ORDER BY t.place",
+            name=name,
+        )
+        assert stored[0] == columns
+        found.append((view, rows, stored[1]))
+    return found
+
+
+def ingest_all(warehouse: Warehouse, files: Sequence[Path]) -> int:
+    """Ingest the files that are captures, by their paths, each with the ETRecord beside it; return how many."""
+    known = set()
+    for file in files:
+        try:
+            capture = warehouse.ingest(file, name=file.as_posix())
+        except EtqError:
+            continue
+        known.add(capture)
+        for record in file.parent.glob(f"{file.stem}.etrecord"):
+            try:
+                warehouse.link(capture, warehouse.ingest_record(record))
+            except EtqError:
+                continue
+    return len(known)
+
+
+def assert_equal(warehouse: Warehouse) -> int:
+    """Whether tables and views are equal on all captures that are not traces; returns how many rows they have."""
+    number = 0
+    for (name,) in warehouse.rows("SELECT c.name FROM captures AS c WHERE c.format <> 'torch_trace'")[1]:
+        for view, rows, stored in views_and_tables(warehouse, name):
+            assert stored == rows, (name, view)
+            number += len(rows)
+    return number
+
+
+def bundled(pattern: str) -> list[Path]:
+    return sorted({*CAPTURES.glob(pattern), *DATASETS.glob(pattern)})
+
+
+def test_captures_of_the_fast_tests() -> None:
+    files = [CAPTURES / f"{name}/{name}.etdp" for name in ("mlp", "cond", "mlp_xnn", "multimethod", "demo_int")]
+    files += [*CAPTURES.glob("prof_result/*.bin")][:3]
+    with etq.open() as warehouse:
+        assert ingest_all(warehouse, files) >= 6
+        assert assert_equal(warehouse) > 100
+        # One by one, and all at once, which is a query of its own.
+        warehouse.ingest_many(sorted((CAPTURES / "fleet/mlp").glob("0*.etdp")))
+        assert assert_equal(warehouse) > 500
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("pattern", ["**/*.etdp", "**/*.prof_result.bin"])
+def test_all_bundled_captures(pattern: str) -> None:
+    with etq.open() as warehouse:
+        assert ingest_all(warehouse, bundled(pattern)) > 15
+        assert assert_equal(warehouse) > 150
+
+
+def test_a_published_capture() -> None:
+    with etq.open() as warehouse:
+        assert ingest_all(warehouse, [shared_file("captures/upstream/tutorial.etdp")]) == 1
+        assert assert_equal(warehouse) > 4
+
+
+def test_traces_have_no_answers(warehouse: Warehouse) -> None:
+    warehouse.ingest(CAPTURES / "torch/conv_infer.pt.trace.json.gz")
+    for table in ANSWERS:
+        assert warehouse.rows(f"FROM {table}")[1] == []
+
+
+def test_ops_of_two_runs_by_hand(warehouse: Warehouse) -> None:
+    """The kernel takes 16 of 30 ticks of its call, and of 100 and 140 of the executes, in nanoseconds."""
+    runs = [run("Execute", kernel("add", 12, 28), operator_call(10, 40), execute(0, end)) for end in (100, 140)]
+    warehouse.ingest(dump(*runs), name="run")
+    rows = warehouse.rows(
+        "SELECT op, calls, total, per_execute, share_percent, unit FROM all_op_totals ORDER BY place"
+    )[1]
+    assert rows == [
+        ("(unattributed)", 2, 0.18, 0.09, 75.0, "us"),
+        ("add", 2, 0.032, 0.016, 100 * 32 / 240, "us"),
+        ("(framework)", 2, 0.028, 0.014, 100 * 28 / 240, "us"),
+    ]
+    tax = warehouse.rows("SELECT run_index, execute, kernels, tax FROM all_framework_tax ORDER BY place")[1]
+    assert tax == [(0, 0.1, 0.016, 0.084), (1, 0.14, 0.016, 0.124)]
+
+
+def test_answers_change_with_what_they_are_computed_from(warehouse: Warehouse) -> None:
+    """A record names the method, and a time scale the unit."""
+    path = CAPTURES / "mlp/mlp.etdp"
+    capture = warehouse.ingest(path, name="run")
+    question = "SELECT DISTINCT t.method, t.unit FROM all_op_totals AS t"
+    [before] = warehouse.rows(question)[1]
+    warehouse.link(capture, warehouse.ingest_record(CAPTURES / "mlp/mlp.etrecord"))
+    [linked] = warehouse.rows(question)[1]
+    assert before != linked == ("forward", "us")
+    warehouse.ingest(path, time_scale="cycles")
+    assert warehouse.rows(question)[1] == [("forward", "cycles")]
+    assert assert_equal(warehouse) > 10
+
+
+def test_a_call_of_a_delegate_is_a_part(warehouse: Warehouse) -> None:
+    warehouse.ingest(dump(run("Execute", delegate_call(10, 60, 1), execute(0, 100))), name="run")
+    rows = warehouse.rows("SELECT component, instruction_id, total_ticks FROM all_execute_breakdown ORDER BY place")[1]
+    assert rows == [("rest", None, 50), ("delegate unaccounted", 1, 50)]
