@@ -347,7 +347,7 @@ def _parameters(line: str, place: str, *, is_public: bool) -> Iterator[Column]:
         raise ValueError(f"{place}: expected `    name := default,  -- text`, found {line!r}")
     for text in filter(None, map(str.strip, line.split(","))):
         name, _, default = text.partition(" := ")
-        name = name.strip('"')
+        name = name.split()[0].strip('"')  # without the type, which an overload may have
         if is_public and name not in COMMON:
             raise ValueError(f"{place}: expected `    {name},  -- text`, as not all macros have this parameter")
         yield Column(name, COMMON[name] if is_public else "", default=default or None)

@@ -16,8 +16,8 @@ from etq.version import SCHEMA_VERSION, VERSION
 # When a macro is created, DuckDB binds its body and the bodies of all macros that it calls, up to the first value of
 # unknown type. Most bodies begin by resolving captures. While macros are created, a placeholder of unknown type
 # replaces the macro that resolves captures, which halves the time to create a warehouse.
-_CREATED_LAST: Final = "_resolved_captures"
-_PLACEHOLDER: Final = "CREATE OR REPLACE {} _resolved_captures(capture) AS TABLE FROM range(capture)"
+_CREATED_LAST: Final = "_capture_id"
+_PLACEHOLDER: Final = "CREATE OR REPLACE {} _capture_id(capture) AS (capture)"
 
 # From this many objects on, creating them each time costs more over a few commands than making the template once.
 _MANY: Final = 100

@@ -339,7 +339,7 @@ class Warehouse(Views):
     def record(self, selector: str) -> Record:
         """Return the record of a name or hash prefix. Raises `QueryError` if none matches, or several do."""
         query = (
-            "SELECT r.record_id, r.name, r.sha256, r.is_complete FROM records AS r WHERE r.record_id = _record_id(?)"
+            "SELECT r.record_id, r.name, r.sha256, r.is_complete FROM records AS r WHERE r.record_id = _key_of('record', ?)"
         )
         try:
             return Record(*self._database.fetch(query, [selector])[0])

@@ -174,6 +174,6 @@ def test_captures_are_found_by_name_hash_label_and_time(warehouse: Warehouse) ->
             warehouse.capture(selector)
     with (
         empty_warehouse() as empty,
-        pytest.raises(etq.QueryError, match="^no capture matches x; the warehouse is empty$"),
+        pytest.raises(etq.QueryError, match="^no capture matches x; the warehouse has no captures$"),
     ):
         empty.capture("x")
