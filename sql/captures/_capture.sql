@@ -110,11 +110,32 @@ CREATE MACRO _parts_met(selector, key, value) AS (
     END))
 );
 
--- The distinct parts of a selector: the texts between commas that are not in quotation marks.
-CREATE MACRO _selector_parts(
+-- The parts of a selector: the texts between commas that are not in quotation marks.
+CREATE MACRO _all_parts(
     selector  -- labels, times, and @latest or @previous, separated by commas
 ) AS (
-    list_distinct(regexp_extract_all(selector, '[^,="]+="(?:[^"]|"")*"|[^,]+'))
+    regexp_extract_all(selector, '[^,="]+="(?:[^"]|"")*"|[^,]+')
+);
+
+-- The distinct ones.
+CREATE MACRO _selector_parts(selector) AS (
+    list_distinct(_all_parts(selector))
+);
+
+-- The parts of a selector in order, each with its key, its sign (=, <, <=, >, >=) and its value without quotation marks;
+-- all are empty where it has no sign. `is_time` is whether it is a time, or was meant to be one.
+CREATE MACRO _selector_terms(selector) AS (
+    list_transform(_all_parts(selector), lambda p: struct_pack(
+        part := p,
+        key := regexp_extract(p, '^([^=<>]+)[=<>]', 1),
+        sign := regexp_extract(p, '^[^=<>]+(=|[<>]=?)', 1),
+        value := CASE
+            WHEN regexp_matches(p, '^[^=<>]+="(?:[^"]|"")*"$')
+                THEN replace(regexp_extract(p, '^[^"]+"(.*)"$', 1, 's'), '""', '"')
+            ELSE regexp_extract(p, '^[^=<>]+(?:=|[<>]=?)(.*)$', 1, 's')
+        END,
+        is_time := regexp_matches(p, '^(since *=([^"]|$)|captured_at *[<>=])')
+    ))
 );
 
 -- Those that are labels.
