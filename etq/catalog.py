@@ -46,13 +46,13 @@ _WORD: Final = re.compile(r"""'(?:[^']|'')*'|--[^\n]*|(?<![\w.$"])([A-Za-z_]\w*+
 
 # Parameters that many macros have. A macro documents the others, and one of these where it is something else.
 COMMON: Final = {
-    "capture": "name, hash prefix, @latest or selector",
+    "capture": "key, name, hash prefix, @latest or selector",
     "unit": "ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)",
     "steps": "runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all",
     "phase": "only runs of this phase: load, prefill, decode, mixed or other; NULL: all runs",
     "method": "only runs of this method, as in the column `method`; NULL: all runs",
     "runs": "typical (only typical runs, see `typical_runs`) or all",
-    "base": "name, hash prefix, @latest, or a selector of one or several captures",
+    "base": "key, name, hash prefix, @latest, or a selector of one or several captures",
     "new": "as `base`",
     "quantile": "quantile of a capture's runs that is compared: 0.25 (least affected by noise), 0.5, or 0.9 (slow "
     "tails)",

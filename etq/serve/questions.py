@@ -68,8 +68,8 @@ def _counts(warehouse: Warehouse, _: Arguments) -> Answer:
 
 
 def _matches(warehouse: Warehouse, arguments: Arguments) -> Answer:
-    """The places of the captures that a selector matches, in the list of all; and, if it consists of labels alone, their
-    keys and values. Raises `QueryError` if no capture matches.
+    """The places of the captures that a selector matches, in the list of all; and its labels by key, if it has nothing
+    else. Raises `QueryError` if no capture matches.
     """
     query = f"""
         SELECT p.place
