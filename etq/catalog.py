@@ -12,7 +12,8 @@ Before it may be lines on what a view is for:
                                            are planned in less time; they may have fewer parameters
 A column of a table has a line, which ends in a comment, and so has a parameter of a macro, but for those that `COMMON`
 documents and those of private macros: several of them may share a line, also that of CREATE. A private macro needs no
-columns.
+columns. One that takes texts and keys has two bodies, with a line `), (name) AS (` between them: the first has the type
+VARCHAR, the second none. DuckDB calls two types ambiguous where another macro passes its own parameter.
 """
 
 from __future__ import annotations
