@@ -234,6 +234,7 @@ etq.pageOfCaptures = async () => {
     const text = etq.parameters().where ?? "";
     input.value = text;
     wrong.hidden = true;
+    parts.facets.setAttribute("aria-busy", "true");
     let pairs = null;
     try {
       const chosen = await etq.chosenBy(page.captures, text, mine.signal);
@@ -251,6 +252,7 @@ etq.pageOfCaptures = async () => {
     else draw(page.captures, null, new Uint8Array(page.captures.length).fill(1));
     show(options);
     drawPicked();
+    parts.facets.setAttribute("aria-busy", "false");
   }
 
   function columnChoice() {
