@@ -12,7 +12,8 @@ Before it may be lines on what a view is for:
                                            are planned in less time; they may have fewer parameters
 A column of a table has a line, which ends in a comment, and so has a parameter of a macro, but for those that `COMMON`
 documents and those of private macros: several of them may share a line, also that of CREATE. A private macro needs no
-columns.
+columns. One that takes texts and keys has two bodies, with a line `), (name) AS (` between them: the first has the type
+VARCHAR, the second none. DuckDB calls two types ambiguous where another macro passes its own parameter.
 """
 
 from __future__ import annotations
@@ -49,13 +50,13 @@ NEEDS_ETQ: Final = "Needs etq: in DuckDB alone, it is an error. "
 
 # Parameters that many macros have. A macro documents the others, and one of these where it is something else.
 COMMON: Final = {
-    "capture": "name, hash prefix, @latest or selector",
+    "capture": "key, name, hash prefix, @latest or selector",
     "unit": "ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)",
     "steps": "runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all",
     "phase": "only runs of this phase: load, prefill, decode, mixed or other; NULL: all runs",
     "method": "only runs of this method, as in the column `method`; NULL: all runs",
     "runs": "typical (only typical runs, see `typical_runs`) or all",
-    "base": "name, hash prefix, @latest, or a selector of one or several captures",
+    "base": "key, name, hash prefix, @latest, or a selector of one or several captures",
     "new": "as `base`",
     "quantile": "quantile of a capture's runs that is compared: 0.25 (least affected by noise), 0.5, or 0.9 (slow "
     "tails)",
@@ -338,7 +339,7 @@ def _parameters(line: str, place: str, *, is_public: bool) -> Iterator[Column]:
         raise ValueError(f"{place}: expected `    name := default,  -- text`, found {line!r}")
     for text in filter(None, map(str.strip, line.split(","))):
         name, _, default = text.partition(" := ")
-        name = name.strip('"')
+        name = name.split()[0].strip('"')  # without the type, which an overload may have
         if is_public and name not in COMMON:
             raise ValueError(f"{place}: expected `    {name},  -- text`, as not all macros have this parameter")
         yield Column(name, COMMON[name] if is_public else "", default=default or None)

@@ -44,8 +44,6 @@ OF_TRACES: Final[Mapping[str, Sequence[Arguments]]] = {
 # Those of the advice about a trace.
 _OF_ADVICE: Final = ("_trace_slices", "_launches", "_operator_calls", "_path_elements")
 _ADVICE: Final = "_advice_of_trace"
-# Resolves an argument `capture`.
-_RESOLVED: Final = "_capture_id"
 
 
 @contextmanager
@@ -127,14 +125,10 @@ def computed_once(
                 )
                 connection.execute(f"CREATE TEMP TABLE _computed{name} AS {computed}")
                 connection.execute(f"CREATE TEMP {_reading(name, calls)}")
-            # To plan the search for a capture takes longer than many queries, which all would.
-            connection.execute(f"SELECT {_RESOLVED}(?)", [capture.sha256])
-            connection.execute(f"CREATE TEMP MACRO {_RESOLVED}(capture) AS ({capture.capture_id:d})")
             yield
         except duckdb.Error as error:
             raise QueryError(message_of(error)) from error
         finally:
-            connection.execute(f"DROP MACRO IF EXISTS temp.{_RESOLVED}")
             for name in shared:
                 connection.execute(f"DROP MACRO TABLE IF EXISTS temp.{name}")
                 connection.execute(f"DROP TABLE IF EXISTS temp._computed{name}")

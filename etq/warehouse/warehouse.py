@@ -236,7 +236,7 @@ class Warehouse(Views):
         """Return the same as DuckDB's relation."""
         try:
             with self._database.lock:
-                return self.connection_for(query).sql(query, params=_values(parameters))
+                return self.connection_for(query).sql(query, params=self._values(parameters))
         except duckdb.Error as error:
             raise self._query_error(error) from error
 
@@ -247,7 +247,7 @@ class Warehouse(Views):
         """
         try:
             with self._database.lock:
-                answer = QueryResult(self.connection_for(query), query, _values(parameters))
+                answer = QueryResult(self.connection_for(query), query, self._values(parameters))
                 return answer.columns, answer.all()
         except duckdb.Error as error:
             raise self._query_error(error) from error
@@ -262,7 +262,7 @@ class Warehouse(Views):
         """
         try:
             with self._database.lock:
-                answer = QueryResult(self.connection_for(query), query, _values(parameters))
+                answer = QueryResult(self.connection_for(query), query, self._values(parameters))
                 yield answer.columns, iter(lambda: answer.next(_ROWS_AT_ONCE), [])
         except duckdb.Error as error:
             raise self._query_error(error) from error
@@ -286,8 +286,10 @@ class Warehouse(Views):
         """
         from etq.database.limited import ask
 
+        values = self._values(parameters)
+
         def answer(cursor: duckdb.DuckDBPyConnection) -> tuple[list[str], list[tuple[Any, ...]]]:
-            found = QueryResult(cursor, query, _values(parameters))
+            found = QueryResult(cursor, query, values)
             rows: list[tuple[Any, ...]] = []
             while block := found.next(_ROWS_AT_ONCE):
                 rows += block
@@ -348,9 +350,10 @@ class Warehouse(Views):
 
     def record(self, selector: str) -> Record:
         """Return the record of a name or hash prefix. Raises `QueryError` if none matches, or several do."""
-        query = (
-            "SELECT r.record_id, r.name, r.sha256, r.is_complete FROM records AS r WHERE r.record_id = _record_id(?)"
-        )
+        query = """
+            SELECT r.record_id, r.name, r.sha256, r.is_complete FROM records AS r
+            WHERE r.record_id = _key_of('record', ?)
+        """
         try:
             return Record(*self._database.fetch(query, [selector])[0])
         except duckdb.Error as error:
@@ -855,6 +858,21 @@ class Warehouse(Views):
         found = capture if isinstance(capture, Capture) else self.capture(capture)
         return Result(self.connection.from_arrow(decoded_metadata(self, found, decoder)))
 
+    def _values(self, parameters: dict[str, Any]) -> dict[str, Any] | None:
+        """Return parameters as DuckDB expects them; None if there are none, as only then a query may have several
+        statements.
+        """
+        return {name: self._value(value) for name, value in parameters.items()} or None
+
+    def _value(self, value: Any) -> Any:
+        """Return the key of a capture, by which views are planned fastest, and the hash of another handle; also of a
+        capture that isn't here: it was removed, or is of another warehouse.
+        """
+        if isinstance(value, Capture):
+            query = "SELECT c.capture_id FROM captures AS c WHERE c.sha256 = ?"
+            return next((key for (key,) in self._database.fetch(query, [value.sha256])), value.sha256)
+        return value.sha256 if isinstance(value, Program | Record) else value
+
     def _query_error(self, error: duckdb.Error) -> QueryError:
         """Return the error to raise for DuckDB's error."""
         with self._database.lock:
@@ -931,13 +949,3 @@ def _is_program(path: str | os.PathLike[str]) -> bool:
 def _later(module: str) -> Any:
     """Return a module of a layer above: a user finds its function at the warehouse, which is imported without it."""
     return import_module(module)
-
-
-def _values(parameters: dict[str, Any]) -> dict[str, Any] | None:
-    """Return parameters as DuckDB expects them; None if there are none,
-    as only then a query may have several statements.
-    """
-    return {
-        name: value.sha256 if isinstance(value, Capture | Program | Record) else value
-        for name, value in parameters.items()
-    } or None

@@ -28,9 +28,8 @@ WITH
 target AS MATERIALIZED (FROM _capture(capture, unit)),
 baseline_capture AS MATERIALIZED (
     SELECT c.capture_id, c.time_scale, c.profiling_level, c.name
-    FROM (SELECT _capture_id(coalesce(baseline, capture)) AS capture_id) AS k
+    FROM (SELECT _capture_id(baseline) AS capture_id WHERE baseline IS NOT NULL) AS k
     JOIN captures AS c USING (capture_id)
-    WHERE baseline IS NOT NULL
 ),
 baseline_executes AS (
     SELECT

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -35,12 +36,18 @@ def warehouse() -> Iterator[Warehouse]:
         yield opened
 
 
+# Between the bodies of a scalar macro of several types, which are read as one row.
+OVERLOAD = re.compile(r"\), \([\w, ]+\) AS \(")
+
+
 @cache
 def body(each: SqlObject) -> exp.Expr:
     """The query or expression of a view or macro; not to be changed."""
     after = {"view": " AS\n", "table macro": ") AS TABLE\n", "scalar macro": ") AS (\n"}[each.kind]
     assert after in each.statement, f"{each.name}: write{after.rstrip()}, then the query, without brackets around it"
     text = each.statement.split(after, 1)[1]
+    if OVERLOAD.search(text):
+        text = f"SELECT ({OVERLOAD.sub('), (', text)})"
     return sqlglot.parse_one(text.removesuffix(")") if each.kind == "scalar macro" else text, read="duckdb")
 
 
