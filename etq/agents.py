@@ -48,7 +48,7 @@ def list_views(words: str = "") -> Result:
     """List the views, tables and macros that have all these words in their name or description; without words, all."""
     wanted = words.lower().split()
     found = [
-        [known.name, known.kind, known.text.split(". ")[0].rstrip(".")]
+        [known.name, known.kind, known.summary]
         for known in catalog.public_objects()
         if all(word in f"{known.name} {known.text}".lower() for word in wanted)
     ]

@@ -1,4 +1,5 @@
-"""Writes the types of the views' methods where the package is built, or installed to be edited.
+"""Writes the types of the views' methods where the package is built, or installed to be edited; and the library, where
+it is built.
 
 pyproject.toml names the class; only a build imports this module.
 """
@@ -14,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 
 
 class BuildWithStub(build_py):
-    """The build, with `etq/warehouse/views.pyi` written before."""
+    """The build, with `etq/warehouse/views.pyi` written before, and with the library in the package."""
 
     def run(self) -> None:
         sys.path.insert(0, str(ROOT))
@@ -22,3 +23,7 @@ class BuildWithStub(build_py):
 
         (ROOT / "etq/warehouse/views.pyi").write_text(stub(), encoding="utf-8")
         super().run()
+        if not self.editable_mode:
+            from etq.database.making import build
+
+            build(Path(self.build_lib) / "etq/database")

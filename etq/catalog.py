@@ -12,7 +12,8 @@ Before it may be lines on what a view is for:
                                            are planned in less time; they may have fewer parameters
 A column of a table has a line, which ends in a comment, and so has a parameter of a macro, but for those that `COMMON`
 documents and those of private macros: several of them may share a line, also that of CREATE. A private macro needs no
-columns.
+columns. One that takes texts and keys has two bodies, with a line `), (name) AS (` between them: the first has the type
+VARCHAR, the second none. DuckDB calls two types ambiguous where another macro passes its own parameter.
 """
 
 from __future__ import annotations
@@ -44,15 +45,18 @@ _PLANNED: Final = re.compile(r"(\w+)(?: \((\w+)\))?(?:, |$)")
 # A word, and the bracket of a call after it. Texts and comments are found to be passed over.
 _WORD: Final = re.compile(r"""'(?:[^']|'')*'|--[^\n]*|(?<![\w.$"])([A-Za-z_]\w*+)(?!\s*:=)(?:\s*(\())?""")
 
+# How the documentation of a view begins that calls a function of etq's.
+NEEDS_ETQ: Final = "Needs etq: in DuckDB alone, it is an error. "
+
 # Parameters that many macros have. A macro documents the others, and one of these where it is something else.
 COMMON: Final = {
-    "capture": "name, hash prefix, @latest or selector",
+    "capture": "key, name, hash prefix, @latest or selector",
     "unit": "ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)",
     "steps": "runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all",
     "phase": "only runs of this phase: load, prefill, decode, mixed or other; NULL: all runs",
     "method": "only runs of this method, as in the column `method`; NULL: all runs",
     "runs": "typical (only typical runs, see `typical_runs`) or all",
-    "base": "name, hash prefix, @latest, or a selector of one or several captures",
+    "base": "key, name, hash prefix, @latest, or a selector of one or several captures",
     "new": "as `base`",
     "quantile": "quantile of a capture's runs that is compared: 0.25 (least affected by noise), 0.5, or 0.9 (slow "
     "tails)",
@@ -98,13 +102,14 @@ class SqlObject:
     planned_as: tuple[tuple[str | None, str], ...] = ()  # macros to call instead, by format; None: any
 
     @property
+    def summary(self) -> str:
+        """What a row is: the first sentence of the documentation, or the second if that is `NEEDS_ETQ`."""
+        return self.text.removeprefix(NEEDS_ETQ).split(". ")[0].rstrip(".")
+
+    @property
     def is_public(self) -> bool:
         """Whether the object is for use outside `etq.sql`."""
         return not self.name.startswith("_")
-
-    def replacing(self, *, temporary: bool = False) -> str:
-        """Return the statement that creates the object, replacing an older view or macro of the same name."""
-        return self.statement.replace("CREATE ", "CREATE OR REPLACE TEMP " if temporary else "CREATE OR REPLACE ", 1)
 
     def comments(self) -> Iterator[str]:
         """Yield the COMMENT ON statements that copy the documentation into the database's catalogue."""
@@ -142,11 +147,9 @@ def objects() -> dict[str, SqlObject]:
 
 
 @cache
-def _sources() -> dict[str, str]:
-    """Return the text of each SQL file by its path under `etq.sql`."""
-    in_checkout = Path(__file__).parent / "sql"
-    root = str(in_checkout) if in_checkout.exists() else _installed_root()
-    return {file: _text(os.path.join(root, file)) for file in _files(root)}
+def _source(file: str) -> str:
+    """Return the text of an SQL file by its path under `etq.sql`."""
+    return Path(_root(), file).read_bytes().decode()
 
 
 def _files(root: str) -> list[str]:
@@ -156,17 +159,12 @@ def _files(root: str) -> list[str]:
     return sorted(file for file in found if file.endswith(".sql"))
 
 
-def _text(path: str) -> str:
-    with open(path, "rb") as file:
-        return file.read().decode()
-
-
 @cache
 def _places() -> dict[str, tuple[str, bool]]:
     """Return the file of each object, and whether the object is a macro. Definitions are parsed only when needed."""
     places: dict[str, tuple[str, bool]] = {}
-    for file, source in _sources().items():
-        for word, name in _CREATE.findall(source):
+    for file in _files(_root()):
+        for word, name in _CREATE.findall(_source(file)):
             if name in places:
                 raise ValueError(f"{file}: {name} is defined in {places[name][0]} too")
             places[name] = file, word == "MACRO"
@@ -175,7 +173,7 @@ def _places() -> dict[str, tuple[str, bool]]:
 
 @cache
 def _parsed(file: str) -> dict[str, SqlObject]:
-    return {each.name: each for each in parse(_sources()[file], file)}
+    return {each.name: each for each in parse(_source(file), file)}
 
 
 def names() -> Collection[str]:
@@ -188,7 +186,10 @@ def named(name: str) -> SqlObject:
     return _parsed(_places()[name][0])[name]
 
 
-def _installed_root() -> str:
+def _root() -> str:
+    in_checkout = Path(__file__).parent / "sql"
+    if in_checkout.exists():
+        return str(in_checkout)
     import etq.sql
 
     return next(iter(etq.sql.__path__))
@@ -226,31 +227,22 @@ def named_in(query: str) -> list[str]:
     ]
 
 
-def mentioned_in(query: str) -> Collection[str]:
-    """Return the names of all objects that a statement can use, however they are written; if it can make names from
-    texts, all objects.
-    """
-    words = {word.lower() for word in re.findall(r"\w+", query)}
-    return names() if {"query", "query_table"} & words else words.intersection(names())
-
-
 def needed_for(names: Iterable[str]) -> list[SqlObject]:
     """Return the objects of these names and all objects that they use, in the order in which to create them."""
     return [named(name) for name in _in_order(name for name in names if name in _places())]
 
 
 def tables() -> list[SqlObject]:
-    """The base tables."""
-    return [known for known in objects().values() if known.kind == "table"]
+    """The base tables. Only their own files are parsed."""
+    files = (f"tables/{path.name}" for path in sorted(Path(_root(), "tables").glob("*.sql")))
+    return [known for file in files for known in _parsed(file).values() if known.kind == "table"]
 
 
-@cache
-def definitions_hash() -> str:
-    """Return a hash of all SQL, which shows whether a warehouse has the views and macros of this version of etq."""
-    digest = sha256()
-    for source in _sources().values():
-        digest.update(source.encode())
-    return digest.hexdigest()
+def state() -> str:
+    """Return a hash that changes when a file of SQL is changed, by sizes and times: to read them all takes longer."""
+    root = _root()
+    found = [(file, Path(root, file).stat()) for file in _files(root)]
+    return sha256(repr([(root, file, at.st_size, at.st_mtime_ns) for file, at in found]).encode()).hexdigest()
 
 
 def parse(source: str, file: str) -> Iterator[SqlObject]:
@@ -347,7 +339,7 @@ def _parameters(line: str, place: str, *, is_public: bool) -> Iterator[Column]:
         raise ValueError(f"{place}: expected `    name := default,  -- text`, found {line!r}")
     for text in filter(None, map(str.strip, line.split(","))):
         name, _, default = text.partition(" := ")
-        name = name.strip('"')
+        name = name.split()[0].strip('"')  # without the type, which an overload may have
         if is_public and name not in COMMON:
             raise ValueError(f"{place}: expected `    {name},  -- text`, as not all macros have this parameter")
         yield Column(name, COMMON[name] if is_public else "", default=default or None)

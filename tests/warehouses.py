@@ -17,8 +17,9 @@ from etq.warehouse.warehouse import Warehouse
 
 _unused: list[Warehouse] = []
 
-_TABLES = {each.name: each.statement for each in catalog.tables()}
-_VIEWS = sorted(each.name for each in catalog.objects().values() if each.kind == "view")
+_TABLES = {
+    each.name: each.statement.replace("CREATE TABLE ", "CREATE TABLE memory.main.", 1) for each in catalog.tables()
+}
 
 
 @contextmanager
@@ -43,13 +44,13 @@ def empty_warehouse() -> Iterator[Warehouse]:
 def _is_empty_again(warehouse: Warehouse) -> bool:
     """Replace the tables that have rows by new ones, if the warehouse is open and has etq's own tables and views only."""
     tables = "SELECT table_name, estimated_size FROM duckdb_tables()"
-    views = "SELECT view_name FROM duckdb_views() WHERE NOT internal"
+    views = "SELECT view_name FROM duckdb_views() WHERE NOT internal AND database_name <> 'etq'"
     try:
         connection = warehouse.connection
         sizes = connection.execute(tables).fetchall()
         # Temporary ones may have the names of etq's own.
         names = sorted(name for name, _ in sizes), sorted(name for (name,) in connection.execute(views).fetchall())
-        if names != (sorted(_TABLES), _VIEWS):
+        if names != (sorted(_TABLES), []):
             return False
         filled = [name for name, size in sizes if size > 0 and name != "warehouse"]
         made = (f"DROP TABLE {name}; {_TABLES[name]}" for name in filled)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from functools import cached_property
@@ -11,10 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from etq import catalog
 from etq.analysis.steps import steps_by_name, stored_steps
+from etq.database.functions import answered
 from etq.errors import EtqError, QueryError
 from etq.verdicts import words
+from etq.warehouse.focus import reading
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from etq.verdicts.sequential import Standing
     from etq.warehouse.warehouse import Warehouse
 
@@ -31,7 +34,7 @@ VIEWS: Final = {
     "sides": "compared_captures",
     "parts": "compare_parts",
 }
-# Parts that select from `_comparison`, which is computed once for all of them.
+# Parts that read `_comparison`, which is computed once for all of them.
 _MADE: Final = ("captures", "modules", "ops", "findings", "sides", "parts")
 # Options of the other parts.
 _TAKEN: Final[Mapping[str, Sequence[str]]] = {
@@ -45,8 +48,6 @@ _APART: Final = {"measured apart", "time order unknown"}
 # Options of the comparison itself.
 OPTIONS: Final = ("unit", "quantile", "phase", "history", "alpha", "min_effect", "allow_mismatch")
 _numbers: Final = count(1)
-# What the views select from.
-_COMPARISON: Final = re.compile(r"\b_comparison\([^()]*\)")
 
 
 def verdicts_of(warehouse: Warehouse, base: str, new: str, options: dict[str, Any]) -> list[str]:
@@ -119,17 +120,48 @@ class Comparison:
         """Return the name of the temporary table with the rows of a part, of which several sections need some."""
         if part in _MADE:
             computed = self._table(options)
-            return self._kept((part, computed), f"({_selecting(VIEWS[part], computed)})", {})
+            return self._kept((part, computed), f"{VIEWS[part]}($base, $new)", {}, {"_comparison": computed})
         passed = _given(options, _TAKEN[part])
+        reads = {} if part in ("efficiency", "calls") else {"_compared_sides": self._chosen}
         call = f"{VIEWS[part]}($base, $new{catalog.more_arguments(passed)})"
-        kept = self._kept((part, *passed.items()), call, passed | {"base": self.base, "new": self.new})
-        return kept if part in ("efficiency", "calls") else self._worded(kept)
+        kept = self._kept((part, *passed.items()), call, passed, reads)
+        return self._worded(kept) if reads else kept
 
     def _table(self, options: Mapping[str, Any]) -> str:
-        """Return the name of the temporary table with the comparison for these options."""
+        """Return the name of the temporary table with the comparison for these options.
+
+        It has the rows of the macro `_comparison`, which calls the same function within DuckDB.
+        """
         passed = _given(options, OPTIONS)
-        call = f"_comparison($base, $new{catalog.more_arguments(passed)})"
-        return self._worded(self._kept(tuple(passed.items()), call, passed | {"base": self.base, "new": self.new}))
+        key = tuple(passed.items())
+        if key not in self._computed:
+            unit = passed.pop("unit", None)
+            call = f"_comparison_input($base, $new{catalog.more_arguments(passed)})"
+            with self.warehouse.locked() as connection:
+                samples = self._made(call, passed, {"_compared_sides": self._chosen})
+                try:
+                    answer = answered("needs_etq_to_compare", connection.sql(f"FROM {samples}").to_arrow_table())
+                    self._computed[key] = self._shown(samples, answer, unit)
+                finally:
+                    connection.execute(f"DROP TABLE {samples}")
+        return self._worded(self._computed[key])
+
+    def _shown(self, samples: str, answer: pa.ChunkedArray, unit: str | None) -> str:
+        """Return the name of a temporary table with the rows of an answer about samples, in a unit of time."""
+        import pyarrow as pa
+
+        connection = self.warehouse.connection
+        connection.register(f"{samples}_answer", pa.table({"decided": answer}))
+        try:
+            given = f"(SELECT a.decided FROM {samples}_answer AS a), (SELECT s.counted FROM {samples} AS s)"
+            return self._made(f"_comparison_answer({given}, $unit)", {"unit": unit})
+        finally:
+            connection.unregister(f"{samples}_answer")
+
+    @property
+    def _chosen(self) -> str:
+        """The name of the temporary table with the captures of both sides."""
+        return self._kept(("chosen",), "_compared_sides($base, $new)", {})
 
     def _is_undirected(self) -> bool:
         return not self.has_verdicts and self.devices is not None
@@ -148,13 +180,21 @@ class Comparison:
             )
         return table
 
-    def _kept(self, key: tuple[Any, ...], call: str, arguments: Mapping[str, Any]) -> str:
+    def _kept(
+        self, key: tuple[Any, ...], call: str, arguments: Mapping[str, Any], reads: Mapping[str, str] | None = None
+    ) -> str:
         """Return the name of the temporary table with the rows of a call, which is made once."""
         if key not in self._computed:
-            name = f"_computed_comparison_{next(_numbers)}"
-            self.warehouse.rows(f"CREATE TEMP TABLE {name} AS FROM {call}", **arguments)
-            self._computed[key] = name
+            self._computed[key] = self._made(call, arguments, reads)
         return self._computed[key]
+
+    def _made(self, call: str, arguments: Mapping[str, Any], reads: Mapping[str, str] | None = None) -> str:
+        """Return the name of a new temporary table with the rows of a call of a macro, in which others read tables."""
+        name = f"_computed_comparison_{next(_numbers)}"
+        sides = {name: side for name, side in (("base", self.base), ("new", self.new)) if f"${name}" in call}
+        with self.warehouse.locked() as connection, reading(connection, reads or {}):
+            self.warehouse.rows(f"CREATE TEMP TABLE {name} AS FROM {call}", **arguments, **sides)
+        return name
 
     def verdicts(self, part: str, of: str, **other: Any) -> list[tuple[str, str]]:
         """Return the values of a part's column `of`, each with its verdict if it has one."""
@@ -163,17 +203,18 @@ class Comparison:
     @cached_property
     def _sides(self) -> list[tuple[bool, bool, list[int]]]:
         """Whether all captures of base, and of new, have modules, whether any is a PyTorch trace, and their keys."""
-        query = """
+        query = f"""
             SELECT
                 bool_and(c.record_id IS NOT NULL OR c.format = 'torch_trace' AND c.capture_id IN (
                     SELECT m.capture_id FROM module_times AS m
                 )),
                 bool_or(c.format = 'torch_trace'),
                 list(c.capture_id)
-            FROM captures AS c
-            WHERE c.capture_id IN (SELECT s.capture_id FROM _several_captures($side) AS s)
+            FROM {self._chosen} AS c
+            GROUP BY c.side
+            ORDER BY c.side
         """
-        return [self.warehouse.rows(query, side=side)[1][0] for side in (self.base, self.new)]
+        return self.warehouse.rows(query)[1]
 
     def has_modules(self) -> bool:
         return all(has_modules for has_modules, _, _ in self._sides)
@@ -361,12 +402,6 @@ def _sentences(rows: Sequence[Sequence[Any]]) -> list[str]:
         numbers = "" if change is None else f", {change:+.1f} %, {base:.4g} to {new:.4g}{unit}"
         lines.append(f"{name}: {words.SHOWN.get(verdict, verdict)}{numbers}{f'; {note}' if note else ''}")
     return lines
-
-
-def _selecting(view: str, computed: str) -> str:
-    """Return the query of a view of a comparison, from the table in which the comparison is computed already."""
-    query = catalog.named(view).statement.split(") AS TABLE\n", 1)[1]
-    return _COMPARISON.sub(computed, query)
 
 
 def _given(options: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ ALL: Final = "all"
 # The most characters of a comment, and of who wrote it.
 LONGEST: Final = 1000
 LONGEST_AUTHOR: Final = 120
-_PART: Final = re.compile(r"([^,=\"<>!@]+)=(.*)", re.DOTALL)
+_NO_KEY: Final = re.compile(r"[\"!@]")
 
 
 @dataclass(frozen=True)
@@ -41,14 +41,14 @@ class Comment:
 
 def labels_of_series(connection: duckdb.DuckDBPyConnection, selector: str | None) -> str:
     """Return a selector of labels as series are named: each label once, in order. Raises `EtqError` for others."""
-    [(parts,)] = connection.execute("SELECT _selector_parts($s)", {"s": selector or ""}).fetchall()
+    [(terms,)] = connection.execute("SELECT _selector_terms($s)", {"s": selector or ""}).fetchall()
     pairs = {}
-    for part in parts:
-        if (found := _PART.fullmatch(part)) is None:
-            raise EtqError(f"{printable(part)}: a comment is on the captures with some labels: KEY=VALUE,KEY=VALUE")
-        value = found[2]
-        is_quoted = len(value) > 1 and value[0] == value[-1] == '"'
-        pairs[found[1]] = value[1:-1].replace('""', '"') if is_quoted else value
+    for term in terms:
+        if term["sign"] != "=" or _NO_KEY.search(term["key"]) is not None:
+            raise EtqError(
+                f"{printable(term['part'])}: a comment is on the captures with some labels: KEY=VALUE,KEY=VALUE"
+            )
+        pairs[term["key"]] = term["value"]
     query = """
         SELECT coalesce(string_agg(p.key || '=' || _selector_value(p.value), ',' ORDER BY p.key, p.value), '')
         FROM (SELECT unnest($keys::VARCHAR[]) AS key, unnest($values::VARCHAR[]) AS value) AS p

@@ -85,11 +85,11 @@ def _connected(path: str) -> duckdb.DuckDBPyConnection:
 
     path = expanded(path)
     if not is_lake_path(path):
-        from etq.database.schema import update_definitions
+        from etq.database.schema import check
 
         # Commands wait until a writer ends; a completion must not.
         connection = connect(path, True, 0)
-        update_definitions(connection, path, read_only=True)
+        check(connection, path)
         return connection
     from etq.lake.reading.connection import connect_tables
     from etq.lake.reading.state import read

@@ -180,7 +180,7 @@ def flops(capture: str, by: str, db: str, format: str | None, output: str | None
     with _record(capture, db) as (warehouse, record):
         stage = f"""
             SELECT coalesce(max(g.stage) FILTER (WHERE g.stage = '{EDGE}'), min(g.stage)) FROM graphs AS g
-            WHERE g.record_id = _record_id($record)
+            WHERE g.record_id = _key_of('record', $record)
         """
         columns = "c.nodes, c.flops, c.flops_percent" if by == "op_type" else "c.name, c.module_path, c.input_shapes"
         columns += "" if by == "op_type" else ", c.output_shape, c.flops"

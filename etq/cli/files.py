@@ -102,7 +102,7 @@ def inspect(
         ops = OPS_TO_READ if output is None and format in (None, "table", "markdown") else "o.op_types"
         symbols = f", {ops}, o.module_path, o.source_file, o.source_line, o.mapping, o.backend"
         joined = "LEFT JOIN event_ops($capture) AS o ON o.block_index = i.block_index AND o.slot = i.slot"
-    warehouse, capture = open_file(file, read_options, ["inspector_events", *(["event_ops"] if joined else [])])
+    warehouse, capture = open_file(file, read_options)
     with warehouse:
         query = f"""
         SELECT

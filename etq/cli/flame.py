@@ -146,7 +146,7 @@ def flame(
             raise click.UsageError("--module goes with --by module")
         by = "module"
     arguments = {name: value for name, value in {"by": by, "unit": unit, **options}.items() if value is not None}
-    with open_target(capture, db, read_options, ["time_tree"]) as (warehouse, selector):
+    with open_target(capture, db, read_options) as (warehouse, selector):
         check_runs(warehouse, selector, arguments)
         _note_grouping(warehouse, selector, by)
         named = "".join(f', "{name}" := ${name}' for name in arguments)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from etq import catalog
 from etq.cli import main
 from etq.cli.commands import ANSWERS
 from etq.cli.messages import say
@@ -145,7 +144,7 @@ def _write_dot(capture: str, db: str, path: str | None, force: bool, options: di
 
     if is_file(capture, db) and _is_unrun(capture):
         raise click.UsageError("--format dot is of a capture; json is also of an ETRecord or a program alone")
-    with open_target(capture, db, pop_file_options(options), ["node_totals"]) as (warehouse, selector):
+    with open_target(capture, db, pop_file_options(options)) as (warehouse, selector):
         check_runs(warehouse, selector, options)
         text = dot_of(warehouse, selector, options)
         write_text(text, path, force=force, is_printable=True)
@@ -186,7 +185,7 @@ def _drawing(
             warehouse, selector = open_unrun(capture)
             stack.enter_context(warehouse)
         else:
-            warehouse, selector = stack.enter_context(open_target(capture, db, read_options, catalog.names()))
+            warehouse, selector = stack.enter_context(open_target(capture, db, read_options))
         chosen = {name: value for name, value in options.items() if value is not None}
         for name in chosen:
             if name not in known:

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 import click
 
-from etq import catalog
 from etq.cli import main
 from etq.cli.compare import judging_options, sides
 from etq.cli.options import method_option, query_limits, runs_option, unit_option, warehouse_option
@@ -110,7 +109,7 @@ def _page(
     from etq.report import page_of, trends_page_of
 
     if kind == "one capture":
-        with open_target(captures[0], db, pop_file_options(arguments), catalog.names()) as (warehouse, capture):
+        with open_target(captures[0], db, pop_file_options(arguments)) as (warehouse, capture):
             yield partial(page_of, warehouse, [capture], unit=unit, **arguments), capture.name
     elif kind == "two sides":
         base, new = captures

@@ -75,7 +75,9 @@ def _command(view: catalog.SqlObject) -> click.Command:
             foremost = ANSWERS.get(view.name, ())
             write(warehouse, f"FROM {call}", format, output, force=force, foremost=foremost, **values)
 
-    text = f"{view.text}\n\nColumns: {', '.join(column.name for column in view.columns)}."
+    text = (
+        f"{view.text.removeprefix(catalog.NEEDS_ETQ)}\n\nColumns: {', '.join(column.name for column in view.columns)}."
+    )
     decorated = output_options(
         warehouse_option(file_options(command, [*names, *not_for(view.name)]) if is_of_file else command)
     )
@@ -86,7 +88,7 @@ def _command(view: catalog.SqlObject) -> click.Command:
             decorated = click.option(f"--{parameter.name.replace('_', '-')}", parameter.name, help=_help(parameter))(
                 decorated
             )
-    return click.command(view.name, help=text, short_help=view.text.split(". ")[0])(decorated)
+    return click.command(view.name, help=text, short_help=view.summary)(decorated)
 
 
 def _help(parameter: catalog.Column) -> str:

@@ -81,8 +81,7 @@ def show_view(
     **options: Any,
 ) -> None:
     """Print a view of a capture: opens it, and shows it by `show_opened`, which has the other parameters."""
-    is_narrowed = bool(catalog.named(view).planned_as)
-    with open_target(capture, db, read_options, [] if is_narrowed else [view]) as (warehouse, selector):
+    with open_target(capture, db, read_options) as (warehouse, selector):
         baseline = options.get("baseline")
         if baseline is not None and Path(baseline).is_file():
             options["baseline"] = _attach_baseline(warehouse, baseline, capture, read_options)

@@ -208,7 +208,7 @@ def show_views(name: str | None, format: str | None, output: str | None, *, forc
     from etq import catalog
 
     if name is None:
-        rows = [[known.name, known.kind, known.text.split(". ")[0].rstrip(".")] for known in catalog.public_objects()]
+        rows = [[known.name, known.kind, known.summary] for known in catalog.public_objects()]
         write_rows(["name", "kind", "what a row is"], rows, format, output, force=force)
         return
     target = catalog.public_object(name)

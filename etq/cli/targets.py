@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -75,14 +75,13 @@ def pop_file_options(options: dict[str, Any]) -> FileOptions:
     return FileOptions(**{field.name: options.pop(field.name, None) for field in fields(FileOptions)})
 
 
-def open_file(file: str, read_options: FileOptions, views: Iterable[str] = ()) -> tuple[Warehouse, Capture]:
-    """Load a file into a warehouse in memory, and create these views meanwhile; return both."""
+def open_file(file: str, read_options: FileOptions) -> tuple[Warehouse, Capture]:
+    """Load a file into a warehouse in memory; return both."""
     from etq.warehouse.ephemeral import open_ephemeral
 
     with working(f"Reading {file}", sys.stderr):
         warehouse, capture = open_ephemeral(
             file,
-            views,
             time_scale=read_options.time_scale,  # type: ignore[arg-type]  # click has checked it
             clock_bits=None if read_options.clock_bits is None else int(read_options.clock_bits),  # type: ignore[arg-type]
             etrecord=read_options.etrecord,
@@ -164,18 +163,14 @@ def open_file_or_warehouse(
 
 
 @contextmanager
-def open_target(
-    capture: str, db: str, read_options: FileOptions, views: Iterable[str] = ()
-) -> Iterator[tuple[Warehouse, Capture]]:
-    """Provide a warehouse and the capture in it that an argument names; a file is loaded into one in memory, and
-    these views are created meanwhile.
-    """
+def open_target(capture: str, db: str, read_options: FileOptions) -> Iterator[tuple[Warehouse, Capture]]:
+    """Provide a warehouse and the capture in it that an argument names; a file is loaded into one in memory."""
     names = [f"--{name.replace('_', '-')}" for name, value in asdict(read_options).items() if value is not None]
     if names and not is_file(capture, db):
         check_path(capture, db)
         verb = "applies" if len(names) == 1 else "apply"
         raise EtqError(f"{capture} is not a file; {' and '.join(names)} only {verb} to files")
-    with open_file_or_warehouse(capture, db, lambda file: open_file(file, read_options, views)) as (warehouse, loaded):
+    with open_file_or_warehouse(capture, db, lambda file: open_file(file, read_options)) as (warehouse, loaded):
         yield warehouse, loaded or warehouse.capture(capture)
 
 

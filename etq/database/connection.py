@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -14,14 +12,11 @@ import duckdb
 
 from etq.catalog import quoted
 from etq.database.file_locks import check_locks
+from etq.database.library import attach
 from etq.database.limits import limiting_settings
 from etq.database.locking import identity, retry_while_locked
-from etq.database.neighbours import LOGS, check_neighbours, log_of, remove_temporary
+from etq.database.neighbours import LOGS, check_neighbours, remove_temporary
 from etq.errors import WarehouseError, displayed, message_of
-
-# DuckDB 1.5 and later can read and write these files. Blocks of a quarter of the default size waste less space in a
-# file of few captures (0.5 MB of 1.6) and of many (1.4 bytes per event of 10.1), and are read as fast.
-STORAGE: Final = {"storage_compatibility_version": "v1.5.0", "default_block_size": "65536"}
 
 # No extensions are loaded, and names in a query refer to the database, not to Python variables of the caller.
 CLOSED: Final = {
@@ -34,23 +29,10 @@ CLOSED: Final = {
 # The time of this optimizer grows with the square of a query's parts: with DuckDB 2.0.1 it is a sixth of `advice`
 # (0.94 and 0.80 s), and a seventh of `roofline` (0.20 and 0.175). What it moves changes no view's time.
 _SLOW_OPTIMIZER: Final = "projection_pullup"
-# Nor is any other file read or written, or the network reached: a file's views and macros may come from anyone.
-WITHOUT_ACCESS: Final = {"enable_external_access": "false"}
-
 # Files next to a warehouse, such as its write-ahead log, have a longer name; file systems allow 255 bytes.
 LONGEST_NAME: Final = 220
 
-_WITHOUT_LOG: Final = """
-    SET VARIABLE etq_settings = (
-        SELECT list(s.name) FROM system.main.duckdb_settings() AS s
-        WHERE NOT contains(s.name, 'log') AND s.name NOT IN ('allowed_configs', 'lock_configuration')
-    );
-    SET allowed_configs = getvariable('etq_settings');
-    RESET VARIABLE etq_settings;
-    SET lock_configuration = true
-"""
 _NO_DATABASE: Final = "not a valid DuckDB database file"
-_TOO_SHORT: Final = "Could not read enough bytes"
 NONE_THERE: Final = "no such file; make a warehouse with: etq ingest FILE... --db {}"
 NO_FOLDER: Final = "its folder does not exist; create it first"
 _IN_OTHER_MODE: Final = "same database file with a different configuration"
@@ -63,20 +45,19 @@ NOTHING_FREED: Final = (
     "out of space, also for this; the warehouse is as it was: free some and repeat, or copy it to another disk "
     "(etq backup), do it there, and move it back"
 )
-# The size of a database's three headers. The creator of a shorter file was killed or is still at work.
-_HEADERS: Final = 3 * 4096
-
 Result = TypeVar("Result")
 
 
-def settings() -> dict[str, str]:
+def in_memory(config: Mapping[str, str] | None = None) -> duckdb.DuckDBPyConnection:
+    """Return a connection to a new database in memory, with the library, and more settings of DuckDB."""
+    connection = _opened(":memory:", {**_settings(), **(config or {})})
+    attach(connection)
+    return connection
+
+
+def _settings() -> dict[str, str]:
     """Return the settings of a connection, with the limits of queries."""
     return {**CLOSED, **limiting_settings()}
-
-
-def in_memory(config: Mapping[str, str] | None = None) -> duckdb.DuckDBPyConnection:
-    """Return a connection to a new database in memory, with the settings of all connections and these."""
-    return _opened(":memory:", {**settings(), **(config or {})})
 
 
 def _opened(file: str, config: Mapping[str, str], *, read_only: bool = False) -> duckdb.DuckDBPyConnection:
@@ -91,22 +72,19 @@ def connect(
     path: str,
     read_only: bool,
     wait: float | None = None,
-    config: Mapping[str, str] | None = None,
     *,
     external_access: bool = False,
+    reads: Iterable[str] = (),
     is_shared: bool = True,
 ) -> duckdb.DuckDBPyConnection:
-    """Connect to a file with these settings; a missing file is created.
+    """Connect to an existing file, with the library.
 
-    Unless `is_shared`, no other process can open the file, and it may be where locks don't work.
-
-    With an existing file, queries can access no other files and load no extensions, unless `external_access` is set.
-    With a new file, whose content can't come from others, they can until `withdraw_access`.
+    Unless `is_shared`, no other process can open the file, and it may be where locks don't work. Queries can access no
+    files but the databases `reads`, and load no extensions, unless `external_access` is set.
 
     Waits while other processes hold the file, see `retry_while_locked`. Raises `WarehouseError` if the file can't be
     opened.
     """
-    config = {**CLOSED, **limiting_settings(), **({} if external_access else WITHOUT_ACCESS), **(config or {})}
     check_path(path)
     if os.path.isdir(path):
         raise WarehouseError(f"{path}: a folder; a warehouse is a file")
@@ -117,7 +95,11 @@ def connect(
     try:
         if not read_only and is_shared:
             check_locks(path)
-        return retry_while_locked(path, lambda: _attempt(path, read_only, config), wait)
+        connection = retry_while_locked(path, lambda: _attempt(path, read_only), wait)
+        attach(connection)
+        if not external_access:
+            allow_only(connection, reads)
+        return connection
     except duckdb.Error as error:
         raise WarehouseError(f"{path}: {explained(path, error)}") from error
 
@@ -161,26 +143,18 @@ def check_name(path: str) -> None:
 
 
 def withdraw_access(connection: duckdb.DuckDBPyConnection) -> None:
-    """Revoke a connection's access to other files, permanently.
-
-    And that to DuckDB's log: where it can't write the log's file, it aborts the process.
-    """
+    """Revoke a connection's access to other files, permanently."""
     connection.execute("SET enable_external_access = false")
-    with suppress(duckdb.InvalidInputException):  # locked already, as another connection of the process has the file
-        connection.execute(_WITHOUT_LOG)
 
 
 def allow_only(connection: duckdb.DuckDBPyConnection, paths: Iterable[str]) -> None:
     """Revoke a connection's access to files other than its own and these databases, permanently.
 
-    Without this, a new database would follow a link that somebody plants in the place of its log. Raises
-    `WarehouseError` for one that is there.
+    Without this, a new database would follow a link that somebody plants in the place of its log.
     """
-    [(has_access,)] = connection.execute("SELECT current_setting('enable_external_access')").fetchall()
-    if not has_access:  # of a file that a killed process left
-        return
     names = [os.path.realpath(absolute(path)) + ending for path in paths for ending in ("", *LOGS)]
-    connection.execute(f"SET allowed_paths = [{', '.join(map(quoted, names))}]")
+    with suppress(duckdb.InvalidInputException):  # revoked, as another connection of the process has the file
+        connection.execute(f"SET allowed_paths = [{', '.join(map(quoted, names))}]")
     withdraw_access(connection)
 
 
@@ -204,24 +178,17 @@ def with_access(
         connection.execute("RESET arrow_lossless_conversion")
 
 
-def _attempt(path: str, read_only: bool, config: Mapping[str, str]) -> duckdb.DuckDBPyConnection:
+def _attempt(path: str, read_only: bool) -> duckdb.DuckDBPyConnection:
     """Return a connection, without waiting. Raises `duckdb.Error`, and `WarehouseError` if the file doesn't exist."""
     while True:
         file = identity(path)
-        if file is None and read_only:
+        if file is None:
             raise WarehouseError(f"{path}: {NONE_THERE.format(path)}")
-        if file is None and not Path(path).parent.is_dir():
-            raise WarehouseError(f"{path}: {NO_FOLDER}")
-        try:
-            connection = open_unchanged(path, partial(_connected, path, read_only, file is None, config), _close)
-        except duckdb.Error as error:
-            if not _is_unfinished(path, str(error), remove=not read_only):
-                raise
-            if read_only:
-                raise WarehouseError(f"{path}: {NONE_THERE.format(path)}") from error
-            continue
+        connection = open_unchanged(
+            path, lambda: _opened(absolute(path), _settings(), read_only=read_only), lambda opened: opened.close()
+        )
         # Compacting replaces the file: a writer that opened the old file just before would write to a deleted file.
-        if file in (None, identity(path)) and os.path.exists(path):
+        if file == identity(path):
             if not read_only:
                 remove_temporary(path)
             return connection
@@ -248,10 +215,6 @@ def open_unchanged(path: str, open_database: Callable[[], Result], close: Callab
         close(result)
 
 
-def _close(connection: duckdb.DuckDBPyConnection) -> None:
-    connection.close()
-
-
 def _state(path: str) -> tuple[int, int, int] | None:
     """Return the inode, size and modification time of a file, which change with each commit;
     None if it doesn't exist.
@@ -261,24 +224,6 @@ def _state(path: str) -> tuple[int, int, int] | None:
     except OSError:
         return None
     return found.st_ino, found.st_size, found.st_mtime_ns
-
-
-def _connected(path: str, read_only: bool, is_new: bool, config: Mapping[str, str]) -> duckdb.DuckDBPyConnection:
-    """Return a connection; an existing file keeps its storage version."""
-    made_new = {**STORAGE, **{key: value for key, value in config.items() if key not in WITHOUT_ACCESS}}
-    settings = {**config}
-    if is_new:
-        # A write-ahead log without a database may come from anyone.
-        settings = {**STORAGE, **config} if log_of(path).exists() else made_new
-    file = absolute(path)
-    try:
-        return _opened(file, settings, read_only=read_only)
-    except duckdb.ConnectionException:
-        if is_new or read_only:
-            raise
-        # If this process created the file and has it open with the settings of a new file, all its connections must
-        # agree; otherwise this fails, too.
-        return _opened(file, made_new)
 
 
 def is_without_access(error: BaseException | None) -> bool:
@@ -311,22 +256,3 @@ def is_of_file(error: BaseException | None) -> bool:
     opened again.
     """
     return isinstance(error, duckdb.Error) and any(each in str(error) for each in (*_FULL, _INVALIDATED))
-
-
-def _is_unfinished(path: str, text: str, *, remove: bool) -> bool:
-    """Whether a file is not a database because its creator was killed; `remove` deletes such a file."""
-    if sys.platform == "win32" or (_NO_DATABASE not in text and _TOO_SHORT not in text):
-        return False
-    import fcntl
-
-    try:
-        with Path(path).open("r+b" if remove else "rb") as file:
-            # A process that is still creating the file holds a lock on it.
-            fcntl.lockf(file, (fcntl.LOCK_EX if remove else fcntl.LOCK_SH) | fcntl.LOCK_NB)
-            content = file.read(_HEADERS)
-            is_unfinished = not content or (len(content) < _HEADERS and content[8:12] == b"DUCK")
-            if is_unfinished and remove:
-                Path(path).unlink()
-            return is_unfinished
-    except OSError:
-        return False

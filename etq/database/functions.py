@@ -1,8 +1,7 @@
 """The functions of `etq.verdicts` that SQL calls: registered with a connection when a query needs them.
 
 To register a function takes a tenth of a second, as DuckDB imports numpy then; a warehouse is opened without it. In a
-database that etq didn't open, a view that decides something ends with `Scalar Function with name needs_etq_… does not
-exist`.
+database that etq didn't open, a view that decides something ends with an error that says so.
 """
 
 from __future__ import annotations
@@ -20,6 +19,8 @@ from weakref import WeakSet
 
 import duckdb
 from duckdb.func import FunctionNullHandling, PythonUDFType
+
+from etq.catalog import quoted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,6 +46,23 @@ class Function:
     arguments: tuple[Row | str, ...]
     returns: Row
 
+    @property
+    def registered(self) -> str:
+        """The name under which it is registered with DuckDB."""
+        return f"_{self.name}"
+
+    @property
+    def parameters(self) -> str:
+        """The names of its parameters, as in a definition."""
+        return ", ".join(f"argument_{place}" for place in range(len(self.arguments)))
+
+    def macro(self, *, is_known: bool) -> str:
+        """Return the statement that makes the macro through which SQL calls it; unless it `is_known`, as in DuckDB
+        without etq, calling the macro is an error that says so.
+        """
+        call = f"{self.registered}({self.parameters})" if is_known else f"error({_UNKNOWN})::{_list_of(self.returns)}"
+        return f"CREATE OR REPLACE MACRO {self.name}({self.parameters}) AS ({call})"
+
     def loaded(self) -> Callable[..., Mapping[str, Any]]:
         """Import the function."""
         found: Callable[..., Mapping[str, Any]] = getattr(import_module(f"etq.verdicts.{self.module}"), self.function)
@@ -68,13 +86,20 @@ _SAMPLE: Final = {
     "calls": "DOUBLE",
     "matched": "VARCHAR",
     "is_trace": "BOOLEAN",
+    "module_path": "VARCHAR",
+    "kind": "VARCHAR",
+    "instruction_id": "DOUBLE",
+    "place": "DOUBLE",
+    "is_additive": "BOOLEAN",
+    "counted": "VARCHAR",
 }
 FUNCTIONS: Final = (
     Function(
-        "needs_etq_to_align",
-        "alignment",
-        "align",
+        "needs_etq_to_compare",
+        "items",
+        "compared",
         (
+            _SAMPLE,
             {
                 "capture_id": "BIGINT",
                 "op_index": "BIGINT",
@@ -83,16 +108,7 @@ FUNCTIONS: Final = (
                 "is_by_module": "BOOLEAN",
                 "ticks": "DOUBLE",
             },
-        ),
-        {"capture_id": "BIGINT", "op_index": "BIGINT", "item": "VARCHAR"},
-    ),
-    Function(
-        "needs_etq_to_compare",
-        "comparison",
-        "compare",
-        (
-            _SAMPLE,
-            {"item": "VARCHAR", "base_shapes": "VARCHAR", "new_shapes": "VARCHAR"},
+            {"op": "VARCHAR", "base_shapes": "VARCHAR", "new_shapes": "VARCHAR"},
             {"name": "VARCHAR", "detail": "VARCHAR"},
             "BOOLEAN",
             "DOUBLE",
@@ -125,6 +141,18 @@ FUNCTIONS: Final = (
             "off": "DOUBLE",
             "is_disturbed": "BOOLEAN",
             "place": "BIGINT",
+            "op": "VARCHAR",
+            "module_path": "VARCHAR",
+            "base_kind": "VARCHAR",
+            "new_kind": "VARCHAR",
+            "base_instruction_id": "DOUBLE",
+            "new_instruction_id": "DOUBLE",
+            "base_place": "DOUBLE",
+            "new_place": "DOUBLE",
+            "is_in_base": "BOOLEAN",
+            "is_in_new": "BOOLEAN",
+            "matched": "VARCHAR",
+            "counted": "VARCHAR",
         },
     ),
     Function(
@@ -188,6 +216,7 @@ FUNCTIONS: Final = (
     ),
 )
 
+_UNKNOWN: Final = "'this view decides by what etq computes: ask it by etq sql, or etq.open() in Python'"
 _KINDS: Final = {"BIGINT": "int64", "DOUBLE": "float64", "BOOLEAN": "bool", "VARCHAR": "object"}
 # With which the names of the functions begin.
 PREFIX: Final = "needs_etq_"
@@ -217,16 +246,18 @@ def register_for(connection: duckdb.DuckDBPyConnection, query: str) -> None:
 
 def register(connection: duckdb.DuckDBPyConnection) -> None:
     """Register the functions with a connection, and with all others to its database. Has no effect the second time."""
-    connection = getattr(connection, "defined_on", connection)  # what creates definitions on demand
     if connection in _registered or connection in _owners:
         return
     if not _registered:
         atexit.register(_close)
+    # Where a file has a macro of such a name, DuckDB would find it and register none.
+    [(path,)] = connection.execute("SELECT current_setting('search_path')").fetchall()
+    connection.execute("SET search_path = 'system.main'")
     for each in FUNCTIONS:
         arguments: list[Any] = [_list_of(kind) if isinstance(kind, Mapping) else kind for kind in each.arguments]
         with suppress(duckdb.CatalogException):  # another connection to the database has registered them
             connection.create_function(
-                each.name,
+                each.registered,
                 _in_arrow(each),
                 arguments,
                 _list_of(each.returns),
@@ -234,6 +265,7 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
                 null_handling=FunctionNullHandling.SPECIAL,
             )
             _owners.add(connection)
+    connection.execute(f"SET search_path = {quoted(path)}")
     _registered.add(connection)
 
 
@@ -241,12 +273,11 @@ def release(connection: duckdb.DuckDBPyConnection) -> None:
     """Remove the functions that a connection has registered, before it is closed: DuckDB would go on to call them for
     other connections to the database, which register them anew.
     """
-    connection = getattr(connection, "defined_on", connection)
     if connection in _owners:
         _owners.discard(connection)
         for function in FUNCTIONS:
             with suppress(duckdb.Error):
-                connection.remove_function(function.name)
+                connection.remove_function(function.registered)
         _registered.clear()
 
 
@@ -254,6 +285,14 @@ def _close() -> None:
     for connection in [*_owners]:
         release(connection)
         connection.close()
+
+
+def answered(name: str, arguments: pa.Table) -> pa.ChunkedArray:
+    """Return what the function of this name returns for each row, whose first columns are its arguments."""
+    import pyarrow as pa
+
+    [function] = [each for each in FUNCTIONS if each.name == name]
+    return pa.chunked_array([_in_arrow(function)(*arguments.columns[: len(function.arguments)])])
 
 
 def _list_of(row: Row) -> str:

@@ -15,6 +15,7 @@ from typing import Final, TypeVar
 
 import duckdb
 
+from etq.database import library
 from etq.errors import QueryError, message_of, place_in
 
 SECONDS: Final = 10.0
@@ -23,6 +24,16 @@ MOST_TEXT: Final = 100_000
 MOST_LEFT: Final = 4
 # How long an interrupted query may take to end.
 _GRACE: Final = 1.0
+
+# Revokes the access to DuckDB's log: where DuckDB can't write the log's file, it aborts the process.
+_WITHOUT_LOG: Final = """
+    SET VARIABLE etq_settings = (
+        SELECT list(s.name) FROM system.main.duckdb_settings() AS s
+        WHERE NOT contains(s.name, 'log') AND s.name NOT IN ('allowed_configs', 'lock_configuration')
+    );
+    SET allowed_configs = getvariable('etq_settings');
+    SET lock_configuration = true
+"""
 
 Answer = TypeVar("Answer")
 _left: Final[set[threading.Thread]] = set()
@@ -80,7 +91,9 @@ def ask(
         is_full = len(_left) >= MOST_LEFT
     if is_full:
         raise QueryError(f"{MOST_LEFT} queries run past their limit of time; try again later")
-    cursor = connection.cursor()
+    cursor = library.cursor(connection)
+    with suppress(duckdb.InvalidInputException):  # locked already
+        cursor.execute(_WITHOUT_LOG)
     outcome: list[Answer] = []
     failure: list[BaseException] = []
 

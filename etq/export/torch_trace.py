@@ -195,7 +195,7 @@ def _slices(options: dict[str, Any], place: Place) -> str:
     )
     return f"""
         SELECT t.signature_index, e.thread_index, {place.time("t.start_ticks")}, t.elapsed_ticks, {columns}
-        FROM _selected_runs($capture{catalog.more_arguments(options)}) AS r
+        FROM _exported_runs($capture{catalog.more_arguments(options)}) AS r
         JOIN event_ticks AS t ON t.capture_id = r.capture_id AND t.run_index = r.run_index
         JOIN trace_events AS e
             ON e.capture_id = t.capture_id AND e.run_index = t.run_index AND e.event_index = t.event_index
@@ -228,7 +228,7 @@ def _counters(options: dict[str, Any], place: Place) -> str:
     within = f"""
         SEMI JOIN (
             SELECT min(t.start_ticks) AS start_ticks, max(t.start_ticks + t.elapsed_ticks) AS end_ticks
-            FROM _selected_runs($capture{catalog.more_arguments(options)}) AS r
+            FROM _exported_runs($capture{catalog.more_arguments(options)}) AS r
             JOIN event_ticks AS t ON t.capture_id = r.capture_id AND t.run_index = r.run_index
             GROUP BY t.run_index
         ) AS s ON c.at_ticks >= s.start_ticks AND c.at_ticks <= s.end_ticks

@@ -32,20 +32,17 @@ class Statistics(NamedTuple):
 
 def statistics_of(raw: Sequence[float | None]) -> Statistics:
     """Return the statistics of values, defined as in the views."""
+    from etq.database.library import cursor
+
     query = "SELECT unnest(_list_statistics($1::DOUBLE[]))"
-    return Statistics(*_calculator().cursor().execute(query, [list(raw)]).fetchall()[0])
+    return Statistics(*cursor(_calculator()).execute(query, [list(raw)]).fetchall()[0])
 
 
 @cache
 def _calculator() -> duckdb.DuckDBPyConnection:
-    import duckdb
+    from etq.database.connection import in_memory
 
-    from etq import catalog
-
-    connection = duckdb.connect(":memory:")
-    for each in catalog.needed_for(["_list_statistics"]):
-        connection.execute(each.statement)
-    return connection
+    return in_memory()
 
 
 class PerfData:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-import weakref
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import IO, TYPE_CHECKING, Any, Final
@@ -17,7 +16,7 @@ from etq.inspector.frames import MetadataParser
 from etq.inspector.scales import TimeScale, time_scale_of
 from etq.inspector.vgf import parse_vgf_neural_statistics_delegate_metadata
 from etq.storage.sources import source_of
-from etq.warehouse.ephemeral import give_back, open_ephemeral
+from etq.warehouse.ephemeral import open_ephemeral
 
 if TYPE_CHECKING:
     import pandas
@@ -100,7 +99,6 @@ class Inspector:
             compat,
             delegate_time_scale_converter,
         )
-        weakref.finalize(self, give_back, self._queries.warehouse).atexit = False
         self._blocks: list[EventBlock] | None = None
         self._gaps: dict[str | None, Gaps] = {}
         self.op_graph_dict: Mapping[str, Any] | None = None
@@ -375,14 +373,11 @@ class Inspector:
 def _queries(
     dump: Any, record: str | None, units: tuple[str, str], compat: bool, converter: TimeScaleConverter | None
 ) -> rows.CaptureQueries:
-    views = ["_inspector_events", "_event_values"]
     warehouse, capture = open_ephemeral(
         dump,
-        views,
         time_scale=units[0],  # type: ignore[arg-type]
         etrecord=record,
         has_typical_runs=False,
-        reuses=True,
     )
     return rows.CaptureQueries(warehouse, capture, units[1], compat, converter)
 

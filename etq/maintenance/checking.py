@@ -18,6 +18,7 @@ from etq.catalog import identifier
 from etq.database import contents, schema
 from etq.database.connection import connect, expanded
 from etq.database.database import Database
+from etq.database.library import database_of
 from etq.database.locking import is_open_here
 from etq.database.rollups import ANSWERS, OF_TRACES, PRUNED, ROLLUPS, fill_rollups
 from etq.errors import displayed, message_of
@@ -97,9 +98,9 @@ def check(path: str | os.PathLike[str], *, folder: str | os.PathLike[str] = ".")
         connection = database.connection
         unread = None
         try:
-            schema.update_definitions(connection, path, read_only=True)
+            schema.check(connection, path)
             # Of files that have passed before, the line above compares nothing.
-            contents.has_definitions(connection, path, schema.create_all)
+            contents.check(connection, path)
         except duckdb.Error as error:  # of a block that is damaged: rows are read after tables, views and macros
             unread = error
         contents.refuse_computed(connection, path)
@@ -168,8 +169,7 @@ def _computed(connection: duckdb.DuckDBPyConnection) -> Part:
 
     Captures whose events were pruned are left out.
     """
-    [(database,)] = connection.execute("SELECT current_database()").fetchall()
-    stored = f"{identifier(database)}.main"
+    stored = f"{identifier(database_of(connection))}.main"
     connection.execute(f"CREATE TEMP TABLE runs AS FROM {stored}.runs")
     connection.execute("UPDATE runs SET scope = NULL, is_typical = true")
     tables = dict.fromkeys([*ROLLUPS, *OF_TRACES, *ANSWERS])

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-import secrets
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 import duckdb
 
-from etq.catalog import identifier, quoted
+from etq.catalog import quoted
 from etq.database import contents, schema
 from etq.database.connection import (
     NO_FOLDER,
@@ -21,12 +21,20 @@ from etq.database.connection import (
     connect,
     expanded,
     explained,
+    in_memory,
     open_unchanged,
 )
 from etq.database.locking import identity, retry_while_locked
+from etq.database.making import STORAGE
 from etq.database.neighbours import check_free
 from etq.database.publishing import new_file
 from etq.errors import WarehouseError
+
+# As `etq.database.making.STORAGE`, in the words of ATTACH.
+_STORAGE: Final = {
+    "STORAGE_VERSION": STORAGE["storage_compatibility_version"],
+    "BLOCK_SIZE": STORAGE["default_block_size"],
+}
 
 
 def backup(
@@ -78,7 +86,7 @@ def _check_output(source: str, target: str, overwrite: bool) -> None:
 def check_warehouse(path: str) -> None:
     """Raise `WarehouseError` for a file that isn't a warehouse of this schema."""
     with connect(path, True) as connection:
-        schema.update_definitions(connection, path, read_only=True)
+        schema.check(connection, path)
 
 
 def copy_whole(path: str, fresh: Path) -> None:
@@ -86,21 +94,17 @@ def copy_whole(path: str, fresh: Path) -> None:
 
     Raises `duckdb.Error`, and `WarehouseError` for a database that isn't a warehouse.
     """
-    source = f"_source_{secrets.token_hex(4)}"  # other names may be taken, as the file may have any name
-    with connect(str(fresh), False, is_shared=False) as connection:
-        [(name,)] = connection.execute("SELECT current_database()").fetchall()
+    with in_memory() as connection:
+        options = ", ".join(f"{name} {quoted(value)}" for name, value in _STORAGE.items())
+        connection.execute(f"ATTACH {quoted(absolute(str(fresh)))} AS fresh ({options})")
+        allow_only(connection, [path])
 
         def attach() -> None:
-            connection.execute(f"ATTACH {quoted(absolute(path))} AS {source} (READ_ONLY)")
+            connection.execute(f"ATTACH {quoted(absolute(path))} AS source (READ_ONLY)")
 
-        def detach(_: None) -> None:
-            connection.execute(f"DETACH {source}")
-
-        allow_only(connection, [path])
-        retry_while_locked(path, partial(open_unchanged, path, attach, detach))
-        contents.has_definitions(connection, path, schema.create_all, database=source)
-        contents.refuse_computed(connection, path, source)
-        connection.execute(f"COPY FROM DATABASE {source} TO {identifier(name)}")
-        connection.execute(f"DETACH {source}")
+        retry_while_locked(path, partial(open_unchanged, path, attach, lambda _: connection.execute("DETACH source")))
+        contents.check(connection, path, "source")
+        contents.refuse_computed(connection, path, "source")
+        connection.execute("COPY FROM DATABASE source TO fresh")
         # Closing a connection writes its log into the file, and doesn't report errors of that.
-        connection.execute("CHECKPOINT")
+        connection.execute("CHECKPOINT fresh")

@@ -13,7 +13,7 @@ import duckdb
 
 from etq import catalog
 from etq.catalog import quoted
-from etq.database import contents, schema
+from etq.database import schema
 from etq.database.connection import NO_FOLDER, absolute, check_name, check_path, connect, expanded, open_unchanged
 from etq.database.locking import retry_while_locked
 from etq.database.neighbours import check_free
@@ -68,7 +68,8 @@ def merge(paths: Sequence[str | os.PathLike[str]], output: str | os.PathLike[str
         with private_folder(target) as folder:
             # DuckDB names a database by its file's name up to the first dot; this must not be the name of a source.
             fresh = Path(folder) / "merged.duckdb"
-            with connect(str(fresh), False, is_shared=False) as connection:
+            schema.create_file(str(fresh))
+            with connect(str(fresh), False, is_shared=False, reads=sources) as connection:
                 merged = _merged(connection, sources)
             publish_new(fresh, target)
         return merged
@@ -83,12 +84,12 @@ def merge(paths: Sequence[str | os.PathLike[str]], output: str | os.PathLike[str
 def _merged(connection: duckdb.DuckDBPyConnection, sources: Sequence[str]) -> Merged:
     """Fill an empty file from the warehouses."""
     known, conflicts = 0, []
-    schema.create(connection, sources)
+    schema.note_creation(connection)
     for path in sources:
         retry_while_locked(path, partial(open_unchanged, path, partial(_attach, connection, path), _detach))
         try:
             # This connection can access other files, and the file may have been replaced since it was checked.
-            contents.has_definitions(connection, path, schema.create_all, database="_source")
+            schema.check(connection, path, "_source")
             result = schema.in_transaction(connection, lambda: _add(connection))
         finally:
             _detach(connection)

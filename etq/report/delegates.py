@@ -25,7 +25,7 @@ CALLS: Final = """
         SELECT o.program_id, o.blob_offset, count(*) AS ops
         FROM captures AS c
         JOIN delegate_ops AS o ON o.program_id = c.program_id
-        WHERE c.sha256 = $capture
+        WHERE c.capture_id = $capture
         GROUP BY ALL
     )
     SELECT d.method, i.instruction_id, b.blob_offset, b.ops
@@ -35,7 +35,7 @@ CALLS: Final = """
     JOIN instructions AS i
         ON i.program_id = d.program_id AND i.method = d.method AND i.delegate_index = d.delegate_index
     JOIN blobs AS b ON b.program_id = d.program_id AND b.blob_offset = d.byte_offset
-    WHERE c.sha256 = $capture
+    WHERE c.capture_id = $capture
         AND d.method IN (SELECT m.method FROM linked_methods AS m WHERE m.capture_id = c.capture_id)
 """
 OPS: Final = """
@@ -52,7 +52,7 @@ USES: Final = """
         SELECT o.blob_offset, o.op_index, o.inputs, o.outputs
         FROM captures AS c
         JOIN delegate_ops AS o ON o.program_id = c.program_id
-        WHERE c.sha256 = $capture
+        WHERE c.capture_id = $capture
     ),
     made AS (SELECT o.blob_offset, o.op_index, unnest(o.outputs) AS value_id FROM ops AS o),
     taken AS (SELECT o.blob_offset, o.op_index, unnest(o.inputs) AS value_id FROM ops AS o)
@@ -65,7 +65,7 @@ USES: Final = """
 TOTALS: Final = f"""
     WITH
     ops AS MATERIALIZED ({OPS}),
-    linked AS (SELECT c.record_id FROM captures AS c WHERE c.sha256 = $capture),
+    linked AS (SELECT c.record_id FROM captures AS c WHERE c.capture_id = $capture),
     placed AS (
         SELECT
             o.method, o.instruction_id, o.op_index, '' AS module_path, coalesce(p.module_path, '') = '' AS is_own

@@ -23,7 +23,7 @@ RECORD: Final = f"""
     FROM captures AS c
     JOIN records AS r ON r.record_id = c.record_id
     JOIN graphs AS g ON g.record_id = r.record_id
-    WHERE c.sha256 = $capture
+    WHERE c.capture_id = $capture
     GROUP BY r.sha256
 """
 
@@ -50,7 +50,7 @@ UNTIMED: Final = """
 # A node without events has no time, rather than 0: a delegate may run it in an event of several nodes.
 NODES: Final = """
     WITH
-    linked AS (SELECT c.capture_id, c.record_id FROM captures AS c WHERE c.sha256 = $capture),
+    linked AS (SELECT c.capture_id, c.record_id FROM captures AS c WHERE c.capture_id = $capture),
     handles AS (
         SELECT
             h.graph_id, h.node_index,
@@ -115,7 +115,7 @@ MODULES: Final = """
 # Costs and calls of modules: sums over their nodes, with how many of these are unknown.
 SUMS: Final = """
     WITH
-    linked AS (SELECT c.capture_id, c.record_id FROM captures AS c WHERE c.sha256 = $capture),
+    linked AS (SELECT c.capture_id, c.record_id FROM captures AS c WHERE c.capture_id = $capture),
     members AS (
         SELECT DISTINCT m.record_id, m.graph_id, m.node_index, m.module_path
         FROM linked AS l
@@ -140,7 +140,7 @@ EDGES: Final = """
     JOIN op_edges AS e ON e.record_id = c.record_id
     JOIN graphs AS g
         ON g.record_id = e.record_id AND g.graph_id = e.graph_id AND g.stage = $stage
-    WHERE c.sha256 = $capture
+    WHERE c.capture_id = $capture
     ORDER BY ALL
 """
 
@@ -150,7 +150,7 @@ LEVELS: Final = """
     JOIN node_modules AS m ON m.record_id = c.record_id
     JOIN graphs AS g
         ON g.record_id = m.record_id AND g.graph_id = m.graph_id AND g.stage = $stage
-    WHERE c.sha256 = $capture
+    WHERE c.capture_id = $capture
     ORDER BY m.graph_id, m.node_index, m.depth
 """
 

@@ -64,9 +64,9 @@ LACK: Final = """
     SELECT c.name, count(v.capture_id) AS number
     FROM captures AS c
     LEFT JOIN debug_values AS v ON v.capture_id = c.capture_id
-    WHERE c.sha256 IN ($gap, $capture)
-    GROUP BY c.sha256, c.name
-    ORDER BY c.sha256 = $capture
+    WHERE c.sha256 = $gap OR c.capture_id = $capture
+    GROUP BY c.capture_id, c.name
+    ORDER BY c.capture_id = $capture
 """
 
 # A module has the sum of its nodes' values, or the worst gap among them.
@@ -76,7 +76,7 @@ WITH_GROUPS: Final = """
         SELECT DISTINCT m.graph_id, m.node_index, m.module_path
         FROM captures AS c
         JOIN node_modules AS m ON m.record_id = c.record_id
-        WHERE c.sha256 = $capture
+        WHERE c.capture_id = $capture
     ),
     more AS MATERIALIZED ({query})
     SELECT e.graph_id, e.node_index, NULL AS module_path, e.* EXCLUDE (graph_id, node_index)
@@ -96,7 +96,7 @@ def more_values(target: Target, more: GraphExtras) -> Iterator[tuple[list[str], 
     # Not all captures have what these views need, and planning them takes time.
     has_peaks = """
         SELECT 1 FROM metrics AS m JOIN captures AS c ON c.capture_id = m.capture_id
-        WHERE c.sha256 = $capture AND m.name IN ('peak_flops', 'peak_bandwidth')
+        WHERE c.capture_id = $capture AND m.name IN ('peak_flops', 'peak_bandwidth')
     """
     parts: list[tuple[bool, str, dict[str, str]]] = [
         (

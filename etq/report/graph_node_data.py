@@ -28,7 +28,7 @@ NAMES: Final = """
     JOIN op_nodes AS p ON p.record_id = c.record_id AND p.subgraph = ''
     LEFT JOIN node_values AS v
         ON v.record_id = p.record_id AND v.graph_id = p.graph_id AND v.node_index = p.node_index AND v.output_index = 0
-    WHERE c.sha256 = $capture
+    WHERE c.capture_id = $capture
 """
 
 

@@ -21,7 +21,7 @@ def memory(target: Target) -> Section:
                 LATERAL (FROM planned_memory(g.sha256)) AS m
             JOIN program_values AS v
                 ON v.program_id = g.program_id AND v.method = m.method AND v.value_index = m.value_index
-            WHERE c.sha256 = $capture
+            WHERE c.capture_id = $capture
             ORDER BY m.method, m.memory_id, m.memory_offset, m.value_index
             """
         )

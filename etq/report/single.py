@@ -91,15 +91,18 @@ def graph_of(
 
 
 def _headline(target: Target) -> Section:
-    of_capture = "capture_id = (SELECT c.capture_id FROM captures AS c WHERE c.sha256 = $capture)"
     tables = {
         "numbers": target.table("FROM headline($capture, unit := $unit, method := $method, runs := $basis)"),
-        "capture": target.table("FROM capture_summary AS s WHERE s.sha256 = $capture[:12]"),
-        "labels": target.table(f"SELECT l.key, l.value FROM labels AS l WHERE l.{of_capture} ORDER BY l.key"),
+        "capture": target.table(
+            "FROM capture_summary AS s WHERE s.name IN (SELECT c.name FROM captures AS c WHERE c.capture_id = $capture)"
+        ),
+        "labels": target.table("SELECT l.key, l.value FROM labels AS l WHERE l.capture_id = $capture ORDER BY l.key"),
         "metrics": target.table(
             "SELECT m.name, m.value, m.unit, m.meaning, m.run_index, m.sample FROM metric_values($capture) AS m"
         ),
-        "findings": target.table(f"SELECT f.rule, f.detail FROM findings AS f WHERE f.{of_capture} ORDER BY ALL"),
+        "findings": target.table(
+            "SELECT f.rule, f.detail FROM findings AS f WHERE f.capture_id = $capture ORDER BY ALL"
+        ),
     }
     if target.has_record and target.has_executes:
         tables["coverage"] = target.table(
@@ -239,7 +242,7 @@ def _events(target: Target) -> Section | None:
         FROM percentiles(
             $capture, quantiles := [0.05, 0.25, 0.5, 0.75, 0.95, 0.99], unit := $unit, method := $method, runs := $basis
         ) AS p
-        JOIN captures AS c ON c.sha256 = $capture
+        JOIN captures AS c ON c.capture_id = $capture
         JOIN signatures AS s ON s.capture_id = c.capture_id AND s.block_index = p.block_index AND s.slot = p.slot
         GROUP BY ALL
         ORDER BY p50 DESC NULLS LAST, p.block_index, p.slot, p.occurrence
@@ -272,7 +275,7 @@ DELEGATE_CALLS: Final = """
         d.ops / d.executes AS ops, d.copies / d.executes AS copies, d.layout / d.executes AS layout,
         d.unaccounted / d.executes AS unaccounted, d.share_percent, d.total, d.unit
     FROM delegate_totals($capture, unit := $unit, method := $method, runs := $basis) AS d
-    JOIN captures AS c ON c.sha256 = $capture
+    JOIN captures AS c ON c.capture_id = $capture
     LEFT JOIN runs AS r ON r.capture_id = c.capture_id AND r.block_index = d.block_index
     LEFT JOIN delegates AS g
         ON g.record_id = c.record_id AND g.method = r.method AND g.instruction_id = d.instruction_id

@@ -20,7 +20,7 @@ RUNS: Final = """
         FROM captures AS c
         JOIN runs AS r ON r.capture_id = c.capture_id
         JOIN event_ticks AS t ON t.capture_id = r.capture_id AND t.run_index = r.run_index
-        WHERE c.sha256 = $capture
+        WHERE c.capture_id = $capture
         GROUP BY ALL
     ),
     timed AS (
@@ -55,9 +55,10 @@ EVENTS: Final = """
     target AS MATERIALIZED (SELECT c.capture_id, c.unit FROM _capture($capture, $unit) AS c)
     SELECT
         t.run_index, t.signature_index, {lane} AS lane,
-        t.depth, t.start, t.duration, _in_unit(t.self_logged, t.logged_unit, t.unit) AS exclusive, t.is_estimated,
-        _in_unit(t.logged, t.logged_unit, t.unit) AS value, _display_unit(t.logged_unit, t.unit) AS value_unit{more}
+        t.depth, t.start, t.duration, _in_unit(t.self_logged, t.scale) AS exclusive, t.is_estimated,
+        _in_unit(t.logged, t.scale) AS value, _display_unit(t.logged_unit, t.unit) AS value_unit{more}
     FROM (
+        SELECT t.*, _scale(t.logged_unit, t.unit) AS scale
         FROM _timeline(
             (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), $runs, NULL, NULL, NULL
         ) AS t
@@ -79,11 +80,11 @@ OF_TRACE: Final = """
         JOIN trace_events AS e
             ON e.capture_id = d.capture_id AND e.run_index = d.run_index AND e.event_index = d.event_index
         JOIN threads AS h ON h.capture_id = e.capture_id AND h.thread_index = e.thread_index
-        WHERE c.sha256 = $capture AND h.thread_name IS NULL
+        WHERE c.capture_id = $capture AND h.thread_name IS NULL
         GROUP BY e.thread_index
         HAVING count(DISTINCT d.device || ' ' || d.stream) = 1
     ) AS n ON n.thread_index = t.thread_index
-    LEFT JOIN captures AS c ON c.sha256 = $capture
+    LEFT JOIN captures AS c ON c.capture_id = $capture
     LEFT JOIN op_arguments AS a
         ON a.capture_id = c.capture_id AND a.run_index = t.run_index AND a.event_index = t.event_index"""
 
@@ -96,7 +97,7 @@ SIGNATURES: Final = """
     FROM captures AS c
     JOIN signatures AS s ON s.capture_id = c.capture_id
     LEFT JOIN signature_ops AS o ON o.capture_id = s.capture_id AND o.signature_index = s.signature_index
-    WHERE c.sha256 = $capture
+    WHERE c.capture_id = $capture
     ORDER BY s.signature_index
 """
 

@@ -16,6 +16,7 @@ from typing import Final, TypeVar
 from etq.database.connection import is_lake_path
 from etq.database.database import Database
 from etq.database.functions import register
+from etq.database.library import cursor
 from etq.database.limited import has_left
 from etq.database.locking import HeldError
 from etq.errors import WarehouseError
@@ -57,7 +58,7 @@ class Instance:
             if is_lake_path(self.path):
                 yield warehouse
                 return
-            connection = warehouse.connection.cursor()
+            connection = cursor(warehouse.connection)
             try:
                 yield Warehouse(Database(connection, self.path, read_only=True))
             finally:

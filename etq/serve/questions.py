@@ -68,15 +68,22 @@ def _counts(warehouse: Warehouse, _: Arguments) -> Answer:
 
 
 def _matches(warehouse: Warehouse, arguments: Arguments) -> Answer:
-    """The places of the captures that a selector matches, in the list of all. Raises `QueryError` if none matches."""
+    """The places of the captures that a selector matches, in the list of all; and its labels by key, if it has nothing
+    else. Raises `QueryError` if no capture matches.
+    """
     query = f"""
         SELECT p.place
         FROM ({PLACES}) AS p
         WHERE p.capture_id IN (SELECT s.capture_id FROM _several_captures($selector) AS s)
         ORDER BY p.place
     """
-    rows = warehouse.rows(query, selector=arguments.get("selector", ""))[1]
-    return of_data({"places": [place for (place,) in rows]})
+    selector = arguments.get("selector", "")
+    rows = warehouse.rows(query, selector=selector)[1]
+    [(terms,)] = warehouse.rows("SELECT _selector_terms($selector)", selector=selector)[1]
+    is_labels = all(term["sign"] == "=" and not term["is_time"] for term in terms)
+    pairs = {term["key"]: term["value"] for term in terms} if is_labels else {}
+    # Two values of one label are no choice of one.
+    return of_data({"places": [place for (place,) in rows], "pairs": pairs if len(pairs) == len(terms) else None})
 
 
 def _series(warehouse: Warehouse, arguments: Arguments) -> Answer:
@@ -98,7 +105,7 @@ def _series(warehouse: Warehouse, arguments: Arguments) -> Answer:
 EXECUTES: Final = """
     SELECT
         e.capture,
-        _in_unit(e.ticks, e.time_scale, e.unit) AS execute,
+        _in_unit(e.ticks, _scale(e.time_scale, e.unit)) AS execute,
         e.unit
     FROM (
         SELECT

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import duckdb
@@ -60,10 +60,15 @@ def link_many(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int],
     """
     query = f"SELECT capture_id FROM captures WHERE capture_id IN {_KEYS} AND format <> 'torch_trace' ORDER BY ALL"
     capture_ids = [key for (key,) in connection.execute(query, {"keys": list(capture_ids)}).fetchall()]
-    if not capture_ids:
-        return
-    keys = {"keys": capture_ids}
-    connection.execute(f"UPDATE captures SET {column} = $key WHERE capture_id IN {_KEYS}", {"key": key, **keys})
+    if capture_ids:
+        link_all(connection, capture_ids, {column: key})
+
+
+def link_all(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int], links: Mapping[str, int]) -> None:
+    """Link captures that are no PyTorch traces to a record, a program or both, as `link_many` does."""
+    keys = {"keys": list(capture_ids)}
+    for column, key in links.items():
+        connection.execute(f"UPDATE captures SET {column} = $key WHERE capture_id IN {_KEYS}", {"key": key, **keys})
     for table in FOUND:
         connection.execute(f"DELETE FROM {table} WHERE capture_id IN {_KEYS}", keys)
     connection.execute(f"DELETE FROM findings WHERE capture_id IN {_KEYS} AND {_OF_LINKS}", keys)

@@ -78,10 +78,10 @@ class Samples:
 
 def comparisons(columns: Mapping[str, Any]) -> Iterator[Samples]:
     """Yield the comparisons of rows that have the columns of `_comparison_samples`."""
-    for index in np.unique(columns["comparison"]):
+    for index in sorted({*columns["comparison"].tolist()}):
         chosen = (columns["comparison"] == index) & (columns["level"] != "none")
         if chosen.any():
-            yield _with_calls(_arranged(int(index), {name: values[chosen] for name, values in columns.items()}))
+            yield _with_calls(_arranged(index, {name: values[chosen] for name, values in columns.items()}))
 
 
 def _arranged(index: int, rows: Mapping[str, Any]) -> Samples:

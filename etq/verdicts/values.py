@@ -79,12 +79,16 @@ def _rank(row: Mapping[str, Any]) -> tuple[float, str, str]:
     return row["p"], row["name"], row["unit"] or ""
 
 
+def _middle(ordered: Any) -> float | None:
+    """The median of ordered values, None of none. numpy's would import what takes 7 ms."""
+    return float((ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2) if len(ordered) else None
+
+
 def _tested(values: Any, is_new: Any) -> dict[str, Any]:
     """The medians of both sides, their difference with its interval, and p."""
     base, new = np.sort(values[~is_new]), np.sort(values[is_new])
     found: dict[str, Any] = {"base_captures": len(base), "new_captures": len(new)}
-    found["base"] = float(np.median(base)) if len(base) else None
-    found["new"] = float(np.median(new)) if len(new) else None
+    found["base"], found["new"] = _middle(base), _middle(new)
     found |= {"is_apart": None, "change": None, "change_low": None, "change_high": None, "p": None}
     if not len(base) or not len(new):
         return found

@@ -44,8 +44,6 @@ OF_TRACES: Final[Mapping[str, Sequence[Arguments]]] = {
 # Those of the advice about a trace.
 _OF_ADVICE: Final = ("_trace_slices", "_launches", "_operator_calls", "_path_elements")
 _ADVICE: Final = "_advice_of_trace"
-# Resolves an argument `capture`.
-_RESOLVED: Final = "_capture_id"
 
 
 @contextmanager
@@ -119,7 +117,6 @@ def computed_once(
     if there is not enough memory.
     """
     with warehouse.locked() as connection:
-        existing = set()
         try:
             for name, calls in shared.items():
                 computed = " UNION ALL ".join(
@@ -127,34 +124,32 @@ def computed_once(
                     for number, arguments in enumerate(calls)
                 )
                 connection.execute(f"CREATE TEMP TABLE _computed{name} AS {computed}")
-                if _replace(connection, _reading(name, calls)):
-                    existing.add(name)
-            # To plan the search for a capture takes longer than many queries, which all would.
-            connection.execute(f"SELECT {_RESOLVED}(?)", [capture.sha256])
-            if _replace(connection, f"MACRO {_RESOLVED}(capture) AS ({capture.capture_id:d})"):
-                existing.add(_RESOLVED)
+                connection.execute(f"CREATE TEMP {_reading(name, calls)}")
             yield
         except duckdb.Error as error:
             raise QueryError(message_of(error)) from error
         finally:
-            connection.execute(f"DROP MACRO IF EXISTS temp.{_RESOLVED}")
             for name in shared:
                 connection.execute(f"DROP MACRO TABLE IF EXISTS temp.{name}")
                 connection.execute(f"DROP TABLE IF EXISTS temp._computed{name}")
-            for name in existing:
-                connection.execute(catalog.named(name).replacing(temporary=True))
 
 
-def _replace(connection: duckdb.DuckDBPyConnection, macro: str) -> bool:
-    """Define a temporary macro; return whether there was one: a warehouse of another version that can't be written to
-    has temporary macros.
+@contextmanager
+def reading(connection: duckdb.DuckDBPyConnection, tables: Mapping[str, str]) -> Iterator[None]:
+    """Have macros of these names read temporary tables, whatever their arguments, until the block ends.
+
+    The caller holds the connection's lock.
     """
     try:
-        connection.execute(f"CREATE TEMP {macro}")
-    except duckdb.CatalogException:
-        connection.execute(f"CREATE OR REPLACE TEMP {macro}")
-        return True
-    return False
+        for name, table in tables.items():
+            parameters = ", ".join(
+                each.name if each.default is None else f"{each.name} := NULL" for each in catalog.named(name).parameters
+            )
+            connection.execute(f"CREATE TEMP MACRO {name}({parameters}) AS TABLE FROM temp.{table}")
+        yield
+    finally:
+        for name in tables:
+            connection.execute(f"DROP MACRO TABLE IF EXISTS temp.{name}")
 
 
 def _call(name: str, capture: Capture, arguments: Arguments) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from etq.errors import LONGEST_NAME
 
@@ -14,10 +14,6 @@ if TYPE_CHECKING:
 # How similar a name must be to be the one that was meant: p51 is to p50, per_call isn't to calls.
 _NEAR: Final = 0.66
 _UNKNOWN: Final = re.compile(r"no capture matches (\S.*?[=<>].*?)(?:; (?:the nearest|there) are [^;]*)?", re.DOTALL)
-_PRUNED: Final = re.compile(r"the events of ([0-9a-f]{64}) were pruned")
-_PART: Final = re.compile(r'(?<![^,])([^,="<>]+)(=|[<>]=?)("(?:[^"]|"")*"|[^,]+)')
-# Parts of a selector that are times, or meant to be.
-_TIME: Final = re.compile(r'(?<![^,])(?:since *=(?!")|captured_at *[<>=])[^,]*')
 
 
 def nearest_words(word: str, known: Iterable[str]) -> str:
@@ -39,14 +35,9 @@ def unknown_key(key: str, keys: Collection[str], columns: Collection[str] = ()) 
 
 
 def explained(connection: duckdb.DuckDBPyConnection, message: str) -> str:
-    """Return an error message with more detail.
-
-    If no capture matches some labels, names the key or value that no capture has, or says how times are written; if the
-    events of a hash were pruned, gives the capture's name. Other messages are unchanged.
+    """Return an error message with more detail: if no capture matches some labels, the key or value that no capture
+    has, or how times are written. Other messages are unchanged.
     """
-    if (pruned := _PRUNED.match(message)) is not None:
-        names = connection.execute("SELECT c.name FROM captures AS c WHERE c.sha256 = ?", [pruned[1]]).fetchall()
-        return message.replace(pruned[1], names[0][0] if names else pruned[1])
     match = _UNKNOWN.fullmatch(message)
     if match is None:
         return message
@@ -55,22 +46,25 @@ def explained(connection: duckdb.DuckDBPyConnection, message: str) -> str:
     try:
         rows = connection.execute("SELECT l.key, list(DISTINCT l.value ORDER BY l.value) FROM labels AS l GROUP BY ALL")
         labels = dict(rows.fetchall())
+        [(terms,)] = connection.execute("SELECT _selector_terms(?)", [match[1]]).fetchall()
     except duckdb.Error:  # a warehouse with only some of the tables
         return message
-    return f"no capture matches {match[1]}{_reason(match[1], labels)}"
+    return f"no capture matches {match[1]}{_reason(terms, labels)}"
 
 
-def _reason(selector: str, labels: Mapping[str, list[str]]) -> str:
-    """Return why no capture matches a selector, given the values of all labels."""
-    for key, sign, quoted in _PART.findall(_TIME.sub("", selector)):
-        value = quoted[1:-1].replace('""', '"') if quoted.startswith('"') else quoted
+def _reason(terms: Sequence[Mapping[str, Any]], labels: Mapping[str, list[str]]) -> str:
+    """Return why no capture matches a selector, given its parts and the values of all labels."""
+    for term in terms:
+        key, value = term["key"], term["value"]
+        if term["is_time"] or not key:
+            continue
         if key not in labels:
             known = f"labels are {', '.join(sorted(labels))}" if labels else "no capture has labels"
             return f": no label is named {key!r}{nearest_words(key, labels) or f'; {known}'}"
-        if sign == "=" and value not in labels[key]:
+        if term["sign"] == "=" and value not in labels[key]:
             near = nearest_words(value, labels[key]) or f"; values are {', '.join(labels[key][:10])}"
             return f": none has {key}={value}{near}"
-    if _TIME.search(selector):
+    if any(term["is_time"] for term in terms):
         how = "captured_at>=2026-11-15, captured_at<2026-11-15T12:00 (in UTC) or since=7d"
         return f": none was recorded then, or a time is written otherwise than {how}"
     return ": none has all of these labels"

@@ -11,14 +11,14 @@ from etq import catalog
 
 # Parameter types in the stub; types of other parameters follow from their defaults.
 PYTHON_TYPES: Final = {
-    "capture": "str | Capture",
-    "baseline": "str | Capture | None = ...",
-    "record": "str | Record",
-    "program": "str | Program",
-    "base": "str | Capture",
-    "new": "str | Capture",
-    "etdump": "str | Capture",
-    "trace": "str | Capture",
+    "capture": "int | str | Capture",
+    "baseline": "int | str | Capture | None = ...",
+    "record": "int | str | Record",
+    "program": "int | str | Program",
+    "base": "int | str | Capture",
+    "new": "int | str | Capture",
+    "etdump": "int | str | Capture",
+    "trace": "int | str | Capture",
     "min_effect": "float | None = ...",
     "step": "int | None = ...",
     "launch_delay_us": "float | None = ...",
@@ -59,9 +59,9 @@ def stub() -> str:
 
 def _python_type(macro: catalog.SqlObject, parameter: catalog.Column) -> str:
     if macro.name == "compare_programs":
-        return "str | Program"
+        return "int | str | Program"
     if macro.name == "compare_graphs" and parameter.default is None:
-        return "str | Capture | Record"
+        return "int | str | Capture | Record"
     default = parameter.default
     # A file that was read has one capture, which need not be given.
     if parameter.name == "capture" and all(other.default is not None for other in macro.parameters[1:]):

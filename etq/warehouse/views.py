@@ -50,9 +50,9 @@ class Views:
             for parameter in () if name.startswith(OF_SIDES) else CAPTURES.intersection(passed):
                 if isinstance(passed[parameter], str):
                     captures[parameter] = self.capture(passed[parameter])
-            called, taken = macro, passed
+            called, taken = macro, captures
             if macro.planned_as and (format := self._format(captures)) is not None:
-                called, taken = narrowed(name, format, passed)
+                called, taken = narrowed(name, format, captures)
             arguments = ", ".join(_argument(called, parameter) for parameter in taken)
             query = f"FROM {called.name}({arguments})"
             return self.sql(query, **taken) if called is macro else self._answered(query, taken, called.name, captures)

@@ -8,6 +8,7 @@ with etq.open("lab.duckdb") as warehouse:
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -21,13 +22,23 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 import duckdb
 
+from etq.catalog import identifier
 from etq.choices import TimeScale
 from etq.database import schema
-from etq.database.connection import check_name, connect, expanded, explained, in_memory, is_lake_path, withdraw_access
+from etq.database.connection import (
+    NO_FOLDER,
+    check_name,
+    check_path,
+    connect,
+    expanded,
+    explained,
+    in_memory,
+    is_lake_path,
+)
 from etq.database.database import Database
-from etq.database.defining import defining_temporary
 from etq.database.functions import register_for
 from etq.database.handles import Capture, Program, Record
+from etq.database.library import database_of
 from etq.database.locking import WriteLock
 from etq.database.results import QueryResult
 from etq.errors import EtqError, QueryError, WarehouseError, message_of
@@ -44,6 +55,8 @@ if TYPE_CHECKING:
 
     Given = str | os.PathLike[str] | bytes
 
+# DuckDB's error for a name without a database, which is the library's.
+_OF_LIBRARY: Final = re.compile(r'on database "etq(_library)?" which is attached in read-only mode')
 _ROWS_AT_ONCE: Final = 10_000
 # Of a query that isn't trusted: rows in Python are not in DuckDB's limit of memory.
 _MOST_ROWS: Final = 1_000_000
@@ -88,14 +101,13 @@ def open(
     check_name(path)
     _check_is_no_profiling_file(path)
     with WriteLock(path):
+        is_new = not read_only and _create(path)
         connection = connect(path, read_only, wait, external_access=external_access)
         try:
-            if not read_only and schema.is_empty(connection):
-                schema.create(connection, None if external_access else [])
+            if is_new:
+                schema.note_creation(connection)
             else:
-                if not external_access:
-                    withdraw_access(connection)  # of a file that another process has just created
-                connection = _updated(connection, path, read_only=read_only, external_access=external_access)
+                schema.check(connection, path)
         except duckdb.Error as error:
             connection.close()
             raise WarehouseError(f"{path}: {explained(path, error)}") from error
@@ -103,6 +115,19 @@ def open(
             connection.close()
             raise
         return Warehouse(Database(connection, path, read_only=read_only))
+
+
+def _create(path: str) -> bool:
+    """Make a warehouse at a path unless there is a file; return whether it did."""
+    check_path(path)
+    if Path(path).exists() and (not Path(path).is_file() or Path(path).stat().st_size):
+        return False
+    if not Path(path).parent.is_dir():
+        raise WarehouseError(f"{path}: {NO_FOLDER}")
+    try:
+        return schema.create_file(path)
+    except OSError as error:
+        raise WarehouseError(f"{path}: can't be written: {(error.strerror or str(error)).lower()}") from error
 
 
 def _check_is_no_profiling_file(path: str) -> None:
@@ -122,21 +147,6 @@ def _check_is_no_profiling_file(path: str) -> None:
             f"{path}: {what}, not a warehouse; `etq {shlex.quote(path)}` shows it, and the ingest methods of an open "
             "warehouse store it"
         )
-
-
-def _updated(
-    connection: duckdb.DuckDBPyConnection, path: str, *, read_only: bool, external_access: bool
-) -> duckdb.DuckDBPyConnection:
-    """Check and update the file's definitions, and return a connection that has those of this version."""
-    postponed: list[duckdb.DuckDBPyConnection] = []
-    schema.update_definitions(
-        connection,
-        path,
-        read_only=read_only,
-        external_access=external_access,
-        postpone=lambda at_once: postponed.append(defining_temporary(connection, at_once=at_once)),
-    )
-    return postponed[0] if postponed else connection
 
 
 def _open_lake(path: str, storage_options: Mapping[str, str] | None, *, external_access: bool) -> Warehouse:
@@ -226,7 +236,7 @@ class Warehouse(Views):
         """Return the same as DuckDB's relation."""
         try:
             with self._database.lock:
-                return self.connection_for(query).sql(query, params=_values(parameters))
+                return self.connection_for(query).sql(query, params=self._values(parameters))
         except duckdb.Error as error:
             raise self._query_error(error) from error
 
@@ -237,7 +247,7 @@ class Warehouse(Views):
         """
         try:
             with self._database.lock:
-                answer = QueryResult(self.connection_for(query), query, _values(parameters))
+                answer = QueryResult(self.connection_for(query), query, self._values(parameters))
                 return answer.columns, answer.all()
         except duckdb.Error as error:
             raise self._query_error(error) from error
@@ -252,7 +262,7 @@ class Warehouse(Views):
         """
         try:
             with self._database.lock:
-                answer = QueryResult(self.connection_for(query), query, _values(parameters))
+                answer = QueryResult(self.connection_for(query), query, self._values(parameters))
                 yield answer.columns, iter(lambda: answer.next(_ROWS_AT_ONCE), [])
         except duckdb.Error as error:
             raise self._query_error(error) from error
@@ -276,8 +286,10 @@ class Warehouse(Views):
         """
         from etq.database.limited import ask
 
+        values = self._values(parameters)
+
         def answer(cursor: duckdb.DuckDBPyConnection) -> tuple[list[str], list[tuple[Any, ...]]]:
-            found = QueryResult(cursor, query, _values(parameters))
+            found = QueryResult(cursor, query, values)
             rows: list[tuple[Any, ...]] = []
             while block := found.next(_ROWS_AT_ONCE):
                 rows += block
@@ -338,9 +350,10 @@ class Warehouse(Views):
 
     def record(self, selector: str) -> Record:
         """Return the record of a name or hash prefix. Raises `QueryError` if none matches, or several do."""
-        query = (
-            "SELECT r.record_id, r.name, r.sha256, r.is_complete FROM records AS r WHERE r.record_id = _record_id(?)"
-        )
+        query = """
+            SELECT r.record_id, r.name, r.sha256, r.is_complete FROM records AS r
+            WHERE r.record_id = _key_of('record', ?)
+        """
         try:
             return Record(*self._database.fetch(query, [selector])[0])
         except duckdb.Error as error:
@@ -845,10 +858,29 @@ class Warehouse(Views):
         found = capture if isinstance(capture, Capture) else self.capture(capture)
         return Result(self.connection.from_arrow(decoded_metadata(self, found, decoder)))
 
+    def _values(self, parameters: dict[str, Any]) -> dict[str, Any] | None:
+        """Return parameters as DuckDB expects them; None if there are none, as only then a query may have several
+        statements.
+        """
+        return {name: self._value(value) for name, value in parameters.items()} or None
+
+    def _value(self, value: Any) -> Any:
+        """Return the key of a capture, by which views are planned fastest, and the hash of another handle; also of a
+        capture that isn't here: it was removed, or is of another warehouse.
+        """
+        if isinstance(value, Capture):
+            query = "SELECT c.capture_id FROM captures AS c WHERE c.sha256 = ?"
+            return next((key for (key,) in self._database.fetch(query, [value.sha256])), value.sha256)
+        return value.sha256 if isinstance(value, Program | Record) else value
+
     def _query_error(self, error: duckdb.Error) -> QueryError:
         """Return the error to raise for DuckDB's error."""
         with self._database.lock:
-            return QueryError(explained_selector(self.connection, message_of(error)))
+            message = message_of(error)
+            if _OF_LIBRARY.search(message):
+                name = identifier(database_of(self.connection))
+                message = f"name the database of what is created or dropped: CREATE TABLE {name}.main.NAME"
+            return QueryError(explained_selector(self.connection, message))
 
     def _capture_of(self, key: int, is_new: bool) -> Capture:
         query = "SELECT capture_id, name, sha256, format, ?::BOOLEAN FROM captures WHERE capture_id = ?"
@@ -917,13 +949,3 @@ def _is_program(path: str | os.PathLike[str]) -> bool:
 def _later(module: str) -> Any:
     """Return a module of a layer above: a user finds its function at the warehouse, which is imported without it."""
     return import_module(module)
-
-
-def _values(parameters: dict[str, Any]) -> dict[str, Any] | None:
-    """Return parameters as DuckDB expects them; None if there are none,
-    as only then a query may have several statements.
-    """
-    return {
-        name: value.sha256 if isinstance(value, Capture | Program | Record) else value
-        for name, value in parameters.items()
-    } or None

@@ -1,9 +1,8 @@
 -- The capture that rules apply to: one that a runtime on a device wrote. Traces and references have other rules, or
 -- none.
 CREATE MACRO _advice_capture(capture_key, unit) AS TABLE
-SELECT k.capture_id, k.record_id, k.profiling_level, k.time_scale, a.unit
-FROM (SELECT capture_key AS capture_id, unit AS unit) AS a
-JOIN captures AS k USING (capture_id)
+SELECT k.capture_id, k.record_id, k.profiling_level, k.unit, k.scale
+FROM _scaled_key(capture_key, unit) AS k
 WHERE k.format NOT IN ('torch_trace', 'reference');
 
 -- Evidence: one clock of a capture (the runtime's, or that of its delegates' events) and its step: the largest power of
@@ -57,8 +56,8 @@ counted AS (
 SELECT
     c.is_delegate, c.events, c.zeros,
     coalesce(c.middle < 10 * c.step, false) OR 4 * c.zeros >= c.events AS is_coarse,
-    _in_unit(c.step, a.time_scale, a.unit) AS step,
-    _in_unit(c.middle, a.time_scale, a.unit) AS middle,
+    _in_unit(c.step, a.scale) AS step,
+    _in_unit(c.middle, a.scale) AS middle,
     a.unit
 FROM _advice_capture(capture_key, unit) AS a
 CROSS JOIN counted AS c;
@@ -211,7 +210,7 @@ times AS MATERIALIZED (
         CASE WHEN a.is_mapped THEN m.source_file || coalesce(':' || m.source_line, '') END AS source,
         o.is_opened,
         o.calls / n.runs AS calls,
-        _in_unit(o.ticks::DOUBLE / n.runs, a.time_scale, a.unit) AS per_run,
+        _in_unit(o.ticks::DOUBLE / n.runs, a.scale) AS per_run,
         100 * o.ticks::DOUBLE / nullif(sum(o.ticks) OVER (), 0) AS share_percent
     FROM (
         SELECT

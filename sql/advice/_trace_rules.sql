@@ -73,11 +73,7 @@ CREATE MACRO _achievable_part(bound) AS (
 -- its thresholds; columns that it lacks are NULL. `cause` is what rules may find together.
 CREATE MACRO _trace_findings(capture_key, unit) AS TABLE
 WITH
-clock AS MATERIALIZED (
-    SELECT c.capture_id, c.time_scale, u.unit
-    FROM (SELECT capture_key AS capture_id, unit AS unit) AS u
-    JOIN captures AS c USING (capture_id)
-),
+clock AS MATERIALIZED (FROM _scaled_key(capture_key, unit)),
 -- Launches of kernels that have no event of a device, if there are any.
 lost AS MATERIALIZED (
     SELECT
@@ -119,8 +115,8 @@ idle AS (
     SELECT
         i.*, c.unit,
         100 * i.ticks::DOUBLE / nullif(s.ticks, 0) AS share,
-        _in_unit(i.ticks, c.time_scale, c.unit) AS total,
-        _in_unit(i.longest, c.time_scale, c.unit) AS longest_time
+        _in_unit(i.ticks, c.scale) AS total,
+        _in_unit(i.longest, c.scale) AS longest_time
     FROM _idle_totals(capture_key, 'device', NULL) AS i
     JOIN spans AS s ON s.device IS NOT DISTINCT FROM i.device
     CROSS JOIN clock AS c
@@ -157,8 +153,8 @@ path_totals AS (
 critical AS (
     SELECT
         t.*, c.unit,
-        _in_unit(t.ticks::BIGINT, c.time_scale, c.unit) AS total,
-        _in_unit(t.longest_ticks, c.time_scale, c.unit) AS longest_time,
+        _in_unit(t.ticks::BIGINT, c.scale) AS total,
+        _in_unit(t.longest_ticks, c.scale) AS longest_time,
         EXISTS (
             FROM signatures AS s
             WHERE s.capture_id = c.capture_id AND s.kernel_family = 'communication' AND s.label = t.kernel
@@ -423,7 +419,7 @@ SELECT
     _advice_count(t.calls, 'call') || ' of ' || t.name || ', most time in '
     || _shortened(t.top_event, 120) || '; etq kernels --by family lists them'
         AS evidence,
-    _in_unit(t.ticks, c.time_scale, c.unit) AS time_at_stake,
+    _in_unit(t.ticks, c.scale) AS time_at_stake,
     t.share AS share_percent,
     CASE
         WHEN t.family = 'GEMM' AND t.tensor_percent >= 90
@@ -461,11 +457,11 @@ SELECT
     || '.' AS finding,
     'chains of most time: ' || f.words
     || '; etq show fusable_chains lists them' AS evidence,
-    _in_unit(f.saved_ticks, c.time_scale, c.unit) AS time_at_stake,
+    _in_unit(f.saved_ticks, c.scale) AS time_at_stake,
     f.share AS share_percent,
     'torch.compile may fuse each chain into one kernel, which reads and writes memory'
     || ' once. If that takes as long as the chain''s longest, it saves '
-    || _advice_time(_in_unit(f.saved_ticks, c.time_scale, c.unit), c.unit) || '.'
+    || _advice_time(_in_unit(f.saved_ticks, c.scale), c.unit) || '.'
         AS remedy,
     c.unit, 'fusion' AS cause
 FROM fused AS f
@@ -478,7 +474,7 @@ SELECT
     || ' product, softmax, product.' AS finding,
     _advice_count(u.parts, 'softmax kernel') || ' between batches of products, '
     || _advice_count(u.kernels, 'kernel') || '; etq kernels lists them' AS evidence,
-    _in_unit(u.ticks, c.time_scale, c.unit) AS time_at_stake,
+    _in_unit(u.ticks, c.scale) AS time_at_stake,
     u.share AS share_percent,
     'Call scaled_dot_product_attention, which keeps the scores out of memory.'
         AS remedy,
@@ -491,7 +487,7 @@ SELECT 'odd sizes' AS rule, _advice_severity(o.share) AS severity, _advice_perce
     || ' of the devices'' time is in products whose sizes are not aligned.' AS finding,
     _advice_count(o.calls, 'call') || ' of kernels such as '
     || _shortened(o.kernel, 120) AS evidence,
-    _in_unit(o.ticks, c.time_scale, c.unit) AS time_at_stake,
+    _in_unit(o.ticks, c.scale) AS time_at_stake,
     o.share AS share_percent,
     'Make the sizes of matrices multiples of 8, as by padding: their kernels read'
     || ' 16 bytes at once.' AS remedy,
@@ -517,7 +513,7 @@ SELECT
             || ' of the peak, which good kernels reach'
     END
     || '; etq roofline lists them' AS evidence,
-    _in_unit(r.ticks::BIGINT, c.time_scale, c.unit) AS time_at_stake,
+    _in_unit(r.ticks::BIGINT, c.scale) AS time_at_stake,
     r.share AS share_percent,
     CASE
         WHEN r.bound = 'latency'

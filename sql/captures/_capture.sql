@@ -19,6 +19,7 @@ FROM (
     SELECT
         _each.capture_id, _each.name,
         CASE
+            WHEN _given_key(capture) IS NOT NULL THEN CASE WHEN _each.capture_id = _given_key(capture) THEN 1 END
             WHEN length(capture::VARCHAR) = 64 AND _each.sha256 = capture::VARCHAR THEN 1
             WHEN _each.name = capture::VARCHAR THEN 2
             WHEN _is_selector(capture::VARCHAR) THEN CASE WHEN _selected.capture_id IS NOT NULL THEN 3 END
@@ -32,29 +33,12 @@ FROM (
 CREATE MACRO _resolved_captures(capture) AS TABLE
 SELECT
     _found.keys, _found.names,
-    'no capture matches ' || coalesce(capture::VARCHAR, 'NULL') || CASE
-        WHEN _found.nearest IS NULL THEN '; the warehouse is empty'
-        -- Names further off are not what was meant.
-        WHEN list_min(_found.nearest).distance
-            <= greatest(2, length(capture::VARCHAR) // 3)
-            THEN '; the nearest are '
-        ELSE '; there are '
-    END || coalesce(array_to_string(
-        list_transform(list_sort(_found.nearest)[:3], lambda n: n.name), ', '
-    ), '') AS missing
+    _none_matches('capture', coalesce(capture::VARCHAR, 'NULL'), _found.nearest) AS missing
 FROM (
     SELECT
         coalesce(list(_way.capture_id) FILTER (WHERE _way.way = _way.best), []) AS keys,
-        list(_way.name ORDER BY _way.name)
-            FILTER (WHERE _way.way = _way.best) AS names,
-        -- Edit distances take time, which grows with the product of the lengths: they are computed only if nothing
-        -- matches, and of the first 100 characters.
-        list(CASE
-            WHEN _way.best IS NULL THEN struct_pack(
-                distance := levenshtein(left(_way.name, 100), left(capture::VARCHAR, 100)),
-                name := _way.name
-            )
-        END) FILTER (WHERE _way.best IS NULL) AS nearest
+        list(_way.name ORDER BY _way.name) FILTER (WHERE _way.way = _way.best) AS names,
+        list(_distance(_way.name, capture::VARCHAR)) FILTER (WHERE _way.best IS NULL) AS nearest
     FROM _capture_matches(capture) AS _way
 ) AS _found;
 
@@ -126,11 +110,32 @@ CREATE MACRO _parts_met(selector, key, value) AS (
     END))
 );
 
--- The distinct parts of a selector: the texts between commas that are not in quotation marks.
-CREATE MACRO _selector_parts(
+-- The parts of a selector: the texts between commas that are not in quotation marks.
+CREATE MACRO _all_parts(
     selector  -- labels, times, and @latest or @previous, separated by commas
 ) AS (
-    list_distinct(regexp_extract_all(selector, '[^,="]+="(?:[^"]|"")*"|[^,]+'))
+    regexp_extract_all(selector, '[^,="]+="(?:[^"]|"")*"|[^,]+')
+);
+
+-- The distinct ones.
+CREATE MACRO _selector_parts(selector) AS (
+    list_distinct(_all_parts(selector))
+);
+
+-- The parts of a selector in order, each with its key, its sign (=, <, <=, >, >=) and its value without quotation marks;
+-- all are empty where it has no sign. `is_time` is whether it is a time, or was meant to be one.
+CREATE MACRO _selector_terms(selector) AS (
+    list_transform(_all_parts(selector), lambda p: struct_pack(
+        part := p,
+        key := regexp_extract(p, '^([^=<>]+)[=<>]', 1),
+        sign := regexp_extract(p, '^[^=<>]+(=|[<>]=?)', 1),
+        value := CASE
+            WHEN regexp_matches(p, '^[^=<>]+="(?:[^"]|"")*"$')
+                THEN replace(regexp_extract(p, '^[^"]+"(.*)"$', 1, 's'), '""', '"')
+            ELSE regexp_extract(p, '^[^=<>]+(?:=|[<>]=?)(.*)$', 1, 's')
+        END,
+        is_time := regexp_matches(p, '^(since *=([^"]|$)|captured_at *[<>=])')
+    ))
 );
 
 -- Those that are labels.
@@ -174,42 +179,51 @@ CREATE MACRO _time_of(part) AS (
     translate(part[12:], 'T<>=Z', ' ')
 );
 
--- The one capture that an argument matches. If none or several match, its key is an error that lists the nearest ones.
+-- The key that an argument is; NULL for a text.
+CREATE MACRO _given_key(capture VARCHAR) AS (
+    NULL::BIGINT
+), (capture) AS (
+    capture
+);
+
+-- The one capture that a text matches. If none or several match, its key is an error that lists the nearest ones.
 CREATE MACRO _one_capture(capture) AS TABLE
 SELECT
-    CASE len(_found.keys)
-        WHEN 1 THEN _found.keys[1]
-        WHEN 0 THEN error(_found.missing)
-        ELSE error(
-            capture::VARCHAR || ' matches ' || len(_found.keys) || ' captures ('
-            || array_to_string(_found.names[:3], ', ')
-            || CASE WHEN len(_found.keys) > 3 THEN ', ...' ELSE '' END
-            || '); name one'
-        )
-    END AS capture_id,
+    _one_key('capture', capture, _found.keys, _found.names, _found.missing) AS capture_id,
     _found.names[1] AS name
 FROM _resolved_captures(capture) AS _found;
 
--- Its key.
-CREATE MACRO _any_capture_id(capture) AS (
+-- Key of the one capture that an argument matches: a text, or a key. To plan the search for a text takes longer than
+-- many queries. Stock DuckDB before 2.0 doesn't know the type of a column in LATERAL, and takes it for a text.
+CREATE MACRO _any_capture_id(capture VARCHAR) AS (
     SELECT _meant.capture_id FROM _one_capture(capture) AS _meant
+), (capture) AS (
+    CASE
+        WHEN EXISTS (FROM captures AS _each WHERE _each.capture_id = capture) THEN capture
+        ELSE error('no capture has the key ' || capture)
+    END
 );
 
--- Key of the one capture that an argument matches, for queries about its events. It is also an error if the events were
--- pruned.
-CREATE MACRO _capture_id(capture) AS (
-    SELECT CASE
-        WHEN _meant.capture_id IN (
+-- The same, for queries about its events. It is also an error if the events were pruned.
+CREATE MACRO _capture_id(capture VARCHAR) AS (
+    SELECT _unpruned(_meant.capture_id, _meant.name) FROM _one_capture(capture) AS _meant
+), (capture) AS (
+    _unpruned(_any_capture_id(capture), (SELECT _each.name FROM captures AS _each WHERE _each.capture_id = capture))
+);
+
+-- The key of a capture; an error if its events were pruned.
+CREATE MACRO _unpruned(capture_key, name) AS (
+    CASE
+        WHEN capture_key IN (
             SELECT _finding.capture_id
             FROM findings AS _finding
             WHERE _finding.rule = 'events pruned'
         ) THEN error(
-            'the events of ' || _meant.name || ' were pruned, and only its rollups '
+            'the events of ' || name || ' were pruned, and only its rollups '
             || 'kept, which comparisons use; ingest its file again for this'
         )
-        ELSE _meant.capture_id
+        ELSE capture_key
     END
-    FROM _one_capture(capture) AS _meant
 );
 
 -- The one capture that an argument matches, and the unit of results.

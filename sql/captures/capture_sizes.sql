@@ -104,7 +104,9 @@ segments AS (
 blocks AS (
     SELECT b.block_size
     FROM pragma_database_size() AS b
-    WHERE b.database_name = current_database()
+    WHERE b.database_name = (
+        SELECT any_value(t.database_name) FROM duckdb_tables() AS t WHERE t.table_name = 'warehouse' AND NOT t.temporary
+    )
 ),
 -- Small segments share a block, one after the other.
 placed AS (

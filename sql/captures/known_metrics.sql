@@ -96,15 +96,15 @@ FROM (SELECT unnest(metric_rows, recursive := true)) AS g
 LEFT JOIN known_metrics AS k ON k.name = g.name;
 
 -- Kind of a unit, for conversion: time or memory; NULL for other units.
-CREATE MACRO _unit_kind(scale) AS (
-    CASE WHEN _nanoseconds(scale) IS NOT NULL THEN 'time' WHEN scale IN ('B', 'kB', 'MB', 'GB') THEN 'memory' END
+CREATE MACRO _unit_kind(unit) AS (
+    CASE WHEN _nanoseconds(unit) IS NOT NULL THEN 'time' WHEN unit IN ('B', 'kB', 'MB', 'GB') THEN 'memory' END
 );
 
 -- Nanoseconds or bytes in a unit; NULL for other units.
-CREATE MACRO _unit_size(scale) AS (
+CREATE MACRO _unit_size(unit) AS (
     coalesce(
-        _nanoseconds(scale),
-        CASE scale WHEN 'B' THEN 1 WHEN 'kB' THEN 1024 WHEN 'MB' THEN 1048576 WHEN 'GB' THEN 1073741824 END
+        _nanoseconds(unit),
+        CASE unit WHEN 'B' THEN 1 WHEN 'kB' THEN 1024 WHEN 'MB' THEN 1048576 WHEN 'GB' THEN 1073741824 END
     )
 );
 

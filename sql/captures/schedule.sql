@@ -93,6 +93,14 @@ CREATE MACRO _is_selected_run(
     END
 );
 
+-- One run of a capture that these options select.
+CREATE MACRO _selected_runs(capture_key, steps, phase, method, runs) AS TABLE
+FROM runs AS r
+WHERE r.capture_id = capture_key
+    AND _is_selected_run(
+        r.iteration, r.phase, r.scope, r.is_typical, steps, phase, _known_method(capture_key, method), runs
+    );
+
 -- A phase, or NULL for all runs; an error for any other value.
 CREATE MACRO _checked_phase(phase) AS (
     CASE WHEN phase IS NOT NULL THEN _known_phase(phase) END

@@ -1,6 +1,6 @@
 -- Nanoseconds in a unit of time; NULL if it is not a unit of time.
-CREATE MACRO _nanoseconds(scale) AS (
-    CASE scale WHEN 'ns' THEN 1 WHEN 'us' THEN 1000 WHEN 'ms' THEN 1000000 WHEN 's' THEN 1000000000 END
+CREATE MACRO _nanoseconds(unit) AS (
+    CASE unit WHEN 'ns' THEN 1 WHEN 'us' THEN 1000 WHEN 'ms' THEN 1000000 WHEN 's' THEN 1000000000 END
 );
 
 -- The unit that a value is stored in: its own, or the capture's time scale.
@@ -16,21 +16,43 @@ CREATE MACRO _display_unit(written, unit) AS (
     CASE WHEN _nanoseconds(written) + _nanoseconds(unit) IS NULL THEN written ELSE unit END
 );
 
--- Factor for showing a value in a unit: value * _multiplier / _divisor, see `_in_unit`. One of the two is 1, so a whole
+-- Position of a unit among units that are a thousand times the one before; NULL if it is not a unit of time.
+CREATE MACRO _thousands(unit) AS (
+    list_position(['ns', 'us', 'ms', 's'], unit)
+);
+
+-- Factor for showing a value in a unit: value * _multiplier / _divisor, see `_scale`. One of the two is 1, so a whole
 -- number of ticks is rounded only once, at the division by a power of ten.
 CREATE MACRO _multiplier(written, unit) AS (
-    greatest(coalesce(_nanoseconds(written) // _nanoseconds(unit), 1), 1)::DOUBLE
+    pow(1000, greatest(coalesce(_thousands(written) - _thousands(unit), 0), 0))
 );
 
 -- Divisor for showing a value in a unit, see `_multiplier`.
 CREATE MACRO _divisor(written, unit) AS (
-    greatest(coalesce(_nanoseconds(unit) // _nanoseconds(written), 1), 1)::DOUBLE
+    _multiplier(unit, written)
+);
+
+-- What shows values of one unit in another, for `_in_unit`: computed once for a capture or a row, as planning the two
+-- factors for each value takes longer than its rows.
+CREATE MACRO _scale(written, unit) AS (
+    {'multiplier': _multiplier(written, unit), 'divisor': _divisor(written, unit)}
 );
 
 -- A value in the unit in which it is shown.
-CREATE MACRO _in_unit(value, written, unit) AS (
-    value * _multiplier(written, unit) / _divisor(written, unit)
+CREATE MACRO _in_unit(value, scale) AS (
+    value * scale['multiplier'] / scale['divisor']
 );
+
+-- The one capture that an argument matches, the unit of results and what shows ticks in it.
+CREATE MACRO _scaled_capture(capture, unit) AS TABLE
+SELECT c.*, _scale(c.time_scale, c.unit) AS scale
+FROM _capture(capture, unit) AS c;
+
+-- The capture of a key, the unit of results and what shows ticks in it.
+CREATE MACRO _scaled_key(capture_key, unit) AS TABLE
+SELECT c.*, u.unit, _scale(c.time_scale, u.unit) AS scale
+FROM (SELECT capture_key AS capture_id, unit AS unit) AS u
+JOIN captures AS c USING (capture_id);
 
 -- The sum of a whole number over the rows to which a condition applies; NULL if it is larger than BIGINT.
 CREATE MACRO _sum_where(number, condition) AS (

@@ -4,7 +4,8 @@
 -- runs of a trace are its steps; times on devices are a comparison of their own, as they have another clock. If each
 -- side is one trace, and the history has fewer than 10, the samples are its steps, at most 30 of those of the phase:
 -- they share the state of the machine, so they don't show how much other traces would differ. A capture without times
--- has one sample, of level none.
+-- has one sample, of level none. Where captures ran different programs, ops have no item: it follows from the rows of
+-- level to align, with the place, name (item) and program (op) of each op of a capture.
 CREATE MACRO _comparison_samples(
     base, new, quantile, phase, history, allow_mismatch
 ) AS TABLE
@@ -106,28 +107,6 @@ sides AS MATERIALIZED (
     WHERE s.is_measured
     WINDOW in_side AS (PARTITION BY s.side)
 ),
-named AS (
-    SELECT
-        o.capture_id::BIGINT AS capture_id, o.op_index::BIGINT AS op_index, d.ops AS program,
-        CASE d.matched
-            WHEN 'module' THEN concat_ws(
-                '|', coalesce(d.only_scope, o.scope), coalesce(o.module_path, '?'),
-                coalesce(o.op_type, o.family)
-            )
-            ELSE concat_ws('|', coalesce(d.only_scope, o.scope), o.kind, o.family)
-        END AS name,
-        d.matched = 'module' AS is_by_module,
-        o.p25::DOUBLE AS ticks
-    FROM sides AS d
-    JOIN op_times AS o USING (capture_id)
-    WHERE d.matched <> 'event' AND NOT d.is_trace AND o.phase IS NULL AND o.op_index > 0
-),
-aligned AS (
-    SELECT unnest(
-        needs_etq_to_align((SELECT list(n ORDER BY n.capture_id, n.op_index) FROM named AS n)),
-        recursive := true
-    )
-),
 -- The samples of the steps of one phase: spread over them as others are over all.
 sampled AS (
     SELECT n.capture_id, n.run_index
@@ -220,7 +199,6 @@ SELECT
             '|', coalesce(d.only_scope, t.scope), t.kind, t.label, t.chain_index,
             t.instruction_id
         )
-        ELSE a.item
     END AS item,
     CASE d.matched WHEN 'module' THEN coalesce(t.op_type, t.family) ELSE t.family END
         AS op,
@@ -230,17 +208,30 @@ SELECT
     _is_clock_coarse(t.ticks, t.resolution, _op_scale(t.value_unit, d.scale))
         AS is_coarse,
     CASE WHEN d.is_trace THEN t.calls END AS calls,
-    d.matched, t.module_path, t.kind, t.instruction_id, t.op_index AS place, t.is_additive,
-    CASE t.value_unit WHEN 'ticks' THEN d.counted WHEN 'cycles' THEN 'cycles' ELSE 'ns' END AS counted,
-    d.is_trace
+    d.matched, d.is_trace, t.module_path, t.kind, t.instruction_id::DOUBLE AS instruction_id,
+    t.op_index::DOUBLE AS place, t.is_additive,
+    CASE t.value_unit WHEN 'ticks' THEN d.counted WHEN 'cycles' THEN 'cycles' ELSE 'ns' END AS counted
 FROM sides AS d
 JOIN times AS t ON t.capture_id = d.capture_id AND (t.step > 0) = d.is_by_step
-LEFT JOIN aligned AS a ON a.capture_id = d.capture_id AND a.op_index = t.op_index
 WHERE d.is_comparable AND NOT (d.is_by_step AND d.side = 'history')
 UNION ALL
 SELECT
-    0, n.capture_id, 0, n.side, NULL, 'none', NULL, n.name, NULL, NULL, NULL, NULL,
-    false, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, n.is_trace
+    0, o.capture_id, 0, d.side, NULL, 'to align', NULL,
+    CASE d.matched
+        WHEN 'module' THEN concat_ws(
+            '|', coalesce(d.only_scope, o.scope), coalesce(o.module_path, '?'),
+            coalesce(o.op_type, o.family)
+        )
+        ELSE concat_ws('|', coalesce(d.only_scope, o.scope), o.kind, o.family)
+    END,
+    d.ops, o.p25, NULL, NULL, false, NULL, d.matched, false, NULL, NULL, NULL, o.op_index, false, NULL
+FROM sides AS d
+JOIN op_times AS o USING (capture_id)
+WHERE d.matched <> 'event' AND NOT d.is_trace AND o.phase IS NULL AND o.op_index > 0
+UNION ALL
+SELECT
+    0, n.capture_id, 0, n.side, NULL, 'none', NULL, n.name, NULL, NULL, NULL, NULL, false, NULL, NULL, n.is_trace,
+    NULL, NULL, NULL, NULL, false, NULL
 FROM checked AS n
 WHERE NOT n.is_measured;
 

@@ -1,3 +1,4 @@
+-- Needs etq: in DuckDB alone, it is an error.
 -- One part of the answer whether new is slower than base: the total of the executes, the common shift of all ops (from
 -- the clock, or the load of the machine), the sum of the ops, and the time outside of ops. Each is a quantile of the
 -- runs, so the ops and the time outside don't add up to the total exactly.

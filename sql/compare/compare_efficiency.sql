@@ -38,10 +38,7 @@ sides AS MATERIALIZED (
     SELECT
         t.*,
         _step_count(t.capture_id, steps, phase) AS step_count,
-        CASE
-            WHEN "by" IN ('shape', 'op') THEN "by"
-            ELSE error('by must be shape or op, not ' || coalesce("by", 'NULL'))
-        END AS parted_by
+        _checked_by("by", ['shape', 'op']) AS parted_by
     FROM _two_traces(base, new, unit) AS t
 ),
 rated AS MATERIALIZED (
@@ -111,8 +108,8 @@ scaled AS (
     SELECT
         u.*, s.unit, s.step_count,
         u.calls / coalesce(s.step_count, 1) AS step_calls,
-        _in_unit(u.ticks / u.calls, s.time_scale, s.unit) AS call_time,
-        _in_unit(u.ticks / coalesce(s.step_count, 1), s.time_scale, s.unit)
+        _in_unit(u.ticks / u.calls, s.scale) AS call_time,
+        _in_unit(u.ticks / coalesce(s.step_count, 1), s.scale)
             AS step_time
     FROM summed AS u
     JOIN sides AS s USING (is_new)

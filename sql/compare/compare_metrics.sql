@@ -1,3 +1,4 @@
+-- Needs etq: in DuckDB alone, it is an error.
 -- One metric's change from base to new, by the medians of the captures' values, in a t-test on logarithms (or on the
 -- values, if some are not positive); p is corrected for the number of metrics that have a better direction.
 -- Columns:

@@ -1,6 +1,8 @@
--- The change of one module of the model, with its submodules, from base to new, as `compare_ops` for ops. The common
--- shift is that of the ops. All captures need linked records; PyTorch traces have modules if they have Python
--- functions, and a row for the time on the host and one for that on devices.
+-- Needs etq: in DuckDB alone, it is an error.
+-- The change of one module of the model, with its submodules, from base to new, as `compare_ops` for ops: in a view of
+-- its own, as the time of a module is that of its ops, which would count twice. The common shift is that of the ops. All
+-- captures need linked records; PyTorch traces have modules if they have Python functions, and a row for the time on
+-- the host and one for that on devices.
 -- Columns:
 --   module_path: the module's path; empty for the model itself; of traces the name of the module's call
 --   method: the method that ran; of traces as in `compare_captures`

@@ -1,3 +1,4 @@
+-- Needs etq: in DuckDB alone, it is an error.
 -- The change of one op from base to new; the op that explains most of the difference is first. Each side is one capture
 -- or, better, several: the sample is a capture, never a run. A change is without the common shift of all ops (from the
 -- clock, or the load of the machine), see `compare_captures`. Single captures are judged by other captures of the same

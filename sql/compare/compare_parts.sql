@@ -1,3 +1,4 @@
+-- Needs etq: in DuckDB alone, it is an error.
 -- One part of the totals of base and new. The self times of all parts of a method add up to its total in
 -- `compare_captures`, for base as for new. Events within delegate calls are separate parts if they fit into their
 -- calls; the time that no op explains is (outside ops).

@@ -1,6 +1,7 @@
+-- Needs etq: in DuckDB alone, it is an error.
 -- The change from base to new of what a capture does once: loading its methods, and the first execute of each method,
--- which may include a warm-up. One value per capture, tested as in `compare_metrics`. The other comparisons use
--- quantiles over the runs, on which the first one has no influence.
+-- which may include a warm-up. One value per capture, tested as in `compare_metrics`, but of times, in the unit that is
+-- asked for. The other comparisons use quantiles over the runs, on which the first one has no influence.
 -- Columns:
 --   what: load (all Program::load_method of the capture), or first execute
 --   method: the method that executed; if unknown, the name of its runs; NULL for load
@@ -28,28 +29,24 @@ sides AS MATERIALIZED (
         coalesce(_nanoseconds(s.time_scale), 1) AS factor
     FROM _compared_sides(base, new) AS s
 ),
-startups AS (
+-- Loads of all methods are one value, of no run.
+timed AS (
     SELECT
-        s.capture_id, 'first execute' AS what,
-        coalesce(s.only_scope, r.method, r.name) AS method,
-        e.run_index, sum(e.duration_ticks) AS ticks
+        s.capture_id, e.duration_ticks,
+        CASE WHEN e.event_index = e.execute_index THEN 'first execute' ELSE 'load' END AS what,
+        CASE what WHEN 'first execute' THEN coalesce(s.only_scope, r.method, r.name) END AS method,
+        CASE what WHEN 'first execute' THEN e.run_index END AS run_index
     FROM sides AS s
     JOIN events AS e USING (capture_id)
     JOIN runs AS r USING (capture_id, run_index)
-    WHERE e.event_index = e.execute_index
-    GROUP BY s.capture_id, s.only_scope, e.run_index, r.method, r.name
-    HAVING bool_and(e.duration_ticks IS NOT NULL)
-    QUALIFY row_number() OVER (
-        PARTITION BY s.capture_id, coalesce(s.only_scope, r.method, r.name)
-        ORDER BY e.run_index
-    ) = 1
-    UNION ALL
-    SELECT s.capture_id, 'load', NULL, NULL, sum(e.duration_ticks)
-    FROM sides AS s
-    JOIN events AS e USING (capture_id)
-    WHERE e.name = 'Program::load_method'
-    GROUP BY s.capture_id
-    HAVING bool_and(e.duration_ticks IS NOT NULL)
+    WHERE e.event_index = e.execute_index OR e.name = 'Program::load_method'
+),
+startups AS (
+    SELECT t.capture_id, t.what, t.method, sum(t.duration_ticks) AS ticks
+    FROM timed AS t
+    GROUP BY t.capture_id, t.what, t.method, t.run_index
+    HAVING bool_and(t.duration_ticks IS NOT NULL)
+    QUALIFY row_number() OVER (PARTITION BY t.capture_id, t.what, t.method ORDER BY t.run_index) = 1
 ),
 of_captures AS (
     SELECT

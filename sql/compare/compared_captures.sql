@@ -1,3 +1,4 @@
+-- Needs etq: in DuckDB alone, it is an error.
 -- One capture of a comparison; if each side is one PyTorch trace, one of its steps, of which at most 30 are compared.
 -- Disturbed captures, measured in another state of the machine than the rest of their side, are excluded.
 -- Columns:

@@ -127,7 +127,7 @@ added AS (
 ),
 rated AS (
     SELECT
-        d.*, a.unit, a.peak_flops AS most_flops, a.peak_bandwidth AS most_bytes,
+        d.*, a.unit, _scale(d.written, a.unit) AS scale, a.peak_flops AS most_flops, a.peak_bandwidth AS most_bytes,
         CASE WHEN d.is_additive AND d.ticks > 0 THEN d.ticks::DOUBLE * _nanoseconds(d.written) END AS nanoseconds,
         -- With one peak, ops without that kind of cost have no roof.
         CASE
@@ -149,8 +149,8 @@ judged AS (
 )
 SELECT
     r.op, r.method, r.kind, r.backend, r.instruction_id, r.module_path, r.calls,
-    _in_unit(r.ticks, r.written, r.unit) AS total,
-    _in_unit(r.ticks / r.calls, r.written, r.unit) AS avg,
+    _in_unit(r.ticks, r.scale) AS total,
+    _in_unit(r.ticks / r.calls, r.scale) AS avg,
     CASE WHEN r.is_additive THEN 100e0 * r.ticks / nullif(x.ticks, 0) END AS share_percent,
     _display_unit(r.written, r.unit) AS unit,
     try_cast(r.flops / r.calls AS BIGINT) AS flops,

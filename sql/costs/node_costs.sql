@@ -70,7 +70,7 @@ CREATE MACRO node_costs(
     record  -- name or hash prefix of a record
 ) AS TABLE
 WITH
-target AS MATERIALIZED (SELECT _record_id(record) AS record_id)
+target AS MATERIALIZED (SELECT _key_of('record', record) AS record_id)
 SELECT
     p.graph_id, g.stage, g.method, p.node_index, p.name, p.op_type, p.module_path, c.input_shapes, c.output_shape,
     c.flops, c.bytes_read, c.bytes_written,
@@ -101,7 +101,7 @@ CREATE MACRO op_costs(
     record  -- name or hash prefix of a record
 ) AS TABLE
 WITH
-target AS MATERIALIZED (SELECT _record_id(record) AS record_id),
+target AS MATERIALIZED (SELECT _key_of('record', record) AS record_id),
 added AS (
     SELECT
         g.graph_id, g.stage, g.method, p.op_type, count(*) AS nodes, count(c.reason) AS unknown,

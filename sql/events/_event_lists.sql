@@ -57,15 +57,14 @@ WITH
 scales AS (
     SELECT
         s.capture_id, s.signature_index,
-        _multiplier(_stored_unit(s.value_unit, c.time_scale), unit) AS multiplier,
-        _divisor(_stored_unit(s.value_unit, c.time_scale), unit) AS divisor
+        _scale(_stored_unit(s.value_unit, c.time_scale), unit) AS scale
     FROM captures AS c
     JOIN signatures AS s USING (capture_id)
     WHERE c.capture_id = capture_key
 )
 SELECT
     e.signature_index, e.occurrence, e.run_index,
-    e.duration_ticks * s.multiplier / s.divisor AS raw,
+    _in_unit(e.duration_ticks, s.scale) AS raw,
     e.start_ticks
 FROM events AS e
 JOIN scales AS s USING (capture_id, signature_index);

@@ -28,8 +28,7 @@ timed AS (
     FROM _capture_events(capture_key) AS e
     JOIN (FROM runs AS r WHERE r.capture_id = capture_key) AS r USING (run_index)
     WHERE _is_selected_run(
-        r.iteration, r.phase, r.scope, r.is_typical,
-        steps, phase, _known_method(capture_key, method), runs
+        r.iteration, r.phase, r.scope, r.is_typical, steps, phase, _known_method(capture_key, method), runs
     )
 ),
 within AS (

@@ -39,8 +39,7 @@ target AS MATERIALIZED (SELECT capture_key AS capture_id, unit AS unit),
 named AS (
     SELECT
         t.*, r.scope AS method, a.unit,
-        _multiplier(t.written_unit, a.unit) AS multiplier,
-        _divisor(t.written_unit, a.unit) AS divisor
+        _scale(t.written_unit, a.unit) AS scale
     FROM _monotonic_times((SELECT a.capture_id FROM target AS a), steps, phase, method, runs) AS t
     CROSS JOIN target AS a
     JOIN runs AS r USING (capture_id, run_index)
@@ -49,9 +48,9 @@ named AS (
 )
 SELECT
     n.run_index, n.method, n.event_index, n.kind, n.label AS event_name, n.family, n.instruction_id, n.parent_index,
-    CASE WHEN n.clock = 'host' THEN (n.clock_ticks - n.origin_ticks) * n.multiplier / n.divisor END AS start,
-    CASE WHEN NOT n.is_impossible THEN n.duration_ticks * n.multiplier / n.divisor END AS inclusive,
-    CASE WHEN NOT n.is_impossible THEN n.self_ticks * n.multiplier / n.divisor END AS exclusive,
+    CASE WHEN n.clock = 'host' THEN _in_unit(n.clock_ticks - n.origin_ticks, n.scale) END AS start,
+    CASE WHEN NOT n.is_impossible THEN _in_unit(n.duration_ticks, n.scale) END AS inclusive,
+    CASE WHEN NOT n.is_impossible THEN _in_unit(n.self_ticks, n.scale) END AS exclusive,
     _display_unit(n.written_unit, n.unit) AS unit,
     n.clock, n.signature_index
 FROM named AS n;

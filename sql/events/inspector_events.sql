@@ -5,21 +5,8 @@ CREATE MACRO _inspector_events(
     steps, phase, method, runs
 ) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.time_scale, u.unit
-    FROM (SELECT capture_key AS capture_id, unit AS unit) AS u
-    JOIN captures AS c USING (capture_id)
-),
-selected AS (
-    SELECT r.run_index, r.block_index, r.name, r.scope
-    FROM runs AS r
-    JOIN target AS a USING (capture_id)
-    WHERE _is_selected_run(
-        r.iteration, r.phase, r.scope, r.is_typical,
-        steps, phase,
-        _known_method((SELECT a.capture_id FROM target AS a), method), runs
-    )
-),
+target AS MATERIALIZED (FROM _scaled_key(capture_key, unit)),
+selected AS (FROM _selected_runs(capture_key, steps, phase, method, runs)),
 timed AS (
     SELECT e.block_index, e.slot, e.occurrence, e.run_index, e.event_index, e.start_ticks, e.duration_ticks
     FROM _capture_events(capture_key) AS e
@@ -62,23 +49,19 @@ slots AS (
     QUALIFY row_number() OVER (PARTITION BY s.block_index, s.slot ORDER BY s.signature_index) = 1
 ),
 scaled AS (
-    SELECT
-        s.*,
-        _multiplier(s.written, s.unit) AS multiplier,
-        _divisor(s.written, s.unit) AS divisor
-    FROM slots AS s
+    SELECT s.*, _scale(s.written, s.unit) AS scale FROM slots AS s
 )
 SELECT
     s.block_index, s.block_name AS event_block_name, s.method, s.slot,
     coalesce(t.occurrence, 0) AS occurrence,
     s.label AS event_name,
-    list_transform(t.raw, lambda ticks: ticks * s.multiplier / s.divisor) AS raw,
-    t.percentiles[1] * s.multiplier / s.divisor AS p10,
-    t.percentiles[2] * s.multiplier / s.divisor AS p50,
-    t.percentiles[3] * s.multiplier / s.divisor AS p90,
-    t.avg * s.multiplier / s.divisor AS avg,
-    t.min * s.multiplier / s.divisor AS min,
-    t.max * s.multiplier / s.divisor AS max,
+    list_transform(t.raw, lambda ticks: _in_unit(ticks, s.scale)) AS raw,
+    _in_unit(t.percentiles[1], s.scale) AS p10,
+    _in_unit(t.percentiles[2], s.scale) AS p50,
+    _in_unit(t.percentiles[3], s.scale) AS p90,
+    _in_unit(t.avg, s.scale) AS avg,
+    _in_unit(t.min, s.scale) AS min,
+    _in_unit(t.max, s.scale) AS max,
     _display_unit(s.written, s.unit) AS unit,
     s.kind, s.instruction_id, s.delegate_debug_identifier,
     s.delegate_debug_identifier IS NOT NULL AS is_delegated_op,

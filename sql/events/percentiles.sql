@@ -18,16 +18,7 @@ CREATE MACRO percentiles(
 ) AS TABLE
 WITH
 target AS MATERIALIZED (FROM _capture(capture, unit)),
-selected AS (
-    SELECT r.run_index, r.block_index, r.name, r.scope
-    FROM runs AS r
-    JOIN target AS a USING (capture_id)
-    WHERE _is_selected_run(
-        r.iteration, r.phase, r.scope, r.is_typical,
-        steps, phase,
-        _known_method((SELECT a.capture_id FROM target AS a), method), runs
-    )
-),
+selected AS (FROM _selected_runs((SELECT a.capture_id FROM target AS a), steps, phase, method, runs)),
 statistics AS (
     SELECT
         e.block_index, e.slot, e.occurrence, any_value(r.name) AS event_block_name, any_value(r.scope) AS method,
@@ -50,7 +41,7 @@ unnested AS (SELECT s.*, unnest(quantiles)::DOUBLE AS quantile, unnest(s.results
 SELECT
     u.block_index, u.event_block_name, u.method, u.slot, u.occurrence, u.event_name, u.instruction_id, u.runs,
     u.quantile,
-    _in_unit(u.result, _stored_unit(u.value_unit, a.time_scale), a.unit) AS value,
+    _in_unit(u.result, _scale(_stored_unit(u.value_unit, a.time_scale), a.unit)) AS value,
     _display_unit(_stored_unit(u.value_unit, a.time_scale), a.unit) AS unit
 FROM unnested AS u
 CROSS JOIN target AS a

@@ -1,28 +1,16 @@
 -- One run that is selected by a schedule, phase and method.
-CREATE MACRO _selected_runs(
-    capture, runs := NULL, steps := NULL, phase := NULL, method := NULL
-) AS TABLE
+CREATE MACRO _exported_runs(capture, runs := NULL, steps := NULL, phase := NULL, method := NULL) AS TABLE
+WITH
+target AS MATERIALIZED (SELECT _capture_id(capture) AS capture_id)
 SELECT r.capture_id, r.run_index
-FROM (SELECT _capture_id(capture) AS capture_id) AS a
-JOIN runs AS r USING (capture_id)
-WHERE (runs IS NULL OR list_contains(runs, r.run_index))
-    AND _is_selected_run(
-        r.iteration, r.phase, r.scope, r.is_typical,
-        steps, phase, _known_method((SELECT _capture_id(capture)), method), 'all'
-    );
+FROM _selected_runs((SELECT a.capture_id FROM target AS a), steps, phase, method, 'all') AS r
+WHERE runs IS NULL OR list_contains(runs, r.run_index);
 
 -- The rows of `timeline`, without their order, of a capture by its key, with the self time of each event as its file
 -- would have it.
 CREATE MACRO _timeline(capture_key, unit, runs, steps, phase, method) AS TABLE
 WITH RECURSIVE
-target AS MATERIALIZED (
-    SELECT
-        c.capture_id, c.time_scale, u.unit,
-        _multiplier(c.time_scale, u.unit) AS multiplier,
-        _divisor(c.time_scale, u.unit) AS divisor
-    FROM (SELECT capture_key AS capture_id, unit AS unit) AS u
-    JOIN captures AS c USING (capture_id)
-),
+target AS MATERIALIZED (FROM _scaled_key(capture_key, unit)),
 timed AS MATERIALIZED (
     FROM _monotonic_times((SELECT a.capture_id FROM target AS a), steps, phase, method, 'all') AS t
     WHERE runs IS NULL OR list_contains(runs, t.run_index)
@@ -147,17 +135,22 @@ SELECT
     CASE WHEN t.parent_index IS NOT NULL THEN t.parent_run_index END
         AS parent_run_index,
     t.parent_index,
-    b.since_first * a.multiplier / a.divisor AS run_start,
-    CASE
-        WHEN t.is_placed THEN (t.clock_ticks::HUGEINT - t.origin_ticks)::DOUBLE
-        ELSE e.call_start + e.since * e.scale
-    END * a.multiplier / a.divisor AS start,
-    CASE
-        WHEN NOT t.is_impossible THEN CASE
+    _in_unit(b.since_first, a.scale) AS run_start,
+    _in_unit(
+        CASE
+            WHEN t.is_placed THEN (t.clock_ticks::HUGEINT - t.origin_ticks)::DOUBLE
+            ELSE e.call_start + e.since * e.scale
+        END,
+        a.scale
+    ) AS start,
+    _in_unit(
+        CASE
+            WHEN t.is_impossible THEN NULL
             WHEN t.is_placed THEN t.duration_ticks::DOUBLE
             WHEN t.written_unit NOT IN ('bytes', 'count') THEN e.duration * e.scale
-        END * a.multiplier / a.divisor
-    END AS duration,
+        END,
+        a.scale
+    ) AS duration,
     a.unit,
     e.scale IS NOT NULL AS is_estimated,
     CASE WHEN NOT t.is_impossible THEN t.duration_ticks END AS logged,

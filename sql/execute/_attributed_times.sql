@@ -3,8 +3,8 @@
 CREATE MACRO _linked_capture(capture, unit) AS TABLE
 SELECT
     _linked_key(c.capture_id, c.name, r.record_id, r.name, r.is_complete) AS capture_id,
-    c.time_scale, c.record_id, c.program_id, c.unit
-FROM _capture(capture, unit) AS c
+    c.record_id, c.program_id, c.unit, c.scale
+FROM _scaled_capture(capture, unit) AS c
 LEFT JOIN records AS r USING (record_id);
 
 -- Key of a capture that has a record with modules and lines; else an error.

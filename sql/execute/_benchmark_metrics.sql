@@ -10,7 +10,7 @@ target AS MATERIALIZED (
 executes AS (
     SELECT
         r.method,
-        list(_in_unit(e.execute_ticks, c.time_scale, a.unit) ORDER BY e.run_index) AS samples,
+        list(_in_unit(e.execute_ticks, _scale(c.time_scale, a.unit)) ORDER BY e.run_index) AS samples,
         any_value(a.unit) AS unit
     FROM _executes((SELECT a.capture_id FROM target AS a), steps, phase, NULL, 'all') AS e
     CROSS JOIN target AS a

@@ -4,7 +4,7 @@ CREATE MACRO _numbered_tree(capture, "by", unit, steps, phase, method, runs) AS 
 WITH RECURSIVE
 target AS MATERIALIZED (
     SELECT
-        c.time_scale, c.unit,
+        c.unit, c.scale,
         c.format = 'torch_trace' AS is_trace,
         CASE
             WHEN "by" = 'module' THEN _linked_key(c.capture_id, c.name, r.record_id, r.name, r.is_complete)
@@ -12,7 +12,7 @@ target AS MATERIALIZED (
             ELSE error('by must be ''module'' or ''event'', not ' || "by")
         END AS capture_id,
         CASE WHEN "by" IS NOT NULL THEN "by" WHEN r.is_complete THEN 'module' ELSE 'event' END AS parted_by
-    FROM _capture(capture, unit) AS c
+    FROM _scaled_capture(capture, unit) AS c
     LEFT JOIN records AS r USING (record_id)
 ),
 within AS MATERIALIZED (
@@ -125,14 +125,14 @@ shown AS (
 )
 SELECT
     i.node_index, i.parent_index, i.level::INTEGER AS depth, i.nodes, i.name, i.kind, i.module_path, i.calls,
-    _in_unit(coalesce(i.self_ticks, 0), a.time_scale, a.unit) AS self_time,
-    _in_unit(i.total_ticks, a.time_scale, a.unit) AS total,
+    _in_unit(coalesce(i.self_ticks, 0), a.scale) AS self_time,
+    _in_unit(i.total_ticks, a.scale) AS total,
     100e0 * i.total_ticks / nullif(t.ticks::DOUBLE, 0) AS share_percent,
     a.unit AS unit, i.self_ticks, i.total_ticks,
     nullif(i.executes, 0) AS executes,
-    _in_unit(coalesce(i.executed_ticks, 0)::DOUBLE, a.time_scale, a.unit)
+    _in_unit(coalesce(i.executed_ticks, 0)::DOUBLE, a.scale)
         / nullif(i.executes, 0) AS self_per_execute,
-    _in_unit(i.executed_total::DOUBLE, a.time_scale, a.unit) / nullif(i.executes, 0)
+    _in_unit(i.executed_total::DOUBLE, a.scale) / nullif(i.executes, 0)
         AS per_execute
 FROM shown AS i
 CROSS JOIN target AS a

@@ -26,7 +26,7 @@ FROM around AS a
 GROUP BY a.method, a.module_path;
 
 -- The self times of a capture's events within its executes, with their places in `time_tree`, outermost first.
-CREATE MACRO _tree_leaves(capture_key, parted_by, steps, phase, method, runs) AS TABLE
+CREATE MACRO _tree_leaves(capture_key, "by", steps, phase, method, runs) AS TABLE
 WITH
 in_modules AS (
     SELECT
@@ -48,9 +48,9 @@ in_modules AS (
             }]
         END AS places,
         t.calls, t.executes, t.self_ticks
-    FROM (SELECT CASE parted_by WHEN 'module' THEN capture_key END AS capture_id) AS a
+    FROM (SELECT CASE "by" WHEN 'module' THEN capture_key END AS capture_id) AS a
     CROSS JOIN _attributed_times(
-        (SELECT CASE parted_by WHEN 'module' THEN capture_key END),
+        (SELECT CASE "by" WHEN 'module' THEN capture_key END),
         steps, phase, method, runs
     ) AS t
     JOIN signatures AS s USING (capture_id, signature_index)
@@ -67,8 +67,8 @@ classified_times AS (
         count(*) AS calls,
         count(*) FILTER (t.is_execute) AS executes,
         try_cast(sum(t.self_ticks) AS BIGINT) AS self_ticks
-    FROM (SELECT CASE parted_by WHEN 'event' THEN capture_key END AS capture_id) AS a
-    CROSS JOIN _self_times((SELECT CASE parted_by WHEN 'event' THEN capture_key END), steps, phase, method, runs) AS t
+    FROM (SELECT CASE "by" WHEN 'event' THEN capture_key END AS capture_id) AS a
+    CROSS JOIN _self_times((SELECT CASE "by" WHEN 'event' THEN capture_key END), steps, phase, method, runs) AS t
     JOIN runs AS r USING (capture_id, run_index)
     WHERE t.execute_index IS NOT NULL AND t.is_additive
     GROUP BY ALL

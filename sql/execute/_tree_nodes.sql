@@ -1,5 +1,5 @@
 -- One node of `time_tree` of a capture with executes: a place of events, or one that contains such places.
-CREATE MACRO _execute_nodes(capture_key, parted_by, steps, phase, method, runs) AS TABLE
+CREATE MACRO _execute_nodes(capture_key, "by", steps, phase, method, runs) AS TABLE
 WITH
 -- With the executes of the method, or of all where one ran.
 leaves AS (
@@ -8,7 +8,7 @@ leaves AS (
         (sum(l.executes) OVER (
             PARTITION BY CASE WHEN l.places[1].kind IN ('method', 'run') THEN l.places[1] END
         ))::BIGINT AS method_executes
-    FROM _tree_leaves(capture_key, parted_by, steps, phase, method, runs) AS l
+    FROM _tree_leaves(capture_key, "by", steps, phase, method, runs) AS l
 ),
 parts AS (
     SELECT

@@ -15,11 +15,8 @@
 CREATE MACRO decode_trend(capture, unit := NULL) AS TABLE
 WITH
 target AS MATERIALIZED (
-    SELECT
-        c.capture_id, c.unit,
-        _multiplier(c.time_scale, c.unit) AS multiplier,
-        _divisor(c.time_scale, c.unit) AS divisor
-    FROM _capture(capture, unit) AS c
+    SELECT c.capture_id, c.unit, c.scale
+    FROM _scaled_capture(capture, unit) AS c
     JOIN captures AS k USING (capture_id)
     WHERE CASE
         -- The steps of a trace are not executes.
@@ -51,7 +48,7 @@ timed AS (
         row_number() OVER (PARTITION BY n.begun ORDER BY n.run_index) - 1
             AS position,
         n.run_index,
-        x.execute_ticks * a.multiplier / a.divisor AS execute,
+        _in_unit(x.execute_ticks, a.scale) AS execute,
         a.unit
     FROM numbered AS n
     CROSS JOIN target AS a

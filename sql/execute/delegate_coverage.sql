@@ -27,10 +27,10 @@ target AS MATERIALIZED (
             WHEN c.program_id IS NOT NULL THEN c.capture_id
             ELSE _linked_key(c.capture_id, c.name, r.record_id, r.name, r.is_complete)
         END AS capture_id,
-        c.time_scale, c.unit, c.record_id, c.program_id,
+        c.unit, c.scale, c.record_id, c.program_id,
         CASE WHEN NOT coalesce(r.is_complete, false) THEN c.program_id END
             AS answering_program
-    FROM _capture(capture, unit) AS c
+    FROM _scaled_capture(capture, unit) AS c
     LEFT JOIN records AS r USING (record_id)
 ),
 times AS MATERIALIZED (FROM _attributed_times((SELECT a.capture_id FROM target AS a), steps, phase, method, runs) AS t),
@@ -88,7 +88,7 @@ SELECT
     coalesce(c.method, f.method) AS method,
     c.delegated, c.not_delegated,
     coalesce(f.calls, 0) AS calls,
-    _in_unit(try_cast(coalesce(f.ticks, 0) AS BIGINT), a.time_scale, a.unit) AS total,
+    _in_unit(try_cast(coalesce(f.ticks, 0) AS BIGINT), a.scale) AS total,
     100e0 * coalesce(f.ticks, 0) / nullif(x.ticks, 0) AS share_percent,
     a.unit AS unit, f.worst_source, f.worst_module, c.basis, x.number AS executes,
     total / x.number AS per_execute

@@ -43,8 +43,8 @@ target AS MATERIALIZED (
             )
             ELSE c.capture_id
         END AS capture_id,
-        c.program_id, c.record_id, c.time_scale, c.unit
-    FROM _capture(capture, unit) AS c
+        c.program_id, c.record_id, c.unit, c.scale
+    FROM _scaled_capture(capture, unit) AS c
 ),
 times AS MATERIALIZED (
     SELECT t.method, t.signature_index, t.calls, t.executes, t.self_ticks
@@ -157,7 +157,7 @@ SELECT
     coalesce(n.node_index, f.node_index) AS node_index,
     coalesce(n.name, f.name) AS node_name,
     e.event_name, e.calls AS calls,
-    _in_unit(e.ticks, a.time_scale, a.unit) AS self_time,
+    _in_unit(e.ticks, a.scale) AS self_time,
     100e0 * e.ticks / nullif((SELECT sum(t.self_ticks)::DOUBLE FROM times AS t), 0) AS share_percent,
     a.unit AS unit, e.score, x.number AS executes,
     self_time / x.number AS per_execute

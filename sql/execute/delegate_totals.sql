@@ -25,7 +25,7 @@ CREATE MACRO delegate_totals(
     runs := 'typical'
 ) AS TABLE
 WITH RECURSIVE
-target AS MATERIALIZED (FROM _capture(capture, unit)),
+target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 timed AS MATERIALIZED (
     SELECT
         t.block_index, t.scope AS method, t.chain_index, t.instruction_id, t.kind, _delegate_part(t.family) AS part,
@@ -78,24 +78,21 @@ executes AS (
 ),
 scale AS (
     SELECT
-        _multiplier(a.time_scale, a.unit) AS multiplier,
-        _divisor(a.time_scale, a.unit) AS divisor,
-        a.unit,
+        a.unit, a.scale,
         (SELECT try_cast(sum(t.execute_ticks) AS BIGINT) FROM timed AS t WHERE t.is_additive) AS execute_ticks
     FROM target AS a
 )
 SELECT
     c.block_index, c.method, c.chain_index, c.instruction_id, c.calls,
-    c.total * x.multiplier / x.divisor AS total,
-    c.ops * x.multiplier / x.divisor AS ops,
-    c.copies * x.multiplier / x.divisor AS copies,
-    c.layout * x.multiplier / x.divisor AS layout,
-    (c.total - c.ops - c.copies - c.layout) * x.multiplier / x.divisor
-        AS unaccounted,
-    c.total / nullif(c.calls, 0) * x.multiplier / x.divisor AS avg,
+    _in_unit(c.total, x.scale) AS total,
+    _in_unit(c.ops, x.scale) AS ops,
+    _in_unit(c.copies, x.scale) AS copies,
+    _in_unit(c.layout, x.scale) AS layout,
+    _in_unit(c.total - c.ops - c.copies - c.layout, x.scale) AS unaccounted,
+    _in_unit(c.total / nullif(c.calls, 0), x.scale) AS avg,
     100e0 * c.total / nullif(x.execute_ticks, 0) AS share_percent,
     x.unit AS unit, c.events, c.other_events, n.number AS executes,
-    c.total / n.number * x.multiplier / x.divisor AS per_execute
+    _in_unit(c.total / n.number, x.scale) AS per_execute
 FROM calls AS c
 LEFT JOIN executes AS n ON n.method = c.method
 CROSS JOIN scale AS x

@@ -21,10 +21,8 @@ target AS MATERIALIZED (
         CASE
             WHEN match = 'exact' THEN _linked_key(c.capture_id, c.name, r.record_id, r.name, r.is_complete)
         END AS linked_key,
-        _multiplier(c.time_scale, c.unit) AS multiplier,
-        _divisor(c.time_scale, c.unit) AS divisor,
-        c.unit
-    FROM _capture(capture, unit) AS c
+        c.unit, c.scale
+    FROM _scaled_capture(capture, unit) AS c
     LEFT JOIN records AS r USING (record_id)
 ),
 times AS (
@@ -82,7 +80,7 @@ SELECT
     module AS module,
     CASE match
         WHEN 'exact' THEN coalesce(
-            (SELECT e.ticks * a.multiplier / a.divisor FROM exactly AS e),
+            (SELECT _in_unit(e.ticks, a.scale) FROM exactly AS e),
             (SELECT w.ticks FROM without_events AS w)
         )
         WHEN 'substring' THEN coalesce((SELECT fsum(v.avg) FROM averages AS v), 0)

@@ -28,14 +28,13 @@ WITH
 target AS MATERIALIZED (FROM _capture(capture, unit)),
 baseline_capture AS MATERIALIZED (
     SELECT c.capture_id, c.time_scale, c.profiling_level, c.name
-    FROM (SELECT _capture_id(coalesce(baseline, capture)) AS capture_id) AS k
+    FROM (SELECT _capture_id(baseline) AS capture_id WHERE baseline IS NOT NULL) AS k
     JOIN captures AS c USING (capture_id)
-    WHERE baseline IS NOT NULL
 ),
 baseline_executes AS (
-    SELECT r.scope, any_value(r.method) AS method, median(x.execute_ticks)
-        * any_value(_multiplier(k.time_scale, a.unit))
-        / any_value(_divisor(k.time_scale, a.unit)) AS execute
+    SELECT
+        r.scope, any_value(r.method) AS method,
+        _in_unit(median(x.execute_ticks), any_value(_scale(k.time_scale, a.unit))) AS execute
     FROM _executes((SELECT k.capture_id FROM baseline_capture AS k), NULL, phase, NULL, 'all') AS x
     CROSS JOIN target AS a
     CROSS JOIN baseline_capture AS k

@@ -101,8 +101,8 @@ known AS (
 )
 SELECT
     d.method, d.module_path, d.module_class, d.depth, d.calls,
-    _in_unit(d.self_ticks, a.time_scale, a.unit) AS self_time,
-    _in_unit(try_cast(d.ticks AS BIGINT), a.time_scale, a.unit) AS total,
+    _in_unit(d.self_ticks, a.scale) AS self_time,
+    _in_unit(try_cast(d.ticks AS BIGINT), a.scale) AS total,
     100e0 * d.ticks / nullif((SELECT sum(t.ticks)::DOUBLE FROM times AS t), 0) AS share_percent,
     d.mapping, a.unit AS unit, d.self_ticks, x.number AS executes,
     self_time / x.number AS self_per_execute,

@@ -1,11 +1,7 @@
 -- The rows of `node_totals`, without their order, of a capture by its key.
 CREATE MACRO _node_totals(capture_key, unit, steps, phase, method, runs) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.time_scale, u.unit, c.record_id, c.program_id
-    FROM (SELECT capture_key AS capture_id, unit AS unit) AS u
-    JOIN captures AS c USING (capture_id)
-),
+target AS MATERIALIZED (FROM _scaled_key(capture_key, unit)),
 times AS MATERIALIZED (FROM _attributed_times((SELECT a.capture_id FROM target AS a), steps, phase, method, runs) AS t),
 executes AS (
     SELECT t.method, nullif(sum(t.executes), 0)::BIGINT AS number
@@ -49,7 +45,7 @@ SELECT
     p.record_id, p.graph_id, g.method, p.node_index, p.name, p.op_type, p.module_path, p.source_file, p.source_line,
     b.backend,
     coalesce(o.calls, z.nothing) AS calls,
-    _in_unit(try_cast(coalesce(o.ticks, z.nothing) AS BIGINT), a.time_scale, a.unit) AS self_time,
+    _in_unit(try_cast(coalesce(o.ticks, z.nothing) AS BIGINT), a.scale) AS self_time,
     100e0 * coalesce(o.ticks, z.nothing) / nullif(
         (SELECT sum(t.self_ticks)::DOUBLE FROM times AS t), 0
     ) AS share_percent,

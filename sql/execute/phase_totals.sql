@@ -12,13 +12,7 @@
 --   unit: unit of total to max
 CREATE MACRO phase_totals(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT
-        c.capture_id, c.unit,
-        _multiplier(c.time_scale, c.unit) AS multiplier,
-        _divisor(c.time_scale, c.unit) AS divisor
-    FROM _capture(capture, unit) AS c
-),
+target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 executes AS (
     SELECT x.run_index, x.execute_ticks
     FROM _executes((SELECT a.capture_id FROM target AS a), NULL, NULL, NULL, 'all') AS x
@@ -38,10 +32,10 @@ added AS (
 )
 SELECT
     d.phase, d.runs, d.first_run, d.last_run, d.executes,
-    d.ticks * a.multiplier / a.divisor AS total,
-    d.ticks / d.executes * a.multiplier / a.divisor AS avg,
-    d.min_ticks * a.multiplier / a.divisor AS min,
-    d.max_ticks * a.multiplier / a.divisor AS max,
+    _in_unit(d.ticks, a.scale) AS total,
+    _in_unit(d.ticks / d.executes, a.scale) AS avg,
+    _in_unit(d.min_ticks, a.scale) AS min,
+    _in_unit(d.max_ticks, a.scale) AS max,
     a.unit
 FROM added AS d
 CROSS JOIN target AS a

@@ -22,7 +22,7 @@ CREATE MACRO slow_runs(
     capture, unit := NULL, steps := NULL, phase := NULL, method := NULL
 ) AS TABLE
 WITH
-target AS MATERIALIZED (FROM _capture(capture, unit)),
+target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 -- By event block and phase, as other runs have other events or inputs.
 chosen AS (
     SELECT
@@ -68,9 +68,9 @@ summed AS (
 )
 SELECT
     m.scope AS method, m.block_index, m.phase, m.op, m.kind, m.instruction_id,
-    _in_unit(m.typical, a.time_scale, a.unit) AS typical,
-    _in_unit(m.slow, a.time_scale, a.unit) AS slow,
-    _in_unit(m.slow - m.typical, a.time_scale, a.unit) AS excess,
+    _in_unit(m.typical, a.scale) AS typical,
+    _in_unit(m.slow, a.scale) AS slow,
+    _in_unit(m.slow - m.typical, a.scale) AS excess,
     100 * (m.slow - m.typical)
     / nullif(sum(m.slow - m.typical) OVER (PARTITION BY m.block_index, m.phase), 0)
         AS excess_percent,

@@ -36,7 +36,7 @@ times AS (
 )
 SELECT
     t.source, t.method, t.source_file, t.source_line, t.calls,
-    _in_unit(try_cast(t.ticks AS BIGINT), a.time_scale, a.unit) AS total,
+    _in_unit(try_cast(t.ticks AS BIGINT), a.scale) AS total,
     100e0 * t.ticks / nullif((SELECT sum(o.ticks)::DOUBLE FROM times AS o), 0) AS share_percent,
     a.unit AS unit,
     try_cast(t.ticks AS BIGINT) AS total_ticks,

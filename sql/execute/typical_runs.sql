@@ -18,23 +18,18 @@ FROM executed AS x;
 -- The rows of `typical_runs`, without their order, of a capture by its key, and one row of all its blocks together.
 CREATE MACRO _typical_runs(capture_key, unit, steps, phase, method) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.time_scale, u.unit
-    FROM (SELECT capture_key AS capture_id, unit AS unit) AS u
-    JOIN captures AS c USING (capture_id)
-)
+target AS MATERIALIZED (FROM _scaled_key(capture_key, unit))
 SELECT
     x.scope AS method, x.block_index, count(*) AS all_runs,
     count(*) FILTER (WHERE x.is_typical) AS typical,
     count(*) FILTER (WHERE x.is_slower) AS slower,
     count(*) FILTER (WHERE x.is_faster) AS faster,
-    sum(x.execute_ticks) FILTER (WHERE x.is_typical)::DOUBLE
-    / nullif(count(x.execute_ticks) FILTER (WHERE x.is_typical), 0)
-    * any_value(_multiplier(a.time_scale, a.unit))
-    / any_value(_divisor(a.time_scale, a.unit)) AS typical_execute,
-    sum(x.execute_ticks)::DOUBLE / nullif(count(x.execute_ticks), 0)
-    * any_value(_multiplier(a.time_scale, a.unit))
-    / any_value(_divisor(a.time_scale, a.unit)) AS all_execute,
+    _in_unit(
+        sum(x.execute_ticks) FILTER (WHERE x.is_typical)::DOUBLE
+            / nullif(count(x.execute_ticks) FILTER (WHERE x.is_typical), 0),
+        any_value(a.scale)
+    ) AS typical_execute,
+    _in_unit(sum(x.execute_ticks)::DOUBLE / nullif(count(x.execute_ticks), 0), any_value(a.scale)) AS all_execute,
     100 * coalesce(sum(x.execute_ticks) FILTER (WHERE NOT x.is_typical), 0)::DOUBLE
     / nullif(sum(x.execute_ticks), 0)::DOUBLE AS other_percent,
     any_value(a.unit) AS unit

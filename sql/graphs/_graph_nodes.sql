@@ -1,7 +1,7 @@
 -- One node of a record's graphs of a stage, with what nodes are matched by.
 CREATE MACRO _graph_nodes(
     record_key,
-    graph_stage  -- stage of its graphs, in `graphs`
+    stage  -- stage of its graphs, in `graphs`
 ) AS TABLE
 WITH
 nodes AS MATERIALIZED (
@@ -13,7 +13,7 @@ nodes AS MATERIALIZED (
         p.op_type
     FROM graphs AS g
     JOIN op_nodes AS p USING (record_id, graph_id)
-    WHERE g.record_id = record_key AND g.stage = graph_stage
+    WHERE g.record_id = record_key AND g.stage = stage
 ),
 edges AS MATERIALIZED (
     SELECT

@@ -20,11 +20,13 @@ SELECT
         )
     END AS record_id
 FROM (
-    SELECT
-        (SELECT count(*) FROM _matching_captures(side) AS m) AS captures,
-        (SELECT max(m.capture_id) FROM _matching_captures(side) AS m) AS capture_id,
-        (SELECT count(*) FROM _matching_records(side) AS m) AS records,
-        (SELECT max(m.record_id) FROM _matching_records(side) AS m) AS record_id
+    SELECT c.*, r.*
+    FROM (SELECT count(*) AS captures, max(m.capture_id) AS capture_id FROM _matching_captures(side) AS m) AS c
+    CROSS JOIN (
+        SELECT count(*) AS records, max(m.key) AS record_id
+        FROM _named_matches('record', side) AS m
+        WHERE m.way = m.best
+    ) AS r
 ) AS f
 LEFT JOIN captures AS k USING (capture_id);
 

@@ -5,25 +5,25 @@
 -- outputs, equally often), neighbours again (of any op), order (module and op in order), module again (module and
 -- outputs, equally often), order again (op and outputs in order).
 CREATE MACRO _node_pairs(
-    base_record,  -- key of the record of base
+    base_record_key,  -- key of the record of base
     base_stage,  -- stage of its graphs, in `graphs`
-    new_record,  -- key of the record of new
+    new_record_key,  -- key of the record of new
     new_stage  -- stage of its graphs, in `graphs`
 ) AS TABLE
 WITH
 nodes AS MATERIALIZED (
     SELECT true AS is_base, 2 * b.node AS id, b.*
-    FROM _graph_nodes(base_record, base_stage) AS b
+    FROM _graph_nodes(base_record_key, base_stage) AS b
     UNION ALL
     SELECT false, 2 * n.node + 1, n.*
-    FROM _graph_nodes(new_record, new_stage) AS n
+    FROM _graph_nodes(new_record_key, new_stage) AS n
 ),
 edges AS MATERIALIZED (
     SELECT f.id AS from_id, t.id AS to_id, e.position
     FROM op_edges AS e
     JOIN nodes AS f ON f.graph_id = e.graph_id AND f.node_index = e.from_node
     JOIN nodes AS t ON t.graph_id = e.graph_id AND t.node_index = e.to_node AND t.is_base = f.is_base
-    WHERE e.record_id = CASE WHEN f.is_base THEN base_record ELSE new_record END
+    WHERE e.record_id = CASE WHEN f.is_base THEN base_record_key ELSE new_record_key END
 ),
 -- Nodes of one record that share a debug handle, or are the same.
 related AS MATERIALIZED (
@@ -35,12 +35,12 @@ related AS MATERIALIZED (
     JOIN node_debug_handles AS o USING (record_id, debug_handle)
     JOIN nodes AS b ON b.is_base AND b.graph_id = h.graph_id AND b.node_index = h.node_index
     JOIN nodes AS n ON NOT n.is_base AND n.graph_id = o.graph_id AND n.node_index = o.node_index AND n.method = b.method
-    WHERE h.record_id = base_record AND base_record = new_record AND base_stage <> new_stage
+    WHERE h.record_id = base_record_key AND base_record_key = new_record_key AND base_stage <> new_stage
     UNION ALL
     SELECT b.id, n.id, 3
     FROM nodes AS b
     JOIN nodes AS n ON NOT n.is_base AND n.node = b.node
-    WHERE b.is_base AND base_record = new_record AND base_stage = new_stage
+    WHERE b.is_base AND base_record_key = new_record_key AND base_stage = new_stage
 ),
 best AS (
     SELECT r.base_id, r.new_id

@@ -20,15 +20,16 @@ CREATE MACRO event_histogram(
 WITH
 target AS MATERIALIZED (FROM _capture(capture, unit)),
 durations AS (
-    SELECT e.block_index, r.scope AS method, e.slot, e.occurrence, e.value_unit, e.duration_ticks::DOUBLE AS ticks
+    SELECT
+        e.block_index, r.scope AS method, e.slot, e.occurrence, e.value_unit, e.duration_ticks::DOUBLE AS ticks,
+        _scale(_stored_unit(e.value_unit, a.time_scale), a.unit) AS scale
     FROM target AS a
     JOIN runs AS r USING (capture_id)
     JOIN _capture_events((SELECT a.capture_id FROM target AS a)) AS e USING (run_index)
     WHERE e.duration_ticks IS NOT NULL
         AND _is_selected_run(
             r.iteration, r.phase, r.scope, r.is_typical,
-            steps, phase,
-            _known_method((SELECT a.capture_id FROM target AS a), method), runs
+            steps, phase, _known_method((SELECT a.capture_id FROM target AS a), method), runs
         )
 ),
 fences AS (
@@ -66,16 +67,10 @@ binned AS (
 SELECT
     b.block_index, any_value(b.method) AS method, b.slot, b.occurrence, b.bin,
     any_value(
-        _in_unit(
-            CASE WHEN b.is_beyond THEN b.first_beyond ELSE b.smallest + b.bin * b.width END,
-            _stored_unit(b.value_unit, a.time_scale), a.unit
-        )
+        _in_unit(CASE WHEN b.is_beyond THEN b.first_beyond ELSE b.smallest + b.bin * b.width END, b.scale)
     ) AS low,
     any_value(
-        _in_unit(
-            CASE WHEN b.is_beyond THEN b.largest ELSE b.smallest + (b.bin + 1) * b.width END,
-            _stored_unit(b.value_unit, a.time_scale), a.unit
-        )
+        _in_unit(CASE WHEN b.is_beyond THEN b.largest ELSE b.smallest + (b.bin + 1) * b.width END, b.scale)
     ) AS high,
     count(*) AS runs, any_value(b.is_beyond) AS is_beyond,
     any_value(_display_unit(_stored_unit(b.value_unit, a.time_scale), a.unit)) AS unit

@@ -38,7 +38,7 @@ times AS (
 )
 SELECT
     t.method, t.module_path, t.op, t.kind, t.calls,
-    _in_unit(try_cast(t.self_ticks AS BIGINT), a.time_scale, a.unit) AS self_time,
+    _in_unit(try_cast(t.self_ticks AS BIGINT), a.scale) AS self_time,
     100e0 * t.self_ticks / nullif(sum(t.self_ticks::DOUBLE) OVER (), 0)
         AS share_percent,
     a.unit AS unit,

@@ -46,7 +46,7 @@ ORDER BY
 -- One item of a program.
 CREATE MACRO _program_items(program) AS TABLE
 WITH
-target AS (SELECT _program_id(program) AS program_id)
+target AS (SELECT _key_of('program', program) AS program_id)
 SELECT
     'op' AS kind, i.method,
     i.op || coalesce('.' || i.overload, '') AS item,

@@ -13,7 +13,7 @@ CREATE MACRO program_size(
 WITH
 target AS (
     SELECT p.program_id, p.byte_size, p.flatbuffer_bytes
-    FROM (SELECT _program_id(program) AS program_id) AS f
+    FROM (SELECT _key_of('program', program) AS program_id) AS f
     JOIN programs AS p USING (program_id)
 ),
 shared_constants AS (

@@ -107,12 +107,12 @@ target AS MATERIALIZED (
     SELECT
         r.record_id,
         CASE
-            WHEN program IS NOT NULL THEN _program_id(program)
+            WHEN program IS NOT NULL THEN _key_of('program', program)
             ELSE (SELECT max(k.program_id) FROM captures AS k WHERE k.record_id = r.record_id)
         END AS program_id,
         r.is_complete
     FROM records AS r
-    WHERE r.record_id = _record_id(record)
+    WHERE r.record_id = _key_of('record', record)
 )
 SELECT c.method, c.op_type, c.delegated, c.not_delegated, c.backends, c.basis
 FROM (

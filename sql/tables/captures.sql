@@ -1,8 +1,7 @@
--- Versions of this file: one row, written when the warehouse is created and when its definitions are replaced.
+-- Versions of this file: one row, written when the warehouse is created.
 CREATE TABLE warehouse (
     schema_version INTEGER NOT NULL,  -- version of the base tables; another version of etq may read no other
-    sql_sha256 VARCHAR NOT NULL,  -- hash of the view and macro definitions that the file holds
-    etq_version VARCHAR NOT NULL,  -- version of etq that wrote the two columns before
+    etq_version VARCHAR NOT NULL,  -- version of etq that made the file, with its copy of the views and macros
     created_at TIMESTAMP NOT NULL  -- when the warehouse was created, in UTC
 );
 

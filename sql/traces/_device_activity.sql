@@ -14,7 +14,7 @@ CREATE MACRO _work_type(
 -- each start, -1 at each end, running sums.
 CREATE MACRO _device_activity(
     capture_key,
-    scope  -- device: from the first event to the last; step: the steps of `step_breakdown`
+    "by"  -- device: from the first event to the last; step: the steps of `step_breakdown`
 ) AS TABLE
 WITH
 work AS MATERIALIZED (
@@ -22,15 +22,12 @@ work AS MATERIALIZED (
         l.start_ticks, l.end_ticks, l.device,
         _work_type(l.kind, l.kernel_family) AS type
     FROM _launches(capture_key) AS l
-    WHERE CASE
-        WHEN scope IN ('device', 'step') THEN true
-        ELSE error('by must be device or step, not ' || coalesce(scope, 'NULL'))
-    END
+    WHERE _checked_by("by", ['device', 'step']) IS NOT NULL
 ),
 steps AS MATERIALIZED (
     SELECT s.run_index, s.step, s.start_ticks, s.end_ticks
     FROM trace_steps AS s
-    WHERE scope = 'step' AND s.capture_id = capture_key AND s.start_ticks IS NOT NULL
+    WHERE "by" = 'step' AND s.capture_id = capture_key AND s.start_ticks IS NOT NULL
 ),
 edges AS (
     SELECT w.device, w.start_ticks AS at_ticks, w.type, 1 AS change FROM work AS w
@@ -64,4 +61,4 @@ stretches AS (
 SELECT t.device, s.run_index, s.step, t.ticks, t.computes, t.communicates, t.copies
 FROM stretches AS t
 ASOF LEFT JOIN steps AS s ON row(t.at_ticks) >= row(s.start_ticks)
-WHERE t.ticks > 0 AND (scope = 'device' OR t.at_ticks >= s.start_ticks AND t.at_ticks < s.end_ticks);
+WHERE t.ticks > 0 AND ("by" = 'device' OR t.at_ticks >= s.start_ticks AND t.at_ticks < s.end_ticks);

@@ -3,17 +3,11 @@
 -- was launched, and had not started.
 CREATE MACRO _device_gaps(
     capture_key,
-    scope  -- device or stream
+    "by"  -- device or stream
 ) AS TABLE
 WITH
 work AS MATERIALIZED (
-    SELECT
-        w.*,
-        CASE
-            WHEN scope = 'stream' THEN w.stream
-            WHEN scope IS DISTINCT FROM 'device'
-                THEN error('by must be device or stream, not ' || coalesce(scope, 'NULL'))
-        END AS place
+    SELECT w.*, CASE WHEN _checked_by("by", ['device', 'stream']) = 'stream' THEN w.stream END AS place
     FROM _launches(capture_key) AS w
 ),
 ordered AS (
@@ -70,7 +64,7 @@ LEFT JOIN _event_labels(capture_key) AS n ON n.event_index = g.call_index;
 -- less those at the start of the gap.
 CREATE MACRO _idle_causes(
     capture_key,
-    scope,  -- device or stream
+    "by",  -- device or stream
     launch_ticks  -- longest launch delay, in ticks; NULL for `latency_ticks` of `device_events`
 ) AS TABLE
 WITH
@@ -80,7 +74,7 @@ gaps AS MATERIALIZED (
         g.start_ticks + coalesce(g.host_ticks, 0) AS launched_ticks,
         coalesce(2 * g.host_ticks >= g.ticks, false) AS is_host,
         coalesce(launch_ticks, g.latency_ticks) AS limit_ticks
-    FROM _device_gaps(capture_key, scope) AS g
+    FROM _device_gaps(capture_key, "by") AS g
 ),
 times AS MATERIALIZED (FROM _host_times(capture_key)),
 of_causes AS MATERIALIZED (SELECT t.* FROM times AS t WHERE t.call IS NULL),
@@ -105,9 +99,7 @@ waits AS (
 -- What took half of the host's time; else what a thread waited in when the gap began, so that nothing could be launched
 -- ahead.
 hosts AS MATERIALIZED (
-    SELECT
-        w.*,
-        CASE WHEN w.is_waiting THEN w.start_ticks ELSE greatest(w.start_ticks, w.since_ticks) END AS asked_ticks
+    SELECT w.*, CASE WHEN w.is_waiting THEN w.start_ticks ELSE greatest(w.start_ticks, w.since_ticks) END AS asked_ticks
     FROM waits AS w
     WHERE w.twice_ticks >= w.host_ticks OR w.is_waiting
     QUALIFY row_number() OVER (

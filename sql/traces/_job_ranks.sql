@@ -3,19 +3,22 @@ CREATE MACRO _job_ranks(
     selector,  -- name, hash prefix or selector of captures; NULL: all captures
     unit
 ) AS TABLE
-SELECT
-    c.capture_id, c.name, c.time_scale,
-    try_cast(r.value AS BIGINT) AS rank,
-    j.value AS job,
-    CASE
-        WHEN unit IS NULL THEN CASE c.time_scale WHEN 'cycles' THEN 'cycles' ELSE 'us' END
-        WHEN unit NOT IN ('ns', 'us', 'ms', 's', 'cycles')
-            THEN error('unit must be ns, us, ms, s or cycles, not ''' || unit || '''')
-        ELSE unit
-    END AS unit
-FROM captures AS c
-JOIN labels AS r ON r.capture_id = c.capture_id AND r.key = 'rank'
-LEFT JOIN labels AS j ON j.capture_id = c.capture_id AND j.key = 'job'
-WHERE c.format = 'torch_trace'
-    AND try_cast(r.value AS BIGINT) IS NOT NULL
-    AND (selector IS NULL OR c.capture_id IN (SELECT m.capture_id FROM _matching_captures(selector) AS m));
+SELECT k.capture_id, k.name, k.rank, k.job, k.unit, _scale(k.time_scale, k.unit) AS scale
+FROM (
+    SELECT
+        c.capture_id, c.name, c.time_scale,
+        try_cast(r.value AS BIGINT) AS rank,
+        j.value AS job,
+        CASE
+            WHEN unit IS NULL THEN CASE c.time_scale WHEN 'cycles' THEN 'cycles' ELSE 'us' END
+            WHEN unit NOT IN ('ns', 'us', 'ms', 's', 'cycles')
+                THEN error('unit must be ns, us, ms, s or cycles, not ''' || unit || '''')
+            ELSE unit
+        END AS unit
+    FROM captures AS c
+    JOIN labels AS r ON r.capture_id = c.capture_id AND r.key = 'rank'
+    LEFT JOIN labels AS j ON j.capture_id = c.capture_id AND j.key = 'job'
+    WHERE c.format = 'torch_trace'
+        AND try_cast(r.value AS BIGINT) IS NOT NULL
+        AND (selector IS NULL OR c.capture_id IN (SELECT m.capture_id FROM _matching_captures(selector) AS m))
+) AS k;

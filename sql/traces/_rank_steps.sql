@@ -48,7 +48,7 @@ joined AS (
         k.job, s.step, k.rank, k.name AS capture, s.ticks,
         coalesce(w.computation_ticks, 0) AS computation_ticks,
         coalesce(w.communication_ticks, 0) AS communication_ticks,
-        k.time_scale, k.unit
+        k.unit, k.scale
     FROM ranks AS k
     JOIN steps AS s USING (capture_id)
     LEFT JOIN work AS w USING (capture_id, run_index)
@@ -64,6 +64,6 @@ SELECT
             > min(j.communication_ticks) OVER ranks_of_step
             THEN first_value(j.rank) OVER (PARTITION BY j.job, j.step ORDER BY j.communication_ticks, j.rank)
     END AS waits_for,
-    j.time_scale, j.unit
+    j.unit, j.scale
 FROM joined AS j
 WINDOW ranks_of_step AS (PARTITION BY j.job, j.step);

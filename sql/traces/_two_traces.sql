@@ -2,13 +2,13 @@
 CREATE MACRO _two_traces(base, new, unit) AS TABLE
 WITH
 sides AS MATERIALIZED (
-    SELECT a.capture_id, a.unit, false AS is_new FROM _capture(base, unit) AS a
+    SELECT a.capture_id, a.unit, a.scale, false AS is_new FROM _scaled_capture(base, unit) AS a
     UNION ALL
-    SELECT b.capture_id, b.unit, true FROM _capture(new, unit) AS b
+    SELECT b.capture_id, b.unit, b.scale, true FROM _scaled_capture(new, unit) AS b
 ),
 formats AS (
     SELECT
-        s.*, c.time_scale,
+        s.*,
         -- Where both sides are of another format, the error is about base.
         min(CASE WHEN c.format <> 'torch_trace' THEN
             s.is_new::INTEGER || c.name || ' is of format ' || c.format
@@ -21,5 +21,5 @@ SELECT
         WHEN f.other IS NULL THEN f.capture_id
         ELSE error(substr(f.other, 2) || '; name two PyTorch traces')
     END AS capture_id,
-    f.time_scale, f.unit, f.is_new
+    f.scale, f.unit, f.is_new
 FROM formats AS f;

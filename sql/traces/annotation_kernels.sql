@@ -22,7 +22,7 @@ WHERE t.annotation_index IS NOT NULL;
 --   unit: the requested unit of time
 CREATE MACRO annotation_kernels(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (FROM _capture(capture, unit)),
+target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 summed AS (
     SELECT
         s.family AS annotation, l.label AS event, count(*) AS calls,
@@ -37,11 +37,11 @@ summed AS (
 )
 SELECT
     s.annotation, s.event, s.calls,
-    _in_unit(s.ticks, a.time_scale, a.unit) AS total,
+    _in_unit(s.ticks, a.scale) AS total,
     100 * s.ticks::DOUBLE / nullif(sum(s.ticks) OVER (), 0) AS share_percent,
-    _in_unit(s.ticks::DOUBLE / s.calls, a.time_scale, a.unit) AS mean,
-    _in_unit(s.shortest, a.time_scale, a.unit) AS min,
-    _in_unit(s.longest, a.time_scale, a.unit) AS max,
+    _in_unit(s.ticks::DOUBLE / s.calls, a.scale) AS mean,
+    _in_unit(s.shortest, a.scale) AS min,
+    _in_unit(s.longest, a.scale) AS max,
     a.unit
 FROM summed AS s
 CROSS JOIN target AS a

@@ -25,13 +25,8 @@ CREATE MACRO backward_times(
 ) AS TABLE
 WITH
 target AS MATERIALIZED (
-    SELECT
-        c.capture_id, c.time_scale, c.unit,
-        CASE
-            WHEN "by" IN ('module', 'op') THEN "by" = 'module'
-            ELSE error('by must be module or op, not ' || coalesce("by", 'NULL'))
-        END AS by_module
-    FROM _capture(capture, unit) AS c
+    SELECT c.*, _checked_by("by", ['module', 'op']) = 'module' AS by_module
+    FROM _scaled_capture(capture, unit) AS c
 ),
 slices AS MATERIALIZED (FROM _pass_slices((SELECT a.capture_id FROM target AS a))),
 paths AS MATERIALIZED (FROM _event_module_paths((SELECT a.capture_id FROM target AS a)) AS m WHERE "by" = 'module'),
@@ -107,10 +102,10 @@ summed AS (
 SELECT
     array_to_string(s.modules, '/') AS module_path,
     s.op, s.backward, s.forward_calls, s.backward_calls,
-    _in_unit(s.forward_ticks, a.time_scale, a.unit) AS forward_host_time,
-    _in_unit(s.backward_ticks, a.time_scale, a.unit) AS backward_host_time,
-    _in_unit(s.forward_device_ticks, a.time_scale, a.unit) AS forward_device_time,
-    _in_unit(s.backward_device_ticks, a.time_scale, a.unit) AS backward_device_time,
+    _in_unit(s.forward_ticks, a.scale) AS forward_host_time,
+    _in_unit(s.backward_ticks, a.scale) AS backward_host_time,
+    _in_unit(s.forward_device_ticks, a.scale) AS forward_device_time,
+    _in_unit(s.backward_device_ticks, a.scale) AS backward_device_time,
     a.unit
 FROM summed AS s
 JOIN target AS a ON a.by_module IS NOT NULL

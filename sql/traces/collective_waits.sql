@@ -40,12 +40,7 @@ WITH
 ranks AS MATERIALIZED (FROM _job_ranks(selector, unit)),
 keys AS MATERIALIZED (SELECT list(k.capture_id) AS captures FROM ranks AS k),
 asked AS MATERIALIZED (
-    SELECT
-        CASE
-            WHEN "by" IN ('collective', 'rank', 'call') THEN "by"
-            ELSE error('by must be collective, rank or call, not ' || coalesce("by", 'NULL'))
-        END AS parted_by,
-        _checked_link(link_bandwidth) AS given_link
+    SELECT _checked_by("by", ['collective', 'rank', 'call']) AS parted_by, _checked_link(link_bandwidth) AS given_link
 ),
 links AS MATERIALIZED (FROM _device_links((SELECT k.captures FROM keys AS k))),
 calls AS MATERIALIZED (
@@ -136,14 +131,14 @@ SELECT
     r.process_group, r.group_description, r.group_size, r.collective, r.message_type, r.message_bytes,
     nullif(r.step, -1) AS step,
     r.number, r.rank, r.kernels,
-    _in_unit(r.ticks, t.time_scale, t.unit) AS total,
+    _in_unit(r.ticks, t.scale) AS total,
     r.known,
-    _in_unit(r.waited_ticks, t.time_scale, t.unit) AS waited,
-    _in_unit(r.transfer_ticks, t.time_scale, t.unit) AS transfer,
+    _in_unit(r.waited_ticks, t.scale) AS waited,
+    _in_unit(r.transfer_ticks, t.scale) AS transfer,
     100 * r.waited_ticks::DOUBLE / nullif(r.waited_ticks + r.transfer_ticks, 0)
         AS waited_percent,
-    _in_unit(r.mean_skew_ticks, t.time_scale, t.unit) AS mean_skew,
-    _in_unit(r.max_skew_ticks, t.time_scale, t.unit) AS max_skew,
+    _in_unit(r.mean_skew_ticks, t.scale) AS mean_skew,
+    _in_unit(r.max_skew_ticks, t.scale) AS max_skew,
     r.last_rank,
     100 * len(list_filter(r.last_ranks, lambda n: n = r.last_rank))::DOUBLE
         / nullif(r.known, 0) AS last_percent,
@@ -156,7 +151,7 @@ SELECT
     END AS link_percent,
     t.unit, r.reason
 FROM rated AS r
-CROSS JOIN (SELECT any_value(k.time_scale) AS time_scale, any_value(k.unit) AS unit FROM ranks AS k) AS t
+CROSS JOIN (SELECT any_value(k.unit) AS unit, any_value(k.scale) AS scale FROM ranks AS k) AS t
 ORDER BY
     r.waited_ticks DESC NULLS LAST, r.ticks DESC, r.job, r.process_group, r.collective,
     r.message_bytes, r.step, r.number, r.rank;

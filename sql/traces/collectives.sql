@@ -59,7 +59,7 @@ CREATE MACRO collectives(
     link_bandwidth := NULL  -- bandwidth of the links, in bytes per second, also between machines; NULL: the device's
 ) AS TABLE
 WITH
-target AS MATERIALIZED (FROM _capture(capture, unit)),
+target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 links AS MATERIALIZED (FROM _device_links([(SELECT a.capture_id FROM target AS a)])),
 work AS (
     SELECT
@@ -110,11 +110,11 @@ explained AS (
 )
 SELECT
     s.collective, s.process_group, s.group_description, s.group_size, s.message_type, s.message_bytes, s.calls,
-    _in_unit(s.ticks, a.time_scale, a.unit) AS total,
+    _in_unit(s.ticks, a.scale) AS total,
     100 * s.ticks::DOUBLE / nullif(sum(s.ticks) OVER (), 0) AS share_percent,
-    _in_unit(s.ticks::DOUBLE / s.calls, a.time_scale, a.unit) AS mean,
-    _in_unit(s.shortest, a.time_scale, a.unit) AS min,
-    _in_unit(s.longest, a.time_scale, a.unit) AS max,
+    _in_unit(s.ticks::DOUBLE / s.calls, a.scale) AS mean,
+    _in_unit(s.shortest, a.scale) AS min,
+    _in_unit(s.longest, a.scale) AS max,
     s.calls * s.message_bytes::DOUBLE / nullif(s.ticks, 0) AS bandwidth_gb_per_s,
     s.calls * s.message_bytes::DOUBLE * _bus_factor(s.collective, s.group_size)
         / nullif(s.ticks, 0) AS bus_bandwidth_gb_per_s,

@@ -16,11 +16,11 @@
 --   unit: the requested unit of time
 CREATE MACRO copies(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (FROM _capture(capture, unit))
+target AS MATERIALIZED (FROM _scaled_capture(capture, unit))
 SELECT
     w.run_index, w.device, w.stream, w.label AS event, s.label AS call,
-    _in_unit(w.start_ticks - r.start_ticks, a.time_scale, a.unit) AS start,
-    _in_unit(w.end_ticks - w.start_ticks, a.time_scale, a.unit) AS duration,
+    _in_unit(w.start_ticks - r.start_ticks, a.scale) AS start,
+    _in_unit(w.end_ticks - w.start_ticks, a.scale) AS duration,
     d.bytes, d.bandwidth_gb_per_s,
     contains(w.label, 'Pageable') AS is_pageable,
     w.call_end_ticks >= w.end_ticks AS is_synchronous,
@@ -57,10 +57,7 @@ ORDER BY w.start_ticks, w.event_index;
 --   outside_steps: part of total that no step launched, or whose launch the trace lacks; NULL without steps
 CREATE MACRO copy_totals(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.*, _step_count(c.capture_id, NULL, NULL) AS step_count
-    FROM _capture(capture, unit) AS c
-),
+target AS MATERIALIZED (FROM _capture_with_steps(capture, unit, NULL, NULL)),
 summed AS (
     SELECT
         w.label, count(*) AS calls,
@@ -87,15 +84,15 @@ SELECT
     s.label AS event, s.calls, s.bytes, s.least AS min_bytes,
     s.bytes / nullif(s.sized, 0) AS mean_bytes,
     s.most AS max_bytes,
-    _in_unit(s.ticks, a.time_scale, a.unit) AS total,
+    _in_unit(s.ticks, a.scale) AS total,
     -- Bytes per nanosecond.
-    s.bytes / nullif(_in_unit(s.sized_ticks, a.time_scale, 'ns'), 0) AS bandwidth_gb_per_s,
+    s.bytes / nullif(_in_unit(s.sized_ticks, _scale(a.time_scale, 'ns')), 0) AS bandwidth_gb_per_s,
     s.slowest AS min_gb_per_s, s.mean AS mean_gb_per_s, s.fastest AS max_gb_per_s, s.synchronous_calls, a.unit,
     a.step_count AS steps,
-    _in_unit(s.step_ticks::DOUBLE / a.step_count, a.time_scale, a.unit) AS per_step,
+    _in_unit(s.step_ticks::DOUBLE / a.step_count, a.scale) AS per_step,
     CASE WHEN s.bytes IS NOT NULL THEN s.step_bytes / a.step_count END
         AS bytes_per_step,
-    CASE WHEN a.step_count IS NOT NULL THEN _in_unit(s.ticks - s.step_ticks, a.time_scale, a.unit) END AS outside_steps
+    CASE WHEN a.step_count IS NOT NULL THEN _in_unit(s.ticks - s.step_ticks, a.scale) END AS outside_steps
 FROM summed AS s
 CROSS JOIN target AS a
 ORDER BY s.bytes DESC NULLS LAST, s.ticks DESC, s.label;

@@ -24,7 +24,7 @@ CREATE MACRO device_breakdown(
     "by" := 'device'  -- device or step
 ) AS TABLE
 WITH
-target AS MATERIALIZED (FROM _capture(capture, unit)),
+target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 summed AS (
     SELECT
         d.device, d.run_index, d.step,
@@ -40,13 +40,13 @@ summed AS (
 )
 SELECT
     s.device, s.run_index, s.step,
-    _in_unit(s.ticks, a.time_scale, a.unit) AS total,
-    _in_unit(s.idle, a.time_scale, a.unit) AS idle,
-    _in_unit(s.compute, a.time_scale, a.unit) AS compute,
-    _in_unit(s.non_compute, a.time_scale, a.unit) AS non_compute,
-    _in_unit(s.communication, a.time_scale, a.unit) AS communication,
-    _in_unit(s.overlapped, a.time_scale, a.unit) AS overlapped,
-    _in_unit(s.communication - s.overlapped, a.time_scale, a.unit) AS exposed,
+    _in_unit(s.ticks, a.scale) AS total,
+    _in_unit(s.idle, a.scale) AS idle,
+    _in_unit(s.compute, a.scale) AS compute,
+    _in_unit(s.non_compute, a.scale) AS non_compute,
+    _in_unit(s.communication, a.scale) AS communication,
+    _in_unit(s.overlapped, a.scale) AS overlapped,
+    _in_unit(s.communication - s.overlapped, a.scale) AS exposed,
     100 * s.idle::DOUBLE / s.ticks AS idle_percent,
     100 * s.compute::DOUBLE / s.ticks AS compute_percent,
     100 * s.non_compute::DOUBLE / s.ticks AS non_compute_percent,
@@ -66,7 +66,7 @@ ORDER BY s.device, s.run_index;
 --   unit: the requested unit of time
 CREATE MACRO work_types(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (FROM _capture(capture, unit)),
+target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 summed AS (
     SELECT
         d.device,
@@ -84,7 +84,7 @@ SELECT
         'computation and memory', 'communication and memory',
         'computation, communication and memory'
     ][s.place] AS types,
-    _in_unit(s.ticks, a.time_scale, a.unit) AS total,
+    _in_unit(s.ticks, a.scale) AS total,
     100 * s.ticks::DOUBLE / sum(s.ticks) OVER (PARTITION BY s.device)
         AS share_percent,
     a.unit
@@ -109,10 +109,7 @@ ORDER BY s.device, s.ticks DESC, s.place;
 --   outside_steps: part of total that no step launched, or whose launch the trace lacks; NULL without steps
 CREATE MACRO work_totals(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.*, _step_count(c.capture_id, NULL, NULL) AS step_count
-    FROM _capture(capture, unit) AS c
-),
+target AS MATERIALIZED (FROM _capture_with_steps(capture, unit, NULL, NULL)),
 work AS (
     SELECT
         _work_type(l.kind, l.kernel_family) AS type,
@@ -142,16 +139,16 @@ summed AS (
 )
 SELECT
     s.type, s.label AS event, s.calls,
-    _in_unit(s.ticks, a.time_scale, a.unit) AS total,
+    _in_unit(s.ticks, a.scale) AS total,
     100 * s.ticks::DOUBLE / nullif(sum(s.ticks) OVER (PARTITION BY s.type), 0)
         AS share_percent,
-    _in_unit(s.ticks::DOUBLE / s.calls, a.time_scale, a.unit) AS mean,
-    CASE WHEN s.calls = 1 THEN 0 ELSE _in_unit(sqrt(s.squares / (s.calls - 1)), a.time_scale, a.unit) END AS stddev,
-    _in_unit(s.shortest, a.time_scale, a.unit) AS min,
-    _in_unit(s.longest, a.time_scale, a.unit) AS max,
+    _in_unit(s.ticks::DOUBLE / s.calls, a.scale) AS mean,
+    CASE WHEN s.calls = 1 THEN 0 ELSE _in_unit(sqrt(s.squares / (s.calls - 1)), a.scale) END AS stddev,
+    _in_unit(s.shortest, a.scale) AS min,
+    _in_unit(s.longest, a.scale) AS max,
     a.unit, a.step_count AS steps,
-    _in_unit(s.step_ticks::DOUBLE / a.step_count, a.time_scale, a.unit) AS per_step,
-    CASE WHEN a.step_count IS NOT NULL THEN _in_unit(s.ticks - s.step_ticks, a.time_scale, a.unit) END AS outside_steps
+    _in_unit(s.step_ticks::DOUBLE / a.step_count, a.scale) AS per_step,
+    CASE WHEN a.step_count IS NOT NULL THEN _in_unit(s.ticks - s.step_ticks, a.scale) END AS outside_steps
 FROM summed AS s
 CROSS JOIN target AS a
 ORDER BY s.ticks DESC, s.type, s.label;

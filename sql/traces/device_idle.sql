@@ -39,7 +39,7 @@ CREATE MACRO device_idle(
     kernel_wait_us := 30  -- length of a gap from which on hta_cause is not kernel_wait, in microseconds
 ) AS TABLE
 WITH
-target AS MATERIALIZED (FROM _capture(capture, unit)),
+target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 causes AS MATERIALIZED (FROM _idle_causes((SELECT a.capture_id FROM target AS a), "by", launch_delay_us * 1000) AS i),
 steps AS (
     SELECT w.run_index, w.step
@@ -48,13 +48,13 @@ steps AS (
 )
 SELECT
     i.device, i.stream, i.run_index, s.step,
-    _in_unit(i.start_ticks - r.start_ticks, a.time_scale, a.unit) AS start,
-    _in_unit(i.ticks, a.time_scale, a.unit) AS duration,
+    _in_unit(i.start_ticks - r.start_ticks, a.scale) AS start,
+    _in_unit(i.ticks, a.scale) AS duration,
     100 * i.ticks::DOUBLE / sum(i.ticks) OVER (PARTITION BY i.device, i.stream)
         AS share_percent,
     i.cause, i.host_op, i.call, i.next_label AS next_event, i.waited_label AS waited_for,
-    _in_unit(i.host_ticks, a.time_scale, a.unit) AS host_time,
-    _in_unit(i.ticks - i.host_ticks, a.time_scale, a.unit) AS queued_time,
+    _in_unit(i.host_ticks, a.scale) AS host_time,
+    _in_unit(i.ticks - i.host_ticks, a.scale) AS queued_time,
     CASE
         WHEN i.host_ticks > 0 THEN 'host_wait'
         WHEN i.ticks < kernel_wait_us * 1000 THEN 'kernel_wait'
@@ -68,7 +68,7 @@ LEFT JOIN steps AS s USING (run_index)
 ORDER BY i.ticks DESC, i.device, i.stream, i.start_ticks;
 
 -- The idle time of one device, or stream, by its cause, in ticks; arguments as for `_idle_causes`.
-CREATE MACRO _idle_totals(capture_key, scope, launch_ticks) AS TABLE
+CREATE MACRO _idle_totals(capture_key, "by", launch_ticks) AS TABLE
 WITH
 by_op AS (
     SELECT
@@ -76,7 +76,7 @@ by_op AS (
         try_cast(sum(i.ticks) AS BIGINT) AS ticks,
         try_cast(sum(i.host_ticks) AS BIGINT) AS host_ticks,
         max(i.ticks) AS longest
-    FROM _idle_causes(capture_key, scope, launch_ticks) AS i
+    FROM _idle_causes(capture_key, "by", launch_ticks) AS i
     GROUP BY i.device, i.stream, i.cause, i.host_op, i.call
 ),
 summed AS (
@@ -121,15 +121,15 @@ CREATE MACRO device_idle_causes(
     launch_delay_us := NULL  -- as in `device_idle`
 ) AS TABLE
 WITH
-target AS MATERIALIZED (FROM _capture(capture, unit))
+target AS MATERIALIZED (FROM _scaled_capture(capture, unit))
 SELECT
     c.device, c.stream, c.cause, c.gaps,
-    _in_unit(c.ticks, a.time_scale, a.unit) AS total,
+    _in_unit(c.ticks, a.scale) AS total,
     100 * c.ticks::DOUBLE / sum(c.ticks) OVER (PARTITION BY c.device, c.stream)
         AS share_percent,
-    _in_unit(c.ticks::DOUBLE / c.gaps, a.time_scale, a.unit) AS mean,
-    _in_unit(c.longest, a.time_scale, a.unit) AS max,
-    _in_unit(c.host_ticks, a.time_scale, a.unit) AS host_time,
+    _in_unit(c.ticks::DOUBLE / c.gaps, a.scale) AS mean,
+    _in_unit(c.longest, a.scale) AS max,
+    _in_unit(c.host_ticks, a.scale) AS host_time,
     c.host_op, c.call, a.unit
 FROM _idle_totals((SELECT a.capture_id FROM target AS a), "by", launch_delay_us * 1000) AS c
 CROSS JOIN target AS a

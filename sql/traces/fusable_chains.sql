@@ -82,11 +82,11 @@ GROUP BY c.sequence, c.kernels;
 --   unit: the requested unit of time
 CREATE MACRO fusable_chains(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (FROM _capture(capture, unit))
+target AS MATERIALIZED (FROM _scaled_capture(capture, unit))
 SELECT
     s.sequence, s.kernels, s.calls,
-    _in_unit(s.ticks, a.time_scale, a.unit) AS total,
-    _in_unit(s.saved_ticks, a.time_scale, a.unit) AS saves_at_most,
+    _in_unit(s.ticks, a.scale) AS total,
+    _in_unit(s.saved_ticks, a.scale) AS saves_at_most,
     s.share AS share_percent, a.unit
 FROM _fusable_chains((SELECT a.capture_id FROM target AS a)) AS s
 CROSS JOIN target AS a

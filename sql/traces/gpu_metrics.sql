@@ -10,7 +10,7 @@
 --   unit: unit of start and duration: the requested one
 CREATE MACRO gpu_metrics(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (FROM _capture(capture, unit)),
+target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 -- The recording: as the profiler marked it, or else from the first to the last event.
 marked AS (
     SELECT min(e.start_ticks) AS start_ticks, max(e.end_ticks) AS end_ticks
@@ -83,8 +83,8 @@ samples AS (
 )
 SELECT
     t.device, t.metric,
-    _in_unit(t.at_ticks, a.time_scale, a.unit) AS start,
-    _in_unit(t.length, a.time_scale, a.unit) AS duration,
+    _in_unit(t.at_ticks, a.scale) AS start,
+    _in_unit(t.length, a.scale) AS duration,
     100e0 * t.amount / t.length AS value_percent,
     a.unit
 FROM samples AS t

@@ -49,18 +49,15 @@ CREATE MACRO kernel_families(
     capture, unit := NULL, steps := NULL, phase := NULL
 ) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.*, _step_count(c.capture_id, steps, phase) AS step_count
-    FROM _capture(capture, unit) AS c
-)
+target AS MATERIALIZED (FROM _capture_with_steps(capture, unit, steps, phase))
 SELECT
     s.family, s.names, s.calls,
-    _in_unit(s.ticks, a.time_scale, a.unit) AS total,
+    _in_unit(s.ticks, a.scale) AS total,
     100 * s.ticks::DOUBLE / nullif(sum(s.ticks) OVER (), 0) AS share_percent,
     _tensor_percent(s.tensor_ticks, s.unknown_ticks, s.ticks) AS tensor_percent,
     s.top_event, a.unit, a.step_count AS steps,
-    _in_unit(s.step_ticks::DOUBLE / a.step_count, a.time_scale, a.unit) AS per_step,
-    CASE WHEN a.step_count IS NOT NULL THEN _in_unit(s.ticks - s.step_ticks, a.time_scale, a.unit) END AS outside_steps
+    _in_unit(s.step_ticks::DOUBLE / a.step_count, a.scale) AS per_step,
+    CASE WHEN a.step_count IS NOT NULL THEN _in_unit(s.ticks - s.step_ticks, a.scale) END AS outside_steps
 FROM _family_ticks((SELECT a.capture_id FROM target AS a), steps, phase) AS s
 CROSS JOIN target AS a
 ORDER BY s.ticks DESC, s.family;

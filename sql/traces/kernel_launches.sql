@@ -37,14 +37,14 @@ JOIN (FROM signatures AS i WHERE i.capture_id = capture_key) AS s USING (signatu
 --   unit: the requested unit of time
 CREATE MACRO kernel_launches(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (FROM _capture(capture, unit))
+target AS MATERIALIZED (FROM _scaled_capture(capture, unit))
 SELECT
     l.run_index, l.device, l.stream, l.label AS event, l.call, s.label AS op, m.label AS annotation, l.launched,
-    _in_unit(l.start_ticks - r.start_ticks, a.time_scale, a.unit) AS start,
-    _in_unit(l.call_ticks, a.time_scale, a.unit) AS call_duration,
-    _in_unit(greatest(l.start_ticks - l.call_start_ticks - l.call_ticks, 0), a.time_scale, a.unit) AS launch_delay,
-    _in_unit(l.start_ticks - l.call_start_ticks, a.time_scale, a.unit) AS latency,
-    _in_unit(l.ticks, a.time_scale, a.unit) AS duration,
+    _in_unit(l.start_ticks - r.start_ticks, a.scale) AS start,
+    _in_unit(l.call_ticks, a.scale) AS call_duration,
+    _in_unit(greatest(l.start_ticks - l.call_start_ticks - l.call_ticks, 0), a.scale) AS launch_delay,
+    _in_unit(l.start_ticks - l.call_start_ticks, a.scale) AS latency,
+    _in_unit(l.ticks, a.scale) AS duration,
     l.ticks * l.launched < l.call_ticks AS is_short,
     t.correlation_id, a.unit
 FROM target AS a
@@ -81,7 +81,7 @@ ORDER BY l.start_ticks, l.event_index;
 --   unit: the requested unit of time
 CREATE MACRO launch_totals(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (FROM _capture(capture, unit)),
+target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 work AS (
     SELECT
         l.*,
@@ -106,13 +106,13 @@ totals AS (
 )
 SELECT
     t.call, t.calls, t.events,
-    _in_unit(t.call_ticks, a.time_scale, a.unit) AS call_time,
-    _in_unit(t.call_ticks::DOUBLE / t.calls, a.time_scale, a.unit) AS mean_call,
-    _in_unit(t.ticks, a.time_scale, a.unit) AS device_time,
+    _in_unit(t.call_ticks, a.scale) AS call_time,
+    _in_unit(t.call_ticks::DOUBLE / t.calls, a.scale) AS mean_call,
+    _in_unit(t.ticks, a.scale) AS device_time,
     t.short_events,
-    _in_unit(t.mean_delay, a.time_scale, a.unit) AS mean_delay,
-    _in_unit(t.p50_delay, a.time_scale, a.unit) AS p50_delay,
-    _in_unit(t.max_delay, a.time_scale, a.unit) AS max_delay,
+    _in_unit(t.mean_delay, a.scale) AS mean_delay,
+    _in_unit(t.p50_delay, a.scale) AS p50_delay,
+    _in_unit(t.max_delay, a.scale) AS max_delay,
     a.unit
 FROM totals AS t
 CROSS JOIN target AS a

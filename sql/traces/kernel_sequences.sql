@@ -20,7 +20,7 @@ CREATE MACRO kernel_sequences(
     unit := NULL
 ) AS TABLE
 WITH
-target AS MATERIALIZED (FROM _capture(capture, unit)),
+target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 work AS MATERIALIZED (FROM _launches((SELECT a.capture_id FROM target AS a)) AS w WHERE w.call_index IS NOT NULL),
 begun AS (
     SELECT
@@ -60,8 +60,8 @@ summed AS (
 )
 SELECT
     s.label AS op, s.sequence, s.length, s.calls,
-    _in_unit(s.device_ticks, a.time_scale, a.unit) AS device_time,
-    _in_unit(s.host_ticks, a.time_scale, a.unit) AS host_time,
+    _in_unit(s.device_ticks, a.scale) AS device_time,
+    _in_unit(s.host_ticks, a.scale) AS host_time,
     a.unit
 FROM summed AS s
 CROSS JOIN target AS a

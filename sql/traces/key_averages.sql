@@ -52,14 +52,8 @@ CREATE MACRO key_averages(
 ) AS TABLE
 WITH
 options AS MATERIALIZED (
-    SELECT
-        a.capture_id, a.time_scale, a.unit,
-        CASE
-            WHEN "by" IN ('name', 'shape', 'stack', 'module') THEN "by"
-            ELSE error('by must be name, shape, stack or module, not ' || coalesce("by", 'NULL'))
-        END AS parted_by,
-        _step_count(a.capture_id, steps, phase) AS step_count
-    FROM _capture(capture, unit) AS a
+    SELECT c.*, _checked_by("by", ['name', 'shape', 'stack', 'module']) AS parted_by
+    FROM _capture_with_steps(capture, unit, steps, phase) AS c
 ),
 -- Events, each with the part of its time in which an earlier call of the same row and thread ran, too: none of an
 -- ETDump, whose events have no thread.
@@ -216,46 +210,48 @@ with_percent AS (
         nullif(sum(a.self_ticks) OVER (PARTITION BY a.written), 0) / 100e0
             AS percent_ticks,
         nullif(sum(a.self_in_steps) OVER (PARTITION BY a.written), 0) / 100e0
-            AS step_percent_ticks
+            AS step_percent_ticks,
+        _scale(a.written, o.unit) AS scale
     FROM all_rows AS a
+    CROSS JOIN options AS o
 )
 SELECT
     p.name, p.shapes, p.stack, p.module, p.is_device, p.calls,
-    _in_unit(p.self_ticks, p.written, o.unit) AS self_cpu_time,
+    _in_unit(p.self_ticks, p.scale) AS self_cpu_time,
     p.self_ticks / p.percent_ticks AS self_cpu_percent,
-    _in_unit(p.total_ticks, p.written, o.unit) AS cpu_time_total,
+    _in_unit(p.total_ticks, p.scale) AS cpu_time_total,
     p.total_ticks / p.percent_ticks AS cpu_time_percent,
-    _in_unit(p.torch_ticks, p.written, o.unit)
+    _in_unit(p.torch_ticks, p.scale)
         / nullif(p.calls, 0) AS cpu_time_avg,
-    _in_unit(p.self_device_ticks, p.written, o.unit) AS self_device_time,
-    _in_unit(p.device_ticks, p.written, o.unit) AS device_time_total,
-    _in_unit(p.worked_ticks, p.written, o.unit)
+    _in_unit(p.self_device_ticks, p.scale) AS self_device_time,
+    _in_unit(p.device_ticks, p.scale) AS device_time_total,
+    _in_unit(p.worked_ticks, p.scale)
         / nullif(p.worked_calls, 0) AS device_time_avg,
     p.self_memory AS self_cpu_memory, p.memory AS cpu_memory, p.self_device_memory, p.device_memory,
     NULL::BIGINT AS flops,
-    _in_unit(p.torch_self_ticks, p.written, o.unit) AS torch_self_cpu_time,
-    _in_unit(p.torch_ticks, p.written, o.unit) AS torch_cpu_time_total,
-    _in_unit(p.torch_device_ticks, p.written, o.unit) AS torch_device_time_total,
+    _in_unit(p.torch_self_ticks, p.scale) AS torch_self_cpu_time,
+    _in_unit(p.torch_ticks, p.scale) AS torch_cpu_time_total,
+    _in_unit(p.torch_device_ticks, p.scale) AS torch_device_time_total,
     _display_unit(p.written, o.unit) AS unit,
     o.step_count AS steps,
-    _in_unit(p.self_in_steps / o.step_count, p.written, o.unit) AS self_cpu_per_step,
+    _in_unit(p.self_in_steps / o.step_count, p.scale) AS self_cpu_per_step,
     p.self_in_steps / p.step_percent_ticks AS self_cpu_step_percent,
-    _in_unit(p.total_in_steps / o.step_count, p.written, o.unit) AS cpu_per_step,
+    _in_unit(p.total_in_steps / o.step_count, p.scale) AS cpu_per_step,
     p.total_in_steps / p.step_percent_ticks AS cpu_step_percent,
     CASE
         WHEN p.self_device_ticks IS NOT NULL THEN
-            _in_unit(p.self_device_in_steps / o.step_count, p.written, o.unit)
+            _in_unit(p.self_device_in_steps / o.step_count, p.scale)
     END AS self_device_per_step,
     CASE
         WHEN p.device_ticks IS NOT NULL THEN
-            _in_unit(p.device_in_steps / o.step_count, p.written, o.unit)
+            _in_unit(p.device_in_steps / o.step_count, p.scale)
     END AS device_per_step,
     CASE
-        WHEN o.step_count IS NOT NULL THEN _in_unit(p.self_ticks - p.self_in_steps, p.written, o.unit)
+        WHEN o.step_count IS NOT NULL THEN _in_unit(p.self_ticks - p.self_in_steps, p.scale)
     END AS cpu_outside_steps,
     CASE
         WHEN o.step_count IS NOT NULL THEN
-            _in_unit(p.self_device_ticks - p.self_device_in_steps, p.written, o.unit)
+            _in_unit(p.self_device_ticks - p.self_device_in_steps, p.scale)
     END AS device_outside_steps
 FROM with_percent AS p
 CROSS JOIN options AS o

@@ -40,11 +40,11 @@ CREATE MACRO model_map(
 WITH
 target AS MATERIALIZED (
     SELECT
-        a.capture_id, a.unit, a.time_scale,
+        a.capture_id, a.unit, a.scale,
         greatest(count(r.run_index), 1) AS runs
-    FROM _capture(etdump, unit) AS a
+    FROM _scaled_capture(etdump, unit) AS a
     LEFT JOIN runs AS r ON r.capture_id = a.capture_id AND r.name IN ('Execute', 'Step')
-    GROUP BY a.capture_id, a.unit, a.time_scale
+    GROUP BY a.capture_id, a.unit, a.scale
 ),
 device AS (
     SELECT
@@ -123,9 +123,9 @@ paired AS (
         coalesce(d.module_path, t.module_path) AS module_path,
         coalesce(d.op, t.op) AS op,
         d.calls / k.runs AS etdump_calls,
-        _in_unit(d.ticks / k.runs, k.time_scale, k.unit) AS etdump_time,
+        _in_unit(d.ticks / k.runs, k.scale) AS etdump_time,
         t.calls / n.passes AS trace_calls,
-        _in_unit(t.ticks / n.passes, 'ns', k.unit) AS trace_time,
+        _in_unit(t.ticks / n.passes, _scale('ns', k.unit)) AS trace_time,
         k.unit
     FROM device AS d
     FULL JOIN torch AS t USING (module_path, op)

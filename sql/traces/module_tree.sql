@@ -22,10 +22,7 @@
 --   device_self_per_step: device_self_time of these, per step
 CREATE MACRO module_tree(capture, unit := NULL, steps := NULL, phase := NULL) AS TABLE
 WITH RECURSIVE
-target AS MATERIALIZED (
-    SELECT c.*, _step_count(c.capture_id, steps, phase) AS step_count
-    FROM _capture(capture, unit) AS c
-),
+target AS MATERIALIZED (FROM _capture_with_steps(capture, unit, steps, phase)),
 calls AS MATERIALIZED (FROM _operator_calls((SELECT a.capture_id FROM target AS a))),
 recorded AS MATERIALIZED (
     SELECT r.run_index, _is_step_run(r.name) AS is_step
@@ -85,22 +82,22 @@ summed AS (
 )
 SELECT
     s.module_path, s.module, s.depth, s.calls, s.operators,
-    _in_unit(s.host_ticks, a.time_scale, a.unit) AS host_total_time,
-    _in_unit(s.host_self_ticks, a.time_scale, a.unit) AS host_self_time,
-    _in_unit(s.device_ticks, a.time_scale, a.unit) AS device_total_time,
-    _in_unit(s.device_self_ticks, a.time_scale, a.unit) AS device_self_time,
+    _in_unit(s.host_ticks, a.scale) AS host_total_time,
+    _in_unit(s.host_self_ticks, a.scale) AS host_self_time,
+    _in_unit(s.device_ticks, a.scale) AS device_total_time,
+    _in_unit(s.device_self_ticks, a.scale) AS device_self_time,
     _in_unit(
         CASE WHEN s.device_ticks > 0 THEN s.device_ticks ELSE s.host_ticks END
             / s.calls,
-        a.time_scale, a.unit
+        a.scale
     ) AS mean_time,
     a.unit, a.step_count AS steps,
-    _in_unit(s.host_in_steps / a.step_count, a.time_scale, a.unit) AS host_per_step,
-    _in_unit(s.host_self_in_steps / a.step_count, a.time_scale, a.unit)
+    _in_unit(s.host_in_steps / a.step_count, a.scale) AS host_per_step,
+    _in_unit(s.host_self_in_steps / a.step_count, a.scale)
         AS host_self_per_step,
-    _in_unit(s.device_in_steps / a.step_count, a.time_scale, a.unit)
+    _in_unit(s.device_in_steps / a.step_count, a.scale)
         AS device_per_step,
-    _in_unit(s.device_self_in_steps / a.step_count, a.time_scale, a.unit)
+    _in_unit(s.device_self_in_steps / a.step_count, a.scale)
         AS device_self_per_step
 FROM summed AS s
 CROSS JOIN target AS a

@@ -95,14 +95,8 @@ CREATE MACRO op_efficiency(
 ) AS TABLE
 WITH
 target AS MATERIALIZED (
-    SELECT
-        a.*,
-        _step_count(a.capture_id, steps, phase) AS step_count,
-        CASE
-            WHEN "by" IN ('shape', 'op', 'family') THEN "by"
-            ELSE error('by must be shape, op or family, not ' || coalesce("by", 'NULL'))
-        END AS parted_by
-    FROM _capture(capture, unit) AS a
+    SELECT c.*, _checked_by("by", ['shape', 'op', 'family']) AS parted_by
+    FROM _capture_with_steps(capture, unit, steps, phase) AS c
 ),
 rated AS MATERIALIZED (
     FROM _rated_calls(
@@ -165,8 +159,8 @@ summed AS (
 )
 SELECT
     s.family, s.op, s.inputs, s.calls,
-    _in_unit(s.ticks, a.time_scale, a.unit) AS total,
-    _in_unit(s.ticks::DOUBLE / s.calls, a.time_scale, a.unit) AS avg,
+    _in_unit(s.ticks, a.scale) AS total,
+    _in_unit(s.ticks::DOUBLE / s.calls, a.scale) AS avg,
     100 * s.ticks::DOUBLE / nullif(sum(s.ticks) OVER (), 0) AS share_percent,
     a.unit,
     try_cast(s.flops / s.calls AS BIGINT) AS flops,
@@ -175,14 +169,14 @@ SELECT
     s.flops_per_second, s.bytes_per_second, s.peak_flops,
     100 * s.least_ticks / nullif(s.known_ticks, 0) AS roof_percent,
     s.bound,
-    _in_unit(s.above_ticks, a.time_scale, a.unit) AS above_roof,
+    _in_unit(s.above_ticks, a.scale) AS above_roof,
     100 * s.above_ticks / nullif(sum(s.ticks) OVER (), 0) AS above_roof_percent,
     100 * coalesce(s.known_ticks, 0)::DOUBLE / nullif(s.ticks, 0) AS known_percent,
     s.events,
-    _in_unit(s.copy_ticks, a.time_scale, a.unit) AS copy_time,
+    _in_unit(s.copy_ticks, a.scale) AS copy_time,
     s.top_event, s.device, s.reason, s.shapes, s.types, s.strides, a.step_count AS steps,
-    _in_unit(s.step_ticks::DOUBLE / a.step_count, a.time_scale, a.unit) AS per_step,
-    CASE WHEN a.step_count IS NOT NULL THEN _in_unit(s.ticks - s.step_ticks, a.time_scale, a.unit) END AS outside_steps
+    _in_unit(s.step_ticks::DOUBLE / a.step_count, a.scale) AS per_step,
+    CASE WHEN a.step_count IS NOT NULL THEN _in_unit(s.ticks - s.step_ticks, a.scale) END AS outside_steps
 FROM summed AS s
 CROSS JOIN target AS a
 ORDER BY s.ticks DESC, s.family, s.op, s.shapes, s.types, s.strides;

@@ -24,13 +24,8 @@ CREATE MACRO operator_table(
 ) AS TABLE
 WITH
 target AS MATERIALIZED (
-    SELECT
-        a.capture_id, a.time_scale, a.unit,
-        CASE
-            WHEN "by" IN ('name', 'shape') THEN "by"
-            ELSE error('by must be name or shape, not ' || coalesce("by", 'NULL'))
-        END AS parted_by
-    FROM _capture(capture, unit) AS a
+    SELECT c.*, _checked_by("by", ['name', 'shape']) AS parted_by
+    FROM _scaled_capture(capture, unit) AS c
 ),
 called AS (
     SELECT
@@ -76,7 +71,7 @@ repeated AS (
 ),
 summed AS (
     SELECT
-        c.label AS name, c.shapes, a.time_scale, a.unit, count(*) AS calls,
+        c.label AS name, c.shapes, a.unit, a.scale, count(*) AS calls,
         sum(c.device_self_ticks)::DOUBLE AS device_self_ticks,
         sum(c.device_ticks - c.device_repeated)::DOUBLE AS device_ticks,
         sum(c.host_self_ticks)::DOUBLE AS host_self_ticks,
@@ -88,14 +83,14 @@ summed AS (
         sum(c.unknown_ticks - c.unknown_repeated)::DOUBLE AS unknown_ticks
     FROM target AS a
     CROSS JOIN repeated AS c
-    GROUP BY c.label, c.shapes, a.time_scale, a.unit
+    GROUP BY c.label, c.shapes, a.unit, a.scale
 )
 SELECT
     s.name, s.shapes, s.calls,
-    _in_unit(s.device_self_ticks, s.time_scale, s.unit) AS device_self_time,
-    _in_unit(s.device_ticks, s.time_scale, s.unit) AS device_total_time,
-    _in_unit(s.host_self_ticks, s.time_scale, s.unit) AS host_self_time,
-    _in_unit(s.host_ticks, s.time_scale, s.unit) AS host_total_time,
+    _in_unit(s.device_self_ticks, s.scale) AS device_self_time,
+    _in_unit(s.device_ticks, s.scale) AS device_total_time,
+    _in_unit(s.host_self_ticks, s.scale) AS host_self_time,
+    _in_unit(s.host_ticks, s.scale) AS host_total_time,
     s.is_eligible AS tensor_cores_eligible,
     CASE
         WHEN s.device_self_ticks = 0 THEN 0

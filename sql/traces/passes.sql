@@ -123,13 +123,8 @@ CREATE MACRO passes(
 ) AS TABLE
 WITH
 target AS MATERIALIZED (
-    SELECT
-        c.capture_id, c.time_scale, c.unit,
-        CASE
-            WHEN "by" IN ('trace', 'step') THEN "by" = 'step'
-            ELSE error('by must be trace or step, not ' || coalesce("by", 'NULL'))
-        END AS by_step
-    FROM _capture(capture, unit) AS c
+    SELECT c.*, _checked_by("by", ['trace', 'step']) = 'step' AS by_step
+    FROM _scaled_capture(capture, unit) AS c
 ),
 steps AS MATERIALIZED (FROM _host_steps((SELECT a.capture_id FROM target AS a))),
 launched AS MATERIALIZED (FROM _device_passes((SELECT a.capture_id FROM target AS a))),
@@ -189,12 +184,12 @@ summed AS (
 SELECT
     s.run_index, s.step,
     ['backward', 'optimizer', 'data_loading', 'forward', 'other'][s.place] AS pass,
-    _in_unit(s.host_ticks, a.time_scale, a.unit) AS host_time,
+    _in_unit(s.host_ticks, a.scale) AS host_time,
     100 * s.host_ticks::DOUBLE
         / nullif(sum(s.host_ticks) OVER (PARTITION BY s.run_index), 0) AS host_percent,
     _in_unit(
         CASE WHEN (SELECT count(*) FROM launched AS d) > 0 THEN s.device_ticks END,
-        a.time_scale, a.unit
+        a.scale
     ) AS device_time,
     100 * s.device_ticks::DOUBLE
         / nullif(sum(s.device_ticks) OVER (PARTITION BY s.run_index), 0)

@@ -15,7 +15,7 @@
 --   unit: the requested unit of time
 CREATE MACRO peak_memory(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (FROM _capture(capture, unit)),
+target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 started AS (SELECT s.ticks FROM _memory_start((SELECT a.capture_id FROM target AS a)) AS s),
 memory AS MATERIALIZED (FROM _allocations((SELECT a.capture_id FROM target AS a))),
 peaks AS MATERIALIZED (
@@ -69,7 +69,7 @@ all_rows AS (
 )
 SELECT
     r.device, p.bytes AS peak_bytes,
-    _in_unit(p.at_ticks - s.ticks, a.time_scale, a.unit) AS peak_time,
+    _in_unit(p.at_ticks - s.ticks, a.scale) AS peak_time,
     r.op, r.step, r.allocations, r.bytes AS held_bytes,
     100 * r.bytes::DOUBLE / sum(r.bytes) OVER (PARTITION BY r.device) AS share_percent,
     a.unit

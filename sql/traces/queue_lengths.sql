@@ -34,12 +34,12 @@ WINDOW so_far AS (PARTITION BY c.device, c.stream ORDER BY c.at_ticks, c.change 
 --   unit: the requested unit of time
 CREATE MACRO queue_lengths(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (FROM _capture(capture, unit))
+target AS MATERIALIZED (FROM _scaled_capture(capture, unit))
 SELECT
     q.device, q.stream,
-    _in_unit(q.at_ticks - r.start_ticks, a.time_scale, a.unit) AS at,
+    _in_unit(q.at_ticks - r.start_ticks, a.scale) AS at,
     q.change, q.length,
-    _in_unit(q.ticks, a.time_scale, a.unit) AS duration,
+    _in_unit(q.ticks, a.scale) AS duration,
     a.unit
 FROM target AS a
 CROSS JOIN _recording((SELECT a.capture_id FROM target AS a)) AS r
@@ -73,7 +73,7 @@ CREATE MACRO queue_summary(
     full_length := 1024  -- number of waiting events with which a queue is full
 ) AS TABLE
 WITH
-target AS MATERIALIZED (FROM _capture(capture, unit)),
+target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 summed AS (
     SELECT
         q.device, q.stream, count(*) AS changes,
@@ -94,10 +94,10 @@ summed AS (
 )
 SELECT
     s.device, s.stream, s.launches,
-    _in_unit(s.empty_ticks, a.time_scale, a.unit) AS empty_time,
+    _in_unit(s.empty_ticks, a.scale) AS empty_time,
     100e0 * s.empty_ticks / nullif(s.ticks, 0) AS empty_percent,
     s.weighted / nullif(s.ticks, 0) AS time_mean,
-    _in_unit(s.full_ticks, a.time_scale, a.unit) AS full_time,
+    _in_unit(s.full_ticks, a.scale) AS full_time,
     s.changes,
     s.total / s.changes AS mean,
     CASE

@@ -19,10 +19,10 @@ CREATE MACRO rank_steps(
 ) AS TABLE
 SELECT
     r.job, r.step, r.rank, r.capture,
-    _in_unit(r.ticks, r.time_scale, r.unit) AS duration,
-    _in_unit(r.computation_ticks, r.time_scale, r.unit) AS computation,
-    _in_unit(r.communication_ticks, r.time_scale, r.unit) AS communication,
-    _in_unit(r.waited_ticks, r.time_scale, r.unit) AS waited,
+    _in_unit(r.ticks, r.scale) AS duration,
+    _in_unit(r.computation_ticks, r.scale) AS computation,
+    _in_unit(r.communication_ticks, r.scale) AS communication,
+    _in_unit(r.waited_ticks, r.scale) AS waited,
     r.waits_for, r.unit
 FROM _rank_steps(selector, unit) AS r
 ORDER BY r.job, r.step, r.rank, r.capture;
@@ -60,20 +60,20 @@ waited AS (
 ),
 ranks AS (
     SELECT
-        s.job, s.rank, s.time_scale, s.unit, count(*) AS steps,
+        s.job, s.rank, s.unit, s.scale, count(*) AS steps,
         sum(s.ticks)::DOUBLE AS ticks,
         try_cast(sum(s.waited_ticks) AS BIGINT) AS waited_ticks,
         try_cast(sum(s.communication_ticks) AS BIGINT) AS communication_ticks
     FROM steps AS s
-    GROUP BY s.job, s.rank, s.time_scale, s.unit
+    GROUP BY s.job, s.rank, s.unit, s.scale
 )
 SELECT
     r.job, r.rank, r.steps,
     coalesce(w.steps, 0) AS waited_for_steps,
-    CASE WHEN r.waited_ticks IS NOT NULL THEN _in_unit(coalesce(w.ticks, 0), r.time_scale, r.unit) END AS waited_for,
-    _in_unit(r.waited_ticks, r.time_scale, r.unit) AS waited,
-    _in_unit(r.ticks / r.steps, r.time_scale, r.unit) AS mean_duration,
-    _in_unit(r.communication_ticks, r.time_scale, r.unit) AS communication,
+    CASE WHEN r.waited_ticks IS NOT NULL THEN _in_unit(coalesce(w.ticks, 0), r.scale) END AS waited_for,
+    _in_unit(r.waited_ticks, r.scale) AS waited,
+    _in_unit(r.ticks / r.steps, r.scale) AS mean_duration,
+    _in_unit(r.communication_ticks, r.scale) AS communication,
     r.unit
 FROM ranks AS r
 LEFT JOIN waited AS w ON coalesce(w.job, '') = coalesce(r.job, '') AND w.rank = r.rank

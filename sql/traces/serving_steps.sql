@@ -19,15 +19,15 @@
 --   unit: the requested unit of time
 CREATE MACRO serving_steps(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (FROM _capture(capture, unit))
+target AS MATERIALIZED (FROM _scaled_capture(capture, unit))
 SELECT
     s.step, s.label AS name, s.phase, s.sequences, s.tokens_in, s.tokens_out,
-    _in_unit(s.host_ticks, a.time_scale, a.unit) AS host_time,
-    _in_unit(s.device_ticks, a.time_scale, a.unit) AS device_time,
-    _in_unit(s.ticks, a.time_scale, a.unit) AS time,
+    _in_unit(s.host_ticks, a.scale) AS host_time,
+    _in_unit(s.device_ticks, a.scale) AS device_time,
+    _in_unit(s.ticks, a.scale) AS time,
     1e9 * (s.tokens_in::DOUBLE + s.tokens_out) / nullif(s.ticks, 0)
         AS tokens_per_second,
-    CASE WHEN s.tokens_out > 0 THEN _in_unit(s.ticks, a.time_scale, a.unit) END AS time_per_output_token,
+    CASE WHEN s.tokens_out > 0 THEN _in_unit(s.ticks, a.scale) END AS time_per_output_token,
     s.events, a.unit
 FROM target AS a
 CROSS JOIN _timed_serving_steps((SELECT a.capture_id FROM target AS a)) AS s
@@ -52,7 +52,7 @@ ORDER BY s.step;
 --   unit: the requested unit of time
 CREATE MACRO serving_phases(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (FROM _capture(capture, unit)),
+target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 summed AS (
     SELECT
         s.phase, count(*) AS steps, avg(s.sequences) AS sequences,
@@ -71,13 +71,13 @@ SELECT
     s.phase, s.steps, s.sequences,
     try_cast(s.tokens_in AS BIGINT) AS tokens_in,
     try_cast(s.tokens_out AS BIGINT) AS tokens_out,
-    _in_unit(s.host_ticks, a.time_scale, a.unit) AS host_time,
-    _in_unit(s.device_ticks, a.time_scale, a.unit) AS device_time,
-    _in_unit(s.ticks, a.time_scale, a.unit) AS time,
+    _in_unit(s.host_ticks, a.scale) AS host_time,
+    _in_unit(s.device_ticks, a.scale) AS device_time,
+    _in_unit(s.ticks, a.scale) AS time,
     100 * s.ticks::DOUBLE / nullif(sum(s.ticks) OVER (), 0) AS share_percent,
-    _in_unit(s.ticks::DOUBLE / s.steps, a.time_scale, a.unit) AS mean_time,
+    _in_unit(s.ticks::DOUBLE / s.steps, a.scale) AS mean_time,
     1e9 * (s.tokens_in + s.tokens_out) / nullif(s.ticks, 0) AS tokens_per_second,
-    _in_unit(s.token_ticks, a.time_scale, a.unit) AS time_per_output_token,
+    _in_unit(s.token_ticks, a.scale) AS time_per_output_token,
     a.unit
 FROM summed AS s
 CROSS JOIN target AS a

@@ -3,11 +3,10 @@ CREATE MACRO _step_breakdown(capture_key, unit) AS TABLE
 SELECT
     t.run_index, t.step, t.place,
     ['Kernel', 'Memcpy', 'Memset', 'Communication', 'Runtime', 'DataLoader', 'CPU Exec', 'Other'][t.place] AS category,
-    _in_unit(t.ticks, c.time_scale, a.unit) AS time,
+    _in_unit(t.ticks, a.scale) AS time,
     100 * t.ticks::DOUBLE / nullif(t.step_ticks, 0) AS share_percent,
     a.unit
-FROM (SELECT capture_key AS capture_id, unit AS unit) AS a
-JOIN captures AS c USING (capture_id)
+FROM _scaled_key(capture_key, unit) AS a
 JOIN (
     SELECT
         s.capture_id, s.run_index, s.step,

@@ -23,13 +23,8 @@ CREATE MACRO tensor_core_use(
 ) AS TABLE
 WITH
 target AS MATERIALIZED (
-    SELECT
-        c.capture_id, c.time_scale, c.unit,
-        CASE
-            WHEN "by" IN ('device', 'step', 'op') THEN "by"
-            ELSE error('by must be device, step or op, not ' || coalesce("by", 'NULL'))
-        END AS parted_by
-    FROM _capture(capture, unit) AS c
+    SELECT c.*, _checked_by("by", ['device', 'step', 'op']) AS parted_by
+    FROM _scaled_capture(capture, unit) AS c
 ),
 -- Kernels that the innermost op which could use tensor cores launched itself.
 eligible AS (
@@ -67,11 +62,11 @@ summed AS (
 )
 SELECT
     s.device, s.run_index, t.step, s.op, s.kernels,
-    _in_unit(s.ticks, a.time_scale, a.unit) AS kernel_time,
-    _in_unit(s.tensor_ticks, a.time_scale, a.unit) AS tensor_time,
+    _in_unit(s.ticks, a.scale) AS kernel_time,
+    _in_unit(s.tensor_ticks, a.scale) AS tensor_time,
     _tensor_percent(s.tensor_ticks, s.unknown_ticks, s.ticks) AS tensor_percent,
-    _in_unit(s.unknown_ticks, a.time_scale, a.unit) AS unknown_time,
-    _in_unit(s.missed_ticks, a.time_scale, a.unit) AS missed_time,
+    _in_unit(s.unknown_ticks, a.scale) AS unknown_time,
+    _in_unit(s.missed_ticks, a.scale) AS missed_time,
     100 * s.missed_ticks::DOUBLE / nullif(s.ticks, 0) AS missed_percent,
     a.unit
 FROM summed AS s

@@ -24,7 +24,7 @@ WITH
 checked AS MATERIALIZED (FROM _two_traces(base, new, unit)),
 counted AS (
     SELECT
-        g.family AS name, g.on_device AS is_device, k.time_scale, k.unit,
+        g.family AS name, g.on_device AS is_device, k.unit, k.scale,
         count(*) FILTER (WHERE NOT k.is_new) AS base_calls,
         count(*) FILTER (WHERE k.is_new) AS new_calls,
         coalesce(sum(greatest(e.elapsed_ticks, 0)) FILTER (WHERE NOT k.is_new), 0)
@@ -39,7 +39,7 @@ counted AS (
     JOIN event_ticks AS e ON e.capture_id = r.capture_id AND e.run_index = r.run_index
     JOIN signatures AS g ON g.capture_id = e.capture_id AND g.signature_index = e.signature_index
     WHERE g.category IS NOT NULL AND g.category <> 'Trace'
-    GROUP BY g.family, g.on_device, k.time_scale, k.unit
+    GROUP BY g.family, g.on_device, k.unit, k.scale
 )
 SELECT
     c.name, c.is_device,
@@ -52,9 +52,9 @@ SELECT
     END AS change,
     c.base_calls, c.new_calls,
     c.new_calls - c.base_calls AS calls_difference,
-    _in_unit(c.base_ticks, c.time_scale, c.unit) AS base_time,
-    _in_unit(c.new_ticks, c.time_scale, c.unit) AS new_time,
-    _in_unit(c.new_ticks - c.base_ticks, c.time_scale, c.unit) AS time_difference,
+    _in_unit(c.base_ticks, c.scale) AS base_time,
+    _in_unit(c.new_ticks, c.scale) AS new_time,
+    _in_unit(c.new_ticks - c.base_ticks, c.scale) AS time_difference,
     c.unit
 FROM counted AS c
 ORDER BY abs(c.new_ticks - c.base_ticks) DESC, c.name, c.is_device;

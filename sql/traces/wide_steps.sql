@@ -17,7 +17,7 @@
 --   unit: the requested unit of time
 CREATE MACRO wide_steps(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (FROM _capture(capture, unit)),
+target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 -- As in `_find_typical_runs`.
 measured AS (
     SELECT s.*, ln(greatest(s.end_ticks - s.start_ticks, 1)::DOUBLE) AS log_ticks
@@ -35,16 +35,16 @@ quartiles AS (
 )
 SELECT
     s.run_index, s.step,
-    _in_unit(s.end_ticks - s.start_ticks, a.time_scale, a.unit) AS total,
-    _in_unit(s.host_end_ticks - s.host_start_ticks, a.time_scale, a.unit) AS host,
-    _in_unit(s.kernel_ticks, a.time_scale, a.unit) AS kernel,
-    _in_unit(s.memcpy_ticks, a.time_scale, a.unit) AS memcpy,
-    _in_unit(s.memset_ticks, a.time_scale, a.unit) AS memset,
-    _in_unit(s.communication_ticks, a.time_scale, a.unit) AS communication,
-    _in_unit(s.runtime_ticks, a.time_scale, a.unit) AS runtime,
-    _in_unit(s.data_loader_ticks, a.time_scale, a.unit) AS data_loader,
-    _in_unit(s.cpu_exec_ticks, a.time_scale, a.unit) AS cpu_exec,
-    _in_unit(s.other_ticks, a.time_scale, a.unit) AS other,
+    _in_unit(s.end_ticks - s.start_ticks, a.scale) AS total,
+    _in_unit(s.host_end_ticks - s.host_start_ticks, a.scale) AS host,
+    _in_unit(s.kernel_ticks, a.scale) AS kernel,
+    _in_unit(s.memcpy_ticks, a.scale) AS memcpy,
+    _in_unit(s.memset_ticks, a.scale) AS memset,
+    _in_unit(s.communication_ticks, a.scale) AS communication,
+    _in_unit(s.runtime_ticks, a.scale) AS runtime,
+    _in_unit(s.data_loader_ticks, a.scale) AS data_loader,
+    _in_unit(s.cpu_exec_ticks, a.scale) AS cpu_exec,
+    _in_unit(s.other_ticks, a.scale) AS other,
     coalesce(s.log_ticks > q.upper + greatest(3 * (q.upper - q.lower), ln(1.1)), false) AS is_slow,
     a.unit
 FROM measured AS s

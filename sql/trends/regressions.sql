@@ -1,3 +1,4 @@
+-- Needs etq: in DuckDB alone, it is an error.
 -- One lasting change of a total or op in a series of captures, the costliest first: a step to another level, or a
 -- creep, slow growth (or decline) over 30 captures or more. The change of an op is without the common shift of all ops.
 -- It counts if it is at least 3 %, at least 0.05 % of the total, more than the step of its clock, and not by chance

@@ -1,3 +1,4 @@
+-- Needs etq: in DuckDB alone, it is an error.
 -- One capture of a series with its value of a total, an op, a module or a metric. The first capture after a lasting
 -- change of level has the change.
 -- Columns:

@@ -72,7 +72,7 @@ def facet(page: WebDriver, key: str, value: str) -> None:
         key,
         value,
     )
-    settled(page)
+    until(page, "document.querySelector('[aria-busy=\"true\"]') === null")
 
 
 def test_captures_are_chosen_by_facets(page: WebDriver, server: Server) -> None:

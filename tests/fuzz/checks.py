@@ -240,7 +240,7 @@ class Lab:
             if isinstance(first, EtqError):
                 raise first
         elif way % 4 == 2:
-            with open_ephemeral(content, VIEWS)[0] as looking:
+            with open_ephemeral(content)[0] as looking:
                 _ask(looking, looking.capture("@latest"))
         else:
             found = house.ingest(content, name="fuzz")

@@ -177,7 +177,7 @@ def test_a_file_alone_answers_as_the_warehouse(name: str) -> None:
         and each.name not in ("decode_trend", "phase_totals", "advice", "roofline", "node_roofline", "delegate_graph")  # no phases, no record's costs, no program
         and not each.name.startswith("prof_result")
     ]  # fmt: skip
-    warehouse, capture = open_ephemeral(subject.path, [*views, "captures"], etrecord=subject.record)
+    warehouse, capture = open_ephemeral(subject.path, etrecord=subject.record)
     with warehouse, empty_warehouse() as keeping:
         kept = keeping.ingest(subject.path)
         keeping.link(kept, keeping.ingest_record(subject.record))

@@ -69,7 +69,7 @@ def test_3_values_that_differ_between_runs_are_those_of_the_first() -> None:
     theirs = oracle.answer("mlp_debug5_diff", "without_etrecord")["construct"]
     assert theirs["error_type"] == "AssertionError"
     # From the raw file: the output that run 1, the first, logged, and those of the others.
-    warehouse, _ = open_ephemeral(MLP / "mlp_debug5_diff.etdp", ["debug_values"])
+    warehouse, _ = open_ephemeral(MLP / "mlp_debug5_diff.etdp")
     logged = warehouse.rows("SELECT byte_offset FROM debug_values WHERE is_output ORDER BY run_index")[1]
     content = (MLP / "mlp_debug5_diff.bin").read_bytes()
     outputs = [np.frombuffer(content, np.float32, 40, offset).reshape(4, 10) for (offset,) in logged]

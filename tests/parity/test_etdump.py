@@ -73,7 +73,7 @@ def test_everything(name: str) -> None:
         FROM debug_values ORDER BY run_index, event_index, value_index
         """: [row for *place, event in all_events(dump, "debug_event") for row in values_of(place, event)],
     }
-    warehouse, _ = open_ephemeral(oracle.capture_path(name), TABLES)
+    warehouse, _ = open_ephemeral(oracle.capture_path(name))
     with warehouse:
         for query, rows in expected.items():
             assert warehouse.rows(query)[1] == rows

@@ -47,7 +47,7 @@ def assert_same(ours: dict[str, Any], theirs: dict[str, Any], factor: float = 1e
 @pytest.mark.parametrize("name", thinned(ANSWERED, (*FEW, "maploop")))
 def test_dataframe_and_blocks(name: str) -> None:
     blocks = oracle.answer(name, ALONE)["blocks"]
-    warehouse, capture = open_ephemeral(oracle.capture_path(name), ["inspector_events", "event_blocks"])
+    warehouse, capture = open_ephemeral(oracle.capture_path(name))
     with warehouse:
         columns, rows = warehouse.rows(QUERY, capture=capture, unit="ms")
         in_blocks = warehouse.rows("SELECT name, events FROM event_blocks($capture)", capture=capture)[1]
@@ -84,7 +84,7 @@ TARGETS: dict[TimeScale, tuple[str, ...]] = {
 def test_time_scales(name: str, source: TimeScale) -> None:
     # The recorded columns lack the ids of delegated events; their dataframe has the rows of the other answer.
     others = oracle.frame(name, ALONE)
-    warehouse, capture = open_ephemeral(oracle.capture_path(name), ["inspector_events"], time_scale=source)
+    warehouse, capture = open_ephemeral(oracle.capture_path(name), time_scale=source)
     with warehouse:
         for target in TARGETS[source]:
             answer = oracle.answer(name, "time_scales")[f"{source.upper()}->{target.upper()}"]
@@ -100,7 +100,7 @@ def test_time_scales(name: str, source: TimeScale) -> None:
 def test_cycles_and_time_are_no_units_of_each_other(source: TimeScale, target: str) -> None:
     answer = oracle.answer("mlp", "time_scales")[f"{source.upper()}->{target.upper()}"]
     assert answer["construct"]["error_type"] == "RuntimeError"
-    warehouse, capture = open_ephemeral(oracle.capture_path("mlp"), ["inspector_events"], time_scale=source)
+    warehouse, capture = open_ephemeral(oracle.capture_path("mlp"), time_scale=source)
     with warehouse, pytest.raises(duckdb.Error, match=f"mlp counts {source}, which cannot be converted to {target}"):
         warehouse.inspector_events(capture, unit=target).fetchall()
 
@@ -109,7 +109,7 @@ def test_where_the_inspector_raises_there_is_an_answer() -> None:
     for name, (kind, text) in RAISES.items():
         error = oracle.answer(name, ALONE)["construct"]
         assert not error["ok"] and error["error_type"] == kind and text in error["error"]
-        warehouse, capture = open_ephemeral(oracle.capture_path(name), ["inspector_events"])
+        warehouse, capture = open_ephemeral(oracle.capture_path(name))
         with warehouse:
             query = "SELECT p50 FROM inspector_events($capture) WHERE event_name = 'Method::execute'"
             assert any(p50 > 0 for (p50,) in warehouse.rows(query, capture=capture)[1])

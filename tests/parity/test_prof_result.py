@@ -127,10 +127,10 @@ def test_the_old_parsers_answers(name: str) -> None:
         old = old_answer(name, "TIME_IN_NS")
         assert old == nothing if name == "empty" else "error" in old
         with pytest.raises(FormatError) as refused:
-            open_ephemeral(blob(name), VIEWS)
+            open_ephemeral(blob(name))
         assert str(refused.value).startswith(f"{blob(name)}: {REFUSED.get(name, 'the file is empty')}")
         return
-    warehouse, capture = open_ephemeral(blob(name), VIEWS)
+    warehouse, capture = open_ephemeral(blob(name))
     with warehouse:
         assert (capture.name, capture.format) == (name, "prof_result")
         findings = warehouse.rows("SELECT rule, detail FROM findings")[1]

@@ -75,7 +75,7 @@ def test_a_file_that_changes_between_parts_stores_nothing(
 
 @CHANGES
 def test_a_file_that_changes_before_its_inputs_are_read(trace: Path, change: Callable[[Path], Any]) -> None:
-    warehouse, capture = open_ephemeral(str(trace), ["key_averages"])
+    warehouse, capture = open_ephemeral(str(trace))
     assert warehouse.rows("FROM key_averages($capture)", capture=capture)[1]
     change(trace)
     with pytest.raises(EtqError, match="changed while it was read"):

@@ -58,27 +58,16 @@ def received(clean: Path, folder: Path, *statements: str) -> Path:
 
 
 _READ = "FROM read_text('{secret}')"
-_CHANGED = "its views or macros were changed"
 _COLUMNS = "the table 'labels' has other columns"
 _CIRCLE = "damaged: events of the capture 1 contain each other"
 # A change to a received warehouse, and how opening it is refused.
 CHANGED = {
     f"DROP TABLE labels; CREATE VIEW labels AS SELECT 1::INTEGER AS capture_id, filename AS key, content AS value {_READ}":
         "the table 'labels' is missing",
-    f"CREATE OR REPLACE VIEW capture_summary AS SELECT content AS name {_READ}": _CHANGED,
-    f"DROP VIEW capture_summary; CREATE VIEW CAPTURE_SUMMARY AS SELECT content AS name {_READ}": _CHANGED,
-    "CREATE OR REPLACE MACRO _any_capture_id(selector) AS (SELECT 1)": _CHANGED,
-    "DROP MACRO _any_capture_id; CREATE MACRO _any_capture_id(selector) AS TABLE SELECT 1": _CHANGED,
-    f"CREATE MACRO string_agg(a, b) AS (SELECT content {_READ})": "has the macro 'string_agg', which replaces DuckDB's",
-    "CREATE MACRO UPPER(a) AS 1": "has the macro 'UPPER', which replaces DuckDB's",
-    "CREATE MACRO duckdb_tables() AS TABLE SELECT 1": "has the table macro 'duckdb_tables', which replaces DuckDB's",
-    "CREATE SCHEMA c; CREATE MACRO c.list_transform(x, y) AS 1": "has the macro 'list_transform' in the schema 'c'",
     "ALTER TABLE labels ALTER value SET DEFAULT upper('x')": _COLUMNS,
     "DROP TABLE labels; CREATE TABLE labels (capture_id INTEGER, key VARCHAR, value VARCHAR AS (upper(key)))": _COLUMNS,
     "DROP TABLE labels; CREATE TABLE labels (capture_id INTEGER, key VARCHAR, value VARCHAR CHECK (value > 'a'))": _COLUMNS,
     "DROP TABLE runs": "the table 'runs' is missing",
-    "DROP VIEW capture_summary; CREATE TABLE capture_summary (name VARCHAR)":
-        "not a warehouse of etq, or damaged: it has a table in place of a view",
     "INSERT INTO captures FROM captures": "several captures have the capture_id '1'",
     "INSERT INTO captures SELECT * REPLACE (2 AS capture_id, 'x' AS sha256) FROM captures":
         "several captures have the name 'mlp'",
@@ -89,8 +78,8 @@ CHANGED = {
     "UPDATE event_ticks SET parent_index = 0, parent_run_index = 1 WHERE run_index = 0 AND event_index = 0;"
     "UPDATE event_ticks SET parent_index = 0, parent_run_index = 0 WHERE run_index = 1 AND event_index = 0": _CIRCLE,
     "UPDATE warehouse SET schema_version = -5": "damaged: its schema is of version -5",
-    "DROP TABLE warehouse; CREATE TABLE warehouse (schema_version INTEGER, sql_sha256 VARCHAR, etq_version VARCHAR);"
-    "INSERT INTO warehouse VALUES (NULL, 'x', 'x')": "damaged: its schema is of version None",
+    "DROP TABLE warehouse; CREATE TABLE warehouse (schema_version INTEGER, etq_version VARCHAR);"
+    "INSERT INTO warehouse VALUES (NULL, 'x')": "damaged: its schema is of version None",
     "ALTER TABLE warehouse ALTER schema_version TYPE VARCHAR; UPDATE warehouse SET schema_version = 'one'":
         "damaged: its schema is of version 'one'",
     "DROP TABLE warehouse; CREATE VIEW warehouse AS SELECT sum(a.i) FROM range(9000000) a(i), range(9000000)":
@@ -110,12 +99,38 @@ def test_a_changed_warehouse_is_refused(clean: Path, tmp_path: Path, secret: Pat
         merge([path], tmp_path / "merged.duckdb")
 
 
-def test_a_hash_that_the_file_states_is_not_believed(clean: Path, tmp_path: Path, secret: Path) -> None:
-    change = f"CREATE OR REPLACE VIEW capture_summary AS SELECT content AS name FROM read_text({quoted(str(secret))})"
-    path = received(clean, tmp_path, change, "UPDATE warehouse SET sql_sha256 = 'another'")
-    for read_only in (True, False, True):
-        with etq.open(path, read_only=read_only) as warehouse:
-            assert warehouse.captures().fetchall()[0][0] == "mlp", "the view is replaced by this version's"
+# What a received warehouse may have: none of it takes the place of what etq uses.
+REPLACED = (
+    f"CREATE OR REPLACE VIEW capture_summary AS SELECT content AS name {_READ}",
+    f"DROP VIEW capture_summary; CREATE VIEW CAPTURE_SUMMARY AS SELECT content AS name {_READ}",
+    "DROP VIEW capture_summary; CREATE TABLE capture_summary (name VARCHAR)",
+    "CREATE OR REPLACE MACRO _any_capture_id(selector) AS (SELECT 7)",
+    "DROP MACRO _any_capture_id; CREATE MACRO _any_capture_id(selector) AS TABLE SELECT 1",
+    f"CREATE MACRO string_agg(a, b) AS (SELECT content {_READ})",
+    "CREATE MACRO UPPER(a) AS 1",
+    "CREATE MACRO count() AS 7",
+    "CREATE MACRO duckdb_tables() AS TABLE SELECT 1",
+    "CREATE VIEW duckdb_tables AS SELECT 'another' AS table_name",
+    "CREATE SCHEMA system; CREATE MACRO system.list_transform(x, y) AS 1; CREATE SCHEMA etq; CREATE MACRO etq.upper(a) AS 1",
+)  # fmt: skip
+
+
+def test_nothing_of_a_file_takes_the_place_of_what_etq_uses(clean: Path, tmp_path: Path, secret: Path) -> None:
+    questions = (
+        "SELECT * EXCLUDE (uri) FROM capture_summary",
+        "FROM op_totals('mlp')",
+        "SELECT upper('a'), string_agg(c.name, ', '), count(*), list_transform([1], lambda x: x + 1) FROM captures AS c",
+        "SELECT table_name FROM duckdb_tables() WHERE table_name = 'captures'",
+    )
+    with etq.open(clean, read_only=True) as warehouse:
+        expected = [warehouse.rows(each) for each in questions]
+    assert expected[2][1] == [("A", "mlp", 1, [2])]
+    for change in REPLACED:
+        path = received(clean, tmp_path, change.replace("{secret}", str(secret)))
+        for read_only in (True, False, True):
+            with etq.open(path, read_only=read_only) as warehouse:
+                assert [warehouse.rows(each) for each in questions] == expected, change
+                assert [warehouse.safe_sql(each) for each in questions] == expected, change
 
 
 def test_queries_access_no_other_files(clean: Path, tmp_path: Path, secret: Path) -> None:
@@ -141,16 +156,11 @@ def test_queries_access_no_other_files(clean: Path, tmp_path: Path, secret: Path
     assert not (tmp_path / "out.csv").exists()
 
 
-def test_external_access_takes_consent_and_nothing_of_others(clean: Path, tmp_path: Path, secret: Path) -> None:
+def test_external_access_takes_consent(clean: Path, tmp_path: Path, secret: Path) -> None:
     with etq.open(clean, read_only=True, external_access=True) as warehouse:
         assert warehouse.rows(f"SELECT content FROM read_text({quoted(str(secret))})")[1] == [(SECRET,)]
         warehouse.rows(f"COPY (SELECT name FROM captures) TO '{tmp_path}/out.csv'")
     assert (tmp_path / "out.csv").read_text() == "name\nmlp\n"
-    path = received(clean, tmp_path, "CREATE VIEW mine AS SELECT 1")
-    with etq.open(path, read_only=True) as warehouse:
-        assert warehouse.rows("FROM mine")[1] == [(1,)]
-    with pytest.raises(WarehouseError, match="has the view 'mine', which is not etq's; open it without external"):
-        etq.open(path, read_only=True, external_access=True)
 
 
 def test_a_file_that_passed_is_checked_again_when_it_changes(clean: Path, tmp_path: Path) -> None:
@@ -158,9 +168,9 @@ def test_a_file_that_passed_is_checked_again_when_it_changes(clean: Path, tmp_pa
     etq.open(path, read_only=True).close()
     status = path.stat()
     with duckdb.connect(str(path)) as connection:
-        connection.execute("CREATE OR REPLACE VIEW capture_summary AS SELECT 1 AS name")
+        connection.execute("ALTER TABLE labels ADD COLUMN more INTEGER")
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
-    with pytest.raises(WarehouseError, match="its views or macros were changed"):
+    with pytest.raises(WarehouseError, match="the table 'labels' has other columns"):
         etq.open(path, read_only=True)
 
 
@@ -213,7 +223,7 @@ def test_compacting_runs_nothing_of_the_file(clean: Path, tmp_path: Path, secret
 
 
 WORKS = (
-    *("md:x", "r12:30.duckdb", "_fresh.duckdb", "_source.duckdb", "_etq_template.duckdb", "temp.duckdb", "http:x.duckdb"),
+    *("md:x", "r12:30.duckdb", "_fresh.duckdb", "_source.duckdb", "etq.duckdb", "main.duckdb", "system.duckdb", "memory.duckdb", "temp.duckdb", "http:x.duckdb"),
     *("a'b.duckdb", 'a"b.duckdb', "*.duckdb", "captures.duckdb", "x.csv", "%41.duckdb", "[a].duckdb", "x" * 220),
 )  # fmt: skip
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import etq
-from etq import QueryError, catalog
+from etq import QueryError
 from etq.warehouse.focus import computed_once, of_dumps
 from tests.benchmarks.make_gpu_trace import make_gpu_trace
 from tests.conftest import CAPTURES
@@ -95,12 +95,7 @@ def test_views_of_a_dump_have_the_same_rows(warehouse: etq.Warehouse) -> None:
     assert expected[1] and all(alone[view] for view in OF_DUMPS if view not in ("phase_totals",))
 
 
-@pytest.mark.parametrize("is_temporary", [False, pytest.param(True, marks=pytest.mark.long)])
-def test_nothing_remains_even_after_an_error(warehouse: etq.Warehouse, *, is_temporary: bool) -> None:
-    if is_temporary:
-        for each in catalog.objects().values():
-            if each.name in ("_operator_calls", "_launches"):
-                warehouse.connection.execute(each.replacing(temporary=True))
+def test_nothing_remains_even_after_an_error(warehouse: etq.Warehouse) -> None:
     before = definitions(warehouse), warehouse.connection.execute("SHOW ALL TABLES").fetchall()
     with pytest.raises(ZeroDivisionError), computed_once(warehouse, warehouse.capture("gpu")):
         assert definitions(warehouse) != before[0]

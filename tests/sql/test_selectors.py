@@ -286,7 +286,9 @@ def test_unknown_captures_are_errors_in_all_views(chosen: tuple[str, ...], empty
         asked = {"nothing": "no capture matches nothing", "kind=empty": "kind=empty matches 2 captures"}
         if view.file.split("/")[0] != "records" and view.name != "metric_values":
             asked["pruned"] = "the events of pruned were pruned"
-        calls = {f"'{capture}'": message for capture, message in asked.items()}
+        calls = {f"'{capture}'": message for capture, message in asked.items()} | {"9": "no capture has the key 9"}
+        if "pruned" in asked:
+            calls["3"] = asked["pruned"]
         if any(each.name == "unit" for each in view.parameters):
             calls |= {"'empty', unit := 'days'": "unknown unit days"}
             calls |= {"'empty', unit := 'cycles'": "cannot be converted to cycles"}

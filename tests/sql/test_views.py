@@ -15,6 +15,7 @@ from tests.builders import (
     dump,
     execute,
     framework,
+    kernel,
     run,
 )
 from tests.warehouses import empty_warehouse
@@ -155,6 +156,40 @@ def test_delegate_totals() -> None:
     assert_error("FROM delegate_totals('test', unit := 'hours')", "unknown unit hours")
 
 
+def test_a_number_is_the_key_of_a_capture(warehouse: Warehouse) -> None:
+    """And a text is a name, also of digits: the capture 1 has one event, and the capture named 1 has key 2."""
+    first = warehouse.ingest(dump(run("Execute", kernel("mul", 0, 1), execute(0, 2))), name="first")
+    second = warehouse.ingest(dump(TWO_OPERATORS), name="1")
+    assert [first.capture_id, second.capture_id] == [1, 2]
+    query = "SELECT string_agg(o.op, ' ' ORDER BY o.op) FROM {} AS o WHERE o.kind = 'kernel'"
+    of_both = [("mul",), ("add",)]
+    for argument, expected in (
+        ("1", of_both[0]), ("1::BIGINT", of_both[0]), ("'1'", of_both[1]), ("2", of_both[1]), ("2::UTINYINT", of_both[1])
+    ):  # fmt: skip
+        assert warehouse.rows(query.format(f"op_totals({argument})"))[1] == [expected]
+    for column in ("capture_id", "name"):
+        lateral = f"LATERAL ({query.format(f'op_totals(c.{column})')}) AS t(ops)"
+        assert warehouse.rows(f"SELECT t.ops FROM captures AS c, {lateral} ORDER BY c.capture_id")[1] == of_both
+    for given, expected in ((1, of_both[0]), ("1", of_both[1]), (first, of_both[0]), (second, of_both[1])):
+        assert warehouse.rows(query.format("op_totals($capture)"), capture=given)[1] == [expected]
+    with pytest.raises(etq.QueryError, match="the baseline first is of level all"):
+        warehouse.rows("FROM framework_tax(2, baseline := 'first')")
+
+
+def test_a_handle_is_what_it_was_made_for(warehouse: Warehouse) -> None:
+    """A key is given again once its capture is removed, and each warehouse has its own."""
+    removed = warehouse.ingest(dump(TWO_OPERATORS), name="removed")
+    warehouse.remove(removed)
+    kept = warehouse.ingest(dump(DELEGATED), name="kept")
+    assert kept.capture_id == removed.capture_id
+    with pytest.raises(etq.QueryError, match=f"^no capture matches {removed.sha256}"):
+        warehouse.rows("FROM op_totals($capture)", capture=removed)
+    with empty_warehouse() as other:
+        other.ingest(dump(TWO_OPERATORS), name="before")
+        copy = other.ingest(dump(DELEGATED), name="copy")
+        assert other.run_times(kept).fetchall() == other.run_times(copy).fetchall() != []
+
+
 def test_captures_are_found_by_name_hash_label_and_time(warehouse: Warehouse) -> None:
     first = warehouse.ingest(dump(TWO_OPERATORS), name="first", labels={"model": "mlp", "device": "a"})
     second = warehouse.ingest(dump(DELEGATED), name="second", labels={"model": "mlp", "device": "b"})
@@ -174,6 +209,6 @@ def test_captures_are_found_by_name_hash_label_and_time(warehouse: Warehouse) ->
             warehouse.capture(selector)
     with (
         empty_warehouse() as empty,
-        pytest.raises(etq.QueryError, match="^no capture matches x; the warehouse is empty$"),
+        pytest.raises(etq.QueryError, match="^no capture matches x; the warehouse has no captures$"),
     ):
         empty.capture("x")

@@ -12,6 +12,7 @@ import pytest
 import etq
 from etq import catalog
 from etq.database import functions
+from etq.database.library import cursor
 from tests.builders import dump, framework, kernel, run
 
 METRICS = "FROM compare_metrics('side=base', 'side=new')"
@@ -42,18 +43,22 @@ def test_a_query_registers_them_and_no_other_does(lab: Path) -> None:
         assert better[1] == "better"
         # A second warehouse of the same file shares the database, in which they are registered already.
         assert other.sql(METRICS).fetchall() == [better]
-        assert warehouse.connection.cursor().execute(METRICS).fetchall() == [better]
+        assert cursor(warehouse.connection).execute(METRICS).fetchall() == [better]
         assert warehouse.safe_sql(METRICS)[1] == [better]
 
 
-def test_each_view_that_needs_one_is_recognised() -> None:
+def test_each_view_that_needs_one_is_recognised_and_says_so() -> None:
     """Queries are searched for words: each public object that uses a function, also by others, has one in its name."""
     users = {name for name, each in catalog.objects().items() if functions.PREFIX in each.statement}
     assert users
     public = [
-        each for each in catalog.public_objects() if users & {used.name for used in catalog.needed_for([each.name])}
+        each.name
+        for each in catalog.public_objects()
+        if users & {used.name for used in catalog.needed_for([each.name])}
     ]
-    assert [each.name for each in public if not functions._NEEDED.search(each.name)] == []
+    assert [name for name in public if not functions._NEEDED.search(name)] == []
+    saying = [each.name for each in catalog.public_objects() if each.text.startswith(catalog.NEEDS_ETQ)]
+    assert (len(saying), saying) == (10, public)
 
 
 @pytest.mark.long

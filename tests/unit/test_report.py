@@ -89,7 +89,7 @@ def test_runs_that_do_not_fit_are_left_out_and_reported(warehouse: Warehouse) ->
     capture = warehouse.ingest(dump(run("Default", framework("Method::init", 0, 5)), *runs), name="run")
 
     def ask(query: str, **parameters: object) -> columns.Table:
-        given = {"capture": capture.sha256, **({"unit": "ns"} if "$unit" in query else {}), **parameters}
+        given = {"capture": capture, **({"unit": "ns"} if "$unit" in query else {}), **parameters}
         return columns.ask(warehouse, query, **given)
 
     section = timeline_section(ask, False, most=9)

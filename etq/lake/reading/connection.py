@@ -13,6 +13,7 @@ from etq import catalog
 from etq.catalog import quoted
 from etq.database import schema
 from etq.database.connection import in_memory, withdraw_access
+from etq.database.library import run_on_each
 from etq.errors import WarehouseError, message_of
 from etq.lake.reading.state import LakeState, read
 from etq.lake.reading.tables import Lake, kind_of
@@ -44,7 +45,7 @@ def connect(
         schema.create(connection)
         _create_views(connection, state, of_one_capture=of_one_capture)
         sizes = _sizes_of_none() if of_one_capture else _sizes(state)
-        connection.execute(f"DROP VIEW _table_bytes; CREATE VIEW _table_bytes AS {sizes}")
+        run_on_each(connection, f"CREATE TEMP VIEW _table_bytes AS {sizes}")
         if not external_access:
             allow_only_files(connection, state)
             withdraw_access(connection)
@@ -98,7 +99,7 @@ def _create_views(connection: duckdb.DuckDBPyConnection, state: LakeState, *, of
         if of_one_capture and kind_of(name) == "capture":
             # DuckDB knows the variable's value when it plans, and skips row groups of other captures.
             rows += f" WHERE t.capture_id = getvariable('{_ONLY}')"
-        connection.execute(f"DROP TABLE {name}; CREATE VIEW {name} AS {rows}")
+        connection.execute(f"DROP TABLE {name}; CREATE VIEW memory.main.{name} AS {rows}")
 
 
 def attach(connection: duckdb.DuckDBPyConnection, state: LakeState) -> None:

@@ -234,10 +234,13 @@ etq.pageOfCaptures = async () => {
     const text = etq.parameters().where ?? "";
     input.value = text;
     wrong.hidden = true;
+    parts.facets.setAttribute("aria-busy", "true");
+    let pairs = null;
     try {
-      const kept = await etq.chosenBy(page.captures, text, mine.signal);
+      const chosen = await etq.chosenBy(page.captures, text, mine.signal);
       if (filtering !== mine) return;
-      page.kept = kept;
+      page.kept = chosen.kept;
+      pairs = chosen.pairs;
     } catch (error) {
       if (error.name === "AbortError") return;
       page.kept = new Uint8Array(page.captures.length);
@@ -245,10 +248,11 @@ etq.pageOfCaptures = async () => {
       wrong.hidden = false;
     }
     // Of no captures there is nothing to choose: the labels of all lead out.
-    if (wrong.hidden) draw(page.captures, text, page.kept);
-    else draw(page.captures, "", new Uint8Array(page.captures.length).fill(1));
+    if (wrong.hidden) draw(page.captures, pairs, page.kept);
+    else draw(page.captures, null, new Uint8Array(page.captures.length).fill(1));
     show(options);
     drawPicked();
+    parts.facets.setAttribute("aria-busy", "false");
   }
 
   function columnChoice() {

@@ -20,15 +20,16 @@ etq.pageOfComparison = async () => {
       if (!captures) return;
       const text = input.value.trim();
       try {
-        const kept = text === "" ? null : await etq.chosenBy(captures, text);
-        const number = kept?.reduce((sum, each) => sum + each, 0);
-        counted.textContent = kept ? `${etq.number(number)} ${number === 1 ? "capture" : "captures"}` : "";
+        const { kept, pairs } = await etq.chosenBy(captures, text);
+        if (text !== input.value.trim()) return;
+        const number = kept.reduce((sum, each) => sum + each, 0);
+        counted.textContent = text === "" ? "" : `${etq.number(number)} ${number === 1 ? "capture" : "captures"}`;
         counted.classList.remove("wrong");
-        if (details.open) draw(captures, text, kept ?? new Uint8Array(captures.length).fill(1));
+        if (details.open) draw(captures, pairs, kept);
       } catch (error) {
         counted.textContent = etq.printable(error.message);
         counted.classList.add("wrong");
-        if (details.open) draw(captures, "", new Uint8Array(captures.length).fill(1));
+        if (details.open) draw(captures, null, new Uint8Array(captures.length).fill(1));
       }
     }
     details.addEventListener("toggle", count);

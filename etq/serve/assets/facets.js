@@ -3,7 +3,7 @@
 const AT_FIRST = 8;
 const AT_MOST = 300;
 
-// draw(captures, text, kept) draws anew; choose(text) is called with the selector that a click gives.
+// draw(captures, pairs, kept) draws anew, with the labels that are chosen, null if others than labels choose; choose(text) is called with the selector that a click gives.
 etq.facets = (parent, choose) => {
   const open = new Set();
   const searched = new Map();
@@ -64,9 +64,8 @@ etq.facets = (parent, choose) => {
     return box;
   }
 
-  function draw(captures, text, kept) {
-    last = [captures, text, kept];
-    const pairs = etq.pairsOf(text);
+  function draw(captures, pairs, kept) {
+    last = [captures, pairs, kept];
     // Labels of few values come first: they divide captures.
     const keys = [...captures.labels.keys()].sort((one, other) => {
       const many = (key) => captures.labels.get(key).texts.length > 30;

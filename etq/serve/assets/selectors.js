@@ -1,31 +1,6 @@
-// Selectors, as on the command line: key=value parts with commas between; a value with a comma is in quotation marks.
-// Times (captured_at>=2026-11-15, since=7d), too, are for the server.
+// Selectors, as on the command line. The server reads them; here they are written.
 
-const PART = /([^,="]+)="((?:[^"]|"")*)"|([^,]+)/gy;
-const TIME = /^(captured_at *[<>]|since=)/;
-
-// The parts of a selector as pairs of key and value; null if it has other words, which the server resolves.
-etq.pairsOf = (text) => {
-  const pairs = new Map();
-  let at = 0;
-  while (at < text.length) {
-    PART.lastIndex = at;
-    const found = PART.exec(text);
-    if (!found) return null;
-    at = PART.lastIndex;
-    if (at < text.length && text[at] !== ",") return null;
-    at += 1;
-    const [, key, quoted, plain] = found;
-    if (key !== undefined) pairs.set(key, quoted.replaceAll('""', '"'));
-    else {
-      const cut = plain.indexOf("=");
-      if (TIME.test(plain) || cut < 1 || pairs.has(plain.slice(0, cut))) return null;
-      pairs.set(plain.slice(0, cut), plain.slice(cut + 1));
-    }
-  }
-  return pairs;
-};
-
+// A value with a comma is in quotation marks.
 etq.selectorOf = (pairs) =>
   [...pairs].map(([key, value]) => `${key}=${/[,"]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value}`).join(",");
 
@@ -69,15 +44,13 @@ etq.Captures = class {
   }
 };
 
-// The captures that a text chooses, as bytes: by labels here, by anything else at the server.
+// The captures that a text chooses, as bytes, and its labels by key; null if it has other words.
 etq.chosenBy = async (captures, text, signal) => {
-  if (text === "") return new Uint8Array(captures.length).fill(1);
-  const pairs = etq.pairsOf(text);
-  const kept = pairs && captures.withLabels(pairs);
-  if (kept && kept.includes(1)) return kept;
-  const found = new Uint8Array(captures.length);
-  for (const place of (await etq.ask("matches", { selector: text }, signal)).places) found[place] = 1;
-  return found;
+  if (text === "") return { kept: new Uint8Array(captures.length).fill(1), pairs: new Map() };
+  const { places, pairs } = await etq.ask("matches", { selector: text }, signal);
+  const kept = new Uint8Array(captures.length);
+  for (const place of places) kept[place] = 1;
+  return { kept, pairs: pairs && new Map(Object.entries(pairs)) };
 };
 
 let known = null;

@@ -1,0 +1,98 @@
+"""A comparison of samples of ops that may be of different programs: its verdicts, with what is known of each item."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from etq.verdicts.alignment import align
+from etq.verdicts.comparison import compare
+from etq.verdicts.samples import Flags
+
+_SIDES: Final = ("base", "new")
+# What an item is called: as in the last capture of new that has it, or else of base.
+_OF_ITEM: Final = ("op", "module_path", "matched")
+# What differs between its sides: as in the last capture of each.
+_OF_SIDE: Final = {"kind": None, "instruction_id": np.nan, "place": np.nan}
+
+
+def compared(
+    samples: Mapping[str, Any], ops: Mapping[str, Any], shapes: Mapping[str, Any], *more: Any
+) -> dict[str, list[Any]]:
+    """Return what `etq.verdicts.comparison.compare` does, with columns that describe the item of each row.
+
+    samples  columns of `_comparison_samples`; ops without an item have the one that `align` finds
+    ops      what `align` takes
+    shapes   ops with inputs of other shapes on both sides: op, and shapes that only base, and only new, has
+    more     the other arguments of `compare`
+    """
+    samples = {**samples, "item": _aligned(samples, ops)}
+    described = _described(samples)
+    found = compare(samples, _of_items(shapes, described), *more)
+    keys = ((level.removeprefix("slow "), item) for level, item in zip(found["level"], found["item"], strict=True))
+    rows = [described["row"].get(key, -1) for key in keys]  # the last row describes none
+    return found | {name: [values[row] for row in rows] for name, values in described.items() if name != "row"}
+
+
+def _aligned(samples: Mapping[str, Any], ops: Mapping[str, Any]) -> Any:
+    """The items of samples."""
+    if not len(ops["name"]):
+        return samples["item"]
+    found = align(ops)
+    of_op = dict(zip(zip(found["capture_id"], found["op_index"], strict=True), found["item"], strict=True))
+    items = samples["item"].copy()
+    keys = zip(samples["capture_id"].tolist(), samples["place"].tolist(), strict=True)
+    is_missing = _are_none(items)
+    items[is_missing] = [of_op.get(key) for key, is_op in zip(keys, is_missing, strict=True) if is_op]
+    return items
+
+
+def _described(samples: Mapping[str, Any]) -> dict[str, Any]:
+    """Columns that describe items, and by level and item the row of each; the last row describes none."""
+    is_new = samples["side"] == "new"
+    chosen = np.flatnonzero((is_new | (samples["side"] == "base")) & (samples["level"] != "none"))
+    chosen = chosen[np.lexsort((samples["capture_id"][chosen], is_new[chosen]))]
+    given = {name: values[chosen] for name, values in samples.items()}
+    row_of: dict[Any, int] = {}
+    keys = zip(given["level"].tolist(), given["item"].tolist(), strict=True)
+    rows = np.array([row_of.setdefault(key, len(row_of)) for key in keys], np.int64)
+
+    def last(values: Any, missing: Any, is_of: Any = True) -> Any:
+        """The value of the last row of each item that has one."""
+        found = np.full(len(row_of) + 1, missing, values.dtype)
+        has = is_of & (~_are_none(values) if missing is None else np.isfinite(values))
+        found[rows[has]] = values[has]
+        return found.tolist()
+
+    columns: dict[str, Any] = {"row": row_of} | {name: last(given[name], None) for name in _OF_ITEM}
+    for side in _SIDES:
+        is_of = given["side"] == side
+        columns |= {f"{side}_{name}": last(given[name], missing, is_of) for name, missing in _OF_SIDE.items()}
+        found = np.full(len(row_of) + 1, None, np.object_)
+        found[rows[is_of]] = False
+        found[rows[is_of & given["is_additive"]]] = True
+        columns[f"is_in_{side}"] = found.tolist()
+    units = {unit: {*rows[given["counted"] == unit].tolist()} for unit in ("cycles", "ns")}
+    columns["counted"] = [
+        " ".join(unit for unit, of_unit in units.items() if row in of_unit) or None for row in range(len(row_of) + 1)
+    ]
+    return columns
+
+
+def _are_none(values: Any) -> Flags:
+    return np.fromiter((value is None for value in values), np.bool_, len(values))
+
+
+def _of_items(shapes: Mapping[str, Any], described: Mapping[str, Any]) -> dict[str, Any]:
+    """The shapes by the items of traces that are calls of these ops."""
+    of_op = {op: at for at, op in enumerate(shapes["op"].tolist())}
+    kinds = [new or base for base, new in zip(described["base_kind"], described["new_kind"], strict=True)]
+    places = {
+        item: of_op[described["op"][row]]
+        for (level, item), row in described["row"].items()
+        if level == "op" and kinds[row] in ("op", "device_op") and described["op"][row] in of_op
+    }
+    columns = {name: shapes[name][[*places.values()]] for name in ("base_shapes", "new_shapes")}
+    return {"item": np.array([*places], np.object_), **columns}
