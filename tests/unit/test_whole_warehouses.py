@@ -190,6 +190,10 @@ FAULTS = {
 OF_ROLLUPS = {
     "UPDATE op_times SET p50 = p50 + 1 WHERE capture_id = 1 AND op_index = 1 AND phase IS NULL":
         "op_times: dump: 2 rows of the rollup are not what its events give",
+    "UPDATE all_op_totals SET total = total + 1 WHERE capture_id = 1 AND place = 1":
+        "all_op_totals: dump: 2 rows of the rollup are not what its events give",
+    "DELETE FROM all_headline WHERE capture_id = 1 AND place = 1":
+        "all_headline: dump: 1 rows of the rollup are not what its events give",
     "DELETE FROM capture_ops WHERE capture_id = 3":
         "capture_ops: prof: 1 rows of the rollup are not what its events give",
     "INSERT INTO module_times SELECT * REPLACE ('other' AS module_path) FROM module_times LIMIT 1":
