@@ -33,10 +33,16 @@ def events(asked: Asked) -> Sides:
     ]
 
 
-@pair("event_times", "starts, durations and own times of events, in plain Python")
+@pair("event_times", "blocks, iterations, starts, durations and own times of events, in plain Python")
 def event_times(asked: Asked) -> Sides:
-    found = asked.keyed("event_times", "run_index, event_index, event_name, start, inclusive, exclusive", 2, unit="ns")
-    return found, {(event.run, event.place): _times(asked, event) for event in asked.dump.all_events}
+    columns = "run_index, event_index, block_index, block, iteration, event_name, start, inclusive, exclusive"
+    dump = asked.dump
+    return asked.keyed("event_times", columns, 2, unit="ns"), {
+        (event.run, event.place): [
+            *(dump.blocks[event.run], dump.runs[event.run].name, dump.iterations[event.run]), *_times(asked, event)
+        ]
+        for event in dump.all_events
+    }  # fmt: skip
 
 
 def _times(asked: Asked, event: Timed) -> list[Any]:
@@ -52,21 +58,6 @@ def event_times_add_up(asked: Asked) -> Sides:
         run: float(sum(event.ticks for event in events if event.parent is None))
         for run, events in enumerate(asked.dump.events) if events
     }  # fmt: skip
-
-
-@pair("iterations", "durations by block, place and iteration, in plain Python")
-def iterations(asked: Asked) -> Sides:
-    found = asked.view(
-        "iterations", "block_index, event_index, run_index, block, iteration, event_name, duration", unit="ns"
-    )
-    dump = asked.dump
-    return found, sorted(
-        (
-            *(dump.blocks[event.run], event.place, event.run, dump.runs[event.run].name, dump.iterations[event.run]),
-            *(event.label, event.duration),
-        )
-        for event in dump.all_events
-    )
 
 
 @pair("event_blocks", "runs of one name and one list of distinct events, in plain Python")
