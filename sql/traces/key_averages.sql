@@ -93,12 +93,10 @@ sums AS MATERIALIZED (
         e.row_index, e.shapes, e.stack, e.module,
         count(*) FILTER (WHERE e.is_call) AS calls,
         sum(e.self_ticks) AS self_ticks, sum(e.torch_self_ticks) AS torch_self_ticks,
-        sum(e.duration_ticks - e.repeated_ticks) FILTER (WHERE e.is_call)
-            AS total_ticks,
+        sum(e.duration_ticks - e.repeated_ticks) FILTER (WHERE e.is_call) AS total_ticks,
         sum(e.duration_ticks) FILTER (WHERE e.is_call) AS torch_ticks,
         sum(e.self_device_ticks) AS self_device_ticks,
-        sum(e.device_ticks - e.repeated_device_ticks) FILTER (WHERE e.is_call)
-            AS device_ticks,
+        sum(e.device_ticks - e.repeated_device_ticks) FILTER (WHERE e.is_call) AS device_ticks,
         sum(e.device_ticks) FILTER (WHERE e.is_call) AS torch_device_ticks,
         count(*) FILTER (WHERE e.is_call AND e.has_work) AS worked_calls,
         sum(e.device_ticks) FILTER (WHERE e.is_call AND e.has_work) AS worked_ticks,
@@ -110,8 +108,7 @@ sums AS MATERIALIZED (
         sum(e.duration_ticks - e.repeated_ticks) FILTER (WHERE e.is_call AND e.is_in_step) AS total_in_steps,
         sum(e.self_device_ticks) FILTER (WHERE e.is_in_step) AS self_device_in_steps,
         sum(e.device_ticks - e.repeated_device_ticks) FILTER (WHERE e.is_call AND e.is_in_step) AS device_in_steps,
-        sum(e.duration_ticks) FILTER (WHERE e.is_call AND e.is_in_step)
-            AS torch_in_steps,
+        sum(e.duration_ticks) FILTER (WHERE e.is_call AND e.is_in_step) AS torch_in_steps,
         sum(e.unowned_ticks) FILTER (WHERE e.is_in_step) AS unowned_in_steps,
         sum(e.unowned_ticks) AS unowned_ticks
     FROM events_of_rows AS e
@@ -137,34 +134,24 @@ rows_of_calls AS (
         d.calls::BIGINT AS calls,
         CASE WHEN n.is_device THEN 0 ELSE d.self_ticks END::DOUBLE AS self_ticks,
         CASE WHEN n.is_device THEN 0 ELSE d.total_ticks END::DOUBLE AS total_ticks,
-        CASE WHEN n.is_device THEN d.torch_ticks ELSE d.self_device_ticks END::DOUBLE
-            AS self_device_ticks,
-        CASE WHEN n.is_device THEN d.torch_ticks ELSE d.device_ticks END::DOUBLE
-            AS device_ticks,
-        try_cast(CASE WHEN n.is_device THEN 0 ELSE d.self_memory END AS BIGINT)
-            AS self_memory,
+        CASE WHEN n.is_device THEN d.torch_ticks ELSE d.self_device_ticks END::DOUBLE AS self_device_ticks,
+        CASE WHEN n.is_device THEN d.torch_ticks ELSE d.device_ticks END::DOUBLE AS device_ticks,
+        try_cast(CASE WHEN n.is_device THEN 0 ELSE d.self_memory END AS BIGINT) AS self_memory,
         try_cast(CASE WHEN n.is_device THEN 0 ELSE d.memory END AS BIGINT) AS memory,
-        try_cast(CASE WHEN n.is_device THEN 0 ELSE d.self_device_memory END AS BIGINT)
-            AS self_device_memory,
-        try_cast(CASE WHEN n.is_device THEN 0 ELSE d.device_memory END AS BIGINT)
-            AS device_memory,
-        CASE WHEN n.is_device THEN 0 ELSE d.torch_self_ticks END::DOUBLE
-            AS torch_self_ticks,
+        try_cast(CASE WHEN n.is_device THEN 0 ELSE d.self_device_memory END AS BIGINT) AS self_device_memory,
+        try_cast(CASE WHEN n.is_device THEN 0 ELSE d.device_memory END AS BIGINT) AS device_memory,
+        CASE WHEN n.is_device THEN 0 ELSE d.torch_self_ticks END::DOUBLE AS torch_self_ticks,
         CASE WHEN n.is_device THEN 0 ELSE d.torch_ticks END::DOUBLE AS torch_ticks,
-        CASE WHEN n.is_device THEN d.torch_ticks ELSE d.torch_device_ticks END::DOUBLE
-            AS torch_device_ticks,
-        CASE WHEN n.is_device THEN 0 ELSE coalesce(d.self_in_steps, 0) END::DOUBLE
-            AS self_in_steps,
-        CASE WHEN n.is_device THEN 0 ELSE coalesce(d.total_in_steps, 0) END::DOUBLE
-            AS total_in_steps,
+        CASE WHEN n.is_device THEN d.torch_ticks ELSE d.torch_device_ticks END::DOUBLE AS torch_device_ticks,
+        CASE WHEN n.is_device THEN 0 ELSE coalesce(d.self_in_steps, 0) END::DOUBLE AS self_in_steps,
+        CASE WHEN n.is_device THEN 0 ELSE coalesce(d.total_in_steps, 0) END::DOUBLE AS total_in_steps,
         coalesce(
             CASE WHEN n.is_device THEN d.torch_in_steps ELSE d.self_device_in_steps END,
             0
         )::DOUBLE AS self_device_in_steps,
         coalesce(CASE WHEN n.is_device THEN d.torch_in_steps ELSE d.device_in_steps END, 0)::DOUBLE AS device_in_steps,
         d.worked_calls,
-        CASE WHEN n.is_device THEN d.torch_ticks ELSE d.worked_ticks END::DOUBLE
-            AS worked_ticks
+        CASE WHEN n.is_device THEN d.torch_ticks ELSE d.worked_ticks END::DOUBLE AS worked_ticks
     FROM sums AS d
     JOIN described AS n ON n.signature_index = d.row_index
 ),
@@ -207,10 +194,8 @@ all_rows AS (
 with_percent AS (
     SELECT
         a.*,
-        nullif(sum(a.self_ticks) OVER (PARTITION BY a.written), 0) / 100e0
-            AS percent_ticks,
-        nullif(sum(a.self_in_steps) OVER (PARTITION BY a.written), 0) / 100e0
-            AS step_percent_ticks,
+        nullif(sum(a.self_ticks) OVER (PARTITION BY a.written), 0) / 100e0 AS percent_ticks,
+        nullif(sum(a.self_in_steps) OVER (PARTITION BY a.written), 0) / 100e0 AS step_percent_ticks,
         _scale(a.written, o.unit) AS scale
     FROM all_rows AS a
     CROSS JOIN options AS o
