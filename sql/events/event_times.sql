@@ -44,9 +44,9 @@ FROM with_clock AS t;
 --   instruction_id: the instruction; NULL where none is named
 --   parent_index: event_index of the event that contains it; NULL where none does
 --   start: start relative to the run's first event on the host's clock; NULL for events on another clock
---   inclusive: total time, end less start; NULL if the times are impossible
---   exclusive: self time: inclusive less that of its children, if all are on the host's clock
---   unit: unit of start, inclusive and exclusive: the requested one; values that are not times keep theirs
+--   total: total time, end less start; NULL if the times are impossible
+--   self_time: total less that of its children, if all are on the host's clock
+--   unit: unit of start, total and self_time: the requested one; values that are not times keep theirs
 --   clock: host; delegate: the delegate's clock; synthetic: a bare value
 --   block_index: the event block
 --   block: name of its runs
@@ -68,8 +68,8 @@ SELECT
     n.run_index, n.scope AS method, n.event_index, n.kind, n.label AS event_name, n.family, n.instruction_id,
     n.parent_index,
     CASE WHEN n.clock = 'host' THEN _in_unit(n.clock_ticks - n.origin_ticks, n.scale) END AS start,
-    CASE WHEN NOT n.is_impossible THEN _in_unit(n.duration_ticks, n.scale) END AS inclusive,
-    CASE WHEN NOT n.is_impossible THEN _in_unit(n.self_ticks, n.scale) END AS exclusive,
+    CASE WHEN NOT n.is_impossible THEN _in_unit(n.duration_ticks, n.scale) END AS total,
+    CASE WHEN NOT n.is_impossible THEN _in_unit(n.self_ticks, n.scale) END AS self_time,
     _display_unit(n.written_unit, n.unit) AS unit,
     n.clock, n.block_index, n.block, n.iteration
 FROM named AS n

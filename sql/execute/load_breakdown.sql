@@ -77,7 +77,7 @@ parts AS (
 SELECT
     p.run_index, p.part, p.component, p.events,
     _in_unit(p.ticks, a.scale) AS total,
-    _in_unit(p.self_ticks, a.scale) AS exclusive,
+    _in_unit(p.self_ticks, a.scale) AS self_time,
     p.share_percent, a.unit AS unit
 FROM parts AS p
 CROSS JOIN target AS a;
@@ -89,12 +89,12 @@ CROSS JOIN target AS a;
 --   component: Program::load_method; Method::init, within it; delegate init, within that; first run excess
 --   events: number of events in it
 --   total: end less start; for first run excess, less the median of the block's later executes, NULL if there are none
---   exclusive: total less the components nested in it; NULL for first run excess
+--   self_time: total less the components nested in it; NULL for first run excess
 --   share_percent: part of total within the Program::load_method of the run, in percent of that; NULL if there is none
---   unit: unit of total and exclusive
+--   unit: unit of total and self_time
 CREATE MACRO load_breakdown(capture, unit := NULL) AS TABLE
 WITH
 target AS MATERIALIZED (FROM _capture(capture, unit))
-SELECT l.run_index, l.component, l.events, l.total, l.exclusive, l.share_percent, l.unit
+SELECT l.run_index, l.component, l.events, l.total, l.self_time, l.share_percent, l.unit
 FROM _load_breakdown((SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a)) AS l
 ORDER BY l.run_index, l.part;

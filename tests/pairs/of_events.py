@@ -35,7 +35,7 @@ def events(asked: Asked) -> Sides:
 
 @pair("event_times", "blocks, iterations, starts, durations and own times of events, in plain Python")
 def event_times(asked: Asked) -> Sides:
-    columns = "run_index, event_index, block_index, block, iteration, event_name, start, inclusive, exclusive"
+    columns = "run_index, event_index, block_index, block, iteration, event_name, start, total, self_time"
     dump = asked.dump
     return asked.keyed("event_times", columns, 2, unit="ns"), {
         (event.run, event.place): [
@@ -52,7 +52,7 @@ def _times(asked: Asked, event: Timed) -> list[Any]:
 
 @pair("event_times", "own times of a run add up to the time of its outermost events")
 def event_times_add_up(asked: Asked) -> Sides:
-    query = "SELECT run_index, sum(exclusive) FROM event_times($name, unit := 'ns') GROUP BY ALL"
+    query = "SELECT run_index, sum(self_time) FROM event_times($name, unit := 'ns') GROUP BY ALL"
     found: dict[int, float] = dict(asked.rows(query, name=asked.name))
     return found, {
         run: float(sum(event.ticks for event in events if event.parent is None))

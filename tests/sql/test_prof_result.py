@@ -40,7 +40,7 @@ TWO_ITERATIONS = (
 def test_iterations() -> None:
     assert_query(
         """SELECT block_index, block, method, event_index, event_name, kind, instruction_id, iteration, run_index,
-               inclusive AS duration, unit
+               total AS duration, unit
            FROM event_times('test') ORDER BY block_index, event_index, run_index""",
         """
         block_index,block,method,event_index,event_name,kind,instruction_id,iteration,run_index,duration,unit
