@@ -52,8 +52,11 @@ CREATE MACRO key_averages(
 ) AS TABLE
 WITH
 options AS MATERIALIZED (
-    SELECT c.*, _checked_by("by", ['name', 'shape', 'stack', 'module']) AS parted_by
-    FROM _capture_with_steps(capture, unit, steps, phase) AS c
+    SELECT
+        a.capture_id, a.time_scale, a.unit,
+        _checked_by("by", ['name', 'shape', 'stack', 'module']) AS parted_by,
+        _step_count(a.capture_id, steps, phase) AS step_count
+    FROM _capture(capture, unit) AS a
 ),
 -- Events, each with the part of its time in which an earlier call of the same row and thread ran, too: none of an
 -- ETDump, whose events have no thread.
@@ -121,7 +124,8 @@ described AS (
         coalesce(s.on_device, false) AS is_device,
         _is_annotation(s.activity) AS is_annotation,
         include_python_functions OR NOT _is_python_function(s.activity) AS is_listed,
-        _stored_unit(s.value_unit, o.time_scale) AS written
+        _stored_unit(s.value_unit, o.time_scale) AS written,
+        _scale(_stored_unit(s.value_unit, o.time_scale), o.unit) AS scale
     FROM options AS o
     JOIN signatures AS s USING (capture_id)
     -- Never NULL; without it, the planner would leave out the check of `by`.
@@ -130,7 +134,7 @@ described AS (
 -- Events of a device are calls without children, on several streams at once.
 rows_of_calls AS (
     SELECT
-        n.family AS name, d.shapes, d.stack, d.module, n.is_device, n.is_annotation, n.is_listed, n.written,
+        n.family AS name, d.shapes, d.stack, d.module, n.is_device, n.is_annotation, n.is_listed, n.written, n.scale,
         d.calls::BIGINT AS calls,
         CASE WHEN n.is_device THEN 0 ELSE d.self_ticks END::DOUBLE AS self_ticks,
         CASE WHEN n.is_device THEN 0 ELSE d.total_ticks END::DOUBLE AS total_ticks,
@@ -181,7 +185,7 @@ all_rows AS (
         u.name,
         CASE WHEN o.parted_by = 'shape' THEN '[]' END AS shapes,
         false AS is_device, false AS is_annotation, true AS is_listed,
-        _stored_unit('ticks', o.time_scale) AS written,
+        o.time_scale AS written, _scale(o.time_scale, o.unit) AS scale,
         u.calls, 0 AS self_ticks, 0 AS total_ticks, u.device_ticks AS self_device_ticks, u.device_ticks,
         u.memory AS self_memory, u.memory, u.device_memory AS self_device_memory, u.device_memory,
         0 AS torch_self_ticks, 0 AS torch_ticks, u.device_ticks AS torch_device_ticks, 0 AS self_in_steps,
@@ -195,10 +199,8 @@ with_percent AS (
     SELECT
         a.*,
         nullif(sum(a.self_ticks) OVER (PARTITION BY a.written), 0) / 100e0 AS percent_ticks,
-        nullif(sum(a.self_in_steps) OVER (PARTITION BY a.written), 0) / 100e0 AS step_percent_ticks,
-        _scale(a.written, o.unit) AS scale
+        nullif(sum(a.self_in_steps) OVER (PARTITION BY a.written), 0) / 100e0 AS step_percent_ticks
     FROM all_rows AS a
-    CROSS JOIN options AS o
 )
 SELECT
     p.name, p.shapes, p.stack, p.module, p.is_device, p.calls,
