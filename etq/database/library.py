@@ -64,8 +64,20 @@ def attach(connection: duckdb.DuckDBPyConnection) -> None:
     """Attach the library to a new connection, and have names found there first. Raises `duckdb.Error`."""
     [(database,)] = connection.execute("SELECT system.main.current_database()").fetchall()
     name = _NAMES[database == _NAMES[0]]
-    connection.execute(f"ATTACH IF NOT EXISTS {quoted(str(files().library))} AS {name} (READ_ONLY)")
+    # Another connection to the file may have attached it. With DuckDB 2.0.1, ATTACH IF NOT EXISTS may never end, where
+    # another database of the process has the same file attached, or had.
+    try:
+        if not _is_attached(connection, name):
+            connection.execute(f"ATTACH {quoted(str(files().library))} AS {name} (READ_ONLY)")
+    except duckdb.Error:
+        if not _is_attached(connection, name):
+            raise
     _set(connection, database, f"SET search_path = {quoted(f'{name}.main,system.main,{identifier(database)}.main')}")
+
+
+def _is_attached(connection: duckdb.DuckDBPyConnection, name: str) -> bool:
+    query = "SELECT 1 FROM system.main.duckdb_databases() WHERE database_name = ?"
+    return bool(connection.execute(query, [name]).fetchall())
 
 
 def cursor(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:

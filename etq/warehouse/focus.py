@@ -162,7 +162,7 @@ def _literal(value: str | None) -> str:
 
 def _reading(name: str, calls: Sequence[Arguments]) -> str:
     """Return the definition of a macro that reads what the macro of this name returned for these calls."""
-    parameters = [each.name for each in catalog.named(name).parameters]
+    parameters = [catalog.identifier(each.name) for each in catalog.named(name).parameters]
     source = f"SELECT * EXCLUDE (call_number) FROM temp._computed{name}"
     if len(parameters) > 1:
         cases = []

@@ -86,6 +86,7 @@ scaled AS (
     FROM parts AS p
 )
 SELECT
+<<<<<<< HEAD
     p.capture_id, p.run_index, p.scope, p.part, p.component, p.events,
     p.ticks * p.multiplier / p.divisor AS total,
     p.self_ticks * p.multiplier / p.divisor AS exclusive,
@@ -97,6 +98,14 @@ CREATE MACRO _load_breakdown(capture_key, unit) AS TABLE
 WITH
 times_of_loads AS (FROM _timed_events(capture_key, unit, NULL, NULL, NULL, 'all') AS t)
 FROM _load_parts('times_of_loads') AS l;
+=======
+    p.run_index, p.part, p.component, p.events,
+    _in_unit(p.ticks, a.scale) AS total,
+    _in_unit(p.self_ticks, a.scale) AS self_time,
+    p.share_percent, a.unit AS unit
+FROM parts AS p
+CROSS JOIN target AS a;
+>>>>>>> views
 
 -- One part of the time before steady running: loading a method, and the excess of the first execute of a block over
 -- later ones.
@@ -105,12 +114,12 @@ FROM _load_parts('times_of_loads') AS l;
 --   component: Program::load_method; Method::init, within it; delegate init, within that; first run excess
 --   events: number of events in it
 --   total: end less start; for first run excess, less the median of the block's later executes, NULL if there are none
---   exclusive: total less the components nested in it; NULL for first run excess
+--   self_time: total less the components nested in it; NULL for first run excess
 --   share_percent: part of total within the Program::load_method of the run, in percent of that; NULL if there is none
---   unit: unit of total and exclusive
+--   unit: unit of total and self_time
 CREATE MACRO load_breakdown(capture, unit := NULL) AS TABLE
 WITH
 target AS MATERIALIZED (FROM _capture(capture, unit))
-SELECT l.run_index, l.component, l.events, l.total, l.exclusive, l.share_percent, l.unit
+SELECT l.run_index, l.component, l.events, l.total, l.self_time, l.share_percent, l.unit
 FROM _load_breakdown((SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a)) AS l
 ORDER BY l.run_index, l.part;

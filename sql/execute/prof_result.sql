@@ -15,7 +15,7 @@ CREATE MACRO _exact_quotient(
 
 -- One entry of one iteration of a block of a prof_result, with times as ExecuTorch's old parser of that format reports
 -- them: ticks of ns and us become ms, divided by 1000000 and 1000, ms and cycles are kept, and all are rounded to 4
--- decimal places. `iterations` and `event_times` have them in any unit, not rounded.
+-- decimal places. `event_times` has them in any unit, not rounded.
 -- Columns:
 --   block: the block's name
 --   entry: position of the entry in the block

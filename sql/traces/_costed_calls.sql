@@ -37,8 +37,7 @@ work AS MATERIALIZED (
 ops AS (
     SELECT
         w.op_index, sum(w.ticks) AS ticks, sum(w.step_ticks) AS step_ticks,
-        sum(CASE WHEN w.kind IN ('copy', 'fill') THEN w.ticks ELSE 0 END)
-            AS copy_ticks,
+        sum(CASE WHEN w.kind IN ('copy', 'fill') THEN w.ticks ELSE 0 END) AS copy_ticks,
         count(*) AS events,
         count(*) FILTER (w.kind = 'kernel') AS kernels,
         arg_max(w.label, w.ticks) AS top_event,

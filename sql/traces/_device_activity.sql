@@ -42,8 +42,7 @@ moments AS (
     SELECT
         e.device, e.at_ticks,
         sum(CASE e.type WHEN 'computation' THEN e.change ELSE 0 END) AS computes,
-        sum(CASE e.type WHEN 'communication' THEN e.change ELSE 0 END)
-            AS communicates,
+        sum(CASE e.type WHEN 'communication' THEN e.change ELSE 0 END) AS communicates,
         sum(CASE e.type WHEN 'memory' THEN e.change ELSE 0 END) AS copies
     FROM edges AS e
     GROUP BY e.device, e.at_ticks

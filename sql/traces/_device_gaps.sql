@@ -23,8 +23,7 @@ ordered AS (
 gaps AS (
     SELECT
         o.*, n.label AS named_label, n.end_ticks AS named_ticks,
-        coalesce(n.end_ticks > o.idle_ticks AND n.end_ticks <= o.start_ticks, false)
-            AS is_awaited
+        coalesce(n.end_ticks > o.idle_ticks AND n.end_ticks <= o.start_ticks, false) AS is_awaited
     FROM ordered AS o
     LEFT JOIN work AS n ON n.event_index = coalesce(o.recorded_index, o.called_index)
     WHERE o.start_ticks > o.idle_ticks
@@ -53,8 +52,7 @@ SELECT
         WHEN g.is_inferred AND e.end_ticks > g.idle_ticks THEN g.start_ticks - e.end_ticks
     END AS waited_ticks,
     g.is_awaited
-    AND (g.recorded_index IS NOT NULL OR g.call_start_ticks <= g.idle_ticks)
-        AS is_recorded,
+    AND (g.recorded_index IS NOT NULL OR g.call_start_ticks <= g.idle_ticks) AS is_recorded,
     g.latency_ticks
 FROM gaps AS g
 ASOF LEFT JOIN ended AS e ON row(g.start_ticks) >= row(e.end_ticks)

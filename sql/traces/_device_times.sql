@@ -90,8 +90,7 @@ SELECT
     o.run_index, o.event_index, s.slice, s.label, s.family, s.is_helper, false AS is_on_device, false AS is_owned,
     o.thread_index, o.start_ticks,
     coalesce(w.ticks, 0) AS self_ticks,
-    CASE WHEN s.slice = 'call' THEN o.so_far ELSE o.so_far - o.ticks END
-        AS before_ticks,
+    CASE WHEN s.slice = 'call' THEN o.so_far ELSE o.so_far - o.ticks END AS before_ticks,
     CASE WHEN s.slice = 'call' THEN 0 ELSE o.ticks END
         + greatest(coalesce(u.so_far, 0) - o.so_far, 0) AS total_ticks
 FROM ordered AS o

@@ -19,8 +19,7 @@ kinds AS MATERIALIZED (
     SELECT
         k.signature_index, k.is_helper,
         k.activity = 'step' AS is_step,
-        CASE WHEN k.label IS DISTINCT FROM step_name THEN _step_kind(k.activity) END
-            AS kind,
+        CASE WHEN k.label IS DISTINCT FROM step_name THEN _step_kind(k.activity) END AS kind,
         _step_label(k.activity, k.family) AS label
     FROM (
         SELECT
@@ -77,8 +76,7 @@ placed AS (
 stepped AS MATERIALIZED (
     SELECT
         p.step_index, p.event_index,
-        CASE WHEN h.event_index IS NULL THEN p.parent_index ELSE h.parent_index END
-            AS parent_index,
+        CASE WHEN h.event_index IS NULL THEN p.parent_index ELSE h.parent_index END AS parent_index,
         p.signature_index, p.run_index, p.is_exclusive, p.start_ticks,
         greatest(p.elapsed_ticks, 0) AS ticks,
         greatest(p.elapsed_ticks, 0) - coalesce(p.overlap_ticks, 0) AS counted_ticks

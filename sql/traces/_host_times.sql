@@ -56,8 +56,7 @@ states AS (
 )
 SELECT
     s.process, s.cause, s.call, s.at_ticks, s.is_open, s.is_waiting,
-    try_cast((sum(s.is_open * s.length) OVER so_far) AS BIGINT) - s.is_open * s.length
-        AS ticks,
+    try_cast((sum(s.is_open * s.length) OVER so_far) AS BIGINT) - s.is_open * s.length AS ticks,
     max(CASE WHEN s.is_open > 0 THEN s.at_ticks END) OVER so_far AS since_ticks
 FROM states AS s
 WINDOW so_far AS (PARTITION BY s.process, s.cause, s.call ORDER BY s.at_ticks);

@@ -34,8 +34,7 @@ named AS (
     SELECT
         c.capture_id, c.run_index, c.event_index, d.process_group, d.group_description, d.group_size, d.collective,
         d.collective AS matched_name, d.message_type,
-        greatest(d.in_elements, d.out_elements) * _message_bytes(d.message_type)
-            AS message_bytes,
+        greatest(d.in_elements, d.out_elements) * _message_bytes(d.message_type) AS message_bytes,
         d.device, c.start_ticks, c.end_ticks
     FROM chosen AS c
     JOIN device_events AS d

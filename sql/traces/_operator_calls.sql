@@ -37,8 +37,7 @@ self_times AS MATERIALIZED (
         s.host_ticks - coalesce(w.ticks, 0) AS host_self_ticks,
         s.device_ticks AS device_self_ticks, s.kernel_ticks AS kernel_self_ticks, s.tensor_ticks AS tensor_self_ticks,
         s.unknown_ticks AS unknown_self_ticks, s.kernels,
-        _could_use_tensor_cores(o.label) OR o.kind = 'op' AND s.tensor_ticks > 0
-            AS is_named
+        _could_use_tensor_cores(o.label) OR o.kind = 'op' AND s.tensor_ticks > 0 AS is_named
     FROM slices AS o
     JOIN summed AS s ON s.operator_index = o.event_index
     LEFT JOIN within AS w ON w.operator_index = o.event_index

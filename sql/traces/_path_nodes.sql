@@ -74,9 +74,7 @@ QUALIFY r.round = max(r.round) OVER ();
 
 -- One stretch of time on the critical path of a part of a trace. Stretches follow each other without a gap, from its
 -- start to its end.
-CREATE MACRO _path_stretches(
-    capture_key, begin_ticks, until_ticks, last_thread
-) AS TABLE
+CREATE MACRO _path_stretches(capture_key, begin_ticks, until_ticks, last_thread) AS TABLE
 WITH
 walk AS MATERIALIZED (FROM _path_walk(capture_key, begin_ticks, until_ticks, last_thread) AS p),
 stretches AS (

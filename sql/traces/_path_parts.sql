@@ -40,8 +40,7 @@ spans AS MATERIALIZED (
 hosts AS MATERIALIZED (
     SELECT
         s.signature_index,
-        s.activity IN ('annotation', 'step')
-            AS is_annotation
+        s.activity IN ('annotation', 'step') AS is_annotation
     FROM (SELECT capture_key AS capture_id) AS a
     JOIN signatures AS s USING (capture_id)
     WHERE NOT s.on_device

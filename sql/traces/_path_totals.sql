@@ -34,8 +34,7 @@ SELECT
     try_cast(sum(r.host_ticks) AS BIGINT) AS host_ticks,
     _sum_where(r.ticks, r.kernel IS NOT NULL) AS device_ticks,
     arg_min(r.call, (-r.ticks, r.call)) FILTER (WHERE r.call IS NOT NULL) AS call,
-    arg_min(r.kernel, (-r.ticks, r.kernel)) FILTER (WHERE r.kernel IS NOT NULL)
-        AS kernel,
+    arg_min(r.kernel, (-r.ticks, r.kernel)) FILTER (WHERE r.kernel IS NOT NULL) AS kernel,
     sum(r.parts)::BIGINT AS parts
 FROM by_event AS r
 GROUP BY r.op;

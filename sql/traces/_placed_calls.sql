@@ -77,8 +77,7 @@ calls AS (
     SELECT
         t.*,
         o.event_index IS NULL AND NOT t.is_helper AS is_call,
-        coalesce(o.call_index, CASE WHEN NOT t.is_helper THEN t.event_index END)
-            AS call_index,
+        coalesce(o.call_index, CASE WHEN NOT t.is_helper THEN t.event_index END) AS call_index,
         CASE WHEN o.event_index IS NOT NULL THEN o.row_index WHEN NOT t.is_helper THEN t.own_row END AS row_index
     FROM timed AS t
     LEFT JOIN others AS o USING (run_index, event_index)
@@ -115,14 +114,11 @@ LEFT JOIN memory AS m USING (run_index, event_index)
 LEFT JOIN call_memory AS i USING (run_index, event_index);
 
 -- One event as in `_call_times`, with what separates rows of `key_averages`.
-CREATE MACRO _placed_calls(
-    capture_key, "by", stack_depth, steps, phase, method, runs
-) AS TABLE
+CREATE MACRO _placed_calls(capture_key, "by", stack_depth, steps, phase, method, runs) AS TABLE
 SELECT
     c.*,
     CASE WHEN "by" = 'shape' THEN coalesce(o.shapes, '[]') END AS shapes,
-    CASE WHEN "by" = 'stack' THEN _called_from(t.call_stack, stack_depth) END
-        AS stack,
+    CASE WHEN "by" = 'stack' THEN _called_from(t.call_stack, stack_depth) END AS stack,
     n.module
 FROM _call_times(capture_key, steps, phase, method, runs) AS c
 -- The planner knows that columns which are not used are empty, and doesn't read them.

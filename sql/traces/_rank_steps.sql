@@ -27,10 +27,8 @@ steps AS (
 work AS (
     SELECT
         k.capture_id, e.run_index,
-        _sum_where(e.elapsed_ticks, s.kernel_family IS DISTINCT FROM 'communication')
-            AS computation_ticks,
-        _sum_where(e.elapsed_ticks, s.kernel_family = 'communication')
-            AS communication_ticks
+        _sum_where(e.elapsed_ticks, s.kernel_family IS DISTINCT FROM 'communication') AS computation_ticks,
+        _sum_where(e.elapsed_ticks, s.kernel_family = 'communication') AS communication_ticks
     FROM ranks AS k
     JOIN signatures AS s ON s.capture_id = k.capture_id AND s.activity = 'kernel'
     JOIN event_ticks AS e ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index

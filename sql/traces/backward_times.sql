@@ -91,8 +91,7 @@ summed AS (
         _sum_where(r.ticks, r.is_backward IS NOT TRUE) AS forward_ticks,
         _sum_where(r.ticks, r.is_backward) AS backward_ticks,
         -- If the trace has device events, all host events have a device time.
-        try_cast(sum(CASE WHEN r.is_backward THEN 0 ELSE 1 END * d.total_ticks) AS BIGINT)
-            AS forward_device_ticks,
+        try_cast(sum(CASE WHEN r.is_backward THEN 0 ELSE 1 END * d.total_ticks) AS BIGINT) AS forward_device_ticks,
         try_cast(sum(CASE WHEN r.is_backward THEN 1 ELSE 0 END * d.total_ticks) AS BIGINT) AS backward_device_ticks,
         min(r.first_ticks) AS first_ticks
     FROM (FROM of_modules UNION ALL FROM of_ops) AS r

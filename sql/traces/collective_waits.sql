@@ -97,8 +97,7 @@ parted AS (
         CASE WHEN m.no_wait IS NULL THEN m.last_start - m.starts_at END AS waited_ticks,
         CASE WHEN m.no_wait IS NULL THEN m.ends_at - m.last_start END AS transfer_ticks,
         CASE WHEN m.no_wait IS NULL THEN m.skew_ticks END AS skew_ticks,
-        CASE WHEN m.no_wait IS NULL AND m.skew_ticks > 0 THEN m.last_rank END
-            AS last_rank,
+        CASE WHEN m.no_wait IS NULL AND m.skew_ticks > 0 THEN m.last_rank END AS last_rank,
         coalesce(a.given_link, m.link_bandwidth) AS link_bandwidth,
         m.no_wait,
         CASE
@@ -120,8 +119,7 @@ summed AS (
         mode(p.last_rank ORDER BY p.last_rank) AS last_rank,
         list(p.last_rank) AS last_ranks, min(p.link_bandwidth) AS link_bandwidth,
         count(p.no_link) = 0 AS has_link,
-        mode(coalesce(p.no_wait, p.no_link) ORDER BY coalesce(p.no_wait, p.no_link))
-            AS reason
+        mode(coalesce(p.no_wait, p.no_link) ORDER BY coalesce(p.no_wait, p.no_link)) AS reason
     FROM parted AS p
     GROUP BY ALL
 ),
@@ -135,8 +133,7 @@ SELECT
     r.known,
     _in_unit(r.waited_ticks, t.scale) AS waited,
     _in_unit(r.transfer_ticks, t.scale) AS transfer,
-    100 * r.waited_ticks::DOUBLE / nullif(r.waited_ticks + r.transfer_ticks, 0)
-        AS waited_percent,
+    100 * r.waited_ticks::DOUBLE / nullif(r.waited_ticks + r.transfer_ticks, 0) AS waited_percent,
     _in_unit(r.mean_skew_ticks, t.scale) AS mean_skew,
     _in_unit(r.max_skew_ticks, t.scale) AS max_skew,
     r.last_rank,

@@ -64,8 +64,7 @@ links AS MATERIALIZED (FROM _device_links([(SELECT a.capture_id FROM target AS a
 work AS (
     SELECT
         d.collective, d.process_group, d.group_description, d.group_size, d.message_type,
-        greatest(d.in_elements, d.out_elements) * _message_bytes(d.message_type)
-            AS message_bytes,
+        greatest(d.in_elements, d.out_elements) * _message_bytes(d.message_type) AS message_bytes,
         d.device, e.elapsed_ticks AS ticks
     FROM target AS a
     JOIN device_events AS d USING (capture_id)
@@ -82,8 +81,7 @@ summed AS (
         count(*) AS calls,
         try_cast(sum(w.ticks) AS BIGINT) AS ticks,
         min(w.ticks) AS shortest, max(w.ticks) AS longest,
-        CASE WHEN count(*) = count(k.link_bandwidth) THEN min(k.link_bandwidth) END
-            AS link_bandwidth,
+        CASE WHEN count(*) = count(k.link_bandwidth) THEN min(k.link_bandwidth) END AS link_bandwidth,
         any_value(k.devices) AS devices, any_value(k.world_size) AS world_size
     FROM work AS w
     LEFT JOIN links AS k ON k.device = w.device

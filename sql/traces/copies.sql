@@ -62,8 +62,7 @@ summed AS (
     SELECT
         w.label, count(*) AS calls,
         sum(d.bytes)::DOUBLE AS bytes,
-        sum(CASE WHEN _is_step_run(r.name) THEN d.bytes ELSE 0 END)::DOUBLE
-            AS step_bytes,
+        sum(CASE WHEN _is_step_run(r.name) THEN d.bytes ELSE 0 END)::DOUBLE AS step_bytes,
         _sum_where(w.end_ticks - w.start_ticks, _is_step_run(r.name)) AS step_ticks,
         min(d.bytes) AS least, count(d.bytes) AS sized, max(d.bytes) AS most,
         try_cast(sum(w.end_ticks - w.start_ticks) AS BIGINT) AS ticks,
@@ -71,8 +70,7 @@ summed AS (
         min(d.bandwidth_gb_per_s) AS slowest,
         fsum(d.bandwidth_gb_per_s) / nullif(count(d.bandwidth_gb_per_s), 0) AS mean,
         max(d.bandwidth_gb_per_s) AS fastest,
-        sum(CASE WHEN w.call_end_ticks >= w.end_ticks THEN 1 ELSE 0 END)::BIGINT
-            AS synchronous_calls
+        sum(CASE WHEN w.call_end_ticks >= w.end_ticks THEN 1 ELSE 0 END)::BIGINT AS synchronous_calls
     FROM target AS a
     CROSS JOIN _launches((SELECT a.capture_id FROM target AS a)) AS w
     JOIN device_events AS d USING (capture_id, event_index)
@@ -90,8 +88,7 @@ SELECT
     s.slowest AS min_gb_per_s, s.mean AS mean_gb_per_s, s.fastest AS max_gb_per_s, s.synchronous_calls, a.unit,
     a.step_count AS steps,
     _in_unit(s.step_ticks::DOUBLE / a.step_count, a.scale) AS per_step,
-    CASE WHEN s.bytes IS NOT NULL THEN s.step_bytes / a.step_count END
-        AS bytes_per_step,
+    CASE WHEN s.bytes IS NOT NULL THEN s.step_bytes / a.step_count END AS bytes_per_step,
     CASE WHEN a.step_count IS NOT NULL THEN _in_unit(s.ticks - s.step_ticks, a.scale) END AS outside_steps
 FROM summed AS s
 CROSS JOIN target AS a

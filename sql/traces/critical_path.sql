@@ -33,8 +33,7 @@ SELECT
     p.kind, p.label AS name, s.label AS op, h.thread, d.device, d.stream,
     _in_unit(p.start_ticks - r.start_ticks, a.scale) AS start,
     _in_unit(p.end_ticks - p.start_ticks, a.scale) AS duration,
-    100 * (p.end_ticks - p.start_ticks)::DOUBLE / (p.until_ticks - p.begin_ticks)
-        AS share_percent,
+    100 * (p.end_ticks - p.start_ticks)::DOUBLE / (p.until_ticks - p.begin_ticks) AS share_percent,
     p.call_kind, t.correlation_id, p.event_index, a.unit
 FROM target AS a
 CROSS JOIN _recording((SELECT a.capture_id FROM target AS a)) AS r

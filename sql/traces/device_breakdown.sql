@@ -31,8 +31,7 @@ summed AS (
         try_cast(sum(d.ticks) AS BIGINT) AS ticks,
         _sum_where(d.ticks, NOT (d.computes OR d.communicates OR d.copies)) AS idle,
         _sum_where(d.ticks, d.computes) AS compute,
-        _sum_where(d.ticks, (d.communicates OR d.copies) AND NOT d.computes)
-            AS non_compute,
+        _sum_where(d.ticks, (d.communicates OR d.copies) AND NOT d.computes) AS non_compute,
         _sum_where(d.ticks, d.communicates) AS communication,
         _sum_where(d.ticks, d.communicates AND d.computes) AS overlapped
     FROM _device_activity((SELECT a.capture_id FROM target AS a), "by") AS d
@@ -70,8 +69,7 @@ target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 summed AS (
     SELECT
         d.device,
-        d.computes::INTEGER + 2 * d.communicates::INTEGER + 4 * d.copies::INTEGER
-            AS place,
+        d.computes::INTEGER + 2 * d.communicates::INTEGER + 4 * d.copies::INTEGER AS place,
         try_cast(sum(d.ticks) AS BIGINT) AS ticks
     FROM _device_activity((SELECT a.capture_id FROM target AS a), 'device') AS d
     WHERE d.computes OR d.communicates OR d.copies
@@ -85,8 +83,7 @@ SELECT
         'computation, communication and memory'
     ][s.place] AS types,
     _in_unit(s.ticks, a.scale) AS total,
-    100 * s.ticks::DOUBLE / sum(s.ticks) OVER (PARTITION BY s.device)
-        AS share_percent,
+    100 * s.ticks::DOUBLE / sum(s.ticks) OVER (PARTITION BY s.device) AS share_percent,
     a.unit
 FROM summed AS s
 CROSS JOIN target AS a
@@ -140,8 +137,7 @@ summed AS (
 SELECT
     s.type, s.label AS event, s.calls,
     _in_unit(s.ticks, a.scale) AS total,
-    100 * s.ticks::DOUBLE / nullif(sum(s.ticks) OVER (PARTITION BY s.type), 0)
-        AS share_percent,
+    100 * s.ticks::DOUBLE / nullif(sum(s.ticks) OVER (PARTITION BY s.type), 0) AS share_percent,
     _in_unit(s.ticks::DOUBLE / s.calls, a.scale) AS mean,
     CASE WHEN s.calls = 1 THEN 0 ELSE _in_unit(sqrt(s.squares / (s.calls - 1)), a.scale) END AS stddev,
     _in_unit(s.shortest, a.scale) AS min,

@@ -50,8 +50,7 @@ SELECT
     i.device, i.stream, i.run_index, s.step,
     _in_unit(i.start_ticks - r.start_ticks, a.scale) AS start,
     _in_unit(i.ticks, a.scale) AS duration,
-    100 * i.ticks::DOUBLE / sum(i.ticks) OVER (PARTITION BY i.device, i.stream)
-        AS share_percent,
+    100 * i.ticks::DOUBLE / sum(i.ticks) OVER (PARTITION BY i.device, i.stream) AS share_percent,
     i.cause, i.host_op, i.call, i.next_label AS next_event, i.waited_label AS waited_for,
     _in_unit(i.host_ticks, a.scale) AS host_time,
     _in_unit(i.ticks - i.host_ticks, a.scale) AS queued_time,
@@ -125,8 +124,7 @@ target AS MATERIALIZED (FROM _scaled_capture(capture, unit))
 SELECT
     c.device, c.stream, c.cause, c.gaps,
     _in_unit(c.ticks, a.scale) AS total,
-    100 * c.ticks::DOUBLE / sum(c.ticks) OVER (PARTITION BY c.device, c.stream)
-        AS share_percent,
+    100 * c.ticks::DOUBLE / sum(c.ticks) OVER (PARTITION BY c.device, c.stream) AS share_percent,
     _in_unit(c.ticks::DOUBLE / c.gaps, a.scale) AS mean,
     _in_unit(c.longest, a.scale) AS max,
     _in_unit(c.host_ticks, a.scale) AS host_time,

@@ -52,8 +52,7 @@ stretches AS MATERIALIZED (
 used AS (
     SELECT
         s.device,
-        least((s.start_ticks - z.start_ticks) // z.bucket_ticks, z.buckets - 1)
-            AS place,
+        least((s.start_ticks - z.start_ticks) // z.bucket_ticks, z.buckets - 1) AS place,
         sum(CASE WHEN s.kernels > 0 THEN s.ticks ELSE 0 END)::DOUBLE AS ticks
     FROM stretches AS s
     CROSS JOIN sized AS z

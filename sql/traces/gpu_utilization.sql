@@ -3,8 +3,7 @@ CREATE MACRO _device_kernels(capture_key) AS TABLE
 SELECT
     d.device, s.start_ticks, s.end_ticks, s.uses_matrix_units,
     CASE WHEN d.blocks_per_sm > 0 THEN d.blocks_per_sm END AS blocks_per_sm,
-    CASE WHEN d.occupancy_percent >= 0 THEN d.occupancy_percent END
-        AS occupancy_percent
+    CASE WHEN d.occupancy_percent >= 0 THEN d.occupancy_percent END AS occupancy_percent
 FROM _trace_slices(capture_key) AS s
 JOIN device_events AS d ON d.capture_id = capture_key AND d.run_index = s.run_index AND d.event_index = s.event_index
 WHERE s.kind = 'kernel' AND d.device IS NOT NULL;
@@ -49,8 +48,7 @@ stretches AS (
 )
 SELECT
     s.device, s.start_ticks, s.ticks, s.kernels, s.sized,
-    CASE WHEN s.sized > 0 THEN greatest(least(s.blocks, 1), 0) ELSE 0 END
-        AS sm_efficiency
+    CASE WHEN s.sized > 0 THEN greatest(least(s.blocks, 1), 0) ELSE 0 END AS sm_efficiency
 FROM stretches AS s
 WHERE s.ticks > 0;
 
@@ -96,8 +94,7 @@ summed AS (
     SELECT
         k.device, count(*) AS kernels,
         sum(k.end_ticks - k.start_ticks) AS ticks,
-        sum(CASE WHEN k.uses_matrix_units THEN k.end_ticks - k.start_ticks ELSE 0 END)
-            AS tensor_ticks,
+        sum(CASE WHEN k.uses_matrix_units THEN k.end_ticks - k.start_ticks ELSE 0 END) AS tensor_ticks,
         sum(CASE WHEN k.uses_matrix_units IS NULL THEN k.end_ticks - k.start_ticks ELSE 0 END) AS unknown_ticks,
         fsum(
             k.occupancy_percent * greatest(least(k.end_ticks, b.end_ticks) - greatest(k.start_ticks, b.start_ticks), 0)

@@ -45,9 +45,7 @@ GROUP BY b.family;
 --   steps: number of the trace's steps; NULL without steps
 --   per_step: time of those that steps launched, per step
 --   outside_steps: part of total that no step launched, or whose launch the trace lacks; NULL without steps
-CREATE MACRO kernel_families(
-    capture, unit := NULL, steps := NULL, phase := NULL
-) AS TABLE
+CREATE MACRO kernel_families(capture, unit := NULL, steps := NULL, phase := NULL) AS TABLE
 WITH
 target AS MATERIALIZED (FROM _capture_with_steps(capture, unit, steps, phase))
 SELECT

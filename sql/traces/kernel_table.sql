@@ -70,10 +70,8 @@ SELECT
     _in_unit(s.ticks / s.calls, s.scale) AS mean,
     _in_unit(s.longest, s.scale) AS max,
     _in_unit(s.shortest, s.scale) AS min,
-    CASE WHEN t.has_blocks THEN coalesce(s.blocks / nullif(s.ticks, 0), 0) END
-        AS blocks_per_sm,
-    CASE WHEN t.has_occupancy THEN coalesce(s.occupancy / nullif(s.ticks, 0), 0) END
-        AS occupancy_percent,
+    CASE WHEN t.has_blocks THEN coalesce(s.blocks / nullif(s.ticks, 0), 0) END AS blocks_per_sm,
+    CASE WHEN t.has_occupancy THEN coalesce(s.occupancy / nullif(s.ticks, 0), 0) END AS occupancy_percent,
     s.unit, a.step_count AS steps,
     _in_unit(s.step_ticks / a.step_count, s.scale) AS per_step,
     CASE WHEN a.step_count IS NOT NULL THEN _in_unit(s.ticks - s.step_ticks, s.scale) END AS outside_steps

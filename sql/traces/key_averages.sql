@@ -52,8 +52,11 @@ CREATE MACRO key_averages(
 ) AS TABLE
 WITH
 options AS MATERIALIZED (
-    SELECT c.*, _checked_by("by", ['name', 'shape', 'stack', 'module']) AS parted_by
-    FROM _capture_with_steps(capture, unit, steps, phase) AS c
+    SELECT
+        a.capture_id, a.time_scale, a.unit,
+        _checked_by("by", ['name', 'shape', 'stack', 'module']) AS parted_by,
+        _step_count(a.capture_id, steps, phase) AS step_count
+    FROM _capture(capture, unit) AS a
 ),
 -- Events, each with the part of its time in which an earlier call of the same row and thread ran, too: none of an
 -- ETDump, whose events have no thread.
@@ -93,12 +96,10 @@ sums AS MATERIALIZED (
         e.row_index, e.shapes, e.stack, e.module,
         count(*) FILTER (WHERE e.is_call) AS calls,
         sum(e.self_ticks) AS self_ticks, sum(e.torch_self_ticks) AS torch_self_ticks,
-        sum(e.duration_ticks - e.repeated_ticks) FILTER (WHERE e.is_call)
-            AS total_ticks,
+        sum(e.duration_ticks - e.repeated_ticks) FILTER (WHERE e.is_call) AS total_ticks,
         sum(e.duration_ticks) FILTER (WHERE e.is_call) AS torch_ticks,
         sum(e.self_device_ticks) AS self_device_ticks,
-        sum(e.device_ticks - e.repeated_device_ticks) FILTER (WHERE e.is_call)
-            AS device_ticks,
+        sum(e.device_ticks - e.repeated_device_ticks) FILTER (WHERE e.is_call) AS device_ticks,
         sum(e.device_ticks) FILTER (WHERE e.is_call) AS torch_device_ticks,
         count(*) FILTER (WHERE e.is_call AND e.has_work) AS worked_calls,
         sum(e.device_ticks) FILTER (WHERE e.is_call AND e.has_work) AS worked_ticks,
@@ -110,8 +111,7 @@ sums AS MATERIALIZED (
         sum(e.duration_ticks - e.repeated_ticks) FILTER (WHERE e.is_call AND e.is_in_step) AS total_in_steps,
         sum(e.self_device_ticks) FILTER (WHERE e.is_in_step) AS self_device_in_steps,
         sum(e.device_ticks - e.repeated_device_ticks) FILTER (WHERE e.is_call AND e.is_in_step) AS device_in_steps,
-        sum(e.duration_ticks) FILTER (WHERE e.is_call AND e.is_in_step)
-            AS torch_in_steps,
+        sum(e.duration_ticks) FILTER (WHERE e.is_call AND e.is_in_step) AS torch_in_steps,
         sum(e.unowned_ticks) FILTER (WHERE e.is_in_step) AS unowned_in_steps,
         sum(e.unowned_ticks) AS unowned_ticks
     FROM events_of_rows AS e
@@ -124,7 +124,8 @@ described AS (
         coalesce(s.on_device, false) AS is_device,
         _is_annotation(s.activity) AS is_annotation,
         include_python_functions OR NOT _is_python_function(s.activity) AS is_listed,
-        _stored_unit(s.value_unit, o.time_scale) AS written
+        _stored_unit(s.value_unit, o.time_scale) AS written,
+        _scale(_stored_unit(s.value_unit, o.time_scale), o.unit) AS scale
     FROM options AS o
     JOIN signatures AS s USING (capture_id)
     -- Never NULL; without it, the planner would leave out the check of `by`.
@@ -133,38 +134,28 @@ described AS (
 -- Events of a device are calls without children, on several streams at once.
 rows_of_calls AS (
     SELECT
-        n.family AS name, d.shapes, d.stack, d.module, n.is_device, n.is_annotation, n.is_listed, n.written,
+        n.family AS name, d.shapes, d.stack, d.module, n.is_device, n.is_annotation, n.is_listed, n.written, n.scale,
         d.calls::BIGINT AS calls,
         CASE WHEN n.is_device THEN 0 ELSE d.self_ticks END::DOUBLE AS self_ticks,
         CASE WHEN n.is_device THEN 0 ELSE d.total_ticks END::DOUBLE AS total_ticks,
-        CASE WHEN n.is_device THEN d.torch_ticks ELSE d.self_device_ticks END::DOUBLE
-            AS self_device_ticks,
-        CASE WHEN n.is_device THEN d.torch_ticks ELSE d.device_ticks END::DOUBLE
-            AS device_ticks,
-        try_cast(CASE WHEN n.is_device THEN 0 ELSE d.self_memory END AS BIGINT)
-            AS self_memory,
+        CASE WHEN n.is_device THEN d.torch_ticks ELSE d.self_device_ticks END::DOUBLE AS self_device_ticks,
+        CASE WHEN n.is_device THEN d.torch_ticks ELSE d.device_ticks END::DOUBLE AS device_ticks,
+        try_cast(CASE WHEN n.is_device THEN 0 ELSE d.self_memory END AS BIGINT) AS self_memory,
         try_cast(CASE WHEN n.is_device THEN 0 ELSE d.memory END AS BIGINT) AS memory,
-        try_cast(CASE WHEN n.is_device THEN 0 ELSE d.self_device_memory END AS BIGINT)
-            AS self_device_memory,
-        try_cast(CASE WHEN n.is_device THEN 0 ELSE d.device_memory END AS BIGINT)
-            AS device_memory,
-        CASE WHEN n.is_device THEN 0 ELSE d.torch_self_ticks END::DOUBLE
-            AS torch_self_ticks,
+        try_cast(CASE WHEN n.is_device THEN 0 ELSE d.self_device_memory END AS BIGINT) AS self_device_memory,
+        try_cast(CASE WHEN n.is_device THEN 0 ELSE d.device_memory END AS BIGINT) AS device_memory,
+        CASE WHEN n.is_device THEN 0 ELSE d.torch_self_ticks END::DOUBLE AS torch_self_ticks,
         CASE WHEN n.is_device THEN 0 ELSE d.torch_ticks END::DOUBLE AS torch_ticks,
-        CASE WHEN n.is_device THEN d.torch_ticks ELSE d.torch_device_ticks END::DOUBLE
-            AS torch_device_ticks,
-        CASE WHEN n.is_device THEN 0 ELSE coalesce(d.self_in_steps, 0) END::DOUBLE
-            AS self_in_steps,
-        CASE WHEN n.is_device THEN 0 ELSE coalesce(d.total_in_steps, 0) END::DOUBLE
-            AS total_in_steps,
+        CASE WHEN n.is_device THEN d.torch_ticks ELSE d.torch_device_ticks END::DOUBLE AS torch_device_ticks,
+        CASE WHEN n.is_device THEN 0 ELSE coalesce(d.self_in_steps, 0) END::DOUBLE AS self_in_steps,
+        CASE WHEN n.is_device THEN 0 ELSE coalesce(d.total_in_steps, 0) END::DOUBLE AS total_in_steps,
         coalesce(
             CASE WHEN n.is_device THEN d.torch_in_steps ELSE d.self_device_in_steps END,
             0
         )::DOUBLE AS self_device_in_steps,
         coalesce(CASE WHEN n.is_device THEN d.torch_in_steps ELSE d.device_in_steps END, 0)::DOUBLE AS device_in_steps,
         d.worked_calls,
-        CASE WHEN n.is_device THEN d.torch_ticks ELSE d.worked_ticks END::DOUBLE
-            AS worked_ticks
+        CASE WHEN n.is_device THEN d.torch_ticks ELSE d.worked_ticks END::DOUBLE AS worked_ticks
     FROM sums AS d
     JOIN described AS n ON n.signature_index = d.row_index
 ),
@@ -194,7 +185,7 @@ all_rows AS (
         u.name,
         CASE WHEN o.parted_by = 'shape' THEN '[]' END AS shapes,
         false AS is_device, false AS is_annotation, true AS is_listed,
-        _stored_unit('ticks', o.time_scale) AS written,
+        o.time_scale AS written, _scale(o.time_scale, o.unit) AS scale,
         u.calls, 0 AS self_ticks, 0 AS total_ticks, u.device_ticks AS self_device_ticks, u.device_ticks,
         u.memory AS self_memory, u.memory, u.device_memory AS self_device_memory, u.device_memory,
         0 AS torch_self_ticks, 0 AS torch_ticks, u.device_ticks AS torch_device_ticks, 0 AS self_in_steps,
@@ -207,13 +198,9 @@ all_rows AS (
 with_percent AS (
     SELECT
         a.*,
-        nullif(sum(a.self_ticks) OVER (PARTITION BY a.written), 0) / 100e0
-            AS percent_ticks,
-        nullif(sum(a.self_in_steps) OVER (PARTITION BY a.written), 0) / 100e0
-            AS step_percent_ticks,
-        _scale(a.written, o.unit) AS scale
+        nullif(sum(a.self_ticks) OVER (PARTITION BY a.written), 0) / 100e0 AS percent_ticks,
+        nullif(sum(a.self_in_steps) OVER (PARTITION BY a.written), 0) / 100e0 AS step_percent_ticks
     FROM all_rows AS a
-    CROSS JOIN options AS o
 )
 SELECT
     p.name, p.shapes, p.stack, p.module, p.is_device, p.calls,

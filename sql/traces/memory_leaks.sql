@@ -111,8 +111,7 @@ SELECT
     CASE WHEN s.steps >= 3 THEN s.growing_steps = s.steps - 1 END AS is_leak,
     s.first_bytes, s.last_bytes,
     s.last_bytes - s.first_bytes AS growth_bytes,
-    (s.last_bytes - s.first_bytes)::DOUBLE / nullif(s.steps - 1, 0)
-        AS growth_per_step_bytes,
+    (s.last_bytes - s.first_bytes)::DOUBLE / nullif(s.steps - 1, 0) AS growth_per_step_bytes,
     s.allocations
 FROM summed AS s
 ORDER BY s.last_bytes - s.first_bytes DESC, s.device, s.op;

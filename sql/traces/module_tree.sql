@@ -63,13 +63,10 @@ summed AS (
         sum(c.host_ticks)::DOUBLE AS host_ticks,
         sum(c.host_self_ticks)::DOUBLE AS host_self_ticks,
         sum(c.device_ticks)::DOUBLE AS device_ticks,
-        sum(c.device_self_ticks + coalesce(w.device_ticks, 0))::DOUBLE
-            AS device_self_ticks,
+        sum(c.device_self_ticks + coalesce(w.device_ticks, 0))::DOUBLE AS device_self_ticks,
         sum(CASE WHEN r.is_step THEN c.host_ticks ELSE 0 END)::DOUBLE AS host_in_steps,
-        sum(CASE WHEN r.is_step THEN c.host_self_ticks ELSE 0 END)::DOUBLE
-            AS host_self_in_steps,
-        sum(CASE WHEN r.is_step THEN c.device_ticks ELSE 0 END)::DOUBLE
-            AS device_in_steps,
+        sum(CASE WHEN r.is_step THEN c.host_self_ticks ELSE 0 END)::DOUBLE AS host_self_in_steps,
+        sum(CASE WHEN r.is_step THEN c.device_ticks ELSE 0 END)::DOUBLE AS device_in_steps,
         sum(
             CASE WHEN r.is_step THEN c.device_self_ticks + coalesce(w.device_ticks, 0) ELSE 0 END
         )::DOUBLE AS device_self_in_steps,
@@ -93,12 +90,9 @@ SELECT
     ) AS mean_time,
     a.unit, a.step_count AS steps,
     _in_unit(s.host_in_steps / a.step_count, a.scale) AS host_per_step,
-    _in_unit(s.host_self_in_steps / a.step_count, a.scale)
-        AS host_self_per_step,
-    _in_unit(s.device_in_steps / a.step_count, a.scale)
-        AS device_per_step,
-    _in_unit(s.device_self_in_steps / a.step_count, a.scale)
-        AS device_self_per_step
+    _in_unit(s.host_self_in_steps / a.step_count, a.scale) AS host_self_per_step,
+    _in_unit(s.device_in_steps / a.step_count, a.scale) AS device_per_step,
+    _in_unit(s.device_self_in_steps / a.step_count, a.scale) AS device_self_per_step
 FROM summed AS s
 CROSS JOIN target AS a
 ORDER BY s.first_ticks, s.depth, s.module_path;

@@ -1,7 +1,5 @@
 -- One row of `_costed_calls` with the least time that its costs take at the peaks.
-CREATE MACRO _rated_calls(
-    capture_key, peak_flops, peak_bandwidth, device, steps, phase, is_compared
-) AS TABLE
+CREATE MACRO _rated_calls(capture_key, peak_flops, peak_bandwidth, device, steps, phase, is_compared) AS TABLE
 WITH
 peaks AS MATERIALIZED (SELECT q AS peak FROM _trace_peaks(capture_key, peak_flops, peak_bandwidth, device) AS q),
 shortest AS (
@@ -112,21 +110,16 @@ summed AS (
         CASE WHEN a.parted_by = 'shape' THEN b.shapes END AS shapes,
         CASE WHEN a.parted_by = 'shape' THEN b.dtypes END AS types,
         CASE WHEN a.parted_by = 'shape' THEN b.strides END AS strides,
-        CASE WHEN a.parted_by = 'shape' THEN {'flops': b.flops, 'bytes': b.bytes} END
-            AS cost,
+        CASE WHEN a.parted_by = 'shape' THEN {'flops': b.flops, 'bytes': b.bytes} END AS cost,
         sum(CASE WHEN b.label IS NULL THEN b.events ELSE b.calls END)::BIGINT AS calls,
         sum(b.ticks)::BIGINT AS ticks,
         sum(b.step_ticks)::BIGINT AS step_ticks,
-        CASE WHEN count(*) = count(b.flops) THEN sum(b.flops::DOUBLE * b.calls) END
-            AS flops,
-        CASE WHEN count(*) = count(b.bytes) THEN sum(b.bytes::DOUBLE * b.calls) END
-            AS bytes,
+        CASE WHEN count(*) = count(b.flops) THEN sum(b.flops::DOUBLE * b.calls) END AS flops,
+        CASE WHEN count(*) = count(b.bytes) THEN sum(b.bytes::DOUBLE * b.calls) END AS bytes,
         sum(b.flops::DOUBLE * b.calls) * 1e9
-        / nullif(sum(CASE WHEN b.flops IS NOT NULL THEN b.ticks END), 0)
-            AS flops_per_second,
+        / nullif(sum(CASE WHEN b.flops IS NOT NULL THEN b.ticks END), 0) AS flops_per_second,
         sum(b.bytes::DOUBLE * b.calls) * 1e9
-        / nullif(sum(CASE WHEN b.bytes IS NOT NULL THEN b.ticks END), 0)
-            AS bytes_per_second,
+        / nullif(sum(CASE WHEN b.bytes IS NOT NULL THEN b.ticks END), 0) AS bytes_per_second,
         any_value(CASE WHEN a.parted_by = 'shape' THEN b.most_flops END) AS peak_flops,
         sum(b.least_ticks) AS least_ticks,
         sum(b.known_ticks)::BIGINT AS known_ticks,

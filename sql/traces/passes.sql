@@ -192,8 +192,7 @@ SELECT
         a.scale
     ) AS device_time,
     100 * s.device_ticks::DOUBLE
-        / nullif(sum(s.device_ticks) OVER (PARTITION BY s.run_index), 0)
-        AS device_percent,
+        / nullif(sum(s.device_ticks) OVER (PARTITION BY s.run_index), 0) AS device_percent,
     s.events AS device_events, a.unit
 FROM summed AS s
 CROSS JOIN target AS a

@@ -80,8 +80,7 @@ summed AS (
         sum(CASE WHEN q.change > 0 THEN 1 ELSE 0 END)::BIGINT AS launches,
         sum(q.ticks)::DOUBLE AS ticks,
         sum(CASE WHEN q.length = 0 THEN q.ticks ELSE 0 END)::DOUBLE AS empty_ticks,
-        sum(CASE WHEN q.length >= full_length THEN q.ticks ELSE 0 END)::DOUBLE
-            AS full_ticks,
+        sum(CASE WHEN q.length >= full_length THEN q.ticks ELSE 0 END)::DOUBLE AS full_ticks,
         sum(q.length * q.ticks)::DOUBLE AS weighted,
         sum(q.length)::DOUBLE AS total,
         sum(q.length * q.length)::DOUBLE AS squares,

@@ -25,8 +25,7 @@ SELECT
     _in_unit(s.host_ticks, a.scale) AS host_time,
     _in_unit(s.device_ticks, a.scale) AS device_time,
     _in_unit(s.ticks, a.scale) AS time,
-    1e9 * (s.tokens_in::DOUBLE + s.tokens_out) / nullif(s.ticks, 0)
-        AS tokens_per_second,
+    1e9 * (s.tokens_in::DOUBLE + s.tokens_out) / nullif(s.ticks, 0) AS tokens_per_second,
     CASE WHEN s.tokens_out > 0 THEN _in_unit(s.ticks, a.scale) END AS time_per_output_token,
     s.events, a.unit
 FROM target AS a
@@ -56,10 +55,8 @@ target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 summed AS (
     SELECT
         s.phase, count(*) AS steps, avg(s.sequences) AS sequences,
-        CASE WHEN count(*) = count(s.tokens_in) THEN sum(s.tokens_in::DOUBLE) END
-            AS tokens_in,
-        CASE WHEN count(*) = count(s.tokens_out) THEN sum(s.tokens_out::DOUBLE) END
-            AS tokens_out,
+        CASE WHEN count(*) = count(s.tokens_in) THEN sum(s.tokens_in::DOUBLE) END AS tokens_in,
+        CASE WHEN count(*) = count(s.tokens_out) THEN sum(s.tokens_out::DOUBLE) END AS tokens_out,
         sum(s.host_ticks)::BIGINT AS host_ticks,
         sum(s.device_ticks)::BIGINT AS device_ticks,
         sum(s.ticks)::BIGINT AS ticks,

@@ -101,12 +101,9 @@ with_ancestors AS (
 summed AS (
     SELECT
         k.device, c.label AS name,
-        coalesce(sum(k.allocations) FILTER (WHERE k.is_own), 0)::BIGINT
-            AS self_allocations,
-        try_cast(coalesce(sum(k.allocated) FILTER (WHERE k.is_own), 0) AS BIGINT)
-            AS self_allocated_bytes,
-        try_cast(coalesce(sum(k.increase) FILTER (WHERE k.is_own), 0) AS BIGINT)
-            AS self_increase_bytes,
+        coalesce(sum(k.allocations) FILTER (WHERE k.is_own), 0)::BIGINT AS self_allocations,
+        try_cast(coalesce(sum(k.allocated) FILTER (WHERE k.is_own), 0) AS BIGINT) AS self_allocated_bytes,
+        try_cast(coalesce(sum(k.increase) FILTER (WHERE k.is_own), 0) AS BIGINT) AS self_increase_bytes,
         sum(k.allocations)::BIGINT AS allocations,
         try_cast(sum(k.allocated) AS BIGINT) AS allocated_bytes,
         try_cast(sum(k.increase) AS BIGINT) AS increase_bytes

@@ -28,8 +28,7 @@ used AS (
 ),
 tensors AS (
     SELECT
-        sum(CASE WHEN c.is_lowest_eligible THEN c.kernel_self_ticks ELSE 0 END)
-            AS eligible_ticks
+        sum(CASE WHEN c.is_lowest_eligible THEN c.kernel_self_ticks ELSE 0 END) AS eligible_ticks
     FROM _operator_calls(capture_key) AS c
     WHERE EXISTS (FROM devices)
 ),
@@ -73,8 +72,7 @@ recommendations AS (
     SELECT
         1 AS place, 'data_loader' AS rule, NULL::INTEGER AS device,
         'Steps wait for input data.' AS finding,
-        printf('%.1f %% of the step time is in DataLoader', v.share_percent)
-            AS evidence,
+        printf('%.1f %% of the step time is in DataLoader', v.share_percent) AS evidence,
         'Load it in other processes: num_workers of DataLoader.' AS remedy
     FROM average AS v
     WHERE v.category = 'DataLoader' AND v.share_percent > data_loader_percent

@@ -33,7 +33,7 @@ MEGABYTES = 1536  # of a worker
 _DEPLOY = "org.apache.spark.deploy"
 OF_EACH = (
     "FROM op_totals($capture)",
-    "SELECT count(*), sum(e.exclusive) FROM event_times($capture) AS e",
+    "SELECT count(*), sum(e.self_time) FROM event_times($capture) AS e",
     "SELECT count(*), sum(t.elapsed_ticks)::BIGINT FROM event_ticks AS t",
 )
 OF_ALL = ("FROM regressions('device=fleet', over := 'place')", "FROM compare_ops('half=0', 'half=1')")

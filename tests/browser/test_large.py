@@ -112,5 +112,5 @@ def test_a_page_keeps_a_size(warehouse: Warehouse, tmp_path: Path, monkeypatch: 
     assert section.note == "Of run 0 it has the 100 longest events, of 691."
     shown = section.tables["events"]
     lengths = sorted(shown.columns[shown.names.index("duration")])
-    query = "SELECT inclusive FROM event_times('mlp_train') ORDER BY inclusive DESC LIMIT 100"
+    query = "SELECT total FROM event_times('mlp_train') ORDER BY total DESC LIMIT 100"
     assert lengths == sorted(row[0] for row in warehouse.sql(query).fetchall())

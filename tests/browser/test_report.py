@@ -156,7 +156,7 @@ def test_events_over_runs(page: WebDriver, lab: Warehouse, typical: set[int]) ->
     note = texts(page, "#events .plot + p")[0]
     instruction = int(chosen.find_elements(By.TAG_NAME, "td")[1].text)
     query = """
-        SELECT e.run_index, e.inclusive FROM event_times($c) AS e
+        SELECT e.run_index, e.total FROM event_times($c) AS e
         WHERE e.event_name = 'native_call_addmm.out' AND e.instruction_id = $i
     """
     times = [time for run, time in lab.sql(query, c=CAPTURE, i=instruction).fetchall() if run in typical]
@@ -240,7 +240,7 @@ def test_the_timeline_has_the_events_of_the_run_and_is_searched(page: WebDriver,
         const spans = etq.timeline;
         return spans.rows.flatMap((row) => [...row.ids].map((id, at) => [spans.options.label(id), row.starts[at], row.ends[at] - row.starts[at]]));
     """
-    query = "SELECT event_name, start, inclusive FROM event_times($c) WHERE run_index = $run"
+    query = "SELECT event_name, start, total FROM event_times($c) WHERE run_index = $run"
     expected = sorted(lab.sql(query, c=CAPTURE, run=run).fetchall())
     assert [tuple(each) for each in sorted(page.execute_script(script))] == [
         (name, pytest.approx(start, abs=1e-6), pytest.approx(length, abs=1e-6)) for name, start, length in expected
@@ -248,7 +248,7 @@ def test_the_timeline_has_the_events_of_the_run_and_is_searched(page: WebDriver,
     field = page.find_element(By.CSS_SELECTOR, '#timeline input[type="search"]')
     field.send_keys("layers.1.ffn")
     query = """
-        SELECT count(*), sum(e.exclusive) FROM event_times($c) AS e
+        SELECT count(*), sum(e.self_time) FROM event_times($c) AS e
         JOIN event_ops($c) AS o ON o.event_name = e.event_name AND o.instruction_id = e.instruction_id
         WHERE e.run_index = $run AND o.module_path LIKE 'layers.1.ffn%'
     """

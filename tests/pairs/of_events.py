@@ -33,10 +33,16 @@ def events(asked: Asked) -> Sides:
     ]
 
 
-@pair("event_times", "starts, durations and own times of events, in plain Python")
+@pair("event_times", "blocks, iterations, starts, durations and own times of events, in plain Python")
 def event_times(asked: Asked) -> Sides:
-    found = asked.keyed("event_times", "run_index, event_index, event_name, start, inclusive, exclusive", 2, unit="ns")
-    return found, {(event.run, event.place): _times(asked, event) for event in asked.dump.all_events}
+    columns = "run_index, event_index, block_index, block, iteration, event_name, start, total, self_time"
+    dump = asked.dump
+    return asked.keyed("event_times", columns, 2, unit="ns"), {
+        (event.run, event.place): [
+            *(dump.blocks[event.run], dump.runs[event.run].name, dump.iterations[event.run]), *_times(asked, event)
+        ]
+        for event in dump.all_events
+    }  # fmt: skip
 
 
 def _times(asked: Asked, event: Timed) -> list[Any]:
@@ -46,27 +52,12 @@ def _times(asked: Asked, event: Timed) -> list[Any]:
 
 @pair("event_times", "own times of a run add up to the time of its outermost events")
 def event_times_add_up(asked: Asked) -> Sides:
-    query = "SELECT run_index, sum(exclusive) FROM event_times($name, unit := 'ns') GROUP BY ALL"
+    query = "SELECT run_index, sum(self_time) FROM event_times($name, unit := 'ns') GROUP BY ALL"
     found: dict[int, float] = dict(asked.rows(query, name=asked.name))
     return found, {
         run: float(sum(event.ticks for event in events if event.parent is None))
         for run, events in enumerate(asked.dump.events) if events
     }  # fmt: skip
-
-
-@pair("iterations", "durations by block, place and iteration, in plain Python")
-def iterations(asked: Asked) -> Sides:
-    found = asked.view(
-        "iterations", "block_index, event_index, run_index, block, iteration, event_name, duration", unit="ns"
-    )
-    dump = asked.dump
-    return found, sorted(
-        (
-            *(dump.blocks[event.run], event.place, event.run, dump.runs[event.run].name, dump.iterations[event.run]),
-            *(event.label, event.duration),
-        )
-        for event in dump.all_events
-    )
 
 
 @pair("event_blocks", "runs of one name and one list of distinct events, in plain Python")

@@ -163,7 +163,7 @@ def delegate_totals(asked: Asked) -> Sides:
 
 @pair("load_breakdown", "loading events, and first executes less the median of later ones, in plain Python")
 def load_breakdown(asked: Asked) -> Sides:
-    found = asked.keyed("load_breakdown", "run_index, component, events, total, exclusive, share_percent", 2, unit="ns")
+    found = asked.keyed("load_breakdown", "run_index, component, events, total, self_time, share_percent", 2, unit="ns")
     dump = asked.dump
     expected: dict[Any, list[Any]] = {}
     for event in dump.all_events:

@@ -51,14 +51,14 @@ def events(asked: Asked) -> Sides:
 
 @pair("event_times", "own times of a thread add up to the time in which it does anything", of="trace")
 def event_times(asked: Asked) -> Sides:
-    rows = asked.view("event_times", "event_index, inclusive, exclusive", unit="ns")
+    rows = asked.view("event_times", "event_index, total, self_time", unit="ns")
     threads: defaultdict[Any, list[Slice]] = defaultdict(list)
     own: defaultdict[Any, float] = defaultdict(float)
-    for place, inclusive, exclusive in rows:
+    for place, total, own_time in rows:
         each = asked.trace.by_place[place]
-        assert inclusive == each.length
+        assert total == each.length
         if not each.is_device and each.category != "Trace":
-            own[each.thread] += exclusive
+            own[each.thread] += own_time
             threads[each.thread].append(each)
     covered = {
         thread: union(each for each in slices if each.parent is None) for thread, slices in threads.items()

@@ -278,9 +278,9 @@ def test_an_execute_counts_whatever_it_is_within_but_if_it_is_impossible() -> No
 def test_nested_initialization_is_part_of_the_delegate_s() -> None:
     """Outside of loading, it has no share of that."""
     assert_query(
-        "SELECT run_index, component, events, total, exclusive, share_percent FROM load_breakdown('test', unit := 'ns')",
+        "SELECT run_index, component, events, total, self_time, share_percent FROM load_breakdown('test', unit := 'ns')",
         """
-        run_index,component,events,total,exclusive,share_percent
+        run_index,component,events,total,self_time,share_percent
         0,Program::load_method,1,100.0,20.0,100.0
         0,Method::init,1,80.0,30.0,80.0
         0,delegate init,1,50.0,50.0,50.0

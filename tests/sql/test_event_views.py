@@ -78,11 +78,11 @@ def test_events_of_a_32_bit_clock() -> None:
 def test_impossible_times_are_null_and_reported() -> None:
     # A 64-bit clock (a time of 2**40) does not run backward.
     assert_query(
-        """SELECT e.name, e.duration_ticks, e.start_ticks, e.end_ticks, t.inclusive, t.exclusive, f.detail
+        """SELECT e.name, e.duration_ticks, e.start_ticks, e.end_ticks, t.total, t.self_time, f.detail
            FROM events AS e JOIN findings AS f USING (capture_id)
            JOIN event_times('test', unit := 'ns') AS t ON t.event_index = e.event_index ORDER BY e.event_index""",
         """
-        name,duration_ticks,start_ticks,end_ticks,inclusive,exclusive,detail
+        name,duration_ticks,start_ticks,end_ticks,total,self_time,detail
         native_call_add.out,,50,40,,,1 events end before they start; their duration is null
         Method::execute,60,1099511627776,1099511627836,60.0,60.0,1 events end before they start; their duration is null
         """,
@@ -188,10 +188,10 @@ def test_units_of_a_capture_in_cycles(warehouse: Warehouse) -> None:
 
 def test_event_times() -> None:
     assert_query(
-        """SELECT event_index, event_name, parent_index, start, inclusive, exclusive, unit
+        """SELECT event_index, event_name, parent_index, start, total, self_time, unit
            FROM event_times('test', unit := 'ns')""",
         """
-        event_index,event_name,parent_index,start,inclusive,exclusive,unit
+        event_index,event_name,parent_index,start,total,self_time,unit
         0,native_call_add.out,1,10.0,20.0,20.0,ns
         1,OPERATOR_CALL,3,8.0,25.0,5.0,ns
         2,OPERATOR_CALL,3,40.0,10.0,10.0,ns

@@ -54,9 +54,9 @@ def test_a_delegates_clock_is_recognized_across_a_wraparound() -> None:
 def test_starts_across_a_wraparound() -> None:
     top = 2**32
     assert_query(
-        "SELECT event_name, start, inclusive FROM event_times('test', unit := 'ns')",
+        "SELECT event_name, start, total FROM event_times('test', unit := 'ns')",
         """
-        event_name,start,inclusive
+        event_name,start,total
         native_call_a.out,5.0,3.0
         native_call_b.out,25.0,4.0
         Method::execute,0.0,60.0

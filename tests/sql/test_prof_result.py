@@ -39,7 +39,9 @@ TWO_ITERATIONS = (
 
 def test_iterations() -> None:
     assert_query(
-        "FROM iterations('test')",
+        """SELECT block_index, block, method, event_index, event_name, kind, instruction_id, iteration, run_index,
+               total AS duration, unit
+           FROM event_times('test') ORDER BY block_index, event_index, run_index""",
         """
         block_index,block,method,event_index,event_name,kind,instruction_id,iteration,run_index,duration,unit
         0,run,run,0,Method::execute,framework,,0,0,100.05,us

@@ -56,8 +56,8 @@ def test_children_that_overlap_leave_their_parent_no_less_than_nothing(traces: T
         event("python_function", "run", 0, 10), event("cpu_op", "a", 1, 8), event("python_function", "b", 3, 10)
     )
     assert averages(traces) == {"run": [1, 1, 10, 100, -4, 10], "b": [1, 7, 7, 70, 7, 7], "a": [1, 2, 7, 70, 7, 7]}
-    exclusive = traces.ask("event_times", "event_name, inclusive, exclusive")
-    assert exclusive == [("run", 10, 1), ("a", 7, 2), ("b", 7, 7)]
+    times = traces.ask("event_times", "event_name, total, self_time")
+    assert times == [("run", 10, 1), ("a", 7, 2), ("b", 7, 7)]
     assert tree(traces) == {(): (0, 10), ("run",): (1, 10), ("run", "b"): (7, 7), ("run", "a"): (2, 2)}
 
 

@@ -95,10 +95,10 @@ def test_framework_tax_against_a_run_without_tracing(warehouse: Warehouse) -> No
 def test_load_breakdown() -> None:
     # The first execute takes 100, the others 40 and 60: 50 more than their median.
     assert_query(
-        """SELECT run_index, component, events, total, exclusive, share_percent
+        """SELECT run_index, component, events, total, self_time, share_percent
            FROM load_breakdown('test', unit := 'ns')""",
         """
-        run_index,component,events,total,exclusive,share_percent
+        run_index,component,events,total,self_time,share_percent
         0,Program::load_method,1,100.0,20.0,100.0
         0,Method::init,1,80.0,50.0,80.0
         0,delegate init,1,30.0,30.0,30.0

@@ -165,7 +165,7 @@ def test_parts_add_up_and_shares_lie_between_0_and_100(logged: list[Run]) -> Non
             "SELECT total, ops, copies, layout, unaccounted FROM delegate_totals('test', unit := 'ns')"
         )[1]:
             assert row[0] is None or min(row) >= 0
-        assert all(own >= 0 for own in numbers(warehouse, "SELECT exclusive FROM event_times('test')"))
+        assert all(own >= 0 for own in numbers(warehouse, "SELECT self_time FROM event_times('test')"))
         own = "SELECT total_ticks FROM module_times UNION ALL SELECT total_ticks FROM op_times"
         assert all(ticks >= 0 for ticks in numbers(warehouse, own))
 

@@ -32,7 +32,7 @@ etq.section("timeline", (parent, tables, facts) => {
     if (ranges.has(run)) select.append(etq.element("option", { value: run, text: nameOf(runs, row) }));
   }
   const summarize = (ids) => {
-    const sum = ids.reduce((all, id) => all + (events.get(id, "exclusive") ?? 0), 0);
+    const sum = ids.reduce((all, id) => all + (events.get(id, "self_time") ?? 0), 0);
     return `${etq.number(ids.length)} events, ${etq.quantity(sum, unit)} of their own`;
   };
   const tools = etq.spanTools(top, spans, (id) => texts[signature[id]], summarize, select);
@@ -152,7 +152,7 @@ function described({ events, signatures }, id, row, unit) {
     ["start", etq.quantity(events.get(id, "start"), unit)],
     ["time", unlike ? "" : etq.quantity(events.get(id, "value"), unit)],
     ["logged", unlike ? etq.quantity(events.get(id, "value"), events.get(id, "value_unit")) : ""],
-    ["self time", etq.quantity(events.get(id, "exclusive"), events.get(id, "value_unit"))],
+    ["self time", etq.quantity(events.get(id, "self_time"), events.get(id, "value_unit"))],
     ["place", events.get(id, "is_estimated") ? "estimated: it is on a clock of its own" : ""],
     ["kind", get("category") ?? get("kind")],
     ["op", get("op_type") ?? get("op_types")],
