@@ -32,32 +32,6 @@ SELECT
         OVER (PARTITION BY t.run_index) AS origin_ticks
 FROM with_clock AS t;
 
-<<<<<<< HEAD
--- The rows of `event_times`, without their order, of a capture by its key.
-CREATE MACRO _event_times(capture_key, unit, steps, phase, method, runs) AS TABLE
-WITH
-target AS MATERIALIZED (SELECT capture_key AS capture_id, unit AS unit),
-named AS (
-    SELECT
-        t.*, r.scope AS method, a.unit,
-        _scale(t.written_unit, a.unit) AS scale
-    FROM _monotonic_times((SELECT a.capture_id FROM target AS a), steps, phase, method, runs) AS t
-    CROSS JOIN target AS a
-    JOIN runs AS r USING (capture_id, run_index)
-    -- The unit is checked here, even if no row uses it.
-    WHERE a.unit IS NOT NULL
-)
-SELECT
-    n.run_index, n.method, n.event_index, n.kind, n.label AS event_name, n.family, n.instruction_id, n.parent_index,
-    CASE WHEN n.clock = 'host' THEN _in_unit(n.clock_ticks - n.origin_ticks, n.scale) END AS start,
-    CASE WHEN NOT n.is_impossible THEN _in_unit(n.duration_ticks, n.scale) END AS inclusive,
-    CASE WHEN NOT n.is_impossible THEN _in_unit(n.self_ticks, n.scale) END AS exclusive,
-    _display_unit(n.written_unit, n.unit) AS unit,
-    n.clock, n.signature_index
-FROM named AS n;
-
-=======
->>>>>>> views
 -- One event of one run: its start, its total and its self time. In the order of the file: of the events' ends in an
 -- ETDump, of their starts in a prof_result.
 -- Columns:
@@ -74,13 +48,10 @@ FROM named AS n;
 --   self_time: total less that of its children, if all are on the host's clock
 --   unit: unit of start, total and self_time: the requested one; values that are not times keep theirs
 --   clock: host; delegate: the delegate's clock; synthetic: a bare value
-<<<<<<< HEAD
 --   signature_index: the event's signature, by which `event_nodes` has its nodes
-=======
 --   block_index: the event block
 --   block: name of its runs
 --   iteration: position of the run among those of its name, from 0
->>>>>>> views
 CREATE MACRO event_times(
     capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'all'
 ) AS TABLE
@@ -101,6 +72,6 @@ SELECT
     CASE WHEN NOT n.is_impossible THEN _in_unit(n.duration_ticks, n.scale) END AS total,
     CASE WHEN NOT n.is_impossible THEN _in_unit(n.self_ticks, n.scale) END AS self_time,
     _display_unit(n.written_unit, n.unit) AS unit,
-    n.clock, n.block_index, n.block, n.iteration
+    n.clock, n.signature_index, n.block_index, n.block, n.iteration
 FROM named AS n
 ORDER BY n.run_index, n.event_index;

@@ -86,10 +86,9 @@ scaled AS (
     FROM parts AS p
 )
 SELECT
-<<<<<<< HEAD
     p.capture_id, p.run_index, p.scope, p.part, p.component, p.events,
     p.ticks * p.multiplier / p.divisor AS total,
-    p.self_ticks * p.multiplier / p.divisor AS exclusive,
+    p.self_ticks * p.multiplier / p.divisor AS self_time,
     p.share_percent, p.unit
 FROM scaled AS p;
 
@@ -98,14 +97,6 @@ CREATE MACRO _load_breakdown(capture_key, unit) AS TABLE
 WITH
 times_of_loads AS (FROM _timed_events(capture_key, unit, NULL, NULL, NULL, 'all') AS t)
 FROM _load_parts('times_of_loads') AS l;
-=======
-    p.run_index, p.part, p.component, p.events,
-    _in_unit(p.ticks, a.scale) AS total,
-    _in_unit(p.self_ticks, a.scale) AS self_time,
-    p.share_percent, a.unit AS unit
-FROM parts AS p
-CROSS JOIN target AS a;
->>>>>>> views
 
 -- One part of the time before steady running: loading a method, and the excess of the first execute of a block over
 -- later ones.
