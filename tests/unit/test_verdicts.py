@@ -206,10 +206,13 @@ def test_items_are_described_as_their_last_captures_know_them() -> None:
             **{"is_coarse": False, "calls": np.nan, "matched": "name", "is_trace": False, "module_path": module},
             **{"kind": kind, "instruction_id": number, "place": 1.0, "is_additive": adds, "counted": counted},
         }
-        for key, (side, module, kind, number, adds, counted) in reversed(known.items())
+        for key in (2, 4, 1, 3)
+        for side, module, kind, number, adds, counted in [known[key]]
     ]
     types = {str: np.object_, type(None): np.object_, float: np.float64, int: np.int64, bool: np.bool_}
-    samples = {name: np.array([row[name] for row in rows], types[type(rows[0][name])]) for name in rows[0]}
+    given: dict[str, Any] = {
+        name: np.array([row[name] for row in rows], types[type(rows[0][name])]) for name in rows[0]
+    }
     ops = {
         "capture_id": np.array([1, 2, 3, 4]),
         "op_index": np.ones(4, np.int64),
@@ -219,7 +222,7 @@ def test_items_are_described_as_their_last_captures_know_them() -> None:
         "ticks": np.full(4, 10.0),
     }
     shapes = {name: np.array([], np.object_) for name in ("op", "base_shapes", "new_shapes")}
-    found = compared(samples, ops, shapes, NO_CONDITIONS, False, 0.05, None, None, False)
+    found = compared(given, ops, shapes, NO_CONDITIONS, False, 0.05, None, None, False)
     at = found["level"].index("op")
     described = {name: values[at] for name, values in found.items()}
     assert described["item"] == "mm|1"
