@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from etq.verdicts.alignment import align
 from etq.verdicts.comparison import compare
@@ -16,6 +17,8 @@ _SIDES: Final = ("base", "new")
 _OF_ITEM: Final = ("op", "module_path", "matched")
 # What differs between its sides: as in the last capture of each.
 _OF_SIDE: Final = {"kind": None, "instruction_id": np.nan, "place": np.nan}
+# What else is read of samples for it.
+_KNOWN_BY: Final = ("level", "item", "side", "is_additive", "counted")
 
 
 def compared(
@@ -41,12 +44,17 @@ def _aligned(samples: Mapping[str, Any], ops: Mapping[str, Any]) -> Any:
     if not len(ops["name"]):
         return samples["item"]
     found = align(ops)
-    of_op = dict(zip(zip(found["capture_id"], found["op_index"], strict=True), found["item"], strict=True))
+    keys, wanted = _keys(found["capture_id"], found["op_index"]), _keys(samples["capture_id"], samples["place"])
+    order = np.argsort(keys)
+    is_op = _are_none(samples["item"])
     items = samples["item"].copy()
-    keys = zip(samples["capture_id"].tolist(), samples["place"].tolist(), strict=True)
-    is_missing = _are_none(items)
-    items[is_missing] = [of_op.get(key) for key, is_op in zip(keys, is_missing, strict=True) if is_op]
+    items[is_op] = np.array(found["item"], np.object_)[order[np.searchsorted(keys[order], wanted[is_op])]]
     return items
+
+
+def _keys(captures: Any, places: Any) -> npt.NDArray[np.int64]:
+    """A number for each op of each capture; a place that is NaN has some number."""
+    return np.array(captures, np.int64) << 32 | np.nan_to_num(np.array(places, np.float64)).astype(np.int64)
 
 
 def _described(samples: Mapping[str, Any]) -> dict[str, Any]:
@@ -54,10 +62,10 @@ def _described(samples: Mapping[str, Any]) -> dict[str, Any]:
     is_new = samples["side"] == "new"
     chosen = np.flatnonzero((is_new | (samples["side"] == "base")) & (samples["level"] != "none"))
     chosen = chosen[np.lexsort((samples["capture_id"][chosen], is_new[chosen]))]
-    given = {name: values[chosen] for name, values in samples.items()}
-    row_of: dict[Any, int] = {}
-    keys = zip(given["level"].tolist(), given["item"].tolist(), strict=True)
-    rows = np.array([row_of.setdefault(key, len(row_of)) for key in keys], np.int64)
+    given = {name: samples[name][chosen] for name in (*_OF_ITEM, *_OF_SIDE, *_KNOWN_BY)}
+    keys = [*zip(given["level"].tolist(), given["item"].tolist(), strict=True)]
+    row_of = {key: row for row, key in enumerate(dict.fromkeys(keys))}
+    rows = np.fromiter(map(row_of.__getitem__, keys), np.int64, len(keys))
 
     def last(values: Any, missing: Any, is_of: Any = True) -> Any:
         """The value of the last row of each item that has one."""
@@ -82,7 +90,7 @@ def _described(samples: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _are_none(values: Any) -> Flags:
-    return np.fromiter((value is None for value in values), np.bool_, len(values))
+    return np.asarray(values == None, np.bool_)  # noqa: E711 - of each
 
 
 def _of_items(shapes: Mapping[str, Any], described: Mapping[str, Any]) -> dict[str, Any]:

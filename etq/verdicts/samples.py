@@ -86,7 +86,9 @@ def comparisons(columns: Mapping[str, Any]) -> Iterator[Samples]:
 
 def _arranged(index: int, rows: Mapping[str, Any]) -> Samples:
     items, item_rows, item_at = _places(rows["level"], rows["item"])
-    captures, capture_rows, capture_at = _places(rows["capture_id"], rows["step"])
+    keys = rows["capture_id"] * (rows["step"].max() + 1) + rows["step"]
+    _, capture_rows, capture_at = np.unique(keys, return_index=True, return_inverse=True)
+    captures = [*zip(*(rows[name][capture_rows].tolist() for name in ("capture_id", "step")), strict=True)]
 
     def placed(name: str, missing: Any = np.nan) -> Any:
         filled = np.full((len(items), len(captures)), missing)
@@ -107,7 +109,7 @@ def _places(first: Any, second: Any) -> tuple[list[tuple[Any, Any]], list[int], 
     row_of = dict(zip(reversed(pairs), range(len(pairs) - 1, -1, -1), strict=True))
     found = sorted(row_of)
     place_of = {pair: place for place, pair in enumerate(found)}
-    return found, [row_of[pair] for pair in found], [place_of[pair] for pair in pairs]
+    return found, [row_of[pair] for pair in found], [*map(place_of.__getitem__, pairs)]
 
 
 def _with_calls(samples: Samples) -> Samples:

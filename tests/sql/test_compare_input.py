@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import datetime
 from typing import Any
 
@@ -11,6 +12,9 @@ import pytest
 from scipy import stats
 
 import etq
+from etq import catalog
+from etq.analysis.comparison import OPTIONS, VIEWS, Comparison
+from etq.database.functions import FUNCTIONS, _list_of
 from etq.warehouse.warehouse import Warehouse
 from tests.batches import Labelled, ingest_all
 from tests.builders import ProfileEvent, delegate_call, dump, execute, kernel, run
@@ -266,3 +270,40 @@ def test_several_models_on_a_side_are_refused(warehouse: Warehouse) -> None:
             warehouse.rows(f"FROM {view}('side=base', 'side=new')")
     assert warehouse.rows("FROM compare_ops('side=base', 'side=new', allow_mismatch := true)")[1]
     assert warehouse.rows("FROM compare_ops('side=base,model=mlp', 'side=new,model=mlp')")[1]
+
+
+def test_python_and_sql_take_the_same_steps() -> None:
+    """Of programs whose ops are aligned: a part in Python has the rows of its view. Nothing is left on the connection."""
+    with empty_warehouse() as warehouse:
+        for place in range(8):
+            side = ("base", "new")[place % 2]
+            ticks = (10_000, 20_000, 30_000) if side == "base" else (10_000, 20_000, 5_000, 30_000)
+            warehouse.label(warehouse.ingest(file(*ticks, seed=place), name=f"run{place}"), side=side)
+        options = {"alpha": 0.2, "unit": "ms", "quantile": 0.5}
+        comparison = Comparison(warehouse, "side=base", "side=new", dict.fromkeys(OPTIONS) | options)
+        for part in ("ops", "captures", "parts", "startup"):
+            view = catalog.named(VIEWS[part])
+            passed = {name: value for name, value in options.items() if name in {each.name for each in view.parameters}}
+            call = f"{view.name}('side=base', 'side=new'{catalog.more_arguments(passed)})"
+            rows = comparison.rows(part)
+            assert rows == warehouse.rows(f"FROM {call}", **passed)
+            assert rows[1]
+        assert {row[0]: row[4] for row in comparison.rows("ops")[1]}["op3"] == "added"
+        comparison.close()
+        wrong = Comparison(warehouse, "side=base", "side=new", dict.fromkeys(OPTIONS) | {"alpha": 2.0})
+        with closing(wrong), pytest.raises(etq.QueryError, match="alpha must be"):
+            wrong.rows("ops")
+        query = """
+            SELECT t.table_name FROM system.main.duckdb_tables() AS t WHERE t.temporary
+            UNION ALL SELECT f.function_name FROM system.main.duckdb_functions() AS f WHERE f.database_name = 'temp'
+            UNION ALL SELECT v.view_name FROM system.main.duckdb_views() AS v WHERE v.temporary AND NOT v.internal
+        """
+        assert warehouse.rows(query)[1] == []
+
+
+def test_a_comparison_is_read_in_the_types_of_its_function(sides: Warehouse) -> None:
+    """DuckDB converts a function's arguments; where Python calls it, nothing does."""
+    [function] = [each for each in FUNCTIONS if each.name == "needs_etq_to_compare"]
+    described = sides.rows("DESCRIBE FROM _comparison_input('side=base', 'side=new')")[1]
+    expected = [kind if isinstance(kind, str) else _list_of(kind) for kind in function.arguments]
+    assert [row[1].replace('"', "") for row in described] == [*expected, "VARCHAR[]"]

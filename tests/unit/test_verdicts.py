@@ -13,6 +13,7 @@ from scipy import stats
 
 from etq.verdicts.alignment import align
 from etq.verdicts.comparison import compare
+from etq.verdicts.items import compared
 from etq.verdicts.student import p_of
 from tests.statistics.fleet import NO_CONDITIONS, NO_SHAPES, Floats
 
@@ -188,3 +189,49 @@ def test_programs_of_too_many_differences_are_aligned_at_both_ends() -> None:
 def test_ops_with_unique_names_match_at_any_position() -> None:
     first, other = aligned([("mm", 1.0), ("add", 2.0), ("mul", 3.0)], [("mul", 9.0), ("add", 2.0), ("mm", 1.0)])
     assert first == other[::-1]
+
+
+def test_items_are_described_as_their_last_captures_know_them() -> None:
+    """One op that is aligned, in two captures a side: the kind is that of each side, the module that of new."""
+    known = {
+        1: ("base", None, "kernel", 3.0, True, "ns"),
+        2: ("base", "m.old", "delegate", np.nan, False, "ns"),
+        3: ("new", "m.new", "kernel", 8.0, False, "cycles"),
+        4: ("new", None, "kernel", 9.0, False, "cycles"),
+    }
+    rows = [
+        {
+            **{"comparison": 0, "capture_id": key, "step": 0, "side": side, "position": float(key), "level": "op"},
+            **{"scope": "forward", "item": None, "op": "mm", "ticks": 10.0, "slow_ticks": np.nan, "resolution": 1.0},
+            **{"is_coarse": False, "calls": np.nan, "matched": "name", "is_trace": False, "module_path": module},
+            **{"kind": kind, "instruction_id": number, "place": 1.0, "is_additive": adds, "counted": counted},
+        }
+        for key in (2, 4, 1, 3)
+        for side, module, kind, number, adds, counted in [known[key]]
+    ]
+    types = {str: np.object_, type(None): np.object_, float: np.float64, int: np.int64, bool: np.bool_}
+    given: dict[str, Any] = {
+        name: np.array([row[name] for row in rows], types[type(rows[0][name])]) for name in rows[0]
+    }
+    ops = {
+        "capture_id": np.array([1, 2, 3, 4]),
+        "op_index": np.ones(4, np.int64),
+        "program": np.array(["p", "p", "q", "q"], np.object_),
+        "name": np.array(["mm"] * 4, np.object_),
+        "is_by_module": np.zeros(4, np.bool_),
+        "ticks": np.full(4, 10.0),
+    }
+    shapes = {name: np.array([], np.object_) for name in ("op", "base_shapes", "new_shapes")}
+    found = compared(given, ops, shapes, NO_CONDITIONS, False, 0.05, None, None, False)
+    at = found["level"].index("op")
+    described = {name: values[at] for name, values in found.items()}
+    assert described["item"] == "mm|1"
+    expected = {
+        **{"op": "mm", "matched": "name", "module_path": "m.new", "base_kind": "delegate", "new_kind": "kernel"},
+        **{"base_instruction_id": 3.0, "new_instruction_id": 9.0, "base_place": 1.0, "new_place": 1.0},
+        **{"is_in_base": True, "is_in_new": False, "counted": "cycles ns"},
+    }
+    assert {name: described[name] for name in expected} == expected
+    assert {values[found["level"].index("capture")] for name, values in found.items() if name in ("op", "counted")} == {
+        None
+    }
