@@ -238,11 +238,13 @@ def tables() -> list[SqlObject]:
     return [known for file in files for known in _parsed(file).values() if known.kind == "table"]
 
 
-def state() -> str:
-    """Return a hash that changes when a file of SQL is changed, by sizes and times: to read them all takes longer."""
+def state(*more: Path) -> str:
+    """Return a hash that changes when a file of SQL, or one of these, is changed, by sizes and times: to read them all
+    takes longer.
+    """
     root = _root()
-    found = [(file, Path(root, file).stat()) for file in _files(root)]
-    return sha256(repr([(root, file, at.st_size, at.st_mtime_ns) for file, at in found]).encode()).hexdigest()
+    found = [(path, path.stat()) for path in (*(Path(root, file) for file in _files(root)), *more)]
+    return sha256(repr([(str(path), at.st_size, at.st_mtime_ns) for path, at in found]).encode()).hexdigest()
 
 
 def parse(source: str, file: str) -> Iterator[SqlObject]:

@@ -50,7 +50,8 @@ def files() -> Files:
         return packaged
     from platformdirs import user_cache_path
 
-    folder = user_cache_path("etq") / f"sql-{state()[:16]}"
+    makers = (Path(__file__).with_name(f"{module}.py") for module in ("making", "functions"))
+    folder = user_cache_path("etq") / f"sql-{state(*makers)[:16]}"
     if folder.exists():
         with suppress(OSError):
             os.utime(folder)
