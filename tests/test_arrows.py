@@ -47,11 +47,11 @@ COMMANDS = "etq.cli"
 LARGE = {
     "duckdb": (
         "etq.annotations", "etq.database", "etq.lake", "etq.maintenance", "etq.agents", "etq.storage",
-        "etq.warehouse", "etq.inspector.events", "etq.render.notebook", "etq.render.writers", "etq.export",
+        "etq.warehouse", "etq.render.notebook", "etq.render.writers", "etq.export",
         "etq.spark.queries",
     ),
     "pyarrow": (
-        "etq.ingest", "etq.database.functions", "etq.storage", "etq.lake.writing.loads",
+        "etq.analysis.comparison", "etq.ingest", "etq.database.functions", "etq.storage", "etq.lake.writing.loads",
         "etq.warehouse.metadata_decoder", "etq.inspector.rows", "etq.render.writers", "etq.serve.answers",
         "etq.spark.queries",
     ),
@@ -181,5 +181,5 @@ def test_large_libraries_are_only_where_they_belong(library: str) -> None:
 
 
 def test_other_imports_are_standard_or_small() -> None:
-    small = {"etq", "click", "msgspec", "py4j", *LARGE, *sys.stdlib_module_names}
+    small = {"etq", "click", "msgspec", "platformdirs", "py4j", *LARGE, *sys.stdlib_module_names}
     assert {other.split(".")[0] for others in arrows(types=False).values() for other in others} <= small

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from etq import catalog
 from etq.analysis.steps import steps_by_name, stored_steps
-from etq.database.functions import answered
 from etq.errors import EtqError, QueryError
 from etq.verdicts import words
-from etq.warehouse.focus import reading
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -137,6 +135,8 @@ class Comparison:
         if key not in self._computed:
             unit = passed.pop("unit", None)
             call = f"_comparison_input($base, $new{catalog.more_arguments(passed)})"
+            from etq.database.functions import answered
+
             with self.warehouse.locked() as connection:
                 samples = self._made(call, passed, {"_compared_sides": self._chosen})
                 try:
@@ -192,6 +192,8 @@ class Comparison:
         """Return the name of a new temporary table with the rows of a call of a macro, in which others read tables."""
         name = f"_computed_comparison_{next(_numbers)}"
         sides = {name: side for name, side in (("base", self.base), ("new", self.new)) if f"${name}" in call}
+        from etq.warehouse.focus import reading
+
         with self.warehouse.locked() as connection, reading(connection, reads or {}):
             self.warehouse.rows(f"CREATE TEMP TABLE {name} AS FROM {call}", **arguments, **sides)
         return name

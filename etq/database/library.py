@@ -21,6 +21,7 @@ from weakref import WeakKeyDictionary
 import duckdb
 
 from etq.catalog import identifier, quoted, state
+from etq.version import LIBRARY, WAREHOUSE
 
 # A warehouse's file may have the first of these names, too.
 _NAMES: Final = ("etq", "etq_library")
@@ -35,7 +36,7 @@ class Files(NamedTuple):
     @classmethod
     def within(cls, folder: Path) -> Files:
         """Return the two files of a folder, which may not exist."""
-        return cls(folder / "library.duckdb", folder / "warehouse.duckdb")
+        return cls(folder / LIBRARY, folder / WAREHOUSE)
 
 
 # The database of a connection, and the statements that set up each cursor of it.
@@ -58,7 +59,7 @@ def files() -> Files:
         return Files.within(folder)
     from etq.database.making import make
 
-    return make(folder)
+    return Files.within(make(folder))
 
 
 def attach(connection: duckdb.DuckDBPyConnection) -> None:

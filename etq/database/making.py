@@ -15,8 +15,7 @@ import duckdb
 from etq import catalog
 from etq.catalog import quoted
 from etq.database.functions import FUNCTIONS
-from etq.database.library import Files
-from etq.version import SCHEMA_VERSION, VERSION
+from etq.version import LIBRARY, SCHEMA_VERSION, VERSION, WAREHOUSE
 
 # DuckDB 1.5 and later can read and write these files. Blocks of a quarter of the default size waste less space in a
 # file of few captures (0.5 MB of 1.6) and of many (1.4 bytes per event of 10.1), and are read as fast.
@@ -27,9 +26,9 @@ _QUERY_OF: Final = "_query_of_"
 _UNUSED_SECONDS: Final = 30 * 24 * 3600
 
 
-def make(folder: Path) -> Files:
+def make(folder: Path) -> Path:
     """Make the files in a folder of the cache, complete or not at all, and remove what is unused. Where that can't be
-    written, they are made in a temporary folder.
+    written, they are made in a temporary folder. Returns their folder.
     """
     try:
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -40,34 +39,34 @@ def make(folder: Path) -> Files:
             with suppress(OSError):  # another process was faster
                 made.rename(folder)
     except OSError:
-        return build(Path(tempfile.mkdtemp(prefix="etq-")))
+        folder = Path(tempfile.mkdtemp(prefix="etq-"))
+        build(folder)
+        return folder
     for other in folder.parent.iterdir():
         with suppress(OSError):
             if other.stat().st_mtime < time.time() - _UNUSED_SECONDS:
                 shutil.rmtree(other) if other.is_dir() else other.unlink()
-    return Files.within(folder)
+    return folder
 
 
-def build(folder: Path) -> Files:
+def build(folder: Path) -> None:
     """Make the two files in a folder: the library from a copy of the other."""
-    made = Files.within(folder)
     known = [*catalog.objects().values()]
-    with duckdb.connect(str(made.warehouse), config=dict(STORAGE)) as connection:
+    with duckdb.connect(str(folder / WAREHOUSE), config=dict(STORAGE)) as connection:
         # DuckDB plans each macro that it creates.
         _run(connection, [each.macro(is_known=False) for each in FUNCTIONS])
         _run(connection, [each.statement for each in sorted(known, key=lambda each: each.kind != "table")])
         _run(connection, [comment for each in known for comment in each.comments()])
         connection.execute("INSERT INTO warehouse VALUES (?, ?, now()::TIMESTAMP)", [SCHEMA_VERSION, VERSION])
         connection.execute("CHECKPOINT")  # closing a connection would ignore the error of a full disk
-    with duckdb.connect(str(made.library), config=dict(STORAGE)) as connection:
-        connection.execute(f"ATTACH {quoted(str(made.warehouse))} AS whole (READ_ONLY)")
+    with duckdb.connect(str(folder / LIBRARY), config=dict(STORAGE)) as connection:
+        connection.execute(f"ATTACH {quoted(str(folder / WAREHOUSE))} AS whole (READ_ONLY)")
         connection.execute("COPY FROM DATABASE whole TO library")
         _run(connection, [f"CREATE TEMP MACRO {each.registered}({each.parameters}) AS NULL" for each in FUNCTIONS])
         _run(connection, [each.macro(is_known=True) for each in FUNCTIONS])
         _run(connection, [statement for each in known if each.kind == "view" for statement in _for_any_database(each)])
         _run(connection, [f"DROP TABLE {each.name}" for each in known if each.kind == "table"])
         connection.execute("CHECKPOINT")
-    return made
 
 
 def _for_any_database(view: catalog.SqlObject) -> Sequence[str]:

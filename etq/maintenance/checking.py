@@ -90,8 +90,7 @@ def check(path: str | os.PathLike[str], *, folder: str | os.PathLike[str] = ".")
     the files in `folder` that captures, records and programs were read from. After a damaged table, nothing else is
     checked.
 
-    Raises `WarehouseError` for a file that isn't a warehouse of this schema, or whose tables, views or macros are not
-    etq's.
+    Raises `WarehouseError` for a file that isn't a warehouse of this schema, or whose tables are not etq's.
     """
     path = expanded(path)
     with closing(Database(connect(path, True), path, read_only=True)) as database:
@@ -101,7 +100,7 @@ def check(path: str | os.PathLike[str], *, folder: str | os.PathLike[str] = ".")
             schema.check(connection, path)
             # Of files that have passed before, the line above compares nothing.
             contents.check(connection, path)
-        except duckdb.Error as error:  # of a block that is damaged: rows are read after tables, views and macros
+        except duckdb.Error as error:  # of a block that is damaged: rows are read after tables
             unread = error
         contents.refuse_computed(connection, path)
         read = _tables(connection)

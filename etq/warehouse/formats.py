@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from etq import catalog
 
 if TYPE_CHECKING:
-    from etq.warehouse.warehouse import Warehouse
+    from etq.database.handles import Answers
 
 TRACE: Final = "torch_trace"
 # Parameters that change no rows of a macro that doesn't take them; a wrong `phase` is an error of the view.
@@ -31,7 +31,7 @@ def narrowed(view: str, format: str, given: Mapping[str, Any]) -> tuple[catalog.
     return macro, {parameter: value for parameter, value in given.items() if parameter in known}
 
 
-def stored_rows(warehouse: Warehouse, view: str, given: Mapping[str, Any]) -> str | None:
+def stored_rows(warehouse: Answers, view: str, given: Mapping[str, Any]) -> str | None:
     """A subquery of `$capture` with the rows of a view, in its order, from the view's table of answers.
 
     None if it has no such table, an argument is not the default one, or the warehouse is a file in memory, of which no

@@ -82,7 +82,7 @@ def open(
     storage_options  of a lake in an object store, as `deltalake` takes them; otherwise those of the environment
 
     Raises `WarehouseError` for a file that isn't a DuckDB database or a warehouse, that another version of etq made,
-    that can't be opened, or that another process holds; and for one whose tables, views or macros are not etq's.
+    that can't be opened, or that another process holds; and for one whose tables are not etq's.
     """
     if path is None:
         connection = in_memory()

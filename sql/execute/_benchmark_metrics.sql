@@ -14,8 +14,8 @@ executes AS (
         any_value(a.unit) AS unit
     FROM _executes((SELECT a.capture_id FROM target AS a), steps, phase, NULL, 'all') AS e
     CROSS JOIN target AS a
-    JOIN captures AS c USING (capture_id)
-    JOIN runs AS r USING (capture_id, run_index)
+    JOIN captures AS c ON c.capture_id = a.capture_id
+    JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = e.run_index
     WHERE e.execute_ticks IS NOT NULL
     GROUP BY r.method
 ),

@@ -58,7 +58,7 @@ one_baseline AS (
     SELECT
         CASE
             WHEN baseline IS NOT NULL AND count(*) = 0 THEN error(coalesce(
-                'no execute of the baseline ' || baseline::VARCHAR
+                'no execute of the baseline ' || (SELECT any_value(k.name) FROM baseline_capture AS k)
                 || ' is of phase ' || phase || '; set the phases with etq phase',
                 'the baseline ' || baseline::VARCHAR || ' has no execute'
             ))
