@@ -13,13 +13,12 @@ import duckdb
 
 import etq
 from etq import catalog
+from etq.database.cursors import database_of
 from etq.warehouse.warehouse import Warehouse
 
 _unused: list[Warehouse] = []
 
-_TABLES = {
-    each.name: each.statement.replace("CREATE TABLE ", "CREATE TABLE memory.main.", 1) for each in catalog.tables()
-}
+_TABLES = {each.name: each.statement for each in catalog.tables()}
 
 
 @contextmanager
@@ -43,13 +42,18 @@ def empty_warehouse() -> Iterator[Warehouse]:
 
 def _is_empty_again(warehouse: Warehouse) -> bool:
     """Replace the tables that have rows by new ones, if the warehouse is open and has etq's own tables and views only."""
-    tables = "SELECT table_name, estimated_size FROM duckdb_tables()"
-    views = "SELECT view_name FROM duckdb_views() WHERE NOT internal AND database_name <> 'etq'"
+    of_it = "WHERE database_name IN ('temp', ?) AND NOT internal"
+    tables = f"SELECT table_name, estimated_size FROM duckdb_tables() {of_it}"
+    views = f"SELECT view_name FROM duckdb_views() {of_it}"
     try:
         connection = warehouse.connection
-        sizes = connection.execute(tables).fetchall()
+        name = [database_of(connection)]
+        sizes = connection.execute(tables, name).fetchall()
         # Temporary ones may have the names of etq's own.
-        names = sorted(name for name, _ in sizes), sorted(name for (name,) in connection.execute(views).fetchall())
+        names = (
+            sorted(name for name, _ in sizes),
+            sorted(name for (name,) in connection.execute(views, name).fetchall()),
+        )
         if names != (sorted(_TABLES), []):
             return False
         filled = [name for name, size in sizes if size > 0 and name != "warehouse"]

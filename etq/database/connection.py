@@ -11,8 +11,9 @@ from typing import Final, TypeVar
 import duckdb
 
 from etq.catalog import quoted
+from etq.database.contents import has_own
 from etq.database.file_locks import check_locks
-from etq.database.library import attach
+from etq.database.library import attach, new_database, use_own
 from etq.database.limits import limiting_settings
 from etq.database.locking import identity, retry_while_locked
 from etq.database.neighbours import LOGS, check_neighbours, remove_temporary
@@ -48,8 +49,14 @@ NOTHING_FREED: Final = (
 Result = TypeVar("Result")
 
 
-def in_memory(config: Mapping[str, str] | None = None) -> duckdb.DuckDBPyConnection:
-    """Return a connection to a new database in memory, with the library, and more settings of DuckDB."""
+def in_memory() -> duckdb.DuckDBPyConnection:
+    """Return a connection to a new database in memory, with the library. Its instance has other databases, too."""
+    settings = _settings()
+    return new_database(settings, lambda: _opened(":memory:", settings))
+
+
+def alone_in_memory(config: Mapping[str, str] | None = None) -> duckdb.DuckDBPyConnection:
+    """Return a connection to a new instance of DuckDB in memory, with the library and more settings."""
     connection = _opened(":memory:", {**_settings(), **(config or {})})
     attach(connection)
     return connection
@@ -76,8 +83,9 @@ def connect(
     external_access: bool = False,
     reads: Iterable[str] = (),
     is_shared: bool = True,
+    is_own: bool = False,
 ) -> duckdb.DuckDBPyConnection:
-    """Connect to an existing file, with the library.
+    """Connect to an existing file, with the library, unless the file `is_own`: made by this version, or noted as such.
 
     Unless `is_shared`, no other process can open the file, and it may be where locks don't work. Queries can access no
     files but the databases `reads`, and load no extensions, unless `external_access` is set.
@@ -96,7 +104,10 @@ def connect(
         if not read_only and is_shared:
             check_locks(path)
         connection = retry_while_locked(path, lambda: _attempt(path, read_only), wait)
-        attach(connection)
+        if is_own or has_own(path):
+            use_own(connection)
+        else:
+            attach(connection)
         if not external_access:
             allow_only(connection, reads)
         return connection

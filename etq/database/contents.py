@@ -20,7 +20,8 @@ from typing import Final
 import duckdb
 
 from etq import catalog
-from etq.database.library import database_of, files
+from etq.database.cursors import database_of
+from etq.database.library import files
 from etq.database.neighbours import log_of
 from etq.database.rows import check_rows
 from etq.errors import WarehouseError
@@ -38,6 +39,9 @@ _ADDED: Final = """
     SELECT 'trigger', x.trigger_name FROM system.main.duckdb_triggers() AS x WHERE x.database_name = $database
     ORDER BY ALL
 """
+
+# How the note of a file ends whose views and macros are those of this version.
+_OWN: Final = " own"
 
 
 def check(connection: duckdb.DuckDBPyConnection, path: str, database: str | None = None) -> None:
@@ -59,7 +63,7 @@ def check(connection: duckdb.DuckDBPyConnection, path: str, database: str | None
     _check_keys(connection, path, prefix)
     check_rows(connection, path, prefix)
     if database is None:
-        note_passed(path)
+        note_passed(path, is_own=False)
 
 
 @cache
@@ -99,8 +103,10 @@ def _check_keys(connection: duckdb.DuckDBPyConnection, path: str, prefix: str) -
                 raise WarehouseError(f"{path}: damaged: several {kind}s have the {column} {value!r}; use a copy of it")
 
 
-def note_passed(path: str) -> None:
-    """Note in the cache that a file's content was checked, or written by this process after a check."""
+def note_passed(path: str, *, is_own: bool) -> None:
+    """Note in the cache that a file's content was checked, or written by this process after a check; and if it
+    `is_own`, that its views and macros are those of this version.
+    """
     with suppress(OSError):
         if (state := _state(path)) is None:
             return
@@ -110,7 +116,7 @@ def note_passed(path: str) -> None:
 
         with tempfile.TemporaryDirectory(dir=note.parent, prefix="making-", ignore_cleanup_errors=True) as making:
             new = Path(making) / note.name
-            new.write_text(state, encoding="utf-8")
+            new.write_text(state + (_OWN if is_own else ""), encoding="utf-8")
             new.replace(note)
 
 
@@ -118,9 +124,22 @@ def has_passed(path: str) -> bool:
     """Whether a file is unchanged since its content was checked."""
     try:
         state = _state(path)
-        return state is not None and _note_of(path).read_text(encoding="utf-8") == state
+        return state is not None and _noted(path) in (state, state + _OWN)
     except (OSError, ValueError):
         return False
+
+
+def has_own(path: str) -> bool:
+    """Whether this version made a file, with its views and macros, and nothing else has changed it since."""
+    try:
+        state = _state(path)
+        return state is not None and _noted(path) == state + _OWN
+    except (OSError, ValueError):
+        return False
+
+
+def _noted(path: str) -> str:
+    return _note_of(path).read_text(encoding="utf-8")
 
 
 def _note_of(path: str) -> Path:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import duckdb
 
-from etq.database import contents, functions, limited, schema
+from etq.database import contents, cursors, functions, library, limited, schema
 from etq.database.connection import NOTHING_FREED, explained, is_lake_path
 from etq.database.locking import WriteLock, identity, note_opened
 from etq.errors import WarehouseError
@@ -52,10 +52,11 @@ class Database:
     def close(self) -> None:
         """Close the connection; has no effect if it is closed already."""
         if self._connection is not None:
+            is_own = cursors.is_own(self._connection)
             limited.when_ended(partial(_close, self._connection))
             self._connection = None
             if self.path is not None and not self.read_only:
-                contents.note_passed(self.path)
+                contents.note_passed(self.path, is_own=is_own)
 
     def reopen(self, connect: Callable[[str], duckdb.DuckDBPyConnection]) -> None:
         """Connect again after the file was replaced."""
@@ -116,3 +117,4 @@ class Database:
 def _close(connection: duckdb.DuckDBPyConnection) -> None:
     functions.release(connection)
     connection.close()
+    library.detach(connection)

@@ -21,6 +21,7 @@ import duckdb
 from duckdb.func import FunctionNullHandling, PythonUDFType
 
 from etq.catalog import quoted
+from etq.database.cursors import is_own, run_on_each
 
 if TYPE_CHECKING:
     import numpy as np
@@ -57,11 +58,11 @@ class Function:
         return ", ".join(f"argument_{place}" for place in range(len(self.arguments)))
 
     def macro(self, *, is_known: bool) -> str:
-        """Return the statement that makes the macro through which SQL calls it; unless it `is_known`, as in DuckDB
+        """Return the definition of the macro through which SQL calls it; unless it `is_known`, as in DuckDB
         without etq, calling the macro is an error that says so.
         """
         call = f"{self.registered}({self.parameters})" if is_known else f"error({_UNKNOWN})::{_list_of(self.returns)}"
-        return f"CREATE OR REPLACE MACRO {self.name}({self.parameters}) AS ({call})"
+        return f"MACRO {self.name}({self.parameters}) AS ({call})"
 
     def loaded(self) -> Callable[..., Mapping[str, Any]]:
         """Import the function."""
@@ -266,6 +267,8 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
             )
             _owners.add(connection)
     connection.execute(f"SET search_path = {quoted(path)}")
+    if is_own(connection):  # its file has a macro that is an error in the place of each
+        run_on_each(connection, "; ".join(f"CREATE OR REPLACE TEMP {each.macro(is_known=True)}" for each in FUNCTIONS))
     _registered.add(connection)
 
 

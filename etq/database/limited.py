@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 
 import duckdb
 
-from etq.database import library
+from etq.database import cursors
 from etq.errors import QueryError, message_of, place_in
 
 SECONDS: Final = 10.0
@@ -91,7 +91,7 @@ def ask(
         is_full = len(_left) >= MOST_LEFT
     if is_full:
         raise QueryError(f"{MOST_LEFT} queries run past their limit of time; try again later")
-    cursor = library.cursor(connection)
+    cursor = cursors.cursor(connection)
     with suppress(duckdb.InvalidInputException):  # locked already
         cursor.execute(_WITHOUT_LOG)
     outcome: list[Answer] = []

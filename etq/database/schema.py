@@ -12,7 +12,8 @@ import duckdb
 
 from etq import catalog
 from etq.database import contents
-from etq.database.library import database_of, files
+from etq.database.cursors import database_of
+from etq.database.library import files
 from etq.database.publishing import private_folder, publish_new
 from etq.errors import WarehouseError
 from etq.version import SCHEMA_VERSION, VERSION
@@ -22,7 +23,7 @@ Result = TypeVar("Result")
 
 def create(connection: duckdb.DuckDBPyConnection) -> None:
     """Create the tables in a database in memory, which has the library. Raises `duckdb.Error`."""
-    made = "CREATE TABLE memory.main."
+    made = f"CREATE TABLE {database_of(connection)}.main."
     statements = [table.statement.replace("CREATE TABLE ", made, 1) for table in catalog.tables()]
     connection.execute(";\n".join(["BEGIN", *statements, "COMMIT"]))
     connection.execute("INSERT INTO warehouse VALUES (?, ?, now()::TIMESTAMP)", [SCHEMA_VERSION, VERSION])

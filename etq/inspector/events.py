@@ -32,7 +32,7 @@ class Statistics(NamedTuple):
 
 def statistics_of(raw: Sequence[float | None]) -> Statistics:
     """Return the statistics of values, defined as in the views."""
-    from etq.database.library import cursor
+    from etq.database.cursors import cursor
 
     query = "SELECT unnest(_list_statistics($1::DOUBLE[]))"
     return Statistics(*cursor(_calculator()).execute(query, [list(raw)]).fetchall()[0])

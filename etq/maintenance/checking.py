@@ -17,8 +17,8 @@ from etq import catalog
 from etq.catalog import identifier
 from etq.database import contents, schema
 from etq.database.connection import connect, expanded
+from etq.database.cursors import database_of
 from etq.database.database import Database
-from etq.database.library import database_of
 from etq.database.locking import is_open_here
 from etq.database.rollups import ANSWERS, OF_TRACES, PRUNED, ROLLUPS, fill_rollups
 from etq.errors import displayed, message_of

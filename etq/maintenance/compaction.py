@@ -8,6 +8,7 @@ from pathlib import Path
 
 import duckdb
 
+from etq.database import cursors
 from etq.database.connection import NOTHING_FREED, connect, explained
 from etq.database.database import Database
 from etq.database.functions import release
@@ -24,6 +25,7 @@ def compact(database: Database) -> tuple[int, int]:
         raise WarehouseError(f"{database.path or 'a warehouse in memory'} can't be compacted: not a file to write to")
     with database.lock:
         connection, path = database.connection, Path(database.path).resolve()
+        is_own = cursors.is_own(connection)
         try:
             with private_folder(path) as folder:
                 fresh = Path(folder) / path.name
@@ -36,7 +38,7 @@ def compact(database: Database) -> tuple[int, int]:
             raise WarehouseError(f"{database.path}: can't be compacted: {what}") from error
         finally:
             if not database.is_open:
-                database.reopen(lambda path: connect(path, False))
+                database.reopen(lambda path: connect(path, False, is_own=is_own))
         return before.st_size, path.stat().st_size
 
 

@@ -16,12 +16,12 @@ from etq.database.connection import (
     NO_FOLDER,
     absolute,
     allow_only,
+    alone_in_memory,
     check_name,
     check_path,
     connect,
     expanded,
     explained,
-    in_memory,
     open_unchanged,
 )
 from etq.database.locking import identity, retry_while_locked
@@ -94,7 +94,7 @@ def copy_whole(path: str, fresh: Path) -> None:
 
     Raises `duckdb.Error`, and `WarehouseError` for a database that isn't a warehouse.
     """
-    with in_memory() as connection:
+    with alone_in_memory() as connection:
         options = ", ".join(f"{name} {quoted(value)}" for name, value in _STORAGE.items())
         connection.execute(f"ATTACH {quoted(absolute(str(fresh)))} AS fresh ({options})")
         allow_only(connection, [path])

@@ -15,6 +15,7 @@ from etq import catalog
 from etq.catalog import quoted
 from etq.database import schema
 from etq.database.connection import NO_FOLDER, absolute, check_name, check_path, connect, expanded, open_unchanged
+from etq.database.contents import note_passed
 from etq.database.locking import retry_while_locked
 from etq.database.neighbours import check_free
 from etq.database.publishing import private_folder, publish_new
@@ -69,9 +70,10 @@ def merge(paths: Sequence[str | os.PathLike[str]], output: str | os.PathLike[str
             # DuckDB names a database by its file's name up to the first dot; this must not be the name of a source.
             fresh = Path(folder) / "merged.duckdb"
             schema.create_file(str(fresh))
-            with connect(str(fresh), False, is_shared=False, reads=sources) as connection:
+            with connect(str(fresh), False, is_shared=False, is_own=True, reads=sources) as connection:
                 merged = _merged(connection, sources)
             publish_new(fresh, target)
+            note_passed(str(target), is_own=True)
         return merged
     except FileExistsError as error:
         raise WarehouseError(f"{target}: made by another process meanwhile; it was not changed") from error

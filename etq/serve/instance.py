@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from typing import Final, TypeVar
 
 from etq.database.connection import is_lake_path
+from etq.database.cursors import cursor
 from etq.database.database import Database
 from etq.database.functions import register
-from etq.database.library import cursor
 from etq.database.limited import has_left
 from etq.database.locking import HeldError
 from etq.errors import WarehouseError

@@ -11,6 +11,7 @@ from collections import defaultdict
 import duckdb
 import pyarrow as pa
 
+from etq.database.cursors import database_of
 from etq.database.rollups import describe_runs
 from etq.ingest.arrow import LazyBatch, Rows
 from etq.ingest.registry import is_json, read_capture
@@ -43,12 +44,13 @@ def _see(connection: duckdb.DuckDBPyConnection, table: str, capture_id: int, row
     [*batches] = (part for part in rows if isinstance(part, pa.RecordBatch))
     connection.register(f"_{table}_{capture_id}", pa.Table.from_batches(batches) if batches else rows[-1])
     seen = f"SELECT {capture_id:d} AS capture_id, * FROM _{table}_{capture_id}"
-    before = "SELECT sql FROM duckdb_views() WHERE view_name = $name AND database_name = 'memory' AND NOT temporary"
-    if views := connection.execute(before, {"name": table}).fetchall():
+    place = f"{database_of(connection)}.main"
+    before = "SELECT sql FROM duckdb_views() WHERE view_name = ? AND database_name = ? AND NOT temporary"
+    if views := connection.execute(before, [table, database_of(connection)]).fetchall():
         statement = views[0][0].rstrip().removesuffix(";").replace("CREATE VIEW", "CREATE OR REPLACE VIEW", 1)
         connection.execute(f"{statement} UNION ALL {seen}")
         return
-    connection.execute(f"DROP TABLE memory.main.{table}; CREATE VIEW memory.main.{table} AS {seen}")
+    connection.execute(f"DROP TABLE {place}.{table}; CREATE VIEW {place}.{table} AS {seen}")
 
 
 def load_second(connection: duckdb.DuckDBPyConnection, source: Source, options: Options) -> int:

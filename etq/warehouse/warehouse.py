@@ -35,10 +35,10 @@ from etq.database.connection import (
     in_memory,
     is_lake_path,
 )
+from etq.database.cursors import database_of
 from etq.database.database import Database
 from etq.database.functions import register_for
 from etq.database.handles import Capture, Program, Record
-from etq.database.library import database_of
 from etq.database.locking import WriteLock
 from etq.database.results import QueryResult
 from etq.errors import EtqError, QueryError, WarehouseError, message_of
@@ -102,7 +102,7 @@ def open(
     _check_is_no_profiling_file(path)
     with WriteLock(path):
         is_new = not read_only and _create(path)
-        connection = connect(path, read_only, wait, external_access=external_access)
+        connection = connect(path, read_only, wait, external_access=external_access, is_own=is_new)
         try:
             if is_new:
                 schema.note_creation(connection)

@@ -111,7 +111,8 @@ REPLACED = (
     "CREATE MACRO count() AS 7",
     "CREATE MACRO duckdb_tables() AS TABLE SELECT 1",
     "CREATE VIEW duckdb_tables AS SELECT 'another' AS table_name",
-    "CREATE SCHEMA system; CREATE MACRO system.list_transform(x, y) AS 1; CREATE SCHEMA etq; CREATE MACRO etq.upper(a) AS 1",
+    "CREATE SCHEMA system; CREATE MACRO received.system.list_transform(x, y) AS 1",
+    "CREATE SCHEMA etq; CREATE MACRO received.etq.upper(a) AS 1",
 )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ import pytest
 import etq
 from etq import catalog
 from etq.database import functions
-from etq.database.library import cursor
+from etq.database.cursors import cursor
 from tests.builders import dump, framework, kernel, run
 
 METRICS = "FROM compare_metrics('side=base', 'side=new')"

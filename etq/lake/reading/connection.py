@@ -12,8 +12,8 @@ import duckdb
 from etq import catalog
 from etq.catalog import quoted
 from etq.database import schema
-from etq.database.connection import in_memory, withdraw_access
-from etq.database.library import run_on_each
+from etq.database.connection import alone_in_memory, withdraw_access
+from etq.database.cursors import run_on_each
 from etq.errors import WarehouseError, message_of
 from etq.lake.reading.state import LakeState, read
 from etq.lake.reading.tables import Lake, kind_of
@@ -40,7 +40,7 @@ def connect(
     Raises `WarehouseError` for what isn't a lake, and for a damaged lake.
     """
     state = state or read(lake)
-    connection = in_memory(config)
+    connection = alone_in_memory(config)
     with _closed_at_errors(connection, lake):
         schema.create(connection)
         _create_views(connection, state, of_one_capture=of_one_capture)

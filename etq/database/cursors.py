@@ -1,0 +1,49 @@
+"""Connections: the database of each, and how it looks up the names in a query, which each cursor of it must be told."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+from weakref import WeakKeyDictionary
+
+import duckdb
+
+
+class Found(NamedTuple):
+    """The database of a connection, whether its own views and macros are used, and what sets up each cursor."""
+
+    database: str
+    is_own: bool
+    setting: str
+
+
+_found: Final[WeakKeyDictionary[duckdb.DuckDBPyConnection, Found]] = WeakKeyDictionary()
+
+
+def cursor(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    """Return another connection to the database of a connection, which finds names as it does."""
+    made = connection.cursor()
+    set_up(made, _found[connection])
+    return made
+
+
+def run_on_each(connection: duckdb.DuckDBPyConnection, statement: str) -> None:
+    """Run a statement on a connection, and on each cursor that is made of it later."""
+    found = _found[connection]
+    connection.execute(statement)
+    _found[connection] = found._replace(setting=f"{found.setting}; {statement}")
+
+
+def database_of(connection: duckdb.DuckDBPyConnection) -> str:
+    """Return the name of a connection's database: DuckDB's `current_database()` may be the library."""
+    return _found[connection].database
+
+
+def is_own(connection: duckdb.DuckDBPyConnection) -> bool:
+    """Whether the views and macros of a connection's own database are used, which somebody else can't have made."""
+    return _found[connection].is_own
+
+
+def set_up(connection: duckdb.DuckDBPyConnection, found: Found) -> None:
+    """Have a connection find names so."""
+    connection.execute(found.setting)
+    _found[connection] = found
