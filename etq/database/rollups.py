@@ -74,12 +74,14 @@ PRUNED: Final = "events pruned"
 _HAS_EVENTS: Final = f"capture_id NOT IN (SELECT f.capture_id FROM findings AS f WHERE f.rule = '{PRUNED}')"
 
 
-# The times of events, which are held without what their signatures say: a name may be long, and many events have it.
-_OF_SIGNATURES: Final = "block_index, kind, name, label, family, chain_index, instruction_id, value_unit"
-_TICKS: Final = f"SELECT * EXCLUDE ({_OF_SIGNATURES}) FROM {{}}"
-_NAMED_TICKS: Final = f"""
-    SELECT t.*, {", ".join(f"s.{column}" for column in _OF_SIGNATURES.split(", "))}
-    FROM _answered_ticks AS t JOIN signatures AS s USING (capture_id, signature_index)
+# The rows of `_timed_events`, of events whose times are held.
+_NAMED_TICKS: Final = """
+    SELECT
+        t.*, r.scope, r.method, r.is_typical,
+        s.block_index, s.kind, s.name, s.label, s.family, s.chain_index, s.instruction_id, s.value_unit
+    FROM _answered_ticks AS t
+    JOIN signatures AS s USING (capture_id, signature_index)
+    JOIN runs AS r USING (capture_id, run_index)
 """
 
 
@@ -127,16 +129,14 @@ def _fill_answers(
         # To plan the times of one capture takes half as long.
         times = f"_answered_times({first}, {last})"
         if first == last:
-            times = f"_timed_events({first}, NULL, NULL, NULL, NULL, 'all')"
-        if events <= _HELD:
-            connection.execute(f"CREATE TEMP TABLE _answered_ticks AS {_TICKS.format(times)} WHERE {_HAS_EVENTS}")
-            connection.execute(f"CREATE TEMP VIEW _answered AS {_NAMED_TICKS}")
-        else:
-            connection.execute(f"CREATE TEMP VIEW _answered AS FROM {times} WHERE {_HAS_EVENTS}")
+            times = f"_timed_ticks({first}, NULL, NULL, NULL, NULL, 'all')"
+        kind = "TABLE" if events <= _HELD else "VIEW"
+        connection.execute(f"CREATE TEMP {kind} _answered_ticks AS FROM {times} WHERE {_HAS_EVENTS}")
+        connection.execute(f"CREATE TEMP VIEW _answered AS {_NAMED_TICKS}")
         connection.execute("CREATE TEMP TABLE _answered_runs AS FROM _run_taxes('_answered')")
         for table, rows in ANSWERS.items():
             connection.execute(f"INSERT INTO {table} BY NAME FROM {rows}")
-        connection.execute("DROP TABLE _answered_runs; DROP VIEW _answered; DROP TABLE IF EXISTS temp._answered_ticks")
+        connection.execute(f"DROP TABLE _answered_runs; DROP VIEW _answered; DROP {kind} _answered_ticks")
 
 
 def _parts(events: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:

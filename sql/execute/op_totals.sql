@@ -4,11 +4,29 @@ CREATE MACRO _op_totals(
     "by"  -- as in `op_totals`
 ) AS TABLE
 WITH
+-- By integers first: a name may be long, and many events have it.
+times_of_signatures AS (
+    SELECT
+        t.capture_id, t.signature_index, t.scope, t.children > 0 AS has_children, t.is_additive,
+        any_value(t.unit) AS unit, any_value(t.time_scale) AS time_scale,
+        any_value(t.kind) AS kind, any_value(t.family) AS family, any_value(t.label) AS label,
+        any_value(t.op_type) AS op_type, any_value(t.output_shape) AS output_shape,
+        any_value(t.chain_index) AS chain_index, any_value(t.instruction_id) AS instruction_id,
+        any_value(t.value_unit) AS value_unit,
+        count(*) AS calls,
+        count(*) FILTER (t.is_execute) AS own_executes,
+        sum(t.execute_ticks) AS execute_ticks,
+        sum(t.self_ticks) FILTER (NOT t.is_impossible) AS total_ticks,
+        min(t.self_ticks) FILTER (NOT t.is_impossible) AS min_ticks,
+        max(t.self_ticks) FILTER (NOT t.is_impossible) AS max_ticks
+    FROM query_table(times) AS t
+    GROUP BY t.capture_id, t.signature_index, t.scope, t.children > 0, t.is_additive
+),
 classified_times AS (
     SELECT
         t.capture_id,
         CASE
-            WHEN t.kind = 'operator_call' AND t.children > 0 THEN '(framework)'
+            WHEN t.kind = 'operator_call' AND t.has_children THEN '(framework)'
             WHEN t.kind = 'framework' THEN '(unattributed)'
             WHEN "by" = 'family' THEN t.family
             WHEN "by" IN ('label', 'instance') THEN t.label
@@ -20,21 +38,22 @@ classified_times AS (
                 || '''shape'', not ' || coalesce("by", 'NULL')
             )
         END AS op,
-        CASE WHEN t.kind = 'operator_call' AND t.children > 0 THEN 'framework' ELSE t.kind END AS kind,
+        CASE WHEN t.kind = 'operator_call' AND t.has_children THEN 'framework' ELSE t.kind END AS kind,
         t.scope AS method,
         CASE WHEN "by" = 'instance' AND t.chain_index <> -1 THEN t.instruction_id END AS instruction_id,
-        CASE WHEN NOT t.is_impossible THEN t.self_ticks END AS self_ticks,
-        t.is_additive, t.execute_ticks, t.is_execute, t.unit,
-        _stored_unit(t.value_unit, t.time_scale) AS written
-    FROM query_table(times) AS t
+        t.is_additive, t.unit,
+        _stored_unit(t.value_unit, t.time_scale) AS written,
+        t.calls, t.own_executes, t.execute_ticks, t.total_ticks, t.min_ticks, t.max_ticks
+    FROM times_of_signatures AS t
 ),
 added AS (
     SELECT
-        o.capture_id, o.op, o.kind, o.method, o.instruction_id, o.is_additive, o.unit, o.written, count(*) AS calls,
-        count(*) FILTER (o.is_execute) AS own_executes,
+        o.capture_id, o.op, o.kind, o.method, o.instruction_id, o.is_additive, o.unit, o.written,
+        sum(o.calls)::BIGINT AS calls,
+        sum(o.own_executes) AS own_executes,
         sum(o.execute_ticks) AS execute_ticks,
-        try_cast(sum(o.self_ticks) AS BIGINT) AS total_ticks,
-        min(o.self_ticks) AS min_ticks, max(o.self_ticks) AS max_ticks
+        try_cast(sum(o.total_ticks) AS BIGINT) AS total_ticks,
+        min(o.min_ticks) AS min_ticks, max(o.max_ticks) AS max_ticks
     FROM classified_times AS o
     GROUP BY ALL
 ),
