@@ -144,6 +144,18 @@ def is_open_here(path: str | os.PathLike[str]) -> bool:
         return file is not None and any(each.file == file for each in _opened if each.is_open)
 
 
+def refuse_gone(path: str) -> None:
+    """Raise `WarehouseError` if this process has a warehouse of this path open, whose file was removed: DuckDB would
+    open that again.
+    """
+    with _guard:
+        paths = [each.path for each in _opened if each.is_open and each.path is not None]
+    if str(Path(path).absolute()) in {str(Path(each).absolute()) for each in paths}:
+        raise WarehouseError(
+            f"{displayed(path)}: already open in this process, and its file was removed; close it first"
+        )
+
+
 def refuse_open(path: str | os.PathLike[str]) -> None:
     """Raise `WarehouseError` for a file that this process has open as a warehouse.
 

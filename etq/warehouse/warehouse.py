@@ -39,7 +39,7 @@ from etq.database.cursors import database_of
 from etq.database.database import Database
 from etq.database.functions import register_for
 from etq.database.handles import Capture, Program, Record
-from etq.database.locking import WriteLock
+from etq.database.locking import WriteLock, refuse_gone
 from etq.database.results import QueryResult
 from etq.errors import EtqError, QueryError, WarehouseError, message_of
 from etq.warehouse.compared import Compared
@@ -124,6 +124,7 @@ def _create(path: str) -> bool:
         return False
     if not Path(path).parent.is_dir():
         raise WarehouseError(f"{path}: {NO_FOLDER}")
+    refuse_gone(path)
     try:
         return schema.create_file(path)
     except OSError as error:

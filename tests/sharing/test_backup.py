@@ -28,7 +28,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "small"
     folder.mkdir()
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", folder], capture_output=True, check=False
+        ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", folder], capture_output=True, check=False
     )
     if mounted.returncode != 0:
         pytest.skip("no file system can be mounted here")
@@ -136,7 +136,7 @@ def test_a_full_disk_keeps_the_copy_before(small_disk: Path, tmp_path: Path) -> 
     filled(path)
     shutil.copy(path, copy)
     before = copy.read_bytes()
-    (small_disk / "other").write_bytes(b"x" * (2**22 - 2**19 - len(before)))
+    (small_disk / "other").write_bytes(b"x" * (2**24 - 2**19 - len(before)))
     done = run("backup", path, "-o", copy, "--force")
     assert done.exit_code == 1 and "out of space: free some and repeat" in done.stderr, done.stderr
     assert copy.read_bytes() == before

@@ -80,24 +80,26 @@ KILLED = """
 import os, sys
 import etq
 from etq.database import schema
-from etq.warehouse import warehouse
 
-schema.create = lambda *_: os._exit(9)
+schema.publish_new = lambda *_: os._exit(9)
 etq.open(sys.argv[1])
 """
 
 
-def test_a_process_killed_before_it_made_the_tables_leaves_an_empty_warehouse(tmp_path: Path) -> None:
+def test_a_process_killed_before_it_made_the_file_leaves_none(tmp_path: Path) -> None:
     path = tmp_path / "lab.duckdb"
     done = subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False, env=processes.environment())
-    assert done.returncode == 9 and path.stat().st_size >= 12288
-    with etq.open(path, read_only=True) as warehouse:
-        assert warehouse.captures().fetchall() == []
-        assert warehouse.rows("SELECT count(*) FROM warehouse")[1] == [(1,)]
-        assert warehouse.safe_sql("SELECT count(*) FROM captures")[1] == [(0,)]
-    assert run_etq("captures", "--db", str(path)).exit_code == 0
+    assert done.returncode == 9 and not path.exists()
+    assert run_etq("captures", "--db", str(path)).exit_code == 1
     with etq.open(path) as warehouse:
         assert warehouse.ingest("tests/captures/mlp/mlp.etdp").is_new
     with etq.open(path, read_only=True) as warehouse:
         assert len(warehouse.captures().fetchall()) == 1
+
+
+def test_an_empty_file_becomes_a_warehouse(tmp_path: Path) -> None:
+    path = tmp_path / "lab.duckdb"
+    path.touch()
+    with etq.open(path) as warehouse:
+        assert warehouse.ingest("tests/captures/mlp/mlp.etdp").is_new
     assert [each.name for each in tmp_path.iterdir()] == ["lab.duckdb"]

@@ -10,7 +10,6 @@ import sys
 from datetime import datetime, timedelta
 from pathlib import Path
 
-import duckdb
 import pytest
 
 import etq
@@ -149,17 +148,22 @@ def test_a_log_of_another_warehouse_beside_the_file(tmp_path: Path) -> None:
         etq.open(path)
 
 
-def test_leftovers_of_a_file_that_was_being_made(tmp_path: Path) -> None:
-    for size in (0, 4096, 8192):
+def test_files_that_were_cut_off(tmp_path: Path) -> None:
+    for size in (4096, 8192):
         path = tmp_path / f"lab{size}.duckdb"
-        duckdb.connect(str(path)).close()
-        os.truncate(path, size)
-        with pytest.raises(WarehouseError, match=r"lab\d+.duckdb: no such file; make a warehouse with"):
-            etq.open(path, read_only=True)
         filled(path)
-        with etq.open(path) as warehouse:
-            [(version,)] = warehouse.rows("SELECT tags['storage_version'] FROM duckdb_databases() LIMIT 1")[1]
-            assert version.startswith("v1.5")
+        os.truncate(path, size)
+        for read_only in (True, False):
+            with pytest.raises(WarehouseError, match=r"lab\d+.duckdb: Could not read enough bytes"):
+                etq.open(path, read_only=read_only)
+    path = tmp_path / "empty.duckdb"
+    path.touch()
+    with pytest.raises(WarehouseError, match=r"empty.duckdb: not a DuckDB database"):
+        etq.open(path, read_only=True)
+    filled(path)
+    with etq.open(path) as warehouse:
+        [(version,)] = warehouse.rows("SELECT tags['storage_version'] FROM duckdb_databases() LIMIT 1")[1]
+        assert version.startswith("v1.5")
 
 
 @pytest.mark.parametrize("small", [2**20, 2**30])
