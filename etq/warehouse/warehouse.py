@@ -38,6 +38,7 @@ from etq.database.connection import (
 from etq.database.cursors import database_of
 from etq.database.database import Database
 from etq.database.functions import register_for
+from etq.database.file_locks import check_locks
 from etq.database.handles import Capture, Program, Record
 from etq.database.locking import WriteLock, refuse_gone
 from etq.database.results import QueryResult
@@ -125,6 +126,7 @@ def _create(path: str) -> bool:
     if not Path(path).parent.is_dir():
         raise WarehouseError(f"{path}: {NO_FOLDER}")
     refuse_gone(path)
+    check_locks(path)
     try:
         return schema.create_file(path)
     except OSError as error:
