@@ -37,8 +37,8 @@ from etq.database.connection import (
 )
 from etq.database.cursors import database_of
 from etq.database.database import Database
-from etq.database.functions import register_for
 from etq.database.file_locks import check_locks
+from etq.database.functions import register_for
 from etq.database.handles import Capture, Program, Record
 from etq.database.locking import WriteLock, refuse_gone
 from etq.database.results import QueryResult
