@@ -6,7 +6,6 @@ import base64
 import gc
 import json
 import math
-import os
 import sys
 from dataclasses import replace
 from typing import Any
@@ -15,6 +14,7 @@ import numpy as np
 import pytest
 
 from etq import EtqError
+from etq.database.cursors import database_of
 from etq.inspector import (
     Inspector,
     comparators,
@@ -112,8 +112,8 @@ def test_vgf_statistics() -> None:
 
 
 @pytest.mark.long
-def test_a_database_that_is_used_again_has_the_rows_of_its_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The next Inspector takes the database of one that is gone; two at a time, and a forked process, have their own."""
+def test_inspectors_have_databases_of_their_own() -> None:
+    """All are in one instance of DuckDB, which frees those that are no longer used."""
 
     def made(is_demo: bool) -> Inspector:
         dump, record = ("demo_int/demo_int_debug", "demo_int/demo_int") if is_demo else ("mlp/mlp_debug5", "mlp/mlp")
@@ -127,22 +127,15 @@ def test_a_database_that_is_used_again_has_the_rows_of_its_file(monkeypatch: pyt
         frame = inspector.to_dataframe()
         return [frame.drop(columns="debug_data").to_csv(), str(inspector.find_total_for_module("L__self__"))]
 
-    def database(inspector: Inspector) -> Any:
-        return inspector._queries.warehouse.connection
+    def database(inspector: Inspector) -> str:
+        return database_of(inspector._queries.warehouse.connection)
 
     demo, mlp = made(True), made(False)
-    of_demo, of_mlp, kept = answers(demo), answers(mlp), database(demo)
-    assert database(mlp) is not kept
+    of_demo, of_mlp, name = answers(demo), answers(mlp), database(demo)
+    assert database(mlp) != name
     del demo
     gc.collect()
     again = made(False)
-    assert database(again) is kept
     assert answers(again) == of_mlp != of_demo
-    del again
-    gc.collect()
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "getpid", lambda: -1)
-        assert database(made(True)) is not kept
-    last = made(True)
-    assert database(last) is kept
-    assert answers(last) == of_demo
+    found = again._queries.warehouse.rows("SELECT database_name FROM duckdb_databases()")[1]
+    assert (database(again),) in found and (name,) not in found
