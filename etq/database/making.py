@@ -36,8 +36,11 @@ def make(folder: Path) -> Path:
             made = Path(making) / folder.name
             made.mkdir()
             build(made)
-            with suppress(OSError):  # another process was faster
+            try:
                 made.rename(folder)
+            except OSError:
+                if not folder.exists():  # else another process was faster
+                    raise
     except OSError:
         folder = Path(tempfile.mkdtemp(prefix="etq-"))
         build(folder)

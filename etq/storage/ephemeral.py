@@ -26,8 +26,9 @@ def load(connection: duckdb.DuckDBPyConnection, capture_id: int, source: Source,
     reading = read_capture(source.content, source.uri, options.clock_bits, options.recorded)
     capture = new_capture(free_name(connection, "captures", source), source, options, reading)
     # An ETDump's events are queried where they were decoded. A trace's events are inserted: views join them by time,
-    # and without their number DuckDB would choose a plan that compares every pair.
-    is_dump = not is_json(source.content)
+    # and without their number DuckDB would choose a plan that compares every pair. Those of a second file are where
+    # those of the first are.
+    is_dump = not is_json(source.content) if capture_id == 1 else _view_of(connection, EVENTS) is not None
 
     def is_in_place(table: str, rows: Rows) -> bool:
         return isinstance(rows, LazyBatch) or (is_dump and table == EVENTS)
@@ -44,13 +45,21 @@ def _see(connection: duckdb.DuckDBPyConnection, table: str, capture_id: int, row
     [*batches] = (part for part in rows if isinstance(part, pa.RecordBatch))
     connection.register(f"_{table}_{capture_id}", pa.Table.from_batches(batches) if batches else rows[-1])
     seen = f"SELECT {capture_id:d} AS capture_id, * FROM _{table}_{capture_id}"
-    place = f"{database_of(connection)}.main"
-    before = "SELECT sql FROM duckdb_views() WHERE view_name = ? AND database_name = ? AND NOT temporary"
-    if views := connection.execute(before, [table, database_of(connection)]).fetchall():
-        statement = views[0][0].rstrip().removesuffix(";").replace("CREATE VIEW", "CREATE OR REPLACE VIEW", 1)
+    place = f"{database_of(connection)}.main.{table}"
+    if (view := _view_of(connection, table)) is not None:
+        statement = view.rstrip().removesuffix(";").replace("CREATE VIEW", "CREATE OR REPLACE VIEW", 1)
         connection.execute(f"{statement} UNION ALL {seen}")
-        return
-    connection.execute(f"DROP TABLE {place}.{table}; CREATE VIEW {place}.{table} AS {seen}")
+    elif connection.execute(f"SELECT 1 FROM {place} LIMIT 1").fetchall():
+        connection.execute(f"INSERT INTO {place} BY NAME {seen}")
+    else:
+        connection.execute(f"DROP TABLE {place}; CREATE VIEW {place} AS {seen}")
+
+
+def _view_of(connection: duckdb.DuckDBPyConnection, table: str) -> str | None:
+    """Return the definition of the view in the place of a table, None if that is a table."""
+    query = "SELECT sql FROM duckdb_views() WHERE view_name = ? AND database_name = ? AND NOT temporary"
+    found = connection.execute(query, [table, database_of(connection)]).fetchall()
+    return found[0][0] if found else None
 
 
 def load_second(connection: duckdb.DuckDBPyConnection, source: Source, options: Options) -> int:

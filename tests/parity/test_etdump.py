@@ -11,7 +11,6 @@ from etq.warehouse.ephemeral import open_ephemeral
 from tests.parity import oracle
 from tests.sampling import thinned
 
-TABLES = ["events", "runs", "allocators", "allocations", "debug_values"]
 KINDS = ["null", "int", "bool", "float", "double", "tensor", "tensor_list", "string"]
 # The fields of values that are numbers, and their members.
 NUMBERS = {f"{each}_value": f"{each}_val" for each in ("int", "float", "double", "bool")}

@@ -18,7 +18,6 @@ from tests.sampling import thinned
 FOLDER = CAPTURES / "prof_result"
 NAMES = sorted(path.name.split(".")[0] for path in FOLDER.glob("*.bin"))
 SCALES = {"TIME_IN_NS": "ns", "TIME_IN_US": "us", "TIME_IN_MS": "ms", "CPU_CYCLES": "cycles"}
-VIEWS = ["prof_result_profile", "prof_result_tax", "prof_result_memory", "runs"]
 
 # Both refuse files that can't be read.
 REFUSED = {

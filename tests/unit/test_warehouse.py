@@ -252,3 +252,14 @@ def test_a_known_program_adds_nothing_but_the_name(warehouse: Warehouse) -> None
     assert row == (str(NET.relative_to(Path.cwd())), NET.stat().st_size, etq.__version__)
     with pytest.raises(WarehouseError, match="the name 'net' is taken by other content"):
         warehouse.ingest_program(CAPTURES / "mlp/mlp.pte", name="net")
+
+
+def test_a_second_file_may_be_of_another_kind() -> None:
+    """Events are queried in place or inserted, by the kind of the first file; those of both are there."""
+    trace = CAPTURES / "torch/memory_outside.pt.trace.json.gz"
+    query = "SELECT e.capture_id, count(*) FROM event_ticks AS e GROUP BY ALL ORDER BY ALL"
+    for first, second in ((MLP, trace), (trace, MLP), (MLP, CAPTURES / "convnet/convnet.etdp")):
+        alone = [etq.read(path).rows(query)[1][0][1] for path in (first, second)]
+        with etq.read(first) as warehouse:
+            warehouse.attach_second(second)
+            assert warehouse.rows(query)[1] == [*enumerate(alone, 1)]
