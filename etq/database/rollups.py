@@ -9,10 +9,11 @@ import duckdb
 
 from etq.errors import WarehouseError
 
+# Rollups of dumps, in the order in which they are computed: from `_filled_times`, a temporary table of the events' times.
 ROLLUPS: Final = {
-    "op_times": "_find_op_times",
-    "module_times": "_find_module_times",
-    "capture_ops": "_find_capture_ops",  # columns of op_times
+    "op_times": "_find_op_times('_filled_times', ?, ?)",
+    "module_times": "_find_module_times(?, ?)",
+    "capture_ops": "_find_capture_ops(?, ?)",  # columns of op_times
 }
 # The rollups of PyTorch traces: those that are computed from events, and those that are computed from them.
 OF_TRACES: Final = ("step_times", "op_shapes")
@@ -28,16 +29,16 @@ _TRACES: Final = """
     ORDER BY c.capture_id
 """
 
-# The tables of answers: those of views with default arguments. They are computed from temporary tables, which have the
-# events of captures and the executes of runs.
+# The tables of answers: those of views with default arguments. They are computed from the same times with names, and from
+# the executes of runs.
 ANSWERS: Final = {
-    "all_op_totals": "_find_all_op_totals('_answered')",
-    "all_execute_breakdown": "_find_all_execute_breakdown('_answered')",
-    "all_framework_tax": "_find_all_framework_tax('_answered_runs')",
-    "all_headline": "_find_all_headline('_answered', '_answered_runs')",
+    "all_op_totals": "_find_all_op_totals('_filled_events')",
+    "all_execute_breakdown": "_find_all_execute_breakdown('_filled_events')",
+    "all_framework_tax": "_find_all_framework_tax('_filled_runs')",
+    "all_headline": "_find_all_headline('_filled_events', '_filled_runs')",
 }
-# Up to this number, events are computed once for all answers, and held in memory, about 200 bytes each.
-_HELD: Final = 200_000
+# Up to this number, the times of events are computed once for all, and held in memory, about 70 bytes each.
+_HELD: Final = 2_000_000
 _EVENTS: Final = """
     SELECT e.capture_id, count(*) FROM event_ticks AS e
     JOIN captures AS c USING (capture_id)
@@ -74,17 +75,6 @@ PRUNED: Final = "events pruned"
 _HAS_EVENTS: Final = f"capture_id NOT IN (SELECT f.capture_id FROM findings AS f WHERE f.rule = '{PRUNED}')"
 
 
-# The rows of `_timed_events`, of events whose times are held.
-_NAMED_TICKS: Final = """
-    SELECT
-        t.*, r.scope, r.method, r.is_typical,
-        s.block_index, s.kind, s.name, s.label, s.family, s.chain_index, s.instruction_id, s.value_unit
-    FROM _answered_ticks AS t
-    JOIN signatures AS s USING (capture_id, signature_index)
-    JOIN runs AS r USING (capture_id, run_index)
-"""
-
-
 def fill_rollups(
     connection: duckdb.DuckDBPyConnection, capture_id: int, last_id: int | None = None, *, is_new: bool = False
 ) -> None:
@@ -102,41 +92,28 @@ def fill_rollups(
     traces = [key for (key,) in connection.execute(_TRACES, [*keys, PRUNED]).fetchall()]
     has_others = len(traces) < keys[1] - keys[0] + 1
     describe_runs(connection, *keys, has_executes=has_others)
-    for table, finder in ROLLUPS.items():
-        if not is_new:
+    if not is_new:
+        for table in (*ROLLUPS, *ANSWERS, *OF_TRACES):
             connection.execute(f"DELETE FROM {table} WHERE capture_id BETWEEN ? AND ? AND {_HAS_EVENTS}", keys)
-        if has_others and (table != "module_times" or connection.execute(_HAS_MODULES, keys).fetchall()):
-            connection.execute(f"INSERT INTO {table} FROM {finder}(?, ?) WHERE {_HAS_EVENTS}", keys)
-    _fill_answers(connection, *keys, is_new=is_new, has_others=has_others)
+    if has_others:
+        for first, last, events in _parts(connection.execute(_EVENTS, keys).fetchall()):
+            _fill_runtime(connection, first, last, is_held=events <= _HELD)
     for key in traces:
-        if not is_new:
-            for table in OF_TRACES:
-                connection.execute(f"DELETE FROM {table} WHERE capture_id = ?", [key])
         fill_steps(connection, key)
 
 
-def _fill_answers(
-    connection: duckdb.DuckDBPyConnection, capture_id: int, last_id: int, *, is_new: bool, has_others: bool
-) -> None:
-    """Write the answers of a capture, or of all up to `last_id`, replacing existing ones."""
-    keys = [capture_id, last_id]
-    if not is_new:
-        for table in ANSWERS:
-            connection.execute(f"DELETE FROM {table} WHERE capture_id BETWEEN ? AND ? AND {_HAS_EVENTS}", keys)
-    if not has_others:
-        return
-    for first, last, events in _parts(connection.execute(_EVENTS, keys).fetchall()):
-        # To plan the times of one capture takes half as long.
-        times = f"_answered_times({first}, {last})"
-        if first == last:
-            times = f"_timed_ticks({first}, NULL, NULL, NULL, NULL, 'all')"
-        kind = "TABLE" if events <= _HELD else "VIEW"
-        connection.execute(f"CREATE TEMP {kind} _answered_ticks AS FROM {times} WHERE {_HAS_EVENTS}")
-        connection.execute(f"CREATE TEMP VIEW _answered AS {_NAMED_TICKS}")
-        connection.execute("CREATE TEMP TABLE _answered_runs AS FROM _run_taxes('_answered')")
-        for table, rows in ANSWERS.items():
-            connection.execute(f"INSERT INTO {table} BY NAME FROM {rows}")
-        connection.execute(f"DROP TABLE _answered_runs; DROP VIEW _answered; DROP {kind} _answered_ticks")
+def _fill_runtime(connection: duckdb.DuckDBPyConnection, first: int, last: int, *, is_held: bool) -> None:
+    """Write the rollups and answers of all captures but traces from one key up to another."""
+    kind = "TABLE" if is_held else "VIEW"
+    connection.execute(f"CREATE TEMP {kind} _filled_times AS FROM _answered_times({first}, {last}) WHERE {_HAS_EVENTS}")
+    connection.execute("CREATE TEMP VIEW _filled_events AS FROM _answered_events('_filled_times')")
+    connection.execute("CREATE TEMP TABLE _filled_runs AS FROM _run_taxes('_filled_events')")
+    for table, rows in ROLLUPS.items():
+        if table != "module_times" or connection.execute(_HAS_MODULES, [first, last]).fetchall():
+            connection.execute(f"INSERT INTO {table} FROM {rows} WHERE {_HAS_EVENTS}", [first, last])
+    for table, rows in ANSWERS.items():
+        connection.execute(f"INSERT INTO {table} BY NAME FROM {rows}")
+    connection.execute(f"DROP TABLE _filled_runs; DROP VIEW _filled_events; DROP {kind} _filled_times")
 
 
 def _parts(events: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:

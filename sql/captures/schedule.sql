@@ -9,33 +9,40 @@ CREATE MACRO schedule(
     skip_first := 0,  -- steps before the first cycle
     skip_first_wait := 0  -- not 0: the first cycle has no wait
 ) AS (
+    list_transform(
+        [[wait, warmup, active, repeat, skip_first, skip_first_wait]],
+        lambda s: list_transform(
+            [_position_in_cycle(step, s)],
+            lambda p: CASE
+                WHEN p < s[1] THEN 'NONE'
+                WHEN p < s[1] + s[2] THEN 'WARMUP'
+                WHEN p < s[1] + s[2] + s[3] - 1 THEN 'RECORD'
+                ELSE 'RECORD_AND_SAVE'
+            END
+        )[1]
+    )[1]
+);
+
+-- Position of a step in a cycle of wait, warmup and active steps, from 0; -1 before the first and after the last cycle.
+CREATE MACRO _position_in_cycle(
+    step,
+    s  -- the other arguments of `schedule`, in its order, in a list
+) AS (
     CASE
-        WHEN least(step, wait, warmup, active - 1, repeat, skip_first) < 0
+        WHEN least(step, s[1], s[2], s[3] - 1, s[4], s[5]) < 0
             THEN error(
                 'a schedule needs step, wait, warmup, repeat and skip_first of at '
                 || 'least 0 and active of at least 1'
             )
-        WHEN step < skip_first THEN 'NONE'
-        WHEN repeat > 0 AND _step_of_cycles(step, wait, skip_first, skip_first_wait)
-            >= repeat * (wait + warmup + active) THEN 'NONE'
-        WHEN _step_of_cycles(step, wait, skip_first, skip_first_wait)
-            % (wait + warmup + active) < wait THEN 'NONE'
-        WHEN _step_of_cycles(step, wait, skip_first, skip_first_wait)
-            % (wait + warmup + active) < wait + warmup THEN 'WARMUP'
-        WHEN _step_of_cycles(step, wait, skip_first, skip_first_wait)
-            % (wait + warmup + active) < wait + warmup + active - 1 THEN 'RECORD'
-        ELSE 'RECORD_AND_SAVE'
+        WHEN step < s[5] THEN -1
+        WHEN s[4] > 0 AND _step_of_cycles(step, s) >= s[4] * (s[1] + s[2] + s[3]) THEN -1
+        ELSE _step_of_cycles(step, s) % (s[1] + s[2] + s[3])
     END
 );
 
 -- Number of a step, counted from the start of the first cycle.
-CREATE MACRO _step_of_cycles(
-    step,
-    wait,  -- steps at the start of a cycle that are not profiled
-    skip_first,  -- steps before the first cycle
-    skip_first_wait  -- not 0: the first cycle has no wait
-) AS (
-    step - skip_first + CASE WHEN skip_first_wait <> 0 THEN wait ELSE 0 END
+CREATE MACRO _step_of_cycles(step, s) AS (
+    step - s[5] + CASE WHEN s[6] <> 0 THEN s[1] ELSE 0 END
 );
 
 -- Whether a schedule records a run and the run has the requested phase; without schedule and phase, all runs are
@@ -60,9 +67,8 @@ CREATE MACRO _is_recorded(
         -- A list in a list: the text is parsed at one place of the expression, as each further place would lengthen
         -- planning.
         ELSE list_transform(
-            [_step_options(steps)],
-            lambda s: schedule(iteration, s[1], s[2], s[3], s[4], s[5], s[6])
-        )[1] IN ('RECORD', 'RECORD_AND_SAVE')
+            [_step_options(steps)], lambda s: _position_in_cycle(iteration, s) >= s[1] + s[2]
+        )[1]
     END
     AND (phase IS NULL OR coalesce(run_phase = _known_phase(phase), false))
 );

@@ -21,6 +21,13 @@ CREATE MACRO _duration_ticks(
     END
 );
 
+-- Whether an event is an execute, or its first one: a run that is driven step by step is one execute, which begins with
+-- the step of the first instruction.
+CREATE MACRO _is_execute(event_index, execute_index, occurrence, name, chain_index, instruction_id) AS (
+    event_index = execute_index
+    AND (name <> 'Method::step' OR chain_index = 0 AND instruction_id = 0 AND occurrence = 0)
+);
+
 -- One timed event of any capture with all its columns: name, place, time, and unit. In raw ticks; `event_times`
 -- converts them.
 -- Columns:
@@ -75,9 +82,7 @@ SELECT
     _end_ticks(e.start_ticks, e.elapsed_ticks) AS end_ticks,
     _duration_ticks(e.start_ticks, e.elapsed_ticks, c.clock_bits) AS duration_ticks,
     s.value_unit, s.clock, e.is_detached, e.overlap_ticks,
-    -- A run that is driven step by step is one execute, which begins with the step of the first instruction.
-    e.event_index = e.execute_index
-    AND (s.name <> 'Method::step' OR s.chain_index = 0 AND s.instruction_id = 0 AND e.occurrence = 0) AS is_execute
+    _is_execute(e.event_index, e.execute_index, e.occurrence, s.name, s.chain_index, s.instruction_id) AS is_execute
 FROM (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
 JOIN (FROM signatures AS i WHERE i.capture_id = capture_key) AS s USING (signature_index)
 CROSS JOIN (SELECT i.clock_bits FROM captures AS i WHERE i.capture_id = capture_key) AS c;

@@ -1,6 +1,6 @@
--- One event of a capture with its self time, and with what is the same for all, without texts of its own: a name may be
--- long, and many events have it.
-CREATE MACRO _timed_ticks(
+-- One event of a capture with its self time, its names, and what is the same for all: what `_op_totals` and others add
+-- up, of one capture or of many.
+CREATE MACRO _timed_events(
     capture_key,
     unit,  -- unit of results, which is checked; NULL: the default one
     steps, phase, method, runs
@@ -11,19 +11,12 @@ SELECT
     coalesce(unit, _default_unit(c.time_scale)) AS unit,
     t.run_index, t.event_index, t.parent_index, t.execute_index, t.signature_index, t.children,
     t.duration_ticks, t.self_ticks, t.is_impossible,
-    CASE WHEN t.event_index = t.execute_index THEN t.duration_ticks END
-        AS execute_ticks,
-    t.is_execute, t.is_additive
-FROM _self_times(capture_key, steps, phase, method, runs) AS t
-CROSS JOIN (FROM captures AS c WHERE c.capture_id = capture_key) AS c;
-
--- The same with its names: what `_op_totals` and others add up, of one capture or of many.
-CREATE MACRO _timed_events(capture_key, unit, steps, phase, method, runs) AS TABLE
-SELECT
-    t.*, r.scope, r.method, r.is_typical,
+    CASE WHEN t.event_index = t.execute_index THEN t.duration_ticks END AS execute_ticks,
+    t.is_execute, t.is_additive, r.scope, r.method, r.is_typical,
     s.block_index, s.kind, s.name, s.label, s.family, s.chain_index, s.instruction_id, s.value_unit
-FROM _timed_ticks(capture_key, unit, steps, phase, method, runs) AS t
+FROM _self_times(capture_key, steps, phase, method, runs) AS t
 -- Filters read the capture's rows alone, also of a lake of many captures.
+CROSS JOIN (FROM captures AS c WHERE c.capture_id = capture_key) AS c
 JOIN (FROM signatures AS s WHERE s.capture_id = capture_key) AS s USING (signature_index)
 JOIN (FROM runs AS r WHERE r.capture_id = capture_key) AS r USING (run_index);
 

@@ -1,9 +1,47 @@
--- The times of captures' events, from which, with their names, the answers to default arguments are computed. The alias is one that no macro
--- has: it would hide the argument.
+-- The times of captures' events, from which, with their names, the answers to default arguments are computed, and the
+-- rollups. Without texts of their own: a name may be long, and many events have it.
 CREATE MACRO _answered_times(first_key, last_key) AS TABLE
-SELECT t.*
-FROM captures AS _answered, LATERAL (FROM _timed_ticks(_answered.capture_id, NULL, NULL, NULL, NULL, 'all')) AS t
-WHERE _answered.capture_id BETWEEN first_key AND last_key AND _answered.format <> 'torch_trace';
+WITH
+answered_captures AS (
+    SELECT c.capture_id, c.clock_bits
+    FROM captures AS c
+    WHERE c.capture_id BETWEEN first_key AND last_key AND c.format <> 'torch_trace'
+),
+answered_events AS (
+    SELECT
+        e.capture_id, e.run_index, e.event_index, e.signature_index, e.parent_index,
+        coalesce(e.parent_run_index, e.run_index) AS parent_run_index,
+        e.execute_index, e.start_ticks,
+        _duration_ticks(e.start_ticks, e.elapsed_ticks, c.clock_bits) AS duration_ticks,
+        s.value_unit, s.clock, e.is_detached, e.overlap_ticks,
+        _is_execute(e.event_index, e.execute_index, e.occurrence, s.name, s.chain_index, s.instruction_id)
+            AS is_execute
+    FROM event_ticks AS e
+    JOIN answered_captures AS c USING (capture_id)
+    JOIN signatures AS s USING (capture_id, signature_index)
+    WHERE e.capture_id BETWEEN first_key AND last_key
+)
+SELECT
+    t.capture_id, t.run_index, t.event_index, t.parent_run_index, t.parent_index, t.execute_index, t.signature_index,
+    t.children, t.duration_ticks, t.self_ticks, t.is_impossible,
+    CASE WHEN t.event_index = t.execute_index THEN t.duration_ticks END AS execute_ticks,
+    t.is_execute, t.is_additive, t.is_detached
+FROM _self_times_of('answered_events') AS t;
+
+-- These times as rows of `_timed_events`.
+CREATE MACRO _answered_events(
+    times  -- a table with rows of `_answered_times`
+) AS TABLE
+SELECT
+    t.*, c.time_scale,
+    coalesce(c.profiling_level = 'method_only', false) AS is_untraced,
+    _default_unit(c.time_scale) AS unit,
+    r.scope, r.method, r.is_typical,
+    s.block_index, s.kind, s.name, s.label, s.family, s.chain_index, s.instruction_id, s.value_unit
+FROM query_table(times) AS t
+JOIN captures AS c USING (capture_id)
+JOIN signatures AS s USING (capture_id, signature_index)
+JOIN runs AS r USING (capture_id, run_index);
 
 -- The rows of the table `all_op_totals`.
 CREATE MACRO _find_all_op_totals(

@@ -1,6 +1,9 @@
 -- The time of one op of a capture, run by run: the events within executes that compute, and the executes themselves. A
 -- row of the table `op_times`.
-CREATE MACRO _find_op_times(first_key, last_key) AS TABLE
+CREATE MACRO _find_op_times(
+    times,  -- a table with rows of `_answered_times`
+    first_key, last_key
+) AS TABLE
 WITH
 blocks AS (
     -- Not `runs.scope`: its numbers are only valid within one capture.
@@ -13,7 +16,7 @@ kernels AS (
     FROM signatures AS s
     WHERE s.capture_id BETWEEN first_key AND last_key AND s.kind IN ('kernel', 'delegate_call')
 ),
-computing AS MATERIALIZED (
+computing AS (
     SELECT
         s.capture_id, s.signature_index, b.scope, s.kind, s.label, s.family,
         CASE s.kind WHEN 'framework' THEN -1 ELSE s.chain_index END AS chain_index,
@@ -91,44 +94,45 @@ ops AS MATERIALIZED (
         ) AS place_in_kind
     FROM grouped AS g
 ),
-members AS (SELECT o.capture_id, o.first_signature, unnest(o.signature_indexes) AS signature_index FROM ops AS o),
+members AS (
+    SELECT o.capture_id, o.kind, o.first_signature, unnest(o.signature_indexes) AS signature_index
+    FROM ops AS o
+),
+timed AS (
+    SELECT
+        t.capture_id, m.kind, m.first_signature, t.run_index, t.event_index, t.parent_run_index, t.parent_index,
+        t.execute_index, t.duration_ticks, t.is_additive, t.is_detached, t.is_impossible
+    FROM members AS m
+    JOIN query_table(times) AS t USING (capture_id, signature_index)
+),
 -- The time of a delegate's event is without that of others which it encloses.
 parts AS (
-    SELECT
-        e.capture_id, e.signature_index, e.run_index, 1 AS calls,
-        e.duration_ticks AS ticks
-    FROM events AS e
-    WHERE e.execute_index IS NOT NULL
-        AND e.duration_ticks IS NOT NULL
+    SELECT t.capture_id, t.first_signature, t.run_index, 1 AS calls, t.duration_ticks AS ticks
+    FROM timed AS t
+    WHERE t.execute_index IS NOT NULL
+        AND NOT t.is_impossible
         -- Delegates' events are in no total, so they may be detached.
-        AND (NOT e.is_detached OR e.kind IN ('delegate', 'framework'))
-        AND e.capture_id BETWEEN first_key AND last_key
+        AND (NOT t.is_detached OR t.kind IN ('delegate', 'framework'))
     UNION ALL
-    SELECT p.capture_id, p.signature_index, p.run_index, 0, -e.duration_ticks
-    FROM events AS e
-    JOIN events AS p
+    SELECT p.capture_id, p.first_signature, p.run_index, 0, -e.duration_ticks
+    FROM timed AS e
+    JOIN timed AS p
         ON p.capture_id = e.capture_id
         AND p.run_index = e.parent_run_index
         AND p.event_index = e.parent_index
         AND p.kind = 'delegate'
         AND p.execute_index IS NOT NULL
-        AND p.duration_ticks IS NOT NULL
-        AND p.capture_id BETWEEN first_key AND last_key
-    WHERE e.kind = 'delegate'
-        AND NOT e.is_detached
-        AND e.clock = 'host'
-        AND e.value_unit = 'ticks'
-        AND e.capture_id BETWEEN first_key AND last_key
+        AND NOT p.is_impossible
+    WHERE e.kind = 'delegate' AND e.is_additive AND NOT e.is_detached
 ),
 -- These rows are about half as many as the events, so they have only numbers.
 in_runs AS MATERIALIZED (
     SELECT
-        m.capture_id, m.first_signature, e.run_index,
-        sum(e.calls)::BIGINT AS calls,
-        try_cast(sum(e.ticks) AS BIGINT) AS ticks
-    FROM members AS m
-    JOIN parts AS e USING (capture_id, signature_index)
-    GROUP BY m.capture_id, m.first_signature, e.run_index
+        p.capture_id, p.first_signature, p.run_index,
+        sum(p.calls)::BIGINT AS calls,
+        try_cast(sum(p.ticks) AS BIGINT) AS ticks
+    FROM parts AS p
+    GROUP BY p.capture_id, p.first_signature, p.run_index
 ),
 phases AS (
     SELECT i.capture_id, i.first_signature, NULL AS phase, i.calls, i.ticks
