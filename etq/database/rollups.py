@@ -9,7 +9,7 @@ import duckdb
 
 from etq.errors import WarehouseError
 
-# Rollups of dumps, in the order in which they are computed: from `_filled_times`, a temporary table of the events' times.
+# Rollups of dumps, in the order in which they are computed, from a temporary table of the times of events.
 ROLLUPS: Final = {
     "op_times": "_find_op_times('_filled_times', ?, ?)",
     "module_times": "_find_module_times(?, ?)",
@@ -29,8 +29,8 @@ _TRACES: Final = """
     ORDER BY c.capture_id
 """
 
-# The tables of answers: those of views with default arguments. They are computed from the same times with names, and from
-# the executes of runs.
+# The tables of answers: those of views with default arguments. They are computed from the same times with names, and
+# from the executes of runs.
 ANSWERS: Final = {
     "all_op_totals": "_find_all_op_totals('_filled_events')",
     "all_execute_breakdown": "_find_all_execute_breakdown('_filled_events')",
