@@ -49,15 +49,20 @@ def content_of(number: int) -> bytes:
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Warehouse]:
     with empty_warehouse() as warehouse:
-        for name, path, record in (
-            ("run", RUN, RUN.with_name("transformer.etrecord")),
-            ("delegated", DELEGATED, DELEGATED.with_name("mlp_xnn.etrecord")),
-        ):
-            warehouse.link(warehouse.ingest(path, name=name), warehouse.ingest_record(record))
-        warehouse.ingest(ALLOCATING, name="allocating")
-        fleet = [Labelled(f"mlp{at}", content_of(at), {"build": build_of(at)}) for at in range(len(FLEET))]
-        ingest_all(warehouse, fleet)
+        fill(warehouse)
         yield warehouse
+
+
+def fill(warehouse: Warehouse) -> None:
+    """Ingest the captures that the recipes ask."""
+    for name, path, record in (
+        ("run", RUN, RUN.with_name("transformer.etrecord")),
+        ("delegated", DELEGATED, DELEGATED.with_name("mlp_xnn.etrecord")),
+    ):
+        warehouse.link(warehouse.ingest(path, name=name), warehouse.ingest_record(record))
+    warehouse.ingest(ALLOCATING, name="allocating")
+    fleet = [Labelled(f"mlp{at}", content_of(at), {"build": build_of(at)}) for at in range(len(FLEET))]
+    ingest_all(warehouse, fleet)
 
 
 @cache
