@@ -7,7 +7,10 @@ Before it may be lines on what a view is for:
   Needs: KIND[, TABLE][; else: COMMAND]    captures of that kind, torch_trace or dump (all others), with rows of that
                                            table; what answers the question for captures of the other kind
   Empty: TEXT                              why it has no rows; `Empty by WORD` if its parameter `by` is that word
-  Shown: COLUMN, ...                       what people see of it in a terminal and on pages, in this order
+  Shown: COLUMN, ...                       what people see of it in a terminal and on pages, in this order; lines that
+                                           follow it begin with two spaces. A column may be an expression AS a name.
+                                           After it, `!`: a narrow terminal leaves it out after all others, the first
+                                           of them last; `+`: a sum, which people see with --total
   Planned as: MACRO[ (FORMAT)], ...        macros that return the same rows, of captures of that format or of any, and
                                            are planned in less time; they may have fewer parameters
 A column of a table has a line, which ends in a comment, and so has a parameter of a macro, but for those that `COMMON`
@@ -40,6 +43,9 @@ _COLUMNS_OF: Final = re.compile(r"^Columns: as in `(\w+)`$")
 _NEEDS: Final = re.compile(r"^Needs: (\w+(?:, \w+)*)(?:; else: (.+))?$")
 _EMPTY: Final = re.compile(r"^Empty(?: by (\w+))?: (.+)$")
 _SHOWN: Final = "Shown: "
+# The comma between two columns that are shown: none within a call.
+_BETWEEN: Final = re.compile(r", (?![^()]*\))")
+_MARKED: Final = re.compile(r"(.+?)([!+]*)")
 _PLANNED_AS: Final = "Planned as: "
 _PLANNED: Final = re.compile(r"(\w+)(?: \((\w+)\))?(?:, |$)")
 # A word, and the bracket of a call after it. Texts and comments are found to be passed over.
@@ -85,6 +91,16 @@ class Column:
 
 
 @dataclass(frozen=True)
+class Shown:
+    """A column that people see of a view."""
+
+    name: str
+    expression: str  # in SQL, with its name
+    is_foremost: bool  # whether a narrow terminal leaves it out last
+    is_sum: bool  # whether it is about all executes or steps; seen with --total
+
+
+@dataclass(frozen=True)
 class SqlObject:
     """A table, view or macro. `file` is its path under `etq.sql`; names with a leading underscore are private."""
 
@@ -98,7 +114,7 @@ class SqlObject:
     needs: tuple[str, ...] = ()  # the kind of captures that it is for, and the table that must have rows
     otherwise: str | None = None  # what answers the question for captures of the other kind
     empty: tuple[tuple[str | None, str], ...] = ()  # why it has no rows, by the value of `by`; None: any
-    shown: tuple[str, ...] = ()  # the columns that people see; empty: all
+    shown: tuple[Shown, ...] = ()  # the columns that people see; empty: all
     planned_as: tuple[tuple[str | None, str], ...] = ()  # macros to call instead, by format; None: any
 
     @property
@@ -110,6 +126,21 @@ class SqlObject:
     def is_public(self) -> bool:
         """Whether the object is for use outside `etq.sql`."""
         return not self.name.startswith("_")
+
+    @property
+    def to_read(self) -> str:
+        """What people see, as the columns of a SELECT."""
+        return ", ".join(each.expression for each in self.shown) or "*"
+
+    @property
+    def foremost(self) -> tuple[str, ...]:
+        """The columns that a narrow terminal leaves out last."""
+        return tuple(each.name for each in self.shown if each.is_foremost)
+
+    @property
+    def sums(self) -> tuple[str, ...]:
+        """The columns that people see with --total."""
+        return tuple(each.name for each in self.shown if each.is_sum)
 
     def comments(self) -> Iterator[str]:
         """Yield the COMMENT ON statements that copy the documentation into the database's catalogue."""
@@ -253,7 +284,9 @@ def parse(source: str, file: str) -> Iterator[SqlObject]:
     statement: list[str] = []
     parsed: dict[str, SqlObject] = {}
     for number, line in enumerate(source.splitlines(), 1):
-        if not statement and line.startswith("--"):
+        if not statement and line.startswith("--   ") and comment and comment[-1].startswith(_SHOWN):
+            comment[-1] += line[4:]
+        elif not statement and line.startswith("--"):
             comment.append(line[3:])
         elif line.strip() or statement:
             statement.append(line)
@@ -292,11 +325,18 @@ def _purpose(comment: list[str]) -> dict[str, Any]:
         elif (match := _EMPTY.match(line)) is not None:
             found["empty"] += ((match[1], match[2]),)
         elif line.startswith(_SHOWN):
-            found["shown"] = tuple(line.removeprefix(_SHOWN).split(", "))
+            found["shown"] = tuple(map(_shown, _BETWEEN.split(line.removeprefix(_SHOWN))))
         elif line.startswith(_PLANNED_AS):
             macros = _PLANNED.findall(line.removeprefix(_PLANNED_AS))
             found["planned_as"] = tuple((format or None, macro) for macro, format in macros)
     return found
+
+
+def _shown(text: str) -> Shown:
+    match = _MARKED.fullmatch(text)
+    assert match is not None
+    expression, marks = match.groups()
+    return Shown(expression.rpartition(" AS ")[2], expression, "!" in marks, "+" in marks)
 
 
 def _object(comment: list[str], lines: list[str], place: str, file: str) -> SqlObject:

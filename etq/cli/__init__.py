@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, Final, NoReturn
 
 import click
 
-from etq.cli.commands import ALIASES, COMMANDS, DELETING, FIRST, JUDGING
+from etq.cli.commands import ALIASES, COMMANDS, FIRST, JUDGING
 from etq.cli.interrupts import STATUS, install, is_interrupt
 from etq.cli.messages import say
 from etq.database.limits import query_megabytes, query_seconds
@@ -79,9 +78,7 @@ class _Group(click.Group):
                 raise click.UsageError(message, context) from None
             # click lists only commands that it knows, so names of modules not yet imported are added.
             known = [*_COMMANDS, *ALIASES]
-            is_deleting = any(name in DELETING for name in get_close_matches(error.command_name, known, 1))
-            possible = [] if is_deleting else [name for name in known if name not in DELETING]
-            raise click.exceptions.NoSuchCommand(error.command_name, possibilities=possible, ctx=context) from None
+            raise click.exceptions.NoSuchCommand(error.command_name, possibilities=known, ctx=context) from None
 
     def invoke(self, context: click.Context) -> Any:
         try:

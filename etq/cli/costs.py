@@ -88,10 +88,6 @@ def roofline(
             _show_roofline(capture, target, written, by, total, **options)
 
 
-_RATES: Final = "flops_per_second / 1e9 AS gflop_s, bytes_per_second / 1e9 AS gb_s"
-_ROOF: Final = "roof_percent, bound, above_roof_percent"
-
-
 def _show_roofline(
     capture: str,
     target: tuple[Warehouse, Capture],
@@ -100,23 +96,11 @@ def _show_roofline(
     total: bool,
     **options: Any,
 ) -> None:
-    place = "" if by == "op_type" else "instruction_id AS instruction, module_path AS module,"
     show_opened(
         "roofline",
         capture,
         target,
         output,
-        query=f"""
-            SELECT op, method, {place or "calls,"} avg, unit, share_percent, flops, intensity, {_RATES}, {_ROOF},
-                reason, total, executes, per_execute, above_roof_per_execute
-            FROM {{view}}
-        """,
-        people_query=f"""
-            SELECT op, method, {place} per_execute, share_percent, {_ROOF}, above_roof_per_execute, {_RATES},
-                intensity, flops, avg AS per_call, calls, reason, total, executes, unit
-            FROM {{view}}
-        """,
-        sums=("total", "executes"),
         total=total,
         by=by,
         **options,
@@ -135,23 +119,11 @@ def show_efficiency(
     if options.pop("method", None) is not None:
         raise EtqError("traces have no methods; leave out --method")
     options.pop("runs", None)
-    names = {"shape": "coalesce(op, '(no op)') AS op, inputs,", "op": "coalesce(op, '(no op)') AS op,", "family": ""}
-    family = "coalesce(family, '(unknown)') AS family,"
     show_opened(
         "op_efficiency",
         capture,
         target,
         output,
-        query="FROM {view}",
-        people_query=f"""
-            SELECT {family if by == "family" else ""} {names[by]} per_step, roof_percent, bound, share_percent,
-                above_roof_percent, bytes_per_second / 1e12 AS tb_s, flops_per_second / 1e12 AS tflop_s, calls,
-                avg AS per_call, {"known_percent," if by != "shape" else "flops, bytes,"} intensity,
-                {"" if by == "family" else "family,"} reason, top_event,
-                nullif(outside_steps, 0) AS outside_steps, total, steps, unit
-            FROM {{view}}
-        """,
-        sums=("total", "steps"),
         total=total,
         by=by,
         **options,

@@ -14,9 +14,6 @@ from etq.cli.targets import file_options, is_record, open_record, pop_file_optio
 from etq.errors import EtqError, printable
 from etq.render.writers import write
 
-# For people; the columns of `delegate_coverage` in the order of their use.
-TO_READ = """op_type, method, delegated, not_delegated, per_execute, share_percent, calls, worst_source, worst_module,
-    basis, total, executes, unit"""
 GUESSED = "Which nodes delegates took of ops that became several is a guess where basis is handles: give the --pte"
 
 
@@ -26,7 +23,6 @@ GUESSED = "Which nodes delegates took of ops that became several is a guess wher
 @warehouse_option
 @unit_option(None)
 @partial(file_options, without=["graph_capture"])
-@click.option("--pte", metavar="FILE", help="For a file: its program, which shows the kernels that run.")
 @total_option
 @output_options
 def coverage(
@@ -56,8 +52,6 @@ def coverage(
             db,
             (format, output, force),
             read_options,
-            people_query=f"SELECT {TO_READ} FROM {{view}}",
-            sums=("total", "executes"),
             total=total,
             unit=unit,
             **options,

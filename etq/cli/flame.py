@@ -201,7 +201,8 @@ def _no_module(warehouse: Warehouse, capture: str, module: str) -> EtqError:
     totals = dict(warehouse.rows(query, capture=capture)[1])
     if module in totals and totals[module] is None:
         return EtqError(
-            f"the time of module {module} is unknown: no event is known to be of it; etq modules shows which have times"
+            f"the time of module {module} is unknown: no event is known to be of it; etq ops --by module shows which "
+            "have times"
         )
     if module in totals:
         return EtqError(f"module {module} took no time in the runs that are asked for")

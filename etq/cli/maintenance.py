@@ -1,4 +1,4 @@
-"""Commands that keep warehouses in order: merge, backup, check, remove, prune, compact."""
+"""Commands that keep warehouses in order: those of `etq db`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,17 @@ if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Warehouse
 
 
-@main.command()
+@main.group()
+def db() -> None:
+    """Keep a warehouse in order: check, copy, merge and compact it, and remove captures.
+
+    \b
+    etq db check lab.duckdb
+    etq db remove run --db lab.duckdb
+    """
+
+
+@db.command()
 @click.argument("files", metavar="WAREHOUSE...", nargs=-1, required=True)
 @query_limits
 @click.option("-o", "--output", metavar="FILE", required=True, help="The new warehouse.")
@@ -29,7 +39,7 @@ def merge(files: tuple[str, ...], output: str) -> None:
     first warehouse are kept, and the difference is printed. A name that other content has is extended.
 
     \b
-    etq merge phone.duckdb watch.duckdb -o lab.duckdb
+    etq db merge phone.duckdb watch.duckdb -o lab.duckdb
     """
     from etq.maintenance.merge import merge
 
@@ -39,7 +49,7 @@ def merge(files: tuple[str, ...], output: str) -> None:
     say(f"{output}: {merged.captures} captures; {merged.known} were in several")
 
 
-@main.command()
+@db.command()
 @warehouse_argument
 @click.option("-o", "--output", metavar="FILE", required=True, help="The copy.")
 @click.option("--force", is_flag=True, help="Overwrite an existing copy.")
@@ -49,7 +59,7 @@ def backup(db: str, output: str, force: bool) -> None:
     The copy is at its place when it is whole. It has no free space, and is a warehouse like any other.
 
     \b
-    etq backup lab.duckdb -o copy.duckdb
+    etq db backup lab.duckdb -o copy.duckdb
     """
     from etq.maintenance.copying import backup
 
@@ -57,7 +67,7 @@ def backup(db: str, output: str, force: bool) -> None:
     say(f"{output}: {Path(output).stat().st_size / 1e6:.1f} MB")
 
 
-@main.command()
+@db.command()
 @warehouse_argument
 @click.option(
     "--files",
@@ -74,8 +84,8 @@ def check(db: str, files: str) -> None:
     line; with a problem, the status is 1. The warehouse is only read; writers wait meanwhile.
 
     \b
-    etq check lab.duckdb
-    etq check lab.duckdb --files captures
+    etq db check lab.duckdb
+    etq db check lab.duckdb --files captures
     """
     from etq.maintenance.checking import check
 
@@ -93,7 +103,7 @@ def _problems(number: int) -> str:
     return f"{number} problem{'' if number == 1 else 's'}"
 
 
-@main.command()
+@db.command()
 @click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True)
 @click.option("--all", "several", is_flag=True, help="Remove all captures that match, if a selector matches several.")
 @click.option("-y", "--yes", is_flag=True, help="Don't ask for confirmation.")
@@ -102,8 +112,8 @@ def remove(captures: tuple[str, ...], several: bool, yes: bool, db: str) -> None
     """Remove captures from a warehouse, with their annotations. Records and the profiling files stay.
 
     \b
-    etq remove run --db lab.duckdb
-    etq remove --all device=broken -y
+    etq db remove run --db lab.duckdb
+    etq db remove --all device=broken -y
     """
     with open_existing(db) as warehouse:
         resolved = {
@@ -113,7 +123,7 @@ def remove(captures: tuple[str, ...], several: bool, yes: bool, db: str) -> None
         }
         _confirm("Remove", [capture.name for capture in resolved.values()], yes)
         warehouse.remove(*resolved.values())
-        say(f"{_number(len(resolved))} removed; etq compact gives the space back")
+        say(f"{_number(len(resolved))} removed; etq db compact gives the space back")
 
 
 def _resolved_captures(warehouse: Warehouse, selector: str, several: bool) -> list[Capture]:
@@ -129,7 +139,7 @@ def _resolved_captures(warehouse: Warehouse, selector: str, several: bool) -> li
     return resolved or [warehouse.capture(selector)]
 
 
-@main.command()
+@db.command()
 @click.argument("selectors", metavar="[SELECTOR]...", nargs=-1)
 @click.option(
     "--keep-last", type=click.IntRange(0), required=True, metavar="N", help="Number of captures of each group to keep."
@@ -160,9 +170,9 @@ def prune(
     events.
 
     \b
-    etq prune --keep-last 10 --by model,device --keep-rollups --dry-run
-    etq prune --keep-last 10 --by model,device --over build
-    etq prune --keep-last 0 build=nightly -y
+    etq db prune --keep-last 10 --by model,device --keep-rollups --dry-run
+    etq db prune --keep-last 10 --by model,device --over build
+    etq db prune --keep-last 0 build=nightly -y
     """
     keys = [key.strip() for key in by.split(",") if key.strip()]
     chosen: dict[str, Any] = {"selectors": list(selectors) or None, "over": over, "keep_rollups": keep_rollups}
@@ -179,10 +189,10 @@ def prune(
             return
         _confirm("Prune the events of" if keep_rollups else "Remove", names, yes)
         warehouse.prune(keep_last, keys, **chosen)
-        say(f"{_number(len(names))} pruned; etq compact gives the space back")
+        say(f"{_number(len(names))} pruned; etq db compact gives the space back")
 
 
-@main.command()
+@db.command()
 @warehouse_argument
 def compact(db: str) -> None:
     """Rewrite a warehouse's file to give back free space.
@@ -190,7 +200,7 @@ def compact(db: str) -> None:
     This needs space for both files; the old one stays until the new one is complete.
 
     \b
-    etq compact --db lab.duckdb
+    etq db compact --db lab.duckdb
     """
     with open_existing(db) as warehouse:
         before, after = warehouse.compact()

@@ -1,4 +1,4 @@
-"""Commands about ops of ETDumps and of PyTorch's traces: ops, map."""
+"""The command about ops of ETDumps and of PyTorch's traces."""
 
 from __future__ import annotations
 
@@ -9,19 +9,17 @@ import click
 from etq import catalog
 from etq.choices import OPS_BY
 from etq.cli import main
-from etq.cli.commands import ANSWERS
 from etq.cli.no_rows import note_no_rows
 from etq.cli.options import (
     file_output_options,
-    output_options,
     run_options,
     selection_options,
     total_option,
     unit_option,
     warehouse_option,
 )
-from etq.cli.showing import check_runs, note_excluded_runs, without_method
-from etq.cli.targets import check_path, file_options, open_target, pop_file_options
+from etq.cli.showing import check_runs, note_excluded_runs, show_opened, without_method
+from etq.cli.targets import file_options, open_target, pop_file_options
 from etq.errors import EtqError
 from etq.render.selection import column_named, selection
 from etq.render.table import FOREMOST
@@ -31,7 +29,9 @@ from etq.warehouse.formats import stored_rows
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Warehouse
 
-# Groupings of ops, for an ETDump and for a trace.
+# The views for groupings of an ETDump's ops by their places in the model, which its record has.
+_PLACES: Final = {"module": "module_totals", "source": "source_totals"}
+# Groupings of a trace's ops.
 CALLS_BY: Final = ("name", "shape", "stack", "module", "family")
 # The columns of torch's own table, and what a trace or a grouping must have for them.
 TORCH_TABLE: Final = {
@@ -77,7 +77,7 @@ PER_CALL: Final = "per_call"
 
 @main.command()
 @click.argument("capture")
-@click.option("--by", type=click.Choice(tuple(dict.fromkeys(OPS_BY + CALLS_BY))), help="Grouping of ops.")
+@click.option("--by", type=click.Choice(tuple(dict.fromkeys((*OPS_BY, *_PLACES, *CALLS_BY)))), help="Grouping of ops.")
 @click.option("--sort-by", metavar="COLUMN", help="Sort by that column, largest first.  [default: self time]")
 @total_option
 @click.option("--no-python-functions", is_flag=True, help="Of a trace: leave out Python functions and modules.")
@@ -103,8 +103,9 @@ def ops(
     """Show where the time of an execute went, op by op. For a PyTorch trace, show torch's own table, in time per step.
 
     CAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a file. For an ETDump, --by is family,
-    label, instance, op_type or shape; for a trace, it is name, shape, stack, module or family: what ops compute, and
-    how far they are from the peak of the device, as in roofline.
+    label or instance; with its record op_type, shape, module or source, the line of the model's source. For a trace, it
+    is name, shape, stack, module or family: what ops compute, and how far they are from the peak of the device, as in
+    roofline.
 
     \b
     etq ops run --by instance --unit us --db lab.duckdb
@@ -114,9 +115,15 @@ def ops(
     arguments = {name: value for name, value in {"by": by, "unit": unit, **options}.items() if value is not None}
     with open_target(capture, db, read_options) as (warehouse, selector):
         is_trace = selector.format == "torch_trace"
-        view, known = ("key_averages", CALLS_BY) if is_trace else ("op_totals", OPS_BY)
+        view, known = ("key_averages", CALLS_BY) if is_trace else ("op_totals", (*OPS_BY, *_PLACES))
         if by is not None and by not in known:
             raise EtqError(f"--by of {'a trace' if is_trace else 'an ETDump'} is {', '.join(known)}, not {by}")
+        if not is_trace and by in _PLACES:
+            if sort_by is not None or no_python_functions:
+                raise EtqError("modules and sources have an order; leave out --sort-by and --no-python-functions")
+            written = (format, output, force)
+            show_opened(_PLACES[by], capture, (warehouse, selector), written, total=total, unit=unit, **options)
+            return
         if is_trace and by == "family":
             from etq.cli.costs import show_efficiency
 
@@ -199,30 +206,3 @@ def _columns(warehouse: Warehouse, capture: Capture, by: str | None) -> list[str
     names, [row] = warehouse.rows(query, key=capture.capture_id)
     held = {name for name, value in zip(names, row, strict=True) if value} | {f"by_{by}"}
     return [column for column, needs in TORCH_TABLE.items() if held.issuperset(needs)]
-
-
-@main.command("map")
-@click.argument("etdump")
-@click.argument("trace")
-@unit_option(None)
-@warehouse_option
-@output_options
-def model_map(
-    etdump: str, trace: str, unit: str | None, db: str, format: str | None, output: str | None, force: bool
-) -> None:
-    """Compare a run on a device with PyTorch's own, op by op. It shows where the device is slower than it should be.
-
-    ETDUMP is a capture linked to its ETRecord, TRACE the capture of a PyTorch trace of the same model with modules.
-
-    \b
-    etq map run run-in-torch --db lab.duckdb
-    """
-    from etq.warehouse.warehouse import open
-
-    arguments: dict[str, Any] = {} if unit is None else {"unit": unit}
-    query = f"FROM model_map($etdump, $trace{''.join(f', {name} := ${name}' for name in arguments)})"
-    for side in (etdump, trace):
-        check_path(side, db)
-    with open(db, read_only=True) as warehouse:
-        foremost = ANSWERS["model_map"]
-        write(warehouse, query, format, output, force=force, foremost=foremost, etdump=etdump, trace=trace, **arguments)

@@ -9,12 +9,12 @@ import click
 
 from etq import catalog
 from etq.cli import main
-from etq.cli.commands import ANSWERS
-from etq.cli.options import output_options, warehouse_option
+from etq.cli.options import output_options, total_option, warehouse_option
 from etq.cli.showing import show_view
 from etq.cli.targets import file_options, not_for, pop_file_options
 from etq.errors import EtqError
-from etq.render.writers import write
+from etq.render.selection import selection
+from etq.render.writers import TO_READ, format_of, write
 
 _KINDS: Final = ("table", "view", "table macro")
 # Of the parameters whose default is NULL, those that are numbers. The others are lists or texts: labels of builds and
@@ -54,14 +54,15 @@ def _command(view: catalog.SqlObject) -> click.Command:
     names = [parameter.name for parameter in view.parameters]
     is_of_file = names[:1] == ["capture"] and all(parameter.default for parameter in view.parameters[1:])
 
-    def command(db: str, format: str | None, output: str | None, force: bool, **given: Any) -> None:
+    def command(
+        db: str, format: str | None, output: str | None, force: bool, total: bool = False, **given: Any
+    ) -> None:
         values = {parameter.name: _value(parameter, given.pop(parameter.name)) for parameter in view.parameters}
         values = {name: value for name, value in values.items() if value is not None}
         if is_of_file:
             capture = values.pop("capture")
-            people_query = f"SELECT {', '.join(view.shown)} FROM {{view}}" if view.shown else None
             output_to = (format, output, force)
-            show_view(view.name, capture, db, output_to, pop_file_options(given), people_query=people_query, **values)
+            show_view(view.name, capture, db, output_to, pop_file_options(given), total=total, **values)
             return
         from etq.warehouse.warehouse import open
 
@@ -72,8 +73,9 @@ def _command(view: catalog.SqlObject) -> click.Command:
         )
         call = f"{view.name}({arguments})" if view.kind == "table macro" else view.name
         with open(db, read_only=True) as warehouse:
-            foremost = ANSWERS.get(view.name, ())
-            write(warehouse, f"FROM {call}", format, output, force=force, foremost=foremost, **values)
+            is_for_people = (format or format_of(output)) in TO_READ and selection.get().columns is None
+            query = f"SELECT {view.to_read} FROM {call}" if is_for_people else f"FROM {call}"
+            write(warehouse, query, format, output, force=force, foremost=view.foremost, **values)
 
     text = (
         f"{view.text.removeprefix(catalog.NEEDS_ETQ)}\n\nColumns: {', '.join(column.name for column in view.columns)}."
@@ -81,6 +83,8 @@ def _command(view: catalog.SqlObject) -> click.Command:
     decorated = output_options(
         warehouse_option(file_options(command, [*names, *not_for(view.name)]) if is_of_file else command)
     )
+    if view.sums and is_of_file:
+        decorated = total_option(decorated)
     for parameter in reversed(view.parameters):
         if parameter.default is None:
             decorated = click.argument(parameter.name)(decorated)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from etq import catalog
 from etq.analysis.runs import check_method, has_one_method, left_out
-from etq.cli.commands import ANSWERS
 from etq.cli.messages import say
 from etq.cli.no_rows import (
     naming_other_view,
@@ -74,9 +73,7 @@ def show_view(
     read_options: FileOptions,
     *,
     query: str = "FROM {view}",
-    people_query: str | None = None,
     long: Collection[str] = (),
-    sums: Collection[str] = (),
     total: bool = False,
     **options: Any,
 ) -> None:
@@ -91,9 +88,7 @@ def show_view(
             (warehouse, selector),
             output,
             query=query,
-            people_query=people_query,
             long=long,
-            sums=sums,
             total=total,
             **options,
         )
@@ -106,18 +101,15 @@ def show_opened(
     output: tuple[str | None, str | None, bool],
     *,
     query: str = "FROM {view}",
-    people_query: str | None = None,
     long: Collection[str] = (),
-    sums: Collection[str] = (),
     total: bool = False,
     **options: Any,
 ) -> None:
-    """Print a view of a capture in an open warehouse.
+    """Print a view of a capture in an open warehouse. People see the columns that its line `Shown:` has.
 
-    query         query whose rows are printed; {view} is replaced by the call of the view
-    people_query  query to use instead of `query` on a terminal
-    long          names of columns with long texts, see `write`
-    sums, total   columns that people see if `total`, see `without_sums`; tables with such columns choose their unit
+    query  query whose rows are printed; {view} is replaced by the call of the view
+    long   names of columns with long texts, see `write`
+    total  whether people see sums, see `without_sums`; tables with such columns choose their unit
     """
     warehouse, selector = target
     check_runs(warehouse, selector, options)
@@ -137,20 +129,21 @@ def show_opened(
     if stored is not None:
         call, parameters = stored, {"capture": selector}
     statement = query.format(view=call)
-    if people_query is not None and (is_for_people or names_columns_of_people(warehouse, statement, parameters)):
-        statement = people_query.format(view=call)
+    shown = catalog.named(view)
+    if shown.shown and (is_for_people or names_columns_of_people(warehouse, statement, parameters)):
+        statement = f"SELECT {shown.to_read} FROM {call}"
     if is_for_people:
         statement = without_method(warehouse, selector, view, statement)
-        statement = without_sums(warehouse, selector, statement, sums, total)
+        statement = without_sums(warehouse, selector, statement, shown.sums, total)
     with naming_other_view(warehouse, view, selector), prepared:
-        chooses = bool(sums) and "unit" not in parameters
+        chooses = bool(shown.sums) and "unit" not in parameters
         has_rows = write(
             warehouse,
             statement,
             *output[:2],
             force=output[2],
             long=long,
-            foremost=ANSWERS.get(view, ()),
+            foremost=shown.foremost,
             chooses_unit=chooses,
             drops_empty=True,
             **parameters,

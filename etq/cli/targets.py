@@ -40,6 +40,7 @@ class FileOptions:
 def file_options(command: Command, without: Collection[str] = ()) -> Command:
     """Add options for a file, but those `without`; captures in a warehouse have them from their ingest."""
     for name, option in {
+        "pte": click.option("--pte", metavar="FILE", help="For a file: its program."),
         "etrecord": click.option("--etrecord", metavar="FILE", help="For a file: the ETRecord of its program."),
         "clock_bits": click.option(
             "--clock-bits", type=click.Choice(["32", "64"]), help="For a file: width of the clock's counter in bits."
@@ -56,7 +57,7 @@ def file_options(command: Command, without: Collection[str] = ()) -> Command:
 
 def not_for(view: str) -> Collection[str]:
     """Return the options of `file_options` that no file of a view's formats takes."""
-    return ["graph_capture"] if catalog.named(view).needs[:1] == ("dump",) else []
+    return {("dump",): ["graph_capture"], ("torch_trace",): ["pte"]}.get(catalog.named(view).needs[:1], [])
 
 
 def graph_capture_option(what: str) -> Callable[[Command], Command]:

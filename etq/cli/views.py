@@ -8,9 +8,8 @@ from typing import Any
 import click
 
 from etq import catalog
-from etq.cli.commands import Option, Shown, ViewCommand
+from etq.cli.commands import Option, ViewCommand
 from etq.cli.options import (
-    link_option,
     method_option,
     output_options,
     phase_option,
@@ -30,25 +29,22 @@ def command_of(name: str, command: ViewCommand) -> click.Command:
     def show(capture: str, **options: Any) -> None:
         read_options = pop_file_options(options)
         output = options.pop("format"), options.pop("output"), options.pop("force")
-        shown: Shown = command
+        view, columns = command.view, command.columns
         for option, instead in (
             (option, described.instead) for option, described in command.options.items() if described.instead
         ):
             value = options.pop(option)
             if value in instead:
-                shown = instead[value]
-                options = _taken(shown.view, options, f"--{option} {value}")
-        to_read = shown.to_read or ", ".join(catalog.named(shown.view).shown)
+                view, columns = instead[value], "*"
+                options = _taken(view, options, f"--{option} {value}")
         show_view(
-            shown.view,
+            view,
             capture,
             options.pop("db"),
             output,
             read_options,
-            query=f"SELECT {shown.columns} FROM {{view}}",
-            people_query=f"SELECT {to_read} FROM {{view}}" if to_read else None,
+            query=f"SELECT {columns} FROM {{view}}",
             long=command.long,
-            sums=shown.sums,
             total=options.pop("total", False),
             **options,
         )
@@ -79,14 +75,9 @@ def _with_options(show: Callable[..., None], command: ViewCommand) -> Callable[.
     decorated: Callable[..., None] = warehouse_option(file_options(show, not_for(command.view)))
     decorated = unit_option(None)(decorated) if "unit" in parameters else decorated
     decorated = output_options(decorated, has_wide="wide" in command.options)
-    if command.sums:
+    if catalog.named(command.view).sums:
         decorated = total_option(decorated)
     decorated = click.argument("capture")(decorated)
-    if command.takes_program:
-        help_of_program = "For a file: its program, which has the graphs."
-        decorated = click.option("--pte", metavar="FILE", help=help_of_program)(decorated)
-    if "link_bandwidth" in parameters:
-        decorated = link_option(decorated)
     if "runs" in parameters:
         decorated = runs_option(str(parameters["runs"]).strip("'"))(decorated)
     for parameter, add in (("method", method_option), ("phase", phase_option), ("steps", step_options)):

@@ -44,7 +44,7 @@ _WHEN_FULL: Final = "out of space: free some and repeat; nothing was stored"
 # Of commands that free space. To change a file, DuckDB needs some, for its log.
 NOTHING_FREED: Final = (
     "out of space, also for this; the warehouse is as it was: free some and repeat, or copy it to another disk "
-    "(etq backup), do it there, and move it back"
+    "(etq db backup), do it there, and move it back"
 )
 Result = TypeVar("Result")
 

@@ -47,7 +47,7 @@ REFERENCES: Final = (
     ("op_edges", ("record_id", "graph_id", "from_node"), "op_nodes", PARENTS["op_nodes"]),
     ("op_edges", ("record_id", "graph_id", "to_node"), "op_nodes", PARENTS["op_nodes"]),
 )  # fmt: skip
-# Columns that no two rows of a table have in common. `etq check` compares rollups as a whole.
+# Columns that no two rows of a table have in common. `etq db check` compares rollups as a whole.
 KEYS: Final = (
     ("labels", ("capture_id", "key")),
     ("metrics", ("capture_id", "run_index", "name", "source", "sample")),

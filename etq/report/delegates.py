@@ -181,7 +181,7 @@ def note_of(target: Target) -> str | None:
     if size > MOST_OPS:
         return (
             f"The graphs of its delegates are too large, not drawn: they have {size:,} ops, and a page at most "
-            f"{MOST_OPS:,} of them. etq delegate-ops shows them."
+            f"{MOST_OPS:,} of them. etq show delegate_graph shows them."
         )
     if called and are_unaligned(target.warehouse, target.capture):
         text = UNALIGNED.format(target.name)

@@ -97,7 +97,7 @@ def view_section(kind: str, title: str, view: str, rows: Table, sort: str | None
     target = catalog.named(view)
     texts = {column.name: column.text for column in target.columns}
     columns = []
-    for name in target.shown or texts:
+    for name in [each.name for each in target.shown if each.name in texts] or texts:
         values = rows.columns[rows.names.index(name)]
         is_number = isinstance(values, list) and any(isinstance(value, int | float) for value in values)
         has_fraction = is_number and any(isinstance(value, float) for value in values)

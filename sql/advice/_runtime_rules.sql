@@ -510,7 +510,7 @@ results AS (
         'medians over ' || _advice_count(t.runs, 'run') || ' of framework_tax; '
         || 'operator-call overhead and rest in execute_breakdown' AS evidence,
         t.tax AS time_at_stake, t.share_percent,
-        'Capture the program at level method_only too, and give it to etq tax as '
+        'Capture the program at level method_only too, and give it to etq show framework_tax as '
         || '--baseline: the rest is the framework itself. Fewer and larger ops '
         || '(delegating, fusing) lower both.' AS remedy
     FROM taxes AS t
@@ -605,7 +605,7 @@ results AS (
         || _advice_percent(100 - n.share_percent) || '.' AS finding,
         n.words AS evidence, n.per_run AS time_at_stake, n.share_percent,
         'Optimize this first: etq ops --by instance lists its instructions'
-        || CASE n.what WHEN 'module' THEN ', etq modules its parts' ELSE '' END
+        || CASE n.what WHEN 'module' THEN ', etq ops --by module its parts' ELSE '' END
         || '; a smaller shape or type, a backend, or a faster kernel saves most here.'
             AS remedy
     FROM dominating AS n

@@ -345,7 +345,7 @@ SELECT
         WHEN s.host_op IS NULL AND s.call IS NULL THEN ''
         ELSE '; the host was mostly in ' || concat_ws(' of ', s.call, s.host_op)
     END
-    || '; etq gaps lists them' AS evidence,
+    || '; etq idle --each lists them' AS evidence,
     s.total AS time_at_stake, s.share AS share_percent,
     CASE s.cause
         WHEN 'data_loading' THEN 'Set num_workers and pin_memory of DataLoader.'
@@ -432,7 +432,7 @@ SELECT
             THEN 'Matrix products without tensor cores limit it: use bfloat16, or'
             || ' allow TF32.'
         WHEN t.family = 'communication'
-            THEN 'Overlap communication and computation; etq overlap shows how much is'
+            THEN 'Overlap communication and computation; etq show device_breakdown shows how much is'
             || ' exposed.'
         WHEN t.family IN ('elementwise', 'normalization', 'reduction')
             THEN 'These kernels are limited by memory: '

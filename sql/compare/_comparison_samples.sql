@@ -65,7 +65,7 @@ sides AS MATERIALIZED (
                     min(s.name) FILTER (WHERE s.is_trace) OVER ()
                     || ' is a PyTorch trace and '
                     || min(s.name) FILTER (WHERE NOT s.is_trace) OVER ()
-                    || ' is not: only traces can be compared with traces; etq map '
+                    || ' is not: only traces can be compared with traces; etq show model_map '
                     || 'shows an ETDump next to a trace of its model'
                 )
             WHEN s.is_trace THEN CASE

@@ -4,6 +4,9 @@
 -- other. Ops that a delegate fuses into others, such as relu, cost nothing on their own if its events are separate
 -- rows. Needs a linked record; without peaks, there are still rates and intensity.
 -- Needs: dump; else: etq roofline
+-- Shown: op!, method, instruction_id AS instruction!, module_path AS module, per_execute!, share_percent,
+--   roof_percent!, bound!, above_roof_percent, above_roof_per_execute, flops_per_second / 1e9 AS gflop_s!,
+--   bytes_per_second / 1e9 AS gb_s!, intensity!, flops, avg AS per_call, calls, reason, total+, executes+, unit
 -- Columns:
 --   op: op type of its nodes; for a delegate's call the backend; for events without nodes their label
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs

@@ -13,8 +13,9 @@
 -- at most launch_delay_us before the next event started: the one that records or calls name, or any, if the trace has
 -- neither, and in CUDA graphs; else unknown_wait: the next event waited for something that the trace doesn't show. A
 -- gap without a recorded launch is unknown.
--- Needs: torch_trace, device_events; else: etq tax
+-- Needs: torch_trace, device_events; else: etq show framework_tax
 -- Empty: {capture} has no gaps between device events
+-- Shown: device, stream, step, start, duration, share_percent, cause, host_op, call, next_event, waited_for, unit
 -- Columns:
 --   device: number of the device; NULL if not written
 --   stream: the stream; NULL by device, and if not written
@@ -99,7 +100,7 @@ FROM summed AS r
 GROUP BY r.device, r.stream, r.cause;
 
 -- The idle time of one device, or stream, by its cause, see `device_idle`; the longest first.
--- Needs: torch_trace, device_events; else: etq tax
+-- Needs: torch_trace, device_events; else: etq show framework_tax
 -- Empty: {capture} has no gaps between device events
 -- Columns:
 --   device: number of the device; NULL if not written

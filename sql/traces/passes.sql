@@ -106,7 +106,7 @@ LEFT JOIN within AS w USING (event_index);
 -- Device time belongs to the pass whose events contain the launch; work that the backward pass repeats, as with
 -- activation checkpointing, is of the backward pass. If steps overlap, as steps of several threads do, the time that
 -- they share counts for each step, as in `step_breakdown`, and by trace once.
--- Needs: torch_trace; else: etq breakdown
+-- Needs: torch_trace; else: etq show execute_breakdown
 -- Columns:
 --   run_index: run of the step; NULL by trace
 --   step: number of the step, 0 if the trace has no steps; NULL by trace

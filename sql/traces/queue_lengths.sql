@@ -50,7 +50,8 @@ ORDER BY q.device, q.stream, q.place;
 -- stream runs dry when its last event ends.
 -- Needs: torch_trace, device_events
 -- Empty: {capture} has no device events whose launch was recorded
--- Shown: device, stream, launches, empty_percent, mean, max, time_mean, p25, p50, p75, min, stddev, changes, empty_time, full_time, unit
+-- Shown: device!, stream!, launches!, empty_percent!, mean!, max!, time_mean, p25, p50, p75, min, stddev, changes,
+--   empty_time!, full_time, unit!
 -- Columns:
 --   device: number of the device; NULL if not written
 --   stream: the stream; NULL if not written

@@ -29,7 +29,7 @@ JOIN (
 -- recognized by their family, and come before copies and fills, so that the time is what `device_breakdown` calls
 -- exposed; communication on the host counts only if the trace has no kernels; a step repeated for a device is not a
 -- separate step; if the first category fills all steps, later categories are not counted, too.
--- Needs: torch_trace; else: etq breakdown
+-- Needs: torch_trace; else: etq show execute_breakdown
 -- Columns:
 --   run_index: the run
 --   step: number of the step in the trace, of a server's steps by order; 0 if the trace has no steps

@@ -1,5 +1,5 @@
 -- One step of a trace with its time in each category of `step_breakdown`, in a column each.
--- Needs: torch_trace; else: etq breakdown
+-- Needs: torch_trace; else: etq show execute_breakdown
 -- Columns:
 --   run_index: the run
 --   step: number of the step in the trace; 0 if the trace has no steps
