@@ -72,7 +72,6 @@ GAPS = "base_gap, new_gap, gap_problem"
 @query_limits
 @warehouse_option
 @unit_option(None)
-@click.option("--pte", metavar="FILE", help="For a file: its program, which has the memory plan.")
 @file_options
 def graph(
     capture: str,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @main.group()
 def db() -> None:
-    """Keep a warehouse in order: check, copy, merge and compact it, and remove captures.
+    """Check, copy, merge and compact a warehouse, and remove captures.
 
     \b
     etq db check lab.duckdb

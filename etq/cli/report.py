@@ -48,7 +48,6 @@ TAKEN: Final = {
 @unit_option(None)
 @query_limits
 @warehouse_option
-@click.option("--pte", metavar="FILE", help="For a file: its program, for planned memory.")
 @file_options
 def report(
     captures: tuple[str, ...],

@@ -113,7 +113,6 @@ _PEAKS: Final = "SELECT DISTINCT p.device, p.peak_bytes FROM peak_memory($captur
 
 @main.command()
 @click.argument("captures", metavar="FILE...", nargs=-1, required=True)
-@click.option("--pte", metavar="FILE", help="For a file: its program.")
 @file_options
 @query_limits
 @warehouse_option

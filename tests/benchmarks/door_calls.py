@@ -34,14 +34,13 @@ MANY: Final = {"base", "new", "selector", "selectors", "captures"}
 # Options of which a command requires one, without requiring any by itself.
 CHOSEN: Final = {"graph": ("--dot",)}
 _REASONS: Final = {
-    "writes a warehouse": ("backup", "comment", "compact", "link", "merge", "prune", "remove", "lake export"),
+    "writes a warehouse": ("comment", "link", "db backup", "db compact", "db merge", "db prune", "db remove", "lake export"),
     "writes the warehouse; measured where the inputs are made": ("ingest",),
     "writes a lake": ("lake add", "lake compact"),
     "reads no capture": ("bench", "completion", "plan", "program", "token", "views"),
-    "reads all of a warehouse": ("check",),
+    "reads all of a warehouse": ("db check",),
     "compares records; reads only totals of captures": ("graphs",),
     "has captures of its own": ("demo",),
-    "needs a program with XNNPACK's graphs, which no input has": ("delegate-ops",),
     "needs a trace with the shapes of ops, which no input has": ("replay",),
     "serves until it is interrupted, or its client ends": ("mcp", "serve"),
     "sends files to a server": ("push",),

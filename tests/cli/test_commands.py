@@ -44,19 +44,19 @@ PATHS = {"gpu": GPU, "run": MLP, "trace": CPU}
 # A command, and the query whose rows are its own. Those in FROM_FILES are the same of the file.
 SAME = [
     ("captures", "FROM capture_summary"),
-    ("tax run", "FROM framework_tax('run')"),
-    ("modules xnn --columns module,total", "SELECT CASE module_path WHEN '' THEN '(model)' ELSE module_path END AS module, total FROM module_totals('xnn')"),
-    ("sources xnn", "SELECT source, method, calls, total, share_percent, unit, executes, per_execute FROM source_totals('xnn')"),
+    ("show framework_tax run", "FROM framework_tax('run')"),
+    ("ops --by module xnn --columns module,total", "SELECT CASE module_path WHEN '' THEN '(model)' ELSE module_path END AS module, total FROM module_totals('xnn')"),
+    ("ops --by source xnn", "FROM source_totals('xnn')"),
     ("delegates xnn", "FROM delegate_totals('xnn')"),
     ("steps gpu --wide", "FROM wide_steps('gpu')"),
     ("idle gpu --by stream", "FROM device_idle_causes('gpu', \"by\" := 'stream')"),
-    ("gaps gpu --columns start,cause", "SELECT start, cause FROM device_idle('gpu')"),
+    ("idle --each gpu --columns start,cause", "SELECT start, cause FROM device_idle('gpu')"),
     ("critical-path gpu --step 6", "FROM critical_ops('gpu', step := 6)"),
     ("critical-path gpu --step-name aten::mm", "FROM critical_ops('gpu', step_name := 'aten::mm')"),
     ("kernels gpu --by annotation --unit ns", "FROM annotation_kernels('gpu', unit := 'ns')"),
-    ("copies gpu --unit ms", "FROM copy_totals('gpu', unit := 'ms')"),
-    ("overlap gpu --by step", "FROM device_breakdown('gpu', \"by\" := 'step')"),
-    ("collectives gpu", "FROM collectives('gpu')"),
+    ("show copy_totals gpu --unit ms", "FROM copy_totals('gpu', unit := 'ms')"),
+    ("show device_breakdown gpu --by step", "FROM device_breakdown('gpu', \"by\" := 'step')"),
+    ("show collectives gpu", "FROM collectives('gpu')"),
     ("stragglers job=train", "FROM stragglers('job=train')"),
     ("clocks job=train --unit ms", "FROM clock_offsets('job=train', unit := 'ms')"),
     ("memory trace", "FROM peak_memory('trace')"),
@@ -66,7 +66,7 @@ SAME = [
     ("show key_averages trace --include-python-functions false", "FROM key_averages('trace', include_python_functions := false)"),
     ("show kernel_sequences gpu --min-length 1 --op aten::add", "FROM kernel_sequences('gpu', op := 'aten::add', min_length := 1)"),
 ]  # fmt: skip
-FROM_FILES = ("tax", "idle", "critical-path", "kernels", "copies", "memory", "show op_totals")
+FROM_FILES = ("show framework_tax", "idle", "critical-path", "kernels", "show copies", "memory", "show op_totals")
 
 
 @pytest.mark.parametrize(("command", "query"), SAME)
@@ -114,14 +114,14 @@ def test_traces_have_times_of_a_step_if_they_have_steps(tmp_path: Path) -> None:
     path.write_bytes(trace(*two_steps()))
     for command, of_step, sums in (
         ("ops", "self_cpu_per_step", {"self_cpu_time", "steps"}),
-        ("copies", "bytes_per_step", {"total", "bytes", "steps"}),
+        ("show copy_totals", "bytes_per_step", {"total", "bytes", "steps"}),
     ):
-        [shown, *_] = printed(command, str(path))
+        [shown, *_] = printed(*command.split(), str(path))
         assert of_step in shown and not sums & {*shown}, command
-        assert {of_step} | sums <= {*printed(command, str(path), "--total")[0]}
+        assert {of_step} | sums <= {*printed(*command.split(), str(path), "--total")[0]}
     path.write_bytes(trace(*(each for each in two_steps() if not each["name"].startswith("ProfilerStep"))))
-    for command in ("ops", "kernels", "copies"):
-        [shown, *_] = printed(command, str(path))
+    for command in ("ops", "kernels", "show copy_totals"):
+        [shown, *_] = printed(*command.split(), str(path))
         assert not {"per_step", "self_cpu_per_step", "bytes_per_step", "steps"} & {*shown}
         assert {"total", "self_cpu_time"} & {*shown}
 
@@ -207,7 +207,7 @@ def test_a_program() -> None:
 
 
 def test_the_ops_of_a_delegate() -> None:
-    found = rows("delegate-ops", XNN, "--etrecord", XNN_RECORD, "--pte", XNN_PROGRAM)
+    found = rows("show", "delegate_graph", XNN, "--etrecord", XNN_RECORD, "--pte", XNN_PROGRAM)
     assert [row["op"] for row in found] == ["FullyConnected", "FullyConnected", "Add"] * 3 + ["FullyConnected"]
     names = [row["node_name"] for row in found[:3]]
     assert names == ["aten_linear_default", "aten_linear_default_1", "aten_add_tensor"]
@@ -220,15 +220,15 @@ def test_a_program_that_did_not_run_and_times_below_the_clocks_resolution() -> N
     dumped, net = str(folder / "convnet_xnn_100runs.etdp"), str(folder / "convnet_xnn.etrecord")
     foreign = f"Note: no event of {dumped} matches the graphs of this program's delegates: is it the program that ran?"
     for program, is_noted in ((XNN_PROGRAM, True), (str(folder / "convnet_xnn.pte"), False)):
-        result = run_etq("delegate-ops", dumped, "--etrecord", net, "--pte", program, "--format", "json")
+        result = run_etq("show", "delegate_graph", dumped, "--etrecord", net, "--pte", program, "--format", "json")
         assert {row["calls"] is not None for row in json.loads(result.stdout)} == {not is_noted}
         assert (foreign in result.stderr) == is_noted
     below = "Note: below the clock's resolution: 6 events of delegates take less time on average than its step of"
     assert f"{below} 1 us\n" in result.stderr
     # What the delegates' events don't explain is unaccounted time elsewhere, for the same reason.
-    for command, unit, step in (("delegates", "us", "1 us"), ("breakdown", "ns", "1000 ns")):
+    for command, unit, step in (("delegates", "us", "1 us"), ("show execute_breakdown", "ns", "1000 ns")):
         assert f"{below} {step}\n" in run_etq(command, dumped, "--unit", unit).stderr
-    assert "clock's resolution" not in run_etq("breakdown", NET).stderr
+    assert "clock's resolution" not in run_etq("show", "execute_breakdown", NET).stderr
 
 
 def test_an_old_profile(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def complete(lab: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list
 
 
 LINES = [
-    ("etq comp", ["compact", "compare", "completion"]),
+    ("etq comp", ["compare", "completion"]),
     ("etq ops ", ["second", "first", "@latest", "@previous", "build=41", "build=42", "device=pixel8"]),
     ("etq ops @l", ["latest"]),
     ("etq ops build=4", ["41", "42"]),

@@ -244,7 +244,7 @@ def test_closed_streams(lab: str) -> None:
 def test_the_end_of_input_is_a_no(lab: str) -> None:
     """Ctrl-D at a prompt: nothing is removed."""
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "etq", "remove", "run", "--db", lab]
+    command = [sys.executable, "-m", "etq", "db", "remove", "run", "--db", lab]
     with subprocess.Popen(command, stdin=theirs, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         assert "Remove 1 capture (run)?" in process.stderr.read(30)

@@ -1,4 +1,4 @@
-"""Labels, metrics and phases of captures; `etq captures`; and merge, remove, prune, compact and check."""
+"""Labels, metrics and phases of captures; `etq captures`; and the commands of `etq db`."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_phases_are_set_and_shown(copied: str, tmp_path: Path) -> None:
     assert told("phase", "llm", "other", "--name", "Default", *db) == "llm: 1 runs other\n"
     shown = [(row["phase"], row["runs"]) for row in rows("phase", "llm", *db)]
     assert shown == [("other", 1), (None, 1), ("decode", 99)]
-    steps = rows("tax", "llm", "--phase", "decode", "--skip-first", "98", *db)
+    steps = rows("show", "framework_tax", "llm", "--phase", "decode", "--steps", "skip_first=98", *db)
     assert [row["run_index"] for row in steps] == [99, 100]
     assert told("phase", "llm", "--remove", "--runs", "0-", *db) == "llm: 101 runs without a phase\n"
     logcat = tmp_path / "logcat.txt"
@@ -132,15 +132,15 @@ def db(fleet: bytes, tmp_path: Path) -> Path:
 
 @pytest.mark.long
 def test_remove_and_prune(db: Path) -> None:
-    assert "no capture matches none" in told("remove", "--all", "build=0", "none", "-y", "--db", db, status=1)
-    arguments = ("prune", "--keep-last", "1", "--by", "build", "--db", db)
+    assert "no capture matches none" in told("db", "remove", "--all", "build=0", "none", "-y", "--db", db, status=1)
+    arguments = ("db", "prune", "--keep-last", "1", "--by", "build", "--db", db)
     assert run_etq(*map(str, arguments), "--dry-run").stdout == "run0\nrun2\n"
     assert told(*arguments, status=1) == "Error: 2 captures would be removed (run0, run2); confirm with -y\n"
-    assert told(*arguments, "--keep-rollups", "-y") == "2 captures pruned; etq compact gives the space back\n"
+    assert told(*arguments, "--keep-rollups", "-y") == "2 captures pruned; etq db compact gives the space back\n"
     assert told(*arguments, "--keep-rollups") == "0 captures to prune\n"
     assert told("ops", "run0", "--db", db, status=1).startswith("Error: the events of run0 were pruned")
-    done = told("remove", "--all", "build=0", "run3", "-y", "--db", db)
-    assert done == "3 captures removed; etq compact gives the space back\n"
+    done = told("db", "remove", "--all", "build=0", "run3", "-y", "--db", db)
+    assert done == "3 captures removed; etq db compact gives the space back\n"
     assert names("--db", str(db)) == ["run2"]
 
 
@@ -149,12 +149,12 @@ def test_compact_check_and_sizes(db: Path) -> None:
     listed = run_etq("captures", "--size", "--sort", "stored_bytes", "--reverse", "--db", str(db), "--format", "csv")
     sizes = [int(row["stored_bytes"]) for row in csv_rows(listed.stdout)]
     assert len(sizes) == 4 and sizes == sorted(sizes, reverse=True) and sizes[-1] > 1000
-    told("remove", "run0", "run1", "run2", "-y", "--db", db)
+    told("db", "remove", "run0", "run1", "run2", "-y", "--db", db)
     before = db.stat().st_size
-    assert told("compact", db) == f"{db}: {db.stat().st_size / 1e6:.1f} MB, before {before / 1e6:.1f} MB\n"
+    assert told("db", "compact", db) == f"{db}: {db.stat().st_size / 1e6:.1f} MB, before {before / 1e6:.1f} MB\n"
     assert db.stat().st_size <= before and names("--db", str(db)) == ["run3"]
     for arguments in ([db], ["--db", db], [db, "--db", db]):  # a warehouse is named in either way
-        assert run_etq("check", *map(str, arguments)).exit_code == 0
+        assert run_etq("db", "check", *map(str, arguments)).exit_code == 0
 
 
 @pytest.mark.long
@@ -163,7 +163,7 @@ def test_merge(db: Path, tmp_path: Path) -> None:
     with etq.open(other) as warehouse:
         warehouse.ingest(FLEET[0], labels={"build": "7"})
         warehouse.ingest(FLEET[5])
-    assert told("merge", db, other, "-o", output) == (
+    assert told("db", "merge", db, other, "-o", output) == (
         f"Note: {other}: run0: label build: 0 stays, not 7\n{output}: 5 captures; 1 were in several\n"
     )
     assert names("--db", str(output)) == ["run0", "run1", "run2", "run3", "05"]

@@ -27,6 +27,6 @@ def test_queries(lab: str) -> None:
 def test_outputs(lab: str) -> None:
     found = refused(lab, "ops", "run", "--db", lab, "-o", f"{BAD}.parquet")
     assert found.endswith(": the path of a Parquet file must be UTF-8")
-    found = refused(lab, "merge", lab, "-o", f"{BAD}.duckdb")
+    found = refused(lab, "db", "merge", lab, "-o", f"{BAD}.duckdb")
     assert found.endswith(": the path of a warehouse must be UTF-8")
     assert sorted(each.name for each in Path(lab).parent.iterdir()) == ["lab.duckdb"]

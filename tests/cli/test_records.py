@@ -65,15 +65,15 @@ def test_link_and_ask(copied: str) -> None:
     alien = link(str(CAPTURES / "convnet/convnet.pte"), status=1)
     assert alien.startswith("Error: run: not linked: the program convnet is of another program: it fits ")
     assert linkable() == ["convnet"]
-    unlinked = run_etq("modules", "run", "--db", copied)
+    unlinked = run_etq("ops", "--by", "module", "run", "--db", copied)
     assert "run has no record" in unlinked.stderr and "etq link run RECORD" in unlinked.stderr
     for given in (RECORD, "mlp", PROGRAM):
         assert link(given) == "run: linked to mlp\n"
-    modules = rows("modules", "run", "--db", copied)
+    modules = rows("ops", "--by", "module", "run", "--db", copied)
     # By eye, from the model's source.
-    classes = {row["module"]: row["module_class"] for row in modules}
+    classes = {row["module_path"]: row["module_class"] for row in modules}
     assert classes["block1.up.linear"] == "torch.nn.modules.linear.Linear"
-    sources = rows("sources", "run", "--db", copied)
+    sources = rows("ops", "--by", "source", "run", "--db", copied)
     assert {f"models/export_models.py:{line}" for line in (21, 25, 32)} <= {row["source"] for row in sources}
     refused = link(FOREIGN, status=1)
     assert refused.startswith(
@@ -155,9 +155,9 @@ def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.mark.parametrize(
     ("command", "page"),
     [
-        pytest.param(("open", MLP, OTHER), None, marks=pytest.mark.long),
+        pytest.param(("report", MLP, OTHER, "--open"), None, marks=pytest.mark.long),
         (("graph", PROGRAM, "--open"), "mlp_graph.html"),
-        (("open", RECORD), "mlp_graph.html"),
+        (("graph", RECORD, "--open"), "mlp_graph.html"),
     ],
 )
 def test_a_page_is_opened(command: tuple[str, ...], page: str | None, tmp_path: Path, opened: list[str]) -> None:
@@ -189,7 +189,7 @@ def test_a_warehouse_is_served(opened: list[str], monkeypatch: pytest.MonkeyPatc
     served = []
     monkeypatch.setattr("etq.serve.running.run", lambda path, *_, opens, **__: served.append((path, opens)))
     for name in (("lab.duckdb",), ("--db", "lab.duckdb")):
-        assert run_etq("open", *name).exit_code == 0
+        assert run_etq("serve", *name, "--open").exit_code == 0
     assert served == [("lab.duckdb", True)] * 2
 
 

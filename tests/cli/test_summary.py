@@ -66,12 +66,12 @@ def test_each_total_is_the_statistic_that_its_line_names() -> None:
 def test_times_are_by_module_if_a_record_has_them() -> None:
     """Each module has its self time, so that none is counted twice. A record that is half-written has no modules."""
     file, net = (str(CAPTURES / f"convnet/convnet.{end}") for end in ("etdp", "etrecord"))
-    modules = rows("modules", file, "--etrecord", net)
+    modules = rows("ops", "--by", "module", file, "--etrecord", net)
     whole = sum(row["self_time"] for row in modules)
     most = sorted(modules, key=lambda row: -row["self_per_execute"])[:5]
     text = run_etq(file, net).stdout
     assert "\nMean time in an execute by module\n" in text and bars(text) == [
-        (row["module"], f"{row['self_per_execute']:.1f} us", f"{100 * row['self_time'] / whole:.1f}") for row in most
+        (row["module_path"], f"{row['self_per_execute']:.1f} us", f"{100 * row['self_time'] / whole:.1f}") for row in most
     ]
 
 

@@ -110,7 +110,7 @@ def test_other_formats_and_commands() -> None:
     assert len(fitting.splitlines()) == 2 + len(whole) and columns[0] == "op" and {"per_execute", "unit"} <= {*columns}
     assert [name for name in whole[0] if name not in columns and name in note] != []
     record = str(CAPTURES / "convnet_xnn/convnet_xnn.etrecord")
-    assert "█" in on_terminal("modules", CONVNET, "--etrecord", record, width=200)
+    assert "█" in on_terminal("ops", "--by", "module", CONVNET, "--etrecord", record, width=200)
 
 
 @pytest.mark.long
@@ -124,10 +124,10 @@ def test_colours_are_chosen_by_the_environment() -> None:
     for given, is_coloured in settings:
         shown = on_terminal("flame", CONVNET, **given)
         assert ("\x1b[" in shown, "█" in shown) == (is_coloured, True), given
-    assert "\x1b[1m" in piped("breakdown", CONVNET, FORCE_COLOR="1")
-    asked = piped("--color", "always", "breakdown", CONVNET, NO_COLOR="1")
+    assert "\x1b[1m" in piped("show", "execute_breakdown", CONVNET, FORCE_COLOR="1")
+    asked = piped("--color", "always", "show", "execute_breakdown", CONVNET, NO_COLOR="1")
     assert "\x1b[1m" in asked and not BLOCKS & set(asked)
-    assert "\x1b" not in on_terminal("--color", "never", "breakdown", CONVNET, FORCE_COLOR="1")
+    assert "\x1b" not in on_terminal("--color", "never", "show", "execute_breakdown", CONVNET, FORCE_COLOR="1")
 
 
 @pytest.mark.long

@@ -402,4 +402,4 @@ def test_what_was_acknowledged_is_there_once_after_kills(tmp_path: Path) -> None
             "SELECT c.name, count(*) FROM captures AS c JOIN labels AS l USING (capture_id) GROUP BY ALL"
         )[1]
     assert dict(found) == dict.fromkeys(acknowledged, 1)
-    assert run_etq("check", str(path), "--files", str(tmp_path)).exit_code == 0
+    assert run_etq("db", "check", str(path), "--files", str(tmp_path)).exit_code == 0

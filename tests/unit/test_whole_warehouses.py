@@ -1,4 +1,4 @@
-"""Warehouses as a whole: of several one with the rows of all; etq check finds each fault that is put into one."""
+"""Warehouses as a whole: of several one with the rows of all; etq db check finds each fault that is put into one."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def db(stored: Path, tmp_path: Path) -> Path:
 
 
 def checked(db: Path, *options: str) -> Result:
-    return CliRunner().invoke(main, ["check", str(db), *options])
+    return CliRunner().invoke(main, ["db", "check", str(db), *options])
 
 
 def changed(db: Path, *statements: str) -> list[str]:
