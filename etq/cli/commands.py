@@ -166,24 +166,6 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
     },
 }
 
-# Of views, the columns that answer what their command is asked: on a terminal without room for all columns, they are
-# left out last, the first ones at the very end. Views that aren't here have those of `FOREMOST` in etq/render/table.py.
-ANSWERS: Final[Mapping[str, tuple[str, ...]]] = {
-    "capture_groups": ("value", "captures", "runs", "last_captured_at"),
-    "capture_summary": ("name", "labels", "captured_at", "stored_bytes"),
-    "compare_captures": ("what", "method", "verdict", "change_percent", "base", "new", "low_percent", "high_percent"),
-    "compare_graphs": ("change", "base_name", "new_name", "base_time", "new_time", "changed", "op"),
-    "compare_metrics": ("name", "verdict", "change_percent", "base", "new"),
-    "compare_modules": ("module", "verdict", "own_change_percent", "base", "new", "difference"),
-    "compare_ops": ("op", "instruction_id", "verdict", "own_change_percent", "base", "new", "difference"),
-    "compare_startup": ("what", "method", "verdict", "change_percent", "base", "new"),
-    "inspector_events": ("event_name", "instruction_id", "p50", "p90", "avg"),
-    "numeric_gap": ("base_op", "new_op", "gap", "problem", "metric"),
-    "rank_steps": ("step", "rank", "duration", "waited", "waits_for"),
-    "regressions": ("series", "item", "change_percent", "first_bad", "unit", "cost", "last_good", "verdict"),
-    "stragglers": ("rank", "steps", "waited_for", "waited", "waited_for_steps"),
-}
-
 # The views that commands with a module of their own print.
 _VIEWS_OF_MODULES: Final[Mapping[str, str]] = {
     "op_totals": "ops",

@@ -17,7 +17,6 @@ import click
 from etq.analysis.comparison import VIEWS, Comparison
 from etq.choices import PHASES, UNITS
 from etq.cli import main
-from etq.cli.commands import ANSWERS
 from etq.cli.found_files import files_of, note_left_out
 from etq.cli.messages import say
 from etq.cli.options import output_options, percentage, together, warehouse_option
@@ -53,6 +52,14 @@ SHOWN_OF_TRACES: Final = {
     "captures": f"what, method AS steps, verdict, {CHANGE}, note",
     "modules": f"module_path AS module, method AS steps, verdict, {OWN_CHANGE}, note",
     "ops": f"op, kind, verdict, {OWN_CHANGE}, round(share_percent, 2) AS share, note",
+}
+# Those that a narrow terminal leaves out last.
+FOREMOST: Final = {
+    "captures": ("what", "method", "verdict", "change_percent", "base", "new", "low_percent", "high_percent"),
+    "metrics": ("name", "verdict", "change_percent", "base", "new"),
+    "modules": ("module", "verdict", "own_change_percent", "base", "new", "difference"),
+    "ops": ("op", "instruction_id", "verdict", "own_change_percent", "base", "new", "difference"),
+    "startup": ("what", "method", "verdict", "change_percent", "base", "new"),
 }
 OP_OR_FAMILY: Final = "coalesce(op, trim('(no op) ' || coalesce(family, ''))) AS op"
 EFFICIENCY: Final = f"""{OP_OR_FAMILY}, inputs, round(difference, 2) AS difference,
@@ -184,7 +191,7 @@ def compare(
             part = "ops" if what is None or what == "all" else what
             if part != "efficiency":  # which needs no comparison by steps
                 _print_findings(comparison)
-            write_rows(*comparison.rows(part), format, output, force=force, foremost=ANSWERS.get(f"compare_{part}", ()))
+            write_rows(*comparison.rows(part), format, output, force=force, foremost=FOREMOST.get(part, ()))
         if fail_on:
             report_worse(found)
             report_worse(startup)
@@ -324,7 +331,7 @@ def _meanings(comparison: Comparison, part: str) -> list[str]:
 
 
 def _table(columns: Sequence[str], rows: Rows, style: TerminalStyle, part: str, hint: str) -> str:
-    return table(columns, rows, style, hint, foremost=ANSWERS[f"compare_{part}"])
+    return table(columns, rows, style, hint, foremost=FOREMOST[part])
 
 
 def _is_of_devices(comparison: Comparison) -> bool:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import click
 from click.core import ParameterSource
 
+from etq import catalog
 from etq.choices import UNITS
 from etq.cli import main
-from etq.cli.commands import ANSWERS
 from etq.cli.found_files import LISTED, found_files, note_left_out
 from etq.cli.jobs import note_ranks
 from etq.cli.labels import check_pattern, found_options, parsed_labels
@@ -114,7 +114,7 @@ def inspect(
         ORDER BY i.block_index, i.slot, i.occurrence
         """
         parameters = {"capture": capture, "unit": unit, "everything": everything, **schedule}
-        foremost = ANSWERS["inspector_events"]
+        foremost = catalog.named("inspector_events").foremost
         if not write(
             warehouse, query, format, output, force=force, foremost=foremost, chooses_unit=scales, **parameters
         ):

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from etq import catalog
 from etq.cli import main
-from etq.cli.commands import ANSWERS
 from etq.cli.messages import say
 from etq.cli.options import output_options, peak_options, query_limits, run_options, unit_option, warehouse_option
 from etq.cli.pages import check_page, file_name_of, open_option, write_page
@@ -35,13 +35,6 @@ from etq.report.overlays import METRICS, OVERLAYS
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Warehouse
-
-# The columns that people read; machines get all.
-SHOWN = """change, changed, coalesce(base_name, '') AS base_name, coalesce(new_name, '') AS new_name,
-    coalesce(new_op, base_op) AS op, module_path AS module, base_backend, new_backend, base_time, new_time, unit,
-    score"""
-# And with options of gaps.
-GAPS = "base_gap, new_gap, gap_problem"
 
 
 @main.command()
@@ -252,9 +245,8 @@ def graphs(
     refuse_existing(output, force)
     chosen = {name: value for name, value in options.items() if value is not None}
     given = "".join(f", {name} := ${name}" for name in chosen)
-    columns = SHOWN if (format or format_of(output)) in TO_READ else "*"
-    if columns == SHOWN and {"reference", "metric"} & set(chosen):
-        columns = f"{SHOWN}, {GAPS}"
+    shown = catalog.named("compare_graphs")
+    columns = shown.to_read if (format or format_of(output)) in TO_READ else "*"
     where = "" if everything else " WHERE change <> 'same'"
     with _sides(base, new, db) as (warehouse, base_name, new_name):
         if html is not None:
@@ -266,9 +258,17 @@ def graphs(
                 say(f"{page_path}: the graphs of {base} and {new}")
             return
         query = f"SELECT {columns} FROM compare_graphs($base, $new{given}){where}"
-        foremost = ANSWERS["compare_graphs"]
         has_rows = write(
-            warehouse, query, format, output, force=force, foremost=foremost, base=base_name, new=new_name, **chosen
+            warehouse,
+            query,
+            format,
+            output,
+            force=force,
+            foremost=shown.foremost,
+            drops_empty=True,
+            base=base_name,
+            new=new_name,
+            **chosen,
         )
     if not has_rows:
         say("Note: all nodes are the same; --all shows them")

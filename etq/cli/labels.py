@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from etq import catalog
 from etq.cli import main
-from etq.cli.commands import ANSWERS
 from etq.cli.messages import say
 from etq.cli.options import output_options, together, warehouse_option
 from etq.cli.targets import open_existing, report_unmatched
@@ -127,7 +127,7 @@ def captures(
             _check_key(warehouse, by)
             chosen = ", selectors := $selectors" if parameters else ""
             query = f"FROM capture_groups($by{chosen})"
-            foremost = ANSWERS["capture_groups"]
+            foremost = catalog.named("capture_groups").foremost
             write(warehouse, query, format, output, force=force, foremost=foremost, by=by, **parameters)
             return
         source = "(FROM capture_summary JOIN (FROM capture_sizes SELECT name, stored_bytes) USING (name))"
@@ -137,7 +137,8 @@ def captures(
             columns = [*warehouse.rows("FROM capture_summary LIMIT 0")[0], *(["stored_bytes"] if size else [])]
             order, parameters = _order(warehouse, columns, sort, reverse, parameters)
             query += order
-        write(warehouse, query, format, output, force=force, foremost=ANSWERS["capture_summary"], **parameters)
+        foremost = (*catalog.named("capture_summary").foremost, "stored_bytes")
+        write(warehouse, query, format, output, force=force, foremost=foremost, **parameters)
 
 
 def _order(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @main.group()
 def db() -> None:
-    """Check, copy, merge and compact a warehouse, and remove captures.
+    """Check, copy, merge and compact warehouses; remove captures.
 
     \b
     etq db check lab.duckdb

@@ -9,7 +9,6 @@ import click
 from etq import catalog
 from etq.choices import UNITS
 from etq.cli import main
-from etq.cli.commands import ANSWERS
 from etq.cli.messages import say
 from etq.cli.options import link_option, output_options, warehouse_option
 from etq.cli.targets import is_file
@@ -154,7 +153,7 @@ def _show_ranks(
         _check_one_job(warehouse, selector)
         is_for_people = (format or format_of(output)) in TO_READ and selection.get().columns is None
         columns = to_read if to_read and is_for_people else "*"
-        query, foremost = f"SELECT {columns} FROM {view}({catalog.arguments(arguments)})", ANSWERS.get(view, ())
+        query, foremost = f"SELECT {columns} FROM {view}({catalog.arguments(arguments)})", catalog.named(view).foremost
         if not write(warehouse, query, format, output, force=force, foremost=foremost, **arguments):
             chosen = "" if selector is None else f" of {selector}"
             needed = " and collectives that name their process group" if view == "collective_waits" else ""

@@ -15,7 +15,6 @@ from etq import catalog
 from etq.analysis.series import check_keys, left_out, order_of, too_short
 from etq.choices import PHASES
 from etq.cli import main
-from etq.cli.commands import ANSWERS
 from etq.cli.messages import say
 from etq.cli.options import DEFAULT_WAREHOUSE, output_options, percentage, together, unit_option, warehouse_option
 from etq.errors import printable
@@ -29,15 +28,7 @@ if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
 
 
-# What changed, named as trend --op takes it.
-_ITEM: Final = (
-    "CASE what WHEN 'total' THEN 'total of ' || op ELSE op || coalesce('@' || instruction_id, '') END AS item"
-)
-# The columns of regressions that people read.
-_SHOWN: Final = f"""series, what, {_ITEM},
-    verdict, change_percent, first_bad, last_good, cost, unit, share_percent, module_path, kind,
-    per_capture_percent, captures_before, captures_after, p, q, position, comment, author"""
-# Those of which notes are made.
+# The columns of regressions of which notes are made.
 _NOTED: Final = ("base", "new", "is_same_program")
 
 
@@ -150,18 +141,19 @@ def regressions(
         check_keys(warehouse, options)
         arguments["over"] = over = order_of(warehouse, selector, options["over"])
         query = f"FROM regressions({catalog.arguments(arguments)})"
-        if selection.get().columns is not None:
-            query = f"FROM (SELECT {_ITEM}, * {query})"
-        foremost = ANSWERS["regressions"]
+        shown = catalog.named("regressions")
+        if selection.get().columns is not None:  # what changed may be among them, named as trend --op takes it
+            [item] = (each.expression for each in shown.shown if each.name == "item")
+            query = f"FROM (SELECT {item}, * {query})"
         order = f"captures are in the order of {over}"
         if (format or format_of(output)) not in TO_READ:
             has_rows = write(warehouse, query, format, output, force=force, **arguments)
         else:
             accepted = ", is_accepted" if "with_accepted" in arguments else ""
-            shown = f"{_SHOWN}{accepted}" if selection.get().columns is None else "*"
-            names, found = warehouse.rows(f"SELECT {shown}, {', '.join(_NOTED)} {query}", **arguments)
+            to_read = f"{shown.to_read}{accepted}" if selection.get().columns is None else "*"
+            names, found = warehouse.rows(f"SELECT {to_read}, {', '.join(_NOTED)} {query}", **arguments)
             columns, rows = names[: -len(_NOTED)], [row[: -len(_NOTED)] for row in found]
-            write_rows(columns, rows, format, output, force=force, foremost=foremost)
+            write_rows(columns, rows, format, output, force=force, foremost=shown.foremost)
             has_rows = bool(rows)
         if not has_rows:
             text = too_short(warehouse, selector, over, options["by"]) or "no total and no op has a lasting change"

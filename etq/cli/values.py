@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from etq import catalog
 from etq.cli import main
-from etq.cli.commands import ANSWERS
 from etq.cli.messages import say
 from etq.cli.options import output_options, warehouse_option
 from etq.cli.showing import show_view
@@ -84,6 +84,7 @@ def gap(
     """
     from etq.warehouse.warehouse import open
 
+    shown = catalog.named("numeric_gap")
     with open(db, read_only=True) as warehouse:
         query = "FROM numeric_gap($base, $new, metric := $metric)"
         parameters: dict[str, Any] = {"base": base, "new": new, "metric": metric}
@@ -92,8 +93,8 @@ def gap(
             query += " WHERE gap IS NOT NULL LIMIT $worst"
             parameters["worst"] = worst
         if (format or format_of(output)) in TO_READ and selection.get().columns is None:
-            query = f"SELECT base_op, new_op, gap, problem, * EXCLUDE (base_op, new_op, gap, problem) FROM ({query})"
-        write(warehouse, query, format, output, force=force, foremost=ANSWERS["numeric_gap"], **parameters)
+            query = f"SELECT {shown.to_read} FROM ({query})"
+        write(warehouse, query, format, output, force=force, foremost=shown.foremost, **parameters)
 
 
 def _note_problems(warehouse: Warehouse, query: str, parameters: dict[str, Any]) -> None:

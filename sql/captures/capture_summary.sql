@@ -1,4 +1,6 @@
 -- One capture, as in a list of captures, in the order of ingest.
+-- Shown: name!, format, runs, events, profiling_level, time_scale, labels!, captured_at!, byte_size, findings,
+--   sha256, uri
 -- Columns:
 --   name: its name
 --   format: format of the file: etdump, prof_result, torch_trace, reference
