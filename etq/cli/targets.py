@@ -57,7 +57,7 @@ def file_options(command: Command, without: Collection[str] = ()) -> Command:
 
 def not_for(view: str) -> Collection[str]:
     """Return the options of `file_options` that no file of a view's formats takes."""
-    return {("dump",): ["graph_capture"], ("torch_trace",): ["pte"]}.get(catalog.named(view).needs[:1], [])
+    return {"dump": ["graph_capture"], "torch_trace": ["pte"]}.get(next(iter(catalog.named(view).needs), ""), [])
 
 
 def graph_capture_option(what: str) -> Callable[[Command], Command]:
