@@ -7,26 +7,29 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from typing import NamedTuple
 
-from etq.database.handles import Capture, Record
+from etq.database.handles import Capture, Program, Record
 from etq.warehouse.warehouse import Warehouse
 
 
 class Labelled(NamedTuple):
-    """A dump to ingest, as bytes or as a file, with the labels of its sidecar."""
+    """A capture to ingest, as bytes or as a file, with the labels of its sidecar."""
 
     name: str
     content: bytes | Path
-    labels: Mapping[str, str]
+    labels: Mapping[str, str] = MappingProxyType({})
     captured_at: datetime | None = None
 
 
-def ingest_all(warehouse: Warehouse, captures: Iterable[Labelled], link_to: Sequence[Record] = ()) -> list[Capture]:
+def ingest_all(
+    warehouse: Warehouse, captures: Iterable[Labelled | tuple[str, bytes | Path]], link_to: Sequence[Record | Program] = ()
+) -> list[Capture]:
     """Ingest them in this order, linked to these records. Raises the error of the first that can't be ingested."""
     paths = []
     with TemporaryDirectory() as folder:
-        for each in captures:
+        for each in (Labelled(*given) for given in captures):
             path = Path(folder) / f"{each.name}.etdp"
             path.write_bytes(each.content if isinstance(each.content, bytes) else each.content.read_bytes())
             moment = {} if each.captured_at is None else {"captured_at": f"{each.captured_at.isoformat()}Z"}
