@@ -24,7 +24,9 @@ class Labelled(NamedTuple):
 
 
 def ingest_all(
-    warehouse: Warehouse, captures: Iterable[Labelled | tuple[str, bytes | Path]], link_to: Sequence[Record | Program] = ()
+    warehouse: Warehouse,
+    captures: Iterable[Labelled | tuple[str, bytes | Path]],
+    link_to: Sequence[Record | Program] = (),
 ) -> list[Capture]:
     """Ingest them in this order, linked to these records. Raises the error of the first that can't be ingested."""
     paths = []

@@ -50,7 +50,7 @@ def ask(linked: Warehouse) -> Ask:
         name = "mlp_debug" if c == "mlp_debug_nobin" else c
         if not linked.rows("SELECT 1 FROM captures WHERE name = $name", name=name)[1]:
             record = linked.ingest_record(path.with_name(f"{path.parent.name}.etrecord"))
-            linked.link(linked.ingest(path, name=name), record)
+            linked.ingest_many([path], link_to=[record])
         return linked.rows(query, c=name, **parameters)[1]
 
     return rows
