@@ -11,6 +11,8 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from etq.database.handles import Capture, Program, Record
+from etq.database.rollups import fill_rollups
+from etq.storage.linking import link_many
 from etq.warehouse.warehouse import Warehouse
 
 
@@ -43,3 +45,16 @@ def ingest_all(
         if isinstance(result, Exception):
             raise result
     return [result for result in results if isinstance(result, Capture)]
+
+
+def ingest_linked(warehouse: Warehouse, dumps: Sequence[Path]) -> None:
+    """Ingest dumps by their stems, linked to the records in their folders; all rollups are computed at once."""
+    keys: dict[Path, list[int]] = {}
+    for path, capture in zip(dumps, warehouse.ingest_many(dumps), strict=True):
+        assert isinstance(capture, Capture) and capture.name == path.stem, capture
+        keys.setdefault(path.parent, []).append(capture.capture_id)
+    for folder, captures in keys.items():
+        for record in sorted(folder.glob("*.etrecord")):
+            link_many(warehouse.connection, captures, "record_id", warehouse.ingest_record(record).record_id)
+    every = [key for captures in keys.values() for key in captures]
+    fill_rollups(warehouse.connection, min(every), max(every))

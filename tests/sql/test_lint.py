@@ -154,6 +154,7 @@ def test_objects_follow_the_rule(rule: Callable[[SqlObject], Iterator[str]]) -> 
     assert [f"{each.file}: {each.name}: {wrong}" for each in OBJECTS for wrong in rule(each)] == []
 
 
+@pytest.mark.long
 def test_documented_columns_are_the_columns(warehouse: Warehouse) -> None:
     """Views and macros need no captures: DESCRIBE binds the query, it does not run it."""
     arguments = {"capture": "'x'", "module": "'x'", "by": "'model'"}

@@ -13,8 +13,9 @@ import pytest
 
 import etq
 from etq.warehouse.warehouse import Warehouse
+from tests.batches import ingest_linked
 from tests.builders import ProfileEvent, delegate_call, delegated, dump, execute, framework, kernel, operator_call, run
-from tests.conftest import CAPTURES
+from tests.conftest import CAPTURES, COPIES
 from tests.trace_builders import event, trace, two_steps
 from tests.warehouses import empty_warehouse
 
@@ -23,9 +24,9 @@ from tests.warehouses import empty_warehouse
 def few() -> Iterator[Warehouse]:
     """Captures of one method, of several and of a delegate, each linked to its record."""
     with empty_warehouse() as opened:
-        for folder in (CAPTURES / name for name in ("mlp", "multimethod", "convnet_xnn")):
-            record = opened.ingest_record(folder / f"{folder.name}.etrecord")
-            opened.ingest_many(sorted(folder.glob("*.etdp")), link_to=[record])
+        folders = (CAPTURES / name for name in ("mlp", "multimethod", "convnet_xnn"))
+        dumps = (path for folder in folders for path in sorted(folder.glob("*.etdp")))
+        ingest_linked(opened, [path for path in dumps if path.stem not in COPIES])
         yield opened
 
 
