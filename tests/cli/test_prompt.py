@@ -73,17 +73,17 @@ class Person:
         os.write(self._ours, text.encode())
         return self.wait_for(until)
 
-    def interrupt(self, until: str) -> str:
-        """Press Ctrl-C until a text is shown.
-
-        Python overlooks an interrupt between the prompt's display and its wait for input until the next
-        one comes (https://github.com/python/cpython/blob/v3.11.7/Modules/readline.c, readline_until_enter_or_signal).
+    def wait_for_sleep(self) -> None:
+        """Wait until the process waits for input: an interrupt between the prompt's display and that is overlooked
+        (https://github.com/python/cpython/blob/v3.11.7/Modules/readline.c, readline_until_enter_or_signal).
         """
-        for _ in range(20):
-            os.write(self._ours, b"\x03")
-            if select.select([self._ours], [], [], 10)[0]:
-                return self.wait_for(until)
-        raise AssertionError("nothing is shown after 20 interrupts")
+        state = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/stat")
+        while state.read_text().rsplit(")", 1)[1].split()[0] != "S":
+            time.sleep(0.02)
+
+    def interrupt(self, until: str) -> str:
+        """Press Ctrl-C, and wait for a text."""
+        return self.type("\x03", until)
 
     def end(self, key: str = "\x04") -> int:
         os.write(self._ours, key.encode())
@@ -135,6 +135,7 @@ def test_errors_point_at_the_place_and_the_prompt_goes_on(person: Person) -> Non
 
 def test_interrupts_cancel_the_statement(person: Person) -> None:
     person.type("SELECT 1 +\n", "...> ")
+    person.wait_for_sleep()
     person.interrupt(until="etq> ")
     assert re.search(r"\n *4\n", person.type("SELECT 4;\n"))
     os.write(person._ours, f"{ENDLESS}\n".encode())
