@@ -7,17 +7,7 @@ import pytest
 
 from etq.warehouse.warehouse import Warehouse
 from tests.asserts import TWO_OPERATORS, assert_error, assert_query
-from tests.builders import (
-    DebugEvent,
-    Run,
-    delegate_call,
-    delegated,
-    dump,
-    execute,
-    framework,
-    kernel,
-    run,
-)
+from tests.builders import DebugEvent, Run, delegate_call, delegated, dump, execute, framework, kernel, run
 from tests.conftest import CAPTURES
 
 
