@@ -56,5 +56,4 @@ def ingest_linked(warehouse: Warehouse, dumps: Sequence[Path]) -> None:
     for folder, captures in keys.items():
         for record in sorted(folder.glob("*.etrecord")):
             link_many(warehouse.connection, captures, "record_id", warehouse.ingest_record(record).record_id)
-    every = [key for captures in keys.values() for key in captures]
-    fill_rollups(warehouse.connection, min(every), max(every))
+    fill_rollups(warehouse.connection, *warehouse.rows("SELECT min(capture_id), max(capture_id) FROM captures")[1][0])

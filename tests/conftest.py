@@ -78,8 +78,9 @@ def warehouse() -> Iterator[Warehouse]:
 def all_captures() -> Iterator[Warehouse]:
     """A warehouse of all real captures, by stem; not to be written to."""
     with etq.open() as opened:
-        captures = opened.ingest_many(_dumps())
-        assert [getattr(each, "name", each) for each in captures] == [path.stem for path in _dumps()]
+        assert [getattr(each, "name", each) for each in opened.ingest_many(_dumps())] == [
+            path.stem for path in _dumps()
+        ]
         yield opened
 
 

@@ -20,6 +20,7 @@ from etq.cli.prompt import Completer, is_whole
 from tests.cli.test_terminal import environment
 from tests.conftest import CAPTURES
 
+CTRL_C = "\x03"
 # Takes longer than any test waits.
 ENDLESS = "SELECT count(*) FROM range(10000000000) AS a, range(1000000) AS b WHERE a.range % 7 = b.range % 11;"
 
@@ -81,10 +82,6 @@ class Person:
         while state.read_text().rsplit(")", 1)[1].split()[0] != "S":
             time.sleep(0.02)
 
-    def interrupt(self, until: str) -> str:
-        """Press Ctrl-C, and wait for a text."""
-        return self.type("\x03", until)
-
     def end(self, key: str = "\x04") -> int:
         os.write(self._ours, key.encode())
         return self._process.wait(60)
@@ -136,11 +133,11 @@ def test_errors_point_at_the_place_and_the_prompt_goes_on(person: Person) -> Non
 def test_interrupts_cancel_the_statement(person: Person) -> None:
     person.type("SELECT 1 +\n", "...> ")
     person.wait_for_sleep()
-    person.interrupt(until="etq> ")
+    person.type(CTRL_C)
     assert re.search(r"\n *4\n", person.type("SELECT 4;\n"))
     os.write(person._ours, f"{ENDLESS}\n".encode())
     person.has_worked(0.5)
-    assert "Cancelled" in person.interrupt(until="etq> ")
+    assert "Cancelled" in person.type(CTRL_C)
     assert re.search(r"\n *5\n", person.type("SELECT 5;\n"))
     assert person.end() == 0
 

@@ -275,8 +275,7 @@ def blocked(name: str, times: int = 6) -> Machine:
 def test_a_host_that_waits_in_a_call(held: Held, cause: str) -> None:
     """By hand: a kernel ends 106 us after its launch; the call began 5 us after the launch, and the next comes 914 us after.
 
-    On the critical path, a release waits for the kernel, which ends 799 us before the call; an unknown call may wait for
-    none.
+    On the critical path, a release waits for the kernel, which ends 799 us before it; an unknown call may wait for none.
     """
     name = CALLS[cause]
     held.take(blocked(name))
@@ -290,13 +289,12 @@ def test_a_host_that_waits_in_a_call(held: Held, cause: str) -> None:
     kinds = {"free": "free", "synchronization": "synchronization", "host": "launch", "call": None}
     if cause not in kinds:
         return
-    kind = kinds[cause]
     rows = held.ask(f"""
         SELECT p.kind, p.call_kind, count(*), sum(p.duration) FROM critical_path('t') AS p
         WHERE p.name = '{name}' GROUP BY ALL
     """)
     waits = cause in ("free", "synchronization")
-    assert rows == [("synchronization", kind, 6, 6 * 799) if waits else ("call", kind, 6, 6 * 900)]
+    assert rows == [("synchronization", kinds[cause], 6, 6 * 799) if waits else ("call", kinds[cause], 6, 6 * 900)]
     ops = held.ask("SELECT o.op, o.call FROM critical_ops('t') AS o LIMIT 1")
     assert ops == [("aten::conv", name)]
     advice = " ".join(held.advice())

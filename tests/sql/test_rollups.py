@@ -91,10 +91,10 @@ def test_a_file_that_is_read_again(warehouse: Warehouse) -> None:
     assert modules == [("decode",), (None,)]
 
 
-@pytest.mark.parametrize("captures", ["few", pytest.param("linked_captures", marks=pytest.mark.long)])
-def test_the_hash_of_ops_and_their_positions(captures: str, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize("fixture", ["few", pytest.param("linked_captures", marks=pytest.mark.long)])
+def test_the_hash_of_ops_and_their_positions(fixture: str, request: pytest.FixtureRequest) -> None:
     """By hand: a hash of the same text, made of the rows of op_times here; and counted row by row."""
-    warehouse = request.getfixturevalue(captures)
+    warehouse = request.getfixturevalue(fixture)
     columns, rows = warehouse.rows("FROM op_times AS o WHERE o.phase IS NULL ORDER BY capture_id, op_index, scope")
     captures: dict[int, list[dict[str, Any]]] = defaultdict(list)
     places: dict[Any, int] = defaultdict(int)

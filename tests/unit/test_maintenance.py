@@ -79,17 +79,10 @@ def test_prune_keeps_the_last_of_each_group(warehouse: Warehouse) -> None:
 def test_prune_by_a_label(warehouse: Warehouse) -> None:
     """Files without dates, in the order of a shell: b10 before b9."""
     builds = ("b10", "b11", "b8", "b9")
-    ingest_all(
-        warehouse,
-        [
-            *(Labelled(build, path, {"build": build}) for build, path in zip(builds, FLEET[:4], strict=True)),
-            ("unlabelled", MLP),
-        ],
-    )
-    assert [each.name for each in warehouse.prune(2, selectors=["b8", "b9", "b10", "b11"], dry_run=True)] == [
-        "b10",
-        "b11",
-    ]
+    made = [Labelled(build, path, {"build": build}) for build, path in zip(builds, FLEET[:4], strict=True)]
+    ingest_all(warehouse, [*made, ("unlabelled", MLP)])
+    found = warehouse.prune(2, selectors=["b8", "b9", "b10", "b11"], dry_run=True)
+    assert [each.name for each in found] == ["b10", "b11"]
     assert [each.name for each in warehouse.prune(2, over="build")] == ["b8", "b9"]
     assert names(warehouse) == ["b10", "b11", "unlabelled"]
     with pytest.raises(WarehouseError, match="no capture has a label 'biuld'"):

@@ -163,14 +163,8 @@ def test_captures_of_unknown_time_were_recorded_when_they_were_ingested(warehous
     """A trace is not newer than all ETDumps; an old capture that is ingested last is not the latest."""
     now = datetime.now(UTC).replace(tzinfo=None)
     moments = [None, datetime(2024, 5, 1), now + timedelta(days=1), None, *[datetime(2024, 5, 2)] * 2]
-    contents = (dump(run("Execute", execute(0, number + 1))) for number in range(6))
-    ingest_all(
-        warehouse,
-        (
-            Labelled(f"c{number}", of, {}, moment)
-            for number, (of, moment) in enumerate(zip(contents, moments, strict=True))
-        ),
-    )
+    made = [dump(run("Execute", execute(0, number + 1))) for number in range(6)]
+    ingest_all(warehouse, (Labelled(f"c{at}", made[at], {}, moment) for at, moment in enumerate(moments)))
     assert by_recording(warehouse) == ["c2", "c3", "c0", "c5", "c4", "c1"]
     assert warehouse.capture("@latest").name == "c2"
     assert warehouse.capture("@previous").name == "c3"
