@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import textwrap
+from collections.abc import Mapping
+from contextlib import ExitStack
 
 import duckdb
 import pytest
@@ -47,18 +49,30 @@ def assert_query(query: str, expected: str, *runs: Run, **others: bytes) -> None
 
     `test` may also be a file instead of runs.
     """
-    with empty_warehouse() as warehouse:
-        for name, data in {"test": dump(*runs), **others}.items():
-            warehouse.ingest(data, name=name)
-        assert_csv(warehouse, query, expected)
+    assert_csv(_warehouse_of({"test": dump(*runs), **others}), query, expected)
 
 
 def assert_error(query: str, message: str, *runs: Run) -> None:
     """The query on a capture `test` of these runs, or of two operators, fails with this message."""
-    with empty_warehouse() as warehouse:
-        warehouse.ingest(dump(*(runs or (TWO_OPERATORS,))), name="test")
-        with pytest.raises((duckdb.Error, etq.QueryError), match=message):
-            warehouse.sql(query).fetchall()
+    warehouse = _warehouse_of({"test": dump(*(runs or (TWO_OPERATORS,)))})
+    with pytest.raises((duckdb.Error, etq.QueryError), match=message):
+        warehouse.sql(query).fetchall()
+
+
+_holding = ExitStack()
+_held: list[tuple[Mapping[str, bytes], Warehouse]] = []
+
+
+def _warehouse_of(files: Mapping[str, bytes]) -> Warehouse:
+    """A warehouse of these files: that of the last assertion if it had the same, as ingesting takes longer than asking."""
+    if not _held or _held[0][0] != files:
+        _held.clear()
+        _holding.close()
+        warehouse = _holding.enter_context(empty_warehouse())
+        for name, data in files.items():
+            warehouse.ingest(data, name=name)
+        _held.append((files, warehouse))
+    return _held[0][1]
 
 
 def csv_rows(text: str) -> list[dict[str, str]]:

@@ -7,26 +7,33 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from typing import NamedTuple
 
-from etq.database.handles import Capture, Record
+from etq.database.handles import Capture, Program, Record
+from etq.database.rollups import fill_rollups
+from etq.storage.linking import link_many
 from etq.warehouse.warehouse import Warehouse
 
 
 class Labelled(NamedTuple):
-    """A dump to ingest, as bytes or as a file, with the labels of its sidecar."""
+    """A capture to ingest, as bytes or as a file, with the labels of its sidecar."""
 
     name: str
     content: bytes | Path
-    labels: Mapping[str, str]
+    labels: Mapping[str, str] = MappingProxyType({})
     captured_at: datetime | None = None
 
 
-def ingest_all(warehouse: Warehouse, captures: Iterable[Labelled], link_to: Sequence[Record] = ()) -> list[Capture]:
+def ingest_all(
+    warehouse: Warehouse,
+    captures: Iterable[Labelled | tuple[str, bytes | Path]],
+    link_to: Sequence[Record | Program] = (),
+) -> list[Capture]:
     """Ingest them in this order, linked to these records. Raises the error of the first that can't be ingested."""
     paths = []
     with TemporaryDirectory() as folder:
-        for each in captures:
+        for each in (Labelled(*given) for given in captures):
             path = Path(folder) / f"{each.name}.etdp"
             path.write_bytes(each.content if isinstance(each.content, bytes) else each.content.read_bytes())
             moment = {} if each.captured_at is None else {"captured_at": f"{each.captured_at.isoformat()}Z"}
@@ -38,3 +45,15 @@ def ingest_all(warehouse: Warehouse, captures: Iterable[Labelled], link_to: Sequ
         if isinstance(result, Exception):
             raise result
     return [result for result in results if isinstance(result, Capture)]
+
+
+def ingest_linked(warehouse: Warehouse, dumps: Sequence[Path]) -> None:
+    """Ingest dumps by their stems, linked to the records in their folders; all rollups are computed at once."""
+    keys: dict[Path, list[int]] = {}
+    for path, capture in zip(dumps, warehouse.ingest_many(dumps), strict=True):
+        assert isinstance(capture, Capture) and capture.name == path.stem, capture
+        keys.setdefault(path.parent, []).append(capture.capture_id)
+    for folder, captures in keys.items():
+        for record in sorted(folder.glob("*.etrecord")):
+            link_many(warehouse.connection, captures, "record_id", warehouse.ingest_record(record).record_id)
+    fill_rollups(warehouse.connection, *warehouse.rows("SELECT min(capture_id), max(capture_id) FROM captures")[1][0])

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 import etq
-from etq.database.handles import Record
 from etq.warehouse.warehouse import Warehouse
 from tests import sampling
+from tests.batches import ingest_linked
 from tests.warehouses import empty_warehouse
 
 # Tests start hundreds of processes: each would compile the libraries anew.
@@ -78,7 +78,9 @@ def warehouse() -> Iterator[Warehouse]:
 def all_captures() -> Iterator[Warehouse]:
     """A warehouse of all real captures, by stem; not to be written to."""
     with etq.open() as opened:
-        _ingest(opened, [path for folder in _folders() for path in _dumps(folder)], [])
+        assert [getattr(each, "name", each) for each in opened.ingest_many(_dumps())] == [
+            path.stem for path in _dumps()
+        ]
         yield opened
 
 
@@ -86,22 +88,11 @@ def all_captures() -> Iterator[Warehouse]:
 def linked_captures() -> Iterator[Warehouse]:
     """The same, each capture linked to its model's record, where there is one; not to be written to."""
     with etq.open() as opened:
-        for folder in _folders():
-            records = [opened.ingest_record(path) for path in sorted(folder.glob("*.etrecord"))]
-            _ingest(opened, _dumps(folder), records)
+        ingest_linked(opened, _dumps())
         yield opened
 
 
-def _folders() -> list[Path]:
-    return sorted({path.parent for path in CAPTURES.glob("*/*.etdp")} - {CAPTURES / "malformed"})
-
-
-def _dumps(folder: Path) -> list[Path]:
-    """The dumps of a folder, without those that are byte for byte another one."""
-    return [path for path in sorted(folder.glob("*.etdp")) if path.stem not in COPIES]
-
-
-def _ingest(warehouse: Warehouse, paths: list[Path], records: list[Record]) -> None:
-    """Ingest dumps as one batch, which is several times as fast as one by one."""
-    captures = warehouse.ingest_many(paths, link_to=records)
-    assert [each if isinstance(each, Exception) else each.name for each in captures] == [path.stem for path in paths]
+def _dumps() -> list[Path]:
+    """All dumps that are not damaged, without those that are byte for byte another one."""
+    paths = (path for path in sorted(CAPTURES.glob("*/*.etdp")) if path.parent.name != "malformed")
+    return [path for path in paths if path.stem not in COPIES]

@@ -60,10 +60,9 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     folder = tmp_path_factory.mktemp("reports")
     made = [folder / f"{name}.html" for name in ("dump", "trace", "difference", "graphs")]
     with etq.open() as warehouse:
-        dump = warehouse.ingest(CAPTURES / "transformer/transformer_100runs.etdp", name="dump")
-        warehouse.link(dump, warehouse.ingest_record(CAPTURES / "transformer/transformer.etrecord"))
-        for rank in (0, 1):
-            warehouse.ingest(CAPTURES / f"torch_gpu/rank{rank}.pt.trace.json.gz", name=f"rank{rank}")
+        stem = CAPTURES / "transformer/transformer"
+        warehouse.ingest(f"{stem}_100runs.etdp", name="dump", etrecord=stem.with_suffix(".etrecord"))
+        warehouse.ingest_many([CAPTURES / f"torch_gpu/rank{rank}.pt.trace.json.gz" for rank in (0, 1)])
         for path, names in zip(made, (["dump"], ["rank0"], ["rank0", "rank1"]), strict=False):
             etq.report.write(warehouse, names, path)
     with two("mlp", "mlp_xnn") as warehouse:

@@ -12,6 +12,7 @@ import pytest
 import etq
 import etq.report
 from etq.warehouse.warehouse import Warehouse
+from tests.batches import Labelled, ingest_all
 from tests.browser.driver import By, WebDriver
 from tests.browser.pages import cells, columns, near, number, opened, plotted, select, texts
 from tests.conftest import CAPTURES
@@ -29,15 +30,14 @@ def lab() -> Iterator[Warehouse]:
     """Six captures per side in turns. Those of new are as from a build whose op takes 1.5 times as long."""
     with etq.open() as warehouse:
         record = warehouse.ingest_record(CAPTURES / "mlp/mlp.etrecord")
+        made = []
         for number in range(12):
             side = ("base", "new", "new", "base")[number % 4]
             source = CAPTURES / f"fleet/mlp/{number:02}.etdp"
             content = slower(source, "native_call_permute_copy.out", INSTRUCTION, FACTOR) if side == "new" else source
-            capture = warehouse.ingest(
-                content, name=f"m{number:02}", labels={"side": side}, captured_at=datetime(2026, 1, 1, 0, number)
-            )
-            warehouse.link(capture, record)
-            warehouse.metric(capture, "speed", 50 + number / 10 - 20 * (side == "new"), better="higher")
+            made.append(Labelled(f"m{number:02}", content, {"side": side}, datetime(2026, 1, 1, 0, number)))
+        for number, capture in enumerate(ingest_all(warehouse, made, link_to=[record])):
+            warehouse.metric(capture, "speed", 50 + number / 10 - 20 * (number % 4 in (1, 2)), better="higher")
         yield warehouse
 
 

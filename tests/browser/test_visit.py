@@ -10,6 +10,7 @@ import pytest
 import etq
 import etq.report
 from etq.warehouse.warehouse import Warehouse
+from tests.batches import Labelled, ingest_all
 from tests.browser.driver import WebDriver
 from tests.browser.pages import cells, fits, opened, texts
 from tests.browser.served import names, text, visit
@@ -25,11 +26,10 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("visit") / "lab.duckdb"
     with etq.open(path) as warehouse:
         record = warehouse.ingest_record(CAPTURES / "mlp/mlp.etrecord")
-        for build, name in enumerate(DUMPS):
-            labels = {"build": str(build), "device": f"pixel{build % 2}"}
-            warehouse.link(warehouse.ingest(CAPTURES / f"mlp/{name}.etdp", name=name, labels=labels), record)
-        for rank in (0, 1):
-            warehouse.ingest(CAPTURES / f"torch_gpu/rank{rank}.pt.trace.json.gz", name=f"rank{rank}")
+        labels = ({"build": str(build), "device": f"pixel{build % 2}"} for build in range(len(DUMPS)))
+        dumps = [CAPTURES / f"mlp/{name}.etdp" for name in DUMPS]
+        ingest_all(warehouse, map(Labelled, DUMPS, dumps, labels), link_to=[record])
+        warehouse.ingest_many([CAPTURES / f"torch_gpu/rank{rank}.pt.trace.json.gz" for rank in (0, 1)])
     return path
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import etq
+from tests.batches import Labelled, ingest_all
 from tests.conftest import CAPTURES
 
 TRACE = CAPTURES / "torch/mlp_train.pt.trace.json.gz"
@@ -18,10 +19,12 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A warehouse file of four dumps, of which `net` alone has its record, and a trace; not to be written to."""
     path = tmp_path_factory.mktemp("lab") / "lab.duckdb"
     with etq.open(path) as warehouse:
-        labels = {"device": "pixel8", "model": "mlp", "build": "10"}
-        warehouse.ingest(CAPTURES / "mlp/mlp.etdp", name="run", labels=labels)
-        warehouse.ingest(CAPTURES / "mlp/mlp_100runs.etdp", name="llm", labels={"device": "watch", "build": "9"})
-        warehouse.ingest(CAPTURES / "mlp/mlp_method_only.etdp", name="untraced", labels={"device": "watch"})
+        of_mlp = {
+            "run": ("mlp.etdp", {"device": "pixel8", "model": "mlp", "build": "10"}),
+            "llm": ("mlp_100runs.etdp", {"device": "watch", "build": "9"}),
+            "untraced": ("mlp_method_only.etdp", {"device": "watch"}),
+        }
+        ingest_all(warehouse, [Labelled(name, CAPTURES / "mlp" / file, of) for name, (file, of) in of_mlp.items()])
         record = CAPTURES / "convnet/convnet.etrecord"
         warehouse.ingest(CAPTURES / "convnet/convnet.etdp", name="net", etrecord=record)
         warehouse.ingest(TRACE, name="trace")

@@ -10,6 +10,7 @@ import pytest
 
 import etq
 from tests.asserts import csv_rows
+from tests.batches import Labelled, ingest_all
 from tests.cli.asked import rows
 from tests.command_line import run_etq
 from tests.conftest import CAPTURES
@@ -117,8 +118,8 @@ def test_phases_are_set_and_shown(copied: str, tmp_path: Path) -> None:
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     path = tmp_path_factory.mktemp("fleet") / "lab.duckdb"
     with etq.open(path) as warehouse:
-        for number, file in enumerate(FLEET[:4]):
-            warehouse.ingest(file, name=f"run{number}", labels={"build": str(number // 2)})
+        builds = ((number, {"build": str(number // 2)}) for number in range(4))
+        ingest_all(warehouse, (Labelled(f"run{number}", FLEET[number], labels) for number, labels in builds))
     return path.read_bytes()
 
 

@@ -20,6 +20,7 @@ from etq.cli.prompt import Completer, is_whole
 from tests.cli.test_terminal import environment
 from tests.conftest import CAPTURES
 
+CTRL_C = "\x03"
 # Takes longer than any test waits.
 ENDLESS = "SELECT count(*) FROM range(10000000000) AS a, range(1000000) AS b WHERE a.range % 7 = b.range % 11;"
 
@@ -73,17 +74,13 @@ class Person:
         os.write(self._ours, text.encode())
         return self.wait_for(until)
 
-    def interrupt(self, until: str) -> str:
-        """Press Ctrl-C until a text is shown.
-
-        Python overlooks an interrupt between the prompt's display and its wait for input until the next
-        one comes (https://github.com/python/cpython/blob/v3.11.7/Modules/readline.c, readline_until_enter_or_signal).
+    def wait_for_sleep(self) -> None:
+        """Wait until the process waits for input: an interrupt between the prompt's display and that is overlooked
+        (https://github.com/python/cpython/blob/v3.11.7/Modules/readline.c, readline_until_enter_or_signal).
         """
-        for _ in range(20):
-            os.write(self._ours, b"\x03")
-            if select.select([self._ours], [], [], 10)[0]:
-                return self.wait_for(until)
-        raise AssertionError("nothing is shown after 20 interrupts")
+        state = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/stat")
+        while state.read_text().rsplit(")", 1)[1].split()[0] != "S":
+            time.sleep(0.02)
 
     def end(self, key: str = "\x04") -> int:
         os.write(self._ours, key.encode())
@@ -135,11 +132,12 @@ def test_errors_point_at_the_place_and_the_prompt_goes_on(person: Person) -> Non
 
 def test_interrupts_cancel_the_statement(person: Person) -> None:
     person.type("SELECT 1 +\n", "...> ")
-    person.interrupt(until="etq> ")
+    person.wait_for_sleep()
+    person.type(CTRL_C)
     assert re.search(r"\n *4\n", person.type("SELECT 4;\n"))
     os.write(person._ours, f"{ENDLESS}\n".encode())
     person.has_worked(0.5)
-    assert "Cancelled" in person.interrupt(until="etq> ")
+    assert "Cancelled" in person.type(CTRL_C)
     assert re.search(r"\n *5\n", person.type("SELECT 5;\n"))
     assert person.end() == 0
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from etq.warehouse.warehouse import Warehouse
+from tests.batches import Labelled, ingest_all
 from tests.conftest import CAPTURES
 from tests.docs.pages import ROOT
 from tests.trace_builders import event, trace
@@ -32,15 +33,13 @@ for _line in re.findall(r"^\| .* \|$", PAGE, re.MULTILINE):
 
 
 @pytest.fixture(scope="module")
-def traces(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warehouse]:
+def traces() -> Iterator[Warehouse]:
     """Ranks with devices, a training with memory, a trace with modules and a copy of known size, and two to compare."""
     modules = [
         event("cpu_op", "aten::relu", 5, 8),
         event("python_function", "nn.Module: ReLU_0", 0, 10, **{"Python id": 1}),
         event("gpu_memcpy", "Memcpy HtoD", 8, 10, 7, device=0, bytes=64, **{"memory bandwidth (GB/s)": 0.032}),
     ]
-    path = tmp_path_factory.mktemp("traces") / "modules.pt.trace.json"
-    path.write_bytes(trace(*modules))
     files = {
         "gpu": "torch_gpu/rank0",
         "other": "torch_gpu/rank1",
@@ -50,10 +49,9 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warehouse]:
         "new": "torch_steps/after",
     }
     with empty_warehouse() as warehouse:
-        warehouse.ingest(path, name="modules")
-        for name, file in files.items():
-            labels = {"job": "ranks"} if file.startswith("torch_gpu") else {}
-            warehouse.ingest(CAPTURES / f"{file}.pt.trace.json.gz", name=name, labels=labels)
+        jobs = {name: {"job": "ranks"} if file.startswith("torch_gpu") else {} for name, file in files.items()}
+        made = [Labelled(name, CAPTURES / f"{file}.pt.trace.json.gz", jobs[name]) for name, file in files.items()]
+        ingest_all(warehouse, [("modules", trace(*modules)), *made])
         yield warehouse
 
 
@@ -78,6 +76,7 @@ def unanswered(warehouse: Warehouse, name: str, arguments: str, columns: set[str
     return left
 
 
+@pytest.mark.long
 def test_views_answer(traces: Warehouse) -> None:
     assert len(CALLS) > 20
     missing = {call: unanswered(traces, *call, columns) for call, columns in CALLS.items()}

@@ -190,9 +190,8 @@ class Lab:
         self._check_unchanged("taking a file out again")
         original = given.original
         if way % 4 == 0 and original.kind in ("etdump", "record", "program", "xnnpack", "debug", "prof_result"):
-            expected = self._state_of(original) if (original.kind, original.name) not in self._good else None
-            known = self._good.setdefault((original.kind, original.name), expected or [])
-            if self._state_of(original) != known:
+            found = self._state_of(original)
+            if self._good.setdefault((original.kind, original.name), found) != found:
                 raise FaultError("the original has other tables than before")
         return refusal
 

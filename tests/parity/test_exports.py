@@ -13,6 +13,7 @@ import pytest
 import etq.report
 from etq.export import parts
 from etq.warehouse.warehouse import Warehouse
+from tests.batches import ingest_linked
 from tests.conftest import CAPTURES, shared_file
 from tests.parity.oracle import answer, names
 from tests.parity.readers import perfetto, speedscope_package
@@ -40,9 +41,9 @@ COMPLAINTS = "SELECT name, value FROM stats WHERE severity IN ('error', 'data_lo
 def captures() -> Iterator[Warehouse]:
     """Real captures with their records, by name."""
     with empty_warehouse() as opened:
-        for name in ("convnet", "mlp_xnn", "transformer", "multimethod"):
-            stem = CAPTURES / name / name
-            opened.ingest(stem.with_suffix(".etdp"), name=name, etrecord=stem.with_suffix(".etrecord"))
+        ingest_linked(
+            opened, [CAPTURES / f"{n}/{n}.etdp" for n in ("convnet", "mlp_xnn", "transformer", "multimethod")]
+        )
         opened.ingest(CAPTURES / "prof_result" / "iterations.prof_result.bin", name="iterations")
         yield opened
 

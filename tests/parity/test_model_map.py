@@ -12,8 +12,7 @@ from tests.sampling import thinned
 
 def mapped(warehouse: Warehouse, model: str) -> dict[tuple[str, str], tuple[float | None, ...]]:
     folder = CAPTURES / model
-    capture = warehouse.ingest(folder / f"{model}_100runs.etdp")
-    warehouse.link(capture, warehouse.ingest_record(folder / f"{model}.etrecord"))
+    capture = warehouse.ingest(folder / f"{model}_100runs.etdp", etrecord=folder / f"{model}.etrecord")
     trace = warehouse.ingest(CAPTURES / "torch" / f"pair_{model}.pt.trace.json.gz")
     columns = "module_path, op, etdump_calls, etdump_time, trace_calls, trace_time, ratio, excess"
     rows = warehouse.model_map(capture, trace, unit="us").project(columns).fetchall()

@@ -14,6 +14,7 @@ import pytest
 
 from etq.errors import QueryError
 from etq.warehouse.warehouse import Warehouse
+from tests.batches import ingest_linked
 from tests.conftest import CAPTURES, COPIES
 from tests.parity import oracle
 from tests.sampling import FEW, thinned
@@ -27,6 +28,8 @@ OPENED = [
     for name in oracle.names(WITH)
     if oracle.capture_path(name).parent.name in RECORDS and oracle.answer(name, WITH)["construct"]["ok"]
 ]
+OFTEN = [name for name in (*FEW, "bf16", "nones") if name in OPENED]
+FEW_METHODS = ["multimethod", "twins", "cond"]
 # In etq, events of these kinds belong to no op.
 OF_NO_OP = ("framework", "user", "debug")
 
@@ -35,8 +38,9 @@ Ask = Callable[..., list[tuple[Any, ...]]]
 
 @pytest.fixture(scope="module")
 def linked() -> Iterator[Warehouse]:
-    """A warehouse of captures with their model's record, which `ask` ingests when they are first used."""
+    """A warehouse of captures with their model's record; other than these, `ask` ingests when they are first used."""
     with empty_warehouse() as warehouse:
+        ingest_linked(warehouse, [oracle.capture_path(name) for name in (*OFTEN, *FEW_METHODS)])
         yield warehouse
 
 
@@ -50,13 +54,13 @@ def ask(linked: Warehouse) -> Ask:
         name = "mlp_debug" if c == "mlp_debug_nobin" else c
         if not linked.rows("SELECT 1 FROM captures WHERE name = $name", name=name)[1]:
             record = linked.ingest_record(path.with_name(f"{path.parent.name}.etrecord"))
-            linked.link(linked.ingest(path, name=name), record)
+            linked.ingest_many([path], link_to=[record])
         return linked.rows(query, c=name, **parameters)[1]
 
     return rows
 
 
-@pytest.mark.parametrize("name", thinned(OPENED, (*FEW, "bf16", "nones")))
+@pytest.mark.parametrize("name", thinned(OPENED, OFTEN))
 def test_handles_ops_and_backends(ask: Ask, name: str) -> None:
     query = """
         SELECT i.kind, i.event_name, i.instruction_id, o.debug_handles, o.op_types, o.backend
@@ -72,7 +76,7 @@ def test_handles_ops_and_backends(ask: Ask, name: str) -> None:
         assert ours == [theirs["name"], theirs["instruction_id"], *expected]
 
 
-@pytest.mark.parametrize("name", thinned(OPENED, (*FEW, "bf16", "nones")))
+@pytest.mark.parametrize("name", thinned(OPENED, OFTEN))
 def test_stack_traces_and_modules(ask: Ask, name: str) -> None:
     query = """
         SELECT n.block_index, n.slot, n.node_name, p.stack_trace,
@@ -122,7 +126,7 @@ METHODS: dict[str, list[tuple[str | None, int]]] = {
 }
 
 
-@pytest.mark.parametrize("name", thinned(METHODS, ["multimethod", "twins", "cond"]))
+@pytest.mark.parametrize("name", thinned(METHODS, FEW_METHODS))
 def test_records_that_the_inspector_cannot_open(ask: Ask, name: str) -> None:
     assert not oracle.answer(name, WITH)["construct"]["ok"]
     of_runs = "FROM runs AS r JOIN captures AS c USING (capture_id) WHERE c.name = $c GROUP BY ALL ORDER BY ALL"

@@ -20,8 +20,7 @@ CHANGES = {"+": {"added", "more calls"}, "-": {"removed", "fewer calls"}, "=": {
 @pytest.fixture(scope="module")
 def traces() -> Iterator[Warehouse]:
     with empty_warehouse() as opened:
-        for path in sorted(FOLDER.glob("*.pt.trace.json.gz")):
-            opened.ingest(path, name=path.name.split(".")[0])
+        opened.ingest_many(sorted(FOLDER.glob("*.pt.trace.json.gz")))
         yield opened
 
 

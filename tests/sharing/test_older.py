@@ -96,10 +96,7 @@ def answers(python: str, path: str, queries: Sequence[str]) -> list[str]:
 
 @pytest.mark.parametrize(
     "python",
-    [
-        sys.executable,
-        pytest.param(OLD_PYTHON, marks=pytest.mark.skipif(OLD_PYTHON is None, reason="as above")),
-    ],
+    [sys.executable, pytest.param(OLD_PYTHON, marks=pytest.mark.skipif(OLD_PYTHON is None, reason="as above"))],
     ids=["this_duckdb", "older_duckdb"],
 )
 def test_the_questions_page_is_answered_without_etq(tmp_path: Path, python: str) -> None:

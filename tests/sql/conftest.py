@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from etq.warehouse.warehouse import Warehouse
+from tests.batches import ingest_all
 from tests.conftest import CAPTURES
 from tests.launch_traces import SHAPES
 from tests.trace_corpus import SHAPES as PROGRAMS
@@ -23,16 +24,11 @@ def traces(warehouse: Warehouse, tmp_path: Path) -> Traces:
 
 
 @pytest.fixture(scope="session")
-def launch_traces(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warehouse]:
+def launch_traces() -> Iterator[Warehouse]:
     """Generated traces of devices in one warehouse, each by its name."""
-    folder = tmp_path_factory.mktemp("traces")
     with empty_warehouse() as opened:
-        contents = {name: make().trace() for name, make in SHAPES.items()}
+        contents: dict[str, bytes | Path] = {name: make().trace() for name, make in SHAPES.items()}
         contents |= {name: make(Style())[0] for name, make in PROGRAMS.items()}
-        for name, content in contents.items():
-            path = folder / f"{name}.pt.trace.json"
-            path.write_bytes(content)
-            opened.ingest(path, name=name)
-        for file in ("torch/steps_7.pt.trace.json.gz", "mlp/mlp.etdp"):
-            opened.ingest(CAPTURES / file)
+        others = {"steps_7": CAPTURES / "torch/steps_7.pt.trace.json.gz", "mlp": CAPTURES / "mlp/mlp.etdp"}
+        ingest_all(opened, (contents | others).items())
         yield opened

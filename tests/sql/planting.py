@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -38,9 +38,9 @@ def keys_of(warehouse: Warehouse, selector: str) -> list[int]:
     return [key for (key,) in warehouse.rows(query, selector=selector)[1]]
 
 
-def refill(warehouse: Warehouse, keys: Iterable[int]) -> None:
-    for key in keys:
-        fill_rollups(warehouse.connection, key)
+def refill(warehouse: Warehouse, keys: Sequence[int]) -> None:
+    """Compute the rollups again of all captures from the first of these to the last, at once."""
+    fill_rollups(warehouse.connection, min(keys), max(keys))
 
 
 def plant(warehouse: Warehouse, selector: str, factor: float, instruction: int | None = None) -> None:

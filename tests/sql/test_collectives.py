@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod
 from pathlib import Path
 from statistics import mean, median
@@ -16,6 +16,7 @@ import pytest
 import etq
 from etq.errors import QueryError
 from etq.warehouse.warehouse import Warehouse
+from tests.batches import Labelled, ingest_all
 from tests.benchmarks.make_gpu_trace import make_gpu_trace
 from tests.conftest import CAPTURES
 from tests.launch_traces import ALL_REDUCE, Machine, message
@@ -122,18 +123,16 @@ def test_clocks_by_hand(warehouse: Warehouse) -> None:
     large, small = reduced(100, 190, 500), reduced(101, 150, 5)
     later = [reduced(1120, 1190, 500), reduced(1119, 1150, 5)]
     rooted = reduced(200, 250, 5, "broadcast"), reduced(1200, 1999, 5, "broadcast")
-    for rank, events in enumerate(([large, small, rooted[0]], [*later, rooted[1]])):
-        warehouse.ingest(ranked(rank, 1, *events), name=f"rank{rank}")
+    both = enumerate(([large, small, rooted[0]], [*later, rooted[1]]))
+    ingest_all(warehouse, ((f"rank{rank}", ranked(rank, 1, *events)) for rank, events in both))
     query = "SELECT c.rank, c.collectives, c.clock_offset, c.spread FROM clock_offsets() AS c"
     assert warehouse.rows(query)[1] == [(0, 2, -500, 0), (1, 2, 500, 0)]
 
 
 def test_the_group_of_a_process_in_several_is_unknown(warehouse: Warehouse) -> None:
     """Events of gloo don't name their groups: their collectives are not matched among ranks."""
-    for rank in range(2):
-        warehouse.ingest(
-            ranked(rank, 2, reduced(100, 190, 500), reduced(200, 210, 8, "all_gather")), name=f"rank{rank}"
-        )
+    events = reduced(100, 190, 500), reduced(200, 210, 8, "all_gather")
+    ingest_all(warehouse, ((f"rank{rank}", ranked(rank, 2, *events)) for rank in range(2)))
     assert warehouse.rows(f"SELECT {COLUMNS} FROM collectives('rank0')")[1] == [
         ("all_reduce", None, None, None, 2000, 1),
         ("all_gather", None, None, None, None, 1),
@@ -162,9 +161,12 @@ OFFSETS = "SELECT c.rank, c.collectives, c.clock_offset, c.spread FROM clock_off
 
 
 def store(warehouse: Warehouse, made: Sequence[Machine], job: str = "a") -> None:
-    for machine in made:
-        labels = {"job": job, "rank": str(machine.rank)}
-        warehouse.ingest(machine.trace(), name=f"{job}{machine.rank}", labels=labels)
+    store_ranks(warehouse, {machine.rank: machine.trace() for machine in made}, job)
+
+
+def store_ranks(warehouse: Warehouse, ranks: Mapping[int, bytes], job: str) -> None:
+    labelled = (Labelled(f"{job}{rank}", of, {"job": job, "rank": str(rank)}) for rank, of in ranks.items())
+    ingest_all(warehouse, labelled)
 
 
 def collective(made: Machine, start: int, end: int, group: str = "0", name: str = "allreduce", size: int = 4) -> None:
@@ -286,6 +288,7 @@ def ingest_job(
     devices: int = 8, name: str = H100, offsets: Sequence[int] = (), job: str = "a",
 ) -> None:  # fmt: skip
     """A trace of each rank; `write` adds the collectives of a step, at times without the offset of the rank's clock."""
+    contents = {}
     for rank in ranks:
         made = Machine(rank, size or len(ranks), device=rank % max(devices, 1))
         offset = offsets[rank] if offsets else 0
@@ -296,8 +299,8 @@ def ingest_job(
             write(made, step)
             for each in made.events[at:]:
                 each["ts"] += 10**8 + offset
-        content = made.trace(deviceProperties=[{"id": number, "name": name} for number in range(devices)])
-        warehouse.ingest(content, name=f"{job}{rank}", labels={"job": job, "rank": str(rank)})
+        contents[rank] = made.trace(deviceProperties=[{"id": number, "name": name} for number in range(devices)])
+    store_ranks(warehouse, contents, job)
 
 
 def run(made: Machine, start: int, end: int, group: str = "0", size: int = 4, **given: Any) -> None:
@@ -485,6 +488,7 @@ def job(seed: int, ranks: int, steps: int) -> tuple[list[Machine], dict[tuple[in
 
 def test_collectives_of_gloo_wait_as_kernels_do(warehouse: Warehouse) -> None:
     """Ranks without devices: the one with the least time in collectives is waited for; with kernels these alone count."""
+    host, device = {}, {}
     for rank, (first, second) in enumerate([(50, 90), (30, 120), (80, 70)]):
         events = [
             event("user_annotation", "ProfilerStep#0", 0, 200),
@@ -493,9 +497,10 @@ def test_collectives_of_gloo_wait_as_kernels_do(warehouse: Warehouse) -> None:
             event("user_annotation", "gloo:all_reduce", 250, 250 + second - 10, 2),
             event("user_annotation", "gloo:barrier", 380, 390, 2),
         ]
-        kernel = event("kernel", "gemm", 20, 60, 7, device=0)
-        for job, more in (("host", []), ("device", [kernel])):
-            warehouse.ingest(trace(*events, *more), name=f"{job}{rank}", labels={"job": job, "rank": str(rank)})
+        host[rank] = trace(*events)
+        device[rank] = trace(*events, event("kernel", "gemm", 20, 60, 7, device=0))
+    store_ranks(warehouse, host, "host")
+    store_ranks(warehouse, device, "device")
     query = "SELECT r.step, r.rank, r.communication, r.waited, r.waits_for FROM rank_steps($s) AS r"
     assert warehouse.rows(query, s="job=host")[1] == [
         (0, 0, 50, 20, 1), (0, 1, 30, 0, 1), (0, 2, 80, 50, 1), (1, 0, 90, 20, 2), (1, 1, 120, 50, 2), (1, 2, 70, 0, 2),
@@ -539,6 +544,7 @@ def test_waits_are_as_made(warehouse: Warehouse, seed: int, ranks: int, steps: i
 
 def test_a_trace_without_steps_is_one_step(warehouse: Warehouse) -> None:
     """By hand: of 300 us, the ranks are 40, 90 and 10 in collectives; a job with steps has those alone."""
+    whole, some = {}, {}
     for rank, ends in enumerate([(110, 280), (150, 290), (105, 255)]):
         events = [
             event("cpu_op", "aten::add", 0, 5),
@@ -547,8 +553,10 @@ def test_a_trace_without_steps_is_one_step(warehouse: Warehouse) -> None:
             event("cpu_op", "aten::add", 295, 300 + rank),
         ]
         step = event("user_annotation", "ProfilerStep#3", 240, 300)
-        for job, more in (("whole", []), ("some", [step] if rank else [event("cpu_op", "aten::mul", 6, 7)])):
-            warehouse.ingest(trace(*events, *more), name=f"{job}{rank}", labels={"job": job, "rank": str(rank)})
+        whole[rank] = trace(*events)
+        some[rank] = trace(*events, step if rank else event("cpu_op", "aten::mul", 6, 7))
+    store_ranks(warehouse, whole, "whole")
+    store_ranks(warehouse, some, "some")
     columns = "r.step, r.rank, r.duration, r.communication, r.waited, r.waits_for"
     query = f"SELECT {columns} FROM rank_steps($s) AS r"
     assert warehouse.rows(query, s="job=whole")[1] == [
@@ -560,8 +568,7 @@ def test_a_trace_without_steps_is_one_step(warehouse: Warehouse) -> None:
 
 
 def test_without_collectives_nothing_is_known_of_waits(warehouse: Warehouse) -> None:
-    for rank in range(2):
-        warehouse.ingest(trace(event("cpu_op", "aten::add", 0, 5 + rank)), name=f"{rank}", labels={"rank": str(rank)})
+    store_ranks(warehouse, {rank: trace(event("cpu_op", "aten::add", 0, 5 + rank)) for rank in range(2)}, "a")
     query = "SELECT s.rank, s.waited_for, s.waited, s.mean_duration FROM stragglers() AS s"
     assert warehouse.rows(query)[1] == [(0, None, None, 5), (1, None, None, 6)]
     query = "SELECT c.rank, c.collectives, c.clock_offset, c.spread FROM clock_offsets() AS c"
@@ -580,7 +587,7 @@ def test_invalid_ranks_are_left_out(warehouse: Warehouse) -> None:
         warehouse.rows("FROM stragglers(unit := 'h')")
 
 
-RANKS = 6
+RANKS = 3
 EVENTS = ("trace_events", "event_ticks")
 
 
@@ -591,7 +598,7 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Warehouse,
     with etq.open(folder / "ranks.duckdb") as warehouse:
         for rank in range(RANKS):
             make_gpu_trace(folder / f"{rank}.json", 3_000, rank + 1, rank, RANKS)
-            warehouse.ingest(folder / f"{rank}.json", name=f"rank{rank}")
+        ingest_all(warehouse, ((f"rank{rank}", folder / f"{rank}.json") for rank in range(RANKS)))
         [(most,)] = warehouse.rows("SELECT max(n) FROM (SELECT count(*) AS n FROM event_ticks GROUP BY capture_id)")[1]
         yield warehouse, most
 

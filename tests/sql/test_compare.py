@@ -16,6 +16,7 @@ import etq
 from etq.analysis.comparison import OPTIONS, Comparison
 from etq.verdicts.sequential import Judged, alpha_of, standing
 from etq.warehouse.warehouse import Warehouse
+from tests.batches import Labelled, ingest_all
 from tests.builders import dump, execute, kernel, run
 from tests.conftest import CAPTURES
 from tests.sql.planting import judged, keys_of, make_lab, plant, refill, rows_of, rules
@@ -336,10 +337,12 @@ def as_judged(level: str, item: str, row: dict[str, Any]) -> Judged:
 def test_how_far_a_capture_is_off_its_side() -> None:
     """By hand: of new, the ops of two captures take 1, those of the third 1.1 of the first's time; base is alone."""
     with etq.open() as warehouse:
+        made = []
         for number, (name, factor) in enumerate((("base", 10), ("one", 10), ("two", 10), ("three", 11))):
             ends = [0, *accumulate(factor * each for each in (101, 223, 337, 419))]
             ops = [kernel(f"op{at}", ends[at], ends[at + 1], at) for at in range(4)]
             content = dump(*(run("Execute", *ops, execute(0, ends[-1] + number)) for _ in range(3)))
-            warehouse.ingest(content, name=name, labels={"side": "base" if name == "base" else "new"})
+            made.append(Labelled(name, content, {"side": "base" if name == "base" else "new"}))
+        ingest_all(warehouse, made)
         rows = warehouse.rows("SELECT capture, off_percent FROM compared_captures('side=base', 'side=new')")[1]
     assert dict(rows) == {"base": None, "one": pytest.approx(0), "two": pytest.approx(0), "three": pytest.approx(10)}

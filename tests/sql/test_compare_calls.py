@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from etq.warehouse.warehouse import Warehouse
+from tests.batches import Labelled, ingest_all
 from tests.trace_builders import event, trace
 
 COLUMNS = "name, kind, method, change, base_calls, new_calls, calls_difference"
@@ -35,8 +36,7 @@ NEW = [
 
 
 def test_two_traces_without_steps(warehouse: Warehouse) -> None:
-    for name, events in (("base", BASE), ("new", NEW)):
-        warehouse.ingest(trace(*events), name=name)
+    ingest_all(warehouse, (("base", trace(*BASE)), ("new", trace(*NEW))))
     assert changed(warehouse) == [
         ("relu_kernel", "device_kernel", "Trace", "added", 0, 1, 1),
         ("aten::relu", "op", "Trace", "added", 0, 1, 1),
@@ -66,11 +66,13 @@ def test_what_varies_within_a_side_has_no_row(warehouse: Warehouse) -> None:
         "base": ({"c": 1, "d": 2, "e": 1}, {"c": 3, "d": 3, "e": 1}),
         "new": ({"a": 1, "b": 1, "c": 2, "d": 4}, {"a": 2, "c": 4, "d": 6}),
     }
+    made = []
     for side, captures in counts.items():
         for number, calls in enumerate(captures):
             names = [name for name, count in calls.items() for _ in range(count)]
             events = [each for at, name in enumerate(names) for each in op(name, 10 * at)]
-            warehouse.ingest(trace(*events), name=f"{side}{number}", labels={"side": side})
+            made.append(Labelled(f"{side}{number}", trace(*events), {"side": side}))
+    ingest_all(warehouse, made)
     assert changed(warehouse, "side=base", "side=new") == [
         ("a", "op", "Trace", "added", 0, 1.5, 1.5),
         ("e", "op", "Trace", "removed", 1, 0, -1),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from etq.errors import QueryError
 from etq.warehouse.warehouse import Warehouse
+from tests.batches import ingest_all
 from tests.conftest import CAPTURES
 from tests.sql.test_op_efficiency import HALF, launched, op
 from tests.trace_builders import event, trace
@@ -77,14 +79,14 @@ def step(number: int, at: float, device: str) -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Warehouse]:
     """Two steps of NVIDIA's, three of AMD's, and an op outside of them; a trace without shapes, and a dump."""
+    contents: dict[str, bytes | Path] = {"dump": CAPTURES / "mlp" / "mlp.etdp"}
     with empty_warehouse() as warehouse:
         for name, steps, properties in (("nvidia", 2, H100), ("amd", 3, MI300)):
             events = [made for number in range(steps) for made in step(number, 5000.0 * number, name)]
             outside = [op("aten::mul", 99_000, 99_009, IMAGE, IMAGE), *launched("outside", 99_001, 500, 9999)]
-            warehouse.ingest(trace(*events, *outside, **properties), name=name)
+            contents[name] = trace(*events, *outside, **properties)
         bare = [event("cpu_op", "aten::gelu", 0, 9), *launched("pointwise", 1, 6, 1)]
-        warehouse.ingest(trace(*bare, **MI300), name="bare")
-        warehouse.ingest(CAPTURES / "mlp" / "mlp.etdp", name="dump")
+        ingest_all(warehouse, {**contents, "bare": trace(*bare, **MI300)}.items())
         yield warehouse
 
 

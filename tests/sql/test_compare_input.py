@@ -115,10 +115,10 @@ def test_an_unknown_phase(sides: Warehouse, call: str) -> None:
 def test_captures_without_executes(warehouse: Warehouse) -> None:
     record = warehouse.ingest_record(CAPTURES / "mlp/mlp.etrecord")
     warehouse.ingest_reference(record, {"linear": [np.zeros(3)]}, name="truth")
-    warehouse.ingest(CAPTURES / "mlp/mlp_0runs.etdp", name="empty", labels={"side": "empty"})
-    warehouse.ingest(CAPTURES / "prof_result/no_execute.prof_result.bin", name="old")
-    warehouse.ingest(CAPTURES / "torch/pair_mlp.pt.trace.json.gz", name="trace")
-    warehouse.link(warehouse.ingest(CAPTURES / "mlp/mlp.etdp", name="full"), record)
+    empty = Labelled("empty", CAPTURES / "mlp/mlp_0runs.etdp", {"side": "empty"})
+    others = {"old": "prof_result/no_execute.prof_result.bin", "trace": "torch/pair_mlp.pt.trace.json.gz"}
+    ingest_all(warehouse, [empty, *((name, CAPTURES / path) for name, path in others.items())])
+    ingest_all(warehouse, [("full", CAPTURES / "mlp/mlp.etdp")], link_to=[record])
     for base, new, name in (("empty", "full", "empty"), ("full", "side=empty", "empty"), ("old", "full", "old")):
         for view in TIMED if base == "empty" else ("compare_captures",):
             with pytest.raises(etq.QueryError, match=f"^{name} has no (execute to compare: only ETDumps|record)"):
@@ -147,8 +147,7 @@ def test_one_capture_of_many_without_executes(warehouse: Warehouse) -> None:
 
 def test_a_record_on_one_side_alone(warehouse: Warehouse) -> None:
     """Runs of one capture have a method, those of the other only a name: they have one total and no modules."""
-    for name in ("mlp", "mlp_100runs"):
-        warehouse.ingest(CAPTURES / f"mlp/{name}.etdp", name=name)
+    warehouse.ingest_many([CAPTURES / f"mlp/{name}.etdp" for name in ("mlp", "mlp_100runs")])
     # Although no table of modules has a row, the error is raised.
     with pytest.raises(etq.QueryError, match="has no record, so its events have no modules; link one"):
         rows_of(warehouse, "compare_modules", "mlp", "mlp_100runs")
@@ -275,10 +274,12 @@ def test_several_models_on_a_side_are_refused(warehouse: Warehouse) -> None:
 def test_python_and_sql_take_the_same_steps() -> None:
     """Of programs whose ops are aligned: a part in Python has the rows of its view. Nothing is left on the connection."""
     with empty_warehouse() as warehouse:
+        captures = []
         for place in range(8):
             side = ("base", "new")[place % 2]
             ticks = (10_000, 20_000, 30_000) if side == "base" else (10_000, 20_000, 5_000, 30_000)
-            warehouse.label(warehouse.ingest(file(*ticks, seed=place), name=f"run{place}"), side=side)
+            captures.append(Labelled(f"run{place}", file(*ticks, seed=place), {"side": side}))
+        ingest_all(warehouse, captures)
         options = {"alpha": 0.2, "unit": "ms", "quantile": 0.5}
         comparison = Comparison(warehouse, "side=base", "side=new", dict.fromkeys(OPTIONS) | options)
         for part in ("ops", "captures", "parts", "startup"):

@@ -13,6 +13,7 @@ import etq
 from etq.analysis.comparison import Comparison
 from etq.analysis.steps import steps_by_name, stored_steps
 from etq.warehouse.warehouse import Warehouse
+from tests.batches import ingest_all
 from tests.conftest import CAPTURES
 from tests.trace_builders import event, trace, two_steps
 from tests.trace_pairs import Planted, served, trained
@@ -40,8 +41,7 @@ OPTIONS: Final = {
 @pytest.fixture(scope="module")
 def single() -> Iterator[Warehouse]:
     with empty_warehouse() as opened:
-        for seed, (name, planted) in enumerate(SINGLE.items()):
-            opened.ingest(trained(seed, planted), name=name)
+        ingest_all(opened, ((name, trained(seed, planted)) for seed, (name, planted) in enumerate(SINGLE.items())))
         yield opened
 
 
@@ -236,8 +236,7 @@ def test_steps_of_a_phase_are_samples(warehouse: Warehouse) -> None:
     """A kernel that is slower in decodes and faster in prefills: each phase has its own verdict, and of equal ones none."""
     faster = Planted(device={"conv_kernel": 0.7})
     contents = {"base": in_phases(1), "same": in_phases(2), "new": in_phases(3, SLOWER, faster)}
-    for name, content in contents.items():
-        warehouse.ingest(content, name=name)
+    ingest_all(warehouse, contents.items())
     query = "SELECT kind, op, verdict, change_percent FROM compare_ops('base', $new, phase := $phase)"
 
     def changed(new: str, phase: str) -> dict[tuple[str, str], list[Any]]:

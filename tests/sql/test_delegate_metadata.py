@@ -7,14 +7,7 @@ import pytest
 from etq.errors import QueryError
 from etq.warehouse.warehouse import Warehouse
 from tests.asserts import TWO_OPERATORS, assert_query
-from tests.builders import (
-    ProfileEvent,
-    delegate_call,
-    delegated,
-    dump,
-    execute,
-    run,
-)
+from tests.builders import ProfileEvent, delegate_call, delegated, dump, execute, run
 
 
 def test_delegate_metadata() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from etq.warehouse.warehouse import Warehouse
 from tests.asserts import DELEGATED, assert_query
+from tests.batches import ingest_all
 from tests.builders import (
     ProfileEvent,
     Run,
@@ -108,8 +109,7 @@ CALLS: dict[str, tuple[list[Run], tuple[int, ...]]] = {
 
 
 def test_a_call_that_its_events_do_not_fit_into_has_no_breakdown(warehouse: Warehouse) -> None:
-    for name, (runs, _) in CALLS.items():
-        warehouse.ingest(dump(*runs, run(name)), name=name)
+    ingest_all(warehouse, ((name, dump(*runs, run(name))) for name, (runs, _) in CALLS.items()))
     columns = "calls, total, ops, unaccounted, other_events"
     query = f"SELECT {columns} FROM delegate_totals($name, unit := 'ns')"
     assert {name: warehouse.rows(query, name=name)[1] for name in CALLS} == {
@@ -191,9 +191,9 @@ def test_the_clock_of_calls_that_do_not_fit(warehouse: Warehouse) -> None:
         (delegated("a", 55, 60), True, "host"),
         (delegated("a", 9, 20), False, "delegate"),
     ]
-    for event, is_behind, _ in cases:
-        call = delegate_call(start=10, end=50)
-        warehouse.ingest(dump(run("Execute", *((call, event) if is_behind else (event, call)), execute(0, 100))))
+    call = delegate_call(start=10, end=50)
+    orders = [(call, event) if is_behind else (event, call) for event, is_behind, _ in cases]
+    warehouse.ingest_many([dump(run("Execute", *order, execute(0, 100))) for order in orders])
     found = warehouse.rows("SELECT clock FROM signatures WHERE kind = 'delegate' ORDER BY capture_id")[1]
     assert [clock for (clock,) in found] == [clock for *_, clock in cases]
 
@@ -312,7 +312,8 @@ def test_published_reports_of_nested_events(warehouse: Warehouse) -> None:
     vulkan = {
         "ETVK_COMPUTE_GRAPH_EXECUTE": 750, "ETVK_COPY_OUTPUTS": 100, "ETVK_COPY_INPUTS": 50, "ETVK_EXECUTE": 40,
     }  # fmt: skip
-    for name, expected in (("50_vgf", vgf), ("51b_vulkan_no_shaders", vulkan)):
-        warehouse.ingest(shared_file(f"captures/reports/{name}.etdp"), name=name)
+    both = {"50_vgf": vgf, "51b_vulkan_no_shaders": vulkan}
+    ingest_all(warehouse, ((name, shared_file(f"captures/reports/{name}.etdp")) for name in both))
+    for name, expected in both.items():
         query = "SELECT op, avg FROM op_totals($name, unit := 'us') WHERE kind LIKE 'delegate%'"
         assert dict(warehouse.rows(query, name=name)[1]) == {**expected, "DELEGATE_CALL": 15}

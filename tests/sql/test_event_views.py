@@ -7,17 +7,7 @@ import pytest
 
 from etq.warehouse.warehouse import Warehouse
 from tests.asserts import TWO_OPERATORS, assert_error, assert_query
-from tests.builders import (
-    DebugEvent,
-    Run,
-    delegate_call,
-    delegated,
-    dump,
-    execute,
-    framework,
-    kernel,
-    run,
-)
+from tests.builders import DebugEvent, Run, delegate_call, delegated, dump, execute, framework, kernel, run
 from tests.conftest import CAPTURES
 
 
@@ -205,10 +195,7 @@ def test_event_times() -> None:
 
 def test_event_times_join_the_nodes_of_events(warehouse: Warehouse) -> None:
     """Each kernel of the mlp runs one node, whose op its name contains: native_call_addmm.out, aten.addmm.default."""
-    warehouse.link(
-        warehouse.ingest(CAPTURES / "mlp/mlp.etdp", name="mlp"),
-        warehouse.ingest_record(CAPTURES / "mlp/mlp.etrecord"),
-    )
+    warehouse.ingest(CAPTURES / "mlp/mlp.etdp", name="mlp", etrecord=CAPTURES / "mlp/mlp.etrecord")
     query = """
         SELECT t.run_index, t.event_index, t.event_name, n.op_type
         FROM event_times('mlp') AS t

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import duckdb
 import pytest
 
+from etq.errors import QueryError
 from etq.warehouse.warehouse import Warehouse
-from tests.asserts import TWO_OPERATORS, assert_csv, assert_error, assert_query
+from tests.asserts import TWO_OPERATORS, assert_csv, assert_query
+from tests.batches import ingest_all
 from tests.builders import ProfileEvent, delegate_call, delegated, dump, execute, framework, kernel, operator_call, run
 from tests.conftest import CAPTURES
 from tests.records import Maps, node, record, tensor
@@ -27,12 +30,12 @@ def test_executes_within_executes_count_once() -> None:
         nested,
     )
     # If a run has an execute, its steps are not totals, whether they lie around the execute or next to it.
-    for step in (framework("Method::step", 0, 100), framework("Method::step", 60, 70)):
-        assert_query(
-            "SELECT execute, kernels, tax FROM framework_tax('test', unit := 'ns')",
-            "execute,kernels,tax\n40.0,10.0,30.0\n",
-            run("Execute", kernel("add", 20, 30), execute(10, 50), step),
-        )
+    steps = (framework("Method::step", 0, 100), framework("Method::step", 60, 70))
+    assert_query(
+        "SELECT execute, kernels, tax FROM framework_tax('test', unit := 'ns')",
+        "execute,kernels,tax\n40.0,10.0,30.0\n40.0,10.0,30.0\n",
+        *(run("Execute", kernel("add", 20, 30), execute(10, 50), step) for step in steps),
+    )
 
 
 def test_a_delegates_clock_is_recognized_across_a_wraparound() -> None:
@@ -128,7 +131,8 @@ def test_a_baseline_on_another_kind_of_clock_is_refused(warehouse: Warehouse) ->
         warehouse.sql("FROM framework_tax('test', baseline := 'cycles', unit := 'ns')").fetchall()
 
 
-def test_arguments_that_mean_nothing_are_errors() -> None:
+def test_arguments_that_mean_nothing_are_errors(warehouse: Warehouse) -> None:
+    warehouse.ingest(dump(TWO_OPERATORS), name="test")
     for query, message in (
         ("FROM op_totals(NULL)", "no capture matches NULL"),
         ("SELECT count(*) FROM event_times('test', unit := 'x')", "unknown unit x"),
@@ -137,7 +141,8 @@ def test_arguments_that_mean_nothing_are_errors() -> None:
         ("FROM percentiles('test', quantiles := [-0.5])", "quantiles must be a list of numbers between 0 and 1, not"),
         ("FROM percentiles('test', quantiles := [])", "quantiles must be a list of numbers between 0 and 1, not"),
     ):
-        assert_error(query, message)
+        with pytest.raises(QueryError, match=re.escape(message)):
+            warehouse.rows(query)
 
 
 # A call runs three nodes, a kernel one, nothing the last.
@@ -165,7 +170,7 @@ def ingested(warehouse: Warehouse, folder: Path, *events: object) -> None:
                 "$path AS module_path, $path AS module_key, 'Module' AS module_class, 0 AS call_number FROM op_nodes WHERE node_index = $at",
                 {"depth": depth, "path": path, "at": index},
             )
-    warehouse.link(warehouse.ingest(folder / "run.etdp"), linked)
+    warehouse.ingest_many([folder / "run.etdp"], link_to=[linked])
 
 
 CALLED = (delegate_call(start=0, end=100), kernel("tanh", start=100, end=110, instruction=1), execute(0, 110))
@@ -222,18 +227,17 @@ def test_ops_of_a_delegate_without_an_event(warehouse: Warehouse) -> None:
     assert warehouse.rows(query)[1] == [(None, None, None)]
 
 
-def test_an_op_whose_times_are_impossible(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_an_op_whose_times_are_impossible(warehouse: Warehouse) -> None:
     """The execute or an op ends before it starts: its time is unknown, and is not zero, as of an execute that events
     cover.
     """
     add, covered, impossible = kernel("add", start=0, end=100), execute(0, 100), execute(2**40, 0)
     late = (kernel("add", start=2**40, end=100), kernel("mul", start=100, end=150), execute(0, 200))
-    for name, events, expected in (
+    cases = (
         ("covered", (add, covered), [("add", 100), ("(unattributed)", 0)]),
         ("impossible", (add, impossible), [("(unattributed)", None)]),
         ("late", late, [("(unattributed)", 150), ("mul", 50), ("add", None)]),
-    ):
-        (tmp_path / f"{name}.etdp").write_bytes(dump(run("Execute", *events)))
-        warehouse.ingest(tmp_path / f"{name}.etdp")
-        query = "SELECT op, total FROM op_totals($name, unit := 'ns')"
-        assert warehouse.rows(query, name=name)[1] == expected, name
+    )
+    ingest_all(warehouse, ((name, dump(run("Execute", *events))) for name, events, _ in cases))
+    for name, _, expected in cases:
+        assert warehouse.rows("SELECT op, total FROM op_totals($name, unit := 'ns')", name=name)[1] == expected, name

@@ -63,10 +63,7 @@ def _events() -> tuple[list[dict[str, Any]], dict[str, Any]]:
     ]
     group = {"pg_name": "0", "pg_desc": "default_pg", "pg_size": 2}
     device = {"id": 0, "name": "GPU", "totalGlobalMem": 2**34, "computeMajor": 8, "computeMinor": 0, "numSms": 80}
-    return events, {
-        "distributedInfo": {"rank": 0, "world_size": 2, "pg_config": [group]},
-        "deviceProperties": [device],
-    }
+    return events, {"distributedInfo": {"rank": 0, "world_size": 2, "pg_config": [group]}, "deviceProperties": [device]}
 
 
 EVENTS, AROUND = _events()

@@ -8,6 +8,7 @@ import pytest
 
 from etq.warehouse.warehouse import Warehouse
 from tests.asserts import assert_error, assert_query
+from tests.batches import Labelled, ingest_all
 from tests.builders import Run, dump, execute, framework, kernel, run
 from tests.cli.peaks import ON_LINUX, lines_and_peak
 from tests.warehouses import empty_warehouse
@@ -101,6 +102,7 @@ def test_an_instruction_of_two_programs_has_a_row_in_each() -> None:
 
 def test_comparisons_do_not_go_by_the_order_in_which_programs_ran() -> None:
     with empty_warehouse() as warehouse:
+        captures = []
         for order in ("ab", "ba"):
             for number in range(3):
                 runs = [
@@ -108,7 +110,9 @@ def test_comparisons_do_not_go_by_the_order_in_which_programs_ran() -> None:
                     for _ in range(4)
                     for each in ((forward(), decode()) if order == "ab" else (decode(), forward()))
                 ]
-                warehouse.ingest(dump(*runs, run(f"{order}{number}")), name=f"{order}{number}", labels={"order": order})
+                name = f"{order}{number}"
+                captures.append(Labelled(name, dump(*runs, run(name)), {"order": order}))
+        ingest_all(warehouse, captures)
         query = "SELECT DISTINCT c.verdict FROM compare_captures('order=ab', 'order=ba') AS c"
         assert {verdict for (verdict,) in warehouse.rows(query)[1]} <= {"~", "not decided", None}
 
@@ -161,9 +165,9 @@ def test_the_tree_has_a_level_of_methods() -> None:
 
 
 def test_a_baseline_without_methods_or_of_another_gives_no_tax(warehouse: Warehouse) -> None:
-    warehouse.ingest(dump(forward(), decode()), name="traced")
-    for name, times in (("untraced", (60, 120)), ("other", (40,))):
-        warehouse.ingest(dump(*[run("Execute", execute(0, end)) for end in times]), name=name)
+    others = {"untraced": (60, 120), "other": (40,)}
+    contents = {name: dump(*[run("Execute", execute(0, end)) for end in times]) for name, times in others.items()}
+    ingest_all(warehouse, {"traced": dump(forward(), decode()), **contents}.items())
     query = "SELECT t.tax, t.note FROM framework_tax('traced', baseline := '{}') AS t"
     unknown = [(None, "the baseline does not distinguish methods")] * 2
     assert warehouse.rows(query.format("untraced"))[1] == unknown

@@ -66,10 +66,7 @@ def test_nothing_is_added_twice(lab: Warehouse, tmp_path: Path) -> None:
     # Other content of the same names is more samples; of another capture, its own.
     assert lab.ingest_metrics("run", json.dumps(RECORDS).encode()) == 4
     lab.ingest(CAPTURES / "mlp/mlp_100runs.etdp", name="other", metrics=[path])
-    assert lab.rows("SELECT m.capture_id, count(*) FROM metrics AS m GROUP BY 1 ORDER BY 1")[1] == [
-        (1, 9),
-        (2, 5),
-    ]
+    assert lab.rows("SELECT m.capture_id, count(*) FROM metrics AS m GROUP BY 1 ORDER BY 1")[1] == [(1, 9), (2, 5)]
     rows = lab.sql("FROM metric_values('run') AS m SELECT m.value, m.sample WHERE m.name = 'avg_inference_latency'")
     assert sorted(rows.fetchall()) == [(12.0, 0), (12.5, 0), (13.5, 1)]
 

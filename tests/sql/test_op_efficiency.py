@@ -13,9 +13,11 @@ import pytest
 
 from etq.errors import QueryError
 from etq.warehouse.warehouse import Warehouse
+from tests.batches import ingest_all
 from tests.conftest import CAPTURES, shared_file
 from tests.trace_builders import event, memory, trace
 from tests.traces import Traces
+from tests.warehouses import empty_warehouse
 
 H100: dict[str, Any] = {
     "deviceProperties": [{"id": 0, "name": "NVIDIA H100 80GB HBM3", "totalGlobalMem": 85_000_000_000}]
@@ -154,19 +156,17 @@ def test_peaks(traces: Traces, tmp_path: Path) -> None:
     assert traces.warehouse.rows(query)[1] == [(None, None, "Some GPU", "the peaks of its device are not known")]
 
 
-def test_the_device_that_ran_counts(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_the_device_that_ran_counts(warehouse: Warehouse) -> None:
     """Of several that are listed; of those that are numbered otherwise, one that all are; of others none."""
     listed = {
         "one": [(0, "NVIDIA H100 80GB HBM3"), (1, "NVIDIA L4")],
         "other": [(7, "NVIDIA L4"), (8, "NVIDIA L4")],
         "mixed": [(7, "NVIDIA L4"), (8, "NVIDIA H100 80GB HBM3")],
     }
-    found = {}
-    for name, devices in listed.items():
-        path = tmp_path / f"{name}.pt.trace.json"
-        path.write_bytes(trace(*matrices(), deviceProperties=[{"id": id, "name": of} for id, of in devices]))
-        warehouse.ingest(path, name=name)
-        found[name] = warehouse.rows(f"SELECT DISTINCT e.device FROM op_efficiency('{name}') AS e")[1]
+    properties = {name: [{"id": id, "name": of} for id, of in devices] for name, devices in listed.items()}
+    ingest_all(warehouse, ((name, trace(*matrices(), deviceProperties=of)) for name, of in properties.items()))
+    query = "SELECT DISTINCT e.device FROM op_efficiency($name) AS e"
+    found = {name: warehouse.rows(query, name=name)[1] for name in listed}
     assert found == {"one": [("NVIDIA H100 SXM",)], "other": [("NVIDIA L4",)], "mixed": [(None,)]}
 
 
@@ -194,22 +194,21 @@ APPLY = (
 Call = tuple[str, str, list[Any]]
 
 
-def costs(traces: Traces, calls: Sequence[Call], columns: str = "flops, bytes") -> list[tuple[Any, ...]]:
-    """Of calls (op, its kernel, its inputs) what `op_efficiency` says; a trace has each op once."""
-    rows: dict[int, tuple[Any, ...]] = {}
-    while len(rows) < len(calls):
-        taken: dict[str, int] = {}
-        for place, (name, _, _) in enumerate(calls):
-            if place not in rows:
-                taken.setdefault(name, place)
-        events: list[dict[str, Any]] = []
-        for at in taken.values():
-            name, kernel, inputs = calls[at]
-            events += [op(name, 100 * at, 100 * at + 9, *inputs), *launched(kernel, 100 * at + 1, 5, at + 1)]
-        traces.take(*events, **H100)
-        rows |= {taken[name]: tuple(row) for name, *row in traces.ask("op_efficiency", f"op, {columns}")}
-        traces.warehouse.remove("t")
-    return [rows[place] for place in range(len(calls))]
+@pytest.fixture(scope="module")
+def costs() -> list[dict[str, Any]]:
+    """What `op_efficiency` says of the calls of LISTS, FUSED, CASES and GRADIENTS, which take each another time."""
+    calls = [call for call, _ in LISTS] + [(name, "some_kernel", inputs) for name, inputs, _ in FUSED]
+    written = [*CASES.items(), *GRADIENTS.items()]
+    calls += [(name.split(" ", maxsplit=1)[0], "some_kernel", inputs) for name, (inputs, _) in written]
+    events: list[dict[str, Any]] = []
+    for at, (name, kernel, inputs) in enumerate(calls):
+        events += [op(name, 1000 * at, 1000 * at + 9, *inputs), *launched(kernel, 1000 * at + 1, 5 + at, at + 1)]
+    with empty_warehouse() as warehouse:
+        warehouse.ingest(trace(*events, **H100), name="t")
+        columns, rows = warehouse.rows("FROM op_efficiency('t') AS e ORDER BY e.total")
+    found = [dict(zip(columns, row, strict=True)) for row in rows]
+    assert [row["total"] for row in found] == [5 + at for at in range(len(calls))]
+    return found
 
 
 TWO, OTHERS = [[3, 4], [2, 4]], [[8], []]  # 20 and 9 elements
@@ -251,9 +250,9 @@ LISTS: list[tuple[Call, tuple[Any, ...]]] = [
 ]  # fmt: skip
 
 
-def test_lists_of_tensors(traces: Traces) -> None:
+def test_lists_of_tensors(costs: list[dict[str, Any]]) -> None:
     """Types of lists, which traces lack, are those in the names of the kernels that are made for them."""
-    found = costs(traces, [call for call, _ in LISTS], "inputs, flops, bytes, reason")
+    found = [tuple(row[name] for name in ("inputs", "flops", "bytes", "reason")) for row in costs[: len(LISTS)]]
     assert found == [expected for _, expected in LISTS]
 
 
@@ -340,9 +339,10 @@ FUSED: list[tuple[str, list[Any], tuple[str, int | None, int | None, str | None]
 ]  # fmt: skip
 
 
-def test_ops_of_serving_engines(traces: Traces) -> None:
+def test_ops_of_serving_engines(costs: list[dict[str, Any]]) -> None:
     """As their schemas in vLLM, SGLang and FlashInfer order the arguments."""
-    found = costs(traces, [(name, "some_kernel", inputs) for name, inputs, _ in FUSED], "family, flops, bytes, reason")
+    rows = costs[len(LISTS) : len(LISTS) + len(FUSED)]
+    found = [tuple(row[name] for name in ("family", "flops", "bytes", "reason")) for row in rows]
     assert found == [expected for *_, expected in FUSED]
 
 
@@ -433,15 +433,14 @@ GRADIENTS: dict[str, tuple[list[Tensor | str | None], int]] = {
 }  # fmt: skip
 
 
-def test_what_is_written_is_not_read(traces: Traces) -> None:
-    calls = [(name.split(" ", maxsplit=1)[0], "some_kernel", inputs) for name, (inputs, _) in CASES.items()]
-    assert dict(zip(CASES, costs(traces, calls), strict=True)) == {name: row for name, (_, row) in CASES.items()}
+def test_what_is_written_is_not_read(costs: list[dict[str, Any]]) -> None:
+    found = [(row["flops"], row["bytes"]) for row in costs[len(LISTS) + len(FUSED) :][: len(CASES)]]
+    assert dict(zip(CASES, found, strict=True)) == {name: row for name, (_, row) in CASES.items()}
 
 
-def test_gradients_that_are_asked_for(traces: Traces) -> None:
-    calls = [(name.split(" ", maxsplit=1)[0], "some_kernel", inputs) for name, (inputs, _) in GRADIENTS.items()]
-    found = dict(zip(GRADIENTS, costs(traces, calls, "bytes"), strict=True))
-    assert found == {name: (moved,) for name, (_, moved) in GRADIENTS.items()}
+def test_gradients_that_are_asked_for(costs: list[dict[str, Any]]) -> None:
+    found = dict(zip(GRADIENTS, (row["bytes"] for row in costs[-len(GRADIENTS) :]), strict=True))
+    assert found == {name: moved for name, (_, moved) in GRADIENTS.items()}
 
 
 def test_a_report_on_out_arguments(warehouse: Warehouse) -> None:

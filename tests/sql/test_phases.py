@@ -118,8 +118,8 @@ def test_phases_are_set_by_number_and_rule(llm: Warehouse) -> None:
 
 
 def test_phases_are_set_by_method(warehouse: Warehouse) -> None:
-    capture = warehouse.ingest(CAPTURES / "multimethod/multimethod.etdp", name="several")
-    warehouse.link(capture, warehouse.ingest_record(CAPTURES / "multimethod/multimethod.etrecord"))
+    record = CAPTURES / "multimethod/multimethod.etrecord"
+    capture = warehouse.ingest(record.with_suffix(".etdp"), name="several", etrecord=record)
     methods = dict(warehouse.rows("SELECT r.method, count(*) FROM runs AS r WHERE r.method NOT NULL GROUP BY 1")[1])
     method, count = sorted(methods.items())[0]
     assert warehouse.phase(capture, "prefill", method=method) == count

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import cast
 
 import numpy as np
 import pytest
 
+from etq.database.handles import Capture
 from etq.warehouse.views import table_macros
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES, COPIES
@@ -65,10 +67,8 @@ def several() -> Iterator[Warehouse]:
     names = ["mlp/mlp_alloc.etdp", "mlp_xnn/mlp_xnn.etdp", "mlp/mlp_method_only.etdp"]
     blobs = [f"prof_result/{name}.prof_result.bin" for name in ("delegate", "two_blocks_interleaved", "no_kernels")]
     with empty_warehouse() as warehouse:
-        for name in names:
-            warehouse.phase(warehouse.ingest(CAPTURES / name), "decode", runs="1-")
-        for name in blobs:
-            warehouse.ingest(CAPTURES / name)
+        for capture in warehouse.ingest_many([CAPTURES / name for name in (*names, *blobs)])[:3]:
+            warehouse.phase(cast("Capture", capture), "decode", runs="1-")
         yield warehouse
 
 

@@ -4,16 +4,30 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
 import duckdb
+import pytest
 
 import etq
 from etq.warehouse.warehouse import Warehouse
+from tests.batches import ingest_linked
 from tests.builders import ProfileEvent, delegate_call, delegated, dump, execute, framework, kernel, operator_call, run
-from tests.conftest import CAPTURES
+from tests.conftest import CAPTURES, COPIES
 from tests.trace_builders import event, trace, two_steps
+from tests.warehouses import empty_warehouse
+
+
+@pytest.fixture(scope="module")
+def few() -> Iterator[Warehouse]:
+    """Captures of one method, of several and of a delegate, each linked to its record."""
+    with empty_warehouse() as opened:
+        folders = (CAPTURES / name for name in ("mlp", "multimethod", "convnet_xnn"))
+        dumps = (path for folder in folders for path in sorted(folder.glob("*.etdp")))
+        ingest_linked(opened, [path for path in dumps if path.stem not in COPIES])
+        yield opened
 
 
 def test_ops_of_three_runs_by_hand(warehouse: Warehouse) -> None:
@@ -36,10 +50,10 @@ def test_ops_of_three_runs_by_hand(warehouse: Warehouse) -> None:
     assert warehouse.rows("FROM module_times")[1] == []
 
 
-def test_a_module_of_one_op_takes_as_long_as_the_op(linked_captures: Warehouse) -> None:
+def test_a_module_of_one_op_takes_as_long_as_the_op(few: Warehouse) -> None:
     """And what contains it alone, too; the whole model takes as long as all ops."""
     times = "{0}.runs, {0}.total_ticks, {0}.p25, {0}.p50, {0}.p90"
-    rows = linked_captures.rows(f"""
+    rows = few.rows(f"""
         SELECT m.module_path, list(({times.format("o")})), any_value(({times.format("m")}))
         FROM module_times AS m
         JOIN op_times AS o ON o.capture_id = m.capture_id AND o.kind = 'kernel'
@@ -58,9 +72,7 @@ def test_a_coarse_clock(warehouse: Warehouse) -> None:
         runs = [[delegated("op", 5, 5 + t), delegate_call(5, 5 + t), execute(0, 9_999)] for t in times]
         return dump(*[run("Execute", *events) for events in runs])
 
-    warehouse.ingest(file(0, 0, 1000, 2001), name="coarse")
-    warehouse.ingest(file(0, 1000, 2001, 3001), name="fine")
-    warehouse.ingest(file(0, 0, 0, 0), name="nothing")
+    warehouse.ingest_many([file(0, 0, 1000, 2001), file(0, 1000, 2001, 3001), file(0, 0, 0, 0)])
     rows = warehouse.rows("SELECT resolution FROM op_times WHERE kind = 'delegate' ORDER BY capture_id")[1]
     assert rows == [(1000,), (1,), (1,)]
 
@@ -68,9 +80,7 @@ def test_a_coarse_clock(warehouse: Warehouse) -> None:
 def test_a_file_that_is_read_again(warehouse: Warehouse) -> None:
     """With another clock width the times change; the phases of its runs, and its record, stay."""
     path = CAPTURES / "mlp/mlp_wrap32.etdp"
-    warehouse.link(
-        warehouse.ingest(path, name="run", clock_bits=64), warehouse.ingest_record(CAPTURES / "mlp/mlp.etrecord")
-    )
+    warehouse.ingest(path, name="run", clock_bits=64, etrecord=CAPTURES / "mlp/mlp.etrecord")
     wide = warehouse.rows("SELECT op_index, phase, runs, total_ticks FROM op_times ORDER BY ALL")[1]
     warehouse.connection.execute("UPDATE runs SET phase = 'decode' WHERE run_index > 1")
     warehouse.ingest(path, clock_bits=32)
@@ -81,11 +91,11 @@ def test_a_file_that_is_read_again(warehouse: Warehouse) -> None:
     assert modules == [("decode",), (None,)]
 
 
-def test_the_hash_of_ops_and_their_positions(linked_captures: Warehouse) -> None:
+@pytest.mark.parametrize("fixture", ["few", pytest.param("linked_captures", marks=pytest.mark.long)])
+def test_the_hash_of_ops_and_their_positions(fixture: str, request: pytest.FixtureRequest) -> None:
     """By hand: a hash of the same text, made of the rows of op_times here; and counted row by row."""
-    columns, rows = linked_captures.rows(
-        "FROM op_times AS o WHERE o.phase IS NULL ORDER BY capture_id, op_index, scope"
-    )
+    warehouse = request.getfixturevalue(fixture)
+    columns, rows = warehouse.rows("FROM op_times AS o WHERE o.phase IS NULL ORDER BY capture_id, op_index, scope")
     captures: dict[int, list[dict[str, Any]]] = defaultdict(list)
     places: dict[Any, int] = defaultdict(int)
     for row in rows:
@@ -106,7 +116,7 @@ def test_the_hash_of_ops_and_their_positions(linked_captures: Warehouse) -> None
         names = parts if len(scopes) == 1 else ("scope", *parts)
         text = "\n".join("|".join(str(op[name]) for name in names if op[name] is not None) for op in ops)
         expected[capture] = (scopes.pop() if len(scopes) == 1 else None, hashlib.md5(text.encode()).hexdigest())
-    found = linked_captures.rows("SELECT capture_id, scope, ops_hash FROM capture_ops")[1]
+    found = warehouse.rows("SELECT capture_id, scope, ops_hash FROM capture_ops")[1]
     assert {capture: (scope, ops_hash) for capture, scope, ops_hash in found} == expected
     assert len(found) > 20 and any(scope is None for _, scope, _ in found)
 

@@ -265,9 +265,8 @@ OF_A_CAPTURE = [
 def empty_captures() -> Iterator[Warehouse]:
     """Two captures whose runs have no execute, and one whose events were pruned."""
     with empty_warehouse() as warehouse:
-        for name in ("empty", "other"):
-            warehouse.ingest(dump(run(name)), name=name, labels={"kind": "empty"})
-        pruned = warehouse.ingest(dump(run("Execute", execute(0, 1))), name="pruned")
+        made = [Labelled(name, dump(run(name)), {"kind": "empty"}) for name in ("empty", "other")]
+        *_, pruned = ingest_all(warehouse, [*made, ("pruned", dump(run("Execute", execute(0, 1))))])
         warehouse.connection.execute(
             "INSERT INTO findings (capture_id, rule, detail) VALUES (?, 'events pruned', '')", [pruned.capture_id]
         )

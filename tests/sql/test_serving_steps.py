@@ -216,8 +216,7 @@ def test_traces_are_compared_by_phase(warehouse: Warehouse, tmp_path: Path) -> N
         )
         for side, kernel in (("base", 100), ("new", 120))
     ]
-    for path in paths:
-        warehouse.ingest(path, name=path.stem)
+    warehouse.ingest_many(paths)
     query = "SELECT base, new FROM compare_ops('base', 'new', phase := $phase) WHERE kind = 'device_kernel'"
     assert warehouse.rows(query, phase="decode")[1] == [(102.5, 122.5)]
     assert warehouse.rows(query, phase="prefill")[1] == [(500, 500)]

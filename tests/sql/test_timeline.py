@@ -6,6 +6,7 @@ from typing import Any
 
 from etq.warehouse.warehouse import Warehouse
 from tests.asserts import DELEGATED, TWO_OPERATORS, assert_error, assert_query
+from tests.batches import ingest_all
 from tests.builders import delegate_call, delegated, dump, execute, framework, kernel, run
 from tests.conftest import CAPTURES
 from tests.trace_builders import event, trace, two_steps
@@ -72,10 +73,13 @@ ESTIMATED: dict[str, list[tuple[str, int, int, tuple[Any, ...]]]] = {
 
 def test_events_of_other_clocks_are_placed_in_their_call(warehouse: Warehouse) -> None:
     query = f"SELECT {PLACES} FROM timeline($name, unit := 'ns') WHERE kind = 'delegate' ORDER BY event_index"
+    contents = {}
     for name, events in ESTIMATED.items():
         logged = [delegated(label, start=start, end=end) for label, start, end, _ in events]
         around = (delegate_call(start=110, end=150), execute(start=100, end=160))
-        warehouse.ingest(dump(run("Execute", *logged, *around)), name=name)
+        contents[name] = dump(run("Execute", *logged, *around))
+    ingest_all(warehouse, contents.items())
+    for name, events in ESTIMATED.items():
         assert warehouse.rows(query, name=name)[1] == [
             (label, track, 2, 0, start, duration, True, value, unit)
             for label, _, _, (track, start, duration, value, unit) in events

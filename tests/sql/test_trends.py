@@ -74,9 +74,8 @@ def test_ops_that_changed(warehouse: Warehouse) -> None:
 def test_times_are_those_of_the_runs(warehouse: Warehouse) -> None:
     """Against numpy, from the durations of events: of an op, and of a module whose ops are instructions 0 to 2."""
     record = warehouse.ingest_record(CAPTURES / "mlp/mlp.etrecord")
-    for number, path in enumerate(FLEET[:3]):
-        one = warehouse.ingest(path, name=path.stem, labels={"build": str(number)})
-        warehouse.link(one, record)
+    made = [Labelled(path.stem, path, {"build": str(number)}) for number, path in enumerate(FLEET[:3])]
+    for number, one in enumerate(ingest_all(warehouse, made, link_to=[record])):
         warehouse.metric(one, "tokens_per_second", 10.0 + number)
     columns = "capture, p25, median, p90, runs"
     of_op = warehouse.rows(f"SELECT {columns} FROM trend('op', 'addmm@4', unit := 'ns')")[1]
@@ -135,11 +134,11 @@ def test_series_are_distinguished_by_labels(warehouse: Warehouse) -> None:
 def test_orders(warehouse: Warehouse) -> None:
     versions = ["1.10.0", "1.9.3", "1.9.3-rc2", "1.9.3-rc10", "2.0"]
     start = datetime(2026, 1, 1)
+    made = []
     for number, version in enumerate(versions):
         labels = {"version": version, "commit": f"{number:040x}", "commit_time": f"2026-01-0{9 - number}T00:00:00Z"}
-        warehouse.ingest(
-            capture(number), name=f"v{number}", labels=labels, captured_at=start + timedelta(days=(number * 3) % 5)
-        )
+        made.append(Labelled(f"v{number}", capture(number), labels, start + timedelta(days=(number * 3) % 5)))
+    ingest_all(warehouse, made)
 
     def order(over: str) -> list[str]:
         return [row[0] for row in warehouse.rows("SELECT capture FROM trend(over := $over)", over=over)[1]]
@@ -210,8 +209,8 @@ def test_few_and_odd_captures(warehouse: Warehouse) -> None:
     with pytest.raises(QueryError, match=message):
         warehouse.rows("FROM regressions()")
     builds = ["1", "1", "3", "7", "7", "7", "100"]
-    for number, build in enumerate(builds):
-        warehouse.ingest(capture(number), name=f"c{number}", labels={"build": build})
+    made = (Labelled(f"c{number}", capture(number), {"build": build}) for number, build in enumerate(builds))
+    ingest_all(warehouse, made)
     rows = warehouse.rows("SELECT position, label, capture FROM trend()")[1]
     assert rows == [(at + 1, build, f"c{at}") for at, build in enumerate(builds)]
     assert len(warehouse.rows("FROM trend(selector := 'build=3')")[1]) == 1

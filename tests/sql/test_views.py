@@ -9,15 +9,7 @@ import pytest
 import etq
 from etq.warehouse.warehouse import Warehouse
 from tests.asserts import DELEGATED, TWO_OPERATORS, assert_error, assert_query
-from tests.builders import (
-    AllocationEvent,
-    delegated,
-    dump,
-    execute,
-    framework,
-    kernel,
-    run,
-)
+from tests.builders import AllocationEvent, delegated, dump, execute, framework, kernel, run
 from tests.warehouses import empty_warehouse
 
 

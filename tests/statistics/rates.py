@@ -254,11 +254,7 @@ def by_threshold(fleet: Fleet, captures: Captures, plant: Plant | None) -> list[
     return [bool(abs(np.median(new) / max(np.median(base), 1e-9) - 1) >= 0.05) for base, new in pairs]
 
 
-OTHERS: Final = {
-    "ranks (benchstat)": by_ranks,
-    "pooled runs": by_pooled_runs,
-    "a threshold of 5 %": by_threshold,
-}
+OTHERS: Final = {"ranks (benchstat)": by_ranks, "pooled runs": by_pooled_runs, "a threshold of 5 %": by_threshold}
 
 
 def worst_of(rate: str, values: Rates) -> str:

@@ -50,11 +50,7 @@ def test_every_element_type(name: str, format: str, values: tuple[Any, ...]) -> 
     assert found.tolist() == pytest.approx(list(values), rel=1e-3) if name == "float16" else list(values)
 
 
-@given(
-    sizes=st.lists(st.integers(1, 4), min_size=1, max_size=4),
-    data=st.data(),
-    offset=st.integers(0, 9),
-)
+@given(sizes=st.lists(st.integers(1, 4), min_size=1, max_size=4), data=st.data(), offset=st.integers(0, 9))
 def test_layouts(sizes: list[int], data: st.DataObject, offset: int) -> None:
     """A dense layout with any order of dimensions, element by element by the definition of strides."""
     order = data.draw(st.permutations(range(len(sizes))))

@@ -13,6 +13,7 @@ import etq
 from etq import catalog
 from etq.database import functions
 from etq.database.cursors import cursor
+from tests.batches import Labelled, ingest_all
 from tests.builders import dump, framework, kernel, run
 
 METRICS = "FROM compare_metrics('side=base', 'side=new')"
@@ -23,14 +24,10 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A file with captures of two sides, each with a metric."""
     path = tmp_path_factory.mktemp("lab") / "lab.duckdb"
     with etq.open(path) as warehouse:
-        for at in range(6):
-            capture = warehouse.ingest(
-                dump(
-                    run("Execute", kernel("mm", start=10, end=30 + at), framework("Method::execute", start=0, end=60))
-                ),
-                name=f"c{at}",
-            )
-            warehouse.label(capture, side=("base", "new")[at % 2])
+        around = framework("Method::execute", start=0, end=60)
+        contents = [dump(run("Execute", kernel("mm", start=10, end=30 + at), around)) for at in range(6)]
+        made = (Labelled(f"c{at}", content, {"side": ("base", "new")[at % 2]}) for at, content in enumerate(contents))
+        for at, capture in enumerate(ingest_all(warehouse, made)):
             warehouse.metric(capture, "tokens", 100.0 + at + 50 * (at % 2), better="higher")
     yield path
 

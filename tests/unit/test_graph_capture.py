@@ -124,10 +124,7 @@ def test_a_foreign_capture_gives_nothing() -> None:
 
 def grids(batch: int) -> dict[str, Any]:
     """Blocks of kernels, of which those of products depend on the batch."""
-    return {
-        "grid": lambda node, _: [batch if node.kernel == "gemm" else 4, 1, 1],
-        "block": lambda *_: [64, 1, 1],
-    }
+    return {"grid": lambda node, _: [batch if node.kernel == "gemm" else 4, 1, 1], "block": lambda *_: [64, 1, 1]}
 
 
 def test_another_batch_gives_no_inputs() -> None:

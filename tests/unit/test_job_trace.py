@@ -43,8 +43,7 @@ def ranks(folder: Path, offsets: tuple[int, ...] = OFFSETS, *, device: int | Non
 
 
 def store(warehouse: Warehouse, paths: list[Path]) -> None:
-    for rank, path in enumerate(paths):
-        warehouse.ingest(path, labels={"job": "a", "rank": str(rank)})
+    warehouse.ingest_many(paths, labels={"job": "a"})
 
 
 def slices(content: bytes) -> list[dict[str, Any]]:

@@ -16,6 +16,7 @@ from etq import catalog
 from etq.errors import QueryError, WarehouseError
 from etq.maintenance import compaction, retention
 from etq.warehouse.warehouse import Warehouse
+from tests.batches import Labelled, ingest_all
 from tests.conftest import CAPTURES
 from tests.sampling import thinned
 from tests.unit.test_warehouse import MLP, ONE, TWO, contents
@@ -77,15 +78,11 @@ def test_prune_keeps_the_last_of_each_group(warehouse: Warehouse) -> None:
 
 def test_prune_by_a_label(warehouse: Warehouse) -> None:
     """Files without dates, in the order of a shell: b10 before b9."""
-    for build, path in zip(
-        ("b10", "b11", "b8", "b9"), sorted((CAPTURES / "fleet/mlp").glob("0[0-3].etdp")), strict=True
-    ):
-        warehouse.ingest(path, name=build, labels={"build": build})
-    warehouse.ingest(MLP, name="unlabelled")
-    assert [each.name for each in warehouse.prune(2, selectors=["b8", "b9", "b10", "b11"], dry_run=True)] == [
-        "b10",
-        "b11",
-    ]
+    builds = ("b10", "b11", "b8", "b9")
+    made = [Labelled(build, path, {"build": build}) for build, path in zip(builds, FLEET[:4], strict=True)]
+    ingest_all(warehouse, [*made, ("unlabelled", MLP)])
+    found = warehouse.prune(2, selectors=["b8", "b9", "b10", "b11"], dry_run=True)
+    assert [each.name for each in found] == ["b10", "b11"]
     assert [each.name for each in warehouse.prune(2, over="build")] == ["b8", "b9"]
     assert names(warehouse) == ["b10", "b11", "unlabelled"]
     with pytest.raises(WarehouseError, match="no capture has a label 'biuld'"):

@@ -11,6 +11,7 @@ import pytest
 
 from etq.ingest.trace.reader import read_torch_trace
 from etq.warehouse.warehouse import Warehouse
+from tests.batches import Labelled, ingest_all
 from tests.builders import dump, execute, run
 from tests.conftest import CAPTURES
 from tests.trace_builders import event, trace
@@ -153,12 +154,6 @@ def test_times_that_count_from_a_base_or_from_1970() -> None:
         assert (None if moment is None else moment.replace(tzinfo=None)) == expected, str(content)[:200]
 
 
-def ingest(warehouse: Warehouse, name: str, moment: datetime | None, **labels: str) -> None:
-    number = int(name[1:])
-    content = dump(run("Execute", execute(0, number + 1)))
-    warehouse.ingest(content, name=name, labels=labels, captured_at=moment)
-
-
 def by_recording(warehouse: Warehouse) -> list[str]:
     """Names of the captures, the one recorded last first, as `_outdated_captures` has them."""
     return [name for (name,) in warehouse.rows("SELECT o.name FROM _outdated_captures(0) AS o ORDER BY o.age")[1]]
@@ -167,12 +162,9 @@ def by_recording(warehouse: Warehouse) -> list[str]:
 def test_captures_of_unknown_time_were_recorded_when_they_were_ingested(warehouse: Warehouse) -> None:
     """A trace is not newer than all ETDumps; an old capture that is ingested last is not the latest."""
     now = datetime.now(UTC).replace(tzinfo=None)
-    ingest(warehouse, "c0", None)
-    ingest(warehouse, "c1", datetime(2024, 5, 1))
-    ingest(warehouse, "c2", now + timedelta(days=1))
-    ingest(warehouse, "c3", None)
-    ingest(warehouse, "c4", datetime(2024, 5, 2))
-    ingest(warehouse, "c5", datetime(2024, 5, 2))
+    moments = [None, datetime(2024, 5, 1), now + timedelta(days=1), None, *[datetime(2024, 5, 2)] * 2]
+    made = [dump(run("Execute", execute(0, number + 1))) for number in range(6)]
+    ingest_all(warehouse, (Labelled(f"c{at}", made[at], {}, moment) for at, moment in enumerate(moments)))
     assert by_recording(warehouse) == ["c2", "c3", "c0", "c5", "c4", "c1"]
     assert warehouse.capture("@latest").name == "c2"
     assert warehouse.capture("@previous").name == "c3"
