@@ -183,13 +183,14 @@ def kind_of_argument(argument: str, db: str) -> str | None:
 
 
 def lines_of_capture(capture: str, db: str, read_options: FileOptions, style: TerminalStyle) -> Iterator[str]:
-    from etq.warehouse.focus import prepared_for
+    from etq.warehouse.focus import prepared_for, timed_once
 
     with open_target(capture, db, read_options) as (warehouse, target):
         of_file = warehouse.path is None
         name = capture if of_file else target.name
         advice = narrowed("advice", target.format, {"capture": target})[0].name
-        with prepared_for(warehouse, advice, target):
+        is_trace = target.format == TRACE
+        with prepared_for(warehouse, advice, target) if is_trace else timed_once(warehouse, target):
             yield from _title(warehouse, target, name, style)
             yield from _latency(warehouse, target)
             yield from _shares(warehouse, target, style)
