@@ -44,7 +44,7 @@ def has_one_method(warehouse: Warehouse, capture: Capture) -> bool:
 
 
 # The parameters of `typical_runs` except the unit.
-_CHOOSING: Final = ("steps", "phase", "method")
+CHOOSING: Final = ("steps", "phase", "method")
 
 
 class LeftOut(NamedTuple):
@@ -56,13 +56,18 @@ class LeftOut(NamedTuple):
     slower: int
 
 
+def leaves_out(warehouse: Warehouse, capture: Capture) -> bool:
+    """Whether views of typical runs leave out any run."""
+    query = "SELECT 1 FROM runs AS r WHERE r.capture_id = $key AND NOT r.is_typical LIMIT 1"
+    return bool(warehouse.rows(query, key=capture.capture_id)[1])
+
+
 def left_out(warehouse: Warehouse, capture: Capture, options: Mapping[str, Any]) -> LeftOut | None:
     """Return the runs that views of typical runs leave out, None if all runs are typical."""
-    query = "SELECT 1 FROM runs AS r WHERE r.capture_id = $key AND NOT r.is_typical LIMIT 1"
-    if not warehouse.rows(query, key=capture.capture_id)[1]:
+    if not leaves_out(warehouse, capture):
         return None
-    chosen = {name: options[name] for name in (*_CHOOSING, "unit") if options.get(name) is not None}
-    unit, *others = (f"${name}" if name in chosen else "NULL" for name in ("unit", *_CHOOSING))
+    chosen = {name: options[name] for name in (*CHOOSING, "unit") if options.get(name) is not None}
+    unit, *others = (f"${name}" if name in chosen else "NULL" for name in ("unit", *CHOOSING))
     query = f"""
         SELECT
             t.block_index IS NULL,

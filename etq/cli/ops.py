@@ -18,7 +18,7 @@ from etq.cli.options import (
     unit_option,
     warehouse_option,
 )
-from etq.cli.showing import check_runs, note_excluded_runs, show_opened, without_method
+from etq.cli.showing import check_runs, note_excluded_runs, show_opened, timed, without_method
 from etq.cli.targets import file_options, open_target, pop_file_options
 from etq.errors import EtqError
 from etq.render.selection import column_named, selection
@@ -151,19 +151,20 @@ def ops(
         if is_for_people and not is_trace:
             query = without_method(warehouse, selector, view, query)
         foremost = [] if sort_by is None else [PER_CALL if sort_by == "avg" else sort_by, *FOREMOST]
-        if not write(
-            warehouse,
-            query,
-            format,
-            output,
-            force=force,
-            foremost=foremost,
-            chooses_unit=unit is None,
-            capture=selector,
-            **({} if stored else arguments),
-        ):
-            note_no_rows(warehouse, view, capture, selector, arguments)
-        note_excluded_runs(warehouse, selector, view, arguments)
+        with timed(warehouse, selector, view, arguments):
+            if not write(
+                warehouse,
+                query,
+                format,
+                output,
+                force=force,
+                foremost=foremost,
+                chooses_unit=unit is None,
+                capture=selector,
+                **({} if stored else arguments),
+            ):
+                note_no_rows(warehouse, view, capture, selector, arguments)
+            note_excluded_runs(warehouse, selector, view, arguments)
 
 
 def _column_of(view: str, sort_by: str | None) -> str | None:

@@ -10,6 +10,7 @@ import click
 
 from etq.cli.messages import say
 from etq.cli.options import Command
+from etq.database.publishing import check_folder
 from etq.errors import EtqError
 from etq.render.writers import file_of, write_text
 from etq.report.page import subject_of
@@ -23,12 +24,14 @@ def open_option(command: Command) -> Command:
 
 
 def check_page(path: str | None, *, force: bool, opens: bool) -> None:
-    """Raise `EtqError` before a page is made: if its file exists, unless `force` is set or it is a page of etq, and if
-    stdout is to be opened.
+    """Raise `EtqError` before a page is made: if its file exists, unless `force` is set or it is a page of etq, if
+    its folder can't be written to, and if stdout is to be opened.
     """
     if opens and path == "-":
         raise EtqError("--open needs a file; name one other than -")
-    file_of(path, force or _subject_of(path) is not None)
+    written = file_of(path, force or _subject_of(path) is not None)
+    if written is not None:
+        check_folder(written)
 
 
 def write_page(page: str, path: str, of: str, *, force: bool, opens: bool) -> None:

@@ -182,13 +182,14 @@ def kind_of_argument(argument: str, db: str) -> str | None:
 
 
 def lines_of_capture(capture: str, db: str, read_options: FileOptions, style: TerminalStyle) -> Iterator[str]:
-    from etq.warehouse.focus import prepared_for
+    from etq.warehouse.focus import prepared_for, timed_once
 
     with open_target(capture, db, read_options) as (warehouse, target):
         of_file = warehouse.path is None
         name = capture if of_file else target.name
         advice = narrowed("advice", target.format, {"capture": target})[0].name
-        with prepared_for(warehouse, advice, target):
+        is_trace = target.format == TRACE
+        with prepared_for(warehouse, advice, target) if is_trace else timed_once(warehouse, target):
             yield from _title(warehouse, target, name, style)
             yield from _latency(warehouse, target)
             yield from _shares(warehouse, target, style)
@@ -206,7 +207,7 @@ def lines_of_capture(capture: str, db: str, read_options: FileOptions, style: Te
 
 def _title(warehouse: Warehouse, capture: Capture, name: str, style: TerminalStyle) -> Iterator[str]:
     """Yield a line with what a capture is."""
-    [(size, level, labels, has_record)] = warehouse.rows(_CAPTURE, capture=capture)[1]
+    [(size, level, labels, has_record)] = warehouse.rows(_CAPTURE, capture=capture.capture_id)[1]
     facts = [NAMES[capture.format], shown_size(size)]
     facts += [f"level {level}"] if level not in (None, "all") else []
     facts += ["with its record"] if has_record else []
@@ -223,7 +224,7 @@ def _latency(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
     """Yield a line for each key figure, with its spread over runs or steps."""
     yield ""
     figures = _HEADLINE.format(rows=_rows_of(warehouse, "headline"))
-    rows = warehouse.rows(_STEPS if capture.format == TRACE else figures, capture=capture)[1]
+    rows = warehouse.rows(_STEPS if capture.format == TRACE else figures, capture=capture.capture_id)[1]
     if not rows and capture.format != TRACE:
         yield "nothing was executed"
     parts = Counter(number for number, *_ in rows)
@@ -244,9 +245,9 @@ def _latency(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
 def _shares(warehouse: Warehouse, capture: Capture, style: TerminalStyle) -> Iterator[str]:
     """Yield a bar for each module or op that takes most time, with its time in an execute or step."""
     is_trace = capture.format == TRACE
-    of_dumps = {**_MODULES, **_OPS} if warehouse.rows(_IS_LINKED, capture=capture)[1] else _OPS
+    of_dumps = {**_MODULES, **_OPS} if warehouse.rows(_IS_LINKED, capture=capture.capture_id)[1] else _OPS
     for title, query in (_OPS_OF_TRACES if is_trace else of_dumps).items():
-        rows = warehouse.rows(query.format(rows=_rows_of(warehouse, "op_totals")), capture=capture)[1]
+        rows = warehouse.rows(query.format(rows=_rows_of(warehouse, "op_totals")), capture=capture.capture_id)[1]
         if not rows:
             continue
         *_, unit, executes, outside = rows[0]
@@ -270,7 +271,9 @@ def _shares(warehouse: Warehouse, capture: Capture, style: TerminalStyle) -> Ite
 
 def _advice(warehouse: Warehouse, capture: Capture, view: str, style: TerminalStyle) -> Iterator[str]:
     """Yield the findings of advice that cost most."""
-    findings = warehouse.rows(f"SELECT a.severity, a.rule, a.finding FROM {view}($capture) AS a", capture=capture)[1]
+    findings = warehouse.rows(
+        f"SELECT a.severity, a.rule, a.finding FROM {view}($capture) AS a", capture=capture.capture_id
+    )[1]
     if findings:
         yield from ("", style.styled("Advice", "bold"))
     for severity, rule, finding in findings[:_FINDINGS]:
@@ -284,7 +287,7 @@ def _advice(warehouse: Warehouse, capture: Capture, view: str, style: TerminalSt
 
 def _memory(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
     """Yield a line with the memory that is known: of allocators, or at the peak of devices."""
-    rows = warehouse.rows(_PEAKS if capture.format == TRACE else _ALLOCATED, capture=capture)[1]
+    rows = warehouse.rows(_PEAKS if capture.format == TRACE else _ALLOCATED, capture=capture.capture_id)[1]
     if rows:
         of = "at the peak" if capture.format == TRACE else "of one run at most"
         yield from ("", printable(f"Memory {of}: {', '.join(f'{what} {shown_size(size)}' for what, size in rows[:3])}"))

@@ -77,6 +77,18 @@ def new_file(path: str, *, overwrite: bool = True) -> Iterator[str]:
         raise _not_written(path, error) from error
 
 
+def check_folder(path: str) -> None:
+    """Raise `EtqError` if `new_file` can't write to the folder of a path, before the file is made."""
+    target = Path(path).resolve()
+    if target.exists() and not target.is_file():
+        return
+    try:
+        with private_folder(target):
+            pass
+    except OSError as error:
+        raise _not_written(path, error) from error
+
+
 @contextmanager
 def _reader_of(target: Path) -> Iterator[None]:
     """Hold a pipe open. Raises `OSError` if nobody reads it, for which others that open it would wait."""

@@ -10,7 +10,6 @@ import duckdb
 from etq import catalog
 from etq.database.rollups import fill_rollups
 from etq.errors import WarehouseError
-from etq.storage.aligning import align_delegates
 
 # If less than this share of a capture's operators fits a record, the record is considered that of another program.
 FITTING: Final = 0.8
@@ -121,6 +120,8 @@ def find_nodes(connection: duckdb.DuckDBPyConnection, capture_id: int) -> None:
     if _has_delegates(connection, capture_id):
         _find(connection, capture_id, "signature_nodes", "_find_delegate_nodes", "record_id", "program_id")
     if _has_delegates(connection, capture_id, "NOT d.is_mapped") or _has_delegate_ops(connection, capture_id):
+        from etq.storage.aligning import align_delegates
+
         align_delegates(connection, capture_id)
     connection.execute(
         "INSERT INTO findings SELECT $capture, f.rule, f.detail FROM _link_findings($capture, $fitting) AS f",

@@ -24,7 +24,7 @@ def narrowed(view: str, format: str, given: Mapping[str, Any]) -> tuple[catalog.
     target = catalog.named(view)
     macros = dict(target.planned_as)
     name = macros.get(format) or macros.get(None)
-    macro = target if name is None else catalog.named(name)
+    macro = target if name is None else catalog.named(name, target)
     known = {parameter.name for parameter in macro.parameters}
     if set(given) - known - _WITHOUT_EFFECT:
         return target, dict(given)
@@ -37,8 +37,10 @@ def stored_rows(warehouse: Answers, view: str, given: Mapping[str, Any]) -> str 
     None if it has no such table, an argument is not the default one, or the warehouse is a file in memory, of which no
     answers are stored.
     """
+    from etq.database.rollups import ANSWERS
+
     table = f"all_{view}"
-    if warehouse.path is None or table not in catalog.names():
+    if warehouse.path is None or table not in ANSWERS:
         return None
     target = catalog.named(view)
     defaults = {parameter.name: parameter.default for parameter in target.parameters}

@@ -92,4 +92,6 @@ def _fitting(events: Sequence[str], ops: Sequence[str]) -> npt.NDArray[np.bool_]
 
 _PLACES: Final = {kind: place for place, kind in enumerate(sorted(KINDS))}
 # By kinds of events and of ops; the last column is for ops of other kinds.
-_MAY_RUN: Final = np.array([[*(may_run(event, op) for op in _PLACES), False] for event in _PLACES], np.bool_)
+_MAY_RUN: Final = np.eye(len(_PLACES), len(_PLACES) + 1, dtype=np.bool_)
+for _event, _ops in _RUN_AS.items():
+    _MAY_RUN[_PLACES[_event], [_PLACES[_op] for _op in _ops]] = True

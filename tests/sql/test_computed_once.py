@@ -11,7 +11,7 @@ import pytest
 
 import etq
 from etq import QueryError
-from etq.warehouse.focus import computed_once, of_dumps
+from etq.warehouse.focus import computed_once, of_dumps, timed_once
 from tests.benchmarks.make_gpu_trace import make_gpu_trace
 from tests.conftest import CAPTURES
 
@@ -93,6 +93,20 @@ def test_views_of_a_dump_have_the_same_rows(warehouse: etq.Warehouse) -> None:
     with computed_once(warehouse, warehouse.capture("dump"), of_dumps("forward", "all")):
         assert warehouse.rows(totals, **arguments) == expected
     assert expected[1] and all(alone[view] for view in OF_DUMPS if view not in ("phase_totals",))
+
+
+def test_views_of_a_dump_find_times_once(warehouse: etq.Warehouse) -> None:
+    alone, before = answers(warehouse, "dump", OF_DUMPS), definitions(warehouse)
+    every = "FROM op_totals('dump', unit := 'ms', runs := 'all')"
+    expected = warehouse.rows(every)
+    with timed_once(warehouse, warehouse.capture("dump")):
+        assert answers(warehouse, "dump", OF_DUMPS) == alone
+        assert warehouse.rows(every) == expected
+        plan = warehouse.connection.execute("EXPLAIN FROM op_totals('dump')").fetchall()
+        assert "_computed_times" in str(plan)
+        with pytest.raises(QueryError, match="other arguments"):
+            warehouse.rows("FROM op_totals('dump', steps := 'skip_first=1')")
+    assert definitions(warehouse) == before
 
 
 def test_nothing_remains_even_after_an_error(warehouse: etq.Warehouse) -> None:
