@@ -91,8 +91,10 @@ def graph_of(
 
 
 def _headline(target: Target) -> Section:
-    tables = {
-        "numbers": target.table("FROM headline($capture, unit := $unit, method := $method, runs := $basis)"),
+    tables = {}
+    if not target.is_trace:
+        tables["numbers"] = target.table("FROM headline($capture, unit := $unit, method := $method, runs := $basis)")
+    tables |= {
         "capture": target.table(
             "FROM capture_summary AS s WHERE s.name IN (SELECT c.name FROM captures AS c WHERE c.capture_id = $capture)"
         ),

@@ -27,7 +27,7 @@ class Locking(Protocol):
 
 # Not copied: keys of other captures, by which they are named.
 _WHOLE: Final = ("captures",)
-Arguments = Sequence[str | None]
+Arguments = Sequence[str | bool | None]
 
 # What several views of a trace compute, with the arguments that follow the key of the capture. Those below read those
 # above.
@@ -40,6 +40,7 @@ OF_TRACES: Final[Mapping[str, Sequence[Arguments]]] = {
     "_launched_times": [["all"]],
     "_pass_slices": [[]],
     "_call_times": [[None, None, None, "all"]],
+    "_rated_calls": [[None, None, None, None, None, False]],
 }
 # Those of the advice about a trace.
 _OF_ADVICE: Final = ("_trace_slices", "_launches", "_operator_calls", "_path_elements")
@@ -99,8 +100,12 @@ def prepared_for(
 
 
 def of_trace(unit: str | None) -> Mapping[str, Sequence[Arguments]]:
-    """Return what several views of a trace compute, as `OF_TRACES`, and the advice about it in a unit of time."""
-    return {**OF_TRACES, **_advice_in(unit)}
+    """Return what several views of a trace compute, as `OF_TRACES`, and the advice about it in a unit of time.
+
+    To plan the search for a capture and its unit takes 4 ms in each of 45 queries, to plan reading a row 1.
+    """
+    units = [[name] for name in dict.fromkeys([None, unit])]
+    return {"_capture": units, "_scaled_capture": units, **OF_TRACES, **_advice_in(unit)}
 
 
 def _advice_in(unit: str | None) -> Mapping[str, Sequence[Arguments]]:
@@ -183,8 +188,8 @@ def _call(name: str, capture: Capture, arguments: Arguments) -> str:
     return f"{name}({', '.join([str(capture.capture_id), *map(_literal, arguments)])})"
 
 
-def _literal(value: str | None) -> str:
-    return "NULL" if value is None else catalog.quoted(value)
+def _literal(value: str | bool | None) -> str:
+    return catalog.quoted(value) if isinstance(value, str) else "NULL" if value is None else str(value)
 
 
 def _reading(name: str, calls: Sequence[Arguments]) -> str:

@@ -2,28 +2,29 @@
 -- counter wrapped, times are relative to the run's last event, modulo the counter's range, as signed numbers.
 CREATE MACRO _monotonic_times(capture_key, steps, phase, method, runs) AS TABLE
 WITH
+-- Runs in which a counter of 32 bits began anew, with their last event.
+wrapped AS (
+    SELECT e.run_index, arg_max(e.start_ticks, e.event_index) AS last_ticks
+    FROM captures AS c
+    JOIN event_ticks AS e USING (capture_id)
+    WHERE c.capture_id = capture_key AND c.clock_bits = 32
+    GROUP BY e.run_index
+    HAVING bool_or(e.elapsed_ticks < 0)
+),
 with_clock AS (
     SELECT
         t.*, s.kind, s.label, s.family, s.instruction_id, s.clock,
         s.clock = 'host' AND s.value_unit = 'ticks' AS is_placed,
         _stored_unit(s.value_unit, c.time_scale) AS written_unit,
-        CASE
-            WHEN c.clock_bits = 32
-                AND bool_or(e.elapsed_ticks < 0)
-                    OVER (PARTITION BY t.run_index)
-                THEN (t.start_ticks - last_value(t.start_ticks) OVER in_order + 10737418240) % 4294967296 - 2147483648
-                + last_value(t.start_ticks) OVER in_order
-            ELSE t.start_ticks
-        END AS clock_ticks
+        coalesce(
+            (t.start_ticks - w.last_ticks + 10737418240) % 4294967296 - 2147483648 + w.last_ticks,
+            t.start_ticks
+        ) AS clock_ticks
     FROM _self_times(capture_key, steps, phase, method, runs) AS t
     CROSS JOIN (SELECT capture_key AS capture_id) AS a
     JOIN captures AS c USING (capture_id)
     JOIN signatures AS s USING (capture_id, signature_index)
-    JOIN event_ticks AS e USING (capture_id, run_index, event_index)
-    WINDOW in_order AS (
-        PARTITION BY t.run_index ORDER BY t.event_index
-        ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING
-    )
+    LEFT JOIN wrapped AS w USING (run_index)
 )
 SELECT
     t.run_index, t.event_index, t.signature_index, t.kind, t.label, t.family, t.instruction_id, t.clock, t.written_unit,

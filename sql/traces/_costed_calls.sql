@@ -47,20 +47,16 @@ ops AS (
     FROM work AS w
     GROUP BY w.op_index, CASE WHEN w.op_index IS NULL THEN w.label END
 ),
-formulas AS MATERIALIZED (SELECT c AS formula FROM cost_formulas AS c),
 named AS MATERIALIZED (
-    SELECT
-        s.signature_index, s.label,
-        coalesce(f.formula, p.formula) AS formula,
-        coalesce(f.formula.op, p.formula.op) AS op
+    SELECT s.signature_index, s.label, coalesce(f.op, p.op) AS op
     FROM (SELECT capture_key AS capture_id) AS a
     JOIN signatures AS s ON s.capture_id = a.capture_id AND s.activity = 'op'
-    LEFT JOIN formulas AS f ON f.formula.op = replace(s.label, '::', '.')
-    LEFT JOIN formulas AS p ON p.formula.op = _traced_op(s.label)
+    LEFT JOIN cost_formulas AS f ON f.op = replace(s.label, '::', '.')
+    LEFT JOIN cost_formulas AS p ON p.op = _traced_op(s.label)
 ),
 placed AS MATERIALIZED (
     SELECT
-        t.event_index, t.op_index AS parent_index, n.signature_index, n.label, n.op, n.formula, t.thread_index,
+        t.event_index, t.op_index AS parent_index, n.signature_index, n.label, n.op, t.thread_index,
         e.start_ticks,
         e.start_ticks + e.elapsed_ticks AS end_ticks
     FROM (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
@@ -105,7 +101,6 @@ owned AS (
 )
 SELECT
     o.owner, any_value(n.signature_index) AS signature_index, any_value(n.label) AS label, any_value(n.op) AS op,
-    any_value(n.formula) AS formula,
     arg_max(o.kernel_family, o.ticks) AS kernel_family,
     sum(o.ticks)::BIGINT AS ticks,
     sum(o.step_ticks)::BIGINT AS step_ticks,
@@ -127,7 +122,6 @@ grouped AS (
         w.label, w.op, o.shapes, o.dtypes, o.strides, o.inputs,
         CASE WHEN contains(o.dtypes, '"TensorList"') THEN _listed_types(w.top_event) END AS listed,
         CASE WHEN w.owner IS NULL THEN w.top_event END AS event,
-        any_value(w.formula) AS formula,
         arg_max(w.kernel_family, w.ticks) AS kernel_family,
         count(w.owner) AS calls, sum(w.ticks) AS ticks, sum(w.step_ticks) AS step_ticks,
         sum(w.copy_ticks) AS copy_ticks, sum(w.events) AS events, sum(w.kernels) AS kernels,
@@ -137,7 +131,11 @@ grouped AS (
     LEFT JOIN (FROM op_arguments AS i WHERE i.capture_id = capture_key) AS o ON o.event_index = w.owner
     GROUP BY ALL
 ),
-called AS MATERIALIZED (SELECT g.*, row_number() OVER () AS call FROM grouped AS g),
+called AS MATERIALIZED (
+    SELECT g.*, f AS formula, row_number() OVER () AS call
+    FROM grouped AS g
+    LEFT JOIN cost_formulas AS f USING (op)
+),
 costs AS MATERIALIZED (
     FROM _call_costs((
         SELECT list({

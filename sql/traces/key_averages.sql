@@ -1,54 +1,7 @@
--- One op with its calls, times and memory, as in `prof.key_averages()` of PyTorch's profiler, and with the same
--- arithmetic for ETDumps. Total times include children, so that totals of ops that call each other overlap; self times
--- don't, and add up. A moment counts once for an op, on each thread: calls that an op makes of itself, or that overlap
--- each other, add nothing to the time of the others, and no self time is below 0. torch counts such calls several
--- times: columns that begin with torch_ are equal to its own. Device time is that of kernels, copies and fills, and
--- belongs to the op or annotation that launched them, see `device_events`: self device times of rows that are not of a
--- device add up to the time of all device events. Values that a trace's file doesn't have are NULL, such as FLOPs.
--- Differences from torch: torch uses ids that it has in memory, and loses an op's kernels if it merges a nested op of
--- the same name; here they are kept, waits of a device (Stream Sync) and annotations repeated for a device are not
--- device time of an op, and device events that no op launched have a row. By shape, torch leaves out the shapes of
--- lists of tensors, such as those of cat.
--- Columns:
---   name: the op; ProfilerStep* for all steps; (no op) for device events that neither an op nor an annotation launched; [memory] for allocations and releases outside of all events
---   shapes: sizes of its inputs, as a JSON list; NULL unless by is shape
---   stack: the innermost lines of Python that called it; NULL unless by is stack
---   module: innermost nn.Module that contains it; NULL unless by is module
---   is_device: whether a device ran it
---   calls: number of calls; 0 for (no op)
---   self_cpu_time: self time on the CPU, without children
---   self_cpu_percent: self_cpu_time in percent of the sum of all
---   cpu_time_total: total time on the CPU, with children
---   cpu_time_percent: cpu_time_total in percent of the sum of all self_cpu_time
---   cpu_time_avg: mean duration of its calls: torch_cpu_time_total per call
---   self_device_time: self time on devices: of its launches, or of itself on a device
---   device_time_total: total time on devices, with children
---   device_time_avg: mean of its calls: torch_device_time_total per call, of those whose launches all have events of a device; NULL if none has
---   self_cpu_memory: bytes allocated less bytes released, without children; NULL if memory was not recorded
---   cpu_memory: bytes allocated less bytes released, with children; NULL if memory was not recorded
---   self_device_memory: as self_cpu_memory, for devices
---   device_memory: as cpu_memory, for devices
---   flops: always NULL, as files don't have it
---   torch_self_cpu_time: self_cpu_time by torch's formula: durations less the sum of the children's, below 0 where these overlap
---   torch_cpu_time_total: cpu_time_total by torch's formula: the sum over all calls
---   torch_device_time_total: device_time_total by torch's formula: the sum over all calls
---   unit: unit of times: the requested one; values that are not times keep theirs
---   steps: number of the trace's steps; NULL without steps
---   self_cpu_per_step: self_cpu_time of events that begin in steps, per step; the sum over all threads
---   self_cpu_step_percent: self_cpu_per_step in percent of the sum of all; NULL without steps
---   cpu_per_step: cpu_time_total of these, per step
---   cpu_step_percent: cpu_per_step in percent of the sum of all self_cpu_per_step; NULL without steps
---   self_device_per_step: self_device_time of what steps launched, per step; the sum over all streams
---   device_per_step: device_time_total of this, per step
---   cpu_outside_steps: rest of self_cpu_time, of events that don't begin in steps; NULL without steps
---   device_outside_steps: rest of self_device_time, which no step launched, or whose launch the trace lacks; NULL without steps
-CREATE MACRO key_averages(
-    capture,
-    "by" := 'name',  -- name, shape, stack or module: the column by which calls of one name are separated
-    unit := NULL,
-    stack_depth := 5,  -- number of lines of stack that are compared, with by := 'stack'
-    steps := NULL, phase := NULL, method := NULL, runs := 'all',
-    include_python_functions := true  -- whether Python functions and modules have rows, as in PyTorch 2.13; torch leaves them out by default in 2.15 and before 2.10
+-- The rows of `key_averages` without their order, and what orders them. Who orders by other columns takes these: what
+-- isn't shown is then not computed.
+CREATE MACRO _key_averages(
+    capture, "by", unit, stack_depth, steps, phase, method, runs, include_python_functions
 ) AS TABLE
 WITH
 options AS MATERIALIZED (
@@ -239,10 +192,71 @@ SELECT
     CASE
         WHEN o.step_count IS NOT NULL THEN
             _in_unit(p.self_device_ticks - p.self_device_in_steps, p.scale)
-    END AS device_outside_steps
+    END AS device_outside_steps,
+    p.self_ticks, p.device_ticks, p.is_annotation
 FROM with_percent AS p
 CROSS JOIN options AS o
-WHERE p.is_listed
+WHERE p.is_listed;
+
+-- One op with its calls, times and memory, as in `prof.key_averages()` of PyTorch's profiler, and with the same
+-- arithmetic for ETDumps. Total times include children, so that totals of ops that call each other overlap; self times
+-- don't, and add up. A moment counts once for an op, on each thread: calls that an op makes of itself, or that overlap
+-- each other, add nothing to the time of the others, and no self time is below 0. torch counts such calls several
+-- times: columns that begin with torch_ are equal to its own. Device time is that of kernels, copies and fills, and
+-- belongs to the op or annotation that launched them, see `device_events`: self device times of rows that are not of a
+-- device add up to the time of all device events. Values that a trace's file doesn't have are NULL, such as FLOPs.
+-- Differences from torch: torch uses ids that it has in memory, and loses an op's kernels if it merges a nested op of
+-- the same name; here they are kept, waits of a device (Stream Sync) and annotations repeated for a device are not
+-- device time of an op, and device events that no op launched have a row. By shape, torch leaves out the shapes of
+-- lists of tensors, such as those of cat.
+-- Columns:
+--   name: the op; ProfilerStep* for all steps; (no op) for device events that neither an op nor an annotation launched; [memory] for allocations and releases outside of all events
+--   shapes: sizes of its inputs, as a JSON list; NULL unless by is shape
+--   stack: the innermost lines of Python that called it; NULL unless by is stack
+--   module: innermost nn.Module that contains it; NULL unless by is module
+--   is_device: whether a device ran it
+--   calls: number of calls; 0 for (no op)
+--   self_cpu_time: self time on the CPU, without children
+--   self_cpu_percent: self_cpu_time in percent of the sum of all
+--   cpu_time_total: total time on the CPU, with children
+--   cpu_time_percent: cpu_time_total in percent of the sum of all self_cpu_time
+--   cpu_time_avg: mean duration of its calls: torch_cpu_time_total per call
+--   self_device_time: self time on devices: of its launches, or of itself on a device
+--   device_time_total: total time on devices, with children
+--   device_time_avg: mean of its calls: torch_device_time_total per call, of those whose launches all have events of a device; NULL if none has
+--   self_cpu_memory: bytes allocated less bytes released, without children; NULL if memory was not recorded
+--   cpu_memory: bytes allocated less bytes released, with children; NULL if memory was not recorded
+--   self_device_memory: as self_cpu_memory, for devices
+--   device_memory: as cpu_memory, for devices
+--   flops: always NULL, as files don't have it
+--   torch_self_cpu_time: self_cpu_time by torch's formula: durations less the sum of the children's, below 0 where these overlap
+--   torch_cpu_time_total: cpu_time_total by torch's formula: the sum over all calls
+--   torch_device_time_total: device_time_total by torch's formula: the sum over all calls
+--   unit: unit of times: the requested one; values that are not times keep theirs
+--   steps: number of the trace's steps; NULL without steps
+--   self_cpu_per_step: self_cpu_time of events that begin in steps, per step; the sum over all threads
+--   self_cpu_step_percent: self_cpu_per_step in percent of the sum of all; NULL without steps
+--   cpu_per_step: cpu_time_total of these, per step
+--   cpu_step_percent: cpu_per_step in percent of the sum of all self_cpu_per_step; NULL without steps
+--   self_device_per_step: self_device_time of what steps launched, per step; the sum over all streams
+--   device_per_step: device_time_total of this, per step
+--   cpu_outside_steps: rest of self_cpu_time, of events that don't begin in steps; NULL without steps
+--   device_outside_steps: rest of self_device_time, which no step launched, or whose launch the trace lacks; NULL without steps
+CREATE MACRO key_averages(
+    capture,
+    "by" := 'name',  -- name, shape, stack or module: the column by which calls of one name are separated
+    unit := NULL,
+    stack_depth := 5,  -- number of lines of stack that are compared, with by := 'stack'
+    steps := NULL, phase := NULL, method := NULL, runs := 'all',
+    include_python_functions := true  -- whether Python functions and modules have rows, as in PyTorch 2.13; torch leaves them out by default in 2.15 and before 2.10
+) AS TABLE
+SELECT
+    k.name, k.shapes, k.stack, k.module, k.is_device, k.calls, k.self_cpu_time, k.self_cpu_percent, k.cpu_time_total,
+    k.cpu_time_percent, k.cpu_time_avg, k.self_device_time, k.device_time_total, k.device_time_avg, k.self_cpu_memory,
+    k.cpu_memory, k.self_device_memory, k.device_memory, k.flops, k.torch_self_cpu_time, k.torch_cpu_time_total,
+    k.torch_device_time_total, k.unit, k.steps, k.self_cpu_per_step, k.self_cpu_step_percent, k.cpu_per_step,
+    k.cpu_step_percent, k.self_device_per_step, k.device_per_step, k.cpu_outside_steps, k.device_outside_steps
+FROM _key_averages(capture, "by", unit, stack_depth, steps, phase, method, runs, include_python_functions) AS k
 ORDER BY
-    p.self_ticks DESC, p.device_ticks DESC NULLS LAST, p.name, p.shapes, p.stack, p.module, p.is_device,
-    p.is_annotation;
+    k.self_ticks DESC, k.device_ticks DESC NULLS LAST, k.name, k.shapes, k.stack, k.module, k.is_device,
+    k.is_annotation;

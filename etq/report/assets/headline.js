@@ -3,8 +3,8 @@
 etq.section("headline", (parent, tables, facts) => {
   const cards = etq.element("div", { class: "cards" });
   const { numbers, capture, labels, metrics, findings, coverage } = tables;
-  const names = numbers.list("number");
-  for (const row of numbers.rows()) cards.append(card(numbers, row, names.filter((name) => name === names[row]).length > 1, facts));
+  const names = numbers?.list("number") ?? [];
+  for (const row of names.keys()) cards.append(card(numbers, row, names.filter((name) => name === names[row]).length > 1, facts));
   if (coverage) coveredCard(cards, coverage);
   if (tables.steps) for (const row of tables.steps.rows()) cards.append(stepCard(tables.steps, row));
   if (tables.idle) for (const row of tables.idle.rows()) cards.append(idleCard(tables.idle, row));
