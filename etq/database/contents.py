@@ -157,6 +157,7 @@ def _state(path: str) -> str | None:
     """
     if log_of(path).exists():
         return None
-    file = Path(path).stat()
+    file, library = Path(path).stat(), files().library
     state = (file.st_dev, file.st_ino, file.st_size, file.st_mtime_ns, file.st_ctime_ns)
-    return " ".join([*map(str, state), VERSION, str(files().library), duckdb.__version__])
+    # A package may be built anew in the same place, of the same version and with other views.
+    return " ".join([*map(str, (*state, library.stat().st_mtime_ns)), VERSION, str(library), duckdb.__version__])

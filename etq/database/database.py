@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import duckdb
 
-from etq.database import contents, cursors, functions, library, limited, schema
+from etq.database import contents, cursors, library, limited, schema
 from etq.database.connection import NOTHING_FREED, explained, is_lake_path
 from etq.database.locking import WriteLock, identity, note_opened
 from etq.errors import WarehouseError
@@ -115,6 +115,5 @@ class Database:
 
 
 def _close(connection: duckdb.DuckDBPyConnection) -> None:
-    functions.release(connection)
     connection.close()
     library.detach(connection)

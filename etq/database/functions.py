@@ -6,11 +6,11 @@ database that etq didn't open, a view that decides something ends with an error 
 
 from __future__ import annotations
 
-import atexit
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from inspect import Parameter, Signature
 from itertools import pairwise
@@ -20,7 +20,6 @@ from weakref import WeakSet
 import duckdb
 from duckdb.func import FunctionNullHandling, PythonUDFType
 
-from etq.catalog import quoted
 from etq.database.cursors import is_own, run_on_each
 
 if TYPE_CHECKING:
@@ -224,10 +223,8 @@ PREFIX: Final = "needs_etq_"
 # Each view that calls one of them has one of these words in its name, and so has a query that needs one.
 _NEEDED: Final = re.compile(f"compar|regress|trend|{PREFIX}", re.IGNORECASE)
 
-# Connections that have them. An interpreter that ends before these are closed would print what they keep.
+# Connections that have them.
 _registered: Final[WeakSet[duckdb.DuckDBPyConnection]] = WeakSet()
-# Those that have registered them with their database: the functions end with these connections.
-_owners: Final[WeakSet[duckdb.DuckDBPyConnection]] = WeakSet()
 
 
 def _array(values: Sequence[Any], kind: str) -> Any:
@@ -246,48 +243,28 @@ def register_for(connection: duckdb.DuckDBPyConnection, query: str) -> None:
 
 
 def register(connection: duckdb.DuckDBPyConnection) -> None:
-    """Register the functions with a connection, and with all others to its database. Has no effect the second time."""
-    if connection in _registered or connection in _owners:
+    """Register the functions with a connection, and with all others to its instance of DuckDB. Has no effect the second
+    time.
+    """
+    if connection in _registered:
         return
-    if not _registered:
-        atexit.register(_close)
-    # Where a file has a macro of such a name, DuckDB would find it and register none.
-    [(path,)] = connection.execute("SELECT current_setting('search_path')").fetchall()
-    connection.execute("SET search_path = 'system.main'")
-    for each in FUNCTIONS:
-        arguments: list[Any] = [_list_of(kind) if isinstance(kind, Mapping) else kind for kind in each.arguments]
-        with suppress(duckdb.CatalogException):  # another connection to the database has registered them
-            connection.create_function(
-                each.registered,
-                _in_arrow(each),
-                arguments,
-                _list_of(each.returns),
-                type=PythonUDFType.ARROW,
-                null_handling=FunctionNullHandling.SPECIAL,
-            )
-            _owners.add(connection)
-    connection.execute(f"SET search_path = {quoted(path)}")
+    with connection.cursor() as registering:
+        # Where a file has a macro of such a name, DuckDB would find it and register none.
+        registering.execute("SET search_path = 'system.main'")
+        for each in FUNCTIONS:
+            arguments: list[Any] = [_list_of(kind) if isinstance(kind, Mapping) else kind for kind in each.arguments]
+            with suppress(duckdb.CatalogException):  # another connection to the instance has registered them
+                registering.create_function(
+                    each.registered,
+                    _in_arrow(each.name),
+                    arguments,
+                    _list_of(each.returns),
+                    type=PythonUDFType.ARROW,
+                    null_handling=FunctionNullHandling.SPECIAL,
+                )
     if is_own(connection):  # its file has a macro that is an error in the place of each
         run_on_each(connection, "; ".join(f"CREATE OR REPLACE TEMP {each.macro(is_known=True)}" for each in FUNCTIONS))
     _registered.add(connection)
-
-
-def release(connection: duckdb.DuckDBPyConnection) -> None:
-    """Remove the functions that a connection has registered, before it is closed: DuckDB would go on to call them for
-    other connections to the database, which register them anew.
-    """
-    if connection in _owners:
-        _owners.discard(connection)
-        for function in FUNCTIONS:
-            with suppress(duckdb.Error):
-                connection.remove_function(function.registered)
-        _registered.clear()
-
-
-def _close() -> None:
-    for connection in [*_owners]:
-        release(connection)
-        connection.close()
 
 
 def answered(name: str, arguments: pa.Table) -> pa.ChunkedArray:
@@ -295,15 +272,21 @@ def answered(name: str, arguments: pa.Table) -> pa.ChunkedArray:
     import pyarrow as pa
 
     [function] = [each for each in FUNCTIONS if each.name == name]
-    return pa.chunked_array([_in_arrow(function)(*arguments.columns[: len(function.arguments)])])
+    return pa.chunked_array([_in_arrow(name)(*arguments.columns[: len(function.arguments)])])
 
 
 def _list_of(row: Row) -> str:
     return f"STRUCT({', '.join(f'{name} {kind}' for name, kind in row.items())})[]"
 
 
-def _in_arrow(each: Function) -> Callable[..., Any]:
-    """Return a function of Arrow arrays, as DuckDB calls it: each of their values is an argument of one call."""
+@cache
+def _in_arrow(name: str) -> Callable[..., Any]:
+    """Return a function of Arrow arrays, as DuckDB calls it: each of their values is an argument of one call.
+
+    It is kept for ever. DuckDB 2.0.1 calls it for all connections to an instance, also when the one that has registered
+    it is closed, and would then call what was freed.
+    """
+    [each] = [each for each in FUNCTIONS if each.name == name]
 
     def called(*columns: Any) -> Any:
         import numpy as np

@@ -63,7 +63,7 @@ def files() -> Files:
 
     makers = (Path(__file__).with_name(f"{module}.py") for module in ("making", "functions"))
     folder = user_cache_path("etq") / f"sql-{state(*makers)[:16]}"
-    if folder.exists():
+    if all(each.exists() for each in Files.within(folder)):
         with suppress(OSError):
             os.utime(folder)
         return Files.within(folder)
@@ -75,7 +75,7 @@ def files() -> Files:
 def attach(connection: duckdb.DuckDBPyConnection) -> None:
     """Attach the library to a new connection, and have names found there first. Raises `duckdb.Error`."""
     database = _current(connection)
-    name = _NAMES[database == _NAMES[0]]
+    name = _NAMES[database.lower() == _NAMES[0]]
     # Another connection to the file may have attached it. With DuckDB 2.0.1, ATTACH IF NOT EXISTS may never end, where
     # another database of the process has the same file attached, or had.
     try:
@@ -123,8 +123,16 @@ def detach(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def _detach(instance: duckdb.DuckDBPyConnection, name: str) -> None:
+    """Free a database in memory; after the last one of its instance, also what a query attached: its file would stay
+    locked.
+    """
     with suppress(duckdb.Error), _lock:
         instance.execute(f"DETACH {name}")
+        query = "SELECT d.database_name FROM system.main.duckdb_databases() AS d WHERE NOT d.internal"
+        left = {each for (each,) in instance.execute(query).fetchall()} - {"memory", *_NAMES}
+        if not any(each.startswith("memory_") for each in left):
+            for each in left:
+                instance.execute(f"DETACH {identifier(each)}")
 
 
 def _current(connection: duckdb.DuckDBPyConnection) -> str:

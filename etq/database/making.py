@@ -41,7 +41,7 @@ def make(folder: Path) -> Path:
             except OSError:
                 if not folder.exists():  # else another process was faster
                     raise
-    except OSError:
+    except (OSError, duckdb.Error):
         folder = Path(tempfile.mkdtemp(prefix="etq-"))
         build(folder)
         return folder

@@ -11,7 +11,6 @@ import duckdb
 from etq.database import cursors
 from etq.database.connection import NOTHING_FREED, connect, explained
 from etq.database.database import Database
-from etq.database.functions import release
 from etq.database.locking import PAUSES, seconds_to_wait
 from etq.database.neighbours import log_of
 from etq.database.publishing import fsync_folder, private_folder
@@ -50,7 +49,6 @@ def _write_anew(
     The copy needs a connection of its own, as the connection of an open warehouse can access no other files.
     """
     open_connection.execute("CHECKPOINT")
-    release(open_connection)
     open_connection.close()
     database.forget()
     before = path.stat()

@@ -16,7 +16,6 @@ from typing import Final, TypeVar
 from etq.database.connection import is_lake_path
 from etq.database.cursors import cursor
 from etq.database.database import Database
-from etq.database.functions import register
 from etq.database.limited import has_left
 from etq.database.locking import HeldError
 from etq.errors import WarehouseError
@@ -125,8 +124,6 @@ class Instance:
             time.sleep(max(0.0, self._closed_at + PAUSE - time.monotonic()))
             left = max(0.0, ends - time.monotonic())
             opened = open_warehouse(self.path, read_only=not self._is_writable, wait=left)
-            # The connection that registers them must outlive the cursors of others that call them.
-            register(opened.connection)
             opened.is_shared = True
             with self._lock:
                 self._opened, self._opened_at, self._users = opened, time.monotonic(), 1

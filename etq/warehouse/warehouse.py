@@ -272,8 +272,9 @@ class Warehouse(Views):
 
     def connection_for(self, query: str) -> duckdb.DuckDBPyConnection:
         """Return the connection, with the functions of etq that a query needs."""
-        register_for(self.connection, query)
-        return self.connection
+        with self._database.lock:
+            register_for(self.connection, query)
+            return self.connection
 
     def safe_sql(
         self, query: str, /, *, seconds: float = 10, **parameters: Any

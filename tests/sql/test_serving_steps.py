@@ -225,5 +225,5 @@ def test_traces_are_compared_by_phase(warehouse: Warehouse, tmp_path: Path) -> N
     assert "no run of base is of phase mixed" in run_etq("kernels", str(paths[0]), "--phase", "mixed").stderr
     rows = json.loads(run_etq("show", "serving_phases", str(paths[0]), "--format", "json").stdout)
     assert {row["phase"]: row["steps"] for row in rows} == {"decode": 12, "prefill": 3}
-    rows = json.loads(run_etq("show", "serving_phases", str(paths[0]), "--each", "--format", "json").stdout)
+    rows = json.loads(run_etq("show", "serving_steps", str(paths[0]), "--format", "json").stdout)
     assert [row["name"] for row in rows] == [PREFILL, *[DECODE] * 4] * 3

@@ -60,7 +60,7 @@ def test_each_view_that_needs_one_is_recognised_and_says_so() -> None:
 
 @pytest.mark.long
 def test_a_warehouse_has_the_functions_after_another_one_of_the_same_file_was_closed(tmp_path: Path) -> None:
-    """DuckDB keeps them for the file, and etq's code for the connection that registered them."""
+    """DuckDB keeps them for its instance: for a file's warehouses, and for all in memory."""
     path = tmp_path / "lab.duckdb"
     etq.open(path).close()
     code = f"""
@@ -77,5 +77,44 @@ third = etq.open({str(path)!r}, read_only=True)
 third.rows("FROM regressions()")
 second.close()
 third.rows("FROM regressions()")
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_functions_stay_when_the_connection_that_registered_them_is_gone() -> None:
+    """In a process of its own: to call a freed function would end it."""
+    code = """
+import gc, threading, etq
+
+def ask(warehouse):
+    return warehouse.rows("FROM regressions()")
+
+first, second = etq.open(), etq.open()
+ask(first)
+threads = [threading.Thread(target=lambda: [ask(second) for _ in range(5)]) for _ in range(2)]
+for thread in threads:
+    thread.start()
+first.close()
+for thread in threads:
+    thread.join()
+third = etq.open()
+ask(third)
+del third
+gc.collect()
+assert ask(second) == ask(etq.open())
+"""
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_what_a_query_attached_to_a_warehouse_in_memory_is_free_after_it(tmp_path: Path) -> None:
+    path = tmp_path / "other.duckdb"
+    etq.open(path).close()
+    code = f"""
+import etq
+for _ in range(2):
+    with etq.open() as warehouse:
+        warehouse.sql("ATTACH '{path}' AS other").fetchall()
+    etq.open({str(path)!r}).close()
 """
     subprocess.run([sys.executable, "-c", code], check=True)
