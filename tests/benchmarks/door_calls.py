@@ -34,7 +34,16 @@ MANY: Final = {"base", "new", "selector", "selectors", "captures"}
 # Options of which a command requires one, without requiring any by itself.
 CHOSEN: Final = {"graph": ("--dot",)}
 _REASONS: Final = {
-    "writes a warehouse": ("comment", "link", "db backup", "db compact", "db merge", "db prune", "db remove", "lake export"),
+    "writes a warehouse": (
+        "comment",
+        "link",
+        "db backup",
+        "db compact",
+        "db merge",
+        "db prune",
+        "db remove",
+        "lake export",
+    ),
     "writes the warehouse; measured where the inputs are made": ("ingest",),
     "writes a lake": ("lake add", "lake compact"),
     "reads no capture": ("bench", "completion", "plan", "program", "token", "views"),

@@ -189,7 +189,9 @@ def test_empty_tables_have_a_note(ask: object) -> None:
     assert wrong == {}
 
 
-@pytest.mark.parametrize("command", ["ops run", "captures", "db remove run -y", "label run a=b", "program net", "gap a b"])
+@pytest.mark.parametrize(
+    "command", ["ops run", "captures", "db remove run -y", "label run a=b", "program net", "gap a b"]
+)
 def test_a_mistyped_warehouse_is_not_made(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("ETQ_DB", raising=False)

@@ -162,6 +162,7 @@ def test_widths_and_lists_for_people(lab: str) -> None:
     assert "38,39]" in sql(lab, query, "--format", "csv")
 
 
+@pytest.mark.long
 def test_files_and_standard_output(lab: str, tmp_path: Path) -> None:
     for format, read in (("parquet", "read_parquet"), ("csv", "read_csv"), ("json", "read_json")):
         out = str(tmp_path / f"ops.{format}")
@@ -188,6 +189,7 @@ def test_a_command_line_that_is_read_and_not_run_limits_no_other(lab: str) -> No
     assert [row["name"] for row in rows("captures", "--db", lab)] == ["run", "llm", "untraced", "net", "trace"]
 
 
+@pytest.mark.long
 def test_sorting_and_columns(lab: str) -> None:
     # Columns have the names that tables show, too.
     ops = ("ops", "run", "--db", lab)
@@ -231,6 +233,7 @@ def test_errors_of_sql_point_at_the_place_of_the_statement_alone(lab: str) -> No
     assert "no capture matches" in in_a_view.stderr and "LINE" not in in_a_view.stderr
 
 
+@pytest.mark.long
 def test_closed_streams(lab: str) -> None:
     """The warehouse must not get the file descriptor of a stream to which the command writes."""
     for closed, is_shown in (("<&- >&- 2>&-", False), ("2>&-", True)):
@@ -257,6 +260,7 @@ def test_the_end_of_input_is_a_no(lab: str) -> None:
         assert len(warehouse.captures().fetchall()) == 5
 
 
+@pytest.mark.long
 def test_exports_of_a_file_and_of_a_warehouse(lab: str, tmp_path: Path) -> None:
     stored = run_etq("export", "net", "--to", "chrome", "--db", lab).stdout
     out, packed = tmp_path / "out.json", str(tmp_path / "net.json.gz")

@@ -31,6 +31,7 @@ def names(*arguments: str) -> list[str]:
     return [row["name"] for row in rows("captures", *arguments)]
 
 
+@pytest.mark.long
 def test_label_gives_removes_and_shows(copied: str) -> None:
     given = ("device=pixel 8", "note=a,b=ü", "captured_at=2026-05-01", "--remove", "build", "--remove", "model")
     assert told("label", "run", *given, "--db", copied) == "run: 3 labels set, 2 removed\n"
@@ -40,6 +41,7 @@ def test_label_gives_removes_and_shows(copied: str) -> None:
     assert names("note=a,b=ü", "--db", copied) == ["run"]
 
 
+@pytest.mark.long
 def test_captures_are_filtered_sorted_and_counted(lab: str) -> None:
     for selected, expected in (
         ("device=watch", ["llm", "untraced"]),
@@ -76,6 +78,7 @@ def test_ingest_finds_labels(tmp_path: Path) -> None:
     assert [row["name"] for row in rows("metric", "b1", "--db", db)][:2] == ["avg_inference_latency", "load_status"]
 
 
+@pytest.mark.long
 def test_metric_sets_reads_and_shows(copied: str, tmp_path: Path) -> None:
     db = ("--db", copied)
     given = ("temperature=41", "clock=2.8:GHz", "battery=80%", "model_load_time=1.5 s", "x=-.5e1")

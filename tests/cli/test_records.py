@@ -49,6 +49,7 @@ def test_ingest_with_a_record_serves_all_files(tmp_path: Path) -> None:
         assert warehouse.rows(linked)[1] == [("mlp", 1, 1), ("mlp_method_only", 1, 1)]
 
 
+@pytest.mark.long
 def test_link_and_ask(copied: str) -> None:
     """A record or program of another program does not replace a link, and isn't kept, unless it is forced."""
 

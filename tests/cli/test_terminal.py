@@ -172,6 +172,7 @@ def pager(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_a_table_longer_than_the_screen_is_paged_whole(pager: Path) -> None:
     shown, less = on_terminal(*LONG, width=80, ETQ_PAGER=str(pager), PAGER="false"), pager.with_name("less")
     assert (

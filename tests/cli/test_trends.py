@@ -98,6 +98,7 @@ def test_captures_that_are_left_out_are_counted(
     )
 
 
+@pytest.mark.long
 def test_regressions_and_what_to_compare_next(lab: str) -> None:
     db = ("--db", lab)
     found = [(row["op"], row["first_bad"]) for row in rows("regressions", *db) if row["what"] == "op"]

@@ -24,7 +24,7 @@ from tests.warehouses import empty_warehouse
 
 FOLDER = CAPTURES / "delegation"
 KINDS = sorted(path.name for path in FOLDER.iterdir())
-FEW_KINDS = ("attention_lowered", "lstm", "mlp_nothing")
+FEW_KINDS = ("attention_half", "attention_lowered", "lstm", "mlp_nothing")
 SOME_KINDS = KINDS if IS_WHOLE else KINDS[::2]
 Counts = dict[tuple[str, str], tuple[int, int]]  # By method and op: nodes delegated, and not.
 

@@ -213,6 +213,7 @@ PROGRAMS = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "method", "graph"), thinned(PROGRAMS, [PROGRAMS[0][0]]))
 def test_model_explorer_has_nodes_of_these_names(captures: Warehouse, name: str, method: str, graph: str) -> None:
     """The graph's id and its nodes' are those that Model Explorer's adapter gave the same program."""

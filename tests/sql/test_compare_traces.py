@@ -285,7 +285,9 @@ def test_phases_and_pruning_keep_the_times_of_steps(warehouse: Warehouse) -> Non
 def test_traces_are_not_compared_with_other_captures(single: Warehouse) -> None:
     single.ingest(CAPTURES / "mlp" / "mlp_100runs.etdp", name="dump")
     try:
-        message = "base is a PyTorch trace and dump is not: only traces can be compared with traces; etq show model_map shows"
+        message = (
+            "base is a PyTorch trace and dump is not: only traces can be compared with traces; etq show model_map shows"
+        )
         for view in ("compare_ops", "compare_captures", "compare_findings"):
             for sides in (("base", "dump"), ("dump", "base")):
                 with pytest.raises(etq.QueryError, match=message):

@@ -82,6 +82,7 @@ def test_views_have_the_same_rows(warehouse: etq.Warehouse, name: str, views: tu
     assert sum(bool(rows) for rows in alone.values()) > (7 if name == "cpu" else 15 if views == OF_TRACES else 2)
 
 
+@pytest.mark.long
 def test_views_of_a_dump_have_the_same_rows(warehouse: etq.Warehouse) -> None:
     # Views with the option `runs` use typical runs by default.
     alone = answers(warehouse, "dump", OF_DUMPS)

@@ -89,7 +89,7 @@ SHOWN = {
 }
 
 
-@pytest.mark.parametrize("name", thinned(SHOWN, ["conv_two_backends"]))
+@pytest.mark.parametrize("name", thinned(SHOWN, ["conv_two_backends", "lstm"]))
 def test_nodes_by_the_record_alone_are_those_of_the_blobs(warehouse: Warehouse, name: str) -> None:
     """Operators of XNNPACK that the record's nodes are matched with have the debug handles of these nodes."""
     linked(warehouse, name)
@@ -116,6 +116,7 @@ def test_large_calls_are_not_aligned(warehouse: Warehouse, monkeypatch: pytest.M
     assert {*found(warehouse, "event_name")} == {(None,)}
 
 
+@pytest.mark.long
 def test_without_a_record_or_a_program(warehouse: Warehouse) -> None:
     """Without a record, ops have events but no nodes; without a program there are no ops, nor of other backends."""
     linked(warehouse, "convnet_xnn", with_record=False)

@@ -38,6 +38,7 @@ def lab() -> Iterator[Warehouse]:
         yield warehouse
 
 
+@pytest.mark.long
 def test_compare(lab: Warehouse, capsys: pytest.CaptureFixture[str]) -> None:
     compared = lab.compare("build=1", "build=2")
     assert compared.ops.fetchall() == lab.compare_ops("build=1", "build=2").fetchall()

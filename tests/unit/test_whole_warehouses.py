@@ -161,6 +161,7 @@ def changed(db: Path, *statements: str) -> list[str]:
     return problems
 
 
+@pytest.mark.long
 def test_a_warehouse_has_no_problem(stored: Path, db: Path) -> None:
     done = checked(db)
     assert (done.exit_code, done.stderr) == (0, ""), done.output

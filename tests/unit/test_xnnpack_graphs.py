@@ -268,6 +268,7 @@ Invalid Unary Op = Clamp
 """
 
 
+@pytest.mark.long
 def test_the_ops_of_xnnpack_have_kinds() -> None:
     """And the names that their operators have in XNNPACK's log, of which a kind is what it shares with the op."""
     with empty_warehouse() as warehouse:
