@@ -63,6 +63,8 @@ def _binary(head: bytes, size: int) -> str | None:
             "this is an SQLite database, as rocprofv3 (rocpd) and Nsight Systems write, which has no ops; "
             f"record with torch.profiler and {_JSON_TRACE}"
         )
+    if head[8:12] == b"DUCK":
+        return "this is a DuckDB database, not a profiling file; name a warehouse with --db"
     if _is_packets(head, size):
         return f"this is a trace of Protocol Buffers, as Perfetto (.pftrace, .perfetto-trace) and XPlane; {_JSON_TRACE}"
     return None
