@@ -160,7 +160,7 @@ def test_roofline_of_a_file_and_of_a_warehouse(copied: str) -> None:
     for flops, bandwidth in (("0.02T", "1.5e4 MB/s"), ("20 GFLOP/s", "15e9"), ("20000MFLOPS", "15000 MB/s")):
         peaks = ("--peak-flops", flops, "--peak-bandwidth", bandwidth)
         assert rows("roofline", NET, "--etrecord", NET_RECORD, *peaks) == of_file
-    [first] = [row for row in of_file if row["instruction"] == 4]
+    [first] = [row for row in of_file if row["instruction_id"] == 4]
     # 589,824 operations: at 20 G a second 29.4912 us; 29,248 bytes would take less.
     assert (first["flops"], first["bound"]) == (589_824, "compute")
     assert first["roof_percent"] == pytest.approx(100 * 29.4912 / first["avg"])
@@ -227,7 +227,7 @@ def test_a_program_that_did_not_run_and_times_below_the_clocks_resolution() -> N
     assert f"{below} 1 us\n" in result.stderr
     # What the delegates' events don't explain is unaccounted time elsewhere, for the same reason.
     for command, unit, step in (("delegates", "us", "1 us"), ("show execute_breakdown", "ns", "1000 ns")):
-        assert f"{below} {step}\n" in run_etq(command, dumped, "--unit", unit).stderr
+        assert f"{below} {step}\n" in run_etq(*command.split(), dumped, "--unit", unit).stderr
     assert "clock's resolution" not in run_etq("show", "execute_breakdown", NET).stderr
 
 
