@@ -56,7 +56,7 @@ def test_a_copy_has_all_of_the_file(tmp_path: Path) -> None:
         connection.execute("CREATE TABLE mine AS SELECT 42 AS answer")
     path.chmod(0o600)
     before = path.read_bytes()
-    done = run("backup", path, "-o", copy)
+    done = run("db", "backup", path, "-o", copy)
     assert done.exit_code == 0, done.stderr
     assert done.stderr == f"{copy}: {copy.stat().st_size / 1e6:.1f} MB\n" and done.stdout == ""
     assert rows_of(copy) == rows_of(path) and rows_of(copy)["mine"] == [(42,)]
@@ -78,7 +78,7 @@ def test_copies_while_others_write(tmp_path: Path) -> None:
         for number in range(3):
             last = int(writer.stdout.readline().split()[0])
             copy = tmp_path / f"copy{number}.duckdb"
-            done = run("backup", path, "-o", copy)
+            done = run("db", "backup", path, "-o", copy)
             assert done.exit_code == 0, done.stderr
             with etq.open(copy, read_only=True) as warehouse:
                 names = {name for (name,) in warehouse.rows("SELECT name FROM captures")[1]}
@@ -93,7 +93,7 @@ def test_copies_while_others_write(tmp_path: Path) -> None:
 
 def refusal(path: Path, output: Path, *options: str) -> str:
     before = {each: each.read_bytes() for each in path.parent.iterdir() if each.is_file()}
-    done = run("backup", path, "-o", output, *options)
+    done = run("db", "backup", path, "-o", output, *options)
     assert done.exit_code == 1 and done.stdout == "" and done.stderr.startswith("Error: "), done.stderr
     assert {each: each.read_bytes() for each in path.parent.iterdir() if each.is_file()} == before
     return done.stderr
@@ -127,7 +127,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
     log.write_bytes(b"log")
     assert f"{log}: left by a process that was killed" in refusal(path, there, "--force")
     log.unlink()
-    assert run("backup", path, "-o", there, "--force").exit_code == 0
+    assert run("db", "backup", path, "-o", there, "--force").exit_code == 0
     assert rows_of(there) == rows_of(path)
 
 
@@ -137,7 +137,7 @@ def test_a_full_disk_keeps_the_copy_before(small_disk: Path, tmp_path: Path) -> 
     shutil.copy(path, copy)
     before = copy.read_bytes()
     (small_disk / "other").write_bytes(b"x" * (2**24 - 2**19 - len(before)))
-    done = run("backup", path, "-o", copy, "--force")
+    done = run("db", "backup", path, "-o", copy, "--force")
     assert done.exit_code == 1 and "out of space: free some and repeat" in done.stderr, done.stderr
     assert copy.read_bytes() == before
     assert {each.name for each in small_disk.iterdir()} == {"copy.duckdb", "other"}
