@@ -269,7 +269,7 @@ def test_expressions_of_other_tables_are_not_computed(clean: Path, tmp_path: Pat
     for column in (generated, "CHECK (x > 0)"):
         path = received(clean, tmp_path, f"CREATE TABLE mine (x BIGINT, {column})", "INSERT INTO mine VALUES (9)")
         for command, options in given.items():
-            done = run_etq(command, *options, str(path))
+            done = run_etq("db", command, *options, str(path))
             assert (done.exit_code, done.stderr.count("\n")) == (1, 1)
             assert reason in done.stderr, (command, column)
         assert run_etq("captures", "--db", str(path)).exit_code == 0
