@@ -53,7 +53,7 @@ LEFT JOIN within AS w
 CREATE MACRO _self_times(capture_key, steps, phase, method, runs) AS TABLE
 WITH
 selected_events AS (
-    SELECT capture_key AS capture_id, e.*
+    SELECT r.capture_id, e.*
     FROM _capture_events(capture_key) AS e
     JOIN (FROM runs AS r WHERE r.capture_id = capture_key) AS r USING (run_index)
     WHERE _is_selected_run(

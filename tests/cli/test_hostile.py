@@ -39,13 +39,13 @@ phase $run decode --runs 1- --db lab.duckdb
 inspect {run}
 inspect --etdump_path {run}
 inspect {real} --etrecord {record}
-events $run --db lab.duckdb
+show inspector_events $run --db lab.duckdb
 ops $run --db lab.duckdb
 ops {trace}
-map real net --db lab.duckdb
-breakdown $run --db lab.duckdb
+show model_map real net --db lab.duckdb
+show execute_breakdown $run --db lab.duckdb
 advice real --db lab.duckdb
-modules real --db lab.duckdb
+ops --by module real --db lab.duckdb
 coverage real --db lab.duckdb
 graph real --dot --db lab.duckdb
 graph real --format json --db lab.duckdb
@@ -58,8 +58,8 @@ sql "FROM signatures" --db lab.duckdb
 sql "SELECT name AS \\"$evil\\", 'a\tb' FROM op_nodes" --db lab.duckdb
 sql "SELECT error('$evil')" --db lab.duckdb
 ops $evil --db lab.duckdb
-remove slow --db lab.duckdb
-remove $run -y --db lab.duckdb
+db remove slow --db lab.duckdb
+db remove $run -y --db lab.duckdb
 """
 # All commands run in one process, as starting one for each would take a minute.
 SCRIPT = """

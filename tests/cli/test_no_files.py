@@ -41,7 +41,7 @@ captures --db {no}
 ingest {run} --db {no}
 sql "FROM captures" --db {no}
 sql --safe "FROM captures" --db {no}
-merge {db} -o {no}
+db merge {db} -o {no}
 serve --db {no}
 """.strip().splitlines()
 
