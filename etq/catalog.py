@@ -192,6 +192,15 @@ def _files(root: str) -> list[str]:
 
 
 @cache
+def _by_name(root: str) -> dict[str, list[str]]:
+    """Return these files by their names without the ending."""
+    found: dict[str, list[str]] = {}
+    for file in _files(root):
+        found.setdefault(file.rpartition("/")[2].removesuffix(".sql"), []).append(file)
+    return found
+
+
+@cache
 def _places() -> dict[str, tuple[str, bool]]:
     """Return the file of each object, and whether the object is a macro. Definitions are parsed only when needed."""
     places: dict[str, tuple[str, bool]] = {}
@@ -218,7 +227,7 @@ def named(name: str, beside: SqlObject | None = None) -> SqlObject:
     the file of the object `beside` it.
     """
     files = [] if beside is None else [beside.file]
-    files += [file for file in _files(_root()) if file.endswith(f"/{name}.sql")]
+    files += _by_name(_root()).get(name, ())
     found = next((_parsed(file)[name] for file in files if name in _parsed(file)), None)
     return found or _parsed(_places()[name][0])[name]
 
@@ -243,8 +252,7 @@ def public_objects() -> Iterator[SqlObject]:
 
 def public_object(name: str) -> SqlObject:
     """Return the public object of a name. Raises EtqError, with the nearest names, if there is none."""
-    target = objects().get(name)
-    if target is not None and target.is_public:
+    if name in names() and (target := named(name)).is_public:
         return target
     import difflib
 
