@@ -21,8 +21,8 @@ CREATE MACRO _duration_ticks(
     END
 );
 
--- Whether an event is an execute, or its first one: a run that is driven step by step is one execute, which begins with
--- the step of the first instruction.
+-- Whether an execute begins with an event. A run that is driven step by step is one execute, which begins with the step
+-- of the first instruction.
 CREATE MACRO _is_execute(event_index, execute_index, occurrence, name, chain_index, instruction_id) AS (
     event_index = execute_index
     AND (name <> 'Method::step' OR chain_index = 0 AND instruction_id = 0 AND occurrence = 0)
