@@ -40,12 +40,12 @@ def lake(tmp_path: Path) -> Lake:
     return Lake.at(tmp_path / "lake")
 
 
-def before_commit(patch: pytest.MonkeyPatch, meanwhile: Callable[[], object]) -> None:
-    """Have others do something once, just before the next commit of captures."""
+def before_commit(patch: pytest.MonkeyPatch, meanwhile: Callable[[], object], to: str = "captures") -> None:
+    """Have others do something once, just before the next commit to a table."""
     put, left = loads._put, [meanwhile]
 
     def putting(table: Any, *arguments: Any) -> None:
-        if left and table.table_uri.rstrip("/").endswith("captures"):
+        if left and table.table_uri.rstrip("/").endswith(f"/{to}"):
             left.pop()()
         put(table, *arguments)
 
@@ -123,6 +123,20 @@ def killed_at(number: int, work: Callable[[], object]) -> bool:
         except KilledError:
             return True
         return False
+
+
+def test_what_others_remove_meanwhile_is_no_conflict(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    place, table = Path(lake.url), "event_ticks"
+    one_of(FLEET[:1], place)
+
+    number = 1
+    while len(of_killed := loads.loads_of(lake.open(table)) - loads.loads_of(lake.open("captures"))) == 0:
+        assert killed_at(number, lambda: one_of(FLEET[1:2], place))
+        number += 1
+    before_commit(monkeypatch, lambda: loads.drop(lake, "capture", of_killed), table)
+    assert one_of(FLEET[2:3], place) == Added(1, 0, 0)
+    compact(lake, leave_seconds=0)
+    assert agree(lake, FLEET[0], FLEET[2])
 
 
 @pytest.mark.parametrize("what", ["add", "replace", "compact"])

@@ -148,16 +148,33 @@ def _written(connection: duckdb.DuckDBPyConnection, lake: Lake, kind: str, query
 
 
 def _append(connection: duckdb.DuckDBPyConnection, lake: Lake, table: str, load: str, query: str) -> None:
-    """Append rows to a table, unless there are none. What others append meanwhile is no conflict."""
+    """Append rows to a table, unless there are none.
+
+    What others append meanwhile is no conflict. What they remove is one for deltalake 1.6, whatever the isolation
+    level of the table, so that the rows are written again.
+    """
+    for attempt in range(1, _TRIES_AMONG_OTHERS + 1):
+        try:
+            if _append_once(connection, lake, table, load, query):
+                _flush(lake, table, load)
+            return
+        except deltalake().exceptions.CommitFailedError:
+            if attempt == _TRIES_AMONG_OTHERS:
+                raise
+
+
+def _append_once(connection: duckdb.DuckDBPyConnection, lake: Lake, table: str, load: str, query: str) -> bool:
+    """Append rows to a table, and say whether there are any."""
     import pyarrow as pa
 
     with closing(connection.sql(query).to_arrow_reader(_ROWS_AT_ONCE)) as rows:
         first = next(iter(rows), None)
-        if first is not None:
-            schema = rows.schema.append(pa.field("load_id", pa.string()))
-            batches = (batch.append_column("load_id", pa.repeat(load, len(batch))) for batch in chain([first], rows))
-            _put(make_table(lake, table), pa.RecordBatchReader.from_batches(schema, batches), _TRIES_AMONG_OTHERS)
-            _flush(lake, table, load)
+        if first is None:
+            return False
+        schema = rows.schema.append(pa.field("load_id", pa.string()))
+        batches = (batch.append_column("load_id", pa.repeat(load, len(batch))) for batch in chain([first], rows))
+        _put(make_table(lake, table), pa.RecordBatchReader.from_batches(schema, batches), _TRIES_AMONG_OTHERS)
+        return True
 
 
 def _put(table: DeltaTable, data: Any, tries: int, predicate: str | None = None) -> None:
