@@ -142,13 +142,11 @@ def test_ops_and_steps_of_a_trace() -> None:
 @pytest.mark.long
 def test_flops_of_a_record_before_any_run(lab: str) -> None:
     """By eye: 2 * 8*32*32 * 3*3*3 + 2 * 16*16*16 * 8*3*3 + 2 * 32*8*8 * 16*3*3 are the convolutions'."""
-    result = run_etq("flops", NET_RECORD, "--format", "csv")
-    assert (result.exit_code, result.stderr) == (0, "forward: 1.709 MFLOP a call\n")
-    [first, *others] = csv_rows(result.stdout)
-    assert (first["op_type"], first["nodes"], first["flops"]) == ("aten.convolution.default", "3", "1622016")
-    assert {row["reason"] for row in [first, *others]} == {""}
-    assert sum(row["flops"] for row in rows("flops", NET_RECORD, "--by", "node")) == 1_709_216
-    assert rows("flops", "net", "--db", lab) == rows("flops", NET_RECORD)
+    costs = rows("show", "op_costs", NET_RECORD)
+    [first, *_] = found = [row for row in costs if row["stage"] == "edge_dialect_exported_program"]
+    assert (first["op_type"], first["nodes"], first["flops"]) == ("aten.convolution.default", 3, 1_622_016)
+    assert {row["reason"] for row in found} == {None} and sum(row["flops"] for row in found) == 1_709_216
+    assert rows("show", "op_costs", "convnet", "--db", lab) == costs
 
 
 @pytest.mark.long
@@ -160,7 +158,7 @@ def test_roofline_of_a_file_and_of_a_warehouse(copied: str) -> None:
     for flops, bandwidth in (("0.02T", "1.5e4 MB/s"), ("20 GFLOP/s", "15e9"), ("20000MFLOPS", "15000 MB/s")):
         peaks = ("--peak-flops", flops, "--peak-bandwidth", bandwidth)
         assert rows("roofline", NET, "--etrecord", NET_RECORD, *peaks) == of_file
-    [first] = [row for row in of_file if row["instruction"] == 4]
+    [first] = [row for row in of_file if row["instruction_id"] == 4]
     # 589,824 operations: at 20 G a second 29.4912 us; 29,248 bytes would take less.
     assert (first["flops"], first["bound"]) == (589_824, "compute")
     assert first["roof_percent"] == pytest.approx(100 * 29.4912 / first["avg"])
@@ -199,10 +197,10 @@ def test_a_leak_on_a_device(tmp_path: Path) -> None:
 
 
 def test_a_program() -> None:
-    parts = rows("program", NET_OF_TWO)
+    parts = rows("show", "program_size", NET_OF_TWO)
     assert [row["part"] for row in parts] == ["program", "constants", "padding"]
     assert sum(row["bytes"] for row in parts) == 9760
-    planned = rows("program", NET_OF_TWO, "--memory")
+    planned = rows("show", "planned_memory", NET_OF_TWO)
     assert {row["method"]: row["planned_bytes"] for row in planned} == {"decode": 2432, "encode": 2432}
 
 
@@ -227,7 +225,7 @@ def test_a_program_that_did_not_run_and_times_below_the_clocks_resolution() -> N
     assert f"{below} 1 us\n" in result.stderr
     # What the delegates' events don't explain is unaccounted time elsewhere, for the same reason.
     for command, unit, step in (("delegates", "us", "1 us"), ("show execute_breakdown", "ns", "1000 ns")):
-        assert f"{below} {step}\n" in run_etq(command, dumped, "--unit", unit).stderr
+        assert f"{below} {step}\n" in run_etq(*command.split(), dumped, "--unit", unit).stderr
     assert "clock's resolution" not in run_etq("show", "execute_breakdown", NET).stderr
 
 
