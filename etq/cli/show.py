@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -11,10 +13,13 @@ from etq import catalog
 from etq.cli import main
 from etq.cli.options import output_options, total_option, warehouse_option
 from etq.cli.showing import show_view
-from etq.cli.targets import file_options, not_for, pop_file_options
+from etq.cli.targets import file_options, not_for, open_file_or_warehouse, open_record, pop_file_options
 from etq.errors import EtqError
 from etq.render.selection import selection
 from etq.render.writers import TO_READ, format_of, write
+
+if TYPE_CHECKING:
+    from etq.warehouse.warehouse import Warehouse
 
 _KINDS: Final = ("table", "view", "table macro")
 # Of the parameters whose default is NULL, those that are numbers. The others are lists or texts: labels of builds and
@@ -45,6 +50,7 @@ def show() -> None:
     etq show op_totals run --by instance
     etq show delegate_totals run.etdp --unit ms
     etq show compare_captures run_41 run_42
+    etq show planned_memory net.pte
     etq show op_totals --help
     """
 
@@ -64,15 +70,13 @@ def _command(view: catalog.SqlObject) -> click.Command:
             output_to = (format, output, force)
             show_view(view.name, capture, db, output_to, pop_file_options(given), total=total, **values)
             return
-        from etq.warehouse.warehouse import open
-
         arguments = ", ".join(
             f"${parameter.name}" if parameter.default is None else f'"{parameter.name}" := ${parameter.name}'
             for parameter in view.parameters
             if parameter.name in values
         )
         call = f"{view.name}({arguments})" if view.kind == "table macro" else view.name
-        with open(db, read_only=True) as warehouse:
+        with _opened(names[:1], values, db) as warehouse:
             is_for_people = (format or format_of(output)) in TO_READ and selection.get().columns is None
             query = f"SELECT {view.to_read} FROM {call}" if is_for_people else f"FROM {call}"
             write(warehouse, query, format, output, force=force, foremost=view.foremost, **values)
@@ -93,6 +97,23 @@ def _command(view: catalog.SqlObject) -> click.Command:
                 decorated
             )
     return click.command(view.name, help=text, short_help=view.summary)(decorated)
+
+
+@contextmanager
+def _opened(first: Sequence[str], values: dict[str, Any], db: str) -> Iterator[Warehouse]:
+    """Provide the warehouse; of a view of a record or program, one in memory with the file that the argument names."""
+    from etq.warehouse.ephemeral import open_ephemeral_program
+    from etq.warehouse.warehouse import open
+
+    for name, load in (("record", open_record), ("program", open_ephemeral_program)):
+        if name in first:
+            with open_file_or_warehouse(values[name], db, load) as (warehouse, loaded):
+                if loaded is not None:
+                    values[name] = loaded
+                yield warehouse
+            return
+    with open(db, read_only=True) as warehouse:
+        yield warehouse
 
 
 def _help(parameter: catalog.Column) -> str:

@@ -338,9 +338,9 @@ def _of_link(file: str, kind: str, style: TerminalStyle) -> Iterator[str]:
     from etq.ingest.recognition import RECORD
 
     yield style.styled(printable(f"{file}: {kind}, {shown_size(Path(file).stat().st_size)}"), "bold")
-    command = "flops" if kind == RECORD else "program"
+    view = "op_costs" if kind == RECORD else "program_size"
     text = "operations and bytes of each op by its shapes" if kind == RECORD else "the parts that it is made of"
-    yield from _next(style, (["etq", "graph", file], "its graph, as a page"), (["etq", command, file], text))
+    yield from _next(style, (["etq", "graph", file], "its graph, as a page"), (["etq", "show", view, file], text))
 
 
 def _of_warehouse(path: str, style: TerminalStyle) -> Iterator[str]:

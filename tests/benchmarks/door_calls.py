@@ -46,7 +46,7 @@ _REASONS: Final = {
     ),
     "writes the warehouse; measured where the inputs are made": ("ingest",),
     "writes a lake": ("lake add", "lake compact"),
-    "reads no capture": ("bench", "completion", "plan", "program", "token", "views"),
+    "reads no capture": ("bench", "completion", "plan", "token", "views"),
     "reads all of a warehouse": ("db check",),
     "compares records; reads only totals of captures": ("graphs",),
     "has captures of its own": ("demo",),

@@ -142,13 +142,11 @@ def test_ops_and_steps_of_a_trace() -> None:
 @pytest.mark.long
 def test_flops_of_a_record_before_any_run(lab: str) -> None:
     """By eye: 2 * 8*32*32 * 3*3*3 + 2 * 16*16*16 * 8*3*3 + 2 * 32*8*8 * 16*3*3 are the convolutions'."""
-    result = run_etq("flops", NET_RECORD, "--format", "csv")
-    assert (result.exit_code, result.stderr) == (0, "forward: 1.709 MFLOP a call\n")
-    [first, *others] = csv_rows(result.stdout)
-    assert (first["op_type"], first["nodes"], first["flops"]) == ("aten.convolution.default", "3", "1622016")
-    assert {row["reason"] for row in [first, *others]} == {""}
-    assert sum(row["flops"] for row in rows("flops", NET_RECORD, "--by", "node")) == 1_709_216
-    assert rows("flops", "net", "--db", lab) == rows("flops", NET_RECORD)
+    costs = rows("show", "op_costs", NET_RECORD)
+    [first, *_] = found = [row for row in costs if row["stage"] == "edge_dialect_exported_program"]
+    assert (first["op_type"], first["nodes"], first["flops"]) == ("aten.convolution.default", 3, 1_622_016)
+    assert {row["reason"] for row in found} == {None} and sum(row["flops"] for row in found) == 1_709_216
+    assert rows("show", "op_costs", "convnet", "--db", lab) == costs
 
 
 @pytest.mark.long
@@ -199,10 +197,10 @@ def test_a_leak_on_a_device(tmp_path: Path) -> None:
 
 
 def test_a_program() -> None:
-    parts = rows("program", NET_OF_TWO)
+    parts = rows("show", "program_size", NET_OF_TWO)
     assert [row["part"] for row in parts] == ["program", "constants", "padding"]
     assert sum(row["bytes"] for row in parts) == 9760
-    planned = rows("program", NET_OF_TWO, "--memory")
+    planned = rows("show", "planned_memory", NET_OF_TWO)
     assert {row["method"]: row["planned_bytes"] for row in planned} == {"decode": 2432, "encode": 2432}
 
 

@@ -59,7 +59,7 @@ LINES = [
     ("etq captures --sort bui", ["file,bui"]),
     ("etq trend --metric t", ["temperature"]),
     ("etq link first ", ["net"]),
-    ("etq flops first --by n", ["node"]),
+    ("etq roofline first --by i", ["instruction"]),
     ("etq ops first --format=c", ["csv"]),
     ("etq lake ex", ["export"]),
     ("etq views op_t", ["op_times", "op_totals", "op_trends"]),

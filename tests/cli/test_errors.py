@@ -63,10 +63,8 @@ FAILURES = [
     ("show op_totals run --method 5", "…no run is of method '5'"),
     ("ops run --unit cycles", "run counts ns, which cannot be converted to cycles; ingest it with its true time scale, or "),
     # Files of another kind than the command's.
-    ("flops trace", "trace: flops is for ETDumps, and this is a PyTorch trace; for that there is etq roofline"),
-    ("flops run", "run has no ETRecord, which has the shapes; link one with: etq link run RECORD"),
-    ("program {mlp}", "…this is an ETDump, not a program; give the .pte that was run"),
-    ("program {multi} --memory --method x", "unknown method x; there are decode, encode"),
+    ("show program_size {mlp}", "…this is an ETDump, not a program; give the .pte that was run"),
+    ("show planned_memory {multi} --method x", "unknown method x; there are decode, encode"),
     ("replay {costs} --op aten::nm", "no op 'aten::nm' with time of its own in calls"),
     ("replay {costs} --op aten::dot --shapes f32[4]", "aten::dot was not called with f32[4]; it was with: f32["),
     ("replay {mlp} --op aten::mm", "…replay is for PyTorch traces, and this is an ETDump"),
@@ -137,7 +135,6 @@ WRONG_USAGE = [
     ("kernels {gpu} --by annotation --skip-first 1", "goes without options that select steps"),
     ("roofline {conv} --peak-flops fast", "'fast' is not a rate; write it like 20G, 20e9 or 20GFLOP/s"),
     ("roofline {conv} --peak-bandwidth 15Gb/s", "14GiB/s; bytes, not bits"),
-    ("program {multi} --method encode", ""),
     ("report", "a report needs one capture or two sides, none is named"),
     ("report a b c", "not 3; put a pattern of files in quotes"),
     ("report --trend --allow-mismatch", "--allow-mismatch is not for a report of series"),
@@ -171,7 +168,7 @@ NOTES = [
     ("memory {steps}", "{steps} has no allocations: record them with profile_memory=True"),
     ("steps {mlp}", "etq steps has no rows for {mlp}, of format etdump; for that there is etq show execute_breakdown"),
     ("stragglers trace", "no trace of trace has a label rank"),
-    ("memory {mlp}", "{mlp} has no allocations; for the memory that a program plans: etq program"),
+    ("memory {mlp}", "{mlp} has no allocations; for the memory that a program plans: etq show planned_memory"),
     ("show framework_tax {mlp} --steps skip_first=99", "no run of {mlp} is left: skip_first=99 leaves out all 6"),
     ("show framework_tax llm --phase decode", "no run of llm is of phase decode; set phases of runs with etq phase"),
     ("captures device=c", "no capture matches device=c: none has device=c; values are pixel8, watch"),
@@ -190,7 +187,7 @@ def test_empty_tables_have_a_note(ask: object) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["ops run", "captures", "db remove run -y", "label run a=b", "program net", "gap a b"]
+    "command", ["ops run", "captures", "db remove run -y", "label run a=b", "show program_size net", "gap a b"]
 )
 def test_a_mistyped_warehouse_is_not_made(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
