@@ -7,7 +7,10 @@ doubled; numbers that are infinite, or none, as C++ prints them; quotation marks
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Final
+
+from etq.ingest.trace.text import LARGEST_VALUE
 
 # A path of Windows, whose backslashes are not doubled; a text of JSON, or the rest if it has no end; or a bare number
 # that JSON hasn't. The text's quantifiers give nothing back: else each of its characters takes 120 bytes while it is
@@ -26,36 +29,62 @@ _SINGLE: Final = re.compile(rb'\\(\\|"|)')
 _NAMES: Final = {"control": "control characters in texts", "backslash": "single backslashes", "number": "inf or nan"}
 
 
-def repaired(content: bytes) -> tuple[bytes, str]:
-    """Return the text with what PyTorch breaks put right, and what that was, in words; these are empty if nothing was.
+class Repair:
+    """Puts right what PyTorch breaks. Numbers that are none become null."""
 
-    Numbers that are none become null.
-    """
-    counts = dict.fromkeys(_NAMES, 0)
+    def __init__(self) -> None:
+        self._counts = dict.fromkeys(_NAMES, 0)
+        self._end, self._is_open, self._is_last = 0, False, False
 
-    def right(match: re.Match[bytes]) -> bytes:
+    @property
+    def done(self) -> str:
+        """What was put right, in words; "" if nothing was."""
+        return ", ".join(f"{name} ({self._counts[each]:,})" for each, name in _NAMES.items() if self._counts[each])
+
+    def parts(self, parts: Iterator[bytes]) -> Iterator[bytes]:
+        """Yield the parts of a text, put right, up to the last token that has its end."""
+        held = b""
+        self._counts, self._is_last = dict.fromkeys(_NAMES, 0), False
+        for part in parts:
+            held += part
+            self._end, self._is_open = 0, False
+            # A backslash at the end may be of an escape.
+            right = _TOKEN.sub(self._right, whole := held.rstrip(b"\\"))
+            if not self._is_open:
+                self._end = max(self._end, *(whole.rfind(each) for each in (b"[", b"{", b",", b":")))
+            if self._end:
+                yield right[: len(right) - len(whole) + self._end]
+                held = held[self._end :]
+            elif len(held) > LARGEST_VALUE:  # the reader refuses it
+                yield held
+                held = b""
+        self._is_last = True
+        yield _TOKEN.sub(self._right, held)
+
+    def _right(self, match: re.Match[bytes]) -> bytes:
+        if match.end() == match.endpos and not self._is_last:
+            self._is_open = True
+            return match[0]
+        self._end = match.end()
         token = match[0]
         if not token.startswith(b'"'):
-            counts["number"] += 1
+            self._counts["number"] += 1
             return b"null"
         if not token.endswith(b'"'):
             return token
         if match["path"] is not None:
-            counts["backslash"] += 1
+            self._counts["backslash"] += 1
             token = b'"' + _SINGLE.sub(lambda found: found[0] if found[1] else b"\\\\", match["path"]) + b'"'
         elif b"\\" in token and (
             _IS_PATH.search(token) is not None or any(found[1] is None for found in _ESCAPE.finditer(token))
         ):
             doubled = _SINGLE.sub(lambda found: b"\\\\" if not found[1] else found[0], token)
-            counts["backslash"] += doubled != token
+            self._counts["backslash"] += doubled != token
             token = doubled
         if _CONTROL.search(token) is not None:
-            counts["control"] += 1
+            self._counts["control"] += 1
             token = _CONTROL.sub(lambda found: b"\\u%04x" % found[0][0], token)
         return token
-
-    text = _TOKEN.sub(right, content)
-    return text, ", ".join(f"{name} ({counts[each]:,})" for each, name in _NAMES.items() if counts[each])
 
 
 def cause_of(message: str, before: bytes, after: bytes) -> str:
