@@ -74,11 +74,12 @@ class Outline:
         is_end = is_quote & ~self._are_escaped(codes, places) if _BACKSLASH in part or self._backslashes else is_quote
         is_within = (np.cumsum(is_end) + self._is_within) % 2 == 1
         self._is_within = bool(is_within[-1]) if len(marks) else self._is_within
-        places, marks = places[~is_quote & ~is_within], marks[~is_quote & ~is_within]
+        is_outside = ~is_quote & ~is_within
+        places, marks = places[is_outside], marks[is_outside]
         depths = self.depth + np.cumsum(_STEPS[marks], dtype=np.int64)
         closed = np.flatnonzero(depths < 0)[:1]
         if len(closed):
-            places, marks, depths = (each[: closed[0] + 1] for each in (places, marks, depths))
+            places, marks, depths = places[: closed[0] + 1], marks[: closed[0] + 1], depths[: closed[0] + 1]
         self.depth = int(depths[-1]) if len(depths) else self.depth
         ends: npt.NDArray[np.int64] = places[((marks == _COMMA) & (depths == 0)) | (depths < 0)]
         return ends
@@ -237,8 +238,10 @@ class Blocks:
         try:
             msgspec.json.decode(text, type=msgspec.Raw)
         except (msgspec.DecodeError, RecursionError) as error:
-            # What is only truncated has no place.
-            if isinstance(error, RecursionError) or _PLACE.search(str(error)) is not None:
+            # What is only truncated has no place, or one at the end, within a number or an escape.
+            named = _PLACE.search(str(error))
+            is_within = named is not None and int(named[1]) < len(text) - _TEXT_AT
+            if is_within or isinstance(error, RecursionError):
                 raise _broken(error, text, offset) from error
 
     def _decoded(self, text: bytes, offset: int, kind: type[T]) -> T:

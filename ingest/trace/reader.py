@@ -133,9 +133,7 @@ def _decoded(entries: Entries) -> tuple[TraceColumns, Trace]:
     except BrokenError:
         columns = TraceColumns()
     trace, repaired = entries.read_broken(partial(_add_block, columns))
-    columns.findings.insert(
-        0, ("broken JSON", f"the profiler wrote what JSON hasn't, which was put right: {repaired}")
-    )
+    columns.findings.insert(0, ("broken JSON", f"the profiler wrote what JSON hasn't, which was put right: {repaired}"))
     return columns, trace
 
 

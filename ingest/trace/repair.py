@@ -12,12 +12,13 @@ from typing import Final
 
 from etq.ingest.trace.text import LARGEST_VALUE
 
-# A path of Windows, whose backslashes are not doubled; a text of JSON, or the rest if it has no end; or a bare number
-# that JSON hasn't. The text's quantifiers give nothing back: else each of its characters takes 120 bytes while it is
-# matched.
+# What needs nothing; then a path of Windows, whose backslashes are not doubled; a text of JSON, or the rest if it has
+# no end; a bare number that JSON hasn't; or another character. The quantifiers give nothing back: else each character
+# of a text takes 120 bytes while it is matched.
 _TOKEN: Final = re.compile(
-    rb'"(?P<path>[a-z]:\\(?![\\"/])[^"\n]*)"|"(?:[^"\\]++|\\.)*+(?:"|\Z)'
-    rb"|[+-]?(?:inf(?:inity)?|nan(?:\([^()]{0,20}\))?|1\.#(?:inf|qnan|snan|ind)0*)(?=\s*[,}\]])",
+    rb'((?:[^"+\-1in]++|"[^"\\\0-\x1f]*+"|1(?!\.#)|[+-](?![in]|1\.#)|n(?=ull))*+)'
+    rb'("(?P<path>[a-z]:\\(?![\\"/])[^"\n]*)"|"(?:[^"\\]++|\\.)*+(?:"|\Z)'
+    rb"|[+-]?(?:inf(?:inity)?|nan(?:\([^()]{0,20}\))?|1\.#(?:inf|qnan|snan|ind)0*)(?=\s*[,}\]])|\Z|.)",
     re.DOTALL | re.IGNORECASE,
 )
 _CONTROL: Final = re.compile(rb"[\0-\x1f]")
@@ -34,7 +35,8 @@ class Repair:
 
     def __init__(self) -> None:
         self._counts = dict.fromkeys(_NAMES, 0)
-        self._end, self._is_open, self._is_last = 0, False, False
+        self._open: int | None = None  # where a text begins that has no end in what is held
+        self._is_last = False
 
     @property
     def done(self) -> str:
@@ -47,14 +49,15 @@ class Repair:
         self._counts, self._is_last = dict.fromkeys(_NAMES, 0), False
         for part in parts:
             held += part
-            self._end, self._is_open = 0, False
+            self._open = None
             # A backslash at the end may be of an escape.
             right = _TOKEN.sub(self._right, whole := held.rstrip(b"\\"))
-            if not self._is_open:
-                self._end = max(self._end, *(whole.rfind(each) for each in (b"[", b"{", b",", b":")))
-            if self._end:
-                yield right[: len(right) - len(whole) + self._end]
-                held = held[self._end :]
+            end = self._open
+            if end is None:  # a number may go on
+                end = max(whole.rfind(b'"') + 1, *map(whole.rfind, (b"[", b"{", b",", b":", b"}", b"]")))
+            if end:
+                yield right[: len(right) - len(whole) + end]
+                held = held[end:]
             elif len(held) > LARGEST_VALUE:  # the reader refuses it
                 yield held
                 held = b""
@@ -62,19 +65,23 @@ class Repair:
         yield _TOKEN.sub(self._right, held)
 
     def _right(self, match: re.Match[bytes]) -> bytes:
-        if match.end() == match.endpos and not self._is_last:
-            self._is_open = True
-            return match[0]
-        self._end = match.end()
-        token = match[0]
+        before, token = match[1], match[2]
         if not token.startswith(b'"'):
+            if len(token) < 2:
+                return match[0]
             self._counts["number"] += 1
-            return b"null"
+            return before + b"null"
+        if match.end() == match.endpos and not self._is_last:
+            self._open = match.start(2)
+            return match[0]
+        return before + self._right_text(token, match["path"])
+
+    def _right_text(self, token: bytes, path: bytes | None) -> bytes:
         if not token.endswith(b'"'):
             return token
-        if match["path"] is not None:
+        if path is not None:
             self._counts["backslash"] += 1
-            token = b'"' + _SINGLE.sub(lambda found: found[0] if found[1] else b"\\\\", match["path"]) + b'"'
+            token = b'"' + _SINGLE.sub(lambda found: found[0] if found[1] else b"\\\\", path) + b'"'
         elif b"\\" in token and (
             _IS_PATH.search(token) is not None or any(found[1] is None for found in _ESCAPE.finditer(token))
         ):

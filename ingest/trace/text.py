@@ -35,6 +35,8 @@ class Text:
         self._is_released = False
         self._kept: list[bytes] | None = None
         self._watch = Watch(path, len(data))
+        # What the rows of the parts that were read still need, in bytes.
+        self.needed = 0
 
     def parts(self) -> Iterator[bytes]:
         """Yield the parts of the text.
@@ -63,7 +65,7 @@ class Text:
 
     def _read(self) -> Iterator[bytes]:
         for part, read in _prefetched(_unpacked(self._data, self._path)) if self._is_packed else self._plain():
-            self._watch.check(read)
+            self._watch.check(read, self.needed)
             yield part
 
     def _plain(self) -> Iterator[tuple[bytes, int]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -15,6 +15,10 @@ from etq.ingest.trace.repair import Repair
 from etq.ingest.trace.scanner import Trace
 from etq.ingest.trace.text import Text
 
+# What an event takes in memory at most while its rows are made, in bytes, beside what was taken as it was read.
+_EVENT: Final = 200
+# What the database takes at most while it stores them.
+_DATABASE: Final = 2**27
 Event = TypeVar("Event")
 
 _raws: Final = msgspec.json.Decoder(list[msgspec.Raw])
@@ -82,8 +86,16 @@ class Entries:
 
         Raises `BrokenError` for what isn't JSON of a trace, `FormatError` for a damaged gzip and for other files.
         """
-        self._blocks = Blocks(self._text.parts(), self._path, take)
-        return self._blocks.read()
+
+        def counted(first: int, block: bytes) -> int:
+            count = take(first, block)
+            self._text.needed = (first + count) * _EVENT + _DATABASE
+            return count
+
+        self._blocks = Blocks(self._text.parts(), self._path, counted)
+        trace = self._blocks.read()
+        self._text.needed = 0
+        return trace
 
     def read_broken(self, take: Callable[[int, bytes], int]) -> tuple[Trace, str]:
         """Read what isn't JSON as `read` does, with what PyTorch breaks put right; return what that was in words, too.

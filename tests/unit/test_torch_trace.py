@@ -340,7 +340,7 @@ def test_files_that_are_not_read_are_named(tmp_path: Path) -> None:
 def test_a_value_larger_than_any_is_refused_before_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocks, "LARGEST_VALUE", 2**23)
     read: list[int] = []
-    monkeypatch.setattr(Watch, "check", lambda self, size: read.append(size))
+    monkeypatch.setattr(Watch, "check", lambda self, size, needed: read.append(size))
     for large in (
         PLAIN.replace(NAME, b"a" * 2**26),
         PLAIN.replace(NAME, b'\\"' * 2**25),
