@@ -16,7 +16,7 @@ from etq.ingest.trace.scanner import Trace
 from etq.ingest.trace.text import Text
 
 # What an event takes in memory at most while its rows are made, in bytes, beside what was taken as it was read.
-_EVENT: Final = 200
+_EVENT: Final = 240
 # What the database takes at most while it stores them.
 _DATABASE: Final = 2**27
 Event = TypeVar("Event")
