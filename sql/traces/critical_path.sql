@@ -52,7 +52,7 @@ ORDER BY p.start_ticks;
 -- op took no time. The longest first. Time outside of ops counts for the innermost annotation or Python function;
 -- ProfilerStep* is a step.
 -- Needs: torch_trace; else: etq show execute_breakdown
--- Shown: coalesce(op, '(no op)') AS op, total, share_percent, host, device, delay, call, kernel, parts, unit
+-- Shown: coalesce(op, '(no op)') AS op, total~, share_percent, host~, device~, delay~, call, kernel, parts, unit
 -- Columns:
 --   op: family of the op, or of the innermost event if no op contains it; NULL outside of events, and for unknown_wait and unknown, which are no op's
 --   total: time on the path, the most that the op could shorten it by
