@@ -294,9 +294,10 @@ def named_in(query: str) -> list[str]:
     ]
 
 
-def foremost_in(query: str) -> tuple[str, ...]:
-    """Return the columns that a narrow terminal leaves out last of the views that a statement uses."""
-    return tuple(column for name in named_in(query) for column in named(name).foremost)
+def foremost_in(query: str) -> list[str]:
+    """Return the columns of the views in a statement that a narrow terminal leaves out last."""
+    shown = (column for name in named_in(query) for column in named(name).shown if "!" in column.marks)
+    return [name for column in shown for name in re.findall(r"\w+", column.expression)]
 
 
 def needed_for(names: Iterable[str]) -> list[SqlObject]:

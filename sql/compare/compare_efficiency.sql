@@ -7,7 +7,7 @@
 -- Needs: torch_trace
 -- Shown: coalesce(op, trim('(no op) ' || coalesce(family, ''))) AS op!, inputs!, round(difference, 2) AS difference!,
 --   round(base_call_time, 2) AS base_call!, round(new_call_time, 2) AS new_call!, round(share_percent, 2) AS
---   share_percent!, round(base_roof_percent, 1) AS base_roof_percent, round(new_roof_percent, 1) AS new_roof_percent,
+--   share_percent, round(base_roof_percent, 1) AS base_roof_percent, round(new_roof_percent, 1) AS new_roof_percent,
 --   round(base_calls, 2) AS base_calls, round(new_calls, 2) AS new_calls, base_kernel, new_kernel, unit
 -- Columns:
 --   family: what it computes, as in `op_efficiency`

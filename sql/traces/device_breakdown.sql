@@ -3,7 +3,7 @@
 -- `step_breakdown`.
 -- Needs: torch_trace, device_events
 -- Empty: {capture} has no device events in its steps
--- Shown: device!, step!, total!~, compute!~, communication!~, idle!~, non_compute~, overlapped~, exposed~,
+-- Shown: device!, step, total!~, compute!~, communication!~, idle!~, non_compute~, overlapped~, exposed~,
 --   idle_percent, compute_percent, non_compute_percent, overlap_percent, unit
 -- Columns:
 --   device: number of the device; NULL if not written
@@ -93,7 +93,7 @@ CROSS JOIN target AS a
 ORDER BY s.device, s.ticks DESC, s.place;
 
 -- The device events of a trace by name and type, as in HolisticTraceAnalysis: the events that take most time first.
--- Shown: event!, type!, per_step!~, mean AS per_call!~, share_percent!, calls!, total+~, min~, max~, stddev~,
+-- Shown: event!, type, per_step!~, mean AS per_call~, share_percent!, calls, total+~, min~, max~, stddev~,
 --   nullif(outside_steps, 0) AS outside_steps~, steps+, unit
 -- Columns:
 --   type: computation, communication or memory (copies and fills)

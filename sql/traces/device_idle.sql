@@ -102,7 +102,7 @@ GROUP BY r.device, r.stream, r.cause;
 -- The idle time of one device, or stream, by its cause, see `device_idle`; the longest first.
 -- Needs: torch_trace, device_events; else: etq show framework_tax
 -- Empty: {capture} has no gaps between device events
--- Shown: cause!, device!, stream!, total!~, share_percent!, gaps!, mean~, max~, host_time~, host_op, call, unit
+-- Shown: cause!, device, stream, total!~, share_percent!, gaps, mean~, max~, host_time~, host_op, call, unit
 -- Columns:
 --   device: number of the device; NULL if not written
 --   stream: the stream; NULL by device, and if not written

@@ -4,7 +4,7 @@
 -- step that launched them; by op, those that miss most are first.
 -- Needs: torch_trace, device_events; else: etq roofline
 -- Empty: {capture} has no kernels of computation
--- Shown: op!, device!, step!, kernel_time!~, tensor_time!~, tensor_percent!, missed_time~, missed_percent!,
+-- Shown: op!, device, step, kernel_time!~, tensor_time~, tensor_percent!, missed_time~, missed_percent!,
 --   unknown_time~, kernels, unit
 -- Columns:
 --   device: number of the device; NULL if not written, and by op
