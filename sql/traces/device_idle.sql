@@ -15,7 +15,7 @@
 -- gap without a recorded launch is unknown.
 -- Needs: torch_trace, device_events; else: etq show framework_tax
 -- Empty: {capture} has no gaps between device events
--- Shown: device, stream, step, start, duration, share_percent, cause, host_op, call, next_event, waited_for, unit
+-- Shown: device!, stream, step, start!, duration!, share_percent, cause!, host_op, call, next_event, waited_for, unit
 -- Columns:
 --   device: number of the device; NULL if not written
 --   stream: the stream; NULL by device, and if not written
