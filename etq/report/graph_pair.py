@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 from etq.errors import EtqError
 from etq.report.columns import Table, table
 from etq.report.graph_extras import bounded
+from etq.report.kit import Section
 from etq.report.nested import nested_edges
 from etq.report.overlays import OVERLAYS
-from etq.report.page import Report, Section
+from etq.report.page import Report
 from etq.report.tree import Tree
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ import pytest
 import etq
 import etq.report
 from etq.report import columns, page
-from etq.report.page import Report, Section
+from etq.report.kit import Section
+from etq.report.page import Report
 from etq.report.timeline import timeline_section
 from etq.warehouse.warehouse import Warehouse
 from tests.builders import dump, execute, framework, kernel, run
