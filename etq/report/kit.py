@@ -144,6 +144,13 @@ def shown_of(view: str) -> str:
     return ", ".join(_ROUNDED.sub(r"\1 AS", each.expression) for each in catalog.named(view).shown) or "*"
 
 
+def added_of(view: str) -> str:
+    """Return what people see of a view that is no column of it: as columns of a SELECT, each after a comma."""
+    known = catalog.named(view)
+    names = {each.name for each in known.columns}
+    return "".join(f", {each.expression}" for each in known.shown if each.name not in names)
+
+
 def _without_last(rows: Table) -> tuple[Table, int]:
     """Return the rows without their last column, and its first value."""
     return Table(rows.names[:-1], rows.columns[:-1], rows.length), rows.columns[-1][0]

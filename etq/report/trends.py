@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from etq import catalog
 from etq.analysis.series import left_out, order_of
 from etq.report.columns import Table, ask
-from etq.report.kit import Section, grid
+from etq.report.kit import Section, added_of, grid
 from etq.report.page import Report
 
 if TYPE_CHECKING:
@@ -116,9 +115,7 @@ def trends_of(warehouse: Warehouse, selector: str | None, options: Mapping[str, 
     Raises `QueryError` for an unknown capture, label or unit.
     """
     trends = _Trends(warehouse, selector, options)
-    view = catalog.named("regressions")
-    known = {each.name for each in view.columns}
-    made = "".join(f", {each.expression}" for each in view.shown if each.name not in known)
+    made = added_of("regressions")
     with _found_changes(trends):
         changes, accepted = (
             ask(warehouse, f"SELECT *{made} FROM temp._found_changes WHERE {chosen} LIMIT $most", most=MOST_CHANGES)

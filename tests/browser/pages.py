@@ -68,7 +68,8 @@ def told(page: WebDriver, table: str, *names: str) -> list[tuple[str, ...]]:
     """
     said: dict[str, str] = page.execute_script(script, table)
     return [
-        tuple(row[known.index(name)] if name in known else said[name] for name in names) for row in cells(page, table)
+        tuple(row[known.index(name)] if name in known else said.get(name, "") for name in names)
+        for row in cells(page, table)
     ]
 
 

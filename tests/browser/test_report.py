@@ -301,8 +301,8 @@ def test_planned_memory_and_advice(page: WebDriver, lab: Warehouse) -> None:
     wanted = ("value_index", "memory_offset", "first_instruction", "last_instruction")
     rows = lab.sql(f"SELECT {', '.join(wanted)} FROM planned_memory('transformer')").fetchall()
     expected = sorted(tuple(map(float, row)) for row in rows)
-    shown = [tuple(map(number, row)) for row in told(page, "planned_memory", *wanted)]
-    assert sorted(shown) == expected
+    planned = [tuple(map(number, row)) for row in told(page, "planned_memory", *wanted)]
+    assert sorted(planned) == expected
     assert "22 KiB of 26 KiB" in page.find_element(By.ID, "memory").text  # 22,528 of 26,624 bytes
     scales = page.execute_script(
         "const { x, y } = document.querySelector('#memory .plot').plot.scales; return [x.max, y.max]"
