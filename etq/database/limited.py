@@ -46,7 +46,7 @@ _HARMLESS: Final = re.compile(
 _CALLED: Final = re.compile(r'"function_name":"(\w+)"')
 
 Answer = TypeVar("Answer")
-_readers: frozenset[str] = frozenset()
+_readers: Final[set[str]] = set()
 _left: Final[set[threading.Thread]] = set()
 _lock: Final = threading.Lock()
 
@@ -90,12 +90,11 @@ def _check_files(cursor: duckdb.DuckDBPyConnection, query: str) -> None:
     [(tree,)] = cursor.execute("SELECT system.main.json_serialize_sql(?::VARCHAR)", [query]).fetchall()
     if tree.startswith('{"error":true'):
         raise QueryError("the query can't be checked; write it as one SELECT")
-    global _readers
     if not _readers:
         found = cursor.execute(
             "SELECT f.function_name FROM system.main.duckdb_functions() AS f WHERE f.function_type = 'table'"
         ).fetchall()
-        _readers = frozenset(name for (name,) in found if not _HARMLESS.fullmatch(name))
+        _readers.update(name for (name,) in found if not _HARMLESS.fullmatch(name))
     if read := _readers.intersection(map(str.lower, _CALLED.findall(tree))):
         raise QueryError(f"{min(read)}: a limited query reads tables and views, no files and no other queries")
 
