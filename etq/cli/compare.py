@@ -322,7 +322,7 @@ def _across_devices(comparison: Comparison, form: str, style: TerminalStyle, lim
     kernels = [column.name for column in view.shown if column.name.endswith("_kernel")]
     numbers = [column.name for column in view.shown[2:] if column.name not in kernels]
     titles = {
-        "What differs by op, in times per step and call, the longest difference first": kernels,
+        "What differs by op, per step and call, the longest difference first": kernels,
         "Kernels with most time in these": numbers,
     }
     parts = [text]

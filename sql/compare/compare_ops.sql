@@ -4,7 +4,7 @@
 -- clock, or the load of the machine), see `compare_captures`. Single captures are judged by other captures of the same
 -- program, or not at all. Ops of PyTorch traces have their time per step, and those on devices another common shift; of
 -- a single trace per side, steps are the samples, and verdicts at most possible.
--- Shown: op!, kind, module_path AS module, instruction_id!, verdict!, round(change_percent, 2) AS own_change_percent!,
+-- Shown: op!, module_path AS module, instruction_id!, kind, verdict!, round(change_percent, 2) AS own_change_percent!,
 --   round(low_percent, 2) AS low_percent, round(high_percent, 2) AS high_percent, base!, new!, difference!, unit,
 --   round(share_percent, 2) AS share_percent, note
 -- Columns:
