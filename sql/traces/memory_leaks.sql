@@ -78,7 +78,8 @@ ORDER BY h.number, h.device, h.bytes DESC, h.op;
 -- don't record memory (`profile_memory`).
 -- Needs: torch_trace; else: etq memory
 -- Empty: {capture} has no allocations that a step holds at its end: record them with profile_memory=True
--- Shown: op!, device, growth_per_step_bytes!, first_bytes, last_bytes!, steps, is_leak, growing_steps, allocations
+-- Shown: coalesce(op, '(no op)') AS op!, device, growth_per_step_bytes!, first_bytes, last_bytes!, steps, is_leak,
+--   growing_steps, allocations
 -- Columns:
 --   device: CPU, GPU0, ...
 --   op: innermost op or module of the thread at the allocation; NULL if there is none
