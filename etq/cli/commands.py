@@ -176,7 +176,7 @@ _VIEWS_OF_MODULES: Final[Mapping[str, str]] = {
     "source_totals": "ops --by source",
 }
 
-# Commands whose exit status is an answer: it is no success if nobody has read what they print.
+# Commands whose exit status is a result: a broken pipe must not exit 0.
 JUDGING: Final = ("compare", "gate", "db")
 # Other words for commands.
 ALIASES: Final[Mapping[str, str]] = {"list": "captures", "ls": "captures", "diff": "compare"}

@@ -1,7 +1,7 @@
 -- Needs etq: in DuckDB alone, it is an error.
--- One part of the totals of base and new. The self times of all parts of a method add up to its total in
--- `compare_captures`, for base as for new. Events within delegate calls are separate parts if they fit into their
--- calls; the time that no op explains is (outside ops).
+-- One part of the totals of base and new. For each side, the self times of all parts of a method add up to its total in
+-- `compare_captures`. Events within delegate calls are separate parts if they fit into their calls; the time that no op
+-- explains is (outside ops).
 -- Columns:
 --   method: the method that ran; if unknown, the name of its runs
 --   module_path: its module; NULL if no record is linked

@@ -1,7 +1,7 @@
 -- Needs etq: in DuckDB alone, it is an error.
 -- The change from base to new of what a capture does once: loading its methods, and the first execute of each method,
--- which may include a warm-up. One value per capture, tested as in `compare_metrics`, but of times, in the unit that is
--- asked for. The other comparisons use quantiles over the runs, on which the first one has no influence.
+-- which may include a warm-up. One value per capture, tested as in `compare_metrics`. The other comparisons use
+-- quantiles over the runs, which the first run doesn't influence.
 -- Columns:
 --   what: load (all Program::load_method of the capture), or first execute
 --   method: the method that executed; if unknown, the name of its runs; NULL for load
