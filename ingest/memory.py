@@ -90,7 +90,7 @@ class Watch:
             whole = 2 * grown * self._byte_size // max(read, 1)
             raise FormatError(
                 self._path,
-                f"to read it would take about {shown(whole)} of memory, and {shown(grown + left)} were left; free some",
+                f"reading it would take about {shown(whole)} of memory, and {shown(grown + left)} were left; free some",
             )
 
 

@@ -54,7 +54,7 @@ def discover(path: str | None, pattern: str | None, of_git: Mapping[str, str], s
     metrics: list[pa.RecordBatch] = []
     if pattern is not None:
         if path is None:
-            raise EtqError("a pattern needs a path, and bytes have none")
+            raise EtqError("a pattern takes labels from a path, and bytes have none")
         labels |= labels_of_path(path, pattern)
     if sidecar and path is not None and (sidecar_path := sidecar_of(path)) is not None:
         from etq.ingest.metrics.sidecar import read_sidecar
@@ -137,7 +137,7 @@ def _parts(pattern: str) -> Iterator[tuple[str, str | None]]:
         key = hole[1]
         if key is None:
             raise EtqError(
-                f"{pattern!r} is not a pattern for labels: it has a brace without another; write {{{{ for one brace"
+                f"{pattern!r} is not a pattern for labels: it has an unmatched brace; write {{{{ for a brace"
             )
         if key in seen:
             raise EtqError(f"{pattern!r} is not a pattern for labels: it has {{{key}}} twice")

@@ -91,9 +91,9 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
         ),
         "kernels": ViewCommand(
             "kernel_table",
-            text="Show the kernels that devices ran in a PyTorch trace.\n\nWith --by family, by what kernels compute, "
-            "copies and fills too. With --by annotation, copies and fills too: by the innermost annotation around "
-            "their launches, such as one of record_function.",
+            text="Show the kernels that devices ran in a PyTorch trace.\n\nWith --by family, by what kernels compute; "
+            "with --by annotation, by the innermost annotation around their launches, such as one of "
+            "record_function. Both include copies and fills.",
             examples=_trace("--unit ms", "--by family"),
             options={
                 "by": Option(
@@ -107,8 +107,8 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
         "replay": "replay",
         "critical-path": ViewCommand(
             "critical_ops",
-            text="Show which ops determine how long a step takes.\n\nThe time of an op on the critical path is the "
-            "most by which a faster op would shorten the step.",
+            text="Show which ops determine how long a step takes.\n\nA faster op shortens the step by at most its "
+            "time on the critical path.",
             examples=("run --step 12 --db lab.duckdb", f"{_TRACE} --step-name forward", f"{_TRACE} --step 12 --parts"),
             options={
                 "step": Option(
@@ -178,7 +178,7 @@ _VIEWS_OF_MODULES: Final[Mapping[str, str]] = {
 
 # Commands whose exit status is a result: a broken pipe must not exit 0.
 JUDGING: Final = ("compare", "gate", "db")
-# Other words for commands.
+# Aliases of commands.
 ALIASES: Final[Mapping[str, str]] = {"list": "captures", "ls": "captures", "diff": "compare"}
 # What bare `etq` prints: with these, a file's first questions are answered.
 FIRST: Final[Mapping[str, str]] = {

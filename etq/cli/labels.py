@@ -114,7 +114,7 @@ def captures(
     from etq.warehouse.warehouse import open
 
     if reverse and sort is None:
-        raise click.UsageError("--reverse goes with --sort")
+        raise click.UsageError("--reverse needs --sort")
     if by is not None and size:
         raise click.UsageError("--by and --size don't go together")
     if by is not None and sort is not None:

@@ -120,7 +120,7 @@ def ops(
             raise EtqError(f"--by of {'a trace' if is_trace else 'an ETDump'} is {', '.join(known)}, not {by}")
         if not is_trace and by in _PLACES:
             if sort_by is not None or no_python_functions:
-                raise EtqError("modules and sources have an order; leave out --sort-by and --no-python-functions")
+                raise EtqError("modules and sources have a fixed order; leave out --sort-by and --no-python-functions")
             written = (format, output, force)
             show_opened(_PLACES[by], capture, (warehouse, selector), written, total=total, unit=unit, **options)
             return
@@ -168,7 +168,7 @@ def ops(
 
 
 def _column_of(view: str, sort_by: str | None) -> str | None:
-    """Return the column of a view that is named, or whose head in a table is. Raises `EtqError` if there is none."""
+    """Return the column of a view by its name, or by its heading in a table. Raises `EtqError` if there is none."""
     if sort_by is None:
         return None
     columns = [column.name for column in catalog.objects()[view].columns]

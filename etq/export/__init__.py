@@ -107,7 +107,7 @@ def _check_traces(captures: Sequence[Capture], to: str) -> None:
         raise QueryError(f"{to} takes one capture, not {len(captures)}; only chrome takes the traces of a job's ranks")
     for capture in captures:
         if capture.format != "torch_trace":
-            raise QueryError(f"{capture.name} is not a PyTorch trace; only these are written as one; select them alone")
+            raise QueryError(f"{capture.name} is not a PyTorch trace; only traces can share a file; select them alone")
 
 
 def _writer(to: str, format: str) -> Writer:

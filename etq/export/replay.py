@@ -76,7 +76,7 @@ def _parsed(text: str | None) -> Any:
     try:
         return None if text is None else json.loads(text)
     except ValueError:
-        raise EtqError("the arguments of the op in the trace are no JSON; record the trace again") from None
+        raise EtqError("the arguments of the op in the trace are not JSON; record the trace again") from None
 
 
 def _unknown(warehouse: Answers, capture: Capture, op: str) -> str:

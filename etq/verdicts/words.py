@@ -131,9 +131,7 @@ def unstable_side(slow: int, captures: int, off: float, is_interleaved: bool) ->
 
 def unstable_left_out(change: float, is_interleaved: bool) -> str:
     """Why a total is unstable: it is slower if no capture is left out."""
-    return (
-        f"disturbed captures are left out; with them the change is +{100 * change:.1f} %: {again(is_interleaved)}"
-    )
+    return f"disturbed captures are left out; with them the change is +{100 * change:.1f} %: {again(is_interleaved)}"
 
 
 def left_out(excluded: int, change: float, low: float | None, high: float | None, is_interleaved: bool) -> str:

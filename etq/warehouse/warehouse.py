@@ -419,7 +419,7 @@ class Warehouse(Views):
         from etq.storage.sources import source_of, traces_of
 
         if keep_values and debug_buffer is None:
-            raise WarehouseError("keep_values goes with debug_buffer, the file that values are read from")
+            raise WarehouseError("keep_values needs debug_buffer, the file that values are read from")
         of_git = {} if label_git is None else labels_of_git(label_git)
         options = Options(
             name,

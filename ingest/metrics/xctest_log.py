@@ -61,8 +61,7 @@ def xctest_metrics(data: bytes, path: str) -> list[Metric]:
         start = list(models.values())[1]
         raise FormatError(
             path,
-            "expected tests of one model on one device, found another one's: the metrics of a capture are of one; give "
-            "a log that has these alone",
+            "expected tests of one model on one device, found others; give a log with the tests of one",
             start,
         )
     return metrics

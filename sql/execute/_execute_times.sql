@@ -1,5 +1,5 @@
--- One event of a capture with its self time, its names, and what is the same for all: what `_op_totals` and others add
--- up, of one capture or of many.
+-- One event of a capture with its self time, its names and its capture's columns, for `_op_totals` and others to add
+-- up, for one capture or many.
 CREATE MACRO _timed_events(
     capture_key,
     unit,  -- unit of results, which is checked; NULL: the default one

@@ -82,7 +82,7 @@ numbered AS (
 indexed AS MATERIALIZED (
     SELECT
         n.*,
-        -- Of a dump all self times are of executes.
+        -- In a dump, all self times are within executes.
         coalesce(n.step_ticks, n.self_ticks) AS executed_ticks,
         i.distance AS node_index,
         i.distance - p.distance AS parent_index,

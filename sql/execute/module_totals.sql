@@ -72,7 +72,7 @@ paths AS (
     FROM times AS t
     ANTI JOIN modules AS m USING (method, module_path)
 ),
--- Modules of which something is unknown unless they have events: they themselves, or only modules within them.
+-- Modules with an unknown time unless they have events: their own, or that of modules within them.
 hidden AS (
     SELECT p.method, p.module_path, bool_or(u.module_path = p.module_path) AS is_itself
     FROM modules AS p

@@ -1,4 +1,4 @@
--- The rows of `op_totals`, and their order, of each capture.
+-- Rows of `op_totals` of each capture, with columns to order them by.
 CREATE MACRO _op_totals(
     times,  -- a table with rows of `_execute_times` and, for their nodes, op_type and output_shape
     "by"  -- as in `op_totals`

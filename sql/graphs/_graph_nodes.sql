@@ -1,4 +1,4 @@
--- One node of a record's graphs of a stage, with what nodes are matched by.
+-- One node of a record's graphs of a stage, with the keys to match nodes by.
 CREATE MACRO _graph_nodes(
     record_key,
     stage  -- stage of its graphs, in `graphs`

@@ -5,8 +5,8 @@ CREATE MACRO _traced_op(label) AS (
 );
 
 -- One op of a trace that took time: the device time of what it launched, or, in a trace without device events, its own
--- time on the host. What ops without a formula launch counts for the innermost op around them that has one, if nothing
--- else in it is priced: aten::_flash_attention_forward for the attention that called it.
+-- time on the host. Work of ops without a formula counts for the innermost op around them that has one, if nothing else
+-- in it has a cost: aten::_flash_attention_forward for the attention that called it.
 CREATE MACRO _working_ops(
     capture_key, steps, phase,
     is_compared  -- for comparisons: of steps alone, where there are any, and calls of ops of `_equal_ops` have all that is launched within them

@@ -86,7 +86,7 @@ ORDER BY h.number, h.device, h.bytes DESC, h.op;
 --   first_bytes: bytes held at the end of the first step
 --   last_bytes: bytes held at the end of the last step
 --   growth_bytes: last_bytes less first_bytes
---   growth_per_step_bytes: growth_bytes by the number of steps after the first; NULL with one step
+--   growth_per_step_bytes: growth_bytes per step after the first; NULL with one step
 --   allocations: number of allocations held at the end of the last step
 CREATE MACRO memory_leaks(capture) AS TABLE
 WITH

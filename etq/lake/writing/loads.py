@@ -221,7 +221,7 @@ def commit(lake: Lake, kind: str, loads: Sequence[Load], replaced: Collection[st
             break  # Only the answer to the commit was lost.
         if any(table.transaction_version(name) is not None for name in names):
             discard(lake, kind, names)
-            raise WarehouseError(f"{lake}: a compaction gave up what took too long to add; add it again")
+            raise WarehouseError(f"{lake}: the load took so long that a compaction discarded it; add it again")
         held = {sha256: name for sha256, (name, load) in contents(table).items() if load not in replaced}
         if not there.issuperset(replaced) or not held.keys().isdisjoint(rows["sha256"].to_pylist()):
             discard(lake, kind, names)
