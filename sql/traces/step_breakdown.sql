@@ -71,7 +71,6 @@ SELECT
 FROM averaged AS v;
 
 -- The mean time of one category of `step_breakdown` over the steps of a trace, as in the overview of torch-tb-profiler.
---
 -- Columns:
 --   category: a category of `step_breakdown`; Step is the sum of all, the mean step time
 --   steps: number of steps
