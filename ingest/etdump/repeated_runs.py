@@ -47,7 +47,7 @@ class _Layout:
 
 
 def stretches(spans: Spans, runs: range) -> Iterator[range]:
-    """Yield ranges of consecutive runs with as many events each, whose vectors of events are at a constant distance."""
+    """Yield ranges of consecutive runs with equally many events, whose event vectors are at a constant distance."""
     start, count = spans.start[runs.start : runs.stop], spans.count[runs.start : runs.stop]
     distance = np.diff(start)
     first = 0

@@ -13,7 +13,7 @@ from etq.errors import FormatError
 from etq.ingest.memory import refuse_beyond
 from etq.ingest.metrics.rows import Metric
 
-# What a value takes as a metric, in bytes.
+# Bytes of memory of a value as a metric.
 _VALUE: Final = 400
 # No text may match two adjacent parts of these patterns: on a hostile line, trying all ways takes minutes.
 _MEASURED: Final = re.compile(

@@ -34,8 +34,7 @@ _RUN_AS: Final[Mapping[str, AbstractSet[str]]] = {
     "invalidbinaryop": _BINARY,
     "binaryelementwise": _BINARY,
 }
-# The kinds whose events are explained, or not. Operators of other names may run any op, or none: they are evidence of
-# nothing.
+# The kinds of events that an op must explain. Operators of other names may run any op, or none: they prove nothing.
 KINDS: Final = frozenset(
     {
         *(_UNARY | _BINARY | _RUN_AS.keys()),

@@ -91,7 +91,7 @@ class _Values:
 
 @dataclass
 class _Op:
-    """What an op takes and produces."""
+    """The inputs and outputs of an op."""
 
     inputs: list[int]
     outputs: list[int]

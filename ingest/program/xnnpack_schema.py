@@ -53,7 +53,7 @@ DTYPES: Final = (
 
 
 class Op(NamedTuple):
-    """What members of the union of ops have: their table, and its fields that are vectors, each of u32s.
+    """A member of the union of ops: its table, and the fields of that which are vectors of u32s.
 
     Of its other fields, those whose names end in `_id` are values, outputs if they begin with `output`.
     """

@@ -81,7 +81,7 @@ def _codes(names: Sequence[str]) -> Whole:
 
 
 def _only_calls(name: Whole, above: Whole, is_merging: Flags) -> Flags:
-    """Return whether each row is all that the row `above` it contains, has its name, and that `is_merging`."""
+    """Return whether each row is the only content of the row `above` it, has its name, and that `is_merging`."""
     within = np.flatnonzero(above != NONE)
     outer = above[within]
     found = np.zeros(len(above), np.bool_)
@@ -91,8 +91,8 @@ def _only_calls(name: Whole, above: Whole, is_merging: Flags) -> Flags:
 
 
 def _within(thread: Whole, start: Whole, end: Whole) -> Whole:
-    """Return for each span how many of its thread follow it, by start and of those that start together from the longest
-    to the shortest, and start before its end.
+    """Return for each span how many later spans of its thread start before its end; of spans that start together, the
+    longest is first.
     """
     if not len(start):
         return start

@@ -30,7 +30,7 @@ Patterns = re.Pattern[str]
 
 
 class Class(NamedTuple):
-    """What an event is: the columns of `signatures` of these names. None is unknown, or not of such an event."""
+    """The class of an event: the columns of `signatures` of these names. None: unknown, or not for such events."""
 
     activity: str
     on_device: bool = False
@@ -57,8 +57,8 @@ WORK: Final = Class(_KERNEL, on_device=True)
 
 
 class _Named(NamedTuple):
-    """An activity or purpose that names tell, of events of the activities `of`: if it is named, only in traces without
-    the activity `only_without`.
+    """A rule: the activity or purpose of events with certain names, among the activities `of`; with `only_without`,
+    only in traces without that activity.
     """
 
     what: str

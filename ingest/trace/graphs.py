@@ -73,7 +73,7 @@ class _Match(NamedTuple):
 
 
 def add_recorded(columns: TraceColumns, slices: Slices, entries: Entries, recorders: Sequence[Recorder]) -> None:
-    """Add what the graphs' kernels were recorded in to the slices, with findings about the scores."""
+    """Add the slices that the graphs' kernels were recorded in, with findings about the scores."""
     graphs = _graphs(slices, entries)
     if not graphs:
         columns.find("no graph launched", "the trace has no launches of graphs that the given captures could explain")

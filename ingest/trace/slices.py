@@ -127,8 +127,8 @@ class Slices:
         return calls_and_operators(self.kinds, self.classes, *places, self.owners)
 
     def _correct(self, columns: TraceColumns, work: frozenset[str]) -> None:
-        """Replace times that can't be, with findings: an unknown time has fewer ticks than none, after its call; work
-        ends where the next of its stream starts. Rows of unknown categories may be no streams.
+        """Replace impossible times, with findings: an unknown time becomes a negative duration after its call; work
+        ends where the next of its stream starts. Rows of unknown categories may not be streams.
         """
         rows = without_time(self.start, self.elapsed, self.call)
         if len(rows):
@@ -357,8 +357,8 @@ class Added:
         self.parts: list[tuple[Any, ...]] = []
 
     def add(self, slices: Slices, call: int, work: Whole, recorded: Slices, template: Template) -> int:
-        """Add the slices of one call; return the position of the first. They last a nanosecond for each that they
-        contain and one, within the call, and have none of its time.
+        """Add the slices of one call; return the position of the first. Each lasts a nanosecond more than the number of
+        slices that it contains, within the call, and takes none of its time.
         """
         first = self.first + self.count
         size = len(template.rows)

@@ -21,7 +21,7 @@ _OF_ACTIVITIES: Final = {
     **{"op": "cpu_exec", "python": "cpu_exec"},
 }
 _NUMBER: Final = re.compile(r"[^#]*#\s*([+-]?[0-9]{1,10})\s*(#|$)")
-# In the place of a number that is not known, or has more than 32 bits.
+# Stands for a step's number that is unknown or has more than 32 bits.
 _UNKNOWN: Final = 2**31
 
 
