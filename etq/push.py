@@ -33,7 +33,7 @@ class _LaterError(Exception):
 
 
 class Stored(msgspec.Struct):
-    """What became of a file: the name of its capture, whether it is new, and findings, as rule and detail."""
+    """The result for a file: the name of its capture, whether it is new, and findings, as rule and detail."""
 
     name: str
     is_new: bool

@@ -242,7 +242,7 @@ class Comparison:
 
     @property
     def sample(self) -> str:
-        """What a sample of a side is: step, trace or capture."""
+        """The kind of a side's samples: step, trace or capture."""
         if self.is_by_step():
             return "step"
         return "trace" if self.is_of_traces() else "capture"

@@ -41,7 +41,7 @@ _FORBIDDEN: Final = ("Permission denied", "Read-only file system")
 _FULL: Final = ("No space left on device", "File too large", "Disk quota exceeded")
 _INVALIDATED: Final = "has been invalidated"
 _WHEN_FULL: Final = "out of space: free some and repeat; nothing was stored"
-# Of commands that free space. To change a file, DuckDB needs some, for its log.
+# For commands that free space: to change a file, DuckDB needs some, for its log.
 NOTHING_FREED: Final = (
     "out of space, also for this; the warehouse is as it was: free some and repeat, or copy it to another disk "
     "(etq db backup), do it there, and move it back"

@@ -218,12 +218,12 @@ FUNCTIONS: Final = (
 
 _UNKNOWN: Final = "'this view decides by what etq computes: ask it by etq sql, or etq.open() in Python'"
 _KINDS: Final = {"BIGINT": "int64", "DOUBLE": "float64", "BOOLEAN": "bool", "VARCHAR": "object"}
-# With which the names of the functions begin.
+# The prefix of the functions' names.
 PREFIX: Final = "needs_etq_"
-# Each view that calls one of them has one of these words in its name, and so has a query that needs one.
+# Words in the names of all views that call one of them, and so in all queries that need one.
 _NEEDED: Final = re.compile(f"compar|regress|trend|{PREFIX}", re.IGNORECASE)
 
-# Connections that have them.
+# Connections with which they are registered.
 _registered: Final[WeakSet[duckdb.DuckDBPyConnection]] = WeakSet()
 
 

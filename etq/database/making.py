@@ -20,7 +20,7 @@ from etq.version import LIBRARY, SCHEMA_VERSION, VERSION, WAREHOUSE
 # DuckDB 1.5 and later can read and write these files. Blocks of a quarter of the default size waste less space in a
 # file of few captures (0.5 MB of 1.6) and of many (1.4 bytes per event of 10.1), and are read as fast.
 STORAGE: Final = {"storage_compatibility_version": "v1.5.0", "default_block_size": "65536"}
-# How the macro is called that has the query of a view of the library.
+# The name of the macro with the query of a view of the library.
 _QUERY_OF: Final = "_query_of_"
 # Files in the cache that no process has used for this many seconds belong to other versions.
 _UNUSED_SECONDS: Final = 30 * 24 * 3600

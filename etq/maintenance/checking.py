@@ -98,7 +98,7 @@ def check(path: str | os.PathLike[str], *, folder: str | os.PathLike[str] = ".")
         unread = None
         try:
             schema.check(connection, path)
-            # Of files that have passed before, the line above compares nothing.
+            # The line above compares nothing for files that have passed before.
             contents.check(connection, path)
         except duckdb.Error as error:  # of a block that is damaged: rows are read after tables
             unread = error

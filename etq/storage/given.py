@@ -9,7 +9,7 @@ from etq.ingest.recognition import KINDS, PROGRAM, RECORD, kind_of_bytes
 from etq.storage.sources import Source
 
 _TRACE: Final = "torch_trace"
-# What a file may be given as, and what to give then; kinds of files that surely aren't that.
+# What a file may be given as, with advice on what to give; the kinds of files that surely aren't that.
 _MEANT: Final = {
     "a graph capture": ("the trace that torch's profiler wrote while the graphs were captured", {_TRACE}),
     "an ETRecord": ("the .etrecord of the program", {RECORD}),

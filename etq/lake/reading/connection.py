@@ -18,7 +18,7 @@ from etq.errors import WarehouseError, message_of
 from etq.lake.reading.state import LakeState, read
 from etq.lake.reading.tables import Lake, kind_of
 
-# What DuckDB takes for a pattern in the path of a file.
+# Characters that DuckDB takes for a pattern in the path of a file.
 _PATTERN: Final = re.compile(r"[*?\[]")
 # The variable of a connection that holds the key of the only capture that it sees.
 _ONLY: Final = "etq_capture_id"

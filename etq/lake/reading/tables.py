@@ -31,9 +31,9 @@ _PRIMITIVES: Final = {
     "TIMESTAMP": "timestamp_ntz", "BLOB": "binary",
 }  # fmt: skip
 _FILE: Final = re.compile(r"load_id=([0-9a-f]{1,64})/[\w-][\w.-]*\.parquet", re.ASCII)
-# What a reader of etq's tables must know of Delta Lake. Others may delete rows without changing the files.
+# The features of Delta Lake that a reader of etq's tables must know. Others may delete rows without changing files.
 _FEATURES: Final = {"timestampNtz"}
-# What is read of a file in a log.
+# The properties of a file that are read from a log.
 _ABOUT_FILES: Final = ("path", "num_records", "size_bytes")
 _PLAIN: Final = "a lake's folders and files must be in it"
 

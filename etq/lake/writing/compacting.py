@@ -103,7 +103,7 @@ def _remove_uncommitted(lake: Lake, kind: str, leave_seconds: float) -> None:
 
 
 def _clean(lake: Lake, table: str) -> None:
-    """Write a checkpoint of a table's log, and delete the files and the log that are of use to nobody since a week."""
+    """Write a checkpoint of a table's log, and delete the files and the log that nobody has needed for a week."""
     opened = lake.open(table)
     if opened is not None:
         opened.vacuum(dry_run=False, full=True)
