@@ -34,10 +34,10 @@ _OF_PROCESSORS: Final = re.compile(
     r"cpu|soc|x86_pkg|coretemp|k10temp|zenpower|tsens|cluster|^apc|^(?:big|mid|little)$", re.IGNORECASE
 )
 _OF_BATTERIES: Final = re.compile(r"batt|^bms$", re.IGNORECASE)
-# Sensors of what processors hardly warm.
+# Sensors of parts that processors hardly warm.
 _OF_OTHERS: Final = re.compile(r"charg|usb|modem|mdm|wifi|wlan|iwl|nvme|pa[-_]?therm|^xo|bcl|vbat|ibat", re.IGNORECASE)
 _OF_COOLING: Final = re.compile(r"cpu|processor", re.IGNORECASE)
-# Readings outside of this range are those of sensors that are off, broken or not of a temperature, in degrees Celsius.
+# Readings outside of this range, in degrees Celsius, are of sensors that are off, broken or measure something else.
 _COLDEST, _HOTTEST = 1.0, 125.0
 # Bits of a Raspberry Pi's word: the clock is capped, throttled, limited by heat now.
 _RASPBERRY_SLOWED: Final = 0b1110

@@ -96,7 +96,7 @@ COMPARED: Final = """
     ORDER BY method, coalesce(new_node, origin, base_node), new_node, base_node, side, module_path
 """
 
-# What a node has of its own side, and of its pair.
+# The values of a node from its own side, and from its pair.
 OF_SIDE: Final = ("shapes", "dtypes", "backend", "time", "gap")
 OF_PAIR: Final = ("change", "changed", "basis", "score", "difference", "unit", "gap_problem")
 LISTED: Final = (

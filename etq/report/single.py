@@ -59,7 +59,7 @@ def _made(target: Target, makes: Sequence[Make]) -> Iterator[Section]:
 
 
 def _prepared(target: Target) -> Iterator[AbstractContextManager[None]]:
-    """Yield what makes queries faster, where preparing it takes less time than it saves."""
+    """Yield a context that makes queries faster, where preparing it takes less time than it saves."""
     [(captures,)] = target.warehouse.rows("SELECT count(*) FROM captures")[1]
     if captures >= MANY:
         yield focused(target.warehouse, target.capture)

@@ -29,7 +29,7 @@ SIGN_IN: Final = "/sign-in"
 COOKIE: Final = "etq_token"
 # Who asks a server without tokens.
 ANYONE: Final = Token("-", "read")
-# What anyone may read: no data. Pages that aren't signed in need their style.
+# Paths that anyone may read. They have no data; the sign-in page needs its style.
 _OPEN: Final = ("/healthz", SIGN_IN, "/assets/")
 _MONTH: Final = 30 * 86400
 _MOST_FORM: Final = 4000
@@ -96,7 +96,7 @@ class Guard:
 
     @staticmethod
     def _from_own_page(request: Request) -> Response | None:
-        """Return the refusal of a request that a page of another site or port has the browser send, if it is one.
+        """Return a refusal if a page of another site or port made the browser send the request.
 
         Browsers tell where a request comes from; links from elsewhere open pages, which have no data.
         """

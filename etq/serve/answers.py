@@ -1,4 +1,4 @@
-"""What requests are answered with: JSON for pages and programs, and the rows of a query in a format."""
+"""Answers to requests: JSON for pages and programs, and the rows of a query in a format."""
 
 from __future__ import annotations
 

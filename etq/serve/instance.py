@@ -39,7 +39,7 @@ class Instance:
     def __init__(self, path: str, *, is_writable: bool) -> None:
         self.path = path
         self._is_writable = is_writable
-        # The first is held to look at the others, the second by who opens the file, for which others may wait.
+        # The first guards the fields; the second is held while the file is opened, for which others may wait.
         self._lock, self._opening = threading.Lock(), threading.Lock()
         self._opened: Warehouse | None = None
         self._opened_at = self._closed_at = 0.0

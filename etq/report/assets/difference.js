@@ -113,7 +113,7 @@ etq.section("captures", (parent, { rows, totals }, facts) => {
   ], { name: "captures", first: 6 });
 });
 
-// What is drawn of each sample.
+// The values of each sample that are drawn.
 function timed(facts, quantile, unit) {
   if (facts.sample === "step") return `step, ${etq.unit(unit)}`;
   return `${facts.is_of_traces ? "step" : "execute"} (${quantile} of all ${facts.is_of_traces ? "steps" : "runs"}), ${etq.unit(unit)}`;

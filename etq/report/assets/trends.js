@@ -280,7 +280,7 @@ const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000];
 const labelText = (label) => etq.printable(etq.short(etq.shortHash(label), 12));
 // The pixels between labels of an axis, so that they don't meet.
 const roomOf = (labels) => 16 + 7 * Math.max(3, ...labels.map((label) => Math.min(13, String(label).length)));
-// Seconds since 1970 of a time without zone, which is UTC; NaN of what is none.
+// Seconds since 1970 of a time without zone, which is UTC; NaN if it isn't one.
 const momentOf = (label) => Date.parse(`${String(label).replace(" ", "T")}Z`) / 1000;
 const numberOf = (label) => (/^\d{1,15}$/.test(label) ? Number(label) : NaN);
 const utc = (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC");
