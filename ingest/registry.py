@@ -90,7 +90,7 @@ def read_capture(data: Any, path: str, clock_bits: int | None = None, recorded: 
     for name, each in FORMATS.items():
         if each.is_of(data):
             if recorded and name != "torch_trace":
-                raise FormatError(path, "not a PyTorch trace; a graph capture goes with traces only")
+                raise FormatError(path, "not a PyTorch trace; a graph capture is for traces only")
             return each.read(data, path, clock_bits, recorded)
     # ETDump's reader recognizes logs that contain dumps, and explains what else a file may be.
     return _etdump(data, path, clock_bits)

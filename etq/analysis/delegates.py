@@ -20,5 +20,5 @@ def unknown_times(totals: Iterable[tuple[int | None, float | None]]) -> str | No
     """Explain why modules have no time, by depth and total of the rows of `module_totals`; None if all have one."""
     hidden = sum(depth is not None and total is None for depth, total in totals)
     which = "1 module" if hidden == 1 else f"{hidden} modules"
-    reason = f"the time of {which} is unknown: a delegate runs the ops, and no event of it is known to be theirs"
+    reason = f"the time of {which} is unknown: a delegate runs the ops, and none of its events is assigned to them"
     return reason if hidden else None

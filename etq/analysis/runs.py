@@ -91,12 +91,12 @@ def left_out(warehouse: Warehouse, capture: Capture, options: Mapping[str, Any])
     (_, number, typical, slower, execute, of_all, share, unit), *blocks = warehouse.rows(
         query, key=capture.capture_id, **chosen
     )[1]
-    if others == 0:
+    outliers = number - typical
+    if outliers == 0:
         return None
-    others = number - typical
-    text = f"{others} of {number} runs {'was an outlier' if others == 1 else 'were outliers'} and left out"
+    text = f"{outliers} of {number} runs {'was an outlier' if outliers == 1 else 'were outliers'} and left out"
     if len(blocks) == 1 and execute is not None:
-        text += f" (mean execute {execute:.4g} {unit}; {of_all:.4g} {unit} with {'it' if others == 1 else 'them'})"
+        text += f" (mean execute {execute:.4g} {unit}; {of_all:.4g} {unit} with {'it' if outliers == 1 else 'them'})"
     else:
         text += f" ({share or 0:.3g} % of the time of all runs)"
     return LeftOut(text, slower)

@@ -168,7 +168,7 @@ def labels_of_git(folder: str | os.PathLike[str]) -> dict[str, str]:
 def _filters(folder: str | os.PathLike[str]) -> list[str]:
     """Return the names of the settings of filters, which are programs that git runs to compare files."""
     names = os.fsdecode(_git(folder, "config", "--null", "--name-only", "--list")).split("\0")
-    return [each for each in names if _FILTER.match(each)]
+    return [name for name in names if _FILTER.match(name)]
 
 
 def _line(folder: str | os.PathLike[str], *arguments: str) -> str:

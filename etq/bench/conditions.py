@@ -194,8 +194,8 @@ def _throttle_count(texts: Mapping[str, str]) -> int | None:
     """Each processor counts for itself, and its package on each of its processors."""
     cores = [_number(text) for _, text in _matching(texts, f"{_COUNTERS}/core_throttle_count")]
     packages = [_number(text) for _, text in _matching(texts, f"{_COUNTERS}/package_throttle_count")]
-    known = [each for each in packages if each is not None]
-    counts = [each for each in cores if each is not None] + ([max(known)] if known else [])
+    known = [package for package in packages if package is not None]
+    counts = [core for core in cores if core is not None] + ([max(known)] if known else [])
     return int(sum(counts)) if counts else None
 
 

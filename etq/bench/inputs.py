@@ -152,9 +152,9 @@ def _arrays_of_torch(path: str) -> Sequence[npt.NDArray[Any]]:
     except Exception as error:  # of its unpickler, of zip files, of tensors
         raise EtqError(f"{path}: can't be read: {str(error).splitlines()[0]}") from None
     tensors = [content] if isinstance(content, torch.Tensor) else content
-    if not isinstance(tensors, list | tuple) or not all(isinstance(each, torch.Tensor) for each in tensors):
+    if not isinstance(tensors, list | tuple) or not all(isinstance(tensor, torch.Tensor) for tensor in tensors):
         raise EtqError(f"{path}: expected a tensor or a list of tensors")
     return [
-        (each.view(torch.uint16) if each.dtype == torch.bfloat16 else each).detach().contiguous().numpy()
-        for each in tensors
+        (tensor.view(torch.uint16) if tensor.dtype == torch.bfloat16 else tensor).detach().contiguous().numpy()
+        for tensor in tensors
     ]

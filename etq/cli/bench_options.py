@@ -144,7 +144,7 @@ def _of_commands(options: dict[str, Any]) -> list[Side]:
 
 
 def _described(side: Side) -> dict[str, Any]:
-    """What a side is, for `--resume`: of files by their content."""
+    """What identifies a side for `--resume`; files count by their content."""
     runner = side.runner
     if isinstance(runner, ExecutorRunner | Wheel):
         described = {"program": digest_of(runner.program), "by": runner.name}

@@ -436,7 +436,7 @@ def find_worse(comparison: Comparison, of_ops: bool, metrics: tuple[str, ...]) -
         columns = "what, 'total of ' || method, verdict, low_percent"
         totals = [row[1:] for row in comparison.rows("captures", columns)[1] if row[0] == "total"]
         results = [(what, verdict) for what, verdict, _ in totals]
-        # Not decided, but not as if there were no difference.
+        # Not decided, but with an interval above 0.
         slower = {what for what, _, low in totals if low is not None and low > 0}
         results += [(f"slow runs of {method}", verdict) for method, verdict, _ in comparison.slow_tails()]
         if of_ops:

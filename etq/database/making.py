@@ -57,7 +57,7 @@ def build(folder: Path) -> None:
     known = [*catalog.objects().values()]
     with duckdb.connect(str(folder / WAREHOUSE), config=dict(STORAGE)) as connection:
         # DuckDB plans each macro that it creates.
-        _run(connection, [f"CREATE {each.macro(is_known=False)}" for each in FUNCTIONS])
+        _run(connection, [f"CREATE {function.macro(is_known=False)}" for function in FUNCTIONS])
         _run(connection, [each.statement for each in sorted(known, key=lambda each: each.kind != "table")])
         _run(connection, [comment for each in known for comment in each.comments()])
         connection.execute("INSERT INTO warehouse VALUES (?, ?, now()::TIMESTAMP)", [SCHEMA_VERSION, VERSION])
@@ -65,8 +65,11 @@ def build(folder: Path) -> None:
     with duckdb.connect(str(folder / LIBRARY), config=dict(STORAGE)) as connection:
         connection.execute(f"ATTACH {quoted(str(folder / WAREHOUSE))} AS whole (READ_ONLY)")
         connection.execute("COPY FROM DATABASE whole TO library")
-        _run(connection, [f"CREATE TEMP MACRO {each.registered}({each.parameters}) AS NULL" for each in FUNCTIONS])
-        _run(connection, [f"CREATE OR REPLACE {each.macro(is_known=True)}" for each in FUNCTIONS])
+        _run(
+            connection,
+            [f"CREATE TEMP MACRO {function.registered}({function.parameters}) AS NULL" for function in FUNCTIONS],
+        )
+        _run(connection, [f"CREATE OR REPLACE {function.macro(is_known=True)}" for function in FUNCTIONS])
         _run(connection, [statement for each in known if each.kind == "view" for statement in _for_any_database(each)])
         _run(connection, [f"DROP TABLE {each.name}" for each in known if each.kind == "table"])
         connection.execute("CHECKPOINT")

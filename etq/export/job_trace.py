@@ -60,7 +60,7 @@ def _order(known: dict[str, Any]) -> tuple[bool, int, str]:
 
 def _title(capture: Capture, known: dict[int, dict[str, Any]], captures: Sequence[Capture]) -> str:
     """Return what processes of a capture are called: by its rank, if no other capture has that."""
-    ranks = [_rank(known[each.capture_id]) for each in captures]
+    ranks = [_rank(known[capture.capture_id]) for capture in captures]
     rank = _rank(known[capture.capture_id])
     if rank is None:
         return capture.name

@@ -81,7 +81,7 @@ MOST_IDS: Final = 2**48
 
 @dataclass(frozen=True)
 class Place:
-    """How the events of a capture are written beside those of others.
+    """How to write the events of a capture in a file with those of others.
 
     shift      added to times, in nanoseconds
     ids        added to ids that events share

@@ -192,7 +192,9 @@ def _computed(connection: duckdb.DuckDBPyConnection) -> Part:
             """
         ).fetchall()
         what = "in its derived columns" if table == "runs" else "of the rollup"
-        problems += [f"{table}: {name}: {number:,} rows {what} are not what its events give" for name, number in rows]
+        problems += [
+            f"{table}: {name}: {number:,} rows {what} differ from what its events give" for name, number in rows
+        ]
     [(pruned,)] = connection.execute(f"SELECT count(*) FROM ({_PRUNED})").fetchall()
     without = f", {pruned:,} without events" if pruned else ""
     return Part(

@@ -94,7 +94,7 @@ def _same(shown: dict[str, str]) -> list[list[str]]:
 
 
 def _distinguished(names: Sequence[_Name]) -> list[str]:
-    """Return the texts of names, with those arguments in which names that are the same otherwise differ."""
+    """Return the texts of names, with the arguments in which otherwise equal names differ."""
     groups: defaultdict[tuple[str, bool], list[int]] = defaultdict(list)
     for place, name in enumerate(names):
         groups[name.text, name.arguments is None].append(place)

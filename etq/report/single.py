@@ -172,9 +172,7 @@ def _runs(target: Target) -> Section | None:
     all_runs = runs.columns[runs.names.index("all_runs")][0]
     note = None
     if runs.length < all_runs:
-        note = (
-            f"The page has {runs.length:,} of {all_runs:,} runs: one in so many, and all that warm up or are outliers."
-        )
+        note = f"The page has {runs.length:,} of {all_runs:,} runs: an even sample, and all warm-ups and outliers."
     return Section("runs", "Run to run", {"runs": runs}, note=note)
 
 

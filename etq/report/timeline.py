@@ -114,7 +114,7 @@ def timeline_section(ask: Callable[..., Table], is_trace: bool, most: int = MOST
     if len(chosen) < all_runs:
         notes.append(
             f"The page has {len(chosen):,} of {all_runs:,} runs: of equal runs the first, the slowest, the fastest and "
-            "the most usual."
+            "the most typical."
         )
     if len(chosen) == 1 and events > most:
         kept = f"QUALIFY row_number() OVER (ORDER BY t.duration DESC, t.event_index) <= {most:d}"

@@ -106,7 +106,7 @@ class Guard:
         is_own = site in (None, "same-origin", "none") and (
             origin is None or origin.partition("://")[2].lower() == request.headers.get("host", "").lower()
         )
-        return None if is_own or is_page else error_response("answers are for this server's own pages", 403)
+        return None if is_own or is_page else error_response("only pages of this server may ask", 403)
 
 
 class SignIn:
@@ -125,7 +125,7 @@ class SignIn:
             return self._form(place, "")
         length = request.headers.get("content-length", "")
         if not length.isdecimal() or int(length) > _MOST_FORM:
-            return self._form(place, "That is no token.")
+            return self._form(place, "That is not a token.")
         async with request.form() as sent:
             secret = str(sent.get("token", "")).strip()
         if secret and self._tokens.find(secret) is None:

@@ -37,7 +37,7 @@ def check_takes(source: Source, **given: object) -> None:
 
 def check_captures(source: Source, captures: tuple[Source, ...]) -> None:
     """Raise `FormatError` if one of the traces of the capture of graphs is the trace that launched them."""
-    for each in captures:
-        if len(each.content) == len(source.content) and each.sha256 == source.sha256:
+    for capture in captures:
+        if len(capture.content) == len(source.content) and capture.sha256 == source.sha256:
             what = "is the trace itself; give the trace that was recorded while its graphs were captured"
-            raise FormatError(each.uri, what)
+            raise FormatError(capture.uri, what)

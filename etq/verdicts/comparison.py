@@ -164,7 +164,8 @@ class _Comparison:
         yield from self._captures()
 
     def slow_runs(self, verdicts: Mapping[tuple[str, str], str | None]) -> Iterator[Verdict]:
-        """Yield the totals whose slow runs are slower or faster, as they are not, and the ops of which they are slower.
+        """Yield totals whose slow runs are slower or faster although the total is not, and ops whose slow runs are
+        slower.
 
         Those of ops drift more than the total's: they need sides that were measured in turns, and a common shift.
         """
@@ -323,7 +324,7 @@ class _Comparison:
         return needed if needed > min(item.bases, item.news) else None
 
     def _of_trace(self, found: Verdict, of_calls: Verdict | None, shapes: str | None) -> Verdict:
-        """What is special to traces; others as they are.
+        """Verdicts that only traces have; others stay as they are.
 
         An op that each sample of one side calls more often than each of the other is judged by the time per call: it is
         slower or faster if its calls are, and has more or fewer calls otherwise. One with inputs of shapes that the

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from etq.verdicts.samples import Flags, Numbers, Samples, Texts, median, medians
 from etq.verdicts.student import p_of
 
-# Of the normal distribution: 2.5 % are above.
+# The normal quantile with 2.5 % above it.
 NORMAL = 1.959963984540054
 # The smallest change that counts, unless another is asked for.
 SMALLEST = 0.02

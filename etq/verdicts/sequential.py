@@ -25,9 +25,9 @@ from etq.verdicts.student import TENTH, quantile
 
 # Captures of each side in a round.
 CAPTURES = 2
-# Ops of this share of the total are waited for.
+# Ops with this share of the total must be decided.
 MATTERS = 0.03
-# If the total is slower or faster, only for those that may explain this part of its change.
+# If the total is slower or faster, only those that may explain this part of its change must be.
 EXPLAINS = 0.25
 # Further rounds than these are not named.
 MOST_ROUNDS = 100
@@ -218,7 +218,7 @@ def precision(latencies: Sequence[float], *, width: float = 0.01, rounds: int | 
 
 
 def _following(values: Numbers) -> float:
-    """By how much the interval of values is wider that follow each other: 1 or more.
+    """The factor, 1 or more, by which autocorrelation widens the interval of successive values.
 
     The autocorrelation of few values is too low by (1 + 4 r) / n (Marriott and Pope, Bias in the estimation of
     autocorrelations, 1954).

@@ -1,7 +1,7 @@
-"""One capture a side: its difference in units of what successive captures of the same program differ by, the history.
+"""One capture a side: its difference, relative to those of successive captures of the same program, the history.
 
-Heavy tails are usual there: a p-value would be of a distribution that nobody knows. A difference is rare that is larger
-than 8 of the item's standard deviations and 1.5 times its greatest in the history.
+Heavy tails are usual there: a p-value would need an unknown distribution. A difference is rare if it is larger than 8
+of the item's standard deviations and 1.5 times its greatest in the history.
 """
 
 from __future__ import annotations

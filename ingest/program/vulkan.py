@@ -109,7 +109,7 @@ def _add_ops(rows: OpRows, blob: int, graph: Tables, values: _Values) -> None:
     for index, (name, arguments) in enumerate(zip(names, _listed(calls, "args", "i32"), strict=True)):
         position = int(calls.positions[index])
         _check_known(graph, position, "OperatorCall.args", arguments, values.count)
-        room -= sum(_length(values, each) for each in arguments)
+        room -= sum(_length(values, argument) for argument in arguments)
         if room < 0:
             raise FormatError(
                 graph.buffer.path, f"the ops of Vulkan's graph have more than {MOST_ARGUMENTS:,} arguments", position

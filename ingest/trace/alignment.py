@@ -125,7 +125,7 @@ def _traced(table: npt.NDArray[np.uint16], a: list[int], b: list[int], *, prefer
 
 
 def _by_name(a: Whole, b: Whole) -> Whole:
-    """Return for each of `a` the place of its equal in `b`, in order, for names that both have equally often; else -1."""
+    """Return for each of `a` the place of its equal in `b`, in order, of names that both have as often; else -1."""
     found = np.full(len(a), NONE, np.int64)
     if not len(a) or not len(b):
         return found

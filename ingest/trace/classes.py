@@ -115,12 +115,14 @@ def classified(kinds: Sequence[tuple[str, str]], work: frozenset[str] = frozense
     }
     found = [_active(known, by_category[category], name) for category, name in kinds]
     there = {each.activity for each in found}
-    purposes = [each for each in known.purposes if each.only_without not in there]
+    purposes = [purpose for purpose in known.purposes if purpose.only_without not in there]
     return [_detailed(known, purposes, each, name) for each, (_, name) in zip(found, kinds, strict=True)]
 
 
 def _active(known: Rules, found: Class, name: str) -> Class:
-    activity = next((each.what for each in known.activities if each.has(found.activity, name)), found.activity)
+    activity = next(
+        (activity.what for activity in known.activities if activity.has(found.activity, name)), found.activity
+    )
     return found._replace(activity=activity)
 
 
@@ -132,7 +134,7 @@ def _detailed(known: Rules, purposes: Sequence[_Named], found: Class, name: str)
     if found.activity == _CALL:
         purpose, waits = known.of_call(name) or (None, None)
         return found._replace(purpose=purpose, waits=waits)
-    what = next((each.what for each in purposes if each.has(found.activity, name)), found.purpose)
+    what = next((purpose.what for purpose in purposes if purpose.has(found.activity, name)), found.purpose)
     return found._replace(purpose=what)
 
 

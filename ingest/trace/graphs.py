@@ -112,7 +112,9 @@ def add_recorded(columns: TraceColumns, slices: Slices, entries: Entries, record
         )
         columns.find("graph of other sizes", what)
     slices.extend(columns, added)
-    slices.arguments = [(each.entries, arguments[id(each)]) for each in recorders if id(each) in arguments]
+    slices.arguments = [
+        (recorder.entries, arguments[id(recorder)]) for recorder in recorders if id(recorder) in arguments
+    ]
 
 
 def _add_details(
@@ -152,7 +154,7 @@ def _report(columns: TraceColumns, reports: Counter[tuple[float, int, int, str]]
         if few or score >= _LEAST_SCORE:
             what += f"{few} are matched to {label} (score {few / many:.2f}); other launches could be those of the rest"
         elif label:
-            what += f"none is matched: {label} has launches of the names of too few (score {score:.2f})"
+            what += f"none is matched: {label} has launches with the names of too few (score {score:.2f})"
         else:
             what += "none is matched: no launch that was recorded has their names"
         columns.find("graph not matched", what)
@@ -178,11 +180,11 @@ def _graphs(slices: Slices, entries: Entries) -> list[_Graph]:
     if not len(work):
         return []
     details = details_of(entries, slices.at[work])
-    node = np.array([node_of(each) for each in details], np.int64)
+    node = np.array([node_of(detail) for detail in details], np.int64)
     names = np.array(
         [name_of(name, each) for (_, name), each in zip(slices.kinds, slices.classes, strict=True)], object
     )[slices.kind[work]]
-    shapes = [shape_of(each) for each in details]
+    shapes = [shape_of(detail) for detail in details]
     around = nearest(
         slices.parent, are(slices.kind, [each.activity in ("annotation", "step") for each in slices.classes])
     )
@@ -271,7 +273,7 @@ def _by_order(graph: _Graph, recorder: Recorder, recording: Recording) -> tuple[
             return none
         path = recorder.path_of(launch, recording.since)
         origins[name][recorder.label(launch), recorder.label(path[0]) if path else ""] += 1
-    repeated = [each for each in origins.values() if each.total() > 1]
+    repeated = [origin for origin in origins.values() if origin.total() > 1]
     agreeing = sum(max(each.values()) for each in repeated)
     if not repeated or agreeing < _LEAST_AGREEMENT * sum(each.total() for each in repeated):
         return none

@@ -1,4 +1,4 @@
-"""Impossible times of a trace: times that the profiler did not get, and work that ends after later work of its stream."""
+"""Impossible times of a trace: those the profiler did not get, and work that ends after later work of its stream."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ def _decoded(entries: Entries) -> tuple[TraceColumns, Trace]:
     columns = TraceColumns()
     every = entries.whole.traceEvents
     if entries.broken:
-        columns.find("broken JSON", f"the profiler wrote what JSON hasn't, which was put right: {entries.broken}")
+        columns.find("broken JSON", f"the profiler wrote invalid JSON, which was repaired: {entries.broken}")
     for start in range(0, len(every), AT_ONCE):
         _add_each(columns, start, every[start : start + AT_ONCE])
     return columns, entries.whole

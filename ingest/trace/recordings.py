@@ -176,7 +176,7 @@ class Recorder:
                 names.append(name_of(self.label(row), slices.classes[slices.kind[row]]))
             else:
                 names.append(_name_of_call(self.label(launch), each))
-        return names, [shape_of(each) for each in details]
+        return names, [shape_of(detail) for detail in details]
 
     def _captures(self) -> Iterator[tuple[int, int, int, str]]:
         """Yield the process, begin and end of each capture of a graph, and the name of the annotation around it."""

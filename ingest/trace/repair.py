@@ -59,7 +59,7 @@ def repaired(content: bytes) -> tuple[bytes, str]:
 
 
 def cause_of(message: str, before: bytes, after: bytes) -> str:
-    """Return why a text isn't JSON and what to do, by a decoder's message and the text around its place; "" if unknown."""
+    """Return why a text isn't JSON and what to do, by a decoder's message and the text around it; "" if unknown."""
     if "trailing characters" in message and re.match(rb"\s*[{\[]", before[-1:] + after):
         return "; the file has several traces, one after another: split it where the next begins"
     if "expected" in message and before.rstrip().endswith(b'"') and after[:1] not in (b"", b"\n", b'"'):

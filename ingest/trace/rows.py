@@ -118,7 +118,7 @@ def _with_waits(rows: pa.RecordBatch, slices: Slices, of_devices: Whole) -> pa.R
 def _steps(columns: TraceColumns, slices: Slices, classes: Sequence[Class]) -> tuple[pa.RecordBatch, Collection[int]]:
     """Return the table `trace_steps`, and the runs of the steps that don't count; add findings about both."""
     places = (slices.kind, slices.run, slices.start, slices.elapsed, slices.call, slices.origin)
-    kind, run, start, elapsed, call, origin = (each[: slices.own] for each in places)
+    kind, run, start, elapsed, call, origin = (place[: slices.own] for place in places)
     steps = step_rows(
         slices.kinds, classes, kind, run, start, elapsed, call, origin, slices.is_lost, is_served=slices.is_served
     )
@@ -143,7 +143,7 @@ def _steps(columns: TraceColumns, slices: Slices, classes: Sequence[Class]) -> t
 
 def _left_out(numbers: Sequence[int | None]) -> str:
     """Return the words for steps that don't count."""
-    named = ", ".join("without a number" if each is None else str(each) for each in numbers[:_MOST])
+    named = ", ".join("without a number" if number is None else str(number) for number in numbers[:_MOST])
     named += ", ..." if len(numbers) > _MOST else ""
     return f"step {named} is not counted" if len(numbers) == 1 else f"steps {named} are not counted"
 

@@ -1,4 +1,4 @@
-"""Steps of servers of language models, vLLM and SGLang, from the names of their annotations, as `_serving_name` in SQL."""
+"""Steps of vLLM and SGLang, from the names of their annotations, as `_serving_name` in SQL."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def serving_labels(steps: Iterable[Told]) -> dict[str, str]:
         ("batch", lambda each: each.sequences),
         ("tokens", lambda each: _added(each.tokens_in, each.tokens_out)),
     )
-    found = {key: {value(each) for each in steps} for key, value in values}
+    found = {key: {value(step) for step in steps} for key, value in values}
     return {
         key: str(only) for key, each in found.items() if len(each) == 1 and (only := min(each, key=str)) is not None
     }

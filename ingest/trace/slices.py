@@ -60,7 +60,7 @@ class Slices:
         # The older layout of runtime and device events has this id under a lower-case key, 0 for none.
         if (is_old := old_external > 0).any():
             self.external = np.where((self.external == NONE) & is_old, old_external, self.external)
-        self.start, duration = (np.frombuffer(each, np.int64)[kept] for each in columns.times)
+        self.start, duration = (np.frombuffer(time, np.int64)[kept] for time in columns.times)
         self.elapsed = _elapsed(self.start, duration)
         places = (self.kind, self.thread, self.start, self.elapsed, _slack(self.start), self.at)
         elapsed = clamped([category for category, _ in self.kinds], *places, entries)
@@ -413,7 +413,7 @@ def _ranks(columns: TraceColumns) -> Whole:
     numbers: dict[str, int] = {}
     names = [_RANK.fullmatch(spelled(pid)) for pid, _ in columns.threads]
     return np.array(
-        [numbers.setdefault("".join(each.groups("")) if each else "", len(numbers)) for each in names], np.int64
+        [numbers.setdefault("".join(name.groups("")) if name else "", len(numbers)) for name in names], np.int64
     )
 
 
@@ -432,7 +432,7 @@ def _steps_around(ends: Whole) -> Whole:
 
 def _kept(columns: TraceColumns) -> Any:
     """Return which slices have possible times; adds findings about the others."""
-    start, duration = (np.frombuffer(each, np.int64) for each in columns.times)
+    start, duration = (np.frombuffer(time, np.int64) for time in columns.times)
     is_kept = np.abs(start) < BEYOND
     if lost := int((~is_kept).sum()):
         columns.find("impossible times", f"{lost} events have times beyond 64 bits and are left out")

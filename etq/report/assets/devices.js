@@ -14,7 +14,7 @@ const WAITED_FOR = {
   data_loading: "input data",
   communication: "other processes",
   dependency: "events of other streams",
-  launch_delay: "launches to take effect",
+  launch_delay: "launched kernels to start",
   unknown_wait: "something that the trace doesn't show: launched long before",
   unknown: "unknown: without a recorded launch",
 };

@@ -12,7 +12,7 @@ etq.section("parts", (parent, { parts, modules, totals }, facts) => {
   const top = etq.element("div");
   parent.append(top);
   const spans = new etq.Spans(parent, {
-    title: "Icicle of times by module and op, coloured by what became of them",
+    title: "Icicle of times by module and op, coloured by their change",
     colour: (id) => etq.changeColour(nodes[id].change, nodes[id].verdict),
     label: (id) => nodes[id].name,
     describe,

@@ -1,4 +1,4 @@
-// Series of captures: totals and ops, one capture after the other, and the captures from which on their level changed.
+// Series of captures: totals and ops, one capture after the other, and the captures at which their level changed.
 
 const where = (get) => [get("module_path"), get("instruction_id") === null ? "" : `@${get("instruction_id")}`].filter(Boolean).join(" ");
 const seriesName = (series) => series || "(all captures)";
@@ -148,13 +148,13 @@ function drawRegressions(parent, rows, points, facts) {
     { name: "instruction_id", title: "instruction", numeric: true, early: true },
     { name: "verdict", as: etq.verdict },
     { name: "change_percent", title: "change", numeric: true, early: true, as: etq.change },
-    { name: "cost", unit: new Set(rows.list("unit")).size > 1 ? null : unit, numeric: true, meaning: "what it takes more in each run", as: (value, row, _, decimals) => (new Set(rows.list("unit")).size > 1 ? etq.difference(value, rows.get(row, "unit")) : etq.difference(value, "", decimals)).trim() },
+    { name: "cost", unit: new Set(rows.list("unit")).size > 1 ? null : unit, numeric: true, meaning: "additional time per run", as: (value, row, _, decimals) => (new Set(rows.list("unit")).size > 1 ? etq.difference(value, rows.get(row, "unit")) : etq.difference(value, "", decimals)).trim() },
     { name: "share_percent", title: "share", numeric: true, share: true, as: etq.percent, meaning: "of the total before" },
     ...(etq.compareLink ? [{ name: "series", title: "before and after", always: true, as: (_, row) => compared(rows, row) }] : []),
     { name: "last_good", title: "last good", as: etq.labelOf },
     { name: "first_bad", title: "first bad", early: true, as: etq.labelOf },
     { name: "series" },
-    { name: "q", numeric: true, as: etq.probability, meaning: "the share of false ones among those of this q or less" },
+    { name: "q", numeric: true, as: etq.probability, meaning: "the share of false positives among changes with this q or less" },
     { name: "captures_before", title: "captures before", numeric: true },
     { name: "captures_after", title: "after", numeric: true },
     said(rows),

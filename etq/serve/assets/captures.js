@@ -7,7 +7,7 @@ const FIXED = {
   captured_at: { title: "measured", width: 150 },
   ingested: { title: "ingested", width: 150 },
   runs: { title: "runs", numeric: true, width: 64 },
-  findings: { title: "findings", numeric: true, width: 84, meaning: "what to know about the file" },
+  findings: { title: "findings", numeric: true, width: 84, meaning: "findings about the file" },
   format: { title: "format", width: 100 },
   profiling_level: { title: "profiling level", width: 120 },
   byte_size: { title: "file size", numeric: true, width: 100 },
