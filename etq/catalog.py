@@ -129,7 +129,7 @@ class SqlObject:
 
     @property
     def to_read(self) -> str:
-        """What people see, as the columns of a SELECT."""
+        """The columns that people see, for a SELECT."""
         return ", ".join(each.expression for each in self.shown) or "*"
 
     @property

@@ -1,4 +1,4 @@
-"""What a file of a folder is, by its first bytes: profiling files have any name.
+"""The kind of a file in a folder, by its first bytes: profiling files may have any name.
 
 Unlike a reader, which explains what it can't read, this decides what a folder's files are before anything is read: only
 what begins like a profiling file, or has the name of one, is taken.

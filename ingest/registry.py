@@ -15,7 +15,7 @@ from etq.ingest.prof_result.blocks import is_prof_result
 
 GZIP: Final = b"\x1f\x8b"
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
-# How many bytes of a folder's file, or of what a gzip file unpacks to, are looked at.
+# How many bytes of a folder's file, unpacked if it is gzip, are looked at.
 HEAD: Final = 2**18
 
 Reading = Iterator[tuple[str, pa.RecordBatch]]

@@ -144,7 +144,7 @@ def python_objects() -> Iterator[tuple[str, list[tuple[str, Any]]]]:
 
 
 def _methods(kind: type) -> Iterator[tuple[str, Any]]:
-    """The public methods and properties of a class that its own text documents."""
+    """The public methods and properties that a class documents itself."""
     for name, found in vars(kind).items():
         if not name.startswith("_") and (callable(found) or isinstance(found, property)) and inspect.getdoc(found):
             yield f"{kind.__name__}.{name}", found

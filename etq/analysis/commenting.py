@@ -1,4 +1,4 @@
-"""What a comment on a change is on: the series, and the op, in a form that later captures don't change."""
+"""The subject of a comment on a change: the series, and the op, in a form that later captures don't change."""
 
 from __future__ import annotations
 

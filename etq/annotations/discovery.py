@@ -29,7 +29,7 @@ _NO_PROGRAMS: Final = tuple(
     for setting in ("core.fsmonitor=false", f"core.hooksPath={os.devnull}", "log.showSignature=false")
     for word in ("-c", setting)
 )
-# A repository may have pipes and devices in the place of its files, which git waits for or reads without end.
+# A repository may have pipes and devices instead of files, which git waits for or reads without end.
 _GIT_SECONDS: Final = 60
 _GIT_BYTES: Final = 2**31
 _NO_REMOTES: Final = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none"}

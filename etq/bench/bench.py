@@ -199,7 +199,7 @@ class Bench:
         return ended
 
     def _check(self, slot: Slot, part: str) -> None:
-        """Raise an error for what isn't a whole capture, and for the same bytes again: nothing new was measured."""
+        """Raise an error for an incomplete capture, and for the bytes of a known one: nothing new was measured."""
         from etq.ingest.registry import read_capture
 
         content = Path(part).read_bytes()

@@ -122,7 +122,7 @@ def run_child(
                 selector.register(source, selectors.EVENT_READ)
                 if not _wait(selector, None if seconds is None else time.monotonic() + seconds):
                     raise TimeLimitError(tail.content())
-                line = source.read(200).partition(b"\n")[0].split()  # after a failure comes the end of what failed
+                line = source.read(200).partition(b"\n")[0].split()  # after a failure: the end of the failed output
             except BaseException:
                 _end(process, source)
                 raise

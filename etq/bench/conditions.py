@@ -17,7 +17,7 @@ _SENSOR: Final = "/sys/class/hwmon/hwmon*"
 _SUPPLY: Final = "/sys/class/power_supply/*"
 _COUNTERS: Final = "/sys/devices/system/cpu/cpu*/thermal_throttle"
 _RASPBERRY: Final = "/sys/devices/platform/soc/soc:firmware/get_throttled"
-# What is read of a machine.
+# The files of a machine that are read.
 PATTERNS: Final = (
     "/proc/loadavg",
     "/proc/meminfo",

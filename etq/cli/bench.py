@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 # Seconds that a measured command has to end after an interrupt.
 GRACE: Final = 6
 MOST_ROUNDS: Final = 20
-# The probability that a benchmark reports a difference where there is none.
+# The probability that a benchmark reports a difference where none exists.
 ALPHA: Final = 0.05
 _TIME: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h|)")
 # How to see all columns of the result: by a command that has the option.

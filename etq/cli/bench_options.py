@@ -1,4 +1,4 @@
-"""What the options of `etq bench` ask for: the sides, and how each is measured."""
+"""The sides that the options of `etq bench` define, and how each is measured."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
             text="Show why a trace's devices were idle, and for how long.",
             examples=_trace("--by stream", "--each --limit 10"),
             options={
-                "by": Option("Of whole devices or of each stream.", ("device", "stream")),
+                "by": Option("Idle time of whole devices or of each stream.", ("device", "stream")),
                 "each": Option(
                     "Print each gap between device events, the longest first.", instead={True: "device_idle"}
                 ),
@@ -180,7 +180,7 @@ _VIEWS_OF_MODULES: Final[Mapping[str, str]] = {
 JUDGING: Final = ("compare", "gate", "db")
 # Aliases of commands.
 ALIASES: Final[Mapping[str, str]] = {"list": "captures", "ls": "captures", "diff": "compare"}
-# What bare `etq` prints: with these, a file's first questions are answered.
+# Bare `etq` prints these commands, which answer the first questions about a file.
 FIRST: Final[Mapping[str, str]] = {
     "etq demo": "see it work on bundled captures",
     "etq FILE...": "what is in it; of two files, what differs",

@@ -256,7 +256,7 @@ def _files(side: str, db: str) -> list[str]:
 
 
 def whole(comparison: Comparison, form: str, limit: int, to_file: bool, worse: Sequence[str], hint: str = HINT) -> str:
-    """The whole comparison as text for people, as Markdown or as JSON. Markdown has what is worse.
+    """The whole comparison as text for people, as Markdown or as JSON. Markdown lists only what is worse.
 
     hint  how to see the columns for which a terminal has no room
     """
@@ -416,13 +416,13 @@ class Worse:
 
 
 def find_worse_startup(comparison: Comparison) -> Worse:
-    """What is worse of loading and of first executes."""
+    """Loading and first executes that are worse."""
     results = comparison.verdicts("startup", "what || coalesce(' of ' || method, '')")
     return _found(results)
 
 
 def find_worse(comparison: Comparison, of_ops: bool, metrics: tuple[str, ...]) -> Worse:
-    """What is worse: of metrics, or else of the total, its slow runs, and ops."""
+    """The metrics that are worse; without metrics, the total, its slow runs and the ops that are."""
     if metrics:
         verdicts_by_name = dict(comparison.verdicts("metrics", "name"))
         for name in metrics:

@@ -33,7 +33,7 @@ _LEAKS: Final = """
     FROM memory_leaks($capture) AS m
     WHERE m.is_leak
 """
-# The most in use in each of so many equal parts of the time, and what is in use at the end of the part.
+# For each of equally long parts of the time: the most memory in use, and the memory in use at its end.
 _PARTS: Final = """
     WITH line AS (FROM memory_timeline($capture)),
     range AS (SELECT min(l.time) AS first, max(l.time) AS last FROM line AS l)
@@ -78,7 +78,7 @@ def memory(capture: str, db: str, format: str | None, output: str | None, force:
 
 
 def _memory_of_trace(warehouse: Warehouse, capture: Capture, style: TerminalStyle) -> str:
-    """Return the peak of each device, memory over time, what is held then and what grows; "" if it has none."""
+    """Return the peak of each device, memory over time, what is held at the peak and what grows; "" without memory."""
     peaks = warehouse.rows(_PEAKS, capture=capture)[1]
     if not peaks:
         return ""

@@ -264,7 +264,7 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
                     type=PythonUDFType.ARROW,
                     null_handling=FunctionNullHandling.SPECIAL,
                 )
-    if is_own(connection):  # its file has a macro that is an error in the place of each
+    if is_own(connection):  # its file has a macro for each that is an error
         run_on_each(
             connection, "; ".join(f"CREATE OR REPLACE TEMP {function.macro(is_known=True)}" for function in FUNCTIONS)
         )

@@ -117,7 +117,7 @@ class _Lock:
 
 
 class Opened(Protocol):
-    """What has a file open."""
+    """An object that has a file open."""
 
     path: str | None
     file: tuple[int, int] | None

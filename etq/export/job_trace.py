@@ -102,7 +102,7 @@ _OFFSETS: Final = """
 
 
 def _contents(warehouse: Answers, capture: Capture) -> tuple[int, list[int], list[tuple[str, str]]]:
-    """Return the greatest id of a capture, the devices that it used, and its processes with what they are."""
+    """Return the greatest id of a capture, the devices that it used, and its processes with their kinds."""
     parameters = {"id": capture.capture_id}
     [(most,)] = warehouse.rows(_MOST, **parameters)[1]
     devices = [device for (device,) in warehouse.rows(_DEVICES, **parameters)[1]]

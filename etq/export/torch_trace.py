@@ -161,8 +161,8 @@ def events(warehouse: Answers, capture: Capture, options: dict[str, Any], place:
 
 
 def base_of(warehouse: Answers, capture: Capture) -> int:
-    """Return the time from which times count, in nanoseconds since 1970, as captured_at has it; 0 if it is unknown or
-    if they count from 1970.
+    """Return the origin of the times in nanoseconds since 1970, from captured_at; 0 if it is unknown or they count from
+    1970.
     """
     [(moment, first)] = warehouse.rows(_FIRST, id=capture.capture_id)[1]
     if moment is None or first is None:
@@ -172,7 +172,7 @@ def base_of(warehouse: Answers, capture: Capture) -> int:
     return max(base, 0)
 
 
-# When the recording began, as the reader of traces has it.
+# When the recording began, determined as in the reader of traces.
 _FIRST: Final = """
     SELECT
         any_value(epoch_us(c.captured_at)),

@@ -30,7 +30,7 @@ STAGE_NAME: Final = """
         ELSE {0}.stage
     END
 """
-# Of each side: key of the record, the stage of its graphs in `graphs`, and what options call it.
+# For each side: key of the record, the stage of its graphs in `graphs`, and its name in options.
 SIDE: Final = f"""
     SELECT 'base' AS side, b.record_id, b.stage, {STAGE_NAME.format("b")} AS stage_name
     FROM _graph_side($base, $base_stage, $new, true, $unit) AS b

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Key = tuple[int, int]
 
-# Of all graphs of a stage: the node that makes each value, the arguments of nodes, and uses of nodes' values.
+# For all graphs of a stage: the node that makes each value, the arguments of nodes, and uses of nodes' values.
 VALUES: Final = """
     SELECT v.graph_id, v.value_index, v.node_index, v.kind
     FROM graphs AS g

@@ -1,4 +1,4 @@
-"""What the boxes of a graph are coloured by: one overlay at a time, of numbers or of words."""
+"""Overlays: the values that colour the boxes of a graph, one at a time, numbers or words."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Make = Callable[[Target], Section | None]
 
-# A warehouse of so many captures takes a report longer than copies of one of them.
+# In a warehouse of so many captures, copying one of them makes its report faster.
 MANY: Final = 100
 # Views of an ETDump of so many events take longer than to plan one more query.
 LONG: Final = 30_000

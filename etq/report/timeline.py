@@ -68,7 +68,7 @@ EVENTS: Final = """
 """
 
 LANE: Final = "CASE WHEN t.thread_index IS NULL THEN 'host' ELSE t.track END"
-# Of a trace, streams of devices that have no name in the file by their numbers.
+# In a trace, streams of devices without a name in the file are called by their numbers.
 LANE_OF_TRACE: Final = f"coalesce(n.lane, {LANE})"
 
 # Names of streams, and columns that a trace records for each call.

@@ -22,8 +22,9 @@ from etq.errors import WarehouseError
 from etq.warehouse.warehouse import Warehouse
 from etq.warehouse.warehouse import open as open_warehouse
 
+# Seconds without requests after which the file is closed.
 IDLE: Final = 2.0
-# After so many seconds it is closed when nobody asks, and not opened for a moment: another process may wait for it.
+# Seconds after which it is closed between two requests, and for how long: another process may wait for it.
 LONGEST: Final = 10.0
 PAUSE: Final = 0.2
 # How long a request waits for a process that holds the file, and how long the writer does, in seconds.

@@ -45,7 +45,7 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Job:
-    """What each task of a query needs: the query, and the lake as it was then.
+    """The input of each task of a query: the query, and the lake as it was then.
 
     captures  those for which the query runs, by task; None if it runs once, on the whole lake
     """
@@ -120,7 +120,7 @@ def _parameters(query: str, *, of_captures: bool) -> set[str]:
 def _is_select(statement: duckdb.Statement) -> bool:
     try:
         return bool(statement.type == duckdb.StatementType.SELECT)
-    except ValueError:  # Of a kind that the database's Python knows no name of.
+    except ValueError:  # A kind that the database's Python package has no name for.
         return False
 
 

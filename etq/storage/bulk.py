@@ -112,7 +112,7 @@ def _process_for(connection: duckdb.DuckDBPyConnection, files: Sequence[FileToSt
     match files:
         case [FileToStore() as file] if _unpacked_bytes(file.source) > SMALL and is_for_other_process(file.source):
             if not _known(connection, [file]):
-                # Without processes or room for files, as the system's limits have it, the file is read here.
+                # If the system's limits allow no process or file, the file is read here.
                 with suppress(OSError):
                     return OtherProcess(file.source)
     return None

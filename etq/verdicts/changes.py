@@ -85,8 +85,8 @@ class Change:
 
 @dataclass(frozen=True)
 class Least:
-    """What a change must be to count: as a logarithm at least `ratio`, and as a time more than `ticks`, the step of a
-    coarse clock, as comparisons have it; 0 for other clocks.
+    """The least change that counts: as a logarithm `ratio`, and as a time more than `ticks`, the step of a coarse clock
+    as in comparisons; 0 for other clocks.
     """
 
     ratio: float

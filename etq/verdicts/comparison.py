@@ -35,7 +35,7 @@ SLOW_PARTS = {"total": 0.025, "op": 0.025}
 
 @dataclass
 class Verdict:
-    """What is decided about an item of a level. Changes are ratios of new to base, less 1."""
+    """The verdict on an item of a level, with its numbers. Changes are ratios of new to base, less 1."""
 
     comparison: int
     level: str
@@ -55,7 +55,7 @@ class Verdict:
     new_captures: int = 0
     note: str | None = None
     may_be: str | None = None  # of an op of one side: the note's words before the ops that it may be on the other
-    # Of level capture: the state of one.
+    # At level capture: its state.
     capture_id: int = 0
     step: int = 0
     side: str | None = None
@@ -224,7 +224,7 @@ class _Comparison:
         return max(self._smallest(item), of_total / item.part if item.part else math.inf)
 
     def _decided(self, item: _Item) -> tuple[str, str | None]:
-        """The verdict on an item, and why there is none or what one takes."""
+        """The verdict on an item, and why there is none or what is needed for one."""
         if not item.bases or not item.news:
             return words.REMOVED if item.bases else words.ADDED, None
         verdict, note = self._of_kept(item)
@@ -264,7 +264,7 @@ class _Comparison:
         if single.is_rare and change >= self._smallest(item) and change * item.part >= LEAST_PART_OF_SINGLE:
             direction = words.direction(single.change)
             return (words.POSSIBLY + direction, words.SHARED) if single.is_shared else (direction, None)
-        # The greatest difference of the history, more, would not count.
+        # Even with the greatest difference of the history added, the change would not count.
         if math.expm1(abs(single.difference) + single.worst_step) <= self._counting(item):
             return words.SAME, self._rule(item)
         return words.OPEN, words.history_differs(single.worst_step)

@@ -112,7 +112,7 @@ def _histories(samples: Samples, states: States, values: Numbers) -> dict[int, H
     """Return the history of each item by its row.
 
     Standard deviations are shrunk towards the median item's, and at least 0.3 %. Disturbed captures are left out, but
-    not of totals: how often captures are disturbed as a whole is what a total is judged by.
+    not for totals: a total is judged by how often whole captures are disturbed.
     """
     of_history = ~(samples.is_base | samples.is_new)
     in_time = np.lexsort((np.arange(len(samples.sides)), samples.positions))

@@ -1,4 +1,4 @@
-"""Two sides of values, one per capture: a t-test for each name, as of metrics and of what a capture does once."""
+"""Two sides of values, one per capture: a t-test for each name, for metrics and for what a capture does once."""
 
 from __future__ import annotations
 

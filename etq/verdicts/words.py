@@ -84,7 +84,7 @@ def direction(change: float) -> str:
 
 
 def are(verdict: str) -> str:
-    """That several have this verdict."""
+    """Says that several items have this verdict."""
     return "differ" if verdict == DIFFERS else f"are {verdict}"
 
 
@@ -96,7 +96,7 @@ def counted_ops(count: int, verdict: str) -> str:
 
 
 def other_devices(base: str, new: str, has_verdicts: bool) -> str:
-    """That both sides ran on different devices."""
+    """Says that the sides ran on different devices."""
     asked = "" if has_verdicts else f"; {SLOWER} and {FASTER} are shown as {DIFFERS} (--verdicts shows them)"
     return f"base ran on {base}, new on {new}: ops are matched by name and inputs, their kernels differ{asked}"
 
@@ -208,18 +208,18 @@ def shapes(base: str | None, new: str | None) -> str:
 
 
 def no_times(side: str, is_trace: bool, phase: str | None) -> str:
-    """That a capture has nothing to compare; its name stands before this and other findings of a capture."""
+    """Says that a capture has nothing to compare; its name stands before this and other findings of a capture."""
     of_phase = "" if phase is None else f" of phase {phase}"
     return f"of {side} has no {'step' if is_trace else 'execute'}{of_phase}, and is excluded"
 
 
 def condition(name: str, detail: str) -> str:
-    """That a condition differs."""
+    """Says that a condition differs."""
     return f"{name}: {detail}; this may be the reason for slower and faster"
 
 
 def one_trace(base: int, new: int) -> str:
-    """That steps are compared, so many of both sides."""
+    """Says that steps are compared, and how many."""
     more = ", or traces of more steps (--step-name NAME: calls of an annotation)" if min(base, new) < 3 else ""
     return (
         f"the samples are steps, {base} of base and {new} of new, which share the machine's state: a difference is "
@@ -228,7 +228,7 @@ def one_trace(base: int, new: int) -> str:
 
 
 def few_captures(base: int, new: int) -> str:
-    """That a side has too few captures."""
+    """Says that a side has too few captures."""
     return f"{base} in base, {new} in new: take at least 3 per side, better 5 to 10 (etq bench)"
 
 
@@ -252,7 +252,7 @@ def _off(off: float, has_factor: bool, is_on_devices: bool) -> str:
 
 
 def unstable(side: str, count: int, captures: int) -> str:
-    """That many captures of a side are disturbed."""
+    """Says that many captures of a side are disturbed."""
     return f"{count} of {captures} captures of {side} are disturbed: the others may not be typical either"
 
 
@@ -284,7 +284,7 @@ def common_shift(shift: float) -> str:
 
 
 def two_groups(shift: float, other: float, is_interleaved: bool) -> str:
-    """That two groups of ops moved."""
+    """Says that two groups of ops moved."""
     return (
         f"two groups of ops moved apart, by {100 * shift:.1f} % and by {100 * other:.1f} %: it is unknown "
         "which of them the program changed; the first is taken as the common shift: see the total, and "
@@ -313,28 +313,28 @@ def _more(count: int | None, is_beyond: bool) -> str:
 
 
 def decided(round: int) -> str:
-    """That a benchmark has measured enough."""
+    """Says that a benchmark has measured enough."""
     return f"decided after {rounds(round)}"
 
 
 def still_open(round: int, items: Sequence[str], more: int | None, is_beyond: bool) -> str:
-    """What isn't decided after a round."""
+    """Says what isn't decided after a round."""
     named = ", ".join(items[:3]) + (f" and {len(items) - 3} more" if len(items) > 3 else "")
     return f"not decided after {rounds(round)}: {named}; {_more(more, is_beyond)}"
 
 
 def no_precision(round: int) -> str:
-    """That one program has too few captures for an interval."""
+    """Says that one program has too few captures for an interval."""
     return f"{rounds(round)} measured; an interval needs 3"
 
 
 def precise(round: int, half: float) -> str:
-    """That the latency of one program is known."""
+    """Says that the latency of one program is known."""
     return f"known to ±{100 * half:.2g} % after {rounds(round)}"
 
 
 def imprecise(half: float, width: float, more: int | None, is_beyond: bool, *, is_early: bool = False) -> str:
-    """That the latency of one program is not known well enough; `is_early`: too few captures for a forecast."""
+    """Says that the latency of one program isn't known well enough; `is_early`: too few captures for a forecast."""
     needed = "too early to say how many more rounds it needs" if is_early else _more(more, is_beyond)
     return f"known to ±{100 * half:.2g} %, wanted ±{100 * width:.2g} %; {needed}"
 

@@ -143,7 +143,7 @@ def _words(buffer: Buffer, layout: _Layout, distance: int, runs: int) -> Words |
 
 
 def _columns(layout: _Layout, positions: Positions) -> Positions:
-    """The columns of `_words` that have what is at these positions of the first run."""
+    """The columns of `_words` for these positions of the first run."""
     return positions // WORD.itemsize - layout.begin // WORD.itemsize
 
 

@@ -1,7 +1,7 @@
 """The graphs in Vulkan's blobs, as rows of the tables `delegate_ops` and `delegate_values`.
 
 An op's arguments have no names: its parameters are those that are not tensors, by their position. A tensor that an op
-before it produced, or that is among its own inputs, is changed by the op, and is none of its outputs.
+before it produced, or that is among its own inputs, is changed by the op, and doesn't count as an output.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the events of a trace are, by their categories and names: the rules are data, in `classes.toml`."""
+"""Classes of a trace's events, by their categories and names: the rules are data, in `classes.toml`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Class(NamedTuple):
 
 
 class Kernel(NamedTuple):
-    """What a kernel is, by its name; None where that tells nothing."""
+    """The class of a kernel by its name; None if that tells nothing."""
 
     family: str | None
     uses_matrix_units: bool | None

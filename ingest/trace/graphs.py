@@ -44,7 +44,7 @@ _LEAST_AGREEMENT: Final = 0.9
 _GOOD_SCORE: Final = 0.9
 # So many graphs have a finding each.
 _LISTED: Final = 5
-# A recording, and the launch of each kernel of a graph in it; -1 for none.
+# A recording with the matched launch of each kernel of a graph, -1 for none.
 _Fit = tuple[Recorder, Recording, Whole]
 
 

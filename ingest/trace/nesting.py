@@ -116,7 +116,7 @@ def _counted_ends(start: Whole, end: Whole, above: Whole, is_first: npt.NDArray[
         if not len(longer):
             return ends
         ends[longer] = ends[above[longer]]
-    # Many slices within each other end later than those around them: from the outermost to the innermost.
+    # Many nested slices end later than those around them: adjust them from the outermost to the innermost.
     found = ends.tolist()
     for place, outer in enumerate(above.tolist()):
         if outer != NONE and found[place] > found[outer]:

@@ -100,7 +100,7 @@ def trace_rows(
 
 
 def _launches(slices: Slices, of_devices: Whole) -> dict[str, pa.Array]:
-    """Return the columns of `device_events` that have what launched each of these slices."""
+    """Return the columns of `device_events` about the launch of each of these slices."""
     owners = slices.owners
     return {
         name: numbers(slices.at[rows[of_devices]], rows[of_devices] == NONE)
@@ -109,7 +109,7 @@ def _launches(slices: Slices, of_devices: Whole) -> dict[str, pa.Array]:
 
 
 def _with_waits(rows: pa.RecordBatch, slices: Slices, of_devices: Whole) -> pa.RecordBatch:
-    """Add the columns of `device_events` that have what these slices waited for."""
+    """Add the columns of `device_events` about the waits of these slices."""
     given = OfDevices(of_devices, *(filled(rows.column(name), NONE) for name in OfDevices._fields[1:]))
     waits = wait_columns(slices, slices.call, given)
     return batch({**dict(zip(rows.schema.names, rows.columns, strict=True)), **waits})
@@ -224,7 +224,7 @@ def _signatures(slices: Slices, classes: Sequence[Class]) -> tuple[pa.RecordBatc
 
 
 def class_columns(classes: Sequence[Class]) -> dict[str, pa.Array]:
-    """Return the columns of `signatures` that have what events are."""
+    """Return the columns of `signatures` about the class of events."""
     return {
         "kernel_family": texts([each.kernel_family for each in classes]),
         "uses_matrix_units": flags([each.uses_matrix_units for each in classes]),

@@ -120,7 +120,7 @@ class Slices:
         """The calls that each slice belongs to."""
         call = self.call
         if self._recorded is not None:
-            # What a graph's kernel was recorded in is nearer than what contains the launch of the graph.
+            # The ops that a graph's kernel was recorded in are nearer than those around the launch of the graph.
             call = call.copy()
             call[self._recorded[0]] = NONE
         places = (self.kind, self.thread, self.start, self.elapsed, self.parent, call)
@@ -251,7 +251,7 @@ class Slices:
 
     @property
     def told(self) -> Sequence[Told]:
-        """What the names of a server's steps tell."""
+        """The facts in the names of a server's steps."""
         of_kinds = {kind: told_by(self.kinds[kind][1]) for kind in {*self.kind[self.served].tolist()}}
         return [told for kind in self.kind[self.served].tolist() if (told := of_kinds[kind]) is not None]
 

@@ -146,7 +146,7 @@ def _with_work(
     np.maximum.at(end, at, slices.end[launched])
     is_called = call[launched] != NONE
     if len(of_first := launched[is_called & (at == 0)]):
-        # What was launched before the steps may still run when they begin.
+        # Work launched before the steps may still run when they begin.
         is_work[launched] = False
         before = slices.end[is_work & (slices.end < slices.start[of_first].min())]
         if len(before):
@@ -200,7 +200,7 @@ def _joined(starts: Whole, ends: Whole) -> tuple[Whole, Whole]:
 
 
 def _until(starts: Whole, ends: Whole, moments: Whole) -> Whole:
-    """Return how much of the times between these starts and ends, in order, lies before each of the moments."""
+    """Return the part of the periods between these starts and ends, in order, that lies before each moment."""
     if not len(starts):
         return np.zeros(len(moments), np.int64)
     lengths = ends - starts

@@ -32,7 +32,7 @@ _POWERS: Final = 10 ** np.arange(_MOST_DIGITS, dtype=np.int64)
 
 def ticks_of(written: Sequence[bytes]) -> Whole:
     """Return microseconds, as JSON has them [n], in ticks: exactly, or rounded if there are more than three digits
-    after the point. Times that are too large are BEYOND or more; what is no number is NO_TIME.
+    after the point. Times that are too large are BEYOND or more; anything but a number is NO_TIME.
     """
     joined = b",".join((*written, b""))
     text = np.frombuffer(joined, np.uint8)

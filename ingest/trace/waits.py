@@ -173,7 +173,7 @@ def _work_and_records(trace: Trace, call: Whole, devices: OfDevices) -> tuple[_W
     place = np.flatnonzero(_are(trace, lambda each: each.is_work)[devices.row] & (trace.elapsed[devices.row] >= 0))
     place = place[np.argsort(devices.row[place], kind="stable")]
     row, (held, recorded_at) = devices.row[place], _record_calls(trace, call, devices)
-    # Of work, of the streams that waited by records, and of those that they waited for.
+    # Streams of the work, those that waited by records, and those that they waited for.
     device = _dense(np.concatenate([devices.device[each] for each in (place, held, held)]))
     stream = _dense(np.concatenate([devices.stream[place], devices.stream[held], devices.wait_stream[held]]))
     stream = _dense(device * (int(stream.max(initial=0)) + 1) + stream)
@@ -291,7 +291,7 @@ def _last_of_others(work: _Work, stream: Whole, launched: Whole, until: Whole) -
     moments, moment = np.unique(work.called[order], return_inverse=True)
     count = len(order)
     least = count - _running_max(work.stream[order], count - moment)
-    # Those of a stream that end together have the same.
+    # Work of a stream that ends together has the same rank.
     is_last = np.diff(work.end[order], append=0) != 0
     is_last |= np.diff(work.stream[order], append=NONE) != 0
     least = least[np.flatnonzero(is_last)[np.cumsum(is_last) - is_last]]
@@ -304,7 +304,7 @@ def _last_of_others(work: _Work, stream: Whole, launched: Whole, until: Whole) -
 
 
 class _Blocks(NamedTuple):
-    """The least value of each block of 2**k values, whose it is, and the least value of the others."""
+    """The least value of each block of 2**k values, its owner, and the least value of other owners."""
 
     least: Whole
     owner: Whole

@@ -526,7 +526,7 @@ SELECT
         WHEN r.bound = 'compute'
             THEN 'Use sizes that are multiples of the tiles, larger products, or'
             || ' smaller types where accuracy allows.'
-        -- Of each element of the batch, both operands are read once.
+        -- Both operands are read once for each element of the batch.
         WHEN r.family = 'attention' OR r.main_op IN ('aten::bmm', 'aten::baddbmm')
             THEN 'A larger batch reads more of both operands: fuse the products with'
             || ' what is between them, or share an operand'

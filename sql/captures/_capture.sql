@@ -138,7 +138,7 @@ CREATE MACRO _selector_terms(selector) AS (
     ))
 );
 
--- Those that are labels.
+-- The parts that are labels.
 CREATE MACRO _label_parts(selector) AS (
     list_filter(_selector_parts(selector), lambda p: left(p, 1) <> '@' AND NOT _is_time(p))
 );

@@ -59,7 +59,7 @@ written AS (
         regexp_extract_all(replace(r.shapes, ' ', ''), '\[[0-9][0-9,]*\]') AS sized
     FROM rated AS r
 ),
--- What both sides have.
+-- Inputs that both sides have.
 known AS (
     SELECT
         bool_and(k.has_types AND s.parted_by = 'shape') AS has_types,

@@ -29,7 +29,7 @@ WITH
 comparison AS MATERIALIZED (FROM _comparison(
     base, new, unit, quantile, phase, history, alpha, min_effect, allow_mismatch
 )),
--- Of captures without records no module is known.
+-- Captures without records have no modules.
 linked AS (
     SELECT bool_and(CASE
         WHEN k.format <> 'torch_trace' AND k.record_id IS NULL THEN error(

@@ -57,7 +57,7 @@ explained_calls AS (
         AND c.instruction_id = w.instruction_id
         AND c.kind = 'delegate_call'
     WHERE c.is_additive
-    -- Of two calls of one instruction, it is unknown to which of them it belongs.
+    -- If an instruction has two calls, it is unknown to which of them an event belongs.
     QUALIFY count(*) OVER (PARTITION BY w.side, w.scope, w.instruction_id) = 1 AND w.ticks <= c.ticks
 ),
 parts AS (

@@ -128,7 +128,7 @@ CREATE MACRO _short_type(dtype) AS (
     END
 );
 
--- Those tensors that have dimensions.
+-- Tensors that have dimensions.
 CREATE MACRO _with_dimensions(tensors) AS (
     list_filter(tensors, lambda _t: len(_t.sizes) > 0)
 );

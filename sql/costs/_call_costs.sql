@@ -164,7 +164,7 @@ CREATE MACRO _normalization_gradients(
 
 -- The cost of one call of an op of a trace by its arguments.
 CREATE MACRO _call_costs(
-    calls  -- as of `_call_arguments`
+    calls  -- as in `_call_arguments`
 ) AS TABLE
 WITH
 -- As values: a macro rebuilds a row that it is given at each place that names it.

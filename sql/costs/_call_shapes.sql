@@ -52,7 +52,7 @@ CREATE MACRO _convolved_sizes(
 -- The sizes of one call of an op of a trace that its cost is computed from, as in `_node_shapes` for nodes. Traces lack
 -- the sizes of outputs: these follow from the arguments, by `sizes` of `cost_formulas`.
 CREATE MACRO _call_shapes(
-    calls  -- as of `_call_arguments`
+    calls  -- as in `_call_arguments`
 ) AS TABLE
 WITH
 named AS (

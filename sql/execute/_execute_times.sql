@@ -20,7 +20,7 @@ CROSS JOIN (FROM captures AS c WHERE c.capture_id = capture_key) AS c
 JOIN (FROM signatures AS s WHERE s.capture_id = capture_key) AS s USING (signature_index)
 JOIN (FROM runs AS r WHERE r.capture_id = capture_key) AS r USING (run_index);
 
--- Those within an execute.
+-- Events within an execute.
 CREATE MACRO _execute_times(capture_key, steps, phase, method, runs) AS TABLE
 FROM _timed_events(capture_key, NULL, steps, phase, method, runs) AS t
 WHERE t.execute_index IS NOT NULL;

@@ -70,7 +70,7 @@ points AS MATERIALIZED (
     FROM measured AS m
     GROUP BY m.number * least(m.runs, 1000) // m.runs
 ),
--- Of one position, NULL.
+-- NULL if there is only one position.
 sloped AS MATERIALIZED (
     SELECT median(s.slope) AS slope, avg(sign(s.slope)) AS tau
     FROM (

@@ -128,7 +128,7 @@ SELECT
     NULL::DOUBLE AS tracing, x.tax, x.tax_percent, x.note, x.unit
 FROM query_table(taxes) AS x;
 
--- Those of one capture.
+-- The same for one capture.
 CREATE MACRO _framework_tax_alone(
     capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'all'
 ) AS TABLE

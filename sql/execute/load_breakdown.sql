@@ -92,7 +92,7 @@ SELECT
     p.share_percent, p.unit
 FROM scaled AS p;
 
--- Those of one capture by its key.
+-- The same for one capture.
 CREATE MACRO _load_breakdown(capture_key, unit) AS TABLE
 WITH
 times_of_loads AS (FROM _timed_events(capture_key, unit, NULL, NULL, NULL, 'all') AS t)

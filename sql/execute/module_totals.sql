@@ -94,7 +94,7 @@ added AS (
 known AS (
     SELECT
         d.method, d.module_path, d.module_class, d.depth, d.mapping,
-        -- What has no event took no time, unless that is unknown.
+        -- A module without events took no time, unless that is unknown.
         try_cast(coalesce(d.self_ticks, CASE WHEN NOT coalesce(h.is_itself, false) THEN 0 END) AS BIGINT) AS self_ticks,
         try_cast(coalesce(d.calls, CASE WHEN NOT coalesce(h.is_itself, false) THEN 0 END) AS BIGINT) AS calls,
         coalesce(d.ticks, CASE WHEN h.method IS NULL THEN 0 END) AS ticks

@@ -18,7 +18,7 @@ CREATE MACRO _is_part_of_step(kind) AS (
     kind NOT IN ('annotation', 'module', 'device_op', 'device_annotation', 'device_module')
 );
 
--- The identity of what a step time of a trace is about, in all captures.
+-- The identity of the item that a step time of a trace is about, in all captures.
 CREATE MACRO _step_item(scope, kind, label) AS (
     CASE WHEN _is_step_total(kind) THEN scope
         ELSE concat_ws('|', scope, kind, '?', label, 1)

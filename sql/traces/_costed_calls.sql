@@ -1,5 +1,4 @@
--- The name of an op of a trace as `cost_formulas` has it; that of its own, if it has a formula for what it does in
--- place.
+-- The name of an op of a trace in `cost_formulas`; an in-place op with a formula of its own keeps its name.
 CREATE MACRO _traced_op(label) AS (
     regexp_replace(label, '^(\w+)::(\w+?)_*$', '\1.\2')
 );

@@ -156,7 +156,7 @@ SELECT
 FROM (
     SELECT
         w.*,
-        -- Of calls within each other that return at once, the inner one.
+        -- Of nested calls that return together, the inner one.
         row_number() OVER (PARTITION BY w.thread_index, w.at_ticks ORDER BY w.from_ticks DESC, w.node) AS place
     FROM waits AS w
 ) AS w

@@ -16,7 +16,7 @@ owned AS MATERIALIZED (
     LEFT JOIN _event_labels(capture_key) AS g ON g.event_index = c.call_index
     WHERE l.bytes > 0
 ),
--- What changes until the end of each step; ticks of its end count for the step.
+-- Changes until the end of each step, its last tick included.
 changes AS (
     SELECT c.device, c.op, s.number, c.bytes, c.allocations
     FROM (

@@ -26,7 +26,7 @@ target AS MATERIALIZED (
     SELECT c.*, _checked_by("by", ['device', 'step', 'op']) AS parted_by
     FROM _scaled_capture(capture, unit) AS c
 ),
--- Kernels that the innermost op which could use tensor cores launched itself.
+-- Kernels launched by ops that could use tensor cores, by the innermost such op.
 eligible AS (
     SELECT unnest(c.kernels) AS event_index
     FROM _operator_calls((SELECT a.capture_id FROM target AS a)) AS c

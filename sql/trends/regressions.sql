@@ -138,8 +138,8 @@ changes AS MATERIALIZED (
         recursive := true
     )
 ),
--- Of each change the latest comment, of a step within 2 captures: with more captures, it may be found a bit earlier or
--- later.
+-- The latest comment on each change; for a step, within 2 captures: with more captures, it may be found a bit earlier
+-- or later.
 texts AS (
     SELECT
         c.series, c.place, c.kind,

@@ -160,7 +160,7 @@ neighbours AS (
             AS first_bound
     FROM values_of AS v
 ),
--- What is compared at a change.
+-- The sides to compare at a change.
 sided AS (
     SELECT
         v.number, v.place,

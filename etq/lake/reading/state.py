@@ -1,4 +1,4 @@
-"""What a lake has at one moment: the files of its loads in all tables."""
+"""The content of a lake at one moment: the files of its loads in all tables."""
 
 from __future__ import annotations
 

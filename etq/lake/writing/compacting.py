@@ -59,7 +59,7 @@ def _number(state: LakeState) -> int:
 
 
 def _groups(state: LakeState, kind: str) -> Iterator[list[str]]:
-    """Loads that are to be one: small ones, as many as one may hold."""
+    """Groups of small loads to be merged into one, as many as one may hold."""
     contents, events = _rows(state, f"{kind}s"), _rows(state, *(EVENTS if kind == "capture" else ()))
     group: list[str] = []
     number = size = 0
@@ -83,7 +83,7 @@ def _rows(state: LakeState, *tables: str) -> dict[str, int]:
 
 
 def _remove_uncommitted(lake: Lake, kind: str, leave_seconds: float) -> None:
-    """Remove rows of loads that their root table doesn't have, after a commit of that which gives these loads up."""
+    """Remove rows of loads that their root table lacks, after a commit of that table that discards these loads."""
     module = deltalake()
     tables = tables_of(kind)[:-1]
     while True:

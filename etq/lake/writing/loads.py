@@ -150,8 +150,8 @@ def _written(connection: duckdb.DuckDBPyConnection, lake: Lake, kind: str, query
 def _append(connection: duckdb.DuckDBPyConnection, lake: Lake, table: str, load: str, query: str) -> None:
     """Append rows to a table, unless there are none.
 
-    What others append meanwhile is no conflict. What they remove is one for deltalake 1.6, whatever the isolation
-    level of the table, so that the rows are written again.
+    Rows that others append meanwhile are no conflict. Rows that they remove are one for deltalake 1.6, whatever the
+    isolation level of the table, so that the rows are written again.
     """
     for attempt in range(1, _TRIES_AMONG_OTHERS + 1):
         try:
@@ -178,7 +178,7 @@ def _append_once(connection: duckdb.DuckDBPyConnection, lake: Lake, table: str, 
 
 
 def _put(table: DeltaTable, data: Any, tries: int, predicate: str | None = None) -> None:
-    """Commit rows to a table, in the place of those of a predicate."""
+    """Commit rows to a table, replacing those that match a predicate."""
     module = deltalake()
     module.write_deltalake(
         table,
@@ -203,7 +203,7 @@ def _flush(lake: Lake, table: str, load: str) -> None:
 
 
 def commit(lake: Lake, kind: str, loads: Sequence[Load], replaced: Collection[str] = ()) -> bool:
-    """Make loads part of a lake, in the place of those that are `replaced`.
+    """Make loads part of a lake, instead of those that are `replaced`.
 
     A name that other content has is made longer. Returns False, and removes the loads, if other writers were faster:
     the lake has some of the content already, or lacks some of what is replaced.

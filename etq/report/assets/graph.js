@@ -215,7 +215,7 @@ etq.section("graph", (parent, tables, facts) => {
     view.draw();
   }
 
-  // The colours of what is visible now, and their meaning.
+  // The colours of the visible boxes, and their legend.
   function update() {
     const entries = [];
     labels.clear();

@@ -106,7 +106,7 @@ etq.Spans = class extends etq.Canvas {
     this.draw();
   }
 
-  // Zooms by a factor, with what is at a place staying there.
+  // Zooms by a factor around a place, which stays where it is.
   zoom(factor, x = this.width / 2) {
     const [from, to] = this.view;
     const fixed = from + ((to - from) * x) / this.width;

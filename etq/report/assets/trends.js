@@ -96,7 +96,8 @@ function changedOps(changes, series, position) {
   return ops.slice(0, 2).map((op) => etq.middle(op, 30)).join(", ") + (ops.length > 2 ? ` and ${ops.length - 2} more` : "");
 }
 
-// What a click on a point does, where the host of the report has pages of captures: `etq.pointChosen(capture, event)`.
+// The action of a click on a point, where the host of the report has pages of captures: `etq.pointChosen(capture,
+// event)`.
 function chosenPoint(shown) {
   if (!etq.pointChosen) return null;
   return (index, event) => {

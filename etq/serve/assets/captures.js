@@ -50,7 +50,7 @@ etq.pageOfCaptures = async () => {
   const wrong = etq.element("p", { class: "missing", role: "alert", hidden: true });
   const waits = etq.element("span", { class: "waiting muted", role: "status", hidden: true });
   const picked = [];
-  // Series and counts are undefined until they are known, and null if they can't be had.
+  // Series and counts are undefined until they are known, and null after an error.
   const page = { captures: null, series: undefined, counts: undefined, kept: null, since: null };
   const isKnown = (name) => (COUNTED.includes(name) ? page.counts : LATE.includes(name) ? page.series : page.captures) !== undefined;
   // Whether a column has no value in any row that is listed. Few captures have a change: its column waits for one.
