@@ -149,7 +149,7 @@ def _arrays_of_torch(path: str) -> Sequence[npt.NDArray[Any]]:
         raise EtqError(f"{path}: can only be read with torch; install it, or write inputs with numpy.savez") from None
     try:
         content = torch.load(path, weights_only=True, map_location="cpu")
-    except Exception as error:  # of its unpickler, of zip files, of tensors
+    except Exception as error:  # errors of its unpickler, of zip files, of tensors
         raise EtqError(f"{path}: can't be read: {str(error).splitlines()[0]}") from None
     tensors = [content] if isinstance(content, torch.Tensor) else content
     if not isinstance(tensors, list | tuple) or not all(isinstance(tensor, torch.Tensor) for tensor in tensors):

@@ -59,7 +59,7 @@ def _order(known: dict[str, Any]) -> tuple[bool, int, str]:
 
 
 def _title(capture: Capture, known: dict[int, dict[str, Any]], captures: Sequence[Capture]) -> str:
-    """Return what processes of a capture are called: by its rank, if no other capture has that."""
+    """Return the name of a capture's processes: from its rank, if no other capture has that rank."""
     ranks = [_rank(known[capture.capture_id]) for capture in captures]
     rank = _rank(known[capture.capture_id])
     if rank is None:

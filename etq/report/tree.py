@@ -94,7 +94,7 @@ class Tree:
     def _within(
         self, at: int, key: str | int, name: str, path: str | None = None, module_class: str | None = None
     ) -> int:
-        """Return the group of a key in another one; that one itself if it is too deep."""
+        """Return the group of a key within a group; that group itself if it is too deep."""
         if self._depths[at] >= MOST_LEVELS - 1:
             return at
         if (at, path, key) not in self._known:

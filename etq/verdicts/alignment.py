@@ -1,4 +1,4 @@
-"""Which ops of different programs are the same: as a diff matches lines, so that an added op moves no other's place."""
+"""Finds the same ops in different programs as a diff matches lines, so that an added op moves no other's place."""
 
 from __future__ import annotations
 

@@ -326,9 +326,9 @@ class _Comparison:
     def _of_trace(self, found: Verdict, of_calls: Verdict | None, shapes: str | None) -> Verdict:
         """Verdicts that only traces have; others stay as they are.
 
-        An op that each sample of one side calls more often than each of the other is judged by the time per call: it is
-        slower or faster if its calls are, and has more or fewer calls otherwise. One with inputs of shapes that the
-        other side doesn't have isn't slower or faster, as it computes something else.
+        An op with more calls in each sample of one side than in each of the other is judged by the time per call: it is
+        slower or faster if its calls are, and has more or fewer calls otherwise. An op with inputs of other shapes than
+        the other side's isn't slower or faster, as it computes something else.
         """
         verdict, note = self._of_steps(found, of_calls or found)
         is_changed = verdict.endswith((words.SLOWER, words.FASTER))

@@ -90,7 +90,7 @@ def prepared_for(
     warehouse: Locking, view: str, capture: Capture, unit: str | None = None
 ) -> AbstractContextManager[None]:
     """Compute what a view or macro of this name needs for a capture, if it needs much of it several times: the advice
-    about a trace. As `computed_once`.
+    about a trace. Errors are those of `computed_once`.
     """
     if not is_prepared(view):
         return nullcontext()

@@ -96,7 +96,7 @@ class _Sum:
             self._thread.start()
 
     def value(self) -> int:
-        """The sum; waits until it is computed."""
+        """The checksum; waits until it is computed."""
         if self._value is None:
             self._thread.join()
         assert self._value is not None

@@ -56,8 +56,8 @@ def calls_and_operators(
     above = np.where(is_one, node, NONE)
     is_inner = _only_calls(_codes([name for _, name in kinds])[kind], above, is_call) & is_call
     operator = np.where(is_inner, nearest(above, ~is_inner), np.where(is_one, np.arange(len(kind)), NONE))
-    # Other events of the host belong to what contains them, and those of devices to their op, or to what contains their
-    # call, or to their owner.
+    # Other host events belong to the event around them; device events to their op, the event around their call, or
+    # their owner.
     for rows in (node, owners.op, np.where(call == NONE, NONE, node[call]), owners.owner):
         operator = np.where((operator == NONE) & (rows != NONE) & is_one[rows], operator[rows], operator)
     operators = np.flatnonzero(is_one & ~is_inner)

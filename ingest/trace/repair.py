@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-# A path of Windows, whose backslashes are not doubled; a text of JSON, or the rest if it has no end; or a bare number
-# that JSON hasn't. The text's quantifiers give nothing back: else each of its characters takes 120 bytes while it is
-# matched.
+# Matches a path of Windows with single backslashes, a JSON text (or the rest if it has no end), or a bare number that
+# isn't JSON. The text's quantifiers are possessive: else each of its characters takes 120 bytes while it is matched.
 _TOKEN: Final = re.compile(
     rb'"(?P<path>[a-z]:\\(?![\\"/])[^"\n]*)"|"(?:[^"\\]++|\\.)*+(?:"|\Z)'
     rb"|[+-]?(?:inf(?:inity)?|nan(?:\([^()]{0,20}\))?|1\.#(?:inf|qnan|snan|ind)0*)(?=\s*[,}\]])",

@@ -42,8 +42,8 @@ reached AS (
         AND e.from_node = r.to_node
         AND e.to_node <= b.last_node
 ),
--- Instructions among which that of a node is: the call of a handle in one call, or the kernels with a handle and an op
--- of which there are as many nodes.
+-- The possible instructions of a node: the call of its handle, if there is one call, or the kernels with its handle and
+-- op, if there are as many nodes.
 known AS MATERIALIZED (
     SELECT n.graph_id, n.node_index, n.instruction_id AS first_instruction, n.instruction_id AS last_instruction
     FROM nodes AS n

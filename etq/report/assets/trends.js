@@ -220,7 +220,7 @@ function opChart(parent, over) {
     // A device's op may have the name of the host's, which is another trend.
     const isOfDevice = !isTotal && state.points.some((point) => (points.get(point, "method") ?? "").endsWith(" on devices"));
     const name = isTotal ? `total of ${get("op")}` : `${get("op")} ${where(get)}`;
-    const missing = state.points.length ? "" : ": its points are not in this page, which has those that changed and those that take most";
+    const missing = state.points.length ? "" : ": this page has no points of it, only of ops that changed and of those that take most time";
     title.textContent = etq.printable(etq.short(`${name}, ${seriesName(get("series"))}${missing}`));
     draw();
   };
