@@ -4,7 +4,7 @@ CREATE MACRO _op_totals(
     "by"  -- as in `op_totals`
 ) AS TABLE
 WITH
--- By integers first: a name may be long, and many events have it.
+-- Grouped by integers first: a name may be long, and many events have it.
 times_of_signatures AS (
     SELECT
         t.capture_id, t.signature_index, t.scope, t.children > 0 AS has_children, t.is_additive,

@@ -1,6 +1,6 @@
 -- One node with a debug handle of a record's calls of delegates, as in `_node_delegates`, and how certain its call is.
--- Nodes of one handle in several calls are in the order of the calls; only if each depends on all of the calls before
--- is there no other order.
+-- Nodes of one handle in several calls are in the order of the calls; this order is certain only if each call depends
+-- on all calls before it.
 CREATE MACRO _certain_delegates(record_key, program_key, capture_key) AS TABLE
 WITH RECURSIVE
 nodes AS MATERIALIZED (
