@@ -92,7 +92,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Shown:
-    """A column that people see of a view."""
+    """A column of a view that people see."""
 
     name: str
     expression: str  # in SQL, with its name

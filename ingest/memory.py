@@ -65,7 +65,7 @@ def json_size(content: bytes | memoryview) -> int:
 def read_member(archive: zipfile.ZipFile, name: str, path: str) -> bytes:
     """Return the bytes of a zip's member, at most as many as it states; errors are those of `ZipFile.read`.
 
-    Raises `FormatError` for a member of more bytes than there is memory.
+    Raises `FormatError` for a member that is larger than the free memory.
     """
     size = archive.getinfo(name).file_size
     refuse_beyond(path, f"member {name} of {shown(size)}", size)

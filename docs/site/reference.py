@@ -48,7 +48,7 @@ KEYS: Final = {
     "op_nodes": ("record_id", "graph_id", "node_index"),
 }
 
-# Of diagrams, in pixels: the distance of columns, a box's width, the height of a row.
+# Sizes in diagrams, in pixels: the distance of columns, a box's width, the height of a row.
 COLUMN: Final = 232
 BOX: Final = 200
 ROW: Final = 26

@@ -38,7 +38,7 @@ MOST_ROUNDS: Final = 20
 # The probability that a benchmark reports a difference where none exists.
 ALPHA: Final = 0.05
 _TIME: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h|)")
-# How to see all columns of the result: by a command that has the option.
+# The hint at hidden columns: another command has the option that shows all.
 _HINT: Final = "etq compare, as below, has --wide and --columns"
 _SECONDS: Final = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
 

@@ -75,9 +75,7 @@ def _free(device: int, taken: set[int]) -> int:
 
 
 def _shifts(warehouse: Answers, captures: Sequence[Capture]) -> tuple[int, list[int]]:
-    """Return the time from which times count in nanoseconds since 1970, 0 if unknown, and what is added to the times of
-    each capture.
-    """
+    """Return the origin of times in nanoseconds since 1970, 0 if unknown, and the shift of each capture's times."""
     rows = warehouse.rows(_OFFSETS, captures=[capture.capture_id for capture in captures])[1]
     offsets = {key: (job, offset) for key, job, offset in rows}
     bases = {capture.capture_id: base_of(warehouse, capture) for capture in captures}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from etq.database.handles import Answers, Capture
 
-# Arguments by column: of all events, of ops (JSON as it was written), and of what a device ran.
+# Arguments by column: of all events, of ops (JSON as it was written), and of device events.
 OF_EVENTS: Final = {
     "external_id": "External id",
     "correlation_id": "correlation",
@@ -73,9 +73,9 @@ PROPERTIES: Final = {
 }
 
 
-# Ids that events of one process share, with the least that is one.
+# Columns of ids that events of one process share, with the least valid id.
 _IDS: Final = {"external_id": 1, "correlation_id": 1, "sequence_number": 0, "wait_correlation_id": 1}
-# Ids from here on are no numbers that a process counts up.
+# Ids from here on aren't counted up by a process.
 MOST_IDS: Final = 2**48
 
 

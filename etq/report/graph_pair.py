@@ -1,4 +1,4 @@
-"""Two op graphs next to each other: each with its modules and places, and which node is the counterpart of which."""
+"""Two op graphs next to each other: each with its modules and places, and the counterparts of nodes."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def _values_of(
     pairs: Sequence[dict[str, Any]],
     others: Mapping[tuple[str, int], int],
 ) -> list[tuple[Any, ...]]:
-    """Return what the pair of each node of a side has: its values, and the number of its counterpart, -1 for none."""
+    """Return for each node of a side the values of its pair, and the number of its counterpart, -1 for none."""
     of_nodes = {(row["method"], row[f"{side}_node"]): row for row in pairs if row[f"{side}_node"] is not None}
     values = []
     for row in nodes:

@@ -1,9 +1,9 @@
 """Decides who may ask a server, before anything else of a request is looked at.
 
-Without tokens, a server answers this machine alone. A page of another site must not read it by a name that resolves
-to this machine: so the header `Host` must name it. With tokens, each request needs one: in the header `Authorization`,
-or in the cookie that the sign-in form sets. Browsers send the cookie by themselves, so requests that carry one must
-come from this server's own pages.
+Without tokens, a server answers this machine alone. The header `Host` must name it, so that no page of another site
+reads it by a name that resolves to this machine. With tokens, each request needs one: in the header `Authorization`, or
+in the cookie that the sign-in form sets. Browsers send the cookie by themselves, so requests that carry one must come
+from this server's own pages.
 """
 
 from __future__ import annotations

@@ -165,7 +165,7 @@ def _kind(values: Iterator[Any]) -> str:
 
 
 def _csv(connection: duckdb.DuckDBPyConnection, query: str, parameters: Any) -> Answer:
-    """As files that commands write; an apostrophe is before texts that spreadsheets would take for formulas."""
+    """Like files that commands write; an apostrophe stands before texts that spreadsheets would take for formulas."""
     answer = QueryResult(connection, query, parameters)
     stream = _Limited()
     before = escaping_formulas.set(True)

@@ -181,8 +181,8 @@ def _totals(samples: Samples, columns: npt.NDArray[np.intp]) -> dict[str | None,
 def _typical(found: Differences, ops: Texts, is_coarse: Flags, have: Flags, is_interleaved: bool) -> list[float | None]:
     """The variance of an item's type, or of all items; None with fewer than 5 items that have a precise clock.
 
-    Of chi-square's distribution, the median is about (1 - 2/9n)³ of its n degrees of freedom (Wilson, Hilferty 1931).
-    How a machine moves from side to side if they were not measured in turns, the variance of a type doesn't show.
+    The median of a chi-square distribution is about (1 - 2/9n)³ of its n degrees of freedom (Wilson, Hilferty 1931).
+    The variance of a type doesn't show how a machine moves between sides that were not measured in turns.
     """
     precise = np.flatnonzero(have & (found.freedom > 0) & ~is_coarse)
     freedom = found.freedom[precise]

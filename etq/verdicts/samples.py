@@ -67,7 +67,7 @@ class Samples:
 
     @cached_property
     def is_interleaved(self) -> bool:
-        """Whether the sides' captures alternate in time at least as often as the smaller side has captures."""
+        """Whether the sides alternate in time at least as often as the smaller side has captures."""
         chosen = self.is_base | self.is_new
         positions, is_new = self.positions[chosen], self.is_new[chosen]
         if np.isnan(positions).any():

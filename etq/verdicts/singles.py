@@ -34,7 +34,7 @@ class Single:
     is_below_twice: bool  # the clock's resolution
     is_disturbed: bool  # one of both captures
     history: History
-    is_shared: bool = False  # other ops differ as much: it may be the machine
+    is_shared: bool = False  # other ops differ as much: the machine may be the reason
 
     @property
     def history_captures(self) -> int:
@@ -89,9 +89,9 @@ def singles(samples: Samples, states: States) -> dict[int, Single]:
 def _find_shared(found: Mapping[int, Single], levels: Texts) -> None:
     """Find which differences other ops have, too.
 
-    In the history, by two thirds of the difference, any op of 1 % of the total or more, for smaller items any of 0.1 to
-    1 %. Or two other ops have a rare difference now, and this one is of less than a factor of 2, as an op may be slower
-    for a whole capture and others with it.
+    Either an op differed by two thirds of it in the history: one of 1 % of the total or more, for smaller items one of
+    0.1 to 1 %. Or two other ops have a rare difference now, and this one is below a factor of 2: an op may be slower
+    for a whole capture, and others with it.
     """
     of_ops = [single for row, single in found.items() if levels[row] == "op"]
     worst: dict[bool, float] = {}

@@ -66,7 +66,7 @@ class Op(NamedTuple):
         return [name for name in self.table.fields if name.endswith("_id") and name.startswith("output") == are_outputs]
 
     def parameters(self) -> list[str]:
-        """The other fields that are numbers, but the number of dimensions, which vectors have too."""
+        """The other fields that are numbers, except the number of dimensions, which vectors imply."""
         return [
             name
             for name in self.table.fields

@@ -83,7 +83,7 @@ class Rules(NamedTuple):
     matrix_units: Sequence[tuple[bool, Patterns]]
 
     def of_category(self, category: str) -> Class | None:
-        """Return what events of a category are; None if it is unknown."""
+        """Return the class of a category's events; None if it is unknown."""
         lower = category.lower()
         if (found := self.categories.get(lower)) is not None:
             return found
@@ -95,7 +95,7 @@ class Rules(NamedTuple):
         return None if found is None else self.calls.get(found[1])
 
     def of_kernel(self, name: str) -> Kernel:
-        """Return what the kernel of a name is."""
+        """Return the class of a kernel by its name."""
         name = name[:_MOST_CHARACTERS]
         family = next((family for family, pattern in self.families if pattern.search(name)), None)
         if family is not None and family not in _PRODUCTS:
@@ -104,7 +104,7 @@ class Rules(NamedTuple):
 
 
 def classified(kinds: Sequence[tuple[str, str]], work: frozenset[str] = frozenset()) -> list[Class]:
-    """Return what the events of each kind, a category and a name, are. `work` are unknown categories of kernels.
+    """Return the class of each kind of events, a category and a name. `work` are unknown categories of kernels.
 
     Raises `FormatError` for a user's file of rules that can't be read.
     """
@@ -127,7 +127,7 @@ def _active(known: Rules, found: Class, name: str) -> Class:
 
 
 def _detailed(known: Rules, purposes: Sequence[_Named], found: Class, name: str) -> Class:
-    """Add what the name tells."""
+    """Add the properties that the name tells."""
     if found.activity == _KERNEL:
         kernel = known.of_kernel(name)
         return found._replace(kernel_family=kernel.family, uses_matrix_units=kernel.uses_matrix_units)

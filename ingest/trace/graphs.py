@@ -61,7 +61,9 @@ class _Graph(NamedTuple):
 
 
 class _Match(NamedTuple):
-    """A graph's recording: the launch of each kernel, -1 for none; what several fitting recordings don't agree on."""
+    """A graph's recording: the launch of each kernel, -1 for none; the properties that several fitting recordings
+    disagree on.
+    """
 
     recorder: Recorder
     recording: Recording
@@ -340,7 +342,9 @@ def _of_other_sizes(match: _Match, graph: _Graph) -> _Match:
 
 
 def _template(match: _Match) -> Template:
-    """Return what the launches of a graph add, from the outermost to the innermost, in the order of the recording."""
+    """Return the slices that the launches of a graph add, from the outermost to the innermost, in the order of the
+    recording.
+    """
     recorder, slices = match.recorder, match.recorder.slices
     paths = [
         [row for row in recorder.path_of(launch, match.recording.since) if match.has_modules or recorder.is_op[row]]

@@ -63,7 +63,7 @@ def outlasting(thread: Whole, start: Whole, elapsed: Whole, call: Whole) -> tupl
 
 
 def _least_after(ends: Whole, thread: Whole) -> Whole:
-    """Return for each of these ends, in the order of their threads, the least of those after it in its thread."""
+    """Return for each of these ends, in the order of their threads, the least later end in its thread."""
     least = ends.copy()
     last = np.flatnonzero(np.append(thread[1:] != thread[:-1], True))
     begin = 0

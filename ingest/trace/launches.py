@@ -1,4 +1,4 @@
-"""Which call launched each event of a device, whose time that is, and what contains each event of the host."""
+"""Finds the call that launched each device event, the op that owns its time, and the parent of each host event."""
 
 from __future__ import annotations
 

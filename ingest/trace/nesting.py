@@ -86,8 +86,7 @@ def above_of(reach: Whole, end: Whole, is_first: npt.NDArray[np.bool_]) -> Whole
     if len(waiting):
         climbed, ends = above.tolist(), end.tolist()
         for place, last in zip(waiting.tolist(), reach[waiting].tolist(), strict=True):
-            # Start at the previous slice and follow the parents already found, which skip what ended too early for that
-            # slice.
+            # Start at the previous slice and follow the parents already found, which skip slices that ended too early.
             at = place - 1
             while at != NONE and last > ends[at]:
                 at = climbed[at]

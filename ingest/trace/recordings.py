@@ -28,7 +28,7 @@ from etq.ingest.trace.types import Entries, Part
 Whole = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
-# Copies and fills have a name for each direction, or are kernels of the runtime: within a graph, other than outside.
+# Copies and fills have a name per direction, or are kernels of the runtime; within a graph, they have other names.
 COPY: Final = "copy"
 FILL: Final = "fill"
 _OF_RUNTIME: Final = (("__amd_rocclr_copyBuffer", COPY), ("__amd_rocclr_fillBuffer", FILL))

@@ -187,7 +187,7 @@ def _runs(slices: Slices, left_out: Collection[int]) -> pa.RecordBatch:
 
 def _signatures(slices: Slices, classes: Sequence[Class]) -> tuple[pa.RecordBatch, Whole]:
     """Return the table `signatures`, one per block, category and name; and the signature of each slice. `classes` has
-    what the slices' kinds are.
+    the class of each kind.
     """
     steps = len(slices.steps)
     block = np.where(slices.run < steps, 0, 1 if steps else 0)

@@ -37,11 +37,11 @@ class Slices:
     """A trace's slices, in the order of the file.
 
     Arrays of n: at, kind, thread, start, elapsed (nanoseconds), run, parent and call (rows, or -1), and ids. `classes`
-    has what the slices of each kind are.
+    has the class of each kind.
     """
 
     def __init__(self, columns: TraceColumns, entries: Entries, work: frozenset[str] = frozenset()) -> None:
-        """`entries` reads the JSON of single events; `work` are unknown categories that are work of a device."""
+        """`entries` reads the JSON of single events; `work` are unknown categories whose events are work of a device."""
         kept = _kept(columns)
         keys = columns.keys
         key = np.frombuffer(columns.key, np.int32)[kept]
@@ -407,8 +407,8 @@ def _processes(columns: TraceColumns) -> Whole:
 
 
 def _ranks(columns: TraceColumns) -> Whole:
-    """Return a number of the rank of each thread's process: tools that merge the traces of ranks write it before or
-    after the number of the process; all processes without it have one number.
+    """Return a number of the rank of each thread's process. Tools that merge traces of ranks write the rank before or
+    after the number of the process; all processes without a rank have one number.
     """
     numbers: dict[str, int] = {}
     names = [_RANK.fullmatch(spelled(pid)) for pid, _ in columns.threads]

@@ -26,7 +26,7 @@ _UNKNOWN: Final = 2**31
 
 
 class _Slices(NamedTuple):
-    """Slices as arrays [n]; what the slices of each kind are."""
+    """Slices as arrays [n]; the class of each kind."""
 
     classes: Sequence[Class]
     kind: Whole
@@ -62,8 +62,8 @@ def step_rows(
     """Return the table `trace_steps`. `is_served`: the steps are those of a server, which are numbered in order.
 
     `kind` [n] is the place of each slice's category and name, and of its class; `start`, `elapsed` [n] are ticks;
-    `call` [n] is the row of the call that launched it, `origin` [n] that or else the row of what owns it, -1 for none;
-    `run` [n] is that in which its origin begins; `is_lost` [n] whether it is a launch whose work was not recorded.
+    `call` [n] is the row of the call that launched it, `origin` [n] that or else the row of its owner, -1 for none;
+    `run` [n] is the run in which its origin begins; `is_lost` [n] whether it is a launch whose work was not recorded.
     """
     if (elapsed < 0).any():  # these count nowhere
         classes, kind = [*classes, Class("")], np.where(elapsed < 0, len(classes), kind)

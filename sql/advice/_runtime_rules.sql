@@ -61,8 +61,7 @@ SELECT
 FROM _advice_capture(capture_key, unit) AS a
 CROSS JOIN counted AS c;
 
--- The events within delegates that take less on average than a step of their clock: their times are 0, or a step in
--- some calls.
+-- The events within delegates whose mean time is below a step of their clock: each time is 0, or a step.
 CREATE MACRO _delegates_below_clock(capture_key, unit) AS TABLE
 SELECT count(*) AS events, d.step, d.unit
 FROM (

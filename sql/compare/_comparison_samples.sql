@@ -245,7 +245,7 @@ CREATE MACRO _at_quantile(p25, p50, p90, quantile) AS (
     END
 );
 
--- Nanoseconds, or cycles, in one tick of an op's times, by the unit of these and of the ticks of its capture.
+-- Nanoseconds, or cycles, in one tick of an op's times, by the unit of these times and that of the capture's ticks.
 CREATE MACRO _op_scale(value_unit, scale) AS (
     CASE value_unit WHEN 'ticks' THEN scale ELSE coalesce(_nanoseconds(value_unit), 1) END
 );

@@ -103,7 +103,7 @@ classes AS MATERIALIZED (
     JOIN threads AS h ON h.capture_id = capture_key AND h.thread_index = g.thread_index
     GROUP BY g.thread_index, h.process
 ),
--- When threads of a class were done, as far as they are on the host.
+-- The end of each class of threads on the host.
 done AS (
     SELECT c.process, c.is_backward, s.end_ticks, min(s.thread_index) AS thread_index
     FROM slices AS s

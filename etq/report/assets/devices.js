@@ -1,5 +1,5 @@
-// What a PyTorch trace shows of devices: why they were idle, the critical path, computation and communication, launches, collectives, how far ops are from the peak; and
-// what is held at the peak of memory.
+// Devices in a PyTorch trace: causes of idle time, the critical path, computation and communication, launches,
+// collectives, the distance of ops from the peak; and the memory held at its peak.
 
 const WAITED_FOR = {
   host: "the host, which launched nothing",

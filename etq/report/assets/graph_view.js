@@ -1,4 +1,4 @@
-// The picture of a graph on a canvas, of which only what is in view is drawn: it is dragged, zoomed and clicked.
+// The picture of a graph on a canvas, to drag, zoom and click; only the visible part is drawn.
 
 const BOX = 38;
 const LEAST = 76;

@@ -120,7 +120,7 @@ etq.state = (text, isError = false) => {
 
 etq.emptyText = () => `The warehouse is empty: add captures with etq ingest FILE... --db ${etq.source}`;
 
-// The page's parameters, which its link has.
+// The page's parameters, from its address.
 etq.parameters = () => Object.fromEntries(new URLSearchParams(location.search));
 
 // Sets parameters; empty ones are left out. A step that "back" undoes, unless it replaces the present one.
