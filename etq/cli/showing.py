@@ -211,8 +211,8 @@ def without_sums(
     sums: Collection[str],
     total: bool,
 ) -> str:
-    """Return a query for a terminal without its columns of sums, unless `total`; of a trace without steps, which has
-    nothing else, without the times of a step instead. What the table is sorted by stays.
+    """Return a query for a terminal without its columns of sums, unless `total`. For a trace without steps, it is
+    without the times of a step, as only sums are known. The column that the table is sorted by stays.
     """
     hidden: Collection[str] = () if total else sums
     if "steps" in sums and not has_steps(warehouse, capture):

@@ -71,8 +71,8 @@ _IS_LINKED: Final = """
     SELECT 1 FROM captures AS k JOIN records AS r ON r.record_id = k.record_id
     WHERE k.capture_id = _capture_id($capture) AND r.is_complete
 """
-# The title of a list of times, and its query: name, method, time, share, unit, executes or steps, and what is not in it
-# in all. The first that has rows is shown. Traces without steps have sums.
+# The titles and queries of lists of times: name, method, time, share, unit, executes or steps, and the total outside of
+# these. The first list with rows is shown. Traces without steps have sums.
 _OPS: Final = {
     "Mean time{} by op": """
         SELECT o.op, o.method, o.per_execute, o.share_percent, o.unit, o.executes, NULL

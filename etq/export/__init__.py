@@ -66,7 +66,7 @@ def parts(warehouse: Answers, capture: str | Capture | Sequence[Capture], to: st
     if len(targets) > 1:
         _check_traces(targets, to)
     try:
-        if "phase" in options:  # a view without rows to compare with doesn't check it
+        if "phase" in options:  # views check the phase only where there are rows
             warehouse.rows("SELECT _known_phase($phase)", phase=options["phase"])
         if len(targets) > 1:
             from etq.export.job_trace import job_trace

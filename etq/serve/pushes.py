@@ -58,7 +58,7 @@ async def _received(request: Request, folder: str, most_bytes: int) -> dict[str,
 
 
 class TooLargeError(EtqError):
-    """More is sent than the server takes at once."""
+    """The request is larger than the server's limit."""
 
 
 class _Counted:

@@ -49,8 +49,7 @@ FROM (
             ['aten.cudnn_batch_norm_backward', 'aten.miopen_batch_norm_backward'],
             'aten::batch_norm_backward', [2, 1, 3], false
         ),
-        -- Of query, key and value: not all take a mask. What it does without one of these, by products and a softmax,
-        -- counts as well.
+        -- Inputs are query, key and value: not all ops take a mask. Calls that run products and a softmax count.
         (['aten.scaled_dot_product_attention'], 'aten::scaled_dot_product_attention', [1, 2, 3], true),
         (
             [

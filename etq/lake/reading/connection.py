@@ -82,7 +82,7 @@ def allow_only_files(connection: duckdb.DuckDBPyConnection, state: LakeState) ->
 
 
 def connect_tables(state: LakeState) -> duckdb.DuckDBPyConnection:
-    """A connection that has the lake's tables alone, which is there sooner. Raises as `connect` does."""
+    """A connection that has the lake's tables alone, which takes less time. Raises as `connect` does."""
     connection = duckdb.connect(":memory:")
     with _closed_at_errors(connection, state.lake):
         for table in catalog.tables():
