@@ -71,7 +71,7 @@ def pages() -> dict[str, str]:
 
 
 def _by_topic(views: Iterable[SqlObject]) -> Iterator[tuple[str, list[SqlObject]]]:
-    """The views and macros by topic, in the order of TOPICS; a folder of no topic is a topic of its name."""
+    """The views and macros by topic, in the order of TOPICS; a folder without a topic is one of its own name."""
     order = list(dict.fromkeys(TOPICS.values()))
 
     def place(each: SqlObject) -> tuple[int, str, str]:

@@ -16,7 +16,7 @@ Flags = npt.NDArray[np.bool_]
 
 
 class Owners(NamedTuple):
-    """The rows of what each slice belongs to, as arrays [n]; -1 for none.
+    """The op and the owner of each slice, as arrays [n] of rows; -1 for none.
 
     op     the innermost op that contains its launch on the launch's thread
     owner  the op or annotation (steps are annotations) that is nearest
