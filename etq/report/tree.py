@@ -27,7 +27,7 @@ class Group:
 
 
 class Links:
-    """Edges of a group, by the positions of its children: between children, from outside of the group, and to outside."""
+    """Edges of a group, by the positions of its children: between children, from outside, and to outside."""
 
     def __init__(self) -> None:
         self.edges: set[tuple[int, int]] = set()

@@ -41,7 +41,7 @@ class Slices:
     """
 
     def __init__(self, columns: TraceColumns, entries: Entries, work: frozenset[str] = frozenset()) -> None:
-        """`entries` reads the JSON of single events; `work` are unknown categories whose events are work of a device."""
+        """`entries` reads the JSON of single events; `work` are unknown categories of work of a device."""
         kept = _kept(columns)
         keys = columns.keys
         key = np.frombuffer(columns.key, np.int32)[kept]
