@@ -656,12 +656,12 @@ results AS (
     SELECT
         'slow runs' AS rule,
         _advice_severity(100e0 * t.excess / r.execute) AS severity,
-        t.outliers || ' of ' || _advice_count(r.runs, 'run')
-        || ' took longer than typical, the first not counted, the slowest '
+        'Without the first, ' || t.outliers || ' of ' || _advice_count(r.runs, 'run')
+        || ' took longer than typical, the slowest '
         || _advice_time(t.slowest, a.unit)
-        || ' against ' || _advice_time(t.middle, a.unit) || ': '
+        || ' against ' || _advice_time(t.middle, a.unit) || ': this excess is '
         || _advice_percent(100e0 * t.excess / r.execute)
-        || ' of the time of all runs is this excess.' AS finding,
+        || ' of the time of all runs.' AS finding,
         t.words AS evidence,
         t.excess / r.runs AS time_at_stake,
         100e0 * t.excess / r.execute AS share_percent,
