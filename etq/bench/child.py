@@ -16,7 +16,7 @@ from typing import IO, Final
 
 from etq.errors import printable
 
-# Bytes of a command's output that are kept, its last ones, and lines and characters of a line that messages have of it.
+# How many of the last bytes of a command's output are kept; lines, and characters of a line, that messages show of it.
 _OUTPUT_BYTES: Final = 2**16
 _OUTPUT_LINES: Final = 100
 _LINE_LENGTH: Final = 500

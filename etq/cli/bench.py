@@ -187,7 +187,7 @@ class _Measured:
                         self._bench.take(slot)
                     progress.advance()
                 self._round = round
-                if round < self._done:  # a look now would see more captures than one then
+                if round < self._done:  # a repeated look would also see later captures
                     continue
                 is_last = round == self._bench.rounds or self._is_over()
                 if self._is_enough(round, is_last, progress) or is_last:

@@ -1,4 +1,4 @@
-"""Files that are given with a profiling file, such as its ETRecord: whether each is what it is given as."""
+"""Files that are given with a profiling file, such as its ETRecord: checks that each is of the stated kind."""
 
 from __future__ import annotations
 

@@ -266,7 +266,7 @@ def no_op_changed(is_same_program: bool) -> str:
     """Why a total changed at a capture and none of its ops did."""
     if not is_same_program:
         return "different programs: their ops differ, so only totals can be compared"
-    return "no op changed more than the others: all changed alike (the device?), or time outside of ops did"
+    return "no op changed more than the others: the device changed all ops alike, or the time outside of ops changed"
 
 
 def no_common_shift(is_scattered: bool) -> str:

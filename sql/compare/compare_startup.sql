@@ -29,7 +29,7 @@ sides AS MATERIALIZED (
         coalesce(_nanoseconds(s.time_scale), 1) AS factor
     FROM _compared_sides(base, new) AS s
 ),
--- Loads of all methods are one value, of no run.
+-- The loads of all methods are one value, without a run.
 timed AS (
     SELECT
         s.capture_id, e.duration_ticks,

@@ -201,7 +201,7 @@ etq.section("graph", (parent, tables, facts) => {
     const links = [["ops", "Ops"], ["modules", "Modules"], ["sources", "Source lines"], ["timeline", "Timeline"], ["events", "Events"]]
       .filter(([id]) => document.getElementById(id)).map(([id, text]) => etq.element("a", { href: `#${id}`, text }));
     detail.replaceChildren(...etq.details(heading(item), describe(item)));
-    // From an op to what the delegate made of it, and back.
+    // Buttons from an op to the delegate's ops that were made of it, and back.
     const other = isGroup(item) ? null : get(item, "counterpart");
     if (other !== null) {
       const text = get(other, "graph_id") < 0 ? "Show it in the delegate's graph" : "Show it in the program's graph";

@@ -21,7 +21,7 @@ class RowEnds {
   constructor(most) {
     this.size = 1;
     while (this.size < most) this.size *= 2;
-    // A tree of the earliest end below each node; the rows are its leaves.
+    // A tree with the earliest end below each node; its leaves are the rows.
     this.earliest = new Float64Array(2 * this.size).fill(-Infinity);
   }
 
