@@ -1,4 +1,4 @@
-"""What is written of a result: `--limit`, `--sort-by` and `--columns` of all tables."""
+"""Selects what is written of a result: `--limit`, `--sort-by` and `--columns` of all tables."""
 
 from __future__ import annotations
 

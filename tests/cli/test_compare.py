@@ -341,7 +341,7 @@ def test_other_devices_differ(traces: Path, tmp_path: Path) -> None:
         return run_etq("compare", *map(str, paths), *options).stdout
 
     other, asked, alike = text("MI300X"), text("MI300X", "--verdicts"), text("H100")
-    assert other.startswith("! different devices: base is of H100, new of MI300X: ")
+    assert other.startswith("! different devices: base ran on H100, new on MI300X: ")
     assert other.splitlines()[2].startswith("What differs by op, per step and call")
     text_of_verdicts = other.split("\n", 1)[1]
     assert "ProfilerStep on devices: differs, +" in other
