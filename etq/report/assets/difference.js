@@ -24,7 +24,7 @@ function stated(totals, row, hasMethods, { sample, stated: words, is_in_turns: i
     etq.element("div", { class: "value" },
       etq.element("span", { text: words[verdict] ?? verdict ?? "" }),
       change ? etq.element("span", { class: "change", text: change }) : null,
-      interval ? etq.element("span", { class: "muted interval", text: isInTurns ? interval : `spread ${interval}`, title: isInTurns ? "interval of 95 %" : `spread of the ${sample}s, without what the machine changed from side to side` }) : null),
+      interval ? etq.element("span", { class: "muted interval", text: isInTurns ? interval : `spread ${interval}`, title: isInTurns ? "interval of 95 %" : `spread of the ${sample}s, without changes of the machine between the sides` }) : null),
     etq.element("div", { text: `${etq.quantity(get("base"), get("unit"))} in base (${counted(get("base_captures"), sample)}), ${etq.quantity(get("new"), get("unit"))} in new (${counted(get("new_captures"), sample)})` }),
     get("note") === null ? null : etq.element("div", { class: "muted", text: get("note") }));
 }
@@ -84,7 +84,7 @@ etq.section("captures", (parent, { captures: rows, totals }, facts) => {
   return { captures: { first: 6, own: { capture: etq.linkOf ? { as: (capture) => linked(capture, facts.sample) } : {} } } };
 });
 
-// What is drawn of each sample.
+// The values of each sample that are drawn.
 function timed(facts, quantile, unit) {
   if (facts.sample === "step") return `step, ${etq.unit(unit)}`;
   return `${facts.is_of_traces ? "step" : "execute"} (${quantile} of all ${facts.is_of_traces ? "steps" : "runs"}), ${etq.unit(unit)}`;

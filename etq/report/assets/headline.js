@@ -19,7 +19,7 @@ etq.section("headline", (parent, tables, facts) => {
   parent.append(pair);
   parent.append(described(capture, labels));
   if (findings.length) {
-    parent.append(etq.element("h3", { text: "To know about the file" }));
+    parent.append(etq.element("h3", { text: "Findings about the file" }));
     parent.append(etq.findings(findings));
   }
   // The ops and the device events that take most time are next to each other, above what the file says.
@@ -31,7 +31,7 @@ const MEANINGS = {
   execute: "Method::execute, median of typical runs",
   load: "Program::load_method",
   "first run excess": "time by which the first run is longer than the median of the others",
-  "framework tax": "part of execute besides the work of kernels and delegates, median of typical runs",
+  "framework tax": "part of execute outside of kernels and delegates, median of typical runs",
   "delegated time": "part of execute within delegates, median of typical runs",
 };
 

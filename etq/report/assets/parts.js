@@ -1,5 +1,5 @@
-// Where two sides differ: an icicle from the model through its modules to ops, as wide as in base or in new, coloured by
-// what became of them. An outline marks what counts, hatching marks unclear changes.
+// Where two sides differ: an icicle from the model through its modules to ops, as wide as in base or in new, coloured
+// by their change. An outline marks what counts, hatching marks unclear changes.
 
 etq.section("parts", (parent, { parts, modules, totals }) => {
   const root = tree(parts, modules, totals);
@@ -8,7 +8,7 @@ etq.section("parts", (parent, { parts, modules, totals }) => {
   const side = etq.element("select", { "aria-label": "Width", onchange: () => draw() },
     ...[["base", "as wide as in base"], ["new", "as wide as in new"]].map(([value, text]) => etq.element("option", { value, text })));
   const { spans, show } = etq.flame(parent, {
-    title: "Icicle of times by module and op, coloured by what became of them",
+    title: "Icicle of times by module and op, coloured by their change",
     colour: (id) => etq.changeColour(nodes[id].change, nodes[id].verdict),
     text: (node) => `${node.name}\n${node.path}\n${node.verdict ?? ""}`,
     describe: (node) => details(node, unit),

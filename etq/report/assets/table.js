@@ -1,9 +1,10 @@
 // A table that can be sorted by its headings and searched. A column is {name, title, meaning, numeric, as, unit, early,
 // always}: `as` makes the cell's text, or a node, of (value, row, the value as people read it, the column's decimals).
-// Numbers of a column have the same decimals in all rows. A column without a value, or of times that are all zero, is left out, one with the same value
-// in all rows is said above the table, unless it is `always` there. On narrow screens, those that are `early` come
-// right after the first, where nobody has to scroll to see them, verdicts and changes (2) before others (true). choose(row) is called for the row that is clicked, and
-// at first for the first one for which chosen(row) is true, then with true as its second argument.
+// Numbers of a column have the same decimals in all rows. A column without a value, or of times that are all zero, is
+// left out; one with the same value in all rows is said above the table, unless it is `always` there. On narrow screens,
+// those that are `early` come right after the first, where nobody has to scroll to see them, verdicts and changes (2)
+// before others (true). choose(row) is called for the row that is clicked, and at first for the first one for which
+// chosen(row) is true, then with true as its second argument.
 
 const AT_FIRST = 15;
 const AT_MOST = 1000;
@@ -96,7 +97,7 @@ etq.table = (parent, table, columns, { sort = null, search = true, choose = null
       etq.element("span", { class: "muted", text: `${column.title ?? column.name}: ` }), etq.element("span", {}, ...made.childNodes), column.unit ? `\u00a0${etq.unit(column.unit)}` : null));
   }
   parent.append(bar, etq.element("div", { class: "wide" }, grid), more, cut);
-  // A phone that is turned is as wide as a small tablet.
+  // A phone on its side is as wide as a small tablet.
   etq.onRedraw(() => {
     const order = placed(known);
     if (order.every((column, at) => column === shown[at])) return;

@@ -1,4 +1,4 @@
-// Series of captures: totals and ops, one capture after the other, and the captures from which on their level changed.
+// Series of captures: totals and ops, one capture after the other, and the captures at which their level changed.
 
 const where = (get) => [get("module_path"), get("instruction_id") === null ? "" : `@${get("instruction_id")}`].filter(Boolean).join(" ");
 const seriesName = (series) => series || "(all captures)";
@@ -78,7 +78,8 @@ function changedOps(changes, series, position) {
   return ops.slice(0, 2).map((op) => etq.middle(op, 30)).join(", ") + (ops.length > 2 ? ` and ${ops.length - 2} more` : "");
 }
 
-// What a click on a point does, where the host of the report has pages of captures: `etq.pointChosen(capture, event)`.
+// The action of a click on a point, where the host of the report has pages of captures: `etq.pointChosen(capture,
+// event)`.
 function chosenPoint(shown) {
   if (!etq.pointChosen) return null;
   return (index, event) => {
@@ -146,10 +147,10 @@ function opChart(parent, over) {
       .filter((other) => (changes.get(other, "what") === "total") === isTotal && same(other, row, ["series", "op", "module_path", "instruction_id"]))
       .map((other) => [changes.get(other, "position"), changes.get(other, "change_percent")]);
     const place = get("instruction_id");
-    // A device's op may have the name of the host's, which is another trend.
+    // A device's op may have the name of a host op, which has another trend.
     const isOfDevice = !isTotal && state.points.some((point) => (points.get(point, "method") ?? "").endsWith(" on devices"));
     const name = isTotal ? `total of ${get("op")}` : `${get("op")} ${where(get)}`;
-    const missing = state.points.length ? "" : ": its points are not in this page, which has those that changed and those that take most";
+    const missing = state.points.length ? "" : ": this page has no points of it, only of ops that changed and of those that take most time";
     title.textContent = etq.printable(etq.short(`${name}, ${seriesName(get("series"))}${missing}`));
     draw();
   };
@@ -210,7 +211,7 @@ const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000];
 const labelText = (label) => etq.printable(etq.short(etq.shortHash(label), 12));
 // The pixels between labels of an axis, so that they don't meet.
 const roomOf = (labels) => 16 + 7 * Math.max(3, ...labels.map((label) => Math.min(13, String(label).length)));
-// Seconds since 1970 of a time without zone, which is UTC; NaN of what is none.
+// Seconds since 1970 of a time without zone, which is UTC; NaN if it isn't one.
 const momentOf = (label) => Date.parse(`${String(label).replace(" ", "T")}Z`) / 1000;
 const numberOf = (label) => (/^\d{1,15}$/.test(label) ? Number(label) : NaN);
 const utc = (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC");
