@@ -27,6 +27,9 @@ NO_MODULES: Final = (
 NO_MODULES_OF_TRACES: Final = "The traces have no modules: record them with with_stack=True."
 
 
+Make = Callable[[Comparison], Section | None]
+
+
 def difference_of(
     warehouse: Warehouse, base: str, new: str, options: Mapping[str, Any], names: tuple[str, str] | None = None
 ) -> Report:
@@ -40,7 +43,7 @@ def difference_of(
     comparison = Comparison(warehouse, base, new, passed, passed.pop("step_name"))
     names = names or (base, new)
     with closing(comparison):
-        made = [make(comparison, names) for make in SECTIONS]
+        made = [_verdict(comparison, names), *(make(comparison) for make in SECTIONS)]
     return Report("difference", f"{names[0]} → {names[1]}", [section for section in made if section is not None])
 
 
@@ -53,10 +56,10 @@ def _grid(comparison: Comparison, part: str, title: str | None = None, most: int
     return grid(VIEWS[part], rows, title)
 
 
-def _listed(part: str, title: str) -> Callable[[Comparison, tuple[str, str]], Section | None]:
+def _listed(part: str, title: str) -> Make:
     """Return what makes a section that is a part of the comparison, in a table."""
 
-    def made(comparison: Comparison, names: tuple[str, str]) -> Section | None:
+    def made(comparison: Comparison) -> Section | None:
         if part == "modules" and not comparison.has_modules():
             return None
         found = _grid(comparison, part, most=MOST_OPS)
@@ -85,7 +88,7 @@ def _options_of(comparison: Comparison) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value not in (None, False) and name != "unit"}
 
 
-def _captures(comparison: Comparison, names: tuple[str, str]) -> Section:
+def _captures(comparison: Comparison) -> Section:
     """Return the section with the total of every capture of both sides, in the order in which they were measured."""
     columns, rows = comparison.rows("sides")
     side, disturbed, captured_at = (columns.index(name) for name in ("side", "is_disturbed", "captured_at"))
@@ -113,7 +116,7 @@ def _captures(comparison: Comparison, names: tuple[str, str]) -> Section:
     return Section("captures", f"{sample.capitalize()}s", tables, facts, " ".join(notes) or None, grids=[listed])
 
 
-def _changes(comparison: Comparison, names: tuple[str, str]) -> Section | None:
+def _changes(comparison: Comparison) -> Section | None:
     ops = _table(comparison, "ops", MOST_LISTED)
     return Section("changes", "Largest changes", {"ops": ops}) if ops.length else None
 
@@ -122,7 +125,7 @@ def _changes(comparison: Comparison, names: tuple[str, str]) -> Section | None:
 MOST_LISTED: Final = 25
 
 
-def _icicle(comparison: Comparison, names: tuple[str, str]) -> Section | None:
+def _icicle(comparison: Comparison) -> Section | None:
     tables = {"parts": _table(comparison, "parts", MOST_OPS), "totals": _table(comparison, "captures")}
     if not tables["parts"].length:
         return None
@@ -133,11 +136,11 @@ def _icicle(comparison: Comparison, names: tuple[str, str]) -> Section | None:
         note = NO_MODULES_OF_TRACES if comparison.is_of_traces() else NO_MODULES
     if tables["parts"].length == MOST_OPS:
         note = f"{note or ''} The page has {MOST_OPS:,} of the parts, the largest.".strip()
-    return Section("parts", "Where they differ", tables, {"base": names[0], "new": names[1]}, note)
+    return Section("parts", "Where they differ", tables, note=note)
 
 
-SECTIONS: Final[tuple[Callable[[Comparison, tuple[str, str]], Section | None], ...]] = (
-    _verdict,
+# What follows the verdict.
+SECTIONS: Final[tuple[Make, ...]] = (
     _captures,
     _changes,
     _icicle,

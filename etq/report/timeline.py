@@ -122,7 +122,7 @@ def timeline_section(ask: Callable[..., Table], is_trace: bool, most: int = MOST
     lane, more, joined = (LANE_OF_TRACE, ", a.shapes", OF_TRACE) if is_trace else (LANE, "", "")
     lain = ask(EVENTS.format(lane=lane, more=more, joined=joined, kept=kept), runs=chosen)
     tables = {"runs": runs, "events": lain, "signatures": ask(SIGNATURES)}
-    return Section("timeline", "Timeline", tables, {"runs": chosen}, " ".join(notes) or None)
+    return Section("timeline", "Timeline", tables, note=" ".join(notes) or None)
 
 
 def _column(table: Table, name: str) -> list[int]:

@@ -246,7 +246,7 @@ def _walk(data: Any) -> Iterator[tuple[str, Any]]:
         for name, each in data.items():
             if isinstance(each, dict) and {"names", "columns"} <= set(each):
                 # A table that people read is within what has its name.
-                yield data.get("name", name), each
+                yield str(data.get("name", name)), each
             yield from _walk(each)
     elif isinstance(data, list):
         for each in data:

@@ -1,6 +1,6 @@
 // The timeline of a run: every event at its time, below the event that contains it.
 
-etq.section("timeline", (parent, tables, facts) => {
+etq.section("timeline", (parent, tables) => {
   const { runs, events, signatures } = tables;
   const unit = runs.get(0, "unit") ?? "us";
   const starts = events.list("start");
