@@ -265,8 +265,12 @@ def efficiency(target: Target) -> Section | None:
     if not target.has_devices:
         return None
     shapes = target.view("op_efficiency", given="by := 'shape'", rest=f"LIMIT {MOST_ROWS}")
-    if not any(shapes.columns[shapes.names.index("bytes_per_second")]):
+    if not shapes.length:
         return None
+    if not any(shapes.columns[shapes.names.index("bytes_per_second")]):
+        reasons = target.view("op_efficiency", "reason", "by := 'op'", "WHERE reason IS NOT NULL")
+        why = f": {reasons.columns[0]['texts'][0]}" if reasons.length else ""
+        return Section("efficiency", "How far from the peak", missing=f"No op's costs are known{why}.")
     made = declared("efficiency", "How far from the peak", *grids, drawn=lambda _: {"shapes": shapes})(target)
     if made is None:
         return None

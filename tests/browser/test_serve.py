@@ -23,7 +23,7 @@ pytestmark = pytest.mark.long
 
 BUILDS = 40
 SLOW_FROM = 26
-HOSTILE = "<img src=x onerror='window.canary\u003d1'>".replace("=", "\N{FULLWIDTH EQUALS SIGN}") + '"&/../..?#%2e<b>'
+HOSTILE = "<img src=x onerror='window.canary\u003d1'>".replace("=", "\N{FULLWIDTH EQUALS SIGN}") + '"&/.../..?#%2e<b>'
 VALUE = "<script>window.canary=1</script>,\"'><img src=x onerror=window.canary=1>"
 
 

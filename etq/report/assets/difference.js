@@ -151,7 +151,7 @@ function dot(get, row, place) {
     onpointermove: (event) => etq.showTip(event, `${get(row, "op")} ${where}`, pairs),
     onpointerleave: () => etq.hideTip(),
   },
-  etq.element("span", { class: "dot-name" }, etq.element("span", { text: etq.short(get(row, "op"), 80) }), etq.element("span", { class: "muted", text: ` ${etq.short(where, 80)}` })),
+  etq.element("span", { class: "dot-name" }, etq.element("span", {}, ...etq.broken(etq.short(get(row, "op"), 80))), etq.element("span", { class: "muted", text: ` ${etq.short(where, 80)}` })),
   track,
   etq.element("span", { class: "dot-value", text: etq.change(change) }));
 }

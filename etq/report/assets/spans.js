@@ -312,7 +312,7 @@ etq.details = (title, pairs) => {
   const list = etq.element("dl");
   for (const [name, value] of pairs) {
     if (value === null || value === undefined || value === "") continue;
-    list.append(etq.element("dt", { text: name }), etq.element("dd", { text: etq.short(value, 300) }));
+    list.append(etq.element("dt", { text: name }), etq.element("dd", {}, ...etq.broken(etq.short(value, 300))));
   }
   return [etq.element("strong", { text: etq.short(title, 300) }), list];
 };
