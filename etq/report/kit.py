@@ -227,21 +227,20 @@ def declared(
     title: str,
     *grids: Rows,
     when: Callable[[Target], bool] = lambda target: True,
-    drawn: Callable[[Target], dict[str, Table]] | None = None,
     missing: str | None = None,
 ) -> Make:
-    """Return what makes a section of grids, and of tables that are `drawn` above them; None if no grid has rows.
+    """Return what makes a section of grids; None if the first has no rows.
 
     when     whether a capture can have it
-    missing  why none has rows, and what is needed: the section is made to say so
+    missing  why the first has no rows, and what is needed: the section is made to say so
     """
 
     def made(target: Target) -> Section | None:
         if not when(target):
             return None
-        found = [each for each in (rows.of(target) for rows in grids) if each is not None]
-        if not found:
+        if (first := grids[0].of(target)) is None:
             return None if missing is None else Section(kind, title, missing=missing)
-        return Section(kind, title, {} if drawn is None else drawn(target), grids=found)
+        others = (rows.of(target) for rows in grids[1:])
+        return Section(kind, title, grids=[first, *(each for each in others if each is not None)])
 
     return made

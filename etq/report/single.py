@@ -90,6 +90,9 @@ def graph_of(
     return Report("graph", target.name, [replace(section, note=" ".join(filter(None, notes)) or None)])
 
 
+COVERAGE: Final = Rows("delegate_coverage", sort="per_execute total")
+
+
 def _headline(target: Target) -> Section:
     tables: dict[str, Table] = {}
     grids: list[Grid] = []
@@ -104,13 +107,8 @@ def _headline(target: Target) -> Section:
             "SELECT f.rule, f.detail FROM findings AS f WHERE f.capture_id = $capture ORDER BY ALL"
         ),
     }
-    if target.has_record and target.has_executes:
-        tables["coverage"] = target.table(
-            """
-            SELECT sum(d.delegated)::BIGINT AS delegated, sum(d.not_delegated)::BIGINT AS not_delegated
-            FROM delegate_coverage($capture, method := $method, runs := $basis) AS d
-            """
-        )
+    if _has_modules(target) and (covered := COVERAGE.of(target)) is not None:
+        tables["coverage"] = covered.rows
     if target.is_trace:
         tables["steps"] = target.view("average_step", rest="WHERE time > 0")
         grids = traces.top_grids(target)
@@ -185,13 +183,13 @@ RUNS: Final = """
 
 
 def _modules(target: Target) -> Section | None:
-    made = declared("modules", "Modules", Rows("module_totals", sort="per_execute total"))
-    rows = target.view("module_totals") if _has_modules(target) else None
-    if rows is None or (section := made(target)) is None:
+    rows = target.view("module_totals", f"{shown_of('module_totals')}, depth") if _has_modules(target) else None
+    if rows is None or not rows.length:
         return None
     depths, totals = (rows.columns[rows.names.index(name)] for name in ("depth", "total"))
     reason = unknown_times(zip(depths, totals, strict=True))
-    return replace(section, note=reason and f"{reason[0].upper()}{reason[1:]}.")
+    note = reason and f"{reason[0].upper()}{reason[1:]}."
+    return Section("modules", "Modules", note=note, grids=[grid("module_totals", rows, sort="per_execute")])
 
 
 def _has_modules(target: Target) -> bool:
@@ -265,7 +263,7 @@ def _coverage(target: Target) -> Section | None:
     calls = target.table(DELEGATE_CALLS.format(shown=shown_of("delegate_totals")))
     grids = [grid("delegate_totals", calls, "Calls of delegates", others=["backend"])] if calls.length else []
     # None, if the record is of another program.
-    covered = Rows("delegate_coverage", sort="per_execute total").of(target) if target.has_record else None
+    covered = COVERAGE.of(target) if target.has_record else None
     grids = [*filter(None, [covered]), *grids]
     return Section("coverage", "Delegate coverage", grids=grids) if grids else None
 

@@ -214,15 +214,10 @@ kernels = declared(
 )
 
 
-def _is_trained(target: Target) -> bool:
-    """Whether a trace has a backward pass or an optimizer that took time."""
-    query = "FROM passes($capture, unit := $unit) AS p WHERE p.pass IN ('backward', 'optimizer') AND p.host_time > 0"
-    return target.table(query).length > 0
-
-
 passes = declared(
     *("passes", "Forward and backward"),
-    Rows("passes"),
+    # Of training alone: with a backward pass or an optimizer that took time.
+    Rows("passes", rest="QUALIFY bool_or(pass IN ('backward', 'optimizer') AND host_time > 0) OVER ()"),
     *(
         Rows(
             "backward_times",
@@ -235,21 +230,18 @@ passes = declared(
         )
         for by in ("module", "op")
     ),
-    when=_is_trained,
 )
 
 
 def steps(target: Target) -> Section | None:
     """Return the section with the time of each step by category, and their average."""
-    made = declared("steps", "Steps", Rows("wide_steps"))(target)
-    if made is None:
+    rows = target.view("wide_steps")
+    if not rows.length:
         return None
-    shown = made.grids[0].rows.names
     mean = target.view("wide_steps", f"avg(COLUMNS(* EXCLUDE ({_NO_TIMES}))), any_value(unit) AS unit")
-    empty = {name: mean.columns[mean.names.index(name)] if name in mean.names else [None] for name in shown}
-    average = Table(shown, [*empty.values()], 1)
-    tables = {"steps": target.view("wide_steps"), "average": mean}
-    return replace(made, tables=tables, grids=[replace(made.grids[0], foot=average)])
+    values = {name: mean.columns[mean.names.index(name)] if name in mean.names else [None] for name in rows.names}
+    listed = replace(grid("wide_steps", rows), foot=Table(rows.names, [*values.values()], 1))
+    return Section("steps", "Steps", {"average": mean}, grids=[listed])
 
 
 # The columns of `wide_steps` that aren't times.
@@ -271,7 +263,7 @@ def efficiency(target: Target) -> Section | None:
         reasons = target.view("op_efficiency", "reason", "by := 'op'", "WHERE reason IS NOT NULL")
         why = f": {reasons.columns[0]['texts'][0]}" if reasons.length else ""
         return Section("efficiency", "How far from the peak", missing=f"No op's costs are known{why}.")
-    made = declared("efficiency", "How far from the peak", *grids, drawn=lambda _: {"shapes": shapes})(target)
+    made = declared("efficiency", "How far from the peak", *grids)(target)
     if made is None:
         return None
     [(device, bandwidth)] = target.warehouse.rows(
@@ -283,7 +275,7 @@ def efficiency(target: Target) -> Section | None:
         if bandwidth is None
         else f"Against the peaks of {device}. An op can save at most its time above the roof."
     )
-    return replace(made, facts={"bandwidth": bandwidth}, note=note)
+    return replace(made, tables={"shapes": shapes}, facts={"bandwidth": bandwidth}, note=note)
 
 
 def memory_timeline(target: Target) -> Section | None:

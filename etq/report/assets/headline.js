@@ -52,17 +52,19 @@ function bare(value, unit) {
   return unit === "percent" ? etq.percent(value).replace("\u00a0%", "") : etq.digits(value);
 }
 
+// How many nodes delegates run, and how many not.
+const covered = (rows) => ["delegated", "not_delegated"].map((name) => rows.list(name).reduce((all, each) => all + (each ?? 0), 0));
+
 function coveredCard(coverage) {
-  const [taken, left] = [coverage.get(0, "delegated"), coverage.get(0, "not_delegated")];
-  if (taken === null || taken + left === 0) return [];
+  const [taken, left] = covered(coverage);
+  if (taken + left === 0) return [];
   const text = `${etq.number(taken)} of ${etq.number(taken + left)}`;
   return [etq.card("ops in delegates", text, "nodes of the program's graph", { meaning: "Nodes that delegates run, of all", name: "delegate coverage" })];
 }
 
 etq.section("coverage", (parent, { delegate_coverage: rows }) => {
   if (!rows) return;
-  const sum = (name) => rows.list(name).reduce((all, each) => all + (each ?? 0), 0);
-  const [taken, left] = [sum("delegated"), sum("not_delegated")];
+  const [taken, left] = covered(rows);
   const bar = etq.element("div", { class: "split", role: "img", "aria-label": `${taken} nodes in delegates, ${left} not` });
   for (const [count, name, text] of [[taken, "delegate", "in delegates"], [left, "kernel", "not in delegates"]]) {
     if (!count) continue;

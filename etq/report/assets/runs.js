@@ -52,7 +52,7 @@ const CATEGORIES = {
   other: "framework",
 };
 
-etq.section("steps", (parent, { steps, average }) => {
+etq.section("steps", (parent, { wide_steps: steps, average }) => {
   const unit = steps.get(0, "unit");
   const [at, numbers, times] = ["run_index", "step", "total"].map((name) => steps.list(name));
   const column = (name) => [...steps.list(name), ...average.list(name)];
