@@ -23,7 +23,7 @@ from etq.cli.targets import file_options, open_target, pop_file_options
 from etq.errors import EtqError
 from etq.render.selection import column_named, selection
 from etq.render.table import FOREMOST
-from etq.render.writers import TO_READ, format_of, write
+from etq.render.writers import is_for_people, write
 from etq.warehouse.formats import stored_rows
 
 if TYPE_CHECKING:
@@ -139,16 +139,16 @@ def ops(
         sort_by = _column_of(view, sort_by)
         check_runs(warehouse, selector, arguments)
         listed = "".join(f', "{name}" := ${name}' for name in arguments)
-        is_for_people = (format or format_of(output)) in TO_READ and selection.get().columns is None
+        people = is_for_people(format, output)
         columns = _columns(warehouse, selector, by) if is_trace else ["*"]
         if not is_trace and PER_CALL in (selection.get().columns or ()):
             columns.append(f"avg AS {PER_CALL}")
-        if is_for_people:
+        if people:
             columns = _of_steps(columns, sort_by, total) if is_trace else _of_executes(by, sort_by, total)
         stored = stored_rows(warehouse, view, arguments)
         query = f"SELECT {', '.join(columns)} FROM {stored or f'{view}($capture{listed})'}"
         query += "" if sort_by is None else f' ORDER BY "{sort_by}" DESC NULLS LAST'
-        if is_for_people and not is_trace:
+        if people and not is_trace:
             query = without_method(warehouse, selector, view, query)
         foremost = [] if sort_by is None else [PER_CALL if sort_by == "avg" else sort_by, *FOREMOST]
         with timed(warehouse, selector, view, arguments):

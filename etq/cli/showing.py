@@ -21,7 +21,7 @@ from etq.cli.targets import FileOptions, open_target
 from etq.errors import EtqError
 from etq.render.selection import selection
 from etq.render.table import title
-from etq.render.writers import TO_READ, format_of, write
+from etq.render.writers import is_for_people, write
 from etq.warehouse.formats import TRACE, narrowed, stored_rows
 
 if TYPE_CHECKING:
@@ -144,16 +144,13 @@ def show_opened(
         macro = narrower.name
         prepared = prepared_for(warehouse, macro, selector, options.get("unit"))
     arguments = ", ".join("$capture" if name == "capture" else f'"{name}" := ${name}' for name in parameters)
-    is_for_people = (output[0] or format_of(output[1])) in TO_READ and selection.get().columns is None
     call = f"{macro}({arguments})"
     stored = stored_rows(warehouse, view, parameters)
     if stored is not None:
         call, parameters = stored, {"capture": selector}
-    statement = query.format(view=call)
     shown = catalog.named(view)
-    if shown.shown and (is_for_people or names_columns_of_people(warehouse, statement, parameters)):
-        statement = f"SELECT {shown.to_read} FROM {call}"
-    if is_for_people:
+    statement = as_shown(warehouse, shown, query.format(view=call), output[:2], call, parameters)
+    if is_for_people(*output[:2]):
         statement = without_method(warehouse, selector, view, statement)
         statement = without_sums(warehouse, selector, statement, shown.sums, total)
     with prepared, timed(warehouse, selector, view, options):
@@ -181,13 +178,24 @@ def show_opened(
         note_excluded_runs(warehouse, selector, view, options)
 
 
-def names_columns_of_people(warehouse: Warehouse, query: str, parameters: Mapping[str, Any]) -> bool:
-    """Whether --columns has a name that is none of a query's: people see other names than programs."""
-    chosen = selection.get().columns
-    if chosen is None:
-        return False
-    columns = warehouse.sql(f"FROM ({query}) LIMIT 0", **parameters).columns
-    return not {*chosen} <= {*columns, *map(title, columns)}
+def as_shown(
+    warehouse: Warehouse,
+    view: catalog.SqlObject,
+    query: str,
+    output: tuple[str | None, str | None],
+    rows: str,
+    parameters: Mapping[str, Any],
+) -> str:
+    """Return a query for the columns of a view's line `Shown:`, of its `rows`, if people read the output or --columns
+    has a name that is none of the query's; else the query.
+    """
+    if not view.shown:
+        return query
+    is_shown, chosen = is_for_people(*output), selection.get().columns
+    if chosen is not None:
+        columns = warehouse.sql(f"FROM ({query}) LIMIT 0", **parameters).columns
+        is_shown = not {*chosen} <= {*columns, *map(title, columns)}
+    return f"SELECT {view.to_read} FROM {rows}" if is_shown else query
 
 
 def _defaults(view: str) -> dict[str, str | None]:

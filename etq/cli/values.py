@@ -10,10 +10,9 @@ from etq import catalog
 from etq.cli import main
 from etq.cli.messages import say
 from etq.cli.options import output_options, warehouse_option
-from etq.cli.showing import show_view
+from etq.cli.showing import as_shown, show_view
 from etq.cli.targets import FileOptions
-from etq.render.selection import selection
-from etq.render.writers import TO_READ, format_of, write
+from etq.render.writers import write
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
@@ -92,8 +91,7 @@ def gap(
             _note_problems(warehouse, query, parameters)
             query += " WHERE gap IS NOT NULL LIMIT $worst"
             parameters["worst"] = worst
-        if (format or format_of(output)) in TO_READ and selection.get().columns is None:
-            query = f"SELECT {shown.to_read} FROM ({query})"
+        query = as_shown(warehouse, shown, query, (format, output), f"({query})", parameters)
         write(warehouse, query, format, output, force=force, foremost=shown.foremost, **parameters)
 
 

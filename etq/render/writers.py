@@ -195,6 +195,11 @@ def format_of(path: str | None) -> str:
     return SUFFIXES.get(ending, "table")
 
 
+def is_for_people(format: str | None, path: str | None) -> bool:
+    """Whether people read what is written, and see the columns of a view's line `Shown:`: --columns names none."""
+    return (format or format_of(path)) in TO_READ and selection.get().columns is None
+
+
 def _refuse_compressed(path: str | None) -> None:
     if path is not None and path.lower().endswith((".gz", ".zst", ".bz2", ".xz")):
         raise EtqError(f"{path}: tables are not compressed; remove .gz, or write Parquet, which is compressed")
