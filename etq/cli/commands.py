@@ -70,8 +70,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
     },
     "With its record or program": {
         "coverage": "coverage",
-        "graph": "graphs",
-        "graphs": "graphs",
+        "graph": "graph",
         "roofline": "costs",
         "values": "values",
         "reference": "values",

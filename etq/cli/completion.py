@@ -40,7 +40,7 @@ _METRICS: Final = "SELECT DISTINCT m.name FROM metrics AS m ORDER BY ALL"
 _SELECTED: Final = (_CAPTURES, "SELECT unnest(['@latest', '@previous'])", _LABELS)
 # The queries for names, by the name of an argument or option.
 ASKED: Final[dict[str, tuple[str, ...]]] = {
-    **dict.fromkeys(("capture", "captures", "base", "new", "sides", "etdump", "trace", "baseline"), _SELECTED),
+    **dict.fromkeys(("capture", "captures", "base", "new", "other", "sides", "etdump", "trace", "baseline"), _SELECTED),
     **dict.fromkeys(("selector", "selectors", "history"), _SELECTED),
     "labels": (_LABELS,),
     **dict.fromkeys(("by", "over", "remove"), (_KEYS,)),

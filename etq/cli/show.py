@@ -13,7 +13,7 @@ from etq import catalog
 from etq.cli import main
 from etq.cli.options import output_options, total_option, warehouse_option
 from etq.cli.showing import as_shown, show_view
-from etq.cli.targets import file_options, not_for, open_file_or_warehouse, open_record, pop_file_options
+from etq.cli.targets import file_options, not_for, open_file_or_warehouse, open_graphs, open_record, pop_file_options
 from etq.errors import EtqError
 from etq.render.writers import write
 
@@ -75,9 +75,9 @@ def _command(view: catalog.SqlObject) -> click.Command:
             if parameter.name in values
         )
         call = f"{view.name}({arguments})" if view.kind == "table macro" else view.name
-        with _opened(names[:1], values, db) as warehouse:
+        with _opened(view.name, names[:1], values, db) as warehouse:
             query = as_shown(warehouse, view, f"FROM {call}", (format, output), call, values)
-            write(warehouse, query, format, output, force=force, foremost=view.foremost, **values)
+            write(warehouse, query, format, output, force=force, foremost=view.foremost, drops_empty=True, **values)
 
     text = (
         f"{view.text.removeprefix(catalog.NEEDS_ETQ)}\n\nColumns: {', '.join(column.name for column in view.columns)}."
@@ -98,11 +98,15 @@ def _command(view: catalog.SqlObject) -> click.Command:
 
 
 @contextmanager
-def _opened(first: Sequence[str], values: dict[str, Any], db: str) -> Iterator[Warehouse]:
-    """Provide the warehouse; of a view of a record or program, one in memory with the file that the argument names."""
+def _opened(view: str, first: Sequence[str], values: dict[str, Any], db: str) -> Iterator[Warehouse]:
+    """Provide the warehouse; of a view of records or a program, one in memory with the files that arguments name."""
     from etq.warehouse.ephemeral import open_ephemeral_program
     from etq.warehouse.warehouse import open
 
+    if view == "compare_graphs":
+        with open_graphs(values["base"], values["new"], db) as (warehouse, values["base"], values["new"]):
+            yield warehouse
+        return
     for name, load in (("record", open_record), ("program", open_ephemeral_program)):
         if name in first:
             with open_file_or_warehouse(values[name], db, load) as (warehouse, loaded):

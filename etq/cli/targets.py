@@ -164,6 +164,28 @@ def open_file_or_warehouse(
 
 
 @contextmanager
+def open_graphs(base: str, new: str, db: str) -> Iterator[tuple[Warehouse, str, str]]:
+    """Provide the warehouse and two sides of it that have graphs; files of records are put into one in memory."""
+    are_files = [is_record(side) for side in (base, new)]
+    for side, is_one in zip((base, new), are_files, strict=True):
+        if any(are_files) and looks_like_path(side) and not os.path.exists(side):
+            raise EtqError(f"{side}: no such file")
+        check_path(side, db)
+        if not is_one and is_file(side, db):
+            raise EtqError(f"{side}: not an ETRecord; name two ETRecords, or two captures of a warehouse")
+    if any(are_files) and not all(are_files):
+        raise EtqError(f"{base} and {new}: one is a file and the other is not; name two files, or ingest the file")
+    with open_file_or_warehouse(base, db, open_record) as (warehouse, record):
+        if record is None:
+            yield warehouse, base, new
+            return
+        other = warehouse.ingest_record(new)
+        if other.is_new:
+            report_record_findings(warehouse, other)
+        yield warehouse, record.name, other.name
+
+
+@contextmanager
 def open_target(capture: str, db: str, read_options: FileOptions) -> Iterator[tuple[Warehouse, Capture]]:
     """Provide a warehouse and the capture in it that an argument names; a file is loaded into one in memory."""
     names = [f"--{name.replace('_', '-')}" for name, value in asdict(read_options).items() if value is not None]

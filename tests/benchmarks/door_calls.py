@@ -32,7 +32,7 @@ VALUES: Final = FILLED | {"by": "device", "module": "layers.0", "record": "trans
 # Parameters by which many captures are asked for at once.
 MANY: Final = {"base", "new", "selector", "selectors", "captures"}
 # Options of which a command requires one, without requiring any by itself.
-CHOSEN: Final = {"graph": ("--dot",)}
+CHOSEN: Final = {"graph": ("--format", "dot")}
 _REASONS: Final = {
     "writes a warehouse": (
         "comment",
@@ -48,7 +48,6 @@ _REASONS: Final = {
     "writes a lake": ("lake add", "lake compact"),
     "reads no capture": ("bench", "completion", "plan", "token", "views"),
     "reads all of a warehouse": ("db check",),
-    "compares records; reads only totals of captures": ("graphs",),
     "has captures of its own": ("demo",),
     "needs a trace with the shapes of ops, which no input has": ("replay",),
     "serves until it is interrupted, or its client ends": ("mcp", "serve"),

@@ -60,6 +60,7 @@ SAME = [
     ("stragglers job=train", "FROM stragglers('job=train')"),
     ("clocks job=train --unit ms", "FROM clock_offsets('job=train', unit := 'ms')"),
     ("memory trace", "FROM peak_memory('trace')"),
+    ("show compare_graphs xnn xnn --columns op,change", "SELECT coalesce(new_op, base_op) AS op, change FROM compare_graphs('xnn', 'xnn')"),
     # Of views that have no command, or have one that shows less of it: their parameters are arguments and options.
     ("show op_totals run --by instance --unit ms", "FROM op_totals('run', \"by\" := 'instance', unit := 'ms')"),
     ("show percentiles run --quantiles [0.25,0.75]", "FROM percentiles('run', quantiles := [0.25, 0.75])"),

@@ -29,7 +29,7 @@ def test_each_command_and_view_is_called_or_a_table_has_the_reason() -> None:
     assert {name for name in called if name.startswith("export ")} == {
         f"export --to {each}" for each in ("chrome", "speedscope", "hud", "model-explorer")
     }
-    assert called["graph --dot"].arguments[:3] == ("graph", "{capture}", "--dot")
+    assert called["graph --format dot"].arguments[:4] == ("graph", "{capture}", "--format", "dot")
     assert called["compare"].takes_many and not called["ops"].takes_many
     asked = {each.name: each for each in view_calls()}
     assert asked["compare_ops"].arguments[1] == "FROM compare_ops('{base}', '{new}')"

@@ -47,7 +47,7 @@ show execute_breakdown $run --db lab.duckdb
 advice real --db lab.duckdb
 ops --by module real --db lab.duckdb
 coverage real --db lab.duckdb
-graph real --dot --db lab.duckdb
+graph real --format dot --db lab.duckdb
 graph real --format json --db lab.duckdb
 steps {trace}
 values $run --db lab.duckdb

@@ -130,7 +130,7 @@ def test_an_output_is_refused_before_it_is_computed(lab: str, tmp_path: Path) ->
     for output, message in ((str(path), f"{path}: exists; overwrite it with --force"), ("", empty)):
         for command in (
             ("graph", "nix", "--html"),
-            ("graphs", "nix", "nix", "--format", "json", "-o"),
+            ("graph", "nix", "nix", "--html"),
             ("report", "nix", "-o"),
         ):
             result = run_etq(*command, output, "--db", lab)
