@@ -103,7 +103,6 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
                 )
             },
         ),
-        "replay": "replay",
         "critical-path": ViewCommand(
             "critical_ops",
             text="Show which ops determine how long a step takes.\n\nThe time of an op on the critical path is the "

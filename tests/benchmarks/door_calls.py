@@ -49,7 +49,7 @@ _REASONS: Final = {
     "reads no capture": ("bench", "completion", "plan", "token", "views"),
     "reads all of a warehouse": ("db check",),
     "has captures of its own": ("demo",),
-    "needs a trace with the shapes of ops, which no input has": ("replay",),
+    "needs a trace with the shapes of ops, which no input has": ("export --to replay",),
     "serves until it is interrupted, or its client ends": ("mcp", "serve"),
     "sends files to a server": ("push",),
     "runs a model, with torch": ("reference",),
@@ -140,7 +140,7 @@ def _words(option: click.Option) -> list[str]:
 def command_calls() -> list[Call]:
     """All calls of commands but those of `NOT_CALLED`."""
     found = [(name, command) for name, command in commands() if name not in NOT_CALLED]
-    return [call for name, command in found for call in calls_of(name, command)]
+    return [call for name, command in found for call in calls_of(name, command) if call.name not in NOT_CALLED]
 
 
 def views() -> list[SqlObject]:

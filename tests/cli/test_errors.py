@@ -65,9 +65,10 @@ FAILURES = [
     # Files of another kind than the command's.
     ("show program_size {mlp}", "…this is an ETDump, not a program; give the .pte that was run"),
     ("show planned_memory {multi} --method x", "unknown method x; there are decode, encode"),
-    ("replay {costs} --op aten::nm", "no op 'aten::nm' with time of its own in calls"),
-    ("replay {costs} --op aten::dot --shapes f32[4]", "aten::dot was not called with f32[4]; it was with: f32["),
-    ("replay {mlp} --op aten::mm", "…replay is for PyTorch traces, and this is an ETDump"),
+    ("export {costs} --to replay --op aten::nm", "no op 'aten::nm' with time of its own in calls"),
+    ("export {costs} --to replay --op aten::dot --shapes f32[4]", "aten::dot was not called with f32[4]; it was with: f32["),
+    ("export {mlp} --to replay --op aten::mm", "mlp: replay is for PyTorch traces, and this is of format etdump"),
+    ("export {costs} --to replay", "replay needs an op; name one, such as aten::mm"),
     ("roofline {gpu} --by op_type", "--by of a trace is shape, op, family, not op_type"),
     ("roofline {gpu} --device 'GTX 1'", "no device is called GTX 1 in device_peaks"),
     ("show delegate_graph {demo}", "demo_int: link its program (.pte), which has the delegates' graphs: etq link"),
