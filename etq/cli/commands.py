@@ -73,7 +73,6 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
         "graph": "graph",
         "roofline": "costs",
         "values": "values",
-        "reference": "values",
         "gap": "values",
     },
     "PyTorch traces": {

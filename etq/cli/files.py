@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Program, Record, Warehouse
 
 
+# Whose values are those of a reference.
+GRAPHS: Final = ("exported_program", "edge_dialect_exported_program")
 OPS_TO_READ: Final = """array_to_string(o.op_types[:3], ', ')
                 || CASE WHEN len(o.op_types) > 3 THEN ', ' || len(o.op_types) - 3 || ' more' ELSE '' END AS op_types"""
 
@@ -145,6 +147,13 @@ def inspect(
 @graph_capture_option("With one trace only")
 @click.option("--debug-buffer", metavar="FILE", help="Debug buffer with the logged values; with one file only.")
 @click.option("--values", is_flag=True, help="Keep the values themselves, not only their statistics.")
+@click.option(
+    "--reference",
+    type=click.Choice(GRAPHS),
+    is_flag=False,
+    flag_value=GRAPHS[0],
+    help=f"Run the program of an ETRecord and store the values of its ops.  [default graph: {GRAPHS[0]}]",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Show each file, also of more than 20, and each that was left out.")
 @click.option("-q", "--quiet", is_flag=True, help="Show only errors and warnings.")
 @classes_option
@@ -163,6 +172,7 @@ def ingest(
     graph_capture: tuple[str, ...] | None,
     debug_buffer: str | None,
     values: bool,
+    reference: str | None,
     verbose: bool,
     quiet: bool,
     db: str,
@@ -178,13 +188,20 @@ def ingest(
     Labels of --label have precedence over those of a sidecar (run.etdp.json or run.etdp.toml next to run.etdp), these
     over --label-from, these over --label-git. Only --label replaces labels of a known capture.
 
+    With --reference, torch or executorch runs the program of model.etrecord on its representative inputs. The capture
+    model-reference has the values, with which etq gap compares those of runtimes.
+
     \b
     etq ingest *.etdp --db lab.duckdb --label device=pixel8 --label build=abc123
     etq ingest lab/*/*/*.etdp --label-from '{model}/{device}/{build}.etdp' --label-git=.
     etq ingest traces/ --job train-7b
+    etq ingest model.etrecord --reference
     """
     from etq.warehouse.warehouse import open
 
+    if reference is not None:
+        _ingest_reference(files, reference, name, db)
+        return
     of_one = {"name": name, "debug-buffer": debug_buffer, "graph-capture": graph_capture, "metrics": metrics or None}
     for option, value in of_one.items():
         if value is not None and len(files) > 1:
@@ -229,6 +246,26 @@ def ingest(
     printed.end()
     if printed.failed:
         sys.exit(1)
+
+
+def _ingest_reference(files: tuple[str, ...], graph: str, name: str | None, db: str) -> None:
+    """Run the program of an ETRecord, and store its values as a capture."""
+    from etq.torch.reference import reference_values
+    from etq.warehouse.warehouse import open
+
+    context = click.get_current_context()
+    for option in context.command.params:
+        is_given = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
+        if is_given and option.name not in ("files", "reference", "name", "db"):
+            raise click.UsageError(f"--reference goes with --name and --db alone, not with {option.opts[0]}")
+    if len(files) > 1:
+        raise click.UsageError("--reference goes with one file, an ETRecord")
+    values = reference_values(files[0], graph)
+    with open(db) as warehouse:
+        record = warehouse.ingest_record(files[0])
+        capture = warehouse.ingest_reference(record, values, graph=graph, name=name)
+        what = "ingested" if capture.is_new else "known already, options applied"
+        say(f"{capture.name}: {what}, {len(values)} ops")
 
 
 def _ingest_one(

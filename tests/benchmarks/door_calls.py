@@ -52,7 +52,6 @@ _REASONS: Final = {
     "needs a trace with the shapes of ops, which no input has": ("export --to replay",),
     "serves until it is interrupted, or its client ends": ("mcp", "serve"),
     "sends files to a server": ("push",),
-    "runs a model, with torch": ("reference",),
     "takes any query, or prints any view; the views are asked for themselves": ("show", "sql"),
 }
 NOT_CALLED: Final = {name: reason for reason, names in _REASONS.items() for name in names}

@@ -140,6 +140,7 @@ WRONG_USAGE = [
     ("report a b c", "not 3; put a pattern of files in quotes"),
     ("report --trend --allow-mismatch", "--allow-mismatch is not for a report of series"),
     ("graph run --html - -o x", "-o only applies to --format"),
+    ("ingest {mlp} --reference --label a=b", "--reference goes with --name and --db alone, not with --label"),
     ("graph run net --format dot", "--format applies to one graph"),
     ("graph net --metric snr", "--metric needs a second graph: etq graph BASE NEW"),
     ("inspect --etdump_path {mlp} {mlp}", "--etdump_path is a flag of inspector_cli and doesn't go with FILE"),
