@@ -126,8 +126,6 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
                 ),
             },
         ),
-        "stragglers": "ranks",
-        "clocks": "ranks",
     },
     "Many captures": {
         "compare": "compare",

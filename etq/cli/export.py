@@ -32,7 +32,7 @@ CAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a file.
 .gz is compressed. Delegates' events with a clock of their own are placed in their calls, and marked as "estimated".
 The script of replay calls the op with tensors of the sizes, types and strides of a trace that has shapes. To chrome,
 several PyTorch traces (captures, files, or a selector of several) are written as one, with the clocks of
-the ranks aligned as by etq clocks.
+the ranks aligned as by etq show clock_offsets.
 
 \b
 etq export job=train --to chrome -o job.json.gz --db lab.duckdb
@@ -128,5 +128,5 @@ def _note_unaligned(warehouse: Warehouse, captures: list[Capture]) -> None:
     """
     [(names,)] = warehouse.rows(query, captures=[capture.capture_id for capture in captures])[1]
     if names is not None:
-        text = f"Note: the clock of {names} isn't known, see etq clocks; placed by the time at which it was recorded"
-        click.echo(printable(text), err=True)
+        why = "isn't known, see etq show clock_offsets; placed by the time at which it was recorded"
+        click.echo(printable(f"Note: the clock of {names} {why}"), err=True)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, Final, TypeVar
 
 import click
@@ -320,28 +320,17 @@ def _rate(pattern: re.Pattern[str], examples: str) -> Any:
     return parsed
 
 
-def link_option(command: Command) -> Command:
-    """Add the option for the bandwidth of links between devices."""
-    return click.option(
-        "--link-bandwidth",
-        metavar="RATE",
-        callback=_rate(_BANDWIDTH, _BANDWIDTHS),
-        help="What the links of a device carry in bytes per second, such as 450GB/s.  [default: of the trace's device]",
-    )(command)
-
-
+# Options that are rates, by the parameter of views: like `click.option`.
+_bandwidth: Final = partial(click.option, metavar="RATE", callback=_rate(_BANDWIDTH, _BANDWIDTHS))
+RATES: Final[dict[str, Callable[..., Any]]] = {
+    "peak_flops": partial(click.option, metavar="RATE", callback=_rate(_FLOPS, "20G, 20e9 or 20GFLOP/s")),
+    "peak_bandwidth": _bandwidth,
+    "link_bandwidth": _bandwidth,
+}
 # The peak rates of the device.
 peak_options: Final = together(
-    click.option(
-        "--peak-flops",
-        metavar="RATE",
-        callback=_rate(_FLOPS, "20G, 20e9 or 20GFLOP/s"),
-        help="Peak rate of the device in operations per second, such as 20G.",
-    ),
-    click.option(
-        "--peak-bandwidth",
-        metavar="RATE",
-        callback=_rate(_BANDWIDTH, _BANDWIDTHS),
-        help="Peak bandwidth of its memory in bytes per second, such as 15GB/s.",
+    RATES["peak_flops"]("--peak-flops", help="Peak rate of the device in operations per second, such as 20G."),
+    RATES["peak_bandwidth"](
+        "--peak-bandwidth", help="Peak bandwidth of its memory in bytes per second, such as 15GB/s."
     ),
 )

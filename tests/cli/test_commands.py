@@ -57,8 +57,9 @@ SAME = [
     ("show copy_totals gpu --unit ms", "FROM copy_totals('gpu', unit := 'ms')"),
     ("show device_breakdown gpu --by step", "FROM device_breakdown('gpu', \"by\" := 'step')"),
     ("show collectives gpu", "FROM collectives('gpu')"),
-    ("stragglers job=train", "FROM stragglers('job=train')"),
-    ("clocks job=train --unit ms", "FROM clock_offsets('job=train', unit := 'ms')"),
+    ("show stragglers job=train", "FROM stragglers('job=train')"),
+    ("show collective_waits job=train --link-bandwidth 450GB/s --columns ranks,total_time", "SELECT group_size AS ranks, total AS total_time FROM collective_waits('job=train')"),
+    ("show clock_offsets job=train --unit ms", "FROM clock_offsets('job=train', unit := 'ms')"),
     ("memory trace", "FROM peak_memory('trace')"),
     ("show compare_graphs xnn xnn --columns op,change", "SELECT coalesce(new_op, base_op) AS op, change FROM compare_graphs('xnn', 'xnn')"),
     # Of views that have no command, or have one that shows less of it: their parameters are arguments and options.

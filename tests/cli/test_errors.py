@@ -79,7 +79,6 @@ FAILURES = [
     ("graph run run", "run has no record, so it has no graph; link one: etq link run RECORD"),
     ("flame net --module features.0.cb", "no module 'features.0.cb'; the nearest are features.0.cbr"),
     ("compare {steps} {mlp}", "before is a PyTorch trace and mlp is not: only traces can be compared with traces; etq show model_map "),
-    ("stragglers {gpu}", "…rank0.pt.trace.json.gz is a file; ingest the traces of all ranks"),
     # Links, labels, metrics and phases.
     ("link run nosuch/x.etrecord", "nosuch/x.etrecord: no such file, and no record of that name"),
     ("label {mlp}", "…mlp.etdp: this command takes a capture of the warehouse, not a file; ingest the file first"),
@@ -170,7 +169,7 @@ NOTES = [
     ("show kernel_sequences {steps}", "{steps} has no calls of ops that launched so many kernels, copies and fills"),
     ("memory {steps}", "{steps} has no allocations: record them with profile_memory=True"),
     ("steps {mlp}", "etq steps has no rows for {mlp}, of format etdump; for that there is etq show execute_breakdown"),
-    ("stragglers trace", "no trace of trace has a label rank"),
+    ("show stragglers trace", "etq show stragglers has no rows: no trace has a label rank"),
     ("memory {mlp}", "{mlp} has no allocations; for the memory that a program plans: etq show planned_memory"),
     ("show framework_tax {mlp} --steps skip_first=99", "no run of {mlp} is left: skip_first=99 leaves out all 6"),
     ("show framework_tax llm --phase decode", "no run of llm is of phase decode; set phases of runs with etq phase"),
