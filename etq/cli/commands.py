@@ -134,7 +134,6 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
         "regressions": "trends",
         "comment": "comment",
         "bench": "bench",
-        "plan": "plan",
     },
     "A warehouse": {
         "ingest": "files",

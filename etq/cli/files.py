@@ -23,7 +23,7 @@ from etq.cli.labels import check_pattern, found_options, parsed_labels
 from etq.cli.messages import say
 from etq.cli.no_rows import note_no_rows
 from etq.cli.old_flags import inspect_as_before, old_flags, pop_old_flags
-from etq.cli.options import classes_option, output_options, step_options, unit_option, warehouse_option
+from etq.cli.options import check_alone, classes_option, output_options, step_options, unit_option, warehouse_option
 from etq.cli.targets import (
     file_options,
     findings_of,
@@ -253,11 +253,7 @@ def _ingest_reference(files: tuple[str, ...], graph: str, name: str | None, db: 
     from etq.torch.reference import reference_values
     from etq.warehouse.warehouse import open
 
-    context = click.get_current_context()
-    for option in context.command.params:
-        is_given = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
-        if is_given and option.name not in ("files", "reference", "name", "db"):
-            raise click.UsageError(f"--reference goes with --name and --db alone, not with {option.opts[0]}")
+    check_alone("--reference", "name", "db")
     if len(files) > 1:
         raise click.UsageError("--reference goes with one file, an ETRecord")
     values = reference_values(files[0], graph)

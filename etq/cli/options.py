@@ -52,6 +52,16 @@ def together(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return added
 
 
+def check_alone(option: str, *names: str) -> None:
+    """Raise `click.UsageError` if the command line has other options than `option` and those of some names."""
+    context = click.get_current_context()
+    known = (option, *(f"--{name}" for name in names))
+    for other in context.command.params:
+        is_given = context.get_parameter_source(other.name or "") is ParameterSource.COMMANDLINE
+        if is_given and isinstance(other, click.Option) and other.opts[-1] not in known:
+            raise click.UsageError(f"{option} goes with {', '.join(known[1:])} alone, not with {other.opts[-1]}")
+
+
 def classes_option(command: Command) -> Command:
     """Add --classes, which holds while the command runs, in processes that it starts, too."""
 

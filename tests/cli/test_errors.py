@@ -139,14 +139,15 @@ WRONG_USAGE = [
     ("report a b c", "not 3; put a pattern of files in quotes"),
     ("report --trend --allow-mismatch", "--allow-mismatch is not for a report of series"),
     ("graph run --html - -o x", "-o only applies to --format"),
-    ("ingest {mlp} --reference --label a=b", "--reference goes with --name and --db alone, not with --label"),
+    ("ingest {mlp} --reference --label a=b", "--reference goes with --name, --db alone, not with --label"),
     ("graph run net --format dot", "--format applies to one graph"),
     ("graph net --metric snr", "--metric needs a second graph: etq graph BASE NEW"),
     ("inspect --etdump_path {mlp} {mlp}", "--etdump_path is a flag of inspector_cli and doesn't go with FILE"),
     ("inspect --etdump_path {mlp} --unit us", "--etdump_path is a flag of inspector_cli and doesn't go with --unit"),
     ("inspect --compare_results", "--compare_results needs --etdump_path"),
     ("inspect --etdump_path {mlp} --target_time_scale min", "'min' is not one of"),
-    ("plan --new A", "base and new are both 'A'"),
+    ("bench A A --order", "base and new are both 'A'"),
+    ("bench A B --order --runs 3", "--order goes with --name, --rounds, --format alone, not with --runs"),
     # Mistyped commands; views that have no command.
     ("ingset", "'ingest'"),
 ]  # fmt: skip
