@@ -132,7 +132,7 @@ def inspect(
 @click.option("--job", metavar="NAME", help="The job that the files are ranks of: the label job.")
 @found_options
 @click.option(
-    "--metrics", metavar="FILE", multiple=True, help="File of metrics to attach, too, as with etq metric --from."
+    "--metrics", metavar="FILE", multiple=True, help="File of metrics to attach, too, as with etq label --metrics."
 )
 @click.option(
     "--captured-at",

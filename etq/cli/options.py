@@ -257,7 +257,7 @@ def schedule_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def phase_option(command: Command) -> Command:
-    text = "Only runs of that phase: steps of vLLM and SGLang, or as set with `etq phase`."
+    text = "Only runs of that phase: steps of vLLM and SGLang, or as set with etq label --phase."
     return click.option("--phase", type=click.Choice(PHASES), help=text)(command)
 
 

@@ -55,7 +55,7 @@ _series_options: Final = together(
 
 # What a trend is of.
 item_options: Final = together(
-    click.option("--metric", metavar="NAME", help="Trend of a metric, by its name in etq metric."),
+    click.option("--metric", metavar="NAME", help="Trend of a metric, by its name in etq show metric_values."),
     click.option("--module", metavar="PATH", help="Trend of a module, by its path."),
     click.option("--op", metavar="OP", help="Trend of an op: its family or op type, or one with @instruction."),
 )

@@ -32,10 +32,10 @@ ingest {real} --etrecord {record} --db lab.duckdb
 ingest {broken} --db lab.duckdb
 ingest {slow} --label-from {{a}}/{{b}}.etdp --db lab.duckdb
 link slow {program} --db lab.duckdb
-metric $run --from {metrics} --db lab.duckdb
-metric $run --db lab.duckdb
+label $run --metrics {metrics} --db lab.duckdb
+show metric_values $run --db lab.duckdb
 captures --db lab.duckdb
-phase $run decode --runs 1- --db lab.duckdb
+label $run --phase decode --runs 1- --db lab.duckdb
 inspect {run}
 inspect --etdump_path {run}
 inspect {real} --etrecord {record}
