@@ -78,7 +78,7 @@ def graph(
     db: str,
     **options: Any,
 ) -> None:
-    """Draw the op graph of a program; of a capture, with times; of two, side by side. A capture needs a linked record.
+    """Draw the op graph of a program or capture, or of two. A capture has times, and needs a linked record.
 
     An ETRecord or a program (.pte) alone is drawn without times; a program has its instructions. Without a form, a page
     is written.

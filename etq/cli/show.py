@@ -13,7 +13,7 @@ from etq import catalog
 from etq.cli import main
 from etq.cli.commands import name_of
 from etq.cli.messages import say
-from etq.cli.options import RATES, output_options, total_option, warehouse_option
+from etq.cli.options import RATES, Command, output_options, total_option, warehouse_option
 from etq.cli.ranks import note_unknown
 from etq.cli.showing import as_shown, show_view
 from etq.cli.targets import file_options, not_for, open_file_or_warehouse, open_graphs, open_record, pop_file_options
@@ -100,7 +100,7 @@ def _command(view: catalog.SqlObject) -> click.Command:
         else:
             add: Callable[..., Any] = RATES.get(name, click.option)
             decorated = add(f"--{name.replace('_', '-')}", name, help=_help(parameter))(decorated)
-    return click.command(view.name, help=text, short_help=view.summary)(decorated)
+    return click.command(view.name, cls=Command, help=text, short_help=view.summary)(decorated)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ import click
 from etq import catalog
 from etq.choices import UNITS
 from etq.cli.messages import say
-from etq.cli.options import Command, classes_option
+from etq.cli.options import Decorated, classes_option, common_option
 from etq.errors import EtqError, QueryError
 from etq.render.progress import working
 
@@ -37,18 +37,18 @@ class FileOptions:
     graph_capture: tuple[str, ...] | None = None
 
 
-def file_options(command: Command, without: Collection[str] = ()) -> Command:
+def file_options(command: Decorated, without: Collection[str] = ()) -> Decorated:
     """Add options for a file, but those `without`; captures in a warehouse have them from their ingest."""
     for name, option in {
-        "pte": click.option("--pte", metavar="FILE", help="For a file: its program."),
-        "etrecord": click.option("--etrecord", metavar="FILE", help="For a file: the ETRecord of its program."),
-        "clock_bits": click.option(
+        "pte": common_option("--pte", metavar="FILE", help="For a file: its program."),
+        "etrecord": common_option("--etrecord", metavar="FILE", help="For a file: the ETRecord of its program."),
+        "clock_bits": common_option(
             "--clock-bits", type=click.Choice(["32", "64"]), help="For a file: width of the clock's counter in bits."
         ),
-        "time_scale": click.option(
+        "time_scale": common_option(
             "--time-scale", type=click.Choice(UNITS), help="For a file: unit of one tick.  [default: ns]"
         ),
-        "graph_capture": graph_capture_option("For a trace"),
+        "graph_capture": graph_capture_option("For a trace", common_option),
     }.items():
         if name not in without:
             command = option(command)
@@ -60,9 +60,11 @@ def not_for(view: str) -> Collection[str]:
     return {"dump": ["graph_capture"], "torch_trace": ["pte"]}.get(next(iter(catalog.named(view).needs), ""), [])
 
 
-def graph_capture_option(what: str) -> Callable[[Command], Command]:
+def graph_capture_option(
+    what: str, add: Callable[..., Callable[[Decorated], Decorated]] = click.option
+) -> Callable[[Decorated], Decorated]:
     """Return the option for traces of the capture of graphs."""
-    return click.option(
+    return add(
         "--graph-capture",
         metavar="TRACE",
         multiple=True,

@@ -112,8 +112,7 @@ class Runner:
         if self.forks:
             from etq.cli.commands import COMMANDS
 
-            listed = (command for commands in COMMANDS.values() for command in commands.values())
-            modules = {f"etq.cli.{command if isinstance(command, str) else 'views'}" for command in listed}
+            modules = {f"etq.cli.{command if isinstance(command, str) else 'views'}" for command in COMMANDS.values()}
             for name in (*sorted(modules), *PRELOADED):
                 import_module(name)
 
