@@ -89,7 +89,7 @@ def check_alone(option: str, *names: str) -> None:
 
 
 def classes_option(command: Decorated) -> Decorated:
-    """Add --classes, which holds while the command runs, in processes that it starts, too."""
+    """Add --classes, which applies while the command runs, also in processes that it starts."""
 
     def use(context: click.Context, _: click.Parameter, file: str | None) -> None:
         if file is None:

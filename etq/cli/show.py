@@ -15,7 +15,7 @@ from etq.cli.commands import name_of
 from etq.cli.messages import say
 from etq.cli.options import RATES, Command, output_options, total_option, warehouse_option
 from etq.cli.ranks import note_unknown
-from etq.cli.showing import as_shown, show_view
+from etq.cli.showing import show_view
 from etq.cli.targets import file_options, not_for, open_file_or_warehouse, open_graphs, open_record, pop_file_options
 from etq.errors import EtqError
 from etq.render.writers import write
@@ -79,8 +79,7 @@ def _command(view: catalog.SqlObject) -> click.Command:
         )
         call = f"{view.name}({arguments})" if view.kind == "table macro" else view.name
         with _opened(view.name, names[:1], values, db) as warehouse:
-            query = as_shown(warehouse, view, f"FROM {call}", (format, output), call, values)
-            if write(warehouse, query, format, output, force=force, foremost=view.foremost, drops_empty=True, **values):
+            if write(warehouse, f"FROM {call}", format, output, force=force, view=view, **values):
                 note_unknown(warehouse, view.name, values)
             elif view.empty:
                 say(f"Note: {dict(view.empty)[None].format(view=name_of(view.name))}")

@@ -60,17 +60,16 @@ def not_for(view: str) -> Collection[str]:
     return {"dump": ["graph_capture"], "torch_trace": ["pte"]}.get(next(iter(catalog.named(view).needs), ""), [])
 
 
-def graph_capture_option(
-    what: str, add: Callable[..., Callable[[Decorated], Decorated]] = click.option
-) -> Callable[[Decorated], Decorated]:
+def graph_capture_option(what: str, add: Any = click.option) -> Callable[[Decorated], Decorated]:
     """Return the option for traces of the capture of graphs."""
-    return add(
+    option: Callable[[Decorated], Decorated] = add(
         "--graph-capture",
         metavar="TRACE",
         multiple=True,
         callback=lambda context, parameter, files: files or None,
         help=f"{what}: trace of the capture of its CUDA or HIP graphs, or a folder; may be repeated.",
     )
+    return option
 
 
 def pop_file_options(options: dict[str, Any]) -> FileOptions:

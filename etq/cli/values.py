@@ -10,7 +10,7 @@ from etq import catalog
 from etq.cli import main
 from etq.cli.messages import say
 from etq.cli.options import output_options, warehouse_option
-from etq.cli.showing import as_shown, show_view
+from etq.cli.showing import show_view
 from etq.cli.targets import FileOptions
 from etq.render.writers import write
 
@@ -43,11 +43,8 @@ def values(
     etq values run.etdp --debug-buffer run.bin
     etq values run --db lab.duckdb
     """
-    query = """SELECT v.run_index, v.op_name, v.instruction_id, v.role, v.position, v.kind, v.scalar_type, v.sizes,
-    v.number, v.min, v.max, v.mean, v.nan_count, v.inf_count, v.module_path, v.source_file, v.source_line
-    FROM {view} AS v"""
     read_options = FileOptions(etrecord=etrecord, debug_buffer=debug_buffer)
-    show_view("logged_values", capture, db, (format, output, force), read_options, query=query)
+    show_view("logged_values", capture, db, (format, output, force), read_options)
 
 
 @main.command()
@@ -82,7 +79,6 @@ def gap(
     """
     from etq.warehouse.warehouse import open
 
-    shown = catalog.named("numeric_gap")
     with open(db, read_only=True) as warehouse:
         query = "FROM numeric_gap($base, $new, metric := $metric)"
         parameters: dict[str, Any] = {"base": base, "new": new, "metric": metric}
@@ -90,8 +86,7 @@ def gap(
             _note_problems(warehouse, query, parameters)
             query += " WHERE gap IS NOT NULL LIMIT $worst"
             parameters["worst"] = worst
-        query = as_shown(warehouse, shown, query, (format, output), f"({query})", parameters)
-        write(warehouse, query, format, output, force=force, foremost=shown.foremost, **parameters)
+        write(warehouse, query, format, output, force=force, view=catalog.named("numeric_gap"), **parameters)
 
 
 def _note_problems(warehouse: Warehouse, query: str, parameters: dict[str, Any]) -> None:
