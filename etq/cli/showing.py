@@ -43,10 +43,10 @@ def check_phase(warehouse: Warehouse, capture: Capture, phase: str | None) -> No
     if not phases and warehouse.path is None:
         raise EtqError(
             "files have no phases, but traces of vLLM and SGLang; ingest the file and set the phases of its runs with "
-            "etq phase"
+            "etq label --phase"
         )
     if phase not in phases:
-        say(f"Note: no run of {capture.name} is of phase {phase}; set phases of runs with etq phase")
+        say(f"Note: no run of {capture.name} is of phase {phase}; set phases of runs with etq label --phase")
 
 
 def timed(
