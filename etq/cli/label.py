@@ -86,7 +86,7 @@ def label(
     output: str | None,
     force: bool,
 ) -> None:
-    """Attach labels, metrics and phases to a capture. Without any, its labels are shown.
+    """Attach labels, metrics and phases to a capture. Without any, show its labels.
 
     A label replaces the one of the same key. captured_at=2026-05-01T12:00:00Z sets the time of the measurement, in UTC
     if it has no time zone.

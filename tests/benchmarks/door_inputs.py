@@ -215,9 +215,8 @@ def make(kind: str, size: int, folder: Path, runner: Runner) -> Input:
     calls = [["ingest", files[each], *of_own, *labelled, made.warehouse] for each in ("base", "new")]
     calls.append(["ingest", str(folder / f"other.{other}"), *of_other, *labelled, made.warehouse])
     if own == "etdp":
-        calls += [
-            ["label", each, "--phase", "decode", "--runs", "0-", "--db", made.warehouse] for each in ("base", "new")
-        ]
+        phase = ["--phase", "decode", "--runs", "0-", "--db", made.warehouse]
+        calls += [["label", each, *phase] for each in ("base", "new")]
     for call in calls:
         if failure := runner.run(call, folder).failure:
             raise SystemExit(f"{folder}: {failure}")

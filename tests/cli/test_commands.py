@@ -155,12 +155,8 @@ def test_flops_of_a_record_before_any_run(lab: str) -> None:
 def test_roofline_of_a_file_and_of_a_warehouse(copied: str) -> None:
     of_file = rows("roofline", NET, "--etrecord", NET_RECORD, *PEAKS)
     # A metric is a peak, too; numbers may be written in other ways.
-    assert (
-        run_etq(
-            "label", "net", "--metric", "peak_flops=20e9", "--metric", "peak_bandwidth=15:GB/s", "--db", copied
-        ).exit_code
-        == 0
-    )
+    given = ("--metric", "peak_flops=20e9", "--metric", "peak_bandwidth=15:GB/s")
+    assert run_etq("label", "net", *given, "--db", copied).exit_code == 0
     assert rows("roofline", "net", "--db", copied) == of_file
     for flops, bandwidth in (("0.02T", "1.5e4 MB/s"), ("20 GFLOP/s", "15e9"), ("20000MFLOPS", "15000 MB/s")):
         peaks = ("--peak-flops", flops, "--peak-bandwidth", bandwidth)

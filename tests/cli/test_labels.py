@@ -75,28 +75,22 @@ def test_ingest_finds_labels(tmp_path: Path) -> None:
     assert {key: labels[key] for key in ("model", "device", "build", "branch", "dirty")} == {
         "model": "mlp", "device": "pixel 8", "build": "b2", "branch": "main", "dirty": "false",
     }  # fmt: skip
-    assert [row["name"] for row in rows("show", "metric_values", "b1", "--db", db)][:2] == [
-        "avg_inference_latency",
-        "load_status",
-    ]
+    named = [row["name"] for row in rows("show", "metric_values", "b1", "--db", db)]
+    assert named[:2] == ["avg_inference_latency", "load_status"]
 
 
 @pytest.mark.long
 def test_metric_sets_reads_and_shows(copied: str, tmp_path: Path) -> None:
     db = ("--db", copied)
     given = ("temperature=41", "clock=2.8:GHz", "battery=80%", "model_load_time=1.5 s", "x=-.5e1")
-    assert (
-        told("label", "run", *(word for pair in given for word in ("--metric", pair)), *db)
-        == "run: 5 metrics set, 0 removed\n"
-    )
+    words = [word for pair in given for word in ("--metric", pair)]
+    assert told("label", "run", *words, *db) == "run: 5 metrics set, 0 removed\n"
     logcat = tmp_path / "logcat.txt"
     logcat.write_bytes(log(GENERATION))
     for what in ("9 metrics added", "known already"):
         assert what in told("label", "run", "--metrics", logcat, *db)
-    shown = {
-        (row["name"], not row["source"]): (row["value"], row["unit"])
-        for row in rows("show", "metric_values", "run", *db)
-    }
+    listed = rows("show", "metric_values", "run", *db)
+    shown = {(row["name"], not row["source"]): (row["value"], row["unit"]) for row in listed}
     assert {key: value for key, value in shown.items() if key[1] or key[0] == "model_load_time"} == {
         ("temperature", True): (41, "degC"), ("clock", True): (2.8, "GHz"), ("battery", True): (80, "%"),
         ("model_load_time", True): (1500, "ms"), ("model_load_time", False): (3926, "ms"), ("x", True): (-5, None),
