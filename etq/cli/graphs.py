@@ -265,7 +265,6 @@ def graphs(
             output,
             force=force,
             foremost=shown.foremost,
-            drops_empty=True,
             base=base_name,
             new=new_name,
             **chosen,

@@ -22,7 +22,6 @@ from etq.cli.showing import check_runs, note_excluded_runs, show_opened, timed, 
 from etq.cli.targets import file_options, open_target, pop_file_options
 from etq.errors import EtqError
 from etq.render.selection import column_named, selection
-from etq.render.table import FOREMOST
 from etq.render.writers import TO_READ, format_of, write
 from etq.warehouse.formats import stored_rows
 
@@ -150,7 +149,7 @@ def ops(
         query += "" if sort_by is None else f' ORDER BY "{sort_by}" DESC NULLS LAST'
         if is_for_people and not is_trace:
             query = without_method(warehouse, selector, view, query)
-        foremost = [] if sort_by is None else [PER_CALL if sort_by == "avg" else sort_by, *FOREMOST]
+        foremost = [] if sort_by is None else [PER_CALL if sort_by == "avg" else sort_by]
         with timed(warehouse, selector, view, arguments):
             if not write(
                 warehouse,

@@ -167,7 +167,6 @@ def show_opened(
                 long=long,
                 foremost=shown.foremost,
                 chooses_unit=chooses,
-                drops_empty=True,
                 **parameters,
             )
         if not has_rows:

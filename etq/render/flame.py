@@ -9,7 +9,7 @@ from typing import Final
 
 from etq.errors import printable
 from etq.render.kernel_names import full_names, short_names
-from etq.render.table import fitted
+from etq.render.table import aligned
 from etq.render.terminal import TerminalStyle, bar
 
 # Width without a terminal.
@@ -75,14 +75,14 @@ def flame(rows: Sequence[Row], heading: str, unit: str, style: TerminalStyle) ->
     bar_width = min(left(), _LONGEST_BAR) if left() >= _SHORTEST_BAR else 0
     if not bar_width:
         name_width = max(min(longest, name_width + left() + 2), len("name"))
-    head = [fitted("name", name_width, False, style), *(title.rjust(width) for title, width in widths.items())]
+    head = ["name".ljust(name_width), *(title.rjust(width) for title, width in widths.items())]
     lines = [style.styled("  ".join(head), "bold")]
     whole = rows[0].total
-    for at, row in enumerate(rows):
+    # Not all of the blanks: their number grows with the square of the depth.
+    indented = [" " * min(2 * row.depth, name_width + 1) + name for row, name in zip(rows, names, strict=True)]
+    for at, (row, cell) in enumerate(zip(rows, aligned(indented, name_width, False, style), strict=True)):
         cells = [columns[title][at].rjust(width) for title, width in widths.items()]
-        # Not all of the blanks: their number grows with the square of the depth.
-        indented = " " * min(2 * row.depth, name_width + 1) + names[at]
-        name = style.styled(fitted(indented, name_width, False, style), *_STYLES.get(row.kind, ()))
+        name = style.styled(cell, *_STYLES.get(row.kind, ()))
         drawn = bar(row.start / whole, row.total / whole, bar_width, style) if bar_width and whole > 0 else ""
         lines.append("  ".join([name, *cells, style.styled(drawn, _BAR_STYLES.get(row.kind, "cyan"))]).rstrip())
     return "\n".join(lines) + "\n"

@@ -18,8 +18,8 @@ from etq.render.delimited import DELIMITERS, delimited, escaping_formulas, write
 from etq.render.markdown import markdown_parts
 from etq.render.pager import paged
 from etq.render.selection import selection
-from etq.render.table import FOREMOST, Rows, shown, table, table_parts, title, wide
-from etq.render.terminal import PAGE, PLAIN, TerminalStyle, style_of, width_of
+from etq.render.table import Rows, fits, shown, table_parts, title, wide
+from etq.render.terminal import PLAIN, style_of
 from etq.render.times import in_one_unit
 
 if TYPE_CHECKING:
@@ -48,7 +48,6 @@ def write(
     long: Collection[str] = (),
     foremost: Sequence[str] = (),
     chooses_unit: bool = False,
-    drops_empty: bool = False,
     **parameters: Any,
 ) -> bool:
     """Write a query's result to a file or to standard output. Returns whether it has rows; True for binary formats.
@@ -56,9 +55,8 @@ def write(
     format        one of `FORMATS`; by default that of the file's suffix, or a table
     long          columns with long texts, which become paragraphs if the terminal has no room for the table, and
                   without a terminal if there are several of them
-    foremost      columns that a terminal without room for all shows the longest, after the one to sort by
+    foremost      columns that tables always have, as they have the one to sort by
     chooses_unit  give times the unit that suits them in a table for people, see `in_one_unit`
-    drops_empty   leave out columns without a value on a terminal, but for those that --columns names
 
     Rows are written while they are read. Raises `EtqError` if the file exists and `force` is not set, for an unknown
     file name ending, and for a binary format on a terminal; `QueryError` for a query that fails; no file is left then.
@@ -82,7 +80,7 @@ def write(
         if columns:
             with _text_output(path, force=force, is_printable=format == "table") as stream:
                 rows = chain([first], remaining)
-                _write_parts(columns, rows, format, path, long, stream, foremost, drops_empty)
+                _write_parts(columns, rows, format, path, long, stream, foremost)
     return bool(first)
 
 
@@ -117,13 +115,13 @@ def write_each(warehouse: Warehouse, script: str, format: str | None, path: str 
 
 @contextmanager
 def _in_full(statement: str) -> Iterator[None]:
-    """Show all columns of a statement that names each of them, also those that don't fit the terminal."""
+    """Show all columns of a statement that names each of them, also those that don't fit."""
     import json
 
     import duckdb
 
     is_wide = wide.get()
-    if sys.stdout.isatty() and not is_wide:
+    if not is_wide:
         with duckdb.connect() as connection:
             query = "SELECT json_serialize_sql($1)::VARCHAR"
             [(parsed,)] = connection.execute(query, [statement]).fetchall()
@@ -240,7 +238,6 @@ def _write_parts(
     long: Collection[str],
     stream: IO[str],
     foremost: Sequence[str] = (),
-    drops_empty: bool = False,
 ) -> None:
     style = style_of(sys.stdout) if path is None else PLAIN
     if format in DELIMITERS:
@@ -250,27 +247,20 @@ def _write_parts(
         whole = [row for rows in parts for row in rows]
         parts = [whole]
         # Without a terminal, a single long column is the end of a line, which other programs can search.
-        if (style.width or len(long) > 1) and not _has_room(columns, whole, style):
+        if (style.width or len(long) > 1) and not fits(columns, whole, style):
             from etq.render.records import paragraphs
 
             cells = [[shown(value) for value in row] for row in whole]
             stream.write(paragraphs(columns, whole, cells, long, style))
             return
     sorted_by = [name for name in columns if selection.get().sort_by in (name, title(name))]
-    foremost = [*sorted_by, *(foremost or FOREMOST)]
-    drops_empty = drops_empty and selection.get().columns is None
     writers = {
-        "table": lambda: table_parts(columns, parts, style, foremost=foremost, drops_empty=drops_empty),
+        "table": lambda: table_parts(columns, parts, style, foremost=[*sorted_by, *foremost]),
         "json": lambda: _json_parts(columns, parts),
         "markdown": lambda: markdown_parts(columns, parts),
     }
     for text in writers[format]():
         stream.write(text)
-
-
-def _has_room(columns: Sequence[str], rows: Rows, style: TerminalStyle) -> bool:
-    """Whether the table fits without shortening any cell."""
-    return max(map(width_of, table(columns, rows).splitlines())) <= (style.width or PAGE)
 
 
 class _PrintableLines:

@@ -141,7 +141,7 @@ def test_what_is_unknown_of_ranks_has_a_note(here: Path) -> None:
     assert result.stderr == (
         "Note: job a: no rank ran a collective (NCCL, RCCL, gloo), so that nothing is known of what ranks 0, 1 waited for\n"
     )
-    assert len(result.stdout.splitlines()) == 4
+    assert len(result.stdout.splitlines()) == 5
     assert [row["clock_offset"] for row in rows("clocks", *asked)] == [None, None]
     unknown = "Note: job a: the clock of ranks 0, 1 isn't known: no collective that ends for several"
     assert run_etq("clocks", *asked).stderr.startswith(unknown)
