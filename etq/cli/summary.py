@@ -42,7 +42,7 @@ _BAR: Final = 24
 _LONGEST_NAME: Final = 40
 _CAPTURE: Final = """
     SELECT
-        k.byte_size, k.profiling_level,
+        k.size_bytes, k.profiling_level,
         (SELECT string_agg(l.key || '=' || l.value, ', ' ORDER BY l.key) FROM labels AS l
          WHERE l.capture_id = k.capture_id),
         k.record_id IS NOT NULL
