@@ -70,8 +70,6 @@ IN_A_STEP: Final = {
     "device_time_total": "device_per_step",
 }
 SUMS: Final = ("total", "executes")
-# What people see of an op's column avg.
-PER_CALL: Final = "per_call"
 
 
 @main.command()
@@ -140,8 +138,6 @@ def ops(
         listed = "".join(f', "{name}" := ${name}' for name in arguments)
         is_for_people = (format or format_of(output)) in TO_READ and selection.get().columns is None
         columns = _columns(warehouse, selector, by) if is_trace else ["*"]
-        if not is_trace and PER_CALL in (selection.get().columns or ()):
-            columns.append(f"avg AS {PER_CALL}")
         if is_for_people:
             columns = _of_steps(columns, sort_by, total) if is_trace else _of_executes(by, sort_by, total)
         stored = stored_rows(warehouse, view, arguments)
@@ -149,7 +145,7 @@ def ops(
         query += "" if sort_by is None else f' ORDER BY "{sort_by}" DESC NULLS LAST'
         if is_for_people and not is_trace:
             query = without_method(warehouse, selector, view, query)
-        foremost = [] if sort_by is None else [PER_CALL if sort_by == "avg" else sort_by]
+        foremost = [] if sort_by is None else [sort_by]
         with timed(warehouse, selector, view, arguments):
             if not write(
                 warehouse,
@@ -171,8 +167,6 @@ def _column_of(view: str, sort_by: str | None) -> str | None:
     if sort_by is None:
         return None
     columns = [column.name for column in catalog.objects()[view].columns]
-    if view == "op_totals" and sort_by == PER_CALL:
-        return "avg"
     return column_named(sort_by, columns, " to sort by")
 
 
@@ -180,7 +174,7 @@ def _of_executes(by: str | None, sort_by: str | None, total: bool) -> list[str]:
     """Return the columns of `op_totals` for people: the instruction if there is one, sums if asked for."""
     instruction = ["instruction_id"] if by == "instance" else []
     sums = SUMS if total else [name for name in SUMS if name == sort_by]
-    times = ["per_execute", f"avg AS {PER_CALL}", "share_percent", "calls", "min", "max"]
+    times = ["per_execute", "per_call", "share_percent", "calls", "min", "max"]
     return ["op", "kind", "method", *instruction, *times, *sums, "unit"]
 
 

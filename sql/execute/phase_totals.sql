@@ -6,7 +6,7 @@
 --   last_run: run_index of the last
 --   executes: number of those that have a Method::execute or Method::step
 --   total: total time of these; NULL if there are none, or times are impossible
---   avg: total / executes
+--   per_execute: total / executes
 --   min: shortest time
 --   max: longest time
 --   unit: unit of total to max
@@ -33,7 +33,7 @@ added AS (
 SELECT
     d.phase, d.runs, d.first_run, d.last_run, d.executes,
     _in_unit(d.ticks, a.scale) AS total,
-    _in_unit(d.ticks / d.executes, a.scale) AS avg,
+    _in_unit(d.ticks / d.executes, a.scale) AS per_execute,
     _in_unit(d.min_ticks, a.scale) AS min,
     _in_unit(d.max_ticks, a.scale) AS max,
     a.unit

@@ -167,7 +167,7 @@ def test_roofline_of_a_file_and_of_a_warehouse(copied: str) -> None:
     [first] = [row for row in of_file if row["instruction_id"] == 4]
     # 589,824 operations: at 20 G a second 29.4912 us; 29,248 bytes would take less.
     assert (first["flops"], first["bound"]) == (589_824, "compute")
-    assert first["roof_percent"] == pytest.approx(100 * 29.4912 / first["avg"])
+    assert first["roof_percent"] == pytest.approx(100 * 29.4912 / first["per_call"])
 
 
 # Memory, programs, delegates, old profiles
