@@ -64,6 +64,7 @@ def describe_view(name: str) -> Result:
         "text": view.text,
         "parameters": {parameter.name: [parameter.default, parameter.text] for parameter in view.parameters},
         "columns": {column.name: column.text for column in view.columns},
+        "people see": view.to_read,
     }
 
 

@@ -21,7 +21,8 @@ QUESTIONS: Final = (
     ),
     (
         "And with XNNPACK?",
-        "SELECT op, kind, per_execute, per_call, share_percent, calls, unit FROM op_totals('convnet_xnn', unit := 'us')",
+        "SELECT op, kind, per_execute, per_call, share_percent, calls, unit "
+        "FROM op_totals('convnet_xnn', unit := 'us')",
     ),
     (
         "What is the time of its executes made of?",

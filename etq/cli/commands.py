@@ -30,11 +30,9 @@ class ViewCommand:
     """A command that prints a view of one capture: to people the columns that its line `Shown:` has."""
 
     view: str
-    columns: str = "*"  # for programs
     text: str = ""
     examples: tuple[str, ...] = ("run --db lab.duckdb", "run.etdp --format json")
     options: Mapping[str, Option] = field(default_factory=dict)
-    long: tuple[str, ...] = ()  # columns with long texts
     takes_program: bool = False
 
 
@@ -60,10 +58,8 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
         ),
         "advice": ViewCommand(
             "advice",
-            "severity, rule, finding, evidence, time_at_stake, unit, share_percent, remedy",
             text="Show advice about a capture, the most costly finding first. Each finding has evidence, cost and "
             "remedy.",
-            long=("finding", "evidence", "remedy"),
         ),
         "report": "report",
         "export": "export",

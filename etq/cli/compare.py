@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from etq import catalog
 from etq.analysis.comparison import VIEWS, Comparison
 from etq.choices import PHASES, UNITS
 from etq.cli import main
@@ -25,7 +26,7 @@ from etq.errors import EtqError, printable
 from etq.render.selection import selection
 from etq.render.table import HINT, VERDICT_STYLES, Rows, table
 from etq.render.terminal import PLAIN, TerminalStyle, style_of, wrapped
-from etq.render.writers import format_of, write_rows, write_text
+from etq.render.writers import TO_READ, format_of, write_rows, write_text
 from etq.verdicts import words
 
 if TYPE_CHECKING:
@@ -34,39 +35,6 @@ if TYPE_CHECKING:
 REGRESSION: Final = 3
 # The number of modules and of ops in tables, unless --limit names another.
 MOST: Final = 10
-# The columns that people read; machines get all.
-CHANGE: Final = """round(change_percent, 2) AS change_percent, round(low_percent, 2) AS low_percent,
-    round(high_percent, 2) AS high_percent, base, new, difference, unit"""
-# Of modules and ops, what they have not in common with all ops.
-OWN_CHANGE: Final = CHANGE.replace("AS change_percent", "AS own_change_percent")
-SHOWN: Final = {
-    "captures": f"what, method, verdict, {CHANGE}, note",
-    "modules": f"CASE module_path WHEN '' THEN '(model)' ELSE module_path END AS module, verdict, {OWN_CHANGE}, note",
-    "ops": f"op, module_path AS module, instruction_id, verdict, {OWN_CHANGE}, round(share_percent, 2) AS share, note",
-    "metrics": "name, verdict, round(change_percent, 2) AS change_percent, base, new, unit, note",
-    "startup": "what, method, verdict, round(change_percent, 2) AS change_percent, base, new, unit, note",
-}
-# The same for traces, whose ops have no instructions.
-SHOWN_OF_TRACES: Final = {
-    **SHOWN,
-    "captures": f"what, method AS steps, verdict, {CHANGE}, note",
-    "modules": f"module_path AS module, method AS steps, verdict, {OWN_CHANGE}, note",
-    "ops": f"op, kind, verdict, {OWN_CHANGE}, round(share_percent, 2) AS share, note",
-}
-# Those that a narrow terminal leaves out last.
-FOREMOST: Final = {
-    "captures": ("what", "method", "verdict", "change_percent", "base", "new", "low_percent", "high_percent"),
-    "metrics": ("name", "verdict", "change_percent", "base", "new"),
-    "modules": ("module", "verdict", "own_change_percent", "base", "new", "difference"),
-    "ops": ("op", "instruction_id", "verdict", "own_change_percent", "base", "new", "difference"),
-    "startup": ("what", "method", "verdict", "change_percent", "base", "new"),
-}
-OP_OR_FAMILY: Final = "coalesce(op, trim('(no op) ' || coalesce(family, ''))) AS op"
-EFFICIENCY: Final = f"""{OP_OR_FAMILY}, inputs, round(difference, 2) AS difference,
-    round(base_call_time, 2) AS base_call, round(new_call_time, 2) AS new_call, round(share_percent, 2) AS share,
-    round(base_roof_percent, 1) AS base_roof, round(new_roof_percent, 1) AS new_roof,
-    round(base_calls, 2) AS base_calls, round(new_calls, 2) AS new_calls"""
-KERNELS: Final = f"{OP_OR_FAMILY}, base_kernel, new_kernel, inputs"
 TITLES: Final = {
     "captures": "In all",
     "modules": "Modules, those that explain most of the difference first",
@@ -191,7 +159,9 @@ def compare(
             part = "ops" if what is None or what == "all" else what
             if part != "efficiency":  # which needs no comparison by steps
                 _print_findings(comparison)
-            write_rows(*comparison.rows(part), format, output, force=force, foremost=FOREMOST.get(part, ()))
+            view = catalog.named(VIEWS[part])
+            rows = comparison.rows(part, selection.get().columns_of(view, form in TO_READ))
+            write_rows(*rows, format, output, force=force, view=view)
         if fail_on:
             report_worse(found)
             report_worse(startup)
@@ -269,7 +239,7 @@ def whole(comparison: Comparison, form: str, limit: int, to_file: bool, worse: S
         named = VIEWS if _is_of_devices(comparison) else [part for part in VIEWS if part != "efficiency"]
         answers = {part: json_objects(*comparison.rows(part)) if part in parts_with_rows else [] for part in named}
         return json.dumps(answers, indent=1, ensure_ascii=False, default=str) + "\n"
-    from etq.render.markdown import inline, markdown
+    from etq.render.markdown import inline
 
     findings = comparison.rows("findings")[1]
     style = style_of(sys.stdout) if form == "table" and not to_file else PLAIN
@@ -286,25 +256,17 @@ def whole(comparison: Comparison, form: str, limit: int, to_file: bool, worse: S
             parts += _changed_calls(comparison, form, style, limit)
         if part == "modules" and not comparison.has_modules():
             continue
-        chosen = (SHOWN_OF_TRACES if comparison.is_of_traces() else SHOWN)[part]
+        view = catalog.named(VIEWS[part])
         if part == "captures":  # whose notes are in the lines above
-            chosen = chosen.removesuffix(", note")
-        columns, rows = comparison.rows(part, chosen, limit if part in ("modules", "ops") else None)
+            view = view.without(("note",))
+        columns, rows = comparison.rows(part, view.to_read, limit if part in ("modules", "ops") else None)
         # Where start-up is as before, it isn't shown.
         if rows and (part != "startup" or any(row[columns.index("verdict")] in CHANGED for row in rows)):
-            heading = f"### {title}\n" if form == "markdown" else f"{title}:"
-            optional = ("note", "low_percent", "high_percent") if comparison.is_of_traces() else ("note",)
-            kept = [
-                at
-                for at, name in enumerate(columns)
-                if name not in optional or any(row[at] is not None for row in rows)
-            ]
-            shown = [[row[at] for at in kept] for row in rows]
-            names = [columns[at] for at in kept]
-            drawn = markdown(names, shown) if form == "markdown" else _table(names, shown, style, part, hint)
+            drawn = _table(columns, rows, form, style, view, hint)
             meaning = "".join(f"\n{wrapped(text, style)}\n" for text in _meanings(comparison, part))
-            parts.append(f"{heading}\n{drawn}{meaning if form == 'markdown' else meaning[1:]}")
-            cells.update(cell for row in shown for cell in row if isinstance(cell, str))
+            heading = f"### {title}\n\n" if form == "markdown" else f"{title}:\n"
+            parts.append(f"{heading}{drawn}{meaning if form == 'markdown' else meaning[1:]}")
+            cells.update(cell for row in rows for cell in row if isinstance(cell, str))
     meant = [f"{word}: {text}" for word, text in words.MEANING.items() if word in cells]
     if meant and style.width is not None:
         parts.append(style.styled(wrapped("\n".join(meant), style), "dim") + "\n")
@@ -330,8 +292,12 @@ def _meanings(comparison: Comparison, part: str) -> list[str]:
     return []
 
 
-def _table(columns: Sequence[str], rows: Rows, style: TerminalStyle, part: str, hint: str) -> str:
-    return table(columns, rows, style, hint, foremost=FOREMOST[part])
+def _table(
+    columns: Sequence[str], rows: Rows, form: str, style: TerminalStyle, view: catalog.SqlObject, hint: str = HINT
+) -> str:
+    from etq.render.markdown import markdown
+
+    return markdown(columns, rows) if form == "markdown" else table(columns, rows, style, hint, view.foremost)
 
 
 def _is_of_devices(comparison: Comparison) -> bool:
@@ -341,7 +307,7 @@ def _is_of_devices(comparison: Comparison) -> bool:
 
 def _across_devices(comparison: Comparison, form: str, style: TerminalStyle, limit: int) -> list[str]:
     """That both sides are of different devices, and what differs by op; nothing of the same device."""
-    from etq.render.markdown import inline, markdown
+    from etq.render.markdown import inline
 
     if comparison.devices is None:
         return []
@@ -350,40 +316,39 @@ def _across_devices(comparison: Comparison, form: str, style: TerminalStyle, lim
     text = style.styled(rule + (inline(note) if form == "markdown" else printable(note)), "yellow") + "\n"
     if not _is_of_devices(comparison):
         return [text]
-    unit = comparison.rows("efficiency", "unit", 1)[1]
-    titles = (
-        {
-            f"What differs by op, in {unit[0][0]} per step and call, the longest difference first": EFFICIENCY,
-            "Kernels with most time in these": KERNELS,
-        }
-        if unit
-        else {}
-    )
+    view = catalog.named(VIEWS["efficiency"])
+    # Names of kernels are too long to stand beside the numbers.
+    kernels = [column.name for column in view.shown if column.name.endswith("_kernel")]
+    numbers = [column.name for column in view.shown[2:] if column.name not in kernels]
+    titles = {
+        "What differs by op, in times per step and call, the longest difference first": kernels,
+        "Kernels with most time in these": numbers,
+    }
     parts = [text]
-    for title, chosen in titles.items():
-        columns, rows = comparison.rows("efficiency", chosen, limit)
-        if form == "markdown":
-            parts.append(f"### {title}\n\n{markdown(columns, rows)}")
-        else:
-            parts.append(style.styled(f"{title}:", "bold") + f"\n{table(columns, rows, style)}")
+    for title, others in titles.items():
+        columns, rows = comparison.rows("efficiency", view.without(others).to_read, limit)
+        if rows:
+            parts.append(_heading(title, form, style) + _table(columns, rows, form, style, view))
     return parts
+
+
+def _heading(title: str, form: str, style: TerminalStyle) -> str:
+    return f"### {title}\n\n" if form == "markdown" else style.styled(f"{title}:", "bold") + "\n"
 
 
 def _changed_calls(comparison: Comparison, form: str, style: TerminalStyle, limit: int) -> list[str]:
     """What traces call more or less often, which is certain where times are not; nothing if there is none."""
-    from etq.render.markdown import markdown
-
     if not comparison.is_of_traces():
         return []
-    columns, rows = comparison.rows("calls", "change, kind, name, base_calls, new_calls, calls_difference")
+    view = catalog.named(VIEWS["calls"])
+    columns, rows = comparison.rows("calls", view.to_read)
     if not rows:
         return []
-    counts = Counter(row[0] for row in rows)
+    counts = Counter(row[columns.index("change")] for row in rows)
     title = f"Calls per step, counted: {', '.join(f'{counts[change]} {change}' for change in counts)}"
-    shown = markdown(columns, rows[:limit]) if form == "markdown" else table(columns, rows[:limit], style)
-    heading = f"### {title}\n\n" if form == "markdown" else style.styled(f"{title}:", "bold") + "\n"
+    shown = _table(columns, rows[:limit], form, style, view)
     more = f"and {len(rows) - limit} more: --what calls\n" if len(rows) > limit else ""
-    return [heading + shown + more]
+    return [_heading(title, form, style) + shown + more]
 
 
 def headline(comparison: Comparison, form: str, style: TerminalStyle = PLAIN, *, of_ops: bool = True) -> str:

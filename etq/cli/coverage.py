@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from etq import catalog
 from etq.cli import main
 from etq.cli.options import output_options, run_options, total_option, unit_option, warehouse_option
 from etq.cli.showing import show_view
@@ -96,4 +97,4 @@ def _show_record_coverage(
         parameters: dict[str, Any] = {"record": record, "program": program, "method": method}
         if warehouse.sql(f"{query} AND d.basis = 'handles'", **parameters).fetchall():
             click.echo(GUESSED, err=True)
-        write(warehouse, query, output[0], output[1], force=output[2], **parameters)
+        write(warehouse, query, *output[:2], force=output[2], view=catalog.named("delegation"), **parameters)

@@ -127,8 +127,8 @@ def captures(
             _check_key(warehouse, by)
             chosen = ", selectors := $selectors" if parameters else ""
             query = f"FROM capture_groups($by{chosen})"
-            foremost = catalog.named("capture_groups").foremost
-            write(warehouse, query, format, output, force=force, foremost=foremost, by=by, **parameters)
+            view = catalog.named("capture_groups")
+            write(warehouse, query, format, output, force=force, view=view, by=by, **parameters)
             return
         source = "(FROM capture_summary JOIN (FROM capture_sizes SELECT name, stored_bytes) USING (name))"
         query = f"FROM {source if size else 'capture_summary'} AS s"
@@ -137,8 +137,9 @@ def captures(
             columns = [*warehouse.rows("FROM capture_summary LIMIT 0")[0], *(["stored_bytes"] if size else [])]
             order, parameters = _order(warehouse, columns, sort, reverse, parameters)
             query += order
-        foremost = (*catalog.named("capture_summary").foremost, "stored_bytes")
-        write(warehouse, query, format, output, force=force, foremost=foremost, **parameters)
+        view = catalog.named("capture_summary")
+        view = view.beside(catalog.named("capture_sizes")) if size else view
+        write(warehouse, query, format, output, force=force, view=view, **parameters)
 
 
 def _order(

@@ -41,7 +41,7 @@ wide: Final[ContextVar[bool]] = ContextVar("wide", default=False)
 # How to see the columns that a line has no room for.
 HINT: Final = "--wide shows all columns, --columns those that you name"
 # Columns that a wide terminal shows with bars; only the first of these that a table has.
-_SHARES: Final = ("share_percent", "self_cpu_percent", "share")
+_SHARES: Final = ("share_percent", "self_cpu_percent")
 _REST: Final = ("(framework)", "(unattributed)", "(delegate layout)")
 _BAR_WIDTHS: Final = (24, 16, 10)
 VERDICT_STYLES: Final = {

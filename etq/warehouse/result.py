@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import duckdb
 
+from etq.catalog import foremost_in
 from etq.errors import EtqError, QueryError, message_of
 from etq.render.table import table
 from etq.render.terminal import style_of
@@ -31,8 +32,10 @@ class Result:
     `to_arrow_table()`, `columns`, `select("op", "total")`, `filter("total > 5")`, `limit(3)`.
     """
 
-    def __init__(self, relation: duckdb.DuckDBPyRelation) -> None:
+    def __init__(self, relation: duckdb.DuckDBPyRelation, query: str = "") -> None:
+        """Hold a relation; `query` names the views that it is of, for `show`."""
         self.relation = relation
+        self._query = query
 
     def show(self, rows: int = ROWS) -> None:
         """Print the first rows as a table: on a terminal, with the columns that fit, those that matter most.
@@ -46,7 +49,7 @@ class Result:
             found = self.relation.limit(rows + 1).fetchall()
         except duckdb.Error as error:
             raise QueryError(message_of(error)) from error
-        text = table(self.relation.columns, found[:rows], style_of(sys.stdout), hint=_HINT)
+        text = table(self.relation.columns, found[:rows], style_of(sys.stdout), _HINT, foremost_in(self._query))
         return text + (f"The first {rows} rows; show({10 * rows}) has more\n" if len(found) > rows else "")
 
     def fetchall(self) -> list[tuple[Any, ...]]:

@@ -233,7 +233,7 @@ class Warehouse(Views):
         Raises `QueryError` for a wrong query; errors in the data are raised when the result is read.
         """
         relation = self.relation(query, **parameters)
-        return None if relation is None else Result(relation)
+        return None if relation is None else Result(relation, query)
 
     def relation(self, query: str, /, **parameters: Any) -> duckdb.DuckDBPyRelation:
         """Return the same as DuckDB's relation."""

@@ -2,6 +2,7 @@
 -- every capture of new than in all captures of base. Numbers of calls are exact: there is no test, and one capture per
 -- side is enough. What varies so much within a side that both sides overlap has no row, nor has what was recorded by
 -- other steps or methods than on the other side.
+-- Shown: name!, change!, base_calls!, new_calls!, calls_difference!, kind, method
 -- Columns:
 --   name: the op, call, annotation, kernel or copy
 --   kind: as in `op_times`

@@ -4,6 +4,9 @@
 -- clock, or the load of the machine), see `compare_captures`. Single captures are judged by other captures of the same
 -- program, or not at all. Ops of PyTorch traces have their time per step, and those on devices another common shift; of
 -- a single trace per side, steps are the samples, and verdicts at most possible.
+-- Shown: op!, kind, module_path AS module, instruction_id!, verdict!, round(change_percent, 2) AS own_change_percent!,
+--   round(low_percent, 2) AS low_percent, round(high_percent, 2) AS high_percent, base!, new!, difference!, unit,
+--   round(share_percent, 2) AS share_percent, note
 -- Columns:
 --   op: op type if ops are matched by module, else family; of traces the name
 --   module_path: its module; NULL if no record is linked

@@ -2,6 +2,7 @@
 -- The change from base to new of what a capture does once: loading its methods, and the first execute of each method,
 -- which may include a warm-up. One value per capture, tested as in `compare_metrics`, but of times, in the unit that is
 -- asked for. The other comparisons use quantiles over the runs, on which the first one has no influence.
+-- Shown: what!, method, verdict!, round(change_percent, 2) AS change_percent!, base!, new!, unit, note
 -- Columns:
 --   what: load (all Program::load_method of the capture), or first execute
 --   method: the method that executed; if unknown, the name of its runs; NULL for load

@@ -1,5 +1,7 @@
 -- One step of a trace with its time in each category of `step_breakdown`, in a column each.
 -- Needs: torch_trace; else: etq show execute_breakdown
+-- Shown: step!, total!~, host~, kernel~, memcpy~, memset~, communication~, runtime~, data_loader~, cpu_exec~, other~,
+--   is_slow!, unit
 -- Columns:
 --   run_index: the run
 --   step: number of the step in the trace; 0 if the trace has no steps

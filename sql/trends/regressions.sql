@@ -6,7 +6,7 @@
 -- listed any more, and later changes are measured against the level after it.
 -- Shown: series!, what, CASE what WHEN 'total' THEN 'total of ' || op ELSE op || coalesce('@' || instruction_id,
 --   '') END AS item!, verdict!, change_percent!, first_bad!, last_good!, cost!, unit!, share_percent, module_path,
---   kind, per_capture_percent, captures_before, captures_after, p, q, position, comment, author
+--   kind, per_capture_percent, captures_before, captures_after, p, q, position, comment, author, is_accepted
 -- Columns:
 --   series: labels of the series, as key=value,key=value
 --   what: total or op
