@@ -79,7 +79,7 @@ etq.section("kernels", (parent, { rows, copies, families, chains, tensor_cores: 
       { name: "kernel", as: etq.clamped },
       familyColumn,
       ...inAStep(rows),
-      ...times(unitOf(rows), ["mean", "per call"]),
+      ...times(unitOf(rows), ["per_call", "per call"]),
       { name: "calls", numeric: true },
       ...times(unitOf(rows), ["min"], ["max"]),
       ...(rows.list("tensor_cores_used").some((used) => used !== false) ? [tensorCores] : []),
@@ -94,7 +94,7 @@ etq.section("kernels", (parent, { rows, copies, families, chains, tensor_cores: 
     { name: "event", as: etq.clamped },
     ...times(unitOf(copies), ["total"]),
     { name: "calls", numeric: true },
-    ...times(unitOf(copies), ["mean"], ["min"], ["max"]),
+    ...times(unitOf(copies), ["per_call", "per call"], ["min"], ["max"]),
   ], { sort: ["total"], name: "copies", search: false });
 });
 
@@ -145,7 +145,7 @@ etq.section("module_calls", (parent, { rows }) => {
     ...(hasSteps(rows)
       ? times(unit, ["host_per_step", "total, host per step"], ["host_self_per_step", "self, host per step"], ["device_per_step", "total, device per step"], ["device_self_per_step", "self, device per step"])
       : times(unit, ["host_total_time", "total, host"], ["host_self_time", "self, host"], ["device_total_time", "total, device"], ["device_self_time", "self, device"])),
-    ...times(unit, ["mean_time", "per call"]),
+    ...times(unit, ["per_call", "per call"]),
     { name: "calls", numeric: true },
     { name: "operators", title: "ops", numeric: true },
   ], { sort: ["host_total_time"], name: "module_calls" });
