@@ -120,5 +120,5 @@ def reference(etrecord: str, graph: str, name: str | None, db: str) -> None:
     with open(db) as warehouse:
         record = warehouse.ingest_record(etrecord)
         capture = warehouse.ingest_reference(record, values, graph=graph, name=name)
-        what = "ingested" if capture.is_new else "known already, options applied"
+        what = "ingested" if capture.is_new else "known already" + (", options applied" if name else "")
         say(f"{capture.name}: {what}, {len(values)} ops")

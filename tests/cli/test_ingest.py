@@ -178,9 +178,9 @@ def test_of_many_files_a_line_has_the_numbers(here: Path) -> None:
     assert ingest("*.etdp", status=1) == [failure, "21 files: 20 new, 1 failed"]
     assert ingest(".", "--quiet", status=1) == [failure]
     listed = ingest("*.etdp", "--verbose", status=1)
-    assert len(listed) == 22 and listed[0] == "f00: known already, options applied"
+    assert len(listed) == 22 and listed[0] == "f00: known already"
     assert listed[-1] == "21 files: 20 known already, 1 failed"
-    assert ingest("f0[1-2].etdp") == ["f01: known already, options applied", "f02: known already, options applied"]
+    assert ingest("f0[1-2].etdp") == ["f01: known already", "f02: known already"]
     assert ingest("*.none", status=1) == ["Error: *.none: no such files"]
 
 
