@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from etq.errors import EtqError
+from etq.render.times import range_text
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Warehouse
@@ -96,7 +97,7 @@ def left_out(warehouse: Warehouse, capture: Capture, options: Mapping[str, Any])
     rest = "the other one" if number - typical == 1 else f"the {number - typical} others"
     text = f"{typical} typical runs of {number} are counted"
     if len(blocks) == 1 and execute is not None:
-        text += f": a mean of {execute:.4g} {unit} per execute, {of_all:.4g} {unit} with {rest}"
+        text += f": a mean of {range_text([execute], unit)} per execute, {range_text([of_all], unit)} with {rest}"
     else:
         text += f"; {rest} take{'s' if number - typical == 1 else ''} {share or 0:.3g} % of the time of all"
     return LeftOut(text, slower)

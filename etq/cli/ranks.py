@@ -13,6 +13,7 @@ from etq.cli.messages import say
 from etq.cli.options import link_option, output_options, warehouse_option
 from etq.cli.targets import is_file
 from etq.errors import EtqError
+from etq.render.times import range_text
 from etq.render.writers import write
 
 if TYPE_CHECKING:
@@ -179,5 +180,5 @@ def _note_clocks(warehouse: Warehouse, arguments: dict[str, str]) -> None:
     query = _DIFFERENCES.format(arguments=catalog.arguments(arguments))
     for job, difference, unit in warehouse.rows(query, **arguments)[1]:
         of_job = "" if job is None else f"job {job}: "
-        text = f"clocks of ranks differ by up to {difference:.6g} {unit}, see etq clocks; steps are matched by number"
-        say(f"Note: {of_job}{text}")
+        text = f"clocks of ranks differ by up to {range_text([difference], unit)}, see etq clocks"
+        say(f"Note: {of_job}{text}; steps are matched by number")

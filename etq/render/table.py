@@ -15,6 +15,7 @@ from etq.errors import printable
 from etq.render.kernel_names import cut, full_names, short_names
 from etq.render.terminal import PAGE, PLAIN, TerminalStyle, bar, width_of, wrap
 from etq.verdicts import words
+from etq.verdicts.words import number_text
 
 # Texts of the first column and of others are shortened to so many letters before a column is left out, and to fewer
 # where no more columns can be left out; the first column to a part of the line, too.
@@ -357,11 +358,6 @@ def _decimals(column: str, values: Sequence[Any]) -> int | None:
 def number_texts(values: Sequence[float | None], unit: str) -> list[str]:
     """Return numbers as in a column of a table: with the same decimals; of percent, with fewer digits."""
     return _column_texts(values, "", _decimals(unit, values))
-
-
-def number_text(value: float, digits: int = _DIGITS) -> str:
-    """Return a number that stands alone, to so many digits; a larger one without decimals, never with an exponent."""
-    return f"{value:.0f}" if 10.0**digits <= abs(value) < math.inf else f"{value:.{digits}g}"
 
 
 def _rounded(value: float | None, decimals: int) -> str:
