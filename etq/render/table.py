@@ -90,6 +90,7 @@ def table_parts(
     """Yield the same for rows that come in parts: columns become wider if a later part needs it. What is the same in
     all rows is known if there is one part.
     """
+    has_unit = "unit" in columns
     remaining = iter(parts if full_names.get() else map(_with_short_names, parts))
     first, second = next(remaining, []), next(remaining, None)
     if second is not None:
@@ -97,12 +98,16 @@ def table_parts(
     elif not wide.get():
         columns, first, common = _without_common(columns, first)
         yield _note(common, style)
-    layout = _Layout(columns, first, style, foremost)
+    layout = _Layout(columns, first, style, foremost, has_unit)
     kept = [*range(len(columns))] if wide.get() else layout.fitting()
     groups = layout.groups(kept)
     layouts = [layout]
     if groups != [[*range(len(columns))]]:
-        layouts = [_Layout([columns[at] for at in group], _of(group, first), style, foremost) for group in groups]
+        names = [[columns[at] for at in group] for group in groups]
+        layouts = [
+            _Layout(those, _of(group, first), style, foremost, has_unit)
+            for those, group in zip(names, groups, strict=True)
+        ]
     for number, rows in enumerate(chain([first], remaining)):
         for group, part in zip(groups, layouts, strict=True):
             yield ("" if number and len(groups) == 1 else part.head()) + part.lines(_of(group, rows))
@@ -121,12 +126,17 @@ def _note(text: str, style: TerminalStyle) -> str:
 
 
 def _without_common(columns: Sequence[str], rows: Rows) -> tuple[Sequence[str], Rows, str]:
-    """Return the columns and rows without what all rows have in common, and that as a text. A single row has its empty
-    columns in common with no other; rows that don't differ stay as they are.
+    """Return the columns and rows without what all rows have in common, and that as a text. Of a single row, that is the
+    unit and the empty columns. Rows that don't differ stay as they are.
     """
     by_column = list(zip(*rows, strict=True))
     empty = [at for at, values in enumerate(by_column) if all(value is None or value == "" for value in values)]
-    same = [at for at, values in enumerate(by_column) if len(rows) > 1 and at not in empty and _are_same(values)]
+    has_one = len(rows) == 1
+    same = [
+        at
+        for at, values in enumerate(by_column)
+        if at not in empty and _are_same(values) and (not has_one or columns[at] == "unit")
+    ]
     kept = [at for at in range(len(columns)) if at not in empty and at not in same]
     if not rows or not kept or len(kept) == len(columns):
         return columns, rows, ""
@@ -173,13 +183,18 @@ class _Layout:
     """The columns of a table: their texts and widths, which are numbers, and which one is shown with bars."""
 
     def __init__(
-        self, columns: Sequence[str], rows: Rows, style: TerminalStyle, foremost: Collection[str] = ()
+        self,
+        columns: Sequence[str],
+        rows: Rows,
+        style: TerminalStyle,
+        foremost: Collection[str] = (),
+        has_unit: bool = False,
     ) -> None:
-        self._columns, self._style, self._foremost = columns, style, foremost
+        self._columns, self._style, self._foremost, self._has_unit = columns, style, foremost, has_unit
         self._heads = [title(name) for name in columns]
         self._by_column = list(zip(*rows, strict=True)) or [()] * len(columns)
         self._is_number = [bool(rows) and _is_number(values) for values in self._by_column]
-        self._decimals = [_decimals(name, values) for name, values in zip(columns, self._by_column, strict=True)]
+        self._decimals = [self._decimals_of(*column) for column in zip(columns, self._by_column, strict=True)]
         self._texts = self._texts_of(rows)
         self._is_prose = [_is_prose(cells) for cells in self._texts]
         self._room = math.inf if wide.get() and style.width is None else style.width or PAGE
@@ -263,7 +278,7 @@ class _Layout:
         if not rows:
             return ""
         by_column = zip(self._columns, zip(*rows, strict=True), self._decimals, strict=True)
-        self._decimals = [_more(decimals, _decimals(name, values)) for name, values, decimals in by_column]
+        self._decimals = [_more(decimals, self._decimals_of(name, values)) for name, values, decimals in by_column]
         texts = self._texts_of(rows)
         for at, cells in enumerate(texts):
             if self._is_number[at] or wide.get():
@@ -284,6 +299,10 @@ class _Layout:
                 self._joined(column_lines, styles and [styles[number]] * (1 + len(rest)), [shares[number], *rest])
             )
         return "".join(lines)
+
+    def _decimals_of(self, column: str, values: Sequence[Any]) -> int | None:
+        """Return how many decimals numbers of a column have; where they have no unit, sizes may differ by the row."""
+        return _decimals(column, values) if self._has_unit or column.endswith("percent") else None
 
     def _texts_of(self, rows: Rows) -> list[Sequence[str]]:
         """Return the cells as text, column by column."""
@@ -349,7 +368,10 @@ def _decimals(column: str, values: Sequence[Any]) -> int | None:
     decimals = min(max(digits - 1 - math.floor(math.log10(max(sizes))), least), 12)
     needed = 0
     for size in sizes:
-        needed = max(needed, len(f"{size:.{decimals}f}".rstrip("0").partition(".")[2]))
+        text = f"{size:.{decimals}f}"
+        if size and not float(text):
+            return decimals
+        needed = max(needed, len(text.rstrip("0").partition(".")[2]))
         if needed == decimals:
             break
     return needed

@@ -88,7 +88,7 @@ FROM scaled AS d;
 -- clock add up to the total of the executes exactly: each event counts with its self time, and rows in parentheses have
 -- the time of no op: (framework), the overhead of OPERATOR_CALLs; (unattributed), time that no event covers.
 -- Empty: {capture} has no executes
--- Shown: op!, kind, method, instruction_id, per_execute!~, per_call~, share_percent!, calls, min~, max~,
+-- Shown: op!, kind, method, instruction_id, per_execute!~, per_call~, share_percent!, calls!, min~, max~,
 --   total+~, executes+, unit
 -- Columns:
 --   op: family or label of the events

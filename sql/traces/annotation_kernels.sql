@@ -11,7 +11,7 @@ WHERE t.annotation_index IS NOT NULL;
 -- annotations as well would make it slower to plan.
 -- Needs: torch_trace, device_events; else: etq ops
 -- Empty: {capture} has no device events
--- Shown: coalesce(annotation, '(no annotation)') AS annotation!, event!, calls, total!~, share_percent!,
+-- Shown: coalesce(annotation, '(no annotation)') AS annotation!, event!, calls!, total!~, share_percent!,
 --   per_call~, min~, max~, unit
 -- Columns:
 --   annotation: name of the annotation, of steps ProfilerStep*; NULL for events that no annotation launched

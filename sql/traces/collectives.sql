@@ -34,7 +34,7 @@ CREATE MACRO _bus_factor(
 -- in a single one.
 -- Needs: torch_trace
 -- Empty: {capture} has no collectives, on devices or of gloo
--- Shown: collective!, message_bytes AS bytes!, group_size AS ranks, process_group, calls, total!~, share_percent!,
+-- Shown: collective!, message_bytes AS bytes!, group_size AS ranks, process_group, calls!, total!~, share_percent!,
 --   best_bus_bandwidth_gb_per_s AS best_bus_gb_s!, link_percent, reason, bus_bandwidth_gb_per_s AS bus_gb_s, min~,
 --   per_call~, max~, bandwidth_gb_per_s AS gb_s, group_description, message_type, unit
 -- Columns:

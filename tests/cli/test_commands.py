@@ -103,14 +103,14 @@ def test_people_see_times_of_an_execute_in_a_unit_that_suits(tmp_path: Path) -> 
     )
     two = str(path)
     lines = printed("ops", two)
-    assert " ".join(lines[0]) == "In all rows: calls = 2, unit = ms"
+    assert " ".join(lines[0]) == "In all rows: calls = 2, unit = ms; no value: instruction_id"
     assert lines[1] == ["op", "kind", "per_execute", "per_call", "share", "%", "min", "max"]
     assert lines[3] == ["add", "kernel", "30", "30", "100", "20", "40"]
     [add] = [line for line in printed("ops", two, "--unit", "us") if line[0] == "add"]
     assert add[2] == "30000"
     [first, *_] = csv_rows(run_etq("ops", two, "--format", "csv").stdout)
     assert (first["total"], first["per_execute"], first["unit"]) == ("60000.0", "30000.0", "us")
-    assert " ".join(printed("ops", two, "--total")[0]) == "In all rows: calls = 2, executes = 2, unit = ms"
+    assert " ".join(printed("ops", two, "--total")[0]) == "In all rows: calls = 2, executes = 2, unit = ms; no value: instruction_id"
     assert printed("ops", two, "--total")[1][-1] == printed("ops", two, "--sort-by", "total")[1][-1] == "total"
 
 
@@ -197,7 +197,7 @@ def test_a_leak_on_a_device(tmp_path: Path) -> None:
     assert lines[3:5] == ["Held at the peak:", "In all rows: device = GPU0, allocations = 1"]
     assert lines[7].split()[0] == "aten::mse_loss"
     assert "Grows with every step:" in lines
-    assert lines[-1].split() == ["GPU0", "aten::mse_loss", "4", "1048576", "4194304", "1048576", "4"]
+    assert lines[-1].split() == ["aten::mse_loss", "GPU0", "1048576", "1048576", "4194304", "4", "3", "4"]
     without = run_etq("memory", CPU, "--limit", "1", "--sort-by", "op").stdout
     assert "Held at the peak:" in without and "Grows" not in without
     assert without.splitlines()[-1].split()[1] == "aten::empty"
