@@ -36,7 +36,7 @@ INSTRUCTIONS: Final = (
 SECONDS: Final = 30.0
 MEGABYTES: Final = 512
 MOST_ROWS: Final = 1000
-# Characters of a text in a result, and of a result.
+# The most characters of a text in a result, and of a result.
 MOST_TEXT: Final = 1_000
 MOST_RESULT: Final = 24_000
 _PARTS: Final = ("captures", "modules", "ops", "metrics", "findings")

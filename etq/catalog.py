@@ -51,7 +51,7 @@ _PLANNED: Final = re.compile(r"(\w+)(?: \((\w+)\))?(?:, |$)")
 # A word, and the bracket of a call after it. Texts and comments are found to be passed over.
 _WORD: Final = re.compile(r"""'(?:[^']|'')*'|--[^\n]*|(?<![\w.$"])([A-Za-z_]\w*+)(?!\s*:=)(?:\s*(\())?""")
 
-# How the documentation of a view begins that calls a function of etq's.
+# The beginning of the documentation of a view that calls a function of etq's.
 NEEDS_ETQ: Final = "Needs etq: in DuckDB alone, it is an error. "
 
 # Parameters that many macros have. A macro documents the others, and one of these where it is something else.
@@ -92,7 +92,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Shown:
-    """A column that people see of a view."""
+    """A column of a view that people see."""
 
     name: str
     expression: str  # in SQL, with its name
@@ -128,7 +128,7 @@ class SqlObject:
 
     @property
     def to_read(self) -> str:
-        """What people see, as the columns of a SELECT."""
+        """The columns that people see, for a SELECT."""
         return ", ".join(each.expression for each in self.shown) or "*"
 
     @property

@@ -71,7 +71,7 @@ judging_options: Final = together(
         "--allow-mismatch",
         "allow_mismatch",
         is_flag=True,
-        help="Compare in spite of other profiling levels and conditions.",
+        help="Compare even if profiling levels or conditions differ.",
     ),
     click.option(
         "--step-name",
@@ -95,8 +95,8 @@ judging_options: Final = together(
     "--fail-on",
     type=click.Choice(["slower", "total", "startup", "unclear"]),
     multiple=True,
-    help="Exit 3. slower: if the total or an op is slower, or a --metric is worse; total: if the total is slower; "
-    "startup: if loading or a first execute is slower; unclear: also if the result is unclear. An unstable total "
+    help="When to exit with 3. slower: the total or an op is slower, or a --metric is worse; total: the total is "
+    "slower; startup: loading or a first execute is slower; unclear: also if the result is unclear. An unstable total "
     "counts as slower.",
 )
 @click.option(
@@ -126,9 +126,9 @@ def compare(
 
     Each side is a name, a selector (key=value,...) that may match many captures, or files: a file, a folder, or a
     pattern in quotes. Several captures per side, measured alternately (etq bench), give the clearest result. Without
-    --what, the 10 modules and ops that explain most of the difference are shown, or --limit of each. Of PyTorch traces
-    of different devices, it shows first by op and inputs how long each side's kernels take, without a verdict unless
-    --verdicts or --fail-on is given.
+    --what, it shows the 10 modules and ops (or --limit of each) that explain most of the difference. For PyTorch traces
+    of different devices, it first shows each side's kernel time by op and inputs, and no verdicts unless --verdicts or
+    --fail-on is given.
 
     \b
     etq compare build=41 build=42 --db lab.duckdb
@@ -138,11 +138,11 @@ def compare(
     etq compare h100.pt.trace.json mi300.pt.trace.json --what efficiency
     """
     if metrics and not fail_on:
-        raise click.UsageError("--metric goes with --fail-on, which fails if the metric is worse")
+        raise click.UsageError("--metric needs --fail-on, which fails if the metric is worse")
     if what in (None, "all"):
         chosen = {"--sort-by": selection.get().sort_by, "--columns": selection.get().columns}
         for name in (name for name, value in chosen.items() if value is not None):
-            raise click.UsageError(f"{name} goes with --what, as the parts have other columns")
+            raise click.UsageError(f"{name} needs --what: parts have different columns")
     arguments = {**options, "quantile": None if quantile is None else float(quantile)}
     with sides(base, new, db, etrecord) as (warehouse, base_selector, new_selector):
         comparison = Comparison(
@@ -226,7 +226,7 @@ def _files(side: str, db: str) -> list[str]:
 
 
 def whole(comparison: Comparison, form: str, limit: int, to_file: bool, worse: Sequence[str], hint: str = HINT) -> str:
-    """The whole comparison as text for people, as Markdown or as JSON. Markdown has what is worse.
+    """The whole comparison as text for people, as Markdown or as JSON. Markdown lists only what is worse.
 
     hint  how to see the columns for which a terminal has no room
     """
@@ -274,7 +274,7 @@ def whole(comparison: Comparison, form: str, limit: int, to_file: bool, worse: S
 
 
 def _meanings(comparison: Comparison, part: str) -> list[str]:
-    """What the numbers of a part are, where a reader who divides new by base finds another change: a line, or none."""
+    """A line that explains the numbers of a part if new divided by base gives another change; else none."""
     columns = "what, change_percent, greatest(base_captures, new_captures)"
     rows = comparison.rows("captures", columns)[1]
     if part == "captures":
@@ -288,7 +288,7 @@ def _meanings(comparison: Comparison, part: str) -> list[str]:
         return ["; ".join(texts)] if texts else []
     shifts = ", ".join(f"{change:+.2f} %" for what, change, _ in rows if what == "common shift")
     if part in ("modules", "ops") and shifts:
-        return [f"own change: without the common shift of all ops ({shifts}), which difference has"]
+        return [f"own change: without the common shift of all ops ({shifts}); difference includes it"]
     return []
 
 
@@ -306,7 +306,7 @@ def _is_of_devices(comparison: Comparison) -> bool:
 
 
 def _across_devices(comparison: Comparison, form: str, style: TerminalStyle, limit: int) -> list[str]:
-    """That both sides are of different devices, and what differs by op; nothing of the same device."""
+    """A note that the sides ran on different devices, and the differences by op; nothing for equal devices."""
     from etq.render.markdown import inline
 
     if comparison.devices is None:
@@ -321,7 +321,7 @@ def _across_devices(comparison: Comparison, form: str, style: TerminalStyle, lim
     kernels = [column.name for column in view.shown if column.name.endswith("_kernel")]
     numbers = [column.name for column in view.shown[2:] if column.name not in kernels]
     titles = {
-        "What differs by op, in times per step and call, the longest difference first": kernels,
+        "What differs by op, per step and call, the longest difference first": kernels,
         "Kernels with most time in these": numbers,
     }
     parts = [text]
@@ -337,7 +337,7 @@ def _heading(title: str, form: str, style: TerminalStyle) -> str:
 
 
 def _changed_calls(comparison: Comparison, form: str, style: TerminalStyle, limit: int) -> list[str]:
-    """What traces call more or less often, which is certain where times are not; nothing if there is none."""
+    """Numbers of calls that differ between traces, which are certain where times are not; nothing if none differ."""
     if not comparison.is_of_traces():
         return []
     view = catalog.named(VIEWS["calls"])
@@ -372,9 +372,7 @@ def _print_findings(comparison: Comparison) -> None:
 
 @dataclass(frozen=True)
 class Worse:
-    """The names of what is worse, of what is unstable, of all that is unclear, also what is unstable, and of what
-    is not decided.
-    """
+    """The names of items that are worse, unstable, unclear (unstable ones included), and not decided."""
 
     worse: Sequence[str] = ()
     unstable: Sequence[str] = ()
@@ -383,13 +381,13 @@ class Worse:
 
 
 def find_worse_startup(comparison: Comparison) -> Worse:
-    """What is worse of loading and of first executes."""
+    """Loading and first executes that are worse."""
     results = comparison.verdicts("startup", "what || coalesce(' of ' || method, '')")
     return _found(results)
 
 
 def find_worse(comparison: Comparison, of_ops: bool, metrics: tuple[str, ...]) -> Worse:
-    """What is worse: of metrics, or else of the total, its slow runs, and ops."""
+    """The metrics that are worse; without metrics, the total, its slow runs and the ops that are."""
     if metrics:
         verdicts_by_name = dict(comparison.verdicts("metrics", "name"))
         for name in metrics:
@@ -403,7 +401,7 @@ def find_worse(comparison: Comparison, of_ops: bool, metrics: tuple[str, ...]) -
         columns = "what, 'total of ' || method, verdict, low_percent"
         totals = [row[1:] for row in comparison.rows("captures", columns)[1] if row[0] == "total"]
         results = [(what, verdict) for what, verdict, _ in totals]
-        # Not decided, but not as if there were no difference.
+        # Not decided, but with an interval above 0.
         slower = {what for what, _, low in totals if low is not None and low > 0}
         results += [(f"slow runs of {method}", verdict) for method, verdict, _ in comparison.slow_tails()]
         if of_ops:
@@ -414,7 +412,7 @@ def find_worse(comparison: Comparison, of_ops: bool, metrics: tuple[str, ...]) -
 
 
 def _found(results: Sequence[tuple[str, str]], slower: Collection[str] = ()) -> Worse:
-    """What was found by name; of what is open, it is unclear whether it is as `slower`."""
+    """Sort results by name; an open verdict is unclear if the item is in `slower`."""
     is_unclear = {
         what for what, verdict in results if verdict in words.UNCLEAR or (verdict == words.OPEN and what in slower)
     }

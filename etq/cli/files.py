@@ -159,7 +159,7 @@ def ingest(
     db: str,
     **label_options: Any,
 ) -> None:
-    """Read profiling files into a warehouse. To a known file, only the options are applied.
+    """Read profiling files into a warehouse. For a known file, only the options are applied.
 
     A file that can't be read is reported, and the others are still read; the exit status is then 1. From a folder, all
     profiling files in it and below are read, whatever their names, and a line lists what was left out; the traces of
@@ -179,9 +179,9 @@ def ingest(
     of_one = {"name": name, "debug-buffer": debug_buffer, "graph-capture": graph_capture, "metrics": metrics or None}
     for option, value in of_one.items():
         if value is not None and len(files) > 1:
-            raise click.UsageError(f"--{option} goes with one file")
+            raise click.UsageError(f"--{option} needs a single file")
     if values and debug_buffer is None:
-        raise click.UsageError("--values goes with --debug-buffer")
+        raise click.UsageError("--values needs --debug-buffer")
     if verbose and quiet:
         raise click.UsageError("--verbose and --quiet don't go together")
     if job is not None and labels.setdefault("job", job) != job:
@@ -355,7 +355,7 @@ class _Printed:
 @main.command()
 @click.argument("capture")
 @click.argument("record")
-@click.option("--force", is_flag=True, help="Link a record of another program, too.")
+@click.option("--force", is_flag=True, help="Link even a record of another program.")
 @warehouse_option
 def link(capture: str, record: str, force: bool, db: str) -> None:
     """Link a capture to its program's record. RECORD is a record's name or hash prefix, or a file.
@@ -377,7 +377,7 @@ def link(capture: str, record: str, force: bool, db: str) -> None:
             linked = warehouse.link(target, given, force=force)
         except WarehouseError as error:
             stays = "" if before is None else f", and stays linked to {before}"
-            raise EtqError(f"{target.name}: not linked{stays}: {error}; --force links it in spite of that") from error
+            raise EtqError(f"{target.name}: not linked{stays}: {error}; --force links it anyway") from error
         if isinstance(given, Path) and isinstance(linked, Record):
             report_record_findings(warehouse, linked)
         report_findings(warehouse, target.capture_id)

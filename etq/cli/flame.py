@@ -142,7 +142,7 @@ def flame(
     read_options = pop_file_options(options)
     if module is not None:
         if by == "event":
-            raise click.UsageError("--module goes with --by module")
+            raise click.UsageError("--module needs --by module")
         by = "module"
     arguments = {name: value for name, value in {"by": by, "unit": unit, **options}.items() if value is not None}
     with open_target(capture, db, read_options) as (warehouse, selector):
@@ -201,11 +201,11 @@ def _no_module(warehouse: Warehouse, capture: str, module: str) -> EtqError:
     totals = dict(warehouse.rows(query, capture=capture)[1])
     if module in totals and totals[module] is None:
         return EtqError(
-            f"the time of module {module} is unknown: no event is known to be of it; etq ops --by module shows which "
-            "have times"
+            f"the time of module {module} is unknown: no event is assigned to it; etq ops --by module lists modules "
+            "with times"
         )
     if module in totals:
-        return EtqError(f"module {module} took no time in the runs that are asked for")
+        return EtqError(f"module {module} took no time in the selected runs")
     near = difflib.get_close_matches(module, totals)
     return EtqError(f"no module {module!r}" + (f"; the nearest are {', '.join(near)}" if near else ""))
 

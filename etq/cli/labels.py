@@ -83,7 +83,7 @@ found_options: Final = together(
 @click.option("--sort", metavar="KEY", help="Sort by a label, numerically if it is a number, or by a column.")
 @click.option("--reverse", is_flag=True, help="Sort in descending order; with --sort.")
 @click.option(
-    "--size", is_flag=True, help="Show the estimated size of each in the warehouse in bytes, as in capture_sizes."
+    "--size", is_flag=True, help="Show each capture's estimated size in the warehouse in bytes, as in capture_sizes."
 )
 @warehouse_option
 @output_options
@@ -114,7 +114,7 @@ def captures(
     from etq.warehouse.warehouse import open
 
     if reverse and sort is None:
-        raise click.UsageError("--reverse goes with --sort")
+        raise click.UsageError("--reverse needs --sort")
     if by is not None and size:
         raise click.UsageError("--by and --size don't go together")
     if by is not None and sort is not None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _PEAKS: Final = """
     SELECT DISTINCT p.device, p.peak_bytes, p.peak_time, p.unit FROM peak_memory($capture) AS p ORDER BY p.device
 """
-# The most in use in each of so many equal parts of the time, and what is in use at the end of the part.
+# For each of equally long parts of the time: the most memory in use, and the memory in use at its end.
 _PARTS: Final = """
     WITH line AS (FROM memory_timeline($capture)),
     range AS (SELECT min(l.time) AS first, max(l.time) AS last FROM line AS l)
@@ -72,7 +72,7 @@ def memory(capture: str, db: str, format: str | None, output: str | None, force:
 
 
 def _memory_of_trace(warehouse: Warehouse, capture: Capture, style: TerminalStyle) -> str:
-    """Return the peak of each device, memory over time, what is held then and what grows; "" if it has none."""
+    """Return the peak of each device, memory over time, what is held at the peak and what grows; "" without memory."""
     (_, *said), peaks = warehouse.rows(_PEAKS, capture=capture)
     if not peaks:
         return ""

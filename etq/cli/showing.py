@@ -73,7 +73,7 @@ def note_excluded_runs(warehouse: Warehouse, capture: Capture, view: str, option
     others = left_out(warehouse, capture, options) if takes_typical else None
     if others is not None:
         slow = "; etq show slow_runs lists the ops that take longer in slow runs" if others.slower else ""
-        say(f"Note: {others.text}; --runs all counts all{slow}")
+        say(f"Note: {others.text}. --runs all counts every run{slow}")
 
 
 def _attach_baseline(warehouse: Warehouse, baseline: str, capture: str, read_options: FileOptions) -> str:

@@ -115,7 +115,7 @@ def trend(
 @click.option(
     "--alpha",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    help="Probability of reporting a change where none is.  [default: 0.05]",
+    help="Accepted probability of a false change.  [default: 0.05]",
 )
 @_series_options
 @warehouse_option

@@ -55,7 +55,7 @@ def _taken(view: str, options: dict[str, Any], choice: str) -> dict[str, Any]:
     if "steps" not in options or "steps" in _parameters(view):
         return options
     if (options.pop("steps"), options.pop("phase")) != (None, None):
-        raise click.UsageError(f"{choice} is of the whole trace; it goes without options that select steps")
+        raise click.UsageError(f"{choice} covers the whole trace; leave out options that select steps")
     return options
 
 

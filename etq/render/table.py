@@ -126,8 +126,8 @@ def _note(text: str, style: TerminalStyle) -> str:
 
 
 def _without_common(columns: Sequence[str], rows: Rows) -> tuple[Sequence[str], Rows, str]:
-    """Return the columns and rows without what all rows have in common, and that as a text. Of a single row, that is the
-    unit and the empty columns. Rows that don't differ stay as they are.
+    """Return the columns and rows without what all rows have in common, and that as a text. Of a single row, that is
+    the unit and the empty columns. Rows that don't differ stay as they are.
     """
     by_column = list(zip(*rows, strict=True))
     empty = [at for at, values in enumerate(by_column) if all(value is None or value == "" for value in values)]

@@ -15,7 +15,7 @@ _LARGER: Final = {"ns": "us", "us": "ms", "ms": "s"}
 
 
 def unit_for(largest: float, unit: str) -> tuple[float, str]:
-    """Return what times are divided by to be read well if the largest is this one, and the unit that they then have."""
+    """Return the divisor and the unit that make times easy to read if this is the largest."""
     divisor = 1.0
     while unit in _LARGER and largest / divisor >= _LARGE:
         divisor, unit = divisor * 1000, _LARGER[unit]

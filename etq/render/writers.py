@@ -116,7 +116,9 @@ def write_each(warehouse: Warehouse, script: str, format: str | None, path: str 
     refuse_existing(path, force)
     format = _checked_format(format, path)
     if format in BINARY:
-        raise EtqError(f"{format} holds the result of one statement, and there are {len(statements)}; take them apart")
+        raise EtqError(
+            f"{format} holds the result of one statement, and there are {len(statements)}; run them one by one"
+        )
     with _text_output(path, force=force, is_printable=format == "table") as stream:
         for at, statement in enumerate(statements):
             stream.write("\n" if at else "")

@@ -28,7 +28,7 @@ _HINT: Final = '.select("op", "total") has those that you name'
 class Result:
     """The rows of a query, which runs each time they are read.
 
-    `show` prints them. All else is as of DuckDB's relation, which is `relation`: `fetchall()`, `df()` with pandas,
+    `show` prints them. All else is that of DuckDB's relation, `relation`: `fetchall()`, `df()` with pandas,
     `to_arrow_table()`, `columns`, `select("op", "total")`, `filter("total > 5")`, `limit(3)`.
     """
 

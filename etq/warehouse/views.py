@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # Parameters that name a capture: they are resolved first, so that errors are raised at the call, not when rows are
 # read.
 CAPTURES: Final = frozenset({"capture", "baseline", "base", "new", "etdump", "trace"})
-# Views whose names begin so take selectors of several captures, or programs, as `base` and `new`.
+# Prefixes of views that take selectors of several captures, or programs, as `base` and `new`.
 OF_SIDES: Final = "compare"
 
 

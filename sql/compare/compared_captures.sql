@@ -8,7 +8,7 @@
 --   captured_at: when it was measured, in UTC; NULL where unknown
 --   total: quantile of the times of its runs, by default the 25th percentile
 --   unit: unit of total; NULL where one side counts cycles and the other time
---   off_percent: deviation of its ops from those of its side, in percent, or of all captures if few ops match; of its total if the ops' is unknown; NULL if its side has one capture
+--   off_percent: deviation of its ops from those of its side (of all captures if few ops match; of its total if that of ops is unknown), in percent; NULL if its side has one capture
 --   is_disturbed: whether it is excluded as disturbed
 CREATE MACRO compared_captures(
     base, new,

@@ -1,4 +1,4 @@
--- The rows of `inspector_events`, without their order, of a capture by its key.
+-- Rows of `inspector_events` of a capture, unordered.
 CREATE MACRO _inspector_events(
     capture_key, unit,
     repeats,  -- all, or last, as in `inspector_events`

@@ -6,8 +6,7 @@ SELECT r.capture_id, r.run_index
 FROM _selected_runs((SELECT a.capture_id FROM target AS a), steps, phase, method, 'all') AS r
 WHERE runs IS NULL OR list_contains(runs, r.run_index);
 
--- The rows of `timeline`, without their order, of a capture by its key, with the self time of each event as its file
--- would have it.
+-- Rows of `timeline` of a capture, unordered, with the self time of each event as in its file.
 CREATE MACRO _timeline(capture_key, unit, runs, steps, phase, method) AS TABLE
 WITH RECURSIVE
 target AS MATERIALIZED (FROM _scaled_key(capture_key, unit)),

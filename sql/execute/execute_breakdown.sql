@@ -1,4 +1,4 @@
--- The rows of `execute_breakdown`, and their order, of each capture.
+-- Rows of `execute_breakdown` of each capture, with columns to order them by.
 CREATE MACRO _execute_breakdown(
     times  -- a table with rows of `_execute_times`
 ) AS TABLE

@@ -72,7 +72,7 @@ paths AS (
     FROM times AS t
     ANTI JOIN modules AS m USING (method, module_path)
 ),
--- Modules of which something is unknown unless they have events: they themselves, or only modules within them.
+-- Modules with an unknown time unless they have events: their own, or that of modules within them.
 hidden AS (
     SELECT p.method, p.module_path, bool_or(u.module_path = p.module_path) AS is_itself
     FROM modules AS p
@@ -94,7 +94,7 @@ added AS (
 known AS (
     SELECT
         d.method, d.module_path, d.module_class, d.depth, d.mapping,
-        -- What has no event took no time, unless that is unknown.
+        -- A module without events took no time, unless that is unknown.
         try_cast(coalesce(d.self_ticks, CASE WHEN NOT coalesce(h.is_itself, false) THEN 0 END) AS BIGINT) AS self_ticks,
         try_cast(coalesce(d.calls, CASE WHEN NOT coalesce(h.is_itself, false) THEN 0 END) AS BIGINT) AS calls,
         coalesce(d.ticks, CASE WHEN h.method IS NULL THEN 0 END) AS ticks

@@ -4,8 +4,8 @@ CREATE MACRO _round_half_even(value) AS (
     format('{:.4f}', value::DOUBLE)::DOUBLE
 );
 
--- A whole number of ticks, divided, as the double that is nearest to the quotient: a text of digits and exponent is
--- rounded once.
+-- A whole number of ticks divided by a power of ten, as the nearest double: a text of digits and exponent is rounded
+-- once.
 CREATE MACRO _exact_quotient(
     ticks,  -- a whole number, of any size
     digits  -- the divisor is ten to the power of this

@@ -1,7 +1,7 @@
 -- One run that executed, classified as warm-up, typical or outlier.
 CREATE MACRO _classified_runs(
     capture_key, unit, steps, phase, method, runs,
-    later_runs := 3  -- number of later runs from which a first run counts as a warm-up
+    later_runs := 3  -- a first run counts as a warm-up if at least so many runs follow
 ) AS TABLE
 WITH
 times_of_runs AS (FROM _timed_events(capture_key, unit, steps, phase, method, runs) AS t),

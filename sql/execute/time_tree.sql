@@ -23,7 +23,7 @@
 --   unit: unit of times
 --   self_ticks: self_time in ticks, a whole number
 --   total_ticks: total in ticks, a whole number
---   executes: number of executes of the node's method, of a trace number of its steps; NULL for a trace without steps, and where several methods ran for the total
+--   executes: number of executes of the node's method, or of a trace's steps; NULL for a trace without steps, and for the total of several methods
 --   self_per_execute: self_time / executes; of a trace, that of events which begin in steps
 --   per_execute: total / executes; of a trace, self_per_execute with that of all descendants
 CREATE MACRO time_tree(

@@ -15,7 +15,7 @@ SELECT
     NOT x.is_typical AND coalesce(x.execute_ticks < x.middle, false) AS is_faster
 FROM executed AS x;
 
--- The rows of `typical_runs`, without their order, of a capture by its key, and one row of all its blocks together.
+-- Rows of `typical_runs` of a capture, unordered, and one row for all its blocks together.
 CREATE MACRO _typical_runs(capture_key, unit, steps, phase, method) AS TABLE
 WITH
 target AS MATERIALIZED (FROM _scaled_key(capture_key, unit))

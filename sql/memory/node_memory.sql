@@ -49,7 +49,7 @@ made AS (
     FROM planned_memory((SELECT a.program FROM target AS a)) AS m
     JOIN target AS a ON true
     JOIN program_values AS v USING (program_id, method, value_index)
-    -- What outlives a run, or was there before it, is not computed.
+    -- Tensors that outlive a run, or exist before it, are not computed by it.
     WHERE NOT m.is_input AND v.name IS NULL AND v.constant_index IS NULL
     GROUP BY m.method, m.first_instruction
 )

@@ -1,4 +1,4 @@
--- The rows of `headline`, and their order, of each capture.
+-- Rows of `headline` of each capture, with columns to order them by.
 CREATE MACRO _headline(
     times,  -- a table with rows of `_timed_events`, of all runs
     taxes,  -- a table with rows of `_run_taxes`, of all runs

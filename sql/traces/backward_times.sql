@@ -37,7 +37,7 @@ device_times AS MATERIALIZED (
     SELECT d.event_index, d.total_ticks
     FROM _device_times((SELECT a.capture_id FROM target AS a)) AS d
 ),
--- What is called again in the backward pass is of that pass.
+-- Calls that are repeated in the backward pass belong to that pass.
 in_backward AS (
     SELECT m.event_index
     FROM slices AS m

@@ -50,7 +50,7 @@ CREATE MACRO _bus_factor(
 --   per_call: mean duration of a call
 --   min: least duration
 --   max: greatest duration
---   bandwidth_gb_per_s: bytes of all messages by the total, in 10**9 bytes per second; NULL where unknown
+--   bandwidth_gb_per_s: bytes of all messages divided by total, in 10**9 bytes per second; NULL where unknown
 --   bus_bandwidth_gb_per_s: the same for the bytes that cross the busiest link, as in nccl-tests; NULL where unknown
 --   best_bus_bandwidth_gb_per_s: bus bandwidth of the shortest; NULL where unknown
 --   unit: the requested unit of time

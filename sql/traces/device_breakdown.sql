@@ -57,7 +57,7 @@ FROM summed AS s
 CROSS JOIN target AS a
 ORDER BY s.device, s.run_index;
 
--- How long one device of a trace ran exactly these types of work at the same time: computation, communication, memory
+-- The time in which one device of a trace ran exactly these types of work at once: computation, communication, memory
 -- (copies and fills), or several of them. A device's rows add up to the time in which it was not idle.
 -- Shown: device!, types!, total!~, share_percent!, unit
 -- Columns:

@@ -37,7 +37,7 @@ CREATE MACRO device_idle(
     capture, unit := NULL,
     "by" := 'device',  -- device or stream
     launch_delay_us := NULL,  -- longest time from a launch to its start that counts as launch delay, in microseconds; NULL: twice the median of that time for kernels that find their device idle, 10 at least, 100 at most
-    kernel_wait_us := 30  -- length of a gap from which on hta_cause is not kernel_wait, in microseconds
+    kernel_wait_us := 30  -- shortest gap whose hta_cause is not kernel_wait, in microseconds
 ) AS TABLE
 WITH
 target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),

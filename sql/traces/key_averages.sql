@@ -1,5 +1,5 @@
--- The rows of `key_averages` without their order, and what orders them. Who orders by other columns takes these: what
--- isn't shown is then not computed.
+-- Rows of `key_averages`, unordered, with the columns that order them. Callers that order by other columns use these,
+-- so that unused columns are not computed.
 CREATE MACRO _key_averages(
     capture, "by", unit, stack_depth, steps, phase, method, runs, include_python_functions
 ) AS TABLE
@@ -70,7 +70,7 @@ sums AS MATERIALIZED (
     FROM events_of_rows AS e
     GROUP BY e.row_index, e.shapes, e.stack, e.module
 ),
--- What the events of each row are, by the signature with which the row is numbered.
+-- The description of each row's events, from the signature that numbers the row.
 described AS (
     SELECT
         s.signature_index, s.family,

@@ -47,7 +47,7 @@ called AS (
         AND o.event_index = c.event_index
     WHERE c.is_operator AND _is_recorded(r.iteration, r.phase, steps, phase)
 ),
--- What earlier calls of the same row and thread have of each call counts once.
+-- The part of each call that earlier calls of the same row and thread cover counts once.
 repeated AS (
     SELECT
         c.*,

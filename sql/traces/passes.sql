@@ -139,7 +139,7 @@ in_spans AS MATERIALIZED (
     WHERE d.launch_ticks < b.end_ticks
 ),
 places AS (SELECT unnest([1, 2, 3, 4, 5]) AS place),
--- What the spans before a moment have: what several steps share counts for each of them, and in the trace once.
+-- The sums of the spans before a moment: time that several steps share counts for each of them, and once in the trace.
 moments AS (
     SELECT m.ticks, m.place, sum(m.host_ticks) AS host, sum(m.device_ticks) AS device, sum(m.events) AS events
     FROM (

@@ -1,7 +1,7 @@
 -- One change of the number of device events of a stream that were launched and have not started.
 CREATE MACRO _queue_changes(capture_key) AS TABLE
 WITH
--- An event can't start before it is launched: then the clocks differ, and it never waited.
+-- An event that starts before its launch never waited: the clocks differ.
 changes AS (
     SELECT
         l.device, l.stream,

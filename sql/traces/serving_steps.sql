@@ -11,12 +11,12 @@
 --   phase: prefill, decode or mixed; NULL if not told
 --   sequences: number of sequences in the batch; NULL if not told
 --   tokens_in: number of tokens of prompts; NULL if not told
---   tokens_out: number of tokens that sequences which generate get, one for each; NULL if not told, as where each tries several
+--   tokens_out: number of generated tokens, one per generating sequence; NULL if not told, as where each tries several
 --   host_time: duration of the annotation on the host
 --   device_time: time in which devices ran what was launched in it; NULL if nothing was
 --   time: the longer of both
---   tokens_per_second: tokens of prompts and generated, by time; NULL if not told
---   time_per_output_token: time by the tokens that each sequence which generates gets; NULL if not told, and without these
+--   tokens_per_second: prompt and generated tokens per second of time; NULL if not told
+--   time_per_output_token: time divided by the tokens that each generating sequence gets; NULL if not told, and without these
 --   events: number of kernels, copies and fills that were launched in it
 --   unit: the requested unit of time
 CREATE MACRO serving_steps(capture, unit := NULL) AS TABLE
@@ -50,7 +50,7 @@ ORDER BY s.step;
 --   time: sum of the longer of both
 --   share_percent: that in percent of all steps
 --   per_step: time / steps
---   tokens_per_second: tokens_in and tokens_out by time; NULL if not told
+--   tokens_per_second: tokens_in and tokens_out per second of time; NULL if not told
 --   time_per_output_token: mean time of the steps in which sequences get a token each; NULL if none is told
 --   unit: the requested unit of time
 CREATE MACRO serving_phases(capture, unit := NULL) AS TABLE

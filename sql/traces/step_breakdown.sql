@@ -72,7 +72,6 @@ SELECT
 FROM averaged AS v;
 
 -- The mean time of one category of `step_breakdown` over the steps of a trace, as in the overview of torch-tb-profiler.
--- A view of its own, as a row is of no step: the steps can be chosen, and a row has all categories together.
 -- Shown: category!, time!~, share_percent!, steps, unit
 -- Columns:
 --   category: a category of `step_breakdown`; Step is the sum of all, the mean step time

@@ -20,7 +20,7 @@
 CREATE MACRO wide_steps(capture, unit := NULL) AS TABLE
 WITH
 target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
--- As in `_find_typical_runs`.
+-- The limit of `_find_typical_runs`.
 measured AS (
     SELECT s.*, ln(greatest(s.end_ticks - s.start_ticks, 1)::DOUBLE) AS log_ticks
     FROM target AS a

@@ -17,7 +17,7 @@
 --   low: smallest normalized value
 --   high: greatest normalized value
 --   p25: median over its captures of p25, common shift included
---   unit: unit of these four
+--   unit: unit of normalized, low, high and p25
 CREATE MACRO op_trends(
     selector := NULL, over := NULL,
     "by" := 'model,device,backend',  -- keys of the labels that distinguish series, with commas between

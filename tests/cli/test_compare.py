@@ -111,6 +111,7 @@ def test_tables_for_machines(labs: dict[str, str], tmp_path: Path) -> None:
     assert slow == [("",), ("block1",), ("block1.down",), ("block1.down.linear",)]
 
 
+@pytest.mark.long
 def test_invalid_effects_metrics_and_selectors(labs: dict[str, str]) -> None:
     for effect in ("much", "-1%", "nan", "1e9%", "", "%", "1000%"):
         result = compare(labs["op"], "--min-effect", effect)
@@ -225,6 +226,7 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder_of_all
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("new", "options", "status"),
     [
@@ -232,9 +234,9 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("slow", [], 3),
         ("slow", ["--bisect"], 1),
         ("slow", ["--min-effect", "90%"], 0),
-        pytest.param("slow", ["--total"], 0, marks=pytest.mark.long),  # the total is not decided
-        pytest.param("slow/01.etdp", ["--bisect"], 125, marks=pytest.mark.long),
-        pytest.param("fast", ["--startup"], 0, marks=pytest.mark.long),
+        ("slow", ["--total"], 0),  # the total is not decided
+        ("slow/01.etdp", ["--bisect"], 125),
+        ("fast", ["--startup"], 0),
         ("nowhere", ["--bisect"], 125),
         ("nowhere", [], 1),
     ],
@@ -339,8 +341,8 @@ def test_other_devices_differ(traces: Path, tmp_path: Path) -> None:
         return run_etq("compare", *map(str, paths), *options).stdout
 
     other, asked, alike = text("MI300X"), text("MI300X", "--verdicts"), text("H100")
-    assert other.startswith("! different devices: base is of H100, new of MI300X: ")
-    assert other.splitlines()[2].startswith("What differs by op, in us per step and call")
+    assert other.startswith("! different devices: base ran on H100, new on MI300X: ")
+    assert other.splitlines()[2].startswith("What differs by op, per step and call")
     text_of_verdicts = other.split("\n", 1)[1]
     assert "ProfilerStep on devices: differs, +" in other
     assert "slower" not in text_of_verdicts and "faster" not in text_of_verdicts

@@ -75,6 +75,7 @@ def test_changes_since_a_commit(commits: tuple[str, list[str]]) -> None:
     assert missing.exit_code == 1 and f"g1; they are {hashes[0]} to {hashes[-1]}\n" in missing.stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("builds", "times", "over", "missing"), [
     (5, 8, "build", "3 of 8 captures have no label build"),
     (1, 3, "captured_at", "5 of 8 captures have no captured_at"),
@@ -158,8 +159,8 @@ def test_a_change_is_accepted_noted_and_removed(copied: str) -> None:
 
 def test_wrong_comments(lab: str) -> None:
     for command, error in (
-        ("18", "a change goes with --accept TEXT or --note TEXT"),
-        ("18 --accept x --note y", "a change goes with --accept TEXT or --note TEXT"),
+        ("18", "a change needs --accept TEXT or --note TEXT"),
+        ("18 --accept x --note y", "a change needs --accept TEXT or --note TEXT"),
         ("18 --accept x --all --op addmm", "give one of --op, --module, --metric, --total and --all"),
         ("31 --accept x", "no capture has build 31"),
         ("--remove 7", "no comment has the number 7; etq comment lists them"),
