@@ -20,7 +20,7 @@ from etq.verdicts.words import number_text
 # Texts of the first column and of others are shortened to so many letters before a column is left out, and to fewer
 # where no more columns can be left out; the first column to a part of the line, too.
 _WHOLE: Final = sys.maxsize, sys.maxsize
-_READABLE: Final = 30, 16
+_READABLE: Final = 30, 18
 _SHORTEST: Final = 16, 8
 _PART_OF_FIRST: Final = 0.4
 # Texts of more letters, and of so many words, are wrapped, to so many lines, before they are shortened.
