@@ -216,9 +216,8 @@ class _Layout:
         least = []
         for at, cells in enumerate(self._texts):
             cell = _widest(["", *cells])
-            needed = (
-                cell if _is_fixed(self._by_column[at]) else min(cell, other if at and not self._is_prose[at] else first)
-            )
+            shortest = first if at == 0 or self._is_prose[at] else other
+            needed = cell if _is_fixed(self._by_column[at]) else min(cell, shortest)
             least.append(max([needed, *map(width_of, _PIECE.findall(self._heads[at]))]))
         return least
 

@@ -108,8 +108,8 @@ def test_other_formats_and_commands() -> None:
     assert max(map(len, narrow.splitlines())) <= 40
     fitting, note = narrow.split("Not shown:")
     whole = csv_rows(run_etq("ops", CONVNET, "--format", "csv").stdout)
-    columns = fitting.splitlines()[2].split()
-    assert len(fitting.splitlines()) == 4 + len(whole) and columns == ["op", "kind", "execute"]
+    columns = fitting.splitlines()[3].split()
+    assert len(fitting.splitlines()) == 5 + len(whole) and columns == ["op", "execute", "%", "calls"]
     assert [name for name in whole[0] if name not in columns and name in note] != []
     record = str(CAPTURES / "convnet_xnn/convnet_xnn.etrecord")
     assert "█" in on_terminal("ops", "--by", "module", CONVNET, "--etrecord", record, width=200)
