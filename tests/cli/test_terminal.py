@@ -17,8 +17,9 @@ from typing import Any
 
 import pytest
 
-from etq.render.table import number_text, number_texts, table, table_parts, wide
+from etq.render.table import number_texts, table, table_parts, wide
 from etq.render.terminal import PLAIN, TerminalStyle, bar, width_of, wrapped
+from etq.verdicts.words import number_text
 from tests.asserts import csv_rows
 from tests.builders import dump, execute, kernel, run
 from tests.command_line import run_etq
