@@ -53,10 +53,11 @@ def flame(rows: Sequence[Row], heading: str, unit: str, style: TerminalStyle) ->
     short = {} if is_whole else short_names(row.name for row in rows)
     names = [printable(short.get(row.name, row.name)) for row in rows]
     longest = max(2 * row.depth + len(name) for row, name in zip(rows, names, strict=True))
+    times = number_texts([*(row.time for row in rows), *(row.self_time or None for row in rows)], unit)
     columns = {
-        f"{heading} {unit}": number_texts([row.time for row in rows], unit),
+        f"{heading} {unit}": times[: len(rows)],
         "share": ["" if row.share is None else f"{row.share:.1f} %" for row in rows],
-        f"self {unit}": number_texts([row.self_time or None for row in rows], unit),
+        f"self {unit}": times[len(rows) :],
     }
     name_width = max(len("name"), longest)
     widths = {title: max(len(title), *(len(cell) for cell in cells)) for title, cells in columns.items()}
