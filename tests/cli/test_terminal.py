@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from etq.catalog import foremost_in
 from etq.render.table import number_texts, table, table_parts, wide
 from etq.render.terminal import PLAIN, TerminalStyle, bar, width_of, wrapped
 from etq.verdicts.words import number_text
@@ -301,6 +302,11 @@ def test_numbers_have_three_to_four_digits_and_no_exponent() -> None:
         assert number_texts(values, "us") == expected
     assert [number_text(value) for value in (47154.6, 1234.5, 0.00012346, 0.0)] == ["47155", "1234", "0.0001235", "0"]
     assert cells(table(["op", "gap"], [("a", 47154.6), ("b", 1e-7)]))[2:] == [["a", "47155"], ["b", "1e-07"]]
+
+
+def test_queries_keep_what_their_views_keep_on_narrow_terminals() -> None:
+    assert {"op", "change_percent"} <= {*foremost_in("SELECT * FROM compare_ops('a', 'b') LIMIT 3")}
+    assert foremost_in("SELECT 'op_totals' AS op_totals FROM captures") == []
 
 
 def test_notes_fit_the_terminal_and_numbers_stay_with_their_units() -> None:
