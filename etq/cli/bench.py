@@ -24,6 +24,7 @@ from etq.errors import EtqError, printable
 from etq.render import pager
 from etq.render.progress import Progress
 from etq.render.terminal import style_of
+from etq.render.times import range_text
 from etq.render.writers import write_rows, write_text
 
 if TYPE_CHECKING:
@@ -300,9 +301,9 @@ class _Measured:
             text = json.dumps({**values, "captures": len(latencies)}, indent=1) + "\n"
             click.echo(text, nl=False)
             return
-        text = f"{side.name}: {known.typical:.4g} {unit}"
+        text = f"{side.name}: {range_text([known.typical or 0.0], unit)}"
         if known.low is not None and known.high is not None:
-            text += f" (95 %: {known.low:.4g} to {known.high:.4g} {unit})"
+            text += f" (95 %: {range_text((known.low, known.high), unit)})"
         runs = self._options["runs"]
         median = "" if runs == 1 else f", the median of {runs} runs in each"
         text += f"; {len(latencies)} captures{median}"

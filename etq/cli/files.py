@@ -194,10 +194,8 @@ def ingest(
     if reference is not None:
         _ingest_reference(files, reference, name, db)
         return
-    of_one = {"name": name, "debug-buffer": debug_buffer, "graph-capture": graph_capture, "metrics": metrics or None}
-    for option, value in of_one.items():
-        if value is not None and len(files) > 1:
-            raise click.UsageError(f"--{option} needs a single file")
+    if len(files) > 1:
+        _check_options_of_one()
     if values and debug_buffer is None:
         raise click.UsageError("--values needs --debug-buffer")
     if verbose and quiet:
@@ -223,21 +221,29 @@ def ingest(
         made.has_content = bool(links)
         if record is not None:
             report_record_findings(warehouse, record)
-        if len(files) > 1:
-            printed = _Printed(warehouse, made, len(files), bool(links), verbose=verbose, quiet=quiet)
-            _ingest_many(warehouse, files, links, printed, ingest_options)
+        if len(files) == 1:
+            ingest_options |= {"name": name, "debug_buffer": debug_buffer, "keep_values": values, "metrics": metrics}
+            ingest_options["graph_captures"] = graph_capture or ()
+        is_read_again = bool(links or debug_buffer or graph_capture)
+        applied = is_read_again or any(value for option, value in ingest_options.items() if option != "sidecar")
+        printed = _Printed(warehouse, made, len(files), is_read_again, applied=applied, verbose=verbose, quiet=quiet)
+        if len(files) == 1:
+            _ingest_one(warehouse, files[0], links, printed, ingest_options)
         else:
-            printed = _Printed(
-                warehouse, made, 1, bool(links or debug_buffer or graph_capture), verbose=verbose, quiet=quiet
-            )
-            options_of_one = {"name": name, "debug_buffer": debug_buffer, "keep_values": values, "metrics": metrics}
-            options_of_one["graph_captures"] = graph_capture or ()
-            _ingest_one(warehouse, files[0], links, printed, {**options_of_one, **ingest_options})
+            _ingest_many(warehouse, files, links, printed, ingest_options)
         if job is not None and not quiet:
             note_ranks(warehouse, job)
     printed.end()
     if printed.failed:
         sys.exit(1)
+
+
+def _check_options_of_one() -> None:
+    """Raise `click.UsageError` if the command line has options that are for a single file."""
+    given = click.get_current_context().params
+    for name in ("name", "debug_buffer", "graph_capture", "metrics"):
+        if given[name]:
+            raise click.UsageError(f"--{name.replace('_', '-')} needs a single file")
 
 
 def _ingest_reference(files: tuple[str, ...], graph: str, name: str | None, db: str) -> None:
@@ -332,10 +338,12 @@ class _Printed:
         files: int,
         is_read_again: bool,
         *,
+        applied: bool,
         verbose: bool,
         quiet: bool,
     ) -> None:
         self.is_quiet = quiet
+        self._known = "known already, options applied" if applied else "known already"
         self._made = made
         self._warehouse, self._files, self._is_read_again = warehouse, files, is_read_again
         self._lists = not quiet and (verbose or files <= LISTED)
@@ -360,8 +368,7 @@ class _Printed:
         self._made.has_content = True
         self._numbers["new" if result.is_new else "known already"] += 1
         if self._lists:
-            what = "ingested" if result.is_new else "known already, options applied"
-            say(f"{result.name}: {what}")
+            say(f"{result.name}: {'ingested' if result.is_new else self._known}")
         if result.is_new or self._is_read_again:
             if self._lists:
                 report_findings(self._warehouse, result.capture_id)

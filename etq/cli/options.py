@@ -187,7 +187,7 @@ file_output_options: Final = together(
         is_flag=True,
         expose_value=False,
         callback=_show_full_names,
-        help="On a terminal: show names of kernels in full, with namespaces and template arguments.",
+        help="In tables: show names of kernels in full, with namespaces and template arguments.",
     ),
     common_option(
         "--escape-formulas",
@@ -230,7 +230,7 @@ def selection_options(command: Callable[..., Any], *, has_wide: bool = False) ->
     text = "Show only these columns, in this order."
     decorated = common_option("--columns", metavar="A,B,...", callback=_names, help=text)(showing)
     if not has_wide:
-        text = "On a terminal: show all columns, also those that don't fit."
+        text = "Show all columns of a table with their whole texts, also those that don't fit."
         decorated = common_option("--wide", is_flag=True, help=text)(decorated)
     return limit_option(decorated)
 

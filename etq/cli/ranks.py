@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from etq import catalog
 from etq.cli.messages import say
+from etq.render.times import range_text
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
@@ -54,7 +55,7 @@ def note_unknown(warehouse: Warehouse, view: str, parameters: dict[str, Any]) ->
         _say(job, text.format(ranks=f"{'rank' if number == 1 else 'ranks'} {ranks}"))
     if view != "clock_offsets":
         for job, difference, unit in warehouse.rows(_DIFFERENCES.format(arguments=arguments), **parameters)[1]:
-            shown = f"up to {difference:.6g} {unit}, see etq show clock_offsets"
+            shown = f"up to {range_text([difference], unit)}, see etq show clock_offsets"
             _say(job, f"clocks of ranks differ by {shown}; steps are matched by number")
 
 

@@ -21,7 +21,8 @@ from etq.errors import printable
 from etq.render.selection import selection
 from etq.render.table import p_value, table
 from etq.render.terminal import sparkline, style_of
-from etq.render.writers import is_to_read, with_values, write, write_rows, write_text
+from etq.render.times import range_text
+from etq.render.writers import is_to_read, write, write_rows, write_text
 from etq.verdicts import words
 
 if TYPE_CHECKING:
@@ -197,11 +198,11 @@ def _drawn(warehouse: Warehouse, query: str, arguments: dict[str, Any]) -> str:
         values = [capture["normalized"] for capture in captures if capture["normalized"] is not None]
         unit = captures[0]["unit"] or ""
         head = f"{series}: " if series else ""
-        span = f"{_number(min(values))} to {_number(max(values))} {unit}" if values else "no values"
+        span = range_text((min(values), max(values)), unit).rstrip() if values else "no values"
         ends = [_short(capture["label"]) for capture in (captures[0], captures[-1]) if capture["label"]]
         statistic = "" if arguments["what"] == "metric" else "; times: p25 of all runs of a capture"
         if len(captures) == 1:
-            span = f"{_number(values[0])} {unit}" if values else "no values"
+            span = range_text(values[:1], unit).rstrip() if values else "no values"
             title = f"{head}1 capture, {''.join(ends[:1]) or 'without a label'}; {span}{statistic}"
         else:
             between = f", {' to '.join(ends)}" if ends else ""
@@ -219,13 +220,8 @@ def _drawn(warehouse: Warehouse, query: str, arguments: dict[str, Any]) -> str:
                 lines.append(style.styled(printable(line), *colours))
         parts.append("\n".join(lines) + "\n")
         if len(captures) <= 20:
-            columns, cells = with_values(names[:-1], [row[:-1] for row in shown])
-            parts.append(table(columns, cells, style, foremost=view.foremost))
+            parts.append(table(names[:-1], [row[:-1] for row in shown], style, foremost=view.foremost))
     return "\n".join(parts)
-
-
-def _number(value: float) -> str:
-    return f"{value:.4g}" if abs(value) < 1e4 else f"{value:.0f}"
 
 
 def _short(label: str) -> str:

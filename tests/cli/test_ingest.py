@@ -141,7 +141,7 @@ def test_what_is_unknown_of_ranks_has_a_note(here: Path) -> None:
     assert result.stderr == (
         "Note: job a: no rank ran a collective (NCCL, RCCL, gloo), so that nothing is known of what ranks 0, 1 waited for\n"
     )
-    assert len(result.stdout.splitlines()) == 4
+    assert len(result.stdout.splitlines()) == 5
     assert [row["clock_offset"] for row in rows("show", "clock_offsets", *asked)] == [None, None]
     unknown = "Note: job a: the clock of ranks 0, 1 isn't known: no collective that ends for several"
     assert run_etq("show", "clock_offsets", *asked).stderr.startswith(unknown)
@@ -185,9 +185,9 @@ def test_of_many_files_a_line_has_the_numbers(here: Path) -> None:
     assert ingest("*.etdp", status=1) == [failure, "21 files: 20 new, 1 failed"]
     assert ingest(".", "--quiet", status=1) == [failure]
     listed = ingest("*.etdp", "--verbose", status=1)
-    assert len(listed) == 22 and listed[0] == "f00: known already, options applied"
+    assert len(listed) == 22 and listed[0] == "f00: known already"
     assert listed[-1] == "21 files: 20 known already, 1 failed"
-    assert ingest("f0[1-2].etdp") == ["f01: known already, options applied", "f02: known already, options applied"]
+    assert ingest("f0[1-2].etdp") == ["f01: known already", "f02: known already"]
     assert ingest("*.none", status=1) == ["Error: *.none: no such files"]
 
 
