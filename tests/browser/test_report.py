@@ -89,7 +89,7 @@ def test_the_page_alone_has_every_section_and_key_figure(page: WebDriver, lab: W
 
 
 TABLES = {
-    "op_totals": "SELECT op, kind, method, per_execute, avg AS per_call, share_percent, calls, min, max FROM op_totals($c)",
+    "op_totals": "SELECT op, kind, method, per_execute, per_call, share_percent, calls, min, max FROM op_totals($c)",
     "module_totals": "SELECT CASE module_path WHEN '' THEN '(model)' ELSE module_path END AS module, per_execute, share_percent, "
     "self_per_execute, calls, module_class, mapping FROM module_totals($c)",
     "execute_breakdown": "SELECT component, per_execute, share_percent, calls FROM execute_breakdown($c)",

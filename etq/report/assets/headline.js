@@ -103,7 +103,7 @@ function described(capture, labels) {
     ["profiling level", get("profiling_level")],
     ["clock", get("time_scale") === null ? null : `1 tick = 1 ${get("time_scale")}`],
     ["captured", get("captured_at") === null ? "time unknown" : `${get("captured_at")} UTC`],
-    ["file", `${get("uri") ?? "bytes"} (${etq.bytes(get("byte_size"))})`],
+    ["file", `${get("uri") ?? "bytes"} (${etq.bytes(get("size_bytes"))})`],
     ["sha256", get("sha256")],
     ...labels.rows().map((row) => [labels.get(row, "key"), labels.get(row, "value")]),
   ]);
