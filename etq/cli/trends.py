@@ -22,7 +22,7 @@ from etq.render.selection import selection
 from etq.render.table import p_value, table
 from etq.render.terminal import sparkline, style_of
 from etq.render.times import range_text
-from etq.render.writers import TO_READ, format_of, write, write_rows, write_text
+from etq.render.writers import is_to_read, write, write_rows, write_text
 from etq.verdicts import words
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ _series_options: Final = together(
 
 # What a trend is of.
 item_options: Final = together(
-    click.option("--metric", metavar="NAME", help="Trend of a metric, by its name in etq metric."),
+    click.option("--metric", metavar="NAME", help="Trend of a metric, by its name in etq show metric_values."),
     click.option("--module", metavar="PATH", help="Trend of a module, by its path."),
     click.option("--op", metavar="OP", help="Trend of an op: its family or op type, or one with @instruction."),
 )
@@ -141,7 +141,7 @@ def regressions(
         view = catalog.named("regressions")
         view = view if "with_accepted" in arguments else view.without(("is_accepted",))
         order = f"captures are in the order of {over}"
-        if (format or format_of(output)) not in TO_READ:
+        if not is_to_read(format, output):
             has_rows = write(warehouse, query, format, output, force=force, view=view, **arguments)
         else:
             columns = selection.get().columns_of(view, True)

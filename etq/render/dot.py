@@ -1,4 +1,4 @@
-"""The op graph of a capture's program, with times, in Graphviz's language (`etq graph --dot`)."""
+"""The op graph of a capture's program, with times, in Graphviz's language (`etq graph --format dot`)."""
 
 from __future__ import annotations
 

@@ -213,6 +213,11 @@ def format_of(path: str | None) -> str:
     return SUFFIXES.get(ending, "table")
 
 
+def is_to_read(format: str | None, path: str | None) -> bool:
+    """Whether people read what is written in a format, by default that of the file's ending."""
+    return (format or format_of(path)) in TO_READ
+
+
 def _refuse_compressed(path: str | None) -> None:
     if path is not None and path.lower().endswith((".gz", ".zst", ".bz2", ".xz")):
         raise EtqError(f"{path}: tables are not compressed; remove .gz, or write Parquet, which is compressed")

@@ -57,9 +57,11 @@ SAME = [
     ("show copy_totals gpu --unit ms", "FROM copy_totals('gpu', unit := 'ms')"),
     ("show device_breakdown gpu --by step", "FROM device_breakdown('gpu', \"by\" := 'step')"),
     ("show collectives gpu", "FROM collectives('gpu')"),
-    ("stragglers job=train", "FROM stragglers('job=train')"),
-    ("clocks job=train --unit ms", "FROM clock_offsets('job=train', unit := 'ms')"),
+    ("show stragglers job=train", "FROM stragglers('job=train')"),
+    ("show collective_waits job=train --link-bandwidth 450GB/s --columns ranks,total", "SELECT group_size AS ranks, total FROM collective_waits('job=train')"),
+    ("show clock_offsets job=train --unit ms", "FROM clock_offsets('job=train', unit := 'ms')"),
     ("memory trace", "FROM peak_memory('trace')"),
+    ("show compare_graphs xnn xnn --columns op,change", "SELECT coalesce(new_op, base_op) AS op, change FROM compare_graphs('xnn', 'xnn')"),
     # Of views that have no command, or have one that shows less of it: their parameters are arguments and options.
     ("show op_totals run --by instance --unit ms", "FROM op_totals('run', \"by\" := 'instance', unit := 'ms')"),
     ("show percentiles run --quantiles [0.25,0.75]", "FROM percentiles('run', quantiles := [0.25, 0.75])"),
@@ -162,7 +164,8 @@ def test_flops_of_a_record_before_any_run(lab: str) -> None:
 def test_roofline_of_a_file_and_of_a_warehouse(copied: str) -> None:
     of_file = rows("roofline", NET, "--etrecord", NET_RECORD, *PEAKS)
     # A metric is a peak, too; numbers may be written in other ways.
-    assert run_etq("metric", "net", "peak_flops=20e9", "peak_bandwidth=15:GB/s", "--db", copied).exit_code == 0
+    given = ("--metric", "peak_flops=20e9", "--metric", "peak_bandwidth=15:GB/s")
+    assert run_etq("label", "net", *given, "--db", copied).exit_code == 0
     assert rows("roofline", "net", "--db", copied) == of_file
     for flops, bandwidth in (("0.02T", "1.5e4 MB/s"), ("20 GFLOP/s", "15e9"), ("20000MFLOPS", "15000 MB/s")):
         peaks = ("--peak-flops", flops, "--peak-bandwidth", bandwidth)
