@@ -41,6 +41,8 @@ _TAKEN: Final[Mapping[str, Sequence[str]]] = {
     "metrics": ("alpha", "min_effect", "allow_mismatch"),
     "startup": ("unit", "alpha", "min_effect", "allow_mismatch"),
 }
+# The largest error of the ratio of two times that are shown with four digits.
+_ROUNDED: Final = 0.0015
 # Findings of sides that were not measured in turns.
 _APART: Final = {"measured apart", "time order unknown"}
 # Options of the comparison itself.
@@ -285,7 +287,7 @@ class Comparison:
             text = f"{'total' if len(totals) == 1 else method}: {finding}"
             if change is not None:
                 text += f", {change:+.1f} %" + ("" if low is None else f" ({spread}{low:+.1f} to {high:+.1f} %)")
-                text += f", {self.statistic()}{base:.4g} to {new:.4g} {unit}"
+                text += _levels(self.statistic(), change, base, new, unit)
             lines.append((text + (f"; {note}" if note else ""), verdict))
         return lines
 
@@ -395,6 +397,14 @@ class Comparison:
         """Return the expression for an op with its module and instruction; of traces with its kind."""
         op = "op || coalesce(' in ' || nullif(module_path, ''), '') || coalesce(' @' || instruction_id, '')"
         return f"kind || ' ' || {op}" if self.is_of_traces() else op
+
+
+def _levels(statistic: str, change: float, base: float, new: float, unit: str) -> str:
+    """Return from what to what a total changed; only from what, where the change doesn't follow from the medians: it is
+    that of the median pair of captures.
+    """
+    follows = abs(new / base / (1 + change / 100) - 1) < _ROUNDED if base and change > -100 else True
+    return f", {statistic}{base:.4g} to {new:.4g} {unit}" if follows else f" of {statistic}{base:.4g} {unit}"
 
 
 def _sentences(rows: Sequence[Sequence[Any]]) -> list[str]:

@@ -116,7 +116,15 @@ def inspect(
         parameters = {"capture": capture, "unit": unit, "everything": everything, **schedule}
         foremost = catalog.named("inspector_events").foremost
         if not write(
-            warehouse, query, format, output, force=force, foremost=foremost, chooses_unit=scales, **parameters
+            warehouse,
+            query,
+            format,
+            output,
+            force=force,
+            foremost=foremost,
+            chooses_unit=scales,
+            needs_rows=True,
+            **parameters,
         ):
             note_no_rows(warehouse, "inspector_events", file, capture, schedule)
 
@@ -235,14 +243,16 @@ def _ingest_one(
     warehouse: Warehouse, file: str, links: list[Record | Program], printed: _Printed, ingest_options: dict[str, Any]
 ) -> None:
     """Ingest one file, and print the result."""
+    # A known capture may be renamed.
+    names = dict(warehouse.rows("SELECT c.capture_id, c.name FROM captures AS c")[1])
     try:
         capture = warehouse.ingest(file, **ingest_options)
         for link in links:
             warehouse.link(capture, link)
     except EtqError as error:
-        printed.result(error)
+        printed.result(file, error)
     else:
-        printed.result(capture)
+        printed.result(file, capture, names.get(capture.capture_id))
 
 
 def _ingest_many(
@@ -255,10 +265,10 @@ def _ingest_many(
     """Ingest files, and print the results."""
     with Progress("Ingesting", len(files), sys.stderr, is_quiet=printed.is_quiet) as progress:
 
-        def report(_: object, result: Capture | EtqError) -> None:
+        def report(file: object, result: Capture | EtqError) -> None:
             if printed.has_lines(result):
                 progress.clear()
-            printed.result(result)
+            printed.result(str(file), result)
             progress.advance()
 
         try:
@@ -326,8 +336,8 @@ class _Printed:
         """Whether the result of a single file is printed before the end."""
         return self._lists or isinstance(result, EtqError)
 
-    def result(self, result: Capture | EtqError) -> None:
-        """Print the result of a file, or count it."""
+    def result(self, file: str, result: Capture | EtqError, name: str | None = None) -> None:
+        """Print the result of a file, or count it. `name` is the one that its capture had before."""
         if isinstance(result, EtqError):
             self._numbers["failed"] += 1
             say(f"Error: {result!s}")
@@ -335,8 +345,15 @@ class _Printed:
         self._made.has_content = True
         self._numbers["new" if result.is_new else "known already"] += 1
         if self._lists:
-            what = "ingested" if result.is_new else "known already, options applied"
-            say(f"{result.name}: {what}")
+            if result.is_new:
+                text = f"{result.name}: ingested"
+            elif name not in (None, result.name):
+                text = f"{file}: known already as {name}, renamed to {result.name}"
+            elif Path(file).name.startswith(Path(result.name).name):
+                text = f"{result.name}: known already, options applied"
+            else:
+                text = f"{file}: known already as {result.name}, options applied; --name renames it"
+            say(text)
         if result.is_new or self._is_read_again:
             if self._lists:
                 report_findings(self._warehouse, result.capture_id)

@@ -72,7 +72,7 @@ def memory(capture: str, db: str, format: str | None, output: str | None, force:
                 return
         with naming_other_view(warehouse, view, selector):
             query = f"FROM {view}($capture)"
-            has_rows = write(warehouse, query, format, output, force=force, capture=selector)
+            has_rows = write(warehouse, query, format, output, force=force, needs_rows=True, capture=selector)
         if not has_rows:
             note_no_rows(warehouse, view, capture, selector, {})
 

@@ -71,6 +71,8 @@ IN_A_STEP: Final = {
     "device_time_total": "device_per_step",
 }
 SUMS: Final = ("total", "executes")
+# Those by which a trace's ops are sorted, if it has one.
+_ON_DEVICES: Final = ("self_device_per_step", "self_device_time")
 # What people see of an op's column avg.
 PER_CALL: Final = "per_call"
 
@@ -78,7 +80,11 @@ PER_CALL: Final = "per_call"
 @main.command()
 @click.argument("capture")
 @click.option("--by", type=click.Choice(tuple(dict.fromkeys((*OPS_BY, *_PLACES, *CALLS_BY)))), help="Grouping of ops.")
-@click.option("--sort-by", metavar="COLUMN", help="Sort by that column, largest first.  [default: self time]")
+@click.option(
+    "--sort-by",
+    metavar="COLUMN",
+    help="Sort by that column, largest first.  [default: self time, of traces on devices]",
+)
 @total_option
 @click.option("--no-python-functions", is_flag=True, help="Of a trace: leave out Python functions and modules.")
 @unit_option(None)
@@ -141,13 +147,16 @@ def ops(
         listed = "".join(f', "{name}" := ${name}' for name in arguments)
         is_for_people = (format or format_of(output)) in TO_READ and selection.get().columns is None
         columns = _columns(warehouse, selector, by) if is_trace else ["*"]
+        order = None if sort_by is None else f'"{sort_by}" DESC NULLS LAST'
+        if order is None and is_trace and (on_devices := [name for name in _ON_DEVICES if name in columns]):
+            sort_by, order = on_devices[0], f"{on_devices[0]} DESC NULLS LAST, self_cpu_time DESC, name"
         if not is_trace and PER_CALL in (selection.get().columns or ()):
             columns.append(f"avg AS {PER_CALL}")
         if is_for_people:
             columns = _of_steps(columns, sort_by, total) if is_trace else _of_executes(by, sort_by, total)
         stored = stored_rows(warehouse, view, arguments)
         query = f"SELECT {', '.join(columns)} FROM {stored or f'{view}($capture{listed})'}"
-        query += "" if sort_by is None else f' ORDER BY "{sort_by}" DESC NULLS LAST'
+        query += "" if order is None else f" ORDER BY {order}"
         if is_for_people and not is_trace:
             query = without_method(warehouse, selector, view, query)
         foremost = [] if sort_by is None else [PER_CALL if sort_by == "avg" else sort_by, *FOREMOST]
@@ -160,6 +169,7 @@ def ops(
                 force=force,
                 foremost=foremost,
                 chooses_unit=unit is None,
+                needs_rows=True,
                 capture=selector,
                 **({} if stored else arguments),
             ):

@@ -168,6 +168,7 @@ def show_opened(
                 foremost=shown.foremost,
                 chooses_unit=chooses,
                 drops_empty=True,
+                needs_rows=True,
                 **parameters,
             )
         if not has_rows:

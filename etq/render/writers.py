@@ -49,6 +49,7 @@ def write(
     foremost: Sequence[str] = (),
     chooses_unit: bool = False,
     drops_empty: bool = False,
+    needs_rows: bool = False,
     **parameters: Any,
 ) -> bool:
     """Write a query's result to a file or to standard output. Returns whether it has rows; True for binary formats.
@@ -59,6 +60,7 @@ def write(
     foremost      columns that a terminal without room for all shows the longest, after the one to sort by
     chooses_unit  give times the unit that suits them in a table for people, see `in_one_unit`
     drops_empty   leave out columns without a value on a terminal, but for those that --columns names
+    needs_rows    print no head of a table without rows to people: the caller says why there are none
 
     Rows are written while they are read. Raises `EtqError` if the file exists and `force` is not set, for an unknown
     file name ending, and for a binary format on a terminal; `QueryError` for a query that fails; no file is left then.
@@ -79,7 +81,7 @@ def write(
         scales = chooses_unit and format in TO_READ and "unit" in columns
         remaining = in_one_unit(columns, parts) if scales else parts
         first = next(remaining, [])
-        if columns:
+        if columns and (first or path is not None or not (needs_rows and format in TO_READ)):
             with _text_output(path, force=force, is_printable=format == "table") as stream:
                 rows = chain([first], remaining)
                 _write_parts(columns, rows, format, path, long, stream, foremost, drops_empty)

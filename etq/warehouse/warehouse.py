@@ -906,7 +906,7 @@ class Warehouse(Views):
             if _OF_LIBRARY.search(message):
                 name = identifier(database_of(self.connection))
                 message = f"name the database of what is created or dropped: CREATE TABLE {name}.main.NAME"
-            return QueryError(explained_selector(self.connection, message))
+            return QueryError(explained_selector(self.connection, catalog.corrected(message)))
 
     def _capture_of(self, key: int, is_new: bool) -> Capture:
         query = "SELECT capture_id, name, sha256, format, ?::BOOLEAN FROM captures WHERE capture_id = ?"

@@ -3,6 +3,7 @@
 -- order of their first calls. Differences from the plug-in: a module that several others call has a row below each of
 -- them, with the times of the calls from there, so rows add up (the plug-in repeats the sum of all calls in each row);
 -- backward passes have no rows of their own.
+-- Needs: torch_trace; else: etq ops --by module
 -- Columns:
 --   module_path: names of the modules that contain it and its name, separated by slashes
 --   module: name of the module, which ends in a number within its class; of Lightning the path of its attribute

@@ -5,6 +5,7 @@
 -- loses the kernels that an op launches itself if the op contains another op of its name; an op is eligible for tensor
 -- cores if any of its calls is, not only the first; times of an op count once where it calls itself, or where its calls
 -- overlap.
+-- Needs: torch_trace; else: etq ops
 -- Columns:
 --   name: the op
 --   shapes: sizes of its inputs, as a JSON list; NULL unless by is shape

@@ -72,6 +72,7 @@ FROM averaged AS v;
 
 -- The mean time of one category of `step_breakdown` over the steps of a trace, as in the overview of torch-tb-profiler.
 -- A view of its own, as a row is of no step: the steps can be chosen, and a row has all categories together.
+-- Needs: torch_trace; else: etq show execute_breakdown
 -- Columns:
 --   category: a category of `step_breakdown`; Step is the sum of all, the mean step time
 --   steps: number of steps
