@@ -41,8 +41,8 @@ _TAKEN: Final[Mapping[str, Sequence[str]]] = {
     "metrics": ("alpha", "min_effect", "allow_mismatch"),
     "startup": ("unit", "alpha", "min_effect", "allow_mismatch"),
 }
-# The largest error of the ratio of two times that are shown with four digits.
-_ROUNDED: Final = 0.0015
+# By how much a change may differ from that of the times shown beside it: in percent, and as a part of it.
+_ROUNDED: Final = (0.15, 0.005)
 # Findings of sides that were not measured in turns.
 _APART: Final = {"measured apart", "time order unknown"}
 # Options of the comparison itself.
@@ -403,7 +403,7 @@ def _levels(statistic: str, change: float, base: float, new: float, unit: str) -
     """Return from what to what a total changed; only from what, where the change doesn't follow from the medians: it is
     that of the median pair of captures.
     """
-    follows = abs(new / base / (1 + change / 100) - 1) < _ROUNDED if base and change > -100 else True
+    follows = not base or abs(100 * (new / base - 1) - change) <= max(_ROUNDED[0], _ROUNDED[1] * abs(change))
     return f", {statistic}{base:.4g} to {new:.4g} {unit}" if follows else f" of {statistic}{base:.4g} {unit}"
 
 

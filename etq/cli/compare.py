@@ -123,7 +123,7 @@ def _refuse_more(context: click.Context, _: click.Parameter, more: tuple[str, ..
     example = " ".join(f"'{pattern}'" for pattern in patterns) if len(patterns) == 2 else "'base/*' 'new/*'"
     raise click.UsageError(
         f"{len(files)} arguments, not two sides; quote patterns, which the shell replaces by files: "
-        f"{context.command_path} {example}"
+        f"etq {context.info_name} {example}"
     )
 
 

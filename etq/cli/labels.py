@@ -128,7 +128,17 @@ def captures(
             chosen = ", selectors := $selectors" if parameters else ""
             query = f"FROM capture_groups($by{chosen})"
             foremost = catalog.named("capture_groups").foremost
-            write(warehouse, query, format, output, force=force, foremost=foremost, by=by, **parameters)
+            write(
+                warehouse,
+                query,
+                format,
+                output,
+                force=force,
+                foremost=foremost,
+                needs_rows=bool(parameters),
+                by=by,
+                **parameters,
+            )
             return
         source = "(FROM capture_summary JOIN (FROM capture_sizes SELECT name, stored_bytes) USING (name))"
         query = f"FROM {source if size else 'capture_summary'} AS s"
@@ -138,7 +148,9 @@ def captures(
             order, parameters = _order(warehouse, columns, sort, reverse, parameters)
             query += order
         foremost = (*catalog.named("capture_summary").foremost, "stored_bytes")
-        write(warehouse, query, format, output, force=force, foremost=foremost, **parameters)
+        write(
+            warehouse, query, format, output, force=force, foremost=foremost, needs_rows=bool(parameters), **parameters
+        )
 
 
 def _order(

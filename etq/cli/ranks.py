@@ -154,7 +154,7 @@ def _show_ranks(
         is_for_people = (format or format_of(output)) in TO_READ and selection.get().columns is None
         columns = to_read if to_read and is_for_people else "*"
         query, foremost = f"SELECT {columns} FROM {view}({catalog.arguments(arguments)})", catalog.named(view).foremost
-        if not write(warehouse, query, format, output, force=force, foremost=foremost, **arguments):
+        if not write(warehouse, query, format, output, force=force, foremost=foremost, needs_rows=True, **arguments):
             chosen = "" if selector is None else f" of {selector}"
             needed = " and collectives that name their process group" if view == "collective_waits" else ""
             say(f"Note: no trace{chosen} has a label rank{needed}; ingest the traces of a job's ranks")

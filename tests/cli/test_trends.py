@@ -42,6 +42,12 @@ def test_a_trend_is_drawn(lab: str) -> None:
     found = rows("trend", "--op", "addmm@0", "--unit", "ns", "--db", lab)
     assert [row["label"] for row in found] == [str(build) for build in range(1, 31)]
     assert [row["label"] for row in found if row["change_percent"] is not None] == ["18"]
+    assert result.stderr == ""
+    unchanged = run_etq("trend", "--op", "relu", "--min-effect", "5%", "--db", lab)
+    assert unchanged.stderr == (
+        "Note: no lasting change; one of 5 % is reported after 25 captures with it, a larger one sooner; etq gate may "
+        "find 5 % in fewer\n"
+    )
 
 
 @pytest.fixture(scope="module")
