@@ -156,8 +156,9 @@ def labels_of_git(folder: str | os.PathLike[str]) -> dict[str, str]:
 
     Raises `EtqError` if git is not installed, or the folder has no repository or no commit.
     """
-    commit, moment = _line(folder, "log", "-1", "--format=%H %cd", "--date=format-local:%Y-%m-%dT%H:%M:%SZ").split()
-    labels = {"commit": commit, "commit_time": moment}
+    line = _line(folder, "log", "-1", "--format=%H %cd", "--date=format-local:%Y-%m-%dT%H:%M:%SZ")
+    # git prints no date for a commit whose date it can't read.
+    labels = dict(zip(("commit", "commit_time"), line.split(), strict=False))
     if (branch := _line(folder, "branch", "--show-current")) != "":
         labels["branch"] = branch
     status = ("status", "--porcelain", "--untracked-files=no", "--ignore-submodules=dirty")

@@ -62,6 +62,7 @@ def backup(
     try:
         with new_file(target, overwrite=overwrite) as written, beside or nullcontext():
             copy_whole(source, Path(written))
+            check_warehouse(written)
             Path(written).chmod(Path(source).stat().st_mode & 0o777)
         return Path(target).stat().st_size
     except duckdb.Error as error:

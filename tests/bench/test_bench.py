@@ -116,14 +116,15 @@ def test_wrong_arguments(lab: Lab) -> None:
             assert sorted(lab.folder.iterdir()) == before
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        pytest.param("crash", "executor_runner was ended by SIGSEGV", marks=pytest.mark.long),
+        ("crash", "executor_runner was ended by SIGSEGV"),
         ("status", "executor_runner failed with exit status 1"),
-        pytest.param("hang", "executor_runner", marks=pytest.mark.long),
-        pytest.param("nothing", "wrote no ", marks=pytest.mark.long),
-        pytest.param("half", "01-3-new.etdp: ", marks=pytest.mark.long),
+        ("hang", "executor_runner"),
+        ("nothing", "wrote no "),
+        ("half", "01-3-new.etdp: "),
     ],
 )
 def test_a_runner_that_fails(lab: Lab, how: str, message: str) -> None:

@@ -111,6 +111,7 @@ def test_tables_for_machines(labs: dict[str, str], tmp_path: Path) -> None:
     assert slow == [("",), ("block1",), ("block1.down",), ("block1.down.linear",)]
 
 
+@pytest.mark.long
 def test_invalid_effects_metrics_and_selectors(labs: dict[str, str]) -> None:
     for effect in ("much", "-1%", "nan", "1e9%", "", "%", "1000%"):
         result = compare(labs["op"], "--min-effect", effect)
@@ -256,6 +257,7 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder_of_all
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("new", "options", "status"),
     [
@@ -263,9 +265,9 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("slow", [], 3),
         ("slow", ["--bisect"], 1),
         ("slow", ["--min-effect", "90%"], 0),
-        pytest.param("slow", ["--total"], 0, marks=pytest.mark.long),  # the total is not decided
-        pytest.param("slow/01.etdp", ["--bisect"], 125, marks=pytest.mark.long),
-        pytest.param("fast", ["--startup"], 0, marks=pytest.mark.long),
+        ("slow", ["--total"], 0),  # the total is not decided
+        ("slow/01.etdp", ["--bisect"], 125),
+        ("fast", ["--startup"], 0),
         ("nowhere", ["--bisect"], 125),
         ("nowhere", [], 1),
     ],

@@ -130,6 +130,7 @@ def test_errors_point_at_the_place_and_the_prompt_goes_on(person: Person) -> Non
     assert person.end() == 0
 
 
+@pytest.mark.long
 def test_interrupts_cancel_the_statement(person: Person) -> None:
     person.type("SELECT 1 +\n", "...> ")
     person.wait_for_sleep()

@@ -81,6 +81,7 @@ def test_changes_since_a_commit(commits: tuple[str, list[str]]) -> None:
     assert missing.exit_code == 1 and f"g1; they are {hashes[0]} to {hashes[-1]}\n" in missing.stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("builds", "times", "over", "missing"), [
     (5, 8, "build", "3 of 8 captures have no label build"),
     (1, 3, "captured_at", "5 of 8 captures have no captured_at"),

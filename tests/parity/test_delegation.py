@@ -92,6 +92,7 @@ def stored(warehouse: Warehouse, kind: str) -> str:
     return kind
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", thinned(KINDS, FEW_KINDS))
 def test_by_one_source_alone(kind: str) -> None:
     """With a program or a capture all counts are known. With the record alone some are guesses, which add up."""

@@ -164,6 +164,7 @@ def few() -> Iterator[Warehouse]:
         yield made
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "options", "error", "message"),
     [

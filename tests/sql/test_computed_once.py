@@ -66,11 +66,12 @@ def definitions(warehouse: etq.Warehouse) -> list[tuple[Any, ...]]:
     return warehouse.rows(query)[1]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "views"),
     [
         ("gpu", ("key_averages", "device_idle", "wide_steps")),
-        *(pytest.param(name, OF_TRACES, marks=pytest.mark.long) for name in ("cpu", "gpu")),
+        *((name, OF_TRACES) for name in ("cpu", "gpu")),
     ],
 )
 def test_views_have_the_same_rows(warehouse: etq.Warehouse, name: str, views: tuple[str, ...]) -> None:
@@ -96,6 +97,7 @@ def test_views_of_a_dump_have_the_same_rows(warehouse: etq.Warehouse) -> None:
     assert expected[1] and all(alone[view] for view in OF_DUMPS if view not in ("phase_totals",))
 
 
+@pytest.mark.long
 def test_views_of_a_dump_find_times_once(warehouse: etq.Warehouse) -> None:
     alone, before = answers(warehouse, "dump", OF_DUMPS), definitions(warehouse)
     every = "FROM op_totals('dump', unit := 'ms', runs := 'all')"

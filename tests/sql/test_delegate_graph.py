@@ -89,6 +89,7 @@ SHOWN = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", thinned(SHOWN, ["conv_two_backends", "lstm"]))
 def test_nodes_by_the_record_alone_are_those_of_the_blobs(warehouse: Warehouse, name: str) -> None:
     """Operators of XNNPACK that the record's nodes are matched with have the debug handles of these nodes."""

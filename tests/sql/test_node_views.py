@@ -27,6 +27,7 @@ def linked(warehouse: Warehouse, name: str) -> None:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", thinned(NAMES, ["mlp", "convnet_xnn"]))
 def test_the_roofline_of_nodes(name: str) -> None:
     """Totals are those of nodes, distances those of their costs; together those of `roofline`."""

@@ -50,6 +50,7 @@ def test_ops_of_three_runs_by_hand(warehouse: Warehouse) -> None:
     assert warehouse.rows("FROM module_times")[1] == []
 
 
+@pytest.mark.long
 def test_a_module_of_one_op_takes_as_long_as_the_op(few: Warehouse) -> None:
     """And what contains it alone, too; the whole model takes as long as all ops."""
     times = "{0}.runs, {0}.total_ticks, {0}.p25, {0}.p50, {0}.p90"

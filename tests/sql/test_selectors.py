@@ -153,6 +153,7 @@ def test_selectors_are_columns_too(lab: Warehouse) -> None:
     assert lab.rows(asked)[1] == [("@previous", 1), ("model=mlp,@latest", 3)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "selector",
     ["a" * 60_000, "a=" * 20_000, "=" * 40_000 + "\n", "captured_at>2" + "0" * 40_000, "since=1," * 9_000],
@@ -276,7 +277,8 @@ def empty_captures() -> Iterator[Warehouse]:
 SOME = ("op_totals", "time_tree", "critical_path", "metric_values")
 
 
-@pytest.mark.parametrize("chosen", [SOME, pytest.param((), marks=pytest.mark.long)], ids=["some", "others"])
+@pytest.mark.long
+@pytest.mark.parametrize("chosen", [SOME, ()], ids=["some", "others"])
 def test_unknown_captures_are_errors_in_all_views(chosen: tuple[str, ...], empty_captures: Warehouse) -> None:
     """Also if no column is read, and where the capture has no rows."""
     views = [each for each in OF_A_CAPTURE if each.name in chosen] or OF_A_CAPTURE[::8]

@@ -62,6 +62,7 @@ def sides(warehouse: Warehouse, over: str, selector: str | None = None) -> dict[
     return {first_bad: (base, new) for first_bad, base, new in rows}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("over", "label"),
     [("build", str), ("commit", lambda number: f"{number:040x}"),
@@ -114,6 +115,7 @@ def test_slow_growth_within_seconds_is_compared_at_its_ends() -> None:
         assert [len(side) for side in compared(warehouse, *chosen)] == [1, 1]
 
 
+@pytest.mark.long
 def test_labels_without_ranges_are_compared_with_each_other(lab: Warehouse) -> None:
     found = {key: compared(lab, *chosen) for key, chosen in sides(lab, "version").items()}
     assert found == {"0.21": ({"c12"}, {"c13"}), "0.33": ({"c24"}, {"c25"})}

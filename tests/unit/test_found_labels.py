@@ -89,6 +89,15 @@ def test_git(repository: Path) -> None:
     assert "branch" not in labels_of_git(repository)
 
 
+def test_a_commit_without_a_date(repository: Path) -> None:
+    text = git(repository, "cat-file", "commit", "HEAD").replace(" 1777636800 +0200", "")
+    assert text.count("+0200") == 0
+    (repository / "commit").write_text(text + "\n")
+    of_object = git(repository, "hash-object", "-t", "commit", "-w", "--literally", "commit")
+    git(repository, "reset", "--soft", of_object)
+    assert labels_of_git(repository) == {"commit": of_object, "branch": "main", "dirty": "false"}
+
+
 def test_no_program_is_run_that_a_repository_names(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     place = tmp_path_factory.mktemp("programs")
     program = place / "program"

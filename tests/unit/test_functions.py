@@ -81,6 +81,7 @@ third.rows("FROM regressions()")
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.long
 def test_functions_stay_when_the_connection_that_registered_them_is_gone() -> None:
     """In a process of its own: to call a freed function would end it."""
     code = """

@@ -38,6 +38,7 @@ DECODERS: dict[str, Callable[[bytes], object]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("what", "decoder"), [*((what, "json") for what in JSONS), ("nested", "msgspec"), ("texts", "raw")]
 )
@@ -101,6 +102,7 @@ LARGE: dict[str, tuple[Callable[[Warehouse, bytes], object], Callable[[], bytes]
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("what", LARGE)
 def test_what_is_larger_than_the_memory_is_refused(
     what: str, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch

@@ -208,6 +208,7 @@ OF_ROLLUPS = {
 }  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("faults", [FAULTS, OF_ROLLUPS], ids=["keys", "rollups"])
 def test_faults_are_found(db: Path, faults: dict[str, str]) -> None:
     """Each is of another table, so that all are found at once."""

@@ -232,6 +232,7 @@ def test_what_is_sure_is_true(logged: list[tuple[str | None, str | None]]) -> No
     assert all(place in (None, expected) for place, expected in zip(found, truth, strict=True))
 
 
+@pytest.mark.long
 @given(OPS, st.lists(st.sampled_from((*KINDS_OF_OPS, "invalidunaryop", NEW)), max_size=5))
 def test_sure_is_what_all_ways_agree_on(graph: list[str], events: list[str]) -> None:
     ways = every_way(events, graph)
