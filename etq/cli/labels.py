@@ -83,7 +83,7 @@ found_options: Final = together(
 @click.option("--sort", metavar="KEY", help="Sort by a label, numerically if it is a number, or by a column.")
 @click.option("--reverse", is_flag=True, help="Sort in descending order; with --sort.")
 @click.option(
-    "--size", is_flag=True, help="Show the estimated size of each in the warehouse in bytes, as in capture_sizes."
+    "--size", is_flag=True, help="Show each capture's estimated size in the warehouse in bytes, as in capture_sizes."
 )
 @warehouse_option
 @output_options
@@ -114,11 +114,12 @@ def captures(
     from etq.warehouse.warehouse import open
 
     if reverse and sort is None:
-        raise click.UsageError("--reverse goes with --sort")
+        raise click.UsageError("--reverse needs --sort")
     if by is not None and size:
         raise click.UsageError("--by and --size don't go together")
     if by is not None and sort is not None:
         raise click.UsageError("--by and --sort don't go together: groups are in the order of their values")
+    output_to: dict[str, Any] = {"format": format, "path": output, "force": force, "needs_rows": bool(selectors)}
     with open(db, read_only=True) as warehouse:
         parameters: dict[str, Any] = {"selectors": list(selectors)} if selectors else {}
         if parameters:
@@ -127,15 +128,15 @@ def captures(
             _check_key(warehouse, by)
             chosen = ", selectors := $selectors" if parameters else ""
             query = f"FROM capture_groups($by{chosen})"
-            foremost = catalog.named("capture_groups").foremost
+            view = catalog.named("capture_groups")
             write(
                 warehouse,
                 query,
                 format,
                 output,
                 force=force,
-                foremost=foremost,
-                needs_rows=bool(parameters),
+                view=view,
+                needs_rows=bool(selectors),
                 by=by,
                 **parameters,
             )
@@ -147,10 +148,9 @@ def captures(
             columns = [*warehouse.rows("FROM capture_summary LIMIT 0")[0], *(["stored_bytes"] if size else [])]
             order, parameters = _order(warehouse, columns, sort, reverse, parameters)
             query += order
-        foremost = (*catalog.named("capture_summary").foremost, "stored_bytes")
-        write(
-            warehouse, query, format, output, force=force, foremost=foremost, needs_rows=bool(parameters), **parameters
-        )
+        view = catalog.named("capture_summary")
+        view = view.beside(catalog.named("capture_sizes")) if size else view
+        write(warehouse, query, **output_to, view=view, **parameters)
 
 
 def _order(

@@ -116,7 +116,7 @@ def ask(
         _left.difference_update([thread for thread in _left if not thread.is_alive()])
         is_full = len(_left) >= MOST_LEFT
     if is_full:
-        raise QueryError(f"{MOST_LEFT} queries run past their limit of time; try again later")
+        raise QueryError(f"{MOST_LEFT} queries still run past their time limit; try again later")
     cursor = cursors.cursor(connection)
     with suppress(duckdb.InvalidInputException):  # locked already
         cursor.execute(_WITHOUT_LOG)

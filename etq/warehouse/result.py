@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import duckdb
 
+from etq.catalog import foremost_in
 from etq.errors import EtqError, QueryError, message_of
 from etq.render.notebook import html_table
 from etq.render.table import Rows, table
@@ -29,15 +30,17 @@ _HINT: Final = '.select("op", "total") has those that you name'
 class Result:
     """The rows of a query, which runs each time they are read.
 
-    `show` prints them. All else is as of DuckDB's relation, which is `relation`: `fetchall()`, `df()` with pandas,
+    `show` prints them. All else is that of DuckDB's relation, `relation`: `fetchall()`, `df()` with pandas,
     `to_arrow_table()`, `columns`, `select("op", "total")`, `filter("total > 5")`, `limit(3)`. A method that reads rows
     reads all before it returns: what it returns doesn't keep the warehouse busy.
 
     All methods raise `QueryError` for a wrong query and for errors in the data.
     """
 
-    def __init__(self, relation: duckdb.DuckDBPyRelation) -> None:
+    def __init__(self, relation: duckdb.DuckDBPyRelation, query: str = "") -> None:
+        """Hold a relation; `query` names the views that it is of, for `show`."""
         self.relation = relation
+        self._query = query
 
     def show(self, rows: int = ROWS) -> None:
         """Print the first rows as a table: on a terminal, with the columns that fit, those that matter most."""
@@ -78,7 +81,9 @@ class Result:
         return found[:rows], len(found) > rows
 
     def _text(self, found: Rows, has_more: bool, rows: int) -> str:
-        text = table(self.relation.columns, found, style_of(sys.stdout), hint=_HINT)
+        style = style_of(sys.stdout)
+        foremost = foremost_in(self._query) if style.width is not None else ()
+        text = table(self.relation.columns, found, style, _HINT, foremost)
         return text + (f"The first {rows} rows; show({10 * rows}) has more\n" if has_more else "")
 
     def __repr__(self) -> str:
