@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from etq.catalog import foremost_in
 from etq.render.table import table
 from etq.render.terminal import PLAIN, TerminalStyle, bar, wrapped
 from etq.render.writers import with_values
@@ -234,6 +235,11 @@ def test_columns_that_answer_a_question_stay_on_narrow_terminals() -> None:
         shown = table(columns, rows, TerminalStyle(width), foremost=foremost).splitlines()[0].split()
         # By hand: columns of 13, 6, 8, 5 and 4 letters with two blanks between them are 44 wide.
         assert ("unit" in shown) == ("cost" in shown) == (width >= 44)
+
+
+def test_queries_keep_what_their_views_keep_on_narrow_terminals() -> None:
+    assert {"op", "change_percent"} <= {*foremost_in("SELECT * FROM compare_ops('a', 'b') LIMIT 3")}
+    assert foremost_in("SELECT 'op_totals' AS op_totals FROM captures") == []
 
 
 def test_columns_without_a_value_are_left_out() -> None:
