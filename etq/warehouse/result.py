@@ -81,9 +81,7 @@ class Result:
         return found[:rows], len(found) > rows
 
     def _text(self, found: Rows, has_more: bool, rows: int) -> str:
-        style = style_of(sys.stdout)
-        foremost = foremost_in(self._query) if style.width is not None else ()
-        text = table(self.relation.columns, found, style, _HINT, foremost)
+        text = table(self.relation.columns, found, style_of(sys.stdout), _HINT, foremost_in(self._query))
         return text + (f"The first {rows} rows; show({10 * rows}) has more\n" if has_more else "")
 
     def __repr__(self) -> str:

@@ -170,7 +170,7 @@ def test_people_see_columns_of_each_public_view(warehouse: Warehouse) -> None:
         assert "unit" in types or not each.times, each.name
         assert {types[name] for name in each.times} <= {"DOUBLE"}, each.name
         assert {types[name] for name in each.long} <= {"VARCHAR"}, each.name
-        assert each.foremost, f"{each.name}: mark with ! what a narrow terminal keeps"
+        assert each.foremost, f"{each.name}: mark with ! what a table always has"
 
 
 # The packages of etq that show rows. Others compute, or write the formats of other programs.
