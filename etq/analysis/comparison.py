@@ -405,7 +405,7 @@ def _levels(statistic: str, change: float, base: float, new: float, unit: str) -
     that of the median pair of captures.
     """
     follows = not base or abs(100 * (new / base - 1) - change) <= max(_ROUNDED[0], _ROUNDED[1] * abs(change))
-    return f", {statistic}{base:.4g} to {new:.4g} {unit}" if follows else f" of {statistic}{base:.4g} {unit}"
+    return f"{', ' if follows else ' of '}{statistic}{range_text((base, new) if follows else (base,), unit)}"
 
 
 def _sentences(rows: Sequence[Sequence[Any]]) -> list[str]:

@@ -377,7 +377,8 @@ class _Printed:
             elif Path(file).name.startswith(Path(result.name).name):
                 text = f"{result.name}: {self._known}"
             else:
-                text = f"{file}: {self._known.replace('known already', f'known already as {result.name}')}; --name renames it"
+                applied = self._known.removeprefix("known already")
+                text = f"{file}: known already as {result.name}{applied}; --name renames it"
             say(text)
         if result.is_new or self._is_read_again:
             if self._lists:
