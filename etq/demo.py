@@ -17,11 +17,12 @@ QUESTIONS: Final = (
     ("What is in the warehouse?", "SELECT name, runs, events, profiling_level, labels FROM capture_summary"),
     (
         "Where does the time of the convnet go, op by op?",
-        "SELECT op, kind, per_execute, avg, share_percent, calls, unit FROM op_totals('convnet', unit := 'us')",
+        "SELECT op, kind, per_execute, per_call, share_percent, calls, unit FROM op_totals('convnet', unit := 'us')",
     ),
     (
         "And with XNNPACK?",
-        "SELECT op, kind, per_execute, avg, share_percent, calls, unit FROM op_totals('convnet_xnn', unit := 'us')",
+        "SELECT op, kind, per_execute, per_call, share_percent, calls, unit "
+        "FROM op_totals('convnet_xnn', unit := 'us')",
     ),
     (
         "What is the time of its executes made of?",
@@ -72,8 +73,8 @@ def run(db: str | None) -> None:
         for name, sha256 in warehouse.rows("SELECT c.name, c.sha256 FROM captures AS c ORDER BY ALL")[1]:
             if hashes.get(name, sha256) != sha256 or (sha256 in hashes.values() and name not in hashes):
                 raise WarehouseError(
-                    f"{db}: its capture {name} has the name or the content of one of the demo; nothing was ingested; "
-                    "choose a warehouse for the demo alone: etq demo --db demo.duckdb"
+                    f"{db}: its capture {name} has the name or the content of a capture of the demo; nothing was "
+                    "ingested; choose a warehouse for the demo alone: etq demo --db demo.duckdb"
                 )
         for name, path in files.items():
             warehouse.ingest(path, name=name, labels=etq.datasets.CAPTURES[name][1])

@@ -48,7 +48,7 @@ KEYS: Final = {
     "op_nodes": ("record_id", "graph_id", "node_index"),
 }
 
-# Of diagrams, in pixels: the distance of columns, a box's width, the height of a row.
+# Sizes in diagrams, in pixels: the distance of columns, a box's width, the height of a row.
 COLUMN: Final = 232
 BOX: Final = 200
 ROW: Final = 26
@@ -71,7 +71,7 @@ def pages() -> dict[str, str]:
 
 
 def _by_topic(views: Iterable[SqlObject]) -> Iterator[tuple[str, list[SqlObject]]]:
-    """The views and macros by topic, in the order of TOPICS; a folder of no topic is a topic of its name."""
+    """The views and macros by topic, in the order of TOPICS; a folder without a topic is one of its own name."""
     order = list(dict.fromkeys(TOPICS.values()))
 
     def place(each: SqlObject) -> tuple[int, str, str]:
@@ -144,7 +144,7 @@ def python_objects() -> Iterator[tuple[str, list[tuple[str, Any]]]]:
 
 
 def _methods(kind: type) -> Iterator[tuple[str, Any]]:
-    """The public methods and properties of a class that its own text documents."""
+    """The public methods and properties that a class documents itself."""
     for name, found in vars(kind).items():
         if not name.startswith("_") and (callable(found) or isinstance(found, property)) and inspect.getdoc(found):
             yield f"{kind.__name__}.{name}", found
@@ -160,7 +160,7 @@ def _python() -> str:
         "# Python",
         "",
         "`help()` prints the same: `help(etq.Warehouse.ingest)`. Each view is a method of a warehouse, too: "
-        '`warehouse.op_totals("run")`; `dir(warehouse.views)` lists them, and the other pages document them.',
+        '`warehouse.op_totals("run")`; `dir(warehouse)` lists them, and the other pages document them.',
         "",
     ]
     for section, objects in python_objects():
@@ -356,9 +356,8 @@ def commands() -> Iterator[tuple[str, click.Context]]:
     from etq.cli.commands import COMMANDS
 
     root = click.Context(main, info_name="etq")
-    for names in COMMANDS.values():
-        for name in names:
-            yield from _within(root, name, name)
+    for name in COMMANDS:
+        yield from _within(root, name, name)
 
 
 def _within(parent: click.Context, name: str, full: str) -> Iterator[tuple[str, click.Context]]:
@@ -377,19 +376,21 @@ def _within(parent: click.Context, name: str, full: str) -> Iterator[tuple[str, 
 def _commands() -> dict[str, str]:
     """The pages of commands: a list of all, and a page for each topic."""
     from etq.cli import main
-    from etq.cli.commands import COMMANDS
+    from etq.cli.commands import GROUPS
+    from etq.cli.help import common_options
 
-    topics = {name: topic for topic, names in COMMANDS.items() for name in names}
+    topics = {name: group.text for group in GROUPS.values() for name in group.commands}
     index = [
         "# Commands",
         "",
         "`etq COMMAND --help` prints the same. Data goes to stdout and messages to stderr. The status is 0, 1 for an "
         "error, 2 for wrong usage; 3 and others where a command documents them.",
         "",
-        "## Options of all commands {#etq}",
+        "## Common options {#common}",
         "",
-        *_options(click.Context(main, info_name="etq")),
     ]
+    for title, records in common_options(click.Context(main, info_name="etq")).items():
+        index += [f"{title}:", "", *_table(records)]
     made = {"reference/commands.md": ""}
     for topic, listed in groupby(commands(), key=lambda command: topics[command[0].split()[0]]):
         page = f"commands-{_slug(topic)}.md"
@@ -419,14 +420,17 @@ def _help(text: str) -> Iterator[str]:
 
 
 def _options(context: click.Context) -> list[str]:
-    records = [
-        record
-        for parameter in context.command.get_params(context)
-        if isinstance(parameter, click.Option) and (record := parameter.get_help_record(context))
-        if "--help" not in parameter.opts
-    ]
-    if not records:
-        return []
+    from etq.cli.options import CommonOption
+
+    options = [each for each in context.command.get_params(context) if isinstance(each, click.Option)]
+    common = [f"`{each.opts[-1]}`" for each in options if isinstance(each, CommonOption)]
+    own = [each for each in options if not isinstance(each, CommonOption) and "--help" not in each.opts]
+    records = [record for each in own if (record := each.get_help_record(context))]
+    text = [f"[Common options](commands.md#common): {', '.join(common)}.", ""] if common else []
+    return [*(_table(records) if records else []), *text]
+
+
+def _table(records: Iterable[tuple[str, str]]) -> list[str]:
     rows = [f"| `{name}` | {_cell(_literal(text))} |" for name, text in records]
     return ["| option | meaning |", "|---|---|", *rows, ""]
 

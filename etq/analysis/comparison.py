@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from etq import catalog
 from etq.analysis.steps import steps_by_name, stored_steps
 from etq.errors import EtqError, QueryError
+from etq.render.times import range_text
 from etq.verdicts import words
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ _TAKEN: Final[Mapping[str, Sequence[str]]] = {
     "metrics": ("alpha", "min_effect", "allow_mismatch"),
     "startup": ("unit", "alpha", "min_effect", "allow_mismatch"),
 }
+# By how much a change may differ from that of the times shown beside it: in percent, and as a part of it.
+_ROUNDED: Final = (0.15, 0.005)
 # Findings of sides that were not measured in turns.
 _APART: Final = {"measured apart", "time order unknown"}
 # Options of the comparison itself.
@@ -75,7 +78,7 @@ class Comparison:
     ) -> None:
         """Options are those of `compare_ops`; `step_name` is an annotation whose calls are the steps of traces.
 
-        Without verdicts, what is slower or faster on other devices differs. Raises `EtqError` if a capture has no
+        Without verdicts, slower and faster become differs on different devices. Raises `EtqError` if a capture has no
         such annotation, and if a phase is asked for as well.
         """
         self.warehouse = warehouse
@@ -84,7 +87,7 @@ class Comparison:
         self.options = options
         self.step_name = step_name
         self.has_verdicts = has_verdicts
-        # The temporary tables, by what they were computed from.
+        # The temporary tables, by the call that they were computed from.
         self._computed: dict[tuple[Any, ...], str] = {}
         self._reworded: set[str] = set()
         if step_name is not None:
@@ -115,7 +118,7 @@ class Comparison:
         return self.warehouse.rows(query)
 
     def _part(self, part: str, options: Mapping[str, Any]) -> str:
-        """Return the name of the temporary table with the rows of a part, of which several sections need some."""
+        """Return the name of the temporary table with the rows of a part, for sections that need some of them."""
         if part in _MADE:
             computed = self._table(options)
             return self._kept((part, computed), f"{VIEWS[part]}($base, $new)", {}, {"_comparison": computed})
@@ -167,7 +170,7 @@ class Comparison:
         return not self.has_verdicts and self.devices is not None
 
     def _worded(self, table: str) -> str:
-        """Return the table, in which what is slower or faster on other devices differs, unless verdicts were asked."""
+        """Return the table; on different devices, slower and faster become differs, unless verdicts were requested."""
         if self._is_undirected() and table not in self._reworded:
             self._reworded.add(table)
             self.warehouse.rows(
@@ -242,7 +245,7 @@ class Comparison:
 
     @property
     def sample(self) -> str:
-        """What a sample of a side is: step, trace or capture."""
+        """The kind of a side's samples: step, trace or capture."""
         if self.is_by_step():
             return "step"
         return "trace" if self.is_of_traces() else "capture"
@@ -285,7 +288,7 @@ class Comparison:
             text = f"{'total' if len(totals) == 1 else method}: {finding}"
             if change is not None:
                 text += f", {change:+.1f} %" + ("" if low is None else f" ({spread}{low:+.1f} to {high:+.1f} %)")
-                text += f", {self.statistic()}{base:.4g} to {new:.4g} {unit}"
+                text += _levels(self.statistic(), change, base, new, unit)
             lines.append((text + (f"; {note}" if note else ""), verdict))
         return lines
 
@@ -298,7 +301,7 @@ class Comparison:
 
     def metric_lines(self, names: Iterable[str]) -> list[str]:
         """Return a line with the verdict for each of these metrics, what is worse first."""
-        columns = "name, verdict, change_percent, base, new, coalesce(' ' || unit, ''), note"
+        columns = "name, verdict, change_percent, base, new, coalesce(unit, ''), note"
         by_name = {row[0]: row for row in self.rows("metrics", columns)[1]}
         return _sentences([by_name[name] for name in names])
 
@@ -307,7 +310,7 @@ class Comparison:
 
         Raises `QueryError` if no capture has logged either.
         """
-        columns = "what || coalesce(' of ' || method, ''), verdict, change_percent, base, new, ' ' || unit, note"
+        columns = "what || coalesce(' of ' || method, ''), verdict, change_percent, base, new, unit, note"
         rows = self.rows("startup", columns)[1]
         if not rows:
             raise QueryError("no capture has a load or an execute; start-up can't be compared")
@@ -397,11 +400,19 @@ class Comparison:
         return f"kind || ' ' || {op}" if self.is_of_traces() else op
 
 
+def _levels(statistic: str, change: float, base: float, new: float, unit: str) -> str:
+    """Return from what to what a total changed; only from what, where the change doesn't follow from the medians: it is
+    that of the median pair of captures.
+    """
+    follows = not base or abs(100 * (new / base - 1) - change) <= max(_ROUNDED[0], _ROUNDED[1] * abs(change))
+    return f"{', ' if follows else ' of '}{statistic}{range_text((base, new) if follows else (base,), unit)}"
+
+
 def _sentences(rows: Sequence[Sequence[Any]]) -> list[str]:
     """Return a sentence for each value of both sides, what is worse first."""
     lines = []
     for name, verdict, change, base, new, unit, note in sorted(rows, key=lambda row: row[1] not in words.ARE_WORSE):
-        numbers = "" if change is None else f", {change:+.1f} %, {base:.4g} to {new:.4g}{unit}"
+        numbers = "" if change is None else f", {change:+.1f} %, {range_text((base, new), unit).rstrip()}"
         lines.append(f"{name}: {words.SHOWN.get(verdict, verdict)}{numbers}{f'; {note}' if note else ''}")
     return lines
 

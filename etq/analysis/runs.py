@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from etq.errors import EtqError
+from etq.render.times import range_text
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Warehouse
@@ -91,12 +92,13 @@ def left_out(warehouse: Warehouse, capture: Capture, options: Mapping[str, Any])
     (_, number, typical, slower, execute, of_all, share, unit), *blocks = warehouse.rows(
         query, key=capture.capture_id, **chosen
     )[1]
-    if number == typical:
+    outliers = number - typical
+    if outliers == 0:
         return None
-    rest = "the other one" if number - typical == 1 else f"the {number - typical} others"
-    text = f"{typical} typical runs of {number} are counted"
+    text = f"{outliers} of {number} runs {'was an outlier' if outliers == 1 else 'were outliers'} and left out"
     if len(blocks) == 1 and execute is not None:
-        text += f": a mean of {execute:.4g} {unit} per execute, {of_all:.4g} {unit} with {rest}"
+        with_all = f"{range_text([of_all], unit)} with {'it' if outliers == 1 else 'them'}"
+        text += f" (mean execute {range_text([execute], unit)}; {with_all})"
     else:
-        text += f"; {rest} take{'s' if number - typical == 1 else ''} {share or 0:.3g} % of the time of all"
+        text += f" ({share or 0:.3g} % of the time of all runs)"
     return LeftOut(text, slower)

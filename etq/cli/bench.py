@@ -8,7 +8,7 @@ import re
 import shlex
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,12 +19,13 @@ from etq.cli.compare import REGRESSION, find_worse, report_worse, whole
 from etq.cli.interrupts import allow
 from etq.cli.labels import parsed_labels
 from etq.cli.messages import say
-from etq.cli.options import percentage, together
+from etq.cli.options import check_alone, percentage, together
 from etq.errors import EtqError, printable
 from etq.render import pager
 from etq.render.progress import Progress
 from etq.render.terminal import style_of
-from etq.render.writers import write_text
+from etq.render.times import range_text
+from etq.render.writers import write_rows, write_text
 
 if TYPE_CHECKING:
     from etq.analysis.comparison import Comparison
@@ -32,13 +33,13 @@ if TYPE_CHECKING:
     from etq.verdicts.sequential import Standing
     from etq.warehouse.warehouse import Warehouse
 
-# How long a command that is measured has to end after an interrupt, in seconds.
+# Seconds that a measured command has to end after an interrupt.
 GRACE: Final = 6
 MOST_ROUNDS: Final = 20
-# The probability of a verdict without a difference, of the whole benchmark.
+# The probability that a benchmark reports a difference where none exists.
 ALPHA: Final = 0.05
 _TIME: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h|)")
-# How to see all columns of the result: by a command that has the option.
+# The hint at hidden columns: another command has the option that shows all.
 _HINT: Final = "etq compare, as below, has --wide and --columns"
 _SECONDS: Final = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
 
@@ -57,9 +58,9 @@ _options: Final = together(
     click.option("--base", "base_command", metavar="CMD", help="Instead of programs: the command that measures base."),
     click.option("--new", "new_command", metavar="CMD", help="The command that measures new."),
     click.option(
-        "--runner", metavar="PATH", help="executor_runner with the event tracer.  [default: $ETQ_RUNNER, or of PATH]"
+        "--runner", metavar="PATH", help="executor_runner with the event tracer.  [default: $ETQ_RUNNER, or on PATH]"
     ),
-    click.option("--method", metavar="NAME", help="The method that is run.  [default: forward, or the first]"),
+    click.option("--method", metavar="NAME", help="The method to run.  [default: forward, or the first]"),
     click.option(
         "--inputs",
         metavar="FILE",
@@ -74,19 +75,20 @@ _options: Final = together(
         type=click.IntRange(1, 1000),
         default=MOST_ROUNDS,
         show_default=True,
-        help="The most rounds, of two captures of each side.",
+        help="Most rounds to measure, each of two captures per side.",
     ),
-    click.option("--max-time", metavar="TIME", callback=_seconds, help="Start no round after that: 90s, 10m, 1h."),
+    click.option("--max-time", metavar="TIME", callback=_seconds, help="Start no round after this time: 90s, 10m, 1h."),
     click.option(
         "--timeout",
         metavar="TIME",
         callback=_seconds,
         default="600s",
         show_default=True,
-        help="The most time of one capture.",
+        help="Time limit of one capture.",
     ),
-    click.option("--name", help="Its name: the label bench, and the folder bench-NAME.  [default: the time]"),
-    click.option("--resume", is_flag=True, help="Go on with the benchmark of that --name."),
+    click.option("--name", help="Name of the benchmark: label bench, and folder bench-NAME.  [default: the time]"),
+    click.option("--resume", is_flag=True, help="Resume the benchmark of that --name."),
+    click.option("--order", "prints_order", is_flag=True, help="Measure nothing: print in which order to measure."),
     click.option(
         "--db",
         metavar="FILE",
@@ -94,7 +96,9 @@ _options: Final = together(
         help="The warehouse.  [default: $ETQ_DB, or bench.duckdb in its folder]",
     ),
     click.option("--label", "labels", metavar="KEY=VALUE", multiple=True, callback=parsed_labels, help="A label."),
-    click.option("--etrecord", metavar="FILE", help="The ETRecord of both.  [default: PROGRAM.etrecord, if it exists]"),
+    click.option(
+        "--etrecord", metavar="FILE", help="The ETRecord of both sides.  [default: PROGRAM.etrecord, if it exists]"
+    ),
     click.option("--min-effect", metavar="PERCENT", callback=percentage, help="Smallest difference that counts: 3%."),
     click.option(
         "--format",
@@ -116,8 +120,10 @@ def bench(programs: tuple[str, ...], **options: Any) -> None:
     With one program, its latency is measured.
 
     A round is two captures of each side, each in a process of its own: base new new base, or new base base new. After
-    some rounds the comparison is asked; it ends when it is decided, with at most 5 % false verdicts in all. The exit
-    status is 3 if the total or an op of new is slower, as with etq gate. Interrupted, --resume goes on.
+    some rounds, the sides are compared; it ends when the result is clear, with at most 5 % false verdicts in all. The
+    exit status is 3 if the total or an op of new is slower, as with etq gate. After an interrupt, --resume goes on.
+
+    --order prints this order, to measure by hand where no command can: BASE and NEW are then names.
 
     Programs are run by executor_runner, built with the event tracer (--runner, $ETQ_RUNNER, or on PATH), else by the
     runtime of the executorch wheel (pip install etq[bench]), which times executes, not ops. For any other runner, give
@@ -127,9 +133,13 @@ def bench(programs: tuple[str, ...], **options: Any) -> None:
     etq bench base.pte new.pte
     etq bench base.pte new.pte --runner ./executor_runner --runs 200 --max-time 10m
     etq bench --base './run old {out}' --new './run new {out}'
+    etq bench main fast --order --rounds 5
     """
     from etq.cli.bench_options import made_bench
 
+    if options.pop("prints_order"):
+        _print_order(programs or ("base", "new"), options)
+        return
     allow(GRACE)
     pager.allowed.set(False)  # a benchmark ends by itself, and its last lines come below the result
     with made_bench(programs, options) as made:
@@ -146,6 +156,19 @@ def bench(programs: tuple[str, ...], **options: Any) -> None:
             raise
         status = measured.report()
     sys.exit(status)
+
+
+def _print_order(names: Sequence[str], options: dict[str, Any]) -> None:
+    """Print the captures to take, and how to ingest them."""
+    from etq.cli.bench_options import ordered
+
+    check_alone("--order", "name", "rounds", "format")
+    planned = ordered(names, options)
+    slots = [slot for round in range(1, planned.rounds + 1) for slot in planned.slots(round)]
+    rows = [[number, slot.side.name, slot.path] for number, slot in enumerate(slots, 1)]
+    write_rows(["number", "side", "file"], rows, options["form"], None)
+    labels = f"--label bench={shlex.quote(planned.name)} --label side=SIDE --label position=NUMBER"
+    _echo(f"Ingest each: etq ingest FILE {labels} --captured-at TIME")
 
 
 def _announce(made: Bench, done: int) -> None:
@@ -185,13 +208,13 @@ class _Measured:
                         self._bench.take(slot)
                     progress.advance()
                 self._round = round
-                if round < self._done:  # looks at fewer captures than there are would be others than those
+                if round < self._done:  # a repeated look would also see later captures
                     continue
                 is_last = round == self._bench.rounds or self._is_over()
                 if self._is_enough(round, is_last, progress) or is_last:
                     if is_last and round < self._bench.rounds:
                         progress.clear()
-                        say(f"Ended: --max-time is over after {round} of {self._bench.rounds} rounds")
+                        say(f"Ended by --max-time after {round} of {self._bench.rounds} rounds")
                     break
 
     def _is_over(self) -> bool:
@@ -244,7 +267,7 @@ class _Measured:
         """Store what was measured before an error, and say how to go on."""
         taken = [slot for at in range(1, self._bench.rounds + 1) for slot in self._bench.slots(at) if slot.is_taken]
         if taken:
-            # If they can't be stored, as on a full disk, they are when it is resumed: from their files.
+            # If they can't be stored, as on a full disk, --resume stores them from their files.
             with suppress(EtqError, OSError), self._stored():
                 pass
             resuming = f"--name {shlex.quote(self._bench.name)} --resume"
@@ -278,16 +301,16 @@ class _Measured:
             text = json.dumps({**values, "captures": len(latencies)}, indent=1) + "\n"
             click.echo(text, nl=False)
             return
-        text = f"{side.name}: {known.typical:.4g} {unit}"
+        text = f"{side.name}: {range_text([known.typical or 0.0], unit)}"
         if known.low is not None and known.high is not None:
-            text += f" (95 %: {known.low:.4g} to {known.high:.4g} {unit})"
+            text += f" (95 %: {range_text((known.low, known.high), unit)})"
         runs = self._options["runs"]
         median = "" if runs == 1 else f", the median of {runs} runs in each"
         text += f"; {len(latencies)} captures{median}"
         click.echo(printable(text))
 
     def _summarize_one(self) -> None:
-        """Print what is most worth knowing of the last capture."""
+        """Print the summary of the last capture."""
         from etq.cli.summary import lines_of_capture
         from etq.cli.targets import FileOptions
 

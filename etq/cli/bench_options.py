@@ -1,4 +1,4 @@
-"""What the options of `etq bench` ask for: the sides, and how each is measured."""
+"""The sides that the options of `etq bench` define, and how each is measured."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 # Runs of a capture before those that are measured.
 WARMUP: Final = 5
-# Of the order and of random inputs.
+# Seed of the order and of random inputs.
 _SEED: Final = 0
-# Options that decide what is measured: --resume has to find them as they were.
+# Options that decide what is measured: --resume must repeat them.
 _KEPT: Final = ("runs", "method", "inputs")
 
 
@@ -39,9 +39,9 @@ def made_bench(programs: Sequence[str], options: dict[str, Any]) -> Iterator[Ben
     Raises `click.UsageError` for options that don't go together, and `EtqError` for files that can't be measured.
     """
     _check(programs, options)
-    name = options["name"] or f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    name = _name_of(options)
     if taken := [key for key in options["labels"] if key in LABELS]:
-        raise click.UsageError(f"--label {taken[0]}=… is the benchmark's own")
+        raise click.UsageError(f"--label {taken[0]}=…: the benchmark sets this label; choose another key")
     with tempfile.TemporaryDirectory(prefix="etq-bench-") as folder:
         sides = _of_programs(programs, options, folder) if programs else _of_commands(options)
         settings = {key: options[key] for key in _KEPT if options[key] is not None}
@@ -49,6 +49,22 @@ def made_bench(programs: Sequence[str], options: dict[str, Any]) -> Iterator[Ben
         labels = {"bench_runner": sides[0].runner.name, **options["labels"]}
         place = f"bench-{in_a_path(name)}"
         yield Bench(name, place, sides, options["rounds"], _SEED, options["timeout"], labels, settings)
+
+
+def ordered(names: Sequence[str], options: dict[str, Any]) -> Bench:
+    """Return a benchmark of two sides that is not run, but whose captures are taken by hand."""
+    if len(names) != 2 or options["form"] == "line":
+        raise click.UsageError("--order takes two names, and has no --format line")
+    name = _name_of(options)
+    sides = [Side(side, AnyCommand(())) for side in names]
+    try:
+        return Bench(name, f"bench-{in_a_path(name)}", sides, options["rounds"], _SEED)
+    except EtqError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _name_of(options: dict[str, Any]) -> str:
+    return options["name"] or f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
 
 
 def _check(programs: Sequence[str], options: dict[str, Any]) -> None:
@@ -97,7 +113,7 @@ def _runner(program: str, options: dict[str, Any], folder: str) -> Runner:
         named = method if options["method"] is not None else None
         return ExecutorRunner(found, str(Path(program).absolute()), named, inputs, WARMUP + runs)
     if options["inputs"] == "ones":
-        raise click.UsageError("--inputs ones are those of executor_runner, which was not found; use random")
+        raise click.UsageError("--inputs ones needs executor_runner, which was not found; use --inputs random")
     if find_spec("executorch") is None:
         raise EtqError(
             f"{program}: no executor_runner on PATH or in $ETQ_RUNNER, and no executorch in this Python; give "
@@ -144,7 +160,7 @@ def _of_commands(options: dict[str, Any]) -> list[Side]:
 
 
 def _described(side: Side) -> dict[str, Any]:
-    """What a side is, for `--resume`: of files by their content."""
+    """What identifies a side for `--resume`; files count by their content."""
     runner = side.runner
     if isinstance(runner, ExecutorRunner | Wheel):
         described = {"program": digest_of(runner.program), "by": runner.name}

@@ -23,7 +23,7 @@ from etq.cli.labels import check_pattern, found_options, parsed_labels
 from etq.cli.messages import say
 from etq.cli.no_rows import note_no_rows
 from etq.cli.old_flags import inspect_as_before, old_flags, pop_old_flags
-from etq.cli.options import classes_option, output_options, step_options, unit_option, warehouse_option
+from etq.cli.options import check_alone, classes_option, output_options, step_options, unit_option, warehouse_option
 from etq.cli.targets import (
     file_options,
     findings_of,
@@ -39,7 +39,7 @@ from etq.database.locking import refuse_open
 from etq.errors import EtqError, WarehouseError
 from etq.ingest.memory import limit
 from etq.render.progress import Progress
-from etq.render.writers import write
+from etq.render.writers import is_to_read, write
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -48,8 +48,10 @@ if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Program, Record, Warehouse
 
 
-OPS_TO_READ: Final = """array_to_string(o.op_types[:3], ', ')
-                || CASE WHEN len(o.op_types) > 3 THEN ', ' || len(o.op_types) - 3 || ' more' ELSE '' END AS op_types"""
+# What tells the events of a file apart.
+_PLACE: Final = {"block_index", "slot"}
+# Graphs whose values are those of a reference.
+GRAPHS: Final = ("exported_program", "edge_dialect_exported_program")
 
 
 @main.command()
@@ -65,7 +67,7 @@ def inspect(
     file: str | None,
     repeats: str | None,
     everything: bool,
-    unit: str,
+    unit: str | None,
     format: str | None,
     output: str | None,
     force: bool,
@@ -93,32 +95,24 @@ def inspect(
     read_options = pop_file_options(options)
     # The Inspector's unit is milliseconds, in which people would read zeros.
     is_given = context.get_parameter_source("unit") is not ParameterSource.DEFAULT
-    scales = not is_given and output is None and sys.stdout.isatty()
-    unit = "cycles" if read_options.time_scale == "cycles" else "us" if scales else unit
+    if read_options.time_scale == "cycles" or (not is_given and is_to_read(format, output)):
+        unit = None
     schedule = {name: value for name, value in {"repeats": repeats, **options}.items() if value is not None}
     arguments = "".join(f", {name} := ${name}" for name in schedule)
-    symbols, joined = ("", "")
+    view, joined = catalog.named("inspector_events"), ""
     if read_options.etrecord is not None:
-        # A delegate call may be a whole model: a terminal shows its first ops and the number of the others.
-        ops = OPS_TO_READ if output is None and format in (None, "table", "markdown") else "o.op_types"
-        symbols = f", {ops}, o.module_path, o.source_file, o.source_line, o.mapping, o.backend"
-        joined = "LEFT JOIN event_ops($capture) AS o ON o.block_index = i.block_index AND o.slot = i.slot"
+        ops = catalog.named("event_ops")
+        known = ", ".join({column.name for column in view.columns} & {column.name for column in ops.columns} - _PLACE)
+        view = view.beside(ops)
+        joined = f"LEFT JOIN (SELECT * EXCLUDE ({known}) FROM event_ops($capture)) USING ({', '.join(sorted(_PLACE))})"
     warehouse, capture = open_file(file, read_options)
     with warehouse:
         query = f"""
-        SELECT
-            i.event_block_name, i.event_name, i.occurrence, i.p10, i.p50, i.p90, i.avg, i.min, i.max, i.unit,
-            i.delegate_debug_identifier{symbols}
-        FROM inspector_events($capture, unit := $unit{arguments}) AS i
-        {joined}
-        WHERE $everything OR i.kind <> 'operator_call'
-        ORDER BY i.block_index, i.slot, i.occurrence
+        SELECT * EXCLUDE (raw, start_ticks) FROM inspector_events($capture, unit := $unit{arguments}) {joined}
+        WHERE $everything OR kind <> 'operator_call' ORDER BY block_index, slot, occurrence
         """
         parameters = {"capture": capture, "unit": unit, "everything": everything, **schedule}
-        foremost = catalog.named("inspector_events").foremost
-        if not write(
-            warehouse, query, format, output, force=force, foremost=foremost, chooses_unit=scales, **parameters
-        ):
+        if not write(warehouse, query, format, output, force=force, view=view, needs_rows=True, **parameters):
             note_no_rows(warehouse, "inspector_events", file, capture, schedule)
 
 
@@ -136,7 +130,7 @@ def _limit_memory(context: click.Context, _: click.Parameter, megabytes: int | N
 @click.option("--job", metavar="NAME", help="The job that the files are ranks of: the label job.")
 @found_options
 @click.option(
-    "--metrics", metavar="FILE", multiple=True, help="File of metrics to attach, too, as with etq metric --from."
+    "--metrics", metavar="FILE", multiple=True, help="File of metrics to attach, too, as with etq label --metrics."
 )
 @click.option(
     "--captured-at",
@@ -158,6 +152,13 @@ def _limit_memory(context: click.Context, _: click.Parameter, megabytes: int | N
     callback=_limit_memory,
     help="Memory limit of the process in MB: a file that needs more is refused.",
 )
+@click.option(
+    "--reference",
+    type=click.Choice(GRAPHS),
+    is_flag=False,
+    flag_value=GRAPHS[0],
+    help=f"Run the program of an ETRecord and store the values of its ops.  [default graph: {GRAPHS[0]}]",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Show each file, also of more than 20, and each that was left out.")
 @click.option("-q", "--quiet", is_flag=True, help="Show only errors and warnings.")
 @classes_option
@@ -176,12 +177,13 @@ def ingest(
     graph_capture: tuple[str, ...] | None,
     debug_buffer: str | None,
     values: bool,
+    reference: str | None,
     verbose: bool,
     quiet: bool,
     db: str,
     **label_options: Any,
 ) -> None:
-    """Read profiling files into a warehouse. To a known file, only the options are applied.
+    """Read profiling files into a warehouse. For a known file, only the options are applied.
 
     A file that can't be read is reported, and the others are still read; the exit status is then 1. From a folder, all
     profiling files in it and below are read, whatever their names, and a line lists what was left out; the traces of
@@ -191,19 +193,24 @@ def ingest(
     Labels of --label have precedence over those of a sidecar (run.etdp.json or run.etdp.toml next to run.etdp), these
     over --label-from, these over --label-git. Only --label replaces labels of a known capture.
 
+    With --reference, torch or executorch runs the program of model.etrecord on its representative inputs. The capture
+    model-reference has the values, with which etq gap compares those of runtimes.
+
     \b
     etq ingest *.etdp --db lab.duckdb --label device=pixel8 --label build=abc123
     etq ingest lab/*/*/*.etdp --label-from '{model}/{device}/{build}.etdp' --label-git=.
     etq ingest traces/ --job train-7b
+    etq ingest model.etrecord --reference
     """
     from etq.warehouse.warehouse import open
 
-    of_one = {"name": name, "debug-buffer": debug_buffer, "graph-capture": graph_capture, "metrics": metrics or None}
-    for option, value in of_one.items():
-        if value is not None and len(files) > 1:
-            raise click.UsageError(f"--{option} goes with one file")
+    if reference is not None:
+        _ingest_reference(files, reference, name, db)
+        return
+    if len(files) > 1:
+        _check_options_of_one()
     if values and debug_buffer is None:
-        raise click.UsageError("--values goes with --debug-buffer")
+        raise click.UsageError("--values needs --debug-buffer")
     if verbose and quiet:
         raise click.UsageError("--verbose and --quiet don't go together")
     if job is not None and labels.setdefault("job", job) != job:
@@ -227,16 +234,16 @@ def ingest(
         made.has_content = bool(links)
         if record is not None:
             report_record_findings(warehouse, record)
-        if len(files) > 1:
-            printed = _Printed(warehouse, made, len(files), bool(links), verbose=verbose, quiet=quiet)
-            _ingest_many(warehouse, files, links, printed, ingest_options)
+        if len(files) == 1:
+            ingest_options |= {"name": name, "debug_buffer": debug_buffer, "keep_values": values, "metrics": metrics}
+            ingest_options["graph_captures"] = graph_capture or ()
+        is_read_again = bool(links or debug_buffer or graph_capture)
+        applied = is_read_again or any(value for option, value in ingest_options.items() if option != "sidecar")
+        printed = _Printed(warehouse, made, len(files), is_read_again, applied=applied, verbose=verbose, quiet=quiet)
+        if len(files) == 1:
+            _ingest_one(warehouse, files[0], links, printed, ingest_options)
         else:
-            printed = _Printed(
-                warehouse, made, 1, bool(links or debug_buffer or graph_capture), verbose=verbose, quiet=quiet
-            )
-            options_of_one = {"name": name, "debug_buffer": debug_buffer, "keep_values": values, "metrics": metrics}
-            options_of_one["graph_captures"] = graph_capture or ()
-            _ingest_one(warehouse, files[0], links, printed, {**options_of_one, **ingest_options})
+            _ingest_many(warehouse, files, links, printed, ingest_options)
         if job is not None and not quiet:
             note_ranks(warehouse, job)
     printed.end()
@@ -244,18 +251,44 @@ def ingest(
         sys.exit(1)
 
 
+def _check_options_of_one() -> None:
+    """Raise `click.UsageError` if the command line has options that are for a single file."""
+    given = click.get_current_context().params
+    for name in ("name", "debug_buffer", "graph_capture", "metrics"):
+        if given[name]:
+            raise click.UsageError(f"--{name.replace('_', '-')} needs a single file")
+
+
+def _ingest_reference(files: tuple[str, ...], graph: str, name: str | None, db: str) -> None:
+    """Run the program of an ETRecord, and store its values as a capture."""
+    from etq.torch.reference import reference_values
+    from etq.warehouse.warehouse import open
+
+    check_alone("--reference", "name", "db")
+    if len(files) > 1:
+        raise click.UsageError("--reference goes with one file, an ETRecord")
+    values = reference_values(files[0], graph)
+    with open(db) as warehouse:
+        record = warehouse.ingest_record(files[0])
+        capture = warehouse.ingest_reference(record, values, graph=graph, name=name)
+        what = "ingested" if capture.is_new else "known already, options applied"
+        say(f"{capture.name}: {what}, {len(values)} ops")
+
+
 def _ingest_one(
     warehouse: Warehouse, file: str, links: list[Record | Program], printed: _Printed, ingest_options: dict[str, Any]
 ) -> None:
     """Ingest one file, and print the result."""
+    # A known capture may be renamed.
+    names = dict(warehouse.rows("SELECT c.capture_id, c.name FROM captures AS c")[1])
     try:
         capture = warehouse.ingest(file, **ingest_options)
         for link in links:
             warehouse.link(capture, link)
     except EtqError as error:
-        printed.result(error)
+        printed.result(file, error)
     else:
-        printed.result(capture)
+        printed.result(file, capture, names.get(capture.capture_id))
 
 
 def _ingest_many(
@@ -268,10 +301,10 @@ def _ingest_many(
     """Ingest files, and print the results."""
     with Progress("Ingesting", len(files), sys.stderr, is_quiet=printed.is_quiet) as progress:
 
-        def report(_: object, result: Capture | EtqError) -> None:
+        def report(file: object, result: Capture | EtqError) -> None:
             if printed.has_lines(result):
                 progress.clear()
-            printed.result(result)
+            printed.result(str(file), result)
             progress.advance()
 
         try:
@@ -320,10 +353,12 @@ class _Printed:
         files: int,
         is_read_again: bool,
         *,
+        applied: bool,
         verbose: bool,
         quiet: bool,
     ) -> None:
         self.is_quiet = quiet
+        self._known = "known already, options applied" if applied else "known already"
         self._made = made
         self._warehouse, self._files, self._is_read_again = warehouse, files, is_read_again
         self._lists = not quiet and (verbose or files <= LISTED)
@@ -339,8 +374,8 @@ class _Printed:
         """Whether the result of a single file is printed before the end."""
         return self._lists or isinstance(result, EtqError)
 
-    def result(self, result: Capture | EtqError) -> None:
-        """Print the result of a file, or count it."""
+    def result(self, file: str, result: Capture | EtqError, name: str | None = None) -> None:
+        """Print the result of a file, or count it. `name` is the one that its capture had before."""
         if isinstance(result, EtqError):
             self._numbers["failed"] += 1
             say(f"Error: {result!s}")
@@ -348,8 +383,16 @@ class _Printed:
         self._made.has_content = True
         self._numbers["new" if result.is_new else "known already"] += 1
         if self._lists:
-            what = "ingested" if result.is_new else "known already, options applied"
-            say(f"{result.name}: {what}")
+            if result.is_new:
+                text = f"{result.name}: ingested"
+            elif name not in (None, result.name):
+                text = f"{file}: known already as {name}, renamed to {result.name}"
+            elif Path(file).name.startswith(Path(result.name).name):
+                text = f"{result.name}: {self._known}"
+            else:
+                applied = self._known.removeprefix("known already")
+                text = f"{file}: known already as {result.name}{applied}; --name renames it"
+            say(text)
         if result.is_new or self._is_read_again:
             if self._lists:
                 report_findings(self._warehouse, result.capture_id)
@@ -376,7 +419,7 @@ class _Printed:
 @main.command()
 @click.argument("capture")
 @click.argument("record")
-@click.option("--force", is_flag=True, help="Link a record of another program, too.")
+@click.option("--force", is_flag=True, help="Link even a record of another program.")
 @warehouse_option
 def link(capture: str, record: str, force: bool, db: str) -> None:
     """Link a capture to its program's record. RECORD is a record's name or hash prefix, or a file.
@@ -398,7 +441,7 @@ def link(capture: str, record: str, force: bool, db: str) -> None:
             linked = warehouse.link(target, given, force=force)
         except WarehouseError as error:
             stays = "" if before is None else f", and stays linked to {before}"
-            raise EtqError(f"{target.name}: not linked{stays}: {error}; --force links it in spite of that") from error
+            raise EtqError(f"{target.name}: not linked{stays}: {error}; --force links it anyway") from error
         if isinstance(given, Path) and isinstance(linked, Record):
             report_record_findings(warehouse, linked)
         report_findings(warehouse, target.capture_id)

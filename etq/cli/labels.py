@@ -1,4 +1,4 @@
-"""Commands about captures in a warehouse and their labels: captures, label."""
+"""The command that lists captures, and options for labels."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ import click
 
 from etq import catalog
 from etq.cli import main
-from etq.cli.messages import say
 from etq.cli.options import output_options, together, warehouse_option
-from etq.cli.targets import open_existing, report_unmatched
+from etq.cli.targets import report_unmatched
 from etq.errors import EtqError
-from etq.render.writers import write, write_rows
+from etq.render.writers import write
 from etq.warehouse.nearest import unknown_key
 
 if TYPE_CHECKING:
@@ -83,7 +82,7 @@ found_options: Final = together(
 @click.option("--sort", metavar="KEY", help="Sort by a label, numerically if it is a number, or by a column.")
 @click.option("--reverse", is_flag=True, help="Sort in descending order; with --sort.")
 @click.option(
-    "--size", is_flag=True, help="Show the estimated size of each in the warehouse in bytes, as in capture_sizes."
+    "--size", is_flag=True, help="Show each capture's estimated size in the warehouse in bytes, as in capture_sizes."
 )
 @warehouse_option
 @output_options
@@ -114,11 +113,12 @@ def captures(
     from etq.warehouse.warehouse import open
 
     if reverse and sort is None:
-        raise click.UsageError("--reverse goes with --sort")
+        raise click.UsageError("--reverse needs --sort")
     if by is not None and size:
         raise click.UsageError("--by and --size don't go together")
     if by is not None and sort is not None:
         raise click.UsageError("--by and --sort don't go together: groups are in the order of their values")
+    output_to: dict[str, Any] = {"format": format, "path": output, "force": force, "needs_rows": bool(selectors)}
     with open(db, read_only=True) as warehouse:
         parameters: dict[str, Any] = {"selectors": list(selectors)} if selectors else {}
         if parameters:
@@ -127,8 +127,18 @@ def captures(
             _check_key(warehouse, by)
             chosen = ", selectors := $selectors" if parameters else ""
             query = f"FROM capture_groups($by{chosen})"
-            foremost = catalog.named("capture_groups").foremost
-            write(warehouse, query, format, output, force=force, foremost=foremost, by=by, **parameters)
+            view = catalog.named("capture_groups")
+            write(
+                warehouse,
+                query,
+                format,
+                output,
+                force=force,
+                view=view,
+                needs_rows=bool(selectors),
+                by=by,
+                **parameters,
+            )
             return
         source = "(FROM capture_summary JOIN (FROM capture_sizes SELECT name, stored_bytes) USING (name))"
         query = f"FROM {source if size else 'capture_summary'} AS s"
@@ -137,8 +147,9 @@ def captures(
             columns = [*warehouse.rows("FROM capture_summary LIMIT 0")[0], *(["stored_bytes"] if size else [])]
             order, parameters = _order(warehouse, columns, sort, reverse, parameters)
             query += order
-        foremost = (*catalog.named("capture_summary").foremost, "stored_bytes")
-        write(warehouse, query, format, output, force=force, foremost=foremost, **parameters)
+        view = catalog.named("capture_summary")
+        view = view.beside(catalog.named("capture_sizes")) if size else view
+        write(warehouse, query, **output_to, view=view, **parameters)
 
 
 def _order(
@@ -160,44 +171,3 @@ def _check_key(warehouse: Warehouse, key: str, columns: Sequence[str] = ()) -> N
     keys = [key for (key,) in warehouse.rows("SELECT DISTINCT l.key FROM labels AS l ORDER BY 1")[1]]
     if key not in keys:
         raise EtqError(unknown_key(key, keys, columns))
-
-
-@main.command()
-@click.argument("capture")
-@click.argument("labels", metavar="[KEY=VALUE]...", nargs=-1, callback=parsed_labels)
-@click.option("--remove", metavar="KEY", multiple=True, help="Remove a label; may be repeated.")
-@warehouse_option
-@output_options
-def label(
-    capture: str,
-    labels: dict[str, str],
-    remove: tuple[str, ...],
-    db: str,
-    format: str | None,
-    output: str | None,
-    force: bool,
-) -> None:
-    """Attach labels to a capture, or show its labels. A label replaces the one of the same key.
-
-    captured_at=2026-05-01T12:00:00Z sets the time of the measurement, in UTC if it has no time zone.
-
-    \b
-    etq label run device=pixel8 build=abc123 --db lab.duckdb
-    etq label run --remove build
-    etq label @latest
-    """
-    from etq.annotations.labels import labels_of
-
-    if both := set(labels) & set(remove):
-        raise click.UsageError(f"{min(both)} can't be set and removed at once")
-    with open_existing(db, read_only=not labels and not remove) as warehouse:
-        target = warehouse.capture(capture)
-        have = labels_of(warehouse.connection, target.capture_id)
-        if missing := [key for key in remove if key not in have]:
-            raise EtqError(f"{target.name} has no label {missing[0]!r}; it has {', '.join(have) or 'none'}")
-        if labels or remove:
-            warehouse.label(target, **labels, **dict.fromkeys(remove))
-            noun = "label" if len(labels) == 1 else "labels"
-            say(f"{target.name}: {len(labels)} {noun} set, {len(remove)} removed")
-        else:
-            write_rows(["key", "value"], list(have.items()), format, output, force=force)

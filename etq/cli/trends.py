@@ -21,15 +21,12 @@ from etq.errors import printable
 from etq.render.selection import selection
 from etq.render.table import p_value, table
 from etq.render.terminal import sparkline, style_of
-from etq.render.writers import TO_READ, format_of, write, write_rows, write_text
+from etq.render.times import range_text
+from etq.render.writers import is_to_read, write, write_rows, write_text
 from etq.verdicts import words
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
-
-
-# The columns of regressions of which notes are made.
-_NOTED: Final = ("base", "new", "is_same_program")
 
 
 # Which captures form a series, and their order.
@@ -55,7 +52,7 @@ _series_options: Final = together(
 
 # What a trend is of.
 item_options: Final = together(
-    click.option("--metric", metavar="NAME", help="Trend of a metric, by its name in etq metric."),
+    click.option("--metric", metavar="NAME", help="Trend of a metric, by its name in etq show metric_values."),
     click.option("--module", metavar="PATH", help="Trend of a module, by its path."),
     click.option("--op", metavar="OP", help="Trend of an op: its family or op type, or one with @instruction."),
 )
@@ -103,9 +100,12 @@ def trend(
         arguments["over"] = order_of(warehouse, selector, options["over"])
         query = f"FROM trend({catalog.arguments(arguments)})"
         if format in (None, "table") and output is None:
-            write_text(_drawn(warehouse, query, arguments), None, is_printable=True)
+            text, has_changes = _drawn(warehouse, query, arguments)
+            write_text(text, None, is_printable=True)
+            if not has_changes:
+                say(f"Note: {_no_change(warehouse, arguments)}")
         else:
-            write(warehouse, query, format, output, force=force, **arguments)
+            write(warehouse, query, format, output, force=force, view=catalog.named("trend"), **arguments)
         _note_left_out(warehouse, arguments)
 
 
@@ -118,7 +118,7 @@ def trend(
 @click.option(
     "--alpha",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    help="Probability of reporting a change where none is.  [default: 0.05]",
+    help="Accepted probability of a false change.  [default: 0.05]",
 )
 @_series_options
 @warehouse_option
@@ -141,27 +141,25 @@ def regressions(
         check_keys(warehouse, options)
         arguments["over"] = over = order_of(warehouse, selector, options["over"])
         query = f"FROM regressions({catalog.arguments(arguments)})"
-        shown = catalog.named("regressions")
-        if selection.get().columns is not None:  # what changed may be among them, named as trend --op takes it
-            [item] = (each.expression for each in shown.shown if each.name == "item")
-            query = f"FROM (SELECT {item}, * {query})"
+        view = catalog.named("regressions")
+        view = view if "with_accepted" in arguments else view.without(("is_accepted",))
         order = f"captures are in the order of {over}"
-        if (format or format_of(output)) not in TO_READ:
-            has_rows = write(warehouse, query, format, output, force=force, **arguments)
+        if not is_to_read(format, output):
+            has_rows = write(warehouse, query, format, output, force=force, view=view, **arguments)
         else:
-            accepted = ", is_accepted" if "with_accepted" in arguments else ""
-            to_read = f"{shown.to_read}{accepted}" if selection.get().columns is None else "*"
-            names, found = warehouse.rows(f"SELECT {to_read}, {', '.join(_NOTED)} {query}", **arguments)
-            columns, rows = names[: -len(_NOTED)], [row[: -len(_NOTED)] for row in found]
-            write_rows(columns, rows, format, output, force=force, foremost=shown.foremost)
+            columns = selection.get().columns_of(view, True)
+            names, found = warehouse.rows(f"SELECT {columns}, r {query} AS r", **arguments)
+            rows = [row[:-1] for row in found]
             has_rows = bool(rows)
+            if has_rows or output is not None:
+                write_rows(names[:-1], rows, format, output, force=force, view=view)
         if not has_rows:
             text = too_short(warehouse, selector, over, options["by"]) or "no total and no op has a lasting change"
             say(f"Note: {text}; for the values: etq trend; {order}")
         elif format in (None, "table"):
             say(f"Note: {order}; times: p25 of all runs of a capture")
-            if output is None and "item" in columns:
-                changes = [dict(zip(names, row, strict=True)) for row in found]
+            if output is None:
+                changes = [row[-1] for row in found]
                 _note_shifts(changes)
                 _print_next(changes, db)
         _note_left_out(warehouse, arguments)
@@ -190,48 +188,58 @@ def _note_left_out(warehouse: Warehouse, arguments: dict[str, Any]) -> None:
         click.echo(f"Note: {missing}; --over KEY chooses another order", err=True)
 
 
-def _drawn(warehouse: Warehouse, query: str, arguments: dict[str, Any]) -> str:
-    """Return each series as bars from its least to its greatest value, with its changes; few captures as a table,
-    too.
-    """
-    _, rows = warehouse.rows(
-        f"SELECT series, label, normalized, unit, change_percent, p, capture, runs, is_accepted, comment {query}",
-        **arguments,
+def _no_change(warehouse: Warehouse, arguments: Mapping[str, Any]) -> str:
+    """Return that no series has a change, and which one would not be seen yet."""
+    from etq.verdicts.changes import HELD
+
+    if missing := too_short(warehouse, arguments.get("selector"), arguments["over"], arguments.get("by")):
+        return missing
+    [default] = [each.default for each in catalog.named("trend").parameters if each.name == "min_effect"]
+    least = f"{100 * float(arguments.get('min_effect', default)):.3g} %"
+    return (
+        f"no lasting change; one of {least} is reported after {HELD} captures with it, a larger one sooner; etq gate "
+        f"may find {least} in fewer"
     )
+
+
+def _drawn(warehouse: Warehouse, query: str, arguments: dict[str, Any]) -> tuple[str, bool]:
+    """Return each series as bars from its least to its greatest value, with its changes, and whether one has changes;
+    few captures as a table, too.
+    """
+    view = catalog.named("trend").without(("series",))
+    names, rows = warehouse.rows(f"SELECT {view.to_read}, t {query} AS t", **arguments)
     style = style_of(sys.stdout)
     parts = []
-    for series, group in groupby(rows, key=lambda row: row[0]):
-        captures = list(group)
-        values = [row[2] for row in captures if row[2] is not None]
-        unit = captures[0][3] or ""
+    for series, group in groupby(rows, key=lambda row: row[-1]["series"]):
+        shown = list(group)
+        captures = [row[-1] for row in shown]
+        values = [capture["normalized"] for capture in captures if capture["normalized"] is not None]
+        unit = captures[0]["unit"] or ""
         head = f"{series}: " if series else ""
-        span = f"{_number(min(values))} to {_number(max(values))} {unit}" if values else "no values"
-        ends = [_short(label) for label in (captures[0][1], captures[-1][1]) if label]
+        span = range_text((min(values), max(values)), unit).rstrip() if values else "no values"
+        ends = [_short(capture["label"]) for capture in (captures[0], captures[-1]) if capture["label"]]
         statistic = "" if arguments["what"] == "metric" else "; times: p25 of all runs of a capture"
         if len(captures) == 1:
-            span = f"{_number(values[0])} {unit}" if values else "no values"
+            span = range_text(values[:1], unit).rstrip() if values else "no values"
             title = f"{head}1 capture, {''.join(ends[:1]) or 'without a label'}; {span}{statistic}"
         else:
             between = f", {' to '.join(ends)}" if ends else ""
             title = f"{head}{len(captures)} captures in the order of {arguments['over']}{between}; {span}{statistic}"
         lines = [style.styled(printable(title), "bold"), sparkline(values, style)]
         # Neighbours, as captures may have equal labels.
-        for (_, last_good, *_), (_, label, _, _, change, p, capture, _, accepted, comment) in pairwise(captures):
-            if change is not None:
-                line = f"{change:+.1f} % at {_short(label)} ({capture}), last good {_short(last_good)}; p {p_value(p)}"
-                line += f"; {'accepted: ' if accepted else ''}{comment}" if comment else ""
+        for before, at in pairwise(captures):
+            if (change := at["change_percent"]) is not None:
+                line = f"{change:+.1f} % at {_short(at['label'])} ({at['capture']}), "
+                line += f"last good {_short(before['label'])}; p {p_value(at['p'])}"
+                line += f"; {'accepted: ' if at['is_accepted'] else ''}{at['comment']}" if at["comment"] else ""
                 # For times, more is worse; for a metric, its direction decides.
-                colours = [] if accepted or arguments["what"] == "metric" else ["red" if change > 0 else "green"]
+                is_judged = not at["is_accepted"] and arguments["what"] != "metric"
+                colours = ["red" if change > 0 else "green"] if is_judged else []
                 lines.append(style.styled(printable(line), *colours))
         parts.append("\n".join(lines) + "\n")
         if len(captures) <= 20:
-            shown = [(label, value, unit, runs, capture) for _, label, value, unit, _, _, capture, runs, *_ in captures]
-            parts.append(table(["label", "value", "unit", "runs", "capture"], shown, style))
-    return "\n".join(parts)
-
-
-def _number(value: float) -> str:
-    return f"{value:.4g}" if abs(value) < 1e4 else f"{value:.0f}"
+            parts.append(table(names[:-1], [row[:-1] for row in shown], style, foremost=view.foremost))
+    return "\n".join(parts), any(row[-1]["change_percent"] is not None for row in rows)
 
 
 def _short(label: str) -> str:

@@ -1,4 +1,4 @@
-"""Commands about the values that a runtime logged: values, gap, reference."""
+"""Commands about the values that a runtime logged: values, gap."""
 
 from __future__ import annotations
 
@@ -12,14 +12,12 @@ from etq.cli.messages import say
 from etq.cli.options import output_options, warehouse_option
 from etq.cli.showing import show_view
 from etq.cli.targets import FileOptions
-from etq.render.selection import selection
-from etq.render.writers import TO_READ, format_of, write
+from etq.render.writers import write
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
 
 METRICS: Final = ("mse", "l1", "snr", "cosine", "max_abs", "max_rel")
-GRAPHS: Final = ("exported_program", "edge_dialect_exported_program")
 
 
 @main.command()
@@ -45,11 +43,8 @@ def values(
     etq values run.etdp --debug-buffer run.bin
     etq values run --db lab.duckdb
     """
-    query = """SELECT v.run_index, v.op_name, v.instruction_id, v.role, v.position, v.kind, v.scalar_type, v.sizes,
-    v.number, v.min, v.max, v.mean, v.nan_count, v.inf_count, v.module_path, v.source_file, v.source_line
-    FROM {view} AS v"""
     read_options = FileOptions(etrecord=etrecord, debug_buffer=debug_buffer)
-    show_view("logged_values", capture, db, (format, output, force), read_options, query=query)
+    show_view("logged_values", capture, db, (format, output, force), read_options)
 
 
 @main.command()
@@ -76,7 +71,7 @@ def gap(
     """Show how far the values of NEW are from those of BASE. One row per op, the worst first.
 
     Both are captures of a warehouse that were ingested with --debug-buffer and --values and are linked to their
-    ETRecords, or references (`etq reference`). SNR is in dB; l1 is the sum of absolute differences.
+    ETRecords, or references (etq ingest --reference). SNR is in dB; l1 is the sum of absolute differences.
 
     \b
     etq gap mlp-reference mlp_debug --metric snr --worst 10 --db lab.duckdb
@@ -84,7 +79,6 @@ def gap(
     """
     from etq.warehouse.warehouse import open
 
-    shown = catalog.named("numeric_gap")
     with open(db, read_only=True) as warehouse:
         query = "FROM numeric_gap($base, $new, metric := $metric)"
         parameters: dict[str, Any] = {"base": base, "new": new, "metric": metric}
@@ -92,9 +86,7 @@ def gap(
             _note_problems(warehouse, query, parameters)
             query += " WHERE gap IS NOT NULL LIMIT $worst"
             parameters["worst"] = worst
-        if (format or format_of(output)) in TO_READ and selection.get().columns is None:
-            query = f"SELECT {shown.to_read} FROM ({query})"
-        write(warehouse, query, format, output, force=force, foremost=shown.foremost, **parameters)
+        write(warehouse, query, format, output, force=force, view=catalog.named("numeric_gap"), **parameters)
 
 
 def _note_problems(warehouse: Warehouse, query: str, parameters: dict[str, Any]) -> None:
@@ -103,29 +95,3 @@ def _note_problems(warehouse: Warehouse, query: str, parameters: dict[str, Any])
     )
     for problem, count in warehouse.rows(counted, **parameters)[1]:
         say(f"Note: {count} values can't be compared: {problem}")
-
-
-@main.command()
-@click.argument("etrecord", metavar="RECORD.etrecord")
-@click.option("--graph", type=click.Choice(GRAPHS), default=GRAPHS[0], show_default=True, help="The program to run.")
-@click.option("--name", help="Name of the capture.  [default: the record's with -reference]")
-@warehouse_option
-def reference(etrecord: str, graph: str, name: str | None, db: str) -> None:
-    """Run an ETRecord's program and store the values of each op. The program runs on the record's representative
-    inputs. Values of a runtime can be compared with these.
-
-    The exported program needs torch (pip install 'etq[torch]'), the edge program executorch.
-
-    \b
-    etq reference model.etrecord --db lab.duckdb
-    etq gap model-reference run --metric snr --worst 10 --db lab.duckdb
-    """
-    from etq.torch.reference import reference_values
-    from etq.warehouse.warehouse import open
-
-    values = reference_values(etrecord, graph)
-    with open(db) as warehouse:
-        record = warehouse.ingest_record(etrecord)
-        capture = warehouse.ingest_reference(record, values, graph=graph, name=name)
-        what = "ingested" if capture.is_new else "known already, options applied"
-        say(f"{capture.name}: {what}, {len(values)} ops")

@@ -10,6 +10,7 @@ import click
 from etq import catalog
 from etq.cli.commands import Option, ViewCommand
 from etq.cli.options import (
+    Command,
     method_option,
     output_options,
     phase_option,
@@ -29,29 +30,19 @@ def command_of(name: str, command: ViewCommand) -> click.Command:
     def show(capture: str, **options: Any) -> None:
         read_options = pop_file_options(options)
         output = options.pop("format"), options.pop("output"), options.pop("force")
-        view, columns = command.view, command.columns
+        view = command.view
         for option, instead in (
             (option, described.instead) for option, described in command.options.items() if described.instead
         ):
             value = options.pop(option)
             if value in instead:
-                view, columns = instead[value], "*"
+                view = instead[value]
                 options = _taken(view, options, f"--{option} {value}")
-        show_view(
-            view,
-            capture,
-            options.pop("db"),
-            output,
-            read_options,
-            query=f"SELECT {columns} FROM {{view}}",
-            long=command.long,
-            total=options.pop("total", False),
-            **options,
-        )
+        show_view(view, capture, options.pop("db"), output, read_options, **options)
 
     examples = "\n".join(f"etq {name} {example}" for example in command.examples)
     text = f"{command.text}\n\nCAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a file."
-    return click.command(name, help=f"{text}\n\n\b\n{examples}")(_with_options(show, command))
+    return click.command(name, cls=Command, help=f"{text}\n\n\b\n{examples}")(_with_options(show, command))
 
 
 def _parameters(view: str) -> dict[str, str | None]:
@@ -65,7 +56,7 @@ def _taken(view: str, options: dict[str, Any], choice: str) -> dict[str, Any]:
     if "steps" not in options or "steps" in _parameters(view):
         return options
     if (options.pop("steps"), options.pop("phase")) != (None, None):
-        raise click.UsageError(f"{choice} is of the whole trace; it goes without options that select steps")
+        raise click.UsageError(f"{choice} covers the whole trace; leave out options that select steps")
     return options
 
 

@@ -1,12 +1,15 @@
-"""Handles of what a warehouse stores: captures, records and programs, by key, name and hash."""
+"""Handles of stored captures, records and programs, by key, name and hash."""
 
 from __future__ import annotations
 
+import html
 import weakref
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Protocol, Self
 
 import duckdb
+
+from etq.errors import printable
 
 
 class Answers(Protocol):
@@ -38,6 +41,15 @@ class Handle:
     def described(self) -> dict[str, str | None]:
         """Return its properties by name."""
         return {type(self).__name__.lower(): self.name, "sha256": self.sha256}
+
+    def _repr_html_(self) -> str:
+        """Return its properties as a notebook shows them."""
+        left = 'style="text-align: left"'
+        rows = (
+            f"<tr><th {left}>{name}</th><td {left}>{html.escape(printable(value or ''))}</td></tr>\n"
+            for name, value in self.described().items()
+        )
+        return f'<table class="dataframe">\n{"".join(rows)}</table>'
 
 
 @dataclass(frozen=True)
@@ -79,7 +91,7 @@ class Capture(Handle):
         if warehouse is None or not warehouse.is_open:
             return parts
         query = """
-            SELECT s.name, s.labels, c.byte_size FROM captures AS c
+            SELECT s.name, s.labels, c.size_bytes FROM captures AS c
             JOIN capture_summary AS s ON s.name = c.name WHERE c.sha256 = $sha256
         """
         for name, labels, size in warehouse.rows(query, sha256=self.sha256)[1]:

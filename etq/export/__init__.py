@@ -28,7 +28,8 @@ class ExportFormat:
     """A format. Its module in this package, and the function in it, have the format's name with _ for -."""
 
     text: str  # one line of description
-    options: tuple[str, ...] = ()  # options in addition to those that select runs
+    options: tuple[str, ...] = ()
+    selects_runs: bool = True  # whether it takes the options of `SCHEDULE`, too
 
 
 FORMATS: Final = {
@@ -44,6 +45,9 @@ FORMATS: Final = {
         "node data for Model Explorer: times over the model's graph; needs a linked record",
         ("method", "graph", "unit"),
     ),
+    "replay": ExportFormat(
+        "Python script that measures one op of a PyTorch trace, with torch alone", ("op", "shapes"), selects_runs=False
+    ),
 }
 
 
@@ -54,7 +58,7 @@ def parts(warehouse: Answers, capture: str | Capture | Sequence[Capture], to: st
     if to not in FORMATS:
         raise QueryError(f"no format {to!r} to export to; known are {', '.join(FORMATS)}")
     options = {name: value for name, value in options.items() if value is not None}
-    known = (*FORMATS[to].options, *SCHEDULE)
+    known = (*FORMATS[to].options, *(SCHEDULE if FORMATS[to].selects_runs else ()))
     if unknown := sorted(set(options) - set(known)):
         raise QueryError(f"{to} takes no {unknown[0]}; it takes {', '.join(known)}")
     import duckdb
@@ -66,7 +70,7 @@ def parts(warehouse: Answers, capture: str | Capture | Sequence[Capture], to: st
     if len(targets) > 1:
         _check_traces(targets, to)
     try:
-        if "phase" in options:  # a view without rows to compare with doesn't check it
+        if "phase" in options:  # views check the phase only where there are rows
             warehouse.rows("SELECT _known_phase($phase)", phase=options["phase"])
         if len(targets) > 1:
             from etq.export.job_trace import job_trace
@@ -107,7 +111,7 @@ def _check_traces(captures: Sequence[Capture], to: str) -> None:
         raise QueryError(f"{to} takes one capture, not {len(captures)}; only chrome takes the traces of a job's ranks")
     for capture in captures:
         if capture.format != "torch_trace":
-            raise QueryError(f"{capture.name} is not a PyTorch trace; only these are written as one; select them alone")
+            raise QueryError(f"{capture.name} is not a PyTorch trace; only traces can share a file; select them alone")
 
 
 def _writer(to: str, format: str) -> Writer:

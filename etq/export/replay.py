@@ -1,19 +1,20 @@
 """A Python script that measures one op of a trace with torch alone: with its shapes, types, strides and values.
 
-What the trace has of the call is written as JSON into the script, so that nothing in it is run.
+The arguments in the trace are written as JSON into the script, so that nothing in them is run.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from etq.errors import EtqError, printable
+from etq.errors import EtqError, QueryError, printable
 
 if TYPE_CHECKING:
     from etq.database.handles import Answers, Capture
 
-# The calls of an op by what they were called with, those of most time first, and what they took.
+# The calls of an op by their arguments, those of most time first, and their times.
 _CALLS: Final = """
     SELECT e.inputs, e.shapes, e.types, e.strides, e.calls, e.total, e.flops, e.bytes, e.device
     FROM op_efficiency($capture, unit := 'us') AS e
@@ -32,13 +33,20 @@ _VALUES: Final = """
 _OPS: Final = "SELECT e.op FROM op_efficiency($capture, \"by\" := 'op') AS e WHERE e.op IS NOT NULL"
 
 
-def script_of(warehouse: Answers, capture: Capture, op: str, shapes: str | None = None) -> str:
-    """Return the script of the call of an op that took most time, or of that whose inputs are named.
+def replay(warehouse: Answers, capture: Capture, options: dict[str, Any]) -> Iterator[str]:
+    """Yield the script of the call of an op that took most time, or of that whose inputs are named.
 
+    op      name of the op, such as aten::mm
     shapes  types and sizes as in the column `inputs` of `op_efficiency`, or sizes as a JSON list
 
-    Raises `EtqError` if no such call is in the trace, or if it has no shapes.
+    Raises `QueryError` for other captures than traces, and without an op; `EtqError` if no such call is in the trace,
+    or if it has no shapes.
     """
+    if capture.format != "torch_trace":
+        raise QueryError(f"{capture.name}: replay is for PyTorch traces, and this is of format {capture.format}")
+    op, shapes = options.get("op"), options.get("shapes")
+    if op is None:
+        raise QueryError("replay needs an op; name one, such as aten::mm (on the command line --op)")
     calls = warehouse.rows(_CALLS, capture=capture, op=op)[1]
     if not calls:
         raise EtqError(_unknown(warehouse, capture, op))
@@ -65,7 +73,7 @@ def script_of(warehouse: Answers, capture: Capture, op: str, shapes: str | None 
         "device": device,
     }
     text = json.dumps(call, indent=4, ensure_ascii=True)
-    return _SCRIPT.replace("@CALL@", text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"'))
+    yield _SCRIPT.replace("@CALL@", text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"'))
 
 
 def _sizes(shapes: str) -> list[str]:
@@ -76,7 +84,7 @@ def _parsed(text: str | None) -> Any:
     try:
         return None if text is None else json.loads(text)
     except ValueError:
-        raise EtqError("the arguments of the op in the trace are no JSON; record the trace again") from None
+        raise EtqError("the arguments of the op in the trace are not JSON; record the trace again") from None
 
 
 def _unknown(warehouse: Answers, capture: Capture, op: str) -> str:

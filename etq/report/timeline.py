@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from etq.report.columns import Table
-from etq.report.page import Section
+from etq.report.kit import Section
 
 # The most events on a page: about 2 MB, drawn at once.
 MOST_EVENTS: Final = 200_000
@@ -55,7 +55,7 @@ EVENTS: Final = """
     target AS MATERIALIZED (SELECT c.capture_id, c.unit FROM _capture($capture, $unit) AS c)
     SELECT
         t.run_index, t.signature_index, {lane} AS lane,
-        t.depth, t.start, t.duration, _in_unit(t.self_logged, t.scale) AS self_time, t.is_estimated,
+        t.depth, t.run_start, t.start, t.duration, _in_unit(t.self_logged, t.scale) AS self_time, t.is_estimated,
         _in_unit(t.logged, t.scale) AS value, _display_unit(t.logged_unit, t.unit) AS value_unit{more}
     FROM (
         SELECT t.*, _scale(t.logged_unit, t.unit) AS scale
@@ -68,7 +68,7 @@ EVENTS: Final = """
 """
 
 LANE: Final = "CASE WHEN t.thread_index IS NULL THEN 'host' ELSE t.track END"
-# Of a trace, streams of devices that have no name in the file by their numbers.
+# In a trace, streams of devices without a name in the file are called by their numbers.
 LANE_OF_TRACE: Final = f"coalesce(n.lane, {LANE})"
 
 # Names of streams, and columns that a trace records for each call.
@@ -114,7 +114,7 @@ def timeline_section(ask: Callable[..., Table], is_trace: bool, most: int = MOST
     if len(chosen) < all_runs:
         notes.append(
             f"The page has {len(chosen):,} of {all_runs:,} runs: of equal runs the first, the slowest, the fastest and "
-            "the most usual."
+            "the most typical."
         )
     if len(chosen) == 1 and events > most:
         kept = f"QUALIFY row_number() OVER (ORDER BY t.duration DESC, t.event_index) <= {most:d}"
@@ -122,7 +122,7 @@ def timeline_section(ask: Callable[..., Table], is_trace: bool, most: int = MOST
     lane, more, joined = (LANE_OF_TRACE, ", a.shapes", OF_TRACE) if is_trace else (LANE, "", "")
     lain = ask(EVENTS.format(lane=lane, more=more, joined=joined, kept=kept), runs=chosen)
     tables = {"runs": runs, "events": lain, "signatures": ask(SIGNATURES)}
-    return Section("timeline", "Timeline", tables, {"runs": chosen}, " ".join(notes) or None)
+    return Section("timeline", "Timeline", tables, note=" ".join(notes) or None)
 
 
 def _column(table: Table, name: str) -> list[int]:

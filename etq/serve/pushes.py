@@ -1,6 +1,6 @@
-"""Captures that are sent to a server: `POST /api/push`, a form with the file and what is known of it.
+"""Captures that are sent to a server: `POST /api/push`, a form with the file, its labels and its name.
 
-A file that was sent before is known by its SHA-256, so what is sent again, as its answer was lost, is there once.
+A file that was sent before is known by its SHA-256, so a repeated push stores it once.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ async def _received(request: Request, folder: str, most_bytes: int) -> dict[str,
 
 
 class TooLargeError(EtqError):
-    """More is sent than the server takes at once."""
+    """The request is larger than the server's limit."""
 
 
 class _Counted:

@@ -19,9 +19,7 @@ _ENDINGS: Final = sorted({".json.gz", *(ending for each in FORMATS.values() for 
 def check_name(name: str) -> None:
     """Raise `WarehouseError` for an invalid name."""
     if not name.strip() or name.startswith("@") or "=" in name:
-        raise WarehouseError(
-            f"{name!r} is not a name: a name is not empty, doesn't begin with @ and has no =, as selectors do"
-        )
+        raise WarehouseError(f"{name!r} is not a name: a name is not empty, doesn't begin with @ and has no =")
     if printable(name) != name or ".." in name.replace("\\", "/").split("/"):
         raise WarehouseError(f"{name!r} is not a name: a name has no control characters and no part '..'")
 

@@ -85,8 +85,8 @@ class Change:
 
 @dataclass(frozen=True)
 class Least:
-    """What a change must be to count: as a logarithm at least `ratio`, and as a time more than `ticks`, the step of a
-    coarse clock, as comparisons have it; 0 for other clocks.
+    """The least change that counts: as a logarithm `ratio`, and as a time more than `ticks`, the step of a coarse clock
+    as in comparisons; 0 for other clocks.
     """
 
     ratio: float
@@ -99,7 +99,7 @@ class Least:
 
 @dataclass(frozen=True)
 class Reset:
-    """The first capture after a change that was accepted, from 0; of a creep, its last one."""
+    """The position of an accepted change, from 0: the first capture after a step, or the last one of a creep."""
 
     place: int
     is_creep: bool = False

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from etq.verdicts.samples import Flags, Numbers, Samples, Texts, median, medians
 from etq.verdicts.student import p_of
 
-# Of the normal distribution: 2.5 % are above.
+# The normal quantile with 2.5 % above it.
 NORMAL = 1.959963984540054
 # The smallest change that counts, unless another is asked for.
 SMALLEST = 0.02
@@ -22,7 +22,7 @@ SMALLEST = 0.02
 
 @dataclass(frozen=True)
 class Differences:
-    """For each item, NaN where a side doesn't have it."""
+    """Values for each item, NaN where a side lacks it."""
 
     base_captures: Numbers
     new_captures: Numbers
@@ -60,7 +60,7 @@ def differences(logs: Numbers, factors: Numbers, is_new: Flags, *, is_interleave
         squares, products = (factor_parts**2).sum(axis=1), (value_parts * factor_parts).sum(axis=1)
         captures, inverse = bases + news, 1 / bases + 1 / news
         slope = np.where(squares > 0, products / squares, 0)
-        # Of each value: the difference of two sums of squares would be imprecise.
+        # Value by value: the difference of two sums of squares would be imprecise.
         least = ((value_parts - slope[:, None] * factor_parts) ** 2).sum(axis=1)
         # The prior counts as much as one capture with a shift of 1; an op varies by 0.1 % at least.
         prior = np.where(captures > 3, np.maximum(1e-6, least) / (captures - 3), np.inf)
@@ -181,8 +181,8 @@ def _totals(samples: Samples, columns: npt.NDArray[np.intp]) -> dict[str | None,
 def _typical(found: Differences, ops: Texts, is_coarse: Flags, have: Flags, is_interleaved: bool) -> list[float | None]:
     """The variance of an item's type, or of all items; None with fewer than 5 items that have a precise clock.
 
-    Of chi-square's distribution, the median is about (1 - 2/9n)³ of its n degrees of freedom (Wilson, Hilferty 1931).
-    How a machine moves from side to side if they were not measured in turns, the variance of a type doesn't show.
+    The median of a chi-square distribution is about (1 - 2/9n)³ of its n degrees of freedom (Wilson, Hilferty 1931).
+    The variance of a type doesn't show how a machine moves between sides that were not measured in turns.
     """
     precise = np.flatnonzero(have & (found.freedom > 0) & ~is_coarse)
     freedom = found.freedom[precise]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-# Of the normal distribution: a tenth is above.
+# The normal quantile with a tenth above it.
 TENTH = 1.2815515655446
-# Captures per side that notes name.
+# The numbers of captures per side that notes may state.
 FEWEST, MOST = 5, 100
 
 

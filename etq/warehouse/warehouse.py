@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 import duckdb
 
+from etq import catalog
 from etq.catalog import identifier
 from etq.choices import TimeScale
 from etq.database import schema
@@ -59,7 +60,7 @@ if TYPE_CHECKING:
 # DuckDB's error for a name without a database, which is the library's.
 _OF_LIBRARY: Final = re.compile(r'on database "etq(_library)?" which is attached in read-only mode')
 _ROWS_AT_ONCE: Final = 10_000
-# Of a query that isn't trusted: rows in Python are not in DuckDB's limit of memory.
+# For queries that aren't trusted: DuckDB's memory limit doesn't cover rows in Python.
 _MOST_ROWS: Final = 1_000_000
 
 __all__ = ("Capture", "Program", "Record", "TimeScale", "Warehouse", "open")
@@ -174,15 +175,15 @@ class Warehouse(Views):
     read it while no other thread queries the warehouse; `rows` is safe for all threads.
 
     Each view (public table macro of the SQL) is a method of the same name, which returns a `Result`: `.show()`,
-    `.fetchall()`, `.df()`, `.to_arrow_table()`. `dir(warehouse.views)` lists them, and `help(warehouse.op_totals)` is
-    the documentation of one.
+    `.fetchall()`, `.df()`, `.to_arrow_table()`; each table is an attribute, `warehouse.all_op_totals`. `dir(warehouse)`
+    lists both, and `help(warehouse.op_totals)` is the documentation of a view.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
         # Whether others query the file meanwhile on connections of their own: storing doesn't lower their memory limit.
         self.is_shared = False
-        # Of a file that `etq.read` read: its capture, which views take where no other is given.
+        # The capture of the file that `etq.read` read: views take it where no other is given.
         self.only: Capture | None = None
 
     @property
@@ -230,16 +231,22 @@ class Warehouse(Views):
     def sql(self, query: str, /, **parameters: Any) -> Result:
         """Return the result of a query. `$name` is a parameter: a value, `Capture`, `Record` or `Program`.
 
+        A parameter that is a table (of pandas, Polars or Arrow, or another result) is one that the query can join by
+        that name: `warehouse.sql("FROM captures JOIN meta USING (name)", meta=frame)`. Such a query runs at once.
+
         Raises `QueryError` for a wrong query; errors in the data are raised when the result is read.
         """
         relation = self.relation(query, **parameters)
-        return None if relation is None else Result(relation)
+        return None if relation is None else Result(relation, query)
 
     def relation(self, query: str, /, **parameters: Any) -> duckdb.DuckDBPyRelation:
         """Return the same as DuckDB's relation."""
         try:
-            with self._database.lock:
-                return self.connection_for(query).sql(query, params=self._values(parameters))
+            with self._database.lock, self._joined(parameters) as values:
+                relation = self.connection_for(query).sql(query, params=self._values(values))
+                # Where tables are joined, the rows are read while these are there.
+                is_read = len(values) < len(parameters)
+                return self.connection.from_arrow(relation.to_arrow_table()) if is_read else relation
         except duckdb.Error as error:
             raise self._query_error(error) from error
 
@@ -249,8 +256,8 @@ class Warehouse(Views):
         Raises `QueryError` for a wrong query, and for errors in the data.
         """
         try:
-            with self._database.lock:
-                answer = QueryResult(self.connection_for(query), query, self._values(parameters))
+            with self._database.lock, self._joined(parameters) as values:
+                answer = QueryResult(self.connection_for(query), query, self._values(values))
                 return answer.columns, answer.all()
         except duckdb.Error as error:
             raise self._query_error(error) from error
@@ -419,7 +426,7 @@ class Warehouse(Views):
         from etq.storage.sources import source_of, traces_of
 
         if keep_values and debug_buffer is None:
-            raise WarehouseError("keep_values goes with debug_buffer, the file that values are read from")
+            raise WarehouseError("keep_values needs debug_buffer, the file that values are read from")
         of_git = {} if label_git is None else labels_of_git(label_git)
         options = Options(
             name,
@@ -828,7 +835,7 @@ class Warehouse(Views):
         return compact(self._database)
 
     def export(self, capture: str | Capture, to: str, path: str | os.PathLike[str], **options: Any) -> None:
-        """Write a capture as a file for another tool. `to` is chrome, speedscope, hud or model-explorer.
+        """Write a capture as a file for another tool. `to` is chrome, speedscope, hud, model-explorer or replay.
 
         A file whose name ends in .gz is compressed. An existing file is replaced when the new one is complete.
 
@@ -838,8 +845,10 @@ class Warehouse(Views):
         method   method of the graph (model-explorer); by default the one that ran
         graph    edge_dialect_exported_program, the default, or exported_program (model-explorer)
         unit     unit of times (model-explorer); by default as in all views
+        op       name of the op (replay)
+        shapes   its inputs, as in `op_efficiency` (replay); by default those of most time
 
-        and the options that select runs in all views: steps, phase.
+        and, but for replay, the options that select runs in all views: steps, phase.
 
         Raises `QueryError` for an unknown capture, format or option and for a capture without content for the format,
         and `WarehouseError` for a file that can't be written.
@@ -861,6 +870,21 @@ class Warehouse(Views):
 
         found = capture if isinstance(capture, Capture) else self.capture(capture)
         return Result(self.connection.from_arrow(decoded_metadata(self, found, decoder)))
+
+    @contextmanager
+    def _joined(self, parameters: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """Have queries find those parameters that are tables by their names; provide the others."""
+        tables = {name: value for name, value in parameters.items() if hasattr(value, "__arrow_c_stream__")}
+        for name in tables:
+            if name in catalog.objects():
+                raise QueryError(f"{name}: a table or view of etq; give the table that is joined another name")
+        try:
+            for name, table in tables.items():
+                self.connection.register(name, table.to_arrow_table() if isinstance(table, Result) else table)
+            yield {name: value for name, value in parameters.items() if name not in tables}
+        finally:
+            for name in tables:
+                self.connection.unregister(name)
 
     def _values(self, parameters: dict[str, Any]) -> dict[str, Any] | None:
         """Return parameters as DuckDB expects them; None if there are none, as only then a query may have several
@@ -884,7 +908,7 @@ class Warehouse(Views):
             if _OF_LIBRARY.search(message):
                 name = identifier(database_of(self.connection))
                 message = f"name the database of what is created or dropped: CREATE TABLE {name}.main.NAME"
-            return QueryError(explained_selector(self.connection, message))
+            return QueryError(explained_selector(self.connection, catalog.corrected(message)))
 
     def _capture_of(self, key: int, is_new: bool) -> Capture:
         query = "SELECT capture_id, name, sha256, format, ?::BOOLEAN FROM captures WHERE capture_id = ?"

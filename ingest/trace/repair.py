@@ -1,4 +1,4 @@
-"""Traces that PyTorch itself writes as broken JSON, and what a file that can't be repaired has.
+"""Repairs traces that PyTorch itself writes as broken JSON, and explains what is wrong with other files.
 
 Known causes: line breaks in names, which are written as they are; paths of Windows in names, whose backslashes are not
 doubled; numbers that are infinite, or none, as C++ prints them; quotation marks in names.
@@ -31,7 +31,7 @@ _NAMES: Final = {"control": "control characters in texts", "backslash": "single 
 
 
 class Repair:
-    """Puts right what PyTorch breaks. Numbers that are none become null."""
+    """Repairs what PyTorch writes as broken JSON. NaN becomes null."""
 
     def __init__(self) -> None:
         self._counts = dict.fromkeys(_NAMES, 0)
@@ -40,31 +40,31 @@ class Repair:
 
     @property
     def done(self) -> str:
-        """What was put right, in words; "" if nothing was."""
+        """A description of what was repaired; "" if nothing was."""
         return ", ".join(f"{name} ({self._counts[each]:,})" for each, name in _NAMES.items() if self._counts[each])
 
     def parts(self, parts: Iterator[bytes]) -> Iterator[bytes]:
-        """Yield the parts of a text, put right, up to the last token that has its end."""
+        """Yield the repaired text in parts, each up to the last token that has its end."""
         held = b""
         self._counts, self._is_last = dict.fromkeys(_NAMES, 0), False
         for part in parts:
             held += part
             self._open = None
             # A backslash at the end may be of an escape.
-            right = _TOKEN.sub(self._right, whole := held.rstrip(b"\\"))
+            repaired = _TOKEN.sub(self._replaced, whole := held.rstrip(b"\\"))
             end = self._open
             if end is None:  # a number may go on
                 end = max(whole.rfind(b'"') + 1, *map(whole.rfind, (b"[", b"{", b",", b":", b"}", b"]")))
             if end:
-                yield right[: len(right) - len(whole) + end]
+                yield repaired[: len(repaired) - len(whole) + end]
                 held = held[end:]
             elif len(held) > LARGEST_VALUE:  # the reader refuses it
                 yield held
                 held = b""
         self._is_last = True
-        yield _TOKEN.sub(self._right, held)
+        yield _TOKEN.sub(self._replaced, held)
 
-    def _right(self, match: re.Match[bytes]) -> bytes:
+    def _replaced(self, match: re.Match[bytes]) -> bytes:
         before, token = match[1], match[2]
         if not token.startswith(b'"'):
             if len(token) < 2:
@@ -74,9 +74,9 @@ class Repair:
         if match.end() == match.endpos and not self._is_last:
             self._open = match.start(2)
             return match[0]
-        return before + self._right_text(token, match["path"])
+        return before + self._repaired(token, match["path"])
 
-    def _right_text(self, token: bytes, path: bytes | None) -> bytes:
+    def _repaired(self, token: bytes, path: bytes | None) -> bytes:
         if not token.endswith(b'"'):
             return token
         if path is not None:
@@ -95,9 +95,7 @@ class Repair:
 
 
 def cause_of(message: str, before: bytes, after: bytes) -> str:
-    """Return why a text isn't JSON and what to do, of a decoder's message and the text before and after its place; ""
-    if that isn't known.
-    """
+    """Return why a text isn't JSON and what to do, by a decoder's message and the text around it; "" if unknown."""
     if "trailing characters" in message and re.match(rb"\s*[{\[]", before[-1:] + after):
         return "; the file has several traces, one after another: split it where the next begins"
     if "expected" in message and before.rstrip().endswith(b'"') and after[:1] not in (b"", b"\n", b'"'):

@@ -59,8 +59,8 @@ class Part(Generic[Event]):
 
 
 def lenient(type: type[Event]) -> tuple[msgspec.json.Decoder[list[Event]], Callable[[msgspec.Raw], Event]]:
-    """Return what decodes a list of entries, and what decodes one: to an empty object if its arguments have another
-    tool's layout.
+    """Return a decoder for a list of entries, and one for a single entry, which gives an empty object if its arguments
+    have another tool's layout.
     """
     decoder = msgspec.json.Decoder(type, strict=False)
 
@@ -92,13 +92,14 @@ class Entries:
             self._text.needed = (first + count) * _EVENT + _DATABASE
             return count
 
+        self._text.needed = 0
         self._blocks = Blocks(self._text.parts(), self._path, counted)
         trace = self._blocks.read()
         self._text.needed = 0
         return trace
 
     def read_broken(self, take: Callable[[int, bytes], int]) -> tuple[Trace, str]:
-        """Read what isn't JSON as `read` does, with what PyTorch breaks put right; return what that was in words, too.
+        """Read what isn't JSON as `read` does, but repaired; return what was repaired in words, too.
 
         Raises `FormatError` for what still isn't JSON.
         """
@@ -123,7 +124,7 @@ class Entries:
             raws: list[msgspec.Raw] = []
             for part, bound in zip(parts, bounds, strict=True):
                 places = (part.places[bound[number] : bound[number + 1]] - ends[number]).tolist()
-                # To decode an entry that isn't wanted takes as long as to find where it ends.
+                # Decoding an entry that isn't wanted takes as long as finding its end.
                 if places and not (2 * len(places) > size and part.decode_list(block, places)):
                     raws = raws or _raws.decode(block)
                     part.decode([raws[place] for place in places])

@@ -1,7 +1,7 @@
--- The phase of one run of a language model, derived from the tokens that its runner counted. It is an error with the
--- reason if these don't fit in exactly one way. A runner may process the prompt in one run or in one run per token, and
--- produce the first token in the prompt's last run or in a separate one. Each way determines the number of runs that
--- execute, and which of them process the prompt. Runs that load but don't execute are of phase load.
+-- The phase of one run of a language model, derived from the tokens that its runner counted. It is an error, which
+-- gives the reason, if these don't fit in exactly one way. A runner may process the prompt in one run or in one run per
+-- token, and produce the first token in the prompt's last run or in a separate one. Each way determines the number of
+-- runs that execute, and which of them process the prompt. Runs that load but don't execute are of phase load.
 CREATE MACRO _runner_phases(capture) AS TABLE
 WITH
 target AS MATERIALIZED (SELECT c.capture_id, c.name FROM _capture(capture, NULL) AS c),
@@ -63,13 +63,13 @@ checked AS (
     SELECT CASE
         WHEN (SELECT count(*) FROM generations AS g) = 0 THEN error(
             a.name || ' has no prompt_tokens and generated_tokens; read them from the '
-            || 'log of its runner: etq metric ' || a.name || ' --from LOG'
+            || 'log of its runner: etq label ' || a.name || ' --metrics LOG'
         )
         WHEN (
             SELECT count(DISTINCT coalesce(g.source, '')) FROM generations AS g
         ) > 1 THEN error(
             a.name || ' has token counts from more than one file; '
-            || 'set the phases: etq phase ' || a.name || ' decode --runs FIRST-LAST'
+            || 'set the phases: etq label ' || a.name || ' --phase decode --runs FIRST-LAST'
         )
         WHEN (SELECT max(x.executes) FROM executing AS x) > 1 THEN error(
             'runs of ' || a.name || ' execute more than once, so they have no '
@@ -90,8 +90,8 @@ checked AS (
                     lambda n: printf('%.0f', n)
                 ), ', ')
                 FROM ways AS w
-            ) || ' runs; set the phases: etq phase ' || a.name
-            || ' decode --runs FIRST-LAST'
+            ) || ' runs; set the phases: etq label ' || a.name
+            || ' --phase decode --runs FIRST-LAST'
         )
         ELSE (SELECT min(f.way) FROM fitting AS f)
     END AS way

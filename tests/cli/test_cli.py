@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -16,7 +17,7 @@ import pytest
 import etq
 import etq.datasets
 from etq import catalog, cli, processes
-from etq.cli.commands import FIRST
+from etq.cli.commands import FIRST, FOREMOST, GROUPS
 from tests.asserts import csv_rows
 from tests.cli.asked import rows
 from tests.command_line import run_etq
@@ -43,9 +44,30 @@ def test_every_command_has_an_example_in_its_help_and_in_a_page() -> None:
 
 def test_the_list_of_commands_has_whole_sentences() -> None:
     """In a terminal of 80 columns, no summary is cut off."""
-    text = run_etq("--help", terminal_width=80).output
-    assert "Show where the time of an execute went, op by op.\n" in text
-    assert [line for line in text.splitlines() if line.endswith("...")] == ["Usage: main [OPTIONS] COMMAND [ARGS]..."]
+    assert len(COMMANDS) <= 40 and len(FOREMOST) == 16
+    texts = [run_etq("help", *words, terminal_width=80).output for words in ((), *((group,) for group in GROUPS))]
+    assert "Show where the time of an execute went, op by op.\n" in texts[0]
+    assert texts[0] == run_etq("--help", terminal_width=80).output
+    assert [name for name in COMMANDS if not re.search(rf"  {name} |[:,] {name}\b", texts[0])] == []
+    for text in texts:
+        lines = text.splitlines()
+        assert len(lines) <= 40 and max(map(len, lines)) <= 80
+        assert [line for line in lines if line.endswith("...")] in ([], ["Usage: main [OPTIONS] COMMAND [ARGS]..."])
+    listed = [line.split()[0] for text in texts[1:] for line in text.splitlines() if line.startswith("  ")]
+    assert sorted(listed) == COMMANDS
+
+
+def test_common_options_are_described_once() -> None:
+    common = run_etq("help", "options").stdout
+    for words in (("ops",), ("db", "merge"), ("show", "stragglers"), ("diff",)):
+        text = run_etq("help", *words).stdout
+        assert text.splitlines()[1:] == run_etq(*words, "--help").stdout.splitlines()[1:]
+        own, _, named = text.partition("\nOptions:")[2].partition("Common options (etq help options):")
+        options = [word.strip(",") for word in named.split()]
+        assert "--megabytes" in options and all(f"  {option}" in common for option in options)
+        assert not any(f"\n  {option}" in own for option in options)
+    assert "No such command 'nix'" in run_etq("help", "nix").stderr
+    assert "traces is a group of commands: etq help traces" in run_etq("traces").stderr
 
 
 def test_etq_alone_prints_the_first_commands() -> None:
@@ -71,8 +93,8 @@ def test_tables_have_the_options_of_tables() -> None:
         command = cli.main.get_command(CONTEXT, name)
         assert command is not None
         options = {option for parameter in command.params for option in parameter.opts}
-        # Flame charts, graphs and the result of a benchmark are not tables.
-        if "--format" in options and name not in ("flame", "export", "graph", "bench"):
+        # Flame charts, graphs, verdicts, summaries and the result of a benchmark are not tables.
+        if "--format" in options and name not in ("flame", "export", "graph", "bench", "gate", "summary"):
             assert {"--limit", "--sort-by", "--columns", "--wide"} <= options, name
 
 
@@ -81,7 +103,8 @@ def test_show_has_a_help_with_the_parameters_of_each_view() -> None:
     for each in catalog.public_objects():
         if each.kind != "scalar macro":
             words = run_etq("show", each.name, "--help").stdout.split()
-            named = {p.name.upper() if p.default is None else f"--{p.name.replace('_', '-')}" for p in each.parameters}
+            options = {p.name: f"--{p.name.replace('_', '-')}" for p in each.parameters if p.default is not None}
+            named = {options.get(p.name, p.name.upper()) for p in each.parameters if p.name != "selector"}
             missing += [(each.name, option) for option in named - {*words}]
     assert missing == []
 
@@ -91,7 +114,11 @@ def test_ingest_and_list(tmp_path: Path) -> None:
     first = run_etq("ingest", MLP, "--db", db, "--label", "device=pixel8", "--label", "build=a=b", "--name", "run")
     assert (first.exit_code, first.stdout, first.stderr) == (0, "", "run: ingested\n")
     again = run_etq("ingest", MLP, "--db", db, "--captured-at", "2026-11-20")
-    assert (again.exit_code, again.stderr) == (0, "run: known already, options applied\n")
+    text = f"{MLP}: known already as run, options applied; --name renames it\n"
+    assert (again.exit_code, again.stderr) == (0, text)
+    for name in ("other", "run"):  # a known file is renamed if asked for
+        renamed = run_etq("ingest", MLP, "--db", db, "--name", name)
+        assert renamed.stderr == f"{MLP}: known already as {'run' if name == 'other' else 'other'}, renamed to {name}\n"
     [row] = json.loads(run_etq("captures", "--format", "json", env={"ETQ_DB": db}).stdout)
     assert (row["name"], row["labels"], row["events"]) == ("run", "build=a=b, device=pixel8", 247)
     assert row["captured_at"] == "2026-11-20T00:00:00"

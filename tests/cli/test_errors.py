@@ -33,6 +33,7 @@ PLACES = {
 def ask(lab: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> object:
     """Run a command, with the shared warehouse as the default one, in an empty folder."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(PLACES, "lab", lab)
 
     def asked(command: str) -> Result:
         return run_etq(*(each.format(**PLACES) for each in shlex.split(command)), env={"ETQ_DB": lab})
@@ -50,7 +51,7 @@ FAILURES = [
     ("sql 'SELECT 1' --format json --escape-formulas", "--escape-formulas only applies to csv and tsv, not to json"),
     ("ops no/such.etdp", "no/such.etdp: no such file, and no capture of that name; there are "),
     ("no/*.etdp", "no/*.etdp: no such files"),
-    ("summary a.etdp b.etdp c.etdp", "no such file: a.etdp, b.etdp, c.etdp; of captures of a warehouse, name one"),
+    ("summary a.etdp b.etdp c.etdp", "no such file: a.etdp, b.etdp, c.etdp; of a warehouse, name one capture"),
     ("memory {blob}", "…bad_version.prof_result.bin: at byte 32: a prof_result of version 2; expected version 1"),
     # Selectors, labels, columns, views, methods: the nearest are named.
     ("ops rnu", "no capture matches rnu; the nearest are run, "),
@@ -65,29 +66,40 @@ FAILURES = [
     # Files of another kind than the command's.
     ("show program_size {mlp}", "…this is an ETDump, not a program; give the .pte that was run"),
     ("show planned_memory {multi} --method x", "unknown method x; there are decode, encode"),
-    ("replay {costs} --op aten::nm", "no op 'aten::nm' with time of its own in calls"),
-    ("replay {costs} --op aten::dot --shapes f32[4]", "aten::dot was not called with f32[4]; it was with: f32["),
-    ("replay {mlp} --op aten::mm", "…replay is for PyTorch traces, and this is an ETDump"),
+    ("export {costs} --to replay --op aten::nm", "no op 'aten::nm' with time of its own in calls"),
+    ("export {costs} --to replay --op aten::dot --shapes f32[4]", "aten::dot was not called with f32[4]; it was with: f32["),
+    ("export {mlp} --to replay --op aten::mm", "mlp: replay is for PyTorch traces, and this is of format etdump"),
+    ("export {costs} --to replay", "replay needs an op; name one, such as aten::mm"),
     ("roofline {gpu} --by op_type", "--by of a trace is shape, op, family, not op_type"),
     ("roofline {gpu} --device 'GTX 1'", "no device is called GTX 1 in device_peaks"),
     ("show delegate_graph {demo}", "demo_int: link its program (.pte), which has the delegates' graphs: etq link"),
     ("coverage {two} --method nonesuch", "…its methods are decode, forward"),
     ("coverage {two} --pte {pte}", "the program mlp was not exported with the record two_methods"),
     ("graph net --open --html -", "--open needs a file; name one other than -"),
-    ("graphs {mlp} {mlp}", "…mlp.etdp: not an ETRecord; name two ETRecords, or two captures of a warehouse"),
-    ("graphs run run", "run has no record, so it has no graph; link one: etq link run RECORD"),
+    ("graph {mlp} {mlp}", "…mlp.etdp: not an ETRecord; name two ETRecords, or two captures of a warehouse"),
+    ("graph run run", "run has no record, so it has no graph; link one: etq link run RECORD"),
     ("flame net --module features.0.cb", "no module 'features.0.cb'; the nearest are features.0.cbr"),
     ("compare {steps} {mlp}", "before is a PyTorch trace and mlp is not: only traces can be compared with traces; etq show model_map "),
-    ("stragglers {gpu}", "…rank0.pt.trace.json.gz is a file; ingest the traces of all ranks"),
+    ("summary run untraced --format json", "--format is of one file; of two: etq compare BASE NEW --format FORMAT"),
+    # A warehouse, a key or a folder in the place of a capture; a view without parentheses, a table with them.
+    ("ops {lab}", "{lab}: a warehouse; name a capture and --db {lab}; etq captures --db {lab} lists them"),
+    ("show op_totals {lab}", "{lab}: a warehouse; name a capture"),
+    ("compare {lab} run", "{lab}: a warehouse; name a capture"),
+    ("ops 1", "no capture matches 1; the name of capture_id 1 is run"),
+    ("compare run 2", "no capture matches 2; the name of capture_id 2 is "),
+    ("ops 99999999999999999999", "no capture matches 99999999999999999999; there are "),
+    ("sql 'FROM op_totals'", "op_totals is a view with parameters: FROM op_totals('CAPTURE')"),
+    ("sql --safe 'FROM compare_ops'", "compare_ops is a view with parameters: FROM compare_ops('BASE', 'NEW')"),
+    ("sql 'FROM captures()'", "captures is a table without parameters: FROM captures"),
     # Links, labels, metrics and phases.
     ("link run nosuch/x.etrecord", "nosuch/x.etrecord: no such file, and no record of that name"),
     ("label {mlp}", "…mlp.etdp: this command takes a capture of the warehouse, not a file; ingest the file first"),
     ("label run 'a=1\n2'", "…is not a value; it has the control character"),
     ("label run captured_at=now", "captured_at 'now' is not a time; write 2026-05-01, "),
-    ("metric run x=1e999", "the metric x is inf, which is not a finite number"),
-    ("phase llm decode --runs 1-999", "no run 999: the capture has 101 runs"),
-    ("phase llm --from-metrics", "…llm has no prompt_tokens and generated_tokens; read them"),
-    ("show decode_trend llm", "no run of llm is of phase decode; set the phases: etq phase llm decode --runs"),
+    ("label run --metric x=1e999", "the metric x is inf, which is not a finite number"),
+    ("label llm --phase decode --runs 1-999", "no run 999: the capture has 101 runs"),
+    ("label llm --phase from-metrics", "…llm has no prompt_tokens and generated_tokens; read them"),
+    ("show decode_trend llm", "no run of llm is of phase decode; set the phases: etq label llm --phase decode --runs"),
     ("ops {mlp} --phase decode", "files have no phases, but traces of vLLM and SGLang; ingest the file and set the phases"),
     ("gap run net", "run is not linked to an ETRecord"),
     # Reports, pages and exports: nothing is written.
@@ -122,29 +134,35 @@ WRONG_USAGE = [
     ("ingest --label-git {mlp}", "is not a folder; write --label-git=. for the current one"),
     ("ingest {mlp} --job train --label job=x", "--job train and --label job=x differ"),
     ("ingest {mlp} --label device", "'device' is not of the form KEY=VALUE"),
-    ("metric run governor=schedutil", "'schedutil' is not a number; attach a text as a label: etq label CAPTURE governor="),
-    ("metric run --better lower", "--better goes with NAME=VALUE"),
-    ("phase llm decode", "a phase or --remove goes with --runs, --name or --method"),
-    ("captures --reverse", "--reverse goes with --sort"),
+    ("label run --metric governor=schedutil", "'schedutil' is not a number; attach a text as a label: etq label CAPTURE governor="),
+    ("label run --better lower", "--better and --run go with --metric"),
+    ("label llm --phase decode", "--phase goes with --runs, --name or --method"),
+    ("captures --reverse", "--reverse needs --sort"),
     ("captures --by device --sort build", "--by and --sort don't go together"),
     ("db check lab.duckdb --db other.duckdb", "lab.duckdb and --db other.duckdb are two warehouses"),
     ("sql --safe 'SELECT 1' --seconds 0", "0 is not in the range"),  # zero is a limit, unlike a missing one
-    ("compare run untraced --sort-by op", "--sort-by goes with --what"),
-    ("compare run untraced --metric speed", "--metric goes with --fail-on"),
-    ("gate run untraced --startup --total", "--startup goes without --total"),
-    ("kernels {gpu} --by annotation --skip-first 1", "goes without options that select steps"),
+    ("compare a/1.etdp a/2.etdp b/1.etdp", "quote patterns, which the shell replaces by files: etq compare 'a/*.etdp' 'b/*.etdp'"),
+    ("gate b/1.etdp a/1.etdp a/2.etdp a/3.etdp", "4 arguments, not two sides; quote patterns, which the shell replaces by files: etq gate 'b/*.etdp' 'a/*.etdp'"),
+    ("compare run untraced --min-effect 2", "2 would be 200% of a time; did you mean 2%?"),
+    ("compare run untraced --sort-by op", "--sort-by needs --what"),
+    ("compare run untraced --metric speed", "--metric needs --fail-on"),
+    ("gate run untraced --startup --total", "--startup excludes --total"),
+    ("kernels {gpu} --by annotation --skip-first 1", "leave out options that select steps"),
     ("roofline {conv} --peak-flops fast", "'fast' is not a rate; write it like 20G, 20e9 or 20GFLOP/s"),
     ("roofline {conv} --peak-bandwidth 15Gb/s", "14GiB/s; bytes, not bits"),
     ("report", "a report needs one capture or two sides, none is named"),
     ("report a b c", "not 3; put a pattern of files in quotes"),
     ("report --trend --allow-mismatch", "--allow-mismatch is not for a report of series"),
     ("graph run --html - -o x", "-o only applies to --format"),
-    ("graphs run net --html - --all", "--html is a form of its own"),
+    ("ingest {mlp} --reference --label a=b", "--reference goes with --name, --db alone, not with --label"),
+    ("graph run net --format dot", "--format applies to one graph"),
+    ("graph net --metric snr", "--metric needs a second graph: etq graph BASE NEW"),
     ("inspect --etdump_path {mlp} {mlp}", "--etdump_path is a flag of inspector_cli and doesn't go with FILE"),
     ("inspect --etdump_path {mlp} --unit us", "--etdump_path is a flag of inspector_cli and doesn't go with --unit"),
     ("inspect --compare_results", "--compare_results needs --etdump_path"),
     ("inspect --etdump_path {mlp} --target_time_scale min", "'min' is not one of"),
-    ("plan --new A", "base and new are both 'A'"),
+    ("bench A A --order", "base and new are both 'A'"),
+    ("bench A B --order --runs 3", "--order goes with --name, --rounds, --format alone, not with --runs"),
     # Mistyped commands; views that have no command.
     ("ingset", "'ingest'"),
 ]  # fmt: skip
@@ -160,6 +178,8 @@ def test_wrong_usage_is_status_2(ask: object) -> None:
     assert wrong == {}
 
 
+# Of the head of a table.
+_RULE = "--"
 _NO_DEVICE = "no device events: it was recorded without a device"
 # Status 0, and a note why there are no rows.
 NOTES = [
@@ -167,10 +187,11 @@ NOTES = [
     ("show kernel_sequences {steps}", "{steps} has no calls of ops that launched so many kernels, copies and fills"),
     ("memory {steps}", "{steps} has no allocations: record them with profile_memory=True"),
     ("steps {mlp}", "etq steps has no rows for {mlp}, of format etdump; for that there is etq show execute_breakdown"),
-    ("stragglers trace", "no trace of trace has a label rank"),
+    ("show op_totals {gpu}", "op_totals has no rows for {gpu}, of format torch_trace; for that there is etq ops"),
+    ("show stragglers trace", "etq show stragglers has no rows: no trace has a label rank"),
     ("memory {mlp}", "{mlp} has no allocations; for the memory that a program plans: etq show planned_memory"),
     ("show framework_tax {mlp} --steps skip_first=99", "no run of {mlp} is left: skip_first=99 leaves out all 6"),
-    ("show framework_tax llm --phase decode", "no run of llm is of phase decode; set phases of runs with etq phase"),
+    ("show framework_tax llm --phase decode", "no run of llm is of phase decode; set phases of runs with etq label --phase"),
     ("captures device=c", "no capture matches device=c: none has device=c; values are pixel8, watch"),
     ("db prune --keep-last 9 devise=pixel8", "no capture matches devise=pixel8: no label is named 'devise'; the nearest are device"),
 ]  # fmt: skip
@@ -181,8 +202,8 @@ def test_empty_tables_have_a_note(ask: object) -> None:
     wrong = {}
     for command, note in NOTES:
         result: Result = ask(command)
-        if result.exit_code or f"Note: {note.format(**PLACES)}" not in result.stderr:
-            wrong[command] = result.stderr
+        if result.exit_code or f"Note: {note.format(**PLACES)}" not in result.stderr or _RULE in result.stdout:
+            wrong[command] = result.output
     assert wrong == {}
 
 

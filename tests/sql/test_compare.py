@@ -203,7 +203,7 @@ def test_what_is_missing_is_counted_by_side(lab: Lab) -> None:
     assert {row["verdict"] for row in ops} == {"too few"}
     assert ops[0]["instruction_id"] == PERMUTE and ops[0]["change_percent"] == pytest.approx(100, abs=6)
     assert ops[0]["note"].startswith(
-        "take 2 more of base and 2 more of new, or 9 more captures of the program of base for its history"
+        "take 2 more of base and 2 more of new, or 9 more captures of base's program for its history"
     )
     assert rules(warehouse, **few)["few captures"].startswith("1 in base, 1 in new: take at least 3")
     relabel = "UPDATE labels SET value = ? WHERE key = 'side' AND list_contains(?, capture_id)"
@@ -263,6 +263,17 @@ def test_captures_measured_apart(lab: Lab) -> None:
     assert rules(warehouse).keys() == {"measured apart"}
     warehouse.connection.execute("UPDATE captures SET captured_at = NULL WHERE name = 'mlp04'")
     assert rules(warehouse).keys() == {"time order unknown"}
+
+
+@pytest.mark.long
+def test_shares_of_a_delegate_and_its_call_add_up(lab: Lab) -> None:
+    """The call's is that of its self time, by hand: what the events within it leave of the whole call."""
+    warehouse = lab("convnet_xnn")
+    rows, total = rows_of(warehouse, "compare_ops"), total_of(warehouse)
+    [call] = [row for row in rows if row["kind"] == "delegate_call"]
+    within = sum(row["base"] for row in rows if row["kind"] == "delegate")
+    assert call["share_percent"] == pytest.approx(100 * (call["base"] - within) / total["base"]) and within > 5
+    assert sum(row["share_percent"] for row in rows) == pytest.approx(100 * call["base"] / total["base"])
 
 
 @pytest.mark.long

@@ -125,7 +125,7 @@ def test_times_per_step_by_hand(warehouse: Warehouse) -> None:
 
 CONV: Final = (("op", "aten::conv2d"), ("device_op", "aten::conv2d"), ("device_kernel", "conv_kernel"))
 RELU: Final = (("op", "aten::relu"), ("device_op", "aten::relu"), ("device_kernel", "relu_kernel"))
-BY_STEPS: Final = ("possibly slower", "by their steps alone: measure 3 traces per side")
+BY_STEPS: Final = ("possibly slower", "judged by the steps of one trace per side: measure 3")
 OTHER_SHAPES: Final = (
     "other shapes",
     "shapes [[64, 128], [128, 256]] only in base, [[64, 512], [512, 256]] only in new",
@@ -163,7 +163,9 @@ def test_what_differs(single: Warehouse, new: str) -> None:
 def test_findings_on_two_traces(single: Warehouse) -> None:
     rules = dict(rows_of(single, "FROM compare_findings('base', 'kernel')"))
     assert rules["different programs"].endswith("1 of new are not in base, 1 of base not in new")
-    assert rules["one trace per side"].startswith("steps are the samples, 10 of base and 10 of new; as they share the")
+    assert rules["one trace per side"].startswith(
+        "the samples are steps, 10 of base and 10 of new, which share the machine"
+    )
     disturbed = rows_of(single, "FROM compare_findings('base', 'slow_step') WHERE rule = 'disturbed steps'")
     assert len(disturbed) == 2 and disturbed[0][1].startswith("1 of 10 steps of new took ")
     sides = rows_of(single, "SELECT capture, is_disturbed FROM compared_captures('base', 'slow_step')")

@@ -42,8 +42,8 @@ def test_patterns(path: str, pattern: str, expected: dict[str, str]) -> None:
         ("{model}/{device}.bin", r"lab/a-b-c.etdp: the path doesn't end as the pattern {model}/{device}.bin does"),
         ("{model}-{device}.etdp", r"in more than one way: {model} may be 'a' or 'a-b'; give labels with --label"),
         ("x.etdp", "it has no {key}, as in"), ("{}.etdp", "it has no {key}, as in"), ("{a}/{a}", "it has {a} twice"),
-        ("{a", "a brace without another; write {{ for one brace"), ("//{model}/x.etdp", "doesn't end as the pattern"),
-        ("a}{b}", "a brace without another"),
+        ("{a", "an unmatched brace; write {{ for a brace"), ("//{model}/x.etdp", "doesn't end as the pattern"),
+        ("a}{b}", "an unmatched brace"),
     ],
 )  # fmt: skip
 def test_patterns_that_do_not_fit(pattern: str, message: str) -> None:

@@ -1,6 +1,6 @@
 // The graph of the program: ops in their modules, which open and close, coloured by what they cost.
 
-// What stands for infinity and NaN in data; NaN is on the bad side.
+// Stand for infinity and NaN in data; NaN is on the bad side.
 const UNBOUNDED = 1e308;
 const NOT_A_NUMBER = 1.5e308;
 const scientific = (value) => {
@@ -10,7 +10,7 @@ const scientific = (value) => {
 };
 const orNothing = (as) => (value) => (value === null || value === undefined ? "" : as(value));
 
-// How bad values are, from 0 to Infinity, and what value is so bad; by what makes a value of an overlay bad.
+// For each scale of an overlay, how bad a value is, from 0 to Infinity, and which value is so bad.
 const SCALES = {
   halves: { step: 2, of: (value) => value, back: (bad) => bad, word: "from" },
   tenths: { step: 10, of: (value) => (value >= UNBOUNDED ? Infinity : value), back: (bad) => bad, word: "from" },
@@ -39,7 +39,7 @@ const heatOf = (badness, highest, scale) => {
   const at = [1, 2, 3, 4].findIndex((power) => badness >= highest * SCALES[scale].step ** -power);
   return `heat-${at < 0 ? 1 : 5 - at}`;
 };
-// What these colours mean.
+// The legend of these colours.
 const heatLegend = (highest, { scale, kind }, unit) => {
   const { step, back, word } = SCALES[scale];
   const entries = [1, 2, 3, 4].map((power) => [`heat-${6 - power}`, `${word} ${AS[kind](back(highest * step ** -power), unit)}`]);
@@ -86,9 +86,7 @@ etq.section("graph", (parent, tables, facts) => {
     return found;
   };
   let ofGroups = new Map();
-  let found = [];
-  let current = -1;
-  let isSearched = false;
+  let found = null; // the ops that a search finds
   const heading = (item) => (isGroup(item) ? get(item, "module_path") || get(item, "name") || "(the model)" : get(item, "name"));
   const second = (item) => {
     if (isOfWords()) return isGroup(item) ? (ofGroups.get(item - places.count) ?? "several") : sortOf(item);
@@ -152,16 +150,27 @@ etq.section("graph", (parent, tables, facts) => {
   const which = etq.element("select", { "aria-label": "Method, or delegate's call", id: "graph-method" },
     ...graphs.map((graph, at) => etq.element("option", { value: at, text: titles.get(graph) })));
   which.hidden = graphs.length < 2;
-  const input = etq.element("input", { type: "search", placeholder: "op, name, module, file:line, handle:12", "aria-label": "Search the graph" });
-  const output = etq.element("output", { class: "muted" });
-  const bar = etq.element("div", { class: "bar" }, which, select, input,
-    etq.button("‹", "Previous match", () => step(-1)), etq.button("›", "Next match", () => step(1)),
+  const finder = etq.finder({
+    placeholder: "op, name, module, file:line, handle:12",
+    label: "Search the graph",
+    find: (words) => {
+      const hasHandle = (node, handle) => (nodes.get(node, "debug_handles") ?? "").split(", ").includes(handle);
+      const matches = (node) => words.every((word) => (word.startsWith("handle:") ? hasHandle(node, word.slice(7)) : text(node).includes(word)));
+      found = words.length ? nodes.rows().filter((node) => places.isWithin(node) && matches(node)) : null;
+      mark();
+      return found ?? [];
+    },
+    go: (node) => reach(node),
+    told: (matches) => `${etq.number(matches.length)} found`,
+    step: (at, matches) => `${etq.number(at + 1)} of ${etq.number(matches.length)}`,
+  });
+  const bar = etq.element("div", { class: "bar" }, which, select, ...finder.parts,
     etq.button("+", "Zoom in", () => view.zoom(1.4)), etq.button("−", "Zoom out", () => view.zoom(1 / 1.4)),
     etq.button("Fit", "Show the whole graph", () => view.fit()),
     etq.button("Close all", "Close all modules", () => openTo(1), "graph-close"),
     etq.button("Level +", "Open one level more", () => openTo(level + 1), "graph-more"),
     etq.button("Level −", "Close the innermost level", () => openTo(level - 1), "graph-less"),
-    etq.button("Open all", "Open all modules", () => openTo(places.levels), "graph-open"), output);
+    etq.button("Open all", "Open all modules", () => openTo(places.levels), "graph-open"), finder.output);
   const frame = etq.element("div", { class: "graph" });
   const side = etq.element("div", {});
   const legend = etq.element("div");
@@ -201,7 +210,7 @@ etq.section("graph", (parent, tables, facts) => {
     const links = [["ops", "Ops"], ["modules", "Modules"], ["sources", "Source lines"], ["timeline", "Timeline"], ["events", "Events"]]
       .filter(([id]) => document.getElementById(id)).map(([id, text]) => etq.element("a", { href: `#${id}`, text }));
     detail.replaceChildren(...etq.details(heading(item), describe(item)));
-    // From an op to what the delegate made of it, and back.
+    // Buttons from an op to the delegate's ops that were made of it, and back.
     const other = isGroup(item) ? null : get(item, "counterpart");
     if (other !== null) {
       const text = get(other, "graph_id") < 0 ? "Show it in the delegate's graph" : "Show it in the program's graph";
@@ -215,7 +224,7 @@ etq.section("graph", (parent, tables, facts) => {
     view.draw();
   }
 
-  // The colours of what is visible now, and their meaning.
+  // The colours of the visible boxes, and their legend.
   function update() {
     const entries = [];
     labels.clear();
@@ -296,7 +305,7 @@ etq.section("graph", (parent, tables, facts) => {
     places.openTo(1);
     labels.clear();
     view.show(places);
-    search();
+    finder.search();
     update();
     // A list of a delegate's ops has no others: they have the times of the program's.
     if (wasDelegate || shownGraph() < 0) tabulate();
@@ -309,29 +318,11 @@ etq.section("graph", (parent, tables, facts) => {
     }
     return texts.get(node);
   };
-  function search() {
-    const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const hasHandle = (node, handle) => (nodes.get(node, "debug_handles") ?? "").split(", ").includes(handle);
-    const matches = (node) => words.every((word) => (word.startsWith("handle:") ? hasHandle(node, word.slice(7)) : text(node).includes(word)));
-    found = words.length ? nodes.rows().filter((node) => places.isWithin(node) && matches(node)) : [];
-    current = -1;
-    isSearched = words.length > 0;
-    mark();
-    output.textContent = words.length ? `${etq.number(found.length)} found` : "";
-  }
   // A closed module is marked for the ops in it.
   function mark() {
-    view.hits = isSearched ? new Set(found.map((node) => places.shown(node))) : null;
+    view.hits = found && new Set(found.map((node) => places.shown(node)));
     view.draw();
   }
-  function step(by) {
-    if (!found.length) return;
-    current = (current + by + found.length) % found.length;
-    reach(found[current]);
-    output.textContent = `${etq.number(current + 1)} of ${etq.number(found.length)}`;
-  }
-  input.addEventListener("input", search);
-  input.addEventListener("keydown", (event) => event.key === "Enter" && step(event.shiftKey ? -1 : 1));
   select.addEventListener("change", () => {
     overlay = overlays.find(({ key }) => key === select.value);
     update();

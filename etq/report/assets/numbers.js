@@ -32,13 +32,13 @@ etq.fixed = (value, decimals) => {
   if (typeof value !== "number" || decimals === null || decimals === undefined) return etq.number(value);
   const least = 10 ** -decimals;
   if (value !== 0 && Math.abs(value) < least / 2) return `${value > 0 ? "<" : ">\u2212"}${least.toFixed(decimals)}`;
-  return value.toLocaleString("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
+  return value.toLocaleString("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals }).replace("-", "\u2212");
 };
 
 const units = new Map([["us", "µs"], ["percent", "%"]]);
 etq.unit = (unit) => (unit === null || unit === undefined ? "" : (units.get(unit) ?? etq.printable(unit)));
 
-// A sentence with the sign for microseconds that tables have.
+// A sentence with µs for microseconds, as in tables.
 etq.sentence = (text) => text.replace(/(\d) us\b/g, "$1\u00a0\u00b5s");
 
 // A number and its unit, which no line break parts.
