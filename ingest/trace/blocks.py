@@ -166,11 +166,11 @@ class Blocks:
                 if (key := _BEGIN.match(self._text, member)) is not None and _is_key(key[1]):
                     return key.end()
             at += len(piece)
+            if at > LARGEST_VALUE:
+                self._refuse_value()
             if at < len(self._text):
                 continue
             self._refuse_other(self._text)
-            if at > LARGEST_VALUE:
-                self._refuse_value()
             if not self._hold(max(at, _CHUNK)):
                 self._decoded(self._text[start:], start, Trace)
                 raise BrokenError("no list traceEvents")
@@ -201,9 +201,10 @@ class Blocks:
         outline, size = Outline(), 0
         while not len(ends := outline.add(piece := self._text[self._at + size : self._at + size + _BLOCK])):
             size += len(piece)
-            if self._at + size >= len(self._text):
+            is_too_large = size > LARGEST_VALUE
+            if is_too_large or self._at + size >= len(self._text):
                 self._check_begun()
-                if size > LARGEST_VALUE:
+                if is_too_large:
                     self._refuse_value()
                 if not self._hold(max(size, _CHUNK)):
                     self._decoded(b"[" + self._text[self._at :], self._offset + self._at - 1, msgspec.Raw)

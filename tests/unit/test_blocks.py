@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 from unittest.mock import patch
 
 import msgspec
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -85,3 +87,14 @@ def test_what_is_damaged_is_refused_exactly_if_it_is_no_json(
         assert "several lists" in str(error) and damaged.count(b"traceEvents") > 1
         return
     assert found == whole
+
+
+@pytest.mark.parametrize("text", ['{"a": [%s], "traceEvents": [{}]}', '{"traceEvents": [{}, {"a": [%s]}, {}]}'])
+@pytest.mark.parametrize(("count", "is_read"), [(400, True), (600, False)])
+def test_a_value_is_refused_from_its_limit_on(text: str, count: int, is_read: bool) -> None:
+    written = text.replace("%s", ",".join(["1"] * count)).encode()
+    with (
+        patch.object(blocks, "LARGEST_VALUE", 1000),
+        nullcontext() if is_read else pytest.raises(FormatError, match="a value of more than 1,000 bytes"),
+    ):
+        assert read(written, (90, 40, 64))
