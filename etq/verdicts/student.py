@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 
-# Of the normal distribution: a tenth is above.
-TENTH = 1.2815515655446
+# Of the normal distribution: 2.5 % are above, and a tenth.
+NORMAL, TENTH = 1.959963984540054, 1.2815515655446
 # Captures per side that notes name.
 FEWEST, MOST = 5, 100
 
@@ -64,14 +65,14 @@ def captures_needed(
     difference, smallest  of logarithms
     variance, freedom     of one capture, estimated from so many `captures` of both sides
     """
-    for count in range(FEWEST, MOST + 1):
+
+    def is_found(count: int) -> bool:
         error = math.sqrt(2 * variance / count)
         limit = quantile(alpha / 2, 2 * count + freedom - captures)
-        if _is_found(abs(difference) / error, limit, freedom) and _is_found(
-            (abs(difference) - smallest) / error, 0, freedom
-        ):
-            return count
-    return MOST + 1
+        is_certain = _is_found(abs(difference) / error, limit, freedom)
+        return is_certain and _is_found((abs(difference) - smallest) / error, 0, freedom)
+
+    return FEWEST + bisect_left(range(FEWEST, MOST + 1), True, key=is_found)
 
 
 def _is_found(size: float, limit: float, freedom: float) -> bool:

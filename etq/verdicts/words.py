@@ -65,8 +65,6 @@ ZERO = "shorter than one step of the clock"
 DISTURBED = "a capture is disturbed: take 2 more of base and of new"
 CONSTANT = "the same in all captures of a side: its variation is unknown"
 SHARED = "other ops differ as much between single captures: measure 3 more per side"
-INCONSISTENT = "not clear in all captures: take at least 5 per side, better 10"
-NO_INTERVAL = "too few captures for an interval: take at least 5 per side, better 10"
 FEW_STEPS = "fewer than 3 steps have it: measure 3 traces per side"
 BY_STEPS = "by their steps alone: measure 3 traces per side"
 STEPS_DIFFER = "the steps differ, but so may single traces: measure 3 per side"
@@ -76,6 +74,7 @@ SPREAD = "intervals are the spread of the captures, without that change"
 MACHINE = "change of the machine cannot be separated from one of the program"
 ORDER_UNKNOWN = f"not all captures have a time of measurement (etq ingest --captured-at): a {MACHINE}; {SPREAD}"
 APART = f"the sides were measured at different times: a {MACHINE}; {SPREAD}; interleave them (etq bench)"
+MEASURED_APART = f"measured apart: a {MACHINE}; measure both sides in turns (etq bench)"
 MORE_THAN_100 = "it would take more than 100 captures per side to show a difference of this size"
 
 
@@ -127,23 +126,6 @@ def unstable_side(slow: int, captures: int, off: float, is_interleaved: bool) ->
     return (
         f"{slow} of {captures} captures of new took {100 * math.expm1(off):.0f} % more than the others and are left "
         f"out of the change: {again(is_interleaved)}"
-    )
-
-
-def unstable_left_out(change: float, is_interleaved: bool) -> str:
-    """Why a total is unstable that is slower with the captures that are left out."""
-    return (
-        f"with the disturbed captures, which are left out, the change is +{100 * change:.1f} %: {again(is_interleaved)}"
-    )
-
-
-def left_out(excluded: int, change: float, low: float | None, high: float | None, is_interleaved: bool) -> str:
-    """Why a change is not decided that the captures without disturbed ones show."""
-    captures, verb, them = ("capture", "is", "it") if excluded == 1 else ("captures", "are", "them")
-    interval = "" if low is None or high is None else f" ({100 * low:+.1f} to {100 * high:+.1f} %)"
-    return (
-        f"it depends on {excluded} disturbed {captures} that {verb} left out: with {them} {100 * change:+.1f} %"
-        f"{interval}; {again(is_interleaved)}"
     )
 
 
@@ -280,10 +262,14 @@ def no_common_shift(is_scattered: bool) -> str:
     return f"{why}: the common shift of all ops cannot be separated from the change of one op"
 
 
-def common_shift(shift: float) -> str:
-    """By how much all ops differ."""
-    changed = f"{direction(shift)} by {100 * abs(shift):.1f} %"
-    return f"the whole program is {changed} in all ops: verdicts on ops do not include this common shift"
+def common_shift(shift: float, low: float, high: float) -> str:
+    """By how much all ops differ, with the interval of that; NaN if there is none."""
+    interval = "" if math.isnan(low) else f" ({100 * low:+.1f} to {100 * high:+.1f} %)"
+    if low * high > 0:
+        text = f"the whole program is {direction(shift)} by {100 * abs(shift):.1f} %{interval} in all ops"
+    else:
+        text = f"what all ops changed by, {100 * shift:+.1f} %{interval}, cannot be told from the machine"
+    return f"{text}: verdicts on ops do not include this common shift"
 
 
 def two_groups(shift: float, other: float, is_interleaved: bool) -> str:

@@ -11,6 +11,7 @@ from typing import Final
 
 import numpy as np
 
+from etq.verdicts.changes import Least
 from etq.verdicts.changes import changes_of as changes_of_series
 from tests.statistics.fleet import QUANTILE, Fleet, Floats
 
@@ -50,11 +51,11 @@ def creep_of(size: float, length: int = LENGTH) -> Floats:
     return np.asarray(np.linspace(0, np.log1p(size), length))
 
 
-def changes_of(made: Sequence[Floats]) -> tuple[list[list[int]], list[bool]]:
+def changes_of(made: Sequence[Floats], is_total: bool = False) -> tuple[list[list[int]], list[bool]]:
     """For each series the places of its steps, from 0, and whether it creeps."""
     places: list[list[int]] = [[] for _ in made]
     creeps = [False] * len(made)
-    for number, changes in enumerate(changes_of_series(made, math.log(1.03))):
+    for number, changes in enumerate(changes_of_series(made, [Least(math.log(1.03), 0.0, is_total)] * len(made))):
         places[number] = [change.place for change in changes if not change.is_creep]
         creeps[number] = any(change.is_creep for change in changes)
     return places, creeps

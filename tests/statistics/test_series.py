@@ -40,7 +40,7 @@ def test_steps_bumps_and_creep(model: str, of_total: bool) -> None:
     def made(shapes: Sequence[Floats | None]) -> list[Floats]:
         return [made_series(fleet, op, shape, random) for op, shape in zip(ops, shapes, strict=True)]
 
-    steps, creeps = changes_of(made([None] * SERIES))
+    steps, creeps = changes_of(made([None] * SERIES), of_total)
     assert np.mean([bool(a) or b for a, b in zip(steps, creeps, strict=True)]) <= 0.02
     for size, at_least in ((0.1, 0.95), (0.05, 0.90)):
         ats = random.integers(15, LENGTH - 15, SERIES)
