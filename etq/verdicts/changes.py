@@ -336,9 +336,9 @@ def _tested(values: Floats, least: Least, first: int, cut: int, end: int) -> tup
     """Return the step at a cut, and how many standard errors it has.
 
     The step is the lesser of the differences of both levels and of the nearest captures. Its error is that of medians
-    of so many captures, and of what levels differ by themselves: over `APART` captures that averages out as one value. The noise of an op is that of the series beside this step and those next to it. It
-    comes from about a quarter as many independent differences as there are captures. Any place may be the one that
-    differs most: Bonferroni.
+    of so many captures, and of what levels differ by themselves: over `APART` captures that averages out as one value.
+    The noise of an op is that of the series beside this step and those next to it. It comes from about a quarter as
+    many independent differences as there are captures. Any place may be the one that differs most: Bonferroni.
     """
     old, new = values[first:cut], values[cut:end]
     before, after = float(np.median(old)), float(np.median(new))

@@ -262,7 +262,7 @@ class _Comparison:
             return words.SAME, self._rule(item)
         return words.OPEN, words.history_differs(single.worst_step)
 
-    def _of_several(self, item: _Item, test: Test) -> tuple[str, str | None]:
+    def _of_several(self, item: _Item, test: Test) -> tuple[str, str | None]:  # noqa: PLR0911 - a verdict a line
         if test.is_below_resolution:
             return words.CANT_JUDGE, words.below_clock(test.resolution, item.base_ticks)
         is_large = abs(test.change) >= self._smallest(item)
@@ -292,15 +292,14 @@ class _Comparison:
 
     def _captures_needed(self, item: _Item, test: Test) -> int | None:
         """The captures per side that would show a difference; None if there are as many, and more won't be needed."""
-        variance = test.variance
-        if not variance > 0:
+        if not test.error > 0:
             return None
         smallest = math.log1p(self._counting(item))
         if abs(test.difference) <= smallest:
             return 101
         captures = test.base_captures + test.new_captures
         alpha = self.alphas[item.level] / (1 if item.level == "total" else item.weights / weight_of(test.share))
-        needed = captures_needed(test.difference, variance, test.freedom, captures, alpha, smallest)
+        needed = captures_needed(test.difference, test.variance, test.freedom, captures, alpha, smallest)
         needed = math.ceil(max(item.bases / item.used_bases, item.news / item.used_news) * needed)
         return needed if needed > min(item.bases, item.news) else None
 

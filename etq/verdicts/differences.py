@@ -202,10 +202,11 @@ def _moderated(found: Differences, ops: Texts | None, precise: Flags) -> tuple[N
         return found.variance, found.freedom
     variances = found.variance[at] / (1 - 2 / (9 * found.freedom[at])) ** 3
     typical = np.full(len(precise), median(variances))
-    for op in {*ops[at]} - {None} if ops is not None else ():
-        of_type = variances[ops[at] == op]
-        if len(of_type) >= 3 and median(of_type) > 0:
-            typical[ops == op] = median(of_type)
+    if ops is not None:
+        for op in {*ops[at]} - {None}:
+            of_type = variances[ops[at] == op]
+            if len(of_type) >= 3 and median(of_type) > 0:
+                typical[ops == op] = median(of_type)
     variance, freedom = found.variance, found.freedom
     return np.where(freedom > 0, (3 * typical + freedom * variance) / (3 + freedom), typical), freedom + 3
 

@@ -45,8 +45,8 @@ def findings(samples: Samples, states: States, is_one_clock: bool) -> Iterator[F
         elif is_one_clock and (shift := common_shift(samples, states)) and abs(np.expm1(shift.size)) >= LEAST_SHIFT:
             yield 8, "common shift", words.common_shift(*np.expm1([shift.size, shift.low, shift.high]).tolist())
             if np.isfinite(states.other_shift):
-                shifts = np.expm1([shift.size, states.other_shift]).tolist()
-                yield 8, "two groups of ops", words.two_groups(*shifts, samples.is_interleaved)
+                one, other = np.expm1([shift.size, states.other_shift]).tolist()
+                yield 8, "two groups of ops", words.two_groups(one, other, samples.is_interleaved)
 
 
 def _of_design(samples: Samples) -> Iterator[Finding]:

@@ -82,9 +82,8 @@ def looks(rounds: int) -> list[int]:
 def alpha_of(measured: int, alpha: float, rounds: int, *, is_last: bool = False) -> float | None:
     """Return the probability of a false verdict that the look after `measured` rounds may take; None if there is none.
 
-    Those of all looks of a benchmark of at most `rounds` rounds sum to `alpha`: what is spent by a look grows with the
-    square of its rounds. Of few captures, the noise is least known: if it grew with the rounds, the looks after 2 and 3 had
-    most of the false verdicts, 6 to 8 % in all where 5 % are stated.
+    Those of all looks of a benchmark of at most `rounds` rounds sum to `alpha`: what is spent until a look grows with
+    the square of its rounds, as the noise is least known of few captures.
 
     is_last  the benchmark ends now for a reason that its verdicts have no part in, as its time is over: this is a look,
              and takes all that is left. Not if a user ends it, who has seen its intervals
