@@ -36,7 +36,7 @@ INSTRUCTIONS: Final = (
 SECONDS: Final = 30.0
 MEGABYTES: Final = 512
 MOST_ROWS: Final = 1000
-# Characters of a text in a result, and of a result.
+# The most characters of a text in a result, and of a result.
 MOST_TEXT: Final = 1_000
 MOST_RESULT: Final = 24_000
 _PARTS: Final = ("captures", "modules", "ops", "metrics", "findings")
@@ -64,6 +64,7 @@ def describe_view(name: str) -> Result:
         "text": view.text,
         "parameters": {parameter.name: [parameter.default, parameter.text] for parameter in view.parameters},
         "columns": {column.name: column.text for column in view.columns},
+        "people see": view.to_read,
     }
 
 

@@ -7,10 +7,12 @@ Before it may be lines on what a view is for:
   Needs: KIND[, TABLE][; else: COMMAND]    captures of that kind, torch_trace or dump (all others), with rows of that
                                            table; what answers the question for captures of the other kind
   Empty: TEXT                              why it has no rows; `Empty by WORD` if its parameter `by` is that word
-  Shown: COLUMN, ...                       what people see of it in a terminal and on pages, in this order; lines that
+  Shown: COLUMN, ...                       what people see of it, in this order; each public view has it. Lines that
                                            follow it begin with two spaces. A column may be an expression AS a name.
-                                           After it, `!`: a narrow terminal leaves it out after all others, the first
-                                           of them last; `+`: a sum, which people see with --total
+                                           Marks after it: `!` a narrow terminal leaves it out after all others, the
+                                           first of them last; `+` a sum, which people see with --total; `~` a time in
+                                           the row's unit: unless --unit is given, that unit suits the first such
+                                           column; `|` a long text, which is a paragraph where a table has no room
   Planned as: MACRO[ (FORMAT)], ...        macros that return the same rows, of captures of that format or of any, and
                                            are planned in less time; they may have fewer parameters
 A column of a table has a line, which ends in a comment, and so has a parameter of a macro, but for those that `COMMON`
@@ -43,15 +45,13 @@ _COLUMNS_OF: Final = re.compile(r"^Columns: as in `(\w+)`$")
 _NEEDS: Final = re.compile(r"^Needs: (\w+(?:, \w+)*)(?:; else: (.+))?$")
 _EMPTY: Final = re.compile(r"^Empty(?: by (\w+))?: (.+)$")
 _SHOWN: Final = "Shown: "
-# The comma between two columns that are shown: none within a call.
-_BETWEEN: Final = re.compile(r", (?![^()]*\))")
-_MARKED: Final = re.compile(r"(.+?)([!+]*)")
+_MARKED: Final = re.compile(r"(.+?)([!+~|]*)")
 _PLANNED_AS: Final = "Planned as: "
 _PLANNED: Final = re.compile(r"(\w+)(?: \((\w+)\))?(?:, |$)")
 # A word, and the bracket of a call after it. Texts and comments are found to be passed over.
 _WORD: Final = re.compile(r"""'(?:[^']|'')*'|--[^\n]*|(?<![\w.$"])([A-Za-z_]\w*+)(?!\s*:=)(?:\s*(\())?""")
 
-# How the documentation of a view begins that calls a function of etq's.
+# The beginning of the documentation of a view that calls a function of etq's.
 NEEDS_ETQ: Final = "Needs etq: in DuckDB alone, it is an error. "
 
 # Parameters that many macros have. A macro documents the others, and one of these where it is something else.
@@ -92,12 +92,11 @@ class Column:
 
 @dataclass(frozen=True)
 class Shown:
-    """A column that people see of a view."""
+    """A column of a view that people see."""
 
     name: str
     expression: str  # in SQL, with its name
-    is_foremost: bool  # whether a narrow terminal leaves it out last
-    is_sum: bool  # whether it is about all executes or steps; seen with --total
+    marks: str  # of those that the module's docstring has
 
 
 @dataclass(frozen=True)
@@ -114,7 +113,7 @@ class SqlObject:
     needs: tuple[str, ...] = ()  # the kind of captures that it is for, and the table that must have rows
     otherwise: str | None = None  # what answers the question for captures of the other kind
     empty: tuple[tuple[str | None, str], ...] = ()  # why it has no rows, by the value of `by`; None: any
-    shown: tuple[Shown, ...] = ()  # the columns that people see; empty: all
+    shown: tuple[Shown, ...] = ()  # the columns that people see; of a table none, which means all
     planned_as: tuple[tuple[str | None, str], ...] = ()  # macros to call instead, by format; None: any
 
     @property
@@ -129,18 +128,41 @@ class SqlObject:
 
     @property
     def to_read(self) -> str:
-        """What people see, as the columns of a SELECT."""
+        """The columns that people see, for a SELECT."""
         return ", ".join(each.expression for each in self.shown) or "*"
 
     @property
     def foremost(self) -> tuple[str, ...]:
         """The columns that a narrow terminal leaves out last."""
-        return tuple(each.name for each in self.shown if each.is_foremost)
+        return self._marked("!")
 
     @property
     def sums(self) -> tuple[str, ...]:
         """The columns that people see with --total."""
-        return tuple(each.name for each in self.shown if each.is_sum)
+        return self._marked("+")
+
+    @property
+    def times(self) -> tuple[str, ...]:
+        """The times whose unit is chosen for people by the first of them."""
+        return self._marked("~")
+
+    @property
+    def long(self) -> tuple[str, ...]:
+        """The columns with long texts."""
+        return self._marked("|")
+
+    def _marked(self, mark: str) -> tuple[str, ...]:
+        return tuple(column.name for column in self.shown if mark in column.marks)
+
+    def without(self, names: Collection[str]) -> SqlObject:
+        """Return the view with less that people see."""
+        return replace(self, shown=tuple(column for column in self.shown if column.name not in names))
+
+    def beside(self, other: SqlObject) -> SqlObject:
+        """Return the view joined with another one: with what people see of that, too."""
+        known = {column.name for column in self.columns}
+        more = tuple(column for column in other.shown if column.name not in known)
+        return replace(self, columns=self.columns + other.columns, shown=self.shown + more)
 
     def comments(self) -> Iterator[str]:
         """Yield the COMMENT ON statements that copy the documentation into the database's catalogue."""
@@ -272,6 +294,12 @@ def named_in(query: str) -> list[str]:
     ]
 
 
+def foremost_in(query: str) -> list[str]:
+    """Return the columns of the views in a statement that a narrow terminal leaves out last."""
+    shown = (column for name in named_in(query) for column in named(name).shown if "!" in column.marks)
+    return [name for column in shown for name in re.findall(r"\w+", column.expression)]
+
+
 def needed_for(names: Iterable[str]) -> list[SqlObject]:
     """Return the objects of these names and all objects that they use, in the order in which to create them."""
     return [named(name) for name in _in_order(name for name in names if name in _places())]
@@ -339,7 +367,7 @@ def _purpose(comment: list[str]) -> dict[str, Any]:
         elif (match := _EMPTY.match(line)) is not None:
             found["empty"] += ((match[1], match[2]),)
         elif line.startswith(_SHOWN):
-            found["shown"] = tuple(map(_shown, _BETWEEN.split(line.removeprefix(_SHOWN))))
+            found["shown"] = tuple(map(_shown, _listed(line.removeprefix(_SHOWN))))
         elif line.startswith(_PLANNED_AS):
             macros = _PLANNED.findall(line.removeprefix(_PLANNED_AS))
             found["planned_as"] = tuple((format or None, macro) for macro, format in macros)
@@ -350,7 +378,19 @@ def _shown(text: str) -> Shown:
     match = _MARKED.fullmatch(text)
     assert match is not None
     expression, marks = match.groups()
-    return Shown(expression.rpartition(" AS ")[2], expression, "!" in marks, "+" in marks)
+    return Shown(expression.rpartition(" AS ")[2], expression, marks)
+
+
+def _listed(text: str) -> Iterator[str]:
+    """Yield the parts between commas, other than those in brackets and texts."""
+    whole = ""
+    for part in text.split(", "):
+        whole += part
+        if whole.count("'") % 2 == 0 and whole.count("(") == whole.count(")"):
+            yield whole
+            whole = ""
+        else:
+            whole += ", "
 
 
 def _object(comment: list[str], lines: list[str], place: str, file: str) -> SqlObject:

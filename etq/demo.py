@@ -72,8 +72,8 @@ def run(db: str | None) -> None:
         for name, sha256 in warehouse.rows("SELECT c.name, c.sha256 FROM captures AS c ORDER BY ALL")[1]:
             if hashes.get(name, sha256) != sha256 or (sha256 in hashes.values() and name not in hashes):
                 raise WarehouseError(
-                    f"{db}: its capture {name} has the name or the content of one of the demo; nothing was ingested; "
-                    "choose a warehouse for the demo alone: etq demo --db demo.duckdb"
+                    f"{db}: its capture {name} has the name or the content of a capture of the demo; nothing was "
+                    "ingested; choose a warehouse for the demo alone: etq demo --db demo.duckdb"
                 )
         for name, path in files.items():
             warehouse.ingest(path, name=name, labels=etq.datasets.CAPTURES[name][1])

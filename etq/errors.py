@@ -86,7 +86,7 @@ class WarehouseError(EtqError):
 
 
 class Unknown(NamedTuple):
-    """A name that nothing has: of a capture, record or program; and the nearest names, as the end of a message."""
+    """An unknown name of a capture, record or program, with the nearest names as the end of a message."""
 
     kind: str
     name: str

@@ -44,7 +44,7 @@ def bound(host: str, port: int) -> socket.socket:
             stack.pop_all()
         return listener
     except UnicodeError as error:  # such as a name with a part of more than 63 characters
-        raise EtqError(f"{host}:{port}: not a host's name; choose another --host") from error
+        raise EtqError(f"{host}:{port}: not a host name; choose another --host") from error
     except OSError as error:
         is_host = isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL
         what = (error.strerror or str(error)).lower()

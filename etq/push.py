@@ -33,7 +33,7 @@ class _LaterError(Exception):
 
 
 class Stored(msgspec.Struct):
-    """What became of a file: the name of its capture, whether it is new, and findings, as rule and detail."""
+    """The result for a file: the name of its capture, whether it is new, and findings, as rule and detail."""
 
     name: str
     is_new: bool
@@ -103,9 +103,9 @@ class Pusher:
             try:
                 return msgspec.json.decode(body, type=Stored)
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                raise EtqError(f"{self._origin}: answers as no etq serve does; is it the right address?") from error
+                raise EtqError(f"{self._origin}: does not answer like etq serve; is the address right?") from error
         if 300 <= status < 400:
-            raise EtqError(f"{self._origin}: leads to another address, to which nothing is sent; give that one")
+            raise EtqError(f"{self._origin}: redirects to another address, to which nothing is sent; give that one")
         try:
             text = printable(str(msgspec.json.decode(body)["error"]))[:1000]
         except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError):

@@ -120,7 +120,7 @@ def lists(values: pa.Array, counts: npt.NDArray[np.int64], is_null: npt.NDArray[
 def as_numpy(values: pa.Array | pa.ChunkedArray, dtype: type[np.generic]) -> npt.NDArray[Any]:
     """Return the numbers of an array of that type without nulls, as `to_numpy` does, but without looking for pandas."""
     chunks = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
-    parts = [np.frombuffer(each.buffers()[1], dtype, each.offset + len(each))[each.offset :] for each in chunks]
+    parts = [np.frombuffer(chunk.buffers()[1], dtype, chunk.offset + len(chunk))[chunk.offset :] for chunk in chunks]
     return parts[0] if len(parts) == 1 else np.concatenate([*parts, np.zeros(0, dtype)])
 
 

@@ -19,15 +19,15 @@ from etq.errors import FormatError
 if TYPE_CHECKING:
     import zipfile
 
-# What an object that JSON becomes takes at most, in bytes, by the character that comes with it: an object of one key,
-# a list, a further value, a key. Measured with CPython 3.11 to 3.14, for `json` and for msgspec's raw values.
+# The most bytes of memory by character of JSON: an object of one key, a list, a further value, a key. Measured with
+# CPython 3.11 to 3.14, for `json` and for msgspec's raw values.
 _OBJECTS: Final = {b"{": 160, b"[": 72, b",": 72, b":": 64}
-# What a character of a text takes, with its own bytes: of an ASCII text, and of one with a character beyond Latin-1.
+# Bytes of memory per character of a text, the file's included: of an ASCII text, and of one beyond Latin-1.
 _ASCII: Final = 2
 _WIDE: Final = 5
-# Files that take less than this at most are not worth a look at the system.
+# Below this estimate, the system's free memory isn't looked up.
 _LITTLE: Final = 2**24
-# How large a part is of which the characters are counted at once.
+# The size of the parts whose characters are counted at once.
 _PART: Final = 2**24
 _GROUPS: Final = Path("/sys/fs/cgroup")
 _AVAILABLE: Final = re.compile(r"MemAvailable:\s*(\d+) kB")
@@ -65,7 +65,7 @@ def json_size(content: bytes | memoryview) -> int:
 def read_member(archive: zipfile.ZipFile, name: str, path: str) -> bytes:
     """Return the bytes of a zip's member, at most as many as it states; errors are those of `ZipFile.read`.
 
-    Raises `FormatError` for a member of more bytes than there is memory.
+    Raises `FormatError` for a member that is larger than the free memory.
     """
     size = archive.getinfo(name).file_size
     refuse_beyond(path, f"member {name} of {shown(size)}", size)
@@ -74,7 +74,7 @@ def read_member(archive: zipfile.ZipFile, name: str, path: str) -> bytes:
 
 
 class Watch:
-    """Ends the reading of a file that takes too much memory: when what it has taken is more than what is left.
+    """Stops reading a file once it has taken more memory than is left.
 
     As much again is needed for what the rows become. Processes that read at the same time count, too.
     """
@@ -90,7 +90,7 @@ class Watch:
             whole = 2 * grown * self._byte_size // max(read, 1)
             raise FormatError(
                 self._path,
-                f"to read it would take about {shown(whole)} of memory, and {shown(grown + left)} were left; free some",
+                f"reading it would take about {shown(whole)} of memory, and {shown(grown + left)} were left; free some",
             )
 
 
@@ -146,7 +146,7 @@ def _of_group(folder: Path, limit: str, usage: str) -> Iterator[int]:
         most = int((folder / limit).read_text())  # the text max, or one beyond all memory, without a limit
         used = int((folder / usage).read_text())
         stated = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
-        # What the system has cached of files, it gives back; in version 1 that of groups within is counted apart.
+        # The system gives back its cache of files; version 1 counts that of nested groups separately.
         cached = [stated.get(f"total_{each}", stated.get(each, 0)) for each in ("inactive_file", "active_file")]
         yield most - used + sum(map(int, cached))
 

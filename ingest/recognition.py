@@ -1,4 +1,4 @@
-"""What a file of a folder is, by its first bytes: profiling files have any name.
+"""The kind of a file in a folder, by its first bytes: profiling files may have any name.
 
 Unlike a reader, which explains what it can't read, this decides what a folder's files are before anything is read: only
 what begins like a profiling file, or has the name of one, is taken.
@@ -13,13 +13,13 @@ from typing import Any, Final
 
 from etq.ingest.registry import FORMATS, GZIP, HEAD
 
-# Why a file is left out. Programs and records are what profiling files are linked to.
+# Reasons to leave out a file. Profiling files are linked to programs and records.
 RECORD: Final = "ETRecord"
 PROGRAM: Final = "program"
 PACKED: Final = "damaged gzip file"
 UNREADABLE: Final = "unreadable file"
 OTHER: Final = "other file"
-# What files are, in words.
+# The kinds of files, in words.
 KINDS: Final = {
     "etdump": "an ETDump",
     "torch_trace": "a PyTorch trace",

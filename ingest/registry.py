@@ -15,7 +15,7 @@ from etq.ingest.prof_result.blocks import is_prof_result
 
 GZIP: Final = b"\x1f\x8b"
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
-# How many bytes of a folder's file, or of what a gzip file unpacks to, are looked at.
+# How many bytes of a folder's file, unpacked if it is gzip, are looked at.
 HEAD: Final = 2**18
 
 Reading = Iterator[tuple[str, pa.RecordBatch]]
@@ -90,7 +90,7 @@ def read_capture(data: Any, path: str, clock_bits: int | None = None, recorded: 
     for name, each in FORMATS.items():
         if each.is_of(data):
             if recorded and name != "torch_trace":
-                raise FormatError(path, "not a PyTorch trace; a graph capture goes with traces only")
+                raise FormatError(path, "not a PyTorch trace; a graph capture is for traces only")
             return each.read(data, path, clock_bits, recorded)
     # ETDump's reader recognizes logs that contain dumps, and explains what else a file may be.
     return _etdump(data, path, clock_bits)

@@ -48,7 +48,7 @@ KEYS: Final = {
     "op_nodes": ("record_id", "graph_id", "node_index"),
 }
 
-# Of diagrams, in pixels: the distance of columns, a box's width, the height of a row.
+# Sizes in diagrams, in pixels: the distance of columns, a box's width, the height of a row.
 COLUMN: Final = 232
 BOX: Final = 200
 ROW: Final = 26
@@ -71,7 +71,7 @@ def pages() -> dict[str, str]:
 
 
 def _by_topic(views: Iterable[SqlObject]) -> Iterator[tuple[str, list[SqlObject]]]:
-    """The views and macros by topic, in the order of TOPICS; a folder of no topic is a topic of its name."""
+    """The views and macros by topic, in the order of TOPICS; a folder without a topic is one of its own name."""
     order = list(dict.fromkeys(TOPICS.values()))
 
     def place(each: SqlObject) -> tuple[int, str, str]:
@@ -144,7 +144,7 @@ def python_objects() -> Iterator[tuple[str, list[tuple[str, Any]]]]:
 
 
 def _methods(kind: type) -> Iterator[tuple[str, Any]]:
-    """The public methods and properties of a class that its own text documents."""
+    """The public methods and properties that a class documents itself."""
     for name, found in vars(kind).items():
         if not name.startswith("_") and (callable(found) or isinstance(found, property)) and inspect.getdoc(found):
             yield f"{kind.__name__}.{name}", found

@@ -1,4 +1,4 @@
-"""What a comment on a change is on: the series, and the op, in a form that later captures don't change."""
+"""The subject of a comment on a change: the series, and the op, in a form that later captures don't change."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def commented(
     given = {"selector": series or None, "over": order_of(warehouse, series or None, over)}
     labels = [label for (label,) in warehouse.rows(_PLACED, **given, label=first_bad)[1]]
     if len(labels) != 1:
-        many = "no" if not labels else f"{len(labels)} commits, so not one,"
-        raise QueryError(f"{many} capture has {given['over']} {printable(first_bad)}; etq regressions has first_bad")
+        many = "no capture has" if not labels else f"{len(labels)} commits match"
+        raise QueryError(f"{many} {given['over']} {printable(first_bad)}; etq regressions lists first_bad")
     identity = None
     if what == "op" and item is not None:
         for chosen in (_LAST, ""):

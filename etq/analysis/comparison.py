@@ -75,7 +75,7 @@ class Comparison:
     ) -> None:
         """Options are those of `compare_ops`; `step_name` is an annotation whose calls are the steps of traces.
 
-        Without verdicts, what is slower or faster on other devices differs. Raises `EtqError` if a capture has no
+        Without verdicts, slower and faster become differs on different devices. Raises `EtqError` if a capture has no
         such annotation, and if a phase is asked for as well.
         """
         self.warehouse = warehouse
@@ -84,7 +84,7 @@ class Comparison:
         self.options = options
         self.step_name = step_name
         self.has_verdicts = has_verdicts
-        # The temporary tables, by what they were computed from.
+        # The temporary tables, by the call that they were computed from.
         self._computed: dict[tuple[Any, ...], str] = {}
         self._reworded: set[str] = set()
         if step_name is not None:
@@ -115,7 +115,7 @@ class Comparison:
         return self.warehouse.rows(query)
 
     def _part(self, part: str, options: Mapping[str, Any]) -> str:
-        """Return the name of the temporary table with the rows of a part, of which several sections need some."""
+        """Return the name of the temporary table with the rows of a part, for sections that need some of them."""
         if part in _MADE:
             computed = self._table(options)
             return self._kept((part, computed), f"{VIEWS[part]}($base, $new)", {}, {"_comparison": computed})
@@ -167,7 +167,7 @@ class Comparison:
         return not self.has_verdicts and self.devices is not None
 
     def _worded(self, table: str) -> str:
-        """Return the table, in which what is slower or faster on other devices differs, unless verdicts were asked."""
+        """Return the table; on different devices, slower and faster become differs, unless verdicts were requested."""
         if self._is_undirected() and table not in self._reworded:
             self._reworded.add(table)
             self.warehouse.rows(
@@ -242,7 +242,7 @@ class Comparison:
 
     @property
     def sample(self) -> str:
-        """What a sample of a side is: step, trace or capture."""
+        """The kind of a side's samples: step, trace or capture."""
         if self.is_by_step():
             return "step"
         return "trace" if self.is_of_traces() else "capture"

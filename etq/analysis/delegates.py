@@ -12,7 +12,7 @@ UNALIGNED: Final = "no event of {} matches the graphs of this program's delegate
 
 
 def are_unaligned(warehouse: Warehouse, capture: Capture) -> bool:
-    """Whether a capture has events of delegates whose graphs are read, none of which has an op in them."""
+    """Whether a capture has events of delegates whose graphs are read, but none is matched with an op of these graphs."""
     return bool(warehouse.rows("SELECT _has_unaligned_delegates($key)", key=capture.capture_id)[1][0][0])
 
 
@@ -20,5 +20,5 @@ def unknown_times(totals: Iterable[tuple[int | None, float | None]]) -> str | No
     """Explain why modules have no time, by depth and total of the rows of `module_totals`; None if all have one."""
     hidden = sum(depth is not None and total is None for depth, total in totals)
     which = "1 module" if hidden == 1 else f"{hidden} modules"
-    reason = f"the time of {which} is unknown: a delegate runs the ops, and no event of it is known to be theirs"
+    reason = f"the time of {which} is unknown: a delegate runs the ops, and none of its events is assigned to them"
     return reason if hidden else None

@@ -91,12 +91,12 @@ def left_out(warehouse: Warehouse, capture: Capture, options: Mapping[str, Any])
     (_, number, typical, slower, execute, of_all, share, unit), *blocks = warehouse.rows(
         query, key=capture.capture_id, **chosen
     )[1]
-    if number == typical:
+    outliers = number - typical
+    if outliers == 0:
         return None
-    rest = "the other one" if number - typical == 1 else f"the {number - typical} others"
-    text = f"{typical} typical runs of {number} are counted"
+    text = f"{outliers} of {number} runs {'was an outlier' if outliers == 1 else 'were outliers'} and left out"
     if len(blocks) == 1 and execute is not None:
-        text += f": a mean of {execute:.4g} {unit} per execute, {of_all:.4g} {unit} with {rest}"
+        text += f" (mean execute {execute:.4g} {unit}; {of_all:.4g} {unit} with {'it' if outliers == 1 else 'them'})"
     else:
-        text += f"; {rest} take{'s' if number - typical == 1 else ''} {share or 0:.3g} % of the time of all"
+        text += f" ({share or 0:.3g} % of the time of all runs)"
     return LeftOut(text, slower)

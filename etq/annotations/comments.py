@@ -46,7 +46,7 @@ def labels_of_series(connection: duckdb.DuckDBPyConnection, selector: str | None
     for term in terms:
         if term["sign"] != "=" or _NO_KEY.search(term["key"]) is not None:
             raise EtqError(
-                f"{printable(term['part'])}: a comment is on the captures with some labels: KEY=VALUE,KEY=VALUE"
+                f"{printable(term['part'])}: not KEY=VALUE; a comment is on captures with labels, KEY=VALUE,KEY=VALUE"
             )
         pairs[term["key"]] = term["value"]
     query = """

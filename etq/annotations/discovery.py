@@ -29,7 +29,7 @@ _NO_PROGRAMS: Final = tuple(
     for setting in ("core.fsmonitor=false", f"core.hooksPath={os.devnull}", "log.showSignature=false")
     for word in ("-c", setting)
 )
-# A repository may have pipes and devices in the place of its files, which git waits for or reads without end.
+# A repository may have pipes and devices instead of files, which git waits for or reads without end.
 _GIT_SECONDS: Final = 60
 _GIT_BYTES: Final = 2**31
 _NO_REMOTES: Final = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none"}
@@ -54,7 +54,7 @@ def discover(path: str | None, pattern: str | None, of_git: Mapping[str, str], s
     metrics: list[pa.RecordBatch] = []
     if pattern is not None:
         if path is None:
-            raise EtqError("a pattern needs a path, and bytes have none")
+            raise EtqError("a pattern takes labels from a path, and bytes have none")
         labels |= labels_of_path(path, pattern)
     if sidecar and path is not None and (sidecar_path := sidecar_of(path)) is not None:
         from etq.ingest.metrics.sidecar import read_sidecar
@@ -137,7 +137,7 @@ def _parts(pattern: str) -> Iterator[tuple[str, str | None]]:
         key = hole[1]
         if key is None:
             raise EtqError(
-                f"{pattern!r} is not a pattern for labels: it has a brace without another; write {{{{ for one brace"
+                f"{pattern!r} is not a pattern for labels: it has an unmatched brace; write {{{{ for a brace"
             )
         if key in seen:
             raise EtqError(f"{pattern!r} is not a pattern for labels: it has {{{key}}} twice")
@@ -156,8 +156,9 @@ def labels_of_git(folder: str | os.PathLike[str]) -> dict[str, str]:
 
     Raises `EtqError` if git is not installed, or the folder has no repository or no commit.
     """
-    commit, moment = _line(folder, "log", "-1", "--format=%H %cd", "--date=format-local:%Y-%m-%dT%H:%M:%SZ").split()
-    labels = {"commit": commit, "commit_time": moment}
+    line = _line(folder, "log", "-1", "--format=%H %cd", "--date=format-local:%Y-%m-%dT%H:%M:%SZ")
+    # git prints no date for a commit whose date it can't read.
+    labels = dict(zip(("commit", "commit_time"), line.split(), strict=False))
     if (branch := _line(folder, "branch", "--show-current")) != "":
         labels["branch"] = branch
     status = ("status", "--porcelain", "--untracked-files=no", "--ignore-submodules=dirty")
@@ -168,7 +169,7 @@ def labels_of_git(folder: str | os.PathLike[str]) -> dict[str, str]:
 def _filters(folder: str | os.PathLike[str]) -> list[str]:
     """Return the names of the settings of filters, which are programs that git runs to compare files."""
     names = os.fsdecode(_git(folder, "config", "--null", "--name-only", "--list")).split("\0")
-    return [each for each in names if _FILTER.match(each)]
+    return [name for name in names if _FILTER.match(name)]
 
 
 def _line(folder: str | os.PathLike[str], *arguments: str) -> str:

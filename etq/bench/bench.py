@@ -1,4 +1,4 @@
-"""A benchmark: captures of one or two sides that are measured in turns, in rounds, until it is known what they show.
+"""A benchmark: measures captures of one or two sides in turns, in rounds, until the result is clear.
 
 Its folder has all that is known of it: each capture, and beside it a sidecar with its labels and metrics, which is
 written last. A capture with a sidecar is complete; `--resume` takes the others. The warehouse can be made from the
@@ -36,7 +36,7 @@ _SETTINGS: Final = "bench.json"
 
 @dataclass(frozen=True)
 class Side:
-    """What is measured under a name."""
+    """A side: its name, and what is measured."""
 
     name: str
     runner: Runner
@@ -76,7 +76,7 @@ class Bench:
     seed         of the order
     timeout      most seconds of one run; None: no limit
     labels       of all captures
-    settings     what `resume` has to find as it was, as an object of JSON
+    settings     what `resume` must find unchanged, as a JSON object
 
     Raises `EtqError` for names that a selector can't contain.
     """
@@ -199,7 +199,7 @@ class Bench:
         return ended
 
     def _check(self, slot: Slot, part: str) -> None:
-        """Raise an error for what isn't a whole capture, and for the same bytes again: nothing new was measured."""
+        """Raise an error for an incomplete capture, and for the bytes of a known one: nothing new was measured."""
         from etq.ingest.registry import read_capture
 
         content = Path(part).read_bytes()
@@ -250,7 +250,7 @@ class Bench:
 
 
 def _ending(status: int) -> str:
-    """Return how a command ended that failed."""
+    """Return how a failed command ended."""
     if status > 0:
         return f"failed with exit status {status}"
     known = -status in {*signal.Signals}

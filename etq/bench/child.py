@@ -16,7 +16,7 @@ from typing import IO, Final
 
 from etq.errors import printable
 
-# Bytes of a command's output that are kept, its last ones, and lines and characters of a line that messages have of it.
+# How many of the last bytes of a command's output are kept; lines, and characters of a line, that messages show of it.
 _OUTPUT_BYTES: Final = 2**16
 _OUTPUT_LINES: Final = 100
 _LINE_LENGTH: Final = 500
@@ -122,7 +122,7 @@ def run_child(
                 selector.register(source, selectors.EVENT_READ)
                 if not _wait(selector, None if seconds is None else time.monotonic() + seconds):
                     raise TimeLimitError(tail.content())
-                line = source.read(200).partition(b"\n")[0].split()  # after a failure comes the end of what failed
+                line = source.read(200).partition(b"\n")[0].split()  # after a failure: the end of the failed output
             except BaseException:
                 _end(process, source)
                 raise

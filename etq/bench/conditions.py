@@ -17,7 +17,7 @@ _SENSOR: Final = "/sys/class/hwmon/hwmon*"
 _SUPPLY: Final = "/sys/class/power_supply/*"
 _COUNTERS: Final = "/sys/devices/system/cpu/cpu*/thermal_throttle"
 _RASPBERRY: Final = "/sys/devices/platform/soc/soc:firmware/get_throttled"
-# What is read of a machine.
+# The files of a machine that are read.
 PATTERNS: Final = (
     "/proc/loadavg",
     "/proc/meminfo",
@@ -34,10 +34,10 @@ _OF_PROCESSORS: Final = re.compile(
     r"cpu|soc|x86_pkg|coretemp|k10temp|zenpower|tsens|cluster|^apc|^(?:big|mid|little)$", re.IGNORECASE
 )
 _OF_BATTERIES: Final = re.compile(r"batt|^bms$", re.IGNORECASE)
-# Sensors of what processors hardly warm.
+# Sensors of parts that processors hardly warm.
 _OF_OTHERS: Final = re.compile(r"charg|usb|modem|mdm|wifi|wlan|iwl|nvme|pa[-_]?therm|^xo|bcl|vbat|ibat", re.IGNORECASE)
 _OF_COOLING: Final = re.compile(r"cpu|processor", re.IGNORECASE)
-# Readings outside of this range are those of sensors that are off, broken or not of a temperature, in degrees Celsius.
+# Readings outside of this range, in degrees Celsius, are of sensors that are off, broken or measure something else.
 _COLDEST, _HOTTEST = 1.0, 125.0
 # Bits of a Raspberry Pi's word: the clock is capped, throttled, limited by heat now.
 _RASPBERRY_SLOWED: Final = 0b1110
@@ -194,8 +194,8 @@ def _throttle_count(texts: Mapping[str, str]) -> int | None:
     """Each processor counts for itself, and its package on each of its processors."""
     cores = [_number(text) for _, text in _matching(texts, f"{_COUNTERS}/core_throttle_count")]
     packages = [_number(text) for _, text in _matching(texts, f"{_COUNTERS}/package_throttle_count")]
-    known = [each for each in packages if each is not None]
-    counts = [each for each in cores if each is not None] + ([max(known)] if known else [])
+    known = [package for package in packages if package is not None]
+    counts = [core for core in cores if core is not None] + ([max(known)] if known else [])
     return int(sum(counts)) if counts else None
 
 

@@ -34,7 +34,7 @@ def main(settings: dict[str, Any]) -> None:
         method.execute()
         executes.append((start, perf_counter_ns()))
     runs = [("Default", [("Program::load_method", loading, loaded)])]
-    runs += [("Execute", [("Method::execute", *each)]) for each in executes[settings["warmup"] :]]
+    runs += [("Execute", [("Method::execute", *execute)]) for execute in executes[settings["warmup"] :]]
     Path(settings["out"]).write_bytes(_etdump(runs))
 
 

@@ -121,7 +121,7 @@ def _wanted(program: str, method: str) -> list[Input]:
 def _type_of(program: str, place: int, wanted: Input) -> type[Any]:
     kind = _TYPES.get(wanted.scalar_type or "")
     if kind is None:
-        raise EtqError(f"{program}: input {place + 1} is of type {wanted.scalar_type}; inputs of that type aren't made")
+        raise EtqError(f"{program}: input {place + 1} is of type {wanted.scalar_type}, which etq can't make")
     return kind
 
 
@@ -146,15 +146,15 @@ def _arrays_of_torch(path: str) -> Sequence[npt.NDArray[Any]]:
     try:
         import torch
     except ImportError:
-        raise EtqError(f"{path}: takes torch to be read; install it, or write inputs with numpy.savez") from None
+        raise EtqError(f"{path}: can only be read with torch; install it, or write inputs with numpy.savez") from None
     try:
         content = torch.load(path, weights_only=True, map_location="cpu")
-    except Exception as error:  # of its unpickler, of zip files, of tensors
+    except Exception as error:  # errors of its unpickler, of zip files, of tensors
         raise EtqError(f"{path}: can't be read: {str(error).splitlines()[0]}") from None
     tensors = [content] if isinstance(content, torch.Tensor) else content
-    if not isinstance(tensors, list | tuple) or not all(isinstance(each, torch.Tensor) for each in tensors):
+    if not isinstance(tensors, list | tuple) or not all(isinstance(tensor, torch.Tensor) for tensor in tensors):
         raise EtqError(f"{path}: expected a tensor or a list of tensors")
     return [
-        (each.view(torch.uint16) if each.dtype == torch.bfloat16 else each).detach().contiguous().numpy()
-        for each in tensors
+        (tensor.view(torch.uint16) if tensor.dtype == torch.bfloat16 else tensor).detach().contiguous().numpy()
+        for tensor in tensors
     ]

@@ -16,7 +16,7 @@ from etq.errors import EtqError, displayed
 
 # Bytes that are read of a small file.
 _TEXT_BYTES: Final = 2**16
-# What to do about errors of a command's start.
+# Remedies for errors at a command's start.
 _REMEDIES: Final = {
     errno.ENOENT: "no such program; give its path, or put it on PATH",
     errno.EACCES: "may not be run; chmod +x makes a program of it",
@@ -34,7 +34,7 @@ LABEL_FILES: Final = (
     f"{_DMI}sys_vendor",
     f"{_DMI}product_name",
 )
-# What makers leave in the fields of boards whose name they don't know.
+# Placeholders that makers leave in the fields of boards.
 _UNNAMED: Final = re.compile(r"(?:to be filled by o\.e\.m\.|system product name|default string|none|unknown|\W*)", re.I)
 _LONGEST_LABEL: Final = 100
 
@@ -112,5 +112,5 @@ def machine_labels() -> dict[str, str]:
 
 
 def reason(error: Exception) -> str:
-    """Return what an error of the system says."""
+    """Return the message of a system error."""
     return (getattr(error, "strerror", None) or str(error)).lower()

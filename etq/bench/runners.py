@@ -1,4 +1,4 @@
-"""What is run for a capture: executor_runner, the runtime of the executorch wheel, or any command."""
+"""Runners of a capture: executor_runner, the runtime of the executorch wheel, or any command."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _HERE: Final = Path(__file__).parent
 
 
 class Runner(Protocol):
-    """What measures one side."""
+    """Measures one side."""
 
     name: str
     has_ops: bool  # whether its captures have the times of ops

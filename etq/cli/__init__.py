@@ -101,9 +101,8 @@ class _Group(click.Group):
 def _first_commands() -> str:
     """Return the commands to begin with, a line each."""
     lines = "".join(f"  {command:<26}  {text}\n" for command, text in FIRST.items())
-    return (
-        f"Turn profiling files of PyTorch models into tables, and ask them.\n\n{lines}\netq --help lists all commands."
-    )
+    text = "Turn profiling files of PyTorch models into tables, and query them."
+    return f"{text}\n\n{lines}\netq --help lists all commands."
 
 
 def _names_files(word: str) -> bool:

@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from etq.verdicts.sequential import Standing
     from etq.warehouse.warehouse import Warehouse
 
-# How long a command that is measured has to end after an interrupt, in seconds.
+# Seconds that a measured command has to end after an interrupt.
 GRACE: Final = 6
 MOST_ROUNDS: Final = 20
-# The probability of a verdict without a difference, of the whole benchmark.
+# The probability that a benchmark reports a difference where none exists.
 ALPHA: Final = 0.05
 _TIME: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h|)")
-# How to see all columns of the result: by a command that has the option.
+# The hint at hidden columns: another command has the option that shows all.
 _HINT: Final = "etq compare, as below, has --wide and --columns"
 _SECONDS: Final = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
 
@@ -57,9 +57,9 @@ _options: Final = together(
     click.option("--base", "base_command", metavar="CMD", help="Instead of programs: the command that measures base."),
     click.option("--new", "new_command", metavar="CMD", help="The command that measures new."),
     click.option(
-        "--runner", metavar="PATH", help="executor_runner with the event tracer.  [default: $ETQ_RUNNER, or of PATH]"
+        "--runner", metavar="PATH", help="executor_runner with the event tracer.  [default: $ETQ_RUNNER, or on PATH]"
     ),
-    click.option("--method", metavar="NAME", help="The method that is run.  [default: forward, or the first]"),
+    click.option("--method", metavar="NAME", help="The method to run.  [default: forward, or the first]"),
     click.option(
         "--inputs",
         metavar="FILE",
@@ -74,19 +74,19 @@ _options: Final = together(
         type=click.IntRange(1, 1000),
         default=MOST_ROUNDS,
         show_default=True,
-        help="The most rounds, of two captures of each side.",
+        help="Most rounds to measure, each of two captures per side.",
     ),
-    click.option("--max-time", metavar="TIME", callback=_seconds, help="Start no round after that: 90s, 10m, 1h."),
+    click.option("--max-time", metavar="TIME", callback=_seconds, help="Start no round after this time: 90s, 10m, 1h."),
     click.option(
         "--timeout",
         metavar="TIME",
         callback=_seconds,
         default="600s",
         show_default=True,
-        help="The most time of one capture.",
+        help="Time limit of one capture.",
     ),
-    click.option("--name", help="Its name: the label bench, and the folder bench-NAME.  [default: the time]"),
-    click.option("--resume", is_flag=True, help="Go on with the benchmark of that --name."),
+    click.option("--name", help="Name of the benchmark: label bench, and folder bench-NAME.  [default: the time]"),
+    click.option("--resume", is_flag=True, help="Resume the benchmark of that --name."),
     click.option(
         "--db",
         metavar="FILE",
@@ -94,7 +94,9 @@ _options: Final = together(
         help="The warehouse.  [default: $ETQ_DB, or bench.duckdb in its folder]",
     ),
     click.option("--label", "labels", metavar="KEY=VALUE", multiple=True, callback=parsed_labels, help="A label."),
-    click.option("--etrecord", metavar="FILE", help="The ETRecord of both.  [default: PROGRAM.etrecord, if it exists]"),
+    click.option(
+        "--etrecord", metavar="FILE", help="The ETRecord of both sides.  [default: PROGRAM.etrecord, if it exists]"
+    ),
     click.option("--min-effect", metavar="PERCENT", callback=percentage, help="Smallest difference that counts: 3%."),
     click.option(
         "--format",
@@ -116,8 +118,8 @@ def bench(programs: tuple[str, ...], **options: Any) -> None:
     With one program, its latency is measured.
 
     A round is two captures of each side, each in a process of its own: base new new base, or new base base new. After
-    some rounds the comparison is asked; it ends when it is decided, with at most 5 % false verdicts in all. The exit
-    status is 3 if the total or an op of new is slower, as with etq gate. Interrupted, --resume goes on.
+    some rounds, the sides are compared; it ends when the result is clear, with at most 5 % false verdicts in all. The
+    exit status is 3 if the total or an op of new is slower, as with etq gate. After an interrupt, --resume goes on.
 
     Programs are run by executor_runner, built with the event tracer (--runner, $ETQ_RUNNER, or on PATH), else by the
     runtime of the executorch wheel (pip install etq[bench]), which times executes, not ops. For any other runner, give
@@ -185,13 +187,13 @@ class _Measured:
                         self._bench.take(slot)
                     progress.advance()
                 self._round = round
-                if round < self._done:  # looks at fewer captures than there are would be others than those
+                if round < self._done:  # a repeated look would also see later captures
                     continue
                 is_last = round == self._bench.rounds or self._is_over()
                 if self._is_enough(round, is_last, progress) or is_last:
                     if is_last and round < self._bench.rounds:
                         progress.clear()
-                        say(f"Ended: --max-time is over after {round} of {self._bench.rounds} rounds")
+                        say(f"Ended by --max-time after {round} of {self._bench.rounds} rounds")
                     break
 
     def _is_over(self) -> bool:
@@ -244,7 +246,7 @@ class _Measured:
         """Store what was measured before an error, and say how to go on."""
         taken = [slot for at in range(1, self._bench.rounds + 1) for slot in self._bench.slots(at) if slot.is_taken]
         if taken:
-            # If they can't be stored, as on a full disk, they are when it is resumed: from their files.
+            # If they can't be stored, as on a full disk, --resume stores them from their files.
             with suppress(EtqError, OSError), self._stored():
                 pass
             resuming = f"--name {shlex.quote(self._bench.name)} --resume"
@@ -287,7 +289,7 @@ class _Measured:
         click.echo(printable(text))
 
     def _summarize_one(self) -> None:
-        """Print what is most worth knowing of the last capture."""
+        """Print the summary of the last capture."""
         from etq.cli.summary import lines_of_capture
         from etq.cli.targets import FileOptions
 

@@ -1,4 +1,4 @@
-"""What the options of `etq bench` ask for: the sides, and how each is measured."""
+"""The sides that the options of `etq bench` define, and how each is measured."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 # Runs of a capture before those that are measured.
 WARMUP: Final = 5
-# Of the order and of random inputs.
+# Seed of the order and of random inputs.
 _SEED: Final = 0
-# Options that decide what is measured: --resume has to find them as they were.
+# Options that decide what is measured: --resume must repeat them.
 _KEPT: Final = ("runs", "method", "inputs")
 
 
@@ -41,7 +41,7 @@ def made_bench(programs: Sequence[str], options: dict[str, Any]) -> Iterator[Ben
     _check(programs, options)
     name = options["name"] or f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
     if taken := [key for key in options["labels"] if key in LABELS]:
-        raise click.UsageError(f"--label {taken[0]}=… is the benchmark's own")
+        raise click.UsageError(f"--label {taken[0]}=…: the benchmark sets this label; choose another key")
     with tempfile.TemporaryDirectory(prefix="etq-bench-") as folder:
         sides = _of_programs(programs, options, folder) if programs else _of_commands(options)
         settings = {key: options[key] for key in _KEPT if options[key] is not None}
@@ -97,7 +97,7 @@ def _runner(program: str, options: dict[str, Any], folder: str) -> Runner:
         named = method if options["method"] is not None else None
         return ExecutorRunner(found, str(Path(program).absolute()), named, inputs, WARMUP + runs)
     if options["inputs"] == "ones":
-        raise click.UsageError("--inputs ones are those of executor_runner, which was not found; use random")
+        raise click.UsageError("--inputs ones needs executor_runner, which was not found; use --inputs random")
     if find_spec("executorch") is None:
         raise EtqError(
             f"{program}: no executor_runner on PATH or in $ETQ_RUNNER, and no executorch in this Python; give "
@@ -144,7 +144,7 @@ def _of_commands(options: dict[str, Any]) -> list[Side]:
 
 
 def _described(side: Side) -> dict[str, Any]:
-    """What a side is, for `--resume`: of files by their content."""
+    """What identifies a side for `--resume`; files count by their content."""
     runner = side.runner
     if isinstance(runner, ExecutorRunner | Wheel):
         described = {"program": digest_of(runner.program), "by": runner.name}

@@ -30,11 +30,9 @@ class ViewCommand:
     """A command that prints a view of one capture: to people the columns that its line `Shown:` has."""
 
     view: str
-    columns: str = "*"  # for programs
     text: str = ""
     examples: tuple[str, ...] = ("run --db lab.duckdb", "run.etdp --format json")
     options: Mapping[str, Option] = field(default_factory=dict)
-    long: tuple[str, ...] = ()  # columns with long texts
     takes_program: bool = False
 
 
@@ -60,10 +58,8 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
         ),
         "advice": ViewCommand(
             "advice",
-            "severity, rule, finding, evidence, time_at_stake, unit, share_percent, remedy",
             text="Show advice about a capture, the most costly finding first. Each finding has evidence, cost and "
             "remedy.",
-            long=("finding", "evidence", "remedy"),
         ),
         "report": "report",
         "export": "export",
@@ -91,9 +87,9 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
         ),
         "kernels": ViewCommand(
             "kernel_table",
-            text="Show the kernels that devices ran in a PyTorch trace.\n\nWith --by family, by what kernels compute, "
-            "copies and fills too. With --by annotation, copies and fills too: by the innermost annotation around "
-            "their launches, such as one of record_function.",
+            text="Show the kernels that devices ran in a PyTorch trace.\n\nWith --by family, by what kernels compute; "
+            "with --by annotation, by the innermost annotation around their launches, such as one of "
+            "record_function. Both include copies and fills.",
             examples=_trace("--unit ms", "--by family"),
             options={
                 "by": Option(
@@ -107,8 +103,8 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
         "replay": "replay",
         "critical-path": ViewCommand(
             "critical_ops",
-            text="Show which ops determine how long a step takes.\n\nThe time of an op on the critical path is the "
-            "most by which a faster op would shorten the step.",
+            text="Show which ops determine how long a step takes.\n\nA faster op shortens the step by at most its "
+            "time on the critical path.",
             examples=("run --step 12 --db lab.duckdb", f"{_TRACE} --step-name forward", f"{_TRACE} --step 12 --parts"),
             options={
                 "step": Option(
@@ -123,7 +119,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
             text="Show why a trace's devices were idle, and for how long.",
             examples=_trace("--by stream", "--each --limit 10"),
             options={
-                "by": Option("Of whole devices or of each stream.", ("device", "stream")),
+                "by": Option("Idle time of whole devices or of each stream.", ("device", "stream")),
                 "each": Option(
                     "Print each gap between device events, the longest first.", instead={True: "device_idle"}
                 ),
@@ -176,11 +172,11 @@ _VIEWS_OF_MODULES: Final[Mapping[str, str]] = {
     "source_totals": "ops --by source",
 }
 
-# Commands whose exit status is an answer: it is no success if nobody has read what they print.
+# Commands whose exit status is a result: a broken pipe must not exit 0.
 JUDGING: Final = ("compare", "gate", "db")
-# Other words for commands.
+# Aliases of commands.
 ALIASES: Final[Mapping[str, str]] = {"list": "captures", "ls": "captures", "diff": "compare"}
-# What bare `etq` prints: with these, a file's first questions are answered.
+# Bare `etq` prints these commands, which answer the first questions about a file.
 FIRST: Final[Mapping[str, str]] = {
     "etq demo": "see it work on bundled captures",
     "etq FILE...": "what is in it; of two files, what differs",

@@ -30,7 +30,7 @@ _COMMENTS: Final = """
 @click.argument("first_bad", required=False)
 @click.argument("selector", required=False)
 @click.option("--accept", "accepted", metavar="TEXT", help="Accept the change, for this reason: its level starts anew.")
-@click.option("--note", metavar="TEXT", help="Write this about the change, which stays what it is.")
+@click.option("--note", metavar="TEXT", help="Write this about the change, without accepting it.")
 @item_options
 @click.option("--total", metavar="METHOD", help="The total of that method; by default of all.")
 @click.option("--all", "of_all", is_flag=True, help="All that changed there: the total, ops, modules and metrics.")
@@ -70,7 +70,7 @@ def comment(
     """
     text = accepted if accepted is not None else note
     if (first_bad is None) != (text is None) or (accepted is not None and note is not None):
-        raise click.UsageError("a change goes with --accept TEXT or --note TEXT")
+        raise click.UsageError("a change needs --accept TEXT or --note TEXT")
     what, item = item_of(op, module, metric)
     if sum((what != "total", total is not None, of_all)) > 1:
         raise click.UsageError("give one of --op, --module, --metric, --total and --all, or none for the total")

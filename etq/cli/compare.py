@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from etq import catalog
 from etq.analysis.comparison import VIEWS, Comparison
 from etq.choices import PHASES, UNITS
 from etq.cli import main
@@ -25,7 +26,7 @@ from etq.errors import EtqError, printable
 from etq.render.selection import selection
 from etq.render.table import HINT, VERDICT_STYLES, Rows, table
 from etq.render.terminal import PLAIN, TerminalStyle, style_of, wrapped
-from etq.render.writers import format_of, write_rows, write_text
+from etq.render.writers import TO_READ, format_of, with_values, write_rows, write_text
 from etq.verdicts import words
 
 if TYPE_CHECKING:
@@ -34,39 +35,6 @@ if TYPE_CHECKING:
 REGRESSION: Final = 3
 # The number of modules and of ops in tables, unless --limit names another.
 MOST: Final = 10
-# The columns that people read; machines get all.
-CHANGE: Final = """round(change_percent, 2) AS change_percent, round(low_percent, 2) AS low_percent,
-    round(high_percent, 2) AS high_percent, base, new, difference, unit"""
-# Of modules and ops, what they have not in common with all ops.
-OWN_CHANGE: Final = CHANGE.replace("AS change_percent", "AS own_change_percent")
-SHOWN: Final = {
-    "captures": f"what, method, verdict, {CHANGE}, note",
-    "modules": f"CASE module_path WHEN '' THEN '(model)' ELSE module_path END AS module, verdict, {OWN_CHANGE}, note",
-    "ops": f"op, module_path AS module, instruction_id, verdict, {OWN_CHANGE}, round(share_percent, 2) AS share, note",
-    "metrics": "name, verdict, round(change_percent, 2) AS change_percent, base, new, unit, note",
-    "startup": "what, method, verdict, round(change_percent, 2) AS change_percent, base, new, unit, note",
-}
-# The same for traces, whose ops have no instructions.
-SHOWN_OF_TRACES: Final = {
-    **SHOWN,
-    "captures": f"what, method AS steps, verdict, {CHANGE}, note",
-    "modules": f"module_path AS module, method AS steps, verdict, {OWN_CHANGE}, note",
-    "ops": f"op, kind, verdict, {OWN_CHANGE}, round(share_percent, 2) AS share, note",
-}
-# Those that a narrow terminal leaves out last.
-FOREMOST: Final = {
-    "captures": ("what", "method", "verdict", "change_percent", "base", "new", "low_percent", "high_percent"),
-    "metrics": ("name", "verdict", "change_percent", "base", "new"),
-    "modules": ("module", "verdict", "own_change_percent", "base", "new", "difference"),
-    "ops": ("op", "instruction_id", "verdict", "own_change_percent", "base", "new", "difference"),
-    "startup": ("what", "method", "verdict", "change_percent", "base", "new"),
-}
-OP_OR_FAMILY: Final = "coalesce(op, trim('(no op) ' || coalesce(family, ''))) AS op"
-EFFICIENCY: Final = f"""{OP_OR_FAMILY}, inputs, round(difference, 2) AS difference,
-    round(base_call_time, 2) AS base_call, round(new_call_time, 2) AS new_call, round(share_percent, 2) AS share,
-    round(base_roof_percent, 1) AS base_roof, round(new_roof_percent, 1) AS new_roof,
-    round(base_calls, 2) AS base_calls, round(new_calls, 2) AS new_calls"""
-KERNELS: Final = f"{OP_OR_FAMILY}, base_kernel, new_kernel, inputs"
 TITLES: Final = {
     "captures": "In all",
     "modules": "Modules, those that explain most of the difference first",
@@ -103,7 +71,7 @@ judging_options: Final = together(
         "--allow-mismatch",
         "allow_mismatch",
         is_flag=True,
-        help="Compare in spite of other profiling levels and conditions.",
+        help="Compare even if profiling levels or conditions differ.",
     ),
     click.option(
         "--step-name",
@@ -127,8 +95,8 @@ judging_options: Final = together(
     "--fail-on",
     type=click.Choice(["slower", "total", "startup", "unclear"]),
     multiple=True,
-    help="Exit 3. slower: if the total or an op is slower, or a --metric is worse; total: if the total is slower; "
-    "startup: if loading or a first execute is slower; unclear: also if the result is unclear. An unstable total "
+    help="When to exit with 3. slower: the total or an op is slower, or a --metric is worse; total: the total is "
+    "slower; startup: loading or a first execute is slower; unclear: also if the result is unclear. An unstable total "
     "counts as slower.",
 )
 @click.option(
@@ -158,9 +126,9 @@ def compare(
 
     Each side is a name, a selector (key=value,...) that may match many captures, or files: a file, a folder, or a
     pattern in quotes. Several captures per side, measured alternately (etq bench), give the clearest result. Without
-    --what, the 10 modules and ops that explain most of the difference are shown, or --limit of each. Of PyTorch traces
-    of different devices, it shows first by op and inputs how long each side's kernels take, without a verdict unless
-    --verdicts or --fail-on is given.
+    --what, it shows the 10 modules and ops (or --limit of each) that explain most of the difference. For PyTorch traces
+    of different devices, it first shows each side's kernel time by op and inputs, and no verdicts unless --verdicts or
+    --fail-on is given.
 
     \b
     etq compare build=41 build=42 --db lab.duckdb
@@ -170,11 +138,11 @@ def compare(
     etq compare h100.pt.trace.json mi300.pt.trace.json --what efficiency
     """
     if metrics and not fail_on:
-        raise click.UsageError("--metric goes with --fail-on, which fails if the metric is worse")
+        raise click.UsageError("--metric needs --fail-on, which fails if the metric is worse")
     if what in (None, "all"):
         chosen = {"--sort-by": selection.get().sort_by, "--columns": selection.get().columns}
         for name in (name for name, value in chosen.items() if value is not None):
-            raise click.UsageError(f"{name} goes with --what, as the parts have other columns")
+            raise click.UsageError(f"{name} needs --what: parts have different columns")
     arguments = {**options, "quantile": None if quantile is None else float(quantile)}
     with sides(base, new, db, etrecord) as (warehouse, base_selector, new_selector):
         comparison = Comparison(
@@ -191,7 +159,9 @@ def compare(
             part = "ops" if what is None or what == "all" else what
             if part != "efficiency":  # which needs no comparison by steps
                 _print_findings(comparison)
-            write_rows(*comparison.rows(part), format, output, force=force, foremost=FOREMOST.get(part, ()))
+            view = catalog.named(VIEWS[part])
+            rows = comparison.rows(part, selection.get().columns_of(view, form in TO_READ))
+            write_rows(*rows, format, output, force=force, view=view)
         if fail_on:
             report_worse(found)
             report_worse(startup)
@@ -256,7 +226,7 @@ def _files(side: str, db: str) -> list[str]:
 
 
 def whole(comparison: Comparison, form: str, limit: int, to_file: bool, worse: Sequence[str], hint: str = HINT) -> str:
-    """The whole comparison as text for people, as Markdown or as JSON. Markdown has what is worse.
+    """The whole comparison as text for people, as Markdown or as JSON. Markdown lists only what is worse.
 
     hint  how to see the columns for which a terminal has no room
     """
@@ -269,7 +239,7 @@ def whole(comparison: Comparison, form: str, limit: int, to_file: bool, worse: S
         named = VIEWS if _is_of_devices(comparison) else [part for part in VIEWS if part != "efficiency"]
         answers = {part: json_objects(*comparison.rows(part)) if part in parts_with_rows else [] for part in named}
         return json.dumps(answers, indent=1, ensure_ascii=False, default=str) + "\n"
-    from etq.render.markdown import inline, markdown
+    from etq.render.markdown import inline
 
     findings = comparison.rows("findings")[1]
     style = style_of(sys.stdout) if form == "table" and not to_file else PLAIN
@@ -286,25 +256,17 @@ def whole(comparison: Comparison, form: str, limit: int, to_file: bool, worse: S
             parts += _changed_calls(comparison, form, style, limit)
         if part == "modules" and not comparison.has_modules():
             continue
-        chosen = (SHOWN_OF_TRACES if comparison.is_of_traces() else SHOWN)[part]
+        view = catalog.named(VIEWS[part])
         if part == "captures":  # whose notes are in the lines above
-            chosen = chosen.removesuffix(", note")
-        columns, rows = comparison.rows(part, chosen, limit if part in ("modules", "ops") else None)
+            view = view.without(("note",))
+        columns, rows = comparison.rows(part, view.to_read, limit if part in ("modules", "ops") else None)
         # Where start-up is as before, it isn't shown.
         if rows and (part != "startup" or any(row[columns.index("verdict")] in CHANGED for row in rows)):
-            heading = f"### {title}\n" if form == "markdown" else f"{title}:"
-            optional = ("note", "low_percent", "high_percent") if comparison.is_of_traces() else ("note",)
-            kept = [
-                at
-                for at, name in enumerate(columns)
-                if name not in optional or any(row[at] is not None for row in rows)
-            ]
-            shown = [[row[at] for at in kept] for row in rows]
-            names = [columns[at] for at in kept]
-            drawn = markdown(names, shown) if form == "markdown" else _table(names, shown, style, part, hint)
+            drawn = _table(columns, rows, form, style, view, hint)
             meaning = "".join(f"\n{wrapped(text, style)}\n" for text in _meanings(comparison, part))
-            parts.append(f"{heading}\n{drawn}{meaning if form == 'markdown' else meaning[1:]}")
-            cells.update(cell for row in shown for cell in row if isinstance(cell, str))
+            heading = f"### {title}\n\n" if form == "markdown" else f"{title}:\n"
+            parts.append(f"{heading}{drawn}{meaning if form == 'markdown' else meaning[1:]}")
+            cells.update(cell for row in rows for cell in row if isinstance(cell, str))
     meant = [f"{word}: {text}" for word, text in words.MEANING.items() if word in cells]
     if meant and style.width is not None:
         parts.append(style.styled(wrapped("\n".join(meant), style), "dim") + "\n")
@@ -312,7 +274,7 @@ def whole(comparison: Comparison, form: str, limit: int, to_file: bool, worse: S
 
 
 def _meanings(comparison: Comparison, part: str) -> list[str]:
-    """What the numbers of a part are, where a reader who divides new by base finds another change: a line, or none."""
+    """A line that explains the numbers of a part if new divided by base gives another change; else none."""
     columns = "what, change_percent, greatest(base_captures, new_captures)"
     rows = comparison.rows("captures", columns)[1]
     if part == "captures":
@@ -326,12 +288,17 @@ def _meanings(comparison: Comparison, part: str) -> list[str]:
         return ["; ".join(texts)] if texts else []
     shifts = ", ".join(f"{change:+.2f} %" for what, change, _ in rows if what == "common shift")
     if part in ("modules", "ops") and shifts:
-        return [f"own change: without the common shift of all ops ({shifts}), which difference has"]
+        return [f"own change: without the common shift of all ops ({shifts}); difference includes it"]
     return []
 
 
-def _table(columns: Sequence[str], rows: Rows, style: TerminalStyle, part: str, hint: str) -> str:
-    return table(columns, rows, style, hint, foremost=FOREMOST[part])
+def _table(
+    columns: Sequence[str], rows: Rows, form: str, style: TerminalStyle, view: catalog.SqlObject, hint: str = HINT
+) -> str:
+    from etq.render.markdown import markdown
+
+    columns, rows = with_values(columns, rows)
+    return markdown(columns, rows) if form == "markdown" else table(columns, rows, style, hint, view.foremost)
 
 
 def _is_of_devices(comparison: Comparison) -> bool:
@@ -340,8 +307,8 @@ def _is_of_devices(comparison: Comparison) -> bool:
 
 
 def _across_devices(comparison: Comparison, form: str, style: TerminalStyle, limit: int) -> list[str]:
-    """That both sides are of different devices, and what differs by op; nothing of the same device."""
-    from etq.render.markdown import inline, markdown
+    """A note that the sides ran on different devices, and the differences by op; nothing for equal devices."""
+    from etq.render.markdown import inline
 
     if comparison.devices is None:
         return []
@@ -350,40 +317,39 @@ def _across_devices(comparison: Comparison, form: str, style: TerminalStyle, lim
     text = style.styled(rule + (inline(note) if form == "markdown" else printable(note)), "yellow") + "\n"
     if not _is_of_devices(comparison):
         return [text]
-    unit = comparison.rows("efficiency", "unit", 1)[1]
-    titles = (
-        {
-            f"What differs by op, in {unit[0][0]} per step and call, the longest difference first": EFFICIENCY,
-            "Kernels with most time in these": KERNELS,
-        }
-        if unit
-        else {}
-    )
+    view = catalog.named(VIEWS["efficiency"])
+    # Names of kernels are too long to stand beside the numbers.
+    kernels = [column.name for column in view.shown if column.name.endswith("_kernel")]
+    numbers = [column.name for column in view.shown[2:] if column.name not in kernels]
+    titles = {
+        "What differs by op, per step and call, the longest difference first": kernels,
+        "Kernels with most time in these": numbers,
+    }
     parts = [text]
-    for title, chosen in titles.items():
-        columns, rows = comparison.rows("efficiency", chosen, limit)
-        if form == "markdown":
-            parts.append(f"### {title}\n\n{markdown(columns, rows)}")
-        else:
-            parts.append(style.styled(f"{title}:", "bold") + f"\n{table(columns, rows, style)}")
+    for title, others in titles.items():
+        columns, rows = comparison.rows("efficiency", view.without(others).to_read, limit)
+        if rows:
+            parts.append(_heading(title, form, style) + _table(columns, rows, form, style, view))
     return parts
 
 
-def _changed_calls(comparison: Comparison, form: str, style: TerminalStyle, limit: int) -> list[str]:
-    """What traces call more or less often, which is certain where times are not; nothing if there is none."""
-    from etq.render.markdown import markdown
+def _heading(title: str, form: str, style: TerminalStyle) -> str:
+    return f"### {title}\n\n" if form == "markdown" else style.styled(f"{title}:", "bold") + "\n"
 
+
+def _changed_calls(comparison: Comparison, form: str, style: TerminalStyle, limit: int) -> list[str]:
+    """Numbers of calls that differ between traces, which are certain where times are not; nothing if none differ."""
     if not comparison.is_of_traces():
         return []
-    columns, rows = comparison.rows("calls", "change, kind, name, base_calls, new_calls, calls_difference")
+    view = catalog.named(VIEWS["calls"])
+    columns, rows = comparison.rows("calls", view.to_read)
     if not rows:
         return []
-    counts = Counter(row[0] for row in rows)
+    counts = Counter(row[columns.index("change")] for row in rows)
     title = f"Calls per step, counted: {', '.join(f'{counts[change]} {change}' for change in counts)}"
-    shown = markdown(columns, rows[:limit]) if form == "markdown" else table(columns, rows[:limit], style)
-    heading = f"### {title}\n\n" if form == "markdown" else style.styled(f"{title}:", "bold") + "\n"
+    shown = _table(columns, rows[:limit], form, style, view)
     more = f"and {len(rows) - limit} more: --what calls\n" if len(rows) > limit else ""
-    return [heading + shown + more]
+    return [_heading(title, form, style) + shown + more]
 
 
 def headline(comparison: Comparison, form: str, style: TerminalStyle = PLAIN, *, of_ops: bool = True) -> str:
@@ -407,9 +373,7 @@ def _print_findings(comparison: Comparison) -> None:
 
 @dataclass(frozen=True)
 class Worse:
-    """The names of what is worse, of what is unstable, of all that is unclear, also what is unstable, and of what
-    is not decided.
-    """
+    """The names of items that are worse, unstable, unclear (unstable ones included), and not decided."""
 
     worse: Sequence[str] = ()
     unstable: Sequence[str] = ()
@@ -418,13 +382,13 @@ class Worse:
 
 
 def find_worse_startup(comparison: Comparison) -> Worse:
-    """What is worse of loading and of first executes."""
+    """Loading and first executes that are worse."""
     results = comparison.verdicts("startup", "what || coalesce(' of ' || method, '')")
     return _found(results)
 
 
 def find_worse(comparison: Comparison, of_ops: bool, metrics: tuple[str, ...]) -> Worse:
-    """What is worse: of metrics, or else of the total, its slow runs, and ops."""
+    """The metrics that are worse; without metrics, the total, its slow runs and the ops that are."""
     if metrics:
         verdicts_by_name = dict(comparison.verdicts("metrics", "name"))
         for name in metrics:
@@ -438,7 +402,7 @@ def find_worse(comparison: Comparison, of_ops: bool, metrics: tuple[str, ...]) -
         columns = "what, 'total of ' || method, verdict, low_percent"
         totals = [row[1:] for row in comparison.rows("captures", columns)[1] if row[0] == "total"]
         results = [(what, verdict) for what, verdict, _ in totals]
-        # Not decided, but not as if there were no difference.
+        # Not decided, but with an interval above 0.
         slower = {what for what, _, low in totals if low is not None and low > 0}
         results += [(f"slow runs of {method}", verdict) for method, verdict, _ in comparison.slow_tails()]
         if of_ops:
@@ -449,7 +413,7 @@ def find_worse(comparison: Comparison, of_ops: bool, metrics: tuple[str, ...]) -
 
 
 def _found(results: Sequence[tuple[str, str]], slower: Collection[str] = ()) -> Worse:
-    """What was found by name; of what is open, it is unclear whether it is as `slower`."""
+    """Sort results by name; an open verdict is unclear if the item is in `slower`."""
     is_unclear = {
         what for what, verdict in results if verdict in words.UNCLEAR or (verdict == words.OPEN and what in slower)
     }

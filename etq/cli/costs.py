@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 @main.command()
 @click.argument("capture")
 @peak_options
-@click.option("--device", metavar="NAME", help="Of a trace: a device of device_peaks whose peaks count, such as H100.")
+@click.option(
+    "--device", metavar="NAME", help="For a trace: use the peaks of this device of device_peaks, such as H100."
+)
 @click.option(
     "--by",
     type=click.Choice(["op", "instruction", "op_type", "shape", "family"]),

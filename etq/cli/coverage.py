@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from etq import catalog
 from etq.cli import main
 from etq.cli.options import output_options, run_options, total_option, unit_option, warehouse_option
 from etq.cli.showing import show_view
@@ -14,7 +15,7 @@ from etq.cli.targets import file_options, is_record, open_record, pop_file_optio
 from etq.errors import EtqError, printable
 from etq.render.writers import write
 
-GUESSED = "Which nodes delegates took of ops that became several is a guess where basis is handles: give the --pte"
+GUESSED = "Where basis is handles, it is a guess which nodes of a decomposed op a delegate took: give the --pte"
 
 
 @main.command()
@@ -35,8 +36,8 @@ def coverage(
     force: bool,
     **options: Any,
 ) -> None:
-    """Show what delegates run and what fell back to kernels. A capture has its time in an execute, too; an ETRecord is
-    enough for the nodes.
+    """Show what delegates run and what fell back to kernels. An ETRecord is enough for the nodes; a capture adds their
+    time in an execute.
 
     If a delegate runs only some of the nodes that an op became, the program (--pte) shows which.
 
@@ -96,4 +97,4 @@ def _show_record_coverage(
         parameters: dict[str, Any] = {"record": record, "program": program, "method": method}
         if warehouse.sql(f"{query} AND d.basis = 'handles'", **parameters).fetchall():
             click.echo(GUESSED, err=True)
-        write(warehouse, query, output[0], output[1], force=output[2], **parameters)
+        write(warehouse, query, *output[:2], force=output[2], view=catalog.named("delegation"), **parameters)

@@ -91,7 +91,7 @@ def _open_targets(
         with open_target(captures[0], db, read_options) as (warehouse, target):
             yield warehouse, [target]
     elif read_options != FileOptions():
-        raise EtqError("options for reading a file go with one file")
+        raise EtqError("options for reading a file need a single file")
     elif not files:
         for capture in captures:
             check_path(capture, db)
@@ -111,7 +111,7 @@ def _open_targets(
 
 
 def _note_unaligned(warehouse: Warehouse, captures: list[Capture]) -> None:
-    """Print which traces of several are placed by the time of day, as no collective tells of their clocks."""
+    """Print which of several traces are placed by the time of day, as no collective aligns their clocks."""
     if len(captures) == 1:
         return
     query = """

@@ -38,17 +38,16 @@ from etq.cli.targets import (
 from etq.database.locking import refuse_open
 from etq.errors import EtqError, WarehouseError
 from etq.render.progress import Progress
-from etq.render.writers import write
+from etq.render.writers import TO_READ, format_of, write
+
+# What tells the events of a file apart.
+_PLACE: Final = {"block_index", "slot"}
 
 if TYPE_CHECKING:
     from datetime import datetime
     from types import TracebackType
 
     from etq.warehouse.warehouse import Capture, Program, Record, Warehouse
-
-
-OPS_TO_READ: Final = """array_to_string(o.op_types[:3], ', ')
-                || CASE WHEN len(o.op_types) > 3 THEN ', ' || len(o.op_types) - 3 || ' more' ELSE '' END AS op_types"""
 
 
 @main.command()
@@ -64,7 +63,7 @@ def inspect(
     file: str | None,
     repeats: str | None,
     everything: bool,
-    unit: str,
+    unit: str | None,
     format: str | None,
     output: str | None,
     force: bool,
@@ -92,32 +91,24 @@ def inspect(
     read_options = pop_file_options(options)
     # The Inspector's unit is milliseconds, in which people would read zeros.
     is_given = context.get_parameter_source("unit") is not ParameterSource.DEFAULT
-    scales = not is_given and output is None and sys.stdout.isatty()
-    unit = "cycles" if read_options.time_scale == "cycles" else "us" if scales else unit
+    if read_options.time_scale == "cycles" or (not is_given and (format or format_of(output)) in TO_READ):
+        unit = None
     schedule = {name: value for name, value in {"repeats": repeats, **options}.items() if value is not None}
     arguments = "".join(f", {name} := ${name}" for name in schedule)
-    symbols, joined = ("", "")
+    view, joined = catalog.named("inspector_events"), ""
     if read_options.etrecord is not None:
-        # A delegate call may be a whole model: a terminal shows its first ops and the number of the others.
-        ops = OPS_TO_READ if output is None and format in (None, "table", "markdown") else "o.op_types"
-        symbols = f", {ops}, o.module_path, o.source_file, o.source_line, o.mapping, o.backend"
-        joined = "LEFT JOIN event_ops($capture) AS o ON o.block_index = i.block_index AND o.slot = i.slot"
+        ops = catalog.named("event_ops")
+        known = ", ".join({column.name for column in view.columns} & {column.name for column in ops.columns} - _PLACE)
+        view = view.beside(ops)
+        joined = f"LEFT JOIN (SELECT * EXCLUDE ({known}) FROM event_ops($capture)) USING ({', '.join(sorted(_PLACE))})"
     warehouse, capture = open_file(file, read_options)
     with warehouse:
         query = f"""
-        SELECT
-            i.event_block_name, i.event_name, i.occurrence, i.p10, i.p50, i.p90, i.avg, i.min, i.max, i.unit,
-            i.delegate_debug_identifier{symbols}
-        FROM inspector_events($capture, unit := $unit{arguments}) AS i
-        {joined}
-        WHERE $everything OR i.kind <> 'operator_call'
-        ORDER BY i.block_index, i.slot, i.occurrence
+        SELECT * EXCLUDE (raw, start_ticks) FROM inspector_events($capture, unit := $unit{arguments}) {joined}
+        WHERE $everything OR kind <> 'operator_call' ORDER BY block_index, slot, occurrence
         """
         parameters = {"capture": capture, "unit": unit, "everything": everything, **schedule}
-        foremost = catalog.named("inspector_events").foremost
-        if not write(
-            warehouse, query, format, output, force=force, foremost=foremost, chooses_unit=scales, **parameters
-        ):
+        if not write(warehouse, query, format, output, force=force, view=view, **parameters):
             note_no_rows(warehouse, "inspector_events", file, capture, schedule)
 
 
@@ -168,7 +159,7 @@ def ingest(
     db: str,
     **label_options: Any,
 ) -> None:
-    """Read profiling files into a warehouse. To a known file, only the options are applied.
+    """Read profiling files into a warehouse. For a known file, only the options are applied.
 
     A file that can't be read is reported, and the others are still read; the exit status is then 1. From a folder, all
     profiling files in it and below are read, whatever their names, and a line lists what was left out; the traces of
@@ -188,9 +179,9 @@ def ingest(
     of_one = {"name": name, "debug-buffer": debug_buffer, "graph-capture": graph_capture, "metrics": metrics or None}
     for option, value in of_one.items():
         if value is not None and len(files) > 1:
-            raise click.UsageError(f"--{option} goes with one file")
+            raise click.UsageError(f"--{option} needs a single file")
     if values and debug_buffer is None:
-        raise click.UsageError("--values goes with --debug-buffer")
+        raise click.UsageError("--values needs --debug-buffer")
     if verbose and quiet:
         raise click.UsageError("--verbose and --quiet don't go together")
     if job is not None and labels.setdefault("job", job) != job:
@@ -363,7 +354,7 @@ class _Printed:
 @main.command()
 @click.argument("capture")
 @click.argument("record")
-@click.option("--force", is_flag=True, help="Link a record of another program, too.")
+@click.option("--force", is_flag=True, help="Link even a record of another program.")
 @warehouse_option
 def link(capture: str, record: str, force: bool, db: str) -> None:
     """Link a capture to its program's record. RECORD is a record's name or hash prefix, or a file.
@@ -385,7 +376,7 @@ def link(capture: str, record: str, force: bool, db: str) -> None:
             linked = warehouse.link(target, given, force=force)
         except WarehouseError as error:
             stays = "" if before is None else f", and stays linked to {before}"
-            raise EtqError(f"{target.name}: not linked{stays}: {error}; --force links it in spite of that") from error
+            raise EtqError(f"{target.name}: not linked{stays}: {error}; --force links it anyway") from error
         if isinstance(given, Path) and isinstance(linked, Record):
             report_record_findings(warehouse, linked)
         report_findings(warehouse, target.capture_id)

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from etq import catalog
 from etq.cli import main
 from etq.cli.messages import say
 from etq.cli.options import file_output_options, percentage, run_options, total_option, unit_option, warehouse_option
-from etq.cli.showing import check_runs, has_steps, note_excluded_runs
+from etq.cli.showing import check_runs, has_steps, note_excluded_runs, seen_of
 from etq.cli.targets import file_options, open_target, pop_file_options
 from etq.errors import EtqError
 from etq.render.terminal import PLAIN, style_of
@@ -52,9 +53,7 @@ _CHOSEN: Final = """
 # The parameters of `time_tree`. The chart needs no paths, whose memory would grow with the square of the tree's depth.
 _PARAMETERS: Final = {"by": None, "unit": None, "steps": None, "phase": None, "method": None, "runs": "typical"}
 _NODES: Final = """
-    SELECT t.node_index, t.parent_index, t.depth, t.path, t.name, t.kind, t.module_path, t.calls, t.self_time, t.total,
-        t.share_percent, t.unit, t.self_ticks, t.total_ticks, t.executes, t.self_per_execute, t.per_execute
-    FROM chosen AS t WHERE t.is_large ORDER BY t.node_index
+    SELECT t.* EXCLUDE (level, is_large) FROM chosen AS t WHERE t.is_large ORDER BY t.node_index
 """
 # Small nodes are combined into one row after their siblings, with their sum; a single small node keeps its row.
 _ROWS: Final = """
@@ -143,7 +142,7 @@ def flame(
     read_options = pop_file_options(options)
     if module is not None:
         if by == "event":
-            raise click.UsageError("--module goes with --by module")
+            raise click.UsageError("--module needs --by module")
         by = "module"
     arguments = {name: value for name, value in {"by": by, "unit": unit, **options}.items() if value is not None}
     with open_target(capture, db, read_options) as (warehouse, selector):
@@ -163,7 +162,8 @@ def flame(
             write_text(drawn, output, force=force, is_printable=True)
         else:
             query = _CHOSEN.format(view=f"time_tree($capture{named})") + _NODES
-            write(warehouse, query, format, output, force=force, **parameters)
+            seen = seen_of(warehouse, selector, catalog.named("time_tree"), total)
+            write(warehouse, query, format, output, force=force, view=seen, **parameters)
         note_excluded_runs(warehouse, selector, "time_tree", arguments)
 
 
@@ -201,11 +201,11 @@ def _no_module(warehouse: Warehouse, capture: str, module: str) -> EtqError:
     totals = dict(warehouse.rows(query, capture=capture)[1])
     if module in totals and totals[module] is None:
         return EtqError(
-            f"the time of module {module} is unknown: no event is known to be of it; etq ops --by module shows which "
-            "have times"
+            f"the time of module {module} is unknown: no event is assigned to it; etq ops --by module lists modules "
+            "with times"
         )
     if module in totals:
-        return EtqError(f"module {module} took no time in the runs that are asked for")
+        return EtqError(f"module {module} took no time in the selected runs")
     near = difflib.get_close_matches(module, totals)
     return EtqError(f"no module {module!r}" + (f"; the nearest are {', '.join(near)}" if near else ""))
 

@@ -80,7 +80,7 @@ def _listed(left: Sequence[Left], most: int = NAMED) -> str:
 
 
 def _by_number(path: str) -> list[tuple[str, int, str]]:
-    """What a path sorts by: numbers in it are compared as numbers, so that b9 is before b30.
+    """The sort key of a path: numbers in it are compared as numbers, so that b9 is before b30.
 
     Captures without a time of measurement are recorded in this order: the last one is @latest.
     """

@@ -61,7 +61,7 @@ def gate(
     git bisect run sh -c './measure new && etq gate "good/*.etdp" "new/*.etdp" --bisect'
     """
     if startup and (total or metrics):
-        raise click.UsageError("--startup goes without --total and --metric, which judge other numbers")
+        raise click.UsageError("--startup excludes --total and --metric, which judge other numbers")
     arguments = {**options, "unit": None, "quantile": None if quantile is None else float(quantile)}
     try:
         with sides(base, new, db, None) as (warehouse, base_selector, new_selector):

@@ -30,7 +30,7 @@ from etq.cli.targets import (
 )
 from etq.errors import EtqError, printable
 from etq.render.selection import Selection, selection
-from etq.render.writers import TO_READ, file_of, format_of, refuse_existing, write, write_text
+from etq.render.writers import file_of, refuse_existing, write, write_text
 from etq.report.overlays import METRICS, OVERLAYS
 
 if TYPE_CHECKING:
@@ -246,7 +246,6 @@ def graphs(
     chosen = {name: value for name, value in options.items() if value is not None}
     given = "".join(f", {name} := ${name}" for name in chosen)
     shown = catalog.named("compare_graphs")
-    columns = shown.to_read if (format or format_of(output)) in TO_READ else "*"
     where = "" if everything else " WHERE change <> 'same'"
     with _sides(base, new, db) as (warehouse, base_name, new_name):
         if html is not None:
@@ -257,15 +256,14 @@ def graphs(
             if page_path is not None:
                 say(f"{page_path}: the graphs of {base} and {new}")
             return
-        query = f"SELECT {columns} FROM compare_graphs($base, $new{given}){where}"
+        query = f"FROM compare_graphs($base, $new{given}){where}"
         has_rows = write(
             warehouse,
             query,
             format,
             output,
             force=force,
-            foremost=shown.foremost,
-            drops_empty=True,
+            view=shown,
             base=base_name,
             new=new_name,
             **chosen,

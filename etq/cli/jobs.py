@@ -1,4 +1,4 @@
-"""What is notable about the ranks of a job, after its traces were ingested."""
+"""Notes about the ranks of a job, after its traces were ingested."""
 
 from __future__ import annotations
 

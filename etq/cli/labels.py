@@ -83,7 +83,7 @@ found_options: Final = together(
 @click.option("--sort", metavar="KEY", help="Sort by a label, numerically if it is a number, or by a column.")
 @click.option("--reverse", is_flag=True, help="Sort in descending order; with --sort.")
 @click.option(
-    "--size", is_flag=True, help="Show the estimated size of each in the warehouse in bytes, as in capture_sizes."
+    "--size", is_flag=True, help="Show each capture's estimated size in the warehouse in bytes, as in capture_sizes."
 )
 @warehouse_option
 @output_options
@@ -114,7 +114,7 @@ def captures(
     from etq.warehouse.warehouse import open
 
     if reverse and sort is None:
-        raise click.UsageError("--reverse goes with --sort")
+        raise click.UsageError("--reverse needs --sort")
     if by is not None and size:
         raise click.UsageError("--by and --size don't go together")
     if by is not None and sort is not None:
@@ -127,8 +127,8 @@ def captures(
             _check_key(warehouse, by)
             chosen = ", selectors := $selectors" if parameters else ""
             query = f"FROM capture_groups($by{chosen})"
-            foremost = catalog.named("capture_groups").foremost
-            write(warehouse, query, format, output, force=force, foremost=foremost, by=by, **parameters)
+            view = catalog.named("capture_groups")
+            write(warehouse, query, format, output, force=force, view=view, by=by, **parameters)
             return
         source = "(FROM capture_summary JOIN (FROM capture_sizes SELECT name, stored_bytes) USING (name))"
         query = f"FROM {source if size else 'capture_summary'} AS s"
@@ -137,8 +137,9 @@ def captures(
             columns = [*warehouse.rows("FROM capture_summary LIMIT 0")[0], *(["stored_bytes"] if size else [])]
             order, parameters = _order(warehouse, columns, sort, reverse, parameters)
             query += order
-        foremost = (*catalog.named("capture_summary").foremost, "stored_bytes")
-        write(warehouse, query, format, output, force=force, foremost=foremost, **parameters)
+        view = catalog.named("capture_summary")
+        view = view.beside(catalog.named("capture_sizes")) if size else view
+        write(warehouse, query, format, output, force=force, view=view, **parameters)
 
 
 def _order(

@@ -83,12 +83,12 @@ def add(folder: str, **options: Any) -> None:
 
 @lake.command()
 @warehouse_argument
-@click.option("--all", "everything", is_flag=True, help="Remove also what writers began within the last hour.")
+@click.option("--all", "everything", is_flag=True, help="Also remove what writers began within the last hour.")
 def compact(db: str, everything: bool) -> None:
     """Combine the many small files of a lake. Commands that read the lake meanwhile aren't disturbed.
 
-    What writers left that were killed is removed an hour after they began, or at once with --all: if one of them is
-    still at work, it fails and adds nothing. Files that the lake doesn't need any more are deleted a week later.
+    Leftovers of killed writers are removed an hour after they began, or at once with --all: a writer still at work then
+    fails and adds nothing. Files that the lake no longer needs are deleted a week later.
 
     \b
     etq lake compact fleet

@@ -36,7 +36,7 @@ def merge(files: tuple[str, ...], output: str) -> None:
     """Make a new warehouse from all content of several others. These are only read.
 
     The same content is stored once, with the labels, metrics, phases and links of all; where these differ, those of the
-    first warehouse are kept, and the difference is printed. A name that other content has is extended.
+    first warehouse are kept, and the difference is printed. A name that is taken by other content is extended.
 
     \b
     etq db merge phone.duckdb watch.duckdb -o lab.duckdb
@@ -56,7 +56,7 @@ def merge(files: tuple[str, ...], output: str) -> None:
 def backup(db: str, output: str, force: bool) -> None:
     """Copy a warehouse as it is at one moment. Other processes may use it meanwhile: those that write wait.
 
-    The copy is at its place when it is whole. It has no free space, and is a warehouse like any other.
+    The copy appears when it is complete. It is a warehouse like any other, without free space.
 
     \b
     etq db backup lab.duckdb -o copy.duckdb
@@ -77,11 +77,11 @@ def backup(db: str, output: str, force: bool) -> None:
     help="The folder that files were read from.  [default: the current one]",
 )
 def check(db: str, files: str) -> None:
-    """Check that a warehouse is undamaged and its tables agree.
+    """Check that a warehouse is undamaged and consistent.
 
-    All tables are read. Rows refer to rows that are there, and rollups are what events give when they are computed
-    again. Files of the folder that they were read from have the same content. Each problem is a
-    line; with a problem, the status is 1. The warehouse is only read; writers wait meanwhile.
+    All tables are read: rows that others refer to must exist, rollups must equal those computed from the events, and
+    files of the folder that they were read from must have the same content. Each problem is a line; with a problem, the
+    status is 1. The warehouse is only read; writers wait meanwhile.
 
     \b
     etq db check lab.duckdb

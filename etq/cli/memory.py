@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from etq import catalog
 from etq.cli import main
 from etq.cli.no_rows import naming_other_view, note_no_rows
 from etq.cli.options import output_options, warehouse_option
@@ -25,15 +26,7 @@ if TYPE_CHECKING:
 _PEAKS: Final = """
     SELECT DISTINCT p.device, p.peak_bytes, p.peak_time, p.unit FROM peak_memory($capture) AS p ORDER BY p.device
 """
-_HOLDERS: Final = """
-    SELECT p.device, p.op, p.step, p.allocations, p.held_bytes, p.share_percent FROM peak_memory($capture) AS p
-"""
-_LEAKS: Final = """
-    SELECT m.device, m.op, m.steps, m.first_bytes, m.last_bytes, m.growth_per_step_bytes, m.allocations
-    FROM memory_leaks($capture) AS m
-    WHERE m.is_leak
-"""
-# The most in use in each of so many equal parts of the time, and what is in use at the end of the part.
+# For each of equally long parts of the time: the most memory in use, and the memory in use at its end.
 _PARTS: Final = """
     WITH line AS (FROM memory_timeline($capture)),
     range AS (SELECT min(l.time) AS first, max(l.time) AS last FROM line AS l)
@@ -71,15 +64,15 @@ def memory(capture: str, db: str, format: str | None, output: str | None, force:
                 write_text(text, output, force=force, is_printable=True)
                 return
         with naming_other_view(warehouse, view, selector):
-            query = f"FROM {view}($capture)"
-            has_rows = write(warehouse, query, format, output, force=force, capture=selector)
+            query, shown = f"FROM {view}($capture)", catalog.named(view)
+            has_rows = write(warehouse, query, format, output, force=force, view=shown, capture=selector)
         if not has_rows:
             note_no_rows(warehouse, view, capture, selector, {})
 
 
 def _memory_of_trace(warehouse: Warehouse, capture: Capture, style: TerminalStyle) -> str:
-    """Return the peak of each device, memory over time, what is held then and what grows; "" if it has none."""
-    peaks = warehouse.rows(_PEAKS, capture=capture)[1]
+    """Return the peak of each device, memory over time, what is held at the peak and what grows; "" without memory."""
+    (_, *said), peaks = warehouse.rows(_PEAKS, capture=capture)
     if not peaks:
         return ""
     lines = _timelines(warehouse, capture, style)
@@ -87,10 +80,13 @@ def _memory_of_trace(warehouse: Warehouse, capture: Capture, style: TerminalStyl
     for device, size, time, unit in peaks:
         text += f"{printable(device)}: at most {shown_size(size)} in use, first at {time:.6g} {unit}\n"
         text += f"{lines[device]}\n" if device in lines else ""
-    columns, rows = warehouse.rows(_HOLDERS, capture=capture)
-    text += "\nHeld at the peak:\n" + table(*selection.get().rows(columns, rows), style)
-    columns, rows = warehouse.rows(_LEAKS, capture=capture)
-    return text + ("\nGrows with every step:\n" + table(columns, rows, style) if rows else "")
+    view = catalog.named("peak_memory").without(said)
+    columns, rows = warehouse.rows(f"SELECT {view.to_read} FROM peak_memory($capture)", capture=capture)
+    text += "\nHeld at the peak:\n" + table(*selection.get().rows(columns, rows), style, foremost=view.foremost)
+    view = catalog.named("memory_leaks").without(("is_leak",))
+    columns, rows = warehouse.rows(f"SELECT {view.to_read} FROM memory_leaks($capture) WHERE is_leak", capture=capture)
+    text += "\nGrows with every step:\n" + table(columns, rows, style, foremost=view.foremost) if rows else ""
+    return text
 
 
 def _timelines(warehouse: Warehouse, capture: Capture, style: TerminalStyle) -> dict[str, str]:

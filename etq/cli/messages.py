@@ -1,4 +1,4 @@
-"""What commands say besides their output: notes, results and errors on stderr."""
+"""Messages of commands beside their output: notes, results and errors on stderr."""
 
 from __future__ import annotations
 

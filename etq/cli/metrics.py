@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import click
 
+from etq import catalog
 from etq.choices import PHASES
 from etq.cli import main
 from etq.cli.messages import say
@@ -84,7 +85,8 @@ def metric(
             what = f"{added} metrics added" if added else "known already"
             say(f"{target.name}: {file}: {what}")
         if not has_changes:
-            write(warehouse, "FROM metric_values($capture)", format, output, force=force, capture=target)
+            query, view = "FROM metric_values($capture)", catalog.named("metric_values")
+            write(warehouse, query, format, output, force=force, view=view, capture=target)
 
 
 @main.command()
@@ -141,4 +143,5 @@ def phase(
             say(f"{target.name}: {count} runs {phase or 'without a phase'}")
         else:
             parameters: dict[str, Any] = {"capture": target, "unit": unit}
-            write(warehouse, "FROM phase_totals($capture, unit := $unit)", format, output, force=force, **parameters)
+            query, view = "FROM phase_totals($capture, unit := $unit)", catalog.named("phase_totals")
+            write(warehouse, query, format, output, force=force, view=view, **parameters)

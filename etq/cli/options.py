@@ -53,7 +53,7 @@ def together(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def classes_option(command: Command) -> Command:
-    """Add --classes, which holds while the command runs, in processes that it starts, too."""
+    """Add --classes, which applies while the command runs, also in processes that it starts."""
 
     def use(context: click.Context, _: click.Parameter, file: str | None) -> None:
         if file is None:
@@ -326,7 +326,7 @@ def link_option(command: Command) -> Command:
         "--link-bandwidth",
         metavar="RATE",
         callback=_rate(_BANDWIDTH, _BANDWIDTHS),
-        help="What the links of a device carry in bytes per second, such as 450GB/s.  [default: of the trace's device]",
+        help="Bandwidth of a device's links in bytes per second, such as 450GB/s.  [default: of the trace's device]",
     )(command)
 
 

@@ -26,7 +26,7 @@ A statement may have several lines and ends with ;
 Tab completes names of views, columns, and within quotes of captures.
 """
 _LONGEST_HISTORY: Final = 2000
-# What a ; in it doesn't end a statement: texts, names in quotes, comments.
+# Where a ; doesn't end a statement: texts, names in quotes, comments.
 _QUOTED: Final = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/", re.DOTALL)
 _KEYWORDS: Final = frozenset(
     {"all", "and", "as", "by", "case", "desc", "describe", "distinct", "else", "end", "from", "group", "having", "in"}

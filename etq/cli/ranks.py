@@ -13,8 +13,7 @@ from etq.cli.messages import say
 from etq.cli.options import link_option, output_options, warehouse_option
 from etq.cli.targets import is_file
 from etq.errors import EtqError
-from etq.render.selection import selection
-from etq.render.writers import TO_READ, format_of, write
+from etq.render.writers import write
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,12 +41,6 @@ _WITHOUT_WAITS: Final = (
 )
 # The views of etq stragglers by what a row is, and what is shown of them to people.
 _VIEWS: Final = {None: "stragglers", "rank": "stragglers", "step": "rank_steps"}
-_WAITS: Final = """
-    job, {columns}, message_bytes AS bytes, waited, transfer, waited_percent, last_rank,
-    bus_bandwidth_gb_per_s AS bus_gb_s, link_percent, reason, mean_skew, last_percent, group_size AS ranks, kernels,
-    process_group, group_description, message_type, total AS total_time, known, max_skew, bandwidth_gb_per_s AS gb_s,
-    unit
-"""
 _UNKNOWN: Final = {
     "stragglers": _WITHOUT_WAITS,
     "rank_steps": _WITHOUT_WAITS,
@@ -103,8 +96,7 @@ def stragglers(
         _show_ranks(_VIEWS[by], selector, unit, db, options, notes_clocks=True)
         return
     given = {"by": by, "link_bandwidth": link_bandwidth}
-    columns = "collective" if by == "collective" else "step, number, rank, collective"
-    _show_ranks("collective_waits", selector, unit, db, options, given, _WAITS.format(columns=columns))
+    _show_ranks("collective_waits", selector, unit, db, options, given)
 
 
 @main.command()
@@ -133,12 +125,11 @@ def _show_ranks(
     db: str,
     options: tuple[str | None, str | None, bool],
     more: Mapping[str, Any] | None = None,
-    to_read: str | None = None,
     *,
     notes_clocks: bool = False,
 ) -> None:
-    """Print a view of ranks, for people with the columns `to_read`; notes on stderr if it has no rows, about what isn't
-    known of ranks, and, where the view compares ranks, if clocks differ.
+    """Print a view of ranks; notes on stderr if it has no rows, about what isn't known of ranks, and, where the view
+    compares ranks, if clocks differ.
     """
     from etq.warehouse.warehouse import open
 
@@ -151,10 +142,8 @@ def _show_ranks(
     format, output, force = options
     with open(db, read_only=True) as warehouse:
         _check_one_job(warehouse, selector)
-        is_for_people = (format or format_of(output)) in TO_READ and selection.get().columns is None
-        columns = to_read if to_read and is_for_people else "*"
-        query, foremost = f"SELECT {columns} FROM {view}({catalog.arguments(arguments)})", catalog.named(view).foremost
-        if not write(warehouse, query, format, output, force=force, foremost=foremost, **arguments):
+        query = f"FROM {view}({catalog.arguments(arguments)})"
+        if not write(warehouse, query, format, output, force=force, view=catalog.named(view), **arguments):
             chosen = "" if selector is None else f" of {selector}"
             needed = " and collectives that name their process group" if view == "collective_waits" else ""
             say(f"Note: no trace{chosen} has a label rank{needed}; ingest the traces of a job's ranks")

@@ -35,10 +35,10 @@ def serve(
 ) -> None:
     """Show a warehouse or lake in a browser.
 
-    Pages have captures, reports, comparisons, trends and SQL, and only read.
+    Pages show captures, reports, comparisons, trends and SQL, and change nothing.
 
-    Without --tokens, it answers this machine alone. With it, each request needs a token, other addresses may be
-    listened on, and etq push sends captures. A page's link shows others the same.
+    Without --tokens, it serves this machine alone. With it, each request needs a token, --host may be any address, and
+    etq push sends captures. A page's address shows others the same.
 
     \b
     etq serve lab.duckdb --open
@@ -52,13 +52,13 @@ def serve(
 
 @main.command()
 @click.argument("name")
-@click.option("--role", type=click.Choice(ROLES), default="read", help="What it is for.  [default: read]")
+@click.option("--role", type=click.Choice(ROLES), default="read", help="What the token allows.  [default: read]")
 @click.option("--file", metavar="FILE", default="tokens.toml", help="The file to add it to.  [default: tokens.toml]")
 def token(name: str, role: str, file: str) -> None:
     """Make a token for a server, and print its secret once.
 
-    The file has a line for each token, with its name, its role and the SHA-256 of its secret. A token ends when its
-    line is removed. Who may push may read, too.
+    The file has a line for each token, with its name, its role and the SHA-256 of its secret. To revoke a token, remove
+    its line. A token for push can read, too.
 
     \b
     etq token ci --role push --file tokens.toml
@@ -86,7 +86,7 @@ def push(
     pte: str | None,
     metrics: tuple[str, ...],
 ) -> None:
-    """Send profiling files to a server, which stores them. The token is that in $ETQ_TOKEN.
+    """Send profiling files to a server, which stores them. The token is in $ETQ_TOKEN.
 
     A file that the server has is stored once, so a push can be repeated. While the server can't be reached, it is
     tried again for two minutes. A file that can't be stored is reported, and the exit status is 1.
@@ -98,7 +98,7 @@ def push(
     from etq.push import Pusher
 
     if len(files) > 1 and (name is not None or metrics):
-        raise click.UsageError("--name and --metrics go with one file")
+        raise click.UsageError("--name and --metrics need a single file")
     shared = [(field, path) for field, path in (("etrecord", etrecord), ("pte", pte)) if path is not None]
     pusher = Pusher(url)
     failed = 0

@@ -15,8 +15,7 @@ from etq.cli.options import output_options, total_option, warehouse_option
 from etq.cli.showing import show_view
 from etq.cli.targets import file_options, not_for, open_file_or_warehouse, open_record, pop_file_options
 from etq.errors import EtqError
-from etq.render.selection import selection
-from etq.render.writers import TO_READ, format_of, write
+from etq.render.writers import write
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
@@ -77,9 +76,7 @@ def _command(view: catalog.SqlObject) -> click.Command:
         )
         call = f"{view.name}({arguments})" if view.kind == "table macro" else view.name
         with _opened(names[:1], values, db) as warehouse:
-            is_for_people = (format or format_of(output)) in TO_READ and selection.get().columns is None
-            query = f"SELECT {view.to_read} FROM {call}" if is_for_people else f"FROM {call}"
-            write(warehouse, query, format, output, force=force, foremost=view.foremost, **values)
+            write(warehouse, f"FROM {call}", format, output, force=force, view=view, **values)
 
     text = (
         f"{view.text.removeprefix(catalog.NEEDS_ETQ)}\n\nColumns: {', '.join(column.name for column in view.columns)}."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -20,7 +20,6 @@ from etq.cli.no_rows import (
 from etq.cli.targets import FileOptions, open_target
 from etq.errors import EtqError
 from etq.render.selection import selection
-from etq.render.table import title
 from etq.render.writers import TO_READ, format_of, write
 from etq.warehouse.formats import TRACE, narrowed, stored_rows
 
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
 _ADVICE: Final = "advice"
 # Views of dumps for which `timed` computes times: they ask for them several times, or show those of typical runs.
 _TIMED: Final = (_ADVICE, "op_totals", "execute_breakdown", "delegate_totals")
-# Columns about steps, in tables that have other columns where a trace has no steps.
-_OF_STEPS: Final = ("per_step", "bytes_per_step", "outside_steps", "steps")
 
 
 def check_phase(warehouse: Warehouse, capture: Capture, phase: str | None) -> None:
@@ -76,7 +73,7 @@ def note_excluded_runs(warehouse: Warehouse, capture: Capture, view: str, option
     others = left_out(warehouse, capture, options) if takes_typical else None
     if others is not None:
         slow = "; etq show slow_runs lists the ops that take longer in slow runs" if others.slower else ""
-        say(f"Note: {others.text}; --runs all counts all{slow}")
+        say(f"Note: {others.text}. --runs all counts every run{slow}")
 
 
 def _attach_baseline(warehouse: Warehouse, baseline: str, capture: str, read_options: FileOptions) -> str:
@@ -92,10 +89,6 @@ def show_view(
     db: str,
     output: tuple[str | None, str | None, bool],
     read_options: FileOptions,
-    *,
-    query: str = "FROM {view}",
-    long: Collection[str] = (),
-    total: bool = False,
     **options: Any,
 ) -> None:
     """Print a view of a capture: opens it, and shows it by `show_opened`, which has the other parameters."""
@@ -103,16 +96,7 @@ def show_view(
         baseline = options.get("baseline")
         if baseline is not None and Path(baseline).is_file():
             options["baseline"] = _attach_baseline(warehouse, baseline, capture, read_options)
-        show_opened(
-            view,
-            capture,
-            (warehouse, selector),
-            output,
-            query=query,
-            long=long,
-            total=total,
-            **options,
-        )
+        show_opened(view, capture, (warehouse, selector), output, **options)
 
 
 def show_opened(
@@ -121,17 +105,10 @@ def show_opened(
     target: tuple[Warehouse, Capture],
     output: tuple[str | None, str | None, bool],
     *,
-    query: str = "FROM {view}",
-    long: Collection[str] = (),
     total: bool = False,
     **options: Any,
 ) -> None:
-    """Print a view of a capture in an open warehouse. People see the columns that its line `Shown:` has.
-
-    query  query whose rows are printed; {view} is replaced by the call of the view
-    long   names of columns with long texts, see `write`
-    total  whether people see sums, see `without_sums`; tables with such columns choose their unit
-    """
+    """Print a view of a capture in an open warehouse; `total` states whether people see sums, see `seen_of`."""
     warehouse, selector = target
     check_runs(warehouse, selector, options)
     parameters = {"capture": selector, **{name: value for name, value in options.items() if value is not None}}
@@ -144,32 +121,17 @@ def show_opened(
         macro = narrower.name
         prepared = prepared_for(warehouse, macro, selector, options.get("unit"))
     arguments = ", ".join("$capture" if name == "capture" else f'"{name}" := ${name}' for name in parameters)
-    is_for_people = (output[0] or format_of(output[1])) in TO_READ and selection.get().columns is None
     call = f"{macro}({arguments})"
     stored = stored_rows(warehouse, view, parameters)
     if stored is not None:
         call, parameters = stored, {"capture": selector}
-    statement = query.format(view=call)
-    shown = catalog.named(view)
-    if shown.shown and (is_for_people or names_columns_of_people(warehouse, statement, parameters)):
-        statement = f"SELECT {shown.to_read} FROM {call}"
-    if is_for_people:
-        statement = without_method(warehouse, selector, view, statement)
-        statement = without_sums(warehouse, selector, statement, shown.sums, total)
+    seen = catalog.named(view)
+    if (output[0] or format_of(output[1])) in TO_READ and selection.get().columns is None:
+        seen = seen_of(warehouse, selector, seen, total)
     with prepared, timed(warehouse, selector, view, options):
         with naming_other_view(warehouse, view, selector):
-            chooses = bool(shown.sums) and "unit" not in parameters
-            has_rows = write(
-                warehouse,
-                statement,
-                *output[:2],
-                force=output[2],
-                long=long,
-                foremost=shown.foremost,
-                chooses_unit=chooses,
-                drops_empty=True,
-                **parameters,
-            )
+            query = f"FROM {call}"
+            has_rows = write(warehouse, query, *output[:2], force=output[2], view=seen, **parameters)
         if not has_rows:
             note_no_rows(warehouse, view, capture, selector, options)
         elif view == "delegate_graph":
@@ -179,15 +141,6 @@ def show_opened(
         if has_rows and view in ("delegate_graph", "delegate_totals", "execute_breakdown"):
             note_below_clock(warehouse, selector, options.get("unit"))
         note_excluded_runs(warehouse, selector, view, options)
-
-
-def names_columns_of_people(warehouse: Warehouse, query: str, parameters: Mapping[str, Any]) -> bool:
-    """Whether --columns has a name that is none of a query's: people see other names than programs."""
-    chosen = selection.get().columns
-    if chosen is None:
-        return False
-    columns = warehouse.sql(f"FROM ({query}) LIMIT 0", **parameters).columns
-    return not {*chosen} <= {*columns, *map(title, columns)}
 
 
 def _defaults(view: str) -> dict[str, str | None]:
@@ -204,32 +157,19 @@ def check_runs(warehouse: Warehouse, capture: Capture, options: Mapping[str, Any
     check_method(warehouse, capture, options.get("method"))
 
 
-def without_sums(
-    warehouse: Warehouse,
-    capture: Capture,
-    query: str,
-    sums: Collection[str],
-    total: bool,
-) -> str:
-    """Return a query for a terminal without its columns of sums, unless `total`; of a trace without steps, which has
-    nothing else, without the times of a step instead. What the table is sorted by stays.
+def seen_of(warehouse: Warehouse, capture: Capture, view: catalog.SqlObject, total: bool) -> catalog.SqlObject:
+    """Return a view with what people see of a capture: no sums, unless `total` or that is what the table is sorted by,
+    and no method if it has only one. Of a trace without steps, they see the sums and nothing of steps.
     """
-    hidden: Collection[str] = () if total else sums
-    if "steps" in sums and not has_steps(warehouse, capture):
-        hidden = _OF_STEPS
-    names = [f"'{name}'" for name in hidden if name != selection.get().sort_by]
-    return f"SELECT COLUMNS(lambda name: name NOT IN ({', '.join(names)})) FROM ({query})" if names else query
+    hidden = {name for name in view.sums if not total and name != selection.get().sort_by}
+    if "steps" in view.sums and not has_steps(warehouse, capture):
+        hidden = {column.name for column in view.shown if "step" in column.name}
+    if "method" in _defaults(view.name) and has_one_method(warehouse, capture):
+        hidden.add("method")
+    return view.without(hidden)
 
 
 def has_steps(warehouse: Warehouse, capture: Capture) -> bool:
     """Whether a capture is a trace with steps."""
     query = "SELECT _step_count($key, NULL, NULL) IS NOT NULL"
     return bool(warehouse.rows(query, key=capture.capture_id)[1][0][0])
-
-
-def without_method(warehouse: Warehouse, capture: Capture, view: str, query: str) -> str:
-    """Return a query of a view for a terminal, without the column `method` if the capture has only one."""
-    has_column = any(column.name == "method" for column in catalog.named(view).columns)
-    if not has_column or "method" not in _defaults(view) or not has_one_method(warehouse, capture):
-        return query
-    return f"SELECT * EXCLUDE (method) FROM ({query})"

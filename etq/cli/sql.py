@@ -36,7 +36,7 @@ _SAFE_MEGABYTES: Final = 512
 @click.option(
     "--captures",
     metavar="SELECTOR",
-    help="With --engine spark: run the query for each of these captures, for which $capture stands.",
+    help="With --engine spark: run the query for each of these captures, as $capture.",
 )
 @click.option("--external-access", is_flag=True, help="Allow the query to read and write other files.")
 @click.option(

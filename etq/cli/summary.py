@@ -61,7 +61,7 @@ _STEPS: Final = """
     WHERE v.category = 'Step'
     GROUP BY v.time, v.steps, v.unit
 """
-# What is said of the mean of a number.
+# The note on the mean of a figure.
 _MEANT: Final = {
     "execute": "of these runs, which the parts below add up to",
     "step": "of these steps, as the times below",
@@ -71,8 +71,8 @@ _IS_LINKED: Final = """
     SELECT 1 FROM captures AS k JOIN records AS r ON r.record_id = k.record_id
     WHERE k.capture_id = _capture_id($capture) AND r.is_complete
 """
-# The title of a list of times, and its query: name, method, time, share, unit, executes or steps, and what is not in it
-# in all. The first that has rows is shown. Traces without steps have sums.
+# The titles and queries of lists of times: name, method, time, share, unit, executes or steps, and the total outside of
+# these. The first list with rows is shown. Traces without steps have sums.
 _OPS: Final = {
     "Mean time{} by op": """
         SELECT o.op, o.method, o.per_execute, o.share_percent, o.unit, o.executes, NULL
@@ -141,7 +141,7 @@ def _lines(captures: Sequence[str], db: str, read_options: FileOptions, style: T
     if len(captures) > 2 or (len(captures) == 1 and _holds_files(captures[0], db)):
         missing = [capture for capture in captures if not glob.has_magic(capture) and not os.path.exists(capture)]
         if missing:
-            raise EtqError(f"no such file: {', '.join(missing)}; of captures of a warehouse, name one")
+            raise EtqError(f"no such file: {', '.join(missing)}; of a warehouse, name one capture")
         return _of_many(captures, style)
     kinds = [kind_of_argument(capture, db) for capture in captures]
     if len(captures) == 2:

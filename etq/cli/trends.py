@@ -21,15 +21,11 @@ from etq.errors import printable
 from etq.render.selection import selection
 from etq.render.table import p_value, table
 from etq.render.terminal import sparkline, style_of
-from etq.render.writers import TO_READ, format_of, write, write_rows, write_text
+from etq.render.writers import TO_READ, format_of, with_values, write, write_rows, write_text
 from etq.verdicts import words
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
-
-
-# The columns of regressions of which notes are made.
-_NOTED: Final = ("base", "new", "is_same_program")
 
 
 # Which captures form a series, and their order.
@@ -105,7 +101,7 @@ def trend(
         if format in (None, "table") and output is None:
             write_text(_drawn(warehouse, query, arguments), None, is_printable=True)
         else:
-            write(warehouse, query, format, output, force=force, **arguments)
+            write(warehouse, query, format, output, force=force, view=catalog.named("trend"), **arguments)
         _note_left_out(warehouse, arguments)
 
 
@@ -118,7 +114,7 @@ def trend(
 @click.option(
     "--alpha",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    help="Probability of reporting a change where none is.  [default: 0.05]",
+    help="Accepted probability of a false change.  [default: 0.05]",
 )
 @_series_options
 @warehouse_option
@@ -141,27 +137,24 @@ def regressions(
         check_keys(warehouse, options)
         arguments["over"] = over = order_of(warehouse, selector, options["over"])
         query = f"FROM regressions({catalog.arguments(arguments)})"
-        shown = catalog.named("regressions")
-        if selection.get().columns is not None:  # what changed may be among them, named as trend --op takes it
-            [item] = (each.expression for each in shown.shown if each.name == "item")
-            query = f"FROM (SELECT {item}, * {query})"
+        view = catalog.named("regressions")
+        view = view if "with_accepted" in arguments else view.without(("is_accepted",))
         order = f"captures are in the order of {over}"
         if (format or format_of(output)) not in TO_READ:
-            has_rows = write(warehouse, query, format, output, force=force, **arguments)
+            has_rows = write(warehouse, query, format, output, force=force, view=view, **arguments)
         else:
-            accepted = ", is_accepted" if "with_accepted" in arguments else ""
-            to_read = f"{shown.to_read}{accepted}" if selection.get().columns is None else "*"
-            names, found = warehouse.rows(f"SELECT {to_read}, {', '.join(_NOTED)} {query}", **arguments)
-            columns, rows = names[: -len(_NOTED)], [row[: -len(_NOTED)] for row in found]
-            write_rows(columns, rows, format, output, force=force, foremost=shown.foremost)
+            columns = selection.get().columns_of(view, True)
+            names, found = warehouse.rows(f"SELECT {columns}, r {query} AS r", **arguments)
+            rows = [row[:-1] for row in found]
+            write_rows(names[:-1], rows, format, output, force=force, view=view)
             has_rows = bool(rows)
         if not has_rows:
             text = too_short(warehouse, selector, over, options["by"]) or "no total and no op has a lasting change"
             say(f"Note: {text}; for the values: etq trend; {order}")
         elif format in (None, "table"):
             say(f"Note: {order}; times: p25 of all runs of a capture")
-            if output is None and "item" in columns:
-                changes = [dict(zip(names, row, strict=True)) for row in found]
+            if output is None:
+                changes = [row[-1] for row in found]
                 _note_shifts(changes)
                 _print_next(changes, db)
         _note_left_out(warehouse, arguments)
@@ -194,19 +187,18 @@ def _drawn(warehouse: Warehouse, query: str, arguments: dict[str, Any]) -> str:
     """Return each series as bars from its least to its greatest value, with its changes; few captures as a table,
     too.
     """
-    _, rows = warehouse.rows(
-        f"SELECT series, label, normalized, unit, change_percent, p, capture, runs, is_accepted, comment {query}",
-        **arguments,
-    )
+    view = catalog.named("trend").without(("series",))
+    names, rows = warehouse.rows(f"SELECT {view.to_read}, t {query} AS t", **arguments)
     style = style_of(sys.stdout)
     parts = []
-    for series, group in groupby(rows, key=lambda row: row[0]):
-        captures = list(group)
-        values = [row[2] for row in captures if row[2] is not None]
-        unit = captures[0][3] or ""
+    for series, group in groupby(rows, key=lambda row: row[-1]["series"]):
+        shown = list(group)
+        captures = [row[-1] for row in shown]
+        values = [capture["normalized"] for capture in captures if capture["normalized"] is not None]
+        unit = captures[0]["unit"] or ""
         head = f"{series}: " if series else ""
         span = f"{_number(min(values))} to {_number(max(values))} {unit}" if values else "no values"
-        ends = [_short(label) for label in (captures[0][1], captures[-1][1]) if label]
+        ends = [_short(capture["label"]) for capture in (captures[0], captures[-1]) if capture["label"]]
         statistic = "" if arguments["what"] == "metric" else "; times: p25 of all runs of a capture"
         if len(captures) == 1:
             span = f"{_number(values[0])} {unit}" if values else "no values"
@@ -216,17 +208,19 @@ def _drawn(warehouse: Warehouse, query: str, arguments: dict[str, Any]) -> str:
             title = f"{head}{len(captures)} captures in the order of {arguments['over']}{between}; {span}{statistic}"
         lines = [style.styled(printable(title), "bold"), sparkline(values, style)]
         # Neighbours, as captures may have equal labels.
-        for (_, last_good, *_), (_, label, _, _, change, p, capture, _, accepted, comment) in pairwise(captures):
-            if change is not None:
-                line = f"{change:+.1f} % at {_short(label)} ({capture}), last good {_short(last_good)}; p {p_value(p)}"
-                line += f"; {'accepted: ' if accepted else ''}{comment}" if comment else ""
+        for before, at in pairwise(captures):
+            if (change := at["change_percent"]) is not None:
+                line = f"{change:+.1f} % at {_short(at['label'])} ({at['capture']}), "
+                line += f"last good {_short(before['label'])}; p {p_value(at['p'])}"
+                line += f"; {'accepted: ' if at['is_accepted'] else ''}{at['comment']}" if at["comment"] else ""
                 # For times, more is worse; for a metric, its direction decides.
-                colours = [] if accepted or arguments["what"] == "metric" else ["red" if change > 0 else "green"]
+                is_judged = not at["is_accepted"] and arguments["what"] != "metric"
+                colours = ["red" if change > 0 else "green"] if is_judged else []
                 lines.append(style.styled(printable(line), *colours))
         parts.append("\n".join(lines) + "\n")
         if len(captures) <= 20:
-            shown = [(label, value, unit, runs, capture) for _, label, value, unit, _, _, capture, runs, *_ in captures]
-            parts.append(table(["label", "value", "unit", "runs", "capture"], shown, style))
+            columns, cells = with_values(names[:-1], [row[:-1] for row in shown])
+            parts.append(table(columns, cells, style, foremost=view.foremost))
     return "\n".join(parts)
 
 

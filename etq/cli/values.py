@@ -12,8 +12,7 @@ from etq.cli.messages import say
 from etq.cli.options import output_options, warehouse_option
 from etq.cli.showing import show_view
 from etq.cli.targets import FileOptions
-from etq.render.selection import selection
-from etq.render.writers import TO_READ, format_of, write
+from etq.render.writers import write
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
@@ -45,11 +44,8 @@ def values(
     etq values run.etdp --debug-buffer run.bin
     etq values run --db lab.duckdb
     """
-    query = """SELECT v.run_index, v.op_name, v.instruction_id, v.role, v.position, v.kind, v.scalar_type, v.sizes,
-    v.number, v.min, v.max, v.mean, v.nan_count, v.inf_count, v.module_path, v.source_file, v.source_line
-    FROM {view} AS v"""
     read_options = FileOptions(etrecord=etrecord, debug_buffer=debug_buffer)
-    show_view("logged_values", capture, db, (format, output, force), read_options, query=query)
+    show_view("logged_values", capture, db, (format, output, force), read_options)
 
 
 @main.command()
@@ -84,7 +80,6 @@ def gap(
     """
     from etq.warehouse.warehouse import open
 
-    shown = catalog.named("numeric_gap")
     with open(db, read_only=True) as warehouse:
         query = "FROM numeric_gap($base, $new, metric := $metric)"
         parameters: dict[str, Any] = {"base": base, "new": new, "metric": metric}
@@ -92,9 +87,7 @@ def gap(
             _note_problems(warehouse, query, parameters)
             query += " WHERE gap IS NOT NULL LIMIT $worst"
             parameters["worst"] = worst
-        if (format or format_of(output)) in TO_READ and selection.get().columns is None:
-            query = f"SELECT {shown.to_read} FROM ({query})"
-        write(warehouse, query, format, output, force=force, foremost=shown.foremost, **parameters)
+        write(warehouse, query, format, output, force=force, view=catalog.named("numeric_gap"), **parameters)
 
 
 def _note_problems(warehouse: Warehouse, query: str, parameters: dict[str, Any]) -> None:

@@ -29,25 +29,15 @@ def command_of(name: str, command: ViewCommand) -> click.Command:
     def show(capture: str, **options: Any) -> None:
         read_options = pop_file_options(options)
         output = options.pop("format"), options.pop("output"), options.pop("force")
-        view, columns = command.view, command.columns
+        view = command.view
         for option, instead in (
             (option, described.instead) for option, described in command.options.items() if described.instead
         ):
             value = options.pop(option)
             if value in instead:
-                view, columns = instead[value], "*"
+                view = instead[value]
                 options = _taken(view, options, f"--{option} {value}")
-        show_view(
-            view,
-            capture,
-            options.pop("db"),
-            output,
-            read_options,
-            query=f"SELECT {columns} FROM {{view}}",
-            long=command.long,
-            total=options.pop("total", False),
-            **options,
-        )
+        show_view(view, capture, options.pop("db"), output, read_options, **options)
 
     examples = "\n".join(f"etq {name} {example}" for example in command.examples)
     text = f"{command.text}\n\nCAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a file."
@@ -65,7 +55,7 @@ def _taken(view: str, options: dict[str, Any], choice: str) -> dict[str, Any]:
     if "steps" not in options or "steps" in _parameters(view):
         return options
     if (options.pop("steps"), options.pop("phase")) != (None, None):
-        raise click.UsageError(f"{choice} is of the whole trace; it goes without options that select steps")
+        raise click.UsageError(f"{choice} covers the whole trace; leave out options that select steps")
     return options
 
 

@@ -41,9 +41,9 @@ _FORBIDDEN: Final = ("Permission denied", "Read-only file system")
 _FULL: Final = ("No space left on device", "File too large", "Disk quota exceeded")
 _INVALIDATED: Final = "has been invalidated"
 _WHEN_FULL: Final = "out of space: free some and repeat; nothing was stored"
-# Of commands that free space. To change a file, DuckDB needs some, for its log.
+# For commands that free space: to change a file, DuckDB needs some, for its log.
 NOTHING_FREED: Final = (
-    "out of space, also for this; the warehouse is as it was: free some and repeat, or copy it to another disk "
+    "out of space, also for this; the warehouse is unchanged: free some and repeat, or copy it to another disk "
     "(etq db backup), do it there, and move it back"
 )
 Result = TypeVar("Result")
@@ -259,7 +259,7 @@ def explained(path: str, error: duckdb.Error, when_full: str = _WHEN_FULL) -> st
         ("WAL does not match",): f"{path}.wal belongs to another database; move it away",
         _FORBIDDEN: f"{message}; get permission to write there, or open it read-only",
     }
-    return next((text_of for words, text_of in known.items() if any(each in text for each in words)), message)
+    return next((text_of for words, text_of in known.items() if any(word in text for word in words)), message)
 
 
 def is_of_file(error: BaseException | None) -> bool:

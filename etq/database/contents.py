@@ -40,7 +40,7 @@ _ADDED: Final = """
     ORDER BY ALL
 """
 
-# How the note of a file ends whose views and macros are those of this version.
+# The end of the note on a file with this version's views and macros.
 _OWN: Final = " own"
 
 

@@ -216,14 +216,14 @@ FUNCTIONS: Final = (
     ),
 )
 
-_UNKNOWN: Final = "'this view decides by what etq computes: ask it by etq sql, or etq.open() in Python'"
+_UNKNOWN: Final = "'this view needs functions of etq: query it by etq sql, or etq.open() in Python'"
 _KINDS: Final = {"BIGINT": "int64", "DOUBLE": "float64", "BOOLEAN": "bool", "VARCHAR": "object"}
-# With which the names of the functions begin.
+# The prefix of the functions' names.
 PREFIX: Final = "needs_etq_"
-# Each view that calls one of them has one of these words in its name, and so has a query that needs one.
+# Words in the names of all views that call one of them, and so in all queries that need one.
 _NEEDED: Final = re.compile(f"compar|regress|trend|{PREFIX}", re.IGNORECASE)
 
-# Connections that have them.
+# Connections with which they are registered.
 _registered: Final[WeakSet[duckdb.DuckDBPyConnection]] = WeakSet()
 
 
@@ -232,7 +232,7 @@ def _array(values: Sequence[Any], kind: str) -> Any:
     import numpy as np
 
     if kind.endswith("[]"):
-        return [np.array(each, _KINDS[kind[:-2]]) for each in values]
+        return [np.array(value, _KINDS[kind[:-2]]) for value in values]
     return np.array(values, _KINDS[kind])
 
 
@@ -251,19 +251,23 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
     with connection.cursor() as registering:
         # Where a file has a macro of such a name, DuckDB would find it and register none.
         registering.execute("SET search_path = 'system.main'")
-        for each in FUNCTIONS:
-            arguments: list[Any] = [_list_of(kind) if isinstance(kind, Mapping) else kind for kind in each.arguments]
+        for function in FUNCTIONS:
+            arguments: list[Any] = [
+                _list_of(kind) if isinstance(kind, Mapping) else kind for kind in function.arguments
+            ]
             with suppress(duckdb.CatalogException):  # another connection to the instance has registered them
                 registering.create_function(
-                    each.registered,
-                    _in_arrow(each.name),
+                    function.registered,
+                    _in_arrow(function.name),
                     arguments,
-                    _list_of(each.returns),
+                    _list_of(function.returns),
                     type=PythonUDFType.ARROW,
                     null_handling=FunctionNullHandling.SPECIAL,
                 )
-    if is_own(connection):  # its file has a macro that is an error in the place of each
-        run_on_each(connection, "; ".join(f"CREATE OR REPLACE TEMP {each.macro(is_known=True)}" for each in FUNCTIONS))
+    if is_own(connection):  # its file has a macro for each that is an error
+        run_on_each(
+            connection, "; ".join(f"CREATE OR REPLACE TEMP {function.macro(is_known=True)}" for function in FUNCTIONS)
+        )
     _registered.add(connection)
 
 
@@ -271,7 +275,7 @@ def answered(name: str, arguments: pa.Table) -> pa.ChunkedArray:
     """Return what the function of this name returns for each row, whose first columns are its arguments."""
     import pyarrow as pa
 
-    [function] = [each for each in FUNCTIONS if each.name == name]
+    [function] = [function for function in FUNCTIONS if function.name == name]
     return pa.chunked_array([_in_arrow(name)(*arguments.columns[: len(function.arguments)])])
 
 
@@ -286,7 +290,7 @@ def _in_arrow(name: str) -> Callable[..., Any]:
     It is kept for ever. DuckDB 2.0.1 calls it for all connections to an instance, also when the one that has registered
     it is closed, and would then call what was freed.
     """
-    [each] = [each for each in FUNCTIONS if each.name == name]
+    [each] = [function for function in FUNCTIONS if function.name == name]
 
     def called(*columns: Any) -> Any:
         import numpy as np

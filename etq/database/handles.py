@@ -1,4 +1,4 @@
-"""Handles of what a warehouse stores: captures, records and programs, by key, name and hash."""
+"""Handles of stored captures, records and programs, by key, name and hash."""
 
 from __future__ import annotations
 

@@ -1,13 +1,15 @@
 """Queries that aren't trusted, in this process: one SELECT, which only reads, within a limit of time.
 
-The connection has no access to files, and its configuration is locked, as of every warehouse that etq opens. DuckDB
-ends a query at its memory limit, and when it is interrupted, but for a few functions, such as `repeat` of a large
-number, which go on for tens of seconds. The reader of such a query gets an error at the limit of time all the same; the
-query keeps its thread until it ends, and while `MOST_LEFT` of them run, others are refused.
+The connection has no access to files but the warehouse's own, and a query may not call the functions that read files.
+Its configuration is locked, as of every warehouse that etq opens. DuckDB ends a query at its memory limit, and when it
+is interrupted, but for a few functions, such as `repeat` of a large number, which go on for tens of seconds. The reader
+of such a query gets an error at the limit of time all the same; the query keeps its thread until it ends, and while
+`MOST_LEFT` of them run, others are refused.
 """
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -35,7 +37,16 @@ _WITHOUT_LOG: Final = """
     SET lock_configuration = true
 """
 
+# DuckDB's table functions that read no file and run no text: the others may read the warehouse's own file, with what
+# was removed from its tables.
+_HARMLESS: Final = re.compile(
+    r"(duckdb|pragma)_\w+|generate_series|json_each|json_tree|range|repeat|repeat_row|summary|unnest"
+)
+# The functions of a query in the text of `json_serialize_sql`.
+_CALLED: Final = re.compile(r'"function_name":"(\w+)"')
+
 Answer = TypeVar("Answer")
+_readers: Final[set[str]] = set()
 _left: Final[set[threading.Thread]] = set()
 _lock: Final = threading.Lock()
 
@@ -74,6 +85,20 @@ def check_select(query: str) -> None:
         raise QueryError(f"a limited query is one SELECT, not {', '.join(kinds) or 'nothing'}")
 
 
+def _check_files(cursor: duckdb.DuckDBPyConnection, query: str) -> None:
+    """Raise `QueryError` for a query that calls a function which reads files: the warehouse's own may be read."""
+    [(tree,)] = cursor.execute("SELECT system.main.json_serialize_sql(?::VARCHAR)", [query]).fetchall()
+    if tree.startswith('{"error":true'):
+        raise QueryError("the query can't be checked; write it as one SELECT")
+    if not _readers:
+        found = cursor.execute(
+            "SELECT f.function_name FROM system.main.duckdb_functions() AS f WHERE f.function_type = 'table'"
+        ).fetchall()
+        _readers.update(name for (name,) in found if not _HARMLESS.fullmatch(name))
+    if read := _readers.intersection(map(str.lower, _CALLED.findall(tree))):
+        raise QueryError(f"{min(read)}: a limited query reads tables and views, no files and no other queries")
+
+
 def ask(
     connection: duckdb.DuckDBPyConnection,
     query: str,
@@ -90,10 +115,11 @@ def ask(
         _left.difference_update([thread for thread in _left if not thread.is_alive()])
         is_full = len(_left) >= MOST_LEFT
     if is_full:
-        raise QueryError(f"{MOST_LEFT} queries run past their limit of time; try again later")
+        raise QueryError(f"{MOST_LEFT} queries still run past their time limit; try again later")
     cursor = cursors.cursor(connection)
     with suppress(duckdb.InvalidInputException):  # locked already
         cursor.execute(_WITHOUT_LOG)
+    _check_files(cursor, query)
     outcome: list[Answer] = []
     failure: list[BaseException] = []
 

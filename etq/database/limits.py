@@ -21,5 +21,5 @@ def limiting_settings() -> dict[str, str]:
 
 
 def within(byte_size: int) -> dict[str, str | bool | int | float | list[str]]:
-    """Return the settings of a connection that reads a received file in at most so much memory."""
+    """Return the settings of a connection that reads a received file within a limit of memory."""
     return {"memory_limit": f"{byte_size}B", "temp_directory": ""}

@@ -117,7 +117,7 @@ class _Lock:
 
 
 class Opened(Protocol):
-    """What has a file open."""
+    """An object that has a file open."""
 
     path: str | None
     file: tuple[int, int] | None
@@ -150,7 +150,7 @@ def refuse_gone(path: str) -> None:
     """
     with _guard:
         paths = [each.path for each in _opened if each.is_open and each.path is not None]
-    if str(Path(path).absolute()) in {str(Path(each).absolute()) for each in paths}:
+    if str(Path(path).absolute()) in {str(Path(path).absolute()) for path in paths}:
         raise WarehouseError(
             f"{displayed(path)}: already open in this process, and its file was removed; close it first"
         )

@@ -20,7 +20,7 @@ from etq.version import LIBRARY, SCHEMA_VERSION, VERSION, WAREHOUSE
 # DuckDB 1.5 and later can read and write these files. Blocks of a quarter of the default size waste less space in a
 # file of few captures (0.5 MB of 1.6) and of many (1.4 bytes per event of 10.1), and are read as fast.
 STORAGE: Final = {"storage_compatibility_version": "v1.5.0", "default_block_size": "65536"}
-# How the macro is called that has the query of a view of the library.
+# The name of the macro with the query of a view of the library.
 _QUERY_OF: Final = "_query_of_"
 # Files in the cache that no process has used for this many seconds belong to other versions.
 _UNUSED_SECONDS: Final = 30 * 24 * 3600
@@ -57,7 +57,7 @@ def build(folder: Path) -> None:
     known = [*catalog.objects().values()]
     with duckdb.connect(str(folder / WAREHOUSE), config=dict(STORAGE)) as connection:
         # DuckDB plans each macro that it creates.
-        _run(connection, [f"CREATE {each.macro(is_known=False)}" for each in FUNCTIONS])
+        _run(connection, [f"CREATE {function.macro(is_known=False)}" for function in FUNCTIONS])
         _run(connection, [each.statement for each in sorted(known, key=lambda each: each.kind != "table")])
         _run(connection, [comment for each in known for comment in each.comments()])
         connection.execute("INSERT INTO warehouse VALUES (?, ?, now()::TIMESTAMP)", [SCHEMA_VERSION, VERSION])
@@ -65,8 +65,11 @@ def build(folder: Path) -> None:
     with duckdb.connect(str(folder / LIBRARY), config=dict(STORAGE)) as connection:
         connection.execute(f"ATTACH {quoted(str(folder / WAREHOUSE))} AS whole (READ_ONLY)")
         connection.execute("COPY FROM DATABASE whole TO library")
-        _run(connection, [f"CREATE TEMP MACRO {each.registered}({each.parameters}) AS NULL" for each in FUNCTIONS])
-        _run(connection, [f"CREATE OR REPLACE {each.macro(is_known=True)}" for each in FUNCTIONS])
+        _run(
+            connection,
+            [f"CREATE TEMP MACRO {function.registered}({function.parameters}) AS NULL" for function in FUNCTIONS],
+        )
+        _run(connection, [f"CREATE OR REPLACE {function.macro(is_known=True)}" for function in FUNCTIONS])
         _run(connection, [statement for each in known if each.kind == "view" for statement in _for_any_database(each)])
         _run(connection, [f"DROP TABLE {each.name}" for each in known if each.kind == "table"])
         connection.execute("CHECKPOINT")

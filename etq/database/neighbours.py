@@ -1,4 +1,4 @@
-"""What DuckDB opens next to a warehouse: its log and its temporary folder, which may come with a received warehouse.
+"""Files that DuckDB opens next to a warehouse: its log and its temporary folder. A received warehouse may bring them.
 
 DuckDB follows links and waits for pipes. So these names are checked before it opens anything.
 """

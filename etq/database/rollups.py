@@ -15,7 +15,7 @@ ROLLUPS: Final = {
     "module_times": "_find_module_times(?, ?)",
     "capture_ops": "_find_capture_ops(?, ?)",  # columns of op_times
 }
-# The rollups of PyTorch traces: those that are computed from events, and those that are computed from them.
+# The rollups of PyTorch traces that are computed from events, and those that are computed from these rollups.
 OF_TRACES: Final = ("step_times", "op_shapes")
 ACROSS_TRACES: Final = {
     "op_times": "_find_trace_op_times",

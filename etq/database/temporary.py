@@ -17,7 +17,7 @@ from typing import Final
 _MARK: Final = ".made-by-etq"
 # A folder that was just made may not be locked or marked yet.
 _YOUNG_SECONDS: Final = 60
-# How the names of folders begin in which a process keeps files while it reads or writes a lake.
+# The prefix of the folders in which a process keeps files while it reads or writes a lake.
 _OF_LAKES: Final = "etq-lake-"
 
 

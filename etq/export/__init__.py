@@ -66,7 +66,7 @@ def parts(warehouse: Answers, capture: str | Capture | Sequence[Capture], to: st
     if len(targets) > 1:
         _check_traces(targets, to)
     try:
-        if "phase" in options:  # a view without rows to compare with doesn't check it
+        if "phase" in options:  # views check the phase only where there are rows
             warehouse.rows("SELECT _known_phase($phase)", phase=options["phase"])
         if len(targets) > 1:
             from etq.export.job_trace import job_trace
@@ -107,7 +107,7 @@ def _check_traces(captures: Sequence[Capture], to: str) -> None:
         raise QueryError(f"{to} takes one capture, not {len(captures)}; only chrome takes the traces of a job's ranks")
     for capture in captures:
         if capture.format != "torch_trace":
-            raise QueryError(f"{capture.name} is not a PyTorch trace; only these are written as one; select them alone")
+            raise QueryError(f"{capture.name} is not a PyTorch trace; only traces can share a file; select them alone")
 
 
 def _writer(to: str, format: str) -> Writer:

@@ -59,8 +59,8 @@ def _order(known: dict[str, Any]) -> tuple[bool, int, str]:
 
 
 def _title(capture: Capture, known: dict[int, dict[str, Any]], captures: Sequence[Capture]) -> str:
-    """Return what processes of a capture are called: by its rank, if no other capture has that."""
-    ranks = [_rank(known[each.capture_id]) for each in captures]
+    """Return the name of a capture's processes: from its rank, if no other capture has that rank."""
+    ranks = [_rank(known[capture.capture_id]) for capture in captures]
     rank = _rank(known[capture.capture_id])
     if rank is None:
         return capture.name
@@ -75,9 +75,7 @@ def _free(device: int, taken: set[int]) -> int:
 
 
 def _shifts(warehouse: Answers, captures: Sequence[Capture]) -> tuple[int, list[int]]:
-    """Return the time from which times count in nanoseconds since 1970, 0 if unknown, and what is added to the times of
-    each capture.
-    """
+    """Return the origin of times in nanoseconds since 1970, 0 if unknown, and the shift of each capture's times."""
     rows = warehouse.rows(_OFFSETS, captures=[capture.capture_id for capture in captures])[1]
     offsets = {key: (job, offset) for key, job, offset in rows}
     bases = {capture.capture_id: base_of(warehouse, capture) for capture in captures}
@@ -102,7 +100,7 @@ _OFFSETS: Final = """
 
 
 def _contents(warehouse: Answers, capture: Capture) -> tuple[int, list[int], list[tuple[str, str]]]:
-    """Return the greatest id of a capture, the devices that it used, and its processes with what they are."""
+    """Return the greatest id of a capture, the devices that it used, and its processes with their kinds."""
     parameters = {"id": capture.capture_id}
     [(most,)] = warehouse.rows(_MOST, **parameters)[1]
     devices = [device for (device,) in warehouse.rows(_DEVICES, **parameters)[1]]

@@ -1,6 +1,6 @@
 """A Python script that measures one op of a trace with torch alone: with its shapes, types, strides and values.
 
-What the trace has of the call is written as JSON into the script, so that nothing in it is run.
+The arguments in the trace are written as JSON into the script, so that nothing in them is run.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from etq.errors import EtqError, printable
 if TYPE_CHECKING:
     from etq.database.handles import Answers, Capture
 
-# The calls of an op by what they were called with, those of most time first, and what they took.
+# The calls of an op by their arguments, those of most time first, and their times.
 _CALLS: Final = """
     SELECT e.inputs, e.shapes, e.types, e.strides, e.calls, e.total, e.flops, e.bytes, e.device
     FROM op_efficiency($capture, unit := 'us') AS e
@@ -76,7 +76,7 @@ def _parsed(text: str | None) -> Any:
     try:
         return None if text is None else json.loads(text)
     except ValueError:
-        raise EtqError("the arguments of the op in the trace are no JSON; record the trace again") from None
+        raise EtqError("the arguments of the op in the trace are not JSON; record the trace again") from None
 
 
 def _unknown(warehouse: Answers, capture: Capture, op: str) -> str:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from etq.database.handles import Answers, Capture
 
-# Arguments by column: of all events, of ops (JSON as it was written), and of what a device ran.
+# Arguments by column: of all events, of ops (JSON as it was written), and of device events.
 OF_EVENTS: Final = {
     "external_id": "External id",
     "correlation_id": "correlation",
@@ -73,15 +73,15 @@ PROPERTIES: Final = {
 }
 
 
-# Ids that events of one process share, with the least that is one.
+# Columns of ids that events of one process share, with the least valid id.
 _IDS: Final = {"external_id": 1, "correlation_id": 1, "sequence_number": 0, "wait_correlation_id": 1}
-# Ids from here on are no numbers that a process counts up.
+# Ids from here on aren't counted up by a process.
 MOST_IDS: Final = 2**48
 
 
 @dataclass(frozen=True)
 class Place:
-    """How the events of a capture are written beside those of others.
+    """How to write the events of a capture in a file with those of others.
 
     shift      added to times, in nanoseconds
     ids        added to ids that events share
@@ -161,8 +161,8 @@ def events(warehouse: Answers, capture: Capture, options: dict[str, Any], place:
 
 
 def base_of(warehouse: Answers, capture: Capture) -> int:
-    """Return the time from which times count, in nanoseconds since 1970, as captured_at has it; 0 if it is unknown or
-    if they count from 1970.
+    """Return the origin of the times in nanoseconds since 1970, from captured_at; 0 if it is unknown or they count from
+    1970.
     """
     [(moment, first)] = warehouse.rows(_FIRST, id=capture.capture_id)[1]
     if moment is None or first is None:
@@ -172,7 +172,7 @@ def base_of(warehouse: Answers, capture: Capture) -> int:
     return max(base, 0)
 
 
-# When the recording began, as the reader of traces has it.
+# When the recording began, determined as in the reader of traces.
 _FIRST: Final = """
     SELECT
         any_value(epoch_us(c.captured_at)),

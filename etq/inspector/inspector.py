@@ -234,13 +234,13 @@ class Inspector:
             "event_block_name": found.blocks,
             "event_name": found.names,
             "raw": list(found.raw),
-            **{name: [getattr(each, name) for each in found.statistics] for name in frames.STATISTICS},
-            "op_types": [shown(each.op_types) for each in node_symbols],
+            **{name: [getattr(statistic, name) for statistic in found.statistics] for name in frames.STATISTICS},
+            "op_types": [shown(symbol.op_types) for symbol in node_symbols],
             "delegate_debug_identifier": found.identifiers,
-            "stack_traces": [dict(each.stack_traces) for each in node_symbols],
-            "module_hierarchy": [dict(each.modules) for each in node_symbols],
+            "stack_traces": [dict(symbol.stack_traces) for symbol in node_symbols],
+            "module_hierarchy": [dict(symbol.modules) for symbol in node_symbols],
             "is_delegated_op": found.is_delegated,
-            "delegate_backend_name": [each.backend for each in node_symbols],
+            "delegate_backend_name": [symbol.backend for symbol in node_symbols],
             "debug_data": [logged.get(key, []) for key in found.keys],
             "start_time": found.starts,
         }
@@ -291,7 +291,7 @@ class Inspector:
             for event in block.events
             if event.name != _WRAPPER and event.perf_data is not None and _has_module(event, module_name)
         ]
-        return symbols.sum_of(self._queries, [each for each in averages if each is not None])
+        return symbols.sum_of(self._queries, [average for average in averages if average is not None])
 
     def get_op_list(self, event_block: str, show_delegated_ops: bool | None = True) -> dict[str, list[Event]]:
         """Return the events of each op type in the blocks of a name, in order; an event of several op types is in each

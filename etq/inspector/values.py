@@ -132,7 +132,7 @@ class _Reader:
         if key not in self._read:
             parts = [self._part(*part) for part in logged.parts]
             is_list = logged.parts[0][0] == "tensor_list"
-            self._read[key] = [each for each in parts if each is not _NOTHING] if is_list else parts[0]
+            self._read[key] = [part for part in parts if part is not _NOTHING] if is_list else parts[0]
         return self._read[key]
 
     def _part(self, kind: str, scalar_type: Any, sizes: Any, strides: Any, offset: Any, number: Any) -> Any:

@@ -77,7 +77,7 @@ _PRUNED: Final = f"SELECT f.capture_id FROM findings AS f WHERE f.rule = '{PRUNE
 
 @dataclass(frozen=True)
 class Part:
-    """What was checked, as text, and each problem."""
+    """A part that was checked, as text, and its problems."""
 
     what: str
     problems: tuple[str, ...]
@@ -98,7 +98,7 @@ def check(path: str | os.PathLike[str], *, folder: str | os.PathLike[str] = ".")
         unread = None
         try:
             schema.check(connection, path)
-            # Of files that have passed before, the line above compares nothing.
+            # The line above compares nothing for files that have passed before.
             contents.check(connection, path)
         except duckdb.Error as error:  # of a block that is damaged: rows are read after tables
             unread = error
@@ -116,7 +116,7 @@ def check(path: str | os.PathLike[str], *, folder: str | os.PathLike[str] = ".")
 
 
 def _tables(connection: duckdb.DuckDBPyConnection) -> Part:
-    """Read each value of each table, also of the user's own, of which DuckDB compares the checksums."""
+    """Read each value of each table, the user's own included: DuckDB compares the checksums as it reads."""
     names = "SELECT schema_name, table_name FROM duckdb_tables() WHERE NOT temporary ORDER BY ALL"
     tables = connection.execute(names).fetchall()
     problems, rows = [], 0
@@ -192,7 +192,9 @@ def _computed(connection: duckdb.DuckDBPyConnection) -> Part:
             """
         ).fetchall()
         what = "in its derived columns" if table == "runs" else "of the rollup"
-        problems += [f"{table}: {name}: {number:,} rows {what} are not what its events give" for name, number in rows]
+        problems += [
+            f"{table}: {name}: {number:,} rows {what} differ from what its events give" for name, number in rows
+        ]
     [(pruned,)] = connection.execute(f"SELECT count(*) FROM ({_PRUNED})").fetchall()
     without = f", {pruned:,} without events" if pruned else ""
     return Part(
@@ -201,7 +203,7 @@ def _computed(connection: duckdb.DuckDBPyConnection) -> Part:
 
 
 def _files(connection: duckdb.DuckDBPyConnection, folder: Path) -> Part:
-    """Compare the files that are in the folder, where they were when they were read, with what was read."""
+    """Compare files that are still at their place in the folder with what was read from them."""
     query = " UNION ALL ".join(
         f"SELECT '{kind}' AS kind, k.name, k.uri, k.byte_size, k.sha256 FROM {kind}s AS k"
         + (" WHERE k.format <> 'reference'" if kind == "capture" else "")
@@ -210,7 +212,7 @@ def _files(connection: duckdb.DuckDBPyConnection, folder: Path) -> Part:
     there, problems = 0, []
     rows = connection.execute(f"{query} ORDER BY ALL").fetchall()
     for kind, name, uri, size, sha256 in rows:
-        # What a warehouse names outside of the folder isn't opened: somebody else may have written the name.
+        # Names that lead outside of the folder aren't opened: somebody else may have written them.
         found = None if _is_outside(uri) else _content(folder / uri, size)
         there += found is not None
         if found not in (None, sha256):
@@ -231,7 +233,7 @@ def _content(path: Path, size: int) -> str | None:
     if is_open_here(path):
         return None
     try:
-        # What a warehouse names as a file may be a pipe or a device.
+        # A file that a warehouse names may be a pipe or a device.
         file = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     except (OSError, ValueError):
         return None

@@ -49,7 +49,7 @@ def backup(
     beside  copies what belongs to it: entered before the warehouse is copied, left when the copy is whole
 
     The copy is of one moment: writers wait until it is made, readers don't. All that is in the file is read and
-    written again, so that a damaged file is noticed. The copy is at its place when it is whole and on the disk.
+    written again, so that a damaged file is noticed. The copy appears when it is complete and on the disk.
 
     Raises `WarehouseError` for a file that isn't a warehouse of this schema, is damaged or can't be written, and for an
     output that exists, unless `overwrite`, or is anything but a file.
@@ -62,6 +62,7 @@ def backup(
     try:
         with new_file(target, overwrite=overwrite) as written, beside or nullcontext():
             copy_whole(source, Path(written))
+            check_warehouse(written)
             Path(written).chmod(Path(source).stat().st_mode & 0o777)
         return Path(target).stat().st_size
     except duckdb.Error as error:

@@ -96,7 +96,7 @@ def _merged(connection: duckdb.DuckDBPyConnection, sources: Sequence[str]) -> Me
         finally:
             _detach(connection)
         known += result.known
-        conflicts += [f"{path}: {each}" for each in result.conflicts]
+        conflicts += [f"{path}: {conflict}" for conflict in result.conflicts]
     [(captures,)] = connection.execute("SELECT count(*) FROM captures").fetchall()
     # Closing a connection writes its log into the file, and doesn't report errors of that.
     connection.execute("CHECKPOINT")

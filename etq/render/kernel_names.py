@@ -59,7 +59,7 @@ def cut(texts: Iterable[str], width: int, mark: str) -> dict[str, str]:
             rest = text[start:] if len(text) - start <= room else text[start : start + room - 1] + mark
             shown[text] = text[:first] + mark + rest
     if groups := _same(shown):
-        # They differ further on, too: the first letters that differ, and the last ones.
+        # If they differ further on, too: the first differing letters, and the last letters.
         same = [text for group in groups for text in group]
         at, part = max(_common(same) - 1, 0), (width - 2) // 2
         for text in same:
@@ -94,7 +94,7 @@ def _same(shown: dict[str, str]) -> list[list[str]]:
 
 
 def _distinguished(names: Sequence[_Name]) -> list[str]:
-    """Return the texts of names, with those arguments in which names that are the same otherwise differ."""
+    """Return the texts of names, with the arguments in which otherwise equal names differ."""
     groups: defaultdict[tuple[str, bool], list[int]] = defaultdict(list)
     for place, name in enumerate(names):
         groups[name.text, name.arguments is None].append(place)

@@ -1,4 +1,4 @@
-"""What is written of a result: `--limit`, `--sort-by` and `--columns` of all tables."""
+"""Selects what is written of a result: `--limit`, `--sort-by` and `--columns` of all tables."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from etq.errors import EtqError
 from etq.render.table import Rows, title
 
 if TYPE_CHECKING:
+    from etq.catalog import SqlObject
     from etq.warehouse.warehouse import Warehouse
 
 
@@ -23,6 +24,21 @@ class Selection:
     limit: int | None = None
     sort_by: str | None = None
     columns: tuple[str, ...] | None = None
+
+    def columns_of(self, view: SqlObject, is_for_people: bool) -> str:
+        """Return the columns of a view to read, as those of a SELECT: all, or what people see if it is for them, and
+        what it is sorted by; both if `columns` has names that only people see.
+        """
+        if not view.shown or (self.columns is None and not is_for_people):
+            return "*"
+        known = [column.name for column in view.columns]
+        if self.columns is not None and {*self.columns} <= {*known, *map(title, known)}:
+            return "*"
+        seen = {column.name for column in view.shown}
+        if self.sort_by is not None:
+            column_named(self.sort_by, [*known, *seen.difference(known)], " to sort by")
+        more = [name for name in known if name not in seen and (self.columns is not None or name == self.sort_by)]
+        return ", ".join([view.to_read, *map(_quoted, more)])
 
     def query(self, warehouse: Warehouse, query: str, parameters: dict[str, Any]) -> str:
         """Return a query for the selected rows of another query. Raises `EtqError` for an unknown column."""

@@ -30,20 +30,12 @@ _DIGITS: Final = 4
 _DIGITS_OF_PERCENT: Final = 3
 # Columns of probabilities and of gaps, whose sizes differ by powers of ten: each number has its own exponent.
 _OF_ANY_SIZE: Final = ("p", "q", "gap")
-# Columns that answer what most people ask: they are left out last, the first of them at the very end. Commands name
-# those that answer their own question, see `ANSWERS` in etq/cli/commands.py.
-FOREMOST: Final = (
-    *("op", "name", "verdict", "change_percent", "own_change_percent", "cost", "first_bad", "per_execute", "per_step"),
-    "total",
-    *("share_percent", "self_cpu_per_step", "self_device_per_step", "p50"),
-    *("labels", "captured_at"),
-)
 # Whether tables on terminals have all their columns, several tables below each other if they don't fit: --wide.
 wide: Final[ContextVar[bool]] = ContextVar("wide", default=False)
 # How to see the columns that a terminal has no room for.
 HINT: Final = "--wide shows all columns, --columns those that you name"
 # Columns that a wide terminal shows with bars; only the first of these that a table has.
-_SHARES: Final = ("share_percent", "self_cpu_percent", "share")
+_SHARES: Final = ("share_percent", "self_cpu_percent")
 _REST: Final = ("(framework)", "(unattributed)", "(delegate layout)")
 _BAR_WIDTHS: Final = (24, 16, 10)
 VERDICT_STYLES: Final = {
@@ -65,7 +57,7 @@ def table(
     rows: Rows,
     style: TerminalStyle = PLAIN,
     hint: str = HINT,
-    foremost: Sequence[str] = FOREMOST,
+    foremost: Sequence[str] = (),
 ) -> str:
     """Return the rows as aligned text.
 
@@ -81,23 +73,11 @@ def table_parts(
     parts: Iterable[Rows],
     style: TerminalStyle = PLAIN,
     hint: str = HINT,
-    foremost: Sequence[str] = FOREMOST,
-    drops_empty: bool = False,
+    foremost: Sequence[str] = (),
 ) -> Iterator[str]:
-    """Yield the same for rows that come in parts: columns become wider if a later part needs it.
-
-    With `drops_empty`, a terminal doesn't get columns without a value, but all with --wide, and if there are several
-    parts.
-    """
+    """Yield the same for rows that come in parts: columns become wider if a later part needs it."""
     remaining = iter(parts if style.width is None or full_names.get() else _with_short_names(parts))
     first = next(remaining, [])
-    if drops_empty and first and style.width is not None and not wide.get():
-        second = next(remaining, None)
-        if second is None:
-            filled = [at for at, values in enumerate(zip(*first, strict=True)) if any(map(_is_given, values))]
-            columns, first = [columns[at] for at in filled], _of(filled, first)
-        else:
-            remaining = chain([second], remaining)
     if wide.get() and style.width is not None and len(_groups(columns, first, style)) > 1:
         yield "\n".join(_below_each_other(columns, chain([first], remaining), style))
         return
@@ -110,10 +90,6 @@ def table_parts(
         assert style.width is not None
         lines = wrap(f"Not shown: {', '.join(others)}; {hint}", style.width)
         yield "".join(style.styled(line, "dim") + "\n" for line in lines)
-
-
-def _is_given(value: object) -> bool:
-    return value is not None and value != ""
 
 
 def _below_each_other(columns: Sequence[str], parts: Iterable[Rows], style: TerminalStyle) -> Iterator[str]:

@@ -11,19 +11,10 @@ from etq.render.table import Rows, number_texts
 # A unit with times from this number on becomes the next larger one.
 _LARGE: Final = 10_000
 _LARGER: Final = {"ns": "us", "us": "ms", "ms": "s"}
-# Columns of times; the first that a table has chooses the unit.
-COLUMNS: Final = (
-    *("per_execute", "per_step", "self_device_per_step", "self_cpu_per_step", "total", "self_time", "self_device_time"),
-    *("self_cpu_time", "self_per_execute", "cpu_per_step", "device_per_step", "cpu_time_total", "device_time_total"),
-    *("cpu_time_avg", "device_time_avg", "per_call", "avg", "mean", "min", "max"),
-    *("p10", "p50", "p90"),
-    *("ops", "copies", "layout", "unaccounted", "above_roof_per_execute"),
-    *("outside_steps", "cpu_outside_steps", "device_outside_steps"),
-)
 
 
 def unit_for(largest: float, unit: str) -> tuple[float, str]:
-    """Return what times are divided by to be read well if the largest is this one, and the unit that they then have."""
+    """Return the divisor and the unit that make times easy to read if this is the largest."""
     divisor = 1.0
     while unit in _LARGER and largest / divisor >= _LARGE:
         divisor, unit = divisor * 1000, _LARGER[unit]
@@ -37,21 +28,22 @@ def quantities(values: Sequence[float], unit: str) -> list[str]:
     return [f"{text} {shown}" for text in number_texts([value / divisor for value in values], unit)]
 
 
-def in_one_unit(columns: Sequence[str], parts: Iterable[Rows]) -> Iterator[Rows]:
-    """Yield rows with times in a unit that suits the largest of the first part; rows of other units keep theirs."""
+def in_one_unit(columns: Sequence[str], parts: Iterable[Rows], times: Sequence[str]) -> Iterator[Rows]:
+    """Yield rows with these columns in a unit that suits the first of them: its largest time in the first part. Rows of
+    other units keep theirs.
+    """
     remaining = iter(parts)
     first = next(remaining, [])
-    sizes = next((columns.index(name) for name in COLUMNS if name in columns), None)
+    places = [columns.index(name) for name in times if name in columns]
     at = columns.index("unit")
     units = {row[at] for row in first} & {*_LARGER}
-    if sizes is None or len(units) != 1:
+    if not places or len(units) != 1:
         yield from chain([first], remaining)
         return
     [unit] = units
-    divisor, larger = unit_for(max((row[sizes] or 0.0 for row in first if row[at] == unit), default=0.0), unit)
-    times = [position for position, name in enumerate(columns) if name in COLUMNS]
+    divisor, larger = unit_for(max((row[places[0]] or 0.0 for row in first if row[at] == unit), default=0.0), unit)
     for rows in chain([first], remaining):
-        yield rows if divisor == 1 else [_scaled(row, times, divisor, at, unit, larger) for row in rows]
+        yield rows if divisor == 1 else [_scaled(row, places, divisor, at, unit, larger) for row in rows]
 
 
 def _scaled(

@@ -5,20 +5,22 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import date, datetime
 from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
+from etq import catalog
 from etq.database.publishing import new_file
 from etq.errors import EtqError, QueryError, displayed, message_of, place_in, printable_lines
 from etq.render.delimited import DELIMITERS, delimited, escaping_formulas, write_delimited
 from etq.render.markdown import markdown_parts
 from etq.render.pager import paged
 from etq.render.selection import selection
-from etq.render.table import FOREMOST, Rows, shown, table, table_parts, title, wide
+from etq.render.table import Rows, shown, table, table_parts, title, wide
 from etq.render.terminal import PAGE, PLAIN, TerminalStyle, style_of, width_of
 from etq.render.times import in_one_unit
 
@@ -45,26 +47,23 @@ def write(
     path: str | None,
     *,
     force: bool = False,
-    long: Collection[str] = (),
-    foremost: Sequence[str] = (),
-    chooses_unit: bool = False,
-    drops_empty: bool = False,
+    view: catalog.SqlObject | None = None,
     **parameters: Any,
 ) -> bool:
     """Write a query's result to a file or to standard output. Returns whether it has rows; True for binary formats.
 
-    format        one of `FORMATS`; by default that of the file's suffix, or a table
-    long          columns with long texts, which become paragraphs if the terminal has no room for the table, and
-                  without a terminal if there are several of them
-    foremost      columns that a terminal without room for all shows the longest, after the one to sort by
-    chooses_unit  give times the unit that suits them in a table for people, see `in_one_unit`
-    drops_empty   leave out columns without a value on a terminal, but for those that --columns names
+    format  one of `FORMATS`; by default that of the file's suffix, or a table
+    view    what the rows are of: people get the columns that its line `Shown:` has, without those that have no value,
+            and unless a unit is among the parameters, times in the one that suits them, see `in_one_unit`
 
     Rows are written while they are read. Raises `EtqError` if the file exists and `force` is not set, for an unknown
     file name ending, and for a binary format on a terminal; `QueryError` for a query that fails; no file is left then.
     """
     refuse_existing(path, force)
     format = _checked_format(format, path)
+    is_for_people = format in TO_READ
+    if view is not None and (columns_read := selection.get().columns_of(view, is_for_people)) != "*":
+        query = f"SELECT {columns_read} FROM ({query})"
     query = selection.get().query(warehouse, query, parameters)
     if format in BINARY:
         _write_binary(warehouse.connection, warehouse.relation(query, **parameters), format, path, force=force)
@@ -75,15 +74,45 @@ def write(
             return False
         with _text_output(path, force=force) as stream, _query_errors():
             return write_delimited(warehouse.connection, relation, DELIMITERS[format], stream)
-    with warehouse.rows_in_parts(query, **parameters) as (columns, parts):
-        scales = chooses_unit and format in TO_READ and "unit" in columns
-        remaining = in_one_unit(columns, parts) if scales else parts
-        first = next(remaining, [])
+    with warehouse.rows_in_parts(query, **parameters) as (names, found):
+        columns, parts = _for_people(names, found, view, parameters) if view and is_for_people else (names, found)
+        first = next(parts, [])
         if columns:
             with _text_output(path, force=force, is_printable=format == "table") as stream:
-                rows = chain([first], remaining)
-                _write_parts(columns, rows, format, path, long, stream, foremost, drops_empty)
+                _write_parts(columns, chain([first], parts), format, path, stream, _Kept.of(query, view))
     return bool(first)
+
+
+def _for_people(
+    columns: Sequence[str], parts: Iterator[Rows], view: catalog.SqlObject, parameters: Mapping[str, Any]
+) -> tuple[Sequence[str], Iterator[Rows]]:
+    """Return columns and rows with times in the unit that suits them, and without columns that have no value."""
+    if parameters.get("unit") is None and "unit" in columns:
+        parts = in_one_unit(columns, parts, view.times)
+    first, second = next(parts, []), next(parts, None)
+    if second is None and not wide.get():
+        columns, first = with_values(columns, first)
+    return columns, chain([first], [] if second is None else [second], parts)
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """What a terminal keeps: the columns that it leaves out last, and those whose texts become paragraphs."""
+
+    foremost: Sequence[str] = ()
+    long: Collection[str] = ()
+
+    @classmethod
+    def of(cls, query: str, view: catalog.SqlObject | None) -> _Kept:
+        if view is not None:
+            return cls(view.foremost, view.long)
+        return cls(catalog.foremost_in(query)) if sys.stdout.isatty() else cls()
+
+
+def with_values(columns: Sequence[str], rows: Rows) -> tuple[Sequence[str], Rows]:
+    """Return columns and rows without the columns that have no value."""
+    filled = [at for at, values in enumerate(zip(*rows, strict=True)) if any(each not in (None, "") for each in values)]
+    return ([columns[at] for at in filled], [[row[at] for at in filled] for row in rows]) if rows else (columns, rows)
 
 
 def write_each(warehouse: Warehouse, script: str, format: str | None, path: str | None, *, force: bool = False) -> None:
@@ -104,7 +133,9 @@ def write_each(warehouse: Warehouse, script: str, format: str | None, path: str 
     refuse_existing(path, force)
     format = _checked_format(format, path)
     if format in BINARY:
-        raise EtqError(f"{format} holds the result of one statement, and there are {len(statements)}; take them apart")
+        raise EtqError(
+            f"{format} holds the result of one statement, and there are {len(statements)}; run them one by one"
+        )
     with _text_output(path, force=force, is_printable=format == "table") as stream:
         for at, statement in enumerate(statements):
             stream.write("\n" if at else "")
@@ -112,7 +143,7 @@ def write_each(warehouse: Warehouse, script: str, format: str | None, path: str 
                 _in_full(statement),
                 warehouse.rows_in_parts(selection.get().query(warehouse, statement, {})) as (columns, parts),
             ):
-                _write_parts(columns, parts, format, path, (), stream)
+                _write_parts(columns, parts, format, path, stream, _Kept.of(statement, None))
 
 
 @contextmanager
@@ -143,16 +174,22 @@ def write_rows(
     path: str | None,
     *,
     force: bool = False,
+    view: catalog.SqlObject | None = None,
     long: Collection[str] = (),
-    foremost: Sequence[str] = (),
 ) -> None:
-    """Write rows of texts as `write` writes a query's result."""
+    """Write rows as `write` writes a query's result; of `view`, those columns that are to be written.
+
+    long  columns with long texts, if it is no view that states them
+    """
     refuse_existing(path, force)
     format = _checked_format(format, path)
     columns, rows = selection.get().rows(columns, rows)
+    if view is not None and format in TO_READ and not wide.get():
+        columns, rows = with_values(columns, rows)
     if format not in BINARY:
         with _text_output(path, force=force, is_printable=format == "table") as stream:
-            _write_parts(columns, [rows], format, path, long, stream, foremost)
+            kept = _Kept((), long) if view is None else _Kept.of("", view)
+            _write_parts(columns, [rows], format, path, stream, kept)
         return
     import duckdb
 
@@ -237,30 +274,27 @@ def _write_parts(
     parts: Iterable[Rows],
     format: str,
     path: str | None,
-    long: Collection[str],
     stream: IO[str],
-    foremost: Sequence[str] = (),
-    drops_empty: bool = False,
+    kept: _Kept,
 ) -> None:
     style = style_of(sys.stdout) if path is None else PLAIN
     if format in DELIMITERS:
         stream.write(delimited(columns, [row for rows in parts for row in rows], DELIMITERS[format]))
         return
-    if long and format == "table":
+    if kept.long and format == "table":
         whole = [row for rows in parts for row in rows]
         parts = [whole]
         # Without a terminal, a single long column is the end of a line, which other programs can search.
-        if (style.width or len(long) > 1) and not _has_room(columns, whole, style):
+        if (style.width or len(kept.long) > 1) and not _has_room(columns, whole, style):
             from etq.render.records import paragraphs
 
             cells = [[shown(value) for value in row] for row in whole]
-            stream.write(paragraphs(columns, whole, cells, long, style))
+            stream.write(paragraphs(columns, whole, cells, kept.long, style))
             return
     sorted_by = [name for name in columns if selection.get().sort_by in (name, title(name))]
-    foremost = [*sorted_by, *(foremost or FOREMOST)]
-    drops_empty = drops_empty and selection.get().columns is None
+    foremost = [*sorted_by, *kept.foremost]
     writers = {
-        "table": lambda: table_parts(columns, parts, style, foremost=foremost, drops_empty=drops_empty),
+        "table": lambda: table_parts(columns, parts, style, foremost=foremost),
         "json": lambda: _json_parts(columns, parts),
         "markdown": lambda: markdown_parts(columns, parts),
     }

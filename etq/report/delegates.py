@@ -116,8 +116,9 @@ class DelegateGraphs:
     origins: list[tuple[int, int] | None] = field(default_factory=list)
 
     def links(self, numbers: Mapping[tuple[int, int], int]) -> list[tuple[str | None, int | None]]:
-        """Return for each node of the record, then for each here: the ops that it became, and the node to go to from
-        it, the first of these or the one that it was made from. `numbers` has the number of each node of the record.
+        """Return for each node of the record, then for each node here, the ops that it became, and the node that a
+        click leads to: the first of these ops, or the node that it was made from. `numbers` has the number of each node
+        of the record.
         """
         became: dict[int, list[int]] = defaultdict(list)
         for number, origin in enumerate(self.origins, len(numbers)):

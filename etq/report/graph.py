@@ -30,8 +30,8 @@ RECORD: Final = f"""
 # Names of columns, and rows.
 Rows = tuple[Sequence[str], Sequence[tuple[Any, ...]]]
 
-# Nodes with times, of the edge program, and without: of the exported one, as a half-written record has no other, and of
-# what no run is known of.
+# Nodes with times, of the edge program; and without, of the exported program, the only one of a half-written record, or
+# where no run is known.
 TIMED: Final = "FROM node_totals($capture, unit := $unit, method := $method, runs := $basis)"
 UNTIMED: Final = """
     SELECT

@@ -1,4 +1,4 @@
-"""What some graphs have besides: numeric gaps, planned memory, distance from the roofline."""
+"""Further values that some graphs have: numeric gaps, planned memory, distance from the roofline."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAN: Final = 1.5e308
 
 @dataclass(frozen=True)
 class GraphExtras:
-    """What a graph has besides the values of its capture.
+    """The options for further values of a graph.
 
     gap             the capture whose values are assumed to be right: its nodes have the gaps to it
     peak_flops      peak rate of the device in operations per second; None: the capture's metric
@@ -90,7 +90,7 @@ WITH_GROUPS: Final = """
 
 
 def more_values(target: Target, more: GraphExtras) -> Iterator[tuple[list[str], dict[Any, Any], dict[Any, Any]]]:
-    """Yield what nodes and groups have besides: names of columns, values by (graph, node) and by (graph, path)."""
+    """Yield further values of nodes and groups: names of columns, values by (graph, node) and by (graph, path)."""
     worst = {metric: f"max(e.{metric})" for metric in METRICS}
     worst |= {metric: f"-max(-e.{metric})" for metric in ("snr", "cosine")}
     # Not all captures have what these views need, and planning them takes time.

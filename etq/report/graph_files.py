@@ -92,7 +92,7 @@ class Graph:
 
     @property
     def overlays(self) -> list[Overlay]:
-        """What this graph has values of."""
+        """The overlays that this graph has values for."""
         return [each for each in OVERLAYS if not each.needs or each.node in self.nodes[0]]
 
     def overlay(self, key: str) -> Overlay:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Warehouse
 
 GRAPH: Final = "graph"
-# What Model Explorer calls the nodes of a record's top graphs.
+# Model Explorer's names of the nodes of a record's top graphs.
 NAMES: Final = """
     SELECT p.graph_id, p.node_index, coalesce(p.name, v.value_name) AS name
     FROM captures AS c

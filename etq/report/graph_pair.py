@@ -1,4 +1,4 @@
-"""Two op graphs next to each other: each with its modules and places, and which node is the counterpart of which."""
+"""Two op graphs next to each other: each with its modules and places, and the counterparts of nodes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ STAGE_NAME: Final = """
         ELSE {0}.stage
     END
 """
-# Of each side: key of the record, the stage of its graphs in `graphs`, and what options call it.
+# For each side: key of the record, the stage of its graphs in `graphs`, and its name in options.
 SIDE: Final = f"""
     SELECT 'base' AS side, b.record_id, b.stage, {STAGE_NAME.format("b")} AS stage_name
     FROM _graph_side($base, $base_stage, $new, true, $unit) AS b
@@ -96,7 +96,7 @@ COMPARED: Final = """
     ORDER BY method, coalesce(new_node, origin, base_node), new_node, base_node, side, module_path
 """
 
-# What a node has of its own side, and of its pair.
+# The values of a node from its own side, and from its pair.
 OF_SIDE: Final = ("shapes", "dtypes", "backend", "time", "gap")
 OF_PAIR: Final = ("change", "changed", "basis", "score", "difference", "unit", "gap_problem")
 LISTED: Final = (
@@ -168,7 +168,7 @@ def _values_of(
     pairs: Sequence[dict[str, Any]],
     others: Mapping[tuple[str, int], int],
 ) -> list[tuple[Any, ...]]:
-    """Return what the pair of each node of a side has: its values, and the number of its counterpart, -1 for none."""
+    """Return for each node of a side the values of its pair, and the number of its counterpart, -1 for none."""
     of_nodes = {(row["method"], row[f"{side}_node"]): row for row in pairs if row[f"{side}_node"] is not None}
     values = []
     for row in nodes:

@@ -1,5 +1,5 @@
-"""The graphs of control flow (cond, map, while) and of delegates' calls: which node has them, and what connects them
-with the nodes around it.
+"""The graphs of control flow (cond, map, while) and of delegates' calls: the node that has each, and its edges to the
+nodes around it.
 
 A record has them as the arguments of a node, whose row comes before those of their nodes. Their inputs are the node's
 last arguments, in order; parameters of a delegate's graph are not among the arguments of its call.
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Key = tuple[int, int]
 
-# Of all graphs of a stage: the node that makes each value, the arguments of nodes, and uses of nodes' values.
+# For all graphs of a stage: the node that makes each value, the arguments of nodes, and uses of nodes' values.
 VALUES: Final = """
     SELECT v.graph_id, v.value_index, v.node_index, v.kind
     FROM graphs AS g
@@ -123,7 +123,7 @@ def _inputs(graph: int, values: Sequence[int], kinds: Mapping[Key, str]) -> list
 
 
 def _operands(arguments: Sequence[tuple[int, int | None]]) -> tuple[int, int]:
-    """Return how many values of a node its graphs take, and how many are before these: a predicate.
+    """Return how many values of a node its graphs take, and how many precede these, such as a predicate.
 
     The graphs are arguments too, but not in the table: the first position without a row is that of the first one.
     """

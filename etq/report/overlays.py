@@ -1,4 +1,4 @@
-"""What the boxes of a graph are coloured by: one overlay at a time, of numbers or of words."""
+"""Overlays: the values that colour the boxes of a graph, one at a time, numbers or words."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ OVERLAYS: Final = (
     Overlay("dtype", "data type", "dtype", None, "word", "unknown"),
     Overlay("op", "op type", "op_type", None, "word", "unknown"),
 )
-# The metrics of numeric gaps among them.
+# The overlays that are metrics of numeric gaps.
 METRICS: Final = tuple(each.key for each in OVERLAYS if each.needs == _BASE)
 # Words beyond the five most frequent ones have one colour.
 WORDS: Final = 5

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Make = Callable[[Target], Section | None]
 
-# A warehouse of so many captures takes a report longer than copies of one of them.
+# In a warehouse of so many captures, copying one of them makes its report faster.
 MANY: Final = 100
 # Views of an ETDump of so many events take longer than to plan one more query.
 LONG: Final = 30_000
@@ -59,7 +59,7 @@ def _made(target: Target, makes: Sequence[Make]) -> Iterator[Section]:
 
 
 def _prepared(target: Target) -> Iterator[AbstractContextManager[None]]:
-    """Yield what makes queries faster, where preparing it takes less time than it saves."""
+    """Yield a context that makes queries faster, where preparing it takes less time than it saves."""
     [(captures,)] = target.warehouse.rows("SELECT count(*) FROM captures")[1]
     if captures >= MANY:
         yield focused(target.warehouse, target.capture)
@@ -172,9 +172,7 @@ def _runs(target: Target) -> Section | None:
     all_runs = runs.columns[runs.names.index("all_runs")][0]
     note = None
     if runs.length < all_runs:
-        note = (
-            f"The page has {runs.length:,} of {all_runs:,} runs: one in so many, and all that warm up or are outliers."
-        )
+        note = f"The page has {runs.length:,} of {all_runs:,} runs: an even sample, and all warm-ups and outliers."
     return Section("runs", "Run to run", {"runs": runs}, note=note)
 
 

@@ -85,7 +85,7 @@ def basis_of(target: Target) -> str | None:
     return " ".join(texts) or None
 
 
-# What a record adds to a report.
+# The content that a record adds to a report.
 OF_RECORD: Final = "modules, source lines, the graph of its program, and what fell back from delegates"
 
 

@@ -68,7 +68,7 @@ EVENTS: Final = """
 """
 
 LANE: Final = "CASE WHEN t.thread_index IS NULL THEN 'host' ELSE t.track END"
-# Of a trace, streams of devices that have no name in the file by their numbers.
+# In a trace, streams of devices without a name in the file are called by their numbers.
 LANE_OF_TRACE: Final = f"coalesce(n.lane, {LANE})"
 
 # Names of streams, and columns that a trace records for each call.
@@ -114,7 +114,7 @@ def timeline_section(ask: Callable[..., Table], is_trace: bool, most: int = MOST
     if len(chosen) < all_runs:
         notes.append(
             f"The page has {len(chosen):,} of {all_runs:,} runs: of equal runs the first, the slowest, the fastest and "
-            "the most usual."
+            "the most typical."
         )
     if len(chosen) == 1 and events > most:
         kept = f"QUALIFY row_number() OVER (ORDER BY t.duration DESC, t.event_index) <= {most:d}"

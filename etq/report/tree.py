@@ -27,7 +27,7 @@ class Group:
 
 
 class Links:
-    """Edges of a group by the positions of its children: between them, from nodes outside of it, and to outside."""
+    """Edges of a group, by the positions of its children: between children, from outside, and to outside."""
 
     def __init__(self) -> None:
         self.edges: set[tuple[int, int]] = set()
@@ -70,7 +70,7 @@ class Tree:
                 for name in subgraph.split("/") if subgraph else ():
                     at = self._within(at, name, name)
             else:
-                # The graph's modules within those of its node.
+                # A nested graph's modules are within those of its node.
                 around = {path for path, _ in chains.get(keys[owner], [])}
                 at = self._within(self.parents[owner], subgraph, subgraph.rpartition("/")[2])
                 at = self._within_modules(at, [each for each in chain if each[0] not in around])
@@ -94,7 +94,7 @@ class Tree:
     def _within(
         self, at: int, key: str | int, name: str, path: str | None = None, module_class: str | None = None
     ) -> int:
-        """Return the group of a key in another one; that one itself if it is too deep."""
+        """Return the group of a key within a group; that group itself if it is too deep."""
         if self._depths[at] >= MOST_LEVELS - 1:
             return at
         if (at, path, key) not in self._known:

@@ -232,7 +232,7 @@ def _ops(trends: _Trends) -> tuple[Table, Section | None]:
     shown = _distinct(points)
     if shown < known:
         notes.append(
-            f"The page has the trends of {shown:,} of {known:,} ops: of those that changed and that take most."
+            f"The page has the trends of {shown:,} of {known:,} ops: those that changed, and those that take most time."
         )
     facts = {"over": trends.options["over"]}
     return points, Section("op_trends", "Ops", {"rows": listed}, facts, " ".join(notes) or None)

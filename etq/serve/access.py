@@ -1,9 +1,9 @@
 """Decides who may ask a server, before anything else of a request is looked at.
 
-Without tokens, a server answers this machine alone. A page of another site must not read it by a name that resolves
-to this machine: so the header `Host` must name it. With tokens, each request needs one: in the header `Authorization`,
-or in the cookie that the sign-in form sets. Browsers send the cookie by themselves, so requests that carry one must
-come from this server's own pages.
+Without tokens, a server answers this machine alone. The header `Host` must name it, so that no page of another site
+reads it by a name that resolves to this machine. With tokens, each request needs one: in the header `Authorization`, or
+in the cookie that the sign-in form sets. Browsers send the cookie by themselves, so requests that carry one must come
+from this server's own pages.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SIGN_IN: Final = "/sign-in"
 COOKIE: Final = "etq_token"
 # Who asks a server without tokens.
 ANYONE: Final = Token("-", "read")
-# What anyone may read: no data. Pages that aren't signed in need their style.
+# Paths that anyone may read. They have no data; the sign-in page needs its style.
 _OPEN: Final = ("/healthz", SIGN_IN, "/assets/")
 _MONTH: Final = 30 * 86400
 _MOST_FORM: Final = 4000
@@ -96,7 +96,7 @@ class Guard:
 
     @staticmethod
     def _from_own_page(request: Request) -> Response | None:
-        """Return the refusal of a request that a page of another site or port has the browser send, if it is one.
+        """Return a refusal if a page of another site or port made the browser send the request.
 
         Browsers tell where a request comes from; links from elsewhere open pages, which have no data.
         """
@@ -106,7 +106,7 @@ class Guard:
         is_own = site in (None, "same-origin", "none") and (
             origin is None or origin.partition("://")[2].lower() == request.headers.get("host", "").lower()
         )
-        return None if is_own or is_page else error_response("answers are for this server's own pages", 403)
+        return None if is_own or is_page else error_response("only pages of this server may ask", 403)
 
 
 class SignIn:
@@ -125,7 +125,7 @@ class SignIn:
             return self._form(place, "")
         length = request.headers.get("content-length", "")
         if not length.isdecimal() or int(length) > _MOST_FORM:
-            return self._form(place, "That is no token.")
+            return self._form(place, "That is not a token.")
         async with request.form() as sent:
             secret = str(sent.get("token", "")).strip()
         if secret and self._tokens.find(secret) is None:

@@ -1,4 +1,4 @@
-"""What requests are answered with: JSON for pages and programs, and the rows of a query in a format."""
+"""Answers to requests: JSON for pages and programs, and the rows of a query in a format."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def _kind(values: Iterator[Any]) -> str:
 
 
 def _csv(connection: duckdb.DuckDBPyConnection, query: str, parameters: Any) -> Answer:
-    """As files that commands write; an apostrophe is before texts that spreadsheets would take for formulas."""
+    """Like files that commands write; an apostrophe stands before texts that spreadsheets would take for formulas."""
     answer = QueryResult(connection, query, parameters)
     stream = _Limited()
     before = escaping_formulas.set(True)

@@ -54,7 +54,7 @@ register_url_convertor("any", _Any())
 
 
 class _Asked(msgspec.Struct, forbid_unknown_fields=True):
-    """What a program asks by POST /api/query."""
+    """A program's request to POST /api/query."""
 
     sql: str
     parameters: dict[str, Any] | list[Any] | None = None
@@ -125,7 +125,7 @@ class _Served:
         self._kept = _Kept()
 
     async def me(self, request: Request) -> Response:
-        """What pages show about the warehouse, and who asks."""
+        """The facts that pages show about the warehouse, and who asks."""
         token: Token = request.state.token
         user = token.name if token.name != "-" else None
         return _response(request, of_data({"source": printable(self._instance.path), "user": user}))

@@ -22,8 +22,9 @@ from etq.errors import WarehouseError
 from etq.warehouse.warehouse import Warehouse
 from etq.warehouse.warehouse import open as open_warehouse
 
+# Seconds without requests after which the file is closed.
 IDLE: Final = 2.0
-# After so many seconds it is closed when nobody asks, and not opened for a moment: another process may wait for it.
+# Seconds after which it is closed between two requests, and for how long: another process may wait for it.
 LONGEST: Final = 10.0
 PAUSE: Final = 0.2
 # How long a request waits for a process that holds the file, and how long the writer does, in seconds.
@@ -39,7 +40,7 @@ class Instance:
     def __init__(self, path: str, *, is_writable: bool) -> None:
         self.path = path
         self._is_writable = is_writable
-        # The first is held to look at the others, the second by who opens the file, for which others may wait.
+        # The first guards the fields; the second is held while the file is opened, for which others may wait.
         self._lock, self._opening = threading.Lock(), threading.Lock()
         self._opened: Warehouse | None = None
         self._opened_at = self._closed_at = 0.0

@@ -1,6 +1,6 @@
-"""Captures that are sent to a server: `POST /api/push`, a form with the file and what is known of it.
+"""Captures that are sent to a server: `POST /api/push`, a form with the file, its labels and its name.
 
-A file that was sent before is known by its SHA-256, so what is sent again, as its answer was lost, is there once.
+A file that was sent before is known by its SHA-256, so a repeated push stores it once.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 FILES: Final = ("file", "etrecord", "pte", "metrics")
 _MOST_FILES: Final = 20
-_MOST_FIELDS: Final = 100
+_MOST_LABELS: Final = 100
 _AT_ONCE: Final = 2**20
 # The name of a field that a form repeats for several labels and metrics.
 _REPEATED: Final = ("label", "metrics")
@@ -49,7 +49,7 @@ async def _received(request: Request, folder: str, most_bytes: int) -> dict[str,
     """Return the fields of a form, with files as sources in a folder."""
     limited = Request(request.scope, _Counted(request, most_bytes).receive)
     try:
-        async with limited.form(max_files=_MOST_FILES, max_fields=_MOST_FIELDS) as form:
+        async with limited.form(max_files=_MOST_FILES, max_fields=2 * _MOST_LABELS) as form:
             return await _fields(form, folder)
     except ClientDisconnect as error:
         raise EtqError("the upload ended before it was complete; send it again") from error
@@ -58,7 +58,7 @@ async def _received(request: Request, folder: str, most_bytes: int) -> dict[str,
 
 
 class TooLargeError(EtqError):
-    """More is sent than the server takes at once."""
+    """The request is larger than the server's limit."""
 
 
 class _Counted:
@@ -131,6 +131,8 @@ def _store(warehouse: Warehouse, given: dict[str, Any]) -> Answer:
 
 def _labels(texts: Sequence[str]) -> dict[str, str]:
     """Return labels, which are sent as key=value. Raises `EtqError`."""
+    if len(texts) > _MOST_LABELS:
+        raise EtqError(f"{len(texts)} labels; send {_MOST_LABELS} at most")
     labels = {}
     for text in texts:
         key, sign, value = text.partition("=")

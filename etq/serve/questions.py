@@ -1,4 +1,4 @@
-"""What pages ask of a warehouse: each question is a function of the warehouse and the page's parameters."""
+"""Questions of pages: each is a function of the warehouse and the page's parameters."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _MISSING: Final = "pages in a browser need starlette, uvicorn and python-multipa
 # All interfaces.
 _ANY: Final = ("0.0.0.0", "::", "")
 _GRACE: Final = 10
-# Requests at one time, of which further ones are answered with 503.
+# The most requests at one time; further ones are answered with 503.
 _MOST_REQUESTS: Final = 200
 
 

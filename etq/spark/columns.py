@@ -23,7 +23,9 @@ def schema(names: Sequence[str], types: Sequence[DuckDBPyType]) -> str:
 
 
 def cells(types: Sequence[DuckDBPyType]) -> str | None:
-    """What to SELECT from a result so that values of types that Spark lacks are numbers and texts; None as it is."""
+    """The expression to SELECT from a result so that values of types that Spark lacks are numbers and texts; None:
+    SELECT it as it is.
+    """
     if all(map(_type, types)):
         return None
     return ", ".join(f"#{at}" if _type(kind) else f"#{at}::{_cast(kind)[0]}" for at, kind in enumerate(types, 1))

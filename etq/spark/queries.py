@@ -45,7 +45,7 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Job:
-    """What each task of a query needs: the query, and the lake as it was then.
+    """The input of each task of a query: the query, and the lake as it was then.
 
     captures  those for which the query runs, by task; None if it runs once, on the whole lake
     """
@@ -120,7 +120,7 @@ def _parameters(query: str, *, of_captures: bool) -> set[str]:
 def _is_select(statement: duckdb.Statement) -> bool:
     try:
         return bool(statement.type == duckdb.StatementType.SELECT)
-    except ValueError:  # Of a kind that the database's Python knows no name of.
+    except ValueError:  # A kind that the database's Python package has no name for.
         return False
 
 
@@ -173,15 +173,17 @@ def _answers_for(job: Job, captures: Sequence[Chosen]) -> Iterator[pa.RecordBatc
     import pyarrow as pa
 
     named = _parameters(job.query, of_captures=True)
-    with _opened(job, job.state.only("capture", {each.load for each in captures}), of_one_capture=True) as connection:
-        for each in captures:
-            see_only(connection, each.capture_id)
+    with _opened(
+        job, job.state.only("capture", {capture.load for capture in captures}), of_one_capture=True
+    ) as connection:
+        for capture in captures:
+            see_only(connection, capture.capture_id)
             try:
-                for batch in _rows(connection, job.query, dict.fromkeys(named, each.sha256) or None):
-                    names = pa.array([each.name] * len(batch), pa.string())
+                for batch in _rows(connection, job.query, dict.fromkeys(named, capture.sha256) or None):
+                    names = pa.array([capture.name] * len(batch), pa.string())
                     yield pa.RecordBatch.from_arrays([names, *batch.columns], ["capture_name", *batch.schema.names])
             except QueryError as error:
-                raise QueryError(f"{each.name}, seen alone: {error}") from error
+                raise QueryError(f"{capture.name}, seen alone: {error}") from error
 
 
 @contextmanager

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _FILTERS: Final = RLock()
-# What Java says of a task that failed as often as Spark repeats it.
+# Java's message about a task that failed as often as Spark repeats it.
 _FAILED: Final = re.compile(r"most recent failure: .*?\): (?:[\w.]+(?:Exception|Error): )?(.*)")
-# The last line of what Python says of an error, in an executor.
+# The last line of Python's message about an error in an executor.
 _RAISED: Final = re.compile(r"^(?:[\w.]+\.)?\w*(?:Error|Exception): (.*)$", re.MULTILINE)
 
 

@@ -59,10 +59,10 @@ def files_of(
     sources: Iterable[str | os.PathLike[str] | bytes], options: Options, find: Callable[[str | None], Discovered]
 ) -> Iterator[FileToStore | EtqError]:
     """Yield each file with its options and the annotations found for its path, or the reason why it can't be read."""
-    for each in sources:
+    for source in sources:
         try:
-            discovered = find(None if isinstance(each, bytes) else os.fspath(each))
-            yield FileToStore(source_of(each), replace(options, discovered=discovered))
+            discovered = find(None if isinstance(source, bytes) else os.fspath(source))
+            yield FileToStore(source_of(source), replace(options, discovered=discovered))
         except EtqError as error:
             yield error
 
@@ -112,7 +112,7 @@ def _process_for(connection: duckdb.DuckDBPyConnection, files: Sequence[FileToSt
     match files:
         case [FileToStore() as file] if _unpacked_bytes(file.source) > SMALL and is_for_other_process(file.source):
             if not _known(connection, [file]):
-                # Without processes or room for files, as the system's limits have it, the file is read here.
+                # If the system's limits allow no process or file, the file is read here.
                 with suppress(OSError):
                     return OtherProcess(file.source)
     return None
@@ -124,7 +124,7 @@ def _read_ahead(
     """Start reading the files that share a transaction and whose content is new; return the results to come,
     by hash.
     """
-    readable = [each for each in files if isinstance(each, FileToStore)]
+    readable = [file for file in files if isinstance(file, FileToStore)]
     if len(readable) < 2:
         return {}
     known = _known(connection, readable)
@@ -143,12 +143,12 @@ def _read(file: FileToStore) -> Tables:
 def _batches(files: Iterable[FileToStore | EtqError]) -> Iterator[list[FileToStore | EtqError]]:
     gathered: list[FileToStore | EtqError] = []
     total = 0
-    for each in files:
-        size = 0 if isinstance(each, EtqError) else _unpacked_bytes(each.source)
+    for file in files:
+        size = 0 if isinstance(file, EtqError) else _unpacked_bytes(file.source)
         if gathered and (size > SMALL or len(gathered) == FILES or total + size > BYTES):
             yield gathered
             gathered, total = [], 0
-        gathered.append(each)
+        gathered.append(file)
         total += size
         if size > SMALL:
             yield gathered
@@ -232,7 +232,7 @@ def _known(connection: duckdb.DuckDBPyConnection, files: Iterable[FileToStore]) 
         ) AS f ON f.capture_id = c.capture_id
         WHERE c.sha256 IN (SELECT unnest($hashes::VARCHAR[]))
     """
-    hashes = [each.source.sha256 for each in files]
+    hashes = [file.source.sha256 for file in files]
     rows = connection.execute(query, {"hashes": hashes}).fetchall()
     return {sha256: _Stored(*values) for sha256, *values in rows}
 
@@ -284,7 +284,7 @@ def _store_new(
 
 def _taken(connection: duckdb.DuckDBPyConnection, files: Iterable[FileToStore]) -> set[str]:
     """Return which of the names that the files may get are already names of captures."""
-    names = [name for each in files for name in _names(each.source)]
+    names = [name for file in files for name in _names(file.source)]
     query = "SELECT c.name FROM captures AS c WHERE c.name IN (SELECT unnest($names::VARCHAR[]))"
     return {name for (name,) in connection.execute(query, {"names": names}).fetchall()}
 

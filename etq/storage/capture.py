@@ -169,7 +169,7 @@ def store_new(connection: duckdb.DuckDBPyConnection, captures: Sequence[NewCaptu
     keyed = dict(enumerate(captures, first))
     insert_new(connection, keyed)
     metrics = {key: each.options.discovered.metrics for key, each in keyed.items()}
-    if any(metrics.values()) or any(each.options.metrics for each in captures):
+    if any(metrics.values()) or any(capture.options.metrics for capture in captures):
         from etq.storage.metrics import add_metrics_of_new, store_metrics
 
         add_metrics_of_new(connection, metrics)
@@ -180,7 +180,7 @@ def store_new(connection: duckdb.DuckDBPyConnection, captures: Sequence[NewCaptu
         link_many(connection, [*keyed], column, to)
     ensure_ingest_order(connection, first)
     last = first + len(captures) - 1
-    _make_room(connection, sum(len(each.source.content) for each in captures), first, last)
+    _make_room(connection, sum(len(capture.source.content) for capture in captures), first, last)
     fill_rollups(connection, first, last, is_new=True)
     return [*keyed]
 
@@ -341,7 +341,7 @@ def described_tables(capture: NewCapture) -> Iterator[tuple[str, Rows]]:
             # Labels that are given have precedence over the file's.
             labels = [each for each in rows.to_pylist() if each["key"] not in capture.labels]
             if labels:
-                yield table, batch({column: texts([each[column] for each in labels]) for column in ("key", "value")})
+                yield table, batch({column: texts([label[column] for label in labels]) for column in ("key", "value")})
             continue
         if table != "captures":
             yield table, rows

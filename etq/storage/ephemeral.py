@@ -56,7 +56,7 @@ def _see(connection: duckdb.DuckDBPyConnection, table: str, capture_id: int, row
 
 
 def _view_of(connection: duckdb.DuckDBPyConnection, table: str) -> str | None:
-    """Return the definition of the view in the place of a table, None if that is a table."""
+    """Return the definition of the view that stands for a table, None if that is a table."""
     query = "SELECT sql FROM duckdb_views() WHERE view_name = ? AND database_name = ? AND NOT temporary"
     found = connection.execute(query, [table, database_of(connection)]).fetchall()
     return found[0][0] if found else None

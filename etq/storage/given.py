@@ -1,4 +1,4 @@
-"""Files that are given with a profiling file, such as its ETRecord: whether each is what it is given as."""
+"""Files that are given with a profiling file, such as its ETRecord: checks that each is of the stated kind."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from etq.ingest.recognition import KINDS, PROGRAM, RECORD, kind_of_bytes
 from etq.storage.sources import Source
 
 _TRACE: Final = "torch_trace"
-# What a file may be given as, and what to give then; kinds of files that surely aren't that.
+# What a file may be given as, with advice on what to give; the kinds of files that surely aren't that.
 _MEANT: Final = {
     "a graph capture": ("the trace that torch's profiler wrote while the graphs were captured", {_TRACE}),
     "an ETRecord": ("the .etrecord of the program", {RECORD}),
@@ -37,7 +37,7 @@ def check_takes(source: Source, **given: object) -> None:
 
 def check_captures(source: Source, captures: tuple[Source, ...]) -> None:
     """Raise `FormatError` if one of the traces of the capture of graphs is the trace that launched them."""
-    for each in captures:
-        if len(each.content) == len(source.content) and each.sha256 == source.sha256:
+    for capture in captures:
+        if len(capture.content) == len(source.content) and capture.sha256 == source.sha256:
             what = "is the trace itself; give the trace that was recorded while its graphs were captured"
-            raise FormatError(each.uri, what)
+            raise FormatError(capture.uri, what)

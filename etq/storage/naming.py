@@ -8,7 +8,7 @@ from typing import Final
 
 import duckdb
 
-from etq.errors import WarehouseError
+from etq.errors import WarehouseError, printable
 from etq.ingest.registry import FORMATS
 from etq.storage.sources import Source
 
@@ -19,9 +19,9 @@ _ENDINGS: Final = sorted({".json.gz", *(ending for each in FORMATS.values() for 
 def check_name(name: str) -> None:
     """Raise `WarehouseError` for an invalid name."""
     if not name.strip() or name.startswith("@") or "=" in name:
-        raise WarehouseError(
-            f"{name!r} is not a name: a name is not empty, doesn't begin with @ and has no =, as selectors do"
-        )
+        raise WarehouseError(f"{name!r} is not a name: a name is not empty, doesn't begin with @ and has no =")
+    if printable(name) != name or ".." in name.replace("\\", "/").split("/"):
+        raise WarehouseError(f"{name!r} is not a name: a name has no control characters and no part '..'")
 
 
 def check_name_is_free(connection: duckdb.DuckDBPyConnection, table: str, name: str, key: int) -> None:
@@ -48,8 +48,9 @@ def names_for(uri: str, sha256: Callable[[], str]) -> Iterator[str]:
     """
     path = PurePath(uri)
     stem = next((path.name[: -len(ending)] for ending in _ENDINGS if path.name.endswith(ending)), "") or path.stem
-    # Characters that names can't contain (see `check_name`) are left out.
-    parts = [part.replace("=", "-").lstrip("@") or "capture" for part in (*path.parts[:-1], stem)]
+    # What names can't contain (see `check_name`) is left out.
+    folders = [part for part in path.parts[:-1] if part != ".."]
+    parts = [printable(part).replace("=", "-").lstrip("@") or "capture" for part in (*folders, stem)]
     for start in range(len(parts) - 1, -1, -1):
         yield "/".join(parts[start:])
     # The hash is used last, as another thread may still compute it.

@@ -40,7 +40,7 @@ class Source:
 
     @classmethod
     def known(cls, sha256: str, path: str) -> Source:
-        """Return a file of which only the hash is there: of content that the warehouse has."""
+        """Return a file known by its hash alone, as the warehouse has its content."""
         source = cls(b"", path)
         source._digest = sha256
         return source

@@ -46,7 +46,7 @@ def register_operators(program: bytes, path: str, graph: str) -> None:
 
 
 def _is_registered(space: str, op: str) -> bool:
-    """Whether torch knows an operator, if need be after importing what registers it."""
+    """Whether torch knows an operator, after importing what registers it if necessary."""
     for module, _ in LIBRARIES.get(space, ()):
         if _is_known(space, op):
             return True

@@ -1,4 +1,4 @@
-"""Which ops of different programs are the same: as a diff matches lines, so that an added op moves no other's place."""
+"""Finds the same ops in different programs as a diff matches lines, so that an added op moves no other's place."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import numpy as np
 
 from etq.verdicts.samples import median
 
-# Ops that are in one program alone, after which no more are compared; and by how many places parts may slide.
+# After so many ops of one program alone, no more are compared; parts slide by at most so many places.
 MOST_APART, MOST_SLID = 200, 300
 
-Part = tuple[int, int, int]  # elements before it in both lists, and its own
+Part = tuple[int, int, int]  # numbers of elements before it in both lists, and in it
 
 
 def align(ops: Mapping[str, Any]) -> dict[str, list[Any]]:
@@ -113,7 +113,7 @@ def _listed(parts: Any) -> list[Part]:
 def _slid(
     parts: list[Part], base: Sequence[str], new: Sequence[str], base_logs: Sequence[float], new_logs: Sequence[float]
 ) -> list[Part]:
-    """The parts, of which each begins earlier if times are more similar then, as what is before it ends as it does."""
+    """The parts, each moved earlier where that makes times more similar: the ops before it are the ops at its end."""
     slides = [0]
     for (x, y, count), (next_x, next_y, _) in pairwise(parts):
         best, slide, distance = 0.0, 0, 0.0

@@ -101,7 +101,7 @@ class Least:
 
 @dataclass(frozen=True)
 class Reset:
-    """The first capture after a change that was accepted, from 0; of a creep, its last one."""
+    """The position of an accepted change, from 0: the first capture after a step, or the last one of a creep."""
 
     place: int
     is_creep: bool = False

@@ -35,7 +35,7 @@ SLOW_PARTS = {"total": 0.025, "op": 0.025}
 
 @dataclass
 class Verdict:
-    """What is decided about an item of a level. Changes are ratios of new to base, less 1."""
+    """The verdict on an item of a level, with its numbers. Changes are ratios of new to base, less 1."""
 
     comparison: int
     level: str
@@ -55,7 +55,7 @@ class Verdict:
     new_captures: int = 0
     note: str | None = None
     may_be: str | None = None  # of an op of one side: the note's words before the ops that it may be on the other
-    # Of level capture: the state of one.
+    # At level capture: its state.
     capture_id: int = 0
     step: int = 0
     side: str | None = None
@@ -160,7 +160,8 @@ class _Comparison:
         yield from self._captures()
 
     def slow_runs(self, verdicts: Mapping[tuple[str, str], str | None]) -> Iterator[Verdict]:
-        """Yield the totals whose slow runs are slower or faster, as they are not, and the ops of which they are slower.
+        """Yield totals whose slow runs are slower or faster although the total is not, and ops whose slow runs are
+        slower.
 
         Those of ops drift more than the total's: they need sides that were measured in turns, and a common shift.
         """
@@ -219,7 +220,7 @@ class _Comparison:
         return max(self._smallest(item), of_total / item.part if item.part else math.inf)
 
     def _decided(self, item: _Item) -> tuple[str, str | None]:
-        """The verdict on an item, and why there is none or what one takes."""
+        """The verdict on an item, and why there is none or what is needed for one."""
         if not item.bases or not item.news:
             return words.REMOVED if item.bases else words.ADDED, None
         verdict, note = self._of_kept(item)
@@ -257,7 +258,7 @@ class _Comparison:
         if single.is_rare and change >= self._smallest(item) and change * item.part >= LEAST_PART_OF_SINGLE:
             direction = words.direction(single.change)
             return (words.POSSIBLY + direction, words.SHARED) if single.is_shared else (direction, None)
-        # The greatest difference of the history, more, would not count.
+        # Even with the greatest difference of the history added, the change would not count.
         if math.expm1(abs(single.difference) + single.worst_step) <= self._counting(item):
             return words.SAME, self._rule(item)
         return words.OPEN, words.history_differs(single.worst_step)
@@ -304,11 +305,11 @@ class _Comparison:
         return needed if needed > min(item.bases, item.news) else None
 
     def _of_trace(self, found: Verdict, of_calls: Verdict | None, shapes: str | None) -> Verdict:
-        """What is special to traces; others as they are.
+        """Verdicts that only traces have; others stay as they are.
 
-        An op that each sample of one side calls more often than each of the other is judged by the time per call: it is
-        slower or faster if its calls are, and has more or fewer calls otherwise. One with inputs of shapes that the
-        other side doesn't have isn't slower or faster, as it computes something else.
+        An op with more calls in each sample of one side than in each of the other is judged by the time per call: it is
+        slower or faster if its calls are, and has more or fewer calls otherwise. An op with inputs of other shapes than
+        the other side's isn't slower or faster, as it computes something else.
         """
         verdict, note = self._of_steps(found, of_calls or found)
         is_changed = verdict.endswith((words.SLOWER, words.FASTER))

@@ -23,7 +23,7 @@ SMALLEST = 0.02
 
 @dataclass(frozen=True)
 class Differences:
-    """For each item, NaN where a side doesn't have it."""
+    """Values for each item, NaN where a side lacks it."""
 
     base_captures: Numbers
     new_captures: Numbers
@@ -61,7 +61,7 @@ def differences(logs: Numbers, factors: Numbers, is_new: Flags, *, is_interleave
         squares, products = (factor_parts**2).sum(axis=1), (value_parts * factor_parts).sum(axis=1)
         captures, inverse = bases + news, 1 / bases + 1 / news
         slope = np.where(squares > 0, products / squares, 0)
-        # Of each value: the difference of two sums of squares would be imprecise.
+        # Value by value: the difference of two sums of squares would be imprecise.
         least = ((value_parts - slope[:, None] * factor_parts) ** 2).sum(axis=1)
         # The prior counts as much as one capture with a shift of 1; an op varies by 0.1 % at least.
         prior = np.where(captures > 3, np.maximum(1e-6, least) / (captures - 3), np.inf)

@@ -34,7 +34,7 @@ def findings_of_input(
 
 
 def findings(samples: Samples, states: States, is_one_clock: bool) -> Iterator[Finding]:
-    """Yield the findings of a comparison; of times on devices those of captures."""
+    """Yield the findings of a comparison; for times on devices, only those about captures."""
     yield from _disturbed_steps(samples, states) if samples.is_by_step else _disturbed_captures(samples, states)
     if samples.index == 0:
         yield from _of_design(samples)

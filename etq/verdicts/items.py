@@ -13,11 +13,11 @@ from etq.verdicts.comparison import compare
 from etq.verdicts.samples import Flags
 
 _SIDES: Final = ("base", "new")
-# What an item is called: as in the last capture of new that has it, or else of base.
+# The names of an item, from the last capture of new that has it, or else of base.
 _OF_ITEM: Final = ("op", "module_path", "matched")
-# What differs between its sides: as in the last capture of each.
+# Properties that differ between its sides, from the last capture of each.
 _OF_SIDE: Final = {"kind": None, "instruction_id": np.nan, "place": np.nan}
-# What else is read of samples for it.
+# Further columns of samples that are read for it.
 _KNOWN_BY: Final = ("level", "item", "side", "is_additive", "counted")
 
 

@@ -24,10 +24,10 @@ OF_BOTH: Final = ("ticks", "slow_ticks", "resolutions", "is_coarse", "calls")
 
 @dataclass(frozen=True)
 class Samples:
-    """What each capture has of each item: a quantile of its runs. NaN where it doesn't have the item.
+    """The time of each item in each capture, a quantile of its runs. NaN where the capture lacks the item.
 
-    An item of level total is all that a method does, one of level op an op, one of level module a module of the model;
-    one of level call is an op per call. A capture is a column also if it is a step of a trace.
+    An item of level total is all that a method does, of level op an op, of level module a module of the model, of level
+    call an op per call. Steps of a trace count as captures, too.
     """
 
     index: int  # of the comparison
@@ -80,7 +80,7 @@ class Samples:
 
     @cached_property
     def is_interleaved(self) -> bool:
-        """Whether the sides' captures alternate in time at least as often as the smaller side has captures."""
+        """Whether the sides alternate in time at least as often as the smaller side has captures."""
         if not self.has_order:
             return False
         chosen = self.is_base | self.is_new
@@ -117,7 +117,7 @@ def _arranged(index: int, rows: Mapping[str, Any]) -> Samples:
 
 
 def _places(first: Any, second: Any) -> tuple[list[tuple[Any, Any]], list[int], list[int]]:
-    """The sorted pairs of two columns, a row of each, and of each row the place of its pair."""
+    """The sorted distinct pairs of two columns, a row that has each, and the pair of each row."""
     pairs = [*zip(first.tolist(), second.tolist(), strict=True)]
     row_of = dict(zip(reversed(pairs), range(len(pairs) - 1, -1, -1), strict=True))
     found = sorted(row_of)

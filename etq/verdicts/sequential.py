@@ -25,9 +25,9 @@ from etq.verdicts.student import NORMAL, TENTH, quantile
 
 # Captures of each side in a round.
 CAPTURES = 2
-# Ops of this share of the total are waited for.
+# Ops with this share of the total must be decided.
 MATTERS = 0.03
-# If the total is slower or faster, only for those that may explain this part of its change.
+# If the total is slower or faster, only those that may explain this part of its change must be.
 EXPLAINS = 0.25
 # Further rounds than these are not named.
 MOST_ROUNDS = 100
@@ -38,7 +38,8 @@ _CLOSED = {
     *(words.SLOWER, words.FASTER, words.BETTER, words.WORSE, words.DIFFERS, words.ADDED, words.REMOVED),
     *(words.MORE_CALLS, words.FEWER_CALLS, words.OTHER_SHAPES, words.CANT_JUDGE),
 }
-# Nor about other conditions, of so many captures: by chance, one is apart for 4 and 4 in 3 %, for 5 and 5 in 0.8 %.
+# Nor about other conditions, from so many captures on: by chance, one is apart in 3 % for 4 and 4, in 0.8 % for 5 and
+# 5.
 _OF_CONDITIONS = 10
 _CHANGED = {words.SLOWER, words.FASTER, words.DIFFERS}
 
@@ -65,7 +66,7 @@ class Standing:
     rounds_needed: int | None  # beside those measured; 0 if it is decided, None if more than 100
     sentence: str
     open_items: tuple[str, ...] = ()  # what is waited for
-    # Of one program alone, in the unit of the latencies.
+    # For one program alone: its interval, in the unit of the latencies.
     typical: float | None = None
     low: float | None = None
     high: float | None = None
@@ -184,7 +185,7 @@ def _last_round(row: Judged, ops: float, measured: int, rounds: int, alpha: floa
         error = now * math.sqrt(measured / look)
         freedom = _freedom(2 * CAPTURES * look)
         level = alpha_of(look, alpha, max(look, rounds)) or alpha
-        # It differs by chance and by what counts; or it is within what counts.
+        # It differs by more than chance, and enough to count; or its interval is within what doesn't count.
         changed = max((quantile(level * part / 2, freedom) + TENTH) * error, counts + TENTH * error)
         same = counts - (quantile(level / 2, freedom) + TENTH) * error
         if difference >= changed or difference <= same:
@@ -221,7 +222,7 @@ def precision(latencies: Sequence[float], *, width: float = 0.01, rounds: int | 
 
 
 def _following(values: Numbers) -> float:
-    """By how much the interval of values is wider that follow each other: 1 or more.
+    """The factor, 1 or more, by which autocorrelation widens the interval of successive values.
 
     The autocorrelation of few values is too low by (1 + 4 r) / n (Marriott and Pope, Bias in the estimation of
     autocorrelations, 1954).

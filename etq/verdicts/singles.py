@@ -1,7 +1,7 @@
-"""One capture a side: its difference in units of what successive captures of the same program differ by, the history.
+"""One capture a side: its difference, relative to those of successive captures of the same program, the history.
 
-Heavy tails are usual there: a p-value would be of a distribution that nobody knows. A difference is rare that is larger
-than 8 of the item's standard deviations and 1.5 times its greatest in the history.
+Heavy tails are usual there: a p-value would need an unknown distribution. A difference is rare if it is larger than 8
+of the item's standard deviations and 1.5 times its greatest in the history.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Single:
     is_below_twice: bool  # the clock's resolution
     is_disturbed: bool  # one of both captures
     history: History
-    is_shared: bool = False  # other ops differ as much: it may be the machine
+    is_shared: bool = False  # other ops differ as much: the machine may be the reason
 
     @property
     def history_captures(self) -> int:
@@ -89,9 +89,9 @@ def singles(samples: Samples, states: States) -> dict[int, Single]:
 def _find_shared(found: Mapping[int, Single], levels: Texts) -> None:
     """Find which differences other ops have, too.
 
-    In the history, by two thirds of the difference, any op of 1 % of the total or more, for smaller items any of 0.1 to
-    1 %. Or two other ops have a rare difference now, and this one is of less than a factor of 2, as an op may be slower
-    for a whole capture and others with it.
+    Either an op differed by two thirds of it in the history: one of 1 % of the total or more, for smaller items one of
+    0.1 to 1 %. Or two other ops have a rare difference now, and this one is below a factor of 2: an op may be slower
+    for a whole capture, and others with it.
     """
     of_ops = [single for row, single in found.items() if levels[row] == "op"]
     worst: dict[bool, float] = {}
@@ -112,7 +112,7 @@ def _histories(samples: Samples, states: States, values: Numbers) -> dict[int, H
     """Return the history of each item by its row.
 
     Standard deviations are shrunk towards the median item's, and at least 0.3 %. Disturbed captures are left out, but
-    not of totals: how often captures are disturbed as a whole is what a total is judged by.
+    not for totals: a total is judged by how often whole captures are disturbed.
     """
     of_history = ~(samples.is_base | samples.is_new)
     in_time = np.lexsort((np.arange(len(samples.sides)), samples.positions))

@@ -24,7 +24,7 @@ LEAST = 3
 _WIDTH, _ERRORS_OF_WIDTH = 0.01, 1.5
 # Added to each op's squared error, (1 %)²: an op whose error is estimated as almost 0 does not outweigh all others.
 _LEAST_SQUARED_ERROR = 0.0001
-# So much of the largest weight is as large: sums of the same ops may differ in their last digits.
+# Weights from this part of the largest on count as equal: sums of the same ops may differ in their last digits.
 _AS_LARGE = 0.999999
 # A second group moved at least so far from the first: 4.5 %, or three standard errors of the common shift. Without the
 # errors, more captures found less on a busy machine: +10 % of an op in 52 % with 10 a side, in 74 % with 5.

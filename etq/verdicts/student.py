@@ -6,9 +6,9 @@ import math
 from bisect import bisect_left
 from functools import lru_cache
 
-# Of the normal distribution: 2.5 % are above, and a tenth.
+# The normal quantiles with 2.5 %, and a tenth, above them.
 NORMAL, TENTH = 1.959963984540054, 1.2815515655446
-# Captures per side that notes name.
+# The numbers of captures per side that notes may state.
 FEWEST, MOST = 5, 100
 
 

@@ -1,4 +1,4 @@
-"""Two sides of values, one per capture: a t-test for each name, as of metrics and of what a capture does once."""
+"""Two sides of values, one per capture: a t-test for each name, for metrics and for what a capture does once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from etq.verdicts.student import p_of, quantile
 
 # With fewer captures a side there is no verdict.
 LEAST = 3
-# The probability that a change's interval misses it, above as below.
+# The probability that a change is above its interval; the same for below.
 BEYOND = 0.025
 
 
@@ -64,7 +64,7 @@ def _verdict(  # noqa: PLR0911 - a verdict a line
     if min(row["base_captures"], row["new_captures"]) < LEAST:
         return words.TOO_FEW
     change, difference = row["change"], row["new"] - row["base"]
-    # Of 0, there is no ratio.
+    # 0 has no ratio.
     if row["q"] < alpha and difference and (math.isnan(change) or abs(change) >= smallest):
         if conditions_differ:
             return words.CONDITIONS_DIFFER

@@ -1,4 +1,4 @@
-"""The words of verdicts, and of the notes that say why there is none and what it takes."""
+"""The texts of verdicts and notes; a note says why there is no verdict and what one needs."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ BETTER, WORSE, DIFFERS = "better", "worse", "differs"
 ADDED, REMOVED, CONDITIONS_DIFFER = "added", "removed", "conditions differ"
 MORE_CALLS, FEWER_CALLS, OTHER_SHAPES = "more calls", "fewer calls", "other shapes"
 
-# By what names the scripts of pages ask for verdicts.
+# The names of verdicts in the scripts of pages.
 KEYS = {
     "slower": SLOWER, "faster": FASTER, "better": BETTER, "worse": WORSE, "same": SAME, "open": OPEN, "added": ADDED,
     "removed": REMOVED,
 }  # fmt: skip
-# What stands before the ops that an op of one side may be on the other side.
+# The words before the names of ops that an added or removed op may correspond to.
 MAY_BE = {REMOVED: "may have become", ADDED: "may have been"}
-# What a page or a sentence shows instead of a verdict's word.
+# What pages and sentences show instead of the word of a verdict.
 SHOWN = {SAME: "about the same", TOO_FEW: "too few captures to tell"}
-# What the shortest verdicts, and the row of all ops, mean: a line below a comparison on a terminal.
+# Explanations of short verdicts and of the row of all ops, printed below a comparison on a terminal.
 MEANING = {
     SAME: "about the same, no difference that counts",
     OPEN: "the captures show neither a difference nor that there is none",
     TOO_FEW: "too few captures to tell",
     UNSTABLE: "some captures of a side differ from its others",
-    "common shift": "how all ops changed alike, which the change of an op is without",
+    "common shift": "what all ops changed by; already removed from each op",
 }
 # Verdicts on totals as the first words of a page.
 STATED = {
@@ -44,9 +44,9 @@ STATED = {
 }
 # Verdicts that count, and those of them that are worse.
 COUNTING, ARE_WORSE = (SLOWER, FASTER, BETTER, WORSE), (SLOWER, WORSE)
-# There may be a difference: a result that must be clear fails.
+# Verdicts that leave open whether something changed: a gate that demands a clear result fails.
 UNCLEAR = (UNSTABLE, POSSIBLY + SLOWER, TOO_FEW, CANT_JUDGE, CONDITIONS_DIFFER, ADDED, REMOVED)
-# What replaces verdicts, and sentences of notes, between different devices.
+# Between different devices, what replaces verdicts and parts of notes.
 WITHOUT_DIRECTION = {
     "directions": [SLOWER, FASTER, POSSIBLY + SLOWER, POSSIBLY + FASTER, BETTER, WORSE],
     "differs": DIFFERS,
@@ -66,15 +66,14 @@ DISTURBED = "a capture is disturbed: take 2 more of base and of new"
 CONSTANT = "the same in all captures of a side: its variation is unknown"
 SHARED = "other ops differ as much between single captures: measure 3 more per side"
 FEW_STEPS = "fewer than 3 steps have it: measure 3 traces per side"
-BY_STEPS = "by their steps alone: measure 3 traces per side"
-STEPS_DIFFER = "the steps differ, but so may single traces: measure 3 per side"
+BY_STEPS = "judged by the steps of one trace per side: measure 3"
+STEPS_DIFFER = "the steps differ, but single traces may differ as much: measure 3 per side"
 FEW_VALUES = "take at least 3 captures per side, better 5"
 TWO_CLOCKS = "one side counts cycles and the other time: only shares are comparable"
-SPREAD = "intervals are the spread of the captures, without that change"
-MACHINE = "change of the machine cannot be separated from one of the program"
-ORDER_UNKNOWN = f"not all captures have a time of measurement (etq ingest --captured-at): a {MACHINE}; {SPREAD}"
-APART = f"the sides were measured at different times: a {MACHINE}; {SPREAD}; interleave them (etq bench)"
-MEASURED_APART = f"measured apart: a {MACHINE}; measure both sides in turns (etq bench)"
+MACHINE = "a slower machine would look like a slower program"
+ORDER_UNKNOWN = f"some captures have no timestamps (etq ingest --captured-at sets them): {MACHINE}"
+APART = f"the sides were measured at different times: {MACHINE}; interleave them (etq bench)"
+MEASURED_APART = f"measured apart: {MACHINE}; measure both sides in turns (etq bench)"
 MORE_THAN_100 = "it would take more than 100 captures per side to show a difference of this size"
 
 
@@ -84,7 +83,7 @@ def direction(change: float) -> str:
 
 
 def are(verdict: str) -> str:
-    """That several have this verdict."""
+    """Says that several items have this verdict."""
     return "differ" if verdict == DIFFERS else f"are {verdict}"
 
 
@@ -96,9 +95,9 @@ def counted_ops(count: int, verdict: str) -> str:
 
 
 def other_devices(base: str, new: str, has_verdicts: bool) -> str:
-    """That both sides ran on different devices."""
-    asked = "" if has_verdicts else f"; what is {SLOWER} or {FASTER} is said to differ (--verdicts says which)"
-    return f"base is of {base}, new of {new}: ops are the same by name and inputs, their kernels are not{asked}"
+    """Says that the sides ran on different devices."""
+    asked = "" if has_verdicts else f"; {SLOWER} and {FASTER} are shown as {DIFFERS} (--verdicts shows them)"
+    return f"base ran on {base}, new on {new}: ops are matched by name and inputs, their kernels differ{asked}"
 
 
 def better(is_better: bool, is_time: bool) -> str:
@@ -116,13 +115,13 @@ def again(is_interleaved: bool) -> str:
 def unstable_single(off: float) -> str:
     """Why the total of a single capture is unstable."""
     return (
-        f"all ops of new took {100 * math.expm1(off):.0f} % more than in its history, by this build or by a disturbed "
+        f"all ops of new took {100 * math.expm1(off):.0f} % more than in its history, due to this build or a disturbed "
         "machine: take 2 more captures of base and of new"
     )
 
 
 def unstable_side(slow: int, captures: int, off: float, is_interleaved: bool) -> str:
-    """Why a total is unstable of which new has more slow captures than base."""
+    """Why a total is unstable: new has more slow captures than base."""
     return (
         f"{slow} of {captures} captures of new took {100 * math.expm1(off):.0f} % more than the others and are left "
         f"out of the change: {again(is_interleaved)}"
@@ -130,7 +129,7 @@ def unstable_side(slow: int, captures: int, off: float, is_interleaved: bool) ->
 
 
 def within_noise(captures: int | None) -> str:
-    """Why a difference that may count isn't shown, and how many captures would show it, if that is known."""
+    """Why a possible difference isn't shown, and how many captures would show it, if known."""
     if captures is None:
         return "within the noise"
     if captures > 100:
@@ -140,7 +139,7 @@ def within_noise(captures: int | None) -> str:
 
 
 def wide(smallest: float) -> str:
-    """Why it isn't decided whether there is a difference, if none that counts was found."""
+    """Why a comparison that found no difference that counts can't say that there is none."""
     return f"a difference of {100 * smallest:.3g} % or more is not excluded"
 
 
@@ -151,7 +150,7 @@ def too_few(base: int, new: int, histories: int | None) -> str:
     if histories is None:
         text += ", better 5 per side"
     else:
-        text += f", or {10 - histories} more captures of the program of base for its history"
+        text += f", or {10 - histories} more captures of base's program for its history"
     return f"{text}: the runs of one capture share the state of the device"
 
 
@@ -172,12 +171,12 @@ def below_clock(resolution: float, ticks: float) -> str:
 
 
 def smallest(counting: float) -> str:
-    """By what rule a difference of the total doesn't count."""
+    """The smallest difference of the total that counts."""
     return f"less than {100 * counting:.3g} % is no change"
 
 
 def immaterial(change: float, share: float) -> str:
-    """What is certain but doesn't count."""
+    """Why a certain difference doesn't count: it is too small a part of the total."""
     return f"changed, but only by {100 * abs(change) * share:.2g} % of the total"
 
 
@@ -193,32 +192,32 @@ def shapes(base: str | None, new: str | None) -> str:
 
 
 def no_times(side: str, is_trace: bool, phase: str | None) -> str:
-    """That a capture has nothing to compare; its name stands before this and other findings of a capture."""
+    """Says that a capture has nothing to compare; its name stands before this and other findings of a capture."""
     of_phase = "" if phase is None else f" of phase {phase}"
     return f"of {side} has no {'step' if is_trace else 'execute'}{of_phase}, and is excluded"
 
 
 def condition(name: str, detail: str) -> str:
-    """That a condition differs."""
+    """Says that a condition differs."""
     return f"{name}: {detail}; this may be the reason for slower and faster"
 
 
 def one_trace(base: int, new: int) -> str:
-    """That steps are compared, so many of both sides."""
+    """Says that steps are compared, and how many."""
     more = ", or traces of more steps (--step-name NAME: calls of an annotation)" if min(base, new) < 3 else ""
     return (
-        f"steps are the samples, {base} of base and {new} of new; as they share the state of the machine, a difference "
-        f"is at most possible: take at least 3 traces per side, in turns{more}"
+        f"the samples are steps, {base} of base and {new} of new, which share the machine's state: a difference is "
+        f"possible at most; take at least 3 traces per side, in turns{more}"
     )
 
 
 def few_captures(base: int, new: int) -> str:
-    """That a side has too few captures."""
+    """Says that a side has too few captures."""
     return f"{base} in base, {new} in new: take at least 3 per side, better 5 to 10 (etq bench)"
 
 
 def disturbed(side: str, off: float, has_factor: bool, is_on_devices: bool, *, is_left_out: bool) -> str:
-    """How far a capture is off, from what, and what becomes of it."""
+    """How far a capture deviates, from what, and whether it is excluded."""
     if not is_left_out:
         rest = "the other captures: measure again"
     else:
@@ -227,7 +226,7 @@ def disturbed(side: str, off: float, has_factor: bool, is_on_devices: bool, *, i
 
 
 def disturbed_steps(side: str, count: int, steps: int, off: float, has_factor: bool, is_on_devices: bool) -> str:
-    """How many steps of a side are off, and how far."""
+    """How many steps of a side deviate, and how far."""
     return f"{count} of {steps} steps of {side} {_off(off, has_factor, is_on_devices)} and are excluded"
 
 
@@ -237,46 +236,46 @@ def _off(off: float, has_factor: bool, is_on_devices: bool) -> str:
 
 
 def unstable(side: str, count: int, captures: int) -> str:
-    """That many captures of a side are disturbed."""
+    """Says that many captures of a side are disturbed."""
     return f"{count} of {captures} captures of {side} are disturbed: the others may not be typical either"
 
 
 def other_programs(matched: str, bases: int, news: int, both: int) -> str:
     """How many ops only one side has, by the numbers of those that base, new, and both have."""
-    few = "; fewer than half are in both, so that only totals compare" if 2 * both < min(bases, news) else ""
+    few = "; fewer than half are in both: compare totals only" if 2 * both < min(bases, news) else ""
     return f"ops are matched by {matched}: {news - both} of new are not in base, {bases - both} of base not in new{few}"
 
 
 def no_op_changed(is_same_program: bool) -> str:
-    """Why a total changed at a capture, and none of its ops."""
+    """Why a total changed at a capture and none of its ops did."""
     if not is_same_program:
-        return "different programs: the ops are others than before, so that only totals compare"
-    return "no op changed more than the others: all changed alike, as with the device, or what is outside ops"
+        return "different programs: their ops differ, so only totals can be compared"
+    return "no op changed more than the others: the device changed all ops alike, or the time outside of ops changed"
 
 
 def no_common_shift(is_scattered: bool) -> str:
     """Why the common shift is unknown."""
     why = "fewer than 3 ops with a precise clock in all captures, or fewer than half of them"
     if is_scattered:
-        why = "two groups of ops moved apart, and captures of a side differ too much to determine which of them changed"
-    return f"{why}: the common shift of all ops cannot be separated from the change of one op"
+        why = "two groups of ops moved apart, and captures of a side differ too much to tell which the program changed"
+    return f"{why}: the common shift of all ops cannot be told from the change of one op"
 
 
 def common_shift(shift: float, low: float, high: float) -> str:
     """By how much all ops differ, with the interval of that; NaN if there is none."""
     interval = "" if math.isnan(low) else f" ({100 * low:+.1f} to {100 * high:+.1f} %)"
     if low * high > 0:
-        text = f"the whole program is {direction(shift)} by {100 * abs(shift):.1f} %{interval} in all ops"
+        changed = f"the whole program is {direction(shift)} by {100 * abs(shift):.1f} %{interval}"
     else:
-        text = f"what all ops changed by, {100 * shift:+.1f} %{interval}, cannot be told from the machine"
-    return f"{text}: verdicts on ops do not include this common shift"
+        changed = f"all ops changed by {100 * shift:+.1f} %{interval}, which the machine may do"
+    return f"{changed}: verdicts on ops exclude this common shift"
 
 
 def two_groups(shift: float, other: float, is_interleaved: bool) -> str:
-    """That two groups of ops moved."""
+    """Says that two groups of ops moved."""
     return (
-        f"two groups of ops moved apart, by {100 * shift:.1f} % and by {100 * other:.1f} %: it cannot be determined "
-        "which of them the program changed; the first is taken for the common shift: see the total, and "
+        f"two groups of ops moved apart, by {100 * shift:.1f} % and by {100 * other:.1f} %: it is unknown "
+        "which of them the program changed; the first is taken as the common shift: see the total, and "
         f"{again(is_interleaved)}"
     )
 
@@ -296,36 +295,36 @@ def _more(count: int | None, is_beyond: bool) -> str:
     The estimate is as rough as the spread that it is made from: steps of about 1.5 don't claim more.
     """
     if count is None:
-        return "it likely takes more than 100 rounds"
+        return "likely needs more than 100 rounds"
     step = min(_STEPS, key=lambda step: abs(math.log(step / count)))
-    return f"about {rounds(step)} more{', beyond the last one' if is_beyond else ''}"
+    return f"needs about {step} more round{'' if step == 1 else 's'}{', more than allowed' if is_beyond else ''}"
 
 
 def decided(round: int) -> str:
-    """That a benchmark has measured enough."""
+    """Says that a benchmark has measured enough."""
     return f"decided after {rounds(round)}"
 
 
 def still_open(round: int, items: Sequence[str], more: int | None, is_beyond: bool) -> str:
-    """What isn't decided after a round."""
+    """Says what isn't decided after a round."""
     named = ", ".join(items[:3]) + (f" and {len(items) - 3} more" if len(items) > 3 else "")
     return f"not decided after {rounds(round)}: {named}; {_more(more, is_beyond)}"
 
 
 def no_precision(round: int) -> str:
-    """That one program has too few captures for an interval."""
-    return f"{rounds(round)} measured; an interval takes 3"
+    """Says that one program has too few captures for an interval."""
+    return f"{rounds(round)} measured; an interval needs 3"
 
 
 def precise(round: int, half: float) -> str:
-    """That the latency of one program is known."""
+    """Says that the latency of one program is known."""
     return f"known to ±{100 * half:.2g} % after {rounds(round)}"
 
 
 def imprecise(half: float, width: float, more: int | None, is_beyond: bool, *, is_early: bool = False) -> str:
-    """That the latency of one program is not known well enough; `is_early`: too few captures for a forecast."""
-    needed = "too early to say how many rounds more" if is_early else _more(more, is_beyond)
-    return f"known to ±{100 * half:.2g} %, not ±{100 * width:.2g} %; {needed}"
+    """Says that the latency of one program isn't known well enough; `is_early`: too few captures for a forecast."""
+    needed = "too early to say how many more rounds it needs" if is_early else _more(more, is_beyond)
+    return f"known to ±{100 * half:.2g} %, wanted ±{100 * width:.2g} %; {needed}"
 
 
 def _length(ticks: float) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
+from etq import catalog
 from etq.errors import printable
 
 if TYPE_CHECKING:
@@ -13,11 +14,6 @@ if TYPE_CHECKING:
 
 # Options that the view of findings lacks: they are about what is measured.
 _NOT_OF_FINDINGS: Final = ("unit", "alpha", "min_effect")
-# The columns of ops that `show` prints.
-_SHOWN: Final = (
-    *("op", "module_path", "instruction_id", "verdict", "change_percent"),
-    *("base", "new", "unit", "share_percent"),
-)
 
 
 class Compared:
@@ -57,7 +53,7 @@ class Compared:
     def show(self, rows: int = 10) -> None:
         """Print the verdicts, and the first rows of `ops`."""
         sys.stdout.write(f"{self}\n\n")
-        self.ops.select(*_SHOWN).show(rows)
+        self.ops.project(catalog.named("compare_ops").to_read).show(rows)
 
     def __str__(self) -> str:
         return "\n".join(map(printable, self.verdicts))

@@ -25,12 +25,11 @@ class Locking(Protocol):
         """Lend the connection; other threads wait."""
 
 
-# Not copied: keys of other captures, by which they are named.
+# Not copied: the keys of other captures, to find their names.
 _WHOLE: Final = ("captures",)
 Arguments = Sequence[str | bool | None]
 
-# What several views of a trace compute, with the arguments that follow the key of the capture. Those below read those
-# above.
+# Macros that several views of a trace call, with the arguments after the capture's key. Later ones read earlier ones.
 OF_TRACES: Final[Mapping[str, Sequence[Arguments]]] = {
     "_trace_slices": [[]],
     "_launches": [[]],
@@ -42,7 +41,7 @@ OF_TRACES: Final[Mapping[str, Sequence[Arguments]]] = {
     "_call_times": [[None, None, None, "all"]],
     "_rated_calls": [[None, None, None, None, None, False]],
 }
-# Those of the advice about a trace.
+# The macros of the advice about a trace.
 _OF_ADVICE: Final = ("_trace_slices", "_launches", "_operator_calls", "_path_elements")
 _ADVICE: Final = "_advice_of_trace"
 
@@ -91,7 +90,7 @@ def prepared_for(
     warehouse: Locking, view: str, capture: Capture, unit: str | None = None
 ) -> AbstractContextManager[None]:
     """Compute what a view or macro of this name needs for a capture, if it needs much of it several times: the advice
-    about a trace. As `computed_once`.
+    about a trace. Errors are those of `computed_once`.
     """
     if not is_prepared(view):
         return nullcontext()

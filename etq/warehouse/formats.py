@@ -20,7 +20,9 @@ _WITHOUT_EFFECT: Final = frozenset({"method", "runs", "steps"})
 
 
 def narrowed(view: str, format: str, given: Mapping[str, Any]) -> tuple[catalog.SqlObject, dict[str, Any]]:
-    """The macro for a view of captures of a format, and its arguments out of those given; or the view with all."""
+    """The macro to call instead of a view for captures of a format, with the arguments that it takes; or the view with
+    all.
+    """
     target = catalog.named(view)
     macros = dict(target.planned_as)
     name = macros.get(format) or macros.get(None)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from etq import catalog
 from etq.errors import QueryError
 
 if TYPE_CHECKING:
@@ -24,12 +25,8 @@ _LOGGED = """
     GROUP BY ALL
     ORDER BY ALL
 """
-_COLUMNS = pa.schema(
-    {
-        **{"block_index": pa.int32(), "slot": pa.int32(), "event_name": pa.string()},
-        **{"field": pa.string(), "value": pa.string(), "runs": pa.int64()},
-    }
-)
+# Of block_index, slot, event_name, field, value and runs.
+_TYPES = (pa.int32(), pa.int32(), pa.string(), pa.string(), pa.string(), pa.int64())
 
 
 def decoded_metadata(warehouse: Answers, capture: Capture, decoder: Decoder) -> pa.Table:
@@ -40,11 +37,13 @@ def decoded_metadata(warehouse: Answers, capture: Capture, decoder: Decoder) -> 
     """
     _, logged = warehouse.rows(_LOGGED, capture=capture.capture_id)
     rows = [
-        {"block_index": block, "slot": slot, "event_name": name, "field": field, "value": value, "runs": runs}
+        (block, slot, name, field, value, runs)
         for block, slot, name, content, runs in logged
         for field, value in _fields(decoder, name, content)
     ]
-    return pa.Table.from_pylist(rows, _COLUMNS)
+    names = [column.name for column in catalog.named("delegate_metadata").columns if column.name != "source"]
+    columns = [pa.array([row[at] for row in rows], kind) for at, kind in enumerate(_TYPES)]
+    return pa.Table.from_arrays(columns, names)
 
 
 def _fields(decoder: Decoder, name: str, content: bytes) -> Iterator[tuple[str | None, str]]:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import duckdb
 
+from etq.catalog import foremost_in
 from etq.errors import EtqError, QueryError, message_of
 from etq.render.table import table
 from etq.render.terminal import style_of
@@ -27,12 +28,14 @@ _HINT: Final = '.select("op", "total") has those that you name'
 class Result:
     """The rows of a query, which runs each time they are read.
 
-    `show` prints them. All else is as of DuckDB's relation, which is `relation`: `fetchall()`, `df()` with pandas,
+    `show` prints them. All else is that of DuckDB's relation, `relation`: `fetchall()`, `df()` with pandas,
     `to_arrow_table()`, `columns`, `select("op", "total")`, `filter("total > 5")`, `limit(3)`.
     """
 
-    def __init__(self, relation: duckdb.DuckDBPyRelation) -> None:
+    def __init__(self, relation: duckdb.DuckDBPyRelation, query: str = "") -> None:
+        """Hold a relation; `query` names the views that it is of, for `show`."""
         self.relation = relation
+        self._query = query
 
     def show(self, rows: int = ROWS) -> None:
         """Print the first rows as a table: on a terminal, with the columns that fit, those that matter most.
@@ -46,7 +49,9 @@ class Result:
             found = self.relation.limit(rows + 1).fetchall()
         except duckdb.Error as error:
             raise QueryError(message_of(error)) from error
-        text = table(self.relation.columns, found[:rows], style_of(sys.stdout), hint=_HINT)
+        style = style_of(sys.stdout)
+        foremost = foremost_in(self._query) if style.width is not None else ()
+        text = table(self.relation.columns, found[:rows], style, _HINT, foremost)
         return text + (f"The first {rows} rows; show({10 * rows}) has more\n" if len(found) > rows else "")
 
     def fetchall(self) -> list[tuple[Any, ...]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from etq import catalog
 from etq.database.handles import Capture
@@ -14,10 +14,13 @@ from etq.warehouse.formats import narrowed
 from etq.warehouse.nearest import nearest_words
 from etq.warehouse.result import Result
 
+if TYPE_CHECKING:
+    import duckdb
+
 # Parameters that name a capture: they are resolved first, so that errors are raised at the call, not when rows are
 # read.
 CAPTURES: Final = frozenset({"capture", "baseline", "base", "new", "etdump", "trace"})
-# Views whose names begin so take selectors of several captures, or programs, as `base` and `new`.
+# Prefixes of views that take selectors of several captures, or programs, as `base` and `new`.
 OF_SIDES: Final = "compare"
 
 
@@ -55,7 +58,9 @@ class Views:
                 called, taken = narrowed(name, format, captures)
             arguments = ", ".join(_argument(called, parameter) for parameter in taken)
             query = f"FROM {called.name}({arguments})"
-            return self.sql(query, **taken) if called is macro else self._answered(query, taken, called.name, captures)
+            if called is macro:
+                return self.sql(query, **taken)
+            return Result(self._answered(query, taken, called.name, captures), f"{name}()")
 
         view.__name__ = name
         view.__qualname__ = f"Warehouse.{name}"
@@ -71,15 +76,17 @@ class Views:
                 kwargs = {**kwargs, "capture": self.only}
         return signature.bind(*args, **kwargs).arguments
 
-    def _answered(self, query: str, taken: dict[str, Any], name: str, captures: Mapping[str, Any]) -> Result:
+    def _answered(
+        self, query: str, taken: dict[str, Any], name: str, captures: Mapping[str, Any]
+    ) -> duckdb.DuckDBPyRelation:
         """Return the rows of a view; read at once if what it needs was computed for it."""
         from etq.warehouse.focus import is_prepared, prepared_for
 
         if not is_prepared(name):
-            return self.sql(query, **taken)
+            return self.sql(query, **taken).relation
         with prepared_for(self, name, captures["capture"], taken.get("unit")):
             rows = self.sql(query, **taken).to_arrow_table()
-        return Result(self.connection.from_arrow(rows))
+        return self.connection.from_arrow(rows)
 
     def _format(self, arguments: Mapping[str, Any]) -> str | None:
         """The format of the view's capture, None if unknown."""

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 # DuckDB's error for a name without a database, which is the library's.
 _OF_LIBRARY: Final = re.compile(r'on database "etq(_library)?" which is attached in read-only mode')
 _ROWS_AT_ONCE: Final = 10_000
-# Of a query that isn't trusted: rows in Python are not in DuckDB's limit of memory.
+# For queries that aren't trusted: DuckDB's memory limit doesn't cover rows in Python.
 _MOST_ROWS: Final = 1_000_000
 
 __all__ = ("Capture", "Program", "Record", "TimeScale", "Warehouse", "open")
@@ -182,7 +182,7 @@ class Warehouse(Views):
         self._database = database
         # Whether others query the file meanwhile on connections of their own: storing doesn't lower their memory limit.
         self.is_shared = False
-        # Of a file that `etq.read` read: its capture, which views take where no other is given.
+        # The capture of the file that `etq.read` read: views take it where no other is given.
         self.only: Capture | None = None
 
     @property
@@ -233,7 +233,7 @@ class Warehouse(Views):
         Raises `QueryError` for a wrong query; errors in the data are raised when the result is read.
         """
         relation = self.relation(query, **parameters)
-        return None if relation is None else Result(relation)
+        return None if relation is None else Result(relation, query)
 
     def relation(self, query: str, /, **parameters: Any) -> duckdb.DuckDBPyRelation:
         """Return the same as DuckDB's relation."""
@@ -419,7 +419,7 @@ class Warehouse(Views):
         from etq.storage.sources import source_of, traces_of
 
         if keep_values and debug_buffer is None:
-            raise WarehouseError("keep_values goes with debug_buffer, the file that values are read from")
+            raise WarehouseError("keep_values needs debug_buffer, the file that values are read from")
         of_git = {} if label_git is None else labels_of_git(label_git)
         options = Options(
             name,

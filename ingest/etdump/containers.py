@@ -20,7 +20,7 @@ _LONGEST_PREFIX: Final = 1024
 _LINE: Final = re.compile(rb"[^\n]+")
 _AROUND: Final = b"\r \t\"'"
 _CHANGING: Final = re.compile(rb"[\d\s.:]+")
-# After how many lines of a log the memory is looked at.
+# Lines of a log between two checks of the memory.
 _LINES: Final = 10_000
 _NOT_ZERO: Final = re.compile(rb"[^\0]")
 _SIZE_PREFIX: Final = 4

@@ -222,7 +222,7 @@ class _Reader:
         rows = self.blocks.signatures
         executes = {row.block_index for row in rows if row.key.name in (signatures.EXECUTE, signatures.STEP)}
         ops = {row.block_index for row in rows if signatures.event_kind(row.key) in _OPS}
-        failed = {block for block in ops - executes if names[block] in {names[each] for each in executes}}
+        failed = {block for block in ops - executes if names[block] in {names[execute] for execute in executes}}
         runs = [str(run) for run, block in enumerate(self.runs.block_index) if block in failed]
         if not runs:
             return []

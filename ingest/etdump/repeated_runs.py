@@ -47,7 +47,7 @@ class _Layout:
 
 
 def stretches(spans: Spans, runs: range) -> Iterator[range]:
-    """Yield ranges of consecutive runs with as many events each, whose vectors of events are at a constant distance."""
+    """Yield ranges of consecutive runs with equally many events, whose event vectors are at a constant distance."""
     start, count = spans.start[runs.start : runs.stop], spans.count[runs.start : runs.stop]
     distance = np.diff(start)
     first = 0
@@ -77,7 +77,7 @@ def read_repeated(runs: Tables, spans: Spans, stretch: range, first: int) -> Eve
     one = read_slice(runs, spans, first, first + events)
     if one.columns:
         return None
-    start, end = (_times(words, _columns(layout, each)) for each in layout.times)
+    start, end = (_times(words, _columns(layout, time)) for time in layout.times)
     return replace(one, codes=np.tile(one.codes, len(stretch)), start=start, elapsed=end - start)
 
 
@@ -143,15 +143,15 @@ def _words(buffer: Buffer, layout: _Layout, distance: int, runs: int) -> Words |
 
 
 def _columns(layout: _Layout, positions: Positions) -> Positions:
-    """The columns of `_words` that have what is at these positions of the first run."""
+    """The columns of `_words` for these positions of the first run."""
     return positions // WORD.itemsize - layout.begin // WORD.itemsize
 
 
 def _are_repeated(words: Words, layout: _Layout, distance: int) -> bool:
     """Whether all rows are equal but for times and for references to shared vtables, and these refer to the same."""
     is_free = np.zeros(words.shape[1], np.bool_)
-    for each in layout.times:
-        is_free[_columns(layout, each)] = is_free[_columns(layout, each) + 1] = True
+    for time in layout.times:
+        is_free[_columns(layout, time)] = is_free[_columns(layout, time) + 1] = True
     shared = _columns(layout, layout.shared)
     is_free[shared] = True
     if np.any((words != words[0]).any(axis=0) & ~is_free):

@@ -96,9 +96,9 @@ class Argument(msgspec.Struct, gc=False):
         if self.as_tensor is not None:
             return (self.as_tensor.name,)
         if self.as_tensors is not None:
-            return [each.name for each in self.as_tensors]
+            return [tensor.name for tensor in self.as_tensors]
         if self.as_optional_tensors is not None:
-            return [each.as_tensor.name for each in self.as_optional_tensors if each.as_tensor is not None]
+            return [tensor.as_tensor.name for tensor in self.as_optional_tensors if tensor.as_tensor is not None]
         return ()
 
     def literal(self) -> msgspec.Raw:

@@ -10,7 +10,7 @@ from etq.ingest.etrecord.export_json import Graph, ProgramGraph, TensorMeta
 
 # Stands for the node of a value that no node computes: an input of the graph.
 NO_NODE: Final = -1
-# Stands for the tensor of a value that is none.
+# Stands for the tensor of a value that isn't a tensor.
 NO_TENSOR: Final = 0
 _decoder: Final = msgspec.json.Decoder(TensorMeta)
 

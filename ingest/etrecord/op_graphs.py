@@ -351,7 +351,7 @@ class GraphRows:
         rows, is_literal = rows[order], order >= len(users)
         _, _, counts = as_columns(self._counts, 3)
         value_indices = places_in_lists(counts)[values]
-        written = [each.decode(errors="replace") for each in self._literal_numbers]
+        written = [number.decode(errors="replace") for number in self._literal_numbers]
         literal = np.append(np.full(len(users), len(self._literal_numbers)), literal_codes)[order]
         return batch(
             {
@@ -365,7 +365,7 @@ class GraphRows:
         )
 
     def _module_rows(self, levels: list[tuple[ModuleLevel, ...]], graph_of: Whole, index_of: Whole) -> pa.RecordBatch:
-        lengths, depths, at = spread_lists([len(each) for each in levels], self._stacks.codes)
+        lengths, depths, at = spread_lists([len(level) for level in levels], self._stacks.codes)
         rows = np.repeat(np.arange(len(lengths)), lengths)
         keys, paths, classes, calls = zip(*(level for each in levels for level in each), strict=True)
         return batch(
@@ -383,8 +383,8 @@ class GraphRows:
 
 def _dimensions(sizes: list[list[Size] | None], codes: Whole) -> pa.Array:
     """Return for each code the list of sizes or strides at that index, null for None."""
-    lengths, _, at = spread_lists([len(each or ()) for each in sizes], codes)
-    is_null = np.array([each is None for each in sizes], np.bool_)[codes]
+    lengths, _, at = spread_lists([len(size or ()) for size in sizes], codes)
+    is_null = np.array([size is None for size in sizes], np.bool_)[codes]
     flat = [size.as_int for each in sizes for size in each or ()]
     return lists(chosen(flat, at, np.int64), lengths, is_null if is_null.any() else None)
 

@@ -35,7 +35,7 @@ WEIGHTS: Final = ("_state_dict", "_constants", "_example_inputs")
 # ETRecords store their members uncompressed. A member that is compressed more tightly than JSON ever is, is a bomb.
 LARGEST_RATIO: Final = 100
 LARGEST_JSON: Final = 2**30
-# What Python takes for a member of a zip, the fewest bytes of its entry in the list, and the most of the list's end.
+# Memory that Python takes for a member of a zip; least bytes of its entry in the list; most bytes of the list's end.
 _MEMBER: Final = 1_000
 _LEAST_ENTRY: Final = 46
 _ENDING: Final = 2**16 + 200
@@ -96,7 +96,7 @@ class _Sum:
             self._thread.start()
 
     def value(self) -> int:
-        """The sum; waits until it is computed."""
+        """The checksum; waits until it is computed."""
         if self._value is None:
             self._thread.join()
         assert self._value is not None

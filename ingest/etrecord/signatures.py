@@ -18,7 +18,7 @@ def input_kinds(signature: Signature | None) -> dict[str, str]:
 def mutations(signature: Signature | None) -> set[str | None]:
     """Return the names of the values that a program returns as the new content of a buffer or an input."""
     specs = signature.output_specs if signature else []
-    return {kind.arg.name for each in specs for kind in (each.buffer_mutation, each.user_input_mutation) if kind}
+    return {kind.arg.name for spec in specs for kind in (spec.buffer_mutation, spec.user_input_mutation) if kind}
 
 
 def debug_handles(written: list[str | int | None]) -> list[int]:

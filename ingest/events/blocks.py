@@ -261,7 +261,7 @@ def _fill(
         structure = Structure(*(each[begins[0] : begins[0] + length] for each in structure.arrays()))
     places = np.s_[:] if is_all else begins[:, None] + np.arange(length)
     are_equal = all(each is pattern for each in patterns)
-    signatures = pattern.signature if are_equal else np.stack([each.signature for each in patterns])
+    signatures = pattern.signature if are_equal else np.stack([pattern.signature for pattern in patterns])
     for into, values in (
         (structure.signature, signatures),
         (structure.occurrence, pattern.occurrence),

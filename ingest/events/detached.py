@@ -150,11 +150,11 @@ class _Delegates:
         self.apart = self.elsewhere & is_outside
 
     def foreign(self, signature: npt.NDArray[np.int32], is_dispatch: Mask) -> Mask:
-        """Find the events that are surely on another clock, whatever the others of their call are on: those outside of
-        their call, those of a signature most of whose events are, and the GPU's dispatches of a call with one that
-        can't be on the host's clock.
+        """Find the events that are surely on another clock, whatever the clock of the others in their call: events
+        outside of their call, events of a signature with mostly such events, and the GPU's dispatches in a call with
+        one that can't be on the host's clock.
 
-        An event that is partly within its call may as well be of the host, with the times of others; it is not here.
+        An event that is partly within its call may be on the host's clock, and is not among them.
         """
         number, apart = np.bincount(signature), np.bincount(signature[self.apart], minlength=signature.max() + 1)
         is_foreign: Mask = self.apart | (2 * apart > number)[signature]

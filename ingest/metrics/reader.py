@@ -108,8 +108,7 @@ def _listed(items: list[Any], path: str) -> list[Metric]:
         first, second, *_ = subjects.values()
         raise FormatError(
             path,
-            f"at {second}: expected the model and device of {first}, found another one: the metrics of a capture are "
-            "of one; give a file that holds these alone",
+            f"at {second}: expected the model and device of {first}, found others; give a file with metrics of one",
         )
     return metrics
 

@@ -39,10 +39,10 @@ def metric_batch(metrics: Sequence[Metric]) -> pa.RecordBatch:
     return batch(
         {
             "run_index": integers([None] * len(metrics)),
-            "name": texts([each.name for each in metrics]),
-            "value": numbers(np.array([each.value for each in metrics], np.float64)),
-            "unit": texts([each.unit for each in metrics]),
-            "better": texts([each.better for each in metrics]),
+            "name": texts([metric.name for metric in metrics]),
+            "value": numbers(np.array([metric.value for metric in metrics], np.float64)),
+            "unit": texts([metric.unit for metric in metrics]),
+            "better": texts([metric.better for metric in metrics]),
             "sample": integers(samples),
         }
     )

@@ -13,7 +13,7 @@ from etq.errors import FormatError
 from etq.ingest.memory import refuse_beyond
 from etq.ingest.metrics.rows import Metric
 
-# What a value takes as a metric, in bytes.
+# Bytes of memory of a value as a metric.
 _VALUE: Final = 400
 # No text may match two adjacent parts of these patterns: on a hostile line, trying all ways takes minutes.
 _MEASURED: Final = re.compile(
@@ -61,8 +61,7 @@ def xctest_metrics(data: bytes, path: str) -> list[Metric]:
         start = list(models.values())[1]
         raise FormatError(
             path,
-            "expected tests of one model on one device, found another one's: the metrics of a capture are of one; give "
-            "a log that has these alone",
+            "expected tests of one model on one device, found others; give a log with the tests of one",
             start,
         )
     return metrics

@@ -199,7 +199,7 @@ def _unwrapped(start: Ticks, elapsed: Ticks, wrapped: npt.NDArray[np.bool_], bef
 
 def _allocation_rows(first: int, members: Sequence[Block], allocations: Sequence[npt.NDArray[Any]]) -> pa.RecordBatch:
     rows = np.concatenate(allocations)
-    run = np.repeat(np.arange(len(members)), [len(each) for each in allocations])
+    run = np.repeat(np.arange(len(members)), [len(allocation) for allocation in allocations])
     begins = np.concatenate([np.arange(block.allocations.count) + block.entries.count for block in members])
     return batch(
         {

@@ -34,8 +34,7 @@ _RUN_AS: Final[Mapping[str, AbstractSet[str]]] = {
     "invalidbinaryop": _BINARY,
     "binaryelementwise": _BINARY,
 }
-# The kinds whose events are explained, or not. Operators of other names may run any op, or none: they are evidence of
-# nothing.
+# The kinds of events that an op must explain. Operators of other names may run any op, or none: they prove nothing.
 KINDS: Final = frozenset(
     {
         *(_UNARY | _BINARY | _RUN_AS.keys()),
@@ -85,7 +84,7 @@ def may_run(event: str, op: str) -> bool:
 
 def _fitting(events: Sequence[str], ops: Sequence[str]) -> npt.NDArray[np.bool_]:
     """Whether an event may have run an op, by event and op."""
-    rows, columns = [_PLACES[each] for each in events], [_PLACES.get(each, -1) for each in ops]
+    rows, columns = [_PLACES[event] for event in events], [_PLACES.get(each, -1) for each in ops]
     found: npt.NDArray[np.bool_] = _MAY_RUN[np.ix_(rows, columns)]
     return found
 

@@ -1,7 +1,7 @@
 """The graphs in Vulkan's blobs, as rows of the tables `delegate_ops` and `delegate_values`.
 
 An op's arguments have no names: its parameters are those that are not tensors, by their position. A tensor that an op
-before it produced, or that is among its own inputs, is changed by the op, and is none of its outputs.
+before it produced, or that is among its own inputs, is changed by the op, and doesn't count as an output.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class _Values:
 
 @dataclass
 class _Op:
-    """What an op takes and produces."""
+    """The inputs and outputs of an op."""
 
     inputs: list[int]
     outputs: list[int]
@@ -109,7 +109,7 @@ def _add_ops(rows: OpRows, blob: int, graph: Tables, values: _Values) -> None:
     for index, (name, arguments) in enumerate(zip(names, _listed(calls, "args", "i32"), strict=True)):
         position = int(calls.positions[index])
         _check_known(graph, position, "OperatorCall.args", arguments, values.count)
-        room -= sum(_length(values, each) for each in arguments)
+        room -= sum(_length(values, argument) for argument in arguments)
         if room < 0:
             raise FormatError(
                 graph.buffer.path, f"the ops of Vulkan's graph have more than {MOST_ARGUMENTS:,} arguments", position

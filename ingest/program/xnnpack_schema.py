@@ -53,7 +53,7 @@ DTYPES: Final = (
 
 
 class Op(NamedTuple):
-    """What members of the union of ops have: their table, and its fields that are vectors, each of u32s.
+    """A member of the union of ops: its table, and the fields of that which are vectors of u32s.
 
     Of its other fields, those whose names end in `_id` are values, outputs if they begin with `output`.
     """
@@ -66,7 +66,7 @@ class Op(NamedTuple):
         return [name for name in self.table.fields if name.endswith("_id") and name.startswith("output") == are_outputs]
 
     def parameters(self) -> list[str]:
-        """The other fields that are numbers, but the number of dimensions, which vectors have too."""
+        """The other fields that are numbers, except the number of dimensions, which vectors imply."""
         return [
             name
             for name in self.table.fields

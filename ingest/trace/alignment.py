@@ -1,4 +1,4 @@
-"""Which launches of a recording the kernels of a graph are, by their names and order, where these leave no doubt."""
+"""Matches kernels of a graph to the launches of a recording, by names and order, where these leave no doubt."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _traced(table: npt.NDArray[np.uint16], a: list[int], b: list[int], *, prefer
 
 
 def _by_name(a: Whole, b: Whole) -> Whole:
-    """Return for each of `a` the place of the equal one in `b`, in order, of names that both have as often; else -1."""
+    """Return for each of `a` the place of its equal in `b`, in order, of names that both have as often; else -1."""
     found = np.full(len(a), NONE, np.int64)
     if not len(a) or not len(b):
         return found

@@ -8,7 +8,7 @@ from typing import Final
 _TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*"(\s*:)?|[\[\]{}]', re.DOTALL)
 _EVENT: Final = re.compile(rb'\[\s*\{[^\[]*"ph"\s*:\s*"\w"')
 _EVENTS_KEY: Final = b'"traceEvents"'
-# What PyTorch writes before the events, which may be longer than what is looked at.
+# Keys that PyTorch writes before the events; their values may be longer than the bytes that are looked at.
 _FIRST_KEYS: Final = {b'"schemaVersion"', b'"deviceProperties"', b'"distributedInfo"'}
 
 

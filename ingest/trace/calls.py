@@ -56,8 +56,8 @@ def calls_and_operators(
     above = np.where(is_one, node, NONE)
     is_inner = _only_calls(_codes([name for _, name in kinds])[kind], above, is_call) & is_call
     operator = np.where(is_inner, nearest(above, ~is_inner), np.where(is_one, np.arange(len(kind)), NONE))
-    # Other events of the host belong to what contains them, and those of devices to their op, or to what contains their
-    # call, or to their owner.
+    # Other host events belong to the event around them; device events to their op, the event around their call, or
+    # their owner.
     for rows in (node, owners.op, np.where(call == NONE, NONE, node[call]), owners.owner):
         operator = np.where((operator == NONE) & (rows != NONE) & is_one[rows], operator[rows], operator)
     operators = np.flatnonzero(is_one & ~is_inner)
@@ -81,7 +81,7 @@ def _codes(names: Sequence[str]) -> Whole:
 
 
 def _only_calls(name: Whole, above: Whole, is_merging: Flags) -> Flags:
-    """Return whether each row is all that the row `above` it contains, has its name, and that `is_merging`."""
+    """Return whether each row is the only content of the row `above` it, has its name, and that `is_merging`."""
     within = np.flatnonzero(above != NONE)
     outer = above[within]
     found = np.zeros(len(above), np.bool_)
@@ -91,8 +91,8 @@ def _only_calls(name: Whole, above: Whole, is_merging: Flags) -> Flags:
 
 
 def _within(thread: Whole, start: Whole, end: Whole) -> Whole:
-    """Return for each span how many of its thread follow it, by start and of those that start together from the longest
-    to the shortest, and start before its end.
+    """Return for each span how many later spans of its thread start before its end; of spans that start together, the
+    longest is first.
     """
     if not len(start):
         return start

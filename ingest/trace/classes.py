@@ -1,4 +1,4 @@
-"""What the events of a trace are, by their categories and names: the rules are data, in `classes.toml`."""
+"""Classes of a trace's events, by their categories and names: the rules are data, in `classes.toml`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Patterns = re.Pattern[str]
 
 
 class Class(NamedTuple):
-    """What an event is: the columns of `signatures` of these names. None is unknown, or not of such an event."""
+    """The class of an event: the columns of `signatures` of these names. None: unknown, or not for such events."""
 
     activity: str
     on_device: bool = False
@@ -46,7 +46,7 @@ class Class(NamedTuple):
 
 
 class Kernel(NamedTuple):
-    """What a kernel is, by its name; None where that tells nothing."""
+    """The class of a kernel by its name; None if that tells nothing."""
 
     family: str | None
     uses_matrix_units: bool | None
@@ -57,8 +57,8 @@ WORK: Final = Class(_KERNEL, on_device=True)
 
 
 class _Named(NamedTuple):
-    """An activity or purpose that names tell, of events of the activities `of`: if it is named, only in traces without
-    the activity `only_without`.
+    """A rule: the activity or purpose of events with certain names, among the activities `of`; with `only_without`,
+    only in traces without that activity.
     """
 
     what: str
@@ -83,7 +83,7 @@ class Rules(NamedTuple):
     matrix_units: Sequence[tuple[bool, Patterns]]
 
     def of_category(self, category: str) -> Class | None:
-        """Return what events of a category are; None if it is unknown."""
+        """Return the class of a category's events; None if it is unknown."""
         lower = category.lower()
         if (found := self.categories.get(lower)) is not None:
             return found
@@ -95,7 +95,7 @@ class Rules(NamedTuple):
         return None if found is None else self.calls.get(found[1])
 
     def of_kernel(self, name: str) -> Kernel:
-        """Return what the kernel of a name is."""
+        """Return the class of a kernel by its name."""
         name = name[:_MOST_CHARACTERS]
         family = next((family for family, pattern in self.families if pattern.search(name)), None)
         if family is not None and family not in _PRODUCTS:
@@ -104,7 +104,7 @@ class Rules(NamedTuple):
 
 
 def classified(kinds: Sequence[tuple[str, str]], work: frozenset[str] = frozenset()) -> list[Class]:
-    """Return what the events of each kind, a category and a name, are. `work` are unknown categories of kernels.
+    """Return the class of each kind of events, a category and a name. `work` are unknown categories of kernels.
 
     Raises `FormatError` for a user's file of rules that can't be read.
     """
@@ -115,24 +115,26 @@ def classified(kinds: Sequence[tuple[str, str]], work: frozenset[str] = frozense
     }
     found = [_active(known, by_category[category], name) for category, name in kinds]
     there = {each.activity for each in found}
-    purposes = [each for each in known.purposes if each.only_without not in there]
+    purposes = [purpose for purpose in known.purposes if purpose.only_without not in there]
     return [_detailed(known, purposes, each, name) for each, (_, name) in zip(found, kinds, strict=True)]
 
 
 def _active(known: Rules, found: Class, name: str) -> Class:
-    activity = next((each.what for each in known.activities if each.has(found.activity, name)), found.activity)
+    activity = next(
+        (activity.what for activity in known.activities if activity.has(found.activity, name)), found.activity
+    )
     return found._replace(activity=activity)
 
 
 def _detailed(known: Rules, purposes: Sequence[_Named], found: Class, name: str) -> Class:
-    """Add what the name tells."""
+    """Add the properties that the name tells."""
     if found.activity == _KERNEL:
         kernel = known.of_kernel(name)
         return found._replace(kernel_family=kernel.family, uses_matrix_units=kernel.uses_matrix_units)
     if found.activity == _CALL:
         purpose, waits = known.of_call(name) or (None, None)
         return found._replace(purpose=purpose, waits=waits)
-    what = next((each.what for each in purposes if each.has(found.activity, name)), found.purpose)
+    what = next((purpose.what for purpose in purposes if purpose.has(found.activity, name)), found.purpose)
     return found._replace(purpose=what)
 
 

@@ -24,7 +24,7 @@ NOTHING: Final = PlainEvent()
 # Phases of flows, which are not read, and need no finding.
 UNREAD_PHASES: Final = frozenset("sft")
 UNREAD: Final = -2
-# Counters that `etq export --counters` computed from the events, as it would again.
+# Counters that `etq export --counters` computed from the events, as it would compute them again.
 _COMPUTED_COUNTERS: Final = ("Queue length, ", "Memory bandwidth (GB/s), ")
 
 

@@ -130,7 +130,7 @@ class MemoryDetails:
 
 def _bytes(entries: Entries, sizes: Sequence[int | None], codes: Whole, calls: Whole) -> pa.Array:
     """Return sizes in bytes; copies and fills that have none, as those of ROCm, have those of their launching calls."""
-    is_unsized = np.array([each is None for each in sizes], np.bool_)
+    is_unsized = np.array([size is None for size in sizes], np.bool_)
     places = np.flatnonzero((calls != NONE) & is_unsized[codes])
     if not len(places):
         return _sizes(sizes, codes)
@@ -197,6 +197,6 @@ def _between(
 
     `pyarrow.array` would import pandas in each process that reads a trace.
     """
-    is_null = np.array([type(each) is not kind or not least <= each <= most for each in values], np.bool_)
+    is_null = np.array([type(value) is not kind or not least <= value <= most for value in values], np.bool_)
     found = np.array([0 if null else each for each, null in zip(values, is_null.tolist(), strict=True)], dtype)
     return numbers(found[codes], is_null[codes] if is_null.any() else None)

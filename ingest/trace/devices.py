@@ -35,10 +35,10 @@ def device_rows(written: msgspec.Raw) -> pa.RecordBatch | None:
             "device": integers(
                 [place if _small(each.id) is None else each.id for place, each in enumerate(devices)], np.int32
             ),
-            "name": texts([each.name for each in devices]),
-            "memory_bytes": integers([_bounded(each.totalGlobalMem, MOST_BYTES) for each in devices], np.int64),
+            "name": texts([device.name for device in devices]),
+            "memory_bytes": integers([_bounded(device.totalGlobalMem, MOST_BYTES) for device in devices], np.int64),
         }
-        | {column: integers([_small(getattr(each, name)) for each in devices]) for column, name in _COLUMNS.items()}
+        | {column: integers([_small(getattr(device, name)) for device in devices]) for column, name in _COLUMNS.items()}
     )
 
 

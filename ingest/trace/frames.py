@@ -51,7 +51,7 @@ def clamped(
     ends frames whose return it missed with the recording. `kind` [n] is the place of each slice's category, `at` [n]
     its position in the file; a frame may end after its caller by up to `slack` [n].
     """
-    rows = np.flatnonzero(are(kind, [each.lower() == _FRAMES for each in categories]) & (elapsed >= 0))
+    rows = np.flatnonzero(are(kind, [category.lower() == _FRAMES for category in categories]) & (elapsed >= 0))
     if not len(rows):
         return elapsed
     rows = rows[by_start(start[rows], (start + elapsed)[rows])]

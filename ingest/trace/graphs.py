@@ -44,7 +44,7 @@ _LEAST_AGREEMENT: Final = 0.9
 _GOOD_SCORE: Final = 0.9
 # So many graphs have a finding each.
 _LISTED: Final = 5
-# A recording, and the launch of each kernel of a graph in it; -1 for none.
+# A recording with the matched launch of each kernel of a graph, -1 for none.
 _Fit = tuple[Recorder, Recording, Whole]
 
 
@@ -61,7 +61,9 @@ class _Graph(NamedTuple):
 
 
 class _Match(NamedTuple):
-    """A graph's recording: the launch of each kernel, -1 for none; what several fitting recordings don't agree on."""
+    """A graph's recording: the launch of each kernel, -1 for none; the properties that several fitting recordings
+    disagree on.
+    """
 
     recorder: Recorder
     recording: Recording
@@ -73,7 +75,7 @@ class _Match(NamedTuple):
 
 
 def add_recorded(columns: TraceColumns, slices: Slices, entries: Entries, recorders: Sequence[Recorder]) -> None:
-    """Add what the graphs' kernels were recorded in to the slices, with findings about the scores."""
+    """Add the slices that the graphs' kernels were recorded in, with findings about the scores."""
     graphs = _graphs(slices, entries)
     if not graphs:
         columns.find("no graph launched", "the trace has no launches of graphs that the given captures could explain")
@@ -112,7 +114,9 @@ def add_recorded(columns: TraceColumns, slices: Slices, entries: Entries, record
         )
         columns.find("graph of other sizes", what)
     slices.extend(columns, added)
-    slices.arguments = [(each.entries, arguments[id(each)]) for each in recorders if id(each) in arguments]
+    slices.arguments = [
+        (recorder.entries, arguments[id(recorder)]) for recorder in recorders if id(recorder) in arguments
+    ]
 
 
 def _add_details(
@@ -152,7 +156,7 @@ def _report(columns: TraceColumns, reports: Counter[tuple[float, int, int, str]]
         if few or score >= _LEAST_SCORE:
             what += f"{few} are matched to {label} (score {few / many:.2f}); other launches could be those of the rest"
         elif label:
-            what += f"none is matched: {label} has launches of the names of too few (score {score:.2f})"
+            what += f"none is matched: {label} has launches with the names of too few (score {score:.2f})"
         else:
             what += "none is matched: no launch that was recorded has their names"
         columns.find("graph not matched", what)
@@ -178,11 +182,11 @@ def _graphs(slices: Slices, entries: Entries) -> list[_Graph]:
     if not len(work):
         return []
     details = details_of(entries, slices.at[work])
-    node = np.array([node_of(each) for each in details], np.int64)
+    node = np.array([node_of(detail) for detail in details], np.int64)
     names = np.array(
         [name_of(name, each) for (_, name), each in zip(slices.kinds, slices.classes, strict=True)], object
     )[slices.kind[work]]
-    shapes = [shape_of(each) for each in details]
+    shapes = [shape_of(detail) for detail in details]
     around = nearest(
         slices.parent, are(slices.kind, [each.activity in ("annotation", "step") for each in slices.classes])
     )
@@ -271,7 +275,7 @@ def _by_order(graph: _Graph, recorder: Recorder, recording: Recording) -> tuple[
             return none
         path = recorder.path_of(launch, recording.since)
         origins[name][recorder.label(launch), recorder.label(path[0]) if path else ""] += 1
-    repeated = [each for each in origins.values() if each.total() > 1]
+    repeated = [origin for origin in origins.values() if origin.total() > 1]
     agreeing = sum(max(each.values()) for each in repeated)
     if not repeated or agreeing < _LEAST_AGREEMENT * sum(each.total() for each in repeated):
         return none
@@ -338,7 +342,9 @@ def _of_other_sizes(match: _Match, graph: _Graph) -> _Match:
 
 
 def _template(match: _Match) -> Template:
-    """Return what the launches of a graph add, from the outermost to the innermost, in the order of the recording."""
+    """Return the slices that the launches of a graph add, from the outermost to the innermost, in the order of the
+    recording.
+    """
     recorder, slices = match.recorder, match.recorder.slices
     paths = [
         [row for row in recorder.path_of(launch, match.recording.since) if match.has_modules or recorder.is_op[row]]

@@ -1,6 +1,4 @@
-"""Times of a trace that can't be: those that a profiler did not get, and of work that outlasts what its stream ran
-next.
-"""
+"""Impossible times of a trace: those the profiler did not get, and work that ends after later work of its stream."""
 
 from __future__ import annotations
 
@@ -39,7 +37,7 @@ def without_time(start: Whole, elapsed: Whole, call: Whole) -> Whole:
 
 
 def outlasting(thread: Whole, start: Whole, elapsed: Whole, call: Whole) -> tuple[Whole, Whole]:
-    """Return the places of work that goes on after the end of what its stream ran later, and the start of the next.
+    """Return the places of work that ends after later work of its stream, and the start of the next.
 
     A stream is serial: its work ends in the order in which it was launched. The next kernel may start early, as in
     programmatic dependent launch, but ends later. The work of one call, such as that of a graph, may run side by side.
@@ -65,7 +63,7 @@ def outlasting(thread: Whole, start: Whole, elapsed: Whole, call: Whole) -> tupl
 
 
 def _least_after(ends: Whole, thread: Whole) -> Whole:
-    """Return for each of these ends, in the order of their threads, the least of those after it in its thread."""
+    """Return for each of these ends, in the order of their threads, the least later end in its thread."""
     least = ends.copy()
     last = np.flatnonzero(np.append(thread[1:] != thread[:-1], True))
     begin = 0

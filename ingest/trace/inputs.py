@@ -29,7 +29,7 @@ _event: Final = msgspec.json.Decoder(InputsEvent, strict=False)
 
 
 class ArgumentsOf(NamedTuple):
-    """Events that have the inputs of other files' ops: the positions of these, the events, and their runs."""
+    """Events that take their inputs from ops of other files: the ops' positions there, the events, and their runs."""
 
     at: list[int]
     event: list[int]

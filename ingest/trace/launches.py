@@ -1,4 +1,4 @@
-"""Which call launched each event of a device, whose time that is, and what contains each event of the host."""
+"""Finds the call that launched each device event, the op that owns its time, and the parent of each host event."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Flags = npt.NDArray[np.bool_]
 
 
 class Owners(NamedTuple):
-    """The rows of what each slice belongs to, as arrays [n]; -1 for none.
+    """The op and the owner of each slice, as arrays [n] of rows; -1 for none.
 
     op     the innermost op that contains its launch on the launch's thread
     owner  the op or annotation (steps are annotations) that is nearest
@@ -66,7 +66,7 @@ def calls_of(
         return rows
 
     own = found(process[both], np.isin(process[launched], process[calls]))
-    # A rank without calls is none, as a process of devices that has no number of a rank.
+    # A rank without calls doesn't count, such as a process of devices without a rank's number.
     is_ranked = np.isin(rank[both], rank[calls])
     of_rank = found(np.where(is_ranked, rank[both], NONE) + 1, is_ranked[len(calls) :])
     others = np.where(of_rank == NONE, found(np.zeros(len(both), np.int64), ~is_ranked[len(calls) :]), of_rank)
@@ -99,7 +99,7 @@ def _last_before(ids: Whole, starts: Whole, wanted: Whole, moments: Whole) -> Wh
 
 
 def is_launch(what: Class, name: str) -> bool:
-    """Whether an event is a call that launches kernels; a function of the host that a stream calls is none."""
+    """Whether an event is a call that launches kernels; a host function that a stream calls doesn't count."""
     return what.activity == "call" and what.purpose == "launch" and "HostFunc" not in name
 
 
@@ -115,11 +115,11 @@ def lost_launches(
 ) -> Flags:
     """Return whether each slice is a call that launches kernels, of which no work of a device was recorded.
 
-    None of a rank is if as many kernels of the rank, or of no rank with calls, have no call: they may be theirs. A call
-    within another, or around one, is one launch with it. Where events of devices name the process that launched them,
-    ids are of a process, else of a rank. `kind` [n] is the place of each slice's category and name, and of its class;
-    `process`, `rank` [n] are any numbers from 0; `call` [n] is the row of the call that launched each, `parent` [n] of
-    what contains it; -1 for none.
+    None of a rank is if as many kernels of the rank, or of no rank with calls, lack a call: they may belong to it. A
+    call within another, or around one, is one launch with it. Where events of devices name the process that launched
+    them, ids are of a process, else of a rank. `kind` [n] is the place of each slice's category and name, and of its
+    class; `process`, `rank` [n] are any numbers from 0; `call` [n] is the row of the call that launched each, `parent`
+    [n] of what contains it; -1 for none.
     """
     is_a_launch = are(kind, [is_launch(each, name) for each, (_, name) in zip(classes, kinds, strict=True)])
     launches = np.flatnonzero(is_a_launch & (correlation > 0))

@@ -86,8 +86,7 @@ def above_of(reach: Whole, end: Whole, is_first: npt.NDArray[np.bool_]) -> Whole
     if len(waiting):
         climbed, ends = above.tolist(), end.tolist()
         for place, last in zip(waiting.tolist(), reach[waiting].tolist(), strict=True):
-            # Start at the previous slice and follow the parents already found, which skip what ended too early for that
-            # slice.
+            # Start at the previous slice and follow the parents already found, which skip slices that ended too early.
             at = place - 1
             while at != NONE and last > ends[at]:
                 at = climbed[at]
@@ -116,7 +115,7 @@ def _counted_ends(start: Whole, end: Whole, above: Whole, is_first: npt.NDArray[
         if not len(longer):
             return ends
         ends[longer] = ends[above[longer]]
-    # Many slices within each other end later than those around them: from the outermost to the innermost.
+    # Many nested slices end later than those around them: adjust them from the outermost to the innermost.
     found = ends.tolist()
     for place, outer in enumerate(above.tolist()):
         if outer != NONE and found[place] > found[outer]:

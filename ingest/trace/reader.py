@@ -105,8 +105,7 @@ def _labels_of(written: msgspec.Raw) -> dict[str, str]:
     groups = []
     for each in _value_of(list[msgspec.Raw], info.pg_config) or ():
         group = _value_of(ProcessGroup, each) or ProcessGroup()
-        # The label separates groups by spaces.
-        # What PyTorch calls a group that was made without a description.
+        # The label separates groups by spaces. PyTorch calls a group without a description undefined.
         described = None if group.pg_desc == "undefined" else group.pg_desc
         name = NOT_IN_GROUPS.sub("_", str(described or group.pg_name or group.pg_desc or "")[:100])
         processes = group.pg_size or group.group_size or 0
@@ -141,7 +140,7 @@ def _decoded(entries: Entries) -> tuple[TraceColumns, Trace]:
     columns = TraceColumns()
     every = entries.whole.traceEvents
     if entries.broken:
-        columns.find("broken JSON", f"the profiler wrote what JSON hasn't, which was put right: {entries.broken}")
+        columns.find("broken JSON", f"the profiler wrote invalid JSON, which was repaired: {entries.broken}")
     for start in range(0, len(every), AT_ONCE):
         _add_each(columns, start, every[start : start + AT_ONCE])
     return columns, entries.whole

@@ -28,13 +28,13 @@ from etq.ingest.trace.types import Entries, Part
 Whole = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
-# Copies and fills have a name for each direction, or are kernels of the runtime: within a graph, other than outside.
+# Copies and fills have a name per direction, or are kernels of the runtime; within a graph, they have other names.
 COPY: Final = "copy"
 FILL: Final = "fill"
 _OF_RUNTIME: Final = (("__amd_rocclr_copyBuffer", COPY), ("__amd_rocclr_fillBuffer", FILL))
 # Deeper than any program; a damaged file may have any depth.
 _DEEPEST: Final = 500
-# In the place of the name of a kernel that a call doesn't name.
+# Stands for the name of a kernel whose call doesn't name it.
 UNNAMED: Final = "kernel"
 _GRAPH_LAUNCH: Final = re.compile(r"[a-z]+GraphLaunch")
 _ADDED_NODE: Final = re.compile(r"[a-z]+GraphAdd(Kernel|Memcpy|Memset)Node")
@@ -176,7 +176,7 @@ class Recorder:
                 names.append(name_of(self.label(row), slices.classes[slices.kind[row]]))
             else:
                 names.append(_name_of_call(self.label(launch), each))
-        return names, [shape_of(each) for each in details]
+        return names, [shape_of(detail) for detail in details]
 
     def _captures(self) -> Iterator[tuple[int, int, int, str]]:
         """Yield the process, begin and end of each capture of a graph, and the name of the annotation around it."""
@@ -260,7 +260,7 @@ def shape_of(details: Geometry) -> bytes | None:
 
 
 def node_of(details: Geometry) -> int:
-    """Return the number of the node of a graph that a kernel is, -1 if it isn't written."""
+    """Return the number of a kernel's node in its graph, -1 if it isn't written."""
     written = bytes(details.node).strip(b'"')
     return int(written) if written.isdigit() and len(written) < 19 else NONE
 
@@ -281,8 +281,8 @@ def _one(entry: msgspec.Raw) -> _Event:
 
 
 def size_of_launch(labels: Sequence[str]) -> int | None:
-    """Return the number of requests or tokens of what launched a graph, by the annotations around the launch; None if
-    they have none. Graphs are captured for some sizes, and the next that is no smaller is launched.
+    """Return the number of requests or tokens of a graph's launch, from the annotations around it; None if they name
+    none. Graphs are captured for some sizes; a launch takes the smallest that suffices.
     """
     for label in labels:
         if (found := _SIZE.search(label) or _EXECUTED.search(label)) is not None:

@@ -1,4 +1,4 @@
-"""Traces that PyTorch itself writes as broken JSON, and what a file that can't be repaired has.
+"""Repairs traces that PyTorch itself writes as broken JSON, and explains what is wrong with other files.
 
 Known causes: line breaks in names, which are written as they are; paths of Windows in names, whose backslashes are not
 doubled; numbers that are infinite, or none, as C++ prints them; quotation marks in names.
@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-# A path of Windows, whose backslashes are not doubled; a text of JSON, or the rest if it has no end; or a bare number
-# that JSON hasn't. The text's quantifiers give nothing back: else each of its characters takes 120 bytes while it is
-# matched.
+# Matches a path of Windows with single backslashes, a JSON text (or the rest if it has no end), or a bare number that
+# isn't JSON. The text's quantifiers are possessive: else each of its characters takes 120 bytes while it is matched.
 _TOKEN: Final = re.compile(
     rb'"(?P<path>[a-z]:\\(?![\\"/])[^"\n]*)"|"(?:[^"\\]++|\\.)*+(?:"|\Z)'
     rb"|[+-]?(?:inf(?:inity)?|nan(?:\([^()]{0,20}\))?|1\.#(?:inf|qnan|snan|ind)0*)(?=\s*[,}\]])",
@@ -27,9 +26,9 @@ _NAMES: Final = {"control": "control characters in texts", "backslash": "single 
 
 
 def repaired(content: bytes) -> tuple[bytes, str]:
-    """Return the text with what PyTorch breaks put right, and what that was, in words; these are empty if nothing was.
+    """Return the repaired text, and a description of what was repaired; that is empty if nothing was.
 
-    Numbers that are none become null.
+    NaN becomes null.
     """
     counts = dict.fromkeys(_NAMES, 0)
 
@@ -59,9 +58,7 @@ def repaired(content: bytes) -> tuple[bytes, str]:
 
 
 def cause_of(message: str, before: bytes, after: bytes) -> str:
-    """Return why a text isn't JSON and what to do, of a decoder's message and the text before and after its place; ""
-    if that isn't known.
-    """
+    """Return why a text isn't JSON and what to do, by a decoder's message and the text around it; "" if unknown."""
     if "trailing characters" in message and re.match(rb"\s*[{\[]", before[-1:] + after):
         return "; the file has several traces, one after another: split it where the next begins"
     if "expected" in message and before.rstrip().endswith(b'"') and after[:1] not in (b"", b"\n", b'"'):

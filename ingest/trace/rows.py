@@ -100,7 +100,7 @@ def trace_rows(
 
 
 def _launches(slices: Slices, of_devices: Whole) -> dict[str, pa.Array]:
-    """Return the columns of `device_events` that have what launched each of these slices."""
+    """Return the columns of `device_events` about the launch of each of these slices."""
     owners = slices.owners
     return {
         name: numbers(slices.at[rows[of_devices]], rows[of_devices] == NONE)
@@ -109,7 +109,7 @@ def _launches(slices: Slices, of_devices: Whole) -> dict[str, pa.Array]:
 
 
 def _with_waits(rows: pa.RecordBatch, slices: Slices, of_devices: Whole) -> pa.RecordBatch:
-    """Add the columns of `device_events` that have what these slices waited for."""
+    """Add the columns of `device_events` about the waits of these slices."""
     given = OfDevices(of_devices, *(filled(rows.column(name), NONE) for name in OfDevices._fields[1:]))
     waits = wait_columns(slices, slices.call, given)
     return batch({**dict(zip(rows.schema.names, rows.columns, strict=True)), **waits})
@@ -118,7 +118,7 @@ def _with_waits(rows: pa.RecordBatch, slices: Slices, of_devices: Whole) -> pa.R
 def _steps(columns: TraceColumns, slices: Slices, classes: Sequence[Class]) -> tuple[pa.RecordBatch, Collection[int]]:
     """Return the table `trace_steps`, and the runs of the steps that don't count; add findings about both."""
     places = (slices.kind, slices.run, slices.start, slices.elapsed, slices.call, slices.origin)
-    kind, run, start, elapsed, call, origin = (each[: slices.own] for each in places)
+    kind, run, start, elapsed, call, origin = (place[: slices.own] for place in places)
     steps = step_rows(
         slices.kinds, classes, kind, run, start, elapsed, call, origin, slices.is_lost, is_served=slices.is_served
     )
@@ -143,7 +143,7 @@ def _steps(columns: TraceColumns, slices: Slices, classes: Sequence[Class]) -> t
 
 def _left_out(numbers: Sequence[int | None]) -> str:
     """Return the words for steps that don't count."""
-    named = ", ".join("without a number" if each is None else str(each) for each in numbers[:_MOST])
+    named = ", ".join("without a number" if number is None else str(number) for number in numbers[:_MOST])
     named += ", ..." if len(numbers) > _MOST else ""
     return f"step {named} is not counted" if len(numbers) == 1 else f"steps {named} are not counted"
 
@@ -187,7 +187,7 @@ def _runs(slices: Slices, left_out: Collection[int]) -> pa.RecordBatch:
 
 def _signatures(slices: Slices, classes: Sequence[Class]) -> tuple[pa.RecordBatch, Whole]:
     """Return the table `signatures`, one per block, category and name; and the signature of each slice. `classes` has
-    what the slices' kinds are.
+    the class of each kind.
     """
     steps = len(slices.steps)
     block = np.where(slices.run < steps, 0, 1 if steps else 0)
@@ -224,7 +224,7 @@ def _signatures(slices: Slices, classes: Sequence[Class]) -> tuple[pa.RecordBatc
 
 
 def class_columns(classes: Sequence[Class]) -> dict[str, pa.Array]:
-    """Return the columns of `signatures` that have what events are."""
+    """Return the columns of `signatures` about the class of events."""
     return {
         "kernel_family": texts([each.kernel_family for each in classes]),
         "uses_matrix_units": flags([each.uses_matrix_units for each in classes]),

@@ -53,7 +53,7 @@ class DeviceArguments(msgspec.Struct, gc=False):
     occupancy: float | None = msgspec.field(default=None, name="est. achieved occupancy %")
     bytes: int | None = None
     bandwidth: float | None = msgspec.field(default=None, name="memory bandwidth (GB/s)")
-    # Of a wait for a CUDA event.
+    # Arguments of a wait for a CUDA event.
     wait_stream: int | None = msgspec.field(default=None, name="wait_on_stream")
     wait_correlation: int | None = msgspec.field(default=None, name="wait_on_cuda_event_record_corr_id")
     # Raw from here on. Of kernels:

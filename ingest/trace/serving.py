@@ -1,6 +1,4 @@
-"""Steps of servers of language models, vLLM and SGLang: what the names of their annotations tell, as `_serving_name` in
-SQL reads them.
-"""
+"""Steps of vLLM and SGLang, from the names of their annotations, as `_serving_name` in SQL."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ _MOST_DIGITS: Final = 12
 
 
 class Told(NamedTuple):
-    """What the name of a step tells: as columns of `serving_steps`; None for what it doesn't."""
+    """The facts in the name of a step, as columns of `serving_steps`; None for those that it lacks."""
 
     engine: str
     phase: str | None
@@ -57,7 +55,7 @@ def serving_labels(steps: Iterable[Told]) -> dict[str, str]:
         ("batch", lambda each: each.sequences),
         ("tokens", lambda each: _added(each.tokens_in, each.tokens_out)),
     )
-    found = {key: {value(each) for each in steps} for key, value in values}
+    found = {key: {value(step) for step in steps} for key, value in values}
     return {
         key: str(only) for key, each in found.items() if len(each) == 1 and (only := min(each, key=str)) is not None
     }

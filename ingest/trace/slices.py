@@ -37,11 +37,11 @@ class Slices:
     """A trace's slices, in the order of the file.
 
     Arrays of n: at, kind, thread, start, elapsed (nanoseconds), run, parent and call (rows, or -1), and ids. `classes`
-    has what the slices of each kind are.
+    has the class of each kind.
     """
 
     def __init__(self, columns: TraceColumns, entries: Entries, work: frozenset[str] = frozenset()) -> None:
-        """`entries` reads the JSON of single events; `work` are unknown categories that are work of a device."""
+        """`entries` reads the JSON of single events; `work` are unknown categories of work of a device."""
         kept = _kept(columns)
         keys = columns.keys
         key = np.frombuffer(columns.key, np.int32)[kept]
@@ -60,7 +60,7 @@ class Slices:
         # The older layout of runtime and device events has this id under a lower-case key, 0 for none.
         if (is_old := old_external > 0).any():
             self.external = np.where((self.external == NONE) & is_old, old_external, self.external)
-        self.start, duration = (np.frombuffer(each, np.int64)[kept] for each in columns.times)
+        self.start, duration = (np.frombuffer(time, np.int64)[kept] for time in columns.times)
         self.elapsed = _elapsed(self.start, duration)
         places = (self.kind, self.thread, self.start, self.elapsed, _slack(self.start), self.at)
         elapsed = clamped([category for category, _ in self.kinds], *places, entries)
@@ -120,15 +120,15 @@ class Slices:
         """The calls that each slice belongs to."""
         call = self.call
         if self._recorded is not None:
-            # What a graph's kernel was recorded in is nearer than what contains the launch of the graph.
+            # The ops that a graph's kernel was recorded in are nearer than those around the launch of the graph.
             call = call.copy()
             call[self._recorded[0]] = NONE
         places = (self.kind, self.thread, self.start, self.elapsed, self.parent, call)
         return calls_and_operators(self.kinds, self.classes, *places, self.owners)
 
     def _correct(self, columns: TraceColumns, work: frozenset[str]) -> None:
-        """Replace times that can't be, with findings: an unknown time has fewer ticks than none, after its call; work
-        ends where the next of its stream starts. Rows of unknown categories may be no streams.
+        """Replace impossible times, with findings: an unknown time becomes a negative duration after its call; work
+        ends where the next of its stream starts. Rows of unknown categories may not be streams.
         """
         rows = without_time(self.start, self.elapsed, self.call)
         if len(rows):
@@ -251,7 +251,7 @@ class Slices:
 
     @property
     def told(self) -> Sequence[Told]:
-        """What the names of a server's steps tell."""
+        """The facts in the names of a server's steps."""
         of_kinds = {kind: told_by(self.kinds[kind][1]) for kind in {*self.kind[self.served].tolist()}}
         return [told for kind in self.kind[self.served].tolist() if (told := of_kinds[kind]) is not None]
 
@@ -357,8 +357,8 @@ class Added:
         self.parts: list[tuple[Any, ...]] = []
 
     def add(self, slices: Slices, call: int, work: Whole, recorded: Slices, template: Template) -> int:
-        """Add the slices of one call; return the position of the first. They last a nanosecond for each that they
-        contain and one, within the call, and have none of its time.
+        """Add the slices of one call; return the position of the first. Each lasts a nanosecond more than the number of
+        slices that it contains, within the call, and takes none of its time.
         """
         first = self.first + self.count
         size = len(template.rows)
@@ -407,13 +407,13 @@ def _processes(columns: TraceColumns) -> Whole:
 
 
 def _ranks(columns: TraceColumns) -> Whole:
-    """Return a number of the rank of each thread's process: tools that merge the traces of ranks write it before or
-    after the number of the process; all processes without it have one number.
+    """Return a number of the rank of each thread's process. Tools that merge traces of ranks write the rank before or
+    after the number of the process; all processes without a rank have one number.
     """
     numbers: dict[str, int] = {}
     names = [_RANK.fullmatch(spelled(pid)) for pid, _ in columns.threads]
     return np.array(
-        [numbers.setdefault("".join(each.groups("")) if each else "", len(numbers)) for each in names], np.int64
+        [numbers.setdefault("".join(name.groups("")) if name else "", len(numbers)) for name in names], np.int64
     )
 
 
@@ -432,7 +432,7 @@ def _steps_around(ends: Whole) -> Whole:
 
 def _kept(columns: TraceColumns) -> Any:
     """Return which slices have possible times; adds findings about the others."""
-    start, duration = (np.frombuffer(each, np.int64) for each in columns.times)
+    start, duration = (np.frombuffer(time, np.int64) for time in columns.times)
     is_kept = np.abs(start) < BEYOND
     if lost := int((~is_kept).sum()):
         columns.find("impossible times", f"{lost} events have times beyond 64 bits and are left out")

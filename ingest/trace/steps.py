@@ -21,12 +21,12 @@ _OF_ACTIVITIES: Final = {
     **{"op": "cpu_exec", "python": "cpu_exec"},
 }
 _NUMBER: Final = re.compile(r"[^#]*#\s*([+-]?[0-9]{1,10})\s*(#|$)")
-# In the place of a number that is not known, or has more than 32 bits.
+# Stands for a step's number that is unknown or has more than 32 bits.
 _UNKNOWN: Final = 2**31
 
 
 class _Slices(NamedTuple):
-    """Slices as arrays [n]; what the slices of each kind are."""
+    """Slices as arrays [n]; the class of each kind."""
 
     classes: Sequence[Class]
     kind: Whole
@@ -62,8 +62,8 @@ def step_rows(
     """Return the table `trace_steps`. `is_served`: the steps are those of a server, which are numbered in order.
 
     `kind` [n] is the place of each slice's category and name, and of its class; `start`, `elapsed` [n] are ticks;
-    `call` [n] is the row of the call that launched it, `origin` [n] that or else the row of what owns it, -1 for none;
-    `run` [n] is that in which its origin begins; `is_lost` [n] whether it is a launch whose work was not recorded.
+    `call` [n] is the row of the call that launched it, `origin` [n] that or else the row of its owner, -1 for none;
+    `run` [n] is the run in which its origin begins; `is_lost` [n] whether it is a launch whose work was not recorded.
     """
     if (elapsed < 0).any():  # these count nowhere
         classes, kind = [*classes, Class("")], np.where(elapsed < 0, len(classes), kind)
@@ -146,7 +146,7 @@ def _with_work(
     np.maximum.at(end, at, slices.end[launched])
     is_called = call[launched] != NONE
     if len(of_first := launched[is_called & (at == 0)]):
-        # What was launched before the steps may still run when they begin.
+        # Work launched before the steps may still run when they begin.
         is_work[launched] = False
         before = slices.end[is_work & (slices.end < slices.start[of_first].min())]
         if len(before):
@@ -200,7 +200,7 @@ def _joined(starts: Whole, ends: Whole) -> tuple[Whole, Whole]:
 
 
 def _until(starts: Whole, ends: Whole, moments: Whole) -> Whole:
-    """Return how much of the times between these starts and ends, in order, lies before each of the moments."""
+    """Return the part of the periods between these starts and ends, in order, that lies before each moment."""
     if not len(starts):
         return np.zeros(len(moments), np.int64)
     lengths = ends - starts

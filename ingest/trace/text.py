@@ -17,7 +17,7 @@ LARGEST_JSON: Final = 2**33
 # More bytes without a quotation mark are a value that no profiler writes, and that would fill memory.
 LARGEST_VALUE: Final = 2**26
 _QUOTE: Final = re.compile(rb'(?<!\\)"')
-# The last one of a part is searched in so many bytes at its end.
+# The last quotation mark of a part is searched for in so many bytes at its end.
 _TAIL: Final = 2**12
 # Up to so many bytes of unpacked text are kept for later reads.
 _KEPT: Final = 2**28

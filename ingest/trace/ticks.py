@@ -19,7 +19,7 @@ Whole = npt.NDArray[np.int64]
 BEYOND: Final = 4_600_000_000_000_000_000
 # A missing time, and one that is not a number.
 NO_TIME: Final = -(2**63)
-# As many digits of a microsecond are ticks.
+# The number of digits of a microsecond that are ticks.
 _DIGITS: Final = 3
 _TICK: Final = Decimal("0.001")
 # More digits don't fit 64-bit integers.
@@ -32,7 +32,7 @@ _POWERS: Final = 10 ** np.arange(_MOST_DIGITS, dtype=np.int64)
 
 def ticks_of(written: Sequence[bytes]) -> Whole:
     """Return microseconds, as JSON has them [n], in ticks: exactly, or rounded if there are more than three digits
-    after the point. Times that are too large are BEYOND or more; what is no number is NO_TIME.
+    after the point. Times that are too large are BEYOND or more; anything but a number is NO_TIME.
     """
     joined = b",".join((*written, b""))
     text = np.frombuffer(joined, np.uint8)

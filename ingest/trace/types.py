@@ -105,8 +105,8 @@ class Part(Generic[Event]):
 
 
 def lenient(type: type[Event]) -> tuple[msgspec.json.Decoder[list[Event]], Callable[[msgspec.Raw], Event]]:
-    """Return what decodes a list of entries, and what decodes one: to an empty object if its arguments have another
-    tool's layout.
+    """Return a decoder for a list of entries, and one for a single entry, which gives an empty object if its arguments
+    have another tool's layout.
     """
     decoder = msgspec.json.Decoder(type, strict=False)
 
@@ -124,7 +124,7 @@ class Entries:
 
     around  the trace, possibly without its entries; set by `blocks`, None if the blocks were not the trace's entries
     sizes   the number of entries per block, set by the reader of the blocks; None if a block was not a list
-    broken  what was put right in `whole`, which was not JSON; "" for JSON
+    broken  what was repaired in `whole`, which was not JSON; "" for JSON
     """
 
     def __init__(self, content: Any, path: str) -> None:
@@ -193,7 +193,7 @@ class Entries:
             raws: list[msgspec.Raw] = []
             for part, bound in zip(parts, bounds, strict=True):
                 places = (part.places[bound[number] : bound[number + 1]] - ends[number]).tolist()
-                # To decode an entry that isn't wanted takes as long as to find where it ends.
+                # Decoding an entry that isn't wanted takes as long as finding its end.
                 if places and not (2 * len(places) > size and part.decode_list(block, places)):
                     raws = raws or _raws.decode(block)
                     part.decode([raws[place] for place in places])

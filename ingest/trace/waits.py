@@ -17,11 +17,11 @@ from etq.ingest.trace.scanner import NONE
 KINDS: Final = ("dependency", "unknown_wait", "stream_delay", "launch_delay", "synchronization")
 _DEPENDENCY, _UNKNOWN, _STREAM, _LAUNCH, _SYNCHRONIZATION = range(len(KINDS))
 COLUMNS: Final = ("wait_kind", "wait_index", "recorded_index", "called_index", "is_inferred", "latency_ticks")
-# The category of the trace's records of waits, and the names of those of a stream and of the host.
+# The category of the trace's records of waits; the names of records of a stream and of the host.
 _RECORDS: Final = "cuda_sync"
 _OF_STREAM: Final = "Stream Wait Event"
 _OF_HOST: Final = "Event Sync"
-# The least and the greatest latency of a device, in nanoseconds, and how often it must have been measured.
+# The least and the greatest latency of a device, in nanoseconds; the fewest measurements of it.
 _SHORTEST: Final = 10_000
 _LONGEST: Final = 100_000
 _OFTEN: Final = 5
@@ -137,18 +137,18 @@ def waits_of(trace: Trace, call: Whole, devices: OfDevices) -> Waits:
     """Return what each event of a device waited for. `call` [n] is the row of the call that launched each slice, or
     -1.
 
-    Before its start, an event has waited for the last of its launch, the previous end in its stream, and the event of
-    another stream that a record or a call names that lets streams wait for events. Where neither can be known, it is
-    inferred: an event that starts later than the device's latency after its launch and the previous end, and than twice
-    the time that the call took to return, waits for the event of another stream that was the last to end, if it starts
-    within that latency after it. An event that starts so late for no such reason waited for something that the trace
-    doesn't show.
+    Before its start, an event has waited for the last of three: its launch, the previous end in its stream, and the
+    event of another stream that a record names, or a call that lets streams wait for events. Where neither can be
+    known, it is inferred: an event that starts later than the device's latency after its launch and the previous end,
+    and than twice the time that the call took to return, waits for the event of another stream that was the last to
+    end, if it starts within that latency after it. An event that starts so late for no such reason waited for something
+    that the trace doesn't show.
     """
     work, records = _work_and_records(trace, call, devices)
     has_records = len(records.place) > 0
     recorded = _recorded(work, records)
     is_waiting, named = _called(trace, work, has_records)
-    # How many events its call launched that last; those without a call count as those of one.
+    # How many lasting events its call launched; events without a call count as those of one call.
     launched = np.bincount(work.call + 1, work.rank != NONE)[work.call + 1]
     latency = _latencies(work, launched, named)[work.device]
     called = np.where((named != NONE) & (work.start - work.end[named] <= latency), named, NONE)
@@ -173,7 +173,7 @@ def _work_and_records(trace: Trace, call: Whole, devices: OfDevices) -> tuple[_W
     place = np.flatnonzero(_are(trace, lambda each: each.is_work)[devices.row] & (trace.elapsed[devices.row] >= 0))
     place = place[np.argsort(devices.row[place], kind="stable")]
     row, (held, recorded_at) = devices.row[place], _record_calls(trace, call, devices)
-    # Of work, of the streams that waited by records, and of those that they waited for.
+    # Streams of the work, those that waited by records, and those that they waited for.
     device = _dense(np.concatenate([devices.device[each] for each in (place, held, held)]))
     stream = _dense(np.concatenate([devices.stream[place], devices.stream[held], devices.wait_stream[held]]))
     stream = _dense(device * (int(stream.max(initial=0)) + 1) + stream)
@@ -291,7 +291,7 @@ def _last_of_others(work: _Work, stream: Whole, launched: Whole, until: Whole) -
     moments, moment = np.unique(work.called[order], return_inverse=True)
     count = len(order)
     least = count - _running_max(work.stream[order], count - moment)
-    # Those of a stream that end together have the same.
+    # Work of a stream that ends together has the same rank.
     is_last = np.diff(work.end[order], append=0) != 0
     is_last |= np.diff(work.stream[order], append=NONE) != 0
     least = least[np.flatnonzero(is_last)[np.cumsum(is_last) - is_last]]
@@ -304,7 +304,7 @@ def _last_of_others(work: _Work, stream: Whole, launched: Whole, until: Whole) -
 
 
 class _Blocks(NamedTuple):
-    """The least value of each block of 2**k values, whose it is, and the least value of the others."""
+    """The least value of each block of 2**k values, its owner, and the least value of other owners."""
 
     least: Whole
     owner: Whole
@@ -404,7 +404,7 @@ def _judged(work: _Work, recorded: Whole, called: Whole, is_inferred: Flags, lat
     returned = np.minimum(work.returned, work.start)
     is_ahead = has_call & has_previous & (free >= launch)
     since = np.where(ready == _EARLIEST, work.start, ready)
-    # Differences of two times fit 64 bits, twice their length may not.
+    # Differences of two times fit into 64 bits, twice a difference may not.
     is_late = (work.start - since > latency) & (~has_call | (work.start - returned > returned - since))
     named = np.where(recorded != NONE, recorded, called)
     is_named = (ends[named] <= work.start) & (ends[named] > ready)

@@ -1,5 +1,4 @@
--- The capture that rules apply to: one that a runtime on a device wrote. Traces and references have other rules, or
--- none.
+-- The capture, if a runtime on a device wrote it. Traces have other rules, references none.
 CREATE MACRO _advice_capture(capture_key, unit) AS TABLE
 SELECT k.capture_id, k.record_id, k.profiling_level, k.unit, k.scale
 FROM _scaled_key(capture_key, unit) AS k
@@ -62,8 +61,7 @@ SELECT
 FROM _advice_capture(capture_key, unit) AS a
 CROSS JOIN counted AS c;
 
--- The events within delegates that take less on average than a step of their clock: their times are 0, or a step in
--- some calls.
+-- The events within delegates whose mean time is below a step of their clock: each time is 0, or a step.
 CREATE MACRO _delegates_below_clock(capture_key, unit) AS TABLE
 SELECT count(*) AS events, d.step, d.unit
 FROM (
@@ -98,7 +96,7 @@ CREATE MACRO _is_copy(kind, family) AS (
     END
 );
 
--- What a finding of a capture, or of its record, that affects what numbers mean is advised as.
+-- The severity and remedy of findings of a capture or its record that make numbers misleading.
 CREATE MACRO _advised_findings() AS TABLE
 SELECT k.*
 FROM (
@@ -108,7 +106,7 @@ FROM (
         'Link the record that was written with this program: etq link. Until then, '
         || 'the ops, modules and lines shown are wrong.'
     ),
-    ('foreign program', 'high', 'Link the program that ran, by its file: etq ingest --pte.'),
+    ('foreign program', 'high', 'Link the file of the program that ran: etq ingest --pte.'),
     (
         'failed runs', 'high',
         'Look for the error of these runs in the runtime''s log. The other runs are '
@@ -153,9 +151,9 @@ FROM (
     )
 ) AS k (rule, severity, remedy);
 
--- The rows of `advice`, without their order, of a capture by its key that a runtime on a device wrote; none of others.
--- Each rule is a branch of the union at the end, with its thresholds and their reasons; columns that it lacks are NULL.
--- What rules have in common is evidence, computed once.
+-- Rows of `advice`, unordered, of a capture that a runtime on a device wrote; none for others. Each rule is a branch of
+-- the union at the end, with its thresholds and their reasons; columns that it lacks are NULL. Evidence that rules
+-- share is computed once.
 CREATE MACRO _runtime_advice(capture_key, unit, steps, phase, method, runs) AS TABLE
 WITH
 advised AS MATERIALIZED (FROM _advice_capture(capture_key, unit)),
@@ -260,7 +258,7 @@ summed_ops AS (
     FROM ranked_ops AS r
     GROUP BY ALL
 ),
--- Evidence: one op of a capture by name, with its description.
+-- Evidence: one op of a capture by name, described in `words`.
 ops AS MATERIALIZED (
     SELECT
         d.*,
@@ -291,7 +289,7 @@ all_runs AS MATERIALIZED (
         max(g.run_index) AS last_index
     FROM timed_runs AS g
 ),
--- Findings of the capture, or of its record, that affect what numbers mean.
+-- Findings of the capture or its record that make numbers misleading.
 found AS (
     SELECT f.rule, f.detail, 'in findings' AS evidence
     FROM advised AS a
@@ -499,15 +497,15 @@ results AS (
             WHEN t.each_event IS NULL THEN '.'
             ELSE ': ' || _advice_time(t.each_event, a.unit) || ' for each of its '
                 || _advice_count(t.events, 'event') || ', ' || CASE
-                    WHEN t.is_tracing THEN 'about what logging one event costs: '
+                    WHEN t.is_tracing THEN 'about the cost of logging one: '
                         || 'tracing is the likely reason.'
                     WHEN t.is_tracing IS NULL THEN 'and this clock does not show how '
                         || 'much of it is tracing.'
-                    ELSE 'more than logging one event costs: tracing alone does not '
+                    ELSE 'more than the cost of logging one: tracing alone does not '
                         || 'explain it.'
                 END
         END AS finding,
-        'medians over ' || _advice_count(t.runs, 'run') || ' of framework_tax; '
+        'framework_tax over ' || _advice_count(t.runs, 'run') || '; '
         || 'operator-call overhead and rest in execute_breakdown' AS evidence,
         t.tax AS time_at_stake, t.share_percent,
         'Capture the program at level method_only too, and give it to etq show framework_tax as '
@@ -542,9 +540,9 @@ results AS (
         || ' (' || _advice_percent(f.share_percent) || '), most of it in ' || f.worst
         || '.' AS finding,
         f.words AS evidence, f.per_run AS time_at_stake, f.share_percent,
-        'List the nodes that were left: etq coverage. Have the partitioner take '
-        || f.to_delegate || ' (a supported op, data type or static shape; a version of '
-        || 'the backend that has it), or write it with ops that the backend supports.'
+        'List the nodes left over: etq coverage. Have the partitioner take '
+        || f.to_delegate || ' (needs a supported data type, a static shape or a newer '
+        || 'backend), or rewrite it with ops that the backend supports.'
             AS remedy
     FROM fallbacks AS f
     CROSS JOIN advised AS a
@@ -634,7 +632,7 @@ results AS (
     CROSS JOIN advised AS a
     WHERE t.is_costly OR t.is_short
     UNION ALL BY NAME
-    -- The share is the excess over all runs of the capture, as in averages. This is normal, so severity is at most
+    -- The share is the first run's excess in the time of all runs. A slow first run is normal: severity is at most
     -- medium.
     SELECT
         'first run' AS rule,
@@ -653,17 +651,17 @@ results AS (
     CROSS JOIN advised AS a
     WHERE t.place = 1
     UNION ALL BY NAME
-    -- Runs that are not typical took so much longer than typical ones (the limit of medium severity) that totals and
-    -- averages over all runs represent neither.
+    -- Slow runs took so much longer than typical ones (the limit of medium severity) that totals and averages over all
+    -- runs represent neither.
     SELECT
         'slow runs' AS rule,
         _advice_severity(100e0 * t.excess / r.execute) AS severity,
-        t.outliers || ' of ' || _advice_count(r.runs, 'run')
-        || ', besides the first, took longer than typical, the slowest '
+        'Without the first, ' || t.outliers || ' of ' || _advice_count(r.runs, 'run')
+        || ' took longer than typical, the slowest '
         || _advice_time(t.slowest, a.unit)
-        || ' against ' || _advice_time(t.middle, a.unit) || ': '
+        || ' against ' || _advice_time(t.middle, a.unit) || ': this excess is '
         || _advice_percent(100e0 * t.excess / r.execute)
-        || ' of all time is this excess.' AS finding,
+        || ' of the time of all runs.' AS finding,
         t.words AS evidence,
         t.excess / r.runs AS time_at_stake,
         100e0 * t.excess / r.execute AS share_percent,
@@ -679,7 +677,7 @@ results AS (
     SELECT
         'variance' AS rule,
         CASE WHEN t.spread >= 1 THEN 'high' WHEN t.spread >= 0.5 THEN 'medium' ELSE 'low' END AS severity,
-        'All runs but the first that log the same events take from '
+        'Runs that log the same events, without the first, take '
         || _advice_time(t.p10, a.unit)
         || ' (p10) to ' || _advice_time(t.p90, a.unit) || ' (p90), a spread of '
         || _advice_percent(100e0 * t.spread) || ' around the median of '
@@ -711,8 +709,8 @@ results AS (
     SELECT
         'loading' AS rule,
         CASE WHEN t.load > 100e0 * r.middle THEN 'medium' ELSE 'low' END AS severity,
-        'Loading took ' || _advice_time(t.load, a.unit) || ', as long as '
-        || _advice_number(t.load / r.middle) || ' median runs and '
+        'Loading took ' || _advice_time(t.load, a.unit) || ', as much as '
+        || _advice_number(t.load / r.middle) || ' median runs: '
         || _advice_percent(100e0 * t.load / (t.load + r.execute))
         || ' of the time in this capture.' AS finding,
         _advice_count(t.loads, 'Program::load_method') || ', of it Method::init '
@@ -746,16 +744,16 @@ results AS (
             WHEN t.step IS NULL THEN 'too coarsely'
             ELSE 'in steps of ' || _advice_time(t.step, t.unit)
         END || CASE
-            WHEN t.middle > 0 THEN ', and half of them take no more than '
+            WHEN t.middle > 0 THEN ', and half of them take at most '
                 || _advice_time(t.middle, t.unit)
             ELSE ''
         END || ': ' || _advice_percent(100e0 * t.zeros / t.events)
-        || ' take no time at all.' AS finding,
+        || ' have a time of 0.' AS finding,
         _advice_count(t.events, 'event') || ' over all runs, '
         || format('{:,}', t.zeros) || ' of them 0' AS evidence,
         CASE
-            WHEN t.is_delegate THEN 'Use the DELEGATE_CALLs as a whole: these events '
-                || 'may account for their unaccounted time, and more runs do not '
+            WHEN t.is_delegate THEN 'Use the time of each DELEGATE_CALL as a whole: '
+                || 'more runs do not '
                 || 'restore the lost precision. Use the backend''s own profiler for '
                 || 'more detail.'
             ELSE 'Make the platform''s clock finer (et_pal_current_ticks), or measure '
@@ -766,6 +764,6 @@ results AS (
 )
 SELECT
     t.rule, t.severity, t.finding, t.evidence, t.time_at_stake, t.share_percent,
-    t.remedy, a.unit
+    t.remedy, CASE WHEN t.time_at_stake IS NOT NULL THEN a.unit END AS unit
 FROM results AS t
 CROSS JOIN advised AS a;

@@ -1,5 +1,5 @@
--- Causes for which devices wait for the host, with what it does then, for a sentence after "while the host", and what
--- helps; `_call_cause` gives those of calls.
+-- Causes of devices waiting for the host: what the host does then (after "while the host" in a sentence), and the
+-- remedy. `_call_cause` gives the cause of a call.
 CREATE MACRO _advised_calls() AS TABLE
 SELECT k.*
 FROM (
@@ -34,7 +34,7 @@ FROM (
     )
 ) AS k (cause, work, remedy);
 
--- A sentence for times most of which is a single one that takes a tenth of the whole, as the first use of a device,
+-- A sentence for times that are mostly one long part, a tenth of the whole or more, such as the first use of a device,
 -- which initializes it, or a compilation; '' for others.
 CREATE MACRO _advice_warm_up(word, longest, total, share_percent) AS (
     CASE
@@ -45,7 +45,7 @@ CREATE MACRO _advice_warm_up(word, longest, total, share_percent) AS (
     END
 );
 
--- What helps where a device or the critical path waits for the host in an op.
+-- The remedy where a device or the critical path waits for the host in an op.
 CREATE MACRO _advised_host(
     op,  -- name of the op, annotation or function; NULL: none
     is_compiled  -- whether torch.compile made code that the trace ran
@@ -53,7 +53,7 @@ CREATE MACRO _advised_host(
     CASE
         WHEN op <> 'ProfilerStep*' AND NOT contains(op, '::')
             AND NOT starts_with(op, 'Optimizer.')
-            THEN 'That is no op of torch: do it in other processes or threads, or'
+            THEN 'Not an op of torch: run it in other processes or threads, or'
             || ' before the steps.'
         WHEN is_compiled
             THEN 'Launch fewer and larger ops: CUDA graphs; torch.compile makes them'
@@ -63,14 +63,14 @@ CREATE MACRO _advised_host(
 );
 
 -- The part of a peak rate that good kernels reach: clocks fall under load, and memory is refreshed. Time at stake is
--- what is above that; of what is too small to fill the device, what is above the shortest kernels.
+-- the time beyond that; for kernels too small to fill the device, beyond that of the shortest kernels.
 CREATE MACRO _achievable_part(bound) AS (
     CASE WHEN bound = 'latency' THEN 1 ELSE 0.8 END
 );
 
--- The findings of `trace_recommendations`, the causes of idle devices, the ops of the critical path and the families of
--- kernels as rows of `advice`, without their order, of a capture by its key. Each rule is a branch of the union, with
--- its thresholds; columns that it lacks are NULL. `cause` is what rules may find together.
+-- Rows of `advice` of a trace, unordered, from `trace_recommendations`, the causes of idle devices, the ops of the
+-- critical path and the families of kernels. Each rule is a branch of the union, with its thresholds; columns that it
+-- lacks are NULL. `cause` is equal in rules that may find the same thing.
 CREATE MACRO _trace_findings(capture_key, unit) AS TABLE
 WITH
 clock AS MATERIALIZED (FROM _scaled_key(capture_key, unit)),
@@ -91,7 +91,7 @@ lost AS MATERIALIZED (
     WHERE f.capture_id = capture_key AND f.rule = 'lost kernels'
     HAVING count(t.lost_launches) > 0
 ),
--- What is said of the time of devices, where that is known.
+-- One row if the time of devices is known: not too many launches are lost.
 known AS MATERIALIZED (SELECT true AS is_known WHERE NOT EXISTS (FROM lost AS l WHERE l.are_many)),
 compiled AS MATERIALIZED (
     SELECT EXISTS (
@@ -110,7 +110,7 @@ spans AS MATERIALIZED (
     FROM _launches(capture_key) AS w
     GROUP BY w.device
 ),
--- Where times of work are unknown, it is unknown when devices are idle.
+-- Idle time is known only if all times of work are known.
 idle AS (
     SELECT
         i.*, c.unit,
@@ -192,8 +192,8 @@ fused AS (
         ) AS words
     FROM _fusable_chains(capture_key) AS h
 ),
--- What a device ran from a batch of products to the next with a softmax between them,
--- with what prepares the scores; backward, the softmax's gradient is between them.
+-- The kernels of a stream, to find a softmax (or, backward, its gradient) between two batches of products, with the
+-- kernels that prepare the scores.
 ordered AS (
     SELECT
         w.event_index, w.device, w.stream,
@@ -209,7 +209,7 @@ ordered AS (
     LEFT JOIN _event_labels(capture_key) AS g ON g.event_index = w.op_index
     WINDOW in_stream AS (PARTITION BY w.device, w.stream ORDER BY w.start_ticks, w.event_index)
 ),
--- Of each, the nearest products and other work around it.
+-- Each with the nearest products and other work before and after it.
 numbered AS (
     SELECT
         o.*,
@@ -259,8 +259,8 @@ odd AS (
         AND regexp_matches(w.label, 'align[12]($|[^0-9])')
         AND NOT contains(w.label, 'simt')
 ),
--- What a family's calls take above the roof, by what limits them, in percent of the time of devices; of traces of
--- devices whose peaks are known.
+-- The time of a family's calls above the roof, by what limits them, in percent of the devices' time; only for devices
+-- with known peaks.
 rated AS MATERIALIZED (
     FROM _rated_calls(capture_key, NULL, NULL, NULL, NULL, NULL, false) AS r
     WHERE EXISTS (FROM device_events AS d WHERE d.capture_id = capture_key)
@@ -303,15 +303,15 @@ SELECT
     NULL::VARCHAR AS unit,
     CASE r.rule WHEN 'data_loader' THEN 'data_loading' WHEN 'communication' THEN r.rule END AS cause
 FROM _trace_recommendations(capture_key) AS r
--- What the device waits for says more.
+-- The causes of idle devices say more.
 WHERE r.rule <> 'gpu_utilization'
     OR EXISTS (FROM known) AND NOT EXISTS (
         FROM idle AS s
         WHERE s.share >= 20 AND s.cause NOT IN ('unknown', 'unknown_wait', 'call')
     )
 UNION ALL BY NAME
--- Rules about the time of devices don't apply where a twentieth of the launches or more have no event: what they would
--- say is about what was lost.
+-- Rules about the time of devices don't apply if a twentieth or more of the launches have no event: too much is
+-- missing.
 SELECT
     'lost kernels' AS rule, 'high' AS severity,
     CASE l.lost WHEN 1 THEN '1 launch' ELSE format('{:,} launches', l.lost) END
@@ -325,17 +325,17 @@ SELECT
     NULL::VARCHAR AS unit
 FROM lost AS l
 UNION ALL BY NAME
--- There is no advice where it is not known what was waited for, nor for calls of no known kind.
+-- No advice for unknown causes, nor for calls of an unknown kind.
 SELECT
     'device idle' AS rule, _advice_severity(s.share) AS severity,
     coalesce('Device ' || s.device, 'The device') || CASE s.cause
         WHEN 'data_loading' THEN ' waits for input data.'
-        WHEN 'synchronization' THEN ' is idle after the host waited for it, with nothing launched ahead.'
+        WHEN 'synchronization' THEN ' idles after synchronizations: the host launched nothing ahead.'
         WHEN 'communication' THEN ' waits for other processes.'
         WHEN 'dependency' THEN ' waits for events of other streams.'
-        WHEN 'launch_delay' THEN ' waits for launches to take effect.'
-        WHEN 'host' THEN ' waits for the host, which launches too slowly.'
-        ELSE ' is idle while the host ' || k.work || '.'
+        WHEN 'launch_delay' THEN ' waits for launched kernels to start.'
+        WHEN 'host' THEN ' idles: the host launches kernels too slowly.'
+        ELSE ' idles while the host ' || k.work || '.'
     END AS finding,
     'in ' || CASE s.gaps
         WHEN 1 THEN '1 gap of '
@@ -366,7 +366,7 @@ FROM idle AS s
 LEFT JOIN _advised_calls() AS k USING (cause)
 WHERE s.share >= 5 AND s.cause NOT IN ('unknown', 'unknown_wait', 'call') AND EXISTS (FROM known)
 UNION ALL BY NAME
--- What an op takes of the critical path, from the start of the recording to its end, limits what a faster op can save.
+-- An op's share of the critical path, from the start of the recording to its end, limits what a faster op can save.
 SELECT
     'critical path' AS rule, _advice_severity(s.share) AS severity,
     _advice_percent(s.share) || ' of the critical path is '
@@ -429,7 +429,7 @@ SELECT
                 ELSE ', or use smaller types where accuracy allows.'
             END
         WHEN t.family = 'GEMM' AND t.tensor_percent < 10
-            THEN 'Matrix products without tensor cores limit it: use bfloat16, or'
+            THEN 'Matrix products run without tensor cores: use bfloat16, or'
             || ' allow TF32.'
         WHEN t.family = 'communication'
             THEN 'Overlap communication and computation; etq show device_breakdown shows how much is'
@@ -443,7 +443,7 @@ SELECT
         WHEN t.family IN ('copy', 'memcpy', 'memset')
             THEN 'Copies compute nothing: keep one memory format and type, and avoid'
             || ' contiguous() and cat.'
-        ELSE 'The ops with most of it are in etq ops.'
+        ELSE 'etq ops lists the ops with most of it.'
     END AS remedy,
     c.unit
 FROM families AS t
@@ -470,7 +470,7 @@ WHERE f.share >= 5
 UNION ALL BY NAME
 SELECT
     'unfused attention' AS rule, _advice_severity(u.share) AS severity,
-    _advice_percent(u.share) || ' of the devices'' time is attention in single ops:'
+    _advice_percent(u.share) || ' of the devices'' time is unfused attention:'
     || ' product, softmax, product.' AS finding,
     _advice_count(u.parts, 'softmax kernel') || ' between batches of products, '
     || _advice_count(u.kernels, 'kernel') || '; etq kernels lists them' AS evidence,
@@ -489,7 +489,7 @@ SELECT 'odd sizes' AS rule, _advice_severity(o.share) AS severity, _advice_perce
     || _shortened(o.kernel, 120) AS evidence,
     _in_unit(o.ticks, c.scale) AS time_at_stake,
     o.share AS share_percent,
-    'Make the sizes of matrices multiples of 8, as by padding: their kernels read'
+    'Make matrix sizes multiples of 8, for example by padding: their kernels read'
     || ' 16 bytes at once.' AS remedy,
     c.unit
 FROM odd AS o
@@ -508,7 +508,7 @@ SELECT
     r.words || ', on ' || r.device
     || CASE
         WHEN r.bound = 'latency' THEN ''
-        ELSE '; at stake is what is above '
+        ELSE '; at stake is the time beyond '
             || _advice_percent(100e0 * _achievable_part(r.bound))
             || ' of the peak, which good kernels reach'
     END
@@ -526,13 +526,13 @@ SELECT
         WHEN r.bound = 'compute'
             THEN 'Use sizes that are multiples of the tiles, larger products, or'
             || ' smaller types where accuracy allows.'
-        -- Of each element of the batch, both operands are read once.
+        -- Both operands are read once for each element of the batch.
         WHEN r.family = 'attention' OR r.main_op IN ('aten::bmm', 'aten::baddbmm')
             THEN 'A larger batch reads more of both operands: fuse the products with'
             || ' what is between them, or share an operand'
             || CASE WHEN r.is_four_bit THEN '.' ELSE '; smaller types read less.' END
         WHEN r.family IN ('GEMM', 'convolution', 'MoE')
-            THEN 'More rows at once use what is read more often: a larger batch'
+            THEN 'Use a larger batch, which uses what is read more often'
             || CASE WHEN r.is_four_bit THEN '.' ELSE '; smaller types read less.' END
         WHEN (SELECT d.is_compiled FROM compiled AS d)
             THEN 'Read and write memory less often: fewer passes, or smaller types.'
@@ -548,12 +548,12 @@ FROM above_roof AS r
 CROSS JOIN clock AS c
 WHERE r.share >= 5;
 
--- Rows of `advice` of a trace by its key, without their order. Of rules that find the same cause, the one with the most
--- time counts; causes of idle devices are complete, and enough where they take a fifth of the time.
+-- Rows of `advice` of a trace, unordered. Of rules that find the same cause, the one with the most time is kept. Device
+-- idle is always kept, and the only one if it takes a fifth of the time.
 CREATE MACRO _trace_advice(capture_key, unit) AS TABLE
 SELECT
     d.rule, d.severity, d.finding, d.evidence, d.time_at_stake, d.share_percent,
-    d.remedy, d.unit
+    d.remedy, CASE WHEN d.time_at_stake IS NOT NULL THEN d.unit END AS unit
 FROM _trace_findings(capture_key, unit) AS d
 QUALIFY d.cause IS NULL
     OR d.rule = 'device idle'

@@ -24,7 +24,7 @@ CREATE MACRO _advice_percent(share_percent) AS (
     END
 );
 
--- A count as text, which may be an average, with a noun: 1 run, 2 runs, 2.50 runs.
+-- A count, or a mean of counts, as text with a noun: 1 run, 2 runs, 2.50 runs.
 CREATE MACRO _advice_count(number, word) AS (
     CASE
         WHEN number = round(number) THEN format('{:,.0f}', number::DOUBLE)
@@ -43,36 +43,34 @@ CREATE MACRO _advice_severity(share_percent) AS (
     CASE WHEN share_percent >= 20 THEN 'high' WHEN share_percent >= 5 THEN 'medium' ELSE 'low' END
 );
 
--- The place of a finding in `advice`: findings that make numbers doubtful come first.
+-- The place of a finding in `advice`.
 CREATE MACRO _advice_place(severity, share_percent, rule, finding) AS (
     (list_position(['high', 'medium', 'low'], severity), coalesce(-share_percent, '-inf'::DOUBLE), rule, finding)
 );
 
--- One finding about a capture that a runtime on a device wrote, with its evidence, the time at stake and a remedy, the
--- most severe first. Each rule has its thresholds and their reasons in `_runtime_advice`. Shares of ops and modules are
--- of typical runs, see `typical_runs`, unless all are requested; other runs have their own rules. For a PyTorch trace,
--- the findings are those of `trace_recommendations`; lost kernels: launches without an event of a device, and if these
--- are a twentieth or more, no rule about the time of devices; device idle: a cause of idle time, as in
--- `device_idle_causes`, that takes a twentieth of a device's time or more, from its first event to the end of its last;
--- critical path: an op that has a fifth or more of the critical path, as in `critical_ops`; device time: a family of
--- kernels that takes a fifth or more of the time of devices, as in `kernel_families`; fusable kernels: chains of
--- kernels whose fusion could save a twentieth of the devices' time, as in `fusable_chains`; and below the roof: ops of
--- a family that take a twentieth of the devices' time more than 80 % of the device's peaks allow, as in
--- `op_efficiency`; unfused attention: products with a softmax between them that take a twentieth of the devices' time;
--- odd sizes: products that do, whose kernels read one or two elements at once. Of findings of a trace with one cause,
--- that with most time is shown. No rows: no rule applies.
+-- One finding about a capture, with its evidence, the time at stake and a remedy, the most severe first. For captures
+-- that a runtime on a device wrote, `_runtime_advice` has the rules, their thresholds and reasons; shares of ops and
+-- modules are of typical runs, see `typical_runs`, unless all are requested. For PyTorch traces, the rules are those of
+-- `trace_recommendations` and these. Lost kernels: launches without an event of a device; if a twentieth or more, no
+-- rule about the time of devices applies. Device idle: a cause in `device_idle_causes` takes a twentieth or more of the
+-- time from a device's first event to the end of its last. Critical path: an op in `critical_ops` takes a fifth of the
+-- path. Device time: a family in `kernel_families` takes a fifth of the devices' time. Fusable kernels: fusing chains
+-- in `fusable_chains` could save a twentieth of it. Below the roof: ops of a family in `op_efficiency` exceed the time
+-- at 80 % of the device's peaks by a twentieth of the devices' time. Unfused attention: products with a softmax between
+-- them take a twentieth. Odd sizes: products whose kernels read one or two elements at once take a twentieth. Of
+-- findings with one cause, the one with the most time is shown. No rows: no rule applies.
 -- Empty: no rule of advice applies to {capture}
 -- Planned as: _advice_of_trace (torch_trace), _advice_of_runtime
--- Shown: severity, rule, finding, evidence, time_at_stake, unit, share_percent, remedy
+-- Shown: severity!, rule!, finding!|, evidence|, time_at_stake!, unit, share_percent, remedy|
 -- Columns:
 --   rule: rule that applies
 --   severity: high (from a fifth of the time of the executes, or if numbers are misleading), medium (from a twentieth) or low; some rules have other limits
---   finding: what was found, as a sentence
---   evidence: ops, instructions, lines, runs or views that the finding is based on
---   time_at_stake: mean time per run that the finding is about, which limits what a remedy can save; for PyTorch traces, time in the whole trace; NULL for findings that are not about time
+--   finding: the finding in a sentence
+--   evidence: the ops, instructions, lines, runs or views that show it
+--   time_at_stake: time per run that a remedy can save at most, a mean; for PyTorch traces, in the whole trace; NULL for findings that are not about time
 --   share_percent: time_at_stake in percent of the executes; for loading, of loading and executes together; for device idle, of the device's time; for critical path, of the path; for device time, of the time of kernels, copies and fills; for fusable kernels and below the roof, of the devices' time; NULL for findings that are not about time
 --   remedy: what to do
---   unit: unit of time_at_stake and of the times in the texts; NULL for the findings of `trace_recommendations`
+--   unit: unit of time_at_stake; NULL where that is
 CREATE MACRO advice(
     capture, unit := NULL, steps := NULL, phase := NULL, method := NULL,
     runs := 'typical'
@@ -94,8 +92,8 @@ SELECT
 FROM results AS t
 ORDER BY _advice_place(t.severity, t.share_percent, t.rule, t.finding);
 
--- The rows of `advice` about a capture that a runtime on a device wrote. Callers that know the capture's format use it,
--- because `advice` also plans the rules of traces, which takes longer than to answer.
+-- The rows of `advice` about a capture that a runtime on a device wrote, for callers that know the format: `advice`
+-- also plans the rules of traces, which takes longer than to answer.
 CREATE MACRO _advice_of_runtime(
     capture, unit := NULL, steps := NULL, phase := NULL, method := NULL,
     runs := 'typical'

@@ -84,8 +84,8 @@ WHERE _is_selector(selector)
     WHEN ['@latest'] THEN _ranked.age = 1
     WHEN ['@previous'] THEN _ranked.age = 2
     ELSE error(
-        selector || ' is not a selector: of words that begin with @, it may contain '
-        || 'one of @latest and @previous'
+        selector || ' is not a selector: it may have one word that begins with @, '
+        || '@latest or @previous'
     )
 END;
 
@@ -94,9 +94,9 @@ CREATE MACRO _is_selector(text) AS (
     contains(text, '=') OR regexp_matches(text, '^(@|[^,<>"]+[<>])')
 );
 
--- The number of a selector's parts that a label meets: those of its key that name its value, and ranges such as
--- build>=91 that it is in. Numbers are compared as numbers, and are before other texts. The last number compared has
--- the label before the bound for < and >=, after it for others.
+-- The number of a selector's parts that a label meets: parts of its key with its value, and ranges such as build>=91
+-- that contain it. Numbers are compared as numbers, and sort before other texts. The last number compared has the label
+-- before the bound for < and >=, after it for others.
 CREATE MACRO _parts_met(selector, key, value) AS (
     len(list_filter(_label_parts(selector), lambda p: CASE
         WHEN regexp_extract(p, '^([^=<>]+)[<>]', 1) = key THEN (
@@ -138,7 +138,7 @@ CREATE MACRO _selector_terms(selector) AS (
     ))
 );
 
--- Those that are labels.
+-- The parts that are labels.
 CREATE MACRO _label_parts(selector) AS (
     list_filter(_selector_parts(selector), lambda p: left(p, 1) <> '@' AND NOT _is_time(p))
 );
@@ -152,9 +152,9 @@ CREATE MACRO _is_time(part) AS (
     )
 );
 
--- Whether a time includes a capture. What a time leaves out is all included: the 20th in <=2026-11-20, December in
--- <=2026-12. Captures whose captured_at is unknown are before and after nothing; for since, as for @latest, the time of
--- ingest stands for it.
+-- Whether a part about time matches a capture. A shortened time stands for all of it: <=2026-11-20 includes the 20th,
+-- <=2026-12 all of December. Captures without captured_at match no such part; for since, as for @latest, they have the
+-- time of ingest.
 CREATE MACRO _is_recorded_then(
     part,  -- captured_at>=2026-11-15, with >, <= and < too; since=7d, with h and w too
     captured_at,  -- when it was measured; NULL where unknown
@@ -174,7 +174,7 @@ CREATE MACRO _exact_time(captured_at) AS (
     strftime(captured_at, '%Y-%m-%d %H:%M:%S.%f')
 );
 
--- The time that a part of a selector has, as `_exact_time` writes it, or its beginning.
+-- The time in a part of a selector, in the form of `_exact_time`, or its beginning.
 CREATE MACRO _time_of(part) AS (
     translate(part[12:], 'T<>=Z', ' ')
 );
@@ -219,8 +219,8 @@ CREATE MACRO _unpruned(capture_key, name) AS (
             FROM findings AS _finding
             WHERE _finding.rule = 'events pruned'
         ) THEN error(
-            'the events of ' || name || ' were pruned, and only its rollups '
-            || 'kept, which comparisons use; ingest its file again for this'
+            'the events of ' || name || ' were pruned; what is kept serves '
+            || 'comparisons only; ingest its file again for this'
         )
         ELSE capture_key
     END

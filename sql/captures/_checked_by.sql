@@ -1,4 +1,4 @@
--- The word of a parameter `by`; an error if it is none of these.
+-- The value of a parameter `by`; an error if it is not among `words`.
 CREATE MACRO _checked_by("by", words) AS (
     CASE
         WHEN list_contains(words, "by") THEN "by"

@@ -1,5 +1,5 @@
--- The captures that are not among those of their group that were recorded last, as for @latest; or among the last by a
--- label. Captures without that label are neither counted nor returned.
+-- The captures of each group except the last ones, by the time of recording (as for @latest) or by a label. Captures
+-- without that label are neither counted nor returned.
 CREATE MACRO _outdated_captures(
     keep_last,  -- number of captures to keep in each group
     "by" := [],  -- keys of the labels whose values are equal within a group

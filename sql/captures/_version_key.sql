@@ -2,7 +2,7 @@
 -- and before all other characters.
 CREATE MACRO _version_key(label) AS (
     CASE
-        -- The most frequent case, which this makes faster.
+        -- A shortcut for the most frequent case.
         WHEN regexp_full_match(label, '\d{1,20}') THEN lpad(label, 20, '0') || '!'
         ELSE replace(array_to_string(list_transform(
             regexp_extract_all(label, '\d+|\D+'),

@@ -1,6 +1,7 @@
 -- One metric that is known by its name: its meaning, its unit and which direction is better. A metric of this name gets
 -- the known unit and direction if the user gives none, and is converted to the unit. Other metrics are kept as they
 -- are.
+-- Shown: name!, unit!, better!, meaning!|
 -- Columns:
 --   name: name of the metric; without the unit, where a benchmark app writes avg_inference_latency(ms)
 --   unit: unit of its values; memory in MB of 2**20 bytes; NULL if the name alone doesn't determine it

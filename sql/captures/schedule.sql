@@ -123,14 +123,14 @@ CREATE MACRO _known_phase(phase) AS (
     END
 );
 
--- Whether a run is a step of a trace: a profiler step, or a step of a server. What is in a step is what has its run:
--- the host's events that begin in it, and the work of devices whose launch does. Steps whose work the recording lacks
--- are none, see `trace_steps`.
+-- Whether a run is a step of a trace: a profiler step, or a step of a server. A step's run has the host's events that
+-- begin in it, and the work of devices that is launched in it. Steps without recorded work don't count, see
+-- `trace_steps`.
 CREATE MACRO _is_step_run(run_name) AS (
     run_name IN ('ProfilerStep', 'ServingStep')
 );
 
--- Whether a run is what a trace with steps has outside of them.
+-- Whether a run has the events outside of a trace's steps.
 CREATE MACRO _is_outside_steps(run_name) AS (
     run_name IN ('Outside of steps', 'Incomplete step')
 );

@@ -32,8 +32,8 @@ CREATE MACRO _divisor(written, unit) AS (
     _multiplier(unit, written)
 );
 
--- What shows values of one unit in another, for `_in_unit`: computed once for a capture or a row, as planning the two
--- factors for each value takes longer than its rows.
+-- The factors from one unit to another, for `_in_unit`: computed once per capture or row, as planning both for each
+-- value takes longer than reading its rows.
 CREATE MACRO _scale(written, unit) AS (
     {'multiplier': _multiplier(written, unit), 'divisor': _divisor(written, unit)}
 );
@@ -43,12 +43,12 @@ CREATE MACRO _in_unit(value, scale) AS (
     value * scale['multiplier'] / scale['divisor']
 );
 
--- The one capture that an argument matches, the unit of results and what shows ticks in it.
+-- The one capture that an argument matches, the unit of results and the factors from ticks to it.
 CREATE MACRO _scaled_capture(capture, unit) AS TABLE
 SELECT c.*, _scale(c.time_scale, c.unit) AS scale
 FROM _capture(capture, unit) AS c;
 
--- The capture of a key, the unit of results and what shows ticks in it.
+-- The capture of a key, the unit of results and the factors from ticks to it.
 CREATE MACRO _scaled_key(capture_key, unit) AS TABLE
 SELECT c.*, u.unit, _scale(c.time_scale, u.unit) AS scale
 FROM (SELECT capture_key AS capture_id, unit AS unit) AS u

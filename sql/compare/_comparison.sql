@@ -1,5 +1,5 @@
--- What `etq.verdicts` needs to decide about a comparison, in one row: the arguments of `needs_etq_to_compare` in their
--- order, then the units that the totals count. Shapes are those of ops of which both sides have some, but not the same.
+-- One row: the arguments of `needs_etq_to_compare` in their order, then the units that the totals count. `shapes` has
+-- the ops whose inputs have other shapes on one side than on the other.
 CREATE MACRO _comparison_input(
     base, new, quantile := 0.25, phase := NULL, history := NULL,
     alpha := 0.05, min_effect := NULL, allow_mismatch := false
@@ -53,7 +53,7 @@ FROM (
 ) AS a
 WHERE _has_valid_options(alpha, min_effect, phase);
 
--- The answer of `etq.verdicts` about a comparison in the unit in which it is shown.
+-- The result of `etq.verdicts` for a comparison, in the unit that is shown.
 CREATE MACRO _comparison_answer(
     decided,  -- the rows that `needs_etq_to_compare` returns, as a list
     counted,  -- the units that the totals count, as a list
@@ -89,12 +89,11 @@ FROM (
     CROSS JOIN _display_scale(counted, unit) AS u
 ) AS d;
 
--- A comparison: what `etq.verdicts` decides about its items, with what is known of them, in the unit of the answer. The
--- views on comparisons select from it. Rows of level total, op and module are items; slow total and slow op those of
--- which the slowest tenth of runs is slower, or of totals faster, and they are not. Common shift is the change that all
--- ops have in common; capture the state of one capture or step, also of the history; finding what affects how far the
--- verdicts can be trusted. Comparison 1 is of times on devices. `etq.analysis.comparison` computes the same without
--- the function, once for several views.
+-- A comparison: the verdicts of `etq.verdicts` on its items, and what is known of these. The views on comparisons
+-- select from it. Rows of level total, op and module are items; slow total and slow op are items whose slowest tenth of
+-- runs is slower (of totals, also faster) although they are not. Common shift is the change that all ops have in
+-- common, capture the state of one capture or step (also of the history), finding a reason to trust the verdicts less.
+-- Comparison 1 is of times on devices. `etq.analysis.comparison` computes the same in Python, once for several views.
 CREATE MACRO _comparison(
     base, new, unit := NULL, quantile := 0.25, phase := NULL, history := NULL,
     alpha := 0.05, min_effect := NULL, allow_mismatch := false

@@ -1,7 +1,7 @@
 -- The captures of both sides, with the selector that chose each, their position in the order of captured_at (NULL if
 -- any has none) and their ops. It is an error if a side is empty, if it matches several captures without a selector, or
--- if a capture is on both sides. The scope of all is `only_scope` if every one ran one method, and no two that records
--- distinguish: without a record, runs have only their own names.
+-- if a capture is on both sides. `only_scope` is the scope of all if each ran one method, and the same one where
+-- records name it: without a record, runs have only their own names.
 CREATE MACRO _compared_sides(base, new) AS TABLE
 SELECT
     CASE WHEN count(*) OVER (PARTITION BY c.capture_id) > 1 THEN error(

@@ -2,10 +2,10 @@
 -- in all captures: the same event, if all captures ran the same program; else by method, module, op type and order, if
 -- all have a complete record; else by name and order, see `etq.verdicts.alignment`; of traces by kind and name. The
 -- runs of a trace are its steps; times on devices are a comparison of their own, as they have another clock. If each
--- side is one trace, and the history has fewer than 10, the samples are its steps, at most 30 of those of the phase:
--- they share the state of the machine, so they don't show how much other traces would differ. A capture without times
--- has one sample, of level none. Where captures ran different programs, ops have no item: it follows from the rows of
--- level to align, with the place, name (item) and program (op) of each op of a capture.
+-- side is one trace, and the history has fewer than 10, the samples are at most 30 steps of the phase: they share the
+-- machine's state, so they don't show how much other traces would differ. A capture without times has one sample, of
+-- level none. Where captures ran different programs, ops have no item yet: rows of level to align have the place, name
+-- (item) and program (op) of each op of a capture.
 CREATE MACRO _comparison_samples(
     base, new, quantile, phase, history, allow_mismatch
 ) AS TABLE
@@ -107,7 +107,7 @@ sides AS MATERIALIZED (
     WHERE s.is_measured
     WINDOW in_side AS (PARTITION BY s.side)
 ),
--- The samples of the steps of one phase: spread over them as others are over all.
+-- The samples of the steps of one phase, evenly spread over these.
 sampled AS (
     SELECT n.capture_id, n.run_index
     FROM (
@@ -245,7 +245,7 @@ CREATE MACRO _at_quantile(p25, p50, p90, quantile) AS (
     END
 );
 
--- Nanoseconds, or cycles, in one tick of an op's times, by the unit of these and of the ticks of its capture.
+-- Nanoseconds, or cycles, in one tick of an op's times, by the unit of these times and that of the capture's ticks.
 CREATE MACRO _op_scale(value_unit, scale) AS (
     CASE value_unit WHEN 'ticks' THEN scale ELSE coalesce(_nanoseconds(value_unit), 1) END
 );

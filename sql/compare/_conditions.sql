@@ -1,6 +1,6 @@
--- The conditions (metrics without a better direction) under which captures differ, lists of those of both sides: the
--- ranges don't overlap, and the medians are at least 5 % apart, as few values of one distribution may be apart by
--- chance; or other governors.
+-- The conditions (metrics without a better direction) that differ between two lists of captures: the ranges don't
+-- overlap, and the medians are at least 5 % apart (a few values of one distribution may be apart by chance); or the
+-- governors differ.
 CREATE MACRO _differing_conditions(base_captures, new_captures) AS TABLE
 WITH
 sides AS (
@@ -19,7 +19,7 @@ ranges AS (
         median(m.value) FILTER (WHERE s.side = 'new') AS new_middle
     FROM sides AS s
     JOIN metrics AS m USING (capture_id)
-    -- What was after a capture may be its own doing.
+    -- Conditions after a capture may be caused by it.
     WHERE m.better IS NULL AND NOT ends_with(m.name, '_after')
     GROUP BY m.name
 ),

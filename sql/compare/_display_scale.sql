@@ -1,5 +1,5 @@
--- The unit in which times of a comparison are shown, and the number by which ticks are divided for it, from the list of
--- the units that the sides count (ns, cycles): both are NULL if one side counts cycles and the other time.
+-- The unit in which a comparison shows times, and the divisor of ticks for it, from the list of units that the sides
+-- count (ns, cycles); both NULL if one side counts cycles and the other time.
 CREATE MACRO _display_scale(counted, unit) AS TABLE
 SELECT
     c.counted, c.shown AS unit,

@@ -1,5 +1,4 @@
--- What `etq.verdicts` decides about values that each capture has once, by name and unit: metrics, or with is_time
--- times.
+-- Verdicts of `etq.verdicts` on values that each capture has once, by name and unit: metrics, or with is_time times.
 CREATE MACRO _value_changes(
     samples, is_time, base_captures, new_captures, alpha, min_effect, allow_mismatch
 ) AS TABLE

@@ -1,11 +1,12 @@
--- One op, runtime call, annotation, kernel or copy whose number of calls per step (of an ETDump, per run) is another in
--- every capture of new than in all captures of base. Numbers of calls are exact: there is no test, and one capture per
--- side is enough. What varies so much within a side that both sides overlap has no row, nor has what was recorded by
--- other steps or methods than on the other side.
+-- One op, runtime call, annotation, kernel or copy whose number of calls per step (of an ETDump, per run) differs
+-- between every capture of base and every one of new. Numbers of calls are exact: there is no test, and one capture per
+-- side is enough. Items whose numbers overlap between the sides have no row, nor have those of steps or methods that
+-- the other side lacks.
+-- Shown: name!, change!, base_calls!, new_calls!, calls_difference!, kind, method
 -- Columns:
 --   name: the op, call, annotation, kernel or copy
 --   kind: as in `op_times`
---   method: the method that ran, or what the steps of a trace are
+--   method: the method that ran; for a trace, the kind of its steps
 --   change: added, removed, more calls or fewer calls
 --   base_calls: calls per step, mean over the captures of base
 --   new_calls: calls per step, mean over the captures of new

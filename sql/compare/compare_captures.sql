@@ -1,13 +1,15 @@
 -- Needs etq: in DuckDB alone, it is an error.
--- One part of the answer whether new is slower than base: the total of the executes, the common shift of all ops (from
--- the clock, or the load of the machine), the sum of the ops, and the time outside of ops. Each is a quantile of the
--- runs, so the ops and the time outside don't add up to the total exactly.
+-- One part of the change from base to new: the total of the executes, the common shift of all ops (from the clock, or
+-- the load of the machine), the sum of the ops, and the time outside of ops. Each is a quantile of the runs, so the ops
+-- and the time outside don't add up to the total exactly.
+-- Shown: what!, method, verdict!, round(change_percent, 2) AS change_percent!, round(low_percent, 2) AS low_percent,
+--   round(high_percent, 2) AS high_percent, base!, new!, difference, unit, note
 -- Columns:
---   what: total; common shift; ops: sum of the ops that are part of the total; outside ops: what the ops leave of each run's total
---   method: the method that ran; if unknown, the name of its runs; of traces what their steps are, followed by ` on devices` for times there; NULL for the common shift
+--   what: total; common shift; ops: sum of the ops that are part of the total; outside ops: the rest of each run's total
+--   method: the method that ran; if unknown, the name of its runs; for traces, the kind of steps, with ` on devices` for times there; NULL for the common shift
 --   verdict: verdict on the total, as in `compare_ops`, or unstable: some captures of new, more than of base, are slower and left out; NULL for the others
---   change_percent: change in percent of base; for the total, by the median ratio of a new to a base capture, over all pairs of these, which may differ from that of the medians base and new
---   low_percent: lower end of its interval: of 95 % if the sides were measured in turns; else of the spread of the captures, without what the machine changed from side to side; NULL with fewer than 4 captures per side
+--   change_percent: change in percent of base; for the total, the median ratio over all pairs of a new and a base capture, which may differ from the ratio of base and new
+--   low_percent: lower end of its 95 % interval, which covers changes of the machine between the sides only if they were measured in turns; NULL with fewer than 4 captures per side
 --   high_percent: upper end of that interval
 --   base: time in base, median over captures; for ops, the sum of their medians
 --   new: time in new, median over captures; for ops, the sum of their medians

@@ -1,21 +1,25 @@
--- The device time of one op by its inputs in two PyTorch traces, such as of an H100 and an MI300: what they compute is
--- the same, by other kernels. It counts, without a test whether a difference is noise, see `compare_ops`. Ops are
--- matched as what dispatches to those of a backend: aten::cudnn_convolution and aten::miopen_convolution are
--- aten::convolution, with all that is launched within it. Where a trace has no shapes, ops are matched without inputs;
--- where it has no types, by sizes. Strides don't count, as backends choose them. What no op launched is matched by the
--- family of its kernels. Times and calls are per profiler step; of a trace without steps, in all of it.
+-- The device time of one op by its inputs in two PyTorch traces, such as of an H100 and an MI300, which run the same
+-- ops by different kernels. Differences are not tested for noise, as `compare_ops` does. Ops of a backend are matched
+-- by the op that dispatches to them: aten::cudnn_convolution and aten::miopen_convolution are aten::convolution, with
+-- all that is launched within it. Where a trace has no shapes, ops are matched without inputs; where it has no types,
+-- by sizes. Strides don't count, as backends choose them. Work that no op launched is matched by the family of its
+-- kernels. Times and calls are per profiler step; of a trace without steps, in all of it.
 -- Needs: torch_trace
+-- Shown: coalesce(op, trim('(no op) ' || coalesce(family, ''))) AS op!, inputs!, round(difference, 2) AS difference!,
+--   round(base_call_time, 2) AS base_call!, round(new_call_time, 2) AS new_call!, round(share_percent, 2) AS
+--   share_percent, round(base_roof_percent, 1) AS base_roof_percent, round(new_roof_percent, 1) AS new_roof_percent,
+--   round(base_calls, 2) AS base_calls, round(new_calls, 2) AS new_calls, base_kernel, new_kernel, unit
 -- Columns:
 --   family: what it computes, as in `op_efficiency`
---   op: the op that dispatches to those of a backend, or the op itself; NULL for what no op launched
---   inputs: types and sizes of the tensors that it takes, of ops of backends those that all take; NULL where not written, and by op
---   base_calls: calls per step of base; of what no op launched, kernels, copies and fills; NULL if only new has it
+--   op: the op that dispatches to those of a backend, or the op itself; NULL for work that no op launched
+--   inputs: types and sizes of its input tensors, for ops of backends those that all take; NULL where not recorded, and by op
+--   base_calls: calls per step of base; for work that no op launched, its kernels, copies and fills; NULL if only new has it
 --   new_calls: calls per step of new; NULL if only base has it
 --   base_call_time: device time of a call in base
 --   new_call_time: device time of a call in new
 --   base_time: device time per step of base
 --   new_time: device time per step of new
---   difference: new_time less base_time, one that is missing as 0
+--   difference: new_time less base_time; a missing one counts as 0
 --   share_percent: difference in percent of the sum of all rows; NULL if that is 0
 --   unit: the requested unit of times
 --   base_roof_percent: smallest possible time at the peaks of base's device in percent of its time; NULL where unknown
@@ -59,7 +63,7 @@ written AS (
         regexp_extract_all(replace(r.shapes, ' ', ''), '\[[0-9][0-9,]*\]') AS sized
     FROM rated AS r
 ),
--- What both sides have.
+-- Inputs that both sides have.
 known AS (
     SELECT
         bool_and(k.has_types AND s.parted_by = 'shape') AS has_types,

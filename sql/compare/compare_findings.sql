@@ -1,5 +1,6 @@
 -- Needs etq: in DuckDB alone, it is an error.
--- One finding about a comparison that affects how far its verdicts can be trusted.
+-- One reason to trust the verdicts of a comparison less.
+-- Shown: rule!, detail!|
 -- Columns:
 --   rule: no times, one trace per side, measured apart, time order unknown, disturbed capture, disturbed steps, unstable side, conditions differ, different programs, different clocks, no common shift, common shift, two groups of ops, few captures
 --   detail: what was found, and what to do

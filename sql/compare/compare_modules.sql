@@ -1,19 +1,21 @@
 -- Needs etq: in DuckDB alone, it is an error.
--- The change of one module of the model, with its submodules, from base to new, as `compare_ops` for ops: in a view of
--- its own, as the time of a module is that of its ops, which would count twice. The common shift is that of the ops. All
--- captures need linked records; PyTorch traces have modules if they have Python functions, and a row for the time on
--- the host and one for that on devices.
+-- The change of one module of the model, with its submodules, from base to new, judged as ops in `compare_ops`. The
+-- common shift is that of the ops. All captures need linked records; PyTorch traces need Python functions, and have a
+-- row for the time on the host and one for that on devices.
+-- Shown: CASE module_path WHEN '' THEN '(model)' ELSE module_path END AS module!, method, verdict!,
+--   round(change_percent, 2) AS own_change_percent!, round(low_percent, 2) AS low_percent, round(high_percent, 2) AS
+--   high_percent, base!, new!, difference!, unit, note
 -- Columns:
 --   module_path: the module's path; empty for the model itself; of traces the name of the module's call
 --   method: the method that ran; of traces as in `compare_captures`
 --   verdict: as in `compare_ops`
 --   change_percent: change of its time in percent, without the common shift
---   low_percent: lower end of its interval: of 95 % if the sides were measured in turns; else of the spread of the captures, without what the machine changed from side to side; NULL with fewer than 4 captures per side
+--   low_percent: lower end of its 95 % interval, which covers changes of the machine between the sides only if they were measured in turns; NULL with fewer than 4 captures per side
 --   high_percent: upper end of that interval
 --   base: time in base, median over captures; NULL if the item is added
 --   new: time in new, median over captures; NULL if the item is removed
 --   difference: new less base, common shift included
---   common_percent: common shift of all ops in percent, which difference has and change_percent has not; NULL if it is unknown
+--   common_percent: common shift of all ops in percent, included in difference and removed from change_percent; NULL if unknown
 --   unit: unit of base, new and difference; NULL if one side counts cycles and the other time
 --   share_percent: base in percent of base's total
 --   q: as in `compare_ops`
@@ -30,7 +32,7 @@ WITH
 comparison AS MATERIALIZED (FROM _comparison(
     base, new, unit, quantile, phase, history, alpha, min_effect, allow_mismatch
 )),
--- Of captures without records no module is known.
+-- Captures without records have no modules.
 linked AS (
     SELECT bool_and(CASE
         WHEN k.format <> 'torch_trace' AND k.record_id IS NULL THEN error(

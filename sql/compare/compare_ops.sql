@@ -1,9 +1,12 @@
 -- Needs etq: in DuckDB alone, it is an error.
 -- The change of one op from base to new; the op that explains most of the difference is first. Each side is one capture
--- or, better, several: the sample is a capture, never a run. A change is without the common shift of all ops (from the
+-- or, better, several: the sample is a capture, never a run. A change excludes the common shift of all ops (from the
 -- clock, or the load of the machine), see `compare_captures`. Single captures are judged by other captures of the same
--- program, or not at all. Ops of PyTorch traces have their time per step, and those on devices another common shift; of
--- a single trace per side, steps are the samples, and verdicts at most possible.
+-- program, or not at all. Times of PyTorch traces are per step, and ops on devices have their own common shift; of a
+-- single trace per side, the samples are steps, and verdicts are possible ones at most.
+-- Shown: op!, module_path AS module, instruction_id!, kind, verdict!, round(change_percent, 2) AS own_change_percent!,
+--   round(low_percent, 2) AS low_percent, round(high_percent, 2) AS high_percent, base!, new!, difference!, unit,
+--   round(share_percent, 2) AS share_percent, note
 -- Columns:
 --   op: op type if ops are matched by module, else family; of traces the name
 --   module_path: its module; NULL if no record is linked
@@ -11,12 +14,12 @@
 --   instruction_id: the instruction in new, or else in base; NULL where none is named
 --   verdict: slower, faster, ~ (no difference that counts: the interval has none), not decided, possibly slower, possibly faster, too few, can't judge, conditions differ, added, removed; of traces also more calls, fewer calls (per step; the time per call does not differ), other shapes (of inputs)
 --   change_percent: change of its time in percent, without the common shift
---   low_percent: lower end of its interval: of 95 % if the sides were measured in turns; else of the spread of the captures, without what the machine changed from side to side; NULL with fewer than 4 captures per side
+--   low_percent: lower end of its 95 % interval, which covers changes of the machine between the sides only if they were measured in turns; NULL with fewer than 4 captures per side
 --   high_percent: upper end of that interval
 --   base: time in base, median over captures; NULL if the item is added
 --   new: time in new, median over captures; NULL if the item is removed
 --   difference: new less base, common shift included
---   common_percent: common shift of all ops in percent, which difference has and change_percent has not; NULL if it is unknown
+--   common_percent: common shift of all ops in percent, included in difference and removed from change_percent; NULL if unknown
 --   unit: unit of base, new and difference; cycles for what a backend counts in cycles; NULL if one side counts cycles and the other time
 --   share_percent: base in percent of base's total, or new of new's if it is added; NULL for values in other units than the total
 --   q: p, corrected for the number of ops: probability of a false positive among the ops with this q or less; NULL for single captures
@@ -34,7 +37,7 @@ WITH
 comparison AS MATERIALIZED (FROM _comparison(
     base, new, unit, quantile, phase, history, alpha, min_effect, allow_mismatch
 )),
--- An added op belongs to a removed one if both are between the same two ops that stayed.
+-- An added op replaces a removed one if both are between the same two ops that stayed.
 placed AS MATERIALIZED (
     SELECT
         c.*,
@@ -56,7 +59,7 @@ candidates AS (
     FROM placed AS g
     JOIN placed AS o ON o.gap = g.gap AND (o.base_place IS NULL) <> (g.base_place IS NULL)
     GROUP BY g.item
-    -- Of more, the place determines nothing.
+    -- With more than one, the place determines nothing.
     HAVING len(ops) <= 3
 )
 SELECT

@@ -1,7 +1,9 @@
 -- Needs etq: in DuckDB alone, it is an error.
--- One part of the totals of base and new. The self times of all parts of a method add up to its total in
--- `compare_captures`, for base as for new. Events within delegate calls are separate parts if they fit into their
--- calls; the time that no op explains is (outside ops).
+-- One part of the totals of base and new. For each side, the self times of all parts of a method add up to its total in
+-- `compare_captures`. Events within delegate calls are separate parts if they fit into their calls; the time that no op
+-- explains is (outside ops).
+-- Shown: op!, module_path AS module, method, instruction_id, verdict!, round(change_percent, 2) AS
+--   own_change_percent!, base!, new!, base_self, new_self, unit, kind
 -- Columns:
 --   method: the method that ran; if unknown, the name of its runs
 --   module_path: its module; NULL if no record is linked
@@ -57,7 +59,7 @@ explained_calls AS (
         AND c.instruction_id = w.instruction_id
         AND c.kind = 'delegate_call'
     WHERE c.is_additive
-    -- Of two calls of one instruction, it is unknown to which of them it belongs.
+    -- If an instruction has two calls, it is unknown to which of them an event belongs.
     QUALIFY count(*) OVER (PARTITION BY w.side, w.scope, w.instruction_id) = 1 AND w.ticks <= c.ticks
 ),
 parts AS (

@@ -1,6 +1,6 @@
--- The arguments of one op of a trace, by position, which traces don't name: those of torch's schemas that costs depend
--- on. Of an argument whose name begins with ! only the sizes matter: it isn't read. One that is called out is written;
--- those that torch's own ops write into are in `_out_arguments`.
+-- The names of the arguments of one op of a trace by position, from torch's schemas, as far as costs depend on them:
+-- traces don't name arguments. Of an argument whose name begins with ! only the sizes count, as it isn't read. An
+-- argument named out is written; those that torch's own ops write into are in `_out_arguments`.
 -- Columns:
 --   op: the op, as in `cost_formulas`
 --   names: the names of its arguments by position, as far as one matters

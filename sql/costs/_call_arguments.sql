@@ -24,9 +24,9 @@ CREATE MACRO _rank_of_traced_type(dtype) AS (
     END
 );
 
--- The types of the lists of tensors that an op takes, the first and those of others, by the kernel that it launched:
--- traces don't write them, but these kernels are named after them, as all tensors of a list have one type: those that
--- concatenate, which know only the bytes of an element, and those of _foreach ops. NULL for other kernels.
+-- The types of the lists of tensors that an op takes, of the first list and of the others. Traces lack them, but some
+-- kernels that the op launches have them in their names, one for each list: kernels that concatenate (only the bytes of
+-- an element) and those of _foreach ops. NULL for other kernels.
 CREATE MACRO _listed_types(kernel) AS (
     CASE
         WHEN contains(kernel, 'CatArrayBatchedCopy') THEN [
@@ -49,8 +49,8 @@ CREATE MACRO _listed_types(kernel) AS (
     END
 );
 
--- Whether an argument of an op of a trace is a tensor, or a list of tensors. Without types, one without dimensions
--- isn't known to be.
+-- Whether an argument of an op of a trace is a tensor, or a list of tensors. Without types, an argument without
+-- dimensions isn't known to be one.
 CREATE MACRO _is_tensor(shape, dtype, has_types) AS (
     CASE
         WHEN has_types THEN dtype = 'TensorList' OR _bytes_of_traced_type(dtype) IS NOT NULL
@@ -128,7 +128,7 @@ CREATE MACRO _short_type(dtype) AS (
     END
 );
 
--- Those tensors that have dimensions.
+-- Tensors that have dimensions.
 CREATE MACRO _with_dimensions(tensors) AS (
     list_filter(tensors, lambda _t: len(_t.sizes) > 0)
 );
@@ -146,8 +146,8 @@ CREATE MACRO _promoted_bytes(tensors) AS (
     END % 100
 );
 
--- The arguments of one call of an op of a trace, of which costs are computed: `named` by name, `tensors` as they stand,
--- those of lists one by one, and `outs` in the same way: the tensors that it writes into.
+-- The arguments of one call of an op of a trace that its cost is computed from: `named` by name, `tensors` in their
+-- order, those of lists one by one, and `outs`, the tensors that it writes into, likewise.
 CREATE MACRO _call_arguments(
     calls  -- rows of call, op, formula, shapes, dtypes, strides, inputs and listed, the types of lists, as a list
 ) AS TABLE

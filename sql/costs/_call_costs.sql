@@ -25,7 +25,7 @@ CREATE MACRO _stored_elements(
     END
 );
 
--- The operations of one call of an op of a trace, as `_flops` has them, and those of ops that only traces have.
+-- The operations of one call of an op of a trace, by `_flops`, or by further formulas for ops that only traces have.
 CREATE MACRO _call_flops(
     f,  -- row of `cost_formulas`
     s  -- row of `_call_shapes`
@@ -74,8 +74,8 @@ CREATE MACRO _rotated_elements(
     END
 );
 
--- The elements of keys or values that are copied into a cache: those of each slot. NULL for a cache of both whose rows
--- have more, such as scales.
+-- The elements of keys or values that are copied into a cache: those of each slot. NULL for a cache of keys and values
+-- whose rows hold more, such as scales.
 CREATE MACRO _cached_elements(
     s,  -- row of `_call_shapes`
     argument
@@ -126,7 +126,7 @@ CREATE MACRO _written_bytes(
     END
 );
 
--- The number of means and deviations that a normalization writes besides: of each part of that shape, each group of
+-- The number of means and deviations that a normalization also writes: one for each part of that shape, each group of
 -- channels, or each channel.
 CREATE MACRO _statistics(
     s  -- row of `_call_shapes`
@@ -144,9 +144,9 @@ CREATE MACRO _statistics(
     END
 );
 
--- The bytes of the gradients that the backward of a normalization writes, as far as they are asked for: that of the
--- input, and those of weight and bias, which have the size of a part, or one value for each channel. cuDNN's and
--- MIOpen's write all.
+-- The bytes of the gradients that the backward of a normalization writes, as far as requested: that of the input, and
+-- those of weight and bias, which have the size of a part, or one value for each channel. cuDNN's and MIOpen's write
+-- all.
 CREATE MACRO _normalization_gradients(
     s  -- row of `_call_shapes`
 ) AS (
@@ -164,10 +164,10 @@ CREATE MACRO _normalization_gradients(
 
 -- The cost of one call of an op of a trace by its arguments.
 CREATE MACRO _call_costs(
-    calls  -- as of `_call_arguments`
+    calls  -- as in `_call_arguments`
 ) AS TABLE
 WITH
--- As values: a row that is given to a macro is put together wherever that names it.
+-- As values: a macro rebuilds a row that it is given at each place that names it.
 shaped AS MATERIALIZED (SELECT c AS s, c.formula AS f FROM _call_shapes(calls) AS c),
 typed AS MATERIALIZED (
     SELECT
@@ -203,7 +203,7 @@ written AS (
                 + _cached_elements(t.s, 'value')
                     * coalesce(s.named['value_cache'], s.named['key_cache']).bytes
             WHEN f.sizes <> 'gradients' THEN t.bytes
-            -- The gradients have the sizes and types of what they are of.
+            -- Gradients have the sizes and types of the tensors that they belong to.
             WHEN s.op = 'aten.convolution_backward' THEN
                 (
                     s.asked[1]::BIGINT * _elements(s.input_sizes)

@@ -49,10 +49,10 @@ CREATE MACRO _convolved_sizes(
     END
 );
 
--- The sizes of one call of an op of a trace from which its cost is computed, as `_node_shapes` has those of nodes.
--- Traces don't have the sizes of outputs: they follow from the arguments, by `sizes` of `cost_formulas`.
+-- The sizes of one call of an op of a trace that its cost is computed from, as in `_node_shapes` for nodes. Traces lack
+-- the sizes of outputs: these follow from the arguments, by `sizes` of `cost_formulas`.
 CREATE MACRO _call_shapes(
-    calls  -- as of `_call_arguments`
+    calls  -- as in `_call_arguments`
 ) AS TABLE
 WITH
 named AS (

@@ -1,11 +1,10 @@
--- One op by which a backend computes what another backend computes by another op, and the op that dispatches to them:
--- calls on different devices are matched by that one. Its inputs are those that all of them take, as other arguments
--- differ.
+-- One op of a backend with equivalent ops in other backends, and the op that dispatches to them, by which calls on
+-- different devices are matched. Its inputs are those that all of them take; other arguments differ.
 -- Columns:
 --   op: the op, as in `cost_formulas`
 --   dispatched_as: the op that dispatches to it, or that stands for all of them
 --   inputs: positions of the tensors that it has in common with them, in one order
---   has_all: whether all that is launched within a call of it belongs to that call; never of two that call each other
+--   has_all: whether all that is launched within a call of it belongs to that call; true of at most one of two ops that call each other
 CREATE VIEW _equal_ops AS
 SELECT unnest(k.ops) AS op, k.dispatched_as, k.inputs, k.has_all
 FROM (
@@ -50,8 +49,7 @@ FROM (
             ['aten.cudnn_batch_norm_backward', 'aten.miopen_batch_norm_backward'],
             'aten::batch_norm_backward', [2, 1, 3], false
         ),
-        -- Of query, key and value: not all take a mask. What it does without one of these, by products and a softmax,
-        -- counts as well.
+        -- Inputs are query, key and value: not all ops take a mask. Calls that run products and a softmax count.
         (['aten.scaled_dot_product_attention'], 'aten::scaled_dot_product_attention', [1, 2, 3], true),
         (
             [

@@ -1,13 +1,15 @@
--- What a device can do at most: the peak rates that its maker states, dense (without structured sparsity), at the boost
--- clock. A trace names its devices; the first row whose pattern matches the name applies. One die of an MI250 is a
--- device of its own.
+-- The peak rates of a device as its maker states them, dense (without structured sparsity), at the boost clock. A trace
+-- names its devices; the first row whose pattern matches the name applies. One die of an MI250 is a device of its own.
+-- Shown: device!, matrix_fp16 / 1e12 AS matrix_fp16_tflop_s!, memory_bandwidth / 1e12 AS memory_tb_s!, link_bandwidth
+--   / 1e9 AS link_gb_s!, matrix_fp8 / 1e12 AS matrix_fp8_tflop_s, matrix_fp32 / 1e12 AS matrix_fp32_tflop_s,
+--   vector_fp32 / 1e12 AS vector_fp32_tflop_s, source
 -- Columns:
 --   device: name of the device
 --   pattern: regular expression for the names that traces give it
 --   memory_bandwidth: bytes per second of its memory
 --   link_bandwidth: bytes per second that it can send to other devices of its machine by NVLink or Infinity Fabric; NULL if it has no such links
 --   matrix_fp64: operations per second of tensor cores or matrix cores on 64-bit floats; NULL if they don't take them
---   matrix_fp32: the same on 32-bit floats; of NVIDIA's, which round them, TF32; NULL if they don't take them
+--   matrix_fp32: the same on 32-bit floats, on NVIDIA's rounded to TF32; NULL if they don't take them
 --   matrix_fp16: the same on 16-bit floats, float16 and bfloat16
 --   matrix_fp8: the same on 8-bit floats; NULL if they don't take them
 --   matrix_int8: the same on 8-bit integers

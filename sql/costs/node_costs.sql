@@ -50,6 +50,8 @@ FROM counted AS c;
 
 -- One node of the graphs of a record, with the cost of one call by its shapes: operations and bytes that go through
 -- memory, before any run. The edge graph is that before delegates take parts of it.
+-- Shown: name!, op_type, flops!, bytes_read!, bytes_written!, intensity, module_path AS module, input_shapes,
+--   output_shape, stage, method, reason
 -- Columns:
 --   graph_id: the graph
 --   stage: the graph's stage: exported_program, edge_dialect_exported_program, ...
@@ -82,8 +84,10 @@ JOIN graphs AS g ON g.record_id = a.record_id AND g.graph_id = p.graph_id
 JOIN _node_costs((SELECT a.record_id FROM target AS a)) AS c ON c.graph_id = p.graph_id AND c.node_index = p.node_index
 ORDER BY p.graph_id, p.node_index;
 
--- One op type of the graphs of a record, with the total cost of its nodes, each called once: a total has none of the
--- columns of `node_costs` that tell one node from another. The edge graph is that before delegates take parts of it.
+-- One op type of the graphs of a record, with the total cost of its nodes, each called once. The edge graph is that
+-- before delegates take parts of it.
+-- Shown: op_type!, nodes, flops!, flops_percent, bytes_read!, bytes_written!, intensity, unknown, stage, method,
+--   reason
 -- Columns:
 --   stage: the graph's stage: exported_program, edge_dialect_exported_program, ...
 --   method: its method

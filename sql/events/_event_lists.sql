@@ -50,8 +50,8 @@ SELECT
 FROM timed AS t
 GROUP BY ALL;
 
--- One event with its values in the lists `raw` and `start_ticks` of `inspector_events`, for readers of all events that
--- group them faster than lists are made.
+-- One event with its values in the lists `raw` and `start_ticks` of `inspector_events`, for callers that group all
+-- events faster than lists are made.
 CREATE MACRO _event_values(capture_key, unit) AS TABLE
 WITH
 scales AS (

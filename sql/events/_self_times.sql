@@ -49,7 +49,7 @@ FROM timed AS t
 LEFT JOIN within AS w
     ON w.capture_id = t.capture_id AND w.parent_run_index = t.run_index AND w.parent_index = t.event_index;
 
--- Those of one capture.
+-- The same for one capture.
 CREATE MACRO _self_times(capture_key, steps, phase, method, runs) AS TABLE
 WITH
 selected_events AS (

@@ -1,4 +1,4 @@
--- The rows of `inspector_events`, without their order, of a capture by its key.
+-- Rows of `inspector_events` of a capture, unordered.
 CREATE MACRO _inspector_events(
     capture_key, unit,
     repeats,  -- all, or last, as in `inspector_events`
@@ -75,8 +75,8 @@ END;
 
 -- One event of an event block with statistics over the block's runs: the columns of the Inspector's to_dataframe(), in
 -- its order. If an event occurs several times in a run (a loop), each occurrence has a row.
--- Shown: event_name!, instruction_id!, event_block_name, block_index, method, slot, occurrence, p10, p50!, p90!,
---   avg!, min, max, unit
+-- Shown: event_block_name, event_name!, instruction_id, occurrence, p10~, p50!~, p90!~, avg!~, min~, max~, unit,
+--   delegate_debug_identifier, method
 -- Columns:
 --   block_index: the event block
 --   event_block_name: its name

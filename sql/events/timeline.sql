@@ -6,8 +6,7 @@ SELECT r.capture_id, r.run_index
 FROM _selected_runs((SELECT a.capture_id FROM target AS a), steps, phase, method, 'all') AS r
 WHERE runs IS NULL OR list_contains(runs, r.run_index);
 
--- The rows of `timeline`, without their order, of a capture by its key, with the self time of each event as its file
--- would have it.
+-- Rows of `timeline` of a capture, unordered, with the self time of each event as in its file.
 CREATE MACRO _timeline(capture_key, unit, runs, steps, phase, method) AS TABLE
 WITH RECURSIVE
 target AS MATERIALIZED (FROM _scaled_key(capture_key, unit)),
@@ -168,6 +167,7 @@ LEFT JOIN threaded AS h ON h.run_index = t.run_index AND h.event_index = t.event
 -- same unit are placed from the call's start: events with a clock keep their relative times; bare values follow each
 -- other. If they take longer than the call, they are scaled to it; values that are not times (cycles, unknown) fill the
 -- call; bytes and counts are moments at the call's start.
+-- Shown: event_name!, run_index!, track!, start!, duration!, unit, kind, depth, family, instruction_id, is_estimated
 -- Columns:
 --   run_index: the run
 --   event_index: position in the run's list of events

@@ -1,5 +1,5 @@
--- One event of a capture with its self time, its names, and what is the same for all: what `_op_totals` and others add
--- up, of one capture or of many.
+-- One event of a capture with its self time, its names and its capture's columns, for `_op_totals` and others to add
+-- up, for one capture or many.
 CREATE MACRO _timed_events(
     capture_key,
     unit,  -- unit of results, which is checked; NULL: the default one
@@ -20,7 +20,7 @@ CROSS JOIN (FROM captures AS c WHERE c.capture_id = capture_key) AS c
 JOIN (FROM signatures AS s WHERE s.capture_id = capture_key) AS s USING (signature_index)
 JOIN (FROM runs AS r WHERE r.capture_id = capture_key) AS r USING (run_index);
 
--- Those within an execute.
+-- Events within an execute.
 CREATE MACRO _execute_times(capture_key, steps, phase, method, runs) AS TABLE
 FROM _timed_events(capture_key, NULL, steps, phase, method, runs) AS t
 WHERE t.execute_index IS NOT NULL;

@@ -82,7 +82,7 @@ numbered AS (
 indexed AS MATERIALIZED (
     SELECT
         n.*,
-        -- Of a dump all self times are of executes.
+        -- In a dump, all self times are within executes.
         coalesce(n.step_ticks, n.self_ticks) AS executed_ticks,
         i.distance AS node_index,
         i.distance - p.distance AS parent_index,
@@ -101,7 +101,7 @@ total AS MATERIALIZED (
     SELECT
         try_cast(sum(n.total_ticks) FILTER (n.level = 1) AS BIGINT) AS ticks,
         1 + count(*) AS nodes,
-        -- Of several methods there is no number that all have.
+        -- Several methods have no common number of executes.
         CASE
             WHEN count(*) FILTER (n.level = 1 AND n.kind IN ('method', 'run')) < 2 THEN any_value(n.executes)
         END AS executes
@@ -112,7 +112,7 @@ shown AS (
     SELECT
         i.node_index, i.parent_index, i.level, i.nodes, i.name, i.kind, i.module_path, i.calls, i.executes,
         i.self_ticks, i.total_ticks, i.executed_ticks,
-        -- Those of the node and of its descendants, which follow it.
+        -- Sums over the node and its descendants, which follow it.
         l.ticks - f.ticks + i.executed_ticks AS executed_total
     FROM indexed AS i
     JOIN so_far AS f USING (node_index)

@@ -28,7 +28,7 @@ SELECT
     CASE WHEN NOT d.is_impossible THEN d.operator_ticks END AS operator_ticks
 FROM added AS d;
 
--- Those of a capture by its key.
+-- The same for one capture.
 CREATE MACRO _executes(capture_key, steps, phase, method, runs) AS TABLE
 WITH
 times_of_executes AS (FROM _timed_events(capture_key, NULL, steps, phase, method, runs) AS t)

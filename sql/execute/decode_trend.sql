@@ -1,9 +1,9 @@
--- One decode run: the time of the token at that position. The cost of a longer context per token is the slope of a
--- straight line through all runs, which single slow tokens don't move: the median of the slopes of all pairs of runs
--- (Theil 1950, Sen 1968). More than 1,000 runs are first taken together to 1,000 medians of neighbours. It is an error
--- if no run of a dump is of phase decode.
+-- One decode run: the time of the token at that position. The cost of each further token of context is the slope of a
+-- straight line through all runs, robust to single slow tokens: the median of the slopes of all pairs of runs (Theil
+-- 1950, Sen 1968). More than 1,000 runs are first reduced to 1,000 medians of neighbours. It is an error if no run of a
+-- dump is of phase decode.
 -- Needs: dump; else: etq show serving_phases
--- Shown: generation, position!, run_index, execute!, slope!, intercept, tau!, unit
+-- Shown: generation, position!, run_index, execute!~, slope!~, intercept~, tau!, unit
 -- Columns:
 --   generation: index of the generation, from 0; a decode run after a prefill run begins one
 --   position: index of the token after the prompt, from 0: position among the generation's decode runs
@@ -70,7 +70,7 @@ points AS MATERIALIZED (
     FROM measured AS m
     GROUP BY m.number * least(m.runs, 1000) // m.runs
 ),
--- Of one position, NULL.
+-- NULL if there is only one position.
 sloped AS MATERIALIZED (
     SELECT median(s.slope) AS slope, avg(sign(s.slope)) AS tau
     FROM (

@@ -2,11 +2,11 @@
 -- runs, with the changes of layout that it added, and the time of the delegate's event that runs it. Needs a linked
 -- program; a linked record has the nodes. XNNPACK's and Vulkan's blobs are read. XNNPACK's events have the names of
 -- ops, not of nodes, so they are aligned with ops by kind and order, where this is sure; ops of Vulkan have neither
--- nodes nor events. Of a program with more than 10,000,000 such ops, counted for each call, there is an error.
+-- nodes nor events. It is an error if a program has more than 10,000,000 such ops, counted for each call.
 -- Needs: dump; else: etq kernels
 -- Empty: {capture} ran no delegate whose graphs etq reads: those of XNNPACK and Vulkan
--- Shown: method, instruction_id, op_index, op, node_name, per_execute, share_percent, outputs, event_name, calls,
---   self_time+, executes+, unit
+-- Shown: method, instruction_id, op_index, op!, node_name!, per_execute!~, share_percent!, outputs, event_name, calls,
+--   self_time+~, executes+, unit
 -- Columns:
 --   method: the method
 --   instruction_id: the instruction that calls the delegate

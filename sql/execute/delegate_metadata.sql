@@ -1,6 +1,7 @@
 -- One piece of metadata of a delegate's event: logged by the backend, or part of the event's name. Fields of JSON (Core
 -- ML, VGF, Vulkan) have a row each, a unit after a name (QNN) is a field, and a single byte (NXP Neutron's function
 -- code) is a number; other metadata is kept as it is. Metadata that differs between runs has a row for each value.
+-- Shown: event_name!, field!, value!, source, runs, block_index, slot
 -- Columns:
 --   block_index: the event block
 --   slot: position in the block's list of distinct events

@@ -2,9 +2,9 @@
 -- explain. Events that don't fit into their calls, as with asynchronous backends, explain nothing.
 -- Needs: dump; else: etq kernels
 -- Empty: {capture} called no delegate; for its kernels: etq ops
--- Shown: block_index, method, instruction_id!, per_execute!, avg AS per_call, share_percent!, ops / executes AS
---   ops!, copies / executes AS copies!, layout / executes AS layout!, unaccounted / executes AS unaccounted!,
---   calls, events, other_events, total+, executes+, unit
+-- Shown: block_index, method, instruction_id!, per_execute!~, avg AS per_call~, share_percent!, ops / executes AS
+--   ops!~, copies / executes AS copies!~, layout / executes AS layout!~, unaccounted / executes AS unaccounted!~,
+--   calls, events, other_events, total+~, executes+, unit
 -- Columns:
 --   block_index: the event block
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs

@@ -7,11 +7,11 @@
 -- program, or the device was in another state.
 -- Needs: dump; else: etq ops
 -- Planned as: _framework_tax_alone
--- Shown: run_index!, method, execute!, kernels, delegates, operators, tracing, tax!, tax_percent!, note!, unit
+-- Shown: run_index!, method, execute!~, kernels~, delegates~, operators~, tracing~, tax!~, tax_percent!, note!, unit
 -- Columns:
 --   run_index: the run
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
---   execute: time of its Method::execute (or Method::step) events; NULL, as all of the row, where that of one is impossible
+--   execute: time of its Method::execute (or Method::step) events; NULL, like the rest of the row, if one of these times is impossible
 --   kernels: self time of the kernels in it
 --   delegates: self time of the DELEGATE_CALLs and delegates' events in it
 --   operators: self time of the OPERATOR_CALLs in it without a kernel event
@@ -128,7 +128,7 @@ SELECT
     NULL::DOUBLE AS tracing, x.tax, x.tax_percent, x.note, x.unit
 FROM query_table(taxes) AS x;
 
--- Those of one capture.
+-- The same for one capture.
 CREATE MACRO _framework_tax_alone(
     capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'all'
 ) AS TABLE

@@ -1,4 +1,4 @@
--- The rows of `load_breakdown`, with numbers for their order, of each capture.
+-- Rows of `load_breakdown` of each capture, with columns to order them by.
 CREATE MACRO _load_parts(
     times  -- a table with rows of `_timed_events`, of all runs
 ) AS TABLE
@@ -21,7 +21,7 @@ timed AS (
                 AND o.run_index IS NOT NULL
                 THEN t.duration_ticks
         END AS loading_ticks,
-        -- Events within a delegate's are of its time.
+        -- Events within a delegate's event are part of its time.
         CASE t.kind WHEN 'framework' THEN t.self_ticks ELSE t.duration_ticks END
             AS self_ticks
     FROM query_table(times) AS t
@@ -92,7 +92,7 @@ SELECT
     p.share_percent, p.unit
 FROM scaled AS p;
 
--- Those of one capture by its key.
+-- The same for one capture.
 CREATE MACRO _load_breakdown(capture_key, unit) AS TABLE
 WITH
 times_of_loads AS (FROM _timed_events(capture_key, unit, NULL, NULL, NULL, 'all') AS t)
@@ -100,13 +100,14 @@ FROM _load_parts('times_of_loads') AS l;
 
 -- One part of the time before steady running: loading a method, and the excess of the first execute of a block over
 -- later ones.
+-- Shown: component!, total!~, share_percent!, self_time~, events, run_index, unit
 -- Columns:
 --   run_index: the run that loaded a method, or executed first
 --   component: Program::load_method; Method::init, within it; delegate init, within that; first run excess
 --   events: number of events in it
 --   total: end less start; for first run excess, less the median of the block's later executes, NULL if there are none
 --   self_time: total less the components nested in it; NULL for first run excess
---   share_percent: part of total within the Program::load_method of the run, in percent of that; NULL if there is none
+--   share_percent: part of total within the run's Program::load_method, in percent of it; NULL without one
 --   unit: unit of total and self_time
 CREATE MACRO load_breakdown(capture, unit := NULL) AS TABLE
 WITH

@@ -26,8 +26,8 @@ WHERE k.capture_id = capture_key AND p.module_path IS NOT NULL;
 -- parentheses have the time of no module. The time of a module is unknown if it has no event and a delegate runs nodes
 -- of it: then it is part of another row's. Needs a linked record.
 -- Needs: dump; else: etq ops --by module
--- Shown: method, CASE module_path WHEN '' THEN '(model)' ELSE module_path END AS module, per_execute,
---   share_percent, self_per_execute, module_class, calls, mapping, total+, self_time+, executes+, unit
+-- Shown: method, CASE module_path WHEN '' THEN '(model)' ELSE module_path END AS module!, per_execute!~,
+--   share_percent!, self_per_execute~, module_class, calls, mapping, total+~, self_time+~, executes+, unit
 -- Columns:
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
 --   module_path: path within the model, empty for the model itself; (framework), (delegate layout), (unattributed)
@@ -72,7 +72,7 @@ paths AS (
     FROM times AS t
     ANTI JOIN modules AS m USING (method, module_path)
 ),
--- Modules of which something is unknown unless they have events: they themselves, or only modules within them.
+-- Modules with an unknown time unless they have events: their own, or that of modules within them.
 hidden AS (
     SELECT p.method, p.module_path, bool_or(u.module_path = p.module_path) AS is_itself
     FROM modules AS p
@@ -94,7 +94,7 @@ added AS (
 known AS (
     SELECT
         d.method, d.module_path, d.module_class, d.depth, d.mapping,
-        -- What has no event took no time, unless that is unknown.
+        -- A module without events took no time, unless that is unknown.
         try_cast(coalesce(d.self_ticks, CASE WHEN NOT coalesce(h.is_itself, false) THEN 0 END) AS BIGINT) AS self_ticks,
         try_cast(coalesce(d.calls, CASE WHEN NOT coalesce(h.is_itself, false) THEN 0 END) AS BIGINT) AS calls,
         coalesce(d.ticks, CASE WHEN h.method IS NULL THEN 0 END) AS ticks

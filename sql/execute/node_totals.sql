@@ -1,4 +1,4 @@
--- The rows of `node_totals`, without their order, of a capture by its key.
+-- Rows of `node_totals` of a capture, unordered.
 CREATE MACRO _node_totals(capture_key, unit, steps, phase, method, runs) AS TABLE
 WITH
 target AS MATERIALIZED (FROM _scaled_key(capture_key, unit)),
@@ -71,8 +71,10 @@ LEFT JOIN backends AS b ON b.graph_id = p.graph_id AND b.node_index = p.node_ind
 
 -- One node of the edge graphs of the methods that a capture ran, with the self time of the kernels that run it and of
 -- the delegates' events that run only it. Framework time, time of no node, and time of delegate calls with many nodes
--- are excluded: see `module_totals`. The time of a node is unknown if all its events are of several nodes, as such
+-- are excluded: see `module_totals`. The time of a node is unknown if all its events are of several nodes, like such
 -- calls. Needs a linked record.
+-- Shown: name!, op_type!, method, per_execute!~, share_percent!, calls, backend, module_path AS module, source_file,
+--   source_line, self_time+~, executes+, unit
 -- Columns:
 --   record_id: the linked record
 --   graph_id: the graph
@@ -84,7 +86,7 @@ LEFT JOIN backends AS b ON b.graph_id = p.graph_id AND b.node_index = p.node_ind
 --   source_file: file of the user's line; NULL where none was kept
 --   source_line: line in that file; NULL where none was kept
 --   backend: the delegate that runs it; NULL if none does
---   calls: number of its events; of a delegate call none, if the delegate logged events of the node; NULL if unknown
+--   calls: number of its events; a delegate call doesn't count if the delegate logged events of the node; NULL if unknown
 --   self_time: sum of their self times; NULL if unknown
 --   share_percent: self_time in percent of the executes; NULL if unknown
 --   unit: unit of times

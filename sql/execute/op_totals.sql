@@ -1,10 +1,10 @@
--- The rows of `op_totals`, and their order, of each capture.
+-- Rows of `op_totals` of each capture, with columns to order them by.
 CREATE MACRO _op_totals(
     times,  -- a table with rows of `_execute_times` and, for their nodes, op_type and output_shape
     "by"  -- as in `op_totals`
 ) AS TABLE
 WITH
--- By integers first: a name may be long, and many events have it.
+-- Grouped by integers first: a name may be long, and many events have it.
 times_of_signatures AS (
     SELECT
         t.capture_id, t.signature_index, t.scope, t.children > 0 AS has_children, t.is_additive,
@@ -88,6 +88,8 @@ FROM scaled AS d;
 -- clock add up to the total of the executes exactly: each event counts with its self time, and rows in parentheses have
 -- the time of no op: (framework), the overhead of OPERATOR_CALLs; (unattributed), time that no event covers.
 -- Empty: {capture} has no executes
+-- Shown: op!, kind, method, instruction_id, per_execute!~, avg AS per_call~, share_percent!, calls, min~, max~,
+--   total+~, executes+, unit
 -- Columns:
 --   op: family or label of the events
 --   kind: kernel, delegate, delegate_call (its self time), operator_call (without a kernel), control, user, framework

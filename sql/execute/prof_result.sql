@@ -4,8 +4,8 @@ CREATE MACRO _round_half_even(value) AS (
     format('{:.4f}', value::DOUBLE)::DOUBLE
 );
 
--- A whole number of ticks, divided, as the double that is nearest to the quotient: a text of digits and exponent is
--- rounded once.
+-- A whole number of ticks divided by a power of ten, as the nearest double: a text of digits and exponent is rounded
+-- once.
 CREATE MACRO _exact_quotient(
     ticks,  -- a whole number, of any size
     digits  -- the divisor is ten to the power of this
@@ -16,6 +16,7 @@ CREATE MACRO _exact_quotient(
 -- One entry of one iteration of a block of a prof_result, with times as ExecuTorch's old parser of that format reports
 -- them: ticks of ns and us become ms, divided by 1000000 and 1000, ms and cycles are kept, and all are rounded to 4
 -- decimal places. `event_times` has them in any unit, not rounded.
+-- Shown: event_name!, block!, iteration!, duration!, start!, instruction_id, chain_index, run_index, unit
 -- Columns:
 --   block: the block's name
 --   entry: position of the entry in the block
@@ -85,6 +86,7 @@ ORDER BY
 -- durations. `framework_tax` computes it from ticks, and identifies kernels and delegates by nesting. If a block has
 -- several entries of Method::execute, the old parser takes the greater of their lists of durations, which is decided by
 -- their first iterations; here it is the longest one of each iteration.
+-- Shown: block!, iteration!, tax_percent!, execute!, work!, run_index, unit
 -- Columns:
 --   block: the block's name; blocks without Method::execute, or without work, have no rows
 --   iteration: position among the blocks of that name, from 0

@@ -1,7 +1,7 @@
 -- One run that executed, classified as warm-up, typical or outlier.
 CREATE MACRO _classified_runs(
     capture_key, unit, steps, phase, method, runs,
-    later_runs := 3  -- number of later runs from which a first run counts as a warm-up
+    later_runs := 3  -- a first run counts as a warm-up if at least so many runs follow
 ) AS TABLE
 WITH
 times_of_runs AS (FROM _timed_events(capture_key, unit, steps, phase, method, runs) AS t),
@@ -35,6 +35,7 @@ FROM run_taxes AS t
 LEFT JOIN blocks AS b ON b.block_index = t.block_index AND b.phase IS NOT DISTINCT FROM t.phase;
 
 -- One run that executed: its time, and whether it is typical of its event block.
+-- Shown: run_index!, name, method, execute!~, is_typical!, is_warm_up, is_outlier, block_median~, block_index, unit
 -- Columns:
 --   run_index: the run
 --   name: name of the run

@@ -6,6 +6,8 @@
 -- the layout work of an unmapped delegate. For a trace it is the time of its events on the host, all threads together:
 -- by event, those of one name within those of one name. Values on another clock, or that are not times, are excluded:
 -- see `op_totals`.
+-- Shown: repeat('  ', depth) || name AS name!, kind, per_execute!~, share_percent!, self_per_execute!~, calls,
+--   module_path AS module, total+~, self_time+~, executes+, unit
 -- Columns:
 --   node_index: key of the node, from 0, which is the total; each node is followed by its descendants, the largest child first, names in parentheses last
 --   parent_index: the node's parent; NULL for the total
@@ -21,7 +23,7 @@
 --   unit: unit of times
 --   self_ticks: self_time in ticks, a whole number
 --   total_ticks: total in ticks, a whole number
---   executes: number of executes of the node's method, of a trace number of its steps; NULL for a trace without steps, and where several methods ran for the total
+--   executes: number of executes of the node's method, or of a trace's steps; NULL for a trace without steps, and for the total of several methods
 --   self_per_execute: self_time / executes; of a trace, that of events which begin in steps
 --   per_execute: total / executes; of a trace, self_per_execute with that of all descendants
 CREATE MACRO time_tree(

@@ -15,7 +15,7 @@ SELECT
     NOT x.is_typical AND coalesce(x.execute_ticks < x.middle, false) AS is_faster
 FROM executed AS x;
 
--- The rows of `typical_runs`, without their order, of a capture by its key, and one row of all its blocks together.
+-- Rows of `typical_runs` of a capture, unordered, and one row for all its blocks together.
 CREATE MACRO _typical_runs(capture_key, unit, steps, phase, method) AS TABLE
 WITH
 target AS MATERIALIZED (FROM _scaled_key(capture_key, unit))
@@ -42,6 +42,8 @@ GROUP BY GROUPING SETS ((x.scope, x.block_index), ());
 -- its block (and phase) beyond the quartiles, and at least 10 %. The first run of a method does not count for the
 -- quartiles. With fewer than three other runs, all are typical. Views that aggregate runs use typical runs only, unless
 -- `runs := 'all'` is given.
+-- Shown: method, block_index, all_runs!, typical!, slower, faster, typical_execute!~, all_execute!~, other_percent,
+--   unit
 -- Columns:
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
 --   block_index: the event block

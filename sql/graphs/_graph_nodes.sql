@@ -1,4 +1,4 @@
--- One node of a record's graphs of a stage, with what nodes are matched by.
+-- One node of a record's graphs of a stage, with the keys to match nodes by.
 CREATE MACRO _graph_nodes(
     record_key,
     stage  -- stage of its graphs, in `graphs`
@@ -57,7 +57,7 @@ LEFT JOIN outputs AS o USING (graph_id, node_index)
 LEFT JOIN inputs AS i USING (node)
 LEFT JOIN users AS u USING (node);
 
--- One node that is matched, by equal keys and the order in the graphs.
+-- One matched node, by equal keys and the order in the graphs.
 CREATE MACRO _paired_nodes(
     keyed,  -- nodes of both sides as a list, each with is_base, id and key
     is_strict  -- whether a key must occur equally often on both sides

@@ -1,5 +1,5 @@
--- The time of a node in an execute of its method, over the typical runs of a capture. Nodes that no event ran, or for
--- which that is unknown, have no row.
+-- The time of a node in an execute of its method, over the typical runs of a capture. Nodes that no event is known to
+-- have run have no row.
 CREATE MACRO _times_in_graph(
     capture_key,  -- key of a capture that has a record; NULL: no rows
     unit,

@@ -2,6 +2,7 @@
 -- tensors whose lifetime, as in `planned_memory`, begins at its instruction. Nodes that share an instruction with
 -- others, as most in a delegate do, and those without one have no row. Needs a linked record; the result is empty
 -- without a linked program.
+-- Shown: name!, op_type!, size_bytes!, peak_size_bytes!, tensors, instruction, module_path AS module, method
 -- Columns:
 --   graph_id: the graph
 --   node_index: the node, in `op_nodes`
@@ -48,7 +49,7 @@ made AS (
     FROM planned_memory((SELECT a.program FROM target AS a)) AS m
     JOIN target AS a ON true
     JOIN program_values AS v USING (program_id, method, value_index)
-    -- What outlives a run, or was there before it, is not computed.
+    -- Tensors that outlive a run, or exist before it, are not computed by it.
     WHERE NOT m.is_input AND v.name IS NULL AND v.constant_index IS NULL
     GROUP BY m.method, m.first_instruction
 )

@@ -1,5 +1,5 @@
--- The times of captures' events, from which, with their names, the answers to default arguments are computed, and the
--- rollups. Without texts of their own: a name may be long, and many events have it.
+-- The times of captures' events: with their names, the source of the rollups and of stored answers to default
+-- arguments. Names are left out: one may be long, and many events have it.
 CREATE MACRO _answered_times(first_key, last_key) AS TABLE
 WITH
 answered_captures AS (

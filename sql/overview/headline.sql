@@ -1,4 +1,4 @@
--- The rows of `headline`, and their order, of each capture.
+-- Rows of `headline` of each capture, with columns to order them by.
 CREATE MACRO _headline(
     times,  -- a table with rows of `_timed_events`, of all runs
     taxes,  -- a table with rows of `_run_taxes`, of all runs
@@ -59,6 +59,7 @@ GROUP BY m.capture_id, m.place, m.number, m.part;
 -- One key figure of a capture. A figure that is unknown has no row, and is never zero. Times and the framework tax are
 -- medians over typical runs, see `typical_runs`, with mean, 10th and 90th percentile if there are several; first run
 -- excess is that of the first run, without a row if it is not longer than the others.
+-- Shown: number!, part!, value!, unit!, mean, low, high, runs, note
 -- Columns:
 --   number: name of the figure: execute; load; first run excess; framework tax; delegated time
 --   part: the method, or the name of the runs if it is unknown

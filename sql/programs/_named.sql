@@ -1,5 +1,5 @@
--- The programs or records, by what names them. Table aliases begin with an underscore in this file: an argument may be
--- a column of the caller's, and must not be captured by one of these.
+-- The programs or records, with the names and hashes that arguments match. Table aliases begin with an underscore in
+-- this file: an argument may be a column of the caller's, and must not be captured by one of these.
 CREATE MACRO _named(
     kind  -- program or record
 ) AS TABLE
@@ -46,7 +46,7 @@ CREATE MACRO _one_key(
     given,
     keys,
     names,  -- those that they have, sorted
-    missing  -- what to say if there are none
+    missing  -- the error if there are none
 ) AS (
     CASE coalesce(len(keys), 0)
         WHEN 1 THEN keys[1]
@@ -58,13 +58,12 @@ CREATE MACRO _one_key(
     END
 );
 
--- How far a name is from a text. It takes time, which grows with the product of the lengths: it is for those that
--- nothing matches, and of the first 100 characters.
+-- The distance of a name from a text, of the first 100 characters: its time grows with the product of the lengths.
 CREATE MACRO _distance(name, given) AS (
     struct_pack(distance := levenshtein(left(name, 100), left(given, 100)), name := name)
 );
 
--- What to say if nothing matches a text, with the nearest names.
+-- The error if nothing matches a text, with the nearest names.
 CREATE MACRO _none_matches(
     kind,
     given,

@@ -1,6 +1,6 @@
 -- One node with a debug handle of a record's calls of delegates, as in `_node_delegates`, and how certain its call is.
--- Nodes of one handle in several calls are in the order of the calls; only if each depends on all of the calls before
--- is there no other order.
+-- Nodes of one handle in several calls are in the order of the calls; this order is certain only if each call depends
+-- on all calls before it.
 CREATE MACRO _certain_delegates(record_key, program_key, capture_key) AS TABLE
 WITH RECURSIVE
 nodes AS MATERIALIZED (
@@ -42,8 +42,8 @@ reached AS (
         AND e.from_node = r.to_node
         AND e.to_node <= b.last_node
 ),
--- Instructions among which that of a node is: the call of a handle in one call, or the kernels with a handle and an op
--- of which there are as many nodes.
+-- The possible instructions of a node: the call of its handle, if there is one call, or the kernels with its handle and
+-- op, if there are as many nodes.
 known AS MATERIALIZED (
     SELECT n.graph_id, n.node_index, n.instruction_id AS first_instruction, n.instruction_id AS last_instruction
     FROM nodes AS n

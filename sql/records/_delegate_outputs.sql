@@ -67,7 +67,7 @@ used AS (
     FROM uses AS u
     GROUP BY u.method, u.instruction_id, u.value_index
 ),
--- Each entry of a call's list, with its value; without one, it is of a handle whose nodes may be in other calls.
+-- Each entry of a call's list, with its value; without a value if nodes of its handle may be in other calls.
 placed AS (
     SELECT
         e.method, e.instruction_id, e.position, e.outputs, l.graph_id, l.node_index, l.output_index,

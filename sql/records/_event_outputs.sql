@@ -19,7 +19,7 @@ JOIN _event_handles(capture_key) AS h USING (signature_index)
 JOIN last_instructions AS l USING (method, debug_handle, instruction_id)
 WHERE e.kind IN ('kernel', 'delegate_call', 'delegate') AND e.chain_index = 0;
 
--- One output of a kernel of a linked capture that is an op's, or an op of which no output of the kernel is: a row of
+-- One output of a kernel of a linked capture that is the result of an op, or an op whose result is no output: a row of
 -- the table `signature_outputs`, computed when a capture with logged values is linked.
 CREATE MACRO _find_kernel_outputs(capture_key, record_key) AS TABLE
 WITH

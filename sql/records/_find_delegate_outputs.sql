@@ -1,6 +1,6 @@
--- One output of a delegate's call or of an event within it that is an op's, or an op whose output is unknown among
--- those of the call: a row of the table `signature_outputs`, computed when a capture with logged values is linked to a
--- record that has delegates.
+-- One output of a delegate's call, or of an event within it, that is the result of an op, or an op whose result among
+-- the outputs is unknown: a row of the table `signature_outputs`, computed when a capture with logged values is linked
+-- to a record that has delegates.
 CREATE MACRO _find_delegate_outputs(capture_key, record_key, program_key) AS TABLE
 WITH
 results AS MATERIALIZED (FROM _op_results(record_key) AS r WHERE r.stage = 'edge_dialect_exported_program'),

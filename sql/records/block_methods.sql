@@ -71,9 +71,7 @@ FROM fitting AS f
 JOIN counted AS c USING (block_index)
 GROUP BY f.block_index, f.method;
 
--- The method that the runs of an event block ran, inferred from the linked record or program: the one that most of the
--- block's operators fit; of those that fit equally well, the shortest. Methods with the same operators are ambiguous,
--- and blocks without operators have no method. A row of the table `linked_methods`, computed when a capture is linked.
+-- The rows of the table `linked_methods`, as `block_methods` documents them, computed when a capture is linked.
 CREATE MACRO _find_methods(capture_key) AS TABLE
 WITH
 ranked AS (
@@ -95,6 +93,7 @@ GROUP BY r.block_index;
 -- The method that the runs of an event block ran, inferred from the linked record or program: the one that most of the
 -- block's operators fit; of those that fit equally well, the shortest. Methods with the same operators are ambiguous,
 -- and blocks without operators have no method.
+-- Shown: block_index!, method!, score!, candidates
 -- Columns:
 --   block_index: the event block
 --   method: the method; NULL if less than half of the operators fit, or two methods fit equally well

@@ -144,7 +144,7 @@ phases AS (
     JOIN runs AS r USING (capture_id, run_index)
     WHERE r.phase IS NOT NULL AND i.ticks IS NOT NULL
 ),
--- What the ops leave of the total of a run.
+-- The time of a run outside of its ops.
 rests AS MATERIALIZED (
     SELECT
         i.capture_id, i.run_index,

@@ -3,7 +3,7 @@ CREATE MACRO _is_device_time(kind) AS (
     starts_with(kind, 'device_')
 );
 
--- The end of the name of an op or annotation of a trace, if it is about the time of what it launched.
+-- The suffix of the name of an op or annotation of a trace whose time is that of the work that it launched.
 CREATE MACRO _device_suffix(kind) AS (
     CASE WHEN kind IN ('device_op', 'device_annotation') THEN ' on devices' ELSE '' END
 );
@@ -13,12 +13,12 @@ CREATE MACRO _is_step_total(kind) AS (
     kind IN ('framework', 'device_total')
 );
 
--- Whether a step time of a trace is a part of the step's that no other part contains.
+-- Whether a step time of a trace is an outermost part of the step's.
 CREATE MACRO _is_part_of_step(kind) AS (
     kind NOT IN ('annotation', 'module', 'device_op', 'device_annotation', 'device_module')
 );
 
--- The identity of what a step time of a trace is about, in all captures.
+-- The identity of the item that a step time of a trace is about, in all captures.
 CREATE MACRO _step_item(scope, kind, label) AS (
     CASE WHEN _is_step_total(kind) THEN scope
         ELSE concat_ws('|', scope, kind, '?', label, 1)
@@ -31,7 +31,7 @@ WITH
 timed AS (
     SELECT
         t.*,
-        -- What the ops leave of the step.
+        -- The time of the step outside of its ops.
         CASE
             WHEN t.kind = 'framework' THEN sum(
                 CASE t.kind WHEN 'framework' THEN t.ticks ELSE -t.ticks END

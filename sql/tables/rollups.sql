@@ -1,7 +1,7 @@
--- The time of an op of a capture over its runs, in a few numbers, for questions across captures, which then read no
--- events. Written when a capture is ingested, and again when it is linked or its runs get phases. The time of an op in
--- a run is the sum of its calls, without what other events of a delegate take within them; runs in which that exceeds
--- 64 bits are excluded.
+-- The time of an op of a capture summarized over its runs, so that questions across captures read no events. Written
+-- when a capture is ingested, and again when it is linked or its runs get phases. The time of an op in a run is the sum
+-- of its calls, without what other events of a delegate take within them; runs in which that exceeds 64 bits are
+-- excluded.
 CREATE TABLE op_times (
     capture_id INTEGER NOT NULL,  -- the capture
     op_index INTEGER NOT NULL,  -- position among the ops of the capture, from 1; 0 for the executes, which are the capture's total
@@ -25,14 +25,13 @@ CREATE TABLE op_times (
     p25 DOUBLE NOT NULL,  -- 25th percentile over runs
     p50 DOUBLE NOT NULL,  -- median over runs
     p90 DOUBLE NOT NULL,  -- 90th percentile over runs
-    outside_p25 DOUBLE,  -- of a total: what its additive ops leave of it in each run, 25th percentile over runs; NULL for ops
+    outside_p25 DOUBLE,  -- of a total: the time of a run outside of its additive ops, 25th percentile over runs; NULL for ops
     outside_p50 DOUBLE,  -- the same, median over runs
     outside_p90 DOUBLE,  -- the same, 90th percentile over runs
     resolution BIGINT NOT NULL  -- value that at least half of its times are multiples of: 1, 1000 or 1000000
 );
 
--- The time of a module of a linked capture with its submodules over its runs, in a few numbers; written with
--- `op_times`.
+-- The time of a module of a linked capture with its submodules, summarized over its runs; written with `op_times`.
 CREATE TABLE module_times (
     capture_id INTEGER NOT NULL,  -- the capture
     phase VARCHAR,  -- only runs of this phase; NULL: all runs
@@ -78,9 +77,9 @@ CREATE TABLE op_shapes (
 );
 
 -- The rows of `op_totals` of all captures, with its default arguments: the time of one op within the executes of a
--- capture, over typical runs. As the other tables of answers, whose names begin with `all_`: for questions about many
--- captures, which then read no events, and for whatever reads tables alone; written when a capture is ingested, and again
--- when it is linked, its runs get phases or its time scale changes. Traces have no rows.
+-- capture, over typical runs. The tables whose names begin with `all_` answer questions about many captures without
+-- reading events, also for programs that read only tables. They are written when a capture is ingested, and again when
+-- it is linked, its runs get phases or its time scale changes. Traces have no rows.
 CREATE TABLE all_op_totals (
     capture_id INTEGER NOT NULL,  -- the capture
     place INTEGER NOT NULL,  -- position of the row in the view, from 1
@@ -126,7 +125,7 @@ CREATE TABLE all_framework_tax (
     place INTEGER NOT NULL,  -- position of the row in the view, from 1
     run_index INTEGER NOT NULL,  -- the run
     method VARCHAR NOT NULL,  -- the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
-    execute DOUBLE,  -- time of its Method::execute (or Method::step) events; NULL, as all times, where that of one is impossible
+    execute DOUBLE,  -- time of its Method::execute (or Method::step) events; NULL, like all times of the row, if one of these is impossible
     kernels DOUBLE,  -- self time of the kernels in it
     delegates DOUBLE,  -- self time of the DELEGATE_CALLs and delegates' events in it
     operators DOUBLE,  -- self time of the OPERATOR_CALLs in it without a kernel event

@@ -23,10 +23,10 @@ CREATE TABLE trace_events (
     module_index INTEGER,  -- the innermost call of a module that contains it; NULL if none does
     node_index INTEGER,  -- the innermost op, step, module, Python function of an old layout, or annotation of communication that contains it; NULL if none does
     annotation_index INTEGER,  -- the innermost annotation (steps are annotations) that contains it; NULL if none does
-    call_index INTEGER,  -- the event whose call it is part of in `key_averages`: what contains it, if it is the only event in that and has its name, or is a helper event of the profiler; of several within each other the outermost; NULL if it is a call itself, or a helper that nothing contains
-    operator_index INTEGER,  -- the call of an op, module, step or other node that it belongs to in `operator_table`: of a node mostly itself, though ops that are all that an op of their name contains are one call with it; of others the call that contains or launched them; NULL if none did
-    operators_within INTEGER,  -- of such a call, how many calls of its thread follow it, by start, that start before it ends; 0 for other events
-    lost_launches INTEGER  -- how many launches of kernels in it, or which it is, have no event of a device, or one of unknown time, as have these events; NULL for none; missing events do not count in a trace with as many kernels without a launch
+    call_index INTEGER,  -- the event whose call it is part of in `key_averages`: the one that contains it, if it is alone in there and has the same name, or is a helper event of the profiler; the outermost of nested ones; NULL if it is a call itself, or a helper that nothing contains
+    operator_index INTEGER,  -- the call of an op, module, step or other node that it belongs to in `operator_table`: for a node mostly itself (an op that is alone in an op of the same name is one call with it), for others the call that contains or launched them; NULL if none did
+    operators_within INTEGER,  -- for such a call, the number of later calls of its thread that start before it ends; 0 for other events
+    lost_launches INTEGER  -- number of launches of kernels in it, itself included, without a device event or with one of unknown time; such device events have it, too; NULL for none; missing events do not count in a trace with as many kernels without a launch
 );
 
 -- One step of a trace, of the profiler or of a server, or the whole of a trace without steps, see `step_breakdown`; a
@@ -63,7 +63,7 @@ CREATE TABLE op_arguments (
 -- The columns that only device events of a trace have: kernels, copies, fills.
 CREATE TABLE device_events (
     capture_id INTEGER NOT NULL,  -- the capture
-    run_index INTEGER NOT NULL,  -- the run that launched it: that in which its call begins; Outside of steps without a call, and in a trace without calls that in which it begins
+    run_index INTEGER NOT NULL,  -- the run in which the call that launched it begins; without a call the run Outside of steps, or, in a trace without calls, the run in which it begins
     event_index INTEGER NOT NULL,  -- the event
     device INTEGER,  -- number of the device
     stream BIGINT,  -- stream it ran in

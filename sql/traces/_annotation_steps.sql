@@ -1,4 +1,4 @@
--- The calls of an annotation of a trace as steps by which it is compared, without those within another one.
+-- The calls of an annotation of a trace, as steps to compare it by, without those within another one.
 CREATE MACRO _annotation_steps(capture_key, step_name) AS TABLE
 -- Calls begin in the order of their starts: one that begins before the end of another is within it, or overlaps it.
 SELECT

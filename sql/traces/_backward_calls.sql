@@ -1,6 +1,6 @@
 -- One call of the backward pass of a trace, without those within another one, with the op of the forward pass that it
 -- belongs to: of the ops with its sequence number that begin before it, the last one, as torch links them. Sequence
--- numbers count per thread. No file has the thread that a number of `forward_thread` stands for. Threads get their
+-- numbers count per thread. Files don't say which thread a number in `forward_thread` stands for. Threads get their
 -- numbers as they begin to run ops, mostly in the order in which they were created, which is that of the ids of Linux.
 -- If there are as many numbers as threads, these are paired in this order, except for threads that have less than half
 -- of the sequence numbers. Otherwise it is the thread whose ops have most of the sequence numbers; of several such the
@@ -24,8 +24,8 @@ begun AS (
 ),
 outermost AS MATERIALIZED (FROM begun AS b WHERE b.before_ticks IS NULL OR b.start_ticks >= b.before_ticks),
 ops AS MATERIALIZED (SELECT f.* FROM slices AS f WHERE f.place = 4),
--- The last op of each thread that has the number. Algorithm: ops and calls in the order of their starts; what a trace
--- repeats has a number many times.
+-- The last op of each thread that has the number. Algorithm: ops and calls in the order of their starts; repeated parts
+-- of a trace have the same numbers.
 moments AS (
     SELECT
         o.sequence_number, t.thread_index, o.start_ticks AS at_ticks, 0 AS place, o.end_ticks, o.event_index,

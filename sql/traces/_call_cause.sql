@@ -1,5 +1,5 @@
--- What a thread that launches work does in a call instead of launching: synchronization for calls that wait for a
--- device, the purpose of others, call for those of no known purpose; NULL for calls that belong to launching.
+-- The activity of a launching thread in a call other than a launch: synchronization if the call waits for a device,
+-- else its purpose, or call if that is unknown; NULL for calls that belong to launching.
 CREATE MACRO _call_cause(
     purpose,
     waits  -- whether it waits for a device

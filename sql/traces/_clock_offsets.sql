@@ -1,5 +1,5 @@
 -- How far the clock of each rank of a job is ahead of the job's median, see `clock_offsets`; ranks that no collective
--- tells of are left out.
+-- connects to others are left out.
 CREATE MACRO _clock_offsets(capture_keys) AS TABLE
 WITH
 matched AS MATERIALIZED (FROM _matched_collectives(capture_keys)),

@@ -1,12 +1,11 @@
--- The name of an op of a trace as `cost_formulas` has it; that of its own, if it has a formula for what it does in
--- place.
+-- The name of an op of a trace in `cost_formulas`; an in-place op with a formula of its own keeps its name.
 CREATE MACRO _traced_op(label) AS (
     regexp_replace(label, '^(\w+)::(\w+?)_*$', '\1.\2')
 );
 
 -- One op of a trace that took time: the device time of what it launched, or, in a trace without device events, its own
--- time on the host. What ops without a formula launch counts for the innermost op around them that has one, if nothing
--- else in it is priced: aten::_flash_attention_forward for the attention that called it.
+-- time on the host. Work of ops without a formula counts for the innermost op around them that has one, if nothing else
+-- in it has a cost: aten::_flash_attention_forward for the attention that called it.
 CREATE MACRO _working_ops(
     capture_key, steps, phase,
     is_compared  -- for comparisons: of steps alone, where there are any, and calls of ops of `_equal_ops` have all that is launched within them

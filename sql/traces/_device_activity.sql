@@ -1,4 +1,4 @@
--- What a device event is: memory (a copy or fill), communication (a kernel of that family), else computation.
+-- The type of a device event: memory (a copy or fill), communication (a kernel of that family), else computation.
 CREATE MACRO _work_type(
     kind,  -- kernel, copy, fill
     kernel_family

@@ -94,8 +94,8 @@ waits AS (
     ASOF LEFT JOIN of_causes AS b
         ON b.process = g.process AND b.cause = g.cause AND row(g.start_ticks) >= row(b.at_ticks)
 ),
--- What took half of the host's time; else what a thread waited in when the gap began, so that nothing could be launched
--- ahead.
+-- The cause that took half of the host's time; else the call that a thread waited in when the gap began, so that
+-- nothing could be launched ahead.
 hosts AS MATERIALIZED (
     SELECT w.*, CASE WHEN w.is_waiting THEN w.start_ticks ELSE greatest(w.start_ticks, w.since_ticks) END AS asked_ticks
     FROM waits AS w

@@ -1,4 +1,4 @@
--- A bandwidth of links in bytes per second, if it can be one.
+-- A bandwidth of links in bytes per second; an error if it is not above 0.
 CREATE MACRO _checked_link(
     rate  -- a number, or NULL
 ) AS (
@@ -9,7 +9,7 @@ CREATE MACRO _checked_link(
     END
 );
 
--- One device in the traces of some captures, with what its links can carry: that of the first row of `device_peaks`
+-- One device in the traces of some captures, with the bandwidth of its links, from the first row of `device_peaks`
 -- whose pattern matches.
 CREATE MACRO _device_links(capture_keys) AS TABLE
 SELECT

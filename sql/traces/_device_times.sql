@@ -12,7 +12,7 @@ self_times AS (
     WHERE o.owner_index IS NOT NULL
     GROUP BY o.owner_index
 ),
--- Work of graphs whose capture was given: its owner lies within the call. Nothing is read for other traces.
+-- For graphs whose capture was given: the owner of their work lies within the call. Nothing is read for other traces.
 recorded AS (
     SELECT o.event_index
     FROM (

@@ -1,4 +1,4 @@
--- The time of one total, op, annotation, module or kernel in one step of a trace, on devices: of what was launched in
+-- The time of one total, op, annotation, module or kernel in one step of a trace, on devices: of the work launched in
 -- the step, see `device_events`.
 CREATE MACRO _find_device_step_times(
     capture_key,

@@ -83,7 +83,7 @@ stepped AS MATERIALIZED (
     FROM placed AS p
     LEFT JOIN (FROM hosts AS h WHERE h.is_helper) AS h ON h.event_index = p.parent_index
 ),
--- What earlier annotations or modules of one name and thread have of each.
+-- The part of each that earlier annotations or modules of its name and thread cover.
 repeated AS (
     SELECT
         s.step_index, s.signature_index,

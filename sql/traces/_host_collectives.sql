@@ -1,5 +1,4 @@
--- Type of the elements of a collective's message, as torch names it for kernels, by the name that it has among an op's
--- inputs; NULL for unknown types.
+-- torch's name for kernels of a type of elements, by its name among the inputs of an op; NULL for unknown types.
 CREATE MACRO _message_type(dtype) AS (
     CASE dtype
         WHEN 'float' THEN 'Float'

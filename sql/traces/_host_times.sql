@@ -5,8 +5,8 @@ FROM _launches(capture_key) AS l
 JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t ON t.event_index = l.call_index
 JOIN threads AS h USING (capture_id, thread_index);
 
--- One time in which a thread that launches work waits instead: for input data, for other processes, or in a call of the
--- runtime or driver.
+-- One period in which a thread that launches work waits instead: for input data, for other processes, or in a call of
+-- the runtime or driver.
 CREATE MACRO _host_waits(capture_key) AS TABLE
 SELECT
     p.process,
@@ -22,8 +22,8 @@ FROM _trace_slices(capture_key) AS s
 JOIN _launching_threads(capture_key) AS p USING (thread_index)
 WHERE s.is_data_loader OR s.is_communication OR s.kind = 'call' AND _call_cause(s.purpose, s.waits) IS NOT NULL;
 
--- The state of a process from one moment to the next, by what a thread of it that launches work does instead: how long
--- it did so until then, and whether it goes on. Algorithm: +1 at each start, -1 at each end, running sums.
+-- The state of a process from one moment to the next, for each activity other than launching of its launching threads:
+-- how long they did it so far, and whether they do it now. Algorithm: +1 at each start, -1 at each end, running sums.
 CREATE MACRO _host_times(capture_key) AS TABLE
 WITH
 waits AS MATERIALIZED (FROM _host_waits(capture_key)),

@@ -10,7 +10,8 @@ calls AS MATERIALIZED (
     FROM _numbered_collectives(capture_keys) AS n
     WHERE n.ends_together
 ),
--- The first end is subtracted before numbers become fractions: a clock's ticks since 1970 have more digits than those.
+-- The first end is subtracted before numbers become fractions: a clock's ticks since 1970 have more digits than a
+-- DOUBLE.
 collectives AS (
     SELECT c.job, c.process_group, c.collective, c.step, c.number, count(*) AS ranks, min(c.end_ticks) AS first_ticks
     FROM calls AS c

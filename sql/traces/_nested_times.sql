@@ -1,5 +1,5 @@
--- What a trace spent its time in, in its steps if it has any, by the events that contain it: for traces without
--- modules. The time of nodes that would be too narrow to see belongs to those around them.
+-- The time of a trace, of its steps if it has any, by nested events, for traces without modules. Nodes too narrow to
+-- see are part of those around them.
 CREATE MACRO _nested_times(capture, unit := NULL) AS TABLE
 WITH
 nodes AS MATERIALIZED (

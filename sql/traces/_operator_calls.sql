@@ -17,7 +17,7 @@ within AS (
     WHERE s.is_call
     GROUP BY p.operator_index
 ),
--- Without the calls of runtimes in it.
+-- Excludes the calls of runtimes in it.
 summed AS (
     SELECT
         s.operator_index,
@@ -43,7 +43,7 @@ self_times AS MATERIALIZED (
     LEFT JOIN within AS w ON w.operator_index = o.event_index
     WHERE o.is_call
 ),
--- What starts within a call, its descendants, follows it in this order.
+-- The descendants of a call, which start within it, follow it in this order.
 reached AS MATERIALIZED (
     SELECT
         o.event_index, o.thread_index,

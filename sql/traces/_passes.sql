@@ -45,8 +45,8 @@ placed AS (
 FROM placed AS p
 WHERE p.place IS NOT NULL;
 
--- The time of one thread of a trace up to which events of a pass last that have begun so far: a later event within it
--- is part of the pass.
+-- The time until which the events of a pass last that have begun on a thread: a later event before it is part of the
+-- pass.
 CREATE MACRO _pass_covers(capture_key) AS TABLE
 SELECT
     b.thread_index, b.place, b.start_ticks,

@@ -103,7 +103,7 @@ classes AS MATERIALIZED (
     JOIN threads AS h ON h.capture_id = capture_key AND h.thread_index = g.thread_index
     GROUP BY g.thread_index, h.process
 ),
--- When threads of a class were done, as far as they are on the host.
+-- The end of each class of threads on the host.
 done AS (
     SELECT c.process, c.is_backward, s.end_ticks, min(s.thread_index) AS thread_index
     FROM slices AS s
@@ -156,7 +156,7 @@ SELECT
 FROM (
     SELECT
         w.*,
-        -- Of calls within each other that return at once, the inner one.
+        -- Of nested calls that return together, the inner one.
         row_number() OVER (PARTITION BY w.thread_index, w.at_ticks ORDER BY w.from_ticks DESC, w.node) AS place
     FROM waits AS w
 ) AS w

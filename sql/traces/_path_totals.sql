@@ -1,4 +1,4 @@
--- One part of the critical path of a trace with what its time counts for.
+-- One part of the critical path of a trace, with the op, annotation or function that its time counts for.
 CREATE MACRO _path_shares(capture_key, step, step_name) AS TABLE
 WITH
 families AS MATERIALIZED (

@@ -1,6 +1,6 @@
--- The part of a trace whose critical path is requested: from which moment to which, and the thread in which the path
--- ends if the last to end is not a device event. A thread that only asks the runtime how things stand, as NCCL's
--- watchdog asks whether events have occurred, does no work of the trace. Empty for a trace without ops.
+-- The part of a trace whose critical path is requested: its start and end, and the thread that the path ends in unless
+-- a device event ends last. A thread that only polls the runtime, as NCCL's watchdog polls events, does no work of the
+-- trace. Empty for a trace without ops.
 CREATE MACRO _path_window(capture_key, step, step_name) AS TABLE
 WITH
 every AS MATERIALIZED (

@@ -5,11 +5,11 @@ CREATE MACRO _told_number(
     CASE WHEN digits = '' THEN 0 WHEN length(digits) <= 12 THEN digits::BIGINT END
 );
 
--- What the name of an annotation tells of a step of a server of language models; NULL for other names. vLLM writes
--- execute_context_2(512)_generation_30(30): sequences and, in brackets, tokens of the prompts and of the generation,
--- also with their squares, (888_788544); for ROCm (sq512sk512sqsq131328sqsk131328), whose queries (sq) are the tokens;
--- before that execute_new_2_cached_30: sequences that are new, and others, in any phase. SGLang writes step[EXTEND bs=2
--- toks=512], step[DECODE bs=30] and other modes.
+-- The facts about a step of a server of language models in the name of its annotation; NULL for other names. vLLM
+-- writes execute_context_2(512)_generation_30(30): sequences and, in brackets, tokens of the prompts and of the
+-- generation, also with their squares, (888_788544); for ROCm (sq512sk512sqsq131328sqsk131328), whose queries (sq) are
+-- the tokens; before that execute_new_2_cached_30: sequences that are new, and others, in any phase. SGLang writes
+-- step[EXTEND bs=2 toks=512], step[DECODE bs=30] and other modes.
 CREATE MACRO _serving_name(label) AS (
     CASE
         WHEN regexp_full_match(

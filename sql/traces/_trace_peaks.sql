@@ -2,7 +2,7 @@
 -- device that is named, else the capture's metrics, else those of the devices in the trace, if they are all the same.
 CREATE MACRO _trace_peaks(capture_key, peak_flops, peak_bandwidth, device) AS TABLE
 WITH
--- Some traces number the devices that ran work otherwise than those that they list.
+-- Some traces number the devices that ran work differently from the devices that they list.
 used AS (
     SELECT t.name
     FROM trace_devices AS t

@@ -13,7 +13,7 @@ FROM (SELECT capture_key AS capture_id) AS a
 JOIN signatures AS s USING (capture_id)
 WHERE s.activity = 'module' OR s.purpose = 'module';
 
--- One op, step, annotation, module or call of a trace, or work of a device, with all that views of traces ask of it:
+-- One op, step, annotation, module or call of a trace, or work of a device, with all columns that views of traces use:
 -- DuckDB reads only the columns that a query uses.
 CREATE MACRO _trace_slices(capture_key) AS TABLE
 WITH

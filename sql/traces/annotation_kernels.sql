@@ -7,12 +7,11 @@ JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t ON t.event_i
 WHERE t.annotation_index IS NOT NULL;
 
 -- The device events of a trace by name and by the annotation that launched them: the innermost around the launch, as
--- those of `record_function`. The pairs that take most time first. `work_totals` has the events by type; to find
--- annotations as well would make it slower to plan.
+-- those of `record_function`. The pairs that take most time first. `work_totals` has the events by type.
 -- Needs: torch_trace, device_events; else: etq ops
 -- Empty: {capture} has no device events
--- Shown: coalesce(annotation, '(no annotation)') AS annotation, event, calls, total, share_percent, mean, min, max,
---   unit
+-- Shown: coalesce(annotation, '(no annotation)') AS annotation!, event!, calls, total!~, share_percent!, mean~, min~,
+--   max~, unit
 -- Columns:
 --   annotation: name of the annotation, of steps ProfilerStep*; NULL for events that no annotation launched
 --   event: label of the events

@@ -7,6 +7,8 @@
 -- Needs: torch_trace; else: etq ops --by module
 -- Empty: {capture} has no modules, or no backward pass: record modules with with_stack=True, or use --by op
 -- Empty by op: {capture} has no backward pass
+-- Shown: module_path AS module!, op!, forward_host_time~, backward_host_time!~, forward_device_time~,
+--   backward_device_time!~, forward_calls, backward_calls, backward, unit
 -- Columns:
 --   module_path: names of the modules that contain it and its name, separated by slashes; NULL by op, and for calls of no module
 --   op: the op of the forward pass; NULL by module, and for calls of no op
@@ -35,7 +37,7 @@ device_times AS MATERIALIZED (
     SELECT d.event_index, d.total_ticks
     FROM _device_times((SELECT a.capture_id FROM target AS a)) AS d
 ),
--- What is called again in the backward pass is of that pass.
+-- Calls that are repeated in the backward pass belong to that pass.
 in_backward AS (
     SELECT m.event_index
     FROM slices AS m

@@ -4,6 +4,10 @@
 -- number in the step. Waits are known of those that all ranks end together: all-reduce, all-gather, reduce-scatter,
 -- all-to-all and barriers. Collectives of gloo count as kernels do. For traces with the label rank; those that wait
 -- longest first.
+-- Shown: job, step, number, rank!, collective!, message_bytes AS bytes, waited!~, transfer!~, waited_percent!,
+--   last_rank!, bus_bandwidth_gb_per_s AS bus_gb_s, link_percent, reason, mean_skew~, last_percent, group_size AS
+--   ranks, kernels, process_group, group_description, message_type, total~, known, max_skew~, bandwidth_gb_per_s AS
+--   gb_s, unit
 -- Columns:
 --   job: the traces' label job; NULL if they have none
 --   process_group: name of the process group
@@ -22,10 +26,10 @@
 --   transfer: time of these from then on
 --   waited_percent: waited in percent of waited and transfer; NULL where unknown
 --   mean_skew: mean time from the start of the first rank's kernel to that of the last; NULL where unknown
---   max_skew: the longest; NULL where unknown
+--   max_skew: the longest such time; NULL where unknown
 --   last_rank: rank that starts last most often; NULL where unknown, and if all start at once
 --   last_percent: share of the calls in which it does, in percent; NULL where unknown
---   bandwidth_gb_per_s: bytes of the messages by transfer, in 10**9 bytes per second; NULL where unknown
+--   bandwidth_gb_per_s: bytes of the messages divided by transfer, in 10**9 bytes per second; NULL where unknown
 --   bus_bandwidth_gb_per_s: the same for the bytes that cross the busiest link, as in nccl-tests; NULL where unknown
 --   link_percent: that in percent of what the device's links carry, see `device_peaks`; NULL where unknown, and if the group may span machines
 --   unit: the requested unit of time

@@ -15,7 +15,7 @@
 -- gap without a recorded launch is unknown.
 -- Needs: torch_trace, device_events; else: etq show framework_tax
 -- Empty: {capture} has no gaps between device events
--- Shown: device, stream, step, start, duration, share_percent, cause, host_op, call, next_event, waited_for, unit
+-- Shown: device!, stream, step, start!, duration!, share_percent, cause!, host_op, call, next_event, waited_for, unit
 -- Columns:
 --   device: number of the device; NULL if not written
 --   stream: the stream; NULL by device, and if not written
@@ -37,7 +37,7 @@ CREATE MACRO device_idle(
     capture, unit := NULL,
     "by" := 'device',  -- device or stream
     launch_delay_us := NULL,  -- longest time from a launch to its start that counts as launch delay, in microseconds; NULL: twice the median of that time for kernels that find their device idle, 10 at least, 100 at most
-    kernel_wait_us := 30  -- length of a gap from which on hta_cause is not kernel_wait, in microseconds
+    kernel_wait_us := 30  -- shortest gap whose hta_cause is not kernel_wait, in microseconds
 ) AS TABLE
 WITH
 target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
@@ -102,6 +102,7 @@ GROUP BY r.device, r.stream, r.cause;
 -- The idle time of one device, or stream, by its cause, see `device_idle`; the longest first.
 -- Needs: torch_trace, device_events; else: etq show framework_tax
 -- Empty: {capture} has no gaps between device events
+-- Shown: cause!, device, stream, total!~, share_percent!, gaps, mean~, max~, host_time~, host_op, call, unit
 -- Columns:
 --   device: number of the device; NULL if not written
 --   stream: the stream; NULL by device, and if not written

@@ -69,8 +69,8 @@ ORDER BY l.start_ticks, l.event_index;
 -- take most time first.
 -- Needs: torch_trace, device_events
 -- Empty: {capture} has no device events whose launch was recorded
--- Shown: call!, calls!, events, call_time, mean_call!, device_time, short_events, mean_delay!, p50_delay!,
---   max_delay!, unit
+-- Shown: call!, calls!, events, call_time~, mean_call!~, device_time~, short_events, mean_delay!~, p50_delay!~,
+--   max_delay!~, unit
 -- Columns:
 --   call: name of the call, such as cudaLaunchKernel or cudaGraphLaunch
 --   calls: number of calls that launched anything

@@ -16,7 +16,7 @@ owned AS MATERIALIZED (
     LEFT JOIN _event_labels(capture_key) AS g ON g.event_index = c.call_index
     WHERE l.bytes > 0
 ),
--- What changes until the end of each step; ticks of its end count for the step.
+-- Changes until the end of each step, its last tick included.
 changes AS (
     SELECT c.device, c.op, s.number, c.bytes, c.allocations
     FROM (
@@ -59,6 +59,7 @@ QUALIFY max(h.bytes) OVER (PARTITION BY h.device, h.op) > 0;
 -- The memory that one op of a trace holds on one device at the end of one step. Only memory that was allocated during
 -- the recording is counted. Ops that hold no memory at the end of any step are excluded. Empty for traces that don't
 -- record memory (`profile_memory`).
+-- Shown: op!, held_bytes!, device, step!, allocations
 -- Columns:
 --   run_index: the run
 --   step: number of the step in the trace; 0 if the trace has no steps
@@ -77,6 +78,8 @@ ORDER BY h.number, h.device, h.bytes DESC, h.op;
 -- don't record memory (`profile_memory`).
 -- Needs: torch_trace; else: etq memory
 -- Empty: {capture} has no allocations that a step holds at its end: record them with profile_memory=True
+-- Shown: coalesce(op, '(no op)') AS op!, device, growth_per_step_bytes!, first_bytes, last_bytes!, steps, is_leak,
+--   growing_steps, allocations
 -- Columns:
 --   device: CPU, GPU0, ...
 --   op: innermost op or module of the thread at the allocation; NULL if there is none
@@ -86,7 +89,7 @@ ORDER BY h.number, h.device, h.bytes DESC, h.op;
 --   first_bytes: bytes held at the end of the first step
 --   last_bytes: bytes held at the end of the last step
 --   growth_bytes: last_bytes less first_bytes
---   growth_per_step_bytes: growth_bytes by the number of steps after the first; NULL with one step
+--   growth_per_step_bytes: growth_bytes per step after the first; NULL with one step
 --   allocations: number of allocations held at the end of the last step
 CREATE MACRO memory_leaks(capture) AS TABLE
 WITH

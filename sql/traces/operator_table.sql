@@ -5,6 +5,8 @@
 -- loses the kernels that an op launches itself if the op contains another op of its name; an op is eligible for tensor
 -- cores if any of its calls is, not only the first; times of an op count once where it calls itself, or where its calls
 -- overlap.
+-- Shown: name!, shapes!, calls!, host_self_time!~, host_total_time~, device_self_time!~, device_total_time~,
+--   tensor_cores_eligible, tensor_cores_self_percent, tensor_cores_total_percent, unit
 -- Columns:
 --   name: the op
 --   shapes: sizes of its inputs, as a JSON list; NULL unless by is shape
@@ -45,7 +47,7 @@ called AS (
         AND o.event_index = c.event_index
     WHERE c.is_operator AND _is_recorded(r.iteration, r.phase, steps, phase)
 ),
--- What earlier calls of the same row and thread have of each call counts once.
+-- The part of each call that earlier calls of the same row and thread cover counts once.
 repeated AS (
     SELECT
         c.*,

@@ -107,6 +107,7 @@ LEFT JOIN within AS w USING (event_index);
 -- activation checkpointing, is of the backward pass. If steps overlap, as steps of several threads do, the time that
 -- they share counts for each step, as in `step_breakdown`, and by trace once.
 -- Needs: torch_trace; else: etq show execute_breakdown
+-- Shown: pass!, step!, host_time!~, host_percent, device_time!~, device_percent, device_events, unit
 -- Columns:
 --   run_index: run of the step; NULL by trace
 --   step: number of the step, 0 if the trace has no steps; NULL by trace
@@ -138,7 +139,7 @@ in_spans AS MATERIALIZED (
     WHERE d.launch_ticks < b.end_ticks
 ),
 places AS (SELECT unnest([1, 2, 3, 4, 5]) AS place),
--- What the spans before a moment have: what several steps share counts for each of them, and in the trace once.
+-- The sums of the spans before a moment: time that several steps share counts for each of them, and once in the trace.
 moments AS (
     SELECT m.ticks, m.place, sum(m.host_ticks) AS host, sum(m.device_ticks) AS device, sum(m.events) AS events
     FROM (

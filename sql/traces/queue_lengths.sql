@@ -1,7 +1,7 @@
 -- One change of the number of device events of a stream that were launched and have not started.
 CREATE MACRO _queue_changes(capture_key) AS TABLE
 WITH
--- An event can't start before it is launched: then the clocks differ, and it never waited.
+-- An event that starts before its launch never waited: the clocks differ.
 changes AS (
     SELECT
         l.device, l.stream,
@@ -24,6 +24,7 @@ WINDOW so_far AS (PARTITION BY c.device, c.stream ORDER BY c.at_ticks, c.change 
 -- One change of the queue of a stream in a trace: the number of device events that were launched and have not started.
 -- It rises when the call that launches an event begins, by as many events as a CUDA graph launches, and falls when an
 -- event starts. Events without a recorded launch don't count.
+-- Shown: device!, stream!, "at" AS time!, length!, change!, duration, unit
 -- Columns:
 --   device: number of the device; NULL if not written
 --   stream: the stream; NULL if not written

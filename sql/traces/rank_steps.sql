@@ -2,7 +2,7 @@
 -- whatever the clocks of the hosts show. Processes that reach a collective early wait in its kernel for the last one,
 -- so the rank with the least time in kernels of communication is the one that others wait for. If no trace of a job has
 -- profiler steps, each trace as a whole is one step.
--- Shown: job, step!, rank!, capture, duration!, computation, communication, waited!, waits_for!, unit
+-- Shown: job, step!, rank!, capture, duration!~, computation~, communication~, waited!~, waits_for!, unit
 -- Columns:
 --   job: the traces' label job; NULL if they have none
 --   step: number of the step in the trace; NULL for a whole trace
@@ -29,7 +29,7 @@ FROM _rank_steps(selector, unit) AS r
 ORDER BY r.job, r.step, r.rank, r.capture;
 
 -- One rank of a job, see `rank_steps`; those that others wait for longest first.
--- Shown: job, rank!, steps!, waited_for_steps!, waited_for!, waited!, mean_duration, communication, unit
+-- Shown: job, rank!, steps!, waited_for_steps!, waited_for!~, waited!~, mean_duration~, communication~, unit
 -- Columns:
 --   job: the traces' label job; NULL if they have none
 --   rank: the trace's label rank

@@ -3,20 +3,20 @@
 -- devices, since servers prepare a step while devices run the one before.
 -- Needs: torch_trace
 -- Empty: {capture} has no steps of vLLM or SGLang, such as execute_context_1(512)_generation_8(8) and step[DECODE bs=8]
--- Shown: step, phase, sequences, tokens_in, tokens_out, tokens_per_second AS tokens_s, host_time, device_time,
---   time, events, unit
+-- Shown: step!, phase!, sequences, tokens_in, tokens_out, tokens_per_second AS tokens_s!, host_time, device_time,
+--   time!, events, unit
 -- Columns:
 --   step: number of the step, from 0
 --   name: name of the annotation
 --   phase: prefill, decode or mixed; NULL if not told
 --   sequences: number of sequences in the batch; NULL if not told
 --   tokens_in: number of tokens of prompts; NULL if not told
---   tokens_out: number of tokens that sequences which generate get, one for each; NULL if not told, as where each tries several
+--   tokens_out: number of generated tokens, one per generating sequence; NULL if not told, as where each tries several
 --   host_time: duration of the annotation on the host
 --   device_time: time in which devices ran what was launched in it; NULL if nothing was
 --   time: the longer of both
---   tokens_per_second: tokens of prompts and generated, by time; NULL if not told
---   time_per_output_token: time by the tokens that each sequence which generates gets; NULL if not told, and without these
+--   tokens_per_second: prompt and generated tokens per second of time; NULL if not told
+--   time_per_output_token: time divided by the tokens that each generating sequence gets; NULL if not told, and without these
 --   events: number of kernels, copies and fills that were launched in it
 --   unit: the requested unit of time
 CREATE MACRO serving_steps(capture, unit := NULL) AS TABLE
@@ -37,8 +37,8 @@ ORDER BY s.step;
 -- The steps of `serving_steps` by phase.
 -- Needs: torch_trace
 -- Empty: {capture} has no steps of vLLM or SGLang, such as execute_context_1(512)_generation_8(8) and step[DECODE bs=8]
--- Shown: coalesce(phase, '(unknown)') AS phase, steps, tokens_per_second AS tokens_s, time_per_output_token AS
---   per_token, mean_time, sequences, share_percent, time, host_time, device_time, tokens_in, tokens_out, unit
+-- Shown: coalesce(phase, '(unknown)') AS phase!, steps!, tokens_per_second AS tokens_s!, time_per_output_token AS
+--   per_token!~, mean_time~, sequences, share_percent, time~, host_time~, device_time~, tokens_in, tokens_out, unit
 -- Columns:
 --   phase: prefill, decode or mixed; NULL for steps whose names don't tell it
 --   steps: number of steps
@@ -50,7 +50,7 @@ ORDER BY s.step;
 --   time: sum of the longer of both
 --   share_percent: that in percent of all steps
 --   mean_time: time / steps
---   tokens_per_second: tokens_in and tokens_out by time; NULL if not told
+--   tokens_per_second: tokens_in and tokens_out per second of time; NULL if not told
 --   time_per_output_token: mean time of the steps in which sequences get a token each; NULL if none is told
 --   unit: the requested unit of time
 CREATE MACRO serving_phases(capture, unit := NULL) AS TABLE

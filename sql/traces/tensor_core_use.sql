@@ -1,9 +1,11 @@
--- The time in which kernels of computation use tensor cores, or matrix cores of AMD, of one device, of one step on it,
--- or of one op: and the time that ops which tensor cores could run spend in kernels without them. Whether a kernel uses
--- tensor cores, and which ops could, is determined by their names, as in `kernel_table`. By step, kernels count in the
--- step that launched them; by op, those that miss most are first.
+-- The time of kernels of computation with tensor cores, or AMD's matrix cores, for one device, one step on it, or one
+-- op; and the time of kernels without them in ops that tensor cores could run. Whether a kernel uses tensor cores, and
+-- which ops could, is determined by their names, as in `kernel_table`. By step, kernels count in the step that launched
+-- them; by op, those that miss most are first.
 -- Needs: torch_trace, device_events; else: etq roofline
 -- Empty: {capture} has no kernels of computation
+-- Shown: op!, device, step, kernel_time!~, tensor_time~, tensor_percent!, missed_time~, missed_percent!,
+--   unknown_time~, kernels, unit
 -- Columns:
 --   device: number of the device; NULL if not written, and by op
 --   run_index: run of the step; NULL by device and by op
@@ -26,7 +28,7 @@ target AS MATERIALIZED (
     SELECT c.*, _checked_by("by", ['device', 'step', 'op']) AS parted_by
     FROM _scaled_capture(capture, unit) AS c
 ),
--- Kernels that the innermost op which could use tensor cores launched itself.
+-- Kernels launched by ops that could use tensor cores, by the innermost such op.
 eligible AS (
     SELECT unnest(c.kernels) AS event_index
     FROM _operator_calls((SELECT a.capture_id FROM target AS a)) AS c

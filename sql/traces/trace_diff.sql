@@ -1,8 +1,10 @@
 -- The calls and times of one op, kernel, annotation or Python function in two PyTorch traces, as in `TraceDiff` of
--- HolisticTraceAnalysis: the times are totals, with children. It counts, without a test whether a difference is noise,
--- see `compare_ops`. Of traces with profiler steps only these count. Differences from HolisticTraceAnalysis: all steps
--- count unless chosen, not the first; an event of the host and one of a device with the same name have a row each; all
--- profiler steps have one row.
+-- HolisticTraceAnalysis: the times are totals, with children. Differences are not tested for noise, as `compare_ops`
+-- does. In traces with profiler steps only these count. Differences from HolisticTraceAnalysis: all steps count unless
+-- chosen, not the first; an event of the host and one of a device with the same name have a row each; all profiler
+-- steps have one row.
+-- Shown: name!, change!, base_time!~, new_time!~, time_difference!~, base_calls, new_calls, calls_difference,
+--   is_device, unit
 -- Columns:
 --   name: the op, kernel, annotation or function; ProfilerStep* for all steps
 --   is_device: whether a device ran it

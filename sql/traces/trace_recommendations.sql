@@ -45,8 +45,8 @@ kernels AS (
     FROM slices AS s
     WHERE s.kind = 'kernel'
 ),
--- Devices of AMD: by the names of the calls of their runtime, as those of devices may be empty. Those of the series
--- MI100 to MI399 have matrix cores.
+-- AMD's devices are told by the names of runtime calls, as names of devices may be empty. Those of the series MI100 to
+-- MI399 have matrix cores.
 equipped AS (
     SELECT
         arg_min(
@@ -142,11 +142,12 @@ FROM recommendations;
 -- One rule about the performance of a trace that applies, for each device that it applies to, as in torch-tb-profiler.
 -- data_loader: steps wait for input data. data_parallel: DataParallel on several devices. communication_backend:
 -- DistributedDataParallel on devices without NCCL. communication: steps wait for other processes. gpu_utilization: a
--- device is mostly idle, and no times are unknown. tensor_cores: no kernel uses tensor cores, or matrix cores of AMD,
--- though the first device has them and ops could: if that is known of kernels with nine tenths of the time, and ops
--- that could launched a twentieth of it. device_memory: a device's memory is nearly full. Differences from the plug-in:
--- each device has a row; memory of the CPU is not compared with that of the last device; tensor_cores needs those
--- shares; and data_loader, data_parallel, communication_backend and tensor_cores also apply to newer traces.
+-- device is mostly idle, and no times are unknown. tensor_cores: no kernel uses tensor cores, or AMD's matrix cores,
+-- though the first device has them and ops could; kernels with nine tenths of the time must be known, and such ops have
+-- launched a twentieth of it. device_memory: a device's memory is nearly full. Differences from the plug-in: each
+-- device has a row; memory of the CPU is not compared with that of the last device; tensor_cores needs those shares;
+-- and data_loader, data_parallel, communication_backend and tensor_cores also apply to newer traces.
+-- Shown: rule!, device, finding!|, evidence|, remedy|
 -- Columns:
 --   rule: the rule
 --   device: the device that it applies to; NULL if it applies to the run

@@ -1,5 +1,7 @@
 -- One step of a trace with its time in each category of `step_breakdown`, in a column each.
 -- Needs: torch_trace; else: etq show execute_breakdown
+-- Shown: step!, total!~, host~, kernel~, memcpy~, memset~, communication~, runtime~, data_loader~, cpu_exec~, other~,
+--   is_slow!, unit
 -- Columns:
 --   run_index: the run
 --   step: number of the step in the trace; 0 if the trace has no steps
@@ -18,7 +20,7 @@
 CREATE MACRO wide_steps(capture, unit := NULL) AS TABLE
 WITH
 target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
--- As in `_find_typical_runs`.
+-- The limit of `_find_typical_runs`.
 measured AS (
     SELECT s.*, ln(greatest(s.end_ticks - s.start_ticks, 1)::DOUBLE) AS log_ticks
     FROM target AS a

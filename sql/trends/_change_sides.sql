@@ -1,13 +1,13 @@
--- What is compared at a change, as a struct of two selectors: base, all captures between the previous change and this
--- one, and new, all from it to the next one; other captures of the first bad label are in new. Of a creep, and where no
--- range of a selector is between the two labels, they are the captures of the last good label and of the first bad one.
--- NULL if no selector chooses the series alone, or none separates the two sides.
+-- The two sides to compare at a change, as a struct of selectors: base, all captures between the previous change and
+-- this one, and new, all from it to the next one, with all of the first bad label. For a creep, and where no range
+-- separates the two labels, they are the captures of the last good label and of the first bad one. NULL if no selector
+-- chooses the series alone, or none separates the two sides.
 CREATE MACRO _change_sides(
-    is_within,  -- whether what chooses the series chooses others, too
-    labels,  -- what chooses the captures of the series: see `_series_selector`
+    is_within,  -- whether the series' selector also chooses captures of others
+    labels,  -- selector of the series' captures, see `_series_selector`
     is_step,
     ordered_by,
-    bound_key,  -- what ranges compare; NULL if they know no order of these labels
+    bound_key,  -- the key that ranges compare; NULL if its labels have no order
     first,  -- the bound of the series' first capture
     before,  -- that of the last capture before the change
     previous,  -- that of the first capture after the previous change; NULL if it is the first

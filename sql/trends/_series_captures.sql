@@ -3,8 +3,8 @@
 -- commits (if all commits have a commit_time) and captured_at that more than half of the captures have, or else of the
 -- one that most have. Labels are ordered as numbers and versions, 9 before 10 and 1.0-rc1 before 1.0; commits by their
 -- label commit_time; captures with equal labels in the order in which they were recorded. Captures without the label
--- are in no series. `bound_key` and `bound` are what ranges of selectors compare in this order, such as build and 91;
--- NULL in series with labels of which they know no order.
+-- are in no series. `bound_key` and `bound` are the key and value that ranges of selectors compare in this order, such
+-- as build and 91; NULL if the labels have no order.
 CREATE MACRO _series_captures(selector, over, "by") AS TABLE
 WITH
 labelled AS (
@@ -254,7 +254,7 @@ LEFT JOIN factors AS f USING (capture_id)
 JOIN selectors AS n ON n.series = d.series
 LEFT JOIN lists AS k ON k.series = d.series AND k.position = d.position;
 
--- The unit in which times of a series are shown.
+-- The unit that a series shows times in.
 CREATE MACRO _series_unit(unit, is_cycles) AS (
     CASE
         WHEN is_cycles THEN 'cycles'

@@ -1,5 +1,7 @@
 -- One total or op over a part of a series of captures: the same series in which `regressions` finds changes. A series
 -- of more captures than `bins` is split into that many parts of successive captures, of nearly equal size.
+-- Shown: series!, what, op!, module_path AS module, instruction_id, normalized!, low, high, unit, captures,
+--   first_label!, last_label!, position, p25, method
 -- Columns:
 --   series: labels of the series, as key=value,key=value
 --   what: total or op
@@ -15,7 +17,7 @@
 --   low: smallest normalized value
 --   high: greatest normalized value
 --   p25: median over its captures of p25, common shift included
---   unit: unit of these four
+--   unit: unit of normalized, low, high and p25
 CREATE MACRO op_trends(
     selector := NULL, over := NULL,
     "by" := 'model,device,backend',  -- keys of the labels that distinguish series, with commas between

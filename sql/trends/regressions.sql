@@ -1,12 +1,12 @@
 -- Needs etq: in DuckDB alone, it is an error.
 -- One lasting change of a total or op in a series of captures, the costliest first: a step to another level, or a
--- creep, slow growth (or decline) over 30 captures or more. The change of an op is without the common shift of all ops.
+-- creep, slow growth (or decline) over 30 captures or more. The change of an op excludes the common shift of all ops.
 -- It counts if it is at least 3 %, at least 0.05 % of the total, more than the step of its clock, and not by chance
 -- among so many series. Where somebody has accepted a change (`change_comments`), the level starts anew: it is not
 -- listed any more, and later changes are measured against the level after it.
 -- Shown: series!, what, CASE what WHEN 'total' THEN 'total of ' || op ELSE op || coalesce('@' || instruction_id,
 --   '') END AS item!, verdict!, change_percent!, first_bad!, last_good!, cost!, unit!, share_percent, module_path,
---   kind, per_capture_percent, captures_before, captures_after, p, q, position, comment, author
+--   kind, per_capture_percent, captures_before, captures_after, p, q, position, comment, author, is_accepted
 -- Columns:
 --   series: labels of the series, as key=value,key=value
 --   what: total or op
@@ -76,7 +76,7 @@ described AS MATERIALIZED (
         arg_max(o.instruction_id, d.position) AS instruction_id,
         median(o.p25 * d.scale) AS ticks,
         _series_unit(unit, bool_or(d.is_cycles)) AS unit,
-        -- As comparisons have it: of at least half of the captures.
+        -- As in comparisons: of at least half of the captures.
         CASE
             WHEN 2 * count(*) FILTER (WHERE _is_clock_coarse(o.p25, o.resolution, d.scale)) >= count(*)
                 THEN max(o.resolution * d.scale)
@@ -138,8 +138,8 @@ changes AS MATERIALIZED (
         recursive := true
     )
 ),
--- Of each change the latest comment, of a step within 2 captures: with more captures, it may be found a bit earlier or
--- later.
+-- The latest comment on each change; for a step, within 2 captures: with more captures, it may be found a bit earlier
+-- or later.
 texts AS (
     SELECT
         c.series, c.place, c.kind,

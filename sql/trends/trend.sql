@@ -1,6 +1,8 @@
 -- Needs etq: in DuckDB alone, it is an error.
 -- One capture of a series with its value of a total, an op, a module or a metric. The first capture after a lasting
 -- change of level has the change.
+-- Shown: series!, label!, normalized AS value!, unit, runs, capture!, change_percent!, p, captured_at, is_accepted,
+--   comment, author
 -- Columns:
 --   series: labels of the series, as key=value,key=value
 --   position: place in the series, from 1
@@ -11,7 +13,7 @@
 --   p25: 25th percentile over runs; for several ops, the sum of theirs
 --   median: median over runs; for a metric, over its values
 --   p90: 90th percentile over runs
---   unit: unit of these
+--   unit: unit of p25, median, p90 and normalized
 --   common_percent: common shift of all ops relative to the series' median capture, in percent; NULL for metrics
 --   normalized: p25 without the common shift; for totals and metrics equal to p25 or median
 --   change_percent: lasting change of normalized at this capture, in percent; NULL if there is none
@@ -23,7 +25,7 @@
 --   new: selector of the captures from it to the next change; or of those of its label
 CREATE MACRO trend(
     what := 'total',  -- total, op, module or metric
-    item := NULL,  -- for op: family or op type, optionally followed by @instruction; for module: the path; for metric: the name; for total: the method, or what the steps of traces are; of traces followed by ` on devices` for times there, but for kernels
+    item := NULL,  -- for op: family or op type, optionally followed by @instruction; for module: the path; for metric: the name; for total: the method, or the kind of steps of traces; for traces, ` on devices` follows for times there, except for kernels
     selector := NULL, over := NULL,
     "by" := 'model,device,backend',  -- keys of the labels that distinguish series, with commas between
     unit := NULL,  -- ns, us, ms, s; NULL: us (cycles where ticks are cycles)
@@ -125,7 +127,7 @@ series_of AS (
         list(ln(v.normalized)) AS values,
         coalesce(any_value(r.steps), []) AS steps,
         coalesce(any_value(r.creeps), []) AS creeps,
-        -- As comparisons have it: of at least half of the captures.
+        -- As in comparisons: of at least half of the captures.
         CASE
             WHEN 2 * count(*) FILTER (WHERE v.resolution > 0) >= count(*) THEN max(v.resolution)
             ELSE 0
@@ -160,7 +162,7 @@ neighbours AS (
             AS first_bound
     FROM values_of AS v
 ),
--- What is compared at a change.
+-- The sides to compare at a change.
 sided AS (
     SELECT
         v.number, v.place,

@@ -67,7 +67,7 @@ def test_the_whole_as_tables(labs: dict[str, str]) -> None:
     most = "those that explain most of the difference first:"
     assert titles == ["In all:", f"Modules, {most}", f"Ops, {most}", "Metrics:"]
     ops = lines[lines.index(titles[2]) + 3 :]
-    assert ops[0].split()[:4] == ["permute_copy", "block1.down.linear", "3", "slower"]
+    assert ops[0].split()[:5] == ["permute_copy", "block1.down.linear", "3", "kernel", "slower"]
     assert len(ops[: ops.index("") - 1]) == 10
     assert ops[ops.index("") - 1].startswith("own change: without the common shift of all ops (")
     assert len(compare(labs["op"], "--limit", "2").stdout.splitlines()) == len(lines) - 16
@@ -341,8 +341,8 @@ def test_other_devices_differ(traces: Path, tmp_path: Path) -> None:
         return run_etq("compare", *map(str, paths), *options).stdout
 
     other, asked, alike = text("MI300X"), text("MI300X", "--verdicts"), text("H100")
-    assert other.startswith("! different devices: base is of H100, new of MI300X: ")
-    assert other.splitlines()[2].startswith("What differs by op, in us per step and call")
+    assert other.startswith("! different devices: base ran on H100, new on MI300X: ")
+    assert other.splitlines()[2].startswith("What differs by op, per step and call")
     text_of_verdicts = other.split("\n", 1)[1]
     assert "ProfilerStep on devices: differs, +" in other
     assert "slower" not in text_of_verdicts and "faster" not in text_of_verdicts

@@ -220,7 +220,7 @@ def test_sql_of_stdin_and_of_a_file(lab: str, tmp_path: Path) -> None:
         assert (result.stdout, result.exit_code) == ("one\n1\n\nCount\n1\n\ntwo\na;b\n", 0), result.stderr
     assert run_etq("sql", "--db", lab, input="").stdout == ""
     refused = run_etq("sql", "-f", str(file), "--format", "parquet", "--db", lab)
-    assert refused.stderr == "Error: parquet holds the result of one statement, and there are 3; take them apart\n"
+    assert refused.stderr == "Error: parquet holds the result of one statement, and there are 3; run them one by one\n"
     missing = run_etq("sql", "-f", str(tmp_path / "none.sql"), "--db", lab)
     assert missing.stderr == f"Error: {tmp_path}/none.sql: no such file\n"
 

@@ -17,8 +17,9 @@ from typing import Any
 
 import pytest
 
-from etq.render.table import Rows, table, table_parts
+from etq.render.table import table
 from etq.render.terminal import PLAIN, TerminalStyle, bar, wrapped
+from etq.render.writers import with_values
 from tests.asserts import csv_rows
 from tests.builders import dump, execute, kernel, run
 from tests.command_line import run_etq
@@ -235,17 +236,10 @@ def test_columns_that_answer_a_question_stay_on_narrow_terminals() -> None:
         assert ("unit" in shown) == ("cost" in shown) == (width >= 44)
 
 
-def test_columns_without_a_value_are_left_out_if_asked() -> None:
+def test_columns_without_a_value_are_left_out() -> None:
     columns, rows = ["op", "block", "reason", "calls"], [("a", None, "", 1), ("b", None, "", 0)]
-    style = TerminalStyle(width=80)
-
-    def head(style: TerminalStyle, *parts: Rows) -> list[str]:
-        return "".join(table_parts(columns, parts, style, drops_empty=True)).splitlines()[0].split()
-
-    assert head(style, rows) == ["op", "calls"]
-    assert head(PLAIN, rows) == columns, "pipes have all"
-    assert head(style, rows, [("c", 7, "", 1)]) == columns, "a later part may have a value"
-    assert table(columns, rows, style).splitlines()[0].split() == columns
+    assert with_values(columns, rows) == (["op", "calls"], [["a", 1], ["b", 0]])
+    assert with_values(columns, []) == (columns, [])
 
 
 def test_notes_fit_the_terminal_and_numbers_stay_with_their_units() -> None:

@@ -177,7 +177,9 @@ def test_a_compaction_leaves_what_may_still_be_committed(lake: Lake, monkeypatch
     before_commit(monkeypatch, lambda: compact(lake))
     assert one_of(FLEET[1:2], place) == Added(1, 0, 0)
     before_commit(monkeypatch, lambda: compact(lake, leave_seconds=0))
-    with pytest.raises(WarehouseError, match="lake: a compaction gave up what took too long to add; add it again"):
+    with pytest.raises(
+        WarehouseError, match="lake: the load took so long that a compaction discarded it; add it again"
+    ):
         one_of(FLEET[2:3], place)
     assert agree(lake, *FLEET[:2])
     assert one_of(FLEET[2:3], place) == Added(1, 0, 0) and agree(lake, *FLEET[:3])

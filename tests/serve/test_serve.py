@@ -137,6 +137,8 @@ WRONG: tuple[tuple[bytes, str, dict[str, str], int, str], ...] = (
     (small_capture(2), "run.etdp", {"label": "build"}, 400, "needs key=value"),
     (small_capture(2), "run.etdp", {"debug": "x"}, 400, "not a field"),
     (small_capture(2), "run.etdp", {"name": "run"}, 400, "run"),
+    (small_capture(2), "run.etdp", {"name": "../../x"}, 400, "no part '..'"),
+    (small_capture(2), "run.etdp", {"name": "x\0y"}, 400, "no control characters"),
     (small_capture(2), "a\x01b", {}, 400, "not a file's name"),
     (b"x" * 2_000_000, "run.etdp", {}, 413, "more than 1 MB"),
 )

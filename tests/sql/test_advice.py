@@ -97,7 +97,7 @@ FINDINGS: list[tuple[str, Sequence[Run], tuple[str, Any, Any], str, str]] = [
     ("framework tax", runs_of(("mul", 101), ("sub", 101), ("gelu", 101), gap=250, number=15),
      ("medium", 750, 750 / 1074),
      "Outside of kernels and delegates, the median run takes 750 ns of 1,074 ns (70 %), tracing included: "
-     "125 ns for each of its 6 events, about what logging one event costs: tracing is the likely reason.", ""),
+     "125 ns for each of its 6 events, about the cost of logging one: tracing is the likely reason.", ""),
     # 4 gaps of 160 of 6160 ns, just above a tenth.
     ("framework tax", runs_of(*WORK, gap=160), ("medium", ..., ...), "", ""),
     ("framework tax", [run("Execute", execute(10, 20), kernel("add", 12, 18))] * 2, ("high", 10, 1),
@@ -121,7 +121,7 @@ FINDINGS: list[tuple[str, Sequence[Run], tuple[str, Any, Any], str, str]] = [
     # One of 13 runs takes 55228 ns; of the others the middle two are runs 5 and 6: 5548 + 4 * 5 and + 4 * 6.
     ("slow runs", ONE_SLOW,
      ("high", ..., (55228 - 5570) / (sum(5548 + 4 * index for index in range(13) if index != 7) + 55228)),
-     "1 of 13 runs, besides the first, took longer than typical, the slowest 55,228 ns against 5,570 ns",
+     "Without the first, 1 of 13 runs took longer than typical, the slowest 55,228 ns against 5,570 ns",
      "run 7 55,228 ns"),
     ("few runs", runs_of(*WORK, number=9), ("low", ..., ...), "The capture has 9 runs", "runs 0 to 8"),
     # The average of 15 runs: gelu 9001 + 7, 3 other ops of 4523 + 3 * 7, 4 gaps of 7.
@@ -137,17 +137,17 @@ FINDINGS: list[tuple[str, Sequence[Run], tuple[str, Any, Any], str, str]] = [
      "and the delegates' events do not show how much of it is overhead.", ""),
     # Events within calls count whole microseconds, most of them none, as with XNNPACK: unaccounted time is no overhead.
     ("coarse clock", COARSE, ("medium", ..., ...),
-     "Events within delegates are timed in steps of 1,000 ns: 50 % take no time at all.",
+     "Events within delegates are timed in steps of 1,000 ns: 50 % have a time of 0.",
      "180 events over all runs, 90 of them 0"),
     ("small delegate calls", COARSE, ("low", None, ...), "", ""),
     # All times are multiples of 100 ns; kernels take 1 to 4 of these, the median of all durations is 300.
     ("coarse clock",
      [running(*((op, 100 * (1 + (at + place) % 4)) for place, op in enumerate(("mul", "sub", "gelu"))), gap=0) for at in range(13)],
      ("high", ..., ...),
-     "Events are timed in steps of 100 ns, and half of them take no more than 300 ns: 0.0 % take no time at all.", ""),
+     "Events are timed in steps of 100 ns, and half of them take at most 300 ns: 0.0 % have a time of 0.", ""),
     # 12 runs of 5548 to 5592 ns are 66840 together, 5570 the median; loading takes 100003.
     ("loading", [LOADED, *runs_of(*WORK)], ("low", None, 100003 / (100003 + 66840)),
-     "Loading took 100,003 ns, as long as 18.0 median runs and 60 % of the time in this capture.",
+     "Loading took 100,003 ns, as much as 18.0 median runs: 60 % of the time in this capture.",
      "1 Program::load_method, of it Method::init 90,000 ns"),
     ("impossible times", [run("Execute", kernel("add", start=50, end=40), execute(start=2**40, end=2**40 + 60))],
      ("high", ..., None), "1 events end before they start; their duration is null.", ""),
@@ -196,7 +196,7 @@ def test_units_of_a_tax_that_tracing_does_not_explain() -> None:
     row = advice_on(runs_of(*WORK, gap=5003, number=15), unit="us")["framework tax"]
     assert (row["severity"], row["time_at_stake"], row["unit"]) == ("high", 20.012, "us")
     assert row["share_percent"] == pytest.approx(100 * 20012 / 25560)
-    assert "2.50 us for each of its 8 events, more than logging one event costs" in row["finding"]
+    assert "2.50 us for each of its 8 events, more than the cost of logging one" in row["finding"]
     cycles = advice_on(runs_of(*WORK, gap=5003, number=15), unit="cycles", time_scale="cycles")["framework tax"]
     assert "this clock does not show" in cycles["finding"] and cycles["severity"] == "high"
 
@@ -225,7 +225,7 @@ def test_runs_that_vary() -> None:
     assert 23 < captures < 24
     assert set(rows) == {"variance"} and rows["variance"]["severity"] == "low"
     assert rows["variance"]["finding"] == (
-        "All runs but the first that log the same events take from 5,548 ns (p10) to 8,306 ns (p90), a spread of 40 % "
+        "Runs that log the same events, without the first, take 5,548 ns (p10) to 8,306 ns (p90), a spread of 40 % "
         "around the median of 6,927 ns: to detect a change of 5 %, about 24 captures per side are needed."
     )
 

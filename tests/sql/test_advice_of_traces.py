@@ -104,7 +104,7 @@ def host(name: str, category: str = "cpu_op") -> list[dict[str, Any]]:
     [
         ("aten::unique", "cpu_op", False, "torch.compile, CUDA graphs."),
         pytest.param("aten::unique", "cpu_op", True, "reduce-overhead", marks=pytest.mark.long),
-        pytest.param("scipy.ndimage.zoom", "user_annotation", False, "no op of torch", marks=pytest.mark.long),
+        pytest.param("scipy.ndimage.zoom", "user_annotation", False, "Not an op of torch", marks=pytest.mark.long),
     ],
 )
 def test_torch_compile_is_for_ops_that_it_has_not_made(

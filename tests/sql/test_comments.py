@@ -168,7 +168,7 @@ def few() -> Iterator[Warehouse]:
 @pytest.mark.parametrize(
     ("arguments", "options", "error", "message"),
     [
-        (("99", "x"), {}, QueryError, "no capture has build 99; etq regressions has first_bad"),
+        (("99", "x"), {}, QueryError, "no capture has build 99; etq regressions lists first_bad"),
         (("3", ""), {}, EtqError, "the text of a comment has 1 to 1,000 characters"),
         (("3", "x" * 1001), {}, EtqError, "the text of a comment has 1 to 1,000 characters"),
         (("3", "a\x1b[31m"), {}, EtqError, "has a character that can't be displayed"),
@@ -176,9 +176,9 @@ def few() -> Iterator[Warehouse]:
         (("3", "x"), {"what": "op"}, EtqError, "name the op that changed"),
         (("3", "x"), {"what": "op", "item": "gone@7"}, QueryError, "no op gone@7 in these captures"),
         (("3", "x"), {"what": "table"}, EtqError, "'table' is not total, op, module, metric, all"),
-        (("3", "x", "build>=3"), {}, EtqError, "a comment is on the captures with some labels: KEY=VALUE,KEY=VALUE"),
-        (("3", "x", "@latest"), {}, EtqError, "a comment is on the captures with some labels"),
-        (("3", "x", "b3"), {}, EtqError, "a comment is on the captures with some labels"),
+        (("3", "x", "build>=3"), {}, EtqError, "a comment is on captures with labels, KEY=VALUE,KEY=VALUE"),
+        (("3", "x", "@latest"), {}, EtqError, "a comment is on captures with labels"),
+        (("3", "x", "b3"), {}, EtqError, "a comment is on captures with labels"),
         (("3", "x", "model=none"), {}, QueryError, "none"),
     ],
 )  # fmt: skip

@@ -203,7 +203,7 @@ def test_what_is_missing_is_counted_by_side(lab: Lab) -> None:
     assert {row["verdict"] for row in ops} == {"too few"}
     assert ops[0]["instruction_id"] == PERMUTE and ops[0]["change_percent"] == pytest.approx(100, abs=6)
     assert ops[0]["note"].startswith(
-        "take 2 more of base and 2 more of new, or 9 more captures of the program of base for its history"
+        "take 2 more of base and 2 more of new, or 9 more captures of base's program for its history"
     )
     assert rules(warehouse, **few)["few captures"].startswith("1 in base, 1 in new: take at least 3")
     relabel = "UPDATE labels SET value = ? WHERE key = 'side' AND list_contains(?, capture_id)"

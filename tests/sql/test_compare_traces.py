@@ -125,7 +125,7 @@ def test_times_per_step_by_hand(warehouse: Warehouse) -> None:
 
 CONV: Final = (("op", "aten::conv2d"), ("device_op", "aten::conv2d"), ("device_kernel", "conv_kernel"))
 RELU: Final = (("op", "aten::relu"), ("device_op", "aten::relu"), ("device_kernel", "relu_kernel"))
-BY_STEPS: Final = ("possibly slower", "by their steps alone: measure 3 traces per side")
+BY_STEPS: Final = ("possibly slower", "judged by the steps of one trace per side: measure 3")
 OTHER_SHAPES: Final = (
     "other shapes",
     "shapes [[64, 128], [128, 256]] only in base, [[64, 512], [512, 256]] only in new",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -153,16 +154,65 @@ def test_objects_follow_the_rule(rule: Callable[[SqlObject], Iterator[str]]) -> 
     assert [f"{each.file}: {each.name}: {wrong}" for each in OBJECTS for wrong in rule(each)] == []
 
 
+def call_of(each: SqlObject) -> str:
+    arguments = {"capture": "'x'", "module": "'x'", "by": "'model'"}
+    given = ", ".join(arguments.get(one.name, "0") for one in each.parameters if one.default is None)
+    return f"{each.name}({given})" if each.kind == "table macro" else each.name
+
+
+@pytest.mark.long
+def test_people_see_columns_of_each_public_view(warehouse: Warehouse) -> None:
+    """What a line `Shown:` has binds, under its names; its times are numbers in the unit of the row."""
+    for each in (each for each in OBJECTS if each.is_public and each.kind in ("view", "table macro")):
+        described = warehouse.rows(f"DESCRIBE SELECT {each.to_read} FROM {call_of(each)}")[1]
+        types = {row[0]: row[1] for row in described}
+        assert [*types] == [column.name for column in each.shown] != [], each.name
+        assert "unit" in types or not each.times, each.name
+        assert {types[name] for name in each.times} <= {"DOUBLE"}, each.name
+        assert {types[name] for name in each.long} <= {"VARCHAR"}, each.name
+        assert each.foremost, f"{each.name}: mark with ! what a narrow terminal keeps"
+
+
+# The packages of etq that show rows. Others compute, or write the formats of other programs.
+SHOWING = ("agents.py", "analysis", "cli", "demo.py", "render", "report", "serve", "warehouse")
+# Pages whose drawings have the columns of a node and its pair, and tell ops apart.
+DRAWN = ("report/graph_pair.py", "report/trends.py")
+
+
+def test_no_list_of_columns_of_a_view_stands_outside_sql() -> None:
+    views = [{one.name for one in (*each.columns, *each.shown)} for each in OBJECTS if each.shown]
+    found = []
+    for path in sorted(Path(etq.__file__).parent.rglob("*.py")):
+        file = path.relative_to(Path(etq.__file__).parent).as_posix()
+        if file in DRAWN or not file.startswith(SHOWING):
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = {item.value for item in items_of(node) if isinstance(item, ast.Constant)}
+            if len(names) > 2 and any(names <= view for view in views):
+                found.append(f"{file}:{node.lineno}: {sorted(names)}")
+    assert found == [], "what people see of a view is said once: `Shown:` in its comment in sql/"
+
+
+def items_of(node: ast.AST) -> list[ast.expr | None]:
+    """The items of a list, tuple or set, and the keys of a dict but for variables under their own names."""
+    if isinstance(node, ast.Dict):
+        entries = zip(node.keys, node.values, strict=True)
+        return [
+            key
+            for key, value in entries
+            if not (isinstance(value, ast.Name) and isinstance(key, ast.Constant) and key.value == value.id)
+        ]
+    return [*node.elts] if isinstance(node, ast.List | ast.Tuple | ast.Set) else []
+
+
 @pytest.mark.long
 def test_documented_columns_are_the_columns(warehouse: Warehouse) -> None:
     """Views and macros need no captures: DESCRIBE binds the query, it does not run it."""
-    arguments = {"capture": "'x'", "module": "'x'", "by": "'model'"}
     wrong = {}
     for each in OBJECTS:
-        given = ", ".join(arguments.get(one.name, "0") for one in each.parameters if one.default is None)
         if each.kind == "scalar macro" or (each.kind == "table macro" and not (each.is_public or each.columns)):
             continue
-        call = f"{each.name}({given})" if each.kind == "table macro" else each.name
+        call = call_of(each)
         described = warehouse.rows(f"DESCRIBE SELECT * FROM {call}")[1]
         found = [f"{row[0]} {row[1]}" if each.kind == "table" else row[0] for row in described]
         types = ((one.type or "").removesuffix(" NOT NULL").removesuffix(" DEFAULT true") for one in each.columns)

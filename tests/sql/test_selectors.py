@@ -103,7 +103,7 @@ SELECTED: dict[str, str] = {
 NOT_THEN = ": none was recorded then, or a time is written otherwise than captured_at>=2026-11-15, "
 UNSELECTED: dict[str, str] = {
     **{
-        each: f"{each} is not a selector: of words that begin with @, it may contain one of @latest and @prev"
+        each: f"{each} is not a selector: it may have one word that begins with @, @latest or @prev"
         for each in ("@oldest", "@latest,@previous", "model=mlp,@", "@latest@")
     },
     **{

@@ -80,7 +80,7 @@ def test_comparable_values(warehouse: Warehouse) -> None:
 
 @pytest.mark.long
 def test_values_are_kept_if_asked_for(warehouse: Warehouse) -> None:
-    with pytest.raises(EtqError, match="keep_values goes with debug_buffer"):
+    with pytest.raises(EtqError, match="keep_values needs debug_buffer"):
         warehouse.ingest(MLP / "mlp_debug.etdp", keep_values=True)
     capture = warehouse.ingest(MLP / "mlp_debug.etdp", debug_buffer=MLP / "mlp_debug.bin")
     with pytest.raises(duckdb.Error, match=r"mlp_debug is not linked to an ETRecord, whose debug handles"):

@@ -42,8 +42,8 @@ def test_patterns(path: str, pattern: str, expected: dict[str, str]) -> None:
         ("{model}/{device}.bin", r"lab/a-b-c.etdp: the path doesn't end as the pattern {model}/{device}.bin does"),
         ("{model}-{device}.etdp", r"in more than one way: {model} may be 'a' or 'a-b'; give labels with --label"),
         ("x.etdp", "it has no {key}, as in"), ("{}.etdp", "it has no {key}, as in"), ("{a}/{a}", "it has {a} twice"),
-        ("{a", "a brace without another; write {{ for one brace"), ("//{model}/x.etdp", "doesn't end as the pattern"),
-        ("a}{b}", "a brace without another"),
+        ("{a", "an unmatched brace; write {{ for a brace"), ("//{model}/x.etdp", "doesn't end as the pattern"),
+        ("a}{b}", "an unmatched brace"),
     ],
 )  # fmt: skip
 def test_patterns_that_do_not_fit(pattern: str, message: str) -> None:
@@ -87,6 +87,15 @@ def test_git(repository: Path) -> None:
     assert labels_of_git(repository) == {**clean, "dirty": "true"}
     git(repository, "checkout", "--detach")
     assert "branch" not in labels_of_git(repository)
+
+
+def test_a_commit_without_a_date(repository: Path) -> None:
+    text = git(repository, "cat-file", "commit", "HEAD").replace(" 1777636800 +0200", "")
+    assert text.count("+0200") == 0
+    (repository / "commit").write_text(text + "\n")
+    of_object = git(repository, "hash-object", "-t", "commit", "-w", "--literally", "commit")
+    git(repository, "reset", "--soft", of_object)
+    assert labels_of_git(repository) == {"commit": of_object, "branch": "main", "dirty": "false"}
 
 
 def test_no_program_is_run_that_a_repository_names(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> None:

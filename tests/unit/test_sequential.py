@@ -96,10 +96,10 @@ def test_rounds_that_show_that_there_is_no_difference() -> None:
     assert [within(5, 0.002, half), within(7, 0.003, half)] == [False, True]
     found = stands([total("not decided", 0, half)], 20)
     assert (found.is_decided, found.rounds_needed) == (False, 5)
-    assert found.sentence == "not decided after 2 rounds: total; about 5 rounds more"
+    assert found.sentence == "not decided after 2 rounds: total; needs about 5 more rounds"
     assert [within(3, 0.05 * 5 / 9, half), within(5, 0.05 * 16 / 25, half)] == [False, True]
     sentence = stands([total("not decided", 0, half)], 3).sentence
-    assert sentence == "not decided after 2 rounds: total; about 3 rounds more, beyond the last one"
+    assert sentence == "not decided after 2 rounds: total; needs about 3 more rounds, more than allowed"
 
 
 def in_zigzag(values: list[float]) -> list[float]:
@@ -125,7 +125,7 @@ def test_one_program_is_measured_until_its_latency_is_known() -> None:
     """Of 6 captures, the interval is from the least to the greatest."""
     few = precision([100, 101, 99, 100])
     assert (few.is_decided, few.rounds_needed, few.low) == (False, 1, None)
-    assert few.sentence == "2 rounds measured; an interval takes 3"
+    assert few.sentence == "2 rounds measured; an interval needs 3"
     assert precision([]).typical is None
     narrow = precision([100, 100.5, 99.7, 100.2, 99.6, 100.4])
     assert narrow.is_decided and (narrow.low, narrow.high) == pytest.approx((99.6, 100.5))
@@ -133,4 +133,4 @@ def test_one_program_is_measured_until_its_latency_is_known() -> None:
     # Half of the interval is 2.02 % of 99.98: 4.08 times as many rounds make it half as wide, 13.
     wide = precision([98, 102, 98, 102, 98, 102], rounds=11)
     assert (wide.is_decided, wide.rounds_needed) == (False, 10)
-    assert wide.sentence == "known to ±2 %, not ±1 %; too early to say how many rounds more"
+    assert wide.sentence == "known to ±2 %, wanted ±1 %; too early to say how many more rounds it needs"

@@ -311,7 +311,7 @@ def test_numbers_that_are_none_are_null(number: str) -> None:
     assert row["bandwidth_gb_per_s"] is None
     assert [each["name"] for each in _rows(broken, "signatures")] == ["nan, inf", "inf"]
     assert [each["detail"] for each in _rows(broken, "findings") if each["rule"] == "broken JSON"] == [
-        "the profiler wrote what JSON hasn't, which was put right: inf or nan (2)"
+        "the profiler wrote invalid JSON, which was repaired: inf or nan (2)"
     ]
 
 

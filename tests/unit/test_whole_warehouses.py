@@ -190,21 +190,21 @@ FAULTS = {
 # Of a table, a change of one row, and the rows that differ then: one of the two that are stored, or both.
 OF_ROLLUPS = {
     "UPDATE op_times SET p50 = p50 + 1 WHERE capture_id = 1 AND op_index = 1 AND phase IS NULL":
-        "op_times: dump: 2 rows of the rollup are not what its events give",
+        "op_times: dump: 2 rows of the rollup differ from what its events give",
     "UPDATE all_op_totals SET total = total + 1 WHERE capture_id = 1 AND place = 1":
-        "all_op_totals: dump: 2 rows of the rollup are not what its events give",
+        "all_op_totals: dump: 2 rows of the rollup differ from what its events give",
     "DELETE FROM all_headline WHERE capture_id = 1 AND place = 1":
-        "all_headline: dump: 1 rows of the rollup are not what its events give",
+        "all_headline: dump: 1 rows of the rollup differ from what its events give",
     "DELETE FROM capture_ops WHERE capture_id = 3":
-        "capture_ops: prof: 1 rows of the rollup are not what its events give",
+        "capture_ops: prof: 1 rows of the rollup differ from what its events give",
     "INSERT INTO module_times SELECT * REPLACE ('other' AS module_path) FROM module_times LIMIT 1":
-        "module_times: dump: 1 rows of the rollup are not what its events give",
+        "module_times: dump: 1 rows of the rollup differ from what its events give",
     "UPDATE step_times SET ticks = ticks + 1 WHERE rowid = 0":
-        "step_times: trace: 2 rows of the rollup are not what its events give",
+        "step_times: trace: 2 rows of the rollup differ from what its events give",
     "UPDATE op_shapes SET calls = calls + 1 WHERE rowid = 0":
-        "op_shapes: trace: 2 rows of the rollup are not what its events give",
+        "op_shapes: trace: 2 rows of the rollup differ from what its events give",
     "UPDATE runs SET is_typical = NOT is_typical, scope = 'other' WHERE capture_id = 3 AND run_index = 0":
-        "runs: prof: 2 rows in its derived columns are not what its events give",
+        "runs: prof: 2 rows in its derived columns differ from what its events give",
 }  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from etq.errors import WarehouseError, message_of
 from etq.lake.reading.state import LakeState, read
 from etq.lake.reading.tables import Lake, kind_of
 
-# What DuckDB takes for a pattern in the path of a file.
+# Characters that DuckDB takes for a pattern in the path of a file.
 _PATTERN: Final = re.compile(r"[*?\[]")
 # The variable of a connection that holds the key of the only capture that it sees.
 _ONLY: Final = "etq_capture_id"
@@ -82,7 +82,7 @@ def allow_only_files(connection: duckdb.DuckDBPyConnection, state: LakeState) ->
 
 
 def connect_tables(state: LakeState) -> duckdb.DuckDBPyConnection:
-    """A connection that has the lake's tables alone, which is there sooner. Raises as `connect` does."""
+    """A connection that has the lake's tables alone, which takes less time. Raises as `connect` does."""
     connection = duckdb.connect(":memory:")
     with _closed_at_errors(connection, state.lake):
         for table in catalog.tables():

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from etq.errors import WarehouseError
 
-# What stands before each further line of an error of the library, and lines of a backtrace and of a store's XML.
+# The prefix of each further line of the library's errors, lines of a backtrace, and lines of a store's XML.
 _ARROW: Final = re.compile("\x1b\\[[0-9;]*m|\N{DOWNWARDS ARROW WITH TIP RIGHTWARDS}")
 _NOT_SHOWN: Final = re.compile(r"\d+: |at |<")
 

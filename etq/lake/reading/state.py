@@ -1,4 +1,4 @@
-"""What a lake has at one moment: the files of its loads in all tables."""
+"""The content of a lake at one moment: the files of its loads in all tables."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ def read(lake: Lake) -> LakeState:
     Raises `WarehouseError` for what isn't a lake, for one of another schema, and for a damaged one.
     """
     while True:
-        # Captures before what they refer to, and roots before the rows of their loads, which were written earlier.
+        # Reads captures before what they refer to, and roots before the rows of their loads: the former were written
+        # later.
         captures = lake.open("captures")
         check_is_lake(lake, captures)
         others = [f"{kind}s" for kind in KINDS if kind != "capture"]

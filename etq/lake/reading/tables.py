@@ -1,7 +1,7 @@
 """The Delta tables of a lake: one for each base table with rows of captures, records or programs, in `LAKE/<table>`.
 
-What is added together is a *load*, the partition `load_id` of each table that it has rows in. A load is part of the
-lake once its root table (`captures`, `records` or `programs`) has its rows: that commit is its last.
+A *load* is content that is added together, the partition `load_id` of each table that it has rows in. A load is part of
+the lake once its root table (`captures`, `records` or `programs`) has its rows: that commit is its last.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _PRIMITIVES: Final = {
     "TIMESTAMP": "timestamp_ntz", "BLOB": "binary",
 }  # fmt: skip
 _FILE: Final = re.compile(r"load_id=([0-9a-f]{1,64})/[\w-][\w.-]*\.parquet", re.ASCII)
-# What a reader of etq's tables must know of Delta Lake. Others may delete rows without changing the files.
+# The features of Delta Lake that a reader of etq's tables must know. Others may delete rows without changing files.
 _FEATURES: Final = {"timestampNtz"}
-# What is read of a file in a log.
+# The properties of a file that are read from a log.
 _ABOUT_FILES: Final = ("path", "num_records", "size_bytes")
 _PLAIN: Final = "a lake's folders and files must be in it"
 
@@ -122,7 +122,7 @@ class Lake:
         return opened
 
     def each(self, work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-        """What `work` returns for each, in order; several at a time, as most of it is waiting."""
+        """The results of `work` for each, in order; several run at a time, as they mostly wait."""
         with ThreadPoolExecutor(16 if self.is_remote else 4) as pool:
             return [*pool.map(work, items)]
 

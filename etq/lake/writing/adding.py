@@ -81,7 +81,7 @@ def _add(
             return 0, 0
         loads, replaced = [write(connection, lake, kind, chosen)], set[str]()
         if is_replaced and known:
-            # What was loaded together with the former ones is written again.
+            # Content that was loaded together with the former ones is written again.
             replaced = {held[sha256][1] for sha256 in known}
             loads.append(rewrite(read(lake), kind, replaced, loads[0].rows[f"{kind}_id"].to_pylist()))
         if commit(lake, kind, loads, replaced):

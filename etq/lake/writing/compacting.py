@@ -59,7 +59,7 @@ def _number(state: LakeState) -> int:
 
 
 def _groups(state: LakeState, kind: str) -> Iterator[list[str]]:
-    """Loads that are to be one: small ones, as many as one may hold."""
+    """Groups of small loads to be merged into one, as many as one may hold."""
     contents, events = _rows(state, f"{kind}s"), _rows(state, *(EVENTS if kind == "capture" else ()))
     group: list[str] = []
     number = size = 0
@@ -83,7 +83,7 @@ def _rows(state: LakeState, *tables: str) -> dict[str, int]:
 
 
 def _remove_uncommitted(lake: Lake, kind: str, leave_seconds: float) -> None:
-    """Remove rows of loads that their root table doesn't have, after a commit of that which gives these loads up."""
+    """Remove rows of loads that their root table lacks, after a commit of that table that discards these loads."""
     module = deltalake()
     tables = tables_of(kind)[:-1]
     while True:
@@ -103,7 +103,7 @@ def _remove_uncommitted(lake: Lake, kind: str, leave_seconds: float) -> None:
 
 
 def _clean(lake: Lake, table: str) -> None:
-    """Write a checkpoint of a table's log, and delete the files and the log that are of use to nobody since a week."""
+    """Write a checkpoint of a table's log, and delete the files and the log that nobody has needed for a week."""
     opened = lake.open(table)
     if opened is not None:
         opened.vacuum(dry_run=False, full=True)

@@ -150,8 +150,8 @@ def _written(connection: duckdb.DuckDBPyConnection, lake: Lake, kind: str, query
 def _append(connection: duckdb.DuckDBPyConnection, lake: Lake, table: str, load: str, query: str) -> None:
     """Append rows to a table, unless there are none.
 
-    What others append meanwhile is no conflict. What they remove is one for deltalake 1.6, whatever the isolation
-    level of the table, so that the rows are written again.
+    Rows that others append meanwhile are no conflict. Rows that they remove are one for deltalake 1.6, whatever the
+    isolation level of the table, so that the rows are written again.
     """
     for attempt in range(1, _TRIES_AMONG_OTHERS + 1):
         try:
@@ -178,7 +178,7 @@ def _append_once(connection: duckdb.DuckDBPyConnection, lake: Lake, table: str, 
 
 
 def _put(table: DeltaTable, data: Any, tries: int, predicate: str | None = None) -> None:
-    """Commit rows to a table, in the place of those of a predicate."""
+    """Commit rows to a table, replacing those that match a predicate."""
     module = deltalake()
     module.write_deltalake(
         table,
@@ -203,7 +203,7 @@ def _flush(lake: Lake, table: str, load: str) -> None:
 
 
 def commit(lake: Lake, kind: str, loads: Sequence[Load], replaced: Collection[str] = ()) -> bool:
-    """Make loads part of a lake, in the place of those that are `replaced`.
+    """Make loads part of a lake, instead of those that are `replaced`.
 
     A name that other content has is made longer. Returns False, and removes the loads, if other writers were faster:
     the lake has some of the content already, or lacks some of what is replaced.
@@ -221,7 +221,7 @@ def commit(lake: Lake, kind: str, loads: Sequence[Load], replaced: Collection[st
             break  # Only the answer to the commit was lost.
         if any(table.transaction_version(name) is not None for name in names):
             discard(lake, kind, names)
-            raise WarehouseError(f"{lake}: a compaction gave up what took too long to add; add it again")
+            raise WarehouseError(f"{lake}: the load took so long that a compaction discarded it; add it again")
         held = {sha256: name for sha256, (name, load) in contents(table).items() if load not in replaced}
         if not there.issuperset(replaced) or not held.keys().isdisjoint(rows["sha256"].to_pylist()):
             discard(lake, kind, names)

@@ -24,7 +24,7 @@ globalThis.etq = {
     return made;
   },
 
-  // A text with what would be obeyed and not shown (controls, changes of direction) written out.
+  // A text with control characters and changes of direction written out.
   printable(text) {
     const obeyed = /[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu;
     return String(text).replace(obeyed, (letter) => {

@@ -1,5 +1,5 @@
-// What a PyTorch trace shows of devices: why they were idle, the critical path, computation and communication, launches, collectives, how far ops are from the peak; and
-// what is held at the peak of memory.
+// Devices in a PyTorch trace: causes of idle time, the critical path, computation and communication, launches,
+// collectives, the distance of ops from the peak; and the memory held at its peak.
 
 const WAITED_FOR = {
   host: "the host, which launched nothing",
@@ -14,7 +14,7 @@ const WAITED_FOR = {
   data_loading: "input data",
   communication: "other processes",
   dependency: "events of other streams",
-  launch_delay: "launches to take effect",
+  launch_delay: "launched kernels to start",
   unknown_wait: "something that the trace doesn't show: launched long before",
   unknown: "unknown: without a recorded launch",
 };

@@ -42,7 +42,7 @@ function stated(totals, row, hasMethods, { sample, stated: words, is_in_turns: i
     etq.element("div", { class: "value" },
       etq.element("span", { text: words[verdict] ?? verdict ?? "" }),
       change ? etq.element("span", { class: "change", text: change }) : null,
-      interval ? etq.element("span", { class: "muted interval", text: isInTurns ? interval : `spread ${interval}`, title: isInTurns ? "interval of 95 %" : `spread of the ${sample}s, without what the machine changed from side to side` }) : null),
+      interval ? etq.element("span", { class: "muted interval", text: isInTurns ? interval : `spread ${interval}`, title: isInTurns ? "interval of 95 %" : `spread of the ${sample}s, without changes of the machine between the sides` }) : null),
     etq.element("div", { text: `${etq.quantity(get("base"), get("unit"))} in base (${counted(get("base_captures"), sample)}), ${etq.quantity(get("new"), get("unit"))} in new (${counted(get("new_captures"), sample)})` }),
     get("note") === null ? null : etq.element("div", { class: "muted", text: get("note") }));
 }
@@ -113,7 +113,7 @@ etq.section("captures", (parent, { rows, totals }, facts) => {
   ], { name: "captures", first: 6 });
 });
 
-// What is drawn of each sample.
+// The values of each sample that are drawn.
 function timed(facts, quantile, unit) {
   if (facts.sample === "step") return `step, ${etq.unit(unit)}`;
   return `${facts.is_of_traces ? "step" : "execute"} (${quantile} of all ${facts.is_of_traces ? "steps" : "runs"}), ${etq.unit(unit)}`;
@@ -208,7 +208,7 @@ etq.section("compared_ops", (parent, { rows }) => {
     ...etq.changeColumns(rows),
     { name: "share_percent", title: "share", numeric: true, share: true, as: etq.percent, meaning: "of the total of base" },
     { name: "kind" },
-    { name: "q", numeric: true, as: etq.probability, meaning: "the probability that any of those of this q or less is false" },
+    { name: "q", numeric: true, as: etq.probability, meaning: "the probability of any false positive among ops with this q or less" },
     { name: "note", class: "remark" },
   ], { name: "compared_ops" });
 });

@@ -53,7 +53,7 @@ etq.section("events", (parent, { events, bars }) => {
   ], { sort: ["p50"], name: "events", choose, chosen: opensOn(events, (row) => places.get(keyOf(events, row))?.length > 1) });
 });
 
-// What the histogram shows at first: of the events with several bars an execute; without one, any.
+// The event that the histogram shows first: an execute, else any event, with several bars.
 function opensOn(events, hasBars) {
   const isExecute = (row) => EXECUTES.includes(events.get(row, "event_name")) && hasBars(row);
   return events.rows().some(isExecute) ? isExecute : hasBars;

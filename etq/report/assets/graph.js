@@ -1,6 +1,6 @@
 // The graph of the program: ops in their modules, which open and close, coloured by what they cost.
 
-// What stands for infinity and NaN in data; NaN is on the bad side.
+// Stand for infinity and NaN in data; NaN is on the bad side.
 const UNBOUNDED = 1e308;
 const NOT_A_NUMBER = 1.5e308;
 const scientific = (value) => {
@@ -10,7 +10,7 @@ const scientific = (value) => {
 };
 const orNothing = (as) => (value) => (value === null || value === undefined ? "" : as(value));
 
-// How bad values are, from 0 to Infinity, and what value is so bad; by what makes a value of an overlay bad.
+// For each scale of an overlay, how bad a value is, from 0 to Infinity, and which value is so bad.
 const SCALES = {
   halves: { step: 2, of: (value) => value, back: (bad) => bad, word: "from" },
   tenths: { step: 10, of: (value) => (value >= UNBOUNDED ? Infinity : value), back: (bad) => bad, word: "from" },
@@ -39,7 +39,7 @@ const heatOf = (badness, highest, scale) => {
   const at = [1, 2, 3, 4].findIndex((power) => badness >= highest * SCALES[scale].step ** -power);
   return `heat-${at < 0 ? 1 : 5 - at}`;
 };
-// What these colours mean.
+// The legend of these colours.
 const heatLegend = (highest, { scale, kind }, unit) => {
   const { step, back, word } = SCALES[scale];
   const entries = [1, 2, 3, 4].map((power) => [`heat-${6 - power}`, `${word} ${AS[kind](back(highest * step ** -power), unit)}`]);
@@ -201,7 +201,7 @@ etq.section("graph", (parent, tables, facts) => {
     const links = [["ops", "Ops"], ["modules", "Modules"], ["sources", "Source lines"], ["timeline", "Timeline"], ["events", "Events"]]
       .filter(([id]) => document.getElementById(id)).map(([id, text]) => etq.element("a", { href: `#${id}`, text }));
     detail.replaceChildren(...etq.details(heading(item), describe(item)));
-    // From an op to what the delegate made of it, and back.
+    // Buttons from an op to the delegate's ops that were made of it, and back.
     const other = isGroup(item) ? null : get(item, "counterpart");
     if (other !== null) {
       const text = get(other, "graph_id") < 0 ? "Show it in the delegate's graph" : "Show it in the program's graph";
@@ -215,7 +215,7 @@ etq.section("graph", (parent, tables, facts) => {
     view.draw();
   }
 
-  // The colours of what is visible now, and their meaning.
+  // The colours of the visible boxes, and their legend.
   function update() {
     const entries = [];
     labels.clear();

@@ -138,7 +138,7 @@ etq.GraphPlaces = class {
     return Math.max(...this.groups.rows().map((at) => this.depth[this.count + at] + 1));
   }
 
-  // Positions of what is open, from sizes of what is closed.
+  // Positions of the open modules, from the sizes of the closed ones.
   lay(sizeOf) {
     this.sizeOf = sizeOf;
     this.visible = [];

@@ -1,4 +1,4 @@
-// The picture of a graph on a canvas, of which only what is in view is drawn: it is dragged, zoomed and clicked.
+// The picture of a graph on a canvas, to drag, zoom and click; only the visible part is drawn.
 
 const BOX = 38;
 const LEAST = 76;
@@ -25,7 +25,7 @@ etq.GraphView = class extends etq.Canvas {
     });
   }
 
-  // Paper has what the screen has, and no empty room around a graph that is wholly in view.
+  // Paper shows what the screen shows, without empty room around a graph that is wholly in view.
   toPaper() {
     if (!etq.paper && this.screen) {
       Object.assign(this, this.screen);
@@ -172,7 +172,7 @@ etq.GraphView = class extends etq.Canvas {
     Object.assign(this.canvas.dataset, { drawn: this.drawn, visible: this.places.visible.length });
   }
 
-  // What is in view of an open module; of one that is too small to see into only the module itself.
+  // The visible content of an open module; only the module itself if it is too small to see into.
   collect(item, frames, boxes) {
     const { count, all, rows, height } = this.places;
     if (height[item] * this.scale < 4) {

@@ -44,7 +44,7 @@ etq.section("headline", (parent, tables, facts) => {
     ], { name: "metrics" });
   }
   if (findings.length) {
-    parent.append(etq.element("h3", { text: "To know about the file" }));
+    parent.append(etq.element("h3", { text: "Findings about the file" }));
     parent.append(
       etq.element("ul", { class: "findings" }, ...findings.rows().map((row) =>
         etq.element("li", {}, etq.element("strong", { text: findings.get(row, "rule") }), etq.element("span", { text: `: ${findings.get(row, "detail")}` })),
@@ -82,7 +82,7 @@ const MEANINGS = {
   execute: "Method::execute, median of typical runs",
   load: "Program::load_method",
   "first run excess": "time by which the first run is longer than the median of the others",
-  "framework tax": "part of execute besides the work of kernels and delegates, median of typical runs",
+  "framework tax": "part of execute outside of kernels and delegates, median of typical runs",
   "delegated time": "part of execute within delegates, median of typical runs",
 };
 

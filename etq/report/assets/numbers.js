@@ -38,7 +38,7 @@ etq.fixed = (value, decimals) => {
 const units = new Map([["us", "µs"], ["percent", "%"]]);
 etq.unit = (unit) => (unit === null || unit === undefined ? "" : (units.get(unit) ?? etq.printable(unit)));
 
-// A sentence with the sign for microseconds that tables have.
+// A sentence with µs for microseconds, as in tables.
 etq.sentence = (text) => text.replace(/(\d) us\b/g, "$1\u00a0\u00b5s");
 
 // A number and its unit, which no line break parts.

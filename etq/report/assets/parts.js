@@ -1,5 +1,5 @@
-// Where two sides differ: an icicle from the model through its modules to ops, as wide as in base or in new, coloured by
-// what became of them. An outline marks what counts, hatching marks unclear changes.
+// Where two sides differ: an icicle from the model through its modules to ops, as wide as in base or in new, coloured
+// by their change. An outline marks what counts, hatching marks unclear changes.
 
 etq.section("parts", (parent, { parts, modules, totals }, facts) => {
   const root = tree(parts, modules, totals);
@@ -12,7 +12,7 @@ etq.section("parts", (parent, { parts, modules, totals }, facts) => {
   const top = etq.element("div");
   parent.append(top);
   const spans = new etq.Spans(parent, {
-    title: "Icicle of times by module and op, coloured by what became of them",
+    title: "Icicle of times by module and op, coloured by their change",
     colour: (id) => etq.changeColour(nodes[id].change, nodes[id].verdict),
     label: (id) => nodes[id].name,
     describe,

@@ -34,7 +34,7 @@ etq.axis = (label, values, more = {}) => ({
   ...more,
 });
 
-// Steps of an axis of what is counted.
+// Steps of an axis of counts.
 etq.countSteps = Array.from({ length: 10 }, (_, power) => [1, 2, 5].map((each) => each * 10 ** power)).flat();
 
 // A series of points alone.

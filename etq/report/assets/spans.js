@@ -21,7 +21,7 @@ class RowEnds {
   constructor(most) {
     this.size = 1;
     while (this.size < most) this.size *= 2;
-    // A tree of the earliest end below each node; the rows are its leaves.
+    // A tree with the earliest end below each node; its leaves are the rows.
     this.earliest = new Float64Array(2 * this.size).fill(-Infinity);
   }
 
@@ -106,7 +106,7 @@ etq.Spans = class extends etq.Canvas {
     this.draw();
   }
 
-  // Zooms by a factor, with what is at a place staying there.
+  // Zooms by a factor around a place, which stays where it is.
   zoom(factor, x = this.width / 2) {
     const [from, to] = this.view;
     const fixed = from + ((to - from) * x) / this.width;

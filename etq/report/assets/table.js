@@ -83,7 +83,7 @@ etq.table = (parent, table, columns, { sort = null, search = true, choose = null
     bar.append(input, count);
   }
   parent.append(bar, etq.element("div", { class: "wide" }, grid), more, cut);
-  // A phone that is turned is as wide as a small tablet.
+  // A phone on its side is as wide as a small tablet.
   etq.onRedraw(() => {
     const order = placed(known);
     if (order.every((column, at) => column === shown[at])) return;

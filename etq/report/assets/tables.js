@@ -58,8 +58,8 @@ const familyColumn = { name: "family", always: true, as: (family) => family ?? "
 
 const inAStep = (rows) => times(unitOf(rows), ...(hasSteps(rows) ? [["per_step", "per step", IN_STEPS]] : []), ["total", "all calls"], ...outside(rows, "outside_steps"));
 const IN_STEPS = "mean over the steps, of what they launched";
-// What lies outside of steps, if anything does.
-const outside = (rows, name, title = "outside steps") => (rows.list(name).some((time) => time > 0) ? [[name, title, "launched or begun in no step, or without a launch in the trace"]] : []);
+// The columns of time outside of steps, if there is any.
+const outside = (rows, name, title = "outside steps") => (rows.list(name).some((time) => time > 0) ? [[name, title, "launched or begun outside of steps, or without a launch in the trace"]] : []);
 
 etq.section("kernels", (parent, { rows, copies, families, chains, tensor_cores: ops }) => {
   if (families) {

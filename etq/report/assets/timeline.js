@@ -119,7 +119,7 @@ function nameOf(runs, row) {
   return parts.join(" · ");
 }
 
-// Lanes one below the other; events that overlap in a lane are put lower.
+// Lanes one below the other; overlapping events of a lane go to lower rows.
 function show(spans, events, [first, last], starts, lengths) {
   const lanes = new Map();
   for (let row = first; row < last; row += 1) {

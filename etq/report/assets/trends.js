@@ -1,4 +1,4 @@
-// Series of captures: totals and ops, one capture after the other, and the captures from which on their level changed.
+// Series of captures: totals and ops, one capture after the other, and the captures at which their level changed.
 
 const where = (get) => [get("module_path"), get("instruction_id") === null ? "" : `@${get("instruction_id")}`].filter(Boolean).join(" ");
 const seriesName = (series) => series || "(all captures)";
@@ -96,7 +96,8 @@ function changedOps(changes, series, position) {
   return ops.slice(0, 2).map((op) => etq.middle(op, 30)).join(", ") + (ops.length > 2 ? ` and ${ops.length - 2} more` : "");
 }
 
-// What a click on a point does, where the host of the report has pages of captures: `etq.pointChosen(capture, event)`.
+// The action of a click on a point, where the host of the report has pages of captures: `etq.pointChosen(capture,
+// event)`.
 function chosenPoint(shown) {
   if (!etq.pointChosen) return null;
   return (index, event) => {
@@ -148,13 +149,13 @@ function drawRegressions(parent, rows, points, facts) {
     { name: "instruction_id", title: "instruction", numeric: true, early: true },
     { name: "verdict", as: etq.verdict },
     { name: "change_percent", title: "change", numeric: true, early: true, as: etq.change },
-    { name: "cost", unit: new Set(rows.list("unit")).size > 1 ? null : unit, numeric: true, meaning: "what it takes more in each run", as: (value, row, _, decimals) => (new Set(rows.list("unit")).size > 1 ? etq.difference(value, rows.get(row, "unit")) : etq.difference(value, "", decimals)).trim() },
+    { name: "cost", unit: new Set(rows.list("unit")).size > 1 ? null : unit, numeric: true, meaning: "additional time per run", as: (value, row, _, decimals) => (new Set(rows.list("unit")).size > 1 ? etq.difference(value, rows.get(row, "unit")) : etq.difference(value, "", decimals)).trim() },
     { name: "share_percent", title: "share", numeric: true, share: true, as: etq.percent, meaning: "of the total before" },
     ...(etq.compareLink ? [{ name: "series", title: "before and after", always: true, as: (_, row) => compared(rows, row) }] : []),
     { name: "last_good", title: "last good", as: etq.labelOf },
     { name: "first_bad", title: "first bad", early: true, as: etq.labelOf },
     { name: "series" },
-    { name: "q", numeric: true, as: etq.probability, meaning: "the share of false ones among those of this q or less" },
+    { name: "q", numeric: true, as: etq.probability, meaning: "the share of false positives among changes with this q or less" },
     { name: "captures_before", title: "captures before", numeric: true },
     { name: "captures_after", title: "after", numeric: true },
     said(rows),
@@ -216,10 +217,10 @@ function opChart(parent, over) {
       .filter((other) => (changes.get(other, "what") === "total") === isTotal && same(other, row, ["series", "op", "module_path", "instruction_id"]))
       .map((other) => [changes.get(other, "position"), changes.get(other, "change_percent")]);
     const place = get("instruction_id");
-    // A device's op may have the name of the host's, which is another trend.
+    // A device's op may have the name of a host op, which has another trend.
     const isOfDevice = !isTotal && state.points.some((point) => (points.get(point, "method") ?? "").endsWith(" on devices"));
     const name = isTotal ? `total of ${get("op")}` : `${get("op")} ${where(get)}`;
-    const missing = state.points.length ? "" : ": its points are not in this page, which has those that changed and those that take most";
+    const missing = state.points.length ? "" : ": this page has no points of it, only of ops that changed and of those that take most time";
     title.textContent = etq.printable(etq.short(`${name}, ${seriesName(get("series"))}${missing}`));
     draw();
   };
@@ -280,7 +281,7 @@ const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000];
 const labelText = (label) => etq.printable(etq.short(etq.shortHash(label), 12));
 // The pixels between labels of an axis, so that they don't meet.
 const roomOf = (labels) => 16 + 7 * Math.max(3, ...labels.map((label) => Math.min(13, String(label).length)));
-// Seconds since 1970 of a time without zone, which is UTC; NaN of what is none.
+// Seconds since 1970 of a time without zone, which is UTC; NaN if it isn't one.
 const momentOf = (label) => Date.parse(`${String(label).replace(" ", "T")}Z`) / 1000;
 const numberOf = (label) => (/^\d{1,15}$/.test(label) ? Number(label) : NaN);
 const utc = (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC");

@@ -45,7 +45,7 @@ etq.pageOfCapture = async () => {
       etq.element("div", { class: "bar", role: "group", "aria-label": "What the report is of" },
         ...(report.methods.length > 1 ? [etq.field("method", etq.choice("method", ["", ...report.methods], method ?? "", set("method"), { "": "all" }))] : []),
         ...(isTimed ? [etq.field("runs", etq.choice("runs", ["", "all"], runs ?? "", set("runs"), { "": "typical" }))] : []),
-        etq.field("unit", etq.choice("unit", ["", "ns", "us", "ms", "s"], unit ?? "", set("unit"), { "": "as usual", us: "µs" })),
+        etq.field("unit", etq.choice("unit", ["", "ns", "us", "ms", "s"], unit ?? "", set("unit"), { "": "auto", us: "µs" })),
         etq.element("span", { id: "neighbours" }),
         etq.element("button", { type: "button", id: "as-base", text: "Compare with…", onclick: () => location.assign(`/compare?${new URLSearchParams({ base: report.sha256 })}`) }),
       ));

@@ -7,14 +7,14 @@ const FIXED = {
   captured_at: { title: "measured", width: 150 },
   ingested: { title: "ingested", width: 150 },
   runs: { title: "runs", numeric: true, width: 64 },
-  findings: { title: "findings", numeric: true, width: 84, meaning: "what to know about the file" },
+  findings: { title: "findings", numeric: true, width: 84, meaning: "findings about the file" },
   format: { title: "format", width: 100 },
   profiling_level: { title: "profiling level", width: 120 },
   byte_size: { title: "file size", numeric: true, width: 100 },
   sha256: { title: "hash", width: 120, class: "code" },
   uri: { title: "file", width: 260 },
 };
-// What comes after the list, of which it is the slow part.
+// The slow data, shown after the list.
 const COUNTED = ["runs", "findings"];
 const LATE = ["execute", "trend", "change", ...COUNTED];
 const SHOWN = ["execute", "trend", "change", "captured_at", "runs"];
@@ -50,7 +50,7 @@ etq.pageOfCaptures = async () => {
   const wrong = etq.element("p", { class: "missing", role: "alert", hidden: true });
   const waits = etq.element("span", { class: "waiting muted", role: "status", hidden: true });
   const picked = [];
-  // Series and counts are undefined until they are known, and null if they can't be had.
+  // Series and counts are undefined until they are known, and null after an error.
   const page = { captures: null, series: undefined, counts: undefined, kept: null, since: null };
   const isKnown = (name) => (COUNTED.includes(name) ? page.counts : LATE.includes(name) ? page.series : page.captures) !== undefined;
   // Whether a column has no value in any row that is listed. Few captures have a change: its column waits for one.
@@ -185,7 +185,7 @@ etq.pageOfCaptures = async () => {
     const places = ordered();
     grid.show(columns(), places, sorting(), options);
     const all = page.captures.length;
-    // Of nothing there is nothing to choose: the page says what to do first.
+    // Without captures, the page says what to do first.
     for (const part of [facets, parts.selector, parts.picked, parts.rows]) part.hidden = all === 0;
     if (all && !page.captures.labels.size) parts.facets.replaceChildren(etq.element("p", { class: "muted", text: `No capture has labels, which tell captures apart: etq label CAPTURE device=pixel8 --db ${etq.source}` }));
     const fresh = page.since === null ? 0 : page.captures.table.list("ingested").filter((each) => each > page.since).length;
@@ -247,7 +247,7 @@ etq.pageOfCaptures = async () => {
       wrong.textContent = etq.printable(error.message);
       wrong.hidden = false;
     }
-    // Of no captures there is nothing to choose: the labels of all lead out.
+    // If no capture matches, facets have the labels of all captures, which lead out.
     if (wrong.hidden) draw(page.captures, pairs, page.kept);
     else draw(page.captures, null, new Uint8Array(page.captures.length).fill(1));
     show(options);
@@ -291,7 +291,7 @@ etq.pageOfCaptures = async () => {
   async function loadSeries() {
     etq.state(page.captures.length ? "" : etq.emptyText());
     if (page.captures.length && page.series === undefined) wait("Reading times…");
-    // What can't be had leaves its column empty; the page of trends reports why.
+    // A failed request leaves its column empty; the page of trends reports why.
     page.series = await etq.series().catch(() => null);
     if (page.captures.length) show({ keeps: true });
     if (page.captures.length && page.counts === undefined) wait("Counting runs…");

@@ -3,7 +3,8 @@
 const AT_FIRST = 8;
 const AT_MOST = 300;
 
-// draw(captures, pairs, kept) draws anew, with the labels that are chosen, null if others than labels choose; choose(text) is called with the selector that a click gives.
+// draw(captures, pairs, kept) draws anew; `pairs` are the chosen labels, null if the selector has more than labels.
+// choose(text) is called with the selector that a click makes.
 etq.facets = (parent, choose) => {
   const open = new Set();
   const searched = new Map();

@@ -15,7 +15,7 @@ class Failure extends Error {
   }
 }
 
-// As fetch(). Who isn't signed in, or no longer, gets to the form that asks for a token.
+// As fetch(); leads to the form that asks for a token if nobody is signed in.
 etq.fetch = async (address, options = {}) => {
   const answer = await fetch(address, options);
   if (answer.status === 401) location.assign(`/sign-in?next=${encodeURIComponent(location.pathname + location.search)}`);
@@ -37,7 +37,7 @@ etq.known = etq.fetch("/data/me", { cache: "no-store" }).then(async (answer) => 
     etq.element("form", { method: "post", action: "/sign-in" }, etq.element("button", { class: "quiet", id: "sign-out", text: "Sign out" })));
 }, () => { throw new Error("the server does not answer; start it again with: etq serve"); });
 
-// The answer to a question; `signal` gives it up. Raises an error with the server's message.
+// The answer to a question; `signal` cancels it. Raises an error with the server's message.
 etq.ask = async (question, parameters = {}, signal = undefined) => {
   const given = Object.entries(parameters).filter(([, value]) => value !== null && value !== undefined && value !== "");
   const address = `/data/${question}${given.length ? `?${new URLSearchParams(given)}` : ""}`;
@@ -70,8 +70,8 @@ etq.download = async (address, name) => {
   }
 };
 
-// Work of a page: shows that it goes on, and what it failed by. One at a time: a new one gives the last one up.
-// work(signal, quiet): quiet() is called once the page has something to look at.
+// Work of a page: shows its progress, or its error. One at a time: new work cancels the last. work(signal, quiet):
+// quiet() is called once the page has something to look at.
 let current = null;
 etq.work = async (text, work) => {
   current?.abort();
@@ -120,7 +120,7 @@ etq.state = (text, isError = false) => {
 
 etq.emptyText = () => `The warehouse is empty: add captures with etq ingest FILE... --db ${etq.source}`;
 
-// The page's parameters, which its link has.
+// The page's parameters, from its address.
 etq.parameters = () => Object.fromEntries(new URLSearchParams(location.search));
 
 // Sets parameters; empty ones are left out. A step that "back" undoes, unless it replaces the present one.
@@ -150,7 +150,7 @@ etq.showSection = () => {
   if (location.hash.length > 1) requestAnimationFrame(() => document.getElementById(decodeURIComponent(location.hash.slice(1)))?.scrollIntoView());
 };
 
-// Gives the page's content up, to draw it anew.
+// Discards the page's content, to draw it anew.
 etq.clear = () => {
   for (const id of ["head", "contents", "sections", "foot"]) document.getElementById(id).replaceChildren();
   etq.redraws.clear();

@@ -201,7 +201,7 @@ function editorIn(host, { objects, captures, run, moved }) {
     }),
   });
   host.editor = view;
-  // What stands in an empty editor can be asked as it is.
+  // The placeholder of an empty editor can be run as it is.
   view.suggest = (text) => view.dispatch({ effects: hint.reconfigure(placeholder(text)) });
   return view;
 }
