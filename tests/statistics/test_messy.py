@@ -55,6 +55,22 @@ def test_disturbed_captures_hide_nothing(model: str) -> None:
         assert all((each.note or "").startswith("4 of 10 captures of new took ") for each in totals)
 
 
+def test_a_common_shift_is_told_from_the_machine() -> None:
+    """Captures that vary by 5 % as a whole: equal sides seldom have a shift whose interval is without 0."""
+    random = np.random.default_rng(8)
+    fleet = with_states(0.05 * random.standard_normal(20))
+    draws = [in_turn(fleet, 10, random) for _ in range(DRAWS)]
+    equal, slower = (
+        [each["common shift"] for each in judged(fleet, [Draw(captures, plant) for captures in draws])]
+        for plant in (None, slower_in_all(1.15))
+    )
+    assert np.mean([each.low * each.high > 0 for each in equal]) <= 0.08  # type: ignore[operator]
+    assert np.mean([each.low > 0 for each in slower]) >= 0.9  # type: ignore[operator]
+    apart = [(at, "base" if at < 10 else "new") for at in range(20)]
+    [verdicts] = judged(fleet, [Draw(apart, slower_in_all(1.15))])
+    assert verdicts["common shift"].low is None
+
+
 def test_no_difference_needs_an_interval_within_what_counts() -> None:
     """Equal programs: on a quiet machine there is no difference, on one that varies by 10 % it is not decided."""
     random = np.random.default_rng(6)

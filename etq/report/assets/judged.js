@@ -54,7 +54,7 @@ etq.changeColumns = (table, isTotal = false) => {
   return [
     { name: "verdict", as: etq.verdict },
     isTotal
-      ? { name: "change_percent", title: "change", numeric: true, early: true, as: etq.change, meaning: "of the total: median of new / base over all pairs of captures; base and new are medians of each side" }
+      ? { name: "change_percent", title: "change", numeric: true, early: true, as: etq.change, meaning: "of the total: by the geometric mean of each side; base and new are medians of each side" }
       : { name: "change_percent", title: "own change", numeric: true, early: true, as: etq.change, meaning: "typical change, without the common shift of all ops; base, new and difference include it" },
     { name: "low_percent", title: "interval", numeric: true, as: (low, row) => etq.interval(low, table.get(row, "high_percent")), meaning: "interval of the change: of 95 % if the sides were measured in turns, else the spread of the captures" },
     time("base"),
