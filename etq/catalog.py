@@ -9,10 +9,10 @@ Before it may be lines on what a view is for:
   Empty: TEXT                              why it has no rows; `Empty by WORD` if its parameter `by` is that word
   Shown: COLUMN, ...                       what people see of it, in this order; each public view has it. Lines that
                                            follow it begin with two spaces. A column may be an expression AS a name.
-                                           Marks after it: `!` a narrow terminal leaves it out after all others, the
-                                           first of them last; `+` a sum, which people see with --total; `~` a time in
-                                           the row's unit: unless --unit is given, that unit suits the first such
-                                           column; `|` a long text, which is a paragraph where a table has no room
+                                           Marks after it: `!` a table always has it, also where there is no room;
+                                           `+` a sum, which people see with --total; `~` a time in the row's unit:
+                                           unless --unit is given, that unit suits the first such column; `|` a long
+                                           text, which is a paragraph where a table has no room
   Planned as: MACRO[ (FORMAT)], ...        macros that return the same rows, of captures of that format or of any, and
                                            are planned in less time; they may have fewer parameters
 A column of a table has a line, which ends in a comment, and so has a parameter of a macro, but for those that `COMMON`
@@ -133,7 +133,7 @@ class SqlObject:
 
     @property
     def foremost(self) -> tuple[str, ...]:
-        """The columns that a narrow terminal leaves out last."""
+        """The columns that a table always has."""
         return self._marked("!")
 
     @property
@@ -295,7 +295,7 @@ def named_in(query: str) -> list[str]:
 
 
 def foremost_in(query: str) -> list[str]:
-    """Return the columns of the views in a statement that a narrow terminal leaves out last."""
+    """Return the columns of the views in a statement that a table always has."""
     shown = (column for name in named_in(query) for column in named(name).shown if "!" in column.marks)
     return [name for column in shown for name in re.findall(r"\w+", column.expression)]
 

@@ -17,11 +17,12 @@ QUESTIONS: Final = (
     ("What is in the warehouse?", "SELECT name, runs, events, profiling_level, labels FROM capture_summary"),
     (
         "Where does the time of the convnet go, op by op?",
-        "SELECT op, kind, per_execute, avg, share_percent, calls, unit FROM op_totals('convnet', unit := 'us')",
+        "SELECT op, kind, per_execute, per_call, share_percent, calls, unit FROM op_totals('convnet', unit := 'us')",
     ),
     (
         "And with XNNPACK?",
-        "SELECT op, kind, per_execute, avg, share_percent, calls, unit FROM op_totals('convnet_xnn', unit := 'us')",
+        "SELECT op, kind, per_execute, per_call, share_percent, calls, unit "
+        "FROM op_totals('convnet_xnn', unit := 'us')",
     ),
     (
         "What is the time of its executes made of?",

@@ -356,9 +356,8 @@ def commands() -> Iterator[tuple[str, click.Context]]:
     from etq.cli.commands import COMMANDS
 
     root = click.Context(main, info_name="etq")
-    for names in COMMANDS.values():
-        for name in names:
-            yield from _within(root, name, name)
+    for name in COMMANDS:
+        yield from _within(root, name, name)
 
 
 def _within(parent: click.Context, name: str, full: str) -> Iterator[tuple[str, click.Context]]:
@@ -377,19 +376,21 @@ def _within(parent: click.Context, name: str, full: str) -> Iterator[tuple[str, 
 def _commands() -> dict[str, str]:
     """The pages of commands: a list of all, and a page for each topic."""
     from etq.cli import main
-    from etq.cli.commands import COMMANDS
+    from etq.cli.commands import GROUPS
+    from etq.cli.help import common_options
 
-    topics = {name: topic for topic, names in COMMANDS.items() for name in names}
+    topics = {name: group.text for group in GROUPS.values() for name in group.commands}
     index = [
         "# Commands",
         "",
         "`etq COMMAND --help` prints the same. Data goes to stdout and messages to stderr. The status is 0, 1 for an "
         "error, 2 for wrong usage; 3 and others where a command documents them.",
         "",
-        "## Options of all commands {#etq}",
+        "## Common options {#common}",
         "",
-        *_options(click.Context(main, info_name="etq")),
     ]
+    for title, records in common_options(click.Context(main, info_name="etq")).items():
+        index += [f"{title}:", "", *_table(records)]
     made = {"reference/commands.md": ""}
     for topic, listed in groupby(commands(), key=lambda command: topics[command[0].split()[0]]):
         page = f"commands-{_slug(topic)}.md"
@@ -419,14 +420,17 @@ def _help(text: str) -> Iterator[str]:
 
 
 def _options(context: click.Context) -> list[str]:
-    records = [
-        record
-        for parameter in context.command.get_params(context)
-        if isinstance(parameter, click.Option) and (record := parameter.get_help_record(context))
-        if "--help" not in parameter.opts
-    ]
-    if not records:
-        return []
+    from etq.cli.options import CommonOption
+
+    options = [each for each in context.command.get_params(context) if isinstance(each, click.Option)]
+    common = [f"`{each.opts[-1]}`" for each in options if isinstance(each, CommonOption)]
+    own = [each for each in options if not isinstance(each, CommonOption) and "--help" not in each.opts]
+    records = [record for each in own if (record := each.get_help_record(context))]
+    text = [f"[Common options](commands.md#common): {', '.join(common)}.", ""] if common else []
+    return [*(_table(records) if records else []), *text]
+
+
+def _table(records: Iterable[tuple[str, str]]) -> list[str]:
     rows = [f"| `{name}` | {_cell(_literal(text))} |" for name, text in records]
     return ["| option | meaning |", "|---|---|", *rows, ""]
 

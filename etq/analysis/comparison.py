@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from etq import catalog
 from etq.analysis.steps import steps_by_name, stored_steps
 from etq.errors import EtqError, QueryError
+from etq.render.times import range_text
 from etq.verdicts import words
 
 if TYPE_CHECKING:
@@ -285,7 +286,7 @@ class Comparison:
             text = f"{'total' if len(totals) == 1 else method}: {finding}"
             if change is not None:
                 text += f", {change:+.1f} %" + ("" if low is None else f" ({spread}{low:+.1f} to {high:+.1f} %)")
-                text += f", {self.statistic()}{base:.4g} to {new:.4g} {unit}"
+                text += f", {self.statistic()}{range_text((base, new), unit)}"
             lines.append((text + (f"; {note}" if note else ""), verdict))
         return lines
 
@@ -298,7 +299,7 @@ class Comparison:
 
     def metric_lines(self, names: Iterable[str]) -> list[str]:
         """Return a line with the verdict for each of these metrics, what is worse first."""
-        columns = "name, verdict, change_percent, base, new, coalesce(' ' || unit, ''), note"
+        columns = "name, verdict, change_percent, base, new, coalesce(unit, ''), note"
         by_name = {row[0]: row for row in self.rows("metrics", columns)[1]}
         return _sentences([by_name[name] for name in names])
 
@@ -307,7 +308,7 @@ class Comparison:
 
         Raises `QueryError` if no capture has logged either.
         """
-        columns = "what || coalesce(' of ' || method, ''), verdict, change_percent, base, new, ' ' || unit, note"
+        columns = "what || coalesce(' of ' || method, ''), verdict, change_percent, base, new, unit, note"
         rows = self.rows("startup", columns)[1]
         if not rows:
             raise QueryError("no capture has a load or an execute; start-up can't be compared")
@@ -401,7 +402,7 @@ def _sentences(rows: Sequence[Sequence[Any]]) -> list[str]:
     """Return a sentence for each value of both sides, what is worse first."""
     lines = []
     for name, verdict, change, base, new, unit, note in sorted(rows, key=lambda row: row[1] not in words.ARE_WORSE):
-        numbers = "" if change is None else f", {change:+.1f} %, {base:.4g} to {new:.4g}{unit}"
+        numbers = "" if change is None else f", {change:+.1f} %, {range_text((base, new), unit).rstrip()}"
         lines.append(f"{name}: {words.SHOWN.get(verdict, verdict)}{numbers}{f'; {note}' if note else ''}")
     return lines
 

@@ -12,7 +12,7 @@ UNALIGNED: Final = "no event of {} matches the graphs of this program's delegate
 
 
 def are_unaligned(warehouse: Warehouse, capture: Capture) -> bool:
-    """Whether a capture has events of delegates whose graphs are read, but none is matched with an op of these graphs."""
+    """Whether a capture has events of delegates whose graphs are read, none matched with an op of these graphs."""
     return bool(warehouse.rows("SELECT _has_unaligned_delegates($key)", key=capture.capture_id)[1][0][0])
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from etq.errors import EtqError
+from etq.render.times import range_text
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Warehouse
@@ -96,7 +97,8 @@ def left_out(warehouse: Warehouse, capture: Capture, options: Mapping[str, Any])
         return None
     text = f"{outliers} of {number} runs {'was an outlier' if outliers == 1 else 'were outliers'} and left out"
     if len(blocks) == 1 and execute is not None:
-        text += f" (mean execute {execute:.4g} {unit}; {of_all:.4g} {unit} with {'it' if outliers == 1 else 'them'})"
+        with_all = f"{range_text([of_all], unit)} with {'it' if outliers == 1 else 'them'}"
+        text += f" (mean execute {range_text([execute], unit)}; {with_all})"
     else:
         text += f" ({share or 0:.3g} % of the time of all runs)"
     return LeftOut(text, slower)

@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 from importlib import import_module
-from typing import Any, Final, NoReturn
+from typing import Any, NoReturn
 
 import click
 
-from etq.cli.commands import ALIASES, COMMANDS, FIRST, JUDGING
+from etq.cli.commands import ALIASES, COMMANDS, FIRST, FOREMOST, GROUPS, JUDGING
 from etq.cli.interrupts import STATUS, install, is_interrupt
 from etq.cli.messages import say
+from etq.cli.options import Command
 from etq.database.limits import query_megabytes, query_seconds
 from etq.database.locking import lock_timeout, on_notice
 from etq.errors import EtqError, QueryError, message_of, printable_lines, shortened
 from etq.render import pager
 from etq.render.terminal import colours_of_environment
 
-_COMMANDS: Final = {name: command for commands in COMMANDS.values() for name, command in commands.items()}
-
-
 # The shell's completion function sets this variable.
 COMPLETING = "_ETQ_COMPLETE"
+
+
+class _Subgroup(click.Group):
+    """The commands of `etq db` and `etq lake`."""
+
+    command_class = Command
 
 
 class _Group(click.Group):
@@ -32,8 +37,11 @@ class _Group(click.Group):
     with status 130.
     """
 
+    command_class = Command
+    group_class = _Subgroup
+
     def list_commands(self, context: click.Context) -> list[str]:
-        return sorted(_COMMANDS)
+        return sorted(COMMANDS)
 
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
         if not args and not context.resilient_parsing:
@@ -43,7 +51,7 @@ class _Group(click.Group):
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         name = ALIASES.get(name, name)
-        command = _COMMANDS.get(name)
+        command = COMMANDS.get(name)
         if isinstance(command, str):
             import_module(f"etq.cli.{command}")
         elif command is not None and name not in self.commands:
@@ -52,15 +60,20 @@ class _Group(click.Group):
             self.add_command(command_of(name, command))
         return super().get_command(context, name)
 
-    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
-        longest = max(map(len, _COMMANDS))
-        for topic, names in COMMANDS.items():
-            commands = [(name.ljust(longest), self.get_command(context, name)) for name in names]
-            room = formatter.width - 6 - longest
-            with formatter.section(topic):
-                formatter.write_dl(
-                    [(name, command.get_short_help_str(room)) for name, command in commands if command is not None]
-                )
+    def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the foremost commands, and the groups of all; the options are in `etq help options`."""
+        with formatter.section("Commands"):
+            formatter.write_dl(self.summaries(context, FOREMOST, formatter.width))
+        with formatter.section("More commands, by group (etq help GROUP)"):
+            formatter.write_dl([(name, group.summary) for name, group in GROUPS.items()])
+        formatter.write_paragraph()
+        formatter.write_text("etq help COMMAND describes one, etq help options the options that commands share.")
+
+    def summaries(self, context: click.Context, names: Iterable[str], width: int) -> list[tuple[str, str]]:
+        """Return commands with what they do, in lines of that width."""
+        room = width - 6 - max(map(len, COMMANDS))
+        commands = [(name, self.get_command(context, name)) for name in names]
+        return [(name, command.get_short_help_str(room)) for name, command in commands if command is not None]
 
     def resolve_command(
         self, context: click.Context, args: list[str]
@@ -72,12 +85,15 @@ class _Group(click.Group):
 
             if _names_files(error.command_name):
                 return "summary", self.get_command(context, "summary"), args
+            if error.command_name in GROUPS:
+                text = f"{error.command_name} is a group of commands: etq help {error.command_name} lists them"
+                raise click.UsageError(text, context) from None
             name = error.command_name.replace("-", "_")
             if name in objects() and objects()[name].is_public:
                 message = f"No such command {error.command_name!r}; {name} is a view: etq show {name}"
                 raise click.UsageError(message, context) from None
             # click lists only commands that it knows, so names of modules not yet imported are added.
-            known = [*_COMMANDS, *ALIASES]
+            known = [*COMMANDS, *ALIASES]
             raise click.exceptions.NoSuchCommand(error.command_name, possibilities=known, ctx=context) from None
 
     def invoke(self, context: click.Context) -> Any:

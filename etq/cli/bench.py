@@ -8,7 +8,7 @@ import re
 import shlex
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,12 +19,13 @@ from etq.cli.compare import REGRESSION, find_worse, report_worse, whole
 from etq.cli.interrupts import allow
 from etq.cli.labels import parsed_labels
 from etq.cli.messages import say
-from etq.cli.options import percentage, together
+from etq.cli.options import check_alone, percentage, together
 from etq.errors import EtqError, printable
 from etq.render import pager
 from etq.render.progress import Progress
 from etq.render.terminal import style_of
-from etq.render.writers import write_text
+from etq.render.times import range_text
+from etq.render.writers import write_rows, write_text
 
 if TYPE_CHECKING:
     from etq.analysis.comparison import Comparison
@@ -87,6 +88,7 @@ _options: Final = together(
     ),
     click.option("--name", help="Name of the benchmark: label bench, and folder bench-NAME.  [default: the time]"),
     click.option("--resume", is_flag=True, help="Resume the benchmark of that --name."),
+    click.option("--order", "prints_order", is_flag=True, help="Measure nothing: print in which order to measure."),
     click.option(
         "--db",
         metavar="FILE",
@@ -121,6 +123,8 @@ def bench(programs: tuple[str, ...], **options: Any) -> None:
     some rounds, the sides are compared; it ends when the result is clear, with at most 5 % false verdicts in all. The
     exit status is 3 if the total or an op of new is slower, as with etq gate. After an interrupt, --resume goes on.
 
+    --order prints this order, to measure by hand where no command can: BASE and NEW are then names.
+
     Programs are run by executor_runner, built with the event tracer (--runner, $ETQ_RUNNER, or on PATH), else by the
     runtime of the executorch wheel (pip install etq[bench]), which times executes, not ops. For any other runner, give
     commands: {out} is the file to write, {round}, {side} and {number} are the capture's.
@@ -129,9 +133,13 @@ def bench(programs: tuple[str, ...], **options: Any) -> None:
     etq bench base.pte new.pte
     etq bench base.pte new.pte --runner ./executor_runner --runs 200 --max-time 10m
     etq bench --base './run old {out}' --new './run new {out}'
+    etq bench main fast --order --rounds 5
     """
     from etq.cli.bench_options import made_bench
 
+    if options.pop("prints_order"):
+        _print_order(programs or ("base", "new"), options)
+        return
     allow(GRACE)
     pager.allowed.set(False)  # a benchmark ends by itself, and its last lines come below the result
     with made_bench(programs, options) as made:
@@ -148,6 +156,19 @@ def bench(programs: tuple[str, ...], **options: Any) -> None:
             raise
         status = measured.report()
     sys.exit(status)
+
+
+def _print_order(names: Sequence[str], options: dict[str, Any]) -> None:
+    """Print the captures to take, and how to ingest them."""
+    from etq.cli.bench_options import ordered
+
+    check_alone("--order", "name", "rounds", "format")
+    planned = ordered(names, options)
+    slots = [slot for round in range(1, planned.rounds + 1) for slot in planned.slots(round)]
+    rows = [[number, slot.side.name, slot.path] for number, slot in enumerate(slots, 1)]
+    write_rows(["number", "side", "file"], rows, options["form"], None)
+    labels = f"--label bench={shlex.quote(planned.name)} --label side=SIDE --label position=NUMBER"
+    _echo(f"Ingest each: etq ingest FILE {labels} --captured-at TIME")
 
 
 def _announce(made: Bench, done: int) -> None:
@@ -280,9 +301,9 @@ class _Measured:
             text = json.dumps({**values, "captures": len(latencies)}, indent=1) + "\n"
             click.echo(text, nl=False)
             return
-        text = f"{side.name}: {known.typical:.4g} {unit}"
+        text = f"{side.name}: {range_text([known.typical or 0.0], unit)}"
         if known.low is not None and known.high is not None:
-            text += f" (95 %: {known.low:.4g} to {known.high:.4g} {unit})"
+            text += f" (95 %: {range_text((known.low, known.high), unit)})"
         runs = self._options["runs"]
         median = "" if runs == 1 else f", the median of {runs} runs in each"
         text += f"; {len(latencies)} captures{median}"

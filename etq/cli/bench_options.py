@@ -39,7 +39,7 @@ def made_bench(programs: Sequence[str], options: dict[str, Any]) -> Iterator[Ben
     Raises `click.UsageError` for options that don't go together, and `EtqError` for files that can't be measured.
     """
     _check(programs, options)
-    name = options["name"] or f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    name = _name_of(options)
     if taken := [key for key in options["labels"] if key in LABELS]:
         raise click.UsageError(f"--label {taken[0]}=…: the benchmark sets this label; choose another key")
     with tempfile.TemporaryDirectory(prefix="etq-bench-") as folder:
@@ -49,6 +49,22 @@ def made_bench(programs: Sequence[str], options: dict[str, Any]) -> Iterator[Ben
         labels = {"bench_runner": sides[0].runner.name, **options["labels"]}
         place = f"bench-{in_a_path(name)}"
         yield Bench(name, place, sides, options["rounds"], _SEED, options["timeout"], labels, settings)
+
+
+def ordered(names: Sequence[str], options: dict[str, Any]) -> Bench:
+    """Return a benchmark of two sides that is not run, but whose captures are taken by hand."""
+    if len(names) != 2 or options["form"] == "line":
+        raise click.UsageError("--order takes two names, and has no --format line")
+    name = _name_of(options)
+    sides = [Side(side, AnyCommand(())) for side in names]
+    try:
+        return Bench(name, f"bench-{in_a_path(name)}", sides, options["rounds"], _SEED)
+    except EtqError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _name_of(options: dict[str, Any]) -> str:
+    return options["name"] or f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
 
 
 def _check(programs: Sequence[str], options: dict[str, Any]) -> None:

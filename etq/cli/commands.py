@@ -44,121 +44,157 @@ def _trace(*examples: str) -> tuple[str, ...]:
     return (_DB, *(f"{_TRACE} {example}" for example in examples))
 
 
-# A module is imported when one of its commands runs. The order is that of the help text.
-COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
-    "One file or capture": {
-        "summary": "summary",
-        "inspect": "files",
-        "ops": "ops",
-        "flame": "flame",
-        "memory": "memory",
-        "delegates": ViewCommand(
-            "delegate_totals",
-            text="Show the delegates' calls and the events within them. For people, times are those of an execute.",
-        ),
-        "advice": ViewCommand(
-            "advice",
-            text="Show advice about a capture, the most costly finding first. Each finding has evidence, cost and "
-            "remedy.",
-        ),
-        "report": "report",
-        "export": "export",
-    },
-    "With its record or program": {
-        "coverage": "coverage",
-        "graph": "graphs",
-        "graphs": "graphs",
-        "roofline": "costs",
-        "values": "values",
-        "reference": "values",
-        "gap": "values",
-    },
-    "PyTorch traces": {
-        "steps": ViewCommand(
-            "step_breakdown",
-            text="Show how the time of each step was spent.",
-            examples=_trace("--unit ms", "--wide"),
-            options={
-                "wide": Option(
-                    "Print one row per step, with a column per category; on a terminal all columns.",
-                    instead={True: "wide_steps"},
-                )
-            },
-        ),
-        "kernels": ViewCommand(
-            "kernel_table",
-            text="Show the kernels that devices ran in a PyTorch trace.\n\nWith --by family, by what kernels compute; "
-            "with --by annotation, by the innermost annotation around their launches, such as one of "
-            "record_function. Both include copies and fills.",
-            examples=_trace("--unit ms", "--by family"),
-            options={
-                "by": Option(
-                    "By name, by what they compute, or by name and the annotation that launched them.  "
-                    "[default: kernel]",
-                    ("kernel", "family", "annotation"),
-                    instead={"family": "kernel_families", "annotation": "annotation_kernels"},
-                )
-            },
-        ),
-        "replay": "replay",
-        "critical-path": ViewCommand(
-            "critical_ops",
-            text="Show which ops determine how long a step takes.\n\nA faster op shortens the step by at most its "
-            "time on the critical path.",
-            examples=("run --step 12 --db lab.duckdb", f"{_TRACE} --step-name forward", f"{_TRACE} --step 12 --parts"),
-            options={
-                "step": Option(
-                    "Number of a step; with --step-name, of a call of it, from 0.  [default: all]", is_integer=True
+@dataclass(frozen=True)
+class Group:
+    """Commands that `etq help` lists together: each with the module that has it, imported when it runs, or its view."""
+
+    text: str
+    commands: Mapping[str, str | ViewCommand]
+
+    @property
+    def summary(self) -> str:
+        """Its text, and the commands that the first page of the help has no line for."""
+        return f"{self.text}: {', '.join(name for name in self.commands if name not in FOREMOST)}"
+
+
+GROUPS: Final[Mapping[str, Group]] = {
+    "files": Group(
+        "One file or capture",
+        {
+            "summary": "summary",
+            "inspect": "files",
+            "ops": "ops",
+            "flame": "flame",
+            "memory": "memory",
+            "delegates": ViewCommand(
+                "delegate_totals",
+                text="Show the delegates' calls and the events within them. For people, times are those of an execute.",
+            ),
+            "advice": ViewCommand(
+                "advice",
+                text="Show advice about a capture, the most costly finding first. Each finding has evidence, cost and "
+                "remedy.",
+            ),
+            "report": "report",
+            "export": "export",
+        },
+    ),
+    "programs": Group(
+        "With its record or program",
+        {
+            "coverage": "coverage",
+            "graph": "graph",
+            "roofline": "costs",
+            "values": "values",
+            "gap": "values",
+        },
+    ),
+    "traces": Group(
+        "PyTorch traces",
+        {
+            "steps": ViewCommand(
+                "step_breakdown",
+                text="Show how the time of each step was spent.",
+                examples=_trace("--unit ms", "--wide"),
+                options={
+                    "wide": Option(
+                        "Print one row per step, with a column per category; on a terminal all columns.",
+                        instead={True: "wide_steps"},
+                    )
+                },
+            ),
+            "kernels": ViewCommand(
+                "kernel_table",
+                text="Show the kernels that devices ran in a PyTorch trace.\n\nWith --by family, by what kernels "
+                "compute; with --by annotation, by the innermost annotation around their launches, such as one of "
+                "record_function. Both include copies and fills.",
+                examples=_trace("--unit ms", "--by family"),
+                options={
+                    "by": Option(
+                        "By name, by what they compute, or by name and the annotation that launched them.  "
+                        "[default: kernel]",
+                        ("kernel", "family", "annotation"),
+                        instead={"family": "kernel_families", "annotation": "annotation_kernels"},
+                    )
+                },
+            ),
+            "critical-path": ViewCommand(
+                "critical_ops",
+                text="Show which ops determine how long a step takes.\n\nA faster op shortens the step by at most "
+                "its time on the critical path.",
+                examples=(
+                    "run --step 12 --db lab.duckdb",
+                    f"{_TRACE} --step-name forward",
+                    f"{_TRACE} --step 12 --parts",
                 ),
-                "step_name": Option("An annotation or op whose calls are the steps.", metavar="NAME"),
-                "parts": Option("Print each part of the path, in the order of time.", instead={True: "critical_path"}),
-            },
-        ),
-        "idle": ViewCommand(
-            "device_idle_causes",
-            text="Show why a trace's devices were idle, and for how long.",
-            examples=_trace("--by stream", "--each --limit 10"),
-            options={
-                "by": Option("Idle time of whole devices or of each stream.", ("device", "stream")),
-                "each": Option(
-                    "Print each gap between device events, the longest first.", instead={True: "device_idle"}
-                ),
-            },
-        ),
-        "stragglers": "ranks",
-        "clocks": "ranks",
-    },
-    "Many captures": {
-        "compare": "compare",
-        "gate": "gate",
-        "trend": "trends",
-        "regressions": "trends",
-        "comment": "comment",
-        "bench": "bench",
-        "plan": "plan",
-    },
-    "A warehouse": {
-        "ingest": "files",
-        "push": "serve",
-        "token": "serve",
-        "link": "files",
-        "captures": "labels",
-        "label": "labels",
-        "metric": "metrics",
-        "phase": "metrics",
-        "db": "maintenance",
-        "lake": "lake",
-        "mcp": "agents",
-    },
-    "Anything else": {
-        "serve": "serve",
-        "show": "show",
-        "sql": "sql",
-        "views": "sql",
-        "demo": "sql",
-        "completion": "completion",
-    },
+                options={
+                    "step": Option(
+                        "Number of a step; with --step-name, of a call of it, from 0.  [default: all]", is_integer=True
+                    ),
+                    "step_name": Option("An annotation or op whose calls are the steps.", metavar="NAME"),
+                    "parts": Option(
+                        "Print each part of the path, in the order of time.", instead={True: "critical_path"}
+                    ),
+                },
+            ),
+            "idle": ViewCommand(
+                "device_idle_causes",
+                text="Show why a trace's devices were idle, and for how long.",
+                examples=_trace("--by stream", "--each --limit 10"),
+                options={
+                    "by": Option("Idle time of whole devices or of each stream.", ("device", "stream")),
+                    "each": Option(
+                        "Print each gap between device events, the longest first.", instead={True: "device_idle"}
+                    ),
+                },
+            ),
+        },
+    ),
+    "changes": Group(
+        "Many captures",
+        {
+            "compare": "compare",
+            "gate": "gate",
+            "trend": "trends",
+            "regressions": "trends",
+            "comment": "comment",
+            "bench": "bench",
+        },
+    ),
+    "warehouses": Group(
+        "A warehouse",
+        {
+            "ingest": "files",
+            "push": "serve",
+            "token": "serve",
+            "link": "files",
+            "captures": "labels",
+            "label": "label",
+            "db": "maintenance",
+            "lake": "lake",
+            "mcp": "agents",
+        },
+    ),
+    "other": Group(
+        "Anything else",
+        {
+            "serve": "serve",
+            "show": "show",
+            "sql": "sql",
+            "views": "sql",
+            "demo": "sql",
+            "completion": "completion",
+            "help": "help",
+        },
+    ),
 }
+
+COMMANDS: Final = {name: command for group in GROUPS.values() for name, command in group.commands.items()}
+# Those that the first page of the help describes.
+FOREMOST: Final = (
+    *("summary", "ops", "flame", "advice", "report", "coverage", "graph", "steps", "kernels", "compare", "gate"),
+    *("trend", "ingest", "serve", "sql", "show"),
+)
 
 # The views that commands with a module of their own print.
 _VIEWS_OF_MODULES: Final[Mapping[str, str]] = {
@@ -194,9 +230,6 @@ def name_of(view: str) -> str:
     if view in _VIEWS_OF_MODULES:
         return f"etq {_VIEWS_OF_MODULES[view]}"
     names = (
-        f"etq {name}"
-        for commands in COMMANDS.values()
-        for name, command in commands.items()
-        if isinstance(command, ViewCommand) and command.view == view
+        f"etq {name}" for name, command in COMMANDS.items() if isinstance(command, ViewCommand) and command.view == view
     )
     return next(names, f"etq show {view}")

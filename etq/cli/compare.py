@@ -26,7 +26,7 @@ from etq.errors import EtqError, printable
 from etq.render.selection import selection
 from etq.render.table import HINT, VERDICT_STYLES, Rows, table
 from etq.render.terminal import PLAIN, TerminalStyle, style_of, wrapped
-from etq.render.writers import TO_READ, format_of, with_values, write_rows, write_text
+from etq.render.writers import TO_READ, format_of, write_rows, write_text
 from etq.verdicts import words
 
 if TYPE_CHECKING:
@@ -297,7 +297,6 @@ def _table(
 ) -> str:
     from etq.render.markdown import markdown
 
-    columns, rows = with_values(columns, rows)
     return markdown(columns, rows) if form == "markdown" else table(columns, rows, style, hint, view.foremost)
 
 

@@ -25,6 +25,7 @@ from click.shell_completion import (
 )
 
 from etq.cli import COMPLETING, main
+from etq.cli.commands import COMMANDS, GROUPS
 from etq.cli.options import DEFAULT_WAREHOUSE
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ _METRICS: Final = "SELECT DISTINCT m.name FROM metrics AS m ORDER BY ALL"
 _SELECTED: Final = (_CAPTURES, "SELECT unnest(['@latest', '@previous'])", _LABELS)
 # The queries for names, by the name of an argument or option.
 ASKED: Final[dict[str, tuple[str, ...]]] = {
-    **dict.fromkeys(("capture", "captures", "base", "new", "sides", "etdump", "trace", "baseline"), _SELECTED),
+    **dict.fromkeys(("capture", "captures", "base", "new", "other", "sides", "etdump", "trace", "baseline"), _SELECTED),
     **dict.fromkeys(("selector", "selectors", "history"), _SELECTED),
     "labels": (_LABELS,),
     **dict.fromkeys(("by", "over", "remove"), (_KEYS,)),
@@ -58,6 +59,8 @@ def completed(
         from etq import catalog
 
         known = [known_object.name for known_object in catalog.public_objects()]
+    elif (context.info_name, parameter.name) == ("help", "words"):
+        known = [*GROUPS, *COMMANDS]
     else:
         is_file = parameter.metavar == "FILE"
         known = [] if is_file else _found(_warehouse_of(context), ASKED.get(parameter.name or "", ()))

@@ -30,13 +30,15 @@ GRAPHS = ("edge_dialect_exported_program", "exported_program")
 _HELP = """\
 CAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a file. An output that ends in
 .gz is compressed. Delegates' events with a clock of their own are placed in their calls, and marked as "estimated".
-To chrome, several PyTorch traces (captures, files, or a selector of several) are written as one, with the clocks of
-the ranks aligned as by etq clocks.
+The script of replay calls the op with tensors of the sizes, types and strides of a trace that has shapes. To chrome,
+several PyTorch traces (captures, files, or a selector of several) are written as one, with the clocks of
+the ranks aligned as by etq show clock_offsets.
 
 \b
 etq export job=train --to chrome -o job.json.gz --db lab.duckdb
 etq export run --to chrome -o run.trace.json.gz --db lab.duckdb
 etq export run.etdp --etrecord model.etrecord --to model-explorer -o times.json
+etq export train.pt.trace.json.gz --to replay --op aten::mm -o mm.py
 """
 _LISTED = "\n".join(f"{name:<14}  {each.text}" for name, each in FORMATS.items())
 
@@ -59,6 +61,11 @@ _LISTED = "\n".join(f"{name:<14}  {each.text}" for name, each in FORMATS.items()
 @click.option("--by", type=click.Choice(OPS_BY), help="hud: add ops, grouped as in etq ops.")
 @click.option("--method", metavar="NAME", help="model-explorer: the method, if several ran.")
 @click.option("--graph", type=click.Choice(GRAPHS), help="model-explorer: the graph.  [default: the first]")
+@click.option("--op", metavar="NAME", help="replay: the op, such as aten::mm.")
+@click.option(
+    "--shapes", metavar="TEXT",
+    help="replay: its inputs, as etq roofline shows them, or sizes as a JSON list.  [default: those of most time]",
+)  # fmt: skip
 @unit_option(None)
 @schedule_options
 @query_limits
@@ -121,5 +128,5 @@ def _note_unaligned(warehouse: Warehouse, captures: list[Capture]) -> None:
     """
     [(names,)] = warehouse.rows(query, captures=[capture.capture_id for capture in captures])[1]
     if names is not None:
-        text = f"Note: the clock of {names} isn't known, see etq clocks; placed by the time at which it was recorded"
-        click.echo(printable(text), err=True)
+        why = "isn't known, see etq show clock_offsets; placed by the time at which it was recorded"
+        click.echo(printable(f"Note: the clock of {names} {why}"), err=True)

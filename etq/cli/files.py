@@ -23,7 +23,7 @@ from etq.cli.labels import check_pattern, found_options, parsed_labels
 from etq.cli.messages import say
 from etq.cli.no_rows import note_no_rows
 from etq.cli.old_flags import inspect_as_before, old_flags, pop_old_flags
-from etq.cli.options import classes_option, output_options, step_options, unit_option, warehouse_option
+from etq.cli.options import check_alone, classes_option, output_options, step_options, unit_option, warehouse_option
 from etq.cli.targets import (
     file_options,
     findings_of,
@@ -38,16 +38,19 @@ from etq.cli.targets import (
 from etq.database.locking import refuse_open
 from etq.errors import EtqError, WarehouseError
 from etq.render.progress import Progress
-from etq.render.writers import TO_READ, format_of, write
-
-# What tells the events of a file apart.
-_PLACE: Final = {"block_index", "slot"}
+from etq.render.writers import is_to_read, write
 
 if TYPE_CHECKING:
     from datetime import datetime
     from types import TracebackType
 
     from etq.warehouse.warehouse import Capture, Program, Record, Warehouse
+
+
+# What tells the events of a file apart.
+_PLACE: Final = {"block_index", "slot"}
+# Graphs whose values are those of a reference.
+GRAPHS: Final = ("exported_program", "edge_dialect_exported_program")
 
 
 @main.command()
@@ -91,7 +94,7 @@ def inspect(
     read_options = pop_file_options(options)
     # The Inspector's unit is milliseconds, in which people would read zeros.
     is_given = context.get_parameter_source("unit") is not ParameterSource.DEFAULT
-    if read_options.time_scale == "cycles" or (not is_given and (format or format_of(output)) in TO_READ):
+    if read_options.time_scale == "cycles" or (not is_given and is_to_read(format, output)):
         unit = None
     schedule = {name: value for name, value in {"repeats": repeats, **options}.items() if value is not None}
     arguments = "".join(f", {name} := ${name}" for name in schedule)
@@ -121,7 +124,7 @@ def inspect(
 @click.option("--job", metavar="NAME", help="The job that the files are ranks of: the label job.")
 @found_options
 @click.option(
-    "--metrics", metavar="FILE", multiple=True, help="File of metrics to attach, too, as with etq metric --from."
+    "--metrics", metavar="FILE", multiple=True, help="File of metrics to attach, too, as with etq label --metrics."
 )
 @click.option(
     "--captured-at",
@@ -136,6 +139,13 @@ def inspect(
 @graph_capture_option("With one trace only")
 @click.option("--debug-buffer", metavar="FILE", help="Debug buffer with the logged values; with one file only.")
 @click.option("--values", is_flag=True, help="Keep the values themselves, not only their statistics.")
+@click.option(
+    "--reference",
+    type=click.Choice(GRAPHS),
+    is_flag=False,
+    flag_value=GRAPHS[0],
+    help=f"Run the program of an ETRecord and store the values of its ops.  [default graph: {GRAPHS[0]}]",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Show each file, also of more than 20, and each that was left out.")
 @click.option("-q", "--quiet", is_flag=True, help="Show only errors and warnings.")
 @classes_option
@@ -154,6 +164,7 @@ def ingest(
     graph_capture: tuple[str, ...] | None,
     debug_buffer: str | None,
     values: bool,
+    reference: str | None,
     verbose: bool,
     quiet: bool,
     db: str,
@@ -169,17 +180,22 @@ def ingest(
     Labels of --label have precedence over those of a sidecar (run.etdp.json or run.etdp.toml next to run.etdp), these
     over --label-from, these over --label-git. Only --label replaces labels of a known capture.
 
+    With --reference, torch or executorch runs the program of model.etrecord on its representative inputs. The capture
+    model-reference has the values, with which etq gap compares those of runtimes.
+
     \b
     etq ingest *.etdp --db lab.duckdb --label device=pixel8 --label build=abc123
     etq ingest lab/*/*/*.etdp --label-from '{model}/{device}/{build}.etdp' --label-git=.
     etq ingest traces/ --job train-7b
+    etq ingest model.etrecord --reference
     """
     from etq.warehouse.warehouse import open
 
-    of_one = {"name": name, "debug-buffer": debug_buffer, "graph-capture": graph_capture, "metrics": metrics or None}
-    for option, value in of_one.items():
-        if value is not None and len(files) > 1:
-            raise click.UsageError(f"--{option} needs a single file")
+    if reference is not None:
+        _ingest_reference(files, reference, name, db)
+        return
+    if len(files) > 1:
+        _check_options_of_one()
     if values and debug_buffer is None:
         raise click.UsageError("--values needs --debug-buffer")
     if verbose and quiet:
@@ -205,21 +221,45 @@ def ingest(
         made.has_content = bool(links)
         if record is not None:
             report_record_findings(warehouse, record)
-        if len(files) > 1:
-            printed = _Printed(warehouse, made, len(files), bool(links), verbose=verbose, quiet=quiet)
-            _ingest_many(warehouse, files, links, printed, ingest_options)
+        if len(files) == 1:
+            ingest_options |= {"name": name, "debug_buffer": debug_buffer, "keep_values": values, "metrics": metrics}
+            ingest_options["graph_captures"] = graph_capture or ()
+        is_read_again = bool(links or debug_buffer or graph_capture)
+        applied = is_read_again or any(value for option, value in ingest_options.items() if option != "sidecar")
+        printed = _Printed(warehouse, made, len(files), is_read_again, applied=applied, verbose=verbose, quiet=quiet)
+        if len(files) == 1:
+            _ingest_one(warehouse, files[0], links, printed, ingest_options)
         else:
-            printed = _Printed(
-                warehouse, made, 1, bool(links or debug_buffer or graph_capture), verbose=verbose, quiet=quiet
-            )
-            options_of_one = {"name": name, "debug_buffer": debug_buffer, "keep_values": values, "metrics": metrics}
-            options_of_one["graph_captures"] = graph_capture or ()
-            _ingest_one(warehouse, files[0], links, printed, {**options_of_one, **ingest_options})
+            _ingest_many(warehouse, files, links, printed, ingest_options)
         if job is not None and not quiet:
             note_ranks(warehouse, job)
     printed.end()
     if printed.failed:
         sys.exit(1)
+
+
+def _check_options_of_one() -> None:
+    """Raise `click.UsageError` if the command line has options that are for a single file."""
+    given = click.get_current_context().params
+    for name in ("name", "debug_buffer", "graph_capture", "metrics"):
+        if given[name]:
+            raise click.UsageError(f"--{name.replace('_', '-')} needs a single file")
+
+
+def _ingest_reference(files: tuple[str, ...], graph: str, name: str | None, db: str) -> None:
+    """Run the program of an ETRecord, and store its values as a capture."""
+    from etq.torch.reference import reference_values
+    from etq.warehouse.warehouse import open
+
+    check_alone("--reference", "name", "db")
+    if len(files) > 1:
+        raise click.UsageError("--reference goes with one file, an ETRecord")
+    values = reference_values(files[0], graph)
+    with open(db) as warehouse:
+        record = warehouse.ingest_record(files[0])
+        capture = warehouse.ingest_reference(record, values, graph=graph, name=name)
+        what = "ingested" if capture.is_new else "known already, options applied"
+        say(f"{capture.name}: {what}, {len(values)} ops")
 
 
 def _ingest_one(
@@ -298,10 +338,12 @@ class _Printed:
         files: int,
         is_read_again: bool,
         *,
+        applied: bool,
         verbose: bool,
         quiet: bool,
     ) -> None:
         self.is_quiet = quiet
+        self._known = "known already, options applied" if applied else "known already"
         self._made = made
         self._warehouse, self._files, self._is_read_again = warehouse, files, is_read_again
         self._lists = not quiet and (verbose or files <= LISTED)
@@ -326,8 +368,7 @@ class _Printed:
         self._made.has_content = True
         self._numbers["new" if result.is_new else "known already"] += 1
         if self._lists:
-            what = "ingested" if result.is_new else "known already, options applied"
-            say(f"{result.name}: {what}")
+            say(f"{result.name}: {'ingested' if result.is_new else self._known}")
         if result.is_new or self._is_read_again:
             if self._lists:
                 report_findings(self._warehouse, result.capture_id)

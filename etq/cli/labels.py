@@ -1,4 +1,4 @@
-"""Commands about captures in a warehouse and their labels: captures, label."""
+"""The command that lists captures, and options for labels."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ import click
 
 from etq import catalog
 from etq.cli import main
-from etq.cli.messages import say
 from etq.cli.options import output_options, together, warehouse_option
-from etq.cli.targets import open_existing, report_unmatched
+from etq.cli.targets import report_unmatched
 from etq.errors import EtqError
-from etq.render.writers import write, write_rows
+from etq.render.writers import write
 from etq.warehouse.nearest import unknown_key
 
 if TYPE_CHECKING:
@@ -161,44 +160,3 @@ def _check_key(warehouse: Warehouse, key: str, columns: Sequence[str] = ()) -> N
     keys = [key for (key,) in warehouse.rows("SELECT DISTINCT l.key FROM labels AS l ORDER BY 1")[1]]
     if key not in keys:
         raise EtqError(unknown_key(key, keys, columns))
-
-
-@main.command()
-@click.argument("capture")
-@click.argument("labels", metavar="[KEY=VALUE]...", nargs=-1, callback=parsed_labels)
-@click.option("--remove", metavar="KEY", multiple=True, help="Remove a label; may be repeated.")
-@warehouse_option
-@output_options
-def label(
-    capture: str,
-    labels: dict[str, str],
-    remove: tuple[str, ...],
-    db: str,
-    format: str | None,
-    output: str | None,
-    force: bool,
-) -> None:
-    """Attach labels to a capture, or show its labels. A label replaces the one of the same key.
-
-    captured_at=2026-05-01T12:00:00Z sets the time of the measurement, in UTC if it has no time zone.
-
-    \b
-    etq label run device=pixel8 build=abc123 --db lab.duckdb
-    etq label run --remove build
-    etq label @latest
-    """
-    from etq.annotations.labels import labels_of
-
-    if both := set(labels) & set(remove):
-        raise click.UsageError(f"{min(both)} can't be set and removed at once")
-    with open_existing(db, read_only=not labels and not remove) as warehouse:
-        target = warehouse.capture(capture)
-        have = labels_of(warehouse.connection, target.capture_id)
-        if missing := [key for key in remove if key not in have]:
-            raise EtqError(f"{target.name} has no label {missing[0]!r}; it has {', '.join(have) or 'none'}")
-        if labels or remove:
-            warehouse.label(target, **labels, **dict.fromkeys(remove))
-            noun = "label" if len(labels) == 1 else "labels"
-            say(f"{target.name}: {len(labels)} {noun} set, {len(remove)} removed")
-        else:
-            write_rows(["key", "value"], list(have.items()), format, output, force=force)

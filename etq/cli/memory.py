@@ -17,6 +17,7 @@ from etq.errors import printable
 from etq.render.selection import selection
 from etq.render.table import table
 from etq.render.terminal import PLAIN, WIDTH, TerminalStyle, sparkline, style_of
+from etq.render.times import range_text
 from etq.render.writers import format_of, write, write_text
 from etq.warehouse.formats import TRACE
 
@@ -78,7 +79,7 @@ def _memory_of_trace(warehouse: Warehouse, capture: Capture, style: TerminalStyl
     lines = _timelines(warehouse, capture, style)
     text = ""
     for device, size, time, unit in peaks:
-        text += f"{printable(device)}: at most {shown_size(size)} in use, first at {time:.6g} {unit}\n"
+        text += f"{printable(device)}: at most {shown_size(size)} in use, first at {range_text([time], unit)}\n"
         text += f"{lines[device]}\n" if device in lines else ""
     view = catalog.named("peak_memory").without(said)
     columns, rows = warehouse.rows(f"SELECT {view.to_read} FROM peak_memory($capture)", capture=capture)

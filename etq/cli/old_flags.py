@@ -8,7 +8,7 @@ import click
 from click.core import ParameterSource
 
 from etq.choices import UNITS
-from etq.cli.options import Command
+from etq.cli.options import Decorated
 
 _FLAGS: Final[dict[str, dict[str, Any]]] = {
     "etdump_path": {"help": "ETDump file, in place of FILE."},
@@ -21,7 +21,7 @@ _FLAGS: Final[dict[str, dict[str, Any]]] = {
 }
 
 
-def old_flags(command: Command) -> Command:
+def old_flags(command: Decorated) -> Decorated:
     """Add the flags of executorch's inspector_cli to a command."""
     for name, settings in reversed(_FLAGS.items()):
         shown: dict[str, Any] = {"metavar": "FILE"} if name.endswith("_path") else {}

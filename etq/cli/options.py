@@ -7,7 +7,8 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import wraps
+from functools import partial, wraps
+from textwrap import fill
 from typing import Any, Final, TypeVar
 
 import click
@@ -31,7 +32,7 @@ SCHEDULE: Final = {
     "skip_first_wait": "Not 0: skip the wait in the first cycle.",
 }
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 PREFIXES: Final = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
 PREFIXES_OF_TWO: Final = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
@@ -39,6 +40,31 @@ _NUMBER: Final = r"\s*((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*"
 _FLOPS: Final = re.compile(_NUMBER + r"([kKMGTP]?)(?:FLOPS|FLOPs|FLOP/s|flops|flop/s)?\s*")
 _BANDWIDTHS: Final = "15G, 15e9, 15GB/s or 14GiB/s; bytes, not bits"
 _BANDWIDTH: Final = re.compile(_NUMBER + r"([KMGT]i|[kKMGTP]?)(?:B/s|byte/s|bytes/s)?\s*")
+
+
+class CommonOption(click.Option):
+    """An option that many commands have: `etq help options` describes it, and the help of a command names it."""
+
+
+common_option: Final = partial(click.option, cls=CommonOption)
+
+
+class Command(click.Command):
+    """A command whose help has the options of its own, and the names of common ones."""
+
+    def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        options = [option for option in self.get_params(context) if isinstance(option, click.Option)]
+        shown = [option for option in options if not isinstance(option, CommonOption)]
+        with formatter.section("Options"):
+            formatter.write_dl([record for option in shown if (record := option.get_help_record(context)) is not None])
+        common = [option.opts[0] for option in options if isinstance(option, CommonOption)]
+        if common:
+            indent = " " * 2
+            names = fill(
+                ", ".join(common), formatter.width, initial_indent=indent, subsequent_indent=indent,
+                break_on_hyphens=False,
+            )  # fmt: skip
+            formatter.write(f"\nCommon options (etq help options):\n{names}\n")
 
 
 def together(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -52,7 +78,17 @@ def together(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return added
 
 
-def classes_option(command: Command) -> Command:
+def check_alone(option: str, *names: str) -> None:
+    """Raise `click.UsageError` if the command line has other options than `option` and those of some names."""
+    context = click.get_current_context()
+    known = (option, *(f"--{name}" for name in names))
+    for other in context.command.params:
+        is_given = context.get_parameter_source(other.name or "") is ParameterSource.COMMANDLINE
+        if is_given and isinstance(other, click.Option) and other.opts[-1] not in known:
+            raise click.UsageError(f"{option} goes with {', '.join(known[1:])} alone, not with {other.opts[-1]}")
+
+
+def classes_option(command: Decorated) -> Decorated:
     """Add --classes, which applies while the command runs, also in processes that it starts."""
 
     def use(context: click.Context, _: click.Parameter, file: str | None) -> None:
@@ -66,7 +102,7 @@ def classes_option(command: Command) -> Command:
             lambda: os.environ.pop(VARIABLE) if before is None else os.environ.update({VARIABLE: before})
         )
 
-    return click.option(
+    return common_option(
         "--classes",
         metavar="FILE",
         expose_value=False,
@@ -75,8 +111,8 @@ def classes_option(command: Command) -> Command:
     )(command)
 
 
-def warehouse_option(command: Command) -> Command:
-    return click.option(
+def warehouse_option(command: Decorated) -> Decorated:
+    return common_option(
         "--db",
         metavar="FILE",
         envvar="ETQ_DB",
@@ -117,14 +153,14 @@ def output_options(command: Callable[..., Any], *, has_wide: bool = False) -> Ca
 
 # The limits of time and memory for queries on files that aren't trusted.
 query_limits: Final = together(
-    click.option(
+    common_option(
         "--seconds",
         type=click.FloatRange(0, 86400, min_open=True),
         expose_value=False,
         callback=lambda _, __, number: query_seconds.set(number),
         help="Time limit of each query in seconds, for files that aren't trusted.",
     ),
-    click.option(
+    common_option(
         "--megabytes",
         type=click.IntRange(16, 2**20),
         expose_value=False,
@@ -135,25 +171,25 @@ query_limits: Final = together(
 
 # The format and file of a command's output.
 file_output_options: Final = together(
-    click.option(
+    common_option(
         "--format",
         "format",
         type=click.Choice(FORMATS),
         help="Format of the output.  [default: by the ending of -o, else table]",
     ),
     query_limits,
-    click.option(
+    common_option(
         "-o", "--output", metavar="FILE", callback=_file_of_output, help="Write to that file instead of stdout (-)."
     ),
-    click.option("--force", is_flag=True, help="Overwrite an existing file of -o."),
-    click.option(
+    common_option("--force", is_flag=True, help="Overwrite an existing file of -o."),
+    common_option(
         "--full-names",
         is_flag=True,
         expose_value=False,
         callback=_show_full_names,
-        help="On a terminal: show names of kernels in full, with namespaces and template arguments.",
+        help="In tables: show names of kernels in full, with namespaces and template arguments.",
     ),
-    click.option(
+    common_option(
         "--escape-formulas",
         is_flag=True,
         expose_value=False,
@@ -175,7 +211,7 @@ def row_options(command: Callable[..., Any], *, has_wide: bool = False) -> Calla
             return command(*args, **options)
 
     text = "Sort by that column: numbers from the largest, texts from A to Z."
-    return selection_options(click.option("--sort-by", metavar="COLUMN", help=text)(sorting), has_wide=has_wide)
+    return selection_options(common_option("--sort-by", metavar="COLUMN", help=text)(sorting), has_wide=has_wide)
 
 
 def selection_options(command: Callable[..., Any], *, has_wide: bool = False) -> Callable[..., Any]:
@@ -192,10 +228,10 @@ def selection_options(command: Callable[..., Any], *, has_wide: bool = False) ->
             wide.reset(token)
 
     text = "Show only these columns, in this order."
-    decorated = click.option("--columns", metavar="A,B,...", callback=_names, help=text)(showing)
+    decorated = common_option("--columns", metavar="A,B,...", callback=_names, help=text)(showing)
     if not has_wide:
-        text = "On a terminal: show all columns, also those that don't fit."
-        decorated = click.option("--wide", is_flag=True, help=text)(decorated)
+        text = "Show all columns of a table with their whole texts, also those that don't fit."
+        decorated = common_option("--wide", is_flag=True, help=text)(decorated)
     return limit_option(decorated)
 
 
@@ -218,7 +254,7 @@ def limit_option(command: Callable[..., Any]) -> Callable[..., Any]:
             return command(*args, **options)
 
     text = "Show only the first N."
-    return click.option("--limit", type=click.IntRange(1), metavar="N", help=text)(limiting)
+    return common_option("--limit", type=click.IntRange(1), metavar="N", help=text)(limiting)
 
 
 @contextmanager
@@ -231,12 +267,12 @@ def _selected(**chosen: Any) -> Iterator[None]:
         selection.reset(token)
 
 
-def unit_option(default: str | None) -> Callable[[Command], Command]:
+def unit_option(default: str | None) -> Callable[[Decorated], Decorated]:
     text = "ms" if default else "us; cycles where ticks are cycles"
     return click.option("--unit", type=click.Choice(UNITS), default=default, help=f"Unit of times.  [default: {text}]")
 
 
-def total_option(command: Command) -> Command:
+def total_option(command: Decorated) -> Decorated:
     text = "In a table: show the sums over all executes or steps, too."
     return click.option("--total", is_flag=True, help=text)(command)
 
@@ -246,16 +282,16 @@ def schedule_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return step_options(phase_option(command))
 
 
-def phase_option(command: Command) -> Command:
-    text = "Only runs of that phase: steps of vLLM and SGLang, or as set with `etq phase`."
+def phase_option(command: Decorated) -> Decorated:
+    text = "Only runs of that phase: steps of vLLM and SGLang, or as set with etq label --phase."
     return click.option("--phase", type=click.Choice(PHASES), help=text)(command)
 
 
-def method_option(command: Command) -> Command:
+def method_option(command: Decorated) -> Decorated:
     return click.option("--method", metavar="METHOD", help="Only runs of that method.")(command)
 
 
-def runs_option(default: str) -> Callable[[Command], Command]:
+def runs_option(default: str) -> Callable[[Decorated], Decorated]:
     text = f"Only typical runs, which took about as long as most of their kind, or all.  [default: {default}]"
     return click.option("--runs", type=click.Choice(RUNS), help=text)
 
@@ -284,7 +320,7 @@ def step_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     decorated: Callable[..., Any] = with_steps
     for name, text in reversed(SCHEDULE.items()):
-        decorated = click.option(f"--{name.replace('_', '-')}", type=click.IntRange(0), help=text)(decorated)
+        decorated = common_option(f"--{name.replace('_', '-')}", type=click.IntRange(0), help=text)(decorated)
     return decorated
 
 
@@ -320,28 +356,17 @@ def _rate(pattern: re.Pattern[str], examples: str) -> Any:
     return parsed
 
 
-def link_option(command: Command) -> Command:
-    """Add the option for the bandwidth of links between devices."""
-    return click.option(
-        "--link-bandwidth",
-        metavar="RATE",
-        callback=_rate(_BANDWIDTH, _BANDWIDTHS),
-        help="Bandwidth of a device's links in bytes per second, such as 450GB/s.  [default: of the trace's device]",
-    )(command)
-
-
+# Options that are rates, by the parameter of views: like `click.option`.
+_bandwidth: Final = partial(click.option, metavar="RATE", callback=_rate(_BANDWIDTH, _BANDWIDTHS))
+RATES: Final[dict[str, Callable[..., Any]]] = {
+    "peak_flops": partial(click.option, metavar="RATE", callback=_rate(_FLOPS, "20G, 20e9 or 20GFLOP/s")),
+    "peak_bandwidth": _bandwidth,
+    "link_bandwidth": _bandwidth,
+}
 # The peak rates of the device.
 peak_options: Final = together(
-    click.option(
-        "--peak-flops",
-        metavar="RATE",
-        callback=_rate(_FLOPS, "20G, 20e9 or 20GFLOP/s"),
-        help="Peak rate of the device in operations per second, such as 20G.",
-    ),
-    click.option(
-        "--peak-bandwidth",
-        metavar="RATE",
-        callback=_rate(_BANDWIDTH, _BANDWIDTHS),
-        help="Peak bandwidth of its memory in bytes per second, such as 15GB/s.",
+    RATES["peak_flops"]("--peak-flops", help="Peak rate of the device in operations per second, such as 20G."),
+    RATES["peak_bandwidth"](
+        "--peak-bandwidth", help="Peak bandwidth of its memory in bytes per second, such as 15GB/s."
     ),
 )

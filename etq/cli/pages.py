@@ -9,7 +9,7 @@ from typing import Final
 import click
 
 from etq.cli.messages import say
-from etq.cli.options import Command
+from etq.cli.options import Decorated
 from etq.database.publishing import check_folder
 from etq.errors import EtqError
 from etq.render.writers import file_of, write_text
@@ -19,7 +19,7 @@ from etq.report.page import subject_of
 _HEAD: Final = 4096
 
 
-def open_option(command: Command) -> Command:
+def open_option(command: Decorated) -> Decorated:
     return click.option("--open", "opens", is_flag=True, help="Open the page in a browser.")(command)
 
 

@@ -1,26 +1,16 @@
-"""Commands over the traces of a job's ranks."""
+"""What is unknown of the ranks of a job, and why."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-import click
-
 from etq import catalog
-from etq.choices import UNITS
-from etq.cli import main
 from etq.cli.messages import say
-from etq.cli.options import link_option, output_options, warehouse_option
-from etq.cli.targets import is_file
-from etq.errors import EtqError
-from etq.render.writers import write
+from etq.render.times import range_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from etq.warehouse.warehouse import Warehouse
 
-_unit_option = click.option("--unit", type=click.Choice(UNITS), help="Unit of times.  [default: us]")
 # By job, how far clocks differ, if by more than the estimates are uncertain.
 _DIFFERENCES: Final = """
     SELECT c.job, max(c.clock_offset) - min(c.clock_offset), min(c.unit)
@@ -39,8 +29,6 @@ _WITHOUT_WAITS: Final = (
     """,
     "no rank ran a collective (NCCL, RCCL, gloo), so that nothing is known of what {ranks} waited for",
 )
-# The views of etq stragglers by what a row is, and what is shown of them to people.
-_VIEWS: Final = {None: "stragglers", "rank": "stragglers", "step": "rank_steps"}
 _UNKNOWN: Final = {
     "stragglers": _WITHOUT_WAITS,
     "rank_steps": _WITHOUT_WAITS,
@@ -57,127 +45,19 @@ _UNKNOWN: Final = {
 }
 
 
-@main.command()
-@click.argument("selector", required=False)
-@click.option(
-    "--by",
-    type=click.Choice(("rank", "step", "collective", "call")),
-    help="Each rank, each of its steps, each kind of collective, or each kernel of one.  [default: rank]",
-)
-@link_option
-@_unit_option
-@warehouse_option
-@output_options
-def stragglers(
-    selector: str | None,
-    by: str | None,
-    link_bandwidth: float | None,
-    unit: str | None,
-    db: str,
-    format: str | None,
-    output: str | None,
-    force: bool,
-) -> None:
-    """Show which ranks of a job the others wait for. Each rank has a PyTorch Profiler trace.
-
-    SELECTOR chooses the traces of the ranks, such as job=train; by default all. Their label rank is found at ingest.
-    By collective and by call, time is parted into waiting for the last rank and the transfer, on clocks that etq
-    clocks aligns; --link-bandwidth is what the bandwidth of the transfer is compared with.
-
-    \b
-    etq ingest 'traces/*.pt.trace.json.gz' --label job=train --db lab.duckdb
-    etq stragglers job=train --db lab.duckdb
-    etq stragglers job=train --by collective --db lab.duckdb
-    """
-    options = (format, output, force)
-    if by in _VIEWS:
-        if link_bandwidth is not None:
-            raise EtqError("--link-bandwidth is for --by collective and --by call")
-        _show_ranks(_VIEWS[by], selector, unit, db, options, notes_clocks=True)
+def note_unknown(warehouse: Warehouse, view: str, parameters: dict[str, Any]) -> None:
+    """Print what a view of ranks doesn't know of some; of a view that compares their steps, if their clocks differ."""
+    if view not in _UNKNOWN:
         return
-    given = {"by": by, "link_bandwidth": link_bandwidth}
-    _show_ranks("collective_waits", selector, unit, db, options, given)
+    query, text = _UNKNOWN[view]
+    arguments = catalog.arguments(parameters)
+    for job, ranks, number in warehouse.rows(query.format(arguments=arguments), **parameters)[1]:
+        _say(job, text.format(ranks=f"{'rank' if number == 1 else 'ranks'} {ranks}"))
+    if view != "clock_offsets":
+        for job, difference, unit in warehouse.rows(_DIFFERENCES.format(arguments=arguments), **parameters)[1]:
+            shown = f"up to {range_text([difference], unit)}, see etq show clock_offsets"
+            _say(job, f"clocks of ranks differ by {shown}; steps are matched by number")
 
 
-@main.command()
-@click.argument("selector", required=False)
-@_unit_option
-@warehouse_option
-@output_options
-def clocks(
-    selector: str | None, unit: str | None, db: str, format: str | None, output: str | None, force: bool
-) -> None:
-    """Estimate how far the clocks of a job's ranks differ. Collectives end for all ranks at about the same time.
-
-    SELECTOR chooses the traces of the ranks, such as job=train; by default all. Their label rank is found at ingest.
-
-    \b
-    etq ingest 'traces/*.pt.trace.json.gz' --label job=train --db lab.duckdb
-    etq clocks job=train --db lab.duckdb
-    """
-    _show_ranks("clock_offsets", selector, unit, db, (format, output, force))
-
-
-def _show_ranks(
-    view: str,
-    selector: str | None,
-    unit: str | None,
-    db: str,
-    options: tuple[str | None, str | None, bool],
-    more: Mapping[str, Any] | None = None,
-    *,
-    notes_clocks: bool = False,
-) -> None:
-    """Print a view of ranks; notes on stderr if it has no rows, about what isn't known of ranks, and, where the view
-    compares ranks, if clocks differ.
-    """
-    from etq.warehouse.warehouse import open
-
-    if selector is not None and is_file(selector, db):
-        raise EtqError(
-            f"{selector} is a file; ingest the traces of all ranks of a job first, such as with --label job=train"
-        )
-    given = {"selector": selector, "unit": unit, **(more or {})}
-    arguments: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    format, output, force = options
-    with open(db, read_only=True) as warehouse:
-        _check_one_job(warehouse, selector)
-        query = f"FROM {view}({catalog.arguments(arguments)})"
-        if not write(warehouse, query, format, output, force=force, view=catalog.named(view), **arguments):
-            chosen = "" if selector is None else f" of {selector}"
-            needed = " and collectives that name their process group" if view == "collective_waits" else ""
-            say(f"Note: no trace{chosen} has a label rank{needed}; ingest the traces of a job's ranks")
-            return
-        if view in _UNKNOWN:
-            _note_unknown(warehouse, arguments, _UNKNOWN[view])
-        if notes_clocks:
-            _note_clocks(warehouse, arguments)
-
-
-def _check_one_job(warehouse: Warehouse, selector: str | None) -> None:
-    """Raise `EtqError` if several traces without a label job are of one rank: they are not of one job."""
-    query = """
-        SELECT r.rank, string_agg(r.name, ', ' ORDER BY r.name) FROM _job_ranks($selector, NULL) AS r
-        WHERE r.job IS NULL GROUP BY r.rank HAVING count(*) > 1 ORDER BY r.rank LIMIT 1
-    """
-    for rank, names in warehouse.rows(query, selector=selector)[1]:
-        raise EtqError(
-            f"several traces without a label job are of rank {rank}: {names}; choose those of one job by a selector, "
-            "or label them: etq label CAPTURE job=NAME"
-        )
-
-
-def _note_unknown(warehouse: Warehouse, arguments: dict[str, str], unknown: tuple[str, str]) -> None:
-    query, text = unknown
-    for job, ranks, number in warehouse.rows(query.format(arguments=catalog.arguments(arguments)), **arguments)[1]:
-        of_job = "" if job is None else f"job {job}: "
-        word = "rank" if number == 1 else "ranks"
-        say(f"Note: {of_job}{text.format(ranks=f'{word} {ranks}')}")
-
-
-def _note_clocks(warehouse: Warehouse, arguments: dict[str, str]) -> None:
-    query = _DIFFERENCES.format(arguments=catalog.arguments(arguments))
-    for job, difference, unit in warehouse.rows(query, **arguments)[1]:
-        of_job = "" if job is None else f"job {job}: "
-        text = f"clocks of ranks differ by up to {difference:.6g} {unit}, see etq clocks; steps are matched by number"
-        say(f"Note: {of_job}{text}")
+def _say(job: str | None, text: str) -> None:
+    say(f"Note: {'' if job is None else f'job {job}: '}{text}")

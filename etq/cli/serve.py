@@ -110,7 +110,8 @@ def push(
             failed += 1
             say(f"Error: {Path(file).name}: {error}")
             continue
-        say(f"{sent.name}: {'stored' if sent.is_new else 'known already, options applied'}")
+        applied = ", options applied" if fields or shared or metrics else ""
+        say(f"{sent.name}: {'stored' if sent.is_new else f'known already{applied}'}")
         for rule, detail in sent.findings:
             say(f"Note: {rule}: {detail}")
     if failed:

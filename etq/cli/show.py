@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,9 +11,12 @@ import click
 
 from etq import catalog
 from etq.cli import main
-from etq.cli.options import output_options, total_option, warehouse_option
+from etq.cli.commands import name_of
+from etq.cli.messages import say
+from etq.cli.options import RATES, Command, output_options, total_option, warehouse_option
+from etq.cli.ranks import note_unknown
 from etq.cli.showing import show_view
-from etq.cli.targets import file_options, not_for, open_file_or_warehouse, open_record, pop_file_options
+from etq.cli.targets import file_options, not_for, open_file_or_warehouse, open_graphs, open_record, pop_file_options
 from etq.errors import EtqError
 from etq.render.writers import write
 
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
 _KINDS: Final = ("table", "view", "table macro")
 # Of the parameters whose default is NULL, those that are numbers. The others are lists or texts: labels of builds and
 # hash prefixes may look like numbers.
-_NUMBERS: Final = frozenset(("launch_delay_us", "link_bandwidth", "min_effect", "peak_bandwidth", "peak_flops", "step"))
+_NUMBERS: Final = frozenset(("launch_delay_us", "min_effect", "step"))
 
 
 class _Views(click.Group):
@@ -75,8 +78,11 @@ def _command(view: catalog.SqlObject) -> click.Command:
             if parameter.name in values
         )
         call = f"{view.name}({arguments})" if view.kind == "table macro" else view.name
-        with _opened(names[:1], values, db) as warehouse:
-            write(warehouse, f"FROM {call}", format, output, force=force, view=view, **values)
+        with _opened(view.name, names[:1], values, db) as warehouse:
+            if write(warehouse, f"FROM {call}", format, output, force=force, view=view, **values):
+                note_unknown(warehouse, view.name, values)
+            elif view.empty:
+                say(f"Note: {dict(view.empty)[None].format(view=name_of(view.name))}")
 
     text = (
         f"{view.text.removeprefix(catalog.NEEDS_ETQ)}\n\nColumns: {', '.join(column.name for column in view.columns)}."
@@ -87,21 +93,25 @@ def _command(view: catalog.SqlObject) -> click.Command:
     if view.sums and is_of_file:
         decorated = total_option(decorated)
     for parameter in reversed(view.parameters):
-        if parameter.default is None:
-            decorated = click.argument(parameter.name)(decorated)
+        name = parameter.name
+        if parameter.default is None or name == "selector":
+            decorated = click.argument(name, required=parameter.default is None)(decorated)
         else:
-            decorated = click.option(f"--{parameter.name.replace('_', '-')}", parameter.name, help=_help(parameter))(
-                decorated
-            )
-    return click.command(view.name, help=text, short_help=view.summary)(decorated)
+            add: Callable[..., Any] = RATES.get(name, click.option)
+            decorated = add(f"--{name.replace('_', '-')}", name, help=_help(parameter))(decorated)
+    return click.command(view.name, cls=Command, help=text, short_help=view.summary)(decorated)
 
 
 @contextmanager
-def _opened(first: Sequence[str], values: dict[str, Any], db: str) -> Iterator[Warehouse]:
-    """Provide the warehouse; of a view of a record or program, one in memory with the file that the argument names."""
+def _opened(view: str, first: Sequence[str], values: dict[str, Any], db: str) -> Iterator[Warehouse]:
+    """Provide the warehouse; of a view of records or a program, one in memory with the files that arguments name."""
     from etq.warehouse.ephemeral import open_ephemeral_program
     from etq.warehouse.warehouse import open
 
+    if view == "compare_graphs":
+        with open_graphs(values["base"], values["new"], db) as (warehouse, values["base"], values["new"]):
+            yield warehouse
+        return
     for name, load in (("record", open_record), ("program", open_ephemeral_program)):
         if name in first:
             with open_file_or_warehouse(values[name], db, load) as (warehouse, loaded):
@@ -118,10 +128,10 @@ def _help(parameter: catalog.Column) -> str:
     return f"{parameter.text}{default}"
 
 
-def _value(parameter: catalog.Column, text: str | None) -> Any:
+def _value(parameter: catalog.Column, text: Any) -> Any:
     """Return the value of a parameter, given as a text: a number, true, false or a list is written as in JSON."""
     default = parameter.default
-    if text is None or default is None or default.startswith("'"):
+    if not isinstance(text, str) or default is None or default.startswith("'"):
         return text
     if default == "NULL" and parameter.name not in _NUMBERS and not text.startswith("["):
         return text

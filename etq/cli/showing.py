@@ -20,7 +20,7 @@ from etq.cli.no_rows import (
 from etq.cli.targets import FileOptions, open_target
 from etq.errors import EtqError
 from etq.render.selection import selection
-from etq.render.writers import TO_READ, format_of, write
+from etq.render.writers import is_to_read, write
 from etq.warehouse.formats import TRACE, narrowed, stored_rows
 
 if TYPE_CHECKING:
@@ -43,10 +43,10 @@ def check_phase(warehouse: Warehouse, capture: Capture, phase: str | None) -> No
     if not phases and warehouse.path is None:
         raise EtqError(
             "files have no phases, but traces of vLLM and SGLang; ingest the file and set the phases of its runs with "
-            "etq phase"
+            "etq label --phase"
         )
     if phase not in phases:
-        say(f"Note: no run of {capture.name} is of phase {phase}; set phases of runs with etq phase")
+        say(f"Note: no run of {capture.name} is of phase {phase}; set phases of runs with etq label --phase")
 
 
 def timed(
@@ -126,7 +126,7 @@ def show_opened(
     if stored is not None:
         call, parameters = stored, {"capture": selector}
     seen = catalog.named(view)
-    if (output[0] or format_of(output[1])) in TO_READ and selection.get().columns is None:
+    if is_to_read(*output[:2]) and selection.get().columns is None:
         seen = seen_of(warehouse, selector, seen, total)
     with prepared, timed(warehouse, selector, view, options):
         with naming_other_view(warehouse, view, selector):

@@ -20,7 +20,7 @@ from etq.cli.options import query_limits, warehouse_option
 from etq.cli.targets import FileOptions, file_options, is_file, open_target, pop_file_options
 from etq.cli.warehouse_summary import of_warehouse
 from etq.errors import EtqError, printable
-from etq.render.table import VERDICT_STYLES, fitted
+from etq.render.table import VERDICT_STYLES, shortened
 from etq.render.terminal import PAGE, TerminalStyle, bar, style_of, width_of, wrap
 from etq.render.times import quantities
 from etq.warehouse.formats import TRACE, narrowed, stored_rows
@@ -42,7 +42,7 @@ _BAR: Final = 24
 _LONGEST_NAME: Final = 40
 _CAPTURE: Final = """
     SELECT
-        k.byte_size, k.profiling_level,
+        k.size_bytes, k.profiling_level,
         (SELECT string_agg(l.key || '=' || l.value, ', ' ORDER BY l.key) FROM labels AS l
          WHERE l.capture_id = k.capture_id),
         k.record_id IS NOT NULL
@@ -257,7 +257,7 @@ def _shares(warehouse: Warehouse, capture: Capture, style: TerminalStyle) -> Ite
         has_several = len({method for _, method, *_ in rows}) > 1
         rows = rows[:_MOST]
         names = [printable(f"{name} of {method}" if has_several else name) for name, method, *_ in rows]
-        names = [fitted(name, min(width_of(name), _LONGEST_NAME), False, style) for name in names]
+        names = [*shortened(names, _LONGEST_NAME, style)]
         times = quantities([time for _, _, time, *_ in rows], unit)
         widest, longest = max(map(width_of, names)), max(map(len, times))
         for name, time, (_, _, _, share, *_) in zip(names, times, rows, strict=True):

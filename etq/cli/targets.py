@@ -14,7 +14,7 @@ import click
 from etq import catalog
 from etq.choices import UNITS
 from etq.cli.messages import say
-from etq.cli.options import Command, classes_option
+from etq.cli.options import Decorated, classes_option, common_option
 from etq.errors import EtqError, QueryError
 from etq.render.progress import working
 
@@ -37,18 +37,18 @@ class FileOptions:
     graph_capture: tuple[str, ...] | None = None
 
 
-def file_options(command: Command, without: Collection[str] = ()) -> Command:
+def file_options(command: Decorated, without: Collection[str] = ()) -> Decorated:
     """Add options for a file, but those `without`; captures in a warehouse have them from their ingest."""
     for name, option in {
-        "pte": click.option("--pte", metavar="FILE", help="For a file: its program."),
-        "etrecord": click.option("--etrecord", metavar="FILE", help="For a file: the ETRecord of its program."),
-        "clock_bits": click.option(
+        "pte": common_option("--pte", metavar="FILE", help="For a file: its program."),
+        "etrecord": common_option("--etrecord", metavar="FILE", help="For a file: the ETRecord of its program."),
+        "clock_bits": common_option(
             "--clock-bits", type=click.Choice(["32", "64"]), help="For a file: width of the clock's counter in bits."
         ),
-        "time_scale": click.option(
+        "time_scale": common_option(
             "--time-scale", type=click.Choice(UNITS), help="For a file: unit of one tick.  [default: ns]"
         ),
-        "graph_capture": graph_capture_option("For a trace"),
+        "graph_capture": graph_capture_option("For a trace", common_option),
     }.items():
         if name not in without:
             command = option(command)
@@ -60,15 +60,16 @@ def not_for(view: str) -> Collection[str]:
     return {"dump": ["graph_capture"], "torch_trace": ["pte"]}.get(next(iter(catalog.named(view).needs), ""), [])
 
 
-def graph_capture_option(what: str) -> Callable[[Command], Command]:
+def graph_capture_option(what: str, add: Any = click.option) -> Callable[[Decorated], Decorated]:
     """Return the option for traces of the capture of graphs."""
-    return click.option(
+    option: Callable[[Decorated], Decorated] = add(
         "--graph-capture",
         metavar="TRACE",
         multiple=True,
         callback=lambda context, parameter, files: files or None,
         help=f"{what}: trace of the capture of its CUDA or HIP graphs, or a folder; may be repeated.",
     )
+    return option
 
 
 def pop_file_options(options: dict[str, Any]) -> FileOptions:
@@ -161,6 +162,28 @@ def open_file_or_warehouse(
         check_path(argument, db)
         with open(db, read_only=True) as warehouse:
             yield warehouse, None
+
+
+@contextmanager
+def open_graphs(base: str, new: str, db: str) -> Iterator[tuple[Warehouse, str, str]]:
+    """Provide the warehouse and two sides of it that have graphs; files of records are put into one in memory."""
+    are_files = [is_record(side) for side in (base, new)]
+    for side, is_one in zip((base, new), are_files, strict=True):
+        if any(are_files) and looks_like_path(side) and not os.path.exists(side):
+            raise EtqError(f"{side}: no such file")
+        check_path(side, db)
+        if not is_one and is_file(side, db):
+            raise EtqError(f"{side}: not an ETRecord; name two ETRecords, or two captures of a warehouse")
+    if any(are_files) and not all(are_files):
+        raise EtqError(f"{base} and {new}: one is a file and the other is not; name two files, or ingest the file")
+    with open_file_or_warehouse(base, db, open_record) as (warehouse, record):
+        if record is None:
+            yield warehouse, base, new
+            return
+        other = warehouse.ingest_record(new)
+        if other.is_new:
+            report_record_findings(warehouse, other)
+        yield warehouse, record.name, other.name
 
 
 @contextmanager

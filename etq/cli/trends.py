@@ -21,7 +21,8 @@ from etq.errors import printable
 from etq.render.selection import selection
 from etq.render.table import p_value, table
 from etq.render.terminal import sparkline, style_of
-from etq.render.writers import TO_READ, format_of, with_values, write, write_rows, write_text
+from etq.render.times import range_text
+from etq.render.writers import is_to_read, write, write_rows, write_text
 from etq.verdicts import words
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ _series_options: Final = together(
 
 # What a trend is of.
 item_options: Final = together(
-    click.option("--metric", metavar="NAME", help="Trend of a metric, by its name in etq metric."),
+    click.option("--metric", metavar="NAME", help="Trend of a metric, by its name in etq show metric_values."),
     click.option("--module", metavar="PATH", help="Trend of a module, by its path."),
     click.option("--op", metavar="OP", help="Trend of an op: its family or op type, or one with @instruction."),
 )
@@ -140,7 +141,7 @@ def regressions(
         view = catalog.named("regressions")
         view = view if "with_accepted" in arguments else view.without(("is_accepted",))
         order = f"captures are in the order of {over}"
-        if (format or format_of(output)) not in TO_READ:
+        if not is_to_read(format, output):
             has_rows = write(warehouse, query, format, output, force=force, view=view, **arguments)
         else:
             columns = selection.get().columns_of(view, True)
@@ -197,11 +198,11 @@ def _drawn(warehouse: Warehouse, query: str, arguments: dict[str, Any]) -> str:
         values = [capture["normalized"] for capture in captures if capture["normalized"] is not None]
         unit = captures[0]["unit"] or ""
         head = f"{series}: " if series else ""
-        span = f"{_number(min(values))} to {_number(max(values))} {unit}" if values else "no values"
+        span = range_text((min(values), max(values)), unit).rstrip() if values else "no values"
         ends = [_short(capture["label"]) for capture in (captures[0], captures[-1]) if capture["label"]]
         statistic = "" if arguments["what"] == "metric" else "; times: p25 of all runs of a capture"
         if len(captures) == 1:
-            span = f"{_number(values[0])} {unit}" if values else "no values"
+            span = range_text(values[:1], unit).rstrip() if values else "no values"
             title = f"{head}1 capture, {''.join(ends[:1]) or 'without a label'}; {span}{statistic}"
         else:
             between = f", {' to '.join(ends)}" if ends else ""
@@ -219,13 +220,8 @@ def _drawn(warehouse: Warehouse, query: str, arguments: dict[str, Any]) -> str:
                 lines.append(style.styled(printable(line), *colours))
         parts.append("\n".join(lines) + "\n")
         if len(captures) <= 20:
-            columns, cells = with_values(names[:-1], [row[:-1] for row in shown])
-            parts.append(table(columns, cells, style, foremost=view.foremost))
+            parts.append(table(names[:-1], [row[:-1] for row in shown], style, foremost=view.foremost))
     return "\n".join(parts)
-
-
-def _number(value: float) -> str:
-    return f"{value:.4g}" if abs(value) < 1e4 else f"{value:.0f}"
 
 
 def _short(label: str) -> str:

@@ -1,4 +1,4 @@
-"""Commands about the values that a runtime logged: values, gap, reference."""
+"""Commands about the values that a runtime logged: values, gap."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
 
 METRICS: Final = ("mse", "l1", "snr", "cosine", "max_abs", "max_rel")
-GRAPHS: Final = ("exported_program", "edge_dialect_exported_program")
 
 
 @main.command()
@@ -72,7 +71,7 @@ def gap(
     """Show how far the values of NEW are from those of BASE. One row per op, the worst first.
 
     Both are captures of a warehouse that were ingested with --debug-buffer and --values and are linked to their
-    ETRecords, or references (`etq reference`). SNR is in dB; l1 is the sum of absolute differences.
+    ETRecords, or references (etq ingest --reference). SNR is in dB; l1 is the sum of absolute differences.
 
     \b
     etq gap mlp-reference mlp_debug --metric snr --worst 10 --db lab.duckdb
@@ -96,29 +95,3 @@ def _note_problems(warehouse: Warehouse, query: str, parameters: dict[str, Any])
     )
     for problem, count in warehouse.rows(counted, **parameters)[1]:
         say(f"Note: {count} values can't be compared: {problem}")
-
-
-@main.command()
-@click.argument("etrecord", metavar="RECORD.etrecord")
-@click.option("--graph", type=click.Choice(GRAPHS), default=GRAPHS[0], show_default=True, help="The program to run.")
-@click.option("--name", help="Name of the capture.  [default: the record's with -reference]")
-@warehouse_option
-def reference(etrecord: str, graph: str, name: str | None, db: str) -> None:
-    """Run an ETRecord's program and store the values of each op. The program runs on the record's representative
-    inputs. Values of a runtime can be compared with these.
-
-    The exported program needs torch (pip install 'etq[torch]'), the edge program executorch.
-
-    \b
-    etq reference model.etrecord --db lab.duckdb
-    etq gap model-reference run --metric snr --worst 10 --db lab.duckdb
-    """
-    from etq.torch.reference import reference_values
-    from etq.warehouse.warehouse import open
-
-    values = reference_values(etrecord, graph)
-    with open(db) as warehouse:
-        record = warehouse.ingest_record(etrecord)
-        capture = warehouse.ingest_reference(record, values, graph=graph, name=name)
-        what = "ingested" if capture.is_new else "known already, options applied"
-        say(f"{capture.name}: {what}, {len(values)} ops")

@@ -10,6 +10,7 @@ import click
 from etq import catalog
 from etq.cli.commands import Option, ViewCommand
 from etq.cli.options import (
+    Command,
     method_option,
     output_options,
     phase_option,
@@ -41,7 +42,7 @@ def command_of(name: str, command: ViewCommand) -> click.Command:
 
     examples = "\n".join(f"etq {name} {example}" for example in command.examples)
     text = f"{command.text}\n\nCAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a file."
-    return click.command(name, help=f"{text}\n\n\b\n{examples}")(_with_options(show, command))
+    return click.command(name, cls=Command, help=f"{text}\n\n\b\n{examples}")(_with_options(show, command))
 
 
 def _parameters(view: str) -> dict[str, str | None]:

@@ -79,7 +79,7 @@ class Capture(Handle):
         if warehouse is None or not warehouse.is_open:
             return parts
         query = """
-            SELECT s.name, s.labels, c.byte_size FROM captures AS c
+            SELECT s.name, s.labels, c.size_bytes FROM captures AS c
             JOIN capture_summary AS s ON s.name = c.name WHERE c.sha256 = $sha256
         """
         for name, labels, size in warehouse.rows(query, sha256=self.sha256)[1]:

@@ -28,7 +28,8 @@ class ExportFormat:
     """A format. Its module in this package, and the function in it, have the format's name with _ for -."""
 
     text: str  # one line of description
-    options: tuple[str, ...] = ()  # options in addition to those that select runs
+    options: tuple[str, ...] = ()
+    selects_runs: bool = True  # whether it takes the options of `SCHEDULE`, too
 
 
 FORMATS: Final = {
@@ -44,6 +45,9 @@ FORMATS: Final = {
         "node data for Model Explorer: times over the model's graph; needs a linked record",
         ("method", "graph", "unit"),
     ),
+    "replay": ExportFormat(
+        "Python script that measures one op of a PyTorch trace, with torch alone", ("op", "shapes"), selects_runs=False
+    ),
 }
 
 
@@ -54,7 +58,7 @@ def parts(warehouse: Answers, capture: str | Capture | Sequence[Capture], to: st
     if to not in FORMATS:
         raise QueryError(f"no format {to!r} to export to; known are {', '.join(FORMATS)}")
     options = {name: value for name, value in options.items() if value is not None}
-    known = (*FORMATS[to].options, *SCHEDULE)
+    known = (*FORMATS[to].options, *(SCHEDULE if FORMATS[to].selects_runs else ()))
     if unknown := sorted(set(options) - set(known)):
         raise QueryError(f"{to} takes no {unknown[0]}; it takes {', '.join(known)}")
     import duckdb

@@ -34,7 +34,7 @@ def hud(warehouse: Answers, capture: Capture, options: dict[str, Any]) -> Iterat
     ]
     if "by" in options:
         query = f"""
-            SELECT o.op, o.kind, o.method, o.avg, o.calls, o.share_percent, o.unit
+            SELECT o.op, o.kind, o.method, o.per_call, o.calls, o.share_percent, o.unit
             FROM op_totals($capture, unit := $unit, runs := 'all'{catalog.more_arguments(options)}) AS o
         """
         parameters = {"capture": capture.sha256, "unit": "cycles" if unit_of(warehouse, capture) == "cycles" else "ms"}

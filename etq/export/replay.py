@@ -6,9 +6,10 @@ The arguments in the trace are written as JSON into the script, so that nothing 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from etq.errors import EtqError, printable
+from etq.errors import EtqError, QueryError, printable
 
 if TYPE_CHECKING:
     from etq.database.handles import Answers, Capture
@@ -32,13 +33,20 @@ _VALUES: Final = """
 _OPS: Final = "SELECT e.op FROM op_efficiency($capture, \"by\" := 'op') AS e WHERE e.op IS NOT NULL"
 
 
-def script_of(warehouse: Answers, capture: Capture, op: str, shapes: str | None = None) -> str:
-    """Return the script of the call of an op that took most time, or of that whose inputs are named.
+def replay(warehouse: Answers, capture: Capture, options: dict[str, Any]) -> Iterator[str]:
+    """Yield the script of the call of an op that took most time, or of that whose inputs are named.
 
+    op      name of the op, such as aten::mm
     shapes  types and sizes as in the column `inputs` of `op_efficiency`, or sizes as a JSON list
 
-    Raises `EtqError` if no such call is in the trace, or if it has no shapes.
+    Raises `QueryError` for other captures than traces, and without an op; `EtqError` if no such call is in the trace,
+    or if it has no shapes.
     """
+    if capture.format != "torch_trace":
+        raise QueryError(f"{capture.name}: replay is for PyTorch traces, and this is of format {capture.format}")
+    op, shapes = options.get("op"), options.get("shapes")
+    if op is None:
+        raise QueryError("replay needs an op; name one, such as aten::mm (on the command line --op)")
     calls = warehouse.rows(_CALLS, capture=capture, op=op)[1]
     if not calls:
         raise EtqError(_unknown(warehouse, capture, op))
@@ -65,7 +73,7 @@ def script_of(warehouse: Answers, capture: Capture, op: str, shapes: str | None 
         "device": device,
     }
     text = json.dumps(call, indent=4, ensure_ascii=True)
-    return _SCRIPT.replace("@CALL@", text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"'))
+    yield _SCRIPT.replace("@CALL@", text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"'))
 
 
 def _sizes(shapes: str) -> list[str]:

@@ -316,8 +316,8 @@ class Inspector:
     def write_tensorboard_artifact(self, path: str) -> None:
         """Not supported. Raises `EtqError`, which names alternatives."""
         raise EtqError(
-            "TensorBoard artifacts are not written: draw the op graph with times by `etq graph CAPTURE --dot`, or "
-            "write any view with `etq sql … --format parquet -o FILE`"
+            "TensorBoard artifacts are not written: draw the op graph with times by `etq graph CAPTURE --format dot`, "
+            "or write any view with `etq sql … --format parquet -o FILE`"
         )
 
     def get_exported_program(self, graph: str | None = None) -> Any:

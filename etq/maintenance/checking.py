@@ -205,7 +205,7 @@ def _computed(connection: duckdb.DuckDBPyConnection) -> Part:
 def _files(connection: duckdb.DuckDBPyConnection, folder: Path) -> Part:
     """Compare files that are still at their place in the folder with what was read from them."""
     query = " UNION ALL ".join(
-        f"SELECT '{kind}' AS kind, k.name, k.uri, k.byte_size, k.sha256 FROM {kind}s AS k"
+        f"SELECT '{kind}' AS kind, k.name, k.uri, k.size_bytes, k.sha256 FROM {kind}s AS k"
         + (" WHERE k.format <> 'reference'" if kind == "capture" else "")
         for kind in ("capture", "record", "program")
     )

@@ -1,4 +1,4 @@
-"""The op graph of a capture's program, with times, in Graphviz's language (`etq graph --dot`)."""
+"""The op graph of a capture's program, with times, in Graphviz's language (`etq graph --format dot`)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from etq.errors import printable
+from etq.render.times import range_text
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Warehouse
@@ -41,7 +42,9 @@ def dot_of(warehouse: Warehouse, capture: str | Capture, options: Mapping[str, A
     ).fetchall()
     lines = ["digraph ops {", '  node [shape=box, style="filled,rounded", fontname="Helvetica"];']
     for graph_id, index, name, op_type, module, time_in_execute, share, shown_unit, backend in nodes:
-        time = "time unknown" if time_in_execute is None else f"{time_in_execute:.6g} {shown_unit} ({share or 0:.1f} %)"
+        time = "time unknown"
+        if time_in_execute is not None:
+            time = f"{range_text([time_in_execute], shown_unit)} ({share or 0:.1f} %)"
         label = [name or op_type, op_type, module or "(model)", time]
         label += [backend] if backend else []
         text = "\\n".join(_quoted(part) for part in label)

@@ -9,7 +9,7 @@ from typing import Final
 
 from etq.errors import printable
 from etq.render.kernel_names import full_names, short_names
-from etq.render.table import fitted
+from etq.render.table import aligned, number_texts
 from etq.render.terminal import TerminalStyle, bar
 
 # Width without a terminal.
@@ -53,11 +53,11 @@ def flame(rows: Sequence[Row], heading: str, unit: str, style: TerminalStyle) ->
     short = {} if is_whole else short_names(row.name for row in rows)
     names = [printable(short.get(row.name, row.name)) for row in rows]
     longest = max(2 * row.depth + len(name) for row, name in zip(rows, names, strict=True))
-    decimals = _decimals([row.time or 0.0 for row in rows])
+    times = number_texts([*(row.time for row in rows), *(row.self_time or None for row in rows)], unit)
     columns = {
-        f"{heading} {unit}": ["" if row.time is None else f"{row.time:.{decimals}f}" for row in rows],
+        f"{heading} {unit}": times[: len(rows)],
         "share": ["" if row.share is None else f"{row.share:.1f} %" for row in rows],
-        f"self {unit}": [f"{row.self_time:.{decimals}f}" if row.self_time else "" for row in rows],
+        f"self {unit}": times[len(rows) :],
     }
     name_width = max(len("name"), longest)
     widths = {title: max(len(title), *(len(cell) for cell in cells)) for title, cells in columns.items()}
@@ -75,21 +75,14 @@ def flame(rows: Sequence[Row], heading: str, unit: str, style: TerminalStyle) ->
     bar_width = min(left(), _LONGEST_BAR) if left() >= _SHORTEST_BAR else 0
     if not bar_width:
         name_width = max(min(longest, name_width + left() + 2), len("name"))
-    head = [fitted("name", name_width, False, style), *(title.rjust(width) for title, width in widths.items())]
+    head = ["name".ljust(name_width), *(title.rjust(width) for title, width in widths.items())]
     lines = [style.styled("  ".join(head), "bold")]
     whole = rows[0].total
-    for at, row in enumerate(rows):
+    # Not all of the blanks: their number grows with the square of the depth.
+    indented = [" " * min(2 * row.depth, name_width + 1) + name for row, name in zip(rows, names, strict=True)]
+    for at, (row, cell) in enumerate(zip(rows, aligned(indented, name_width, False, style), strict=True)):
         cells = [columns[title][at].rjust(width) for title, width in widths.items()]
-        # Not all of the blanks: their number grows with the square of the depth.
-        indented = " " * min(2 * row.depth, name_width + 1) + names[at]
-        name = style.styled(fitted(indented, name_width, False, style), *_STYLES.get(row.kind, ()))
+        name = style.styled(cell, *_STYLES.get(row.kind, ()))
         drawn = bar(row.start / whole, row.total / whole, bar_width, style) if bar_width and whole > 0 else ""
         lines.append("  ".join([name, *cells, style.styled(drawn, _BAR_STYLES.get(row.kind, "cyan"))]).rstrip())
     return "\n".join(lines) + "\n"
-
-
-def _decimals(times: Sequence[float]) -> int:
-    """Return the number of decimals that shows the greatest time in 4 digits; 0 if all times are whole."""
-    if all(time == int(time) for time in times):
-        return 0
-    return min(max(4 - len(str(int(max(times)))), 0), 6)

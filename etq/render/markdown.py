@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any, Final
 
 from etq.errors import printable
-from etq.render.table import Rows, shown
+from etq.render.table import Rows, shown, wide
 
 # Links, images, HTML, entities, mentions, references to issues, code, emphasis, formulas, addresses and emoji. Sites
 # search the displayed text for mentions and references, so escaping their characters is not enough: only code is
@@ -43,14 +44,20 @@ def cell(value: Any) -> str:
 
 
 def markdown(columns: Sequence[str], rows: Rows) -> str:
-    """Return a table in Markdown."""
+    """Return a table in Markdown, without columns that have no value, unless `wide` is set."""
     return "".join(markdown_parts(columns, [rows]))
 
 
 def markdown_parts(columns: Sequence[str], parts: Iterable[Rows]) -> Iterator[str]:
-    """Yield the same for rows that come in parts."""
+    """Yield the same for rows that come in parts; of several, all columns."""
+    remaining = iter(parts)
+    first, second = next(remaining, []), next(remaining, None)
+    if first and second is None and not wide.get():
+        by_column = list(zip(*first, strict=True))
+        filled = [at for at, values in enumerate(by_column) if any(value not in (None, "") for value in values)]
+        columns, first = [columns[at] for at in filled], [[row[at] for at in filled] for row in first]
     yield _line(columns) + "|" + " --- |" * len(columns) + "\n"
-    for rows in parts:
+    for rows in chain([first], [] if second is None else [second], remaining):
         yield "".join(map(_line, rows))
 
 

@@ -8,6 +8,8 @@ from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from etq.render.terminal import PAGE, TerminalStyle, wrap
+from etq.render.times import range_text
+from etq.verdicts.words import number_text
 
 _INDENT: Final = "    "
 
@@ -41,16 +43,19 @@ def paragraphs(
 
 
 def _heads(values: Sequence[tuple[str, Any, str]]) -> list[str]:
-    """Return short values as people write them: numbers with their name, and the unit of the row after the first."""
+    """Return short values as people write them: numbers with their name, and the first with the unit of the row."""
     heads: list[str] = []
+    time: tuple[int, str, float] | None = None
     for name, value, text in values:
-        if name == "unit" and heads:
-            heads[-1] += f" {text}"
+        label = name.removesuffix("_percent").replace("_", " ")
+        if name == "unit":
+            if time is not None:
+                heads[time[0]] = f"{time[1]} {range_text([time[2]], text)}"
         elif not isinstance(value, int | float):
             heads.append(text)
         elif name.endswith("_percent"):
-            heads.append(f"{name.removesuffix('_percent').replace('_', ' ')} {value:.3g} %")
+            heads.append(f"{label} {number_text(value, 3)} %")
         else:
-            number = f"{value:.4g}" if abs(value) < 1e4 else f"{value:.0f}"
-            heads.append(f"{name.replace('_', ' ')} {number}")
+            time = time or (len(heads), label, value)
+            heads.append(f"{label} {number_text(value)}")
     return heads

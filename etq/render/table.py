@@ -4,35 +4,42 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from datetime import date, datetime
-from itertools import chain
+from itertools import chain, zip_longest
 from typing import Any, Final
 
 from etq.errors import printable
 from etq.render.kernel_names import cut, full_names, short_names
-from etq.render.terminal import PLAIN, TerminalStyle, bar, width_of, wrap
+from etq.render.terminal import PAGE, PLAIN, TerminalStyle, bar, width_of, wrap
 from etq.verdicts import words
+from etq.verdicts.words import number_text
 
-# Texts on a terminal are shortened to so many letters before a column is left out, those of the first and the foremost
-# columns to more, but for a part of the terminal; and to fewer where no more columns can be left out.
-_READABLE: Final = 16
-_READABLE_LONG: Final = 30
-_READABLE_LABELS: Final = 56
-_PART_OF_LONG: Final = 0.4
-_SHORTEST: Final = 8
+# Texts of the first column and of others are shortened to so many letters before a column is left out, and to fewer
+# where no more columns can be left out; the first column to a part of the line, too.
+_WHOLE: Final = sys.maxsize, sys.maxsize
+_READABLE: Final = 30, 18
+_SHORTEST: Final = 16, 8
+_PART_OF_FIRST: Final = 0.4
+# Texts of more letters, and of so many words, are wrapped, to so many lines, before they are shortened.
+_LONG: Final = 40
+_WORDS: Final = 4
+_LINES: Final = 8
+# Where the name of a column is wrapped.
+_PIECE: Final = re.compile(r"[^_ ]+_*|_+")
 _LONGEST_LIST: Final = 12
 # A git commit's hash: its first digits are enough for git, too.
 _COMMIT: Final = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{32}\b")
-# Significant digits of the largest number of a column on a terminal; of percentages.
+# Significant digits of the largest number of a column; of percentages.
 _DIGITS: Final = 4
 _DIGITS_OF_PERCENT: Final = 3
 # Columns of probabilities and of gaps, whose sizes differ by powers of ten: each number has its own exponent.
 _OF_ANY_SIZE: Final = ("p", "q", "gap")
-# Whether tables on terminals have all their columns, several tables below each other if they don't fit: --wide.
+# Whether tables have all columns and whole texts, several tables below each other if a terminal has no room: --wide.
 wide: Final[ContextVar[bool]] = ContextVar("wide", default=False)
-# How to see the columns that a terminal has no room for.
+# How to see the columns that a line has no room for.
 HINT: Final = "--wide shows all columns, --columns those that you name"
 # Columns that a wide terminal shows with bars; only the first of these that a table has.
 _SHARES: Final = ("share_percent", "self_cpu_percent")
@@ -57,13 +64,18 @@ def table(
     rows: Rows,
     style: TerminalStyle = PLAIN,
     hint: str = HINT,
-    foremost: Sequence[str] = (),
+    foremost: Collection[str] = (),
 ) -> str:
-    """Return the rows as aligned text.
+    """Return the rows as aligned text, in lines that fit the terminal; without a terminal, `PAGE`.
 
-    On a terminal, lines fit its width: names of kernels are folded, numbers of a column have the same decimals, texts
-    are shortened, and columns that don't fit are left out, the `foremost` last, and named, with a hint at how to see
-    them. Shares have bars if there is room, and verdicts are coloured if colours are on.
+    Numbers of a column have the same decimals, and names of kernels are folded. A line above has what is the same in
+    all rows, and names the columns without a value. If the others don't fit, their names and texts of several words are
+    wrapped, texts are shortened such that they stay different, and columns are left out from the right, but none
+    without which rows would be the same; a line below names them, with a hint at how to see them. The first column, the
+    unit and the `foremost` stay: those without room follow in a table of their own.
+
+    If `wide` is set, nothing is shortened or left out, and only a terminal limits the lines. On a terminal, shares have
+    bars if there is room; verdicts are coloured if colours are on.
     """
     return "".join(table_parts(columns, [rows], style, hint, foremost))
 
@@ -73,60 +85,80 @@ def table_parts(
     parts: Iterable[Rows],
     style: TerminalStyle = PLAIN,
     hint: str = HINT,
-    foremost: Sequence[str] = (),
+    foremost: Collection[str] = (),
 ) -> Iterator[str]:
-    """Yield the same for rows that come in parts: columns become wider if a later part needs it."""
-    remaining = iter(parts if style.width is None or full_names.get() else _with_short_names(parts))
-    first = next(remaining, [])
-    if wide.get() and style.width is not None and len(_groups(columns, first, style)) > 1:
-        yield "\n".join(_below_each_other(columns, chain([first], remaining), style))
-        return
-    kept = _fitting(columns, first, style, foremost)
-    layout = _Layout([columns[at] for at in kept], _of(kept, first), style)
-    yield layout.head()
-    for rows in chain([first], remaining):
-        yield layout.lines(_of(kept, rows))
-    if first and (others := [title(name) for at, name in enumerate(columns) if at not in kept]):
-        assert style.width is not None
-        lines = wrap(f"Not shown: {', '.join(others)}; {hint}", style.width)
-        yield "".join(style.styled(line, "dim") + "\n" for line in lines)
-
-
-def _below_each_other(columns: Sequence[str], parts: Iterable[Rows], style: TerminalStyle) -> Iterator[str]:
-    """Yield the rows of each part as tables with as many columns as fit; each has those that tell rows apart."""
-    for rows in parts:
-        for kept in _groups(columns, rows, style):
-            shown = _of(kept, rows)
-            layout = _Layout([columns[at] for at in kept], shown, style)
-            yield layout.head() + layout.lines(shown)
-
-
-def _groups(columns: Sequence[str], rows: Rows, style: TerminalStyle) -> list[list[int]]:
-    """Return the positions of the columns of each table that fits; a column that is wider is not shortened."""
-    widths, room = _Layout(columns, rows, style).widths, style.width or 0
-    keys = 1  # how many of the first columns tell rows apart, as far as they leave room for others
-    for number in (2, 3):
-        if len({repr(row[:number]) for row in rows}) > len({repr(row[:keys]) for row in rows}):
-            keys = number if sum(widths[:number]) <= 2 * room // 3 else keys
-    groups = [[*range(keys)]]
-    for at in range(keys, len(widths)):
-        taken = sum(widths[index] + 2 for index in groups[-1])
-        if len(groups[-1]) > keys and taken + widths[at] > room:
-            groups.append([*range(keys)])
-        groups[-1].append(at)
-    return groups
-
-
-def _with_short_names(parts: Iterable[Rows]) -> Iterator[Rows]:
-    """Yield rows with names as people read them; in a column, no two names of a part become the same."""
-    for rows in parts:
-        columns = [
-            [names.get(value, value) if isinstance(value, str) else value for value in values]
-            if (names := _short(value for value in values if isinstance(value, str)))
-            else values
-            for values in zip(*rows, strict=True)
+    """Yield the same for rows that come in parts: columns become wider if a later part needs it. What is the same in
+    all rows is known if there is one part.
+    """
+    has_unit = "unit" in columns
+    remaining = iter(parts if full_names.get() else map(_with_short_names, parts))
+    first, second = next(remaining, []), next(remaining, None)
+    if second is not None:
+        remaining = chain([second], remaining)
+    elif not wide.get():
+        columns, first, common = _without_common(columns, first)
+        yield _note(common, style)
+    layout = _Layout(columns, first, style, foremost, has_unit)
+    kept = [*range(len(columns))] if wide.get() else layout.fitting()
+    groups = layout.groups(kept)
+    layouts = [layout]
+    if groups != [[*range(len(columns))]]:
+        names = [[columns[at] for at in group] for group in groups]
+        layouts = [
+            _Layout(those, _of(group, first), style, foremost, has_unit)
+            for those, group in zip(names, groups, strict=True)
         ]
-        yield list(zip(*columns, strict=True))
+    for number, rows in enumerate(chain([first], remaining)):
+        for group, part in zip(groups, layouts, strict=True):
+            yield ("" if number and len(groups) == 1 else part.head()) + part.lines(_of(group, rows))
+    if left_out := [title(name) for at, name in enumerate(columns) if at not in kept]:
+        yield _note(f"Not shown: {', '.join(left_out)}; {hint}", style)
+
+
+def fits(columns: Sequence[str], rows: Rows, style: TerminalStyle) -> bool:
+    """Whether a table of all columns fits without a shorter text."""
+    return _Layout(columns, rows, style).is_whole()
+
+
+def _note(text: str, style: TerminalStyle) -> str:
+    lines = wrap(text, style.width or PAGE, break_on_hyphens=False)
+    return "".join(style.styled(line, "dim") + "\n" for line in lines)
+
+
+def _without_common(columns: Sequence[str], rows: Rows) -> tuple[Sequence[str], Rows, str]:
+    """Return the columns and rows without what all rows have in common, and that as a text. Of a single row, that is
+    the unit and the empty columns. Rows that don't differ stay as they are.
+    """
+    by_column = list(zip(*rows, strict=True))
+    empty = [at for at, values in enumerate(by_column) if all(value is None or value == "" for value in values)]
+    has_one = len(rows) == 1
+    same = [
+        at
+        for at, values in enumerate(by_column)
+        if at not in empty and _are_same(values) and (not has_one or columns[at] == "unit")
+    ]
+    kept = [at for at in range(len(columns)) if at not in empty and at not in same]
+    if not rows or not kept or len(kept) == len(columns):
+        return columns, rows, ""
+    values = [f"{title(columns[at])} = {_column_texts(by_column[at][:1], columns[at])[0]}" for at in same]
+    texts = [f"In all rows: {', '.join(values)}"] if same else []
+    texts += [f"{'no' if same else 'No'} value: {', '.join(title(columns[at]) for at in empty)}"] if empty else []
+    return [columns[at] for at in kept], _of(kept, rows), "; ".join(texts)
+
+
+def _are_same(values: Sequence[Any]) -> bool:
+    return all(type(value) is type(values[0]) and value == values[0] for value in values)
+
+
+def _with_short_names(rows: Rows) -> Rows:
+    """Return rows with names as people read them; in a column, no two names become the same."""
+    columns = [
+        [names.get(value, value) if isinstance(value, str) else value for value in values]
+        if (names := _short(value for value in values if isinstance(value, str)))
+        else values
+        for values in zip(*rows, strict=True)
+    ]
+    return list(zip(*columns, strict=True))
 
 
 def _short(texts: Iterable[str]) -> dict[str, str]:
@@ -141,44 +173,6 @@ def with_short_commits(text: str) -> str:
     return _COMMIT.sub(r"\1…", text)
 
 
-def _fitting(columns: Sequence[str], rows: Rows, style: TerminalStyle, foremost: Sequence[str]) -> list[int]:
-    """Return the positions of the columns to show: all, or on a terminal those that fit. The first column stays, and
-    the unit, if the foremost don't have it. Those without a value go first, then those with the same value in all
-    rows, and those on the right; a unit before one of the foremost goes with it. The foremost go last, when their
-    texts, but for the very first, are as short as those of others, and the first number of them when no text can
-    be shorter.
-    """
-    kept = list(range(len(columns)))
-    if style.width is None or wide.get():
-        return kept
-    by_column = list(zip(*rows, strict=True)) or [()] * len(columns)
-
-    def place(at: int) -> tuple[bool, bool, bool, int]:
-        is_foremost = columns[at] in foremost
-        is_empty = all(value is None for value in by_column[at])
-        varies = len(rows) < 2 or len(set(map(repr, by_column[at]))) > 1
-        return not is_empty, is_foremost, varies or is_foremost, -foremost.index(columns[at]) if is_foremost else -at
-
-    numbers = [columns[at] for at in kept if _is_number(by_column[at])]
-    number = next((name for name in foremost if name in numbers), None)
-    for at in sorted(kept, key=place):
-        long = foremost[:1] if columns[at] in foremost else foremost
-        if at in kept and columns[at] == number and _Layout([columns[at] for at in kept], _of(kept, rows), style).fits:
-            break
-        if _Layout([columns[at] for at in kept], _of(kept, rows), style, long).fits:
-            break
-        if at in kept and at > 0 and (columns[at] != "unit" or "unit" in foremost):
-            kept.remove(at)
-            if _is_of_unit(columns[at], foremost):
-                kept = [each for each in kept if columns[each] != "unit"]
-    return kept
-
-
-def _is_of_unit(column: str, foremost: Sequence[str]) -> bool:
-    """Whether a column is the only one that a unit is of that is among the foremost: it follows the unit there."""
-    return column in foremost[1:] and foremost[foremost.index(column) - 1] == "unit"
-
-
 def _of(kept: Sequence[int], rows: Rows) -> Rows:
     """Return the rows with only these columns."""
     is_all = not rows or len(kept) == len(rows[0])
@@ -186,90 +180,146 @@ def _of(kept: Sequence[int], rows: Rows) -> Rows:
 
 
 class _Layout:
-    """The columns of a table: their widths, which of them are numbers, and which one is shown with bars."""
+    """The columns of a table: their texts and widths, which are numbers, and which one is shown with bars."""
 
     def __init__(
-        self, columns: Sequence[str], rows: Rows, style: TerminalStyle, long: Collection[str] | None = None
+        self,
+        columns: Sequence[str],
+        rows: Rows,
+        style: TerminalStyle,
+        foremost: Collection[str] = (),
+        has_unit: bool = False,
     ) -> None:
-        """Lay columns out. `long` shortens no text so far that it is hard to read, and those of these columns less."""
-        self._columns = [printable(name) for name in columns]
-        self._heads = self._columns if style.width is None else [title(name) for name in columns]
-        self._style = style
-        by_column = list(zip(*rows, strict=True)) or [()] * len(columns)
-        self._is_number = [bool(rows) and _is_number(values) for values in by_column]
-        self._decimals = [
-            None if style.width is None else _decimals(name, values)
-            for name, values in zip(columns, by_column, strict=True)
-        ]
-        texts = self._texts(rows) or [[] for _ in columns]
-        self.widths = [_widest([head, *cells]) for head, cells in zip(self._heads, texts, strict=True)]
-        if style.width is not None and not wide.get():
-            shortest = [
-                _SHORTEST if long is None else _least(at, name, long, style.width) for at, name in enumerate(columns)
-            ]
-            least = [
-                width if _is_fixed(values) else max(width_of(head), short)
-                for width, values, head, short in zip(self.widths, by_column, self._heads, shortest, strict=True)
-            ]
-            _narrow(self.widths, least, style.width)
-        share = next((self._columns.index(name) for name in _SHARES if name in self._columns and rows), None)
-        self.fits = style.width is None or sum(self.widths) + 2 * (len(self.widths) - 1) <= style.width
-        room = (style.width or 0) - sum(self.widths) - 2 * len(self.widths)
+        self._columns, self._style, self._foremost, self._has_unit = columns, style, foremost, has_unit
+        self._heads = [title(name) for name in columns]
+        self._by_column = list(zip(*rows, strict=True)) or [()] * len(columns)
+        self._is_number = [bool(rows) and _is_number(values) for values in self._by_column]
+        self._decimals = [self._decimals_of(*column) for column in zip(columns, self._by_column, strict=True)]
+        self._texts = self._texts_of(rows)
+        self._is_prose = [_is_prose(cells) for cells in self._texts]
+        self._room = math.inf if wide.get() and style.width is None else style.width or PAGE
+        self._widest = [_widest([head, *cells]) for head, cells in zip(self._heads, self._texts, strict=True)]
+        self._widths = self._widest
+        # Names of columns are wrapped before texts are shortened.
+        for letters in (_WHOLE, _READABLE, _SHORTEST) if not wide.get() else ():
+            self._widths = _narrowed(self._widths, self._least(letters), self._room)
+        share = next((columns.index(name) for name in _SHARES if name in columns and rows), None)
+        room = (style.width or 0) - sum(self._widths) - 2 * len(self._widths)
         self._bar_width = 0 if share is None else next((width for width in _BAR_WIDTHS if width <= room), 0)
         self._barred = share if self._bar_width else None
 
+    def _least(self, letters: tuple[int, int] = _READABLE) -> list[int]:
+        """Return the width that each column needs whose texts are shortened to so many letters."""
+        first, other = letters
+        if letters != _WHOLE:
+            first = max(min(first, int(_PART_OF_FIRST * self._room)), other)
+        least = []
+        for at, cells in enumerate(self._texts):
+            cell = _widest(["", *cells])
+            shortest = first if at == 0 or self._is_prose[at] else other
+            needed = cell if _is_fixed(self._by_column[at]) else min(cell, shortest)
+            least.append(max([needed, *map(width_of, _PIECE.findall(self._heads[at]))]))
+        return least
+
+    def _fits(self, kept: Collection[int], widths: Sequence[int]) -> bool:
+        return sum(widths[at] + 2 for at in kept) - 2 <= self._room
+
+    def is_whole(self) -> bool:
+        """Whether all columns fit without a shorter text."""
+        return self._fits(range(len(self._columns)), self._widest)
+
+    def fitting(self) -> list[int]:
+        """Return the positions of the columns to show: those on the right are left out until the others fit, but not
+        the first, the unit, the foremost, nor those without which rows that differ would look the same.
+        """
+        kept, least = [*range(len(self._columns))], self._least()
+        for at in kept[:0:-1]:
+            if self._fits(kept, least):
+                break
+            others = [other for other in kept if other != at]
+            stays = self._columns[at] in ("unit", *self._foremost)
+            if not stays and self._count(others) == self._count(kept):
+                kept = others
+        return kept
+
+    def _count(self, kept: Collection[int]) -> int:
+        """Return how many different rows these columns have."""
+        return len(set(zip(*(self._texts[at] for at in kept), strict=True)))
+
+    def groups(self, kept: Sequence[int]) -> list[list[int]]:
+        """Return the positions of the columns of each table that fits. Each table has those that tell rows apart."""
+        widths = self._widths if wide.get() else self._least(_SHORTEST)
+        if self._fits(kept, widths):
+            return [[*kept]]
+        keys = 1  # how many of the first columns tell rows apart, as far as they leave room for others
+        for number in (2, 3):
+            if self._count(kept[:number]) > self._count(kept[:keys]):
+                keys = number if sum(widths[at] for at in kept[:number]) <= 2 * self._room // 3 else keys
+        groups = [[*kept[:keys]]]
+        for at in kept[keys:]:
+            if len(groups[-1]) > keys and not self._fits([*groups[-1], at], widths):
+                groups.append([*kept[:keys]])
+            groups[-1].append(at)
+        return groups
+
     def head(self) -> str:
         """Return the lines of the columns' names and of the rule below them."""
-        names = [[head] for head in self._heads]
-        rules = [["-" * width] for width in self.widths]
-        return self._joined(names, [["bold"] * len(names)], [None]) + self._joined(
+        heads = [_wrapped_head(head, width) for head, width in zip(self._heads, self._widths, strict=True)]
+        tallest = max(map(len, heads))
+        names = [[""] * (tallest - len(lines)) + lines for lines in heads]
+        rules = [["-" * width] for width in self._widths]
+        return self._joined(names, [["bold"] * len(names)] * tallest, [None] * tallest) + self._joined(
             rules, [["dim"] * len(rules)], [None]
         )
 
     def lines(self, rows: Rows) -> str:
-        """Return a line for each row."""
+        """Return the lines of these rows. Those of a later part may have numbers that need more room or decimals."""
         if not rows:
             return ""
-        values = None if self._barred is None else [row[self._barred] for row in rows]
+        by_column = zip(self._columns, zip(*rows, strict=True), self._decimals, strict=True)
+        self._decimals = [_more(decimals, self._decimals_of(name, values)) for name, values, decimals in by_column]
+        texts = self._texts_of(rows)
+        for at, cells in enumerate(texts):
+            if self._is_number[at] or wide.get():
+                self._widths[at] = max(self._widths[at], _widest(cells))
+        shares = [None if self._barred is None else row[self._barred] for row in rows]
         styles = [_styles(self._columns, row) for row in rows] if self._style.has_colours else None
-        if self._style.width is not None:  # a later part may have numbers that need more decimals
-            found = [
-                _decimals(name, values) for name, values in zip(self._columns, zip(*rows, strict=True), strict=True)
-            ]
-            self._decimals = [
-                more if fewer is None or more is None else max(fewer, more)
-                for fewer, more in zip(self._decimals, found, strict=True)
-            ]
-        texts = self._texts(rows)
-        for index, cells in enumerate(texts):
-            if (
-                self._is_number[index] or self._style.width is None or wide.get()
-            ):  # only texts on a terminal are shortened
-                self.widths[index] = max(self.widths[index], _widest(cells))
-        return self._joined(texts, styles, values)
+        wrapped = [at for at, cells in enumerate(texts) if self._is_prose[at] and _widest(cells) > self._widths[at]]
+        if not wrapped:
+            return self._joined(texts, styles, shares)
+        for at in wrapped:
+            texts[at] = shortened(texts[at], (_LINES - 1) * self._widths[at], self._style)
+        lines = []
+        for number, cells in enumerate(zip(*texts, strict=True)):
+            parts = [wrap(cell, self._widths[at]) if at in wrapped else [cell] for at, cell in enumerate(cells)]
+            column_lines = list(zip(*zip_longest(*parts, fillvalue=""), strict=True))
+            rest = [None] * (len(column_lines[0]) - 1)
+            lines.append(
+                self._joined(column_lines, styles and [styles[number]] * (1 + len(rest)), [shares[number], *rest])
+            )
+        return "".join(lines)
 
-    def _texts(self, rows: Rows) -> list[list[str]]:
+    def _decimals_of(self, column: str, values: Sequence[Any]) -> int | None:
+        """Return how many decimals numbers of a column have; where they have no unit, sizes may differ by the row."""
+        return _decimals(column, values) if self._has_unit or column.endswith("percent") else None
+
+    def _texts_of(self, rows: Rows) -> list[Sequence[str]]:
         """Return the cells as text, column by column."""
-        columns = zip(self._columns, zip(*rows, strict=True), self._decimals, strict=False)
-        return [
-            _texts_of_any_size(name, values)
-            if name in _OF_ANY_SIZE and self._style.width is not None and _is_number(values)
-            else _column_texts(values, decimals)
-            for name, values, decimals in columns
-        ]
+        by_column = zip(self._columns, zip(*rows, strict=True), self._decimals, strict=False)
+        texts: list[Sequence[str]] = [_column_texts(values, name, decimals) for name, values, decimals in by_column]
+        return texts or [[] for _ in self._columns]
 
     def _joined(
-        self, texts: list[list[str]], styles: list[list[str | None]] | None, shares: Sequence[object] | None
+        self, texts: Sequence[Sequence[str]], styles: Sequence[Sequence[str | None]] | None, shares: Sequence[object]
     ) -> str:
         """Return lines of these texts, column by column, with styles and bars by row."""
         padded = []
         for index, cells in enumerate(texts):
-            width, right = self.widths[index], self._is_number[index]
-            column = _padded(cells, width, right, self._style)
+            column = aligned(cells, self._widths[index], self._is_number[index], self._style)
             if styles is not None:
                 column = [_styled(cell, self._style, row[index]) for cell, row in zip(column, styles, strict=True)]
             padded.append(column)
-            if shares is not None and index == self._barred:
+            if index == self._barred:
                 padded.append([self._bar(value) for value in shares])
         return "".join("  ".join(line).rstrip() + "\n" for line in zip(*padded, strict=True))
 
@@ -279,13 +329,33 @@ class _Layout:
 
 
 def title(column: str) -> str:
-    """Return the head of a column on a terminal: with a sign for percent."""
+    """Return the head of a column: with a sign for percent."""
     return re.sub(r"_?percent$", " %", printable(column)).strip()
 
 
+def _wrapped_head(head: str, width: int) -> list[str]:
+    """Return the lines of a column's name: it is wrapped at blanks and after underscores."""
+    lines = [""]
+    for piece in re.findall(r"[^_ ]+_*|_+| +", head):
+        if len(lines[-1] + piece) > width and lines[-1]:
+            lines.append("")
+        lines[-1] += piece if lines[-1] else piece.lstrip()
+    return [line.rstrip() for line in lines if line.strip()] or [""]
+
+
+def _is_prose(cells: Sequence[str]) -> bool:
+    """Whether a column's texts are of several words, and can be wrapped."""
+    text = max(cells, key=len, default="")
+    return len(text) > _LONG and text.count(" ") >= _WORDS - 1 and width_of(text) == len(text)
+
+
+def _more(decimals: int | None, others: int | None) -> int | None:
+    return decimals if others is None or decimals is None else max(decimals, others)
+
+
 def _decimals(column: str, values: Sequence[Any]) -> int | None:
-    """Return how many decimals numbers of a column have: its largest has `_DIGITS` digits, and one below 10 has a
-    decimal or more; None for other columns.
+    """Return how many decimals numbers of a column have: its largest has `_DIGITS` digits, one below 10 has a decimal
+    or more, and none is 0 in all rows; None for other columns.
     """
     sizes = [abs(value) for value in values if isinstance(value, float) and math.isfinite(value)]
     if not sizes or not max(sizes) or not _is_number(values) or column in _OF_ANY_SIZE:
@@ -294,12 +364,21 @@ def _decimals(column: str, values: Sequence[Any]) -> int | None:
         return 0
     digits = _DIGITS_OF_PERCENT if column.endswith("percent") or column == "share" else _DIGITS
     least = 1 if min(filter(None, sizes)) < 10 else 0
-    return min(max(digits - 1 - math.floor(math.log10(max(sizes))), least), 12)
+    decimals = min(max(digits - 1 - math.floor(math.log10(max(sizes))), least), 12)
+    needed = 0
+    for size in sizes:
+        text = f"{size:.{decimals}f}"
+        if size and not float(text):
+            return decimals
+        needed = max(needed, len(text.rstrip("0").partition(".")[2]))
+        if needed == decimals:
+            break
+    return needed
 
 
 def number_texts(values: Sequence[float | None], unit: str) -> list[str]:
-    """Return numbers as in a column of a terminal's table: with the same decimals; of percent, with fewer digits."""
-    return _column_texts(values, _decimals(unit, values))
+    """Return numbers as in a column of a table: with the same decimals; of percent, with fewer digits."""
+    return _column_texts(values, "", _decimals(unit, values))
 
 
 def _rounded(value: float | None, decimals: int) -> str:
@@ -314,24 +393,19 @@ def _rounded(value: float | None, decimals: int) -> str:
 
 def p_value(p: float) -> str:
     """Return a probability to three digits. Those below 1e-15 are rounding errors of 1 less a number, or 0."""
-    return f"{p:.3g}" if p >= 1e-15 else "<1e-15"
+    return number_text(p, 3) if p >= 1e-15 else "<1e-15"
 
 
-def _texts_of_any_size(column: str, values: Sequence[Any]) -> list[str]:
-    """Return numbers to three digits each; probabilities as in `p_value`."""
-    as_text = "{:.3g}".format if column == "gap" else p_value
-    return ["" if value is None else as_text(value) for value in values]
-
-
-def _column_texts(values: Sequence[Any], decimals: int | None = None) -> list[str]:
+def _column_texts(values: Sequence[Any], column: str, decimals: int | None = None) -> list[str]:
     """The text of each value, as by `shown`; columns of numbers and of plain texts are converted as a whole."""
     kinds = set(map(type, values)) - {type(None)}
+    if column in _OF_ANY_SIZE and kinds <= {int, float}:
+        as_text = p_value if column != "gap" else lambda value: number_text(value, 3)
+        return ["" if value is None else as_text(value) for value in values]
     if kinds == {int}:
         return ["" if value is None else str(value) for value in values]
     if decimals is not None and kinds <= {int, float}:
         return [_rounded(value, decimals) for value in values]
-    if kinds == {float}:
-        return ["" if value is None else f"{value:.6g}" if -1e6 < value < 1e6 else f"{value:.0f}" for value in values]
     if kinds == {str}:
         texts = [value or "" for value in values]
         if _is_plain("".join(texts)):
@@ -343,19 +417,27 @@ def _is_plain(text: str) -> bool:
     return text.isascii() and text.isprintable()
 
 
-def _widest(cells: list[str]) -> int:
+def _widest(cells: Sequence[str]) -> int:
     return max(map(len if "".join(cells).isascii() else width_of, cells))
 
 
-def _padded(cells: list[str], width: int, right: bool, style: TerminalStyle) -> list[str]:
+def aligned(cells: Sequence[str], width: int, right: bool, style: TerminalStyle) -> list[str]:
     """Return the cells of a column, all of exactly that width."""
+    if not right:
+        cells = shortened(cells, width, style)
     if "".join(cells).isascii():
-        if max(map(len, cells)) > width and not right:
-            shown = cut(cells, width, "…" if style.has_blocks else "~")
-            cells = [shown[cell] for cell in cells]
-        if max(map(len, cells)) <= width:
-            return [cell.rjust(width) for cell in cells] if right else [cell.ljust(width) for cell in cells]
-    return [fitted(cell, width, right, style) for cell in cells]
+        return [cell.rjust(width) for cell in cells] if right else [cell.ljust(width) for cell in cells]
+    blanks = [" " * (width - width_of(cell)) for cell in cells]
+    return [blank + cell if right else cell + blank for cell, blank in zip(cells, blanks, strict=True)]
+
+
+def shortened(cells: Sequence[str], width: int, style: TerminalStyle) -> Sequence[str]:
+    """Return texts of at most that width, in which the middle is left out; those that differ stay different."""
+    if not cells or _widest(cells) <= width:
+        return cells
+    has_wide = any(width_of(cell) > len(cell) for cell in cells)
+    found = cut(cells, width // 2 if has_wide else width, "…" if style.has_blocks else "~")
+    return [found[cell] for cell in cells]
 
 
 def _is_number(values: Sequence[Any]) -> bool:
@@ -382,43 +464,25 @@ def _styled(padded: str, style: TerminalStyle, name: str | None) -> str:
     return padded.replace(text, style.styled(text, name), 1) if text and name else padded
 
 
-def _least(at: int, column: str, long: Collection[str], room: int) -> int:
-    """Return how many letters of a column can be read well; labels have their keys, which are needed to select."""
-    if column in long and column == "labels":
-        return _READABLE_LABELS
-    is_long = at == 0 or column in long
-    return max(min(_READABLE_LONG, int(_PART_OF_LONG * room)), _SHORTEST) if is_long else _READABLE
-
-
-def _narrow(widths: list[int], least: Sequence[int], room: int) -> None:
-    """Shorten the widest columns until the table fits, down to the least width of each."""
+def _narrowed(widths: Sequence[int], least: Sequence[int], room: float) -> list[int]:
+    """Return widths that fit: of the widest columns less, down to the least width of each."""
+    widths = [*widths]
     while sum(widths) + 2 * (len(widths) - 1) > room:
         widest = max(range(len(widths)), key=lambda at: (widths[at] > least[at], widths[at]))
         if widths[widest] <= least[widest]:
-            return
+            break
         widths[widest] -= 1
-
-
-def fitted(cell: str, width: int, right: bool, style: TerminalStyle) -> str:
-    """Return a cell of exactly that width: padded with blanks, or shortened."""
-    if width_of(cell) > width:
-        cell = cell[: width - 1]
-        while width_of(cell) >= width:
-            cell = cell[:-1]
-        # What ends there may have been shortened before.
-        cell = cell.removesuffix("…") + ("…" if style.has_blocks else "~")
-    blanks = " " * (width - width_of(cell))
-    return blanks + cell if right else cell + blanks
+    return widths
 
 
 def shown(value: Any) -> str:  # noqa: PLR0911 - a case a line
-    """A value for people: numbers to 6 digits, the first values of a long list, nothing for NULL."""
+    """A value for people: numbers as in `number_text`, the first values of a long list, nothing for NULL."""
     if value is None:
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{value:.6g}" if abs(value) < 1e6 else f"{value:.0f}"
+        return number_text(value)
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, datetime):

@@ -7,6 +7,7 @@ from itertools import chain
 from typing import Final
 
 from etq.render.table import Rows, number_texts
+from etq.verdicts.words import number_text
 
 # A unit with times from this number on becomes the next larger one.
 _LARGE: Final = 10_000
@@ -26,6 +27,12 @@ def quantities(values: Sequence[float], unit: str) -> list[str]:
     divisor, unit = unit_for(max(values), unit)
     shown = "%" if unit == "percent" else unit
     return [f"{text} {shown}" for text in number_texts([value / divisor for value in values], unit)]
+
+
+def range_text(values: Sequence[float], unit: str) -> str:
+    """Return the first time to the last one as a text, in the unit that suits the largest."""
+    divisor, unit = unit_for(max(values), unit)
+    return f"{' to '.join(number_text(value / divisor) for value in values)} {unit}"
 
 
 def in_one_unit(columns: Sequence[str], parts: Iterable[Rows], times: Sequence[str]) -> Iterator[Rows]:

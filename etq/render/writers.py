@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -20,8 +20,8 @@ from etq.render.delimited import DELIMITERS, delimited, escaping_formulas, write
 from etq.render.markdown import markdown_parts
 from etq.render.pager import paged
 from etq.render.selection import selection
-from etq.render.table import Rows, shown, table, table_parts, title, wide
-from etq.render.terminal import PAGE, PLAIN, TerminalStyle, style_of, width_of
+from etq.render.table import Rows, fits, shown, table_parts, title, wide
+from etq.render.terminal import PLAIN, style_of
 from etq.render.times import in_one_unit
 
 if TYPE_CHECKING:
@@ -53,8 +53,8 @@ def write(
     """Write a query's result to a file or to standard output. Returns whether it has rows; True for binary formats.
 
     format  one of `FORMATS`; by default that of the file's suffix, or a table
-    view    what the rows are of: people get the columns that its line `Shown:` has, without those that have no value,
-            and unless a unit is among the parameters, times in the one that suits them, see `in_one_unit`
+    view    what the rows are of: people get the columns that its line `Shown:` has, and unless a unit is among the
+            parameters, times in the one that suits them, see `in_one_unit`
 
     Rows are written while they are read. Raises `EtqError` if the file exists and `force` is not set, for an unknown
     file name ending, and for a binary format on a terminal; `QueryError` for a query that fails; no file is left then.
@@ -74,30 +74,19 @@ def write(
             return False
         with _text_output(path, force=force) as stream, _query_errors():
             return write_delimited(warehouse.connection, relation, DELIMITERS[format], stream)
-    with warehouse.rows_in_parts(query, **parameters) as (names, found):
-        columns, parts = _for_people(names, found, view, parameters) if view and is_for_people else (names, found)
-        first = next(parts, [])
+    with warehouse.rows_in_parts(query, **parameters) as (columns, parts):
+        chooses = view is not None and is_for_people and "unit" in columns and parameters.get("unit") is None
+        remaining = in_one_unit(columns, parts, view.times) if view and chooses else parts
+        first = next(remaining, [])
         if columns:
             with _text_output(path, force=force, is_printable=format == "table") as stream:
-                _write_parts(columns, chain([first], parts), format, path, stream, _Kept.of(query, view))
+                _write_parts(columns, chain([first], remaining), format, path, stream, _Kept.of(query, view))
     return bool(first)
-
-
-def _for_people(
-    columns: Sequence[str], parts: Iterator[Rows], view: catalog.SqlObject, parameters: Mapping[str, Any]
-) -> tuple[Sequence[str], Iterator[Rows]]:
-    """Return columns and rows with times in the unit that suits them, and without columns that have no value."""
-    if parameters.get("unit") is None and "unit" in columns:
-        parts = in_one_unit(columns, parts, view.times)
-    first, second = next(parts, []), next(parts, None)
-    if second is None and not wide.get():
-        columns, first = with_values(columns, first)
-    return columns, chain([first], [] if second is None else [second], parts)
 
 
 @dataclass(frozen=True)
 class _Kept:
-    """What a terminal keeps: the columns that it leaves out last, and those whose texts become paragraphs."""
+    """What tables keep: columns that are never left out, and those whose texts become paragraphs."""
 
     foremost: Sequence[str] = ()
     long: Collection[str] = ()
@@ -106,13 +95,7 @@ class _Kept:
     def of(cls, query: str, view: catalog.SqlObject | None) -> _Kept:
         if view is not None:
             return cls(view.foremost, view.long)
-        return cls(catalog.foremost_in(query)) if sys.stdout.isatty() else cls()
-
-
-def with_values(columns: Sequence[str], rows: Rows) -> tuple[Sequence[str], Rows]:
-    """Return columns and rows without the columns that have no value."""
-    filled = [at for at, values in enumerate(zip(*rows, strict=True)) if any(each not in (None, "") for each in values)]
-    return ([columns[at] for at in filled], [[row[at] for at in filled] for row in rows]) if rows else (columns, rows)
+        return cls(catalog.foremost_in(query))
 
 
 def write_each(warehouse: Warehouse, script: str, format: str | None, path: str | None, *, force: bool = False) -> None:
@@ -148,13 +131,13 @@ def write_each(warehouse: Warehouse, script: str, format: str | None, path: str 
 
 @contextmanager
 def _in_full(statement: str) -> Iterator[None]:
-    """Show all columns of a statement that names each of them, also those that don't fit the terminal."""
+    """Show all columns of a statement that names each of them, also those that don't fit."""
     import json
 
     import duckdb
 
     is_wide = wide.get()
-    if sys.stdout.isatty() and not is_wide:
+    if not is_wide:
         with duckdb.connect() as connection:
             query = "SELECT json_serialize_sql($1)::VARCHAR"
             [(parsed,)] = connection.execute(query, [statement]).fetchall()
@@ -184,8 +167,6 @@ def write_rows(
     refuse_existing(path, force)
     format = _checked_format(format, path)
     columns, rows = selection.get().rows(columns, rows)
-    if view is not None and format in TO_READ and not wide.get():
-        columns, rows = with_values(columns, rows)
     if format not in BINARY:
         with _text_output(path, force=force, is_printable=format == "table") as stream:
             kept = _Kept((), long) if view is None else _Kept.of("", view)
@@ -230,6 +211,11 @@ def format_of(path: str | None) -> str:
         known = ", ".join(SUFFIXES)
         raise EtqError(f"{path}: no format has the ending {ending}; use {known} or .txt, or name one with --format")
     return SUFFIXES.get(ending, "table")
+
+
+def is_to_read(format: str | None, path: str | None) -> bool:
+    """Whether people read what is written in a format, by default that of the file's ending."""
+    return (format or format_of(path)) in TO_READ
 
 
 def _refuse_compressed(path: str | None) -> None:
@@ -285,7 +271,7 @@ def _write_parts(
         whole = [row for rows in parts for row in rows]
         parts = [whole]
         # Without a terminal, a single long column is the end of a line, which other programs can search.
-        if (style.width or len(kept.long) > 1) and not _has_room(columns, whole, style):
+        if (style.width or len(kept.long) > 1) and not fits(columns, whole, style):
             from etq.render.records import paragraphs
 
             cells = [[shown(value) for value in row] for row in whole]
@@ -300,11 +286,6 @@ def _write_parts(
     }
     for text in writers[format]():
         stream.write(text)
-
-
-def _has_room(columns: Sequence[str], rows: Rows, style: TerminalStyle) -> bool:
-    """Whether the table fits without shortening any cell."""
-    return max(map(width_of, table(columns, rows).splitlines())) <= (style.width or PAGE)
 
 
 class _PrintableLines:

@@ -133,7 +133,7 @@ def _check_gaps(target: Target, more: GraphExtras, rows: list[tuple[Any, ...]]) 
     if lacking:
         raise EtqError(
             f"{' and '.join(lacking)}: no logged values, so {target.name} has no gaps; run the program with a debug "
-            "buffer and ingest it with --debug-buffer and --values, or compute a reference (etq reference)"
+            "buffer and ingest it with --debug-buffer and --values, or compute a reference (etq ingest --reference)"
         )
     problems = sorted({row[-1] for row in rows if row[-1] is not None})
     cause = "; ".join(problems) or "no op of the graph has a value in both"

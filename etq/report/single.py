@@ -194,7 +194,7 @@ def _ops(target: Target) -> Section | None:
     ops = target.table(
         """
         SELECT
-            o.op, o.kind, o.method, o.instruction_id, o.per_execute, o.calls, o.total, o.avg, o.min, o.max,
+            o.op, o.kind, o.method, o.instruction_id, o.per_execute, o.calls, o.total, o.per_call, o.min, o.max,
             o.share_percent, o.unit
         FROM op_totals($capture, by := 'instance', unit := $unit, method := $method, runs := $basis) AS o
         """
@@ -202,7 +202,7 @@ def _ops(target: Target) -> Section | None:
     families = target.table(
         """
         SELECT
-            o.op, o.kind, o.method, o.per_execute, o.calls, o.total, o.avg, o.min, o.max, o.share_percent, o.unit
+            o.op, o.kind, o.method, o.per_execute, o.calls, o.total, o.per_call, o.min, o.max, o.share_percent, o.unit
         FROM op_totals($capture, unit := $unit, method := $method, runs := $basis) AS o
         """
     )
@@ -271,7 +271,7 @@ MOST_EVENTS: Final = 5000
 # Delegate calls, with the backend if a record names it.
 DELEGATE_CALLS: Final = """
     SELECT
-        d.block_index, d.method, d.instruction_id, any_value(g.backend) AS backend, d.calls, d.per_execute, d.avg,
+        d.block_index, d.method, d.instruction_id, any_value(g.backend) AS backend, d.calls, d.per_execute, d.per_call,
         d.ops / d.executes AS ops, d.copies / d.executes AS copies, d.layout / d.executes AS layout,
         d.unaccounted / d.executes AS unaccounted, d.share_percent, d.total, d.unit
     FROM delegate_totals($capture, unit := $unit, method := $method, runs := $basis) AS d

@@ -30,7 +30,7 @@ def _captures(warehouse: Warehouse, _: Arguments) -> Answer:
         warehouse,
         """
         SELECT
-            c.name, left(c.sha256, 12) AS sha256, c.format, c.profiling_level, c.captured_at, c.byte_size, c.uri,
+            c.name, left(c.sha256, 12) AS sha256, c.format, c.profiling_level, c.captured_at, c.size_bytes, c.uri,
             epoch_us(c.ingested_at) AS ingested
         FROM captures AS c
         ORDER BY c.ingested_at, c.capture_id

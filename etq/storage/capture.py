@@ -364,7 +364,7 @@ def _described(rows: pa.RecordBatch, source: Source, name: str) -> pa.RecordBatc
         "sha256": texts([source.sha256]),
         "name": texts([name]),
         "uri": texts([source.place]),
-        "byte_size": integers([len(source.content)], np.int64),
+        "size_bytes": integers([len(source.content)], np.int64),
         "ingested_at": integers([_microseconds(datetime.now(UTC))], np.int64).view(pa.timestamp("us")),
         "etq_version": texts([VERSION]),
     }

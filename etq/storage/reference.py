@@ -41,7 +41,7 @@ def store_reference(
         """
         INSERT INTO captures BY NAME
         SELECT $capture AS capture_id, $sha256 AS sha256, $name AS name, 'reference' AS format, $uri AS uri,
-            0 AS byte_size, $now::TIMESTAMP AS ingested_at, 'ns' AS time_scale, $record AS record_id,
+            0 AS size_bytes, $now::TIMESTAMP AS ingested_at, 'ns' AS time_scale, $record AS record_id,
             'debug' AS profiling_level, $version AS etq_version
         """,
         {

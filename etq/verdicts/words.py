@@ -182,7 +182,8 @@ def immaterial(change: float, share: float) -> str:
 
 def calls(base: float, new: float, base_ticks: float, new_ticks: float) -> str:
     """How much more or less often an op is called, and how long that takes."""
-    return f"calls per step {base:.4g} to {new:.4g}, each {_call_length(base_ticks)} to {_call_length(new_ticks)}"
+    each = f"each {_call_length(base_ticks)} to {_call_length(new_ticks)}"
+    return f"calls per step {number_text(base)} to {number_text(new)}, {each}"
 
 
 def shapes(base: str | None, new: str | None) -> str:
@@ -325,6 +326,11 @@ def imprecise(half: float, width: float, more: int | None, is_beyond: bool, *, i
     """Says that the latency of one program isn't known well enough; `is_early`: too few captures for a forecast."""
     needed = "too early to say how many more rounds it needs" if is_early else _more(more, is_beyond)
     return f"known to ±{100 * half:.2g} %, wanted ±{100 * width:.2g} %; {needed}"
+
+
+def number_text(value: float, digits: int = 4) -> str:
+    """A number that stands alone, to so many digits; a larger one without decimals, never with an exponent."""
+    return f"{value:.0f}" if 10.0**digits <= abs(value) < math.inf else f"{value:.{digits}g}"
 
 
 def _length(ticks: float) -> str:

@@ -49,9 +49,7 @@ class Result:
             found = self.relation.limit(rows + 1).fetchall()
         except duckdb.Error as error:
             raise QueryError(message_of(error)) from error
-        style = style_of(sys.stdout)
-        foremost = foremost_in(self._query) if style.width is not None else ()
-        text = table(self.relation.columns, found[:rows], style, _HINT, foremost)
+        text = table(self.relation.columns, found[:rows], style_of(sys.stdout), _HINT, foremost_in(self._query))
         return text + (f"The first {rows} rows; show({10 * rows}) has more\n" if len(found) > rows else "")
 
     def fetchall(self) -> list[tuple[Any, ...]]:

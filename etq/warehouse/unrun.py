@@ -13,7 +13,7 @@ from etq.warehouse.warehouse import Warehouse
 
 _CAPTURE: Final = """
     INSERT INTO captures BY NAME
-    SELECT 1 AS capture_id, r.sha256, r.name, 'reference' AS format, r.uri, r.byte_size, r.ingested_at,
+    SELECT 1 AS capture_id, r.sha256, r.name, 'reference' AS format, r.uri, r.size_bytes, r.ingested_at,
         'ns' AS time_scale, r.record_id, {program} AS program_id, $version AS etq_version
     FROM records AS r
     RETURNING capture_id, name, sha256, format
@@ -53,7 +53,7 @@ _INSTRUCTIONS: Final = """
     JOIN program_values AS v ON v.method = t.method AND v.value_index = t.value_index;
 
     INSERT INTO records BY NAME
-    SELECT 1 AS record_id, p.sha256, p.name, p.uri, p.byte_size, p.ingested_at, true AS is_complete, p.etq_version
+    SELECT 1 AS record_id, p.sha256, p.name, p.uri, p.size_bytes, p.ingested_at, true AS is_complete, p.etq_version
     FROM programs AS p;
 
     INSERT INTO graphs BY NAME

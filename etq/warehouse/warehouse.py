@@ -828,7 +828,7 @@ class Warehouse(Views):
         return compact(self._database)
 
     def export(self, capture: str | Capture, to: str, path: str | os.PathLike[str], **options: Any) -> None:
-        """Write a capture as a file for another tool. `to` is chrome, speedscope, hud or model-explorer.
+        """Write a capture as a file for another tool. `to` is chrome, speedscope, hud, model-explorer or replay.
 
         A file whose name ends in .gz is compressed. An existing file is replaced when the new one is complete.
 
@@ -838,8 +838,10 @@ class Warehouse(Views):
         method   method of the graph (model-explorer); by default the one that ran
         graph    edge_dialect_exported_program, the default, or exported_program (model-explorer)
         unit     unit of times (model-explorer); by default as in all views
+        op       name of the op (replay)
+        shapes   its inputs, as in `op_efficiency` (replay); by default those of most time
 
-        and the options that select runs in all views: steps, phase.
+        and, but for replay, the options that select runs in all views: steps, phase.
 
         Raises `QueryError` for an unknown capture, format or option and for a capture without content for the format,
         and `WarehouseError` for a file that can't be written.

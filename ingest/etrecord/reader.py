@@ -201,7 +201,7 @@ class _Record:
                 "member_index": integers(range(len(names))),
                 "name": texts(names),
                 "kind": texts([_kind(name) for name in names]),
-                "byte_size": integers([self.members[name].file_size for name in names], np.int64),
+                "size_bytes": integers([self.members[name].file_size for name in names], np.int64),
             }
         )
 

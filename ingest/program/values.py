@@ -75,7 +75,7 @@ def _tensor_columns(values: Tables, kinds: npt.NDArray[Any]) -> dict[str, pa.Arr
     return {
         "scalar_type": texts(tensors.placed(types)),
         "sizes": lists(numbers(sizes), list_counts, kinds != "tensor"),
-        "byte_size": integers(tensors.placed(_byte_sizes(types, sizes, ranks)), np.int64),
+        "size_bytes": integers(tensors.placed(_byte_sizes(types, sizes, ranks)), np.int64),
         "dynamism": texts(tensors.placed(dynamisms)),
         "name": texts(tensors.placed(names)),
         "constant_index": integers(tensors.placed([buffer or None for buffer in buffer_index]), np.int64),

@@ -10,9 +10,17 @@ CREATE MACRO _advice_number(value) AS (
     )
 );
 
--- A time as text for a sentence: 12.3 us.
+-- A time as text for a sentence, in the unit that suits it: 12.3 us. It is computed once: DuckDB plans each use of a
+-- macro's argument.
 CREATE MACRO _advice_time(value, unit) AS (
-    _advice_number(value) || ' ' || unit
+    list_transform(
+        [{'value': value::DOUBLE, 'unit': unit}],
+        lambda time: CASE
+            WHEN time.unit = 'us' AND time.value >= 1e7 THEN _advice_number(time.value / 1e6) || ' s'
+            WHEN time.unit = 'us' AND time.value >= 1e4 THEN _advice_number(time.value / 1e3) || ' ms'
+            ELSE _advice_number(time.value) || ' ' || time.unit
+        END
+    )[1]
 );
 
 -- A share as text for a sentence: 12 %, 3.4 %; 100 % only if it is all.

@@ -1,5 +1,5 @@
 -- One capture, as in a list of captures, in the order of ingest.
--- Shown: name!, format, runs, events, profiling_level, time_scale, labels!, captured_at!, byte_size, findings,
+-- Shown: name!, format, runs, events, profiling_level, time_scale, labels!, captured_at!, size_bytes, findings,
 --   sha256, uri
 -- Columns:
 --   name: its name
@@ -10,7 +10,7 @@
 --   time_scale: unit of one tick
 --   labels: its labels as key=value, ordered by key, in the syntax of selectors; NULL if there is none
 --   captured_at: when it was measured, in UTC; NULL where unknown
---   byte_size: size of the file in bytes
+--   size_bytes: size of the file in bytes
 --   findings: number of rows in `findings`
 --   sha256: the first 12 characters of its hash
 --   uri: path of the file from the folder of the ingest; its name if it was elsewhere
@@ -25,7 +25,7 @@ SELECT
         FROM labels AS l
         WHERE l.capture_id = c.capture_id
     ) AS labels,
-    c.captured_at, c.byte_size,
+    c.captured_at, c.size_bytes,
     (SELECT count(*) FROM findings AS f WHERE f.capture_id = c.capture_id)
         AS findings,
     left(c.sha256, 12) AS sha256,

@@ -36,7 +36,7 @@ checked AS MATERIALIZED (
                     ELSE ' execute' END
                 || coalesce(
                     ' of phase ' || phase || ' to compare: steps of vLLM and SGLang '
-                    || 'have phases, other runs those set with etq phase',
+                    || 'have phases, other runs those set with etq label --phase',
                     ' to compare: only ETDumps and prof_results with Method::execute '
                     || 'events, and PyTorch traces with events of the host, can be '
                     || 'compared'

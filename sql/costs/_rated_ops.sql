@@ -150,7 +150,7 @@ judged AS (
 SELECT
     r.op, r.method, r.kind, r.backend, r.instruction_id, r.module_path, r.calls,
     _in_unit(r.ticks, r.scale) AS total,
-    _in_unit(r.ticks / r.calls, r.scale) AS avg,
+    _in_unit(r.ticks / r.calls, r.scale) AS per_call,
     CASE WHEN r.is_additive THEN 100e0 * r.ticks / nullif(x.ticks, 0) END AS share_percent,
     _display_unit(r.written, r.unit) AS unit,
     try_cast(r.flops / r.calls AS BIGINT) AS flops,

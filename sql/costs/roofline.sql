@@ -6,7 +6,7 @@
 -- Needs: dump; else: etq roofline
 -- Shown: op!, method, instruction_id AS instruction!, module_path AS module, per_execute!~, share_percent,
 --   roof_percent!, bound!, above_roof_percent, above_roof_per_execute~, flops_per_second / 1e9 AS gflop_s!,
---   bytes_per_second / 1e9 AS gb_s!, intensity!, flops, avg AS per_call~, calls, reason, total+~, executes+, unit
+--   bytes_per_second / 1e9 AS gb_s!, intensity!, flops, per_call~, calls!, reason, total+~, executes+, unit
 -- Columns:
 --   op: op type of its nodes; for a delegate's call the backend; for events without nodes their label
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
@@ -16,7 +16,7 @@
 --   module_path: module that contains its nodes; NULL if they differ, and with by := 'op_type'
 --   calls: number of calls
 --   total: sum of its self times; for delegate calls as a whole, of their total times
---   avg: total / calls
+--   per_call: total / calls
 --   share_percent: total in percent of the executes; NULL for values on another clock, or that are not times
 --   unit: unit of times: the requested one; values that are not times keep theirs
 --   flops: operations of one call, the mean if they differ; NULL where unknown
@@ -41,7 +41,7 @@ CREATE MACRO roofline(
     unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'typical'
 ) AS TABLE
 SELECT
-    r.op, r.method, r.kind, r.backend, r.instruction_id, r.module_path, r.calls, r.total, r.avg, r.share_percent,
+    r.op, r.method, r.kind, r.backend, r.instruction_id, r.module_path, r.calls, r.total, r.per_call, r.share_percent,
     r.unit, r.flops, r.bytes, r.intensity, r.flops_per_second, r.bytes_per_second, r.attainable_flops_per_second,
     r.roof_percent, r.bound, r.above_roof, r.above_roof_percent, r.reason, r.executes, r.per_execute,
     r.above_roof_per_execute
@@ -52,7 +52,7 @@ ORDER BY
 -- One node of the edge graphs of the methods that a capture ran, with how far its events are from the limits of the
 -- device, as in `roofline`: of the kernels and the delegates' events that run only this node. Needs a linked record and
 -- the peaks.
--- Shown: name!, op_type!, method, per_execute!~, roof_percent!, bound!, above_roof_per_execute~, calls, module_path AS
+-- Shown: name!, op_type!, method, per_execute!~, roof_percent!, bound!, above_roof_per_execute~, calls!, module_path AS
 --   module, reason, total+~, executes+, unit
 -- Columns:
 --   graph_id: the graph

@@ -63,13 +63,13 @@ checked AS (
     SELECT CASE
         WHEN (SELECT count(*) FROM generations AS g) = 0 THEN error(
             a.name || ' has no prompt_tokens and generated_tokens; read them from the '
-            || 'log of its runner: etq metric ' || a.name || ' --from LOG'
+            || 'log of its runner: etq label ' || a.name || ' --metrics LOG'
         )
         WHEN (
             SELECT count(DISTINCT coalesce(g.source, '')) FROM generations AS g
         ) > 1 THEN error(
             a.name || ' has token counts from more than one file; '
-            || 'set the phases: etq phase ' || a.name || ' decode --runs FIRST-LAST'
+            || 'set the phases: etq label ' || a.name || ' --phase decode --runs FIRST-LAST'
         )
         WHEN (SELECT max(x.executes) FROM executing AS x) > 1 THEN error(
             'runs of ' || a.name || ' execute more than once, so they have no '
@@ -90,8 +90,8 @@ checked AS (
                     lambda n: printf('%.0f', n)
                 ), ', ')
                 FROM ways AS w
-            ) || ' runs; set the phases: etq phase ' || a.name
-            || ' decode --runs FIRST-LAST'
+            ) || ' runs; set the phases: etq label ' || a.name
+            || ' --phase decode --runs FIRST-LAST'
         )
         ELSE (SELECT min(f.way) FROM fitting AS f)
     END AS way

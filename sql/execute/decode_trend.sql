@@ -24,8 +24,8 @@ target AS MATERIALIZED (
         WHEN k.format = 'torch_trace' THEN false
         WHEN EXISTS (FROM runs AS r WHERE r.capture_id = c.capture_id AND r.phase = 'decode') THEN true
         ELSE error(
-            'no run of ' || c.name || ' is of phase decode; set the phases: etq phase '
-            || c.name || ' decode --runs FIRST-LAST'
+            'no run of ' || c.name || ' is of phase decode; set the phases: etq label '
+            || c.name || ' --phase decode --runs FIRST-LAST'
         )
     END
 ),

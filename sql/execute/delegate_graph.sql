@@ -5,7 +5,7 @@
 -- nodes nor events. It is an error if a program has more than 10,000,000 such ops, counted for each call.
 -- Needs: dump; else: etq kernels
 -- Empty: {capture} ran no delegate whose graphs etq reads: those of XNNPACK and Vulkan
--- Shown: method, instruction_id, op_index, op!, node_name!, per_execute!~, share_percent!, outputs, event_name, calls,
+-- Shown: method, instruction_id, op_index, op!, node_name!, per_execute!~, share_percent!, outputs, event_name, calls!,
 --   self_time+~, executes+, unit
 -- Columns:
 --   method: the method

@@ -2,9 +2,9 @@
 -- explain. Events that don't fit into their calls, as with asynchronous backends, explain nothing.
 -- Needs: dump; else: etq kernels
 -- Empty: {capture} called no delegate; for its kernels: etq ops
--- Shown: block_index, method, instruction_id!, per_execute!~, avg AS per_call~, share_percent!, ops / executes AS
+-- Shown: block_index, method, instruction_id!, per_execute!~, per_call~, share_percent!, ops / executes AS
 --   ops!~, copies / executes AS copies!~, layout / executes AS layout!~, unaccounted / executes AS unaccounted!~,
---   calls, events, other_events, total+~, executes+, unit
+--   calls!, events, other_events, total+~, executes+, unit
 -- Columns:
 --   block_index: the event block
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
@@ -16,7 +16,7 @@
 --   copies: self time of events within them that copy or convert
 --   layout: self time of events within them that only move dimensions
 --   unaccounted: total less ops, copies and layout
---   avg: total / calls
+--   per_call: total / calls
 --   share_percent: total in percent of the executes
 --   unit: unit of times
 --   events: number of the delegate's events
@@ -92,7 +92,7 @@ SELECT
     _in_unit(c.copies, x.scale) AS copies,
     _in_unit(c.layout, x.scale) AS layout,
     _in_unit(c.total - c.ops - c.copies - c.layout, x.scale) AS unaccounted,
-    _in_unit(c.total / nullif(c.calls, 0), x.scale) AS avg,
+    _in_unit(c.total / nullif(c.calls, 0), x.scale) AS per_call,
     100e0 * c.total / nullif(x.execute_ticks, 0) AS share_percent,
     x.unit AS unit, c.events, c.other_events, n.number AS executes,
     _in_unit(c.total / n.number, x.scale) AS per_execute

@@ -67,7 +67,7 @@ FROM scaled AS d;
 -- exactly. Events on another clock than the host's, and detached ones, are in no part: see `op_totals`. A DELEGATE_CALL
 -- without other events is unaccounted as a whole.
 -- Needs: dump; else: etq steps
--- Shown: component!, method, block_index, instruction_id, per_execute!~, share_percent!, calls, total+~, executes+,
+-- Shown: component!, method, block_index, instruction_id, per_execute!~, share_percent!, calls!, total+~, executes+,
 --   unit
 -- Columns:
 --   component: kernels; operators without a kernel event; delegate ops, copies, layout and unaccounted; control; user events; operator-call overhead; rest

@@ -60,7 +60,7 @@ one_baseline AS (
         CASE
             WHEN baseline IS NOT NULL AND count(*) = 0 THEN error(coalesce(
                 'no execute of the baseline ' || (SELECT any_value(k.name) FROM baseline_capture AS k)
-                || ' is of phase ' || phase || '; set the phases with etq phase',
+                || ' is of phase ' || phase || '; set the phases with etq label --phase',
                 'the baseline ' || baseline::VARCHAR || ' has no execute'
             ))
             WHEN count(*) = 1 AND any_value(m.methods) = 1 THEN any_value(b.execute)

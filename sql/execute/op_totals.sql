@@ -75,7 +75,7 @@ SELECT
     )::INTEGER AS place,
     d.op, d.kind, d.method, d.instruction_id, d.calls,
     d.total_ticks * d.multiplier / d.divisor AS total,
-    d.total_ticks / d.calls * d.multiplier / d.divisor AS avg,
+    d.total_ticks / d.calls * d.multiplier / d.divisor AS per_call,
     d.min_ticks * d.multiplier / d.divisor AS min,
     d.max_ticks * d.multiplier / d.divisor AS max,
     CASE WHEN d.is_additive THEN 100e0 * d.total_ticks / nullif(d.all_execute_ticks, 0) END AS share_percent,
@@ -88,7 +88,7 @@ FROM scaled AS d;
 -- clock add up to the total of the executes exactly: each event counts with its self time, and rows in parentheses have
 -- the time of no op: (framework), the overhead of OPERATOR_CALLs; (unattributed), time that no event covers.
 -- Empty: {capture} has no executes
--- Shown: op!, kind, method, instruction_id, per_execute!~, avg AS per_call~, share_percent!, calls, min~, max~,
+-- Shown: op!, kind, method, instruction_id, per_execute!~, per_call~, share_percent!, calls!, min~, max~,
 --   total+~, executes+, unit
 -- Columns:
 --   op: family or label of the events
@@ -96,8 +96,8 @@ FROM scaled AS d;
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
 --   instruction_id: the instruction, with by := 'instance'; else NULL
 --   calls: number of events
---   total: sum of their self times; NULL, as avg to max, if the times of all are impossible
---   avg: total / calls
+--   total: sum of their self times; NULL, as per_call to max, if the times of all are impossible
+--   per_call: total / calls
 --   min: smallest self time
 --   max: largest self time
 --   share_percent: total in percent of the executes; NULL for values on another clock, values that are not times, and detached events (see `events`)
@@ -121,7 +121,7 @@ times_of_ops AS (
     WHERE t.execute_index IS NOT NULL
 )
 SELECT
-    o.op, o.kind, o.method, o.instruction_id, o.calls, o.total, o.avg, o.min, o.max, o.share_percent, o.unit,
+    o.op, o.kind, o.method, o.instruction_id, o.calls, o.total, o.per_call, o.min, o.max, o.share_percent, o.unit,
     o.total_ticks, o.executes, o.per_execute
 FROM _op_totals('times_of_ops', "by") AS o
 ORDER BY o.place;

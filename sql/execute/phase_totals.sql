@@ -1,6 +1,6 @@
 -- The runs of a capture of one phase, and their executes.
--- Shown: coalesce(phase, '(no phase)') AS phase!, avg AS per_execute!~, min~, max~, runs!, executes!, total+~,
---   first_run, last_run, unit
+-- Shown: coalesce(phase, '(no phase)') AS phase!, per_execute!~, min~, max~, runs!, executes!, total+~, first_run,
+--   last_run, unit
 -- Columns:
 --   phase: load, prefill, decode, mixed, other; NULL for runs without a phase
 --   runs: number of runs
@@ -8,7 +8,7 @@
 --   last_run: run_index of the last
 --   executes: number of those that have a Method::execute or Method::step
 --   total: total time of these; NULL if there are none, or times are impossible
---   avg: total / executes
+--   per_execute: total / executes
 --   min: shortest time
 --   max: longest time
 --   unit: unit of total to max
@@ -35,7 +35,7 @@ added AS (
 SELECT
     d.phase, d.runs, d.first_run, d.last_run, d.executes,
     _in_unit(d.ticks, a.scale) AS total,
-    _in_unit(d.ticks / d.executes, a.scale) AS avg,
+    _in_unit(d.ticks / d.executes, a.scale) AS per_execute,
     _in_unit(d.min_ticks, a.scale) AS min,
     _in_unit(d.max_ticks, a.scale) AS max,
     a.unit

@@ -54,7 +54,7 @@ LEFT JOIN _times_in_graph(
 -- stages of its lowering. Nodes of one record are matched by their debug handles, which show from which node a node was
 -- made; nodes of two records by module, op, outputs and the nodes around them, in order. Captures have times, see
 -- `node_totals`; records have none. Captures with values have gaps, see `node_gaps`: of both sides to a reference, or
--- of new to base.
+-- of new to base. Nodes that are the same come last.
 -- Shown: change!, changed!, coalesce(base_name, '') AS base_name!, coalesce(new_name, '') AS new_name!,
 --   coalesce(new_op, base_op) AS op!, module_path AS module, base_backend, new_backend, base_time!, new_time!,
 --   unit, score, base_gap, new_gap, gap_problem
@@ -172,4 +172,4 @@ SELECT
     c.subgraph
 FROM compared AS c
 CROSS JOIN units AS u
-ORDER BY c.method, coalesce(c.new_node, c.origin, c.base_node), c.new_node, c.base_node;
+ORDER BY change = 'same', c.method, coalesce(c.new_node, c.origin, c.base_node), c.new_node, c.base_node;

@@ -37,7 +37,7 @@ steps AS (
 valued AS (
     SELECT
         v.method, v.value_index, v.kind, v.items, v.memory_id,
-        v.memory_offset, v.byte_size, v.is_input, v.is_output, a.last_step,
+        v.memory_offset, v.size_bytes, v.is_input, v.is_output, a.last_step,
         v.name IS NOT NULL OR v.constant_index IS NOT NULL AS is_kept
     FROM program_values AS v
     JOIN target AS a USING (program_id, method)
@@ -90,7 +90,7 @@ spans AS (
 ),
 lifetimes AS (
     SELECT
-        v.method, v.value_index, v.memory_id, v.memory_offset, v.byte_size,
+        v.method, v.value_index, v.memory_id, v.memory_offset, v.size_bytes,
         v.is_input, v.is_output,
         s.first_step,
         greatest(s.last_step, (
@@ -109,8 +109,8 @@ lifetimes AS (
 placed AS (
     SELECT
         b.method, b.step, l.memory_offset,
-        l.memory_offset + l.byte_size AS end_offset,
-        max(l.memory_offset + l.byte_size) OVER (
+        l.memory_offset + l.size_bytes AS end_offset,
+        max(l.memory_offset + l.size_bytes) OVER (
             PARTITION BY b.method, b.step, l.memory_id
             ORDER BY l.memory_offset, l.value_index
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
@@ -138,7 +138,7 @@ planned AS (
     GROUP BY b.program_id, b.method
 )
 SELECT
-    l.method, l.value_index, l.memory_id, l.memory_offset, l.byte_size AS size_bytes, l.first_step AS first_instruction,
+    l.method, l.value_index, l.memory_id, l.memory_offset, l.size_bytes, l.first_step AS first_instruction,
     l.last_step AS last_instruction, l.is_input, l.is_output,
     coalesce(p.step BETWEEN l.first_step AND l.last_step, false)
         AS is_live_at_peak,

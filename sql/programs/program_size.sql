@@ -13,7 +13,7 @@ CREATE MACRO program_size(
 ) AS TABLE
 WITH
 target AS (
-    SELECT p.program_id, p.byte_size, p.flatbuffer_bytes
+    SELECT p.program_id, p.size_bytes, p.flatbuffer_bytes
     FROM (SELECT _key_of('program', program) AS program_id) AS f
     JOIN programs AS p USING (program_id)
 ),
@@ -87,13 +87,13 @@ parts AS (
     UNION ALL
     SELECT
         6, 'padding', NULL, NULL, 1, 0,
-        a.byte_size - a.flatbuffer_bytes - coalesce((SELECT sum(s.size_bytes) FROM pieces AS s), 0)
+        a.size_bytes - a.flatbuffer_bytes - coalesce((SELECT sum(s.size_bytes) FROM pieces AS s), 0)
     FROM target AS a
 )
 SELECT
     p.part, p.item, p.methods, p.number,
     try_cast(p.bytes AS BIGINT) AS bytes,
-    100e0 * p.bytes / a.byte_size AS share_percent
+    100e0 * p.bytes / a.size_bytes AS share_percent
 FROM parts AS p
 CROSS JOIN target AS a
 ORDER BY p.place, p.byte_offset, p.item;

@@ -10,9 +10,9 @@ CREATE TABLE captures (
     capture_id INTEGER NOT NULL,  -- key of the capture in this warehouse; ascending in the order of ingest, without gaps except for removed captures; merging warehouses renumbers
     sha256 VARCHAR NOT NULL,  -- SHA-256 of the file's bytes: the identity of a capture
     name VARCHAR NOT NULL,  -- unique name; by default the file's stem
-    format VARCHAR NOT NULL,  -- format of the file: etdump, torch_trace (of PyTorch's profiler), prof_result (of ExecuTorch's profiler before ETDump), or reference (no file: values computed by `etq reference`)
+    format VARCHAR NOT NULL,  -- format of the file: etdump, torch_trace (of PyTorch's profiler), prof_result (of ExecuTorch's profiler before ETDump), or reference (no file: values computed by `etq ingest --reference`)
     uri VARCHAR NOT NULL,  -- path of the file from the folder of the ingest; its name if it was elsewhere
-    byte_size BIGINT NOT NULL,  -- size of the file in bytes
+    size_bytes BIGINT NOT NULL,  -- size of the file in bytes
     captured_at TIMESTAMP,  -- when it was measured, in UTC, as given by the user, or else when the recording of a PyTorch trace began; NULL where unknown
     ingested_at TIMESTAMP NOT NULL,  -- when it was read, in UTC; if the clock went back, just after the previous one
     time_scale VARCHAR NOT NULL,  -- unit of one tick: ns, us, ms, s or cycles; ns unless given

@@ -20,7 +20,7 @@ CREATE TABLE program_values (
     kind VARCHAR NOT NULL,  -- null, int, bool, double, tensor, string, int_list, double_list, bool_list, tensor_list or optional_tensor_list
     scalar_type VARCHAR,  -- element type of a tensor, by torch's name; NULL for other kinds
     sizes INTEGER[],  -- sizes of a tensor; upper bounds if the shape is dynamic; NULL for other kinds
-    byte_size BIGINT,  -- size of a tensor in bytes; NULL if the type is unknown or the sizes are impossible, and for other kinds
+    size_bytes BIGINT,  -- size of a tensor in bytes; NULL if the type is unknown or the sizes are impossible, and for other kinds
     dynamism VARCHAR,  -- for a tensor, static, dynamic_bound or dynamic_unbound; NULL for other kinds
     name VARCHAR,  -- name of a tensor in the model; NULL if the file doesn't have it
     constant_index BIGINT,  -- for a tensor with data in the file, index of the constant buffer, or of the mutable data if memory is also planned for it; else NULL

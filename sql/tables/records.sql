@@ -4,7 +4,7 @@ CREATE TABLE records (
     sha256 VARCHAR NOT NULL,  -- SHA-256 of the file's bytes: the identity of a record
     name VARCHAR NOT NULL,  -- unique name; by default the file's stem
     uri VARCHAR NOT NULL,  -- path of the file from the folder of the ingest; its name if it was elsewhere
-    byte_size BIGINT NOT NULL,  -- size of the file in bytes
+    size_bytes BIGINT NOT NULL,  -- size of the file in bytes
     ingested_at TIMESTAMP NOT NULL,  -- when it was read, in UTC
     export_graph_id VARCHAR,  -- id of the exported graph, to which the edge nodes' origins refer; NULL if the record has none
     is_complete BOOLEAN NOT NULL,  -- whether it has an edge graph and the maps from instructions to debug handles
@@ -17,7 +17,7 @@ CREATE TABLE record_members (
     member_index INTEGER NOT NULL,  -- position in the zip, from 0
     name VARCHAR NOT NULL,  -- the member's name
     kind VARCHAR NOT NULL,  -- identifier, graph, map, weights (torch's own zips), pickle, other
-    byte_size BIGINT NOT NULL  -- its size in bytes
+    size_bytes BIGINT NOT NULL  -- its size in bytes
 );
 
 -- One finding about an ETRecord that its user should know: missing parts of a half-written one, debug handles that no

@@ -88,8 +88,8 @@ CREATE TABLE all_op_totals (
     method VARCHAR NOT NULL,  -- the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
     instruction_id INTEGER,  -- NULL: a family has several instructions
     calls BIGINT NOT NULL,  -- number of events
-    total DOUBLE,  -- sum of their self times; NULL, as avg to max, if the times of all are impossible
-    avg DOUBLE,  -- total / calls
+    total DOUBLE,  -- sum of their self times; NULL, as per_call to max, if the times of all are impossible
+    per_call DOUBLE,  -- total / calls
     min DOUBLE,  -- smallest self time
     max DOUBLE,  -- largest self time
     share_percent DOUBLE,  -- total in percent of the executes; NULL for values on another clock, values that are not times, and detached events

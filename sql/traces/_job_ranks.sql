@@ -1,4 +1,5 @@
--- One trace of a rank: a capture with the label rank.
+-- One trace of a rank: a capture with the label rank. Raises if several traces of one rank have no label job: they
+-- are not of one job.
 CREATE MACRO _job_ranks(
     selector,  -- name, hash prefix or selector of captures; NULL: all captures
     unit
@@ -21,4 +22,13 @@ FROM (
     WHERE c.format = 'torch_trace'
         AND try_cast(r.value AS BIGINT) IS NOT NULL
         AND (selector IS NULL OR c.capture_id IN (SELECT m.capture_id FROM _matching_captures(selector) AS m))
+    WINDOW same AS (PARTITION BY j.value, try_cast(r.value AS BIGINT))
+    QUALIFY CASE WHEN j.value IS NULL AND count(*) OVER same > 1
+        THEN error(
+            'several traces without a label job are of rank ' || r.value || ': '
+            || string_agg(c.name, ', ' ORDER BY c.name) OVER same
+            || '; choose those of one job by a selector, or label them: etq label CAPTURE job=NAME'
+        )
+        ELSE true
+    END
 ) AS k;

@@ -10,15 +10,15 @@ WHERE t.annotation_index IS NOT NULL;
 -- those of `record_function`. The pairs that take most time first. `work_totals` has the events by type.
 -- Needs: torch_trace, device_events; else: etq ops
 -- Empty: {capture} has no device events
--- Shown: coalesce(annotation, '(no annotation)') AS annotation!, event!, calls, total!~, share_percent!, mean~, min~,
---   max~, unit
+-- Shown: coalesce(annotation, '(no annotation)') AS annotation!, event!, calls!, total!~, share_percent!,
+--   per_call~, min~, max~, unit
 -- Columns:
 --   annotation: name of the annotation, of steps ProfilerStep*; NULL for events that no annotation launched
 --   event: label of the events
 --   calls: number of events
 --   total: sum of their durations
 --   share_percent: sum in percent of all device events
---   mean: mean duration
+--   per_call: mean duration of a call
 --   min: least duration
 --   max: greatest duration
 --   unit: the requested unit of time
@@ -41,7 +41,7 @@ SELECT
     s.annotation, s.event, s.calls,
     _in_unit(s.ticks, a.scale) AS total,
     100 * s.ticks::DOUBLE / nullif(sum(s.ticks) OVER (), 0) AS share_percent,
-    _in_unit(s.ticks::DOUBLE / s.calls, a.scale) AS mean,
+    _in_unit(s.ticks::DOUBLE / s.calls, a.scale) AS per_call,
     _in_unit(s.shortest, a.scale) AS min,
     _in_unit(s.longest, a.scale) AS max,
     a.unit

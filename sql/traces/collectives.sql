@@ -34,9 +34,9 @@ CREATE MACRO _bus_factor(
 -- in a single one.
 -- Needs: torch_trace
 -- Empty: {capture} has no collectives, on devices or of gloo
--- Shown: collective!, message_bytes AS bytes!, group_size AS ranks, process_group, calls, total!~, share_percent!,
+-- Shown: collective!, message_bytes AS bytes!, group_size AS ranks, process_group, calls!, total!~, share_percent!,
 --   best_bus_bandwidth_gb_per_s AS best_bus_gb_s!, link_percent, reason, bus_bandwidth_gb_per_s AS bus_gb_s, min~,
---   mean~, max~, bandwidth_gb_per_s AS gb_s, group_description, message_type, unit
+--   per_call~, max~, bandwidth_gb_per_s AS gb_s, group_description, message_type, unit
 -- Columns:
 --   collective: name of the collective, such as allreduce
 --   process_group: name of the process group; NULL where not written
@@ -47,7 +47,7 @@ CREATE MACRO _bus_factor(
 --   calls: number of kernels, or of collectives on the host
 --   total: sum of their durations
 --   share_percent: sum in percent of all collectives
---   mean: mean duration
+--   per_call: mean duration of a call
 --   min: least duration
 --   max: greatest duration
 --   bandwidth_gb_per_s: bytes of all messages divided by total, in 10**9 bytes per second; NULL where unknown
@@ -113,7 +113,7 @@ SELECT
     s.collective, s.process_group, s.group_description, s.group_size, s.message_type, s.message_bytes, s.calls,
     _in_unit(s.ticks, a.scale) AS total,
     100 * s.ticks::DOUBLE / nullif(sum(s.ticks) OVER (), 0) AS share_percent,
-    _in_unit(s.ticks::DOUBLE / s.calls, a.scale) AS mean,
+    _in_unit(s.ticks::DOUBLE / s.calls, a.scale) AS per_call,
     _in_unit(s.shortest, a.scale) AS min,
     _in_unit(s.longest, a.scale) AS max,
     s.calls * s.message_bytes::DOUBLE / nullif(s.ticks, 0) AS bandwidth_gb_per_s,

@@ -93,7 +93,7 @@ CROSS JOIN target AS a
 ORDER BY s.device, s.ticks DESC, s.place;
 
 -- The device events of a trace by name and type, as in HolisticTraceAnalysis: the events that take most time first.
--- Shown: event!, type, per_step!~, mean AS per_call~, share_percent!, calls, total+~, min~, max~, stddev~,
+-- Shown: event!, type, per_step!~, per_call~, share_percent!, calls!, total+~, min~, max~, stddev~,
 --   nullif(outside_steps, 0) AS outside_steps~, steps+, unit
 -- Columns:
 --   type: computation, communication or memory (copies and fills)
@@ -101,7 +101,7 @@ ORDER BY s.device, s.ticks DESC, s.place;
 --   calls: number of events
 --   total: sum of their durations
 --   share_percent: sum in percent of all events of the type
---   mean: mean duration
+--   per_call: mean duration of a call
 --   stddev: sample standard deviation of the durations; 0 for a single one
 --   min: least duration
 --   max: greatest duration
@@ -143,7 +143,7 @@ SELECT
     s.type, s.label AS event, s.calls,
     _in_unit(s.ticks, a.scale) AS total,
     100 * s.ticks::DOUBLE / nullif(sum(s.ticks) OVER (PARTITION BY s.type), 0) AS share_percent,
-    _in_unit(s.ticks::DOUBLE / s.calls, a.scale) AS mean,
+    _in_unit(s.ticks::DOUBLE / s.calls, a.scale) AS per_call,
     CASE WHEN s.calls = 1 THEN 0 ELSE _in_unit(sqrt(s.squares / (s.calls - 1)), a.scale) END AS stddev,
     _in_unit(s.shortest, a.scale) AS min,
     _in_unit(s.longest, a.scale) AS max,

@@ -69,14 +69,14 @@ ORDER BY l.start_ticks, l.event_index;
 -- take most time first.
 -- Needs: torch_trace, device_events
 -- Empty: {capture} has no device events whose launch was recorded
--- Shown: call!, calls!, events, call_time~, mean_call!~, device_time~, short_events, mean_delay!~, p50_delay!~,
+-- Shown: call!, calls!, events, call_time~, per_call!~, device_time~, short_events, mean_delay!~, p50_delay!~,
 --   max_delay!~, unit
 -- Columns:
 --   call: name of the call, such as cudaLaunchKernel or cudaGraphLaunch
 --   calls: number of calls that launched anything
 --   events: number of device events that they launched
 --   call_time: time in these calls on the host
---   mean_call: mean duration of a call
+--   per_call: mean time of a call
 --   device_time: sum of the durations of the events
 --   short_events: number of events that are shorter than their call, or than the call's part if it launched several
 --   mean_delay: mean time from the end of the call to the start of the event, 0 where it started before
@@ -111,7 +111,7 @@ totals AS (
 SELECT
     t.call, t.calls, t.events,
     _in_unit(t.call_ticks, a.scale) AS call_time,
-    _in_unit(t.call_ticks::DOUBLE / t.calls, a.scale) AS mean_call,
+    _in_unit(t.call_ticks::DOUBLE / t.calls, a.scale) AS per_call,
     _in_unit(t.ticks, a.scale) AS device_time,
     t.short_events,
     _in_unit(t.mean_delay, a.scale) AS mean_delay,

@@ -4,7 +4,7 @@
 -- are recognized.
 -- Needs: torch_trace, device_events; else: etq ops
 -- Empty: {capture} has no kernels
--- Shown: kernel!, family, per_step!~, mean AS per_call!~, calls!, total+~, min~, max~, tensor_cores_used,
+-- Shown: kernel!, family, per_step!~, per_call!~, calls!, total+~, min~, max~, tensor_cores_used,
 --   tensor_cores_eligible, blocks_per_sm, occupancy_percent, nullif(outside_steps, 0) AS outside_steps~, steps+, unit
 -- Columns:
 --   kernel: name of the kernel
@@ -13,7 +13,7 @@
 --   tensor_cores_eligible: whether tensor cores could run an op that launched it
 --   calls: number of calls
 --   total: sum of the times
---   mean: mean time
+--   per_call: mean time of a call
 --   max: longest time
 --   min: shortest time
 --   blocks_per_sm: mean blocks per streaming multiprocessor; NULL if no kernel of the trace has them
@@ -69,7 +69,7 @@ SELECT
     s.label AS kernel, s.kernel_family AS family, s.uses_matrix_units AS tensor_cores_used,
     s.is_eligible AS tensor_cores_eligible, s.calls,
     _in_unit(s.ticks, s.scale) AS total,
-    _in_unit(s.ticks / s.calls, s.scale) AS mean,
+    _in_unit(s.ticks / s.calls, s.scale) AS per_call,
     _in_unit(s.longest, s.scale) AS max,
     _in_unit(s.shortest, s.scale) AS min,
     CASE WHEN t.has_blocks THEN coalesce(s.blocks / nullif(s.ticks, 0), 0) END AS blocks_per_sm,

@@ -4,7 +4,7 @@
 -- them, with the times of the calls from there, so rows add up (the plug-in repeats the sum of all calls in each row);
 -- backward passes have no rows of their own.
 -- Shown: module_path AS module!, calls!, host_per_step!~, device_per_step!~, host_self_per_step~,
---   device_self_per_step~, mean_time AS per_call!~, host_total_time+~, device_total_time+~, host_self_time+~,
+--   device_self_per_step~, per_call!~, host_total_time+~, device_total_time+~, host_self_time+~,
 --   device_self_time+~, operators, steps+, unit
 -- Columns:
 --   module_path: names of the modules that contain it and its name, separated by slashes
@@ -16,7 +16,7 @@
 --   host_self_time: host_total_time without child ops and modules
 --   device_total_time: device time of what it and its descendants launched
 --   device_self_time: device_total_time without child modules
---   mean_time: device_total_time per call, or if that is 0, host_total_time
+--   per_call: device_total_time per call, or if that is 0, host_total_time
 --   unit: the requested unit of time
 --   steps: number of the trace's steps; NULL without steps
 --   host_per_step: host_total_time of calls that begin in steps, per step
@@ -90,7 +90,7 @@ SELECT
         CASE WHEN s.device_ticks > 0 THEN s.device_ticks ELSE s.host_ticks END
             / s.calls,
         a.scale
-    ) AS mean_time,
+    ) AS per_call,
     a.unit, a.step_count AS steps,
     _in_unit(s.host_in_steps / a.step_count, a.scale) AS host_per_step,
     _in_unit(s.host_self_in_steps / a.step_count, a.scale) AS host_self_per_step,

@@ -54,7 +54,7 @@ CROSS JOIN shortest AS s;
 -- Empty: {capture} has no ops
 -- Shown: coalesce(op, '(no op)') AS op!, coalesce(family, '(unknown)') AS family!, inputs!, per_step!~, roof_percent!,
 --   bound!, share_percent!, above_roof_percent, bytes_per_second / 1e12 AS tb_s!, flops_per_second / 1e12 AS tflop_s,
---   calls, avg AS per_call~, known_percent, flops, bytes, intensity, reason, top_event, nullif(outside_steps, 0) AS
+--   calls!, per_call~, known_percent, flops, bytes, intensity, reason, top_event, nullif(outside_steps, 0) AS
 --   outside_steps~, total+~, steps+, unit
 -- Columns:
 --   family: what it computes: GEMM, convolution, attention, MoE, normalization, softmax, reduction, pooling, elementwise, embedding, copy, fill; without a formula that of its kernels; NULL if unknown
@@ -62,7 +62,7 @@ CROSS JOIN shortest AS s;
 --   inputs: types and sizes of the tensors that it takes, of lists one by one: bf16[8,4] bf16[4,2]; types of lists by the name of the kernel, which of aten::cat tells only the size of an element: 16bit[8,4]; NULL where not written, by op and by family
 --   calls: number of calls; of what no op launched, of kernels, copies and fills
 --   total: sum of the times of its kernels, copies and fills
---   avg: total / calls
+--   per_call: total / calls
 --   share_percent: total in percent of all rows
 --   unit: the requested unit of time
 --   flops: operations of one call, the mean if they differ; NULL where unknown
@@ -157,7 +157,7 @@ summed AS (
 SELECT
     s.family, s.op, s.inputs, s.calls,
     _in_unit(s.ticks, a.scale) AS total,
-    _in_unit(s.ticks::DOUBLE / s.calls, a.scale) AS avg,
+    _in_unit(s.ticks::DOUBLE / s.calls, a.scale) AS per_call,
     100 * s.ticks::DOUBLE / nullif(sum(s.ticks) OVER (), 0) AS share_percent,
     a.unit,
     try_cast(s.flops / s.calls AS BIGINT) AS flops,

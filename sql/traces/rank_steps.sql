@@ -2,6 +2,7 @@
 -- whatever the clocks of the hosts show. Processes that reach a collective early wait in its kernel for the last one,
 -- so the rank with the least time in kernels of communication is the one that others wait for. If no trace of a job has
 -- profiler steps, each trace as a whole is one step.
+-- Empty: {view} has no rows: no trace has a label rank; ingest the traces of a job's ranks
 -- Shown: job, step!, rank!, capture, duration!~, computation~, communication~, waited!~, waits_for!, unit
 -- Columns:
 --   job: the traces' label job; NULL if they have none
@@ -29,6 +30,7 @@ FROM _rank_steps(selector, unit) AS r
 ORDER BY r.job, r.step, r.rank, r.capture;
 
 -- One rank of a job, see `rank_steps`; those that others wait for longest first.
+-- Empty: {view} has no rows: no trace has a label rank; ingest the traces of a job's ranks
 -- Shown: job, rank!, steps!, waited_for_steps!, waited_for!~, waited!~, mean_duration~, communication~, unit
 -- Columns:
 --   job: the traces' label job; NULL if they have none

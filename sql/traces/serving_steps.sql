@@ -38,7 +38,7 @@ ORDER BY s.step;
 -- Needs: torch_trace
 -- Empty: {capture} has no steps of vLLM or SGLang, such as execute_context_1(512)_generation_8(8) and step[DECODE bs=8]
 -- Shown: coalesce(phase, '(unknown)') AS phase!, steps!, tokens_per_second AS tokens_s!, time_per_output_token AS
---   per_token!~, mean_time~, sequences, share_percent, time~, host_time~, device_time~, tokens_in, tokens_out, unit
+--   per_token!~, per_step~, sequences, share_percent, time~, host_time~, device_time~, tokens_in, tokens_out, unit
 -- Columns:
 --   phase: prefill, decode or mixed; NULL for steps whose names don't tell it
 --   steps: number of steps
@@ -49,7 +49,7 @@ ORDER BY s.step;
 --   device_time: sum of the times on devices; NULL if nothing was launched
 --   time: sum of the longer of both
 --   share_percent: that in percent of all steps
---   mean_time: time / steps
+--   per_step: time / steps
 --   tokens_per_second: tokens_in and tokens_out per second of time; NULL if not told
 --   time_per_output_token: mean time of the steps in which sequences get a token each; NULL if none is told
 --   unit: the requested unit of time
@@ -76,7 +76,7 @@ SELECT
     _in_unit(s.device_ticks, a.scale) AS device_time,
     _in_unit(s.ticks, a.scale) AS time,
     100 * s.ticks::DOUBLE / nullif(sum(s.ticks) OVER (), 0) AS share_percent,
-    _in_unit(s.ticks::DOUBLE / s.steps, a.scale) AS mean_time,
+    _in_unit(s.ticks::DOUBLE / s.steps, a.scale) AS per_step,
     1e9 * (s.tokens_in + s.tokens_out) / nullif(s.ticks, 0) AS tokens_per_second,
     _in_unit(s.token_ticks, a.scale) AS time_per_output_token,
     a.unit

@@ -32,7 +32,7 @@ VALUES: Final = FILLED | {"by": "device", "module": "layers.0", "record": "trans
 # Parameters by which many captures are asked for at once.
 MANY: Final = {"base", "new", "selector", "selectors", "captures"}
 # Options of which a command requires one, without requiring any by itself.
-CHOSEN: Final = {"graph": ("--dot",)}
+CHOSEN: Final = {"graph": ("--format", "dot")}
 _REASONS: Final = {
     "writes a warehouse": (
         "comment",
@@ -46,14 +46,12 @@ _REASONS: Final = {
     ),
     "writes the warehouse; measured where the inputs are made": ("ingest",),
     "writes a lake": ("lake add", "lake compact"),
-    "reads no capture": ("bench", "completion", "plan", "token", "views"),
+    "reads no capture": ("bench", "completion", "token", "views"),
     "reads all of a warehouse": ("db check",),
-    "compares records; reads only totals of captures": ("graphs",),
     "has captures of its own": ("demo",),
-    "needs a trace with the shapes of ops, which no input has": ("replay",),
+    "needs a trace with the shapes of ops, which no input has": ("export --to replay",),
     "serves until it is interrupted, or its client ends": ("mcp", "serve"),
     "sends files to a server": ("push",),
-    "runs a model, with torch": ("reference",),
     "takes any query, or prints any view; the views are asked for themselves": ("show", "sql"),
 }
 NOT_CALLED: Final = {name: reason for reason, names in _REASONS.items() for name in names}
@@ -141,7 +139,7 @@ def _words(option: click.Option) -> list[str]:
 def command_calls() -> list[Call]:
     """All calls of commands but those of `NOT_CALLED`."""
     found = [(name, command) for name, command in commands() if name not in NOT_CALLED]
-    return [call for name, command in found for call in calls_of(name, command)]
+    return [call for name, command in found for call in calls_of(name, command) if call.name not in NOT_CALLED]
 
 
 def views() -> list[SqlObject]:

@@ -112,8 +112,7 @@ class Runner:
         if self.forks:
             from etq.cli.commands import COMMANDS
 
-            listed = (command for commands in COMMANDS.values() for command in commands.values())
-            modules = {f"etq.cli.{command if isinstance(command, str) else 'views'}" for command in listed}
+            modules = {f"etq.cli.{command if isinstance(command, str) else 'views'}" for command in COMMANDS.values()}
             for name in (*sorted(modules), *PRELOADED):
                 import_module(name)
 
@@ -216,7 +215,8 @@ def make(kind: str, size: int, folder: Path, runner: Runner) -> Input:
     calls = [["ingest", files[each], *of_own, *labelled, made.warehouse] for each in ("base", "new")]
     calls.append(["ingest", str(folder / f"other.{other}"), *of_other, *labelled, made.warehouse])
     if own == "etdp":
-        calls += [["phase", each, "decode", "--runs", "0-", "--db", made.warehouse] for each in ("base", "new")]
+        phase = ["--phase", "decode", "--runs", "0-", "--db", made.warehouse]
+        calls += [["label", each, *phase] for each in ("base", "new")]
     for call in calls:
         if failure := runner.run(call, folder).failure:
             raise SystemExit(f"{folder}: {failure}")

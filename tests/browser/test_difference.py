@@ -139,7 +139,7 @@ def test_the_steps_of_two_traces(quiet: WebDriver, tmp_path: Path) -> None:
     opened(quiet, tmp_path / "steps.html")
     on_host, on_devices = texts(quiet, ".stated")
     assert "Not decided" in on_host and "626.4 µs in base (10 steps)" in on_host
-    assert "New is possibly slower" in on_devices and "by their steps alone" in on_devices
+    assert "New is possibly slower" in on_devices and "judged by the steps of one trace" in on_devices
     shown = [" ".join(each.split()) for each in texts(quiet, ".legend.ops > span:has(.verdict)")]
     words = {"~": "about the same"}
     assert sorted(shown) == sorted(f"{words.get(verdict, verdict)} {count}" for verdict, count in verdicts)

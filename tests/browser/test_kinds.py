@@ -57,7 +57,7 @@ def test_a_delegated_model(quiet: WebDriver, tmp_path: Path) -> None:
             warehouse,
             "delegates",
             """
-            SELECT instruction_id, total / 98, avg, share_percent, ops / 98, copies / 98, layout / 98,
+            SELECT instruction_id, total / 98, per_call, share_percent, ops / 98, copies / 98, layout / 98,
                 unaccounted / 98, calls, block_index
             FROM delegate_totals('run')
             """,

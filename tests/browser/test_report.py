@@ -90,8 +90,8 @@ def test_the_page_alone_has_every_section_and_key_figure(page: WebDriver, lab: W
 
 TABLES = {
     "ops": (
-        "SELECT op, per_execute, avg, share_percent, calls, min, max, total, kind FROM op_totals($c)",
-        "calls per_execute total avg min max share_percent",
+        "SELECT op, per_execute, per_call, share_percent, calls, min, max, total, kind FROM op_totals($c)",
+        "calls per_execute total per_call min max share_percent",
     ),
     "modules": (
         "SELECT CASE module_path WHEN '' THEN '(the model)' ELSE module_path END, per_execute, share_percent, self_per_execute, "

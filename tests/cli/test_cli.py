@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -16,7 +17,7 @@ import pytest
 import etq
 import etq.datasets
 from etq import catalog, cli, processes
-from etq.cli.commands import FIRST
+from etq.cli.commands import FIRST, FOREMOST, GROUPS
 from tests.asserts import csv_rows
 from tests.cli.asked import rows
 from tests.command_line import run_etq
@@ -43,9 +44,30 @@ def test_every_command_has_an_example_in_its_help_and_in_a_page() -> None:
 
 def test_the_list_of_commands_has_whole_sentences() -> None:
     """In a terminal of 80 columns, no summary is cut off."""
-    text = run_etq("--help", terminal_width=80).output
-    assert "Show where the time of an execute went, op by op.\n" in text
-    assert [line for line in text.splitlines() if line.endswith("...")] == ["Usage: main [OPTIONS] COMMAND [ARGS]..."]
+    assert len(COMMANDS) <= 40 and len(FOREMOST) == 16
+    texts = [run_etq("help", *words, terminal_width=80).output for words in ((), *((group,) for group in GROUPS))]
+    assert "Show where the time of an execute went, op by op.\n" in texts[0]
+    assert texts[0] == run_etq("--help", terminal_width=80).output
+    assert [name for name in COMMANDS if not re.search(rf"  {name} |[:,] {name}\b", texts[0])] == []
+    for text in texts:
+        lines = text.splitlines()
+        assert len(lines) <= 40 and max(map(len, lines)) <= 80
+        assert [line for line in lines if line.endswith("...")] in ([], ["Usage: main [OPTIONS] COMMAND [ARGS]..."])
+    listed = [line.split()[0] for text in texts[1:] for line in text.splitlines() if line.startswith("  ")]
+    assert sorted(listed) == COMMANDS
+
+
+def test_common_options_are_described_once() -> None:
+    common = run_etq("help", "options").stdout
+    for words in (("ops",), ("db", "merge"), ("show", "stragglers"), ("diff",)):
+        text = run_etq("help", *words).stdout
+        assert text.splitlines()[1:] == run_etq(*words, "--help").stdout.splitlines()[1:]
+        own, _, named = text.partition("\nOptions:")[2].partition("Common options (etq help options):")
+        options = [word.strip(",") for word in named.split()]
+        assert "--megabytes" in options and all(f"  {option}" in common for option in options)
+        assert not any(f"\n  {option}" in own for option in options)
+    assert "No such command 'nix'" in run_etq("help", "nix").stderr
+    assert "traces is a group of commands: etq help traces" in run_etq("traces").stderr
 
 
 def test_etq_alone_prints_the_first_commands() -> None:
@@ -81,7 +103,8 @@ def test_show_has_a_help_with_the_parameters_of_each_view() -> None:
     for each in catalog.public_objects():
         if each.kind != "scalar macro":
             words = run_etq("show", each.name, "--help").stdout.split()
-            named = {p.name.upper() if p.default is None else f"--{p.name.replace('_', '-')}" for p in each.parameters}
+            options = {p.name: f"--{p.name.replace('_', '-')}" for p in each.parameters if p.default is not None}
+            named = {options.get(p.name, p.name.upper()) for p in each.parameters if p.name != "selector"}
             missing += [(each.name, option) for option in named - {*words}]
     assert missing == []
 

@@ -66,11 +66,11 @@ def test_the_whole_as_tables(labs: dict[str, str]) -> None:
     titles = [line for line in lines if line.endswith(":")]
     most = "those that explain most of the difference first:"
     assert titles == ["In all:", f"Modules, {most}", f"Ops, {most}", "Metrics:"]
-    ops = lines[lines.index(titles[2]) + 3 :]
-    assert ops[0].split()[:5] == ["permute_copy", "block1.down.linear", "3", "kernel", "slower"]
-    assert len(ops[: ops.index("") - 1]) == 10
-    assert ops[ops.index("") - 1].startswith("own change: without the common shift of all ops (")
-    assert len(compare(labs["op"], "--limit", "2").stdout.splitlines()) == len(lines) - 16
+    ops = [line.split()[:4] for line in lines if re.match(r"(permute_copy|addmm) ", line)]
+    assert ops[0] == ["permute_copy", "block1.down.linear", "3", "slower"] and len(ops) == 10
+    assert result.stdout.count("own change: without the common shift of all ops (") == 2
+    two = compare(labs["op"], "--limit", "2").stdout
+    assert "In all rows: op = permute_copy, unit = us" in two and "addmm" not in two
     equal = compare(labs["same"], "--min-effect", "5%").stdout
     assert equal.startswith("total: about the same, ") and "!" not in equal
 
@@ -150,7 +150,7 @@ def test_gates(labs: dict[str, str], lab: str, options: str, status: int, expect
     result = compare(labs[lab], "--what", "captures", *options.split())
     lines = [line for line in result.stderr.splitlines() if not line.startswith("Note: ")]
     assert (result.exit_code, lines) == (status, expected)
-    assert result.stdout.startswith("what")
+    assert "\nwhat" in result.stdout
 
 
 @pytest.mark.long
@@ -320,7 +320,7 @@ def test_tables_of_traces(traces: Path, monkeypatch: pytest.MonkeyPatch) -> None
     lines = result.stdout.splitlines()
     assert lines[0].startswith("3 ops are slower: aten::conv2d on devices +")
     assert lines[1].startswith("ProfilerStep: slower, +") and lines[2].startswith("ProfilerStep on devices: slower, +")
-    assert "op            kind               verdict" in result.stdout and "instruction_id" not in result.stdout
+    assert re.search("\nop +kind +own_change", result.stdout) and "instruction_id" not in result.stdout
     parts = json.loads(run_etq("compare", "good", "slow", "--format", "json").stdout)
     kinds = {row["kind"] for row in parts["ops"] if row["verdict"] == "slower"}
     assert kinds >= {"op", "device_op", "device_kernel"} and parts["modules"] == []

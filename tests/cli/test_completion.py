@@ -62,6 +62,7 @@ LINES = [
     ("etq roofline first --by i", ["instruction"]),
     ("etq ops first --format=c", ["csv"]),
     ("etq lake ex", ["export"]),
+    ("etq help tr", ["traces", "trend"]),
     ("etq views op_t", ["op_times", "op_totals", "op_trends"]),
     # The shell itself lists files.
     ("etq inspect ", ["file,"]),

@@ -32,10 +32,10 @@ ingest {real} --etrecord {record} --db lab.duckdb
 ingest {broken} --db lab.duckdb
 ingest {slow} --label-from {{a}}/{{b}}.etdp --db lab.duckdb
 link slow {program} --db lab.duckdb
-metric $run --from {metrics} --db lab.duckdb
-metric $run --db lab.duckdb
+label $run --metrics {metrics} --db lab.duckdb
+show metric_values $run --db lab.duckdb
 captures --db lab.duckdb
-phase $run decode --runs 1- --db lab.duckdb
+label $run --phase decode --runs 1- --db lab.duckdb
 inspect {run}
 inspect --etdump_path {run}
 inspect {real} --etrecord {record}
@@ -47,7 +47,7 @@ show execute_breakdown $run --db lab.duckdb
 advice real --db lab.duckdb
 ops --by module real --db lab.duckdb
 coverage real --db lab.duckdb
-graph real --dot --db lab.duckdb
+graph real --format dot --db lab.duckdb
 graph real --format json --db lab.duckdb
 steps {trace}
 values $run --db lab.duckdb

@@ -137,14 +137,21 @@ def test_what_is_unknown_of_ranks_has_a_note(here: Path) -> None:
         (here / f"rank{rank}.json").write_bytes(trace(event("cpu_op", "aten::add", 0, 5 + rank)))
         ingest(f"rank{rank}.json", "--label", f"rank={rank}", "--label", "job=a")
     asked = ("job=a", "--db", "lab.duckdb")
-    result = run_etq("stragglers", *asked, "--by", "step")
+    result = run_etq("show", "rank_steps", *asked)
     assert result.stderr == (
         "Note: job a: no rank ran a collective (NCCL, RCCL, gloo), so that nothing is known of what ranks 0, 1 waited for\n"
     )
-    assert len(result.stdout.splitlines()) == 4
-    assert [row["clock_offset"] for row in rows("clocks", *asked)] == [None, None]
+    assert len(result.stdout.splitlines()) == 5
+    assert [row["clock_offset"] for row in rows("show", "clock_offsets", *asked)] == [None, None]
     unknown = "Note: job a: the clock of ranks 0, 1 isn't known: no collective that ends for several"
-    assert run_etq("clocks", *asked).stderr.startswith(unknown)
+    assert run_etq("show", "clock_offsets", *asked).stderr.startswith(unknown)
+    for name in ("one", "two"):
+        (here / f"{name}.json").write_bytes(trace(event("cpu_op", f"aten::{name}", 0, 5)))
+        ingest(f"{name}.json", "--label", "rank=3")
+    for view in ("stragglers", "rank_steps", "collective_waits", "clock_offsets"):
+        refused = run_etq("show", view, "--db", "lab.duckdb")
+        assert (refused.exit_code, refused.stdout) == (1, "")
+        assert "several traces without a label job are of rank 3: one, two; choose" in refused.stderr
 
 
 def test_stragglers_note_clocks_that_differ(here: Path) -> None:
@@ -157,8 +164,8 @@ def test_stragglers_note_clocks_that_differ(here: Path) -> None:
                 made.synchronize()
         (here / f"rank{rank}.pt.trace.json").write_bytes(made.trace())
         ingest(f"rank{rank}.pt.trace.json", "--label", "job=a")
-    assert run_etq("stragglers", "job=a", "--db", "lab.duckdb").stderr == (
-        "Note: job a: clocks of ranks differ by up to 5000 us, see etq clocks; steps are matched by number\n"
+    assert run_etq("show", "stragglers", "job=a", "--db", "lab.duckdb").stderr == (
+        "Note: job a: clocks of ranks differ by up to 5000 us, see etq show clock_offsets; steps are matched by number\n"
     )
 
 
@@ -178,9 +185,9 @@ def test_of_many_files_a_line_has_the_numbers(here: Path) -> None:
     assert ingest("*.etdp", status=1) == [failure, "21 files: 20 new, 1 failed"]
     assert ingest(".", "--quiet", status=1) == [failure]
     listed = ingest("*.etdp", "--verbose", status=1)
-    assert len(listed) == 22 and listed[0] == "f00: known already, options applied"
+    assert len(listed) == 22 and listed[0] == "f00: known already"
     assert listed[-1] == "21 files: 20 known already, 1 failed"
-    assert ingest("f0[1-2].etdp") == ["f01: known already, options applied", "f02: known already, options applied"]
+    assert ingest("f0[1-2].etdp") == ["f01: known already", "f02: known already"]
     assert ingest("*.none", status=1) == ["Error: *.none: no such files"]
 
 

@@ -75,43 +75,46 @@ def test_ingest_finds_labels(tmp_path: Path) -> None:
     assert {key: labels[key] for key in ("model", "device", "build", "branch", "dirty")} == {
         "model": "mlp", "device": "pixel 8", "build": "b2", "branch": "main", "dirty": "false",
     }  # fmt: skip
-    assert [row["name"] for row in rows("metric", "b1", "--db", db)][:2] == ["avg_inference_latency", "load_status"]
+    named = [row["name"] for row in rows("show", "metric_values", "b1", "--db", db)]
+    assert named[:2] == ["avg_inference_latency", "load_status"]
 
 
 @pytest.mark.long
 def test_metric_sets_reads_and_shows(copied: str, tmp_path: Path) -> None:
     db = ("--db", copied)
     given = ("temperature=41", "clock=2.8:GHz", "battery=80%", "model_load_time=1.5 s", "x=-.5e1")
-    assert told("metric", "run", *given, *db) == "run: 5 metrics set, 0 removed\n"
+    words = [word for pair in given for word in ("--metric", pair)]
+    assert told("label", "run", *words, *db) == "run: 5 metrics set, 0 removed\n"
     logcat = tmp_path / "logcat.txt"
     logcat.write_bytes(log(GENERATION))
     for what in ("9 metrics added", "known already"):
-        assert what in told("metric", "run", "--from", logcat, *db)
-    shown = {(row["name"], not row["source"]): (row["value"], row["unit"]) for row in rows("metric", "run", *db)}
+        assert what in told("label", "run", "--metrics", logcat, *db)
+    listed = rows("show", "metric_values", "run", *db)
+    shown = {(row["name"], not row["source"]): (row["value"], row["unit"]) for row in listed}
     assert {key: value for key, value in shown.items() if key[1] or key[0] == "model_load_time"} == {
         ("temperature", True): (41, "degC"), ("clock", True): (2.8, "GHz"), ("battery", True): (80, "%"),
         ("model_load_time", True): (1500, "ms"), ("model_load_time", False): (3926, "ms"), ("x", True): (-5, None),
     }  # fmt: skip
-    told("metric", "run", "score=3", "--better", "higher", "--run", "2", *db)
-    assert told("metric", "run", "--remove", "x", *db) == "run: 0 metrics set, 1 removed\n"
-    left = {row["name"]: (row["run_index"], row["better"]) for row in rows("metric", "run", *db)}
+    told("label", "run", "--metric", "score=3", "--better", "higher", "--run", "2", *db)
+    assert told("label", "run", "--metric", "x=", *db) == "run: 0 metrics set, 1 removed\n"
+    left = {row["name"]: (row["run_index"], row["better"]) for row in rows("show", "metric_values", "run", *db)}
     assert left["score"] == (2, "higher") and "x" not in left
 
 
 @pytest.mark.long
 def test_phases_are_set_and_shown(copied: str, tmp_path: Path) -> None:
     db = ("--db", copied)
-    assert told("phase", "llm", "decode", "--runs", "2-", *db) == "llm: 99 runs decode\n"
-    assert told("phase", "llm", "other", "--name", "Default", *db) == "llm: 1 runs other\n"
-    shown = [(row["phase"], row["runs"]) for row in rows("phase", "llm", *db)]
+    assert told("label", "llm", "--phase", "decode", "--runs", "2-", *db) == "llm: 99 runs decode\n"
+    assert told("label", "llm", "--phase", "other", "--name", "Default", *db) == "llm: 1 runs other\n"
+    shown = [(row["phase"], row["runs"]) for row in rows("show", "phase_totals", "llm", *db)]
     assert shown == [("other", 1), (None, 1), ("decode", 99)]
     steps = rows("show", "framework_tax", "llm", "--phase", "decode", "--steps", "skip_first=98", *db)
     assert [row["run_index"] for row in steps] == [99, 100]
-    assert told("phase", "llm", "--remove", "--runs", "0-", *db) == "llm: 101 runs without a phase\n"
+    assert told("label", "llm", "--phase", "none", "--runs", "0-", *db) == "llm: 101 runs without a phase\n"
     logcat = tmp_path / "logcat.txt"
     logcat.write_bytes(log({**GENERATION, "generated_tokens": 99}))
-    told("metric", "llm", "--from", logcat, *db)
-    assert told("phase", "llm", "--from-metrics", *db) == "llm: 1 load, 1 prefill, 99 decode\n"
+    told("label", "llm", "--metrics", logcat, *db)
+    assert told("label", "llm", "--phase", "from-metrics", *db) == "llm: 1 load, 1 prefill, 99 decode\n"
 
 
 # Merge, remove, prune, compact and check

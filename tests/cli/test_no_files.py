@@ -36,7 +36,7 @@ ingest {run} --pte {no} --db {db}
 ingest {run} --debug-buffer {no} --db {db}
 ingest {run} --metrics {no} --db {db}
 link run {no} --db {db}
-metric run --from {no} --db {db}
+label run --metrics {no} --db {db}
 captures --db {no}
 ingest {run} --db {no}
 sql "FROM captures" --db {no}

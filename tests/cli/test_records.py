@@ -130,7 +130,7 @@ def test_an_output_is_refused_before_it_is_computed(lab: str, tmp_path: Path) ->
     for output, message in ((str(path), f"{path}: exists; overwrite it with --force"), ("", empty)):
         for command in (
             ("graph", "nix", "--html"),
-            ("graphs", "nix", "nix", "--format", "json", "-o"),
+            ("graph", "nix", "nix", "--html"),
             ("report", "nix", "-o"),
         ):
             result = run_etq(*command, output, "--db", lab)
@@ -222,7 +222,7 @@ def test_gap_of_two_runtimes_and_of_a_reference(tmp_path: Path) -> None:
     assert len(json.loads(result.stdout)) == 3
     pytest.importorskip("torch", reason="running a program needs torch")
     model = shutil.copy(RECORD, tmp_path / "model.etrecord")
-    result = run_etq("reference", str(model), "--name", "truth", "--db", db)
+    result = run_etq("ingest", str(model), "--reference", "--name", "truth", "--db", db)
     assert (result.exit_code, result.stderr) == (0, "truth: ingested, 17 ops\n")
     gaps = [row["gap"] for row in rows("gap", "truth", "mlp_debug", "--db", db) if row["gap"] is not None]
     assert len(gaps) == 17 and max(gaps) < 1e-12
@@ -231,7 +231,7 @@ def test_gap_of_two_runtimes_and_of_a_reference(tmp_path: Path) -> None:
 def test_a_reference_needs_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("etq.torch.reference")
     monkeypatch.setitem(__import__("sys").modules, "torch", None)
-    result = run_etq("reference", RECORD, "--db", str(tmp_path / "lab.duckdb"))
+    result = run_etq("ingest", RECORD, "--reference", "--db", str(tmp_path / "lab.duckdb"))
     assert result.exit_code == 1
     assert result.stderr == "Error: running a reference needs torch; install it with: pip install 'etq[torch]'\n"
     assert not (tmp_path / "lab.duckdb").exists()

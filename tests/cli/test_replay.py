@@ -1,4 +1,4 @@
-"""`etq replay`: a script that measures one op of a trace."""
+"""`etq export --to replay`: a script that measures one op of a trace."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def call_of(script: str) -> dict[str, Any]:
 
 @pytest.mark.long
 def test_the_call_of_most_time_or_the_one_that_is_named() -> None:
-    call = call_of(run_etq("replay", CALLS, "--op", "aten::mm").stdout)
+    call = call_of(run_etq("export", CALLS, "--to", "replay", "--op", "aten::mm").stdout)
     rows = json.loads(run_etq("roofline", CALLS, "--format", "json").stdout)
     longest = max((row for row in rows if row["op"] == "aten::mm"), key=lambda row: row["total"])
     assert (call["inputs"], call["calls"], call["flops"]) == (longest["inputs"], longest["calls"], longest["flops"])
     for named in ("bf16[7,64] bf16[64,10]", "[[7,64],[64,10]]"):
-        call = call_of(run_etq("replay", CALLS, "--op", "aten::mm", "--shapes", named).stdout)
+        call = call_of(run_etq("export", CALLS, "--to", "replay", "--op", "aten::mm", "--shapes", named).stdout)
         assert (call["shapes"], call["flops"]) == ([[7, 64], [64, 10]], 2 * 7 * 64 * 10)
 
 
@@ -47,7 +47,7 @@ def test_what_the_trace_has_is_data(tmp_path: Path) -> None:
     path = tmp_path / "evil.pt.trace.json"
     events = [op("aten::mm", 0, 9, ([4, 4], "float"), ([4, 4], "float"), inputs=[EVIL]), *launched("gemm", 1, 5, 1)]
     path.write_bytes(trace(*events, **H100))
-    script = run_etq("replay", str(path), "--op", "aten::mm").stdout
+    script = run_etq("export", str(path), "--to", "replay", "--op", "aten::mm").stdout
     assert call_of(script)["values"] == ["", "", EVIL]
     assert script.isascii() and script.isprintable() == "\n".isprintable()
     assert {type(node) for node in ast.walk(ast.parse(script)) if isinstance(node, ast.Call | ast.Import)}
@@ -60,6 +60,6 @@ def test_what_the_trace_has_is_data(tmp_path: Path) -> None:
 def test_the_script_runs(tmp_path: Path, name: str) -> None:
     pytest.importorskip("torch", reason="the script needs torch")
     path = tmp_path / "replay.py"
-    assert run_etq("replay", CALLS, "--op", name, "-o", str(path)).exit_code == 0
+    assert run_etq("export", CALLS, "--to", "replay", "--op", name, "-o", str(path)).exit_code == 0
     ran = subprocess.run([sys.executable, str(path), "--rounds", "3"], check=True, capture_output=True, text=True)
     assert f"{name} " in ran.stdout and " us a call on " in ran.stdout

@@ -17,9 +17,10 @@ from typing import Any
 
 import pytest
 
-from etq.render.table import table
-from etq.render.terminal import PLAIN, TerminalStyle, bar, wrapped
-from etq.render.writers import with_values
+from etq.catalog import foremost_in
+from etq.render.table import number_texts, table, table_parts, wide
+from etq.render.terminal import PLAIN, TerminalStyle, bar, width_of, wrapped
+from etq.verdicts.words import number_text
 from tests.asserts import csv_rows
 from tests.builders import dump, execute, kernel, run
 from tests.command_line import run_etq
@@ -82,23 +83,25 @@ def plain(text: str) -> str:
 
 def test_tables_have_bars_and_bold_heads_on_a_terminal() -> None:
     shown = on_terminal("ops", CONVNET, "--runs", "all", width=132)
-    head, rule, *lines = shown.splitlines()
+    above, head, rule, *lines = shown.splitlines()
+    assert plain(above) == "In all rows: unit = us; no value: instruction_id"
     assert head.startswith("\x1b[1mop\x1b[0m") and "\x1b[1mshare %\x1b[0m" in head
-    assert plain(head).split() == "op kind per_execute per_call share % calls min max unit".split()
+    assert plain(head).split() == "op kind per_execute per_call share % calls min max".split()
     assert set(plain(rule)) == {"-", " "}
     first = next(row for row in lines if "DELEGATE_CALL" in row)
     # 75.7 % of 24 cells are 18.2 of them: 18 whole ones and an eighth.
     assert f"75.7  \x1b[36m{'█' * 18}▏\x1b[0m" in first
     assert all(len(plain(row)) <= 132 for row in (head, rule, *lines))
     assert [plain(row).split()[0] for row in lines if row.startswith("\x1b[2m")] == ["(unattributed)"]
-    # A pipe gets the same text, with all digits, and nothing else.
+    # A pipe gets the same text and nothing else; data formats have all digits.
     text = run_etq("ops", CONVNET, "--runs", "all").stdout
-    assert "\x1b" not in text and not BLOCKS & set(text)
-    rounded_lines = plain("\n".join(lines)).translate(dict.fromkeys(map(ord, BLOCKS))).splitlines()
-    for exact, rounded in zip(text.splitlines()[2:], rounded_lines, strict=True):
-        for cell, other in zip(exact.split(), rounded.split(), strict=True):
-            is_number = re.fullmatch(r"[\d.]+", cell) is not None
-            assert cell == other or (is_number and is_rounded(float(cell), other)), (cell, other)
+    assert [line.split() for line in text.splitlines()] == [
+        line.split() for line in plain(shown).translate(dict.fromkeys(map(ord, BLOCKS))).splitlines()
+    ]
+    for exact, line in zip(
+        csv_rows(run_etq("ops", CONVNET, "--runs", "all", "--format", "csv").stdout), text.splitlines()[3:], strict=True
+    ):
+        assert is_rounded(float(exact["per_execute"]), re.split("  +", line)[2])
 
 
 @pytest.mark.long
@@ -107,8 +110,8 @@ def test_other_formats_and_commands() -> None:
     assert max(map(len, narrow.splitlines())) <= 40
     fitting, note = narrow.split("Not shown:")
     whole = csv_rows(run_etq("ops", CONVNET, "--format", "csv").stdout)
-    columns = fitting.splitlines()[0].split()
-    assert len(fitting.splitlines()) == 2 + len(whole) and columns[0] == "op" and {"per_execute", "unit"} <= {*columns}
+    columns = fitting.splitlines()[3].split()
+    assert len(fitting.splitlines()) == 5 + len(whole) and columns == ["op", "execute", "%", "calls"]
     assert [name for name in whole[0] if name not in columns and name in note] != []
     record = str(CAPTURES / "convnet_xnn/convnet_xnn.etrecord")
     assert "█" in on_terminal("ops", "--by", "module", CONVNET, "--etrecord", record, width=200)
@@ -192,7 +195,7 @@ def test_a_table_longer_than_the_screen_is_paged_whole(pager: Path) -> None:
 def test_without_a_pager_all_is_printed() -> None:
     lines = run_etq(*LONG).stdout.count("\n")
     for other in ("", "no-such-pager --x", "'"):
-        assert on_terminal(*LONG, ETQ_PAGER=other).count("\n") == lines
+        assert on_terminal(*LONG, width=120, ETQ_PAGER=other).count("\n") == lines
     # Leaving the pager is no failure: `on_terminal` checks the status. There is more than a pipe holds.
     arguments = ("show", "timeline", str(CAPTURES / "transformer/transformer_100runs.etdp"))
     assert on_terminal(*arguments, PAGER="head -1").count("\n") == 1
@@ -218,28 +221,92 @@ def test_bars() -> None:
         assert bar(start, length, 8, style) == expected
 
 
-def test_columns_that_answer_a_question_stay_on_narrow_terminals() -> None:
-    columns = ["op", "module", "calls", "roof_percent", "bound"]
-    rows: list[tuple[object, ...]] = [
-        (f"op{at}", "layers.0.attention.projection", at, 33.4, "compute") for at in range(3)
-    ]
-    narrow = table(columns, rows, TerminalStyle(width=24), foremost=("op", "bound", "roof_percent"))
-    assert narrow.split("\n")[0].split() == ["op", "roof", "%", "bound"]
-    assert "Not shown: module, calls" in " ".join(narrow.split())
-    # As in `etq regressions`: neither a column of units alone, nor a number without its unit.
-    columns = ["series", "item", "change_percent", "cost", "unit", "runs"]
-    rows = [("device=pixel8", "relu@1", 3.5, 12.25, "us", 7), ("device=pixel9", "relu@2", 4.5, 1.25, "us", 8)]
-    for width in range(30, 80, 5):
-        foremost = ("series", "item", "change_percent", "unit", "cost")
-        shown = table(columns, rows, TerminalStyle(width), foremost=foremost).splitlines()[0].split()
-        # By hand: columns of 13, 6, 8, 5 and 4 letters with two blanks between them are 44 wide.
-        assert ("unit" in shown) == ("cost" in shown) == (width >= 44)
+def cells(text: str) -> list[list[str]]:
+    """The words of each line of a table."""
+    return [line.split() for line in text.splitlines()]
 
 
-def test_columns_without_a_value_are_left_out() -> None:
-    columns, rows = ["op", "block", "reason", "calls"], [("a", None, "", 1), ("b", None, "", 0)]
-    assert with_values(columns, rows) == (["op", "calls"], [["a", 1], ["b", 0]])
-    assert with_values(columns, []) == (columns, [])
+def test_what_all_rows_share_is_above_the_table() -> None:
+    columns = ["op", "block", "reason", "calls", "unit"]
+    rows = [("a", None, "", 1, "us"), ("b", None, "", 0, "us")]
+    above, head, _, *lines = table(columns, rows).splitlines()
+    assert above == "In all rows: unit = us; no value: block, reason" and head.split() == ["op", "calls"]
+    assert [line.split() for line in lines] == [["a", "1"], ["b", "0"]]
+    assert table(columns, rows[:1]).splitlines()[:2] == [above, "op  calls"]
+    assert cells("".join(table_parts(columns, [rows, [("c", 7, "", 1, "us")]])))[0] == columns, "a part may differ"
+    token = wide.set(True)
+    assert cells(table(columns, rows))[0] == columns
+    wide.reset(token)
+    same = [("a", 1), ("a", 1)]
+    assert len(table(["op", "calls"], same).splitlines()) == 4, "rows that don't differ"
+
+
+def test_columns_that_do_not_stay_are_left_out_from_the_right() -> None:
+    columns = ["op", "bound", "roof_percent", "module", "calls"]
+    rows = [(f"op{at}", "memory compute".split()[at], 33.4 + at, f"layers.{at}.projection", at) for at in range(2)]
+    narrow = table(columns, rows, TerminalStyle(width=25), foremost=("bound", "calls"))
+    # By hand: op 3, bound 7, roof % in two lines 4 and calls 5 wide, with two blanks between them.
+    assert cells(narrow)[:2] == [["roof"], ["op", "bound", "%", "calls"]]
+    assert "Not shown: module; " in " ".join(narrow.split())
+    # The foremost that have no room follow, with what tells rows apart.
+    texts = [("first", *"pqrs"), ("second", *"tuvw")]
+    below = table(["op", *"abcd"], texts, TerminalStyle(width=13), foremost=[*"abcd"])
+    assert [line for line in cells(below) if line[0] != "op" and "-" not in line[0]] == [
+        ["first", "p", "q"], ["second", "t", "u"], ["first", "r", "s"], ["second", "v", "w"],
+    ]  # fmt: skip
+
+
+def test_rows_that_differ_never_look_the_same() -> None:
+    names = [f"aten::convolution_overrideable_{at}_of_a_layer_with_a_long_name" for at in range(12)]
+    for width in (22, 30, 45):
+        lines = table(
+            ["name", "n"], [(name, at % 2) for at, name in enumerate(names)], TerminalStyle(width)
+        ).splitlines()
+        assert len(lines) == len({*lines}) == 14 and max(map(len, lines)) <= width
+    # Also letters that aren't ASCII, and columns without which rows would be the same.
+    wide_names = ["畳み込み" * 9 + str(at) for at in range(3)]
+    lines = table(["name", "calls"], [(name, 1) for name in wide_names], TerminalStyle(30)).splitlines()[3:]
+    assert len({*lines}) == 3 and max(map(width_of, lines)) <= 30
+    rows = [("add", "a text", 7.5, at) for at in range(3)] + [("mul", "another", 8.5, 0)]
+    shown = table(["op", "note", "time", "instruction"], rows, TerminalStyle(width=24))
+    assert cells(shown)[2:6] == [["add", "0"], ["add", "1"], ["add", "2"], ["mul", "0"]]
+
+
+def test_texts_of_several_words_and_names_of_columns_are_wrapped() -> None:
+    rows = [("a", "one two three four five six seven eight nine", 1234.0), ("b", "ten", 2.5)]
+    text = table(["op", "what_it_is", "self_device_per_step"], rows, TerminalStyle(width=31))
+    assert text == (
+        "                          self_\n"
+        "                        device_\n"
+        "                           per_\n"
+        "op  what_it_is             step\n"
+        "--  ------------------  -------\n"
+        "a   one two three four     1234\n"
+        "    five six seven\n"
+        "    eight nine\n"
+        "b   ten                     2.5\n"
+    )  # fmt: skip
+    # Without a terminal, a line has 120 letters.
+    assert max(map(len, table(["op", "text"], [("a", "word " * 60), ("b", "")]).splitlines())) <= 120
+
+
+def test_numbers_have_three_to_four_digits_and_no_exponent() -> None:
+    for values, expected in (
+        ([47150.0, 3.25], ["47150.0", "3.2"]),
+        ([47150.4, 12.5], ["47150", "12"]),
+        ([12.3456, 0.5], ["12.35", "0.50"]),
+        ([2.5, 4.0], ["2.5", "4.0"]),
+        ([0.00123456, 1e-9], ["0.001235", "<0.000001"]),
+        ([3.0, 4.0], ["3", "4"]),
+    ):
+        assert number_texts(values, "us") == expected
+    assert [number_text(value) for value in (47154.6, 1234.5, 0.00012346, 0.0)] == ["47155", "1234", "0.0001235", "0"]
+    assert cells(table(["op", "gap"], [("a", 47154.6), ("b", 1e-7)]))[2:] == [["a", "47155"], ["b", "1e-07"]]
+
+
+def test_queries_keep_what_their_views_keep_on_narrow_terminals() -> None:
+    assert {"op", "change_percent"} <= {*foremost_in("SELECT * FROM compare_ops('a', 'b') LIMIT 3")}
+    assert foremost_in("SELECT 'op_totals' AS op_totals FROM captures") == []
 
 
 def test_notes_fit_the_terminal_and_numbers_stay_with_their_units() -> None:

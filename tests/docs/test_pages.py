@@ -83,7 +83,7 @@ def test_gate(tmp_path: Path) -> None:
     )
     assert ended.returncode == 3 and "Regression: addmm @4" in ended.stderr, ended.stderr
     slowest = next(line for line in (tmp_path / "comment.md").read_text().splitlines() if line.startswith("| addmm"))
-    assert "| 4 | slower | " in slowest
+    assert "| 4 | kernel | slower | " in slowest
 
 
 def test_links_and_places_are_there() -> None:

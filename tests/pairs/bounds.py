@@ -11,7 +11,7 @@ from tests.pairs.asking import Asked, all_runs
 
 # Columns of times by name, without differences and positions on a clock.
 _TIMES: Final = re.compile(
-    r"self_time|total|avg|min|max|execute|kernels|delegates|operators|ops|copies|layout|unaccounted"
+    r"self_time|total|avg|per_call|min|max|execute|kernels|delegates|operators|ops|copies|layout|unaccounted"
     r"|(?:self|total)_ticks|duration|time|.*_time|.*_time_(?:total|avg)|p\d\d|block_median|time_at_stake"
 )
 _SHARES: Final = re.compile(

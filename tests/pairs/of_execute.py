@@ -140,7 +140,7 @@ def taxes(dump: Dump, run: int) -> list[Any]:
 @pair("delegate_totals", "calls of delegates and own times of their events, in plain Python")
 def delegate_totals(asked: Asked) -> Sides:
     columns = (
-        "block_index, chain_index, instruction_id, calls, total, ops, copies, layout, unaccounted, avg, share_percent,"
+        "block_index, chain_index, instruction_id, calls, total, ops, copies, layout, unaccounted, per_call, share_percent,"
         " events, other_events"
     )
     found = asked.keyed("delegate_totals", columns, 3, unit="ns")
@@ -315,7 +315,7 @@ def headline(asked: Asked) -> Sides:
 @pair("phase_totals", "executes by the phase of their runs, in plain Python")
 def phase_totals(asked: Asked) -> Sides:
     found = asked.keyed(
-        "phase_totals", "phase, runs, first_run, last_run, executes, total, avg, min, max", 1, unit="ns"
+        "phase_totals", "phase, runs, first_run, last_run, executes, total, per_execute, min, max", 1, unit="ns"
     )
     dump = asked.dump
     phases = [phase_of(run, len(dump.runs)) for run in range(len(dump.runs))]

@@ -271,7 +271,7 @@ def prof_result_total(asked: Asked) -> Sides:
 
 @pair("capture_summary", "the file's size and hash, its runs and its events", of="dump")
 def capture_summary(asked: Asked) -> Sides:
-    query = "SELECT format, runs, events, byte_size, sha256 FROM capture_summary WHERE name = $name"
+    query = "SELECT format, runs, events, size_bytes, sha256 FROM capture_summary WHERE name = $name"
     dump = asked.dump
     hashed = hashlib.sha256(asked.data).hexdigest()[:12]
     return asked.rows(query, name=asked.name), [
@@ -281,7 +281,7 @@ def capture_summary(asked: Asked) -> Sides:
 
 @pair("capture_summary", "the file's size and hash, and its slices", of="trace")
 def trace_summary(asked: Asked) -> Sides:
-    query = "SELECT format, events, byte_size, sha256 FROM capture_summary WHERE name = $name"
+    query = "SELECT format, events, size_bytes, sha256 FROM capture_summary WHERE name = $name"
     hashed = hashlib.sha256(asked.data).hexdigest()[:12]
     return asked.rows(query, name=asked.name), [("torch_trace", len(asked.trace.slices), len(asked.data), hashed)]
 

@@ -297,7 +297,7 @@ def find_total_for_module(asked: Asked) -> Sides:
 def roofline_by_hand(asked: Asked) -> Sides:
     flops_peak, bandwidth = 3e9, 7e9
     columns = (
-        "op, kind, instruction_id, module_path, calls, total, flops, bytes, avg, intensity, flops_per_second,"
+        "op, kind, instruction_id, module_path, calls, total, flops, bytes, per_call, intensity, flops_per_second,"
         " bytes_per_second, attainable_flops_per_second, roof_percent, bound, above_roof"
     )
     rows = [

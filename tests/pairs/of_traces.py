@@ -474,7 +474,7 @@ def op_efficiency(asked: Asked) -> Sides:
 
 @pair("kernel_table", "calls, times and weighted means by name of the JSON's kernels", of="trace")
 def kernel_table(asked: Asked) -> Sides:
-    columns = "kernel, calls, total, mean, max, min, blocks_per_sm, occupancy_percent"
+    columns = "kernel, calls, total, per_call, max, min, blocks_per_sm, occupancy_percent"
     by_name: defaultdict[str, list[Slice]] = defaultdict(list)
     for each in asked.trace.kernels:
         by_name[each.name].append(each)

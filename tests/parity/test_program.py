@@ -112,7 +112,7 @@ def test_everything(name: str) -> None:
             for index, each in enumerate(chain["instructions"])
         ],
         """
-        SELECT method, value_index, is_input, is_output, kind, scalar_type, sizes, byte_size, dynamism,
+        SELECT method, value_index, is_input, is_output, kind, scalar_type, sizes, size_bytes, dynamism,
             constant_index, memory_id, memory_offset, is_constant, number, text, items
         FROM program_values ORDER BY method, value_index
         """: [

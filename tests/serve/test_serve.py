@@ -325,7 +325,7 @@ def test_a_client_tries_again_and_follows_no_redirection(tmp_path: Path) -> None
         assert pusher.push([("file", str(file))], []).name == "run"
         for reply, text in (
             ((307, b""), "another address"),
-            ((200, b"<html>"), "right address"),
+            ((200, b"<html>"), "address right"),
             ((400, b'{"error": "a\\u001bb"}'), r"a\\x1bb"),
         ):
             _Odd.replies = [reply]

@@ -163,7 +163,9 @@ def test_what_differs(single: Warehouse, new: str) -> None:
 def test_findings_on_two_traces(single: Warehouse) -> None:
     rules = dict(rows_of(single, "FROM compare_findings('base', 'kernel')"))
     assert rules["different programs"].endswith("1 of new are not in base, 1 of base not in new")
-    assert rules["one trace per side"].startswith("steps are the samples, 10 of base and 10 of new; as they share the")
+    assert rules["one trace per side"].startswith(
+        "the samples are steps, 10 of base and 10 of new, which share the machine"
+    )
     disturbed = rows_of(single, "FROM compare_findings('base', 'slow_step') WHERE rule = 'disturbed steps'")
     assert len(disturbed) == 2 and disturbed[0][1].startswith("1 of 10 steps of new took ")
     sides = rows_of(single, "SELECT capture, is_disturbed FROM compared_captures('base', 'slow_step')")

@@ -315,5 +315,5 @@ def test_published_reports_of_nested_events(warehouse: Warehouse) -> None:
     both = {"50_vgf": vgf, "51b_vulkan_no_shaders": vulkan}
     ingest_all(warehouse, ((name, shared_file(f"captures/reports/{name}.etdp")) for name in both))
     for name, expected in both.items():
-        query = "SELECT op, avg FROM op_totals($name, unit := 'us') WHERE kind LIKE 'delegate%'"
+        query = "SELECT op, per_call FROM op_totals($name, unit := 'us') WHERE kind LIKE 'delegate%'"
         assert dict(warehouse.rows(query, name=name)[1]) == {**expected, "DELEGATE_CALL": 15}

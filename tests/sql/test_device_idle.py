@@ -223,7 +223,7 @@ def test_breakdown_equals_hta(launch_traces: Warehouse, name: str) -> None:
             for each in answers["kernel_types"]
             if each["sum"]
         }
-        kernels = "SELECT w.type, w.event, w.total, w.max, w.min, w.mean, w.stddev FROM work_totals($c) AS w"
+        kernels = "SELECT w.type, w.event, w.total, w.max, w.min, w.per_call, w.stddev FROM work_totals($c) AS w"
         assert {each[:2]: [*each[2:]] for each in launch_traces.rows(kernels, c=name)[1]} == {
             (each["kernel_type"].lower(), each["name"]): pytest.approx(
                 [each[f"{column} (us)"] for column in ("sum", "max", "min", "mean")] + [each["stddev"]], rel=1e-9

@@ -267,7 +267,7 @@ def linked_mlp(warehouse: Warehouse) -> None:
 
 def test_memory_beyond_64_bits_is_null(warehouse: Warehouse) -> None:
     linked_mlp(warehouse)
-    warehouse.connection.execute("UPDATE program_values SET byte_size = 4611686018427387904")
+    warehouse.connection.execute("UPDATE program_values SET size_bytes = 4611686018427387904")
     found = warehouse.rows("SELECT DISTINCT tensors, size_bytes FROM node_memory('run') ORDER BY tensors")[1]
     # 2**62 for 1 tensor; 2 or more have no sum below 2**63.
     assert found == [(tensors, {0: 0, 1: 2**62}.get(tensors)) for tensors, _ in found]

@@ -115,7 +115,7 @@ def test_reported_traces(
     name: str, calls: dict[str, tuple[int, float]], total: float, rules: list[str], traces: Traces
 ) -> None:
     traces.warehouse.ingest(shared_file(f"captures/reports/{name}.json"), name="t")
-    found = traces.ask("kernel_table", "kernel, calls, mean", unit="us")
+    found = traces.ask("kernel_table", "kernel, calls, per_call", unit="us")
     assert {kernel: (count, mean) for kernel, count, mean in found} == calls
     assert sum(count * mean for _, count, mean in found) == total
     assert findings(traces) == rules

@@ -373,7 +373,7 @@ def test_kernels_by_annotation(traces: Traces) -> None:
         *launch(4, 110, 4, "gemm", 120, 121),
         event("kernel", "not_launched", 130, 132, 7, device=0, stream=7),
     )
-    assert traces.ask("annotation_kernels", "annotation, event, calls, total, mean") == [
+    assert traces.ask("annotation_kernels", "annotation, event, calls, total, per_call") == [
         ("inner", "gemm", 1, 20, 20),
         ("outer", "gemm", 1, 5, 5),
         ("ProfilerStep*", "gemm", 1, 3, 3),

@@ -76,10 +76,10 @@ def test_the_program_of_each_run(warehouse: Warehouse, runs: list[Run], expected
 
 def test_an_instruction_of_two_programs_has_a_row_in_each() -> None:
     assert_query(
-        """SELECT op, method, instruction_id, calls, avg, share_percent
+        """SELECT op, method, instruction_id, calls, per_call, share_percent
         FROM op_totals('test', by := 'instance', unit := 'ns') WHERE kind = 'kernel' ORDER BY method, instruction_id""",
         """
-        op,method,instruction_id,calls,avg,share_percent
+        op,method,instruction_id,calls,per_call,share_percent
         native_call_addmm.out,Execute #1,0,2,100.0,55.55555555555556
         native_call_relu.out,Execute #1,1,2,20.0,11.11111111111111
         native_call_addmm.out,Execute #2,0,2,10.0,5.555555555555555
@@ -91,8 +91,8 @@ def test_an_instruction_of_two_programs_has_a_row_in_each() -> None:
         decode(),
     )
     assert_query(
-        "SELECT op, calls, avg, share_percent FROM op_totals('test', unit := 'ns', method := 'Execute #2') WHERE total > 10",
-        "op,calls,avg,share_percent\nsigmoid,1,30.0,60.0\n",
+        "SELECT op, calls, per_call, share_percent FROM op_totals('test', unit := 'ns', method := 'Execute #2') WHERE total > 10",
+        "op,calls,per_call,share_percent\nsigmoid,1,30.0,60.0\n",
         forward(),
         decode(),
     )

@@ -82,7 +82,7 @@ def test_the_planned_memory_of_nodes(name: str) -> None:
         values = {
             row[:2]: row[2:]
             for row in warehouse.rows(
-                "SELECT method, value_index, byte_size, items, memory_id IS NOT NULL AND NOT is_input AND name IS NULL "
+                "SELECT method, value_index, size_bytes, items, memory_id IS NOT NULL AND NOT is_input AND name IS NULL "
                 "AND constant_index IS NULL FROM program_values"
             )[1]
         }

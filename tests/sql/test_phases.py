@@ -67,7 +67,8 @@ def test_a_baseline_is_of_the_phase_too(warehouse: Warehouse) -> None:
     warehouse.ingest(CAPTURES / "convnet/convnet_method_only.etdp", name="untraced")
     warehouse.connection.execute("UPDATE runs SET phase = 'decode' WHERE capture_id = 1 AND run_index > 90")
     with pytest.raises(
-        duckdb.Error, match="no execute of the baseline untraced is of phase decode; set the phases with etq phase"
+        duckdb.Error,
+        match="no execute of the baseline untraced is of phase decode; set the phases with etq label --phase",
     ):
         warehouse.framework_tax("run", baseline="untraced", phase="decode").fetchall()
     warehouse.connection.execute("UPDATE runs SET phase = 'decode' WHERE capture_id = 2 AND run_index = 3")
@@ -170,12 +171,12 @@ def test_phases_by_counted_tokens(llm: Warehouse, tokens: list[tuple[int, int]],
     [
         (
             [],
-            "llm has no prompt_tokens and generated_tokens; read them from the log of its runner: etq metric llm --from",
+            "llm has no prompt_tokens and generated_tokens; read them from the log of its runner: etq label llm --metrics",
         ),
         (
             [(9, 114)],
             "5 runs of llm execute, which doesn't fit the 9 tokens of prompts and 114 generated in 1 generations, which "
-            "take 114, 115, 122, 123 runs; set the phases: etq phase llm decode --runs FIRST-LAST",
+            "take 114, 115, 122, 123 runs; set the phases: etq label llm --phase decode --runs FIRST-LAST",
         ),
         (
             [(9, 2**63 - 1)],
@@ -212,7 +213,7 @@ def test_phase_totals(llm: Warehouse) -> None:
 
 def test_the_trend_of_tokens(llm: Warehouse) -> None:
     with pytest.raises(
-        duckdb.Error, match="no run of llm is of phase decode; set the phases: etq phase llm decode --runs"
+        duckdb.Error, match="no run of llm is of phase decode; set the phases: etq label llm --phase decode --runs"
     ):
         llm.decode_trend("llm").fetchall()
     llm.phase("llm", "prefill", runs="1")

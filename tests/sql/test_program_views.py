@@ -200,7 +200,7 @@ def programs() -> Iterator[Warehouse]:
 def test_every_captured_program(programs: Warehouse) -> None:
     """Its parts add up to the file; it is the same as itself; the argument of the views may be a column."""
     rows = programs.rows("""
-        SELECT p.name, p.byte_size, sum(s.bytes)::BIGINT, min(s.bytes)
+        SELECT p.name, p.size_bytes, sum(s.bytes)::BIGINT, min(s.bytes)
         FROM programs AS p, LATERAL (FROM program_size(p.name)) AS s
         GROUP BY ALL""")[1]
     assert len(rows) == 14

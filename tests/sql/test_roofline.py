@@ -85,7 +85,7 @@ def test_calls_of_runs_that_differ_are_added(warehouse: Warehouse) -> None:
     """Two runs of both ops and one of the first alone are two blocks: three calls of 400 ns, and two of 100 ns."""
     short = run("Execute", kernel("mm", 0, 400, 0), operator_call(0, 400, 0), execute(0, 1000))
     linked(warehouse, LINKED, RUN, RUN, short)
-    rows = warehouse.rows("SELECT r.op, r.calls, r.total, r.avg FROM roofline('test', unit := 'ns') AS r")[1]
+    rows = warehouse.rows("SELECT r.op, r.calls, r.total, r.per_call FROM roofline('test', unit := 'ns') AS r")[1]
     assert {op: numbers for op, *numbers in rows} == {
         "SomeBackend": [2, 1000.0, 500.0], "aten.mm.default": [3, 1200.0, 400.0], "aten.add.Tensor": [2, 200.0, 100.0],
     }  # fmt: skip

@@ -91,7 +91,7 @@ def test_times_by_hand(warehouse: Warehouse) -> None:
         ("decode", 4, 50, 100, 100, pytest.approx(4 / 100e-6), 100, 1),
         ("decode", 6, 300, 50, 300, pytest.approx(6 / 300e-6), 300, 1),
     ]
-    columns = "phase, steps, sequences, tokens_in, tokens_out, host_time, device_time, time, share_percent, mean_time"
+    columns = "phase, steps, sequences, tokens_in, tokens_out, host_time, device_time, time, share_percent, per_step"
     query = f"SELECT {columns}, tokens_per_second, time_per_output_token FROM serving_phases('t')"
     assert warehouse.rows(query)[1] == [
         ("decode", 2, 5, 0, 10, 350, 150, 400, pytest.approx(400 / 7), 200, pytest.approx(10 / 400e-6), 200),

@@ -15,10 +15,10 @@ from tests.warehouses import empty_warehouse
 
 def test_op_totals() -> None:
     assert_query(
-        """SELECT op, kind, calls, total, avg, share_percent, unit, total_ticks
+        """SELECT op, kind, calls, total, per_call, share_percent, unit, total_ticks
            FROM op_totals('test', unit := 'ns')""",
         """
-        op,kind,calls,total,avg,share_percent,unit,total_ticks
+        op,kind,calls,total,per_call,share_percent,unit,total_ticks
         (unattributed),framework,1,25.0,25.0,41.666666666666664,ns,25
         add,kernel,1,20.0,20.0,33.333333333333336,ns,20
         OPERATOR_CALL,operator_call,1,10.0,10.0,16.666666666666668,ns,10
@@ -138,7 +138,7 @@ def test_delegate_totals() -> None:
     assert_query(
         "SELECT * EXCLUDE (block_index, chain_index) FROM delegate_totals('test', unit := 'ns')",
         """
-        method,instruction_id,calls,total,ops,copies,layout,unaccounted,avg,share_percent,unit,events,other_events,executes,per_execute
+        method,instruction_id,calls,total,ops,copies,layout,unaccounted,per_call,share_percent,unit,events,other_events,executes,per_execute
         Execute,0,2,80.0,40.0,0.0,10.0,30.0,40.0,50.0,ns,4,0,2,40.0
         """,
         DELEGATED,

@@ -439,5 +439,5 @@ def test_pickles_are_never_run(warehouse: Warehouse, tmp_path: Path, monkeypatch
     monkeypatch.chdir(tmp_path)
     found = warehouse.ingest_record(record({**replaced, **pickles, **dict.fromkeys(names, "{}")}))
     assert found.is_complete and [*tmp_path.iterdir()] == []
-    listed = warehouse.rows("SELECT kind, byte_size, count(*) FROM record_members GROUP BY ALL ORDER BY ALL")[1]
+    listed = warehouse.rows("SELECT kind, size_bytes, count(*) FROM record_members GROUP BY ALL ORDER BY ALL")[1]
     assert ("pickle", len(payload), 2) in listed and ("weights", len(weights.getvalue()), 6) in listed

@@ -154,7 +154,7 @@ OTHER_DEVICE: list[Any] = [APP[0], {**APP[1], "deviceInfo": {"arch": "Pixel 8"}}
         (b'[{"metric": "x", "actualValue": "1"}]', r'^f: at \$\[0\].actualValue: expected a number, found "1"'),
         (b'[{"metric": "x", "actual": 1, "deviceInfo": 3}]', r"^f: at \$\[0\].deviceInfo: expected an object, found 3"),
         (b'[{"metric": {"name": "x", "benchmark_values": []}, "runners": [3]}]', r"^f: at \$\[0\].runners: expected a list"),
-        (json.dumps(OTHER_MODEL).encode(), r"^f: at \$\[1\]: expected the model and device of \$\[0\], found another one"),
+        (json.dumps(OTHER_MODEL).encode(), r"^f: at \$\[1\]: expected the model and device of \$\[0\], found others"),
         (json.dumps(OTHER_DEVICE).encode(), r"^f: at \$\[1\]: expected the model and device of \$\[0\]"),
         (b'x\nPyTorchObserver {"prompt_tok', r"^f: at byte 18: expected JSON after PyTorchObserver, found '{\"prompt_tok'"),
         (b"PyTorchObserver {}", "^f: at prompt_tokens of generation 0: expected a whole number from 0, found nothing"),

@@ -69,7 +69,7 @@ def test_all_fields_of_a_program() -> None:
         ("delegate", None, None, 0, [0, 2], None), ("move", None, None, None, [0, 2], None),
         ("jump_false", None, None, None, [5], 1), ("free", None, None, None, [2], None),
     ]  # fmt: skip
-    columns = "kind scalar_type sizes byte_size dynamism name constant_index memory_id memory_offset is_constant is_external number text items"
+    columns = "kind scalar_type sizes size_bytes dynamism name constant_index memory_id memory_offset is_constant is_external number text items"
     assert [tuple(row[column] for column in columns.split()) for row in tables["program_values"]] == [
         ("tensor", "float32", [2, 3], 24, "dynamic_bound", None, None, 1, 2**40 + 16, False, False, None, None, None),
         ("tensor", "int64", [4], 32, "static", None, 1, None, None, True, False, None, None, None),
@@ -159,7 +159,7 @@ def test_impossible_sizes_have_no_bytes() -> None:
     tables = read(
         program(method("a", [tensor(2**31 - 1, 2**31 - 1, 2**31 - 1), tensor(-1, 4), tensor(*[2**31 - 1] * 40, 0)]))
     )
-    assert [row["byte_size"] for row in tables["program_values"]] == [None, None, None]
+    assert [row["size_bytes"] for row in tables["program_values"]] == [None, None, None]
 
 
 def test_vectors_that_share_their_bytes_are_refused() -> None:

@@ -106,9 +106,9 @@ def test_a_pruned_capture_is_named() -> None:
     with empty_warehouse() as warehouse:
         warehouse.ingest(CAPTURES / "mlp/mlp.etdp", name="old")
         warehouse.prune(0, keep_rollups=True)
-        with pytest.raises(etq.QueryError, match="^the events of old were pruned, "):
+        with pytest.raises(etq.QueryError, match="^the events of old were pruned; "):
             etq.report.page_of(warehouse, ["old"])
-        with pytest.raises(etq.QueryError, match="^the events of old were pruned, "):
+        with pytest.raises(etq.QueryError, match="^the events of old were pruned; "):
             warehouse.rows("FROM op_totals($capture)", capture=warehouse.capture("old"))
 
 

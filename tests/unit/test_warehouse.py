@@ -248,7 +248,7 @@ def test_a_known_program_adds_nothing_but_the_name(warehouse: Warehouse) -> None
     named = warehouse.ingest_program(NET.read_bytes(), name="net")
     assert (named.program_id, named.name, named.is_new) == (1, "net", False)
     assert warehouse.program_size(named).fetchall() == warehouse.program_size("net").fetchall()
-    [row] = warehouse.rows("SELECT uri, byte_size, etq_version FROM programs")[1]
+    [row] = warehouse.rows("SELECT uri, size_bytes, etq_version FROM programs")[1]
     assert row == (str(NET.relative_to(Path.cwd())), NET.stat().st_size, etq.__version__)
     with pytest.raises(WarehouseError, match="the name 'net' is taken by other content"):
         warehouse.ingest_program(CAPTURES / "mlp/mlp.pte", name="net")

@@ -151,7 +151,7 @@ function described(capture, labels) {
   add("profiling level", get("profiling_level"));
   add("clock", get("time_scale") === null ? null : `1 tick = 1 ${get("time_scale")}`);
   add("captured", get("captured_at") === null ? "time unknown" : `${get("captured_at")} UTC`);
-  add("file", `${get("uri") ?? "bytes"} (${etq.bytes(get("byte_size"))})`);
+  add("file", `${get("uri") ?? "bytes"} (${etq.bytes(get("size_bytes"))})`);
   add("sha256", get("sha256"));
   for (const row of labels.rows()) add(labels.get(row, "key"), labels.get(row, "value"));
   return list;

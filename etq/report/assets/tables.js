@@ -14,7 +14,7 @@ etq.section("ops", (parent, { rows, instances }) => {
     { name: "op" },
     ...methodOf(table),
     ...more,
-    ...times(unitOf(table), ["per_execute", "mean per execute", "self time in an execute"], ["avg", "per call"]),
+    ...times(unitOf(table), ["per_execute", "mean per execute", "self time in an execute"], ["per_call", "per call"]),
     share(),
     { name: "calls", numeric: true },
     ...times(unitOf(table), ["min"], ["max"], ["total", "all executes", "self time over the runs"]),
@@ -79,7 +79,7 @@ etq.section("kernels", (parent, { rows, copies, families, chains, tensor_cores: 
       { name: "kernel", as: etq.clamped },
       familyColumn,
       ...inAStep(rows),
-      ...times(unitOf(rows), ["mean", "per call"]),
+      ...times(unitOf(rows), ["per_call", "per call"]),
       { name: "calls", numeric: true },
       ...times(unitOf(rows), ["min"], ["max"]),
       ...(rows.list("tensor_cores_used").some((used) => used !== false) ? [tensorCores] : []),
@@ -94,7 +94,7 @@ etq.section("kernels", (parent, { rows, copies, families, chains, tensor_cores: 
     { name: "event", as: etq.clamped },
     ...times(unitOf(copies), ["total"]),
     { name: "calls", numeric: true },
-    ...times(unitOf(copies), ["mean"], ["min"], ["max"]),
+    ...times(unitOf(copies), ["per_call", "per call"], ["min"], ["max"]),
   ], { sort: ["total"], name: "copies", search: false });
 });
 
@@ -145,7 +145,7 @@ etq.section("module_calls", (parent, { rows }) => {
     ...(hasSteps(rows)
       ? times(unit, ["host_per_step", "total, host per step"], ["host_self_per_step", "self, host per step"], ["device_per_step", "total, device per step"], ["device_self_per_step", "self, device per step"])
       : times(unit, ["host_total_time", "total, host"], ["host_self_time", "self, host"], ["device_total_time", "total, device"], ["device_self_time", "self, device"])),
-    ...times(unit, ["mean_time", "per call"]),
+    ...times(unit, ["per_call", "per call"]),
     { name: "calls", numeric: true },
     { name: "operators", title: "ops", numeric: true },
   ], { sort: ["host_total_time"], name: "module_calls" });
@@ -174,7 +174,7 @@ etq.section("coverage", (parent, { rows, calls }) => {
     { name: "backend" },
     ...methodOf(calls),
     { name: "instruction_id", title: "instruction", numeric: true },
-    ...times(unit, ["per_execute", "per execute"], ["avg", "per call"]),
+    ...times(unit, ["per_execute", "per execute"], ["per_call", "per call"]),
     share(),
     ...times(unit, ["ops", "ops within", "in an execute"], ["copies", null, "in an execute"], ["layout", null, "in an execute"], ["unaccounted", null, "in an execute"]),
     { name: "calls", numeric: true },

@@ -10,7 +10,7 @@ const FIXED = {
   findings: { title: "findings", numeric: true, width: 84, meaning: "findings about the file" },
   format: { title: "format", width: 100 },
   profiling_level: { title: "profiling level", width: 120 },
-  byte_size: { title: "file size", numeric: true, width: 100 },
+  size_bytes: { title: "file size", numeric: true, width: 100 },
   sha256: { title: "hash", width: 120, class: "code" },
   uri: { title: "file", width: 260 },
 };
@@ -125,7 +125,7 @@ etq.pageOfCaptures = async () => {
     change: (place) => { const found = point(place); return found?.change ? etq.element("span", { class: found.change > 0 ? "worse" : "better", text: etq.change(found.change) }) : ""; },
     captured_at: (place) => time(page.captures.table.get(place, "captured_at")),
     ingested: (place) => momentOf(page.captures.table.get(place, "ingested")),
-    byte_size: (place) => etq.bytes(page.captures.table.get(place, "byte_size")),
+    size_bytes: (place) => etq.bytes(page.captures.table.get(place, "size_bytes")),
     runs: (place) => etq.number(counted("runs")(place)),
     findings: (place) => etq.number(counted("findings")(place) || null),
   };

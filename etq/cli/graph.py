@@ -1,51 +1,40 @@
-"""The commands about op graphs: one drawn with its times, two compared."""
+"""The command that draws one op graph with its times, or two next to each other."""
 
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from etq import catalog
 from etq.cli import main
 from etq.cli.messages import say
-from etq.cli.options import output_options, peak_options, query_limits, run_options, unit_option, warehouse_option
+from etq.cli.options import peak_options, query_limits, run_options, unit_option, warehouse_option
 from etq.cli.pages import check_page, file_name_of, open_option, write_page
 from etq.cli.showing import check_runs, note_excluded_runs
-from etq.cli.targets import (
-    check_path,
-    file_options,
-    is_file,
-    is_record,
-    looks_like_path,
-    open_file_or_warehouse,
-    open_record,
-    open_target,
-    pop_file_options,
-    report_record_findings,
-)
-from etq.errors import EtqError, printable
-from etq.render.selection import Selection, selection
-from etq.render.writers import file_of, refuse_existing, write, write_text
+from etq.cli.targets import file_options, is_file, open_graphs, open_target, pop_file_options
+from etq.errors import printable
+from etq.render.writers import file_of, write_text
 from etq.report.overlays import METRICS, OVERLAYS
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Warehouse
 
+# Options of two graphs.
+_OF_TWO = ("base_stage", "new_stage", "metric")
+
 
 @main.command()
 @click.argument("capture")
+@click.argument("other", metavar="[NEW]", required=False)
 @click.option(
     "--format",
     "format",
     type=click.Choice(("dot", "json", "model-explorer")),
     help="Print the graph as DOT for Graphviz, as JSON, or its values for Model Explorer.",
 )
-@click.option("--dot", is_flag=True, help="The same as --format dot.")
 @click.option(
     "--html",
     metavar="FILE",
@@ -59,7 +48,18 @@ if TYPE_CHECKING:
     type=click.Choice([overlay.key for overlay in OVERLAYS]),
     help="With model-explorer: the values, and what they colour.  [default: time]",
 )
-@click.option("--gap", metavar="BASE", help="Show how far values are from those of this capture, assumed to be right.")
+@click.option(
+    "--gap",
+    metavar="BASE",
+    help="Show how far values are from those of this capture, assumed to be right.  [default with NEW: CAPTURE]",
+)
+@click.option("--base-stage", metavar="STAGE", help="With NEW: stage of CAPTURE: exported, edge, delegated or another.")
+@click.option("--new-stage", metavar="STAGE", help="Stage of NEW.  [default: delegated]")
+@click.option(
+    "--metric",
+    type=click.Choice(METRICS, case_sensitive=False),
+    help="With NEW: measure of gaps between values.  [default: mse]",
+)
 @peak_options
 @run_options("typical")
 @query_limits
@@ -68,8 +68,8 @@ if TYPE_CHECKING:
 @file_options
 def graph(
     capture: str,
+    other: str | None,
     format: str | None,
-    dot: bool,
     html: str | None,
     output: str | None,
     force: bool,
@@ -78,7 +78,7 @@ def graph(
     db: str,
     **options: Any,
 ) -> None:
-    """Draw the op graph of a program; of a capture, with times. A capture needs a linked record.
+    """Draw the op graph of a program or capture, or of two. A capture has times, and needs a linked record.
 
     An ETRecord or a program (.pte) alone is drawn without times; a program has its instructions. Without a form, a page
     is written.
@@ -89,28 +89,31 @@ def graph(
     report) has the same graph. --format json has all values, for other programs, --format dot the graph for
     Graphviz, and --format model-explorer one overlay as node data for the edge program in Model Explorer.
 
+    With NEW, the page shows both graphs: they move and zoom together, counterparts are marked, and ops without one are
+    listed. CAPTURE and NEW are captures, records, or two files of records; of one record, the exported graph is next
+    to the delegated one. Captures with values are coloured by their gaps to --gap. etq show compare_graphs lists the
+    nodes.
+
     \b
     etq graph net.pte --open
     etq graph run.etdp --etrecord net.etrecord
     etq graph run --html run_graph.html --db lab.duckdb
+    etq graph run_41 run_42 --open --db lab.duckdb
+    etq graph net.etrecord net.etrecord --base-stage edge --html net.html
     etq graph run --gap reference --peak-flops 20G --html run_graph.html --db lab.duckdb
     etq graph run --format model-explorer --overlay snr --gap reference -o snr.json --db lab.duckdb
     etq graph run --format json --db lab.duckdb | jq '.nodes[] | select(.calls > 0) | .name'
     etq graph run --format dot --db lab.duckdb | dot -Tsvg > run.svg
     """
-    form = format or ("dot" if dot else None)
-    if (form is not None and html is not None) or (dot and format is not None):
-        raise click.UsageError("the graph has one form: give either --html FILE or --dot, or --format")
-    if form is None and output is not None:
-        raise click.UsageError("-o only applies to --format; --html has a file of its own")
-    if force and form is not None and output is None:
-        raise click.UsageError("--force only applies to a page and -o FILE")
-    if opens and form is not None:
-        raise click.UsageError("--open only applies to a page")
-    drawing = {} if overlay is None else {"overlay": overlay}
-    if overlay is not None and form != "model-explorer":
-        raise click.UsageError("--overlay only applies to --format model-explorer")
-    if form is None:
+    if other is not None:
+        options |= {"format": format, "output": output, "overlay": overlay}
+        _draw_both(capture, other, db, html, force=force, opens=opens, options=options)
+        return
+    for name in _OF_TWO:
+        if options.pop(name) is not None:
+            raise click.UsageError(f"--{name.replace('_', '-')} needs a second graph: etq graph BASE NEW")
+    _check_form(format, html, output, force=force, opens=opens, overlay=overlay)
+    if format is None:
         if html is not None:
             check_page(html, force=force, opens=opens)
         with _drawing(capture, db, options, "--html") as (warehouse, selector, chosen):
@@ -122,13 +125,51 @@ def graph(
             write_page(page, page_path, f"the graph of {printable(selector.name)}", force=force, opens=opens)
         return
     path = file_of(output, force)
-    if form == "dot":
+    if format == "dot":
         for name in ("gap", "peak_flops", "peak_bandwidth"):
             if options.pop(name) is not None:
                 raise click.UsageError(f"--{name.replace('_', '-')} does not apply to --format dot")
         _write_dot(capture, db, path, force, options)
         return
-    _write_drawing(capture, db, form, path, force, options, drawing)
+    _write_drawing(capture, db, format, path, force, options, {} if overlay is None else {"overlay": overlay})
+
+
+def _check_form(
+    format: str | None, html: str | None, output: str | None, *, force: bool, opens: bool, overlay: str | None
+) -> None:
+    """Raise `click.UsageError` for options that don't go together."""
+    if format is not None and html is not None:
+        raise click.UsageError("the graph has one form: give either --html FILE or --format")
+    if format is None and output is not None:
+        raise click.UsageError("-o only applies to --format; --html has a file of its own")
+    if force and format is not None and output is None:
+        raise click.UsageError("--force only applies to a page and -o FILE")
+    if opens and format is not None:
+        raise click.UsageError("--open only applies to a page")
+    if overlay is not None and format != "model-explorer":
+        raise click.UsageError("--overlay only applies to --format model-explorer")
+
+
+def _draw_both(
+    base: str, new: str, db: str, html: str | None, *, force: bool, opens: bool, options: dict[str, Any]
+) -> None:
+    """Write the page of two graphs."""
+    from etq.report import graphs_page_of
+
+    chosen = {name: options.pop(name) for name in (*_OF_TWO, "unit")}
+    chosen["reference"] = options.pop("gap")
+    for name, value in options.items():
+        if value is not None:
+            raise click.UsageError(
+                f"--{name.replace('_', '-')} applies to one graph; etq show compare_graphs lists the nodes of two"
+            )
+    if html is not None:
+        check_page(html, force=force, opens=opens)
+    with open_graphs(base, new, db) as (warehouse, *sides):
+        path = html or f"{file_name_of('_'.join(sides))}_graph.html"
+        check_page(path, force=force, opens=opens)
+        page = graphs_page_of(warehouse, *sides, **{name: value for name, value in chosen.items() if value is not None})
+        write_page(page, path, f"the graphs of {printable(base)} and {printable(new)}", force=force, opens=opens)
 
 
 def _write_dot(capture: str, db: str, path: str | None, force: bool, options: dict[str, Any]) -> None:
@@ -190,105 +231,3 @@ def _is_unrun(file: str) -> bool:
     from etq.ingest.recognition import PROGRAM, RECORD, kind_of
 
     return kind_of(file) in (RECORD, PROGRAM)
-
-
-@main.command("graphs")
-@click.argument("base")
-@click.argument("new")
-@click.option("--all", "everything", is_flag=True, help="Show nodes that are the same, too.")
-@click.option(
-    "--base-stage", metavar="STAGE", help="Stage of BASE: exported, edge, delegated or another of the record."
-)
-@click.option("--new-stage", metavar="STAGE", help="Stage of NEW.  [default: delegated]")
-@click.option(
-    "--html", metavar="FILE", help="Write both graphs next to each other as an HTML page to explore; - is stdout."
-)
-@click.option("--reference", metavar="CAPTURE", help="Capture whose values are assumed to be right.  [default: BASE]")
-@click.option(
-    "--metric", type=click.Choice(METRICS, case_sensitive=False), help="Measure of gaps between values.  [default: mse]"
-)
-@unit_option(None)
-@warehouse_option
-@output_options
-def graphs(
-    base: str,
-    new: str,
-    everything: bool,
-    html: str | None,
-    db: str,
-    format: str | None,
-    output: str | None,
-    force: bool,
-    **options: Any,
-) -> None:
-    """Compare two op graphs node by node. They belong to two records, or to one at two stages of its lowering.
-
-    BASE and NEW are captures (a name, a hash prefix, a selector), whose nodes have times, records, or files of records.
-    If both are the same, the exported graph is compared with the delegated one. Of captures with values (etq gap),
-    --format json and the page have numeric gaps: of both to --reference, or of NEW to BASE; tables have them with
-    --reference or --metric. The page of --html shows both graphs: they move and zoom together, counterparts are marked,
-    and ops without one are listed.
-
-    \b
-    etq graphs run_41 run_42 --db lab.duckdb
-    etq graphs portable.etrecord delegated.etrecord --all --format json
-    etq graphs net net --base-stage edge --html net.html --db lab.duckdb
-    etq graphs portable xnnpack --reference net-reference --metric snr --html gaps.html --db lab.duckdb
-    """
-    if html is not None and (everything or format is not None or output is not None):
-        raise click.UsageError("--html is a form of its own: it goes without --all, --format and -o")
-    if html is not None and selection.get() != Selection():
-        raise click.UsageError(
-            "--limit, --sort-by and --columns only apply to tables; --html shows both graphs as a whole"
-        )
-    page_path = None if html is None else file_of(html, force)
-    refuse_existing(output, force)
-    chosen = {name: value for name, value in options.items() if value is not None}
-    given = "".join(f", {name} := ${name}" for name in chosen)
-    shown = catalog.named("compare_graphs")
-    where = "" if everything else " WHERE change <> 'same'"
-    with _sides(base, new, db) as (warehouse, base_name, new_name):
-        if html is not None:
-            from etq.report import graphs_page_of
-
-            page = graphs_page_of(warehouse, base_name, new_name, **chosen)
-            write_text(page, page_path, force=force)
-            if page_path is not None:
-                say(f"{page_path}: the graphs of {base} and {new}")
-            return
-        query = f"FROM compare_graphs($base, $new{given}){where}"
-        has_rows = write(
-            warehouse,
-            query,
-            format,
-            output,
-            force=force,
-            view=shown,
-            base=base_name,
-            new=new_name,
-            **chosen,
-        )
-    if not has_rows:
-        say("Note: all nodes are the same; --all shows them")
-
-
-@contextmanager
-def _sides(base: str, new: str, db: str) -> Iterator[tuple[Warehouse, str, str]]:
-    """Provide the warehouse and both sides in it; files of records are put into one in memory."""
-    are_files = [is_record(side) for side in (base, new)]
-    for side, is_one in zip((base, new), are_files, strict=True):
-        if any(are_files) and looks_like_path(side) and not os.path.exists(side):
-            raise EtqError(f"{side}: no such file")
-        check_path(side, db)
-        if not is_one and is_file(side, db):
-            raise EtqError(f"{side}: not an ETRecord; name two ETRecords, or two captures of a warehouse")
-    if any(are_files) and not all(are_files):
-        raise EtqError(f"{base} and {new}: one is a file and the other is not; name two files, or ingest the file")
-    with open_file_or_warehouse(base, db, open_record) as (warehouse, record):
-        if record is None:
-            yield warehouse, base, new
-            return
-        other = warehouse.ingest_record(new)
-        if other.is_new:
-            report_record_findings(warehouse, other)
-        yield warehouse, record.name, other.name
