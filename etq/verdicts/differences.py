@@ -158,7 +158,7 @@ def tests(samples: Samples, factors: Numbers, used: Flags, level: str) -> dict[i
         variance, freedom = _moderated(found, samples.ops[rows] if samples.is_interleaved else None, precise)
         # Of two differences, as variances are: shrunk towards the median item's.
         drift = (2 * drift + 3 * median(drift[precise])) / 5 if precise.any() else drift
-    squared_error = variance * found.per_capture
+    squared_error = np.where(have, variance, 0) * np.where(have, found.per_capture, 0)
     tested: dict[int, Test] = {}
     for at in np.flatnonzero(have):
         total = totals.get(samples.scopes[rows[at]])
