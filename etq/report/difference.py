@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
-from etq.analysis.comparison import Comparison
+from etq.analysis.comparison import VIEWS, Comparison
 from etq.report.columns import Table, table
-from etq.report.page import Report, Section
+from etq.report.kit import Grid, Section, grid, shown_of
+from etq.report.page import Report
 from etq.verdicts import words
 
 if TYPE_CHECKING:
@@ -26,6 +27,9 @@ NO_MODULES: Final = (
 NO_MODULES_OF_TRACES: Final = "The traces have no modules: record them with with_stack=True."
 
 
+Make = Callable[[Comparison], Section | None]
+
+
 def difference_of(
     warehouse: Warehouse, base: str, new: str, options: Mapping[str, Any], names: tuple[str, str] | None = None
 ) -> Report:
@@ -39,7 +43,7 @@ def difference_of(
     comparison = Comparison(warehouse, base, new, passed, passed.pop("step_name"))
     names = names or (base, new)
     with closing(comparison):
-        made = [make(comparison, names) for make in SECTIONS]
+        made = [_verdict(comparison, names), *(make(comparison) for make in SECTIONS)]
     return Report("difference", f"{names[0]} → {names[1]}", [section for section in made if section is not None])
 
 
@@ -47,7 +51,26 @@ def _table(comparison: Comparison, part: str, most: int | None = None) -> Table:
     return table(*comparison.rows(part, limit=most))
 
 
+def _grid(comparison: Comparison, part: str, title: str | None = None, most: int | None = None) -> Grid:
+    rows = table(*comparison.rows(part, shown_of(VIEWS[part]), limit=most))
+    return grid(VIEWS[part], rows, title)
+
+
+def _listed(part: str, title: str) -> Make:
+    """Return what makes a section that is a part of the comparison, in a table."""
+
+    def made(comparison: Comparison) -> Section | None:
+        if part == "modules" and not comparison.has_modules():
+            return None
+        found = _grid(comparison, part, most=MOST_OPS)
+        cut = f"The {MOST_OPS:,} that explain most of the difference." if found.rows.length == MOST_OPS else None
+        return Section(f"compared_{part}", title, note=cut, grids=[found]) if found.rows.length else None
+
+    return made
+
+
 def _verdict(comparison: Comparison, names: tuple[str, str]) -> Section:
+    made = _grid(comparison, "captures", "What makes up the difference")
     tables = {"totals": _table(comparison, "captures"), "findings": _table(comparison, "findings")}
     # Verdicts on slow tails have no row of their own.
     tails = comparison.tail_lines()
@@ -57,7 +80,7 @@ def _verdict(comparison: Comparison, names: tuple[str, str]) -> Section:
     facts = {"base": names[0], "new": names[1], "tails": tails, "options": _options_of(comparison), "ops": ops,
              "op_line": comparison.op_line(), "stated": words.STATED, "is_in_turns": comparison.is_in_turns(),
              "sample": comparison.sample}  # fmt: skip
-    return Section("verdict", "Verdict", tables, facts)
+    return Section("verdict", "Verdict", tables, facts, grids=[made] if made.rows.length > 1 else [])
 
 
 def _options_of(comparison: Comparison) -> dict[str, Any]:
@@ -65,13 +88,13 @@ def _options_of(comparison: Comparison) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value not in (None, False) and name != "unit"}
 
 
-def _captures(comparison: Comparison, names: tuple[str, str]) -> Section:
-    """Return the section with every capture's total, in the order in which they were measured."""
+def _captures(comparison: Comparison) -> Section:
+    """Return the section with the total of every capture of both sides, in the order in which they were measured."""
     columns, rows = comparison.rows("sides")
-    side, disturbed = columns.index("side"), columns.index("is_disturbed")
+    side, disturbed, captured_at = (columns.index(name) for name in ("side", "is_disturbed", "captured_at"))
     kept = []
     notes = []
-    for name in ("base", "new", "history"):
+    for name in ("base", "new"):
         mine = [row for row in rows if row[side] == name]
         step = -(-len(mine) // MOST_CAPTURES)
         # A selection evenly through time, and all captures that the comparison leaves out.
@@ -79,15 +102,21 @@ def _captures(comparison: Comparison, names: tuple[str, str]) -> Section:
         if step > 1:
             notes.append(f"Of {len(mine):,} captures of {name} the page has every {step}th, and all disturbed ones.")
     sample = comparison.sample
+    is_timed = sample != "step" and all(row[captured_at] is not None for row in kept)
+    if is_timed:
+        kept.sort(key=lambda row: row[captured_at])
     facts = {
-        "base": names[0], "new": names[1], "quantile": comparison.options["quantile"] or 0.25, "sample": sample,
+        "quantile": comparison.options["quantile"] or 0.25,
+        "sample": sample,
         "is_of_traces": comparison.is_of_traces(),
-    }  # fmt: skip
-    tables = {"rows": table(columns, kept), "totals": _table(comparison, "captures")}
-    return Section("captures", f"{sample.capitalize()}s", tables, facts, " ".join(notes) or None)
+        "order": "in the order in which they were measured" if is_timed else "those of base first",
+    }
+    tables = {"totals": _table(comparison, "captures")}
+    listed = grid(VIEWS["sides"], table(columns, kept), name="captures")
+    return Section("captures", f"{sample.capitalize()}s", tables, facts, " ".join(notes) or None, grids=[listed])
 
 
-def _changes(comparison: Comparison, names: tuple[str, str]) -> Section | None:
+def _changes(comparison: Comparison) -> Section | None:
     ops = _table(comparison, "ops", MOST_LISTED)
     return Section("changes", "Largest changes", {"ops": ops}) if ops.length else None
 
@@ -96,7 +125,7 @@ def _changes(comparison: Comparison, names: tuple[str, str]) -> Section | None:
 MOST_LISTED: Final = 25
 
 
-def _icicle(comparison: Comparison, names: tuple[str, str]) -> Section | None:
+def _icicle(comparison: Comparison) -> Section | None:
     tables = {"parts": _table(comparison, "parts", MOST_OPS), "totals": _table(comparison, "captures")}
     if not tables["parts"].length:
         return None
@@ -107,42 +136,16 @@ def _icicle(comparison: Comparison, names: tuple[str, str]) -> Section | None:
         note = NO_MODULES_OF_TRACES if comparison.is_of_traces() else NO_MODULES
     if tables["parts"].length == MOST_OPS:
         note = f"{note or ''} The page has {MOST_OPS:,} of the parts, the largest.".strip()
-    return Section("parts", "Where they differ", tables, {"base": names[0], "new": names[1]}, note)
+    return Section("parts", "Where they differ", tables, note=note)
 
 
-def _modules(comparison: Comparison, names: tuple[str, str]) -> Section | None:
-    if not comparison.has_modules():
-        return None
-    rows = _table(comparison, "modules", MOST_OPS)
-    return Section("compared_modules", "Modules", {"rows": rows}, note=_cut(rows)) if rows.length else None
-
-
-def _ops(comparison: Comparison, names: tuple[str, str]) -> Section | None:
-    rows = _table(comparison, "ops", MOST_OPS)
-    return Section("compared_ops", "Ops", {"rows": rows}, note=_cut(rows)) if rows.length else None
-
-
-def _metrics(comparison: Comparison, names: tuple[str, str]) -> Section | None:
-    rows = _table(comparison, "metrics")
-    return Section("compared_metrics", "Metrics", {"rows": rows}) if rows.length else None
-
-
-def _startup(comparison: Comparison, names: tuple[str, str]) -> Section | None:
-    rows = _table(comparison, "startup")
-    return Section("compared_startup", "Start-up", {"rows": rows}) if rows.length else None
-
-
-def _cut(rows: Table) -> str | None:
-    return f"The {MOST_OPS:,} that explain most of the difference." if rows.length == MOST_OPS else None
-
-
-SECTIONS: Final[tuple[Callable[[Comparison, tuple[str, str]], Section | None], ...]] = (
-    _verdict,
+# What follows the verdict.
+SECTIONS: Final[tuple[Make, ...]] = (
     _captures,
     _changes,
     _icicle,
-    _modules,
-    _ops,
-    _metrics,
-    _startup,
+    _listed("modules", "Modules"),
+    _listed("ops", "Ops"),
+    _listed("metrics", "Metrics"),
+    _listed("startup", "Start-up"),
 )

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from etq.errors import EtqError
 from etq.report.columns import Table, table
 from etq.report.graph_extras import bounded
+from etq.report.kit import Section, added_of, grid
 from etq.report.nested import nested_edges
 from etq.report.overlays import OVERLAYS
-from etq.report.page import Report, Section
+from etq.report.page import Report
 from etq.report.tree import Tree
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ LEVELS: Final = """
 # NULL for pairs.
 COMPARED: Final = """
     WITH
-    pairs AS MATERIALIZED (FROM compare_graphs($base, $new{given})),
+    pairs AS MATERIALIZED (SELECT *{added} FROM compare_graphs($base, $new{given})),
     sides AS MATERIALIZED ({side}),
     times AS (
         SELECT
@@ -99,10 +100,6 @@ COMPARED: Final = """
 # The values of a node from its own side, and from its pair.
 OF_SIDE: Final = ("shapes", "dtypes", "backend", "time", "gap")
 OF_PAIR: Final = ("change", "changed", "basis", "score", "difference", "unit", "gap_problem")
-LISTED: Final = (
-    "method", "change", "changed", "base_name", "new_name", "base_op", "new_op", "module_path", "base_backend",
-    "new_backend", "base_time", "new_time", "difference", "base_gap", "new_gap", "gap_problem", "score",
-)  # fmt: skip
 GROUP_NAMES: Final = (
     "graph_id", "method", "parent", "name", "module_path", "module_class", "rank", "order", "time", "gap",
 )  # fmt: skip
@@ -120,7 +117,8 @@ def pair_of(
     sought = {"base": base, "new": new, **{name: options.get(name) for name in ("base_stage", "new_stage", "unit")}}
     options = {name: value for name, value in options.items() if value is not None}
     parameters = {**sought, **options}
-    query = COMPARED.format(given="".join(f", {name} := ${name}" for name in options), side=SIDE)
+    given = "".join(f", {name} := ${name}" for name in options)
+    query = COMPARED.format(given=given, side=SIDE, added=added_of("compare_graphs"))
     columns, rows = warehouse.rows(query, **parameters)
     found = [_bounded(dict(zip(columns, row, strict=True))) for row in rows]
     pairs = [row for row in found if row["side"] is None]
@@ -139,26 +137,39 @@ def pair_of(
         side_times = {key[1:]: value for key, value in times.items() if key[0] == side}
         placed = _placed(warehouse, nodes[side], more, sides[side][:2], side_times)
         tables |= {f"{side}_{name}": each for name, each in placed.items()}
-    kinds = {"alone": _is_alone, "changed": lambda row: row["change"] == "changed", "gaps": _has_gap}
-    for name, is_listed in kinds.items():
-        tables[name] = _listed([row for row in pairs if is_listed(row)], numbers)
     stages = [sides[side][2] for side in SIDES]
     shown = names or (base, new)
     counts = Counter(row["change"] for row in pairs)
+    gap = next(each for each in OVERLAYS if each.key == pairs[0]["metric"])
     facts: dict[str, Any] = {
         "names": shown,
         "stages": stages,
         "counts": dict(sorted(counts.items())),
-        "gap": next(asdict(each) for each in OVERLAYS if each.key == pairs[0]["metric"]),
-        "right": options.get("reference") or shown[0],
+        "gap": asdict(gap),
     }
     problems = Counter(row["gap_problem"] for row in pairs if not _has_gap(row) and row["gap_problem"] is not None)
-    facts["not_compared"] = dict(problems.most_common())
+    distance = f"Distance from the values of {options.get('reference') or shown[0]}: {gap.title.removeprefix('gap: ')}"
+    kinds: dict[str, tuple[str, Callable[[dict[str, Any]], bool]]] = {
+        "alone": ("Ops without a counterpart", _is_alone),
+        "changed": ("Changed ops", lambda row: row["change"] == "changed"),
+        "gaps": (distance, _has_gap),
+    }
+    grids = [
+        grid("compare_graphs", _listed(listed, numbers), title, name=f"pair-{name}")
+        for name, (title, is_listed) in kinds.items()
+        if (listed := [row for row in pairs if is_listed(row)])
+    ]
+    if grids and problems and grids[-1].title == distance:
+        texts = (
+            f"{number:,} {'op' if number == 1 else 'ops'} can't be compared: {problem}."
+            for problem, number in problems.most_common()
+        )
+        grids[-1] = replace(grids[-1], text=" ".join(texts), sort=["new_gap"])
     note = None
     if {"reference", "metric"} & set(options) and not any(map(_has_gap, pairs)) and not problems:
         note = "No op has a gap: values are compared where both sides, or a side and the reference, have logged them."
     title = " and ".join(shown if shown[0] != shown[1] else [f"{shown[0]} ({stage})" for stage in stages])
-    return Report("graphs", title, [Section("graph_pair", "Two graphs", tables, facts, note)])
+    return Report("graphs", title, [Section("graph_pair", "Two graphs", tables, facts, note, grids=grids)])
 
 
 def _values_of(
@@ -181,13 +192,10 @@ def _values_of(
 def _listed(pairs: Sequence[dict[str, Any]], numbers: Mapping[str, Mapping[tuple[str, int], int]]) -> Table:
     """Return these pairs as a table, with the numbers of their nodes."""
     rows = [
-        (
-            *(row[column] for column in LISTED),
-            *(numbers[side].get((row["method"], row[f"{side}_node"]), -1) for side in SIDES),
-        )
+        (*row.values(), *(numbers[side].get((row["method"], row[f"{side}_node"]), -1) for side in SIDES))
         for row in pairs
     ]
-    return table([*LISTED, *SIDES], rows)
+    return table([*pairs[0], *SIDES], rows)
 
 
 def _bounded(row: dict[str, Any]) -> dict[str, Any]:

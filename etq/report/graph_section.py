@@ -8,8 +8,8 @@ from typing import Final
 from etq.report import delegates
 from etq.report.graph import EXPORTED, RECORD, WITHOUT_RUNS, graph_tables
 from etq.report.graph_extras import NOTHING_MORE, GraphExtras, rows_of
+from etq.report.kit import Section
 from etq.report.overlays import OVERLAYS
-from etq.report.page import Section
 from etq.report.target import Target, without_record
 
 EXPORTED_NOTE: Final = (

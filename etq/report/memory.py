@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from etq.report.page import Section
+from etq.report.kit import Rows, Section, grid
 from etq.report.target import Target
 
 
 def memory(target: Target) -> Section:
-    tables = {}
-    totals = target.table("FROM memory_totals($capture)")
-    if totals.length:
-        tables["allocators"] = totals
+    grids = [*filter(None, [Rows("memory_totals", "Allocators, as measured").of(target)])]
     missing = None
     if target.has_program:
-        tables["planned"] = target.table(
+        planned = target.table(
             """
             SELECT m.*, v.scalar_type, v.sizes::VARCHAR AS sizes
             FROM captures AS c
@@ -25,9 +22,11 @@ def memory(target: Target) -> Section:
             ORDER BY m.method, m.memory_id, m.memory_offset, m.value_index
             """
         )
+        if planned.length:
+            grids.insert(0, grid("planned_memory", planned, sort="size_bytes", others=("scalar_type", "sizes")))
     else:
         missing = (
             "Without its program the capture has no planned memory, as the program's file has the places and lifetimes "
             f"of its tensors: etq link {target.name} PROGRAM.pte, or --pte for a file."
         )
-    return Section("memory", "Planned memory", tables, missing=missing)
+    return Section("memory", "Planned memory", missing=missing, grids=grids)

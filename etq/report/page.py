@@ -12,13 +12,13 @@ import html
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, Final
 
-from etq import catalog
 from etq.errors import printable
-from etq.report.columns import Table, packed
+from etq.report.columns import packed
+from etq.report.kit import Section
 from etq.verdicts import words
 from etq.version import VERSION
 
@@ -27,24 +27,25 @@ SCRIPTS: Final = (
     "core.js",
     "numbers.js",
     "theme.js",
+    "judged.js",
     "table.js",
     "canvas.js",
     "spans.js",
     "plots.js",
+    "cards.js",
     "headline.js",
+    "flame.js",
     "breakdown.js",
     "graph_places.js",
     "graph_view.js",
     "graph.js",
     "graph_pair.js",
     "timeline.js",
-    "tables.js",
     "runs.js",
     "events.js",
     "memory.js",
-    "devices.js",
+    "roofline.js",
     "advice.js",
-    "judged.js",
     "difference.js",
     "parts.js",
     "trends.js",
@@ -57,54 +58,6 @@ START: Final = "start.js"
 VENDORED_SCRIPTS: Final = ("uPlot.iife.min.js",)
 VENDORED_STYLES: Final = ("uPlot.min.css",)
 STYLES: Final = ("page.css", "many.css", "graph.css")
-
-
-@dataclass(frozen=True)
-class Section:
-    """One part of a page, as data: the function that draws it is registered in the page's script under `kind`.
-
-    kind     name of the function that draws it
-    title    its heading, without names from files
-    tables   its tables by name
-    facts    single values by name
-    note     limits that the reader must know, such as a cap, a sample or an estimate
-    missing  why there is nothing to draw, and what is needed
-    """
-
-    kind: str
-    title: str
-    tables: dict[str, Table] = field(default_factory=dict)
-    facts: dict[str, Any] = field(default_factory=dict)
-    note: str | None = None
-    missing: str | None = None
-
-    def as_data(self) -> dict[str, Any]:
-        tables = {name: each.as_data() for name, each in self.tables.items()}
-        return {
-            "kind": self.kind,
-            "title": self.title,
-            "tables": tables,
-            "facts": self.facts,
-            "note": self.note,
-            "missing": self.missing,
-        }
-
-
-def view_section(kind: str, title: str, view: str, rows: Table, sort: str | None = None) -> Section:
-    """Return a section that is a table of a view's rows, with the columns that people see and their documentation; it
-    needs no script of its own. `sort` is the column by which rows are sorted.
-    """
-    target = catalog.named(view)
-    texts = {column.name: column.text for column in target.columns}
-    columns = []
-    for name in [each.name for each in target.shown if each.name in texts] or texts:
-        values = rows.columns[rows.names.index(name)]
-        is_number = isinstance(values, list) and any(isinstance(value, int | float) for value in values)
-        has_fraction = is_number and any(isinstance(value, float) for value in values)
-        columns.append(
-            {"name": name, "text": texts[name], "is_number": is_number, "has_unit": has_fraction and "unit" in texts}
-        )
-    return Section(kind, title, {"rows": rows}, {"columns": columns, "sort": sort})
 
 
 @dataclass(frozen=True)

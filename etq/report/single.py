@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from functools import partial
@@ -12,15 +12,15 @@ from etq.analysis.delegates import unknown_times
 from etq.errors import EtqError
 from etq.render.progress import stage
 from etq.report import graph_extras, graph_section, memory, traces
-from etq.report.page import Report, Section, view_section
+from etq.report.columns import Table
+from etq.report.kit import Grid, Make, Rows, Section, declared, grid, shown_of
+from etq.report.page import Report
 from etq.report.target import Target, basis_of, target_of, without_record
 from etq.report.timeline import timeline_section
 from etq.warehouse.focus import computed_once, focused, of_dumps, of_trace
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Warehouse
-
-Make = Callable[[Target], Section | None]
 
 # In a warehouse of so many captures, copying one of them makes its report faster.
 MANY: Final = 100
@@ -90,40 +90,37 @@ def graph_of(
     return Report("graph", target.name, [replace(section, note=" ".join(filter(None, notes)) or None)])
 
 
+COVERAGE: Final = Rows("delegate_coverage", sort="per_execute total")
+
+
 def _headline(target: Target) -> Section:
-    tables = {}
+    tables: dict[str, Table] = {}
+    grids: list[Grid] = []
     if not target.is_trace:
-        tables["numbers"] = target.table("FROM headline($capture, unit := $unit, method := $method, runs := $basis)")
+        tables["numbers"] = target.view("headline")
     tables |= {
         "capture": target.table(
             "FROM capture_summary AS s WHERE s.name IN (SELECT c.name FROM captures AS c WHERE c.capture_id = $capture)"
         ),
         "labels": target.table("SELECT l.key, l.value FROM labels AS l WHERE l.capture_id = $capture ORDER BY l.key"),
-        "metrics": target.table(
-            "SELECT m.name, m.value, m.unit, m.meaning, m.run_index, m.sample FROM metric_values($capture) AS m"
-        ),
         "findings": target.table(
             "SELECT f.rule, f.detail FROM findings AS f WHERE f.capture_id = $capture ORDER BY ALL"
         ),
     }
-    if target.has_record and target.has_executes:
-        tables["coverage"] = target.table(
-            """
-            SELECT sum(d.delegated)::BIGINT AS delegated, sum(d.not_delegated)::BIGINT AS not_delegated
-            FROM delegate_coverage($capture, method := $method, runs := $basis) AS d
-            """
-        )
+    if _has_modules(target) and (covered := COVERAGE.of(target)) is not None:
+        tables["coverage"] = covered.rows
     if target.is_trace:
-        tables["steps"] = target.table("FROM average_step($capture, unit := $unit) AS s WHERE s.time > 0")
-        tables |= traces.top_tables(target)
+        tables["steps"] = target.view("average_step", rest="WHERE time > 0")
+        grids = traces.top_grids(target)
     if target.has_devices:
-        tables["devices"] = target.table("FROM gpu_utilization($capture)")
+        grids += filter(None, [Rows("gpu_utilization", "Devices").of(target)])
         tables |= traces.idle_cards(target)
+    grids += filter(None, [Rows("metric_values", "Metrics").of(target)])
     facts = {"name": target.name, "is_trace": target.is_trace, "runs": target.runs}
     # Said once, here: sections that need a record are left out.
     lacking = None if target.is_trace or target.has_record else without_record(target)
     note = " ".join(filter(None, [basis_of(target), lacking])) or None
-    return Section("headline", "Overview", tables, facts, note)
+    return Section("headline", "Overview", tables, facts, note, grids=grids)
 
 
 def _advice(target: Target, query: str) -> Section:
@@ -139,7 +136,7 @@ def _breakdown(target: Target) -> Section:
         missing = "Nothing was executed in this capture, so it has no time to break down."
         return Section("breakdown", "Where the time goes", missing=missing)
     if target.has_record:
-        leaves = target.table("FROM module_ops($capture, unit := $unit, method := $method, runs := $basis)")
+        leaves = target.view("module_ops")
     else:
         leaves = target.table(
             """
@@ -150,14 +147,9 @@ def _breakdown(target: Target) -> Section:
             WHERE o.share_percent IS NOT NULL
             """
         )
-    parts = target.table(
-        """
-        SELECT b.component, b.method, b.instruction_id, b.calls, b.total, b.per_execute, b.share_percent, b.unit
-        FROM execute_breakdown($capture, unit := $unit, method := $method, runs := $basis) AS b
-        """
-    )
+    parts = Rows("execute_breakdown", "What an execute is made of").of(target)
     facts = {"separator": ".", "what": "self time within the executes", "leaves": "kernels", "per": "execute"}
-    return Section("breakdown", "Where the time goes", {"leaves": leaves, "parts": parts}, facts)
+    return Section("breakdown", "Where the time goes", {"leaves": leaves}, facts, grids=[*filter(None, [parts])])
 
 
 def _graph(target: Target) -> Section | None:
@@ -190,39 +182,18 @@ RUNS: Final = """
 """
 
 
-def _ops(target: Target) -> Section | None:
-    ops = target.table(
-        """
-        SELECT
-            o.op, o.kind, o.method, o.instruction_id, o.per_execute, o.calls, o.total, o.per_call, o.min, o.max,
-            o.share_percent, o.unit
-        FROM op_totals($capture, by := 'instance', unit := $unit, method := $method, runs := $basis) AS o
-        """
-    )
-    families = target.table(
-        """
-        SELECT
-            o.op, o.kind, o.method, o.per_execute, o.calls, o.total, o.per_call, o.min, o.max, o.share_percent, o.unit
-        FROM op_totals($capture, unit := $unit, method := $method, runs := $basis) AS o
-        """
-    )
-    return Section("ops", "Ops", {"rows": families, "instances": ops}) if families.length else None
-
-
 def _modules(target: Target) -> Section | None:
-    if not target.has_executes or not target.has_record:
+    rows = target.view("module_totals", f"{shown_of('module_totals')}, depth") if _has_modules(target) else None
+    if rows is None or not rows.length:
         return None
-    rows = target.table("FROM module_totals($capture, unit := $unit, method := $method, runs := $basis)")
     depths, totals = (rows.columns[rows.names.index(name)] for name in ("depth", "total"))
     reason = unknown_times(zip(depths, totals, strict=True))
-    return Section("modules", "Modules", {"rows": rows}, note=reason and f"{reason[0].upper()}{reason[1:]}.")
+    note = reason and f"{reason[0].upper()}{reason[1:]}."
+    return Section("modules", "Modules", note=note, grids=[grid("module_totals", rows, sort="per_execute")])
 
 
-def _sources(target: Target) -> Section | None:
-    if not target.has_executes or not target.has_record:
-        return None
-    query = "FROM source_totals($capture, unit := $unit, method := $method, runs := $basis)"
-    return view_section("sources", "Source lines", "source_totals", target.table(query), sort="total")
+def _has_modules(target: Target) -> bool:
+    return target.has_executes and target.has_record
 
 
 def _events(target: Target) -> Section | None:
@@ -261,39 +232,40 @@ def _events(target: Target) -> Section | None:
         most=MOST_EVENTS * 25,
     )
     note = f"The {MOST_EVENTS:,} longest events." if events.length == MOST_EVENTS else None
-    return Section("events", "Events over runs", {"events": events, "bars": bars}, note=note)
+    grids = [grid("percentiles", events, name="events", sort="p50", others=PERCENTILES)]
+    return Section("events", "Events over runs", {"bars": bars}, note=note, grids=grids)
 
 
+PERCENTILES: Final = ("p5", "p25", "p50", "p75", "p95", "p99", "kind")
 # How many distinct events a page shows: for larger programs, SQL is the better way.
 MOST_EVENTS: Final = 5000
 
 
-# Delegate calls, with the backend if a record names it.
+# Calls of delegates, with the backend if a record names it.
 DELEGATE_CALLS: Final = """
-    SELECT
-        d.block_index, d.method, d.instruction_id, any_value(g.backend) AS backend, d.calls, d.per_execute, d.per_call,
-        d.ops / d.executes AS ops, d.copies / d.executes AS copies, d.layout / d.executes AS layout,
-        d.unaccounted / d.executes AS unaccounted, d.share_percent, d.total, d.unit
-    FROM delegate_totals($capture, unit := $unit, method := $method, runs := $basis) AS d
-    JOIN captures AS c ON c.capture_id = $capture
-    LEFT JOIN runs AS r ON r.capture_id = c.capture_id AND r.block_index = d.block_index
-    LEFT JOIN delegates AS g
-        ON g.record_id = c.record_id AND g.method = r.method AND g.instruction_id = d.instruction_id
-    GROUP BY ALL
-    ORDER BY d.total DESC, d.block_index, d.instruction_id
+    WITH backends AS (
+        SELECT DISTINCT r.block_index, g.instruction_id, g.backend
+        FROM captures AS c
+        JOIN runs AS r ON r.capture_id = c.capture_id
+        JOIN delegates AS g ON g.record_id = c.record_id AND g.method = r.method
+        WHERE c.capture_id = $capture
+    )
+    SELECT d.*, b.backend
+    FROM (SELECT {shown} FROM delegate_totals($capture, unit := $unit, method := $method, runs := $basis)) AS d
+    LEFT JOIN backends AS b USING (block_index, instruction_id)
+    ORDER BY d.per_execute DESC, d.block_index, d.instruction_id
 """
 
 
 def _coverage(target: Target) -> Section | None:
     if not target.has_executes:
         return None
-    calls = target.table(DELEGATE_CALLS)
-    tables = {"calls": calls} if calls.length else {}
-    if target.has_record:
-        query = "FROM delegate_coverage($capture, unit := $unit, method := $method, runs := $basis)"
-        rows = target.table(query)  # none, if the record is of another program
-        tables |= {"rows": rows} if rows.length else {}
-    return Section("coverage", "Delegate coverage", tables) if tables else None
+    calls = target.table(DELEGATE_CALLS.format(shown=shown_of("delegate_totals")))
+    grids = [grid("delegate_totals", calls, "Calls of delegates", others=["backend"])] if calls.length else []
+    # None, if the record is of another program.
+    covered = COVERAGE.of(target) if target.has_record else None
+    grids = [*filter(None, [covered]), *grids]
+    return Section("coverage", "Delegate coverage", grids=grids) if grids else None
 
 
 OF_DUMPS: Final[tuple[Make, ...]] = (
@@ -303,9 +275,13 @@ OF_DUMPS: Final[tuple[Make, ...]] = (
     _graph,
     lambda target: timeline_section(target.table, False),
     _runs,
-    _ops,
+    declared(
+        *("ops", "Ops"),
+        Rows("op_totals", sort="per_execute total"),
+        Rows("op_totals", "Op by op", given="by := 'instance'", sort="per_execute total", name="instances"),
+    ),
     _modules,
-    _sources,
+    declared("sources", "Source lines", Rows("source_totals", sort="per_execute total"), when=_has_modules),
     _events,
     _coverage,
     memory.memory,

@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from etq import catalog
 from etq.analysis.runs import check_method, left_out
 from etq.report.columns import Table, ask
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Warehouse
+
+# The options of a report, of which a trace has the first: their names in views, and in queries.
+_OPTIONS: Final = {"unit": "unit", "method": "method", "runs": "basis"}
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,16 @@ class Target:
     @property
     def is_trace(self) -> bool:
         return self.format == "torch_trace"
+
+    def view(self, name: str, select: str = "*", given: str = "", rest: str = "") -> Table:
+        """Return the rows of a view of $capture, with those of the report's options that it has and what is `given`;
+        `select` and `rest` are SQL before and after its call.
+        """
+        known = {each.name for each in catalog.named(name).parameters}
+        options = ("unit",) if self.is_trace else tuple(_OPTIONS)
+        passed = [f"{option} := ${_OPTIONS[option]}" for option in options if option in known]
+        arguments = ", ".join(filter(None, ["$capture", *passed, given]))
+        return self.table(f"SELECT {select} FROM {name}({arguments}) {rest}")
 
     def table(self, query: str, **parameters: Any) -> Table:
         """Return the result of a query about $capture; `$unit`,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from etq.report.columns import Table
-from etq.report.page import Section
+from etq.report.kit import Section
 
 # The most events on a page: about 2 MB, drawn at once.
 MOST_EVENTS: Final = 200_000
@@ -55,7 +55,7 @@ EVENTS: Final = """
     target AS MATERIALIZED (SELECT c.capture_id, c.unit FROM _capture($capture, $unit) AS c)
     SELECT
         t.run_index, t.signature_index, {lane} AS lane,
-        t.depth, t.start, t.duration, _in_unit(t.self_logged, t.scale) AS self_time, t.is_estimated,
+        t.depth, t.run_start, t.start, t.duration, _in_unit(t.self_logged, t.scale) AS self_time, t.is_estimated,
         _in_unit(t.logged, t.scale) AS value, _display_unit(t.logged_unit, t.unit) AS value_unit{more}
     FROM (
         SELECT t.*, _scale(t.logged_unit, t.unit) AS scale
@@ -122,7 +122,7 @@ def timeline_section(ask: Callable[..., Table], is_trace: bool, most: int = MOST
     lane, more, joined = (LANE_OF_TRACE, ", a.shapes", OF_TRACE) if is_trace else (LANE, "", "")
     lain = ask(EVENTS.format(lane=lane, more=more, joined=joined, kept=kept), runs=chosen)
     tables = {"runs": runs, "events": lain, "signatures": ask(SIGNATURES)}
-    return Section("timeline", "Timeline", tables, {"runs": chosen}, " ".join(notes) or None)
+    return Section("timeline", "Timeline", tables, note=" ".join(notes) or None)
 
 
 def _column(table: Table, name: str) -> list[int]:

@@ -1,14 +1,12 @@
-"""The sections of a report about the devices and the memory of a PyTorch trace.
-
-Each function returns None if the trace has nothing to show.
-"""
+"""The sections of a report about a PyTorch trace."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from dataclasses import replace
+from typing import Final
 
 from etq.report.columns import Table
-from etq.report.page import Section
+from etq.report.kit import Grid, Rows, Section, declared, grid
 from etq.report.target import Target
 
 # The number of ops and kernels in the overview.
@@ -17,21 +15,18 @@ TOP: Final = 8
 MOST_ROWS: Final = 500
 
 
-def top_tables(target: Target) -> dict[str, Table]:
+def top_grids(target: Target) -> list[Grid]:
     """Return the ops, and the kernels and copies, that take most time: ops by device time, if devices ran anything."""
-    query = """
-        SELECT w.event, w.per_step, w.total, w.calls, w.unit
-        FROM work_totals($capture, unit := $unit) AS w
-        ORDER BY coalesce(w.per_step, w.total) DESC, w.event
-        LIMIT $most
-    """
-    kernels = target.table(query, most=TOP) if target.has_devices else None
-    on_devices = kernels is not None and kernels.length > 0
-    of = "device" if on_devices else "cpu"
+    kernels = target.view(
+        "work_totals",
+        "event, per_step, total, calls, unit",
+        rest=f"ORDER BY coalesce(per_step, total) DESC, event LIMIT {TOP}",
+    )
+    of = "device" if kernels.length else "cpu"
+    device = "k.self_device_per_step, k.self_device_time, " if kernels.length else ""
     ops = target.table(
         f"""
-        SELECT
-            k.name, k.self_device_time, k.self_cpu_time, k.self_device_per_step, k.self_cpu_per_step, k.calls, k.unit
+        SELECT k.name, {device}k.self_cpu_per_step, k.self_cpu_time, k.calls, k.unit
         FROM _key_averages($capture, 'name', $unit, 0, NULL, NULL, NULL, 'all', true) AS k
         WHERE NOT k.is_device AND coalesce(k.self_{of}_per_step, k.self_{of}_time) > 0
         ORDER BY coalesce(k.self_{of}_per_step, k.self_{of}_time) DESC, k.name
@@ -39,8 +34,27 @@ def top_tables(target: Target) -> dict[str, Table]:
         """,
         most=TOP,
     )
-    tables = {"top_ops": ops} if ops.length else {}
-    return {**tables, "top_kernels": kernels} if kernels is not None and on_devices else tables
+    title = f"Top ops, by {'device' if kernels.length else 'host'} time"
+    made = (
+        grid("key_averages", _per_step(ops), title, name="top_ops", is_own=True),
+        grid("work_totals", _per_step(kernels), "Top kernels and copies", name="top_kernels", is_own=True),
+    )
+    return [each for each in made if each.rows.length]
+
+
+def _per_step(rows: Table) -> Table:
+    """Return rows with their times per step alone if they have these, else with those of the whole trace alone."""
+    has_steps = any(
+        any(value is not None for value in values)
+        for name, values in zip(rows.names, rows.columns, strict=True)
+        if name.endswith("per_step")
+    )
+    kept = [
+        at
+        for at, name in enumerate(rows.names)
+        if not name.endswith(("_time", "total") if has_steps else ("per_step",))
+    ]
+    return Table([rows.names[at] for at in kept], [rows.columns[at] for at in kept], rows.length)
 
 
 def nested_times(target: Target) -> dict[str, Table]:
@@ -67,173 +81,6 @@ def idle_cards(target: Target) -> dict[str, Table]:
         most=TOP,
     )
     return {"idle": rows} if rows.length else {}
-
-
-def idle(target: Target) -> Section | None:
-    """Return the section about why devices were idle: by cause, and gap by gap."""
-    if not target.has_devices:
-        return None
-    gaps = target.table(
-        """
-        SELECT
-            i.device, i.step, i.start, i.duration, i.share_percent, i.cause, i.host_op, i.call, i.next_event,
-            i.waited_for, i.unit, count(*) OVER () AS all_gaps
-        FROM device_idle($capture, unit := $unit) AS i
-        ORDER BY i.duration DESC, i.device, i.start
-        LIMIT $most
-        """,
-        most=MOST_ROWS,
-    )
-    if not gaps.length:
-        return None
-    tables = {
-        "devices": target.table("FROM device_breakdown($capture, unit := $unit)"),
-        "causes": target.table("FROM device_idle_causes($capture, unit := $unit)"),
-        "gaps": gaps,
-    }
-    all_gaps = gaps.columns[gaps.names.index("all_gaps")][0]
-    note = f"The page has the {gaps.length:,} longest of {all_gaps:,} gaps." if gaps.length < all_gaps else None
-    return Section("idle", "Idle devices", tables, note=note)
-
-
-def critical_path(target: Target) -> Section | None:
-    """Return the section about the critical path of the recording: by op, and its longest parts."""
-    if not target.has_devices:
-        return None
-    ops = target.table("FROM critical_ops($capture, unit := $unit)")
-    if not ops.length:
-        return None
-    parts = target.table(
-        """
-        SELECT p.kind, p.name, p.op, p.stream, p.start, p.duration, p.share_percent, p.unit,
-            count(*) OVER () AS all_parts
-        FROM critical_path($capture, unit := $unit) AS p
-        ORDER BY p.duration DESC, p.start
-        LIMIT $most
-        """,
-        most=MOST_ROWS,
-    )
-    all_parts = parts.columns[parts.names.index("all_parts")][0]
-    note = f"The page has the {parts.length:,} longest of {all_parts:,} parts." if parts.length < all_parts else None
-    return Section("critical_path", "Critical path", {"ops": ops, "parts": parts}, note=note)
-
-
-def efficiency(target: Target) -> Section | None:
-    """Return the section about the distance of ops from the peaks of the device, if the costs of some are known."""
-    if not target.has_devices:
-        return None
-    tables = {
-        name: target.table(f"FROM op_efficiency($capture, by := '{by}', unit := $unit) LIMIT $most", most=MOST_ROWS)
-        for name, by in (("families", "family"), ("ops", "op"), ("shapes", "shape"))
-    }
-    families = tables["families"]
-    if not any(families.columns[families.names.index("bytes_per_second")]) and not any(tables["ops"].columns[0]):
-        return None
-    [(device, bandwidth)] = target.warehouse.rows(
-        "SELECT p.named_device, p.bandwidth FROM _trace_peaks(_capture_id($it), NULL, NULL, NULL) AS p",
-        it=target.capture,
-    )[1]
-    facts = {"device": None if bandwidth is None else device, "bandwidth": bandwidth}
-    return Section("efficiency", "How far from the peak", tables, facts)
-
-
-def steps(target: Target) -> Section | None:
-    """Return the section with the time of each step by category."""
-    rows = target.table("FROM wide_steps($capture, unit := $unit)")
-    return Section("steps", "Steps", {"steps": rows}) if rows.length else None
-
-
-def serving(target: Target) -> Section | None:
-    """Return the section about the steps of vLLM and SGLang: by phase, and each."""
-    phases = target.table("FROM serving_phases($capture, unit := $unit)")
-    if not phases.length:
-        return None
-    steps = target.table(
-        "SELECT *, count(*) OVER () AS all_steps FROM serving_steps($capture, unit := $unit) ORDER BY time DESC, step "
-        "LIMIT $most",
-        most=MOST_ROWS,
-    )
-    all_steps = steps.columns[steps.names.index("all_steps")][0]
-    note = f"The page has the {steps.length:,} longest of {all_steps:,} steps." if steps.length < all_steps else None
-    return Section("serving", "Serving", {"phases": phases, "steps": steps}, note=note)
-
-
-def passes(target: Target) -> Section | None:
-    """Return the section about the forward pass, the backward pass and the optimizer, of traces of training."""
-    rows = target.table("FROM passes($capture, unit := $unit)")
-    names = rows.columns[rows.names.index("pass")]
-    times = rows.columns[rows.names.index("host_time")]
-    trained = {name for name, time in zip(_texts(names), times, strict=True) if time}
-    if not trained & {"backward", "optimizer"}:
-        return None
-    tables = {"passes": rows}
-    for by in ("module", "op"):
-        costs = target.table(
-            f"""
-            SELECT * FROM backward_times($capture, by := '{by}', unit := $unit) AS b
-            WHERE b.backward_calls > 0
-            LIMIT $most
-            """,
-            most=MOST_ROWS,
-        )
-        if costs.length:
-            tables[f"{by}s"] = costs
-    return Section("passes", "Forward and backward", tables)
-
-
-def _texts(column: Any) -> list[str | None]:
-    """Return the values of a column of texts."""
-    return [None if at < 0 else column["texts"][at] for at in column["at"]] if isinstance(column, dict) else column
-
-
-def work(target: Target) -> Section | None:
-    """Return the section about computation, communication and their overlap, by device and by step."""
-    if not target.has_devices:
-        return None
-    devices = target.table("FROM device_breakdown($capture, unit := $unit)")
-    if not devices.length:
-        return None
-    steps = target.table("FROM device_breakdown($capture, unit := $unit, by := 'step')")
-    # A trace without profiler steps has one step per device.
-    tables = {"devices": devices, "steps": steps} if steps.length > devices.length else {"devices": devices}
-    return Section("work", "Device time", tables)
-
-
-def collectives(target: Target) -> Section | None:
-    """Return the section about collectives by process group and size."""
-    if not target.has_devices:
-        return None
-    rows = target.table("FROM collectives($capture, unit := $unit)")
-    return Section("collectives", "Collectives", {"rows": rows}) if rows.length else None
-
-
-def launches(target: Target) -> Section | None:
-    """Return the section about launches and the queues of streams."""
-    if not target.has_devices:
-        return None
-    rows = target.table("FROM launch_totals($capture, unit := $unit)")
-    if not rows.length:
-        return None
-    queues = target.table("FROM queue_summary($capture, unit := $unit)")
-    return Section("launches", "Launches", {"rows": rows, "queues": queues})
-
-
-def peak_memory(target: Target) -> Section | None:
-    """Return the section about what is held when most memory is in use."""
-    rows = target.table(
-        """
-        SELECT p.*, count(*) OVER () AS all_rows
-        FROM peak_memory($capture, unit := $unit) AS p
-        ORDER BY p.held_bytes DESC, p.device, p.op, p.step
-        LIMIT $most
-        """,
-        most=MOST_ROWS,
-    )
-    if not rows.length:
-        return None
-    all_rows = rows.columns[rows.names.index("all_rows")][0]
-    note = f"The page has the {rows.length:,} largest of {all_rows:,} rows." if rows.length < all_rows else None
-    return Section("peak_memory", "Memory at its peak", {"rows": rows}, note=note)
 
 
 def breakdown(target: Target) -> Section:
@@ -266,49 +113,172 @@ def breakdown(target: Target) -> Section:
     return Section("breakdown", "Where the time goes", {"leaves": leaves, **nested_times(target)}, facts)
 
 
-def ops(target: Target) -> Section | None:
-    ops = target.table(
-        """
-        SELECT
-            k.name, nullif(k.shapes, '[]') AS shapes, k.calls, k.self_cpu_time,
-            coalesce(k.self_cpu_step_percent, k.self_cpu_percent) AS self_cpu_percent,
-            k.cpu_time_total, k.cpu_time_avg, k.self_device_time, k.device_time_total, k.self_cpu_memory, k.unit,
-            k.self_cpu_per_step, k.cpu_per_step, k.self_device_per_step, k.device_per_step,
-            k.cpu_outside_steps, k.device_outside_steps, k.steps
-        FROM key_averages($capture, by := 'shape', unit := $unit) AS k
-        WHERE NOT k.is_device
-        """
+def _has_devices(target: Target) -> bool:
+    return target.has_devices
+
+
+idle = declared(
+    *("idle", "Idle devices"),
+    Rows("device_idle_causes"),
+    Rows("device_idle", "The longest gaps", rest="ORDER BY duration DESC, device, start", most=MOST_ROWS),
+    when=_has_devices,
+)
+critical_path = declared(
+    *("critical_path", "Critical path"),
+    Rows(
+        "critical_ops",
+        text="The chain of events that the end of the recording waited for. A faster op shortens the recording by at "
+        "most its time here.",
+    ),
+    Rows("critical_path", "The longest parts", rest="ORDER BY duration DESC, start", most=MOST_ROWS),
+    when=_has_devices,
+)
+serving = declared(
+    *("serving", "Serving"),
+    Rows(
+        "serving_phases",
+        text="By the annotations of vLLM and SGLang. The time of a step is the longer of that on the host and on "
+        "devices.",
+    ),
+    Rows("serving_steps", "Steps", rest="ORDER BY time DESC, step", most=MOST_ROWS),
+)
+work = declared(
+    *("work", "Device time"),
+    Rows("device_breakdown"),
+    # A trace without profiler steps has one step per device.
+    Rows(
+        "device_breakdown",
+        "By step",
+        given="by := 'step'",
+        rest="QUALIFY count(*) OVER (PARTITION BY device) > 1",
+        name="step_device_time",
+    ),
+    when=_has_devices,
+)
+collectives = declared(
+    *("collectives", "Collectives"),
+    Rows(
+        "collectives",
+        text="The kernel of a collective also waits for the other processes, so bandwidths are lower bounds.",
+        sort="total",
+    ),
+    when=_has_devices,
+)
+launches = declared(
+    *("launches", "Launches"),
+    Rows(
+        "launch_totals",
+        text="The delay is the time from the end of the call until the device starts what it launched.",
+        sort="call_time",
+    ),
+    Rows(
+        "queue_summary",
+        "Queues of streams",
+        "How many events were launched and had not started. If none waits, a stream is idle as soon as its last event "
+        "ends.",
+    ),
+    when=_has_devices,
+)
+peak_memory = declared(
+    *("peak_memory", "Memory at its peak"),
+    Rows("peak_memory", rest="ORDER BY held_bytes DESC, device, op, step", most=MOST_ROWS),
+)
+ops = declared(
+    *("calls", "Ops"),
+    Rows(
+        "key_averages",
+        given="by := 'shape'",
+        rest="WHERE NOT is_device",
+        sort="self_device_per_step self_device_time self_cpu_per_step self_cpu_time",
+    ),
+)
+modules = declared(
+    *("module_calls", "Modules"),
+    Rows("module_tree", sort="host_per_step host_total_time"),
+    missing="The trace has no modules: profile with with_modules=True, or with_stack=True.",
+)
+kernels = declared(
+    *("kernels", "Kernels of devices"),
+    Rows("kernel_families"),
+    Rows("fusable_chains", "Chains of ops that torch.compile would fuse", rest="LIMIT 100", sort="saves_at_most"),
+    Rows("kernel_table", "Kernels", sort="per_step total"),
+    Rows(
+        "tensor_core_use",
+        "Ops that tensor cores could run",
+        given="by := 'op'",
+        rest="WHERE tensor_time > 0 OR missed_time > 0 OR unknown_time > 0",
+        sort="missed_time",
+    ),
+    Rows("work_totals", "Copies and fills", rest="WHERE type = 'memory'"),
+    when=_has_devices,
+)
+
+
+passes = declared(
+    *("passes", "Forward and backward"),
+    # Of training alone: with a backward pass or an optimizer that took time.
+    Rows("passes", rest="QUALIFY bool_or(pass IN ('backward', 'optimizer') AND host_time > 0) OVER ()"),
+    *(
+        Rows(
+            "backward_times",
+            f"{by.capitalize()}s in the backward pass",
+            given=f"by := '{by}'",
+            rest="WHERE backward_calls > 0",
+            most=MOST_ROWS,
+            sort="backward_device_time backward_host_time",
+            name=f"backward_{by}",
+        )
+        for by in ("module", "op")
+    ),
+)
+
+
+def steps(target: Target) -> Section | None:
+    """Return the section with the time of each step by category, and their average."""
+    rows = target.view("wide_steps")
+    if not rows.length:
+        return None
+    mean = target.view("wide_steps", f"avg(COLUMNS(* EXCLUDE ({_NO_TIMES}))), any_value(unit) AS unit")
+    values = {name: mean.columns[mean.names.index(name)] if name in mean.names else [None] for name in rows.names}
+    listed = replace(grid("wide_steps", rows), foot=Table(rows.names, [*values.values()], 1))
+    return Section("steps", "Steps", {"average": mean}, grids=[listed])
+
+
+# The columns of `wide_steps` that aren't times.
+_NO_TIMES: Final = "run_index, step, is_slow, unit"
+
+
+def efficiency(target: Target) -> Section | None:
+    """Return the section about the distance of ops from the peaks of the device, if the costs of some are known."""
+    grids = (
+        Rows("op_efficiency", title, given=f"by := '{by}'", most=MOST_ROWS, name=f"efficiency_{by}")
+        for by, title in (("family", None), ("op", "By op"), ("shape", "By shape"))
     )
-    return Section("calls", "Ops", {"rows": ops}) if ops.length else None
-
-
-def modules(target: Target) -> Section:
-    modules = target.table("FROM module_tree($capture, unit := $unit)")
-    missing = "The trace has no modules: profile with with_modules=True, or with_stack=True."
-    return Section("module_calls", "Modules", {"rows": modules}, missing=None if modules.length else missing)
-
-
-def kernels(target: Target) -> Section | None:
     if not target.has_devices:
         return None
-    kernels = target.table("FROM kernel_table($capture, unit := $unit)")
-    families = target.table("FROM kernel_families($capture, unit := $unit)")
-    chains = target.table("FROM fusable_chains($capture, unit := $unit) LIMIT 100")
-    copies = target.table("FROM work_totals($capture, unit := $unit) AS w WHERE w.type = 'memory'")
-    tensor_cores = target.table(
-        """
-        FROM tensor_core_use($capture, unit := $unit, by := 'op') AS u
-        WHERE u.tensor_time > 0 OR u.missed_time > 0 OR u.unknown_time > 0
-        """
+    shapes = target.view("op_efficiency", given="by := 'shape'", rest=f"LIMIT {MOST_ROWS}")
+    if not shapes.length:
+        return None
+    if not any(shapes.columns[shapes.names.index("bytes_per_second")]):
+        reasons = target.view("op_efficiency", "reason", "by := 'op'", "WHERE reason IS NOT NULL")
+        why = f": {reasons.columns[0]['texts'][0]}" if reasons.length else ""
+        return Section("efficiency", "How far from the peak", missing=f"No op's costs are known{why}.")
+    made = declared("efficiency", "How far from the peak", *grids)(target)
+    if made is None:
+        return None
+    [(device, bandwidth)] = target.warehouse.rows(
+        "SELECT p.named_device, p.bandwidth FROM _trace_peaks(_capture_id($it), NULL, NULL, NULL) AS p",
+        it=target.capture,
+    )[1]
+    note = (
+        "The peaks of the device are not known: rates alone are shown."
+        if bandwidth is None
+        else f"Against the peaks of {device}. An op can save at most its time above the roof."
     )
-    made = (
-        *(("families", families), ("chains", chains), ("rows", kernels)),
-        *(("copies", copies), ("tensor_cores", tensor_cores)),
-    )
-    tables = {name: table for name, table in made if table.length}
-    return Section("kernels", "Kernels of devices", tables) if tables else None
+    return replace(made, tables={"shapes": shapes}, facts={"bandwidth": bandwidth}, note=note)
 
 
 def memory_timeline(target: Target) -> Section | None:
-    timeline = target.table("FROM memory_timeline($capture, unit := $unit)")
-    return Section("memory_timeline", "Memory over time", {"rows": timeline}) if timeline.length else None
+    """Return the section with the memory of each device over time."""
+    rows = target.view("memory_timeline")
+    return Section("memory_timeline", "Memory over time", {"rows": rows}) if rows.length else None

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from etq.analysis.series import left_out, order_of
 from etq.report.columns import Table, ask
-from etq.report.page import Report, Section
+from etq.report.kit import Section, added_of, grid
+from etq.report.page import Report
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
@@ -114,9 +115,10 @@ def trends_of(warehouse: Warehouse, selector: str | None, options: Mapping[str, 
     Raises `QueryError` for an unknown capture, label or unit.
     """
     trends = _Trends(warehouse, selector, options)
+    made = added_of("regressions")
     with _found_changes(trends):
         changes, accepted = (
-            ask(warehouse, f"FROM temp._found_changes WHERE {chosen} LIMIT $most", most=MOST_CHANGES)
+            ask(warehouse, f"SELECT *{made} FROM temp._found_changes WHERE {chosen} LIMIT $most", most=MOST_CHANGES)
             for chosen in ("NOT is_accepted", "is_accepted")
         )
         series = trends.table(SERIES, "trend")
@@ -188,7 +190,10 @@ def _totals(trends: _Trends, series: Table, changes: Table) -> Section:
             f"{most:,} neighbouring captures. Changes are found in all of them."
         )
     facts = {"over": trends.options["over"]}
-    return Section("totals", "Totals", {"rows": rows, "series": series, "changes": changes}, facts, note)
+    return Section(
+        *("totals", "Totals", {"rows": rows, "changes": changes}, facts, note),
+        grids=[grid("trend", series, name="series", is_own=True)],
+    )
 
 
 def _regressions(trends: _Trends, changes: Table, accepted: Table, points: Table) -> Section:
@@ -201,9 +206,14 @@ def _regressions(trends: _Trends, changes: Table, accepted: Table, points: Table
         )
     elif changes.length == MOST_CHANGES:
         note = f"The {MOST_CHANGES:,} costliest."
-    tables = {"rows": changes, "points": points, "accepted": accepted}
+    grids = [
+        grid("regressions", rows, title, name=name)
+        for name, rows, title in (("regressions", changes, None), ("accepted", accepted, "Accepted"))
+        if rows.length
+    ]
     facts = {"over": trends.options["over"]}
-    return Section("regressions", "Lasting changes", tables, facts, note, missing)
+    tables = {"rows": changes, "points": points}
+    return Section("regressions", "Lasting changes", tables, facts, note, missing, grids)
 
 
 def _ops(trends: _Trends) -> tuple[Table, Section | None]:
@@ -211,7 +221,8 @@ def _ops(trends: _Trends) -> tuple[Table, Section | None]:
     listed = ask(
         trends.warehouse,
         f"""
-        SELECT t.* EXCLUDE (what, position, p25), count(*) OVER () AS known
+        SELECT t.* EXCLUDE (what, position, p25, first_label, last_label), t.module_path AS module,
+            count(*) OVER () AS known
         FROM {trends.call("op_trends", bins=1)} AS t
         WHERE t.what = 'op'
         ORDER BY t.normalized DESC, t.series, t.op, t.method
@@ -235,7 +246,7 @@ def _ops(trends: _Trends) -> tuple[Table, Section | None]:
             f"The page has the trends of {shown:,} of {known:,} ops: those that changed, and those that take most time."
         )
     facts = {"over": trends.options["over"]}
-    return points, Section("op_trends", "Ops", {"rows": listed}, facts, " ".join(notes) or None)
+    return points, Section("op_trends", "Ops", {}, facts, " ".join(notes) or None, grids=[grid("op_trends", listed)])
 
 
 def _distinct(points: Table) -> int:

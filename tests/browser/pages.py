@@ -59,6 +59,20 @@ def columns(page: WebDriver, table: str) -> list[str]:
     return found
 
 
+def told(page: WebDriver, table: str, *names: str) -> list[tuple[str, ...]]:
+    """The texts of these columns in all rows of a table; of a column that is said above it, the same in each row."""
+    known = columns(page, table)
+    script = """
+        const box = document.querySelector(`table[data-name="${arguments[0]}"]`).closest(".rows");
+        return Object.fromEntries([...box.querySelectorAll(".said")].map((each) => [each.dataset.column, each.lastElementChild.textContent]));
+    """
+    said: dict[str, str] = page.execute_script(script, table)
+    return [
+        tuple(row[known.index(name)] if name in known else said.get(name, "") for name in names)
+        for row in cells(page, table)
+    ]
+
+
 def texts(page: WebDriver, selector: str) -> list[str]:
     return [each.text for each in page.find_elements(By.CSS_SELECTOR, selector)]
 
@@ -73,13 +87,13 @@ def select(page: WebDriver, selector: str, value: object) -> None:
     drawn(page)
 
 
-def click_row(page: WebDriver, table: str, first: str) -> None:
-    """Click the row of a table whose first cell has a text."""
+def click_row(page: WebDriver, table: str, cell: str) -> None:
+    """Click the row of a table one of whose cells has a text."""
     page.execute_script(
         "[...document.querySelectorAll(`table[data-name='${arguments[0]}'] tbody tr`)]"
-        ".find((row) => row.cells[0].textContent === arguments[1]).click()",
+        ".find((row) => [...row.cells].some((cell) => cell.textContent === arguments[1])).click()",
         table,
-        first,
+        cell,
     )
     drawn(page)
 

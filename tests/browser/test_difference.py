@@ -14,7 +14,7 @@ import etq.report
 from etq.warehouse.warehouse import Warehouse
 from tests.batches import Labelled, ingest_all
 from tests.browser.driver import By, WebDriver
-from tests.browser.pages import cells, columns, near, number, opened, plotted, select, texts
+from tests.browser.pages import near, number, opened, plotted, select, texts, told
 from tests.conftest import CAPTURES
 from tests.slower import slower
 
@@ -76,7 +76,7 @@ def test_the_verdict_comes_first(page: WebDriver, lab: Warehouse) -> None:
     assert interval == [pytest.approx(total[end], abs=0.051) for end in ("low_percent", "high_percent")]
     parts = ["Captures", "Largest changes", "Where they differ", "Modules", "Ops", "Metrics", "Start-up"]
     assert texts(page, "section > h2") == ["Verdict", *parts]
-    assert cells(page, "compared_metrics")[0][:2] == ["speed", "worse"]
+    assert told(page, "compare_metrics", "name", "verdict") == [("speed", "worse")]
     # Captures are shown in the order in which they were measured.
     expected = lab.rows("SELECT side, total FROM compared_captures('side=base', 'side=new') ORDER BY captured_at")[1]
     points = dict(zip(*plotted(page, "#captures .plot"), strict=True))
@@ -85,17 +85,15 @@ def test_the_verdict_comes_first(page: WebDriver, lab: Warehouse) -> None:
 
 
 def test_tables_have_the_rows_of_the_views(page: WebDriver, lab: Warehouse) -> None:
-    for view, key in (("compare_ops", "op"), ("compare_modules", "module_path")):
-        name, expected = view.replace("compare", "compared"), rows_of(lab, view)
-        shown = cells(page, name)
-        at = {column: place for place, column in enumerate(columns(page, name))}
+    for view, of, key in (("compare_ops", "op", "op"), ("compare_modules", "module", "module_path")):
+        expected = rows_of(lab, view)
+        shown = told(page, view, of, "verdict", "own_change_percent", "base", "new", "difference")
         assert len(shown) == len(expected) > 20
-        for row, cell in zip(expected, shown, strict=True):
-            assert cell[at[key]] == (row[key] or "(the model)")
-            assert cell[at["verdict"]] == row["verdict"]
-            for column in ("change_percent", "base", "new", "difference", "share_percent"):
-                near_it = near(row[column]) if "percent" not in column else pytest.approx(row[column], abs=0.051)
-                assert shown_number(cell[at[column]]) == (None if row[column] is None else near_it), (cell, column)
+        for row, (name, verdict, change, *times) in zip(expected, shown, strict=True):
+            assert (name, verdict) == (row[key] or "(model)", row["verdict"])
+            own = row["change_percent"]
+            assert shown_number(change) == (None if own is None else pytest.approx(own, abs=0.051)), row
+            assert [shown_number(time) for time in times] == [near(row[each]) for each in ("base", "new", "difference")]
 
 
 def test_the_planted_op_is_shown(page: WebDriver) -> None:
@@ -145,7 +143,6 @@ def test_the_steps_of_two_traces(quiet: WebDriver, tmp_path: Path) -> None:
     assert sorted(shown) == sorted(f"{words.get(verdict, verdict)} {count}" for verdict, count in verdicts)
     assert "more calls 4" in shown
     assert texts(quiet, "section > h2") == ["Verdict", "Steps", "Largest changes", "Where they differ", "Ops"]
-    assert columns(quiet, "totals")[-1] == "new_captures"
     names = texts(quiet, ".dot-name")
     assert {"aten::conv2d", "aten::conv2d on devices", "conv_kernel kernel", "train annotation"} <= set(names)
     assert len(set(names)) == len(names)

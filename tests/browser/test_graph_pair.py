@@ -11,7 +11,7 @@ import pytest
 import etq
 import etq.report
 from tests.browser.driver import WebDriver
-from tests.browser.pages import cells, drawn, opened, select
+from tests.browser.pages import drawn, opened, select, told
 from tests.conftest import CAPTURES
 from tests.unit.test_graph_pair import two
 
@@ -60,7 +60,8 @@ def test_two_graphs(quiet: WebDriver, tmp_path: Path) -> None:
     """
     assert quiet.execute_script(toggle) == [True, True]
     assert quiet.execute_script(toggle) == [False, False]
-    listed = {tuple(row[:2]) for row in cells(quiet, "pair-alone")}
+    shown = told(quiet, "pair-alone", "change", "base_name", "new_name")
+    listed = {(change, one or other) for change, one, other in shown}
     assert listed == {(change, base or new) for base, new, change in pairs if not (base and new)}
     quiet.execute_script("document.querySelector('table[data-name=\"pair-alone\"] tbody tr').click()")
     drawn(quiet)
@@ -99,7 +100,7 @@ def test_gaps(quiet: WebDriver, tmp_path: Path) -> None:
         ["aten_relu_default_4", "", "heat-0"],
         ["aten_relu_default_5", "NaN", "heat-5"],
     ]
-    rows = [(row[0], row[2]) for row in cells(quiet, "pair-gaps")]
+    rows = told(quiet, "pair-gaps", "base_name", "new_gap")
     expected = [("5", "NaN"), ("1", "1"), ("2", "0.25"), ("3", "0.0625")]
     assert rows == [(f"aten_relu_default_{number}", gap) for number, gap in expected]
     text = quiet.execute_script("return document.getElementById('graph_pair').textContent")

@@ -13,7 +13,7 @@ from etq.render.kernel_names import short_names
 from etq.warehouse.warehouse import Warehouse
 from tests.browser.driver import By, WebDriver
 from tests.browser.graphs import linked
-from tests.browser.pages import cells, near, number, opened, plotted, select, texts, written
+from tests.browser.pages import cells, near, number, opened, plotted, select, texts, told, written
 from tests.conftest import CAPTURES
 from tests.trace_builders import event, trace
 
@@ -34,16 +34,16 @@ def show(quiet: WebDriver, warehouse: Warehouse, tmp_path: Path) -> Show:
     return shown
 
 
-def check_rows(page: WebDriver, warehouse: Warehouse, table: str, query: str, *places: int) -> None:
-    """These columns of a table are those of a query; names of kernels are shown without their arguments, where that tells them apart."""
-    rows = warehouse.rows(query)[1]
+def check_rows(page: WebDriver, warehouse: Warehouse, table: str, query: str) -> None:
+    """Columns of a table are those of a query; names of kernels are shown without their arguments, where that tells them apart."""
+    names, rows = warehouse.rows(query)
     assert rows
-    shown = [[row[place] for place in places] for row in cells(page, table)]
+    shown = told(page, table, *names)
     short = [short_names(value for value in column if isinstance(value, str)) for column in zip(*rows, strict=True)]
     for found, row in zip(shown, rows, strict=True):
         pairs = [*zip(found, row, short, strict=True)]
-        told = [number(text) if isinstance(value, int | float) else text for text, value, _ in pairs]
-        assert told == [
+        texts_of_row = [number(text) if isinstance(value, int | float) else text for text, value, _ in pairs]
+        assert texts_of_row == [
             near(value) if isinstance(value, int | float) else of.get(value or "", value or "")
             for _, value, of in pairs
         ], table
@@ -55,15 +55,14 @@ def test_a_delegated_model(quiet: WebDriver, tmp_path: Path) -> None:
         check_rows(
             quiet,
             warehouse,
-            "delegates",
+            "delegate_totals",
             """
-            SELECT instruction_id, total / 98, per_call, share_percent, ops / 98, copies / 98, layout / 98,
-                unaccounted / 98, calls, block_index
+            SELECT instruction_id, total / 98 AS per_execute, per_call, share_percent, ops / 98 AS ops,
+                unaccounted / 98 AS unaccounted, calls, block_index
             FROM delegate_totals('run')
             """,
-            *range(1, 11),
         )
-    assert [row[0] for row in cells(quiet, "delegates")] == ["XnnpackBackend"]
+    assert told(quiet, "delegate_totals", "backend") == [("XnnpackBackend",)]
     assert texts(quiet, '[data-number="delegate coverage"] .value') == ["15 of 15"]
     # Nothing is left to kernels, so that no share of them is drawn.
     assert texts(quiet, "#coverage .split") == ["15 in delegates"]
@@ -90,11 +89,12 @@ def test_a_capture_without_a_record_says_so_once(show: Show, warehouse: Warehous
 def test_a_trace(show: Show, warehouse: Warehouse) -> None:
     warehouse.ingest(CAPTURES / "torch/pair_mlp.pt.trace.json.gz", name="run")
     page = show("run")
-    modules = "SELECT module_path, host_total_time FROM module_tree('run') ORDER BY host_total_time DESC"
-    check_rows(page, warehouse, "module_calls", modules, 0, 1)
+    modules = "SELECT module_path AS module, host_total_time FROM module_tree('run') ORDER BY host_total_time DESC"
+    check_rows(page, warehouse, "module_tree", modules)
     query = "SELECT name, self_cpu_time FROM key_averages('run', by := 'shape')"
     rows = sorted(warehouse.sql(query).fetchall(), key=lambda row: -row[1])
-    assert [(row[0], number(row[1])) for row in cells(page, "calls")] == [(name, near(time)) for name, time in rows]
+    shown = told(page, "key_averages", "name", "self_cpu_time")
+    assert [(name, number(time)) for name, time in shown] == [(name, near(time)) for name, time in rows]
     [(total,)] = warehouse.sql("SELECT sum(self_cpu_time) FROM key_averages('run', by := 'module')").fetchall()
     assert page.execute_script("return etq.icicle.extent[1]") == pytest.approx(total)
     events = page.execute_script("return etq.timeline.rows.reduce((sum, row) => sum + row.ids.length, 0)")
@@ -137,16 +137,16 @@ def test_devices_of_a_trace(show: Show, warehouse: Warehouse) -> None:
     """Its tables are those of the views; the longest ops come first."""
     warehouse.ingest(CAPTURES / "torch_gpu/rank0.pt.trace.json.gz", name="run")
     page = show("run")
-    for table, query, places in (
-        ("causes", "cause, total, share_percent, gaps, mean FROM device_idle_causes('run')", range(5)),
-        ("critical_ops", "coalesce(op, '(no op)'), total, share_percent FROM critical_ops('run')", range(3)),
-        ("launches", "call, calls, call_time, short_events, max_delay FROM launch_totals('run')", (0, 1, 2, 6, 8)),
-        ("collectives", "collective, calls, total FROM collectives('run')", (0, 5, 6)),
-        ("top_kernels", "event, total / 4, calls FROM work_totals('run') ORDER BY total DESC", range(3)),
+    for table, query in (
+        ("device_idle_causes", "device, cause, total, share_percent, gaps, mean FROM device_idle_causes('run')"),
+        ("critical_ops", "coalesce(op, '(no op)') AS op, total, share_percent FROM critical_ops('run')"),
+        ("launch_totals", "call, calls, call_time, short_events, max_delay FROM launch_totals('run')"),
+        ("collectives", "collective, calls, total FROM collectives('run')"),
+        ("top_kernels", "event, total / 4 AS per_step, calls FROM work_totals('run') ORDER BY total DESC"),
+        ("device_breakdown", "device, idle, idle_percent FROM device_breakdown('run')"),
     ):
-        check_rows(page, warehouse, table, f"SELECT {query}", *places)
-    assert [row[0] for row in cells(page, "calls")][:3] == ["aten::mm", "aten::relu", "aten::add"]
-    assert "Device 0 ran nothing for 1,405" in page.find_element(By.ID, "idle").text
+        check_rows(page, warehouse, table, f"SELECT {query}")
+    assert [row[0] for row in cells(page, "key_averages")][:3] == ["aten::mm", "aten::relu", "aten::add"]
     [(host, device)] = warehouse.rows(
         "SELECT sum(self_cpu_time), sum(self_device_time) FILTER (NOT is_device) FROM key_averages('run')"
     )[1]
@@ -186,7 +186,7 @@ def test_the_icicles_of_a_trace_have_the_modules_that_contain_each_other(show: S
     ]  # fmt: skip
 
 
-def test_slow_steps_are_marked(show: Show, warehouse: Warehouse) -> None:
+def test_steps_are_stacked_beside_their_average(show: Show, warehouse: Warehouse) -> None:
     starts = [0, 100, 200, 300, 460, 560]
     steps = [
         event("user_annotation", f"ProfilerStep#{place + 4}", start, end)
@@ -194,8 +194,12 @@ def test_slow_steps_are_marked(show: Show, warehouse: Warehouse) -> None:
     ]
     warehouse.ingest(trace(*steps, event("cpu_op", "aten::mm", 1, 2)), name="run")
     page = show("run")
-    values = [[0, 1, 2, 3, 4], [100, 100, 100, None, 100], [None, None, None, 160, None]]
-    assert plotted(page, "#steps .plot")[1] == values
+    # Of the time of each, the op takes the first microsecond of the first step.
+    labels, (places, *tops) = plotted(page, "#steps .plot")
+    assert labels == ["step", "other", "cpu exec"] and places == [*range(6)]
+    assert tops == [[100, 100, 100, 160, 100, 112], [1, 0, 0, 0, 0, pytest.approx(0.2)]]
+    average = texts(page, "table[data-name='wide_steps'] tfoot td")
+    assert average[:2] == ["average", "112"]
     assert "1 of 5 steps is slow: 7." in texts(page, "#steps")[0]
 
 
@@ -208,7 +212,7 @@ def test_a_run_is_chosen_by_its_name(quiet: WebDriver, tmp_path: Path) -> None:
         runs = warehouse.rows("SELECT run_index, method, name FROM runs ORDER BY run_index")[1]
         events = warehouse.rows("SELECT run_index, event_name FROM event_times('run')")[1]
     shown = [option.split(" · ")[:2] for option in texts(quiet, "#timeline select option")]
-    assert shown == [[f"run {run}", method or name] for run, method, name in runs]
+    assert shown == [["all 12 runs"], *([f"run {run}", method or name] for run, method, name in runs)]
     for chosen, _, _ in runs:
         select(quiet, "#timeline select", chosen)
         assert quiet.execute_script(LABELS, "timeline") == sorted(name for run, name in events if run == chosen)

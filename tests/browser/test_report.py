@@ -12,7 +12,7 @@ import pytest
 import etq
 from etq.warehouse.warehouse import Warehouse
 from tests.browser.driver import ActionChains, By, Keys, WebDriver
-from tests.browser.pages import cells, columns, drawn, near, number, opened, plotted, screen, texts, written
+from tests.browser.pages import cells, columns, drawn, near, number, opened, plotted, screen, texts, told, written
 from tests.builders import dump, execute, kernel, run
 from tests.conftest import CAPTURES
 from tests.typical import are_typical
@@ -77,7 +77,7 @@ def test_the_page_alone_has_every_section_and_key_figure(page: WebDriver, lab: W
     # Of the graph's 93 nodes that a kernel or a delegate runs, no delegate took one.
     assert shown["delegate coverage"] == ["0", "of", "93"]
     assert "device pixel8" in texts(page, "#headline")[0].replace("\n", " ")
-    assert cells(page, "metrics")[0][:2] == ["temperature", "41"]
+    assert told(page, "metric_values", "name", "value") == [("temperature", "41")]
     script = """
         return [...document.querySelectorAll(".plot")].filter((box) => box.plot && !box.hidden).map((box) => box.plot.axes.map(
             (axis) => [axis.label, (axis._values ?? []).filter((each) => each !== null && each !== "").length]));
@@ -89,39 +89,31 @@ def test_the_page_alone_has_every_section_and_key_figure(page: WebDriver, lab: W
 
 
 TABLES = {
-    "ops": (
-        "SELECT op, per_execute, per_call, share_percent, calls, min, max, total, kind FROM op_totals($c)",
-        "calls per_execute total per_call min max share_percent",
-    ),
-    "modules": (
-        "SELECT CASE module_path WHEN '' THEN '(the model)' ELSE module_path END, per_execute, share_percent, self_per_execute, "
-        "calls, module_class, mapping, total FROM module_totals($c)",
-        "calls self_per_execute per_execute total share_percent",
-    ),
-    "parts": (
-        "SELECT component, per_execute, share_percent, calls, total FROM execute_breakdown($c)",
-        "calls per_execute total share_percent",
-    ),
+    "op_totals": "SELECT op, kind, method, per_execute, per_call, share_percent, calls, min, max FROM op_totals($c)",
+    "module_totals": "SELECT CASE module_path WHEN '' THEN '(model)' ELSE module_path END AS module, per_execute, share_percent, "
+    "self_per_execute, calls, module_class, mapping FROM module_totals($c)",
+    "execute_breakdown": "SELECT component, per_execute, share_percent, calls FROM execute_breakdown($c)",
 }
 
 
 def test_tables_have_the_rows_of_the_views(page: WebDriver, lab: Warehouse) -> None:
-    for name, (query, numbers) in TABLES.items():
+    for name, query in TABLES.items():
         relation = lab.sql(query, c=CAPTURE)
-        is_number = [column in numbers.split() for column in relation.columns]
         rows = relation.fetchall()
-        if name != "parts":  # shown as they come
+        if name != "execute_breakdown":  # shown as they come
             # The longest first, equally long ones as they come.
-            rows.sort(key=lambda row: -row[relation.columns.index("total")])
-        expected = [
-            [near(value) if numeric else (value or "") for value, numeric in zip(row, is_number, strict=True)]
-            for row in rows
+            rows.sort(key=lambda row: -row[relation.columns.index("per_execute")])
+        shown = [
+            [
+                number(text) if isinstance(value, int | float) else text
+                for text, value in zip(told_row, row, strict=True)
+            ]
+            for told_row, row in zip(told(page, name, *relation.columns), rows, strict=True)
+        ]
+        assert shown == [
+            [near(value) if isinstance(value, int | float) else value or "" for value in row] for row in rows
         ]
         found = cells(page, name)
-        shown = [
-            [number(text) if numeric else text for text, numeric in zip(row, is_number, strict=True)] for row in found
-        ]
-        assert shown == expected, name
         # The times of a column have the same number of decimals.
         headings = texts(page, f'table[data-name="{name}"] th')
         times = [at for at, heading in enumerate(headings) if ", µs" in heading]
@@ -145,8 +137,7 @@ def test_how_numbers_are_written(page: WebDriver) -> None:
 def test_events_over_runs(page: WebDriver, lab: Warehouse, typical: set[int]) -> None:
     """The median of each event is that of another view; a row chosen shows its histogram."""
     query = "SELECT event_name, p50 FROM inspector_events($c, unit := 'us', runs := 'typical')"
-    at = columns(page, "events").index("p50")
-    shown = sorted(number(row[at]) or 0 for row in cells(page, "events"))
+    shown = sorted(number(text) or 0 for (text,) in told(page, "events", "p50"))
     assert shown == [near(value) for value in sorted(row[1] for row in lab.sql(query, c=CAPTURE).fetchall())]
     rows = page.find_elements(By.CSS_SELECTOR, 'table[data-name="events"] tbody tr')
     chosen = next(row for row in rows if row.text.startswith("native_call_addmm.out"))
@@ -154,7 +145,7 @@ def test_events_over_runs(page: WebDriver, lab: Warehouse, typical: set[int]) ->
     drawn(page)
     edges, counts, *_ = plotted(page, "#events .plot")[1]
     note = texts(page, "#events .plot + p")[0]
-    instruction = int(chosen.find_elements(By.TAG_NAME, "td")[1].text)
+    instruction = int(chosen.find_elements(By.TAG_NAME, "td")[columns(page, "events").index("instruction_id")].text)
     query = """
         SELECT e.run_index, e.total FROM event_times($c) AS e
         WHERE e.event_name = 'native_call_addmm.out' AND e.instruction_id = $i
@@ -235,7 +226,7 @@ def test_the_icicle_adds_up_and_zooms(page: WebDriver, lab: Warehouse, typical: 
 def test_the_timeline_has_the_events_of_the_run_and_is_searched(page: WebDriver, lab: Warehouse) -> None:
     choice = page.find_element(By.CSS_SELECTOR, "#timeline select")
     run = int(str(choice.get_property("value")))
-    assert len(choice.find_elements(By.TAG_NAME, "option")) == 101
+    assert len(choice.find_elements(By.TAG_NAME, "option")) == 102  # and all runs
     script = """
         const spans = etq.timeline;
         return spans.rows.flatMap((row) => [...row.ids].map((id, at) => [spans.options.label(id), row.starts[at], row.ends[at] - row.starts[at]]));
@@ -289,20 +280,20 @@ def test_the_timeline_zooms_and_pans(page: WebDriver) -> None:
 
 
 def test_tables_sort_both_ways_and_are_searched(page: WebDriver, lab: Warehouse) -> None:
-    heading = page.find_element(By.CSS_SELECTOR, 'table[data-name="ops"] th[data-column="calls"]')
+    heading = page.find_element(By.CSS_SELECTOR, 'table[data-name="op_totals"] th[data-column="calls"]')
     page.execute_script("arguments[0].scrollIntoView({block: 'center'})", heading)
     for direction, is_down in (("descending", True), ("ascending", False)):
         heading.find_element(By.TAG_NAME, "button").click()
-        calls = [number(row[4]) or 0 for row in cells(page, "ops")]
+        calls = [number(text) or 0 for (text,) in told(page, "op_totals", "calls")]
         assert heading.get_dom_attribute("aria-sort") == direction
         assert calls == sorted(calls, reverse=is_down) and len(set(calls)) > 3
-    page.find_element(By.CSS_SELECTOR, 'table[data-name="ops"] th[data-column="op"] button').click()
-    names = [row[0] for row in cells(page, "ops")]
+    page.find_element(By.CSS_SELECTOR, 'table[data-name="op_totals"] th[data-column="op"] button').click()
+    names = [name for (name,) in told(page, "op_totals", "op")]
     assert names == page.execute_script("return [...arguments[0]].sort((a, b) => a.localeCompare(b))", names)
     page.find_element(By.CSS_SELECTOR, '#modules input[type="search"]').send_keys("attn LINEAR")
     query = "SELECT module_path FROM module_totals($c) WHERE module_path LIKE '%attn%' AND module_class LIKE '%Linear%'"
     expected = {row[0] for row in lab.sql(query, c=CAPTURE).fetchall()}
-    assert {row[0] for row in cells(page, "modules")} == expected and len(expected) == 4
+    assert {module for (module,) in told(page, "module_totals", "module")} == expected and len(expected) == 4
     assert f"{len(expected)} of " in texts(page, "#modules .count")[0]
 
 
@@ -310,8 +301,8 @@ def test_planned_memory_and_advice(page: WebDriver, lab: Warehouse) -> None:
     wanted = ("value_index", "memory_offset", "first_instruction", "last_instruction")
     rows = lab.sql(f"SELECT {', '.join(wanted)} FROM planned_memory('transformer')").fetchall()
     expected = sorted(tuple(map(float, row)) for row in rows)
-    at = [columns(page, "planned").index(name) for name in wanted]
-    assert sorted(tuple(number(row[place]) for place in at) for row in cells(page, "planned")) == expected
+    planned = [tuple(map(number, row)) for row in told(page, "planned_memory", *wanted)]
+    assert sorted(planned) == expected
     assert "22 KiB of 26 KiB" in page.find_element(By.ID, "memory").text  # 22,528 of 26,624 bytes
     scales = page.execute_script(
         "const { x, y } = document.querySelector('#memory .plot').plot.scales; return [x.max, y.max]"

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.long
 
 BUILDS = 40
 SLOW_FROM = 26
-HOSTILE = "<img src=x onerror='window.canary\u003d1'>".replace("=", "\N{FULLWIDTH EQUALS SIGN}") + '"&/../..?#%2e<b>'
+HOSTILE = "<img src=x onerror='window.canary\u003d1'>".replace("=", "\N{FULLWIDTH EQUALS SIGN}") + '"&/.../..?#%2e<b>'
 VALUE = "<script>window.canary=1</script>,\"'><img src=x onerror=window.canary=1>"
 
 
@@ -130,7 +130,7 @@ def test_a_capture_and_its_neighbours(silent: WebDriver, server: Server) -> None
     assert texts(page, "#contents a")[:2] == ["Overview", "Advice"]
     with etq.open(server.path, read_only=True) as lab:
         expected = lab.rows("SELECT op FROM op_totals('pixel8-20') ORDER BY total DESC")[1]
-    assert [row[0] for row in cells(page, "ops")] == [op for (op,) in expected]
+    assert [row[0] for row in cells(page, "op_totals")] == [op for (op,) in expected]
     # A link to a section is a step that changes nothing else.
     page.execute_script("document.querySelector('h1').dataset.kept = 'yes'")
     page.find_element(By.LINK_TEXT, "Ops").click()
@@ -197,7 +197,7 @@ def test_a_planted_change_is_found_by_clicks(silent: WebDriver) -> None:
     page.find_element(By.LINK_TEXT, "Trends").click()
     left_for(page, "/trends")
     rows = cells(page, "regressions")
-    assert rows[0][0] == "total of Execute" and "device=pixel8,model=net" in rows[0]
+    assert {"total of Execute", "device=pixel8,model=net"} <= set(rows[0])
     assert text(page, "#totals .chart-title") == "device=pixel8,model=net"
     click_point(page, SLOW_FROM - 1)
     assert text(page, "#marked").startswith(f"pixel8-{SLOW_FROM - 1} is the base")
@@ -326,13 +326,13 @@ def test_pages_fit(silent: WebDriver, server: Server, width: int, theme: str) ->
             assert silent.execute_script(BROKEN) == 0, path
 
 
-def test_a_phone_shows_times_and_changes_without_scrolling(page: WebDriver, server: Server) -> None:
+def test_a_phone_shows_verdicts_and_changes_without_scrolling(page: WebDriver, server: Server) -> None:
     """In each table of a comparison; no row is tall for a note that is out of sight."""
     expected = {
-        "totals": {"what", "change_percent", "base", "new"},
+        "compare_captures": {"what", "verdict", "change_percent"},
         "captures": {"capture", "total", "off_percent"},
-        "compared_ops": {"op", "change_percent", "base", "new"},
-        "compared_startup": {"what", "change_percent", "base", "new", "unit"},
+        "compare_ops": {"op", "verdict", "own_change_percent"},
+        "compare_startup": {"what", "verdict", "change_percent"},
     }
     in_view = (
         "return [...document.querySelectorAll(`table[data-name=${arguments[0]}] th`)]"
@@ -343,7 +343,7 @@ def test_a_phone_shows_times_and_changes_without_scrolling(page: WebDriver, serv
         visit(page, server, "/compare?base=build%3D24&new=build%3D27")
         missing = {name: wanted - {*page.execute_script(in_view, name)} for name, wanted in expected.items()}
         assert missing == {name: set() for name in expected}
-        rows = page.find_elements(By.CSS_SELECTOR, "table[data-name=compared_ops] tbody tr")
+        rows = page.find_elements(By.CSS_SELECTOR, "table[data-name=compare_ops] tbody tr")
         assert rows and max(row.size["height"] for row in rows) < 100
         # The ends of the scale of changes and its middle don't meet.
         ticks = [each.rect for each in page.find_elements(By.CSS_SELECTOR, ".scale .tick") if each.is_displayed()]

@@ -15,7 +15,7 @@ import etq.report
 from etq.warehouse.warehouse import Warehouse
 from tests.batches import Labelled, ingest_all
 from tests.browser.driver import By, WebDriver
-from tests.browser.pages import cells, click_row, columns, opened, plotted, select, texts
+from tests.browser.pages import cells, click_row, opened, plotted, select, texts, told
 from tests.sql.test_trends import capture
 
 pytestmark = pytest.mark.long
@@ -57,10 +57,9 @@ def test_the_changes_are_those_of_the_view(page: WebDriver, lab: Warehouse) -> N
         ("op", "addmm", "slower", "17", "18"),
         ("total", "Execute", "slower", "24", "25"),
     }
-    at = [columns(page, "regressions").index(name) for name in ("op", "verdict", "last_good", "first_bad", "series")]
-    shown = [[row[place] for place in at] for row in cells(page, "regressions")]
-    assert shown == [[f"total of {row[1]}" if row[0] == "total" else row[1], *row[2:]] for row in expected]
-    click_row(page, "regressions", "addmm")
+    shown = told(page, "regressions", "item", "verdict", "last_good", "first_bad", "series")
+    assert shown == [(f"total of {row[1]}" if row[0] == "total" else f"{row[1]}@0", *row[2:]) for row in expected]
+    click_row(page, "regressions", "addmm@0")
     assert texts(page, "#regressions .chart-title") == ["addmm @0, model=one"]
     labels, data = plotted(page, "#regressions .plot")
     rows = lab.rows("SELECT p25, normalized FROM trend('op', 'addmm', selector := 'model=one')")[1]
@@ -70,7 +69,7 @@ def test_the_changes_are_those_of_the_view(page: WebDriver, lab: Warehouse) -> N
     assert plotted(page, "#regressions .plot")[0][1] == "p25 of all runs"
     assert len(cells(page, "op_trends")) == 8
     page.find_element(By.CSS_SELECTOR, '#op_trends input[type="search"]').send_keys("relu other")
-    assert [(row[0], row[-1]) for row in cells(page, "op_trends")] == [("relu", "model=other")]
+    assert told(page, "op_trends", "op", "series") == [("relu", "model=other")]
 
 
 def test_changes_are_marked_where_they_are(page: WebDriver) -> None:

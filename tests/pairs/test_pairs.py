@@ -203,7 +203,7 @@ def _columns(view: str) -> str:
 # The query behind each table of a report's page, by the table's name.
 TILES = {
     "numbers": "FROM headline($name)",
-    "parts": "SELECT component, instruction_id, calls, total, share_percent FROM execute_breakdown($name)",
+    "execute_breakdown": "SELECT component, instruction_id, calls, total, share_percent FROM execute_breakdown($name)",
     "runs": "SELECT run_index, execute, is_warm_up, is_outlier, block_median FROM run_times($name)",
     "instances": "SELECT op, kind, instruction_id, calls, total, share_percent FROM op_totals($name, \"by\" := 'instance')",
     "leaves": "SELECT module_path, op, kind, calls, self_time, share_percent FROM module_ops($name)",
@@ -245,7 +245,8 @@ def _walk(data: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(data, dict):
         for name, each in data.items():
             if isinstance(each, dict) and {"names", "columns"} <= set(each):
-                yield name, each
+                # A table that people read is within what has its name.
+                yield str(data.get("name", name)), each
             yield from _walk(each)
     elif isinstance(data, list):
         for each in data:

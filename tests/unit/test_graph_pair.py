@@ -8,7 +8,7 @@ import pytest
 
 import etq
 import etq.report
-from etq.report.graph_pair import LISTED, pair_of
+from etq.report.graph_pair import pair_of
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 from tests.unit.test_report_graph import dicts, line_of
@@ -58,11 +58,10 @@ def test_values_are_those_of_the_view(base: str, new: str) -> None:
         assert all(0 <= edge[end] < len(nodes) for edge in tables[f"{side}_edges"] for end in ("maker", "user"))
     alone = [pair for pair in pairs if pair["base_node"] is None or pair["new_node"] is None]
     changed = [pair for pair in pairs if pair["change"] == "changed"]
-    for name, listed in (("alone", alone), ("changed", changed)):
-        assert [[row[column] for column in LISTED] for row in tables[name]] == [
-            [pair[column] for column in LISTED] for pair in listed
-        ]
-    for row in (*tables["alone"], *tables["changed"]):
+    grids = {grid.name: dicts(grid.rows) for grid in section.grids}
+    for name, listed in (("pair-alone", alone), ("pair-changed", changed)):
+        assert [{column: row[column] for column in columns} for row in grids.get(name, [])] == listed
+    for row in (row for name in ("pair-alone", "pair-changed") for row in grids.get(name, [])):
         for side in ("base", "new"):
             node_name = tables[f"{side}_nodes"][row[side]]["name"] if row[side] >= 0 else None
             assert node_name == row[f"{side}_name"]

@@ -13,7 +13,8 @@ import pytest
 import etq
 import etq.report
 from etq.report import columns, page
-from etq.report.page import Report, Section
+from etq.report.kit import Section
+from etq.report.page import Report
 from etq.report.timeline import timeline_section
 from etq.warehouse.warehouse import Warehouse
 from tests.builders import dump, execute, framework, kernel, run
@@ -94,12 +95,12 @@ def test_runs_that_do_not_fit_are_left_out_and_reported(warehouse: Warehouse) ->
 
     section = timeline_section(ask, False, most=9)
     assert section is not None
-    assert section.facts["runs"] == [0, 1, 2, 6, 9]
+    assert section.tables["runs"].columns[0] == [0, 1, 2, 6, 9]
     assert section.note is not None and section.note.startswith("The page has 5 of 10 runs: of equal runs")
     events = section.tables["events"]
     assert set(events.columns[events.names.index("run_index")]) == {0, 1, 2, 6, 9}
     whole = timeline_section(ask, False, most=19)
-    assert whole is not None and whole.note is None and whole.facts["runs"] == list(range(10))
+    assert whole is not None and whole.note is None and whole.tables["runs"].columns[0] == list(range(10))
 
 
 def test_a_pruned_capture_is_named() -> None:

@@ -6,7 +6,8 @@ globalThis.etq = {
   redraws: new Set(),
   narrow: matchMedia("(max-width: 40rem)"), // a phone, as in page.css
 
-  // Registers the function that draws the sections of a kind: draw(parent, tables, facts, section).
+  // Registers the function that draws what is above the tables of a kind of section: draw(parent, tables, facts). It may
+  // return, by the name of a table, what it adds to it: see `etq.grid`.
   section(kind, draw) {
     etq.drawers.set(kind, draw);
   },
@@ -32,6 +33,12 @@ globalThis.etq = {
       if (code.length > 4) return `\\U${code.padStart(8, "0")}`;
       return code.length > 2 ? `\\u${code.padStart(4, "0")}` : `\\x${code.padStart(2, "0")}`;
     });
+  },
+
+  // A text as nodes; a line of it may also break within names, after :: _ . and /.
+  broken(text) {
+    const parts = etq.printable(etq.short(text, 2000)).split(/(?<=::|_)(?=\w)|(?<=[./])(?=[A-Za-z])/);
+    return parts.flatMap((part, at) => (at ? [etq.element("wbr"), part] : [part]));
   },
 
   // The part of a text that fits.

@@ -8,34 +8,17 @@ etq.section("verdict", (parent, { totals, findings }, facts) => {
   parent.append(ofOps(facts.ops));
   parent.append(
     findings.length
-      ? etq.element("div", { class: "note caveats" }, etq.element("strong", { text: "Limits of this comparison" }),
-        etq.element("ul", { class: "findings" }, ...findings.rows().map((row) =>
-          etq.element("li", { "data-rule": findings.get(row, "rule") }, etq.element("strong", { text: findings.get(row, "rule") }), etq.element("span", { text: `: ${findings.get(row, "detail")}` })),
-        )))
+      ? etq.element("div", { class: "note caveats" }, etq.element("strong", { text: "Limits of this comparison" }), etq.findings(findings))
       : etq.element("p", { class: "muted", text: "No limits were found: the sides were measured in turns, under the same conditions, and captures of a side agree." }),
   );
-  const list = etq.element("dl", { class: "facts" });
-  const add = (name, value) => list.append(etq.element("div", {}, etq.element("dt", { text: name }), etq.element("dd", { text: etq.short(value) })));
-  add("base", facts.base);
-  add("new", facts.new);
-  for (const [name, value] of Object.entries(facts.options)) add(name.replace("_", " "), value === true ? "yes" : value);
-  parent.append(list);
-  if (totals.length > 1) {
-    parent.append(etq.element("h3", { text: "What makes up the difference" }));
-    etq.table(parent, totals, [
-      { name: "what" },
-      { name: "method", title: facts.sample === "capture" ? "method" : "steps" },
-      ...etq.changeColumns(totals, true),
-      { name: "explained_percent", title: "of the difference", numeric: true, as: etq.percent },
-      { name: "base_captures", title: `${facts.sample}s of base`, numeric: true },
-      { name: "new_captures", title: "of new", numeric: true },
-    ], { name: "totals", search: false });
-  }
+  const options = Object.entries(facts.options).map(([name, value]) => [name.replace("_", " "), value === true ? "yes" : value]);
+  parent.append(etq.facts([["base", facts.base], ["new", facts.new], ...options]));
 });
 
 function stated(totals, row, hasMethods, { sample, stated: words, is_in_turns: isInTurns }) {
   const get = (name) => totals.get(row, name);
   const verdict = get("verdict");
+  const hasPairs = get("base_captures") * get("new_captures") > 1 && get("change_percent") !== null;
   const [change, interval] = [etq.change(get("change_percent")), etq.interval(get("low_percent"), get("high_percent"))];
   return etq.element("div", { class: `stated ${etq.verdictClass(verdict)}`, "data-verdict": verdict, "data-method": get("method") },
     hasMethods ? etq.element("div", { class: "muted", text: get("method") }) : null,
@@ -43,7 +26,7 @@ function stated(totals, row, hasMethods, { sample, stated: words, is_in_turns: i
       etq.element("span", { text: words[verdict] ?? verdict ?? "" }),
       change ? etq.element("span", { class: "change", text: change }) : null,
       interval ? etq.element("span", { class: "muted interval", text: isInTurns ? interval : `spread ${interval}`, title: isInTurns ? "interval of 95 %" : `spread of the ${sample}s, without changes of the machine between the sides` }) : null),
-    etq.element("div", { text: `${etq.quantity(get("base"), get("unit"))} in base (${counted(get("base_captures"), sample)}), ${etq.quantity(get("new"), get("unit"))} in new (${counted(get("new_captures"), sample)})` }),
+    etq.element("div", { text: `${etq.quantity(get("base"), get("unit"))} in base (${counted(get("base_captures"), sample)}), ${etq.quantity(get("new"), get("unit"))} in new (${counted(get("new_captures"), sample)})${hasPairs ? ": medians; the change is the median over all pairs" : ""}` }),
     get("note") === null ? null : etq.element("div", { class: "muted", text: get("note") }));
 }
 
@@ -62,30 +45,26 @@ function ofOps(verdicts) {
   return etq.element("p", { class: "legend ops" }, etq.element("span", { text: "Of ops:" }), ...counts);
 }
 
-etq.section("captures", (parent, { rows, totals }, facts) => {
+etq.section("captures", (parent, { captures: rows, totals }, facts) => {
   const unit = rows.get(0, "unit");
-  const time = (row) => rows.get(row, "captured_at");
-  const order = rows.rows();
-  order.sort((one, other) => String(time(one) ?? "~").localeCompare(String(time(other) ?? "~")) || one - other);
-  const isKnown = order.every((row) => time(row) !== null);
-  const placed = facts.sample === "step" ? "those of base first" : isKnown ? "in the order in which they were measured" : "as they came";
-  const at = order.map((_, place) => place + 1);
+  const at = rows.rows().map((place) => place + 1);
   const middle = totals.rows().filter((row) => totals.get(row, "what") === "total");
   const show = (value) => etq.quantity(value, unit);
   const quantile = { 0.25: "p25", 0.5: "median", 0.9: "p90" }[facts.quantile];
+  const name = (place) => etq.printable(etq.short(rows.get(place - 1, "capture") ?? "", 60));
   const lines = () => {
     const found = [];
-    for (const [side, colour] of [["history", "muted"], ["base", "base"], ["new", "new"]]) {
+    for (const side of ["base", "new"]) {
       for (const isOdd of [false, true]) {
-        const values = order.map((row) => (rows.get(row, "side") === side && Boolean(rows.get(row, "is_disturbed")) === isOdd ? rows.get(row, "total") : null));
+        const values = rows.rows().map((row) => (rows.get(row, "side") === side && Boolean(rows.get(row, "is_disturbed")) === isOdd ? rows.get(row, "total") : null));
         if (!values.some((each) => each !== null)) continue;
-        const series = etq.points(isOdd ? `${side}, left out` : side, isOdd ? "bad" : colour, side === "history" ? 5 : 8, show);
+        const series = etq.points(isOdd ? `${side}, left out` : side, isOdd ? "bad" : side, 8, show);
         if (isOdd) series.points = { show: true, size: 9, width: 2, stroke: etq.colour("bad"), fill: etq.colour(side === "new" ? "bad" : "back") };
         found.push([series, values]);
       }
-      if (side === "history" || middle.length !== 1 || rows.list("side").filter((each) => each === side).length < 2) continue;
+      if (middle.length !== 1 || rows.list("side").filter((each) => each === side).length < 2) continue;
       const level = totals.get(middle[0], side);
-      found.push([{ label: `median of ${side}`, stroke: etq.colour(colour), width: 1, dash: [5, 4], points: { show: false }, value: (_, each) => (typeof each === "number" ? show(each) : "–") }, order.map(() => level)]);
+      found.push([etq.line(`median of ${side}`, side, show, { dash: [5, 4] }), at.map(() => level)]);
     }
     return found;
   };
@@ -95,22 +74,15 @@ etq.section("captures", (parent, { rows, totals }, facts) => {
       {
         scales: { x: { time: false, range: (_, low, high) => [low - 0.7, high + 0.7] } },
         axes: [
-          etq.axis(`${facts.sample}, ${placed}`, (place) => (Number.isInteger(place) && place > 0 && place <= at.length ? etq.number(place) : ""), { size: 34, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000] }),
+          etq.axis(`${facts.sample}, ${facts.order}`, (place) => (Number.isInteger(place) && place > 0 && place <= at.length ? etq.number(place) : ""), { size: 34, incrs: etq.countSteps }),
           etq.axis(timed(facts, quantile, unit), etq.number),
         ],
-        series: [{ label: facts.sample, value: (_, place) => (typeof place === "number" ? named(rows, order[place - 1]) : "–") }, ...found.map((each) => each[0])],
+        series: [{ label: facts.sample, value: etq.legendOf(name) }, ...found.map((each) => each[0])],
       },
       [at, ...found.map((each) => each[1])],
     ];
   });
-  etq.table(parent, rows, [
-    { name: "capture", title: facts.sample, ...(etq.linkOf ? { as: (name) => linked(name, facts.sample) } : {}) },
-    { name: "side" },
-    { name: "captured_at", title: "measured", class: "moment" },
-    { name: "total", unit, numeric: true, early: true },
-    { name: "off_percent", title: "off its side", numeric: true, early: true, as: etq.change, meaning: "how much more its ops took than those of its side, or of all captures where few ops match; empty if its side is one capture" },
-    { name: "is_disturbed", title: "left out", as: (value) => (value ? "disturbed" : "") },
-  ], { name: "captures", first: 6 });
+  return { captures: { first: 6, own: { capture: etq.linkOf ? { as: (capture) => linked(capture, facts.sample) } : {} } } };
 });
 
 // The values of each sample that are drawn.
@@ -124,10 +96,6 @@ function linked(name, sample) {
   const made = etq.captureName(sample === "step" ? name.replace(/ #\d+$/, "") : name);
   made.textContent = etq.printable(name);
   return made;
-}
-
-function named(rows, row) {
-  return row === undefined ? "–" : etq.printable(etq.short(rows.get(row, "capture"), 60));
 }
 
 etq.section("changes", (parent, { ops }) => {
@@ -184,59 +152,7 @@ function dot(get, row, place) {
     onpointermove: (event) => etq.showTip(event, `${get(row, "op")} ${where}`, pairs),
     onpointerleave: () => etq.hideTip(),
   },
-  etq.element("span", { class: "dot-name" }, etq.element("span", { text: etq.short(get(row, "op"), 80) }), etq.element("span", { class: "muted", text: ` ${etq.short(where, 80)}` })),
+  etq.element("span", { class: "dot-name" }, etq.element("span", {}, ...etq.broken(etq.short(get(row, "op"), 80))), etq.element("span", { class: "muted", text: ` ${etq.short(where, 80)}` })),
   track,
   etq.element("span", { class: "dot-value", text: etq.change(change) }));
 }
-
-etq.section("compared_modules", (parent, { rows }) => {
-  const methods = new Set(rows.list("method"));
-  etq.table(parent, rows, [
-    { name: "module_path", title: "module", always: true, as: (value) => value || "(the model)" },
-    ...(methods.size > 1 ? [{ name: "method" }] : []),
-    ...etq.changeColumns(rows),
-    { name: "share_percent", title: "share", numeric: true, share: true, as: etq.percent },
-    { name: "note", class: "remark" },
-  ], { name: "compared_modules" });
-});
-
-etq.section("compared_ops", (parent, { rows }) => {
-  etq.table(parent, rows, [
-    { name: "op" },
-    { name: "module_path", title: "module" },
-    { name: "instruction_id", title: "instruction", numeric: true },
-    ...etq.changeColumns(rows),
-    { name: "share_percent", title: "share", numeric: true, share: true, as: etq.percent, meaning: "of the total of base" },
-    { name: "kind" },
-    { name: "q", numeric: true, as: etq.probability, meaning: "the probability of any false positive among ops with this q or less" },
-    { name: "note", class: "remark" },
-  ], { name: "compared_ops" });
-});
-
-etq.section("compared_startup", (parent, { rows }) => {
-  etq.table(parent, rows, [
-    { name: "what" },
-    { name: "method" },
-    { name: "verdict", as: etq.verdict },
-    { name: "change_percent", title: "change", numeric: true, early: true, as: etq.change },
-    { name: "base", numeric: true, early: true },
-    { name: "new", numeric: true, early: true },
-    { name: "unit", class: "unit", early: true, as: etq.unit },
-    { name: "q", numeric: true, as: etq.probability },
-    { name: "note", class: "remark" },
-  ], { name: "compared_startup" });
-});
-
-etq.section("compared_metrics", (parent, { rows }) => {
-  etq.table(parent, rows, [
-    { name: "name", title: "metric" },
-    { name: "verdict", as: etq.verdict },
-    { name: "change_percent", title: "change", numeric: true, early: true, as: etq.change },
-    { name: "base", numeric: true, early: true },
-    { name: "new", numeric: true, early: true },
-    { name: "unit", class: "unit", early: true, as: etq.unit },
-    { name: "better" },
-    { name: "q", numeric: true, as: etq.probability },
-    { name: "note", class: "remark" },
-  ], { name: "compared_metrics" });
-});

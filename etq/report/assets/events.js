@@ -3,7 +3,6 @@ const EXECUTES = ["Method::execute", "Method::step"];
 // Percentiles of each event over the runs of its block, and the histogram of the one that is chosen.
 
 etq.section("events", (parent, { events, bars }) => {
-  const unit = events.get(0, "unit");
   const places = new Map();
   for (const row of bars.rows()) {
     const key = keyOf(bars, row);
@@ -24,7 +23,7 @@ etq.section("events", (parent, { events, bars }) => {
       hooks: { draw: [(plot) => mark(plot, state.marks)] },
       series: [
         {},
-        { label: "runs", fill: etq.colour("accent"), stroke: etq.colour("accent"), width: 0, paths: uPlot.paths.bars({ size: [0.92, 200], align: 1 }), points: { show: false } },
+        etq.bars("runs", "accent", etq.number, [0.92, 200], { align: 1 }),
       ],
     },
     state.data ?? [[], []],
@@ -41,16 +40,7 @@ etq.section("events", (parent, { events, bars }) => {
     parent.querySelector(".plot").hidden = !state.data[0].length;
     draw();
   };
-  const percentiles = ["p5", "p25", "p50", "p75", "p95", "p99"].map((name) => ({ name, unit, numeric: true }));
-  etq.table(parent, events, [
-    { name: "event_name", title: "event" },
-    ...(isOfSeveral(events) ? [{ name: "method" }] : []),
-    { name: "instruction_id", title: "instruction", numeric: true },
-    ...percentiles,
-    { name: "runs", numeric: true },
-    { name: "kind" },
-    { name: "block_index", title: "block", numeric: true, meaning: "runs of one name that logged the same events" },
-  ], { sort: ["p50"], name: "events", choose, chosen: opensOn(events, (row) => places.get(keyOf(events, row))?.length > 1) });
+  return { events: { choose, chosen: opensOn(events, (row) => places.get(keyOf(events, row))?.length > 1) } };
 });
 
 // The event that the histogram shows first: an execute, else any event, with several bars.
@@ -99,10 +89,4 @@ function histogram(bars, rows, unit) {
   const counts = new Array(last + 2).fill(0);
   for (const row of inside) counts[bars.get(row, "bin")] = bars.get(row, "runs");
   return { data: [counts.map((_, bin) => low + bin * width), counts], note: notes.join(", ") };
-}
-
-// Whether instructions are of several methods: what loads a method belongs to none.
-function isOfSeveral(events) {
-  const methods = events.rows().filter((row) => events.get(row, "instruction_id") !== null).map((row) => events.get(row, "method"));
-  return new Set(methods).size > 1;
 }

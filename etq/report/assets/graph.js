@@ -86,9 +86,7 @@ etq.section("graph", (parent, tables, facts) => {
     return found;
   };
   let ofGroups = new Map();
-  let found = [];
-  let current = -1;
-  let isSearched = false;
+  let found = null; // the ops that a search finds
   const heading = (item) => (isGroup(item) ? get(item, "module_path") || get(item, "name") || "(the model)" : get(item, "name"));
   const second = (item) => {
     if (isOfWords()) return isGroup(item) ? (ofGroups.get(item - places.count) ?? "several") : sortOf(item);
@@ -152,16 +150,27 @@ etq.section("graph", (parent, tables, facts) => {
   const which = etq.element("select", { "aria-label": "Method, or delegate's call", id: "graph-method" },
     ...graphs.map((graph, at) => etq.element("option", { value: at, text: titles.get(graph) })));
   which.hidden = graphs.length < 2;
-  const input = etq.element("input", { type: "search", placeholder: "op, name, module, file:line, handle:12", "aria-label": "Search the graph" });
-  const output = etq.element("output", { class: "muted" });
-  const bar = etq.element("div", { class: "bar" }, which, select, input,
-    etq.button("‹", "Previous match", () => step(-1)), etq.button("›", "Next match", () => step(1)),
+  const finder = etq.finder({
+    placeholder: "op, name, module, file:line, handle:12",
+    label: "Search the graph",
+    find: (words) => {
+      const hasHandle = (node, handle) => (nodes.get(node, "debug_handles") ?? "").split(", ").includes(handle);
+      const matches = (node) => words.every((word) => (word.startsWith("handle:") ? hasHandle(node, word.slice(7)) : text(node).includes(word)));
+      found = words.length ? nodes.rows().filter((node) => places.isWithin(node) && matches(node)) : null;
+      mark();
+      return found ?? [];
+    },
+    go: (node) => reach(node),
+    told: (matches) => `${etq.number(matches.length)} found`,
+    step: (at, matches) => `${etq.number(at + 1)} of ${etq.number(matches.length)}`,
+  });
+  const bar = etq.element("div", { class: "bar" }, which, select, ...finder.parts,
     etq.button("+", "Zoom in", () => view.zoom(1.4)), etq.button("−", "Zoom out", () => view.zoom(1 / 1.4)),
     etq.button("Fit", "Show the whole graph", () => view.fit()),
     etq.button("Close all", "Close all modules", () => openTo(1), "graph-close"),
     etq.button("Level +", "Open one level more", () => openTo(level + 1), "graph-more"),
     etq.button("Level −", "Close the innermost level", () => openTo(level - 1), "graph-less"),
-    etq.button("Open all", "Open all modules", () => openTo(places.levels), "graph-open"), output);
+    etq.button("Open all", "Open all modules", () => openTo(places.levels), "graph-open"), finder.output);
   const frame = etq.element("div", { class: "graph" });
   const side = etq.element("div", {});
   const legend = etq.element("div");
@@ -296,7 +305,7 @@ etq.section("graph", (parent, tables, facts) => {
     places.openTo(1);
     labels.clear();
     view.show(places);
-    search();
+    finder.search();
     update();
     // A list of a delegate's ops has no others: they have the times of the program's.
     if (wasDelegate || shownGraph() < 0) tabulate();
@@ -309,29 +318,11 @@ etq.section("graph", (parent, tables, facts) => {
     }
     return texts.get(node);
   };
-  function search() {
-    const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const hasHandle = (node, handle) => (nodes.get(node, "debug_handles") ?? "").split(", ").includes(handle);
-    const matches = (node) => words.every((word) => (word.startsWith("handle:") ? hasHandle(node, word.slice(7)) : text(node).includes(word)));
-    found = words.length ? nodes.rows().filter((node) => places.isWithin(node) && matches(node)) : [];
-    current = -1;
-    isSearched = words.length > 0;
-    mark();
-    output.textContent = words.length ? `${etq.number(found.length)} found` : "";
-  }
   // A closed module is marked for the ops in it.
   function mark() {
-    view.hits = isSearched ? new Set(found.map((node) => places.shown(node))) : null;
+    view.hits = found && new Set(found.map((node) => places.shown(node)));
     view.draw();
   }
-  function step(by) {
-    if (!found.length) return;
-    current = (current + by + found.length) % found.length;
-    reach(found[current]);
-    output.textContent = `${etq.number(current + 1)} of ${etq.number(found.length)}`;
-  }
-  input.addEventListener("input", search);
-  input.addEventListener("keydown", (event) => event.key === "Enter" && step(event.shiftKey ? -1 : 1));
   select.addEventListener("change", () => {
     overlay = overlays.find(({ key }) => key === select.value);
     update();

@@ -25,7 +25,6 @@ etq.section("graph_pair", (parent, tables, facts) => {
   const unit = base.nodes.list("unit").concat(next.nodes.list("unit")).find((each) => each !== null) ?? null;
   const has = (name) => sides.some(({ nodes }) => nodes.list(name).some((value) => value !== null));
   const gap = { ...facts.gap, key: "gap" };
-  const hasGaps = has("gap");
   const colours = [...COLOURS.slice(0, 2), gap, ...COLOURS.slice(2)].filter(({ key }) => !["time", "gap"].includes(key) || has(key));
   let method = methods[0];
   let colour = colours[0];
@@ -294,51 +293,19 @@ etq.section("graph_pair", (parent, tables, facts) => {
   which.addEventListener("change", () => turn(which.value));
   turn(method);
 
-  const listed = (name, title, none, sort) => {
-    const rows = tables[name];
-    parent.append(etq.element("h3", { text: title }));
-    if (!rows.length) {
-      parent.append(etq.element("p", { class: "muted", text: none }));
-      return;
-    }
+  // A list leads to the graphs; a gap that isn't finite is a word.
+  const asGap = { numeric: true, as: AS[gap.kind] };
+  const added = (name) => {
     let isNew = true;
-    const list = etq.element("div");
-    parent.append(list);
-    const number = (column, text, more = {}) => ({ name: column, title: text, numeric: true, ...more });
-    const gaps = hasGaps ? ["base", "new"].map((side) => number(`${side}_gap`, `${side} gap`, { as: AS[gap.kind] })) : [];
-    const [op, module, backends] = [
-      ["base_op", "new_op"].map((column) => ({ name: column, title: column.replace("_", " ") })),
-      { name: "module_path", title: "module" },
-      ["base_backend", "new_backend"].map((column) => ({ name: column, title: column.replace("_", " ") })),
-    ];
-    etq.table(list, rows, [
-      ...(methods.length > 1 ? [{ name: "method" }] : []),
-      ...(sort ? [] : [{ name: "change" }, { name: "changed", title: "what" }]),
-      { name: "base_name", title: "base" }, { name: "new_name", title: "new" },
-      ...(sort ? [...gaps, { name: "gap_problem", title: "about the gap" }, module, ...backends] : [
-        ...op, module, ...backends,
-        number("base_time", "base time", { unit }), number("new_time", "new time", { unit }), number("difference", "difference", { unit }),
-        ...gaps,
-      ]),
-      number("score", "score"),
-    ], {
-      ...(sort && { sort }),
-      name: `pair-${name}`,
+    return {
+      own: { base_gap: asGap, new_gap: asGap },
       first: 8,
+      ...(name === "pair-gaps" && { sort: ["new_gap", ...(SCALES[gap.scale].word === "from" ? [] : ["up"])] }),
       choose: (row) => {
-        if (!isNew) reach(rows, row);
+        if (!isNew) reach(tables[name], row);
         isNew = false;
       },
-    });
+    };
   };
-  listed("alone", "Ops without a counterpart", "Each op has a counterpart.");
-  listed("changed", "Changed ops", "No op has changed.");
-  if (hasGaps) {
-    const from = etq.printable(etq.short(facts.right, 60));
-    listed("gaps", `Distance from the values of ${from}: ${gap.title.replace("gap: ", "")}`, "",
-      ["new_gap", ...(SCALES[gap.scale].word === "from" ? [] : ["up"])]);
-    for (const [problem, number] of Object.entries(facts.not_compared)) {
-      parent.append(etq.element("p", { class: "muted", text: `${etq.number(number)} ${number === 1 ? "op" : "ops"} can't be compared: ${problem}.` }));
-    }
-  }
+  return Object.fromEntries(["pair-alone", "pair-changed", "pair-gaps"].map((name) => [name, added(name)]));
 });

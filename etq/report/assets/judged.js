@@ -7,13 +7,6 @@ const bare = (value) => signed[Math.abs(value) >= 1000 ? 0 : Math.abs(value) < 1
 etq.change = (value) => (value === null || value === undefined ? "" : `${bare(value)}\u00a0%`);
 etq.interval = (low, high) => (low === null || high === null ? "" : `${bare(low)} to ${bare(high)}\u00a0%`);
 
-// A change of a time or a number, as it is.
-etq.difference = (value, unit, decimals) => {
-  if (value === null) return "";
-  const text = decimals === undefined ? etq.digits(value) : etq.fixed(value, decimals);
-  return `${value > 0 && !text.startsWith("<") ? "+" : ""}${text}\u00a0${etq.unit(unit)}`.replace("-", "\u2212");
-};
-
 // The words are those of `etq.verdicts.words`, which `script_of` writes.
 const { keys, shown, counting, order } = VERDICT_WORDS;
 const CLASSES = { [keys.slower]: "slow", [keys.worse]: "slow", [keys.faster]: "fast", [keys.better]: "fast", [keys.same]: "same" };
@@ -38,27 +31,3 @@ etq.changeColour = (change, verdict) => {
 };
 
 etq.probability = (value) => (value === null ? "" : value < 0.001 ? "< 0.001" : etq.number(value));
-
-// Columns of tables that compare.
-// Of ops and modules, the change is without the common shift, unlike base, new and their difference.
-etq.changeColumns = (table, isTotal = false) => {
-  const unit = table.list("unit").find((each) => each !== null) ?? null;
-  const time = (name, title) => ({
-    name,
-    title: title ?? name,
-    unit: new Set(table.list("unit").filter((each) => each !== null)).size > 1 ? null : unit,
-    numeric: true,
-    early: name !== "difference",
-    as: (value, row, _, decimals) => (value !== null && table.get(row, "unit") !== unit ? etq.quantity(value, table.get(row, "unit")) : etq.fixed(value, decimals)),
-  });
-  return [
-    { name: "verdict", as: etq.verdict },
-    isTotal
-      ? { name: "change_percent", title: "change", numeric: true, early: true, as: etq.change, meaning: "of the total: by the geometric mean of each side; base and new are medians of each side" }
-      : { name: "change_percent", title: "own change", numeric: true, early: true, as: etq.change, meaning: "typical change, without the common shift of all ops; base, new and difference include it" },
-    { name: "low_percent", title: "interval", numeric: true, as: (low, row) => etq.interval(low, table.get(row, "high_percent")), meaning: "interval of the change: of 95 % if the sides were measured in turns, else the spread of the captures" },
-    time("base"),
-    time("new"),
-    { ...time("difference"), as: (value, row, _, decimals) => (null === value || table.get(row, "unit") === unit ? etq.difference(value, "", decimals) : etq.difference(value, table.get(row, "unit"))).trim() },
-  ];
-};

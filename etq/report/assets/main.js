@@ -8,15 +8,15 @@ function drawn(section) {
   if (section.missing) {
     body.append(etq.prose(section.missing, "missing"));
   }
-  const tables = Object.fromEntries(Object.entries(section.tables).map(([name, each]) => [name, new etq.Table(each)]));
+  const grids = section.grids.map((grid) => [grid.name, grid.rows]);
+  const tables = Object.fromEntries([...grids, ...Object.entries(section.tables)].map(([name, each]) => [name, new etq.Table(each)]));
   const box = etq.element("section", { id: section.kind, "aria-labelledby": `${section.kind}-title` },
     etq.element("h2", { id: `${section.kind}-title`, text: section.title }), body);
   document.getElementById("sections").append(box);
   // Drawn once it is in the page: a canvas has to know its width.
-  if (Object.keys(tables).length && !(section.missing && Object.values(tables).every((each) => !each.length))) {
-    const draw = etq.drawers.get(section.kind) ?? etq.viewTable(section.kind);
-    draw(body, tables, section.facts);
-  }
+  const isEmpty = Object.values(tables).every((each) => !each.length);
+  const added = (!isEmpty || !section.missing) && etq.drawers.get(section.kind)?.(body, tables, section.facts);
+  for (const grid of section.grids) etq.grid(added?.parent?.(grid.name) ?? body, grid, added?.[grid.name]);
 }
 
 etq.drawReport = (report) => {

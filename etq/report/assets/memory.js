@@ -3,23 +3,8 @@
 // Steps of an axis of bytes.
 const POWERS = Array.from({ length: 45 }, (_, power) => 2 ** power);
 
-etq.section("memory", (parent, { planned, allocators }) => {
-  if (planned?.length) drawPlanned(parent, planned);
-  if (allocators) {
-    parent.append(etq.element("h3", { text: "Allocators, as measured" }));
-    const size = (name, title) => ({ name, title, numeric: true, as: etq.bytes });
-    etq.table(parent, allocators, [
-      { name: "allocator" },
-      { name: "runs", numeric: true },
-      { name: "allocations", numeric: true },
-      size("total_bytes", "total"),
-      size("largest_bytes", "largest"),
-      size("largest_run_bytes", "most in a run"),
-    ], { name: "allocators" });
-  }
-});
-
-function drawPlanned(parent, planned) {
+etq.section("memory", (parent, { planned_memory: planned }) => {
+  if (!planned) return;
   const plans = new Map();
   for (const row of planned.rows()) {
     const key = `${planned.get(row, "method")} · buffer ${planned.get(row, "memory_id")}`;
@@ -44,19 +29,7 @@ function drawPlanned(parent, planned) {
   select.addEventListener("change", update);
   update();
   etq.legend(parent, [["accent", "alive at the peak"], ["faint", "others"]]);
-  etq.table(parent, planned, [
-    { name: "value_index", title: "value", numeric: true },
-    { name: "method" },
-    { name: "scalar_type", title: "type" },
-    { name: "sizes" },
-    { name: "size_bytes", title: "size", numeric: true, as: etq.bytes },
-    { name: "memory_id", title: "buffer", numeric: true },
-    { name: "memory_offset", title: "offset", numeric: true },
-    { name: "first_instruction", title: "from", numeric: true },
-    { name: "last_instruction", title: "to", numeric: true },
-    { name: "is_live_at_peak", title: "at the peak", as: (value) => (value ? "yes" : "") },
-  ], { sort: ["size_bytes"], name: "planned" });
-}
+});
 
 function picture(planned, rows) {
   const boxes = rows
@@ -129,15 +102,12 @@ etq.section("memory_timeline", (parent, { rows }) => {
     const mine = rows.rows().filter((row) => rows.get(row, "device") === device);
     const column = (name) => mine.map((row) => rows.get(row, name));
     parent.append(etq.element("h3", { text: `${device}` }));
-    const step = (label, colour) => ({
-      label, stroke: etq.colour(colour), width: 1.5, points: { show: false }, paths: uPlot.paths.stepped({ align: 1 }),
-      value: (_, each) => (each === null || each === undefined ? "–" : etq.bytes(each)),
-    });
+    const step = (label, colour) => etq.line(label, colour, etq.bytes, { width: 1.5, paths: uPlot.paths.stepped({ align: 1 }) });
     etq.plot(parent, () => [
       {
         scales: { x: { time: false } },
         axes: [etq.axis(`time, ${etq.unit(unit)}`, etq.number, { size: 34 }), etq.axis("memory", etq.bytes, { size: 78, incrs: POWERS })],
-        series: [{ label: "time", value: (_, each) => (each === null ? "–" : etq.quantity(each, unit)) }, step("allocated", "accent"), step("reserved", "muted")],
+        series: [{ label: "time", value: etq.legendOf((each) => etq.quantity(each, unit)) }, step("allocated", "accent"), step("reserved", "muted")],
       },
       [column("time"), column("allocated_bytes"), column("reserved_bytes")],
     ])();

@@ -32,7 +32,7 @@ etq.fixed = (value, decimals) => {
   if (typeof value !== "number" || decimals === null || decimals === undefined) return etq.number(value);
   const least = 10 ** -decimals;
   if (value !== 0 && Math.abs(value) < least / 2) return `${value > 0 ? "<" : ">\u2212"}${least.toFixed(decimals)}`;
-  return value.toLocaleString("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
+  return value.toLocaleString("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals }).replace("-", "\u2212");
 };
 
 const units = new Map([["us", "µs"], ["percent", "%"]]);

@@ -1,51 +1,29 @@
 // Where two sides differ: an icicle from the model through its modules to ops, as wide as in base or in new, coloured
 // by their change. An outline marks what counts, hatching marks unclear changes.
 
-etq.section("parts", (parent, { parts, modules, totals }, facts) => {
+etq.section("parts", (parent, { parts, modules, totals }) => {
   const root = tree(parts, modules, totals);
   const unit = parts.list("unit").find((each) => each !== null) ?? null;
   let nodes = [];
-  const chosen = etq.element("div", { class: "detail" });
-  const describe = (id) => details(nodes[id], unit);
-  const side = etq.element("select", { "aria-label": "Width" },
+  const side = etq.element("select", { "aria-label": "Width", onchange: () => draw() },
     ...[["base", "as wide as in base"], ["new", "as wide as in new"]].map(([value, text]) => etq.element("option", { value, text })));
-  const top = etq.element("div");
-  parent.append(top);
-  const spans = new etq.Spans(parent, {
+  const { spans, show } = etq.flame(parent, {
     title: "Icicle of times by module and op, coloured by their change",
     colour: (id) => etq.changeColour(nodes[id].change, nodes[id].verdict),
-    label: (id) => nodes[id].name,
-    describe,
-    room: 0,
+    text: (node) => `${node.name}\n${node.path}\n${node.verdict ?? ""}`,
+    describe: (node) => details(node, unit),
     mark: (pen, id, x, y, width, height) => mark(pen, nodes[id].verdict, x, y, width, height),
-    choose: (id) => {
-      if (id < 0) return;
-      spans.move(nodes[id].start, nodes[id].start + nodes[id].size);
-      chosen.replaceChildren(...etq.details(nodes[id].name, describe(id)));
-    },
+    summarize: (ids) => `${etq.number(ids.length)} found`,
+    tools: [side],
   });
   etq.parts = spans;
   etq.partsTold = (id) => nodes[id];
-  const show = () => {
-    nodes = [];
-    place(root, side.value, 0, 0, -1, nodes);
-    const rows = [];
-    nodes.forEach((node, id) => (rows[node.depth] ??= []).push(id));
-    spans.show(rows.map((ids) => ({
-      ids: Int32Array.from(ids),
-      starts: Float64Array.from(ids, (id) => nodes[id].start),
-      ends: Float64Array.from(ids, (id) => nodes[id].start + nodes[id].size),
-    })), [0, nodes[0].size]);
-    chosen.replaceChildren();
+  const draw = () => {
+    nodes = etq.placedNodes(root, (node) => node.sides[side.value], (node) => node.isRest);
+    show(nodes);
   };
-  const count = (ids) => `${etq.number(ids.length)} found`;
-  const tools = etq.spanTools(top, spans, (id) => `${nodes[id].name}\n${nodes[id].path}\n${nodes[id].verdict ?? ""}`.toLowerCase(), count, side);
-  side.addEventListener("change", () => {
-    show();
-    tools.search();
-  });
-  show();
-  parent.append(chosen, legend());
+  draw();
+  parent.append(legend());
 });
 
 function legend() {
@@ -91,7 +69,7 @@ function mark(pen, verdict, x, y, width, height) {
 }
 
 function details(node, unit) {
-  const sides = [["base", node.base], ["new", node.new]].map(([name, value]) => [name, value === null ? "–" : etq.quantity(value, unit)]);
+  const sides = [["base", node.base], ["new", node.new]].map(([name, value]) => [name, etq.quantity(value, unit)]);
   const interval = etq.interval(node.low ?? null, node.high ?? null);
   return [
     ...sides,
@@ -119,15 +97,15 @@ function tree(parts, modules, totals) {
   for (const row of parts.rows()) {
     const get = (name) => parts.get(row, name);
     const method = get("method") ?? "";
-    let at = child(root, `method ${method}`, () => node(method, "", known.get(`${method}\n`) ?? NOTHING, "method"));
+    let at = etq.childOf(root, `method ${method}`, () => node(method, "", known.get(`${method}\n`) ?? NOTHING, "method"));
     const path = get("module_path") ?? "";
     const names = path === "" ? [] : path.split(".").slice(0, 60);
     names.forEach((name, level) => {
       const whole = names.slice(0, level + 1).join(".");
-      at = child(at, `module ${name}`, () => node(name, whole, known.get(`${method}\n${whole}`) ?? NOTHING, "module"));
+      at = etq.childOf(at, `module ${name}`, () => node(name, whole, known.get(`${method}\n${whole}`) ?? NOTHING, "module"));
     });
     const leaf = node(get("op"), path, judged(parts, row), get("kind"));
-    leaf.own = { base: Math.max(get("base_self") ?? 0, 0), new: Math.max(get("new_self") ?? 0, 0) };
+    leaf.sides = { base: Math.max(get("base_self") ?? 0, 0), new: Math.max(get("new_self") ?? 0, 0) };
     leaf.isRest = get("kind") === "rest";
     leaf.instruction = get("instruction_id");
     at.children.set(`op ${row}`, leaf);
@@ -136,29 +114,5 @@ function tree(parts, modules, totals) {
 }
 
 function node(name, path, verdict, kind) {
-  return { name, path, kind, ...verdict, own: { base: 0, new: 0 }, children: new Map(), instruction: null, isRest: false };
-}
-
-function child(parent, key, make) {
-  if (!parent.children.has(key)) parent.children.set(key, make());
-  return parent.children.get(key);
-}
-
-function size(at, side) {
-  at.size = at.own[side];
-  for (const each of at.children.values()) at.size += size(each, side);
-  return at.size;
-}
-
-function place(at, side, start, depth, parent, nodes) {
-  if (parent < 0) size(at, side);
-  const id = nodes.length;
-  nodes.push(Object.assign(at, { start, depth, parent }));
-  const children = [...at.children.values()].filter((each) => each.size > 0);
-  children.sort((one, other) => one.isRest - other.isRest || other.size - one.size);
-  let next = start;
-  for (const each of children) {
-    place(each, side, next, depth + 1, id, nodes);
-    next += each.size;
-  }
+  return etq.flameNode(name, { path, kind, ...verdict, sides: { base: 0, new: 0 }, instruction: null, isRest: false });
 }

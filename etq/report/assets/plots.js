@@ -37,13 +37,23 @@ etq.axis = (label, values, more = {}) => ({
 // Steps of an axis of counts.
 etq.countSteps = Array.from({ length: 10 }, (_, power) => [1, 2, 5].map((each) => each * 10 ** power)).flat();
 
+// What the legend says of a value: nothing where the pointer is on none.
+etq.legendOf = (show) => (_, each, __, index) => (each === null || each === undefined || each === "--" ? "" : show(each, index));
+
+// A series as a line.
+etq.line = (label, colour, show, more = {}) => ({
+  label: etq.printable(label), stroke: etq.colour(colour), width: 1, points: { show: false }, value: etq.legendOf(show), ...more,
+});
+
 // A series of points alone.
-etq.points = (label, colour, size, value) => ({
-  label,
+etq.points = (label, colour, size, show) => etq.line(label, colour, show, {
   paths: () => null,
-  stroke: etq.colour(colour),
   points: { show: true, size, stroke: etq.colour(colour), fill: etq.colour(colour) },
-  value: (_, each) => (each === null || each === undefined ? "–" : value(each)),
+});
+
+// A series of bars.
+etq.bars = (label, colour, show, size = [0.8, 40], more = {}) => etq.line(label, colour, show, {
+  fill: etq.colour(colour), width: 0, paths: uPlot.paths.bars({ size, ...more }),
 });
 
 function choosing(box, plotOf, choose) {

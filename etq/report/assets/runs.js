@@ -1,5 +1,5 @@
 // Run after run: how long each execute took, warm-up and outliers marked. A click shows the run in the timeline.
-// Steps of a trace: a bar for each, slow ones marked.
+// Steps of a trace: a bar for each and for their average, of what they consist of.
 
 etq.section("runs", (parent, { runs }) => {
   const unit = runs.get(0, "unit");
@@ -18,11 +18,11 @@ etq.section("runs", (parent, { runs }) => {
       scales: { x: { time: false }, y: state.log ? { distr: 3 } : { range: (_, low, high) => [Math.min(0, low), high * 1.05] } },
       axes: [etq.axis("run", etq.number, { size: 34, incrs: etq.countSteps }), etq.axis(`execute, ${etq.unit(unit)}`, etq.number)],
       series: [
-        { label: "run", value: (_, run) => (run === null ? "–" : etq.number(run)) },
+        { label: "run", value: etq.legendOf(etq.number) },
         etq.points("execute", "accent", 5, show),
         etq.points("warm-up", "warm", 9, show),
         etq.points("outlier", "bad", 9, show),
-        { label: "median of runs like it", stroke: etq.colour("muted"), width: 1, dash: [4, 4], points: { show: false }, value: (_, time) => (time === null ? "–" : show(time)) },
+        etq.line("median of runs like it", "muted", show, { dash: [4, 4] }),
       ],
       hooks: { ready: [(plot) => plot.over.addEventListener("click", () => open(plot, at))] },
     },
@@ -46,34 +46,37 @@ function open(plot, at) {
   if (run !== undefined && etq.showRun?.(run)) document.getElementById("timeline")?.scrollIntoView({ block: "start" });
 }
 
-etq.stepStrip = (parent, steps, unit) => {
-  const at = steps.list("run_index");
-  const [numbers, times] = [steps.list("step"), steps.list("total")];
-  const places = numbers.map((_, place) => place);
-  const slow = places.map((row) => (steps.get(row, "is_slow") ? times[row] : null));
-  const usual = times.map((time, row) => (slow[row] === null ? time : null));
-  const show = (time) => (time === null || time === undefined ? "–" : etq.quantity(time, unit));
-  const bars = (label, colour) => ({
-    label,
-    stroke: etq.colour(colour),
-    fill: etq.colour(colour),
-    width: 0,
-    paths: uPlot.paths.bars({ size: [0.8, 40] }),
-    points: { show: false },
-    value: (_, time) => show(time),
-  });
-  const name = (place) => (numbers[place] === undefined ? "" : etq.number(numbers[place]));
-  etq.plot(parent, () => [
+// The categories of a step by column, and their colours.
+const CATEGORIES = {
+  kernel: "kernel", memcpy: "call", memset: "faint", communication: "warm", runtime: "control", data_loader: "delegate", cpu_exec: "python",
+  other: "framework",
+};
+
+etq.section("steps", (parent, { wide_steps: steps, average }) => {
+  const unit = steps.get(0, "unit");
+  const [at, numbers, times] = ["run_index", "step", "total"].map((name) => steps.list(name));
+  const column = (name) => [...steps.list(name), ...average.list(name)];
+  const categories = Object.keys(CATEGORIES).filter((name) => column(name).some((time) => time > 0));
+  // Each bar reaches to the top of its category: the tallest is drawn first.
+  const tops = [];
+  for (const name of categories) tops.push(column(name).map((time, place) => (time ?? 0) + (tops.at(-1)?.[place] ?? 0)));
+  const places = [...numbers.keys(), numbers.length];
+  const name = (place) => (place === numbers.length ? "average" : numbers[place] === undefined ? "" : etq.number(numbers[place]));
+  const show = (category) => (_, place) => etq.quantity(column(category)[place], unit);
+  if (numbers.length > 1) etq.plot(parent, () => [
     {
-      height: 170,
+      height: 220,
       scales: { x: { time: false, range: [-0.6, places.length - 0.4] }, y: { range: (_, low, high) => [0, high * 1.05] } },
       axes: [etq.axis("step", name, { size: 34, incrs: etq.countSteps }), etq.axis(`step, ${etq.unit(unit)}`, etq.number)],
-      series: [{ label: "step", value: (_, place) => (place === null ? "–" : name(place)) }, bars("time", "accent"), bars("slow", "bad")],
+      series: [
+        { label: "step", value: etq.legendOf(name) },
+        ...categories.map((category) => etq.bars(category.replace("_", " "), CATEGORIES[category], show(category))).reverse(),
+      ],
     },
-    [places, usual, slow],
+    [places, ...tops.reverse()],
   ], (place) => etq.showRun?.(at[place]) && document.getElementById("timeline")?.scrollIntoView({ block: "start" }));
-  const found = slow.flatMap((time, row) => (time === null ? [] : [etq.number(numbers[row])]));
+  const found = numbers.filter((_, row) => steps.get(row, "is_slow")).map(etq.number);
   const few = found.slice(0, 10).join(", ") + (found.length > 10 ? ", …" : "");
   const text = found.length ? `${found.length} of ${etq.number(times.length)} steps ${found.length === 1 ? "is" : "are"} slow: ${few}.` : "No step is slow.";
   parent.append(etq.element("p", { class: "muted", text }));
-};
+});

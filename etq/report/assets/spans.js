@@ -312,7 +312,7 @@ etq.details = (title, pairs) => {
   const list = etq.element("dl");
   for (const [name, value] of pairs) {
     if (value === null || value === undefined || value === "") continue;
-    list.append(etq.element("dt", { text: name }), etq.element("dd", { text: etq.short(value, 300) }));
+    list.append(etq.element("dt", { text: name }), etq.element("dd", {}, ...etq.broken(etq.short(value, 300))));
   }
   return [etq.element("strong", { text: etq.short(title, 300) }), list];
 };
@@ -329,39 +329,41 @@ etq.hideTip = () => {
   tip.hidden = true;
 };
 
-// Search, and zoom buttons. text(id) is the text to search; summarize(ids) describes the matches.
-etq.spanTools = (parent, spans, text, summarize, ...before) => {
-  const input = etq.element("input", { type: "search", placeholder: "Search", "aria-label": "Search" });
+// A field to search with, and buttons that lead from match to match: `parts`, and search(), which searches again.
+// find(words) returns what matches; go(match) shows one; told(matches) says how many there are.
+etq.finder = ({ placeholder = "Search", label = placeholder, find, go, told, step = (at, matches) => `${at + 1} of ${told(matches)}` }) => {
+  const input = etq.element("input", { type: "search", placeholder, "aria-label": label });
   const output = etq.element("output", { class: "muted" });
   let found = [];
   let at = -1;
-  const step = (by) => {
+  const lead = (by) => {
     if (!found.length) return;
     at = (at + by + found.length) % found.length;
-    spans.reveal(found[at]);
-    output.textContent = `${at + 1} of ${summarize(found)}`;
+    go(found[at]);
+    output.textContent = step(at, found);
   };
   const search = () => {
     const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
-    found = spans.mark(words.length ? (id) => words.every((word) => text(id).includes(word)) : null);
+    found = find(words);
     at = -1;
-    output.textContent = words.length ? summarize(found) : "";
+    output.textContent = words.length ? told(found) : "";
   };
   input.addEventListener("input", search);
-  input.addEventListener("keydown", (event) => event.key === "Enter" && step(event.shiftKey ? -1 : 1));
-  parent.append(
-    etq.element(
-      "div",
-      { class: "bar" },
-      ...before,
-      input,
-      etq.button("‹", "Previous match", () => step(-1)),
-      etq.button("›", "Next match", () => step(1)),
-      etq.button("+", "Zoom in", () => spans.zoom(1.6)),
-      etq.button("−", "Zoom out", () => spans.zoom(1 / 1.6)),
-      etq.button("Reset", "Show all", () => spans.reset()),
-      output,
-    ),
-  );
+  input.addEventListener("keydown", (event) => event.key === "Enter" && lead(event.shiftKey ? -1 : 1));
+  return { search, output, parts: [input, etq.button("‹", "Previous match", () => lead(-1)), etq.button("›", "Next match", () => lead(1))] };
+};
+
+// Search, and zoom buttons. text(id) is the text to search; summarize(ids) describes the matches.
+etq.spanTools = (parent, spans, text, summarize, ...before) => {
+  const { search, output, parts } = etq.finder({
+    find: (words) => spans.mark(words.length ? (id) => words.every((word) => text(id).includes(word)) : null),
+    go: (id) => spans.reveal(id),
+    told: summarize,
+  });
+  parent.append(etq.element("div", { class: "bar" }, ...before, ...parts,
+    etq.button("+", "Zoom in", () => spans.zoom(1.6)),
+    etq.button("−", "Zoom out", () => spans.zoom(1 / 1.6)),
+    etq.button("Reset", "Show all", () => spans.reset()),
+    output));
   return { search };
 };

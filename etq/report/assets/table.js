@@ -1,27 +1,37 @@
-// A table that can be sorted by its headings and searched. A column is {name, title, as, unit, of, numeric}: `as` makes the
-// cell's text of (value, row, the value as people read it, the column's decimals), or a node. Numbers of a unit have the
-// same decimals in all rows. On narrow screens, those that are `early` come
-// right after the first, where nobody has to scroll to see them. choose(row) is called for the row that is clicked,
-// and at first for the first one for which chosen(row) is true, then with true as its second argument.
+// A table that can be sorted by its headings and searched. A column is {name, title, meaning, numeric, as, unit, early,
+// always}: `as` makes the cell's text, or a node, of (value, row, the value as people read it, the column's decimals).
+// Numbers of a column have the same decimals in all rows. A column without a value, or of times that are all zero, is
+// left out; one with the same value in all rows is said above the table, unless it is `always` there. On narrow screens,
+// those that are `early` come right after the first, where nobody has to scroll to see them, verdicts and changes (2)
+// before others (true). choose(row) is called for the row that is clicked, and at first for the first one for which
+// chosen(row) is true, then with true as its second argument.
 
 const AT_FIRST = 15;
 const AT_MOST = 1000;
+const isNothing = (value, { unit }) => value === null || value === "" || value === false || (unit && value === 0);
 
-etq.table = (parent, table, columns, { sort = null, search = true, choose = null, chosen = null, name = "rows", first = AT_FIRST, keep = null } = {}) => {
+etq.table = (parent, table, columns, { sort = null, search = true, choose = null, chosen = null, name = "rows", first = AT_FIRST, keep = null, foot = null } = {}) => {
   const kept = keep ? table.rows().filter((row) => keep(row)) : table.rows();
-  const known = columns.filter((column) => column.always || table.has(column.name));
-  const decimals = new Map(known.map((column) => [column, column.numeric && column.unit ? etq.decimals(kept.map((row) => table.get(row, column.name))) : undefined]));
+  const valued = columns.filter((column) => column.always || kept.some((row) => !isNothing(table.get(row, column.name), column)));
+  const isSaid = (column) => kept.length > 2 && !column.always && column.name !== sort?.[0] && new Set(kept.map((row) => table.get(row, column.name))).size === 1;
+  const varying = valued.filter((column) => !isSaid(column));
+  const known = varying.length ? varying : valued;
+  const decimals = new Map(valued.map((column) => [column, column.numeric ? etq.decimals(kept.map((row) => table.get(row, column.name))) : undefined]));
   let shown = placed(known);
   const state = { sort: sort?.[0] ?? null, down: sort?.[1] !== "up", text: "", all: false, chosen: null };
-  const texts = searchable(table, shown);
+  const texts = searchable(table, valued);
   const body = etq.element("tbody");
   const more = etq.element("button", { type: "button", class: "quiet more", onclick: () => toggle() });
   const count = etq.element("span", { class: "muted count" });
   const cut = etq.element("p", { class: "muted paper" });
   const head = etq.element("tr");
-  const drawHead = () => head.replaceChildren(...shown.map((column) => heading(column, state, () => draw())));
+  const last = etq.element("tr");
+  const drawHead = () => {
+    head.replaceChildren(...shown.map((column) => heading(column, state, () => draw())));
+    if (foot) last.replaceChildren(...shown.map((column, at) => (at ? cell(foot, column, 0, decimals.get(column)) : etq.element("td", { text: "average" }))));
+  };
   drawHead();
-  const grid = etq.element("table", { "data-name": name }, etq.element("thead", {}, head), body);
+  const grid = etq.element("table", { "data-name": name }, etq.element("thead", {}, head), body, foot && etq.element("tfoot", {}, last));
 
   function toggle() {
     state.all = !state.all;
@@ -57,8 +67,7 @@ etq.table = (parent, table, columns, { sort = null, search = true, choose = null
   }
 
   function line(row) {
-    const made = etq.element("tr", { "data-row": row });
-    for (const column of shown) made.append(cell(table, column, row, decimals.get(column)));
+    const made = etq.element("tr", { "data-row": row }, ...shown.map((column, at) => cell(table, column, row, decimals.get(column), at === 0)));
     if (choose) {
       made.tabIndex = 0;
       made.classList.toggle("chosen", row === state.chosen);
@@ -82,6 +91,11 @@ etq.table = (parent, table, columns, { sort = null, search = true, choose = null
     });
     bar.append(input, count);
   }
+  for (const column of valued.filter((each) => !known.includes(each))) {
+    const made = cell(table, { ...column, share: false }, kept[0], decimals.get(column));
+    bar.append(etq.element("span", { class: "said", "data-column": column.name, title: column.meaning },
+      etq.element("span", { class: "muted", text: `${column.title ?? column.name}: ` }), etq.element("span", {}, ...made.childNodes), column.unit ? `\u00a0${etq.unit(column.unit)}` : null));
+  }
   parent.append(bar, etq.element("div", { class: "wide" }, grid), more, cut);
   // A phone on its side is as wide as a small tablet.
   etq.onRedraw(() => {
@@ -98,15 +112,12 @@ etq.table = (parent, table, columns, { sort = null, search = true, choose = null
 
 function placed([first, ...others]) {
   if (!etq.narrow.matches || etq.paper) return [first, ...others];
-  return [first, ...others.filter(({ early }) => early), ...others.filter(({ early }) => !early)];
+  return [first, ...others.sort((one, other) => Number(other.early ?? 0) - Number(one.early ?? 0))];
 }
-
-// A long name in two lines at most; all of it where the pointer is on it.
-etq.clamped = (name, _, short = name) => (name === null ? "" : etq.element("span", { class: "clamped", title: etq.printable(etq.short(name, 2000)), text: short }));
 
 function heading(column, state, draw) {
   const unit = column.unit ? `, ${etq.unit(column.unit)}` : "";
-  const button = etq.element("button", { type: "button", text: (column.title ?? column.name) + unit });
+  const button = etq.element("button", { type: "button" }, ...etq.broken((column.title ?? column.name) + unit));
   button.addEventListener("click", () => {
     if (state.sort === column.name) state.down = !state.down;
     else [state.sort, state.down] = [column.name, Boolean(column.numeric)];
@@ -119,19 +130,25 @@ function heading(column, state, draw) {
   );
 }
 
-function cell(table, column, row, decimals) {
+// A text in two lines at most; all of it where the pointer is on it. A short one is in one line, but for the first column
+// of a phone.
+function clamped(text, whole, isFirst) {
+  const title = text.length > 40 || text !== whole ? etq.printable(etq.short(whole, 2000)) : null;
+  if (text.length < 24 && !(isFirst && etq.narrow.matches)) return etq.element("span", { class: "unbroken", title, text });
+  return etq.element("span", { class: `clamped${isFirst ? "" : " long"}`, title }, ...etq.broken(text));
+}
+
+function cell(table, column, row, decimals, isFirst = false) {
   const value = table.get(row, column.name);
   const made = etq.element("td", { class: [column.numeric ? "number" : "", column.class ?? ""].join(" ").trim() || null });
   const short = table.short(row, column.name);
   const shown = column.as ? column.as(value, row, short, decimals) : column.numeric ? etq.fixed(value, decimals) : (short ?? "");
   if (shown instanceof Node) made.append(shown);
-  else {
-    made.textContent = etq.printable(etq.short(shown));
-    if (String(shown).length > 40 || short !== value) made.title = etq.printable(etq.short(column.as ? shown : value, 2000));
-  }
+  else if (column.numeric) made.textContent = etq.printable(shown);
+  else made.append(clamped(String(shown), column.as ? String(shown) : String(value ?? ""), isFirst));
   if (column.share && typeof value === "number") {
     const bar = etq.element("span", { class: "share" });
-    bar.style.width = `${Math.max(0, Math.min(100, (100 * value) / (column.full ?? 100)))}%`;
+    bar.style.width = `${Math.max(0, Math.min(100, value))}%`;
     made.classList.add("has-share");
     made.prepend(bar);
   }
@@ -152,3 +169,37 @@ function searchable(table, columns) {
     return known.get(row);
   };
 }
+
+// The columns of a section's table, as `Column` of etq/report/kit.py describes them. Where rows have several units, each
+// time has its own beside it.
+const KINDS = {
+  time: (rows, unit) => (unit ? { numeric: true, unit } : { numeric: true, as: (value, row) => etq.quantity(value, rows.get(row, "unit")) }),
+  number: () => ({ numeric: true }),
+  percent: () => ({ numeric: true, share: true, as: etq.percent }),
+  bytes: () => ({ numeric: true, as: etq.bytes }),
+  probability: () => ({ numeric: true, as: etq.probability }),
+  flag: () => ({ as: (value) => (value ? "yes" : "") }),
+  verdict: () => ({ as: etq.verdict, always: true, early: 2 }),
+  change: () => ({ numeric: true, early: 2, as: etq.change }),
+  interval: (rows) => ({ numeric: true, as: (low, row) => etq.interval(low, rows.get(row, "high_percent")) }),
+  label: () => ({ as: etq.labelOf }),
+  moment: () => ({ class: "moment" }),
+  text: () => ({}),
+};
+
+// Draws a section's table. `own` has what a drawing adds: columns by name, `more` of them, and options of `etq.table`.
+etq.grid = (parent, { name, title, text, sort, columns, rows: data, foot }, { own = {}, more = [], ...options } = {}) => {
+  const rows = new etq.Table(data);
+  const box = etq.element("div", { class: "rows" });
+  parent.append(box);
+  if (title) box.append(etq.element("h3", { text: title }));
+  if (text) box.append(etq.element("p", { class: "muted", text }));
+  const units = rows.columns.has("unit") ? [...new Set(rows.list("unit").filter((unit) => unit !== null))] : [];
+  const isTimed = columns.some(({ kind }) => kind === "time");
+  const made = columns.filter(({ kind }) => kind !== "unit" || !isTimed).map((column) => ({
+    name: column.name, title: column.title, meaning: column.meaning, early: column.is_foremost,
+    ...(KINDS[column.kind] ?? KINDS.text)(rows, units.length > 1 ? null : units[0] ?? ""), ...own[column.name],
+  }));
+  const found = sort.find((each) => rows.list(each).some(Boolean));
+  etq.table(box, rows, [...made, ...more], { name, sort: found ? [found] : null, foot: foot && new etq.Table(foot), ...options });
+};

@@ -1,11 +1,13 @@
 // The timeline of a run: every event at its time, below the event that contains it.
 
-etq.section("timeline", (parent, tables, facts) => {
+etq.section("timeline", (parent, tables) => {
   const { runs, events, signatures } = tables;
   const unit = runs.get(0, "unit") ?? "us";
   const starts = events.list("start");
   const lengths = events.list("duration");
   const ranges = rangesOf(events.list("run_index"));
+  const begins = events.list("run_start");
+  const placed = starts.map((start, id) => start + begins[id]);
   const place = new Map(signatures.list("signature_index").map((index, row) => [index, row]));
   const kinds = signatures.rows().map((row) => colourOf((name) => signatures.get(row, name)));
   const names = signatures.list("label");
@@ -16,7 +18,7 @@ etq.section("timeline", (parent, tables, facts) => {
   const top = etq.element("div");
   parent.append(top);
   const spans = new etq.Spans(parent, {
-    title: "Timeline of a run",
+    title: "Timeline of runs",
     unit,
     colour: (id) => kinds[signature[id]],
     label: (id) => names[signature[id]],
@@ -27,6 +29,10 @@ etq.section("timeline", (parent, tables, facts) => {
   parent.append(chosen);
 
   const select = etq.element("select", { "aria-label": "Run" });
+  const isTrace = signatures.has("category");
+  // Runs one after the other, where it is known when each began.
+  const hasAll = ranges.size > 1 && !begins.includes(null);
+  if (hasAll) select.append(etq.element("option", { value: ALL, text: `all ${etq.number(ranges.size)} ${isTrace ? "steps" : "runs"}` }));
   for (const row of runs.rows()) {
     const run = runs.get(row, "run_index");
     if (ranges.has(run)) select.append(etq.element("option", { value: run, text: nameOf(runs, row) }));
@@ -36,23 +42,26 @@ etq.section("timeline", (parent, tables, facts) => {
     return `${etq.number(ids.length)} events, ${etq.quantity(sum, unit)} of their own`;
   };
   const tools = etq.spanTools(top, spans, (id) => texts[signature[id]], summarize, select);
+  const isAll = (run) => run === ALL && hasAll;
   etq.showRun = (run) => {
-    if (!ranges.has(run)) return false;
+    if (!ranges.has(run) && !isAll(run)) return false;
     select.value = run;
     chosen.replaceChildren();
-    show(spans, events, ranges.get(run), starts, lengths);
+    show(spans, events, isAll(run) ? [0, events.length] : ranges.get(run), isAll(run) ? placed : starts, lengths);
     tools.search();
     return true;
   };
   select.addEventListener("change", () => etq.showRun(Number(select.value)));
-  const usual = firstShown(runs, ranges);
+  const usual = hasAll && isTrace ? ALL : firstShown(runs, ranges);
   if (usual !== null) etq.showRun(usual);
   const used = new Set(kinds);
-  const legend = signatures.has("category") ? LEGEND_OF_TRACES : LEGEND;
+  const legend = isTrace ? LEGEND_OF_TRACES : LEGEND;
   etq.legend(parent, Object.entries(legend).filter(([colour]) => used.has(colour)));
   parent.append(etq.element("p", { class: "muted hint", text: "Drag to move; Ctrl or ⌘ and the wheel, + and − zoom; double-click shows all; a click keeps the details." }));
 });
 
+// The value of the choice that shows all runs.
+const ALL = -1;
 const LEGEND = {
   kernel: "kernels",
   delegate: "within delegates",

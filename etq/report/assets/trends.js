@@ -6,22 +6,16 @@ const seriesName = (series) => series || "(all captures)";
 etq.section("series", (parent, { series, changes }, facts) => {
   const sum = (name) => series.list(name).reduce((all, each) => all + (each ?? 0), 0);
   const count = (what, verdict) => changes.rows().filter((row) => changes.get(row, "what") === what && changes.get(row, "verdict") === verdict).length;
-  const cards = etq.element("div", { class: "cards" });
-  const card = (name, value, note, href = null) => cards.append(etq.element("div", { class: "card", "data-number": name },
-    etq.element("div", { class: "name", text: name }), etq.element("div", { class: "value" }, href ? etq.element("a", { href, text: value }) : value), etq.element("div", { class: "muted", text: note })));
-  const changed = (what, verdict, note) => card(`${what}s ${verdict}`, etq.number(count(what, verdict)), note, count(what, verdict) ? "#regressions" : null);
-  card("captures", etq.number(sum("captures")), `in ${etq.number(series.length)} series of the same ${facts.by}`);
+  const changed = (what, verdict, note) => etq.card(`${what}s ${verdict}`, etq.number(count(what, verdict)), note, { href: count(what, verdict) ? "#regressions" : null });
   const { slower, faster } = etq.verdicts;
-  changed("total", slower, "their level changed, and kept");
-  changed("total", faster, "their level changed, and kept");
-  changed("op", slower, "on their own, without the common shift");
-  changed("op", faster, "on their own, without the common shift");
-  parent.append(cards);
-  const list = etq.element("dl", { class: "facts" });
-  const add = (name, value) => list.append(etq.element("div", {}, etq.element("dt", { text: name }), etq.element("dd", { text: etq.short(value) })));
-  add("in the order of", facts.over);
-  for (const [name, value] of Object.entries(facts.options)) add(name.replace("_", " "), value);
-  parent.append(list);
+  const [kept, own] = ["their level changed, and kept", "on their own, without the common shift"];
+  parent.append(
+    etq.cards([
+      etq.card("captures", etq.number(sum("captures")), `in ${etq.number(series.length)} series of the same ${facts.by}`),
+      ...[["total", slower, kept], ["total", faster, kept], ["op", slower, own], ["op", faster, own]].map((each) => changed(...each)),
+    ]),
+    etq.facts([["in the order of", facts.over], ...Object.entries(facts.options).map(([name, value]) => [name.replace("_", " "), value])]),
+  );
 });
 
 etq.section("totals", (parent, { rows, series, changes }, facts) => {
@@ -56,29 +50,17 @@ etq.section("totals", (parent, { rows, series, changes }, facts) => {
     drawCommon();
   };
   etq.showSeries = show;
-  const unit = series.list("unit").find((each) => each !== null) ?? null;
-  etq.table(parent, series, [
-    { name: "series", always: true, as: seriesName },
-    { name: "captures", numeric: true },
-    { name: "first_label", title: "from", as: etq.labelOf },
-    { name: "last_label", title: "to", as: etq.labelOf },
-    // Each series has times of its own size.
-    { name: "first", unit, numeric: true, as: etq.digits },
-    { name: "last", unit, numeric: true, early: true, as: etq.digits },
-    { name: "changes", numeric: true },
-    ...(series.list("changed_at").some((label) => label !== null) ? [
-      { name: "changed_at", title: "last change at", as: (label) => etq.labelOf(label ?? "none") },
-      { name: "last_change", title: "by", numeric: true, early: true, as: etq.change },
-    ] : []),
-  ], {
-    name: "series",
-    choose: (row, isFirst) => {
-      show(series.get(row, "series"));
-      if (!isFirst) etq.seriesChosen?.(series.get(row, "series"));
+  return {
+    series: {
+      own: { series: { always: true, as: seriesName } },
+      choose: (row, isFirst) => {
+        show(series.get(row, "series"));
+        if (!isFirst) etq.seriesChosen?.(series.get(row, "series"));
+      },
+      // At first, the series of the costliest change.
+      chosen: (row) => seriesName(series.get(row, "series")) === (etq.shownSeries?.() ?? (changes.length ? seriesName(changes.get(0, "series")) : null)),
     },
-    // At first, the series of the costliest change.
-    chosen: (row) => seriesName(series.get(row, "series")) === (etq.shownSeries?.() ?? (changes.length ? seriesName(changes.get(0, "series")) : null)),
-  });
+  };
 });
 
 // The labels of a series, which its name has as key=value; and the series that differ from it by one label alone.
@@ -113,69 +95,17 @@ function compared(rows, row) {
   return base === null ? "" : etq.element("a", { href: etq.compareLink(base, newer), text: "compare" });
 }
 
-// A change of a table as an object, as what is said about it takes it.
-const said = (rows) => ({ name: "comment", title: "said", as: (text, row) => [text, rows.get(row, "author")].filter(Boolean).join(", ") });
-
-// Changes that somebody has accepted, and why.
-function acceptedTable(parent, rows, facts) {
-  if (!rows?.length) return;
-  parent.append(etq.element("h3", { text: "Accepted" }));
-  etq.table(parent, rows, [
-    { name: "op", as: (value, row) => (rows.get(row, "what") === "total" ? `total of ${value}` : value) },
-    { name: "module_path", title: "module" },
-    { name: "instruction_id", title: "instruction", numeric: true },
-    { name: "verdict", as: etq.verdict },
-    { name: "change_percent", title: "change", numeric: true, as: etq.change },
-    { name: "first_bad", title: "first bad", as: etq.labelOf },
-    { name: "series" },
-    said(rows),
-  ], { name: "accepted" });
-}
-
-etq.section("regressions", (parent, { rows, points, accepted }, facts) => {
-  drawRegressions(parent, rows, points, facts);
-  acceptedTable(parent, accepted, facts);
+etq.section("regressions", (parent, { rows, points }, facts) => {
+  etq.opTrends = { points, groups: grouped(points, (row) => key(points, row)), changes: rows };
+  if (!rows.length) return {};
+  const chart = opChart(parent, facts.over);
+  const more = etq.compareLink ? [{ name: "compare", title: "before and after", always: true, as: (_, row) => compared(rows, row) }] : [];
+  return { regressions: { more, choose: (row) => chart(rows, row) } };
 });
 
-function drawRegressions(parent, rows, points, facts) {
-  const groups = grouped(points, (row) => key(points, row));
-  etq.opTrends = { points, groups, changes: rows };
-  if (!rows.length) return;
+etq.section("op_trends", (parent, { op_trends: rows }, facts) => {
   const chart = opChart(parent, facts.over);
-  const unit = rows.get(0, "unit");
-  etq.table(parent, rows, [
-    { name: "op", as: (value, row) => (rows.get(row, "what") === "total" ? `total of ${value}` : value) },
-    { name: "module_path", title: "module" },
-    { name: "instruction_id", title: "instruction", numeric: true, early: true },
-    { name: "verdict", as: etq.verdict },
-    { name: "change_percent", title: "change", numeric: true, early: true, as: etq.change },
-    { name: "cost", unit: new Set(rows.list("unit")).size > 1 ? null : unit, numeric: true, meaning: "additional time per run", as: (value, row, _, decimals) => (new Set(rows.list("unit")).size > 1 ? etq.difference(value, rows.get(row, "unit")) : etq.difference(value, "", decimals)).trim() },
-    { name: "share_percent", title: "share", numeric: true, share: true, as: etq.percent, meaning: "of the total before" },
-    ...(etq.compareLink ? [{ name: "series", title: "before and after", always: true, as: (_, row) => compared(rows, row) }] : []),
-    { name: "last_good", title: "last good", as: etq.labelOf },
-    { name: "first_bad", title: "first bad", early: true, as: etq.labelOf },
-    { name: "series" },
-    { name: "q", numeric: true, as: etq.probability, meaning: "the share of false positives among changes with this q or less" },
-    { name: "captures_before", title: "captures before", numeric: true },
-    { name: "captures_after", title: "after", numeric: true },
-    said(rows),
-  ], { name: "regressions", choose: (row) => chart(rows, row) });
-}
-
-etq.section("op_trends", (parent, { rows }, facts) => {
-  const chart = opChart(parent, facts.over);
-  const unit = rows.get(0, "unit");
-  etq.table(parent, rows, [
-    { name: "op" },
-    { name: "module_path", title: "module" },
-    { name: "instruction_id", title: "instruction", numeric: true },
-    { name: "normalized", title: "median", unit, numeric: true },
-    { name: "low", title: "least", unit, numeric: true },
-    { name: "high", title: "greatest", unit, numeric: true },
-    { name: "captures", numeric: true },
-    { name: "method" },
-    { name: "series" },
-  ], { name: "op_trends", choose: (row) => chart(rows, row) });
+  return { op_trends: { choose: (row) => chart(rows, row) } };
 });
 
 function key(table, row) {
@@ -261,7 +191,7 @@ function xOf(table, points, over, at = points.map((row) => table.get(row, "posit
     // Room for the half of the last label that is beyond its place.
     padding: [null, Math.max(16, isScaled ? 0 : roomOf([points.length ? labelText(table.get(points.at(-1), "first_label")) : ""]) / 2), null, null],
     axis: isTime ? etq.axis(`${title}, UTC`, null, { size: 44, space: 80, values: timeLabels }) : etq.axis(title, isScaled ? numbered : label, { size: 34, space: roomOf(points.map((row) => table.get(row, "first_label"))), incrs: STEPS, ...(isScaled ? {} : { values: labels }) }),
-    series: { label: title, value: (_, position, __, index) => (index === null || index === undefined ? "–" : name(points[index])) },
+    series: { label: title, value: etq.legendOf((_, index) => name(points[index])) },
   };
 }
 
@@ -285,8 +215,6 @@ const roomOf = (labels) => 16 + 7 * Math.max(3, ...labels.map((label) => Math.mi
 const momentOf = (label) => Date.parse(`${String(label).replace(" ", "T")}Z`) / 1000;
 const numberOf = (label) => (/^\d{1,15}$/.test(label) ? Number(label) : NaN);
 const utc = (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC");
-
-const valueOf = (show) => (_, each) => (each === null || each === undefined ? "–" : show(each));
 
 // The changes as lines across the plot, with their size and what changed. Texts that would meet stand below each other.
 function markHook(marks, x) {
@@ -333,30 +261,35 @@ const ranged = (low, high) => {
   return [Math.max(low - room, Math.min(low, 0)), high + room];
 };
 
-function totalPlot(table, state, over) {
-  const x = xOf(table, state.points, over);
-  const unit = table.get(state.points[0] ?? 0, "unit");
-  const show = (value) => etq.quantity(value, unit);
-  const list = (name) => state.points.map((row) => table.get(row, name));
-  const isMetric = !list("p25").some((each) => each !== null);
-  const dots = { show: state.points.length <= 120, size: 5 };
+// A chart of series, with what changed: uPlot's options and data. `axis` is the title of the values.
+function chartOf(x, marks, axis, range, series, columns, more = {}) {
   return [
     {
       height: 280,
       tzDate: utc,
       padding: x.padding,
-      scales: { x: { time: x.time }, y: { range: isMetric ? rangeOf(list("median"), []) : rangeOf(list("p25"), list("median")) } },
-      axes: [x.axis, etq.axis(`execute, ${etq.unit(unit)}`, etq.number)],
-      series: [
-        x.series,
-        { label: "p25 of all runs", stroke: etq.colour("accent"), width: 1.5, points: { ...dots, fill: etq.colour("accent") }, value: valueOf(show), show: !isMetric },
-        { label: "median", stroke: etq.colour("faint"), width: 1, points: { show: false }, value: valueOf(show) },
-      ],
-      bands: [{ series: [2, 1], fill: `${etq.colour("faint")}66` }],
-      hooks: { draw: [markHook(state.marks, x)] },
+      scales: { x: { time: x.time }, y: { range } },
+      axes: [x.axis, etq.axis(axis, etq.number)],
+      series: [x.series, ...series],
+      hooks: { draw: [markHook(marks, x)] },
+      ...more,
     },
-    [x.at, list("p25"), list("median")],
+    [x.at, ...columns],
   ];
+}
+
+// A series as a line with a dot for each of a few points.
+const dotted = (label, colour, show, count, more = {}) =>
+  etq.line(label, colour, show, { width: 1.5, points: { show: count <= 120, size: 5, fill: etq.colour(colour) }, ...more });
+
+function totalPlot(table, { points, marks }, over) {
+  const unit = table.get(points[0] ?? 0, "unit");
+  const show = (value) => etq.quantity(value, unit);
+  const [p25, median] = ["p25", "median"].map((name) => points.map((row) => table.get(row, name)));
+  const isMetric = p25.every((each) => each === null);
+  const series = [dotted("p25 of all runs", "accent", show, points.length, { show: !isMetric }), etq.line("median", "faint", show)];
+  const range = isMetric ? rangeOf(median, []) : rangeOf(p25, median);
+  return chartOf(xOf(table, points, over), marks, `execute, ${etq.unit(unit)}`, range, series, [p25, median], { bands: [{ series: [2, 1], fill: `${etq.colour("faint")}66` }] });
 }
 
 // The most series that are drawn over each other, and their colours.
@@ -364,15 +297,15 @@ const LINES = ["accent", "warm", "delegate", "control", "bad", "muted", "python"
 
 // Series over each other, each relative to its own median: they may be of devices of other speeds. Captures of the same
 // label are above each other, and labels are where a chart of one series has them: in the order of all series.
-function linesPlot(table, state, over) {
+function linesPlot(table, { lines, changes }, over) {
   const firsts = new Map(); // the first row of each label
-  for (const row of state.lines.flatMap(([, points]) => points)) {
+  for (const row of lines.flatMap(([, points]) => points)) {
     const label = table.get(row, "first_label");
     if (!firsts.has(label)) firsts.set(label, row);
   }
   const rows = [...firsts.values()].sort((one, other) => table.get(one, "place") - table.get(other, "place"));
   const at = new Map(rows.map((row, index) => [table.get(row, "first_label"), index]));
-  const columns = state.lines.map(([, points]) => {
+  const columns = lines.map(([, points]) => {
     const known = points.map((row) => table.get(row, "p25") ?? table.get(row, "median"));
     const sorted = known.filter((value) => value !== null).sort((one, other) => one - other);
     const middle = sorted[sorted.length >> 1];
@@ -381,65 +314,29 @@ function linesPlot(table, state, over) {
     return column;
   });
   const x = xOf(table, rows, over, rows.map((_, index) => index + 1));
-  const marks = state.changes.map(([label, change, text]) => [at.get(label) + 1, change, text]);
-  return [
-    {
-      height: 280,
-      tzDate: utc,
-      padding: x.padding,
-      scales: { x: { time: x.time }, y: { range: (_, low, high) => ranged(low ?? 0, high ?? 0) } },
-      axes: [x.axis, etq.axis("from its own median, %", etq.number)],
-      series: [
-        x.series,
-        ...state.lines.map(([name], index) => ({ label: etq.printable(etq.middle(name, 30)), stroke: etq.colour(LINES[index]), width: 1.5, spanGaps: true, points: { show: rows.length <= 120, size: 4, fill: etq.colour(LINES[index]) }, value: valueOf(etq.change) })),
-      ],
-      hooks: { draw: [markHook(marks, x)] },
-    },
-    [x.at, ...columns],
-  ];
+  const marks = changes.map(([label, change, text]) => [at.get(label) + 1, change, text]);
+  const series = lines.map(([name], index) => dotted(etq.middle(name, 30), LINES[index], etq.change, rows.length, { spanGaps: true }));
+  return chartOf(x, marks, "from its own median, %", (_, low, high) => ranged(low ?? 0, high ?? 0), series, columns);
 }
 
-function commonPlot(table, state, over) {
-  const x = xOf(table, state.points, over);
-  return [
-    {
-      height: 150,
-      tzDate: utc,
-      padding: x.padding,
-      scales: { x: { time: x.time }, y: { range: (_, low, high) => [Math.min(low ?? 0, -1) * 1.1, Math.max(high ?? 0, 1) * 1.1] } },
-      axes: [x.axis, etq.axis("common shift, %", (value) => etq.number(value))],
-      series: [x.series, { label: "common shift, relative to the median capture", stroke: etq.colour("muted"), width: 1, points: { show: false }, value: valueOf(etq.change) }],
-    },
-    [x.at, state.points.map((row) => table.get(row, "common_percent"))],
-  ];
+function commonPlot(table, { points }, over) {
+  const range = (_, low, high) => [Math.min(low ?? 0, -1) * 1.1, Math.max(high ?? 0, 1) * 1.1];
+  const series = [etq.line("common shift, relative to the median capture", "muted", etq.change)];
+  return chartOf(xOf(table, points, over), [], "common shift, %", range, series, [points.map((row) => table.get(row, "common_percent"))], { height: 150 });
 }
 
-function opPlot(state, over) {
-  const { table, points } = state;
+function opPlot({ table, points, marks }, over) {
   if (!table || !points.length) return [{ height: 40, series: [{}] }, [[]]];
-  const x = xOf(table, points, over);
   const unit = table.get(points[0], "unit");
   const show = (value) => etq.quantity(value, unit);
   const list = (name) => points.map((row) => table.get(row, name));
   const isDrawnInParts = points.some((row) => table.get(row, "captures") > 1);
-  const thin = (label) => ({ label, stroke: etq.colour("faint"), width: 1, points: { show: false }, value: valueOf(show) });
-  const bounds = isDrawnInParts ? [thin("least"), thin("greatest")] : [];
-  return [
-    {
-      height: 280,
-      tzDate: utc,
-      padding: x.padding,
-      scales: { x: { time: x.time }, y: { range: rangeOf([...list("normalized"), ...list("p25")], isDrawnInParts ? list("high") : []) } },
-      axes: [x.axis, etq.axis(`time a run, ${etq.unit(unit)}`, etq.number)],
-      series: [
-        x.series,
-        thin("p25, as measured"),
-        ...bounds,
-        { label: "its own, without the common shift", stroke: etq.colour("accent"), width: 1.5, points: { show: points.length <= 120, size: 5, fill: etq.colour("accent") }, value: valueOf(show) },
-      ],
-      bands: isDrawnInParts ? [{ series: [3, 2], fill: `${etq.colour("faint")}44` }] : [],
-      hooks: { draw: [markHook(state.marks, x)] },
-    },
-    [x.at, list("p25"), ...(isDrawnInParts ? [list("low"), list("high")] : []), list("normalized")],
+  const [bounds, of] = isDrawnInParts ? [["least", "greatest"], ["low", "high"]] : [[], []];
+  const series = [
+    ...["p25, as measured", ...bounds].map((label) => etq.line(label, "faint", show)),
+    dotted("its own, without the common shift", "accent", show, points.length),
   ];
+  const range = rangeOf([...list("normalized"), ...list("p25")], isDrawnInParts ? list("high") : []);
+  const bands = isDrawnInParts ? [{ series: [3, 2], fill: `${etq.colour("faint")}44` }] : [];
+  return chartOf(xOf(table, points, over), marks, `time a run, ${etq.unit(unit)}`, range, series, ["p25", ...of, "normalized"].map(list), { bands });
 }

@@ -57,15 +57,15 @@ function plotOf(table, { kind, x, y }) {
   const isPlaced = !isNumber || kind === "bars";
   const at = rows.map((row, place) => (isPlaced ? place : table.get(row, x)));
   const named = (place) => (isPlaced ? (Number.isInteger(place) && rows[place] !== undefined ? etq.printable(etq.short(table.get(rows[place], x) ?? "NULL", 14)) : "") : etq.number(place));
-  const series = { label: etq.printable(etq.short(y, 40)), stroke: etq.colour("accent"), width: 1.5, value: (_, value) => (typeof value === "number" ? etq.number(value) : "–") };
-  if (kind === "points") Object.assign(series, { paths: () => null, points: { show: true, size: 6, fill: etq.colour("accent") } });
-  if (kind === "bars") Object.assign(series, { paths: uPlot.paths.bars({ size: [0.7, 60] }), fill: etq.colour("accent"), points: { show: false } });
+  const [label, colour] = [etq.short(y, 40), "accent"];
+  const series = kind === "points" ? etq.points(label, colour, 6, etq.number)
+    : kind === "bars" ? etq.bars(label, colour, etq.number, [0.7, 60]) : etq.line(label, colour, etq.number, { width: 1.5, points: {} });
   return [
     {
       height: 300,
       scales: { x: { time: false, range: isPlaced ? (_, low, high) => [low - 0.6, high + 0.6] : undefined }, y: kind === "bars" ? { range: (_, low, high) => [Math.min(0, low), Math.max(0, high) * 1.05 || 1] } : {} },
       axes: [etq.axis(etq.printable(etq.short(x, 40)), named, { size: 34, ...(isPlaced ? { incrs: etq.countSteps, space: isNumber ? 50 : 100 } : {}) }), etq.axis(etq.printable(etq.short(y, 40)), etq.number)],
-      series: [{ label: etq.printable(etq.short(x, 40)), value: (_, place) => (typeof place === "number" ? named(place) : "–") }, series],
+      series: [{ label: etq.printable(etq.short(x, 40)), value: etq.legendOf(named) }, series],
     },
     [at, rows.map((row) => table.get(row, y))],
   ];

@@ -1,0 +1,246 @@
+"""The kit of a page: sections are declared as the tables of views, whose columns the catalogue has, below a drawing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from etq import catalog
+from etq.report.columns import Table
+
+if TYPE_CHECKING:
+    from etq.report.target import Target
+
+# Numbers with a fraction that aren't times, in a view with a unit of times.
+_NO_TIME: Final = re.compile(
+    r"(^|_)(percent|second|s|bytes|memory|flops|ratio|score|intensity|sequences|rate|position|gap|p|q)$"
+)
+_ROUNDED: Final = re.compile(r"^round\((\w+), \d\) AS")
+_UNIT_OF: Final = re.compile(r"unit of (\w+(?:, \w+)*(?: and \w+)?)$")
+_CHANGES: Final = ("change_percent", "own_change_percent", "last_change", "off_percent", "common_percent")
+# The kind of a column by its name: how a page writes its values.
+_KINDS: Final = {
+    **dict.fromkeys(_CHANGES, "change"),
+    "low_percent": "interval",
+    **dict.fromkeys(("p", "q"), "probability"),
+    **dict.fromkeys(("first_bad", "last_good", "first_label", "last_label", "changed_at"), "label"),
+    **dict.fromkeys(("captured_at", "recorded_at"), "moment"),
+    "verdict": "verdict",
+    "unit": "unit",
+}
+_ENDINGS: Final = {"_percent": "percent", "bytes": "bytes", "memory": "bytes"}
+
+
+@dataclass(frozen=True)
+class Section:
+    """One part of a page, as data: its drawing is registered in the page's script under `kind`, if it has one.
+
+    kind     its name, and that of what draws its tables
+    title    its heading, without names from files
+    tables   what is drawn, by name
+    facts    single values by name
+    note     limits that the reader must know, such as a cap, a sample or an estimate
+    missing  why there is nothing to show, and what is needed
+    grids    tables that are shown below the drawing
+    """
+
+    kind: str
+    title: str
+    tables: dict[str, Table] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
+    note: str | None = None
+    missing: str | None = None
+    grids: Sequence[Grid] = ()
+
+    def as_data(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "title": self.title,
+            "tables": {name: each.as_data() for name, each in self.tables.items()},
+            "facts": self.facts,
+            "note": self.note,
+            "missing": self.missing,
+            "grids": [each.as_data() for each in self.grids],
+        }
+
+
+Make = Callable[["Target"], Section | None]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a grid: its name, heading and meaning; `kind` says how its values are written."""
+
+    name: str
+    title: str
+    meaning: str | None
+    kind: str
+    is_foremost: bool
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table that people read: rows with the columns of the view's line `Shown:`.
+
+    title   heading above it
+    text    sentence above it
+    sort    names of columns to sort by, of which the first that the rows have counts
+    foot    a last row, of the same columns
+    """
+
+    name: str
+    rows: Table
+    columns: Sequence[Column]
+    title: str | None = None
+    text: str | None = None
+    sort: Sequence[str] = ()
+    foot: Table | None = None
+
+    def as_data(self) -> dict[str, Any]:
+        own = {name: value for name, value in vars(self).items() if name not in ("rows", "foot", "columns")}
+        foot = None if self.foot is None else self.foot.as_data()
+        return {**own, "rows": self.rows.as_data(), "foot": foot, "columns": [asdict(each) for each in self.columns]}
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A grid as it is declared: the view, `given` and `rest`, SQL within its call and after it, and at `most` so many
+    rows. Other fields are those of `Grid`; the name is that of the view by default.
+    """
+
+    view: str
+    title: str | None = None
+    text: str | None = None
+    given: str = ""
+    rest: str = ""
+    most: int | None = None
+    sort: str = ""
+    name: str | None = None
+
+    def of(self, target: Target) -> Grid | None:
+        """Return the grid of a capture, None without rows."""
+        shown = shown_of(self.view)
+        if self.most is None:
+            rows = target.view(self.view, shown, self.given, self.rest)
+        else:
+            rows = target.view(
+                self.view, f"{shown}, count(*) OVER () AS all_rows", self.given, f"{self.rest} LIMIT {self.most:d}"
+            )
+        if not rows.length:
+            return None
+        text = self.text
+        if self.most is not None:
+            rows, all_rows = _without_last(rows)
+            if rows.length < all_rows:
+                text = f"{text or ''} The page has {rows.length:,} of {all_rows:,} rows.".strip()
+        made = grid(self.view, rows, self.title, self.sort, self.name)
+        return replace(made, text=text)
+
+
+def shown_of(view: str) -> str:
+    """Return what people see of a view as the columns of a SELECT, with all digits: a page rounds numbers itself."""
+    return ", ".join(_ROUNDED.sub(r"\1 AS", each.expression) for each in catalog.named(view).shown) or "*"
+
+
+def added_of(view: str) -> str:
+    """Return what people see of a view that is no column of it: as columns of a SELECT, each after a comma."""
+    known = catalog.named(view)
+    names = {each.name for each in known.columns}
+    return "".join(f", {each.expression}" for each in known.shown if each.name not in names)
+
+
+def _without_last(rows: Table) -> tuple[Table, int]:
+    """Return the rows without their last column, and its first value."""
+    return Table(rows.names[:-1], rows.columns[:-1], rows.length), rows.columns[-1][0]
+
+
+def grid(
+    view: str,
+    rows: Table,
+    title: str | None = None,
+    sort: str = "",
+    name: str | None = None,
+    others: Sequence[str] = (),
+    *,
+    is_own: bool = False,
+) -> Grid:
+    """Return a grid of rows that a view returned: the columns that it shows, then `others`; all of a query `is_own`.
+
+    Sums over all executes or steps are shown where times per execute or step are unknown.
+    """
+    known = catalog.named(view)
+    texts = {each.name: each.text for each in known.columns}
+    sources = {each.name: each.expression.partition(" AS ")[0] for each in known.shown}
+    hidden = known.sums if any(any(_values(rows, name)) for name in ("executes", "steps")) else ()
+    shown = [] if is_own else [each for each in sources if each in rows.names and each not in hidden]
+    shown = shown or [each for each in rows.names if is_own or each in texts]
+    names = [*shown, *(each for each in others if each not in shown)]
+    columns = [
+        Column(
+            *(each, _title(each), texts.get(each) or texts.get(sources.get(each, ""))),
+            "time" if each in known.times else _kind(each, rows, texts.get("unit")),
+            each in known.foremost or each in sort.split(),
+        )
+        for each in names
+        if each != "high_percent" or "low_percent" not in names
+    ]
+    return Grid(name or view, rows, columns, title, sort=sort.split())
+
+
+def _values(rows: Table, name: str) -> Any:
+    """Return the values of a column of numbers; none without that column."""
+    return rows.columns[rows.names.index(name)] if name in rows.names else ()
+
+
+def _title(name: str) -> str:
+    if name == "low_percent":
+        return "interval"
+    return name.removesuffix("_percent").removesuffix("_id").removesuffix("_index").replace("_", " ")
+
+
+def _kind(name: str, rows: Table, unit: str | None) -> str:
+    """Return how a page writes a column of rows, whose times have the unit that is documented as `unit`."""
+    values = rows.columns[rows.names.index(name)]
+    known = {type(value) for value in values} - {type(None)} if isinstance(values, list) else {str}
+    if name in _KINDS:
+        return _KINDS[name]
+    if not known or str in known:
+        return "text"
+    if known == {bool}:
+        return "flag"
+    by_ending = next((kind for ending, kind in _ENDINGS.items() if name.endswith(ending)), None)
+    return by_ending or ("time" if _is_time(name, rows, unit) and float in known else "number")
+
+
+def _is_time(name: str, rows: Table, unit: str | None) -> bool:
+    listed = None if unit is None else _UNIT_OF.fullmatch(unit)
+    named = [] if listed is None else re.split(r", | and ", listed[1])
+    if named and set(named) <= {*rows.names}:
+        return name in named
+    return unit is not None and not _NO_TIME.search(name)
+
+
+def declared(
+    kind: str,
+    title: str,
+    *grids: Rows,
+    when: Callable[[Target], bool] = lambda target: True,
+    missing: str | None = None,
+) -> Make:
+    """Return what makes a section of grids; None if the first has no rows.
+
+    when     whether a capture can have it
+    missing  why the first has no rows, and what is needed: the section is made to say so
+    """
+
+    def made(target: Target) -> Section | None:
+        if not when(target):
+            return None
+        if (first := grids[0].of(target)) is None:
+            return None if missing is None else Section(kind, title, missing=missing)
+        others = (rows.of(target) for rows in grids[1:])
+        return Section(kind, title, grids=[first, *(each for each in others if each is not None)])
+
+    return made
