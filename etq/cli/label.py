@@ -112,9 +112,8 @@ def label(
         target = warehouse.capture(capture)
         if not has_changes or labels or remove:
             have = _labels(warehouse, target, remove)
-        if labels or remove:
-            warehouse.label(target, **labels, **dict.fromkeys(remove))
-            _say_set(target, "label", len(labels), len(remove))
+        if phase is not None:
+            _set_phase(warehouse, target, phase, rules)
         for key, (value, unit) in metrics.items():
             warehouse.metric(target, key, value, unit, better, run=run)
         if metrics:
@@ -123,8 +122,10 @@ def label(
         for file in files:
             added = warehouse.ingest_metrics(target, file)
             say(f"{target.name}: {file}: {f'{added} metrics added' if added else 'known already'}")
-        if phase is not None:
-            _set_phase(warehouse, target, phase, rules)
+        # Labels come last: if what is before them fails, the same command can be repeated.
+        if labels or remove:
+            warehouse.label(target, **labels, **dict.fromkeys(remove))
+            _say_set(target, "label", len(labels), len(remove))
         if not has_changes:
             write_rows(["key", "value"], list(have.items()), format, output, force=force)
 

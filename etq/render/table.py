@@ -90,9 +90,9 @@ def table_parts(
     """Yield the same for rows that come in parts: columns become wider if a later part needs it. What is the same in
     all rows is known if there is one part.
     """
-    has_unit = "unit" in columns
     remaining = iter(parts if full_names.get() else map(_with_short_names, parts))
     first, second = next(remaining, []), next(remaining, None)
+    has_unit = "unit" in columns and len({row[columns.index("unit")] for row in first}) == 1
     if second is not None:
         remaining = chain([second], remaining)
     elif not wide.get():

@@ -77,7 +77,9 @@ def write(
         with _text_output(path, force=force) as stream, _query_errors():
             return write_delimited(warehouse.connection, relation, DELIMITERS[format], stream)
     with warehouse.rows_in_parts(query, **parameters) as (columns, parts):
-        chooses = view is not None and is_for_people and "unit" in columns and parameters.get("unit") is None
+        # Of columns that people don't see by default, the catalogue doesn't know which are times.
+        shown = {column.name for column in view.shown} if view is not None and is_for_people else set()
+        chooses = "unit" in columns and shown.issuperset(columns) and parameters.get("unit") is None
         remaining = in_one_unit(columns, parts, view.times) if view and chooses else parts
         first = next(remaining, [])
         if columns and (first or path is not None or not (needs_rows and is_for_people)):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # Numbers with a fraction that aren't times, in a view with a unit of times.
 _NO_TIME: Final = re.compile(
-    r"(^|_)(percent|second|s|bytes|memory|flops|ratio|score|intensity|sequences|rate|position|gap|p|q)$"
+    r"(^|_)(percent|second|s|bytes|memory|flops|ratio|score|intensity|sequences|rate|position|gap|p|q|sm|quantile)$|^bytes_per_"
 )
 _ROUNDED: Final = re.compile(r"^round\((\w+), \d\) AS")
 _UNIT_OF: Final = re.compile(r"unit of (\w+(?:, \w+)*(?: and \w+)?)$")

@@ -50,9 +50,9 @@ def names_for(uri: str, sha256: Callable[[], str]) -> Iterator[str]:
     stem = next((path.name[: -len(ending)] for ending in _ENDINGS if path.name.endswith(ending)), "") or path.stem
     # What names can't contain (see `check_name`) is left out.
     folders = [part for part in path.parts[:-1] if part != ".."]
-    parts = [printable(part).replace("=", "-").lstrip("@") or "capture" for part in (*folders, stem)]
+    parts = [printable(part.replace("\\", "-").replace("=", "-")).lstrip("@") or "capture" for part in (*folders, stem)]
     for start in range(len(parts) - 1, -1, -1):
         yield "/".join(parts[start:])
     # The hash is used last, as another thread may still compute it.
-    yield f"{stem}-{sha256()[:12]}"
-    yield f"{stem}-{sha256()}"
+    yield f"{parts[-1]}-{sha256()[:12]}"
+    yield f"{parts[-1]}-{sha256()}"
