@@ -24,7 +24,7 @@ def calls(cell: str) -> list[tuple[str, str, list[str]]]:
     return [(name, arguments, re.findall(r"`(\w+)`", columns)) for name, arguments, columns in found]
 
 
-PAGE = (ROOT / "docs/trace-tools.md").read_text()
+PAGE = (ROOT / "docs/compatibility.md").read_text()
 # The columns that lines of the table name of a view, by its call.
 CALLS: dict[tuple[str, str], set[str]] = {}
 for _line in re.findall(r"^\| .* \|$", PAGE, re.MULTILINE):

@@ -112,7 +112,7 @@ def test_architecture_has_the_packages_from_left_to_right() -> None:
 def test_pages_name_every_view() -> None:
     """By question, in the pages that are written by hand; and none that isn't there."""
     views = {each.name for each in catalog.public_objects() if each.kind == "table macro"}
-    text = "\n".join((ROOT / f"docs/how-to/{name}.md").read_text() for name in ("views", "fleet"))
+    text = "\n".join((ROOT / f"docs/how-to/{name}.md").read_text() for name in ("questions", "fleet"))
     tables = re.findall(r"^\|.*\|$", text, re.MULTILINE)
     named = {name for row in tables for name in re.findall(r"`(\w+)\(", row)}
     assert named - views == {"to_dataframe"}  # the Inspector's

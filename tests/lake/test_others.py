@@ -14,7 +14,7 @@ from tests.lake.test_lake import FLEET, one_of
 
 pytestmark = pytest.mark.long
 
-PAGE = Path(__file__).parents[2] / "docs/how-to/lake-engines.md"
+PAGE = Path(__file__).parents[2] / "docs/how-to/spark.md"
 deltalake = pytest.importorskip("deltalake", reason="lakes need deltalake: pip install 'etq[lake]'")
 
 
@@ -39,7 +39,7 @@ def expected(lake: Path) -> Any:
 
 def examples(section: str) -> str:
     """The code of a section of the page about other engines."""
-    text = PAGE.read_text().split(f"\n## {section}\n")[1].split("\n## ")[0]
+    text = PAGE.read_text().split(f"\n### {section}\n")[1].split("\n### ")[0]
     return "".join(re.findall(r"^```py\n(.*?)^```$", text, re.DOTALL | re.MULTILINE))
 
 
