@@ -23,6 +23,7 @@ from etq.cli.options import check_alone, percentage, together
 from etq.errors import EtqError, printable
 from etq.render import pager
 from etq.render.progress import Progress
+from etq.render.table import wide
 from etq.render.terminal import style_of
 from etq.render.times import range_text
 from etq.render.writers import write_rows, write_text
@@ -166,6 +167,7 @@ def _print_order(names: Sequence[str], options: dict[str, Any]) -> None:
     planned = ordered(names, options)
     slots = [slot for round in range(1, planned.rounds + 1) for slot in planned.slots(round)]
     rows = [[number, slot.side.name, slot.path] for number, slot in enumerate(slots, 1)]
+    wide.set(True)  # names of files are there to be copied
     write_rows(["number", "side", "file"], rows, options["form"], None)
     labels = f"--label bench={shlex.quote(planned.name)} --label side=SIDE --label position=NUMBER"
     _echo(f"Ingest each: etq ingest FILE {labels} --captured-at TIME")
