@@ -9,15 +9,7 @@ import click
 
 from etq.analysis.comparison import Comparison
 from etq.cli import main
-from etq.cli.compare import (
-    REGRESSION,
-    find_worse,
-    find_worse_startup,
-    headline,
-    judging_options,
-    report_worse,
-    sides,
-)
+from etq.cli.compare import REGRESSION, find_worse, find_worse_startup, headline, judging_options, report_worse, sides
 from etq.cli.messages import say
 from etq.cli.options import query_limits, warehouse_option
 from etq.errors import EtqError, printable

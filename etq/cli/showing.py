@@ -10,13 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from etq import catalog
 from etq.analysis.runs import CHOOSING, check_method, has_one_method, leaves_out, left_out
 from etq.cli.messages import say
-from etq.cli.no_rows import (
-    naming_other_view,
-    note_below_clock,
-    note_no_rows,
-    note_unaligned,
-    note_unknown_times,
-)
+from etq.cli.no_rows import naming_other_view, note_below_clock, note_no_rows, note_unaligned, note_unknown_times
 from etq.cli.targets import FileOptions, open_target
 from etq.errors import EtqError
 from etq.render.selection import selection
