@@ -39,7 +39,7 @@ Kind = Literal["table", "view", "table macro", "scalar macro"]
 _CREATE: Final = re.compile(r"^CREATE (TABLE|VIEW|MACRO) (\w+)", re.MULTILINE)
 _COLUMN: Final = re.compile(r"^    (\w+) (.+?),?  -- (.+)$")
 _PARAMETER: Final = re.compile(r"^    \"?(\w+)\"?(?: := (.+?))?,?  -- (.+)$")
-_HEADER: Final = re.compile(r"^CREATE MACRO \w+\((.*)\) AS (?:TABLE|\()$")
+_HEADER: Final = re.compile(r"^CREATE MACRO \w+\((.*?)\) AS (?:TABLE|\()")
 _DOCUMENTED: Final = re.compile(r"^  (\w+): (.+)$")
 _COLUMNS_OF: Final = re.compile(r"^Columns: as in `(\w+)`$")
 _NEEDS: Final = re.compile(r"^Needs: (\w+(?:, \w+)*)(?:; else: (.+))?$")

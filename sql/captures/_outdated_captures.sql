@@ -15,8 +15,7 @@ FROM (
         row_number() OVER (
             PARTITION BY g.group_values
             ORDER BY
-                g.place DESC NULLS LAST,
-                _recorded_at(g.captured_at, g.ingested_at) DESC,
+                g.place DESC NULLS LAST, _recorded_at(g.captured_at, g.ingested_at) DESC,
                 g.ingested_at DESC, g.capture_id DESC
         ) AS age
     FROM (
@@ -30,9 +29,7 @@ FROM (
             END AS place
         FROM captures AS c
         LEFT JOIN (
-            SELECT b.capture_id, map(list(b.key), list(b.value)) AS labels
-            FROM labels AS b
-            GROUP BY b.capture_id
+            SELECT b.capture_id, map(list(b.key), list(b.value)) AS labels FROM labels AS b GROUP BY b.capture_id
         ) AS l ON l.capture_id = c.capture_id
         WHERE selectors IS NULL OR c.capture_id IN (SELECT m.capture_id FROM _captures_matching_any(selectors) AS m)
     ) AS g

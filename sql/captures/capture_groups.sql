@@ -24,8 +24,7 @@ chosen AS (
     WHERE selectors IS NULL OR c.capture_id IN (SELECT m.capture_id FROM _captures_matching_any(selectors) AS m)
 )
 SELECT
-    c.value, count(*) AS captures,
-    sum(c.runs)::BIGINT AS runs,
+    c.value, count(*) AS captures, sum(c.runs)::BIGINT AS runs,
     min(c.captured_at) AS first_captured_at, max(c.captured_at) AS last_captured_at,
     count(*) FILTER (WHERE c.captured_at IS NULL) AS undated,
     min(c.ingested_at) AS first_ingested_at, max(c.ingested_at) AS last_ingested_at
@@ -36,5 +35,4 @@ ORDER BY c.value NULLS LAST;
 -- The captures that match any of a list of names and selectors, one row each.
 CREATE MACRO _captures_matching_any(selectors) AS TABLE
 SELECT DISTINCT _match.capture_id
-FROM (SELECT unnest(selectors) AS selector) AS _given,
-    LATERAL (FROM _matching_captures(_given.selector)) AS _match;
+FROM (SELECT unnest(selectors) AS selector) AS _given, LATERAL (FROM _matching_captures(_given.selector)) AS _match;

@@ -26,9 +26,7 @@ SELECT
         WHERE l.capture_id = c.capture_id
     ) AS labels,
     c.captured_at, c.size_bytes,
-    (SELECT count(*) FROM findings AS f WHERE f.capture_id = c.capture_id)
-        AS findings,
-    left(c.sha256, 12) AS sha256,
-    c.uri
+    (SELECT count(*) FROM findings AS f WHERE f.capture_id = c.capture_id) AS findings,
+    left(c.sha256, 12) AS sha256, c.uri
 FROM captures AS c
 ORDER BY c.ingested_at, c.capture_id;

@@ -91,8 +91,7 @@ SELECT
         WHEN _unit_kind(g.unit) = _unit_kind(k.unit) THEN k.unit
         ELSE g.unit
     END AS unit,
-    coalesce(g.better, k.better) AS better,
-    g.sample
+    coalesce(g.better, k.better) AS better, g.sample
 FROM (SELECT unnest(metric_rows, recursive := true)) AS g
 LEFT JOIN known_metrics AS k ON k.name = g.name;
 
@@ -118,10 +117,8 @@ CREATE MACRO _runner_metrics(
 WITH
 counted AS (
     SELECT
-        s.*,
-        s.inference_end - s.inference_start AS inference_ticks,
-        s.prompt_eval_end - s.inference_start AS prefill_ticks,
-        s.inference_end - s.prompt_eval_end AS decode_ticks,
+        s.*, s.inference_end - s.inference_start AS inference_ticks,
+        s.prompt_eval_end - s.inference_start AS prefill_ticks, s.inference_end - s.prompt_eval_end AS decode_ticks,
         s.first_token - s.inference_start AS first_token_ticks
     FROM (SELECT unnest(stats, recursive := true)) AS s
 ),
@@ -135,8 +132,7 @@ named AS (
                 'name': 'model_load_time',
                 'value': CASE
                     WHEN c.model_load_end <> 0
-                        THEN (c.model_load_end - c.model_load_start)
-                            * 1000.0 / c.ticks_per_second
+                        THEN (c.model_load_end - c.model_load_start) * 1000.0 / c.ticks_per_second
                 END
             },
             {'name': 'time_to_first_token', 'value': c.first_token_ticks * 1000.0 / c.ticks_per_second},

@@ -119,8 +119,7 @@ FROM (
         (
             [
                 '_C.rms_norm', 'sgl_kernel.rmsnorm', 'sgl_kernel.gemma_rmsnorm',
-                'flashinfer.rmsnorm', 'flashinfer.gemma_rmsnorm',
-                '_C.rms_norm_static_fp8_quant'
+                'flashinfer.rmsnorm', 'flashinfer.gemma_rmsnorm', '_C.rms_norm_static_fp8_quant'
             ],
             'out self weight'
         ),
@@ -168,8 +167,7 @@ FROM (
         (
             [
                 'aten.adaptive_avg_pool1d', 'aten.adaptive_avg_pool2d',
-                'aten.adaptive_avg_pool3d', 'aten._adaptive_avg_pool2d',
-                'aten._adaptive_avg_pool3d'
+                'aten.adaptive_avg_pool3d', 'aten._adaptive_avg_pool2d', 'aten._adaptive_avg_pool3d'
             ],
             'self output_size'
         ),

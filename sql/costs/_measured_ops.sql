@@ -50,8 +50,7 @@ timed AS (
     SELECT
         t.scope AS method, t.signature_index, t.is_additive, t.block_index, t.kind, t.label, t.instruction_id,
         t.value_unit, count(*) AS calls, sum(t.self_ticks) AS self_ticks,
-        sum(CASE WHEN i.run_index IS NULL THEN t.duration_ticks ELSE 0 END)
-            AS whole_ticks
+        sum(CASE WHEN i.run_index IS NULL THEN t.duration_ticks ELSE 0 END) AS whole_ticks
     FROM _execute_times(capture_key, steps, phase, method, runs) AS t
     LEFT JOIN _inner_calls(capture_key) AS i
         ON t.kind = 'delegate_call'
@@ -74,8 +73,7 @@ mapped AS (
 kept AS (
     SELECT
         t.*,
-        CASE WHEN t.kind <> 'delegate_call' OR NOT t.is_split THEN t.nodes END
-            AS kept_nodes,
+        CASE WHEN t.kind <> 'delegate_call' OR NOT t.is_split THEN t.nodes END AS kept_nodes,
         CASE WHEN t.kind = 'delegate_call' AND NOT t.is_split THEN t.whole_ticks ELSE t.self_ticks END AS ticks
     FROM mapped AS t
     WHERE t.kind <> 'delegate' OR t.is_split OR "by" <> 'instruction' AND NOT t.is_additive
@@ -84,28 +82,20 @@ kept AS (
 in_blocks AS (
     SELECT
         k.block_index, k.method, k.kind, k.instruction_id, k.graph_id, k.kept_nodes, k.is_additive, k.value_unit,
-        min(k.signature_index) AS signature_index,
-        min_by(k.label, k.signature_index) AS label,
+        min(k.signature_index) AS signature_index, min_by(k.label, k.signature_index) AS label,
         bool_or(k.is_one_of) AS is_one_of, max(k.calls) AS calls, sum(k.ticks) AS ticks
     FROM kept AS k
     GROUP BY
         k.block_index, k.method, k.kind, k.instruction_id, k.graph_id, k.kept_nodes,
-        CASE WHEN k.kept_nodes IS NULL THEN k.signature_index END,
-        k.is_additive, k.value_unit
+        CASE WHEN k.kept_nodes IS NULL THEN k.signature_index END, k.is_additive, k.value_unit
 )
 SELECT
-    row_number() OVER (ORDER BY min(b.signature_index)) AS item,
-    b.method, b.kind,
-    min_by(b.label, b.signature_index) AS label,
-    b.instruction_id,
+    row_number() OVER (ORDER BY min(b.signature_index)) AS item, b.method, b.kind,
+    min_by(b.label, b.signature_index) AS label, b.instruction_id,
     any_value(b.graph_id) FILTER (WHERE b.kept_nodes IS NOT NULL) AS graph_id,
-    b.kept_nodes AS nodes, bool_or(b.is_one_of) AS is_one_of,
-    sum(b.calls)::BIGINT AS calls,
-    try_cast(sum(b.ticks) AS BIGINT) AS ticks,
-    b.is_additive, b.value_unit
+    b.kept_nodes AS nodes, bool_or(b.is_one_of) AS is_one_of, sum(b.calls)::BIGINT AS calls,
+    try_cast(sum(b.ticks) AS BIGINT) AS ticks, b.is_additive, b.value_unit
 FROM in_blocks AS b
 GROUP BY
     b.method, b.kind, b.instruction_id, b.graph_id, b.kept_nodes,
-    CASE WHEN b.kept_nodes IS NULL THEN b.signature_index END,
-    b.is_additive,
-    b.value_unit;
+    CASE WHEN b.kept_nodes IS NULL THEN b.signature_index END, b.is_additive, b.value_unit;

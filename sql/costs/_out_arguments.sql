@@ -48,8 +48,7 @@ FROM (
                 'aten.prelu', 'aten.prod', 'aten.remainder', 'aten.repeat',
                 'aten.round', 'aten.sigmoid_backward', 'aten.silu_backward',
                 'aten.squeeze_copy', 'aten.stack', 'aten.sum', 'aten.tanh_backward',
-                'aten.true_divide', 'aten.unbind_copy', 'aten.unsqueeze_copy',
-                'aten.view_copy'
+                'aten.true_divide', 'aten.unbind_copy', 'aten.unsqueeze_copy', 'aten.view_copy'
             ]
         ),
         (
@@ -78,8 +77,7 @@ FROM (
                 'aten.addcdiv', 'aten.addcmul', 'aten.elu', 'aten.gather',
                 'aten.hardtanh_backward', 'aten.index_put', 'aten.leaky_relu_backward',
                 'aten.mean', 'aten.mse_loss_backward', 'aten.narrow_copy', 'aten.norm',
-                'aten.prod', 'aten.select_scatter', 'aten.std', 'aten.sum',
-                'aten.upsample_nearest2d', 'aten.var'
+                'aten.prod', 'aten.select_scatter', 'aten.std', 'aten.sum', 'aten.upsample_nearest2d', 'aten.var'
             ]
         ),
         (5, 2, ['aten.max', 'aten.min', 'aten.native_dropout']),
@@ -97,8 +95,7 @@ FROM (
             [
                 'aten._addmm_activation', 'aten._slow_conv2d_forward', 'aten.addmm',
                 'aten.avg_pool1d', 'aten.baddbmm', 'aten.empty_like', 'aten.ones',
-                'aten.ones_like', 'aten.slice_scatter', 'aten.thnn_conv2d',
-                'aten.zeros', 'aten.zeros_like'
+                'aten.ones_like', 'aten.slice_scatter', 'aten.thnn_conv2d', 'aten.zeros', 'aten.zeros_like'
             ]
         ),
         (

@@ -17,16 +17,12 @@ uses AS (
     GROUP BY b.graph_id, b.value_index
 ),
 sides AS (
-    SELECT
-        m.item, b.is_read, b.value_index, max(b.bytes) AS bytes,
-        bool_or(b.bytes IS NULL) AS is_unknown
+    SELECT m.item, b.is_read, b.value_index, max(b.bytes) AS bytes, bool_or(b.bytes IS NULL) AS is_unknown
     FROM members AS m
     JOIN moved AS b ON b.graph_id = m.graph_id AND b.node_index = m.node_index
     LEFT JOIN uses AS u ON u.graph_id = b.graph_id AND u.value_index = b.value_index
     LEFT JOIN (
-        SELECT s.item, s.graph_id, list(s.node_index) AS nodes
-        FROM members AS s
-        GROUP BY s.item, s.graph_id
+        SELECT s.item, s.graph_id, list(s.node_index) AS nodes FROM members AS s GROUP BY s.item, s.graph_id
     ) AS s ON s.item = m.item AND s.graph_id = m.graph_id
     WHERE CASE
         WHEN b.is_read THEN NOT coalesce(list_contains(s.nodes, b.maker), false)
@@ -36,8 +32,7 @@ sides AS (
 ),
 bytes AS (
     SELECT
-        d.item, bool_or(d.is_unknown) AS is_unknown,
-        coalesce(sum(d.bytes) FILTER (WHERE d.is_read), 0) AS bytes_read,
+        d.item, bool_or(d.is_unknown) AS is_unknown, coalesce(sum(d.bytes) FILTER (WHERE d.is_read), 0) AS bytes_read,
         coalesce(sum(d.bytes) FILTER (WHERE NOT d.is_read), 0) AS bytes_written
     FROM sides AS d
     GROUP BY d.item
@@ -51,11 +46,9 @@ shared AS (
 added AS (
     SELECT
         m.item, count(*) AS nodes, sum(c.flops) AS flops, count(c.flops) AS with_flops,
-        count(c.bytes_read) AS with_bytes, count(c.reason) AS unknown,
-        min_by(c.reason, m.node_index) AS reason,
+        count(c.bytes_read) AS with_bytes, count(c.reason) AS unknown, min_by(c.reason, m.node_index) AS reason,
         string_agg(DISTINCT p.op_type, ' ' ORDER BY p.op_type) AS op_types,
-        CASE WHEN count(DISTINCT p.module_path) = 1 THEN min(p.module_path) END
-            AS module_path,
+        CASE WHEN count(DISTINCT p.module_path) = 1 THEN min(p.module_path) END AS module_path,
         bool_or(h.node_index IS NOT NULL) AS is_shared
     FROM members AS m
     JOIN op_nodes AS p ON p.record_id = record_key AND p.graph_id = m.graph_id AND p.node_index = m.node_index

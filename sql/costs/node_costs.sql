@@ -3,8 +3,7 @@ CREATE MACRO _node_costs(record_key) AS TABLE
 WITH
 moved AS (
     SELECT
-        m.graph_id, m.node_index,
-        count(*) FILTER (WHERE m.bytes IS NULL) AS unknown,
+        m.graph_id, m.node_index, count(*) FILTER (WHERE m.bytes IS NULL) AS unknown,
         coalesce(sum(m.bytes) FILTER (WHERE m.is_read), 0) AS bytes_read,
         coalesce(sum(m.bytes) FILTER (WHERE NOT m.is_read), 0) AS bytes_written
     FROM _moved_bytes(record_key) AS m
@@ -75,8 +74,7 @@ WITH
 target AS MATERIALIZED (SELECT _key_of('record', record) AS record_id)
 SELECT
     p.graph_id, g.stage, g.method, p.node_index, p.name, p.op_type, p.module_path, c.input_shapes, c.output_shape,
-    c.flops, c.bytes_read, c.bytes_written,
-    c.flops / nullif(c.bytes_read + c.bytes_written, 0) AS intensity,
+    c.flops, c.bytes_read, c.bytes_written, c.flops / nullif(c.bytes_read + c.bytes_written, 0) AS intensity,
     c.formula, c.reason
 FROM target AS a
 JOIN op_nodes AS p ON p.record_id = a.record_id
@@ -110,12 +108,9 @@ added AS (
     SELECT
         g.graph_id, g.stage, g.method, p.op_type, count(*) AS nodes, count(c.reason) AS unknown,
         sum(c.flops) AS known_flops, count(c.flops) AS with_flops,
-        CASE WHEN count(*) = count(c.bytes_read) THEN sum(c.bytes_read) END
-            AS bytes_read,
-        CASE WHEN count(*) = count(c.bytes_written) THEN sum(c.bytes_written) END
-            AS bytes_written,
-        any_value(c.formula) AS formula,
-        min_by(c.reason, p.node_index) AS reason
+        CASE WHEN count(*) = count(c.bytes_read) THEN sum(c.bytes_read) END AS bytes_read,
+        CASE WHEN count(*) = count(c.bytes_written) THEN sum(c.bytes_written) END AS bytes_written,
+        any_value(c.formula) AS formula, min_by(c.reason, p.node_index) AS reason
     FROM target AS a
     JOIN op_nodes AS p ON p.record_id = a.record_id
     JOIN graphs AS g ON g.record_id = a.record_id AND g.graph_id = p.graph_id
@@ -125,10 +120,8 @@ added AS (
 )
 SELECT
     d.stage, d.method, d.op_type, d.nodes, d.unknown,
-    CASE WHEN d.nodes = d.with_flops THEN try_cast(d.known_flops AS BIGINT) END
-        AS flops,
-    try_cast(d.bytes_read AS BIGINT) AS bytes_read,
-    try_cast(d.bytes_written AS BIGINT) AS bytes_written,
+    CASE WHEN d.nodes = d.with_flops THEN try_cast(d.known_flops AS BIGINT) END AS flops,
+    try_cast(d.bytes_read AS BIGINT) AS bytes_read, try_cast(d.bytes_written AS BIGINT) AS bytes_written,
     CASE WHEN d.nodes = d.with_flops THEN d.known_flops / nullif(d.bytes_read + d.bytes_written, 0) END AS intensity,
     CASE
         WHEN d.nodes = d.with_flops THEN 100 * d.known_flops::DOUBLE / nullif(

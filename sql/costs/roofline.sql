@@ -46,8 +46,7 @@ SELECT
     r.roof_percent, r.bound, r.above_roof, r.above_roof_percent, r.reason, r.executes, r.per_execute,
     r.above_roof_per_execute
 FROM _rated_ops(capture, peak_flops, peak_bandwidth, "by", unit, steps, phase, method, runs) AS r
-ORDER BY
-    r.is_additive DESC, r.ticks DESC, r.op, r.method, r.kind, r.instruction_id, r.item;
+ORDER BY r.is_additive DESC, r.ticks DESC, r.op, r.method, r.kind, r.instruction_id, r.item;
 
 -- One node of the edge graphs of the methods that a capture ran, with how far its events are from the limits of the
 -- device, as in `roofline`: of the kernels and the delegates' events that run only this node. Needs a linked record and
@@ -90,12 +89,9 @@ rated AS (
 ),
 summed AS (
     SELECT
-        r.graph_id, r.node_index,
-        sum(r.calls)::BIGINT AS calls,
-        fsum(r.total) AS total, any_value(r.unit) AS unit,
+        r.graph_id, r.node_index, sum(r.calls)::BIGINT AS calls, fsum(r.total) AS total, any_value(r.unit) AS unit,
         CASE WHEN count(*) = count(r.least) THEN fsum(r.least) END AS least,
-        CASE WHEN count(*) = count(r.above_roof) THEN fsum(r.above_roof) END
-            AS above_roof,
+        CASE WHEN count(*) = count(r.above_roof) THEN fsum(r.above_roof) END AS above_roof,
         CASE WHEN count(DISTINCT r.bound) = 1 THEN min(r.bound) END AS bound,
         min(r.reason) AS reason, any_value(r.executes) AS executes
     FROM rated AS r
@@ -103,12 +99,9 @@ summed AS (
 )
 SELECT
     s.graph_id, s.node_index, g.method, p.name, p.op_type, p.module_path, s.calls, s.total, s.unit,
-    s.least / nullif(s.total, 0) AS roof_percent,
-    s.above_roof, s.bound, s.reason, s.executes,
-    s.total / s.executes AS per_execute,
-    s.above_roof / s.executes AS above_roof_per_execute
-FROM target AS a
-CROSS JOIN summed AS s
+    s.least / nullif(s.total, 0) AS roof_percent, s.above_roof, s.bound, s.reason, s.executes,
+    s.total / s.executes AS per_execute, s.above_roof / s.executes AS above_roof_per_execute
+FROM target AS a CROSS JOIN summed AS s
 JOIN graphs AS g ON g.record_id = a.record_id AND g.graph_id = s.graph_id
 JOIN op_nodes AS p ON p.record_id = a.record_id AND p.graph_id = s.graph_id AND p.node_index = s.node_index
 ORDER BY s.graph_id, s.node_index;

@@ -26,10 +26,7 @@ block_events AS (
     WHERE s.capture_id = (SELECT a.capture_id FROM target AS a)
     GROUP BY s.block_index
 )
-SELECT
-    b.block_index, b.name, b.runs, b.first_run, b.last_run,
-    coalesce(s.events, 0) AS events,
-    b.bundled_input_index
+SELECT b.block_index, b.name, b.runs, b.first_run, b.last_run, coalesce(s.events, 0) AS events, b.bundled_input_index
 FROM block_runs AS b
 LEFT JOIN block_events AS s USING (block_index)
 ORDER BY b.block_index;

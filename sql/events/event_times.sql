@@ -20,8 +20,7 @@ with_clock AS (
             (t.start_ticks - w.last_ticks + 10737418240) % 4294967296 - 2147483648 + w.last_ticks,
             t.start_ticks
         ) AS clock_ticks
-    FROM _self_times(capture_key, steps, phase, method, runs) AS t
-    CROSS JOIN (SELECT capture_key AS capture_id) AS a
+    FROM _self_times(capture_key, steps, phase, method, runs) AS t CROSS JOIN (SELECT capture_key AS capture_id) AS a
     JOIN captures AS c USING (capture_id)
     JOIN signatures AS s USING (capture_id, signature_index)
     LEFT JOIN wrapped AS w USING (run_index)
@@ -29,8 +28,7 @@ with_clock AS (
 SELECT
     t.run_index, t.event_index, t.signature_index, t.kind, t.label, t.family, t.instruction_id, t.clock, t.written_unit,
     t.parent_index, t.parent_run_index, t.duration_ticks, t.self_ticks, t.is_placed, t.is_impossible, t.clock_ticks,
-    min(t.clock_ticks) FILTER (WHERE t.is_placed)
-        OVER (PARTITION BY t.run_index) AS origin_ticks
+    min(t.clock_ticks) FILTER (WHERE t.is_placed) OVER (PARTITION BY t.run_index) AS origin_ticks
 FROM with_clock AS t;
 
 -- One event of one run: its start, its total and its self time. In the order of the file: of the events' ends in an
@@ -54,15 +52,11 @@ FROM with_clock AS t;
 --   block_index: the event block
 --   block: name of its runs
 --   iteration: position of the run among those of its name, from 0
-CREATE MACRO event_times(
-    capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'all'
-) AS TABLE
+CREATE MACRO event_times(capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'all') AS TABLE
 WITH
 target AS MATERIALIZED (FROM _capture(capture, unit)),
 named AS (
-    SELECT
-        t.*, r.scope, r.block_index, r.name AS block, r.iteration, a.unit,
-        _scale(t.written_unit, a.unit) AS scale
+    SELECT t.*, r.scope, r.block_index, r.name AS block, r.iteration, a.unit, _scale(t.written_unit, a.unit) AS scale
     FROM _monotonic_times((SELECT a.capture_id FROM target AS a), steps, phase, method, runs) AS t
     CROSS JOIN target AS a
     JOIN runs AS r USING (capture_id, run_index)
@@ -73,7 +67,6 @@ SELECT
     CASE WHEN n.clock = 'host' THEN _in_unit(n.clock_ticks - n.origin_ticks, n.scale) END AS start,
     CASE WHEN NOT n.is_impossible THEN _in_unit(n.duration_ticks, n.scale) END AS total,
     CASE WHEN NOT n.is_impossible THEN _in_unit(n.self_ticks, n.scale) END AS self_time,
-    _display_unit(n.written_unit, n.unit) AS unit,
-    n.clock, n.signature_index, n.block_index, n.block, n.iteration
+    _display_unit(n.written_unit, n.unit) AS unit, n.clock, n.signature_index, n.block_index, n.block, n.iteration
 FROM named AS n
 ORDER BY n.run_index, n.event_index;

@@ -39,32 +39,21 @@ blocks AS (
 slots AS (
     SELECT
         s.block_index, b.name AS block_name, b.method, s.slot, s.label, s.kind, s.instruction_id,
-        coalesce(s.delegate_debug_id::VARCHAR, s.delegate_debug_str)
-            AS delegate_debug_identifier,
-        _stored_unit(s.value_unit, a.time_scale) AS written,
-        a.unit
+        coalesce(s.delegate_debug_id::VARCHAR, s.delegate_debug_str) AS delegate_debug_identifier,
+        _stored_unit(s.value_unit, a.time_scale) AS written, a.unit
     FROM signatures AS s
     JOIN target AS a USING (capture_id)
     JOIN blocks AS b USING (block_index)
     QUALIFY row_number() OVER (PARTITION BY s.block_index, s.slot ORDER BY s.signature_index) = 1
 ),
-scaled AS (
-    SELECT s.*, _scale(s.written, s.unit) AS scale FROM slots AS s
-)
+scaled AS (SELECT s.*, _scale(s.written, s.unit) AS scale FROM slots AS s)
 SELECT
-    s.block_index, s.block_name AS event_block_name, s.method, s.slot,
-    coalesce(t.occurrence, 0) AS occurrence,
-    s.label AS event_name,
-    list_transform(t.raw, lambda ticks: _in_unit(ticks, s.scale)) AS raw,
-    _in_unit(t.percentiles[1], s.scale) AS p10,
-    _in_unit(t.percentiles[2], s.scale) AS p50,
-    _in_unit(t.percentiles[3], s.scale) AS p90,
-    _in_unit(t.avg, s.scale) AS avg,
-    _in_unit(t.min, s.scale) AS min,
-    _in_unit(t.max, s.scale) AS max,
-    _display_unit(s.written, s.unit) AS unit,
-    s.kind, s.instruction_id, s.delegate_debug_identifier,
-    s.delegate_debug_identifier IS NOT NULL AS is_delegated_op,
+    s.block_index, s.block_name AS event_block_name, s.method, s.slot, coalesce(t.occurrence, 0) AS occurrence,
+    s.label AS event_name, list_transform(t.raw, lambda ticks: _in_unit(ticks, s.scale)) AS raw,
+    _in_unit(t.percentiles[1], s.scale) AS p10, _in_unit(t.percentiles[2], s.scale) AS p50,
+    _in_unit(t.percentiles[3], s.scale) AS p90, _in_unit(t.avg, s.scale) AS avg, _in_unit(t.min, s.scale) AS min,
+    _in_unit(t.max, s.scale) AS max, _display_unit(s.written, s.unit) AS unit,
+    s.kind, s.instruction_id, s.delegate_debug_identifier, s.delegate_debug_identifier IS NOT NULL AS is_delegated_op,
     t.start_ticks
 FROM scaled AS s
 LEFT JOIN statistics AS t USING (block_index, slot)

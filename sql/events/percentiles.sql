@@ -42,11 +42,9 @@ statistics AS (
 unnested AS (SELECT s.*, unnest(quantiles)::DOUBLE AS quantile, unnest(s.results) AS result FROM statistics AS s)
 SELECT
     u.block_index, u.event_block_name, u.method, u.slot, u.occurrence, u.event_name, u.instruction_id, u.runs,
-    u.quantile,
-    _in_unit(u.result, _scale(_stored_unit(u.value_unit, a.time_scale), a.unit)) AS value,
+    u.quantile, _in_unit(u.result, _scale(_stored_unit(u.value_unit, a.time_scale), a.unit)) AS value,
     _display_unit(_stored_unit(u.value_unit, a.time_scale), a.unit) AS unit
-FROM unnested AS u
-CROSS JOIN target AS a
+FROM unnested AS u CROSS JOIN target AS a
 ORDER BY u.block_index, u.slot, u.occurrence, u.quantile;
 
 -- Whether a list has quantiles, and nothing else.

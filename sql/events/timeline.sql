@@ -18,8 +18,7 @@ containers AS MATERIALIZED (
     SELECT
         t.run_index, t.event_index, t.parent_run_index, t.parent_index, t.clock_ticks, t.duration_ticks, t.is_placed,
         o.backend
-    FROM timed AS t
-    CROSS JOIN target AS a
+    FROM timed AS t CROSS JOIN target AS a
     LEFT JOIN signature_ops AS o USING (capture_id, signature_index)
     SEMI JOIN (FROM timed AS i WHERE i.parent_index IS NOT NULL) AS i
         ON i.parent_run_index = t.run_index AND i.parent_index = t.event_index
@@ -39,26 +38,22 @@ others AS (
         t.run_index, t.event_index, t.parent_run_index, t.parent_index, t.clock, t.written_unit,
         t.duration_ticks::DOUBLE AS duration,
         (c.clock_ticks::HUGEINT - t.origin_ticks)::DOUBLE AS call_start,
-        c.duration_ticks::DOUBLE AS call_duration,
-        _nanoseconds(t.written_unit) / _nanoseconds(a.time_scale) AS ratio,
+        c.duration_ticks::DOUBLE AS call_duration, _nanoseconds(t.written_unit) / _nanoseconds(a.time_scale) AS ratio,
         CASE
             WHEN t.written_unit IN ('bytes', 'count') THEN 0
             WHEN t.clock = 'synthetic'
                 THEN sum(t.duration_ticks::DOUBLE) OVER (
-                    PARTITION BY
-                        t.parent_run_index, t.parent_index, t.clock, t.written_unit
+                    PARTITION BY t.parent_run_index, t.parent_index, t.clock, t.written_unit
                     ORDER BY t.event_index
                     ROWS UNBOUNDED PRECEDING
                 ) - t.duration_ticks
             ELSE (
                 t.clock_ticks::HUGEINT - min(t.clock_ticks) OVER (
-                    PARTITION BY
-                        t.parent_run_index, t.parent_index, t.clock, t.written_unit
+                    PARTITION BY t.parent_run_index, t.parent_index, t.clock, t.written_unit
                 )
             )::DOUBLE
         END AS since
-    FROM timed AS t
-    CROSS JOIN target AS a
+    FROM timed AS t CROSS JOIN target AS a
     JOIN containers AS c ON c.run_index = t.parent_run_index AND c.event_index = t.parent_index
     WHERE NOT t.is_placed AND c.is_placed
 ),
@@ -68,8 +63,7 @@ estimated AS (
         coalesce(least(
             o.ratio,
             o.call_duration / nullif(max(o.since + o.duration) OVER (
-                PARTITION BY
-                    o.parent_run_index, o.parent_index, o.clock, o.written_unit
+                PARTITION BY o.parent_run_index, o.parent_index, o.clock, o.written_unit
             ), 0)
         ), 0) AS scale
     FROM others AS o
@@ -87,8 +81,7 @@ origins AS (
         SELECT
             i.run_index, i.origin_ticks,
             c.clock_bits = 32 AND i.origin_ticks < lag(i.origin_ticks) OVER (ORDER BY i.run_index) AS is_turned
-        FROM (SELECT DISTINCT t.run_index, t.origin_ticks FROM timed AS t) AS i
-        CROSS JOIN target AS a
+        FROM (SELECT DISTINCT t.run_index, t.origin_ticks FROM timed AS t) AS i CROSS JOIN target AS a
         JOIN captures AS c USING (capture_id)
     ) AS o ON o.run_index = r.run_index
 ),
@@ -97,8 +90,7 @@ run_starts AS (
         o.run_index,
         (
             o.origin_ticks::HUGEINT + o.turned_ticks
-            - min(o.origin_ticks::HUGEINT + o.turned_ticks)
-                OVER (PARTITION BY o.dump_index)
+            - min(o.origin_ticks::HUGEINT + o.turned_ticks) OVER (PARTITION BY o.dump_index)
         )::DOUBLE AS since_first
     FROM origins AS o
 ),
@@ -128,12 +120,8 @@ SELECT
             ELSE ', ' || t.written_unit
         END
     END AS track,
-    h.thread_index,
-    coalesce(l.depth, 0) AS depth,
-    t.kind, t.label AS event_name, t.family, t.instruction_id,
-    CASE WHEN t.parent_index IS NOT NULL THEN t.parent_run_index END
-        AS parent_run_index,
-    t.parent_index,
+    h.thread_index, coalesce(l.depth, 0) AS depth, t.kind, t.label AS event_name, t.family, t.instruction_id,
+    CASE WHEN t.parent_index IS NOT NULL THEN t.parent_run_index END AS parent_run_index, t.parent_index,
     _in_unit(b.since_first, a.scale) AS run_start,
     _in_unit(
         CASE
@@ -150,13 +138,10 @@ SELECT
         END,
         a.scale
     ) AS duration,
-    a.unit,
-    e.scale IS NOT NULL AS is_estimated,
+    a.unit, e.scale IS NOT NULL AS is_estimated,
     CASE WHEN NOT t.is_impossible THEN t.duration_ticks END AS logged,
-    CASE WHEN NOT t.is_impossible THEN t.self_ticks END AS self_logged,
-    t.written_unit AS logged_unit
-FROM timed AS t
-CROSS JOIN target AS a
+    CASE WHEN NOT t.is_impossible THEN t.self_ticks END AS self_logged, t.written_unit AS logged_unit
+FROM timed AS t CROSS JOIN target AS a
 JOIN run_starts AS b USING (run_index)
 LEFT JOIN levels AS l ON l.run_index = t.parent_run_index AND l.event_index = t.parent_index
 LEFT JOIN estimated AS e ON e.run_index = t.run_index AND e.event_index = t.event_index
@@ -198,8 +183,7 @@ target AS MATERIALIZED (FROM _capture(capture, unit))
 SELECT
     t.run_index, t.event_index, t.signature_index, t.track, t.thread_index, t.depth,
     t.kind, t.event_name, t.family, t.instruction_id, t.parent_run_index,
-    t.parent_index, t.run_start, t.start, t.duration, t.unit, t.is_estimated, t.logged,
-    t.logged_unit
+    t.parent_index, t.run_start, t.start, t.duration, t.unit, t.is_estimated, t.logged, t.logged_unit
 FROM _timeline(
     (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a),
     runs, steps, phase, method

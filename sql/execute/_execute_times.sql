@@ -6,8 +6,7 @@ CREATE MACRO _timed_events(
     steps, phase, method, runs
 ) AS TABLE
 SELECT
-    c.capture_id, c.time_scale,
-    coalesce(c.profiling_level = 'method_only', false) AS is_untraced,
+    c.capture_id, c.time_scale, coalesce(c.profiling_level = 'method_only', false) AS is_untraced,
     coalesce(unit, _default_unit(c.time_scale)) AS unit,
     t.run_index, t.event_index, t.parent_index, t.execute_index, t.signature_index, t.children,
     t.duration_ticks, t.self_ticks, t.is_impossible,
@@ -22,5 +21,4 @@ JOIN (FROM runs AS r WHERE r.capture_id = capture_key) AS r USING (run_index);
 
 -- Events within an execute.
 CREATE MACRO _execute_times(capture_key, steps, phase, method, runs) AS TABLE
-FROM _timed_events(capture_key, NULL, steps, phase, method, runs) AS t
-WHERE t.execute_index IS NOT NULL;
+FROM _timed_events(capture_key, NULL, steps, phase, method, runs) AS t WHERE t.execute_index IS NOT NULL;

@@ -31,10 +31,7 @@ executes AS (
     GROUP BY r.method
 ),
 edge_nodes AS (
-    SELECT
-        n.record_id, n.graph_id, n.node_index, g.method,
-        n.self_time / e.number AS self_time,
-        n.unit
+    SELECT n.record_id, n.graph_id, n.node_index, g.method, n.self_time / e.number AS self_time, n.unit
     FROM _node_totals(
         (SELECT a.capture_id FROM target AS a),
         (SELECT a.unit FROM target AS a),
@@ -61,13 +58,11 @@ origins AS (
 ),
 placed AS (
     SELECT e.record_id, e.graph_id, e.node_index, e.method, e.self_time, e.unit
-    FROM edge_nodes AS e
-    CROSS JOIN target AS a
+    FROM edge_nodes AS e CROSS JOIN target AS a
     WHERE a.stage = 'edge_dialect_exported_program'
     UNION ALL
     SELECT o.record_id, o.graph_id, o.node_index, e.method, e.self_time, e.unit
-    FROM edge_nodes AS e
-    CROSS JOIN target AS a
+    FROM edge_nodes AS e CROSS JOIN target AS a
     JOIN handles AS h
         ON h.record_id = e.record_id
         AND h.graph_id = e.graph_id
@@ -77,8 +72,7 @@ placed AS (
     WHERE a.stage = 'exported_program'
 )
 SELECT
-    p.method,
-    coalesce(any_value(n.name), any_value(v.value_name)) AS node_name,
+    p.method, coalesce(any_value(n.name), any_value(v.value_name)) AS node_name,
     fsum(p.self_time) AS self_time, any_value(p.unit) AS unit
 FROM placed AS p
 JOIN op_nodes AS n USING (record_id, graph_id, node_index)

@@ -12,10 +12,8 @@ added AS (
         bool_or(t.is_impossible AND t.execute_ticks IS NOT NULL) AS is_impossible,
         _sum_where(t.execute_ticks, t.execute_ticks IS NOT NULL) AS execute_ticks,
         _sum_where(t.self_ticks, t.kind = 'kernel') AS kernel_ticks,
-        _sum_where(t.self_ticks, t.kind IN ('delegate_call', 'delegate'))
-            AS delegate_ticks,
-        _sum_where(t.self_ticks, t.kind = 'operator_call' AND t.children = 0)
-            AS operator_ticks
+        _sum_where(t.self_ticks, t.kind IN ('delegate_call', 'delegate')) AS delegate_ticks,
+        _sum_where(t.self_ticks, t.kind = 'operator_call' AND t.children = 0) AS operator_ticks
     FROM query_table(times) AS t
     WHERE t.execute_index IS NOT NULL AND t.is_additive
     GROUP BY t.capture_id, t.run_index
@@ -40,17 +38,12 @@ CREATE MACRO _run_taxes(
 ) AS TABLE
 WITH
 scaled AS (
-    SELECT
-        x.*,
-        _multiplier(x.time_scale, x.unit) AS multiplier,
-        _divisor(x.time_scale, x.unit) AS divisor
+    SELECT x.*, _multiplier(x.time_scale, x.unit) AS multiplier, _divisor(x.time_scale, x.unit) AS divisor
     FROM _run_executes(times) AS x
 )
 SELECT
-    x.capture_id, x.run_index, x.scope, x.method, x.is_typical,
-    x.execute_ticks * x.multiplier / x.divisor AS execute,
-    x.kernel_ticks * x.multiplier / x.divisor AS kernels,
-    x.delegate_ticks * x.multiplier / x.divisor AS delegates,
+    x.capture_id, x.run_index, x.scope, x.method, x.is_typical, x.execute_ticks * x.multiplier / x.divisor AS execute,
+    x.kernel_ticks * x.multiplier / x.divisor AS kernels, x.delegate_ticks * x.multiplier / x.divisor AS delegates,
     x.operator_ticks * x.multiplier / x.divisor AS operators,
     (x.kernel_ticks + x.delegate_ticks + x.operator_ticks)
     * x.multiplier / x.divisor AS work,
@@ -63,7 +56,5 @@ SELECT
         ) * x.multiplier / x.divisor
     END AS tax,
     100e0 * tax / nullif(execute, 0) AS tax_percent,
-    CASE WHEN x.is_untraced THEN 'no operators traced' ELSE 'includes tracing' END
-        AS note,
-    x.is_untraced, x.unit
+    CASE WHEN x.is_untraced THEN 'no operators traced' ELSE 'includes tracing' END AS note, x.is_untraced, x.unit
 FROM scaled AS x;

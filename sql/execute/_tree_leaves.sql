@@ -17,8 +17,7 @@ SELECT
                 WHEN coalesce(a.before_path, '') = '' THEN a.outer_path
                 ELSE substr(a.outer_path, length(a.before_path) + 2)
             END,
-            'kind': 'module',
-            'module_path': a.outer_path
+            'kind': 'module', 'module_path': a.outer_path
         }
         ORDER BY length(a.outer_path)
     ) AS places
@@ -42,17 +41,13 @@ in_modules AS (
             ELSE coalesce(m.places, [
                 {'name': t.module_path, 'kind': 'rest', 'module_path': NULL::VARCHAR}
             ]) || [{
-                'name': coalesce(o.op_type, s.family),
-                'kind': s.kind,
+                'name': coalesce(o.op_type, s.family), 'kind': s.kind,
                 'module_path': CASE WHEN m.places IS NOT NULL THEN t.module_path END
             }]
         END AS places,
         t.calls, t.executes, t.self_ticks
     FROM (SELECT CASE "by" WHEN 'module' THEN capture_key END AS capture_id) AS a
-    CROSS JOIN _attributed_times(
-        (SELECT CASE "by" WHEN 'module' THEN capture_key END),
-        steps, phase, method, runs
-    ) AS t
+    CROSS JOIN _attributed_times((SELECT CASE "by" WHEN 'module' THEN capture_key END), steps, phase, method, runs) AS t
     JOIN signatures AS s USING (capture_id, signature_index)
     LEFT JOIN signature_ops AS o USING (capture_id, signature_index)
     LEFT JOIN _module_ancestors(capture_key) AS m ON m.method = t.method AND m.module_path = t.module_path
@@ -61,11 +56,8 @@ in_modules AS (
 classified_times AS (
     SELECT
         r.scope AS run_name,
-        CASE WHEN r.method IS NULL THEN 'run' ELSE 'method' END AS run_kind,
-        a.capture_id, t.signature_index,
-        t.children > 0 AS is_around,
-        count(*) AS calls,
-        count(*) FILTER (t.is_execute) AS executes,
+        CASE WHEN r.method IS NULL THEN 'run' ELSE 'method' END AS run_kind, a.capture_id, t.signature_index,
+        t.children > 0 AS is_around, count(*) AS calls, count(*) FILTER (t.is_execute) AS executes,
         try_cast(sum(t.self_ticks) AS BIGINT) AS self_ticks
     FROM (SELECT CASE "by" WHEN 'event' THEN capture_key END AS capture_id) AS a
     CROSS JOIN _self_times((SELECT CASE "by" WHEN 'event' THEN capture_key END), steps, phase, method, runs) AS t
@@ -78,8 +70,7 @@ in_calls AS (
         [{'name': o.run_name, 'kind': o.run_kind, 'module_path': NULL::VARCHAR}] || CASE
             WHEN s.kind IN ('delegate', 'delegate_call') AND s.chain_index <> -1
                 THEN [{
-                    'name': 'DELEGATE_CALL' || coalesce(' @' || s.instruction_id, ''),
-                    'kind': 'delegate_call',
+                    'name': 'DELEGATE_CALL' || coalesce(' @' || s.instruction_id, ''), 'kind': 'delegate_call',
                     'module_path': NULL::VARCHAR
                 }]
             ELSE []
@@ -87,8 +78,7 @@ in_calls AS (
             WHEN s.kind = 'delegate_call' AND s.chain_index <> -1 THEN []
             WHEN s.kind = 'operator_call' AND o.is_around
                 OR s.kind = 'framework' THEN [{
-                    'name': CASE s.kind WHEN 'framework' THEN '(unattributed)' ELSE '(framework)' END,
-                    'kind': 'rest',
+                    'name': CASE s.kind WHEN 'framework' THEN '(unattributed)' ELSE '(framework)' END, 'kind': 'rest',
                     'module_path': NULL::VARCHAR
                 }]
             ELSE [{'name': s.family, 'kind': s.kind, 'module_path': NULL::VARCHAR}]

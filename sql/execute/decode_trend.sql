@@ -38,29 +38,22 @@ generation_starts AS (
     WHERE r.phase IN ('prefill', 'decode')
 ),
 numbered AS (
-    SELECT
-        b.run_index, b.phase,
-        count(*) FILTER (WHERE b.begins) OVER (ORDER BY b.run_index) AS begun
+    SELECT b.run_index, b.phase, count(*) FILTER (WHERE b.begins) OVER (ORDER BY b.run_index) AS begun
     FROM generation_starts AS b
 ),
 timed AS (
     SELECT
         dense_rank() OVER (ORDER BY n.begun) - 1 AS generation,
-        row_number() OVER (PARTITION BY n.begun ORDER BY n.run_index) - 1
-            AS position,
-        n.run_index,
-        _in_unit(x.execute_ticks, a.scale) AS execute,
-        a.unit
-    FROM numbered AS n
-    CROSS JOIN target AS a
+        row_number() OVER (PARTITION BY n.begun ORDER BY n.run_index) - 1 AS position, n.run_index,
+        _in_unit(x.execute_ticks, a.scale) AS execute, a.unit
+    FROM numbered AS n CROSS JOIN target AS a
     LEFT JOIN _executes((SELECT a.capture_id FROM target AS a), NULL, 'decode', NULL, 'all') AS x
         ON x.run_index = n.run_index
     WHERE n.phase = 'decode'
 ),
 measured AS (
     SELECT
-        t.position, t.execute,
-        row_number() OVER (ORDER BY t.position, t.run_index) - 1 AS number,
+        t.position, t.execute, row_number() OVER (ORDER BY t.position, t.run_index) - 1 AS number,
         count(*) OVER () AS runs
     FROM timed AS t
     WHERE t.execute IS NOT NULL
@@ -80,14 +73,9 @@ sloped AS MATERIALIZED (
     ) AS s
 ),
 fitted AS (
-    SELECT
-        any_value(s.slope) AS slope,
-        median(p.execute - s.slope * p.position) AS intercept,
-        any_value(s.tau) AS tau
-    FROM points AS p
-    CROSS JOIN sloped AS s
+    SELECT any_value(s.slope) AS slope, median(p.execute - s.slope * p.position) AS intercept, any_value(s.tau) AS tau
+    FROM points AS p CROSS JOIN sloped AS s
 )
 SELECT t.generation, t.position, t.run_index, t.execute, f.slope, f.intercept, f.tau, t.unit
-FROM timed AS t
-CROSS JOIN fitted AS f
+FROM timed AS t CROSS JOIN fitted AS f
 ORDER BY t.run_index;

@@ -29,8 +29,7 @@
 --   executes: number of executes of the method
 --   per_execute: self_time / executes; NULL without events
 CREATE MACRO delegate_graph(
-    capture, unit := NULL, steps := NULL, phase := NULL, method := NULL,
-    runs := 'typical'
+    capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'typical'
 ) AS TABLE
 WITH
 target AS MATERIALIZED (
@@ -52,18 +51,11 @@ times AS MATERIALIZED (
     SELECT t.method, t.signature_index, t.calls, t.executes, t.self_ticks
     FROM _attributed_times((SELECT a.capture_id FROM target AS a), steps, phase, method, runs) AS t
 ),
-executes AS (
-    SELECT t.method, nullif(sum(t.executes), 0)::BIGINT AS number
-    FROM times AS t
-    GROUP BY t.method
-),
+executes AS (SELECT t.method, nullif(sum(t.executes), 0)::BIGINT AS number FROM times AS t GROUP BY t.method),
 events AS (
     SELECT
-        m.method, s.instruction_id, e.op_index,
-        string_agg(DISTINCT s.label, ', ' ORDER BY s.label) AS event_name,
-        sum(t.calls)::BIGINT AS calls,
-        try_cast(sum(t.self_ticks) AS BIGINT) AS ticks,
-        min(e.score) AS score
+        m.method, s.instruction_id, e.op_index, string_agg(DISTINCT s.label, ', ' ORDER BY s.label) AS event_name,
+        sum(t.calls)::BIGINT AS calls, try_cast(sum(t.self_ticks) AS BIGINT) AS ticks, min(e.score) AS score
     FROM target AS a
     JOIN signature_delegate_ops AS e USING (capture_id)
     JOIN signatures AS s USING (capture_id, signature_index)
@@ -107,8 +99,7 @@ checked AS (
         WHEN sum(b.ops) > 10000000
             THEN error(
                 'the calls of the program''s delegates have '
-                || sum(b.ops) || ' ops; delegate_graph is for at most 10000000: query '
-                || 'the table delegate_ops'
+                || sum(b.ops) || ' ops; delegate_graph is for at most 10000000: query the table delegate_ops'
             )
         ELSE true
     END AS is_fit
@@ -133,36 +124,26 @@ used AS (
     FROM target AS a
     JOIN delegate_ops AS o USING (program_id)
     UNION ALL
-    SELECT
-        o.blob_offset, o.op_index, true, unnest(o.outputs),
-        generate_subscripts(o.outputs, 1)
+    SELECT o.blob_offset, o.op_index, true, unnest(o.outputs), generate_subscripts(o.outputs, 1)
     FROM target AS a
     JOIN delegate_ops AS o USING (program_id)
 ),
 texts AS (
     SELECT
         u.blob_offset, u.op_index,
-        string_agg(d.description, ', ' ORDER BY u.place) FILTER (WHERE NOT u.is_output)
-            AS inputs,
-        string_agg(d.description, ', ' ORDER BY u.place) FILTER (WHERE u.is_output)
-            AS outputs
+        string_agg(d.description, ', ' ORDER BY u.place) FILTER (WHERE NOT u.is_output) AS inputs,
+        string_agg(d.description, ', ' ORDER BY u.place) FILTER (WHERE u.is_output) AS outputs
     FROM used AS u
     JOIN described AS d USING (blob_offset, value_id)
     GROUP BY u.blob_offset, u.op_index
 )
 SELECT
-    c.method, c.instruction_id, c.backend, o.op_index, o.op,
-    coalesce(u.inputs, '') AS inputs,
-    coalesce(u.outputs, '') AS outputs,
-    b.parameters, o.debug_handle,
-    coalesce(n.graph_id, f.graph_id) AS graph_id,
-    coalesce(n.node_index, f.node_index) AS node_index,
-    coalesce(n.name, f.name) AS node_name,
-    e.event_name, e.calls AS calls,
-    _in_unit(e.ticks, a.scale) AS self_time,
+    c.method, c.instruction_id, c.backend, o.op_index, o.op, coalesce(u.inputs, '') AS inputs,
+    coalesce(u.outputs, '') AS outputs, b.parameters, o.debug_handle, coalesce(n.graph_id, f.graph_id) AS graph_id,
+    coalesce(n.node_index, f.node_index) AS node_index, coalesce(n.name, f.name) AS node_name,
+    e.event_name, e.calls AS calls, _in_unit(e.ticks, a.scale) AS self_time,
     100e0 * e.ticks / nullif((SELECT sum(t.self_ticks)::DOUBLE FROM times AS t), 0) AS share_percent,
-    a.unit AS unit, e.score, x.number AS executes,
-    self_time / x.number AS per_execute
+    a.unit AS unit, e.score, x.number AS executes, self_time / x.number AS per_execute
 FROM target AS a
 JOIN checked AS k ON k.is_fit
 JOIN calls AS c ON true

@@ -28,9 +28,7 @@ sources AS (
     FROM logged AS l
     WHERE l.bytes IS NOT NULL
     UNION ALL
-    SELECT
-        l.block_index, l.slot, l.label, 'name', l.label, NULL,
-        sum(l.runs)::BIGINT
+    SELECT l.block_index, l.slot, l.label, 'name', l.label, NULL, sum(l.runs)::BIGINT
     FROM logged AS l
     WHERE json_valid(l.label) AND starts_with(trim(l.label), '{')
     GROUP BY l.block_index, l.slot, l.label
@@ -43,8 +41,7 @@ fields AS (
 described AS (
     SELECT
         f.block_index, f.slot, f.label, f.source, f.field,
-        json_extract_string(f.text, '/' || replace(replace(f.field, '~', '~0'), '/', '~1')) AS value,
-        f.runs
+        json_extract_string(f.text, '/' || replace(replace(f.field, '~', '~0'), '/', '~1')) AS value, f.runs
     FROM fields AS f
     UNION ALL
     SELECT

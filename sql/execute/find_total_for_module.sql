@@ -30,24 +30,16 @@ times AS (
     FROM _attributed_times((SELECT a.linked_key FROM target AS a), steps, phase, method, runs) AS t
     WHERE match = 'exact'
 ),
-executes AS (
-    SELECT t.method, sum(t.executes) AS number
-    FROM times AS t
-    GROUP BY t.method
-),
+executes AS (SELECT t.method, sum(t.executes) AS number FROM times AS t GROUP BY t.method),
 of_methods AS (
-    SELECT
-        t.method, sum(t.self_ticks) AS ticks,
-        count(DISTINCT t.signature_index) AS events
+    SELECT t.method, sum(t.self_ticks) AS ticks, count(DISTINCT t.signature_index) AS events
     FROM times AS t
     WHERE _is_within(t.module_path, module)
     GROUP BY t.method
 ),
 -- By the executes of the methods that have the module.
 exactly AS (
-    SELECT
-        try_cast(sum(m.ticks) AS BIGINT) / sum(x.number)::BIGINT AS ticks,
-        sum(m.events)::BIGINT AS events
+    SELECT try_cast(sum(m.ticks) AS BIGINT) / sum(x.number)::BIGINT AS ticks, sum(m.events)::BIGINT AS events
     FROM of_methods AS m
     JOIN executes AS x USING (method)
 ),

@@ -37,8 +37,7 @@ baseline_executes AS (
         r.scope, any_value(r.method) AS method,
         _in_unit(median(x.execute_ticks), any_value(_scale(k.time_scale, a.unit))) AS execute
     FROM _executes((SELECT k.capture_id FROM baseline_capture AS k), NULL, phase, NULL, 'all') AS x
-    CROSS JOIN target AS a
-    CROSS JOIN baseline_capture AS k
+    CROSS JOIN target AS a CROSS JOIN baseline_capture AS k
     JOIN runs AS r ON r.capture_id = k.capture_id AND r.run_index = x.run_index
     WHERE CASE
         WHEN (k.time_scale = 'cycles') <> (a.unit = 'cycles') THEN error(
@@ -48,8 +47,7 @@ baseline_executes AS (
         WHEN k.profiling_level = 'method_only' THEN true
         ELSE error(
             'the baseline ' || k.name || ' is of level '
-            || coalesce(k.profiling_level, 'unknown')
-            || '; it must be of level method_only'
+            || coalesce(k.profiling_level, 'unknown') || '; it must be of level method_only'
         )
     END
     GROUP BY r.scope
@@ -92,13 +90,11 @@ work_times AS (
             CASE WHEN x.method IS NULL OR o.method IS NULL THEN o.execute END
         ) AS untraced,
         x.method <> o.method AS is_of_another
-    FROM _run_taxes('times_of_runs') AS x
-    CROSS JOIN one_baseline AS o
+    FROM _run_taxes('times_of_runs') AS x CROSS JOIN one_baseline AS o
     LEFT JOIN baseline_executes AS b USING (scope)
 )
 SELECT
-    w.run_index, w.scope AS method, w.execute, w.kernels, w.delegates, w.operators,
-    w.execute - w.untraced AS tracing,
+    w.run_index, w.scope AS method, w.execute, w.kernels, w.delegates, w.operators, w.execute - w.untraced AS tracing,
     CASE
         WHEN w.is_untraced OR w.work > w.untraced OR w.untraced > 1.5 * w.execute
             OR baseline IS NOT NULL AND w.untraced IS NULL

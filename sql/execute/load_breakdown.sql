@@ -12,8 +12,7 @@ timed AS (
     SELECT
         t.capture_id, t.time_scale, t.unit, t.run_index, t.scope, t.block_index,
         CASE WHEN t.kind = 'framework' THEN t.name WHEN p.name = 'Method::init' THEN 'delegate init' END AS component,
-        t.event_index = t.execute_index AS is_execute,
-        t.duration_ticks,
+        t.event_index = t.execute_index AS is_execute, t.duration_ticks,
         CASE
             WHEN t.name = 'Program::load_method' AND p.name IS DISTINCT FROM t.name
                 OR t.name = 'Method::init' AND p.name = 'Program::load_method'
@@ -22,8 +21,7 @@ timed AS (
                 THEN t.duration_ticks
         END AS loading_ticks,
         -- Events within a delegate's event are part of its time.
-        CASE t.kind WHEN 'framework' THEN t.self_ticks ELSE t.duration_ticks END
-            AS self_ticks
+        CASE t.kind WHEN 'framework' THEN t.self_ticks ELSE t.duration_ticks END AS self_ticks
     FROM query_table(times) AS t
     LEFT JOIN callers AS p
         ON p.capture_id = t.capture_id
@@ -40,8 +38,7 @@ loading AS (
     SELECT
         t.capture_id, t.time_scale, t.unit, t.run_index, t.scope, t.component, count(*) AS events,
         try_cast(sum(t.duration_ticks) AS BIGINT) AS total_ticks,
-        try_cast(sum(t.loading_ticks) AS BIGINT) AS loading_ticks,
-        try_cast(sum(t.self_ticks) AS BIGINT) AS self_ticks,
+        try_cast(sum(t.loading_ticks) AS BIGINT) AS loading_ticks, try_cast(sum(t.self_ticks) AS BIGINT) AS self_ticks,
         list_position(['Program::load_method', 'Method::init', 'delegate init'], t.component) AS part
     FROM timed AS t
     WHERE t.component IN ('Program::load_method', 'Method::init', 'delegate init')
@@ -68,28 +65,21 @@ parts AS (
         l.capture_id, l.time_scale, l.unit, l.run_index, l.scope, l.part, l.component, l.events,
         l.total_ticks::DOUBLE AS ticks, l.self_ticks,
         100e0 * l.loading_ticks / nullif(
-            max(CASE WHEN l.part = 1 THEN l.loading_ticks END)
-                OVER (PARTITION BY l.capture_id, l.run_index), 0
+            max(CASE WHEN l.part = 1 THEN l.loading_ticks END) OVER (PARTITION BY l.capture_id, l.run_index), 0
         ) AS share_percent
     FROM loading AS l
     UNION ALL
-    SELECT
-        e.capture_id, e.time_scale, e.unit, e.run_index, e.scope, 4, 'first run excess', 1, e.ticks, NULL, NULL
+    SELECT e.capture_id, e.time_scale, e.unit, e.run_index, e.scope, 4, 'first run excess', 1, e.ticks, NULL, NULL
     FROM excess AS e
     WHERE e.is_first
 ),
 scaled AS (
-    SELECT
-        p.*,
-        _multiplier(p.time_scale, p.unit) AS multiplier,
-        _divisor(p.time_scale, p.unit) AS divisor
+    SELECT p.*, _multiplier(p.time_scale, p.unit) AS multiplier, _divisor(p.time_scale, p.unit) AS divisor
     FROM parts AS p
 )
 SELECT
-    p.capture_id, p.run_index, p.scope, p.part, p.component, p.events,
-    p.ticks * p.multiplier / p.divisor AS total,
-    p.self_ticks * p.multiplier / p.divisor AS self_time,
-    p.share_percent, p.unit
+    p.capture_id, p.run_index, p.scope, p.part, p.component, p.events, p.ticks * p.multiplier / p.divisor AS total,
+    p.self_ticks * p.multiplier / p.divisor AS self_time, p.share_percent, p.unit
 FROM scaled AS p;
 
 -- The same for one capture.

@@ -44,8 +44,7 @@ WHERE k.capture_id = capture_key AND p.module_path IS NOT NULL;
 --   self_per_execute: self_time / executes; NULL if unknown
 --   per_execute: total / executes; NULL if unknown
 CREATE MACRO module_totals(
-    capture, unit := NULL, steps := NULL, phase := NULL, method := NULL,
-    runs := 'typical'
+    capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'typical'
 ) AS TABLE
 WITH
 target AS MATERIALIZED (FROM _linked_capture(capture, unit)),
@@ -57,9 +56,7 @@ times AS MATERIALIZED (
     GROUP BY t.method, t.module_path
 ),
 executes AS MATERIALIZED (
-    SELECT t.method, nullif(sum(t.executes), 0)::BIGINT AS number
-    FROM times AS t
-    GROUP BY t.method
+    SELECT t.method, nullif(sum(t.executes), 0)::BIGINT AS number FROM times AS t GROUP BY t.method
 ),
 modules AS (
     FROM _capture_modules((SELECT a.capture_id FROM target AS a)) AS m
@@ -83,8 +80,7 @@ hidden AS (
 added AS (
     SELECT
         p.method, p.module_path, p.module_class, p.depth,
-        sum(t.ticks) FILTER (WHERE t.module_path = p.module_path) AS self_ticks,
-        sum(t.ticks) AS ticks,
+        sum(t.ticks) FILTER (WHERE t.module_path = p.module_path) AS self_ticks, sum(t.ticks) AS ticks,
         sum(t.calls) FILTER (WHERE t.module_path = p.module_path) AS calls,
         max(t.mapping) FILTER (WHERE t.module_path = p.module_path) AS mapping
     FROM paths AS p
@@ -102,12 +98,10 @@ known AS (
     LEFT JOIN hidden AS h USING (method, module_path)
 )
 SELECT
-    d.method, d.module_path, d.module_class, d.depth, d.calls,
-    _in_unit(d.self_ticks, a.scale) AS self_time,
+    d.method, d.module_path, d.module_class, d.depth, d.calls, _in_unit(d.self_ticks, a.scale) AS self_time,
     _in_unit(try_cast(d.ticks AS BIGINT), a.scale) AS total,
     100e0 * d.ticks / nullif((SELECT sum(t.ticks)::DOUBLE FROM times AS t), 0) AS share_percent,
-    d.mapping, a.unit AS unit, d.self_ticks, x.number AS executes,
-    self_time / x.number AS self_per_execute,
+    d.mapping, a.unit AS unit, d.self_ticks, x.number AS executes, self_time / x.number AS self_per_execute,
     total / x.number AS per_execute
 FROM known AS d
 JOIN executes AS x USING (method)

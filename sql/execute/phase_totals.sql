@@ -33,12 +33,8 @@ added AS (
     GROUP BY r.phase
 )
 SELECT
-    d.phase, d.runs, d.first_run, d.last_run, d.executes,
-    _in_unit(d.ticks, a.scale) AS total,
-    _in_unit(d.ticks / d.executes, a.scale) AS per_execute,
-    _in_unit(d.min_ticks, a.scale) AS min,
-    _in_unit(d.max_ticks, a.scale) AS max,
-    a.unit
-FROM added AS d
-CROSS JOIN target AS a
+    d.phase, d.runs, d.first_run, d.last_run, d.executes, _in_unit(d.ticks, a.scale) AS total,
+    _in_unit(d.ticks / d.executes, a.scale) AS per_execute, _in_unit(d.min_ticks, a.scale) AS min,
+    _in_unit(d.max_ticks, a.scale) AS max, a.unit
+FROM added AS d CROSS JOIN target AS a
 ORDER BY d.first_run;

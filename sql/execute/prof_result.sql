@@ -1,17 +1,13 @@
 -- A number rounded to 4 decimal places like Python's `round`: by the exact value of the double, halves to the even
 -- digit. DuckDB's `round` multiplies first, so numbers near a half may round differently.
-CREATE MACRO _round_half_even(value) AS (
-    format('{:.4f}', value::DOUBLE)::DOUBLE
-);
+CREATE MACRO _round_half_even(value) AS (format('{:.4f}', value::DOUBLE)::DOUBLE);
 
 -- A whole number of ticks divided by a power of ten, as the nearest double: a text of digits and exponent is rounded
 -- once.
 CREATE MACRO _exact_quotient(
     ticks,  -- a whole number, of any size
     digits  -- the divisor is ten to the power of this
-) AS (
-    (ticks::VARCHAR || 'e-' || digits::VARCHAR)::DOUBLE
-);
+) AS ((ticks::VARCHAR || 'e-' || digits::VARCHAR)::DOUBLE);
 
 -- One entry of one iteration of a block of a prof_result, with times as ExecuTorch's old parser of that format reports
 -- them: ticks of ns and us become ms, divided by 1000000 and 1000, ms and cycles are kept, and all are rounded to 4
@@ -45,8 +41,7 @@ target AS (
             WHEN 'cycles' THEN 0
             ELSE error(
                 'the old parser has no time scale '
-                || coalesce(time_scale, p.time_scale)
-                || '; it knows ns, us, ms, cycles'
+                || coalesce(time_scale, p.time_scale) || '; it knows ns, us, ms, cycles'
             )
         END AS digits,
         CASE coalesce(time_scale, p.time_scale)
@@ -68,19 +63,13 @@ written AS (
 )
 SELECT
     r.name AS block, w.event_index AS entry, s.label AS event_name, s.chain_index, s.instruction_id, r.iteration,
-    w.run_index,
-    _round_half_even(_exact_quotient(w.start_ticks, a.digits)) AS start,
-    _round_half_even(_exact_quotient(w.end_ticks - w.start_ticks, a.digits))
-        AS duration,
-    w.start_ticks,
-    w.end_ticks - w.start_ticks AS elapsed_ticks,
-    a.unit
-FROM target AS a
-CROSS JOIN written AS w
+    w.run_index, _round_half_even(_exact_quotient(w.start_ticks, a.digits)) AS start,
+    _round_half_even(_exact_quotient(w.end_ticks - w.start_ticks, a.digits)) AS duration, w.start_ticks,
+    w.end_ticks - w.start_ticks AS elapsed_ticks, a.unit
+FROM target AS a CROSS JOIN written AS w
 JOIN runs AS r USING (capture_id, run_index)
 JOIN signatures AS s USING (capture_id, signature_index)
-ORDER BY
-    min(w.run_index) OVER (PARTITION BY r.name), w.event_index, w.run_index;
+ORDER BY min(w.run_index) OVER (PARTITION BY r.name), w.event_index, w.run_index;
 
 -- The framework tax of one iteration of a block of a prof_result, as ExecuTorch's old parser computes it, from rounded
 -- durations. `framework_tax` computes it from ticks, and identifies kernels and delegates by nesting. If a block has
@@ -116,8 +105,7 @@ added AS (
 )
 SELECT
     a.block, a.iteration, a.run_index, a.execute, a.work,
-    100 * _round_half_even((a.execute - a.work) / nullif(a.execute, 0)) AS tax_percent,
-    a.unit
+    100 * _round_half_even((a.execute - a.work) / nullif(a.execute, 0)) AS tax_percent, a.unit
 FROM added AS a
 WHERE a.execute IS NOT NULL AND a.work IS NOT NULL
 ORDER BY min(a.run_index) OVER (PARTITION BY a.block), a.run_index;

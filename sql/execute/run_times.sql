@@ -15,10 +15,7 @@ run_taxes AS (
     FROM _run_taxes('times_of_runs') AS t
     JOIN runs AS r USING (capture_id, run_index)
     JOIN (
-        SELECT q.scope, min(q.run_index) AS first_run
-        FROM runs AS q
-        WHERE q.capture_id = capture_key
-        GROUP BY q.scope
+        SELECT q.scope, min(q.run_index) AS first_run FROM runs AS q WHERE q.capture_id = capture_key GROUP BY q.scope
     ) AS f ON f.scope = r.scope
 ),
 blocks AS (
@@ -29,8 +26,7 @@ blocks AS (
 )
 SELECT
     t.run_index, t.block_index, t.execute, t.tax, t.tax_percent, t.is_first, t.is_typical,
-    NOT t.is_first AND NOT t.is_typical AS is_outlier,
-    b.middle, t.unit
+    NOT t.is_first AND NOT t.is_typical AS is_outlier, b.middle, t.unit
 FROM run_taxes AS t
 LEFT JOIN blocks AS b ON b.block_index = t.block_index AND b.phase IS NOT DISTINCT FROM t.phase;
 
@@ -47,9 +43,7 @@ LEFT JOIN blocks AS b ON b.block_index = t.block_index AND b.phase IS NOT DISTIN
 --   is_outlier: whether it is neither typical nor a warm-up
 --   block_median: median of execute of the typical runs of its block and phase
 --   unit: unit of execute and block_median
-CREATE MACRO run_times(
-    capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'all'
-) AS TABLE
+CREATE MACRO run_times(capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'all') AS TABLE
 WITH
 target AS MATERIALIZED (FROM _capture(capture, unit))
 SELECT

@@ -35,9 +35,7 @@ WITH RECURSIVE
 tree AS MATERIALIZED (SELECT t.* FROM _numbered_tree(capture, "by", unit, steps, phase, method, runs) AS t),
 -- From the total to the leaves.
 paths AS (
-    SELECT t.node_index, []::VARCHAR[] AS path, t.depth
-    FROM tree AS t
-    WHERE t.depth = 0
+    SELECT t.node_index, []::VARCHAR[] AS path, t.depth FROM tree AS t WHERE t.depth = 0
     UNION ALL
     SELECT t.node_index, o.path || [t.name], t.depth
     FROM paths AS o

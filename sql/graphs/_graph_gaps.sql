@@ -33,8 +33,7 @@ keys AS MATERIALIZED (
             WHEN s.new_id <> coalesce(r.capture_id, s.base_id) THEN coalesce(r.capture_id, s.base_id)
         END AS right_of_new,
         CASE WHEN s.new_id <> coalesce(r.capture_id, s.base_id) THEN s.new_id END AS new_id
-    FROM sides AS s
-    CROSS JOIN reference_key AS r
+    FROM sides AS s CROSS JOIN reference_key AS r
 )
 SELECT
     true AS is_base, b.graph_id, b.node_index, b.debug_handle, b.gap,

@@ -6,11 +6,8 @@ CREATE MACRO _graph_nodes(
 WITH
 nodes AS MATERIALIZED (
     SELECT
-        p.graph_id, p.node_index,
-        p.graph_id::BIGINT * 4294967296 + p.node_index AS node,
-        g.method, p.subgraph,
-        coalesce(p.module_path, '') AS module_path,
-        p.op_type
+        p.graph_id, p.node_index, p.graph_id::BIGINT * 4294967296 + p.node_index AS node, g.method, p.subgraph,
+        coalesce(p.module_path, '') AS module_path, p.op_type
     FROM graphs AS g
     JOIN op_nodes AS p USING (record_id, graph_id)
     WHERE g.record_id = record_key AND g.stage = stage
@@ -18,8 +15,7 @@ nodes AS MATERIALIZED (
 edges AS MATERIALIZED (
     SELECT
         e.graph_id::BIGINT * 4294967296 + e.from_node AS from_node,
-        e.graph_id::BIGINT * 4294967296 + e.to_node AS to_node,
-        e.position
+        e.graph_id::BIGINT * 4294967296 + e.to_node AS to_node, e.position
     FROM op_edges AS e
     WHERE e.record_id = record_key
 ),
@@ -49,9 +45,7 @@ users AS (
 )
 SELECT
     n.graph_id, n.node_index, n.node, n.method, n.subgraph, n.module_path, n.op_type,
-    coalesce(o.outputs, '') AS outputs,
-    coalesce(i.ops, '') AS inputs,
-    coalesce(u.ops, '') AS users
+    coalesce(o.outputs, '') AS outputs, coalesce(i.ops, '') AS inputs, coalesce(u.ops, '') AS users
 FROM nodes AS n
 LEFT JOIN outputs AS o USING (graph_id, node_index)
 LEFT JOIN inputs AS i USING (node)

@@ -49,19 +49,16 @@ chosen AS (
                 AND s.capture_id IS NOT DISTINCT FROM o.capture_id
                 THEN CASE
                     WHEN EXISTS (
-                        FROM graphs AS g
-                        WHERE g.record_id = s.record_id AND g.stage = 'exported_program'
+                        FROM graphs AS g WHERE g.record_id = s.record_id AND g.stage = 'exported_program'
                     ) THEN 'exported'
                     ELSE 'edge'
                 END
             WHEN EXISTS (
-                FROM graphs AS g
-                WHERE g.record_id = s.record_id AND g.stage = 'edge_dialect_exported_program'
+                FROM graphs AS g WHERE g.record_id = s.record_id AND g.stage = 'edge_dialect_exported_program'
             ) THEN 'delegated'
             ELSE 'exported'
         END AS name
-    FROM _capture_or_record(side) AS s
-    CROSS JOIN _capture_or_record(other) AS o
+    FROM _capture_or_record(side) AS s CROSS JOIN _capture_or_record(other) AS o
 ),
 named AS (
     SELECT

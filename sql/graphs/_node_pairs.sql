@@ -12,11 +12,9 @@ CREATE MACRO _node_pairs(
 ) AS TABLE
 WITH
 nodes AS MATERIALIZED (
-    SELECT true AS is_base, 2 * b.node AS id, b.*
-    FROM _graph_nodes(base_record_key, base_stage) AS b
+    SELECT true AS is_base, 2 * b.node AS id, b.* FROM _graph_nodes(base_record_key, base_stage) AS b
     UNION ALL
-    SELECT false, 2 * n.node + 1, n.*
-    FROM _graph_nodes(new_record_key, new_stage) AS n
+    SELECT false, 2 * n.node + 1, n.* FROM _graph_nodes(new_record_key, new_stage) AS n
 ),
 edges AS MATERIALIZED (
     SELECT f.id AS from_id, t.id AS to_id, e.position
@@ -29,8 +27,7 @@ edges AS MATERIALIZED (
 related AS MATERIALIZED (
     SELECT DISTINCT
         b.id AS base_id, n.id AS new_id,
-        (n.op_type = b.op_type)::INTEGER * 2 + (n.outputs = b.outputs)::INTEGER
-            AS likeness
+        (n.op_type = b.op_type)::INTEGER * 2 + (n.outputs = b.outputs)::INTEGER AS likeness
     FROM node_debug_handles AS h
     JOIN node_debug_handles AS o USING (record_id, debug_handle)
     JOIN nodes AS b ON b.is_base AND b.graph_id = h.graph_id AND b.node_index = h.node_index
@@ -143,11 +140,7 @@ matched AS MATERIALIZED (
     UNION ALL
     SELECT c.id, c.label, 'order' FROM moved AS c
 ),
-labelled AS (
-    SELECT n.*, m.label, m.basis
-    FROM nodes AS n
-    LEFT JOIN matched AS m USING (id)
-)
+labelled AS (SELECT n.*, m.label, m.basis FROM nodes AS n LEFT JOIN matched AS m USING (id))
 SELECT
     b.graph_id AS base_graph, b.node_index AS base_node, n.graph_id AS new_graph, n.node_index AS new_node, b.basis,
     CASE WHEN n.id IS NOT NULL AND b.id IS NOT NULL THEN (
@@ -174,13 +167,9 @@ used AS MATERIALIZED (
     FROM (SELECT unnest(edges) AS item) AS e
 ),
 sides AS (
-    SELECT e.to_id AS id, true AS is_input, e.position, k.label
-    FROM used AS e
-    LEFT JOIN known AS k ON k.id = e.from_id
+    SELECT e.to_id AS id, true AS is_input, e.position, k.label FROM used AS e LEFT JOIN known AS k ON k.id = e.from_id
     UNION ALL
-    SELECT e.from_id, false, 0, k.label
-    FROM used AS e
-    LEFT JOIN known AS k ON k.id = e.to_id
+    SELECT e.from_id, false, 0, k.label FROM used AS e LEFT JOIN known AS k ON k.id = e.to_id
 )
 SELECT
     s.id,

@@ -20,8 +20,7 @@ WITH
 target AS MATERIALIZED (FROM _graph_side(side, stage, other, is_base, unit)),
 outputs AS (
     SELECT
-        v.graph_id, v.node_index,
-        string_agg(coalesce(v.dtype, 'none'), ', ' ORDER BY v.output_index) AS dtypes,
+        v.graph_id, v.node_index, string_agg(coalesce(v.dtype, 'none'), ', ' ORDER BY v.output_index) AS dtypes,
         string_agg(coalesce('[' || array_to_string(
             list_transform(v.sizes, lambda s: coalesce(s::VARCHAR, '?')), ', '
         ) || ']', 'none'), ', ' ORDER BY v.output_index) AS shapes
@@ -41,14 +40,12 @@ LEFT JOIN _node_delegates(
     (SELECT r.record_id FROM target AS r),
     (SELECT r.program_id FROM target AS r),
     (SELECT r.capture_id FROM target AS r)
-) AS d
-    ON d.graph_id = p.graph_id AND d.node_index = p.node_index AND a.is_delegated
+) AS d ON d.graph_id = p.graph_id AND d.node_index = p.node_index AND a.is_delegated
 LEFT JOIN _times_in_graph(
     (SELECT r.capture_id FROM target AS r),
     (SELECT r.unit FROM target AS r),
     (SELECT r.stage FROM target AS r)
-) AS t
-    ON t.graph_id = p.graph_id AND t.node_index = p.node_index;
+) AS t ON t.graph_id = p.graph_id AND t.node_index = p.node_index;
 
 -- One node of two op graphs, with its counterpart: of two records, such as those of two builds, or of one record at two
 -- stages of its lowering. Nodes of one record are matched by their debug handles, which show from which node a node was
@@ -111,8 +108,7 @@ gaps AS MATERIALIZED (
 compared AS (
     SELECT
         p.basis, p.score, p.origin, b.node_index AS base_node, n.node_index AS new_node,
-        coalesce(n.method, b.method) AS method,
-        coalesce(n.subgraph, b.subgraph) AS subgraph,
+        coalesce(n.method, b.method) AS method, coalesce(n.subgraph, b.subgraph) AS subgraph,
         b.name AS base_name, n.name AS new_name, b.op_type AS base_op, n.op_type AS new_op,
         coalesce(n.module_path, b.module_path) AS module_path,
         b.shapes AS base_shapes, n.shapes AS new_shapes, b.dtypes AS base_dtypes, n.dtypes AS new_dtypes,
@@ -152,8 +148,7 @@ units AS (
             AND b.unit IS NOT NULL AND n.unit IS NOT NULL THEN NULL
         ELSE coalesce(b.unit, n.unit)
     END AS unit
-    FROM base_side AS b
-    CROSS JOIN new_side AS n
+    FROM base_side AS b CROSS JOIN new_side AS n
 )
 SELECT
     c.method,
@@ -170,6 +165,5 @@ SELECT
     CASE WHEN u.unit IS NOT NULL THEN c.new_time - c.base_time END AS difference,
     u.unit AS unit, c.base_gap, c.new_gap, lower(metric) AS metric, c.gap_problem, c.basis, c.score, c.origin,
     c.subgraph
-FROM compared AS c
-CROSS JOIN units AS u
+FROM compared AS c CROSS JOIN units AS u
 ORDER BY change = 'same', c.method, coalesce(c.new_node, c.origin, c.base_node), c.new_node, c.base_node;

@@ -11,20 +11,12 @@
 CREATE MACRO memory_totals(capture) AS TABLE
 WITH
 target AS MATERIALIZED (FROM _capture(capture, NULL)),
-tracked AS (
-    SELECT t.run_index, t.allocator_id, t.name
-    FROM allocators AS t
-    JOIN target AS a USING (capture_id)
-),
+tracked AS (SELECT t.run_index, t.allocator_id, t.name FROM allocators AS t JOIN target AS a USING (capture_id)),
 allocated AS (
-    SELECT t.run_index, t.allocator_id, t.size_bytes
-    FROM allocations AS t
-    JOIN target AS a USING (capture_id)
+    SELECT t.run_index, t.allocator_id, t.size_bytes FROM allocations AS t JOIN target AS a USING (capture_id)
 ),
 sized AS (
-    SELECT
-        coalesce(t.run_index, s.run_index) AS run_index,
-        t.name AS allocator, s.size_bytes
+    SELECT coalesce(t.run_index, s.run_index) AS run_index, t.name AS allocator, s.size_bytes
     FROM tracked AS t
     FULL JOIN allocated AS s USING (run_index, allocator_id)
 ),
@@ -36,10 +28,8 @@ by_run AS (
     GROUP BY z.run_index, z.allocator
 )
 SELECT
-    r.allocator, count(*) AS runs,
-    sum(r.allocations)::BIGINT AS allocations,
-    try_cast(coalesce(sum(r.bytes), 0) AS BIGINT) AS total_bytes,
-    max(r.largest) AS largest_bytes,
+    r.allocator, count(*) AS runs, sum(r.allocations)::BIGINT AS allocations,
+    try_cast(coalesce(sum(r.bytes), 0) AS BIGINT) AS total_bytes, max(r.largest) AS largest_bytes,
     try_cast(max(r.bytes) AS BIGINT) AS largest_run_bytes
 FROM by_run AS r
 GROUP BY r.allocator

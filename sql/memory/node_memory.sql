@@ -30,10 +30,7 @@ steps AS (
     JOIN instructions AS i USING (program_id)
 ),
 run_by AS (
-    SELECT DISTINCT
-        n.graph_id,
-        n.nodes[1] AS node_index,
-        s.chain_index, s.instruction_id
+    SELECT DISTINCT n.graph_id, n.nodes[1] AS node_index, s.chain_index, s.instruction_id
     FROM target AS a
     JOIN _costed_nodes((SELECT t.capture_id FROM target AS t)) AS n ON len(n.nodes) = 1 AND NOT n.is_one_of
     JOIN signatures AS s
@@ -58,8 +55,7 @@ SELECT
     coalesce(m.tensors, 0) AS tensors,
     CASE WHEN m.method IS NULL THEN 0 ELSE m.size_bytes END AS size_bytes,
     CASE WHEN m.method IS NULL THEN 0 ELSE m.peak_size_bytes END AS peak_size_bytes
-FROM target AS a
-CROSS JOIN run_by AS r
+FROM target AS a CROSS JOIN run_by AS r
 JOIN graphs AS g USING (record_id, graph_id)
 JOIN op_nodes AS p USING (record_id, graph_id, node_index)
 JOIN steps AS s USING (method, chain_index, instruction_id)

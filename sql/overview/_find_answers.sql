@@ -10,12 +10,10 @@ answered_captures AS (
 answered_events AS (
     SELECT
         e.capture_id, e.run_index, e.event_index, e.signature_index, e.parent_index,
-        coalesce(e.parent_run_index, e.run_index) AS parent_run_index,
-        e.execute_index, e.start_ticks,
+        coalesce(e.parent_run_index, e.run_index) AS parent_run_index, e.execute_index, e.start_ticks,
         _duration_ticks(e.start_ticks, e.elapsed_ticks, c.clock_bits) AS duration_ticks,
         s.value_unit, s.clock, e.is_detached, e.overlap_ticks,
-        _is_execute(e.event_index, e.execute_index, e.occurrence, s.name, s.chain_index, s.instruction_id)
-            AS is_execute
+        _is_execute(e.event_index, e.execute_index, e.occurrence, s.name, s.chain_index, s.instruction_id) AS is_execute
     FROM event_ticks AS e
     JOIN answered_captures AS c USING (capture_id)
     JOIN signatures AS s USING (capture_id, signature_index)
@@ -33,10 +31,8 @@ CREATE MACRO _answered_events(
     times  -- a table with rows of `_answered_times`
 ) AS TABLE
 SELECT
-    t.*, c.time_scale,
-    coalesce(c.profiling_level = 'method_only', false) AS is_untraced,
-    _default_unit(c.time_scale) AS unit,
-    r.scope, r.method, r.is_typical,
+    t.*, c.time_scale, coalesce(c.profiling_level = 'method_only', false) AS is_untraced,
+    _default_unit(c.time_scale) AS unit, r.scope, r.method, r.is_typical,
     s.block_index, s.kind, s.name, s.label, s.family, s.chain_index, s.instruction_id, s.value_unit
 FROM query_table(times) AS t
 JOIN captures AS c USING (capture_id)
@@ -53,8 +49,7 @@ typical_times AS (
     FROM query_table(times) AS t
     WHERE t.is_typical AND t.execute_index IS NOT NULL
 )
-FROM _op_totals('typical_times', 'family') AS o
-ORDER BY o.capture_id, o.place;
+FROM _op_totals('typical_times', 'family') AS o ORDER BY o.capture_id, o.place;
 
 -- The rows of the table `all_execute_breakdown`.
 CREATE MACRO _find_all_execute_breakdown(
@@ -70,8 +65,7 @@ CREATE MACRO _find_all_framework_tax(
     taxes  -- a table with rows of `_run_taxes`
 ) AS TABLE
 SELECT
-    x.capture_id,
-    row_number() OVER (PARTITION BY x.capture_id ORDER BY x.run_index)::INTEGER AS place,
+    x.capture_id, row_number() OVER (PARTITION BY x.capture_id ORDER BY x.run_index)::INTEGER AS place,
     x.run_index, x.method, x.execute, x.kernels, x.delegates, x.operators, x.tracing, x.tax, x.tax_percent, x.note,
     x.unit
 FROM _framework_taxes(taxes) AS x
@@ -82,5 +76,4 @@ CREATE MACRO _find_all_headline(
     times,  -- a table with rows of `_timed_events`
     taxes  -- a table with rows of `_run_taxes`
 ) AS TABLE
-FROM _headline(times, taxes, NULL, 'typical') AS h
-ORDER BY h.capture_id, h.place;
+FROM _headline(times, taxes, NULL, 'typical') AS h ORDER BY h.capture_id, h.place;

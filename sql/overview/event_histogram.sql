@@ -42,8 +42,7 @@ fences AS (
 ),
 fenced AS (
     SELECT
-        d.*, f.smallest,
-        d.ticks > f.fence AS is_beyond,
+        d.*, f.smallest, d.ticks > f.fence AS is_beyond,
         (max(d.ticks) FILTER (WHERE d.ticks <= f.fence) OVER in_event - f.smallest)
         / CASE
             WHEN bins BETWEEN 1 AND 1000 THEN bins
@@ -75,7 +74,6 @@ SELECT
     ) AS high,
     count(*) AS runs, any_value(b.is_beyond) AS is_beyond,
     any_value(_display_unit(_stored_unit(b.value_unit, a.time_scale), a.unit)) AS unit
-FROM binned AS b
-CROSS JOIN target AS a
+FROM binned AS b CROSS JOIN target AS a
 GROUP BY b.block_index, b.slot, b.occurrence, b.bin
 ORDER BY b.block_index, b.slot, b.occurrence, b.bin;

@@ -9,9 +9,7 @@ SELECT _record.record_id, _record.name, _record.sha256 FROM records AS _record W
 
 -- All of them, and whether an argument matches them: by name, or else by a prefix of their hash.
 CREATE MACRO _named_matches(kind, given) AS TABLE
-SELECT
-    _way.key, _way.name, _way.way,
-    min(_way.way) OVER () AS best
+SELECT _way.key, _way.name, _way.way, min(_way.way) OVER () AS best
 FROM (
     SELECT
         _each.key, _each.name,
@@ -42,9 +40,7 @@ CREATE MACRO _key_of(kind, given VARCHAR) AS (
 
 -- The one key of those that match an argument; an error for none or several.
 CREATE MACRO _one_key(
-    kind,
-    given,
-    keys,
+    kind, given, keys,
     names,  -- those that they have, sorted
     missing  -- the error if there are none
 ) AS (
@@ -65,8 +61,7 @@ CREATE MACRO _distance(name, given) AS (
 
 -- The error if nothing matches a text, with the nearest names.
 CREATE MACRO _none_matches(
-    kind,
-    given,
+    kind, given,
     nearest  -- distances of all names; NULL if there are none
 ) AS (
     'no ' || kind || ' matches ' || given || CASE

@@ -16,8 +16,7 @@ JOIN methods AS _each USING (program_id)
 WHERE CASE
     WHEN method IS NULL THEN true
     WHEN EXISTS (
-        FROM methods AS _named
-        WHERE _named.program_id = _found.program_id AND _named.method = method::VARCHAR
+        FROM methods AS _named WHERE _named.program_id = _found.program_id AND _named.method = method::VARCHAR
     ) THEN _each.method = method::VARCHAR
     ELSE error(
         'unknown method ' || method::VARCHAR || '; there are ' || (

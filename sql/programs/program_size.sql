@@ -30,17 +30,14 @@ pieces AS (
 ),
 constants AS (
     SELECT
-        count(*) AS number,
-        coalesce(sum(c.size_bytes) FILTER (WHERE c.location = 'inline'), 0)
-            AS inline_bytes,
+        count(*) AS number, coalesce(sum(c.size_bytes) FILTER (WHERE c.location = 'inline'), 0) AS inline_bytes,
         (SELECT coalesce(sum(s.size_bytes), 0) FROM pieces AS s WHERE s.content = 'constants') AS segment_bytes
     FROM shared_constants AS c
 ),
 blobs AS (
     SELECT
         string_agg(DISTINCT d.backend, ', ' ORDER BY d.backend) AS item,
-        list(DISTINCT d.method ORDER BY d.method) AS methods,
-        d.location, d.byte_offset, d.blob_bytes AS bytes
+        list(DISTINCT d.method ORDER BY d.method) AS methods, d.location, d.byte_offset, d.blob_bytes AS bytes
     FROM program_delegates AS d
     JOIN target AS a USING (program_id)
     LEFT JOIN pieces AS s ON s.segment_index = d.data_index
@@ -62,22 +59,15 @@ others AS (
 ),
 parts AS (
     SELECT
-        0 AS place, 'program' AS part, NULL::VARCHAR AS item,
-        NULL::VARCHAR[] AS methods,
-        1 AS number, 0 AS byte_offset,
+        0 AS place, 'program' AS part, NULL::VARCHAR AS item, NULL::VARCHAR[] AS methods, 1 AS number, 0 AS byte_offset,
         a.flatbuffer_bytes - c.inline_bytes - coalesce((
             SELECT sum(b.bytes) FROM blobs AS b WHERE b.location = 'inline'
         ), 0) AS bytes
-    FROM target AS a
-    CROSS JOIN constants AS c
+    FROM target AS a CROSS JOIN constants AS c
     UNION ALL
-    SELECT
-        1, 'constants', NULL, NULL, c.number, 0,
-        c.inline_bytes + c.segment_bytes
-    FROM constants AS c
+    SELECT 1, 'constants', NULL, NULL, c.number, 0, c.inline_bytes + c.segment_bytes FROM constants AS c
     UNION ALL
-    SELECT 2, 'delegate', b.item, b.methods, 1, b.byte_offset, b.bytes
-    FROM blobs AS b
+    SELECT 2, 'delegate', b.item, b.methods, 1, b.byte_offset, b.bytes FROM blobs AS b
     UNION ALL
     SELECT
         CASE o.content WHEN 'mutable' THEN 3 WHEN 'named' THEN 4 ELSE 5 END,
@@ -91,9 +81,7 @@ parts AS (
     FROM target AS a
 )
 SELECT
-    p.part, p.item, p.methods, p.number,
-    try_cast(p.bytes AS BIGINT) AS bytes,
+    p.part, p.item, p.methods, p.number, try_cast(p.bytes AS BIGINT) AS bytes,
     100e0 * p.bytes / a.size_bytes AS share_percent
-FROM parts AS p
-CROSS JOIN target AS a
+FROM parts AS p CROSS JOIN target AS a
 ORDER BY p.place, p.byte_offset, p.item;

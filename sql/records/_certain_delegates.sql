@@ -13,8 +13,7 @@ nodes AS MATERIALIZED (
 pairs AS MATERIALIZED (
     SELECT
         u.graph_id, u.debug_handle, u.node_index AS from_node, v.node_index AS to_node, u.instruction_id AS from_call,
-        v.instruction_id AS to_call,
-        u.instruction_id IS NOT NULL AND v.instruction_id IS NOT NULL AS is_of_calls,
+        v.instruction_id AS to_call, u.instruction_id IS NOT NULL AND v.instruction_id IS NOT NULL AS is_of_calls,
         'view_copy' IN (u.op, v.op) AS is_of_views
     FROM nodes AS u
     JOIN nodes AS v
@@ -25,13 +24,10 @@ pairs AS MATERIALIZED (
     WHERE (u.op = v.op OR u.instruction_id <> v.instruction_id) AND u.basis <> 'graph'
 ),
 bounds AS (
-    SELECT p.graph_id, p.debug_handle, max(p.to_node) AS last_node
-    FROM pairs AS p
-    GROUP BY p.graph_id, p.debug_handle
+    SELECT p.graph_id, p.debug_handle, max(p.to_node) AS last_node FROM pairs AS p GROUP BY p.graph_id, p.debug_handle
 ),
 reached AS (
-    SELECT p.graph_id, p.debug_handle, p.from_node, p.from_node AS to_node
-    FROM pairs AS p
+    SELECT p.graph_id, p.debug_handle, p.from_node, p.from_node AS to_node FROM pairs AS p
     UNION
     SELECT r.graph_id, r.debug_handle, r.from_node, e.to_node
     FROM reached AS r
@@ -55,8 +51,7 @@ known AS MATERIALIZED (
     SELECT n.graph_id, n.node_index, k.first_instruction, k.last_instruction
     FROM (
         SELECT
-            h.*,
-            string_split(h.op, '.')[1] AS kernel_op,
+            h.*, string_split(h.op, '.')[1] AS kernel_op,
             count(*) OVER (PARTITION BY h.graph_id, h.debug_handle, string_split(h.op, '.')[1]) AS nodes
         FROM _handled_nodes AS h
         WHERE h.record_id = record_key
@@ -101,8 +96,7 @@ searched AS (
 ),
 limits AS (
     SELECT
-        s.graph_id, s.node_index,
-        max(s.first_instruction) FILTER (WHERE NOT s.is_forward) AS first_instruction,
+        s.graph_id, s.node_index, max(s.first_instruction) FILTER (WHERE NOT s.is_forward) AS first_instruction,
         min(s.last_instruction) FILTER (WHERE s.is_forward) AS last_instruction
     FROM searched AS s
     GROUP BY s.graph_id, s.node_index
@@ -133,8 +127,7 @@ open_handles AS (
                 true
             )
         ) AS is_open,
-        bool_or(NOT p.is_of_calls AND (r.to_node IS NULL OR p.is_of_views))
-            AS is_inferred
+        bool_or(NOT p.is_of_calls AND (r.to_node IS NULL OR p.is_of_views)) AS is_inferred
     FROM pairs AS p
     LEFT JOIN reached AS r USING (graph_id, debug_handle, from_node, to_node)
     LEFT JOIN possible AS u ON u.graph_id = p.graph_id AND u.node_index = p.from_node
@@ -143,7 +136,6 @@ open_handles AS (
 )
 SELECT
     n.method, n.graph_id, n.node_index, n.debug_handle, n.instruction_id, n.op,
-    NOT coalesce(o.is_open, false) AS is_certain,
-    coalesce(o.is_inferred, false) OR n.basis = 'handles' AS is_inferred
+    NOT coalesce(o.is_open, false) AS is_certain, coalesce(o.is_inferred, false) OR n.basis = 'handles' AS is_inferred
 FROM nodes AS n
 LEFT JOIN open_handles AS o USING (graph_id, debug_handle);

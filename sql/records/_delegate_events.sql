@@ -7,8 +7,7 @@ CREATE MACRO _delegate_op_class(
     _delegate_op_alias(
         regexp_replace(
             regexp_replace(
-                lower(replace(string_split(name, ' (')[1], ' ', '')),
-                '^(?:static|dynamic)|_copy$|_with_indices$',
+                lower(replace(string_split(name, ' (')[1], ' ', '')), '^(?:static|dynamic)|_copy$|_with_indices$',
                 '', 'g'
             ),
             '[123]d$', ''
@@ -46,8 +45,7 @@ CREATE MACRO _delegate_op_alias(
         WHEN name = 'upsample_bilinear' THEN 'resizebilinear'
         WHEN name IN ('constant_pad_nd', 'pad') THEN 'constantpad'
         WHEN name IN (
-            'view', 'unsqueeze', 'squeeze', 'copyreshape', 'fusedims', 'splitdims',
-            'expanddims'
+            'view', 'unsqueeze', 'squeeze', 'copyreshape', 'fusedims', 'splitdims', 'expanddims'
         ) THEN 'reshape'
         WHEN name IN ('permute', 't') THEN 'transpose'
         -- A concatenation copies its inputs.

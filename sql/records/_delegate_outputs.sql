@@ -59,10 +59,8 @@ uses AS (
 ),
 used AS (
     SELECT
-        u.method, u.instruction_id, u.value_index,
-        coalesce(bool_or(u.is_outside), false) AS is_output,
-        bool_or(u.is_outside) IS DISTINCT FROM true
-            AND bool_or(u.is_outside IS NULL) AS is_open,
+        u.method, u.instruction_id, u.value_index, coalesce(bool_or(u.is_outside), false) AS is_output,
+        bool_or(u.is_outside) IS DISTINCT FROM true AND bool_or(u.is_outside IS NULL) AS is_open,
         bool_or(u.is_mutated) AS is_mutated
     FROM uses AS u
     GROUP BY u.method, u.instruction_id, u.value_index
@@ -71,10 +69,8 @@ used AS (
 placed AS (
     SELECT
         e.method, e.instruction_id, e.position, e.outputs, l.graph_id, l.node_index, l.output_index,
-        coalesce(u.is_output, false) AS is_output,
-        coalesce(u.is_open, false) AS is_open,
-        coalesce(u.is_mutated, false) AS is_mutated,
-        n.debug_handle IS NOT NULL AND NOT n.is_certain AS is_of_others,
+        coalesce(u.is_output, false) AS is_output, coalesce(u.is_open, false) AS is_open,
+        coalesce(u.is_mutated, false) AS is_mutated, n.debug_handle IS NOT NULL AND NOT n.is_certain AS is_of_others,
         n.debug_handle IS NULL OR n.is_certain AND l.node_index IS NULL AS is_unknown,
         coalesce(n.is_inferred, false) AS is_inferred
     FROM entries AS e
@@ -84,13 +80,11 @@ placed AS (
         SELECT n.method, n.debug_handle, bool_and(n.is_certain) AS is_certain, bool_or(n.is_inferred) AS is_inferred
         FROM nodes AS n
         GROUP BY n.method, n.debug_handle
-    ) AS n
-        ON n.method = e.method AND n.debug_handle = e.debug_handle
+    ) AS n ON n.method = e.method AND n.debug_handle = e.debug_handle
 ),
 counted AS (
     SELECT
-        p.method, p.instruction_id, any_value(p.outputs) AS outputs,
-        count(*) FILTER (WHERE p.is_output) AS found,
+        p.method, p.instruction_id, any_value(p.outputs) AS outputs, count(*) FILTER (WHERE p.is_output) AS found,
         count(*) FILTER (WHERE p.is_of_others) AS of_others,
         bool_or(p.is_open) AS is_open, bool_or(p.is_mutated) AS is_mutated,
         bool_or(p.is_unknown OR p.is_inferred) AS is_inferred
@@ -115,8 +109,7 @@ SELECT
     p.method, p.instruction_id,
     row_number() OVER (PARTITION BY p.method, p.instruction_id ORDER BY p.position) - 1 AS position,
     p.graph_id, p.node_index, p.output_index,
-    CASE WHEN d.is_inferred THEN 'inferred' ELSE 'exact' END AS mapping,
-    NULL AS problem
+    CASE WHEN d.is_inferred THEN 'inferred' ELSE 'exact' END AS mapping, NULL AS problem
 FROM decided AS d
 JOIN placed AS p
     ON p.method = d.method

@@ -51,9 +51,7 @@ delegate_keys AS (
     WHERE e.kind = 'delegate'
     QUALIFY row_number() OVER (
         PARTITION BY e.signature_index
-        ORDER BY
-            d.delegate_debug_id = e.delegate_id DESC,
-            length(d.delegate_debug_id) DESC, d.delegate_debug_id
+        ORDER BY d.delegate_debug_id = e.delegate_id DESC, length(d.delegate_debug_id) DESC, d.delegate_debug_id
     ) = 1
 )
 SELECT e.signature_index, h.position, h.debug_handle

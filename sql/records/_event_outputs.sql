@@ -12,8 +12,7 @@ last_instructions AS (
 )
 SELECT DISTINCT
     e.signature_index, e.kind, e.block_index, e.method, e.instruction_id, h.debug_handle,
-    CASE e.kernel_op WHEN 'et_view' THEN 'view_copy' ELSE e.kernel_op END AS kernel_op,
-    e.slot
+    CASE e.kernel_op WHEN 'et_view' THEN 'view_copy' ELSE e.kernel_op END AS kernel_op, e.slot
 FROM instruction_events AS e
 JOIN _event_handles(capture_key) AS h USING (signature_index)
 JOIN last_instructions AS l USING (method, debug_handle, instruction_id)
@@ -33,9 +32,7 @@ sole_nodes AS (
     HAVING count(*) = 1
 ),
 kernels AS (
-    SELECT
-        e.*, r.graph_id, r.result_node, r.problem,
-        o.debug_handle IS NOT NULL AS is_sole
+    SELECT e.*, r.graph_id, r.result_node, r.problem, o.debug_handle IS NOT NULL AS is_sole
     FROM _last_events(capture_key) AS e
     JOIN results AS r ON r.method = e.method AND r.debug_handle = e.debug_handle AND r.depth = 0
     LEFT JOIN sole_nodes AS o ON o.method = e.method AND o.debug_handle = e.debug_handle
@@ -56,8 +53,7 @@ matched AS (
 )
 SELECT
     m.signature_index, v.output_index AS position, m.debug_handle,
-    coalesce(m.result_index, v.output_index) AS result_index,
-    v.sizes, w.sizes AS result_sizes,
+    coalesce(m.result_index, v.output_index) AS result_index, v.sizes, w.sizes AS result_sizes,
     CASE WHEN v.output_index IS NOT NULL THEN 'exact' END AS mapping,
     CASE
         WHEN m.problem IS NOT NULL THEN m.problem

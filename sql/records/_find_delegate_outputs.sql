@@ -9,9 +9,7 @@ last_events AS MATERIALIZED (SELECT e.* FROM _last_events(capture_key) AS e WHER
 calls AS (
     SELECT
         e.signature_index, e.debug_handle, r.graph_id, r.result_node, r.result_index, o.position, o.node_index,
-        o.output_index, o.mapping,
-        coalesce(r.problem, c.problem) AS problem,
-        r.depth
+        o.output_index, o.mapping, coalesce(r.problem, c.problem) AS problem, r.depth
     FROM last_events AS e
     JOIN results AS r USING (method, debug_handle)
     LEFT JOIN outputs AS o
@@ -37,8 +35,7 @@ found_within AS (
         SELECT h.signature_index, max_by(h.debug_handle, h.position) AS debug_handle
         FROM _event_handles(capture_key) AS h
         GROUP BY h.signature_index
-    ) AS h
-        ON h.signature_index = e.signature_index
+    ) AS h ON h.signature_index = e.signature_index
     WHERE e.kind = 'delegate'
     QUALIFY e.slot = max(e.slot) OVER (
         PARTITION BY e.block_index, e.instruction_id, e.debug_handle
@@ -46,8 +43,7 @@ found_within AS (
 ),
 found AS (
     SELECT
-        c.signature_index, c.position, c.debug_handle,
-        coalesce(c.result_index, c.output_index) AS result_index,
+        c.signature_index, c.position, c.debug_handle, coalesce(c.result_index, c.output_index) AS result_index,
         c.graph_id, c.node_index, c.output_index, c.result_node, c.mapping, NULL AS problem
     FROM found_in_calls AS c
     UNION ALL

@@ -14,10 +14,7 @@ blocks AS (
     QUALIFY capture_key IS NOT NULL OR rank() OVER (PARTITION BY m.method ORDER BY m.score DESC, m.capture_id DESC) = 1
 ),
 named AS (
-    SELECT
-        b.method, s.instruction_id,
-        string_split(s.family, '.')[1] AS op,
-        0 AS place
+    SELECT b.method, s.instruction_id, string_split(s.family, '.')[1] AS op, 0 AS place
     FROM blocks AS b
     JOIN signatures AS s USING (capture_id, block_index)
     WHERE s.kind = 'kernel' AND s.chain_index = 0

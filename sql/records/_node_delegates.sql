@@ -15,16 +15,13 @@ slots AS MATERIALIZED (
     GROUP BY h.method, h.debug_handle, h.instruction_id
 ),
 shared AS MATERIALIZED (
-    SELECT
-        s.method, s.debug_handle, min(s.instruction_id) AS first_call,
-        sum(s.entries)::BIGINT AS entries
+    SELECT s.method, s.debug_handle, min(s.instruction_id) AS first_call, sum(s.entries)::BIGINT AS entries
     FROM slots AS s
     GROUP BY s.method, s.debug_handle
 ),
 kernels AS MATERIALIZED (
     SELECT
-        h.method, h.debug_handle, k.op,
-        count(*) FILTER (WHERE h.instruction_id < s.first_call) AS before,
+        h.method, h.debug_handle, k.op, count(*) FILTER (WHERE h.instruction_id < s.first_call) AS before,
         count(*) FILTER (WHERE h.instruction_id > s.first_call) AS after
     FROM shared AS s
     JOIN debug_handles AS h ON h.record_id = record_key AND h.method = s.method AND h.debug_handle = s.debug_handle
@@ -46,20 +43,13 @@ left_over AS (
     QUALIFY count(*) FILTER (
         WHERE p.op_type = 'higher_order.executorch_call_delegate'
     ) OVER (PARTITION BY g.graph_id) = (
-        SELECT count(*)
-        FROM delegates AS d
-        WHERE d.record_id = g.record_id AND d.method = g.method
+        SELECT count(*) FROM delegates AS d WHERE d.record_id = g.record_id AND d.method = g.method
     )
 ),
-lowered AS (
-    SELECT DISTINCT l.method
-    FROM left_over AS l
-    WHERE l.name = 'executorch_call_delegate'
-),
+lowered AS (SELECT DISTINCT l.method FROM left_over AS l WHERE l.name = 'executorch_call_delegate'),
 nodes AS (
     SELECT
-        s.method, s.debug_handle, s.entries, g.graph_id, p.node_index, p.name,
-        string_split(p.op, '.')[1] AS op,
+        s.method, s.debug_handle, s.entries, g.graph_id, p.node_index, p.name, string_split(p.op, '.')[1] AS op,
         string_split(p.op, '.')[1] = 'view_copy' AS is_view
     FROM shared AS s
     JOIN graphs AS g ON g.record_id = record_key AND g.method = s.method AND g.stage = 'edge_dialect_exported_program'
@@ -86,12 +76,10 @@ weighed AS (
 ),
 named AS (
     SELECT
-        w.*,
-        l.method IS NOT NULL AS is_lowered,
+        w.*, l.method IS NOT NULL AS is_lowered,
         CASE
             WHEN l.method IS NOT NULL THEN o.name IS NOT NULL
-            ELSE w.place <= coalesce(k.before, 0)
-                OR w.place > w.places - coalesce(k.after, 0)
+            ELSE w.place <= coalesce(k.before, 0) OR w.place > w.places - coalesce(k.after, 0)
         END AS is_left
     FROM weighed AS w
     LEFT JOIN kernels AS k USING (method, debug_handle, op)
@@ -100,8 +88,7 @@ named AS (
 ),
 unnamed AS (
     SELECT
-        k.method, k.debug_handle,
-        sum(k.before + k.after)::BIGINT AS kernels,
+        k.method, k.debug_handle, sum(k.before + k.after)::BIGINT AS kernels,
         coalesce(sum(k.before) FILTER (WHERE k.op IS NULL), 0) AS before,
         coalesce(sum(k.after) FILTER (WHERE k.op IS NULL), 0) AS after
     FROM kernels AS k
@@ -109,9 +96,7 @@ unnamed AS (
 ),
 guessed AS (
     SELECT
-        n.*,
-        coalesce(u.kernels, 0) AS kernels,
-        coalesce(u.before + u.after, 0) AS guesses,
+        n.*, coalesce(u.kernels, 0) AS kernels, coalesce(u.before + u.after, 0) AS guesses,
         n.is_left OR NOT n.is_lowered AND NOT n.is_view AND (
             row_number() OVER rest <= coalesce(u.before, 0)
             OR row_number() OVER rest > count(*) OVER (
@@ -195,8 +180,7 @@ handle_calls AS (
 SELECT
     c.method, c.graph_id, c.node_index, c.debug_handle,
     CASE WHEN c.is_delegated THEN c.call END AS instruction_id,
-    CASE WHEN c.is_delegated THEN s.backend END AS backend,
-    c.basis
+    CASE WHEN c.is_delegated THEN s.backend END AS backend, c.basis
 FROM handle_calls AS c
 JOIN slots AS s ON s.method = c.method AND s.debug_handle = c.debug_handle AND s.instruction_id = c.call
 WHERE c.node_index IS NOT NULL;

@@ -16,9 +16,7 @@ made AS MATERIALIZED (
     JOIN node_values AS v ON v.record_id = record_key AND v.graph_id = h.graph_id AND v.node_index = h.node_index
 ),
 uses AS (
-    SELECT
-        m.graph_id, m.debug_handle, m.node_index,
-        u.node_index IS NOT NULL AS is_within
+    SELECT m.graph_id, m.debug_handle, m.node_index, u.node_index IS NOT NULL AS is_within
     FROM made AS m
     JOIN node_arguments AS a ON a.record_id = record_key AND a.graph_id = m.graph_id AND a.value_index = m.value_index
     LEFT JOIN handled AS u
@@ -37,9 +35,7 @@ inner_nodes AS (
     HAVING bool_and(u.is_within)
 ),
 last_nodes AS (
-    SELECT
-        h.*,
-        min(h.node_index) OVER same_op = max(h.node_index) OVER same_op AS is_one
+    SELECT h.*, min(h.node_index) OVER same_op = max(h.node_index) OVER same_op AS is_one
     FROM handled AS h
     ANTI JOIN inner_nodes AS i USING (graph_id, debug_handle, node_index)
     WINDOW same_op AS (PARTITION BY h.graph_id, h.debug_handle)
@@ -53,8 +49,7 @@ chain AS (
     UNION ALL
     SELECT
         c.stage, c.method, c.graph_id, c.debug_handle, m.node_index, m.output_index, 0 AS result_index,
-        c.depth + 1 AS depth,
-        m.op, c.result_node
+        c.depth + 1 AS depth, m.op, c.result_node
     FROM chain AS c
     JOIN node_arguments AS a
         ON a.record_id = record_key
@@ -70,8 +65,7 @@ SELECT
 FROM chain AS c
 UNION ALL
 SELECT DISTINCT
-    n.stage, n.method, n.graph_id, n.debug_handle, NULL, NULL, NULL, 0, NULL,
-    'several nodes have results of the op'
+    n.stage, n.method, n.graph_id, n.debug_handle, NULL, NULL, NULL, 0, NULL, 'several nodes have results of the op'
 FROM last_nodes AS n
 WHERE NOT n.is_one;
 

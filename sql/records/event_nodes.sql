@@ -11,9 +11,7 @@ JOIN _handled_nodes AS n USING (record_id, method, debug_handle);
 CREATE MACRO _find_kernel_nodes(capture_key) AS TABLE
 WITH
 found AS (
-    SELECT
-        n.*,
-        coalesce(string_split(n.op, '.')[1] = n.kernel_op, false) AS is_run
+    SELECT n.*, coalesce(string_split(n.op, '.')[1] = n.kernel_op, false) AS is_run
     FROM _nodes_of_handles(capture_key) AS n
     WHERE n.kind IN ('kernel', 'operator_call')
 )

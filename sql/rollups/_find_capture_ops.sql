@@ -9,12 +9,10 @@ methods AS (
 )
 SELECT
     o.capture_id,
-    CASE WHEN min(o.scope) = max(o.scope) THEN min(o.scope) END AS scope,
-    bool_or(m.method IS NOT NULL) AS is_method,
+    CASE WHEN min(o.scope) = max(o.scope) THEN min(o.scope) END AS scope, bool_or(m.method IS NOT NULL) AS is_method,
     md5(CASE
         WHEN min(o.scope) = max(o.scope) THEN string_agg(
-            concat_ws('|', o.kind, o.label, o.chain_index, o.instruction_id),
-            chr(10) ORDER BY o.op_index
+            concat_ws('|', o.kind, o.label, o.chain_index, o.instruction_id), chr(10) ORDER BY o.op_index
         )
         ELSE string_agg(
             concat_ws('|', o.scope, o.kind, o.label, o.chain_index, o.instruction_id),

@@ -53,29 +53,22 @@ spread AS (
     FROM self_times AS o
 ),
 in_runs AS MATERIALIZED (
-    SELECT
-        s.capture_id, s.scope, s.module_path, r.phase,
-        try_cast(sum(s.ticks) AS BIGINT) AS ticks
+    SELECT s.capture_id, s.scope, s.module_path, r.phase, try_cast(sum(s.ticks) AS BIGINT) AS ticks
     FROM spread AS s
     JOIN runs AS r USING (capture_id, run_index)
     GROUP BY s.capture_id, s.scope, s.module_path, s.run_index, r.phase
 ),
 phases AS (
-    SELECT i.capture_id, i.scope, i.module_path, NULL AS phase, i.ticks
-    FROM in_runs AS i
-    WHERE i.ticks IS NOT NULL
+    SELECT i.capture_id, i.scope, i.module_path, NULL AS phase, i.ticks FROM in_runs AS i WHERE i.ticks IS NOT NULL
     UNION ALL
     SELECT i.capture_id, i.scope, i.module_path, i.phase, i.ticks
     FROM in_runs AS i
     WHERE i.phase IS NOT NULL AND i.ticks IS NOT NULL
 )
 SELECT
-    p.capture_id, p.phase, p.scope, p.module_path,
-    count(*)::INTEGER AS runs,
-    try_cast(sum(p.ticks) AS BIGINT) AS total_ticks,
-    quantile_cont(p.ticks::DOUBLE, 0.25) AS p25,
-    quantile_cont(p.ticks::DOUBLE, 0.5) AS p50,
-    quantile_cont(p.ticks::DOUBLE, 0.9) AS p90
+    p.capture_id, p.phase, p.scope, p.module_path, count(*)::INTEGER AS runs,
+    try_cast(sum(p.ticks) AS BIGINT) AS total_ticks, quantile_cont(p.ticks::DOUBLE, 0.25) AS p25,
+    quantile_cont(p.ticks::DOUBLE, 0.5) AS p50, quantile_cont(p.ticks::DOUBLE, 0.9) AS p90
 FROM phases AS p
 GROUP BY p.capture_id, p.phase, p.scope, p.module_path
 ORDER BY p.capture_id, p.scope, p.module_path, p.phase NULLS FIRST;

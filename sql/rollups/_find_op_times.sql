@@ -22,8 +22,7 @@ computing AS (
         CASE s.kind WHEN 'framework' THEN -1 ELSE s.chain_index END AS chain_index,
         CASE WHEN s.kind <> 'framework' THEN s.instruction_id END AS instruction_id,
         CASE WHEN s.kind <> 'framework' THEN o.op_type END AS op_type,
-        CASE WHEN s.kind <> 'framework' THEN o.module_path END AS module_path,
-        s.value_unit,
+        CASE WHEN s.kind <> 'framework' THEN o.module_path END AS module_path, s.value_unit,
         s.clock = 'host'
         AND s.value_unit = 'ticks'
         AND s.kind NOT IN ('delegate', 'user') AS is_additive,
@@ -72,16 +71,11 @@ ops AS MATERIALIZED (
                 g.slot, g.kind, g.label, g.value_unit, g.op_type, g.module_path
         ) END AS op_index,
         row_number() OVER (
-            PARTITION BY
-                g.capture_id, g.scope, g.kind, g.module_path,
-                coalesce(g.op_type, g.family)
-            ORDER BY
-                g.chain_index, g.instruction_id NULLS FIRST, g.slot, g.label,
-                g.value_unit
+            PARTITION BY g.capture_id, g.scope, g.kind, g.module_path, coalesce(g.op_type, g.family)
+            ORDER BY g.chain_index, g.instruction_id NULLS FIRST, g.slot, g.label, g.value_unit
         ) AS ordinal,
         row_number() OVER (
-            PARTITION BY
-                g.capture_id, g.scope, g.module_path, coalesce(g.op_type, g.family)
+            PARTITION BY g.capture_id, g.scope, g.module_path, coalesce(g.op_type, g.family)
             ORDER BY
                 g.chain_index, g.instruction_id NULLS FIRST, g.slot, g.kind, g.label,
                 g.value_unit, g.op_type, g.module_path
@@ -89,14 +83,12 @@ ops AS MATERIALIZED (
         row_number() OVER (
             PARTITION BY g.capture_id, g.scope, g.kind, g.family
             ORDER BY
-                g.chain_index, g.instruction_id NULLS FIRST, g.slot, g.label,
-                g.value_unit, g.op_type, g.module_path
+                g.chain_index, g.instruction_id NULLS FIRST, g.slot, g.label, g.value_unit, g.op_type, g.module_path
         ) AS place_in_kind
     FROM grouped AS g
 ),
 members AS (
-    SELECT o.capture_id, o.kind, o.first_signature, unnest(o.signature_indexes) AS signature_index
-    FROM ops AS o
+    SELECT o.capture_id, o.kind, o.first_signature, unnest(o.signature_indexes) AS signature_index FROM ops AS o
 ),
 timed AS (
     SELECT
@@ -128,16 +120,13 @@ parts AS (
 -- These rows are about half as many as the events, so they have only numbers.
 in_runs AS MATERIALIZED (
     SELECT
-        p.capture_id, p.first_signature, p.run_index,
-        sum(p.calls)::BIGINT AS calls,
+        p.capture_id, p.first_signature, p.run_index, sum(p.calls)::BIGINT AS calls,
         try_cast(sum(p.ticks) AS BIGINT) AS ticks
     FROM parts AS p
     GROUP BY p.capture_id, p.first_signature, p.run_index
 ),
 phases AS (
-    SELECT i.capture_id, i.first_signature, NULL AS phase, i.calls, i.ticks
-    FROM in_runs AS i
-    WHERE i.ticks IS NOT NULL
+    SELECT i.capture_id, i.first_signature, NULL AS phase, i.calls, i.ticks FROM in_runs AS i WHERE i.ticks IS NOT NULL
     UNION ALL
     SELECT i.capture_id, i.first_signature, r.phase, i.calls, i.ticks
     FROM in_runs AS i
@@ -147,8 +136,7 @@ phases AS (
 -- The time of a run outside of its ops.
 rests AS MATERIALIZED (
     SELECT
-        i.capture_id, i.run_index,
-        max(o.first_signature) FILTER (WHERE o.op_index = 0) AS first_signature,
+        i.capture_id, i.run_index, max(o.first_signature) FILTER (WHERE o.op_index = 0) AS first_signature,
         sum(CASE o.op_index WHEN 0 THEN i.ticks ELSE -i.ticks END) AS ticks
     FROM in_runs AS i
     JOIN ops AS o USING (capture_id, first_signature)
@@ -156,12 +144,9 @@ rests AS MATERIALIZED (
     GROUP BY i.capture_id, i.run_index, o.scope
 ),
 outside AS (
-    SELECT
-        p.capture_id, p.first_signature, p.phase,
-        quantile_cont(p.ticks::DOUBLE, [0.25, 0.5, 0.9]) AS quantiles
+    SELECT p.capture_id, p.first_signature, p.phase, quantile_cont(p.ticks::DOUBLE, [0.25, 0.5, 0.9]) AS quantiles
     FROM (
-        SELECT t.capture_id, t.first_signature, NULL AS phase, t.ticks
-        FROM rests AS t
+        SELECT t.capture_id, t.first_signature, NULL AS phase, t.ticks FROM rests AS t
         UNION ALL
         SELECT t.capture_id, t.first_signature, r.phase, t.ticks
         FROM rests AS t
@@ -172,11 +157,8 @@ outside AS (
 ),
 numbers AS (
     SELECT
-        p.capture_id, p.first_signature, p.phase,
-        count(*)::INTEGER AS runs,
-        sum(p.calls)::BIGINT AS calls,
-        try_cast(sum(p.ticks) AS BIGINT) AS total_ticks,
-        quantile_cont(p.ticks::DOUBLE, [0.25, 0.5, 0.9]) AS quantiles,
+        p.capture_id, p.first_signature, p.phase, count(*)::INTEGER AS runs, sum(p.calls)::BIGINT AS calls,
+        try_cast(sum(p.ticks) AS BIGINT) AS total_ticks, quantile_cont(p.ticks::DOUBLE, [0.25, 0.5, 0.9]) AS quantiles,
         _common_resolution(p.ticks) AS resolution
     FROM phases AS p
     GROUP BY p.capture_id, p.first_signature, p.phase
@@ -184,18 +166,12 @@ numbers AS (
 SELECT
     o.capture_id, o.op_index::INTEGER AS op_index, n.phase,
     CASE o.op_index WHEN 0 THEN o.scope ELSE concat_ws(
-        '|', o.scope, o.kind, coalesce(o.module_path, '?'),
-        coalesce(o.op_type, o.family), o.ordinal
+        '|', o.scope, o.kind, coalesce(o.module_path, '?'), coalesce(o.op_type, o.family), o.ordinal
     ) END AS item,
     o.scope, o.kind, o.label, o.family, o.chain_index, o.instruction_id, o.op_type, o.module_path,
     o.place_in_module::INTEGER AS place_in_module, o.place_in_kind::INTEGER AS place_in_kind, o.value_unit,
-    o.is_additive, n.runs, n.calls, n.total_ticks,
-    n.quantiles[1] AS p25,
-    n.quantiles[2] AS p50,
-    n.quantiles[3] AS p90,
-    t.quantiles[1] AS outside_p25,
-    t.quantiles[2] AS outside_p50,
-    t.quantiles[3] AS outside_p90,
+    o.is_additive, n.runs, n.calls, n.total_ticks, n.quantiles[1] AS p25, n.quantiles[2] AS p50, n.quantiles[3] AS p90,
+    t.quantiles[1] AS outside_p25, t.quantiles[2] AS outside_p50, t.quantiles[3] AS outside_p90,
     n.resolution::BIGINT AS resolution
 FROM ops AS o
 JOIN numbers AS n ON n.capture_id = o.capture_id AND n.first_signature = o.first_signature

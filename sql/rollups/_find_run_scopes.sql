@@ -24,8 +24,7 @@ kernel_calls AS (
         string_agg(DISTINCT g.label, ' ' ORDER BY g.label) AS ops
     FROM logged AS g
     WHERE g.kind IN ('kernel', 'delegate_call') AND g.chain_index <> -1
-    GROUP BY
-        g.capture_id, g.run_name, g.block_index, g.chain_index, g.instruction_id
+    GROUP BY g.capture_id, g.run_name, g.block_index, g.chain_index, g.instruction_id
 ),
 different AS (
     SELECT c.capture_id, c.run_name, c.chain_index, c.instruction_id
@@ -54,8 +53,7 @@ without_jumps AS (
         WHERE g.label IN ('Method::execute', 'JF_CALL')
         GROUP BY g.capture_id, g.block_index
         HAVING count(DISTINCT g.label) = 1 AND min(g.label) = 'Method::execute'
-    ) AS j
-        ON j.capture_id = p.capture_id AND j.block_index = p.block_index
+    ) AS j ON j.capture_id = p.capture_id AND j.block_index = p.block_index
 ),
 -- For blocks that stopped early, the instructions of the block that they belong to.
 whole AS (
@@ -150,9 +148,7 @@ numbered AS (
     FROM programs AS p
     WINDOW of_name AS (PARTITION BY p.capture_id, p.run_name)
 )
-SELECT
-    r.capture_id, r.run_index,
-    coalesce(r.method, n.scope, r.name) AS scope
+SELECT r.capture_id, r.run_index, coalesce(r.method, n.scope, r.name) AS scope
 FROM runs AS r
 LEFT JOIN numbered AS n ON r.method IS NULL AND n.capture_id = r.capture_id AND n.block_index = r.block_index
 WHERE r.capture_id BETWEEN first_key AND last_key;

@@ -1,7 +1,5 @@
 -- Whether a step time of a trace is that of a device.
-CREATE MACRO _is_device_time(kind) AS (
-    starts_with(kind, 'device_')
-);
+CREATE MACRO _is_device_time(kind) AS (starts_with(kind, 'device_'));
 
 -- The suffix of the name of an op or annotation of a trace whose time is that of the work that it launched.
 CREATE MACRO _device_suffix(kind) AS (
@@ -9,9 +7,7 @@ CREATE MACRO _device_suffix(kind) AS (
 );
 
 -- Whether a step time of a trace is that of the whole step.
-CREATE MACRO _is_step_total(kind) AS (
-    kind IN ('framework', 'device_total')
-);
+CREATE MACRO _is_step_total(kind) AS (kind IN ('framework', 'device_total'));
 
 -- Whether a step time of a trace is an outermost part of the step's.
 CREATE MACRO _is_part_of_step(kind) AS (
@@ -20,8 +16,7 @@ CREATE MACRO _is_part_of_step(kind) AS (
 
 -- The identity of the item that a step time of a trace is about, in all captures.
 CREATE MACRO _step_item(scope, kind, label) AS (
-    CASE WHEN _is_step_total(kind) THEN scope
-        ELSE concat_ws('|', scope, kind, '?', label, 1)
+    CASE WHEN _is_step_total(kind) THEN scope ELSE concat_ws('|', scope, kind, '?', label, 1)
     END
 );
 
@@ -40,11 +35,9 @@ timed AS (
     FROM step_times AS t
     WHERE t.capture_id = capture_key
 )
-SELECT t.capture_id, t.scope, t.kind, t.label, t.calls, t.ticks, t.outside_ticks, NULL AS phase
-FROM timed AS t
+SELECT t.capture_id, t.scope, t.kind, t.label, t.calls, t.ticks, t.outside_ticks, NULL AS phase FROM timed AS t
 UNION ALL
-SELECT
-    t.capture_id, t.scope, t.kind, t.label, t.calls, t.ticks, t.outside_ticks, r.phase
+SELECT t.capture_id, t.scope, t.kind, t.label, t.calls, t.ticks, t.outside_ticks, r.phase
 FROM timed AS t
 JOIN runs AS r USING (capture_id, run_index)
 WHERE r.phase IS NOT NULL;
@@ -54,13 +47,9 @@ CREATE MACRO _find_trace_op_times(capture_key) AS TABLE
 WITH
 numbers AS (
     SELECT
-        p.capture_id, p.phase, p.scope, p.kind, p.label,
-        count(*)::INTEGER AS runs,
-        sum(p.calls)::BIGINT AS calls,
-        try_cast(sum(p.ticks) AS BIGINT) AS total_ticks,
-        quantile_cont(p.ticks::DOUBLE, [0.25, 0.5, 0.9]) AS quantiles,
-        quantile_cont(p.outside_ticks::DOUBLE, [0.25, 0.5, 0.9]) AS outside,
-        _common_resolution(p.ticks) AS resolution
+        p.capture_id, p.phase, p.scope, p.kind, p.label, count(*)::INTEGER AS runs, sum(p.calls)::BIGINT AS calls,
+        try_cast(sum(p.ticks) AS BIGINT) AS total_ticks, quantile_cont(p.ticks::DOUBLE, [0.25, 0.5, 0.9]) AS quantiles,
+        quantile_cont(p.outside_ticks::DOUBLE, [0.25, 0.5, 0.9]) AS outside, _common_resolution(p.ticks) AS resolution
     FROM _phase_step_times(capture_key) AS p
     WHERE p.kind NOT IN ('module', 'device_module')
     GROUP BY p.capture_id, p.phase, p.scope, p.kind, p.label
@@ -78,20 +67,13 @@ placed AS (
     FROM numbers AS n
 )
 SELECT
-    p.capture_id, p.op_index::INTEGER AS op_index, p.phase,
-    _step_item(p.scope, p.kind, p.label) AS item,
-    p.scope, p.kind, p.label, p.label AS family,
-    -1::BIGINT AS chain_index,
+    p.capture_id, p.op_index::INTEGER AS op_index, p.phase, _step_item(p.scope, p.kind, p.label) AS item,
+    p.scope, p.kind, p.label, p.label AS family, -1::BIGINT AS chain_index,
     NULL::INTEGER AS instruction_id, NULL::VARCHAR AS op_type, NULL::VARCHAR AS module_path,
     1::INTEGER AS place_in_module, 1::INTEGER AS place_in_kind, 'ticks' AS value_unit,
-    _is_part_of_step(p.kind) AS is_additive, p.runs, p.calls, p.total_ticks,
-    p.quantiles[1] AS p25,
-    p.quantiles[2] AS p50,
-    p.quantiles[3] AS p90,
-    p.outside[1] AS outside_p25,
-    p.outside[2] AS outside_p50,
-    p.outside[3] AS outside_p90,
-    p.resolution::BIGINT AS resolution
+    _is_part_of_step(p.kind) AS is_additive, p.runs, p.calls, p.total_ticks, p.quantiles[1] AS p25,
+    p.quantiles[2] AS p50, p.quantiles[3] AS p90, p.outside[1] AS outside_p25, p.outside[2] AS outside_p50,
+    p.outside[3] AS outside_p90, p.resolution::BIGINT AS resolution
 FROM placed AS p
 ORDER BY p.capture_id, p.op_index, p.scope, p.phase NULLS FIRST;
 
@@ -99,12 +81,9 @@ ORDER BY p.capture_id, p.op_index, p.scope, p.phase NULLS FIRST;
 -- `step_times`.
 CREATE MACRO _find_trace_module_times(capture_key) AS TABLE
 SELECT
-    p.capture_id, p.phase, p.scope, p.label AS module_path,
-    count(*)::INTEGER AS runs,
-    try_cast(sum(p.ticks) AS BIGINT) AS total_ticks,
-    quantile_cont(p.ticks::DOUBLE, 0.25) AS p25,
-    quantile_cont(p.ticks::DOUBLE, 0.5) AS p50,
-    quantile_cont(p.ticks::DOUBLE, 0.9) AS p90
+    p.capture_id, p.phase, p.scope, p.label AS module_path, count(*)::INTEGER AS runs,
+    try_cast(sum(p.ticks) AS BIGINT) AS total_ticks, quantile_cont(p.ticks::DOUBLE, 0.25) AS p25,
+    quantile_cont(p.ticks::DOUBLE, 0.5) AS p50, quantile_cont(p.ticks::DOUBLE, 0.9) AS p90
 FROM _phase_step_times(capture_key) AS p
 WHERE p.kind IN ('module', 'device_module')
 GROUP BY p.capture_id, p.phase, p.scope, p.label
@@ -113,9 +92,7 @@ ORDER BY p.capture_id, p.scope, p.label, p.phase NULLS FIRST;
 -- The identity of the ops of one trace. A row of the table `capture_ops`, from `op_times`.
 CREATE MACRO _find_trace_ops(capture_key) AS TABLE
 SELECT
-    o.capture_id,
-    min(o.scope) FILTER (WHERE o.kind = 'framework') AS scope,
-    false AS is_method,
+    o.capture_id, min(o.scope) FILTER (WHERE o.kind = 'framework') AS scope, false AS is_method,
     md5(string_agg(concat_ws('|', o.kind, o.label), chr(10) ORDER BY o.op_index, o.kind)) AS ops_hash
 FROM op_times AS o
 WHERE o.capture_id = capture_key AND o.phase IS NULL

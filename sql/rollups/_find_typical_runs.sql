@@ -29,8 +29,7 @@ measured AS (
 ),
 quartiles AS (
     SELECT
-        m.capture_id, m.block_index, m.phase,
-        quantile_cont(m.log_ticks, 0.25) AS lower,
+        m.capture_id, m.block_index, m.phase, quantile_cont(m.log_ticks, 0.25) AS lower,
         quantile_cont(m.log_ticks, 0.75) AS upper
     FROM measured AS m
     WHERE NOT m.is_first AND m.log_ticks IS NOT NULL
@@ -39,8 +38,7 @@ quartiles AS (
 ),
 of_blocks AS (
     SELECT
-        m.capture_id, m.block_index,
-        quantile_cont(m.log_ticks, 0.25) AS lower,
+        m.capture_id, m.block_index, quantile_cont(m.log_ticks, 0.25) AS lower,
         quantile_cont(m.log_ticks, 0.75) AS upper
     FROM measured AS m
     WHERE NOT m.is_first AND m.log_ticks IS NOT NULL
@@ -49,8 +47,7 @@ of_blocks AS (
 ),
 fenced AS (
     SELECT
-        m.capture_id, m.run_index, m.log_ticks,
-        coalesce(q.lower, b.lower) AS lower,
+        m.capture_id, m.run_index, m.log_ticks, coalesce(q.lower, b.lower) AS lower,
         coalesce(q.upper, b.upper) AS upper,
         greatest(3 * (coalesce(q.upper, b.upper) - coalesce(q.lower, b.lower)), ln(1.1)) AS room
     FROM measured AS m

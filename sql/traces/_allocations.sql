@@ -22,7 +22,6 @@ memory AS (
 )
 SELECT
     m.device, m.event_index, m.place, m.at_ticks, m.bytes, m.total_allocated,
-    lead(m.place) OVER of_address AS until_place,
-    lead(m.at_ticks) OVER of_address AS until_ticks
+    lead(m.place) OVER of_address AS until_place, lead(m.at_ticks) OVER of_address AS until_ticks
 FROM memory AS m
 WINDOW of_address AS (PARTITION BY m.device, m.address ORDER BY m.place);

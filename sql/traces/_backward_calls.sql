@@ -8,8 +8,7 @@
 CREATE MACRO _backward_calls(capture_key) AS TABLE
 WITH
 slices AS MATERIALIZED (
-    SELECT s.* FROM _pass_slices(capture_key) AS s
-    WHERE s.place = 1 OR s.place = 4 AND s.sequence_number IS NOT NULL
+    SELECT s.* FROM _pass_slices(capture_key) AS s WHERE s.place = 1 OR s.place = 4 AND s.sequence_number IS NOT NULL
 ),
 begun AS (
     SELECT
@@ -59,8 +58,7 @@ threads_of_ops AS (
 -- The places of numbers and of threads in their orders.
 placed AS (
     SELECT
-        t.forward_thread, t.thread_index, t.ops,
-        max(t.ops) OVER (PARTITION BY t.forward_thread) AS most_ops,
+        t.forward_thread, t.thread_index, t.ops, max(t.ops) OVER (PARTITION BY t.forward_thread) AS most_ops,
         CASE
             WHEN t.forward_thread IS NOT NULL THEN dense_rank() OVER (ORDER BY t.forward_thread NULLS LAST)
         END AS number_place,
@@ -70,8 +68,7 @@ placed AS (
 ),
 ranked AS (
     SELECT
-        p.forward_thread, p.thread_index, p.ops, p.thread_place,
-        abs(p.number_place - p.thread_place) AS distance,
+        p.forward_thread, p.thread_index, p.ops, p.thread_place, abs(p.number_place - p.thread_place) AS distance,
         coalesce(
             p.number_place = p.thread_place
             AND max(p.number_place) OVER () = max(p.thread_place) OVER ()
@@ -100,8 +97,7 @@ SELECT
         WHEN starts_with(o.label, 'autograd::engine::evaluate_function: ') THEN substr(o.label, 38)
         ELSE o.label
     END AS label,
-    o.end_ticks - o.start_ticks AS ticks,
-    l.op_index
+    o.end_ticks - o.start_ticks AS ticks, l.op_index
 FROM outermost AS o
 LEFT JOIN linked AS l USING (event_index);
 
@@ -115,9 +111,7 @@ modules AS MATERIALIZED (
     JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (event_index)
 ),
 paths AS (
-    SELECT m.event_index, [m.module] AS modules
-    FROM modules AS m
-    WHERE m.outer_index IS NULL
+    SELECT m.event_index, [m.module] AS modules FROM modules AS m WHERE m.outer_index IS NULL
     UNION ALL
     SELECT m.event_index, list_concat(p.modules, [m.module])
     FROM paths AS p

@@ -18,9 +18,7 @@ CREATE MACRO _device_activity(
 ) AS TABLE
 WITH
 work AS MATERIALIZED (
-    SELECT
-        l.start_ticks, l.end_ticks, l.device,
-        _work_type(l.kind, l.kernel_family) AS type
+    SELECT l.start_ticks, l.end_ticks, l.device, _work_type(l.kind, l.kernel_family) AS type
     FROM _launches(capture_key) AS l
     WHERE _checked_by("by", ['device', 'step']) IS NOT NULL
 ),
@@ -40,8 +38,7 @@ edges AS (
 ),
 moments AS (
     SELECT
-        e.device, e.at_ticks,
-        sum(CASE e.type WHEN 'computation' THEN e.change ELSE 0 END) AS computes,
+        e.device, e.at_ticks, sum(CASE e.type WHEN 'computation' THEN e.change ELSE 0 END) AS computes,
         sum(CASE e.type WHEN 'communication' THEN e.change ELSE 0 END) AS communicates,
         sum(CASE e.type WHEN 'memory' THEN e.change ELSE 0 END) AS copies
     FROM edges AS e
@@ -49,10 +46,8 @@ moments AS (
 ),
 stretches AS (
     SELECT
-        m.device, m.at_ticks,
-        lead(m.at_ticks) OVER so_far - m.at_ticks AS ticks,
-        sum(m.computes) OVER so_far > 0 AS computes,
-        sum(m.communicates) OVER so_far > 0 AS communicates,
+        m.device, m.at_ticks, lead(m.at_ticks) OVER so_far - m.at_ticks AS ticks,
+        sum(m.computes) OVER so_far > 0 AS computes, sum(m.communicates) OVER so_far > 0 AS communicates,
         sum(m.copies) OVER so_far > 0 AS copies
     FROM moments AS m
     WINDOW so_far AS (PARTITION BY m.device ORDER BY m.at_ticks)

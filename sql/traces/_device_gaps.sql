@@ -30,14 +30,10 @@ gaps AS (
 ),
 -- An event of the gap's own stream or device that ends within it has no length.
 ended AS (
-    SELECT w.end_ticks, min(w.label) AS label
-    FROM work AS w
-    WHERE w.end_ticks > w.start_ticks
-    GROUP BY w.end_ticks
+    SELECT w.end_ticks, min(w.label) AS label FROM work AS w WHERE w.end_ticks > w.start_ticks GROUP BY w.end_ticks
 )
 SELECT
-    g.run_index, g.device, g.place AS stream, g.idle_ticks AS start_ticks,
-    g.start_ticks - g.idle_ticks AS ticks,
+    g.run_index, g.device, g.place AS stream, g.idle_ticks AS start_ticks, g.start_ticks - g.idle_ticks AS ticks,
     CASE
         WHEN g.call_index IS NOT NULL THEN greatest(least(g.call_start_ticks, g.start_ticks) - g.idle_ticks, 0)
     END AS host_ticks,
@@ -68,10 +64,8 @@ CREATE MACRO _idle_causes(
 WITH
 gaps AS MATERIALIZED (
     SELECT
-        g.*,
-        g.start_ticks + coalesce(g.host_ticks, 0) AS launched_ticks,
-        coalesce(2 * g.host_ticks >= g.ticks, false) AS is_host,
-        coalesce(launch_ticks, g.latency_ticks) AS limit_ticks
+        g.*, g.start_ticks + coalesce(g.host_ticks, 0) AS launched_ticks,
+        coalesce(2 * g.host_ticks >= g.ticks, false) AS is_host, coalesce(launch_ticks, g.latency_ticks) AS limit_ticks
     FROM _device_gaps(capture_key, "by") AS g
 ),
 times AS MATERIALIZED (FROM _host_times(capture_key)),
@@ -162,8 +156,7 @@ judged AS (
                 THEN CASE WHEN m.label IS NOT NULL THEN 'communication' ELSE 'dependency' END
             ELSE 'unknown_wait'
         END AS cause,
-        coalesce(h.asked_ticks, g.start_ticks + g.host_ticks // 2) AS asked_ticks,
-        c.call
+        coalesce(h.asked_ticks, g.start_ticks + g.host_ticks // 2) AS asked_ticks, c.call
     FROM gaps AS g
     LEFT JOIN hosts AS h USING (next_index)
     LEFT JOIN calls AS c USING (next_index)
@@ -178,8 +171,7 @@ SELECT
         WHEN j.cause = 'launch_delay' AND 2 * j.call_ticks >= j.ticks - j.host_ticks THEN j.launch
     END AS call,
     j.next_label,
-    CASE WHEN j.cause IN ('dependency', 'communication') AND NOT j.is_host
-        THEN j.waited_label
+    CASE WHEN j.cause IN ('dependency', 'communication') AND NOT j.is_host THEN j.waited_label
     END AS waited_label
 FROM judged AS j
 ASOF LEFT JOIN owners AS o ON o.thread_index = j.call_thread AND row(j.asked_ticks) >= row(o.at_ticks);

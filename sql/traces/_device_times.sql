@@ -16,9 +16,7 @@ self_times AS (
 recorded AS (
     SELECT o.event_index
     FROM (
-        SELECT DISTINCT f.capture_id
-        FROM findings AS f
-        WHERE f.capture_id = capture_key AND f.rule = 'graph capture'
+        SELECT DISTINCT f.capture_id FROM findings AS f WHERE f.capture_id = capture_key AND f.rule = 'graph capture'
     ) AS a
     JOIN event_ticks AS e ON e.capture_id = a.capture_id
     JOIN owners AS o ON o.owner_index = e.event_index
@@ -30,8 +28,7 @@ launched AS (
     SELECT w.event_index, sum(w.device_ticks) AS ticks
     FROM (
         SELECT
-            CASE WHEN r.event_index IS NULL THEN coalesce(o.call_index, o.owner_index)
-                ELSE o.owner_index
+            CASE WHEN r.event_index IS NULL THEN coalesce(o.call_index, o.owner_index) ELSE o.owner_index
             END AS event_index,
             o.device_ticks
         FROM owners AS o
@@ -42,17 +39,14 @@ launched AS (
 -- Nothing is read if the trace has no device events. Without the capture, as in `_trace_slices`.
 classified AS MATERIALIZED (
     SELECT
-        s.signature_index, s.label, s.family, s.activity AS slice,
-        coalesce(s.purpose = 'profiler', false) AS is_helper
+        s.signature_index, s.label, s.family, s.activity AS slice, coalesce(s.purpose = 'profiler', false) AS is_helper
     FROM (SELECT capture_key AS capture_id) AS a
     JOIN signatures AS s ON s.capture_id = a.capture_id AND NOT s.on_device
 ),
 counted AS MATERIALIZED (
     SELECT e.*
     FROM (
-        SELECT DISTINCT d.capture_id
-        FROM device_events AS d
-        WHERE d.capture_id = capture_key AND EXISTS (FROM owners)
+        SELECT DISTINCT d.capture_id FROM device_events AS d WHERE d.capture_id = capture_key AND EXISTS (FROM owners)
     ) AS a
     JOIN event_ticks AS e USING (capture_id)
     JOIN classified AS s USING (signature_index)
@@ -63,16 +57,14 @@ counted AS MATERIALIZED (
 traced AS (
     SELECT
         e.run_index, e.event_index, e.signature_index, e.start_ticks,
-        e.start_ticks + greatest(e.elapsed_ticks, 0) AS end_ticks,
-        t.thread_index
+        e.start_ticks + greatest(e.elapsed_ticks, 0) AS end_ticks, t.thread_index
     FROM counted AS e
     JOIN trace_events AS t USING (capture_id, run_index, event_index)
 ),
 -- Launches of previous events in the same thread: events that contain an event precede it, its children follow it.
 ordered AS (
     SELECT
-        t.*,
-        coalesce(l.ticks, 0) AS ticks,
+        t.*, coalesce(l.ticks, 0) AS ticks,
         sum(coalesce(l.ticks, 0)) OVER (
             PARTITION BY t.thread_index
             ORDER BY t.start_ticks, t.end_ticks DESC, t.event_index
@@ -88,11 +80,9 @@ running AS (
 )
 SELECT
     o.run_index, o.event_index, s.slice, s.label, s.family, s.is_helper, false AS is_on_device, false AS is_owned,
-    o.thread_index, o.start_ticks,
-    coalesce(w.ticks, 0) AS self_ticks,
+    o.thread_index, o.start_ticks, coalesce(w.ticks, 0) AS self_ticks,
     CASE WHEN s.slice = 'call' THEN o.so_far ELSE o.so_far - o.ticks END AS before_ticks,
-    CASE WHEN s.slice = 'call' THEN 0 ELSE o.ticks END
-        + greatest(coalesce(u.so_far, 0) - o.so_far, 0) AS total_ticks
+    CASE WHEN s.slice = 'call' THEN 0 ELSE o.ticks END + greatest(coalesce(u.so_far, 0) - o.so_far, 0) AS total_ticks
 FROM ordered AS o
 JOIN classified AS s USING (signature_index)
 LEFT JOIN self_times AS w ON w.owner_index = o.event_index

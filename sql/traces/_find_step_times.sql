@@ -2,9 +2,7 @@
 CREATE MACRO _is_sampled_step(
     place,  -- its place among them, from 1
     steps  -- how many they are
-) AS (
-    place * 30 // greatest(30, steps) > (place - 1) * 30 // greatest(30, steps)
-);
+) AS (place * 30 // greatest(30, steps) > (place - 1) * 30 // greatest(30, steps));
 
 -- The time of one total, op, annotation or module in one step of a trace, on the host: of the events that begin in the
 -- step; of ops and runtime calls without children, of others with them. Where events of a thread overlap, a moment
@@ -17,14 +15,11 @@ CREATE MACRO _find_step_times(
 WITH
 kinds AS MATERIALIZED (
     SELECT
-        k.signature_index, k.is_helper,
-        k.activity = 'step' AS is_step,
+        k.signature_index, k.is_helper, k.activity = 'step' AS is_step,
         CASE WHEN k.label IS DISTINCT FROM step_name THEN _step_kind(k.activity) END AS kind,
         _step_label(k.activity, k.family) AS label
     FROM (
-        SELECT
-            s.*,
-            coalesce(s.purpose = 'profiler', false) AS is_helper
+        SELECT s.*, coalesce(s.purpose = 'profiler', false) AS is_helper
         FROM signatures AS s
         WHERE s.capture_id = capture_key AND NOT s.on_device
     ) AS k
@@ -33,8 +28,7 @@ kinds AS MATERIALIZED (
 hosts AS MATERIALIZED (
     SELECT
         e.run_index, e.event_index, e.parent_index, e.signature_index, e.start_ticks, e.elapsed_ticks, e.overlap_ticks,
-        k.is_helper, k.is_step,
-        k.kind IN ('op', 'runtime') AS is_exclusive
+        k.is_helper, k.is_step, k.kind IN ('op', 'runtime') AS is_exclusive
     FROM kinds AS k
     JOIN event_ticks AS e ON e.capture_id = capture_key AND e.signature_index = k.signature_index
 ),
@@ -56,9 +50,7 @@ found AS (
     WHERE step_name IS NOT NULL
 ),
 steps AS MATERIALIZED (
-    SELECT
-        f.*,
-        _is_sampled_step(f.place, f.steps) AS is_sample
+    SELECT f.*, _is_sampled_step(f.place, f.steps) AS is_sample
     FROM (SELECT s.*, row_number() OVER (ORDER BY s.run_index) AS place, count(*) OVER () AS steps FROM found AS s) AS f
 ),
 placed AS (
@@ -77,8 +69,7 @@ stepped AS MATERIALIZED (
     SELECT
         p.step_index, p.event_index,
         CASE WHEN h.event_index IS NULL THEN p.parent_index ELSE h.parent_index END AS parent_index,
-        p.signature_index, p.run_index, p.is_exclusive, p.start_ticks,
-        greatest(p.elapsed_ticks, 0) AS ticks,
+        p.signature_index, p.run_index, p.is_exclusive, p.start_ticks, greatest(p.elapsed_ticks, 0) AS ticks,
         greatest(p.elapsed_ticks, 0) - coalesce(p.overlap_ticks, 0) AS counted_ticks
     FROM placed AS p
     LEFT JOIN (FROM hosts AS h WHERE h.is_helper) AS h ON h.event_index = p.parent_index
@@ -111,9 +102,7 @@ sums AS (
     WHERE p.is_exclusive
     GROUP BY p.step_index, p.signature_index
     UNION ALL
-    SELECT r.step_index, r.signature_index, 0, -sum(r.ticks)
-    FROM repeated AS r
-    GROUP BY r.step_index, r.signature_index
+    SELECT r.step_index, r.signature_index, 0, -sum(r.ticks) FROM repeated AS r GROUP BY r.step_index, r.signature_index
 ),
 parts AS (
     SELECT
@@ -128,10 +117,8 @@ parts AS (
     WHERE k.kind IS NOT NULL
 )
 SELECT
-    capture_key::INTEGER AS capture_id, p.run_index, p.scope, p.kind, p.label,
-    sum(p.calls)::INTEGER AS calls,
-    try_cast(sum(p.ticks) AS BIGINT) AS ticks,
-    p.is_sample
+    capture_key::INTEGER AS capture_id, p.run_index, p.scope, p.kind, p.label, sum(p.calls)::INTEGER AS calls,
+    try_cast(sum(p.ticks) AS BIGINT) AS ticks, p.is_sample
 FROM parts AS p
 GROUP BY p.run_index, p.scope, p.is_sample, p.kind, p.label
 HAVING try_cast(sum(p.ticks) AS BIGINT) IS NOT NULL

@@ -51,10 +51,7 @@ CREATE MACRO _only_elements(
 
 -- One event of gloo's collectives, which run on the host, of traces without kernels.
 CREATE MACRO _gloo_events(capture_keys) AS TABLE
-SELECT
-    e.capture_id, e.run_index, e.event_index,
-    substr(s.label, 6) AS collective,
-    e.start_ticks, e.elapsed_ticks
+SELECT e.capture_id, e.run_index, e.event_index, substr(s.label, 6) AS collective, e.start_ticks, e.elapsed_ticks
 FROM (SELECT unnest(capture_keys) AS capture_id) AS a
 JOIN signatures AS s ON s.capture_id = a.capture_id AND starts_with(s.label, 'gloo:') AND NOT s.on_device
 JOIN event_ticks AS e ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
@@ -85,8 +82,7 @@ SELECT
     try_cast(
         s.elements * _message_bytes(s.message_type) * CASE
             WHEN s.collective IN (
-                'all_reduce', 'all_to_all', 'broadcast', 'reduce', 'reduce_scatter',
-                'send', 'recv'
+                'all_reduce', 'all_to_all', 'broadcast', 'reduce', 'reduce_scatter', 'send', 'recv'
             ) THEN 1
             WHEN s.collective = 'all_gather' THEN s.group_size
         END AS BIGINT

@@ -10,9 +10,7 @@ classified AS MATERIALIZED (
     WHERE s.activity IN ('kernel', 'copy', 'fill', 'call')
 ),
 calls AS (
-    SELECT
-        e.event_index, t.thread_index, h.process, e.start_ticks,
-        e.start_ticks + e.elapsed_ticks AS end_ticks
+    SELECT e.event_index, t.thread_index, h.process, e.start_ticks, e.start_ticks + e.elapsed_ticks AS end_ticks
     FROM classified AS k
     JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e USING (signature_index)
     JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (run_index, event_index)

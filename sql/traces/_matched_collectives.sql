@@ -20,16 +20,12 @@ collectives AS (
 ),
 complete AS (FROM collectives AS m QUALIFY m.ranks = max(m.ranks) OVER (PARTITION BY m.job, m.process_group)),
 matched AS MATERIALIZED (
-    SELECT
-        c.job, c.process_group, c.collective, c.step, c.number, c.capture_id,
-        c.end_ticks - m.first_ticks AS ticks
+    SELECT c.job, c.process_group, c.collective, c.step, c.number, c.capture_id, c.end_ticks - m.first_ticks AS ticks
     FROM complete AS m
     JOIN calls AS c USING (job, process_group, collective, step, number)
 ),
 middles AS (
-    SELECT
-        m.job, m.process_group, m.collective, m.step, m.number,
-        quantile_cont(m.ticks::DOUBLE, 0.5) AS ticks
+    SELECT m.job, m.process_group, m.collective, m.step, m.number, quantile_cont(m.ticks::DOUBLE, 0.5) AS ticks
     FROM matched AS m
     GROUP BY m.job, m.process_group, m.collective, m.step, m.number
 )

@@ -22,9 +22,7 @@ known AS MATERIALIZED (
     WHERE s.activity = 'kernel' AND s.kernel_family = 'communication'
 ),
 chosen AS MATERIALIZED (
-    SELECT
-        e.capture_id, e.run_index, e.event_index, e.start_ticks,
-        e.start_ticks + e.elapsed_ticks AS end_ticks
+    SELECT e.capture_id, e.run_index, e.event_index, e.start_ticks, e.start_ticks + e.elapsed_ticks AS end_ticks
     FROM known AS k
     JOIN event_ticks AS e ON e.capture_id = k.capture_id AND e.signature_index = k.signature_index
     WHERE e.elapsed_ticks >= 0
@@ -45,15 +43,13 @@ named AS (
     UNION ALL
     SELECT
         h.capture_id, h.run_index, h.event_index, h.group_description, h.group_description, h.group_size, h.collective,
-        h.collective || coalesce(' ' || h.elements, ''),
-        h.message_type, h.message_bytes, NULL, h.start_ticks,
+        h.collective || coalesce(' ' || h.elements, ''), h.message_type, h.message_bytes, NULL, h.start_ticks,
         h.start_ticks + h.elapsed_ticks
     FROM _host_collectives(capture_keys) AS h
     WHERE h.group_description IS NOT NULL
 )
 SELECT
-    k.job, c.*, _ends_together(c.collective) AS ends_together,
-    coalesce(s.step, -1) AS step,
+    k.job, c.*, _ends_together(c.collective) AS ends_together, coalesce(s.step, -1) AS step,
     row_number() OVER (
         PARTITION BY c.capture_id, coalesce(s.step, -1), c.process_group, c.matched_name
         ORDER BY c.start_ticks, c.event_index

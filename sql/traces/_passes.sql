@@ -42,8 +42,7 @@ placed AS (
         ) AS place
     FROM hosts AS h
 )
-FROM placed AS p
-WHERE p.place IS NOT NULL;
+FROM placed AS p WHERE p.place IS NOT NULL;
 
 -- The time until which the events of a pass last that have begun on a thread: a later event before it is part of the
 -- pass.

@@ -13,21 +13,14 @@ WITH
 work AS MATERIALIZED (SELECT w.* FROM _launches(capture_key) AS w WHERE w.end_ticks > w.start_ticks),
 ended_in_stream AS MATERIALIZED (
     SELECT
-        coalesce(w.device, -1) AS device,
-        coalesce(w.stream, -1) AS stream,
+        coalesce(w.device, -1) AS device, coalesce(w.stream, -1) AS stream,
         w.end_ticks, max(w.event_index) AS event_index
     FROM work AS w
     GROUP BY coalesce(w.device, -1), coalesce(w.stream, -1), w.end_ticks
 ),
-ended AS MATERIALIZED (
-    SELECT w.end_ticks, max(w.event_index) AS event_index
-    FROM work AS w
-    GROUP BY w.end_ticks
-),
+ended AS MATERIALIZED (SELECT w.end_ticks, max(w.event_index) AS event_index FROM work AS w GROUP BY w.end_ticks),
 running AS MATERIALIZED (
-    SELECT DISTINCT w.call_thread AS thread_index
-    FROM work AS w
-    WHERE w.call_thread IS NOT NULL
+    SELECT DISTINCT w.call_thread AS thread_index FROM work AS w WHERE w.call_thread IS NOT NULL
     UNION
     SELECT last_thread
 ),
@@ -56,8 +49,7 @@ calls AS MATERIALIZED (
 -- By records of waits for CUDA events.
 recorded AS MATERIALIZED (
     SELECT
-        d.call_index, max(w.end_ticks) AS end_ticks,
-        arg_max(w.event_index, (w.end_ticks, w.event_index)) AS event_index
+        d.call_index, max(w.end_ticks) AS end_ticks, arg_max(w.event_index, (w.end_ticks, w.event_index)) AS event_index
     FROM (FROM device_events AS i WHERE i.capture_id = capture_key) AS d
     JOIN work AS w ON w.event_index = d.wait_index
     WHERE d.wait_kind = 'synchronization'
@@ -114,9 +106,7 @@ done AS (
 handed AS (
     SELECT g.event_index, g.thread_index, g.start_ticks, d.end_ticks AS from_ticks, d.thread_index AS from_thread
     FROM (
-        SELECT g.*, c.process, NOT c.is_backward AS other_class
-        FROM gaps AS g
-        JOIN classes AS c USING (thread_index)
+        SELECT g.*, c.process, NOT c.is_backward AS other_class FROM gaps AS g JOIN classes AS c USING (thread_index)
     ) AS g
     ASOF JOIN done AS d
         ON d.process = g.process
@@ -138,8 +128,7 @@ waits AS (
     FROM handed AS h
 )
 SELECT
-    2 * j.event_index::BIGINT + 1 AS node,
-    j.event_index, j.wait_kind AS kind, j.start_ticks, j.end_ticks,
+    2 * j.event_index::BIGINT + 1 AS node, j.event_index, j.wait_kind AS kind, j.start_ticks, j.end_ticks,
     CASE
         WHEN j.wait_index IS NOT NULL THEN w.end_ticks
         WHEN j.wait_kind IS NOT NULL THEN least(j.call_start_ticks, j.start_ticks)

@@ -10,18 +10,13 @@ CREATE MACRO _path_nodes(
 ) AS TABLE
 WITH
 moments AS MATERIALIZED (
-    FROM _path_moments(capture_key, last_thread) AS m
-    WHERE m.end_ticks > begin_ticks AND m.end_ticks <= until_ticks
+    FROM _path_moments(capture_key, last_thread) AS m WHERE m.end_ticks > begin_ticks AND m.end_ticks <= until_ticks
 ),
 last_work AS (
-    SELECT max(m.event_index) AS event_index
-    FROM moments AS m
-    WHERE m.end_ticks = until_ticks AND NOT m.is_host
+    SELECT max(m.event_index) AS event_index FROM moments AS m WHERE m.end_ticks = until_ticks AND NOT m.is_host
 ),
 all_moments AS (
-    SELECT
-        m.node, m.event_index, m.kind, m.start_ticks, m.end_ticks, m.from_ticks,
-        m.from_event, m.from_thread
+    SELECT m.node, m.event_index, m.kind, m.start_ticks, m.end_ticks, m.from_ticks, m.from_event, m.from_thread
     FROM moments AS m
     UNION ALL
     SELECT
@@ -35,9 +30,7 @@ arrived AS (
     FROM (SELECT m.* FROM all_moments AS m WHERE m.from_thread IS NOT NULL) AS m
     ASOF LEFT JOIN waits AS w ON w.thread_index = m.from_thread AND row(m.from_ticks) >= row(w.end_ticks)
     UNION ALL
-    SELECT m.*, NULL, NULL
-    FROM all_moments AS m
-    WHERE m.from_thread IS NULL
+    SELECT m.*, NULL, NULL FROM all_moments AS m WHERE m.from_thread IS NULL
 )
 SELECT
     a.node, a.event_index, a.kind, a.start_ticks, a.end_ticks, a.from_ticks, a.from_thread AS thread_index,
@@ -54,13 +47,9 @@ CREATE MACRO _path_walk(capture_key, begin_ticks, until_ticks, last_thread) AS T
 WITH RECURSIVE
 nodes AS MATERIALIZED (FROM _path_nodes(capture_key, begin_ticks, until_ticks, last_thread) AS n),
 rounds AS (
-    SELECT 0 AS round, n.node, n.before, n.node = -1 AS is_marked
-    FROM nodes AS n
+    SELECT 0 AS round, n.node, n.before, n.node = -1 AS is_marked FROM nodes AS n
     UNION ALL
-    SELECT
-        r.round + 1,
-        r.node, j.before,
-        r.is_marked OR m.before IS NOT NULL
+    SELECT r.round + 1, r.node, j.before, r.is_marked OR m.before IS NOT NULL
     FROM rounds AS r
     LEFT JOIN rounds AS j ON j.node = r.before
     LEFT JOIN rounds AS m ON m.is_marked AND m.before = r.node
@@ -78,25 +67,15 @@ CREATE MACRO _path_stretches(capture_key, begin_ticks, until_ticks, last_thread)
 WITH
 walk AS MATERIALIZED (FROM _path_walk(capture_key, begin_ticks, until_ticks, last_thread) AS p),
 stretches AS (
-    SELECT 'device' AS kind, p.start_ticks, p.end_ticks, p.event_index, NULL::INTEGER AS thread_index
+    SELECT 'device' AS kind, p.start_ticks, p.end_ticks, p.event_index, NULL::INTEGER AS thread_index FROM walk AS p
+    UNION ALL
+    SELECT coalesce(p.kind, 'unknown'), coalesce(p.from_ticks, begin_ticks), p.start_ticks, p.event_index, NULL
     FROM walk AS p
     UNION ALL
-    SELECT
-        coalesce(p.kind, 'unknown'),
-        coalesce(p.from_ticks, begin_ticks),
-        p.start_ticks, p.event_index, NULL
-    FROM walk AS p
-    UNION ALL
-    SELECT
-        'host',
-        coalesce(p.host_ticks, begin_ticks),
-        p.from_ticks, NULL, p.thread_index
+    SELECT 'host', coalesce(p.host_ticks, begin_ticks), p.from_ticks, NULL, p.thread_index
     FROM walk AS p
     WHERE p.thread_index IS NOT NULL
 )
-SELECT
-    s.kind,
-    greatest(s.start_ticks, begin_ticks) AS start_ticks,
-    s.end_ticks, s.event_index, s.thread_index
+SELECT s.kind, greatest(s.start_ticks, begin_ticks) AS start_ticks, s.end_ticks, s.event_index, s.thread_index
 FROM stretches AS s
 WHERE s.end_ticks > greatest(s.start_ticks, begin_ticks);

@@ -16,8 +16,7 @@ whole AS MATERIALIZED (
 ),
 bounds AS MATERIALIZED (
     SELECT max(s.end_ticks) AS begin_ticks
-    FROM whole AS s
-    CROSS JOIN part AS p
+    FROM whole AS s CROSS JOIN part AS p
     WHERE step IS NULL
         AND step_name IS NULL
         AND s.kind IN ('unknown', 'unknown_wait')
@@ -25,10 +24,7 @@ bounds AS MATERIALIZED (
         AND 2 * (s.end_ticks - s.start_ticks) > s.end_ticks - p.start_ticks
 ),
 stretches AS MATERIALIZED (
-    SELECT s.*
-    FROM whole AS s
-    CROSS JOIN bounds AS b
-    WHERE b.begin_ticks IS NULL OR s.start_ticks >= b.begin_ticks
+    SELECT s.* FROM whole AS s CROSS JOIN bounds AS b WHERE b.begin_ticks IS NULL OR s.start_ticks >= b.begin_ticks
 ),
 spans AS MATERIALIZED (
     SELECT s.thread_index, min(s.start_ticks) AS start_ticks, max(s.end_ticks) AS end_ticks
@@ -38,9 +34,7 @@ spans AS MATERIALIZED (
 ),
 -- Without the capture, as in `_trace_slices`.
 hosts AS MATERIALIZED (
-    SELECT
-        s.signature_index,
-        s.activity IN ('annotation', 'step') AS is_annotation
+    SELECT s.signature_index, s.activity IN ('annotation', 'step') AS is_annotation
     FROM (SELECT capture_key AS capture_id) AS a
     JOIN signatures AS s USING (capture_id)
     WHERE NOT s.on_device
@@ -83,25 +77,17 @@ moments AS (
         n.end_ticks AS other_ticks, n.event_index
     FROM nearby AS n
     UNION ALL
-    SELECT
-        n.thread_index, n.end_ticks, coalesce(n.parent_index, -1), 0, 0,
-        n.start_ticks, -n.event_index
+    SELECT n.thread_index, n.end_ticks, coalesce(n.parent_index, -1), 0, 0, n.start_ticks, -n.event_index
     FROM nearby AS n
     ANTI JOIN overlapped AS o USING (event_index)
     UNION ALL
-    SELECT s.thread_index, s.start_ticks, NULL, 1, 2, NULL, NULL
-    FROM stretches AS s
-    WHERE s.kind = 'host'
+    SELECT s.thread_index, s.start_ticks, NULL, 1, 2, NULL, NULL FROM stretches AS s WHERE s.kind = 'host'
     UNION ALL
-    SELECT s.thread_index, s.end_ticks, NULL, -1, 2, NULL, NULL
-    FROM stretches AS s
-    WHERE s.kind = 'host'
+    SELECT s.thread_index, s.end_ticks, NULL, -1, 2, NULL, NULL FROM stretches AS s WHERE s.kind = 'host'
 ),
 parts AS (
     SELECT
-        m.thread_index, m.at_ticks,
-        lead(m.at_ticks) OVER in_order AS end_ticks,
-        sum(m.change) OVER in_order AS on_path,
+        m.thread_index, m.at_ticks, lead(m.at_ticks) OVER in_order AS end_ticks, sum(m.change) OVER in_order AS on_path,
         last_value(m.innermost IGNORE NULLS) OVER in_order AS innermost
     FROM moments AS m
     WINDOW in_order AS (
@@ -110,21 +96,12 @@ parts AS (
         ROWS UNBOUNDED PRECEDING
     )
 )
-SELECT
-    s.*,
-    coalesce(b.begin_ticks, p.start_ticks) AS begin_ticks,
-    p.end_ticks AS until_ticks
+SELECT s.*, coalesce(b.begin_ticks, p.start_ticks) AS begin_ticks, p.end_ticks AS until_ticks
 FROM (
-    SELECT t.*
-    FROM stretches AS t
-    WHERE t.kind <> 'host'
+    SELECT t.* FROM stretches AS t WHERE t.kind <> 'host'
     UNION ALL
-    SELECT
-        'host', t.at_ticks, t.end_ticks,
-        nullif(t.innermost, -1),
-        t.thread_index
+    SELECT 'host', t.at_ticks, t.end_ticks, nullif(t.innermost, -1), t.thread_index
     FROM parts AS t
     WHERE t.on_path > 0 AND t.end_ticks > t.at_ticks
 ) AS s
-CROSS JOIN part AS p
-CROSS JOIN bounds AS b;
+CROSS JOIN part AS p CROSS JOIN bounds AS b;

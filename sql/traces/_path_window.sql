@@ -28,9 +28,7 @@ calls AS (
     WHERE n.run_index = coalesce(step, 0)
 ),
 launched AS (
-    SELECT
-        c.start_ticks,
-        greatest(c.end_ticks, max(l.end_ticks)) AS end_ticks
+    SELECT c.start_ticks, greatest(c.end_ticks, max(l.end_ticks)) AS end_ticks
     FROM calls AS c
     LEFT JOIN _launches(capture_key) AS l ON l.call_start_ticks >= c.start_ticks AND l.call_start_ticks < c.end_ticks
     GROUP BY c.start_ticks, c.end_ticks
@@ -78,6 +76,4 @@ last_of_host AS (
     ORDER BY s.end_ticks DESC, s.start_ticks, s.event_index
     LIMIT 1
 )
-SELECT f.start_ticks, f.end_ticks, l.thread_index
-FROM found AS f
-LEFT JOIN last_of_host AS l ON true;
+SELECT f.start_ticks, f.end_ticks, l.thread_index FROM found AS f LEFT JOIN last_of_host AS l ON true;

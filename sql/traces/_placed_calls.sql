@@ -21,14 +21,10 @@ CREATE MACRO _called_from(
 );
 
 -- Whether an activity is an annotation, of a step or another part, on the host or a device.
-CREATE MACRO _is_annotation(activity) AS (
-    coalesce(activity IN ('annotation', 'step', 'device_annotation'), false)
-);
+CREATE MACRO _is_annotation(activity) AS (coalesce(activity IN ('annotation', 'step', 'device_annotation'), false));
 
 -- Whether an activity is a call of a Python function, or of a module by its function.
-CREATE MACRO _is_python_function(activity) AS (
-    coalesce(activity IN ('python_function', 'module'), false)
-);
+CREATE MACRO _is_python_function(activity) AS (coalesce(activity IN ('python_function', 'module'), false));
 
 -- One event of the recorded runs with its call, that call's row of `key_averages` by name, and what it adds to it. As
 -- in torch, an event that only calls another event of its own name is one call together with it, and the profiler's
@@ -43,8 +39,7 @@ named AS MATERIALIZED (
         min(s.signature_index) OVER (PARTITION BY s.family) AS family_index,
         min(s.signature_index) OVER (
             PARTITION BY
-                s.family, s.value_unit,
-                coalesce(s.on_device, false),
+                s.family, s.value_unit, coalesce(s.on_device, false),
                 _is_annotation(s.activity), _is_python_function(s.activity)
         ) AS row_index
     FROM (SELECT capture_key AS capture_id) AS a
@@ -62,8 +57,7 @@ timed AS MATERIALIZED (
 -- Events that are not calls, each with its call. Self time and self memory of these belong to it. Events of a dump have
 -- no thread.
 others AS (
-    SELECT
-        t.run_index, t.event_index, c.event_index AS call_index, c.own_row AS row_index
+    SELECT t.run_index, t.event_index, c.event_index AS call_index, c.own_row AS row_index
     FROM timed AS t
     JOIN timed AS c ON c.event_index = t.stored_index
     UNION ALL
@@ -75,8 +69,7 @@ others AS (
 -- An event whose call is in none of the runs is a call itself, unless it is a helper.
 calls AS (
     SELECT
-        t.*,
-        o.event_index IS NULL AND NOT t.is_helper AS is_call,
+        t.*, o.event_index IS NULL AND NOT t.is_helper AS is_call,
         coalesce(o.call_index, CASE WHEN NOT t.is_helper THEN t.event_index END) AS call_index,
         CASE WHEN o.event_index IS NOT NULL THEN o.row_index WHEN NOT t.is_helper THEN t.own_row END AS row_index
     FROM timed AS t
@@ -89,8 +82,7 @@ memory AS (
 ),
 call_memory AS (
     SELECT
-        m.run_index, m.event_index,
-        m.cpu_bytes - coalesce(sum(i.cpu_bytes), 0) AS cpu_bytes,
+        m.run_index, m.event_index, m.cpu_bytes - coalesce(sum(i.cpu_bytes), 0) AS cpu_bytes,
         m.device_bytes - coalesce(sum(i.device_bytes), 0) AS device_bytes
     FROM memory AS m
     LEFT JOIN memory AS i ON i.parent_run_index = m.run_index AND i.parent_index = m.event_index
@@ -98,14 +90,10 @@ call_memory AS (
 )
 SELECT
     c.run_index, c.event_index, c.row_index, c.call_index, c.thread_index, c.is_call,
-    c.lost_launches IS NULL AS has_work,
-    c.start_ticks,
-    c.start_ticks + c.duration_ticks AS end_ticks,
+    c.lost_launches IS NULL AS has_work, c.start_ticks, c.start_ticks + c.duration_ticks AS end_ticks,
     c.duration_ticks, c.self_ticks, c.torch_self_ticks, v.self_ticks AS self_device_ticks,
-    v.total_ticks AS device_ticks, v.before_ticks,
-    v.before_ticks + v.total_ticks AS after_ticks,
-    v.unowned_ticks
-        + CASE WHEN c.call_index IS NULL THEN v.self_ticks ELSE 0 END AS unowned_ticks,
+    v.total_ticks AS device_ticks, v.before_ticks, v.before_ticks + v.total_ticks AS after_ticks,
+    v.unowned_ticks + CASE WHEN c.call_index IS NULL THEN v.self_ticks ELSE 0 END AS unowned_ticks,
     i.cpu_bytes AS self_memory, m.cpu_bytes AS memory, i.device_bytes AS self_device_memory,
     m.device_bytes AS device_memory
 FROM calls AS c
@@ -118,8 +106,7 @@ CREATE MACRO _placed_calls(capture_key, "by", stack_depth, steps, phase, method,
 SELECT
     c.*,
     CASE WHEN "by" = 'shape' THEN coalesce(o.shapes, '[]') END AS shapes,
-    CASE WHEN "by" = 'stack' THEN _called_from(t.call_stack, stack_depth) END AS stack,
-    n.module
+    CASE WHEN "by" = 'stack' THEN _called_from(t.call_stack, stack_depth) END AS stack, n.module
 FROM _call_times(capture_key, steps, phase, method, runs) AS c
 -- The planner knows that columns which are not used are empty, and doesn't read them.
 LEFT JOIN (

@@ -18,9 +18,7 @@ steps AS (
     JOIN event_ticks AS e ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
     WHERE e.elapsed_ticks >= 0
         AND coalesce(k.job, '') NOT IN (
-            SELECT coalesce(j.job, '')
-            FROM profiler_steps AS p
-            JOIN ranks AS j USING (capture_id)
+            SELECT coalesce(j.job, '') FROM profiler_steps AS p JOIN ranks AS j USING (capture_id)
         )
     GROUP BY k.capture_id, e.run_index
 ),
@@ -36,17 +34,14 @@ work AS (
     GROUP BY k.capture_id, e.run_index
     UNION ALL
     -- Collectives on the host last until the last process has come, as kernels do.
-    SELECT
-        g.capture_id, g.run_index, 0, try_cast(sum(g.elapsed_ticks) AS BIGINT)
+    SELECT g.capture_id, g.run_index, 0, try_cast(sum(g.elapsed_ticks) AS BIGINT)
     FROM _gloo_events((SELECT list(k.capture_id) FROM ranks AS k)) AS g
     GROUP BY g.capture_id, g.run_index
 ),
 joined AS (
     SELECT
-        k.job, s.step, k.rank, k.name AS capture, s.ticks,
-        coalesce(w.computation_ticks, 0) AS computation_ticks,
-        coalesce(w.communication_ticks, 0) AS communication_ticks,
-        k.unit, k.scale
+        k.job, s.step, k.rank, k.name AS capture, s.ticks, coalesce(w.computation_ticks, 0) AS computation_ticks,
+        coalesce(w.communication_ticks, 0) AS communication_ticks, k.unit, k.scale
     FROM ranks AS k
     JOIN steps AS s USING (capture_id)
     LEFT JOIN work AS w USING (capture_id, run_index)

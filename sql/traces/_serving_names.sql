@@ -1,9 +1,5 @@
 -- Whole number of a text of digits; 0 for an empty one, NULL for one that can't be a number of tokens.
-CREATE MACRO _told_number(
-    digits
-) AS (
-    CASE WHEN digits = '' THEN 0 WHEN length(digits) <= 12 THEN digits::BIGINT END
-);
+CREATE MACRO _told_number(digits) AS (CASE WHEN digits = '' THEN 0 WHEN length(digits) <= 12 THEN digits::BIGINT END);
 
 -- The facts about a step of a server of language models in the name of its annotation; NULL for other names. vLLM
 -- writes execute_context_2(512)_generation_30(30): sequences and, in brackets, tokens of the prompts and of the
@@ -20,8 +16,7 @@ CREATE MACRO _serving_name(label) AS (
             THEN {
                 'kind': 'requests',
                 'parts': regexp_extract(
-                    label,
-                    'context_(\d+)\((?:sq)?(\d+)\w*\)_generation_(\d+)\((?:sq)?(\d+)',
+                    label, 'context_(\d+)\((?:sq)?(\d+)\w*\)_generation_(\d+)\((?:sq)?(\d+)',
                     ['contexts', 'context_tokens', 'generations', 'generation_tokens']
                 )
             }
@@ -29,8 +24,7 @@ CREATE MACRO _serving_name(label) AS (
             THEN {
                 'kind': 'new',
                 'parts': regexp_extract(
-                    label,
-                    'new_(\d+)()_cached_(\d+)()',
+                    label, 'new_(\d+)()_cached_(\d+)()',
                     ['contexts', 'context_tokens', 'generations', 'generation_tokens']
                 )
             }
@@ -38,8 +32,7 @@ CREATE MACRO _serving_name(label) AS (
             THEN {
                 'kind': regexp_extract(label, 'step\[(\w+) ', 1),
                 'parts': regexp_extract(
-                    label,
-                    'bs=(\d+)(?: toks=(\d+))?()()',
+                    label, 'bs=(\d+)(?: toks=(\d+))?()()',
                     ['contexts', 'context_tokens', 'generations', 'generation_tokens']
                 )
             }
@@ -70,8 +63,7 @@ counted AS (
 ),
 placed AS (
     SELECT
-        t.thread_index, c.*, e.event_index, e.start_ticks,
-        e.start_ticks + e.elapsed_ticks AS end_ticks,
+        t.thread_index, c.*, e.event_index, e.start_ticks, e.start_ticks + e.elapsed_ticks AS end_ticks,
         max(e.start_ticks + e.elapsed_ticks) OVER (
             PARTITION BY t.thread_index
             ORDER BY e.start_ticks, e.elapsed_ticks DESC, e.event_index
@@ -144,10 +136,7 @@ busy AS (
     GROUP BY r.step
 )
 SELECT
-    s.*,
-    s.end_ticks - s.start_ticks AS host_ticks,
-    b.ticks AS device_ticks,
-    coalesce(b.events, 0) AS events,
+    s.*, s.end_ticks - s.start_ticks AS host_ticks, b.ticks AS device_ticks, coalesce(b.events, 0) AS events,
     greatest(s.end_ticks - s.start_ticks, b.ticks) AS ticks
 FROM steps AS s
 LEFT JOIN busy AS b ON b.step = s.step;

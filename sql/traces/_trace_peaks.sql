@@ -7,9 +7,7 @@ used AS (
     SELECT t.name
     FROM trace_devices AS t
     LEFT JOIN (
-        SELECT DISTINCT d.device
-        FROM device_events AS d
-        WHERE d.capture_id = capture_key
+        SELECT DISTINCT d.device FROM device_events AS d WHERE d.capture_id = capture_key
     ) AS w ON w.device = t.device
     WHERE t.capture_id = capture_key
     GROUP BY t.name

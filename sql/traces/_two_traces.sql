@@ -10,8 +10,7 @@ formats AS (
     SELECT
         s.*,
         -- Where both sides are of another format, the error is about base.
-        min(CASE WHEN c.format <> 'torch_trace' THEN
-            s.is_new::INTEGER || c.name || ' is of format ' || c.format
+        min(CASE WHEN c.format <> 'torch_trace' THEN s.is_new::INTEGER || c.name || ' is of format ' || c.format
         END) OVER () AS other
     FROM sides AS s
     JOIN captures AS c USING (capture_id)

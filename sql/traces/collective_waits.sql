@@ -50,10 +50,8 @@ asked AS MATERIALIZED (
 links AS MATERIALIZED (FROM _device_links((SELECT k.captures FROM keys AS k))),
 calls AS MATERIALIZED (
     SELECT
-        n.*, k.rank,
-        n.start_ticks - round(o.ticks)::BIGINT AS starts_at,
-        n.end_ticks - round(o.ticks)::BIGINT AS ends_at,
-        l.devices, l.world_size, l.link_bandwidth,
+        n.*, k.rank, n.start_ticks - round(o.ticks)::BIGINT AS starts_at,
+        n.end_ticks - round(o.ticks)::BIGINT AS ends_at, l.devices, l.world_size, l.link_bandwidth,
         CASE WHEN k.rank % l.devices = n.device THEN k.rank // l.devices END AS machine
     FROM _numbered_collectives((SELECT k.captures FROM keys AS k)) AS n
     JOIN ranks AS k ON k.capture_id = n.capture_id
@@ -63,8 +61,7 @@ calls AS MATERIALIZED (
 collectives AS (
     SELECT
         c.job, c.process_group, c.matched_name, c.step, c.number, count(*) AS ranks, count(c.starts_at) AS aligned,
-        min(c.calls) = max(c.calls) AS is_equal,
-        max(c.starts_at) AS last_start, min(c.ends_at) AS first_end,
+        min(c.calls) = max(c.calls) AS is_equal, max(c.starts_at) AS last_start, min(c.ends_at) AS first_end,
         max(c.starts_at) - min(c.starts_at) AS skew_ticks,
         max_by(c.rank, {'at': c.starts_at, 'rank': -c.rank}) AS last_rank,
         count(c.machine) = count(*) AND min(c.machine) = max(c.machine) AS is_within
@@ -97,33 +94,26 @@ parted AS (
         m.job, m.process_group, m.group_description, m.group_size, m.collective, m.message_type, m.message_bytes,
         CASE WHEN a.parted_by = 'call' THEN m.step END AS step,
         CASE WHEN a.parted_by = 'call' THEN m.number END AS number,
-        CASE WHEN a.parted_by <> 'collective' THEN m.rank END AS rank,
-        m.end_ticks - m.start_ticks AS ticks,
+        CASE WHEN a.parted_by <> 'collective' THEN m.rank END AS rank, m.end_ticks - m.start_ticks AS ticks,
         CASE WHEN m.no_wait IS NULL THEN m.last_start - m.starts_at END AS waited_ticks,
         CASE WHEN m.no_wait IS NULL THEN m.ends_at - m.last_start END AS transfer_ticks,
         CASE WHEN m.no_wait IS NULL THEN m.skew_ticks END AS skew_ticks,
         CASE WHEN m.no_wait IS NULL AND m.skew_ticks > 0 THEN m.last_rank END AS last_rank,
-        coalesce(a.given_link, m.link_bandwidth) AS link_bandwidth,
-        m.no_wait,
+        coalesce(a.given_link, m.link_bandwidth) AS link_bandwidth, m.no_wait,
         CASE
             WHEN m.message_bytes * _bus_factor(m.collective, m.group_size) IS NULL THEN 'bytes unknown'
             ELSE _no_link(a.given_link, m.link_bandwidth, m.group_size, m.devices, m.world_size, m.is_within)
         END AS no_link
-    FROM matched AS m
-    CROSS JOIN asked AS a
+    FROM matched AS m CROSS JOIN asked AS a
 ),
 summed AS (
     SELECT
         p.job, p.process_group, p.group_description, p.group_size, p.collective, p.message_type, p.message_bytes,
-        p.step, p.number, p.rank, count(*) AS kernels,
-        sum(p.ticks)::BIGINT AS ticks,
-        count(p.waited_ticks) AS known,
-        sum(p.waited_ticks)::BIGINT AS waited_ticks,
-        sum(p.transfer_ticks)::BIGINT AS transfer_ticks,
+        p.step, p.number, p.rank, count(*) AS kernels, sum(p.ticks)::BIGINT AS ticks, count(p.waited_ticks) AS known,
+        sum(p.waited_ticks)::BIGINT AS waited_ticks, sum(p.transfer_ticks)::BIGINT AS transfer_ticks,
         avg(p.skew_ticks) AS mean_skew_ticks, max(p.skew_ticks) AS max_skew_ticks,
         mode(p.last_rank ORDER BY p.last_rank) AS last_rank,
-        list(p.last_rank) AS last_ranks, min(p.link_bandwidth) AS link_bandwidth,
-        count(p.no_link) = 0 AS has_link,
+        list(p.last_rank) AS last_ranks, min(p.link_bandwidth) AS link_bandwidth, count(p.no_link) = 0 AS has_link,
         mode(coalesce(p.no_wait, p.no_link) ORDER BY coalesce(p.no_wait, p.no_link)) AS reason
     FROM parted AS p
     GROUP BY ALL
@@ -132,28 +122,17 @@ rated AS (SELECT s.*, s.known * s.message_bytes::DOUBLE / nullif(s.transfer_tick
 SELECT
     nullif(r.job, '') AS job,
     r.process_group, r.group_description, r.group_size, r.collective, r.message_type, r.message_bytes,
-    nullif(r.step, -1) AS step,
-    r.number, r.rank, r.kernels,
-    _in_unit(r.ticks, t.scale) AS total,
-    r.known,
-    _in_unit(r.waited_ticks, t.scale) AS waited,
-    _in_unit(r.transfer_ticks, t.scale) AS transfer,
+    nullif(r.step, -1) AS step, r.number, r.rank, r.kernels, _in_unit(r.ticks, t.scale) AS total, r.known,
+    _in_unit(r.waited_ticks, t.scale) AS waited, _in_unit(r.transfer_ticks, t.scale) AS transfer,
     100 * r.waited_ticks::DOUBLE / nullif(r.waited_ticks + r.transfer_ticks, 0) AS waited_percent,
-    _in_unit(r.mean_skew_ticks, t.scale) AS mean_skew,
-    _in_unit(r.max_skew_ticks, t.scale) AS max_skew,
-    r.last_rank,
-    100 * len(list_filter(r.last_ranks, lambda n: n = r.last_rank))::DOUBLE
-        / nullif(r.known, 0) AS last_percent,
-    r.bandwidth AS bandwidth_gb_per_s,
-    r.bandwidth * _bus_factor(r.collective, r.group_size) AS bus_bandwidth_gb_per_s,
+    _in_unit(r.mean_skew_ticks, t.scale) AS mean_skew, _in_unit(r.max_skew_ticks, t.scale) AS max_skew, r.last_rank,
+    100 * len(list_filter(r.last_ranks, lambda n: n = r.last_rank))::DOUBLE / nullif(r.known, 0) AS last_percent,
+    r.bandwidth AS bandwidth_gb_per_s, r.bandwidth * _bus_factor(r.collective, r.group_size) AS bus_bandwidth_gb_per_s,
     CASE
-        WHEN r.has_link
-            THEN 100e9 * r.bandwidth * _bus_factor(r.collective, r.group_size)
-                / r.link_bandwidth
+        WHEN r.has_link THEN 100e9 * r.bandwidth * _bus_factor(r.collective, r.group_size) / r.link_bandwidth
     END AS link_percent,
     t.unit, r.reason
-FROM rated AS r
-CROSS JOIN (SELECT any_value(k.unit) AS unit, any_value(k.scale) AS scale FROM ranks AS k) AS t
+FROM rated AS r CROSS JOIN (SELECT any_value(k.unit) AS unit, any_value(k.scale) AS scale FROM ranks AS k) AS t
 ORDER BY
     r.waited_ticks DESC NULLS LAST, r.ticks DESC, r.job, r.process_group, r.collective,
     r.message_bytes, r.step, r.number, r.rank;

@@ -36,12 +36,10 @@ SELECT
     _in_unit(p.end_ticks - p.start_ticks, a.scale) AS duration,
     100 * (p.end_ticks - p.start_ticks)::DOUBLE / (p.until_ticks - p.begin_ticks) AS share_percent,
     p.call_kind, t.correlation_id, p.event_index, a.unit
-FROM target AS a
-CROSS JOIN _recording((SELECT a.capture_id FROM target AS a)) AS r
+FROM target AS a CROSS JOIN _recording((SELECT a.capture_id FROM target AS a)) AS r
 CROSS JOIN _path_elements((SELECT a.capture_id FROM target AS a), step, step_name) AS p
 LEFT JOIN (
-    SELECT i.* FROM trace_events AS i
-    WHERE i.capture_id = (SELECT a.capture_id FROM target AS a)
+    SELECT i.* FROM trace_events AS i WHERE i.capture_id = (SELECT a.capture_id FROM target AS a)
 ) AS t ON t.event_index = p.event_index
 LEFT JOIN threads AS h ON h.capture_id = a.capture_id AND h.thread_index = p.thread_index
 LEFT JOIN device_events AS d ON d.capture_id = a.capture_id AND d.event_index = p.event_index
@@ -74,13 +72,8 @@ WITH
 target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 totals AS (FROM _path_totals((SELECT a.capture_id FROM target AS a), step, step_name))
 SELECT
-    t.op,
-    _in_unit(t.ticks, a.scale) AS total,
-    100 * t.ticks::DOUBLE / sum(t.ticks) OVER () AS share_percent,
-    _in_unit(t.host_ticks, a.scale) AS host,
-    _in_unit(t.device_ticks, a.scale) AS device,
-    _in_unit(t.ticks - t.host_ticks - t.device_ticks, a.scale) AS delay,
-    t.call, t.kernel, t.parts, a.unit
-FROM totals AS t
-CROSS JOIN target AS a
+    t.op, _in_unit(t.ticks, a.scale) AS total, 100 * t.ticks::DOUBLE / sum(t.ticks) OVER () AS share_percent,
+    _in_unit(t.host_ticks, a.scale) AS host, _in_unit(t.device_ticks, a.scale) AS device,
+    _in_unit(t.ticks - t.host_ticks - t.device_ticks, a.scale) AS delay, t.call, t.kernel, t.parts, a.unit
+FROM totals AS t CROSS JOIN target AS a
 ORDER BY t.ticks DESC, t.op;

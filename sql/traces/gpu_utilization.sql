@@ -22,14 +22,10 @@ edges AS (
         coalesce(k.blocks_per_sm, 0) AS blocks
     FROM kernels AS k
     UNION ALL
-    SELECT
-        k.device, k.end_ticks, -1,
-        -(k.blocks_per_sm IS NOT NULL)::INTEGER,
-        -coalesce(k.blocks_per_sm, 0)
+    SELECT k.device, k.end_ticks, -1, -(k.blocks_per_sm IS NOT NULL)::INTEGER, -coalesce(k.blocks_per_sm, 0)
     FROM kernels AS k
     UNION ALL
-    SELECT k.device, unnest(part_at), 0, 0, 0
-    FROM (SELECT DISTINCT i.device FROM kernels AS i) AS k
+    SELECT k.device, unnest(part_at), 0, 0, 0 FROM (SELECT DISTINCT i.device FROM kernels AS i) AS k
 ),
 moments AS (
     SELECT e.device, e.at_ticks, sum(e.change) AS change, sum(e.sized) AS sized, fsum(e.blocks) AS blocks
@@ -38,8 +34,7 @@ moments AS (
 ),
 stretches AS (
     SELECT
-        m.device, m.at_ticks AS start_ticks,
-        lead(m.at_ticks) OVER so_far - m.at_ticks AS ticks,
+        m.device, m.at_ticks AS start_ticks, lead(m.at_ticks) OVER so_far - m.at_ticks AS ticks,
         (sum(m.change) OVER so_far)::BIGINT AS kernels,
         (sum(m.sized) OVER so_far)::BIGINT AS sized,
         sum(m.blocks) OVER so_far AS blocks
@@ -56,9 +51,7 @@ WHERE s.ticks > 0;
 CREATE MACRO _device_utilization(capture_key) AS TABLE
 WITH
 bounds AS MATERIALIZED (
-    SELECT
-        min(d.start_ticks) AS start_ticks,
-        arg_max(d.end_ticks, d.start_ticks) AS end_ticks
+    SELECT min(d.start_ticks) AS start_ticks, arg_max(d.end_ticks, d.start_ticks) AS end_ticks
     FROM trace_steps AS d
     WHERE d.capture_id = capture_key
 )
@@ -93,8 +86,7 @@ kernels AS MATERIALIZED (FROM _device_kernels((SELECT a.capture_id FROM target A
 busy AS MATERIALIZED (FROM _device_utilization((SELECT a.capture_id FROM target AS a)) AS u),
 summed AS (
     SELECT
-        k.device, count(*) AS kernels,
-        sum(k.end_ticks - k.start_ticks) AS ticks,
+        k.device, count(*) AS kernels, sum(k.end_ticks - k.start_ticks) AS ticks,
         sum(CASE WHEN k.uses_matrix_units THEN k.end_ticks - k.start_ticks ELSE 0 END) AS tensor_ticks,
         sum(CASE WHEN k.uses_matrix_units IS NULL THEN k.end_ticks - k.start_ticks ELSE 0 END) AS unknown_ticks,
         fsum(

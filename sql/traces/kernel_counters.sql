@@ -14,9 +14,7 @@ CREATE MACRO _counted_kernels(capture_key) AS TABLE
 WITH
 -- Without the capture, as in `_trace_slices`.
 kinds AS MATERIALIZED (
-    SELECT
-        s.signature_index, s.label,
-        s.category = 'cuda_profiler_range' AS is_range
+    SELECT s.signature_index, s.label, s.category = 'cuda_profiler_range' AS is_range
     FROM (SELECT capture_key AS capture_id) AS a
     JOIN signatures AS s USING (capture_id)
     WHERE s.category = 'cuda_profiler_range' OR s.category = 'cuda_runtime' AND starts_with(s.label, 'cudaLaunchKernel')
@@ -55,8 +53,7 @@ checked AS (
 SELECT
     r.event_index, r.label, r.device, r.start_ticks, r.elapsed_ticks, r.place, l.run_index, l.op_index AS call_op_index,
     c.reason
-FROM ranges AS r
-CROSS JOIN checked AS c
+FROM ranges AS r CROSS JOIN checked AS c
 LEFT JOIN numbered AS l ON NOT l.is_range AND l.place = r.place AND c.reason IS NULL;
 
 -- One counter of one kernel of a trace, as CUPTI's profiler of ranges counted it (`profiler_metrics` of PyTorch's
@@ -92,21 +89,14 @@ ops AS MATERIALIZED (
 ),
 -- From the outermost ops inwards, so that it ends with any rows.
 stacks AS (
-    SELECT o.event_index, o.op, [o.op] AS ops
-    FROM ops AS o
-    WHERE o.outer_index IS NULL
+    SELECT o.event_index, o.op, [o.op] AS ops FROM ops AS o WHERE o.outer_index IS NULL
     UNION ALL
-    SELECT o.event_index, o.op, list_append(s.ops, o.op)
-    FROM stacks AS s
-    JOIN ops AS o ON o.outer_index = s.event_index
+    SELECT o.event_index, o.op, list_append(s.ops, o.op) FROM stacks AS s JOIN ops AS o ON o.outer_index = s.event_index
 )
 SELECT
-    k.place, k.run_index, k.event_index, k.device, k.label AS event, o.op,
-    o.ops[1] AS top_op,
-    CASE WHEN k.reason IS NULL THEN coalesce(o.ops, []::VARCHAR[]) END AS op_stack,
-    c.counter, c.value,
-    c.value * _operations_counted(c.counter) AS flops,
-    k.reason
+    k.place, k.run_index, k.event_index, k.device, k.label AS event, o.op, o.ops[1] AS top_op,
+    CASE WHEN k.reason IS NULL THEN coalesce(o.ops, []::VARCHAR[]) END AS op_stack, c.counter, c.value,
+    c.value * _operations_counted(c.counter) AS flops, k.reason
 FROM kernels AS k
 JOIN event_counters AS c ON c.capture_id = (SELECT a.capture_id FROM target AS a) AND c.event_index = k.event_index
 LEFT JOIN stacks AS o ON o.event_index = k.call_op_index

@@ -6,8 +6,7 @@ CREATE MACRO _key_averages(
 WITH
 options AS MATERIALIZED (
     SELECT
-        a.capture_id, a.time_scale, a.unit,
-        _checked_by("by", ['name', 'shape', 'stack', 'module']) AS parted_by,
+        a.capture_id, a.time_scale, a.unit, _checked_by("by", ['name', 'shape', 'stack', 'module']) AS parted_by,
         _step_count(a.capture_id, steps, phase) AS step_count
     FROM _capture(capture, unit) AS a
 ),
@@ -15,8 +14,7 @@ options AS MATERIALIZED (
 -- ETDump, whose events have no thread.
 events_of_rows AS (
     SELECT
-        p.*,
-        coalesce(r.is_step, false) AS is_in_step,
+        p.*, coalesce(r.is_step, false) AS is_in_step,
         CASE
             WHEN p.is_call AND p.thread_index IS NOT NULL THEN _part_before(
                 p.start_ticks, p.end_ticks, max(p.end_ticks) OVER earlier_calls
@@ -37,8 +35,7 @@ events_of_rows AS (
         WHERE o.step_count IS NOT NULL
     ) AS r USING (run_index)
     WINDOW earlier_calls AS (
-        PARTITION BY
-            p.row_index, p.thread_index, p.is_call, p.shapes, p.stack, p.module
+        PARTITION BY p.row_index, p.thread_index, p.is_call, p.shapes, p.stack, p.module
         ORDER BY p.start_ticks, p.end_ticks DESC
         ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
     )
@@ -46,35 +43,29 @@ events_of_rows AS (
 -- The sums of each row: self times of all its events, and total times of its calls.
 sums AS MATERIALIZED (
     SELECT
-        e.row_index, e.shapes, e.stack, e.module,
-        count(*) FILTER (WHERE e.is_call) AS calls,
+        e.row_index, e.shapes, e.stack, e.module, count(*) FILTER (WHERE e.is_call) AS calls,
         sum(e.self_ticks) AS self_ticks, sum(e.torch_self_ticks) AS torch_self_ticks,
         sum(e.duration_ticks - e.repeated_ticks) FILTER (WHERE e.is_call) AS total_ticks,
-        sum(e.duration_ticks) FILTER (WHERE e.is_call) AS torch_ticks,
-        sum(e.self_device_ticks) AS self_device_ticks,
+        sum(e.duration_ticks) FILTER (WHERE e.is_call) AS torch_ticks, sum(e.self_device_ticks) AS self_device_ticks,
         sum(e.device_ticks - e.repeated_device_ticks) FILTER (WHERE e.is_call) AS device_ticks,
         sum(e.device_ticks) FILTER (WHERE e.is_call) AS torch_device_ticks,
         count(*) FILTER (WHERE e.is_call AND e.has_work) AS worked_calls,
-        sum(e.device_ticks) FILTER (WHERE e.is_call AND e.has_work) AS worked_ticks,
-        sum(e.self_memory) AS self_memory,
-        sum(e.memory) FILTER (WHERE e.is_call) AS memory,
-        sum(e.self_device_memory) AS self_device_memory,
+        sum(e.device_ticks) FILTER (WHERE e.is_call AND e.has_work) AS worked_ticks, sum(e.self_memory) AS self_memory,
+        sum(e.memory) FILTER (WHERE e.is_call) AS memory, sum(e.self_device_memory) AS self_device_memory,
         sum(e.device_memory) FILTER (WHERE e.is_call) AS device_memory,
         sum(e.self_ticks) FILTER (WHERE e.is_in_step) AS self_in_steps,
         sum(e.duration_ticks - e.repeated_ticks) FILTER (WHERE e.is_call AND e.is_in_step) AS total_in_steps,
         sum(e.self_device_ticks) FILTER (WHERE e.is_in_step) AS self_device_in_steps,
         sum(e.device_ticks - e.repeated_device_ticks) FILTER (WHERE e.is_call AND e.is_in_step) AS device_in_steps,
         sum(e.duration_ticks) FILTER (WHERE e.is_call AND e.is_in_step) AS torch_in_steps,
-        sum(e.unowned_ticks) FILTER (WHERE e.is_in_step) AS unowned_in_steps,
-        sum(e.unowned_ticks) AS unowned_ticks
+        sum(e.unowned_ticks) FILTER (WHERE e.is_in_step) AS unowned_in_steps, sum(e.unowned_ticks) AS unowned_ticks
     FROM events_of_rows AS e
     GROUP BY e.row_index, e.shapes, e.stack, e.module
 ),
 -- The description of each row's events, from the signature that numbers the row.
 described AS (
     SELECT
-        s.signature_index, s.family,
-        coalesce(s.on_device, false) AS is_device,
+        s.signature_index, s.family, coalesce(s.on_device, false) AS is_device,
         _is_annotation(s.activity) AS is_annotation,
         include_python_functions OR NOT _is_python_function(s.activity) AS is_listed,
         _stored_unit(s.value_unit, o.time_scale) AS written,
@@ -103,8 +94,7 @@ rows_of_calls AS (
         CASE WHEN n.is_device THEN 0 ELSE coalesce(d.self_in_steps, 0) END::DOUBLE AS self_in_steps,
         CASE WHEN n.is_device THEN 0 ELSE coalesce(d.total_in_steps, 0) END::DOUBLE AS total_in_steps,
         coalesce(
-            CASE WHEN n.is_device THEN d.torch_in_steps ELSE d.self_device_in_steps END,
-            0
+            CASE WHEN n.is_device THEN d.torch_in_steps ELSE d.self_device_in_steps END, 0
         )::DOUBLE AS self_device_in_steps,
         coalesce(CASE WHEN n.is_device THEN d.torch_in_steps ELSE d.device_in_steps END, 0)::DOUBLE AS device_in_steps,
         d.worked_calls,
@@ -115,8 +105,7 @@ rows_of_calls AS (
 -- Values that belong to no call: device time, and memory.
 values_of_no_call AS (
     SELECT
-        '(no op)' AS name, 0::BIGINT AS calls,
-        sum(d.unowned_ticks)::DOUBLE AS device_ticks,
+        '(no op)' AS name, 0::BIGINT AS calls, sum(d.unowned_ticks)::DOUBLE AS device_ticks,
         coalesce(sum(d.unowned_in_steps), 0)::DOUBLE AS device_in_steps,
         NULL::BIGINT AS memory, NULL::BIGINT AS device_memory
     FROM sums AS d
@@ -124,8 +113,7 @@ values_of_no_call AS (
     UNION ALL BY NAME
     SELECT
         '[memory]' AS name, count(*) AS calls, 0 AS device_ticks, 0 AS device_in_steps,
-        try_cast(sum(m.cpu_bytes) AS BIGINT) AS memory,
-        try_cast(sum(m.device_bytes) AS BIGINT) AS device_memory
+        try_cast(sum(m.cpu_bytes) AS BIGINT) AS memory, try_cast(sum(m.device_bytes) AS BIGINT) AS device_memory
     FROM _memory_outside((SELECT o.capture_id FROM options AS o)) AS m
     LEFT JOIN runs AS r ON r.capture_id = m.capture_id AND NOT _is_step_run(r.name)
     WHERE _is_recorded(0, r.phase, steps, phase)
@@ -144,58 +132,42 @@ all_rows AS (
         0 AS torch_self_ticks, 0 AS torch_ticks, u.device_ticks AS torch_device_ticks, 0 AS self_in_steps,
         0 AS total_in_steps, u.device_in_steps AS self_device_in_steps, u.device_in_steps, u.calls AS worked_calls,
         u.device_ticks AS worked_ticks
-    FROM values_of_no_call AS u
-    CROSS JOIN options AS o
+    FROM values_of_no_call AS u CROSS JOIN options AS o
 ),
 -- Python functions without a row have a part of the time, too.
 with_percent AS (
     SELECT
-        a.*,
-        nullif(sum(a.self_ticks) OVER (PARTITION BY a.written), 0) / 100e0 AS percent_ticks,
+        a.*, nullif(sum(a.self_ticks) OVER (PARTITION BY a.written), 0) / 100e0 AS percent_ticks,
         nullif(sum(a.self_in_steps) OVER (PARTITION BY a.written), 0) / 100e0 AS step_percent_ticks
     FROM all_rows AS a
 )
 SELECT
-    p.name, p.shapes, p.stack, p.module, p.is_device, p.calls,
-    _in_unit(p.self_ticks, p.scale) AS self_cpu_time,
-    p.self_ticks / p.percent_ticks AS self_cpu_percent,
-    _in_unit(p.total_ticks, p.scale) AS cpu_time_total,
+    p.name, p.shapes, p.stack, p.module, p.is_device, p.calls, _in_unit(p.self_ticks, p.scale) AS self_cpu_time,
+    p.self_ticks / p.percent_ticks AS self_cpu_percent, _in_unit(p.total_ticks, p.scale) AS cpu_time_total,
     p.total_ticks / p.percent_ticks AS cpu_time_percent,
-    _in_unit(p.torch_ticks, p.scale)
-        / nullif(p.calls, 0) AS cpu_time_avg,
-    _in_unit(p.self_device_ticks, p.scale) AS self_device_time,
-    _in_unit(p.device_ticks, p.scale) AS device_time_total,
-    _in_unit(p.worked_ticks, p.scale)
-        / nullif(p.worked_calls, 0) AS device_time_avg,
+    _in_unit(p.torch_ticks, p.scale) / nullif(p.calls, 0) AS cpu_time_avg,
+    _in_unit(p.self_device_ticks, p.scale) AS self_device_time, _in_unit(p.device_ticks, p.scale) AS device_time_total,
+    _in_unit(p.worked_ticks, p.scale) / nullif(p.worked_calls, 0) AS device_time_avg,
     p.self_memory AS self_cpu_memory, p.memory AS cpu_memory, p.self_device_memory, p.device_memory,
-    NULL::BIGINT AS flops,
-    _in_unit(p.torch_self_ticks, p.scale) AS torch_self_cpu_time,
+    NULL::BIGINT AS flops, _in_unit(p.torch_self_ticks, p.scale) AS torch_self_cpu_time,
     _in_unit(p.torch_ticks, p.scale) AS torch_cpu_time_total,
-    _in_unit(p.torch_device_ticks, p.scale) AS torch_device_time_total,
-    _display_unit(p.written, o.unit) AS unit,
-    o.step_count AS steps,
-    _in_unit(p.self_in_steps / o.step_count, p.scale) AS self_cpu_per_step,
+    _in_unit(p.torch_device_ticks, p.scale) AS torch_device_time_total, _display_unit(p.written, o.unit) AS unit,
+    o.step_count AS steps, _in_unit(p.self_in_steps / o.step_count, p.scale) AS self_cpu_per_step,
     p.self_in_steps / p.step_percent_ticks AS self_cpu_step_percent,
     _in_unit(p.total_in_steps / o.step_count, p.scale) AS cpu_per_step,
     p.total_in_steps / p.step_percent_ticks AS cpu_step_percent,
     CASE
-        WHEN p.self_device_ticks IS NOT NULL THEN
-            _in_unit(p.self_device_in_steps / o.step_count, p.scale)
+        WHEN p.self_device_ticks IS NOT NULL THEN _in_unit(p.self_device_in_steps / o.step_count, p.scale)
     END AS self_device_per_step,
     CASE
-        WHEN p.device_ticks IS NOT NULL THEN
-            _in_unit(p.device_in_steps / o.step_count, p.scale)
+        WHEN p.device_ticks IS NOT NULL THEN _in_unit(p.device_in_steps / o.step_count, p.scale)
     END AS device_per_step,
+    CASE WHEN o.step_count IS NOT NULL THEN _in_unit(p.self_ticks - p.self_in_steps, p.scale) END AS cpu_outside_steps,
     CASE
-        WHEN o.step_count IS NOT NULL THEN _in_unit(p.self_ticks - p.self_in_steps, p.scale)
-    END AS cpu_outside_steps,
-    CASE
-        WHEN o.step_count IS NOT NULL THEN
-            _in_unit(p.self_device_ticks - p.self_device_in_steps, p.scale)
+        WHEN o.step_count IS NOT NULL THEN _in_unit(p.self_device_ticks - p.self_device_in_steps, p.scale)
     END AS device_outside_steps,
     p.self_ticks, p.device_ticks, p.is_annotation
-FROM with_percent AS p
-CROSS JOIN options AS o
+FROM with_percent AS p CROSS JOIN options AS o
 WHERE p.is_listed;
 
 -- One op with its calls, times and memory, as in `prof.key_averages()` of PyTorch's profiler, and with the same

@@ -3,8 +3,7 @@ CREATE MACRO _held_memory(capture_key) AS TABLE
 WITH
 steps AS MATERIALIZED (
     SELECT
-        s.run_index, s.step, s.end_ticks,
-        row_number() OVER (ORDER BY s.end_ticks, s.run_index) AS number,
+        s.run_index, s.step, s.end_ticks, row_number() OVER (ORDER BY s.end_ticks, s.run_index) AS number,
         coalesce(lag(s.end_ticks) OVER (ORDER BY s.end_ticks, s.run_index), -(2 ** 62))::BIGINT AS after_ticks
     FROM _host_steps(capture_key) AS s
     WHERE EXISTS (FROM trace_memory AS m WHERE m.capture_id = capture_key)
@@ -22,30 +21,22 @@ changes AS (
     FROM (
         SELECT o.device, o.op, o.at_ticks, o.bytes, 1 AS allocations FROM owned AS o
         UNION ALL
-        SELECT o.device, o.op, o.until_ticks, -o.bytes, -1
-        FROM owned AS o
-        WHERE o.until_ticks IS NOT NULL
+        SELECT o.device, o.op, o.until_ticks, -o.bytes, -1 FROM owned AS o WHERE o.until_ticks IS NOT NULL
     ) AS c
     ASOF JOIN steps AS s ON row(c.at_ticks) > row(s.after_ticks)
     WHERE c.at_ticks <= s.end_ticks
     UNION ALL
     SELECT o.device, o.op, s.number, 0, 0
-    FROM (SELECT DISTINCT w.device, w.op FROM owned AS w) AS o
-    CROSS JOIN steps AS s
+    FROM (SELECT DISTINCT w.device, w.op FROM owned AS w) AS o CROSS JOIN steps AS s
 ),
 summed AS (
     SELECT
-        c.device, c.op, c.number,
-        try_cast(sum(c.bytes) AS BIGINT) AS bytes,
-        sum(c.allocations)::BIGINT AS allocations
+        c.device, c.op, c.number, try_cast(sum(c.bytes) AS BIGINT) AS bytes, sum(c.allocations)::BIGINT AS allocations
     FROM changes AS c
     GROUP BY c.device, c.op, c.number
 ),
 held AS (
-    SELECT
-        h.device, h.op, h.number,
-        sum(h.bytes) OVER so_far AS bytes,
-        sum(h.allocations) OVER so_far AS allocations
+    SELECT h.device, h.op, h.number, sum(h.bytes) OVER so_far AS bytes, sum(h.allocations) OVER so_far AS allocations
     FROM summed AS h
     WINDOW so_far AS (PARTITION BY h.device, h.op ORDER BY h.number ROWS UNBOUNDED PRECEDING)
 )
@@ -101,18 +92,15 @@ held AS MATERIALIZED (
 ),
 summed AS (
     SELECT
-        h.device, h.op, count(*) AS steps,
-        count(*) FILTER (WHERE h.growth > 0) AS growing_steps,
-        arg_min(h.bytes, h.number) AS first_bytes,
-        arg_max(h.bytes, h.number) AS last_bytes,
+        h.device, h.op, count(*) AS steps, count(*) FILTER (WHERE h.growth > 0) AS growing_steps,
+        arg_min(h.bytes, h.number) AS first_bytes, arg_max(h.bytes, h.number) AS last_bytes,
         arg_max(h.allocations, h.number) AS allocations
     FROM held AS h
     GROUP BY h.device, h.op
 )
 SELECT
     s.device, s.op, s.steps, s.growing_steps,
-    CASE WHEN s.steps >= 3 THEN s.growing_steps = s.steps - 1 END AS is_leak,
-    s.first_bytes, s.last_bytes,
+    CASE WHEN s.steps >= 3 THEN s.growing_steps = s.steps - 1 END AS is_leak, s.first_bytes, s.last_bytes,
     s.last_bytes - s.first_bytes AS growth_bytes,
     (s.last_bytes - s.first_bytes)::DOUBLE / nullif(s.steps - 1, 0) AS growth_per_step_bytes,
     s.allocations

@@ -3,10 +3,7 @@
 CREATE MACRO _module_paths(capture_key) AS TABLE
 WITH
 first_calls AS (
-    SELECT
-        m.module_path,
-        string_split(m.module_class, '.')[-1] AS class,
-        min(m.node_index) AS first_node
+    SELECT m.module_path, string_split(m.module_class, '.')[-1] AS class, min(m.node_index) AS first_node
     FROM (SELECT capture_key AS capture_id) AS a
     JOIN captures AS c USING (capture_id)
     JOIN graphs AS g ON g.record_id = c.record_id AND g.stage = 'edge_dialect_exported_program'
@@ -40,21 +37,14 @@ CREATE MACRO model_map(
 ) AS TABLE
 WITH
 target AS MATERIALIZED (
-    SELECT
-        a.capture_id, a.unit, a.scale,
-        greatest(count(r.run_index), 1) AS runs
+    SELECT a.capture_id, a.unit, a.scale, greatest(count(r.run_index), 1) AS runs
     FROM _scaled_capture(etdump, unit) AS a
     LEFT JOIN runs AS r ON r.capture_id = a.capture_id AND r.name IN ('Execute', 'Step')
     GROUP BY a.capture_id, a.unit, a.scale
 ),
 device AS (
-    SELECT
-        o.module_path,
-        string_split(s.family, '.')[1] AS op,
-        count(*) AS calls,
-        sum(t.self_ticks)::DOUBLE AS ticks
-    FROM target AS k
-    CROSS JOIN _self_times((SELECT a.capture_id FROM target AS a), NULL, NULL, NULL, 'all') AS t
+    SELECT o.module_path, string_split(s.family, '.')[1] AS op, count(*) AS calls, sum(t.self_ticks)::DOUBLE AS ticks
+    FROM target AS k CROSS JOIN _self_times((SELECT a.capture_id FROM target AS a), NULL, NULL, NULL, 'all') AS t
     JOIN signatures AS s USING (capture_id, signature_index)
     JOIN signature_ops AS o USING (capture_id, signature_index)
     WHERE s.kind IN ('kernel', 'delegate_call')
@@ -85,8 +75,7 @@ first_calls AS MATERIALIZED (
                 ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
             )
         ) AS counted_ticks,
-        p.module_path,
-        o.event_index IS NULL AS is_outermost
+        p.module_path, o.event_index IS NULL AS is_outermost
     FROM traced AS b
     JOIN events AS e ON e.capture_id = b.capture_id AND e.category IS NOT NULL
     JOIN trace_events AS h
@@ -110,37 +99,26 @@ passes AS (
 ),
 torch AS (
     SELECT
-        c.module_path,
-        string_split(string_split(c.label, '::')[2], '.')[1] AS op,
-        count(*) AS calls,
-        sum(c.counted_ticks)::DOUBLE AS ticks,
-        bool_or(c.is_outermost) AS is_outermost
+        c.module_path, string_split(string_split(c.label, '::')[2], '.')[1] AS op, count(*) AS calls,
+        sum(c.counted_ticks)::DOUBLE AS ticks, bool_or(c.is_outermost) AS is_outermost
     FROM first_calls AS c
     WHERE starts_with(c.label, 'aten::')
     GROUP BY c.module_path, op
 ),
 paired AS (
     SELECT
-        coalesce(d.module_path, t.module_path) AS module_path,
-        coalesce(d.op, t.op) AS op,
-        d.calls / k.runs AS etdump_calls,
-        _in_unit(d.ticks / k.runs, k.scale) AS etdump_time,
-        t.calls / n.passes AS trace_calls,
-        _in_unit(t.ticks / n.passes, _scale('ns', k.unit)) AS trace_time,
-        k.unit
+        coalesce(d.module_path, t.module_path) AS module_path, coalesce(d.op, t.op) AS op,
+        d.calls / k.runs AS etdump_calls, _in_unit(d.ticks / k.runs, k.scale) AS etdump_time,
+        t.calls / n.passes AS trace_calls, _in_unit(t.ticks / n.passes, _scale('ns', k.unit)) AS trace_time, k.unit
     FROM device AS d
     FULL JOIN torch AS t USING (module_path, op)
-    CROSS JOIN target AS k
-    CROSS JOIN passes AS n
-    CROSS JOIN traced AS b
+    CROSS JOIN target AS k CROSS JOIN passes AS n CROSS JOIN traced AS b
     WHERE (d.op IS NOT NULL OR t.is_outermost)
         -- Evaluated first: another format is an error even if the ETDump has no modules.
         AND b.capture_id IS NOT NULL
 )
 SELECT
     p.module_path, p.op, p.etdump_calls, p.etdump_time, p.trace_calls, p.trace_time,
-    p.etdump_time / nullif(p.trace_time, 0) AS ratio,
-    p.etdump_time - p.trace_time AS excess,
-    p.unit
+    p.etdump_time / nullif(p.trace_time, 0) AS ratio, p.etdump_time - p.trace_time AS excess, p.unit
 FROM paired AS p
 ORDER BY p.etdump_time DESC NULLS LAST, p.trace_time DESC, p.module_path, p.op;

@@ -59,13 +59,9 @@ within AS (
 ),
 summed AS (
     SELECT
-        q.module_path,
-        any_value(_module_name(c.label)) AS module,
-        any_value(q.depth) AS depth, count(*) AS calls,
-        coalesce(sum(w.operators), 0)::BIGINT AS operators,
-        sum(c.host_ticks)::DOUBLE AS host_ticks,
-        sum(c.host_self_ticks)::DOUBLE AS host_self_ticks,
-        sum(c.device_ticks)::DOUBLE AS device_ticks,
+        q.module_path, any_value(_module_name(c.label)) AS module, any_value(q.depth) AS depth, count(*) AS calls,
+        coalesce(sum(w.operators), 0)::BIGINT AS operators, sum(c.host_ticks)::DOUBLE AS host_ticks,
+        sum(c.host_self_ticks)::DOUBLE AS host_self_ticks, sum(c.device_ticks)::DOUBLE AS device_ticks,
         sum(c.device_self_ticks + coalesce(w.device_ticks, 0))::DOUBLE AS device_self_ticks,
         sum(CASE WHEN r.is_step THEN c.host_ticks ELSE 0 END)::DOUBLE AS host_in_steps,
         sum(CASE WHEN r.is_step THEN c.host_self_ticks ELSE 0 END)::DOUBLE AS host_self_in_steps,
@@ -81,21 +77,13 @@ summed AS (
     GROUP BY q.module_path
 )
 SELECT
-    s.module_path, s.module, s.depth, s.calls, s.operators,
-    _in_unit(s.host_ticks, a.scale) AS host_total_time,
-    _in_unit(s.host_self_ticks, a.scale) AS host_self_time,
-    _in_unit(s.device_ticks, a.scale) AS device_total_time,
+    s.module_path, s.module, s.depth, s.calls, s.operators, _in_unit(s.host_ticks, a.scale) AS host_total_time,
+    _in_unit(s.host_self_ticks, a.scale) AS host_self_time, _in_unit(s.device_ticks, a.scale) AS device_total_time,
     _in_unit(s.device_self_ticks, a.scale) AS device_self_time,
-    _in_unit(
-        CASE WHEN s.device_ticks > 0 THEN s.device_ticks ELSE s.host_ticks END
-            / s.calls,
-        a.scale
-    ) AS per_call,
-    a.unit, a.step_count AS steps,
-    _in_unit(s.host_in_steps / a.step_count, a.scale) AS host_per_step,
+    _in_unit(CASE WHEN s.device_ticks > 0 THEN s.device_ticks ELSE s.host_ticks END / s.calls, a.scale) AS per_call,
+    a.unit, a.step_count AS steps, _in_unit(s.host_in_steps / a.step_count, a.scale) AS host_per_step,
     _in_unit(s.host_self_in_steps / a.step_count, a.scale) AS host_self_per_step,
     _in_unit(s.device_in_steps / a.step_count, a.scale) AS device_per_step,
     _in_unit(s.device_self_in_steps / a.step_count, a.scale) AS device_self_per_step
-FROM summed AS s
-CROSS JOIN target AS a
+FROM summed AS s CROSS JOIN target AS a
 ORDER BY s.first_ticks, s.depth, s.module_path;

@@ -12,10 +12,7 @@ bounds AS (
     GROUP BY b.ticks
 ),
 spans AS (
-    SELECT
-        b.ticks AS start_ticks,
-        lead(b.ticks) OVER so_far AS end_ticks,
-        sum(b.change) OVER so_far AS steps
+    SELECT b.ticks AS start_ticks, lead(b.ticks) OVER so_far AS end_ticks, sum(b.change) OVER so_far AS steps
     FROM bounds AS b
     WINDOW so_far AS (ORDER BY b.ticks)
 )
@@ -37,8 +34,7 @@ edges AS (
 ),
 moments AS (
     SELECT
-        e.ticks,
-        sum(CASE e.place WHEN 1 THEN e.change ELSE 0 END)::INTEGER AS backward,
+        e.ticks, sum(CASE e.place WHEN 1 THEN e.change ELSE 0 END)::INTEGER AS backward,
         sum(CASE e.place WHEN 2 THEN e.change ELSE 0 END)::INTEGER AS optimizer,
         sum(CASE e.place WHEN 3 THEN e.change ELSE 0 END)::INTEGER AS loading,
         sum(CASE e.place WHEN 4 THEN e.change ELSE 0 END)::INTEGER AS forward
@@ -47,8 +43,7 @@ moments AS (
 ),
 stretches AS (
     SELECT
-        m.ticks,
-        lead(m.ticks) OVER (ORDER BY m.ticks) - m.ticks AS length,
+        m.ticks, lead(m.ticks) OVER (ORDER BY m.ticks) - m.ticks AS length,
         CASE
             WHEN sum(m.backward) OVER so_far > 0 THEN 1
             WHEN sum(m.optimizer) OVER so_far > 0 THEN 2
@@ -79,8 +74,7 @@ launched AS MATERIALIZED (
 ),
 asked AS (
     SELECT l.event_index, l.thread_index, l.start_ticks, p.place
-    FROM launched AS l
-    CROSS JOIN (SELECT unnest([1, 2, 3, 4]) AS place) AS p
+    FROM launched AS l CROSS JOIN (SELECT unnest([1, 2, 3, 4]) AS place) AS p
     WHERE l.thread_index IS NOT NULL
 ),
 within AS (
@@ -93,9 +87,7 @@ within AS (
     WHERE a.start_ticks < c.end_ticks
     GROUP BY a.event_index
 )
-SELECT
-    l.event_index, l.launch_ticks, l.device_ticks AS ticks,
-    coalesce(w.place, 5) AS place
+SELECT l.event_index, l.launch_ticks, l.device_ticks AS ticks, coalesce(w.place, 5) AS place
 FROM launched AS l
 LEFT JOIN within AS w USING (event_index);
 
@@ -124,8 +116,7 @@ CREATE MACRO passes(
 ) AS TABLE
 WITH
 target AS MATERIALIZED (
-    SELECT c.*, _checked_by("by", ['trace', 'step']) = 'step' AS by_step
-    FROM _scaled_capture(capture, unit) AS c
+    SELECT c.*, _checked_by("by", ['trace', 'step']) = 'step' AS by_step FROM _scaled_capture(capture, unit) AS c
 ),
 steps AS MATERIALIZED (FROM _host_steps((SELECT a.capture_id FROM target AS a))),
 launched AS MATERIALIZED (FROM _device_passes((SELECT a.capture_id FROM target AS a))),
@@ -143,8 +134,7 @@ places AS (SELECT unnest([1, 2, 3, 4, 5]) AS place),
 moments AS (
     SELECT m.ticks, m.place, sum(m.host_ticks) AS host, sum(m.device_ticks) AS device, sum(m.events) AS events
     FROM (
-        SELECT i.span_ticks AS ticks, i.place, i.host_ticks, i.device_ticks, i.events
-        FROM in_spans AS i
+        SELECT i.span_ticks AS ticks, i.place, i.host_ticks, i.device_ticks, i.events FROM in_spans AS i
         UNION ALL
         SELECT s.start_ticks, p.place, 0, 0, 0 FROM steps AS s CROSS JOIN places AS p
         UNION ALL
@@ -154,17 +144,14 @@ moments AS (
 ),
 before AS MATERIALIZED (
     SELECT
-        m.ticks, m.place,
-        sum(m.host) OVER so_far - m.host AS host_ticks,
-        sum(m.device) OVER so_far - m.device AS device_ticks,
-        sum(m.events) OVER so_far - m.events AS events
+        m.ticks, m.place, sum(m.host) OVER so_far - m.host AS host_ticks,
+        sum(m.device) OVER so_far - m.device AS device_ticks, sum(m.events) OVER so_far - m.events AS events
     FROM moments AS m
     WINDOW so_far AS (PARTITION BY m.place ORDER BY m.ticks)
 ),
 summed AS (
     SELECT
-        s.run_index, s.step, b.place,
-        try_cast(e.host_ticks - b.host_ticks AS BIGINT) AS host_ticks,
+        s.run_index, s.step, b.place, try_cast(e.host_ticks - b.host_ticks AS BIGINT) AS host_ticks,
         try_cast(e.device_ticks - b.device_ticks AS BIGINT) AS device_ticks,
         (e.events - b.events)::BIGINT AS events
     FROM steps AS s
@@ -173,28 +160,19 @@ summed AS (
     WHERE (SELECT a.by_step FROM target AS a)
     UNION ALL
     SELECT
-        NULL, NULL, p.place,
-        try_cast(coalesce(sum(i.host_ticks), 0) AS BIGINT),
-        try_cast(coalesce(sum(i.device_ticks), 0) AS BIGINT),
-        coalesce(sum(i.events), 0)::BIGINT
+        NULL, NULL, p.place, try_cast(coalesce(sum(i.host_ticks), 0) AS BIGINT),
+        try_cast(coalesce(sum(i.device_ticks), 0) AS BIGINT), coalesce(sum(i.events), 0)::BIGINT
     FROM places AS p
     LEFT JOIN in_spans AS i USING (place)
     WHERE EXISTS (FROM steps) AND NOT (SELECT a.by_step FROM target AS a)
     GROUP BY p.place
 )
 SELECT
-    s.run_index, s.step,
-    ['backward', 'optimizer', 'data_loading', 'forward', 'other'][s.place] AS pass,
+    s.run_index, s.step, ['backward', 'optimizer', 'data_loading', 'forward', 'other'][s.place] AS pass,
     _in_unit(s.host_ticks, a.scale) AS host_time,
-    100 * s.host_ticks::DOUBLE
-        / nullif(sum(s.host_ticks) OVER (PARTITION BY s.run_index), 0) AS host_percent,
-    _in_unit(
-        CASE WHEN (SELECT count(*) FROM launched AS d) > 0 THEN s.device_ticks END,
-        a.scale
-    ) AS device_time,
-    100 * s.device_ticks::DOUBLE
-        / nullif(sum(s.device_ticks) OVER (PARTITION BY s.run_index), 0) AS device_percent,
+    100 * s.host_ticks::DOUBLE / nullif(sum(s.host_ticks) OVER (PARTITION BY s.run_index), 0) AS host_percent,
+    _in_unit(CASE WHEN (SELECT count(*) FROM launched AS d) > 0 THEN s.device_ticks END, a.scale) AS device_time,
+    100 * s.device_ticks::DOUBLE / nullif(sum(s.device_ticks) OVER (PARTITION BY s.run_index), 0) AS device_percent,
     s.events AS device_events, a.unit
-FROM summed AS s
-CROSS JOIN target AS a
+FROM summed AS s CROSS JOIN target AS a
 ORDER BY s.run_index, [2, 3, 4, 1, 5][s.place];

@@ -7,13 +7,11 @@ CREATE MACRO _value_distances(
 WITH
 matched AS (
     SELECT
-        coalesce(b.method, n.method) AS method,
-        coalesce(b.debug_handle, n.debug_handle) AS debug_handle,
+        coalesce(b.method, n.method) AS method, coalesce(b.debug_handle, n.debug_handle) AS debug_handle,
         coalesce(b.output_index, n.output_index) AS output_index,
         b.op_name AS base_op, n.op_name AS new_op, b.sizes AS base_sizes, n.sizes AS new_sizes,
         b.elements AS base_elements, n.elements AS new_elements, b.scalar_type AS base_type, n.scalar_type AS new_type,
-        n.debug_handles AS new_handles,
-        coalesce(b.module_path, n.module_path) AS module_path,
+        n.debug_handles AS new_handles, coalesce(b.module_path, n.module_path) AS module_path,
         CASE WHEN b.source_file IS NULL THEN n.source_file ELSE b.source_file END AS source_file,
         CASE WHEN b.source_file IS NULL THEN n.source_line ELSE b.source_line END AS source_line,
         CASE WHEN 'inferred' IN (b.mapping, n.mapping) THEN 'inferred' ELSE 'exact' END AS mapping,
@@ -31,8 +29,7 @@ matched AS (
                 THEN 'sizes differ'
         END AS problem
     FROM _values_by_handle(base_key, of_reference) AS b
-    FULL JOIN _values_by_handle(new_key, NOT of_reference) AS n
-        USING (method, debug_handle, output_index)
+    FULL JOIN _values_by_handle(new_key, NOT of_reference) AS n USING (method, debug_handle, output_index)
     WINDOW same_op AS (PARTITION BY coalesce(b.method, n.method), coalesce(b.debug_handle, n.debug_handle))
 ),
 pairs AS (
@@ -50,14 +47,10 @@ gaps AS (
     SELECT
         d.method, d.debug_handle, d.output_index, count(*) AS elements,
         count(*) FILTER (WHERE isnan(d.truth) <> isnan(d.given)) AS nan_mismatches,
-        avg(d.difference * d.difference) AS mse,
-        sum(abs(d.difference)) AS l1,
-        max(abs(d.difference)) AS max_abs,
+        avg(d.difference * d.difference) AS mse, sum(abs(d.difference)) AS l1, max(abs(d.difference)) AS max_abs,
         max(CASE WHEN d.difference = 0 THEN 0 ELSE abs(d.difference) / abs(d.truth) END) AS max_rel,
-        avg(d.truth * d.truth) FILTER (WHERE isfinite(d.truth)) AS truth_power,
-        sum(d.truth * d.truth) AS truth_square,
-        sum(d.given * d.given) AS given_square,
-        sum(d.truth * d.given) AS product
+        avg(d.truth * d.truth) FILTER (WHERE isfinite(d.truth)) AS truth_power, sum(d.truth * d.truth) AS truth_square,
+        sum(d.given * d.given) AS given_square, sum(d.truth * d.given) AS product
     FROM differences AS d
     GROUP BY d.method, d.debug_handle, d.output_index
 )

@@ -3,11 +3,7 @@
 CREATE MACRO _values_with_events(capture_key) AS TABLE
 WITH
 -- Materialized, as the key may be a subquery, which would run several times.
-target AS MATERIALIZED (
-    SELECT k.capture_id, k.record_id
-    FROM captures AS k
-    WHERE k.capture_id = capture_key
-),
+target AS MATERIALIZED (SELECT k.capture_id, k.record_id FROM captures AS k WHERE k.capture_id = capture_key),
 logged AS (
     SELECT
         v.run_index, v.event_index, v.value_index, v.chain_index, v.instruction_id,
@@ -38,8 +34,7 @@ numbered_calls AS (
 owners AS (
     SELECT
         s.block_index, s.signature_index, s.chain_index, s.instruction_id,
-        coalesce(s.delegate_debug_id::VARCHAR, s.delegate_debug_str, '') AS delegate_id,
-        s.kind, s.label
+        coalesce(s.delegate_debug_id::VARCHAR, s.delegate_debug_str, '') AS delegate_id, s.kind, s.label
     FROM target AS a
     JOIN signatures AS s USING (capture_id)
     WHERE s.kind IN ('kernel', 'delegate_call', 'delegate')
@@ -50,15 +45,11 @@ owners AS (
 ),
 with_owners AS (
     SELECT
-        c.*, r.block_index,
-        coalesce(p.method, r.method) AS method,
-        o.signature_index, o.kind AS owner_kind,
-        coalesce(o.label, c.name) AS op_name,
-        p.debug_handles, d.outputs AS delegate_outputs,
+        c.*, r.block_index, coalesce(p.method, r.method) AS method, o.signature_index, o.kind AS owner_kind,
+        coalesce(o.label, c.name) AS op_name, p.debug_handles, d.outputs AS delegate_outputs,
         row_number() OVER same_call - 1 AS place,
         count(*) OVER (PARTITION BY c.run_index, c.chain_index, c.instruction_id, c.delegate_id, c.call) AS places
-    FROM numbered_calls AS c
-    CROSS JOIN target AS a
+    FROM numbered_calls AS c CROSS JOIN target AS a
     JOIN runs AS r USING (capture_id, run_index)
     LEFT JOIN owners AS o
         ON o.block_index = r.block_index
@@ -74,8 +65,7 @@ with_owners AS (
         AND o.kind = 'delegate_call'
     WHERE NOT c.is_event
     WINDOW same_call AS (
-        PARTITION BY
-            c.run_index, c.chain_index, c.instruction_id, c.delegate_id, c.call
+        PARTITION BY c.run_index, c.chain_index, c.instruction_id, c.delegate_id, c.call
         ORDER BY c.event_index, c.value_index
     )
 ),
@@ -93,13 +83,10 @@ with_roles AS (
 )
 SELECT
     t.run_index, t.event_index, t.value_index, t.block_index, t.method, t.signature_index, t.owner_kind, t.op_name,
-    t.instruction_id, t.role,
-    row_number() OVER same_role - 1 AS position,
-    t.debug_handles
+    t.instruction_id, t.role, row_number() OVER same_role - 1 AS position, t.debug_handles
 FROM with_roles AS t
 WINDOW same_role AS (
-    PARTITION BY
-        t.run_index, t.chain_index, t.instruction_id, t.delegate_id, t.call, t.role
+    PARTITION BY t.run_index, t.chain_index, t.instruction_id, t.delegate_id, t.call, t.role
     ORDER BY t.event_index, t.value_index
 );
 

@@ -52,5 +52,4 @@ CREATE MACRO node_gaps(
     new,  -- the capture to be judged, whose nodes these are: name, hash prefix, @latest or selector
     metric := 'mse'  -- mse, l1 (sum), snr (dB), cosine, max_abs, max_rel (share of base's element)
 ) AS TABLE
-FROM _node_gaps(_capture_with_handles(base), _capture_with_handles(new), metric) AS g
-ORDER BY g.graph_id, g.node_index;
+FROM _node_gaps(_capture_with_handles(base), _capture_with_handles(new), metric) AS g ORDER BY g.graph_id, g.node_index;

@@ -28,7 +28,5 @@ CREATE MACRO numeric_gap(
 ) AS TABLE
 FROM _numeric_gap(_capture_with_handles(base), _capture_with_handles(new), metric) AS g
 ORDER BY
-    CASE WHEN lower(metric) IN ('snr', 'cosine') THEN -g.gap ELSE g.gap END
-        DESC NULLS LAST,
-    g.method, g.debug_handle,
+    CASE WHEN lower(metric) IN ('snr', 'cosine') THEN -g.gap ELSE g.gap END DESC NULLS LAST, g.method, g.debug_handle,
     g.output_index;
