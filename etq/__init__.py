@@ -73,10 +73,6 @@ def __getattr__(name: str) -> Any:
     if name in _LAZY:
         from importlib import import_module
 
-        if name in ("open", "read") and "IPython" in sys.modules:
-            from etq.render.notebook import register
-
-            register()
         return getattr(import_module(_LAZY[name]), name)
     if name in _PACKAGES:
         from importlib import import_module

@@ -51,6 +51,9 @@ _PLANNED: Final = re.compile(r"(\w+)(?: \((\w+)\))?(?:, |$)")
 # A word, and the bracket of a call after it. Texts and comments are found to be passed over.
 _WORD: Final = re.compile(r"""'(?:[^']|'')*'|--[^\n]*|(?<![\w.$"])([A-Za-z_]\w*+)(?!\s*:=)(?:\s*(\())?""")
 
+# DuckDB's error for a view that is written as a table, or a table as a view.
+_NOT_THERE: Final = re.compile(r"Table (?:Function )?with name (\w+) does not exist!")
+
 # The beginning of the documentation of a view that calls a function of etq's.
 NEEDS_ETQ: Final = "Needs etq: in DuckDB alone, it is an error. "
 
@@ -176,6 +179,18 @@ class SqlObject:
 def quoted(text: str) -> str:
     """Return a text as an SQL literal."""
     return "'" + text.replace("'", "''") + "'"
+
+
+def corrected(message: str) -> str:
+    """Return DuckDB's message; for a view without its arguments, or a table with some, how to write it."""
+    match = _NOT_THERE.match(message)
+    known = None if match is None else objects().get(match[1])
+    if known is None or not known.is_public:
+        return message
+    if known.kind != "table macro":
+        return f"{known.name} is a {known.kind} without parameters: FROM {known.name}"
+    needed = ", ".join(f"'{each.name.upper()}'" for each in known.parameters if each.default is None)
+    return f"{known.name} is a view with parameters: FROM {known.name}({needed})"
 
 
 def identifier(name: str) -> str:

@@ -8,10 +8,9 @@ import textwrap
 from collections.abc import Mapping
 from contextlib import ExitStack
 
-import duckdb
 import pytest
 
-import etq
+from etq.errors import QueryError
 from etq.render.delimited import delimited
 from etq.warehouse.warehouse import Warehouse
 from tests.builders import Run, delegate_call, delegated, dump, execute, kernel, operator_call, run
@@ -55,7 +54,7 @@ def assert_query(query: str, expected: str, *runs: Run, **others: bytes) -> None
 def assert_error(query: str, message: str, *runs: Run) -> None:
     """The query on a capture `test` of these runs, or of two operators, fails with this message."""
     warehouse = _warehouse_of({"test": dump(*(runs or (TWO_OPERATORS,)))})
-    with pytest.raises((duckdb.Error, etq.QueryError), match=message):
+    with pytest.raises(QueryError, match=message):
         warehouse.sql(query).fetchall()
 
 

@@ -19,7 +19,8 @@ LAYERS = (
     *("etq.errors", "etq.version", "etq.choices", "etq.listening", "etq.processes", "etq.tokens", "etq.push"),
     "etq.ingest", *("etq.sql", "etq.datasets", "etq.catalog"), "etq.verdicts", "etq.database", "etq.annotations",
     "etq.storage", "etq.maintenance", "etq.lake.reading", "etq.render.delimited", "etq.export",
-    *("etq.render.terminal", "etq.render.kernel_names", "etq.render.table", "etq.render.times"), "etq.warehouse",
+    *("etq.render.terminal", "etq.render.kernel_names", "etq.render.table", "etq.render.times", "etq.render.notebook"),
+    "etq.warehouse",
     *("etq.lake.writing", "etq.lake"), "etq.analysis", "etq.torch", "etq.inspector", "etq.render", "etq.report",
     "etq.agents", "etq.spark", "etq.serve", "etq.demo", "etq.bench", *("etq.cli", "etq.__main__", "etq.building"),
 )  # fmt: skip
@@ -47,7 +48,7 @@ COMMANDS = "etq.cli"
 LARGE = {
     "duckdb": (
         "etq.annotations", "etq.database", "etq.lake", "etq.maintenance", "etq.agents", "etq.storage",
-        "etq.warehouse", "etq.render.notebook", "etq.render.writers", "etq.export",
+        "etq.warehouse", "etq.render.writers", "etq.export",
         "etq.spark.queries",
     ),
     "pyarrow": (

@@ -160,7 +160,7 @@ def _python() -> str:
         "# Python",
         "",
         "`help()` prints the same: `help(etq.Warehouse.ingest)`. Each view is a method of a warehouse, too: "
-        '`warehouse.op_totals("run")`; `dir(warehouse.views)` lists them, and the other pages document them.',
+        '`warehouse.op_totals("run")`; `dir(warehouse)` lists them, and the other pages document them.',
         "",
     ]
     for section, objects in python_objects():

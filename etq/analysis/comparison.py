@@ -42,6 +42,8 @@ _TAKEN: Final[Mapping[str, Sequence[str]]] = {
     "metrics": ("alpha", "min_effect", "allow_mismatch"),
     "startup": ("unit", "alpha", "min_effect", "allow_mismatch"),
 }
+# By how much a change may differ from that of the times shown beside it: in percent, and as a part of it.
+_ROUNDED: Final = (0.15, 0.005)
 # Findings of sides that were not measured in turns.
 _APART: Final = {"measured apart", "time order unknown"}
 # Options of the comparison itself.
@@ -286,7 +288,7 @@ class Comparison:
             text = f"{'total' if len(totals) == 1 else method}: {finding}"
             if change is not None:
                 text += f", {change:+.1f} %" + ("" if low is None else f" ({spread}{low:+.1f} to {high:+.1f} %)")
-                text += f", {self.statistic()}{range_text((base, new), unit)}"
+                text += _levels(self.statistic(), change, base, new, unit)
             lines.append((text + (f"; {note}" if note else ""), verdict))
         return lines
 
@@ -396,6 +398,14 @@ class Comparison:
         """Return the expression for an op with its module and instruction; of traces with its kind."""
         op = "op || coalesce(' in ' || nullif(module_path, ''), '') || coalesce(' @' || instruction_id, '')"
         return f"kind || ' ' || {op}" if self.is_of_traces() else op
+
+
+def _levels(statistic: str, change: float, base: float, new: float, unit: str) -> str:
+    """Return from what to what a total changed; only from what, where the change doesn't follow from the medians: it is
+    that of the median pair of captures.
+    """
+    follows = not base or abs(100 * (new / base - 1) - change) <= max(_ROUNDED[0], _ROUNDED[1] * abs(change))
+    return f"{', ' if follows else ' of '}{statistic}{range_text((base, new) if follows else (base,), unit)}"
 
 
 def _sentences(rows: Sequence[Sequence[Any]]) -> list[str]:

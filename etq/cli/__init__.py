@@ -167,6 +167,8 @@ def _about_file(error: EtqError) -> str:
     from etq.cli.targets import looks_like_path
 
     unknown = error.unknown if isinstance(error, QueryError) else None
+    if unknown is not None and os.path.isdir(unknown.name):
+        return f"{error}; the folder is {os.path.join(os.curdir, unknown.name)}"
     if unknown is None or not looks_like_path(unknown.name):
         return str(error)
     if os.path.exists(unknown.name):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+from click.core import ParameterSource
 
 from etq import catalog
 from etq.analysis.comparison import VIEWS, Comparison
@@ -21,7 +22,7 @@ from etq.cli import main
 from etq.cli.found_files import files_of, note_left_out
 from etq.cli.messages import say
 from etq.cli.options import output_options, percentage, together, warehouse_option
-from etq.cli.targets import check_path, is_file, is_there, looks_like_path, report_warnings
+from etq.cli.targets import check_path, is_file, is_there, looks_like_path, refuse_warehouse, report_warnings
 from etq.errors import EtqError, printable
 from etq.render.selection import selection
 from etq.render.table import HINT, VERDICT_STYLES, Rows, table
@@ -81,9 +82,28 @@ judging_options: Final = together(
 )
 
 
+def _refuse_more(context: click.Context, _: click.Parameter, more: tuple[str, ...]) -> None:
+    """Raise `UsageError` for more than two sides: the shell has replaced patterns by files."""
+    if not more:
+        return
+    files = [context.params["base"], context.params["new"], *more]
+    patterns = dict.fromkeys(str(Path(file).with_name(f"*{Path(file).suffix}")) for file in files)
+    example = " ".join(f"'{pattern}'" for pattern in patterns) if len(patterns) == 2 else "'base/*' 'new/*'"
+    raise click.UsageError(
+        f"{len(files)} arguments, not two sides; quote patterns, which the shell replaces by files: "
+        f"etq {context.info_name} {example}"
+    )
+
+
+side_arguments: Final = together(
+    click.argument("base"),
+    click.argument("new"),
+    click.argument("more", nargs=-1, metavar="", expose_value=False, callback=_refuse_more),
+)
+
+
 @main.command()
-@click.argument("base")
-@click.argument("new")
+@side_arguments
 @click.option(
     "--what",
     type=click.Choice([*VIEWS, "all"]),
@@ -208,8 +228,13 @@ def sides(base: str, new: str, db: str, etrecord: str | None) -> Iterator[tuple[
 
 
 def _files(side: str, db: str) -> list[str]:
-    """The files of a side; none if it selects captures of the warehouse."""
-    if is_file(side, db) or (os.path.isdir(side) and not is_there(db)):
+    """The files of a side; none if it selects captures of the warehouse.
+
+    A folder's name is that of captures only if --db names the warehouse.
+    """
+    refuse_warehouse(side)
+    is_default = click.get_current_context().get_parameter_source("db") is ParameterSource.DEFAULT
+    if is_file(side, db) or (os.path.isdir(side) and (os.sep in side or is_default)):
         found, left = files_of(side)
         note_left_out(left)
         return found

@@ -111,7 +111,7 @@ def inspect(
         WHERE $everything OR kind <> 'operator_call' ORDER BY block_index, slot, occurrence
         """
         parameters = {"capture": capture, "unit": unit, "everything": everything, **schedule}
-        if not write(warehouse, query, format, output, force=force, view=view, **parameters):
+        if not write(warehouse, query, format, output, force=force, view=view, needs_rows=True, **parameters):
             note_no_rows(warehouse, "inspector_events", file, capture, schedule)
 
 
@@ -266,14 +266,16 @@ def _ingest_one(
     warehouse: Warehouse, file: str, links: list[Record | Program], printed: _Printed, ingest_options: dict[str, Any]
 ) -> None:
     """Ingest one file, and print the result."""
+    # A known capture may be renamed.
+    names = dict(warehouse.rows("SELECT c.capture_id, c.name FROM captures AS c")[1])
     try:
         capture = warehouse.ingest(file, **ingest_options)
         for link in links:
             warehouse.link(capture, link)
     except EtqError as error:
-        printed.result(error)
+        printed.result(file, error)
     else:
-        printed.result(capture)
+        printed.result(file, capture, names.get(capture.capture_id))
 
 
 def _ingest_many(
@@ -286,10 +288,10 @@ def _ingest_many(
     """Ingest files, and print the results."""
     with Progress("Ingesting", len(files), sys.stderr, is_quiet=printed.is_quiet) as progress:
 
-        def report(_: object, result: Capture | EtqError) -> None:
+        def report(file: object, result: Capture | EtqError) -> None:
             if printed.has_lines(result):
                 progress.clear()
-            printed.result(result)
+            printed.result(str(file), result)
             progress.advance()
 
         try:
@@ -359,8 +361,8 @@ class _Printed:
         """Whether the result of a single file is printed before the end."""
         return self._lists or isinstance(result, EtqError)
 
-    def result(self, result: Capture | EtqError) -> None:
-        """Print the result of a file, or count it."""
+    def result(self, file: str, result: Capture | EtqError, name: str | None = None) -> None:
+        """Print the result of a file, or count it. `name` is the one that its capture had before."""
         if isinstance(result, EtqError):
             self._numbers["failed"] += 1
             say(f"Error: {result!s}")
@@ -368,7 +370,16 @@ class _Printed:
         self._made.has_content = True
         self._numbers["new" if result.is_new else "known already"] += 1
         if self._lists:
-            say(f"{result.name}: {'ingested' if result.is_new else self._known}")
+            if result.is_new:
+                text = f"{result.name}: ingested"
+            elif name not in (None, result.name):
+                text = f"{file}: known already as {name}, renamed to {result.name}"
+            elif Path(file).name.startswith(Path(result.name).name):
+                text = f"{result.name}: {self._known}"
+            else:
+                applied = self._known.removeprefix("known already")
+                text = f"{file}: known already as {result.name}{applied}; --name renames it"
+            say(text)
         if result.is_new or self._is_read_again:
             if self._lists:
                 report_findings(self._warehouse, result.capture_id)

@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
 from etq.analysis.comparison import Comparison
 from etq.cli import main
-from etq.cli.compare import REGRESSION, find_worse, find_worse_startup, headline, judging_options, report_worse, sides
+from etq.cli.compare import (
+    REGRESSION,
+    find_worse,
+    find_worse_startup,
+    headline,
+    judging_options,
+    report_worse,
+    side_arguments,
+    sides,
+)
 from etq.cli.messages import say
-from etq.cli.options import query_limits, warehouse_option
+from etq.cli.options import file_output_options, warehouse_option
 from etq.errors import EtqError, printable
+from etq.render.writers import format_of, write_rows, write_text
 
 # The exit status that `git bisect run` takes for a build that can't be tested.
 SKIP = 125
+_COLUMNS = ("what", "name", "verdict", "change_percent", "base", "new", "unit", "note")
 
 
 @main.command()
-@click.argument("base")
-@click.argument("new")
+@side_arguments
 @click.option("--bisect", is_flag=True, help="Exit with 0 good, 1 bad, 125 unclear, as `git bisect run` expects.")
 @click.option("--total", is_flag=True, help="Judge only the total, not ops.")
 @click.option(
@@ -28,8 +39,8 @@ SKIP = 125
 )
 @click.option("--startup", is_flag=True, help="Judge only loading and first executes.")
 @judging_options
-@query_limits
 @warehouse_option
+@file_output_options
 def gate(
     base: str,
     new: str,
@@ -40,13 +51,16 @@ def gate(
     step_name: str | None,
     db: str,
     quantile: str | None,
+    format: str | None,
+    output: str | None,
+    force: bool,
     **options: Any,
 ) -> None:
     """Exit with 3 if NEW is slower than BASE or unstable. Otherwise exit with 0; an unclear result is printed.
 
     Unstable means that some captures of NEW are slower than the others, and that BASE has fewer such captures.
 
-    Sides are as in etq compare, which shows more.
+    Sides are as in etq compare, which shows more. With --format, a row for each total, op or metric that is judged.
 
     \b
     etq gate build=41 build=42 --db lab.duckdb
@@ -58,16 +72,11 @@ def gate(
     try:
         with sides(base, new, db, None) as (warehouse, base_selector, new_selector):
             comparison = Comparison(warehouse, base_selector, new_selector, arguments, step_name)
-            if startup:
-                click.echo("".join(f"{printable(line)}\n" for line in comparison.startup_lines()), nl=False)
-                found = find_worse_startup(comparison)
+            found = find_worse_startup(comparison) if startup else find_worse(comparison, not total, metrics)
+            if (format or format_of(output)) == "table":
+                write_text(_sentences(comparison, total, metrics, startup), output, force=force, is_printable=True)
             else:
-                found = find_worse(comparison, not total, metrics)
-                if metrics:
-                    lines = comparison.metric_lines(metrics)
-                    click.echo("".join(f"{printable(line)}\n" for line in lines), nl=False)
-                else:
-                    click.echo(headline(comparison, "table", of_ops=not total), nl=False)
+                write_rows(_COLUMNS, _judged(comparison, total, metrics, startup), format, output, force=force)
             report_worse(found)
     except EtqError as error:
         if not bisect:
@@ -81,3 +90,27 @@ def gate(
         sys.exit(SKIP)
     if found.unstable:
         sys.exit(REGRESSION)
+
+
+def _sentences(comparison: Comparison, total: bool, metrics: tuple[str, ...], startup: bool) -> str:
+    if not startup and not metrics:
+        return headline(comparison, "table", of_ops=not total)
+    lines = comparison.startup_lines() if startup else comparison.metric_lines(metrics)
+    return "".join(f"{printable(line)}\n" for line in lines)
+
+
+def _judged(comparison: Comparison, total: bool, metrics: tuple[str, ...], startup: bool) -> list[Sequence[Any]]:
+    """Return what is judged, as rows of `_COLUMNS`."""
+    numbers = "change_percent, base, new, unit, note"
+    if startup:
+        comparison.startup_lines()  # an error if there is none
+        return comparison.rows("startup", f"what, what || coalesce(' of ' || method, ''), verdict, {numbers}")[1]
+    if metrics:
+        found = comparison.rows("metrics", f"'metric', name, verdict, {numbers}")[1]
+        return [row for row in found if row[1] in metrics]
+    rows = [row for row in comparison.rows("captures", f"what, method, verdict, {numbers}")[1] if row[0] == "total"]
+    rows += [
+        ("slow runs", method, verdict, change, None, None, None, None)
+        for method, verdict, change in comparison.slow_tails()
+    ]
+    return rows if total else [*rows, *comparison.rows("ops", f"'op', {comparison.op_key()}, verdict, {numbers}")[1]]

@@ -114,6 +114,7 @@ def captures(
         raise click.UsageError("--by and --size don't go together")
     if by is not None and sort is not None:
         raise click.UsageError("--by and --sort don't go together: groups are in the order of their values")
+    output_to: dict[str, Any] = {"format": format, "path": output, "force": force, "needs_rows": bool(selectors)}
     with open(db, read_only=True) as warehouse:
         parameters: dict[str, Any] = {"selectors": list(selectors)} if selectors else {}
         if parameters:
@@ -123,7 +124,17 @@ def captures(
             chosen = ", selectors := $selectors" if parameters else ""
             query = f"FROM capture_groups($by{chosen})"
             view = catalog.named("capture_groups")
-            write(warehouse, query, format, output, force=force, view=view, by=by, **parameters)
+            write(
+                warehouse,
+                query,
+                format,
+                output,
+                force=force,
+                view=view,
+                needs_rows=bool(selectors),
+                by=by,
+                **parameters,
+            )
             return
         source = "(FROM capture_summary JOIN (FROM capture_sizes SELECT name, stored_bytes) USING (name))"
         query = f"FROM {source if size else 'capture_summary'} AS s"
@@ -134,7 +145,7 @@ def captures(
             query += order
         view = catalog.named("capture_summary")
         view = view.beside(catalog.named("capture_sizes")) if size else view
-        write(warehouse, query, format, output, force=force, view=view, **parameters)
+        write(warehouse, query, **output_to, view=view, **parameters)
 
 
 def _order(

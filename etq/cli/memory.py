@@ -66,7 +66,9 @@ def memory(capture: str, db: str, format: str | None, output: str | None, force:
                 return
         with naming_other_view(warehouse, view, selector):
             query, shown = f"FROM {view}($capture)", catalog.named(view)
-            has_rows = write(warehouse, query, format, output, force=force, view=shown, capture=selector)
+            has_rows = write(
+                warehouse, query, format, output, force=force, view=shown, needs_rows=True, capture=selector
+            )
         if not has_rows:
             note_no_rows(warehouse, view, capture, selector, {})
 

@@ -80,7 +80,8 @@ def _reason(warehouse: Warehouse, name: str, capture: str, selector: Capture, op
     kind = TRACE if format == TRACE else "dump"
     is_for_others = view.needs != () and view.needs[0] != kind
     if is_for_others and view.otherwise is not None:
-        return f"{name_of(name)} has no rows for {capture}, of format {format}; for that there is {view.otherwise}"
+        shown = name if name_of(name) == view.otherwise else name_of(name)
+        return f"{shown} has no rows for {capture}, of format {format}; for that there is {view.otherwise}"
     left_out = _left_out(warehouse, capture, selector, options.get("steps"))
     if left_out is not None:
         return left_out

@@ -79,7 +79,10 @@ def _command(view: catalog.SqlObject) -> click.Command:
         )
         call = f"{view.name}({arguments})" if view.kind == "table macro" else view.name
         with _opened(view.name, names[:1], values, db) as warehouse:
-            if write(warehouse, f"FROM {call}", format, output, force=force, view=view, **values):
+            needs_rows = bool(view.empty)
+            if write(
+                warehouse, f"FROM {call}", format, output, force=force, view=view, needs_rows=needs_rows, **values
+            ):
                 note_unknown(warehouse, view.name, values)
             elif view.empty:
                 say(f"Note: {dict(view.empty)[None].format(view=name_of(view.name))}")

@@ -124,8 +124,9 @@ def show_opened(
         seen = seen_of(warehouse, selector, seen, total)
     with prepared, timed(warehouse, selector, view, options):
         with naming_other_view(warehouse, view, selector):
+            form, path, force = output
             query = f"FROM {call}"
-            has_rows = write(warehouse, query, *output[:2], force=output[2], view=seen, **parameters)
+            has_rows = write(warehouse, query, form, path, force=force, view=seen, needs_rows=True, **parameters)
         if not has_rows:
             note_no_rows(warehouse, view, capture, selector, options)
         elif view == "delegate_graph":

@@ -8,6 +8,7 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -16,13 +17,22 @@ import click
 
 from etq.cli import main
 from etq.cli.memory import shown_size
-from etq.cli.options import query_limits, warehouse_option
-from etq.cli.targets import FileOptions, file_options, is_file, open_target, pop_file_options
+from etq.cli.options import file_output_options, warehouse_option
+from etq.cli.targets import (
+    FileOptions,
+    file_options,
+    is_file,
+    is_warehouse,
+    open_record,
+    open_target,
+    pop_file_options,
+)
 from etq.cli.warehouse_summary import of_warehouse
 from etq.errors import EtqError, printable
-from etq.render.table import VERDICT_STYLES, shortened
+from etq.render.table import VERDICT_STYLES, Rows, shortened
 from etq.render.terminal import PAGE, TerminalStyle, bar, style_of, width_of, wrap
 from etq.render.times import quantities
+from etq.render.writers import format_of, write_rows
 from etq.warehouse.formats import TRACE, narrowed, stored_rows
 
 if TYPE_CHECKING:
@@ -34,12 +44,15 @@ NAMES: Final = {
     "prof_result": "prof_result file",
     "reference": "capture of reference values",
 }
+# The option for each kind of file that belongs to a capture.
+LINKS: Final = {"ETRecord": "etrecord", "program": "pte"}
 WAREHOUSE: Final = "warehouse"
 FOLDER: Final = "folder"
 _MOST: Final = 5  # ops
-_FINDINGS: Final = 2
+_MOST_FINDINGS: Final = 2
 _BAR: Final = 24
 _LONGEST_NAME: Final = 40
+_MOST_OPS_OF_LINK: Final = 10
 _CAPTURE: Final = """
     SELECT
         k.size_bytes, k.profiling_level,
@@ -111,16 +124,32 @@ _ALLOCATED: Final = """
 _PEAKS: Final = "SELECT DISTINCT p.device, p.peak_bytes FROM peak_memory($capture) AS p ORDER BY ALL"
 
 
+# The methods of a record or program, and its ops: how many there are, and how many of them delegates run.
+_OPS_OF_LINK: Final = """
+    SELECT 'method' AS part, d.method AS name, d.method, sum(d.delegated + d.not_delegated)::BIGINT AS ops,
+        sum(d.delegated)::BIGINT AS delegated, string_agg(DISTINCT d.backends, ', ' ORDER BY d.backends) AS backends
+    FROM {rows} AS d GROUP BY d.method
+    UNION ALL
+    SELECT 'op', d.op_type, d.method, d.delegated + d.not_delegated, d.delegated, d.backends FROM {rows} AS d
+    ORDER BY part, ops DESC, name, method
+"""
+# The columns of a summary for programs.
+_COLUMNS: Final = ("part", "name", "method", "value", "low", "high", "share_percent", "unit", "text")
+
+
 @main.command()
 @click.argument("captures", metavar="FILE...", nargs=-1, required=True)
 @file_options
-@query_limits
 @warehouse_option
-def summary(captures: tuple[str, ...], db: str, **options: Any) -> None:
+@file_output_options
+def summary(
+    captures: tuple[str, ...], db: str, format: str | None, output: str | None, force: bool, **options: Any
+) -> None:
     """Show on one screen what a file is and what took its time. Of two files, what differs.
 
     Of a folder or pattern: what is in it. An ETRecord or program beside a capture is linked to it. Before a file, the
-    word summary can be left out. A capture may also be one of a warehouse.
+    word summary can be left out. A capture may also be one of a warehouse. With --format: of one file, its times,
+    advice and memory as rows.
 
     \b
     etq summary run.etdp
@@ -129,34 +158,70 @@ def summary(captures: tuple[str, ...], db: str, **options: Any) -> None:
     etq traces/
     etq summary run --db lab.duckdb
     """
-    style = style_of(sys.stdout)
-    for line in _lines(captures, db, pop_file_options(options), style):
-        click.echo(line)
+    read_options = pop_file_options(options)
+    if (format or format_of(output)) == "table" and output is None:
+        for line in _lines(captures, db, read_options, style_of(sys.stdout)):
+            click.echo(line)
+    else:
+        write_rows(_COLUMNS, _rows(captures, db, read_options), format, output, force=force)
+
+
+def _rows(captures: Sequence[str], db: str, read_options: FileOptions) -> list[list[Any]]:
+    """Return the summary of one file as rows of `_COLUMNS`."""
+    kinds = [kind_of_argument(capture, db) for capture in captures]
+    if len(kinds) == 1 and kinds[0] in LINKS:
+        return [
+            [part, name, method, ops, None, None, None, "ops", f"{delegated} in {backends}" if delegated else None]
+            for part, name, method, ops, delegated, backends in _ops_of_link(captures[0], kinds[0])
+        ]
+    found = _capture_with_links(captures, kinds, read_options)
+    if found is None or kinds[0] in (FOLDER, WAREHOUSE):
+        raise EtqError("--format is of one file; of two: etq compare BASE NEW --format FORMAT")
+    with _opened(found[0], db, found[1]) as (warehouse, target, advice):
+        rows: list[list[Any]] = [
+            ["time", number, part, value, low, high, None, unit, f"median of {_counted(runs, _noun(number))}"]
+            for number, part, value, _, low, high, runs, unit in _figures(warehouse, target)
+        ]
+        _, times = _times(warehouse, target)
+        rows += [
+            ["op", name, method, time, None, None, share, unit, None] for name, method, time, share, unit, *_ in times
+        ]
+        for severity, rule, finding in _findings(warehouse, target, advice):
+            rows.append(["advice", rule, None, None, None, None, None, None, f"{severity}: {finding}"])
+        for what, size in _sizes(warehouse, target):
+            rows.append(["memory", what, None, size, None, None, None, "bytes", None])
+    return rows
+
+
+def _capture_with_links(
+    captures: Sequence[str], kinds: Sequence[str | None], read_options: FileOptions
+) -> tuple[str, FileOptions] | None:
+    """Return the capture that is summarized, with the record or program beside it; None for several captures."""
+    if len(captures) == 1:
+        return captures[0], read_options
+    links = [at for at, kind in enumerate(kinds) if kind in LINKS]
+    if len(captures) != 2 or len(links) != 1:
+        return None
+    given: dict[str, Any] = {LINKS[kinds[links[0]] or ""]: captures[links[0]]}
+    return captures[1 - links[0]], replace(read_options, **given)
 
 
 def _lines(captures: Sequence[str], db: str, read_options: FileOptions, style: TerminalStyle) -> Iterator[str]:
     """Yield the lines of a summary."""
-    from etq.ingest.recognition import PROGRAM, RECORD
-
     if len(captures) > 2 or (len(captures) == 1 and _holds_files(captures[0], db)):
         missing = [capture for capture in captures if not glob.has_magic(capture) and not os.path.exists(capture)]
         if missing:
             raise EtqError(f"no such file: {', '.join(missing)}; of a warehouse, name one capture")
         return _of_many(captures, style)
     kinds = [kind_of_argument(capture, db) for capture in captures]
-    if len(captures) == 2:
-        for link, option in ((RECORD, "etrecord"), (PROGRAM, "pte")):
-            if kinds.count(link) == 1:
-                at = kinds.index(link)
-                given: dict[str, Any] = {option: captures[at]}
-                read_options = replace(read_options, **given)
-                return lines_of_capture(captures[1 - at], db, read_options, style)
+    found = _capture_with_links(captures, kinds, read_options)
+    if found is None:
         return _of_two(captures[0], captures[1], db, read_options.etrecord, style)
-    if kinds[0] in (RECORD, PROGRAM):
+    if len(captures) == 1 and kinds[0] in LINKS:
         return _of_link(captures[0], kinds[0], style)
     if kinds[0] == WAREHOUSE:
         return _of_warehouse(captures[0], style)
-    return lines_of_capture(captures[0], db, read_options, style)
+    return lines_of_capture(found[0], db, found[1], style)
 
 
 def _holds_files(argument: str, db: str) -> bool:
@@ -168,33 +233,34 @@ def kind_of_argument(argument: str, db: str) -> str | None:
     """Return what a file is: as `kind_of`, a warehouse, or a folder; None if it isn't one."""
     from etq.ingest.recognition import kind_of
 
-    if "://" in argument or Path(argument, "captures", "_delta_log").is_dir():
+    if is_warehouse(argument):
         return WAREHOUSE
     if os.path.isdir(argument):
         return FOLDER
-    if not is_file(argument, db):
-        return None
-    if Path(argument).is_file():
-        with Path(argument).open("rb") as file:
-            if file.read(12)[8:] == b"DUCK":
-                return WAREHOUSE
-    return kind_of(argument)
+    return kind_of(argument) if is_file(argument, db) else None
 
 
-def lines_of_capture(capture: str, db: str, read_options: FileOptions, style: TerminalStyle) -> Iterator[str]:
+@contextmanager
+def _opened(capture: str, db: str, read_options: FileOptions) -> Iterator[tuple[Warehouse, Capture, str]]:
+    """Provide the warehouse, the capture and the view of its advice, with what several queries need computed once."""
     from etq.warehouse.focus import prepared_for, timed_once
 
     with open_target(capture, db, read_options) as (warehouse, target):
-        of_file = warehouse.path is None
-        name = capture if of_file else target.name
         advice = narrowed("advice", target.format, {"capture": target})[0].name
         is_trace = target.format == TRACE
         with prepared_for(warehouse, advice, target) if is_trace else timed_once(warehouse, target):
-            yield from _title(warehouse, target, name, style)
-            yield from _latency(warehouse, target)
-            yield from _shares(warehouse, target, style)
-            yield from _advice(warehouse, target, advice, style)
-            yield from _memory(warehouse, target)
+            yield warehouse, target, advice
+
+
+def lines_of_capture(capture: str, db: str, read_options: FileOptions, style: TerminalStyle) -> Iterator[str]:
+    with _opened(capture, db, read_options) as (warehouse, target, advice):
+        of_file = warehouse.path is None
+        name = capture if of_file else target.name
+        yield from _title(warehouse, target, name, style)
+        yield from _latency(warehouse, target)
+        yield from _shares(warehouse, target, style)
+        yield from _advice(warehouse, target, advice, style)
+        yield from _memory(warehouse, target)
     given = vars(read_options) if of_file else {"db": db}
     options = [word for option, value in given.items() if value for word in (f"--{option.replace('_', '-')}", value)]
     without_program = [word for word in options if word not in ("--pte", read_options.pte)]
@@ -220,11 +286,21 @@ def _rows_of(warehouse: Warehouse, view: str) -> str:
     return stored_rows(warehouse, view, {}) or f"{view}($capture)"
 
 
+def _figures(warehouse: Warehouse, capture: Capture) -> Rows:
+    """Return each key figure, as `_HEADLINE`."""
+    figures = _HEADLINE.format(rows=_rows_of(warehouse, "headline"))
+    return warehouse.rows(_STEPS if capture.format == TRACE else figures, capture=capture.capture_id)[1]
+
+
+def _noun(number: str) -> str:
+    """Return what a key figure is the median of."""
+    return {"load": "load", "step": "step"}.get(number, "typical run")
+
+
 def _latency(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
     """Yield a line for each key figure, with its spread over runs or steps."""
     yield ""
-    figures = _HEADLINE.format(rows=_rows_of(warehouse, "headline"))
-    rows = warehouse.rows(_STEPS if capture.format == TRACE else figures, capture=capture.capture_id)[1]
+    rows = _figures(warehouse, capture)
     if not rows and capture.format != TRACE:
         yield "nothing was executed"
     parts = Counter(number for number, *_ in rows)
@@ -234,49 +310,57 @@ def _latency(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
         shown, *ends = quantities([each for each in (value, low, high) if each is not None], unit)
         spread = ""
         if ends:
-            noun = {"load": "load", "step": "step"}.get(number, "typical run")
-            spread = f"  median of {_counted(runs, noun)}; p10 {ends[0].split(' ')[0]}, p90 {ends[1]}"
+            spread = f"  median of {_counted(runs, _noun(number))}; p10 {ends[0].split(' ')[0]}, p90 {ends[1]}"
         yield f"{name}{' ' * (widest - width_of(name))}  {shown:>8}{spread}"
         if ends and number in _MEANT and means[0] is not None:
             [mean] = quantities(means, unit)
             yield f"{'  mean':{widest}}  {mean:>8}  {_MEANT[number]}"
 
 
+def _times(warehouse: Warehouse, capture: Capture) -> tuple[str, Rows]:
+    """Return the title of the first list of times that has rows, and these."""
+    of_dumps = {**_MODULES, **_OPS} if warehouse.rows(_IS_LINKED, capture=capture.capture_id)[1] else _OPS
+    for title, query in (_OPS_OF_TRACES if capture.format == TRACE else of_dumps).items():
+        rows = warehouse.rows(query.format(rows=_rows_of(warehouse, "op_totals")), capture=capture.capture_id)[1]
+        if rows:
+            return title, rows
+    return "", []
+
+
 def _shares(warehouse: Warehouse, capture: Capture, style: TerminalStyle) -> Iterator[str]:
     """Yield a bar for each module or op that takes most time, with its time in an execute or step."""
-    is_trace = capture.format == TRACE
-    of_dumps = {**_MODULES, **_OPS} if warehouse.rows(_IS_LINKED, capture=capture.capture_id)[1] else _OPS
-    for title, query in (_OPS_OF_TRACES if is_trace else of_dumps).items():
-        rows = warehouse.rows(query.format(rows=_rows_of(warehouse, "op_totals")), capture=capture.capture_id)[1]
-        if not rows:
-            continue
-        *_, unit, executes, outside = rows[0]
-        per = "" if executes is None else " in a step" if is_trace else " in an execute"
-        rows = [row for row in rows if row[3]]
-        yield from ("", style.styled(title.format(per), "bold"))
-        has_several = len({method for _, method, *_ in rows}) > 1
-        rows = rows[:_MOST]
-        names = [printable(f"{name} of {method}" if has_several else name) for name, method, *_ in rows]
-        names = [*shortened(names, _LONGEST_NAME, style)]
-        times = quantities([time for _, _, time, *_ in rows], unit)
-        widest, longest = max(map(width_of, names)), max(map(len, times))
-        for name, time, (_, _, _, share, *_) in zip(names, times, rows, strict=True):
-            drawn = style.styled(bar(0, share / 100, _BAR, style), "cyan")
-            yield f"  {name}{' ' * (widest - width_of(name))}  {time:>{longest}}  {share:4.1f} %  {drawn}"
-        if outside:
-            what = "launched in no step" if "devices" in title else "begun in no step"
-            yield f"  besides these {quantities([outside], unit)[0]} in the whole trace, {what}"
+    title, rows = _times(warehouse, capture)
+    if not rows:
         return
+    *_, unit, executes, outside = rows[0]
+    per = "" if executes is None else " in a step" if capture.format == TRACE else " in an execute"
+    rows = [row for row in rows if row[3]]
+    yield from ("", style.styled(title.format(per), "bold"))
+    has_several = len({method for _, method, *_ in rows}) > 1
+    rows = rows[:_MOST]
+    names = [printable(f"{name} of {method}" if has_several else name) for name, method, *_ in rows]
+    names = [*shortened(names, _LONGEST_NAME, style)]
+    times = quantities([time for _, _, time, *_ in rows], unit)
+    widest, longest = max(map(width_of, names)), max(map(len, times))
+    for name, time, (_, _, _, share, *_) in zip(names, times, rows, strict=True):
+        drawn = style.styled(bar(0, share / 100, _BAR, style), "cyan")
+        yield f"  {name}{' ' * (widest - width_of(name))}  {time:>{longest}}  {share:4.1f} %  {drawn}"
+    if outside:
+        what = "launched in no step" if "devices" in title else "begun in no step"
+        yield f"  besides these {quantities([outside], unit)[0]} in the whole trace, {what}"
+
+
+def _findings(warehouse: Warehouse, capture: Capture, view: str) -> Rows:
+    query = f"SELECT a.severity, a.rule, a.finding FROM {view}($capture) AS a"
+    return warehouse.rows(query, capture=capture.capture_id)[1]
 
 
 def _advice(warehouse: Warehouse, capture: Capture, view: str, style: TerminalStyle) -> Iterator[str]:
     """Yield the findings of advice that cost most."""
-    findings = warehouse.rows(
-        f"SELECT a.severity, a.rule, a.finding FROM {view}($capture) AS a", capture=capture.capture_id
-    )[1]
+    findings = _findings(warehouse, capture, view)
     if findings:
         yield from ("", style.styled("Advice", "bold"))
-    for severity, rule, finding in findings[:_FINDINGS]:
+    for severity, rule, finding in findings[:_MOST_FINDINGS]:
         head = f"{severity} {rule}: "
         colour = {"high": "red", "medium": "yellow"}.get(severity)
         lines = _wrapped(printable(head + finding), "  ", style)
@@ -285,10 +369,14 @@ def _advice(warehouse: Warehouse, capture: Capture, view: str, style: TerminalSt
         yield from lines[1:]
 
 
+def _sizes(warehouse: Warehouse, capture: Capture) -> Rows:
+    """Return the memory that is known: of allocators, or at the peak of devices."""
+    return warehouse.rows(_PEAKS if capture.format == TRACE else _ALLOCATED, capture=capture.capture_id)[1]
+
+
 def _memory(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
-    """Yield a line with the memory that is known: of allocators, or at the peak of devices."""
-    rows = warehouse.rows(_PEAKS if capture.format == TRACE else _ALLOCATED, capture=capture.capture_id)[1]
-    if rows:
+    """Yield a line with the memory that is known."""
+    if rows := _sizes(warehouse, capture):
         of = "at the peak" if capture.format == TRACE else "of one run at most"
         yield from ("", printable(f"Memory {of}: {', '.join(f'{what} {shown_size(size)}' for what, size in rows[:3])}"))
 
@@ -334,10 +422,34 @@ def _of_many(arguments: Sequence[str], style: TerminalStyle) -> Iterator[str]:
         )
 
 
-def _of_link(file: str, kind: str, style: TerminalStyle) -> Iterator[str]:
+def _ops_of_link(file: str, kind: str | None) -> Rows:
+    """Return the methods of a record or program, and its ops, as `_OPS_OF_LINK`."""
+    from etq.ingest.recognition import RECORD
+    from etq.warehouse.ephemeral import open_ephemeral_program
+
+    warehouse = open_record(file)[0] if kind == RECORD else open_ephemeral_program(file)[0]
+    rows = "_delegation(1, NULL, NULL)" if kind == RECORD else "_program_delegation(1)"
+    with warehouse:
+        return warehouse.rows(_OPS_OF_LINK.format(rows=rows))[1]
+
+
+def _of_link(file: str, kind: str | None, style: TerminalStyle) -> Iterator[str]:
     from etq.ingest.recognition import RECORD
 
     yield style.styled(printable(f"{file}: {kind}, {shown_size(Path(file).stat().st_size)}"), "bold")
+    found = _ops_of_link(file, kind)
+    has_several = sum(part == "method" for part, *_ in found) > 1
+    for part, title in (("method", "Methods, with their ops"), ("op", "Ops")):
+        rows = [row for row in found if row[0] == part]
+        yield from ("", style.styled(title, "bold")) if rows else ()
+        texts = [f"{name} of {method}" if has_several and part == "op" else name for _, name, method, *_ in rows]
+        names = list(map(printable, texts))[:_MOST_OPS_OF_LINK]
+        widest = max(map(width_of, names), default=0)
+        for name, (*_, ops, delegated, backends) in zip(names, rows, strict=False):
+            of_delegates = f", {delegated} in {printable(backends)}" if delegated else ""
+            yield f"  {name}{' ' * (widest - width_of(name))}  {ops:>5}{of_delegates}"
+        if len(rows) > len(names):
+            yield f"  and {len(rows) - len(names)} more"
     view = "op_costs" if kind == RECORD else "program_size"
     text = "operations and bytes of each op by its shapes" if kind == RECORD else "the parts that it is made of"
     yield from _next(style, (["etq", "graph", file], "its graph, as a page"), (["etq", "show", view, file], text))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
@@ -121,6 +123,23 @@ def is_there(db: str) -> bool:
     return "://" in db or os.path.exists(db)
 
 
+def is_warehouse(argument: str) -> bool:
+    """Whether an argument is the path or address of a warehouse or a lake."""
+    if "://" in argument or Path(argument, "captures", "_delta_log").is_dir():
+        return True
+    if not Path(argument).is_file():
+        return False
+    with Path(argument).open("rb") as file:
+        return file.read(12)[8:] == b"DUCK"
+
+
+def refuse_warehouse(argument: str) -> None:
+    """Raise `EtqError` for a warehouse in the place of a capture."""
+    if is_warehouse(argument):
+        named = f"--db {shlex.quote(argument)}"
+        raise EtqError(f"{argument}: a warehouse; name a capture and {named}; etq captures {named} lists them")
+
+
 def is_file(capture: str, db: str) -> bool:
     """Whether an argument names a file that exists; a plain word is a capture's name if the warehouse exists."""
     is_path = os.sep in capture or "." in capture
@@ -154,6 +173,7 @@ def open_file_or_warehouse(
     """
     from etq.warehouse.warehouse import open
 
+    refuse_warehouse(argument)
     if is_file(argument, db):
         warehouse, loaded = load(argument)
         with warehouse:

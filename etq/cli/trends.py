@@ -100,7 +100,10 @@ def trend(
         arguments["over"] = order_of(warehouse, selector, options["over"])
         query = f"FROM trend({catalog.arguments(arguments)})"
         if format in (None, "table") and output is None:
-            write_text(_drawn(warehouse, query, arguments), None, is_printable=True)
+            text, has_changes = _drawn(warehouse, query, arguments)
+            write_text(text, None, is_printable=True)
+            if not has_changes:
+                say(f"Note: {_no_change(warehouse, arguments)}")
         else:
             write(warehouse, query, format, output, force=force, view=catalog.named("trend"), **arguments)
         _note_left_out(warehouse, arguments)
@@ -147,8 +150,9 @@ def regressions(
             columns = selection.get().columns_of(view, True)
             names, found = warehouse.rows(f"SELECT {columns}, r {query} AS r", **arguments)
             rows = [row[:-1] for row in found]
-            write_rows(names[:-1], rows, format, output, force=force, view=view)
             has_rows = bool(rows)
+            if has_rows or output is not None:
+                write_rows(names[:-1], rows, format, output, force=force, view=view)
         if not has_rows:
             text = too_short(warehouse, selector, over, options["by"]) or "no total and no op has a lasting change"
             say(f"Note: {text}; for the values: etq trend; {order}")
@@ -184,9 +188,23 @@ def _note_left_out(warehouse: Warehouse, arguments: dict[str, Any]) -> None:
         click.echo(f"Note: {missing}; --over KEY chooses another order", err=True)
 
 
-def _drawn(warehouse: Warehouse, query: str, arguments: dict[str, Any]) -> str:
-    """Return each series as bars from its least to its greatest value, with its changes; few captures as a table,
-    too.
+def _no_change(warehouse: Warehouse, arguments: Mapping[str, Any]) -> str:
+    """Return that no series has a change, and which one would not be seen yet."""
+    from etq.verdicts.changes import HELD
+
+    if missing := too_short(warehouse, arguments.get("selector"), arguments["over"], arguments.get("by")):
+        return missing
+    [default] = [each.default for each in catalog.named("trend").parameters if each.name == "min_effect"]
+    least = f"{100 * float(arguments.get('min_effect', default)):.3g} %"
+    return (
+        f"no lasting change; one of {least} is reported after {HELD} captures with it, a larger one sooner; etq gate "
+        f"may find {least} in fewer"
+    )
+
+
+def _drawn(warehouse: Warehouse, query: str, arguments: dict[str, Any]) -> tuple[str, bool]:
+    """Return each series as bars from its least to its greatest value, with its changes, and whether one has changes;
+    few captures as a table, too.
     """
     view = catalog.named("trend").without(("series",))
     names, rows = warehouse.rows(f"SELECT {view.to_read}, t {query} AS t", **arguments)
@@ -221,7 +239,7 @@ def _drawn(warehouse: Warehouse, query: str, arguments: dict[str, Any]) -> str:
         parts.append("\n".join(lines) + "\n")
         if len(captures) <= 20:
             parts.append(table(names[:-1], [row[:-1] for row in shown], style, foremost=view.foremost))
-    return "\n".join(parts)
+    return "\n".join(parts), any(row[-1]["change_percent"] is not None for row in rows)
 
 
 def _short(label: str) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import html
 import weakref
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Protocol, Self
 
 import duckdb
+
+from etq.errors import printable
 
 
 class Answers(Protocol):
@@ -38,6 +41,15 @@ class Handle:
     def described(self) -> dict[str, str | None]:
         """Return its properties by name."""
         return {type(self).__name__.lower(): self.name, "sha256": self.sha256}
+
+    def _repr_html_(self) -> str:
+        """Return its properties as a notebook shows them."""
+        left = 'style="text-align: left"'
+        rows = (
+            f"<tr><th {left}>{name}</th><td {left}>{html.escape(printable(value or ''))}</td></tr>\n"
+            for name, value in self.described().items()
+        )
+        return f'<table class="dataframe">\n{"".join(rows)}</table>'
 
 
 @dataclass(frozen=True)

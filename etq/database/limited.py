@@ -17,6 +17,7 @@ from typing import Final, TypeVar
 
 import duckdb
 
+from etq.catalog import corrected
 from etq.database import cursors
 from etq.errors import QueryError, message_of, place_in
 
@@ -148,7 +149,7 @@ def ask(
             raise QueryError(f"the query took longer than {seconds:g} s")
     if failure:
         if isinstance(failure[0], duckdb.Error):
-            raise QueryError(message_of(failure[0]), place_in(query, failure[0])) from failure[0]
+            raise QueryError(corrected(message_of(failure[0])), place_in(query, failure[0])) from failure[0]
         raise failure[0]
     return outcome[0]
 

@@ -48,13 +48,15 @@ def write(
     *,
     force: bool = False,
     view: catalog.SqlObject | None = None,
+    needs_rows: bool = False,
     **parameters: Any,
 ) -> bool:
     """Write a query's result to a file or to standard output. Returns whether it has rows; True for binary formats.
 
-    format  one of `FORMATS`; by default that of the file's suffix, or a table
-    view    what the rows are of: people get the columns that its line `Shown:` has, and unless a unit is among the
-            parameters, times in the one that suits them, see `in_one_unit`
+    format      one of `FORMATS`; by default that of the file's suffix, or a table
+    view        what the rows are of: people get the columns that its line `Shown:` has, and unless a unit is among the
+                parameters, times in the one that suits them, see `in_one_unit`
+    needs_rows  whether people get no head of a table without rows: the caller says why there are none
 
     Rows are written while they are read. Raises `EtqError` if the file exists and `force` is not set, for an unknown
     file name ending, and for a binary format on a terminal; `QueryError` for a query that fails; no file is left then.
@@ -78,7 +80,7 @@ def write(
         chooses = view is not None and is_for_people and "unit" in columns and parameters.get("unit") is None
         remaining = in_one_unit(columns, parts, view.times) if view and chooses else parts
         first = next(remaining, [])
-        if columns:
+        if columns and (first or path is not None or not (needs_rows and is_for_people)):
             with _text_output(path, force=force, is_printable=format == "table") as stream:
                 _write_parts(columns, chain([first], remaining), format, path, stream, _Kept.of(query, view))
     return bool(first)

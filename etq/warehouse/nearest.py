@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from etq.errors import LONGEST_NAME
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
 # How similar a name must be to be the one that was meant: p51 is to p50, per_call isn't to calls.
 _NEAR: Final = 0.66
+_KEY: Final = re.compile(r"(no capture matches (\d+))(?:;.*)?", re.DOTALL)
 _UNKNOWN: Final = re.compile(r"no capture matches (\S.*?[=<>].*?)(?:; (?:the nearest|there) are [^;]*)?", re.DOTALL)
 
 
@@ -36,12 +38,19 @@ def unknown_key(key: str, keys: Collection[str], columns: Collection[str] = ()) 
 
 def explained(connection: duckdb.DuckDBPyConnection, message: str) -> str:
     """Return an error message with more detail: if no capture matches some labels, the key or value that no capture
-    has, or how times are written. Other messages are unchanged.
+    has, or how times are written; if none matches a number, the name of the capture with that key. Other messages are
+    unchanged.
     """
+    import duckdb
+
+    if (key := _KEY.fullmatch(message)) is not None:
+        with suppress(duckdb.Error):  # too long for a key
+            named = connection.execute("SELECT c.name FROM captures AS c WHERE c.capture_id = ?::INTEGER", [key[2]])
+            for (name,) in named.fetchall():
+                return f"{key[1]}; the name of capture_id {key[2]} is {name}"
     match = _UNKNOWN.fullmatch(message)
     if match is None:
         return message
-    import duckdb
 
     try:
         rows = connection.execute("SELECT l.key, list(DISTINCT l.value ORDER BY l.value) FROM labels AS l GROUP BY ALL")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import sys
-from collections.abc import Callable
-from functools import wraps
+from collections.abc import Iterator
+from functools import partial, wraps
 from importlib.util import find_spec
 from typing import Any, Final
 
@@ -12,7 +13,8 @@ import duckdb
 
 from etq.catalog import foremost_in
 from etq.errors import EtqError, QueryError, message_of
-from etq.render.table import table
+from etq.render.notebook import html_table
+from etq.render.table import Rows, table
 from etq.render.terminal import style_of
 from etq.warehouse.nearest import nearest_words
 
@@ -26,7 +28,10 @@ class Result:
     """The rows of a query, which runs each time they are read.
 
     `show` prints them. All else is that of DuckDB's relation, `relation`: `fetchall()`, `df()` with pandas,
-    `to_arrow_table()`, `columns`, `select("op", "total")`, `filter("total > 5")`, `limit(3)`.
+    `to_arrow_table()`, `columns`, `select("op", "total")`, `filter("total > 5")`, `limit(3)`. A method that reads rows
+    reads all before it returns: what it returns doesn't keep the warehouse busy.
+
+    All methods raise `QueryError` for a wrong query and for errors in the data.
     """
 
     def __init__(self, relation: duckdb.DuckDBPyRelation, query: str = "") -> None:
@@ -35,36 +40,69 @@ class Result:
         self._query = query
 
     def show(self, rows: int = ROWS) -> None:
-        """Print the first rows as a table: on a terminal, with the columns that fit, those that matter most.
-
-        Raises `QueryError` for errors in the data.
-        """
-        sys.stdout.write(self._text(rows))
-
-    def _text(self, rows: int) -> str:
-        try:
-            found = self.relation.limit(rows + 1).fetchall()
-        except duckdb.Error as error:
-            raise QueryError(message_of(error)) from error
-        text = table(self.relation.columns, found[:rows], style_of(sys.stdout), _HINT, foremost_in(self._query))
-        return text + (f"The first {rows} rows; show({10 * rows}) has more\n" if len(found) > rows else "")
+        """Print the first rows as a table: on a terminal, with the columns that fit, those that matter most."""
+        sys.stdout.write(self._text(*self._first(rows), rows))
 
     def fetchall(self) -> list[tuple[Any, ...]]:
-        """Return all rows. Raises `duckdb.Error` for errors in the data."""
-        rows: list[tuple[Any, ...]] = self.relation.fetchall()
+        """Return all rows."""
+        rows: list[tuple[Any, ...]] = self._answer("fetchall")
         return rows
 
-    def __repr__(self) -> str:
+    def iter_rows(self) -> Iterator[tuple[Any, ...]]:
+        """Iterate over all rows."""
+        return iter(self.fetchall())
+
+    def arrow(self, batch_size: int | None = None) -> Any:
+        """Return a `pyarrow.RecordBatchReader` of all rows."""
+        return self.to_arrow_table().to_reader(batch_size)
+
+    to_arrow_reader = fetch_arrow_reader = fetch_record_batch = arrow
+
+    def _answer(self, name: str, /, *args: Any, **options: Any) -> Any:
+        """Call a method of the relation, which takes and returns results."""
+        given = [arg.relation if isinstance(arg, Result) else arg for arg in args]
         try:
-            return self._text(ROWS).rstrip("\n")
+            answer = getattr(self.relation, name)(*given, **options)
+        except (duckdb.Error, ModuleNotFoundError) as error:
+            package, install = _NEEDS.get(name, (None, None))
+            if package is not None and find_spec(package) is None:
+                raise EtqError(f".{name}() needs {package}: pip install {install}") from error
+            if isinstance(error, ModuleNotFoundError):
+                raise
+            raise QueryError(message_of(error)) from error
+        return Result(answer) if isinstance(answer, duckdb.DuckDBPyRelation) else answer
+
+    def _first(self, rows: int) -> tuple[Rows, bool]:
+        """Return the first rows, and whether there are more."""
+        found = self.limit(rows + 1).fetchall()
+        return found[:rows], len(found) > rows
+
+    def _text(self, found: Rows, has_more: bool, rows: int) -> str:
+        text = table(self.relation.columns, found, style_of(sys.stdout), _HINT, foremost_in(self._query))
+        return text + (f"The first {rows} rows; show({10 * rows}) has more\n" if has_more else "")
+
+    def __repr__(self) -> str:
+        return self._repr_mimebundle_()["text/plain"]
+
+    def _repr_html_(self) -> str:
+        return self._repr_mimebundle_()["text/html"]
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        """Return the first rows as text and as HTML, from one execution; an error in the data is one line."""
+        try:
+            found, has_more = self._first(ROWS)
         except QueryError as error:
-            return f"Error: {error}"
+            return {"text/plain": f"Error: {error}", "text/html": f"<pre>Error: {html.escape(str(error))}</pre>"}
+        note = f"The first {ROWS} rows; .fetchall(), .df() and .to_arrow_table() have all" if has_more else ""
+        text = self._text(found, has_more, ROWS).rstrip("\n")
+        return {"text/plain": text, "text/html": html_table(self.relation.columns, found, note)}
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *dir(self.relation)})
 
     def __len__(self) -> int:
-        return len(self.relation)
+        length: int = self._answer("__len__")
+        return length
 
     def __getitem__(self, column: str) -> Result:
         return Result(self.relation[column])
@@ -73,7 +111,7 @@ class Result:
         return column in self.relation
 
     def __arrow_c_stream__(self, schema: Any = None) -> Any:
-        return self.relation.__arrow_c_stream__(schema)
+        return self.to_arrow_table().__arrow_c_stream__(schema)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -85,22 +123,4 @@ class Result:
             raise AttributeError(
                 f"{type(self).__name__} has no attribute {name!r}{nearest_words(name, known)}"
             ) from None
-        return _answering(name, found) if callable(found) else found
-
-
-def _answering(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method of a relation that takes and returns results."""
-
-    @wraps(method)
-    def called(*args: Any, **options: Any) -> Any:
-        given = [arg.relation if isinstance(arg, Result) else arg for arg in args]
-        try:
-            answer = method(*given, **options)
-        except (duckdb.InvalidInputException, ModuleNotFoundError) as error:
-            package, install = _NEEDS.get(name, (None, None))
-            if package is None or find_spec(package) is not None:
-                raise
-            raise EtqError(f".{name}() needs {package}: pip install {install}") from error
-        return Result(answer) if isinstance(answer, duckdb.DuckDBPyRelation) else answer
-
-    return called
+        return wraps(found)(partial(self._answer, name)) if callable(found) else found

@@ -11,7 +11,7 @@ from etq import catalog
 
 # Parameter types in the stub; types of other parameters follow from their defaults.
 PYTHON_TYPES: Final = {
-    "capture": "int | str | Capture",
+    "capture": "int | str | Capture | Sequence[str | Capture]",
     "baseline": "int | str | Capture | None = ...",
     "record": "int | str | Record",
     "program": "int | str | Program",
@@ -32,19 +32,15 @@ def stub() -> str:
         "# Made from the SQL files by the build (etq.building).",
         "from collections.abc import Sequence",
         "",
-        "from typing import Any",
-        "",
         "from etq.catalog import SqlObject",
         "from etq.database.handles import Capture, Program, Record",
         "from etq.warehouse.result import Result",
         "",
-        "class AllViews:",
-        "    def __getattr__(self, name: str) -> Any: ...",
-        "",
         "class Views:",
-        "    @property",
-        "    def views(self) -> AllViews: ...",
     ]
+    for table in (known for known in catalog.public_objects() if known.kind in ("table", "view")):
+        if table.name != "captures":  # a method of the warehouse
+            lines += ["    @property", f"    def {table.name}(self) -> Result: ..."]
     for macro in (known for known in catalog.public_objects() if known.kind == "table macro"):
         lines += [f"    def {macro.name}(", "        self,"]
         lines += [f"        {parameter.name}: {_python_type(macro, parameter)}," for parameter in macro.parameters]

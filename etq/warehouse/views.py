@@ -22,26 +22,28 @@ if TYPE_CHECKING:
 CAPTURES: Final = frozenset({"capture", "baseline", "base", "new", "etdump", "trace"})
 # Prefixes of views that take selectors of several captures, or programs, as `base` and `new`.
 OF_SIDES: Final = "compare"
-
-
-# Views that most people begin with, which `dir` names next to the methods.
-MAIN: Final = ("advice", "headline", "module_totals", "op_totals", "regressions", "trend")
+_KINDS: Final = ("table", "view", "table macro")
 
 
 class Views:
-    """Gives `Warehouse` a method for each public table macro: `warehouse.op_totals(capture, unit="us")`.
+    """Gives `Warehouse` a method for each public table macro, `warehouse.op_totals(capture, unit="us")`, and an
+    attribute for each table and each view without parameters: `warehouse.all_op_totals`. A list of captures or
+    selectors as `capture` gives the rows of each, with its name in a first column.
 
     Only arguments that the caller gives are passed on, so defaults are defined only in the SQL.
     """
 
     only: Capture | None
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
+    def __getattr__(self, name: str) -> Any:
         macro = catalog.objects().get(name)
-        if macro is None or macro.kind != "table macro" or not macro.is_public:
-            near = "" if name.startswith("_") else nearest_words(name, {*dir(self), *dir(self.views)})
+        if macro is None or macro.kind not in _KINDS or not macro.is_public:
+            near = "" if name.startswith("_") else nearest_words(name, dir(self))
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{near}")
-        signature = _signature(macro)
+        return self._method(macro) if macro.kind == "table macro" else self.sql(f"FROM {name}")
+
+    def _method(self, macro: catalog.SqlObject) -> Callable[..., Any]:
+        name, signature = macro.name, _signature(macro)
 
         def view(*args: Any, **kwargs: Any) -> Any:
             try:
@@ -49,6 +51,8 @@ class Views:
             except TypeError as error:
                 known = ", ".join(signature.parameters)
                 raise QueryError(f"{name}: {error}; its parameters are {known}") from None
+            if isinstance(passed.get("capture"), list | tuple):
+                return self._of_each(macro, passed)
             captures = dict(passed)
             for parameter in () if name.startswith(OF_SIDES) else CAPTURES.intersection(passed):
                 if isinstance(passed[parameter], str):
@@ -67,6 +71,24 @@ class Views:
         view.__doc__ = documentation(macro)
         view.__signature__ = signature  # type: ignore[attr-defined]
         return view
+
+    def _of_each(self, macro: catalog.SqlObject, passed: Mapping[str, Any]) -> Result:
+        """Return the rows of a view of several captures, with the name of each in a first column."""
+        captures: dict[Capture, None] = {}
+        for item in passed["capture"]:
+            query = "SELECT m.name FROM _matching_captures($item) AS m ORDER BY m.capture_id"
+            names = [item] if isinstance(item, Capture) else [name for (name,) in self.rows(query, item=item)[1]]
+            found = (name if isinstance(name, Capture) else self.capture(name) for name in names or [item])
+            captures |= dict.fromkeys(found)
+        if not captures:
+            raise QueryError(f"{macro.name}: no captures; name one or more")
+        call = f"{macro.name}({', '.join(_argument(macro, parameter) for parameter in passed)})"
+        calls = [call.replace("$capture", f"$capture_{at}", 1) for at in range(len(captures))]
+        queries = [f"SELECT $name_{at} AS capture, t.* FROM {call} AS t" for at, call in enumerate(calls)]
+        values = {name: value for name, value in passed.items() if name != "capture"}
+        for at, capture in enumerate(captures):
+            values |= {f"name_{at}": capture.name, f"capture_{at}": capture}
+        return self.sql(" UNION ALL ".join(queries), **values)
 
     def _bound(self, signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments by name, with the capture of a file that was read if no other is given."""
@@ -92,30 +114,10 @@ class Views:
         """The format of the view's capture, None if unknown."""
         return arguments["capture"].format if isinstance(arguments.get("capture"), Capture) else None
 
-    @property
-    def views(self) -> AllViews:
-        """All views, for completion: `warehouse.views.op_totals` is `warehouse.op_totals`."""
-        return AllViews(self)
-
     def __dir__(self) -> list[str]:
-        """The methods of a warehouse, and its main views; `dir(warehouse.views)` has all views."""
-        return sorted([name for name in super().__dir__() if not name.startswith("_")] + [*MAIN])
-
-
-class AllViews:
-    """The views of a warehouse, by name."""
-
-    def __init__(self, warehouse: Views) -> None:
-        self._warehouse = warehouse
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        found: Callable[..., Any] = getattr(self._warehouse, name)
-        return found
-
-    def __dir__(self) -> list[str]:
-        return [macro.name for macro in table_macros()]
+        """The methods of a warehouse, its views and its tables."""
+        methods = (name for name in super().__dir__() if not name.startswith("_"))
+        return sorted({*methods, *(known.name for known in catalog.public_objects() if known.kind in _KINDS)})
 
 
 def table_macros() -> list[catalog.SqlObject]:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 import duckdb
 
+from etq import catalog
 from etq.catalog import identifier
 from etq.choices import TimeScale
 from etq.database import schema
@@ -174,8 +175,8 @@ class Warehouse(Views):
     read it while no other thread queries the warehouse; `rows` is safe for all threads.
 
     Each view (public table macro of the SQL) is a method of the same name, which returns a `Result`: `.show()`,
-    `.fetchall()`, `.df()`, `.to_arrow_table()`. `dir(warehouse.views)` lists them, and `help(warehouse.op_totals)` is
-    the documentation of one.
+    `.fetchall()`, `.df()`, `.to_arrow_table()`; each table is an attribute, `warehouse.all_op_totals`. `dir(warehouse)`
+    lists both, and `help(warehouse.op_totals)` is the documentation of a view.
     """
 
     def __init__(self, database: Database) -> None:
@@ -230,6 +231,9 @@ class Warehouse(Views):
     def sql(self, query: str, /, **parameters: Any) -> Result:
         """Return the result of a query. `$name` is a parameter: a value, `Capture`, `Record` or `Program`.
 
+        A parameter that is a table (of pandas, Polars or Arrow, or another result) is one that the query can join by
+        that name: `warehouse.sql("FROM captures JOIN meta USING (name)", meta=frame)`. Such a query runs at once.
+
         Raises `QueryError` for a wrong query; errors in the data are raised when the result is read.
         """
         relation = self.relation(query, **parameters)
@@ -238,8 +242,11 @@ class Warehouse(Views):
     def relation(self, query: str, /, **parameters: Any) -> duckdb.DuckDBPyRelation:
         """Return the same as DuckDB's relation."""
         try:
-            with self._database.lock:
-                return self.connection_for(query).sql(query, params=self._values(parameters))
+            with self._database.lock, self._joined(parameters) as values:
+                relation = self.connection_for(query).sql(query, params=self._values(values))
+                # Where tables are joined, the rows are read while these are there.
+                is_read = len(values) < len(parameters)
+                return self.connection.from_arrow(relation.to_arrow_table()) if is_read else relation
         except duckdb.Error as error:
             raise self._query_error(error) from error
 
@@ -249,8 +256,8 @@ class Warehouse(Views):
         Raises `QueryError` for a wrong query, and for errors in the data.
         """
         try:
-            with self._database.lock:
-                answer = QueryResult(self.connection_for(query), query, self._values(parameters))
+            with self._database.lock, self._joined(parameters) as values:
+                answer = QueryResult(self.connection_for(query), query, self._values(values))
                 return answer.columns, answer.all()
         except duckdb.Error as error:
             raise self._query_error(error) from error
@@ -864,6 +871,21 @@ class Warehouse(Views):
         found = capture if isinstance(capture, Capture) else self.capture(capture)
         return Result(self.connection.from_arrow(decoded_metadata(self, found, decoder)))
 
+    @contextmanager
+    def _joined(self, parameters: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """Have queries find those parameters that are tables by their names; provide the others."""
+        tables = {name: value for name, value in parameters.items() if hasattr(value, "__arrow_c_stream__")}
+        for name in tables:
+            if name in catalog.objects():
+                raise QueryError(f"{name}: a table or view of etq; give the table that is joined another name")
+        try:
+            for name, table in tables.items():
+                self.connection.register(name, table.to_arrow_table() if isinstance(table, Result) else table)
+            yield {name: value for name, value in parameters.items() if name not in tables}
+        finally:
+            for name in tables:
+                self.connection.unregister(name)
+
     def _values(self, parameters: dict[str, Any]) -> dict[str, Any] | None:
         """Return parameters as DuckDB expects them; None if there are none, as only then a query may have several
         statements.
@@ -886,7 +908,7 @@ class Warehouse(Views):
             if _OF_LIBRARY.search(message):
                 name = identifier(database_of(self.connection))
                 message = f"name the database of what is created or dropped: CREATE TABLE {name}.main.NAME"
-            return QueryError(explained_selector(self.connection, message))
+            return QueryError(explained_selector(self.connection, catalog.corrected(message)))
 
     def _capture_of(self, key: int, is_new: bool) -> Capture:
         query = "SELECT capture_id, name, sha256, format, ?::BOOLEAN FROM captures WHERE capture_id = ?"

@@ -69,10 +69,11 @@ def _what_it_is(data: Any) -> str:
         return "the file is empty; expected an ETDump"
     if head[4:8] == b"ET12":
         return (
-            "this is an ExecuTorch program (.pte, `ET12` at byte 4), not an ETDump; give the .etdp of one of its runs"
+            "this is an ExecuTorch program (.pte, `ET12` at byte 4), not an ETDump; give the .etdp of one of its "
+            "runs; etq FILE shows its ops and delegates"
         )
     if head.startswith(b"PK"):
-        return "this is a zip, perhaps an ETRecord, not an ETDump; give the .etdp of a run"
+        return "this is a zip, perhaps an ETRecord, not an ETDump; give the .etdp of a run; etq FILE shows its ops"
     if (other := other_file(data)) is not None:
         return other
     if not any(data[: min(size, 4096)]):

@@ -21,7 +21,7 @@
 --   difference: new less base, common shift included
 --   common_percent: common shift of all ops in percent, included in difference and removed from change_percent; NULL if unknown
 --   unit: unit of base, new and difference; cycles for what a backend counts in cycles; NULL if one side counts cycles and the other time
---   share_percent: base in percent of base's total, or new of new's if it is added; NULL for values in other units than the total
+--   share_percent: base in percent of base's total, or new of new's if it is added; of a delegate_call its self time, what the events within it leave; NULL for values in other units than the total
 --   q: p, corrected for the number of ops: probability of a false positive among the ops with this q or less; NULL for single captures
 --   note: why no verdict is possible, what is needed for one, or what a removed op may have become
 --   matched: how ops of both sides were matched: event (the same program), module, or name
@@ -61,20 +61,34 @@ candidates AS (
     GROUP BY g.item
     -- With more than one, the place determines nothing.
     HAVING len(ops) <= 3
+),
+shared AS (
+    SELECT
+        p.*,
+        CASE
+            WHEN p.is_of_total THEN coalesce(p.share_percent, 100 * p.base / t.base, 100 * p.new / t.new)
+        END AS part
+    FROM placed AS p
+    LEFT JOIN comparison AS t ON t.level = 'total' AND t.scope = p.scope
 )
 SELECT
     p.op, p.module_path, p.kind, p.instruction_id, p.verdict, p.change_percent, p.low_percent, p.high_percent, p.base,
     p.new, p.difference, s.change_percent AS common_percent, p.unit,
-    CASE
-        WHEN p.is_of_total THEN coalesce(p.share_percent, 100 * p.base / t.base, 100 * p.new / t.new)
+    CASE p.kind
+        WHEN 'delegate_call' THEN greatest(0, p.part - coalesce(
+            sum(p.part) FILTER (p.kind = 'delegate') OVER of_call
+            / count(*) FILTER (p.kind = 'delegate_call') OVER of_call,
+            0
+        ))
+        ELSE p.part
     END AS share_percent,
     p.q,
     coalesce(p.note, p.may_be || ' ' || array_to_string(n.ops, ', ')) AS note,
     p.matched, p.base_captures, p.new_captures
-FROM placed AS p
-LEFT JOIN comparison AS t ON t.level = 'total' AND t.scope = p.scope
+FROM shared AS p
 LEFT JOIN comparison AS s ON s.level = 'common shift' AND s.comparison = p.comparison
 LEFT JOIN candidates AS n ON n.item = p.item
+WINDOW of_call AS (PARTITION BY p.scope, p.instruction_id)
 ORDER BY
     abs(p.difference) DESC, p.op,
     p.item;

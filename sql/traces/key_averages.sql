@@ -236,5 +236,6 @@ SELECT
     k.cpu_step_percent, k.self_device_per_step, k.device_per_step, k.cpu_outside_steps, k.device_outside_steps
 FROM _key_averages(capture, "by", unit, stack_depth, steps, phase, method, runs, include_python_functions) AS k
 ORDER BY
+    coalesce(k.self_device_per_step, k.self_device_time) DESC NULLS LAST,
     k.self_ticks DESC, k.device_ticks DESC NULLS LAST, k.name, k.shapes, k.stack, k.module, k.is_device,
     k.is_annotation;

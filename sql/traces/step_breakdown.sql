@@ -65,6 +65,7 @@ SELECT
 FROM averaged AS v;
 
 -- The mean time of one category of `step_breakdown` over the steps of a trace, as in the overview of torch-tb-profiler.
+-- Needs: torch_trace; else: etq show execute_breakdown
 -- Shown: category!, time!~, share_percent!, steps, unit
 -- Columns:
 --   category: a category of `step_breakdown`; Step is the sum of all, the mean step time

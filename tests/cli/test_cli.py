@@ -93,8 +93,8 @@ def test_tables_have_the_options_of_tables() -> None:
         command = cli.main.get_command(CONTEXT, name)
         assert command is not None
         options = {option for parameter in command.params for option in parameter.opts}
-        # Flame charts, graphs and the result of a benchmark are not tables.
-        if "--format" in options and name not in ("flame", "export", "graph", "bench"):
+        # Flame charts, graphs, verdicts, summaries and the result of a benchmark are not tables.
+        if "--format" in options and name not in ("flame", "export", "graph", "bench", "gate", "summary"):
             assert {"--limit", "--sort-by", "--columns", "--wide"} <= options, name
 
 
@@ -114,7 +114,11 @@ def test_ingest_and_list(tmp_path: Path) -> None:
     first = run_etq("ingest", MLP, "--db", db, "--label", "device=pixel8", "--label", "build=a=b", "--name", "run")
     assert (first.exit_code, first.stdout, first.stderr) == (0, "", "run: ingested\n")
     again = run_etq("ingest", MLP, "--db", db, "--captured-at", "2026-11-20")
-    assert (again.exit_code, again.stderr) == (0, "run: known already, options applied\n")
+    text = f"{MLP}: known already as run, options applied; --name renames it\n"
+    assert (again.exit_code, again.stderr) == (0, text)
+    for name in ("other", "run"):  # a known file is renamed if asked for
+        renamed = run_etq("ingest", MLP, "--db", db, "--name", name)
+        assert renamed.stderr == f"{MLP}: known already as {'run' if name == 'other' else 'other'}, renamed to {name}\n"
     [row] = json.loads(run_etq("captures", "--format", "json", env={"ETQ_DB": db}).stdout)
     assert (row["name"], row["labels"], row["events"]) == ("run", "build=a=b, device=pixel8", 247)
     assert row["captured_at"] == "2026-11-20T00:00:00"

@@ -141,6 +141,10 @@ def test_ops_and_steps_of_a_trace() -> None:
     path = str(CAPTURES / "torch_2_15/python_functions.pt.trace.json.gz")
     every, some = ({row["name"] for row in rows("ops", path, *more)} for more in ((), ("--no-python-functions",)))
     assert some < every and "nn.Module: Linear_0" in every - some and {"aten::addmm", "forward"} <= some
+    # By the time on devices, if the trace has any.
+    found = rows("ops", GPU, "--by", "module")
+    expected = sorted(found, key=lambda row: (-row["self_device_per_step"], -row["self_cpu_time"], row["name"]))
+    assert found == expected and found[0]["name"].startswith("ampere_sgemm")
     steps = rows("inspect", str(CAPTURES / "torch/steps_12.pt.trace.json.gz"))
     [first, *_] = [row for row in steps if row["event_name"].startswith("ProfilerStep#")]
     # In the file: "dur": 165.247, in microseconds.

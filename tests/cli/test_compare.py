@@ -163,6 +163,21 @@ def test_gates_without_a_verdict(labs: dict[str, str]) -> None:
     # By hand: 50.01 and 30.02.
     needed = "take at least 3 captures per side, better 5"
     assert metric.stdout == f"speed: too few captures to tell, -40.0 %, 50.01 to 30.02 x; {needed}\n"
+    [row] = rows("gate", *one, "--metric", "speed", "--db", labs["op"])
+    assert row == {
+        "what": "metric", "name": "speed", "verdict": "too few", "change_percent": pytest.approx(100 * (30.02 / 50.01 - 1)),
+        "base": 50.01, "new": 30.02, "unit": "x", "note": needed,
+    }  # fmt: skip
+    gated = run_etq("gate", *SIDES, "--db", labs["op"], "--format", "json")
+    judged = json.loads(gated.stdout)
+    assert gated.exit_code == 3 and (judged[0]["what"], judged[0]["name"], judged[0]["verdict"]) == (
+        "total",
+        "forward",
+        "slower",
+    )
+    assert [row["name"] for row in judged if row["what"] == "op" and row["verdict"] == "slower"] == [OP]
+    total = run_etq("gate", *SIDES, "--total", "--db", labs["op"], "--format", "json")
+    assert total.exit_code == 3 and json.loads(total.stdout) == judged[:1]
     unstable = run_etq("gate", *SIDES, "--db", labs["some"])
     assert unstable.exit_code == 3 and "2 of 5 captures of new took " in unstable.stdout
     assert run_etq("gate", *SIDES, "--db", labs["some"], "--bisect").exit_code == 125
@@ -195,6 +210,22 @@ def test_files(folders: Path, base: str, new: str, count: int) -> None:
     assert [row["capture"] for row in sides if row["side"] == "new"] == ["01", "03", "05"][:count]
     assert sorted(row["capture"] for row in sides if row["side"] == "base") == ["00", "02", "04"][:count]
     assert sorted(path.name for path in folders.iterdir()) == ["base", "build=new"]
+
+
+def test_folders_are_meant_beside_a_warehouse(folders: Path) -> None:
+    """A warehouse named by --db has captures of the names of folders, which are then written with a slash."""
+    (folders / "build=new").rename("new")
+    expected = run_etq("compare", "base", "new").stdout
+    for name, path in (("base", FLEET[10]), ("new", FLEET[11])):
+        assert run_etq("ingest", str(path), "--name", name).exit_code == 0
+    assert run_etq("compare", "base", "new").stdout == expected
+    sides = rows("compare", "base", "new", "--db", "etq.duckdb", "--what", "sides")
+    assert [row["capture"] for row in sides] == ["base", "new"]
+    result = run_etq("compare", "base", "none", "--db", "etq.duckdb")
+    assert result.stderr == "Error: no capture matches none; there are base, new\n"
+    (folders / "none").mkdir()
+    result = run_etq("compare", "base", "none", "--db", "etq.duckdb")
+    assert result.stderr == "Error: no capture matches none; there are base, new; the folder is ./none\n"
 
 
 def test_invalid_files(folders: Path) -> None:

@@ -103,6 +103,42 @@ def test_a_step_of_a_trace_and_its_devices() -> None:
     assert "Self time of the CPU in a step by op" in run_etq(CPU_TRACE).stdout
 
 
+def test_records_and_programs_have_methods_and_ops() -> None:
+    """The ops of two methods of a program are counted by their instructions, those of a record as in its coverage."""
+    xnn = str(CAPTURES / "mlp_xnn/mlp_xnn.etrecord")
+    shown = dict(re.findall(r"^  (\S+)  +(\d+(?:, \d+ in \w+)?)$", run_etq(xnn).stdout, re.MULTILINE))
+    ops = {row["op_type"]: (row["delegated"], row["not_delegated"]) for row in rows("coverage", xnn)}
+    numbers = {"forward": tuple(map(sum, zip(*ops.values(), strict=True))), **ops}
+    assert shown == {
+        name: f"{in_all + rest}, {in_all} in XnnpackBackend" if in_all else str(rest)
+        for name, (in_all, rest) in numbers.items()
+    }
+    program = str(CAPTURES / "multimethod/multimethod.pte")
+    with etq.open() as warehouse:
+        warehouse.ingest_program(program)
+        counted = warehouse.rows("SELECT method, count(*) FROM instructions WHERE kind = 'kernel' GROUP BY ALL")[1]
+    found = rows("summary", program)
+    assert {(row["name"], row["value"]) for row in found if row["part"] == "method"} == {*counted}
+    assert len(counted) == 2 and "\n  sigmoid of decode " in run_etq(program).stdout
+
+
+def test_a_summary_as_rows() -> None:
+    by_part: dict[str, list[dict[str, object]]] = {}
+    for row in rows("summary", RUN):
+        by_part.setdefault(str(row["part"]), []).append(row)
+    [execute] = [row for row in rows("show", "headline", RUN) if row["number"] == "execute"]
+    names = ("value", "low", "high", "unit")
+    assert [by_part["time"][0][name] for name in names] == [execute[name] for name in names]
+    assert [(row["name"], row["value"]) for row in by_part["op"]] == [
+        (row["op"], row["per_execute"]) for row in rows("ops", RUN) if row["share_percent"]
+    ]
+    assert [row["text"] for row in by_part["advice"]] == [
+        f"{row['severity']}: {row['finding']}" for row in rows("advice", RUN)
+    ]
+    allocated, *_ = [row for row in rows("summary", MLP) if row["part"] == "memory"]
+    assert allocated["value"] in [row["largest_run_bytes"] for row in rows("memory", MLP)]
+
+
 @pytest.mark.parametrize("files", [(RECORD,), ("FILE", RUN), pytest.param(("FOLDER",), marks=pytest.mark.long)])
 def test_the_next_commands_can_be_typed(files: tuple[str, ...], tmp_path: Path) -> None:
     """Each is parsed, with names that a shell would split."""

@@ -42,6 +42,12 @@ def test_a_trend_is_drawn(lab: str) -> None:
     found = rows("trend", "--op", "addmm@0", "--unit", "ns", "--db", lab)
     assert [row["label"] for row in found] == [str(build) for build in range(1, 31)]
     assert [row["label"] for row in found if row["change_percent"] is not None] == ["18"]
+    assert result.stderr == ""
+    unchanged = run_etq("trend", "--op", "relu", "--min-effect", "5%", "--db", lab)
+    assert unchanged.stderr == (
+        "Note: no lasting change; one of 5 % is reported after 25 captures with it, a larger one sooner; etq gate may "
+        "find 5 % in fewer\n"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +98,8 @@ def test_captures_that_are_left_out_are_counted(
     note, in_series = f"Note: {missing}: left out; --over KEY chooses another order\n", 8 - int(missing[0])
     drawn = run_etq("trend", "--db", path)
     assert drawn.stdout.startswith(f"{in_series} captures in the order of {over}, ")
-    assert drawn.stderr == note
+    short = f"Note: too few captures to find a change: the longest series has {in_series}, and 10 are needed\n"
+    assert drawn.stderr == short + note
     assert run_etq("regressions", "--db", path).stderr == (
         f"Note: too few captures to find a change: the longest series has {in_series}, and 10 are needed; for the "
         f"values: etq trend; captures are in the order of {over}\n{note}"

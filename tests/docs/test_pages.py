@@ -28,7 +28,9 @@ def named(page: Path) -> str:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("page", [page for page in PAGES if _CODE.search(page.read_text())], ids=named)
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if _CODE.search(page.read_text()) and page.stem != "notebooks"], ids=named
+)
 def test_examples(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All examples of a page, in order, in one folder."""
     pytest.importorskip("pandas", reason="examples end in .df(), which needs pandas")

@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import duckdb
 import pytest
 
 from etq.choices import TimeScale
+from etq.errors import QueryError
 from etq.warehouse.ephemeral import open_ephemeral
 from tests.parity import oracle
 from tests.sampling import FEW, thinned
@@ -101,7 +101,7 @@ def test_cycles_and_time_are_no_units_of_each_other(source: TimeScale, target: s
     answer = oracle.answer("mlp", "time_scales")[f"{source.upper()}->{target.upper()}"]
     assert answer["construct"]["error_type"] == "RuntimeError"
     warehouse, capture = open_ephemeral(oracle.capture_path("mlp"), time_scale=source)
-    with warehouse, pytest.raises(duckdb.Error, match=f"mlp counts {source}, which cannot be converted to {target}"):
+    with warehouse, pytest.raises(QueryError, match=f"mlp counts {source}, which cannot be converted to {target}"):
         warehouse.inspector_events(capture, unit=target).fetchall()
 
 

@@ -266,6 +266,17 @@ def test_captures_measured_apart(lab: Lab) -> None:
 
 
 @pytest.mark.long
+def test_shares_of_a_delegate_and_its_call_add_up(lab: Lab) -> None:
+    """The call's is that of its self time, by hand: what the events within it leave of the whole call."""
+    warehouse = lab("convnet_xnn")
+    rows, total = rows_of(warehouse, "compare_ops"), total_of(warehouse)
+    [call] = [row for row in rows if row["kind"] == "delegate_call"]
+    within = sum(row["base"] for row in rows if row["kind"] == "delegate")
+    assert call["share_percent"] == pytest.approx(100 * (call["base"] - within) / total["base"]) and within > 5
+    assert sum(row["share_percent"] for row in rows) == pytest.approx(100 * call["base"] / total["base"])
+
+
+@pytest.mark.long
 def test_a_coarse_clock_cannot_judge(lab: Lab) -> None:
     """XNNPACK counts whole microseconds: for an op of 5 us, a change of 20 % can't be judged, one of 40 % can."""
     warehouse = lab("convnet_xnn")

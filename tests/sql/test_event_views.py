@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import duckdb
 import pytest
 
+from etq.errors import QueryError
 from etq.warehouse.warehouse import Warehouse
 from tests.asserts import TWO_OPERATORS, assert_error, assert_query
 from tests.builders import DebugEvent, Run, delegate_call, delegated, dump, execute, framework, kernel, run
@@ -172,7 +172,7 @@ def test_units_are_asked_for_or_fit_the_capture() -> None:
 def test_units_of_a_capture_in_cycles(warehouse: Warehouse) -> None:
     warehouse.ingest(dump(TWO_OPERATORS), name="test", time_scale="cycles")
     assert warehouse.rows("SELECT max, unit FROM inspector_events('test')")[1][-1] == (60.0, "cycles")
-    with pytest.raises(duckdb.Error, match="test counts cycles, which cannot be converted to us"):
+    with pytest.raises(QueryError, match="test counts cycles, which cannot be converted to us"):
         warehouse.sql("FROM op_totals('test', unit := 'us')").fetchall()
 
 

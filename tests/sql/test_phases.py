@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import duckdb
 import numpy as np
 import pytest
 from scipy.stats import theilslopes
 
 import etq
 from etq import catalog
+from etq.errors import QueryError
 from etq.warehouse.warehouse import Warehouse
 from tests.builders import dump, framework, kernel, run
 from tests.conftest import CAPTURES
@@ -58,7 +58,7 @@ def test_a_phase_restricts_and_steps_count_all_runs_of_a_name(warehouse: Warehou
 
 
 def test_an_unknown_phase_is_an_error(unchanged: Warehouse) -> None:
-    with pytest.raises(duckdb.Error, match="unknown phase 'decoding'; known are load, prefill, decode, mixed, other"):
+    with pytest.raises(QueryError, match="unknown phase 'decoding'; known are load, prefill, decode, mixed, other"):
         unchanged.op_totals("llm", phase="decoding").fetchall()
 
 
@@ -67,7 +67,7 @@ def test_a_baseline_is_of_the_phase_too(warehouse: Warehouse) -> None:
     warehouse.ingest(CAPTURES / "convnet/convnet_method_only.etdp", name="untraced")
     warehouse.connection.execute("UPDATE runs SET phase = 'decode' WHERE capture_id = 1 AND run_index > 90")
     with pytest.raises(
-        duckdb.Error,
+        QueryError,
         match="no execute of the baseline untraced is of phase decode; set the phases with etq label --phase",
     ):
         warehouse.framework_tax("run", baseline="untraced", phase="decode").fetchall()
@@ -213,7 +213,7 @@ def test_phase_totals(llm: Warehouse) -> None:
 
 def test_the_trend_of_tokens(llm: Warehouse) -> None:
     with pytest.raises(
-        duckdb.Error, match="no run of llm is of phase decode; set the phases: etq label llm --phase decode --runs"
+        QueryError, match="no run of llm is of phase decode; set the phases: etq label llm --phase decode --runs"
     ):
         llm.decode_trend("llm").fetchall()
     llm.phase("llm", "prefill", runs="1")

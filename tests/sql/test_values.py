@@ -6,11 +6,11 @@ import itertools
 import math
 from typing import Any
 
-import duckdb
 import numpy as np
 import pytest
 
 from etq import EtqError
+from etq.errors import QueryError
 from etq.warehouse.warehouse import Capture, Warehouse
 from tests.conftest import CAPTURES
 
@@ -83,7 +83,7 @@ def test_values_are_kept_if_asked_for(warehouse: Warehouse) -> None:
     with pytest.raises(EtqError, match="keep_values needs debug_buffer"):
         warehouse.ingest(MLP / "mlp_debug.etdp", keep_values=True)
     capture = warehouse.ingest(MLP / "mlp_debug.etdp", debug_buffer=MLP / "mlp_debug.bin")
-    with pytest.raises(duckdb.Error, match=r"mlp_debug is not linked to an ETRecord, whose debug handles"):
+    with pytest.raises(QueryError, match=r"mlp_debug is not linked to an ETRecord, whose debug handles"):
         warehouse.numeric_gap("mlp_debug", "mlp_debug").fetchall()
     warehouse.link(capture, warehouse.ingest_record(MLP / "mlp.etrecord"))
     problems = "SELECT DISTINCT gap, problem FROM numeric_gap($capture, $capture)"

@@ -1,4 +1,4 @@
-"""Relations and captures in a notebook: the bytes that a cell of IPython displays."""
+"""Results and captures in a notebook: what a cell of IPython displays, also of the page about notebooks."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from typing import Any
 
 import pytest
 
-from etq.render.notebook import bundle_of, described
 from etq.warehouse.warehouse import Warehouse
 from tests.builders import dump, execute, kernel, run
 from tests.conftest import CAPTURES
+from tests.docs.pages import ROOT, folder_of_examples
 
 MLP = CAPTURES / "mlp/mlp_100runs.etdp"
 EVIL = "<script>alert(1)</script>\x1b[2J&amp;"
+# A cell of the page, and what it displays as text if the page shows it.
+CELL = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.DOTALL | re.MULTILINE)
 
 
 class Table(HTMLParser):
@@ -71,6 +73,16 @@ def notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Notebo
     InteractiveShell.clear_instance()
 
 
+def test_the_page(notebook: Notebook, tmp_path: Path) -> None:
+    pytest.importorskip("pandas")
+    with folder_of_examples(tmp_path):
+        cells = CELL.findall((ROOT / "docs/how-to/notebooks.md").read_text())
+        for cell, text in cells:
+            shown = notebook.shows(cell)
+            assert not text or shown["text/plain"] == text.rstrip("\n"), cell
+    assert sum(bool(text) for _, text in cells) == 6
+
+
 def test_a_cell_shows_a_view_as_a_table(notebook: Notebook) -> None:
     shown = notebook.shows(
         """
@@ -87,8 +99,10 @@ warehouse.op_totals(capture, runs="all")
     assert (rows[0][0], rows[0][4:6]) == ("permute_copy", ["700", "24072"])
     assert len(rows) == 7 and "NULL" not in shown["text/html"]
     assert shown["text/plain"].startswith("In all rows: ") and "unit = us" in shown["text/plain"].splitlines()[0]
-    # A relation made from another one is displayed in the same way.
+    # A result made from another one is displayed in the same way; of many rows the first.
     assert len(Table(notebook.shows("warehouse.op_totals(capture).limit(2)")["text/html"]).rows) == 3
+    many = notebook.shows("warehouse.event_times(capture)")["text/html"]
+    assert len(Table(many).rows) == 61 and "The first 60 rows; " in many
     captured = Table(notebook.shows("capture")["text/html"]).rows
     assert captured == [
         ["capture", "mlp_100runs"], ["sha256", captured[1][1]], ["format", "etdump"], ["labels", "device=pixel8"],
@@ -102,12 +116,13 @@ def test_names_are_shown_as_text(warehouse: Warehouse) -> None:
         dump(run("Execute", kernel(EVIL, 10, 30), execute(0, 60))), name=EVIL.replace("\x1b", "")
     )
     warehouse.label(capture, device="<img src=x onerror=alert(1)>")
-    shown = bundle_of(warehouse.op_totals(capture).relation)
+    shown = warehouse.op_totals(capture)._repr_mimebundle_()
     table = Table(shown["text/html"])
     assert table.rows[1][0] == "(unattributed)" and table.rows[2][0] == EVIL.replace("\x1b", "\\x1b")
     assert "\x1b" not in shown["text/html"] + shown["text/plain"]
-    shown_capture = Table(described(capture))
+    shown_capture = Table(capture._repr_html_())
     assert table.tags | shown_capture.tags <= {"table", "thead", "tbody", "tr", "th", "td", "p", "small"}
     assert ["labels", "device=<img src=x onerror=alert(1)>"] in shown_capture.rows
-    named = Table(bundle_of(warehouse.relation('SELECT NULL AS "<b>"'))["text/html"])
+    named = Table(warehouse.sql('SELECT NULL AS "<b>"')._repr_html_())
     assert named.rows == [["<b>"], [""]] and "b" not in named.tags
+    assert Table(warehouse.sql("SELECT error('<b>')")._repr_html_()).tags == {"pre"}

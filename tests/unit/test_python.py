@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import etq
+from etq import catalog
 from etq.errors import QueryError
 from etq.warehouse.warehouse import Warehouse
 from tests.batches import Labelled, ingest_all
@@ -94,12 +97,68 @@ def test_what_links_find_is_there_when_asked(stored: etq.Warehouse, file: etq.Wa
 
 
 def test_a_view_that_needs_more_than_the_capture(file: etq.Warehouse) -> None:
-    assert (
-        file.views.find_total_for_module(module="head").fetchall()
-        == file.find_total_for_module("@latest", "head").fetchall()
-    )
+    found = file.find_total_for_module(module="head")  # type: ignore[call-arg]
+    assert found.fetchall() == file.find_total_for_module("@latest", "head").fetchall()
     with pytest.raises(etq.QueryError, match="missing a required argument: 'module'"):
-        file.views.find_total_for_module()
+        file.find_total_for_module()  # type: ignore[call-arg]
+
+
+def test_tables_and_views_are_attributes(stored: etq.Warehouse, capsys: pytest.CaptureFixture[str]) -> None:
+    known = {each.name for each in catalog.public_objects() if each.kind != "scalar macro"}
+    assert known <= {*dir(stored)} and {"ingest", "sql"} <= {*dir(stored)}
+    for table in sorted(known - {"captures"}):
+        found = getattr(stored, table)
+        assert callable(found) or found.columns == stored.sql(f"FROM {table}").columns, table
+    print(stored.captures())
+    assert "\nmlp_debug " in capsys.readouterr().out
+
+
+def test_several_captures(lab: Warehouse) -> None:
+    found = lab.percentiles(["build=1", "b2-0", lab.capture("b1-0")], quantiles=[0.5])
+    names = [*(f"b1-{number}" for number in range(BUILDS)), "b2-0"]
+    expected = [(name, *row) for name in names for row in lab.percentiles(name, quantiles=[0.5]).fetchall()]
+    assert sorted(found.fetchall()) == sorted(expected) and found.columns[0] == "capture"
+    with pytest.raises(QueryError, match="no capture matches b9; "):
+        lab.percentiles(["b1-0", "b9"])
+    with pytest.raises(QueryError, match="percentiles: no captures; name one or more"):
+        lab.percentiles([])
+
+
+def test_frames_are_joined(stored: etq.Warehouse) -> None:
+    pandas = pytest.importorskip("pandas")
+    meta = pandas.DataFrame({"name": ["other", "mlp_debug"], "author": ["ada", "max"]})
+    query = "SELECT c.name, m.author FROM captures AS c JOIN meta AS m USING (name) WHERE m.author = $author"
+    joined = stored.sql(query, meta=meta, author="max")
+    assert joined.fetchall() == stored.rows(query, meta=stored.sql("FROM meta", meta=meta), author="max")[1]
+    assert joined.fetchall() == [("mlp_debug", "max")]
+    with pytest.raises(QueryError, match="Table with name meta does not exist"):
+        stored.sql(query, author="max")
+    with pytest.raises(QueryError, match="captures: a table or view of etq"):
+        stored.sql("FROM captures", captures=meta)
+
+
+def test_what_was_read_keeps_nobody_from_writing(tmp_path: Path) -> None:
+    """An open reader would keep the database, and its lock, after the warehouse is closed."""
+    path = tmp_path / "lab.duckdb"
+    with etq.open(path) as warehouse:
+        warehouse.ingest(FOLDER / "mlp.etdp")
+        readers = [getattr(warehouse.event_times("mlp"), name)() for name in ("arrow", "fetch_record_batch")]
+        stream = warehouse.event_times("mlp").__arrow_c_stream__()
+        rows = warehouse.event_times("mlp").iter_rows()
+        warehouse.label("mlp", device="a")
+    code = "import etq, sys; etq.open(sys.argv[1], wait=0).label('mlp', device='b')"
+    subprocess.run([sys.executable, "-c", code, path], check=True)
+    expected = len([*rows])
+    assert [len(reader.read_all()) for reader in readers] == [expected, expected] and expected > 0 and stream
+
+
+def test_errors_are_those_of_etq(lab: Warehouse) -> None:
+    result = lab.sql("SELECT error('broken: ' || c.name) AS broken FROM captures AS c")
+    for read in (result.fetchall, result.arrow, result.to_dicts, result.show, result.iter_rows):
+        with pytest.raises(QueryError, match="^broken: b1-0$"):
+            read()
+    with pytest.raises(QueryError, match='"name" not found'):
+        result.select("name")
 
 
 def test_it_closes(tmp_path: Path) -> None:

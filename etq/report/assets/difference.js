@@ -18,6 +18,7 @@ etq.section("verdict", (parent, { totals, findings }, facts) => {
 function stated(totals, row, hasMethods, { sample, stated: words, is_in_turns: isInTurns }) {
   const get = (name) => totals.get(row, name);
   const verdict = get("verdict");
+  const hasPairs = get("base_captures") * get("new_captures") > 1 && get("change_percent") !== null;
   const [change, interval] = [etq.change(get("change_percent")), etq.interval(get("low_percent"), get("high_percent"))];
   return etq.element("div", { class: `stated ${etq.verdictClass(verdict)}`, "data-verdict": verdict, "data-method": get("method") },
     hasMethods ? etq.element("div", { class: "muted", text: get("method") }) : null,
@@ -25,7 +26,7 @@ function stated(totals, row, hasMethods, { sample, stated: words, is_in_turns: i
       etq.element("span", { text: words[verdict] ?? verdict ?? "" }),
       change ? etq.element("span", { class: "change", text: change }) : null,
       interval ? etq.element("span", { class: "muted interval", text: isInTurns ? interval : `spread ${interval}`, title: isInTurns ? "interval of 95 %" : `spread of the ${sample}s, without changes of the machine between the sides` }) : null),
-    etq.element("div", { text: `${etq.quantity(get("base"), get("unit"))} in base (${counted(get("base_captures"), sample)}), ${etq.quantity(get("new"), get("unit"))} in new (${counted(get("new_captures"), sample)})` }),
+    etq.element("div", { text: `${etq.quantity(get("base"), get("unit"))} in base (${counted(get("base_captures"), sample)}), ${etq.quantity(get("new"), get("unit"))} in new (${counted(get("new_captures"), sample)})${hasPairs ? ": medians; the change is the median over all pairs" : ""}` }),
     get("note") === null ? null : etq.element("div", { class: "muted", text: get("note") }));
 }
 
