@@ -9,8 +9,7 @@ WHERE k.format NOT IN ('torch_trace', 'reference');
 -- chance, 10 % are multiples of ten and 12.5 % of eight. A step is too large for the durations that it times if half of
 -- these are shorter than ten steps (one step is 10 % of them), or a quarter are zero.
 CREATE MACRO _advice_clocks(capture_key, unit) AS TABLE
-WITH
-durations AS (
+WITH durations AS (
     SELECT e.kind = 'delegate' AS is_delegate, e.duration_ticks AS ticks, count(*) AS number
     FROM _advice_capture(capture_key, unit) AS a
     JOIN (FROM events AS i WHERE i.capture_id = capture_key) AS e USING (capture_id)
@@ -145,8 +144,7 @@ FROM (
 -- the union at the end, with its thresholds and their reasons; columns that it lacks are NULL. Evidence that rules
 -- share is computed once.
 CREATE MACRO _runtime_advice(capture_key, unit, steps, phase, method, runs) AS TABLE
-WITH
-advised AS MATERIALIZED (FROM _advice_capture(capture_key, unit)),
+WITH advised AS MATERIALIZED (FROM _advice_capture(capture_key, unit)),
 logged AS (
     SELECT t.run_index, count(*) FILTER (WHERE t.event_index <> t.execute_index AND s.kind <> 'delegate') AS events
     FROM advised AS a

@@ -70,8 +70,7 @@ CREATE MACRO _achievable_part(bound) AS (CASE WHEN bound = 'latency' THEN 1 ELSE
 -- critical path and the families of kernels. Each rule is a branch of the union, with its thresholds; columns that it
 -- lacks are NULL. `cause` is equal in rules that may find the same thing.
 CREATE MACRO _trace_findings(capture_key, unit) AS TABLE
-WITH
-clock AS MATERIALIZED (FROM _scaled_key(capture_key, unit)),
+WITH clock AS MATERIALIZED (FROM _scaled_key(capture_key, unit)),
 -- Launches of kernels that have no event of a device, if there are any.
 lost AS MATERIALIZED (
     SELECT

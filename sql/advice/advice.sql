@@ -80,8 +80,7 @@ CREATE MACRO _advice_place(severity, share_percent, rule, finding) AS (
 --   remedy: what to do
 --   unit: unit of time_at_stake; NULL where that is
 CREATE MACRO advice(capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'typical') AS TABLE
-WITH
-target AS MATERIALIZED (FROM _capture(capture, unit)),
+WITH target AS MATERIALIZED (FROM _capture(capture, unit)),
 results AS (
     FROM _runtime_advice(
         (SELECT a.capture_id FROM target AS a),
@@ -100,8 +99,7 @@ ORDER BY _advice_place(t.severity, t.share_percent, t.rule, t.finding);
 CREATE MACRO _advice_of_runtime(
     capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'typical'
 ) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _capture(capture, unit))
+WITH target AS MATERIALIZED (FROM _capture(capture, unit))
 SELECT t.*
 FROM _runtime_advice(
     (SELECT a.capture_id FROM target AS a),
@@ -112,8 +110,7 @@ ORDER BY _advice_place(t.severity, t.share_percent, t.rule, t.finding);
 
 -- The rows of `advice` about a PyTorch trace, for callers that know the format.
 CREATE MACRO _advice_of_trace(capture, unit := NULL) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _capture(capture, unit))
+WITH target AS MATERIALIZED (FROM _capture(capture, unit))
 SELECT t.*
 FROM _trace_advice((SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a)) AS t
 ORDER BY _advice_place(t.severity, t.share_percent, t.rule, t.finding);

@@ -14,8 +14,7 @@ CREATE MACRO capture_groups(
     "by",  -- the label's key
     selectors := NULL  -- list of captures and selectors; only captures that match any of them; NULL: all
 ) AS TABLE
-WITH
-chosen AS (
+WITH chosen AS (
     SELECT
         c.capture_id, c.captured_at, c.ingested_at,
         (SELECT any_value(l.value) FROM labels AS l WHERE l.capture_id = c.capture_id AND l.key = "by") AS value,

@@ -3,8 +3,7 @@
 --   table_name: the table
 --   bytes: size in bytes
 CREATE VIEW _table_bytes AS
-WITH
-segments AS (
+WITH segments AS (
     SELECT 'all_execute_breakdown' AS table_name, s.* FROM pragma_storage_info('all_execute_breakdown') AS s
     UNION ALL
     SELECT 'all_framework_tax' AS table_name, s.* FROM pragma_storage_info('all_framework_tax') AS s
@@ -103,8 +102,7 @@ SELECT p.table_name, sum(p.bytes) AS bytes FROM placed AS p GROUP BY p.table_nam
 --   name: its name
 --   stored_bytes: estimated size in the file in bytes; 0 for a warehouse in memory
 CREATE VIEW capture_sizes AS
-WITH
-capture_rows AS (
+WITH capture_rows AS (
     SELECT r.table_name, r.capture_id, count(*) AS number
     FROM (
         SELECT 'all_execute_breakdown' AS table_name, t.capture_id FROM all_execute_breakdown AS t

@@ -114,8 +114,7 @@ CREATE MACRO _unit_size(unit) AS (
 CREATE MACRO _runner_metrics(
     stats  -- rows of the runner's statistics, as a list; times in ticks, with ticks_per_second
 ) AS TABLE
-WITH
-counted AS (
+WITH counted AS (
     SELECT
         s.*, s.inference_end - s.inference_start AS inference_ticks,
         s.prompt_eval_end - s.inference_start AS prefill_ticks, s.inference_end - s.prompt_eval_end AS decode_ticks,

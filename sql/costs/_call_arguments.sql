@@ -137,8 +137,7 @@ CREATE MACRO _promoted_bytes(tensors) AS (
 CREATE MACRO _call_arguments(
     calls  -- rows of call, op, formula, shapes, dtypes, strides, inputs and listed, the types of lists, as a list
 ) AS TABLE
-WITH
-given AS (
+WITH given AS (
     SELECT
         g.held.call, g.held.op, g.held.formula, g.held.listed AS types, n.names,
         try(from_json(g.held.shapes, '["JSON"]')) AS shapes, try(from_json(g.held.dtypes, '["VARCHAR"]')) AS dtypes,

@@ -52,8 +52,7 @@ CREATE MACRO _convolved_sizes(
 CREATE MACRO _call_shapes(
     calls  -- as in `_call_arguments`
 ) AS TABLE
-WITH
-named AS (
+WITH named AS (
     SELECT
         a.call, a.op, a.formula, a.has_types, a.named, a.given, a.all_tensors, a.tensors, a.outs, a.listed,
         a.is_of_lists, a.first_list, a.first_tensor, a.main.sizes AS input_sizes, a.main.type AS main_type,

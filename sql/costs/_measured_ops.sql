@@ -2,8 +2,7 @@
 -- delegate's call and its events all nodes that they run. If kernels of one op share a debug handle, they have its
 -- nodes of that op in order, if there are equally many.
 CREATE MACRO _costed_nodes(capture_key) AS TABLE
-WITH
-own_nodes AS (
+WITH own_nodes AS (
     SELECT
         s.block_index, s.instruction_id, s.kind, n.signature_index, n.graph_id,
         list_sort(list_distinct(list(n.node_index))) AS nodes
@@ -44,8 +43,7 @@ CREATE MACRO _measured_ops(
     "by",  -- instruction: delegate calls as a whole; else their events, if these have nodes
     steps, phase, method, runs
 ) AS TABLE
-WITH
-costed AS MATERIALIZED (FROM _costed_nodes(capture_key)),
+WITH costed AS MATERIALIZED (FROM _costed_nodes(capture_key)),
 timed AS (
     SELECT
         t.scope AS method, t.signature_index, t.is_additive, t.block_index, t.kind, t.label, t.instruction_id,

@@ -1,7 +1,6 @@
 -- One value that a node of a record reads or writes. A value that it takes twice is read once.
 CREATE MACRO _moved_bytes(record_key) AS TABLE
-WITH
-ops AS (
+WITH ops AS (
     SELECT p.graph_id, p.node_index, f.moves
     FROM op_nodes AS p
     LEFT JOIN cost_formulas AS f ON f.op = _costed_op(p.op_type)

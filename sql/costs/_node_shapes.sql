@@ -35,8 +35,7 @@ WHERE a.record_id = record_key;
 -- The sizes and arguments of one node of a record from which its cost is computed; NULL for arguments that it lacks and
 -- where a size isn't known.
 CREATE MACRO _node_shapes(record_key) AS TABLE
-WITH
-taken AS (
+WITH taken AS (
     SELECT
         t.graph_id, t.node_index, min_by(t.elements, t.position) FILTER (WHERE t.position = 0) AS input_elements,
         min_by(t.sizes, t.position) FILTER (WHERE t.position = 0) AS input_sizes,

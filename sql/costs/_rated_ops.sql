@@ -30,8 +30,7 @@ CREATE MACRO _peak(
 
 -- One measured op as in `roofline`, with its nodes.
 CREATE MACRO _rated_ops(capture, peak_flops, peak_bandwidth, "by", unit, steps, phase, method, runs) AS TABLE
-WITH
-target AS MATERIALIZED (
+WITH target AS MATERIALIZED (
     SELECT
         c.capture_id, c.time_scale, c.unit, k.record_id,
         _peak(c.capture_id, 'peak_flops', 'FLOP/s', peak_flops) AS peak_flops,

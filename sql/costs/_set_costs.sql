@@ -4,8 +4,7 @@ CREATE MACRO _set_costs(
     record_key,
     sets  -- rows of item, is_additive, graph_id and nodes, as a list
 ) AS TABLE
-WITH
-members AS MATERIALIZED (
+WITH members AS MATERIALIZED (
     SELECT m.held.item, m.held.is_additive, m.held.graph_id, unnest(m.held.nodes) AS node_index
     FROM (SELECT unnest(sets) AS held) AS m
 ),

@@ -1,7 +1,6 @@
 -- The costs of one node of a record, as in `node_costs`, with keys only.
 CREATE MACRO _node_costs(record_key) AS TABLE
-WITH
-moved AS (
+WITH moved AS (
     SELECT
         m.graph_id, m.node_index, count(*) FILTER (WHERE m.bytes IS NULL) AS unknown,
         coalesce(sum(m.bytes) FILTER (WHERE m.is_read), 0) AS bytes_read,
@@ -70,8 +69,7 @@ FROM counted AS c;
 CREATE MACRO node_costs(
     record  -- name or hash prefix of a record
 ) AS TABLE
-WITH
-target AS MATERIALIZED (SELECT _key_of('record', record) AS record_id)
+WITH target AS MATERIALIZED (SELECT _key_of('record', record) AS record_id)
 SELECT
     p.graph_id, g.stage, g.method, p.node_index, p.name, p.op_type, p.module_path, c.input_shapes, c.output_shape,
     c.flops, c.bytes_read, c.bytes_written, c.flops / nullif(c.bytes_read + c.bytes_written, 0) AS intensity,
@@ -102,8 +100,7 @@ ORDER BY p.graph_id, p.node_index;
 CREATE MACRO op_costs(
     record  -- name or hash prefix of a record
 ) AS TABLE
-WITH
-target AS MATERIALIZED (SELECT _key_of('record', record) AS record_id),
+WITH target AS MATERIALIZED (SELECT _key_of('record', record) AS record_id),
 added AS (
     SELECT
         g.graph_id, g.stage, g.method, p.op_type, count(*) AS nodes, count(c.reason) AS unknown,

@@ -76,8 +76,7 @@ CREATE MACRO node_roofline(
     peak_bandwidth := NULL,  -- peak bandwidth of its memory, in bytes per second; NULL: the capture's metric peak_bandwidth
     unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'typical'
 ) AS TABLE
-WITH
-target AS MATERIALIZED (
+WITH target AS MATERIALIZED (
     SELECT c.capture_id, k.record_id
     FROM _linked_capture(capture, unit) AS c
     JOIN captures AS k ON k.capture_id = c.capture_id

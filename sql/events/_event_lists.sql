@@ -5,8 +5,7 @@ CREATE MACRO _event_lists(
     capture_key, unit,
     repeats  -- all: all occurrences in a run; last: only the last
 ) AS TABLE
-WITH
-logged AS (
+WITH logged AS (
     SELECT
         s.block_index, s.slot, t.occurrence,
         t.occurrence = max(t.occurrence) OVER (PARTITION BY t.run_index, s.slot) AS is_last,
@@ -48,8 +47,7 @@ GROUP BY ALL;
 -- One event with its values in the lists `raw` and `start_ticks` of `inspector_events`, for callers that group all
 -- events faster than lists are made.
 CREATE MACRO _event_values(capture_key, unit) AS TABLE
-WITH
-scales AS (
+WITH scales AS (
     SELECT s.capture_id, s.signature_index, _scale(_stored_unit(s.value_unit, c.time_scale), unit) AS scale
     FROM captures AS c
     JOIN signatures AS s USING (capture_id)

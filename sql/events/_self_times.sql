@@ -11,8 +11,7 @@ CREATE MACRO _part_before(
 CREATE MACRO _self_times_of(
     events  -- a table with rows of `_capture_events`, and their captures
 ) AS TABLE
-WITH
-timed AS (
+WITH timed AS (
     SELECT
         e.capture_id, e.run_index, e.event_index, e.signature_index, e.parent_index, e.parent_run_index,
         e.execute_index, e.start_ticks, coalesce(e.duration_ticks, 0) AS duration_ticks,
@@ -43,8 +42,7 @@ LEFT JOIN within AS w
 
 -- The same for one capture.
 CREATE MACRO _self_times(capture_key, steps, phase, method, runs) AS TABLE
-WITH
-selected_events AS (
+WITH selected_events AS (
     SELECT r.capture_id, e.*
     FROM _capture_events(capture_key) AS e
     JOIN (FROM runs AS r WHERE r.capture_id = capture_key) AS r USING (run_index)

@@ -10,8 +10,7 @@
 --   events: number of its distinct events
 --   bundled_input_index: which bundled input they ran; NULL where none is named
 CREATE MACRO event_blocks(capture) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _capture(capture, NULL)),
+WITH target AS MATERIALIZED (FROM _capture(capture, NULL)),
 block_runs AS (
     SELECT
         r.block_index, r.name, r.bundled_input_index, count(*) AS runs, min(r.run_index) AS first_run,

@@ -4,8 +4,7 @@ CREATE MACRO _inspector_events(
     repeats,  -- all, or last, as in `inspector_events`
     steps, phase, method, runs
 ) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _scaled_key(capture_key, unit)),
+WITH target AS MATERIALIZED (FROM _scaled_key(capture_key, unit)),
 selected AS (FROM _selected_runs(capture_key, steps, phase, method, runs)),
 timed AS (
     SELECT e.block_index, e.slot, e.occurrence, e.run_index, e.event_index, e.start_ticks, e.duration_ticks
@@ -91,8 +90,7 @@ CREATE MACRO inspector_events(
     repeats := 'all',  -- all: all occurrences in a run; last: only the last, as in the Inspector
     steps := NULL, phase := NULL, method := NULL, runs := 'all'
 ) AS TABLE
-WITH
-target AS MATERIALIZED (SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c)
+WITH target AS MATERIALIZED (SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c)
 FROM _inspector_events(
     (SELECT a.capture_id FROM target AS a),
     (SELECT a.unit FROM target AS a),

@@ -1,15 +1,13 @@
 -- One run that is selected by a schedule, phase and method.
 CREATE MACRO _exported_runs(capture, runs := NULL, steps := NULL, phase := NULL, method := NULL) AS TABLE
-WITH
-target AS MATERIALIZED (SELECT _capture_id(capture) AS capture_id)
+WITH target AS MATERIALIZED (SELECT _capture_id(capture) AS capture_id)
 SELECT r.capture_id, r.run_index
 FROM _selected_runs((SELECT a.capture_id FROM target AS a), steps, phase, method, 'all') AS r
 WHERE runs IS NULL OR list_contains(runs, r.run_index);
 
 -- Rows of `timeline` of a capture, unordered, with the self time of each event as in its file.
 CREATE MACRO _timeline(capture_key, unit, runs, steps, phase, method) AS TABLE
-WITH RECURSIVE
-target AS MATERIALIZED (FROM _scaled_key(capture_key, unit)),
+WITH RECURSIVE target AS MATERIALIZED (FROM _scaled_key(capture_key, unit)),
 timed AS MATERIALIZED (
     FROM _monotonic_times((SELECT a.capture_id FROM target AS a), steps, phase, method, 'all') AS t
     WHERE runs IS NULL OR list_contains(runs, t.run_index)
@@ -178,8 +176,7 @@ CREATE MACRO timeline(
     runs := NULL,  -- list of run_index: only these runs; NULL: all
     unit := NULL, steps := NULL, phase := NULL, method := NULL
 ) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _capture(capture, unit))
+WITH target AS MATERIALIZED (FROM _capture(capture, unit))
 SELECT
     t.run_index, t.event_index, t.signature_index, t.track, t.thread_index, t.depth,
     t.kind, t.event_name, t.family, t.instruction_id, t.parent_run_index,

@@ -31,8 +31,7 @@ CREATE MACRO _linked_key(
 -- a name in parentheses: the overhead of OPERATOR_CALLs, the layout work of an unmapped delegate, and time that no
 -- event covers. `executes` is how many of the events are executes.
 CREATE MACRO _attributed_times(capture_key, steps, phase, method, runs) AS TABLE
-WITH
-modules AS (SELECT m.* FROM (SELECT capture_key AS capture_id) AS a JOIN signature_ops AS m USING (capture_id)),
+WITH modules AS (SELECT m.* FROM (SELECT capture_key AS capture_id) AS a JOIN signature_ops AS m USING (capture_id)),
 classified_times AS (
     SELECT
         t.scope AS method, t.signature_index, t.kind, t.family,

@@ -7,8 +7,7 @@ CREATE MACRO _graph_times(
     graph,  -- exported_program or edge_dialect_exported_program
     unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'all'
 ) AS TABLE
-WITH
-target AS MATERIALIZED (
+WITH target AS MATERIALIZED (
     SELECT
         c.capture_id, c.unit,
         CASE

@@ -1,8 +1,7 @@
 -- One node of `time_tree`, without its path: paths of nested nodes take memory that grows with the square of their
 -- depth.
 CREATE MACRO _numbered_tree(capture, "by", unit, steps, phase, method, runs) AS TABLE
-WITH RECURSIVE
-target AS MATERIALIZED (
+WITH RECURSIVE target AS MATERIALIZED (
     SELECT
         c.unit, c.scale, c.format = 'torch_trace' AS is_trace,
         CASE

@@ -3,8 +3,7 @@
 CREATE MACRO _run_executes(
     times  -- a table with rows of `_timed_events`
 ) AS TABLE
-WITH
-added AS (
+WITH added AS (
     SELECT
         t.capture_id, t.run_index, any_value(t.scope) AS scope, any_value(t.method) AS method,
         any_value(t.time_scale) AS time_scale, any_value(t.unit) AS unit, any_value(t.is_untraced) AS is_untraced,
@@ -28,16 +27,14 @@ FROM added AS d;
 
 -- The same for one capture.
 CREATE MACRO _executes(capture_key, steps, phase, method, runs) AS TABLE
-WITH
-times_of_executes AS (FROM _timed_events(capture_key, NULL, steps, phase, method, runs) AS t)
+WITH times_of_executes AS (FROM _timed_events(capture_key, NULL, steps, phase, method, runs) AS t)
 FROM _run_executes('times_of_executes') AS x;
 
 -- The times of one run that executed, and its framework tax without a baseline.
 CREATE MACRO _run_taxes(
     times  -- a table with rows of `_timed_events`
 ) AS TABLE
-WITH
-scaled AS (
+WITH scaled AS (
     SELECT x.*, _multiplier(x.time_scale, x.unit) AS multiplier, _divisor(x.time_scale, x.unit) AS divisor
     FROM _run_executes(times) AS x
 )

@@ -3,8 +3,7 @@
 -- token, and produce the first token in the prompt's last run or in a separate one. Each way determines the number of
 -- runs that execute, and which of them process the prompt. Runs that load but don't execute are of phase load.
 CREATE MACRO _runner_phases(capture) AS TABLE
-WITH
-target AS MATERIALIZED (SELECT c.capture_id, c.name FROM _capture(capture, NULL) AS c),
+WITH target AS MATERIALIZED (SELECT c.capture_id, c.name FROM _capture(capture, NULL) AS c),
 timed AS (
     SELECT
         t.run_index, count(*) FILTER (WHERE t.event_index = t.execute_index) AS executes,

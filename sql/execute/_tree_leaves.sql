@@ -1,7 +1,6 @@
 -- One module of a capture's record, with the modules that contain it.
 CREATE MACRO _module_ancestors(capture_key) AS TABLE
-WITH
-around AS (
+WITH around AS (
     SELECT
         m.method, m.module_path, o.module_path AS outer_path,
         lag(o.module_path) OVER (PARTITION BY m.method, m.module_path ORDER BY length(o.module_path)) AS before_path
@@ -26,8 +25,7 @@ GROUP BY a.method, a.module_path;
 
 -- The self times of a capture's events within its executes, with their places in `time_tree`, outermost first.
 CREATE MACRO _tree_leaves(capture_key, "by", steps, phase, method, runs) AS TABLE
-WITH
-in_modules AS (
+WITH in_modules AS (
     SELECT
         CASE
             WHEN min(t.method) OVER () <> max(t.method) OVER () THEN [

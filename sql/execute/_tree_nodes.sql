@@ -35,8 +35,7 @@ LEFT JOIN placed AS o ON o.level = p.level - 1 AND o.places = p.places[1:p.level
 -- One node of `time_tree` of a trace: events of one name whose parents are of one node. Device events are excluded, as
 -- no event contains them, and the profiler's own event, as it contains all others.
 CREATE MACRO _trace_nodes(capture_key, steps, phase, method, runs) AS TABLE
-WITH RECURSIVE
-timed AS MATERIALIZED (
+WITH RECURSIVE timed AS MATERIALIZED (
     SELECT
         t.run_index, t.event_index, t.parent_run_index, t.parent_index, t.counted_ticks, t.self_ticks,
         CASE WHEN _is_step_run(r.name) THEN t.self_ticks ELSE 0 END AS step_ticks, s.family, s.kind

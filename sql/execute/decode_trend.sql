@@ -14,8 +14,7 @@
 --   tau: share of the pairs of runs that increase less the share that decrease (Kendall's), from -1 to 1; NULL as slope
 --   unit: unit of execute, slope and intercept
 CREATE MACRO decode_trend(capture, unit := NULL) AS TABLE
-WITH
-target AS MATERIALIZED (
+WITH target AS MATERIALIZED (
     SELECT c.capture_id, c.unit, c.scale
     FROM _scaled_capture(capture, unit) AS c
     JOIN captures AS k USING (capture_id)

@@ -21,8 +21,7 @@
 CREATE MACRO delegate_coverage(
     capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'typical'
 ) AS TABLE
-WITH
-target AS MATERIALIZED (
+WITH target AS MATERIALIZED (
     SELECT
         CASE
             WHEN c.program_id IS NOT NULL THEN c.capture_id

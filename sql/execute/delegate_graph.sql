@@ -31,8 +31,7 @@
 CREATE MACRO delegate_graph(
     capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'typical'
 ) AS TABLE
-WITH
-target AS MATERIALIZED (
+WITH target AS MATERIALIZED (
     SELECT
         CASE
             WHEN c.program_id IS NULL THEN error(

@@ -11,8 +11,7 @@
 --   value: value as text; bytes that are not text as hexadecimal
 --   runs: number of events with this value
 CREATE MACRO delegate_metadata(capture) AS TABLE
-WITH
-logged AS (
+WITH logged AS (
     SELECT s.block_index, s.slot, s.label, t.delegate_metadata AS bytes, count(*) AS runs
     FROM _capture(capture, NULL) AS a
     JOIN event_ticks AS t USING (capture_id)

@@ -26,8 +26,7 @@
 CREATE MACRO delegate_totals(
     capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'typical'
 ) AS TABLE
-WITH RECURSIVE
-target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
+WITH RECURSIVE target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 timed AS MATERIALIZED (
     SELECT
         t.block_index, t.scope AS method, t.chain_index, t.instruction_id, t.kind, _delegate_part(t.family) AS part,

@@ -2,8 +2,7 @@
 CREATE MACRO _execute_breakdown(
     times  -- a table with rows of `_execute_times`
 ) AS TABLE
-WITH
-parts AS (
+WITH parts AS (
     SELECT
         t.capture_id, t.time_scale, t.unit,
         CASE t.kind
@@ -76,8 +75,7 @@ FROM scaled AS d;
 CREATE MACRO execute_breakdown(
     capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'typical'
 ) AS TABLE
-WITH
-target AS MATERIALIZED (SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c),
+WITH target AS MATERIALIZED (SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c),
 times_of_parts AS (
     FROM _timed_events(
         (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), steps, phase, method, runs

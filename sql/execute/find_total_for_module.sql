@@ -15,8 +15,7 @@ CREATE MACRO find_total_for_module(
     match := 'exact',  -- exact: the module of that path; substring: as in the Inspector
     steps := NULL, phase := NULL, method := NULL, runs := 'all'
 ) AS TABLE
-WITH
-target AS MATERIALIZED (
+WITH target AS MATERIALIZED (
     SELECT
         c.capture_id, c.record_id,
         CASE

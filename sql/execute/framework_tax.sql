@@ -25,8 +25,7 @@ CREATE MACRO framework_tax(
     baseline := NULL,  -- a capture of level method_only, by name, hash prefix or selector; NULL: none
     unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'all'
 ) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _capture(capture, unit)),
+WITH target AS MATERIALIZED (FROM _capture(capture, unit)),
 baseline_capture AS MATERIALIZED (
     SELECT c.capture_id, c.time_scale, c.profiling_level, c.name
     FROM (SELECT _capture_id(baseline) AS capture_id WHERE baseline IS NOT NULL) AS k
@@ -128,8 +127,7 @@ FROM query_table(taxes) AS x;
 CREATE MACRO _framework_tax_alone(
     capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'all'
 ) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _capture(capture, unit)),
+WITH target AS MATERIALIZED (FROM _capture(capture, unit)),
 times_of_runs AS (
     FROM _timed_events(
         (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), steps, phase, method, runs

@@ -2,8 +2,7 @@
 CREATE MACRO _load_parts(
     times  -- a table with rows of `_timed_events`, of all runs
 ) AS TABLE
-WITH
-callers AS (
+WITH callers AS (
     SELECT t.capture_id, t.run_index, t.event_index, t.parent_index, t.name
     FROM query_table(times) AS t
     WHERE t.name IN ('Program::load_method', 'Method::init')
@@ -84,8 +83,7 @@ FROM scaled AS p;
 
 -- The same for one capture.
 CREATE MACRO _load_breakdown(capture_key, unit) AS TABLE
-WITH
-times_of_loads AS (FROM _timed_events(capture_key, unit, NULL, NULL, NULL, 'all') AS t)
+WITH times_of_loads AS (FROM _timed_events(capture_key, unit, NULL, NULL, NULL, 'all') AS t)
 FROM _load_parts('times_of_loads') AS l;
 
 -- One part of the time before steady running: loading a method, and the excess of the first execute of a block over
@@ -100,8 +98,7 @@ FROM _load_parts('times_of_loads') AS l;
 --   share_percent: part of total within the run's Program::load_method, in percent of it; NULL without one
 --   unit: unit of total and self_time
 CREATE MACRO load_breakdown(capture, unit := NULL) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _capture(capture, unit))
+WITH target AS MATERIALIZED (FROM _capture(capture, unit))
 SELECT l.run_index, l.component, l.events, l.total, l.self_time, l.share_percent, l.unit
 FROM _load_breakdown((SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a)) AS l
 ORDER BY l.run_index, l.part;

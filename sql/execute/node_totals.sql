@@ -1,7 +1,6 @@
 -- Rows of `node_totals` of a capture, unordered.
 CREATE MACRO _node_totals(capture_key, unit, steps, phase, method, runs) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _scaled_key(capture_key, unit)),
+WITH target AS MATERIALIZED (FROM _scaled_key(capture_key, unit)),
 times AS MATERIALIZED (FROM _attributed_times((SELECT a.capture_id FROM target AS a), steps, phase, method, runs) AS t),
 executes AS (SELECT t.method, nullif(sum(t.executes), 0)::BIGINT AS number FROM times AS t GROUP BY t.method),
 -- The nodes of the events in these runs.
@@ -89,8 +88,7 @@ LEFT JOIN backends AS b ON b.graph_id = p.graph_id AND b.node_index = p.node_ind
 CREATE MACRO node_totals(
     capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'typical'
 ) AS TABLE
-WITH
-target AS MATERIALIZED (SELECT c.capture_id, c.unit FROM _linked_capture(capture, unit) AS c)
+WITH target AS MATERIALIZED (SELECT c.capture_id, c.unit FROM _linked_capture(capture, unit) AS c)
 FROM _node_totals(
     (SELECT a.capture_id FROM target AS a),
     (SELECT a.unit FROM target AS a),

@@ -13,8 +13,7 @@
 --   max: longest time
 --   unit: unit of total to max
 CREATE MACRO phase_totals(capture, unit := NULL) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
+WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 executes AS (
     SELECT x.run_index, x.execute_ticks
     FROM _executes((SELECT a.capture_id FROM target AS a), NULL, NULL, NULL, 'all') AS x

@@ -30,8 +30,7 @@ CREATE MACRO prof_result_profile(
     capture,  -- name, hash prefix, @latest or selector of a prof_result
     time_scale := NULL  -- unit of one tick: ns, us, ms, cycles; NULL: that of the capture
 ) AS TABLE
-WITH
-target AS (
+WITH target AS (
     SELECT
         p.capture_id,
         CASE coalesce(time_scale, p.time_scale)
@@ -88,8 +87,7 @@ CREATE MACRO prof_result_tax(
     capture,  -- name, hash prefix, @latest or selector of a prof_result
     time_scale := NULL  -- unit of one tick: ns, us, ms, cycles; NULL: that of the capture
 ) AS TABLE
-WITH
-added AS (
+WITH added AS (
     SELECT
         p.block, p.iteration, p.run_index, p.unit,
         max(p.duration) FILTER (WHERE contains(p.event_name, 'Method::execute')) AS execute,

@@ -3,8 +3,7 @@ CREATE MACRO _classified_runs(
     capture_key, unit, steps, phase, method, runs,
     later_runs := 3  -- a first run counts as a warm-up if at least so many runs follow
 ) AS TABLE
-WITH
-times_of_runs AS (FROM _timed_events(capture_key, unit, steps, phase, method, runs) AS t),
+WITH times_of_runs AS (FROM _timed_events(capture_key, unit, steps, phase, method, runs) AS t),
 run_taxes AS (
     SELECT
         r.run_index, r.block_index, t.execute, t.tax, t.tax_percent, r.phase,
@@ -45,8 +44,7 @@ LEFT JOIN blocks AS b ON b.block_index = t.block_index AND b.phase IS NOT DISTIN
 --   block_median: median of execute of the typical runs of its block and phase
 --   unit: unit of execute and block_median
 CREATE MACRO run_times(capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'all') AS TABLE
-WITH
-target AS MATERIALIZED (FROM _capture(capture, unit))
+WITH target AS MATERIALIZED (FROM _capture(capture, unit))
 SELECT
     j.run_index, r.name, r.scope AS method, j.block_index, j.execute, j.is_first AS is_warm_up, j.is_typical,
     j.is_outlier, j.middle AS block_median, j.unit

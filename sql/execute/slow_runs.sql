@@ -20,8 +20,7 @@
 --   slow_runs: number of slow runs
 --   unit: unit of typical, slow and excess
 CREATE MACRO slow_runs(capture, unit := NULL, steps := NULL, phase := NULL, method := NULL) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
+WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 -- By event block and phase, as other runs have other events or inputs.
 chosen AS (
     SELECT

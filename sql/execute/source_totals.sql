@@ -17,8 +17,7 @@
 CREATE MACRO source_totals(
     capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'typical'
 ) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _linked_capture(capture, unit)),
+WITH target AS MATERIALIZED (FROM _linked_capture(capture, unit)),
 times AS (
     SELECT
         CASE

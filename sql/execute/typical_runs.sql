@@ -1,7 +1,6 @@
 -- The executes of one run, compared with those of the typical runs of its event block.
 CREATE MACRO _compared_executes(capture_key, steps, phase, method) AS TABLE
-WITH
-executed AS (
+WITH executed AS (
     SELECT
         r.scope, r.block_index, x.run_index, x.execute_ticks, r.is_typical, r.phase,
         median(CASE WHEN r.is_typical THEN x.execute_ticks END) OVER (PARTITION BY r.block_index, r.phase) AS middle
@@ -16,8 +15,7 @@ FROM executed AS x;
 
 -- Rows of `typical_runs` of a capture, unordered, and one row for all its blocks together.
 CREATE MACRO _typical_runs(capture_key, unit, steps, phase, method) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _scaled_key(capture_key, unit))
+WITH target AS MATERIALIZED (FROM _scaled_key(capture_key, unit))
 SELECT
     x.scope AS method, x.block_index, count(*) AS all_runs, count(*) FILTER (WHERE x.is_typical) AS typical,
     count(*) FILTER (WHERE x.is_slower) AS slower, count(*) FILTER (WHERE x.is_faster) AS faster,
@@ -53,8 +51,7 @@ GROUP BY GROUPING SETS ((x.scope, x.block_index), ());
 --   other_percent: share of the total time in runs that are not typical, in percent
 --   unit: unit of typical_execute and all_execute
 CREATE MACRO typical_runs(capture, unit := NULL, steps := NULL, phase := NULL, method := NULL) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _capture(capture, unit))
+WITH target AS MATERIALIZED (FROM _capture(capture, unit))
 FROM _typical_runs((SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), steps, phase, method) AS t
 WHERE t.block_index IS NOT NULL
 ORDER BY t.block_index, t.method;

@@ -1,8 +1,7 @@
 -- One node of the edge graphs of a side of a comparison of graphs, with the difference between its value and the right
 -- one, as in `node_gaps`.
 CREATE MACRO _graph_gaps(base_key, new_key, reference, metric) AS TABLE
-WITH
-sides AS MATERIALIZED (SELECT base_key AS base_id, new_key AS new_id),
+WITH sides AS MATERIALIZED (SELECT base_key AS base_id, new_key AS new_id),
 reference_key AS MATERIALIZED (
     SELECT
         CASE

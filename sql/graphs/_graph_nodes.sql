@@ -3,8 +3,7 @@ CREATE MACRO _graph_nodes(
     record_key,
     stage  -- stage of its graphs, in `graphs`
 ) AS TABLE
-WITH
-nodes AS MATERIALIZED (
+WITH nodes AS MATERIALIZED (
     SELECT
         p.graph_id, p.node_index, p.graph_id::BIGINT * 4294967296 + p.node_index AS node, g.method, p.subgraph,
         coalesce(p.module_path, '') AS module_path, p.op_type
@@ -56,8 +55,7 @@ CREATE MACRO _paired_nodes(
     keyed,  -- nodes of both sides as a list, each with is_base, id and key
     is_strict  -- whether a key must occur equally often on both sides
 ) AS TABLE
-WITH
-placed AS (
+WITH placed AS (
     SELECT
         k.node.is_base AS is_base, k.node.id AS id, k.node.key AS key,
         row_number() OVER (PARTITION BY k.node.is_base, k.node.key ORDER BY k.node.id) AS place,

@@ -38,8 +38,7 @@ CREATE MACRO _graph_side(
     is_base,  -- whether this side is the baseline, whose stage is exported, or else edge, if both are the same
     unit
 ) AS TABLE
-WITH
-chosen AS (
+WITH chosen AS (
     SELECT
         s.*,
         CASE

@@ -10,8 +10,7 @@ CREATE MACRO _node_pairs(
     new_record_key,  -- key of the record of new
     new_stage  -- stage of its graphs, in `graphs`
 ) AS TABLE
-WITH
-nodes AS MATERIALIZED (
+WITH nodes AS MATERIALIZED (
     SELECT true AS is_base, 2 * b.node AS id, b.* FROM _graph_nodes(base_record_key, base_stage) AS b
     UNION ALL
     SELECT false, 2 * n.node + 1, n.* FROM _graph_nodes(new_record_key, new_stage) AS n
@@ -160,8 +159,7 @@ CREATE MACRO _labels_around(
     labels,  -- known labels as a list, each with id and label
     edges  -- edges as a list, each with from_id, to_id and position
 ) AS TABLE
-WITH
-known AS MATERIALIZED (SELECT l.item.id AS id, l.item.label AS label FROM (SELECT unnest(labels) AS item) AS l),
+WITH known AS MATERIALIZED (SELECT l.item.id AS id, l.item.label AS label FROM (SELECT unnest(labels) AS item) AS l),
 used AS MATERIALIZED (
     SELECT e.item.from_id AS from_id, e.item.to_id AS to_id, e.item.position AS position
     FROM (SELECT unnest(edges) AS item) AS e

@@ -16,8 +16,7 @@ CREATE MACRO _nodes_of_side(
     is_base,  -- whether this side is the baseline
     unit
 ) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _graph_side(side, stage, other, is_base, unit)),
+WITH target AS MATERIALIZED (FROM _graph_side(side, stage, other, is_base, unit)),
 outputs AS (
     SELECT
         v.graph_id, v.node_index, string_agg(coalesce(v.dtype, 'none'), ', ' ORDER BY v.output_index) AS dtypes,
@@ -93,8 +92,7 @@ CREATE MACRO compare_graphs(
     reference := NULL,  -- capture whose values are assumed to be right; NULL: base
     metric := 'mse'  -- of gaps: mse, l1 (sum), snr (dB), cosine, max_abs, max_rel (share of the right element)
 ) AS TABLE
-WITH
-base_side AS MATERIALIZED (FROM _graph_side(base, base_stage, new, true, unit)),
+WITH base_side AS MATERIALIZED (FROM _graph_side(base, base_stage, new, true, unit)),
 new_side AS MATERIALIZED (FROM _graph_side(new, new_stage, base, false, unit)),
 base_nodes AS MATERIALIZED (FROM _nodes_of_side(base, base_stage, new, true, unit)),
 new_nodes AS MATERIALIZED (FROM _nodes_of_side(new, new_stage, base, false, unit)),

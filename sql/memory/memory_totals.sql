@@ -9,8 +9,7 @@
 --   largest_bytes: largest allocation in bytes; NULL if there are none
 --   largest_run_bytes: largest sum of one run in bytes; NULL if there are none
 CREATE MACRO memory_totals(capture) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _capture(capture, NULL)),
+WITH target AS MATERIALIZED (FROM _capture(capture, NULL)),
 tracked AS (SELECT t.run_index, t.allocator_id, t.name FROM allocators AS t JOIN target AS a USING (capture_id)),
 allocated AS (
     SELECT t.run_index, t.allocator_id, t.size_bytes FROM allocations AS t JOIN target AS a USING (capture_id)

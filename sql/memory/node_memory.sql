@@ -15,8 +15,7 @@
 --   size_bytes: sum of their sizes in bytes; NULL if one is unknown
 --   peak_size_bytes: size of those that live at the method's peak; 0 if none does
 CREATE MACRO node_memory(capture) AS TABLE
-WITH
-target AS MATERIALIZED (
+WITH target AS MATERIALIZED (
     SELECT k.capture_id, k.record_id, p.program_id, p.sha256 AS program
     FROM _linked_capture(capture, NULL) AS c
     JOIN captures AS k USING (capture_id)

@@ -1,8 +1,7 @@
 -- The times of captures' events: with their names, the source of the rollups and of stored answers to default
 -- arguments. Names are left out: one may be long, and many events have it.
 CREATE MACRO _answered_times(first_key, last_key) AS TABLE
-WITH
-answered_captures AS (
+WITH answered_captures AS (
     SELECT c.capture_id, c.clock_bits
     FROM captures AS c
     WHERE c.capture_id BETWEEN first_key AND last_key AND c.format <> 'torch_trace'
@@ -43,8 +42,7 @@ JOIN runs AS r USING (capture_id, run_index);
 CREATE MACRO _find_all_op_totals(
     times  -- a table with rows of `_timed_events`
 ) AS TABLE
-WITH
-typical_times AS (
+WITH typical_times AS (
     SELECT t.*, NULL::VARCHAR AS op_type, NULL::VARCHAR AS output_shape
     FROM query_table(times) AS t
     WHERE t.is_typical AND t.execute_index IS NOT NULL
@@ -55,8 +53,7 @@ FROM _op_totals('typical_times', 'family') AS o ORDER BY o.capture_id, o.place;
 CREATE MACRO _find_all_execute_breakdown(
     times  -- a table with rows of `_timed_events`
 ) AS TABLE
-WITH
-typical_times AS (FROM query_table(times) AS t WHERE t.is_typical AND t.execute_index IS NOT NULL)
+WITH typical_times AS (FROM query_table(times) AS t WHERE t.is_typical AND t.execute_index IS NOT NULL)
 FROM _execute_breakdown('typical_times') AS b
 ORDER BY b.capture_id, b.place;
 

@@ -18,8 +18,7 @@ CREATE MACRO event_histogram(
     bins := 24,  -- number of bars up to the fence, from 1 to 1000
     unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'all'
 ) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _capture(capture, unit)),
+WITH target AS MATERIALIZED (FROM _capture(capture, unit)),
 durations AS (
     SELECT
         e.block_index, r.scope AS method, e.slot, e.occurrence, e.value_unit, e.duration_ticks::DOUBLE AS ticks,

@@ -5,8 +5,7 @@ CREATE MACRO _headline(
     method,  -- only runs of this method; NULL: all
     runs  -- typical, all
 ) AS TABLE
-WITH
-executes AS (
+WITH executes AS (
     SELECT
         t.capture_id, t.scope AS part, t.execute, t.tax_percent,
         100e0 * t.delegates / nullif(t.execute, 0) AS delegated_percent, t.note, t.unit
@@ -66,8 +65,7 @@ GROUP BY m.capture_id, m.place, m.number, m.part;
 --   unit: unit of value, low and high; percent
 --   note: remark about the value; NULL if there is none
 CREATE MACRO headline(capture, unit := NULL, method := NULL, runs := 'typical') AS TABLE
-WITH
-target AS MATERIALIZED (SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c),
+WITH target AS MATERIALIZED (SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c),
 times_of_figures AS (
     FROM _timed_events(
         (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), NULL, NULL, NULL, 'all'

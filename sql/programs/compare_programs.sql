@@ -41,8 +41,7 @@ ORDER BY
 
 -- One item of a program.
 CREATE MACRO _program_items(program) AS TABLE
-WITH
-target AS (SELECT _key_of('program', program) AS program_id)
+WITH target AS (SELECT _key_of('program', program) AS program_id)
 SELECT
     'op' AS kind, i.method, i.op || coalesce('.' || i.overload, '') AS item, count(*) AS number, NULL::BIGINT AS bytes
 FROM instructions AS i

@@ -24,8 +24,7 @@ CREATE MACRO planned_memory(
     program,  -- name or hash prefix of a program
     method := NULL  -- name of a method; NULL: all
 ) AS TABLE
-WITH
-target AS (SELECT m.program_id, m.method, m.last_step FROM _selected_methods(program, method) AS m),
+WITH target AS (SELECT m.program_id, m.method, m.last_step FROM _selected_methods(program, method) AS m),
 steps AS (
     SELECT
         i.method, i.kind, i.op, i.delegate_index, i.arguments, i.instruction_id - i.jump_target AS jump_back,

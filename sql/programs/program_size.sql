@@ -11,8 +11,7 @@
 CREATE MACRO program_size(
     program  -- name or hash prefix of a program
 ) AS TABLE
-WITH
-target AS (
+WITH target AS (
     SELECT p.program_id, p.size_bytes, p.flatbuffer_bytes
     FROM (SELECT _key_of('program', program) AS program_id) AS f
     JOIN programs AS p USING (program_id)

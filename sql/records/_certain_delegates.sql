@@ -2,8 +2,7 @@
 -- Nodes of one handle in several calls are in the order of the calls; this order is certain only if each call depends
 -- on all calls before it.
 CREATE MACRO _certain_delegates(record_key, program_key, capture_key) AS TABLE
-WITH RECURSIVE
-nodes AS MATERIALIZED (
+WITH RECURSIVE nodes AS MATERIALIZED (
     SELECT d.*, string_split(p.op, '.')[1] AS op
     FROM _node_delegates(record_key, program_key, capture_key) AS d
     JOIN op_nodes AS p ON p.record_id = record_key AND p.graph_id = d.graph_id AND p.node_index = d.node_index

@@ -2,8 +2,7 @@
 -- that other nodes take, or the graph returns; the export keeps the order of nodes, which is that of the call's debug
 -- handles.
 CREATE MACRO _delegate_outputs(record_key, program_key, capture_key) AS TABLE
-WITH
-nodes AS MATERIALIZED (FROM _certain_delegates(record_key, program_key, capture_key)),
+WITH nodes AS MATERIALIZED (FROM _certain_delegates(record_key, program_key, capture_key)),
 produced AS MATERIALIZED (
     SELECT
         n.method, n.instruction_id, n.graph_id, n.node_index, n.debug_handle, v.output_index, v.value_index,

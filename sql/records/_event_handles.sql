@@ -35,8 +35,7 @@ WHERE g.stage = 'edge_dialect_exported_program';
 -- of a delegate have those that the backend's map has for their id. If the map lacks an id, it is searched for keys
 -- that are part of the id, the longest first: some backends write more than the id.
 CREATE MACRO _event_handles(capture_key) AS TABLE
-WITH
-instruction_events AS MATERIALIZED (FROM _instruction_events(capture_key)),
+WITH instruction_events AS MATERIALIZED (FROM _instruction_events(capture_key)),
 delegate_keys AS (
     SELECT e.signature_index, d.delegate_debug_id
     FROM instruction_events AS e

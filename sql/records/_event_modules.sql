@@ -1,8 +1,7 @@
 -- The place of one event in the model: the deepest module that contains all nodes that it runs, and the source line
 -- that all of them come from.
 CREATE MACRO _event_modules(capture_key) AS TABLE
-WITH
-own_nodes AS MATERIALIZED (
+WITH own_nodes AS MATERIALIZED (
     SELECT
         n.signature_index, n.position, n.graph_id, n.node_index, p.op_type, p.source_file, p.source_line, n.mapping,
         p.record_id
@@ -56,8 +55,7 @@ LEFT JOIN node_values AS v
 -- The nodes, module and line of one event, from a capture's linked record: a row of the table `signature_ops`, computed
 -- when the capture is linked, after its nodes.
 CREATE MACRO _find_event_ops(capture_key) AS TABLE
-WITH
-op_types AS (
+WITH op_types AS (
     SELECT n.signature_index, list(p.op_type ORDER BY n.position) FILTER (WHERE n.mapping = 'exact') AS op_types
     FROM captures AS k
     JOIN signature_nodes AS n USING (capture_id)

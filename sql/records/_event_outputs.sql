@@ -1,8 +1,7 @@
 -- One event whose outputs may be those of an op: the last instruction with the op's debug handle, as all nodes of the
 -- op come before the one with its outputs.
 CREATE MACRO _last_events(capture_key) AS TABLE
-WITH
-instruction_events AS MATERIALIZED (FROM _instruction_events(capture_key)),
+WITH instruction_events AS MATERIALIZED (FROM _instruction_events(capture_key)),
 last_instructions AS (
     SELECT h.method, h.debug_handle, max(h.instruction_id) AS instruction_id
     FROM captures AS k
@@ -21,8 +20,7 @@ WHERE e.kind IN ('kernel', 'delegate_call', 'delegate') AND e.chain_index = 0;
 -- One output of a kernel of a linked capture that is the result of an op, or an op whose result is no output: a row of
 -- the table `signature_outputs`, computed when a capture with logged values is linked.
 CREATE MACRO _find_kernel_outputs(capture_key, record_key) AS TABLE
-WITH
-results AS MATERIALIZED (FROM _op_results(record_key) AS r WHERE r.stage = 'edge_dialect_exported_program'),
+WITH results AS MATERIALIZED (FROM _op_results(record_key) AS r WHERE r.stage = 'edge_dialect_exported_program'),
 -- An op with a single node is that of its kernel, whatever the kernel's name.
 sole_nodes AS (
     SELECT h.method, h.debug_handle

@@ -2,8 +2,7 @@
 -- the outputs is unknown: a row of the table `signature_outputs`, computed when a capture with logged values is linked
 -- to a record that has delegates.
 CREATE MACRO _find_delegate_outputs(capture_key, record_key, program_key) AS TABLE
-WITH
-results AS MATERIALIZED (FROM _op_results(record_key) AS r WHERE r.stage = 'edge_dialect_exported_program'),
+WITH results AS MATERIALIZED (FROM _op_results(record_key) AS r WHERE r.stage = 'edge_dialect_exported_program'),
 outputs AS MATERIALIZED (FROM _delegate_outputs(record_key, program_key, capture_key) AS o),
 last_events AS MATERIALIZED (SELECT e.* FROM _last_events(capture_key) AS e WHERE e.kind <> 'kernel'),
 calls AS (

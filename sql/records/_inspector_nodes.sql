@@ -3,8 +3,7 @@
 -- have those of instruction 0, with which they are written; a delegate's event has those of the last key in the
 -- backend's map that is a part of its id.
 CREATE MACRO _inspector_handles(capture_key) AS TABLE
-WITH
-target AS (
+WITH target AS (
     SELECT
         k.capture_id, k.record_id,
         (
@@ -55,8 +54,7 @@ QUALIFY row_number() OVER (
 -- One node that the Inspector assigns an event to: a node of a graph with one of its debug handles. Three framework
 -- events have none.
 CREATE MACRO _inspector_nodes(capture_key) AS TABLE
-WITH
-handles AS (
+WITH handles AS (
     SELECT
         h.block_index, h.slot, h.method, unnest(h.debug_handles) AS debug_handle,
         generate_subscripts(h.debug_handles, 1) AS position

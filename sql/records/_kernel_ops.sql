@@ -5,8 +5,7 @@ CREATE MACRO _kernel_ops(
     program_key,  -- key of a program; NULL: none
     capture_key  -- key of a capture that is linked to the record; NULL: for each method the capture that fits it best
 ) AS TABLE
-WITH
-blocks AS (
+WITH blocks AS (
     SELECT m.capture_id, m.block_index, m.method
     FROM captures AS k
     JOIN linked_methods AS m USING (capture_id)

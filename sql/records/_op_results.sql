@@ -2,8 +2,7 @@
 -- op's outputs are those of the one node whose values other ops take, or the graph returns. If that node only changes
 -- the shape, the value that it takes has the same elements.
 CREATE MACRO _op_results(record_key) AS TABLE
-WITH RECURSIVE
-handled AS MATERIALIZED (
+WITH RECURSIVE handled AS MATERIALIZED (
     SELECT g.stage, g.method, g.graph_id, h.node_index, h.debug_handle, p.op
     FROM graphs AS g
     JOIN node_debug_handles AS h USING (record_id, graph_id)

@@ -3,8 +3,7 @@
 -- linked record's; without a complete record, those of the linked program, whose kernels have the same names as the
 -- events.
 CREATE MACRO _method_scores(capture_key) AS TABLE
-WITH
-target AS (
+WITH target AS (
     SELECT
         k.capture_id, r.record_id,
         CASE WHEN r.record_id IS NULL THEN k.program_id END AS program_id
@@ -63,8 +62,7 @@ GROUP BY f.block_index, f.method;
 
 -- The rows of the table `linked_methods`, as `block_methods` documents them, computed when a capture is linked.
 CREATE MACRO _find_methods(capture_key) AS TABLE
-WITH
-ranked AS (
+WITH ranked AS (
     SELECT
         m.block_index, m.method, m.fitting / m.events AS score,
         rank() OVER (PARTITION BY m.block_index ORDER BY m.fitting DESC, m.instructions) AS place
@@ -98,8 +96,7 @@ CREATE MACRO _link_findings(
     capture_key,
     fitting  -- share of the operators below which a record is of another program
 ) AS TABLE
-WITH
-target AS (
+WITH target AS (
     SELECT
         k.capture_id, coalesce(r.name, p.name) AS name,
         CASE WHEN r.name IS NULL THEN 'program' ELSE 'record' END AS what

@@ -18,8 +18,7 @@ GROUP BY g.method, p.op_type;
 -- One op type of a program, as in `delegation`, for a record without an edge graph: the kernels that instructions call,
 -- and the ops of the graphs in delegates' blobs.
 CREATE MACRO _program_delegation(program_key) AS TABLE
-WITH
-kernels AS (
+WITH kernels AS (
     SELECT
         i.method,
         concat_ws(
@@ -93,8 +92,7 @@ CREATE MACRO delegation(
     record,  -- name or hash prefix of a record
     program := NULL  -- name or hash prefix of its program; NULL: the one that its captures are linked to
 ) AS TABLE
-WITH
-target AS MATERIALIZED (
+WITH target AS MATERIALIZED (
     SELECT
         r.record_id,
         CASE

@@ -9,8 +9,7 @@ JOIN _handled_nodes AS n USING (record_id, method, debug_handle);
 -- One node of the edge graph that the record's maps assign to a kernel of a linked capture, or to its call: a row of
 -- the table `signature_nodes`, computed when the capture is linked.
 CREATE MACRO _find_kernel_nodes(capture_key) AS TABLE
-WITH
-found AS (
+WITH found AS (
     SELECT n.*, coalesce(string_split(n.op, '.')[1] = n.kernel_op, false) AS is_run
     FROM _nodes_of_handles(capture_key) AS n
     WHERE n.kind IN ('kernel', 'operator_call')
@@ -27,8 +26,7 @@ FROM found AS f;
 -- to an event within it: a row of the table `signature_nodes`, computed when the capture is linked to a record that has
 -- delegates.
 CREATE MACRO _find_delegate_nodes(capture_key, record_key, program_key) AS TABLE
-WITH
-found AS (
+WITH found AS (
     SELECT n.*, d.node_index IS NOT NULL AS is_run
     FROM _nodes_of_handles(capture_key) AS n
     LEFT JOIN _node_delegates(record_key, program_key, capture_key) AS d

@@ -1,8 +1,7 @@
 -- The identity of the ops of one capture, by which captures with the same ops are found. A row of the table
 -- `capture_ops`, from `op_times`.
 CREATE MACRO _find_capture_ops(first_key, last_key) AS TABLE
-WITH
-methods AS (
+WITH methods AS (
     SELECT DISTINCT r.capture_id, r.method
     FROM runs AS r
     WHERE r.capture_id BETWEEN first_key AND last_key AND r.method IS NOT NULL

@@ -1,8 +1,7 @@
 -- The time of one module of a linked capture, run by run, with its submodules: the self times, in ticks of the host's
 -- clock, of the events within executes that belong to it. A row of the table `module_times`.
 CREATE MACRO _find_module_times(first_key, last_key) AS TABLE
-WITH
-placed AS (
+WITH placed AS (
     SELECT o.capture_id, o.signature_index, o.method AS scope, s.kind, o.module_path
     FROM signature_ops AS o
     JOIN signatures AS s USING (capture_id, signature_index)

@@ -4,8 +4,7 @@ CREATE MACRO _find_op_times(
     times,  -- a table with rows of `_answered_times`
     first_key, last_key
 ) AS TABLE
-WITH
-blocks AS (
+WITH blocks AS (
     -- Not `runs.scope`: its numbers are only valid within one capture.
     SELECT DISTINCT r.capture_id, r.block_index, coalesce(r.method, r.name) AS scope
     FROM runs AS r

@@ -5,8 +5,7 @@
 -- not differ from. Runs that stopped early are not a separate program: those that called the first kernels of another
 -- block and no more, and are at most a tenth as many as its runs.
 CREATE MACRO _find_run_scopes(first_key, last_key) AS TABLE
-WITH
-blocks AS (
+WITH blocks AS (
     SELECT r.capture_id, r.name, r.block_index, count(*) AS runs
     FROM runs AS r
     WHERE r.capture_id BETWEEN first_key AND last_key AND r.method IS NULL

@@ -22,8 +22,7 @@ CREATE MACRO _step_item(scope, kind, label) AS (
 
 -- One row of `step_times` of a trace, once for all phases and once for the phase of its step, if it has one.
 CREATE MACRO _phase_step_times(capture_key) AS TABLE
-WITH
-timed AS (
+WITH timed AS (
     SELECT
         t.*,
         -- The time of the step outside of its ops.
@@ -44,8 +43,7 @@ WHERE r.phase IS NOT NULL;
 
 -- The time of one op of a trace over its steps. A row of the table `op_times`, from `step_times`.
 CREATE MACRO _find_trace_op_times(capture_key) AS TABLE
-WITH
-numbers AS (
+WITH numbers AS (
     SELECT
         p.capture_id, p.phase, p.scope, p.kind, p.label, count(*)::INTEGER AS runs, sum(p.calls)::BIGINT AS calls,
         try_cast(sum(p.ticks) AS BIGINT) AS total_ticks, quantile_cont(p.ticks::DOUBLE, [0.25, 0.5, 0.9]) AS quantiles,

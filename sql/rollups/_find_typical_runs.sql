@@ -6,8 +6,7 @@
 -- % of the runs, Tukey's inner fences 12 %; fences around the shortest half of the runs instead of the quartiles
 -- exclude up to half of a block whose inputs take different times.
 CREATE MACRO _find_typical_runs(first_key, last_key) AS TABLE
-WITH
-executes AS (
+WITH executes AS (
     SELECT
         e.capture_id, e.run_index,
         CASE WHEN bool_and(e.ticks IS NOT NULL) THEN ln(greatest(sum(e.ticks), 1)::DOUBLE) END AS log_ticks

@@ -8,8 +8,7 @@ SELECT least(
 -- One allocation or release of a trace, and until when the memory is held: an address is held until it is released, or
 -- allocated anew if the release was not seen.
 CREATE MACRO _allocations(capture_key) AS TABLE
-WITH
-memory AS (
+WITH memory AS (
     SELECT
         m.event_index, m.at_ticks, m.bytes, m.total_allocated, m.address,
         _memory_device(m.device_type, m.device) AS device,

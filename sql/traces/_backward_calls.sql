@@ -6,8 +6,7 @@
 -- of the sequence numbers. Otherwise it is the thread whose ops have most of the sequence numbers; of several such the
 -- one nearest in this order, and for an unknown number the one with the last op.
 CREATE MACRO _backward_calls(capture_key) AS TABLE
-WITH
-slices AS MATERIALIZED (
+WITH slices AS MATERIALIZED (
     SELECT s.* FROM _pass_slices(capture_key) AS s WHERE s.place = 1 OR s.place = 4 AND s.sequence_number IS NOT NULL
 ),
 begun AS (
@@ -103,8 +102,7 @@ LEFT JOIN linked AS l USING (event_index);
 
 -- One event of a trace that is in a module, with the names of the modules that contain it.
 CREATE MACRO _event_module_paths(capture_key) AS TABLE
-WITH RECURSIVE
-modules AS MATERIALIZED (
+WITH RECURSIVE modules AS MATERIALIZED (
     SELECT e.event_index, m.module, t.module_index AS outer_index
     FROM _module_signatures(capture_key) AS m
     JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e USING (signature_index)

@@ -1,8 +1,7 @@
 -- How far the clock of each rank of a job is ahead of the job's median, see `clock_offsets`; ranks that no collective
 -- connects to others are left out.
 CREATE MACRO _clock_offsets(capture_keys) AS TABLE
-WITH
-matched AS MATERIALIZED (FROM _matched_collectives(capture_keys)),
+WITH matched AS MATERIALIZED (FROM _matched_collectives(capture_keys)),
 middles AS MATERIALIZED (
     SELECT m.job, m.process_group, m.capture_id, count(*) AS collectives, quantile_cont(m.ticks, 0.5) AS ticks
     FROM matched AS m

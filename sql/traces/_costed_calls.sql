@@ -8,8 +8,7 @@ CREATE MACRO _working_ops(
     capture_key, steps, phase,
     is_compared  -- for comparisons: of steps alone, where there are any, and calls of ops of `_equal_ops` have all that is launched within them
 ) AS TABLE
-WITH
-work AS MATERIALIZED (
+WITH work AS MATERIALIZED (
     SELECT
         l.op_index, l.device_ticks AS ticks,
         CASE WHEN _is_step_run(r.name) THEN l.device_ticks ELSE 0 END AS step_ticks,
@@ -99,8 +98,7 @@ GROUP BY o.owner, CASE WHEN o.owner IS NULL THEN o.top_event END;
 
 -- One op of a trace by the shapes, types and strides of its inputs, as in `op_efficiency`, in ticks.
 CREATE MACRO _costed_calls(capture_key, steps, phase, is_compared) AS TABLE
-WITH
-working AS MATERIALIZED (FROM _working_ops(capture_key, steps, phase, is_compared)),
+WITH working AS MATERIALIZED (FROM _working_ops(capture_key, steps, phase, is_compared)),
 grouped AS (
     SELECT
         w.label, w.op, o.shapes, o.dtypes, o.strides, o.inputs,

@@ -16,8 +16,7 @@ CREATE MACRO _device_activity(
     capture_key,
     "by"  -- device: from the first event to the last; step: the steps of `step_breakdown`
 ) AS TABLE
-WITH
-work AS MATERIALIZED (
+WITH work AS MATERIALIZED (
     SELECT l.start_ticks, l.end_ticks, l.device, _work_type(l.kind, l.kernel_family) AS type
     FROM _launches(capture_key) AS l
     WHERE _checked_by("by", ['device', 'step']) IS NOT NULL

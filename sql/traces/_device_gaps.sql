@@ -5,8 +5,7 @@ CREATE MACRO _device_gaps(
     capture_key,
     "by"  -- device or stream
 ) AS TABLE
-WITH
-work AS MATERIALIZED (
+WITH work AS MATERIALIZED (
     SELECT w.*, CASE WHEN _checked_by("by", ['device', 'stream']) = 'stream' THEN w.stream END AS place
     FROM _launches(capture_key) AS w
 ),
@@ -61,8 +60,7 @@ CREATE MACRO _idle_causes(
     "by",  -- device or stream
     launch_ticks  -- longest launch delay, in ticks; NULL for `latency_ticks` of `device_events`
 ) AS TABLE
-WITH
-gaps AS MATERIALIZED (
+WITH gaps AS MATERIALIZED (
     SELECT
         g.*, g.start_ticks + coalesce(g.host_ticks, 0) AS launched_ticks,
         coalesce(2 * g.host_ticks >= g.ticks, false) AS is_host, coalesce(launch_ticks, g.latency_ticks) AS limit_ticks

@@ -4,8 +4,7 @@ CREATE MACRO _launched_times(
     capture_key,
     hosts  -- all host events; or launching: annotations, modules, and ops that launched something themselves
 ) AS TABLE
-WITH
-owners AS MATERIALIZED (FROM _launches(capture_key)),
+WITH owners AS MATERIALIZED (FROM _launches(capture_key)),
 self_times AS (
     SELECT o.owner_index, sum(o.device_ticks) AS ticks
     FROM owners AS o
@@ -117,8 +116,7 @@ WHERE NOT d.is_owned;
 -- The innermost nn.Module that contains one event of a trace; for the call of a module, the module itself. Only for
 -- traces that name modules, see `_module_signatures`.
 CREATE MACRO _trace_event_modules(capture_key) AS TABLE
-WITH
-modules AS MATERIALIZED (
+WITH modules AS MATERIALIZED (
     SELECT e.event_index, m.module
     FROM _module_signatures(capture_key) AS m
     JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e USING (signature_index)

@@ -4,8 +4,7 @@ CREATE MACRO _find_device_step_times(
     capture_key,
     step_name  -- name of an annotation whose calls are the steps; NULL: profiler steps
 ) AS TABLE
-WITH
-timed AS MATERIALIZED (
+WITH timed AS MATERIALIZED (
     SELECT
         d.*,
         CASE

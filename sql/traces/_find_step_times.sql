@@ -12,8 +12,7 @@ CREATE MACRO _find_step_times(
     capture_key,
     step_name  -- name of an annotation whose calls are the steps; NULL: profiler steps
 ) AS TABLE
-WITH
-kinds AS MATERIALIZED (
+WITH kinds AS MATERIALIZED (
     SELECT
         k.signature_index, k.is_helper, k.activity = 'step' AS is_step,
         CASE WHEN k.label IS DISTINCT FROM step_name THEN _step_kind(k.activity) END AS kind,

@@ -61,8 +61,7 @@ WHERE e.elapsed_ticks >= 0
 -- One collective of `_gloo_events` with its message and process group. The event has the tensor that the process sends,
 -- and no process group: that is known if the process is in a single one.
 CREATE MACRO _host_collectives(capture_keys) AS TABLE
-WITH
-sized AS (
+WITH sized AS (
     SELECT
         v.capture_id, v.run_index, v.event_index, v.collective, v.start_ticks, v.elapsed_ticks,
         string_split(g.value, ':')[1] AS group_description,

@@ -24,8 +24,7 @@ WHERE s.is_data_loader OR s.is_communication OR s.kind = 'call' AND _call_cause(
 -- The state of a process from one moment to the next, for each activity other than launching of its launching threads:
 -- how long they did it so far, and whether they do it now. Algorithm: +1 at each start, -1 at each end, running sums.
 CREATE MACRO _host_times(capture_key) AS TABLE
-WITH
-waits AS MATERIALIZED (FROM _host_waits(capture_key)),
+WITH waits AS MATERIALIZED (FROM _host_waits(capture_key)),
 edges AS (
     SELECT w.process, w.cause, w.call, w.waits, w.start_ticks AS at_ticks, 1 AS change FROM waits AS w
     UNION ALL

@@ -2,8 +2,7 @@
 -- the process group, the name of the collective, and its number among those of the step. A collective counts if all
 -- ranks that ran any of its group in the trace ran it, equally often in the step.
 CREATE MACRO _matched_collectives(capture_keys) AS TABLE
-WITH
-calls AS MATERIALIZED (
+WITH calls AS MATERIALIZED (
     SELECT
         n.job, n.capture_id, n.process_group, n.group_size, n.matched_name AS collective, n.step, n.end_ticks, n.number,
         n.calls

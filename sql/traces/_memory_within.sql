@@ -13,8 +13,7 @@ CREATE MACRO _device_bytes(
 -- The memory that any thread allocated and released between the start and the end of one event, as torch counts it.
 -- Only for a trace that records memory.
 CREATE MACRO _memory_within(capture_key) AS TABLE
-WITH
-moments AS (
+WITH moments AS (
     SELECT
         m.at_ticks, sum(_cpu_bytes(m.device_type, m.bytes)) AS cpu, sum(_device_bytes(m.device_type, m.bytes)) AS device
     FROM trace_memory AS m
@@ -40,8 +39,7 @@ ASOF LEFT JOIN running AS b ON row(a.start_ticks) > row(b.at_ticks);
 
 -- One allocation or release while no thread has a CPU event. torch shows it as a separate event.
 CREATE MACRO _memory_outside(capture_key) AS TABLE
-WITH
-spans AS (
+WITH spans AS (
     SELECT e.start_ticks, max(e.start_ticks + e.elapsed_ticks) AS end_ticks
     -- If a trace is known to record no memory, the rest is not planned.
     FROM (SELECT DISTINCT m.capture_id FROM trace_memory AS m WHERE m.capture_id = capture_key) AS a

@@ -9,8 +9,7 @@ CREATE MACRO _ends_together(collective) AS (
 CREATE MACRO _numbered_collectives(
     capture_keys  -- the traces of the ranks, a list
 ) AS TABLE
-WITH
-ranks AS MATERIALIZED (
+WITH ranks AS MATERIALIZED (
     SELECT a.capture_id, coalesce(j.value, '') AS job
     FROM (SELECT unnest(capture_keys) AS capture_id) AS a
     LEFT JOIN labels AS j ON j.capture_id = a.capture_id AND j.key = 'job'

@@ -1,7 +1,6 @@
 -- One call of an op, module or step of a trace, with its times on the host and on devices.
 CREATE MACRO _operator_calls(capture_key) AS TABLE
-WITH
-slices AS MATERIALIZED (
+WITH slices AS MATERIALIZED (
     SELECT
         s.*, s.event_index = s.operator_index AS is_call,
         CASE WHEN s.kind IN ('kernel', 'copy', 'fill') THEN s.end_ticks - s.start_ticks END AS device_ticks

@@ -12,8 +12,7 @@ CREATE MACRO _is_operator(
 -- One op, module or step of a trace, in a tree per thread, without the Python functions, annotations and runtime calls
 -- between them; with the call that it belongs to, and the call that contains that.
 CREATE MACRO _operator_tree(capture_key) AS TABLE
-WITH
-nodes AS MATERIALIZED (
+WITH nodes AS MATERIALIZED (
     FROM _trace_slices(capture_key) AS s
     WHERE s.kind IN ('op', 'python', 'step', 'module') OR s.kind = 'annotation' AND s.is_communication
 )

@@ -25,8 +25,7 @@ CREATE MACRO _pass_place(
 
 -- One host event of a trace with a pass, see `_pass_place`.
 CREATE MACRO _pass_slices(capture_key) AS TABLE
-WITH
-hosts AS MATERIALIZED (
+WITH hosts AS MATERIALIZED (
     SELECT
         s.event_index, s.label, s.kind, s.is_data_loader, s.thread_index, s.sequence_number, s.forward_thread,
         s.start_ticks, s.end_ticks

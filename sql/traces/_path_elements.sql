@@ -1,7 +1,6 @@
 -- One part of the critical path of a trace with the op that it belongs to.
 CREATE MACRO _path_elements(capture_key, step, step_name) AS TABLE
-WITH
-parts AS MATERIALIZED (FROM _path_parts(capture_key, step, step_name)),
+WITH parts AS MATERIALIZED (FROM _path_parts(capture_key, step, step_name)),
 kinds AS MATERIALIZED (
     SELECT
         s.signature_index, s.label,

@@ -9,8 +9,7 @@ CREATE MACRO _path_moments(
     capture_key,
     last_thread  -- thread in which the path ends
 ) AS TABLE
-WITH
-work AS MATERIALIZED (SELECT w.* FROM _launches(capture_key) AS w WHERE w.end_ticks > w.start_ticks),
+WITH work AS MATERIALIZED (SELECT w.* FROM _launches(capture_key) AS w WHERE w.end_ticks > w.start_ticks),
 ended_in_stream AS MATERIALIZED (
     SELECT
         coalesce(w.device, -1) AS device, coalesce(w.stream, -1) AS stream,

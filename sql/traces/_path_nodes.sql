@@ -8,8 +8,7 @@ CREATE MACRO _path_nodes(
     until_ticks,  -- clock at its end
     last_thread  -- thread in which the path ends if it does not end in a device
 ) AS TABLE
-WITH
-moments AS MATERIALIZED (
+WITH moments AS MATERIALIZED (
     FROM _path_moments(capture_key, last_thread) AS m WHERE m.end_ticks > begin_ticks AND m.end_ticks <= until_ticks
 ),
 last_work AS (
@@ -44,8 +43,7 @@ FROM arrived AS a;
 -- The nodes of `_path_nodes` on the path that ends in node -1. Algorithm: pointer doubling, as a walk of one node at a
 -- time takes a round for each. In round k each node knows the one 2**k before it; those of marked nodes get marked.
 CREATE MACRO _path_walk(capture_key, begin_ticks, until_ticks, last_thread) AS TABLE
-WITH RECURSIVE
-nodes AS MATERIALIZED (FROM _path_nodes(capture_key, begin_ticks, until_ticks, last_thread) AS n),
+WITH RECURSIVE nodes AS MATERIALIZED (FROM _path_nodes(capture_key, begin_ticks, until_ticks, last_thread) AS n),
 rounds AS (
     SELECT 0 AS round, n.node, n.before, n.node = -1 AS is_marked FROM nodes AS n
     UNION ALL
@@ -64,8 +62,7 @@ QUALIFY r.round = max(r.round) OVER ();
 -- One stretch of time on the critical path of a part of a trace. Stretches follow each other without a gap, from its
 -- start to its end.
 CREATE MACRO _path_stretches(capture_key, begin_ticks, until_ticks, last_thread) AS TABLE
-WITH
-walk AS MATERIALIZED (FROM _path_walk(capture_key, begin_ticks, until_ticks, last_thread) AS p),
+WITH walk AS MATERIALIZED (FROM _path_walk(capture_key, begin_ticks, until_ticks, last_thread) AS p),
 stretches AS (
     SELECT 'device' AS kind, p.start_ticks, p.end_ticks, p.event_index, NULL::INTEGER AS thread_index FROM walk AS p
     UNION ALL

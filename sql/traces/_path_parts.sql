@@ -4,8 +4,7 @@
 -- innermost event is that which starts, after each end its parent; stretches of the path begin and end among these
 -- moments.
 CREATE MACRO _path_parts(capture_key, step, step_name) AS TABLE
-WITH
-part AS MATERIALIZED (FROM _path_window(capture_key, step, step_name)),
+WITH part AS MATERIALIZED (FROM _path_window(capture_key, step, step_name)),
 whole AS MATERIALIZED (
     FROM _path_stretches(
         capture_key,

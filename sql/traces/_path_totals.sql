@@ -1,7 +1,6 @@
 -- One part of the critical path of a trace, with the op, annotation or function that its time counts for.
 CREATE MACRO _path_shares(capture_key, step, step_name) AS TABLE
-WITH
-families AS MATERIALIZED (
+WITH families AS MATERIALIZED (
     SELECT s.signature_index, s.family
     FROM (SELECT capture_key AS capture_id) AS a
     JOIN signatures AS s USING (capture_id)
@@ -16,8 +15,7 @@ LEFT JOIN families AS f ON f.signature_index = e.signature_index;
 
 -- The time of one op on the critical path of a trace.
 CREATE MACRO _path_totals(capture_key, step, step_name) AS TABLE
-WITH
-by_event AS (
+WITH by_event AS (
     SELECT
         n.op, n.call, n.kernel, try_cast(sum(n.ticks) AS BIGINT) AS ticks, _sum_where(n.ticks, n.is_host) AS host_ticks,
         count(*) AS parts

@@ -2,8 +2,7 @@
 -- a device event ends last. A thread that only polls the runtime, as NCCL's watchdog polls events, does no work of the
 -- trace. Empty for a trace without ops.
 CREATE MACRO _path_window(capture_key, step, step_name) AS TABLE
-WITH
-every AS MATERIALIZED (
+WITH every AS MATERIALIZED (
     FROM _trace_slices(capture_key) AS s
     WHERE s.kind NOT IN ('module', 'python') AND (s.kind <> 'annotation' OR s.label = step_name)
 ),

@@ -30,8 +30,7 @@ CREATE MACRO _is_python_function(activity) AS (coalesce(activity IN ('python_fun
 -- in torch, an event that only calls another event of its own name is one call together with it, and the profiler's
 -- helper events are not calls.
 CREATE MACRO _call_times(capture_key, steps, phase, method, runs) AS TABLE
-WITH
-named AS MATERIALIZED (
+WITH named AS MATERIALIZED (
     SELECT
         s.signature_index,
         coalesce(s.purpose = 'profiler', false) AS is_helper,

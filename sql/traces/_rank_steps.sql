@@ -1,7 +1,6 @@
 -- One step of one rank of a job in ticks, see `rank_steps`. If no trace of the job has steps, each trace is one step.
 CREATE MACRO _rank_steps(selector, unit) AS TABLE
-WITH
-ranks AS MATERIALIZED (FROM _job_ranks(selector, unit)),
+WITH ranks AS MATERIALIZED (FROM _job_ranks(selector, unit)),
 profiler_steps AS MATERIALIZED (
     SELECT w.capture_id, w.run_index, w.step, w.end_ticks - w.start_ticks AS ticks
     FROM ranks AS k

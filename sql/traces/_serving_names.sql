@@ -42,8 +42,7 @@ CREATE MACRO _serving_name(label) AS (
 -- One step of a server in a trace, by its annotation on the host. Of those within another on the same thread, the outer
 -- one counts.
 CREATE MACRO _serving_steps(capture_key) AS TABLE
-WITH
-named AS MATERIALIZED (
+WITH named AS MATERIALIZED (
     SELECT s.signature_index, s.label, _serving_name(s.label) AS told
     FROM signatures AS s
     WHERE s.capture_id = capture_key
@@ -107,8 +106,7 @@ WHERE p.before_ticks IS NULL OR p.start_ticks >= p.before_ticks;
 
 -- One step of `_serving_steps` with the time in which devices ran what its thread launched in it.
 CREATE MACRO _timed_serving_steps(capture_key) AS TABLE
-WITH
-steps AS MATERIALIZED (FROM _serving_steps(capture_key)),
+WITH steps AS MATERIALIZED (FROM _serving_steps(capture_key)),
 launched AS (
     SELECT s.step, l.start_ticks, l.end_ticks
     FROM _launches(capture_key) AS l

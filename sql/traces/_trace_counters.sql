@@ -2,8 +2,7 @@
 -- `queue_lengths`, and the sum of the bandwidths of the copies or fills of one name that run at once, as in
 -- HolisticTraceAnalysis. Of several changes at once, the last.
 CREATE MACRO _trace_counters(capture_key) AS TABLE
-WITH
-processes AS (
+WITH processes AS (
     SELECT d.device, min(h.process) AS process
     FROM device_events AS d
     JOIN trace_events AS t USING (capture_id, run_index, event_index)

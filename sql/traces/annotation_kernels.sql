@@ -23,8 +23,7 @@ WHERE t.annotation_index IS NOT NULL;
 --   max: greatest duration
 --   unit: the requested unit of time
 CREATE MACRO annotation_kernels(capture, unit := NULL) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
+WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 summed AS (
     SELECT
         s.family AS annotation, l.label AS event, count(*) AS calls,

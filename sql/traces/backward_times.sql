@@ -25,8 +25,7 @@ CREATE MACRO backward_times(
     "by" := 'module',  -- module or op
     unit := NULL
 ) AS TABLE
-WITH
-target AS MATERIALIZED (
+WITH target AS MATERIALIZED (
     SELECT c.*, _checked_by("by", ['module', 'op']) = 'module' AS by_module FROM _scaled_capture(capture, unit) AS c
 ),
 slices AS MATERIALIZED (FROM _pass_slices((SELECT a.capture_id FROM target AS a))),

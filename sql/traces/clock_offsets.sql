@@ -18,8 +18,7 @@ CREATE MACRO clock_offsets(
     selector := NULL,  -- name, hash prefix or selector of captures, such as job=train; NULL: all captures
     unit := NULL
 ) AS TABLE
-WITH
-ranks AS MATERIALIZED (FROM _job_ranks(selector, unit))
+WITH ranks AS MATERIALIZED (FROM _job_ranks(selector, unit))
 SELECT
     k.job, k.rank, k.name AS capture, coalesce(o.collectives, 0) AS collectives,
     _in_unit(o.ticks, k.scale) AS clock_offset, _in_unit(o.spread_ticks, k.scale) AS spread, k.unit

@@ -41,8 +41,7 @@ CREATE MACRO collective_waits(
     unit := NULL,
     link_bandwidth := NULL  -- bandwidth of the links, in bytes per second, also between machines; NULL: the device's
 ) AS TABLE
-WITH
-ranks AS MATERIALIZED (FROM _job_ranks(selector, unit)),
+WITH ranks AS MATERIALIZED (FROM _job_ranks(selector, unit)),
 keys AS MATERIALIZED (SELECT list(k.capture_id) AS captures FROM ranks AS k),
 asked AS MATERIALIZED (
     SELECT _checked_by("by", ['collective', 'rank', 'call']) AS parted_by, _checked_link(link_bandwidth) AS given_link

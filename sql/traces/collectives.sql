@@ -60,8 +60,7 @@ CREATE MACRO collectives(
     capture, unit := NULL,
     link_bandwidth := NULL  -- bandwidth of the links, in bytes per second, also between machines; NULL: the device's
 ) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
+WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 links AS MATERIALIZED (FROM _device_links([(SELECT a.capture_id FROM target AS a)])),
 work AS (
     SELECT

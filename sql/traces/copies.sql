@@ -17,8 +17,7 @@
 --   is_synchronous: whether the call returned only when the event had ended; NULL if the trace has no call
 --   unit: the requested unit of time
 CREATE MACRO copies(capture, unit := NULL) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _scaled_capture(capture, unit))
+WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit))
 SELECT
     w.run_index, w.device, w.stream, w.label AS event, s.label AS call,
     _in_unit(w.start_ticks - r.start_ticks, a.scale) AS start,
@@ -57,8 +56,7 @@ ORDER BY w.start_ticks, w.event_index;
 --   bytes_per_step: sizes of those that steps launched, per step
 --   outside_steps: part of total that no step launched, or whose launch the trace lacks; NULL without steps
 CREATE MACRO copy_totals(capture, unit := NULL) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _capture_with_steps(capture, unit, NULL, NULL)),
+WITH target AS MATERIALIZED (FROM _capture_with_steps(capture, unit, NULL, NULL)),
 summed AS (
     SELECT
         w.label, count(*) AS calls, sum(d.bytes)::DOUBLE AS bytes,

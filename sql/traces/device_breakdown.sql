@@ -25,8 +25,7 @@ CREATE MACRO device_breakdown(
     capture, unit := NULL,
     "by" := 'device'  -- device or step
 ) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
+WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 summed AS (
     SELECT
         d.device, d.run_index, d.step, try_cast(sum(d.ticks) AS BIGINT) AS ticks,
@@ -58,8 +57,7 @@ ORDER BY s.device, s.run_index;
 --   share_percent: time in percent of the time in which the device ran anything
 --   unit: the requested unit of time
 CREATE MACRO work_types(capture, unit := NULL) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
+WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 summed AS (
     SELECT
         d.device, d.computes::INTEGER + 2 * d.communicates::INTEGER + 4 * d.copies::INTEGER AS place,
@@ -97,8 +95,7 @@ ORDER BY s.device, s.ticks DESC, s.place;
 --   per_step: time of those that steps launched, per step
 --   outside_steps: part of total that no step launched, or whose launch the trace lacks; NULL without steps
 CREATE MACRO work_totals(capture, unit := NULL) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _capture_with_steps(capture, unit, NULL, NULL)),
+WITH target AS MATERIALIZED (FROM _capture_with_steps(capture, unit, NULL, NULL)),
 work AS (
     SELECT
         _work_type(l.kind, l.kernel_family) AS type, l.label, l.end_ticks - l.start_ticks AS ticks,

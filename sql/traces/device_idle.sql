@@ -39,8 +39,7 @@ CREATE MACRO device_idle(
     launch_delay_us := NULL,  -- longest time from a launch to its start that counts as launch delay, in microseconds; NULL: twice the median of that time for kernels that find their device idle, 10 at least, 100 at most
     kernel_wait_us := 30  -- shortest gap whose hta_cause is not kernel_wait, in microseconds
 ) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
+WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 causes AS MATERIALIZED (FROM _idle_causes((SELECT a.capture_id FROM target AS a), "by", launch_delay_us * 1000) AS i),
 steps AS (
     SELECT w.run_index, w.step FROM _written_steps AS w WHERE w.capture_id = (SELECT a.capture_id FROM target AS a)
@@ -63,8 +62,7 @@ ORDER BY i.ticks DESC, i.device, i.stream, i.start_ticks;
 
 -- The idle time of one device, or stream, by its cause, in ticks; arguments as for `_idle_causes`.
 CREATE MACRO _idle_totals(capture_key, "by", launch_ticks) AS TABLE
-WITH
-by_op AS (
+WITH by_op AS (
     SELECT
         i.device, i.stream, i.cause, i.host_op, i.call, count(*) AS gaps, try_cast(sum(i.ticks) AS BIGINT) AS ticks,
         try_cast(sum(i.host_ticks) AS BIGINT) AS host_ticks, max(i.ticks) AS longest
@@ -107,8 +105,7 @@ CREATE MACRO device_idle_causes(
     "by" := 'device',  -- device or stream
     launch_delay_us := NULL  -- as in `device_idle`
 ) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _scaled_capture(capture, unit))
+WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit))
 SELECT
     c.device, c.stream, c.cause, c.gaps, _in_unit(c.ticks, a.scale) AS total,
     100 * c.ticks::DOUBLE / sum(c.ticks) OVER (PARTITION BY c.device, c.stream) AS share_percent,

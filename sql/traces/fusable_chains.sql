@@ -3,8 +3,7 @@
 -- chain into one kernel, which reads and writes memory once; that its ops depend on each other is not known. Kernels of
 -- torch.compile, of normalizations and of other libraries end a chain.
 CREATE MACRO _chained_kernels(capture_key) AS TABLE
-WITH
-work AS (
+WITH work AS (
     SELECT
         l.run_index, l.event_index, l.device, l.stream, l.start_ticks, l.end_ticks - l.start_ticks AS ticks,
         coalesce(
@@ -39,8 +38,7 @@ QUALIFY count(*) OVER (PARTITION BY n.chain) > 1;
 
 -- The rows of `fusable_chains` in ticks, of a capture by its key.
 CREATE MACRO _fusable_chains(capture_key) AS TABLE
-WITH
-owners AS MATERIALIZED (
+WITH owners AS MATERIALIZED (
     SELECT o.event_index, o.op_index, o.kernel_family, o.device_ticks FROM _launches(capture_key) AS o
 ),
 chains AS (
@@ -75,8 +73,7 @@ GROUP BY c.sequence, c.kernels;
 --   share_percent: saves_at_most in percent of the time of all kernels, copies and fills
 --   unit: the requested unit of time
 CREATE MACRO fusable_chains(capture, unit := NULL) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _scaled_capture(capture, unit))
+WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit))
 SELECT
     s.sequence, s.kernels, s.calls, _in_unit(s.ticks, a.scale) AS total,
     _in_unit(s.saved_ticks, a.scale) AS saves_at_most, s.share AS share_percent, a.unit

@@ -10,8 +10,7 @@
 --   value_percent: the metric in the interval, in percent
 --   unit: unit of start and duration: the requested one
 CREATE MACRO gpu_metrics(capture, unit := NULL) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
+WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 -- The recording: as the profiler marked it, or else from the first to the last event.
 marked AS (
     SELECT min(e.start_ticks) AS start_ticks, max(e.end_ticks) AS end_ticks

@@ -13,8 +13,7 @@ CREATE MACRO _device_intervals(
     capture_key,
     part_at  -- list of further ticks at which intervals are split
 ) AS TABLE
-WITH
-kernels AS MATERIALIZED (FROM _device_kernels(capture_key)),
+WITH kernels AS MATERIALIZED (FROM _device_kernels(capture_key)),
 edges AS (
     SELECT
         k.device, k.start_ticks AS at_ticks, 1 AS change,
@@ -49,8 +48,7 @@ WHERE s.ticks > 0;
 
 -- The utilization of one device from the first step of a trace to the end of the last.
 CREATE MACRO _device_utilization(capture_key) AS TABLE
-WITH
-bounds AS MATERIALIZED (
+WITH bounds AS MATERIALIZED (
     SELECT min(d.start_ticks) AS start_ticks, arg_max(d.end_ticks, d.start_ticks) AS end_ticks
     FROM trace_steps AS d
     WHERE d.capture_id = capture_key
@@ -80,8 +78,7 @@ GROUP BY s.device, b.start_ticks, b.end_ticks;
 --   occupancy_percent: estimated achieved occupancy in percent; NULL where unknown
 --   tensor_cores_percent: share of the time of its kernels that is spent in kernels with tensor cores, in percent; NULL if it is unknown of kernels with more than a tenth of the time
 CREATE MACRO gpu_utilization(capture) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _capture(capture, NULL)),
+WITH target AS MATERIALIZED (FROM _capture(capture, NULL)),
 kernels AS MATERIALIZED (FROM _device_kernels((SELECT a.capture_id FROM target AS a))),
 busy AS MATERIALIZED (FROM _device_utilization((SELECT a.capture_id FROM target AS a)) AS u),
 summed AS (

@@ -77,8 +77,7 @@ LEFT JOIN numbered AS l ON NOT l.is_range AND l.place = r.place AND c.reason IS 
 --   flops: floating-point operations that the value stands for, without those of tensor cores; NULL for counters of other things
 --   reason: why the launch is unknown; NULL if it is known
 CREATE MACRO kernel_counters(capture) AS TABLE
-WITH RECURSIVE
-target AS MATERIALIZED (SELECT _capture_id(capture) AS capture_id),
+WITH RECURSIVE target AS MATERIALIZED (SELECT _capture_id(capture) AS capture_id),
 kernels AS MATERIALIZED (SELECT k.* FROM _counted_kernels((SELECT a.capture_id FROM target AS a)) AS k),
 ops AS MATERIALIZED (
     SELECT t.event_index, t.op_index AS outer_index, s.label AS op

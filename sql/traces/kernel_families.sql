@@ -1,7 +1,6 @@
 -- The kernels, copies and fills of a trace by family, in ticks.
 CREATE MACRO _family_ticks(capture_key, steps, phase) AS TABLE
-WITH
-by_label AS (
+WITH by_label AS (
     SELECT
         CASE s.kind
             WHEN 'kernel' THEN s.kernel_family
@@ -43,8 +42,7 @@ GROUP BY b.family;
 --   per_step: time of those that steps launched, per step
 --   outside_steps: part of total that no step launched, or whose launch the trace lacks; NULL without steps
 CREATE MACRO kernel_families(capture, unit := NULL, steps := NULL, phase := NULL) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _capture_with_steps(capture, unit, steps, phase))
+WITH target AS MATERIALIZED (FROM _capture_with_steps(capture, unit, steps, phase))
 SELECT
     s.family, s.names, s.calls, _in_unit(s.ticks, a.scale) AS total,
     100 * s.ticks::DOUBLE / nullif(sum(s.ticks) OVER (), 0) AS share_percent,

@@ -36,8 +36,7 @@ JOIN (FROM signatures AS i WHERE i.capture_id = capture_key) AS s USING (signatu
 --   correlation_id: id that the event shares with the call
 --   unit: the requested unit of time
 CREATE MACRO kernel_launches(capture, unit := NULL) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _scaled_capture(capture, unit))
+WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit))
 SELECT
     l.run_index, l.device, l.stream, l.label AS event, l.call, s.label AS op, m.label AS annotation, l.launched,
     _in_unit(l.start_ticks - r.start_ticks, a.scale) AS start, _in_unit(l.call_ticks, a.scale) AS call_duration,
@@ -77,8 +76,7 @@ ORDER BY l.start_ticks, l.event_index;
 --   max_delay: greatest of that time
 --   unit: the requested unit of time
 CREATE MACRO launch_totals(capture, unit := NULL) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
+WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 work AS (
     SELECT
         l.*, greatest(l.start_ticks - l.call_start_ticks - l.call_ticks, 0) AS delay_ticks,

@@ -19,8 +19,7 @@ CREATE MACRO kernel_sequences(
     min_length := 3,  -- least number of device events of a sequence
     unit := NULL
 ) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
+WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 work AS MATERIALIZED (FROM _launches((SELECT a.capture_id FROM target AS a)) AS w WHERE w.call_index IS NOT NULL),
 begun AS (
     SELECT

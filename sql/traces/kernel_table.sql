@@ -23,8 +23,7 @@
 --   per_step: time of those that steps launched, per step
 --   outside_steps: part of total that no step launched, or whose launch the trace lacks; NULL without steps
 CREATE MACRO kernel_table(capture, unit := NULL, steps := NULL, phase := NULL) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _capture_with_steps(capture, unit, steps, phase)),
+WITH target AS MATERIALIZED (FROM _capture_with_steps(capture, unit, steps, phase)),
 recorded AS (
     SELECT bool_or(d.blocks_per_sm > 0) AS has_blocks, bool_or(d.occupancy_percent >= 0) AS has_occupancy
     FROM target AS a

@@ -3,8 +3,7 @@
 CREATE MACRO _key_averages(
     capture, "by", unit, stack_depth, steps, phase, method, runs, include_python_functions
 ) AS TABLE
-WITH
-options AS MATERIALIZED (
+WITH options AS MATERIALIZED (
     SELECT
         a.capture_id, a.time_scale, a.unit, _checked_by("by", ['name', 'shape', 'stack', 'module']) AS parted_by,
         _step_count(a.capture_id, steps, phase) AS step_count

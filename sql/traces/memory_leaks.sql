@@ -1,7 +1,6 @@
 -- The memory that one op of a trace holds on one device at the end of one step, see `held_memory`.
 CREATE MACRO _held_memory(capture_key) AS TABLE
-WITH
-steps AS MATERIALIZED (
+WITH steps AS MATERIALIZED (
     SELECT
         s.run_index, s.step, s.end_ticks, row_number() OVER (ORDER BY s.end_ticks, s.run_index) AS number,
         coalesce(lag(s.end_ticks) OVER (ORDER BY s.end_ticks, s.run_index), -(2 ** 62))::BIGINT AS after_ticks
@@ -83,8 +82,7 @@ ORDER BY h.number, h.device, h.bytes DESC, h.op;
 --   growth_per_step_bytes: growth_bytes per step after the first; NULL with one step
 --   allocations: number of allocations held at the end of the last step
 CREATE MACRO memory_leaks(capture) AS TABLE
-WITH
-held AS MATERIALIZED (
+WITH held AS MATERIALIZED (
     SELECT
         h.device, h.op, h.number, h.bytes, h.allocations,
         h.bytes - lag(h.bytes) OVER (PARTITION BY h.device, h.op ORDER BY h.number) AS growth

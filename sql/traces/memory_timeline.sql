@@ -10,8 +10,7 @@
 --   peak_bytes: maximum of the bytes in use up to it
 --   unit: the requested unit of time
 CREATE MACRO memory_timeline(capture, unit := NULL) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
+WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 started AS (SELECT s.ticks FROM _memory_start((SELECT a.capture_id FROM target AS a)) AS s)
 SELECT
     _memory_device(m.device_type, m.device) AS device, _in_unit(m.at_ticks - s.ticks, a.scale) AS time,

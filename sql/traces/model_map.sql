@@ -1,8 +1,7 @@
 -- One module of a trace's model and its path in the linked record of an ETDump of the same model: torch numbers the
 -- modules of a class in the order of their first call, which is also their order in the record.
 CREATE MACRO _module_paths(capture_key) AS TABLE
-WITH
-first_calls AS (
+WITH first_calls AS (
     SELECT m.module_path, string_split(m.module_class, '.')[-1] AS class, min(m.node_index) AS first_node
     FROM (SELECT capture_key AS capture_id) AS a
     JOIN captures AS c USING (capture_id)
@@ -35,8 +34,7 @@ CREATE MACRO model_map(
     trace,  -- capture of a PyTorch trace of the same model
     unit := NULL  -- ns, us, ms, s; NULL: us
 ) AS TABLE
-WITH
-target AS MATERIALIZED (
+WITH target AS MATERIALIZED (
     SELECT a.capture_id, a.unit, a.scale, greatest(count(r.run_index), 1) AS runs
     FROM _scaled_capture(etdump, unit) AS a
     LEFT JOIN runs AS r ON r.capture_id = a.capture_id AND r.name IN ('Execute', 'Step')

@@ -25,8 +25,7 @@
 --   device_per_step: device_total_time of these, per step
 --   device_self_per_step: device_self_time of these, per step
 CREATE MACRO module_tree(capture, unit := NULL, steps := NULL, phase := NULL) AS TABLE
-WITH RECURSIVE
-target AS MATERIALIZED (FROM _capture_with_steps(capture, unit, steps, phase)),
+WITH RECURSIVE target AS MATERIALIZED (FROM _capture_with_steps(capture, unit, steps, phase)),
 calls AS MATERIALIZED (FROM _operator_calls((SELECT a.capture_id FROM target AS a))),
 recorded AS MATERIALIZED (
     SELECT r.run_index, _is_step_run(r.name) AS is_step

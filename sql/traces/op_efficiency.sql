@@ -1,7 +1,6 @@
 -- One row of `_costed_calls` with the least time that its costs take at the peaks.
 CREATE MACRO _rated_calls(capture_key, peak_flops, peak_bandwidth, device, steps, phase, is_compared) AS TABLE
-WITH
-peaks AS MATERIALIZED (SELECT q AS peak FROM _trace_peaks(capture_key, peak_flops, peak_bandwidth, device) AS q),
+WITH peaks AS MATERIALIZED (SELECT q AS peak FROM _trace_peaks(capture_key, peak_flops, peak_bandwidth, device) AS q),
 shortest AS (
     SELECT min(e.elapsed_ticks) AS ticks
     FROM (SELECT capture_key AS capture_id) AS a
@@ -92,8 +91,7 @@ CREATE MACRO op_efficiency(
     "by" := 'shape',  -- shape, op or family: the columns by which ops are separated
     unit := NULL, steps := NULL, phase := NULL
 ) AS TABLE
-WITH
-target AS MATERIALIZED (
+WITH target AS MATERIALIZED (
     SELECT c.*, _checked_by("by", ['shape', 'op', 'family']) AS parted_by
     FROM _capture_with_steps(capture, unit, steps, phase) AS c
 ),

@@ -25,8 +25,7 @@ CREATE MACRO operator_table(
     "by" := 'name',  -- name or shape: the column by which ops are separated
     unit := NULL, steps := NULL, phase := NULL
 ) AS TABLE
-WITH
-target AS MATERIALIZED (
+WITH target AS MATERIALIZED (
     SELECT c.*, _checked_by("by", ['name', 'shape']) AS parted_by FROM _scaled_capture(capture, unit) AS c
 ),
 called AS (

@@ -1,7 +1,6 @@
 -- The time between two moments of a trace, at which steps begin or end, if a step contains it. Steps may overlap.
 CREATE MACRO _step_spans(capture_key) AS TABLE
-WITH
-steps AS MATERIALIZED (FROM _host_steps(capture_key)),
+WITH steps AS MATERIALIZED (FROM _host_steps(capture_key)),
 bounds AS (
     SELECT b.ticks, sum(b.change) AS change
     FROM (
@@ -20,8 +19,7 @@ SELECT s.start_ticks, s.end_ticks FROM spans AS s WHERE s.steps > 0;
 
 -- The time on the host of one pass in one span of `_step_spans`. Each moment counts once.
 CREATE MACRO _host_passes(capture_key) AS TABLE
-WITH
-spans AS MATERIALIZED (FROM _step_spans(capture_key)),
+WITH spans AS MATERIALIZED (FROM _step_spans(capture_key)),
 slices AS MATERIALIZED (SELECT s.place, s.start_ticks, s.end_ticks FROM _pass_slices(capture_key) AS s),
 edges AS (
     SELECT s.start_ticks AS ticks, s.place, 1 AS change FROM slices AS s
@@ -63,8 +61,7 @@ GROUP BY b.start_ticks, t.place;
 -- The pass that launched one device event of a trace: the first of backward, optimizer, data_loading and forward that
 -- contains the launch on its thread.
 CREATE MACRO _device_passes(capture_key) AS TABLE
-WITH
-launched AS MATERIALIZED (
+WITH launched AS MATERIALIZED (
     SELECT o.event_index, o.launch_ticks, o.device_ticks, t.thread_index, e.start_ticks
     FROM _launches(capture_key) AS o
     LEFT JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
@@ -114,8 +111,7 @@ CREATE MACRO passes(
     capture, unit := NULL,
     "by" := 'trace'  -- trace or step
 ) AS TABLE
-WITH
-target AS MATERIALIZED (
+WITH target AS MATERIALIZED (
     SELECT c.*, _checked_by("by", ['trace', 'step']) = 'step' AS by_step FROM _scaled_capture(capture, unit) AS c
 ),
 steps AS MATERIALIZED (FROM _host_steps((SELECT a.capture_id FROM target AS a))),

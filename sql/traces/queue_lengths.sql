@@ -28,8 +28,7 @@ WINDOW so_far AS (PARTITION BY c.device, c.stream ORDER BY c.at_ticks, c.change 
 --   duration: time until the next change of the stream; 0 for the last
 --   unit: the requested unit of time
 CREATE MACRO queue_lengths(capture, unit := NULL) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _scaled_capture(capture, unit))
+WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit))
 SELECT
     q.device, q.stream, _in_unit(q.at_ticks - r.start_ticks, a.scale) AS at, q.change, q.length,
     _in_unit(q.ticks, a.scale) AS duration, a.unit
@@ -64,8 +63,7 @@ CREATE MACRO queue_summary(
     capture, unit := NULL,
     full_length := 1024  -- number of waiting events with which a queue is full
 ) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
+WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 summed AS (
     SELECT
         q.device, q.stream, count(*) AS changes, sum(CASE WHEN q.change > 0 THEN 1 ELSE 0 END)::BIGINT AS launches,

@@ -43,8 +43,7 @@ CREATE MACRO stragglers(
     selector := NULL,  -- name, hash prefix or selector of captures, such as job=train; NULL: all captures
     unit := NULL
 ) AS TABLE
-WITH
-steps AS MATERIALIZED (FROM _rank_steps(selector, unit)),
+WITH steps AS MATERIALIZED (FROM _rank_steps(selector, unit)),
 -- For each step, how long its other ranks waited on average.
 waits AS (
     SELECT s.job, s.waits_for AS rank, s.step, sum(s.waited_ticks)::DOUBLE / (count(*) - 1) AS ticks

@@ -20,8 +20,7 @@
 --   events: number of kernels, copies and fills that were launched in it
 --   unit: the requested unit of time
 CREATE MACRO serving_steps(capture, unit := NULL) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _scaled_capture(capture, unit))
+WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit))
 SELECT
     s.step, s.label AS name, s.phase, s.sequences, s.tokens_in, s.tokens_out,
     _in_unit(s.host_ticks, a.scale) AS host_time, _in_unit(s.device_ticks, a.scale) AS device_time,
@@ -51,8 +50,7 @@ ORDER BY s.step;
 --   time_per_output_token: mean time of the steps in which sequences get a token each; NULL if none is told
 --   unit: the requested unit of time
 CREATE MACRO serving_phases(capture, unit := NULL) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
+WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 summed AS (
     SELECT
         s.phase, count(*) AS steps, avg(s.sequences) AS sequences,

@@ -36,16 +36,14 @@ JOIN (
 --   share_percent: time in percent of the step; NULL for an empty step
 --   unit: the requested unit of time
 CREATE MACRO step_breakdown(capture, unit := NULL) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _capture(capture, unit))
+WITH target AS MATERIALIZED (FROM _capture(capture, unit))
 SELECT b.run_index, b.step, b.category, b.time, b.share_percent, b.unit
 FROM _step_breakdown((SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a)) AS b
 ORDER BY b.run_index, b.place;
 
 -- The rows of `average_step`, unordered, for the key of a capture.
 CREATE MACRO _average_step(capture_key, unit, steps, phase) AS TABLE
-WITH
-broken AS MATERIALIZED (
+WITH broken AS MATERIALIZED (
     SELECT b.*
     FROM _step_breakdown(capture_key, unit) AS b CROSS JOIN (SELECT capture_key AS capture_id) AS a
     JOIN runs AS r USING (capture_id, run_index)
@@ -74,8 +72,7 @@ FROM averaged AS v;
 --   share_percent: time in percent of the mean step; NULL if that is empty
 --   unit: the requested unit of time
 CREATE MACRO average_step(capture, unit := NULL, steps := NULL, phase := NULL) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _capture(capture, unit))
+WITH target AS MATERIALIZED (FROM _capture(capture, unit))
 FROM _average_step((SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), steps, phase) AS v
 ORDER BY
     list_position(

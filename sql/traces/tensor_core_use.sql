@@ -23,8 +23,7 @@ CREATE MACRO tensor_core_use(
     capture, unit := NULL,
     "by" := 'device'  -- device, step or op
 ) AS TABLE
-WITH
-target AS MATERIALIZED (
+WITH target AS MATERIALIZED (
     SELECT c.*, _checked_by("by", ['device', 'step', 'op']) AS parted_by FROM _scaled_capture(capture, unit) AS c
 ),
 -- Kernels launched by ops that could use tensor cores, by the innermost such op.

@@ -22,8 +22,7 @@ CREATE MACRO trace_diff(
     unit := NULL,  -- ns, us, ms, s; NULL: us
     steps := NULL, phase := NULL
 ) AS TABLE
-WITH
-checked AS MATERIALIZED (FROM _two_traces(base, new, unit)),
+WITH checked AS MATERIALIZED (FROM _two_traces(base, new, unit)),
 counted AS (
     SELECT
         g.family AS name, g.on_device AS is_device, k.unit, k.scale, count(*) FILTER (WHERE NOT k.is_new) AS base_calls,

@@ -19,8 +19,7 @@ CREATE MACRO _memory_device(
 -- The call in which one allocation or release of a trace happened: the innermost call of its thread that had begun and
 -- not yet ended.
 CREATE MACRO _memory_calls(capture_key) AS TABLE
-WITH
-tree AS MATERIALIZED (
+WITH tree AS MATERIALIZED (
     FROM _operator_tree(capture_key) AS t
     WHERE t.end_ticks > t.start_ticks
         -- A step may begin within an op that it does not contain.
@@ -64,8 +63,7 @@ ASOF LEFT JOIN changes AS t ON t.thread_index = m.thread_index AND row(m.at_tick
 --   allocated_bytes: sum of their sizes in bytes
 --   increase_bytes: allocated_bytes less the bytes released
 CREATE MACRO trace_memory_stats(capture, steps := NULL, phase := NULL) AS TABLE
-WITH RECURSIVE
-target AS MATERIALIZED (FROM _capture(capture, NULL)),
+WITH RECURSIVE target AS MATERIALIZED (FROM _capture(capture, NULL)),
 calls AS MATERIALIZED (
     SELECT t.event_index, t.label, _is_operator(t.kind, t.label, t.is_data_loader) AS is_operator, t.above_index
     FROM _operator_tree((SELECT a.capture_id FROM target AS a)) AS t

@@ -2,8 +2,7 @@
 CREATE MACRO _trace_recommendations(
     capture_key, data_loader_percent := 5, communication_percent := 10, utilization_percent := 50, memory_percent := 90
 ) AS TABLE
-WITH
-slices AS MATERIALIZED (FROM _trace_slices(capture_key)),
+WITH slices AS MATERIALIZED (FROM _trace_slices(capture_key)),
 average AS MATERIALIZED (SELECT v.category, v.share_percent FROM _average_step(capture_key, 'us', NULL, NULL) AS v),
 devices AS MATERIALIZED (FROM trace_devices AS d WHERE d.capture_id = capture_key),
 wrapped AS (
@@ -141,8 +140,7 @@ CREATE MACRO trace_recommendations(
     utilization_percent := 50,  -- utilization of a device below which gpu_utilization applies
     memory_percent := 90  -- share of a device's memory in use at its peak above which device_memory applies
 ) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _capture(capture, NULL))
+WITH target AS MATERIALIZED (FROM _capture(capture, NULL))
 SELECT t.rule, t.device, t.finding, t.evidence, t.remedy
 FROM _trace_recommendations(
     (SELECT a.capture_id FROM target AS a),

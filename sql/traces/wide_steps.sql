@@ -18,8 +18,7 @@
 --   is_slow: whether the step is longer than typical: the logarithm of its duration is above the third quartile of the steps after the first by more than three times their interquartile range, and 10 %; false if these are fewer than three
 --   unit: the requested unit of time
 CREATE MACRO wide_steps(capture, unit := NULL) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
+WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 -- The limit of `_find_typical_runs`.
 measured AS (
     SELECT s.*, ln(greatest(s.end_ticks - s.start_ticks, 1)::DOUBLE) AS log_ticks

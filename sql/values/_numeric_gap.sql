@@ -4,8 +4,7 @@ CREATE MACRO _value_distances(
     base_key, new_key,
     of_reference  -- whether base is a reference and new is not; NULL: any
 ) AS TABLE
-WITH
-matched AS (
+WITH matched AS (
     SELECT
         coalesce(b.method, n.method) AS method, coalesce(b.debug_handle, n.debug_handle) AS debug_handle,
         coalesce(b.output_index, n.output_index) AS output_index,
@@ -74,8 +73,7 @@ LEFT JOIN gaps AS g USING (method, debug_handle, output_index);
 
 -- The difference between the values of two captures for one debug handle, as in `numeric_gap`.
 CREATE MACRO _numeric_gap(base_key, new_key, metric) AS TABLE
-WITH
-judged AS (
+WITH judged AS (
     SELECT
         d.*,
         CASE lower(metric)

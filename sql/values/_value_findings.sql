@@ -4,8 +4,7 @@ CREATE MACRO _value_findings(
     capture_key,
     buffer_bytes  -- size of the debug buffer in bytes
 ) AS TABLE
-WITH
-tensors AS (FROM debug_values AS v WHERE v.capture_id = capture_key AND v.kind IN ('tensor', 'tensor_list')),
+WITH tensors AS (FROM debug_values AS v WHERE v.capture_id = capture_key AND v.kind IN ('tensor', 'tensor_list')),
 unknown_tensors AS (
     SELECT count(*) AS tensors, count(*) FILTER (WHERE t.byte_offset IS NOT NULL AND t.sha256 IS NULL) AS unknown
     FROM tensors AS t

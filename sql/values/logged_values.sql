@@ -120,8 +120,7 @@ WINDOW same_role AS (
 --   source_file: file of the user's line; NULL where unknown
 --   source_line: line in that file; NULL where unknown
 CREATE MACRO logged_values(capture) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _capture(capture, NULL))
+WITH target AS MATERIALIZED (FROM _capture(capture, NULL))
 SELECT
     p.run_index, p.block_index, p.event_index, p.value_index, p.op_name, p.instruction_id, p.role, p.position, v.kind,
     v.scalar_type, v.sizes, v.number, v.min, v.max, v.mean, v.nan_count, v.inf_count, v.sha256, p.debug_handles,

@@ -1,8 +1,7 @@
 -- One node of the edge graphs of a capture's record, with the difference between its value and that of another capture,
 -- as in `node_gaps`.
 CREATE MACRO _node_gaps(base_key, new_key, metric) AS TABLE
-WITH
-last_nodes AS (
+WITH last_nodes AS (
     SELECT g.method, h.debug_handle, g.record_id, g.graph_id, h.node_index
     FROM captures AS k
     JOIN graphs AS g ON g.record_id = k.record_id AND g.stage = 'edge_dialect_exported_program'
