@@ -77,8 +77,7 @@ CREATE MACRO _is_copy(kind, family) AS (
     CASE kind
         WHEN 'kernel' THEN regexp_full_match(
             family,
-            '(\w+::)?(clone|contiguous|_clone_dim_order|_to_dim_order|copy|\w+_copy'
-            || '|(de)?quantize_per_\w+)(\.\w+)?'
+            '(\w+::)?(clone|contiguous|_clone_dim_order|_to_dim_order|copy|\w+_copy|(de)?quantize_per_\w+)(\.\w+)?'
         )
         WHEN 'delegate' THEN _delegate_part(family) <> 'ops' OR regexp_matches(family, '(?i)quantize')
         ELSE false
@@ -96,11 +95,7 @@ FROM (
         || 'the ops, modules and lines shown are wrong.'
     ),
     ('foreign program', 'high', 'Link the file of the program that ran: etq ingest --pte.'),
-    (
-        'failed runs', 'high',
-        'Look for the error of these runs in the runtime''s log. The other runs are '
-        || 'complete.'
-    ),
+    ('failed runs', 'high', 'Look for the error of these runs in the runtime''s log. The other runs are complete.'),
     (
         'impossible times', 'high',
         'If the counter has 32 bits, set --clock-bits 32; if not, the clock differs '
@@ -108,14 +103,12 @@ FROM (
     ),
     (
         'detached events', 'high',
-        'Time one operator at a time, in one thread, with one steady clock: times of '
-        || 'parallel events cannot be added.'
+        'Time one operator at a time, in one thread, with one steady clock: times of parallel events cannot be added.'
     ),
     (
         'detached delegate events', 'medium',
-        'For a breakdown, make the backend finish within its call while it is '
-        || 'profiled (wait for its results, one queue, one thread), and log times of '
-        || 'the host''s clock. Until then, use the total times of the calls, and '
+        'For a breakdown, make the backend finish within its call while it is profiled (wait for its results, one '
+        || 'queue, one thread), and log times of the host''s clock. Until then, use the total times of the calls, and '
         || 'compare the events within them only with each other.'
     ),
     (
@@ -125,8 +118,7 @@ FROM (
     ),
     (
         'short debug buffer', 'medium',
-        'Give the runtime a larger debug buffer, and pass the debug buffer that the '
-        || 'same run wrote as the dump.'
+        'Give the runtime a larger debug buffer, and pass the debug buffer that the same run wrote as the dump.'
     ),
     (
         'half-written', 'medium',
@@ -423,8 +415,7 @@ results AS (
     UNION ALL BY NAME
     SELECT
         'logged values' AS rule, 'medium' AS severity,
-        'The runtime logged values. The times of this capture include copying them and '
-        || 'are not judged here.' AS finding,
+        'The runtime logged values. The times of this capture include copying them and are not judged here.' AS finding,
         'profiling_level debug in captures' AS evidence,
         'Take times from a capture that logs only events, and values from this one.' AS remedy
     FROM advised AS a
@@ -451,9 +442,8 @@ results AS (
         'framework_tax over ' || _advice_count(t.runs, 'run') || '; '
         || 'operator-call overhead and rest in execute_breakdown' AS evidence,
         t.tax AS time_at_stake, t.share_percent,
-        'Capture the program at level method_only too, and give it to etq show framework_tax as '
-        || '--baseline: the rest is the framework itself. Fewer and larger ops '
-        || '(delegating, fusing) lower both.' AS remedy
+        'Capture the program at level method_only too, and give it to etq show framework_tax as --baseline: the rest '
+        || 'is the framework itself. Fewer and larger ops (delegating, fusing) lower both.' AS remedy
     FROM taxes AS t CROSS JOIN advised AS a
     UNION ALL BY NAME
     -- No delegate runs anything, though much of the time (the limit of high severity) is spent in ops that backends are
@@ -465,9 +455,8 @@ results AS (
         || _advice_time(h.per_run, a.unit) || ' of the average run ('
         || _advice_percent(h.share_percent) || ') in kernels.' AS finding,
         h.words AS evidence, h.per_run AS time_at_stake, h.share_percent,
-        'Lower the model with a partitioner for the device (XnnpackPartitioner on '
-        || 'CPUs) by to_edge_transform_and_lower. If none fits, link optimized kernels '
-        || 'if these are the portable ones.' AS remedy
+        'Lower the model with a partitioner for the device (XnnpackPartitioner on CPUs) by '
+        || 'to_edge_transform_and_lower. If none fits, link optimized kernels if these are the portable ones.' AS remedy
     FROM heavy AS h CROSS JOIN advised AS a
     WHERE h.share_percent >= 20 AND NOT EXISTS (FROM ops AS g WHERE g.kind IN ('delegate_call', 'delegate'))
     UNION ALL BY NAME
@@ -502,16 +491,13 @@ results AS (
         concat_ws(
             ' ',
             CASE
-                WHEN c.constant_percent >= 1 THEN 'Work on a weight is the same in '
-                    || 'every run: fold it before lowering ends '
-                    || '(constant_prop_pass), or delegate the whole op, such as '
-                    || 'linear, to a backend that packs weights when loading. Inputs '
-                    || 'can be given in the layout that the model needs.'
+                WHEN c.constant_percent >= 1 THEN 'Work on a weight is the same in every run: fold it before lowering '
+                    || 'ends (constant_prop_pass), or delegate the whole op, such as linear, to a backend that packs '
+                    || 'weights when loading. Inputs can be given in the layout that the model needs.'
             END,
             CASE
-                WHEN c.is_quantized THEN 'Remaining quantize and dequantize pairs are '
-                    || 'parts of patterns that no backend took as a whole: quantize '
-                    || 'with the quantizer of the backend that runs the model.'
+                WHEN c.is_quantized THEN 'Remaining quantize and dequantize pairs are parts of patterns that no '
+                    || 'backend took as a whole: quantize with the quantizer of the backend that runs the model.'
             END,
             CASE
                 WHEN c.is_of_format THEN 'Export with inputs in the memory format that '
@@ -554,9 +540,8 @@ results AS (
         t.words AS evidence,
         CASE WHEN t.is_costly THEN t.costs END AS time_at_stake,
         CASE WHEN t.is_costly THEN t.costs_percent END AS share_percent,
-        'Join the parts: etq coverage lists the ops between them that were not '
-        || 'delegated. Have the partitioner take these, or leave out parts that are '
-        || 'too small to save time.' AS remedy
+        'Join the parts: etq coverage lists the ops between them that were not delegated. Have the partitioner take '
+        || 'these, or leave out parts that are too small to save time.' AS remedy
     FROM small_calls AS t CROSS JOIN advised AS a
     WHERE t.is_costly OR t.is_short
     UNION ALL BY NAME
@@ -571,8 +556,7 @@ results AS (
         || _advice_time(t.middle, a.unit) || '): it is a warm-up.' AS finding,
         t.words || '; first run excess in load_breakdown' AS evidence, t.all_excess / t.all_runs AS time_at_stake,
         100e0 * t.all_excess / t.all_time AS share_percent,
-        'Leave it out of averages and totals, as shares here do: --skip-first 1 '
-        || '(steps := ''skip_first=1'').' AS remedy
+        'Leave it out of averages and totals, as shares here do: --skip-first 1 (steps := ''skip_first=1'').' AS remedy
     FROM first_runs AS t CROSS JOIN advised AS a
     WHERE t.place = 1
     UNION ALL BY NAME
@@ -658,9 +642,8 @@ results AS (
         _advice_count(t.events, 'event') || ' over all runs, '
         || format('{:,}', t.zeros) || ' of them 0' AS evidence,
         CASE
-            WHEN t.is_delegate THEN 'Use the time of each DELEGATE_CALL as a whole: '
-                || 'more runs do not restore the lost precision. Use the backend''s own profiler for '
-                || 'more detail.'
+            WHEN t.is_delegate THEN 'Use the time of each DELEGATE_CALL as a whole: more runs do not restore the lost '
+                || 'precision. Use the backend''s own profiler for more detail.'
             ELSE 'Make the platform''s clock finer (et_pal_current_ticks), or measure several runs as one event.'
         END AS remedy
     FROM clocks AS t

@@ -6,8 +6,7 @@ FROM (
     VALUES
     (
         'allocation', 'allocates memory',
-        'Reuse memory by the caching allocator: unset PYTORCH_NO_CUDA_MEMORY_CACHING, '
-        || 'and record steps after a warm-up.'
+        'Reuse memory by the caching allocator: unset PYTORCH_NO_CUDA_MEMORY_CACHING, and record steps after a warm-up.'
     ),
     (
         'free', 'frees memory',
@@ -29,8 +28,7 @@ FROM (
     ),
     (
         'creation', 'creates streams, events or contexts',
-        'Create streams, events and contexts once, before the steps; record steps '
-        || 'after a warm-up.'
+        'Create streams, events and contexts once, before the steps; record steps after a warm-up.'
     )
 ) AS k (cause, work, remedy);
 
@@ -53,11 +51,9 @@ CREATE MACRO _advised_host(
     CASE
         WHEN op <> 'ProfilerStep*' AND NOT contains(op, '::')
             AND NOT starts_with(op, 'Optimizer.')
-            THEN 'Not an op of torch: run it in other processes or threads, or'
-            || ' before the steps.'
+            THEN 'Not an op of torch: run it in other processes or threads, or before the steps.'
         WHEN is_compiled
-            THEN 'Launch fewer and larger ops: CUDA graphs; torch.compile makes them'
-            || ' with mode="reduce-overhead".'
+            THEN 'Launch fewer and larger ops: CUDA graphs; torch.compile makes them with mode="reduce-overhead".'
         ELSE 'Launch fewer and larger ops: torch.compile, CUDA graphs.'
     END
 );
@@ -392,11 +388,9 @@ SELECT
                 ELSE ', or use smaller types where accuracy allows.'
             END
         WHEN t.family = 'GEMM' AND t.tensor_percent < 10
-            THEN 'Matrix products run without tensor cores: use bfloat16, or'
-            || ' allow TF32.'
+            THEN 'Matrix products run without tensor cores: use bfloat16, or allow TF32.'
         WHEN t.family = 'communication'
-            THEN 'Overlap communication and computation; etq show device_breakdown shows how much is'
-            || ' exposed.'
+            THEN 'Overlap communication and computation; etq show device_breakdown shows how much is exposed.'
         WHEN t.family IN ('elementwise', 'normalization', 'reduction')
             THEN 'These kernels are limited by memory: '
             || CASE
@@ -404,8 +398,7 @@ SELECT
                 ELSE 'torch.compile fuses those that follow each other.'
             END
         WHEN t.family IN ('copy', 'memcpy', 'memset')
-            THEN 'Copies compute nothing: keep one memory format and type, and avoid'
-            || ' contiguous() and cat.'
+            THEN 'Copies compute nothing: keep one memory format and type, and avoid contiguous() and cat.'
         ELSE 'etq ops lists the ops with most of it.'
     END AS remedy,
     c.unit
@@ -428,8 +421,7 @@ WHERE f.share >= 5
 UNION ALL BY NAME
 SELECT
     'unfused attention' AS rule, _advice_severity(u.share) AS severity,
-    _advice_percent(u.share) || ' of the devices'' time is unfused attention:'
-    || ' product, softmax, product.' AS finding,
+    _advice_percent(u.share) || ' of the devices'' time is unfused attention: product, softmax, product.' AS finding,
     _advice_count(u.parts, 'softmax kernel') || ' between batches of products, '
     || _advice_count(u.kernels, 'kernel') || '; etq kernels lists them' AS evidence,
     _in_unit(u.ticks, c.scale) AS time_at_stake, u.share AS share_percent,
@@ -442,9 +434,7 @@ SELECT 'odd sizes' AS rule, _advice_severity(o.share) AS severity, _advice_perce
     _advice_count(o.calls, 'call') || ' of kernels such as '
     || _shortened(o.kernel, 120) AS evidence,
     _in_unit(o.ticks, c.scale) AS time_at_stake, o.share AS share_percent,
-    'Make matrix sizes multiples of 8, for example by padding: their kernels read'
-    || ' 16 bytes at once.' AS remedy,
-    c.unit
+    'Make matrix sizes multiples of 8, for example by padding: their kernels read 16 bytes at once.' AS remedy, c.unit
 FROM odd AS o CROSS JOIN clock AS c
 WHERE o.share >= 5
 UNION ALL BY NAME
@@ -474,8 +464,7 @@ SELECT
             END || 'or replay CUDA graphs.'
         WHEN r.bound = 'compute' AND r.is_four_bit THEN 'Use sizes that are multiples of the tiles, or larger products.'
         WHEN r.bound = 'compute'
-            THEN 'Use sizes that are multiples of the tiles, larger products, or'
-            || ' smaller types where accuracy allows.'
+            THEN 'Use sizes that are multiples of the tiles, larger products, or smaller types where accuracy allows.'
         -- Both operands are read once for each element of the batch.
         WHEN r.family = 'attention' OR r.main_op IN ('aten::bmm', 'aten::baddbmm')
             THEN 'A larger batch reads more of both operands: fuse the products with'

@@ -126,9 +126,7 @@ CREATE MACRO _label_parts(selector) AS (
 -- Whether a part of a selector is a time.
 CREATE MACRO _is_time(part) AS (
     regexp_matches(
-        part,
-        '^(since=\d{1,6}[hdw]|captured_at[<>]=?\d{4}(-\d\d(-\d\d([T ]\d\d:\d\d'
-        || '(:\d\d(\.\d+)?)?Z?)?)?)?)$'
+        part, '^(since=\d{1,6}[hdw]|captured_at[<>]=?\d{4}(-\d\d(-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?Z?)?)?)?)$'
     )
 );
 

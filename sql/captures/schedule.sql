@@ -31,8 +31,7 @@ CREATE MACRO _position_in_cycle(
     CASE
         WHEN least(step, s[1], s[2], s[3] - 1, s[4], s[5]) < 0
             THEN error(
-                'a schedule needs step, wait, warmup, repeat and skip_first of at '
-                || 'least 0 and active of at least 1'
+                'a schedule needs step, wait, warmup, repeat and skip_first of at least 0 and active of at least 1'
             )
         WHEN step < s[5] THEN -1
         WHEN s[4] > 0 AND _step_of_cycles(step, s) >= s[4] * (s[1] + s[2] + s[3]) THEN -1
@@ -54,9 +53,8 @@ CREATE MACRO _is_recorded(
         WHEN NOT regexp_full_match(
             ',' || steps, '(, *(wait|warmup|active|repeat|skip_first(_wait)?) *= *-?\d{1,9} *)+'
         ) THEN error(
-            'steps: ''' || steps || ''' is not a list of key=number pairs; write them '
-            || 'as in ''skip_first=1,active=3'', with the keys skip_first, wait, '
-            || 'warmup, active, repeat, skip_first_wait'
+            'steps: ''' || steps || ''' is not a list of key=number pairs; write them as in ''skip_first=1,active=3'', '
+            || 'with the keys skip_first, wait, warmup, active, repeat, skip_first_wait'
         )
         WHEN len(regexp_extract_all(',' || steps, '[a-z_]+'))
             > len(list_distinct(regexp_extract_all(',' || steps, '[a-z_]+')))

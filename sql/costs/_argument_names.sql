@@ -53,8 +53,7 @@ FROM (
         (['aten.miopen_convolution_transpose'], 'self weight bias padding output_padding stride dilation groups'),
         (
             ['aten.convolution_backward'],
-            'gradient self weight bias_sizes stride padding dilation transposed '
-            || 'output_padding groups output_mask'
+            'gradient self weight bias_sizes stride padding dilation transposed output_padding groups output_mask'
         ),
         (['aten.cudnn_convolution_backward_input'], 'sizes gradient weight padding stride dilation groups'),
         (['aten.cudnn_convolution_backward_weight'], 'sizes gradient self padding stride dilation groups'),
@@ -70,8 +69,7 @@ FROM (
         ),
         (
             ['aten._scaled_dot_product_flash_attention_backward'],
-            'gradient query key value forward logsumexp cum_seq_q cum_seq_k max_q '
-            || 'max_k dropout_p is_causal'
+            'gradient query key value forward logsumexp cum_seq_q cum_seq_k max_q max_k dropout_p is_causal'
         ),
         (
             ['aten._scaled_dot_product_flash_attention_for_cpu_backward'],
@@ -79,8 +77,7 @@ FROM (
         ),
         (
             ['aten._scaled_dot_product_efficient_attention_backward'],
-            'gradient query key value attn_mask forward logsumexp seed offset '
-            || 'dropout_p output_mask is_causal'
+            'gradient query key value attn_mask forward logsumexp seed offset dropout_p output_mask is_causal'
         ),
         (
             ['aten._scaled_dot_product_cudnn_attention_backward'],
@@ -147,8 +144,7 @@ FROM (
         (['aten.native_group_norm_backward'], 'gradient self mean rstd weight N C HxW group output_mask'),
         (
             ['aten.native_batch_norm_backward'],
-            'gradient self weight running_mean running_var save_mean save_invstd '
-            || 'training eps output_mask'
+            'gradient self weight running_mean running_var save_mean save_invstd training eps output_mask'
         ),
         (['aten.cudnn_batch_norm_backward', 'aten.miopen_batch_norm_backward'], 'self gradient weight'),
         (['aten._fused_rms_norm_backward'], 'gradient self normalized_shape rstd weight output_mask'),

@@ -29,13 +29,11 @@ FROM (
                 'sgl_kernel.fp8_blockwise_scaled_mm', 'vllm.rocm_unquantized_gemm', '_rocm_C.wvSplitK', '_rocm_C.LLMM1'
             ],
             'GEMM', 'product', 0, 0, 'all', 'product', 'first',
-            '2 for each element of the output and of the dimension that is summed '
-            || 'over'
+            '2 for each element of the output and of the dimension that is summed over'
         ),
         (
             ['aten._int_mm'], 'GEMM', 'product', 0, 0, 'all', 'product', 'int32',
-            '2 for each element of the output and of the dimension that is summed '
-            || 'over'
+            '2 for each element of the output and of the dimension that is summed over'
         ),
         (
             ['aten._weight_int4pack_mm'], 'GEMM', 'packed product', 0, 0, 'all', 'packed product', 'first',
@@ -69,8 +67,7 @@ FROM (
         ),
         (
             ['_moe_C.topk_softmax', 'sgl_kernel.topk_softmax'], 'softmax', 'gating', 5, 0, 'all', 'out', 'first',
-            '5 for each token and expert: softmax; and as many comparisons as '
-            || 'experts are chosen'
+            '5 for each token and expert: softmax; and as many comparisons as experts are chosen'
         ),
         (['_moe_C.moe_sum'], 'reduction', 'plain', 1, 0, 'all', 'out', 'first', '1 for each element of the input'),
         (
@@ -82,8 +79,7 @@ FROM (
                 'aten._slow_conv2d_forward', 'aten.thnn_conv2d', 'aten._conv_depthwise2d'
             ],
             'convolution', 'convolution', 0, 0, 'all', 'convolution', 'first',
-            '2 for each element of the output (transposed: of the input) and of '
-            || 'the weight of one of its channels'
+            '2 for each element of the output (transposed: of the input) and of the weight of one of its channels'
         ),
         (
             [
@@ -177,8 +173,7 @@ FROM (
         ),
         (
             ['aten.native_dropout'], 'elementwise', 'plain', 0, 2, 'all', 'broadcast', 'first, mask',
-            '2 for each element of the output: by the mask and by the scale; '
-            || 'random numbers count as nothing'
+            '2 for each element of the output: by the mask and by the scale; random numbers count as nothing'
         ),
         (
             ['aten.softplus', 'aten.sigmoid_backward', 'aten.tanh_backward', 'aten.mse_loss_backward'],
@@ -189,9 +184,8 @@ FROM (
         (
             ['aten.sigmoid', 'aten.hardsigmoid', 'aten.elu'],
             'elementwise', 'plain', 0, 4, 'all', 'broadcast', 'promoted',
-            '4 for each element: negation, exponential, addition, division; of a '
-            || 'hardsigmoid addition, two comparisons, division; of an elu '
-            || 'comparison, exponential, subtraction, multiplication'
+            '4 for each element: negation, exponential, addition, division; of a hardsigmoid addition, two '
+            || 'comparisons, division; of an elu comparison, exponential, subtraction, multiplication'
         ),
         (
             [
@@ -214,13 +208,11 @@ FROM (
         ),
         (
             ['aten.silu_backward'], 'elementwise', 'plain', 0, 9, 'all', 'broadcast', 'promoted',
-            '9 for each element: sigmoid, two subtractions or additions, three '
-            || 'multiplications'
+            '9 for each element: sigmoid, two subtractions or additions, three multiplications'
         ),
         (
             ['aten.gelu_backward'], 'elementwise', 'gelu backward', 0, 0, 'all', 'broadcast', 'promoted',
-            '11 for each element: erf, exponential, two additions, seven '
-            || 'multiplications; approximated by tanh 18'
+            '11 for each element: erf, exponential, two additions, seven multiplications; approximated by tanh 18'
         ),
         (
             [
@@ -229,8 +221,7 @@ FROM (
                 'flashinfer.gelu_and_mul', '_C.gelu_quick'
             ],
             'elementwise', 'plain', 0, 6, 'all', 'out', 'first',
-            '6 for each element of the output: sigmoid and two multiplications; gelu '
-            || 'and a multiplication'
+            '6 for each element of the output: sigmoid and two multiplications; gelu and a multiplication'
         ),
         (
             ['_C.gelu_new'], 'elementwise', 'plain', 0, 9, 'all', 'out', 'first',
@@ -239,13 +230,11 @@ FROM (
         (
             ['_C.gelu_tanh_and_mul', 'sgl_kernel.gelu_tanh_and_mul', 'flashinfer.gelu_tanh_and_mul'],
             'elementwise', 'plain', 0, 10, 'all', 'out', 'first',
-            '10 for each element of the output: gelu, approximated by tanh, and a '
-            || 'multiplication'
+            '10 for each element of the output: gelu, approximated by tanh, and a multiplication'
         ),
         (
             ['_C.swigluoai_and_mul'], 'elementwise', 'plain', 0, 11, 'all', 'out', 'first',
-            '11 for each element of the output: three comparisons, sigmoid, an '
-            || 'addition, three multiplications'
+            '11 for each element of the output: three comparisons, sigmoid, an addition, three multiplications'
         ),
         (
             ['_C.static_scaled_fp8_quant'], 'elementwise', 'plain', 3, 0, 'all', 'out', 'first',
@@ -257,13 +246,11 @@ FROM (
                 'sgl_kernel.sgl_per_token_quant_fp8', 'sgl_kernel.sgl_per_token_group_quant_fp8'
             ],
             'elementwise', 'plain', 5, 0, 'all', 'out', 'first',
-            '5 for each element: absolute value and comparison for the scale, '
-            || 'multiplication, two comparisons'
+            '5 for each element: absolute value and comparison for the scale, multiplication, two comparisons'
         ),
         (
             ['_C.rotary_embedding'], 'elementwise', 'rotation', 3, 0, 'rotated', 'unknown', 'first',
-            '3 for each element of queries and keys that is rotated: two '
-            || 'multiplications and an addition'
+            '3 for each element of queries and keys that is rotated: two multiplications and an addition'
         ),
         (
             [
@@ -341,8 +328,7 @@ FROM (
         ),
         (
             ['_C.fused_add_rms_norm_static_fp8_quant'], 'normalization', 'norm', 7, 0, 'all', 'out', 'out, first',
-            'as rms_norm, an addition, and multiplication and two comparisons to '
-            || 'quantize'
+            'as rms_norm, an addition, and multiplication and two comparisons to quantize'
         ),
         (
             [

@@ -60,8 +60,7 @@ checked AS (
             || 'set the phases: etq label ' || a.name || ' --phase decode --runs FIRST-LAST'
         )
         WHEN (SELECT max(x.executes) FROM executing AS x) > 1 THEN error(
-            'runs of ' || a.name || ' execute more than once, so they have no '
-            || 'single phase'
+            'runs of ' || a.name || ' execute more than once, so they have no single phase'
         )
         WHEN (SELECT count(DISTINCT f.phases) FROM fitting AS f) <> 1 THEN error(
             (SELECT count(*) FROM executing AS x) || ' runs of ' || a.name

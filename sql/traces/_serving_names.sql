@@ -8,11 +8,7 @@ CREATE MACRO _told_number(digits) AS (CASE WHEN digits = '' THEN 0 WHEN length(d
 -- step[EXTEND bs=2 toks=512], step[DECODE bs=30] and other modes.
 CREATE MACRO _serving_name(label) AS (
     CASE
-        WHEN regexp_full_match(
-            label,
-            '(execute_)?(\d+_)?context_\d+\((sq)?\d+\w*\)'
-            || '_generation_\d+\((sq)?\d+\w*\)'
-        )
+        WHEN regexp_full_match(label, '(execute_)?(\d+_)?context_\d+\((sq)?\d+\w*\)_generation_\d+\((sq)?\d+\w*\)')
             THEN {
                 'kind': 'requests',
                 'parts': regexp_extract(

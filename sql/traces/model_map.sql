@@ -54,8 +54,7 @@ traced AS MATERIALIZED (
         CASE c.format
             WHEN 'torch_trace' THEN c.capture_id
             ELSE error(
-                c.name || ' is of format ' || c.format || '; name a PyTorch trace of '
-                || 'the same model after the ETDump'
+                c.name || ' is of format ' || c.format || '; name a PyTorch trace of the same model after the ETDump'
             )
         END AS capture_id
     FROM _capture(trace, NULL) AS b
