@@ -174,10 +174,8 @@ readers AS (
 -- `module_totals`, over steady runs.
 times AS MATERIALIZED (
     SELECT
-        o.method,
-        CASE WHEN o.is_framework THEN 'framework' ELSE o.kind END AS kind, o.family AS op, o.instruction_id,
-        _is_copy(o.kind, o.family) AS is_copy,
-        CASE WHEN a.is_mapped THEN r.is_of_constant END AS is_of_constant,
+        o.method, CASE WHEN o.is_framework THEN 'framework' ELSE o.kind END AS kind, o.family AS op, o.instruction_id,
+        _is_copy(o.kind, o.family) AS is_copy, CASE WHEN a.is_mapped THEN r.is_of_constant END AS is_of_constant,
         CASE WHEN a.is_mapped AND NOT o.is_framework THEN m.module_path END AS module_path,
         CASE WHEN a.is_mapped THEN m.source_file || coalesce(':' || m.source_line, '') END AS source, o.is_opened,
         o.calls / n.runs AS calls, _in_unit(o.ticks::DOUBLE / n.runs, a.scale) AS per_run,
@@ -537,8 +535,7 @@ results AS (
                 || ' of it copies, layout and time that the delegates'' events leave unaccounted.'
             ELSE 'and the delegates'' events do not show how much of it is overhead.'
         END AS finding,
-        t.words AS evidence,
-        CASE WHEN t.is_costly THEN t.costs END AS time_at_stake,
+        t.words AS evidence, CASE WHEN t.is_costly THEN t.costs END AS time_at_stake,
         CASE WHEN t.is_costly THEN t.costs_percent END AS share_percent,
         'Join the parts: etq coverage lists the ops between them that were not delegated. Have the partitioner take '
         || 'these, or leave out parts that are too small to save time.' AS remedy
@@ -548,8 +545,7 @@ results AS (
     -- The share is the first run's excess in the time of all runs. A slow first run is normal: severity is at most
     -- medium.
     SELECT
-        'first run' AS rule,
-        CASE WHEN 100e0 * t.all_excess < 5 * t.all_time THEN 'low' ELSE 'medium' END AS severity,
+        'first run' AS rule, CASE WHEN 100e0 * t.all_excess < 5 * t.all_time THEN 'low' ELSE 'medium' END AS severity,
         'The first run takes ' || _advice_time(t.execute, a.unit) || ', '
         || _advice_number(t.execute / t.middle) || ' times the median of the '
         || _advice_count(t.runs, 'run') || ' after it ('
@@ -605,8 +601,7 @@ results AS (
     -- Loading took longer than all runs of the capture together. A capture is not a
     -- user's session, so severity is low; medium if it takes longer than a hundred runs.
     SELECT
-        'loading' AS rule,
-        CASE WHEN t.load > 100e0 * r.middle THEN 'medium' ELSE 'low' END AS severity,
+        'loading' AS rule, CASE WHEN t.load > 100e0 * r.middle THEN 'medium' ELSE 'low' END AS severity,
         'Loading took ' || _advice_time(t.load, a.unit) || ', as much as '
         || _advice_number(t.load / r.middle) || ' median runs: '
         || _advice_percent(100e0 * t.load / (t.load + r.execute)) || ' of the time in this capture.' AS finding,

@@ -128,9 +128,8 @@ path_totals AS (
         sum(CASE WHEN p.kernel IS NULL THEN 0 ELSE p.ticks END) / sum(p.ticks)::DOUBLE AS device_part,
         arg_max(p.kernel, (p.ticks, p.kernel)) FILTER (WHERE p.kernel IS NOT NULL) AS kernel,
         arg_max(p.call, (p.ticks, p.call)) FILTER (WHERE p.call IS NOT NULL) AS call,
-        arg_max(p.op, (p.ticks, p.op)) FILTER (WHERE p.op IS NOT NULL) AS main_op,
-        sum(p.parts) AS parts, max(p.longest_ticks) AS longest_ticks,
-        100 * sum(p.ticks)::DOUBLE / sum(sum(p.ticks)) OVER () AS share
+        arg_max(p.op, (p.ticks, p.op)) FILTER (WHERE p.op IS NOT NULL) AS main_op, sum(p.parts) AS parts,
+        max(p.longest_ticks) AS longest_ticks, 100 * sum(p.ticks)::DOUBLE / sum(sum(p.ticks)) OVER () AS share
     FROM path_parts AS p
     GROUP BY p.outer_op, p.wait_cause
 ),
@@ -264,9 +263,8 @@ above_roof AS (
     GROUP BY o.family, o.bound
 )
 SELECT
-    replace(r.rule, '_', ' ') AS rule,
-    'medium' AS severity, r.finding, r.evidence, NULL::DOUBLE AS time_at_stake, NULL::DOUBLE AS share_percent, r.remedy,
-    NULL::VARCHAR AS unit,
+    replace(r.rule, '_', ' ') AS rule, 'medium' AS severity, r.finding, r.evidence, NULL::DOUBLE AS time_at_stake,
+    NULL::DOUBLE AS share_percent, r.remedy, NULL::VARCHAR AS unit,
     CASE r.rule WHEN 'data_loader' THEN 'data_loading' WHEN 'communication' THEN r.rule END AS cause
 FROM _trace_recommendations(capture_key) AS r
 -- The causes of idle devices say more.

@@ -23,9 +23,8 @@ WITH chosen AS (
     WHERE selectors IS NULL OR c.capture_id IN (SELECT m.capture_id FROM _captures_matching_any(selectors) AS m)
 )
 SELECT
-    c.value, count(*) AS captures, sum(c.runs)::BIGINT AS runs,
-    min(c.captured_at) AS first_captured_at, max(c.captured_at) AS last_captured_at,
-    count(*) FILTER (WHERE c.captured_at IS NULL) AS undated,
+    c.value, count(*) AS captures, sum(c.runs)::BIGINT AS runs, min(c.captured_at) AS first_captured_at,
+    max(c.captured_at) AS last_captured_at, count(*) FILTER (WHERE c.captured_at IS NULL) AS undated,
     min(c.ingested_at) AS first_ingested_at, max(c.ingested_at) AS last_ingested_at
 FROM chosen AS c
 GROUP BY c.value

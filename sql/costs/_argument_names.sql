@@ -89,13 +89,11 @@ FROM (
         (['aten.gelu_backward'], 'gradient self approximate'),
         (
             [
-                '_C.silu_and_mul', '_C.mul_and_silu', '_C.gelu_and_mul',
-                '_C.gelu_tanh_and_mul', '_C.gelu_quick', '_C.gelu_new',
-                '_C.swigluoai_and_mul', 'sgl_kernel.silu_and_mul',
-                'sgl_kernel.gelu_and_mul', 'sgl_kernel.gelu_tanh_and_mul',
-                'flashinfer.silu_and_mul', 'flashinfer.gelu_and_mul',
-                'flashinfer.gelu_tanh_and_mul', '_C.static_scaled_fp8_quant',
-                '_C.dynamic_scaled_fp8_quant', '_C.dynamic_per_token_scaled_fp8_quant'
+                '_C.silu_and_mul', '_C.mul_and_silu', '_C.gelu_and_mul', '_C.gelu_tanh_and_mul', '_C.gelu_quick',
+                '_C.gelu_new', '_C.swigluoai_and_mul', 'sgl_kernel.silu_and_mul', 'sgl_kernel.gelu_and_mul',
+                'sgl_kernel.gelu_tanh_and_mul', 'flashinfer.silu_and_mul', 'flashinfer.gelu_and_mul',
+                'flashinfer.gelu_tanh_and_mul', '_C.static_scaled_fp8_quant', '_C.dynamic_scaled_fp8_quant',
+                '_C.dynamic_per_token_scaled_fp8_quant'
             ],
             'out self'
         ),
@@ -122,9 +120,8 @@ FROM (
         ),
         (
             [
-                '_C.fused_add_rms_norm', 'sgl_kernel.fused_add_rmsnorm',
-                'sgl_kernel.gemma_fused_add_rmsnorm', 'flashinfer.fused_add_rmsnorm',
-                'flashinfer.gemma_fused_add_rmsnorm'
+                '_C.fused_add_rms_norm', 'sgl_kernel.fused_add_rmsnorm', 'sgl_kernel.gemma_fused_add_rmsnorm',
+                'flashinfer.fused_add_rmsnorm', 'flashinfer.gemma_fused_add_rmsnorm'
             ],
             'self residual weight'
         ),
@@ -169,9 +166,8 @@ FROM (
         ),
         (
             [
-                'aten.sum', 'aten.mean', 'aten.amax', 'aten.amin', 'aten.max',
-                'aten.min', 'aten.argmax', 'aten.argmin', 'aten.prod', 'aten.any',
-                'aten.all', 'aten.var', 'aten.var_mean', 'aten.std', 'aten.logsumexp'
+                'aten.sum', 'aten.mean', 'aten.amax', 'aten.amin', 'aten.max', 'aten.min', 'aten.argmax', 'aten.argmin',
+                'aten.prod', 'aten.any', 'aten.all', 'aten.var', 'aten.var_mean', 'aten.std', 'aten.logsumexp'
             ],
             'self dim'
         ),

@@ -199,8 +199,7 @@ parted AS (
 ),
 firsts AS (
     SELECT
-        p.*,
-        CASE WHEN len(p.lists) = 0 THEN p.singles ELSE list_sort(p.singles || p.listed) END AS all_tensors,
+        p.*, CASE WHEN len(p.lists) = 0 THEN p.singles ELSE list_sort(p.singles || p.listed) END AS all_tensors,
         list_filter(p.singles, lambda t: NOT t.is_out)[1] AS first_single, first_single['place'] AS first_place,
         coalesce(p.lists[1].place < first_place, len(p.lists) > 0) AS is_of_lists,
         -- Where lists aren't written, all of them look empty.

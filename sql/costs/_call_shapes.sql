@@ -68,8 +68,7 @@ WITH named AS (
         coalesce(_numbers(a.named['output_padding']), [0]) AS output_padding,
         coalesce(try_cast(a.named['groups'].value AS BIGINT), 1) AS groups,
         coalesce(try_cast(a.named['ceil_mode'].value AS BOOLEAN)::BIGINT, 0) AS rounds_up,
-        try_cast(a.named['output_mask'].value AS BOOLEAN[]) AS asked,
-        a.formula.sizes AS rule,
+        try_cast(a.named['output_mask'].value AS BOOLEAN[]) AS asked, a.formula.sizes AS rule,
         -- A tensor without elements gets its size from the op.
         coalesce(
             a.formula.sizes = 'out' AND len(a.outs) > 0

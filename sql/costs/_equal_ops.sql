@@ -14,11 +14,10 @@ FROM (
         (['aten.convolution'], 'aten::convolution', [1, 2], true),
         (
             [
-                'aten._convolution', 'aten.convolution_overrideable',
-                'aten.cudnn_convolution', 'aten.cudnn_convolution_transpose',
-                'aten.miopen_convolution', 'aten.miopen_convolution_transpose',
-                'aten.miopen_depthwise_convolution', 'aten.mkldnn_convolution',
-                'aten._conv_depthwise2d', 'aten.conv_depthwise3d'
+                'aten._convolution', 'aten.convolution_overrideable', 'aten.cudnn_convolution',
+                'aten.cudnn_convolution_transpose', 'aten.miopen_convolution', 'aten.miopen_convolution_transpose',
+                'aten.miopen_depthwise_convolution', 'aten.mkldnn_convolution', 'aten._conv_depthwise2d',
+                'aten.conv_depthwise3d'
             ],
             'aten::convolution', [1, 2], false
         ),

@@ -59,8 +59,7 @@ timed AS (
 ),
 mapped AS (
     SELECT
-        t.*, c.graph_id, c.nodes,
-        coalesce(c.is_one_of, false) AS is_one_of,
+        t.*, c.graph_id, c.nodes, coalesce(c.is_one_of, false) AS is_one_of,
         -- Whether the delegate's call is split into its events.
         "by" <> 'instruction' AND bool_or(
             t.kind = 'delegate' AND t.is_additive AND c.nodes IS NOT NULL
@@ -70,8 +69,7 @@ mapped AS (
 ),
 kept AS (
     SELECT
-        t.*,
-        CASE WHEN t.kind <> 'delegate_call' OR NOT t.is_split THEN t.nodes END AS kept_nodes,
+        t.*, CASE WHEN t.kind <> 'delegate_call' OR NOT t.is_split THEN t.nodes END AS kept_nodes,
         CASE WHEN t.kind = 'delegate_call' AND NOT t.is_split THEN t.whole_ticks ELSE t.self_ticks END AS ticks
     FROM mapped AS t
     WHERE t.kind <> 'delegate' OR t.is_split OR "by" <> 'instruction' AND NOT t.is_additive

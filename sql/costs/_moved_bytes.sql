@@ -25,9 +25,7 @@ input AS MATERIALIZED (
     WHERE v.record_id = record_key AND v.node_index IS NOT NULL
 ),
 all_given AS (
-    SELECT
-        g.graph_id, g.node_index,
-        CASE WHEN count(*) = count(g.bytes) THEN sum(g.bytes) END AS bytes
+    SELECT g.graph_id, g.node_index, CASE WHEN count(*) = count(g.bytes) THEN sum(g.bytes) END AS bytes
     FROM input AS g
     GROUP BY g.graph_id, g.node_index
 )

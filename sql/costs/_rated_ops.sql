@@ -72,8 +72,7 @@ rows_of_ops AS (
             WHEN m.kind = 'delegate_call' THEN coalesce(b.backend, m.label)
             ELSE coalesce(c.op_types, m.label)
         END AS op,
-        m.method, m.kind,
-        CASE WHEN m.kind LIKE 'delegate%' THEN b.backend END AS backend,
+        m.method, m.kind, CASE WHEN m.kind LIKE 'delegate%' THEN b.backend END AS backend,
         CASE
             WHEN "by" IN ('op', 'instruction') THEN m.instruction_id
             WHEN "by" IS NULL OR "by" <> 'op_type' THEN error(

@@ -56,8 +56,7 @@ added AS (
     GROUP BY m.item
 )
 SELECT
-    a.item, a.nodes,
-    CASE WHEN a.nodes = a.with_flops THEN try_cast(a.flops AS BIGINT) END AS flops,
+    a.item, a.nodes, CASE WHEN a.nodes = a.with_flops THEN try_cast(a.flops AS BIGINT) END AS flops,
     CASE
         WHEN a.nodes = a.with_bytes AND NOT coalesce(b.is_unknown, false)
             THEN try_cast(coalesce(b.bytes_read, 0) AS BIGINT)

@@ -22,11 +22,10 @@ FROM (
     VALUES
         (
             [
-                'aten.mm', 'aten.addmm', 'aten.bmm', 'aten.baddbmm', 'aten.matmul',
-                'aten.linear', 'aten.mv', 'aten.addmv', 'aten.dot', 'aten._scaled_mm',
-                'aten._addmm_activation', '_C.cutlass_scaled_mm',
-                'sgl_kernel.fp8_scaled_mm', 'sgl_kernel.int8_scaled_mm',
-                'sgl_kernel.fp8_blockwise_scaled_mm', 'vllm.rocm_unquantized_gemm', '_rocm_C.wvSplitK', '_rocm_C.LLMM1'
+                'aten.mm', 'aten.addmm', 'aten.bmm', 'aten.baddbmm', 'aten.matmul', 'aten.linear', 'aten.mv',
+                'aten.addmv', 'aten.dot', 'aten._scaled_mm', 'aten._addmm_activation', '_C.cutlass_scaled_mm',
+                'sgl_kernel.fp8_scaled_mm', 'sgl_kernel.int8_scaled_mm', 'sgl_kernel.fp8_blockwise_scaled_mm',
+                'vllm.rocm_unquantized_gemm', '_rocm_C.wvSplitK', '_rocm_C.LLMM1'
             ],
             'GEMM', 'product', 0, 0, 'all', 'product', 'first',
             '2 for each element of the output and of the dimension that is summed over'
@@ -61,9 +60,8 @@ FROM (
             || 'weights of one expert; unknown where these are packed'
         ),
         (
-            ['vllm.moe_forward', 'vllm.moe_forward_shared'],
-            'MoE', 'unwritten weights', 0, 0, 'depends', 'first', 'first',
-            'unknown: it has the weights of its experts from its layer'
+            ['vllm.moe_forward', 'vllm.moe_forward_shared'], 'MoE', 'unwritten weights', 0, 0, 'depends', 'first',
+            'first', 'unknown: it has the weights of its experts from its layer'
         ),
         (
             ['_moe_C.topk_softmax', 'sgl_kernel.topk_softmax'], 'softmax', 'gating', 5, 0, 'all', 'out', 'first',
@@ -72,11 +70,10 @@ FROM (
         (['_moe_C.moe_sum'], 'reduction', 'plain', 1, 0, 'all', 'out', 'first', '1 for each element of the input'),
         (
             [
-                'aten.convolution', 'aten._convolution', 'aten.conv1d', 'aten.conv2d',
-                'aten.conv3d', 'aten.convolution_overrideable', 'aten.cudnn_convolution', 'aten.cudnn_convolution_relu',
-                'aten.cudnn_convolution_add_relu', 'aten.miopen_convolution',
-                'aten.miopen_depthwise_convolution', 'aten.mkldnn_convolution',
-                'aten._slow_conv2d_forward', 'aten.thnn_conv2d', 'aten._conv_depthwise2d'
+                'aten.convolution', 'aten._convolution', 'aten.conv1d', 'aten.conv2d', 'aten.conv3d',
+                'aten.convolution_overrideable', 'aten.cudnn_convolution', 'aten.cudnn_convolution_relu',
+                'aten.cudnn_convolution_add_relu', 'aten.miopen_convolution', 'aten.miopen_depthwise_convolution',
+                'aten.mkldnn_convolution', 'aten._slow_conv2d_forward', 'aten.thnn_conv2d', 'aten._conv_depthwise2d'
             ],
             'convolution', 'convolution', 0, 0, 'all', 'convolution', 'first',
             '2 for each element of the output (transposed: of the input) and of the weight of one of its channels'
@@ -120,10 +117,9 @@ FROM (
         ),
         (
             [
-                'vllm.unified_attention', 'vllm.unified_attention_with_output',
-                'vllm.unified_mla_attention', 'vllm.unified_mla_attention_with_output',
-                'sglang.unified_attention_with_output', '_C.paged_attention_v1',
-                '_C.paged_attention_v2', '_rocm_C.paged_attention'
+                'vllm.unified_attention', 'vllm.unified_attention_with_output', 'vllm.unified_mla_attention',
+                'vllm.unified_mla_attention_with_output', 'sglang.unified_attention_with_output',
+                '_C.paged_attention_v1', '_C.paged_attention_v2', '_rocm_C.paged_attention'
             ],
             'attention', 'unwritten lengths', 0, 0, 'depends', 'unknown', 'first',
             'unknown: the lengths of sequences are values of a tensor'
@@ -136,36 +132,31 @@ FROM (
         ),
         (
             [
-                'aten.add', 'aten.sub', 'aten.rsub', 'aten.mul', 'aten.div', 'aten.abs',
-                'aten.neg', 'aten.relu', 'aten.reciprocal', 'aten.sqrt', 'aten.rsqrt',
-                'aten.exp', 'aten.exp2', 'aten.expm1', 'aten.log', 'aten.log2',
-                'aten.log10', 'aten.log1p', 'aten.pow', 'aten.sin', 'aten.cos',
-                'aten.tan', 'aten.asin', 'aten.acos', 'aten.atan', 'aten.atan2',
-                'aten.sinh', 'aten.cosh', 'aten.tanh', 'aten.erf', 'aten.floor',
-                'aten.ceil', 'aten.round', 'aten.trunc', 'aten.sign', 'aten.remainder',
-                'aten.fmod', 'aten.floor_divide', 'aten.maximum', 'aten.minimum',
-                'aten.where', 'aten.masked_fill', 'aten.bitwise_and', 'aten.bitwise_or',
-                'aten.bitwise_not', 'aten.bitwise_xor', 'aten.square', 'aten.clamp_min',
-                'aten.clamp_max', 'aten.threshold', 'aten.threshold_backward', 'aten.true_divide'
+                'aten.add', 'aten.sub', 'aten.rsub', 'aten.mul', 'aten.div', 'aten.abs', 'aten.neg', 'aten.relu',
+                'aten.reciprocal', 'aten.sqrt', 'aten.rsqrt', 'aten.exp', 'aten.exp2', 'aten.expm1', 'aten.log',
+                'aten.log2', 'aten.log10', 'aten.log1p', 'aten.pow', 'aten.sin', 'aten.cos', 'aten.tan', 'aten.asin',
+                'aten.acos', 'aten.atan', 'aten.atan2', 'aten.sinh', 'aten.cosh', 'aten.tanh', 'aten.erf', 'aten.floor',
+                'aten.ceil', 'aten.round', 'aten.trunc', 'aten.sign', 'aten.remainder', 'aten.fmod',
+                'aten.floor_divide', 'aten.maximum', 'aten.minimum', 'aten.where', 'aten.masked_fill',
+                'aten.bitwise_and', 'aten.bitwise_or', 'aten.bitwise_not', 'aten.bitwise_xor', 'aten.square',
+                'aten.clamp_min', 'aten.clamp_max', 'aten.threshold', 'aten.threshold_backward', 'aten.true_divide'
             ],
             'elementwise', 'plain', 0, 1, 'all', 'broadcast', 'promoted', '1 for each element of the output'
         ),
         (
             [
-                'aten.eq', 'aten.ne', 'aten.lt', 'aten.le', 'aten.gt', 'aten.ge',
-                'aten.logical_and', 'aten.logical_or', 'aten.logical_not',
-                'aten.logical_xor', 'aten.isnan', 'aten.isinf'
+                'aten.eq', 'aten.ne', 'aten.lt', 'aten.le', 'aten.gt', 'aten.ge', 'aten.logical_and', 'aten.logical_or',
+                'aten.logical_not', 'aten.logical_xor', 'aten.isnan', 'aten.isinf'
             ],
             'elementwise', 'plain', 0, 1, 'all', 'broadcast', 'bool', '1 for each element of the output'
         ),
         (
             [
-                'aten.relu6', 'aten.hardtanh', 'aten.leaky_relu', 'aten.prelu',
-                'aten.addcmul', 'aten.addcdiv', 'aten.lerp', 'quantized_decomposed.dequantize_per_tensor',
+                'aten.relu6', 'aten.hardtanh', 'aten.leaky_relu', 'aten.prelu', 'aten.addcmul', 'aten.addcdiv',
+                'aten.lerp', 'quantized_decomposed.dequantize_per_tensor',
                 'quantized_decomposed.dequantize_per_channel', 'quantized_decomposed.dequantize_per_token',
-                'quantized_decomposed.dequantize_per_channel_group',
-                'torchao.dequantize_affine', 'aten.hardtanh_backward',
-                'aten.leaky_relu_backward', 'aten.native_dropout_backward'
+                'quantized_decomposed.dequantize_per_channel_group', 'torchao.dequantize_affine',
+                'aten.hardtanh_backward', 'aten.leaky_relu_backward', 'aten.native_dropout_backward'
             ],
             'elementwise', 'plain', 0, 2, 'all', 'broadcast', 'promoted',
             '2 for each element of the output: two comparisons, a comparison or a '
@@ -216,9 +207,8 @@ FROM (
         ),
         (
             [
-                '_C.silu_and_mul', '_C.mul_and_silu', 'sgl_kernel.silu_and_mul',
-                'flashinfer.silu_and_mul', '_C.gelu_and_mul', 'sgl_kernel.gelu_and_mul',
-                'flashinfer.gelu_and_mul', '_C.gelu_quick'
+                '_C.silu_and_mul', '_C.mul_and_silu', 'sgl_kernel.silu_and_mul', 'flashinfer.silu_and_mul',
+                '_C.gelu_and_mul', 'sgl_kernel.gelu_and_mul', 'flashinfer.gelu_and_mul', '_C.gelu_quick'
             ],
             'elementwise', 'plain', 0, 6, 'all', 'out', 'first',
             '6 for each element of the output: sigmoid and two multiplications; gelu and a multiplication'
@@ -254,10 +244,9 @@ FROM (
         ),
         (
             [
-                'aten._foreach_add', 'aten._foreach_sub', 'aten._foreach_mul',
-                'aten._foreach_div', 'aten._foreach_sqrt', 'aten._foreach_neg',
-                'aten._foreach_reciprocal', 'aten._foreach_abs', 'aten._foreach_exp',
-                'aten._foreach_log', 'aten._foreach_pow', 'aten._foreach_maximum',
+                'aten._foreach_add', 'aten._foreach_sub', 'aten._foreach_mul', 'aten._foreach_div',
+                'aten._foreach_sqrt', 'aten._foreach_neg', 'aten._foreach_reciprocal', 'aten._foreach_abs',
+                'aten._foreach_exp', 'aten._foreach_log', 'aten._foreach_pow', 'aten._foreach_maximum',
                 'aten._foreach_minimum', 'aten._foreach_clamp_max', 'aten._foreach_clamp_min'
             ],
             'elementwise', 'plain', 1, 0, 'all', 'first', 'first', '1 for each element of the tensors of the first list'
@@ -286,9 +275,8 @@ FROM (
         ),
         (
             [
-                'aten.layer_norm', 'aten.native_layer_norm', 'aten.group_norm',
-                'aten.native_group_norm', 'aten.instance_norm',
-                'aten.native_batch_norm', 'aten._native_batch_norm_legit',
+                'aten.layer_norm', 'aten.native_layer_norm', 'aten.group_norm', 'aten.native_group_norm',
+                'aten.instance_norm', 'aten.native_batch_norm', 'aten._native_batch_norm_legit',
                 'aten._batch_norm_with_update', 'aten.cudnn_batch_norm', 'aten.miopen_batch_norm'
             ],
             'normalization', 'norm', 6, 0, 'all', 'first', 'first, statistics',
@@ -313,14 +301,12 @@ FROM (
             'normalization', 'norm', 4, 0, 'all', 'first', 'first, first', 'as rms_norm, and an addition'
         ),
         (
-            ['sgl_kernel.gemma_rmsnorm', 'flashinfer.gemma_rmsnorm'],
-            'normalization', 'norm', 4, 0, 'all', 'first', 'first, statistics',
-            'as rms_norm, and an addition to the weight'
+            ['sgl_kernel.gemma_rmsnorm', 'flashinfer.gemma_rmsnorm'], 'normalization', 'norm', 4, 0, 'all', 'first',
+            'first, statistics', 'as rms_norm, and an addition to the weight'
         ),
         (
-            ['sgl_kernel.gemma_fused_add_rmsnorm', 'flashinfer.gemma_fused_add_rmsnorm'],
-            'normalization', 'norm', 5, 0, 'all', 'first', 'first, first',
-            'as rms_norm, and additions to the input and to the weight'
+            ['sgl_kernel.gemma_fused_add_rmsnorm', 'flashinfer.gemma_fused_add_rmsnorm'], 'normalization', 'norm', 5, 0,
+            'all', 'first', 'first, first', 'as rms_norm, and additions to the input and to the weight'
         ),
         (
             ['_C.rms_norm_static_fp8_quant'], 'normalization', 'norm', 6, 0, 'all', 'out', 'first',
@@ -332,18 +318,16 @@ FROM (
         ),
         (
             [
-                'aten.native_layer_norm_backward', 'aten.native_group_norm_backward',
-                'aten.native_batch_norm_backward', 'aten._fused_rms_norm_backward',
-                'aten.cudnn_batch_norm_backward', 'aten.miopen_batch_norm_backward'
+                'aten.native_layer_norm_backward', 'aten.native_group_norm_backward', 'aten.native_batch_norm_backward',
+                'aten._fused_rms_norm_backward', 'aten.cudnn_batch_norm_backward', 'aten.miopen_batch_norm_backward'
             ],
             'normalization', 'plain', 13, 0, 'all', 'gradients', 'first',
             '13 for each element of the input: 2 to normalize, 4 for two sums, 4 '
             || 'for the gradient of the input, 3 for those of weight and bias'
         ),
         (
-            ['aten.max_pool2d_with_indices', 'aten.max_pool3d_with_indices'],
-            'pooling', 'window', 0, 0, 'all', 'window', 'first, indices',
-            '1 for each element of the output and of the window'
+            ['aten.max_pool2d_with_indices', 'aten.max_pool3d_with_indices'], 'pooling', 'window', 0, 0, 'all',
+            'window', 'first, indices', '1 for each element of the output and of the window'
         ),
         (
             ['aten.max_pool1d', 'aten.max_pool2d', 'aten.max_pool3d'],
@@ -354,9 +338,8 @@ FROM (
             '1 for each element of the gradient of the output'
         ),
         (
-            ['aten.avg_pool1d', 'aten.avg_pool2d', 'aten.avg_pool3d'],
-            'pooling', 'window', 0, 1, 'all', 'window', 'first',
-            '1 for each element of the output and of the window, and a division'
+            ['aten.avg_pool1d', 'aten.avg_pool2d', 'aten.avg_pool3d'], 'pooling', 'window', 0, 1, 'all', 'window',
+            'first', '1 for each element of the output and of the window, and a division'
         ),
         (
             [
@@ -431,12 +414,10 @@ FROM (
         ),
         (
             [
-                'aten.view_copy', 'aten.permute_copy', 'aten.unsqueeze_copy',
-                'aten.squeeze_copy', 'aten.t_copy', 'aten.transpose_copy', 'aten.clone',
-                'aten.copy', 'aten._to_copy', 'aten.flip', 'aten.roll',
-                'aten.pixel_shuffle', 'aten.slice_scatter', 'aten.select_scatter',
-                'aten.index_put', 'aten.alias_copy', 'dim_order_ops._clone_dim_order',
-                'dim_order_ops._to_dim_order_copy', 'aten.lift_fresh_copy'
+                'aten.view_copy', 'aten.permute_copy', 'aten.unsqueeze_copy', 'aten.squeeze_copy', 'aten.t_copy',
+                'aten.transpose_copy', 'aten.clone', 'aten.copy', 'aten._to_copy', 'aten.flip', 'aten.roll',
+                'aten.pixel_shuffle', 'aten.slice_scatter', 'aten.select_scatter', 'aten.index_put', 'aten.alias_copy',
+                'dim_order_ops._clone_dim_order', 'dim_order_ops._to_dim_order_copy', 'aten.lift_fresh_copy'
             ],
             'copy', 'plain', 0, 0, 'all', 'first', 'first', 'none: it copies'
         ),
@@ -489,12 +470,11 @@ FROM (
         ),
         (
             [
-                'aten.view', 'aten.permute', 'aten.transpose', 'aten.t', 'aten.expand',
-                'aten.unsqueeze', 'aten.squeeze', 'aten.slice', 'aten.select',
-                'aten.split', 'aten.split_with_sizes', 'aten.chunk', 'aten.narrow',
-                'aten.unbind', 'aten.detach', 'aten.alias', 'aten.movedim',
-                'aten.unflatten', 'aten._assert_tensor_metadata', 'aten._assert_scalar',
-                'aten.sym_constrain_range_for_size', 'aten.sym_size'
+                'aten.view', 'aten.permute', 'aten.transpose', 'aten.t', 'aten.expand', 'aten.unsqueeze',
+                'aten.squeeze', 'aten.slice', 'aten.select', 'aten.split', 'aten.split_with_sizes', 'aten.chunk',
+                'aten.narrow', 'aten.unbind', 'aten.detach', 'aten.alias', 'aten.movedim', 'aten.unflatten',
+                'aten._assert_tensor_metadata', 'aten._assert_scalar', 'aten.sym_constrain_range_for_size',
+                'aten.sym_size'
             ],
             'view', 'plain', 0, 0, 'nothing', 'first', 'first', 'none: it gives another view of the same memory'
         ),

@@ -112,9 +112,8 @@ FROM (
             'NVIDIA L4 Tensor Core GPU Datasheet'
         ),
         (
-            'NVIDIA GeForce RTX 4090', 'RTX 4090$', 1.008, NULL,
-            [NULL, 82.6, 165.2, 330.3, 660.6], [1.3, 82.6, 82.6, 82.6],
-            'NVIDIA Ada GPU Architecture Whitepaper; products accumulated in 32 bits'
+            'NVIDIA GeForce RTX 4090', 'RTX 4090$', 1.008, NULL, [NULL, 82.6, 165.2, 330.3, 660.6],
+            [1.3, 82.6, 82.6, 82.6], 'NVIDIA Ada GPU Architecture Whitepaper; products accumulated in 32 bits'
         ),
         (
             'AMD Instinct MI355X', 'MI355X', 8.0, 0.5376,
@@ -129,23 +128,20 @@ FROM (
             [163.4, 163.4, 1307.4, 2614.9, 2614.9], [81.7, 163.4, NULL, NULL], 'AMD Instinct MI325X GPU Datasheet'
         ),
         (
-            'AMD Instinct MI300X', 'MI300X', 5.325, 0.448,
-            [163.4, 163.4, 1307.4, 2614.9, 2614.9], [81.7, 163.4, NULL, NULL],
-            'AMD Instinct MI300X Accelerator Datasheet'
+            'AMD Instinct MI300X', 'MI300X', 5.325, 0.448, [163.4, 163.4, 1307.4, 2614.9, 2614.9],
+            [81.7, 163.4, NULL, NULL], 'AMD Instinct MI300X Accelerator Datasheet'
         ),
         (
             'AMD Instinct MI300A', 'MI300A', 5.3, 0.384,
             [122.6, 122.6, 980.6, 1961.2, 1961.2], [61.3, 122.6, NULL, NULL], 'AMD Instinct MI300A APU Datasheet'
         ),
         (
-            'AMD Instinct MI250X, one die', 'MI250X', 1.6384, 0.2,
-            [47.9, 47.9, 191.5, NULL, 191.5], [23.9, 23.9, NULL, NULL],
-            'AMD Instinct MI250X Accelerator Datasheet, half of its two dies'
+            'AMD Instinct MI250X, one die', 'MI250X', 1.6384, 0.2, [47.9, 47.9, 191.5, NULL, 191.5],
+            [23.9, 23.9, NULL, NULL], 'AMD Instinct MI250X Accelerator Datasheet, half of its two dies'
         ),
         (
-            'AMD Instinct MI250, one die', 'MI250', 1.6384, 0.15,
-            [45.3, 45.3, 181.1, NULL, 181.1], [22.6, 22.6, NULL, NULL],
-            'AMD Instinct MI250 Accelerator Datasheet, half of its two dies'
+            'AMD Instinct MI250, one die', 'MI250', 1.6384, 0.15, [45.3, 45.3, 181.1, NULL, 181.1],
+            [22.6, 22.6, NULL, NULL], 'AMD Instinct MI250 Accelerator Datasheet, half of its two dies'
         ),
         (
             'AMD Instinct MI210', 'MI210', 1.6384, 0.15, [45.3, 45.3, 181, NULL, 181], [22.6, 22.6, NULL, NULL],

@@ -10,8 +10,7 @@ WITH moved AS (
 ),
 counted AS (
     SELECT
-        f.*,
-        try_cast(f.flops AS BIGINT) AS whole_flops,
+        f.*, try_cast(f.flops AS BIGINT) AS whole_flops,
         -- Without a record's arguments, it is unknown what is read.
         CASE
             WHEN f.moves IN ('cache', 'depends') OR f.moves IS NULL OR m.unknown > 0 OR NOT h.has_arguments THEN NULL

@@ -19,8 +19,7 @@ WITH logged AS (
 ),
 chosen AS (
     SELECT
-        l.*,
-        CASE WHEN l.is_delegated THEN l.start_ticks / l.divisor ELSE l.start_ticks END AS start,
+        l.*, CASE WHEN l.is_delegated THEN l.start_ticks / l.divisor ELSE l.start_ticks END AS start,
         CASE WHEN l.is_delegated THEN l.end_ticks / l.divisor ELSE l.end_ticks END AS stop
     FROM logged AS l
     WHERE repeats = 'all' OR l.is_last
@@ -35,8 +34,7 @@ timed AS (
     FROM chosen AS c
 )
 SELECT
-    t.block_index, t.slot,
-    CASE WHEN repeats = 'all' THEN t.occurrence ELSE 0 END AS occurrence, t.is_delegated,
+    t.block_index, t.slot, CASE WHEN repeats = 'all' THEN t.occurrence ELSE 0 END AS occurrence, t.is_delegated,
     list(t.duration ORDER BY t.run_index, t.event_index) AS raw,
     list(t.start_ticks ORDER BY t.run_index, t.event_index) AS starts,
     list(t.end_ticks ORDER BY t.run_index, t.event_index) AS ends,

@@ -62,8 +62,7 @@ named AS (
 )
 SELECT
     n.run_index, n.scope AS method, n.event_index, n.kind, n.label AS event_name, n.family, n.instruction_id,
-    n.parent_index,
-    CASE WHEN n.clock = 'host' THEN _in_unit(n.clock_ticks - n.origin_ticks, n.scale) END AS start,
+    n.parent_index, CASE WHEN n.clock = 'host' THEN _in_unit(n.clock_ticks - n.origin_ticks, n.scale) END AS start,
     CASE WHEN NOT n.is_impossible THEN _in_unit(n.duration_ticks, n.scale) END AS total,
     CASE WHEN NOT n.is_impossible THEN _in_unit(n.self_ticks, n.scale) END AS self_time,
     _display_unit(n.written_unit, n.unit) AS unit, n.clock, n.signature_index, n.block_index, n.block, n.iteration

@@ -19,13 +19,12 @@ followed AS (
 ),
 statistics AS (
     SELECT
-        t.block_index, t.slot,
-        CASE WHEN repeats = 'last' THEN 0 ELSE t.occurrence END AS occurrence,
+        t.block_index, t.slot, CASE WHEN repeats = 'last' THEN 0 ELSE t.occurrence END AS occurrence,
         list(t.duration_ticks ORDER BY t.run_index, t.event_index) AS raw,
         list(t.start_ticks ORDER BY t.run_index, t.event_index) AS start_ticks,
         quantile_cont(t.duration_ticks::DOUBLE, [0.1, 0.5, 0.9]) AS percentiles,
-        sum(t.duration_ticks)::DOUBLE / count(t.duration_ticks) AS avg,
-        min(t.duration_ticks) AS min, max(t.duration_ticks) AS max
+        sum(t.duration_ticks)::DOUBLE / count(t.duration_ticks) AS avg, min(t.duration_ticks) AS min,
+        max(t.duration_ticks) AS max
     FROM timed AS t
     ANTI JOIN followed AS f USING (run_index, slot, occurrence)
     GROUP BY 1, 2, 3
@@ -51,9 +50,8 @@ SELECT
     s.label AS event_name, list_transform(t.raw, lambda ticks: _in_unit(ticks, s.scale)) AS raw,
     _in_unit(t.percentiles[1], s.scale) AS p10, _in_unit(t.percentiles[2], s.scale) AS p50,
     _in_unit(t.percentiles[3], s.scale) AS p90, _in_unit(t.avg, s.scale) AS avg, _in_unit(t.min, s.scale) AS min,
-    _in_unit(t.max, s.scale) AS max, _display_unit(s.written, s.unit) AS unit,
-    s.kind, s.instruction_id, s.delegate_debug_identifier, s.delegate_debug_identifier IS NOT NULL AS is_delegated_op,
-    t.start_ticks
+    _in_unit(t.max, s.scale) AS max, _display_unit(s.written, s.unit) AS unit, s.kind, s.instruction_id,
+    s.delegate_debug_identifier, s.delegate_debug_identifier IS NOT NULL AS is_delegated_op, t.start_ticks
 FROM scaled AS s
 LEFT JOIN statistics AS t USING (block_index, slot)
 WHERE CASE

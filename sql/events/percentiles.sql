@@ -27,8 +27,7 @@ statistics AS (
         any_value(e.value_unit) AS value_unit, count(e.duration_ticks) AS runs,
         -- Another list would be DuckDB's error, which names none of the parameters.
         quantile_cont(
-            e.duration_ticks::DOUBLE,
-            CASE WHEN _are_quantiles(quantiles) THEN quantiles ELSE [0.5] END
+            e.duration_ticks::DOUBLE, CASE WHEN _are_quantiles(quantiles) THEN quantiles ELSE [0.5] END
         ) AS results
     FROM _capture_events((SELECT a.capture_id FROM target AS a)) AS e
     JOIN selected AS r USING (run_index)

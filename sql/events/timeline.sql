@@ -136,8 +136,7 @@ SELECT
         END,
         a.scale
     ) AS duration,
-    a.unit, e.scale IS NOT NULL AS is_estimated,
-    CASE WHEN NOT t.is_impossible THEN t.duration_ticks END AS logged,
+    a.unit, e.scale IS NOT NULL AS is_estimated, CASE WHEN NOT t.is_impossible THEN t.duration_ticks END AS logged,
     CASE WHEN NOT t.is_impossible THEN t.self_ticks END AS self_logged, t.written_unit AS logged_unit
 FROM timed AS t CROSS JOIN target AS a
 JOIN run_starts AS b USING (run_index)

@@ -86,8 +86,7 @@ so_far AS MATERIALIZED (
 ),
 total AS MATERIALIZED (
     SELECT
-        try_cast(sum(n.total_ticks) FILTER (n.level = 1) AS BIGINT) AS ticks,
-        1 + count(*) AS nodes,
+        try_cast(sum(n.total_ticks) FILTER (n.level = 1) AS BIGINT) AS ticks, 1 + count(*) AS nodes,
         -- Several methods have no common number of executes.
         CASE
             WHEN count(*) FILTER (n.level = 1 AND n.kind IN ('method', 'run')) < 2 THEN any_value(n.executes)

@@ -30,17 +30,14 @@ generations AS (
 ),
 ways AS (
     SELECT
-        w.way, g.sample,
-        CASE WHEN w.way IN (0, 1) THEN 1 ELSE g.prompt END AS prefills, g.generated - w.way % 2 AS decodes,
-        sum(prefills + decodes) OVER (PARTITION BY w.way) AS number,
+        w.way, g.sample, CASE WHEN w.way IN (0, 1) THEN 1 ELSE g.prompt END AS prefills,
+        g.generated - w.way % 2 AS decodes, sum(prefills + decodes) OVER (PARTITION BY w.way) AS number,
         sum(prefills + decodes) OVER (PARTITION BY w.way ORDER BY g.sample)
         - prefills - decodes AS start
     FROM generations AS g CROSS JOIN range(4) AS w (way)
 ),
 run_phases AS (
-    SELECT
-        w.way, x.run_index,
-        CASE WHEN x.place < w.start + w.prefills THEN 'prefill' ELSE 'decode' END AS phase
+    SELECT w.way, x.run_index, CASE WHEN x.place < w.start + w.prefills THEN 'prefill' ELSE 'decode' END AS phase
     FROM ways AS w
     JOIN executing AS x ON x.number = w.number AND x.place >= w.start AND x.place < w.start + w.prefills + w.decodes
 ),

@@ -12,10 +12,9 @@ leaves AS (
 ),
 parts AS (
     SELECT
-        l.places[1:i.level] AS places, i.level,
-        CASE WHEN len(l.places) = i.level THEN l.calls ELSE 0 END AS calls,
-        CASE WHEN len(l.places) = i.level THEN l.self_ticks ELSE 0 END AS self_ticks,
-        l.method_executes, l.self_ticks AS total_ticks
+        l.places[1:i.level] AS places, i.level, CASE WHEN len(l.places) = i.level THEN l.calls ELSE 0 END AS calls,
+        CASE WHEN len(l.places) = i.level THEN l.self_ticks ELSE 0 END AS self_ticks, l.method_executes,
+        l.self_ticks AS total_ticks
     FROM leaves AS l CROSS JOIN LATERAL (SELECT unnest(range(1, len(l.places) + 1)) AS level) AS i
 ),
 placed AS (

@@ -43,9 +43,8 @@ SELECT
         ORDER BY d.block_index NULLS FIRST, d.chain_index NULLS FIRST, d.instruction_id NULLS FIRST, d.part, d.method
     )::INTEGER AS place,
     [
-        'kernels', 'operators without a kernel event',
-        'delegate ops', 'delegate copies', 'delegate layout', 'delegate unaccounted', 'control', 'user events',
-        'operator-call overhead', 'rest'
+        'kernels', 'operators without a kernel event', 'delegate ops', 'delegate copies', 'delegate layout',
+        'delegate unaccounted', 'control', 'user events', 'operator-call overhead', 'rest'
     ][d.part] AS component,
     d.method, d.block_index, d.chain_index, d.instruction_id, d.calls,
     d.total_ticks * d.multiplier / d.divisor AS total,

@@ -106,19 +106,17 @@ gaps AS MATERIALIZED (
 compared AS (
     SELECT
         p.basis, p.score, p.origin, b.node_index AS base_node, n.node_index AS new_node,
-        coalesce(n.method, b.method) AS method, coalesce(n.subgraph, b.subgraph) AS subgraph,
-        b.name AS base_name, n.name AS new_name, b.op_type AS base_op, n.op_type AS new_op,
-        coalesce(n.module_path, b.module_path) AS module_path,
-        b.shapes AS base_shapes, n.shapes AS new_shapes, b.dtypes AS base_dtypes, n.dtypes AS new_dtypes,
-        b.backend AS base_backend, n.backend AS new_backend, b.self_time AS base_time, n.self_time AS new_time,
-        g.gap AS base_gap,
+        coalesce(n.method, b.method) AS method, coalesce(n.subgraph, b.subgraph) AS subgraph, b.name AS base_name,
+        n.name AS new_name, b.op_type AS base_op, n.op_type AS new_op,
+        coalesce(n.module_path, b.module_path) AS module_path, b.shapes AS base_shapes, n.shapes AS new_shapes,
+        b.dtypes AS base_dtypes, n.dtypes AS new_dtypes, b.backend AS base_backend, n.backend AS new_backend,
+        b.self_time AS base_time, n.self_time AS new_time, g.gap AS base_gap,
         CASE WHEN reference IS NOT NULL OR i.debug_handle IS NOT NULL THEN h.gap END AS new_gap,
         coalesce(CASE
             WHEN reference IS NOT NULL OR i.debug_handle IS NOT NULL THEN h.problem
         END, g.problem) AS gap_problem,
         CASE WHEN p.basis IS NOT NULL THEN nullif(concat_ws(
-            ', ',
-            CASE WHEN n.op_type <> b.op_type THEN 'op' END,
+            ', ', CASE WHEN n.op_type <> b.op_type THEN 'op' END,
             CASE WHEN n.shapes IS DISTINCT FROM b.shapes THEN 'shape' END,
             CASE WHEN n.dtypes IS DISTINCT FROM b.dtypes THEN 'dtype' END,
             CASE WHEN n.backend IS DISTINCT FROM b.backend THEN 'backend' END
@@ -160,8 +158,7 @@ SELECT
     END AS change,
     c.changed, c.base_node, c.new_node, c.base_name, c.new_name, c.base_op, c.new_op, c.module_path, c.base_shapes,
     c.new_shapes, c.base_dtypes, c.new_dtypes, c.base_backend, c.new_backend, c.base_time, c.new_time,
-    CASE WHEN u.unit IS NOT NULL THEN c.new_time - c.base_time END AS difference,
-    u.unit AS unit, c.base_gap, c.new_gap, lower(metric) AS metric, c.gap_problem, c.basis, c.score, c.origin,
-    c.subgraph
+    CASE WHEN u.unit IS NOT NULL THEN c.new_time - c.base_time END AS difference, u.unit AS unit, c.base_gap, c.new_gap,
+    lower(metric) AS metric, c.gap_problem, c.basis, c.score, c.origin, c.subgraph
 FROM compared AS c CROSS JOIN units AS u
 ORDER BY change = 'same', c.method, coalesce(c.new_node, c.origin, c.base_node), c.new_node, c.base_node;

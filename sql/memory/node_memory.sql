@@ -51,8 +51,7 @@ made AS (
 )
 SELECT
     r.graph_id, r.node_index, g.method, p.name, p.op_type, p.module_path, s.step AS instruction,
-    coalesce(m.tensors, 0) AS tensors,
-    CASE WHEN m.method IS NULL THEN 0 ELSE m.size_bytes END AS size_bytes,
+    coalesce(m.tensors, 0) AS tensors, CASE WHEN m.method IS NULL THEN 0 ELSE m.size_bytes END AS size_bytes,
     CASE WHEN m.method IS NULL THEN 0 ELSE m.peak_size_bytes END AS peak_size_bytes
 FROM target AS a CROSS JOIN run_by AS r
 JOIN graphs AS g USING (record_id, graph_id)

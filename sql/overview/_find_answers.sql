@@ -62,9 +62,8 @@ CREATE MACRO _find_all_framework_tax(
     taxes  -- a table with rows of `_run_taxes`
 ) AS TABLE
 SELECT
-    x.capture_id, row_number() OVER (PARTITION BY x.capture_id ORDER BY x.run_index)::INTEGER AS place,
-    x.run_index, x.method, x.execute, x.kernels, x.delegates, x.operators, x.tracing, x.tax, x.tax_percent, x.note,
-    x.unit
+    x.capture_id, row_number() OVER (PARTITION BY x.capture_id ORDER BY x.run_index)::INTEGER AS place, x.run_index,
+    x.method, x.execute, x.kernels, x.delegates, x.operators, x.tracing, x.tax, x.tax_percent, x.note, x.unit
 FROM _framework_taxes(taxes) AS x
 ORDER BY x.capture_id, x.run_index;
 

@@ -26,8 +26,7 @@ measured AS (
     FROM executes AS x
     UNION ALL
     SELECT
-        l.capture_id,
-        CASE l.component WHEN 'first run excess' THEN 3 ELSE 2 END,
+        l.capture_id, CASE l.component WHEN 'first run excess' THEN 3 ELSE 2 END,
         CASE l.component WHEN 'first run excess' THEN l.component ELSE 'load' END, l.part, l.total, l.unit, NULL
     FROM loads AS l
     WHERE l.component = 'Program::load_method' OR l.total > 0
@@ -39,12 +38,11 @@ measured AS (
     WHERE x.note IS DISTINCT FROM 'no operators traced'
 )
 SELECT
-    m.capture_id, row_number() OVER (PARTITION BY m.capture_id ORDER BY m.place, m.part)::INTEGER AS place,
-    m.number, m.part, median(m.value) AS value,
-    CASE WHEN count(*) > 1 THEN fsum(m.value) / count(*) END AS mean,
+    m.capture_id, row_number() OVER (PARTITION BY m.capture_id ORDER BY m.place, m.part)::INTEGER AS place, m.number,
+    m.part, median(m.value) AS value, CASE WHEN count(*) > 1 THEN fsum(m.value) / count(*) END AS mean,
     CASE WHEN count(*) > 1 THEN quantile_cont(m.value, 0.1) END AS low,
-    CASE WHEN count(*) > 1 THEN quantile_cont(m.value, 0.9) END AS high,
-    count(*) AS runs, any_value(m.unit) AS unit, max(m.note) AS note
+    CASE WHEN count(*) > 1 THEN quantile_cont(m.value, 0.9) END AS high, count(*) AS runs, any_value(m.unit) AS unit,
+    max(m.note) AS note
 FROM measured AS m
 WHERE m.value IS NOT NULL
 GROUP BY m.capture_id, m.place, m.number, m.part;

@@ -34,9 +34,8 @@ steps AS (
 ),
 valued AS (
     SELECT
-        v.method, v.value_index, v.kind, v.items, v.memory_id,
-        v.memory_offset, v.size_bytes, v.is_input, v.is_output, a.last_step,
-        v.name IS NOT NULL OR v.constant_index IS NOT NULL AS is_kept
+        v.method, v.value_index, v.kind, v.items, v.memory_id, v.memory_offset, v.size_bytes, v.is_input, v.is_output,
+        a.last_step, v.name IS NOT NULL OR v.constant_index IS NOT NULL AS is_kept
     FROM program_values AS v
     JOIN target AS a USING (program_id, method)
 ),
@@ -121,9 +120,8 @@ planned AS (
 SELECT
     l.method, l.value_index, l.memory_id, l.memory_offset, l.size_bytes, l.first_step AS first_instruction,
     l.last_step AS last_instruction, l.is_input, l.is_output,
-    coalesce(p.step BETWEEN l.first_step AND l.last_step, false) AS is_live_at_peak,
-    p.bytes AS peak_bytes, p.step AS peak_instruction, coalesce(s.op, d.backend, s.kind) AS peak_op,
-    b.bytes AS planned_bytes
+    coalesce(p.step BETWEEN l.first_step AND l.last_step, false) AS is_live_at_peak, p.bytes AS peak_bytes,
+    p.step AS peak_instruction, coalesce(s.op, d.backend, s.kind) AS peak_op, b.bytes AS planned_bytes
 FROM lifetimes AS l
 LEFT JOIN peaks AS p USING (method)
 LEFT JOIN steps AS s ON s.method = p.method AND s.step = p.step

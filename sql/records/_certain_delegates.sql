@@ -80,9 +80,8 @@ searched AS (
     WHERE p.is_of_calls
     UNION
     SELECT
-        s.graph_id, s.node_index,
-        CASE WHEN s.is_forward THEN e.to_node ELSE e.from_node END,
-        s.is_forward, k.first_instruction, k.last_instruction
+        s.graph_id, s.node_index, CASE WHEN s.is_forward THEN e.to_node ELSE e.from_node END, s.is_forward,
+        k.first_instruction, k.last_instruction
     FROM searched AS s
     JOIN op_edges AS e
         ON e.record_id = record_key

@@ -84,9 +84,8 @@ placed AS (
 counted AS (
     SELECT
         p.method, p.instruction_id, any_value(p.outputs) AS outputs, count(*) FILTER (WHERE p.is_output) AS found,
-        count(*) FILTER (WHERE p.is_of_others) AS of_others,
-        bool_or(p.is_open) AS is_open, bool_or(p.is_mutated) AS is_mutated,
-        bool_or(p.is_unknown OR p.is_inferred) AS is_inferred
+        count(*) FILTER (WHERE p.is_of_others) AS of_others, bool_or(p.is_open) AS is_open,
+        bool_or(p.is_mutated) AS is_mutated, bool_or(p.is_unknown OR p.is_inferred) AS is_inferred
     FROM placed AS p
     GROUP BY p.method, p.instruction_id
 ),
@@ -106,9 +105,8 @@ decided AS (
 )
 SELECT
     p.method, p.instruction_id,
-    row_number() OVER (PARTITION BY p.method, p.instruction_id ORDER BY p.position) - 1 AS position,
-    p.graph_id, p.node_index, p.output_index,
-    CASE WHEN d.is_inferred THEN 'inferred' ELSE 'exact' END AS mapping, NULL AS problem
+    row_number() OVER (PARTITION BY p.method, p.instruction_id ORDER BY p.position) - 1 AS position, p.graph_id,
+    p.node_index, p.output_index, CASE WHEN d.is_inferred THEN 'inferred' ELSE 'exact' END AS mapping, NULL AS problem
 FROM decided AS d
 JOIN placed AS p
     ON p.method = d.method

@@ -39,8 +39,7 @@ deepest AS (
     GROUP BY l.signature_index
 )
 SELECT
-    p.signature_index,
-    CASE WHEN p.op_types = 1 THEN p.first_node.op_type END AS op_type,
+    p.signature_index, CASE WHEN p.op_types = 1 THEN p.first_node.op_type END AS op_type,
     p.first_node.op_type AS first_op_type, v.sizes::VARCHAR AS output_shape, d.module_path,
     CASE WHEN p.lines = 1 THEN p.first_node.source_file END AS source_file,
     CASE WHEN p.lines = 1 THEN p.first_node.source_line END AS source_line, p.lines, p.first_node.mapping AS mapping

@@ -178,8 +178,7 @@ handle_calls AS (
     FROM assigned AS l
 )
 SELECT
-    c.method, c.graph_id, c.node_index, c.debug_handle,
-    CASE WHEN c.is_delegated THEN c.call END AS instruction_id,
+    c.method, c.graph_id, c.node_index, c.debug_handle, CASE WHEN c.is_delegated THEN c.call END AS instruction_id,
     CASE WHEN c.is_delegated THEN s.backend END AS backend, c.basis
 FROM handle_calls AS c
 JOIN slots AS s ON s.method = c.method AND s.debug_handle = c.debug_handle AND s.instruction_id = c.call

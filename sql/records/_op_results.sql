@@ -71,8 +71,7 @@ WHERE NOT n.is_one;
 -- Whether an op's output has the elements of its first argument, in the same order.
 CREATE MACRO _keeps_elements(op) AS (
     string_split(op, '.')[1] IN (
-        'view_copy', 'view', '_unsafe_view', 'reshape', 'squeeze_copy', 'squeeze',
-        'unsqueeze_copy', 'unsqueeze', 'flatten', 'clone', '_clone_dim_order',
-        'alias_copy', 'alias', 'detach_copy', 'detach', 'contiguous'
+        'view_copy', 'view', '_unsafe_view', 'reshape', 'squeeze_copy', 'squeeze', 'unsqueeze_copy', 'unsqueeze',
+        'flatten', 'clone', '_clone_dim_order', 'alias_copy', 'alias', 'detach_copy', 'detach', 'contiguous'
     )
 );

@@ -4,9 +4,7 @@
 -- events.
 CREATE MACRO _method_scores(capture_key) AS TABLE
 WITH target AS (
-    SELECT
-        k.capture_id, r.record_id,
-        CASE WHEN r.record_id IS NULL THEN k.program_id END AS program_id
+    SELECT k.capture_id, r.record_id, CASE WHEN r.record_id IS NULL THEN k.program_id END AS program_id
     FROM captures AS k
     LEFT JOIN records AS r ON r.record_id = k.record_id AND r.is_complete
     WHERE k.capture_id = capture_key
@@ -69,9 +67,8 @@ WITH ranked AS (
     FROM _method_scores(capture_key) AS m
 )
 SELECT
-    r.block_index,
-    CASE WHEN count(*) = 1 AND max(r.score) >= 0.5 THEN max(r.method) END AS method, max(r.score) AS score,
-    string_agg(r.method, ', ' ORDER BY r.method) AS candidates
+    r.block_index, CASE WHEN count(*) = 1 AND max(r.score) >= 0.5 THEN max(r.method) END AS method,
+    max(r.score) AS score, string_agg(r.method, ', ' ORDER BY r.method) AS candidates
 FROM ranked AS r
 WHERE r.place = 1
 GROUP BY r.block_index;

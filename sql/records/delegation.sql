@@ -22,8 +22,7 @@ WITH kernels AS (
     SELECT
         i.method,
         concat_ws(
-            '.',
-            CASE WHEN starts_with(i.op, 'executorch_prim::') THEN i.op ELSE string_split(i.op, '::')[2] END,
+            '.', CASE WHEN starts_with(i.op, 'executorch_prim::') THEN i.op ELSE string_split(i.op, '::')[2] END,
             nullif(regexp_replace(i.overload, '_?out$', ''), '')
         ) AS op_type
     FROM instructions AS i
@@ -42,9 +41,8 @@ FROM kernels AS k
 GROUP BY k.method, k.op_type
 UNION ALL
 SELECT
-    d.method, d.op_type,
-    CASE WHEN min(d.ops) > 0 THEN sum(d.ops)::BIGINT END, 0, string_agg(DISTINCT d.backend, ', ' ORDER BY d.backend),
-    'program'
+    d.method, d.op_type, CASE WHEN min(d.ops) > 0 THEN sum(d.ops)::BIGINT END, 0,
+    string_agg(DISTINCT d.backend, ', ' ORDER BY d.backend), 'program'
 FROM delegated AS d
 GROUP BY d.method, d.op_type;
 

@@ -54,10 +54,9 @@ grouped AS (
         min(c.signature_index) AS first_signature
     FROM computing AS c
     GROUP BY
-        c.capture_id, c.scope, c.kind,
-        CASE WHEN c.kind <> 'framework' THEN c.label END,
-        CASE WHEN c.kind <> 'framework' THEN c.family END,
-        c.chain_index, c.instruction_id, c.op_type, c.module_path, c.value_unit, c.is_additive
+        c.capture_id, c.scope, c.kind, CASE WHEN c.kind <> 'framework' THEN c.label END,
+        CASE WHEN c.kind <> 'framework' THEN c.family END, c.chain_index, c.instruction_id, c.op_type, c.module_path,
+        c.value_unit, c.is_additive
 ),
 ops AS MATERIALIZED (
     SELECT

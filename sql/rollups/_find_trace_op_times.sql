@@ -65,13 +65,12 @@ placed AS (
     FROM numbers AS n
 )
 SELECT
-    p.capture_id, p.op_index::INTEGER AS op_index, p.phase, _step_item(p.scope, p.kind, p.label) AS item,
-    p.scope, p.kind, p.label, p.label AS family, -1::BIGINT AS chain_index,
-    NULL::INTEGER AS instruction_id, NULL::VARCHAR AS op_type, NULL::VARCHAR AS module_path,
-    1::INTEGER AS place_in_module, 1::INTEGER AS place_in_kind, 'ticks' AS value_unit,
-    _is_part_of_step(p.kind) AS is_additive, p.runs, p.calls, p.total_ticks, p.quantiles[1] AS p25,
-    p.quantiles[2] AS p50, p.quantiles[3] AS p90, p.outside[1] AS outside_p25, p.outside[2] AS outside_p50,
-    p.outside[3] AS outside_p90, p.resolution::BIGINT AS resolution
+    p.capture_id, p.op_index::INTEGER AS op_index, p.phase, _step_item(p.scope, p.kind, p.label) AS item, p.scope,
+    p.kind, p.label, p.label AS family, -1::BIGINT AS chain_index, NULL::INTEGER AS instruction_id,
+    NULL::VARCHAR AS op_type, NULL::VARCHAR AS module_path, 1::INTEGER AS place_in_module, 1::INTEGER AS place_in_kind,
+    'ticks' AS value_unit, _is_part_of_step(p.kind) AS is_additive, p.runs, p.calls, p.total_ticks,
+    p.quantiles[1] AS p25, p.quantiles[2] AS p50, p.quantiles[3] AS p90, p.outside[1] AS outside_p25,
+    p.outside[2] AS outside_p50, p.outside[3] AS outside_p90, p.resolution::BIGINT AS resolution
 FROM placed AS p
 ORDER BY p.capture_id, p.op_index, p.scope, p.phase NULLS FIRST;
 

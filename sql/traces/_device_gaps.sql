@@ -168,8 +168,7 @@ SELECT
         WHEN j.is_host THEN j.call
         WHEN j.cause = 'launch_delay' AND 2 * j.call_ticks >= j.ticks - j.host_ticks THEN j.launch
     END AS call,
-    j.next_label,
-    CASE WHEN j.cause IN ('dependency', 'communication') AND NOT j.is_host THEN j.waited_label
+    j.next_label, CASE WHEN j.cause IN ('dependency', 'communication') AND NOT j.is_host THEN j.waited_label
     END AS waited_label
 FROM judged AS j
 ASOF LEFT JOIN owners AS o ON o.thread_index = j.call_thread AND row(j.asked_ticks) >= row(o.at_ticks);

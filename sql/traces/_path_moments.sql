@@ -115,9 +115,8 @@ handed AS (
 ),
 waits AS (
     SELECT
-        2 * s.event_index::BIGINT + 1 AS node,
-        s.event_index, 'synchronization' AS kind, s.end_ticks AS at_ticks, s.from_ticks, s.from_event,
-        NULL::INTEGER AS from_thread, s.thread_index
+        2 * s.event_index::BIGINT + 1 AS node, s.event_index, 'synchronization' AS kind, s.end_ticks AS at_ticks,
+        s.from_ticks, s.from_event, NULL::INTEGER AS from_thread, s.thread_index
     FROM synchronized AS s
     WHERE s.from_ticks > s.start_ticks
     UNION ALL

@@ -32,8 +32,7 @@ CREATE MACRO _is_python_function(activity) AS (coalesce(activity IN ('python_fun
 CREATE MACRO _call_times(capture_key, steps, phase, method, runs) AS TABLE
 WITH named AS MATERIALIZED (
     SELECT
-        s.signature_index,
-        coalesce(s.purpose = 'profiler', false) AS is_helper,
+        s.signature_index, coalesce(s.purpose = 'profiler', false) AS is_helper,
         -- A number takes less memory than a text.
         min(s.signature_index) OVER (PARTITION BY s.family) AS family_index,
         min(s.signature_index) OVER (
@@ -103,8 +102,7 @@ LEFT JOIN call_memory AS i USING (run_index, event_index);
 -- One event as in `_call_times`, with what separates rows of `key_averages`.
 CREATE MACRO _placed_calls(capture_key, "by", stack_depth, steps, phase, method, runs) AS TABLE
 SELECT
-    c.*,
-    CASE WHEN "by" = 'shape' THEN coalesce(o.shapes, '[]') END AS shapes,
+    c.*, CASE WHEN "by" = 'shape' THEN coalesce(o.shapes, '[]') END AS shapes,
     CASE WHEN "by" = 'stack' THEN _called_from(t.call_stack, stack_depth) END AS stack, n.module
 FROM _call_times(capture_key, steps, phase, method, runs) AS c
 -- The planner knows that columns which are not used are empty, and doesn't read them.

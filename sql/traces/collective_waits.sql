@@ -119,10 +119,9 @@ summed AS (
 ),
 rated AS (SELECT s.*, s.known * s.message_bytes::DOUBLE / nullif(s.transfer_ticks, 0) AS bandwidth FROM summed AS s)
 SELECT
-    nullif(r.job, '') AS job,
-    r.process_group, r.group_description, r.group_size, r.collective, r.message_type, r.message_bytes,
-    nullif(r.step, -1) AS step, r.number, r.rank, r.kernels, _in_unit(r.ticks, t.scale) AS total, r.known,
-    _in_unit(r.waited_ticks, t.scale) AS waited, _in_unit(r.transfer_ticks, t.scale) AS transfer,
+    nullif(r.job, '') AS job, r.process_group, r.group_description, r.group_size, r.collective, r.message_type,
+    r.message_bytes, nullif(r.step, -1) AS step, r.number, r.rank, r.kernels, _in_unit(r.ticks, t.scale) AS total,
+    r.known, _in_unit(r.waited_ticks, t.scale) AS waited, _in_unit(r.transfer_ticks, t.scale) AS transfer,
     100 * r.waited_ticks::DOUBLE / nullif(r.waited_ticks + r.transfer_ticks, 0) AS waited_percent,
     _in_unit(r.mean_skew_ticks, t.scale) AS mean_skew, _in_unit(r.max_skew_ticks, t.scale) AS max_skew, r.last_rank,
     100 * len(list_filter(r.last_ranks, lambda n: n = r.last_rank))::DOUBLE / nullif(r.known, 0) AS last_percent,

@@ -61,9 +61,8 @@ summed AS (
     SELECT
         w.label, count(*) AS calls, sum(d.bytes)::DOUBLE AS bytes,
         sum(CASE WHEN _is_step_run(r.name) THEN d.bytes ELSE 0 END)::DOUBLE AS step_bytes,
-        _sum_where(w.end_ticks - w.start_ticks, _is_step_run(r.name)) AS step_ticks,
-        min(d.bytes) AS least, count(d.bytes) AS sized, max(d.bytes) AS most,
-        try_cast(sum(w.end_ticks - w.start_ticks) AS BIGINT) AS ticks,
+        _sum_where(w.end_ticks - w.start_ticks, _is_step_run(r.name)) AS step_ticks, min(d.bytes) AS least,
+        count(d.bytes) AS sized, max(d.bytes) AS most, try_cast(sum(w.end_ticks - w.start_ticks) AS BIGINT) AS ticks,
         try_cast(sum(CASE WHEN d.bytes IS NOT NULL THEN w.end_ticks - w.start_ticks END) AS BIGINT) AS sized_ticks,
         min(d.bandwidth_gb_per_s) AS slowest,
         fsum(d.bandwidth_gb_per_s) / nullif(count(d.bandwidth_gb_per_s), 0) AS mean,
@@ -77,8 +76,7 @@ summed AS (
 )
 SELECT
     s.label AS event, s.calls, s.bytes, s.least AS min_bytes, s.bytes / nullif(s.sized, 0) AS mean_bytes,
-    s.most AS max_bytes,
-    _in_unit(s.ticks, a.scale) AS total,
+    s.most AS max_bytes, _in_unit(s.ticks, a.scale) AS total,
     -- Bytes per nanosecond.
     s.bytes / nullif(_in_unit(s.sized_ticks, _scale(a.time_scale, 'ns')), 0) AS bandwidth_gb_per_s,
     s.slowest AS min_gb_per_s, s.mean AS mean_gb_per_s, s.fastest AS max_gb_per_s, s.synchronous_calls, a.unit,

@@ -78,8 +78,7 @@ described AS (
 rows_of_calls AS (
     SELECT
         n.family AS name, d.shapes, d.stack, d.module, n.is_device, n.is_annotation, n.is_listed, n.written, n.scale,
-        d.calls::BIGINT AS calls,
-        CASE WHEN n.is_device THEN 0 ELSE d.self_ticks END::DOUBLE AS self_ticks,
+        d.calls::BIGINT AS calls, CASE WHEN n.is_device THEN 0 ELSE d.self_ticks END::DOUBLE AS self_ticks,
         CASE WHEN n.is_device THEN 0 ELSE d.total_ticks END::DOUBLE AS total_ticks,
         CASE WHEN n.is_device THEN d.torch_ticks ELSE d.self_device_ticks END::DOUBLE AS self_device_ticks,
         CASE WHEN n.is_device THEN d.torch_ticks ELSE d.device_ticks END::DOUBLE AS device_ticks,
@@ -96,8 +95,7 @@ rows_of_calls AS (
             CASE WHEN n.is_device THEN d.torch_in_steps ELSE d.self_device_in_steps END, 0
         )::DOUBLE AS self_device_in_steps,
         coalesce(CASE WHEN n.is_device THEN d.torch_in_steps ELSE d.device_in_steps END, 0)::DOUBLE AS device_in_steps,
-        d.worked_calls,
-        CASE WHEN n.is_device THEN d.torch_ticks ELSE d.worked_ticks END::DOUBLE AS worked_ticks
+        d.worked_calls, CASE WHEN n.is_device THEN d.torch_ticks ELSE d.worked_ticks END::DOUBLE AS worked_ticks
     FROM sums AS d
     JOIN described AS n ON n.signature_index = d.row_index
 ),
@@ -122,14 +120,12 @@ all_rows AS (
     FROM rows_of_calls
     UNION ALL BY NAME
     SELECT
-        u.name,
-        CASE WHEN o.parted_by = 'shape' THEN '[]' END AS shapes,
-        false AS is_device, false AS is_annotation, true AS is_listed,
-        o.time_scale AS written, _scale(o.time_scale, o.unit) AS scale,
-        u.calls, 0 AS self_ticks, 0 AS total_ticks, u.device_ticks AS self_device_ticks, u.device_ticks,
-        u.memory AS self_memory, u.memory, u.device_memory AS self_device_memory, u.device_memory,
-        0 AS torch_self_ticks, 0 AS torch_ticks, u.device_ticks AS torch_device_ticks, 0 AS self_in_steps,
-        0 AS total_in_steps, u.device_in_steps AS self_device_in_steps, u.device_in_steps, u.calls AS worked_calls,
+        u.name, CASE WHEN o.parted_by = 'shape' THEN '[]' END AS shapes, false AS is_device, false AS is_annotation,
+        true AS is_listed, o.time_scale AS written, _scale(o.time_scale, o.unit) AS scale, u.calls, 0 AS self_ticks,
+        0 AS total_ticks, u.device_ticks AS self_device_ticks, u.device_ticks, u.memory AS self_memory, u.memory,
+        u.device_memory AS self_device_memory, u.device_memory, 0 AS torch_self_ticks, 0 AS torch_ticks,
+        u.device_ticks AS torch_device_ticks, 0 AS self_in_steps, 0 AS total_in_steps,
+        u.device_in_steps AS self_device_in_steps, u.device_in_steps, u.calls AS worked_calls,
         u.device_ticks AS worked_ticks
     FROM values_of_no_call AS u CROSS JOIN options AS o
 ),
@@ -235,6 +231,5 @@ SELECT
     k.cpu_step_percent, k.self_device_per_step, k.device_per_step, k.cpu_outside_steps, k.device_outside_steps
 FROM _key_averages(capture, "by", unit, stack_depth, steps, phase, method, runs, include_python_functions) AS k
 ORDER BY
-    coalesce(k.self_device_per_step, k.self_device_time) DESC NULLS LAST,
-    k.self_ticks DESC, k.device_ticks DESC NULLS LAST, k.name, k.shapes, k.stack, k.module, k.is_device,
-    k.is_annotation;
+    coalesce(k.self_device_per_step, k.self_device_time) DESC NULLS LAST, k.self_ticks DESC,
+    k.device_ticks DESC NULLS LAST, k.name, k.shapes, k.stack, k.module, k.is_device, k.is_annotation;

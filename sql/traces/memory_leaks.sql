@@ -97,9 +97,8 @@ summed AS (
     GROUP BY h.device, h.op
 )
 SELECT
-    s.device, s.op, s.steps, s.growing_steps,
-    CASE WHEN s.steps >= 3 THEN s.growing_steps = s.steps - 1 END AS is_leak, s.first_bytes, s.last_bytes,
-    s.last_bytes - s.first_bytes AS growth_bytes,
+    s.device, s.op, s.steps, s.growing_steps, CASE WHEN s.steps >= 3 THEN s.growing_steps = s.steps - 1 END AS is_leak,
+    s.first_bytes, s.last_bytes, s.last_bytes - s.first_bytes AS growth_bytes,
     (s.last_bytes - s.first_bytes)::DOUBLE / nullif(s.steps - 1, 0) AS growth_per_step_bytes,
     s.allocations
 FROM summed AS s

@@ -16,8 +16,7 @@ costed AS MATERIALIZED (
 ),
 limited AS (
     SELECT
-        c.*,
-        CASE WHEN c.flops = 0 THEN 0 ELSE c.flops * 1e9 / c.most_flops END AS compute_ticks,
+        c.*, CASE WHEN c.flops = 0 THEN 0 ELSE c.flops * 1e9 / c.most_flops END AS compute_ticks,
         c.bytes * 1e9 / c.bandwidth AS memory_ticks
     FROM costed AS c
 ),
@@ -103,8 +102,7 @@ rated AS MATERIALIZED (
 ),
 summed AS (
     SELECT
-        b.family,
-        CASE WHEN a.parted_by <> 'family' THEN b.label END AS op,
+        b.family, CASE WHEN a.parted_by <> 'family' THEN b.label END AS op,
         CASE WHEN a.parted_by = 'shape' THEN b.inputs END AS inputs,
         CASE WHEN a.parted_by = 'shape' THEN b.shapes END AS shapes,
         CASE WHEN a.parted_by = 'shape' THEN b.dtypes END AS types,
@@ -154,9 +152,8 @@ SELECT
     _in_unit(s.above_ticks, a.scale) AS above_roof,
     100 * s.above_ticks / nullif(sum(s.ticks) OVER (), 0) AS above_roof_percent,
     100 * coalesce(s.known_ticks, 0)::DOUBLE / nullif(s.ticks, 0) AS known_percent, s.events,
-    _in_unit(s.copy_ticks, a.scale) AS copy_time,
-    s.top_event, s.device, s.reason, s.shapes, s.types, s.strides, a.step_count AS steps,
-    _in_unit(s.step_ticks::DOUBLE / a.step_count, a.scale) AS per_step,
+    _in_unit(s.copy_ticks, a.scale) AS copy_time, s.top_event, s.device, s.reason, s.shapes, s.types, s.strides,
+    a.step_count AS steps, _in_unit(s.step_ticks::DOUBLE / a.step_count, a.scale) AS per_step,
     CASE WHEN a.step_count IS NOT NULL THEN _in_unit(s.ticks - s.step_ticks, a.scale) END AS outside_steps
 FROM summed AS s CROSS JOIN target AS a
 ORDER BY s.ticks DESC, s.family, s.op, s.shapes, s.types, s.strides;

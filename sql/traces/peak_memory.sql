@@ -36,9 +36,7 @@ steps AS (
     WHERE w.capture_id = (SELECT a.capture_id FROM target AS a)
 ),
 owned AS (
-    SELECT
-        h.device, g.label AS op,
-        CASE WHEN h.at_ticks < s.end_ticks THEN s.step END AS step, h.bytes
+    SELECT h.device, g.label AS op, CASE WHEN h.at_ticks < s.end_ticks THEN s.step END AS step, h.bytes
     FROM held AS h
     LEFT JOIN _memory_calls((SELECT a.capture_id FROM target AS a)) AS c USING (event_index)
     LEFT JOIN _event_labels((SELECT a.capture_id FROM target AS a)) AS g ON g.event_index = c.call_index
@@ -62,9 +60,8 @@ all_rows AS (
     SELECT u.device, '(before the recording)', NULL, NULL, u.bytes FROM unseen AS u WHERE u.bytes > 0
 )
 SELECT
-    r.device, p.bytes AS peak_bytes, _in_unit(p.at_ticks - s.ticks, a.scale) AS peak_time,
-    r.op, r.step, r.allocations, r.bytes AS held_bytes,
-    100 * r.bytes::DOUBLE / sum(r.bytes) OVER (PARTITION BY r.device) AS share_percent, a.unit
+    r.device, p.bytes AS peak_bytes, _in_unit(p.at_ticks - s.ticks, a.scale) AS peak_time, r.op, r.step, r.allocations,
+    r.bytes AS held_bytes, 100 * r.bytes::DOUBLE / sum(r.bytes) OVER (PARTITION BY r.device) AS share_percent, a.unit
 FROM all_rows AS r
 JOIN peaks AS p USING (device)
 CROSS JOIN target AS a CROSS JOIN started AS s

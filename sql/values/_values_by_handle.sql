@@ -20,9 +20,8 @@ handled AS (
     WHERE p.role = 'output' AND coalesce(NOT is_reference, true)
     UNION ALL
     SELECT
-        r.method, [s.debug_handle],
-        s.debug_handle, v.value_index, v.name, v.run_index, v.event_index, v.value_index, false, NULL, NULL,
-        CASE WHEN s.problem IS NULL THEN 'exact' END, s.problem
+        r.method, [s.debug_handle], s.debug_handle, v.value_index, v.name, v.run_index, v.event_index, v.value_index,
+        false, NULL, NULL, CASE WHEN s.problem IS NULL THEN 'exact' END, s.problem
     FROM target AS k
     JOIN runs AS r USING (capture_id)
     JOIN _op_results((SELECT k.record_id FROM target AS k)) AS s
