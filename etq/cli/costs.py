@@ -73,18 +73,7 @@ def roofline(
         elif device is not None:
             raise EtqError("--device is for traces of GPUs; give --peak-flops and --peak-bandwidth")
         else:
-            _show_roofline(capture, target, written, by, total, **options)
-
-
-def _show_roofline(
-    capture: str,
-    target: tuple[Warehouse, Capture],
-    output: tuple[str | None, str | None, bool],
-    by: str | None,
-    total: bool,
-    **options: Any,
-) -> None:
-    show_opened("roofline", capture, target, output, total=total, by=by, **options)
+            show_opened("roofline", capture, target, written, total=total, by=by, **options)
 
 
 def show_efficiency(
