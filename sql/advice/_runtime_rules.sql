@@ -31,14 +31,12 @@ stepped AS (
         >= 90 * sum(d.number)
 ),
 ordered AS (
-    SELECT
-        d.*, sum(d.number) OVER (PARTITION BY d.is_delegate ORDER BY d.ticks) AS up_to,
+    SELECT d.*, sum(d.number) OVER (PARTITION BY d.is_delegate ORDER BY d.ticks) AS up_to,
         sum(d.number) OVER (PARTITION BY d.is_delegate) AS events
     FROM durations AS d
 ),
 counted AS (
-    SELECT
-        o.is_delegate, sum(o.number)::BIGINT AS events,
+    SELECT o.is_delegate, sum(o.number)::BIGINT AS events,
         coalesce(sum(o.number) FILTER (WHERE o.ticks = 0), 0)::BIGINT AS zeros,
         min(o.ticks) FILTER (WHERE 2 * o.up_to >= o.events) AS middle,
         (SELECT max(s.step) FROM stepped AS s WHERE s.is_delegate = o.is_delegate) AS step
@@ -154,8 +152,7 @@ timed_runs AS MATERIALIZED (
     WHERE a.profiling_level IS DISTINCT FROM 'debug'
 ),
 classified_times AS (
-    SELECT
-        t.scope AS method, t.signature_index, t.kind, t.family, t.instruction_id,
+    SELECT t.scope AS method, t.signature_index, t.kind, t.family, t.instruction_id,
         t.kind = 'operator_call' AND t.children > 0 AS is_framework,
         t.kind = 'delegate_call' AND t.children > 0 AS is_opened, count(*) AS calls, sum(t.self_ticks) AS ticks
     FROM _execute_times(capture_key, NULL, NULL, NULL, 'all') AS t
@@ -181,8 +178,7 @@ times AS MATERIALIZED (
         o.calls / n.runs AS calls, _in_unit(o.ticks::DOUBLE / n.runs, a.scale) AS per_run,
         100 * o.ticks::DOUBLE / nullif(sum(o.ticks) OVER (), 0) AS share_percent
     FROM (
-        SELECT
-            c.*,
+        SELECT c.*,
             -- Whether a record of the capture's program maps its events to ops.
             c.record_id IS NOT NULL AND NOT EXISTS (
                 FROM findings AS f WHERE f.capture_id = c.capture_id AND f.rule = 'foreign record'
@@ -194,8 +190,7 @@ times AS MATERIALIZED (
     LEFT JOIN readers AS r USING (signature_index)
 ),
 placed_ops AS (
-    SELECT
-        g.method, g.kind, g.op, g.is_copy, g.instruction_id, max_by(g.source, (g.per_run, g.source)) AS source,
+    SELECT g.method, g.kind, g.op, g.is_copy, g.instruction_id, max_by(g.source, (g.per_run, g.source)) AS source,
         sum(g.calls) AS calls, fsum(g.per_run) AS per_run,
         sum(CASE WHEN g.is_opened THEN g.per_run ELSE 0 END) AS opened, fsum(g.share_percent) AS share_percent,
         sum(CASE WHEN g.is_of_constant THEN g.per_run ELSE 0 END)
@@ -210,8 +205,7 @@ ranked_ops AS (
     FROM placed_ops AS p
 ),
 summed_ops AS (
-    SELECT
-        r.kind, r.op, r.is_copy, sum(r.of_constants) AS of_constants, count(r.instruction_id) AS instructions,
+    SELECT r.kind, r.op, r.is_copy, sum(r.of_constants) AS of_constants, count(r.instruction_id) AS instructions,
         sum(r.calls) AS calls, sum(r.per_run) AS per_run, sum(r.opened) AS opened,
         sum(r.share_percent) AS share_percent,
         -- Different methods use the same numbers for their instructions.
@@ -225,8 +219,7 @@ summed_ops AS (
 ),
 -- Evidence: one op of a capture by name, described in `words`.
 ops AS MATERIALIZED (
-    SELECT
-        d.*,
+    SELECT d.*,
         d.kind = 'kernel' AND regexp_full_match(
             d.op,
             '(\w+::)?(\w*convolution|conv[123]d|addmm|baddbmm|bmm|mm|\w+_mm|matmul'
@@ -248,8 +241,7 @@ ops AS MATERIALIZED (
 clocks AS MATERIALIZED (FROM _advice_clocks(capture_key, unit)),
 loading AS MATERIALIZED (FROM _load_breakdown(capture_key, unit)),
 all_runs AS MATERIALIZED (
-    SELECT
-        count(*) AS runs, fsum(g.execute) AS execute, median(g.execute) AS middle, min(g.run_index) AS first_index,
+    SELECT count(*) AS runs, fsum(g.execute) AS execute, median(g.execute) AS middle, min(g.run_index) AS first_index,
         max(g.run_index) AS last_index
     FROM timed_runs AS g
 ),
@@ -267,8 +259,7 @@ found AS (
 -- (transformer: 114 events, 223 us traced, 190 us not), so a tax of this order per event (up to 1 us) comes from
 -- tracing rather than from the framework; severity is then never high.
 taxes AS (
-    SELECT
-        median(g.execute) AS execute, median(g.tax) AS tax, median(g.tax_percent) AS share_percent,
+    SELECT median(g.execute) AS execute, median(g.tax) AS tax, median(g.tax_percent) AS share_percent,
         median(g.events) AS events, count(*) AS runs, median(g.tax) / nullif(median(g.events), 0) AS each_event,
         each_event * _nanoseconds(any_value(g.unit)) <= 1000 AS is_tracing
     FROM timed_runs AS g
@@ -276,16 +267,14 @@ taxes AS (
     HAVING median(g.tax_percent) >= 10
 ),
 heavy AS (
-    SELECT
-        string_agg(DISTINCT string_split(g.op, '.')[1], ', ' ORDER BY string_split(g.op, '.')[1]) AS names,
+    SELECT string_agg(DISTINCT string_split(g.op, '.')[1], ', ' ORDER BY string_split(g.op, '.')[1]) AS names,
         fsum(g.per_run) AS per_run, fsum(g.share_percent) AS share_percent,
         string_agg(g.words, ', ' ORDER BY g.per_run DESC, g.op) AS words
     FROM ops AS g
     WHERE g.is_heavy
 ),
 fallbacks AS (
-    SELECT
-        sum(k.calls) AS calls, sum(k.per_run) AS per_run, sum(k.share_percent) AS share_percent,
+    SELECT sum(k.calls) AS calls, sum(k.per_run) AS per_run, sum(k.share_percent) AS share_percent,
         max(k.op) FILTER (WHERE k.kernel_place = 1) AS worst,
         -- An op that a delegate takes includes the copies of its weights.
         coalesce(
@@ -297,8 +286,7 @@ fallbacks AS (
     WHERE k.kind = 'kernel'
 ),
 copied AS (
-    SELECT
-        sum(c.per_run) AS per_run, sum(c.share_percent) AS share_percent,
+    SELECT sum(c.per_run) AS per_run, sum(c.share_percent) AS share_percent,
         100e0 * sum(c.of_constants) / nullif(sum(c.per_run), 0) AS constant_percent,
         string_agg(c.words, ', ' ORDER BY c.copy_place) FILTER (WHERE c.copy_place <= 4) AS words,
         bool_or(c.kind = 'delegate') AS is_within_delegates,
@@ -313,17 +301,15 @@ dominating AS (
     FROM ops AS g
     WHERE g.kind IN ('kernel', 'delegate') AND NOT g.is_copy
     UNION ALL
-    SELECT
-        'module', p.module_path, sum(p.per_run), sum(p.share_percent),
+    SELECT 'module', p.module_path, sum(p.per_run), sum(p.share_percent),
         'events: ' || string_agg(DISTINCT p.op, ', ' ORDER BY p.op), count(*) OVER () - 1
     FROM times AS p
     WHERE p.module_path IS NOT NULL
     GROUP BY p.module_path
 ),
 delegated AS (
-    SELECT
-        sum(g.calls) FILTER (WHERE g.kind = 'delegate_call') AS calls,
-        fsum(g.per_run) AS total, fsum(g.share_percent) AS share_percent,
+    SELECT sum(g.calls) FILTER (WHERE g.kind = 'delegate_call') AS calls, fsum(g.per_run) AS total,
+        fsum(g.share_percent) AS share_percent,
         coalesce(fsum(g.per_run) FILTER (WHERE g.kind = 'delegate' AND g.is_copy), 0) AS copies,
         sum(g.opened) FILTER (WHERE g.kind = 'delegate_call') AS unaccounted,
         bool_or(g.kind = 'delegate') AND NOT EXISTS (
@@ -338,8 +324,7 @@ delegated AS (
 -- events is too coarse, and for calls without events or with detached ones, unaccounted time is not counted as
 -- overhead; such calls are reported if they are short: a call's fixed cost is some microseconds.
 small_calls AS (
-    SELECT
-        d.*, d.copies + CASE WHEN d.is_explained THEN d.unaccounted ELSE 0 END AS costs,
+    SELECT d.*, d.copies + CASE WHEN d.is_explained THEN d.unaccounted ELSE 0 END AS costs,
         100e0 * costs >= 25 * d.total AS is_costly, d.share_percent * costs / d.total AS costs_percent,
         NOT d.is_explained AND d.total / d.calls * _nanoseconds(a.unit) < 50000 AS is_short
     FROM delegated AS d CROSS JOIN advised AS a
@@ -354,8 +339,7 @@ later_runs AS (
 -- The first run is an outlier: caches, pages and clocks are cold. Its excess is a fifth of the median of the later runs
 -- or more, which is more than their usual spread.
 first_runs AS (
-    SELECT
-        g.execute, g.middle, l.runs, r.runs AS all_runs, r.execute AS all_time, sum(p.total) OVER () AS all_excess,
+    SELECT g.execute, g.middle, l.runs, r.runs AS all_runs, r.execute AS all_time, sum(p.total) OVER () AS all_excess,
         row_number() OVER (ORDER BY p.total DESC, g.run_index) AS place,
         string_agg('run ' || g.run_index, ', ') OVER () AS words
     FROM timed_runs AS g
@@ -365,8 +349,7 @@ first_runs AS (
     WHERE g.is_first AND g.execute > l.p90 AND 100e0 * p.total >= 20 * g.middle
 ),
 slow AS (
-    SELECT
-        count(*) AS outliers, sum(g.execute - g.middle) AS excess, max(g.execute) AS slowest,
+    SELECT count(*) AS outliers, sum(g.execute - g.middle) AS excess, max(g.execute) AS slowest,
         max_by(g.middle, (g.execute, -g.run_index)) AS middle,
         array_to_string(
             list('run ' || g.run_index || ' ' || _advice_time(g.execute, g.unit)
@@ -376,8 +359,7 @@ slow AS (
     WHERE g.is_outlier AND g.execute > g.middle
 ),
 blocks AS (
-    SELECT
-        g.block_index, count(*) AS runs, fsum(g.execute) AS total, quantile_cont(g.execute, 0.1) AS p10,
+    SELECT g.block_index, count(*) AS runs, fsum(g.execute) AS total, quantile_cont(g.execute, 0.1) AS p10,
         median(g.execute) AS p50, quantile_cont(g.execute, 0.9) AS p90,
         (p90 - p10) / nullif(p50, 0) AS spread
     FROM timed_runs AS g
@@ -397,30 +379,26 @@ varying AS (
     QUALIFY row_number() OVER (ORDER BY s.total DESC, s.block_index) = 1
 ),
 load_times AS (
-    SELECT
-        sum(p.total) FILTER (WHERE p.component = 'Program::load_method') AS load,
+    SELECT sum(p.total) FILTER (WHERE p.component = 'Program::load_method') AS load,
         coalesce(sum(p.total) FILTER (WHERE p.component = 'Method::init'), 0) AS init,
         coalesce(sum(p.total) FILTER (WHERE p.component = 'delegate init'), 0) AS delegate_init,
         count(*) FILTER (WHERE p.component = 'Program::load_method') AS loads
     FROM loading AS p
 ),
 results AS (
-    SELECT
-        f.rule, k.severity, upper(left(f.detail, 1)) || substr(f.detail, 2) || '.' AS finding,
-        f.evidence, k.remedy, NULL::DOUBLE AS time_at_stake, NULL::DOUBLE AS share_percent
+    SELECT f.rule, k.severity, upper(left(f.detail, 1)) || substr(f.detail, 2) || '.' AS finding, f.evidence, k.remedy,
+        NULL::DOUBLE AS time_at_stake, NULL::DOUBLE AS share_percent
     FROM found AS f
     JOIN _advised_findings() AS k USING (rule)
     UNION ALL BY NAME
-    SELECT
-        'logged values' AS rule, 'medium' AS severity,
+    SELECT 'logged values' AS rule, 'medium' AS severity,
         'The runtime logged values. The times of this capture include copying them and are not judged here.' AS finding,
         'profiling_level debug in captures' AS evidence,
         'Take times from a capture that logs only events, and values from this one.' AS remedy
     FROM advised AS a
     WHERE a.profiling_level = 'debug'
     UNION ALL BY NAME
-    SELECT
-        'framework tax' AS rule,
+    SELECT 'framework tax' AS rule,
         CASE
             WHEN t.is_tracing AND t.share_percent >= 20 THEN 'medium'
             ELSE _advice_severity(t.share_percent)
@@ -446,8 +424,7 @@ results AS (
     UNION ALL BY NAME
     -- No delegate runs anything, though much of the time (the limit of high severity) is spent in ops that backends are
     -- made for. Names don't show whether the kernels are the portable ones.
-    SELECT
-        'nothing delegated' AS rule, _advice_severity(h.share_percent) AS severity,
+    SELECT 'nothing delegated' AS rule, _advice_severity(h.share_percent) AS severity,
         'No delegate runs anything: convolutions and matrix products ('
         || h.names || '), which backends are made for, take '
         || _advice_time(h.per_run, a.unit) || ' of the average run ('
@@ -460,8 +437,7 @@ results AS (
     UNION ALL BY NAME
     -- Some ops run as kernels although there are delegates. Each such op also splits the graph, so that delegates are
     -- called more often: reported from 2 % on.
-    SELECT
-        'fallback kernels' AS rule, _advice_severity(f.share_percent) AS severity,
+    SELECT 'fallback kernels' AS rule, _advice_severity(f.share_percent) AS severity,
         'Next to ' || _advice_count(f.delegate_calls, 'delegate call')
         || ', the average run has ' || _advice_count(f.calls, 'kernel')
         || ' for ops that no delegate took: ' || _advice_time(f.per_run, a.unit)
@@ -475,8 +451,7 @@ results AS (
     UNION ALL BY NAME
     -- Much of the time (the limit of medium severity) is spent in ops that compute nothing: changes of layout, type
     -- conversions and copies, in kernels and delegates.
-    SELECT
-        'copies' AS rule, _advice_severity(c.share_percent) AS severity,
+    SELECT 'copies' AS rule, _advice_severity(c.share_percent) AS severity,
         'Ops that compute nothing, but move or convert data, take '
         || _advice_time(c.per_run, a.unit) || ' of the average run ('
         || _advice_percent(c.share_percent) || ')' || CASE
@@ -513,8 +488,7 @@ results AS (
     UNION ALL BY NAME
     -- The place to optimize rather than a fault, so severity is at most medium. Copies have their own rule; a model of
     -- one or two ops is not reported.
-    SELECT
-        'dominating ' || n.what AS rule, 'medium' AS severity,
+    SELECT 'dominating ' || n.what AS rule, 'medium' AS severity,
         'The ' || n.what || ' ' || n.name || ' takes '
         || _advice_time(n.per_run, a.unit) || ' of the average run (' || _advice_percent(n.share_percent)
         || '): making all else faster gains at most ' || _advice_percent(100 - n.share_percent) || '.' AS finding,
@@ -525,8 +499,7 @@ results AS (
     FROM dominating AS n CROSS JOIN advised AS a
     WHERE n.share_percent >= 50 AND n.others >= 2 AND n.name <> ''
     UNION ALL BY NAME
-    SELECT
-        'small delegate calls' AS rule,
+    SELECT 'small delegate calls' AS rule,
         CASE WHEN t.is_costly THEN _advice_severity(t.costs_percent) ELSE 'low' END AS severity,
         'The average run calls delegates ' || _advice_count(t.calls, 'time') || ', '
         || _advice_time(t.total / t.calls, a.unit) || ' each, '
@@ -558,8 +531,7 @@ results AS (
     UNION ALL BY NAME
     -- Slow runs took so much longer than typical ones (the limit of medium severity) that totals and averages over all
     -- runs represent neither.
-    SELECT
-        'slow runs' AS rule, _advice_severity(100e0 * t.excess / r.execute) AS severity,
+    SELECT 'slow runs' AS rule, _advice_severity(100e0 * t.excess / r.execute) AS severity,
         'Without the first, ' || t.outliers || ' of ' || _advice_count(r.runs, 'run')
         || ' took longer than typical, the slowest ' || _advice_time(t.slowest, a.unit)
         || ' against ' || _advice_time(t.middle, a.unit) || ': this excess is '
@@ -571,8 +543,7 @@ results AS (
     WHERE 100e0 * t.excess / r.execute >= 5
     UNION ALL BY NAME
     -- From 50 captures on, the estimate is not meaningful.
-    SELECT
-        'variance' AS rule,
+    SELECT 'variance' AS rule,
         CASE WHEN t.spread >= 1 THEN 'high' WHEN t.spread >= 0.5 THEN 'medium' ELSE 'low' END AS severity,
         'Runs that log the same events, without the first, take '
         || _advice_time(t.p10, a.unit) || ' (p10) to ' || _advice_time(t.p90, a.unit) || ' (p90), a spread of '
@@ -588,8 +559,7 @@ results AS (
     FROM varying AS t CROSS JOIN advised AS a
     UNION ALL BY NAME
     -- With fewer than ten runs, p10 and p90 are the fastest and the slowest.
-    SELECT
-        'few runs' AS rule, 'low' AS severity,
+    SELECT 'few runs' AS rule, 'low' AS severity,
         'The capture has ' || _advice_count(r.runs, 'run') || ', warm-up included: too '
         || 'few for percentiles, or to separate noise from change.' AS finding,
         'runs ' || r.first_index || ' to ' || r.last_index AS evidence,
@@ -600,8 +570,7 @@ results AS (
     UNION ALL BY NAME
     -- Loading took longer than all runs of the capture together. A capture is not a
     -- user's session, so severity is low; medium if it takes longer than a hundred runs.
-    SELECT
-        'loading' AS rule, CASE WHEN t.load > 100e0 * r.middle THEN 'medium' ELSE 'low' END AS severity,
+    SELECT 'loading' AS rule, CASE WHEN t.load > 100e0 * r.middle THEN 'medium' ELSE 'low' END AS severity,
         'Loading took ' || _advice_time(t.load, a.unit) || ', as much as '
         || _advice_number(t.load / r.middle) || ' median runs: '
         || _advice_percent(100e0 * t.load / (t.load + r.execute)) || ' of the time in this capture.' AS finding,
@@ -619,8 +588,7 @@ results AS (
     -- A clock's step is too large for the times that it measures, 20 events or more. Severity is high for the runtime's
     -- clock, as it makes all times unreliable; for the clock of delegates' events it is medium if a quarter of them
     -- have duration zero.
-    SELECT
-        'coarse clock' AS rule,
+    SELECT 'coarse clock' AS rule,
         CASE
             WHEN NOT t.is_delegate THEN 'high'
             WHEN 100e0 * t.zeros / t.events >= 25 THEN 'medium'
@@ -644,7 +612,6 @@ results AS (
     FROM clocks AS t
     WHERE t.events >= 20 AND t.is_coarse
 )
-SELECT
-    t.rule, t.severity, t.finding, t.evidence, t.time_at_stake, t.share_percent,
-    t.remedy, CASE WHEN t.time_at_stake IS NOT NULL THEN a.unit END AS unit
+SELECT t.rule, t.severity, t.finding, t.evidence, t.time_at_stake, t.share_percent, t.remedy,
+    CASE WHEN t.time_at_stake IS NOT NULL THEN a.unit END AS unit
 FROM results AS t CROSS JOIN advised AS a;

@@ -69,8 +69,7 @@ CREATE MACRO _trace_findings(capture_key, unit) AS TABLE
 WITH clock AS MATERIALIZED (FROM _scaled_key(capture_key, unit)),
 -- Launches of kernels that have no event of a device, if there are any.
 lost AS MATERIALIZED (
-    SELECT
-        count(t.lost_launches) AS lost, count(*) AS launches, arg_max(s.label, t.lost_launches) AS call,
+    SELECT count(t.lost_launches) AS lost, count(*) AS launches, arg_max(s.label, t.lost_launches) AS call,
         20 * count(t.lost_launches) >= count(*) AS are_many
     FROM findings AS f
     JOIN signatures AS s
@@ -102,8 +101,7 @@ spans AS MATERIALIZED (
 ),
 -- Idle time is known only if all times of work are known.
 idle AS (
-    SELECT
-        i.*, c.unit, 100 * i.ticks::DOUBLE / nullif(s.ticks, 0) AS share, _in_unit(i.ticks, c.scale) AS total,
+    SELECT i.*, c.unit, 100 * i.ticks::DOUBLE / nullif(s.ticks, 0) AS share, _in_unit(i.ticks, c.scale) AS total,
         _in_unit(i.longest, c.scale) AS longest_time
     FROM _idle_totals(capture_key, 'device', NULL) AS i
     JOIN spans AS s ON s.device IS NOT DISTINCT FROM i.device
@@ -113,17 +111,15 @@ idle AS (
 -- Calls of the runtime or driver in which the host waits (but for synchronization) count by their cause, for all ops
 -- together.
 path_parts AS (
-    SELECT
-        nullif(s.cause, 'synchronization') AS wait_cause,
-        CASE WHEN wait_cause IS NULL THEN s.op END AS outer_op, s.op, s.call, s.kernel, sum(s.ticks) AS ticks,
-        sum(CASE WHEN s.is_host THEN s.ticks ELSE 0 END) AS host_ticks, count(*) AS parts, max(s.ticks) AS longest_ticks
+    SELECT nullif(s.cause, 'synchronization') AS wait_cause, CASE WHEN wait_cause IS NULL THEN s.op END AS outer_op,
+        s.op, s.call, s.kernel, sum(s.ticks) AS ticks, sum(CASE WHEN s.is_host THEN s.ticks ELSE 0 END) AS host_ticks,
+        count(*) AS parts, max(s.ticks) AS longest_ticks
     FROM _path_shares(capture_key, NULL, NULL) AS s
     WHERE EXISTS (FROM device_events AS d WHERE d.capture_id = capture_key)
     GROUP BY ALL
 ),
 path_totals AS (
-    SELECT
-        p.outer_op AS op, p.wait_cause AS cause, sum(p.ticks) AS ticks,
+    SELECT p.outer_op AS op, p.wait_cause AS cause, sum(p.ticks) AS ticks,
         sum(p.host_ticks) / sum(p.ticks)::DOUBLE AS host_part,
         sum(CASE WHEN p.kernel IS NULL THEN 0 ELSE p.ticks END) / sum(p.ticks)::DOUBLE AS device_part,
         arg_max(p.kernel, (p.ticks, p.kernel)) FILTER (WHERE p.kernel IS NOT NULL) AS kernel,
@@ -134,8 +130,7 @@ path_totals AS (
     GROUP BY p.outer_op, p.wait_cause
 ),
 critical AS (
-    SELECT
-        t.*, c.unit, _in_unit(t.ticks::BIGINT, c.scale) AS total, _in_unit(t.longest_ticks, c.scale) AS longest_time,
+    SELECT t.*, c.unit, _in_unit(t.ticks::BIGINT, c.scale) AS total, _in_unit(t.longest_ticks, c.scale) AS longest_time,
         EXISTS (
             FROM signatures AS s
             WHERE s.capture_id = c.capture_id AND s.kernel_family = 'communication' AND s.label = t.kernel
@@ -147,8 +142,7 @@ critical AS (
     WHERE t.share >= 20 AND (t.op IS NOT NULL OR t.cause IS NOT NULL) AND t.cause IS DISTINCT FROM 'call'
 ),
 families AS MATERIALIZED (
-    SELECT
-        f.*, coalesce(f.family, 'unknown names') AS name,
+    SELECT f.*, coalesce(f.family, 'unknown names') AS name,
         100 * f.ticks::DOUBLE / nullif(sum(f.ticks) OVER (), 0) AS share,
         _tensor_percent(f.tensor_ticks, f.unknown_ticks, f.ticks) AS tensor_percent,
         row_number() OVER (ORDER BY f.ticks DESC, name) AS place
@@ -156,8 +150,7 @@ families AS MATERIALIZED (
 ),
 -- What fusion saves is compared with the whole time: where a device is idle, shorter kernels save little.
 fused AS (
-    SELECT
-        sum(h.kernels * h.calls) AS kernels, sum(h.calls) AS calls,
+    SELECT sum(h.kernels * h.calls) AS kernels, sum(h.calls) AS calls,
         try_cast(sum(h.saved_ticks) AS BIGINT) AS saved_ticks,
         100 * sum(h.saved_ticks)::DOUBLE / nullif((SELECT sum(s.ticks) FROM spans AS s), 0) AS share,
         array_to_string(
@@ -171,8 +164,7 @@ fused AS (
 -- The kernels of a stream, to find a softmax (or, backward, its gradient) between two batches of products, with the
 -- kernels that prepare the scores.
 ordered AS (
-    SELECT
-        w.event_index, w.device, w.stream, w.end_ticks - w.start_ticks AS ticks,
+    SELECT w.event_index, w.device, w.stream, w.end_ticks - w.start_ticks AS ticks,
         CASE
             WHEN regexp_matches(g.label, '^aten::(bmm|baddbmm)') THEN 'product'
             WHEN regexp_matches(g.label, '^aten::_(safe_)?softmax') THEN 'softmax'
@@ -186,8 +178,7 @@ ordered AS (
 ),
 -- Each with the nearest products and other work before and after it.
 numbered AS (
-    SELECT
-        o.*, max(CASE WHEN o.part = 'product' THEN o.place END) OVER so_far AS product_before,
+    SELECT o.*, max(CASE WHEN o.part = 'product' THEN o.place END) OVER so_far AS product_before,
         min(CASE WHEN o.part = 'product' THEN o.place END) OVER from_here AS product_after,
         max(CASE WHEN o.part = 'other' THEN o.place END) OVER so_far AS other_before,
         min(CASE WHEN o.part = 'other' THEN o.place END) OVER from_here AS other_after
@@ -204,8 +195,7 @@ scores AS (
         AND n.product_after < coalesce(n.other_after, n.product_after + 1)
 ),
 unfused AS (
-    SELECT
-        sum(t.ticks)::BIGINT AS ticks, count(*) AS kernels,
+    SELECT sum(t.ticks)::BIGINT AS ticks, count(*) AS kernels,
         (SELECT count(*) FROM scores AS s) AS parts,
         100 * sum(t.ticks)::DOUBLE / (SELECT sum(f.ticks) FROM families AS f) AS share
     FROM (
@@ -219,8 +209,7 @@ unfused AS (
 ),
 -- Kernels of products that read one element at a time, or two. Those without tensor cores always read one.
 odd AS (
-    SELECT
-        count(*) AS calls, sum(w.end_ticks - w.start_ticks)::BIGINT AS ticks,
+    SELECT count(*) AS calls, sum(w.end_ticks - w.start_ticks)::BIGINT AS ticks,
         arg_max(w.label, w.end_ticks - w.start_ticks) AS kernel,
         100 * sum(w.end_ticks - w.start_ticks)::DOUBLE / (SELECT sum(f.ticks) FROM families AS f) AS share
     FROM _launches(capture_key) AS w
@@ -235,8 +224,7 @@ rated AS MATERIALIZED (
     WHERE EXISTS (FROM device_events AS d WHERE d.capture_id = capture_key)
 ),
 by_op AS (
-    SELECT
-        r.family, r.bound, r.label, sum(r.calls) AS calls, sum(r.ticks) AS ticks, sum(r.least_ticks) AS least_ticks,
+    SELECT r.family, r.bound, r.label, sum(r.calls) AS calls, sum(r.ticks) AS ticks, sum(r.least_ticks) AS least_ticks,
         sum(r.bytes::DOUBLE * r.calls) AS bytes, any_value(r.bandwidth) AS bandwidth, any_value(r.device) AS device,
         sum(r.ticks) FILTER (
             WHERE contains(r.type, 'Float4') OR regexp_matches(r.top_event, 'fp4|int4|e2m1', 'i')
@@ -246,8 +234,7 @@ by_op AS (
     GROUP BY r.family, r.bound, r.label
 ),
 above_roof AS (
-    SELECT
-        o.family, o.bound, any_value(o.device) AS device,
+    SELECT o.family, o.bound, any_value(o.device) AS device,
         100 * sum(o.ticks)::DOUBLE / (SELECT sum(r.ticks) FROM rated AS r) AS time_share,
         sum(o.ticks) - sum(o.least_ticks) / _achievable_part(o.bound) AS ticks,
         100 * (sum(o.ticks) - sum(o.least_ticks) / _achievable_part(o.bound))
@@ -262,8 +249,7 @@ above_roof AS (
     FROM by_op AS o
     GROUP BY o.family, o.bound
 )
-SELECT
-    replace(r.rule, '_', ' ') AS rule, 'medium' AS severity, r.finding, r.evidence, NULL::DOUBLE AS time_at_stake,
+SELECT replace(r.rule, '_', ' ') AS rule, 'medium' AS severity, r.finding, r.evidence, NULL::DOUBLE AS time_at_stake,
     NULL::DOUBLE AS share_percent, r.remedy, NULL::VARCHAR AS unit,
     CASE r.rule WHEN 'data_loader' THEN 'data_loading' WHEN 'communication' THEN r.rule END AS cause
 FROM _trace_recommendations(capture_key) AS r
@@ -275,8 +261,7 @@ WHERE r.rule <> 'gpu_utilization'
 UNION ALL BY NAME
 -- Rules about the time of devices don't apply if a twentieth or more of the launches have no event: too much is
 -- missing.
-SELECT
-    'lost kernels' AS rule, 'high' AS severity,
+SELECT 'lost kernels' AS rule, 'high' AS severity,
     CASE l.lost WHEN 1 THEN '1 launch' ELSE format('{:,} launches', l.lost) END
     || ' of ' || format('{:,}', l.launches) || ' have no event of a device: their kernels are missing.' AS finding,
     'calls of ' || l.call
@@ -286,8 +271,7 @@ SELECT
 FROM lost AS l
 UNION ALL BY NAME
 -- No advice for unknown causes, nor for calls of an unknown kind.
-SELECT
-    'device idle' AS rule, _advice_severity(s.share) AS severity,
+SELECT 'device idle' AS rule, _advice_severity(s.share) AS severity,
     coalesce('Device ' || s.device, 'The device') || CASE s.cause
         WHEN 'data_loading' THEN ' waits for input data.'
         WHEN 'synchronization' THEN ' idles after synchronizations: the host launched nothing ahead.'
@@ -327,8 +311,7 @@ LEFT JOIN _advised_calls() AS k USING (cause)
 WHERE s.share >= 5 AND s.cause NOT IN ('unknown', 'unknown_wait', 'call') AND EXISTS (FROM known)
 UNION ALL BY NAME
 -- An op's share of the critical path, from the start of the recording to its end, limits what a faster op can save.
-SELECT
-    'critical path' AS rule, _advice_severity(s.share) AS severity,
+SELECT 'critical path' AS rule, _advice_severity(s.share) AS severity,
     _advice_percent(s.share) || ' of the critical path is '
     || CASE
         WHEN s.cause IS NOT NULL THEN s.call || ': the host ' || k.work
@@ -368,8 +351,7 @@ FROM critical AS s
 LEFT JOIN _advised_calls() AS k USING (cause)
 WHERE EXISTS (FROM known)
 UNION ALL BY NAME
-SELECT
-    'device time' AS rule, 'low' AS severity,
+SELECT 'device time' AS rule, 'low' AS severity,
     'Time of devices: ' || (
         SELECT string_agg(_advice_percent(f.share) || ' ' || f.name, ', ' ORDER BY f.place)
         FROM families AS f
@@ -403,8 +385,7 @@ SELECT
 FROM families AS t CROSS JOIN clock AS c
 WHERE t.place = 1 AND t.share >= 20 AND EXISTS (FROM known)
 UNION ALL BY NAME
-SELECT
-    'fusable kernels' AS rule, _advice_severity(f.share) AS severity,
+SELECT 'fusable kernels' AS rule, _advice_severity(f.share) AS severity,
     'Kernels that compute element by element or reduce follow each other: '
     || _advice_count(f.kernels, 'kernel') || ' in ' || _advice_count(f.calls, 'chain') || '.' AS finding,
     'chains of most time: ' || f.words
@@ -417,8 +398,7 @@ SELECT
 FROM fused AS f CROSS JOIN clock AS c
 WHERE f.share >= 5
 UNION ALL BY NAME
-SELECT
-    'unfused attention' AS rule, _advice_severity(u.share) AS severity,
+SELECT 'unfused attention' AS rule, _advice_severity(u.share) AS severity,
     _advice_percent(u.share) || ' of the devices'' time is unfused attention: product, softmax, product.' AS finding,
     _advice_count(u.parts, 'softmax kernel') || ' between batches of products, '
     || _advice_count(u.kernels, 'kernel') || '; etq kernels lists them' AS evidence,
@@ -436,8 +416,7 @@ SELECT 'odd sizes' AS rule, _advice_severity(o.share) AS severity, _advice_perce
 FROM odd AS o CROSS JOIN clock AS c
 WHERE o.share >= 5
 UNION ALL BY NAME
-SELECT
-    'below the roof' AS rule, _advice_severity(r.share) AS severity,
+SELECT 'below the roof' AS rule, _advice_severity(r.share) AS severity,
     _advice_percent(r.time_share) || ' of the devices'' time is ' || r.family
     || CASE r.bound
         WHEN 'memory' THEN ' at ' || format('{:.2f}', r.tb_per_second) || ' of '
@@ -486,9 +465,8 @@ WHERE r.share >= 5;
 -- Rows of `advice` of a trace, unordered. Of rules that find the same cause, the one with the most time is kept. Device
 -- idle is always kept, and the only one if it takes a fifth of the time.
 CREATE MACRO _trace_advice(capture_key, unit) AS TABLE
-SELECT
-    d.rule, d.severity, d.finding, d.evidence, d.time_at_stake, d.share_percent,
-    d.remedy, CASE WHEN d.time_at_stake IS NOT NULL THEN d.unit END AS unit
+SELECT d.rule, d.severity, d.finding, d.evidence, d.time_at_stake, d.share_percent, d.remedy,
+    CASE WHEN d.time_at_stake IS NOT NULL THEN d.unit END AS unit
 FROM _trace_findings(capture_key, unit) AS d
 QUALIFY d.cause IS NULL
     OR d.rule = 'device idle'

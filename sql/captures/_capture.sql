@@ -12,8 +12,7 @@ SELECT _way.capture_id, _way.name FROM _capture_matches(capture) AS _way WHERE _
 CREATE MACRO _capture_matches(capture) AS TABLE
 SELECT _way.capture_id, _way.name, _way.way, min(_way.way) OVER () AS best
 FROM (
-    SELECT
-        _each.capture_id, _each.name,
+    SELECT _each.capture_id, _each.name,
         CASE
             WHEN _given_key(capture) IS NOT NULL THEN CASE WHEN _each.capture_id = _given_key(capture) THEN 1 END
             WHEN length(capture::VARCHAR) = 64 AND _each.sha256 = capture::VARCHAR THEN 1
@@ -30,8 +29,7 @@ CREATE MACRO _resolved_captures(capture) AS TABLE
 SELECT
     _found.keys, _found.names, _none_matches('capture', coalesce(capture::VARCHAR, 'NULL'), _found.nearest) AS missing
 FROM (
-    SELECT
-        coalesce(list(_way.capture_id) FILTER (WHERE _way.way = _way.best), []) AS keys,
+    SELECT coalesce(list(_way.capture_id) FILTER (WHERE _way.way = _way.best), []) AS keys,
         list(_way.name ORDER BY _way.name) FILTER (WHERE _way.way = _way.best) AS names,
         list(_distance(_way.name, capture::VARCHAR)) FILTER (WHERE _way.best IS NULL) AS nearest
     FROM _capture_matches(capture) AS _way
@@ -43,8 +41,7 @@ CREATE MACRO _selected_captures(
 ) AS TABLE
 SELECT _ranked.capture_id
 FROM (
-    SELECT
-        _each.capture_id,
+    SELECT _each.capture_id,
         row_number() OVER (
             ORDER BY
                 _recorded_at(_each.captured_at, _each.ingested_at) DESC, _each.ingested_at DESC, _each.capture_id DESC
@@ -195,8 +192,7 @@ CREATE MACRO _unpruned(capture_key, name) AS (
 -- The one capture that an argument matches, and the unit of results.
 CREATE MACRO _capture(capture, unit) AS TABLE
 FROM (
-    SELECT
-        _asked.capture_id, _asked.time_scale, _asked.profiling_level, _asked.name, _asked.format, _asked.record_id,
+    SELECT _asked.capture_id, _asked.time_scale, _asked.profiling_level, _asked.name, _asked.format, _asked.record_id,
         _asked.program_id,
         CASE
             WHEN unit IS NULL THEN _default_unit(_asked.time_scale)

@@ -15,15 +15,13 @@ CREATE MACRO capture_groups(
     selectors := NULL  -- list of captures and selectors; only captures that match any of them; NULL: all
 ) AS TABLE
 WITH chosen AS (
-    SELECT
-        c.capture_id, c.captured_at, c.ingested_at,
+    SELECT c.capture_id, c.captured_at, c.ingested_at,
         (SELECT any_value(l.value) FROM labels AS l WHERE l.capture_id = c.capture_id AND l.key = "by") AS value,
         (SELECT count(*) FROM runs AS r WHERE r.capture_id = c.capture_id) AS runs
     FROM captures AS c
     WHERE selectors IS NULL OR c.capture_id IN (SELECT m.capture_id FROM _captures_matching_any(selectors) AS m)
 )
-SELECT
-    c.value, count(*) AS captures, sum(c.runs)::BIGINT AS runs, min(c.captured_at) AS first_captured_at,
+SELECT c.value, count(*) AS captures, sum(c.runs)::BIGINT AS runs, min(c.captured_at) AS first_captured_at,
     max(c.captured_at) AS last_captured_at, count(*) FILTER (WHERE c.captured_at IS NULL) AS undated,
     min(c.ingested_at) AS first_ingested_at, max(c.ingested_at) AS last_ingested_at
 FROM chosen AS c

@@ -77,8 +77,7 @@ blocks AS (
 ),
 -- Small segments share a block, one after the other.
 placed AS (
-    SELECT
-        p.table_name,
+    SELECT p.table_name,
         -- Only two arguments: DuckDB 1.5 can't read what DuckDB 2 stores for a third one.
         coalesce(lead(p.block_offset) OVER (
             PARTITION BY p.block_id ORDER BY p.block_offset
@@ -176,8 +175,7 @@ shares AS (
     FROM capture_rows AS n
     JOIN _table_bytes AS t USING (table_name)
 )
-SELECT
-    c.capture_id, c.name,
+SELECT c.capture_id, c.name,
     coalesce((SELECT round(sum(h.bytes)) FROM shares AS h WHERE h.capture_id = c.capture_id), 0)::BIGINT AS stored_bytes
 FROM captures AS c
 ORDER BY c.capture_id;

@@ -77,8 +77,7 @@ ORDER BY k.name;
 CREATE MACRO _known_metrics(
     metric_rows  -- rows with these columns, as a list
 ) AS TABLE
-SELECT
-    g.run_index, g.name,
+SELECT g.run_index, g.name,
     CASE
         WHEN _unit_size(g.unit) IS NULL OR _unit_size(k.unit) IS NULL
             OR _unit_kind(g.unit) <> _unit_kind(k.unit) THEN g.value
@@ -115,15 +114,13 @@ CREATE MACRO _runner_metrics(
     stats  -- rows of the runner's statistics, as a list; times in ticks, with ticks_per_second
 ) AS TABLE
 WITH counted AS (
-    SELECT
-        s.*, s.inference_end - s.inference_start AS inference_ticks,
+    SELECT s.*, s.inference_end - s.inference_start AS inference_ticks,
         s.prompt_eval_end - s.inference_start AS prefill_ticks, s.inference_end - s.prompt_eval_end AS decode_ticks,
         s.first_token - s.inference_start AS first_token_ticks
     FROM (SELECT unnest(stats, recursive := true)) AS s
 ),
 named AS (
-    SELECT
-        c.sample,
+    SELECT c.sample,
         unnest([
             {'name': 'prompt_tokens', 'value': c.prompt_tokens::DOUBLE},
             {'name': 'generated_tokens', 'value': c.generated_tokens},

@@ -138,16 +138,14 @@ CREATE MACRO _call_arguments(
     calls  -- rows of call, op, formula, shapes, dtypes, strides, inputs and listed, the types of lists, as a list
 ) AS TABLE
 WITH given AS (
-    SELECT
-        g.held.call, g.held.op, g.held.formula, g.held.listed AS types, n.names,
+    SELECT g.held.call, g.held.op, g.held.formula, g.held.listed AS types, n.names,
         try(from_json(g.held.shapes, '["JSON"]')) AS shapes, try(from_json(g.held.dtypes, '["VARCHAR"]')) AS dtypes,
         try(from_json(g.held.strides, '["JSON"]')) AS strides, try(from_json(g.held.inputs, '["VARCHAR"]')) AS inputs
     FROM (SELECT unnest(calls) AS held) AS g
     LEFT JOIN _argument_names AS n ON n.op = g.held.op
 ),
 counted AS (
-    SELECT
-        g.*, g.dtypes IS NOT NULL AS has_types,
+    SELECT g.*, g.dtypes IS NOT NULL AS has_types,
         CASE
             WHEN _is_tensor(g.shapes[-1], g.dtypes[-1], g.dtypes IS NOT NULL) THEN o.given - o.outs + 1
         END AS first_out
@@ -155,8 +153,7 @@ counted AS (
     LEFT JOIN _out_arguments AS o ON o.op = g.op AND o.given = len(g.shapes)
 ),
 read AS (
-    SELECT
-        g.call, g.op, g.formula, g.has_types, coalesce(g.first_out - 1, len(g.shapes)) AS given,
+    SELECT g.call, g.op, g.formula, g.has_types, coalesce(g.first_out - 1, len(g.shapes)) AS given,
         list_transform(
             g.shapes,
             lambda shape, place: _traced_tensor(
@@ -176,8 +173,7 @@ read AS (
     FROM counted AS g
 ),
 parted AS (
-    SELECT
-        r.*,
+    SELECT r.*,
         list_filter(
             r.arguments,
             lambda a: CASE
@@ -198,8 +194,7 @@ parted AS (
     FROM read AS r
 ),
 firsts AS (
-    SELECT
-        p.*, CASE WHEN len(p.lists) = 0 THEN p.singles ELSE list_sort(p.singles || p.listed) END AS all_tensors,
+    SELECT p.*, CASE WHEN len(p.lists) = 0 THEN p.singles ELSE list_sort(p.singles || p.listed) END AS all_tensors,
         list_filter(p.singles, lambda t: NOT t.is_out)[1] AS first_single, first_single['place'] AS first_place,
         coalesce(p.lists[1].place < first_place, len(p.lists) > 0) AS is_of_lists,
         -- Where lists aren't written, all of them look empty.
@@ -207,8 +202,7 @@ firsts AS (
         END AS first_list
     FROM parted AS p
 )
-SELECT
-    f.call, f.op, f.formula, f.has_types, f.named, f.all_tensors,
+SELECT f.call, f.op, f.formula, f.has_types, f.named, f.all_tensors,
     list_filter(f.all_tensors, lambda t: NOT t.is_out) AS tensors,
     list_filter(f.all_tensors, lambda t: t.is_out) AS outs, f.listed, f.is_of_lists, f.first_list,
     CASE WHEN f.is_of_lists THEN f.first_list[1] ELSE f.first_single END AS first_tensor, f.given,

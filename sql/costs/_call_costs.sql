@@ -159,8 +159,7 @@ WITH
 -- As values: a macro rebuilds a row that it is given at each place that names it.
 shaped AS MATERIALIZED (SELECT c AS s, c.formula AS f FROM _call_shapes(calls) AS c),
 typed AS MATERIALIZED (
-    SELECT
-        h.s, h.f,
+    SELECT h.s, h.f,
         CASE
             WHEN h.s.is_sized_by_outs THEN
                 _whole_sum(list_transform(h.s.outs, lambda _t: _elements(_t.sizes) * _t.bytes))
@@ -170,8 +169,7 @@ typed AS MATERIALIZED (
     FROM shaped AS h
 ),
 written AS (
-    SELECT
-        s.call, s.op, f.counts, f.moves, s.has_types, s.main_type,
+    SELECT s.call, s.op, f.counts, f.moves, s.has_types, s.main_type,
         array_to_string(
             list_transform(
                 s.all_tensors, lambda _t: coalesce(_short_type(_t.type), '') || replace(_t.sizes::VARCHAR, ', ', ',')
@@ -229,8 +227,7 @@ written AS (
         END AS bytes_read
     FROM typed AS t
 )
-SELECT
-    w.call, w.main_type AS type, w.inputs, try_cast(w.flops AS BIGINT) AS flops,
+SELECT w.call, w.main_type AS type, w.inputs, try_cast(w.flops AS BIGINT) AS flops,
     try_cast(w.bytes_read AS BIGINT) AS bytes_read,
     try_cast(CASE WHEN w.moves = 'nothing' THEN 0 ELSE w.bytes_written END AS BIGINT) AS bytes_written,
     CASE

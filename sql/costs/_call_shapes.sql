@@ -53,8 +53,7 @@ CREATE MACRO _call_shapes(
     calls  -- as in `_call_arguments`
 ) AS TABLE
 WITH named AS (
-    SELECT
-        a.call, a.op, a.formula, a.has_types, a.named, a.given, a.all_tensors, a.tensors, a.outs, a.listed,
+    SELECT a.call, a.op, a.formula, a.has_types, a.named, a.given, a.all_tensors, a.tensors, a.outs, a.listed,
         a.is_of_lists, a.first_list, a.first_tensor, a.main.sizes AS input_sizes, a.main.type AS main_type,
         a.named['mat2'].sizes AS other_sizes, a.named['weight'].sizes AS weight_sizes,
         a.named['key'].sizes AS key_sizes, a.named['gradient'].sizes AS gradient_sizes,
@@ -79,8 +78,7 @@ WITH named AS (
     FROM _call_arguments(calls) AS a
 ),
 sized AS (
-    SELECT
-        n.*,
+    SELECT n.*,
         CASE
             WHEN n.is_sized_by_outs THEN n.outs[1].sizes
             WHEN n.rule = 'first' THEN n.first_tensor.sizes
@@ -138,8 +136,7 @@ sized AS (
         END AS output_sizes
     FROM named AS n
 )
-SELECT
-    z.*,
+SELECT z.*,
     CASE
         WHEN z.is_of_lists THEN _whole_sum(list_transform(z.first_list, lambda t: _elements(t.sizes)))
         ELSE _elements(z.input_sizes)

@@ -7,16 +7,14 @@ WITH ops AS (
     WHERE p.record_id = record_key
 ),
 taken AS MATERIALIZED (
-    SELECT
-        t.graph_id, t.node_index, t.value_index, any_value(t.maker) AS maker, min(t.position) AS position,
+    SELECT t.graph_id, t.node_index, t.value_index, any_value(t.maker) AS maker, min(t.position) AS position,
         max(t.bytes) AS bytes
     FROM _node_inputs(record_key) AS t
     WHERE t.value_index IS NOT NULL
     GROUP BY t.graph_id, t.node_index, t.value_index
 ),
 input AS MATERIALIZED (
-    SELECT
-        v.graph_id, v.node_index, v.value_index,
+    SELECT v.graph_id, v.node_index, v.value_index,
         CASE
             WHEN v.dtype IS NULL AND v.sizes IS NULL THEN 0e0
             ELSE _elements(v.sizes) * _bytes_of_type(v.dtype)
@@ -29,8 +27,7 @@ all_given AS (
     FROM input AS g
     GROUP BY g.graph_id, g.node_index
 )
-SELECT
-    t.graph_id, t.node_index, t.value_index, t.maker, true AS is_read,
+SELECT t.graph_id, t.node_index, t.value_index, t.maker, true AS is_read,
     CASE
         WHEN o.moves IN ('nothing', 'made') THEN 0
         WHEN o.moves = 'all' THEN t.bytes
@@ -42,8 +39,7 @@ FROM taken AS t
 JOIN ops AS o ON o.graph_id = t.graph_id AND o.node_index = t.node_index
 LEFT JOIN all_given AS a ON a.graph_id = t.graph_id AND a.node_index = t.node_index
 UNION ALL
-SELECT
-    g.graph_id, g.node_index, g.value_index, g.node_index AS maker, false AS is_read,
+SELECT g.graph_id, g.node_index, g.value_index, g.node_index AS maker, false AS is_read,
     CASE
         WHEN o.moves = 'nothing' THEN 0
         WHEN o.moves IN ('all', 'chosen', 'made') THEN g.bytes

@@ -68,7 +68,6 @@ CREATE MACRO _flops(
 
 -- The operations of one node of a record, by `cost_formulas`.
 CREATE MACRO _node_flops(record_key) AS TABLE
-SELECT
-    n.s.graph_id, n.s.node_index, n.s.op, _flops(n.f, n.s) AS flops,
-    n.f.moves, n.f.counts, n.f.formula, n.s.is_symbolic, n.s.arguments, n.s.output_sizes
+SELECT n.s.graph_id, n.s.node_index, n.s.op, _flops(n.f, n.s) AS flops, n.f.moves, n.f.counts, n.f.formula,
+    n.s.is_symbolic, n.s.arguments, n.s.output_sizes
 FROM (SELECT q AS s, c AS f FROM _node_shapes(record_key) AS q LEFT JOIN cost_formulas AS c ON c.op = q.op) AS n;

@@ -21,8 +21,7 @@ CREATE MACRO _bytes_of_type(dtype) AS (
 
 -- One value or literal that a node of a record takes as an argument.
 CREATE MACRO _node_inputs(record_key) AS TABLE
-SELECT
-    a.graph_id, a.node_index, a.position, a.argument, a.literal, a.value_index, v.node_index AS maker, v.sizes,
+SELECT a.graph_id, a.node_index, a.position, a.argument, a.literal, a.value_index, v.node_index AS maker, v.sizes,
     _elements(v.sizes) AS elements,
     CASE
         WHEN v.dtype IS NULL AND v.sizes IS NULL THEN 0e0
@@ -36,8 +35,7 @@ WHERE a.record_id = record_key;
 -- where a size isn't known.
 CREATE MACRO _node_shapes(record_key) AS TABLE
 WITH taken AS (
-    SELECT
-        t.graph_id, t.node_index, min_by(t.elements, t.position) FILTER (WHERE t.position = 0) AS input_elements,
+    SELECT t.graph_id, t.node_index, min_by(t.elements, t.position) FILTER (WHERE t.position = 0) AS input_elements,
         min_by(t.sizes, t.position) FILTER (WHERE t.position = 0) AS input_sizes,
         min_by(t.sizes, CASE
             WHEN t.argument IN ('mat1', 'batch1', 'mat') THEN 0
@@ -61,19 +59,17 @@ WITH taken AS (
     GROUP BY t.graph_id, t.node_index
 ),
 input AS (
-    SELECT
-        v.graph_id, v.node_index, any_value(v.sizes) FILTER (WHERE v.output_index = 0) AS output_sizes,
+    SELECT v.graph_id, v.node_index, any_value(v.sizes) FILTER (WHERE v.output_index = 0) AS output_sizes,
         bool_or(len(list_filter(v.sizes, lambda n: n IS NULL)) > 0) AS is_symbolic
     FROM node_values AS v
     WHERE v.record_id = record_key AND v.node_index IS NOT NULL
     GROUP BY v.graph_id, v.node_index
 )
-SELECT
-    p.graph_id, p.node_index, _costed_op(p.op_type) AS op, t.input_elements,
+SELECT p.graph_id, p.node_index, _costed_op(p.op_type) AS op, t.input_elements,
     _elements(g.output_sizes) AS output_elements, g.output_sizes, t.input_sizes, t.factor_sizes, t.weight_sizes,
-    coalesce(t.weights, 0) AS weights, t.key_sizes, coalesce(t.bounds, 0) AS bounds,
-    t.is_transposed, t.is_causal, t.approximate, t.window_sizes, t.start_pos, coalesce(t.has_mask, false) AS has_mask,
-    t.arguments, coalesce(t.is_symbolic, false) OR coalesce(g.is_symbolic, false) AS is_symbolic
+    coalesce(t.weights, 0) AS weights, t.key_sizes, coalesce(t.bounds, 0) AS bounds, t.is_transposed, t.is_causal,
+    t.approximate, t.window_sizes, t.start_pos, coalesce(t.has_mask, false) AS has_mask, t.arguments,
+    coalesce(t.is_symbolic, false) OR coalesce(g.is_symbolic, false) AS is_symbolic
 FROM op_nodes AS p
 LEFT JOIN taken AS t ON t.graph_id = p.graph_id AND t.node_index = p.node_index
 LEFT JOIN input AS g ON g.graph_id = p.graph_id AND g.node_index = p.node_index

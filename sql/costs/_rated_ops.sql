@@ -31,8 +31,7 @@ CREATE MACRO _peak(
 -- One measured op as in `roofline`, with its nodes.
 CREATE MACRO _rated_ops(capture, peak_flops, peak_bandwidth, "by", unit, steps, phase, method, runs) AS TABLE
 WITH target AS MATERIALIZED (
-    SELECT
-        c.capture_id, c.time_scale, c.unit, k.record_id,
+    SELECT c.capture_id, c.time_scale, c.unit, k.record_id,
         _peak(c.capture_id, 'peak_flops', 'FLOP/s', peak_flops) AS peak_flops,
         _peak(c.capture_id, 'peak_bandwidth', 'B/s', peak_bandwidth) AS peak_bandwidth
     FROM _capture(capture, unit) AS c
@@ -102,8 +101,7 @@ rows_of_ops AS (
     LEFT JOIN backends AS b ON b.method = m.method AND b.instruction_id = m.instruction_id
 ),
 added AS (
-    SELECT
-        r.op, r.method, r.kind, r.backend, r.instruction_id, r.module_path, r.item, r.graph_id, r.nodes, r.is_one_of,
+    SELECT r.op, r.method, r.kind, r.backend, r.instruction_id, r.module_path, r.item, r.graph_id, r.nodes, r.is_one_of,
         r.is_additive, r.written, sum(r.calls)::BIGINT AS calls, try_cast(sum(r.ticks) AS BIGINT) AS ticks,
         CASE WHEN count(*) = count(r.flops) THEN sum(r.flops::DOUBLE * r.calls) END AS flops,
         CASE WHEN count(*) = count(r.bytes) THEN sum(r.bytes::DOUBLE * r.calls) END AS bytes, min(r.reason) AS reason
@@ -111,8 +109,7 @@ added AS (
     GROUP BY ALL
 ),
 rated AS (
-    SELECT
-        d.*, a.unit, _scale(d.written, a.unit) AS scale, a.peak_flops AS most_flops, a.peak_bandwidth AS most_bytes,
+    SELECT d.*, a.unit, _scale(d.written, a.unit) AS scale, a.peak_flops AS most_flops, a.peak_bandwidth AS most_bytes,
         CASE WHEN d.is_additive AND d.ticks > 0 THEN d.ticks::DOUBLE * _nanoseconds(d.written) END AS nanoseconds,
         -- With one peak, ops without that kind of cost have no roof.
         CASE
@@ -123,16 +120,14 @@ rated AS (
     FROM added AS d CROSS JOIN target AS a
 ),
 judged AS (
-    SELECT
-        r.*,
+    SELECT r.*,
         CASE
             WHEN r.nanoseconds > r.least_nanoseconds THEN r.nanoseconds - r.least_nanoseconds
             WHEN r.nanoseconds <= r.least_nanoseconds THEN 0
         END AS lost_nanoseconds
     FROM rated AS r
 )
-SELECT
-    r.op, r.method, r.kind, r.backend, r.instruction_id, r.module_path, r.calls, _in_unit(r.ticks, r.scale) AS total,
+SELECT r.op, r.method, r.kind, r.backend, r.instruction_id, r.module_path, r.calls, _in_unit(r.ticks, r.scale) AS total,
     _in_unit(r.ticks / r.calls, r.scale) AS per_call,
     CASE WHEN r.is_additive THEN 100e0 * r.ticks / nullif(x.ticks, 0) END AS share_percent,
     _display_unit(r.written, r.unit) AS unit, try_cast(r.flops / r.calls AS BIGINT) AS flops,

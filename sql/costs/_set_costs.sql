@@ -43,8 +43,7 @@ shared AS (
     HAVING count(DISTINCT m.item) > 1
 ),
 added AS (
-    SELECT
-        m.item, count(*) AS nodes, sum(c.flops) AS flops, count(c.flops) AS with_flops,
+    SELECT m.item, count(*) AS nodes, sum(c.flops) AS flops, count(c.flops) AS with_flops,
         count(c.bytes_read) AS with_bytes, count(c.reason) AS unknown, min_by(c.reason, m.node_index) AS reason,
         string_agg(DISTINCT p.op_type, ' ' ORDER BY p.op_type) AS op_types,
         CASE WHEN count(DISTINCT p.module_path) = 1 THEN min(p.module_path) END AS module_path,
@@ -55,8 +54,7 @@ added AS (
     LEFT JOIN shared AS h ON h.is_additive = m.is_additive AND h.graph_id = m.graph_id AND h.node_index = m.node_index
     GROUP BY m.item
 )
-SELECT
-    a.item, a.nodes, CASE WHEN a.nodes = a.with_flops THEN try_cast(a.flops AS BIGINT) END AS flops,
+SELECT a.item, a.nodes, CASE WHEN a.nodes = a.with_flops THEN try_cast(a.flops AS BIGINT) END AS flops,
     CASE
         WHEN a.nodes = a.with_bytes AND NOT coalesce(b.is_unknown, false)
             THEN try_cast(coalesce(b.bytes_read, 0) AS BIGINT)

@@ -19,8 +19,7 @@
 --   vector_bf16: the same on bfloat16; those on 32-bit floats where not stated
 --   source: where the rates are from
 CREATE VIEW device_peaks AS
-SELECT
-    k.device, k.pattern, k.memory_bandwidth * 1e12 AS memory_bandwidth, k.link_bandwidth * 1e12 AS link_bandwidth,
+SELECT k.device, k.pattern, k.memory_bandwidth * 1e12 AS memory_bandwidth, k.link_bandwidth * 1e12 AS link_bandwidth,
     k.matrix[1] * 1e12 AS matrix_fp64, k.matrix[2] * 1e12 AS matrix_fp32, k.matrix[3] * 1e12 AS matrix_fp16,
     k.matrix[4] * 1e12 AS matrix_fp8, k.matrix[5] * 1e12 AS matrix_int8, k.vector[1] * 1e12 AS vector_fp64,
     k.vector[2] * 1e12 AS vector_fp32, coalesce(k.vector[3], k.vector[2]) * 1e12 AS vector_fp16,

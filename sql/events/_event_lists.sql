@@ -6,11 +6,10 @@ CREATE MACRO _event_lists(
     repeats  -- all: all occurrences in a run; last: only the last
 ) AS TABLE
 WITH logged AS (
-    SELECT
-        s.block_index, s.slot, t.occurrence,
+    SELECT s.block_index, s.slot, t.occurrence,
         t.occurrence = max(t.occurrence) OVER (PARTITION BY t.run_index, s.slot) AS is_last,
-        coalesce(s.delegate_debug_id::VARCHAR, s.delegate_debug_str) IS NOT NULL AS is_delegated,
-        t.run_index, t.event_index, t.start_ticks, t.start_ticks + t.elapsed_ticks AS end_ticks, t.delegate_metadata,
+        coalesce(s.delegate_debug_id::VARCHAR, s.delegate_debug_str) IS NOT NULL AS is_delegated, t.run_index,
+        t.event_index, t.start_ticks, t.start_ticks + t.elapsed_ticks AS end_ticks, t.delegate_metadata,
         coalesce(_nanoseconds(unit) / _nanoseconds(c.time_scale), 1.0)::DOUBLE AS divisor
     FROM captures AS c
     JOIN event_ticks AS t USING (capture_id)
@@ -18,23 +17,20 @@ WITH logged AS (
     WHERE c.capture_id = capture_key
 ),
 chosen AS (
-    SELECT
-        l.*, CASE WHEN l.is_delegated THEN l.start_ticks / l.divisor ELSE l.start_ticks END AS start,
+    SELECT l.*, CASE WHEN l.is_delegated THEN l.start_ticks / l.divisor ELSE l.start_ticks END AS start,
         CASE WHEN l.is_delegated THEN l.end_ticks / l.divisor ELSE l.end_ticks END AS stop
     FROM logged AS l
     WHERE repeats = 'all' OR l.is_last
 ),
 timed AS (
-    SELECT
-        c.*,
+    SELECT c.*,
         CASE
             WHEN c.start <= c.stop THEN c.stop - c.start
             WHEN c.start <= 4294967295 THEN 4294967295 - c.start + c.stop
         END / CASE WHEN c.is_delegated THEN 1 ELSE c.divisor END AS duration
     FROM chosen AS c
 )
-SELECT
-    t.block_index, t.slot, CASE WHEN repeats = 'all' THEN t.occurrence ELSE 0 END AS occurrence, t.is_delegated,
+SELECT t.block_index, t.slot, CASE WHEN repeats = 'all' THEN t.occurrence ELSE 0 END AS occurrence, t.is_delegated,
     list(t.duration ORDER BY t.run_index, t.event_index) AS raw,
     list(t.start_ticks ORDER BY t.run_index, t.event_index) AS starts,
     list(t.end_ticks ORDER BY t.run_index, t.event_index) AS ends,

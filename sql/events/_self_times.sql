@@ -12,8 +12,7 @@ CREATE MACRO _self_times_of(
     events  -- a table with rows of `_capture_events`, and their captures
 ) AS TABLE
 WITH timed AS (
-    SELECT
-        e.capture_id, e.run_index, e.event_index, e.signature_index, e.parent_index, e.parent_run_index,
+    SELECT e.capture_id, e.run_index, e.event_index, e.signature_index, e.parent_index, e.parent_run_index,
         e.execute_index, e.start_ticks, coalesce(e.duration_ticks, 0) AS duration_ticks,
         coalesce(e.duration_ticks - coalesce(e.overlap_ticks, 0), 0) AS counted_ticks,
         e.clock = 'host'
@@ -23,19 +22,17 @@ WITH timed AS (
     FROM query_table(events) AS e
 ),
 within AS (
-    SELECT
-        t.capture_id, t.parent_run_index, t.parent_index, count(*) AS children,
+    SELECT t.capture_id, t.parent_run_index, t.parent_index, count(*) AS children,
         try_cast(sum(t.counted_ticks) AS BIGINT) AS ticks, try_cast(sum(t.duration_ticks) AS BIGINT) AS torch_ticks
     FROM timed AS t
     WHERE t.is_additive AND NOT t.is_detached AND t.parent_index IS NOT NULL
     GROUP BY t.capture_id, t.parent_run_index, t.parent_index
 )
-SELECT
-    t.capture_id, t.run_index, t.event_index, t.signature_index, t.parent_index, t.parent_run_index, t.execute_index,
+SELECT t.capture_id, t.run_index, t.event_index, t.signature_index, t.parent_index, t.parent_run_index, t.execute_index,
     t.start_ticks, t.duration_ticks, t.counted_ticks, coalesce(w.children, 0) AS children,
     t.counted_ticks - coalesce(w.ticks, 0) AS self_ticks,
-    t.duration_ticks - coalesce(w.torch_ticks, 0) AS torch_self_ticks,
-    t.is_additive, t.is_execute, t.is_impossible, t.is_detached
+    t.duration_ticks - coalesce(w.torch_ticks, 0) AS torch_self_ticks, t.is_additive, t.is_execute, t.is_impossible,
+    t.is_detached
 FROM timed AS t
 LEFT JOIN within AS w
     ON w.capture_id = t.capture_id AND w.parent_run_index = t.run_index AND w.parent_index = t.event_index;

@@ -12,8 +12,7 @@
 CREATE MACRO event_blocks(capture) AS TABLE
 WITH target AS MATERIALIZED (FROM _capture(capture, NULL)),
 block_runs AS (
-    SELECT
-        r.block_index, r.name, r.bundled_input_index, count(*) AS runs, min(r.run_index) AS first_run,
+    SELECT r.block_index, r.name, r.bundled_input_index, count(*) AS runs, min(r.run_index) AS first_run,
         max(r.run_index) AS last_run
     FROM target AS a
     JOIN runs AS r USING (capture_id)

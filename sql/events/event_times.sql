@@ -12,8 +12,7 @@ wrapped AS (
     HAVING bool_or(e.elapsed_ticks < 0)
 ),
 with_clock AS (
-    SELECT
-        t.*, s.kind, s.label, s.family, s.instruction_id, s.clock,
+    SELECT t.*, s.kind, s.label, s.family, s.instruction_id, s.clock,
         s.clock = 'host' AND s.value_unit = 'ticks' AS is_placed,
         _stored_unit(s.value_unit, c.time_scale) AS written_unit,
         coalesce(
@@ -25,10 +24,9 @@ with_clock AS (
     JOIN signatures AS s USING (capture_id, signature_index)
     LEFT JOIN wrapped AS w USING (run_index)
 )
-SELECT
-    t.run_index, t.event_index, t.signature_index, t.kind, t.label, t.family, t.instruction_id, t.clock, t.written_unit,
-    t.parent_index, t.parent_run_index, t.duration_ticks, t.self_ticks, t.is_placed, t.is_impossible, t.clock_ticks,
-    min(t.clock_ticks) FILTER (WHERE t.is_placed) OVER (PARTITION BY t.run_index) AS origin_ticks
+SELECT t.run_index, t.event_index, t.signature_index, t.kind, t.label, t.family, t.instruction_id, t.clock,
+    t.written_unit, t.parent_index, t.parent_run_index, t.duration_ticks, t.self_ticks, t.is_placed, t.is_impossible,
+    t.clock_ticks, min(t.clock_ticks) FILTER (WHERE t.is_placed) OVER (PARTITION BY t.run_index) AS origin_ticks
 FROM with_clock AS t;
 
 -- One event of one run: its start, its total and its self time. In the order of the file: of the events' ends in an
@@ -60,8 +58,7 @@ named AS (
     CROSS JOIN target AS a
     JOIN runs AS r USING (capture_id, run_index)
 )
-SELECT
-    n.run_index, n.scope AS method, n.event_index, n.kind, n.label AS event_name, n.family, n.instruction_id,
+SELECT n.run_index, n.scope AS method, n.event_index, n.kind, n.label AS event_name, n.family, n.instruction_id,
     n.parent_index, CASE WHEN n.clock = 'host' THEN _in_unit(n.clock_ticks - n.origin_ticks, n.scale) END AS start,
     CASE WHEN NOT n.is_impossible THEN _in_unit(n.duration_ticks, n.scale) END AS total,
     CASE WHEN NOT n.is_impossible THEN _in_unit(n.self_ticks, n.scale) END AS self_time,

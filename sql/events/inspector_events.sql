@@ -18,8 +18,7 @@ followed AS (
     WHERE repeats = 'last' AND t.occurrence > 0
 ),
 statistics AS (
-    SELECT
-        t.block_index, t.slot, CASE WHEN repeats = 'last' THEN 0 ELSE t.occurrence END AS occurrence,
+    SELECT t.block_index, t.slot, CASE WHEN repeats = 'last' THEN 0 ELSE t.occurrence END AS occurrence,
         list(t.duration_ticks ORDER BY t.run_index, t.event_index) AS raw,
         list(t.start_ticks ORDER BY t.run_index, t.event_index) AS start_ticks,
         quantile_cont(t.duration_ticks::DOUBLE, [0.1, 0.5, 0.9]) AS percentiles,
@@ -35,8 +34,7 @@ blocks AS (
     GROUP BY r.block_index
 ),
 slots AS (
-    SELECT
-        s.block_index, b.name AS block_name, b.method, s.slot, s.label, s.kind, s.instruction_id,
+    SELECT s.block_index, b.name AS block_name, b.method, s.slot, s.label, s.kind, s.instruction_id,
         coalesce(s.delegate_debug_id::VARCHAR, s.delegate_debug_str) AS delegate_debug_identifier,
         _stored_unit(s.value_unit, a.time_scale) AS written, a.unit
     FROM signatures AS s
@@ -45,8 +43,7 @@ slots AS (
     QUALIFY row_number() OVER (PARTITION BY s.block_index, s.slot ORDER BY s.signature_index) = 1
 ),
 scaled AS (SELECT s.*, _scale(s.written, s.unit) AS scale FROM slots AS s)
-SELECT
-    s.block_index, s.block_name AS event_block_name, s.method, s.slot, coalesce(t.occurrence, 0) AS occurrence,
+SELECT s.block_index, s.block_name AS event_block_name, s.method, s.slot, coalesce(t.occurrence, 0) AS occurrence,
     s.label AS event_name, list_transform(t.raw, lambda ticks: _in_unit(ticks, s.scale)) AS raw,
     _in_unit(t.percentiles[1], s.scale) AS p10, _in_unit(t.percentiles[2], s.scale) AS p50,
     _in_unit(t.percentiles[3], s.scale) AS p90, _in_unit(t.avg, s.scale) AS avg, _in_unit(t.min, s.scale) AS min,

@@ -21,8 +21,7 @@ CREATE MACRO percentiles(
 WITH target AS MATERIALIZED (FROM _capture(capture, unit)),
 selected AS (FROM _selected_runs((SELECT a.capture_id FROM target AS a), steps, phase, method, runs)),
 statistics AS (
-    SELECT
-        e.block_index, e.slot, e.occurrence, any_value(r.name) AS event_block_name, any_value(r.scope) AS method,
+    SELECT e.block_index, e.slot, e.occurrence, any_value(r.name) AS event_block_name, any_value(r.scope) AS method,
         any_value(e.label) AS event_name, any_value(e.instruction_id) AS instruction_id,
         any_value(e.value_unit) AS value_unit, count(e.duration_ticks) AS runs,
         -- Another list would be DuckDB's error, which names none of the parameters.
@@ -38,8 +37,7 @@ statistics AS (
     GROUP BY e.block_index, e.slot, e.occurrence
 ),
 unnested AS (SELECT s.*, unnest(quantiles)::DOUBLE AS quantile, unnest(s.results) AS result FROM statistics AS s)
-SELECT
-    u.block_index, u.event_block_name, u.method, u.slot, u.occurrence, u.event_name, u.instruction_id, u.runs,
+SELECT u.block_index, u.event_block_name, u.method, u.slot, u.occurrence, u.event_name, u.instruction_id, u.runs,
     u.quantile, _in_unit(u.result, _scale(_stored_unit(u.value_unit, a.time_scale), a.unit)) AS value,
     _display_unit(_stored_unit(u.value_unit, a.time_scale), a.unit) AS unit
 FROM unnested AS u CROSS JOIN target AS a

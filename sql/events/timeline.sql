@@ -13,8 +13,7 @@ timed AS MATERIALIZED (
     WHERE runs IS NULL OR list_contains(runs, t.run_index)
 ),
 containers AS MATERIALIZED (
-    SELECT
-        t.run_index, t.event_index, t.parent_run_index, t.parent_index, t.clock_ticks, t.duration_ticks, t.is_placed,
+    SELECT t.run_index, t.event_index, t.parent_run_index, t.parent_index, t.clock_ticks, t.duration_ticks, t.is_placed,
         o.backend
     FROM timed AS t CROSS JOIN target AS a
     LEFT JOIN signature_ops AS o USING (capture_id, signature_index)
@@ -32,8 +31,7 @@ levels AS (
 ),
 -- Events that are not in ticks of the host's clock, with the call that contains them.
 others AS (
-    SELECT
-        t.run_index, t.event_index, t.parent_run_index, t.parent_index, t.clock, t.written_unit,
+    SELECT t.run_index, t.event_index, t.parent_run_index, t.parent_index, t.clock, t.written_unit,
         t.duration_ticks::DOUBLE AS duration,
         (c.clock_ticks::HUGEINT - t.origin_ticks)::DOUBLE AS call_start,
         c.duration_ticks::DOUBLE AS call_duration, _nanoseconds(t.written_unit) / _nanoseconds(a.time_scale) AS ratio,
@@ -56,8 +54,7 @@ others AS (
     WHERE NOT t.is_placed AND c.is_placed
 ),
 estimated AS (
-    SELECT
-        o.run_index, o.event_index, o.call_start, o.since, o.duration,
+    SELECT o.run_index, o.event_index, o.call_start, o.since, o.duration,
         coalesce(least(
             o.ratio,
             o.call_duration / nullif(max(o.since + o.duration) OVER (
@@ -67,8 +64,7 @@ estimated AS (
     FROM others AS o
 ),
 origins AS (
-    SELECT
-        r.run_index, r.dump_index, o.origin_ticks,
+    SELECT r.run_index, r.dump_index, o.origin_ticks,
         -- If a run begins before the previous one, a counter wrapped.
         4294967296 * count(*) FILTER (WHERE o.is_turned) OVER (
             PARTITION BY r.dump_index ORDER BY r.run_index
@@ -76,16 +72,14 @@ origins AS (
     FROM target AS a
     JOIN runs AS r USING (capture_id)
     JOIN (
-        SELECT
-            i.run_index, i.origin_ticks,
+        SELECT i.run_index, i.origin_ticks,
             c.clock_bits = 32 AND i.origin_ticks < lag(i.origin_ticks) OVER (ORDER BY i.run_index) AS is_turned
         FROM (SELECT DISTINCT t.run_index, t.origin_ticks FROM timed AS t) AS i CROSS JOIN target AS a
         JOIN captures AS c USING (capture_id)
     ) AS o ON o.run_index = r.run_index
 ),
 run_starts AS (
-    SELECT
-        o.run_index,
+    SELECT o.run_index,
         (
             o.origin_ticks::HUGEINT + o.turned_ticks
             - min(o.origin_ticks::HUGEINT + o.turned_ticks) OVER (PARTITION BY o.dump_index)
@@ -94,8 +88,7 @@ run_starts AS (
 ),
 -- Only for a trace.
 threaded AS (
-    SELECT
-        e.run_index, e.event_index, e.thread_index,
+    SELECT e.run_index, e.event_index, e.thread_index,
         coalesce(h.process_name || ' ', '') || h.process || ', '
         || CASE
             WHEN h.thread_name IS NOT NULL THEN h.thread_name
@@ -107,8 +100,7 @@ threaded AS (
     JOIN trace_events AS e USING (capture_id)
     JOIN threads AS h USING (capture_id, thread_index)
 )
-SELECT
-    t.run_index, t.event_index, t.signature_index,
+SELECT t.run_index, t.event_index, t.signature_index,
     CASE
         WHEN h.track IS NOT NULL THEN h.track
         WHEN t.kind <> 'delegate' THEN 'host'
@@ -176,10 +168,9 @@ CREATE MACRO timeline(
     unit := NULL, steps := NULL, phase := NULL, method := NULL
 ) AS TABLE
 WITH target AS MATERIALIZED (FROM _capture(capture, unit))
-SELECT
-    t.run_index, t.event_index, t.signature_index, t.track, t.thread_index, t.depth,
-    t.kind, t.event_name, t.family, t.instruction_id, t.parent_run_index,
-    t.parent_index, t.run_start, t.start, t.duration, t.unit, t.is_estimated, t.logged, t.logged_unit
+SELECT t.run_index, t.event_index, t.signature_index, t.track, t.thread_index, t.depth, t.kind, t.event_name, t.family,
+    t.instruction_id, t.parent_run_index, t.parent_index, t.run_start, t.start, t.duration, t.unit, t.is_estimated,
+    t.logged, t.logged_unit
 FROM _timeline(
     (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a),
     runs, steps, phase, method

@@ -1,9 +1,8 @@
 -- The one capture that an argument matches, for questions about modules and lines. It is an error if it has no record
 -- with these.
 CREATE MACRO _linked_capture(capture, unit) AS TABLE
-SELECT
-    _linked_key(c.capture_id, c.name, r.record_id, r.name, r.is_complete) AS capture_id,
-    c.record_id, c.program_id, c.unit, c.scale
+SELECT _linked_key(c.capture_id, c.name, r.record_id, r.name, r.is_complete) AS capture_id, c.record_id, c.program_id,
+    c.unit, c.scale
 FROM _scaled_capture(capture, unit) AS c
 LEFT JOIN records AS r USING (record_id);
 
@@ -33,8 +32,7 @@ CREATE MACRO _linked_key(
 CREATE MACRO _attributed_times(capture_key, steps, phase, method, runs) AS TABLE
 WITH modules AS (SELECT m.* FROM (SELECT capture_key AS capture_id) AS a JOIN signature_ops AS m USING (capture_id)),
 classified_times AS (
-    SELECT
-        t.scope AS method, t.signature_index, t.kind, t.family,
+    SELECT t.scope AS method, t.signature_index, t.kind, t.family,
         t.kind = 'operator_call' AND t.children > 0 AS is_framework, count(*) AS calls,
         count(*) FILTER (t.is_execute) AS executes,
         -- Exact beyond 64 bits, so that shares of the total are right.
@@ -43,8 +41,7 @@ classified_times AS (
     WHERE t.is_additive
     GROUP BY t.scope, t.signature_index, t.kind, t.family, is_framework
 )
-SELECT
-    o.method,
+SELECT o.method,
     CASE
         WHEN o.is_framework THEN '(framework)'
         WHEN m.module_path IS NOT NULL THEN m.module_path

@@ -5,8 +5,7 @@ WITH target AS MATERIALIZED (
     FROM _capture(capture, NULL) AS c
 ),
 executes AS (
-    SELECT
-        r.method, list(_in_unit(e.execute_ticks, _scale(c.time_scale, a.unit)) ORDER BY e.run_index) AS samples,
+    SELECT r.method, list(_in_unit(e.execute_ticks, _scale(c.time_scale, a.unit)) ORDER BY e.run_index) AS samples,
         any_value(a.unit) AS unit
     FROM _executes((SELECT a.capture_id FROM target AS a), steps, phase, NULL, 'all') AS e CROSS JOIN target AS a
     JOIN captures AS c ON c.capture_id = a.capture_id
@@ -27,8 +26,7 @@ measured AS (
     GROUP BY m.name, m.run_index, m.unit, m.better
 ),
 computed_metrics AS (
-    SELECT
-        1 AS position, 'avg_inference_latency' AS name, e.method, NULL::INTEGER AS run_index,
+    SELECT 1 AS position, 'avg_inference_latency' AS name, e.method, NULL::INTEGER AS run_index,
         [fsum(e.sample) / count(*)] AS samples, any_value(e.unit) AS unit, 'lower' AS better
     FROM (SELECT x.method, unnest(x.samples) AS sample, x.unit FROM executes AS x) AS e
     GROUP BY e.method

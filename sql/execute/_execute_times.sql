@@ -5,8 +5,7 @@ CREATE MACRO _timed_events(
     unit,  -- unit of results, which is checked; NULL: the default one
     steps, phase, method, runs
 ) AS TABLE
-SELECT
-    c.capture_id, c.time_scale, coalesce(c.profiling_level = 'method_only', false) AS is_untraced,
+SELECT c.capture_id, c.time_scale, coalesce(c.profiling_level = 'method_only', false) AS is_untraced,
     coalesce(unit, _default_unit(c.time_scale)) AS unit, t.run_index, t.event_index, t.parent_index, t.execute_index,
     t.signature_index, t.children, t.duration_ticks, t.self_ticks, t.is_impossible,
     CASE WHEN t.event_index = t.execute_index THEN t.duration_ticks END AS execute_ticks, t.is_execute, t.is_additive,

@@ -8,8 +8,7 @@ CREATE MACRO _graph_times(
     unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'all'
 ) AS TABLE
 WITH target AS MATERIALIZED (
-    SELECT
-        c.capture_id, c.unit,
+    SELECT c.capture_id, c.unit,
         CASE
             WHEN graph IN ('exported_program', 'edge_dialect_exported_program') THEN graph
             ELSE error(
@@ -41,8 +40,7 @@ edge_nodes AS (
     WHERE n.calls > 0
 ),
 handles AS (
-    SELECT
-        h.record_id, g.stage, g.method, h.debug_handle,
+    SELECT h.record_id, g.stage, g.method, h.debug_handle,
         -- The first handle of an edge node.
         min(h.debug_handle) OVER (PARTITION BY h.record_id, h.graph_id, h.node_index) AS first_handle,
         h.graph_id, h.node_index
@@ -70,9 +68,8 @@ placed AS (
     JOIN origins AS o ON o.record_id = h.record_id AND o.method = h.method AND o.debug_handle = h.debug_handle
     WHERE a.stage = 'exported_program'
 )
-SELECT
-    p.method, coalesce(any_value(n.name), any_value(v.value_name)) AS node_name,
-    fsum(p.self_time) AS self_time, any_value(p.unit) AS unit
+SELECT p.method, coalesce(any_value(n.name), any_value(v.value_name)) AS node_name, fsum(p.self_time) AS self_time,
+    any_value(p.unit) AS unit
 FROM placed AS p
 JOIN op_nodes AS n USING (record_id, graph_id, node_index)
 LEFT JOIN node_values AS v

@@ -4,8 +4,7 @@ CREATE MACRO _run_executes(
     times  -- a table with rows of `_timed_events`
 ) AS TABLE
 WITH added AS (
-    SELECT
-        t.capture_id, t.run_index, any_value(t.scope) AS scope, any_value(t.method) AS method,
+    SELECT t.capture_id, t.run_index, any_value(t.scope) AS scope, any_value(t.method) AS method,
         any_value(t.time_scale) AS time_scale, any_value(t.unit) AS unit, any_value(t.is_untraced) AS is_untraced,
         any_value(t.is_typical) AS is_typical,
         bool_or(t.is_impossible AND t.execute_ticks IS NOT NULL) AS is_impossible,
@@ -17,8 +16,7 @@ WITH added AS (
     WHERE t.execute_index IS NOT NULL AND t.is_additive
     GROUP BY t.capture_id, t.run_index
 )
-SELECT
-    d.capture_id, d.run_index, d.scope, d.method, d.time_scale, d.unit, d.is_untraced, d.is_typical,
+SELECT d.capture_id, d.run_index, d.scope, d.method, d.time_scale, d.unit, d.is_untraced, d.is_typical,
     CASE WHEN NOT d.is_impossible THEN d.execute_ticks END AS execute_ticks,
     CASE WHEN NOT d.is_impossible THEN d.kernel_ticks END AS kernel_ticks,
     CASE WHEN NOT d.is_impossible THEN d.delegate_ticks END AS delegate_ticks,
@@ -38,10 +36,9 @@ WITH scaled AS (
     SELECT x.*, _multiplier(x.time_scale, x.unit) AS multiplier, _divisor(x.time_scale, x.unit) AS divisor
     FROM _run_executes(times) AS x
 )
-SELECT
-    x.capture_id, x.run_index, x.scope, x.method, x.is_typical, x.execute_ticks * x.multiplier / x.divisor AS execute,
-    x.kernel_ticks * x.multiplier / x.divisor AS kernels, x.delegate_ticks * x.multiplier / x.divisor AS delegates,
-    x.operator_ticks * x.multiplier / x.divisor AS operators,
+SELECT x.capture_id, x.run_index, x.scope, x.method, x.is_typical,
+    x.execute_ticks * x.multiplier / x.divisor AS execute, x.kernel_ticks * x.multiplier / x.divisor AS kernels,
+    x.delegate_ticks * x.multiplier / x.divisor AS delegates, x.operator_ticks * x.multiplier / x.divisor AS operators,
     (x.kernel_ticks + x.delegate_ticks + x.operator_ticks)
     * x.multiplier / x.divisor AS work,
     CASE

@@ -5,8 +5,7 @@
 CREATE MACRO _runner_phases(capture) AS TABLE
 WITH target AS MATERIALIZED (SELECT c.capture_id, c.name FROM _capture(capture, NULL) AS c),
 timed AS (
-    SELECT
-        t.run_index, count(*) FILTER (WHERE t.event_index = t.execute_index) AS executes,
+    SELECT t.run_index, count(*) FILTER (WHERE t.event_index = t.execute_index) AS executes,
         bool_or(s.name IN ('Program::load_method', 'Method::init')) AS loads
     FROM target AS a
     JOIN event_ticks AS t USING (capture_id)
@@ -29,8 +28,7 @@ generations AS (
         AND g.source IS NOT DISTINCT FROM p.source
 ),
 ways AS (
-    SELECT
-        w.way, g.sample, CASE WHEN w.way IN (0, 1) THEN 1 ELSE g.prompt END AS prefills,
+    SELECT w.way, g.sample, CASE WHEN w.way IN (0, 1) THEN 1 ELSE g.prompt END AS prefills,
         g.generated - w.way % 2 AS decodes, sum(prefills + decodes) OVER (PARTITION BY w.way) AS number,
         sum(prefills + decodes) OVER (PARTITION BY w.way ORDER BY g.sample)
         - prefills - decodes AS start

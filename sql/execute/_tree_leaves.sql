@@ -1,14 +1,12 @@
 -- One module of a capture's record, with the modules that contain it.
 CREATE MACRO _module_ancestors(capture_key) AS TABLE
 WITH around AS (
-    SELECT
-        m.method, m.module_path, o.module_path AS outer_path,
+    SELECT m.method, m.module_path, o.module_path AS outer_path,
         lag(o.module_path) OVER (PARTITION BY m.method, m.module_path ORDER BY length(o.module_path)) AS before_path
     FROM _capture_modules(capture_key) AS m
     JOIN _capture_modules(capture_key) AS o ON o.method = m.method AND _is_within(m.module_path, o.module_path)
 )
-SELECT
-    a.method, a.module_path,
+SELECT a.method, a.module_path,
     list(
         {
             'name': CASE
@@ -52,8 +50,7 @@ WITH in_modules AS (
 ),
 -- Many events have few distinct places: they are summed before places are computed.
 classified_times AS (
-    SELECT
-        r.scope AS run_name, CASE WHEN r.method IS NULL THEN 'run' ELSE 'method' END AS run_kind, a.capture_id,
+    SELECT r.scope AS run_name, CASE WHEN r.method IS NULL THEN 'run' ELSE 'method' END AS run_kind, a.capture_id,
         t.signature_index, t.children > 0 AS is_around, count(*) AS calls, count(*) FILTER (t.is_execute) AS executes,
         try_cast(sum(t.self_ticks) AS BIGINT) AS self_ticks
     FROM (SELECT CASE "by" WHEN 'event' THEN capture_key END AS capture_id) AS a

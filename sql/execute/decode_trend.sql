@@ -29,8 +29,7 @@ WITH target AS MATERIALIZED (
     END
 ),
 generation_starts AS (
-    SELECT
-        r.run_index, r.phase,
+    SELECT r.run_index, r.phase,
         r.phase = 'decode' AND coalesce(lag(r.phase) OVER (ORDER BY r.run_index), 'decode') = 'prefill' AS begins
     FROM target AS a
     JOIN runs AS r USING (capture_id)
@@ -41,8 +40,7 @@ numbered AS (
     FROM generation_starts AS b
 ),
 timed AS (
-    SELECT
-        dense_rank() OVER (ORDER BY n.begun) - 1 AS generation,
+    SELECT dense_rank() OVER (ORDER BY n.begun) - 1 AS generation,
         row_number() OVER (PARTITION BY n.begun ORDER BY n.run_index) - 1 AS position, n.run_index,
         _in_unit(x.execute_ticks, a.scale) AS execute, a.unit
     FROM numbered AS n CROSS JOIN target AS a
@@ -51,8 +49,7 @@ timed AS (
     WHERE n.phase = 'decode'
 ),
 measured AS (
-    SELECT
-        t.position, t.execute, row_number() OVER (ORDER BY t.position, t.run_index) - 1 AS number,
+    SELECT t.position, t.execute, row_number() OVER (ORDER BY t.position, t.run_index) - 1 AS number,
         count(*) OVER () AS runs
     FROM timed AS t
     WHERE t.execute IS NOT NULL

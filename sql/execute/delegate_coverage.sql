@@ -39,8 +39,7 @@ executes AS (
     GROUP BY t.method
 ),
 kernels AS (
-    SELECT
-        t.method,
+    SELECT t.method,
         -- Handles of a kernel count only if one of their nodes calls the kernel's op.
         CASE
             WHEN string_split(m.first_op_type, '.')[2] = string_split(s.family, '.')[1] THEN m.first_op_type
@@ -55,8 +54,7 @@ kernels AS (
     LEFT JOIN signature_ops AS m ON m.capture_id = a.capture_id AND m.signature_index = t.signature_index
 ),
 fallbacks AS (
-    SELECT
-        k.method, k.op_type, sum(k.calls)::BIGINT AS calls, sum(k.self_ticks) AS ticks,
+    SELECT k.method, k.op_type, sum(k.calls)::BIGINT AS calls, sum(k.self_ticks) AS ticks,
         max_by(k.source, (k.self_ticks, k.source)) AS worst_source,
         max_by(k.module_path, (k.self_ticks, k.module_path)) AS worst_module
     FROM kernels AS k
@@ -75,11 +73,10 @@ counted AS (
     ) AS d
     WHERE d.method IN (SELECT x.method FROM executes AS x)
 )
-SELECT
-    coalesce(c.op_type, f.op_type) AS op_type, coalesce(c.method, f.method) AS method, c.delegated, c.not_delegated,
+SELECT coalesce(c.op_type, f.op_type) AS op_type, coalesce(c.method, f.method) AS method, c.delegated, c.not_delegated,
     coalesce(f.calls, 0) AS calls, _in_unit(try_cast(coalesce(f.ticks, 0) AS BIGINT), a.scale) AS total,
-    100e0 * coalesce(f.ticks, 0) / nullif(x.ticks, 0) AS share_percent,
-    a.unit AS unit, f.worst_source, f.worst_module, c.basis, x.number AS executes, total / x.number AS per_execute
+    100e0 * coalesce(f.ticks, 0) / nullif(x.ticks, 0) AS share_percent, a.unit AS unit, f.worst_source, f.worst_module,
+    c.basis, x.number AS executes, total / x.number AS per_execute
 FROM counted AS c
 FULL JOIN fallbacks AS f USING (method, op_type)
 JOIN executes AS x ON x.method = coalesce(c.method, f.method)

@@ -20,8 +20,7 @@ WITH logged AS (
     GROUP BY ALL
 ),
 sources AS (
-    SELECT
-        l.block_index, l.slot, l.label, 'metadata' AS source,
+    SELECT l.block_index, l.slot, l.label, 'metadata' AS source,
         -- Some bytes are not text, and text may be JSON in base64.
         _metadata_text(l.bytes) AS text, l.bytes, l.runs
     FROM logged AS l
@@ -38,13 +37,11 @@ fields AS (
     WHERE json_valid(s.text) AND starts_with(trim(s.text), '{')
 ),
 described AS (
-    SELECT
-        f.block_index, f.slot, f.label, f.source, f.field,
+    SELECT f.block_index, f.slot, f.label, f.source, f.field,
         json_extract_string(f.text, '/' || replace(replace(f.field, '~', '~0'), '/', '~1')) AS value, f.runs
     FROM fields AS f
     UNION ALL
-    SELECT
-        s.block_index, s.slot, s.label, s.source,
+    SELECT s.block_index, s.slot, s.label, s.source,
         CASE WHEN octet_length(s.bytes) = 1 AND s.text IS NULL THEN 'function_code' END,
         CASE
             WHEN s.text IS NOT NULL THEN s.text
@@ -55,8 +52,7 @@ described AS (
     FROM sources AS s
     WHERE s.source = 'metadata' AND NOT coalesce(json_valid(s.text) AND starts_with(trim(s.text), '{'), false)
     UNION ALL
-    SELECT
-        s.block_index, s.slot, s.label, 'name', 'unit', s.value_unit,
+    SELECT s.block_index, s.slot, s.label, 'name', 'unit', s.value_unit,
         (SELECT sum(l.runs)::BIGINT FROM logged AS l WHERE l.block_index = s.block_index AND l.slot = s.slot)
     FROM _capture(capture, NULL) AS a
     JOIN signatures AS s USING (capture_id)

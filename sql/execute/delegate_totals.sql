@@ -28,8 +28,7 @@ CREATE MACRO delegate_totals(
 ) AS TABLE
 WITH RECURSIVE target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 timed AS MATERIALIZED (
-    SELECT
-        t.block_index, t.scope AS method, t.chain_index, t.instruction_id, t.kind, _delegate_part(t.family) AS part,
+    SELECT t.block_index, t.scope AS method, t.chain_index, t.instruction_id, t.kind, _delegate_part(t.family) AS part,
         t.run_index, t.event_index, t.parent_index, t.is_additive, t.duration_ticks, t.self_ticks, t.execute_ticks,
         t.is_execute
     FROM _execute_times((SELECT a.capture_id FROM target AS a), steps, phase, method, runs) AS t
@@ -47,8 +46,7 @@ within AS (
     WHERE t.kind = 'delegate'
 ),
 placed AS (
-    SELECT
-        t.*, t.kind = 'delegate_call' AND t.is_additive AND i.run_index IS NULL AS is_call,
+    SELECT t.*, t.kind = 'delegate_call' AND t.is_additive AND i.run_index IS NULL AS is_call,
         t.kind = 'delegate' AND t.is_additive AND c.run_index IS NOT NULL AS is_part
     FROM timed AS t
     LEFT JOIN within AS c ON c.run_index = t.run_index AND c.event_index = t.event_index
@@ -57,8 +55,7 @@ placed AS (
     WHERE t.kind IN ('delegate', 'delegate_call')
 ),
 calls AS (
-    SELECT
-        p.block_index, p.method, p.chain_index, p.instruction_id, count(*) FILTER (WHERE p.is_call) AS calls,
+    SELECT p.block_index, p.method, p.chain_index, p.instruction_id, count(*) FILTER (WHERE p.is_call) AS calls,
         try_cast(sum(p.duration_ticks) FILTER (WHERE p.is_call) AS BIGINT) AS total,
         coalesce(try_cast(sum(p.self_ticks) FILTER (WHERE p.is_part AND p.part = 'ops') AS BIGINT), 0) AS ops,
         coalesce(try_cast(sum(p.self_ticks) FILTER (WHERE p.is_part AND p.part = 'copies') AS BIGINT), 0) AS copies,
@@ -70,18 +67,16 @@ calls AS (
 ),
 executes AS (SELECT t.method, nullif(count(*), 0) AS number FROM timed AS t WHERE t.is_execute GROUP BY t.method),
 scale AS (
-    SELECT
-        a.unit, a.scale,
+    SELECT a.unit, a.scale,
         (SELECT try_cast(sum(t.execute_ticks) AS BIGINT) FROM timed AS t WHERE t.is_additive) AS execute_ticks
     FROM target AS a
 )
-SELECT
-    c.block_index, c.method, c.chain_index, c.instruction_id, c.calls, _in_unit(c.total, x.scale) AS total,
+SELECT c.block_index, c.method, c.chain_index, c.instruction_id, c.calls, _in_unit(c.total, x.scale) AS total,
     _in_unit(c.ops, x.scale) AS ops, _in_unit(c.copies, x.scale) AS copies, _in_unit(c.layout, x.scale) AS layout,
     _in_unit(c.total - c.ops - c.copies - c.layout, x.scale) AS unaccounted,
     _in_unit(c.total / nullif(c.calls, 0), x.scale) AS per_call,
-    100e0 * c.total / nullif(x.execute_ticks, 0) AS share_percent,
-    x.unit AS unit, c.events, c.other_events, n.number AS executes, _in_unit(c.total / n.number, x.scale) AS per_execute
+    100e0 * c.total / nullif(x.execute_ticks, 0) AS share_percent, x.unit AS unit, c.events, c.other_events,
+    n.number AS executes, _in_unit(c.total / n.number, x.scale) AS per_execute
 FROM calls AS c
 LEFT JOIN executes AS n ON n.method = c.method
 CROSS JOIN scale AS x

@@ -3,8 +3,7 @@ CREATE MACRO _execute_breakdown(
     times  -- a table with rows of `_execute_times`
 ) AS TABLE
 WITH parts AS (
-    SELECT
-        t.capture_id, t.time_scale, t.unit,
+    SELECT t.capture_id, t.time_scale, t.unit,
         CASE t.kind
             WHEN 'kernel' THEN 1
             WHEN 'operator_call' THEN CASE WHEN t.children = 0 THEN 2 ELSE 9 END
@@ -22,22 +21,19 @@ WITH parts AS (
     WHERE t.is_additive
 ),
 added AS (
-    SELECT
-        p.capture_id, p.time_scale, p.unit, p.part, p.method, p.block_index, p.chain_index, p.instruction_id,
+    SELECT p.capture_id, p.time_scale, p.unit, p.part, p.method, p.block_index, p.chain_index, p.instruction_id,
         count(*) AS calls, count(*) FILTER (p.is_execute) AS own_executes, sum(p.execute_ticks) AS execute_ticks,
         try_cast(sum(p.self_ticks) AS BIGINT) AS total_ticks
     FROM parts AS p
     GROUP BY ALL
 ),
 scaled AS (
-    SELECT
-        d.*, sum(d.own_executes) OVER (PARTITION BY d.capture_id, d.method)::BIGINT AS executes,
+    SELECT d.*, sum(d.own_executes) OVER (PARTITION BY d.capture_id, d.method)::BIGINT AS executes,
         sum(d.execute_ticks) OVER (PARTITION BY d.capture_id)::DOUBLE AS all_execute_ticks,
         _multiplier(d.time_scale, d.unit) AS multiplier, _divisor(d.time_scale, d.unit) AS divisor
     FROM added AS d
 )
-SELECT
-    d.capture_id,
+SELECT d.capture_id,
     row_number() OVER (
         PARTITION BY d.capture_id
         ORDER BY d.block_index NULLS FIRST, d.chain_index NULLS FIRST, d.instruction_id NULLS FIRST, d.part, d.method
@@ -81,8 +77,7 @@ times_of_parts AS (
     ) AS t
     WHERE t.execute_index IS NOT NULL
 )
-SELECT
-    b.component, b.method, b.block_index, b.chain_index, b.instruction_id, b.calls, b.total, b.per_execute,
+SELECT b.component, b.method, b.block_index, b.chain_index, b.instruction_id, b.calls, b.total, b.per_execute,
     b.share_percent, b.unit, b.total_ticks, b.executes
 FROM _execute_breakdown('times_of_parts') AS b
 ORDER BY b.place;

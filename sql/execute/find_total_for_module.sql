@@ -16,8 +16,7 @@ CREATE MACRO find_total_for_module(
     steps := NULL, phase := NULL, method := NULL, runs := 'all'
 ) AS TABLE
 WITH target AS MATERIALIZED (
-    SELECT
-        c.capture_id, c.record_id,
+    SELECT c.capture_id, c.record_id,
         CASE
             WHEN match = 'exact' THEN _linked_key(c.capture_id, c.name, r.record_id, r.name, r.is_complete)
         END AS linked_key,
@@ -68,8 +67,7 @@ averages AS (
     WHERE i.kind <> 'operator_call'
     GROUP BY s.signature_index
 )
-SELECT
-    module AS module,
+SELECT module AS module,
     CASE match
         WHEN 'exact' THEN coalesce(
             (SELECT _in_unit(e.ticks, a.scale) FROM exactly AS e),

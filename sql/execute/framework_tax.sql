@@ -32,8 +32,7 @@ baseline_capture AS MATERIALIZED (
     JOIN captures AS c USING (capture_id)
 ),
 baseline_executes AS (
-    SELECT
-        r.scope, any_value(r.method) AS method,
+    SELECT r.scope, any_value(r.method) AS method,
         _in_unit(median(x.execute_ticks), any_value(_scale(k.time_scale, a.unit))) AS execute
     FROM _executes((SELECT k.capture_id FROM baseline_capture AS k), NULL, phase, NULL, 'all') AS x
     CROSS JOIN target AS a CROSS JOIN baseline_capture AS k
@@ -80,8 +79,7 @@ times_of_runs AS (
     ) AS t
 ),
 work_times AS (
-    SELECT
-        x.run_index, x.scope, x.execute, x.kernels, x.delegates, x.operators, x.work, x.tax AS traced_tax, x.note,
+    SELECT x.run_index, x.scope, x.execute, x.kernels, x.delegates, x.operators, x.work, x.tax AS traced_tax, x.note,
         x.is_untraced, x.unit,
         coalesce(
             b.execute,
@@ -118,8 +116,7 @@ ORDER BY w.run_index;
 CREATE MACRO _framework_taxes(
     taxes  -- a table with rows of `_run_taxes`
 ) AS TABLE
-SELECT
-    x.capture_id, x.run_index, x.scope AS method, x.execute, x.kernels, x.delegates, x.operators,
+SELECT x.capture_id, x.run_index, x.scope AS method, x.execute, x.kernels, x.delegates, x.operators,
     NULL::DOUBLE AS tracing, x.tax, x.tax_percent, x.note, x.unit
 FROM query_table(taxes) AS x;
 
@@ -134,8 +131,7 @@ times_of_runs AS (
     ) AS t
 ),
 taxes_of_runs AS (FROM _run_taxes('times_of_runs') AS x)
-SELECT
-    x.run_index, x.method, x.execute, x.kernels, x.delegates, x.operators, x.tracing, x.tax, x.tax_percent, x.note,
+SELECT x.run_index, x.method, x.execute, x.kernels, x.delegates, x.operators, x.tracing, x.tax, x.tax_percent, x.note,
     x.unit
 FROM _framework_taxes('taxes_of_runs') AS x
 ORDER BY x.run_index;

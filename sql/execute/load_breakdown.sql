@@ -8,8 +8,7 @@ WITH callers AS (
     WHERE t.name IN ('Program::load_method', 'Method::init')
 ),
 timed AS (
-    SELECT
-        t.capture_id, t.time_scale, t.unit, t.run_index, t.scope, t.block_index,
+    SELECT t.capture_id, t.time_scale, t.unit, t.run_index, t.scope, t.block_index,
         CASE WHEN t.kind = 'framework' THEN t.name WHEN p.name = 'Method::init' THEN 'delegate init' END AS component,
         t.event_index = t.execute_index AS is_execute, t.duration_ticks,
         CASE
@@ -34,8 +33,7 @@ timed AS (
     WHERE t.is_additive AND t.kind IN ('framework', 'delegate', 'delegate_call')
 ),
 loading AS (
-    SELECT
-        t.capture_id, t.time_scale, t.unit, t.run_index, t.scope, t.component, count(*) AS events,
+    SELECT t.capture_id, t.time_scale, t.unit, t.run_index, t.scope, t.component, count(*) AS events,
         try_cast(sum(t.duration_ticks) AS BIGINT) AS total_ticks,
         try_cast(sum(t.loading_ticks) AS BIGINT) AS loading_ticks, try_cast(sum(t.self_ticks) AS BIGINT) AS self_ticks,
         list_position(['Program::load_method', 'Method::init', 'delegate init'], t.component) AS part
@@ -44,8 +42,7 @@ loading AS (
     GROUP BY t.capture_id, t.time_scale, t.unit, t.run_index, t.scope, t.component
 ),
 executes AS (
-    SELECT
-        t.capture_id, t.time_scale, t.unit, t.run_index, t.scope, t.block_index,
+    SELECT t.capture_id, t.time_scale, t.unit, t.run_index, t.scope, t.block_index,
         try_cast(sum(t.duration_ticks) AS BIGINT) AS ticks,
         row_number() OVER (PARTITION BY t.capture_id, t.block_index ORDER BY t.run_index) = 1 AS is_first
     FROM timed AS t
@@ -53,15 +50,13 @@ executes AS (
     GROUP BY t.capture_id, t.time_scale, t.unit, t.run_index, t.scope, t.block_index
 ),
 excess AS (
-    SELECT
-        e.capture_id, e.time_scale, e.unit, e.run_index, e.scope, e.is_first,
+    SELECT e.capture_id, e.time_scale, e.unit, e.run_index, e.scope, e.is_first,
         e.ticks - median(CASE WHEN NOT e.is_first THEN e.ticks END)
             OVER (PARTITION BY e.capture_id, e.block_index) AS ticks
     FROM executes AS e
 ),
 parts AS (
-    SELECT
-        l.capture_id, l.time_scale, l.unit, l.run_index, l.scope, l.part, l.component, l.events,
+    SELECT l.capture_id, l.time_scale, l.unit, l.run_index, l.scope, l.part, l.component, l.events,
         l.total_ticks::DOUBLE AS ticks, l.self_ticks,
         100e0 * l.loading_ticks / nullif(
             max(CASE WHEN l.part = 1 THEN l.loading_ticks END) OVER (PARTITION BY l.capture_id, l.run_index), 0
@@ -76,8 +71,7 @@ scaled AS (
     SELECT p.*, _multiplier(p.time_scale, p.unit) AS multiplier, _divisor(p.time_scale, p.unit) AS divisor
     FROM parts AS p
 )
-SELECT
-    p.capture_id, p.run_index, p.scope, p.part, p.component, p.events, p.ticks * p.multiplier / p.divisor AS total,
+SELECT p.capture_id, p.run_index, p.scope, p.part, p.component, p.events, p.ticks * p.multiplier / p.divisor AS total,
     p.self_ticks * p.multiplier / p.divisor AS self_time, p.share_percent, p.unit
 FROM scaled AS p;
 

@@ -48,8 +48,7 @@ CREATE MACRO module_totals(
 ) AS TABLE
 WITH target AS MATERIALIZED (FROM _linked_capture(capture, unit)),
 times AS MATERIALIZED (
-    SELECT
-        t.method, t.module_path, sum(t.calls) AS calls, sum(t.executes) AS executes, sum(t.self_ticks) AS ticks,
+    SELECT t.method, t.module_path, sum(t.calls) AS calls, sum(t.executes) AS executes, sum(t.self_ticks) AS ticks,
         CASE WHEN bool_or(t.mapping = 'aligned') THEN 'aligned' ELSE max(t.mapping) END AS mapping
     FROM _attributed_times((SELECT a.capture_id FROM target AS a), steps, phase, method, runs) AS t
     GROUP BY t.method, t.module_path
@@ -77,8 +76,7 @@ hidden AS (
     GROUP BY p.method, p.module_path
 ),
 added AS (
-    SELECT
-        p.method, p.module_path, p.module_class, p.depth,
+    SELECT p.method, p.module_path, p.module_class, p.depth,
         sum(t.ticks) FILTER (WHERE t.module_path = p.module_path) AS self_ticks, sum(t.ticks) AS ticks,
         sum(t.calls) FILTER (WHERE t.module_path = p.module_path) AS calls,
         max(t.mapping) FILTER (WHERE t.module_path = p.module_path) AS mapping
@@ -87,8 +85,7 @@ added AS (
     GROUP BY p.method, p.module_path, p.module_class, p.depth
 ),
 known AS (
-    SELECT
-        d.method, d.module_path, d.module_class, d.depth, d.mapping,
+    SELECT d.method, d.module_path, d.module_class, d.depth, d.mapping,
         -- A module without events took no time, unless that is unknown.
         try_cast(coalesce(d.self_ticks, CASE WHEN NOT coalesce(h.is_itself, false) THEN 0 END) AS BIGINT) AS self_ticks,
         try_cast(coalesce(d.calls, CASE WHEN NOT coalesce(h.is_itself, false) THEN 0 END) AS BIGINT) AS calls,
@@ -96,11 +93,10 @@ known AS (
     FROM added AS d
     LEFT JOIN hidden AS h USING (method, module_path)
 )
-SELECT
-    d.method, d.module_path, d.module_class, d.depth, d.calls, _in_unit(d.self_ticks, a.scale) AS self_time,
+SELECT d.method, d.module_path, d.module_class, d.depth, d.calls, _in_unit(d.self_ticks, a.scale) AS self_time,
     _in_unit(try_cast(d.ticks AS BIGINT), a.scale) AS total,
-    100e0 * d.ticks / nullif((SELECT sum(t.ticks)::DOUBLE FROM times AS t), 0) AS share_percent,
-    d.mapping, a.unit AS unit, d.self_ticks, x.number AS executes, self_time / x.number AS self_per_execute,
+    100e0 * d.ticks / nullif((SELECT sum(t.ticks)::DOUBLE FROM times AS t), 0) AS share_percent, d.mapping,
+    a.unit AS unit, d.self_ticks, x.number AS executes, self_time / x.number AS self_per_execute,
     total / x.number AS per_execute
 FROM known AS d
 JOIN executes AS x USING (method)

@@ -20,8 +20,7 @@ firsts AS (
         AND (s.kind = 'kernel' OR count(*) OVER (PARTITION BY n.signature_index) = 1)
 ),
 node_times AS (
-    SELECT
-        f.graph_id, f.node_index,
+    SELECT f.graph_id, f.node_index,
         coalesce(sum(t.calls) FILTER (WHERE f.kind <> 'delegate_call'), sum(t.calls))::BIGINT AS calls,
         sum(t.self_ticks) AS ticks
     FROM times AS t
@@ -36,8 +35,7 @@ backends AS (
         (SELECT a.capture_id FROM target AS a)
     ) AS d
 )
-SELECT
-    p.record_id, p.graph_id, g.method, p.node_index, p.name, p.op_type, p.module_path, p.source_file, p.source_line,
+SELECT p.record_id, p.graph_id, g.method, p.node_index, p.name, p.op_type, p.module_path, p.source_file, p.source_line,
     b.backend, coalesce(o.calls, z.nothing) AS calls,
     _in_unit(try_cast(coalesce(o.ticks, z.nothing) AS BIGINT), a.scale) AS self_time,
     100e0 * coalesce(o.ticks, z.nothing) / nullif(

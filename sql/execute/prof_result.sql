@@ -31,8 +31,7 @@ CREATE MACRO prof_result_profile(
     time_scale := NULL  -- unit of one tick: ns, us, ms, cycles; NULL: that of the capture
 ) AS TABLE
 WITH target AS (
-    SELECT
-        p.capture_id,
+    SELECT p.capture_id,
         CASE coalesce(time_scale, p.time_scale)
             WHEN 'ns' THEN 6
             WHEN 'us' THEN 3
@@ -51,8 +50,7 @@ WITH target AS (
 ),
 -- The clock is unsigned: a negative value is 2**63 or more.
 written AS (
-    SELECT
-        t.run_index, t.event_index, t.signature_index,
+    SELECT t.run_index, t.event_index, t.signature_index,
         (t.start_ticks::HUGEINT + 18446744073709551616)
         % 18446744073709551616 AS start_ticks,
         (t.start_ticks::HUGEINT + t.elapsed_ticks + 36893488147419103232)
@@ -60,8 +58,7 @@ written AS (
     FROM event_ticks AS t
     JOIN target AS a USING (capture_id)
 )
-SELECT
-    r.name AS block, w.event_index AS entry, s.label AS event_name, s.chain_index, s.instruction_id, r.iteration,
+SELECT r.name AS block, w.event_index AS entry, s.label AS event_name, s.chain_index, s.instruction_id, r.iteration,
     w.run_index, _round_half_even(_exact_quotient(w.start_ticks, a.digits)) AS start,
     _round_half_even(_exact_quotient(w.end_ticks - w.start_ticks, a.digits)) AS duration, w.start_ticks,
     w.end_ticks - w.start_ticks AS elapsed_ticks, a.unit
@@ -88,8 +85,7 @@ CREATE MACRO prof_result_tax(
     time_scale := NULL  -- unit of one tick: ns, us, ms, cycles; NULL: that of the capture
 ) AS TABLE
 WITH added AS (
-    SELECT
-        p.block, p.iteration, p.run_index, p.unit,
+    SELECT p.block, p.iteration, p.run_index, p.unit,
         max(p.duration) FILTER (WHERE contains(p.event_name, 'Method::execute')) AS execute,
         -- Added one after the other, as in the old parser: sums of doubles depend on the order.
         list_reduce(
@@ -101,8 +97,7 @@ WITH added AS (
     FROM prof_result_profile(capture, time_scale) AS p
     GROUP BY p.block, p.iteration, p.run_index, p.unit
 )
-SELECT
-    a.block, a.iteration, a.run_index, a.execute, a.work,
+SELECT a.block, a.iteration, a.run_index, a.execute, a.work,
     100 * _round_half_even((a.execute - a.work) / nullif(a.execute, 0)) AS tax_percent, a.unit
 FROM added AS a
 WHERE a.execute IS NOT NULL AND a.work IS NOT NULL

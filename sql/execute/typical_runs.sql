@@ -1,14 +1,12 @@
 -- The executes of one run, compared with those of the typical runs of its event block.
 CREATE MACRO _compared_executes(capture_key, steps, phase, method) AS TABLE
 WITH executed AS (
-    SELECT
-        r.scope, r.block_index, x.run_index, x.execute_ticks, r.is_typical, r.phase,
+    SELECT r.scope, r.block_index, x.run_index, x.execute_ticks, r.is_typical, r.phase,
         median(CASE WHEN r.is_typical THEN x.execute_ticks END) OVER (PARTITION BY r.block_index, r.phase) AS middle
     FROM _executes(capture_key, steps, phase, method, 'all') AS x
     JOIN runs AS r USING (capture_id, run_index)
 )
-SELECT
-    x.scope, x.block_index, x.run_index, x.phase, x.execute_ticks, x.is_typical,
+SELECT x.scope, x.block_index, x.run_index, x.phase, x.execute_ticks, x.is_typical,
     NOT x.is_typical AND coalesce(x.execute_ticks >= x.middle, false) AS is_slower,
     NOT x.is_typical AND coalesce(x.execute_ticks < x.middle, false) AS is_faster
 FROM executed AS x;
@@ -16,8 +14,7 @@ FROM executed AS x;
 -- Rows of `typical_runs` of a capture, unordered, and one row for all its blocks together.
 CREATE MACRO _typical_runs(capture_key, unit, steps, phase, method) AS TABLE
 WITH target AS MATERIALIZED (FROM _scaled_key(capture_key, unit))
-SELECT
-    x.scope AS method, x.block_index, count(*) AS all_runs, count(*) FILTER (WHERE x.is_typical) AS typical,
+SELECT x.scope AS method, x.block_index, count(*) AS all_runs, count(*) FILTER (WHERE x.is_typical) AS typical,
     count(*) FILTER (WHERE x.is_slower) AS slower, count(*) FILTER (WHERE x.is_faster) AS faster,
     _in_unit(
         sum(x.execute_ticks) FILTER (WHERE x.is_typical)::DOUBLE

@@ -1,7 +1,6 @@
 -- The capture or record that an argument matches, captures first.
 CREATE MACRO _capture_or_record(side) AS TABLE
-SELECT
-    k.capture_id,
+SELECT k.capture_id,
     CASE
         WHEN f.captures > 1 THEN error(side::VARCHAR || ' matches ' || f.captures || ' captures; name one')
         WHEN f.captures = 1 AND k.record_id IS NULL THEN error(
@@ -39,8 +38,7 @@ CREATE MACRO _graph_side(
     unit
 ) AS TABLE
 WITH chosen AS (
-    SELECT
-        s.*,
+    SELECT s.*,
         CASE
             WHEN stage IS NOT NULL THEN stage::VARCHAR
             WHEN is_base
@@ -60,8 +58,7 @@ WITH chosen AS (
     FROM _capture_or_record(side) AS s CROSS JOIN _capture_or_record(other) AS o
 ),
 named AS (
-    SELECT
-        c.*,
+    SELECT c.*,
         CASE c.name
             WHEN 'exported' THEN 'exported_program'
             WHEN 'edge' THEN 'edge_dialect_exported_program'
@@ -70,8 +67,7 @@ named AS (
         END AS graph_stage
     FROM chosen AS c
 )
-SELECT
-    n.record_id, n.capture_id,
+SELECT n.record_id, n.capture_id,
     coalesce(k.program_id, (SELECT max(o.program_id) FROM captures AS o WHERE o.record_id = n.record_id)) AS program_id,
     CASE
         WHEN unit NOT IN ('ns', 'us', 'ms', 's', 'cycles') THEN error(

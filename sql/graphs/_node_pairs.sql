@@ -24,8 +24,7 @@ edges AS MATERIALIZED (
 ),
 -- Nodes of one record that share a debug handle, or are the same.
 related AS MATERIALIZED (
-    SELECT DISTINCT
-        b.id AS base_id, n.id AS new_id,
+    SELECT DISTINCT b.id AS base_id, n.id AS new_id,
         (n.op_type = b.op_type)::INTEGER * 2 + (n.outputs = b.outputs)::INTEGER AS likeness
     FROM node_debug_handles AS h
     JOIN node_debug_handles AS o USING (record_id, debug_handle)
@@ -140,8 +139,7 @@ matched AS MATERIALIZED (
     SELECT c.id, c.label, 'order' FROM moved AS c
 ),
 labelled AS (SELECT n.*, m.label, m.basis FROM nodes AS n LEFT JOIN matched AS m USING (id))
-SELECT
-    b.graph_id AS base_graph, b.node_index AS base_node, n.graph_id AS new_graph, n.node_index AS new_node, b.basis,
+SELECT b.graph_id AS base_graph, b.node_index AS base_node, n.graph_id AS new_graph, n.node_index AS new_node, b.basis,
     CASE WHEN n.id IS NOT NULL AND b.id IS NOT NULL THEN (
         (n.op_type = b.op_type)::INTEGER + (n.outputs = b.outputs)::INTEGER
         + (n.module_path = b.module_path)::INTEGER + (n.inputs = b.inputs)::INTEGER
@@ -169,8 +167,7 @@ sides AS (
     UNION ALL
     SELECT e.from_id, false, 0, k.label FROM used AS e LEFT JOIN known AS k ON k.id = e.to_id
 )
-SELECT
-    s.id,
+SELECT s.id,
     coalesce(string_agg(coalesce(s.label::VARCHAR, '?'), ' ' ORDER BY s.position)
         FILTER (WHERE s.is_input), '') AS inputs,
     coalesce(string_agg(coalesce(s.label::VARCHAR, '?'), ' ' ORDER BY s.label)

@@ -18,8 +18,7 @@ CREATE MACRO _nodes_of_side(
 ) AS TABLE
 WITH target AS MATERIALIZED (FROM _graph_side(side, stage, other, is_base, unit)),
 outputs AS (
-    SELECT
-        v.graph_id, v.node_index, string_agg(coalesce(v.dtype, 'none'), ', ' ORDER BY v.output_index) AS dtypes,
+    SELECT v.graph_id, v.node_index, string_agg(coalesce(v.dtype, 'none'), ', ' ORDER BY v.output_index) AS dtypes,
         string_agg(coalesce('[' || array_to_string(
             list_transform(v.sizes, lambda s: coalesce(s::VARCHAR, '?')), ', '
         ) || ']', 'none'), ', ' ORDER BY v.output_index) AS shapes
@@ -28,8 +27,7 @@ outputs AS (
     WHERE v.node_index IS NOT NULL
     GROUP BY v.graph_id, v.node_index
 )
-SELECT
-    p.graph_id, p.node_index, g.method, p.subgraph, p.name, p.op_type, p.module_path, o.dtypes, o.shapes, d.backend,
+SELECT p.graph_id, p.node_index, g.method, p.subgraph, p.name, p.op_type, p.module_path, o.dtypes, o.shapes, d.backend,
     t.self_time, a.unit
 FROM target AS a
 JOIN graphs AS g USING (record_id, stage)
@@ -104,8 +102,7 @@ gaps AS MATERIALIZED (
     ) AS g
 ),
 compared AS (
-    SELECT
-        p.basis, p.score, p.origin, b.node_index AS base_node, n.node_index AS new_node,
+    SELECT p.basis, p.score, p.origin, b.node_index AS base_node, n.node_index AS new_node,
         coalesce(n.method, b.method) AS method, coalesce(n.subgraph, b.subgraph) AS subgraph, b.name AS base_name,
         n.name AS new_name, b.op_type AS base_op, n.op_type AS new_op,
         coalesce(n.module_path, b.module_path) AS module_path, b.shapes AS base_shapes, n.shapes AS new_shapes,
@@ -146,8 +143,7 @@ units AS (
     END AS unit
     FROM base_side AS b CROSS JOIN new_side AS n
 )
-SELECT
-    c.method,
+SELECT c.method,
     CASE
         WHEN c.base_node IS NULL AND c.origin IS NOT NULL THEN 'split'
         WHEN c.base_node IS NULL THEN 'added'

@@ -20,14 +20,12 @@ sized AS (
     FULL JOIN allocated AS s USING (run_index, allocator_id)
 ),
 by_run AS (
-    SELECT
-        z.run_index, z.allocator, count(z.size_bytes) AS allocations, sum(z.size_bytes) AS bytes,
+    SELECT z.run_index, z.allocator, count(z.size_bytes) AS allocations, sum(z.size_bytes) AS bytes,
         max(z.size_bytes) AS largest
     FROM sized AS z
     GROUP BY z.run_index, z.allocator
 )
-SELECT
-    r.allocator, count(*) AS runs, sum(r.allocations)::BIGINT AS allocations,
+SELECT r.allocator, count(*) AS runs, sum(r.allocations)::BIGINT AS allocations,
     try_cast(coalesce(sum(r.bytes), 0) AS BIGINT) AS total_bytes, max(r.largest) AS largest_bytes,
     try_cast(max(r.bytes) AS BIGINT) AS largest_run_bytes
 FROM by_run AS r

@@ -22,8 +22,7 @@ WITH target AS MATERIALIZED (
     JOIN programs AS p ON p.program_id = k.program_id
 ),
 steps AS (
-    SELECT
-        i.method, i.chain_index, i.instruction_id,
+    SELECT i.method, i.chain_index, i.instruction_id,
         row_number() OVER (PARTITION BY i.method ORDER BY i.chain_index, i.instruction_id) - 1 AS step
     FROM target AS a
     JOIN instructions AS i USING (program_id)
@@ -38,8 +37,7 @@ run_by AS (
         AND s.kind IN ('kernel', 'operator_call', 'delegate_call')
 ),
 made AS (
-    SELECT
-        m.method, m.first_instruction, count(*) AS tensors,
+    SELECT m.method, m.first_instruction, count(*) AS tensors,
         CASE WHEN count(*) = count(m.size_bytes) THEN try_cast(sum(m.size_bytes) AS BIGINT) END AS size_bytes,
         try_cast(coalesce(sum(m.size_bytes) FILTER (WHERE m.is_live_at_peak), 0) AS BIGINT) AS peak_size_bytes
     FROM planned_memory((SELECT a.program FROM target AS a)) AS m
@@ -49,8 +47,7 @@ made AS (
     WHERE NOT m.is_input AND v.name IS NULL AND v.constant_index IS NULL
     GROUP BY m.method, m.first_instruction
 )
-SELECT
-    r.graph_id, r.node_index, g.method, p.name, p.op_type, p.module_path, s.step AS instruction,
+SELECT r.graph_id, r.node_index, g.method, p.name, p.op_type, p.module_path, s.step AS instruction,
     coalesce(m.tensors, 0) AS tensors, CASE WHEN m.method IS NULL THEN 0 ELSE m.size_bytes END AS size_bytes,
     CASE WHEN m.method IS NULL THEN 0 ELSE m.peak_size_bytes END AS peak_size_bytes
 FROM target AS a CROSS JOIN run_by AS r

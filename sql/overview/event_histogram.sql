@@ -20,8 +20,7 @@ CREATE MACRO event_histogram(
 ) AS TABLE
 WITH target AS MATERIALIZED (FROM _capture(capture, unit)),
 durations AS (
-    SELECT
-        e.block_index, r.scope AS method, e.slot, e.occurrence, e.value_unit, e.duration_ticks::DOUBLE AS ticks,
+    SELECT e.block_index, r.scope AS method, e.slot, e.occurrence, e.value_unit, e.duration_ticks::DOUBLE AS ticks,
         _scale(_stored_unit(e.value_unit, a.time_scale), a.unit) AS scale
     FROM target AS a
     JOIN runs AS r USING (capture_id)
@@ -33,15 +32,13 @@ durations AS (
         )
 ),
 fences AS (
-    SELECT
-        d.block_index, d.slot, d.occurrence, min(d.ticks) AS smallest,
+    SELECT d.block_index, d.slot, d.occurrence, min(d.ticks) AS smallest,
         quantile_cont(d.ticks, 0.75) * 4 - quantile_cont(d.ticks, 0.25) * 3 AS fence
     FROM durations AS d
     GROUP BY d.block_index, d.slot, d.occurrence
 ),
 fenced AS (
-    SELECT
-        d.*, f.smallest, d.ticks > f.fence AS is_beyond,
+    SELECT d.*, f.smallest, d.ticks > f.fence AS is_beyond,
         (max(d.ticks) FILTER (WHERE d.ticks <= f.fence) OVER in_event - f.smallest)
         / CASE
             WHEN bins BETWEEN 1 AND 1000 THEN bins
@@ -54,8 +51,7 @@ fenced AS (
     WINDOW in_event AS (PARTITION BY d.block_index, d.slot, d.occurrence)
 ),
 binned AS (
-    SELECT
-        f.*,
+    SELECT f.*,
         CASE
             WHEN f.is_beyond THEN bins
             WHEN f.width = 0 THEN 0
@@ -63,8 +59,7 @@ binned AS (
         END::INTEGER AS bin
     FROM fenced AS f
 )
-SELECT
-    b.block_index, any_value(b.method) AS method, b.slot, b.occurrence, b.bin,
+SELECT b.block_index, any_value(b.method) AS method, b.slot, b.occurrence, b.bin,
     any_value(
         _in_unit(CASE WHEN b.is_beyond THEN b.first_beyond ELSE b.smallest + b.bin * b.width END, b.scale)
     ) AS low,

@@ -6,8 +6,7 @@ CREATE MACRO _headline(
     runs  -- typical, all
 ) AS TABLE
 WITH executes AS (
-    SELECT
-        t.capture_id, t.scope AS part, t.execute, t.tax_percent,
+    SELECT t.capture_id, t.scope AS part, t.execute, t.tax_percent,
         100e0 * t.delegates / nullif(t.execute, 0) AS delegated_percent, t.note, t.unit
     FROM query_table(taxes) AS t
     WHERE _is_selected_run(NULL, NULL, t.scope, t.is_typical, NULL, NULL, method, runs)
@@ -25,8 +24,7 @@ measured AS (
     SELECT x.capture_id, 1 AS place, 'execute' AS number, x.part, x.execute AS value, x.unit, NULL AS note
     FROM executes AS x
     UNION ALL
-    SELECT
-        l.capture_id, CASE l.component WHEN 'first run excess' THEN 3 ELSE 2 END,
+    SELECT l.capture_id, CASE l.component WHEN 'first run excess' THEN 3 ELSE 2 END,
         CASE l.component WHEN 'first run excess' THEN l.component ELSE 'load' END, l.part, l.total, l.unit, NULL
     FROM loads AS l
     WHERE l.component = 'Program::load_method' OR l.total > 0
@@ -37,8 +35,7 @@ measured AS (
     FROM executes AS x
     WHERE x.note IS DISTINCT FROM 'no operators traced'
 )
-SELECT
-    m.capture_id, row_number() OVER (PARTITION BY m.capture_id ORDER BY m.place, m.part)::INTEGER AS place, m.number,
+SELECT m.capture_id, row_number() OVER (PARTITION BY m.capture_id ORDER BY m.place, m.part)::INTEGER AS place, m.number,
     m.part, median(m.value) AS value, CASE WHEN count(*) > 1 THEN fsum(m.value) / count(*) END AS mean,
     CASE WHEN count(*) > 1 THEN quantile_cont(m.value, 0.1) END AS low,
     CASE WHEN count(*) > 1 THEN quantile_cont(m.value, 0.9) END AS high, count(*) AS runs, any_value(m.unit) AS unit,

@@ -19,8 +19,7 @@
 CREATE MACRO module_ops(capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'typical') AS TABLE
 WITH target AS MATERIALIZED (FROM _linked_capture(capture, unit)),
 times AS (
-    SELECT
-        t.method, t.module_path,
+    SELECT t.method, t.module_path,
         CASE
             WHEN t.module_path = '(framework)' THEN t.module_path
             WHEN s.kind = 'framework' THEN '(unattributed)'
@@ -33,8 +32,7 @@ times AS (
     JOIN signatures AS s USING (capture_id, signature_index)
     GROUP BY ALL
 )
-SELECT
-    t.method, t.module_path, t.op, t.kind, t.calls, _in_unit(try_cast(t.self_ticks AS BIGINT), a.scale) AS self_time,
+SELECT t.method, t.module_path, t.op, t.kind, t.calls, _in_unit(try_cast(t.self_ticks AS BIGINT), a.scale) AS self_time,
     100e0 * t.self_ticks / nullif(sum(t.self_ticks::DOUBLE) OVER (), 0) AS share_percent, a.unit AS unit,
     try_cast(t.self_ticks AS BIGINT) AS self_ticks,
     nullif(sum(t.executes) OVER (PARTITION BY t.method), 0)::BIGINT AS executes,

@@ -11,8 +11,7 @@ SELECT _record.record_id, _record.name, _record.sha256 FROM records AS _record W
 CREATE MACRO _named_matches(kind, given) AS TABLE
 SELECT _way.key, _way.name, _way.way, min(_way.way) OVER () AS best
 FROM (
-    SELECT
-        _each.key, _each.name,
+    SELECT _each.key, _each.name,
         CASE
             WHEN _each.name = given::VARCHAR THEN 1
             WHEN length(given::VARCHAR) >= 4 AND starts_with(_each.sha256, lower(given::VARCHAR)) THEN 2
@@ -25,8 +24,7 @@ FROM (
 CREATE MACRO _key_of(kind, given VARCHAR) AS (
     SELECT _one_key(kind, given, _found.keys, _found.names, _none_matches(kind, given, _found.nearest))
     FROM (
-        SELECT
-            list(_way.key) FILTER (WHERE _way.way = _way.best) AS keys,
+        SELECT list(_way.key) FILTER (WHERE _way.way = _way.best) AS keys,
             list(_way.name ORDER BY _way.name) FILTER (WHERE _way.way = _way.best) AS names,
             list(_distance(_way.name, given)) FILTER (WHERE _way.best IS NULL) AS nearest
         FROM _named_matches(kind, given) AS _way

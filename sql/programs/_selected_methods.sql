@@ -4,8 +4,7 @@ CREATE MACRO _selected_methods(
     program,
     method  -- a method's name; NULL: all
 ) AS TABLE
-SELECT
-    _each.program_id, _each.method,
+SELECT _each.program_id, _each.method,
     greatest((
         SELECT count(*)
         FROM instructions AS _instruction

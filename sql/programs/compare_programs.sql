@@ -17,8 +17,7 @@ CREATE MACRO compare_programs(
     base,  -- name or hash prefix of the program that is the baseline
     new  -- name or hash prefix of the program that is compared
 ) AS TABLE
-SELECT
-    coalesce(b.kind, n.kind) AS kind, coalesce(b.method, n.method) AS method, coalesce(b.item, n.item) AS item,
+SELECT coalesce(b.kind, n.kind) AS kind, coalesce(b.method, n.method) AS method, coalesce(b.item, n.item) AS item,
     CASE
         WHEN b.kind IS NULL THEN 'added'
         WHEN n.kind IS NULL THEN 'removed'
@@ -35,8 +34,7 @@ FULL JOIN _program_items(new) AS n
     ON n.kind = b.kind
     AND n.method IS NOT DISTINCT FROM b.method
     AND n.item = b.item
-ORDER BY
-    list_position(['part', 'memory', 'delegate', 'op'], coalesce(b.kind, n.kind)), coalesce(b.method, n.method),
+ORDER BY list_position(['part', 'memory', 'delegate', 'op'], coalesce(b.kind, n.kind)), coalesce(b.method, n.method),
     coalesce(b.item, n.item);
 
 -- One item of a program.

@@ -26,16 +26,14 @@ CREATE MACRO planned_memory(
 ) AS TABLE
 WITH target AS (SELECT m.program_id, m.method, m.last_step FROM _selected_methods(program, method) AS m),
 steps AS (
-    SELECT
-        i.method, i.kind, i.op, i.delegate_index, i.arguments, i.instruction_id - i.jump_target AS jump_back,
+    SELECT i.method, i.kind, i.op, i.delegate_index, i.arguments, i.instruction_id - i.jump_target AS jump_back,
         row_number() OVER (PARTITION BY i.method ORDER BY i.chain_index, i.instruction_id) - 1 AS step
     FROM instructions AS i
     JOIN target AS a USING (program_id, method)
 ),
 valued AS (
-    SELECT
-        v.method, v.value_index, v.kind, v.items, v.memory_id, v.memory_offset, v.size_bytes, v.is_input, v.is_output,
-        a.last_step, v.name IS NOT NULL OR v.constant_index IS NOT NULL AS is_kept
+    SELECT v.method, v.value_index, v.kind, v.items, v.memory_id, v.memory_offset, v.size_bytes, v.is_input,
+        v.is_output, a.last_step, v.name IS NOT NULL OR v.constant_index IS NOT NULL AS is_kept
     FROM program_values AS v
     JOIN target AS a USING (program_id, method)
 ),
@@ -73,8 +71,7 @@ spans AS (
     GROUP BY h.method, h.value_index
 ),
 lifetimes AS (
-    SELECT
-        v.method, v.value_index, v.memory_id, v.memory_offset, v.size_bytes, v.is_input, v.is_output, s.first_step,
+    SELECT v.method, v.value_index, v.memory_id, v.memory_offset, v.size_bytes, v.is_input, v.is_output, s.first_step,
         greatest(s.last_step, (
             SELECT max(l.last_step)
             FROM loops AS l
@@ -89,8 +86,7 @@ lifetimes AS (
 -- The tensors that live at the peak, which is at the beginning of a lifetime. They are in the order of memory, each
 -- with the end of the previous tensor in the same buffer.
 placed AS (
-    SELECT
-        b.method, b.step, l.memory_offset, l.memory_offset + l.size_bytes AS end_offset,
+    SELECT b.method, b.step, l.memory_offset, l.memory_offset + l.size_bytes AS end_offset,
         max(l.memory_offset + l.size_bytes) OVER (
             PARTITION BY b.method, b.step, l.memory_id
             ORDER BY l.memory_offset, l.value_index
@@ -117,8 +113,7 @@ planned AS (
     WHERE b.buffer_index > 0
     GROUP BY b.program_id, b.method
 )
-SELECT
-    l.method, l.value_index, l.memory_id, l.memory_offset, l.size_bytes, l.first_step AS first_instruction,
+SELECT l.method, l.value_index, l.memory_id, l.memory_offset, l.size_bytes, l.first_step AS first_instruction,
     l.last_step AS last_instruction, l.is_input, l.is_output,
     coalesce(p.step BETWEEN l.first_step AND l.last_step, false) AS is_live_at_peak, p.bytes AS peak_bytes,
     p.step AS peak_instruction, coalesce(s.op, d.backend, s.kind) AS peak_op, b.bytes AS planned_bytes

@@ -28,14 +28,12 @@ pieces AS (
     JOIN target AS a USING (program_id)
 ),
 constants AS (
-    SELECT
-        count(*) AS number, coalesce(sum(c.size_bytes) FILTER (WHERE c.location = 'inline'), 0) AS inline_bytes,
+    SELECT count(*) AS number, coalesce(sum(c.size_bytes) FILTER (WHERE c.location = 'inline'), 0) AS inline_bytes,
         (SELECT coalesce(sum(s.size_bytes), 0) FROM pieces AS s WHERE s.content = 'constants') AS segment_bytes
     FROM shared_constants AS c
 ),
 blobs AS (
-    SELECT
-        string_agg(DISTINCT d.backend, ', ' ORDER BY d.backend) AS item,
+    SELECT string_agg(DISTINCT d.backend, ', ' ORDER BY d.backend) AS item,
         list(DISTINCT d.method ORDER BY d.method) AS methods, d.location, d.byte_offset, d.blob_bytes AS bytes
     FROM program_delegates AS d
     JOIN target AS a USING (program_id)
@@ -44,8 +42,7 @@ blobs AS (
     GROUP BY d.location, d.data_index, d.byte_offset, d.blob_bytes
 ),
 others AS (
-    SELECT
-        s.content,
+    SELECT s.content,
         (
             SELECT string_agg(k.key, ', ' ORDER BY k.key)
             FROM named_data AS k
@@ -68,19 +65,16 @@ parts AS (
     UNION ALL
     SELECT 2, 'delegate', b.item, b.methods, 1, b.byte_offset, b.bytes FROM blobs AS b
     UNION ALL
-    SELECT
-        CASE o.content WHEN 'mutable' THEN 3 WHEN 'named' THEN 4 ELSE 5 END,
-        CASE o.content WHEN 'mutable' THEN 'mutable data' WHEN 'named' THEN 'named data' ELSE 'segment' END,
-        o.item, NULL, 1, o.byte_offset, o.bytes
+    SELECT CASE o.content WHEN 'mutable' THEN 3 WHEN 'named' THEN 4 ELSE 5 END,
+        CASE o.content WHEN 'mutable' THEN 'mutable data' WHEN 'named' THEN 'named data' ELSE 'segment' END, o.item,
+        NULL, 1, o.byte_offset, o.bytes
     FROM others AS o
     UNION ALL
-    SELECT
-        6, 'padding', NULL, NULL, 1, 0,
+    SELECT 6, 'padding', NULL, NULL, 1, 0,
         a.size_bytes - a.flatbuffer_bytes - coalesce((SELECT sum(s.size_bytes) FROM pieces AS s), 0)
     FROM target AS a
 )
-SELECT
-    p.part, p.item, p.methods, p.number, try_cast(p.bytes AS BIGINT) AS bytes,
+SELECT p.part, p.item, p.methods, p.number, try_cast(p.bytes AS BIGINT) AS bytes,
     100e0 * p.bytes / a.size_bytes AS share_percent
 FROM parts AS p CROSS JOIN target AS a
 ORDER BY p.place, p.byte_offset, p.item;

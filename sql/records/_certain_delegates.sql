@@ -49,15 +49,13 @@ known AS MATERIALIZED (
     UNION ALL
     SELECT n.graph_id, n.node_index, k.first_instruction, k.last_instruction
     FROM (
-        SELECT
-            h.*, string_split(h.op, '.')[1] AS kernel_op,
+        SELECT h.*, string_split(h.op, '.')[1] AS kernel_op,
             count(*) OVER (PARTITION BY h.graph_id, h.debug_handle, string_split(h.op, '.')[1]) AS nodes
         FROM _handled_nodes AS h
         WHERE h.record_id = record_key
     ) AS n
     JOIN (
-        SELECT
-            h.method, h.debug_handle, k.op, count(*) AS kernels, min(h.instruction_id) AS first_instruction,
+        SELECT h.method, h.debug_handle, k.op, count(*) AS kernels, min(h.instruction_id) AS first_instruction,
             max(h.instruction_id) AS last_instruction
         FROM debug_handles AS h
         JOIN _kernel_ops(record_key, program_key, capture_key) AS k USING (method, instruction_id)
@@ -71,16 +69,14 @@ known AS MATERIALIZED (
 ),
 -- Nodes before and after one of several calls, up to those whose instruction is known: its own is between these.
 searched AS (
-    SELECT DISTINCT
-        n.graph_id, n.node_index, n.node_index AS found_node, d.is_forward, NULL::INTEGER AS first_instruction,
-        NULL::INTEGER AS last_instruction
+    SELECT DISTINCT n.graph_id, n.node_index, n.node_index AS found_node, d.is_forward,
+        NULL::INTEGER AS first_instruction, NULL::INTEGER AS last_instruction
     FROM pairs AS p
     JOIN nodes AS n ON n.graph_id = p.graph_id AND n.node_index IN (p.from_node, p.to_node)
     CROSS JOIN (SELECT unnest([true, false]) AS is_forward) AS d
     WHERE p.is_of_calls
     UNION
-    SELECT
-        s.graph_id, s.node_index, CASE WHEN s.is_forward THEN e.to_node ELSE e.from_node END, s.is_forward,
+    SELECT s.graph_id, s.node_index, CASE WHEN s.is_forward THEN e.to_node ELSE e.from_node END, s.is_forward,
         k.first_instruction, k.last_instruction
     FROM searched AS s
     JOIN op_edges AS e
@@ -93,8 +89,7 @@ searched AS (
     WHERE s.first_instruction IS DISTINCT FROM s.last_instruction OR s.first_instruction IS NULL
 ),
 limits AS (
-    SELECT
-        s.graph_id, s.node_index, max(s.first_instruction) FILTER (WHERE NOT s.is_forward) AS first_instruction,
+    SELECT s.graph_id, s.node_index, max(s.first_instruction) FILTER (WHERE NOT s.is_forward) AS first_instruction,
         min(s.last_instruction) FILTER (WHERE s.is_forward) AS last_instruction
     FROM searched AS s
     GROUP BY s.graph_id, s.node_index
@@ -114,8 +109,7 @@ possible AS (
     GROUP BY n.graph_id, n.node_index
 ),
 open_handles AS (
-    SELECT
-        p.graph_id, p.debug_handle,
+    SELECT p.graph_id, p.debug_handle,
         bool_or(
             p.is_of_calls
             AND coalesce(
@@ -132,8 +126,7 @@ open_handles AS (
     LEFT JOIN possible AS v ON v.graph_id = p.graph_id AND v.node_index = p.to_node
     GROUP BY p.graph_id, p.debug_handle
 )
-SELECT
-    n.method, n.graph_id, n.node_index, n.debug_handle, n.instruction_id, n.op,
+SELECT n.method, n.graph_id, n.node_index, n.debug_handle, n.instruction_id, n.op,
     NOT coalesce(o.is_open, false) AS is_certain, coalesce(o.is_inferred, false) OR n.basis = 'handles' AS is_inferred
 FROM nodes AS n
 LEFT JOIN open_handles AS o USING (graph_id, debug_handle);

@@ -1,7 +1,6 @@
 -- One event of a capture's blocks that belongs to an instruction, with the method that its block ran.
 CREATE MACRO _instruction_events(capture_key) AS TABLE
-SELECT
-    k.record_id, s.signature_index, s.block_index, s.slot, s.kind, s.label, s.family,
+SELECT k.record_id, s.signature_index, s.block_index, s.slot, s.kind, s.label, s.family,
     max(
         CASE WHEN s.kind = 'kernel' THEN string_split(s.family, '.')[1] END
     ) OVER (PARTITION BY s.block_index, s.instruction_id) AS kernel_op,

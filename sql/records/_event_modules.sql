@@ -2,8 +2,7 @@
 -- that all of them come from.
 CREATE MACRO _event_modules(capture_key) AS TABLE
 WITH own_nodes AS MATERIALIZED (
-    SELECT
-        n.signature_index, n.position, n.graph_id, n.node_index, p.op_type, p.source_file, p.source_line, n.mapping,
+    SELECT n.signature_index, n.position, n.graph_id, n.node_index, p.op_type, p.source_file, p.source_line, n.mapping,
         p.record_id
     FROM captures AS k
     JOIN signature_nodes AS n USING (capture_id)
@@ -11,8 +10,7 @@ WITH own_nodes AS MATERIALIZED (
     WHERE k.capture_id = capture_key AND n.is_own
 ),
 placed AS (
-    SELECT
-        o.signature_index,
+    SELECT o.signature_index,
         min_by(
             {
                 'record_id': o.record_id, 'graph_id': o.graph_id, 'node_index': o.node_index, 'op_type': o.op_type,
@@ -38,8 +36,7 @@ deepest AS (
     JOIN placed AS p USING (signature_index, nodes)
     GROUP BY l.signature_index
 )
-SELECT
-    p.signature_index, CASE WHEN p.op_types = 1 THEN p.first_node.op_type END AS op_type,
+SELECT p.signature_index, CASE WHEN p.op_types = 1 THEN p.first_node.op_type END AS op_type,
     p.first_node.op_type AS first_op_type, v.sizes::VARCHAR AS output_shape, d.module_path,
     CASE WHEN p.lines = 1 THEN p.first_node.source_file END AS source_file,
     CASE WHEN p.lines = 1 THEN p.first_node.source_line END AS source_line, p.lines, p.first_node.mapping AS mapping
@@ -71,9 +68,8 @@ instruction_events AS MATERIALIZED (FROM _instruction_events(capture_key)),
 modules AS MATERIALIZED (FROM _event_modules(capture_key)),
 -- An event of a delegate without nodes has module and line of its call.
 calls AS (
-    SELECT
-        e.block_index, e.chain_index, e.instruction_id, m.signature_index, m.module_path, m.source_file, m.source_line,
-        m.lines
+    SELECT e.block_index, e.chain_index, e.instruction_id, m.signature_index, m.module_path, m.source_file,
+        m.source_line, m.lines
     FROM instruction_events AS e
     JOIN modules AS m USING (signature_index)
     WHERE e.kind = 'delegate_call'
@@ -81,9 +77,8 @@ calls AS (
         PARTITION BY e.block_index, e.chain_index, e.instruction_id
     )
 )
-SELECT
-    e.signature_index, e.method, h.debug_handles, coalesce(o.op_types, []) AS op_types,
-    m.op_type, m.first_op_type, m.output_shape, coalesce(m.module_path, c.module_path) AS module_path,
+SELECT e.signature_index, e.method, h.debug_handles, coalesce(o.op_types, []) AS op_types, m.op_type, m.first_op_type,
+    m.output_shape, coalesce(m.module_path, c.module_path) AS module_path,
     coalesce(m.source_file, c.source_file) AS source_file, coalesce(m.source_line, c.source_line) AS source_line,
     coalesce(m.lines, c.lines, 0) AS lines,
     coalesce(m.mapping, CASE WHEN c.signature_index IS NOT NULL THEN 'call' END) AS mapping, d.backend

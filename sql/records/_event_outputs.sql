@@ -9,8 +9,7 @@ last_instructions AS (
     WHERE k.capture_id = capture_key
     GROUP BY h.method, h.debug_handle
 )
-SELECT DISTINCT
-    e.signature_index, e.kind, e.block_index, e.method, e.instruction_id, h.debug_handle,
+SELECT DISTINCT e.signature_index, e.kind, e.block_index, e.method, e.instruction_id, h.debug_handle,
     CASE e.kernel_op WHEN 'et_view' THEN 'view_copy' ELSE e.kernel_op END AS kernel_op, e.slot
 FROM instruction_events AS e
 JOIN _event_handles(capture_key) AS h USING (signature_index)
@@ -49,8 +48,7 @@ matched AS (
         AND (k.is_sole OR r.op = k.kernel_op)
     QUALIFY row_number() OVER (PARTITION BY k.signature_index, k.debug_handle ORDER BY r.depth) = 1
 )
-SELECT
-    m.signature_index, v.output_index AS position, m.debug_handle,
+SELECT m.signature_index, v.output_index AS position, m.debug_handle,
     coalesce(m.result_index, v.output_index) AS result_index, v.sizes, w.sizes AS result_sizes,
     CASE WHEN v.output_index IS NOT NULL THEN 'exact' END AS mapping,
     CASE

@@ -6,8 +6,7 @@ WITH results AS MATERIALIZED (FROM _op_results(record_key) AS r WHERE r.stage = 
 outputs AS MATERIALIZED (FROM _delegate_outputs(record_key, program_key, capture_key) AS o),
 last_events AS MATERIALIZED (SELECT e.* FROM _last_events(capture_key) AS e WHERE e.kind <> 'kernel'),
 calls AS (
-    SELECT
-        e.signature_index, e.debug_handle, r.graph_id, r.result_node, r.result_index, o.position, o.node_index,
+    SELECT e.signature_index, e.debug_handle, r.graph_id, r.result_node, r.result_index, o.position, o.node_index,
         o.output_index, o.mapping, coalesce(r.problem, c.problem) AS problem, r.depth
     FROM last_events AS e
     JOIN results AS r USING (method, debug_handle)
@@ -41,13 +40,11 @@ found_within AS (
     ) AND h.debug_handle = e.debug_handle
 ),
 found AS (
-    SELECT
-        c.signature_index, c.position, c.debug_handle, coalesce(c.result_index, c.output_index) AS result_index,
+    SELECT c.signature_index, c.position, c.debug_handle, coalesce(c.result_index, c.output_index) AS result_index,
         c.graph_id, c.node_index, c.output_index, c.result_node, c.mapping, NULL AS problem
     FROM found_in_calls AS c
     UNION ALL
-    SELECT
-        f.signature_index, v.output_index, f.debug_handle, v.output_index, f.graph_id, f.node_index, v.output_index,
+    SELECT f.signature_index, v.output_index, f.debug_handle, v.output_index, f.graph_id, f.node_index, v.output_index,
         f.result_node, 'exact', NULL
     FROM found_within AS f
     JOIN node_values AS v ON v.record_id = record_key AND v.graph_id = f.graph_id AND v.node_index = f.result_node
@@ -56,8 +53,7 @@ found AS (
     FROM calls AS c
     WHERE c.problem IS NOT NULL
 )
-SELECT
-    f.signature_index, f.position, f.debug_handle, f.result_index, v.sizes, w.sizes AS result_sizes, f.mapping,
+SELECT f.signature_index, f.position, f.debug_handle, f.result_index, v.sizes, w.sizes AS result_sizes, f.mapping,
     f.problem
 FROM found AS f
 LEFT JOIN node_values AS v

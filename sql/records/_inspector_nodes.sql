@@ -4,8 +4,7 @@
 -- backend's map that is a part of its id.
 CREATE MACRO _inspector_handles(capture_key) AS TABLE
 WITH target AS (
-    SELECT
-        k.capture_id, k.record_id,
+    SELECT k.capture_id, k.record_id,
         (
             SELECT any_value(h.method) FROM debug_handles AS h WHERE h.record_id = k.record_id AND h.method = 'forward'
         ) AS forward
@@ -13,8 +12,7 @@ WITH target AS (
     WHERE k.capture_id = capture_key
 ),
 slots AS (
-    SELECT
-        a.record_id, s.block_index, s.slot, s.label, s.instruction_id, coalesce(a.forward, m.method) AS method,
+    SELECT a.record_id, s.block_index, s.slot, s.label, s.instruction_id, coalesce(a.forward, m.method) AS method,
         coalesce(s.delegate_debug_id::VARCHAR, s.delegate_debug_str) AS delegate_id,
         s.delegate_debug_id IS NULL AS is_text
     FROM target AS a
@@ -28,14 +26,12 @@ instructions_handles AS (
     GROUP BY ALL
 ),
 ids_handles AS (
-    SELECT
-        d.record_id, d.method, d.instruction_id, d.delegate_debug_id, min(d.id_index) AS place,
+    SELECT d.record_id, d.method, d.instruction_id, d.delegate_debug_id, min(d.id_index) AS place,
         list(d.debug_handle ORDER BY d.position) AS debug_handles
     FROM delegate_debug_handles AS d
     GROUP BY ALL
 )
-SELECT
-    s.block_index, s.slot, s.label, s.method,
+SELECT s.block_index, s.slot, s.label, s.method,
     CASE WHEN s.delegate_id IS NULL OR d.backend IS NULL THEN i.debug_handles ELSE k.debug_handles END AS debug_handles,
     CASE WHEN s.delegate_id IS NOT NULL OR s.label = 'DELEGATE_CALL' THEN d.backend END AS backend, d.outputs
 FROM slots AS s
@@ -55,8 +51,7 @@ QUALIFY row_number() OVER (
 -- events have none.
 CREATE MACRO _inspector_nodes(capture_key) AS TABLE
 WITH handles AS (
-    SELECT
-        h.block_index, h.slot, h.method, unnest(h.debug_handles) AS debug_handle,
+    SELECT h.block_index, h.slot, h.method, unnest(h.debug_handles) AS debug_handle,
         generate_subscripts(h.debug_handles, 1) AS position
     FROM _inspector_handles(capture_key) AS h
     WHERE h.label NOT IN ('Method::init', 'Program::load_method', 'Method::execute')

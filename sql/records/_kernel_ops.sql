@@ -22,8 +22,7 @@ named AS (
     FROM instructions AS i
     WHERE i.program_id = program_key AND i.kind = 'kernel' AND i.chain_index = 0
 )
-SELECT
-    n.method, n.instruction_id,
+SELECT n.method, n.instruction_id,
     -- A view of a tensor whose shape is dynamic.
     CASE n.op WHEN 'et_view' THEN 'view_copy' ELSE n.op END AS op
 FROM named AS n

@@ -40,14 +40,12 @@ last_nodes AS (
     WINDOW same_op AS (PARTITION BY h.graph_id, h.debug_handle)
 ),
 chain AS (
-    SELECT
-        n.stage, n.method, n.graph_id, n.debug_handle, n.node_index, NULL::INTEGER AS output_index,
+    SELECT n.stage, n.method, n.graph_id, n.debug_handle, n.node_index, NULL::INTEGER AS output_index,
         NULL::INTEGER AS result_index, 0 AS depth, n.op, n.node_index AS result_node
     FROM last_nodes AS n
     WHERE n.is_one
     UNION ALL
-    SELECT
-        c.stage, c.method, c.graph_id, c.debug_handle, m.node_index, m.output_index, 0 AS result_index,
+    SELECT c.stage, c.method, c.graph_id, c.debug_handle, m.node_index, m.output_index, 0 AS result_index,
         c.depth + 1 AS depth, m.op, c.result_node
     FROM chain AS c
     JOIN node_arguments AS a
@@ -58,9 +56,8 @@ chain AS (
     JOIN made AS m ON m.graph_id = a.graph_id AND m.value_index = a.value_index AND m.debug_handle = c.debug_handle
     WHERE _keeps_elements(c.op) AND c.depth < 8
 )
-SELECT
-    c.stage, c.method, c.graph_id, c.debug_handle, c.node_index, c.output_index, c.result_index, c.depth, c.result_node,
-    NULL AS problem
+SELECT c.stage, c.method, c.graph_id, c.debug_handle, c.node_index, c.output_index, c.result_index, c.depth,
+    c.result_node, NULL AS problem
 FROM chain AS c
 UNION ALL
 SELECT DISTINCT

@@ -44,8 +44,7 @@ fitting AS (
         ELSE i.kind = 'delegate'
     END
 )
-SELECT
-    f.block_index, f.method, any_value(c.events) AS events, count(*) AS fitting,
+SELECT f.block_index, f.method, any_value(c.events) AS events, count(*) AS fitting,
     (
         SELECT count(DISTINCT h.instruction_id)
         FROM debug_handles AS h
@@ -61,13 +60,11 @@ GROUP BY f.block_index, f.method;
 -- The rows of the table `linked_methods`, as `block_methods` documents them, computed when a capture is linked.
 CREATE MACRO _find_methods(capture_key) AS TABLE
 WITH ranked AS (
-    SELECT
-        m.block_index, m.method, m.fitting / m.events AS score,
+    SELECT m.block_index, m.method, m.fitting / m.events AS score,
         rank() OVER (PARTITION BY m.block_index ORDER BY m.fitting DESC, m.instructions) AS place
     FROM _method_scores(capture_key) AS m
 )
-SELECT
-    r.block_index, CASE WHEN count(*) = 1 AND max(r.score) >= 0.5 THEN max(r.method) END AS method,
+SELECT r.block_index, CASE WHEN count(*) = 1 AND max(r.score) >= 0.5 THEN max(r.method) END AS method,
     max(r.score) AS score, string_agg(r.method, ', ' ORDER BY r.method) AS candidates
 FROM ranked AS r
 WHERE r.place = 1
@@ -94,8 +91,7 @@ CREATE MACRO _link_findings(
     fitting  -- share of the operators below which a record is of another program
 ) AS TABLE
 WITH target AS (
-    SELECT
-        k.capture_id, coalesce(r.name, p.name) AS name,
+    SELECT k.capture_id, coalesce(r.name, p.name) AS name,
         CASE WHEN r.name IS NULL THEN 'program' ELSE 'record' END AS what
     FROM captures AS k
     LEFT JOIN records AS r ON r.record_id = k.record_id AND r.is_complete
@@ -113,8 +109,7 @@ scored_blocks AS (
     FROM operated AS o
     LEFT JOIN linked_methods AS b ON b.capture_id = capture_key AND b.block_index = o.block_index
 )
-SELECT
-    CASE WHEN t.score < fitting THEN 'foreign ' || t.what ELSE 'method unknown' END AS rule,
+SELECT CASE WHEN t.score < fitting THEN 'foreign ' || t.what ELSE 'method unknown' END AS rule,
     CASE
         WHEN t.score < fitting THEN
             'the ' || t.what || ' ' || t.linked || ' is of another program: it fits '

@@ -1,7 +1,6 @@
 -- One op type of a record's edge graphs, as in `delegation`, with keys only.
 CREATE MACRO _delegation(record_key, program_key, capture_key) AS TABLE
-SELECT
-    g.method, p.op_type, count(d.backend) AS delegated, count(*) - count(d.backend) AS not_delegated,
+SELECT g.method, p.op_type, count(d.backend) AS delegated, count(*) - count(d.backend) AS not_delegated,
     string_agg(DISTINCT d.backend, ', ' ORDER BY d.backend) AS backends,
     CASE
         WHEN bool_or(d.basis = 'handles') THEN 'handles'
@@ -19,8 +18,7 @@ GROUP BY g.method, p.op_type;
 -- and the ops of the graphs in delegates' blobs.
 CREATE MACRO _program_delegation(program_key) AS TABLE
 WITH kernels AS (
-    SELECT
-        i.method,
+    SELECT i.method,
         concat_ws(
             '.', CASE WHEN starts_with(i.op, 'executorch_prim::') THEN i.op ELSE string_split(i.op, '::')[2] END,
             nullif(regexp_replace(i.overload, '_?out$', ''), '')
@@ -40,8 +38,7 @@ SELECT k.method, k.op_type, 0 AS delegated, count(*) AS not_delegated, NULL AS b
 FROM kernels AS k
 GROUP BY k.method, k.op_type
 UNION ALL
-SELECT
-    d.method, d.op_type, CASE WHEN min(d.ops) > 0 THEN sum(d.ops)::BIGINT END, 0,
+SELECT d.method, d.op_type, CASE WHEN min(d.ops) > 0 THEN sum(d.ops)::BIGINT END, 0,
     string_agg(DISTINCT d.backend, ', ' ORDER BY d.backend), 'program'
 FROM delegated AS d
 GROUP BY d.method, d.op_type;
@@ -91,8 +88,7 @@ CREATE MACRO delegation(
     program := NULL  -- name or hash prefix of its program; NULL: the one that its captures are linked to
 ) AS TABLE
 WITH target AS MATERIALIZED (
-    SELECT
-        r.record_id,
+    SELECT r.record_id,
         CASE
             WHEN program IS NOT NULL THEN _key_of('program', program)
             ELSE (SELECT max(k.program_id) FROM captures AS k WHERE k.record_id = r.record_id)

@@ -14,8 +14,7 @@ WITH found AS (
     FROM _nodes_of_handles(capture_key) AS n
     WHERE n.kind IN ('kernel', 'operator_call')
 )
-SELECT
-    f.signature_index,
+SELECT f.signature_index,
     (row_number() OVER (PARTITION BY f.signature_index ORDER BY f.position, f.node_index) - 1)::INTEGER AS position,
     f.debug_handle, f.graph_id, f.node_index,
     f.is_run OR NOT bool_or(f.is_run) OVER (PARTITION BY f.signature_index) AS is_own,
@@ -35,8 +34,7 @@ WITH found AS (
         AND d.instruction_id = n.instruction_id
     WHERE n.kind IN ('delegate', 'delegate_call')
 )
-SELECT
-    f.signature_index,
+SELECT f.signature_index,
     (row_number() OVER (PARTITION BY f.signature_index ORDER BY f.position, f.node_index) - 1)::INTEGER AS position,
     f.debug_handle, f.graph_id, f.node_index,
     f.is_run OR NOT bool_or(f.is_run) OVER (PARTITION BY f.signature_index) AS is_own,
@@ -67,8 +65,7 @@ FROM found AS f;
 --   source_file: file of the user's line that made the node; NULL where none was kept
 --   source_line: line in that file; NULL where none was kept
 CREATE MACRO event_nodes(capture) AS TABLE
-SELECT
-    n.signature_index, s.block_index, s.slot, s.label AS event_name, n.position, n.debug_handle, n.node_index,
+SELECT n.signature_index, s.block_index, s.slot, s.label AS event_name, n.position, n.debug_handle, n.node_index,
     n.graph_id, p.name AS node_name, p.op_type, n.is_own, n.mapping, n.score, p.module_path, p.source_file,
     p.source_line
 FROM (SELECT _any_capture_id(capture) AS capture_id) AS a

@@ -6,9 +6,8 @@ WITH methods AS (
     FROM runs AS r
     WHERE r.capture_id BETWEEN first_key AND last_key AND r.method IS NOT NULL
 )
-SELECT
-    o.capture_id,
-    CASE WHEN min(o.scope) = max(o.scope) THEN min(o.scope) END AS scope, bool_or(m.method IS NOT NULL) AS is_method,
+SELECT o.capture_id, CASE WHEN min(o.scope) = max(o.scope) THEN min(o.scope) END AS scope,
+    bool_or(m.method IS NOT NULL) AS is_method,
     md5(CASE
         WHEN min(o.scope) = max(o.scope) THEN string_agg(
             concat_ws('|', o.kind, o.label, o.chain_index, o.instruction_id), chr(10) ORDER BY o.op_index

@@ -12,8 +12,7 @@ WITH placed AS (
         AND s.value_unit = 'ticks'
 ),
 timed AS MATERIALIZED (
-    SELECT
-        e.capture_id, e.run_index, e.event_index, e.parent_run_index, e.parent_index, e.execute_index,
+    SELECT e.capture_id, e.run_index, e.event_index, e.parent_run_index, e.parent_index, e.execute_index,
         e.signature_index, e.duration_ticks
     FROM events AS e
     WHERE e.capture_id BETWEEN first_key AND last_key
@@ -23,16 +22,14 @@ timed AS MATERIALIZED (
         AND e.duration_ticks IS NOT NULL
 ),
 within AS (
-    SELECT
-        t.capture_id, t.parent_run_index AS run_index, t.parent_index AS event_index,
+    SELECT t.capture_id, t.parent_run_index AS run_index, t.parent_index AS event_index,
         try_cast(sum(t.duration_ticks) AS BIGINT) AS ticks
     FROM timed AS t
     WHERE t.parent_index IS NOT NULL
     GROUP BY t.capture_id, t.parent_run_index, t.parent_index
 ),
 self_times AS (
-    SELECT
-        t.capture_id, t.run_index, p.scope, p.module_path,
+    SELECT t.capture_id, t.run_index, p.scope, p.module_path,
         try_cast(sum(t.duration_ticks - coalesce(w.ticks, 0)) AS BIGINT) AS ticks
     FROM placed AS p
     JOIN timed AS t USING (capture_id, signature_index)
@@ -43,8 +40,7 @@ self_times AS (
 ),
 -- A module and those that contain it: the prefixes of its path.
 spread AS (
-    SELECT
-        o.capture_id, o.run_index, o.scope, o.ticks,
+    SELECT o.capture_id, o.run_index, o.scope, o.ticks,
         unnest(list_distinct(list_concat([''], list_transform(
             range(1, len(string_split(o.module_path, '.')) + 1),
             lambda level: array_to_string(string_split(o.module_path, '.')[:level], '.')
@@ -64,8 +60,7 @@ phases AS (
     FROM in_runs AS i
     WHERE i.phase IS NOT NULL AND i.ticks IS NOT NULL
 )
-SELECT
-    p.capture_id, p.phase, p.scope, p.module_path, count(*)::INTEGER AS runs,
+SELECT p.capture_id, p.phase, p.scope, p.module_path, count(*)::INTEGER AS runs,
     try_cast(sum(p.ticks) AS BIGINT) AS total_ticks, quantile_cont(p.ticks::DOUBLE, 0.25) AS p25,
     quantile_cont(p.ticks::DOUBLE, 0.5) AS p50, quantile_cont(p.ticks::DOUBLE, 0.9) AS p90
 FROM phases AS p

@@ -18,8 +18,7 @@ logged AS (
     WHERE s.capture_id BETWEEN first_key AND last_key
 ),
 kernel_calls AS (
-    SELECT
-        g.capture_id, g.run_name, g.block_index, g.chain_index, g.instruction_id,
+    SELECT g.capture_id, g.run_name, g.block_index, g.chain_index, g.instruction_id,
         string_agg(DISTINCT g.label, ' ' ORDER BY g.label) AS ops
     FROM logged AS g
     WHERE g.kind IN ('kernel', 'delegate_call') AND g.chain_index <> -1
@@ -33,8 +32,7 @@ different AS (
 ),
 -- All instructions that a block called.
 programs_called AS (
-    SELECT
-        c.capture_id, c.run_name, c.block_index,
+    SELECT c.capture_id, c.run_name, c.block_index,
         string_agg(
             concat_ws(' ', c.chain_index, c.instruction_id, c.ops), ', '
             ORDER BY c.chain_index, c.instruction_id
@@ -108,8 +106,7 @@ like_others AS (
     GROUP BY b.capture_id, b.block_index
 ),
 block_programs AS (
-    SELECT
-        b.capture_id, b.name AS run_name, b.block_index,
+    SELECT b.capture_id, b.name AS run_name, b.block_index,
         coalesce(w.program, s.program, l.program, j.first_block::VARCHAR) AS program
     FROM blocks AS b
     LEFT JOIN without_jumps AS s USING (capture_id, block_index)
@@ -119,8 +116,7 @@ block_programs AS (
 ),
 -- A block without evidence of its program is of the first one of its name.
 known AS (
-    SELECT
-        t.capture_id, t.run_name, t.block_index,
+    SELECT t.capture_id, t.run_name, t.block_index,
         coalesce(
             t.program,
             first_value(t.program IGNORE NULLS) OVER (
@@ -132,14 +128,12 @@ known AS (
     FROM block_programs AS t
 ),
 programs AS (
-    SELECT
-        k.capture_id, k.run_name, k.block_index,
+    SELECT k.capture_id, k.run_name, k.block_index,
         min(k.block_index) OVER (PARTITION BY k.capture_id, k.run_name, k.program) AS first_block
     FROM known AS k
 ),
 numbered AS (
-    SELECT
-        p.capture_id, p.block_index,
+    SELECT p.capture_id, p.block_index,
         p.run_name || CASE
             WHEN min(p.first_block) OVER of_name = max(p.first_block) OVER of_name THEN ''
             ELSE ' #' || dense_rank() OVER (PARTITION BY p.capture_id, p.run_name ORDER BY p.first_block)

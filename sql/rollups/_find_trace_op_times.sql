@@ -23,8 +23,7 @@ CREATE MACRO _step_item(scope, kind, label) AS (
 -- One row of `step_times` of a trace, once for all phases and once for the phase of its step, if it has one.
 CREATE MACRO _phase_step_times(capture_key) AS TABLE
 WITH timed AS (
-    SELECT
-        t.*,
+    SELECT t.*,
         -- The time of the step outside of its ops.
         CASE
             WHEN t.kind = 'framework' THEN sum(
@@ -44,8 +43,7 @@ WHERE r.phase IS NOT NULL;
 -- The time of one op of a trace over its steps. A row of the table `op_times`, from `step_times`.
 CREATE MACRO _find_trace_op_times(capture_key) AS TABLE
 WITH numbers AS (
-    SELECT
-        p.capture_id, p.phase, p.scope, p.kind, p.label, count(*)::INTEGER AS runs, sum(p.calls)::BIGINT AS calls,
+    SELECT p.capture_id, p.phase, p.scope, p.kind, p.label, count(*)::INTEGER AS runs, sum(p.calls)::BIGINT AS calls,
         try_cast(sum(p.ticks) AS BIGINT) AS total_ticks, quantile_cont(p.ticks::DOUBLE, [0.25, 0.5, 0.9]) AS quantiles,
         quantile_cont(p.outside_ticks::DOUBLE, [0.25, 0.5, 0.9]) AS outside, _common_resolution(p.ticks) AS resolution
     FROM _phase_step_times(capture_key) AS p
@@ -53,8 +51,7 @@ WITH numbers AS (
     GROUP BY p.capture_id, p.phase, p.scope, p.kind, p.label
 ),
 placed AS (
-    SELECT
-        n.*,
+    SELECT n.*,
         -- The totals are ordered last.
         CASE
             WHEN NOT _is_step_total(n.kind) THEN dense_rank() OVER (
@@ -64,8 +61,7 @@ placed AS (
         END AS op_index
     FROM numbers AS n
 )
-SELECT
-    p.capture_id, p.op_index::INTEGER AS op_index, p.phase, _step_item(p.scope, p.kind, p.label) AS item, p.scope,
+SELECT p.capture_id, p.op_index::INTEGER AS op_index, p.phase, _step_item(p.scope, p.kind, p.label) AS item, p.scope,
     p.kind, p.label, p.label AS family, -1::BIGINT AS chain_index, NULL::INTEGER AS instruction_id,
     NULL::VARCHAR AS op_type, NULL::VARCHAR AS module_path, 1::INTEGER AS place_in_module, 1::INTEGER AS place_in_kind,
     'ticks' AS value_unit, _is_part_of_step(p.kind) AS is_additive, p.runs, p.calls, p.total_ticks,
@@ -77,8 +73,7 @@ ORDER BY p.capture_id, p.op_index, p.scope, p.phase NULLS FIRST;
 -- The time of one module of a trace over its steps, with its submodules. A row of the table `module_times`, from
 -- `step_times`.
 CREATE MACRO _find_trace_module_times(capture_key) AS TABLE
-SELECT
-    p.capture_id, p.phase, p.scope, p.label AS module_path, count(*)::INTEGER AS runs,
+SELECT p.capture_id, p.phase, p.scope, p.label AS module_path, count(*)::INTEGER AS runs,
     try_cast(sum(p.ticks) AS BIGINT) AS total_ticks, quantile_cont(p.ticks::DOUBLE, 0.25) AS p25,
     quantile_cont(p.ticks::DOUBLE, 0.5) AS p50, quantile_cont(p.ticks::DOUBLE, 0.9) AS p90
 FROM _phase_step_times(capture_key) AS p
@@ -88,8 +83,7 @@ ORDER BY p.capture_id, p.scope, p.label, p.phase NULLS FIRST;
 
 -- The identity of the ops of one trace. A row of the table `capture_ops`, from `op_times`.
 CREATE MACRO _find_trace_ops(capture_key) AS TABLE
-SELECT
-    o.capture_id, min(o.scope) FILTER (WHERE o.kind = 'framework') AS scope, false AS is_method,
+SELECT o.capture_id, min(o.scope) FILTER (WHERE o.kind = 'framework') AS scope, false AS is_method,
     md5(string_agg(concat_ws('|', o.kind, o.label), chr(10) ORDER BY o.op_index, o.kind)) AS ops_hash
 FROM op_times AS o
 WHERE o.capture_id = capture_key AND o.phase IS NULL

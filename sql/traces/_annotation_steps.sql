@@ -5,8 +5,7 @@ SELECT
     (row_number() OVER (ORDER BY n.start_ticks) - 1)::INTEGER AS run_index,
     n.start_ticks, n.end_ticks
 FROM (
-    SELECT
-        e.start_ticks, e.start_ticks + e.elapsed_ticks AS end_ticks,
+    SELECT e.start_ticks, e.start_ticks + e.elapsed_ticks AS end_ticks,
         max(e.start_ticks + e.elapsed_ticks) OVER (
             ORDER BY e.start_ticks, e.elapsed_ticks DESC
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING

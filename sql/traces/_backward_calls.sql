@@ -10,8 +10,7 @@ WITH slices AS MATERIALIZED (
     SELECT s.* FROM _pass_slices(capture_key) AS s WHERE s.place = 1 OR s.place = 4 AND s.sequence_number IS NOT NULL
 ),
 begun AS (
-    SELECT
-        b.*,
+    SELECT b.*,
         max(b.end_ticks) OVER (
             PARTITION BY b.thread_index
             ORDER BY b.start_ticks, b.end_ticks DESC, b.event_index
@@ -25,20 +24,17 @@ ops AS MATERIALIZED (SELECT f.* FROM slices AS f WHERE f.place = 4),
 -- The last op of each thread that has the number. Algorithm: ops and calls in the order of their starts; repeated parts
 -- of a trace have the same numbers.
 moments AS (
-    SELECT
-        o.sequence_number, t.thread_index, o.start_ticks AS at_ticks, 0 AS place, o.end_ticks, o.event_index,
+    SELECT o.sequence_number, t.thread_index, o.start_ticks AS at_ticks, 0 AS place, o.end_ticks, o.event_index,
         o.forward_thread, NULL AS op_index, NULL AS op_start
     FROM outermost AS o
     JOIN (SELECT DISTINCT f.sequence_number, f.thread_index FROM ops AS f) AS t USING (sequence_number)
     UNION ALL
-    SELECT
-        f.sequence_number, f.thread_index, f.start_ticks, 1, f.end_ticks,
-        f.event_index, NULL, f.event_index, f.start_ticks
+    SELECT f.sequence_number, f.thread_index, f.start_ticks, 1, f.end_ticks, f.event_index, NULL, f.event_index,
+        f.start_ticks
     FROM ops AS f
 ),
 found AS (
-    SELECT
-        m.place, m.event_index, m.forward_thread, m.thread_index,
+    SELECT m.place, m.event_index, m.forward_thread, m.thread_index,
         last_value(m.op_index IGNORE NULLS) OVER so_far AS op_index,
         last_value(m.op_start IGNORE NULLS) OVER so_far AS start_ticks
     FROM moments AS m
@@ -56,8 +52,7 @@ threads_of_ops AS (
 ),
 -- The places of numbers and of threads in their orders.
 placed AS (
-    SELECT
-        t.forward_thread, t.thread_index, t.ops, max(t.ops) OVER (PARTITION BY t.forward_thread) AS most_ops,
+    SELECT t.forward_thread, t.thread_index, t.ops, max(t.ops) OVER (PARTITION BY t.forward_thread) AS most_ops,
         CASE
             WHEN t.forward_thread IS NOT NULL THEN dense_rank() OVER (ORDER BY t.forward_thread NULLS LAST)
         END AS number_place,
@@ -66,8 +61,7 @@ placed AS (
     JOIN threads AS n ON n.capture_id = capture_key AND n.thread_index = t.thread_index
 ),
 ranked AS (
-    SELECT
-        p.forward_thread, p.thread_index, p.ops, p.thread_place, abs(p.number_place - p.thread_place) AS distance,
+    SELECT p.forward_thread, p.thread_index, p.ops, p.thread_place, abs(p.number_place - p.thread_place) AS distance,
         coalesce(
             p.number_place = p.thread_place
             AND max(p.number_place) OVER () = max(p.thread_place) OVER ()
@@ -90,8 +84,7 @@ linked AS (
     JOIN chosen AS t ON t.forward_thread IS NOT DISTINCT FROM c.forward_thread AND t.thread_index = c.thread_index
     QUALIFY row_number() OVER (PARTITION BY c.event_index ORDER BY t.ops DESC, c.start_ticks DESC, c.op_index DESC) = 1
 )
-SELECT
-    o.event_index,
+SELECT o.event_index,
     CASE
         WHEN starts_with(o.label, 'autograd::engine::evaluate_function: ') THEN substr(o.label, 38)
         ELSE o.label

@@ -9,17 +9,15 @@ CREATE MACRO _working_ops(
     is_compared  -- for comparisons: of steps alone, where there are any, and calls of ops of `_equal_ops` have all that is launched within them
 ) AS TABLE
 WITH work AS MATERIALIZED (
-    SELECT
-        l.op_index, l.device_ticks AS ticks,
-        CASE WHEN _is_step_run(r.name) THEN l.device_ticks ELSE 0 END AS step_ticks,
-        l.kind, l.label, l.kernel_family, l.uses_matrix_units
+    SELECT l.op_index, l.device_ticks AS ticks,
+        CASE WHEN _is_step_run(r.name) THEN l.device_ticks ELSE 0 END AS step_ticks, l.kind, l.label, l.kernel_family,
+        l.uses_matrix_units
     FROM _launches(capture_key) AS l
     JOIN runs AS r ON r.capture_id = capture_key AND r.run_index = l.run_index
     WHERE _is_recorded(r.iteration, r.phase, steps, phase) AND NOT (is_compared AND _is_outside_steps(r.name))
     UNION ALL
-    SELECT
-        c.event_index, c.host_self_ticks,
-        CASE WHEN _is_step_run(r.name) THEN c.host_self_ticks ELSE 0 END, 'op', NULL, NULL, NULL
+    SELECT c.event_index, c.host_self_ticks, CASE WHEN _is_step_run(r.name) THEN c.host_self_ticks ELSE 0 END, 'op',
+        NULL, NULL, NULL
     FROM (
         SELECT 1
         WHERE NOT EXISTS (FROM device_events AS d WHERE d.capture_id = capture_key AND d.is_inferred IS NOT NULL)
@@ -30,8 +28,7 @@ WITH work AS MATERIALIZED (
         AND NOT (is_compared AND _is_outside_steps(r.name))
 ),
 ops AS (
-    SELECT
-        w.op_index, sum(w.ticks) AS ticks, sum(w.step_ticks) AS step_ticks,
+    SELECT w.op_index, sum(w.ticks) AS ticks, sum(w.step_ticks) AS step_ticks,
         sum(CASE WHEN w.kind IN ('copy', 'fill') THEN w.ticks ELSE 0 END) AS copy_ticks, count(*) AS events,
         count(*) FILTER (w.kind = 'kernel') AS kernels, arg_max(w.label, w.ticks) AS top_event,
         arg_max(w.kernel_family, w.ticks) AS kernel_family, bool_or(w.uses_matrix_units) AS uses,
@@ -47,16 +44,14 @@ named AS MATERIALIZED (
     LEFT JOIN cost_formulas AS p ON p.op = _traced_op(s.label)
 ),
 placed AS MATERIALIZED (
-    SELECT
-        t.event_index, t.op_index AS parent_index, n.signature_index, n.label, n.op, t.thread_index, e.start_ticks,
+    SELECT t.event_index, t.op_index AS parent_index, n.signature_index, n.label, n.op, t.thread_index, e.start_ticks,
         e.start_ticks + e.elapsed_ticks AS end_ticks
     FROM (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
     JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e ON e.event_index = t.event_index
     JOIN named AS n ON n.signature_index = e.signature_index
 ),
 chains AS (
-    SELECT
-        o.*, a.op, a.label, a.thread_index, a.start_ticks, b.event_index AS parent, b.op AS parent_op,
+    SELECT o.*, a.op, a.label, a.thread_index, a.start_ticks, b.event_index AS parent, b.op AS parent_op,
         c.event_index AS grandparent, c.op AS grandparent_op
     FROM ops AS o
     LEFT JOIN placed AS a ON a.event_index = o.op_index
@@ -72,8 +67,7 @@ dispatchers AS (
     WHERE is_compared
 ),
 owned AS (
-    SELECT
-        c.*,
+    SELECT c.*,
         CASE
             WHEN c.start_ticks < d.end_ticks THEN d.event_index
             WHEN c.op IS NOT NULL THEN c.op_index
@@ -86,12 +80,11 @@ owned AS (
     LEFT JOIN composite AS g ON g.event_index = c.grandparent
     ASOF LEFT JOIN dispatchers AS d ON d.thread_index = c.thread_index AND row(d.start_ticks) <= row(c.start_ticks)
 )
-SELECT
-    o.owner, any_value(n.signature_index) AS signature_index, any_value(n.label) AS label, any_value(n.op) AS op,
+SELECT o.owner, any_value(n.signature_index) AS signature_index, any_value(n.label) AS label, any_value(n.op) AS op,
     arg_max(o.kernel_family, o.ticks) AS kernel_family, sum(o.ticks)::BIGINT AS ticks,
     sum(o.step_ticks)::BIGINT AS step_ticks, sum(o.copy_ticks)::BIGINT AS copy_ticks, sum(o.events)::BIGINT AS events,
-    sum(o.kernels)::BIGINT AS kernels, arg_max(o.top_event, o.ticks) AS top_event,
-    bool_or(o.uses) AS uses, bool_or(o.may_use) AS may_use
+    sum(o.kernels)::BIGINT AS kernels, arg_max(o.top_event, o.ticks) AS top_event, bool_or(o.uses) AS uses,
+    bool_or(o.may_use) AS may_use
 FROM owned AS o
 LEFT JOIN placed AS n ON n.event_index = o.owner
 GROUP BY o.owner, CASE WHEN o.owner IS NULL THEN o.top_event END;
@@ -100,8 +93,7 @@ GROUP BY o.owner, CASE WHEN o.owner IS NULL THEN o.top_event END;
 CREATE MACRO _costed_calls(capture_key, steps, phase, is_compared) AS TABLE
 WITH working AS MATERIALIZED (FROM _working_ops(capture_key, steps, phase, is_compared)),
 grouped AS (
-    SELECT
-        w.label, w.op, o.shapes, o.dtypes, o.strides, o.inputs,
+    SELECT w.label, w.op, o.shapes, o.dtypes, o.strides, o.inputs,
         CASE WHEN contains(o.dtypes, '"TensorList"') THEN _listed_types(w.top_event) END AS listed,
         CASE WHEN w.owner IS NULL THEN w.top_event END AS event, arg_max(w.kernel_family, w.ticks) AS kernel_family,
         count(w.owner) AS calls, sum(w.ticks) AS ticks, sum(w.step_ticks) AS step_ticks,
@@ -124,9 +116,8 @@ costs AS MATERIALIZED (
         WHERE c.shapes IS NOT NULL
     ))
 )
-SELECT
-    c.label, coalesce(c.formula.family, c.kernel_family) AS family,
-    c.shapes, c.dtypes, c.strides, s.inputs, s.type, s.flops, s.bytes_read + s.bytes_written AS bytes,
+SELECT c.label, coalesce(c.formula.family, c.kernel_family) AS family, c.shapes, c.dtypes, c.strides, s.inputs, s.type,
+    s.flops, s.bytes_read + s.bytes_written AS bytes,
     CASE
         WHEN c.label IS NULL THEN 'no op launched it'
         WHEN c.op IS NULL THEN 'no formula for ' || c.label

@@ -10,8 +10,7 @@ WITH work AS MATERIALIZED (
     FROM _launches(capture_key) AS w
 ),
 ordered AS (
-    SELECT
-        w.*,
+    SELECT w.*,
         max(w.end_ticks) OVER (
             PARTITION BY w.device, w.place
             ORDER BY w.start_ticks, w.call_start_ticks, w.event_index
@@ -20,8 +19,7 @@ ordered AS (
     FROM work AS w
 ),
 gaps AS (
-    SELECT
-        o.*, n.label AS named_label, n.end_ticks AS named_ticks,
+    SELECT o.*, n.label AS named_label, n.end_ticks AS named_ticks,
         coalesce(n.end_ticks > o.idle_ticks AND n.end_ticks <= o.start_ticks, false) AS is_awaited
     FROM ordered AS o
     LEFT JOIN work AS n ON n.event_index = coalesce(o.recorded_index, o.called_index)
@@ -31,8 +29,7 @@ gaps AS (
 ended AS (
     SELECT w.end_ticks, min(w.label) AS label FROM work AS w WHERE w.end_ticks > w.start_ticks GROUP BY w.end_ticks
 )
-SELECT
-    g.run_index, g.device, g.place AS stream, g.idle_ticks AS start_ticks, g.start_ticks - g.idle_ticks AS ticks,
+SELECT g.run_index, g.device, g.place AS stream, g.idle_ticks AS start_ticks, g.start_ticks - g.idle_ticks AS ticks,
     CASE
         WHEN g.call_index IS NOT NULL THEN greatest(least(g.call_start_ticks, g.start_ticks) - g.idle_ticks, 0)
     END AS host_ticks,
@@ -61,16 +58,14 @@ CREATE MACRO _idle_causes(
     launch_ticks  -- longest launch delay, in ticks; NULL for `latency_ticks` of `device_events`
 ) AS TABLE
 WITH gaps AS MATERIALIZED (
-    SELECT
-        g.*, g.start_ticks + coalesce(g.host_ticks, 0) AS launched_ticks,
+    SELECT g.*, g.start_ticks + coalesce(g.host_ticks, 0) AS launched_ticks,
         coalesce(2 * g.host_ticks >= g.ticks, false) AS is_host, coalesce(launch_ticks, g.latency_ticks) AS limit_ticks
     FROM _device_gaps(capture_key, "by") AS g
 ),
 times AS MATERIALIZED (FROM _host_times(capture_key)),
 of_causes AS MATERIALIZED (SELECT t.* FROM times AS t WHERE t.call IS NULL),
 waits AS (
-    SELECT
-        g.next_index, g.start_ticks, g.launched_ticks, g.process, u.cause, u.since_ticks, b.is_waiting,
+    SELECT g.next_index, g.start_ticks, g.launched_ticks, g.process, u.cause, u.since_ticks, b.is_waiting,
         2 * (
             u.ticks + u.is_open * (g.launched_ticks - u.at_ticks)
             - coalesce(b.ticks + b.is_open * (g.start_ticks - b.at_ticks), 0)
@@ -107,8 +102,7 @@ hosts AS MATERIALIZED (
 of_calls AS MATERIALIZED (SELECT t.* FROM times AS t WHERE t.call IS NOT NULL),
 -- The call in which most of that time passed.
 calls AS (
-    SELECT
-        h.next_index,
+    SELECT h.next_index,
         arg_min(
             u.call,
             (
@@ -141,8 +135,7 @@ messages AS (
     WHERE s.kernel_family = 'communication'
 ),
 judged AS (
-    SELECT
-        g.*,
+    SELECT g.*,
         CASE
             WHEN g.host_ticks IS NULL THEN 'unknown'
             WHEN g.is_host THEN coalesce(h.cause, 'host')
@@ -161,8 +154,7 @@ judged AS (
     LEFT JOIN messages AS m ON m.label = g.waited_label
 ),
 owners AS (FROM _innermost_owners(capture_key))
-SELECT
-    j.run_index, j.device, j.stream, j.start_ticks, j.ticks, j.host_ticks, j.cause,
+SELECT j.run_index, j.device, j.stream, j.start_ticks, j.ticks, j.host_ticks, j.cause,
     CASE WHEN j.is_host THEN o.label END AS host_op,
     CASE
         WHEN j.is_host THEN j.call

@@ -54,16 +54,14 @@ counted AS MATERIALIZED (
         OR e.event_index IN (SELECT l.event_index FROM launched AS l)
 ),
 traced AS (
-    SELECT
-        e.run_index, e.event_index, e.signature_index, e.start_ticks,
+    SELECT e.run_index, e.event_index, e.signature_index, e.start_ticks,
         e.start_ticks + greatest(e.elapsed_ticks, 0) AS end_ticks, t.thread_index
     FROM counted AS e
     JOIN trace_events AS t USING (capture_id, run_index, event_index)
 ),
 -- Launches of previous events in the same thread: events that contain an event precede it, its children follow it.
 ordered AS (
-    SELECT
-        t.*, coalesce(l.ticks, 0) AS ticks,
+    SELECT t.*, coalesce(l.ticks, 0) AS ticks,
         sum(coalesce(l.ticks, 0)) OVER (
             PARTITION BY t.thread_index
             ORDER BY t.start_ticks, t.end_ticks DESC, t.event_index
@@ -77,8 +75,7 @@ running AS (
     WHERE o.ticks > 0
     GROUP BY o.thread_index, o.start_ticks
 )
-SELECT
-    o.run_index, o.event_index, s.slice, s.label, s.family, s.is_helper, false AS is_on_device, false AS is_owned,
+SELECT o.run_index, o.event_index, s.slice, s.label, s.family, s.is_helper, false AS is_on_device, false AS is_owned,
     o.thread_index, o.start_ticks, coalesce(w.ticks, 0) AS self_ticks,
     CASE WHEN s.slice = 'call' THEN o.so_far ELSE o.so_far - o.ticks END AS before_ticks,
     CASE WHEN s.slice = 'call' THEN 0 ELSE o.ticks END + greatest(coalesce(u.so_far, 0) - o.so_far, 0) AS total_ticks
@@ -89,25 +86,22 @@ ASOF LEFT JOIN running AS u ON u.thread_index = o.thread_index AND row(o.end_tic
 WHERE hosts = 'all' OR s.slice IN ('annotation', 'module')
 UNION ALL
 -- The total of such an op, which needs an order of all ops, is not computed.
-SELECT
-    e.run_index, e.event_index, s.slice, s.label, s.family, s.is_helper, false, false,
-    NULL, e.start_ticks, w.ticks, NULL, NULL
+SELECT e.run_index, e.event_index, s.slice, s.label, s.family, s.is_helper, false, false, NULL, e.start_ticks, w.ticks,
+    NULL, NULL
 FROM self_times AS w
 JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e ON e.event_index = w.owner_index
 JOIN classified AS s USING (signature_index)
 WHERE hosts <> 'all' AND s.slice NOT IN ('annotation', 'module')
 UNION ALL
-SELECT
-    d.run_index, d.event_index, d.kind, d.label, NULL, false, true,
-    d.owner_index IS NOT NULL, NULL, d.launch_ticks, 0, 0, d.device_ticks
+SELECT d.run_index, d.event_index, d.kind, d.label, NULL, false, true, d.owner_index IS NOT NULL, NULL, d.launch_ticks,
+    0, 0, d.device_ticks
 FROM owners AS d;
 
 -- The device time of one event of a trace, as `owner_index` of `device_events` attributes it: for an op or annotation,
 -- the time of the device events that it launched itself; for any CPU event, the time of all device events launched
 -- within it.
 CREATE MACRO _device_times(capture_key) AS TABLE
-SELECT
-    d.run_index, d.event_index, d.self_ticks, d.before_ticks,
+SELECT d.run_index, d.event_index, d.self_ticks, d.before_ticks,
     CASE WHEN d.is_on_device THEN 0 ELSE d.total_ticks END AS total_ticks,
     CASE WHEN d.is_on_device THEN d.total_ticks ELSE 0 END AS unowned_ticks
 FROM _launched_times(capture_key, 'all') AS d

@@ -5,8 +5,7 @@ CREATE MACRO _find_device_step_times(
     step_name  -- name of an annotation whose calls are the steps; NULL: profiler steps
 ) AS TABLE
 WITH timed AS MATERIALIZED (
-    SELECT
-        d.*,
+    SELECT d.*,
         CASE
             WHEN NOT d.is_on_device THEN 'device_' || _step_kind(d.slice)
             WHEN d.slice = 'kernel' THEN 'device_kernel'
@@ -21,8 +20,7 @@ WITH timed AS MATERIALIZED (
         AND d.label IS DISTINCT FROM step_name
 ),
 parts AS (
-    SELECT
-        t.run_index, t.start_ticks, t.kind,
+    SELECT t.run_index, t.start_ticks, t.kind,
         CASE WHEN t.is_on_device THEN t.label ELSE _step_label(t.slice, t.family) END AS label,
         CASE t.slice WHEN 'op' THEN t.self_ticks ELSE t.total_ticks END AS ticks,
         -- By what was launched before it, as by a clock.
@@ -44,8 +42,7 @@ placed AS (
 once AS (
     SELECT p.run_index, p.kind, p.label, p.ticks, p.ticks AS counted_ticks FROM placed AS p WHERE p.thread_index IS NULL
     UNION ALL
-    SELECT
-        p.run_index, p.kind, p.label, p.ticks,
+    SELECT p.run_index, p.kind, p.label, p.ticks,
         p.ticks - _part_before(
             p.before_ticks, p.before_ticks + p.ticks,
             max(p.before_ticks + p.ticks) OVER (
@@ -57,8 +54,7 @@ once AS (
     FROM placed AS p
     WHERE p.thread_index IS NOT NULL
 )
-SELECT
-    t.capture_id, t.run_index, t.scope || ' on devices' AS scope, p.kind, p.label, count(*)::INTEGER AS calls,
+SELECT t.capture_id, t.run_index, t.scope || ' on devices' AS scope, p.kind, p.label, count(*)::INTEGER AS calls,
     try_cast(sum(p.counted_ticks) AS BIGINT) AS ticks, t.is_sample
 FROM step_times AS t
 JOIN once AS p USING (run_index)

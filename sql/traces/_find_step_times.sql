@@ -13,8 +13,7 @@ CREATE MACRO _find_step_times(
     step_name  -- name of an annotation whose calls are the steps; NULL: profiler steps
 ) AS TABLE
 WITH kinds AS MATERIALIZED (
-    SELECT
-        k.signature_index, k.is_helper, k.activity = 'step' AS is_step,
+    SELECT k.signature_index, k.is_helper, k.activity = 'step' AS is_step,
         CASE WHEN k.label IS DISTINCT FROM step_name THEN _step_kind(k.activity) END AS kind,
         _step_label(k.activity, k.family) AS label
     FROM (
@@ -25,15 +24,13 @@ WITH kinds AS MATERIALIZED (
 ),
 -- Without texts, which would take most of the memory of an ingest.
 hosts AS MATERIALIZED (
-    SELECT
-        e.run_index, e.event_index, e.parent_index, e.signature_index, e.start_ticks, e.elapsed_ticks, e.overlap_ticks,
-        k.is_helper, k.is_step, k.kind IN ('op', 'runtime') AS is_exclusive
+    SELECT e.run_index, e.event_index, e.parent_index, e.signature_index, e.start_ticks, e.elapsed_ticks,
+        e.overlap_ticks, k.is_helper, k.is_step, k.kind IN ('op', 'runtime') AS is_exclusive
     FROM kinds AS k
     JOIN event_ticks AS e ON e.capture_id = capture_key AND e.signature_index = k.signature_index
 ),
 found AS (
-    SELECT
-        r.run_index, r.name AS scope, min(h.start_ticks) AS start_ticks,
+    SELECT r.run_index, r.name AS scope, min(h.start_ticks) AS start_ticks,
         max(h.start_ticks + h.elapsed_ticks) AS end_ticks
     FROM runs AS r
     JOIN hosts AS h USING (run_index)
@@ -65,18 +62,16 @@ placed AS (
 ),
 -- An event's parent is the nearest event that is not a helper.
 stepped AS MATERIALIZED (
-    SELECT
-        p.step_index, p.event_index,
-        CASE WHEN h.event_index IS NULL THEN p.parent_index ELSE h.parent_index END AS parent_index,
-        p.signature_index, p.run_index, p.is_exclusive, p.start_ticks, greatest(p.elapsed_ticks, 0) AS ticks,
+    SELECT p.step_index, p.event_index,
+        CASE WHEN h.event_index IS NULL THEN p.parent_index ELSE h.parent_index END AS parent_index, p.signature_index,
+        p.run_index, p.is_exclusive, p.start_ticks, greatest(p.elapsed_ticks, 0) AS ticks,
         greatest(p.elapsed_ticks, 0) - coalesce(p.overlap_ticks, 0) AS counted_ticks
     FROM placed AS p
     LEFT JOIN (FROM hosts AS h WHERE h.is_helper) AS h ON h.event_index = p.parent_index
 ),
 -- The part of each that earlier annotations or modules of its name and thread cover.
 repeated AS (
-    SELECT
-        s.step_index, s.signature_index,
+    SELECT s.step_index, s.signature_index,
         _part_before(
             s.start_ticks, s.start_ticks + s.ticks, max(s.start_ticks + s.ticks) OVER (
                 PARTITION BY s.step_index, k.kind, k.label, t.thread_index
@@ -89,8 +84,7 @@ repeated AS (
     JOIN trace_events AS t ON t.capture_id = capture_key AND t.run_index = s.run_index AND t.event_index = s.event_index
 ),
 sums AS (
-    SELECT
-        s.step_index, s.signature_index, count(*) AS calls,
+    SELECT s.step_index, s.signature_index, count(*) AS calls,
         sum(CASE WHEN s.is_exclusive THEN s.counted_ticks ELSE s.ticks END) AS ticks
     FROM stepped AS s
     GROUP BY s.step_index, s.signature_index
@@ -104,9 +98,8 @@ sums AS (
     SELECT r.step_index, r.signature_index, 0, -sum(r.ticks) FROM repeated AS r GROUP BY r.step_index, r.signature_index
 ),
 parts AS (
-    SELECT
-        t.run_index, t.scope, t.is_sample, 'framework' AS kind, t.scope AS label,
-        1 AS calls, t.end_ticks - t.start_ticks AS ticks
+    SELECT t.run_index, t.scope, t.is_sample, 'framework' AS kind, t.scope AS label, 1 AS calls,
+        t.end_ticks - t.start_ticks AS ticks
     FROM steps AS t
     UNION ALL
     SELECT t.run_index, t.scope, t.is_sample, k.kind, k.label, s.calls, s.ticks
@@ -115,8 +108,7 @@ parts AS (
     JOIN steps AS t ON t.run_index = s.step_index
     WHERE k.kind IS NOT NULL
 )
-SELECT
-    capture_key::INTEGER AS capture_id, p.run_index, p.scope, p.kind, p.label, sum(p.calls)::INTEGER AS calls,
+SELECT capture_key::INTEGER AS capture_id, p.run_index, p.scope, p.kind, p.label, sum(p.calls)::INTEGER AS calls,
     try_cast(sum(p.ticks) AS BIGINT) AS ticks, p.is_sample
 FROM parts AS p
 GROUP BY p.run_index, p.scope, p.is_sample, p.kind, p.label

@@ -62,8 +62,7 @@ WHERE e.elapsed_ticks >= 0
 -- and no process group: that is known if the process is in a single one.
 CREATE MACRO _host_collectives(capture_keys) AS TABLE
 WITH sized AS (
-    SELECT
-        v.capture_id, v.run_index, v.event_index, v.collective, v.start_ticks, v.elapsed_ticks,
+    SELECT v.capture_id, v.run_index, v.event_index, v.collective, v.start_ticks, v.elapsed_ticks,
         string_split(g.value, ':')[1] AS group_description,
         try_cast(string_split(g.value, ':')[2] AS INTEGER) AS group_size,
         _message_type(substr(o.dtypes, 3, length(o.dtypes) - 4)) AS message_type,
@@ -75,8 +74,7 @@ WITH sized AS (
         AND o.run_index = v.run_index
         AND o.event_index = v.event_index
 )
-SELECT
-    s.capture_id, s.run_index, s.event_index, s.collective, s.group_description, s.group_size, s.message_type,
+SELECT s.capture_id, s.run_index, s.event_index, s.collective, s.group_description, s.group_size, s.message_type,
     s.elements,
     try_cast(
         s.elements * _message_bytes(s.message_type) * CASE

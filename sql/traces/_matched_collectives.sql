@@ -3,9 +3,8 @@
 -- ranks that ran any of its group in the trace ran it, equally often in the step.
 CREATE MACRO _matched_collectives(capture_keys) AS TABLE
 WITH calls AS MATERIALIZED (
-    SELECT
-        n.job, n.capture_id, n.process_group, n.group_size, n.matched_name AS collective, n.step, n.end_ticks, n.number,
-        n.calls
+    SELECT n.job, n.capture_id, n.process_group, n.group_size, n.matched_name AS collective, n.step, n.end_ticks,
+        n.number, n.calls
     FROM _numbered_collectives(capture_keys) AS n
     WHERE n.ends_together
 ),

@@ -30,8 +30,7 @@ target AS (
     FROM (SELECT DISTINCT m.capture_id FROM trace_memory AS m WHERE m.capture_id = capture_key) AS a
     JOIN event_ticks AS e USING (capture_id)
 )
-SELECT
-    a.run_index, a.event_index, try_cast(coalesce(u.cpu, 0) - coalesce(b.cpu, 0) AS BIGINT) AS cpu_bytes,
+SELECT a.run_index, a.event_index, try_cast(coalesce(u.cpu, 0) - coalesce(b.cpu, 0) AS BIGINT) AS cpu_bytes,
     try_cast(coalesce(u.device, 0) - coalesce(b.device, 0) AS BIGINT) AS device_bytes
 FROM target AS a
 ASOF LEFT JOIN running AS u ON row(a.end_ticks) >= row(u.at_ticks)
@@ -48,8 +47,7 @@ WITH spans AS (
     GROUP BY e.start_ticks
 ),
 covered AS (SELECT s.start_ticks, max(s.end_ticks) OVER (ORDER BY s.start_ticks) AS until_ticks FROM spans AS s)
-SELECT
-    m.capture_id, coalesce(_cpu_bytes(m.device_type, m.bytes), 0) AS cpu_bytes,
+SELECT m.capture_id, coalesce(_cpu_bytes(m.device_type, m.bytes), 0) AS cpu_bytes,
     coalesce(_device_bytes(m.device_type, m.bytes), 0) AS device_bytes
 FROM (FROM trace_memory AS i WHERE i.capture_id = capture_key) AS m
 ASOF LEFT JOIN covered AS c ON row(m.at_ticks) >= row(c.start_ticks)

@@ -7,8 +7,7 @@ WITH nodes AS MATERIALIZED (
     WHERE t.depth > 0 AND t.share_percent >= 0.02
 ),
 children AS (SELECT n.parent_index, sum(n.total) AS total FROM nodes AS n GROUP BY n.parent_index)
-SELECT
-    n.node_index, array_to_string(n.path, chr(31)) AS path, n.calls,
+SELECT n.node_index, array_to_string(n.path, chr(31)) AS path, n.calls,
     greatest(n.total - coalesce(c.total, 0), 0) AS self_time, n.unit
 FROM nodes AS n
 LEFT JOIN children AS c ON c.parent_index = n.node_index;

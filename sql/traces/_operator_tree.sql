@@ -16,8 +16,7 @@ WITH nodes AS MATERIALIZED (
     FROM _trace_slices(capture_key) AS s
     WHERE s.kind IN ('op', 'python', 'step', 'module') OR s.kind = 'annotation' AND s.is_communication
 )
-SELECT
-    n.run_index, n.event_index, n.label, n.kind, n.is_data_loader, n.thread_index, n.start_ticks, n.end_ticks,
+SELECT n.run_index, n.event_index, n.label, n.kind, n.is_data_loader, n.thread_index, n.start_ticks, n.end_ticks,
     n.operator_index AS call_index, p.operator_index AS above_index
 FROM nodes AS n
 LEFT JOIN nodes AS p ON p.event_index = n.node_index;

@@ -18,8 +18,7 @@ all_moments AS (
     SELECT m.node, m.event_index, m.kind, m.start_ticks, m.end_ticks, m.from_ticks, m.from_event, m.from_thread
     FROM moments AS m
     UNION ALL
-    SELECT
-        -1, NULL, NULL, until_ticks, until_ticks, until_ticks, l.event_index,
+    SELECT -1, NULL, NULL, until_ticks, until_ticks, until_ticks, l.event_index,
         CASE WHEN l.event_index IS NULL THEN last_thread END
     FROM last_work AS l
 ),
@@ -31,8 +30,7 @@ arrived AS (
     UNION ALL
     SELECT m.*, NULL, NULL FROM all_moments AS m WHERE m.from_thread IS NULL
 )
-SELECT
-    a.node, a.event_index, a.kind, a.start_ticks, a.end_ticks, a.from_ticks, a.from_thread AS thread_index,
+SELECT a.node, a.event_index, a.kind, a.start_ticks, a.end_ticks, a.from_ticks, a.from_thread AS thread_index,
     a.host_ticks,
     CASE
         WHEN a.from_event IS NULL THEN a.host_node

@@ -39,8 +39,7 @@ hosts AS MATERIALIZED (
     WHERE NOT s.on_device
 ),
 nearby AS MATERIALIZED (
-    SELECT
-        t.thread_index, e.event_index, e.parent_index, h.is_annotation, e.start_ticks,
+    SELECT t.thread_index, e.event_index, e.parent_index, h.is_annotation, e.start_ticks,
         e.start_ticks + e.elapsed_ticks AS end_ticks
     FROM (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
     JOIN hosts AS h USING (signature_index)
@@ -57,8 +56,7 @@ nearby AS MATERIALIZED (
 overlapped AS (
     SELECT n.event_index
     FROM (
-        SELECT
-            n.event_index, n.end_ticks,
+        SELECT n.event_index, n.end_ticks,
             max(n.end_ticks) OVER (
                 PARTITION BY n.thread_index
                 ORDER BY n.start_ticks
@@ -71,8 +69,7 @@ overlapped AS (
     WHERE n.reached_ticks > n.end_ticks
 ),
 moments AS (
-    SELECT
-        n.thread_index, n.start_ticks AS at_ticks, n.event_index AS innermost, 0 AS change, 1 AS place,
+    SELECT n.thread_index, n.start_ticks AS at_ticks, n.event_index AS innermost, 0 AS change, 1 AS place,
         n.end_ticks AS other_ticks, n.event_index
     FROM nearby AS n
     UNION ALL
@@ -85,9 +82,8 @@ moments AS (
     SELECT s.thread_index, s.end_ticks, NULL, -1, 2, NULL, NULL FROM stretches AS s WHERE s.kind = 'host'
 ),
 parts AS (
-    SELECT
-        m.thread_index, m.at_ticks, lead(m.at_ticks) OVER in_order AS end_ticks, sum(m.change) OVER in_order AS on_path,
-        last_value(m.innermost IGNORE NULLS) OVER in_order AS innermost
+    SELECT m.thread_index, m.at_ticks, lead(m.at_ticks) OVER in_order AS end_ticks,
+        sum(m.change) OVER in_order AS on_path, last_value(m.innermost IGNORE NULLS) OVER in_order AS innermost
     FROM moments AS m
     WINDOW in_order AS (
         PARTITION BY m.thread_index

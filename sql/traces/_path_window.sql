@@ -53,8 +53,7 @@ bounds AS (
     WHERE r.start_ticks IS NOT NULL
 ),
 found AS (
-    SELECT
-        b.start_ticks,
+    SELECT b.start_ticks,
         CASE
             WHEN b.end_ticks IS NOT NULL THEN b.end_ticks
             WHEN step_name IS NOT NULL

@@ -31,8 +31,7 @@ CREATE MACRO _is_python_function(activity) AS (coalesce(activity IN ('python_fun
 -- helper events are not calls.
 CREATE MACRO _call_times(capture_key, steps, phase, method, runs) AS TABLE
 WITH named AS MATERIALIZED (
-    SELECT
-        s.signature_index, coalesce(s.purpose = 'profiler', false) AS is_helper,
+    SELECT s.signature_index, coalesce(s.purpose = 'profiler', false) AS is_helper,
         -- A number takes less memory than a text.
         min(s.signature_index) OVER (PARTITION BY s.family) AS family_index,
         min(s.signature_index) OVER (
@@ -44,10 +43,9 @@ WITH named AS MATERIALIZED (
     JOIN signatures AS s USING (capture_id)
 ),
 timed AS MATERIALIZED (
-    SELECT
-        t.run_index, t.event_index, t.parent_run_index, t.parent_index, t.start_ticks, t.duration_ticks, t.self_ticks,
-        t.torch_self_ticks, t.children, e.thread_index, e.call_index AS stored_index, e.lost_launches, n.is_helper,
-        n.family_index, n.row_index AS own_row
+    SELECT t.run_index, t.event_index, t.parent_run_index, t.parent_index, t.start_ticks, t.duration_ticks,
+        t.self_ticks, t.torch_self_ticks, t.children, e.thread_index, e.call_index AS stored_index, e.lost_launches,
+        n.is_helper, n.family_index, n.row_index AS own_row
     FROM _self_times(capture_key, steps, phase, method, runs) AS t
     JOIN named AS n USING (signature_index)
     LEFT JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS e USING (run_index, event_index)
@@ -66,8 +64,7 @@ others AS (
 ),
 -- An event whose call is in none of the runs is a call itself, unless it is a helper.
 calls AS (
-    SELECT
-        t.*, o.event_index IS NULL AND NOT t.is_helper AS is_call,
+    SELECT t.*, o.event_index IS NULL AND NOT t.is_helper AS is_call,
         coalesce(o.call_index, CASE WHEN NOT t.is_helper THEN t.event_index END) AS call_index,
         CASE WHEN o.event_index IS NOT NULL THEN o.row_index WHEN NOT t.is_helper THEN t.own_row END AS row_index
     FROM timed AS t
@@ -79,18 +76,16 @@ memory AS (
     JOIN timed AS c USING (run_index, event_index)
 ),
 call_memory AS (
-    SELECT
-        m.run_index, m.event_index, m.cpu_bytes - coalesce(sum(i.cpu_bytes), 0) AS cpu_bytes,
+    SELECT m.run_index, m.event_index, m.cpu_bytes - coalesce(sum(i.cpu_bytes), 0) AS cpu_bytes,
         m.device_bytes - coalesce(sum(i.device_bytes), 0) AS device_bytes
     FROM memory AS m
     LEFT JOIN memory AS i ON i.parent_run_index = m.run_index AND i.parent_index = m.event_index
     GROUP BY m.run_index, m.event_index, m.cpu_bytes, m.device_bytes
 )
-SELECT
-    c.run_index, c.event_index, c.row_index, c.call_index, c.thread_index, c.is_call,
-    c.lost_launches IS NULL AS has_work, c.start_ticks, c.start_ticks + c.duration_ticks AS end_ticks,
-    c.duration_ticks, c.self_ticks, c.torch_self_ticks, v.self_ticks AS self_device_ticks,
-    v.total_ticks AS device_ticks, v.before_ticks, v.before_ticks + v.total_ticks AS after_ticks,
+SELECT c.run_index, c.event_index, c.row_index, c.call_index, c.thread_index, c.is_call,
+    c.lost_launches IS NULL AS has_work, c.start_ticks, c.start_ticks + c.duration_ticks AS end_ticks, c.duration_ticks,
+    c.self_ticks, c.torch_self_ticks, v.self_ticks AS self_device_ticks, v.total_ticks AS device_ticks, v.before_ticks,
+    v.before_ticks + v.total_ticks AS after_ticks,
     v.unowned_ticks + CASE WHEN c.call_index IS NULL THEN v.self_ticks ELSE 0 END AS unowned_ticks,
     i.cpu_bytes AS self_memory, m.cpu_bytes AS memory, i.device_bytes AS self_device_memory,
     m.device_bytes AS device_memory
@@ -101,8 +96,7 @@ LEFT JOIN call_memory AS i USING (run_index, event_index);
 
 -- One event as in `_call_times`, with what separates rows of `key_averages`.
 CREATE MACRO _placed_calls(capture_key, "by", stack_depth, steps, phase, method, runs) AS TABLE
-SELECT
-    c.*, CASE WHEN "by" = 'shape' THEN coalesce(o.shapes, '[]') END AS shapes,
+SELECT c.*, CASE WHEN "by" = 'shape' THEN coalesce(o.shapes, '[]') END AS shapes,
     CASE WHEN "by" = 'stack' THEN _called_from(t.call_stack, stack_depth) END AS stack, n.module
 FROM _call_times(capture_key, steps, phase, method, runs) AS c
 -- The planner knows that columns which are not used are empty, and doesn't read them.

@@ -9,8 +9,7 @@ profiler_steps AS MATERIALIZED (
 steps AS (
     SELECT p.capture_id, p.run_index, p.step, p.ticks FROM profiler_steps AS p
     UNION ALL
-    SELECT
-        k.capture_id, e.run_index, NULL,
+    SELECT k.capture_id, e.run_index, NULL,
         try_cast(max(e.start_ticks::HUGEINT + e.elapsed_ticks) - min(e.start_ticks) AS BIGINT)
     FROM ranks AS k
     JOIN signatures AS s ON s.capture_id = k.capture_id AND NOT s.on_device AND s.purpose IS DISTINCT FROM 'profiler'
@@ -22,8 +21,7 @@ steps AS (
     GROUP BY k.capture_id, e.run_index
 ),
 work AS (
-    SELECT
-        k.capture_id, e.run_index,
+    SELECT k.capture_id, e.run_index,
         _sum_where(e.elapsed_ticks, s.kernel_family IS DISTINCT FROM 'communication') AS computation_ticks,
         _sum_where(e.elapsed_ticks, s.kernel_family = 'communication') AS communication_ticks
     FROM ranks AS k
@@ -38,15 +36,13 @@ work AS (
     GROUP BY g.capture_id, g.run_index
 ),
 joined AS (
-    SELECT
-        k.job, s.step, k.rank, k.name AS capture, s.ticks, coalesce(w.computation_ticks, 0) AS computation_ticks,
+    SELECT k.job, s.step, k.rank, k.name AS capture, s.ticks, coalesce(w.computation_ticks, 0) AS computation_ticks,
         coalesce(w.communication_ticks, 0) AS communication_ticks, k.unit, k.scale
     FROM ranks AS k
     JOIN steps AS s USING (capture_id)
     LEFT JOIN work AS w USING (capture_id, run_index)
 )
-SELECT
-    j.job, j.step, j.rank, j.capture, j.ticks, j.computation_ticks, j.communication_ticks,
+SELECT j.job, j.step, j.rank, j.capture, j.ticks, j.computation_ticks, j.communication_ticks,
     CASE
         WHEN max(j.communication_ticks) OVER ranks_of_step > 0
             THEN j.communication_ticks - min(j.communication_ticks) OVER ranks_of_step

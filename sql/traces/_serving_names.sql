@@ -47,8 +47,7 @@ WITH named AS MATERIALIZED (
         AND (contains(s.label, 'context_') OR starts_with(s.label, 'execute_new_') OR starts_with(s.label, 'step['))
 ),
 counted AS (
-    SELECT
-        n.signature_index, n.label, n.told.kind AS kind, _told_number(n.told.parts.contexts) AS contexts,
+    SELECT n.signature_index, n.label, n.told.kind AS kind, _told_number(n.told.parts.contexts) AS contexts,
         _told_number(n.told.parts.context_tokens) AS context_tokens,
         _told_number(n.told.parts.generations) AS generations,
         _told_number(n.told.parts.generation_tokens) AS generation_tokens,
@@ -57,8 +56,7 @@ counted AS (
     WHERE n.told IS NOT NULL
 ),
 placed AS (
-    SELECT
-        t.thread_index, c.*, e.event_index, e.start_ticks, e.start_ticks + e.elapsed_ticks AS end_ticks,
+    SELECT t.thread_index, c.*, e.event_index, e.start_ticks, e.start_ticks + e.elapsed_ticks AS end_ticks,
         max(e.start_ticks + e.elapsed_ticks) OVER (
             PARTITION BY t.thread_index
             ORDER BY e.start_ticks, e.elapsed_ticks DESC, e.event_index
@@ -110,8 +108,7 @@ launched AS (
     WHERE l.call_start_ticks < s.end_ticks
 ),
 reached AS (
-    SELECT
-        l.*,
+    SELECT l.*,
         max(l.end_ticks) OVER (
             PARTITION BY l.step
             ORDER BY l.start_ticks, l.end_ticks
@@ -120,8 +117,7 @@ reached AS (
     FROM launched AS l
 ),
 busy AS (
-    SELECT
-        r.step,
+    SELECT r.step,
         sum(
             greatest(r.end_ticks - greatest(r.start_ticks, coalesce(r.before_ticks, r.start_ticks)), 0)
         )::BIGINT AS ticks,
@@ -129,8 +125,7 @@ busy AS (
     FROM reached AS r
     GROUP BY r.step
 )
-SELECT
-    s.*, s.end_ticks - s.start_ticks AS host_ticks, b.ticks AS device_ticks, coalesce(b.events, 0) AS events,
+SELECT s.*, s.end_ticks - s.start_ticks AS host_ticks, b.ticks AS device_ticks, coalesce(b.events, 0) AS events,
     greatest(s.end_ticks - s.start_ticks, b.ticks) AS ticks
 FROM steps AS s
 LEFT JOIN busy AS b ON b.step = s.step;

@@ -11,8 +11,7 @@ WITH processes AS (
     GROUP BY d.device
 ),
 queues AS (
-    SELECT
-        q.device, coalesce('stream ' || q.stream, 'no stream') AS name, q.at_ticks,
+    SELECT q.device, coalesce('stream ' || q.stream, 'no stream') AS name, q.at_ticks,
         arg_max(q.length, q.place)::DOUBLE AS value
     FROM _queue_changes(capture_key) AS q
     GROUP BY q.device, q.stream, q.at_ticks
@@ -29,20 +28,17 @@ changes AS (
     SELECT c.device, c.label, c.speed, c.end_ticks, -1 FROM copies AS c
 ),
 running AS (
-    SELECT
-        c.device, c.label, c.at_ticks, fsum(c.speed * c.change) OVER so_far AS value,
+    SELECT c.device, c.label, c.at_ticks, fsum(c.speed * c.change) OVER so_far AS value,
         sum(c.change) OVER so_far AS number
     FROM changes AS c
     WINDOW so_far AS (PARTITION BY c.device, c.label ORDER BY c.at_ticks)
 )
-SELECT
-    p.process, 'Queue length' AS counter, coalesce('device ' || q.device || ' ', '') || q.name AS series,
-    q.at_ticks, q.value
+SELECT p.process, 'Queue length' AS counter, coalesce('device ' || q.device || ' ', '') || q.name AS series, q.at_ticks,
+    q.value
 FROM queues AS q
 JOIN processes AS p ON p.device IS NOT DISTINCT FROM q.device
 UNION ALL
-SELECT DISTINCT
-    p.process, 'Memory bandwidth (GB/s)', coalesce('device ' || r.device || ' ', '') || r.label, r.at_ticks,
+SELECT DISTINCT p.process, 'Memory bandwidth (GB/s)', coalesce('device ' || r.device || ' ', '') || r.label, r.at_ticks,
     CASE WHEN r.number = 0 THEN 0 ELSE r.value END
 FROM running AS r
 JOIN processes AS p ON p.device IS NOT DISTINCT FROM r.device;

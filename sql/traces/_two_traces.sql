@@ -6,8 +6,7 @@ WITH sides AS MATERIALIZED (
     SELECT b.capture_id, b.unit, b.scale, true FROM _scaled_capture(new, unit) AS b
 ),
 formats AS (
-    SELECT
-        s.*,
+    SELECT s.*,
         -- Where both sides are of another format, the error is about base.
         min(CASE WHEN c.format <> 'torch_trace' THEN s.is_new::INTEGER || c.name || ' is of format ' || c.format
         END) OVER () AS other

@@ -43,8 +43,7 @@ in_backward AS (
     WHERE m.kind = 'module' AND m.start_ticks < c.end_ticks
 ),
 of_modules AS (
-    SELECT
-        p.modules, NULL::VARCHAR AS op, NULL::VARCHAR AS backward, m.event_index, false AS is_backward,
+    SELECT p.modules, NULL::VARCHAR AS op, NULL::VARCHAR AS backward, m.event_index, false AS is_backward,
         m.end_ticks - m.start_ticks AS ticks, m.start_ticks AS first_ticks
     FROM slices AS m
     JOIN paths AS p USING (event_index)
@@ -65,8 +64,7 @@ of_modules AS (
     WHERE "by" = 'module' AND p.event_index IS NULL AND EXISTS (FROM paths)
 ),
 of_ops AS (
-    SELECT
-        NULL::VARCHAR[] AS modules, f.label AS op, b.label AS backward, f.event_index, false AS is_backward,
+    SELECT NULL::VARCHAR[] AS modules, f.label AS op, b.label AS backward, f.event_index, false AS is_backward,
         f.end_ticks - f.start_ticks AS ticks, NULL::BIGINT AS first_ticks
     FROM (SELECT DISTINCT c.op_index, c.label FROM backward_calls AS c WHERE "by" = 'op') AS b
     JOIN slices AS f ON f.event_index = b.op_index
@@ -77,8 +75,7 @@ of_ops AS (
     WHERE "by" = 'op'
 ),
 summed AS (
-    SELECT
-        r.modules, r.op, r.backward, _sum_where(1, r.is_backward IS NOT TRUE) AS forward_calls,
+    SELECT r.modules, r.op, r.backward, _sum_where(1, r.is_backward IS NOT TRUE) AS forward_calls,
         sum(CASE WHEN r.is_backward THEN 1 ELSE 0 END)::BIGINT AS backward_calls,
         _sum_where(r.ticks, r.is_backward IS NOT TRUE) AS forward_ticks,
         _sum_where(r.ticks, r.is_backward) AS backward_ticks,
@@ -90,8 +87,7 @@ summed AS (
     LEFT JOIN device_times AS d USING (event_index)
     GROUP BY r.modules, r.op, r.backward
 )
-SELECT
-    array_to_string(s.modules, '/') AS module_path, s.op, s.backward, s.forward_calls, s.backward_calls,
+SELECT array_to_string(s.modules, '/') AS module_path, s.op, s.backward, s.forward_calls, s.backward_calls,
     _in_unit(s.forward_ticks, a.scale) AS forward_host_time, _in_unit(s.backward_ticks, a.scale) AS backward_host_time,
     _in_unit(s.forward_device_ticks, a.scale) AS forward_device_time,
     _in_unit(s.backward_device_ticks, a.scale) AS backward_device_time, a.unit

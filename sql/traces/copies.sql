@@ -18,8 +18,7 @@
 --   unit: the requested unit of time
 CREATE MACRO copies(capture, unit := NULL) AS TABLE
 WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit))
-SELECT
-    w.run_index, w.device, w.stream, w.label AS event, s.label AS call,
+SELECT w.run_index, w.device, w.stream, w.label AS event, s.label AS call,
     _in_unit(w.start_ticks - r.start_ticks, a.scale) AS start,
     _in_unit(w.end_ticks - w.start_ticks, a.scale) AS duration, d.bytes, d.bandwidth_gb_per_s,
     contains(w.label, 'Pageable') AS is_pageable, w.call_end_ticks >= w.end_ticks AS is_synchronous, a.unit
@@ -58,8 +57,7 @@ ORDER BY w.start_ticks, w.event_index;
 CREATE MACRO copy_totals(capture, unit := NULL) AS TABLE
 WITH target AS MATERIALIZED (FROM _capture_with_steps(capture, unit, NULL, NULL)),
 summed AS (
-    SELECT
-        w.label, count(*) AS calls, sum(d.bytes)::DOUBLE AS bytes,
+    SELECT w.label, count(*) AS calls, sum(d.bytes)::DOUBLE AS bytes,
         sum(CASE WHEN _is_step_run(r.name) THEN d.bytes ELSE 0 END)::DOUBLE AS step_bytes,
         _sum_where(w.end_ticks - w.start_ticks, _is_step_run(r.name)) AS step_ticks, min(d.bytes) AS least,
         count(d.bytes) AS sized, max(d.bytes) AS most, try_cast(sum(w.end_ticks - w.start_ticks) AS BIGINT) AS ticks,
@@ -74,8 +72,7 @@ summed AS (
     WHERE w.kind <> 'kernel'
     GROUP BY w.label
 )
-SELECT
-    s.label AS event, s.calls, s.bytes, s.least AS min_bytes, s.bytes / nullif(s.sized, 0) AS mean_bytes,
+SELECT s.label AS event, s.calls, s.bytes, s.least AS min_bytes, s.bytes / nullif(s.sized, 0) AS mean_bytes,
     s.most AS max_bytes, _in_unit(s.ticks, a.scale) AS total,
     -- Bytes per nanosecond.
     s.bytes / nullif(_in_unit(s.sized_ticks, _scale(a.time_scale, 'ns')), 0) AS bandwidth_gb_per_s,

@@ -29,12 +29,11 @@ CREATE MACRO critical_path(
     step_name := NULL  -- name of an annotation or op whose calls are the steps; NULL: steps of the profiler
 ) AS TABLE
 WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit))
-SELECT
-    p.kind, p.label AS name, s.label AS op, h.thread, d.device, d.stream,
+SELECT p.kind, p.label AS name, s.label AS op, h.thread, d.device, d.stream,
     _in_unit(p.start_ticks - r.start_ticks, a.scale) AS start,
     _in_unit(p.end_ticks - p.start_ticks, a.scale) AS duration,
-    100 * (p.end_ticks - p.start_ticks)::DOUBLE / (p.until_ticks - p.begin_ticks) AS share_percent,
-    p.call_kind, t.correlation_id, p.event_index, a.unit
+    100 * (p.end_ticks - p.start_ticks)::DOUBLE / (p.until_ticks - p.begin_ticks) AS share_percent, p.call_kind,
+    t.correlation_id, p.event_index, a.unit
 FROM target AS a CROSS JOIN _recording((SELECT a.capture_id FROM target AS a)) AS r
 CROSS JOIN _path_elements((SELECT a.capture_id FROM target AS a), step, step_name) AS p
 LEFT JOIN (
@@ -69,8 +68,7 @@ CREATE MACRO critical_ops(
 ) AS TABLE
 WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 totals AS (FROM _path_totals((SELECT a.capture_id FROM target AS a), step, step_name))
-SELECT
-    t.op, _in_unit(t.ticks, a.scale) AS total, 100 * t.ticks::DOUBLE / sum(t.ticks) OVER () AS share_percent,
+SELECT t.op, _in_unit(t.ticks, a.scale) AS total, 100 * t.ticks::DOUBLE / sum(t.ticks) OVER () AS share_percent,
     _in_unit(t.host_ticks, a.scale) AS host, _in_unit(t.device_ticks, a.scale) AS device,
     _in_unit(t.ticks - t.host_ticks - t.device_ticks, a.scale) AS delay, t.call, t.kernel, t.parts, a.unit
 FROM totals AS t CROSS JOIN target AS a

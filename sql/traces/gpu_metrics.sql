@@ -42,16 +42,14 @@ stretches AS MATERIALIZED (
     ) AS s
 ),
 used AS (
-    SELECT
-        s.device, least((s.start_ticks - z.start_ticks) // z.bucket_ticks, z.buckets - 1) AS place,
+    SELECT s.device, least((s.start_ticks - z.start_ticks) // z.bucket_ticks, z.buckets - 1) AS place,
         sum(CASE WHEN s.kernels > 0 THEN s.ticks ELSE 0 END)::DOUBLE AS ticks
     FROM stretches AS s CROSS JOIN sized AS z
     WHERE s.start_ticks >= z.start_ticks AND s.start_ticks < z.end_ticks
     GROUP BY 1, 2
 ),
 samples AS (
-    SELECT
-        u.device, 'utilization' AS metric, u.place * z.bucket_ticks AS at_ticks,
+    SELECT u.device, 'utilization' AS metric, u.place * z.bucket_ticks AS at_ticks,
         CASE
             WHEN u.place = z.buckets - 1 THEN z.end_ticks - z.start_ticks - u.place * z.bucket_ticks
             ELSE z.bucket_ticks
@@ -63,8 +61,7 @@ samples AS (
     FROM _device_intervals((SELECT a.capture_id FROM target AS a), []::BIGINT[]) AS s CROSS JOIN sized AS z
     WHERE s.sized > 0
 )
-SELECT
-    t.device, t.metric, _in_unit(t.at_ticks, a.scale) AS start, _in_unit(t.length, a.scale) AS duration,
+SELECT t.device, t.metric, _in_unit(t.at_ticks, a.scale) AS start, _in_unit(t.length, a.scale) AS duration,
     100e0 * t.amount / t.length AS value_percent, a.unit
 FROM samples AS t CROSS JOIN target AS a
 ORDER BY t.device, t.metric DESC, t.at_ticks;

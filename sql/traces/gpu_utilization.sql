@@ -1,7 +1,6 @@
 -- One kernel of a device of a trace.
 CREATE MACRO _device_kernels(capture_key) AS TABLE
-SELECT
-    d.device, s.start_ticks, s.end_ticks, s.uses_matrix_units,
+SELECT d.device, s.start_ticks, s.end_ticks, s.uses_matrix_units,
     CASE WHEN d.blocks_per_sm > 0 THEN d.blocks_per_sm END AS blocks_per_sm,
     CASE WHEN d.occupancy_percent >= 0 THEN d.occupancy_percent END AS occupancy_percent
 FROM _trace_slices(capture_key) AS s
@@ -15,8 +14,7 @@ CREATE MACRO _device_intervals(
 ) AS TABLE
 WITH kernels AS MATERIALIZED (FROM _device_kernels(capture_key)),
 edges AS (
-    SELECT
-        k.device, k.start_ticks AS at_ticks, 1 AS change,
+    SELECT k.device, k.start_ticks AS at_ticks, 1 AS change,
         (k.blocks_per_sm IS NOT NULL)::INTEGER AS sized,
         coalesce(k.blocks_per_sm, 0) AS blocks
     FROM kernels AS k
@@ -32,16 +30,14 @@ moments AS (
     GROUP BY e.device, e.at_ticks
 ),
 stretches AS (
-    SELECT
-        m.device, m.at_ticks AS start_ticks, lead(m.at_ticks) OVER so_far - m.at_ticks AS ticks,
+    SELECT m.device, m.at_ticks AS start_ticks, lead(m.at_ticks) OVER so_far - m.at_ticks AS ticks,
         (sum(m.change) OVER so_far)::BIGINT AS kernels,
         (sum(m.sized) OVER so_far)::BIGINT AS sized,
         sum(m.blocks) OVER so_far AS blocks
     FROM moments AS m
     WINDOW so_far AS (PARTITION BY m.device ORDER BY m.at_ticks)
 )
-SELECT
-    s.device, s.start_ticks, s.ticks, s.kernels, s.sized,
+SELECT s.device, s.start_ticks, s.ticks, s.kernels, s.sized,
     CASE WHEN s.sized > 0 THEN greatest(least(s.blocks, 1), 0) ELSE 0 END AS sm_efficiency
 FROM stretches AS s
 WHERE s.ticks > 0;
@@ -53,8 +49,7 @@ WITH bounds AS MATERIALIZED (
     FROM trace_steps AS d
     WHERE d.capture_id = capture_key
 )
-SELECT
-    s.device, b.start_ticks, b.end_ticks,
+SELECT s.device, b.start_ticks, b.end_ticks,
     100 * sum(CASE WHEN s.kernels > 0 THEN s.ticks ELSE 0 END)::DOUBLE
         / (b.end_ticks - b.start_ticks) AS utilization_percent,
     CASE
@@ -82,8 +77,7 @@ WITH target AS MATERIALIZED (FROM _capture(capture, NULL)),
 kernels AS MATERIALIZED (FROM _device_kernels((SELECT a.capture_id FROM target AS a))),
 busy AS MATERIALIZED (FROM _device_utilization((SELECT a.capture_id FROM target AS a)) AS u),
 summed AS (
-    SELECT
-        k.device, count(*) AS kernels, sum(k.end_ticks - k.start_ticks) AS ticks,
+    SELECT k.device, count(*) AS kernels, sum(k.end_ticks - k.start_ticks) AS ticks,
         sum(CASE WHEN k.uses_matrix_units THEN k.end_ticks - k.start_ticks ELSE 0 END) AS tensor_ticks,
         sum(CASE WHEN k.uses_matrix_units IS NULL THEN k.end_ticks - k.start_ticks ELSE 0 END) AS unknown_ticks,
         fsum(
@@ -100,8 +94,7 @@ summed AS (
     JOIN busy AS b USING (device)
     GROUP BY k.device
 )
-SELECT
-    s.device, s.kernels, b.utilization_percent, b.sm_efficiency_percent, s.occupancy_percent,
+SELECT s.device, s.kernels, b.utilization_percent, b.sm_efficiency_percent, s.occupancy_percent,
     CASE
         WHEN s.ticks > 0 THEN _tensor_percent(s.tensor_ticks, s.unknown_ticks, s.ticks)
         ELSE 0

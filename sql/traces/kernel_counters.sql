@@ -21,8 +21,7 @@ kinds AS MATERIALIZED (
 ),
 -- If a trace is known to have no counters, the rest is not planned.
 numbered AS MATERIALIZED (
-    SELECT
-        e.run_index, e.event_index, t.thread_index, t.op_index, e.start_ticks, e.elapsed_ticks, k.label, k.is_range,
+    SELECT e.run_index, e.event_index, t.thread_index, t.op_index, e.start_ticks, e.elapsed_ticks, k.label, k.is_range,
         row_number() OVER (PARTITION BY k.is_range ORDER BY e.start_ticks, e.event_index) AS place
     FROM (SELECT DISTINCT c.capture_id FROM event_counters AS c WHERE c.capture_id = capture_key) AS a
     JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e USING (capture_id)
@@ -36,8 +35,7 @@ ranges AS (
     WHERE n.is_range
 ),
 counts AS (
-    SELECT
-        count(*) AS ranges,
+    SELECT count(*) AS ranges,
         (SELECT count(*) FROM numbered AS n WHERE NOT n.is_range) AS launches,
         count(DISTINCT r.process) AS devices
     FROM ranges AS r
@@ -50,9 +48,8 @@ checked AS (
         END AS reason
     FROM counts AS c
 )
-SELECT
-    r.event_index, r.label, r.device, r.start_ticks, r.elapsed_ticks, r.place, l.run_index, l.op_index AS call_op_index,
-    c.reason
+SELECT r.event_index, r.label, r.device, r.start_ticks, r.elapsed_ticks, r.place, l.run_index,
+    l.op_index AS call_op_index, c.reason
 FROM ranges AS r CROSS JOIN checked AS c
 LEFT JOIN numbered AS l ON NOT l.is_range AND l.place = r.place AND c.reason IS NULL;
 
@@ -92,8 +89,7 @@ stacks AS (
     UNION ALL
     SELECT o.event_index, o.op, list_append(s.ops, o.op) FROM stacks AS s JOIN ops AS o ON o.outer_index = s.event_index
 )
-SELECT
-    k.place, k.run_index, k.event_index, k.device, k.label AS event, o.op, o.ops[1] AS top_op,
+SELECT k.place, k.run_index, k.event_index, k.device, k.label AS event, o.op, o.ops[1] AS top_op,
     CASE WHEN k.reason IS NULL THEN coalesce(o.ops, []::VARCHAR[]) END AS op_stack, c.counter, c.value,
     c.value * _operations_counted(c.counter) AS flops, k.reason
 FROM kernels AS k

@@ -4,16 +4,14 @@ CREATE MACRO _key_averages(
     capture, "by", unit, stack_depth, steps, phase, method, runs, include_python_functions
 ) AS TABLE
 WITH options AS MATERIALIZED (
-    SELECT
-        a.capture_id, a.time_scale, a.unit, _checked_by("by", ['name', 'shape', 'stack', 'module']) AS parted_by,
+    SELECT a.capture_id, a.time_scale, a.unit, _checked_by("by", ['name', 'shape', 'stack', 'module']) AS parted_by,
         _step_count(a.capture_id, steps, phase) AS step_count
     FROM _capture(capture, unit) AS a
 ),
 -- Events, each with the part of its time in which an earlier call of the same row and thread ran, too: none of an
 -- ETDump, whose events have no thread.
 events_of_rows AS (
-    SELECT
-        p.*, coalesce(r.is_step, false) AS is_in_step,
+    SELECT p.*, coalesce(r.is_step, false) AS is_in_step,
         CASE
             WHEN p.is_call AND p.thread_index IS NOT NULL THEN _part_before(
                 p.start_ticks, p.end_ticks, max(p.end_ticks) OVER earlier_calls
@@ -41,8 +39,7 @@ events_of_rows AS (
 ),
 -- The sums of each row: self times of all its events, and total times of its calls.
 sums AS MATERIALIZED (
-    SELECT
-        e.row_index, e.shapes, e.stack, e.module, count(*) FILTER (WHERE e.is_call) AS calls,
+    SELECT e.row_index, e.shapes, e.stack, e.module, count(*) FILTER (WHERE e.is_call) AS calls,
         sum(e.self_ticks) AS self_ticks, sum(e.torch_self_ticks) AS torch_self_ticks,
         sum(e.duration_ticks - e.repeated_ticks) FILTER (WHERE e.is_call) AS total_ticks,
         sum(e.duration_ticks) FILTER (WHERE e.is_call) AS torch_ticks, sum(e.self_device_ticks) AS self_device_ticks,
@@ -63,8 +60,7 @@ sums AS MATERIALIZED (
 ),
 -- The description of each row's events, from the signature that numbers the row.
 described AS (
-    SELECT
-        s.signature_index, s.family, coalesce(s.on_device, false) AS is_device,
+    SELECT s.signature_index, s.family, coalesce(s.on_device, false) AS is_device,
         _is_annotation(s.activity) AS is_annotation,
         include_python_functions OR NOT _is_python_function(s.activity) AS is_listed,
         _stored_unit(s.value_unit, o.time_scale) AS written,
@@ -76,8 +72,7 @@ described AS (
 ),
 -- Events of a device are calls without children, on several streams at once.
 rows_of_calls AS (
-    SELECT
-        n.family AS name, d.shapes, d.stack, d.module, n.is_device, n.is_annotation, n.is_listed, n.written, n.scale,
+    SELECT n.family AS name, d.shapes, d.stack, d.module, n.is_device, n.is_annotation, n.is_listed, n.written, n.scale,
         d.calls::BIGINT AS calls, CASE WHEN n.is_device THEN 0 ELSE d.self_ticks END::DOUBLE AS self_ticks,
         CASE WHEN n.is_device THEN 0 ELSE d.total_ticks END::DOUBLE AS total_ticks,
         CASE WHEN n.is_device THEN d.torch_ticks ELSE d.self_device_ticks END::DOUBLE AS self_device_ticks,
@@ -101,15 +96,13 @@ rows_of_calls AS (
 ),
 -- Values that belong to no call: device time, and memory.
 values_of_no_call AS (
-    SELECT
-        '(no op)' AS name, 0::BIGINT AS calls, sum(d.unowned_ticks)::DOUBLE AS device_ticks,
-        coalesce(sum(d.unowned_in_steps), 0)::DOUBLE AS device_in_steps,
-        NULL::BIGINT AS memory, NULL::BIGINT AS device_memory
+    SELECT '(no op)' AS name, 0::BIGINT AS calls, sum(d.unowned_ticks)::DOUBLE AS device_ticks,
+        coalesce(sum(d.unowned_in_steps), 0)::DOUBLE AS device_in_steps, NULL::BIGINT AS memory,
+        NULL::BIGINT AS device_memory
     FROM sums AS d
     HAVING sum(d.unowned_ticks) > 0
     UNION ALL BY NAME
-    SELECT
-        '[memory]' AS name, count(*) AS calls, 0 AS device_ticks, 0 AS device_in_steps,
+    SELECT '[memory]' AS name, count(*) AS calls, 0 AS device_ticks, 0 AS device_in_steps,
         try_cast(sum(m.cpu_bytes) AS BIGINT) AS memory, try_cast(sum(m.device_bytes) AS BIGINT) AS device_memory
     FROM _memory_outside((SELECT o.capture_id FROM options AS o)) AS m
     LEFT JOIN runs AS r ON r.capture_id = m.capture_id AND NOT _is_step_run(r.name)
@@ -119,8 +112,7 @@ values_of_no_call AS (
 all_rows AS (
     FROM rows_of_calls
     UNION ALL BY NAME
-    SELECT
-        u.name, CASE WHEN o.parted_by = 'shape' THEN '[]' END AS shapes, false AS is_device, false AS is_annotation,
+    SELECT u.name, CASE WHEN o.parted_by = 'shape' THEN '[]' END AS shapes, false AS is_device, false AS is_annotation,
         true AS is_listed, o.time_scale AS written, _scale(o.time_scale, o.unit) AS scale, u.calls, 0 AS self_ticks,
         0 AS total_ticks, u.device_ticks AS self_device_ticks, u.device_ticks, u.memory AS self_memory, u.memory,
         u.device_memory AS self_device_memory, u.device_memory, 0 AS torch_self_ticks, 0 AS torch_ticks,
@@ -131,20 +123,18 @@ all_rows AS (
 ),
 -- Python functions without a row have a part of the time, too.
 with_percent AS (
-    SELECT
-        a.*, nullif(sum(a.self_ticks) OVER (PARTITION BY a.written), 0) / 100e0 AS percent_ticks,
+    SELECT a.*, nullif(sum(a.self_ticks) OVER (PARTITION BY a.written), 0) / 100e0 AS percent_ticks,
         nullif(sum(a.self_in_steps) OVER (PARTITION BY a.written), 0) / 100e0 AS step_percent_ticks
     FROM all_rows AS a
 )
-SELECT
-    p.name, p.shapes, p.stack, p.module, p.is_device, p.calls, _in_unit(p.self_ticks, p.scale) AS self_cpu_time,
+SELECT p.name, p.shapes, p.stack, p.module, p.is_device, p.calls, _in_unit(p.self_ticks, p.scale) AS self_cpu_time,
     p.self_ticks / p.percent_ticks AS self_cpu_percent, _in_unit(p.total_ticks, p.scale) AS cpu_time_total,
     p.total_ticks / p.percent_ticks AS cpu_time_percent,
     _in_unit(p.torch_ticks, p.scale) / nullif(p.calls, 0) AS cpu_time_avg,
     _in_unit(p.self_device_ticks, p.scale) AS self_device_time, _in_unit(p.device_ticks, p.scale) AS device_time_total,
-    _in_unit(p.worked_ticks, p.scale) / nullif(p.worked_calls, 0) AS device_time_avg,
-    p.self_memory AS self_cpu_memory, p.memory AS cpu_memory, p.self_device_memory, p.device_memory,
-    NULL::BIGINT AS flops, _in_unit(p.torch_self_ticks, p.scale) AS torch_self_cpu_time,
+    _in_unit(p.worked_ticks, p.scale) / nullif(p.worked_calls, 0) AS device_time_avg, p.self_memory AS self_cpu_memory,
+    p.memory AS cpu_memory, p.self_device_memory, p.device_memory, NULL::BIGINT AS flops,
+    _in_unit(p.torch_self_ticks, p.scale) AS torch_self_cpu_time,
     _in_unit(p.torch_ticks, p.scale) AS torch_cpu_time_total,
     _in_unit(p.torch_device_ticks, p.scale) AS torch_device_time_total, _display_unit(p.written, o.unit) AS unit,
     o.step_count AS steps, _in_unit(p.self_in_steps / o.step_count, p.scale) AS self_cpu_per_step,
@@ -223,13 +213,11 @@ CREATE MACRO key_averages(
     steps := NULL, phase := NULL, method := NULL, runs := 'all',
     include_python_functions := true  -- whether Python functions and modules have rows, as in PyTorch 2.13; torch leaves them out by default in 2.15 and before 2.10
 ) AS TABLE
-SELECT
-    k.name, k.shapes, k.stack, k.module, k.is_device, k.calls, k.self_cpu_time, k.self_cpu_percent, k.cpu_time_total,
+SELECT k.name, k.shapes, k.stack, k.module, k.is_device, k.calls, k.self_cpu_time, k.self_cpu_percent, k.cpu_time_total,
     k.cpu_time_percent, k.cpu_time_avg, k.self_device_time, k.device_time_total, k.device_time_avg, k.self_cpu_memory,
     k.cpu_memory, k.self_device_memory, k.device_memory, k.flops, k.torch_self_cpu_time, k.torch_cpu_time_total,
     k.torch_device_time_total, k.unit, k.steps, k.self_cpu_per_step, k.self_cpu_step_percent, k.cpu_per_step,
     k.cpu_step_percent, k.self_device_per_step, k.device_per_step, k.cpu_outside_steps, k.device_outside_steps
 FROM _key_averages(capture, "by", unit, stack_depth, steps, phase, method, runs, include_python_functions) AS k
-ORDER BY
-    coalesce(k.self_device_per_step, k.self_device_time) DESC NULLS LAST, k.self_ticks DESC,
+ORDER BY coalesce(k.self_device_per_step, k.self_device_time) DESC NULLS LAST, k.self_ticks DESC,
     k.device_ticks DESC NULLS LAST, k.name, k.shapes, k.stack, k.module, k.is_device, k.is_annotation;

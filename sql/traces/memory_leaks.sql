@@ -1,8 +1,7 @@
 -- The memory that one op of a trace holds on one device at the end of one step, see `held_memory`.
 CREATE MACRO _held_memory(capture_key) AS TABLE
 WITH steps AS MATERIALIZED (
-    SELECT
-        s.run_index, s.step, s.end_ticks, row_number() OVER (ORDER BY s.end_ticks, s.run_index) AS number,
+    SELECT s.run_index, s.step, s.end_ticks, row_number() OVER (ORDER BY s.end_ticks, s.run_index) AS number,
         coalesce(lag(s.end_ticks) OVER (ORDER BY s.end_ticks, s.run_index), -(2 ** 62))::BIGINT AS after_ticks
     FROM _host_steps(capture_key) AS s
     WHERE EXISTS (FROM trace_memory AS m WHERE m.capture_id = capture_key)
@@ -39,8 +38,7 @@ held AS (
     FROM summed AS h
     WINDOW so_far AS (PARTITION BY h.device, h.op ORDER BY h.number ROWS UNBOUNDED PRECEDING)
 )
-SELECT
-    h.device, h.op, s.run_index, s.step, h.number, h.allocations::BIGINT AS allocations,
+SELECT h.device, h.op, s.run_index, s.step, h.number, h.allocations::BIGINT AS allocations,
     try_cast(h.bytes AS BIGINT) AS bytes
 FROM held AS h
 JOIN steps AS s USING (number)
@@ -83,14 +81,12 @@ ORDER BY h.number, h.device, h.bytes DESC, h.op;
 --   allocations: number of allocations held at the end of the last step
 CREATE MACRO memory_leaks(capture) AS TABLE
 WITH held AS MATERIALIZED (
-    SELECT
-        h.device, h.op, h.number, h.bytes, h.allocations,
+    SELECT h.device, h.op, h.number, h.bytes, h.allocations,
         h.bytes - lag(h.bytes) OVER (PARTITION BY h.device, h.op ORDER BY h.number) AS growth
     FROM _held_memory((SELECT c.capture_id FROM _capture(capture, NULL) AS c)) AS h
 ),
 summed AS (
-    SELECT
-        h.device, h.op, count(*) AS steps, count(*) FILTER (WHERE h.growth > 0) AS growing_steps,
+    SELECT h.device, h.op, count(*) AS steps, count(*) FILTER (WHERE h.growth > 0) AS growing_steps,
         arg_min(h.bytes, h.number) AS first_bytes, arg_max(h.bytes, h.number) AS last_bytes,
         arg_max(h.allocations, h.number) AS allocations
     FROM held AS h

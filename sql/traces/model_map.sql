@@ -9,8 +9,7 @@ WITH first_calls AS (
     JOIN node_modules AS m ON m.record_id = g.record_id AND m.graph_id = g.graph_id
     GROUP BY m.module_path, class
 )
-SELECT
-    c.class || '_' || (row_number() OVER (PARTITION BY c.class ORDER BY c.first_node, c.module_path) - 1) AS module,
+SELECT c.class || '_' || (row_number() OVER (PARTITION BY c.class ORDER BY c.first_node, c.module_path) - 1) AS module,
     c.module_path
 FROM first_calls AS c;
 
@@ -62,8 +61,7 @@ traced AS MATERIALIZED (
 ),
 -- The trace's ops with the module that contains each.
 first_calls AS MATERIALIZED (
-    SELECT
-        e.label, e.category,
+    SELECT e.label, e.category,
         -- An op that calls itself counts once.
         e.duration_ticks - _part_before(
             e.start_ticks, e.end_ticks, max(e.end_ticks) OVER (
@@ -95,16 +93,14 @@ passes AS (
     WHERE c.module_path = '' AND starts_with(c.label, 'nn.Module: ')
 ),
 torch AS (
-    SELECT
-        c.module_path, string_split(string_split(c.label, '::')[2], '.')[1] AS op, count(*) AS calls,
+    SELECT c.module_path, string_split(string_split(c.label, '::')[2], '.')[1] AS op, count(*) AS calls,
         sum(c.counted_ticks)::DOUBLE AS ticks, bool_or(c.is_outermost) AS is_outermost
     FROM first_calls AS c
     WHERE starts_with(c.label, 'aten::')
     GROUP BY c.module_path, op
 ),
 paired AS (
-    SELECT
-        coalesce(d.module_path, t.module_path) AS module_path, coalesce(d.op, t.op) AS op,
+    SELECT coalesce(d.module_path, t.module_path) AS module_path, coalesce(d.op, t.op) AS op,
         d.calls / k.runs AS etdump_calls, _in_unit(d.ticks / k.runs, k.scale) AS etdump_time,
         t.calls / n.passes AS trace_calls, _in_unit(t.ticks / n.passes, _scale('ns', k.unit)) AS trace_time, k.unit
     FROM device AS d
@@ -114,8 +110,7 @@ paired AS (
         -- Evaluated first: another format is an error even if the ETDump has no modules.
         AND b.capture_id IS NOT NULL
 )
-SELECT
-    p.module_path, p.op, p.etdump_calls, p.etdump_time, p.trace_calls, p.trace_time,
+SELECT p.module_path, p.op, p.etdump_calls, p.etdump_time, p.trace_calls, p.trace_time,
     p.etdump_time / nullif(p.trace_time, 0) AS ratio, p.etdump_time - p.trace_time AS excess, p.unit
 FROM paired AS p
 ORDER BY p.etdump_time DESC NULLS LAST, p.trace_time DESC, p.module_path, p.op;

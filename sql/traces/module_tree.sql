@@ -58,8 +58,7 @@ within AS (
     GROUP BY c.parent_index
 ),
 summed AS (
-    SELECT
-        q.module_path, any_value(_module_name(c.label)) AS module, any_value(q.depth) AS depth, count(*) AS calls,
+    SELECT q.module_path, any_value(_module_name(c.label)) AS module, any_value(q.depth) AS depth, count(*) AS calls,
         coalesce(sum(w.operators), 0)::BIGINT AS operators, sum(c.host_ticks)::DOUBLE AS host_ticks,
         sum(c.host_self_ticks)::DOUBLE AS host_self_ticks, sum(c.device_ticks)::DOUBLE AS device_ticks,
         sum(c.device_self_ticks + coalesce(w.device_ticks, 0))::DOUBLE AS device_self_ticks,
@@ -76,8 +75,7 @@ summed AS (
     LEFT JOIN within AS w ON w.parent_index = c.event_index
     GROUP BY q.module_path
 )
-SELECT
-    s.module_path, s.module, s.depth, s.calls, s.operators, _in_unit(s.host_ticks, a.scale) AS host_total_time,
+SELECT s.module_path, s.module, s.depth, s.calls, s.operators, _in_unit(s.host_ticks, a.scale) AS host_total_time,
     _in_unit(s.host_self_ticks, a.scale) AS host_self_time, _in_unit(s.device_ticks, a.scale) AS device_total_time,
     _in_unit(s.device_self_ticks, a.scale) AS device_self_time,
     _in_unit(CASE WHEN s.device_ticks > 0 THEN s.device_ticks ELSE s.host_ticks END / s.calls, a.scale) AS per_call,

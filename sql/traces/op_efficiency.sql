@@ -9,28 +9,24 @@ shortest AS (
     WHERE e.elapsed_ticks > 0
 ),
 costed AS MATERIALIZED (
-    SELECT
-        c.*, p.peak.named_device AS device, p.peak.bandwidth,
+    SELECT c.*, p.peak.named_device AS device, p.peak.bandwidth,
         _peak_of_type(p.peak, c.type, c.family IN ('GEMM', 'convolution', 'attention', 'MoE'), c.uses) AS most_flops
     FROM _costed_calls(capture_key, steps, phase, is_compared) AS c CROSS JOIN peaks AS p
 ),
 limited AS (
-    SELECT
-        c.*, CASE WHEN c.flops = 0 THEN 0 ELSE c.flops * 1e9 / c.most_flops END AS compute_ticks,
+    SELECT c.*, CASE WHEN c.flops = 0 THEN 0 ELSE c.flops * 1e9 / c.most_flops END AS compute_ticks,
         c.bytes * 1e9 / c.bandwidth AS memory_ticks
     FROM costed AS c
 ),
 rated AS (
-    SELECT
-        l.*,
+    SELECT l.*,
         CASE
             WHEN l.flops + l.bytes > 0
                 THEN greatest(l.compute_ticks, l.memory_ticks) * l.calls + 0 * (l.compute_ticks + l.memory_ticks)
         END AS least_ticks
     FROM limited AS l
 )
-SELECT
-    r.*,
+SELECT r.*,
     CASE
         WHEN r.least_ticks < r.kernels * s.ticks THEN 'latency'
         WHEN r.compute_ticks >= r.memory_ticks AND r.least_ticks > 0 THEN 'compute'
@@ -101,8 +97,7 @@ rated AS MATERIALIZED (
     ) AS r
 ),
 summed AS (
-    SELECT
-        b.family, CASE WHEN a.parted_by <> 'family' THEN b.label END AS op,
+    SELECT b.family, CASE WHEN a.parted_by <> 'family' THEN b.label END AS op,
         CASE WHEN a.parted_by = 'shape' THEN b.inputs END AS inputs,
         CASE WHEN a.parted_by = 'shape' THEN b.shapes END AS shapes,
         CASE WHEN a.parted_by = 'shape' THEN b.dtypes END AS types,
@@ -142,8 +137,7 @@ summed AS (
     FROM rated AS b CROSS JOIN target AS a
     GROUP BY ALL
 )
-SELECT
-    s.family, s.op, s.inputs, s.calls, _in_unit(s.ticks, a.scale) AS total,
+SELECT s.family, s.op, s.inputs, s.calls, _in_unit(s.ticks, a.scale) AS total,
     _in_unit(s.ticks::DOUBLE / s.calls, a.scale) AS per_call,
     100 * s.ticks::DOUBLE / nullif(sum(s.ticks) OVER (), 0) AS share_percent, a.unit,
     try_cast(s.flops / s.calls AS BIGINT) AS flops, try_cast(s.bytes / s.calls AS BIGINT) AS bytes,

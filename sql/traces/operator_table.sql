@@ -29,8 +29,7 @@ WITH target AS MATERIALIZED (
     SELECT c.*, _checked_by("by", ['name', 'shape']) AS parted_by FROM _scaled_capture(capture, unit) AS c
 ),
 called AS (
-    SELECT
-        c.*, c.start_ticks + c.host_ticks AS end_ticks, c.device_before_ticks + c.device_ticks AS device_until_ticks,
+    SELECT c.*, c.start_ticks + c.host_ticks AS end_ticks, c.device_before_ticks + c.device_ticks AS device_until_ticks,
         c.tensor_before_ticks + c.tensor_ticks AS tensor_until_ticks,
         c.unknown_before_ticks + c.unknown_ticks AS unknown_until_ticks,
         CASE WHEN a.parted_by = 'shape' THEN coalesce(o.shapes, '[]') END AS shapes
@@ -45,8 +44,7 @@ called AS (
 ),
 -- The part of each call that earlier calls of the same row and thread cover counts once.
 repeated AS (
-    SELECT
-        c.*, _part_before(c.start_ticks, c.end_ticks, max(c.end_ticks) OVER earlier_calls) AS host_repeated,
+    SELECT c.*, _part_before(c.start_ticks, c.end_ticks, max(c.end_ticks) OVER earlier_calls) AS host_repeated,
         _part_before(
             c.device_before_ticks, c.device_until_ticks, max(c.device_until_ticks) OVER earlier_calls
         ) AS device_repeated,
@@ -64,8 +62,7 @@ repeated AS (
     )
 ),
 summed AS (
-    SELECT
-        c.label AS name, c.shapes, a.unit, a.scale, count(*) AS calls,
+    SELECT c.label AS name, c.shapes, a.unit, a.scale, count(*) AS calls,
         sum(c.device_self_ticks)::DOUBLE AS device_self_ticks,
         sum(c.device_ticks - c.device_repeated)::DOUBLE AS device_ticks,
         sum(c.host_self_ticks)::DOUBLE AS host_self_ticks, sum(c.host_ticks - c.host_repeated)::DOUBLE AS host_ticks,
@@ -76,8 +73,7 @@ summed AS (
     FROM target AS a CROSS JOIN repeated AS c
     GROUP BY c.label, c.shapes, a.unit, a.scale
 )
-SELECT
-    s.name, s.shapes, s.calls, _in_unit(s.device_self_ticks, s.scale) AS device_self_time,
+SELECT s.name, s.shapes, s.calls, _in_unit(s.device_self_ticks, s.scale) AS device_self_time,
     _in_unit(s.device_ticks, s.scale) AS device_total_time, _in_unit(s.host_self_ticks, s.scale) AS host_self_time,
     _in_unit(s.host_ticks, s.scale) AS host_total_time, s.is_eligible AS tensor_cores_eligible,
     CASE

@@ -31,8 +31,7 @@ edges AS (
     SELECT s.end_ticks, 5, 0 FROM spans AS s
 ),
 moments AS (
-    SELECT
-        e.ticks, sum(CASE e.place WHEN 1 THEN e.change ELSE 0 END)::INTEGER AS backward,
+    SELECT e.ticks, sum(CASE e.place WHEN 1 THEN e.change ELSE 0 END)::INTEGER AS backward,
         sum(CASE e.place WHEN 2 THEN e.change ELSE 0 END)::INTEGER AS optimizer,
         sum(CASE e.place WHEN 3 THEN e.change ELSE 0 END)::INTEGER AS loading,
         sum(CASE e.place WHEN 4 THEN e.change ELSE 0 END)::INTEGER AS forward
@@ -40,8 +39,7 @@ moments AS (
     GROUP BY e.ticks
 ),
 stretches AS (
-    SELECT
-        m.ticks, lead(m.ticks) OVER (ORDER BY m.ticks) - m.ticks AS length,
+    SELECT m.ticks, lead(m.ticks) OVER (ORDER BY m.ticks) - m.ticks AS length,
         CASE
             WHEN sum(m.backward) OVER so_far > 0 THEN 1
             WHEN sum(m.optimizer) OVER so_far > 0 THEN 2
@@ -139,15 +137,13 @@ moments AS (
     GROUP BY m.ticks, m.place
 ),
 before AS MATERIALIZED (
-    SELECT
-        m.ticks, m.place, sum(m.host) OVER so_far - m.host AS host_ticks,
+    SELECT m.ticks, m.place, sum(m.host) OVER so_far - m.host AS host_ticks,
         sum(m.device) OVER so_far - m.device AS device_ticks, sum(m.events) OVER so_far - m.events AS events
     FROM moments AS m
     WINDOW so_far AS (PARTITION BY m.place ORDER BY m.ticks)
 ),
 summed AS (
-    SELECT
-        s.run_index, s.step, b.place, try_cast(e.host_ticks - b.host_ticks AS BIGINT) AS host_ticks,
+    SELECT s.run_index, s.step, b.place, try_cast(e.host_ticks - b.host_ticks AS BIGINT) AS host_ticks,
         try_cast(e.device_ticks - b.device_ticks AS BIGINT) AS device_ticks,
         (e.events - b.events)::BIGINT AS events
     FROM steps AS s
@@ -155,16 +151,14 @@ summed AS (
     JOIN before AS e ON e.ticks = s.end_ticks AND e.place = b.place
     WHERE (SELECT a.by_step FROM target AS a)
     UNION ALL
-    SELECT
-        NULL, NULL, p.place, try_cast(coalesce(sum(i.host_ticks), 0) AS BIGINT),
+    SELECT NULL, NULL, p.place, try_cast(coalesce(sum(i.host_ticks), 0) AS BIGINT),
         try_cast(coalesce(sum(i.device_ticks), 0) AS BIGINT), coalesce(sum(i.events), 0)::BIGINT
     FROM places AS p
     LEFT JOIN in_spans AS i USING (place)
     WHERE EXISTS (FROM steps) AND NOT (SELECT a.by_step FROM target AS a)
     GROUP BY p.place
 )
-SELECT
-    s.run_index, s.step, ['backward', 'optimizer', 'data_loading', 'forward', 'other'][s.place] AS pass,
+SELECT s.run_index, s.step, ['backward', 'optimizer', 'data_loading', 'forward', 'other'][s.place] AS pass,
     _in_unit(s.host_ticks, a.scale) AS host_time,
     100 * s.host_ticks::DOUBLE / nullif(sum(s.host_ticks) OVER (PARTITION BY s.run_index), 0) AS host_percent,
     _in_unit(CASE WHEN (SELECT count(*) FROM launched AS d) > 0 THEN s.device_ticks END, a.scale) AS device_time,

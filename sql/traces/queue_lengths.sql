@@ -8,8 +8,7 @@ changes AS (
     UNION ALL
     SELECT l.device, l.stream, l.start_ticks, -1, l.event_index FROM _launched_work(capture_key) AS l
 )
-SELECT
-    c.device, c.stream, c.at_ticks, row_number() OVER so_far AS place, c.change,
+SELECT c.device, c.stream, c.at_ticks, row_number() OVER so_far AS place, c.change,
     (sum(c.change) OVER so_far)::BIGINT AS length,
     coalesce(lead(c.at_ticks) OVER so_far - c.at_ticks, 0) AS ticks
 FROM changes AS c
@@ -29,8 +28,7 @@ WINDOW so_far AS (PARTITION BY c.device, c.stream ORDER BY c.at_ticks, c.change 
 --   unit: the requested unit of time
 CREATE MACRO queue_lengths(capture, unit := NULL) AS TABLE
 WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit))
-SELECT
-    q.device, q.stream, _in_unit(q.at_ticks - r.start_ticks, a.scale) AS at, q.change, q.length,
+SELECT q.device, q.stream, _in_unit(q.at_ticks - r.start_ticks, a.scale) AS at, q.change, q.length,
     _in_unit(q.ticks, a.scale) AS duration, a.unit
 FROM target AS a CROSS JOIN _recording((SELECT a.capture_id FROM target AS a)) AS r
 CROSS JOIN _queue_changes((SELECT a.capture_id FROM target AS a)) AS q
@@ -65,8 +63,7 @@ CREATE MACRO queue_summary(
 ) AS TABLE
 WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 summed AS (
-    SELECT
-        q.device, q.stream, count(*) AS changes, sum(CASE WHEN q.change > 0 THEN 1 ELSE 0 END)::BIGINT AS launches,
+    SELECT q.device, q.stream, count(*) AS changes, sum(CASE WHEN q.change > 0 THEN 1 ELSE 0 END)::BIGINT AS launches,
         sum(q.ticks)::DOUBLE AS ticks, sum(CASE WHEN q.length = 0 THEN q.ticks ELSE 0 END)::DOUBLE AS empty_ticks,
         sum(CASE WHEN q.length >= full_length THEN q.ticks ELSE 0 END)::DOUBLE AS full_ticks,
         sum(q.length * q.ticks)::DOUBLE AS weighted, sum(q.length)::DOUBLE AS total,
@@ -76,8 +73,7 @@ summed AS (
     FROM _queue_changes((SELECT a.capture_id FROM target AS a)) AS q
     GROUP BY q.device, q.stream
 )
-SELECT
-    s.device, s.stream, s.launches, _in_unit(s.empty_ticks, a.scale) AS empty_time,
+SELECT s.device, s.stream, s.launches, _in_unit(s.empty_ticks, a.scale) AS empty_time,
     100e0 * s.empty_ticks / nullif(s.ticks, 0) AS empty_percent, s.weighted / nullif(s.ticks, 0) AS time_mean,
     _in_unit(s.full_ticks, a.scale) AS full_time, s.changes, s.total / s.changes AS mean,
     CASE

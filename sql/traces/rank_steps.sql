@@ -19,8 +19,7 @@ CREATE MACRO rank_steps(
     selector := NULL,  -- name, hash prefix or selector of captures, such as job=train; NULL: all captures
     unit := NULL
 ) AS TABLE
-SELECT
-    r.job, r.step, r.rank, r.capture, _in_unit(r.ticks, r.scale) AS duration,
+SELECT r.job, r.step, r.rank, r.capture, _in_unit(r.ticks, r.scale) AS duration,
     _in_unit(r.computation_ticks, r.scale) AS computation, _in_unit(r.communication_ticks, r.scale) AS communication,
     _in_unit(r.waited_ticks, r.scale) AS waited, r.waits_for, r.unit
 FROM _rank_steps(selector, unit) AS r
@@ -53,15 +52,13 @@ waits AS (
 ),
 waited AS (SELECT w.job, w.rank, count(*) AS steps, fsum(w.ticks) AS ticks FROM waits AS w GROUP BY w.job, w.rank),
 ranks AS (
-    SELECT
-        s.job, s.rank, s.unit, s.scale, count(*) AS steps, sum(s.ticks)::DOUBLE AS ticks,
+    SELECT s.job, s.rank, s.unit, s.scale, count(*) AS steps, sum(s.ticks)::DOUBLE AS ticks,
         try_cast(sum(s.waited_ticks) AS BIGINT) AS waited_ticks,
         try_cast(sum(s.communication_ticks) AS BIGINT) AS communication_ticks
     FROM steps AS s
     GROUP BY s.job, s.rank, s.unit, s.scale
 )
-SELECT
-    r.job, r.rank, r.steps, coalesce(w.steps, 0) AS waited_for_steps,
+SELECT r.job, r.rank, r.steps, coalesce(w.steps, 0) AS waited_for_steps,
     CASE WHEN r.waited_ticks IS NOT NULL THEN _in_unit(coalesce(w.ticks, 0), r.scale) END AS waited_for,
     _in_unit(r.waited_ticks, r.scale) AS waited, _in_unit(r.ticks / r.steps, r.scale) AS mean_duration,
     _in_unit(r.communication_ticks, r.scale) AS communication, r.unit

@@ -21,8 +21,7 @@
 --   unit: the requested unit of time
 CREATE MACRO serving_steps(capture, unit := NULL) AS TABLE
 WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit))
-SELECT
-    s.step, s.label AS name, s.phase, s.sequences, s.tokens_in, s.tokens_out,
+SELECT s.step, s.label AS name, s.phase, s.sequences, s.tokens_in, s.tokens_out,
     _in_unit(s.host_ticks, a.scale) AS host_time, _in_unit(s.device_ticks, a.scale) AS device_time,
     _in_unit(s.ticks, a.scale) AS time,
     1e9 * (s.tokens_in::DOUBLE + s.tokens_out) / nullif(s.ticks, 0) AS tokens_per_second,
@@ -52,8 +51,7 @@ ORDER BY s.step;
 CREATE MACRO serving_phases(capture, unit := NULL) AS TABLE
 WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 summed AS (
-    SELECT
-        s.phase, count(*) AS steps, avg(s.sequences) AS sequences,
+    SELECT s.phase, count(*) AS steps, avg(s.sequences) AS sequences,
         CASE WHEN count(*) = count(s.tokens_in) THEN sum(s.tokens_in::DOUBLE) END AS tokens_in,
         CASE WHEN count(*) = count(s.tokens_out) THEN sum(s.tokens_out::DOUBLE) END AS tokens_out,
         sum(s.host_ticks)::BIGINT AS host_ticks, sum(s.device_ticks)::BIGINT AS device_ticks,
@@ -61,8 +59,7 @@ summed AS (
     FROM _timed_serving_steps((SELECT a.capture_id FROM target AS a)) AS s
     GROUP BY s.phase
 )
-SELECT
-    s.phase, s.steps, s.sequences, try_cast(s.tokens_in AS BIGINT) AS tokens_in,
+SELECT s.phase, s.steps, s.sequences, try_cast(s.tokens_in AS BIGINT) AS tokens_in,
     try_cast(s.tokens_out AS BIGINT) AS tokens_out, _in_unit(s.host_ticks, a.scale) AS host_time,
     _in_unit(s.device_ticks, a.scale) AS device_time, _in_unit(s.ticks, a.scale) AS time,
     100 * s.ticks::DOUBLE / nullif(sum(s.ticks) OVER (), 0) AS share_percent,

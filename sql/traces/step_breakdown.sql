@@ -1,13 +1,11 @@
 -- The rows of `step_breakdown`, unordered, for the key of a capture.
 CREATE MACRO _step_breakdown(capture_key, unit) AS TABLE
-SELECT
-    t.run_index, t.step, t.place,
+SELECT t.run_index, t.step, t.place,
     ['Kernel', 'Memcpy', 'Memset', 'Communication', 'Runtime', 'DataLoader', 'CPU Exec', 'Other'][t.place] AS category,
     _in_unit(t.ticks, a.scale) AS time, 100 * t.ticks::DOUBLE / nullif(t.step_ticks, 0) AS share_percent, a.unit
 FROM _scaled_key(capture_key, unit) AS a
 JOIN (
-    SELECT
-        s.capture_id, s.run_index, s.step, s.end_ticks - s.start_ticks AS step_ticks,
+    SELECT s.capture_id, s.run_index, s.step, s.end_ticks - s.start_ticks AS step_ticks,
         unnest([1, 2, 3, 4, 5, 6, 7, 8]) AS place,
         unnest([
             s.kernel_ticks, s.memcpy_ticks, s.memset_ticks, s.communication_ticks,
@@ -50,15 +48,13 @@ WITH broken AS MATERIALIZED (
     WHERE _is_recorded(r.iteration, r.phase, steps, phase)
 ),
 averaged AS (
-    SELECT
-        coalesce(b.category, 'Step') AS category, count(DISTINCT b.run_index) AS steps,
+    SELECT coalesce(b.category, 'Step') AS category, count(DISTINCT b.run_index) AS steps,
         fsum(b.time) / count(DISTINCT b.run_index) AS time, any_value(b.unit) AS unit
     FROM broken AS b
     GROUP BY GROUPING SETS ((b.category), ())
     HAVING count(*) > 0
 )
-SELECT
-    v.category, v.steps, v.time,
+SELECT v.category, v.steps, v.time,
     100e0 * v.time / nullif(max(CASE WHEN v.category = 'Step' THEN v.time END) OVER (), 0) AS share_percent, v.unit
 FROM averaged AS v;
 

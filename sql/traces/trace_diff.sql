@@ -24,9 +24,8 @@ CREATE MACRO trace_diff(
 ) AS TABLE
 WITH checked AS MATERIALIZED (FROM _two_traces(base, new, unit)),
 counted AS (
-    SELECT
-        g.family AS name, g.on_device AS is_device, k.unit, k.scale, count(*) FILTER (WHERE NOT k.is_new) AS base_calls,
-        count(*) FILTER (WHERE k.is_new) AS new_calls,
+    SELECT g.family AS name, g.on_device AS is_device, k.unit, k.scale,
+        count(*) FILTER (WHERE NOT k.is_new) AS base_calls, count(*) FILTER (WHERE k.is_new) AS new_calls,
         coalesce(sum(greatest(e.elapsed_ticks, 0)) FILTER (WHERE NOT k.is_new), 0)::DOUBLE AS base_ticks,
         coalesce(sum(greatest(e.elapsed_ticks, 0)) FILTER (WHERE k.is_new), 0)::DOUBLE AS new_ticks
     FROM checked AS k
@@ -39,8 +38,7 @@ counted AS (
     WHERE g.category IS NOT NULL AND g.category <> 'Trace'
     GROUP BY g.family, g.on_device, k.unit, k.scale
 )
-SELECT
-    c.name, c.is_device,
+SELECT c.name, c.is_device,
     CASE
         WHEN c.base_calls = 0 THEN 'added'
         WHEN c.new_calls = 0 THEN 'removed'

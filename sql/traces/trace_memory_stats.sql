@@ -71,8 +71,7 @@ calls AS MATERIALIZED (
     WHERE t.call_index = t.event_index AND _is_recorded(r.iteration, r.phase, steps, phase)
 ),
 self_memory AS MATERIALIZED (
-    SELECT
-        c.event_index, _memory_device(m.device_type, m.device) AS device,
+    SELECT c.event_index, _memory_device(m.device_type, m.device) AS device,
         count(*) FILTER (WHERE m.bytes > 0) AS allocations,
         try_cast(coalesce(sum(m.bytes) FILTER (WHERE m.bytes > 0), 0) AS BIGINT) AS allocated,
         try_cast(sum(m.bytes) AS BIGINT) AS increase
@@ -106,8 +105,7 @@ summed AS (
     GROUP BY k.device, c.label
 ),
 counted AS (SELECT c.label AS name, count(*) AS calls FROM calls AS c WHERE c.is_operator GROUP BY c.label)
-SELECT
-    s.device, s.name, n.calls, s.self_allocations, s.self_allocated_bytes, s.self_increase_bytes, s.allocations,
+SELECT s.device, s.name, n.calls, s.self_allocations, s.self_allocated_bytes, s.self_increase_bytes, s.allocations,
     s.allocated_bytes, s.increase_bytes
 FROM summed AS s
 JOIN counted AS n USING (name)

@@ -6,8 +6,7 @@ WITH slices AS MATERIALIZED (FROM _trace_slices(capture_key)),
 average AS MATERIALIZED (SELECT v.category, v.share_percent FROM _average_step(capture_key, 'us', NULL, NULL) AS v),
 devices AS MATERIALIZED (FROM trace_devices AS d WHERE d.capture_id = capture_key),
 wrapped AS (
-    SELECT
-        bool_or(s.label = 'DataParallel.forward') AS is_data_parallel,
+    SELECT bool_or(s.label = 'DataParallel.forward') AS is_data_parallel,
         bool_or(s.label = 'DistributedDataParallel.forward') AS is_distributed
     FROM slices AS s
     WHERE s.kind IN ('op', 'python', 'annotation')
@@ -29,8 +28,7 @@ tensors AS (
     WHERE EXISTS (FROM devices)
 ),
 kernels AS (
-    SELECT
-        sum(s.end_ticks - s.start_ticks) AS ticks, coalesce(bool_or(s.uses_matrix_units), false) AS has_uses,
+    SELECT sum(s.end_ticks - s.start_ticks) AS ticks, coalesce(bool_or(s.uses_matrix_units), false) AS has_uses,
         coalesce(
             10 * sum(
                 CASE WHEN s.uses_matrix_units IS NULL THEN s.end_ticks - s.start_ticks ELSE 0 END
@@ -62,44 +60,38 @@ peaks AS (
     GROUP BY m.device
 ),
 recommendations AS (
-    SELECT
-        1 AS place, 'data_loader' AS rule, NULL::INTEGER AS device, 'Steps wait for input data.' AS finding,
+    SELECT 1 AS place, 'data_loader' AS rule, NULL::INTEGER AS device, 'Steps wait for input data.' AS finding,
         printf('%.1f %% of the step time is in DataLoader', v.share_percent) AS evidence,
         'Load it in other processes: num_workers of DataLoader.' AS remedy
     FROM average AS v
     WHERE v.category = 'DataLoader' AND v.share_percent > data_loader_percent
     UNION ALL
-    SELECT
-        2, 'data_parallel', NULL, 'DataParallel trains on several devices from one process.', u.devices || ' devices',
-        'Use DistributedDataParallel, with a process for each device.'
+    SELECT 2, 'data_parallel', NULL, 'DataParallel trains on several devices from one process.',
+        u.devices || ' devices', 'Use DistributedDataParallel, with a process for each device.'
     FROM wrapped AS w CROSS JOIN used AS u
     WHERE w.is_data_parallel AND u.devices > 1
     UNION ALL
-    SELECT
-        3, 'communication_backend', NULL, 'DistributedDataParallel communicates without NCCL.',
+    SELECT 3, 'communication_backend', NULL, 'DistributedDataParallel communicates without NCCL.',
         'a device of compute capability ' || max(d.compute_major || '.' || d.compute_minor),
         'Use the backend NCCL, which is the fastest between devices.'
     FROM wrapped AS w CROSS JOIN nccl_usage AS t CROSS JOIN devices AS d
     WHERE w.is_distributed AND NOT t.has_nccl AND d.compute_major + d.compute_minor / 10 >= 3.5
     HAVING count(*) > 0
     UNION ALL
-    SELECT
-        4, 'communication', NULL, 'Steps wait for other processes.',
+    SELECT 4, 'communication', NULL, 'Steps wait for other processes.',
         printf('%.1f %% of the step time is in communication', v.share_percent),
         'Try gradient compression, gradient accumulation, or a larger batch.'
     FROM average AS v
     WHERE v.category = 'Communication' AND v.share_percent > communication_percent
     UNION ALL
-    SELECT
-        5, 'gpu_utilization', g.device, 'The device is mostly idle.',
+    SELECT 5, 'gpu_utilization', g.device, 'The device is mostly idle.',
         printf('a kernel ran in %.2f %% of the steps', g.utilization_percent),
         'Try a larger batch, if the model converges as well with it.'
     FROM _device_utilization(capture_key) AS g
     WHERE g.utilization_percent < utilization_percent
         AND NOT EXISTS (FROM findings AS f WHERE f.capture_id = capture_key AND f.rule = 'unknown times')
     UNION ALL
-    SELECT
-        6, 'tensor_cores', NULL, 'No kernel uses tensor cores, and ops could.',
+    SELECT 6, 'tensor_cores', NULL, 'No kernel uses tensor cores, and ops could.',
         printf('ops that could launched %.0f %% of the time of kernels', 100e0 * t.eligible_ticks / k.ticks),
         'Try automatic mixed precision.'
     FROM tensors AS t CROSS JOIN kernels AS k
@@ -108,8 +100,7 @@ recommendations AS (
         AND k.is_known
         AND NOT k.has_uses
     UNION ALL
-    SELECT
-        7, 'device_memory', p.device, 'The memory of the device is nearly full.',
+    SELECT 7, 'device_memory', p.device, 'The memory of the device is nearly full.',
         printf('%.1f %% of %.1f GB were in use', 100e0 * p.bytes / d.memory_bytes, d.memory_bytes / 1024 ** 3),
         'Try gradient checkpointing, or automatic mixed precision.'
     FROM peaks AS p

@@ -32,8 +32,7 @@ quartiles AS (
     WHERE m.run_index > (SELECT min(f.run_index) FROM measured AS f)
     HAVING count(*) >= 3
 )
-SELECT
-    s.run_index, s.step, _in_unit(s.end_ticks - s.start_ticks, a.scale) AS total,
+SELECT s.run_index, s.step, _in_unit(s.end_ticks - s.start_ticks, a.scale) AS total,
     _in_unit(s.host_end_ticks - s.host_start_ticks, a.scale) AS host, _in_unit(s.kernel_ticks, a.scale) AS kernel,
     _in_unit(s.memcpy_ticks, a.scale) AS memcpy, _in_unit(s.memset_ticks, a.scale) AS memset,
     _in_unit(s.communication_ticks, a.scale) AS communication, _in_unit(s.runtime_ticks, a.scale) AS runtime,

@@ -20,15 +20,13 @@ differing AS (
     GROUP BY p.block_index, p.op_name, p.instruction_id, p.role, p.event_index, p.value_index
     HAVING kinds > 1
 )
-SELECT
-    'short debug buffer' AS rule,
+SELECT 'short debug buffer' AS rule,
     l.unknown || ' of ' || l.tensors || ' tensors lie outside of the debug buffer ('
     || buffer_bytes || ' bytes) or have an impossible type or strides: their values are unknown' AS detail
 FROM unknown_tensors AS l
 WHERE l.unknown > 0
 UNION ALL
-SELECT
-    'values differ',
+SELECT 'values differ',
     count(*) || ' values of block ' || d.block_index
     || ' differ between its runs, first of ' || coalesce(min_by(d.op_name, d.event_index), 'the program')
 FROM differing AS d

@@ -8,10 +8,9 @@ CREATE MACRO _values_by_handle(
 WITH
 target AS MATERIALIZED (SELECT k.capture_id, k.record_id, k.format FROM captures AS k WHERE k.capture_id = capture_key),
 handled AS (
-    SELECT
-        p.method, p.debug_handles, o.debug_handle, o.result_index AS output_index, p.op_name, p.run_index,
-        p.event_index, p.value_index, p.owner_kind = 'delegate' AS is_within,
-        o.sizes, o.result_sizes, o.mapping, o.problem
+    SELECT p.method, p.debug_handles, o.debug_handle, o.result_index AS output_index, p.op_name, p.run_index,
+        p.event_index, p.value_index, p.owner_kind = 'delegate' AS is_within, o.sizes, o.result_sizes, o.mapping,
+        o.problem
     FROM target AS k
     JOIN signature_outputs AS o USING (capture_id)
     JOIN _values_with_events(capture_key) AS p
@@ -19,8 +18,7 @@ handled AS (
         AND p.position = coalesce(o.position, p.position)
     WHERE p.role = 'output' AND coalesce(NOT is_reference, true)
     UNION ALL
-    SELECT
-        r.method, [s.debug_handle], s.debug_handle, v.value_index, v.name, v.run_index, v.event_index, v.value_index,
+    SELECT r.method, [s.debug_handle], s.debug_handle, v.value_index, v.name, v.run_index, v.event_index, v.value_index,
         false, NULL, NULL, CASE WHEN s.problem IS NULL THEN 'exact' END, s.problem
     FROM target AS k
     JOIN runs AS r USING (capture_id)
@@ -44,8 +42,7 @@ latest AS (
     ) = 1
 ),
 valued AS (
-    SELECT
-        l.*, v.scalar_type, v.sizes AS logged_sizes,
+    SELECT l.*, v.scalar_type, v.sizes AS logged_sizes,
         CASE WHEN v.number IS NULL THEN v.elements ELSE [v.number] END AS elements,
         v.sha256 IS NOT NULL OR v.number IS NOT NULL AS is_known,
         CASE
@@ -72,8 +69,7 @@ places AS (
         ORDER BY n.stage = 'edge_dialect_exported_program' DESC, n.stage, n.node_index DESC
     ) = 1
 )
-SELECT
-    v.method, v.debug_handle, v.debug_handles, v.output_index, v.op_name, v.scalar_type,
+SELECT v.method, v.debug_handle, v.debug_handles, v.output_index, v.op_name, v.scalar_type,
     CASE
         WHEN v.reason IS NULL
             AND list_product(v.result_sizes) = list_product(v.logged_sizes)

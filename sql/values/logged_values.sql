@@ -5,26 +5,23 @@ WITH
 -- Materialized, as the key may be a subquery, which would run several times.
 target AS MATERIALIZED (SELECT k.capture_id, k.record_id FROM captures AS k WHERE k.capture_id = capture_key),
 logged AS (
-    SELECT
-        v.run_index, v.event_index, v.value_index, v.chain_index, v.instruction_id,
-        coalesce(v.delegate_debug_id::VARCHAR, v.delegate_debug_str, '') AS delegate_id,
-        v.name, v.is_output, false AS is_event
+    SELECT v.run_index, v.event_index, v.value_index, v.chain_index, v.instruction_id,
+        coalesce(v.delegate_debug_id::VARCHAR, v.delegate_debug_str, '') AS delegate_id, v.name, v.is_output,
+        false AS is_event
     FROM target AS a
     JOIN debug_values AS v USING (capture_id)
 ),
 timed AS (
-    SELECT
-        t.run_index, t.event_index, -1 AS value_index, s.chain_index, s.instruction_id,
-        coalesce(s.delegate_debug_id::VARCHAR, s.delegate_debug_str, '') AS delegate_id,
-        s.name, false AS is_output, true AS is_event
+    SELECT t.run_index, t.event_index, -1 AS value_index, s.chain_index, s.instruction_id,
+        coalesce(s.delegate_debug_id::VARCHAR, s.delegate_debug_str, '') AS delegate_id, s.name, false AS is_output,
+        true AS is_event
     FROM target AS a
     JOIN event_ticks AS t USING (capture_id)
     JOIN signatures AS s USING (capture_id, signature_index)
     WHERE s.kind IN ('kernel', 'delegate_call', 'delegate') AND t.run_index IN (SELECT l.run_index FROM logged AS l)
 ),
 numbered_calls AS (
-    SELECT
-        c.*,
+    SELECT c.*,
         count(*) FILTER (WHERE c.is_event) OVER (
             PARTITION BY c.run_index, c.chain_index, c.instruction_id, c.delegate_id
             ORDER BY c.event_index, c.value_index
@@ -32,8 +29,7 @@ numbered_calls AS (
     FROM (FROM logged UNION ALL FROM timed) AS c
 ),
 owners AS (
-    SELECT
-        s.block_index, s.signature_index, s.chain_index, s.instruction_id,
+    SELECT s.block_index, s.signature_index, s.chain_index, s.instruction_id,
         coalesce(s.delegate_debug_id::VARCHAR, s.delegate_debug_str, '') AS delegate_id, s.kind, s.label
     FROM target AS a
     JOIN signatures AS s USING (capture_id)
@@ -44,8 +40,7 @@ owners AS (
     ) = 1
 ),
 with_owners AS (
-    SELECT
-        c.*, r.block_index, coalesce(p.method, r.method) AS method, o.signature_index, o.kind AS owner_kind,
+    SELECT c.*, r.block_index, coalesce(p.method, r.method) AS method, o.signature_index, o.kind AS owner_kind,
         coalesce(o.label, c.name) AS op_name, p.debug_handles, d.outputs AS delegate_outputs,
         row_number() OVER same_call - 1 AS place,
         count(*) OVER (PARTITION BY c.run_index, c.chain_index, c.instruction_id, c.delegate_id, c.call) AS places
@@ -70,8 +65,7 @@ with_owners AS (
     )
 ),
 with_roles AS (
-    SELECT
-        o.*,
+    SELECT o.*,
         CASE
             WHEN o.is_output OR o.chain_index = -1 THEN 'program output'
             WHEN o.owner_kind IS DISTINCT FROM 'delegate_call' THEN 'output'
@@ -81,8 +75,7 @@ with_roles AS (
         END AS role
     FROM with_owners AS o
 )
-SELECT
-    t.run_index, t.event_index, t.value_index, t.block_index, t.method, t.signature_index, t.owner_kind, t.op_name,
+SELECT t.run_index, t.event_index, t.value_index, t.block_index, t.method, t.signature_index, t.owner_kind, t.op_name,
     t.instruction_id, t.role, row_number() OVER same_role - 1 AS position, t.debug_handles
 FROM with_roles AS t
 WINDOW same_role AS (
@@ -121,9 +114,8 @@ WINDOW same_role AS (
 --   source_line: line in that file; NULL where unknown
 CREATE MACRO logged_values(capture) AS TABLE
 WITH target AS MATERIALIZED (FROM _capture(capture, NULL))
-SELECT
-    p.run_index, p.block_index, p.event_index, p.value_index, p.op_name, p.instruction_id, p.role, p.position, v.kind,
-    v.scalar_type, v.sizes, v.number, v.min, v.max, v.mean, v.nan_count, v.inf_count, v.sha256, p.debug_handles,
+SELECT p.run_index, p.block_index, p.event_index, p.value_index, p.op_name, p.instruction_id, p.role, p.position,
+    v.kind, v.scalar_type, v.sizes, v.number, v.min, v.max, v.mean, v.nan_count, v.inf_count, v.sha256, p.debug_handles,
     o.op_type, o.module_path, o.source_file, o.source_line
 FROM target AS a
 JOIN debug_values AS v USING (capture_id)

@@ -21,8 +21,7 @@ worst AS (
             DESC NULLS LAST, d.debug_handle DESC, d.output_index
     ) = 1
 )
-SELECT
-    w.graph_id, w.node_index, w.method, p.name, p.op_type, p.module_path, w.debug_handle, w.output_index, w.metric,
+SELECT w.graph_id, w.node_index, w.method, p.name, p.op_type, p.module_path, w.debug_handle, w.output_index, w.metric,
     w.mapping, w.gap, w.problem, w.elements
 FROM worst AS w
 JOIN op_nodes AS p USING (record_id, graph_id, node_index);
