@@ -309,7 +309,7 @@ def _meanings(comparison: Comparison, part: str) -> list[str]:
         if comparison.is_of_traces():
             texts[0] += ", from their start to their end on the host; on devices, of what they launched"
         if any(what == "total" and captures > 1 for what, _, captures in rows):
-            texts.append(f"change of the total: median of new / base over all pairs of {comparison.sample}s")
+            texts.append(f"change of the total: by the geometric mean of each side's {comparison.sample}s")
         return ["; ".join(texts)] if texts else []
     shifts = ", ".join(f"{change:+.2f} %" for what, change, _ in rows if what == "common shift")
     if part in ("modules", "ops") and shifts:

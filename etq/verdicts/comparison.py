@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from etq.verdicts import words
-from etq.verdicts.differences import SMALLEST, Test, tests
+from etq.verdicts.differences import SMALLEST, Test, tests, weight_of
 from etq.verdicts.findings import findings, findings_of_input
 from etq.verdicts.samples import Samples, comparisons, median, medians
 from etq.verdicts.singles import Single, singles
-from etq.verdicts.states import LEAST, common_shift, states
+from etq.verdicts.states import LEAST, Shift, common_shift, states
 from etq.verdicts.student import captures_needed
 
 # With fewer captures in a history, single ones have no verdict.
@@ -29,7 +29,7 @@ LEAST_HISTORY = 10
 LEAST_PART, LEAST_PART_OF_SINGLE = 0.0005, 0.001
 # All verdicts of a comparison share one probability of a false positive: the parts of it that tests may take. Those of
 # ops are one test, by Holm's procedure; so are those of modules, which are sums of ops. Slow runs have a 40th each.
-PARTS = {"total": 0.35, "op": 0.6, "call": 0.6, "module": 0.6, "outside ops": 0.6}
+PARTS = {"total": 0.35, "op": 0.6, "call": 0.6, "module": 0.6}
 SLOW_PARTS = {"total": 0.025, "op": 0.025}
 
 
@@ -110,7 +110,7 @@ def compare(
 
 @dataclass
 class _Item:
-    """An item, with what is known of it; `whole` is the test with the captures that are left out."""
+    """An item, with what is known of it."""
 
     row: int  # in the samples
     level: str
@@ -121,7 +121,6 @@ class _Item:
     base_ticks: float
     new_ticks: float
     test: Test | None
-    whole: Test | None
     single: Single | None
     share: float | None  # of base's total
     weights: float  # of the tests of its level that aren't certain
@@ -129,10 +128,6 @@ class _Item:
     @property
     def part(self) -> float:
         return 1.0 if self.share is None else self.share
-
-    @property
-    def excluded(self) -> int:
-        return self.bases + self.news - self.used_bases - self.used_news
 
 
 class _Comparison:
@@ -151,7 +146,7 @@ class _Comparison:
     def rows(self, shapes: Mapping[str, str]) -> Iterator[Verdict]:
         """Yield the verdicts on items, the common shift, and the captures."""
         single = singles(self.samples, self.states) if self.states.is_single else {}
-        levels = dict.fromkeys(self.samples.levels.tolist())
+        levels = [level for level in dict.fromkeys(self.samples.levels.tolist()) if level in PARTS]
         found = [verdict for level in levels for verdict in self._of_level(level, single)]
         of_calls = {each.item: each for each in found if each.level == "call"}
         for each in found:
@@ -159,8 +154,9 @@ class _Comparison:
                 yield self._of_trace(each, of_calls.get(each.item), shapes.get(each.item))
             elif each.level != "call":
                 yield self._of_trace(each, None, None)
-        if self.states.has_factor and (shift := common_shift(self.samples, self.states)) is not None:
+        if (shift := common_shift(self.samples, self.states)) is not None:
             yield self._common_shift(shift)
+        yield from self._outside_ops()
         yield from self._captures()
 
     def slow_runs(self, verdicts: Mapping[tuple[str, str], str | None]) -> Iterator[Verdict]:
@@ -180,8 +176,8 @@ class _Comparison:
         """Yield the verdicts on the items of a level that a side has."""
         samples, kept = self.samples, ~self.states.is_disturbed
         several = tests(samples, self.states.factors, kept, level)
-        whole = {} if kept.all() else tests(samples, self.states.factors, np.ones_like(kept), level)
-        weights = sum(test.weight for test in several.values() if test.q is not None and test.q >= self.alphas[level])
+        open_tests = [test for test in several.values() if test.q is not None and test.q >= self.alphas[level]]
+        weights = sum(weight_of(test.share) for test in open_tests)
         rows = np.flatnonzero(samples.of_level(level))
         ticks, sides = samples.ticks[rows], (samples.is_base, samples.is_new)
         has, used = np.isfinite(ticks), self.states.is_used
@@ -191,7 +187,7 @@ class _Comparison:
             test, one = several.get(row), single.get(row)
             shares = [each.share for each in (test, one) if each is not None and each.share is not None]
             if bases or news:
-                known = test, whole.get(row), one, shares[0] if shares else None
+                known = test, one, shares[0] if shares else None
                 yield self._of_item(_Item(row, level, bases, news, used_bases, used_news, base, new, *known, weights))
 
     def _of_item(self, item: _Item) -> Verdict:
@@ -204,7 +200,7 @@ class _Comparison:
             found.base_captures, found.new_captures = test.base_captures, test.new_captures
             found.base_ticks, found.new_ticks = test.base_ticks, test.new_ticks
             if item.single is None:
-                found.change, found.change_low, found.change_high = test.change, test.low, test.high
+                found.change, (found.change_low, found.change_high) = test.change, test.interval()
                 found.p, found.q = test.p, test.q
         if item.single is not None:
             found.change, found.score = item.single.change, item.single.score
@@ -231,15 +227,13 @@ class _Comparison:
         if item.level != "total" or verdict == words.SLOWER:
             return verdict, note
         # What is left out must not hide that new is slower.
-        single, whole = item.single, item.whole
+        single = item.single
         if single is not None:
             is_slow = self.slow_news == 1 and single.is_rare and single.change >= self._smallest(item)
             return (words.UNSTABLE, words.unstable_single(self.slow_off)) if is_slow else (verdict, note)
         # More of new is slow than of base.
         if self.slow_news >= 2 and self.slow_news / item.news - self.slow_bases / item.bases > 0.2:
             return words.UNSTABLE, words.unstable_side(self.slow_news, item.news, self.slow_off, self.is_interleaved)
-        if whole is not None and self._is_certain(item, whole) and whole.change >= self._smallest(item):
-            return words.UNSTABLE, words.unstable_left_out(whole.change, self.is_interleaved)
         return verdict, note
 
     def _of_kept(self, item: _Item) -> tuple[str, str | None]:
@@ -274,21 +268,20 @@ class _Comparison:
             return words.CANT_JUDGE, words.below_clock(test.resolution, item.base_ticks)
         is_large = abs(test.change) >= self._smallest(item)
         counts = is_large and abs(test.change) * item.part >= LEAST_PART
-        is_certain, is_consistent = self._is_certain(item, test), self._is_consistent(item, test)
-        if counts and is_certain and is_consistent:
-            if (whole := item.whole) is None or not self._is_contradicted(item, test, whole):
-                return words.direction(test.change), None
-            interval = whole.change, whole.low, whole.high
-            return words.OPEN, words.left_out(item.excluded, *interval, self.is_interleaved)
-        if test.low is not None and test.high is not None and max(-test.low, test.high) <= self._counting(item):
+        is_certain = self._is_certain(item, test)
+        if counts and is_certain:
+            return words.direction(test.change), None
+        low, high = test.interval()
+        if low is not None and high is not None and max(-low, high) <= self._counting(item):
             is_immaterial = is_large and not counts and is_certain
             return words.SAME, words.immaterial(test.change, item.part) if is_immaterial else self._rule(item)
         if not counts:
-            wide = words.NO_INTERVAL if test.low is None else words.wide(self._counting(item))
-            return words.OPEN, wide if item.level == "total" else None
+            return words.OPEN, words.wide(self._counting(item)) if item.level == "total" else None
         if test.p == 1:
             return words.CANT_JUDGE, words.CONSTANT
-        return words.OPEN, words.INCONSISTENT if is_certain else words.within_noise(self._captures_needed(item, test))
+        if test.is_drift:
+            return words.OPEN, words.MEASURED_APART
+        return words.OPEN, words.within_noise(self._captures_needed(item, test))
 
     def _rule(self, item: _Item) -> str | None:
         """Why a total's difference doesn't count; a comparison has too many ops to repeat it for each."""
@@ -298,28 +291,16 @@ class _Comparison:
         p = test.p if item.level == "total" else test.q
         return p is not None and p < self.alphas[item.level]
 
-    def _is_consistent(self, item: _Item, test: Test) -> bool:
-        if item.level != "total" or test.low is None or test.high is None:
-            return test.is_consistent
-        return test.is_consistent and test.low * test.high > 0
-
-    def _is_contradicted(self, item: _Item, test: Test, whole: Test) -> bool:
-        """Whether the change isn't there, by its ranks or by the t-test, with the captures that are left out."""
-        excludes_0 = whole.is_consistent if whole.low is None or whole.high is None else whole.low * whole.high > 0
-        return not (test.change * whole.change > 0 and (excludes_0 or self._is_certain(item, whole)))
-
     def _captures_needed(self, item: _Item, test: Test) -> int | None:
         """The captures per side that would show a difference; None if there are as many, and more won't be needed."""
-        # More captures have disturbed ones, too.
-        variance = test.variance if item.whole is None else max(test.variance, item.whole.variance)
-        if not variance > 0:
+        if not test.error > 0:
             return None
         smallest = math.log1p(self._counting(item))
         if abs(test.difference) <= smallest:
             return 101
         captures = test.base_captures + test.new_captures
-        alpha = self.alphas[item.level] * (1 if item.level == "total" else test.weight / item.weights)
-        needed = captures_needed(test.difference, variance, test.freedom, captures, alpha, smallest)
+        alpha = self.alphas[item.level] / (1 if item.level == "total" else item.weights / weight_of(test.share))
+        needed = captures_needed(test.difference, test.variance, test.freedom, captures, alpha, smallest)
         needed = math.ceil(max(item.bases / item.used_bases, item.news / item.used_news) * needed)
         return needed if needed > min(item.bases, item.news) else None
 
@@ -368,13 +349,23 @@ class _Comparison:
         calls = self.samples.calls[row]
         return median(calls[self.samples.is_base]), median(calls[self.samples.is_new])
 
-    def _common_shift(self, shift: float) -> Verdict:
+    def _common_shift(self, shift: Shift) -> Verdict:
         """The change that all ops have in common."""
         is_used = self.states.is_used
-        found = Verdict(self.samples.index, "common shift", None, "", change=math.expm1(shift))
+        found = Verdict(self.samples.index, "common shift", None, "", change=math.expm1(shift.size))
+        if not math.isnan(shift.low):
+            found.change_low, found.change_high = math.expm1(shift.low), math.expm1(shift.high)
         found.base_captures = int((self.samples.is_base & is_used).sum())
         found.new_captures = int((self.samples.is_new & is_used).sum())
         return found
+
+    def _outside_ops(self) -> Iterator[Verdict]:
+        """What the ops leave of each run's total, in the median capture; not judged."""
+        for row in np.flatnonzero(self.samples.of_level("outside ops")):
+            ticks = self.samples.ticks[row]
+            found = Verdict(self.samples.index, "outside ops", self.samples.scopes[row], self.samples.items[row])
+            found.base_ticks, found.new_ticks = median(ticks[self.samples.is_base]), median(ticks[self.samples.is_new])
+            yield found
 
     def _captures(self) -> Iterator[Verdict]:
         """The states of captures, with their totals."""

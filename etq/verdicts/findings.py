@@ -42,11 +42,11 @@ def findings(samples: Samples, states: States, is_one_clock: bool) -> Iterator[F
             yield 7, "different clocks", words.TWO_CLOCKS
         if not states.has_factor:
             yield 8, "no common shift", words.no_common_shift(states.is_scattered)
-        elif is_one_clock and (shift := np.expm1(common_shift(samples, states) or 0)) and abs(shift) >= LEAST_SHIFT:
-            yield 8, "common shift", words.common_shift(shift)
+        elif is_one_clock and (shift := common_shift(samples, states)) and abs(np.expm1(shift.size)) >= LEAST_SHIFT:
+            yield 8, "common shift", words.common_shift(*np.expm1([shift.size, shift.low, shift.high]).tolist())
             if np.isfinite(states.other_shift):
-                other = np.expm1(states.other_shift)
-                yield 8, "two groups of ops", words.two_groups(shift, other, samples.is_interleaved)
+                one, other = np.expm1([shift.size, states.other_shift]).tolist()
+                yield 8, "two groups of ops", words.two_groups(one, other, samples.is_interleaved)
 
 
 def _of_design(samples: Samples) -> Iterator[Finding]:

@@ -14,6 +14,9 @@ Numbers: TypeAlias = "npt.NDArray[np.float64]"
 Flags: TypeAlias = "npt.NDArray[np.bool_]"
 Texts: TypeAlias = "npt.NDArray[np.object_]"
 
+# A change is seen if it is more than so many steps of a coarse clock: times on both sides are rounded to a step, and
+# divided by the common shift.
+SEEN: Final = 1.5
 # The fields of `Samples` with a value for each item, and those with one for each item and capture.
 OF_ITEMS: Final = ("levels", "items", "scopes", "ops")
 OF_BOTH: Final = ("ticks", "slow_ticks", "resolutions", "is_coarse", "calls")
@@ -65,13 +68,23 @@ class Samples:
     def is_by_step(self) -> bool:
         return any(step > 0 for _, step in self.captures)
 
+    @property
+    def has_order(self) -> bool:
+        """Whether it is known when the captures of both sides were measured."""
+        return not bool(np.isnan(self.positions[self.is_base | self.is_new]).any())
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether one side was measured after the other."""
+        return self.has_order and not self.is_interleaved
+
     @cached_property
     def is_interleaved(self) -> bool:
         """Whether the sides alternate in time at least as often as the smaller side has captures."""
+        if not self.has_order:
+            return False
         chosen = self.is_base | self.is_new
         positions, is_new = self.positions[chosen], self.is_new[chosen]
-        if np.isnan(positions).any():
-            return False
         is_new = is_new[np.argsort(positions, kind="stable")]
         return int((is_new[1:] != is_new[:-1]).sum()) >= min(int(is_new.sum()), int((~is_new).sum()))
 
@@ -127,6 +140,11 @@ def _with_calls(samples: Samples) -> Samples:
     of_calls["slow_ticks"] = np.full_like(of_calls["ticks"], np.nan)
     joined: dict[str, Any] = {name: np.concatenate([getattr(samples, name), added]) for name, added in of_calls.items()}
     return replace(samples, **joined)
+
+
+def is_unseen(difference: float, resolution: float) -> bool:
+    """Whether a clock of this resolution doesn't show a difference of two times."""
+    return abs(difference) < SEEN * resolution
 
 
 def medians(values: Numbers) -> Numbers:

@@ -19,9 +19,9 @@ import numpy as np
 
 from etq.verdicts import words
 from etq.verdicts.comparison import LEAST_PART, PARTS
-from etq.verdicts.differences import NORMAL, SMALLEST, weight_of
+from etq.verdicts.differences import SMALLEST, weight_of
 from etq.verdicts.samples import Numbers, median
-from etq.verdicts.student import TENTH, quantile
+from etq.verdicts.student import NORMAL, TENTH, quantile
 
 # Captures of each side in a round.
 CAPTURES = 2
@@ -83,7 +83,8 @@ def looks(rounds: int) -> list[int]:
 def alpha_of(measured: int, alpha: float, rounds: int, *, is_last: bool = False) -> float | None:
     """Return the probability of a false verdict that the look after `measured` rounds may take; None if there is none.
 
-    Those of all looks of a benchmark of at most `rounds` rounds sum to `alpha`: each has the part of its rounds.
+    Those of all looks of a benchmark of at most `rounds` rounds sum to `alpha`: what is spent until a look grows with
+    the square of its rounds, as the noise is least known of few captures.
 
     is_last  the benchmark ends now for a reason that its verdicts have no part in, as its time is over: this is a look,
              and takes all that is left. Not if a user ends it, who has seen its intervals
@@ -91,8 +92,10 @@ def alpha_of(measured: int, alpha: float, rounds: int, *, is_last: bool = False)
     at = looks(rounds)
     before = max((look for look in at if look < measured), default=0)
     if is_last and at and measured >= at[0]:
-        return alpha * (rounds - before) / rounds
-    return alpha * (measured - before) / rounds if measured in at else None
+        measured = rounds
+    elif measured not in at:
+        return None
+    return alpha * (measured**2 - before**2) / rounds**2
 
 
 def standing(

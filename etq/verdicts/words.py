@@ -65,8 +65,6 @@ ZERO = "shorter than one step of the clock"
 DISTURBED = "a capture is disturbed: take 2 more of base and of new"
 CONSTANT = "the same in all captures of a side: its variation is unknown"
 SHARED = "other ops differ as much between single captures: measure 3 more per side"
-INCONSISTENT = "not clear in all captures: take at least 5 per side, better 10"
-NO_INTERVAL = "too few captures for an interval: take at least 5 per side, better 10"
 FEW_STEPS = "fewer than 3 steps have it: measure 3 traces per side"
 BY_STEPS = "judged by the steps of one trace per side: measure 3"
 STEPS_DIFFER = "the steps differ, but single traces may differ as much: measure 3 per side"
@@ -75,6 +73,7 @@ TWO_CLOCKS = "one side counts cycles and the other time: only shares are compara
 MACHINE = "a slower machine would look like a slower program"
 ORDER_UNKNOWN = f"some captures have no timestamps (etq ingest --captured-at sets them): {MACHINE}"
 APART = f"the sides were measured at different times: {MACHINE}; interleave them (etq bench)"
+MEASURED_APART = f"measured apart: {MACHINE}; measure both sides in turns (etq bench)"
 MORE_THAN_100 = "it would take more than 100 captures per side to show a difference of this size"
 
 
@@ -126,21 +125,6 @@ def unstable_side(slow: int, captures: int, off: float, is_interleaved: bool) ->
     return (
         f"{slow} of {captures} captures of new took {100 * math.expm1(off):.0f} % more than the others and are left "
         f"out of the change: {again(is_interleaved)}"
-    )
-
-
-def unstable_left_out(change: float, is_interleaved: bool) -> str:
-    """Why a total is unstable: it is slower if no capture is left out."""
-    return f"disturbed captures are left out; with them the change is +{100 * change:.1f} %: {again(is_interleaved)}"
-
-
-def left_out(excluded: int, change: float, low: float | None, high: float | None, is_interleaved: bool) -> str:
-    """Why a change is not decided: only the captures that are not disturbed show it."""
-    captures, verb, them = ("capture", "is", "it") if excluded == 1 else ("captures", "are", "them")
-    interval = "" if low is None or high is None else f" ({100 * low:+.1f} to {100 * high:+.1f} %)"
-    return (
-        f"depends on {excluded} disturbed {captures} that {verb} left out: with {them} {100 * change:+.1f} %"
-        f"{interval}; {again(is_interleaved)}"
     )
 
 
@@ -278,10 +262,14 @@ def no_common_shift(is_scattered: bool) -> str:
     return f"{why}: the common shift of all ops cannot be told from the change of one op"
 
 
-def common_shift(shift: float) -> str:
-    """By how much all ops differ."""
-    changed = f"{direction(shift)} by {100 * abs(shift):.1f} %"
-    return f"the whole program is {changed}: verdicts on ops exclude this common shift"
+def common_shift(shift: float, low: float, high: float) -> str:
+    """By how much all ops differ, with the interval of that; NaN if there is none."""
+    interval = "" if math.isnan(low) else f" ({100 * low:+.1f} to {100 * high:+.1f} %)"
+    if low * high > 0:
+        changed = f"the whole program is {direction(shift)} by {100 * abs(shift):.1f} %{interval}"
+    else:
+        changed = f"all ops changed by {100 * shift:+.1f} %{interval}, which the machine may do"
+    return f"{changed}: verdicts on ops exclude this common shift"
 
 
 def two_groups(shift: float, other: float, is_interleaved: bool) -> str:

@@ -102,8 +102,9 @@ def common_of(given: Sides) -> Common:
 def unmoved(deviations: Floats, factors: Floats, base: Flags, new: Flags) -> tuple[Flags, bool]:
     """The ops of the group that moved least among the groups with a quarter of the weight, or none.
 
-    Also whether it can't be determined which of two groups moved: a quarter of the weight moved 4.5 % further one way,
-    and the machine's differences within the sides don't distinguish which of these two moved less.
+    Also whether it can't be determined which of two groups moved: a quarter of the weight moved 4.5 % further one way, or
+    three errors of the common shift, and the machine's differences within the sides don't show that it moved more. Or no
+    group has a quarter of the weight.
     """
     states = np.zeros(len(factors))
     for side in (base, new):
@@ -111,9 +112,6 @@ def unmoved(deviations: Floats, factors: Floats, base: Flags, new: Flags) -> tup
     error = float(np.sqrt(sum(factors[side].var(ddof=1) / side.sum() for side in (base, new) if side.sum() > 1)))
     if min(base.sum(), new.sum()) < 2:
         error = np.nan
-    shift = factors[new].mean() - factors[base].mean()
-    # Unknown limits are none.
-    states[new] += shift if np.isnan(error) else np.clip(shift, -2 * error, 2 * error)
     moved = [difference_of(each - states, states, base, new) for each in deviations.T]
     shifts = np.array([each.size for each in moved]) + states[new].mean() - states[base].mean()
     errors = np.nan_to_num([each.variance * each.per_capture for each in moved])
@@ -123,18 +121,19 @@ def unmoved(deviations: Floats, factors: Floats, base: Flags, new: Flags) -> tup
     near = distances <= 1
     heights = near @ weights
     middles = near @ (weights * shifts) / heights
+    apart = max(0.045, 0 if np.isnan(error) else 3 * error)
     is_peak = np.array(
         [height >= 0.999999 * heights[row <= 2].max() for height, row in zip(heights, distances, strict=True)]
     )
     groups = middles[is_peak & (near.sum(axis=1) >= LONELY) & (heights >= weights.sum() / 4)]
     if not len(groups):
-        return np.zeros(len(shifts), bool), False
+        return np.zeros(len(shifts), bool), True
     least = groups[np.argmin(np.abs(groups))]
     is_ambiguous = False
-    for away in (shifts - least > 0.045, least - shifts > 0.045):
+    for away in (shifts - least > apart, least - shifts > apart):
         if 4 * weights[away].sum() >= weights.sum():
             other = np.average(shifts[away], weights=weights[away])
-            is_ambiguous |= abs(abs(other) - abs(least)) < 2 * error
+            is_ambiguous |= abs(other) - abs(least) < 2 * error
     return np.abs(shifts - least) <= 2 * width, bool(is_ambiguous)
 
 
@@ -142,16 +141,16 @@ def squares(values: Floats) -> float:
     return 0.0 if np.ptp(values) == 0 else float(((values - values.mean()) ** 2).sum())
 
 
-def hodges_lehmann(base: Floats, new: Floats, stretch: float = 1) -> tuple[float, float | None, float | None]:
-    """The median of all differences, and the ends of its 95 % interval, so many times as wide as usual."""
-    differences = np.sort((new[:, None] - base[None, :]).ravel())
-    count = len(base) * len(new)
-    place = int(np.floor(count / 2 - stats.norm.ppf(0.975) * np.sqrt(count * (len(base) + len(new) + 1) / 12)))
-    middle = float(np.median(differences))
-    if place < 1:
-        return float(np.exp(middle) - 1), None, None
-    low, high = (middle + stretch * (differences[at] - middle) for at in (place - 1, -place))
-    return float(np.exp(middle) - 1), float(np.exp(low) - 1), float(np.exp(high) - 1)
+def drift_of(values: Floats, base: Flags, new: Flags) -> float:
+    """What the machine may have changed from side to side, squared: how far a side's halves differ, of both in the mean.
+
+    Halves of fewer than 5 captures hardly show it: it counts twice.
+    """
+    moved = []
+    for side in (base, new):
+        first, second = values[side][: side.sum() // 2], values[side][side.sum() // 2 :]
+        moved.append(second.mean() - first.mean() if len(first) else 0.0)
+    return float(np.mean(np.square(moved))) * (4 if min(base.sum(), new.sum()) < 5 else 1)
 
 
 @dataclass(frozen=True)
@@ -244,28 +243,36 @@ def tested(given: Sides, factors: Floats, base: Flags, new: Flags) -> tuple[dict
     values = np.column_stack([each.values for each in fitted])
     priors = priors_of(given, fitted)
     base_total = np.median(given.totals[base])
+    drifts = [0.0 if is_interleaved(given.sides) else drift_of(each, base, new) for each in values.T]
+    precise = [drift for at, drift in enumerate(drifts) if not given.coarse[at] and fitted[at].freedom > 0]
     below = np.zeros(len(fitted), bool)
     found = {}
-    for at, each in enumerate(values.T):
+    for at, (each, drift, (prior, more)) in enumerate(zip(fitted, drifts, priors, strict=True)):
         before, after = np.median(given.ops[base, at]), np.median(given.ops[new, at])
-        below[at] = bool(given.coarse[at]) and abs(after - before) <= given.resolution
-        p = None
-        if (freedom := fitted[at].freedom) > 0:
-            prior, more = priors[at]
-            variance = (more * prior + freedom * fitted[at].variance) / (more + freedom)
-            t = fitted[at].size / np.sqrt(variance * fitted[at].per_capture) if variance > 0 else 0
-            p = float(2 * stats.t.sf(abs(t), freedom + more))
-        stretch = np.sqrt(fitted[at].per_capture / (1 / base.sum() + 1 / new.sum()))
-        interval = hodges_lehmann(each[base], each[new], stretch)
-        found[at] = Judged("", *interval, p=p, share=float(before / base_total))
-        if given.coarse[at] and found[at].low is not None and found[at].high is not None:
-            found[at].low -= given.resolution / float(before)  # type: ignore[operator]
-            found[at].high += given.resolution / float(before)  # type: ignore[operator]
+        below[at] = bool(given.coarse[at]) and abs(after - before) < 1.5 * given.resolution
+        known = each.freedom if each.freedom > 0 else 0
+        variance = (more * prior + known * (each.variance if known else 0)) / max(1, more + known)
+        moved = (2 * drift + 3 * float(np.median(precise))) / 5 if precise else drift
+        squared = variance * each.per_capture + moved
+        step = given.resolution / float(before) if given.coarse[at] else 0
+        found[at] = judged_of(each.size, squared, known + more if known else 0, step)
+        found[at].share = float(before / base_total)
     asked = [at for at in found if not below[at] and found[at].p is not None]
     shares = [found[at].share for at in asked]
     for at, q in zip(asked, holm([float(found[at].p or 0) for at in asked], shares), strict=True):
         found[at].q = float(q)
     return found, values, below
+
+
+def judged_of(size: float, squared_error: float, freedom: int, step: float = 0) -> Judged:
+    """The change with its p and its interval, wider by a step of the clock; without degrees of freedom, neither."""
+    found = Judged("", float(np.expm1(size)))
+    if freedom > 0:
+        error = np.sqrt(squared_error)
+        found.p = float(2 * stats.t.sf(abs(size) / error, freedom)) if error > 0 else 1.0
+        ends = size + error * stats.t.ppf([0.025, 0.975], freedom)
+        found.low, found.high = float(np.expm1(ends[0]) - step), float(np.expm1(ends[1]) + step)
+    return found
 
 
 def several(given: Sides) -> dict[Any, Judged]:
@@ -275,78 +282,29 @@ def several(given: Sides) -> dict[Any, Judged]:
     all_base, all_new = given.of("base"), given.of("new")
     if not base.any() or not new.any():
         return {}
-    of_ops, values, below = tested(given, common.factors, base, new)
-    whole, all_values, _ = tested(given, common.factors, all_base, all_new)
+    of_ops, _, below = tested(given, common.factors, base, new)
     few = min(base.sum(), new.sum()) < LONELY
     # All tests share 0.05: totals have 0.35 of it, ops 0.6, slow runs the rest.
-    alpha, alpha_of_total = 0.03, 0.0175
     for at, each in of_ops.items():
-        counts = (
-            each.q is not None
-            and each.q < alpha
-            and abs(each.change) >= 0.02
-            and is_consistent(values[base, at], values[new, at])
-        )
-        is_material = abs(each.change) * each.share >= 0.0005
-        is_constant = each.p == 1 and abs(each.change) >= 0.02 and is_material
+        is_large = abs(each.change) >= 0.02 and abs(each.change) * each.share >= 0.0005
+        counts = is_large and each.q is not None and each.q < 0.03
         counting = max(0.02, 0.0005 / each.share)
-        each.verdict = _word(few, bool(below[at]), counts and is_material, each, counting, is_constant)
-        agrees = is_consistent(all_values[all_base, at], all_values[all_new, at])
-        if common.disturbed.any() and is_contradicted(each, whole[at], whole[at].q, agrees, alpha):
-            each.verdict = "not decided"
-    smallest = 0.02 if is_interleaved(given.sides) else 0.03
+        each.verdict = _word(few, bool(below[at]), counts, each, counting, each.p == 1 and is_large)
     logs = np.log(given.totals)
-    is_clear = is_consistent(logs[base], logs[new]) and has_ranks(logs, base, new)
-    total = _total(logs, base, new, smallest, few, alpha_of_total if is_clear else 0)
-    with_all = _total(logs, all_base, all_new, smallest, False, alpha_of_total)
-    agrees = is_consistent(logs[all_base], logs[all_new])
-    if common.disturbed.any() and is_contradicted(total, with_all, with_all.p, agrees, alpha_of_total):
-        total.verdict = "not decided"
+    smallest = 0.02 if is_interleaved(given.sides) else 0.03
+    freedom = int(base.sum() + new.sum() - 2)
+    squared = (squares(logs[base]) + squares(logs[new])) / max(1, freedom) * (1 / base.sum() + 1 / new.sum())
+    squared += 0 if is_interleaved(given.sides) else drift_of(logs, base, new)
+    total = judged_of(float(logs[new].mean() - logs[base].mean()), squared, freedom)
+    is_large = abs(total.change) >= smallest
+    counts = is_large and total.p is not None and total.p < 0.0175
+    total.verdict = _word(few, False, counts, total, smallest, total.p == 1 and is_large)
     if total.verdict != "slower":
         is_slow = common.disturbed & (common.off > 0)
         more = is_slow[all_new].mean() - is_slow[all_base].mean()
-        is_uneven = (is_slow & all_new).sum() >= 2 and more > 0.2
-        if is_uneven or (common.disturbed.any() and with_all.verdict == "slower"):
+        if (is_slow & all_new).sum() >= 2 and more > 0.2:
             total.verdict = "unstable"
     return {**of_ops, "total": total}
-
-
-def is_consistent(base: Floats, new: Floats) -> bool:
-    """Whether each capture of a side of up to 4 shows half of the change, compared with the other side's median."""
-    change = float(np.median(np.subtract.outer(new, base)))
-    nearest = [
-        np.min((side - np.median(other)) * way)
-        for side, other, way in ((new, base, np.sign(change)), (base, new, -np.sign(change)))
-        if len(side) <= 4
-    ]
-    return all(each >= abs(change) / 2 for each in nearest)
-
-
-def has_ranks(logs: Floats, base: Flags, new: Flags) -> bool:
-    """Whether the ranks of totals differ as they do."""
-    change, low, high = hodges_lehmann(logs[base], logs[new])
-    return low is None or high is None or (change * low > 0 and change * high > 0)
-
-
-def is_contradicted(kept: Judged, whole: Judged, p: float | None, agrees: bool, alpha: float) -> bool:
-    """Whether a change is none, or another one, with the captures that are left out: by ranks and by the t-test."""
-    if kept.verdict not in ("slower", "faster"):
-        return False
-    if whole.low is not None and whole.high is not None:
-        agrees = whole.change * whole.low > 0 and whole.change * whole.high > 0
-    return kept.change * whole.change <= 0 or not (agrees or (p is not None and p < alpha))
-
-
-def _total(logs: Floats, base: Flags, new: Flags, smallest: float, few: bool, alpha: float) -> Judged:
-    total = Judged("", *hodges_lehmann(logs[base], logs[new]))
-    if base.sum() + new.sum() > 2:
-        spread = squares(logs[base]) + squares(logs[new])
-        answer = stats.ttest_ind(logs[new], logs[base]).pvalue if spread > 0 else 1.0
-        total.p = float(answer) if min(base.sum(), new.sum()) > 1 else None
-    counts = total.p is not None and total.p < alpha and abs(total.change) >= smallest
-    is_constant = total.p == 1 and abs(total.change) >= smallest
-    total.verdict = _word(few, False, counts, total, smallest, is_constant)
-    return total
 
 
 def _word(few: bool, below: bool, counts: bool, judged: Judged, counting: float, is_constant: bool = False) -> str:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import etq
 from etq.errors import EtqError, QueryError, WarehouseError
-from etq.verdicts.changes import Reset, changes_of
+from etq.verdicts.changes import Least, Reset, changes_of
 from etq.warehouse.warehouse import Warehouse
 from tests.batches import Labelled, ingest_all
 from tests.builders import dump, execute, kernel, run
@@ -207,12 +207,12 @@ def test_a_reset_makes_series_of_their_own(seed: int, places: list[int], steps: 
     values = random.normal(0, 0.01, 80)
     for _ in range(steps):
         values[random.integers(5, 75) :] += random.choice([-0.3, 0.2, 0.1])
-    [found] = changes_of([values], 0.03, [[Reset(place) for place in places]])
+    [found] = changes_of([values], [Least(0.03)], [[Reset(place) for place in places]])
     ends = [0, *sorted({place for place in places if place > 0}), 80]
     expected = [
         (first + change.place, change.step, change.p, change.is_creep)
         for first, end in pairwise(ends)
-        for change in changes_of([values[first:end]], 0.03)[0]
+        for change in changes_of([values[first:end]], [Least(0.03)])[0]
     ]
     assert [(each.place, each.step, each.p, each.is_creep) for each in found if not each.is_accepted] == expected
     assert {each.place for each in found if each.is_accepted} <= {*ends[1:-1]}

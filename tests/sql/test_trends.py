@@ -10,7 +10,7 @@ import pytest
 
 from etq.analysis.series import order_of
 from etq.errors import QueryError
-from etq.verdicts.changes import changes_of
+from etq.verdicts.changes import Least, changes_of
 from etq.warehouse.warehouse import Warehouse
 from tests.batches import Labelled, ingest_all
 from tests.builders import delegate_call, dump, execute, kernel, run
@@ -268,7 +268,7 @@ def test_the_noise_is_no_smaller_than_the_clock_s_step() -> None:
     """
     values = [np.log(np.where(np.arange(60) >= at, 12.0, 10.0)) for at in (55, 30)]
     places = [
-        [[step.place for step in steps] for steps in changes_of(values, 0.03, None, [clock] * 2)] for clock in (0, 1)
+        [[step.place for step in steps] for steps in changes_of(values, [Least(0.03, clock)] * 2)] for clock in (0, 1)
     ]
     assert places == [[[55], [30]], [[], [30]]]
 
@@ -280,7 +280,7 @@ def test_a_change_is_reported_once_it_has_held() -> None:
     made = [(size, 30, until) for size in (0.05, 0.1, 0.3) for until in (34, 35, 37, 38, 45, 46, 60)]
     made += [(0.1, 6, 60), (0.1, 9, 60)]
     values = [noise[:until] + np.log1p(size) * (np.arange(until) >= at) for size, at, until in made]
-    places = [[step.place for step in steps] for steps in changes_of(values, np.log(1.03))]
+    places = [[step.place for step in steps] for steps in changes_of(values, [Least(np.log(1.03))] * len(values))]
     found = {change for change, steps in zip(made, places, strict=True) if steps}
     assert all(steps in ([], [at]) for (_, at, _), steps in zip(made, places, strict=True))
     first = {size: min(until for size_of, _, until in found if size_of == size) for size in (0.05, 0.1, 0.3)}

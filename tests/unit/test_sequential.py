@@ -13,10 +13,10 @@ from scipy import stats
 from etq.verdicts.sequential import Judged, Standing, alpha_of, looks, precision, standing, widened
 
 
-def test_the_looks_share_the_probability_by_their_rounds() -> None:
-    """Of 5 % and 20 rounds, 0.25 % are for each round: 2 to the first look, 1 to the next, then 2, 2, 3, 4, 6."""
+def test_the_looks_share_the_probability_by_the_squares_of_their_rounds() -> None:
+    """Of 400 parts of 5 %, the looks after 2, 3, 5, 7, 10, 14 and 20 rounds have 4, 5, 16, 24, 51, 96 and 204."""
     parts = [alpha_of(look, 0.05, 20) for look in (2, 3, 5, 7, 10, 14, 20)]
-    assert parts == pytest.approx([0.005, 0.0025, 0.005, 0.005, 0.0075, 0.01, 0.015])
+    assert parts == pytest.approx([part * 0.05 / 400 for part in (4, 5, 16, 24, 51, 96, 204)])
     assert [alpha_of(measured, 0.05, 20) for measured in (0, 1, 4, 6, 19, 21)] == [None] * 6
     for rounds in range(2, 101):
         assert math.fsum(alpha_of(look, 0.03, rounds) or 0 for look in looks(rounds)) == pytest.approx(0.03)
@@ -25,7 +25,7 @@ def test_the_looks_share_the_probability_by_their_rounds() -> None:
 def test_a_benchmark_that_its_time_ends_takes_what_is_left() -> None:
     """After 12 of 20 rounds, the look after 10 was the last; after 5, that after 3, as the one after 5 is replaced."""
     left = [alpha_of(measured, 0.05, 20, is_last=True) for measured in (2, 5, 12, 20)]
-    assert left == pytest.approx([0.05, 0.05 * 17 / 20, 0.05 * 10 / 20, 0.05 * 6 / 20])
+    assert left == pytest.approx([0.05, 0.05 * 391 / 400, 0.05 * 300 / 400, 0.05 * 204 / 400])
     assert alpha_of(1, 0.05, 20, is_last=True) is None
     assert alpha_of(1, 0.05, 1, is_last=True) is None
 
@@ -54,22 +54,22 @@ def stands(verdicts: list[Judged], rounds: int, min_effect: float | None = None)
 
 
 def test_about_the_same_must_be_so_with_the_looks_part() -> None:
-    """The quantiles of t with 6 degrees of freedom are 2.447 at 5 % and 4.317 at 0.5 %: 1.764 times as wide.
+    """The quantiles of t with 6 degrees of freedom are 2.447 at 5 % and 6.788 at 0.05 %: 2.77 times as wide.
 
-    1.1 % become 1.9 %, and 1.2 % become 2.1 %, more than the 2 % that count.
+    0.7 % become 1.9 %, and 0.75 % become 2.1 %, more than the 2 % that count.
     """
-    assert stands([total("~", 0, 0.011)], 20).is_decided
-    assert not stands([total("~", 0, 0.012)], 20).is_decided
-    assert stands([total("~", 0, 0.012)], 20, min_effect=0.03).is_decided
+    assert stands([total("~", 0, 0.007)], 20).is_decided
+    assert not stands([total("~", 0, 0.0075)], 20).is_decided
+    assert stands([total("~", 0, 0.0075)], 20, min_effect=0.03).is_decided
     # As the only look, it takes 5 %.
     assert stands([total("~", 0, 0.019)], 2).is_decided
 
 
 def test_of_a_change_of_the_total_only_ops_that_may_explain_a_quarter_are_waited_for() -> None:
-    """An op of a tenth with 1 % to 3 % (0.5 %: to 4.6 %) may explain 0.46 % of the total: a quarter of 1.84 %."""
+    """An op of a tenth with 1 % to 3 % (0.05 %: to 6.6 %) may explain 0.66 % of the total: a quarter of 2.64 %."""
     op = Judged("op", "conv @3", "not decided", 0.01, -0.0096, 0.03, 0.1, 8)
-    assert stands([total("slower", 0.0192, 0.01), op], 20).is_decided
-    assert not stands([total("slower", 0.0176, 0.01), op], 20).is_decided
+    assert stands([total("slower", 0.0275, 0.01), op], 20).is_decided
+    assert not stands([total("slower", 0.0255, 0.01), op], 20).is_decided
     # Without an interval, it may have doubled.
     unknown = Judged("op", "conv @3", "too few", None, None, None, 0.2, 6)
     assert stands([total("slower", 0.81, 0.1), unknown], 20).is_decided
@@ -88,16 +88,16 @@ def within(look: int, level: float, half: float) -> bool:
 
 
 def test_rounds_that_show_that_there_is_no_difference() -> None:
-    """After 5 rounds (18 degrees of freedom, 0.5 %) the interval is 3.20 errors wide on each side, after 7 (26) 3.07.
+    """After 5 rounds (18 degrees of freedom, 0.2 %) the interval is 3.61 errors wide on each side, after 7 (26) 3.27.
 
-    Of 3 rounds, the last look has 1.7 %, which is 2.87 errors; as the last of 5, it would have 2 %, 2.55 errors.
+    Of 3 rounds, the last look has 2.8 %, which is 2.57 errors; as the last of 5, it would have 3.2 %, 2.32 errors.
     """
-    half = 0.0199
-    assert [within(5, 0.005, half), within(7, 0.005, half)] == [False, True]
+    half = 0.0195
+    assert [within(5, 0.002, half), within(7, 0.003, half)] == [False, True]
     found = stands([total("not decided", 0, half)], 20)
     assert (found.is_decided, found.rounds_needed) == (False, 5)
     assert found.sentence == "not decided after 2 rounds: total; needs about 5 more rounds"
-    assert [within(3, 0.05 / 3, half), within(5, 0.02, half)] == [False, True]
+    assert [within(3, 0.05 * 5 / 9, half), within(5, 0.05 * 16 / 25, half)] == [False, True]
     sentence = stands([total("not decided", 0, half)], 3).sentence
     assert sentence == "not decided after 2 rounds: total; needs about 3 more rounds, more than allowed"
 

@@ -14,7 +14,7 @@ from scipy import stats
 from etq.verdicts.alignment import align
 from etq.verdicts.comparison import compare
 from etq.verdicts.items import compared
-from etq.verdicts.student import p_of
+from etq.verdicts.student import p_of, quantile
 from tests.statistics.fleet import NO_CONDITIONS, NO_SHAPES, Floats
 
 
@@ -38,6 +38,12 @@ def test_p_of_student_is_that_of_scipy() -> None:
             expected = 1 - 2 * np.arctan(np.abs(statistics)) / math.pi
         assert np.max(np.abs(p - expected)) < 1e-12
         assert p.min() >= 0 and p.max() == 1
+
+
+def test_quantiles_of_student_are_those_of_scipy() -> None:
+    for freedom in (1, 2, 4, 7, 30, 200):
+        for p in (1e-5, 0.001, 0.025, 0.2):
+            assert quantile(p, freedom) == pytest.approx(stats.t.isf(p, freedom), rel=1e-6)
 
 
 def test_p_of_student_at_the_edges() -> None:
@@ -82,32 +88,39 @@ def decided(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return [row for row in found if row["level"] in ("op", "total")]
 
 
-@pytest.mark.parametrize(("base", "new"), [(4, 4), (5, 5), (3, 10), (10, 10), (20, 7)])
-def test_intervals_cover_at_the_stated_rate(base: int, new: int) -> None:
-    """Against the exact distribution of Mann and Whitney: the interval covers 95 % and is as short as possible."""
-    counts = np.zeros((base + 1, new + 1), dtype=object)
-    for m in range(base + 1):
-        for n in range(new + 1):
-            counts[m, n] = (
-                np.ones(1) if 0 in (m, n) else _added(np.append(np.zeros(n), counts[m - 1, n]), counts[m, n - 1])
-            )
-    chances = np.cumsum(counts[base, new]) / counts[base, new].sum()
-    random = np.random.default_rng(1)
-    ops = np.exp(random.normal(0, 0.005, (base + new, 1))) * 1e5
-    each = Sides(["base"] * base + ["new"] * new, ops, ops[:, 0], np.zeros(1, bool))
-    row = asked(each)[0]
-    assert row["level"] == "op"
-    ratios = np.sort((ops[base:, 0][:, None] / ops[:base, 0][None, :]).ravel()) - 1
-    place = int(np.argmin(np.abs(ratios - row["change_low"])))
-    assert row["change_low"] == pytest.approx(ratios[place]) and row["change_high"] == pytest.approx(ratios[-1 - place])
-    assert 1 - 2 * chances[place] >= 0.945
-    assert place + 2 >= base * new / 2 or 1 - 2 * chances[place + 2] < 0.95
+@pytest.mark.parametrize(("base", "new"), [(3, 3), (5, 5), (3, 10), (20, 7)])
+def test_changes_and_their_intervals_are_those_of_a_t_test(base: int, new: int) -> None:
+    """Of logarithms, without a common shift."""
+    ops = np.exp(np.random.default_rng(1).normal(0, 0.005, (base + new, 1))) * 1e5
+    turns = ["base", "new"] * min(base, new) + ["base"] * (base - new) + ["new"] * (new - base)
+    is_new = np.array(turns) == "new"
+    each = Sides(turns, ops, ops[:, 0], np.zeros(1, bool))
+    expected = stats.ttest_ind(np.log(ops[is_new, 0]), np.log(ops[~is_new, 0]))
+    interval = expected.confidence_interval(0.95)
+    for row in asked(each):
+        assert row["p"] == pytest.approx(expected.pvalue)
+        middle = math.log1p(row["change"])
+        assert middle == pytest.approx((interval.low + interval.high) / 2)
+        assert math.log1p(row["change_low"]) == pytest.approx(interval.low)
+        assert math.log1p(row["change_high"]) == pytest.approx(interval.high)
 
 
-def _added(first: np.ndarray[Any, Any], second: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    length = max(len(first), len(second))
-    padded = [np.pad(each, (0, length - len(each))) for each in (first, second)]
-    return np.asarray(padded[0] + padded[1])
+@pytest.mark.parametrize("drift", [0, 0.01, 0.03])
+def test_sides_that_were_measured_apart_differ_by_more_than_their_halves(drift: float) -> None:
+    """Ten captures of base, then ten of new that take 4 % longer; each side is slower by `drift` in its second half."""
+    noise = np.random.default_rng(2).normal(0, 0.002, 20)
+    moved = np.tile(np.repeat([0, drift], 5), 2) + np.repeat([0, 0.04], 10)
+    ops = np.exp(noise + moved)[:, None] * 1e5
+    each = Sides(["base"] * 10 + ["new"] * 10, ops, ops[:, 0], np.zeros(1, bool))
+    row = next(row for row in asked(each) if row["level"] == "total")
+    logs = np.log(ops[:, 0]).reshape(4, 5)
+    halves = logs.mean(axis=1)
+    own = np.log(ops[:, 0]).reshape(2, 10).var(axis=1, ddof=1).mean() / 5
+    error = math.sqrt(own + ((halves[1] - halves[0]) ** 2 + (halves[3] - halves[2]) ** 2) / 2)
+    difference = (halves[2] + halves[3] - halves[0] - halves[1]) / 2
+    assert row["p"] == pytest.approx(2 * stats.t.sf(difference / error, 18))
+    assert row["verdict"] == ("not decided" if drift == 0.03 else "slower")
+    assert (row["note"] or "").startswith("measured apart") == (drift == 0.03)
 
 
 def test_small_ops_take_little_of_alpha() -> None:

@@ -26,7 +26,7 @@ function stated(totals, row, hasMethods, { sample, stated: words, is_in_turns: i
       etq.element("span", { text: words[verdict] ?? verdict ?? "" }),
       change ? etq.element("span", { class: "change", text: change }) : null,
       interval ? etq.element("span", { class: "muted interval", text: isInTurns ? interval : `spread ${interval}`, title: isInTurns ? "interval of 95 %" : `spread of the ${sample}s, without changes of the machine between the sides` }) : null),
-    etq.element("div", { text: `${etq.quantity(get("base"), get("unit"))} in base (${counted(get("base_captures"), sample)}), ${etq.quantity(get("new"), get("unit"))} in new (${counted(get("new_captures"), sample)})${hasPairs ? ": medians; the change is the median over all pairs" : ""}` }),
+    etq.element("div", { text: `${etq.quantity(get("base"), get("unit"))} in base (${counted(get("base_captures"), sample)}), ${etq.quantity(get("new"), get("unit"))} in new (${counted(get("new_captures"), sample)})${hasPairs ? ": medians; the change is by geometric means" : ""}` }),
     get("note") === null ? null : etq.element("div", { class: "muted", text: get("note") }));
 }
 
