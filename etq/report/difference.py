@@ -91,7 +91,7 @@ def _options_of(comparison: Comparison) -> dict[str, Any]:
 def _captures(comparison: Comparison) -> Section:
     """Return the section with the total of every capture of both sides, in the order in which they were measured."""
     columns, rows = comparison.rows("sides")
-    side, disturbed, captured_at = (columns.index(name) for name in ("side", "is_disturbed", "captured_at"))
+    side, captured_at, disturbed = columns.index("side"), columns.index("captured_at"), columns.index("is_disturbed")
     kept = []
     notes = []
     for name in ("base", "new"):
