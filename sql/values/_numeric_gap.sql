@@ -36,8 +36,7 @@ pairs AS (
     WHERE m.problem IS NULL
 ),
 differences AS (
-    SELECT p.*, CASE WHEN p.truth = p.given THEN 0 ELSE p.given - p.truth END AS difference
-    FROM pairs AS p
+    SELECT p.*, CASE WHEN p.truth = p.given THEN 0 ELSE p.given - p.truth END AS difference FROM pairs AS p
 ),
 gaps AS (
     SELECT d.method, d.debug_handle, d.output_index, count(*) AS elements,
@@ -78,8 +77,7 @@ WITH judged AS (
             WHEN 'snr' THEN d.snr
             WHEN 'cosine' THEN d.cosine
             ELSE error(
-                'unknown metric ' || coalesce(metric, 'NULL')
-                || '; known are mse, l1, snr, cosine, max_abs, max_rel'
+                'unknown metric ' || coalesce(metric, 'NULL') || '; known are mse, l1, snr, cosine, max_abs, max_rel'
             )
         END AS gap
     FROM _value_distances(base_key, new_key, NULL) AS d
