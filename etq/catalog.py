@@ -39,7 +39,7 @@ Kind = Literal["table", "view", "table macro", "scalar macro"]
 _CREATE: Final = re.compile(r"^CREATE (TABLE|VIEW|MACRO) (\w+)", re.MULTILINE)
 _COLUMN: Final = re.compile(r"^    (\w+) (.+?),?  -- (.+)$")
 _PARAMETER: Final = re.compile(r"^    \"?(\w+)\"?(?: := (.+?))?,?  -- (.+)$")
-_HEADER: Final = re.compile(r"^CREATE MACRO \w+\((.*)\) AS (?:TABLE|\()$")
+_HEADER: Final = re.compile(r"^CREATE MACRO \w+\((.*?)\) AS (?:TABLE|\()")
 _DOCUMENTED: Final = re.compile(r"^  (\w+): (.+)$")
 _COLUMNS_OF: Final = re.compile(r"^Columns: as in `(\w+)`$")
 _NEEDS: Final = re.compile(r"^Needs: (\w+(?:, \w+)*)(?:; else: (.+))?$")
@@ -211,7 +211,7 @@ def more_arguments(names: Iterable[str]) -> str:
 @cache
 def objects() -> dict[str, SqlObject]:
     """Return every object by name, in dependency order."""
-    return {name: named(name) for name in _in_order(_places())}
+    return {name: named(name) for name in in_order(_places())}
 
 
 @cache
@@ -313,11 +313,6 @@ def foremost_in(query: str) -> list[str]:
     """Return the columns of the views in a statement that a table always has."""
     shown = (column for name in named_in(query) for column in named(name).shown if "!" in column.marks)
     return [name for column in shown for name in re.findall(r"\w+", column.expression)]
-
-
-def needed_for(names: Iterable[str]) -> list[SqlObject]:
-    """Return the objects of these names and all objects that they use, in the order in which to create them."""
-    return [named(name) for name in _in_order(name for name in names if name in _places())]
 
 
 def tables() -> list[SqlObject]:
@@ -470,7 +465,7 @@ def _uses(user: SqlObject) -> list[str]:
     return [name for name in named_in(user.statement) if name != user.name]
 
 
-def _in_order(names: Iterable[str]) -> list[str]:
+def in_order(names: Iterable[str]) -> list[str]:
     """Return these names and the names of all objects that they use, in dependency order."""
     ordered: dict[str, None] = {}
 

@@ -11,10 +11,7 @@ SCHEMA_VERSION: Final = 1
 LIBRARY: Final = "library.duckdb"
 WAREHOUSE: Final = "warehouse.duckdb"
 # Optional libraries come last.
-LIBRARIES: Final = (
-    *("duckdb", "pyarrow", "numpy", "msgspec", "click"),
-    *("pandas", "pyspark", "torch", "executorch"),
-)
+LIBRARIES: Final = (*("duckdb", "pyarrow", "numpy", "msgspec", "click"), *("pandas", "pyspark", "torch", "executorch"))
 
 
 def versions() -> dict[str, str]:

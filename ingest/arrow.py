@@ -150,9 +150,7 @@ def _spelled(
     np.cumsum(lengths, out=offsets[1:])
     validity = _validity(is_null if is_null.any() else None)
     return pa.Array.from_buffers(
-        LARGE[type] if is_large else type,
-        len(lengths),
-        [validity, pa.py_buffer(offsets), pa.py_buffer(content)],
+        LARGE[type] if is_large else type, len(lengths), [validity, pa.py_buffer(offsets), pa.py_buffer(content)]
     )
 
 

@@ -22,10 +22,7 @@ _PACKET: Final = 0x0A
 _JSON_TRACE: Final = "give the profiler's own file, as export_chrome_trace writes it (.pt.trace.json, .json.gz)"
 # By how their text begins.
 _FORMS: Final = (
-    (
-        re.compile(rb"\x80[\x02-\x05]"),
-        f"this is a pickle, such as torch.cuda.memory writes as snapshots; {_REFUSED}",
-    ),
+    (re.compile(rb"\x80[\x02-\x05]"), f"this is a pickle, such as torch.cuda.memory writes as snapshots; {_REFUSED}"),
     (
         re.compile(rb'\{\s*"segments"\s*:\s*\[|\{[^\[]*"device_traces"\s*:\s*\['),
         f"this is a memory snapshot of torch.cuda as JSON, which has no ops and no steps; {_TRACE}",

@@ -135,7 +135,7 @@ def _naming(mutant: Mutant, folder: Path) -> list[str]:
 @cache
 def _uses() -> dict[str, set[str]]:
     """What each public view needs."""
-    return {each.name: {used.name for used in catalog.needed_for([each.name])} for each in catalog.public_objects()}
+    return {each.name: {*catalog.in_order([each.name])} for each in catalog.public_objects()}
 
 
 def _first_failure(mutant: Mutant, folder: Path, arguments: list[str], *, is_named: bool) -> str:

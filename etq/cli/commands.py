@@ -81,13 +81,7 @@ GROUPS: Final[Mapping[str, Group]] = {
     ),
     "programs": Group(
         "With its record or program",
-        {
-            "coverage": "coverage",
-            "graph": "graph",
-            "roofline": "costs",
-            "values": "values",
-            "gap": "values",
-        },
+        {"coverage": "coverage", "graph": "graph", "roofline": "costs", "values": "values", "gap": "values"},
     ),
     "traces": Group(
         "PyTorch traces",

@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from etq.cli import main
-from etq.cli.options import (
-    output_options,
-    peak_options,
-    run_options,
-    total_option,
-    unit_option,
-    warehouse_option,
-)
+from etq.cli.options import output_options, peak_options, run_options, total_option, unit_option, warehouse_option
 from etq.cli.showing import show_opened
 from etq.cli.targets import file_options, open_target, pop_file_options
 from etq.errors import EtqError
@@ -80,26 +73,7 @@ def roofline(
         elif device is not None:
             raise EtqError("--device is for traces of GPUs; give --peak-flops and --peak-bandwidth")
         else:
-            _show_roofline(capture, target, written, by, total, **options)
-
-
-def _show_roofline(
-    capture: str,
-    target: tuple[Warehouse, Capture],
-    output: tuple[str | None, str | None, bool],
-    by: str | None,
-    total: bool,
-    **options: Any,
-) -> None:
-    show_opened(
-        "roofline",
-        capture,
-        target,
-        output,
-        total=total,
-        by=by,
-        **options,
-    )
+            show_opened("roofline", capture, target, written, total=total, by=by, **options)
 
 
 def show_efficiency(
@@ -114,12 +88,4 @@ def show_efficiency(
     if options.pop("method", None) is not None:
         raise EtqError("traces have no methods; leave out --method")
     options.pop("runs", None)
-    show_opened(
-        "op_efficiency",
-        capture,
-        target,
-        output,
-        total=total,
-        by=by,
-        **options,
-    )
+    show_opened("op_efficiency", capture, target, output, total=total, by=by, **options)

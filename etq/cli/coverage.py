@@ -48,14 +48,7 @@ def coverage(
     read_options = pop_file_options(options)
     if not is_record(capture):
         show_view(
-            "delegate_coverage",
-            capture,
-            db,
-            (format, output, force),
-            read_options,
-            total=total,
-            unit=unit,
-            **options,
+            "delegate_coverage", capture, db, (format, output, force), read_options, total=total, unit=unit, **options
         )
         return
     method = options.pop("method")

@@ -68,11 +68,7 @@ found_options: Final = together(
         callback=_git_folder,
         help="Add labels commit, commit_time, branch and dirty of the repository here or in DIR.",
     ),
-    click.option(
-        "--sidecar/--no-sidecar",
-        default=True,
-        help="Whether to read FILE.json or FILE.toml next to FILE.",
-    ),
+    click.option("--sidecar/--no-sidecar", default=True, help="Whether to read FILE.json or FILE.toml next to FILE."),
 )
 
 

@@ -10,13 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from etq import catalog
 from etq.analysis.runs import CHOOSING, check_method, has_one_method, leaves_out, left_out
 from etq.cli.messages import say
-from etq.cli.no_rows import (
-    naming_other_view,
-    note_below_clock,
-    note_no_rows,
-    note_unaligned,
-    note_unknown_times,
-)
+from etq.cli.no_rows import naming_other_view, note_below_clock, note_no_rows, note_unaligned, note_unknown_times
 from etq.cli.targets import FileOptions, open_target
 from etq.errors import EtqError
 from etq.render.selection import selection
@@ -69,7 +63,7 @@ def timed(
 
 def note_excluded_runs(warehouse: Warehouse, capture: Capture, view: str, options: Mapping[str, Any]) -> None:
     """Print how many runs a view leaves out because they are not typical, and how they would change the result."""
-    takes_typical = options.get("runs") != "all" and _takes_typical(view)
+    takes_typical = options.get("runs") != "all" and _defaults(view).get("runs") == "'typical'"
     others = left_out(warehouse, capture, options) if takes_typical else None
     if others is not None:
         slow = "; etq show slow_runs lists the ops that take longer in slow runs" if others.slower else ""
@@ -146,10 +140,6 @@ def show_opened(
 
 def _defaults(view: str) -> dict[str, str | None]:
     return {parameter.name: parameter.default for parameter in catalog.named(view).parameters}
-
-
-def _takes_typical(view: str) -> bool:
-    return _defaults(view).get("runs") == "'typical'"
 
 
 def check_runs(warehouse: Warehouse, capture: Capture, options: Mapping[str, Any]) -> None:

@@ -34,16 +34,10 @@ _SAFE_MEGABYTES: Final = 512
 )
 @click.option("--lake", metavar="DIR", help="With --engine spark: the lake to query.")
 @click.option(
-    "--captures",
-    metavar="SELECTOR",
-    help="With --engine spark: run the query for each of these captures, as $capture.",
+    "--captures", metavar="SELECTOR", help="With --engine spark: run the query for each of these captures, as $capture."
 )
 @click.option("--external-access", is_flag=True, help="Allow the query to read and write other files.")
-@click.option(
-    "--safe",
-    is_flag=True,
-    help="For SQL that isn't trusted: one SELECT, within limits (10 s, 512 MB).",
-)
+@click.option("--safe", is_flag=True, help="For SQL that isn't trusted: one SELECT, within limits (10 s, 512 MB).")
 @warehouse_option
 @output_options
 def sql(

@@ -179,10 +179,7 @@ def with_access(
     # Without this setting, integers of 128 bits, UUIDs and some other types would change.
     connection.execute("SET arrow_lossless_conversion = true")
     try:
-        with (
-            closing(relation.to_arrow_reader()) as rows,
-            duckdb.connect(":memory:", config={**CLOSED}) as other,
-        ):
+        with closing(relation.to_arrow_reader()) as rows, duckdb.connect(":memory:", config={**CLOSED}) as other:
             other.register("rows", rows)
             yield other
     finally:

@@ -21,13 +21,7 @@ Result = TypeVar("Result")
 class Database:
     """An open connection to the file at `path`, or, if it is None, to a database in memory."""
 
-    def __init__(
-        self,
-        connection: duckdb.DuckDBPyConnection,
-        path: str | None,
-        *,
-        read_only: bool = False,
-    ) -> None:
+    def __init__(self, connection: duckdb.DuckDBPyConnection, path: str | None, *, read_only: bool = False) -> None:
         self.path = path
         self.read_only = read_only
         # A connection has one open result at a time: hold this lock from a query until its rows are fetched.

@@ -42,8 +42,7 @@ FORMATS: Final = {
         "records of PyTorch's benchmark database: latency, loading and metrics, labels as their names", ("by",)
     ),
     "model-explorer": ExportFormat(
-        "node data for Model Explorer: times over the model's graph; needs a linked record",
-        ("method", "graph", "unit"),
+        "node data for Model Explorer: times over the model's graph; needs a linked record", ("method", "graph", "unit")
     ),
     "replay": ExportFormat(
         "Python script that measures one op of a PyTorch trace, with torch alone", ("op", "shapes"), selects_runs=False

@@ -34,8 +34,8 @@ def model_explorer(warehouse: Answers, capture: Capture, options: dict[str, Any]
     """
     parameters = {"graph": EDGE, **{name: value for name, value in options.items() if name not in ("method", "graph")}}
     parameters["graph"] = options.get("graph", EDGE)
-    call = f"_graph_times($capture, $graph{_without_graph(parameters)})"
-    query = f"SELECT g.method, g.node_name, g.self_time, g.unit FROM {call} AS g"
+    more = catalog.more_arguments(name for name in parameters if name != "graph")
+    query = f"SELECT g.method, g.node_name, g.self_time, g.unit FROM _graph_times($capture, $graph{more}) AS g"
     rows = warehouse.rows(query, capture=capture.sha256, **parameters)[1]
     methods = sorted({method for method, *_ in rows})
     method = options.get("method") or (methods[0] if len(methods) == 1 else None)
@@ -54,7 +54,3 @@ def model_explorer(warehouse: Answers, capture: Capture, options: dict[str, Any]
         "gradient": GRADIENT,
     }
     yield encoded({GRAPH: data}) + "\n"
-
-
-def _without_graph(parameters: dict[str, Any]) -> str:
-    return catalog.more_arguments(name for name in parameters if name != "graph")

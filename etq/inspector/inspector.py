@@ -93,11 +93,7 @@ class Inspector:
         dump = etdump_data if etdump_path is None else os.fspath(etdump_path)
         self._dump = _first_dump(dump) if compat else dump
         self._queries = _queries(
-            self._dump,
-            self._record,
-            (self._source.value, self._target.value),
-            compat,
-            delegate_time_scale_converter,
+            self._dump, self._record, (self._source.value, self._target.value), compat, delegate_time_scale_converter
         )
         self._blocks: list[EventBlock] | None = None
         self._gaps: dict[str | None, Gaps] = {}

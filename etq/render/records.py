@@ -32,12 +32,7 @@ def paragraphs(
         lines = [style.styled(line, "bold") for line in wrap("  ".join(heads), width)]
         for name, text in zip(columns, texts, strict=True):
             if text and name in long:
-                lines += wrap(
-                    f"{name}: {text}",
-                    width,
-                    initial_indent=_INDENT,
-                    subsequent_indent=_INDENT * 2,
-                )
+                lines += wrap(f"{name}: {text}", width, initial_indent=_INDENT, subsequent_indent=_INDENT * 2)
         parts.append("\n".join(lines) + "\n")
     return "\n".join(parts)
 

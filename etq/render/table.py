@@ -51,20 +51,13 @@ VERDICT_STYLES: Final = {
     **dict.fromkeys((words.POSSIBLY + words.SLOWER, words.POSSIBLY + words.FASTER), "yellow"),
     **dict.fromkeys((words.TOO_FEW, words.CANT_JUDGE, words.CONDITIONS_DIFFER, words.DIFFERS), "yellow"),
 }
-_STYLES: Final = {
-    "verdict": VERDICT_STYLES,
-    "severity": {"high": "red", "medium": "yellow"},
-}
+_STYLES: Final = {"verdict": VERDICT_STYLES, "severity": {"high": "red", "medium": "yellow"}}
 
 Rows = Sequence[Sequence[Any]]
 
 
 def table(
-    columns: Sequence[str],
-    rows: Rows,
-    style: TerminalStyle = PLAIN,
-    hint: str = HINT,
-    foremost: Collection[str] = (),
+    columns: Sequence[str], rows: Rows, style: TerminalStyle = PLAIN, hint: str = HINT, foremost: Collection[str] = ()
 ) -> str:
     """Return the rows as aligned text, in lines that fit the terminal; without a terminal, `PAGE`.
 

@@ -260,12 +260,7 @@ def _query_errors() -> Iterator[None]:
 
 
 def _write_parts(
-    columns: Sequence[str],
-    parts: Iterable[Rows],
-    format: str,
-    path: str | None,
-    stream: IO[str],
-    kept: _Kept,
+    columns: Sequence[str], parts: Iterable[Rows], format: str, path: str | None, stream: IO[str], kept: _Kept
 ) -> None:
     style = style_of(sys.stdout) if path is None else PLAIN
     if format in DELIMITERS:

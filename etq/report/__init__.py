@@ -116,12 +116,7 @@ def graph_json_of(warehouse: Warehouse, capture: str | Capture, *, unit: str | N
 
 
 def graph_node_data_of(
-    warehouse: Warehouse,
-    capture: str | Capture,
-    *,
-    overlay: str = "time",
-    unit: str | None = None,
-    **options: Any,
+    warehouse: Warehouse, capture: str | Capture, *, overlay: str = "time", unit: str | None = None, **options: Any
 ) -> str:
     """Return an overlay of the graph of `graph_page_of` as node data for Model Explorer: of its edge program, by name.
 

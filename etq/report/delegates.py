@@ -130,10 +130,7 @@ class DelegateGraphs:
 
 
 def delegate_graphs(
-    target: Target,
-    names: Sequence[str],
-    nodes: Sequence[tuple[Any, ...]],
-    levels: Sequence[tuple[int, int, str, str]],
+    target: Target, names: Sequence[str], nodes: Sequence[tuple[Any, ...]], levels: Sequence[tuple[int, int, str, str]]
 ) -> DelegateGraphs:
     """Return the graphs of delegates' calls; `nodes` are rows of the record's graphs with these names of columns."""
     found = DelegateGraphs()

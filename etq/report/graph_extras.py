@@ -104,11 +104,7 @@ def more_values(target: Target, more: GraphExtras) -> Iterator[tuple[list[str], 
             ROOFLINE,
             {name: f"fsum(e.{name})" for name in ("above_roof", "roof_per_execute")},
         ),
-        (
-            target.has_program,
-            MEMORY,
-            {name: f"sum(e.{name})::BIGINT" for name in ("planned_bytes", "peak_bytes")},
-        ),
+        (target.has_program, MEMORY, {name: f"sum(e.{name})::BIGINT" for name in ("planned_bytes", "peak_bytes")}),
         (more.gap is not None, GAPS, worst),
     ]
     for is_there, query, columns in parts:

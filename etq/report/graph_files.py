@@ -36,13 +36,7 @@ def json_of(
         "unit": graph.unit,
         "note": graph_section.note_of(graph.target),
         "overlays": [
-            {
-                "key": each.key,
-                "title": each.title,
-                "unit": graph.unit_of(each),
-                "node": each.node,
-                "group": each.group,
-            }
+            {"key": each.key, "title": each.title, "unit": graph.unit_of(each), "node": each.node, "group": each.group}
             for each in graph.overlays
         ],
         "groups": [

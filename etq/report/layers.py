@@ -32,10 +32,7 @@ class Layers:
 
 
 def layered(
-    count: int,
-    edges: Iterable[tuple[int, int]],
-    entries: Sequence[Iterable[int]] = (),
-    exits: Iterable[int] = (),
+    count: int, edges: Iterable[tuple[int, int]], entries: Sequence[Iterable[int]] = (), exits: Iterable[int] = ()
 ) -> Layers:
     """Return the layers of a graph of `count` vertices. Each edge leads to a later rank, except some within cycles.
 

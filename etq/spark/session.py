@@ -28,10 +28,7 @@ _RAISED: Final = re.compile(r"^(?:[\w.]+\.)?\w*(?:Error|Exception): (.*)$", re.M
 
 
 def register(
-    spark: SparkSession,
-    lake: str | os.PathLike[str],
-    *,
-    storage_options: Mapping[str, str] | None = None,
+    spark: SparkSession, lake: str | os.PathLike[str], *, storage_options: Mapping[str, str] | None = None
 ) -> None:
     """Make the base tables of a lake temporary views of a session, for Spark's own SQL.
 

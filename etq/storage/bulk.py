@@ -252,10 +252,7 @@ def _store_alone(
 
 
 def _store_new(
-    connection: duckdb.DuckDBPyConnection,
-    files: Mapping[int, FileToStore],
-    batch: Batch,
-    links: Links,
+    connection: duckdb.DuckDBPyConnection, files: Mapping[int, FileToStore], batch: Batch, links: Links
 ) -> dict[int, Outcome]:
     """Return the outcomes of files of new content; empty if the database rejects the transaction."""
     outcomes: dict[int, Outcome] = {}

@@ -70,9 +70,7 @@ def insert_captures(
 
 
 def set_aside(
-    reading: Iterable[tuple[str, Rows]],
-    is_aside: Callable[[str, Rows], bool],
-    aside: list[tuple[str, Rows]],
+    reading: Iterable[tuple[str, Rows]], is_aside: Callable[[str, Rows], bool], aside: list[tuple[str, Rows]]
 ) -> Iterator[tuple[str, Rows]]:
     """Yield the rows that are read; those for which `is_aside` is true are appended to the list `aside` instead."""
     for table, rows in reading:

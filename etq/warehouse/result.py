@@ -20,10 +20,7 @@ from etq.warehouse.nearest import nearest_words
 
 ROWS: Final = 60
 # The package of which a method makes an object, and how to install it.
-_NEEDS: Final = {
-    **dict.fromkeys(("df", "fetchdf", "to_df"), ("pandas", "'etq[pandas]'")),
-    "pl": ("polars", "polars"),
-}
+_NEEDS: Final = {**dict.fromkeys(("df", "fetchdf", "to_df"), ("pandas", "'etq[pandas]'")), "pl": ("polars", "polars")}
 _HINT: Final = '.select("op", "total") has those that you name'
 
 

@@ -45,11 +45,7 @@ def stub() -> str:
         lines += [f"    def {macro.name}(", "        self,"]
         lines += [f"        {parameter.name}: {_python_type(macro, parameter)}," for parameter in macro.parameters]
         lines += ["    ) -> Result: ..."]
-    lines += [
-        "",
-        "def table_macros() -> list[SqlObject]: ...",
-        "def documentation(macro: SqlObject) -> str: ...",
-    ]
+    lines += ["", "def table_macros() -> list[SqlObject]: ...", "def documentation(macro: SqlObject) -> str: ..."]
     return "\n".join(lines) + "\n"
 
 

@@ -8,17 +8,7 @@ import pyarrow as pa
 
 from etq.errors import FormatError
 from etq.ingest.arrow import as_numpy, lists, numbers, texts
-from etq.ingest.etdump.schema import (
-    BOOL,
-    DOUBLE,
-    FLOAT,
-    INT,
-    SCALAR_TYPES,
-    TENSOR,
-    TENSOR_LIST,
-    VALUE,
-    VALUE_KINDS,
-)
+from etq.ingest.etdump.schema import BOOL, DOUBLE, FLOAT, INT, SCALAR_TYPES, TENSOR, TENSOR_LIST, VALUE, VALUE_KINDS
 from etq.ingest.events.event import DebugValues
 from etq.ingest.flatbuffers.reader import SCALARS, Positions, Spans, Tables, element_positions
 

@@ -16,16 +16,7 @@ import pyarrow as pa
 
 from etq.errors import FormatError
 from etq.ingest.arrow import batch, chosen, encoded, lists, numbers, texts
-from etq.ingest.etrecord.export_json import (
-    DTYPES,
-    NOTHING,
-    Graph,
-    GraphModule,
-    Node,
-    ProgramGraph,
-    Signature,
-    Size,
-)
+from etq.ingest.etrecord.export_json import DTYPES, NOTHING, Graph, GraphModule, Node, ProgramGraph, Signature, Size
 from etq.ingest.etrecord.graph_values import NO_NODE, Tensors, TensorsOfValues, placed
 from etq.ingest.etrecord.interner import Origins, StringInterner, packed
 from etq.ingest.etrecord.nested_graphs import DELEGATE_CALL, Nested, graph_of, nested_graphs

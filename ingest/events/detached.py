@@ -125,13 +125,7 @@ class _Delegates:
         self.early = self.late = self.elsewhere = self.apart = np.zeros(len(events), np.bool_)
 
     def place(
-        self,
-        clock: HostClock,
-        structure: Structure,
-        start: Ticks,
-        elapsed: Ticks,
-        length: Ticks,
-        before: Indexes,
+        self, clock: HostClock, structure: Structure, start: Ticks, elapsed: Ticks, length: Ticks, before: Indexes
     ) -> None:
         """Find which events start before their call, which end after it, which can't be on the host's clock, and which
         of these are outside of their call altogether.

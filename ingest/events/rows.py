@@ -152,11 +152,7 @@ def _columns(slices: Sequence[EventSlice], chosen: Mask | None) -> dict[str, pa.
 def allocators(run_index: Indexes, allocator_id: Indexes, names: Sequence[str | None]) -> pa.RecordBatch:
     """The table `allocators`."""
     return batch(
-        {
-            "run_index": numbers(run_index.astype(np.int32)),
-            "allocator_id": numbers(allocator_id),
-            "name": texts(names),
-        }
+        {"run_index": numbers(run_index.astype(np.int32)), "allocator_id": numbers(allocator_id), "name": texts(names)}
     )
 
 
@@ -231,11 +227,7 @@ def findings(found: Sequence[tuple[str, str]]) -> pa.RecordBatch:
 def capture(format: str, clock_bits: int, profiling_level: str | None) -> pa.RecordBatch:
     """The table `captures`, one row, with the columns that the file states."""
     return batch(
-        {
-            "format": texts([format]),
-            "clock_bits": integers([clock_bits]),
-            "profiling_level": texts([profiling_level]),
-        }
+        {"format": texts([format]), "clock_bits": integers([clock_bits]), "profiling_level": texts([profiling_level])}
     )
 
 

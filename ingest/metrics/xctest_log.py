@@ -60,8 +60,6 @@ def xctest_metrics(data: bytes, path: str) -> list[Metric]:
     if len(models) > 1:
         start = list(models.values())[1]
         raise FormatError(
-            path,
-            "expected tests of one model on one device, found others; give a log with the tests of one",
-            start,
+            path, "expected tests of one model on one device, found others; give a log with the tests of one", start
         )
     return metrics

@@ -24,11 +24,7 @@ EXTERNAL_OUTPUT: Final = 2
 
 GRAPH: Final = table_type("XNNGraph", ("version", "string"), ("xnodes", "vector"), ("xvalues", "vector"))
 NODE: Final = table_type(
-    "XNode",
-    ("xnode_union_type", "u8"),
-    ("xnode_union", "table"),
-    ("debug_handle", "u32"),
-    ("output_min_max", "table"),
+    "XNode", ("xnode_union_type", "u8"), ("xnode_union", "table"), ("debug_handle", "u32"), ("output_min_max", "table")
 )
 OUTPUT_MIN_MAX: Final = table_type("OutputMinMax", ("output_min", "f32"), ("output_max", "f32"))
 VALUE: Final = table_type("XValue", ("xvalue_union_type", "u8"), ("xvalue_union", "table"))
@@ -161,8 +157,7 @@ OPS: Final[dict[str, Op]] = {
         vectors=("offsets", "sizes"),
     ),
     "ScaledDotProductAttention": _op(
-        "XNNScaledDotProductAttention",
-        *("query_id", "key_id", "value_id", "scale_id", "mask_id", "output_id", "flags"),
+        "XNNScaledDotProductAttention", *("query_id", "key_id", "value_id", "scale_id", "mask_id", "output_id", "flags")
     ),
     "BatchMatrixMultiply": _BINARY,
     "Concatenate5": _CAT,

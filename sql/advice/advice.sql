@@ -79,47 +79,34 @@ CREATE MACRO _advice_place(severity, share_percent, rule, finding) AS (
 --   share_percent: time_at_stake in percent of the executes; for loading, of loading and executes together; for device idle, of the device's time; for critical path, of the path; for device time, of the time of kernels, copies and fills; for fusable kernels and below the roof, of the devices' time; NULL for findings that are not about time
 --   remedy: what to do
 --   unit: unit of time_at_stake; NULL where that is
-CREATE MACRO advice(
-    capture, unit := NULL, steps := NULL, phase := NULL, method := NULL,
-    runs := 'typical'
-) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _capture(capture, unit)),
+CREATE MACRO advice(capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'typical') AS TABLE
+WITH target AS MATERIALIZED (FROM _capture(capture, unit)),
 results AS (
     FROM _runtime_advice(
-        (SELECT a.capture_id FROM target AS a),
-        (SELECT a.unit FROM target AS a),
-        steps, phase, method, runs
+        (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), steps, phase, method, runs
     ) AS t
     UNION ALL
     FROM _trace_advice((SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a))
 )
-SELECT
-    t.rule, t.severity, t.finding, t.evidence, t.time_at_stake, t.share_percent,
-    t.remedy, t.unit
+SELECT t.rule, t.severity, t.finding, t.evidence, t.time_at_stake, t.share_percent, t.remedy, t.unit
 FROM results AS t
 ORDER BY _advice_place(t.severity, t.share_percent, t.rule, t.finding);
 
 -- The rows of `advice` about a capture that a runtime on a device wrote, for callers that know the format: `advice`
 -- also plans the rules of traces, which takes longer than to answer.
 CREATE MACRO _advice_of_runtime(
-    capture, unit := NULL, steps := NULL, phase := NULL, method := NULL,
-    runs := 'typical'
+    capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'typical'
 ) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _capture(capture, unit))
+WITH target AS MATERIALIZED (FROM _capture(capture, unit))
 SELECT t.*
 FROM _runtime_advice(
-    (SELECT a.capture_id FROM target AS a),
-    (SELECT a.unit FROM target AS a),
-    steps, phase, method, runs
+    (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), steps, phase, method, runs
 ) AS t
 ORDER BY _advice_place(t.severity, t.share_percent, t.rule, t.finding);
 
 -- The rows of `advice` about a PyTorch trace, for callers that know the format.
 CREATE MACRO _advice_of_trace(capture, unit := NULL) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _capture(capture, unit))
+WITH target AS MATERIALIZED (FROM _capture(capture, unit))
 SELECT t.*
 FROM _trace_advice((SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a)) AS t
 ORDER BY _advice_place(t.severity, t.share_percent, t.rule, t.finding);

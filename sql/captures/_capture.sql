@@ -6,18 +6,13 @@
 -- part; `since="7d"` is a label. Table aliases begin with an underscore in this file: an argument may be a column of
 -- the caller, as in `LATERAL (FROM op_totals(c.name))`, and an alias of the same name would hide it.
 CREATE MACRO _matching_captures(capture) AS TABLE
-SELECT _way.capture_id, _way.name
-FROM _capture_matches(capture) AS _way
-WHERE _way.way = _way.best;
+SELECT _way.capture_id, _way.name FROM _capture_matches(capture) AS _way WHERE _way.way = _way.best;
 
 -- All captures, and whether an argument matches them.
 CREATE MACRO _capture_matches(capture) AS TABLE
-SELECT
-    _way.capture_id, _way.name, _way.way,
-    min(_way.way) OVER () AS best
+SELECT _way.capture_id, _way.name, _way.way, min(_way.way) OVER () AS best
 FROM (
-    SELECT
-        _each.capture_id, _each.name,
+    SELECT _each.capture_id, _each.name,
         CASE
             WHEN _given_key(capture) IS NOT NULL THEN CASE WHEN _each.capture_id = _given_key(capture) THEN 1 END
             WHEN length(capture::VARCHAR) = 64 AND _each.sha256 = capture::VARCHAR THEN 1
@@ -32,11 +27,9 @@ FROM (
 -- The captures that an argument matches, in one row.
 CREATE MACRO _resolved_captures(capture) AS TABLE
 SELECT
-    _found.keys, _found.names,
-    _none_matches('capture', coalesce(capture::VARCHAR, 'NULL'), _found.nearest) AS missing
+    _found.keys, _found.names, _none_matches('capture', coalesce(capture::VARCHAR, 'NULL'), _found.nearest) AS missing
 FROM (
-    SELECT
-        coalesce(list(_way.capture_id) FILTER (WHERE _way.way = _way.best), []) AS keys,
+    SELECT coalesce(list(_way.capture_id) FILTER (WHERE _way.way = _way.best), []) AS keys,
         list(_way.name ORDER BY _way.name) FILTER (WHERE _way.way = _way.best) AS names,
         list(_distance(_way.name, capture::VARCHAR)) FILTER (WHERE _way.best IS NULL) AS nearest
     FROM _capture_matches(capture) AS _way
@@ -48,12 +41,10 @@ CREATE MACRO _selected_captures(
 ) AS TABLE
 SELECT _ranked.capture_id
 FROM (
-    SELECT
-        _each.capture_id,
+    SELECT _each.capture_id,
         row_number() OVER (
             ORDER BY
-                _recorded_at(_each.captured_at, _each.ingested_at) DESC,
-                _each.ingested_at DESC, _each.capture_id DESC
+                _recorded_at(_each.captured_at, _each.ingested_at) DESC, _each.ingested_at DESC, _each.capture_id DESC
         ) AS age
     FROM captures AS _each
     WHERE (
@@ -68,14 +59,12 @@ FROM (
                 )
                 GROUP BY _label.capture_id
                 HAVING bool_or(_label.key || '=' || _label.value = selector)
-                    OR sum(_parts_met(selector, _label.key, _label.value))
-                        = len(_label_parts(selector))
+                    OR sum(_parts_met(selector, _label.key, _label.value)) = len(_label_parts(selector))
             )
         )
         AND len(list_filter(
             list_filter(_selector_parts(selector), lambda p: _is_time(p)),
-            lambda p: _is_recorded_then(p, _each.captured_at, _each.ingested_at)
-                IS NOT TRUE
+            lambda p: _is_recorded_then(p, _each.captured_at, _each.ingested_at) IS NOT TRUE
         )) = 0
 ) AS _ranked
 WHERE _is_selector(selector)
@@ -83,16 +72,11 @@ WHERE _is_selector(selector)
     WHEN [] THEN true
     WHEN ['@latest'] THEN _ranked.age = 1
     WHEN ['@previous'] THEN _ranked.age = 2
-    ELSE error(
-        selector || ' is not a selector: it may have one word that begins with @, '
-        || '@latest or @previous'
-    )
+    ELSE error(selector || ' is not a selector: it may have one word that begins with @, @latest or @previous')
 END;
 
 -- Whether a text is a selector. If it has no =, then its first part has @, < or >.
-CREATE MACRO _is_selector(text) AS (
-    contains(text, '=') OR regexp_matches(text, '^(@|[^,<>"]+[<>])')
-);
+CREATE MACRO _is_selector(text) AS (contains(text, '=') OR regexp_matches(text, '^(@|[^,<>"]+[<>])'));
 
 -- The number of a selector's parts that a label meets: parts of its key with its value, and ranges such as build>=91
 -- that contain it. Numbers are compared as numbers, and sort before other texts. The last number compared has the label
@@ -101,8 +85,7 @@ CREATE MACRO _parts_met(selector, key, value) AS (
     len(list_filter(_label_parts(selector), lambda p: CASE
         WHEN regexp_extract(p, '^([^=<>]+)[<>]', 1) = key THEN (
             (try_cast(value AS DOUBLE), value, 0) < (
-                try_cast(regexp_extract(p, '[<>]=?(.*)', 1) AS DOUBLE),
-                regexp_extract(p, '[<>]=?(.*)', 1),
+                try_cast(regexp_extract(p, '[<>]=?(.*)', 1) AS DOUBLE), regexp_extract(p, '[<>]=?(.*)', 1),
                 regexp_matches(p, '^[^=<>]+(<=|>[^=])')::INTEGER
             )
         ) <> (p[length(key) + 1] = '>')
@@ -113,22 +96,16 @@ CREATE MACRO _parts_met(selector, key, value) AS (
 -- The parts of a selector: the texts between commas that are not in quotation marks.
 CREATE MACRO _all_parts(
     selector  -- labels, times, and @latest or @previous, separated by commas
-) AS (
-    regexp_extract_all(selector, '[^,="]+="(?:[^"]|"")*"|[^,]+')
-);
+) AS (regexp_extract_all(selector, '[^,="]+="(?:[^"]|"")*"|[^,]+'));
 
 -- The distinct ones.
-CREATE MACRO _selector_parts(selector) AS (
-    list_distinct(_all_parts(selector))
-);
+CREATE MACRO _selector_parts(selector) AS (list_distinct(_all_parts(selector)));
 
 -- The parts of a selector in order, each with its key, its sign (=, <, <=, >, >=) and its value without quotation marks;
 -- all are empty where it has no sign. `is_time` is whether it is a time, or was meant to be one.
 CREATE MACRO _selector_terms(selector) AS (
     list_transform(_all_parts(selector), lambda p: struct_pack(
-        part := p,
-        key := regexp_extract(p, '^([^=<>]+)[=<>]', 1),
-        sign := regexp_extract(p, '^[^=<>]+(=|[<>]=?)', 1),
+        part := p, key := regexp_extract(p, '^([^=<>]+)[=<>]', 1), sign := regexp_extract(p, '^[^=<>]+(=|[<>]=?)', 1),
         value := CASE
             WHEN regexp_matches(p, '^[^=<>]+="(?:[^"]|"")*"$')
                 THEN replace(regexp_extract(p, '^[^"]+"(.*)"$', 1, 's'), '""', '"')
@@ -146,9 +123,7 @@ CREATE MACRO _label_parts(selector) AS (
 -- Whether a part of a selector is a time.
 CREATE MACRO _is_time(part) AS (
     regexp_matches(
-        part,
-        '^(since=\d{1,6}[hdw]|captured_at[<>]=?\d{4}(-\d\d(-\d\d([T ]\d\d:\d\d'
-        || '(:\d\d(\.\d+)?)?Z?)?)?)?)$'
+        part, '^(since=\d{1,6}[hdw]|captured_at[<>]=?\d{4}(-\d\d(-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?Z?)?)?)?)$'
     )
 );
 
@@ -170,27 +145,17 @@ CREATE MACRO _is_recorded_then(
 );
 
 -- A time as a text that sorts like the time.
-CREATE MACRO _exact_time(captured_at) AS (
-    strftime(captured_at, '%Y-%m-%d %H:%M:%S.%f')
-);
+CREATE MACRO _exact_time(captured_at) AS (strftime(captured_at, '%Y-%m-%d %H:%M:%S.%f'));
 
 -- The time in a part of a selector, in the form of `_exact_time`, or its beginning.
-CREATE MACRO _time_of(part) AS (
-    translate(part[12:], 'T<>=Z', ' ')
-);
+CREATE MACRO _time_of(part) AS (translate(part[12:], 'T<>=Z', ' '));
 
 -- The key that an argument is; NULL for a text.
-CREATE MACRO _given_key(capture VARCHAR) AS (
-    NULL::BIGINT
-), (capture) AS (
-    capture
-);
+CREATE MACRO _given_key(capture VARCHAR) AS (NULL::BIGINT), (capture) AS (capture);
 
 -- The one capture that a text matches. If none or several match, its key is an error that lists the nearest ones.
 CREATE MACRO _one_capture(capture) AS TABLE
-SELECT
-    _one_key('capture', capture, _found.keys, _found.names, _found.missing) AS capture_id,
-    _found.names[1] AS name
+SELECT _one_key('capture', capture, _found.keys, _found.names, _found.missing) AS capture_id, _found.names[1] AS name
 FROM _resolved_captures(capture) AS _found;
 
 -- Key of the one capture that an argument matches: a text, or a key. To plan the search for a text takes longer than
@@ -215,9 +180,7 @@ CREATE MACRO _capture_id(capture VARCHAR) AS (
 CREATE MACRO _unpruned(capture_key, name) AS (
     CASE
         WHEN capture_key IN (
-            SELECT _finding.capture_id
-            FROM findings AS _finding
-            WHERE _finding.rule = 'events pruned'
+            SELECT _finding.capture_id FROM findings AS _finding WHERE _finding.rule = 'events pruned'
         ) THEN error(
             'the events of ' || name || ' were pruned; what is kept serves '
             || 'comparisons only; ingest its file again for this'
@@ -229,8 +192,7 @@ CREATE MACRO _unpruned(capture_key, name) AS (
 -- The one capture that an argument matches, and the unit of results.
 CREATE MACRO _capture(capture, unit) AS TABLE
 FROM (
-    SELECT
-        _asked.capture_id, _asked.time_scale, _asked.profiling_level, _asked.name, _asked.format, _asked.record_id,
+    SELECT _asked.capture_id, _asked.time_scale, _asked.profiling_level, _asked.name, _asked.format, _asked.record_id,
         _asked.program_id,
         CASE
             WHEN unit IS NULL THEN _default_unit(_asked.time_scale)
@@ -238,8 +200,7 @@ FROM (
                 THEN error('unknown unit ' || unit || '; known are ns, us, ms, s, cycles')
             WHEN (unit = 'cycles') <> (_asked.time_scale = 'cycles') THEN error(
                 _asked.name || ' counts ' || _asked.time_scale
-                || ', which cannot be converted to ' || unit
-                || '; ingest it with its true time scale, or request '
+                || ', which cannot be converted to ' || unit || '; ingest it with its true time scale, or request '
                 || CASE _asked.time_scale WHEN 'cycles' THEN 'cycles' ELSE 'a unit of time' END
             )
             ELSE unit

@@ -6,22 +6,17 @@ CREATE MACRO _outdated_captures(
     selectors := NULL,  -- list of captures and selectors; only captures that match any of them; NULL: all
     over := NULL  -- key of the label to order by, as in `trend`, or captured_at; NULL: by the time of recording
 ) AS TABLE
-SELECT
-    r.capture_id, r.name, r.group_values, r.age, r.captured_at,
+SELECT r.capture_id, r.name, r.group_values, r.age, r.captured_at,
     EXISTS (FROM findings AS f WHERE f.capture_id = r.capture_id AND f.rule = 'events pruned') AS is_pruned
 FROM (
-    SELECT
-        g.*,
+    SELECT g.*,
         row_number() OVER (
             PARTITION BY g.group_values
-            ORDER BY
-                g.place DESC NULLS LAST,
-                _recorded_at(g.captured_at, g.ingested_at) DESC,
-                g.ingested_at DESC, g.capture_id DESC
+            ORDER BY g.place DESC NULLS LAST, _recorded_at(g.captured_at, g.ingested_at) DESC, g.ingested_at DESC,
+                g.capture_id DESC
         ) AS age
     FROM (
-        SELECT
-            c.capture_id, c.name, c.captured_at, c.ingested_at,
+        SELECT c.capture_id, c.name, c.captured_at, c.ingested_at,
             list_transform("by"::VARCHAR[], lambda k: l.labels[k]) AS group_values,
             CASE over::VARCHAR
                 WHEN 'captured_at' THEN c.captured_at::VARCHAR
@@ -30,9 +25,7 @@ FROM (
             END AS place
         FROM captures AS c
         LEFT JOIN (
-            SELECT b.capture_id, map(list(b.key), list(b.value)) AS labels
-            FROM labels AS b
-            GROUP BY b.capture_id
+            SELECT b.capture_id, map(list(b.key), list(b.value)) AS labels FROM labels AS b GROUP BY b.capture_id
         ) AS l ON l.capture_id = c.capture_id
         WHERE selectors IS NULL OR c.capture_id IN (SELECT m.capture_id FROM _captures_matching_any(selectors) AS m)
     ) AS g

@@ -3,6 +3,4 @@
 CREATE MACRO _recorded_at(
     captured_at,  -- when it was measured; NULL where unknown
     ingested_at  -- when it was read
-) AS (
-    coalesce(captured_at, ingested_at)
-);
+) AS (coalesce(captured_at, ingested_at));

@@ -3,103 +3,70 @@
 --   table_name: the table
 --   bytes: size in bytes
 CREATE VIEW _table_bytes AS
-WITH
-segments AS (
-    SELECT 'all_execute_breakdown' AS table_name, s.*
-    FROM pragma_storage_info('all_execute_breakdown') AS s
+WITH segments AS (
+    SELECT 'all_execute_breakdown' AS table_name, s.* FROM pragma_storage_info('all_execute_breakdown') AS s
     UNION ALL
-    SELECT 'all_framework_tax' AS table_name, s.*
-    FROM pragma_storage_info('all_framework_tax') AS s
+    SELECT 'all_framework_tax' AS table_name, s.* FROM pragma_storage_info('all_framework_tax') AS s
     UNION ALL
-    SELECT 'all_headline' AS table_name, s.*
-    FROM pragma_storage_info('all_headline') AS s
+    SELECT 'all_headline' AS table_name, s.* FROM pragma_storage_info('all_headline') AS s
     UNION ALL
-    SELECT 'all_op_totals' AS table_name, s.*
-    FROM pragma_storage_info('all_op_totals') AS s
+    SELECT 'all_op_totals' AS table_name, s.* FROM pragma_storage_info('all_op_totals') AS s
     UNION ALL
-    SELECT 'allocations' AS table_name, s.*
-    FROM pragma_storage_info('allocations') AS s
+    SELECT 'allocations' AS table_name, s.* FROM pragma_storage_info('allocations') AS s
     UNION ALL
-    SELECT 'allocators' AS table_name, s.*
-    FROM pragma_storage_info('allocators') AS s
+    SELECT 'allocators' AS table_name, s.* FROM pragma_storage_info('allocators') AS s
     UNION ALL
-    SELECT 'captures' AS table_name, s.*
-    FROM pragma_storage_info('captures') AS s
+    SELECT 'captures' AS table_name, s.* FROM pragma_storage_info('captures') AS s
     UNION ALL
-    SELECT 'capture_ops' AS table_name, s.*
-    FROM pragma_storage_info('capture_ops') AS s
+    SELECT 'capture_ops' AS table_name, s.* FROM pragma_storage_info('capture_ops') AS s
     UNION ALL
-    SELECT 'debug_values' AS table_name, s.*
-    FROM pragma_storage_info('debug_values') AS s
+    SELECT 'debug_values' AS table_name, s.* FROM pragma_storage_info('debug_values') AS s
     UNION ALL
-    SELECT 'device_events' AS table_name, s.*
-    FROM pragma_storage_info('device_events') AS s
+    SELECT 'device_events' AS table_name, s.* FROM pragma_storage_info('device_events') AS s
     UNION ALL
-    SELECT 'event_counters' AS table_name, s.*
-    FROM pragma_storage_info('event_counters') AS s
+    SELECT 'event_counters' AS table_name, s.* FROM pragma_storage_info('event_counters') AS s
     UNION ALL
-    SELECT 'event_ticks' AS table_name, s.*
-    FROM pragma_storage_info('event_ticks') AS s
+    SELECT 'event_ticks' AS table_name, s.* FROM pragma_storage_info('event_ticks') AS s
     UNION ALL
-    SELECT 'findings' AS table_name, s.*
-    FROM pragma_storage_info('findings') AS s
+    SELECT 'findings' AS table_name, s.* FROM pragma_storage_info('findings') AS s
     UNION ALL
-    SELECT 'labels' AS table_name, s.*
-    FROM pragma_storage_info('labels') AS s
+    SELECT 'labels' AS table_name, s.* FROM pragma_storage_info('labels') AS s
     UNION ALL
-    SELECT 'linked_methods' AS table_name, s.*
-    FROM pragma_storage_info('linked_methods') AS s
+    SELECT 'linked_methods' AS table_name, s.* FROM pragma_storage_info('linked_methods') AS s
     UNION ALL
-    SELECT 'metrics' AS table_name, s.*
-    FROM pragma_storage_info('metrics') AS s
+    SELECT 'metrics' AS table_name, s.* FROM pragma_storage_info('metrics') AS s
     UNION ALL
-    SELECT 'module_times' AS table_name, s.*
-    FROM pragma_storage_info('module_times') AS s
+    SELECT 'module_times' AS table_name, s.* FROM pragma_storage_info('module_times') AS s
     UNION ALL
-    SELECT 'op_arguments' AS table_name, s.*
-    FROM pragma_storage_info('op_arguments') AS s
+    SELECT 'op_arguments' AS table_name, s.* FROM pragma_storage_info('op_arguments') AS s
     UNION ALL
-    SELECT 'op_shapes' AS table_name, s.*
-    FROM pragma_storage_info('op_shapes') AS s
+    SELECT 'op_shapes' AS table_name, s.* FROM pragma_storage_info('op_shapes') AS s
     UNION ALL
-    SELECT 'op_times' AS table_name, s.*
-    FROM pragma_storage_info('op_times') AS s
+    SELECT 'op_times' AS table_name, s.* FROM pragma_storage_info('op_times') AS s
     UNION ALL
-    SELECT 'step_times' AS table_name, s.*
-    FROM pragma_storage_info('step_times') AS s
+    SELECT 'step_times' AS table_name, s.* FROM pragma_storage_info('step_times') AS s
     UNION ALL
-    SELECT 'runs' AS table_name, s.*
-    FROM pragma_storage_info('runs') AS s
+    SELECT 'runs' AS table_name, s.* FROM pragma_storage_info('runs') AS s
     UNION ALL
-    SELECT 'signature_delegate_ops' AS table_name, s.*
-    FROM pragma_storage_info('signature_delegate_ops') AS s
+    SELECT 'signature_delegate_ops' AS table_name, s.* FROM pragma_storage_info('signature_delegate_ops') AS s
     UNION ALL
-    SELECT 'signature_nodes' AS table_name, s.*
-    FROM pragma_storage_info('signature_nodes') AS s
+    SELECT 'signature_nodes' AS table_name, s.* FROM pragma_storage_info('signature_nodes') AS s
     UNION ALL
-    SELECT 'signature_ops' AS table_name, s.*
-    FROM pragma_storage_info('signature_ops') AS s
+    SELECT 'signature_ops' AS table_name, s.* FROM pragma_storage_info('signature_ops') AS s
     UNION ALL
-    SELECT 'signature_outputs' AS table_name, s.*
-    FROM pragma_storage_info('signature_outputs') AS s
+    SELECT 'signature_outputs' AS table_name, s.* FROM pragma_storage_info('signature_outputs') AS s
     UNION ALL
-    SELECT 'signatures' AS table_name, s.*
-    FROM pragma_storage_info('signatures') AS s
+    SELECT 'signatures' AS table_name, s.* FROM pragma_storage_info('signatures') AS s
     UNION ALL
-    SELECT 'threads' AS table_name, s.*
-    FROM pragma_storage_info('threads') AS s
+    SELECT 'threads' AS table_name, s.* FROM pragma_storage_info('threads') AS s
     UNION ALL
-    SELECT 'trace_devices' AS table_name, s.*
-    FROM pragma_storage_info('trace_devices') AS s
+    SELECT 'trace_devices' AS table_name, s.* FROM pragma_storage_info('trace_devices') AS s
     UNION ALL
-    SELECT 'trace_events' AS table_name, s.*
-    FROM pragma_storage_info('trace_events') AS s
+    SELECT 'trace_events' AS table_name, s.* FROM pragma_storage_info('trace_events') AS s
     UNION ALL
-    SELECT 'trace_memory' AS table_name, s.*
-    FROM pragma_storage_info('trace_memory') AS s
+    SELECT 'trace_memory' AS table_name, s.* FROM pragma_storage_info('trace_memory') AS s
     UNION ALL
-    SELECT 'trace_steps' AS table_name, s.*
-    FROM pragma_storage_info('trace_steps') AS s
+    SELECT 'trace_steps' AS table_name, s.* FROM pragma_storage_info('trace_steps') AS s
 ),
 blocks AS (
     SELECT b.block_size
@@ -110,25 +77,20 @@ blocks AS (
 ),
 -- Small segments share a block, one after the other.
 placed AS (
-    SELECT
-        p.table_name,
+    SELECT p.table_name,
         -- Only two arguments: DuckDB 1.5 can't read what DuckDB 2 stores for a third one.
         coalesce(lead(p.block_offset) OVER (
             PARTITION BY p.block_id ORDER BY p.block_offset
         ), b.block_size) - p.block_offset + p.more * b.block_size AS bytes
     FROM (
-        SELECT
-            s.table_name, s.block_id, s.block_offset,
-            any_value(len(coalesce(s.additional_block_ids, []))) AS more
+        SELECT s.table_name, s.block_id, s.block_offset, any_value(len(coalesce(s.additional_block_ids, []))) AS more
         FROM segments AS s
         WHERE s.block_id >= 0
         GROUP BY s.table_name, s.block_id, s.block_offset
     ) AS p
     CROSS JOIN blocks AS b
 )
-SELECT p.table_name, sum(p.bytes) AS bytes
-FROM placed AS p
-GROUP BY p.table_name;
+SELECT p.table_name, sum(p.bytes) AS bytes FROM placed AS p GROUP BY p.table_name;
 
 -- One capture with an estimate of its size in the file: its share of each table's rows times the table's size. The
 -- sizes of tables are measured by the file's blocks; free space, records and programs belong to no capture, and data
@@ -139,8 +101,7 @@ GROUP BY p.table_name;
 --   name: its name
 --   stored_bytes: estimated size in the file in bytes; 0 for a warehouse in memory
 CREATE VIEW capture_sizes AS
-WITH
-capture_rows AS (
+WITH capture_rows AS (
     SELECT r.table_name, r.capture_id, count(*) AS number
     FROM (
         SELECT 'all_execute_breakdown' AS table_name, t.capture_id FROM all_execute_breakdown AS t
@@ -185,15 +146,13 @@ capture_rows AS (
         UNION ALL
         SELECT 'runs' AS table_name, t.capture_id FROM runs AS t
         UNION ALL
-        SELECT 'signature_delegate_ops' AS table_name, t.capture_id
-        FROM signature_delegate_ops AS t
+        SELECT 'signature_delegate_ops' AS table_name, t.capture_id FROM signature_delegate_ops AS t
         UNION ALL
         SELECT 'signature_nodes' AS table_name, t.capture_id FROM signature_nodes AS t
         UNION ALL
         SELECT 'signature_ops' AS table_name, t.capture_id FROM signature_ops AS t
         UNION ALL
-        SELECT 'signature_outputs' AS table_name, t.capture_id
-        FROM signature_outputs AS t
+        SELECT 'signature_outputs' AS table_name, t.capture_id FROM signature_outputs AS t
         UNION ALL
         SELECT 'signatures' AS table_name, t.capture_id FROM signatures AS t
         UNION ALL
@@ -212,14 +171,11 @@ capture_rows AS (
     GROUP BY r.table_name, r.capture_id
 ),
 shares AS (
-    SELECT
-        n.capture_id,
-        t.bytes * n.number / sum(n.number) OVER (PARTITION BY n.table_name) AS bytes
+    SELECT n.capture_id, t.bytes * n.number / sum(n.number) OVER (PARTITION BY n.table_name) AS bytes
     FROM capture_rows AS n
     JOIN _table_bytes AS t USING (table_name)
 )
-SELECT
-    c.capture_id, c.name,
+SELECT c.capture_id, c.name,
     coalesce((SELECT round(sum(h.bytes)) FROM shares AS h WHERE h.capture_id = c.capture_id), 0)::BIGINT AS stored_bytes
 FROM captures AS c
 ORDER BY c.capture_id;

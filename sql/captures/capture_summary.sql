@@ -15,8 +15,7 @@
 --   sha256: the first 12 characters of its hash
 --   uri: path of the file from the folder of the ingest; its name if it was elsewhere
 CREATE VIEW capture_summary AS
-SELECT
-    c.name, c.format,
+SELECT c.name, c.format,
     (SELECT count(*) FROM runs AS r WHERE r.capture_id = c.capture_id) AS runs,
     (SELECT count(*) FROM event_ticks AS t WHERE t.capture_id = c.capture_id) AS events,
     c.profiling_level, c.time_scale,
@@ -26,9 +25,7 @@ SELECT
         WHERE l.capture_id = c.capture_id
     ) AS labels,
     c.captured_at, c.size_bytes,
-    (SELECT count(*) FROM findings AS f WHERE f.capture_id = c.capture_id)
-        AS findings,
-    left(c.sha256, 12) AS sha256,
-    c.uri
+    (SELECT count(*) FROM findings AS f WHERE f.capture_id = c.capture_id) AS findings,
+    left(c.sha256, 12) AS sha256, c.uri
 FROM captures AS c
 ORDER BY c.ingested_at, c.capture_id;

@@ -77,8 +77,7 @@ ORDER BY k.name;
 CREATE MACRO _known_metrics(
     metric_rows  -- rows with these columns, as a list
 ) AS TABLE
-SELECT
-    g.run_index, g.name,
+SELECT g.run_index, g.name,
     CASE
         WHEN _unit_size(g.unit) IS NULL OR _unit_size(k.unit) IS NULL
             OR _unit_kind(g.unit) <> _unit_kind(k.unit) THEN g.value
@@ -91,8 +90,7 @@ SELECT
         WHEN _unit_kind(g.unit) = _unit_kind(k.unit) THEN k.unit
         ELSE g.unit
     END AS unit,
-    coalesce(g.better, k.better) AS better,
-    g.sample
+    coalesce(g.better, k.better) AS better, g.sample
 FROM (SELECT unnest(metric_rows, recursive := true)) AS g
 LEFT JOIN known_metrics AS k ON k.name = g.name;
 
@@ -115,19 +113,14 @@ CREATE MACRO _unit_size(unit) AS (
 CREATE MACRO _runner_metrics(
     stats  -- rows of the runner's statistics, as a list; times in ticks, with ticks_per_second
 ) AS TABLE
-WITH
-counted AS (
-    SELECT
-        s.*,
-        s.inference_end - s.inference_start AS inference_ticks,
-        s.prompt_eval_end - s.inference_start AS prefill_ticks,
-        s.inference_end - s.prompt_eval_end AS decode_ticks,
+WITH counted AS (
+    SELECT s.*, s.inference_end - s.inference_start AS inference_ticks,
+        s.prompt_eval_end - s.inference_start AS prefill_ticks, s.inference_end - s.prompt_eval_end AS decode_ticks,
         s.first_token - s.inference_start AS first_token_ticks
     FROM (SELECT unnest(stats, recursive := true)) AS s
 ),
 named AS (
-    SELECT
-        c.sample,
+    SELECT c.sample,
         unnest([
             {'name': 'prompt_tokens', 'value': c.prompt_tokens::DOUBLE},
             {'name': 'generated_tokens', 'value': c.generated_tokens},
@@ -135,8 +128,7 @@ named AS (
                 'name': 'model_load_time',
                 'value': CASE
                     WHEN c.model_load_end <> 0
-                        THEN (c.model_load_end - c.model_load_start)
-                            * 1000.0 / c.ticks_per_second
+                        THEN (c.model_load_end - c.model_load_start) * 1000.0 / c.ticks_per_second
                 END
             },
             {'name': 'time_to_first_token', 'value': c.first_token_ticks * 1000.0 / c.ticks_per_second},
@@ -144,18 +136,15 @@ named AS (
             {'name': 'sampling_time', 'value': c.sampling_ticks * 1000.0 / c.ticks_per_second},
             {
                 'name': 'prefill_tokens_per_second',
-                'value': c.prompt_tokens::DOUBLE * c.ticks_per_second
-                / nullif(c.prefill_ticks, 0)
+                'value': c.prompt_tokens::DOUBLE * c.ticks_per_second / nullif(c.prefill_ticks, 0)
             },
             {
                 'name': 'decode_tokens_per_second',
-                'value': c.generated_tokens::DOUBLE * c.ticks_per_second
-                / nullif(c.decode_ticks, 0)
+                'value': c.generated_tokens::DOUBLE * c.ticks_per_second / nullif(c.decode_ticks, 0)
             },
             {
                 'name': 'tokens_per_second',
-                'value': c.generated_tokens::DOUBLE * c.ticks_per_second
-                / nullif(c.inference_ticks, 0)
+                'value': c.generated_tokens::DOUBLE * c.ticks_per_second / nullif(c.inference_ticks, 0)
             },
             {'name': 'gpu_peak_usage', 'value': c.gpu_peak_usage}
         ]) AS metric

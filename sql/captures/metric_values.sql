@@ -10,9 +10,7 @@
 --   meaning: what it measures; NULL if the name isn't known
 --   source: first 12 characters of the hash of the file it was read from; NULL if attached by hand
 CREATE MACRO metric_values(capture) AS TABLE
-SELECT
-    m.name, m.run_index, m.sample, m.value, m.unit, m.better, k.meaning,
-    left(m.source, 12) AS source
+SELECT m.name, m.run_index, m.sample, m.value, m.unit, m.better, k.meaning, left(m.source, 12) AS source
 FROM (SELECT _any_capture_id(capture) AS capture_id) AS a
 JOIN metrics AS m USING (capture_id)
 LEFT JOIN known_metrics AS k USING (name)

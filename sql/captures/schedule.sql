@@ -31,8 +31,7 @@ CREATE MACRO _position_in_cycle(
     CASE
         WHEN least(step, s[1], s[2], s[3] - 1, s[4], s[5]) < 0
             THEN error(
-                'a schedule needs step, wait, warmup, repeat and skip_first of at '
-                || 'least 0 and active of at least 1'
+                'a schedule needs step, wait, warmup, repeat and skip_first of at least 0 and active of at least 1'
             )
         WHEN step < s[5] THEN -1
         WHEN s[4] > 0 AND _step_of_cycles(step, s) >= s[4] * (s[1] + s[2] + s[3]) THEN -1
@@ -41,9 +40,7 @@ CREATE MACRO _position_in_cycle(
 );
 
 -- Number of a step, counted from the start of the first cycle.
-CREATE MACRO _step_of_cycles(step, s) AS (
-    step - s[5] + CASE WHEN s[6] <> 0 THEN s[1] ELSE 0 END
-);
+CREATE MACRO _step_of_cycles(step, s) AS (step - s[5] + CASE WHEN s[6] <> 0 THEN s[1] ELSE 0 END);
 
 -- Whether a schedule records a run and the run has the requested phase; without schedule and phase, all runs are
 -- recorded. The runs of each name are numbered as steps separately, in file order, whatever their phases.
@@ -54,21 +51,17 @@ CREATE MACRO _is_recorded(
     CASE
         WHEN steps IS NULL THEN true
         WHEN NOT regexp_full_match(
-            ',' || steps,
-            '(, *(wait|warmup|active|repeat|skip_first(_wait)?) *= *-?\d{1,9} *)+'
+            ',' || steps, '(, *(wait|warmup|active|repeat|skip_first(_wait)?) *= *-?\d{1,9} *)+'
         ) THEN error(
-            'steps: ''' || steps || ''' is not a list of key=number pairs; write them '
-            || 'as in ''skip_first=1,active=3'', with the keys skip_first, wait, '
-            || 'warmup, active, repeat, skip_first_wait'
+            'steps: ''' || steps || ''' is not a list of key=number pairs; write them as in ''skip_first=1,active=3'', '
+            || 'with the keys skip_first, wait, warmup, active, repeat, skip_first_wait'
         )
         WHEN len(regexp_extract_all(',' || steps, '[a-z_]+'))
             > len(list_distinct(regexp_extract_all(',' || steps, '[a-z_]+')))
             THEN error('steps: ''' || steps || ''' repeats a key; write each key once')
         -- A list in a list: the text is parsed at one place of the expression, as each further place would lengthen
         -- planning.
-        ELSE list_transform(
-            [_step_options(steps)], lambda s: _position_in_cycle(iteration, s) >= s[1] + s[2]
-        )[1]
+        ELSE list_transform([_step_options(steps)], lambda s: _position_in_cycle(iteration, s) >= s[1] + s[2])[1]
     END
     AND (phase IS NULL OR coalesce(run_phase = _known_phase(phase), false))
 );
@@ -108,9 +101,7 @@ WHERE r.capture_id = capture_key
     );
 
 -- A phase, or NULL for all runs; an error for any other value.
-CREATE MACRO _checked_phase(phase) AS (
-    CASE WHEN phase IS NOT NULL THEN _known_phase(phase) END
-);
+CREATE MACRO _checked_phase(phase) AS (CASE WHEN phase IS NOT NULL THEN _known_phase(phase) END);
 
 -- A phase; an error for any other value.
 CREATE MACRO _known_phase(phase) AS (
@@ -126,11 +117,7 @@ CREATE MACRO _known_phase(phase) AS (
 -- Whether a run is a step of a trace: a profiler step, or a step of a server. A step's run has the host's events that
 -- begin in it, and the work of devices that is launched in it. Steps without recorded work don't count, see
 -- `trace_steps`.
-CREATE MACRO _is_step_run(run_name) AS (
-    run_name IN ('ProfilerStep', 'ServingStep')
-);
+CREATE MACRO _is_step_run(run_name) AS (run_name IN ('ProfilerStep', 'ServingStep'));
 
 -- Whether a run has the events outside of a trace's steps.
-CREATE MACRO _is_outside_steps(run_name) AS (
-    run_name IN ('Outside of steps', 'Incomplete step')
-);
+CREATE MACRO _is_outside_steps(run_name) AS (run_name IN ('Outside of steps', 'Incomplete step'));

@@ -7,9 +7,7 @@ CREATE MACRO _nanoseconds(unit) AS (
 CREATE MACRO _stored_unit(
     value_unit,  -- ticks, us, cycles, bytes, count, unknown
     time_scale  -- unit of one tick of the capture
-) AS (
-    CASE value_unit WHEN 'ticks' THEN time_scale ELSE value_unit END
-);
+) AS (CASE value_unit WHEN 'ticks' THEN time_scale ELSE value_unit END);
 
 -- The unit that a value is shown in: times in the requested unit, others in the unit they are stored in.
 CREATE MACRO _display_unit(written, unit) AS (
@@ -17,9 +15,7 @@ CREATE MACRO _display_unit(written, unit) AS (
 );
 
 -- Position of a unit among units that are a thousand times the one before; NULL if it is not a unit of time.
-CREATE MACRO _thousands(unit) AS (
-    list_position(['ns', 'us', 'ms', 's'], unit)
-);
+CREATE MACRO _thousands(unit) AS (list_position(['ns', 'us', 'ms', 's'], unit));
 
 -- Factor for showing a value in a unit: value * _multiplier / _divisor, see `_scale`. One of the two is 1, so a whole
 -- number of ticks is rounded only once, at the division by a power of ten.
@@ -28,25 +24,18 @@ CREATE MACRO _multiplier(written, unit) AS (
 );
 
 -- Divisor for showing a value in a unit, see `_multiplier`.
-CREATE MACRO _divisor(written, unit) AS (
-    _multiplier(unit, written)
-);
+CREATE MACRO _divisor(written, unit) AS (_multiplier(unit, written));
 
 -- The factors from one unit to another, for `_in_unit`: computed once per capture or row, as planning both for each
 -- value takes longer than reading its rows.
-CREATE MACRO _scale(written, unit) AS (
-    {'multiplier': _multiplier(written, unit), 'divisor': _divisor(written, unit)}
-);
+CREATE MACRO _scale(written, unit) AS ({'multiplier': _multiplier(written, unit), 'divisor': _divisor(written, unit)});
 
 -- A value in the unit in which it is shown.
-CREATE MACRO _in_unit(value, scale) AS (
-    value * scale['multiplier'] / scale['divisor']
-);
+CREATE MACRO _in_unit(value, scale) AS (value * scale['multiplier'] / scale['divisor']);
 
 -- The one capture that an argument matches, the unit of results and the factors from ticks to it.
 CREATE MACRO _scaled_capture(capture, unit) AS TABLE
-SELECT c.*, _scale(c.time_scale, c.unit) AS scale
-FROM _capture(capture, unit) AS c;
+SELECT c.*, _scale(c.time_scale, c.unit) AS scale FROM _capture(capture, unit) AS c;
 
 -- The capture of a key, the unit of results and the factors from ticks to it.
 CREATE MACRO _scaled_key(capture_key, unit) AS TABLE
@@ -55,11 +44,7 @@ FROM (SELECT capture_key AS capture_id, unit AS unit) AS u
 JOIN captures AS c USING (capture_id);
 
 -- The sum of a whole number over the rows to which a condition applies; NULL if it is larger than BIGINT.
-CREATE MACRO _sum_where(number, condition) AS (
-    try_cast(sum(CASE WHEN condition THEN number ELSE 0 END) AS BIGINT)
-);
+CREATE MACRO _sum_where(number, condition) AS (try_cast(sum(CASE WHEN condition THEN number ELSE 0 END) AS BIGINT));
 
 -- The unit of the times of a capture if none is requested.
-CREATE MACRO _default_unit(time_scale) AS (
-    CASE time_scale WHEN 'cycles' THEN 'cycles' ELSE 'us' END
-);
+CREATE MACRO _default_unit(time_scale) AS (CASE time_scale WHEN 'cycles' THEN 'cycles' ELSE 'us' END);

@@ -53,8 +53,7 @@ FROM (
         (['aten.miopen_convolution_transpose'], 'self weight bias padding output_padding stride dilation groups'),
         (
             ['aten.convolution_backward'],
-            'gradient self weight bias_sizes stride padding dilation transposed '
-            || 'output_padding groups output_mask'
+            'gradient self weight bias_sizes stride padding dilation transposed output_padding groups output_mask'
         ),
         (['aten.cudnn_convolution_backward_input'], 'sizes gradient weight padding stride dilation groups'),
         (['aten.cudnn_convolution_backward_weight'], 'sizes gradient self padding stride dilation groups'),
@@ -70,8 +69,7 @@ FROM (
         ),
         (
             ['aten._scaled_dot_product_flash_attention_backward'],
-            'gradient query key value forward logsumexp cum_seq_q cum_seq_k max_q '
-            || 'max_k dropout_p is_causal'
+            'gradient query key value forward logsumexp cum_seq_q cum_seq_k max_q max_k dropout_p is_causal'
         ),
         (
             ['aten._scaled_dot_product_flash_attention_for_cpu_backward'],
@@ -79,8 +77,7 @@ FROM (
         ),
         (
             ['aten._scaled_dot_product_efficient_attention_backward'],
-            'gradient query key value attn_mask forward logsumexp seed offset '
-            || 'dropout_p output_mask is_causal'
+            'gradient query key value attn_mask forward logsumexp seed offset dropout_p output_mask is_causal'
         ),
         (
             ['aten._scaled_dot_product_cudnn_attention_backward'],
@@ -92,13 +89,11 @@ FROM (
         (['aten.gelu_backward'], 'gradient self approximate'),
         (
             [
-                '_C.silu_and_mul', '_C.mul_and_silu', '_C.gelu_and_mul',
-                '_C.gelu_tanh_and_mul', '_C.gelu_quick', '_C.gelu_new',
-                '_C.swigluoai_and_mul', 'sgl_kernel.silu_and_mul',
-                'sgl_kernel.gelu_and_mul', 'sgl_kernel.gelu_tanh_and_mul',
-                'flashinfer.silu_and_mul', 'flashinfer.gelu_and_mul',
-                'flashinfer.gelu_tanh_and_mul', '_C.static_scaled_fp8_quant',
-                '_C.dynamic_scaled_fp8_quant', '_C.dynamic_per_token_scaled_fp8_quant'
+                '_C.silu_and_mul', '_C.mul_and_silu', '_C.gelu_and_mul', '_C.gelu_tanh_and_mul', '_C.gelu_quick',
+                '_C.gelu_new', '_C.swigluoai_and_mul', 'sgl_kernel.silu_and_mul', 'sgl_kernel.gelu_and_mul',
+                'sgl_kernel.gelu_tanh_and_mul', 'flashinfer.silu_and_mul', 'flashinfer.gelu_and_mul',
+                'flashinfer.gelu_tanh_and_mul', '_C.static_scaled_fp8_quant', '_C.dynamic_scaled_fp8_quant',
+                '_C.dynamic_per_token_scaled_fp8_quant'
             ],
             'out self'
         ),
@@ -119,16 +114,14 @@ FROM (
         (
             [
                 '_C.rms_norm', 'sgl_kernel.rmsnorm', 'sgl_kernel.gemma_rmsnorm',
-                'flashinfer.rmsnorm', 'flashinfer.gemma_rmsnorm',
-                '_C.rms_norm_static_fp8_quant'
+                'flashinfer.rmsnorm', 'flashinfer.gemma_rmsnorm', '_C.rms_norm_static_fp8_quant'
             ],
             'out self weight'
         ),
         (
             [
-                '_C.fused_add_rms_norm', 'sgl_kernel.fused_add_rmsnorm',
-                'sgl_kernel.gemma_fused_add_rmsnorm', 'flashinfer.fused_add_rmsnorm',
-                'flashinfer.gemma_fused_add_rmsnorm'
+                '_C.fused_add_rms_norm', 'sgl_kernel.fused_add_rmsnorm', 'sgl_kernel.gemma_fused_add_rmsnorm',
+                'flashinfer.fused_add_rmsnorm', 'flashinfer.gemma_fused_add_rmsnorm'
             ],
             'self residual weight'
         ),
@@ -148,8 +141,7 @@ FROM (
         (['aten.native_group_norm_backward'], 'gradient self mean rstd weight N C HxW group output_mask'),
         (
             ['aten.native_batch_norm_backward'],
-            'gradient self weight running_mean running_var save_mean save_invstd '
-            || 'training eps output_mask'
+            'gradient self weight running_mean running_var save_mean save_invstd training eps output_mask'
         ),
         (['aten.cudnn_batch_norm_backward', 'aten.miopen_batch_norm_backward'], 'self gradient weight'),
         (['aten._fused_rms_norm_backward'], 'gradient self normalized_shape rstd weight output_mask'),
@@ -168,16 +160,14 @@ FROM (
         (
             [
                 'aten.adaptive_avg_pool1d', 'aten.adaptive_avg_pool2d',
-                'aten.adaptive_avg_pool3d', 'aten._adaptive_avg_pool2d',
-                'aten._adaptive_avg_pool3d'
+                'aten.adaptive_avg_pool3d', 'aten._adaptive_avg_pool2d', 'aten._adaptive_avg_pool3d'
             ],
             'self output_size'
         ),
         (
             [
-                'aten.sum', 'aten.mean', 'aten.amax', 'aten.amin', 'aten.max',
-                'aten.min', 'aten.argmax', 'aten.argmin', 'aten.prod', 'aten.any',
-                'aten.all', 'aten.var', 'aten.var_mean', 'aten.std', 'aten.logsumexp'
+                'aten.sum', 'aten.mean', 'aten.amax', 'aten.amin', 'aten.max', 'aten.min', 'aten.argmax', 'aten.argmin',
+                'aten.prod', 'aten.any', 'aten.all', 'aten.var', 'aten.var_mean', 'aten.std', 'aten.logsumexp'
             ],
             'self dim'
         ),

@@ -4,8 +4,7 @@ CREATE MACRO _bytes_of_traced_type(dtype) AS (
     CASE
         WHEN dtype IN ('bool', 'unsigned char', 'signed char', 'char') OR starts_with(dtype, 'c10::Float8') THEN 1
         WHEN dtype IN (
-            'c10::BFloat16', 'c10::Half', 'short', 'short int', 'unsigned short',
-            'short unsigned int'
+            'c10::BFloat16', 'c10::Half', 'short', 'short int', 'unsigned short', 'short unsigned int'
         ) THEN 2
         WHEN dtype IN ('float', 'int', 'unsigned int', 'c10::complex<c10::Half>') THEN 4
         WHEN dtype IN ('double', 'long', 'long int', 'unsigned long', 'long unsigned int', 'c10::complex<float>') THEN 8
@@ -39,9 +38,7 @@ CREATE MACRO _listed_types(kernel) AS (
             regexp_extract(kernel, 'Functor<([^,<>]*(<[^<>]*>)?)', 1),
             CASE
                 WHEN contains(kernel, 'CopyFunctor<') THEN regexp_extract(
-                    kernel,
-                    'CopyFunctor<[^,<>]*(<[^<>]*>)?, ([^,<>]*(<[^<>]*>)?)',
-                    2
+                    kernel, 'CopyFunctor<[^,<>]*(<[^<>]*>)?, ([^,<>]*(<[^<>]*>)?)', 2
                 )
                 ELSE regexp_extract(kernel, 'Functor<([^,<>]*(<[^<>]*>)?)', 1)
             END
@@ -78,16 +75,9 @@ CREATE MACRO _traced_tensor(
     name, sizes, strides, value, dtype
 ) AS (
     {
-        'place': place,
-        'part': part,
-        'name': ltrim(name, '!'),
-        'is_out': coalesce(regexp_full_match(name, 'out\d?'), false),
-        'is_read': coalesce(name[1] <> '!', true),
-        'sizes': sizes,
-        'strides': strides,
-        'value': value,
-        'type': dtype,
-        'bytes': _bytes_of_traced_type(dtype),
+        'place': place, 'part': part, 'name': ltrim(name, '!'),
+        'is_out': coalesce(regexp_full_match(name, 'out\d?'), false), 'is_read': coalesce(name[1] <> '!', true),
+        'sizes': sizes, 'strides': strides, 'value': value, 'type': dtype, 'bytes': _bytes_of_traced_type(dtype),
         'rank': _rank_of_traced_type(dtype)
     }
 );
@@ -102,9 +92,7 @@ CREATE MACRO _numbers(argument) AS (
 
 -- The highest of the ranks of types, which are 0 for bool, 100 for integers, 200 for floats and 300 for complex
 -- numbers, and the bytes of the type.
-CREATE MACRO _highest_rank(tensors) AS (
-    list_max(list_transform(tensors, lambda _t: _t.rank))
-);
+CREATE MACRO _highest_rank(tensors) AS (list_max(list_transform(tensors, lambda _t: _t.rank)));
 
 -- A type of a trace as people write it: bf16; other names as they are.
 CREATE MACRO _short_type(dtype) AS (
@@ -129,9 +117,7 @@ CREATE MACRO _short_type(dtype) AS (
 );
 
 -- Tensors that have dimensions.
-CREATE MACRO _with_dimensions(tensors) AS (
-    list_filter(tensors, lambda _t: len(_t.sizes) > 0)
-);
+CREATE MACRO _with_dimensions(tensors) AS (list_filter(tensors, lambda _t: len(_t.sizes) > 0));
 
 -- The bytes of the type that an elementwise op returns, by torch's rules of promotion: that of its tensors with
 -- dimensions, unless one without is of a higher kind. A number in Python is written as a double without dimensions; it
@@ -151,21 +137,15 @@ CREATE MACRO _promoted_bytes(tensors) AS (
 CREATE MACRO _call_arguments(
     calls  -- rows of call, op, formula, shapes, dtypes, strides, inputs and listed, the types of lists, as a list
 ) AS TABLE
-WITH
-given AS (
-    SELECT
-        g.held.call, g.held.op, g.held.formula, g.held.listed AS types, n.names,
-        try(from_json(g.held.shapes, '["JSON"]')) AS shapes,
-        try(from_json(g.held.dtypes, '["VARCHAR"]')) AS dtypes,
-        try(from_json(g.held.strides, '["JSON"]')) AS strides,
-        try(from_json(g.held.inputs, '["VARCHAR"]')) AS inputs
+WITH given AS (
+    SELECT g.held.call, g.held.op, g.held.formula, g.held.listed AS types, n.names,
+        try(from_json(g.held.shapes, '["JSON"]')) AS shapes, try(from_json(g.held.dtypes, '["VARCHAR"]')) AS dtypes,
+        try(from_json(g.held.strides, '["JSON"]')) AS strides, try(from_json(g.held.inputs, '["VARCHAR"]')) AS inputs
     FROM (SELECT unnest(calls) AS held) AS g
     LEFT JOIN _argument_names AS n ON n.op = g.held.op
 ),
 counted AS (
-    SELECT
-        g.*,
-        g.dtypes IS NOT NULL AS has_types,
+    SELECT g.*, g.dtypes IS NOT NULL AS has_types,
         CASE
             WHEN _is_tensor(g.shapes[-1], g.dtypes[-1], g.dtypes IS NOT NULL) THEN o.given - o.outs + 1
         END AS first_out
@@ -173,24 +153,18 @@ counted AS (
     LEFT JOIN _out_arguments AS o ON o.op = g.op AND o.given = len(g.shapes)
 ),
 read AS (
-    SELECT
-        g.call, g.op, g.formula, g.has_types,
-        coalesce(g.first_out - 1, len(g.shapes)) AS given,
+    SELECT g.call, g.op, g.formula, g.has_types, coalesce(g.first_out - 1, len(g.shapes)) AS given,
         list_transform(
             g.shapes,
             lambda shape, place: _traced_tensor(
-                place, 0, _argument_name(place, g.names, g.first_out),
-                try_cast(shape AS BIGINT[]),
-                try_cast(g.strides[place] AS BIGINT[]), nullif(g.inputs[place], ''),
-                g.dtypes[place]
+                place, 0, _argument_name(place, g.names, g.first_out), try_cast(shape AS BIGINT[]),
+                try_cast(g.strides[place] AS BIGINT[]), nullif(g.inputs[place], ''), g.dtypes[place]
             )
         ) AS arguments,
         list_filter(
             list_transform(g.shapes, lambda shape, place: {
-                'place': place,
-                'name': _argument_name(place, g.names, g.first_out),
-                'sizes': try_cast(shape AS BIGINT[][]),
-                'strides': try_cast(g.strides[place] AS BIGINT[][]),
+                'place': place, 'name': _argument_name(place, g.names, g.first_out),
+                'sizes': try_cast(shape AS BIGINT[][]), 'strides': try_cast(g.strides[place] AS BIGINT[][]),
                 'is_typed': g.dtypes[place] = 'TensorList'
             }),
             lambda a: a.is_typed OR len(a.sizes) > 0 AND a.sizes[1] IS NOT NULL
@@ -199,8 +173,7 @@ read AS (
     FROM counted AS g
 ),
 parted AS (
-    SELECT
-        r.*,
+    SELECT r.*,
         list_filter(
             r.arguments,
             lambda a: CASE
@@ -213,8 +186,7 @@ parted AS (
             lambda a, number: list_transform(
                 a.sizes,
                 lambda sizes, part: _traced_tensor(
-                    a.place, part, a.name, sizes, a.strides[part], NULL,
-                    r.types[least(number, len(r.types))]
+                    a.place, part, a.name, sizes, a.strides[part], NULL, r.types[least(number, len(r.types))]
                 )
             )
         )) AS listed,
@@ -222,27 +194,17 @@ parted AS (
     FROM read AS r
 ),
 firsts AS (
-    SELECT
-        p.*,
-        CASE WHEN len(p.lists) = 0 THEN p.singles ELSE list_sort(p.singles || p.listed) END AS all_tensors,
-        list_filter(p.singles, lambda t: NOT t.is_out)[1] AS first_single,
-        first_single['place'] AS first_place,
-        coalesce(p.lists[1].place < first_place, len(p.lists) > 0)
-            AS is_of_lists,
+    SELECT p.*, CASE WHEN len(p.lists) = 0 THEN p.singles ELSE list_sort(p.singles || p.listed) END AS all_tensors,
+        list_filter(p.singles, lambda t: NOT t.is_out)[1] AS first_single, first_single['place'] AS first_place,
+        coalesce(p.lists[1].place < first_place, len(p.lists) > 0) AS is_of_lists,
         -- Where lists aren't written, all of them look empty.
-        CASE WHEN len(p.listed) > 0 THEN
-            list_filter(p.listed, lambda t: t.place = p.lists[1].place)
-        END AS first_list
+        CASE WHEN len(p.listed) > 0 THEN list_filter(p.listed, lambda t: t.place = p.lists[1].place) END AS first_list
     FROM parted AS p
 )
-SELECT
-    f.call, f.op, f.formula, f.has_types, f.named, f.all_tensors,
+SELECT f.call, f.op, f.formula, f.has_types, f.named, f.all_tensors,
     list_filter(f.all_tensors, lambda t: NOT t.is_out) AS tensors,
-    list_filter(f.all_tensors, lambda t: t.is_out) AS outs,
-    f.listed, f.is_of_lists, f.first_list,
-    CASE WHEN f.is_of_lists THEN f.first_list[1] ELSE f.first_single END
-        AS first_tensor,
-    f.given,
+    list_filter(f.all_tensors, lambda t: t.is_out) AS outs, f.listed, f.is_of_lists, f.first_list,
+    CASE WHEN f.is_of_lists THEN f.first_list[1] ELSE f.first_single END AS first_tensor, f.given,
     CASE
         WHEN f.is_of_lists THEN f.first_list[1]
         ELSE coalesce(f.named['query'], f.named['self'], f.first_single, f.all_tensors[1])

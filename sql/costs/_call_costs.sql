@@ -37,8 +37,7 @@ CREATE MACRO _call_flops(
         WHEN 'experts' THEN CASE
             WHEN s.named['w1'].sizes[-1] = s.input_sizes[-1] THEN
                 2e0 * s.input_sizes[1] * s.named['topk_ids'].sizes[-1] * (
-                    _elements(s.named['w1'].sizes[2:])
-                    + _elements(s.named['w2'].sizes[2:])
+                    _elements(s.named['w1'].sizes[2:]) + _elements(s.named['w2'].sizes[2:])
                 )
         END
         WHEN 'gating' THEN (f.per_input + s.output_sizes[-1]) * s.input_elements
@@ -51,11 +50,9 @@ CREATE MACRO _call_flops(
         WHEN 'attention backward' THEN
             5 * (_elements(s.input_sizes) + _elements(s.named['gradient'].sizes)) * s.key_sizes[-2]
             * _causal_part(s.is_causal, s.input_sizes[-2], s.key_sizes[-2])
-        WHEN 'gelu backward' THEN
-            CASE s.approximate WHEN '"tanh"' THEN 18 ELSE 11 END * s.output_elements
+        WHEN 'gelu backward' THEN CASE s.approximate WHEN '"tanh"' THEN 18 ELSE 11 END * s.output_elements
         WHEN 'norm' THEN s.input_elements * (
-            s.weights
-            + CASE WHEN s.named['training'].value = 'False' THEN 2 ELSE f.per_input END
+            s.weights + CASE WHEN s.named['training'].value = 'False' THEN 2 ELSE f.per_input END
         )
         ELSE _flops(f, s)
     END
@@ -82,17 +79,13 @@ CREATE MACRO _cached_elements(
 ) AS (
     CASE
         WHEN s.named['value_cache'] IS NOT NULL
-            OR s.named['key_cache'].sizes[-1]
-                = s.named['key'].sizes[-1] + s.named['value'].sizes[-1]
-            THEN _elements(s.named['slots'].sizes)
-                * _elements(s.named[argument].sizes[2:])
+            OR s.named['key_cache'].sizes[-1] = s.named['key'].sizes[-1] + s.named['value'].sizes[-1]
+            THEN _elements(s.named['slots'].sizes) * _elements(s.named[argument].sizes[2:])
     END
 );
 
 -- The sum of numbers; NULL if one isn't known.
-CREATE MACRO _whole_sum(numbers) AS (
-    list_reduce(numbers::DOUBLE[], lambda _a, _b: _a + _b, 0e0)
-);
+CREATE MACRO _whole_sum(numbers) AS (list_reduce(numbers::DOUBLE[], lambda _a, _b: _a + _b, 0e0));
 
 -- The bytes of these tensors in memory; NULL if sizes or a type aren't known.
 CREATE MACRO _bytes_of_tensors(tensors) AS (
@@ -116,12 +109,10 @@ CREATE MACRO _written_bytes(
             WHEN 'indices' THEN 8
             WHEN 'int32' THEN 4
             WHEN 'first, indices' THEN
-                s.first_tensor.bytes
-                + CASE WHEN s.given > 1 AND len(s.tensors) = 1 THEN 8 ELSE 0 END
+                s.first_tensor.bytes + CASE WHEN s.given > 1 AND len(s.tensors) = 1 THEN 8 ELSE 0 END
             WHEN 'first, mask' THEN s.first_tensor.bytes + 1
             WHEN 'first, first' THEN 2 * s.first_tensor.bytes
-            WHEN 'sums' THEN
-                CASE WHEN s.first_tensor.rank < 200 THEN 8 ELSE s.first_tensor.bytes END
+            WHEN 'sums' THEN CASE WHEN s.first_tensor.rank < 200 THEN 8 ELSE s.first_tensor.bytes END
         END
     END
 );
@@ -131,14 +122,9 @@ CREATE MACRO _written_bytes(
 CREATE MACRO _statistics(
     s  -- row of `_call_shapes`
 ) AS (
-    CASE
-        WHEN s.is_sized_by_outs THEN 0
-        WHEN contains(s.op, 'rms') THEN 1
-        ELSE 2
-    END * CASE
+    CASE WHEN s.is_sized_by_outs THEN 0 WHEN contains(s.op, 'rms') THEN 1 ELSE 2 END * CASE
         WHEN s.named['normalized_shape'] IS NOT NULL
-            THEN s.input_elements
-                / _elements(_numbers(s.named['normalized_shape']))
+            THEN s.input_elements / _elements(_numbers(s.named['normalized_shape']))
         WHEN s.named['group'] IS NOT NULL THEN s.input_sizes[1] * s.named['group'].value::BIGINT
         ELSE s.input_sizes[2]
     END
@@ -170,8 +156,7 @@ WITH
 -- As values: a macro rebuilds a row that it is given at each place that names it.
 shaped AS MATERIALIZED (SELECT c AS s, c.formula AS f FROM _call_shapes(calls) AS c),
 typed AS MATERIALIZED (
-    SELECT
-        h.s, h.f,
+    SELECT h.s, h.f,
         CASE
             WHEN h.s.is_sized_by_outs THEN
                 _whole_sum(list_transform(h.s.outs, lambda _t: _elements(_t.sizes) * _t.bytes))
@@ -181,39 +166,31 @@ typed AS MATERIALIZED (
     FROM shaped AS h
 ),
 written AS (
-    SELECT
-        s.call, s.op, f.counts, f.moves, s.has_types, s.main_type,
+    SELECT s.call, s.op, f.counts, f.moves, s.has_types, s.main_type,
         array_to_string(
             list_transform(
-                s.all_tensors,
-                lambda _t: coalesce(_short_type(_t.type), '')
-                    || replace(_t.sizes::VARCHAR, ', ', ',')
+                s.all_tensors, lambda _t: coalesce(_short_type(_t.type), '') || replace(_t.sizes::VARCHAR, ', ', ',')
             ),
             ' '
         ) AS inputs,
-        list_contains(list_transform(s.listed, lambda _t: _t.bytes IS NULL), true)
-            AS has_untyped,
+        list_contains(list_transform(s.listed, lambda _t: _t.bytes IS NULL), true) AS has_untyped,
         _call_flops(t.f, t.s) AS flops,
         CASE
             WHEN f.moves = 'rotated' THEN
-                (_rotated_elements(t.s, 'query') + _rotated_elements(t.s, 'key'))
-                * s.named['query'].bytes
+                (_rotated_elements(t.s, 'query') + _rotated_elements(t.s, 'key')) * s.named['query'].bytes
             WHEN f.moves = 'slots' THEN
                 _cached_elements(t.s, 'key') * s.named['key_cache'].bytes
-                + _cached_elements(t.s, 'value')
-                    * coalesce(s.named['value_cache'], s.named['key_cache']).bytes
+                + _cached_elements(t.s, 'value') * coalesce(s.named['value_cache'], s.named['key_cache']).bytes
             WHEN f.sizes <> 'gradients' THEN t.bytes
             -- Gradients have the sizes and types of the tensors that they belong to.
             WHEN s.op = 'aten.convolution_backward' THEN
                 (
                     s.asked[1]::BIGINT * _elements(s.input_sizes)
-                    + s.asked[2]::BIGINT * _elements(s.weight_sizes)
-                    + s.asked[3]::BIGINT * s.gradient_sizes[2]
+                    + s.asked[2]::BIGINT * _elements(s.weight_sizes) + s.asked[3]::BIGINT * s.gradient_sizes[2]
                 ) * s.first_tensor.bytes
             WHEN f.counts = 'attention backward' THEN
                 (
-                    _elements(s.input_sizes) + _elements(s.key_sizes)
-                    + _elements(s.named['value'].sizes)
+                    _elements(s.input_sizes) + _elements(s.key_sizes) + _elements(s.named['value'].sizes)
                 ) * s.first_tensor.bytes
             WHEN f.family = 'pooling' THEN _elements(s.input_sizes) * s.first_tensor.bytes
             WHEN f.family = 'normalization' THEN _normalization_gradients(t.s)
@@ -223,9 +200,7 @@ written AS (
         -- multiple of 32.
         + CASE
             WHEN f.counts <> 'attention' OR s.named['compute_log_sumexp'].value = 'False' THEN 0
-            WHEN contains(s.op, 'efficient')
-                THEN 128 * _elements(s.input_sizes[:-3])
-                    * ceil(s.input_sizes[-2] / 32)
+            WHEN contains(s.op, 'efficient') THEN 128 * _elements(s.input_sizes[:-3]) * ceil(s.input_sizes[-2] / 32)
             ELSE 4 * _elements(s.input_sizes[:-2])
         END AS bytes_written,
         CASE
@@ -233,11 +208,9 @@ written AS (
             WHEN f.moves = 'all' THEN _bytes_of_tensors(list_filter(s.tensors, lambda _t: _t.is_read))
             WHEN f.moves = 'chosen' THEN t.bytes + _bytes_of_tensors(s.tensors[2:])
             WHEN f.moves = 'rotated' THEN
-                (_rotated_elements(t.s, 'query') + _rotated_elements(t.s, 'key'))
-                * s.named['query'].bytes
+                (_rotated_elements(t.s, 'query') + _rotated_elements(t.s, 'key')) * s.named['query'].bytes
                 + _elements(s.named['positions'].sizes) * (
-                    s.named['positions'].bytes
-                    + s.named['table'].sizes[-1] * s.named['table'].bytes
+                    s.named['positions'].bytes + s.named['table'].sizes[-1] * s.named['table'].bytes
                 )
             WHEN f.moves = 'slots' THEN
                 _cached_elements(t.s, 'key') * s.named['key'].bytes
@@ -246,12 +219,9 @@ written AS (
         END AS bytes_read
     FROM typed AS t
 )
-SELECT
-    w.call, w.main_type AS type, w.inputs,
-    try_cast(w.flops AS BIGINT) AS flops,
+SELECT w.call, w.main_type AS type, w.inputs, try_cast(w.flops AS BIGINT) AS flops,
     try_cast(w.bytes_read AS BIGINT) AS bytes_read,
-    try_cast(CASE WHEN w.moves = 'nothing' THEN 0 ELSE w.bytes_written END AS BIGINT)
-        AS bytes_written,
+    try_cast(CASE WHEN w.moves = 'nothing' THEN 0 ELSE w.bytes_written END AS BIGINT) AS bytes_written,
     CASE
         WHEN w.counts IS NULL THEN 'no formula for ' || w.op
         WHEN w.counts = 'unwritten lengths' THEN 'the lengths of its sequences are not written'

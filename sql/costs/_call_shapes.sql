@@ -33,8 +33,7 @@ CREATE MACRO _window_sizes(
 CREATE MACRO _convolved_sizes(
     sizes,  -- sizes of the input
     weight,  -- sizes of the weight
-    stride, padding, dilation, output_padding, groups,
-    is_transposed
+    stride, padding, dilation, output_padding, groups, is_transposed
 ) AS (
     CASE
         WHEN is_transposed THEN [sizes[1], weight[2] * groups] || list_transform(
@@ -44,8 +43,7 @@ CREATE MACRO _convolved_sizes(
                 + dilation[least(i, len(dilation))] * (weight[i + 2] - 1)
                 + output_padding[least(i, len(output_padding))] + 1
         )
-        ELSE [sizes[1], weight[1]]
-            || _window_sizes(sizes[3:], weight[3:], stride, padding, dilation, 0)
+        ELSE [sizes[1], weight[1]] || _window_sizes(sizes[3:], weight[3:], stride, padding, dilation, 0)
     END
 );
 
@@ -54,31 +52,22 @@ CREATE MACRO _convolved_sizes(
 CREATE MACRO _call_shapes(
     calls  -- as in `_call_arguments`
 ) AS TABLE
-WITH
-named AS (
-    SELECT
-        a.call, a.op, a.formula, a.has_types, a.named, a.given, a.all_tensors, a.tensors, a.outs, a.listed,
+WITH named AS (
+    SELECT a.call, a.op, a.formula, a.has_types, a.named, a.given, a.all_tensors, a.tensors, a.outs, a.listed,
         a.is_of_lists, a.first_list, a.first_tensor, a.main.sizes AS input_sizes, a.main.type AS main_type,
-        a.named['mat2'].sizes AS other_sizes,
-        a.named['weight'].sizes AS weight_sizes,
-        a.named['key'].sizes AS key_sizes,
-        a.named['gradient'].sizes AS gradient_sizes,
+        a.named['mat2'].sizes AS other_sizes, a.named['weight'].sizes AS weight_sizes,
+        a.named['key'].sizes AS key_sizes, a.named['gradient'].sizes AS gradient_sizes,
         coalesce(
             contains(a.op, 'transpose')
             OR try_cast(a.named['transposed'].value AS BOOLEAN),
             false
         ) AS is_transposed,
-        _numbers(a.named['kernel_size']) AS window_sizes,
-        _numbers(a.named['stride']) AS stride,
-        _numbers(a.named['padding']) AS padding,
-        coalesce(_numbers(a.named['dilation']), [1]) AS dilation,
-        coalesce(_numbers(a.named['output_padding']), [0])
-            AS output_padding,
-        coalesce(try_cast(a.named['groups'].value AS BIGINT), 1)
-            AS groups,
+        _numbers(a.named['kernel_size']) AS window_sizes, _numbers(a.named['stride']) AS stride,
+        _numbers(a.named['padding']) AS padding, coalesce(_numbers(a.named['dilation']), [1]) AS dilation,
+        coalesce(_numbers(a.named['output_padding']), [0]) AS output_padding,
+        coalesce(try_cast(a.named['groups'].value AS BIGINT), 1) AS groups,
         coalesce(try_cast(a.named['ceil_mode'].value AS BOOLEAN)::BIGINT, 0) AS rounds_up,
-        try_cast(a.named['output_mask'].value AS BOOLEAN[]) AS asked,
-        a.formula.sizes AS rule,
+        try_cast(a.named['output_mask'].value AS BOOLEAN[]) AS asked, a.formula.sizes AS rule,
         -- A tensor without elements gets its size from the op.
         coalesce(
             a.formula.sizes = 'out' AND len(a.outs) > 0
@@ -89,8 +78,7 @@ named AS (
     FROM _call_arguments(calls) AS a
 ),
 sized AS (
-    SELECT
-        n.*,
+    SELECT n.*,
         CASE
             WHEN n.is_sized_by_outs THEN n.outs[1].sizes
             WHEN n.rule = 'first' THEN n.first_tensor.sizes
@@ -108,8 +96,7 @@ sized AS (
             WHEN n.rule = 'packed columns' THEN n.input_sizes[:-2] || [8 * n.other_sizes[2]]
             WHEN n.rule = 'grouped product' THEN CASE
                 WHEN len(n.input_sizes) = 2 AND len(n.other_sizes) = 2
-                    THEN n.named['offs'].sizes
-                        || [n.input_sizes[1], n.other_sizes[2]]
+                    THEN n.named['offs'].sizes || [n.input_sizes[1], n.other_sizes[2]]
                 WHEN len(n.input_sizes) = 3 AND len(n.other_sizes) = 2 THEN [n.input_sizes[2], n.other_sizes[2]]
                 ELSE n.input_sizes[:-2] || n.other_sizes[-1:]
             END
@@ -124,8 +111,7 @@ sized AS (
                     CASE WHEN len(n.stride) = 0 THEN n.window_sizes ELSE n.stride END,
                     n.padding, n.dilation, n.rounds_up
                 )
-            WHEN n.rule = 'adaptive window' THEN n.input_sizes[:-n.dimensions - 1]
-                || _numbers(n.named['output_size'])
+            WHEN n.rule = 'adaptive window' THEN n.input_sizes[:-n.dimensions - 1] || _numbers(n.named['output_size'])
             WHEN n.rule = 'reduced' THEN list_transform(
                 n.input_sizes,
                 lambda size, i: CASE
@@ -133,8 +119,7 @@ sized AS (
                         OR n.named['dim'].value IS NULL
                         OR n.named['dim'].value = '[]'
                         OR list_contains(list_transform(
-                            _numbers(n.named['dim']),
-                            lambda d: CASE WHEN d < 0 THEN d + len(n.input_sizes) ELSE d END
+                            _numbers(n.named['dim']), lambda d: CASE WHEN d < 0 THEN d + len(n.input_sizes) ELSE d END
                         ), i - 1) THEN 1
                     ELSE size
                 END
@@ -151,8 +136,7 @@ sized AS (
         END AS output_sizes
     FROM named AS n
 )
-SELECT
-    z.*,
+SELECT z.*,
     CASE
         WHEN z.is_of_lists THEN _whole_sum(list_transform(z.first_list, lambda t: _elements(t.sizes)))
         ELSE _elements(z.input_sizes)
@@ -166,6 +150,5 @@ SELECT
     len(list_filter(z.tensors, lambda t: t.name IN ('weight', 'bias'))) AS weights,
     len(list_filter([z.named['min'], z.named['max']], lambda a: a.value IS NOT NULL OR a.bytes > 0)) AS bounds,
     try_cast(z.named['is_causal'].value AS BOOLEAN) AS is_causal,
-    '"' || z.named['approximate'].value || '"' AS approximate,
-    NULL::BIGINT AS start_pos, false AS has_mask
+    '"' || z.named['approximate'].value || '"' AS approximate, NULL::BIGINT AS start_pos, false AS has_mask
 FROM sized AS z;

@@ -14,11 +14,10 @@ FROM (
         (['aten.convolution'], 'aten::convolution', [1, 2], true),
         (
             [
-                'aten._convolution', 'aten.convolution_overrideable',
-                'aten.cudnn_convolution', 'aten.cudnn_convolution_transpose',
-                'aten.miopen_convolution', 'aten.miopen_convolution_transpose',
-                'aten.miopen_depthwise_convolution', 'aten.mkldnn_convolution',
-                'aten._conv_depthwise2d', 'aten.conv_depthwise3d'
+                'aten._convolution', 'aten.convolution_overrideable', 'aten.cudnn_convolution',
+                'aten.cudnn_convolution_transpose', 'aten.miopen_convolution', 'aten.miopen_convolution_transpose',
+                'aten.miopen_depthwise_convolution', 'aten.mkldnn_convolution', 'aten._conv_depthwise2d',
+                'aten.conv_depthwise3d'
             ],
             'aten::convolution', [1, 2], false
         ),
@@ -27,8 +26,7 @@ FROM (
         (
             [
                 'aten.cudnn_convolution_backward', 'aten.miopen_convolution_backward',
-                'aten.cudnn_convolution_transpose_backward',
-                'aten.miopen_convolution_transpose_backward',
+                'aten.cudnn_convolution_transpose_backward', 'aten.miopen_convolution_transpose_backward',
                 'aten.miopen_depthwise_convolution_backward'
             ],
             'aten::convolution_backward', [2, 1, 3], true
@@ -36,10 +34,8 @@ FROM (
         (['aten.batch_norm'], 'aten::batch_norm', [1, 2], true),
         (
             [
-                'aten.native_batch_norm', 'aten._native_batch_norm_legit',
-                'aten._native_batch_norm_legit_no_training',
-                'aten._batch_norm_with_update', 'aten.cudnn_batch_norm',
-                'aten.miopen_batch_norm'
+                'aten.native_batch_norm', 'aten._native_batch_norm_legit', 'aten._native_batch_norm_legit_no_training',
+                'aten._batch_norm_with_update', 'aten.cudnn_batch_norm', 'aten.miopen_batch_norm'
             ],
             'aten::batch_norm', [1, 2], false
         ),
@@ -53,10 +49,8 @@ FROM (
         (['aten.scaled_dot_product_attention'], 'aten::scaled_dot_product_attention', [1, 2, 3], true),
         (
             [
-                'aten._scaled_dot_product_flash_attention',
-                'aten._scaled_dot_product_flash_attention_for_cpu',
-                'aten._scaled_dot_product_efficient_attention',
-                'aten._scaled_dot_product_cudnn_attention',
+                'aten._scaled_dot_product_flash_attention', 'aten._scaled_dot_product_flash_attention_for_cpu',
+                'aten._scaled_dot_product_efficient_attention', 'aten._scaled_dot_product_cudnn_attention',
                 'aten._scaled_dot_product_fused_attention_overrideable'
             ],
             'aten::scaled_dot_product_attention', [1, 2, 3], false

@@ -2,10 +2,8 @@
 -- delegate's call and its events all nodes that they run. If kernels of one op share a debug handle, they have its
 -- nodes of that op in order, if there are equally many.
 CREATE MACRO _costed_nodes(capture_key) AS TABLE
-WITH
-own_nodes AS (
-    SELECT
-        s.block_index, s.instruction_id, s.kind, n.signature_index, n.graph_id,
+WITH own_nodes AS (
+    SELECT s.block_index, s.instruction_id, s.kind, n.signature_index, n.graph_id,
         list_sort(list_distinct(list(n.node_index))) AS nodes
     FROM captures AS k
     JOIN signature_nodes AS n ON n.capture_id = k.capture_id
@@ -18,8 +16,7 @@ own_nodes AS (
     QUALIFY row_number() OVER (PARTITION BY n.signature_index ORDER BY n.graph_id) = 1
 ),
 placed AS (
-    SELECT
-        o.*,
+    SELECT o.*,
         row_number() OVER (
             PARTITION BY o.block_index, o.kind, o.graph_id, o.nodes
             ORDER BY o.instruction_id, o.signature_index
@@ -27,8 +24,7 @@ placed AS (
         count(*) OVER (PARTITION BY o.block_index, o.kind, o.graph_id, o.nodes) AS places
     FROM own_nodes AS o
 )
-SELECT
-    p.signature_index, p.graph_id,
+SELECT p.signature_index, p.graph_id,
     CASE
         WHEN p.kind IN ('kernel', 'operator_call') AND p.places = len(p.nodes) THEN [p.nodes[p.place]]
         ELSE p.nodes
@@ -44,26 +40,19 @@ CREATE MACRO _measured_ops(
     "by",  -- instruction: delegate calls as a whole; else their events, if these have nodes
     steps, phase, method, runs
 ) AS TABLE
-WITH
-costed AS MATERIALIZED (FROM _costed_nodes(capture_key)),
+WITH costed AS MATERIALIZED (FROM _costed_nodes(capture_key)),
 timed AS (
-    SELECT
-        t.scope AS method, t.signature_index, t.is_additive, t.block_index, t.kind, t.label, t.instruction_id,
+    SELECT t.scope AS method, t.signature_index, t.is_additive, t.block_index, t.kind, t.label, t.instruction_id,
         t.value_unit, count(*) AS calls, sum(t.self_ticks) AS self_ticks,
-        sum(CASE WHEN i.run_index IS NULL THEN t.duration_ticks ELSE 0 END)
-            AS whole_ticks
+        sum(CASE WHEN i.run_index IS NULL THEN t.duration_ticks ELSE 0 END) AS whole_ticks
     FROM _execute_times(capture_key, steps, phase, method, runs) AS t
     LEFT JOIN _inner_calls(capture_key) AS i
-        ON t.kind = 'delegate_call'
-        AND i.run_index = t.run_index
-        AND i.event_index = t.event_index
+        ON t.kind = 'delegate_call' AND i.run_index = t.run_index AND i.event_index = t.event_index
     WHERE t.kind IN ('kernel', 'delegate', 'delegate_call') OR t.kind = 'operator_call' AND t.children = 0
     GROUP BY ALL
 ),
 mapped AS (
-    SELECT
-        t.*, c.graph_id, c.nodes,
-        coalesce(c.is_one_of, false) AS is_one_of,
+    SELECT t.*, c.graph_id, c.nodes, coalesce(c.is_one_of, false) AS is_one_of,
         -- Whether the delegate's call is split into its events.
         "by" <> 'instruction' AND bool_or(
             t.kind = 'delegate' AND t.is_additive AND c.nodes IS NOT NULL
@@ -72,40 +61,25 @@ mapped AS (
     LEFT JOIN costed AS c ON c.signature_index = t.signature_index
 ),
 kept AS (
-    SELECT
-        t.*,
-        CASE WHEN t.kind <> 'delegate_call' OR NOT t.is_split THEN t.nodes END
-            AS kept_nodes,
+    SELECT t.*, CASE WHEN t.kind <> 'delegate_call' OR NOT t.is_split THEN t.nodes END AS kept_nodes,
         CASE WHEN t.kind = 'delegate_call' AND NOT t.is_split THEN t.whole_ticks ELSE t.self_ticks END AS ticks
     FROM mapped AS t
     WHERE t.kind <> 'delegate' OR t.is_split OR "by" <> 'instruction' AND NOT t.is_additive
 ),
 -- Several events of a run that run the same nodes are one call; runs of another block have their own calls.
 in_blocks AS (
-    SELECT
-        k.block_index, k.method, k.kind, k.instruction_id, k.graph_id, k.kept_nodes, k.is_additive, k.value_unit,
-        min(k.signature_index) AS signature_index,
-        min_by(k.label, k.signature_index) AS label,
+    SELECT k.block_index, k.method, k.kind, k.instruction_id, k.graph_id, k.kept_nodes, k.is_additive, k.value_unit,
+        min(k.signature_index) AS signature_index, min_by(k.label, k.signature_index) AS label,
         bool_or(k.is_one_of) AS is_one_of, max(k.calls) AS calls, sum(k.ticks) AS ticks
     FROM kept AS k
-    GROUP BY
-        k.block_index, k.method, k.kind, k.instruction_id, k.graph_id, k.kept_nodes,
-        CASE WHEN k.kept_nodes IS NULL THEN k.signature_index END,
-        k.is_additive, k.value_unit
+    GROUP BY k.block_index, k.method, k.kind, k.instruction_id, k.graph_id, k.kept_nodes,
+        CASE WHEN k.kept_nodes IS NULL THEN k.signature_index END, k.is_additive, k.value_unit
 )
-SELECT
-    row_number() OVER (ORDER BY min(b.signature_index)) AS item,
-    b.method, b.kind,
-    min_by(b.label, b.signature_index) AS label,
-    b.instruction_id,
-    any_value(b.graph_id) FILTER (WHERE b.kept_nodes IS NOT NULL) AS graph_id,
-    b.kept_nodes AS nodes, bool_or(b.is_one_of) AS is_one_of,
-    sum(b.calls)::BIGINT AS calls,
-    try_cast(sum(b.ticks) AS BIGINT) AS ticks,
+SELECT row_number() OVER (ORDER BY min(b.signature_index)) AS item, b.method, b.kind,
+    min_by(b.label, b.signature_index) AS label, b.instruction_id,
+    any_value(b.graph_id) FILTER (WHERE b.kept_nodes IS NOT NULL) AS graph_id, b.kept_nodes AS nodes,
+    bool_or(b.is_one_of) AS is_one_of, sum(b.calls)::BIGINT AS calls, try_cast(sum(b.ticks) AS BIGINT) AS ticks,
     b.is_additive, b.value_unit
 FROM in_blocks AS b
-GROUP BY
-    b.method, b.kind, b.instruction_id, b.graph_id, b.kept_nodes,
-    CASE WHEN b.kept_nodes IS NULL THEN b.signature_index END,
-    b.is_additive,
-    b.value_unit;
+GROUP BY b.method, b.kind, b.instruction_id, b.graph_id, b.kept_nodes,
+    CASE WHEN b.kept_nodes IS NULL THEN b.signature_index END, b.is_additive, b.value_unit;

@@ -1,23 +1,20 @@
 -- One value that a node of a record reads or writes. A value that it takes twice is read once.
 CREATE MACRO _moved_bytes(record_key) AS TABLE
-WITH
-ops AS (
+WITH ops AS (
     SELECT p.graph_id, p.node_index, f.moves
     FROM op_nodes AS p
     LEFT JOIN cost_formulas AS f ON f.op = _costed_op(p.op_type)
     WHERE p.record_id = record_key
 ),
 taken AS MATERIALIZED (
-    SELECT
-        t.graph_id, t.node_index, t.value_index, any_value(t.maker) AS maker, min(t.position) AS position,
+    SELECT t.graph_id, t.node_index, t.value_index, any_value(t.maker) AS maker, min(t.position) AS position,
         max(t.bytes) AS bytes
     FROM _node_inputs(record_key) AS t
     WHERE t.value_index IS NOT NULL
     GROUP BY t.graph_id, t.node_index, t.value_index
 ),
 input AS MATERIALIZED (
-    SELECT
-        v.graph_id, v.node_index, v.value_index,
+    SELECT v.graph_id, v.node_index, v.value_index,
         CASE
             WHEN v.dtype IS NULL AND v.sizes IS NULL THEN 0e0
             ELSE _elements(v.sizes) * _bytes_of_type(v.dtype)
@@ -26,14 +23,11 @@ input AS MATERIALIZED (
     WHERE v.record_id = record_key AND v.node_index IS NOT NULL
 ),
 all_given AS (
-    SELECT
-        g.graph_id, g.node_index,
-        CASE WHEN count(*) = count(g.bytes) THEN sum(g.bytes) END AS bytes
+    SELECT g.graph_id, g.node_index, CASE WHEN count(*) = count(g.bytes) THEN sum(g.bytes) END AS bytes
     FROM input AS g
     GROUP BY g.graph_id, g.node_index
 )
-SELECT
-    t.graph_id, t.node_index, t.value_index, t.maker, true AS is_read,
+SELECT t.graph_id, t.node_index, t.value_index, t.maker, true AS is_read,
     CASE
         WHEN o.moves IN ('nothing', 'made') THEN 0
         WHEN o.moves = 'all' THEN t.bytes
@@ -45,8 +39,7 @@ FROM taken AS t
 JOIN ops AS o ON o.graph_id = t.graph_id AND o.node_index = t.node_index
 LEFT JOIN all_given AS a ON a.graph_id = t.graph_id AND a.node_index = t.node_index
 UNION ALL
-SELECT
-    g.graph_id, g.node_index, g.value_index, g.node_index AS maker, false AS is_read,
+SELECT g.graph_id, g.node_index, g.value_index, g.node_index AS maker, false AS is_read,
     CASE
         WHEN o.moves = 'nothing' THEN 0
         WHEN o.moves IN ('all', 'chosen', 'made') THEN g.bytes
@@ -55,7 +48,4 @@ SELECT
 FROM input AS g
 JOIN ops AS o ON o.graph_id = g.graph_id AND o.node_index = g.node_index
 LEFT JOIN taken AS t
-    ON o.moves = 'update'
-    AND t.graph_id = g.graph_id
-    AND t.node_index = g.node_index
-    AND t.position = 0;
+    ON o.moves = 'update' AND t.graph_id = g.graph_id AND t.node_index = g.node_index AND t.position = 0;

@@ -11,8 +11,7 @@ CREATE MACRO _adaptive_windows(
             lambda i: CASE
                 WHEN i = 0 THEN 1e0
                 WHEN i <= len(output_sizes) - dimensions THEN output_sizes[i]::DOUBLE
-                ELSE input_sizes[i]::DOUBLE + output_sizes[i]
-                    - gcd(input_sizes[i], output_sizes[i])
+                ELSE input_sizes[i]::DOUBLE + output_sizes[i] - gcd(input_sizes[i], output_sizes[i])
             END
         ),
         'product'
@@ -37,14 +36,12 @@ CREATE MACRO _flops(
             + CASE WHEN f.per_output = 0 THEN 0 ELSE f.per_output * s.output_elements END
         WHEN 'product' THEN 2 * s.output_elements * s.factor_sizes[-1]
         WHEN 'convolution' THEN CASE
-            WHEN s.is_transposed THEN
-                2 * s.input_elements * _elements(s.weight_sizes[2:])
+            WHEN s.is_transposed THEN 2 * s.input_elements * _elements(s.weight_sizes[2:])
             WHEN s.op NOT IN ('aten.convolution', 'aten._convolution')
                 OR NOT s.is_transposed
                 THEN 2 * s.output_elements * _elements(s.weight_sizes[2:])
         END
-        WHEN 'transposed convolution' THEN
-            2 * s.input_elements * _elements(s.weight_sizes[2:])
+        WHEN 'transposed convolution' THEN 2 * s.input_elements * _elements(s.weight_sizes[2:])
         WHEN 'attention' THEN
             2 * (s.input_elements + s.output_elements) * s.key_sizes[-2]
             * _causal_part(s.is_causal, s.input_sizes[-2], s.key_sizes[-2])
@@ -53,13 +50,11 @@ CREATE MACRO _flops(
             ELSE s.start_pos + s.input_sizes[2]
         END
         WHEN 'clamp' THEN s.bounds * s.output_elements
-        WHEN 'gelu' THEN
-            CASE s.approximate WHEN '"tanh"' THEN 9 ELSE 5 END * s.output_elements
+        WHEN 'gelu' THEN CASE s.approximate WHEN '"tanh"' THEN 9 ELSE 5 END * s.output_elements
         WHEN 'norm' THEN (f.per_input + s.weights) * s.input_elements
         WHEN 'window' THEN s.output_elements * (
             f.per_output + CASE len(s.window_sizes)
-                WHEN 1 THEN s.window_sizes[1]::DOUBLE
-                    ** regexp_extract(s.op, '(\d)d', 1)::INTEGER
+                WHEN 1 THEN s.window_sizes[1]::DOUBLE ** regexp_extract(s.op, '(\d)d', 1)::INTEGER
                 ELSE _elements(s.window_sizes)
             END
         )
@@ -73,8 +68,6 @@ CREATE MACRO _flops(
 
 -- The operations of one node of a record, by `cost_formulas`.
 CREATE MACRO _node_flops(record_key) AS TABLE
-SELECT
-    n.s.graph_id, n.s.node_index, n.s.op,
-    _flops(n.f, n.s) AS flops,
-    n.f.moves, n.f.counts, n.f.formula, n.s.is_symbolic, n.s.arguments, n.s.output_sizes
+SELECT n.s.graph_id, n.s.node_index, n.s.op, _flops(n.f, n.s) AS flops, n.f.moves, n.f.counts, n.f.formula,
+    n.s.is_symbolic, n.s.arguments, n.s.output_sizes
 FROM (SELECT q AS s, c AS f FROM _node_shapes(record_key) AS q LEFT JOIN cost_formulas AS c ON c.op = q.op) AS n;

@@ -29,16 +29,11 @@ CREATE MACRO _peak(
 );
 
 -- One measured op as in `roofline`, with its nodes.
-CREATE MACRO _rated_ops(
-    capture, peak_flops, peak_bandwidth, "by", unit, steps, phase, method, runs
-) AS TABLE
-WITH
-target AS MATERIALIZED (
-    SELECT
-        c.capture_id, c.time_scale, c.unit, k.record_id,
+CREATE MACRO _rated_ops(capture, peak_flops, peak_bandwidth, "by", unit, steps, phase, method, runs) AS TABLE
+WITH target AS MATERIALIZED (
+    SELECT c.capture_id, c.time_scale, c.unit, k.record_id,
         _peak(c.capture_id, 'peak_flops', 'FLOP/s', peak_flops) AS peak_flops,
-        _peak(c.capture_id, 'peak_bandwidth', 'B/s', peak_bandwidth)
-            AS peak_bandwidth
+        _peak(c.capture_id, 'peak_bandwidth', 'B/s', peak_bandwidth) AS peak_bandwidth
     FROM _capture(capture, unit) AS c
     JOIN captures AS k ON k.capture_id = c.capture_id
 ),
@@ -56,11 +51,8 @@ costs AS MATERIALIZED (
 ),
 executes AS MATERIALIZED (
     SELECT
-        r.scope AS method,
-        count(*) FILTER (t.is_execute) AS number,
-        sum(sum(t.duration_ticks)) OVER ()::DOUBLE AS ticks
-    FROM target AS a
-    CROSS JOIN _self_times((SELECT a.capture_id FROM target AS a), steps, phase, method, runs) AS t
+        r.scope AS method, count(*) FILTER (t.is_execute) AS number, sum(sum(t.duration_ticks)) OVER ()::DOUBLE AS ticks
+    FROM target AS a CROSS JOIN _self_times((SELECT a.capture_id FROM target AS a), steps, phase, method, runs) AS t
     JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = t.run_index
     WHERE t.event_index = t.execute_index
     GROUP BY r.scope
@@ -79,21 +71,18 @@ rows_of_ops AS (
             WHEN m.kind = 'delegate_call' THEN coalesce(b.backend, m.label)
             ELSE coalesce(c.op_types, m.label)
         END AS op,
-        m.method, m.kind,
-        CASE WHEN m.kind LIKE 'delegate%' THEN b.backend END AS backend,
+        m.method, m.kind, CASE WHEN m.kind LIKE 'delegate%' THEN b.backend END AS backend,
         CASE
             WHEN "by" IN ('op', 'instruction') THEN m.instruction_id
             WHEN "by" IS NULL OR "by" <> 'op_type' THEN error(
-                'by must be ''op'', ''instruction'' or ''op_type'', not '
-                || coalesce("by", 'NULL')
+                'by must be ''op'', ''instruction'' or ''op_type'', not ' || coalesce("by", 'NULL')
             )
         END AS instruction_id,
         CASE WHEN "by" <> 'op_type' THEN c.module_path END AS module_path,
         CASE WHEN "by" <> 'op_type' THEN m.item END AS item,
         CASE WHEN "by" <> 'op_type' THEN m.graph_id END AS graph_id,
         CASE WHEN "by" <> 'op_type' THEN m.nodes END AS nodes,
-        CASE WHEN "by" <> 'op_type' THEN m.is_one_of END AS is_one_of,
-        m.calls, m.ticks, m.is_additive,
+        CASE WHEN "by" <> 'op_type' THEN m.is_one_of END AS is_one_of, m.calls, m.ticks, m.is_additive,
         _stored_unit(m.value_unit, a.time_scale) AS written,
         CASE WHEN NOT m.is_one_of AND NOT c.is_shared THEN c.flops END AS flops,
         CASE WHEN NOT m.is_one_of AND NOT c.is_shared THEN c.bytes_read + c.bytes_written END AS bytes,
@@ -106,28 +95,20 @@ rows_of_ops AS (
             WHEN c.unknown > 0 AND c.nodes > 1 THEN c.unknown || ' of ' || c.nodes || ' nodes: ' || c.reason
             ELSE c.reason
         END AS reason
-    FROM target AS a
-    CROSS JOIN measured AS m
+    FROM target AS a CROSS JOIN measured AS m
     LEFT JOIN costs AS c ON c.item = m.item
     LEFT JOIN backends AS b ON b.method = m.method AND b.instruction_id = m.instruction_id
 ),
 added AS (
-    SELECT
-        r.op, r.method, r.kind, r.backend, r.instruction_id, r.module_path, r.item, r.graph_id, r.nodes, r.is_one_of,
-        r.is_additive, r.written,
-        sum(r.calls)::BIGINT AS calls,
-        try_cast(sum(r.ticks) AS BIGINT) AS ticks,
-        CASE WHEN count(*) = count(r.flops) THEN sum(r.flops::DOUBLE * r.calls) END
-            AS flops,
-        CASE WHEN count(*) = count(r.bytes) THEN sum(r.bytes::DOUBLE * r.calls) END
-            AS bytes,
-        min(r.reason) AS reason
+    SELECT r.op, r.method, r.kind, r.backend, r.instruction_id, r.module_path, r.item, r.graph_id, r.nodes, r.is_one_of,
+        r.is_additive, r.written, sum(r.calls)::BIGINT AS calls, try_cast(sum(r.ticks) AS BIGINT) AS ticks,
+        CASE WHEN count(*) = count(r.flops) THEN sum(r.flops::DOUBLE * r.calls) END AS flops,
+        CASE WHEN count(*) = count(r.bytes) THEN sum(r.bytes::DOUBLE * r.calls) END AS bytes, min(r.reason) AS reason
     FROM rows_of_ops AS r
     GROUP BY ALL
 ),
 rated AS (
-    SELECT
-        d.*, a.unit, _scale(d.written, a.unit) AS scale, a.peak_flops AS most_flops, a.peak_bandwidth AS most_bytes,
+    SELECT d.*, a.unit, _scale(d.written, a.unit) AS scale, a.peak_flops AS most_flops, a.peak_bandwidth AS most_bytes,
         CASE WHEN d.is_additive AND d.ticks > 0 THEN d.ticks::DOUBLE * _nanoseconds(d.written) END AS nanoseconds,
         -- With one peak, ops without that kind of cost have no roof.
         CASE
@@ -135,29 +116,22 @@ rated AS (
                 THEN nullif(greatest(d.flops * 1e9 / a.peak_flops, d.bytes * 1e9 / a.peak_bandwidth), 0)
             WHEN coalesce(a.peak_flops, a.peak_bandwidth) IS NOT NULL THEN d.flops + d.bytes
         END AS least_nanoseconds
-    FROM added AS d
-    CROSS JOIN target AS a
+    FROM added AS d CROSS JOIN target AS a
 ),
 judged AS (
-    SELECT
-        r.*,
+    SELECT r.*,
         CASE
             WHEN r.nanoseconds > r.least_nanoseconds THEN r.nanoseconds - r.least_nanoseconds
             WHEN r.nanoseconds <= r.least_nanoseconds THEN 0
         END AS lost_nanoseconds
     FROM rated AS r
 )
-SELECT
-    r.op, r.method, r.kind, r.backend, r.instruction_id, r.module_path, r.calls,
-    _in_unit(r.ticks, r.scale) AS total,
+SELECT r.op, r.method, r.kind, r.backend, r.instruction_id, r.module_path, r.calls, _in_unit(r.ticks, r.scale) AS total,
     _in_unit(r.ticks / r.calls, r.scale) AS per_call,
     CASE WHEN r.is_additive THEN 100e0 * r.ticks / nullif(x.ticks, 0) END AS share_percent,
-    _display_unit(r.written, r.unit) AS unit,
-    try_cast(r.flops / r.calls AS BIGINT) AS flops,
-    try_cast(r.bytes / r.calls AS BIGINT) AS bytes,
-    r.flops / nullif(r.bytes, 0) AS intensity,
-    r.flops * 1e9 / r.nanoseconds AS flops_per_second,
-    r.bytes * 1e9 / r.nanoseconds AS bytes_per_second,
+    _display_unit(r.written, r.unit) AS unit, try_cast(r.flops / r.calls AS BIGINT) AS flops,
+    try_cast(r.bytes / r.calls AS BIGINT) AS bytes, r.flops / nullif(r.bytes, 0) AS intensity,
+    r.flops * 1e9 / r.nanoseconds AS flops_per_second, r.bytes * 1e9 / r.nanoseconds AS bytes_per_second,
     CASE
         WHEN r.flops IS NOT NULL AND r.bytes IS NOT NULL
             THEN least(r.most_flops, r.flops / nullif(r.bytes, 0) * r.most_bytes)
@@ -169,8 +143,7 @@ SELECT
         WHEN r.flops / r.most_flops < r.bytes / r.most_bytes THEN 'memory'
     END AS bound,
     r.lost_nanoseconds / _nanoseconds(r.unit) AS above_roof,
-    100 * r.lost_nanoseconds / nullif(x.ticks * _nanoseconds(r.written), 0)
-        AS above_roof_percent,
+    100 * r.lost_nanoseconds / nullif(x.ticks * _nanoseconds(r.written), 0) AS above_roof_percent,
     CASE
         WHEN r.reason IS NOT NULL THEN r.reason
         WHEN r.ticks <= 0 THEN 'no time was measured'
@@ -180,7 +153,6 @@ SELECT
         WHEN r.least_nanoseconds IS NULL AND r.most_bytes IS NOT NULL THEN 'its roof needs peak_flops'
     END AS reason,
     r.item, r.graph_id, r.nodes, r.is_one_of, r.is_additive, r.ticks, x.number AS executes,
-    total / x.number AS per_execute,
-    above_roof / x.number AS above_roof_per_execute
+    total / x.number AS per_execute, above_roof / x.number AS above_roof_per_execute
 FROM judged AS r
 LEFT JOIN executes AS x ON x.method = r.method;

@@ -4,8 +4,7 @@ CREATE MACRO _set_costs(
     record_key,
     sets  -- rows of item, is_additive, graph_id and nodes, as a list
 ) AS TABLE
-WITH
-members AS MATERIALIZED (
+WITH members AS MATERIALIZED (
     SELECT m.held.item, m.held.is_additive, m.held.graph_id, unnest(m.held.nodes) AS node_index
     FROM (SELECT unnest(sets) AS held) AS m
 ),
@@ -17,16 +16,12 @@ uses AS (
     GROUP BY b.graph_id, b.value_index
 ),
 sides AS (
-    SELECT
-        m.item, b.is_read, b.value_index, max(b.bytes) AS bytes,
-        bool_or(b.bytes IS NULL) AS is_unknown
+    SELECT m.item, b.is_read, b.value_index, max(b.bytes) AS bytes, bool_or(b.bytes IS NULL) AS is_unknown
     FROM members AS m
     JOIN moved AS b ON b.graph_id = m.graph_id AND b.node_index = m.node_index
     LEFT JOIN uses AS u ON u.graph_id = b.graph_id AND u.value_index = b.value_index
     LEFT JOIN (
-        SELECT s.item, s.graph_id, list(s.node_index) AS nodes
-        FROM members AS s
-        GROUP BY s.item, s.graph_id
+        SELECT s.item, s.graph_id, list(s.node_index) AS nodes FROM members AS s GROUP BY s.item, s.graph_id
     ) AS s ON s.item = m.item AND s.graph_id = m.graph_id
     WHERE CASE
         WHEN b.is_read THEN NOT coalesce(list_contains(s.nodes, b.maker), false)
@@ -36,8 +31,7 @@ sides AS (
 ),
 bytes AS (
     SELECT
-        d.item, bool_or(d.is_unknown) AS is_unknown,
-        coalesce(sum(d.bytes) FILTER (WHERE d.is_read), 0) AS bytes_read,
+        d.item, bool_or(d.is_unknown) AS is_unknown, coalesce(sum(d.bytes) FILTER (WHERE d.is_read), 0) AS bytes_read,
         coalesce(sum(d.bytes) FILTER (WHERE NOT d.is_read), 0) AS bytes_written
     FROM sides AS d
     GROUP BY d.item
@@ -49,13 +43,10 @@ shared AS (
     HAVING count(DISTINCT m.item) > 1
 ),
 added AS (
-    SELECT
-        m.item, count(*) AS nodes, sum(c.flops) AS flops, count(c.flops) AS with_flops,
-        count(c.bytes_read) AS with_bytes, count(c.reason) AS unknown,
-        min_by(c.reason, m.node_index) AS reason,
+    SELECT m.item, count(*) AS nodes, sum(c.flops) AS flops, count(c.flops) AS with_flops,
+        count(c.bytes_read) AS with_bytes, count(c.reason) AS unknown, min_by(c.reason, m.node_index) AS reason,
         string_agg(DISTINCT p.op_type, ' ' ORDER BY p.op_type) AS op_types,
-        CASE WHEN count(DISTINCT p.module_path) = 1 THEN min(p.module_path) END
-            AS module_path,
+        CASE WHEN count(DISTINCT p.module_path) = 1 THEN min(p.module_path) END AS module_path,
         bool_or(h.node_index IS NOT NULL) AS is_shared
     FROM members AS m
     JOIN op_nodes AS p ON p.record_id = record_key AND p.graph_id = m.graph_id AND p.node_index = m.node_index
@@ -63,9 +54,7 @@ added AS (
     LEFT JOIN shared AS h ON h.is_additive = m.is_additive AND h.graph_id = m.graph_id AND h.node_index = m.node_index
     GROUP BY m.item
 )
-SELECT
-    a.item, a.nodes,
-    CASE WHEN a.nodes = a.with_flops THEN try_cast(a.flops AS BIGINT) END AS flops,
+SELECT a.item, a.nodes, CASE WHEN a.nodes = a.with_flops THEN try_cast(a.flops AS BIGINT) END AS flops,
     CASE
         WHEN a.nodes = a.with_bytes AND NOT coalesce(b.is_unknown, false)
             THEN try_cast(coalesce(b.bytes_read, 0) AS BIGINT)

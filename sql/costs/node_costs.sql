@@ -1,19 +1,14 @@
 -- The costs of one node of a record, as in `node_costs`, with keys only.
 CREATE MACRO _node_costs(record_key) AS TABLE
-WITH
-moved AS (
-    SELECT
-        m.graph_id, m.node_index,
-        count(*) FILTER (WHERE m.bytes IS NULL) AS unknown,
+WITH moved AS (
+    SELECT m.graph_id, m.node_index, count(*) FILTER (WHERE m.bytes IS NULL) AS unknown,
         coalesce(sum(m.bytes) FILTER (WHERE m.is_read), 0) AS bytes_read,
         coalesce(sum(m.bytes) FILTER (WHERE NOT m.is_read), 0) AS bytes_written
     FROM _moved_bytes(record_key) AS m
     GROUP BY m.graph_id, m.node_index
 ),
 counted AS (
-    SELECT
-        f.*,
-        try_cast(f.flops AS BIGINT) AS whole_flops,
+    SELECT f.*, try_cast(f.flops AS BIGINT) AS whole_flops,
         -- Without a record's arguments, it is unknown what is read.
         CASE
             WHEN f.moves IN ('cache', 'depends') OR f.moves IS NULL OR m.unknown > 0 OR NOT h.has_arguments THEN NULL
@@ -28,8 +23,7 @@ counted AS (
     CROSS JOIN (SELECT EXISTS (FROM node_arguments AS a WHERE a.record_id = record_key) AS has_arguments) AS h
     LEFT JOIN moved AS m ON m.graph_id = f.graph_id AND m.node_index = f.node_index
 )
-SELECT
-    c.graph_id, c.node_index, c.whole_flops AS flops, c.bytes_read, c.bytes_written, c.formula,
+SELECT c.graph_id, c.node_index, c.whole_flops AS flops, c.bytes_read, c.bytes_written, c.formula,
     CASE
         WHEN c.counts IS NULL AND starts_with(c.op, 'higher_order.')
             THEN c.op || ' calls nested graphs, whose nodes have their costs'
@@ -71,13 +65,10 @@ FROM counted AS c;
 CREATE MACRO node_costs(
     record  -- name or hash prefix of a record
 ) AS TABLE
-WITH
-target AS MATERIALIZED (SELECT _key_of('record', record) AS record_id)
-SELECT
-    p.graph_id, g.stage, g.method, p.node_index, p.name, p.op_type, p.module_path, c.input_shapes, c.output_shape,
-    c.flops, c.bytes_read, c.bytes_written,
-    c.flops / nullif(c.bytes_read + c.bytes_written, 0) AS intensity,
-    c.formula, c.reason
+WITH target AS MATERIALIZED (SELECT _key_of('record', record) AS record_id)
+SELECT p.graph_id, g.stage, g.method, p.node_index, p.name, p.op_type, p.module_path, c.input_shapes, c.output_shape,
+    c.flops, c.bytes_read, c.bytes_written, c.flops / nullif(c.bytes_read + c.bytes_written, 0) AS intensity, c.formula,
+    c.reason
 FROM target AS a
 JOIN op_nodes AS p ON p.record_id = a.record_id
 JOIN graphs AS g ON g.record_id = a.record_id AND g.graph_id = p.graph_id
@@ -104,18 +95,13 @@ ORDER BY p.graph_id, p.node_index;
 CREATE MACRO op_costs(
     record  -- name or hash prefix of a record
 ) AS TABLE
-WITH
-target AS MATERIALIZED (SELECT _key_of('record', record) AS record_id),
+WITH target AS MATERIALIZED (SELECT _key_of('record', record) AS record_id),
 added AS (
-    SELECT
-        g.graph_id, g.stage, g.method, p.op_type, count(*) AS nodes, count(c.reason) AS unknown,
+    SELECT g.graph_id, g.stage, g.method, p.op_type, count(*) AS nodes, count(c.reason) AS unknown,
         sum(c.flops) AS known_flops, count(c.flops) AS with_flops,
-        CASE WHEN count(*) = count(c.bytes_read) THEN sum(c.bytes_read) END
-            AS bytes_read,
-        CASE WHEN count(*) = count(c.bytes_written) THEN sum(c.bytes_written) END
-            AS bytes_written,
-        any_value(c.formula) AS formula,
-        min_by(c.reason, p.node_index) AS reason
+        CASE WHEN count(*) = count(c.bytes_read) THEN sum(c.bytes_read) END AS bytes_read,
+        CASE WHEN count(*) = count(c.bytes_written) THEN sum(c.bytes_written) END AS bytes_written,
+        any_value(c.formula) AS formula, min_by(c.reason, p.node_index) AS reason
     FROM target AS a
     JOIN op_nodes AS p ON p.record_id = a.record_id
     JOIN graphs AS g ON g.record_id = a.record_id AND g.graph_id = p.graph_id
@@ -123,12 +109,9 @@ added AS (
         ON c.graph_id = p.graph_id AND c.node_index = p.node_index
     GROUP BY g.graph_id, g.stage, g.method, p.op_type
 )
-SELECT
-    d.stage, d.method, d.op_type, d.nodes, d.unknown,
-    CASE WHEN d.nodes = d.with_flops THEN try_cast(d.known_flops AS BIGINT) END
-        AS flops,
-    try_cast(d.bytes_read AS BIGINT) AS bytes_read,
-    try_cast(d.bytes_written AS BIGINT) AS bytes_written,
+SELECT d.stage, d.method, d.op_type, d.nodes, d.unknown,
+    CASE WHEN d.nodes = d.with_flops THEN try_cast(d.known_flops AS BIGINT) END AS flops,
+    try_cast(d.bytes_read AS BIGINT) AS bytes_read, try_cast(d.bytes_written AS BIGINT) AS bytes_written,
     CASE WHEN d.nodes = d.with_flops THEN d.known_flops / nullif(d.bytes_read + d.bytes_written, 0) END AS intensity,
     CASE
         WHEN d.nodes = d.with_flops THEN 100 * d.known_flops::DOUBLE / nullif(

@@ -5,44 +5,32 @@ CREATE MACRO _event_lists(
     capture_key, unit,
     repeats  -- all: all occurrences in a run; last: only the last
 ) AS TABLE
-WITH
-logged AS (
-    SELECT
-        s.block_index, s.slot, t.occurrence,
+WITH logged AS (
+    SELECT s.block_index, s.slot, t.occurrence,
         t.occurrence = max(t.occurrence) OVER (PARTITION BY t.run_index, s.slot) AS is_last,
-        coalesce(s.delegate_debug_id::VARCHAR, s.delegate_debug_str) IS NOT NULL
-            AS is_delegated,
-        t.run_index, t.event_index, t.start_ticks,
-        t.start_ticks + t.elapsed_ticks AS end_ticks,
-        t.delegate_metadata,
-        coalesce(_nanoseconds(unit) / _nanoseconds(c.time_scale), 1.0)::DOUBLE
-            AS divisor
+        coalesce(s.delegate_debug_id::VARCHAR, s.delegate_debug_str) IS NOT NULL AS is_delegated, t.run_index,
+        t.event_index, t.start_ticks, t.start_ticks + t.elapsed_ticks AS end_ticks, t.delegate_metadata,
+        coalesce(_nanoseconds(unit) / _nanoseconds(c.time_scale), 1.0)::DOUBLE AS divisor
     FROM captures AS c
     JOIN event_ticks AS t USING (capture_id)
     JOIN signatures AS s USING (capture_id, signature_index)
     WHERE c.capture_id = capture_key
 ),
 chosen AS (
-    SELECT
-        l.*,
-        CASE WHEN l.is_delegated THEN l.start_ticks / l.divisor ELSE l.start_ticks END AS start,
+    SELECT l.*, CASE WHEN l.is_delegated THEN l.start_ticks / l.divisor ELSE l.start_ticks END AS start,
         CASE WHEN l.is_delegated THEN l.end_ticks / l.divisor ELSE l.end_ticks END AS stop
     FROM logged AS l
     WHERE repeats = 'all' OR l.is_last
 ),
 timed AS (
-    SELECT
-        c.*,
+    SELECT c.*,
         CASE
             WHEN c.start <= c.stop THEN c.stop - c.start
             WHEN c.start <= 4294967295 THEN 4294967295 - c.start + c.stop
         END / CASE WHEN c.is_delegated THEN 1 ELSE c.divisor END AS duration
     FROM chosen AS c
 )
-SELECT
-    t.block_index, t.slot,
-    CASE WHEN repeats = 'all' THEN t.occurrence ELSE 0 END AS occurrence,
-    t.is_delegated,
+SELECT t.block_index, t.slot, CASE WHEN repeats = 'all' THEN t.occurrence ELSE 0 END AS occurrence, t.is_delegated,
     list(t.duration ORDER BY t.run_index, t.event_index) AS raw,
     list(t.start_ticks ORDER BY t.run_index, t.event_index) AS starts,
     list(t.end_ticks ORDER BY t.run_index, t.event_index) AS ends,
@@ -53,31 +41,22 @@ GROUP BY ALL;
 -- One event with its values in the lists `raw` and `start_ticks` of `inspector_events`, for callers that group all
 -- events faster than lists are made.
 CREATE MACRO _event_values(capture_key, unit) AS TABLE
-WITH
-scales AS (
-    SELECT
-        s.capture_id, s.signature_index,
-        _scale(_stored_unit(s.value_unit, c.time_scale), unit) AS scale
+WITH scales AS (
+    SELECT s.capture_id, s.signature_index, _scale(_stored_unit(s.value_unit, c.time_scale), unit) AS scale
     FROM captures AS c
     JOIN signatures AS s USING (capture_id)
     WHERE c.capture_id = capture_key
 )
-SELECT
-    e.signature_index, e.occurrence, e.run_index,
-    _in_unit(e.duration_ticks, s.scale) AS raw,
-    e.start_ticks
+SELECT e.signature_index, e.occurrence, e.run_index, _in_unit(e.duration_ticks, s.scale) AS raw, e.start_ticks
 FROM events AS e
 JOIN scales AS s USING (capture_id, signature_index);
 
 -- Statistics of a list of numbers, as in `inspector_events`; NULL for an empty list.
 CREATE MACRO _list_statistics(numbers) AS (
     {
-        'p10': list_aggregate(numbers, 'quantile_cont', 0.1),
-        'p50': list_aggregate(numbers, 'quantile_cont', 0.5),
-        'p90': list_aggregate(numbers, 'quantile_cont', 0.9),
-        'avg': _list_average(numbers),
-        'min': list_aggregate(numbers, 'min'),
-        'max': list_aggregate(numbers, 'max')
+        'p10': list_aggregate(numbers, 'quantile_cont', 0.1), 'p50': list_aggregate(numbers, 'quantile_cont', 0.5),
+        'p90': list_aggregate(numbers, 'quantile_cont', 0.9), 'avg': _list_average(numbers),
+        'min': list_aggregate(numbers, 'min'), 'max': list_aggregate(numbers, 'max')
     }
 );
 
@@ -103,6 +82,4 @@ CREATE MACRO _list_average(numbers) AS (
 CREATE MACRO _lane(
     numbers,
     first  -- the first number to add, from 1 to 8
-) AS (
-    list_aggregate(numbers[first:len(numbers) // 8 * 8:8], 'sum')
-);
+) AS (list_aggregate(numbers[first:len(numbers) // 8 * 8:8], 'sum'));

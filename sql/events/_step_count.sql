@@ -10,5 +10,4 @@ CREATE MACRO _step_count(capture_key, steps, phase) AS (
 
 -- The one capture that an argument matches, as in `_scaled_capture`, and the number of its steps that are recorded.
 CREATE MACRO _capture_with_steps(capture, unit, steps, phase) AS TABLE
-SELECT c.*, _step_count(c.capture_id, steps, phase) AS step_count
-FROM _scaled_capture(capture, unit) AS c;
+SELECT c.*, _step_count(c.capture_id, steps, phase) AS step_count FROM _scaled_capture(capture, unit) AS c;

@@ -10,11 +10,9 @@
 --   events: number of its distinct events
 --   bundled_input_index: which bundled input they ran; NULL where none is named
 CREATE MACRO event_blocks(capture) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _capture(capture, NULL)),
+WITH target AS MATERIALIZED (FROM _capture(capture, NULL)),
 block_runs AS (
-    SELECT
-        r.block_index, r.name, r.bundled_input_index, count(*) AS runs, min(r.run_index) AS first_run,
+    SELECT r.block_index, r.name, r.bundled_input_index, count(*) AS runs, min(r.run_index) AS first_run,
         max(r.run_index) AS last_run
     FROM target AS a
     JOIN runs AS r USING (capture_id)
@@ -26,10 +24,7 @@ block_events AS (
     WHERE s.capture_id = (SELECT a.capture_id FROM target AS a)
     GROUP BY s.block_index
 )
-SELECT
-    b.block_index, b.name, b.runs, b.first_run, b.last_run,
-    coalesce(s.events, 0) AS events,
-    b.bundled_input_index
+SELECT b.block_index, b.name, b.runs, b.first_run, b.last_run, coalesce(s.events, 0) AS events, b.bundled_input_index
 FROM block_runs AS b
 LEFT JOIN block_events AS s USING (block_index)
 ORDER BY b.block_index;

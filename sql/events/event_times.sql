@@ -12,25 +12,21 @@ wrapped AS (
     HAVING bool_or(e.elapsed_ticks < 0)
 ),
 with_clock AS (
-    SELECT
-        t.*, s.kind, s.label, s.family, s.instruction_id, s.clock,
+    SELECT t.*, s.kind, s.label, s.family, s.instruction_id, s.clock,
         s.clock = 'host' AND s.value_unit = 'ticks' AS is_placed,
         _stored_unit(s.value_unit, c.time_scale) AS written_unit,
         coalesce(
             (t.start_ticks - w.last_ticks + 10737418240) % 4294967296 - 2147483648 + w.last_ticks,
             t.start_ticks
         ) AS clock_ticks
-    FROM _self_times(capture_key, steps, phase, method, runs) AS t
-    CROSS JOIN (SELECT capture_key AS capture_id) AS a
+    FROM _self_times(capture_key, steps, phase, method, runs) AS t CROSS JOIN (SELECT capture_key AS capture_id) AS a
     JOIN captures AS c USING (capture_id)
     JOIN signatures AS s USING (capture_id, signature_index)
     LEFT JOIN wrapped AS w USING (run_index)
 )
-SELECT
-    t.run_index, t.event_index, t.signature_index, t.kind, t.label, t.family, t.instruction_id, t.clock, t.written_unit,
-    t.parent_index, t.parent_run_index, t.duration_ticks, t.self_ticks, t.is_placed, t.is_impossible, t.clock_ticks,
-    min(t.clock_ticks) FILTER (WHERE t.is_placed)
-        OVER (PARTITION BY t.run_index) AS origin_ticks
+SELECT t.run_index, t.event_index, t.signature_index, t.kind, t.label, t.family, t.instruction_id, t.clock,
+    t.written_unit, t.parent_index, t.parent_run_index, t.duration_ticks, t.self_ticks, t.is_placed, t.is_impossible,
+    t.clock_ticks, min(t.clock_ticks) FILTER (WHERE t.is_placed) OVER (PARTITION BY t.run_index) AS origin_ticks
 FROM with_clock AS t;
 
 -- One event of one run: its start, its total and its self time. In the order of the file: of the events' ends in an
@@ -54,26 +50,18 @@ FROM with_clock AS t;
 --   block_index: the event block
 --   block: name of its runs
 --   iteration: position of the run among those of its name, from 0
-CREATE MACRO event_times(
-    capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'all'
-) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _capture(capture, unit)),
+CREATE MACRO event_times(capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'all') AS TABLE
+WITH target AS MATERIALIZED (FROM _capture(capture, unit)),
 named AS (
-    SELECT
-        t.*, r.scope, r.block_index, r.name AS block, r.iteration, a.unit,
-        _scale(t.written_unit, a.unit) AS scale
+    SELECT t.*, r.scope, r.block_index, r.name AS block, r.iteration, a.unit, _scale(t.written_unit, a.unit) AS scale
     FROM _monotonic_times((SELECT a.capture_id FROM target AS a), steps, phase, method, runs) AS t
     CROSS JOIN target AS a
     JOIN runs AS r USING (capture_id, run_index)
 )
-SELECT
-    n.run_index, n.scope AS method, n.event_index, n.kind, n.label AS event_name, n.family, n.instruction_id,
-    n.parent_index,
-    CASE WHEN n.clock = 'host' THEN _in_unit(n.clock_ticks - n.origin_ticks, n.scale) END AS start,
+SELECT n.run_index, n.scope AS method, n.event_index, n.kind, n.label AS event_name, n.family, n.instruction_id,
+    n.parent_index, CASE WHEN n.clock = 'host' THEN _in_unit(n.clock_ticks - n.origin_ticks, n.scale) END AS start,
     CASE WHEN NOT n.is_impossible THEN _in_unit(n.duration_ticks, n.scale) END AS total,
     CASE WHEN NOT n.is_impossible THEN _in_unit(n.self_ticks, n.scale) END AS self_time,
-    _display_unit(n.written_unit, n.unit) AS unit,
-    n.clock, n.signature_index, n.block_index, n.block, n.iteration
+    _display_unit(n.written_unit, n.unit) AS unit, n.clock, n.signature_index, n.block_index, n.block, n.iteration
 FROM named AS n
 ORDER BY n.run_index, n.event_index;

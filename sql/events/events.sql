@@ -2,9 +2,7 @@
 CREATE MACRO _end_ticks(
     start_ticks,
     elapsed_ticks  -- end less start, as recorded
-) AS (
-    try_cast(start_ticks::HUGEINT + elapsed_ticks AS BIGINT)
-);
+) AS (try_cast(start_ticks::HUGEINT + elapsed_ticks AS BIGINT));
 
 -- The ticks from an event's start to its end, modulo 2**32 for a 32-bit clock; NULL where its times are impossible.
 CREATE MACRO _duration_ticks(
@@ -60,15 +58,12 @@ CREATE MACRO _is_execute(event_index, execute_index, occurrence, name, chain_ind
 --   clock: host; delegate: the delegate's clock; synthetic: a bare value, start is always 0
 --   is_detached: whether it is not counted within the event that contains it, which is shorter or lies elsewhere
 CREATE VIEW events AS
-SELECT
-    t.capture_id, t.run_index, t.event_index, t.signature_index, s.block_index, s.slot, t.occurrence, s.kind, s.name,
+SELECT t.capture_id, t.run_index, t.event_index, t.signature_index, s.block_index, s.slot, t.occurrence, s.kind, s.name,
     s.category, s.label, s.family, s.chain_index, s.instruction_id, s.delegate_debug_id, s.delegate_debug_str,
-    t.delegate_metadata, t.parent_index,
-    coalesce(t.parent_run_index, t.run_index) AS parent_run_index,
-    t.execute_index, t.start_ticks,
-    _end_ticks(t.start_ticks, t.elapsed_ticks) AS end_ticks,
-    _duration_ticks(t.start_ticks, t.elapsed_ticks, c.clock_bits) AS duration_ticks,
-    s.value_unit, s.clock, t.is_detached
+    t.delegate_metadata, t.parent_index, coalesce(t.parent_run_index, t.run_index) AS parent_run_index, t.execute_index,
+    t.start_ticks, _end_ticks(t.start_ticks, t.elapsed_ticks) AS end_ticks,
+    _duration_ticks(t.start_ticks, t.elapsed_ticks, c.clock_bits) AS duration_ticks, s.value_unit, s.clock,
+    t.is_detached
 FROM event_ticks AS t
 JOIN signatures AS s USING (capture_id, signature_index)
 JOIN captures AS c USING (capture_id);
@@ -76,14 +71,11 @@ JOIN captures AS c USING (capture_id);
 -- One event of a capture, with columns of `events`. Each table is filtered before it is joined, so that no rows of
 -- other captures are read, also in a lake, whose files state no numbers of distinct values.
 CREATE MACRO _capture_events(capture_key) AS TABLE
-SELECT
-    e.run_index, e.event_index, e.signature_index, s.block_index, s.slot, e.occurrence, s.category, s.label,
-    s.instruction_id, e.parent_index,
-    coalesce(e.parent_run_index, e.run_index) AS parent_run_index,
-    e.execute_index, e.start_ticks,
-    _end_ticks(e.start_ticks, e.elapsed_ticks) AS end_ticks,
-    _duration_ticks(e.start_ticks, e.elapsed_ticks, c.clock_bits) AS duration_ticks,
-    s.value_unit, s.clock, e.is_detached, e.overlap_ticks,
+SELECT e.run_index, e.event_index, e.signature_index, s.block_index, s.slot, e.occurrence, s.category, s.label,
+    s.instruction_id, e.parent_index, coalesce(e.parent_run_index, e.run_index) AS parent_run_index, e.execute_index,
+    e.start_ticks, _end_ticks(e.start_ticks, e.elapsed_ticks) AS end_ticks,
+    _duration_ticks(e.start_ticks, e.elapsed_ticks, c.clock_bits) AS duration_ticks, s.value_unit, s.clock,
+    e.is_detached, e.overlap_ticks,
     _is_execute(e.event_index, e.execute_index, e.occurrence, s.name, s.chain_index, s.instruction_id) AS is_execute
 FROM (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
 JOIN (FROM signatures AS i WHERE i.capture_id = capture_key) AS s USING (signature_index)

@@ -4,8 +4,7 @@ CREATE MACRO _inspector_events(
     repeats,  -- all, or last, as in `inspector_events`
     steps, phase, method, runs
 ) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _scaled_key(capture_key, unit)),
+WITH target AS MATERIALIZED (FROM _scaled_key(capture_key, unit)),
 selected AS (FROM _selected_runs(capture_key, steps, phase, method, runs)),
 timed AS (
     SELECT e.block_index, e.slot, e.occurrence, e.run_index, e.event_index, e.start_ticks, e.duration_ticks
@@ -19,14 +18,12 @@ followed AS (
     WHERE repeats = 'last' AND t.occurrence > 0
 ),
 statistics AS (
-    SELECT
-        t.block_index, t.slot,
-        CASE WHEN repeats = 'last' THEN 0 ELSE t.occurrence END AS occurrence,
+    SELECT t.block_index, t.slot, CASE WHEN repeats = 'last' THEN 0 ELSE t.occurrence END AS occurrence,
         list(t.duration_ticks ORDER BY t.run_index, t.event_index) AS raw,
         list(t.start_ticks ORDER BY t.run_index, t.event_index) AS start_ticks,
         quantile_cont(t.duration_ticks::DOUBLE, [0.1, 0.5, 0.9]) AS percentiles,
-        sum(t.duration_ticks)::DOUBLE / count(t.duration_ticks) AS avg,
-        min(t.duration_ticks) AS min, max(t.duration_ticks) AS max
+        sum(t.duration_ticks)::DOUBLE / count(t.duration_ticks) AS avg, min(t.duration_ticks) AS min,
+        max(t.duration_ticks) AS max
     FROM timed AS t
     ANTI JOIN followed AS f USING (run_index, slot, occurrence)
     GROUP BY 1, 2, 3
@@ -37,35 +34,21 @@ blocks AS (
     GROUP BY r.block_index
 ),
 slots AS (
-    SELECT
-        s.block_index, b.name AS block_name, b.method, s.slot, s.label, s.kind, s.instruction_id,
-        coalesce(s.delegate_debug_id::VARCHAR, s.delegate_debug_str)
-            AS delegate_debug_identifier,
-        _stored_unit(s.value_unit, a.time_scale) AS written,
-        a.unit
+    SELECT s.block_index, b.name AS block_name, b.method, s.slot, s.label, s.kind, s.instruction_id,
+        coalesce(s.delegate_debug_id::VARCHAR, s.delegate_debug_str) AS delegate_debug_identifier,
+        _stored_unit(s.value_unit, a.time_scale) AS written, a.unit
     FROM signatures AS s
     JOIN target AS a USING (capture_id)
     JOIN blocks AS b USING (block_index)
     QUALIFY row_number() OVER (PARTITION BY s.block_index, s.slot ORDER BY s.signature_index) = 1
 ),
-scaled AS (
-    SELECT s.*, _scale(s.written, s.unit) AS scale FROM slots AS s
-)
-SELECT
-    s.block_index, s.block_name AS event_block_name, s.method, s.slot,
-    coalesce(t.occurrence, 0) AS occurrence,
-    s.label AS event_name,
-    list_transform(t.raw, lambda ticks: _in_unit(ticks, s.scale)) AS raw,
-    _in_unit(t.percentiles[1], s.scale) AS p10,
-    _in_unit(t.percentiles[2], s.scale) AS p50,
-    _in_unit(t.percentiles[3], s.scale) AS p90,
-    _in_unit(t.avg, s.scale) AS avg,
-    _in_unit(t.min, s.scale) AS min,
-    _in_unit(t.max, s.scale) AS max,
-    _display_unit(s.written, s.unit) AS unit,
-    s.kind, s.instruction_id, s.delegate_debug_identifier,
-    s.delegate_debug_identifier IS NOT NULL AS is_delegated_op,
-    t.start_ticks
+scaled AS (SELECT s.*, _scale(s.written, s.unit) AS scale FROM slots AS s)
+SELECT s.block_index, s.block_name AS event_block_name, s.method, s.slot, coalesce(t.occurrence, 0) AS occurrence,
+    s.label AS event_name, list_transform(t.raw, lambda ticks: _in_unit(ticks, s.scale)) AS raw,
+    _in_unit(t.percentiles[1], s.scale) AS p10, _in_unit(t.percentiles[2], s.scale) AS p50,
+    _in_unit(t.percentiles[3], s.scale) AS p90, _in_unit(t.avg, s.scale) AS avg, _in_unit(t.min, s.scale) AS min,
+    _in_unit(t.max, s.scale) AS max, _display_unit(s.written, s.unit) AS unit, s.kind, s.instruction_id,
+    s.delegate_debug_identifier, s.delegate_debug_identifier IS NOT NULL AS is_delegated_op, t.start_ticks
 FROM scaled AS s
 LEFT JOIN statistics AS t USING (block_index, slot)
 WHERE CASE
@@ -102,11 +85,8 @@ CREATE MACRO inspector_events(
     repeats := 'all',  -- all: all occurrences in a run; last: only the last, as in the Inspector
     steps := NULL, phase := NULL, method := NULL, runs := 'all'
 ) AS TABLE
-WITH
-target AS MATERIALIZED (SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c)
+WITH target AS MATERIALIZED (SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c)
 FROM _inspector_events(
-    (SELECT a.capture_id FROM target AS a),
-    (SELECT a.unit FROM target AS a),
-    repeats, steps, phase, method, runs
+    (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), repeats, steps, phase, method, runs
 ) AS e
 ORDER BY e.block_index, e.slot, e.occurrence;

@@ -18,18 +18,15 @@ CREATE MACRO percentiles(
     quantiles := [0.1, 0.5, 0.9],  -- list of numbers between 0 and 1
     unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'all'
 ) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _capture(capture, unit)),
+WITH target AS MATERIALIZED (FROM _capture(capture, unit)),
 selected AS (FROM _selected_runs((SELECT a.capture_id FROM target AS a), steps, phase, method, runs)),
 statistics AS (
-    SELECT
-        e.block_index, e.slot, e.occurrence, any_value(r.name) AS event_block_name, any_value(r.scope) AS method,
+    SELECT e.block_index, e.slot, e.occurrence, any_value(r.name) AS event_block_name, any_value(r.scope) AS method,
         any_value(e.label) AS event_name, any_value(e.instruction_id) AS instruction_id,
         any_value(e.value_unit) AS value_unit, count(e.duration_ticks) AS runs,
         -- Another list would be DuckDB's error, which names none of the parameters.
         quantile_cont(
-            e.duration_ticks::DOUBLE,
-            CASE WHEN _are_quantiles(quantiles) THEN quantiles ELSE [0.5] END
+            e.duration_ticks::DOUBLE, CASE WHEN _are_quantiles(quantiles) THEN quantiles ELSE [0.5] END
         ) AS results
     FROM _capture_events((SELECT a.capture_id FROM target AS a)) AS e
     JOIN selected AS r USING (run_index)
@@ -40,13 +37,10 @@ statistics AS (
     GROUP BY e.block_index, e.slot, e.occurrence
 ),
 unnested AS (SELECT s.*, unnest(quantiles)::DOUBLE AS quantile, unnest(s.results) AS result FROM statistics AS s)
-SELECT
-    u.block_index, u.event_block_name, u.method, u.slot, u.occurrence, u.event_name, u.instruction_id, u.runs,
-    u.quantile,
-    _in_unit(u.result, _scale(_stored_unit(u.value_unit, a.time_scale), a.unit)) AS value,
+SELECT u.block_index, u.event_block_name, u.method, u.slot, u.occurrence, u.event_name, u.instruction_id, u.runs,
+    u.quantile, _in_unit(u.result, _scale(_stored_unit(u.value_unit, a.time_scale), a.unit)) AS value,
     _display_unit(_stored_unit(u.value_unit, a.time_scale), a.unit) AS unit
-FROM unnested AS u
-CROSS JOIN target AS a
+FROM unnested AS u CROSS JOIN target AS a
 ORDER BY u.block_index, u.slot, u.occurrence, u.quantile;
 
 -- Whether a list has quantiles, and nothing else.

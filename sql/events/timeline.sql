@@ -1,25 +1,21 @@
 -- One run that is selected by a schedule, phase and method.
 CREATE MACRO _exported_runs(capture, runs := NULL, steps := NULL, phase := NULL, method := NULL) AS TABLE
-WITH
-target AS MATERIALIZED (SELECT _capture_id(capture) AS capture_id)
+WITH target AS MATERIALIZED (SELECT _capture_id(capture) AS capture_id)
 SELECT r.capture_id, r.run_index
 FROM _selected_runs((SELECT a.capture_id FROM target AS a), steps, phase, method, 'all') AS r
 WHERE runs IS NULL OR list_contains(runs, r.run_index);
 
 -- Rows of `timeline` of a capture, unordered, with the self time of each event as in its file.
 CREATE MACRO _timeline(capture_key, unit, runs, steps, phase, method) AS TABLE
-WITH RECURSIVE
-target AS MATERIALIZED (FROM _scaled_key(capture_key, unit)),
+WITH RECURSIVE target AS MATERIALIZED (FROM _scaled_key(capture_key, unit)),
 timed AS MATERIALIZED (
     FROM _monotonic_times((SELECT a.capture_id FROM target AS a), steps, phase, method, 'all') AS t
     WHERE runs IS NULL OR list_contains(runs, t.run_index)
 ),
 containers AS MATERIALIZED (
-    SELECT
-        t.run_index, t.event_index, t.parent_run_index, t.parent_index, t.clock_ticks, t.duration_ticks, t.is_placed,
+    SELECT t.run_index, t.event_index, t.parent_run_index, t.parent_index, t.clock_ticks, t.duration_ticks, t.is_placed,
         o.backend
-    FROM timed AS t
-    CROSS JOIN target AS a
+    FROM timed AS t CROSS JOIN target AS a
     LEFT JOIN signature_ops AS o USING (capture_id, signature_index)
     SEMI JOIN (FROM timed AS i WHERE i.parent_index IS NOT NULL) AS i
         ON i.parent_run_index = t.run_index AND i.parent_index = t.event_index
@@ -35,48 +31,40 @@ levels AS (
 ),
 -- Events that are not in ticks of the host's clock, with the call that contains them.
 others AS (
-    SELECT
-        t.run_index, t.event_index, t.parent_run_index, t.parent_index, t.clock, t.written_unit,
+    SELECT t.run_index, t.event_index, t.parent_run_index, t.parent_index, t.clock, t.written_unit,
         t.duration_ticks::DOUBLE AS duration,
         (c.clock_ticks::HUGEINT - t.origin_ticks)::DOUBLE AS call_start,
-        c.duration_ticks::DOUBLE AS call_duration,
-        _nanoseconds(t.written_unit) / _nanoseconds(a.time_scale) AS ratio,
+        c.duration_ticks::DOUBLE AS call_duration, _nanoseconds(t.written_unit) / _nanoseconds(a.time_scale) AS ratio,
         CASE
             WHEN t.written_unit IN ('bytes', 'count') THEN 0
             WHEN t.clock = 'synthetic'
                 THEN sum(t.duration_ticks::DOUBLE) OVER (
-                    PARTITION BY
-                        t.parent_run_index, t.parent_index, t.clock, t.written_unit
+                    PARTITION BY t.parent_run_index, t.parent_index, t.clock, t.written_unit
                     ORDER BY t.event_index
                     ROWS UNBOUNDED PRECEDING
                 ) - t.duration_ticks
             ELSE (
                 t.clock_ticks::HUGEINT - min(t.clock_ticks) OVER (
-                    PARTITION BY
-                        t.parent_run_index, t.parent_index, t.clock, t.written_unit
+                    PARTITION BY t.parent_run_index, t.parent_index, t.clock, t.written_unit
                 )
             )::DOUBLE
         END AS since
-    FROM timed AS t
-    CROSS JOIN target AS a
+    FROM timed AS t CROSS JOIN target AS a
     JOIN containers AS c ON c.run_index = t.parent_run_index AND c.event_index = t.parent_index
     WHERE NOT t.is_placed AND c.is_placed
 ),
 estimated AS (
-    SELECT
-        o.run_index, o.event_index, o.call_start, o.since, o.duration,
+    SELECT o.run_index, o.event_index, o.call_start, o.since, o.duration,
         coalesce(least(
             o.ratio,
             o.call_duration / nullif(max(o.since + o.duration) OVER (
-                PARTITION BY
-                    o.parent_run_index, o.parent_index, o.clock, o.written_unit
+                PARTITION BY o.parent_run_index, o.parent_index, o.clock, o.written_unit
             ), 0)
         ), 0) AS scale
     FROM others AS o
 ),
 origins AS (
-    SELECT
-        r.run_index, r.dump_index, o.origin_ticks,
+    SELECT r.run_index, r.dump_index, o.origin_ticks,
         -- If a run begins before the previous one, a counter wrapped.
         4294967296 * count(*) FILTER (WHERE o.is_turned) OVER (
             PARTITION BY r.dump_index ORDER BY r.run_index
@@ -84,28 +72,23 @@ origins AS (
     FROM target AS a
     JOIN runs AS r USING (capture_id)
     JOIN (
-        SELECT
-            i.run_index, i.origin_ticks,
+        SELECT i.run_index, i.origin_ticks,
             c.clock_bits = 32 AND i.origin_ticks < lag(i.origin_ticks) OVER (ORDER BY i.run_index) AS is_turned
-        FROM (SELECT DISTINCT t.run_index, t.origin_ticks FROM timed AS t) AS i
-        CROSS JOIN target AS a
+        FROM (SELECT DISTINCT t.run_index, t.origin_ticks FROM timed AS t) AS i CROSS JOIN target AS a
         JOIN captures AS c USING (capture_id)
     ) AS o ON o.run_index = r.run_index
 ),
 run_starts AS (
-    SELECT
-        o.run_index,
+    SELECT o.run_index,
         (
             o.origin_ticks::HUGEINT + o.turned_ticks
-            - min(o.origin_ticks::HUGEINT + o.turned_ticks)
-                OVER (PARTITION BY o.dump_index)
+            - min(o.origin_ticks::HUGEINT + o.turned_ticks) OVER (PARTITION BY o.dump_index)
         )::DOUBLE AS since_first
     FROM origins AS o
 ),
 -- Only for a trace.
 threaded AS (
-    SELECT
-        e.run_index, e.event_index, e.thread_index,
+    SELECT e.run_index, e.event_index, e.thread_index,
         coalesce(h.process_name || ' ', '') || h.process || ', '
         || CASE
             WHEN h.thread_name IS NOT NULL THEN h.thread_name
@@ -117,8 +100,7 @@ threaded AS (
     JOIN trace_events AS e USING (capture_id)
     JOIN threads AS h USING (capture_id, thread_index)
 )
-SELECT
-    t.run_index, t.event_index, t.signature_index,
+SELECT t.run_index, t.event_index, t.signature_index,
     CASE
         WHEN h.track IS NOT NULL THEN h.track
         WHEN t.kind <> 'delegate' THEN 'host'
@@ -128,12 +110,8 @@ SELECT
             ELSE ', ' || t.written_unit
         END
     END AS track,
-    h.thread_index,
-    coalesce(l.depth, 0) AS depth,
-    t.kind, t.label AS event_name, t.family, t.instruction_id,
-    CASE WHEN t.parent_index IS NOT NULL THEN t.parent_run_index END
-        AS parent_run_index,
-    t.parent_index,
+    h.thread_index, coalesce(l.depth, 0) AS depth, t.kind, t.label AS event_name, t.family, t.instruction_id,
+    CASE WHEN t.parent_index IS NOT NULL THEN t.parent_run_index END AS parent_run_index, t.parent_index,
     _in_unit(b.since_first, a.scale) AS run_start,
     _in_unit(
         CASE
@@ -150,13 +128,9 @@ SELECT
         END,
         a.scale
     ) AS duration,
-    a.unit,
-    e.scale IS NOT NULL AS is_estimated,
-    CASE WHEN NOT t.is_impossible THEN t.duration_ticks END AS logged,
-    CASE WHEN NOT t.is_impossible THEN t.self_ticks END AS self_logged,
-    t.written_unit AS logged_unit
-FROM timed AS t
-CROSS JOIN target AS a
+    a.unit, e.scale IS NOT NULL AS is_estimated, CASE WHEN NOT t.is_impossible THEN t.duration_ticks END AS logged,
+    CASE WHEN NOT t.is_impossible THEN t.self_ticks END AS self_logged, t.written_unit AS logged_unit
+FROM timed AS t CROSS JOIN target AS a
 JOIN run_starts AS b USING (run_index)
 LEFT JOIN levels AS l ON l.run_index = t.parent_run_index AND l.event_index = t.parent_index
 LEFT JOIN estimated AS e ON e.run_index = t.run_index AND e.event_index = t.event_index
@@ -193,15 +167,11 @@ CREATE MACRO timeline(
     runs := NULL,  -- list of run_index: only these runs; NULL: all
     unit := NULL, steps := NULL, phase := NULL, method := NULL
 ) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _capture(capture, unit))
-SELECT
-    t.run_index, t.event_index, t.signature_index, t.track, t.thread_index, t.depth,
-    t.kind, t.event_name, t.family, t.instruction_id, t.parent_run_index,
-    t.parent_index, t.run_start, t.start, t.duration, t.unit, t.is_estimated, t.logged,
-    t.logged_unit
+WITH target AS MATERIALIZED (FROM _capture(capture, unit))
+SELECT t.run_index, t.event_index, t.signature_index, t.track, t.thread_index, t.depth, t.kind, t.event_name, t.family,
+    t.instruction_id, t.parent_run_index, t.parent_index, t.run_start, t.start, t.duration, t.unit, t.is_estimated,
+    t.logged, t.logged_unit
 FROM _timeline(
-    (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a),
-    runs, steps, phase, method
+    (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), runs, steps, phase, method
 ) AS t
 ORDER BY t.run_index, t.start NULLS LAST, t.depth, t.event_index;

@@ -1,9 +1,8 @@
 -- The one capture that an argument matches, for questions about modules and lines. It is an error if it has no record
 -- with these.
 CREATE MACRO _linked_capture(capture, unit) AS TABLE
-SELECT
-    _linked_key(c.capture_id, c.name, r.record_id, r.name, r.is_complete) AS capture_id,
-    c.record_id, c.program_id, c.unit, c.scale
+SELECT _linked_key(c.capture_id, c.name, r.record_id, r.name, r.is_complete) AS capture_id, c.record_id, c.program_id,
+    c.unit, c.scale
 FROM _scaled_capture(capture, unit) AS c
 LEFT JOIN records AS r USING (record_id);
 
@@ -17,13 +16,11 @@ CREATE MACRO _linked_key(
     CASE
         WHEN record_key IS NULL THEN error(
             capture_name || ' has no record, so its events have no modules or '
-            || 'lines; link one: etq link ' || capture_name || ' RECORD, or for a '
-            || 'file --etrecord'
+            || 'lines; link one: etq link ' || capture_name || ' RECORD, or for a file --etrecord'
         )
         WHEN NOT is_complete THEN error(
             'the record ' || record_name || ' of ' || capture_name
-            || ' is half-written: '
-            || 'without its edge graph and maps, events have no modules or lines'
+            || ' is half-written: without its edge graph and maps, events have no modules or lines'
         )
         ELSE capture_key
     END
@@ -33,17 +30,10 @@ CREATE MACRO _linked_key(
 -- a name in parentheses: the overhead of OPERATOR_CALLs, the layout work of an unmapped delegate, and time that no
 -- event covers. `executes` is how many of the events are executes.
 CREATE MACRO _attributed_times(capture_key, steps, phase, method, runs) AS TABLE
-WITH
-modules AS (
-    SELECT m.*
-    FROM (SELECT capture_key AS capture_id) AS a
-    JOIN signature_ops AS m USING (capture_id)
-),
+WITH modules AS (SELECT m.* FROM (SELECT capture_key AS capture_id) AS a JOIN signature_ops AS m USING (capture_id)),
 classified_times AS (
-    SELECT
-        t.scope AS method, t.signature_index, t.kind, t.family,
-        t.kind = 'operator_call' AND t.children > 0 AS is_framework,
-        count(*) AS calls,
+    SELECT t.scope AS method, t.signature_index, t.kind, t.family,
+        t.kind = 'operator_call' AND t.children > 0 AS is_framework, count(*) AS calls,
         count(*) FILTER (t.is_execute) AS executes,
         -- Exact beyond 64 bits, so that shares of the total are right.
         sum(t.self_ticks) AS self_ticks
@@ -51,16 +41,14 @@ classified_times AS (
     WHERE t.is_additive
     GROUP BY t.scope, t.signature_index, t.kind, t.family, is_framework
 )
-SELECT
-    o.method,
+SELECT o.method,
     CASE
         WHEN o.is_framework THEN '(framework)'
         WHEN m.module_path IS NOT NULL THEN m.module_path
         WHEN o.kind = 'delegate' AND _delegate_part(o.family) = 'layout' THEN '(delegate layout)'
         ELSE '(unattributed)'
     END AS module_path,
-    m.source_file, m.source_line,
-    coalesce(m.lines, 0) AS lines,
+    m.source_file, m.source_line, coalesce(m.lines, 0) AS lines,
     o.signature_index, m.mapping, o.calls, o.executes, o.self_ticks
 FROM classified_times AS o
 LEFT JOIN modules AS m ON m.signature_index = o.signature_index AND NOT o.is_framework;

@@ -7,10 +7,8 @@ CREATE MACRO _graph_times(
     graph,  -- exported_program or edge_dialect_exported_program
     unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'all'
 ) AS TABLE
-WITH
-target AS MATERIALIZED (
-    SELECT
-        c.capture_id, c.unit,
+WITH target AS MATERIALIZED (
+    SELECT c.capture_id, c.unit,
         CASE
             WHEN graph IN ('exported_program', 'edge_dialect_exported_program') THEN graph
             ELSE error(
@@ -31,22 +29,16 @@ executes AS (
     GROUP BY r.method
 ),
 edge_nodes AS (
-    SELECT
-        n.record_id, n.graph_id, n.node_index, g.method,
-        n.self_time / e.number AS self_time,
-        n.unit
+    SELECT n.record_id, n.graph_id, n.node_index, g.method, n.self_time / e.number AS self_time, n.unit
     FROM _node_totals(
-        (SELECT a.capture_id FROM target AS a),
-        (SELECT a.unit FROM target AS a),
-        steps, phase, method, runs
+        (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), steps, phase, method, runs
     ) AS n
     JOIN graphs AS g USING (record_id, graph_id)
     JOIN executes AS e ON e.method = g.method
     WHERE n.calls > 0
 ),
 handles AS (
-    SELECT
-        h.record_id, g.stage, g.method, h.debug_handle,
+    SELECT h.record_id, g.stage, g.method, h.debug_handle,
         -- The first handle of an edge node.
         min(h.debug_handle) OVER (PARTITION BY h.record_id, h.graph_id, h.node_index) AS first_handle,
         h.graph_id, h.node_index
@@ -61,13 +53,11 @@ origins AS (
 ),
 placed AS (
     SELECT e.record_id, e.graph_id, e.node_index, e.method, e.self_time, e.unit
-    FROM edge_nodes AS e
-    CROSS JOIN target AS a
+    FROM edge_nodes AS e CROSS JOIN target AS a
     WHERE a.stage = 'edge_dialect_exported_program'
     UNION ALL
     SELECT o.record_id, o.graph_id, o.node_index, e.method, e.self_time, e.unit
-    FROM edge_nodes AS e
-    CROSS JOIN target AS a
+    FROM edge_nodes AS e CROSS JOIN target AS a
     JOIN handles AS h
         ON h.record_id = e.record_id
         AND h.graph_id = e.graph_id
@@ -76,17 +66,12 @@ placed AS (
     JOIN origins AS o ON o.record_id = h.record_id AND o.method = h.method AND o.debug_handle = h.debug_handle
     WHERE a.stage = 'exported_program'
 )
-SELECT
-    p.method,
-    coalesce(any_value(n.name), any_value(v.value_name)) AS node_name,
-    fsum(p.self_time) AS self_time, any_value(p.unit) AS unit
+SELECT p.method, coalesce(any_value(n.name), any_value(v.value_name)) AS node_name, fsum(p.self_time) AS self_time,
+    any_value(p.unit) AS unit
 FROM placed AS p
 JOIN op_nodes AS n USING (record_id, graph_id, node_index)
 LEFT JOIN node_values AS v
-    ON v.record_id = p.record_id
-    AND v.graph_id = p.graph_id
-    AND v.node_index = p.node_index
-    AND v.output_index = 0
+    ON v.record_id = p.record_id AND v.graph_id = p.graph_id AND v.node_index = p.node_index AND v.output_index = 0
 WHERE n.subgraph = ''
 GROUP BY p.method, p.graph_id, p.node_index
 ORDER BY p.method, p.graph_id, p.node_index;

@@ -1,8 +1,7 @@
 -- A DELEGATE_CALL of a capture that is nested in one of the same instruction, whose time includes it. A nested
 -- program's instructions have the same numbers, and the profiler before ETDump times the delegate within its call.
 CREATE MACRO _inner_calls(capture_key) AS TABLE
-WITH RECURSIVE
-calls AS (
+WITH RECURSIVE calls AS (
     SELECT s.chain_index, s.instruction_id, t.run_index, t.event_index, t.parent_index, t.execute_index
     FROM (SELECT i.* FROM signatures AS i WHERE i.capture_id = capture_key AND i.kind = 'delegate_call') AS s
     JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS t USING (signature_index)

@@ -3,25 +3,20 @@
 CREATE MACRO _run_executes(
     times  -- a table with rows of `_timed_events`
 ) AS TABLE
-WITH
-added AS (
-    SELECT
-        t.capture_id, t.run_index, any_value(t.scope) AS scope, any_value(t.method) AS method,
+WITH added AS (
+    SELECT t.capture_id, t.run_index, any_value(t.scope) AS scope, any_value(t.method) AS method,
         any_value(t.time_scale) AS time_scale, any_value(t.unit) AS unit, any_value(t.is_untraced) AS is_untraced,
         any_value(t.is_typical) AS is_typical,
         bool_or(t.is_impossible AND t.execute_ticks IS NOT NULL) AS is_impossible,
         _sum_where(t.execute_ticks, t.execute_ticks IS NOT NULL) AS execute_ticks,
         _sum_where(t.self_ticks, t.kind = 'kernel') AS kernel_ticks,
-        _sum_where(t.self_ticks, t.kind IN ('delegate_call', 'delegate'))
-            AS delegate_ticks,
-        _sum_where(t.self_ticks, t.kind = 'operator_call' AND t.children = 0)
-            AS operator_ticks
+        _sum_where(t.self_ticks, t.kind IN ('delegate_call', 'delegate')) AS delegate_ticks,
+        _sum_where(t.self_ticks, t.kind = 'operator_call' AND t.children = 0) AS operator_ticks
     FROM query_table(times) AS t
     WHERE t.execute_index IS NOT NULL AND t.is_additive
     GROUP BY t.capture_id, t.run_index
 )
-SELECT
-    d.capture_id, d.run_index, d.scope, d.method, d.time_scale, d.unit, d.is_untraced, d.is_typical,
+SELECT d.capture_id, d.run_index, d.scope, d.method, d.time_scale, d.unit, d.is_untraced, d.is_typical,
     CASE WHEN NOT d.is_impossible THEN d.execute_ticks END AS execute_ticks,
     CASE WHEN NOT d.is_impossible THEN d.kernel_ticks END AS kernel_ticks,
     CASE WHEN NOT d.is_impossible THEN d.delegate_ticks END AS delegate_ticks,
@@ -30,40 +25,26 @@ FROM added AS d;
 
 -- The same for one capture.
 CREATE MACRO _executes(capture_key, steps, phase, method, runs) AS TABLE
-WITH
-times_of_executes AS (FROM _timed_events(capture_key, NULL, steps, phase, method, runs) AS t)
+WITH times_of_executes AS (FROM _timed_events(capture_key, NULL, steps, phase, method, runs) AS t)
 FROM _run_executes('times_of_executes') AS x;
 
 -- The times of one run that executed, and its framework tax without a baseline.
 CREATE MACRO _run_taxes(
     times  -- a table with rows of `_timed_events`
 ) AS TABLE
-WITH
-scaled AS (
-    SELECT
-        x.*,
-        _multiplier(x.time_scale, x.unit) AS multiplier,
-        _divisor(x.time_scale, x.unit) AS divisor
+WITH scaled AS (
+    SELECT x.*, _multiplier(x.time_scale, x.unit) AS multiplier, _divisor(x.time_scale, x.unit) AS divisor
     FROM _run_executes(times) AS x
 )
-SELECT
-    x.capture_id, x.run_index, x.scope, x.method, x.is_typical,
-    x.execute_ticks * x.multiplier / x.divisor AS execute,
-    x.kernel_ticks * x.multiplier / x.divisor AS kernels,
-    x.delegate_ticks * x.multiplier / x.divisor AS delegates,
-    x.operator_ticks * x.multiplier / x.divisor AS operators,
-    (x.kernel_ticks + x.delegate_ticks + x.operator_ticks)
-    * x.multiplier / x.divisor AS work,
+SELECT x.capture_id, x.run_index, x.scope, x.method, x.is_typical,
+    x.execute_ticks * x.multiplier / x.divisor AS execute, x.kernel_ticks * x.multiplier / x.divisor AS kernels,
+    x.delegate_ticks * x.multiplier / x.divisor AS delegates, x.operator_ticks * x.multiplier / x.divisor AS operators,
+    (x.kernel_ticks + x.delegate_ticks + x.operator_ticks) * x.multiplier / x.divisor AS work,
     CASE
         WHEN NOT x.is_untraced THEN (
-            x.execute_ticks
-            - x.kernel_ticks
-            - x.delegate_ticks
-            - x.operator_ticks
+            x.execute_ticks - x.kernel_ticks - x.delegate_ticks - x.operator_ticks
         ) * x.multiplier / x.divisor
     END AS tax,
     100e0 * tax / nullif(execute, 0) AS tax_percent,
-    CASE WHEN x.is_untraced THEN 'no operators traced' ELSE 'includes tracing' END
-        AS note,
-    x.is_untraced, x.unit
+    CASE WHEN x.is_untraced THEN 'no operators traced' ELSE 'includes tracing' END AS note, x.is_untraced, x.unit
 FROM scaled AS x;

@@ -1,15 +1,12 @@
 -- One module of a capture's record, with the modules that contain it.
 CREATE MACRO _module_ancestors(capture_key) AS TABLE
-WITH
-around AS (
-    SELECT
-        m.method, m.module_path, o.module_path AS outer_path,
+WITH around AS (
+    SELECT m.method, m.module_path, o.module_path AS outer_path,
         lag(o.module_path) OVER (PARTITION BY m.method, m.module_path ORDER BY length(o.module_path)) AS before_path
     FROM _capture_modules(capture_key) AS m
     JOIN _capture_modules(capture_key) AS o ON o.method = m.method AND _is_within(m.module_path, o.module_path)
 )
-SELECT
-    a.method, a.module_path,
+SELECT a.method, a.module_path,
     list(
         {
             'name': CASE
@@ -17,8 +14,7 @@ SELECT
                 WHEN coalesce(a.before_path, '') = '' THEN a.outer_path
                 ELSE substr(a.outer_path, length(a.before_path) + 2)
             END,
-            'kind': 'module',
-            'module_path': a.outer_path
+            'kind': 'module', 'module_path': a.outer_path
         }
         ORDER BY length(a.outer_path)
     ) AS places
@@ -27,8 +23,7 @@ GROUP BY a.method, a.module_path;
 
 -- The self times of a capture's events within its executes, with their places in `time_tree`, outermost first.
 CREATE MACRO _tree_leaves(capture_key, "by", steps, phase, method, runs) AS TABLE
-WITH
-in_modules AS (
+WITH in_modules AS (
     SELECT
         CASE
             WHEN min(t.method) OVER () <> max(t.method) OVER () THEN [
@@ -42,30 +37,21 @@ in_modules AS (
             ELSE coalesce(m.places, [
                 {'name': t.module_path, 'kind': 'rest', 'module_path': NULL::VARCHAR}
             ]) || [{
-                'name': coalesce(o.op_type, s.family),
-                'kind': s.kind,
+                'name': coalesce(o.op_type, s.family), 'kind': s.kind,
                 'module_path': CASE WHEN m.places IS NOT NULL THEN t.module_path END
             }]
         END AS places,
         t.calls, t.executes, t.self_ticks
     FROM (SELECT CASE "by" WHEN 'module' THEN capture_key END AS capture_id) AS a
-    CROSS JOIN _attributed_times(
-        (SELECT CASE "by" WHEN 'module' THEN capture_key END),
-        steps, phase, method, runs
-    ) AS t
+    CROSS JOIN _attributed_times((SELECT CASE "by" WHEN 'module' THEN capture_key END), steps, phase, method, runs) AS t
     JOIN signatures AS s USING (capture_id, signature_index)
     LEFT JOIN signature_ops AS o USING (capture_id, signature_index)
     LEFT JOIN _module_ancestors(capture_key) AS m ON m.method = t.method AND m.module_path = t.module_path
 ),
 -- Many events have few distinct places: they are summed before places are computed.
 classified_times AS (
-    SELECT
-        r.scope AS run_name,
-        CASE WHEN r.method IS NULL THEN 'run' ELSE 'method' END AS run_kind,
-        a.capture_id, t.signature_index,
-        t.children > 0 AS is_around,
-        count(*) AS calls,
-        count(*) FILTER (t.is_execute) AS executes,
+    SELECT r.scope AS run_name, CASE WHEN r.method IS NULL THEN 'run' ELSE 'method' END AS run_kind, a.capture_id,
+        t.signature_index, t.children > 0 AS is_around, count(*) AS calls, count(*) FILTER (t.is_execute) AS executes,
         try_cast(sum(t.self_ticks) AS BIGINT) AS self_ticks
     FROM (SELECT CASE "by" WHEN 'event' THEN capture_key END AS capture_id) AS a
     CROSS JOIN _self_times((SELECT CASE "by" WHEN 'event' THEN capture_key END), steps, phase, method, runs) AS t
@@ -78,8 +64,7 @@ in_calls AS (
         [{'name': o.run_name, 'kind': o.run_kind, 'module_path': NULL::VARCHAR}] || CASE
             WHEN s.kind IN ('delegate', 'delegate_call') AND s.chain_index <> -1
                 THEN [{
-                    'name': 'DELEGATE_CALL' || coalesce(' @' || s.instruction_id, ''),
-                    'kind': 'delegate_call',
+                    'name': 'DELEGATE_CALL' || coalesce(' @' || s.instruction_id, ''), 'kind': 'delegate_call',
                     'module_path': NULL::VARCHAR
                 }]
             ELSE []
@@ -87,8 +72,7 @@ in_calls AS (
             WHEN s.kind = 'delegate_call' AND s.chain_index <> -1 THEN []
             WHEN s.kind = 'operator_call' AND o.is_around
                 OR s.kind = 'framework' THEN [{
-                    'name': CASE s.kind WHEN 'framework' THEN '(unattributed)' ELSE '(framework)' END,
-                    'kind': 'rest',
+                    'name': CASE s.kind WHEN 'framework' THEN '(unattributed)' ELSE '(framework)' END, 'kind': 'rest',
                     'module_path': NULL::VARCHAR
                 }]
             ELSE [{'name': s.family, 'kind': s.kind, 'module_path': NULL::VARCHAR}]

@@ -14,8 +14,7 @@
 --   tau: share of the pairs of runs that increase less the share that decrease (Kendall's), from -1 to 1; NULL as slope
 --   unit: unit of execute, slope and intercept
 CREATE MACRO decode_trend(capture, unit := NULL) AS TABLE
-WITH
-target AS MATERIALIZED (
+WITH target AS MATERIALIZED (
     SELECT c.capture_id, c.unit, c.scale
     FROM _scaled_capture(capture, unit) AS c
     JOIN captures AS k USING (capture_id)
@@ -30,37 +29,27 @@ target AS MATERIALIZED (
     END
 ),
 generation_starts AS (
-    SELECT
-        r.run_index, r.phase,
+    SELECT r.run_index, r.phase,
         r.phase = 'decode' AND coalesce(lag(r.phase) OVER (ORDER BY r.run_index), 'decode') = 'prefill' AS begins
     FROM target AS a
     JOIN runs AS r USING (capture_id)
     WHERE r.phase IN ('prefill', 'decode')
 ),
 numbered AS (
-    SELECT
-        b.run_index, b.phase,
-        count(*) FILTER (WHERE b.begins) OVER (ORDER BY b.run_index) AS begun
+    SELECT b.run_index, b.phase, count(*) FILTER (WHERE b.begins) OVER (ORDER BY b.run_index) AS begun
     FROM generation_starts AS b
 ),
 timed AS (
-    SELECT
-        dense_rank() OVER (ORDER BY n.begun) - 1 AS generation,
-        row_number() OVER (PARTITION BY n.begun ORDER BY n.run_index) - 1
-            AS position,
-        n.run_index,
-        _in_unit(x.execute_ticks, a.scale) AS execute,
-        a.unit
-    FROM numbered AS n
-    CROSS JOIN target AS a
+    SELECT dense_rank() OVER (ORDER BY n.begun) - 1 AS generation,
+        row_number() OVER (PARTITION BY n.begun ORDER BY n.run_index) - 1 AS position, n.run_index,
+        _in_unit(x.execute_ticks, a.scale) AS execute, a.unit
+    FROM numbered AS n CROSS JOIN target AS a
     LEFT JOIN _executes((SELECT a.capture_id FROM target AS a), NULL, 'decode', NULL, 'all') AS x
         ON x.run_index = n.run_index
     WHERE n.phase = 'decode'
 ),
 measured AS (
-    SELECT
-        t.position, t.execute,
-        row_number() OVER (ORDER BY t.position, t.run_index) - 1 AS number,
+    SELECT t.position, t.execute, row_number() OVER (ORDER BY t.position, t.run_index) - 1 AS number,
         count(*) OVER () AS runs
     FROM timed AS t
     WHERE t.execute IS NOT NULL
@@ -80,14 +69,9 @@ sloped AS MATERIALIZED (
     ) AS s
 ),
 fitted AS (
-    SELECT
-        any_value(s.slope) AS slope,
-        median(p.execute - s.slope * p.position) AS intercept,
-        any_value(s.tau) AS tau
-    FROM points AS p
-    CROSS JOIN sloped AS s
+    SELECT any_value(s.slope) AS slope, median(p.execute - s.slope * p.position) AS intercept, any_value(s.tau) AS tau
+    FROM points AS p CROSS JOIN sloped AS s
 )
 SELECT t.generation, t.position, t.run_index, t.execute, f.slope, f.intercept, f.tau, t.unit
-FROM timed AS t
-CROSS JOIN fitted AS f
+FROM timed AS t CROSS JOIN fitted AS f
 ORDER BY t.run_index;

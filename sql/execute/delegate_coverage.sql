@@ -19,34 +19,27 @@
 --   executes: number of executes of the method
 --   per_execute: total / executes
 CREATE MACRO delegate_coverage(
-    capture, unit := NULL, steps := NULL, phase := NULL, method := NULL,
-    runs := 'typical'
+    capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'typical'
 ) AS TABLE
-WITH
-target AS MATERIALIZED (
+WITH target AS MATERIALIZED (
     SELECT
         CASE
             WHEN c.program_id IS NOT NULL THEN c.capture_id
             ELSE _linked_key(c.capture_id, c.name, r.record_id, r.name, r.is_complete)
         END AS capture_id,
         c.unit, c.scale, c.record_id, c.program_id,
-        CASE WHEN NOT coalesce(r.is_complete, false) THEN c.program_id END
-            AS answering_program
+        CASE WHEN NOT coalesce(r.is_complete, false) THEN c.program_id END AS answering_program
     FROM _scaled_capture(capture, unit) AS c
     LEFT JOIN records AS r USING (record_id)
 ),
 times AS MATERIALIZED (FROM _attributed_times((SELECT a.capture_id FROM target AS a), steps, phase, method, runs) AS t),
 executes AS (
-    SELECT
-        t.method,
-        nullif(sum(t.executes), 0)::BIGINT AS number,
-        sum(sum(t.self_ticks)) OVER ()::DOUBLE AS ticks
+    SELECT t.method, nullif(sum(t.executes), 0)::BIGINT AS number, sum(sum(t.self_ticks)) OVER ()::DOUBLE AS ticks
     FROM times AS t
     GROUP BY t.method
 ),
 kernels AS (
-    SELECT
-        t.method,
+    SELECT t.method,
         -- Handles of a kernel count only if one of their nodes calls the kernel's op.
         CASE
             WHEN string_split(m.first_op_type, '.')[2] = string_split(s.family, '.')[1] THEN m.first_op_type
@@ -54,19 +47,14 @@ kernels AS (
                 AND string_split(s.family, '.')[1] = 'et_view' THEN m.first_op_type
             ELSE s.family
         END AS op_type,
-        t.calls, t.self_ticks,
-        t.source_file || coalesce(':' || t.source_line, '') AS source,
+        t.calls, t.self_ticks, t.source_file || coalesce(':' || t.source_line, '') AS source,
         CASE WHEN a.answering_program IS NULL THEN t.module_path END AS module_path
-    FROM target AS a
-    CROSS JOIN times AS t
+    FROM target AS a CROSS JOIN times AS t
     JOIN signatures AS s ON s.capture_id = a.capture_id AND s.signature_index = t.signature_index AND s.kind = 'kernel'
     LEFT JOIN signature_ops AS m ON m.capture_id = a.capture_id AND m.signature_index = t.signature_index
 ),
 fallbacks AS (
-    SELECT
-        k.method, k.op_type,
-        sum(k.calls)::BIGINT AS calls,
-        sum(k.self_ticks) AS ticks,
+    SELECT k.method, k.op_type, sum(k.calls)::BIGINT AS calls, sum(k.self_ticks) AS ticks,
         max_by(k.source, (k.self_ticks, k.source)) AS worst_source,
         max_by(k.module_path, (k.self_ticks, k.module_path)) AS worst_module
     FROM kernels AS k
@@ -76,8 +64,7 @@ counted AS (
     SELECT d.method, d.op_type, d.delegated, d.not_delegated, d.basis
     FROM (
         FROM _delegation(
-            (SELECT a.record_id FROM target AS a),
-            (SELECT a.program_id FROM target AS a),
+            (SELECT a.record_id FROM target AS a), (SELECT a.program_id FROM target AS a),
             (SELECT a.capture_id FROM target AS a)
         )
         UNION ALL
@@ -85,20 +72,12 @@ counted AS (
     ) AS d
     WHERE d.method IN (SELECT x.method FROM executes AS x)
 )
-SELECT
-    coalesce(c.op_type, f.op_type) AS op_type,
-    coalesce(c.method, f.method) AS method,
-    c.delegated, c.not_delegated,
-    coalesce(f.calls, 0) AS calls,
-    _in_unit(try_cast(coalesce(f.ticks, 0) AS BIGINT), a.scale) AS total,
-    100e0 * coalesce(f.ticks, 0) / nullif(x.ticks, 0) AS share_percent,
-    a.unit AS unit, f.worst_source, f.worst_module, c.basis, x.number AS executes,
-    total / x.number AS per_execute
+SELECT coalesce(c.op_type, f.op_type) AS op_type, coalesce(c.method, f.method) AS method, c.delegated, c.not_delegated,
+    coalesce(f.calls, 0) AS calls, _in_unit(try_cast(coalesce(f.ticks, 0) AS BIGINT), a.scale) AS total,
+    100e0 * coalesce(f.ticks, 0) / nullif(x.ticks, 0) AS share_percent, a.unit AS unit, f.worst_source, f.worst_module,
+    c.basis, x.number AS executes, total / x.number AS per_execute
 FROM counted AS c
 FULL JOIN fallbacks AS f USING (method, op_type)
 JOIN executes AS x ON x.method = coalesce(c.method, f.method)
 CROSS JOIN target AS a
-ORDER BY
-    coalesce(f.ticks, 0) DESC,
-    coalesce(c.op_type, f.op_type),
-    coalesce(c.method, f.method);
+ORDER BY coalesce(f.ticks, 0) DESC, coalesce(c.op_type, f.op_type), coalesce(c.method, f.method);

@@ -29,11 +29,9 @@
 --   executes: number of executes of the method
 --   per_execute: self_time / executes; NULL without events
 CREATE MACRO delegate_graph(
-    capture, unit := NULL, steps := NULL, phase := NULL, method := NULL,
-    runs := 'typical'
+    capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'typical'
 ) AS TABLE
-WITH
-target AS MATERIALIZED (
+WITH target AS MATERIALIZED (
     SELECT
         CASE
             WHEN c.program_id IS NULL THEN error(
@@ -52,18 +50,10 @@ times AS MATERIALIZED (
     SELECT t.method, t.signature_index, t.calls, t.executes, t.self_ticks
     FROM _attributed_times((SELECT a.capture_id FROM target AS a), steps, phase, method, runs) AS t
 ),
-executes AS (
-    SELECT t.method, nullif(sum(t.executes), 0)::BIGINT AS number
-    FROM times AS t
-    GROUP BY t.method
-),
+executes AS (SELECT t.method, nullif(sum(t.executes), 0)::BIGINT AS number FROM times AS t GROUP BY t.method),
 events AS (
-    SELECT
-        m.method, s.instruction_id, e.op_index,
-        string_agg(DISTINCT s.label, ', ' ORDER BY s.label) AS event_name,
-        sum(t.calls)::BIGINT AS calls,
-        try_cast(sum(t.self_ticks) AS BIGINT) AS ticks,
-        min(e.score) AS score
+    SELECT m.method, s.instruction_id, e.op_index, string_agg(DISTINCT s.label, ', ' ORDER BY s.label) AS event_name,
+        sum(t.calls)::BIGINT AS calls, try_cast(sum(t.self_ticks) AS BIGINT) AS ticks, min(e.score) AS score
     FROM target AS a
     JOIN signature_delegate_ops AS e USING (capture_id)
     JOIN signatures AS s USING (capture_id, signature_index)
@@ -72,8 +62,7 @@ events AS (
     GROUP BY m.method, s.instruction_id, e.op_index
 ),
 nodes AS MATERIALIZED (
-    SELECT
-        n.method, n.instruction_id, n.debug_handle, n.graph_id, n.node_index, p.name,
+    SELECT n.method, n.instruction_id, n.debug_handle, n.graph_id, n.node_index, p.name,
         _delegate_op_class(string_split(p.op, '.')[1]) AS class,
         row_number() OVER (
             PARTITION BY n.method, n.instruction_id, n.debug_handle, class
@@ -85,15 +74,13 @@ nodes AS MATERIALIZED (
         ) AS place_in_handle
     FROM target AS a
     JOIN _node_delegates(
-        (SELECT t.record_id FROM target AS t),
-        (SELECT t.program_id FROM target AS t),
+        (SELECT t.record_id FROM target AS t), (SELECT t.program_id FROM target AS t),
         (SELECT t.capture_id FROM target AS t)
     ) AS n ON n.instruction_id IS NOT NULL
     JOIN op_nodes AS p USING (record_id, graph_id, node_index)
 ),
 blobs AS MATERIALIZED (
-    SELECT
-        o.*,
+    SELECT o.*,
         row_number() OVER (PARTITION BY o.blob_offset, o.debug_handle, o.class ORDER BY o.op_index) AS place_in_handle
     FROM _classified_delegate_ops((SELECT t.capture_id FROM target AS t)) AS o
 ),
@@ -107,8 +94,7 @@ checked AS (
         WHEN sum(b.ops) > 10000000
             THEN error(
                 'the calls of the program''s delegates have '
-                || sum(b.ops) || ' ops; delegate_graph is for at most 10000000: query '
-                || 'the table delegate_ops'
+                || sum(b.ops) || ' ops; delegate_graph is for at most 10000000: query the table delegate_ops'
             )
         ELSE true
     END AS is_fit
@@ -118,8 +104,7 @@ checked AS (
     ) AS b ON b.blob_offset = c.blob_offset
 ),
 described AS (
-    SELECT
-        v.blob_offset, v.value_id,
+    SELECT v.blob_offset, v.value_id,
         CASE WHEN v.is_constant THEN '*' ELSE '' END || v.dtype
         || '[' || array_to_string(v.sizes, ', ') || ']' AS description
     FROM target AS a
@@ -127,42 +112,29 @@ described AS (
 ),
 -- The inputs of ops, and their outputs.
 used AS (
-    SELECT
-        o.blob_offset, o.op_index, false AS is_output, unnest(o.inputs) AS value_id,
+    SELECT o.blob_offset, o.op_index, false AS is_output, unnest(o.inputs) AS value_id,
         generate_subscripts(o.inputs, 1) AS place
     FROM target AS a
     JOIN delegate_ops AS o USING (program_id)
     UNION ALL
-    SELECT
-        o.blob_offset, o.op_index, true, unnest(o.outputs),
-        generate_subscripts(o.outputs, 1)
+    SELECT o.blob_offset, o.op_index, true, unnest(o.outputs), generate_subscripts(o.outputs, 1)
     FROM target AS a
     JOIN delegate_ops AS o USING (program_id)
 ),
 texts AS (
-    SELECT
-        u.blob_offset, u.op_index,
-        string_agg(d.description, ', ' ORDER BY u.place) FILTER (WHERE NOT u.is_output)
-            AS inputs,
-        string_agg(d.description, ', ' ORDER BY u.place) FILTER (WHERE u.is_output)
-            AS outputs
+    SELECT u.blob_offset, u.op_index,
+        string_agg(d.description, ', ' ORDER BY u.place) FILTER (WHERE NOT u.is_output) AS inputs,
+        string_agg(d.description, ', ' ORDER BY u.place) FILTER (WHERE u.is_output) AS outputs
     FROM used AS u
     JOIN described AS d USING (blob_offset, value_id)
     GROUP BY u.blob_offset, u.op_index
 )
-SELECT
-    c.method, c.instruction_id, c.backend, o.op_index, o.op,
-    coalesce(u.inputs, '') AS inputs,
-    coalesce(u.outputs, '') AS outputs,
-    b.parameters, o.debug_handle,
-    coalesce(n.graph_id, f.graph_id) AS graph_id,
-    coalesce(n.node_index, f.node_index) AS node_index,
-    coalesce(n.name, f.name) AS node_name,
-    e.event_name, e.calls AS calls,
-    _in_unit(e.ticks, a.scale) AS self_time,
-    100e0 * e.ticks / nullif((SELECT sum(t.self_ticks)::DOUBLE FROM times AS t), 0) AS share_percent,
-    a.unit AS unit, e.score, x.number AS executes,
-    self_time / x.number AS per_execute
+SELECT c.method, c.instruction_id, c.backend, o.op_index, o.op, coalesce(u.inputs, '') AS inputs,
+    coalesce(u.outputs, '') AS outputs, b.parameters, o.debug_handle, coalesce(n.graph_id, f.graph_id) AS graph_id,
+    coalesce(n.node_index, f.node_index) AS node_index, coalesce(n.name, f.name) AS node_name, e.event_name,
+    e.calls AS calls, _in_unit(e.ticks, a.scale) AS self_time,
+    100e0 * e.ticks / nullif((SELECT sum(t.self_ticks)::DOUBLE FROM times AS t), 0) AS share_percent, a.unit AS unit,
+    e.score, x.number AS executes, self_time / x.number AS per_execute
 FROM target AS a
 JOIN checked AS k ON k.is_fit
 JOIN calls AS c ON true

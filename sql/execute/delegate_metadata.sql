@@ -11,8 +11,7 @@
 --   value: value as text; bytes that are not text as hexadecimal
 --   runs: number of events with this value
 CREATE MACRO delegate_metadata(capture) AS TABLE
-WITH
-logged AS (
+WITH logged AS (
     SELECT s.block_index, s.slot, s.label, t.delegate_metadata AS bytes, count(*) AS runs
     FROM _capture(capture, NULL) AS a
     JOIN event_ticks AS t USING (capture_id)
@@ -21,16 +20,13 @@ logged AS (
     GROUP BY ALL
 ),
 sources AS (
-    SELECT
-        l.block_index, l.slot, l.label, 'metadata' AS source,
+    SELECT l.block_index, l.slot, l.label, 'metadata' AS source,
         -- Some bytes are not text, and text may be JSON in base64.
         _metadata_text(l.bytes) AS text, l.bytes, l.runs
     FROM logged AS l
     WHERE l.bytes IS NOT NULL
     UNION ALL
-    SELECT
-        l.block_index, l.slot, l.label, 'name', l.label, NULL,
-        sum(l.runs)::BIGINT
+    SELECT l.block_index, l.slot, l.label, 'name', l.label, NULL, sum(l.runs)::BIGINT
     FROM logged AS l
     WHERE json_valid(l.label) AND starts_with(trim(l.label), '{')
     GROUP BY l.block_index, l.slot, l.label
@@ -41,14 +37,11 @@ fields AS (
     WHERE json_valid(s.text) AND starts_with(trim(s.text), '{')
 ),
 described AS (
-    SELECT
-        f.block_index, f.slot, f.label, f.source, f.field,
-        json_extract_string(f.text, '/' || replace(replace(f.field, '~', '~0'), '/', '~1')) AS value,
-        f.runs
+    SELECT f.block_index, f.slot, f.label, f.source, f.field,
+        json_extract_string(f.text, '/' || replace(replace(f.field, '~', '~0'), '/', '~1')) AS value, f.runs
     FROM fields AS f
     UNION ALL
-    SELECT
-        s.block_index, s.slot, s.label, s.source,
+    SELECT s.block_index, s.slot, s.label, s.source,
         CASE WHEN octet_length(s.bytes) = 1 AND s.text IS NULL THEN 'function_code' END,
         CASE
             WHEN s.text IS NOT NULL THEN s.text
@@ -59,8 +52,7 @@ described AS (
     FROM sources AS s
     WHERE s.source = 'metadata' AND NOT coalesce(json_valid(s.text) AND starts_with(trim(s.text), '{'), false)
     UNION ALL
-    SELECT
-        s.block_index, s.slot, s.label, 'name', 'unit', s.value_unit,
+    SELECT s.block_index, s.slot, s.label, 'name', 'unit', s.value_unit,
         (SELECT sum(l.runs)::BIGINT FROM logged AS l WHERE l.block_index = s.block_index AND l.slot = s.slot)
     FROM _capture(capture, NULL) AS a
     JOIN signatures AS s USING (capture_id)

@@ -24,14 +24,11 @@
 --   executes: number of executes of the method
 --   per_execute: total / executes; NULL where there are no calls
 CREATE MACRO delegate_totals(
-    capture, unit := NULL, steps := NULL, phase := NULL, method := NULL,
-    runs := 'typical'
+    capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'typical'
 ) AS TABLE
-WITH RECURSIVE
-target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
+WITH RECURSIVE target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 timed AS MATERIALIZED (
-    SELECT
-        t.block_index, t.scope AS method, t.chain_index, t.instruction_id, t.kind, _delegate_part(t.family) AS part,
+    SELECT t.block_index, t.scope AS method, t.chain_index, t.instruction_id, t.kind, _delegate_part(t.family) AS part,
         t.run_index, t.event_index, t.parent_index, t.is_additive, t.duration_ticks, t.self_ticks, t.execute_ticks,
         t.is_execute
     FROM _execute_times((SELECT a.capture_id FROM target AS a), steps, phase, method, runs) AS t
@@ -49,9 +46,7 @@ within AS (
     WHERE t.kind = 'delegate'
 ),
 placed AS (
-    SELECT
-        t.*,
-        t.kind = 'delegate_call' AND t.is_additive AND i.run_index IS NULL AS is_call,
+    SELECT t.*, t.kind = 'delegate_call' AND t.is_additive AND i.run_index IS NULL AS is_call,
         t.kind = 'delegate' AND t.is_additive AND c.run_index IS NOT NULL AS is_part
     FROM timed AS t
     LEFT JOIN within AS c ON c.run_index = t.run_index AND c.event_index = t.event_index
@@ -60,42 +55,28 @@ placed AS (
     WHERE t.kind IN ('delegate', 'delegate_call')
 ),
 calls AS (
-    SELECT
-        p.block_index, p.method, p.chain_index, p.instruction_id,
-        count(*) FILTER (WHERE p.is_call) AS calls,
+    SELECT p.block_index, p.method, p.chain_index, p.instruction_id, count(*) FILTER (WHERE p.is_call) AS calls,
         try_cast(sum(p.duration_ticks) FILTER (WHERE p.is_call) AS BIGINT) AS total,
         coalesce(try_cast(sum(p.self_ticks) FILTER (WHERE p.is_part AND p.part = 'ops') AS BIGINT), 0) AS ops,
         coalesce(try_cast(sum(p.self_ticks) FILTER (WHERE p.is_part AND p.part = 'copies') AS BIGINT), 0) AS copies,
         coalesce(try_cast(sum(p.self_ticks) FILTER (WHERE p.is_part AND p.part = 'layout') AS BIGINT), 0) AS layout,
         count(*) FILTER (WHERE p.kind = 'delegate') AS events,
-        count(*) FILTER (WHERE p.kind = 'delegate' AND NOT p.is_part)
-            AS other_events
+        count(*) FILTER (WHERE p.kind = 'delegate' AND NOT p.is_part) AS other_events
     FROM placed AS p
     GROUP BY p.block_index, p.method, p.chain_index, p.instruction_id
 ),
-executes AS (
-    SELECT t.method, nullif(count(*), 0) AS number
-    FROM timed AS t
-    WHERE t.is_execute
-    GROUP BY t.method
-),
+executes AS (SELECT t.method, nullif(count(*), 0) AS number FROM timed AS t WHERE t.is_execute GROUP BY t.method),
 scale AS (
-    SELECT
-        a.unit, a.scale,
+    SELECT a.unit, a.scale,
         (SELECT try_cast(sum(t.execute_ticks) AS BIGINT) FROM timed AS t WHERE t.is_additive) AS execute_ticks
     FROM target AS a
 )
-SELECT
-    c.block_index, c.method, c.chain_index, c.instruction_id, c.calls,
-    _in_unit(c.total, x.scale) AS total,
-    _in_unit(c.ops, x.scale) AS ops,
-    _in_unit(c.copies, x.scale) AS copies,
-    _in_unit(c.layout, x.scale) AS layout,
+SELECT c.block_index, c.method, c.chain_index, c.instruction_id, c.calls, _in_unit(c.total, x.scale) AS total,
+    _in_unit(c.ops, x.scale) AS ops, _in_unit(c.copies, x.scale) AS copies, _in_unit(c.layout, x.scale) AS layout,
     _in_unit(c.total - c.ops - c.copies - c.layout, x.scale) AS unaccounted,
     _in_unit(c.total / nullif(c.calls, 0), x.scale) AS per_call,
-    100e0 * c.total / nullif(x.execute_ticks, 0) AS share_percent,
-    x.unit AS unit, c.events, c.other_events, n.number AS executes,
-    _in_unit(c.total / n.number, x.scale) AS per_execute
+    100e0 * c.total / nullif(x.execute_ticks, 0) AS share_percent, x.unit AS unit, c.events, c.other_events,
+    n.number AS executes, _in_unit(c.total / n.number, x.scale) AS per_execute
 FROM calls AS c
 LEFT JOIN executes AS n ON n.method = c.method
 CROSS JOIN scale AS x

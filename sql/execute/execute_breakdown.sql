@@ -2,10 +2,8 @@
 CREATE MACRO _execute_breakdown(
     times  -- a table with rows of `_execute_times`
 ) AS TABLE
-WITH
-parts AS (
-    SELECT
-        t.capture_id, t.time_scale, t.unit,
+WITH parts AS (
+    SELECT t.capture_id, t.time_scale, t.unit,
         CASE t.kind
             WHEN 'kernel' THEN 1
             WHEN 'operator_call' THEN CASE WHEN t.children = 0 THEN 2 ELSE 9 END
@@ -17,50 +15,37 @@ parts AS (
         END AS part,
         CASE WHEN part BETWEEN 3 AND 6 THEN t.block_index END AS block_index,
         CASE WHEN part BETWEEN 3 AND 6 THEN t.chain_index END AS chain_index,
-        CASE WHEN part BETWEEN 3 AND 6 THEN t.instruction_id END
-            AS instruction_id,
+        CASE WHEN part BETWEEN 3 AND 6 THEN t.instruction_id END AS instruction_id,
         t.scope AS method, t.self_ticks, t.execute_ticks, t.is_execute
     FROM query_table(times) AS t
     WHERE t.is_additive
 ),
 added AS (
-    SELECT
-        p.capture_id, p.time_scale, p.unit, p.part, p.method, p.block_index, p.chain_index, p.instruction_id,
-        count(*) AS calls,
-        count(*) FILTER (p.is_execute) AS own_executes,
-        sum(p.execute_ticks) AS execute_ticks,
+    SELECT p.capture_id, p.time_scale, p.unit, p.part, p.method, p.block_index, p.chain_index, p.instruction_id,
+        count(*) AS calls, count(*) FILTER (p.is_execute) AS own_executes, sum(p.execute_ticks) AS execute_ticks,
         try_cast(sum(p.self_ticks) AS BIGINT) AS total_ticks
     FROM parts AS p
     GROUP BY ALL
 ),
 scaled AS (
-    SELECT
-        d.*,
-        sum(d.own_executes) OVER (PARTITION BY d.capture_id, d.method)::BIGINT AS executes,
+    SELECT d.*, sum(d.own_executes) OVER (PARTITION BY d.capture_id, d.method)::BIGINT AS executes,
         sum(d.execute_ticks) OVER (PARTITION BY d.capture_id)::DOUBLE AS all_execute_ticks,
-        _multiplier(d.time_scale, d.unit) AS multiplier,
-        _divisor(d.time_scale, d.unit) AS divisor
+        _multiplier(d.time_scale, d.unit) AS multiplier, _divisor(d.time_scale, d.unit) AS divisor
     FROM added AS d
 )
-SELECT
-    d.capture_id,
+SELECT d.capture_id,
     row_number() OVER (
         PARTITION BY d.capture_id
-        ORDER BY
-            d.block_index NULLS FIRST, d.chain_index NULLS FIRST, d.instruction_id NULLS FIRST, d.part, d.method
+        ORDER BY d.block_index NULLS FIRST, d.chain_index NULLS FIRST, d.instruction_id NULLS FIRST, d.part, d.method
     )::INTEGER AS place,
     [
-        'kernels',
-        'operators without a kernel event',
-        'delegate ops', 'delegate copies', 'delegate layout', 'delegate unaccounted', 'control', 'user events',
-        'operator-call overhead',
-        'rest'
+        'kernels', 'operators without a kernel event', 'delegate ops', 'delegate copies', 'delegate layout',
+        'delegate unaccounted', 'control', 'user events', 'operator-call overhead', 'rest'
     ][d.part] AS component,
     d.method, d.block_index, d.chain_index, d.instruction_id, d.calls,
     d.total_ticks * d.multiplier / d.divisor AS total,
     d.total_ticks / d.executes * d.multiplier / d.divisor AS per_execute,
-    100e0 * d.total_ticks / nullif(d.all_execute_ticks, 0) AS share_percent,
-    d.unit, d.total_ticks, d.executes
+    100e0 * d.total_ticks / nullif(d.all_execute_ticks, 0) AS share_percent, d.unit, d.total_ticks, d.executes
 FROM scaled AS d;
 
 -- One part of the time of Method::execute (or Method::step), over the recorded runs. The parts add up to the total
@@ -83,19 +68,16 @@ FROM scaled AS d;
 --   total_ticks: total in ticks, a whole number
 --   executes: number of executes of the method
 CREATE MACRO execute_breakdown(
-    capture, unit := NULL, steps := NULL, phase := NULL, method := NULL,
-    runs := 'typical'
+    capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'typical'
 ) AS TABLE
-WITH
-target AS MATERIALIZED (SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c),
+WITH target AS MATERIALIZED (SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c),
 times_of_parts AS (
     FROM _timed_events(
         (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), steps, phase, method, runs
     ) AS t
     WHERE t.execute_index IS NOT NULL
 )
-SELECT
-    b.component, b.method, b.block_index, b.chain_index, b.instruction_id, b.calls, b.total, b.per_execute,
+SELECT b.component, b.method, b.block_index, b.chain_index, b.instruction_id, b.calls, b.total, b.per_execute,
     b.share_percent, b.unit, b.total_ticks, b.executes
 FROM _execute_breakdown('times_of_parts') AS b
 ORDER BY b.place;

@@ -15,10 +15,8 @@ CREATE MACRO find_total_for_module(
     match := 'exact',  -- exact: the module of that path; substring: as in the Inspector
     steps := NULL, phase := NULL, method := NULL, runs := 'all'
 ) AS TABLE
-WITH
-target AS MATERIALIZED (
-    SELECT
-        c.capture_id, c.record_id,
+WITH target AS MATERIALIZED (
+    SELECT c.capture_id, c.record_id,
         CASE
             WHEN match = 'exact' THEN _linked_key(c.capture_id, c.name, r.record_id, r.name, r.is_complete)
         END AS linked_key,
@@ -30,24 +28,16 @@ times AS (
     FROM _attributed_times((SELECT a.linked_key FROM target AS a), steps, phase, method, runs) AS t
     WHERE match = 'exact'
 ),
-executes AS (
-    SELECT t.method, sum(t.executes) AS number
-    FROM times AS t
-    GROUP BY t.method
-),
+executes AS (SELECT t.method, sum(t.executes) AS number FROM times AS t GROUP BY t.method),
 of_methods AS (
-    SELECT
-        t.method, sum(t.self_ticks) AS ticks,
-        count(DISTINCT t.signature_index) AS events
+    SELECT t.method, sum(t.self_ticks) AS ticks, count(DISTINCT t.signature_index) AS events
     FROM times AS t
     WHERE _is_within(t.module_path, module)
     GROUP BY t.method
 ),
 -- By the executes of the methods that have the module.
 exactly AS (
-    SELECT
-        try_cast(sum(m.ticks) AS BIGINT) / sum(x.number)::BIGINT AS ticks,
-        sum(m.events)::BIGINT AS events
+    SELECT try_cast(sum(m.ticks) AS BIGINT) / sum(x.number)::BIGINT AS ticks, sum(m.events)::BIGINT AS events
     FROM of_methods AS m
     JOIN executes AS x USING (method)
 ),
@@ -67,9 +57,7 @@ nodes AS (
 averages AS (
     SELECT s.signature_index, any_value(i.avg) AS avg
     FROM _inspector_events(
-        (SELECT a.capture_id FROM target AS a),
-        (SELECT a.unit FROM target AS a),
-        'last', steps, phase, method, runs
+        (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), 'last', steps, phase, method, runs
     ) AS i
     CROSS JOIN target AS a
     JOIN signatures AS s USING (capture_id, block_index, slot)
@@ -77,12 +65,10 @@ averages AS (
     WHERE i.kind <> 'operator_call'
     GROUP BY s.signature_index
 )
-SELECT
-    module AS module,
+SELECT module AS module,
     CASE match
         WHEN 'exact' THEN coalesce(
-            (SELECT _in_unit(e.ticks, a.scale) FROM exactly AS e),
-            (SELECT w.ticks FROM without_events AS w)
+            (SELECT _in_unit(e.ticks, a.scale) FROM exactly AS e), (SELECT w.ticks FROM without_events AS w)
         )
         WHEN 'substring' THEN coalesce((SELECT fsum(v.avg) FROM averages AS v), 0)
         ELSE error('match must be ''exact'' or ''substring'', not ' || match)

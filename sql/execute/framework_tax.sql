@@ -25,31 +25,26 @@ CREATE MACRO framework_tax(
     baseline := NULL,  -- a capture of level method_only, by name, hash prefix or selector; NULL: none
     unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'all'
 ) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _capture(capture, unit)),
+WITH target AS MATERIALIZED (FROM _capture(capture, unit)),
 baseline_capture AS MATERIALIZED (
     SELECT c.capture_id, c.time_scale, c.profiling_level, c.name
     FROM (SELECT _capture_id(baseline) AS capture_id WHERE baseline IS NOT NULL) AS k
     JOIN captures AS c USING (capture_id)
 ),
 baseline_executes AS (
-    SELECT
-        r.scope, any_value(r.method) AS method,
+    SELECT r.scope, any_value(r.method) AS method,
         _in_unit(median(x.execute_ticks), any_value(_scale(k.time_scale, a.unit))) AS execute
     FROM _executes((SELECT k.capture_id FROM baseline_capture AS k), NULL, phase, NULL, 'all') AS x
-    CROSS JOIN target AS a
-    CROSS JOIN baseline_capture AS k
+    CROSS JOIN target AS a CROSS JOIN baseline_capture AS k
     JOIN runs AS r ON r.capture_id = k.capture_id AND r.run_index = x.run_index
     WHERE CASE
         WHEN (k.time_scale = 'cycles') <> (a.unit = 'cycles') THEN error(
-            'the baseline ' || k.name || ' counts ' || k.time_scale
-            || ', which cannot be converted to ' || a.unit
+            'the baseline ' || k.name || ' counts ' || k.time_scale || ', which cannot be converted to ' || a.unit
         )
         WHEN k.profiling_level = 'method_only' THEN true
         ELSE error(
             'the baseline ' || k.name || ' is of level '
-            || coalesce(k.profiling_level, 'unknown')
-            || '; it must be of level method_only'
+            || coalesce(k.profiling_level, 'unknown') || '; it must be of level method_only'
         )
     END
     GROUP BY r.scope
@@ -83,8 +78,7 @@ times_of_runs AS (
     ) AS t
 ),
 work_times AS (
-    SELECT
-        x.run_index, x.scope, x.execute, x.kernels, x.delegates, x.operators, x.work, x.tax AS traced_tax, x.note,
+    SELECT x.run_index, x.scope, x.execute, x.kernels, x.delegates, x.operators, x.work, x.tax AS traced_tax, x.note,
         x.is_untraced, x.unit,
         coalesce(
             b.execute,
@@ -92,13 +86,11 @@ work_times AS (
             CASE WHEN x.method IS NULL OR o.method IS NULL THEN o.execute END
         ) AS untraced,
         x.method <> o.method AS is_of_another
-    FROM _run_taxes('times_of_runs') AS x
-    CROSS JOIN one_baseline AS o
+    FROM _run_taxes('times_of_runs') AS x CROSS JOIN one_baseline AS o
     LEFT JOIN baseline_executes AS b USING (scope)
 )
 SELECT
-    w.run_index, w.scope AS method, w.execute, w.kernels, w.delegates, w.operators,
-    w.execute - w.untraced AS tracing,
+    w.run_index, w.scope AS method, w.execute, w.kernels, w.delegates, w.operators, w.execute - w.untraced AS tracing,
     CASE
         WHEN w.is_untraced OR w.work > w.untraced OR w.untraced > 1.5 * w.execute
             OR baseline IS NOT NULL AND w.untraced IS NULL
@@ -123,8 +115,7 @@ ORDER BY w.run_index;
 CREATE MACRO _framework_taxes(
     taxes  -- a table with rows of `_run_taxes`
 ) AS TABLE
-SELECT
-    x.capture_id, x.run_index, x.scope AS method, x.execute, x.kernels, x.delegates, x.operators,
+SELECT x.capture_id, x.run_index, x.scope AS method, x.execute, x.kernels, x.delegates, x.operators,
     NULL::DOUBLE AS tracing, x.tax, x.tax_percent, x.note, x.unit
 FROM query_table(taxes) AS x;
 
@@ -132,16 +123,14 @@ FROM query_table(taxes) AS x;
 CREATE MACRO _framework_tax_alone(
     capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'all'
 ) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _capture(capture, unit)),
+WITH target AS MATERIALIZED (FROM _capture(capture, unit)),
 times_of_runs AS (
     FROM _timed_events(
         (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), steps, phase, method, runs
     ) AS t
 ),
 taxes_of_runs AS (FROM _run_taxes('times_of_runs') AS x)
-SELECT
-    x.run_index, x.method, x.execute, x.kernels, x.delegates, x.operators, x.tracing, x.tax, x.tax_percent, x.note,
+SELECT x.run_index, x.method, x.execute, x.kernels, x.delegates, x.operators, x.tracing, x.tax, x.tax_percent, x.note,
     x.unit
 FROM _framework_taxes('taxes_of_runs') AS x
 ORDER BY x.run_index;

@@ -2,18 +2,15 @@
 CREATE MACRO _load_parts(
     times  -- a table with rows of `_timed_events`, of all runs
 ) AS TABLE
-WITH
-callers AS (
+WITH callers AS (
     SELECT t.capture_id, t.run_index, t.event_index, t.parent_index, t.name
     FROM query_table(times) AS t
     WHERE t.name IN ('Program::load_method', 'Method::init')
 ),
 timed AS (
-    SELECT
-        t.capture_id, t.time_scale, t.unit, t.run_index, t.scope, t.block_index,
+    SELECT t.capture_id, t.time_scale, t.unit, t.run_index, t.scope, t.block_index,
         CASE WHEN t.kind = 'framework' THEN t.name WHEN p.name = 'Method::init' THEN 'delegate init' END AS component,
-        t.event_index = t.execute_index AS is_execute,
-        t.duration_ticks,
+        t.event_index = t.execute_index AS is_execute, t.duration_ticks,
         CASE
             WHEN t.name = 'Program::load_method' AND p.name IS DISTINCT FROM t.name
                 OR t.name = 'Method::init' AND p.name = 'Program::load_method'
@@ -22,13 +19,10 @@ timed AS (
                 THEN t.duration_ticks
         END AS loading_ticks,
         -- Events within a delegate's event are part of its time.
-        CASE t.kind WHEN 'framework' THEN t.self_ticks ELSE t.duration_ticks END
-            AS self_ticks
+        CASE t.kind WHEN 'framework' THEN t.self_ticks ELSE t.duration_ticks END AS self_ticks
     FROM query_table(times) AS t
     LEFT JOIN callers AS p
-        ON p.capture_id = t.capture_id
-        AND p.run_index = t.run_index
-        AND p.event_index = t.parent_index
+        ON p.capture_id = t.capture_id AND p.run_index = t.run_index AND p.event_index = t.parent_index
     LEFT JOIN callers AS o
         ON o.capture_id = p.capture_id
         AND o.run_index = p.run_index
@@ -37,19 +31,16 @@ timed AS (
     WHERE t.is_additive AND t.kind IN ('framework', 'delegate', 'delegate_call')
 ),
 loading AS (
-    SELECT
-        t.capture_id, t.time_scale, t.unit, t.run_index, t.scope, t.component, count(*) AS events,
+    SELECT t.capture_id, t.time_scale, t.unit, t.run_index, t.scope, t.component, count(*) AS events,
         try_cast(sum(t.duration_ticks) AS BIGINT) AS total_ticks,
-        try_cast(sum(t.loading_ticks) AS BIGINT) AS loading_ticks,
-        try_cast(sum(t.self_ticks) AS BIGINT) AS self_ticks,
+        try_cast(sum(t.loading_ticks) AS BIGINT) AS loading_ticks, try_cast(sum(t.self_ticks) AS BIGINT) AS self_ticks,
         list_position(['Program::load_method', 'Method::init', 'delegate init'], t.component) AS part
     FROM timed AS t
     WHERE t.component IN ('Program::load_method', 'Method::init', 'delegate init')
     GROUP BY t.capture_id, t.time_scale, t.unit, t.run_index, t.scope, t.component
 ),
 executes AS (
-    SELECT
-        t.capture_id, t.time_scale, t.unit, t.run_index, t.scope, t.block_index,
+    SELECT t.capture_id, t.time_scale, t.unit, t.run_index, t.scope, t.block_index,
         try_cast(sum(t.duration_ticks) AS BIGINT) AS ticks,
         row_number() OVER (PARTITION BY t.capture_id, t.block_index ORDER BY t.run_index) = 1 AS is_first
     FROM timed AS t
@@ -57,45 +48,34 @@ executes AS (
     GROUP BY t.capture_id, t.time_scale, t.unit, t.run_index, t.scope, t.block_index
 ),
 excess AS (
-    SELECT
-        e.capture_id, e.time_scale, e.unit, e.run_index, e.scope, e.is_first,
+    SELECT e.capture_id, e.time_scale, e.unit, e.run_index, e.scope, e.is_first,
         e.ticks - median(CASE WHEN NOT e.is_first THEN e.ticks END)
             OVER (PARTITION BY e.capture_id, e.block_index) AS ticks
     FROM executes AS e
 ),
 parts AS (
-    SELECT
-        l.capture_id, l.time_scale, l.unit, l.run_index, l.scope, l.part, l.component, l.events,
+    SELECT l.capture_id, l.time_scale, l.unit, l.run_index, l.scope, l.part, l.component, l.events,
         l.total_ticks::DOUBLE AS ticks, l.self_ticks,
         100e0 * l.loading_ticks / nullif(
-            max(CASE WHEN l.part = 1 THEN l.loading_ticks END)
-                OVER (PARTITION BY l.capture_id, l.run_index), 0
+            max(CASE WHEN l.part = 1 THEN l.loading_ticks END) OVER (PARTITION BY l.capture_id, l.run_index), 0
         ) AS share_percent
     FROM loading AS l
     UNION ALL
-    SELECT
-        e.capture_id, e.time_scale, e.unit, e.run_index, e.scope, 4, 'first run excess', 1, e.ticks, NULL, NULL
+    SELECT e.capture_id, e.time_scale, e.unit, e.run_index, e.scope, 4, 'first run excess', 1, e.ticks, NULL, NULL
     FROM excess AS e
     WHERE e.is_first
 ),
 scaled AS (
-    SELECT
-        p.*,
-        _multiplier(p.time_scale, p.unit) AS multiplier,
-        _divisor(p.time_scale, p.unit) AS divisor
+    SELECT p.*, _multiplier(p.time_scale, p.unit) AS multiplier, _divisor(p.time_scale, p.unit) AS divisor
     FROM parts AS p
 )
-SELECT
-    p.capture_id, p.run_index, p.scope, p.part, p.component, p.events,
-    p.ticks * p.multiplier / p.divisor AS total,
-    p.self_ticks * p.multiplier / p.divisor AS self_time,
-    p.share_percent, p.unit
+SELECT p.capture_id, p.run_index, p.scope, p.part, p.component, p.events, p.ticks * p.multiplier / p.divisor AS total,
+    p.self_ticks * p.multiplier / p.divisor AS self_time, p.share_percent, p.unit
 FROM scaled AS p;
 
 -- The same for one capture.
 CREATE MACRO _load_breakdown(capture_key, unit) AS TABLE
-WITH
-times_of_loads AS (FROM _timed_events(capture_key, unit, NULL, NULL, NULL, 'all') AS t)
+WITH times_of_loads AS (FROM _timed_events(capture_key, unit, NULL, NULL, NULL, 'all') AS t)
 FROM _load_parts('times_of_loads') AS l;
 
 -- One part of the time before steady running: loading a method, and the excess of the first execute of a block over
@@ -110,8 +90,7 @@ FROM _load_parts('times_of_loads') AS l;
 --   share_percent: part of total within the run's Program::load_method, in percent of it; NULL without one
 --   unit: unit of total and self_time
 CREATE MACRO load_breakdown(capture, unit := NULL) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _capture(capture, unit))
+WITH target AS MATERIALIZED (FROM _capture(capture, unit))
 SELECT l.run_index, l.component, l.events, l.total, l.self_time, l.share_percent, l.unit
 FROM _load_breakdown((SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a)) AS l
 ORDER BY l.run_index, l.part;

@@ -14,9 +14,7 @@ SELECT DISTINCT m.method, p.module_path
 FROM captures AS k
 JOIN signature_nodes AS n ON n.capture_id = k.capture_id AND n.is_own
 JOIN signatures AS s
-    ON s.capture_id = n.capture_id
-    AND s.signature_index = n.signature_index
-    AND s.kind = 'delegate_call'
+    ON s.capture_id = n.capture_id AND s.signature_index = n.signature_index AND s.kind = 'delegate_call'
 JOIN linked_methods AS m ON m.capture_id = s.capture_id AND m.block_index = s.block_index
 JOIN op_nodes AS p USING (record_id, graph_id, node_index)
 WHERE k.capture_id = capture_key AND p.module_path IS NOT NULL;
@@ -44,22 +42,17 @@ WHERE k.capture_id = capture_key AND p.module_path IS NOT NULL;
 --   self_per_execute: self_time / executes; NULL if unknown
 --   per_execute: total / executes; NULL if unknown
 CREATE MACRO module_totals(
-    capture, unit := NULL, steps := NULL, phase := NULL, method := NULL,
-    runs := 'typical'
+    capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'typical'
 ) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _linked_capture(capture, unit)),
+WITH target AS MATERIALIZED (FROM _linked_capture(capture, unit)),
 times AS MATERIALIZED (
-    SELECT
-        t.method, t.module_path, sum(t.calls) AS calls, sum(t.executes) AS executes, sum(t.self_ticks) AS ticks,
+    SELECT t.method, t.module_path, sum(t.calls) AS calls, sum(t.executes) AS executes, sum(t.self_ticks) AS ticks,
         CASE WHEN bool_or(t.mapping = 'aligned') THEN 'aligned' ELSE max(t.mapping) END AS mapping
     FROM _attributed_times((SELECT a.capture_id FROM target AS a), steps, phase, method, runs) AS t
     GROUP BY t.method, t.module_path
 ),
 executes AS MATERIALIZED (
-    SELECT t.method, nullif(sum(t.executes), 0)::BIGINT AS number
-    FROM times AS t
-    GROUP BY t.method
+    SELECT t.method, nullif(sum(t.executes), 0)::BIGINT AS number FROM times AS t GROUP BY t.method
 ),
 modules AS (
     FROM _capture_modules((SELECT a.capture_id FROM target AS a)) AS m
@@ -81,10 +74,8 @@ hidden AS (
     GROUP BY p.method, p.module_path
 ),
 added AS (
-    SELECT
-        p.method, p.module_path, p.module_class, p.depth,
-        sum(t.ticks) FILTER (WHERE t.module_path = p.module_path) AS self_ticks,
-        sum(t.ticks) AS ticks,
+    SELECT p.method, p.module_path, p.module_class, p.depth,
+        sum(t.ticks) FILTER (WHERE t.module_path = p.module_path) AS self_ticks, sum(t.ticks) AS ticks,
         sum(t.calls) FILTER (WHERE t.module_path = p.module_path) AS calls,
         max(t.mapping) FILTER (WHERE t.module_path = p.module_path) AS mapping
     FROM paths AS p
@@ -92,8 +83,7 @@ added AS (
     GROUP BY p.method, p.module_path, p.module_class, p.depth
 ),
 known AS (
-    SELECT
-        d.method, d.module_path, d.module_class, d.depth, d.mapping,
+    SELECT d.method, d.module_path, d.module_class, d.depth, d.mapping,
         -- A module without events took no time, unless that is unknown.
         try_cast(coalesce(d.self_ticks, CASE WHEN NOT coalesce(h.is_itself, false) THEN 0 END) AS BIGINT) AS self_ticks,
         try_cast(coalesce(d.calls, CASE WHEN NOT coalesce(h.is_itself, false) THEN 0 END) AS BIGINT) AS calls,
@@ -101,13 +91,10 @@ known AS (
     FROM added AS d
     LEFT JOIN hidden AS h USING (method, module_path)
 )
-SELECT
-    d.method, d.module_path, d.module_class, d.depth, d.calls,
-    _in_unit(d.self_ticks, a.scale) AS self_time,
+SELECT d.method, d.module_path, d.module_class, d.depth, d.calls, _in_unit(d.self_ticks, a.scale) AS self_time,
     _in_unit(try_cast(d.ticks AS BIGINT), a.scale) AS total,
-    100e0 * d.ticks / nullif((SELECT sum(t.ticks)::DOUBLE FROM times AS t), 0) AS share_percent,
-    d.mapping, a.unit AS unit, d.self_ticks, x.number AS executes,
-    self_time / x.number AS self_per_execute,
+    100e0 * d.ticks / nullif((SELECT sum(t.ticks)::DOUBLE FROM times AS t), 0) AS share_percent, d.mapping,
+    a.unit AS unit, d.self_ticks, x.number AS executes, self_time / x.number AS self_per_execute,
     total / x.number AS per_execute
 FROM known AS d
 JOIN executes AS x USING (method)

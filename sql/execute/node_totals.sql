@@ -1,13 +1,8 @@
 -- Rows of `node_totals` of a capture, unordered.
 CREATE MACRO _node_totals(capture_key, unit, steps, phase, method, runs) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _scaled_key(capture_key, unit)),
+WITH target AS MATERIALIZED (FROM _scaled_key(capture_key, unit)),
 times AS MATERIALIZED (FROM _attributed_times((SELECT a.capture_id FROM target AS a), steps, phase, method, runs) AS t),
-executes AS (
-    SELECT t.method, nullif(sum(t.executes), 0)::BIGINT AS number
-    FROM times AS t
-    GROUP BY t.method
-),
+executes AS (SELECT t.method, nullif(sum(t.executes), 0)::BIGINT AS number FROM times AS t GROUP BY t.method),
 -- The nodes of the events in these runs.
 ran AS MATERIALIZED (
     SELECT DISTINCT n.graph_id, n.node_index
@@ -25,8 +20,7 @@ firsts AS (
         AND (s.kind = 'kernel' OR count(*) OVER (PARTITION BY n.signature_index) = 1)
 ),
 node_times AS (
-    SELECT
-        f.graph_id, f.node_index,
+    SELECT f.graph_id, f.node_index,
         coalesce(sum(t.calls) FILTER (WHERE f.kind <> 'delegate_call'), sum(t.calls))::BIGINT AS calls,
         sum(t.self_ticks) AS ticks
     FROM times AS t
@@ -36,21 +30,17 @@ node_times AS (
 backends AS (
     SELECT d.graph_id, d.node_index, d.backend
     FROM _node_delegates(
-        (SELECT a.record_id FROM target AS a),
-        (SELECT a.program_id FROM target AS a),
+        (SELECT a.record_id FROM target AS a), (SELECT a.program_id FROM target AS a),
         (SELECT a.capture_id FROM target AS a)
     ) AS d
 )
-SELECT
-    p.record_id, p.graph_id, g.method, p.node_index, p.name, p.op_type, p.module_path, p.source_file, p.source_line,
-    b.backend,
-    coalesce(o.calls, z.nothing) AS calls,
+SELECT p.record_id, p.graph_id, g.method, p.node_index, p.name, p.op_type, p.module_path, p.source_file, p.source_line,
+    b.backend, coalesce(o.calls, z.nothing) AS calls,
     _in_unit(try_cast(coalesce(o.ticks, z.nothing) AS BIGINT), a.scale) AS self_time,
     100e0 * coalesce(o.ticks, z.nothing) / nullif(
         (SELECT sum(t.self_ticks)::DOUBLE FROM times AS t), 0
     ) AS share_percent,
-    a.unit AS unit, x.number AS executes,
-    self_time / x.number AS per_execute
+    a.unit AS unit, x.number AS executes, self_time / x.number AS per_execute
 FROM target AS a
 JOIN graphs AS g
     ON g.record_id = a.record_id
@@ -93,14 +83,10 @@ LEFT JOIN backends AS b ON b.graph_id = p.graph_id AND b.node_index = p.node_ind
 --   executes: number of executes of the method; NULL if it has none
 --   per_execute: self_time / executes; NULL if unknown
 CREATE MACRO node_totals(
-    capture, unit := NULL, steps := NULL, phase := NULL, method := NULL,
-    runs := 'typical'
+    capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'typical'
 ) AS TABLE
-WITH
-target AS MATERIALIZED (SELECT c.capture_id, c.unit FROM _linked_capture(capture, unit) AS c)
+WITH target AS MATERIALIZED (SELECT c.capture_id, c.unit FROM _linked_capture(capture, unit) AS c)
 FROM _node_totals(
-    (SELECT a.capture_id FROM target AS a),
-    (SELECT a.unit FROM target AS a),
-    steps, phase, method, runs
+    (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), steps, phase, method, runs
 ) AS n
 ORDER BY n.graph_id, n.node_index;

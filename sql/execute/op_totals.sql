@@ -6,16 +6,12 @@ CREATE MACRO _op_totals(
 WITH
 -- Grouped by integers first: a name may be long, and many events have it.
 times_of_signatures AS (
-    SELECT
-        t.capture_id, t.signature_index, t.scope, t.children > 0 AS has_children, t.is_additive,
-        any_value(t.unit) AS unit, any_value(t.time_scale) AS time_scale,
-        any_value(t.kind) AS kind, any_value(t.family) AS family, any_value(t.label) AS label,
-        any_value(t.op_type) AS op_type, any_value(t.output_shape) AS output_shape,
-        any_value(t.chain_index) AS chain_index, any_value(t.instruction_id) AS instruction_id,
-        any_value(t.value_unit) AS value_unit,
-        count(*) AS calls,
-        count(*) FILTER (t.is_execute) AS own_executes,
-        sum(t.execute_ticks) AS execute_ticks,
+    SELECT t.capture_id, t.signature_index, t.scope, t.children > 0 AS has_children, t.is_additive,
+        any_value(t.unit) AS unit, any_value(t.time_scale) AS time_scale, any_value(t.kind) AS kind,
+        any_value(t.family) AS family, any_value(t.label) AS label, any_value(t.op_type) AS op_type,
+        any_value(t.output_shape) AS output_shape, any_value(t.chain_index) AS chain_index,
+        any_value(t.instruction_id) AS instruction_id, any_value(t.value_unit) AS value_unit, count(*) AS calls,
+        count(*) FILTER (t.is_execute) AS own_executes, sum(t.execute_ticks) AS execute_ticks,
         sum(t.self_ticks) FILTER (NOT t.is_impossible) AS total_ticks,
         min(t.self_ticks) FILTER (NOT t.is_impossible) AS min_ticks,
         max(t.self_ticks) FILTER (NOT t.is_impossible) AS max_ticks
@@ -23,16 +19,14 @@ times_of_signatures AS (
     GROUP BY t.capture_id, t.signature_index, t.scope, t.children > 0, t.is_additive
 ),
 classified_times AS (
-    SELECT
-        t.capture_id,
+    SELECT t.capture_id,
         CASE
             WHEN t.kind = 'operator_call' AND t.has_children THEN '(framework)'
             WHEN t.kind = 'framework' THEN '(unattributed)'
             WHEN "by" = 'family' THEN t.family
             WHEN "by" IN ('label', 'instance') THEN t.label
             WHEN "by" = 'op_type' THEN coalesce(t.op_type, t.family)
-            WHEN "by" = 'shape' THEN
-                coalesce(t.op_type || coalesce(' ' || t.output_shape, ''), t.family)
+            WHEN "by" = 'shape' THEN coalesce(t.op_type || coalesce(' ' || t.output_shape, ''), t.family)
             ELSE error(
                 'by must be ''family'', ''label'', ''instance'', ''op_type'' or '
                 || '''shape'', not ' || coalesce("by", 'NULL')
@@ -41,46 +35,35 @@ classified_times AS (
         CASE WHEN t.kind = 'operator_call' AND t.has_children THEN 'framework' ELSE t.kind END AS kind,
         t.scope AS method,
         CASE WHEN "by" = 'instance' AND t.chain_index <> -1 THEN t.instruction_id END AS instruction_id,
-        t.is_additive, t.unit,
-        _stored_unit(t.value_unit, t.time_scale) AS written,
+        t.is_additive, t.unit, _stored_unit(t.value_unit, t.time_scale) AS written,
         t.calls, t.own_executes, t.execute_ticks, t.total_ticks, t.min_ticks, t.max_ticks
     FROM times_of_signatures AS t
 ),
 added AS (
-    SELECT
-        o.capture_id, o.op, o.kind, o.method, o.instruction_id, o.is_additive, o.unit, o.written,
-        sum(o.calls)::BIGINT AS calls,
-        sum(o.own_executes) AS own_executes,
-        sum(o.execute_ticks) AS execute_ticks,
-        try_cast(sum(o.total_ticks) AS BIGINT) AS total_ticks,
-        min(o.min_ticks) AS min_ticks, max(o.max_ticks) AS max_ticks
+    SELECT o.capture_id, o.op, o.kind, o.method, o.instruction_id, o.is_additive, o.unit, o.written,
+        sum(o.calls)::BIGINT AS calls, sum(o.own_executes) AS own_executes, sum(o.execute_ticks) AS execute_ticks,
+        try_cast(sum(o.total_ticks) AS BIGINT) AS total_ticks, min(o.min_ticks) AS min_ticks,
+        max(o.max_ticks) AS max_ticks
     FROM classified_times AS o
     GROUP BY ALL
 ),
 -- The factors are written once: planning an expression takes longer than its rows.
 scaled AS (
-    SELECT
-        d.*,
-        sum(d.own_executes) OVER (PARTITION BY d.capture_id, d.method)::BIGINT AS executes,
+    SELECT d.*, sum(d.own_executes) OVER (PARTITION BY d.capture_id, d.method)::BIGINT AS executes,
         sum(d.execute_ticks) OVER (PARTITION BY d.capture_id)::DOUBLE AS all_execute_ticks,
-        _multiplier(d.written, d.unit) AS multiplier,
-        _divisor(d.written, d.unit) AS divisor
+        _multiplier(d.written, d.unit) AS multiplier, _divisor(d.written, d.unit) AS divisor
     FROM added AS d
 )
-SELECT
-    d.capture_id,
+SELECT d.capture_id,
     row_number() OVER (
         PARTITION BY d.capture_id
         ORDER BY d.is_additive DESC, d.total_ticks DESC, d.op, d.kind, d.method, d.instruction_id
     )::INTEGER AS place,
-    d.op, d.kind, d.method, d.instruction_id, d.calls,
-    d.total_ticks * d.multiplier / d.divisor AS total,
-    d.total_ticks / d.calls * d.multiplier / d.divisor AS per_call,
-    d.min_ticks * d.multiplier / d.divisor AS min,
+    d.op, d.kind, d.method, d.instruction_id, d.calls, d.total_ticks * d.multiplier / d.divisor AS total,
+    d.total_ticks / d.calls * d.multiplier / d.divisor AS per_call, d.min_ticks * d.multiplier / d.divisor AS min,
     d.max_ticks * d.multiplier / d.divisor AS max,
     CASE WHEN d.is_additive THEN 100e0 * d.total_ticks / nullif(d.all_execute_ticks, 0) END AS share_percent,
-    _display_unit(d.written, d.unit) AS unit,
-    d.total_ticks, d.executes,
+    _display_unit(d.written, d.unit) AS unit, d.total_ticks, d.executes,
     d.total_ticks / nullif(d.executes, 0) * d.multiplier / d.divisor AS per_execute
 FROM scaled AS d;
 
@@ -111,8 +94,7 @@ CREATE MACRO op_totals(
     "by" := 'family',  -- family; label; instance: label and instruction; op_type, or shape: op type and shape of its first output, by the linked record
     unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'typical'
 ) AS TABLE
-WITH
-target AS MATERIALIZED (SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c),
+WITH target AS MATERIALIZED (SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c),
 times_of_ops AS (
     SELECT t.*, o.op_type, o.output_shape
     FROM _timed_events(
@@ -121,8 +103,7 @@ times_of_ops AS (
     LEFT JOIN (FROM target AS a JOIN signature_ops AS o USING (capture_id)) AS o USING (signature_index)
     WHERE t.execute_index IS NOT NULL
 )
-SELECT
-    o.op, o.kind, o.method, o.instruction_id, o.calls, o.total, o.per_call, o.min, o.max, o.share_percent, o.unit,
+SELECT o.op, o.kind, o.method, o.instruction_id, o.calls, o.total, o.per_call, o.min, o.max, o.share_percent, o.unit,
     o.total_ticks, o.executes, o.per_execute
 FROM _op_totals('times_of_ops', "by") AS o
 ORDER BY o.place;

@@ -13,15 +13,13 @@
 --   max: longest time
 --   unit: unit of total to max
 CREATE MACRO phase_totals(capture, unit := NULL) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
+WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 executes AS (
     SELECT x.run_index, x.execute_ticks
     FROM _executes((SELECT a.capture_id FROM target AS a), NULL, NULL, NULL, 'all') AS x
 ),
 added AS (
-    SELECT
-        r.phase, count(*) AS runs, min(r.run_index) AS first_run, max(r.run_index) AS last_run,
+    SELECT r.phase, count(*) AS runs, min(r.run_index) AS first_run, max(r.run_index) AS last_run,
         count(x.run_index) AS executes,
         CASE
             WHEN count(x.run_index) = count(x.execute_ticks) THEN try_cast(sum(x.execute_ticks) AS BIGINT)
@@ -32,13 +30,8 @@ added AS (
     LEFT JOIN executes AS x USING (run_index)
     GROUP BY r.phase
 )
-SELECT
-    d.phase, d.runs, d.first_run, d.last_run, d.executes,
-    _in_unit(d.ticks, a.scale) AS total,
-    _in_unit(d.ticks / d.executes, a.scale) AS per_execute,
-    _in_unit(d.min_ticks, a.scale) AS min,
-    _in_unit(d.max_ticks, a.scale) AS max,
-    a.unit
-FROM added AS d
-CROSS JOIN target AS a
+SELECT d.phase, d.runs, d.first_run, d.last_run, d.executes, _in_unit(d.ticks, a.scale) AS total,
+    _in_unit(d.ticks / d.executes, a.scale) AS per_execute, _in_unit(d.min_ticks, a.scale) AS min,
+    _in_unit(d.max_ticks, a.scale) AS max, a.unit
+FROM added AS d CROSS JOIN target AS a
 ORDER BY d.first_run;

@@ -1,17 +1,13 @@
 -- A number rounded to 4 decimal places like Python's `round`: by the exact value of the double, halves to the even
 -- digit. DuckDB's `round` multiplies first, so numbers near a half may round differently.
-CREATE MACRO _round_half_even(value) AS (
-    format('{:.4f}', value::DOUBLE)::DOUBLE
-);
+CREATE MACRO _round_half_even(value) AS (format('{:.4f}', value::DOUBLE)::DOUBLE);
 
 -- A whole number of ticks divided by a power of ten, as the nearest double: a text of digits and exponent is rounded
 -- once.
 CREATE MACRO _exact_quotient(
     ticks,  -- a whole number, of any size
     digits  -- the divisor is ten to the power of this
-) AS (
-    (ticks::VARCHAR || 'e-' || digits::VARCHAR)::DOUBLE
-);
+) AS ((ticks::VARCHAR || 'e-' || digits::VARCHAR)::DOUBLE);
 
 -- One entry of one iteration of a block of a prof_result, with times as ExecuTorch's old parser of that format reports
 -- them: ticks of ns and us become ms, divided by 1000000 and 1000, ms and cycles are kept, and all are rounded to 4
@@ -34,10 +30,8 @@ CREATE MACRO prof_result_profile(
     capture,  -- name, hash prefix, @latest or selector of a prof_result
     time_scale := NULL  -- unit of one tick: ns, us, ms, cycles; NULL: that of the capture
 ) AS TABLE
-WITH
-target AS (
-    SELECT
-        p.capture_id,
+WITH target AS (
+    SELECT p.capture_id,
         CASE coalesce(time_scale, p.time_scale)
             WHEN 'ns' THEN 6
             WHEN 'us' THEN 3
@@ -45,42 +39,28 @@ target AS (
             WHEN 'cycles' THEN 0
             ELSE error(
                 'the old parser has no time scale '
-                || coalesce(time_scale, p.time_scale)
-                || '; it knows ns, us, ms, cycles'
+                || coalesce(time_scale, p.time_scale) || '; it knows ns, us, ms, cycles'
             )
         END AS digits,
-        CASE coalesce(time_scale, p.time_scale)
-            WHEN 'cycles' THEN 'cycles'
-            ELSE 'ms'
-        END AS unit
+        CASE coalesce(time_scale, p.time_scale) WHEN 'cycles' THEN 'cycles' ELSE 'ms' END AS unit
     FROM _prof_result(capture) AS p
 ),
 -- The clock is unsigned: a negative value is 2**63 or more.
 written AS (
-    SELECT
-        t.run_index, t.event_index, t.signature_index,
-        (t.start_ticks::HUGEINT + 18446744073709551616)
-        % 18446744073709551616 AS start_ticks,
-        (t.start_ticks::HUGEINT + t.elapsed_ticks + 36893488147419103232)
-        % 18446744073709551616 AS end_ticks
+    SELECT t.run_index, t.event_index, t.signature_index,
+        (t.start_ticks::HUGEINT + 18446744073709551616) % 18446744073709551616 AS start_ticks,
+        (t.start_ticks::HUGEINT + t.elapsed_ticks + 36893488147419103232) % 18446744073709551616 AS end_ticks
     FROM event_ticks AS t
     JOIN target AS a USING (capture_id)
 )
-SELECT
-    r.name AS block, w.event_index AS entry, s.label AS event_name, s.chain_index, s.instruction_id, r.iteration,
-    w.run_index,
-    _round_half_even(_exact_quotient(w.start_ticks, a.digits)) AS start,
-    _round_half_even(_exact_quotient(w.end_ticks - w.start_ticks, a.digits))
-        AS duration,
-    w.start_ticks,
-    w.end_ticks - w.start_ticks AS elapsed_ticks,
-    a.unit
-FROM target AS a
-CROSS JOIN written AS w
+SELECT r.name AS block, w.event_index AS entry, s.label AS event_name, s.chain_index, s.instruction_id, r.iteration,
+    w.run_index, _round_half_even(_exact_quotient(w.start_ticks, a.digits)) AS start,
+    _round_half_even(_exact_quotient(w.end_ticks - w.start_ticks, a.digits)) AS duration, w.start_ticks,
+    w.end_ticks - w.start_ticks AS elapsed_ticks, a.unit
+FROM target AS a CROSS JOIN written AS w
 JOIN runs AS r USING (capture_id, run_index)
 JOIN signatures AS s USING (capture_id, signature_index)
-ORDER BY
-    min(w.run_index) OVER (PARTITION BY r.name), w.event_index, w.run_index;
+ORDER BY min(w.run_index) OVER (PARTITION BY r.name), w.event_index, w.run_index;
 
 -- The framework tax of one iteration of a block of a prof_result, as ExecuTorch's old parser computes it, from rounded
 -- durations. `framework_tax` computes it from ticks, and identifies kernels and delegates by nesting. If a block has
@@ -99,10 +79,8 @@ CREATE MACRO prof_result_tax(
     capture,  -- name, hash prefix, @latest or selector of a prof_result
     time_scale := NULL  -- unit of one tick: ns, us, ms, cycles; NULL: that of the capture
 ) AS TABLE
-WITH
-added AS (
-    SELECT
-        p.block, p.iteration, p.run_index, p.unit,
+WITH added AS (
+    SELECT p.block, p.iteration, p.run_index, p.unit,
         max(p.duration) FILTER (WHERE contains(p.event_name, 'Method::execute')) AS execute,
         -- Added one after the other, as in the old parser: sums of doubles depend on the order.
         list_reduce(
@@ -114,10 +92,8 @@ added AS (
     FROM prof_result_profile(capture, time_scale) AS p
     GROUP BY p.block, p.iteration, p.run_index, p.unit
 )
-SELECT
-    a.block, a.iteration, a.run_index, a.execute, a.work,
-    100 * _round_half_even((a.execute - a.work) / nullif(a.execute, 0)) AS tax_percent,
-    a.unit
+SELECT a.block, a.iteration, a.run_index, a.execute, a.work,
+    100 * _round_half_even((a.execute - a.work) / nullif(a.execute, 0)) AS tax_percent, a.unit
 FROM added AS a
 WHERE a.execute IS NOT NULL AND a.work IS NOT NULL
 ORDER BY min(a.run_index) OVER (PARTITION BY a.block), a.run_index;

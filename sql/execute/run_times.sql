@@ -3,11 +3,9 @@ CREATE MACRO _classified_runs(
     capture_key, unit, steps, phase, method, runs,
     later_runs := 3  -- a first run counts as a warm-up if at least so many runs follow
 ) AS TABLE
-WITH
-times_of_runs AS (FROM _timed_events(capture_key, unit, steps, phase, method, runs) AS t),
+WITH times_of_runs AS (FROM _timed_events(capture_key, unit, steps, phase, method, runs) AS t),
 run_taxes AS (
-    SELECT
-        r.run_index, r.block_index, t.execute, t.tax, t.tax_percent, r.phase,
+    SELECT r.run_index, r.block_index, t.execute, t.tax, t.tax_percent, r.phase,
         r.run_index = f.first_run
         AND count(*) FILTER (WHERE r.run_index <> f.first_run)
             OVER (PARTITION BY r.block_index) >= later_runs AS is_first,
@@ -15,10 +13,7 @@ run_taxes AS (
     FROM _run_taxes('times_of_runs') AS t
     JOIN runs AS r USING (capture_id, run_index)
     JOIN (
-        SELECT q.scope, min(q.run_index) AS first_run
-        FROM runs AS q
-        WHERE q.capture_id = capture_key
-        GROUP BY q.scope
+        SELECT q.scope, min(q.run_index) AS first_run FROM runs AS q WHERE q.capture_id = capture_key GROUP BY q.scope
     ) AS f ON f.scope = r.scope
 ),
 blocks AS (
@@ -27,10 +22,8 @@ blocks AS (
     WHERE t.is_typical
     GROUP BY t.block_index, t.phase
 )
-SELECT
-    t.run_index, t.block_index, t.execute, t.tax, t.tax_percent, t.is_first, t.is_typical,
-    NOT t.is_first AND NOT t.is_typical AS is_outlier,
-    b.middle, t.unit
+SELECT t.run_index, t.block_index, t.execute, t.tax, t.tax_percent, t.is_first, t.is_typical,
+    NOT t.is_first AND NOT t.is_typical AS is_outlier, b.middle, t.unit
 FROM run_taxes AS t
 LEFT JOIN blocks AS b ON b.block_index = t.block_index AND b.phase IS NOT DISTINCT FROM t.phase;
 
@@ -48,18 +41,12 @@ LEFT JOIN blocks AS b ON b.block_index = t.block_index AND b.phase IS NOT DISTIN
 --   is_outlier: whether it is neither typical nor a warm-up
 --   block_median: median of execute of the typical runs of its block and phase
 --   unit: unit of execute and block_median
-CREATE MACRO run_times(
-    capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'all'
-) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _capture(capture, unit))
-SELECT
-    j.run_index, r.name, r.scope AS method, j.block_index, j.execute, j.is_first AS is_warm_up, j.is_typical,
+CREATE MACRO run_times(capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'all') AS TABLE
+WITH target AS MATERIALIZED (FROM _capture(capture, unit))
+SELECT j.run_index, r.name, r.scope AS method, j.block_index, j.execute, j.is_first AS is_warm_up, j.is_typical,
     j.is_outlier, j.middle AS block_median, j.unit
 FROM _classified_runs(
-    (SELECT a.capture_id FROM target AS a),
-    (SELECT a.unit FROM target AS a),
-    steps, phase, method, runs
+    (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), steps, phase, method, runs
 ) AS j
 CROSS JOIN target AS a
 JOIN runs AS r USING (capture_id, run_index)

@@ -19,25 +19,18 @@
 --   typical_runs: number of typical runs
 --   slow_runs: number of slow runs
 --   unit: unit of typical, slow and excess
-CREATE MACRO slow_runs(
-    capture, unit := NULL, steps := NULL, phase := NULL, method := NULL
-) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
+CREATE MACRO slow_runs(capture, unit := NULL, steps := NULL, phase := NULL, method := NULL) AS TABLE
+WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 -- By event block and phase, as other runs have other events or inputs.
 chosen AS (
-    SELECT
-        x.scope, x.block_index, x.phase, x.run_index, x.is_typical,
-        count(*) FILTER (WHERE x.is_slower)
-            OVER (PARTITION BY x.block_index, x.phase) AS slow_runs,
-        count(*) FILTER (WHERE x.is_typical)
-            OVER (PARTITION BY x.block_index, x.phase) AS typical_runs
+    SELECT x.scope, x.block_index, x.phase, x.run_index, x.is_typical,
+        count(*) FILTER (WHERE x.is_slower) OVER (PARTITION BY x.block_index, x.phase) AS slow_runs,
+        count(*) FILTER (WHERE x.is_typical) OVER (PARTITION BY x.block_index, x.phase) AS typical_runs
     FROM _compared_executes((SELECT a.capture_id FROM target AS a), steps, phase, method) AS x
     WHERE x.is_typical OR x.is_slower
 ),
 classified_times AS (
-    SELECT
-        c.scope, c.block_index, c.phase, c.is_typical,
+    SELECT c.scope, c.block_index, c.phase, c.is_typical,
         CASE
             WHEN s.kind = 'operator_call' AND t.children > 0 THEN '(framework)'
             WHEN s.kind = 'framework' THEN '(unattributed)'
@@ -57,27 +50,18 @@ classified_times AS (
     WHERE t.execute_index IS NOT NULL AND t.is_additive AND c.slow_runs > 0 AND c.typical_runs > 0
 ),
 summed AS (
-    SELECT
-        o.scope, o.block_index, o.phase, o.op, o.kind, o.instruction_id,
-        coalesce(sum(o.self_ticks) FILTER (WHERE o.is_typical), 0)::DOUBLE
-            / any_value(o.typical_runs) AS typical,
-        coalesce(sum(o.self_ticks) FILTER (WHERE NOT o.is_typical), 0)::DOUBLE
-            / any_value(o.slow_runs) AS slow,
+    SELECT o.scope, o.block_index, o.phase, o.op, o.kind, o.instruction_id,
+        coalesce(sum(o.self_ticks) FILTER (WHERE o.is_typical), 0)::DOUBLE / any_value(o.typical_runs) AS typical,
+        coalesce(sum(o.self_ticks) FILTER (WHERE NOT o.is_typical), 0)::DOUBLE / any_value(o.slow_runs) AS slow,
         any_value(o.typical_runs) AS typical_runs, any_value(o.slow_runs) AS slow_runs
     FROM classified_times AS o
     GROUP BY o.scope, o.block_index, o.phase, o.op, o.kind, o.instruction_id
 )
 SELECT
-    m.scope AS method, m.block_index, m.phase, m.op, m.kind, m.instruction_id,
-    _in_unit(m.typical, a.scale) AS typical,
-    _in_unit(m.slow, a.scale) AS slow,
-    _in_unit(m.slow - m.typical, a.scale) AS excess,
+    m.scope AS method, m.block_index, m.phase, m.op, m.kind, m.instruction_id, _in_unit(m.typical, a.scale) AS typical,
+    _in_unit(m.slow, a.scale) AS slow, _in_unit(m.slow - m.typical, a.scale) AS excess,
     100 * (m.slow - m.typical)
-    / nullif(sum(m.slow - m.typical) OVER (PARTITION BY m.block_index, m.phase), 0)
-        AS excess_percent,
-    m.slow / nullif(m.typical, 0) AS ratio,
-    m.typical_runs, m.slow_runs, a.unit AS unit
-FROM summed AS m
-CROSS JOIN target AS a
-ORDER BY
-    m.slow - m.typical DESC, m.block_index, m.phase, m.op, m.kind, m.instruction_id;
+    / nullif(sum(m.slow - m.typical) OVER (PARTITION BY m.block_index, m.phase), 0) AS excess_percent,
+    m.slow / nullif(m.typical, 0) AS ratio, m.typical_runs, m.slow_runs, a.unit AS unit
+FROM summed AS m CROSS JOIN target AS a
+ORDER BY m.slow - m.typical DESC, m.block_index, m.phase, m.op, m.kind, m.instruction_id;

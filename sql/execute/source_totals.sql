@@ -15,11 +15,9 @@
 --   executes: number of executes of the method
 --   per_execute: total / executes
 CREATE MACRO source_totals(
-    capture, unit := NULL, steps := NULL, phase := NULL, method := NULL,
-    runs := 'typical'
+    capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'typical'
 ) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _linked_capture(capture, unit)),
+WITH target AS MATERIALIZED (FROM _linked_capture(capture, unit)),
 times AS (
     SELECT
         CASE
@@ -28,20 +26,16 @@ times AS (
             WHEN starts_with(t.module_path, '(') THEN t.module_path
             ELSE '(unattributed)'
         END AS source,
-        t.method, t.source_file, t.source_line,
-        try_cast(sum(t.calls) AS BIGINT) AS calls,
+        t.method, t.source_file, t.source_line, try_cast(sum(t.calls) AS BIGINT) AS calls,
         sum(t.executes) AS executes, sum(t.self_ticks) AS ticks
     FROM _attributed_times((SELECT a.capture_id FROM target AS a), steps, phase, method, runs) AS t
     GROUP BY ALL
 )
 SELECT
-    t.source, t.method, t.source_file, t.source_line, t.calls,
-    _in_unit(try_cast(t.ticks AS BIGINT), a.scale) AS total,
-    100e0 * t.ticks / nullif((SELECT sum(o.ticks)::DOUBLE FROM times AS o), 0) AS share_percent,
-    a.unit AS unit,
+    t.source, t.method, t.source_file, t.source_line, t.calls, _in_unit(try_cast(t.ticks AS BIGINT), a.scale) AS total,
+    100e0 * t.ticks / nullif((SELECT sum(o.ticks)::DOUBLE FROM times AS o), 0) AS share_percent, a.unit AS unit,
     try_cast(t.ticks AS BIGINT) AS total_ticks,
     nullif(sum(t.executes) OVER (PARTITION BY t.method), 0)::BIGINT AS executes,
     total / (sum(t.executes) OVER (PARTITION BY t.method)) AS per_execute
-FROM times AS t
-CROSS JOIN target AS a
+FROM times AS t CROSS JOIN target AS a
 ORDER BY t.ticks DESC, t.source, t.method;

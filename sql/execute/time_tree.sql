@@ -35,16 +35,13 @@ WITH RECURSIVE
 tree AS MATERIALIZED (SELECT t.* FROM _numbered_tree(capture, "by", unit, steps, phase, method, runs) AS t),
 -- From the total to the leaves.
 paths AS (
-    SELECT t.node_index, []::VARCHAR[] AS path, t.depth
-    FROM tree AS t
-    WHERE t.depth = 0
+    SELECT t.node_index, []::VARCHAR[] AS path, t.depth FROM tree AS t WHERE t.depth = 0
     UNION ALL
     SELECT t.node_index, o.path || [t.name], t.depth
     FROM paths AS o
     JOIN tree AS t ON t.depth = o.depth + 1 AND t.parent_index = o.node_index
 )
-SELECT
-    t.node_index, t.parent_index, t.depth, p.path, t.name, t.kind, t.module_path, t.calls, t.self_time, t.total,
+SELECT t.node_index, t.parent_index, t.depth, p.path, t.name, t.kind, t.module_path, t.calls, t.self_time, t.total,
     t.share_percent, t.unit, t.self_ticks, t.total_ticks, t.executes, t.self_per_execute, t.per_execute
 FROM tree AS t
 JOIN paths AS p USING (node_index)

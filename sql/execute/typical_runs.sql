@@ -1,29 +1,21 @@
 -- The executes of one run, compared with those of the typical runs of its event block.
 CREATE MACRO _compared_executes(capture_key, steps, phase, method) AS TABLE
-WITH
-executed AS (
-    SELECT
-        r.scope, r.block_index, x.run_index, x.execute_ticks, r.is_typical, r.phase,
-        median(CASE WHEN r.is_typical THEN x.execute_ticks END)
-            OVER (PARTITION BY r.block_index, r.phase) AS middle
+WITH executed AS (
+    SELECT r.scope, r.block_index, x.run_index, x.execute_ticks, r.is_typical, r.phase,
+        median(CASE WHEN r.is_typical THEN x.execute_ticks END) OVER (PARTITION BY r.block_index, r.phase) AS middle
     FROM _executes(capture_key, steps, phase, method, 'all') AS x
     JOIN runs AS r USING (capture_id, run_index)
 )
-SELECT
-    x.scope, x.block_index, x.run_index, x.phase, x.execute_ticks, x.is_typical,
+SELECT x.scope, x.block_index, x.run_index, x.phase, x.execute_ticks, x.is_typical,
     NOT x.is_typical AND coalesce(x.execute_ticks >= x.middle, false) AS is_slower,
     NOT x.is_typical AND coalesce(x.execute_ticks < x.middle, false) AS is_faster
 FROM executed AS x;
 
 -- Rows of `typical_runs` of a capture, unordered, and one row for all its blocks together.
 CREATE MACRO _typical_runs(capture_key, unit, steps, phase, method) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _scaled_key(capture_key, unit))
-SELECT
-    x.scope AS method, x.block_index, count(*) AS all_runs,
-    count(*) FILTER (WHERE x.is_typical) AS typical,
-    count(*) FILTER (WHERE x.is_slower) AS slower,
-    count(*) FILTER (WHERE x.is_faster) AS faster,
+WITH target AS MATERIALIZED (FROM _scaled_key(capture_key, unit))
+SELECT x.scope AS method, x.block_index, count(*) AS all_runs, count(*) FILTER (WHERE x.is_typical) AS typical,
+    count(*) FILTER (WHERE x.is_slower) AS slower, count(*) FILTER (WHERE x.is_faster) AS faster,
     _in_unit(
         sum(x.execute_ticks) FILTER (WHERE x.is_typical)::DOUBLE
             / nullif(count(x.execute_ticks) FILTER (WHERE x.is_typical), 0),
@@ -33,8 +25,7 @@ SELECT
     100 * coalesce(sum(x.execute_ticks) FILTER (WHERE NOT x.is_typical), 0)::DOUBLE
     / nullif(sum(x.execute_ticks), 0)::DOUBLE AS other_percent,
     any_value(a.unit) AS unit
-FROM _compared_executes((SELECT a.capture_id FROM target AS a), steps, phase, method) AS x
-CROSS JOIN target AS a
+FROM _compared_executes((SELECT a.capture_id FROM target AS a), steps, phase, method) AS x CROSS JOIN target AS a
 GROUP BY GROUPING SETS ((x.scope, x.block_index), ());
 
 -- The effect of excluding runs that are not typical: one row for each method and event block with an execute. A run is
@@ -56,11 +47,8 @@ GROUP BY GROUPING SETS ((x.scope, x.block_index), ());
 --   all_execute: mean execute time of all runs
 --   other_percent: share of the total time in runs that are not typical, in percent
 --   unit: unit of typical_execute and all_execute
-CREATE MACRO typical_runs(
-    capture, unit := NULL, steps := NULL, phase := NULL, method := NULL
-) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _capture(capture, unit))
+CREATE MACRO typical_runs(capture, unit := NULL, steps := NULL, phase := NULL, method := NULL) AS TABLE
+WITH target AS MATERIALIZED (FROM _capture(capture, unit))
 FROM _typical_runs((SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), steps, phase, method) AS t
 WHERE t.block_index IS NOT NULL
 ORDER BY t.block_index, t.method;

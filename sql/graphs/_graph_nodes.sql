@@ -3,29 +3,21 @@ CREATE MACRO _graph_nodes(
     record_key,
     stage  -- stage of its graphs, in `graphs`
 ) AS TABLE
-WITH
-nodes AS MATERIALIZED (
-    SELECT
-        p.graph_id, p.node_index,
-        p.graph_id::BIGINT * 4294967296 + p.node_index AS node,
-        g.method, p.subgraph,
-        coalesce(p.module_path, '') AS module_path,
-        p.op_type
+WITH nodes AS MATERIALIZED (
+    SELECT p.graph_id, p.node_index, p.graph_id::BIGINT * 4294967296 + p.node_index AS node, g.method, p.subgraph,
+        coalesce(p.module_path, '') AS module_path, p.op_type
     FROM graphs AS g
     JOIN op_nodes AS p USING (record_id, graph_id)
     WHERE g.record_id = record_key AND g.stage = stage
 ),
 edges AS MATERIALIZED (
-    SELECT
-        e.graph_id::BIGINT * 4294967296 + e.from_node AS from_node,
-        e.graph_id::BIGINT * 4294967296 + e.to_node AS to_node,
-        e.position
+    SELECT e.graph_id::BIGINT * 4294967296 + e.from_node AS from_node,
+        e.graph_id::BIGINT * 4294967296 + e.to_node AS to_node, e.position
     FROM op_edges AS e
     WHERE e.record_id = record_key
 ),
 outputs AS (
-    SELECT
-        v.graph_id, v.node_index,
+    SELECT v.graph_id, v.node_index,
         string_agg(
             coalesce(v.dtype, 'none') || coalesce(
                 '[' || array_to_string(list_transform(v.sizes, lambda s: coalesce(s::VARCHAR, '?')), ', ') || ']', ''
@@ -47,11 +39,8 @@ users AS (
     JOIN nodes AS n ON n.node = e.to_node
     GROUP BY e.from_node
 )
-SELECT
-    n.graph_id, n.node_index, n.node, n.method, n.subgraph, n.module_path, n.op_type,
-    coalesce(o.outputs, '') AS outputs,
-    coalesce(i.ops, '') AS inputs,
-    coalesce(u.ops, '') AS users
+SELECT n.graph_id, n.node_index, n.node, n.method, n.subgraph, n.module_path, n.op_type,
+    coalesce(o.outputs, '') AS outputs, coalesce(i.ops, '') AS inputs, coalesce(u.ops, '') AS users
 FROM nodes AS n
 LEFT JOIN outputs AS o USING (graph_id, node_index)
 LEFT JOIN inputs AS i USING (node)
@@ -62,10 +51,8 @@ CREATE MACRO _paired_nodes(
     keyed,  -- nodes of both sides as a list, each with is_base, id and key
     is_strict  -- whether a key must occur equally often on both sides
 ) AS TABLE
-WITH
-placed AS (
-    SELECT
-        k.node.is_base AS is_base, k.node.id AS id, k.node.key AS key,
+WITH placed AS (
+    SELECT k.node.is_base AS is_base, k.node.id AS id, k.node.key AS key,
         row_number() OVER (PARTITION BY k.node.is_base, k.node.key ORDER BY k.node.id) AS place,
         count(*) OVER (PARTITION BY k.node.is_base, k.node.key) AS places
     FROM (SELECT unnest(keyed) AS node) AS k

@@ -1,12 +1,10 @@
 -- The capture or record that an argument matches, captures first.
 CREATE MACRO _capture_or_record(side) AS TABLE
-SELECT
-    k.capture_id,
+SELECT k.capture_id,
     CASE
         WHEN f.captures > 1 THEN error(side::VARCHAR || ' matches ' || f.captures || ' captures; name one')
         WHEN f.captures = 1 AND k.record_id IS NULL THEN error(
-            k.name || ' has no record, so it has no graph; link one: etq link '
-            || k.name || ' RECORD'
+            k.name || ' has no record, so it has no graph; link one: etq link ' || k.name || ' RECORD'
         )
         WHEN f.captures = 1 THEN k.record_id
         WHEN f.records > 1 THEN error(side::VARCHAR || ' matches ' || f.records || ' records; name one')
@@ -38,10 +36,8 @@ CREATE MACRO _graph_side(
     is_base,  -- whether this side is the baseline, whose stage is exported, or else edge, if both are the same
     unit
 ) AS TABLE
-WITH
-chosen AS (
-    SELECT
-        s.*,
+WITH chosen AS (
+    SELECT s.*,
         CASE
             WHEN stage IS NOT NULL THEN stage::VARCHAR
             WHEN is_base
@@ -49,23 +45,19 @@ chosen AS (
                 AND s.capture_id IS NOT DISTINCT FROM o.capture_id
                 THEN CASE
                     WHEN EXISTS (
-                        FROM graphs AS g
-                        WHERE g.record_id = s.record_id AND g.stage = 'exported_program'
+                        FROM graphs AS g WHERE g.record_id = s.record_id AND g.stage = 'exported_program'
                     ) THEN 'exported'
                     ELSE 'edge'
                 END
             WHEN EXISTS (
-                FROM graphs AS g
-                WHERE g.record_id = s.record_id AND g.stage = 'edge_dialect_exported_program'
+                FROM graphs AS g WHERE g.record_id = s.record_id AND g.stage = 'edge_dialect_exported_program'
             ) THEN 'delegated'
             ELSE 'exported'
         END AS name
-    FROM _capture_or_record(side) AS s
-    CROSS JOIN _capture_or_record(other) AS o
+    FROM _capture_or_record(side) AS s CROSS JOIN _capture_or_record(other) AS o
 ),
 named AS (
-    SELECT
-        c.*,
+    SELECT c.*,
         CASE c.name
             WHEN 'exported' THEN 'exported_program'
             WHEN 'edge' THEN 'edge_dialect_exported_program'
@@ -74,8 +66,7 @@ named AS (
         END AS graph_stage
     FROM chosen AS c
 )
-SELECT
-    n.record_id, n.capture_id,
+SELECT n.record_id, n.capture_id,
     coalesce(k.program_id, (SELECT max(o.program_id) FROM captures AS o WHERE o.record_id = n.record_id)) AS program_id,
     CASE
         WHEN unit NOT IN ('ns', 'us', 'ms', 's', 'cycles') THEN error(
@@ -84,8 +75,7 @@ SELECT
         WHEN k.capture_id IS NULL THEN NULL
         WHEN unit IS NULL THEN CASE k.time_scale WHEN 'cycles' THEN 'cycles' ELSE 'us' END
         WHEN (unit = 'cycles') <> (k.time_scale = 'cycles') THEN error(
-            k.name || ' counts ' || k.time_scale || '; ' || unit
-            || ' can''t be computed from that'
+            k.name || ' counts ' || k.time_scale || '; ' || unit || ' can''t be computed from that'
         )
         ELSE unit
     END AS unit,

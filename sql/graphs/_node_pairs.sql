@@ -10,13 +10,10 @@ CREATE MACRO _node_pairs(
     new_record_key,  -- key of the record of new
     new_stage  -- stage of its graphs, in `graphs`
 ) AS TABLE
-WITH
-nodes AS MATERIALIZED (
-    SELECT true AS is_base, 2 * b.node AS id, b.*
-    FROM _graph_nodes(base_record_key, base_stage) AS b
+WITH nodes AS MATERIALIZED (
+    SELECT true AS is_base, 2 * b.node AS id, b.* FROM _graph_nodes(base_record_key, base_stage) AS b
     UNION ALL
-    SELECT false, 2 * n.node + 1, n.*
-    FROM _graph_nodes(new_record_key, new_stage) AS n
+    SELECT false, 2 * n.node + 1, n.* FROM _graph_nodes(new_record_key, new_stage) AS n
 ),
 edges AS MATERIALIZED (
     SELECT f.id AS from_id, t.id AS to_id, e.position
@@ -27,10 +24,8 @@ edges AS MATERIALIZED (
 ),
 -- Nodes of one record that share a debug handle, or are the same.
 related AS MATERIALIZED (
-    SELECT DISTINCT
-        b.id AS base_id, n.id AS new_id,
-        (n.op_type = b.op_type)::INTEGER * 2 + (n.outputs = b.outputs)::INTEGER
-            AS likeness
+    SELECT DISTINCT b.id AS base_id, n.id AS new_id,
+        (n.op_type = b.op_type)::INTEGER * 2 + (n.outputs = b.outputs)::INTEGER AS likeness
     FROM node_debug_handles AS h
     JOIN node_debug_handles AS o USING (record_id, debug_handle)
     JOIN nodes AS b ON b.is_base AND b.graph_id = h.graph_id AND b.node_index = h.node_index
@@ -143,17 +138,11 @@ matched AS MATERIALIZED (
     UNION ALL
     SELECT c.id, c.label, 'order' FROM moved AS c
 ),
-labelled AS (
-    SELECT n.*, m.label, m.basis
-    FROM nodes AS n
-    LEFT JOIN matched AS m USING (id)
-)
-SELECT
-    b.graph_id AS base_graph, b.node_index AS base_node, n.graph_id AS new_graph, n.node_index AS new_node, b.basis,
+labelled AS (SELECT n.*, m.label, m.basis FROM nodes AS n LEFT JOIN matched AS m USING (id))
+SELECT b.graph_id AS base_graph, b.node_index AS base_node, n.graph_id AS new_graph, n.node_index AS new_node, b.basis,
     CASE WHEN n.id IS NOT NULL AND b.id IS NOT NULL THEN (
         (n.op_type = b.op_type)::INTEGER + (n.outputs = b.outputs)::INTEGER
-        + (n.module_path = b.module_path)::INTEGER + (n.inputs = b.inputs)::INTEGER
-        + (n.users = b.users)::INTEGER
+        + (n.module_path = b.module_path)::INTEGER + (n.inputs = b.inputs)::INTEGER + (n.users = b.users)::INTEGER
     ) / 5 END AS score,
     CASE
         WHEN n.id IS NULL THEN (SELECT min(r.new_id) FROM related AS r WHERE r.base_id = b.id)
@@ -167,23 +156,17 @@ CREATE MACRO _labels_around(
     labels,  -- known labels as a list, each with id and label
     edges  -- edges as a list, each with from_id, to_id and position
 ) AS TABLE
-WITH
-known AS MATERIALIZED (SELECT l.item.id AS id, l.item.label AS label FROM (SELECT unnest(labels) AS item) AS l),
+WITH known AS MATERIALIZED (SELECT l.item.id AS id, l.item.label AS label FROM (SELECT unnest(labels) AS item) AS l),
 used AS MATERIALIZED (
     SELECT e.item.from_id AS from_id, e.item.to_id AS to_id, e.item.position AS position
     FROM (SELECT unnest(edges) AS item) AS e
 ),
 sides AS (
-    SELECT e.to_id AS id, true AS is_input, e.position, k.label
-    FROM used AS e
-    LEFT JOIN known AS k ON k.id = e.from_id
+    SELECT e.to_id AS id, true AS is_input, e.position, k.label FROM used AS e LEFT JOIN known AS k ON k.id = e.from_id
     UNION ALL
-    SELECT e.from_id, false, 0, k.label
-    FROM used AS e
-    LEFT JOIN known AS k ON k.id = e.to_id
+    SELECT e.from_id, false, 0, k.label FROM used AS e LEFT JOIN known AS k ON k.id = e.to_id
 )
-SELECT
-    s.id,
+SELECT s.id,
     coalesce(string_agg(coalesce(s.label::VARCHAR, '?'), ' ' ORDER BY s.position)
         FILTER (WHERE s.is_input), '') AS inputs,
     coalesce(string_agg(coalesce(s.label::VARCHAR, '?'), ' ' ORDER BY s.label)

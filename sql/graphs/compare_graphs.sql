@@ -16,12 +16,9 @@ CREATE MACRO _nodes_of_side(
     is_base,  -- whether this side is the baseline
     unit
 ) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _graph_side(side, stage, other, is_base, unit)),
+WITH target AS MATERIALIZED (FROM _graph_side(side, stage, other, is_base, unit)),
 outputs AS (
-    SELECT
-        v.graph_id, v.node_index,
-        string_agg(coalesce(v.dtype, 'none'), ', ' ORDER BY v.output_index) AS dtypes,
+    SELECT v.graph_id, v.node_index, string_agg(coalesce(v.dtype, 'none'), ', ' ORDER BY v.output_index) AS dtypes,
         string_agg(coalesce('[' || array_to_string(
             list_transform(v.sizes, lambda s: coalesce(s::VARCHAR, '?')), ', '
         ) || ']', 'none'), ', ' ORDER BY v.output_index) AS shapes
@@ -30,25 +27,19 @@ outputs AS (
     WHERE v.node_index IS NOT NULL
     GROUP BY v.graph_id, v.node_index
 )
-SELECT
-    p.graph_id, p.node_index, g.method, p.subgraph, p.name, p.op_type, p.module_path, o.dtypes, o.shapes, d.backend,
+SELECT p.graph_id, p.node_index, g.method, p.subgraph, p.name, p.op_type, p.module_path, o.dtypes, o.shapes, d.backend,
     t.self_time, a.unit
 FROM target AS a
 JOIN graphs AS g USING (record_id, stage)
 JOIN op_nodes AS p USING (record_id, graph_id)
 LEFT JOIN outputs AS o USING (graph_id, node_index)
 LEFT JOIN _node_delegates(
-    (SELECT r.record_id FROM target AS r),
-    (SELECT r.program_id FROM target AS r),
+    (SELECT r.record_id FROM target AS r), (SELECT r.program_id FROM target AS r),
     (SELECT r.capture_id FROM target AS r)
-) AS d
-    ON d.graph_id = p.graph_id AND d.node_index = p.node_index AND a.is_delegated
+) AS d ON d.graph_id = p.graph_id AND d.node_index = p.node_index AND a.is_delegated
 LEFT JOIN _times_in_graph(
-    (SELECT r.capture_id FROM target AS r),
-    (SELECT r.unit FROM target AS r),
-    (SELECT r.stage FROM target AS r)
-) AS t
-    ON t.graph_id = p.graph_id AND t.node_index = p.node_index;
+    (SELECT r.capture_id FROM target AS r), (SELECT r.unit FROM target AS r), (SELECT r.stage FROM target AS r)
+) AS t ON t.graph_id = p.graph_id AND t.node_index = p.node_index;
 
 -- One node of two op graphs, with its counterpart: of two records, such as those of two builds, or of one record at two
 -- stages of its lowering. Nodes of one record are matched by their debug handles, which show from which node a node was
@@ -96,44 +87,35 @@ CREATE MACRO compare_graphs(
     reference := NULL,  -- capture whose values are assumed to be right; NULL: base
     metric := 'mse'  -- of gaps: mse, l1 (sum), snr (dB), cosine, max_abs, max_rel (share of the right element)
 ) AS TABLE
-WITH
-base_side AS MATERIALIZED (FROM _graph_side(base, base_stage, new, true, unit)),
+WITH base_side AS MATERIALIZED (FROM _graph_side(base, base_stage, new, true, unit)),
 new_side AS MATERIALIZED (FROM _graph_side(new, new_stage, base, false, unit)),
 base_nodes AS MATERIALIZED (FROM _nodes_of_side(base, base_stage, new, true, unit)),
 new_nodes AS MATERIALIZED (FROM _nodes_of_side(new, new_stage, base, false, unit)),
 gaps AS MATERIALIZED (
     FROM _graph_gaps(
-        (SELECT s.capture_id FROM base_side AS s),
-        (SELECT s.capture_id FROM new_side AS s),
-        reference, metric
+        (SELECT s.capture_id FROM base_side AS s), (SELECT s.capture_id FROM new_side AS s), reference, metric
     ) AS g
 ),
 compared AS (
-    SELECT
-        p.basis, p.score, p.origin, b.node_index AS base_node, n.node_index AS new_node,
-        coalesce(n.method, b.method) AS method,
-        coalesce(n.subgraph, b.subgraph) AS subgraph,
-        b.name AS base_name, n.name AS new_name, b.op_type AS base_op, n.op_type AS new_op,
-        coalesce(n.module_path, b.module_path) AS module_path,
-        b.shapes AS base_shapes, n.shapes AS new_shapes, b.dtypes AS base_dtypes, n.dtypes AS new_dtypes,
-        b.backend AS base_backend, n.backend AS new_backend, b.self_time AS base_time, n.self_time AS new_time,
-        g.gap AS base_gap,
+    SELECT p.basis, p.score, p.origin, b.node_index AS base_node, n.node_index AS new_node,
+        coalesce(n.method, b.method) AS method, coalesce(n.subgraph, b.subgraph) AS subgraph, b.name AS base_name,
+        n.name AS new_name, b.op_type AS base_op, n.op_type AS new_op,
+        coalesce(n.module_path, b.module_path) AS module_path, b.shapes AS base_shapes, n.shapes AS new_shapes,
+        b.dtypes AS base_dtypes, n.dtypes AS new_dtypes, b.backend AS base_backend, n.backend AS new_backend,
+        b.self_time AS base_time, n.self_time AS new_time, g.gap AS base_gap,
         CASE WHEN reference IS NOT NULL OR i.debug_handle IS NOT NULL THEN h.gap END AS new_gap,
         coalesce(CASE
             WHEN reference IS NOT NULL OR i.debug_handle IS NOT NULL THEN h.problem
         END, g.problem) AS gap_problem,
         CASE WHEN p.basis IS NOT NULL THEN nullif(concat_ws(
-            ', ',
-            CASE WHEN n.op_type <> b.op_type THEN 'op' END,
+            ', ', CASE WHEN n.op_type <> b.op_type THEN 'op' END,
             CASE WHEN n.shapes IS DISTINCT FROM b.shapes THEN 'shape' END,
             CASE WHEN n.dtypes IS DISTINCT FROM b.dtypes THEN 'dtype' END,
             CASE WHEN n.backend IS DISTINCT FROM b.backend THEN 'backend' END
         ), '') END AS changed
     FROM _node_pairs(
-        (SELECT s.record_id FROM base_side AS s),
-        (SELECT s.stage FROM base_side AS s),
-        (SELECT s.record_id FROM new_side AS s),
-        (SELECT s.stage FROM new_side AS s)
+        (SELECT s.record_id FROM base_side AS s), (SELECT s.stage FROM base_side AS s),
+        (SELECT s.record_id FROM new_side AS s), (SELECT s.stage FROM new_side AS s)
     ) AS p
     LEFT JOIN base_nodes AS b ON b.graph_id = p.base_graph AND b.node_index = p.base_node
     LEFT JOIN new_nodes AS n ON n.graph_id = p.new_graph AND n.node_index = p.new_node
@@ -152,11 +134,9 @@ units AS (
             AND b.unit IS NOT NULL AND n.unit IS NOT NULL THEN NULL
         ELSE coalesce(b.unit, n.unit)
     END AS unit
-    FROM base_side AS b
-    CROSS JOIN new_side AS n
+    FROM base_side AS b CROSS JOIN new_side AS n
 )
-SELECT
-    c.method,
+SELECT c.method,
     CASE
         WHEN c.base_node IS NULL AND c.origin IS NOT NULL THEN 'split'
         WHEN c.base_node IS NULL THEN 'added'
@@ -167,9 +147,7 @@ SELECT
     END AS change,
     c.changed, c.base_node, c.new_node, c.base_name, c.new_name, c.base_op, c.new_op, c.module_path, c.base_shapes,
     c.new_shapes, c.base_dtypes, c.new_dtypes, c.base_backend, c.new_backend, c.base_time, c.new_time,
-    CASE WHEN u.unit IS NOT NULL THEN c.new_time - c.base_time END AS difference,
-    u.unit AS unit, c.base_gap, c.new_gap, lower(metric) AS metric, c.gap_problem, c.basis, c.score, c.origin,
-    c.subgraph
-FROM compared AS c
-CROSS JOIN units AS u
+    CASE WHEN u.unit IS NOT NULL THEN c.new_time - c.base_time END AS difference, u.unit AS unit, c.base_gap, c.new_gap,
+    lower(metric) AS metric, c.gap_problem, c.basis, c.score, c.origin, c.subgraph
+FROM compared AS c CROSS JOIN units AS u
 ORDER BY change = 'same', c.method, coalesce(c.new_node, c.origin, c.base_node), c.new_node, c.base_node;

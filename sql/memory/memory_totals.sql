@@ -9,37 +9,24 @@
 --   largest_bytes: largest allocation in bytes; NULL if there are none
 --   largest_run_bytes: largest sum of one run in bytes; NULL if there are none
 CREATE MACRO memory_totals(capture) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _capture(capture, NULL)),
-tracked AS (
-    SELECT t.run_index, t.allocator_id, t.name
-    FROM allocators AS t
-    JOIN target AS a USING (capture_id)
-),
+WITH target AS MATERIALIZED (FROM _capture(capture, NULL)),
+tracked AS (SELECT t.run_index, t.allocator_id, t.name FROM allocators AS t JOIN target AS a USING (capture_id)),
 allocated AS (
-    SELECT t.run_index, t.allocator_id, t.size_bytes
-    FROM allocations AS t
-    JOIN target AS a USING (capture_id)
+    SELECT t.run_index, t.allocator_id, t.size_bytes FROM allocations AS t JOIN target AS a USING (capture_id)
 ),
 sized AS (
-    SELECT
-        coalesce(t.run_index, s.run_index) AS run_index,
-        t.name AS allocator, s.size_bytes
+    SELECT coalesce(t.run_index, s.run_index) AS run_index, t.name AS allocator, s.size_bytes
     FROM tracked AS t
     FULL JOIN allocated AS s USING (run_index, allocator_id)
 ),
 by_run AS (
-    SELECT
-        z.run_index, z.allocator, count(z.size_bytes) AS allocations, sum(z.size_bytes) AS bytes,
+    SELECT z.run_index, z.allocator, count(z.size_bytes) AS allocations, sum(z.size_bytes) AS bytes,
         max(z.size_bytes) AS largest
     FROM sized AS z
     GROUP BY z.run_index, z.allocator
 )
-SELECT
-    r.allocator, count(*) AS runs,
-    sum(r.allocations)::BIGINT AS allocations,
-    try_cast(coalesce(sum(r.bytes), 0) AS BIGINT) AS total_bytes,
-    max(r.largest) AS largest_bytes,
+SELECT r.allocator, count(*) AS runs, sum(r.allocations)::BIGINT AS allocations,
+    try_cast(coalesce(sum(r.bytes), 0) AS BIGINT) AS total_bytes, max(r.largest) AS largest_bytes,
     try_cast(max(r.bytes) AS BIGINT) AS largest_run_bytes
 FROM by_run AS r
 GROUP BY r.allocator

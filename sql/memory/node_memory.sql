@@ -15,25 +15,20 @@
 --   size_bytes: sum of their sizes in bytes; NULL if one is unknown
 --   peak_size_bytes: size of those that live at the method's peak; 0 if none does
 CREATE MACRO node_memory(capture) AS TABLE
-WITH
-target AS MATERIALIZED (
+WITH target AS MATERIALIZED (
     SELECT k.capture_id, k.record_id, p.program_id, p.sha256 AS program
     FROM _linked_capture(capture, NULL) AS c
     JOIN captures AS k USING (capture_id)
     JOIN programs AS p ON p.program_id = k.program_id
 ),
 steps AS (
-    SELECT
-        i.method, i.chain_index, i.instruction_id,
+    SELECT i.method, i.chain_index, i.instruction_id,
         row_number() OVER (PARTITION BY i.method ORDER BY i.chain_index, i.instruction_id) - 1 AS step
     FROM target AS a
     JOIN instructions AS i USING (program_id)
 ),
 run_by AS (
-    SELECT DISTINCT
-        n.graph_id,
-        n.nodes[1] AS node_index,
-        s.chain_index, s.instruction_id
+    SELECT DISTINCT n.graph_id, n.nodes[1] AS node_index, s.chain_index, s.instruction_id
     FROM target AS a
     JOIN _costed_nodes((SELECT t.capture_id FROM target AS t)) AS n ON len(n.nodes) = 1 AND NOT n.is_one_of
     JOIN signatures AS s
@@ -42,8 +37,7 @@ run_by AS (
         AND s.kind IN ('kernel', 'operator_call', 'delegate_call')
 ),
 made AS (
-    SELECT
-        m.method, m.first_instruction, count(*) AS tensors,
+    SELECT m.method, m.first_instruction, count(*) AS tensors,
         CASE WHEN count(*) = count(m.size_bytes) THEN try_cast(sum(m.size_bytes) AS BIGINT) END AS size_bytes,
         try_cast(coalesce(sum(m.size_bytes) FILTER (WHERE m.is_live_at_peak), 0) AS BIGINT) AS peak_size_bytes
     FROM planned_memory((SELECT a.program FROM target AS a)) AS m
@@ -53,13 +47,10 @@ made AS (
     WHERE NOT m.is_input AND v.name IS NULL AND v.constant_index IS NULL
     GROUP BY m.method, m.first_instruction
 )
-SELECT
-    r.graph_id, r.node_index, g.method, p.name, p.op_type, p.module_path, s.step AS instruction,
-    coalesce(m.tensors, 0) AS tensors,
-    CASE WHEN m.method IS NULL THEN 0 ELSE m.size_bytes END AS size_bytes,
+SELECT r.graph_id, r.node_index, g.method, p.name, p.op_type, p.module_path, s.step AS instruction,
+    coalesce(m.tensors, 0) AS tensors, CASE WHEN m.method IS NULL THEN 0 ELSE m.size_bytes END AS size_bytes,
     CASE WHEN m.method IS NULL THEN 0 ELSE m.peak_size_bytes END AS peak_size_bytes
-FROM target AS a
-CROSS JOIN run_by AS r
+FROM target AS a CROSS JOIN run_by AS r
 JOIN graphs AS g USING (record_id, graph_id)
 JOIN op_nodes AS p USING (record_id, graph_id, node_index)
 JOIN steps AS s USING (method, chain_index, instruction_id)

@@ -13,9 +13,7 @@ WITH
 -- Materialized, so that its error is raised although no row is joined with it.
 target AS MATERIALIZED (SELECT p.capture_id FROM _prof_result(capture) AS p),
 added AS (
-    SELECT
-        r.capture_id, r.run_index, r.name, s.allocator_id,
-        try_cast(sum(s.size_bytes) AS BIGINT) AS bytes,
+    SELECT r.capture_id, r.run_index, r.name, s.allocator_id, try_cast(sum(s.size_bytes) AS BIGINT) AS bytes,
         min(s.event_index) AS first_index
     FROM target AS a
     JOIN runs AS r ON r.capture_id = a.capture_id AND r.iteration = 0

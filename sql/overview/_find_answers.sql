@@ -1,43 +1,35 @@
 -- The times of captures' events: with their names, the source of the rollups and of stored answers to default
 -- arguments. Names are left out: one may be long, and many events have it.
 CREATE MACRO _answered_times(first_key, last_key) AS TABLE
-WITH
-answered_captures AS (
+WITH answered_captures AS (
     SELECT c.capture_id, c.clock_bits
     FROM captures AS c
     WHERE c.capture_id BETWEEN first_key AND last_key AND c.format <> 'torch_trace'
 ),
 answered_events AS (
-    SELECT
-        e.capture_id, e.run_index, e.event_index, e.signature_index, e.parent_index,
-        coalesce(e.parent_run_index, e.run_index) AS parent_run_index,
-        e.execute_index, e.start_ticks,
-        _duration_ticks(e.start_ticks, e.elapsed_ticks, c.clock_bits) AS duration_ticks,
-        s.value_unit, s.clock, e.is_detached, e.overlap_ticks,
-        _is_execute(e.event_index, e.execute_index, e.occurrence, s.name, s.chain_index, s.instruction_id)
-            AS is_execute
+    SELECT e.capture_id, e.run_index, e.event_index, e.signature_index, e.parent_index,
+        coalesce(e.parent_run_index, e.run_index) AS parent_run_index, e.execute_index, e.start_ticks,
+        _duration_ticks(e.start_ticks, e.elapsed_ticks, c.clock_bits) AS duration_ticks, s.value_unit, s.clock,
+        e.is_detached, e.overlap_ticks,
+        _is_execute(e.event_index, e.execute_index, e.occurrence, s.name, s.chain_index, s.instruction_id) AS is_execute
     FROM event_ticks AS e
     JOIN answered_captures AS c USING (capture_id)
     JOIN signatures AS s USING (capture_id, signature_index)
     WHERE e.capture_id BETWEEN first_key AND last_key
 )
-SELECT
-    t.capture_id, t.run_index, t.event_index, t.parent_run_index, t.parent_index, t.execute_index, t.signature_index,
+SELECT t.capture_id, t.run_index, t.event_index, t.parent_run_index, t.parent_index, t.execute_index, t.signature_index,
     t.children, t.duration_ticks, t.self_ticks, t.is_impossible,
-    CASE WHEN t.event_index = t.execute_index THEN t.duration_ticks END AS execute_ticks,
-    t.is_execute, t.is_additive, t.is_detached
+    CASE WHEN t.event_index = t.execute_index THEN t.duration_ticks END AS execute_ticks, t.is_execute, t.is_additive,
+    t.is_detached
 FROM _self_times_of('answered_events') AS t;
 
 -- These times as rows of `_timed_events`.
 CREATE MACRO _answered_events(
     times  -- a table with rows of `_answered_times`
 ) AS TABLE
-SELECT
-    t.*, c.time_scale,
-    coalesce(c.profiling_level = 'method_only', false) AS is_untraced,
-    _default_unit(c.time_scale) AS unit,
-    r.scope, r.method, r.is_typical,
-    s.block_index, s.kind, s.name, s.label, s.family, s.chain_index, s.instruction_id, s.value_unit
+SELECT t.*, c.time_scale, coalesce(c.profiling_level = 'method_only', false) AS is_untraced,
+    _default_unit(c.time_scale) AS unit, r.scope, r.method, r.is_typical, s.block_index, s.kind, s.name, s.label,
+    s.family, s.chain_index, s.instruction_id, s.value_unit
 FROM query_table(times) AS t
 JOIN captures AS c USING (capture_id)
 JOIN signatures AS s USING (capture_id, signature_index)
@@ -47,21 +39,18 @@ JOIN runs AS r USING (capture_id, run_index);
 CREATE MACRO _find_all_op_totals(
     times  -- a table with rows of `_timed_events`
 ) AS TABLE
-WITH
-typical_times AS (
+WITH typical_times AS (
     SELECT t.*, NULL::VARCHAR AS op_type, NULL::VARCHAR AS output_shape
     FROM query_table(times) AS t
     WHERE t.is_typical AND t.execute_index IS NOT NULL
 )
-FROM _op_totals('typical_times', 'family') AS o
-ORDER BY o.capture_id, o.place;
+FROM _op_totals('typical_times', 'family') AS o ORDER BY o.capture_id, o.place;
 
 -- The rows of the table `all_execute_breakdown`.
 CREATE MACRO _find_all_execute_breakdown(
     times  -- a table with rows of `_timed_events`
 ) AS TABLE
-WITH
-typical_times AS (FROM query_table(times) AS t WHERE t.is_typical AND t.execute_index IS NOT NULL)
+WITH typical_times AS (FROM query_table(times) AS t WHERE t.is_typical AND t.execute_index IS NOT NULL)
 FROM _execute_breakdown('typical_times') AS b
 ORDER BY b.capture_id, b.place;
 
@@ -69,11 +58,8 @@ ORDER BY b.capture_id, b.place;
 CREATE MACRO _find_all_framework_tax(
     taxes  -- a table with rows of `_run_taxes`
 ) AS TABLE
-SELECT
-    x.capture_id,
-    row_number() OVER (PARTITION BY x.capture_id ORDER BY x.run_index)::INTEGER AS place,
-    x.run_index, x.method, x.execute, x.kernels, x.delegates, x.operators, x.tracing, x.tax, x.tax_percent, x.note,
-    x.unit
+SELECT x.capture_id, row_number() OVER (PARTITION BY x.capture_id ORDER BY x.run_index)::INTEGER AS place, x.run_index,
+    x.method, x.execute, x.kernels, x.delegates, x.operators, x.tracing, x.tax, x.tax_percent, x.note, x.unit
 FROM _framework_taxes(taxes) AS x
 ORDER BY x.capture_id, x.run_index;
 
@@ -82,5 +68,4 @@ CREATE MACRO _find_all_headline(
     times,  -- a table with rows of `_timed_events`
     taxes  -- a table with rows of `_run_taxes`
 ) AS TABLE
-FROM _headline(times, taxes, NULL, 'typical') AS h
-ORDER BY h.capture_id, h.place;
+FROM _headline(times, taxes, NULL, 'typical') AS h ORDER BY h.capture_id, h.place;

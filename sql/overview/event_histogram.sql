@@ -18,11 +18,9 @@ CREATE MACRO event_histogram(
     bins := 24,  -- number of bars up to the fence, from 1 to 1000
     unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'all'
 ) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _capture(capture, unit)),
+WITH target AS MATERIALIZED (FROM _capture(capture, unit)),
 durations AS (
-    SELECT
-        e.block_index, r.scope AS method, e.slot, e.occurrence, e.value_unit, e.duration_ticks::DOUBLE AS ticks,
+    SELECT e.block_index, r.scope AS method, e.slot, e.occurrence, e.value_unit, e.duration_ticks::DOUBLE AS ticks,
         _scale(_stored_unit(e.value_unit, a.time_scale), a.unit) AS scale
     FROM target AS a
     JOIN runs AS r USING (capture_id)
@@ -34,16 +32,13 @@ durations AS (
         )
 ),
 fences AS (
-    SELECT
-        d.block_index, d.slot, d.occurrence, min(d.ticks) AS smallest,
+    SELECT d.block_index, d.slot, d.occurrence, min(d.ticks) AS smallest,
         quantile_cont(d.ticks, 0.75) * 4 - quantile_cont(d.ticks, 0.25) * 3 AS fence
     FROM durations AS d
     GROUP BY d.block_index, d.slot, d.occurrence
 ),
 fenced AS (
-    SELECT
-        d.*, f.smallest,
-        d.ticks > f.fence AS is_beyond,
+    SELECT d.*, f.smallest, d.ticks > f.fence AS is_beyond,
         (max(d.ticks) FILTER (WHERE d.ticks <= f.fence) OVER in_event - f.smallest)
         / CASE
             WHEN bins BETWEEN 1 AND 1000 THEN bins
@@ -56,8 +51,7 @@ fenced AS (
     WINDOW in_event AS (PARTITION BY d.block_index, d.slot, d.occurrence)
 ),
 binned AS (
-    SELECT
-        f.*,
+    SELECT f.*,
         CASE
             WHEN f.is_beyond THEN bins
             WHEN f.width = 0 THEN 0
@@ -65,8 +59,7 @@ binned AS (
         END::INTEGER AS bin
     FROM fenced AS f
 )
-SELECT
-    b.block_index, any_value(b.method) AS method, b.slot, b.occurrence, b.bin,
+SELECT b.block_index, any_value(b.method) AS method, b.slot, b.occurrence, b.bin,
     any_value(
         _in_unit(CASE WHEN b.is_beyond THEN b.first_beyond ELSE b.smallest + b.bin * b.width END, b.scale)
     ) AS low,
@@ -75,7 +68,6 @@ SELECT
     ) AS high,
     count(*) AS runs, any_value(b.is_beyond) AS is_beyond,
     any_value(_display_unit(_stored_unit(b.value_unit, a.time_scale), a.unit)) AS unit
-FROM binned AS b
-CROSS JOIN target AS a
+FROM binned AS b CROSS JOIN target AS a
 GROUP BY b.block_index, b.slot, b.occurrence, b.bin
 ORDER BY b.block_index, b.slot, b.occurrence, b.bin;

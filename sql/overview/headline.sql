@@ -5,12 +5,9 @@ CREATE MACRO _headline(
     method,  -- only runs of this method; NULL: all
     runs  -- typical, all
 ) AS TABLE
-WITH
-executes AS (
-    SELECT
-        t.capture_id, t.scope AS part, t.execute, t.tax_percent,
-        100e0 * t.delegates / nullif(t.execute, 0) AS delegated_percent,
-        t.note, t.unit
+WITH executes AS (
+    SELECT t.capture_id, t.scope AS part, t.execute, t.tax_percent,
+        100e0 * t.delegates / nullif(t.execute, 0) AS delegated_percent, t.note, t.unit
     FROM query_table(taxes) AS t
     WHERE _is_selected_run(NULL, NULL, t.scope, t.is_typical, NULL, NULL, method, runs)
 ),
@@ -24,34 +21,25 @@ loads AS (
     ) = 1
 ),
 measured AS (
-    SELECT
-        x.capture_id, 1 AS place, 'execute' AS number, x.part, x.execute AS value, x.unit,
-        NULL AS note
+    SELECT x.capture_id, 1 AS place, 'execute' AS number, x.part, x.execute AS value, x.unit, NULL AS note
     FROM executes AS x
     UNION ALL
-    SELECT
-        l.capture_id,
-        CASE l.component WHEN 'first run excess' THEN 3 ELSE 2 END,
-        CASE l.component WHEN 'first run excess' THEN l.component ELSE 'load' END,
-        l.part, l.total, l.unit, NULL
+    SELECT l.capture_id, CASE l.component WHEN 'first run excess' THEN 3 ELSE 2 END,
+        CASE l.component WHEN 'first run excess' THEN l.component ELSE 'load' END, l.part, l.total, l.unit, NULL
     FROM loads AS l
     WHERE l.component = 'Program::load_method' OR l.total > 0
     UNION ALL
-    SELECT x.capture_id, 4, 'framework tax', x.part, x.tax_percent, 'percent', x.note
-    FROM executes AS x
+    SELECT x.capture_id, 4, 'framework tax', x.part, x.tax_percent, 'percent', x.note FROM executes AS x
     UNION ALL
     SELECT x.capture_id, 5, 'delegated time', x.part, x.delegated_percent, 'percent', NULL
     FROM executes AS x
     WHERE x.note IS DISTINCT FROM 'no operators traced'
 )
-SELECT
-    m.capture_id,
-    row_number() OVER (PARTITION BY m.capture_id ORDER BY m.place, m.part)::INTEGER AS place,
-    m.number, m.part, median(m.value) AS value,
-    CASE WHEN count(*) > 1 THEN fsum(m.value) / count(*) END AS mean,
+SELECT m.capture_id, row_number() OVER (PARTITION BY m.capture_id ORDER BY m.place, m.part)::INTEGER AS place, m.number,
+    m.part, median(m.value) AS value, CASE WHEN count(*) > 1 THEN fsum(m.value) / count(*) END AS mean,
     CASE WHEN count(*) > 1 THEN quantile_cont(m.value, 0.1) END AS low,
-    CASE WHEN count(*) > 1 THEN quantile_cont(m.value, 0.9) END AS high,
-    count(*) AS runs, any_value(m.unit) AS unit, max(m.note) AS note
+    CASE WHEN count(*) > 1 THEN quantile_cont(m.value, 0.9) END AS high, count(*) AS runs, any_value(m.unit) AS unit,
+    max(m.note) AS note
 FROM measured AS m
 WHERE m.value IS NOT NULL
 GROUP BY m.capture_id, m.place, m.number, m.part;
@@ -72,8 +60,7 @@ GROUP BY m.capture_id, m.place, m.number, m.part;
 --   unit: unit of value, low and high; percent
 --   note: remark about the value; NULL if there is none
 CREATE MACRO headline(capture, unit := NULL, method := NULL, runs := 'typical') AS TABLE
-WITH
-target AS MATERIALIZED (SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c),
+WITH target AS MATERIALIZED (SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c),
 times_of_figures AS (
     FROM _timed_events(
         (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), NULL, NULL, NULL, 'all'

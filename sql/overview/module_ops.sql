@@ -16,38 +16,26 @@
 --   self_ticks: self_time in ticks, a whole number
 --   executes: number of executes of the method
 --   per_execute: self_time / executes
-CREATE MACRO module_ops(
-    capture, unit := NULL, steps := NULL, phase := NULL, method := NULL,
-    runs := 'typical'
-) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _linked_capture(capture, unit)),
+CREATE MACRO module_ops(capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'typical') AS TABLE
+WITH target AS MATERIALIZED (FROM _linked_capture(capture, unit)),
 times AS (
-    SELECT
-        t.method, t.module_path,
+    SELECT t.method, t.module_path,
         CASE
             WHEN t.module_path = '(framework)' THEN t.module_path
             WHEN s.kind = 'framework' THEN '(unattributed)'
             ELSE s.family
         END AS op,
-        CASE WHEN t.module_path = '(framework)' THEN 'framework' ELSE s.kind END
-            AS kind,
-        try_cast(sum(t.calls) AS BIGINT) AS calls,
-        sum(t.executes) AS executes, sum(t.self_ticks) AS self_ticks
+        CASE WHEN t.module_path = '(framework)' THEN 'framework' ELSE s.kind END AS kind,
+        try_cast(sum(t.calls) AS BIGINT) AS calls, sum(t.executes) AS executes, sum(t.self_ticks) AS self_ticks
     FROM _attributed_times((SELECT a.capture_id FROM target AS a), steps, phase, method, runs) AS t
     CROSS JOIN target AS a
     JOIN signatures AS s USING (capture_id, signature_index)
     GROUP BY ALL
 )
-SELECT
-    t.method, t.module_path, t.op, t.kind, t.calls,
-    _in_unit(try_cast(t.self_ticks AS BIGINT), a.scale) AS self_time,
-    100e0 * t.self_ticks / nullif(sum(t.self_ticks::DOUBLE) OVER (), 0)
-        AS share_percent,
-    a.unit AS unit,
+SELECT t.method, t.module_path, t.op, t.kind, t.calls, _in_unit(try_cast(t.self_ticks AS BIGINT), a.scale) AS self_time,
+    100e0 * t.self_ticks / nullif(sum(t.self_ticks::DOUBLE) OVER (), 0) AS share_percent, a.unit AS unit,
     try_cast(t.self_ticks AS BIGINT) AS self_ticks,
     nullif(sum(t.executes) OVER (PARTITION BY t.method), 0)::BIGINT AS executes,
     self_time / (sum(t.executes) OVER (PARTITION BY t.method)) AS per_execute
-FROM times AS t
-CROSS JOIN target AS a
+FROM times AS t CROSS JOIN target AS a
 ORDER BY t.self_ticks DESC, t.method, t.module_path, t.op, t.kind;

@@ -9,12 +9,9 @@ SELECT _record.record_id, _record.name, _record.sha256 FROM records AS _record W
 
 -- All of them, and whether an argument matches them: by name, or else by a prefix of their hash.
 CREATE MACRO _named_matches(kind, given) AS TABLE
-SELECT
-    _way.key, _way.name, _way.way,
-    min(_way.way) OVER () AS best
+SELECT _way.key, _way.name, _way.way, min(_way.way) OVER () AS best
 FROM (
-    SELECT
-        _each.key, _each.name,
+    SELECT _each.key, _each.name,
         CASE
             WHEN _each.name = given::VARCHAR THEN 1
             WHEN length(given::VARCHAR) >= 4 AND starts_with(_each.sha256, lower(given::VARCHAR)) THEN 2
@@ -27,8 +24,7 @@ FROM (
 CREATE MACRO _key_of(kind, given VARCHAR) AS (
     SELECT _one_key(kind, given, _found.keys, _found.names, _none_matches(kind, given, _found.nearest))
     FROM (
-        SELECT
-            list(_way.key) FILTER (WHERE _way.way = _way.best) AS keys,
+        SELECT list(_way.key) FILTER (WHERE _way.way = _way.best) AS keys,
             list(_way.name ORDER BY _way.name) FILTER (WHERE _way.way = _way.best) AS names,
             list(_distance(_way.name, given)) FILTER (WHERE _way.best IS NULL) AS nearest
         FROM _named_matches(kind, given) AS _way
@@ -42,9 +38,7 @@ CREATE MACRO _key_of(kind, given VARCHAR) AS (
 
 -- The one key of those that match an argument; an error for none or several.
 CREATE MACRO _one_key(
-    kind,
-    given,
-    keys,
+    kind, given, keys,
     names,  -- those that they have, sorted
     missing  -- the error if there are none
 ) AS (
@@ -65,8 +59,7 @@ CREATE MACRO _distance(name, given) AS (
 
 -- The error if nothing matches a text, with the nearest names.
 CREATE MACRO _none_matches(
-    kind,
-    given,
+    kind, given,
     nearest  -- distances of all names; NULL if there are none
 ) AS (
     'no ' || kind || ' matches ' || given || CASE

@@ -4,8 +4,7 @@ CREATE MACRO _selected_methods(
     program,
     method  -- a method's name; NULL: all
 ) AS TABLE
-SELECT
-    _each.program_id, _each.method,
+SELECT _each.program_id, _each.method,
     greatest((
         SELECT count(*)
         FROM instructions AS _instruction
@@ -16,8 +15,7 @@ JOIN methods AS _each USING (program_id)
 WHERE CASE
     WHEN method IS NULL THEN true
     WHEN EXISTS (
-        FROM methods AS _named
-        WHERE _named.program_id = _found.program_id AND _named.method = method::VARCHAR
+        FROM methods AS _named WHERE _named.program_id = _found.program_id AND _named.method = method::VARCHAR
     ) THEN _each.method = method::VARCHAR
     ELSE error(
         'unknown method ' || method::VARCHAR || '; there are ' || (

@@ -17,50 +17,34 @@ CREATE MACRO compare_programs(
     base,  -- name or hash prefix of the program that is the baseline
     new  -- name or hash prefix of the program that is compared
 ) AS TABLE
-SELECT
-    coalesce(b.kind, n.kind) AS kind,
-    coalesce(b.method, n.method) AS method,
-    coalesce(b.item, n.item) AS item,
+SELECT coalesce(b.kind, n.kind) AS kind, coalesce(b.method, n.method) AS method, coalesce(b.item, n.item) AS item,
     CASE
         WHEN b.kind IS NULL THEN 'added'
         WHEN n.kind IS NULL THEN 'removed'
         WHEN b.number <> n.number OR b.bytes <> n.bytes THEN 'changed'
         ELSE 'same'
     END AS change,
-    coalesce(b.number, 0) AS base_number,
-    coalesce(n.number, 0) AS new_number,
+    coalesce(b.number, 0) AS base_number, coalesce(n.number, 0) AS new_number,
     coalesce(n.number, 0) - coalesce(b.number, 0) AS number_difference,
-    CASE WHEN coalesce(b.kind, n.kind) <> 'op' THEN coalesce(b.bytes, 0) END
-        AS base_bytes,
-    CASE WHEN coalesce(b.kind, n.kind) <> 'op' THEN coalesce(n.bytes, 0) END
-        AS new_bytes,
+    CASE WHEN coalesce(b.kind, n.kind) <> 'op' THEN coalesce(b.bytes, 0) END AS base_bytes,
+    CASE WHEN coalesce(b.kind, n.kind) <> 'op' THEN coalesce(n.bytes, 0) END AS new_bytes,
     CASE WHEN coalesce(b.kind, n.kind) <> 'op' THEN coalesce(n.bytes, 0) - coalesce(b.bytes, 0) END AS bytes_difference
 FROM _program_items(base) AS b
-FULL JOIN _program_items(new) AS n
-    ON n.kind = b.kind
-    AND n.method IS NOT DISTINCT FROM b.method
-    AND n.item = b.item
-ORDER BY
-    list_position(['part', 'memory', 'delegate', 'op'], coalesce(b.kind, n.kind)),
-    coalesce(b.method, n.method),
+FULL JOIN _program_items(new) AS n ON n.kind = b.kind AND n.method IS NOT DISTINCT FROM b.method AND n.item = b.item
+ORDER BY list_position(['part', 'memory', 'delegate', 'op'], coalesce(b.kind, n.kind)), coalesce(b.method, n.method),
     coalesce(b.item, n.item);
 
 -- One item of a program.
 CREATE MACRO _program_items(program) AS TABLE
-WITH
-target AS (SELECT _key_of('program', program) AS program_id)
+WITH target AS (SELECT _key_of('program', program) AS program_id)
 SELECT
-    'op' AS kind, i.method,
-    i.op || coalesce('.' || i.overload, '') AS item,
-    count(*) AS number, NULL::BIGINT AS bytes
+    'op' AS kind, i.method, i.op || coalesce('.' || i.overload, '') AS item, count(*) AS number, NULL::BIGINT AS bytes
 FROM instructions AS i
 JOIN target AS a USING (program_id)
 WHERE i.kind = 'kernel'
 GROUP BY i.method, i.op, i.overload
 UNION ALL
-SELECT
-    'delegate', d.method, d.backend, count(*),
-    try_cast(sum(d.blob_bytes) AS BIGINT)
+SELECT 'delegate', d.method, d.backend, count(*), try_cast(sum(d.blob_bytes) AS BIGINT)
 FROM program_delegates AS d
 JOIN target AS a USING (program_id)
 GROUP BY d.method, d.backend
@@ -70,7 +54,6 @@ FROM planned_buffers AS b
 JOIN target AS a USING (program_id)
 WHERE b.buffer_index > 0
 UNION ALL
-SELECT
-    'part', NULL, s.part, sum(s.number)::BIGINT, try_cast(sum(s.bytes) AS BIGINT)
+SELECT 'part', NULL, s.part, sum(s.number)::BIGINT, try_cast(sum(s.bytes) AS BIGINT)
 FROM program_size(program) AS s
 GROUP BY s.part;

@@ -24,75 +24,54 @@ CREATE MACRO planned_memory(
     program,  -- name or hash prefix of a program
     method := NULL  -- name of a method; NULL: all
 ) AS TABLE
-WITH
-target AS (SELECT m.program_id, m.method, m.last_step FROM _selected_methods(program, method) AS m),
+WITH target AS (SELECT m.program_id, m.method, m.last_step FROM _selected_methods(program, method) AS m),
 steps AS (
-    SELECT
-        i.method, i.kind, i.op, i.delegate_index, i.arguments,
-        i.instruction_id - i.jump_target AS jump_back,
+    SELECT i.method, i.kind, i.op, i.delegate_index, i.arguments, i.instruction_id - i.jump_target AS jump_back,
         row_number() OVER (PARTITION BY i.method ORDER BY i.chain_index, i.instruction_id) - 1 AS step
     FROM instructions AS i
     JOIN target AS a USING (program_id, method)
 ),
 valued AS (
-    SELECT
-        v.method, v.value_index, v.kind, v.items, v.memory_id,
-        v.memory_offset, v.size_bytes, v.is_input, v.is_output, a.last_step,
-        v.name IS NOT NULL OR v.constant_index IS NOT NULL AS is_kept
+    SELECT v.method, v.value_index, v.kind, v.items, v.memory_id, v.memory_offset, v.size_bytes, v.is_input,
+        v.is_output, a.last_step, v.name IS NOT NULL OR v.constant_index IS NOT NULL AS is_kept
     FROM program_values AS v
     JOIN target AS a USING (program_id, method)
 ),
 argument_uses AS (SELECT s.method, s.step, unnest(s.arguments) AS value_index FROM steps AS s),
 used AS (
-    SELECT m.method, m.step, m.value_index
-    FROM argument_uses AS m
+    SELECT m.method, m.step, m.value_index FROM argument_uses AS m
     UNION
     SELECT m.method, m.step, unnest(v.items) AS value_index
     FROM argument_uses AS m
     JOIN valued AS v USING (method, value_index)
     WHERE v.kind IN ('tensor_list', 'optional_tensor_list')
     UNION
-    SELECT v.method, v.last_step, v.value_index
-    FROM valued AS v
-    WHERE v.is_output OR v.is_kept
+    SELECT v.method, v.last_step, v.value_index FROM valued AS v WHERE v.is_output OR v.is_kept
     UNION
-    SELECT v.method, 0, v.value_index
-    FROM valued AS v
-    WHERE v.is_input OR v.is_kept
+    SELECT v.method, 0, v.value_index FROM valued AS v WHERE v.is_input OR v.is_kept
 ),
 moves AS (
-    SELECT
-        s.method, s.step,
-        s.arguments[1] AS from_value,
-        s.arguments[2] AS to_value
+    SELECT s.method, s.step, s.arguments[1] AS from_value, s.arguments[2] AS to_value
     FROM steps AS s
     WHERE s.kind = 'move'
 ),
 moved_uses AS (
-    SELECT u.method, u.step, u.value_index
-    FROM used AS u
+    SELECT u.method, u.step, u.value_index FROM used AS u
     UNION
     SELECT u.method, u.step, m.from_value
     FROM used AS u
     JOIN moves AS m ON m.method = u.method AND m.to_value = u.value_index AND m.step <= u.step
 ),
 loops AS (
-    SELECT s.method, s.step - s.jump_back AS first_step, s.step AS last_step
-    FROM steps AS s
-    WHERE s.jump_back >= 0
+    SELECT s.method, s.step - s.jump_back AS first_step, s.step AS last_step FROM steps AS s WHERE s.jump_back >= 0
 ),
 spans AS (
-    SELECT
-        h.method, h.value_index,
-        min(h.step) AS first_step, max(h.step) AS last_step
+    SELECT h.method, h.value_index, min(h.step) AS first_step, max(h.step) AS last_step
     FROM moved_uses AS h
     GROUP BY h.method, h.value_index
 ),
 lifetimes AS (
-    SELECT
-        v.method, v.value_index, v.memory_id, v.memory_offset, v.size_bytes,
-        v.is_input, v.is_output,
-        s.first_step,
+    SELECT v.method, v.value_index, v.memory_id, v.memory_offset, v.size_bytes, v.is_input, v.is_output, s.first_step,
         greatest(s.last_step, (
             SELECT max(l.last_step)
             FROM loops AS l
@@ -107,9 +86,7 @@ lifetimes AS (
 -- The tensors that live at the peak, which is at the beginning of a lifetime. They are in the order of memory, each
 -- with the end of the previous tensor in the same buffer.
 placed AS (
-    SELECT
-        b.method, b.step, l.memory_offset,
-        l.memory_offset + l.size_bytes AS end_offset,
+    SELECT b.method, b.step, l.memory_offset, l.memory_offset + l.size_bytes AS end_offset,
         max(l.memory_offset + l.size_bytes) OVER (
             PARTITION BY b.method, b.step, l.memory_id
             ORDER BY l.memory_offset, l.value_index
@@ -120,8 +97,7 @@ placed AS (
 ),
 levels AS (
     SELECT
-        p.method, p.step,
-        coalesce(sum(greatest(0, p.end_offset - greatest(p.memory_offset, p.end_before))), 0) AS bytes
+        p.method, p.step, coalesce(sum(greatest(0, p.end_offset - greatest(p.memory_offset, p.end_before))), 0) AS bytes
     FROM placed AS p
     GROUP BY p.method, p.step
 ),
@@ -137,20 +113,14 @@ planned AS (
     WHERE b.buffer_index > 0
     GROUP BY b.program_id, b.method
 )
-SELECT
-    l.method, l.value_index, l.memory_id, l.memory_offset, l.size_bytes, l.first_step AS first_instruction,
+SELECT l.method, l.value_index, l.memory_id, l.memory_offset, l.size_bytes, l.first_step AS first_instruction,
     l.last_step AS last_instruction, l.is_input, l.is_output,
-    coalesce(p.step BETWEEN l.first_step AND l.last_step, false)
-        AS is_live_at_peak,
-    p.bytes AS peak_bytes, p.step AS peak_instruction,
-    coalesce(s.op, d.backend, s.kind) AS peak_op,
-    b.bytes AS planned_bytes
+    coalesce(p.step BETWEEN l.first_step AND l.last_step, false) AS is_live_at_peak, p.bytes AS peak_bytes,
+    p.step AS peak_instruction, coalesce(s.op, d.backend, s.kind) AS peak_op, b.bytes AS planned_bytes
 FROM lifetimes AS l
 LEFT JOIN peaks AS p USING (method)
 LEFT JOIN steps AS s ON s.method = p.method AND s.step = p.step
 LEFT JOIN planned AS b USING (method)
 LEFT JOIN program_delegates AS d
-    ON d.program_id = b.program_id
-    AND d.method = s.method
-    AND d.delegate_index = s.delegate_index
+    ON d.program_id = b.program_id AND d.method = s.method AND d.delegate_index = s.delegate_index
 ORDER BY l.method, l.memory_id, l.memory_offset, l.first_step, l.value_index;

@@ -7,8 +7,7 @@ CREATE MACRO _delegate_op_class(
     _delegate_op_alias(
         regexp_replace(
             regexp_replace(
-                lower(replace(string_split(name, ' (')[1], ' ', '')),
-                '^(?:static|dynamic)|_copy$|_with_indices$',
+                lower(replace(string_split(name, ' (')[1], ' ', '')), '^(?:static|dynamic)|_copy$|_with_indices$',
                 '', 'g'
             ),
             '[123]d$', ''
@@ -46,8 +45,7 @@ CREATE MACRO _delegate_op_alias(
         WHEN name = 'upsample_bilinear' THEN 'resizebilinear'
         WHEN name IN ('constant_pad_nd', 'pad') THEN 'constantpad'
         WHEN name IN (
-            'view', 'unsqueeze', 'squeeze', 'copyreshape', 'fusedims', 'splitdims',
-            'expanddims'
+            'view', 'unsqueeze', 'squeeze', 'copyreshape', 'fusedims', 'splitdims', 'expanddims'
         ) THEN 'reshape'
         WHEN name IN ('permute', 't') THEN 'transpose'
         -- A concatenation copies its inputs.
@@ -69,9 +67,8 @@ WHERE k.capture_id = capture_key
 -- One event of a delegate, in the order in which a call ran them, with its kind. Linking aligns them with the ops of
 -- the delegate's graph and with nodes.
 CREATE MACRO _delegate_events(capture_key) AS TABLE
-SELECT
-    e.block_index, e.method, e.instruction_id, e.signature_index, _delegate_op_class(e.family) AS class, c.blob_offset,
-    coalesce(NOT d.is_mapped, false) AS is_unmapped
+SELECT e.block_index, e.method, e.instruction_id, e.signature_index, _delegate_op_class(e.family) AS class,
+    c.blob_offset, coalesce(NOT d.is_mapped, false) AS is_unmapped
 FROM _instruction_events(capture_key) AS e
 LEFT JOIN _delegate_calls(capture_key) AS c USING (method, chain_index, instruction_id)
 LEFT JOIN delegates AS d USING (record_id, method, instruction_id)
@@ -80,8 +77,7 @@ ORDER BY e.block_index, e.instruction_id, e.slot;
 
 -- One op of the graphs in the blobs of a capture's program, whatever number of calls the blob has, in order.
 CREATE MACRO _classified_delegate_ops(capture_key) AS TABLE
-SELECT
-    o.blob_offset, o.op_index, o.op, _delegate_op_class(o.op) AS class,
+SELECT o.blob_offset, o.op_index, o.op, _delegate_op_class(o.op) AS class,
     list_transform(
         range(CASE WHEN starts_with(o.op, 'Concatenate') THEN len(o.inputs) ELSE 1 END),
         lambda i: _delegate_op_class(o.op)
@@ -95,8 +91,7 @@ ORDER BY o.blob_offset, o.op_index;
 
 -- One node that a delegate's call runs, in the order of the graph.
 CREATE MACRO _delegate_call_nodes(capture_key) AS TABLE
-SELECT DISTINCT
-    e.method, e.instruction_id, n.graph_id, n.node_index, n.debug_handle,
+SELECT DISTINCT e.method, e.instruction_id, n.graph_id, n.node_index, n.debug_handle,
     _delegate_op_class(string_split(p.op, '.')[1]) AS class
 FROM _instruction_events(capture_key) AS e
 JOIN signature_nodes AS n ON n.capture_id = capture_key AND n.signature_index = e.signature_index

@@ -1,7 +1,6 @@
 -- One event of a capture's blocks that belongs to an instruction, with the method that its block ran.
 CREATE MACRO _instruction_events(capture_key) AS TABLE
-SELECT
-    k.record_id, s.signature_index, s.block_index, s.slot, s.kind, s.label, s.family,
+SELECT k.record_id, s.signature_index, s.block_index, s.slot, s.kind, s.label, s.family,
     max(
         CASE WHEN s.kind = 'kernel' THEN string_split(s.family, '.')[1] END
     ) OVER (PARTITION BY s.block_index, s.instruction_id) AS kernel_op,
@@ -35,8 +34,7 @@ WHERE g.stage = 'edge_dialect_exported_program';
 -- of a delegate have those that the backend's map has for their id. If the map lacks an id, it is searched for keys
 -- that are part of the id, the longest first: some backends write more than the id.
 CREATE MACRO _event_handles(capture_key) AS TABLE
-WITH
-instruction_events AS MATERIALIZED (FROM _instruction_events(capture_key)),
+WITH instruction_events AS MATERIALIZED (FROM _instruction_events(capture_key)),
 delegate_keys AS (
     SELECT e.signature_index, d.delegate_debug_id
     FROM instruction_events AS e
@@ -51,9 +49,7 @@ delegate_keys AS (
     WHERE e.kind = 'delegate'
     QUALIFY row_number() OVER (
         PARTITION BY e.signature_index
-        ORDER BY
-            d.delegate_debug_id = e.delegate_id DESC,
-            length(d.delegate_debug_id) DESC, d.delegate_debug_id
+        ORDER BY d.delegate_debug_id = e.delegate_id DESC, length(d.delegate_debug_id) DESC, d.delegate_debug_id
     ) = 1
 )
 SELECT e.signature_index, h.position, h.debug_handle

@@ -1,10 +1,8 @@
 -- The place of one event in the model: the deepest module that contains all nodes that it runs, and the source line
 -- that all of them come from.
 CREATE MACRO _event_modules(capture_key) AS TABLE
-WITH
-own_nodes AS MATERIALIZED (
-    SELECT
-        n.signature_index, n.position, n.graph_id, n.node_index, p.op_type, p.source_file, p.source_line, n.mapping,
+WITH own_nodes AS MATERIALIZED (
+    SELECT n.signature_index, n.position, n.graph_id, n.node_index, p.op_type, p.source_file, p.source_line, n.mapping,
         p.record_id
     FROM captures AS k
     JOIN signature_nodes AS n USING (capture_id)
@@ -12,22 +10,15 @@ own_nodes AS MATERIALIZED (
     WHERE k.capture_id = capture_key AND n.is_own
 ),
 placed AS (
-    SELECT
-        o.signature_index,
+    SELECT o.signature_index,
         min_by(
             {
-                'record_id': o.record_id,
-                'graph_id': o.graph_id,
-                'node_index': o.node_index,
-                'op_type': o.op_type,
-                'source_file': o.source_file,
-                'source_line': o.source_line,
-                'mapping': o.mapping
+                'record_id': o.record_id, 'graph_id': o.graph_id, 'node_index': o.node_index, 'op_type': o.op_type,
+                'source_file': o.source_file, 'source_line': o.source_line, 'mapping': o.mapping
             },
             o.position
         ) AS first_node,
-        count(*) AS nodes,
-        count(DISTINCT o.op_type) AS op_types,
+        count(*) AS nodes, count(DISTINCT o.op_type) AS op_types,
         count(DISTINCT (o.source_file, o.source_line)) FILTER (WHERE o.source_file IS NOT NULL) AS lines
     FROM own_nodes AS o
     GROUP BY o.signature_index
@@ -45,13 +36,10 @@ deepest AS (
     JOIN placed AS p USING (signature_index, nodes)
     GROUP BY l.signature_index
 )
-SELECT
-    p.signature_index,
-    CASE WHEN p.op_types = 1 THEN p.first_node.op_type END AS op_type,
+SELECT p.signature_index, CASE WHEN p.op_types = 1 THEN p.first_node.op_type END AS op_type,
     p.first_node.op_type AS first_op_type, v.sizes::VARCHAR AS output_shape, d.module_path,
     CASE WHEN p.lines = 1 THEN p.first_node.source_file END AS source_file,
-    CASE WHEN p.lines = 1 THEN p.first_node.source_line END AS source_line,
-    p.lines, p.first_node.mapping AS mapping
+    CASE WHEN p.lines = 1 THEN p.first_node.source_line END AS source_line, p.lines, p.first_node.mapping AS mapping
 FROM placed AS p
 LEFT JOIN deepest AS d USING (signature_index)
 LEFT JOIN node_values AS v
@@ -63,12 +51,8 @@ LEFT JOIN node_values AS v
 -- The nodes, module and line of one event, from a capture's linked record: a row of the table `signature_ops`, computed
 -- when the capture is linked, after its nodes.
 CREATE MACRO _find_event_ops(capture_key) AS TABLE
-WITH
-op_types AS (
-    SELECT
-        n.signature_index,
-        list(p.op_type ORDER BY n.position) FILTER (WHERE n.mapping = 'exact')
-            AS op_types
+WITH op_types AS (
+    SELECT n.signature_index, list(p.op_type ORDER BY n.position) FILTER (WHERE n.mapping = 'exact') AS op_types
     FROM captures AS k
     JOIN signature_nodes AS n USING (capture_id)
     JOIN op_nodes AS p USING (record_id, graph_id, node_index)
@@ -76,9 +60,7 @@ op_types AS (
     GROUP BY n.signature_index
 ),
 handles AS (
-    SELECT
-        h.signature_index,
-        list(h.debug_handle ORDER BY h.position) AS debug_handles
+    SELECT h.signature_index, list(h.debug_handle ORDER BY h.position) AS debug_handles
     FROM _event_handles(capture_key) AS h
     GROUP BY h.signature_index
 ),
@@ -86,9 +68,8 @@ instruction_events AS MATERIALIZED (FROM _instruction_events(capture_key)),
 modules AS MATERIALIZED (FROM _event_modules(capture_key)),
 -- An event of a delegate without nodes has module and line of its call.
 calls AS (
-    SELECT
-        e.block_index, e.chain_index, e.instruction_id, m.signature_index, m.module_path, m.source_file, m.source_line,
-        m.lines
+    SELECT e.block_index, e.chain_index, e.instruction_id, m.signature_index, m.module_path, m.source_file,
+        m.source_line, m.lines
     FROM instruction_events AS e
     JOIN modules AS m USING (signature_index)
     WHERE e.kind = 'delegate_call'
@@ -96,17 +77,11 @@ calls AS (
         PARTITION BY e.block_index, e.chain_index, e.instruction_id
     )
 )
-SELECT
-    e.signature_index, e.method, h.debug_handles,
-    coalesce(o.op_types, []) AS op_types,
-    m.op_type, m.first_op_type, m.output_shape,
-    coalesce(m.module_path, c.module_path) AS module_path,
-    coalesce(m.source_file, c.source_file) AS source_file,
-    coalesce(m.source_line, c.source_line) AS source_line,
+SELECT e.signature_index, e.method, h.debug_handles, coalesce(o.op_types, []) AS op_types, m.op_type, m.first_op_type,
+    m.output_shape, coalesce(m.module_path, c.module_path) AS module_path,
+    coalesce(m.source_file, c.source_file) AS source_file, coalesce(m.source_line, c.source_line) AS source_line,
     coalesce(m.lines, c.lines, 0) AS lines,
-    coalesce(m.mapping, CASE WHEN c.signature_index IS NOT NULL THEN 'call' END)
-        AS mapping,
-    d.backend
+    coalesce(m.mapping, CASE WHEN c.signature_index IS NOT NULL THEN 'call' END) AS mapping, d.backend
 FROM instruction_events AS e
 LEFT JOIN handles AS h USING (signature_index)
 LEFT JOIN op_types AS o USING (signature_index)

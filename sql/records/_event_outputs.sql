@@ -1,8 +1,7 @@
 -- One event whose outputs may be those of an op: the last instruction with the op's debug handle, as all nodes of the
 -- op come before the one with its outputs.
 CREATE MACRO _last_events(capture_key) AS TABLE
-WITH
-instruction_events AS MATERIALIZED (FROM _instruction_events(capture_key)),
+WITH instruction_events AS MATERIALIZED (FROM _instruction_events(capture_key)),
 last_instructions AS (
     SELECT h.method, h.debug_handle, max(h.instruction_id) AS instruction_id
     FROM captures AS k
@@ -10,10 +9,8 @@ last_instructions AS (
     WHERE k.capture_id = capture_key
     GROUP BY h.method, h.debug_handle
 )
-SELECT DISTINCT
-    e.signature_index, e.kind, e.block_index, e.method, e.instruction_id, h.debug_handle,
-    CASE e.kernel_op WHEN 'et_view' THEN 'view_copy' ELSE e.kernel_op END AS kernel_op,
-    e.slot
+SELECT DISTINCT e.signature_index, e.kind, e.block_index, e.method, e.instruction_id, h.debug_handle,
+    CASE e.kernel_op WHEN 'et_view' THEN 'view_copy' ELSE e.kernel_op END AS kernel_op, e.slot
 FROM instruction_events AS e
 JOIN _event_handles(capture_key) AS h USING (signature_index)
 JOIN last_instructions AS l USING (method, debug_handle, instruction_id)
@@ -22,8 +19,7 @@ WHERE e.kind IN ('kernel', 'delegate_call', 'delegate') AND e.chain_index = 0;
 -- One output of a kernel of a linked capture that is the result of an op, or an op whose result is no output: a row of
 -- the table `signature_outputs`, computed when a capture with logged values is linked.
 CREATE MACRO _find_kernel_outputs(capture_key, record_key) AS TABLE
-WITH
-results AS MATERIALIZED (FROM _op_results(record_key) AS r WHERE r.stage = 'edge_dialect_exported_program'),
+WITH results AS MATERIALIZED (FROM _op_results(record_key) AS r WHERE r.stage = 'edge_dialect_exported_program'),
 -- An op with a single node is that of its kernel, whatever the kernel's name.
 sole_nodes AS (
     SELECT h.method, h.debug_handle
@@ -33,9 +29,7 @@ sole_nodes AS (
     HAVING count(*) = 1
 ),
 kernels AS (
-    SELECT
-        e.*, r.graph_id, r.result_node, r.problem,
-        o.debug_handle IS NOT NULL AS is_sole
+    SELECT e.*, r.graph_id, r.result_node, r.problem, o.debug_handle IS NOT NULL AS is_sole
     FROM _last_events(capture_key) AS e
     JOIN results AS r ON r.method = e.method AND r.debug_handle = e.debug_handle AND r.depth = 0
     LEFT JOIN sole_nodes AS o ON o.method = e.method AND o.debug_handle = e.debug_handle
@@ -48,16 +42,11 @@ matched AS (
         SELECT r.*, string_split(p.op, '.')[1] AS op
         FROM results AS r
         JOIN op_nodes AS p ON p.record_id = record_key AND p.graph_id = r.graph_id AND p.node_index = r.node_index
-    ) AS r
-        ON r.graph_id = k.graph_id
-        AND r.debug_handle = k.debug_handle
-        AND (k.is_sole OR r.op = k.kernel_op)
+    ) AS r ON r.graph_id = k.graph_id AND r.debug_handle = k.debug_handle AND (k.is_sole OR r.op = k.kernel_op)
     QUALIFY row_number() OVER (PARTITION BY k.signature_index, k.debug_handle ORDER BY r.depth) = 1
 )
-SELECT
-    m.signature_index, v.output_index AS position, m.debug_handle,
-    coalesce(m.result_index, v.output_index) AS result_index,
-    v.sizes, w.sizes AS result_sizes,
+SELECT m.signature_index, v.output_index AS position, m.debug_handle,
+    coalesce(m.result_index, v.output_index) AS result_index, v.sizes, w.sizes AS result_sizes,
     CASE WHEN v.output_index IS NOT NULL THEN 'exact' END AS mapping,
     CASE
         WHEN m.problem IS NOT NULL THEN m.problem

@@ -5,8 +5,7 @@ CREATE MACRO _kernel_ops(
     program_key,  -- key of a program; NULL: none
     capture_key  -- key of a capture that is linked to the record; NULL: for each method the capture that fits it best
 ) AS TABLE
-WITH
-blocks AS (
+WITH blocks AS (
     SELECT m.capture_id, m.block_index, m.method
     FROM captures AS k
     JOIN linked_methods AS m USING (capture_id)
@@ -14,10 +13,7 @@ blocks AS (
     QUALIFY capture_key IS NOT NULL OR rank() OVER (PARTITION BY m.method ORDER BY m.score DESC, m.capture_id DESC) = 1
 ),
 named AS (
-    SELECT
-        b.method, s.instruction_id,
-        string_split(s.family, '.')[1] AS op,
-        0 AS place
+    SELECT b.method, s.instruction_id, string_split(s.family, '.')[1] AS op, 0 AS place
     FROM blocks AS b
     JOIN signatures AS s USING (capture_id, block_index)
     WHERE s.kind = 'kernel' AND s.chain_index = 0
@@ -26,8 +22,7 @@ named AS (
     FROM instructions AS i
     WHERE i.program_id = program_key AND i.kind = 'kernel' AND i.chain_index = 0
 )
-SELECT
-    n.method, n.instruction_id,
+SELECT n.method, n.instruction_id,
     -- A view of a tensor whose shape is dynamic.
     CASE n.op WHEN 'et_view' THEN 'view_copy' ELSE n.op END AS op
 FROM named AS n

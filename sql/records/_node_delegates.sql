@@ -15,23 +15,17 @@ slots AS MATERIALIZED (
     GROUP BY h.method, h.debug_handle, h.instruction_id
 ),
 shared AS MATERIALIZED (
-    SELECT
-        s.method, s.debug_handle, min(s.instruction_id) AS first_call,
-        sum(s.entries)::BIGINT AS entries
+    SELECT s.method, s.debug_handle, min(s.instruction_id) AS first_call, sum(s.entries)::BIGINT AS entries
     FROM slots AS s
     GROUP BY s.method, s.debug_handle
 ),
 kernels AS MATERIALIZED (
-    SELECT
-        h.method, h.debug_handle, k.op,
-        count(*) FILTER (WHERE h.instruction_id < s.first_call) AS before,
+    SELECT h.method, h.debug_handle, k.op, count(*) FILTER (WHERE h.instruction_id < s.first_call) AS before,
         count(*) FILTER (WHERE h.instruction_id > s.first_call) AS after
     FROM shared AS s
     JOIN debug_handles AS h ON h.record_id = record_key AND h.method = s.method AND h.debug_handle = s.debug_handle
     LEFT JOIN delegates AS d
-        ON d.record_id = h.record_id
-        AND d.method = h.method
-        AND d.instruction_id = h.instruction_id
+        ON d.record_id = h.record_id AND d.method = h.method AND d.instruction_id = h.instruction_id
     LEFT JOIN _kernel_ops(record_key, program_key, capture_key) AS k
         ON k.method = h.method AND k.instruction_id = h.instruction_id
     WHERE d.instruction_id IS NULL
@@ -46,20 +40,12 @@ left_over AS (
     QUALIFY count(*) FILTER (
         WHERE p.op_type = 'higher_order.executorch_call_delegate'
     ) OVER (PARTITION BY g.graph_id) = (
-        SELECT count(*)
-        FROM delegates AS d
-        WHERE d.record_id = g.record_id AND d.method = g.method
+        SELECT count(*) FROM delegates AS d WHERE d.record_id = g.record_id AND d.method = g.method
     )
 ),
-lowered AS (
-    SELECT DISTINCT l.method
-    FROM left_over AS l
-    WHERE l.name = 'executorch_call_delegate'
-),
+lowered AS (SELECT DISTINCT l.method FROM left_over AS l WHERE l.name = 'executorch_call_delegate'),
 nodes AS (
-    SELECT
-        s.method, s.debug_handle, s.entries, g.graph_id, p.node_index, p.name,
-        string_split(p.op, '.')[1] AS op,
+    SELECT s.method, s.debug_handle, s.entries, g.graph_id, p.node_index, p.name, string_split(p.op, '.')[1] AS op,
         string_split(p.op, '.')[1] = 'view_copy' AS is_view
     FROM shared AS s
     JOIN graphs AS g ON g.record_id = record_key AND g.method = s.method AND g.stage = 'edge_dialect_exported_program'
@@ -69,8 +55,7 @@ nodes AS (
 ),
 -- A node counts together with nodes that select its outputs; records lack these.
 weighed AS (
-    SELECT
-        n.*,
+    SELECT n.*,
         1 + (
             SELECT count(*)
             FROM node_values AS v
@@ -85,13 +70,10 @@ weighed AS (
     FROM nodes AS n
 ),
 named AS (
-    SELECT
-        w.*,
-        l.method IS NOT NULL AS is_lowered,
+    SELECT w.*, l.method IS NOT NULL AS is_lowered,
         CASE
             WHEN l.method IS NOT NULL THEN o.name IS NOT NULL
-            ELSE w.place <= coalesce(k.before, 0)
-                OR w.place > w.places - coalesce(k.after, 0)
+            ELSE w.place <= coalesce(k.before, 0) OR w.place > w.places - coalesce(k.after, 0)
         END AS is_left
     FROM weighed AS w
     LEFT JOIN kernels AS k USING (method, debug_handle, op)
@@ -99,19 +81,14 @@ named AS (
     LEFT JOIN left_over AS o USING (method, name)
 ),
 unnamed AS (
-    SELECT
-        k.method, k.debug_handle,
-        sum(k.before + k.after)::BIGINT AS kernels,
+    SELECT k.method, k.debug_handle, sum(k.before + k.after)::BIGINT AS kernels,
         coalesce(sum(k.before) FILTER (WHERE k.op IS NULL), 0) AS before,
         coalesce(sum(k.after) FILTER (WHERE k.op IS NULL), 0) AS after
     FROM kernels AS k
     GROUP BY k.method, k.debug_handle
 ),
 guessed AS (
-    SELECT
-        n.*,
-        coalesce(u.kernels, 0) AS kernels,
-        coalesce(u.before + u.after, 0) AS guesses,
+    SELECT n.*, coalesce(u.kernels, 0) AS kernels, coalesce(u.before + u.after, 0) AS guesses,
         n.is_left OR NOT n.is_lowered AND NOT n.is_view AND (
             row_number() OVER rest <= coalesce(u.before, 0)
             OR row_number() OVER rest > count(*) OVER (
@@ -123,8 +100,7 @@ guessed AS (
     WINDOW rest AS (PARTITION BY n.graph_id, n.debug_handle, n.is_left, n.is_view ORDER BY n.node_index)
 ),
 counted AS (
-    SELECT
-        g.*,
+    SELECT g.*,
         -- How many remaining nodes no delegate has, and how many remaining nodes are views.
         coalesce(sum(g.weight) FILTER (WHERE NOT g.is_kernels) OVER handle, 0) - g.entries AS surplus,
         count(*) FILTER (WHERE NOT g.is_kernels AND g.is_view) OVER handle AS views,
@@ -138,8 +114,7 @@ counted AS (
     WINDOW handle AS (PARTITION BY g.graph_id, g.debug_handle)
 ),
 decided AS (
-    SELECT
-        c.*,
+    SELECT c.*,
         NOT c.is_kernels AND (
             c.is_lowered
             OR c.place_from_end > c.surplus
@@ -156,8 +131,7 @@ decided AS (
 ),
 -- The nodes of a handle, assigned in order to the calls that have the handle.
 assigned AS (
-    SELECT
-        d.graph_id, d.debug_handle, d.node_index, d.method, d.basis, d.is_delegated, NULL AS instruction_id,
+    SELECT d.graph_id, d.debug_handle, d.node_index, d.method, d.basis, d.is_delegated, NULL AS instruction_id,
         coalesce(
             sum(CASE WHEN d.is_delegated THEN d.weight ELSE 0 END) OVER (
                 PARTITION BY d.graph_id, d.debug_handle
@@ -168,8 +142,7 @@ assigned AS (
         ) AS place
     FROM decided AS d
     UNION ALL
-    SELECT
-        g.graph_id, s.debug_handle, NULL AS node_index, s.method, NULL AS basis, false AS is_delegated,
+    SELECT g.graph_id, s.debug_handle, NULL AS node_index, s.method, NULL AS basis, false AS is_delegated,
         s.instruction_id,
         coalesce(
             sum(s.entries) OVER (
@@ -183,8 +156,7 @@ assigned AS (
     JOIN graphs AS g ON g.record_id = record_key AND g.method = s.method AND g.stage = 'edge_dialect_exported_program'
 ),
 handle_calls AS (
-    SELECT
-        l.*,
+    SELECT l.*,
         max(l.instruction_id) OVER (
             PARTITION BY l.graph_id, l.debug_handle
             ORDER BY l.place, l.node_index NULLS FIRST
@@ -192,11 +164,8 @@ handle_calls AS (
         ) AS call
     FROM assigned AS l
 )
-SELECT
-    c.method, c.graph_id, c.node_index, c.debug_handle,
-    CASE WHEN c.is_delegated THEN c.call END AS instruction_id,
-    CASE WHEN c.is_delegated THEN s.backend END AS backend,
-    c.basis
+SELECT c.method, c.graph_id, c.node_index, c.debug_handle, CASE WHEN c.is_delegated THEN c.call END AS instruction_id,
+    CASE WHEN c.is_delegated THEN s.backend END AS backend, c.basis
 FROM handle_calls AS c
 JOIN slots AS s ON s.method = c.method AND s.debug_handle = c.debug_handle AND s.instruction_id = c.call
 WHERE c.node_index IS NOT NULL;

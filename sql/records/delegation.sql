@@ -1,8 +1,6 @@
 -- One op type of a record's edge graphs, as in `delegation`, with keys only.
 CREATE MACRO _delegation(record_key, program_key, capture_key) AS TABLE
-SELECT
-    g.method, p.op_type, count(d.backend) AS delegated,
-    count(*) - count(d.backend) AS not_delegated,
+SELECT g.method, p.op_type, count(d.backend) AS delegated, count(*) - count(d.backend) AS not_delegated,
     string_agg(DISTINCT d.backend, ', ' ORDER BY d.backend) AS backends,
     CASE
         WHEN bool_or(d.basis = 'handles') THEN 'handles'
@@ -19,23 +17,17 @@ GROUP BY g.method, p.op_type;
 -- One op type of a program, as in `delegation`, for a record without an edge graph: the kernels that instructions call,
 -- and the ops of the graphs in delegates' blobs.
 CREATE MACRO _program_delegation(program_key) AS TABLE
-WITH
-kernels AS (
-    SELECT
-        i.method,
+WITH kernels AS (
+    SELECT i.method,
         concat_ws(
-            '.',
-            CASE WHEN starts_with(i.op, 'executorch_prim::') THEN i.op ELSE string_split(i.op, '::')[2] END,
+            '.', CASE WHEN starts_with(i.op, 'executorch_prim::') THEN i.op ELSE string_split(i.op, '::')[2] END,
             nullif(regexp_replace(i.overload, '_?out$', ''), '')
         ) AS op_type
     FROM instructions AS i
     WHERE i.program_id = program_key AND i.kind = 'kernel'
 ),
 delegated AS (
-    SELECT
-        i.method, d.backend,
-        coalesce(o.op, d.backend) AS op_type,
-        count(o.op) AS ops
+    SELECT i.method, d.backend, coalesce(o.op, d.backend) AS op_type, count(o.op) AS ops
     FROM instructions AS i
     JOIN program_delegates AS d USING (program_id, method, delegate_index)
     LEFT JOIN delegate_ops AS o ON o.program_id = d.program_id AND o.blob_offset = d.byte_offset
@@ -46,12 +38,8 @@ SELECT k.method, k.op_type, 0 AS delegated, count(*) AS not_delegated, NULL AS b
 FROM kernels AS k
 GROUP BY k.method, k.op_type
 UNION ALL
-SELECT
-    d.method, d.op_type,
-    CASE WHEN min(d.ops) > 0 THEN sum(d.ops)::BIGINT END,
-    0,
-    string_agg(DISTINCT d.backend, ', ' ORDER BY d.backend),
-    'program'
+SELECT d.method, d.op_type, CASE WHEN min(d.ops) > 0 THEN sum(d.ops)::BIGINT END, 0,
+    string_agg(DISTINCT d.backend, ', ' ORDER BY d.backend), 'program'
 FROM delegated AS d
 GROUP BY d.method, d.op_type;
 
@@ -70,21 +58,14 @@ CREATE MACRO _program_fit(record_key, program_key) AS (
         WHERE h.record_id = record_key
     ) AS e
     LEFT JOIN (
-        SELECT DISTINCT
-            h.record_id, h.method, h.instruction_id, string_split(o.op, '.')[1] AS op
+        SELECT DISTINCT h.record_id, h.method, h.instruction_id, string_split(o.op, '.')[1] AS op
         FROM debug_handles AS h
         JOIN _handled_nodes AS o USING (record_id, method, debug_handle)
         WHERE h.record_id = record_key
-    ) AS n
-        ON n.method = i.method
-        AND n.instruction_id = i.instruction_id
-        AND n.op = string_split(i.op, '::')[2]
+    ) AS n ON n.method = i.method AND n.instruction_id = i.instruction_id AND n.op = string_split(i.op, '::')[2]
     LEFT JOIN (
-        SELECT DISTINCT g.record_id, g.method, g.instruction_id
-        FROM delegates AS g
-        WHERE g.record_id = record_key
-    ) AS d
-        ON d.method = i.method AND d.instruction_id = i.instruction_id
+        SELECT DISTINCT g.record_id, g.method, g.instruction_id FROM delegates AS g WHERE g.record_id = record_key
+    ) AS d ON d.method = i.method AND d.instruction_id = i.instruction_id
     WHERE i.program_id = program_key AND i.kind IN ('kernel', 'delegate') AND i.chain_index = 0
 );
 
@@ -103,10 +84,8 @@ CREATE MACRO delegation(
     record,  -- name or hash prefix of a record
     program := NULL  -- name or hash prefix of its program; NULL: the one that its captures are linked to
 ) AS TABLE
-WITH
-target AS MATERIALIZED (
-    SELECT
-        r.record_id,
+WITH target AS MATERIALIZED (
+    SELECT r.record_id,
         CASE
             WHEN program IS NOT NULL THEN _key_of('program', program)
             ELSE (SELECT max(k.program_id) FROM captures AS k WHERE k.record_id = r.record_id)

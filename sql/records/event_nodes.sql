@@ -9,16 +9,12 @@ JOIN _handled_nodes AS n USING (record_id, method, debug_handle);
 -- One node of the edge graph that the record's maps assign to a kernel of a linked capture, or to its call: a row of
 -- the table `signature_nodes`, computed when the capture is linked.
 CREATE MACRO _find_kernel_nodes(capture_key) AS TABLE
-WITH
-found AS (
-    SELECT
-        n.*,
-        coalesce(string_split(n.op, '.')[1] = n.kernel_op, false) AS is_run
+WITH found AS (
+    SELECT n.*, coalesce(string_split(n.op, '.')[1] = n.kernel_op, false) AS is_run
     FROM _nodes_of_handles(capture_key) AS n
     WHERE n.kind IN ('kernel', 'operator_call')
 )
-SELECT
-    f.signature_index,
+SELECT f.signature_index,
     (row_number() OVER (PARTITION BY f.signature_index ORDER BY f.position, f.node_index) - 1)::INTEGER AS position,
     f.debug_handle, f.graph_id, f.node_index,
     f.is_run OR NOT bool_or(f.is_run) OVER (PARTITION BY f.signature_index) AS is_own,
@@ -29,18 +25,14 @@ FROM found AS f;
 -- to an event within it: a row of the table `signature_nodes`, computed when the capture is linked to a record that has
 -- delegates.
 CREATE MACRO _find_delegate_nodes(capture_key, record_key, program_key) AS TABLE
-WITH
-found AS (
+WITH found AS (
     SELECT n.*, d.node_index IS NOT NULL AS is_run
     FROM _nodes_of_handles(capture_key) AS n
     LEFT JOIN _node_delegates(record_key, program_key, capture_key) AS d
-        ON d.graph_id = n.graph_id
-        AND d.node_index = n.node_index
-        AND d.instruction_id = n.instruction_id
+        ON d.graph_id = n.graph_id AND d.node_index = n.node_index AND d.instruction_id = n.instruction_id
     WHERE n.kind IN ('delegate', 'delegate_call')
 )
-SELECT
-    f.signature_index,
+SELECT f.signature_index,
     (row_number() OVER (PARTITION BY f.signature_index ORDER BY f.position, f.node_index) - 1)::INTEGER AS position,
     f.debug_handle, f.graph_id, f.node_index,
     f.is_run OR NOT bool_or(f.is_run) OVER (PARTITION BY f.signature_index) AS is_own,
@@ -71,8 +63,7 @@ FROM found AS f;
 --   source_file: file of the user's line that made the node; NULL where none was kept
 --   source_line: line in that file; NULL where none was kept
 CREATE MACRO event_nodes(capture) AS TABLE
-SELECT
-    n.signature_index, s.block_index, s.slot, s.label AS event_name, n.position, n.debug_handle, n.node_index,
+SELECT n.signature_index, s.block_index, s.slot, s.label AS event_name, n.position, n.debug_handle, n.node_index,
     n.graph_id, p.name AS node_name, p.op_type, n.is_own, n.mapping, n.score, p.module_path, p.source_file,
     p.source_line
 FROM (SELECT _any_capture_id(capture) AS capture_id) AS a

@@ -20,8 +20,7 @@
 --   mapping: exact; aligned within a delegate; call if module and line are those of its delegate's call; NULL for other events without nodes
 --   backend: backend of its delegate; NULL if no delegate ran it
 CREATE MACRO event_ops(capture) AS TABLE
-SELECT
-    s.block_index, s.slot, o.signature_index, s.label AS event_name, o.method, s.instruction_id, o.debug_handles,
+SELECT s.block_index, s.slot, o.signature_index, s.label AS event_name, o.method, s.instruction_id, o.debug_handles,
     o.op_types, o.op_type AS own_op_type, o.output_shape, o.module_path, o.source_file, o.source_line, o.mapping,
     o.backend
 FROM (SELECT _any_capture_id(capture) AS capture_id) AS a

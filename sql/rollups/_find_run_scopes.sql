@@ -5,8 +5,7 @@
 -- not differ from. Runs that stopped early are not a separate program: those that called the first kernels of another
 -- block and no more, and are at most a tenth as many as its runs.
 CREATE MACRO _find_run_scopes(first_key, last_key) AS TABLE
-WITH
-blocks AS (
+WITH blocks AS (
     SELECT r.capture_id, r.name, r.block_index, count(*) AS runs
     FROM runs AS r
     WHERE r.capture_id BETWEEN first_key AND last_key AND r.method IS NULL
@@ -19,13 +18,11 @@ logged AS (
     WHERE s.capture_id BETWEEN first_key AND last_key
 ),
 kernel_calls AS (
-    SELECT
-        g.capture_id, g.run_name, g.block_index, g.chain_index, g.instruction_id,
+    SELECT g.capture_id, g.run_name, g.block_index, g.chain_index, g.instruction_id,
         string_agg(DISTINCT g.label, ' ' ORDER BY g.label) AS ops
     FROM logged AS g
     WHERE g.kind IN ('kernel', 'delegate_call') AND g.chain_index <> -1
-    GROUP BY
-        g.capture_id, g.run_name, g.block_index, g.chain_index, g.instruction_id
+    GROUP BY g.capture_id, g.run_name, g.block_index, g.chain_index, g.instruction_id
 ),
 different AS (
     SELECT c.capture_id, c.run_name, c.chain_index, c.instruction_id
@@ -35,8 +32,7 @@ different AS (
 ),
 -- All instructions that a block called.
 programs_called AS (
-    SELECT
-        c.capture_id, c.run_name, c.block_index,
+    SELECT c.capture_id, c.run_name, c.block_index,
         string_agg(
             concat_ws(' ', c.chain_index, c.instruction_id, c.ops), ', '
             ORDER BY c.chain_index, c.instruction_id
@@ -54,8 +50,7 @@ without_jumps AS (
         WHERE g.label IN ('Method::execute', 'JF_CALL')
         GROUP BY g.capture_id, g.block_index
         HAVING count(DISTINCT g.label) = 1 AND min(g.label) = 'Method::execute'
-    ) AS j
-        ON j.capture_id = p.capture_id AND j.block_index = p.block_index
+    ) AS j ON j.capture_id = p.capture_id AND j.block_index = p.block_index
 ),
 -- For blocks that stopped early, the instructions of the block that they belong to.
 whole AS (
@@ -64,9 +59,7 @@ whole AS (
     JOIN blocks AS b USING (capture_id, block_index)
     JOIN blocks AS o ON o.capture_id = b.capture_id AND o.name = b.name AND o.runs >= 10 AND o.runs >= 10 * b.runs
     JOIN without_jumps AS w
-        ON w.capture_id = o.capture_id
-        AND w.block_index = o.block_index
-        AND starts_with(w.program, s.program || ', ')
+        ON w.capture_id = o.capture_id AND w.block_index = o.block_index AND starts_with(w.program, s.program || ', ')
     GROUP BY s.capture_id, s.block_index
 ),
 -- The first blocks of a name that differ in what they call: a few, except in files where nearly every run is of another
@@ -104,15 +97,12 @@ like_others AS (
         ON d.capture_id = b.capture_id AND d.run_name = b.name
     JOIN candidates AS o ON o.capture_id = b.capture_id AND o.run_name = b.name
     LEFT JOIN conflicts AS f
-        ON f.capture_id = b.capture_id
-        AND f.block_index = b.block_index
-        AND f.other_block = o.block_index
+        ON f.capture_id = b.capture_id AND f.block_index = b.block_index AND f.other_block = o.block_index
     WHERE f.capture_id IS NULL
     GROUP BY b.capture_id, b.block_index
 ),
 block_programs AS (
-    SELECT
-        b.capture_id, b.name AS run_name, b.block_index,
+    SELECT b.capture_id, b.name AS run_name, b.block_index,
         coalesce(w.program, s.program, l.program, j.first_block::VARCHAR) AS program
     FROM blocks AS b
     LEFT JOIN without_jumps AS s USING (capture_id, block_index)
@@ -122,8 +112,7 @@ block_programs AS (
 ),
 -- A block without evidence of its program is of the first one of its name.
 known AS (
-    SELECT
-        t.capture_id, t.run_name, t.block_index,
+    SELECT t.capture_id, t.run_name, t.block_index,
         coalesce(
             t.program,
             first_value(t.program IGNORE NULLS) OVER (
@@ -135,14 +124,12 @@ known AS (
     FROM block_programs AS t
 ),
 programs AS (
-    SELECT
-        k.capture_id, k.run_name, k.block_index,
+    SELECT k.capture_id, k.run_name, k.block_index,
         min(k.block_index) OVER (PARTITION BY k.capture_id, k.run_name, k.program) AS first_block
     FROM known AS k
 ),
 numbered AS (
-    SELECT
-        p.capture_id, p.block_index,
+    SELECT p.capture_id, p.block_index,
         p.run_name || CASE
             WHEN min(p.first_block) OVER of_name = max(p.first_block) OVER of_name THEN ''
             ELSE ' #' || dense_rank() OVER (PARTITION BY p.capture_id, p.run_name ORDER BY p.first_block)
@@ -150,9 +137,7 @@ numbered AS (
     FROM programs AS p
     WINDOW of_name AS (PARTITION BY p.capture_id, p.run_name)
 )
-SELECT
-    r.capture_id, r.run_index,
-    coalesce(r.method, n.scope, r.name) AS scope
+SELECT r.capture_id, r.run_index, coalesce(r.method, n.scope, r.name) AS scope
 FROM runs AS r
 LEFT JOIN numbered AS n ON r.method IS NULL AND n.capture_id = r.capture_id AND n.block_index = r.block_index
 WHERE r.capture_id BETWEEN first_key AND last_key;

@@ -6,10 +6,8 @@
 -- % of the runs, Tukey's inner fences 12 %; fences around the shortest half of the runs instead of the quartiles
 -- exclude up to half of a block whose inputs take different times.
 CREATE MACRO _find_typical_runs(first_key, last_key) AS TABLE
-WITH
-executes AS (
-    SELECT
-        e.capture_id, e.run_index,
+WITH executes AS (
+    SELECT e.capture_id, e.run_index,
         CASE WHEN bool_and(e.ticks IS NOT NULL) THEN ln(greatest(sum(e.ticks), 1)::DOUBLE) END AS log_ticks
     FROM (
         SELECT i.*, _duration_ticks(i.start_ticks, i.elapsed_ticks, c.clock_bits) AS ticks
@@ -20,17 +18,14 @@ executes AS (
     GROUP BY e.capture_id, e.run_index
 ),
 measured AS (
-    SELECT
-        x.capture_id, x.run_index, x.log_ticks, r.block_index, r.phase,
+    SELECT x.capture_id, x.run_index, x.log_ticks, r.block_index, r.phase,
         row_number() OVER (PARTITION BY r.capture_id, r.scope ORDER BY r.run_index) = 1 AS is_first
     FROM executes AS x
     JOIN runs AS r USING (capture_id, run_index)
     WHERE r.capture_id BETWEEN first_key AND last_key
 ),
 quartiles AS (
-    SELECT
-        m.capture_id, m.block_index, m.phase,
-        quantile_cont(m.log_ticks, 0.25) AS lower,
+    SELECT m.capture_id, m.block_index, m.phase, quantile_cont(m.log_ticks, 0.25) AS lower,
         quantile_cont(m.log_ticks, 0.75) AS upper
     FROM measured AS m
     WHERE NOT m.is_first AND m.log_ticks IS NOT NULL
@@ -38,9 +33,7 @@ quartiles AS (
     HAVING count(*) >= 3
 ),
 of_blocks AS (
-    SELECT
-        m.capture_id, m.block_index,
-        quantile_cont(m.log_ticks, 0.25) AS lower,
+    SELECT m.capture_id, m.block_index, quantile_cont(m.log_ticks, 0.25) AS lower,
         quantile_cont(m.log_ticks, 0.75) AS upper
     FROM measured AS m
     WHERE NOT m.is_first AND m.log_ticks IS NOT NULL
@@ -48,20 +41,15 @@ of_blocks AS (
     HAVING count(*) >= 3
 ),
 fenced AS (
-    SELECT
-        m.capture_id, m.run_index, m.log_ticks,
-        coalesce(q.lower, b.lower) AS lower,
+    SELECT m.capture_id, m.run_index, m.log_ticks, coalesce(q.lower, b.lower) AS lower,
         coalesce(q.upper, b.upper) AS upper,
         greatest(3 * (coalesce(q.upper, b.upper) - coalesce(q.lower, b.lower)), ln(1.1)) AS room
     FROM measured AS m
     LEFT JOIN quartiles AS q
-        ON q.capture_id = m.capture_id
-        AND q.block_index = m.block_index
-        AND q.phase IS NOT DISTINCT FROM m.phase
+        ON q.capture_id = m.capture_id AND q.block_index = m.block_index AND q.phase IS NOT DISTINCT FROM m.phase
     LEFT JOIN of_blocks AS b ON b.capture_id = m.capture_id AND b.block_index = m.block_index
 )
-SELECT
-    f.capture_id, f.run_index,
+SELECT f.capture_id, f.run_index,
     CASE
         WHEN f.lower IS NULL THEN true
         ELSE coalesce(f.log_ticks BETWEEN f.lower - f.room AND f.upper + f.room, false)

@@ -4,6 +4,4 @@ CREATE MACRO _is_clock_coarse(
     ticks,
     resolution,  -- value that at least half of such times are multiples of, in ticks
     scale  -- nanoseconds in a tick; 1 for cycles
-) AS (
-    resolution * scale >= 1000 AND ticks < 500 * resolution
-);
+) AS (resolution * scale >= 1000 AND ticks < 500 * resolution);

@@ -5,9 +5,7 @@ SELECT
     (row_number() OVER (ORDER BY n.start_ticks) - 1)::INTEGER AS run_index,
     n.start_ticks, n.end_ticks
 FROM (
-    SELECT
-        e.start_ticks,
-        e.start_ticks + e.elapsed_ticks AS end_ticks,
+    SELECT e.start_ticks, e.start_ticks + e.elapsed_ticks AS end_ticks,
         max(e.start_ticks + e.elapsed_ticks) OVER (
             ORDER BY e.start_ticks, e.elapsed_ticks DESC
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
@@ -36,6 +34,4 @@ CREATE MACRO _step_kind(activity) AS (
 CREATE MACRO _step_label(
     activity,
     family  -- its label without serial numbers
-) AS (
-    CASE activity WHEN 'module' THEN substr(family, 12) ELSE family END
-);
+) AS (CASE activity WHEN 'module' THEN substr(family, 12) ELSE family END);

@@ -6,14 +6,11 @@
 -- of the sequence numbers. Otherwise it is the thread whose ops have most of the sequence numbers; of several such the
 -- one nearest in this order, and for an unknown number the one with the last op.
 CREATE MACRO _backward_calls(capture_key) AS TABLE
-WITH
-slices AS MATERIALIZED (
-    SELECT s.* FROM _pass_slices(capture_key) AS s
-    WHERE s.place = 1 OR s.place = 4 AND s.sequence_number IS NOT NULL
+WITH slices AS MATERIALIZED (
+    SELECT s.* FROM _pass_slices(capture_key) AS s WHERE s.place = 1 OR s.place = 4 AND s.sequence_number IS NOT NULL
 ),
 begun AS (
-    SELECT
-        b.*,
+    SELECT b.*,
         max(b.end_ticks) OVER (
             PARTITION BY b.thread_index
             ORDER BY b.start_ticks, b.end_ticks DESC, b.event_index
@@ -27,20 +24,17 @@ ops AS MATERIALIZED (SELECT f.* FROM slices AS f WHERE f.place = 4),
 -- The last op of each thread that has the number. Algorithm: ops and calls in the order of their starts; repeated parts
 -- of a trace have the same numbers.
 moments AS (
-    SELECT
-        o.sequence_number, t.thread_index, o.start_ticks AS at_ticks, 0 AS place, o.end_ticks, o.event_index,
+    SELECT o.sequence_number, t.thread_index, o.start_ticks AS at_ticks, 0 AS place, o.end_ticks, o.event_index,
         o.forward_thread, NULL AS op_index, NULL AS op_start
     FROM outermost AS o
     JOIN (SELECT DISTINCT f.sequence_number, f.thread_index FROM ops AS f) AS t USING (sequence_number)
     UNION ALL
-    SELECT
-        f.sequence_number, f.thread_index, f.start_ticks, 1, f.end_ticks,
-        f.event_index, NULL, f.event_index, f.start_ticks
+    SELECT f.sequence_number, f.thread_index, f.start_ticks, 1, f.end_ticks, f.event_index, NULL, f.event_index,
+        f.start_ticks
     FROM ops AS f
 ),
 found AS (
-    SELECT
-        m.place, m.event_index, m.forward_thread, m.thread_index,
+    SELECT m.place, m.event_index, m.forward_thread, m.thread_index,
         last_value(m.op_index IGNORE NULLS) OVER so_far AS op_index,
         last_value(m.op_start IGNORE NULLS) OVER so_far AS start_ticks
     FROM moments AS m
@@ -58,9 +52,7 @@ threads_of_ops AS (
 ),
 -- The places of numbers and of threads in their orders.
 placed AS (
-    SELECT
-        t.forward_thread, t.thread_index, t.ops,
-        max(t.ops) OVER (PARTITION BY t.forward_thread) AS most_ops,
+    SELECT t.forward_thread, t.thread_index, t.ops, max(t.ops) OVER (PARTITION BY t.forward_thread) AS most_ops,
         CASE
             WHEN t.forward_thread IS NOT NULL THEN dense_rank() OVER (ORDER BY t.forward_thread NULLS LAST)
         END AS number_place,
@@ -69,9 +61,7 @@ placed AS (
     JOIN threads AS n ON n.capture_id = capture_key AND n.thread_index = t.thread_index
 ),
 ranked AS (
-    SELECT
-        p.forward_thread, p.thread_index, p.ops, p.thread_place,
-        abs(p.number_place - p.thread_place) AS distance,
+    SELECT p.forward_thread, p.thread_index, p.ops, p.thread_place, abs(p.number_place - p.thread_place) AS distance,
         coalesce(
             p.number_place = p.thread_place
             AND max(p.number_place) OVER () = max(p.thread_place) OVER ()
@@ -94,30 +84,25 @@ linked AS (
     JOIN chosen AS t ON t.forward_thread IS NOT DISTINCT FROM c.forward_thread AND t.thread_index = c.thread_index
     QUALIFY row_number() OVER (PARTITION BY c.event_index ORDER BY t.ops DESC, c.start_ticks DESC, c.op_index DESC) = 1
 )
-SELECT
-    o.event_index,
+SELECT o.event_index,
     CASE
         WHEN starts_with(o.label, 'autograd::engine::evaluate_function: ') THEN substr(o.label, 38)
         ELSE o.label
     END AS label,
-    o.end_ticks - o.start_ticks AS ticks,
-    l.op_index
+    o.end_ticks - o.start_ticks AS ticks, l.op_index
 FROM outermost AS o
 LEFT JOIN linked AS l USING (event_index);
 
 -- One event of a trace that is in a module, with the names of the modules that contain it.
 CREATE MACRO _event_module_paths(capture_key) AS TABLE
-WITH RECURSIVE
-modules AS MATERIALIZED (
+WITH RECURSIVE modules AS MATERIALIZED (
     SELECT e.event_index, m.module, t.module_index AS outer_index
     FROM _module_signatures(capture_key) AS m
     JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e USING (signature_index)
     JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (event_index)
 ),
 paths AS (
-    SELECT m.event_index, [m.module] AS modules
-    FROM modules AS m
-    WHERE m.outer_index IS NULL
+    SELECT m.event_index, [m.module] AS modules FROM modules AS m WHERE m.outer_index IS NULL
     UNION ALL
     SELECT m.event_index, list_concat(p.modules, [m.module])
     FROM paths AS p

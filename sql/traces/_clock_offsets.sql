@@ -1,19 +1,14 @@
 -- How far the clock of each rank of a job is ahead of the job's median, see `clock_offsets`; ranks that no collective
 -- connects to others are left out.
 CREATE MACRO _clock_offsets(capture_keys) AS TABLE
-WITH
-matched AS MATERIALIZED (FROM _matched_collectives(capture_keys)),
+WITH matched AS MATERIALIZED (FROM _matched_collectives(capture_keys)),
 middles AS MATERIALIZED (
-    SELECT
-        m.job, m.process_group, m.capture_id, count(*) AS collectives,
-        quantile_cont(m.ticks, 0.5) AS ticks
+    SELECT m.job, m.process_group, m.capture_id, count(*) AS collectives, quantile_cont(m.ticks, 0.5) AS ticks
     FROM matched AS m
     GROUP BY m.job, m.process_group, m.capture_id
 ),
 sizes AS (
-    SELECT
-        m.job, m.process_group, count(*) AS ranks,
-        sum(m.collectives)::BIGINT AS collectives
+    SELECT m.job, m.process_group, count(*) AS ranks, sum(m.collectives)::BIGINT AS collectives
     FROM middles AS m
     GROUP BY m.job, m.process_group
 ),
@@ -36,9 +31,7 @@ nearer AS MATERIALIZED (
         SELECT f.job, f.capture_id, f.process_group, f.collectives, f.ticks + g.ticks
         FROM middles AS f
         JOIN (
-            SELECT
-                m.job, m.process_group,
-                quantile_cont(n.ticks - m.ticks, 0.5) AS ticks
+            SELECT m.job, m.process_group, quantile_cont(n.ticks - m.ticks, 0.5) AS ticks
             FROM near AS n
             JOIN middles AS m ON m.capture_id = n.capture_id
             GROUP BY m.job, m.process_group
@@ -54,9 +47,7 @@ reached AS MATERIALIZED (
         SELECT f.job, f.capture_id, f.process_group, f.collectives, f.ticks + g.ticks
         FROM middles AS f
         JOIN (
-            SELECT
-                m.job, m.process_group,
-                quantile_cont(n.ticks - m.ticks, 0.5) AS ticks
+            SELECT m.job, m.process_group, quantile_cont(n.ticks - m.ticks, 0.5) AS ticks
             FROM nearer AS n
             JOIN middles AS m ON m.capture_id = n.capture_id
             GROUP BY m.job, m.process_group
@@ -72,15 +63,8 @@ spreads AS (
     JOIN middles AS d ON d.capture_id = r.capture_id AND d.process_group = r.process_group
     GROUP BY m.capture_id
 ),
-medians AS (
-    SELECT r.job, quantile_cont(r.ticks, 0.5) AS ticks
-    FROM reached AS r
-    GROUP BY r.job
-)
-SELECT
-    r.job, r.capture_id, r.collectives,
-    r.ticks - m.ticks AS ticks,
-    s.ticks AS spread_ticks
+medians AS (SELECT r.job, quantile_cont(r.ticks, 0.5) AS ticks FROM reached AS r GROUP BY r.job)
+SELECT r.job, r.capture_id, r.collectives, r.ticks - m.ticks AS ticks, s.ticks AS spread_ticks
 FROM reached AS r
 JOIN medians AS m ON m.job = r.job
 LEFT JOIN spreads AS s ON s.capture_id = r.capture_id;

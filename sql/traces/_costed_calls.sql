@@ -1,7 +1,5 @@
 -- The name of an op of a trace in `cost_formulas`; an in-place op with a formula of its own keeps its name.
-CREATE MACRO _traced_op(label) AS (
-    regexp_replace(label, '^(\w+)::(\w+?)_*$', '\1.\2')
-);
+CREATE MACRO _traced_op(label) AS (regexp_replace(label, '^(\w+)::(\w+?)_*$', '\1.\2'));
 
 -- One op of a trace that took time: the device time of what it launched, or, in a trace without device events, its own
 -- time on the host. Work of ops without a formula counts for the innermost op around them that has one, if nothing else
@@ -10,20 +8,16 @@ CREATE MACRO _working_ops(
     capture_key, steps, phase,
     is_compared  -- for comparisons: of steps alone, where there are any, and calls of ops of `_equal_ops` have all that is launched within them
 ) AS TABLE
-WITH
-work AS MATERIALIZED (
-    SELECT
-        l.op_index, l.device_ticks AS ticks,
-        CASE WHEN _is_step_run(r.name) THEN l.device_ticks ELSE 0 END AS step_ticks,
-        l.kind, l.label, l.kernel_family, l.uses_matrix_units
+WITH work AS MATERIALIZED (
+    SELECT l.op_index, l.device_ticks AS ticks,
+        CASE WHEN _is_step_run(r.name) THEN l.device_ticks ELSE 0 END AS step_ticks, l.kind, l.label, l.kernel_family,
+        l.uses_matrix_units
     FROM _launches(capture_key) AS l
     JOIN runs AS r ON r.capture_id = capture_key AND r.run_index = l.run_index
     WHERE _is_recorded(r.iteration, r.phase, steps, phase) AND NOT (is_compared AND _is_outside_steps(r.name))
     UNION ALL
-    SELECT
-        c.event_index, c.host_self_ticks,
-        CASE WHEN _is_step_run(r.name) THEN c.host_self_ticks ELSE 0 END,
-        'op', NULL, NULL, NULL
+    SELECT c.event_index, c.host_self_ticks, CASE WHEN _is_step_run(r.name) THEN c.host_self_ticks ELSE 0 END, 'op',
+        NULL, NULL, NULL
     FROM (
         SELECT 1
         WHERE NOT EXISTS (FROM device_events AS d WHERE d.capture_id = capture_key AND d.is_inferred IS NOT NULL)
@@ -34,14 +28,10 @@ work AS MATERIALIZED (
         AND NOT (is_compared AND _is_outside_steps(r.name))
 ),
 ops AS (
-    SELECT
-        w.op_index, sum(w.ticks) AS ticks, sum(w.step_ticks) AS step_ticks,
-        sum(CASE WHEN w.kind IN ('copy', 'fill') THEN w.ticks ELSE 0 END) AS copy_ticks,
-        count(*) AS events,
-        count(*) FILTER (w.kind = 'kernel') AS kernels,
-        arg_max(w.label, w.ticks) AS top_event,
-        arg_max(w.kernel_family, w.ticks) AS kernel_family,
-        bool_or(w.uses_matrix_units) AS uses,
+    SELECT w.op_index, sum(w.ticks) AS ticks, sum(w.step_ticks) AS step_ticks,
+        sum(CASE WHEN w.kind IN ('copy', 'fill') THEN w.ticks ELSE 0 END) AS copy_ticks, count(*) AS events,
+        count(*) FILTER (w.kind = 'kernel') AS kernels, arg_max(w.label, w.ticks) AS top_event,
+        arg_max(w.kernel_family, w.ticks) AS kernel_family, bool_or(w.uses_matrix_units) AS uses,
         bool_or(w.kind = 'kernel' AND w.uses_matrix_units IS NULL) AS may_use
     FROM work AS w
     GROUP BY w.op_index, CASE WHEN w.op_index IS NULL THEN w.label END
@@ -54,17 +44,14 @@ named AS MATERIALIZED (
     LEFT JOIN cost_formulas AS p ON p.op = _traced_op(s.label)
 ),
 placed AS MATERIALIZED (
-    SELECT
-        t.event_index, t.op_index AS parent_index, n.signature_index, n.label, n.op, t.thread_index,
-        e.start_ticks,
+    SELECT t.event_index, t.op_index AS parent_index, n.signature_index, n.label, n.op, t.thread_index, e.start_ticks,
         e.start_ticks + e.elapsed_ticks AS end_ticks
     FROM (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
     JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e ON e.event_index = t.event_index
     JOIN named AS n ON n.signature_index = e.signature_index
 ),
 chains AS (
-    SELECT
-        o.*, a.op, a.label, a.thread_index, a.start_ticks, b.event_index AS parent, b.op AS parent_op,
+    SELECT o.*, a.op, a.label, a.thread_index, a.start_ticks, b.event_index AS parent, b.op AS parent_op,
         c.event_index AS grandparent, c.op AS grandparent_op
     FROM ops AS o
     LEFT JOIN placed AS a ON a.event_index = o.op_index
@@ -72,11 +59,7 @@ chains AS (
     LEFT JOIN placed AS c ON c.event_index = b.parent_index
 ),
 -- Ops that contain others which have costs of their own.
-composite AS (
-    SELECT DISTINCT unnest([c.parent, c.grandparent]) AS event_index
-    FROM chains AS c
-    WHERE c.op IS NOT NULL
-),
+composite AS (SELECT DISTINCT unnest([c.parent, c.grandparent]) AS event_index FROM chains AS c WHERE c.op IS NOT NULL),
 dispatchers AS (
     SELECT p.event_index, p.thread_index, p.start_ticks, p.end_ticks
     FROM placed AS p
@@ -84,8 +67,7 @@ dispatchers AS (
     WHERE is_compared
 ),
 owned AS (
-    SELECT
-        c.*,
+    SELECT c.*,
         CASE
             WHEN c.start_ticks < d.end_ticks THEN d.event_index
             WHEN c.op IS NOT NULL THEN c.op_index
@@ -98,76 +80,52 @@ owned AS (
     LEFT JOIN composite AS g ON g.event_index = c.grandparent
     ASOF LEFT JOIN dispatchers AS d ON d.thread_index = c.thread_index AND row(d.start_ticks) <= row(c.start_ticks)
 )
-SELECT
-    o.owner, any_value(n.signature_index) AS signature_index, any_value(n.label) AS label, any_value(n.op) AS op,
-    arg_max(o.kernel_family, o.ticks) AS kernel_family,
-    sum(o.ticks)::BIGINT AS ticks,
-    sum(o.step_ticks)::BIGINT AS step_ticks,
-    sum(o.copy_ticks)::BIGINT AS copy_ticks,
-    sum(o.events)::BIGINT AS events,
-    sum(o.kernels)::BIGINT AS kernels,
-    arg_max(o.top_event, o.ticks) AS top_event,
-    bool_or(o.uses) AS uses, bool_or(o.may_use) AS may_use
+SELECT o.owner, any_value(n.signature_index) AS signature_index, any_value(n.label) AS label, any_value(n.op) AS op,
+    arg_max(o.kernel_family, o.ticks) AS kernel_family, sum(o.ticks)::BIGINT AS ticks,
+    sum(o.step_ticks)::BIGINT AS step_ticks, sum(o.copy_ticks)::BIGINT AS copy_ticks, sum(o.events)::BIGINT AS events,
+    sum(o.kernels)::BIGINT AS kernels, arg_max(o.top_event, o.ticks) AS top_event, bool_or(o.uses) AS uses,
+    bool_or(o.may_use) AS may_use
 FROM owned AS o
 LEFT JOIN placed AS n ON n.event_index = o.owner
 GROUP BY o.owner, CASE WHEN o.owner IS NULL THEN o.top_event END;
 
 -- One op of a trace by the shapes, types and strides of its inputs, as in `op_efficiency`, in ticks.
 CREATE MACRO _costed_calls(capture_key, steps, phase, is_compared) AS TABLE
-WITH
-working AS MATERIALIZED (FROM _working_ops(capture_key, steps, phase, is_compared)),
+WITH working AS MATERIALIZED (FROM _working_ops(capture_key, steps, phase, is_compared)),
 grouped AS (
-    SELECT
-        w.label, w.op, o.shapes, o.dtypes, o.strides, o.inputs,
+    SELECT w.label, w.op, o.shapes, o.dtypes, o.strides, o.inputs,
         CASE WHEN contains(o.dtypes, '"TensorList"') THEN _listed_types(w.top_event) END AS listed,
-        CASE WHEN w.owner IS NULL THEN w.top_event END AS event,
-        arg_max(w.kernel_family, w.ticks) AS kernel_family,
+        CASE WHEN w.owner IS NULL THEN w.top_event END AS event, arg_max(w.kernel_family, w.ticks) AS kernel_family,
         count(w.owner) AS calls, sum(w.ticks) AS ticks, sum(w.step_ticks) AS step_ticks,
         sum(w.copy_ticks) AS copy_ticks, sum(w.events) AS events, sum(w.kernels) AS kernels,
-        arg_max(w.top_event, w.ticks) AS top_event,
-        bool_or(w.uses) AS uses, bool_or(w.may_use) AS may_use
+        arg_max(w.top_event, w.ticks) AS top_event, bool_or(w.uses) AS uses, bool_or(w.may_use) AS may_use
     FROM working AS w
     LEFT JOIN (FROM op_arguments AS i WHERE i.capture_id = capture_key) AS o ON o.event_index = w.owner
     GROUP BY ALL
 ),
 called AS MATERIALIZED (
-    SELECT g.*, f AS formula, row_number() OVER () AS call
-    FROM grouped AS g
-    LEFT JOIN cost_formulas AS f USING (op)
+    SELECT g.*, f AS formula, row_number() OVER () AS call FROM grouped AS g LEFT JOIN cost_formulas AS f USING (op)
 ),
 costs AS MATERIALIZED (
     FROM _call_costs((
         SELECT list({
-            'call': c.call,
-            'op': c.op,
-            'formula': c.formula,
-            'shapes': c.shapes,
-            'dtypes': c.dtypes,
-            'strides': c.strides,
-            'inputs': c.inputs,
-            'listed': c.listed
+            'call': c.call, 'op': c.op, 'formula': c.formula, 'shapes': c.shapes, 'dtypes': c.dtypes,
+            'strides': c.strides, 'inputs': c.inputs, 'listed': c.listed
         })
         FROM called AS c
         WHERE c.shapes IS NOT NULL
     ))
 )
-SELECT
-    c.label,
-    coalesce(c.formula.family, c.kernel_family) AS family,
-    c.shapes, c.dtypes, c.strides, s.inputs, s.type, s.flops,
-    s.bytes_read + s.bytes_written AS bytes,
+SELECT c.label, coalesce(c.formula.family, c.kernel_family) AS family, c.shapes, c.dtypes, c.strides, s.inputs, s.type,
+    s.flops, s.bytes_read + s.bytes_written AS bytes,
     CASE
         WHEN c.label IS NULL THEN 'no op launched it'
         WHEN c.op IS NULL THEN 'no formula for ' || c.label
         WHEN c.shapes IS NULL THEN 'recorded without shapes: profile(record_shapes=True) writes them'
         ELSE s.reason
     END AS reason,
-    sum(c.calls)::BIGINT AS calls,
-    sum(c.ticks)::BIGINT AS ticks,
-    sum(c.step_ticks)::BIGINT AS step_ticks,
-    sum(c.copy_ticks)::BIGINT AS copy_ticks,
-    sum(c.events)::BIGINT AS events,
-    sum(c.kernels)::BIGINT AS kernels,
+    sum(c.calls)::BIGINT AS calls, sum(c.ticks)::BIGINT AS ticks, sum(c.step_ticks)::BIGINT AS step_ticks,
+    sum(c.copy_ticks)::BIGINT AS copy_ticks, sum(c.events)::BIGINT AS events, sum(c.kernels)::BIGINT AS kernels,
     arg_max(c.top_event, c.ticks) AS top_event,
     CASE WHEN bool_or(c.uses) THEN true WHEN bool_or(c.may_use) THEN NULL ELSE false END AS uses
 FROM called AS c

@@ -16,11 +16,8 @@ CREATE MACRO _device_activity(
     capture_key,
     "by"  -- device: from the first event to the last; step: the steps of `step_breakdown`
 ) AS TABLE
-WITH
-work AS MATERIALIZED (
-    SELECT
-        l.start_ticks, l.end_ticks, l.device,
-        _work_type(l.kind, l.kernel_family) AS type
+WITH work AS MATERIALIZED (
+    SELECT l.start_ticks, l.end_ticks, l.device, _work_type(l.kind, l.kernel_family) AS type
     FROM _launches(capture_key) AS l
     WHERE _checked_by("by", ['device', 'step']) IS NOT NULL
 ),
@@ -39,20 +36,15 @@ edges AS (
     CROSS JOIN (SELECT s.start_ticks AS at_ticks FROM steps AS s UNION SELECT s.end_ticks FROM steps AS s) AS b
 ),
 moments AS (
-    SELECT
-        e.device, e.at_ticks,
-        sum(CASE e.type WHEN 'computation' THEN e.change ELSE 0 END) AS computes,
+    SELECT e.device, e.at_ticks, sum(CASE e.type WHEN 'computation' THEN e.change ELSE 0 END) AS computes,
         sum(CASE e.type WHEN 'communication' THEN e.change ELSE 0 END) AS communicates,
         sum(CASE e.type WHEN 'memory' THEN e.change ELSE 0 END) AS copies
     FROM edges AS e
     GROUP BY e.device, e.at_ticks
 ),
 stretches AS (
-    SELECT
-        m.device, m.at_ticks,
-        lead(m.at_ticks) OVER so_far - m.at_ticks AS ticks,
-        sum(m.computes) OVER so_far > 0 AS computes,
-        sum(m.communicates) OVER so_far > 0 AS communicates,
+    SELECT m.device, m.at_ticks, lead(m.at_ticks) OVER so_far - m.at_ticks AS ticks,
+        sum(m.computes) OVER so_far > 0 AS computes, sum(m.communicates) OVER so_far > 0 AS communicates,
         sum(m.copies) OVER so_far > 0 AS copies
     FROM moments AS m
     WINDOW so_far AS (PARTITION BY m.device ORDER BY m.at_ticks)

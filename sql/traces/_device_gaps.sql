@@ -5,14 +5,12 @@ CREATE MACRO _device_gaps(
     capture_key,
     "by"  -- device or stream
 ) AS TABLE
-WITH
-work AS MATERIALIZED (
+WITH work AS MATERIALIZED (
     SELECT w.*, CASE WHEN _checked_by("by", ['device', 'stream']) = 'stream' THEN w.stream END AS place
     FROM _launches(capture_key) AS w
 ),
 ordered AS (
-    SELECT
-        w.*,
+    SELECT w.*,
         max(w.end_ticks) OVER (
             PARTITION BY w.device, w.place
             ORDER BY w.start_ticks, w.call_start_ticks, w.event_index
@@ -21,8 +19,7 @@ ordered AS (
     FROM work AS w
 ),
 gaps AS (
-    SELECT
-        o.*, n.label AS named_label, n.end_ticks AS named_ticks,
+    SELECT o.*, n.label AS named_label, n.end_ticks AS named_ticks,
         coalesce(n.end_ticks > o.idle_ticks AND n.end_ticks <= o.start_ticks, false) AS is_awaited
     FROM ordered AS o
     LEFT JOIN work AS n ON n.event_index = coalesce(o.recorded_index, o.called_index)
@@ -30,14 +27,9 @@ gaps AS (
 ),
 -- An event of the gap's own stream or device that ends within it has no length.
 ended AS (
-    SELECT w.end_ticks, min(w.label) AS label
-    FROM work AS w
-    WHERE w.end_ticks > w.start_ticks
-    GROUP BY w.end_ticks
+    SELECT w.end_ticks, min(w.label) AS label FROM work AS w WHERE w.end_ticks > w.start_ticks GROUP BY w.end_ticks
 )
-SELECT
-    g.run_index, g.device, g.place AS stream, g.idle_ticks AS start_ticks,
-    g.start_ticks - g.idle_ticks AS ticks,
+SELECT g.run_index, g.device, g.place AS stream, g.idle_ticks AS start_ticks, g.start_ticks - g.idle_ticks AS ticks,
     CASE
         WHEN g.call_index IS NOT NULL THEN greatest(least(g.call_start_ticks, g.start_ticks) - g.idle_ticks, 0)
     END AS host_ticks,
@@ -65,20 +57,15 @@ CREATE MACRO _idle_causes(
     "by",  -- device or stream
     launch_ticks  -- longest launch delay, in ticks; NULL for `latency_ticks` of `device_events`
 ) AS TABLE
-WITH
-gaps AS MATERIALIZED (
-    SELECT
-        g.*,
-        g.start_ticks + coalesce(g.host_ticks, 0) AS launched_ticks,
-        coalesce(2 * g.host_ticks >= g.ticks, false) AS is_host,
-        coalesce(launch_ticks, g.latency_ticks) AS limit_ticks
+WITH gaps AS MATERIALIZED (
+    SELECT g.*, g.start_ticks + coalesce(g.host_ticks, 0) AS launched_ticks,
+        coalesce(2 * g.host_ticks >= g.ticks, false) AS is_host, coalesce(launch_ticks, g.latency_ticks) AS limit_ticks
     FROM _device_gaps(capture_key, "by") AS g
 ),
 times AS MATERIALIZED (FROM _host_times(capture_key)),
 of_causes AS MATERIALIZED (SELECT t.* FROM times AS t WHERE t.call IS NULL),
 waits AS (
-    SELECT
-        g.next_index, g.start_ticks, g.launched_ticks, g.process, u.cause, u.since_ticks, b.is_waiting,
+    SELECT g.next_index, g.start_ticks, g.launched_ticks, g.process, u.cause, u.since_ticks, b.is_waiting,
         2 * (
             u.ticks + u.is_open * (g.launched_ticks - u.at_ticks)
             - coalesce(b.ticks + b.is_open * (g.start_ticks - b.at_ticks), 0)
@@ -115,8 +102,7 @@ hosts AS MATERIALIZED (
 of_calls AS MATERIALIZED (SELECT t.* FROM times AS t WHERE t.call IS NOT NULL),
 -- The call in which most of that time passed.
 calls AS (
-    SELECT
-        h.next_index,
+    SELECT h.next_index,
         arg_min(
             u.call,
             (
@@ -131,15 +117,9 @@ calls AS (
         JOIN (SELECT DISTINCT t.process, t.cause, t.call FROM of_calls AS t) AS c USING (process, cause)
     ) AS h
     ASOF JOIN of_calls AS u
-        ON u.process = h.process
-        AND u.cause = h.cause
-        AND u.call = h.call
-        AND row(h.launched_ticks) >= row(u.at_ticks)
+        ON u.process = h.process AND u.cause = h.cause AND u.call = h.call AND row(h.launched_ticks) >= row(u.at_ticks)
     ASOF LEFT JOIN of_calls AS b
-        ON b.process = h.process
-        AND b.cause = h.cause
-        AND b.call = h.call
-        AND row(h.start_ticks) >= row(b.at_ticks)
+        ON b.process = h.process AND b.cause = h.cause AND b.call = h.call AND row(h.start_ticks) >= row(b.at_ticks)
     GROUP BY h.next_index
 ),
 messages AS (
@@ -149,8 +129,7 @@ messages AS (
     WHERE s.kernel_family = 'communication'
 ),
 judged AS (
-    SELECT
-        g.*,
+    SELECT g.*,
         CASE
             WHEN g.host_ticks IS NULL THEN 'unknown'
             WHEN g.is_host THEN coalesce(h.cause, 'host')
@@ -162,24 +141,20 @@ judged AS (
                 THEN CASE WHEN m.label IS NOT NULL THEN 'communication' ELSE 'dependency' END
             ELSE 'unknown_wait'
         END AS cause,
-        coalesce(h.asked_ticks, g.start_ticks + g.host_ticks // 2) AS asked_ticks,
-        c.call
+        coalesce(h.asked_ticks, g.start_ticks + g.host_ticks // 2) AS asked_ticks, c.call
     FROM gaps AS g
     LEFT JOIN hosts AS h USING (next_index)
     LEFT JOIN calls AS c USING (next_index)
     LEFT JOIN messages AS m ON m.label = g.waited_label
 ),
 owners AS (FROM _innermost_owners(capture_key))
-SELECT
-    j.run_index, j.device, j.stream, j.start_ticks, j.ticks, j.host_ticks, j.cause,
+SELECT j.run_index, j.device, j.stream, j.start_ticks, j.ticks, j.host_ticks, j.cause,
     CASE WHEN j.is_host THEN o.label END AS host_op,
     CASE
         WHEN j.is_host THEN j.call
         WHEN j.cause = 'launch_delay' AND 2 * j.call_ticks >= j.ticks - j.host_ticks THEN j.launch
     END AS call,
-    j.next_label,
-    CASE WHEN j.cause IN ('dependency', 'communication') AND NOT j.is_host
-        THEN j.waited_label
+    j.next_label, CASE WHEN j.cause IN ('dependency', 'communication') AND NOT j.is_host THEN j.waited_label
     END AS waited_label
 FROM judged AS j
 ASOF LEFT JOIN owners AS o ON o.thread_index = j.call_thread AND row(j.asked_ticks) >= row(o.at_ticks);

@@ -12,9 +12,7 @@ CREATE MACRO _checked_link(
 -- One device in the traces of some captures, with the bandwidth of its links, from the first row of `device_peaks`
 -- whose pattern matches.
 CREATE MACRO _device_links(capture_keys) AS TABLE
-SELECT
-    t.capture_id, t.device,
-    count(*) OVER (PARTITION BY t.capture_id) AS devices,
+SELECT t.capture_id, t.device, count(*) OVER (PARTITION BY t.capture_id) AS devices,
     try_cast(w.value AS BIGINT) AS world_size,
     (
         SELECT arg_min({'rate': p.link_bandwidth}, p.place).rate

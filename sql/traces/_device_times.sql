@@ -4,8 +4,7 @@ CREATE MACRO _launched_times(
     capture_key,
     hosts  -- all host events; or launching: annotations, modules, and ops that launched something themselves
 ) AS TABLE
-WITH
-owners AS MATERIALIZED (FROM _launches(capture_key)),
+WITH owners AS MATERIALIZED (FROM _launches(capture_key)),
 self_times AS (
     SELECT o.owner_index, sum(o.device_ticks) AS ticks
     FROM owners AS o
@@ -16,9 +15,7 @@ self_times AS (
 recorded AS (
     SELECT o.event_index
     FROM (
-        SELECT DISTINCT f.capture_id
-        FROM findings AS f
-        WHERE f.capture_id = capture_key AND f.rule = 'graph capture'
+        SELECT DISTINCT f.capture_id FROM findings AS f WHERE f.capture_id = capture_key AND f.rule = 'graph capture'
     ) AS a
     JOIN event_ticks AS e ON e.capture_id = a.capture_id
     JOIN owners AS o ON o.owner_index = e.event_index
@@ -30,8 +27,7 @@ launched AS (
     SELECT w.event_index, sum(w.device_ticks) AS ticks
     FROM (
         SELECT
-            CASE WHEN r.event_index IS NULL THEN coalesce(o.call_index, o.owner_index)
-                ELSE o.owner_index
+            CASE WHEN r.event_index IS NULL THEN coalesce(o.call_index, o.owner_index) ELSE o.owner_index
             END AS event_index,
             o.device_ticks
         FROM owners AS o
@@ -42,17 +38,14 @@ launched AS (
 -- Nothing is read if the trace has no device events. Without the capture, as in `_trace_slices`.
 classified AS MATERIALIZED (
     SELECT
-        s.signature_index, s.label, s.family, s.activity AS slice,
-        coalesce(s.purpose = 'profiler', false) AS is_helper
+        s.signature_index, s.label, s.family, s.activity AS slice, coalesce(s.purpose = 'profiler', false) AS is_helper
     FROM (SELECT capture_key AS capture_id) AS a
     JOIN signatures AS s ON s.capture_id = a.capture_id AND NOT s.on_device
 ),
 counted AS MATERIALIZED (
     SELECT e.*
     FROM (
-        SELECT DISTINCT d.capture_id
-        FROM device_events AS d
-        WHERE d.capture_id = capture_key AND EXISTS (FROM owners)
+        SELECT DISTINCT d.capture_id FROM device_events AS d WHERE d.capture_id = capture_key AND EXISTS (FROM owners)
     ) AS a
     JOIN event_ticks AS e USING (capture_id)
     JOIN classified AS s USING (signature_index)
@@ -61,18 +54,14 @@ counted AS MATERIALIZED (
         OR e.event_index IN (SELECT l.event_index FROM launched AS l)
 ),
 traced AS (
-    SELECT
-        e.run_index, e.event_index, e.signature_index, e.start_ticks,
-        e.start_ticks + greatest(e.elapsed_ticks, 0) AS end_ticks,
-        t.thread_index
+    SELECT e.run_index, e.event_index, e.signature_index, e.start_ticks,
+        e.start_ticks + greatest(e.elapsed_ticks, 0) AS end_ticks, t.thread_index
     FROM counted AS e
     JOIN trace_events AS t USING (capture_id, run_index, event_index)
 ),
 -- Launches of previous events in the same thread: events that contain an event precede it, its children follow it.
 ordered AS (
-    SELECT
-        t.*,
-        coalesce(l.ticks, 0) AS ticks,
+    SELECT t.*, coalesce(l.ticks, 0) AS ticks,
         sum(coalesce(l.ticks, 0)) OVER (
             PARTITION BY t.thread_index
             ORDER BY t.start_ticks, t.end_ticks DESC, t.event_index
@@ -86,13 +75,10 @@ running AS (
     WHERE o.ticks > 0
     GROUP BY o.thread_index, o.start_ticks
 )
-SELECT
-    o.run_index, o.event_index, s.slice, s.label, s.family, s.is_helper, false AS is_on_device, false AS is_owned,
-    o.thread_index, o.start_ticks,
-    coalesce(w.ticks, 0) AS self_ticks,
+SELECT o.run_index, o.event_index, s.slice, s.label, s.family, s.is_helper, false AS is_on_device, false AS is_owned,
+    o.thread_index, o.start_ticks, coalesce(w.ticks, 0) AS self_ticks,
     CASE WHEN s.slice = 'call' THEN o.so_far ELSE o.so_far - o.ticks END AS before_ticks,
-    CASE WHEN s.slice = 'call' THEN 0 ELSE o.ticks END
-        + greatest(coalesce(u.so_far, 0) - o.so_far, 0) AS total_ticks
+    CASE WHEN s.slice = 'call' THEN 0 ELSE o.ticks END + greatest(coalesce(u.so_far, 0) - o.so_far, 0) AS total_ticks
 FROM ordered AS o
 JOIN classified AS s USING (signature_index)
 LEFT JOIN self_times AS w ON w.owner_index = o.event_index
@@ -100,25 +86,22 @@ ASOF LEFT JOIN running AS u ON u.thread_index = o.thread_index AND row(o.end_tic
 WHERE hosts = 'all' OR s.slice IN ('annotation', 'module')
 UNION ALL
 -- The total of such an op, which needs an order of all ops, is not computed.
-SELECT
-    e.run_index, e.event_index, s.slice, s.label, s.family, s.is_helper, false, false,
-    NULL, e.start_ticks, w.ticks, NULL, NULL
+SELECT e.run_index, e.event_index, s.slice, s.label, s.family, s.is_helper, false, false, NULL, e.start_ticks, w.ticks,
+    NULL, NULL
 FROM self_times AS w
 JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e ON e.event_index = w.owner_index
 JOIN classified AS s USING (signature_index)
 WHERE hosts <> 'all' AND s.slice NOT IN ('annotation', 'module')
 UNION ALL
-SELECT
-    d.run_index, d.event_index, d.kind, d.label, NULL, false, true,
-    d.owner_index IS NOT NULL, NULL, d.launch_ticks, 0, 0, d.device_ticks
+SELECT d.run_index, d.event_index, d.kind, d.label, NULL, false, true, d.owner_index IS NOT NULL, NULL, d.launch_ticks,
+    0, 0, d.device_ticks
 FROM owners AS d;
 
 -- The device time of one event of a trace, as `owner_index` of `device_events` attributes it: for an op or annotation,
 -- the time of the device events that it launched itself; for any CPU event, the time of all device events launched
 -- within it.
 CREATE MACRO _device_times(capture_key) AS TABLE
-SELECT
-    d.run_index, d.event_index, d.self_ticks, d.before_ticks,
+SELECT d.run_index, d.event_index, d.self_ticks, d.before_ticks,
     CASE WHEN d.is_on_device THEN 0 ELSE d.total_ticks END AS total_ticks,
     CASE WHEN d.is_on_device THEN d.total_ticks ELSE 0 END AS unowned_ticks
 FROM _launched_times(capture_key, 'all') AS d
@@ -127,8 +110,7 @@ WHERE NOT d.is_owned;
 -- The innermost nn.Module that contains one event of a trace; for the call of a module, the module itself. Only for
 -- traces that name modules, see `_module_signatures`.
 CREATE MACRO _trace_event_modules(capture_key) AS TABLE
-WITH
-modules AS MATERIALIZED (
+WITH modules AS MATERIALIZED (
     SELECT e.event_index, m.module
     FROM _module_signatures(capture_key) AS m
     JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e USING (signature_index)

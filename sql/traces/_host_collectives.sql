@@ -33,8 +33,7 @@ CREATE MACRO _elements_of_sizes(
     sizes  -- its sizes, separated by commas
 ) AS (
     CASE WHEN len(string_split(sizes, ',')) <= 5 THEN
-        _size_at(sizes, 1) * _size_at(sizes, 2) * _size_at(sizes, 3)
-        * _size_at(sizes, 4) * _size_at(sizes, 5)
+        _size_at(sizes, 1) * _size_at(sizes, 2) * _size_at(sizes, 3) * _size_at(sizes, 4) * _size_at(sizes, 5)
     END
 );
 
@@ -51,10 +50,7 @@ CREATE MACRO _only_elements(
 
 -- One event of gloo's collectives, which run on the host, of traces without kernels.
 CREATE MACRO _gloo_events(capture_keys) AS TABLE
-SELECT
-    e.capture_id, e.run_index, e.event_index,
-    substr(s.label, 6) AS collective,
-    e.start_ticks, e.elapsed_ticks
+SELECT e.capture_id, e.run_index, e.event_index, substr(s.label, 6) AS collective, e.start_ticks, e.elapsed_ticks
 FROM (SELECT unnest(capture_keys) AS capture_id) AS a
 JOIN signatures AS s ON s.capture_id = a.capture_id AND starts_with(s.label, 'gloo:') AND NOT s.on_device
 JOIN event_ticks AS e ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
@@ -64,10 +60,8 @@ WHERE e.elapsed_ticks >= 0
 -- One collective of `_gloo_events` with its message and process group. The event has the tensor that the process sends,
 -- and no process group: that is known if the process is in a single one.
 CREATE MACRO _host_collectives(capture_keys) AS TABLE
-WITH
-sized AS (
-    SELECT
-        v.capture_id, v.run_index, v.event_index, v.collective, v.start_ticks, v.elapsed_ticks,
+WITH sized AS (
+    SELECT v.capture_id, v.run_index, v.event_index, v.collective, v.start_ticks, v.elapsed_ticks,
         string_split(g.value, ':')[1] AS group_description,
         try_cast(string_split(g.value, ':')[2] AS INTEGER) AS group_size,
         _message_type(substr(o.dtypes, 3, length(o.dtypes) - 4)) AS message_type,
@@ -75,18 +69,14 @@ sized AS (
     FROM _gloo_events(capture_keys) AS v
     LEFT JOIN labels AS g ON g.capture_id = v.capture_id AND g.key = 'process_groups' AND NOT contains(g.value, ' ')
     LEFT JOIN op_arguments AS o
-        ON o.capture_id = v.capture_id
-        AND o.run_index = v.run_index
-        AND o.event_index = v.event_index
+        ON o.capture_id = v.capture_id AND o.run_index = v.run_index AND o.event_index = v.event_index
 )
-SELECT
-    s.capture_id, s.run_index, s.event_index, s.collective, s.group_description, s.group_size, s.message_type,
+SELECT s.capture_id, s.run_index, s.event_index, s.collective, s.group_description, s.group_size, s.message_type,
     s.elements,
     try_cast(
         s.elements * _message_bytes(s.message_type) * CASE
             WHEN s.collective IN (
-                'all_reduce', 'all_to_all', 'broadcast', 'reduce', 'reduce_scatter',
-                'send', 'recv'
+                'all_reduce', 'all_to_all', 'broadcast', 'reduce', 'reduce_scatter', 'send', 'recv'
             ) THEN 1
             WHEN s.collective = 'all_gather' THEN s.group_size
         END AS BIGINT

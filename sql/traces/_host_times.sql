@@ -8,16 +8,14 @@ JOIN threads AS h USING (capture_id, thread_index);
 -- One period in which a thread that launches work waits instead: for input data, for other processes, or in a call of
 -- the runtime or driver.
 CREATE MACRO _host_waits(capture_key) AS TABLE
-SELECT
-    p.process,
+SELECT p.process,
     CASE
         WHEN s.is_data_loader THEN 'data_loading'
         WHEN s.is_communication THEN 'communication'
         ELSE _call_cause(s.purpose, s.waits)
     END AS cause,
     CASE WHEN NOT s.is_data_loader AND NOT s.is_communication THEN s.label END AS call,
-    s.kind = 'call' AND coalesce(s.waits, false) AS waits,
-    s.start_ticks, s.end_ticks
+    s.kind = 'call' AND coalesce(s.waits, false) AS waits, s.start_ticks, s.end_ticks
 FROM _trace_slices(capture_key) AS s
 JOIN _launching_threads(capture_key) AS p USING (thread_index)
 WHERE s.is_data_loader OR s.is_communication OR s.kind = 'call' AND _call_cause(s.purpose, s.waits) IS NOT NULL;
@@ -25,11 +23,9 @@ WHERE s.is_data_loader OR s.is_communication OR s.kind = 'call' AND _call_cause(
 -- The state of a process from one moment to the next, for each activity other than launching of its launching threads:
 -- how long they did it so far, and whether they do it now. Algorithm: +1 at each start, -1 at each end, running sums.
 CREATE MACRO _host_times(capture_key) AS TABLE
-WITH
-waits AS MATERIALIZED (FROM _host_waits(capture_key)),
+WITH waits AS MATERIALIZED (FROM _host_waits(capture_key)),
 edges AS (
-    SELECT w.process, w.cause, w.call, w.waits, w.start_ticks AS at_ticks, 1 AS change
-    FROM waits AS w
+    SELECT w.process, w.cause, w.call, w.waits, w.start_ticks AS at_ticks, 1 AS change FROM waits AS w
     UNION ALL
     SELECT w.process, w.cause, w.call, w.waits, w.end_ticks, -1 FROM waits AS w
 ),
@@ -39,23 +35,19 @@ levels AS (
     SELECT e.process, e.cause, NULL, e.waits, e.at_ticks, e.change FROM edges AS e
 ),
 moments AS (
-    SELECT
-        b.process, b.cause, b.call, b.at_ticks, sum(b.change) AS change,
+    SELECT b.process, b.cause, b.call, b.at_ticks, sum(b.change) AS change,
         sum(CASE WHEN b.waits THEN b.change ELSE 0 END) AS waiting
     FROM levels AS b
     GROUP BY b.process, b.cause, b.call, b.at_ticks
 ),
 states AS (
-    SELECT
-        m.process, m.cause, m.call, m.at_ticks,
-        coalesce(lead(m.at_ticks) OVER so_far - m.at_ticks, 0) AS length,
+    SELECT m.process, m.cause, m.call, m.at_ticks, coalesce(lead(m.at_ticks) OVER so_far - m.at_ticks, 0) AS length,
         (sum(m.change) OVER so_far > 0)::INTEGER AS is_open,
         sum(m.waiting) OVER so_far > 0 AS is_waiting
     FROM moments AS m
     WINDOW so_far AS (PARTITION BY m.process, m.cause, m.call ORDER BY m.at_ticks)
 )
-SELECT
-    s.process, s.cause, s.call, s.at_ticks, s.is_open, s.is_waiting,
+SELECT s.process, s.cause, s.call, s.at_ticks, s.is_open, s.is_waiting,
     try_cast((sum(s.is_open * s.length) OVER so_far) AS BIGINT) - s.is_open * s.length AS ticks,
     max(CASE WHEN s.is_open > 0 THEN s.at_ticks END) OVER so_far AS since_ticks
 FROM states AS s
@@ -72,9 +64,7 @@ labels_of_owners AS MATERIALIZED (
     JOIN signatures AS s ON s.capture_id = a.capture_id AND s.activity IN ('op', 'annotation', 'step')
 ),
 owners AS (
-    SELECT
-        t.thread_index, e.event_index, s.label, e.start_ticks,
-        e.start_ticks + e.elapsed_ticks AS end_ticks
+    SELECT t.thread_index, e.event_index, s.label, e.start_ticks, e.start_ticks + e.elapsed_ticks AS end_ticks
     FROM (SELECT capture_key AS capture_id) AS a
     JOIN event_ticks AS e USING (capture_id)
     JOIN labels_of_owners AS s USING (signature_index)
@@ -84,27 +74,19 @@ owners AS (
     WHERE e.elapsed_ticks > coalesce(e.overlap_ticks, 0)
 ),
 edges AS (
-    SELECT
-        o.thread_index, o.start_ticks AS at_ticks, o.event_index, o.label,
-        1 AS change, o.end_ticks AS other_ticks
+    SELECT o.thread_index, o.start_ticks AS at_ticks, o.event_index, o.label, 1 AS change, o.end_ticks AS other_ticks
     FROM owners AS o
     UNION ALL
-    SELECT
-        o.thread_index, o.end_ticks, o.event_index, NULL, -1, o.start_ticks
-    FROM owners AS o
+    SELECT o.thread_index, o.end_ticks, o.event_index, NULL, -1, o.start_ticks FROM owners AS o
 ),
 numbered AS (
-    SELECT
-        e.*,
-        row_number() OVER in_order AS place,
-        sum(e.change) OVER in_order AS depth,
+    SELECT e.*, row_number() OVER in_order AS place, sum(e.change) OVER in_order AS depth,
         lead(e.at_ticks) OVER in_order AS next_ticks
     FROM edges AS e
     WINDOW in_order AS (PARTITION BY e.thread_index ORDER BY e.at_ticks, e.change, e.other_ticks DESC, e.event_index)
 ),
 placed AS (
-    SELECT
-        n.thread_index, n.at_ticks, n.next_ticks, n.depth,
+    SELECT n.thread_index, n.at_ticks, n.next_ticks, n.depth,
         max(CASE WHEN n.change > 0 THEN n.place END) OVER (
             PARTITION BY n.thread_index, n.depth
             ORDER BY n.place ROWS UNBOUNDED PRECEDING

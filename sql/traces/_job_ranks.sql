@@ -6,10 +6,7 @@ CREATE MACRO _job_ranks(
 ) AS TABLE
 SELECT k.capture_id, k.name, k.rank, k.job, k.unit, _scale(k.time_scale, k.unit) AS scale
 FROM (
-    SELECT
-        c.capture_id, c.name, c.time_scale,
-        try_cast(r.value AS BIGINT) AS rank,
-        j.value AS job,
+    SELECT c.capture_id, c.name, c.time_scale, try_cast(r.value AS BIGINT) AS rank, j.value AS job,
         CASE
             WHEN unit IS NULL THEN CASE c.time_scale WHEN 'cycles' THEN 'cycles' ELSE 'us' END
             WHEN unit NOT IN ('ns', 'us', 'ms', 's', 'cycles')

@@ -2,11 +2,9 @@
 -- the process group, the name of the collective, and its number among those of the step. A collective counts if all
 -- ranks that ran any of its group in the trace ran it, equally often in the step.
 CREATE MACRO _matched_collectives(capture_keys) AS TABLE
-WITH
-calls AS MATERIALIZED (
-    SELECT
-        n.job, n.capture_id, n.process_group, n.group_size, n.matched_name AS collective, n.step, n.end_ticks, n.number,
-        n.calls
+WITH calls AS MATERIALIZED (
+    SELECT n.job, n.capture_id, n.process_group, n.group_size, n.matched_name AS collective, n.step, n.end_ticks,
+        n.number, n.calls
     FROM _numbered_collectives(capture_keys) AS n
     WHERE n.ends_together
 ),
@@ -20,16 +18,12 @@ collectives AS (
 ),
 complete AS (FROM collectives AS m QUALIFY m.ranks = max(m.ranks) OVER (PARTITION BY m.job, m.process_group)),
 matched AS MATERIALIZED (
-    SELECT
-        c.job, c.process_group, c.collective, c.step, c.number, c.capture_id,
-        c.end_ticks - m.first_ticks AS ticks
+    SELECT c.job, c.process_group, c.collective, c.step, c.number, c.capture_id, c.end_ticks - m.first_ticks AS ticks
     FROM complete AS m
     JOIN calls AS c USING (job, process_group, collective, step, number)
 ),
 middles AS (
-    SELECT
-        m.job, m.process_group, m.collective, m.step, m.number,
-        quantile_cont(m.ticks::DOUBLE, 0.5) AS ticks
+    SELECT m.job, m.process_group, m.collective, m.step, m.number, quantile_cont(m.ticks::DOUBLE, 0.5) AS ticks
     FROM matched AS m
     GROUP BY m.job, m.process_group, m.collective, m.step, m.number
 )

@@ -9,8 +9,7 @@ CREATE MACRO _ends_together(collective) AS (
 CREATE MACRO _numbered_collectives(
     capture_keys  -- the traces of the ranks, a list
 ) AS TABLE
-WITH
-ranks AS MATERIALIZED (
+WITH ranks AS MATERIALIZED (
     SELECT a.capture_id, coalesce(j.value, '') AS job
     FROM (SELECT unnest(capture_keys) AS capture_id) AS a
     LEFT JOIN labels AS j ON j.capture_id = a.capture_id AND j.key = 'job'
@@ -22,38 +21,29 @@ known AS MATERIALIZED (
     WHERE s.activity = 'kernel' AND s.kernel_family = 'communication'
 ),
 chosen AS MATERIALIZED (
-    SELECT
-        e.capture_id, e.run_index, e.event_index, e.start_ticks,
-        e.start_ticks + e.elapsed_ticks AS end_ticks
+    SELECT e.capture_id, e.run_index, e.event_index, e.start_ticks, e.start_ticks + e.elapsed_ticks AS end_ticks
     FROM known AS k
     JOIN event_ticks AS e ON e.capture_id = k.capture_id AND e.signature_index = k.signature_index
     WHERE e.elapsed_ticks >= 0
 ),
 -- Those of gloo with the same number of elements; several threads may run them.
 named AS (
-    SELECT
-        c.capture_id, c.run_index, c.event_index, d.process_group, d.group_description, d.group_size, d.collective,
+    SELECT c.capture_id, c.run_index, c.event_index, d.process_group, d.group_description, d.group_size, d.collective,
         d.collective AS matched_name, d.message_type,
-        greatest(d.in_elements, d.out_elements) * _message_bytes(d.message_type) AS message_bytes,
-        d.device, c.start_ticks, c.end_ticks
+        greatest(d.in_elements, d.out_elements) * _message_bytes(d.message_type) AS message_bytes, d.device,
+        c.start_ticks, c.end_ticks
     FROM chosen AS c
     JOIN device_events AS d
-        ON d.capture_id = c.capture_id
-        AND d.run_index = c.run_index
-        AND d.event_index = c.event_index
+        ON d.capture_id = c.capture_id AND d.run_index = c.run_index AND d.event_index = c.event_index
     WHERE d.process_group IS NOT NULL AND d.collective IS NOT NULL
     UNION ALL
-    SELECT
-        h.capture_id, h.run_index, h.event_index, h.group_description, h.group_description, h.group_size, h.collective,
-        h.collective || coalesce(' ' || h.elements, ''),
-        h.message_type, h.message_bytes, NULL, h.start_ticks,
-        h.start_ticks + h.elapsed_ticks
+    SELECT h.capture_id, h.run_index, h.event_index, h.group_description, h.group_description, h.group_size,
+        h.collective, h.collective || coalesce(' ' || h.elements, ''), h.message_type, h.message_bytes, NULL,
+        h.start_ticks, h.start_ticks + h.elapsed_ticks
     FROM _host_collectives(capture_keys) AS h
     WHERE h.group_description IS NOT NULL
 )
-SELECT
-    k.job, c.*, _ends_together(c.collective) AS ends_together,
-    coalesce(s.step, -1) AS step,
+SELECT k.job, c.*, _ends_together(c.collective) AS ends_together, coalesce(s.step, -1) AS step,
     row_number() OVER (
         PARTITION BY c.capture_id, coalesce(s.step, -1), c.process_group, c.matched_name
         ORDER BY c.start_ticks, c.event_index

@@ -1,10 +1,7 @@
 -- One call of an op, module or step of a trace, with its times on the host and on devices.
 CREATE MACRO _operator_calls(capture_key) AS TABLE
-WITH
-slices AS MATERIALIZED (
-    SELECT
-        s.*,
-        s.event_index = s.operator_index AS is_call,
+WITH slices AS MATERIALIZED (
+    SELECT s.*, s.event_index = s.operator_index AS is_call,
         CASE WHEN s.kind IN ('kernel', 'copy', 'fill') THEN s.end_ticks - s.start_ticks END AS device_ticks
     FROM _trace_slices(capture_key) AS s
     WHERE s.operator_index IS NOT NULL
@@ -19,8 +16,7 @@ within AS (
 ),
 -- Excludes the calls of runtimes in it.
 summed AS (
-    SELECT
-        s.operator_index,
+    SELECT s.operator_index,
         sum(CASE WHEN s.is_call THEN s.counted_ticks WHEN s.kind = 'call' THEN -s.counted_ticks END) AS host_ticks,
         coalesce(sum(s.device_ticks), 0) AS device_ticks,
         coalesce(sum(s.device_ticks) FILTER (s.kind = 'kernel'), 0) AS kernel_ticks,
@@ -31,13 +27,11 @@ summed AS (
     GROUP BY s.operator_index
 ),
 self_times AS MATERIALIZED (
-    SELECT
-        o.run_index, o.event_index, o.operators_within, o.label, o.kind, o.node_index AS parent_index, o.thread_index,
-        o.start_ticks, o.end_ticks, o.is_data_loader,
-        s.host_ticks - coalesce(w.ticks, 0) AS host_self_ticks,
-        s.device_ticks AS device_self_ticks, s.kernel_ticks AS kernel_self_ticks, s.tensor_ticks AS tensor_self_ticks,
-        s.unknown_ticks AS unknown_self_ticks, s.kernels,
-        _could_use_tensor_cores(o.label) OR o.kind = 'op' AND s.tensor_ticks > 0 AS is_named
+    SELECT o.run_index, o.event_index, o.operators_within, o.label, o.kind, o.node_index AS parent_index,
+        o.thread_index, o.start_ticks, o.end_ticks, o.is_data_loader,
+        s.host_ticks - coalesce(w.ticks, 0) AS host_self_ticks, s.device_ticks AS device_self_ticks,
+        s.kernel_ticks AS kernel_self_ticks, s.tensor_ticks AS tensor_self_ticks, s.unknown_ticks AS unknown_self_ticks,
+        s.kernels, _could_use_tensor_cores(o.label) OR o.kind = 'op' AND s.tensor_ticks > 0 AS is_named
     FROM slices AS o
     JOIN summed AS s ON s.operator_index = o.event_index
     LEFT JOIN within AS w ON w.operator_index = o.event_index
@@ -45,13 +39,9 @@ self_times AS MATERIALIZED (
 ),
 -- The descendants of a call, which start within it, follow it in this order.
 reached AS MATERIALIZED (
-    SELECT
-        o.event_index, o.thread_index,
-        row_number() OVER so_far AS place,
-        sum(o.device_self_ticks) OVER so_far AS device,
-        sum(o.tensor_self_ticks) OVER so_far AS tensor,
-        sum(o.unknown_self_ticks) OVER so_far AS unknown,
-        sum(o.is_named::BIGINT) OVER so_far AS named
+    SELECT o.event_index, o.thread_index, row_number() OVER so_far AS place,
+        sum(o.device_self_ticks) OVER so_far AS device, sum(o.tensor_self_ticks) OVER so_far AS tensor,
+        sum(o.unknown_self_ticks) OVER so_far AS unknown, sum(o.is_named::BIGINT) OVER so_far AS named
     FROM self_times AS o
     WINDOW so_far AS (
         PARTITION BY o.thread_index
@@ -59,21 +49,13 @@ reached AS MATERIALIZED (
         ROWS UNBOUNDED PRECEDING
     )
 )
-SELECT
-    o.run_index, o.event_index, o.label, o.kind, o.parent_index,
-    _is_operator(o.kind, o.label, o.is_data_loader) AS is_operator,
-    o.thread_index, o.start_ticks,
-    o.end_ticks - o.start_ticks AS host_ticks,
-    o.host_self_ticks,
-    f.device - o.device_self_ticks AS device_before_ticks,
-    o.device_self_ticks + u.device - f.device AS device_ticks,
-    o.device_self_ticks,
-    f.tensor - o.tensor_self_ticks AS tensor_before_ticks,
-    o.tensor_self_ticks + u.tensor - f.tensor AS tensor_ticks,
-    o.tensor_self_ticks,
-    f.unknown - o.unknown_self_ticks AS unknown_before_ticks,
-    o.unknown_self_ticks + u.unknown - f.unknown AS unknown_ticks,
-    o.unknown_self_ticks, o.kernel_self_ticks, o.kernels,
+SELECT o.run_index, o.event_index, o.label, o.kind, o.parent_index,
+    _is_operator(o.kind, o.label, o.is_data_loader) AS is_operator, o.thread_index, o.start_ticks,
+    o.end_ticks - o.start_ticks AS host_ticks, o.host_self_ticks, f.device - o.device_self_ticks AS device_before_ticks,
+    o.device_self_ticks + u.device - f.device AS device_ticks, o.device_self_ticks,
+    f.tensor - o.tensor_self_ticks AS tensor_before_ticks, o.tensor_self_ticks + u.tensor - f.tensor AS tensor_ticks,
+    o.tensor_self_ticks, f.unknown - o.unknown_self_ticks AS unknown_before_ticks,
+    o.unknown_self_ticks + u.unknown - f.unknown AS unknown_ticks, o.unknown_self_ticks, o.kernel_self_ticks, o.kernels,
     o.is_named OR o.kind = 'op' AND u.named > f.named AS is_eligible,
     o.is_named AND u.named = f.named AS is_lowest_eligible
 FROM self_times AS o

@@ -12,13 +12,11 @@ CREATE MACRO _is_operator(
 -- One op, module or step of a trace, in a tree per thread, without the Python functions, annotations and runtime calls
 -- between them; with the call that it belongs to, and the call that contains that.
 CREATE MACRO _operator_tree(capture_key) AS TABLE
-WITH
-nodes AS MATERIALIZED (
+WITH nodes AS MATERIALIZED (
     FROM _trace_slices(capture_key) AS s
     WHERE s.kind IN ('op', 'python', 'step', 'module') OR s.kind = 'annotation' AND s.is_communication
 )
-SELECT
-    n.run_index, n.event_index, n.label, n.kind, n.is_data_loader, n.thread_index, n.start_ticks, n.end_ticks,
+SELECT n.run_index, n.event_index, n.label, n.kind, n.is_data_loader, n.thread_index, n.start_ticks, n.end_ticks,
     n.operator_index AS call_index, p.operator_index AS above_index
 FROM nodes AS n
 LEFT JOIN nodes AS p ON p.event_index = n.node_index;

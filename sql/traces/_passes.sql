@@ -25,31 +25,26 @@ CREATE MACRO _pass_place(
 
 -- One host event of a trace with a pass, see `_pass_place`.
 CREATE MACRO _pass_slices(capture_key) AS TABLE
-WITH
-hosts AS MATERIALIZED (
-    SELECT
-        s.event_index, s.label, s.kind, s.is_data_loader, s.thread_index, s.sequence_number, s.forward_thread,
+WITH hosts AS MATERIALIZED (
+    SELECT s.event_index, s.label, s.kind, s.is_data_loader, s.thread_index, s.sequence_number, s.forward_thread,
         s.start_ticks, s.end_ticks
     FROM _trace_slices(capture_key) AS s
     WHERE s.kind IN ('op', 'annotation', 'module')
 ),
 placed AS (
-    SELECT
-        h.*,
+    SELECT h.*,
         _pass_place(
             h.kind, h.is_data_loader, h.label, h.sequence_number, h.forward_thread,
             EXISTS (FROM hosts AS n WHERE n.sequence_number IS NOT NULL)
         ) AS place
     FROM hosts AS h
 )
-FROM placed AS p
-WHERE p.place IS NOT NULL;
+FROM placed AS p WHERE p.place IS NOT NULL;
 
 -- The time until which the events of a pass last that have begun on a thread: a later event before it is part of the
 -- pass.
 CREATE MACRO _pass_covers(capture_key) AS TABLE
-SELECT
-    b.thread_index, b.place, b.start_ticks,
+SELECT b.thread_index, b.place, b.start_ticks,
     max(b.end_ticks) OVER (PARTITION BY b.thread_index, b.place ORDER BY b.start_ticks) AS end_ticks
 FROM (
     SELECT s.thread_index, s.place, s.start_ticks, max(s.end_ticks) AS end_ticks

@@ -1,10 +1,8 @@
 -- One part of the critical path of a trace with the op that it belongs to.
 CREATE MACRO _path_elements(capture_key, step, step_name) AS TABLE
-WITH
-parts AS MATERIALIZED (FROM _path_parts(capture_key, step, step_name)),
+WITH parts AS MATERIALIZED (FROM _path_parts(capture_key, step, step_name)),
 kinds AS MATERIALIZED (
-    SELECT
-        s.signature_index, s.label,
+    SELECT s.signature_index, s.label,
         CASE s.activity
             WHEN 'python_function' THEN 'python'
             WHEN 'module' THEN 'python'
@@ -18,8 +16,7 @@ kinds AS MATERIALIZED (
     JOIN signatures AS s USING (capture_id)
 ),
 events_of_path AS MATERIALIZED (
-    SELECT
-        p.event_index, k.label, k.kind, k.purpose, k.waits,
+    SELECT p.event_index, k.label, k.kind, k.purpose, k.waits,
         CASE WHEN k.kind = 'op' THEN p.event_index ELSE coalesce(t.op_index, d.op_index) END AS op_index
     FROM (SELECT DISTINCT p.event_index FROM parts AS p WHERE p.event_index IS NOT NULL) AS p
     JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e USING (event_index)
@@ -27,8 +24,7 @@ events_of_path AS MATERIALIZED (
     JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (event_index)
     LEFT JOIN (FROM device_events AS i WHERE i.capture_id = capture_key) AS d USING (event_index)
 )
-SELECT
-    CASE p.kind WHEN 'device' THEN e.kind WHEN 'host' THEN coalesce(e.kind, 'host') ELSE p.kind END AS kind,
+SELECT CASE p.kind WHEN 'device' THEN e.kind WHEN 'host' THEN coalesce(e.kind, 'host') ELSE p.kind END AS kind,
     p.start_ticks, p.end_ticks, p.event_index, e.label, p.thread_index, e.op_index,
     CASE WHEN p.kind = 'synchronization' OR p.kind = 'host' AND e.kind = 'call' THEN e.label END AS call,
     CASE WHEN p.kind = 'synchronization' OR p.kind = 'host' AND e.kind = 'call' THEN e.purpose END AS call_kind,

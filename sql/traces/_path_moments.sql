@@ -9,25 +9,16 @@ CREATE MACRO _path_moments(
     capture_key,
     last_thread  -- thread in which the path ends
 ) AS TABLE
-WITH
-work AS MATERIALIZED (SELECT w.* FROM _launches(capture_key) AS w WHERE w.end_ticks > w.start_ticks),
+WITH work AS MATERIALIZED (SELECT w.* FROM _launches(capture_key) AS w WHERE w.end_ticks > w.start_ticks),
 ended_in_stream AS MATERIALIZED (
-    SELECT
-        coalesce(w.device, -1) AS device,
-        coalesce(w.stream, -1) AS stream,
-        w.end_ticks, max(w.event_index) AS event_index
+    SELECT coalesce(w.device, -1) AS device, coalesce(w.stream, -1) AS stream, w.end_ticks,
+        max(w.event_index) AS event_index
     FROM work AS w
     GROUP BY coalesce(w.device, -1), coalesce(w.stream, -1), w.end_ticks
 ),
-ended AS MATERIALIZED (
-    SELECT w.end_ticks, max(w.event_index) AS event_index
-    FROM work AS w
-    GROUP BY w.end_ticks
-),
+ended AS MATERIALIZED (SELECT w.end_ticks, max(w.event_index) AS event_index FROM work AS w GROUP BY w.end_ticks),
 running AS MATERIALIZED (
-    SELECT DISTINCT w.call_thread AS thread_index
-    FROM work AS w
-    WHERE w.call_thread IS NOT NULL
+    SELECT DISTINCT w.call_thread AS thread_index FROM work AS w WHERE w.call_thread IS NOT NULL
     UNION
     SELECT last_thread
 ),
@@ -56,8 +47,7 @@ calls AS MATERIALIZED (
 -- By records of waits for CUDA events.
 recorded AS MATERIALIZED (
     SELECT
-        d.call_index, max(w.end_ticks) AS end_ticks,
-        arg_max(w.event_index, (w.end_ticks, w.event_index)) AS event_index
+        d.call_index, max(w.end_ticks) AS end_ticks, arg_max(w.event_index, (w.end_ticks, w.event_index)) AS event_index
     FROM (FROM device_events AS i WHERE i.capture_id = capture_key) AS d
     JOIN work AS w ON w.event_index = d.wait_index
     WHERE d.wait_kind = 'synchronization'
@@ -83,8 +73,7 @@ synchronized AS (
     WHERE w.kind = 'copy' AND contains(w.label, 'Pageable') AND w.end_ticks <= s.end_ticks
 ),
 outermost AS (
-    SELECT
-        s.*,
+    SELECT s.*,
         max(s.end_ticks) OVER (
             PARTITION BY s.thread_index
             ORDER BY s.start_ticks, s.end_ticks DESC, s.event_index
@@ -95,8 +84,7 @@ outermost AS (
 -- Without those that begin before another one has ended.
 gaps AS MATERIALIZED (FROM outermost AS o WHERE o.before_ticks IS NULL OR o.start_ticks > o.before_ticks),
 classes AS MATERIALIZED (
-    SELECT
-        g.thread_index, h.process,
+    SELECT g.thread_index, h.process,
         2 * sum(_is_backward(g.kind, g.label, t.sequence_number, t.forward_thread)::INTEGER) > count(*) AS is_backward
     FROM gaps AS g
     JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (event_index)
@@ -114,32 +102,23 @@ done AS (
 handed AS (
     SELECT g.event_index, g.thread_index, g.start_ticks, d.end_ticks AS from_ticks, d.thread_index AS from_thread
     FROM (
-        SELECT g.*, c.process, NOT c.is_backward AS other_class
-        FROM gaps AS g
-        JOIN classes AS c USING (thread_index)
+        SELECT g.*, c.process, NOT c.is_backward AS other_class FROM gaps AS g JOIN classes AS c USING (thread_index)
     ) AS g
     ASOF JOIN done AS d
-        ON d.process = g.process
-        AND d.is_backward = g.other_class
-        AND row(g.start_ticks) >= row(d.end_ticks)
+        ON d.process = g.process AND d.is_backward = g.other_class AND row(g.start_ticks) >= row(d.end_ticks)
     WHERE g.before_ticks IS NULL OR d.end_ticks > g.before_ticks
 ),
 waits AS (
-    SELECT
-        2 * s.event_index::BIGINT + 1 AS node,
-        s.event_index, 'synchronization' AS kind, s.end_ticks AS at_ticks, s.from_ticks, s.from_event,
-        NULL::INTEGER AS from_thread, s.thread_index
+    SELECT 2 * s.event_index::BIGINT + 1 AS node, s.event_index, 'synchronization' AS kind, s.end_ticks AS at_ticks,
+        s.from_ticks, s.from_event, NULL::INTEGER AS from_thread, s.thread_index
     FROM synchronized AS s
     WHERE s.from_ticks > s.start_ticks
     UNION ALL
-    SELECT
-        2 * h.event_index::BIGINT,
-        h.event_index, 'handover', h.start_ticks, h.from_ticks, NULL, h.from_thread, h.thread_index
+    SELECT 2 * h.event_index::BIGINT, h.event_index, 'handover', h.start_ticks, h.from_ticks, NULL, h.from_thread,
+        h.thread_index
     FROM handed AS h
 )
-SELECT
-    2 * j.event_index::BIGINT + 1 AS node,
-    j.event_index, j.wait_kind AS kind, j.start_ticks, j.end_ticks,
+SELECT 2 * j.event_index::BIGINT + 1 AS node, j.event_index, j.wait_kind AS kind, j.start_ticks, j.end_ticks,
     CASE
         WHEN j.wait_index IS NOT NULL THEN w.end_ticks
         WHEN j.wait_kind IS NOT NULL THEN least(j.call_start_ticks, j.start_ticks)
@@ -150,12 +129,10 @@ SELECT
 FROM work AS j
 LEFT JOIN work AS w ON w.event_index = j.wait_index
 UNION ALL
-SELECT
-    w.node, w.event_index, w.kind, w.at_ticks, w.at_ticks, w.from_ticks,
-    w.from_event, w.from_thread, true, w.thread_index
+SELECT w.node, w.event_index, w.kind, w.at_ticks, w.at_ticks, w.from_ticks, w.from_event, w.from_thread, true,
+    w.thread_index
 FROM (
-    SELECT
-        w.*,
+    SELECT w.*,
         -- Of nested calls that return together, the inner one.
         row_number() OVER (PARTITION BY w.thread_index, w.at_ticks ORDER BY w.from_ticks DESC, w.node) AS place
     FROM waits AS w

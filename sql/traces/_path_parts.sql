@@ -4,20 +4,17 @@
 -- innermost event is that which starts, after each end its parent; stretches of the path begin and end among these
 -- moments.
 CREATE MACRO _path_parts(capture_key, step, step_name) AS TABLE
-WITH
-part AS MATERIALIZED (FROM _path_window(capture_key, step, step_name)),
+WITH part AS MATERIALIZED (FROM _path_window(capture_key, step, step_name)),
 whole AS MATERIALIZED (
     FROM _path_stretches(
         capture_key,
-        (SELECT p.start_ticks FROM part AS p),
-        (SELECT p.end_ticks FROM part AS p),
+        (SELECT p.start_ticks FROM part AS p), (SELECT p.end_ticks FROM part AS p),
         (SELECT p.thread_index FROM part AS p)
     ) AS s
 ),
 bounds AS MATERIALIZED (
     SELECT max(s.end_ticks) AS begin_ticks
-    FROM whole AS s
-    CROSS JOIN part AS p
+    FROM whole AS s CROSS JOIN part AS p
     WHERE step IS NULL
         AND step_name IS NULL
         AND s.kind IN ('unknown', 'unknown_wait')
@@ -25,10 +22,7 @@ bounds AS MATERIALIZED (
         AND 2 * (s.end_ticks - s.start_ticks) > s.end_ticks - p.start_ticks
 ),
 stretches AS MATERIALIZED (
-    SELECT s.*
-    FROM whole AS s
-    CROSS JOIN bounds AS b
-    WHERE b.begin_ticks IS NULL OR s.start_ticks >= b.begin_ticks
+    SELECT s.* FROM whole AS s CROSS JOIN bounds AS b WHERE b.begin_ticks IS NULL OR s.start_ticks >= b.begin_ticks
 ),
 spans AS MATERIALIZED (
     SELECT s.thread_index, min(s.start_ticks) AS start_ticks, max(s.end_ticks) AS end_ticks
@@ -38,16 +32,13 @@ spans AS MATERIALIZED (
 ),
 -- Without the capture, as in `_trace_slices`.
 hosts AS MATERIALIZED (
-    SELECT
-        s.signature_index,
-        s.activity IN ('annotation', 'step') AS is_annotation
+    SELECT s.signature_index, s.activity IN ('annotation', 'step') AS is_annotation
     FROM (SELECT capture_key AS capture_id) AS a
     JOIN signatures AS s USING (capture_id)
     WHERE NOT s.on_device
 ),
 nearby AS MATERIALIZED (
-    SELECT
-        t.thread_index, e.event_index, e.parent_index, h.is_annotation, e.start_ticks,
+    SELECT t.thread_index, e.event_index, e.parent_index, h.is_annotation, e.start_ticks,
         e.start_ticks + e.elapsed_ticks AS end_ticks
     FROM (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
     JOIN hosts AS h USING (signature_index)
@@ -64,8 +55,7 @@ nearby AS MATERIALIZED (
 overlapped AS (
     SELECT n.event_index
     FROM (
-        SELECT
-            n.event_index, n.end_ticks,
+        SELECT n.event_index, n.end_ticks,
             max(n.end_ticks) OVER (
                 PARTITION BY n.thread_index
                 ORDER BY n.start_ticks
@@ -78,31 +68,21 @@ overlapped AS (
     WHERE n.reached_ticks > n.end_ticks
 ),
 moments AS (
-    SELECT
-        n.thread_index, n.start_ticks AS at_ticks, n.event_index AS innermost, 0 AS change, 1 AS place,
+    SELECT n.thread_index, n.start_ticks AS at_ticks, n.event_index AS innermost, 0 AS change, 1 AS place,
         n.end_ticks AS other_ticks, n.event_index
     FROM nearby AS n
     UNION ALL
-    SELECT
-        n.thread_index, n.end_ticks, coalesce(n.parent_index, -1), 0, 0,
-        n.start_ticks, -n.event_index
+    SELECT n.thread_index, n.end_ticks, coalesce(n.parent_index, -1), 0, 0, n.start_ticks, -n.event_index
     FROM nearby AS n
     ANTI JOIN overlapped AS o USING (event_index)
     UNION ALL
-    SELECT s.thread_index, s.start_ticks, NULL, 1, 2, NULL, NULL
-    FROM stretches AS s
-    WHERE s.kind = 'host'
+    SELECT s.thread_index, s.start_ticks, NULL, 1, 2, NULL, NULL FROM stretches AS s WHERE s.kind = 'host'
     UNION ALL
-    SELECT s.thread_index, s.end_ticks, NULL, -1, 2, NULL, NULL
-    FROM stretches AS s
-    WHERE s.kind = 'host'
+    SELECT s.thread_index, s.end_ticks, NULL, -1, 2, NULL, NULL FROM stretches AS s WHERE s.kind = 'host'
 ),
 parts AS (
-    SELECT
-        m.thread_index, m.at_ticks,
-        lead(m.at_ticks) OVER in_order AS end_ticks,
-        sum(m.change) OVER in_order AS on_path,
-        last_value(m.innermost IGNORE NULLS) OVER in_order AS innermost
+    SELECT m.thread_index, m.at_ticks, lead(m.at_ticks) OVER in_order AS end_ticks,
+        sum(m.change) OVER in_order AS on_path, last_value(m.innermost IGNORE NULLS) OVER in_order AS innermost
     FROM moments AS m
     WINDOW in_order AS (
         PARTITION BY m.thread_index
@@ -110,21 +90,12 @@ parts AS (
         ROWS UNBOUNDED PRECEDING
     )
 )
-SELECT
-    s.*,
-    coalesce(b.begin_ticks, p.start_ticks) AS begin_ticks,
-    p.end_ticks AS until_ticks
+SELECT s.*, coalesce(b.begin_ticks, p.start_ticks) AS begin_ticks, p.end_ticks AS until_ticks
 FROM (
-    SELECT t.*
-    FROM stretches AS t
-    WHERE t.kind <> 'host'
+    SELECT t.* FROM stretches AS t WHERE t.kind <> 'host'
     UNION ALL
-    SELECT
-        'host', t.at_ticks, t.end_ticks,
-        nullif(t.innermost, -1),
-        t.thread_index
+    SELECT 'host', t.at_ticks, t.end_ticks, nullif(t.innermost, -1), t.thread_index
     FROM parts AS t
     WHERE t.on_path > 0 AND t.end_ticks > t.at_ticks
 ) AS s
-CROSS JOIN part AS p
-CROSS JOIN bounds AS b;
+CROSS JOIN part AS p CROSS JOIN bounds AS b;

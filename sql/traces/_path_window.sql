@@ -2,8 +2,7 @@
 -- a device event ends last. A thread that only polls the runtime, as NCCL's watchdog polls events, does no work of the
 -- trace. Empty for a trace without ops.
 CREATE MACRO _path_window(capture_key, step, step_name) AS TABLE
-WITH
-every AS MATERIALIZED (
+WITH every AS MATERIALIZED (
     FROM _trace_slices(capture_key) AS s
     WHERE s.kind NOT IN ('module', 'python') AND (s.kind <> 'annotation' OR s.label = step_name)
 ),
@@ -28,9 +27,7 @@ calls AS (
     WHERE n.run_index = coalesce(step, 0)
 ),
 launched AS (
-    SELECT
-        c.start_ticks,
-        greatest(c.end_ticks, max(l.end_ticks)) AS end_ticks
+    SELECT c.start_ticks, greatest(c.end_ticks, max(l.end_ticks)) AS end_ticks
     FROM calls AS c
     LEFT JOIN _launches(capture_key) AS l ON l.call_start_ticks >= c.start_ticks AND l.call_start_ticks < c.end_ticks
     GROUP BY c.start_ticks, c.end_ticks
@@ -56,8 +53,7 @@ bounds AS (
     WHERE r.start_ticks IS NOT NULL
 ),
 found AS (
-    SELECT
-        b.start_ticks,
+    SELECT b.start_ticks,
         CASE
             WHEN b.end_ticks IS NOT NULL THEN b.end_ticks
             WHEN step_name IS NOT NULL
@@ -78,6 +74,4 @@ last_of_host AS (
     ORDER BY s.end_ticks DESC, s.start_ticks, s.event_index
     LIMIT 1
 )
-SELECT f.start_ticks, f.end_ticks, l.thread_index
-FROM found AS f
-LEFT JOIN last_of_host AS l ON true;
+SELECT f.start_ticks, f.end_ticks, l.thread_index FROM found AS f LEFT JOIN last_of_host AS l ON true;

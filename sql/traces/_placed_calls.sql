@@ -21,40 +21,31 @@ CREATE MACRO _called_from(
 );
 
 -- Whether an activity is an annotation, of a step or another part, on the host or a device.
-CREATE MACRO _is_annotation(activity) AS (
-    coalesce(activity IN ('annotation', 'step', 'device_annotation'), false)
-);
+CREATE MACRO _is_annotation(activity) AS (coalesce(activity IN ('annotation', 'step', 'device_annotation'), false));
 
 -- Whether an activity is a call of a Python function, or of a module by its function.
-CREATE MACRO _is_python_function(activity) AS (
-    coalesce(activity IN ('python_function', 'module'), false)
-);
+CREATE MACRO _is_python_function(activity) AS (coalesce(activity IN ('python_function', 'module'), false));
 
 -- One event of the recorded runs with its call, that call's row of `key_averages` by name, and what it adds to it. As
 -- in torch, an event that only calls another event of its own name is one call together with it, and the profiler's
 -- helper events are not calls.
 CREATE MACRO _call_times(capture_key, steps, phase, method, runs) AS TABLE
-WITH
-named AS MATERIALIZED (
-    SELECT
-        s.signature_index,
-        coalesce(s.purpose = 'profiler', false) AS is_helper,
+WITH named AS MATERIALIZED (
+    SELECT s.signature_index, coalesce(s.purpose = 'profiler', false) AS is_helper,
         -- A number takes less memory than a text.
         min(s.signature_index) OVER (PARTITION BY s.family) AS family_index,
         min(s.signature_index) OVER (
             PARTITION BY
-                s.family, s.value_unit,
-                coalesce(s.on_device, false),
+                s.family, s.value_unit, coalesce(s.on_device, false),
                 _is_annotation(s.activity), _is_python_function(s.activity)
         ) AS row_index
     FROM (SELECT capture_key AS capture_id) AS a
     JOIN signatures AS s USING (capture_id)
 ),
 timed AS MATERIALIZED (
-    SELECT
-        t.run_index, t.event_index, t.parent_run_index, t.parent_index, t.start_ticks, t.duration_ticks, t.self_ticks,
-        t.torch_self_ticks, t.children, e.thread_index, e.call_index AS stored_index, e.lost_launches, n.is_helper,
-        n.family_index, n.row_index AS own_row
+    SELECT t.run_index, t.event_index, t.parent_run_index, t.parent_index, t.start_ticks, t.duration_ticks,
+        t.self_ticks, t.torch_self_ticks, t.children, e.thread_index, e.call_index AS stored_index, e.lost_launches,
+        n.is_helper, n.family_index, n.row_index AS own_row
     FROM _self_times(capture_key, steps, phase, method, runs) AS t
     JOIN named AS n USING (signature_index)
     LEFT JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS e USING (run_index, event_index)
@@ -62,8 +53,7 @@ timed AS MATERIALIZED (
 -- Events that are not calls, each with its call. Self time and self memory of these belong to it. Events of a dump have
 -- no thread.
 others AS (
-    SELECT
-        t.run_index, t.event_index, c.event_index AS call_index, c.own_row AS row_index
+    SELECT t.run_index, t.event_index, c.event_index AS call_index, c.own_row AS row_index
     FROM timed AS t
     JOIN timed AS c ON c.event_index = t.stored_index
     UNION ALL
@@ -74,9 +64,7 @@ others AS (
 ),
 -- An event whose call is in none of the runs is a call itself, unless it is a helper.
 calls AS (
-    SELECT
-        t.*,
-        o.event_index IS NULL AND NOT t.is_helper AS is_call,
+    SELECT t.*, o.event_index IS NULL AND NOT t.is_helper AS is_call,
         coalesce(o.call_index, CASE WHEN NOT t.is_helper THEN t.event_index END) AS call_index,
         CASE WHEN o.event_index IS NOT NULL THEN o.row_index WHEN NOT t.is_helper THEN t.own_row END AS row_index
     FROM timed AS t
@@ -88,24 +76,17 @@ memory AS (
     JOIN timed AS c USING (run_index, event_index)
 ),
 call_memory AS (
-    SELECT
-        m.run_index, m.event_index,
-        m.cpu_bytes - coalesce(sum(i.cpu_bytes), 0) AS cpu_bytes,
+    SELECT m.run_index, m.event_index, m.cpu_bytes - coalesce(sum(i.cpu_bytes), 0) AS cpu_bytes,
         m.device_bytes - coalesce(sum(i.device_bytes), 0) AS device_bytes
     FROM memory AS m
     LEFT JOIN memory AS i ON i.parent_run_index = m.run_index AND i.parent_index = m.event_index
     GROUP BY m.run_index, m.event_index, m.cpu_bytes, m.device_bytes
 )
-SELECT
-    c.run_index, c.event_index, c.row_index, c.call_index, c.thread_index, c.is_call,
-    c.lost_launches IS NULL AS has_work,
-    c.start_ticks,
-    c.start_ticks + c.duration_ticks AS end_ticks,
-    c.duration_ticks, c.self_ticks, c.torch_self_ticks, v.self_ticks AS self_device_ticks,
-    v.total_ticks AS device_ticks, v.before_ticks,
+SELECT c.run_index, c.event_index, c.row_index, c.call_index, c.thread_index, c.is_call,
+    c.lost_launches IS NULL AS has_work, c.start_ticks, c.start_ticks + c.duration_ticks AS end_ticks, c.duration_ticks,
+    c.self_ticks, c.torch_self_ticks, v.self_ticks AS self_device_ticks, v.total_ticks AS device_ticks, v.before_ticks,
     v.before_ticks + v.total_ticks AS after_ticks,
-    v.unowned_ticks
-        + CASE WHEN c.call_index IS NULL THEN v.self_ticks ELSE 0 END AS unowned_ticks,
+    v.unowned_ticks + CASE WHEN c.call_index IS NULL THEN v.self_ticks ELSE 0 END AS unowned_ticks,
     i.cpu_bytes AS self_memory, m.cpu_bytes AS memory, i.device_bytes AS self_device_memory,
     m.device_bytes AS device_memory
 FROM calls AS c
@@ -115,11 +96,8 @@ LEFT JOIN call_memory AS i USING (run_index, event_index);
 
 -- One event as in `_call_times`, with what separates rows of `key_averages`.
 CREATE MACRO _placed_calls(capture_key, "by", stack_depth, steps, phase, method, runs) AS TABLE
-SELECT
-    c.*,
-    CASE WHEN "by" = 'shape' THEN coalesce(o.shapes, '[]') END AS shapes,
-    CASE WHEN "by" = 'stack' THEN _called_from(t.call_stack, stack_depth) END AS stack,
-    n.module
+SELECT c.*, CASE WHEN "by" = 'shape' THEN coalesce(o.shapes, '[]') END AS shapes,
+    CASE WHEN "by" = 'stack' THEN _called_from(t.call_stack, stack_depth) END AS stack, n.module
 FROM _call_times(capture_key, steps, phase, method, runs) AS c
 -- The planner knows that columns which are not used are empty, and doesn't read them.
 LEFT JOIN (

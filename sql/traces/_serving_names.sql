@@ -1,9 +1,5 @@
 -- Whole number of a text of digits; 0 for an empty one, NULL for one that can't be a number of tokens.
-CREATE MACRO _told_number(
-    digits
-) AS (
-    CASE WHEN digits = '' THEN 0 WHEN length(digits) <= 12 THEN digits::BIGINT END
-);
+CREATE MACRO _told_number(digits) AS (CASE WHEN digits = '' THEN 0 WHEN length(digits) <= 12 THEN digits::BIGINT END);
 
 -- The facts about a step of a server of language models in the name of its annotation; NULL for other names. vLLM
 -- writes execute_context_2(512)_generation_30(30): sequences and, in brackets, tokens of the prompts and of the
@@ -12,16 +8,11 @@ CREATE MACRO _told_number(
 -- step[EXTEND bs=2 toks=512], step[DECODE bs=30] and other modes.
 CREATE MACRO _serving_name(label) AS (
     CASE
-        WHEN regexp_full_match(
-            label,
-            '(execute_)?(\d+_)?context_\d+\((sq)?\d+\w*\)'
-            || '_generation_\d+\((sq)?\d+\w*\)'
-        )
+        WHEN regexp_full_match(label, '(execute_)?(\d+_)?context_\d+\((sq)?\d+\w*\)_generation_\d+\((sq)?\d+\w*\)')
             THEN {
                 'kind': 'requests',
                 'parts': regexp_extract(
-                    label,
-                    'context_(\d+)\((?:sq)?(\d+)\w*\)_generation_(\d+)\((?:sq)?(\d+)',
+                    label, 'context_(\d+)\((?:sq)?(\d+)\w*\)_generation_(\d+)\((?:sq)?(\d+)',
                     ['contexts', 'context_tokens', 'generations', 'generation_tokens']
                 )
             }
@@ -29,8 +20,7 @@ CREATE MACRO _serving_name(label) AS (
             THEN {
                 'kind': 'new',
                 'parts': regexp_extract(
-                    label,
-                    'new_(\d+)()_cached_(\d+)()',
+                    label, 'new_(\d+)()_cached_(\d+)()',
                     ['contexts', 'context_tokens', 'generations', 'generation_tokens']
                 )
             }
@@ -38,8 +28,7 @@ CREATE MACRO _serving_name(label) AS (
             THEN {
                 'kind': regexp_extract(label, 'step\[(\w+) ', 1),
                 'parts': regexp_extract(
-                    label,
-                    'bs=(\d+)(?: toks=(\d+))?()()',
+                    label, 'bs=(\d+)(?: toks=(\d+))?()()',
                     ['contexts', 'context_tokens', 'generations', 'generation_tokens']
                 )
             }
@@ -49,8 +38,7 @@ CREATE MACRO _serving_name(label) AS (
 -- One step of a server in a trace, by its annotation on the host. Of those within another on the same thread, the outer
 -- one counts.
 CREATE MACRO _serving_steps(capture_key) AS TABLE
-WITH
-named AS MATERIALIZED (
+WITH named AS MATERIALIZED (
     SELECT s.signature_index, s.label, _serving_name(s.label) AS told
     FROM signatures AS s
     WHERE s.capture_id = capture_key
@@ -59,8 +47,7 @@ named AS MATERIALIZED (
         AND (contains(s.label, 'context_') OR starts_with(s.label, 'execute_new_') OR starts_with(s.label, 'step['))
 ),
 counted AS (
-    SELECT
-        n.signature_index, n.label, n.told.kind AS kind, _told_number(n.told.parts.contexts) AS contexts,
+    SELECT n.signature_index, n.label, n.told.kind AS kind, _told_number(n.told.parts.contexts) AS contexts,
         _told_number(n.told.parts.context_tokens) AS context_tokens,
         _told_number(n.told.parts.generations) AS generations,
         _told_number(n.told.parts.generation_tokens) AS generation_tokens,
@@ -69,9 +56,7 @@ counted AS (
     WHERE n.told IS NOT NULL
 ),
 placed AS (
-    SELECT
-        t.thread_index, c.*, e.event_index, e.start_ticks,
-        e.start_ticks + e.elapsed_ticks AS end_ticks,
+    SELECT t.thread_index, c.*, e.event_index, e.start_ticks, e.start_ticks + e.elapsed_ticks AS end_ticks,
         max(e.start_ticks + e.elapsed_ticks) OVER (
             PARTITION BY t.thread_index
             ORDER BY e.start_ticks, e.elapsed_ticks DESC, e.event_index
@@ -115,8 +100,7 @@ WHERE p.before_ticks IS NULL OR p.start_ticks >= p.before_ticks;
 
 -- One step of `_serving_steps` with the time in which devices ran what its thread launched in it.
 CREATE MACRO _timed_serving_steps(capture_key) AS TABLE
-WITH
-steps AS MATERIALIZED (FROM _serving_steps(capture_key)),
+WITH steps AS MATERIALIZED (FROM _serving_steps(capture_key)),
 launched AS (
     SELECT s.step, l.start_ticks, l.end_ticks
     FROM _launches(capture_key) AS l
@@ -124,8 +108,7 @@ launched AS (
     WHERE l.call_start_ticks < s.end_ticks
 ),
 reached AS (
-    SELECT
-        l.*,
+    SELECT l.*,
         max(l.end_ticks) OVER (
             PARTITION BY l.step
             ORDER BY l.start_ticks, l.end_ticks
@@ -134,8 +117,7 @@ reached AS (
     FROM launched AS l
 ),
 busy AS (
-    SELECT
-        r.step,
+    SELECT r.step,
         sum(
             greatest(r.end_ticks - greatest(r.start_ticks, coalesce(r.before_ticks, r.start_ticks)), 0)
         )::BIGINT AS ticks,
@@ -143,11 +125,7 @@ busy AS (
     FROM reached AS r
     GROUP BY r.step
 )
-SELECT
-    s.*,
-    s.end_ticks - s.start_ticks AS host_ticks,
-    b.ticks AS device_ticks,
-    coalesce(b.events, 0) AS events,
+SELECT s.*, s.end_ticks - s.start_ticks AS host_ticks, b.ticks AS device_ticks, coalesce(b.events, 0) AS events,
     greatest(s.end_ticks - s.start_ticks, b.ticks) AS ticks
 FROM steps AS s
 LEFT JOIN busy AS b ON b.step = s.step;

@@ -7,9 +7,7 @@ used AS (
     SELECT t.name
     FROM trace_devices AS t
     LEFT JOIN (
-        SELECT DISTINCT d.device
-        FROM device_events AS d
-        WHERE d.capture_id = capture_key
+        SELECT DISTINCT d.device FROM device_events AS d WHERE d.capture_id = capture_key
     ) AS w ON w.device = t.device
     WHERE t.capture_id = capture_key
     GROUP BY t.name
@@ -28,8 +26,7 @@ matched AS (
     JOIN (SELECT q AS peaks, row_number() OVER () AS place FROM device_peaks AS q) AS p
         ON regexp_matches(n.name, p.peaks.pattern, 'i')
 )
-SELECT
-    coalesce(m.peaks.device, n.name) AS named_device,
+SELECT coalesce(m.peaks.device, n.name) AS named_device,
     _peak(CASE WHEN device IS NULL THEN capture_key END, 'peak_flops', 'FLOP/s', peak_flops) AS any_flops,
     coalesce(
         _peak(CASE WHEN device IS NULL THEN capture_key END, 'peak_bandwidth', 'B/s', peak_bandwidth),

@@ -20,10 +20,8 @@ WITH
 -- Few rows, materialized without the capture: with a condition on it between them, DuckDB may join all signatures to
 -- all of `trace_events` first.
 classified AS MATERIALIZED (
-    SELECT
-        s.signature_index, s.label, s.kernel_family, s.uses_matrix_units,
-        CASE s.purpose WHEN 'module' THEN 'module' ELSE s.activity END AS kind,
-        s.purpose, s.waits,
+    SELECT s.signature_index, s.label, s.kernel_family, s.uses_matrix_units,
+        CASE s.purpose WHEN 'module' THEN 'module' ELSE s.activity END AS kind, s.purpose, s.waits,
         coalesce(s.purpose = 'data_loading', false) AS is_data_loader,
         coalesce(s.purpose = 'communication', false) AS is_communication
     FROM (SELECT capture_key AS capture_id) AS a
@@ -35,12 +33,10 @@ classified AS MATERIALIZED (
         AND s.activity <> 'python_function'
         AND s.activity <> 'other'
 )
-SELECT
-    t.run_index, t.event_index, k.label, k.kernel_family, k.uses_matrix_units, k.kind, k.purpose, k.waits,
+SELECT t.run_index, t.event_index, k.label, k.kernel_family, k.uses_matrix_units, k.kind, k.purpose, k.waits,
     k.is_data_loader, k.is_communication, t.thread_index, t.correlation_id, t.sequence_number, t.forward_thread,
     e.parent_index, t.node_index, t.operator_index, t.operators_within, e.start_ticks,
-    e.start_ticks + e.elapsed_ticks AS end_ticks,
-    e.elapsed_ticks - coalesce(e.overlap_ticks, 0) AS counted_ticks
+    e.start_ticks + e.elapsed_ticks AS end_ticks, e.elapsed_ticks - coalesce(e.overlap_ticks, 0) AS counted_ticks
 FROM classified AS k
 JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e USING (signature_index)
 JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (run_index, event_index)
@@ -48,9 +44,7 @@ WHERE e.elapsed_ticks >= 0;
 
 -- Start and end of the recording of a trace, by its events; annotations count if they are steps or communication.
 CREATE MACRO _recording(capture_key) AS TABLE
-SELECT
-    min(e.start_ticks) AS start_ticks,
-    max(e.start_ticks + e.elapsed_ticks) AS end_ticks
+SELECT min(e.start_ticks) AS start_ticks, max(e.start_ticks + e.elapsed_ticks) AS end_ticks
 FROM signatures AS s
 JOIN event_ticks AS e USING (capture_id, signature_index)
 WHERE s.capture_id = capture_key

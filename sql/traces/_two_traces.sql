@@ -1,17 +1,14 @@
 -- Both sides of a comparison of two PyTorch traces; it is an error if one is of another format.
 CREATE MACRO _two_traces(base, new, unit) AS TABLE
-WITH
-sides AS MATERIALIZED (
+WITH sides AS MATERIALIZED (
     SELECT a.capture_id, a.unit, a.scale, false AS is_new FROM _scaled_capture(base, unit) AS a
     UNION ALL
     SELECT b.capture_id, b.unit, b.scale, true FROM _scaled_capture(new, unit) AS b
 ),
 formats AS (
-    SELECT
-        s.*,
+    SELECT s.*,
         -- Where both sides are of another format, the error is about base.
-        min(CASE WHEN c.format <> 'torch_trace' THEN
-            s.is_new::INTEGER || c.name || ' is of format ' || c.format
+        min(CASE WHEN c.format <> 'torch_trace' THEN s.is_new::INTEGER || c.name || ' is of format ' || c.format
         END) OVER () AS other
     FROM sides AS s
     JOIN captures AS c USING (capture_id)

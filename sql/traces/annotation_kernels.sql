@@ -23,28 +23,19 @@ WHERE t.annotation_index IS NOT NULL;
 --   max: greatest duration
 --   unit: the requested unit of time
 CREATE MACRO annotation_kernels(capture, unit := NULL) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
+WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 summed AS (
-    SELECT
-        s.family AS annotation, l.label AS event, count(*) AS calls,
-        try_cast(sum(l.end_ticks - l.start_ticks) AS BIGINT) AS ticks,
-        min(l.end_ticks - l.start_ticks) AS shortest,
+    SELECT s.family AS annotation, l.label AS event, count(*) AS calls,
+        try_cast(sum(l.end_ticks - l.start_ticks) AS BIGINT) AS ticks, min(l.end_ticks - l.start_ticks) AS shortest,
         max(l.end_ticks - l.start_ticks) AS longest
-    FROM target AS a
-    CROSS JOIN _launches((SELECT a.capture_id FROM target AS a)) AS l
+    FROM target AS a CROSS JOIN _launches((SELECT a.capture_id FROM target AS a)) AS l
     LEFT JOIN _launch_annotations((SELECT a.capture_id FROM target AS a)) AS n USING (event_index)
     LEFT JOIN _event_labels((SELECT a.capture_id FROM target AS a)) AS s ON s.event_index = n.annotation_index
     GROUP BY s.family, l.label
 )
-SELECT
-    s.annotation, s.event, s.calls,
-    _in_unit(s.ticks, a.scale) AS total,
+SELECT s.annotation, s.event, s.calls, _in_unit(s.ticks, a.scale) AS total,
     100 * s.ticks::DOUBLE / nullif(sum(s.ticks) OVER (), 0) AS share_percent,
-    _in_unit(s.ticks::DOUBLE / s.calls, a.scale) AS per_call,
-    _in_unit(s.shortest, a.scale) AS min,
-    _in_unit(s.longest, a.scale) AS max,
-    a.unit
-FROM summed AS s
-CROSS JOIN target AS a
+    _in_unit(s.ticks::DOUBLE / s.calls, a.scale) AS per_call, _in_unit(s.shortest, a.scale) AS min,
+    _in_unit(s.longest, a.scale) AS max, a.unit
+FROM summed AS s CROSS JOIN target AS a
 ORDER BY s.ticks DESC, s.annotation, s.event;

@@ -25,17 +25,14 @@ CREATE MACRO backward_times(
     "by" := 'module',  -- module or op
     unit := NULL
 ) AS TABLE
-WITH
-target AS MATERIALIZED (
-    SELECT c.*, _checked_by("by", ['module', 'op']) = 'module' AS by_module
-    FROM _scaled_capture(capture, unit) AS c
+WITH target AS MATERIALIZED (
+    SELECT c.*, _checked_by("by", ['module', 'op']) = 'module' AS by_module FROM _scaled_capture(capture, unit) AS c
 ),
 slices AS MATERIALIZED (FROM _pass_slices((SELECT a.capture_id FROM target AS a))),
 paths AS MATERIALIZED (FROM _event_module_paths((SELECT a.capture_id FROM target AS a)) AS m WHERE "by" = 'module'),
 backward_calls AS MATERIALIZED (SELECT b.* FROM _backward_calls((SELECT a.capture_id FROM target AS a)) AS b),
 device_times AS MATERIALIZED (
-    SELECT d.event_index, d.total_ticks
-    FROM _device_times((SELECT a.capture_id FROM target AS a)) AS d
+    SELECT d.event_index, d.total_ticks FROM _device_times((SELECT a.capture_id FROM target AS a)) AS d
 ),
 -- Calls that are repeated in the backward pass belong to that pass.
 in_backward AS (
@@ -46,22 +43,16 @@ in_backward AS (
     WHERE m.kind = 'module' AND m.start_ticks < c.end_ticks
 ),
 of_modules AS (
-    SELECT
-        p.modules, NULL::VARCHAR AS op, NULL::VARCHAR AS backward,
-        m.event_index, false AS is_backward,
+    SELECT p.modules, NULL::VARCHAR AS op, NULL::VARCHAR AS backward, m.event_index, false AS is_backward,
         m.end_ticks - m.start_ticks AS ticks, m.start_ticks AS first_ticks
     FROM slices AS m
     JOIN paths AS p USING (event_index)
     WHERE m.kind = 'module' AND "by" = 'module' AND m.event_index NOT IN (SELECT i.event_index FROM in_backward AS i)
     UNION ALL
     -- A call belongs to all modules on the path of its op.
-    SELECT
-        list_slice(w.modules, 1, w.depth), NULL, NULL,
-        w.event_index, true, w.ticks, NULL
+    SELECT list_slice(w.modules, 1, w.depth), NULL, NULL, w.event_index, true, w.ticks, NULL
     FROM (
-        SELECT
-            b.event_index, b.ticks, p.modules,
-            unnest(range(1, len(p.modules) + 1)) AS depth
+        SELECT b.event_index, b.ticks, p.modules, unnest(range(1, len(p.modules) + 1)) AS depth
         FROM backward_calls AS b
         JOIN paths AS p ON p.event_index = b.op_index
         WHERE "by" = 'module'
@@ -73,9 +64,7 @@ of_modules AS (
     WHERE "by" = 'module' AND p.event_index IS NULL AND EXISTS (FROM paths)
 ),
 of_ops AS (
-    SELECT
-        NULL::VARCHAR[] AS modules, f.label AS op, b.label AS backward,
-        f.event_index, false AS is_backward,
+    SELECT NULL::VARCHAR[] AS modules, f.label AS op, b.label AS backward, f.event_index, false AS is_backward,
         f.end_ticks - f.start_ticks AS ticks, NULL::BIGINT AS first_ticks
     FROM (SELECT DISTINCT c.op_index, c.label FROM backward_calls AS c WHERE "by" = 'op') AS b
     JOIN slices AS f ON f.event_index = b.op_index
@@ -86,9 +75,7 @@ of_ops AS (
     WHERE "by" = 'op'
 ),
 summed AS (
-    SELECT
-        r.modules, r.op, r.backward,
-        _sum_where(1, r.is_backward IS NOT TRUE) AS forward_calls,
+    SELECT r.modules, r.op, r.backward, _sum_where(1, r.is_backward IS NOT TRUE) AS forward_calls,
         sum(CASE WHEN r.is_backward THEN 1 ELSE 0 END)::BIGINT AS backward_calls,
         _sum_where(r.ticks, r.is_backward IS NOT TRUE) AS forward_ticks,
         _sum_where(r.ticks, r.is_backward) AS backward_ticks,
@@ -100,16 +87,10 @@ summed AS (
     LEFT JOIN device_times AS d USING (event_index)
     GROUP BY r.modules, r.op, r.backward
 )
-SELECT
-    array_to_string(s.modules, '/') AS module_path,
-    s.op, s.backward, s.forward_calls, s.backward_calls,
-    _in_unit(s.forward_ticks, a.scale) AS forward_host_time,
-    _in_unit(s.backward_ticks, a.scale) AS backward_host_time,
+SELECT array_to_string(s.modules, '/') AS module_path, s.op, s.backward, s.forward_calls, s.backward_calls,
+    _in_unit(s.forward_ticks, a.scale) AS forward_host_time, _in_unit(s.backward_ticks, a.scale) AS backward_host_time,
     _in_unit(s.forward_device_ticks, a.scale) AS forward_device_time,
-    _in_unit(s.backward_device_ticks, a.scale) AS backward_device_time,
-    a.unit
+    _in_unit(s.backward_device_ticks, a.scale) AS backward_device_time, a.unit
 FROM summed AS s
 JOIN target AS a ON a.by_module IS NOT NULL
-ORDER BY
-    s.first_ticks NULLS LAST, s.backward_device_ticks DESC, s.backward_ticks DESC, s.modules, s.op,
-    s.backward;
+ORDER BY s.first_ticks NULLS LAST, s.backward_device_ticks DESC, s.backward_ticks DESC, s.modules, s.op, s.backward;

@@ -41,19 +41,15 @@ CREATE MACRO collective_waits(
     unit := NULL,
     link_bandwidth := NULL  -- bandwidth of the links, in bytes per second, also between machines; NULL: the device's
 ) AS TABLE
-WITH
-ranks AS MATERIALIZED (FROM _job_ranks(selector, unit)),
+WITH ranks AS MATERIALIZED (FROM _job_ranks(selector, unit)),
 keys AS MATERIALIZED (SELECT list(k.capture_id) AS captures FROM ranks AS k),
 asked AS MATERIALIZED (
     SELECT _checked_by("by", ['collective', 'rank', 'call']) AS parted_by, _checked_link(link_bandwidth) AS given_link
 ),
 links AS MATERIALIZED (FROM _device_links((SELECT k.captures FROM keys AS k))),
 calls AS MATERIALIZED (
-    SELECT
-        n.*, k.rank,
-        n.start_ticks - round(o.ticks)::BIGINT AS starts_at,
-        n.end_ticks - round(o.ticks)::BIGINT AS ends_at,
-        l.devices, l.world_size, l.link_bandwidth,
+    SELECT n.*, k.rank, n.start_ticks - round(o.ticks)::BIGINT AS starts_at,
+        n.end_ticks - round(o.ticks)::BIGINT AS ends_at, l.devices, l.world_size, l.link_bandwidth,
         CASE WHEN k.rank % l.devices = n.device THEN k.rank // l.devices END AS machine
     FROM _numbered_collectives((SELECT k.captures FROM keys AS k)) AS n
     JOIN ranks AS k ON k.capture_id = n.capture_id
@@ -61,10 +57,8 @@ calls AS MATERIALIZED (
     LEFT JOIN links AS l ON l.capture_id = n.capture_id AND l.device = n.device
 ),
 collectives AS (
-    SELECT
-        c.job, c.process_group, c.matched_name, c.step, c.number, count(*) AS ranks, count(c.starts_at) AS aligned,
-        min(c.calls) = max(c.calls) AS is_equal,
-        max(c.starts_at) AS last_start, min(c.ends_at) AS first_end,
+    SELECT c.job, c.process_group, c.matched_name, c.step, c.number, count(*) AS ranks, count(c.starts_at) AS aligned,
+        min(c.calls) = max(c.calls) AS is_equal, max(c.starts_at) AS last_start, min(c.ends_at) AS first_end,
         max(c.starts_at) - min(c.starts_at) AS skew_ticks,
         max_by(c.rank, {'at': c.starts_at, 'rank': -c.rank}) AS last_rank,
         count(c.machine) = count(*) AND min(c.machine) = max(c.machine) AS is_within
@@ -72,8 +66,7 @@ collectives AS (
     GROUP BY c.job, c.process_group, c.matched_name, c.step, c.number
 ),
 matched AS (
-    SELECT
-        c.*, m.skew_ticks, m.last_rank, m.is_within, m.last_start,
+    SELECT c.*, m.skew_ticks, m.last_rank, m.is_within, m.last_start,
         CASE
             WHEN NOT c.ends_together THEN 'ranks need not end it together'
             WHEN c.group_size IS NULL THEN 'number of ranks of the group unknown'
@@ -93,67 +86,44 @@ matched AS (
         AND m.number = c.number
 ),
 parted AS (
-    SELECT
-        m.job, m.process_group, m.group_description, m.group_size, m.collective, m.message_type, m.message_bytes,
+    SELECT m.job, m.process_group, m.group_description, m.group_size, m.collective, m.message_type, m.message_bytes,
         CASE WHEN a.parted_by = 'call' THEN m.step END AS step,
         CASE WHEN a.parted_by = 'call' THEN m.number END AS number,
-        CASE WHEN a.parted_by <> 'collective' THEN m.rank END AS rank,
-        m.end_ticks - m.start_ticks AS ticks,
+        CASE WHEN a.parted_by <> 'collective' THEN m.rank END AS rank, m.end_ticks - m.start_ticks AS ticks,
         CASE WHEN m.no_wait IS NULL THEN m.last_start - m.starts_at END AS waited_ticks,
         CASE WHEN m.no_wait IS NULL THEN m.ends_at - m.last_start END AS transfer_ticks,
         CASE WHEN m.no_wait IS NULL THEN m.skew_ticks END AS skew_ticks,
         CASE WHEN m.no_wait IS NULL AND m.skew_ticks > 0 THEN m.last_rank END AS last_rank,
-        coalesce(a.given_link, m.link_bandwidth) AS link_bandwidth,
-        m.no_wait,
+        coalesce(a.given_link, m.link_bandwidth) AS link_bandwidth, m.no_wait,
         CASE
             WHEN m.message_bytes * _bus_factor(m.collective, m.group_size) IS NULL THEN 'bytes unknown'
             ELSE _no_link(a.given_link, m.link_bandwidth, m.group_size, m.devices, m.world_size, m.is_within)
         END AS no_link
-    FROM matched AS m
-    CROSS JOIN asked AS a
+    FROM matched AS m CROSS JOIN asked AS a
 ),
 summed AS (
-    SELECT
-        p.job, p.process_group, p.group_description, p.group_size, p.collective, p.message_type, p.message_bytes,
-        p.step, p.number, p.rank, count(*) AS kernels,
-        sum(p.ticks)::BIGINT AS ticks,
-        count(p.waited_ticks) AS known,
-        sum(p.waited_ticks)::BIGINT AS waited_ticks,
-        sum(p.transfer_ticks)::BIGINT AS transfer_ticks,
+    SELECT p.job, p.process_group, p.group_description, p.group_size, p.collective, p.message_type, p.message_bytes,
+        p.step, p.number, p.rank, count(*) AS kernels, sum(p.ticks)::BIGINT AS ticks, count(p.waited_ticks) AS known,
+        sum(p.waited_ticks)::BIGINT AS waited_ticks, sum(p.transfer_ticks)::BIGINT AS transfer_ticks,
         avg(p.skew_ticks) AS mean_skew_ticks, max(p.skew_ticks) AS max_skew_ticks,
-        mode(p.last_rank ORDER BY p.last_rank) AS last_rank,
-        list(p.last_rank) AS last_ranks, min(p.link_bandwidth) AS link_bandwidth,
-        count(p.no_link) = 0 AS has_link,
+        mode(p.last_rank ORDER BY p.last_rank) AS last_rank, list(p.last_rank) AS last_ranks,
+        min(p.link_bandwidth) AS link_bandwidth, count(p.no_link) = 0 AS has_link,
         mode(coalesce(p.no_wait, p.no_link) ORDER BY coalesce(p.no_wait, p.no_link)) AS reason
     FROM parted AS p
     GROUP BY ALL
 ),
 rated AS (SELECT s.*, s.known * s.message_bytes::DOUBLE / nullif(s.transfer_ticks, 0) AS bandwidth FROM summed AS s)
-SELECT
-    nullif(r.job, '') AS job,
-    r.process_group, r.group_description, r.group_size, r.collective, r.message_type, r.message_bytes,
-    nullif(r.step, -1) AS step,
-    r.number, r.rank, r.kernels,
-    _in_unit(r.ticks, t.scale) AS total,
-    r.known,
-    _in_unit(r.waited_ticks, t.scale) AS waited,
-    _in_unit(r.transfer_ticks, t.scale) AS transfer,
+SELECT nullif(r.job, '') AS job, r.process_group, r.group_description, r.group_size, r.collective, r.message_type,
+    r.message_bytes, nullif(r.step, -1) AS step, r.number, r.rank, r.kernels, _in_unit(r.ticks, t.scale) AS total,
+    r.known, _in_unit(r.waited_ticks, t.scale) AS waited, _in_unit(r.transfer_ticks, t.scale) AS transfer,
     100 * r.waited_ticks::DOUBLE / nullif(r.waited_ticks + r.transfer_ticks, 0) AS waited_percent,
-    _in_unit(r.mean_skew_ticks, t.scale) AS mean_skew,
-    _in_unit(r.max_skew_ticks, t.scale) AS max_skew,
-    r.last_rank,
-    100 * len(list_filter(r.last_ranks, lambda n: n = r.last_rank))::DOUBLE
-        / nullif(r.known, 0) AS last_percent,
-    r.bandwidth AS bandwidth_gb_per_s,
-    r.bandwidth * _bus_factor(r.collective, r.group_size) AS bus_bandwidth_gb_per_s,
+    _in_unit(r.mean_skew_ticks, t.scale) AS mean_skew, _in_unit(r.max_skew_ticks, t.scale) AS max_skew, r.last_rank,
+    100 * len(list_filter(r.last_ranks, lambda n: n = r.last_rank))::DOUBLE / nullif(r.known, 0) AS last_percent,
+    r.bandwidth AS bandwidth_gb_per_s, r.bandwidth * _bus_factor(r.collective, r.group_size) AS bus_bandwidth_gb_per_s,
     CASE
-        WHEN r.has_link
-            THEN 100e9 * r.bandwidth * _bus_factor(r.collective, r.group_size)
-                / r.link_bandwidth
+        WHEN r.has_link THEN 100e9 * r.bandwidth * _bus_factor(r.collective, r.group_size) / r.link_bandwidth
     END AS link_percent,
     t.unit, r.reason
-FROM rated AS r
-CROSS JOIN (SELECT any_value(k.unit) AS unit, any_value(k.scale) AS scale FROM ranks AS k) AS t
-ORDER BY
-    r.waited_ticks DESC NULLS LAST, r.ticks DESC, r.job, r.process_group, r.collective,
-    r.message_bytes, r.step, r.number, r.rank;
+FROM rated AS r CROSS JOIN (SELECT any_value(k.unit) AS unit, any_value(k.scale) AS scale FROM ranks AS k) AS t
+ORDER BY r.waited_ticks DESC NULLS LAST, r.ticks DESC, r.job, r.process_group, r.collective, r.message_bytes, r.step,
+    r.number, r.rank;

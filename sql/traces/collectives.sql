@@ -57,18 +57,15 @@ CREATE MACRO _bus_factor(
 --   link_percent: bus bandwidth of the shortest in percent of what the device's links carry, see `device_peaks`; NULL where unknown, and if the group may span machines
 --   reason: why link_percent is NULL; NULL if it isn't
 CREATE MACRO collectives(
-    capture,
-    unit := NULL,
+    capture, unit := NULL,
     link_bandwidth := NULL  -- bandwidth of the links, in bytes per second, also between machines; NULL: the device's
 ) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
+WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 links AS MATERIALIZED (FROM _device_links([(SELECT a.capture_id FROM target AS a)])),
 work AS (
-    SELECT
-        d.collective, d.process_group, d.group_description, d.group_size, d.message_type,
-        greatest(d.in_elements, d.out_elements) * _message_bytes(d.message_type) AS message_bytes,
-        d.device, e.elapsed_ticks AS ticks
+    SELECT d.collective, d.process_group, d.group_description, d.group_size, d.message_type,
+        greatest(d.in_elements, d.out_elements) * _message_bytes(d.message_type) AS message_bytes, d.device,
+        e.elapsed_ticks AS ticks
     FROM target AS a
     JOIN device_events AS d USING (capture_id)
     JOIN event_ticks AS e USING (capture_id, run_index, event_index)
@@ -79,55 +76,39 @@ work AS (
     FROM _host_collectives([(SELECT a.capture_id FROM target AS a)]) AS h
 ),
 summed AS (
-    SELECT
-        w.collective, w.process_group, w.group_description, w.group_size, w.message_type, w.message_bytes,
-        count(*) AS calls,
-        try_cast(sum(w.ticks) AS BIGINT) AS ticks,
-        min(w.ticks) AS shortest, max(w.ticks) AS longest,
+    SELECT w.collective, w.process_group, w.group_description, w.group_size, w.message_type, w.message_bytes,
+        count(*) AS calls, try_cast(sum(w.ticks) AS BIGINT) AS ticks, min(w.ticks) AS shortest, max(w.ticks) AS longest,
         CASE WHEN count(*) = count(k.link_bandwidth) THEN min(k.link_bandwidth) END AS link_bandwidth,
         any_value(k.devices) AS devices, any_value(k.world_size) AS world_size
     FROM work AS w
     LEFT JOIN links AS k ON k.device = w.device
-    GROUP BY
-        w.collective, w.process_group, w.group_description, w.group_size,
-        w.message_type, w.message_bytes
+    GROUP BY w.collective, w.process_group, w.group_description, w.group_size, w.message_type, w.message_bytes
 ),
 rated AS (
-    SELECT
-        s.*,
-        s.message_bytes::DOUBLE * _bus_factor(s.collective, s.group_size)
-            / nullif(s.shortest, 0) AS best_bus_bandwidth,
+    SELECT s.*,
+        s.message_bytes::DOUBLE * _bus_factor(s.collective, s.group_size) / nullif(s.shortest, 0) AS best_bus_bandwidth,
         _checked_link(link_bandwidth) AS given_link
     FROM summed AS s
 ),
 explained AS (
-    SELECT
-        r.*,
+    SELECT r.*,
         CASE
             WHEN r.best_bus_bandwidth IS NULL THEN 'bytes or ranks of the group unknown'
             ELSE _no_link(r.given_link, r.link_bandwidth, r.group_size, r.devices, r.world_size, false)
         END AS reason
     FROM rated AS r
 )
-SELECT
-    s.collective, s.process_group, s.group_description, s.group_size, s.message_type, s.message_bytes, s.calls,
-    _in_unit(s.ticks, a.scale) AS total,
-    100 * s.ticks::DOUBLE / nullif(sum(s.ticks) OVER (), 0) AS share_percent,
-    _in_unit(s.ticks::DOUBLE / s.calls, a.scale) AS per_call,
-    _in_unit(s.shortest, a.scale) AS min,
-    _in_unit(s.longest, a.scale) AS max,
-    s.calls * s.message_bytes::DOUBLE / nullif(s.ticks, 0) AS bandwidth_gb_per_s,
+SELECT s.collective, s.process_group, s.group_description, s.group_size, s.message_type, s.message_bytes, s.calls,
+    _in_unit(s.ticks, a.scale) AS total, 100 * s.ticks::DOUBLE / nullif(sum(s.ticks) OVER (), 0) AS share_percent,
+    _in_unit(s.ticks::DOUBLE / s.calls, a.scale) AS per_call, _in_unit(s.shortest, a.scale) AS min,
+    _in_unit(s.longest, a.scale) AS max, s.calls * s.message_bytes::DOUBLE / nullif(s.ticks, 0) AS bandwidth_gb_per_s,
     s.calls * s.message_bytes::DOUBLE * _bus_factor(s.collective, s.group_size)
         / nullif(s.ticks, 0) AS bus_bandwidth_gb_per_s,
     s.best_bus_bandwidth AS best_bus_bandwidth_gb_per_s, a.unit,
     CASE
-        WHEN s.reason IS NULL
-            THEN 100e9 * s.best_bus_bandwidth
-                / coalesce(s.given_link, s.link_bandwidth)
+        WHEN s.reason IS NULL THEN 100e9 * s.best_bus_bandwidth / coalesce(s.given_link, s.link_bandwidth)
     END AS link_percent,
     s.reason
-FROM explained AS s
-CROSS JOIN target AS a
+FROM explained AS s CROSS JOIN target AS a
 ORDER BY
-    s.ticks DESC, s.collective, s.process_group, s.message_bytes, s.message_type,
-    s.group_size, s.group_description;
+    s.ticks DESC, s.collective, s.process_group, s.message_bytes, s.message_type, s.group_size, s.group_description;

@@ -17,18 +17,12 @@
 --   is_synchronous: whether the call returned only when the event had ended; NULL if the trace has no call
 --   unit: the requested unit of time
 CREATE MACRO copies(capture, unit := NULL) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _scaled_capture(capture, unit))
-SELECT
-    w.run_index, w.device, w.stream, w.label AS event, s.label AS call,
+WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit))
+SELECT w.run_index, w.device, w.stream, w.label AS event, s.label AS call,
     _in_unit(w.start_ticks - r.start_ticks, a.scale) AS start,
-    _in_unit(w.end_ticks - w.start_ticks, a.scale) AS duration,
-    d.bytes, d.bandwidth_gb_per_s,
-    contains(w.label, 'Pageable') AS is_pageable,
-    w.call_end_ticks >= w.end_ticks AS is_synchronous,
-    a.unit
-FROM target AS a
-CROSS JOIN _recording((SELECT a.capture_id FROM target AS a)) AS r
+    _in_unit(w.end_ticks - w.start_ticks, a.scale) AS duration, d.bytes, d.bandwidth_gb_per_s,
+    contains(w.label, 'Pageable') AS is_pageable, w.call_end_ticks >= w.end_ticks AS is_synchronous, a.unit
+FROM target AS a CROSS JOIN _recording((SELECT a.capture_id FROM target AS a)) AS r
 CROSS JOIN _launches((SELECT a.capture_id FROM target AS a)) AS w
 JOIN device_events AS d USING (capture_id, event_index)
 LEFT JOIN _event_labels((SELECT a.capture_id FROM target AS a)) AS s ON s.event_index = w.call_index
@@ -61,40 +55,30 @@ ORDER BY w.start_ticks, w.event_index;
 --   bytes_per_step: sizes of those that steps launched, per step
 --   outside_steps: part of total that no step launched, or whose launch the trace lacks; NULL without steps
 CREATE MACRO copy_totals(capture, unit := NULL) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _capture_with_steps(capture, unit, NULL, NULL)),
+WITH target AS MATERIALIZED (FROM _capture_with_steps(capture, unit, NULL, NULL)),
 summed AS (
-    SELECT
-        w.label, count(*) AS calls,
-        sum(d.bytes)::DOUBLE AS bytes,
+    SELECT w.label, count(*) AS calls, sum(d.bytes)::DOUBLE AS bytes,
         sum(CASE WHEN _is_step_run(r.name) THEN d.bytes ELSE 0 END)::DOUBLE AS step_bytes,
-        _sum_where(w.end_ticks - w.start_ticks, _is_step_run(r.name)) AS step_ticks,
-        min(d.bytes) AS least, count(d.bytes) AS sized, max(d.bytes) AS most,
-        try_cast(sum(w.end_ticks - w.start_ticks) AS BIGINT) AS ticks,
+        _sum_where(w.end_ticks - w.start_ticks, _is_step_run(r.name)) AS step_ticks, min(d.bytes) AS least,
+        count(d.bytes) AS sized, max(d.bytes) AS most, try_cast(sum(w.end_ticks - w.start_ticks) AS BIGINT) AS ticks,
         try_cast(sum(CASE WHEN d.bytes IS NOT NULL THEN w.end_ticks - w.start_ticks END) AS BIGINT) AS sized_ticks,
         min(d.bandwidth_gb_per_s) AS slowest,
         fsum(d.bandwidth_gb_per_s) / nullif(count(d.bandwidth_gb_per_s), 0) AS mean,
         max(d.bandwidth_gb_per_s) AS fastest,
         sum(CASE WHEN w.call_end_ticks >= w.end_ticks THEN 1 ELSE 0 END)::BIGINT AS synchronous_calls
-    FROM target AS a
-    CROSS JOIN _launches((SELECT a.capture_id FROM target AS a)) AS w
+    FROM target AS a CROSS JOIN _launches((SELECT a.capture_id FROM target AS a)) AS w
     JOIN device_events AS d USING (capture_id, event_index)
     JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = w.run_index
     WHERE w.kind <> 'kernel'
     GROUP BY w.label
 )
-SELECT
-    s.label AS event, s.calls, s.bytes, s.least AS min_bytes,
-    s.bytes / nullif(s.sized, 0) AS mean_bytes,
-    s.most AS max_bytes,
-    _in_unit(s.ticks, a.scale) AS total,
+SELECT s.label AS event, s.calls, s.bytes, s.least AS min_bytes, s.bytes / nullif(s.sized, 0) AS mean_bytes,
+    s.most AS max_bytes, _in_unit(s.ticks, a.scale) AS total,
     -- Bytes per nanosecond.
     s.bytes / nullif(_in_unit(s.sized_ticks, _scale(a.time_scale, 'ns')), 0) AS bandwidth_gb_per_s,
     s.slowest AS min_gb_per_s, s.mean AS mean_gb_per_s, s.fastest AS max_gb_per_s, s.synchronous_calls, a.unit,
-    a.step_count AS steps,
-    _in_unit(s.step_ticks::DOUBLE / a.step_count, a.scale) AS per_step,
+    a.step_count AS steps, _in_unit(s.step_ticks::DOUBLE / a.step_count, a.scale) AS per_step,
     CASE WHEN s.bytes IS NOT NULL THEN s.step_bytes / a.step_count END AS bytes_per_step,
     CASE WHEN a.step_count IS NOT NULL THEN _in_unit(s.ticks - s.step_ticks, a.scale) END AS outside_steps
-FROM summed AS s
-CROSS JOIN target AS a
+FROM summed AS s CROSS JOIN target AS a
 ORDER BY s.bytes DESC NULLS LAST, s.ticks DESC, s.label;

@@ -28,20 +28,16 @@ CREATE MACRO critical_path(
     unit := NULL,
     step_name := NULL  -- name of an annotation or op whose calls are the steps; NULL: steps of the profiler
 ) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _scaled_capture(capture, unit))
-SELECT
-    p.kind, p.label AS name, s.label AS op, h.thread, d.device, d.stream,
+WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit))
+SELECT p.kind, p.label AS name, s.label AS op, h.thread, d.device, d.stream,
     _in_unit(p.start_ticks - r.start_ticks, a.scale) AS start,
     _in_unit(p.end_ticks - p.start_ticks, a.scale) AS duration,
-    100 * (p.end_ticks - p.start_ticks)::DOUBLE / (p.until_ticks - p.begin_ticks) AS share_percent,
-    p.call_kind, t.correlation_id, p.event_index, a.unit
-FROM target AS a
-CROSS JOIN _recording((SELECT a.capture_id FROM target AS a)) AS r
+    100 * (p.end_ticks - p.start_ticks)::DOUBLE / (p.until_ticks - p.begin_ticks) AS share_percent, p.call_kind,
+    t.correlation_id, p.event_index, a.unit
+FROM target AS a CROSS JOIN _recording((SELECT a.capture_id FROM target AS a)) AS r
 CROSS JOIN _path_elements((SELECT a.capture_id FROM target AS a), step, step_name) AS p
 LEFT JOIN (
-    SELECT i.* FROM trace_events AS i
-    WHERE i.capture_id = (SELECT a.capture_id FROM target AS a)
+    SELECT i.* FROM trace_events AS i WHERE i.capture_id = (SELECT a.capture_id FROM target AS a)
 ) AS t ON t.event_index = p.event_index
 LEFT JOIN threads AS h ON h.capture_id = a.capture_id AND h.thread_index = p.thread_index
 LEFT JOIN device_events AS d ON d.capture_id = a.capture_id AND d.event_index = p.event_index
@@ -70,17 +66,10 @@ CREATE MACRO critical_ops(
     unit := NULL,
     step_name := NULL  -- as in `critical_path`
 ) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
+WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 totals AS (FROM _path_totals((SELECT a.capture_id FROM target AS a), step, step_name))
-SELECT
-    t.op,
-    _in_unit(t.ticks, a.scale) AS total,
-    100 * t.ticks::DOUBLE / sum(t.ticks) OVER () AS share_percent,
-    _in_unit(t.host_ticks, a.scale) AS host,
-    _in_unit(t.device_ticks, a.scale) AS device,
-    _in_unit(t.ticks - t.host_ticks - t.device_ticks, a.scale) AS delay,
-    t.call, t.kernel, t.parts, a.unit
-FROM totals AS t
-CROSS JOIN target AS a
+SELECT t.op, _in_unit(t.ticks, a.scale) AS total, 100 * t.ticks::DOUBLE / sum(t.ticks) OVER () AS share_percent,
+    _in_unit(t.host_ticks, a.scale) AS host, _in_unit(t.device_ticks, a.scale) AS device,
+    _in_unit(t.ticks - t.host_ticks - t.device_ticks, a.scale) AS delay, t.call, t.kernel, t.parts, a.unit
+FROM totals AS t CROSS JOIN target AS a
 ORDER BY t.ticks DESC, t.op;

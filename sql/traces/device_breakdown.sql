@@ -25,12 +25,9 @@ CREATE MACRO device_breakdown(
     capture, unit := NULL,
     "by" := 'device'  -- device or step
 ) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
+WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 summed AS (
-    SELECT
-        d.device, d.run_index, d.step,
-        try_cast(sum(d.ticks) AS BIGINT) AS ticks,
+    SELECT d.device, d.run_index, d.step, try_cast(sum(d.ticks) AS BIGINT) AS ticks,
         _sum_where(d.ticks, NOT (d.computes OR d.communicates OR d.copies)) AS idle,
         _sum_where(d.ticks, d.computes) AS compute,
         _sum_where(d.ticks, (d.communicates OR d.copies) AND NOT d.computes) AS non_compute,
@@ -39,22 +36,13 @@ summed AS (
     FROM _device_activity((SELECT a.capture_id FROM target AS a), "by") AS d
     GROUP BY d.device, d.run_index, d.step
 )
-SELECT
-    s.device, s.run_index, s.step,
-    _in_unit(s.ticks, a.scale) AS total,
-    _in_unit(s.idle, a.scale) AS idle,
-    _in_unit(s.compute, a.scale) AS compute,
-    _in_unit(s.non_compute, a.scale) AS non_compute,
-    _in_unit(s.communication, a.scale) AS communication,
-    _in_unit(s.overlapped, a.scale) AS overlapped,
-    _in_unit(s.communication - s.overlapped, a.scale) AS exposed,
-    100 * s.idle::DOUBLE / s.ticks AS idle_percent,
-    100 * s.compute::DOUBLE / s.ticks AS compute_percent,
-    100 * s.non_compute::DOUBLE / s.ticks AS non_compute_percent,
-    100 * s.overlapped::DOUBLE / nullif(s.communication, 0) AS overlap_percent,
-    a.unit
-FROM summed AS s
-CROSS JOIN target AS a
+SELECT s.device, s.run_index, s.step, _in_unit(s.ticks, a.scale) AS total, _in_unit(s.idle, a.scale) AS idle,
+    _in_unit(s.compute, a.scale) AS compute, _in_unit(s.non_compute, a.scale) AS non_compute,
+    _in_unit(s.communication, a.scale) AS communication, _in_unit(s.overlapped, a.scale) AS overlapped,
+    _in_unit(s.communication - s.overlapped, a.scale) AS exposed, 100 * s.idle::DOUBLE / s.ticks AS idle_percent,
+    100 * s.compute::DOUBLE / s.ticks AS compute_percent, 100 * s.non_compute::DOUBLE / s.ticks AS non_compute_percent,
+    100 * s.overlapped::DOUBLE / nullif(s.communication, 0) AS overlap_percent, a.unit
+FROM summed AS s CROSS JOIN target AS a
 ORDER BY s.device, s.run_index;
 
 -- The time in which one device of a trace ran exactly these types of work at once: computation, communication, memory
@@ -67,29 +55,22 @@ ORDER BY s.device, s.run_index;
 --   share_percent: time in percent of the time in which the device ran anything
 --   unit: the requested unit of time
 CREATE MACRO work_types(capture, unit := NULL) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
+WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 summed AS (
-    SELECT
-        d.device,
-        d.computes::INTEGER + 2 * d.communicates::INTEGER + 4 * d.copies::INTEGER AS place,
+    SELECT d.device, d.computes::INTEGER + 2 * d.communicates::INTEGER + 4 * d.copies::INTEGER AS place,
         try_cast(sum(d.ticks) AS BIGINT) AS ticks
     FROM _device_activity((SELECT a.capture_id FROM target AS a), 'device') AS d
     WHERE d.computes OR d.communicates OR d.copies
     GROUP BY 1, 2
 )
-SELECT
-    s.device,
+SELECT s.device,
     [
         'computation', 'communication', 'computation and communication', 'memory',
-        'computation and memory', 'communication and memory',
-        'computation, communication and memory'
+        'computation and memory', 'communication and memory', 'computation, communication and memory'
     ][s.place] AS types,
     _in_unit(s.ticks, a.scale) AS total,
-    100 * s.ticks::DOUBLE / sum(s.ticks) OVER (PARTITION BY s.device) AS share_percent,
-    a.unit
-FROM summed AS s
-CROSS JOIN target AS a
+    100 * s.ticks::DOUBLE / sum(s.ticks) OVER (PARTITION BY s.device) AS share_percent, a.unit
+FROM summed AS s CROSS JOIN target AS a
 ORDER BY s.device, s.ticks DESC, s.place;
 
 -- The device events of a trace by name and type, as in HolisticTraceAnalysis: the events that take most time first.
@@ -110,46 +91,33 @@ ORDER BY s.device, s.ticks DESC, s.place;
 --   per_step: time of those that steps launched, per step
 --   outside_steps: part of total that no step launched, or whose launch the trace lacks; NULL without steps
 CREATE MACRO work_totals(capture, unit := NULL) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _capture_with_steps(capture, unit, NULL, NULL)),
+WITH target AS MATERIALIZED (FROM _capture_with_steps(capture, unit, NULL, NULL)),
 work AS (
-    SELECT
-        _work_type(l.kind, l.kernel_family) AS type,
-        l.label,
-        l.end_ticks - l.start_ticks AS ticks,
+    SELECT _work_type(l.kind, l.kernel_family) AS type, l.label, l.end_ticks - l.start_ticks AS ticks,
         _is_step_run(r.name) AS is_in_step
-    FROM target AS a
-    CROSS JOIN _launches((SELECT a.capture_id FROM target AS a)) AS l
+    FROM target AS a CROSS JOIN _launches((SELECT a.capture_id FROM target AS a)) AS l
     JOIN runs AS r USING (capture_id, run_index)
 ),
 means AS (
-    SELECT
-        w.*,
+    SELECT w.*,
         sum(w.ticks) OVER (PARTITION BY w.type, w.label)::DOUBLE
             / count(*) OVER (PARTITION BY w.type, w.label) AS mean_ticks
     FROM work AS w
 ),
 summed AS (
-    SELECT
-        m.type, m.label, count(*) AS calls,
-        try_cast(sum(m.ticks) AS BIGINT) AS ticks,
+    SELECT m.type, m.label, count(*) AS calls, try_cast(sum(m.ticks) AS BIGINT) AS ticks,
         _sum_where(m.ticks, m.is_in_step) AS step_ticks,
-        fsum((m.ticks - m.mean_ticks) * (m.ticks - m.mean_ticks)) AS squares,
-        min(m.ticks) AS shortest, max(m.ticks) AS longest
+        fsum((m.ticks - m.mean_ticks) * (m.ticks - m.mean_ticks)) AS squares, min(m.ticks) AS shortest,
+        max(m.ticks) AS longest
     FROM means AS m
     GROUP BY m.type, m.label
 )
-SELECT
-    s.type, s.label AS event, s.calls,
-    _in_unit(s.ticks, a.scale) AS total,
+SELECT s.type, s.label AS event, s.calls, _in_unit(s.ticks, a.scale) AS total,
     100 * s.ticks::DOUBLE / nullif(sum(s.ticks) OVER (PARTITION BY s.type), 0) AS share_percent,
     _in_unit(s.ticks::DOUBLE / s.calls, a.scale) AS per_call,
     CASE WHEN s.calls = 1 THEN 0 ELSE _in_unit(sqrt(s.squares / (s.calls - 1)), a.scale) END AS stddev,
-    _in_unit(s.shortest, a.scale) AS min,
-    _in_unit(s.longest, a.scale) AS max,
-    a.unit, a.step_count AS steps,
+    _in_unit(s.shortest, a.scale) AS min, _in_unit(s.longest, a.scale) AS max, a.unit, a.step_count AS steps,
     _in_unit(s.step_ticks::DOUBLE / a.step_count, a.scale) AS per_step,
     CASE WHEN a.step_count IS NOT NULL THEN _in_unit(s.ticks - s.step_ticks, a.scale) END AS outside_steps
-FROM summed AS s
-CROSS JOIN target AS a
+FROM summed AS s CROSS JOIN target AS a
 ORDER BY s.ticks DESC, s.type, s.label;

@@ -39,21 +39,15 @@ CREATE MACRO device_idle(
     launch_delay_us := NULL,  -- longest time from a launch to its start that counts as launch delay, in microseconds; NULL: twice the median of that time for kernels that find their device idle, 10 at least, 100 at most
     kernel_wait_us := 30  -- shortest gap whose hta_cause is not kernel_wait, in microseconds
 ) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
+WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 causes AS MATERIALIZED (FROM _idle_causes((SELECT a.capture_id FROM target AS a), "by", launch_delay_us * 1000) AS i),
 steps AS (
-    SELECT w.run_index, w.step
-    FROM _written_steps AS w
-    WHERE w.capture_id = (SELECT a.capture_id FROM target AS a)
+    SELECT w.run_index, w.step FROM _written_steps AS w WHERE w.capture_id = (SELECT a.capture_id FROM target AS a)
 )
-SELECT
-    i.device, i.stream, i.run_index, s.step,
-    _in_unit(i.start_ticks - r.start_ticks, a.scale) AS start,
+SELECT i.device, i.stream, i.run_index, s.step, _in_unit(i.start_ticks - r.start_ticks, a.scale) AS start,
     _in_unit(i.ticks, a.scale) AS duration,
-    100 * i.ticks::DOUBLE / sum(i.ticks) OVER (PARTITION BY i.device, i.stream) AS share_percent,
-    i.cause, i.host_op, i.call, i.next_label AS next_event, i.waited_label AS waited_for,
-    _in_unit(i.host_ticks, a.scale) AS host_time,
+    100 * i.ticks::DOUBLE / sum(i.ticks) OVER (PARTITION BY i.device, i.stream) AS share_percent, i.cause, i.host_op,
+    i.call, i.next_label AS next_event, i.waited_label AS waited_for, _in_unit(i.host_ticks, a.scale) AS host_time,
     _in_unit(i.ticks - i.host_ticks, a.scale) AS queued_time,
     CASE
         WHEN i.host_ticks > 0 THEN 'host_wait'
@@ -61,41 +55,27 @@ SELECT
         ELSE 'other'
     END AS hta_cause,
     a.unit
-FROM causes AS i
-CROSS JOIN target AS a
-CROSS JOIN _recording((SELECT a.capture_id FROM target AS a)) AS r
+FROM causes AS i CROSS JOIN target AS a CROSS JOIN _recording((SELECT a.capture_id FROM target AS a)) AS r
 LEFT JOIN steps AS s USING (run_index)
 ORDER BY i.ticks DESC, i.device, i.stream, i.start_ticks;
 
 -- The idle time of one device, or stream, by its cause, in ticks; arguments as for `_idle_causes`.
 CREATE MACRO _idle_totals(capture_key, "by", launch_ticks) AS TABLE
-WITH
-by_op AS (
-    SELECT
-        i.device, i.stream, i.cause, i.host_op, i.call, count(*) AS gaps,
-        try_cast(sum(i.ticks) AS BIGINT) AS ticks,
-        try_cast(sum(i.host_ticks) AS BIGINT) AS host_ticks,
-        max(i.ticks) AS longest
+WITH by_op AS (
+    SELECT i.device, i.stream, i.cause, i.host_op, i.call, count(*) AS gaps, try_cast(sum(i.ticks) AS BIGINT) AS ticks,
+        try_cast(sum(i.host_ticks) AS BIGINT) AS host_ticks, max(i.ticks) AS longest
     FROM _idle_causes(capture_key, "by", launch_ticks) AS i
     GROUP BY i.device, i.stream, i.cause, i.host_op, i.call
 ),
 summed AS (
-    SELECT
-        b.*,
-        sum(b.ticks) OVER (PARTITION BY b.device, b.stream, b.cause, b.host_op) AS op_ticks,
+    SELECT b.*, sum(b.ticks) OVER (PARTITION BY b.device, b.stream, b.cause, b.host_op) AS op_ticks,
         sum(b.ticks) OVER (PARTITION BY b.device, b.stream, b.cause, b.call) AS of_call_ticks
     FROM by_op AS b
 )
-SELECT
-    r.device, r.stream, r.cause,
-    sum(r.gaps)::BIGINT AS gaps,
-    try_cast(sum(r.ticks) AS BIGINT) AS ticks,
-    try_cast(sum(r.host_ticks) AS BIGINT) AS host_ticks,
-    max(r.longest) AS longest,
-    arg_max(r.host_op, (r.op_ticks, r.host_op))
-        FILTER (WHERE r.host_op IS NOT NULL) AS host_op,
-    arg_max(r.call, (r.of_call_ticks, r.call))
-        FILTER (WHERE r.call IS NOT NULL) AS call
+SELECT r.device, r.stream, r.cause, sum(r.gaps)::BIGINT AS gaps, try_cast(sum(r.ticks) AS BIGINT) AS ticks,
+    try_cast(sum(r.host_ticks) AS BIGINT) AS host_ticks, max(r.longest) AS longest,
+    arg_max(r.host_op, (r.op_ticks, r.host_op)) FILTER (WHERE r.host_op IS NOT NULL) AS host_op,
+    arg_max(r.call, (r.of_call_ticks, r.call)) FILTER (WHERE r.call IS NOT NULL) AS call
 FROM summed AS r
 GROUP BY r.device, r.stream, r.cause;
 
@@ -121,16 +101,10 @@ CREATE MACRO device_idle_causes(
     "by" := 'device',  -- device or stream
     launch_delay_us := NULL  -- as in `device_idle`
 ) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _scaled_capture(capture, unit))
-SELECT
-    c.device, c.stream, c.cause, c.gaps,
-    _in_unit(c.ticks, a.scale) AS total,
+WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit))
+SELECT c.device, c.stream, c.cause, c.gaps, _in_unit(c.ticks, a.scale) AS total,
     100 * c.ticks::DOUBLE / sum(c.ticks) OVER (PARTITION BY c.device, c.stream) AS share_percent,
-    _in_unit(c.ticks::DOUBLE / c.gaps, a.scale) AS mean,
-    _in_unit(c.longest, a.scale) AS max,
-    _in_unit(c.host_ticks, a.scale) AS host_time,
-    c.host_op, c.call, a.unit
-FROM _idle_totals((SELECT a.capture_id FROM target AS a), "by", launch_delay_us * 1000) AS c
-CROSS JOIN target AS a
+    _in_unit(c.ticks::DOUBLE / c.gaps, a.scale) AS mean, _in_unit(c.longest, a.scale) AS max,
+    _in_unit(c.host_ticks, a.scale) AS host_time, c.host_op, c.call, a.unit
+FROM _idle_totals((SELECT a.capture_id FROM target AS a), "by", launch_delay_us * 1000) AS c CROSS JOIN target AS a
 ORDER BY c.device, c.stream, c.ticks DESC, c.cause;

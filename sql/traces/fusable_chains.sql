@@ -3,11 +3,8 @@
 -- chain into one kernel, which reads and writes memory once; that its ops depend on each other is not known. Kernels of
 -- torch.compile, of normalizations and of other libraries end a chain.
 CREATE MACRO _chained_kernels(capture_key) AS TABLE
-WITH
-work AS (
-    SELECT
-        l.run_index, l.event_index, l.device, l.stream, l.start_ticks,
-        l.end_ticks - l.start_ticks AS ticks,
+WITH work AS (
+    SELECT l.run_index, l.event_index, l.device, l.stream, l.start_ticks, l.end_ticks - l.start_ticks AS ticks,
         coalesce(
             l.kernel_family IN ('elementwise', 'reduction')
             AND contains(l.label, 'at::native'),
@@ -16,53 +13,42 @@ work AS (
     FROM _launches(capture_key) AS l
 ),
 broken AS (
-    SELECT
-        w.*,
+    SELECT w.*,
         coalesce(lag(w.is_fusable) OVER in_order AND lag(w.run_index) OVER in_order = w.run_index, false) AS goes_on
     FROM work AS w
     WINDOW in_order AS (PARTITION BY w.device, w.stream ORDER BY w.start_ticks, w.event_index)
 ),
 numbered AS (
-    SELECT
-        b.*,
+    SELECT b.*,
         sum(CASE WHEN b.is_fusable AND NOT b.goes_on THEN 1 ELSE 0 END) OVER (
             ORDER BY b.device, b.stream, b.start_ticks, b.event_index
             ROWS UNBOUNDED PRECEDING
         ) AS chain
     FROM broken AS b
 )
-SELECT
-    n.event_index, n.chain::BIGINT AS chain,
-    row_number() OVER (PARTITION BY n.chain ORDER BY n.start_ticks, n.event_index) AS number,
-    n.ticks
+SELECT n.event_index, n.chain::BIGINT AS chain,
+    row_number() OVER (PARTITION BY n.chain ORDER BY n.start_ticks, n.event_index) AS number, n.ticks
 FROM numbered AS n
 WHERE n.is_fusable
 QUALIFY count(*) OVER (PARTITION BY n.chain) > 1;
 
 -- The rows of `fusable_chains` in ticks, of a capture by its key.
 CREATE MACRO _fusable_chains(capture_key) AS TABLE
-WITH
-owners AS MATERIALIZED (
-    SELECT o.event_index, o.op_index, o.kernel_family, o.device_ticks
-    FROM _launches(capture_key) AS o
+WITH owners AS MATERIALIZED (
+    SELECT o.event_index, o.op_index, o.kernel_family, o.device_ticks FROM _launches(capture_key) AS o
 ),
 chains AS (
-    SELECT
-        k.chain,
+    SELECT k.chain,
         string_agg(coalesce(g.label, '(' || o.kernel_family || ' kernel)'), ' | ' ORDER BY k.number) AS sequence,
-        count(*) AS kernels, sum(k.ticks) AS ticks,
-        sum(k.ticks) - max(k.ticks) AS saved_ticks
+        count(*) AS kernels, sum(k.ticks) AS ticks, sum(k.ticks) - max(k.ticks) AS saved_ticks
     FROM _chained_kernels(capture_key) AS k
     JOIN owners AS o USING (event_index)
     LEFT JOIN _event_labels(capture_key) AS g ON g.event_index = o.op_index
     GROUP BY k.chain
 )
-SELECT
-    c.sequence, c.kernels, count(*) AS calls,
-    try_cast(sum(c.ticks) AS BIGINT) AS ticks,
+SELECT c.sequence, c.kernels, count(*) AS calls, try_cast(sum(c.ticks) AS BIGINT) AS ticks,
     try_cast(sum(c.saved_ticks) AS BIGINT) AS saved_ticks,
-    100 * sum(c.saved_ticks)::DOUBLE
-        / nullif((SELECT sum(o.device_ticks) FROM owners AS o), 0) AS share
+    100 * sum(c.saved_ticks)::DOUBLE / nullif((SELECT sum(o.device_ticks) FROM owners AS o), 0) AS share
 FROM chains AS c
 GROUP BY c.sequence, c.kernels;
 
@@ -81,13 +67,8 @@ GROUP BY c.sequence, c.kernels;
 --   share_percent: saves_at_most in percent of the time of all kernels, copies and fills
 --   unit: the requested unit of time
 CREATE MACRO fusable_chains(capture, unit := NULL) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _scaled_capture(capture, unit))
-SELECT
-    s.sequence, s.kernels, s.calls,
-    _in_unit(s.ticks, a.scale) AS total,
-    _in_unit(s.saved_ticks, a.scale) AS saves_at_most,
-    s.share AS share_percent, a.unit
-FROM _fusable_chains((SELECT a.capture_id FROM target AS a)) AS s
-CROSS JOIN target AS a
+WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit))
+SELECT s.sequence, s.kernels, s.calls, _in_unit(s.ticks, a.scale) AS total,
+    _in_unit(s.saved_ticks, a.scale) AS saves_at_most, s.share AS share_percent, a.unit
+FROM _fusable_chains((SELECT a.capture_id FROM target AS a)) AS s CROSS JOIN target AS a
 ORDER BY s.saved_ticks DESC, s.sequence;

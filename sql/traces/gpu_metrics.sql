@@ -10,8 +10,7 @@
 --   value_percent: the metric in the interval, in percent
 --   unit: unit of start and duration: the requested one
 CREATE MACRO gpu_metrics(capture, unit := NULL) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
+WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 -- The recording: as the profiler marked it, or else from the first to the last event.
 marked AS (
     SELECT min(e.start_ticks) AS start_ticks, max(e.end_ticks) AS end_ticks
@@ -19,19 +18,12 @@ marked AS (
     WHERE e.category = 'Trace' AND e.label = 'PyTorch Profiler (0)'
 ),
 bounds AS (
-    SELECT
-        coalesce(m.start_ticks, r.start_ticks) AS start_ticks,
-        coalesce(m.end_ticks, r.end_ticks) AS end_ticks
-    FROM marked AS m
-    CROSS JOIN _recording((SELECT a.capture_id FROM target AS a)) AS r
+    SELECT coalesce(m.start_ticks, r.start_ticks) AS start_ticks, coalesce(m.end_ticks, r.end_ticks) AS end_ticks
+    FROM marked AS m CROSS JOIN _recording((SELECT a.capture_id FROM target AS a)) AS r
 ),
 sized AS MATERIALIZED (
-    SELECT
-        b.start_ticks, b.end_ticks,
-        l.length // size.ticks AS buckets,
-        size.ticks AS bucket_ticks
-    FROM bounds AS b
-    CROSS JOIN LATERAL (SELECT b.end_ticks - b.start_ticks AS length) AS l
+    SELECT b.start_ticks, b.end_ticks, l.length // size.ticks AS buckets, size.ticks AS bucket_ticks
+    FROM bounds AS b CROSS JOIN LATERAL (SELECT b.end_ticks - b.start_ticks AS length) AS l
     CROSS JOIN LATERAL (
         SELECT min(p.ticks) AS ticks
         FROM (SELECT (1000 * 10 ** unnest(range(0, 13)))::BIGINT AS ticks) AS p
@@ -43,50 +35,33 @@ stretches AS MATERIALIZED (
         (SELECT a.capture_id FROM target AS a),
         (
             SELECT list_append(
-                list_transform(range(0, z.buckets), lambda place: z.start_ticks + place * z.bucket_ticks),
-                z.end_ticks
+                list_transform(range(0, z.buckets), lambda place: z.start_ticks + place * z.bucket_ticks), z.end_ticks
             )
             FROM sized AS z
         )
     ) AS s
 ),
 used AS (
-    SELECT
-        s.device,
-        least((s.start_ticks - z.start_ticks) // z.bucket_ticks, z.buckets - 1) AS place,
+    SELECT s.device, least((s.start_ticks - z.start_ticks) // z.bucket_ticks, z.buckets - 1) AS place,
         sum(CASE WHEN s.kernels > 0 THEN s.ticks ELSE 0 END)::DOUBLE AS ticks
-    FROM stretches AS s
-    CROSS JOIN sized AS z
+    FROM stretches AS s CROSS JOIN sized AS z
     WHERE s.start_ticks >= z.start_ticks AND s.start_ticks < z.end_ticks
     GROUP BY 1, 2
 ),
 samples AS (
-    SELECT
-        u.device, 'utilization' AS metric,
-        u.place * z.bucket_ticks AS at_ticks,
+    SELECT u.device, 'utilization' AS metric, u.place * z.bucket_ticks AS at_ticks,
         CASE
             WHEN u.place = z.buckets - 1 THEN z.end_ticks - z.start_ticks - u.place * z.bucket_ticks
             ELSE z.bucket_ticks
         END AS length,
         u.ticks AS amount
-    FROM used AS u
-    CROSS JOIN sized AS z
+    FROM used AS u CROSS JOIN sized AS z
     UNION ALL
-    SELECT
-        s.device, 'sm_efficiency',
-        s.start_ticks - z.start_ticks,
-        s.ticks,
-        s.ticks * s.sm_efficiency
-    FROM _device_intervals((SELECT a.capture_id FROM target AS a), []::BIGINT[]) AS s
-    CROSS JOIN sized AS z
+    SELECT s.device, 'sm_efficiency', s.start_ticks - z.start_ticks, s.ticks, s.ticks * s.sm_efficiency
+    FROM _device_intervals((SELECT a.capture_id FROM target AS a), []::BIGINT[]) AS s CROSS JOIN sized AS z
     WHERE s.sized > 0
 )
-SELECT
-    t.device, t.metric,
-    _in_unit(t.at_ticks, a.scale) AS start,
-    _in_unit(t.length, a.scale) AS duration,
-    100e0 * t.amount / t.length AS value_percent,
-    a.unit
-FROM samples AS t
-CROSS JOIN target AS a
+SELECT t.device, t.metric, _in_unit(t.at_ticks, a.scale) AS start, _in_unit(t.length, a.scale) AS duration,
+    100e0 * t.amount / t.length AS value_percent, a.unit
+FROM samples AS t CROSS JOIN target AS a
 ORDER BY t.device, t.metric DESC, t.at_ticks;

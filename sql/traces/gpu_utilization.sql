@@ -1,7 +1,6 @@
 -- One kernel of a device of a trace.
 CREATE MACRO _device_kernels(capture_key) AS TABLE
-SELECT
-    d.device, s.start_ticks, s.end_ticks, s.uses_matrix_units,
+SELECT d.device, s.start_ticks, s.end_ticks, s.uses_matrix_units,
     CASE WHEN d.blocks_per_sm > 0 THEN d.blocks_per_sm END AS blocks_per_sm,
     CASE WHEN d.occupancy_percent >= 0 THEN d.occupancy_percent END AS occupancy_percent
 FROM _trace_slices(capture_key) AS s
@@ -13,23 +12,17 @@ CREATE MACRO _device_intervals(
     capture_key,
     part_at  -- list of further ticks at which intervals are split
 ) AS TABLE
-WITH
-kernels AS MATERIALIZED (FROM _device_kernels(capture_key)),
+WITH kernels AS MATERIALIZED (FROM _device_kernels(capture_key)),
 edges AS (
-    SELECT
-        k.device, k.start_ticks AS at_ticks, 1 AS change,
+    SELECT k.device, k.start_ticks AS at_ticks, 1 AS change,
         (k.blocks_per_sm IS NOT NULL)::INTEGER AS sized,
         coalesce(k.blocks_per_sm, 0) AS blocks
     FROM kernels AS k
     UNION ALL
-    SELECT
-        k.device, k.end_ticks, -1,
-        -(k.blocks_per_sm IS NOT NULL)::INTEGER,
-        -coalesce(k.blocks_per_sm, 0)
+    SELECT k.device, k.end_ticks, -1, -(k.blocks_per_sm IS NOT NULL)::INTEGER, -coalesce(k.blocks_per_sm, 0)
     FROM kernels AS k
     UNION ALL
-    SELECT k.device, unnest(part_at), 0, 0, 0
-    FROM (SELECT DISTINCT i.device FROM kernels AS i) AS k
+    SELECT k.device, unnest(part_at), 0, 0, 0 FROM (SELECT DISTINCT i.device FROM kernels AS i) AS k
 ),
 moments AS (
     SELECT e.device, e.at_ticks, sum(e.change) AS change, sum(e.sized) AS sized, fsum(e.blocks) AS blocks
@@ -37,33 +30,26 @@ moments AS (
     GROUP BY e.device, e.at_ticks
 ),
 stretches AS (
-    SELECT
-        m.device, m.at_ticks AS start_ticks,
-        lead(m.at_ticks) OVER so_far - m.at_ticks AS ticks,
+    SELECT m.device, m.at_ticks AS start_ticks, lead(m.at_ticks) OVER so_far - m.at_ticks AS ticks,
         (sum(m.change) OVER so_far)::BIGINT AS kernels,
         (sum(m.sized) OVER so_far)::BIGINT AS sized,
         sum(m.blocks) OVER so_far AS blocks
     FROM moments AS m
     WINDOW so_far AS (PARTITION BY m.device ORDER BY m.at_ticks)
 )
-SELECT
-    s.device, s.start_ticks, s.ticks, s.kernels, s.sized,
+SELECT s.device, s.start_ticks, s.ticks, s.kernels, s.sized,
     CASE WHEN s.sized > 0 THEN greatest(least(s.blocks, 1), 0) ELSE 0 END AS sm_efficiency
 FROM stretches AS s
 WHERE s.ticks > 0;
 
 -- The utilization of one device from the first step of a trace to the end of the last.
 CREATE MACRO _device_utilization(capture_key) AS TABLE
-WITH
-bounds AS MATERIALIZED (
-    SELECT
-        min(d.start_ticks) AS start_ticks,
-        arg_max(d.end_ticks, d.start_ticks) AS end_ticks
+WITH bounds AS MATERIALIZED (
+    SELECT min(d.start_ticks) AS start_ticks, arg_max(d.end_ticks, d.start_ticks) AS end_ticks
     FROM trace_steps AS d
     WHERE d.capture_id = capture_key
 )
-SELECT
-    s.device, b.start_ticks, b.end_ticks,
+SELECT s.device, b.start_ticks, b.end_ticks,
     100 * sum(CASE WHEN s.kernels > 0 THEN s.ticks ELSE 0 END)::DOUBLE
         / (b.end_ticks - b.start_ticks) AS utilization_percent,
     CASE
@@ -87,14 +73,11 @@ GROUP BY s.device, b.start_ticks, b.end_ticks;
 --   occupancy_percent: estimated achieved occupancy in percent; NULL where unknown
 --   tensor_cores_percent: share of the time of its kernels that is spent in kernels with tensor cores, in percent; NULL if it is unknown of kernels with more than a tenth of the time
 CREATE MACRO gpu_utilization(capture) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _capture(capture, NULL)),
+WITH target AS MATERIALIZED (FROM _capture(capture, NULL)),
 kernels AS MATERIALIZED (FROM _device_kernels((SELECT a.capture_id FROM target AS a))),
 busy AS MATERIALIZED (FROM _device_utilization((SELECT a.capture_id FROM target AS a)) AS u),
 summed AS (
-    SELECT
-        k.device, count(*) AS kernels,
-        sum(k.end_ticks - k.start_ticks) AS ticks,
+    SELECT k.device, count(*) AS kernels, sum(k.end_ticks - k.start_ticks) AS ticks,
         sum(CASE WHEN k.uses_matrix_units THEN k.end_ticks - k.start_ticks ELSE 0 END) AS tensor_ticks,
         sum(CASE WHEN k.uses_matrix_units IS NULL THEN k.end_ticks - k.start_ticks ELSE 0 END) AS unknown_ticks,
         fsum(
@@ -102,8 +85,7 @@ summed AS (
         ) / nullif(sum(
             CASE
                 WHEN k.occupancy_percent IS NOT NULL THEN greatest(
-                    least(k.end_ticks, b.end_ticks)
-                    - greatest(k.start_ticks, b.start_ticks), 0
+                    least(k.end_ticks, b.end_ticks) - greatest(k.start_ticks, b.start_ticks), 0
                 )
             END
         ), 0) AS occupancy_percent
@@ -111,8 +93,7 @@ summed AS (
     JOIN busy AS b USING (device)
     GROUP BY k.device
 )
-SELECT
-    s.device, s.kernels, b.utilization_percent, b.sm_efficiency_percent, s.occupancy_percent,
+SELECT s.device, s.kernels, b.utilization_percent, b.sm_efficiency_percent, s.occupancy_percent,
     CASE
         WHEN s.ticks > 0 THEN _tensor_percent(s.tensor_ticks, s.unknown_ticks, s.ticks)
         ELSE 0

@@ -14,17 +14,14 @@ CREATE MACRO _counted_kernels(capture_key) AS TABLE
 WITH
 -- Without the capture, as in `_trace_slices`.
 kinds AS MATERIALIZED (
-    SELECT
-        s.signature_index, s.label,
-        s.category = 'cuda_profiler_range' AS is_range
+    SELECT s.signature_index, s.label, s.category = 'cuda_profiler_range' AS is_range
     FROM (SELECT capture_key AS capture_id) AS a
     JOIN signatures AS s USING (capture_id)
     WHERE s.category = 'cuda_profiler_range' OR s.category = 'cuda_runtime' AND starts_with(s.label, 'cudaLaunchKernel')
 ),
 -- If a trace is known to have no counters, the rest is not planned.
 numbered AS MATERIALIZED (
-    SELECT
-        e.run_index, e.event_index, t.thread_index, t.op_index, e.start_ticks, e.elapsed_ticks, k.label, k.is_range,
+    SELECT e.run_index, e.event_index, t.thread_index, t.op_index, e.start_ticks, e.elapsed_ticks, k.label, k.is_range,
         row_number() OVER (PARTITION BY k.is_range ORDER BY e.start_ticks, e.event_index) AS place
     FROM (SELECT DISTINCT c.capture_id FROM event_counters AS c WHERE c.capture_id = capture_key) AS a
     JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e USING (capture_id)
@@ -38,8 +35,7 @@ ranges AS (
     WHERE n.is_range
 ),
 counts AS (
-    SELECT
-        count(*) AS ranges,
+    SELECT count(*) AS ranges,
         (SELECT count(*) FROM numbered AS n WHERE NOT n.is_range) AS launches,
         count(DISTINCT r.process) AS devices
     FROM ranges AS r
@@ -52,11 +48,9 @@ checked AS (
         END AS reason
     FROM counts AS c
 )
-SELECT
-    r.event_index, r.label, r.device, r.start_ticks, r.elapsed_ticks, r.place, l.run_index, l.op_index AS call_op_index,
-    c.reason
-FROM ranges AS r
-CROSS JOIN checked AS c
+SELECT r.event_index, r.label, r.device, r.start_ticks, r.elapsed_ticks, r.place, l.run_index,
+    l.op_index AS call_op_index, c.reason
+FROM ranges AS r CROSS JOIN checked AS c
 LEFT JOIN numbered AS l ON NOT l.is_range AND l.place = r.place AND c.reason IS NULL;
 
 -- One counter of one kernel of a trace, as CUPTI's profiler of ranges counted it (`profiler_metrics` of PyTorch's
@@ -80,8 +74,7 @@ LEFT JOIN numbered AS l ON NOT l.is_range AND l.place = r.place AND c.reason IS 
 --   flops: floating-point operations that the value stands for, without those of tensor cores; NULL for counters of other things
 --   reason: why the launch is unknown; NULL if it is known
 CREATE MACRO kernel_counters(capture) AS TABLE
-WITH RECURSIVE
-target AS MATERIALIZED (SELECT _capture_id(capture) AS capture_id),
+WITH RECURSIVE target AS MATERIALIZED (SELECT _capture_id(capture) AS capture_id),
 kernels AS MATERIALIZED (SELECT k.* FROM _counted_kernels((SELECT a.capture_id FROM target AS a)) AS k),
 ops AS MATERIALIZED (
     SELECT t.event_index, t.op_index AS outer_index, s.label AS op
@@ -92,21 +85,13 @@ ops AS MATERIALIZED (
 ),
 -- From the outermost ops inwards, so that it ends with any rows.
 stacks AS (
-    SELECT o.event_index, o.op, [o.op] AS ops
-    FROM ops AS o
-    WHERE o.outer_index IS NULL
+    SELECT o.event_index, o.op, [o.op] AS ops FROM ops AS o WHERE o.outer_index IS NULL
     UNION ALL
-    SELECT o.event_index, o.op, list_append(s.ops, o.op)
-    FROM stacks AS s
-    JOIN ops AS o ON o.outer_index = s.event_index
+    SELECT o.event_index, o.op, list_append(s.ops, o.op) FROM stacks AS s JOIN ops AS o ON o.outer_index = s.event_index
 )
-SELECT
-    k.place, k.run_index, k.event_index, k.device, k.label AS event, o.op,
-    o.ops[1] AS top_op,
-    CASE WHEN k.reason IS NULL THEN coalesce(o.ops, []::VARCHAR[]) END AS op_stack,
-    c.counter, c.value,
-    c.value * _operations_counted(c.counter) AS flops,
-    k.reason
+SELECT k.place, k.run_index, k.event_index, k.device, k.label AS event, o.op, o.ops[1] AS top_op,
+    CASE WHEN k.reason IS NULL THEN coalesce(o.ops, []::VARCHAR[]) END AS op_stack, c.counter, c.value,
+    c.value * _operations_counted(c.counter) AS flops, k.reason
 FROM kernels AS k
 JOIN event_counters AS c ON c.capture_id = (SELECT a.capture_id FROM target AS a) AND c.event_index = k.event_index
 LEFT JOIN stacks AS o ON o.event_index = k.call_op_index

@@ -1,16 +1,13 @@
 -- The kernels, copies and fills of a trace by family, in ticks.
 CREATE MACRO _family_ticks(capture_key, steps, phase) AS TABLE
-WITH
-by_label AS (
+WITH by_label AS (
     SELECT
         CASE s.kind
             WHEN 'kernel' THEN s.kernel_family
             WHEN 'copy' THEN 'memcpy'
             WHEN 'fill' THEN 'memset'
         END AS family,
-        s.label, any_value(s.uses_matrix_units) AS uses,
-        bool_or(s.kind = 'kernel') AS is_kernel,
-        count(*) AS calls,
+        s.label, any_value(s.uses_matrix_units) AS uses, bool_or(s.kind = 'kernel') AS is_kernel, count(*) AS calls,
         try_cast(sum(s.end_ticks - s.start_ticks) AS BIGINT) AS ticks,
         _sum_where(s.end_ticks - s.start_ticks, _is_step_run(r.name)) AS step_ticks
     FROM _trace_slices(capture_key) AS s
@@ -18,12 +15,8 @@ by_label AS (
     WHERE s.kind IN ('kernel', 'copy', 'fill') AND _is_recorded(r.iteration, r.phase, steps, phase)
     GROUP BY 1, s.label
 )
-SELECT
-    b.family, count(*) AS names,
-    sum(b.calls)::BIGINT AS calls,
-    try_cast(sum(b.ticks) AS BIGINT) AS ticks,
-    try_cast(sum(b.step_ticks) AS BIGINT) AS step_ticks,
-    _sum_where(b.ticks, b.uses) AS tensor_ticks,
+SELECT b.family, count(*) AS names, sum(b.calls)::BIGINT AS calls, try_cast(sum(b.ticks) AS BIGINT) AS ticks,
+    try_cast(sum(b.step_ticks) AS BIGINT) AS step_ticks, _sum_where(b.ticks, b.uses) AS tensor_ticks,
     _sum_where(b.ticks, b.is_kernel AND b.uses IS NULL) AS unknown_ticks,
     arg_max(b.label, (b.ticks, b.label)) AS top_event
 FROM by_label AS b
@@ -48,16 +41,11 @@ GROUP BY b.family;
 --   per_step: time of those that steps launched, per step
 --   outside_steps: part of total that no step launched, or whose launch the trace lacks; NULL without steps
 CREATE MACRO kernel_families(capture, unit := NULL, steps := NULL, phase := NULL) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _capture_with_steps(capture, unit, steps, phase))
-SELECT
-    s.family, s.names, s.calls,
-    _in_unit(s.ticks, a.scale) AS total,
+WITH target AS MATERIALIZED (FROM _capture_with_steps(capture, unit, steps, phase))
+SELECT s.family, s.names, s.calls, _in_unit(s.ticks, a.scale) AS total,
     100 * s.ticks::DOUBLE / nullif(sum(s.ticks) OVER (), 0) AS share_percent,
-    _tensor_percent(s.tensor_ticks, s.unknown_ticks, s.ticks) AS tensor_percent,
-    s.top_event, a.unit, a.step_count AS steps,
-    _in_unit(s.step_ticks::DOUBLE / a.step_count, a.scale) AS per_step,
+    _tensor_percent(s.tensor_ticks, s.unknown_ticks, s.ticks) AS tensor_percent, s.top_event, a.unit,
+    a.step_count AS steps, _in_unit(s.step_ticks::DOUBLE / a.step_count, a.scale) AS per_step,
     CASE WHEN a.step_count IS NOT NULL THEN _in_unit(s.ticks - s.step_ticks, a.scale) END AS outside_steps
-FROM _family_ticks((SELECT a.capture_id FROM target AS a), steps, phase) AS s
-CROSS JOIN target AS a
+FROM _family_ticks((SELECT a.capture_id FROM target AS a), steps, phase) AS s CROSS JOIN target AS a
 ORDER BY s.ticks DESC, s.family;

@@ -1,10 +1,7 @@
 -- The events of one device of a trace that have a recorded launch, with times.
 CREATE MACRO _launched_work(capture_key) AS TABLE
-SELECT
-    w.run_index, w.event_index, w.label, w.device, w.stream, w.start_ticks,
-    w.end_ticks - w.start_ticks AS ticks,
-    w.call_index, s.label AS call, w.call_start_ticks,
-    w.call_end_ticks - w.call_start_ticks AS call_ticks,
+SELECT w.run_index, w.event_index, w.label, w.device, w.stream, w.start_ticks, w.end_ticks - w.start_ticks AS ticks,
+    w.call_index, s.label AS call, w.call_start_ticks, w.call_end_ticks - w.call_start_ticks AS call_ticks,
     count(*) OVER (PARTITION BY w.call_index) AS launched
 FROM _launches(capture_key) AS w
 JOIN _event_labels(capture_key) AS s ON s.event_index = w.call_index;
@@ -38,26 +35,19 @@ JOIN (FROM signatures AS i WHERE i.capture_id = capture_key) AS s USING (signatu
 --   correlation_id: id that the event shares with the call
 --   unit: the requested unit of time
 CREATE MACRO kernel_launches(capture, unit := NULL) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _scaled_capture(capture, unit))
-SELECT
-    l.run_index, l.device, l.stream, l.label AS event, l.call, s.label AS op, m.label AS annotation, l.launched,
-    _in_unit(l.start_ticks - r.start_ticks, a.scale) AS start,
-    _in_unit(l.call_ticks, a.scale) AS call_duration,
+WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit))
+SELECT l.run_index, l.device, l.stream, l.label AS event, l.call, s.label AS op, m.label AS annotation, l.launched,
+    _in_unit(l.start_ticks - r.start_ticks, a.scale) AS start, _in_unit(l.call_ticks, a.scale) AS call_duration,
     _in_unit(greatest(l.start_ticks - l.call_start_ticks - l.call_ticks, 0), a.scale) AS launch_delay,
-    _in_unit(l.start_ticks - l.call_start_ticks, a.scale) AS latency,
-    _in_unit(l.ticks, a.scale) AS duration,
-    l.ticks * l.launched < l.call_ticks AS is_short,
-    t.correlation_id, a.unit
-FROM target AS a
-CROSS JOIN _recording((SELECT a.capture_id FROM target AS a)) AS r
+    _in_unit(l.start_ticks - l.call_start_ticks, a.scale) AS latency, _in_unit(l.ticks, a.scale) AS duration,
+    l.ticks * l.launched < l.call_ticks AS is_short, t.correlation_id, a.unit
+FROM target AS a CROSS JOIN _recording((SELECT a.capture_id FROM target AS a)) AS r
 CROSS JOIN _launched_work((SELECT a.capture_id FROM target AS a)) AS l
 JOIN (
     SELECT i.event_index, i.correlation_id
     FROM trace_events AS i
     WHERE i.capture_id = (SELECT a.capture_id FROM target AS a)
-) AS t
-    ON t.event_index = l.event_index
+) AS t ON t.event_index = l.event_index
 JOIN _launches((SELECT a.capture_id FROM target AS a)) AS o ON o.event_index = l.event_index
 LEFT JOIN _event_labels((SELECT a.capture_id FROM target AS a)) AS s ON s.event_index = o.op_index
 LEFT JOIN _launch_annotations((SELECT a.capture_id FROM target AS a)) AS n ON n.event_index = l.event_index
@@ -84,40 +74,24 @@ ORDER BY l.start_ticks, l.event_index;
 --   max_delay: greatest of that time
 --   unit: the requested unit of time
 CREATE MACRO launch_totals(capture, unit := NULL) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
+WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 work AS (
-    SELECT
-        l.*,
-        greatest(l.start_ticks - l.call_start_ticks - l.call_ticks, 0) AS delay_ticks,
+    SELECT l.*, greatest(l.start_ticks - l.call_start_ticks - l.call_ticks, 0) AS delay_ticks,
         l.ticks * l.launched < l.call_ticks AS is_short,
         row_number() OVER (PARTITION BY l.call_index ORDER BY l.event_index) AS place
     FROM _launched_work((SELECT a.capture_id FROM target AS a)) AS l
 ),
 totals AS (
-    SELECT
-        w.call,
-        count(DISTINCT w.call_index) AS calls,
-        count(*) AS events,
-        _sum_where(w.call_ticks, w.place = 1) AS call_ticks,
-        try_cast(sum(w.ticks) AS BIGINT) AS ticks,
-        sum(w.is_short::INTEGER)::BIGINT AS short_events,
-        sum(w.delay_ticks)::DOUBLE / count(*) AS mean_delay,
-        quantile_cont(w.delay_ticks::DOUBLE, 0.5) AS p50_delay,
-        max(w.delay_ticks) AS max_delay
+    SELECT w.call, count(DISTINCT w.call_index) AS calls, count(*) AS events,
+        _sum_where(w.call_ticks, w.place = 1) AS call_ticks, try_cast(sum(w.ticks) AS BIGINT) AS ticks,
+        sum(w.is_short::INTEGER)::BIGINT AS short_events, sum(w.delay_ticks)::DOUBLE / count(*) AS mean_delay,
+        quantile_cont(w.delay_ticks::DOUBLE, 0.5) AS p50_delay, max(w.delay_ticks) AS max_delay
     FROM work AS w
     GROUP BY w.call
 )
-SELECT
-    t.call, t.calls, t.events,
-    _in_unit(t.call_ticks, a.scale) AS call_time,
-    _in_unit(t.call_ticks::DOUBLE / t.calls, a.scale) AS per_call,
-    _in_unit(t.ticks, a.scale) AS device_time,
-    t.short_events,
-    _in_unit(t.mean_delay, a.scale) AS mean_delay,
-    _in_unit(t.p50_delay, a.scale) AS p50_delay,
-    _in_unit(t.max_delay, a.scale) AS max_delay,
-    a.unit
-FROM totals AS t
-CROSS JOIN target AS a
+SELECT t.call, t.calls, t.events, _in_unit(t.call_ticks, a.scale) AS call_time,
+    _in_unit(t.call_ticks::DOUBLE / t.calls, a.scale) AS per_call, _in_unit(t.ticks, a.scale) AS device_time,
+    t.short_events, _in_unit(t.mean_delay, a.scale) AS mean_delay, _in_unit(t.p50_delay, a.scale) AS p50_delay,
+    _in_unit(t.max_delay, a.scale) AS max_delay, a.unit
+FROM totals AS t CROSS JOIN target AS a
 ORDER BY t.call_ticks DESC, t.call;

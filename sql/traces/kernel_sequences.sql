@@ -19,12 +19,10 @@ CREATE MACRO kernel_sequences(
     min_length := 3,  -- least number of device events of a sequence
     unit := NULL
 ) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
+WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 work AS MATERIALIZED (FROM _launches((SELECT a.capture_id FROM target AS a)) AS w WHERE w.call_index IS NOT NULL),
 begun AS (
-    SELECT
-        s.event_index, s.label, s.thread_index, s.start_ticks, s.end_ticks,
+    SELECT s.event_index, s.label, s.thread_index, s.start_ticks, s.end_ticks,
         max(s.end_ticks) OVER (
             PARTITION BY s.thread_index
             ORDER BY s.start_ticks, s.end_ticks DESC, s.event_index
@@ -34,15 +32,11 @@ begun AS (
     WHERE s.kind = 'op' AND (op IS NULL OR s.label = op) AND EXISTS (FROM work)
 ),
 outermost AS (
-    FROM begun AS b
-    WHERE b.end_ticks > b.start_ticks AND (b.before_ticks IS NULL OR b.start_ticks >= b.before_ticks)
+    FROM begun AS b WHERE b.end_ticks > b.start_ticks AND (b.before_ticks IS NULL OR b.start_ticks >= b.before_ticks)
 ),
 launched AS (
-    SELECT
-        o.event_index, o.label,
-        o.end_ticks - o.start_ticks AS host_ticks,
-        string_agg(w.label, ' | ' ORDER BY w.start_ticks, w.event_index) AS sequence,
-        count(*) AS length,
+    SELECT o.event_index, o.label, o.end_ticks - o.start_ticks AS host_ticks,
+        string_agg(w.label, ' | ' ORDER BY w.start_ticks, w.event_index) AS sequence, count(*) AS length,
         try_cast(sum(w.end_ticks - w.start_ticks) AS BIGINT) AS device_ticks
     FROM work AS w
     ASOF JOIN outermost AS o ON o.thread_index = w.call_thread AND row(w.call_start_ticks) >= row(o.start_ticks)
@@ -50,19 +44,13 @@ launched AS (
     GROUP BY o.event_index, o.label, o.end_ticks - o.start_ticks
 ),
 summed AS (
-    SELECT
-        l.label, l.sequence, l.length, count(*) AS calls,
-        try_cast(sum(l.device_ticks) AS BIGINT) AS device_ticks,
+    SELECT l.label, l.sequence, l.length, count(*) AS calls, try_cast(sum(l.device_ticks) AS BIGINT) AS device_ticks,
         try_cast(sum(l.host_ticks) AS BIGINT) AS host_ticks
     FROM launched AS l
     WHERE l.length >= min_length
     GROUP BY l.label, l.sequence, l.length
 )
-SELECT
-    s.label AS op, s.sequence, s.length, s.calls,
-    _in_unit(s.device_ticks, a.scale) AS device_time,
-    _in_unit(s.host_ticks, a.scale) AS host_time,
-    a.unit
-FROM summed AS s
-CROSS JOIN target AS a
+SELECT s.label AS op, s.sequence, s.length, s.calls, _in_unit(s.device_ticks, a.scale) AS device_time,
+    _in_unit(s.host_ticks, a.scale) AS host_time, a.unit
+FROM summed AS s CROSS JOIN target AS a
 ORDER BY s.device_ticks DESC, s.calls DESC, s.label, s.sequence;

@@ -23,12 +23,9 @@
 --   per_step: time of those that steps launched, per step
 --   outside_steps: part of total that no step launched, or whose launch the trace lacks; NULL without steps
 CREATE MACRO kernel_table(capture, unit := NULL, steps := NULL, phase := NULL) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _capture_with_steps(capture, unit, steps, phase)),
+WITH target AS MATERIALIZED (FROM _capture_with_steps(capture, unit, steps, phase)),
 recorded AS (
-    SELECT
-        bool_or(d.blocks_per_sm > 0) AS has_blocks,
-        bool_or(d.occupancy_percent >= 0) AS has_occupancy
+    SELECT bool_or(d.blocks_per_sm > 0) AS has_blocks, bool_or(d.occupancy_percent >= 0) AS has_occupancy
     FROM target AS a
     JOIN device_events AS d USING (capture_id)
 ),
@@ -38,46 +35,31 @@ eligible AS (
     WHERE c.is_eligible
 ),
 ran AS (
-    SELECT
-        s.label, s.kernel_family, s.uses_matrix_units,
-        s.end_ticks - s.start_ticks AS ticks,
-        _is_step_run(r.name) AS is_in_step,
-        coalesce(d.blocks_per_sm, 0) AS blocks_per_sm,
-        coalesce(d.occupancy_percent, 0) AS occupancy_percent,
-        g.device_index IS NOT NULL AS is_eligible,
-        a.unit, a.scale
-    FROM target AS a
-    CROSS JOIN _trace_slices((SELECT a.capture_id FROM target AS a)) AS s
+    SELECT s.label, s.kernel_family, s.uses_matrix_units, s.end_ticks - s.start_ticks AS ticks,
+        _is_step_run(r.name) AS is_in_step, coalesce(d.blocks_per_sm, 0) AS blocks_per_sm,
+        coalesce(d.occupancy_percent, 0) AS occupancy_percent, g.device_index IS NOT NULL AS is_eligible, a.unit,
+        a.scale
+    FROM target AS a CROSS JOIN _trace_slices((SELECT a.capture_id FROM target AS a)) AS s
     JOIN runs AS r USING (capture_id, run_index)
     LEFT JOIN device_events AS d USING (capture_id, run_index, event_index)
     LEFT JOIN eligible AS g ON g.device_index = s.event_index
     WHERE s.kind = 'kernel' AND _is_recorded(r.iteration, r.phase, steps, phase)
 ),
 summed AS (
-    SELECT
-        r.label, any_value(r.kernel_family) AS kernel_family, any_value(r.uses_matrix_units) AS uses_matrix_units,
-        r.unit, r.scale, bool_or(r.is_eligible) AS is_eligible, count(*) AS calls,
-        sum(r.ticks)::DOUBLE AS ticks,
-        _sum_where(r.ticks, r.is_in_step) AS step_ticks,
-        max(r.ticks) AS longest, min(r.ticks) AS shortest,
-        fsum(r.blocks_per_sm * r.ticks) AS blocks,
-        fsum(r.occupancy_percent * r.ticks) AS occupancy
+    SELECT r.label, any_value(r.kernel_family) AS kernel_family, any_value(r.uses_matrix_units) AS uses_matrix_units,
+        r.unit, r.scale, bool_or(r.is_eligible) AS is_eligible, count(*) AS calls, sum(r.ticks)::DOUBLE AS ticks,
+        _sum_where(r.ticks, r.is_in_step) AS step_ticks, max(r.ticks) AS longest, min(r.ticks) AS shortest,
+        fsum(r.blocks_per_sm * r.ticks) AS blocks, fsum(r.occupancy_percent * r.ticks) AS occupancy
     FROM ran AS r
     GROUP BY r.label, r.unit, r.scale
 )
-SELECT
-    s.label AS kernel, s.kernel_family AS family, s.uses_matrix_units AS tensor_cores_used,
-    s.is_eligible AS tensor_cores_eligible, s.calls,
-    _in_unit(s.ticks, s.scale) AS total,
-    _in_unit(s.ticks / s.calls, s.scale) AS per_call,
-    _in_unit(s.longest, s.scale) AS max,
+SELECT s.label AS kernel, s.kernel_family AS family, s.uses_matrix_units AS tensor_cores_used,
+    s.is_eligible AS tensor_cores_eligible, s.calls, _in_unit(s.ticks, s.scale) AS total,
+    _in_unit(s.ticks / s.calls, s.scale) AS per_call, _in_unit(s.longest, s.scale) AS max,
     _in_unit(s.shortest, s.scale) AS min,
     CASE WHEN t.has_blocks THEN coalesce(s.blocks / nullif(s.ticks, 0), 0) END AS blocks_per_sm,
-    CASE WHEN t.has_occupancy THEN coalesce(s.occupancy / nullif(s.ticks, 0), 0) END AS occupancy_percent,
-    s.unit, a.step_count AS steps,
-    _in_unit(s.step_ticks / a.step_count, s.scale) AS per_step,
+    CASE WHEN t.has_occupancy THEN coalesce(s.occupancy / nullif(s.ticks, 0), 0) END AS occupancy_percent, s.unit,
+    a.step_count AS steps, _in_unit(s.step_ticks / a.step_count, s.scale) AS per_step,
     CASE WHEN a.step_count IS NOT NULL THEN _in_unit(s.ticks - s.step_ticks, s.scale) END AS outside_steps
-FROM summed AS s
-CROSS JOIN target AS a
-CROSS JOIN recorded AS t
+FROM summed AS s CROSS JOIN target AS a CROSS JOIN recorded AS t
 ORDER BY s.ticks DESC, s.label;

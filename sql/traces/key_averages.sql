@@ -3,20 +3,15 @@
 CREATE MACRO _key_averages(
     capture, "by", unit, stack_depth, steps, phase, method, runs, include_python_functions
 ) AS TABLE
-WITH
-options AS MATERIALIZED (
-    SELECT
-        a.capture_id, a.time_scale, a.unit,
-        _checked_by("by", ['name', 'shape', 'stack', 'module']) AS parted_by,
+WITH options AS MATERIALIZED (
+    SELECT a.capture_id, a.time_scale, a.unit, _checked_by("by", ['name', 'shape', 'stack', 'module']) AS parted_by,
         _step_count(a.capture_id, steps, phase) AS step_count
     FROM _capture(capture, unit) AS a
 ),
 -- Events, each with the part of its time in which an earlier call of the same row and thread ran, too: none of an
 -- ETDump, whose events have no thread.
 events_of_rows AS (
-    SELECT
-        p.*,
-        coalesce(r.is_step, false) AS is_in_step,
+    SELECT p.*, coalesce(r.is_step, false) AS is_in_step,
         CASE
             WHEN p.is_call AND p.thread_index IS NOT NULL THEN _part_before(
                 p.start_ticks, p.end_ticks, max(p.end_ticks) OVER earlier_calls
@@ -37,44 +32,35 @@ events_of_rows AS (
         WHERE o.step_count IS NOT NULL
     ) AS r USING (run_index)
     WINDOW earlier_calls AS (
-        PARTITION BY
-            p.row_index, p.thread_index, p.is_call, p.shapes, p.stack, p.module
+        PARTITION BY p.row_index, p.thread_index, p.is_call, p.shapes, p.stack, p.module
         ORDER BY p.start_ticks, p.end_ticks DESC
         ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
     )
 ),
 -- The sums of each row: self times of all its events, and total times of its calls.
 sums AS MATERIALIZED (
-    SELECT
-        e.row_index, e.shapes, e.stack, e.module,
-        count(*) FILTER (WHERE e.is_call) AS calls,
+    SELECT e.row_index, e.shapes, e.stack, e.module, count(*) FILTER (WHERE e.is_call) AS calls,
         sum(e.self_ticks) AS self_ticks, sum(e.torch_self_ticks) AS torch_self_ticks,
         sum(e.duration_ticks - e.repeated_ticks) FILTER (WHERE e.is_call) AS total_ticks,
-        sum(e.duration_ticks) FILTER (WHERE e.is_call) AS torch_ticks,
-        sum(e.self_device_ticks) AS self_device_ticks,
+        sum(e.duration_ticks) FILTER (WHERE e.is_call) AS torch_ticks, sum(e.self_device_ticks) AS self_device_ticks,
         sum(e.device_ticks - e.repeated_device_ticks) FILTER (WHERE e.is_call) AS device_ticks,
         sum(e.device_ticks) FILTER (WHERE e.is_call) AS torch_device_ticks,
         count(*) FILTER (WHERE e.is_call AND e.has_work) AS worked_calls,
-        sum(e.device_ticks) FILTER (WHERE e.is_call AND e.has_work) AS worked_ticks,
-        sum(e.self_memory) AS self_memory,
-        sum(e.memory) FILTER (WHERE e.is_call) AS memory,
-        sum(e.self_device_memory) AS self_device_memory,
+        sum(e.device_ticks) FILTER (WHERE e.is_call AND e.has_work) AS worked_ticks, sum(e.self_memory) AS self_memory,
+        sum(e.memory) FILTER (WHERE e.is_call) AS memory, sum(e.self_device_memory) AS self_device_memory,
         sum(e.device_memory) FILTER (WHERE e.is_call) AS device_memory,
         sum(e.self_ticks) FILTER (WHERE e.is_in_step) AS self_in_steps,
         sum(e.duration_ticks - e.repeated_ticks) FILTER (WHERE e.is_call AND e.is_in_step) AS total_in_steps,
         sum(e.self_device_ticks) FILTER (WHERE e.is_in_step) AS self_device_in_steps,
         sum(e.device_ticks - e.repeated_device_ticks) FILTER (WHERE e.is_call AND e.is_in_step) AS device_in_steps,
         sum(e.duration_ticks) FILTER (WHERE e.is_call AND e.is_in_step) AS torch_in_steps,
-        sum(e.unowned_ticks) FILTER (WHERE e.is_in_step) AS unowned_in_steps,
-        sum(e.unowned_ticks) AS unowned_ticks
+        sum(e.unowned_ticks) FILTER (WHERE e.is_in_step) AS unowned_in_steps, sum(e.unowned_ticks) AS unowned_ticks
     FROM events_of_rows AS e
     GROUP BY e.row_index, e.shapes, e.stack, e.module
 ),
 -- The description of each row's events, from the signature that numbers the row.
 described AS (
-    SELECT
-        s.signature_index, s.family,
-        coalesce(s.on_device, false) AS is_device,
+    SELECT s.signature_index, s.family, coalesce(s.on_device, false) AS is_device,
         _is_annotation(s.activity) AS is_annotation,
         include_python_functions OR NOT _is_python_function(s.activity) AS is_listed,
         _stored_unit(s.value_unit, o.time_scale) AS written,
@@ -86,10 +72,8 @@ described AS (
 ),
 -- Events of a device are calls without children, on several streams at once.
 rows_of_calls AS (
-    SELECT
-        n.family AS name, d.shapes, d.stack, d.module, n.is_device, n.is_annotation, n.is_listed, n.written, n.scale,
-        d.calls::BIGINT AS calls,
-        CASE WHEN n.is_device THEN 0 ELSE d.self_ticks END::DOUBLE AS self_ticks,
+    SELECT n.family AS name, d.shapes, d.stack, d.module, n.is_device, n.is_annotation, n.is_listed, n.written, n.scale,
+        d.calls::BIGINT AS calls, CASE WHEN n.is_device THEN 0 ELSE d.self_ticks END::DOUBLE AS self_ticks,
         CASE WHEN n.is_device THEN 0 ELSE d.total_ticks END::DOUBLE AS total_ticks,
         CASE WHEN n.is_device THEN d.torch_ticks ELSE d.self_device_ticks END::DOUBLE AS self_device_ticks,
         CASE WHEN n.is_device THEN d.torch_ticks ELSE d.device_ticks END::DOUBLE AS device_ticks,
@@ -103,29 +87,23 @@ rows_of_calls AS (
         CASE WHEN n.is_device THEN 0 ELSE coalesce(d.self_in_steps, 0) END::DOUBLE AS self_in_steps,
         CASE WHEN n.is_device THEN 0 ELSE coalesce(d.total_in_steps, 0) END::DOUBLE AS total_in_steps,
         coalesce(
-            CASE WHEN n.is_device THEN d.torch_in_steps ELSE d.self_device_in_steps END,
-            0
+            CASE WHEN n.is_device THEN d.torch_in_steps ELSE d.self_device_in_steps END, 0
         )::DOUBLE AS self_device_in_steps,
         coalesce(CASE WHEN n.is_device THEN d.torch_in_steps ELSE d.device_in_steps END, 0)::DOUBLE AS device_in_steps,
-        d.worked_calls,
-        CASE WHEN n.is_device THEN d.torch_ticks ELSE d.worked_ticks END::DOUBLE AS worked_ticks
+        d.worked_calls, CASE WHEN n.is_device THEN d.torch_ticks ELSE d.worked_ticks END::DOUBLE AS worked_ticks
     FROM sums AS d
     JOIN described AS n ON n.signature_index = d.row_index
 ),
 -- Values that belong to no call: device time, and memory.
 values_of_no_call AS (
-    SELECT
-        '(no op)' AS name, 0::BIGINT AS calls,
-        sum(d.unowned_ticks)::DOUBLE AS device_ticks,
-        coalesce(sum(d.unowned_in_steps), 0)::DOUBLE AS device_in_steps,
-        NULL::BIGINT AS memory, NULL::BIGINT AS device_memory
+    SELECT '(no op)' AS name, 0::BIGINT AS calls, sum(d.unowned_ticks)::DOUBLE AS device_ticks,
+        coalesce(sum(d.unowned_in_steps), 0)::DOUBLE AS device_in_steps, NULL::BIGINT AS memory,
+        NULL::BIGINT AS device_memory
     FROM sums AS d
     HAVING sum(d.unowned_ticks) > 0
     UNION ALL BY NAME
-    SELECT
-        '[memory]' AS name, count(*) AS calls, 0 AS device_ticks, 0 AS device_in_steps,
-        try_cast(sum(m.cpu_bytes) AS BIGINT) AS memory,
-        try_cast(sum(m.device_bytes) AS BIGINT) AS device_memory
+    SELECT '[memory]' AS name, count(*) AS calls, 0 AS device_ticks, 0 AS device_in_steps,
+        try_cast(sum(m.cpu_bytes) AS BIGINT) AS memory, try_cast(sum(m.device_bytes) AS BIGINT) AS device_memory
     FROM _memory_outside((SELECT o.capture_id FROM options AS o)) AS m
     LEFT JOIN runs AS r ON r.capture_id = m.capture_id AND NOT _is_step_run(r.name)
     WHERE _is_recorded(0, r.phase, steps, phase)
@@ -134,68 +112,47 @@ values_of_no_call AS (
 all_rows AS (
     FROM rows_of_calls
     UNION ALL BY NAME
-    SELECT
-        u.name,
-        CASE WHEN o.parted_by = 'shape' THEN '[]' END AS shapes,
-        false AS is_device, false AS is_annotation, true AS is_listed,
-        o.time_scale AS written, _scale(o.time_scale, o.unit) AS scale,
-        u.calls, 0 AS self_ticks, 0 AS total_ticks, u.device_ticks AS self_device_ticks, u.device_ticks,
-        u.memory AS self_memory, u.memory, u.device_memory AS self_device_memory, u.device_memory,
-        0 AS torch_self_ticks, 0 AS torch_ticks, u.device_ticks AS torch_device_ticks, 0 AS self_in_steps,
-        0 AS total_in_steps, u.device_in_steps AS self_device_in_steps, u.device_in_steps, u.calls AS worked_calls,
+    SELECT u.name, CASE WHEN o.parted_by = 'shape' THEN '[]' END AS shapes, false AS is_device, false AS is_annotation,
+        true AS is_listed, o.time_scale AS written, _scale(o.time_scale, o.unit) AS scale, u.calls, 0 AS self_ticks,
+        0 AS total_ticks, u.device_ticks AS self_device_ticks, u.device_ticks, u.memory AS self_memory, u.memory,
+        u.device_memory AS self_device_memory, u.device_memory, 0 AS torch_self_ticks, 0 AS torch_ticks,
+        u.device_ticks AS torch_device_ticks, 0 AS self_in_steps, 0 AS total_in_steps,
+        u.device_in_steps AS self_device_in_steps, u.device_in_steps, u.calls AS worked_calls,
         u.device_ticks AS worked_ticks
-    FROM values_of_no_call AS u
-    CROSS JOIN options AS o
+    FROM values_of_no_call AS u CROSS JOIN options AS o
 ),
 -- Python functions without a row have a part of the time, too.
 with_percent AS (
-    SELECT
-        a.*,
-        nullif(sum(a.self_ticks) OVER (PARTITION BY a.written), 0) / 100e0 AS percent_ticks,
+    SELECT a.*, nullif(sum(a.self_ticks) OVER (PARTITION BY a.written), 0) / 100e0 AS percent_ticks,
         nullif(sum(a.self_in_steps) OVER (PARTITION BY a.written), 0) / 100e0 AS step_percent_ticks
     FROM all_rows AS a
 )
-SELECT
-    p.name, p.shapes, p.stack, p.module, p.is_device, p.calls,
-    _in_unit(p.self_ticks, p.scale) AS self_cpu_time,
-    p.self_ticks / p.percent_ticks AS self_cpu_percent,
-    _in_unit(p.total_ticks, p.scale) AS cpu_time_total,
+SELECT p.name, p.shapes, p.stack, p.module, p.is_device, p.calls, _in_unit(p.self_ticks, p.scale) AS self_cpu_time,
+    p.self_ticks / p.percent_ticks AS self_cpu_percent, _in_unit(p.total_ticks, p.scale) AS cpu_time_total,
     p.total_ticks / p.percent_ticks AS cpu_time_percent,
-    _in_unit(p.torch_ticks, p.scale)
-        / nullif(p.calls, 0) AS cpu_time_avg,
-    _in_unit(p.self_device_ticks, p.scale) AS self_device_time,
-    _in_unit(p.device_ticks, p.scale) AS device_time_total,
-    _in_unit(p.worked_ticks, p.scale)
-        / nullif(p.worked_calls, 0) AS device_time_avg,
-    p.self_memory AS self_cpu_memory, p.memory AS cpu_memory, p.self_device_memory, p.device_memory,
-    NULL::BIGINT AS flops,
+    _in_unit(p.torch_ticks, p.scale) / nullif(p.calls, 0) AS cpu_time_avg,
+    _in_unit(p.self_device_ticks, p.scale) AS self_device_time, _in_unit(p.device_ticks, p.scale) AS device_time_total,
+    _in_unit(p.worked_ticks, p.scale) / nullif(p.worked_calls, 0) AS device_time_avg, p.self_memory AS self_cpu_memory,
+    p.memory AS cpu_memory, p.self_device_memory, p.device_memory, NULL::BIGINT AS flops,
     _in_unit(p.torch_self_ticks, p.scale) AS torch_self_cpu_time,
     _in_unit(p.torch_ticks, p.scale) AS torch_cpu_time_total,
-    _in_unit(p.torch_device_ticks, p.scale) AS torch_device_time_total,
-    _display_unit(p.written, o.unit) AS unit,
-    o.step_count AS steps,
-    _in_unit(p.self_in_steps / o.step_count, p.scale) AS self_cpu_per_step,
+    _in_unit(p.torch_device_ticks, p.scale) AS torch_device_time_total, _display_unit(p.written, o.unit) AS unit,
+    o.step_count AS steps, _in_unit(p.self_in_steps / o.step_count, p.scale) AS self_cpu_per_step,
     p.self_in_steps / p.step_percent_ticks AS self_cpu_step_percent,
     _in_unit(p.total_in_steps / o.step_count, p.scale) AS cpu_per_step,
     p.total_in_steps / p.step_percent_ticks AS cpu_step_percent,
     CASE
-        WHEN p.self_device_ticks IS NOT NULL THEN
-            _in_unit(p.self_device_in_steps / o.step_count, p.scale)
+        WHEN p.self_device_ticks IS NOT NULL THEN _in_unit(p.self_device_in_steps / o.step_count, p.scale)
     END AS self_device_per_step,
     CASE
-        WHEN p.device_ticks IS NOT NULL THEN
-            _in_unit(p.device_in_steps / o.step_count, p.scale)
+        WHEN p.device_ticks IS NOT NULL THEN _in_unit(p.device_in_steps / o.step_count, p.scale)
     END AS device_per_step,
+    CASE WHEN o.step_count IS NOT NULL THEN _in_unit(p.self_ticks - p.self_in_steps, p.scale) END AS cpu_outside_steps,
     CASE
-        WHEN o.step_count IS NOT NULL THEN _in_unit(p.self_ticks - p.self_in_steps, p.scale)
-    END AS cpu_outside_steps,
-    CASE
-        WHEN o.step_count IS NOT NULL THEN
-            _in_unit(p.self_device_ticks - p.self_device_in_steps, p.scale)
+        WHEN o.step_count IS NOT NULL THEN _in_unit(p.self_device_ticks - p.self_device_in_steps, p.scale)
     END AS device_outside_steps,
     p.self_ticks, p.device_ticks, p.is_annotation
-FROM with_percent AS p
-CROSS JOIN options AS o
+FROM with_percent AS p CROSS JOIN options AS o
 WHERE p.is_listed;
 
 -- One op with its calls, times and memory, as in `prof.key_averages()` of PyTorch's profiler, and with the same
@@ -256,14 +213,11 @@ CREATE MACRO key_averages(
     steps := NULL, phase := NULL, method := NULL, runs := 'all',
     include_python_functions := true  -- whether Python functions and modules have rows, as in PyTorch 2.13; torch leaves them out by default in 2.15 and before 2.10
 ) AS TABLE
-SELECT
-    k.name, k.shapes, k.stack, k.module, k.is_device, k.calls, k.self_cpu_time, k.self_cpu_percent, k.cpu_time_total,
+SELECT k.name, k.shapes, k.stack, k.module, k.is_device, k.calls, k.self_cpu_time, k.self_cpu_percent, k.cpu_time_total,
     k.cpu_time_percent, k.cpu_time_avg, k.self_device_time, k.device_time_total, k.device_time_avg, k.self_cpu_memory,
     k.cpu_memory, k.self_device_memory, k.device_memory, k.flops, k.torch_self_cpu_time, k.torch_cpu_time_total,
     k.torch_device_time_total, k.unit, k.steps, k.self_cpu_per_step, k.self_cpu_step_percent, k.cpu_per_step,
     k.cpu_step_percent, k.self_device_per_step, k.device_per_step, k.cpu_outside_steps, k.device_outside_steps
 FROM _key_averages(capture, "by", unit, stack_depth, steps, phase, method, runs, include_python_functions) AS k
-ORDER BY
-    coalesce(k.self_device_per_step, k.self_device_time) DESC NULLS LAST,
-    k.self_ticks DESC, k.device_ticks DESC NULLS LAST, k.name, k.shapes, k.stack, k.module, k.is_device,
-    k.is_annotation;
+ORDER BY coalesce(k.self_device_per_step, k.self_device_time) DESC NULLS LAST, k.self_ticks DESC,
+    k.device_ticks DESC NULLS LAST, k.name, k.shapes, k.stack, k.module, k.is_device, k.is_annotation;

@@ -1,10 +1,7 @@
 -- The memory that one op of a trace holds on one device at the end of one step, see `held_memory`.
 CREATE MACRO _held_memory(capture_key) AS TABLE
-WITH
-steps AS MATERIALIZED (
-    SELECT
-        s.run_index, s.step, s.end_ticks,
-        row_number() OVER (ORDER BY s.end_ticks, s.run_index) AS number,
+WITH steps AS MATERIALIZED (
+    SELECT s.run_index, s.step, s.end_ticks, row_number() OVER (ORDER BY s.end_ticks, s.run_index) AS number,
         coalesce(lag(s.end_ticks) OVER (ORDER BY s.end_ticks, s.run_index), -(2 ** 62))::BIGINT AS after_ticks
     FROM _host_steps(capture_key) AS s
     WHERE EXISTS (FROM trace_memory AS m WHERE m.capture_id = capture_key)
@@ -22,35 +19,26 @@ changes AS (
     FROM (
         SELECT o.device, o.op, o.at_ticks, o.bytes, 1 AS allocations FROM owned AS o
         UNION ALL
-        SELECT o.device, o.op, o.until_ticks, -o.bytes, -1
-        FROM owned AS o
-        WHERE o.until_ticks IS NOT NULL
+        SELECT o.device, o.op, o.until_ticks, -o.bytes, -1 FROM owned AS o WHERE o.until_ticks IS NOT NULL
     ) AS c
     ASOF JOIN steps AS s ON row(c.at_ticks) > row(s.after_ticks)
     WHERE c.at_ticks <= s.end_ticks
     UNION ALL
     SELECT o.device, o.op, s.number, 0, 0
-    FROM (SELECT DISTINCT w.device, w.op FROM owned AS w) AS o
-    CROSS JOIN steps AS s
+    FROM (SELECT DISTINCT w.device, w.op FROM owned AS w) AS o CROSS JOIN steps AS s
 ),
 summed AS (
     SELECT
-        c.device, c.op, c.number,
-        try_cast(sum(c.bytes) AS BIGINT) AS bytes,
-        sum(c.allocations)::BIGINT AS allocations
+        c.device, c.op, c.number, try_cast(sum(c.bytes) AS BIGINT) AS bytes, sum(c.allocations)::BIGINT AS allocations
     FROM changes AS c
     GROUP BY c.device, c.op, c.number
 ),
 held AS (
-    SELECT
-        h.device, h.op, h.number,
-        sum(h.bytes) OVER so_far AS bytes,
-        sum(h.allocations) OVER so_far AS allocations
+    SELECT h.device, h.op, h.number, sum(h.bytes) OVER so_far AS bytes, sum(h.allocations) OVER so_far AS allocations
     FROM summed AS h
     WINDOW so_far AS (PARTITION BY h.device, h.op ORDER BY h.number ROWS UNBOUNDED PRECEDING)
 )
-SELECT
-    h.device, h.op, s.run_index, s.step, h.number, h.allocations::BIGINT AS allocations,
+SELECT h.device, h.op, s.run_index, s.step, h.number, h.allocations::BIGINT AS allocations,
     try_cast(h.bytes AS BIGINT) AS bytes
 FROM held AS h
 JOIN steps AS s USING (number)
@@ -92,28 +80,21 @@ ORDER BY h.number, h.device, h.bytes DESC, h.op;
 --   growth_per_step_bytes: growth_bytes per step after the first; NULL with one step
 --   allocations: number of allocations held at the end of the last step
 CREATE MACRO memory_leaks(capture) AS TABLE
-WITH
-held AS MATERIALIZED (
-    SELECT
-        h.device, h.op, h.number, h.bytes, h.allocations,
+WITH held AS MATERIALIZED (
+    SELECT h.device, h.op, h.number, h.bytes, h.allocations,
         h.bytes - lag(h.bytes) OVER (PARTITION BY h.device, h.op ORDER BY h.number) AS growth
     FROM _held_memory((SELECT c.capture_id FROM _capture(capture, NULL) AS c)) AS h
 ),
 summed AS (
-    SELECT
-        h.device, h.op, count(*) AS steps,
-        count(*) FILTER (WHERE h.growth > 0) AS growing_steps,
-        arg_min(h.bytes, h.number) AS first_bytes,
-        arg_max(h.bytes, h.number) AS last_bytes,
+    SELECT h.device, h.op, count(*) AS steps, count(*) FILTER (WHERE h.growth > 0) AS growing_steps,
+        arg_min(h.bytes, h.number) AS first_bytes, arg_max(h.bytes, h.number) AS last_bytes,
         arg_max(h.allocations, h.number) AS allocations
     FROM held AS h
     GROUP BY h.device, h.op
 )
 SELECT
-    s.device, s.op, s.steps, s.growing_steps,
-    CASE WHEN s.steps >= 3 THEN s.growing_steps = s.steps - 1 END AS is_leak,
-    s.first_bytes, s.last_bytes,
-    s.last_bytes - s.first_bytes AS growth_bytes,
+    s.device, s.op, s.steps, s.growing_steps, CASE WHEN s.steps >= 3 THEN s.growing_steps = s.steps - 1 END AS is_leak,
+    s.first_bytes, s.last_bytes, s.last_bytes - s.first_bytes AS growth_bytes,
     (s.last_bytes - s.first_bytes)::DOUBLE / nullif(s.steps - 1, 0) AS growth_per_step_bytes,
     s.allocations
 FROM summed AS s

@@ -10,21 +10,17 @@
 --   peak_bytes: maximum of the bytes in use up to it
 --   unit: the requested unit of time
 CREATE MACRO memory_timeline(capture, unit := NULL) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
+WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 started AS (SELECT s.ticks FROM _memory_start((SELECT a.capture_id FROM target AS a)) AS s)
-SELECT
-    _memory_device(m.device_type, m.device) AS device,
-    _in_unit(m.at_ticks - s.ticks, a.scale) AS time,
-    m.bytes, m.total_allocated AS allocated_bytes, m.total_reserved AS reserved_bytes,
+SELECT _memory_device(m.device_type, m.device) AS device, _in_unit(m.at_ticks - s.ticks, a.scale) AS time, m.bytes,
+    m.total_allocated AS allocated_bytes, m.total_reserved AS reserved_bytes,
     max(m.total_allocated) OVER (
         PARTITION BY m.device_type, m.device
         ORDER BY m.at_ticks, m.event_index
         ROWS UNBOUNDED PRECEDING
     ) AS peak_bytes,
     a.unit
-FROM target AS a
-CROSS JOIN started AS s
+FROM target AS a CROSS JOIN started AS s
 JOIN trace_memory AS m USING (capture_id)
 WHERE m.device_type IS NOT NULL AND m.total_allocated IS NOT NULL AND m.total_reserved IS NOT NULL
 ORDER BY device, m.at_ticks, m.event_index;

@@ -1,20 +1,15 @@
 -- One module of a trace's model and its path in the linked record of an ETDump of the same model: torch numbers the
 -- modules of a class in the order of their first call, which is also their order in the record.
 CREATE MACRO _module_paths(capture_key) AS TABLE
-WITH
-first_calls AS (
-    SELECT
-        m.module_path,
-        string_split(m.module_class, '.')[-1] AS class,
-        min(m.node_index) AS first_node
+WITH first_calls AS (
+    SELECT m.module_path, string_split(m.module_class, '.')[-1] AS class, min(m.node_index) AS first_node
     FROM (SELECT capture_key AS capture_id) AS a
     JOIN captures AS c USING (capture_id)
     JOIN graphs AS g ON g.record_id = c.record_id AND g.stage = 'edge_dialect_exported_program'
     JOIN node_modules AS m ON m.record_id = g.record_id AND m.graph_id = g.graph_id
     GROUP BY m.module_path, class
 )
-SELECT
-    c.class || '_' || (row_number() OVER (PARTITION BY c.class ORDER BY c.first_node, c.module_path) - 1) AS module,
+SELECT c.class || '_' || (row_number() OVER (PARTITION BY c.class ORDER BY c.first_node, c.module_path) - 1) AS module,
     c.module_path
 FROM first_calls AS c;
 
@@ -38,23 +33,15 @@ CREATE MACRO model_map(
     trace,  -- capture of a PyTorch trace of the same model
     unit := NULL  -- ns, us, ms, s; NULL: us
 ) AS TABLE
-WITH
-target AS MATERIALIZED (
-    SELECT
-        a.capture_id, a.unit, a.scale,
-        greatest(count(r.run_index), 1) AS runs
+WITH target AS MATERIALIZED (
+    SELECT a.capture_id, a.unit, a.scale, greatest(count(r.run_index), 1) AS runs
     FROM _scaled_capture(etdump, unit) AS a
     LEFT JOIN runs AS r ON r.capture_id = a.capture_id AND r.name IN ('Execute', 'Step')
     GROUP BY a.capture_id, a.unit, a.scale
 ),
 device AS (
-    SELECT
-        o.module_path,
-        string_split(s.family, '.')[1] AS op,
-        count(*) AS calls,
-        sum(t.self_ticks)::DOUBLE AS ticks
-    FROM target AS k
-    CROSS JOIN _self_times((SELECT a.capture_id FROM target AS a), NULL, NULL, NULL, 'all') AS t
+    SELECT o.module_path, string_split(s.family, '.')[1] AS op, count(*) AS calls, sum(t.self_ticks)::DOUBLE AS ticks
+    FROM target AS k CROSS JOIN _self_times((SELECT a.capture_id FROM target AS a), NULL, NULL, NULL, 'all') AS t
     JOIN signatures AS s USING (capture_id, signature_index)
     JOIN signature_ops AS o USING (capture_id, signature_index)
     WHERE s.kind IN ('kernel', 'delegate_call')
@@ -66,8 +53,7 @@ traced AS MATERIALIZED (
         CASE c.format
             WHEN 'torch_trace' THEN c.capture_id
             ELSE error(
-                c.name || ' is of format ' || c.format || '; name a PyTorch trace of '
-                || 'the same model after the ETDump'
+                c.name || ' is of format ' || c.format || '; name a PyTorch trace of the same model after the ETDump'
             )
         END AS capture_id
     FROM _capture(trace, NULL) AS b
@@ -75,8 +61,7 @@ traced AS MATERIALIZED (
 ),
 -- The trace's ops with the module that contains each.
 first_calls AS MATERIALIZED (
-    SELECT
-        e.label, e.category,
+    SELECT e.label, e.category,
         -- An op that calls itself counts once.
         e.duration_ticks - _part_before(
             e.start_ticks, e.end_ticks, max(e.end_ticks) OVER (
@@ -85,14 +70,11 @@ first_calls AS MATERIALIZED (
                 ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
             )
         ) AS counted_ticks,
-        p.module_path,
-        o.event_index IS NULL AS is_outermost
+        p.module_path, o.event_index IS NULL AS is_outermost
     FROM traced AS b
     JOIN events AS e ON e.capture_id = b.capture_id AND e.category IS NOT NULL
     JOIN trace_events AS h
-        ON h.capture_id = e.capture_id
-        AND h.run_index = e.run_index
-        AND h.event_index = e.event_index
+        ON h.capture_id = e.capture_id AND h.run_index = e.run_index AND h.event_index = e.event_index
     JOIN _trace_event_modules((SELECT k.capture_id FROM traced AS k)) AS m
         ON m.run_index = e.run_index AND m.event_index = e.event_index
     JOIN paths AS p USING (module)
@@ -109,38 +91,24 @@ passes AS (
     WHERE c.module_path = '' AND starts_with(c.label, 'nn.Module: ')
 ),
 torch AS (
-    SELECT
-        c.module_path,
-        string_split(string_split(c.label, '::')[2], '.')[1] AS op,
-        count(*) AS calls,
-        sum(c.counted_ticks)::DOUBLE AS ticks,
-        bool_or(c.is_outermost) AS is_outermost
+    SELECT c.module_path, string_split(string_split(c.label, '::')[2], '.')[1] AS op, count(*) AS calls,
+        sum(c.counted_ticks)::DOUBLE AS ticks, bool_or(c.is_outermost) AS is_outermost
     FROM first_calls AS c
     WHERE starts_with(c.label, 'aten::')
     GROUP BY c.module_path, op
 ),
 paired AS (
-    SELECT
-        coalesce(d.module_path, t.module_path) AS module_path,
-        coalesce(d.op, t.op) AS op,
-        d.calls / k.runs AS etdump_calls,
-        _in_unit(d.ticks / k.runs, k.scale) AS etdump_time,
-        t.calls / n.passes AS trace_calls,
-        _in_unit(t.ticks / n.passes, _scale('ns', k.unit)) AS trace_time,
-        k.unit
+    SELECT coalesce(d.module_path, t.module_path) AS module_path, coalesce(d.op, t.op) AS op,
+        d.calls / k.runs AS etdump_calls, _in_unit(d.ticks / k.runs, k.scale) AS etdump_time,
+        t.calls / n.passes AS trace_calls, _in_unit(t.ticks / n.passes, _scale('ns', k.unit)) AS trace_time, k.unit
     FROM device AS d
     FULL JOIN torch AS t USING (module_path, op)
-    CROSS JOIN target AS k
-    CROSS JOIN passes AS n
-    CROSS JOIN traced AS b
+    CROSS JOIN target AS k CROSS JOIN passes AS n CROSS JOIN traced AS b
     WHERE (d.op IS NOT NULL OR t.is_outermost)
         -- Evaluated first: another format is an error even if the ETDump has no modules.
         AND b.capture_id IS NOT NULL
 )
-SELECT
-    p.module_path, p.op, p.etdump_calls, p.etdump_time, p.trace_calls, p.trace_time,
-    p.etdump_time / nullif(p.trace_time, 0) AS ratio,
-    p.etdump_time - p.trace_time AS excess,
-    p.unit
+SELECT p.module_path, p.op, p.etdump_calls, p.etdump_time, p.trace_calls, p.trace_time,
+    p.etdump_time / nullif(p.trace_time, 0) AS ratio, p.etdump_time - p.trace_time AS excess, p.unit
 FROM paired AS p
 ORDER BY p.etdump_time DESC NULLS LAST, p.trace_time DESC, p.module_path, p.op;

@@ -25,8 +25,7 @@
 --   device_per_step: device_total_time of these, per step
 --   device_self_per_step: device_self_time of these, per step
 CREATE MACRO module_tree(capture, unit := NULL, steps := NULL, phase := NULL) AS TABLE
-WITH RECURSIVE
-target AS MATERIALIZED (FROM _capture_with_steps(capture, unit, steps, phase)),
+WITH RECURSIVE target AS MATERIALIZED (FROM _capture_with_steps(capture, unit, steps, phase)),
 calls AS MATERIALIZED (FROM _operator_calls((SELECT a.capture_id FROM target AS a))),
 recorded AS MATERIALIZED (
     SELECT r.run_index, _is_step_run(r.name) AS is_step
@@ -59,14 +58,9 @@ within AS (
     GROUP BY c.parent_index
 ),
 summed AS (
-    SELECT
-        q.module_path,
-        any_value(_module_name(c.label)) AS module,
-        any_value(q.depth) AS depth, count(*) AS calls,
-        coalesce(sum(w.operators), 0)::BIGINT AS operators,
-        sum(c.host_ticks)::DOUBLE AS host_ticks,
-        sum(c.host_self_ticks)::DOUBLE AS host_self_ticks,
-        sum(c.device_ticks)::DOUBLE AS device_ticks,
+    SELECT q.module_path, any_value(_module_name(c.label)) AS module, any_value(q.depth) AS depth, count(*) AS calls,
+        coalesce(sum(w.operators), 0)::BIGINT AS operators, sum(c.host_ticks)::DOUBLE AS host_ticks,
+        sum(c.host_self_ticks)::DOUBLE AS host_self_ticks, sum(c.device_ticks)::DOUBLE AS device_ticks,
         sum(c.device_self_ticks + coalesce(w.device_ticks, 0))::DOUBLE AS device_self_ticks,
         sum(CASE WHEN r.is_step THEN c.host_ticks ELSE 0 END)::DOUBLE AS host_in_steps,
         sum(CASE WHEN r.is_step THEN c.host_self_ticks ELSE 0 END)::DOUBLE AS host_self_in_steps,
@@ -81,22 +75,13 @@ summed AS (
     LEFT JOIN within AS w ON w.parent_index = c.event_index
     GROUP BY q.module_path
 )
-SELECT
-    s.module_path, s.module, s.depth, s.calls, s.operators,
-    _in_unit(s.host_ticks, a.scale) AS host_total_time,
-    _in_unit(s.host_self_ticks, a.scale) AS host_self_time,
-    _in_unit(s.device_ticks, a.scale) AS device_total_time,
+SELECT s.module_path, s.module, s.depth, s.calls, s.operators, _in_unit(s.host_ticks, a.scale) AS host_total_time,
+    _in_unit(s.host_self_ticks, a.scale) AS host_self_time, _in_unit(s.device_ticks, a.scale) AS device_total_time,
     _in_unit(s.device_self_ticks, a.scale) AS device_self_time,
-    _in_unit(
-        CASE WHEN s.device_ticks > 0 THEN s.device_ticks ELSE s.host_ticks END
-            / s.calls,
-        a.scale
-    ) AS per_call,
-    a.unit, a.step_count AS steps,
-    _in_unit(s.host_in_steps / a.step_count, a.scale) AS host_per_step,
+    _in_unit(CASE WHEN s.device_ticks > 0 THEN s.device_ticks ELSE s.host_ticks END / s.calls, a.scale) AS per_call,
+    a.unit, a.step_count AS steps, _in_unit(s.host_in_steps / a.step_count, a.scale) AS host_per_step,
     _in_unit(s.host_self_in_steps / a.step_count, a.scale) AS host_self_per_step,
     _in_unit(s.device_in_steps / a.step_count, a.scale) AS device_per_step,
     _in_unit(s.device_self_in_steps / a.step_count, a.scale) AS device_self_per_step
-FROM summed AS s
-CROSS JOIN target AS a
+FROM summed AS s CROSS JOIN target AS a
 ORDER BY s.first_ticks, s.depth, s.module_path;

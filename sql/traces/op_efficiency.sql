@@ -1,7 +1,6 @@
 -- One row of `_costed_calls` with the least time that its costs take at the peaks.
 CREATE MACRO _rated_calls(capture_key, peak_flops, peak_bandwidth, device, steps, phase, is_compared) AS TABLE
-WITH
-peaks AS MATERIALIZED (SELECT q AS peak FROM _trace_peaks(capture_key, peak_flops, peak_bandwidth, device) AS q),
+WITH peaks AS MATERIALIZED (SELECT q AS peak FROM _trace_peaks(capture_key, peak_flops, peak_bandwidth, device) AS q),
 shortest AS (
     SELECT min(e.elapsed_ticks) AS ticks
     FROM (SELECT capture_key AS capture_id) AS a
@@ -10,39 +9,31 @@ shortest AS (
     WHERE e.elapsed_ticks > 0
 ),
 costed AS MATERIALIZED (
-    SELECT
-        c.*, p.peak.named_device AS device, p.peak.bandwidth,
+    SELECT c.*, p.peak.named_device AS device, p.peak.bandwidth,
         _peak_of_type(p.peak, c.type, c.family IN ('GEMM', 'convolution', 'attention', 'MoE'), c.uses) AS most_flops
-    FROM _costed_calls(capture_key, steps, phase, is_compared) AS c
-    CROSS JOIN peaks AS p
+    FROM _costed_calls(capture_key, steps, phase, is_compared) AS c CROSS JOIN peaks AS p
 ),
 limited AS (
-    SELECT
-        c.*,
-        CASE WHEN c.flops = 0 THEN 0 ELSE c.flops * 1e9 / c.most_flops END AS compute_ticks,
+    SELECT c.*, CASE WHEN c.flops = 0 THEN 0 ELSE c.flops * 1e9 / c.most_flops END AS compute_ticks,
         c.bytes * 1e9 / c.bandwidth AS memory_ticks
     FROM costed AS c
 ),
 rated AS (
-    SELECT
-        l.*,
+    SELECT l.*,
         CASE
             WHEN l.flops + l.bytes > 0
-                THEN greatest(l.compute_ticks, l.memory_ticks) * l.calls
-                    + 0 * (l.compute_ticks + l.memory_ticks)
+                THEN greatest(l.compute_ticks, l.memory_ticks) * l.calls + 0 * (l.compute_ticks + l.memory_ticks)
         END AS least_ticks
     FROM limited AS l
 )
-SELECT
-    r.*,
+SELECT r.*,
     CASE
         WHEN r.least_ticks < r.kernels * s.ticks THEN 'latency'
         WHEN r.compute_ticks >= r.memory_ticks AND r.least_ticks > 0 THEN 'compute'
         WHEN r.compute_ticks < r.memory_ticks THEN 'memory'
     END AS bound,
     CASE WHEN r.least_ticks IS NOT NULL THEN r.ticks END AS known_ticks
-FROM rated AS r
-CROSS JOIN shortest AS s;
+FROM rated AS r CROSS JOIN shortest AS s;
 
 -- How far one op of a trace is from the peak of its device, by the shapes, types and strides of its inputs: its device
 -- time against the least that its operations and bytes take. Costs are counted by `cost_formulas`; inputs are read
@@ -95,28 +86,23 @@ CREATE MACRO op_efficiency(
     "by" := 'shape',  -- shape, op or family: the columns by which ops are separated
     unit := NULL, steps := NULL, phase := NULL
 ) AS TABLE
-WITH
-target AS MATERIALIZED (
+WITH target AS MATERIALIZED (
     SELECT c.*, _checked_by("by", ['shape', 'op', 'family']) AS parted_by
     FROM _capture_with_steps(capture, unit, steps, phase) AS c
 ),
 rated AS MATERIALIZED (
     FROM _rated_calls(
-        (SELECT a.capture_id FROM target AS a),
-        peak_flops, peak_bandwidth, device, steps, phase, false
+        (SELECT a.capture_id FROM target AS a), peak_flops, peak_bandwidth, device, steps, phase, false
     ) AS r
 ),
 summed AS (
-    SELECT
-        b.family,
-        CASE WHEN a.parted_by <> 'family' THEN b.label END AS op,
+    SELECT b.family, CASE WHEN a.parted_by <> 'family' THEN b.label END AS op,
         CASE WHEN a.parted_by = 'shape' THEN b.inputs END AS inputs,
         CASE WHEN a.parted_by = 'shape' THEN b.shapes END AS shapes,
         CASE WHEN a.parted_by = 'shape' THEN b.dtypes END AS types,
         CASE WHEN a.parted_by = 'shape' THEN b.strides END AS strides,
         CASE WHEN a.parted_by = 'shape' THEN {'flops': b.flops, 'bytes': b.bytes} END AS cost,
-        sum(CASE WHEN b.label IS NULL THEN b.events ELSE b.calls END)::BIGINT AS calls,
-        sum(b.ticks)::BIGINT AS ticks,
+        sum(CASE WHEN b.label IS NULL THEN b.events ELSE b.calls END)::BIGINT AS calls, sum(b.ticks)::BIGINT AS ticks,
         sum(b.step_ticks)::BIGINT AS step_ticks,
         CASE WHEN count(*) = count(b.flops) THEN sum(b.flops::DOUBLE * b.calls) END AS flops,
         CASE WHEN count(*) = count(b.bytes) THEN sum(b.bytes::DOUBLE * b.calls) END AS bytes,
@@ -125,8 +111,7 @@ summed AS (
         sum(b.bytes::DOUBLE * b.calls) * 1e9
         / nullif(sum(CASE WHEN b.bytes IS NOT NULL THEN b.ticks END), 0) AS bytes_per_second,
         any_value(CASE WHEN a.parted_by = 'shape' THEN b.most_flops END) AS peak_flops,
-        sum(b.least_ticks) AS least_ticks,
-        sum(b.known_ticks)::BIGINT AS known_ticks,
+        sum(b.least_ticks) AS least_ticks, sum(b.known_ticks)::BIGINT AS known_ticks,
         sum(
             CASE
                 WHEN b.known_ticks > b.least_ticks THEN b.known_ticks - b.least_ticks
@@ -134,10 +119,8 @@ summed AS (
             END
         ) AS above_ticks,
         CASE WHEN count(DISTINCT b.bound) = 1 AND count(*) = count(b.bound) THEN any_value(b.bound) END AS bound,
-        sum(b.events)::BIGINT AS events,
-        sum(b.copy_ticks)::BIGINT AS copy_ticks,
-        arg_max(b.top_event, b.ticks) AS top_event,
-        any_value(b.device) AS device,
+        sum(b.events)::BIGINT AS events, sum(b.copy_ticks)::BIGINT AS copy_ticks,
+        arg_max(b.top_event, b.ticks) AS top_event, any_value(b.device) AS device,
         arg_max(
             coalesce(
                 b.reason,
@@ -150,30 +133,20 @@ summed AS (
             ),
             b.ticks
         ) AS reason
-    FROM rated AS b
-    CROSS JOIN target AS a
+    FROM rated AS b CROSS JOIN target AS a
     GROUP BY ALL
 )
-SELECT
-    s.family, s.op, s.inputs, s.calls,
-    _in_unit(s.ticks, a.scale) AS total,
+SELECT s.family, s.op, s.inputs, s.calls, _in_unit(s.ticks, a.scale) AS total,
     _in_unit(s.ticks::DOUBLE / s.calls, a.scale) AS per_call,
-    100 * s.ticks::DOUBLE / nullif(sum(s.ticks) OVER (), 0) AS share_percent,
-    a.unit,
-    try_cast(s.flops / s.calls AS BIGINT) AS flops,
-    try_cast(s.bytes / s.calls AS BIGINT) AS bytes,
-    s.flops / nullif(s.bytes, 0) AS intensity,
-    s.flops_per_second, s.bytes_per_second, s.peak_flops,
-    100 * s.least_ticks / nullif(s.known_ticks, 0) AS roof_percent,
-    s.bound,
+    100 * s.ticks::DOUBLE / nullif(sum(s.ticks) OVER (), 0) AS share_percent, a.unit,
+    try_cast(s.flops / s.calls AS BIGINT) AS flops, try_cast(s.bytes / s.calls AS BIGINT) AS bytes,
+    s.flops / nullif(s.bytes, 0) AS intensity, s.flops_per_second, s.bytes_per_second, s.peak_flops,
+    100 * s.least_ticks / nullif(s.known_ticks, 0) AS roof_percent, s.bound,
     _in_unit(s.above_ticks, a.scale) AS above_roof,
     100 * s.above_ticks / nullif(sum(s.ticks) OVER (), 0) AS above_roof_percent,
-    100 * coalesce(s.known_ticks, 0)::DOUBLE / nullif(s.ticks, 0) AS known_percent,
-    s.events,
-    _in_unit(s.copy_ticks, a.scale) AS copy_time,
-    s.top_event, s.device, s.reason, s.shapes, s.types, s.strides, a.step_count AS steps,
-    _in_unit(s.step_ticks::DOUBLE / a.step_count, a.scale) AS per_step,
+    100 * coalesce(s.known_ticks, 0)::DOUBLE / nullif(s.ticks, 0) AS known_percent, s.events,
+    _in_unit(s.copy_ticks, a.scale) AS copy_time, s.top_event, s.device, s.reason, s.shapes, s.types, s.strides,
+    a.step_count AS steps, _in_unit(s.step_ticks::DOUBLE / a.step_count, a.scale) AS per_step,
     CASE WHEN a.step_count IS NOT NULL THEN _in_unit(s.ticks - s.step_ticks, a.scale) END AS outside_steps
-FROM summed AS s
-CROSS JOIN target AS a
+FROM summed AS s CROSS JOIN target AS a
 ORDER BY s.ticks DESC, s.family, s.op, s.shapes, s.types, s.strides;

@@ -25,21 +25,15 @@ CREATE MACRO operator_table(
     "by" := 'name',  -- name or shape: the column by which ops are separated
     unit := NULL, steps := NULL, phase := NULL
 ) AS TABLE
-WITH
-target AS MATERIALIZED (
-    SELECT c.*, _checked_by("by", ['name', 'shape']) AS parted_by
-    FROM _scaled_capture(capture, unit) AS c
+WITH target AS MATERIALIZED (
+    SELECT c.*, _checked_by("by", ['name', 'shape']) AS parted_by FROM _scaled_capture(capture, unit) AS c
 ),
 called AS (
-    SELECT
-        c.*,
-        c.start_ticks + c.host_ticks AS end_ticks,
-        c.device_before_ticks + c.device_ticks AS device_until_ticks,
+    SELECT c.*, c.start_ticks + c.host_ticks AS end_ticks, c.device_before_ticks + c.device_ticks AS device_until_ticks,
         c.tensor_before_ticks + c.tensor_ticks AS tensor_until_ticks,
         c.unknown_before_ticks + c.unknown_ticks AS unknown_until_ticks,
         CASE WHEN a.parted_by = 'shape' THEN coalesce(o.shapes, '[]') END AS shapes
-    FROM target AS a
-    CROSS JOIN _operator_calls((SELECT a.capture_id FROM target AS a)) AS c
+    FROM target AS a CROSS JOIN _operator_calls((SELECT a.capture_id FROM target AS a)) AS c
     JOIN runs AS r USING (capture_id, run_index)
     LEFT JOIN op_arguments AS o
         ON a.parted_by = 'shape'
@@ -50,20 +44,15 @@ called AS (
 ),
 -- The part of each call that earlier calls of the same row and thread cover counts once.
 repeated AS (
-    SELECT
-        c.*,
-        _part_before(c.start_ticks, c.end_ticks, max(c.end_ticks) OVER earlier_calls) AS host_repeated,
+    SELECT c.*, _part_before(c.start_ticks, c.end_ticks, max(c.end_ticks) OVER earlier_calls) AS host_repeated,
         _part_before(
-            c.device_before_ticks, c.device_until_ticks,
-            max(c.device_until_ticks) OVER earlier_calls
+            c.device_before_ticks, c.device_until_ticks, max(c.device_until_ticks) OVER earlier_calls
         ) AS device_repeated,
         _part_before(
-            c.tensor_before_ticks, c.tensor_until_ticks,
-            max(c.tensor_until_ticks) OVER earlier_calls
+            c.tensor_before_ticks, c.tensor_until_ticks, max(c.tensor_until_ticks) OVER earlier_calls
         ) AS tensor_repeated,
         _part_before(
-            c.unknown_before_ticks, c.unknown_until_ticks,
-            max(c.unknown_until_ticks) OVER earlier_calls
+            c.unknown_before_ticks, c.unknown_until_ticks, max(c.unknown_until_ticks) OVER earlier_calls
         ) AS unknown_repeated
     FROM called AS c
     WINDOW earlier_calls AS (
@@ -73,28 +62,20 @@ repeated AS (
     )
 ),
 summed AS (
-    SELECT
-        c.label AS name, c.shapes, a.unit, a.scale, count(*) AS calls,
+    SELECT c.label AS name, c.shapes, a.unit, a.scale, count(*) AS calls,
         sum(c.device_self_ticks)::DOUBLE AS device_self_ticks,
         sum(c.device_ticks - c.device_repeated)::DOUBLE AS device_ticks,
-        sum(c.host_self_ticks)::DOUBLE AS host_self_ticks,
-        sum(c.host_ticks - c.host_repeated)::DOUBLE AS host_ticks,
-        bool_or(c.is_eligible) AS is_eligible,
-        sum(c.tensor_self_ticks)::DOUBLE AS tensor_self_ticks,
+        sum(c.host_self_ticks)::DOUBLE AS host_self_ticks, sum(c.host_ticks - c.host_repeated)::DOUBLE AS host_ticks,
+        bool_or(c.is_eligible) AS is_eligible, sum(c.tensor_self_ticks)::DOUBLE AS tensor_self_ticks,
         sum(c.tensor_ticks - c.tensor_repeated)::DOUBLE AS tensor_ticks,
         sum(c.unknown_self_ticks)::DOUBLE AS unknown_self_ticks,
         sum(c.unknown_ticks - c.unknown_repeated)::DOUBLE AS unknown_ticks
-    FROM target AS a
-    CROSS JOIN repeated AS c
+    FROM target AS a CROSS JOIN repeated AS c
     GROUP BY c.label, c.shapes, a.unit, a.scale
 )
-SELECT
-    s.name, s.shapes, s.calls,
-    _in_unit(s.device_self_ticks, s.scale) AS device_self_time,
-    _in_unit(s.device_ticks, s.scale) AS device_total_time,
-    _in_unit(s.host_self_ticks, s.scale) AS host_self_time,
-    _in_unit(s.host_ticks, s.scale) AS host_total_time,
-    s.is_eligible AS tensor_cores_eligible,
+SELECT s.name, s.shapes, s.calls, _in_unit(s.device_self_ticks, s.scale) AS device_self_time,
+    _in_unit(s.device_ticks, s.scale) AS device_total_time, _in_unit(s.host_self_ticks, s.scale) AS host_self_time,
+    _in_unit(s.host_ticks, s.scale) AS host_total_time, s.is_eligible AS tensor_cores_eligible,
     CASE
         WHEN s.device_self_ticks = 0 THEN 0
         ELSE _tensor_percent(s.tensor_self_ticks, s.unknown_self_ticks, s.device_self_ticks)

@@ -1,7 +1,6 @@
 -- The time between two moments of a trace, at which steps begin or end, if a step contains it. Steps may overlap.
 CREATE MACRO _step_spans(capture_key) AS TABLE
-WITH
-steps AS MATERIALIZED (FROM _host_steps(capture_key)),
+WITH steps AS MATERIALIZED (FROM _host_steps(capture_key)),
 bounds AS (
     SELECT b.ticks, sum(b.change) AS change
     FROM (
@@ -12,10 +11,7 @@ bounds AS (
     GROUP BY b.ticks
 ),
 spans AS (
-    SELECT
-        b.ticks AS start_ticks,
-        lead(b.ticks) OVER so_far AS end_ticks,
-        sum(b.change) OVER so_far AS steps
+    SELECT b.ticks AS start_ticks, lead(b.ticks) OVER so_far AS end_ticks, sum(b.change) OVER so_far AS steps
     FROM bounds AS b
     WINDOW so_far AS (ORDER BY b.ticks)
 )
@@ -23,8 +19,7 @@ SELECT s.start_ticks, s.end_ticks FROM spans AS s WHERE s.steps > 0;
 
 -- The time on the host of one pass in one span of `_step_spans`. Each moment counts once.
 CREATE MACRO _host_passes(capture_key) AS TABLE
-WITH
-spans AS MATERIALIZED (FROM _step_spans(capture_key)),
+WITH spans AS MATERIALIZED (FROM _step_spans(capture_key)),
 slices AS MATERIALIZED (SELECT s.place, s.start_ticks, s.end_ticks FROM _pass_slices(capture_key) AS s),
 edges AS (
     SELECT s.start_ticks AS ticks, s.place, 1 AS change FROM slices AS s
@@ -36,9 +31,7 @@ edges AS (
     SELECT s.end_ticks, 5, 0 FROM spans AS s
 ),
 moments AS (
-    SELECT
-        e.ticks,
-        sum(CASE e.place WHEN 1 THEN e.change ELSE 0 END)::INTEGER AS backward,
+    SELECT e.ticks, sum(CASE e.place WHEN 1 THEN e.change ELSE 0 END)::INTEGER AS backward,
         sum(CASE e.place WHEN 2 THEN e.change ELSE 0 END)::INTEGER AS optimizer,
         sum(CASE e.place WHEN 3 THEN e.change ELSE 0 END)::INTEGER AS loading,
         sum(CASE e.place WHEN 4 THEN e.change ELSE 0 END)::INTEGER AS forward
@@ -46,9 +39,7 @@ moments AS (
     GROUP BY e.ticks
 ),
 stretches AS (
-    SELECT
-        m.ticks,
-        lead(m.ticks) OVER (ORDER BY m.ticks) - m.ticks AS length,
+    SELECT m.ticks, lead(m.ticks) OVER (ORDER BY m.ticks) - m.ticks AS length,
         CASE
             WHEN sum(m.backward) OVER so_far > 0 THEN 1
             WHEN sum(m.optimizer) OVER so_far > 0 THEN 2
@@ -68,8 +59,7 @@ GROUP BY b.start_ticks, t.place;
 -- The pass that launched one device event of a trace: the first of backward, optimizer, data_loading and forward that
 -- contains the launch on its thread.
 CREATE MACRO _device_passes(capture_key) AS TABLE
-WITH
-launched AS MATERIALIZED (
+WITH launched AS MATERIALIZED (
     SELECT o.event_index, o.launch_ticks, o.device_ticks, t.thread_index, e.start_ticks
     FROM _launches(capture_key) AS o
     LEFT JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
@@ -79,23 +69,18 @@ launched AS MATERIALIZED (
 ),
 asked AS (
     SELECT l.event_index, l.thread_index, l.start_ticks, p.place
-    FROM launched AS l
-    CROSS JOIN (SELECT unnest([1, 2, 3, 4]) AS place) AS p
+    FROM launched AS l CROSS JOIN (SELECT unnest([1, 2, 3, 4]) AS place) AS p
     WHERE l.thread_index IS NOT NULL
 ),
 within AS (
     SELECT a.event_index, min(a.place) AS place
     FROM asked AS a
     ASOF JOIN _pass_covers(capture_key) AS c
-        ON c.thread_index = a.thread_index
-        AND c.place = a.place
-        AND row(a.start_ticks) >= row(c.start_ticks)
+        ON c.thread_index = a.thread_index AND c.place = a.place AND row(a.start_ticks) >= row(c.start_ticks)
     WHERE a.start_ticks < c.end_ticks
     GROUP BY a.event_index
 )
-SELECT
-    l.event_index, l.launch_ticks, l.device_ticks AS ticks,
-    coalesce(w.place, 5) AS place
+SELECT l.event_index, l.launch_ticks, l.device_ticks AS ticks, coalesce(w.place, 5) AS place
 FROM launched AS l
 LEFT JOIN within AS w USING (event_index);
 
@@ -122,10 +107,8 @@ CREATE MACRO passes(
     capture, unit := NULL,
     "by" := 'trace'  -- trace or step
 ) AS TABLE
-WITH
-target AS MATERIALIZED (
-    SELECT c.*, _checked_by("by", ['trace', 'step']) = 'step' AS by_step
-    FROM _scaled_capture(capture, unit) AS c
+WITH target AS MATERIALIZED (
+    SELECT c.*, _checked_by("by", ['trace', 'step']) = 'step' AS by_step FROM _scaled_capture(capture, unit) AS c
 ),
 steps AS MATERIALIZED (FROM _host_steps((SELECT a.capture_id FROM target AS a))),
 launched AS MATERIALIZED (FROM _device_passes((SELECT a.capture_id FROM target AS a))),
@@ -143,8 +126,7 @@ places AS (SELECT unnest([1, 2, 3, 4, 5]) AS place),
 moments AS (
     SELECT m.ticks, m.place, sum(m.host_ticks) AS host, sum(m.device_ticks) AS device, sum(m.events) AS events
     FROM (
-        SELECT i.span_ticks AS ticks, i.place, i.host_ticks, i.device_ticks, i.events
-        FROM in_spans AS i
+        SELECT i.span_ticks AS ticks, i.place, i.host_ticks, i.device_ticks, i.events FROM in_spans AS i
         UNION ALL
         SELECT s.start_ticks, p.place, 0, 0, 0 FROM steps AS s CROSS JOIN places AS p
         UNION ALL
@@ -153,18 +135,13 @@ moments AS (
     GROUP BY m.ticks, m.place
 ),
 before AS MATERIALIZED (
-    SELECT
-        m.ticks, m.place,
-        sum(m.host) OVER so_far - m.host AS host_ticks,
-        sum(m.device) OVER so_far - m.device AS device_ticks,
-        sum(m.events) OVER so_far - m.events AS events
+    SELECT m.ticks, m.place, sum(m.host) OVER so_far - m.host AS host_ticks,
+        sum(m.device) OVER so_far - m.device AS device_ticks, sum(m.events) OVER so_far - m.events AS events
     FROM moments AS m
     WINDOW so_far AS (PARTITION BY m.place ORDER BY m.ticks)
 ),
 summed AS (
-    SELECT
-        s.run_index, s.step, b.place,
-        try_cast(e.host_ticks - b.host_ticks AS BIGINT) AS host_ticks,
+    SELECT s.run_index, s.step, b.place, try_cast(e.host_ticks - b.host_ticks AS BIGINT) AS host_ticks,
         try_cast(e.device_ticks - b.device_ticks AS BIGINT) AS device_ticks,
         (e.events - b.events)::BIGINT AS events
     FROM steps AS s
@@ -172,29 +149,18 @@ summed AS (
     JOIN before AS e ON e.ticks = s.end_ticks AND e.place = b.place
     WHERE (SELECT a.by_step FROM target AS a)
     UNION ALL
-    SELECT
-        NULL, NULL, p.place,
-        try_cast(coalesce(sum(i.host_ticks), 0) AS BIGINT),
-        try_cast(coalesce(sum(i.device_ticks), 0) AS BIGINT),
-        coalesce(sum(i.events), 0)::BIGINT
+    SELECT NULL, NULL, p.place, try_cast(coalesce(sum(i.host_ticks), 0) AS BIGINT),
+        try_cast(coalesce(sum(i.device_ticks), 0) AS BIGINT), coalesce(sum(i.events), 0)::BIGINT
     FROM places AS p
     LEFT JOIN in_spans AS i USING (place)
     WHERE EXISTS (FROM steps) AND NOT (SELECT a.by_step FROM target AS a)
     GROUP BY p.place
 )
-SELECT
-    s.run_index, s.step,
-    ['backward', 'optimizer', 'data_loading', 'forward', 'other'][s.place] AS pass,
+SELECT s.run_index, s.step, ['backward', 'optimizer', 'data_loading', 'forward', 'other'][s.place] AS pass,
     _in_unit(s.host_ticks, a.scale) AS host_time,
-    100 * s.host_ticks::DOUBLE
-        / nullif(sum(s.host_ticks) OVER (PARTITION BY s.run_index), 0) AS host_percent,
-    _in_unit(
-        CASE WHEN (SELECT count(*) FROM launched AS d) > 0 THEN s.device_ticks END,
-        a.scale
-    ) AS device_time,
-    100 * s.device_ticks::DOUBLE
-        / nullif(sum(s.device_ticks) OVER (PARTITION BY s.run_index), 0) AS device_percent,
+    100 * s.host_ticks::DOUBLE / nullif(sum(s.host_ticks) OVER (PARTITION BY s.run_index), 0) AS host_percent,
+    _in_unit(CASE WHEN (SELECT count(*) FROM launched AS d) > 0 THEN s.device_ticks END, a.scale) AS device_time,
+    100 * s.device_ticks::DOUBLE / nullif(sum(s.device_ticks) OVER (PARTITION BY s.run_index), 0) AS device_percent,
     s.events AS device_events, a.unit
-FROM summed AS s
-CROSS JOIN target AS a
+FROM summed AS s CROSS JOIN target AS a
 ORDER BY s.run_index, [2, 3, 4, 1, 5][s.place];

@@ -16,8 +16,7 @@
 --   share_percent: held_bytes in percent of the sum of all rows of the device
 --   unit: the requested unit of time
 CREATE MACRO peak_memory(capture, unit := NULL) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
+WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 started AS (SELECT s.ticks FROM _memory_start((SELECT a.capture_id FROM target AS a)) AS s),
 memory AS MATERIALIZED (FROM _allocations((SELECT a.capture_id FROM target AS a))),
 peaks AS MATERIALIZED (
@@ -37,19 +36,14 @@ steps AS (
     WHERE w.capture_id = (SELECT a.capture_id FROM target AS a)
 ),
 owned AS (
-    SELECT
-        h.device, g.label AS op,
-        CASE WHEN h.at_ticks < s.end_ticks THEN s.step END AS step,
-        h.bytes
+    SELECT h.device, g.label AS op, CASE WHEN h.at_ticks < s.end_ticks THEN s.step END AS step, h.bytes
     FROM held AS h
     LEFT JOIN _memory_calls((SELECT a.capture_id FROM target AS a)) AS c USING (event_index)
     LEFT JOIN _event_labels((SELECT a.capture_id FROM target AS a)) AS g ON g.event_index = c.call_index
     ASOF LEFT JOIN steps AS s ON row(h.at_ticks) >= row(s.start_ticks)
 ),
 rows_of_ops AS (
-    SELECT
-        o.device, o.op, o.step, count(*) AS allocations,
-        try_cast(sum(o.bytes) AS BIGINT) AS bytes
+    SELECT o.device, o.op, o.step, count(*) AS allocations, try_cast(sum(o.bytes) AS BIGINT) AS bytes
     FROM owned AS o
     GROUP BY o.device, o.op, o.step
 ),
@@ -57,26 +51,18 @@ unseen AS (
     SELECT p.device, p.bytes - coalesce(r.bytes, 0) AS bytes
     FROM peaks AS p
     LEFT JOIN (
-        SELECT o.device, try_cast(sum(o.bytes) AS BIGINT) AS bytes
-        FROM rows_of_ops AS o
-        GROUP BY o.device
+        SELECT o.device, try_cast(sum(o.bytes) AS BIGINT) AS bytes FROM rows_of_ops AS o GROUP BY o.device
     ) AS r ON r.device = p.device
 ),
 all_rows AS (
     SELECT o.device, o.op, o.step, o.allocations, o.bytes FROM rows_of_ops AS o
     UNION ALL
-    SELECT u.device, '(before the recording)', NULL, NULL, u.bytes
-    FROM unseen AS u
-    WHERE u.bytes > 0
+    SELECT u.device, '(before the recording)', NULL, NULL, u.bytes FROM unseen AS u WHERE u.bytes > 0
 )
 SELECT
-    r.device, p.bytes AS peak_bytes,
-    _in_unit(p.at_ticks - s.ticks, a.scale) AS peak_time,
-    r.op, r.step, r.allocations, r.bytes AS held_bytes,
-    100 * r.bytes::DOUBLE / sum(r.bytes) OVER (PARTITION BY r.device) AS share_percent,
-    a.unit
+    r.device, p.bytes AS peak_bytes, _in_unit(p.at_ticks - s.ticks, a.scale) AS peak_time, r.op, r.step, r.allocations,
+    r.bytes AS held_bytes, 100 * r.bytes::DOUBLE / sum(r.bytes) OVER (PARTITION BY r.device) AS share_percent, a.unit
 FROM all_rows AS r
 JOIN peaks AS p USING (device)
-CROSS JOIN target AS a
-CROSS JOIN started AS s
+CROSS JOIN target AS a CROSS JOIN started AS s
 ORDER BY r.device, r.bytes DESC, r.op, r.step;

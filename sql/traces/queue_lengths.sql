@@ -3,19 +3,12 @@ CREATE MACRO _queue_changes(capture_key) AS TABLE
 WITH
 -- An event that starts before its launch never waited: the clocks differ.
 changes AS (
-    SELECT
-        l.device, l.stream,
-        least(l.call_start_ticks, l.start_ticks) AS at_ticks,
-        1 AS change, l.event_index
+    SELECT l.device, l.stream, least(l.call_start_ticks, l.start_ticks) AS at_ticks, 1 AS change, l.event_index
     FROM _launched_work(capture_key) AS l
     UNION ALL
-    SELECT l.device, l.stream, l.start_ticks, -1, l.event_index
-    FROM _launched_work(capture_key) AS l
+    SELECT l.device, l.stream, l.start_ticks, -1, l.event_index FROM _launched_work(capture_key) AS l
 )
-SELECT
-    c.device, c.stream, c.at_ticks,
-    row_number() OVER so_far AS place,
-    c.change,
+SELECT c.device, c.stream, c.at_ticks, row_number() OVER so_far AS place, c.change,
     (sum(c.change) OVER so_far)::BIGINT AS length,
     coalesce(lead(c.at_ticks) OVER so_far - c.at_ticks, 0) AS ticks
 FROM changes AS c
@@ -34,16 +27,10 @@ WINDOW so_far AS (PARTITION BY c.device, c.stream ORDER BY c.at_ticks, c.change 
 --   duration: time until the next change of the stream; 0 for the last
 --   unit: the requested unit of time
 CREATE MACRO queue_lengths(capture, unit := NULL) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _scaled_capture(capture, unit))
-SELECT
-    q.device, q.stream,
-    _in_unit(q.at_ticks - r.start_ticks, a.scale) AS at,
-    q.change, q.length,
-    _in_unit(q.ticks, a.scale) AS duration,
-    a.unit
-FROM target AS a
-CROSS JOIN _recording((SELECT a.capture_id FROM target AS a)) AS r
+WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit))
+SELECT q.device, q.stream, _in_unit(q.at_ticks - r.start_ticks, a.scale) AS at, q.change, q.length,
+    _in_unit(q.ticks, a.scale) AS duration, a.unit
+FROM target AS a CROSS JOIN _recording((SELECT a.capture_id FROM target AS a)) AS r
 CROSS JOIN _queue_changes((SELECT a.capture_id FROM target AS a)) AS q
 ORDER BY q.device, q.stream, q.place;
 
@@ -74,37 +61,24 @@ CREATE MACRO queue_summary(
     capture, unit := NULL,
     full_length := 1024  -- number of waiting events with which a queue is full
 ) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
+WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 summed AS (
-    SELECT
-        q.device, q.stream, count(*) AS changes,
-        sum(CASE WHEN q.change > 0 THEN 1 ELSE 0 END)::BIGINT AS launches,
-        sum(q.ticks)::DOUBLE AS ticks,
-        sum(CASE WHEN q.length = 0 THEN q.ticks ELSE 0 END)::DOUBLE AS empty_ticks,
+    SELECT q.device, q.stream, count(*) AS changes, sum(CASE WHEN q.change > 0 THEN 1 ELSE 0 END)::BIGINT AS launches,
+        sum(q.ticks)::DOUBLE AS ticks, sum(CASE WHEN q.length = 0 THEN q.ticks ELSE 0 END)::DOUBLE AS empty_ticks,
         sum(CASE WHEN q.length >= full_length THEN q.ticks ELSE 0 END)::DOUBLE AS full_ticks,
-        sum(q.length * q.ticks)::DOUBLE AS weighted,
-        sum(q.length)::DOUBLE AS total,
-        sum(q.length * q.length)::DOUBLE AS squares,
-        min(q.length) AS least, max(q.length) AS most,
-        quantile_cont(q.length::DOUBLE, 0.25) AS p25,
-        quantile_cont(q.length::DOUBLE, 0.5) AS p50,
+        sum(q.length * q.ticks)::DOUBLE AS weighted, sum(q.length)::DOUBLE AS total,
+        sum(q.length * q.length)::DOUBLE AS squares, min(q.length) AS least, max(q.length) AS most,
+        quantile_cont(q.length::DOUBLE, 0.25) AS p25, quantile_cont(q.length::DOUBLE, 0.5) AS p50,
         quantile_cont(q.length::DOUBLE, 0.75) AS p75
     FROM _queue_changes((SELECT a.capture_id FROM target AS a)) AS q
     GROUP BY q.device, q.stream
 )
-SELECT
-    s.device, s.stream, s.launches,
-    _in_unit(s.empty_ticks, a.scale) AS empty_time,
-    100e0 * s.empty_ticks / nullif(s.ticks, 0) AS empty_percent,
-    s.weighted / nullif(s.ticks, 0) AS time_mean,
-    _in_unit(s.full_ticks, a.scale) AS full_time,
-    s.changes,
-    s.total / s.changes AS mean,
+SELECT s.device, s.stream, s.launches, _in_unit(s.empty_ticks, a.scale) AS empty_time,
+    100e0 * s.empty_ticks / nullif(s.ticks, 0) AS empty_percent, s.weighted / nullif(s.ticks, 0) AS time_mean,
+    _in_unit(s.full_ticks, a.scale) AS full_time, s.changes, s.total / s.changes AS mean,
     CASE
         WHEN s.changes > 1 THEN sqrt(greatest(s.squares - s.total * s.total / s.changes, 0) / (s.changes - 1))
     END AS stddev,
     s.least AS min, s.p25, s.p50, s.p75, s.most AS max, a.unit
-FROM summed AS s
-CROSS JOIN target AS a
+FROM summed AS s CROSS JOIN target AS a
 ORDER BY s.device, s.stream;

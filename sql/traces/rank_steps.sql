@@ -19,13 +19,9 @@ CREATE MACRO rank_steps(
     selector := NULL,  -- name, hash prefix or selector of captures, such as job=train; NULL: all captures
     unit := NULL
 ) AS TABLE
-SELECT
-    r.job, r.step, r.rank, r.capture,
-    _in_unit(r.ticks, r.scale) AS duration,
-    _in_unit(r.computation_ticks, r.scale) AS computation,
-    _in_unit(r.communication_ticks, r.scale) AS communication,
-    _in_unit(r.waited_ticks, r.scale) AS waited,
-    r.waits_for, r.unit
+SELECT r.job, r.step, r.rank, r.capture, _in_unit(r.ticks, r.scale) AS duration,
+    _in_unit(r.computation_ticks, r.scale) AS computation, _in_unit(r.communication_ticks, r.scale) AS communication,
+    _in_unit(r.waited_ticks, r.scale) AS waited, r.waits_for, r.unit
 FROM _rank_steps(selector, unit) AS r
 ORDER BY r.job, r.step, r.rank, r.capture;
 
@@ -46,39 +42,26 @@ CREATE MACRO stragglers(
     selector := NULL,  -- name, hash prefix or selector of captures, such as job=train; NULL: all captures
     unit := NULL
 ) AS TABLE
-WITH
-steps AS MATERIALIZED (FROM _rank_steps(selector, unit)),
+WITH steps AS MATERIALIZED (FROM _rank_steps(selector, unit)),
 -- For each step, how long its other ranks waited on average.
 waits AS (
-    SELECT
-        s.job, s.waits_for AS rank, s.step,
-        sum(s.waited_ticks)::DOUBLE / (count(*) - 1) AS ticks
+    SELECT s.job, s.waits_for AS rank, s.step, sum(s.waited_ticks)::DOUBLE / (count(*) - 1) AS ticks
     FROM steps AS s
     WHERE s.waits_for IS NOT NULL
     GROUP BY s.job, s.waits_for, s.step
 ),
-waited AS (
-    SELECT w.job, w.rank, count(*) AS steps, fsum(w.ticks) AS ticks
-    FROM waits AS w
-    GROUP BY w.job, w.rank
-),
+waited AS (SELECT w.job, w.rank, count(*) AS steps, fsum(w.ticks) AS ticks FROM waits AS w GROUP BY w.job, w.rank),
 ranks AS (
-    SELECT
-        s.job, s.rank, s.unit, s.scale, count(*) AS steps,
-        sum(s.ticks)::DOUBLE AS ticks,
+    SELECT s.job, s.rank, s.unit, s.scale, count(*) AS steps, sum(s.ticks)::DOUBLE AS ticks,
         try_cast(sum(s.waited_ticks) AS BIGINT) AS waited_ticks,
         try_cast(sum(s.communication_ticks) AS BIGINT) AS communication_ticks
     FROM steps AS s
     GROUP BY s.job, s.rank, s.unit, s.scale
 )
-SELECT
-    r.job, r.rank, r.steps,
-    coalesce(w.steps, 0) AS waited_for_steps,
+SELECT r.job, r.rank, r.steps, coalesce(w.steps, 0) AS waited_for_steps,
     CASE WHEN r.waited_ticks IS NOT NULL THEN _in_unit(coalesce(w.ticks, 0), r.scale) END AS waited_for,
-    _in_unit(r.waited_ticks, r.scale) AS waited,
-    _in_unit(r.ticks / r.steps, r.scale) AS mean_duration,
-    _in_unit(r.communication_ticks, r.scale) AS communication,
-    r.unit
+    _in_unit(r.waited_ticks, r.scale) AS waited, _in_unit(r.ticks / r.steps, r.scale) AS mean_duration,
+    _in_unit(r.communication_ticks, r.scale) AS communication, r.unit
 FROM ranks AS r
 LEFT JOIN waited AS w ON coalesce(w.job, '') = coalesce(r.job, '') AND w.rank = r.rank
 ORDER BY coalesce(w.ticks, 0) DESC, r.job, r.rank;

@@ -20,18 +20,13 @@
 --   events: number of kernels, copies and fills that were launched in it
 --   unit: the requested unit of time
 CREATE MACRO serving_steps(capture, unit := NULL) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _scaled_capture(capture, unit))
-SELECT
-    s.step, s.label AS name, s.phase, s.sequences, s.tokens_in, s.tokens_out,
-    _in_unit(s.host_ticks, a.scale) AS host_time,
-    _in_unit(s.device_ticks, a.scale) AS device_time,
+WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit))
+SELECT s.step, s.label AS name, s.phase, s.sequences, s.tokens_in, s.tokens_out,
+    _in_unit(s.host_ticks, a.scale) AS host_time, _in_unit(s.device_ticks, a.scale) AS device_time,
     _in_unit(s.ticks, a.scale) AS time,
     1e9 * (s.tokens_in::DOUBLE + s.tokens_out) / nullif(s.ticks, 0) AS tokens_per_second,
-    CASE WHEN s.tokens_out > 0 THEN _in_unit(s.ticks, a.scale) END AS time_per_output_token,
-    s.events, a.unit
-FROM target AS a
-CROSS JOIN _timed_serving_steps((SELECT a.capture_id FROM target AS a)) AS s
+    CASE WHEN s.tokens_out > 0 THEN _in_unit(s.ticks, a.scale) END AS time_per_output_token, s.events, a.unit
+FROM target AS a CROSS JOIN _timed_serving_steps((SELECT a.capture_id FROM target AS a)) AS s
 ORDER BY s.step;
 
 -- The steps of `serving_steps` by phase.
@@ -54,32 +49,22 @@ ORDER BY s.step;
 --   time_per_output_token: mean time of the steps in which sequences get a token each; NULL if none is told
 --   unit: the requested unit of time
 CREATE MACRO serving_phases(capture, unit := NULL) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
+WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 summed AS (
-    SELECT
-        s.phase, count(*) AS steps, avg(s.sequences) AS sequences,
+    SELECT s.phase, count(*) AS steps, avg(s.sequences) AS sequences,
         CASE WHEN count(*) = count(s.tokens_in) THEN sum(s.tokens_in::DOUBLE) END AS tokens_in,
         CASE WHEN count(*) = count(s.tokens_out) THEN sum(s.tokens_out::DOUBLE) END AS tokens_out,
-        sum(s.host_ticks)::BIGINT AS host_ticks,
-        sum(s.device_ticks)::BIGINT AS device_ticks,
-        sum(s.ticks)::BIGINT AS ticks,
-        avg(s.ticks) FILTER (s.tokens_out > 0) AS token_ticks
+        sum(s.host_ticks)::BIGINT AS host_ticks, sum(s.device_ticks)::BIGINT AS device_ticks,
+        sum(s.ticks)::BIGINT AS ticks, avg(s.ticks) FILTER (s.tokens_out > 0) AS token_ticks
     FROM _timed_serving_steps((SELECT a.capture_id FROM target AS a)) AS s
     GROUP BY s.phase
 )
-SELECT
-    s.phase, s.steps, s.sequences,
-    try_cast(s.tokens_in AS BIGINT) AS tokens_in,
-    try_cast(s.tokens_out AS BIGINT) AS tokens_out,
-    _in_unit(s.host_ticks, a.scale) AS host_time,
-    _in_unit(s.device_ticks, a.scale) AS device_time,
-    _in_unit(s.ticks, a.scale) AS time,
+SELECT s.phase, s.steps, s.sequences, try_cast(s.tokens_in AS BIGINT) AS tokens_in,
+    try_cast(s.tokens_out AS BIGINT) AS tokens_out, _in_unit(s.host_ticks, a.scale) AS host_time,
+    _in_unit(s.device_ticks, a.scale) AS device_time, _in_unit(s.ticks, a.scale) AS time,
     100 * s.ticks::DOUBLE / nullif(sum(s.ticks) OVER (), 0) AS share_percent,
     _in_unit(s.ticks::DOUBLE / s.steps, a.scale) AS per_step,
     1e9 * (s.tokens_in + s.tokens_out) / nullif(s.ticks, 0) AS tokens_per_second,
-    _in_unit(s.token_ticks, a.scale) AS time_per_output_token,
-    a.unit
-FROM summed AS s
-CROSS JOIN target AS a
+    _in_unit(s.token_ticks, a.scale) AS time_per_output_token, a.unit
+FROM summed AS s CROSS JOIN target AS a
 ORDER BY s.ticks DESC, s.phase;

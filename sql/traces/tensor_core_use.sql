@@ -23,10 +23,8 @@ CREATE MACRO tensor_core_use(
     capture, unit := NULL,
     "by" := 'device'  -- device, step or op
 ) AS TABLE
-WITH
-target AS MATERIALIZED (
-    SELECT c.*, _checked_by("by", ['device', 'step', 'op']) AS parted_by
-    FROM _scaled_capture(capture, unit) AS c
+WITH target AS MATERIALIZED (
+    SELECT c.*, _checked_by("by", ['device', 'step', 'op']) AS parted_by FROM _scaled_capture(capture, unit) AS c
 ),
 -- Kernels launched by ops that could use tensor cores, by the innermost such op.
 eligible AS (
@@ -35,45 +33,30 @@ eligible AS (
     WHERE c.is_lowest_eligible
 ),
 steps AS (
-    SELECT w.run_index, w.step
-    FROM _written_steps AS w
-    WHERE w.capture_id = (SELECT a.capture_id FROM target AS a)
+    SELECT w.run_index, w.step FROM _written_steps AS w WHERE w.capture_id = (SELECT a.capture_id FROM target AS a)
 ),
 work AS (
-    SELECT
-        CASE WHEN a.parted_by <> 'op' THEN o.device END AS device,
+    SELECT CASE WHEN a.parted_by <> 'op' THEN o.device END AS device,
         CASE WHEN a.parted_by = 'step' THEN o.run_index END AS run_index,
-        CASE WHEN a.parted_by = 'op' THEN g.label END AS op,
-        o.device_ticks AS ticks, o.uses_matrix_units AS uses,
+        CASE WHEN a.parted_by = 'op' THEN g.label END AS op, o.device_ticks AS ticks, o.uses_matrix_units AS uses,
         l.event_index IS NOT NULL AS could
-    FROM target AS a
-    CROSS JOIN _launches((SELECT a.capture_id FROM target AS a)) AS o
+    FROM target AS a CROSS JOIN _launches((SELECT a.capture_id FROM target AS a)) AS o
     LEFT JOIN eligible AS l USING (event_index)
     LEFT JOIN _event_labels((SELECT a.capture_id FROM target AS a)) AS g ON g.event_index = o.op_index
     WHERE _work_type(o.kind, o.kernel_family) = 'computation'
 ),
 summed AS (
-    SELECT
-        w.device, w.run_index, w.op, count(*) AS kernels,
-        try_cast(sum(w.ticks) AS BIGINT) AS ticks,
-        _sum_where(w.ticks, w.uses) AS tensor_ticks,
-        _sum_where(w.ticks, w.could AND NOT w.uses) AS missed_ticks,
+    SELECT w.device, w.run_index, w.op, count(*) AS kernels, try_cast(sum(w.ticks) AS BIGINT) AS ticks,
+        _sum_where(w.ticks, w.uses) AS tensor_ticks, _sum_where(w.ticks, w.could AND NOT w.uses) AS missed_ticks,
         _sum_where(w.ticks, w.uses IS NULL) AS unknown_ticks
     FROM work AS w
     GROUP BY w.device, w.run_index, w.op
 )
-SELECT
-    s.device, s.run_index, t.step, s.op, s.kernels,
-    _in_unit(s.ticks, a.scale) AS kernel_time,
+SELECT s.device, s.run_index, t.step, s.op, s.kernels, _in_unit(s.ticks, a.scale) AS kernel_time,
     _in_unit(s.tensor_ticks, a.scale) AS tensor_time,
     _tensor_percent(s.tensor_ticks, s.unknown_ticks, s.ticks) AS tensor_percent,
-    _in_unit(s.unknown_ticks, a.scale) AS unknown_time,
-    _in_unit(s.missed_ticks, a.scale) AS missed_time,
-    100 * s.missed_ticks::DOUBLE / nullif(s.ticks, 0) AS missed_percent,
-    a.unit
-FROM summed AS s
-CROSS JOIN target AS a
+    _in_unit(s.unknown_ticks, a.scale) AS unknown_time, _in_unit(s.missed_ticks, a.scale) AS missed_time,
+    100 * s.missed_ticks::DOUBLE / nullif(s.ticks, 0) AS missed_percent, a.unit
+FROM summed AS s CROSS JOIN target AS a
 LEFT JOIN steps AS t USING (run_index)
-ORDER BY
-    s.device, s.run_index, s.missed_ticks DESC, s.ticks DESC,
-    s.op;
+ORDER BY s.device, s.run_index, s.missed_ticks DESC, s.ticks DESC, s.op;

@@ -22,17 +22,12 @@ CREATE MACRO trace_diff(
     unit := NULL,  -- ns, us, ms, s; NULL: us
     steps := NULL, phase := NULL
 ) AS TABLE
-WITH
-checked AS MATERIALIZED (FROM _two_traces(base, new, unit)),
+WITH checked AS MATERIALIZED (FROM _two_traces(base, new, unit)),
 counted AS (
-    SELECT
-        g.family AS name, g.on_device AS is_device, k.unit, k.scale,
-        count(*) FILTER (WHERE NOT k.is_new) AS base_calls,
-        count(*) FILTER (WHERE k.is_new) AS new_calls,
-        coalesce(sum(greatest(e.elapsed_ticks, 0)) FILTER (WHERE NOT k.is_new), 0)
-            ::DOUBLE AS base_ticks,
-        coalesce(sum(greatest(e.elapsed_ticks, 0)) FILTER (WHERE k.is_new), 0)
-            ::DOUBLE AS new_ticks
+    SELECT g.family AS name, g.on_device AS is_device, k.unit, k.scale,
+        count(*) FILTER (WHERE NOT k.is_new) AS base_calls, count(*) FILTER (WHERE k.is_new) AS new_calls,
+        coalesce(sum(greatest(e.elapsed_ticks, 0)) FILTER (WHERE NOT k.is_new), 0)::DOUBLE AS base_ticks,
+        coalesce(sum(greatest(e.elapsed_ticks, 0)) FILTER (WHERE k.is_new), 0)::DOUBLE AS new_ticks
     FROM checked AS k
     JOIN runs AS r
         ON r.capture_id = k.capture_id
@@ -43,8 +38,7 @@ counted AS (
     WHERE g.category IS NOT NULL AND g.category <> 'Trace'
     GROUP BY g.family, g.on_device, k.unit, k.scale
 )
-SELECT
-    c.name, c.is_device,
+SELECT c.name, c.is_device,
     CASE
         WHEN c.base_calls = 0 THEN 'added'
         WHEN c.new_calls = 0 THEN 'removed'
@@ -52,11 +46,8 @@ SELECT
         WHEN c.new_calls < c.base_calls THEN 'fewer calls'
         ELSE 'same'
     END AS change,
-    c.base_calls, c.new_calls,
-    c.new_calls - c.base_calls AS calls_difference,
-    _in_unit(c.base_ticks, c.scale) AS base_time,
-    _in_unit(c.new_ticks, c.scale) AS new_time,
-    _in_unit(c.new_ticks - c.base_ticks, c.scale) AS time_difference,
-    c.unit
+    c.base_calls, c.new_calls, c.new_calls - c.base_calls AS calls_difference,
+    _in_unit(c.base_ticks, c.scale) AS base_time, _in_unit(c.new_ticks, c.scale) AS new_time,
+    _in_unit(c.new_ticks - c.base_ticks, c.scale) AS time_difference, c.unit
 FROM counted AS c
 ORDER BY abs(c.new_ticks - c.base_ticks) DESC, c.name, c.is_device;

@@ -9,8 +9,7 @@ CREATE MACRO _memory_device(
         ELSE coalesce(
             [
                 'MKLDNN', 'OpenGL', 'OpenCL', 'IDEEP', 'GPU', 'FPGA', 'MAIA', 'XLA',
-                'Vulkan', 'Metal', 'XPU', 'MPS', 'Meta', 'HPU', 'VE', 'Lazy', 'IPU',
-                'MTIA', 'PrivateUse1'
+                'Vulkan', 'Metal', 'XPU', 'MPS', 'Meta', 'HPU', 'VE', 'Lazy', 'IPU', 'MTIA', 'PrivateUse1'
             ][device_type - 1],
             'type ' || device_type || ':'
         ) || coalesce(device, 0)
@@ -20,8 +19,7 @@ CREATE MACRO _memory_device(
 -- The call in which one allocation or release of a trace happened: the innermost call of its thread that had begun and
 -- not yet ended.
 CREATE MACRO _memory_calls(capture_key) AS TABLE
-WITH
-tree AS MATERIALIZED (
+WITH tree AS MATERIALIZED (
     FROM _operator_tree(capture_key) AS t
     WHERE t.end_ticks > t.start_ticks
         -- A step may begin within an op that it does not contain.
@@ -65,21 +63,15 @@ ASOF LEFT JOIN changes AS t ON t.thread_index = m.thread_index AND row(m.at_tick
 --   allocated_bytes: sum of their sizes in bytes
 --   increase_bytes: allocated_bytes less the bytes released
 CREATE MACRO trace_memory_stats(capture, steps := NULL, phase := NULL) AS TABLE
-WITH RECURSIVE
-target AS MATERIALIZED (FROM _capture(capture, NULL)),
+WITH RECURSIVE target AS MATERIALIZED (FROM _capture(capture, NULL)),
 calls AS MATERIALIZED (
-    SELECT
-        t.event_index, t.label,
-        _is_operator(t.kind, t.label, t.is_data_loader) AS is_operator,
-        t.above_index
+    SELECT t.event_index, t.label, _is_operator(t.kind, t.label, t.is_data_loader) AS is_operator, t.above_index
     FROM _operator_tree((SELECT a.capture_id FROM target AS a)) AS t
     JOIN runs AS r ON r.capture_id = (SELECT a.capture_id FROM target AS a) AND r.run_index = t.run_index
     WHERE t.call_index = t.event_index AND _is_recorded(r.iteration, r.phase, steps, phase)
 ),
 self_memory AS MATERIALIZED (
-    SELECT
-        c.event_index,
-        _memory_device(m.device_type, m.device) AS device,
+    SELECT c.event_index, _memory_device(m.device_type, m.device) AS device,
         count(*) FILTER (WHERE m.bytes > 0) AS allocations,
         try_cast(coalesce(sum(m.bytes) FILTER (WHERE m.bytes > 0), 0) AS BIGINT) AS allocated,
         try_cast(sum(m.bytes) AS BIGINT) AS increase
@@ -102,26 +94,18 @@ with_ancestors AS (
 ),
 summed AS (
     SELECT
-        k.device, c.label AS name,
-        coalesce(sum(k.allocations) FILTER (WHERE k.is_own), 0)::BIGINT AS self_allocations,
+        k.device, c.label AS name, coalesce(sum(k.allocations) FILTER (WHERE k.is_own), 0)::BIGINT AS self_allocations,
         try_cast(coalesce(sum(k.allocated) FILTER (WHERE k.is_own), 0) AS BIGINT) AS self_allocated_bytes,
         try_cast(coalesce(sum(k.increase) FILTER (WHERE k.is_own), 0) AS BIGINT) AS self_increase_bytes,
-        sum(k.allocations)::BIGINT AS allocations,
-        try_cast(sum(k.allocated) AS BIGINT) AS allocated_bytes,
+        sum(k.allocations)::BIGINT AS allocations, try_cast(sum(k.allocated) AS BIGINT) AS allocated_bytes,
         try_cast(sum(k.increase) AS BIGINT) AS increase_bytes
     FROM with_ancestors AS k
     JOIN calls AS c ON c.event_index = k.at_index
     WHERE c.is_operator
     GROUP BY k.device, c.label
 ),
-counted AS (
-    SELECT c.label AS name, count(*) AS calls
-    FROM calls AS c
-    WHERE c.is_operator
-    GROUP BY c.label
-)
-SELECT
-    s.device, s.name, n.calls, s.self_allocations, s.self_allocated_bytes, s.self_increase_bytes, s.allocations,
+counted AS (SELECT c.label AS name, count(*) AS calls FROM calls AS c WHERE c.is_operator GROUP BY c.label)
+SELECT s.device, s.name, n.calls, s.self_allocations, s.self_allocated_bytes, s.self_increase_bytes, s.allocations,
     s.allocated_bytes, s.increase_bytes
 FROM summed AS s
 JOIN counted AS n USING (name)

@@ -4,10 +4,8 @@ CREATE MACRO _tensor_statistics(
     elements  -- the elements as DOUBLE[]; NULL where unknown
 ) AS (
     {
-        'min': list_min(_finite_elements(elements)),
-        'max': list_max(_finite_elements(elements)),
-        'mean': list_avg(_finite_elements(elements)),
-        'nan_count': len(list_filter(elements, lambda x: isnan(x))),
+        'min': list_min(_finite_elements(elements)), 'max': list_max(_finite_elements(elements)),
+        'mean': list_avg(_finite_elements(elements)), 'nan_count': len(list_filter(elements, lambda x: isnan(x))),
         'inf_count': len(list_filter(elements, lambda x: isinf(x)))
     }
 );
@@ -15,6 +13,4 @@ CREATE MACRO _tensor_statistics(
 -- The finite elements of a tensor.
 CREATE MACRO _finite_elements(
     elements  -- the elements as DOUBLE[]; NULL where unknown
-) AS (
-    list_filter(elements, lambda x: isfinite(x))
-);
+) AS (list_filter(elements, lambda x: isfinite(x)));

@@ -6,30 +6,19 @@ CREATE MACRO _values_by_handle(
     is_reference  -- whether the capture is a reference; NULL: either. To plan one takes half as long
 ) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT k.capture_id, k.record_id, k.format
-    FROM captures AS k
-    WHERE k.capture_id = capture_key
-),
+target AS MATERIALIZED (SELECT k.capture_id, k.record_id, k.format FROM captures AS k WHERE k.capture_id = capture_key),
 handled AS (
-    SELECT
-        p.method, p.debug_handles, o.debug_handle, o.result_index AS output_index, p.op_name, p.run_index,
-        p.event_index, p.value_index,
-        p.owner_kind = 'delegate' AS is_within,
-        o.sizes, o.result_sizes, o.mapping, o.problem
+    SELECT p.method, p.debug_handles, o.debug_handle, o.result_index AS output_index, p.op_name, p.run_index,
+        p.event_index, p.value_index, p.owner_kind = 'delegate' AS is_within, o.sizes, o.result_sizes, o.mapping,
+        o.problem
     FROM target AS k
     JOIN signature_outputs AS o USING (capture_id)
     JOIN _values_with_events(capture_key) AS p
-        ON p.signature_index = o.signature_index
-        AND p.position = coalesce(o.position, p.position)
+        ON p.signature_index = o.signature_index AND p.position = coalesce(o.position, p.position)
     WHERE p.role = 'output' AND coalesce(NOT is_reference, true)
     UNION ALL
-    SELECT
-        r.method,
-        [s.debug_handle],
-        s.debug_handle, v.value_index, v.name, v.run_index, v.event_index, v.value_index, false, NULL, NULL,
-        CASE WHEN s.problem IS NULL THEN 'exact' END,
-        s.problem
+    SELECT r.method, [s.debug_handle], s.debug_handle, v.value_index, v.name, v.run_index, v.event_index, v.value_index,
+        false, NULL, NULL, CASE WHEN s.problem IS NULL THEN 'exact' END, s.problem
     FROM target AS k
     JOIN runs AS r USING (capture_id)
     JOIN _op_results((SELECT k.record_id FROM target AS k)) AS s
@@ -48,24 +37,19 @@ latest AS (
     FROM handled AS h
     QUALIFY row_number() OVER (
         PARTITION BY h.method, h.debug_handle, coalesce(h.output_index, 0)
-        ORDER BY
-            h.problem IS NOT NULL,
-            h.run_index, h.is_within DESC, h.event_index DESC, h.value_index
+        ORDER BY h.problem IS NOT NULL, h.run_index, h.is_within DESC, h.event_index DESC, h.value_index
     ) = 1
 ),
 valued AS (
-    SELECT
-        l.*, v.scalar_type, v.sizes AS logged_sizes,
+    SELECT l.*, v.scalar_type, v.sizes AS logged_sizes,
         CASE WHEN v.number IS NULL THEN v.elements ELSE [v.number] END AS elements,
         v.sha256 IS NOT NULL OR v.number IS NOT NULL AS is_known,
         CASE
             WHEN l.problem IS NOT NULL THEN l.problem
             WHEN NOT _can_be_sizes(v.sizes, l.sizes)
-                THEN 'its sizes ' || v.sizes::VARCHAR || ' are not those of its node, '
-                || l.sizes::VARCHAR
+                THEN 'its sizes ' || v.sizes::VARCHAR || ' are not those of its node, ' || l.sizes::VARCHAR
         END AS reason
-    FROM latest AS l
-    CROSS JOIN target AS k
+    FROM latest AS l CROSS JOIN target AS k
     JOIN debug_values AS v USING (capture_id, run_index, event_index, value_index)
 ),
 nodes AS (
@@ -80,12 +64,10 @@ places AS (
     FROM nodes AS n
     QUALIFY row_number() OVER (
         PARTITION BY n.method, n.debug_handle
-        ORDER BY
-            n.stage = 'edge_dialect_exported_program' DESC, n.stage, n.node_index DESC
+        ORDER BY n.stage = 'edge_dialect_exported_program' DESC, n.stage, n.node_index DESC
     ) = 1
 )
-SELECT
-    v.method, v.debug_handle, v.debug_handles, v.output_index, v.op_name, v.scalar_type,
+SELECT v.method, v.debug_handle, v.debug_handles, v.output_index, v.op_name, v.scalar_type,
     CASE
         WHEN v.reason IS NULL
             AND list_product(v.result_sizes) = list_product(v.logged_sizes)
@@ -93,17 +75,14 @@ SELECT
             THEN v.result_sizes
         ELSE v.logged_sizes
     END AS sizes,
-    CASE WHEN v.reason IS NULL THEN v.elements END AS elements,
-    v.is_known,
+    CASE WHEN v.reason IS NULL THEN v.elements END AS elements, v.is_known,
     CASE WHEN v.reason IS NULL THEN v.mapping END AS mapping,
     v.reason AS problem, s.module_path, s.source_file, s.source_line
 FROM valued AS v
 LEFT JOIN places AS s USING (method, debug_handle);
 
 -- Sizes without those of 1.
-CREATE MACRO _without_ones(sizes) AS (
-    list_filter(sizes, lambda x: x IS DISTINCT FROM 1)
-);
+CREATE MACRO _without_ones(sizes) AS (list_filter(sizes, lambda x: x IS DISTINCT FROM 1));
 
 -- Whether a logged tensor can be the value of a node, by its sizes: dimensions of 1 may be left out, symbolic sizes can
 -- be any.

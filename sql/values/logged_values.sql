@@ -3,32 +3,25 @@
 CREATE MACRO _values_with_events(capture_key) AS TABLE
 WITH
 -- Materialized, as the key may be a subquery, which would run several times.
-target AS MATERIALIZED (
-    SELECT k.capture_id, k.record_id
-    FROM captures AS k
-    WHERE k.capture_id = capture_key
-),
+target AS MATERIALIZED (SELECT k.capture_id, k.record_id FROM captures AS k WHERE k.capture_id = capture_key),
 logged AS (
-    SELECT
-        v.run_index, v.event_index, v.value_index, v.chain_index, v.instruction_id,
-        coalesce(v.delegate_debug_id::VARCHAR, v.delegate_debug_str, '') AS delegate_id,
-        v.name, v.is_output, false AS is_event
+    SELECT v.run_index, v.event_index, v.value_index, v.chain_index, v.instruction_id,
+        coalesce(v.delegate_debug_id::VARCHAR, v.delegate_debug_str, '') AS delegate_id, v.name, v.is_output,
+        false AS is_event
     FROM target AS a
     JOIN debug_values AS v USING (capture_id)
 ),
 timed AS (
-    SELECT
-        t.run_index, t.event_index, -1 AS value_index, s.chain_index, s.instruction_id,
-        coalesce(s.delegate_debug_id::VARCHAR, s.delegate_debug_str, '') AS delegate_id,
-        s.name, false AS is_output, true AS is_event
+    SELECT t.run_index, t.event_index, -1 AS value_index, s.chain_index, s.instruction_id,
+        coalesce(s.delegate_debug_id::VARCHAR, s.delegate_debug_str, '') AS delegate_id, s.name, false AS is_output,
+        true AS is_event
     FROM target AS a
     JOIN event_ticks AS t USING (capture_id)
     JOIN signatures AS s USING (capture_id, signature_index)
     WHERE s.kind IN ('kernel', 'delegate_call', 'delegate') AND t.run_index IN (SELECT l.run_index FROM logged AS l)
 ),
 numbered_calls AS (
-    SELECT
-        c.*,
+    SELECT c.*,
         count(*) FILTER (WHERE c.is_event) OVER (
             PARTITION BY c.run_index, c.chain_index, c.instruction_id, c.delegate_id
             ORDER BY c.event_index, c.value_index
@@ -36,10 +29,8 @@ numbered_calls AS (
     FROM (FROM logged UNION ALL FROM timed) AS c
 ),
 owners AS (
-    SELECT
-        s.block_index, s.signature_index, s.chain_index, s.instruction_id,
-        coalesce(s.delegate_debug_id::VARCHAR, s.delegate_debug_str, '') AS delegate_id,
-        s.kind, s.label
+    SELECT s.block_index, s.signature_index, s.chain_index, s.instruction_id,
+        coalesce(s.delegate_debug_id::VARCHAR, s.delegate_debug_str, '') AS delegate_id, s.kind, s.label
     FROM target AS a
     JOIN signatures AS s USING (capture_id)
     WHERE s.kind IN ('kernel', 'delegate_call', 'delegate')
@@ -49,16 +40,11 @@ owners AS (
     ) = 1
 ),
 with_owners AS (
-    SELECT
-        c.*, r.block_index,
-        coalesce(p.method, r.method) AS method,
-        o.signature_index, o.kind AS owner_kind,
-        coalesce(o.label, c.name) AS op_name,
-        p.debug_handles, d.outputs AS delegate_outputs,
+    SELECT c.*, r.block_index, coalesce(p.method, r.method) AS method, o.signature_index, o.kind AS owner_kind,
+        coalesce(o.label, c.name) AS op_name, p.debug_handles, d.outputs AS delegate_outputs,
         row_number() OVER same_call - 1 AS place,
         count(*) OVER (PARTITION BY c.run_index, c.chain_index, c.instruction_id, c.delegate_id, c.call) AS places
-    FROM numbered_calls AS c
-    CROSS JOIN target AS a
+    FROM numbered_calls AS c CROSS JOIN target AS a
     JOIN runs AS r USING (capture_id, run_index)
     LEFT JOIN owners AS o
         ON o.block_index = r.block_index
@@ -74,14 +60,12 @@ with_owners AS (
         AND o.kind = 'delegate_call'
     WHERE NOT c.is_event
     WINDOW same_call AS (
-        PARTITION BY
-            c.run_index, c.chain_index, c.instruction_id, c.delegate_id, c.call
+        PARTITION BY c.run_index, c.chain_index, c.instruction_id, c.delegate_id, c.call
         ORDER BY c.event_index, c.value_index
     )
 ),
 with_roles AS (
-    SELECT
-        o.*,
+    SELECT o.*,
         CASE
             WHEN o.is_output OR o.chain_index = -1 THEN 'program output'
             WHEN o.owner_kind IS DISTINCT FROM 'delegate_call' THEN 'output'
@@ -91,15 +75,11 @@ with_roles AS (
         END AS role
     FROM with_owners AS o
 )
-SELECT
-    t.run_index, t.event_index, t.value_index, t.block_index, t.method, t.signature_index, t.owner_kind, t.op_name,
-    t.instruction_id, t.role,
-    row_number() OVER same_role - 1 AS position,
-    t.debug_handles
+SELECT t.run_index, t.event_index, t.value_index, t.block_index, t.method, t.signature_index, t.owner_kind, t.op_name,
+    t.instruction_id, t.role, row_number() OVER same_role - 1 AS position, t.debug_handles
 FROM with_roles AS t
 WINDOW same_role AS (
-    PARTITION BY
-        t.run_index, t.chain_index, t.instruction_id, t.delegate_id, t.call, t.role
+    PARTITION BY t.run_index, t.chain_index, t.instruction_id, t.delegate_id, t.call, t.role
     ORDER BY t.event_index, t.value_index
 );
 
@@ -133,11 +113,9 @@ WINDOW same_role AS (
 --   source_file: file of the user's line; NULL where unknown
 --   source_line: line in that file; NULL where unknown
 CREATE MACRO logged_values(capture) AS TABLE
-WITH
-target AS MATERIALIZED (FROM _capture(capture, NULL))
-SELECT
-    p.run_index, p.block_index, p.event_index, p.value_index, p.op_name, p.instruction_id, p.role, p.position, v.kind,
-    v.scalar_type, v.sizes, v.number, v.min, v.max, v.mean, v.nan_count, v.inf_count, v.sha256, p.debug_handles,
+WITH target AS MATERIALIZED (FROM _capture(capture, NULL))
+SELECT p.run_index, p.block_index, p.event_index, p.value_index, p.op_name, p.instruction_id, p.role, p.position,
+    v.kind, v.scalar_type, v.sizes, v.number, v.min, v.max, v.mean, v.nan_count, v.inf_count, v.sha256, p.debug_handles,
     o.op_type, o.module_path, o.source_file, o.source_line
 FROM target AS a
 JOIN debug_values AS v USING (capture_id)

@@ -1,8 +1,7 @@
 -- One node of the edge graphs of a capture's record, with the difference between its value and that of another capture,
 -- as in `node_gaps`.
 CREATE MACRO _node_gaps(base_key, new_key, metric) AS TABLE
-WITH
-last_nodes AS (
+WITH last_nodes AS (
     SELECT g.method, h.debug_handle, g.record_id, g.graph_id, h.node_index
     FROM captures AS k
     JOIN graphs AS g ON g.record_id = k.record_id AND g.stage = 'edge_dialect_exported_program'
@@ -22,8 +21,7 @@ worst AS (
             DESC NULLS LAST, d.debug_handle DESC, d.output_index
     ) = 1
 )
-SELECT
-    w.graph_id, w.node_index, w.method, p.name, p.op_type, p.module_path, w.debug_handle, w.output_index, w.metric,
+SELECT w.graph_id, w.node_index, w.method, p.name, p.op_type, p.module_path, w.debug_handle, w.output_index, w.metric,
     w.mapping, w.gap, w.problem, w.elements
 FROM worst AS w
 JOIN op_nodes AS p USING (record_id, graph_id, node_index);
@@ -52,5 +50,4 @@ CREATE MACRO node_gaps(
     new,  -- the capture to be judged, whose nodes these are: name, hash prefix, @latest or selector
     metric := 'mse'  -- mse, l1 (sum), snr (dB), cosine, max_abs, max_rel (share of base's element)
 ) AS TABLE
-FROM _node_gaps(_capture_with_handles(base), _capture_with_handles(new), metric) AS g
-ORDER BY g.graph_id, g.node_index;
+FROM _node_gaps(_capture_with_handles(base), _capture_with_handles(new), metric) AS g ORDER BY g.graph_id, g.node_index;

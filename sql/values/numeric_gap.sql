@@ -27,8 +27,5 @@ CREATE MACRO numeric_gap(
     metric := 'mse'  -- mse, l1 (sum), snr (dB), cosine, max_abs, max_rel (share of base's element)
 ) AS TABLE
 FROM _numeric_gap(_capture_with_handles(base), _capture_with_handles(new), metric) AS g
-ORDER BY
-    CASE WHEN lower(metric) IN ('snr', 'cosine') THEN -g.gap ELSE g.gap END
-        DESC NULLS LAST,
-    g.method, g.debug_handle,
-    g.output_index;
+ORDER BY CASE WHEN lower(metric) IN ('snr', 'cosine') THEN -g.gap ELSE g.gap END DESC NULLS LAST, g.method,
+    g.debug_handle, g.output_index;

@@ -48,11 +48,7 @@ def test_each_view_that_needs_one_is_recognised_and_says_so() -> None:
     """Queries are searched for words: each public object that uses a function, also by others, has one in its name."""
     users = {name for name, each in catalog.objects().items() if functions.PREFIX in each.statement}
     assert users
-    public = [
-        each.name
-        for each in catalog.public_objects()
-        if users & {used.name for used in catalog.needed_for([each.name])}
-    ]
+    public = [each.name for each in catalog.public_objects() if users & {*catalog.in_order([each.name])}]
     assert [name for name in public if not functions._NEEDED.search(name)] == []
     saying = [each.name for each in catalog.public_objects() if each.text.startswith(catalog.NEEDS_ETQ)]
     assert (len(saying), saying) == (10, public)

@@ -231,7 +231,8 @@ def commit(lake: Lake, kind: str, loads: Sequence[Load], replaced: Collection[st
             break
         except (deltalake().exceptions.DeltaError, OSError) as error:
             is_conflict = isinstance(error, deltalake().exceptions.CommitFailedError)
-            if attempt == (_TRIES_AMONG_OTHERS if is_conflict else _TRIES) and not _has(lake, root, names):
+            is_last = attempt == (_TRIES_AMONG_OTHERS if is_conflict else _TRIES)
+            if is_last and not loads_of(lake.open(root)).issuperset(names):
                 # The store may still make the commit, so that the rows stay until a compaction gives up the load.
                 raise WarehouseError(f"{lake.uri(root)}: can't be written: {reason(error)}") from error
             time.sleep(min(0.01 * 2**attempt, 1) * secrets.randbelow(1000) / 1000)
@@ -239,10 +240,6 @@ def commit(lake: Lake, kind: str, loads: Sequence[Load], replaced: Collection[st
         _flush(lake, root, name)
     drop(lake, kind, replaced)
     return True
-
-
-def _has(lake: Lake, table: str, loads: Collection[str]) -> bool:
-    return loads_of(lake.open(table)).issuperset(loads)
 
 
 def contents(root: DeltaTable | None) -> dict[str, tuple[str, str]]:
