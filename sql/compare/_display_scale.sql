@@ -1,12 +1,9 @@
 -- The unit in which a comparison shows times, and the divisor of ticks for it, from the list of units that the sides
 -- count (ns, cycles); both NULL if one side counts cycles and the other time.
 CREATE MACRO _display_scale(counted, unit) AS TABLE
-SELECT
-    c.counted, c.shown AS unit,
-    CASE WHEN c.shown IS NOT NULL THEN _divisor(c.counted[1], c.shown) END AS divisor
+SELECT c.counted, c.shown AS unit, CASE WHEN c.shown IS NOT NULL THEN _divisor(c.counted[1], c.shown) END AS divisor
 FROM (
-    SELECT
-        g.counted,
+    SELECT g.counted,
         CASE
             WHEN unit IS NOT NULL AND unit NOT IN ('ns', 'us', 'ms', 's', 'cycles')
                 THEN error('unknown unit ' || unit || '; known are ns, us, ms, s, cycles')

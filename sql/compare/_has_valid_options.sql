@@ -5,8 +5,7 @@ CREATE MACRO _has_valid_options(alpha, min_effect, phase := NULL) AS (
             'alpha must be a number above 0 and below 1, not '
             || coalesce(alpha::VARCHAR, 'NULL')
         )
-        ELSE _is_valid_effect(min_effect)
-            AND coalesce(_checked_phase(phase), 'all') <> ''
+        ELSE _is_valid_effect(min_effect) AND coalesce(_checked_phase(phase), 'all') <> ''
     END
 );
 

@@ -36,8 +36,7 @@ pairs AS (
     WHERE m.problem IS NULL
 ),
 differences AS (
-    SELECT p.*, CASE WHEN p.truth = p.given THEN 0 ELSE p.given - p.truth END AS difference
-    FROM pairs AS p
+    SELECT p.*, CASE WHEN p.truth = p.given THEN 0 ELSE p.given - p.truth END AS difference FROM pairs AS p
 ),
 gaps AS (
     SELECT d.method, d.debug_handle, d.output_index, count(*) AS elements,
