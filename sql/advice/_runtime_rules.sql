@@ -56,10 +56,7 @@ FROM (
     FROM _advice_clocks(capture_key, unit) AS c
     JOIN captures AS a ON a.capture_id = capture_key
     JOIN events AS e
-        ON e.capture_id = a.capture_id
-        AND e.kind = 'delegate'
-        AND e.value_unit = 'ticks'
-        AND e.clock <> 'synthetic'
+        ON e.capture_id = a.capture_id AND e.kind = 'delegate' AND e.value_unit = 'ticks' AND e.clock <> 'synthetic'
     WHERE c.is_delegate
     GROUP BY e.signature_index, c.step, c.unit, a.time_scale
     HAVING sum(e.duration_ticks) = 0
@@ -210,8 +207,7 @@ summed_ops AS (
         sum(r.share_percent) AS share_percent,
         -- Different methods use the same numbers for their instructions.
         string_agg(
-            CASE WHEN r.has_methods THEN r.method || ' ' ELSE '' END
-            || r.instruction_id, ', ' ORDER BY r.place
+            CASE WHEN r.has_methods THEN r.method || ' ' ELSE '' END || r.instruction_id, ', ' ORDER BY r.place
         ) FILTER (WHERE r.place <= 3) AS worst_instructions,
         min_by(r.source, r.place) FILTER (WHERE r.source IS NOT NULL) AS worst_source
     FROM ranked_ops AS r
@@ -456,8 +452,7 @@ results AS (
         || _advice_time(c.per_run, a.unit) || ' of the average run ('
         || _advice_percent(c.share_percent) || ')' || CASE
             WHEN c.constant_percent >= 1
-                THEN ', ' || _advice_percent(c.constant_percent)
-                || ' of it on weights or inputs of the model.'
+                THEN ', ' || _advice_percent(c.constant_percent) || ' of it on weights or inputs of the model.'
             ELSE '.'
         END AS finding,
         c.words AS evidence, c.per_run AS time_at_stake, c.share_percent,
@@ -551,8 +546,7 @@ results AS (
         || _advice_time(t.p50, a.unit) || ': to detect a change of 5 %, '
         || CASE WHEN t.captures > 50 THEN 'more than 50' ELSE 'about ' || t.captures END
         || ' captures per side are needed.' AS finding,
-        _advice_count(t.runs, 'run') || ' of block ' || t.block_index
-        || ', without the first run' AS evidence,
+        _advice_count(t.runs, 'run') || ' of block ' || t.block_index || ', without the first run' AS evidence,
         'Check that these runs had the same method and inputs. Fix the clock and pin '
         || 'the threads to cores, let the device cool and rest, and compare '
         || 'percentiles of several captures taken in turns, not averages of one.' AS remedy
@@ -602,8 +596,7 @@ results AS (
             ELSE ''
         END || ': ' || _advice_percent(100e0 * t.zeros / t.events)
         || ' have a time of 0.' AS finding,
-        _advice_count(t.events, 'event') || ' over all runs, '
-        || format('{:,}', t.zeros) || ' of them 0' AS evidence,
+        _advice_count(t.events, 'event') || ' over all runs, ' || format('{:,}', t.zeros) || ' of them 0' AS evidence,
         CASE
             WHEN t.is_delegate THEN 'Use the time of each DELEGATE_CALL as a whole: more runs do not restore the lost '
                 || 'precision. Use the backend''s own profiler for more detail.'

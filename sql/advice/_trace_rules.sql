@@ -264,8 +264,7 @@ UNION ALL BY NAME
 SELECT 'lost kernels' AS rule, 'high' AS severity,
     CASE l.lost WHEN 1 THEN '1 launch' ELSE format('{:,} launches', l.lost) END
     || ' of ' || format('{:,}', l.launches) || ' have no event of a device: their kernels are missing.' AS finding,
-    'calls of ' || l.call
-    || '; etq ops has means over the calls whose kernels are known' AS evidence,
+    'calls of ' || l.call || '; etq ops has means over the calls whose kernels are known' AS evidence,
     NULL::DOUBLE AS time_at_stake, NULL::DOUBLE AS share_percent,
     'Record fewer steps at once, after a warm-up step, and without another profiler.' AS remedy, NULL::VARCHAR AS unit
 FROM lost AS l
@@ -388,8 +387,7 @@ UNION ALL BY NAME
 SELECT 'fusable kernels' AS rule, _advice_severity(f.share) AS severity,
     'Kernels that compute element by element or reduce follow each other: '
     || _advice_count(f.kernels, 'kernel') || ' in ' || _advice_count(f.calls, 'chain') || '.' AS finding,
-    'chains of most time: ' || f.words
-    || '; etq show fusable_chains lists them' AS evidence,
+    'chains of most time: ' || f.words || '; etq show fusable_chains lists them' AS evidence,
     _in_unit(f.saved_ticks, c.scale) AS time_at_stake, f.share AS share_percent,
     'torch.compile may fuse each chain into one kernel, which reads and writes memory'
     || ' once. If that takes as long as the chain''s longest, it saves '
@@ -409,8 +407,7 @@ WHERE u.share >= 5
 UNION ALL BY NAME
 SELECT 'odd sizes' AS rule, _advice_severity(o.share) AS severity, _advice_percent(o.share)
     || ' of the devices'' time is in products whose sizes are not aligned.' AS finding,
-    _advice_count(o.calls, 'call') || ' of kernels such as '
-    || _shortened(o.kernel, 120) AS evidence,
+    _advice_count(o.calls, 'call') || ' of kernels such as ' || _shortened(o.kernel, 120) AS evidence,
     _in_unit(o.ticks, c.scale) AS time_at_stake, o.share AS share_percent,
     'Make matrix sizes multiples of 8, for example by padding: their kernels read 16 bytes at once.' AS remedy, c.unit
 FROM odd AS o CROSS JOIN clock AS c

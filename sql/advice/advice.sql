@@ -83,9 +83,7 @@ CREATE MACRO advice(capture, unit := NULL, steps := NULL, phase := NULL, method 
 WITH target AS MATERIALIZED (FROM _capture(capture, unit)),
 results AS (
     FROM _runtime_advice(
-        (SELECT a.capture_id FROM target AS a),
-        (SELECT a.unit FROM target AS a),
-        steps, phase, method, runs
+        (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), steps, phase, method, runs
     ) AS t
     UNION ALL
     FROM _trace_advice((SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a))
@@ -102,9 +100,7 @@ CREATE MACRO _advice_of_runtime(
 WITH target AS MATERIALIZED (FROM _capture(capture, unit))
 SELECT t.*
 FROM _runtime_advice(
-    (SELECT a.capture_id FROM target AS a),
-    (SELECT a.unit FROM target AS a),
-    steps, phase, method, runs
+    (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), steps, phase, method, runs
 ) AS t
 ORDER BY _advice_place(t.severity, t.share_percent, t.rule, t.finding);
 

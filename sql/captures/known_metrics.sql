@@ -136,18 +136,15 @@ named AS (
             {'name': 'sampling_time', 'value': c.sampling_ticks * 1000.0 / c.ticks_per_second},
             {
                 'name': 'prefill_tokens_per_second',
-                'value': c.prompt_tokens::DOUBLE * c.ticks_per_second
-                / nullif(c.prefill_ticks, 0)
+                'value': c.prompt_tokens::DOUBLE * c.ticks_per_second / nullif(c.prefill_ticks, 0)
             },
             {
                 'name': 'decode_tokens_per_second',
-                'value': c.generated_tokens::DOUBLE * c.ticks_per_second
-                / nullif(c.decode_ticks, 0)
+                'value': c.generated_tokens::DOUBLE * c.ticks_per_second / nullif(c.decode_ticks, 0)
             },
             {
                 'name': 'tokens_per_second',
-                'value': c.generated_tokens::DOUBLE * c.ticks_per_second
-                / nullif(c.inference_ticks, 0)
+                'value': c.generated_tokens::DOUBLE * c.ticks_per_second / nullif(c.inference_ticks, 0)
             },
             {'name': 'gpu_peak_usage', 'value': c.gpu_peak_usage}
         ]) AS metric

@@ -198,8 +198,7 @@ firsts AS (
         list_filter(p.singles, lambda t: NOT t.is_out)[1] AS first_single, first_single['place'] AS first_place,
         coalesce(p.lists[1].place < first_place, len(p.lists) > 0) AS is_of_lists,
         -- Where lists aren't written, all of them look empty.
-        CASE WHEN len(p.listed) > 0 THEN list_filter(p.listed, lambda t: t.place = p.lists[1].place)
-        END AS first_list
+        CASE WHEN len(p.listed) > 0 THEN list_filter(p.listed, lambda t: t.place = p.lists[1].place) END AS first_list
     FROM parted AS p
 )
 SELECT f.call, f.op, f.formula, f.has_types, f.named, f.all_tensors,

@@ -37,8 +37,7 @@ CREATE MACRO _call_flops(
         WHEN 'experts' THEN CASE
             WHEN s.named['w1'].sizes[-1] = s.input_sizes[-1] THEN
                 2e0 * s.input_sizes[1] * s.named['topk_ids'].sizes[-1] * (
-                    _elements(s.named['w1'].sizes[2:])
-                    + _elements(s.named['w2'].sizes[2:])
+                    _elements(s.named['w1'].sizes[2:]) + _elements(s.named['w2'].sizes[2:])
                 )
         END
         WHEN 'gating' THEN (f.per_input + s.output_sizes[-1]) * s.input_elements
@@ -53,8 +52,7 @@ CREATE MACRO _call_flops(
             * _causal_part(s.is_causal, s.input_sizes[-2], s.key_sizes[-2])
         WHEN 'gelu backward' THEN CASE s.approximate WHEN '"tanh"' THEN 18 ELSE 11 END * s.output_elements
         WHEN 'norm' THEN s.input_elements * (
-            s.weights
-            + CASE WHEN s.named['training'].value = 'False' THEN 2 ELSE f.per_input END
+            s.weights + CASE WHEN s.named['training'].value = 'False' THEN 2 ELSE f.per_input END
         )
         ELSE _flops(f, s)
     END
@@ -111,8 +109,7 @@ CREATE MACRO _written_bytes(
             WHEN 'indices' THEN 8
             WHEN 'int32' THEN 4
             WHEN 'first, indices' THEN
-                s.first_tensor.bytes
-                + CASE WHEN s.given > 1 AND len(s.tensors) = 1 THEN 8 ELSE 0 END
+                s.first_tensor.bytes + CASE WHEN s.given > 1 AND len(s.tensors) = 1 THEN 8 ELSE 0 END
             WHEN 'first, mask' THEN s.first_tensor.bytes + 1
             WHEN 'first, first' THEN 2 * s.first_tensor.bytes
             WHEN 'sums' THEN CASE WHEN s.first_tensor.rank < 200 THEN 8 ELSE s.first_tensor.bytes END
@@ -180,8 +177,7 @@ written AS (
         _call_flops(t.f, t.s) AS flops,
         CASE
             WHEN f.moves = 'rotated' THEN
-                (_rotated_elements(t.s, 'query') + _rotated_elements(t.s, 'key'))
-                * s.named['query'].bytes
+                (_rotated_elements(t.s, 'query') + _rotated_elements(t.s, 'key')) * s.named['query'].bytes
             WHEN f.moves = 'slots' THEN
                 _cached_elements(t.s, 'key') * s.named['key_cache'].bytes
                 + _cached_elements(t.s, 'value') * coalesce(s.named['value_cache'], s.named['key_cache']).bytes
@@ -190,13 +186,11 @@ written AS (
             WHEN s.op = 'aten.convolution_backward' THEN
                 (
                     s.asked[1]::BIGINT * _elements(s.input_sizes)
-                    + s.asked[2]::BIGINT * _elements(s.weight_sizes)
-                    + s.asked[3]::BIGINT * s.gradient_sizes[2]
+                    + s.asked[2]::BIGINT * _elements(s.weight_sizes) + s.asked[3]::BIGINT * s.gradient_sizes[2]
                 ) * s.first_tensor.bytes
             WHEN f.counts = 'attention backward' THEN
                 (
-                    _elements(s.input_sizes) + _elements(s.key_sizes)
-                    + _elements(s.named['value'].sizes)
+                    _elements(s.input_sizes) + _elements(s.key_sizes) + _elements(s.named['value'].sizes)
                 ) * s.first_tensor.bytes
             WHEN f.family = 'pooling' THEN _elements(s.input_sizes) * s.first_tensor.bytes
             WHEN f.family = 'normalization' THEN _normalization_gradients(t.s)
@@ -214,11 +208,9 @@ written AS (
             WHEN f.moves = 'all' THEN _bytes_of_tensors(list_filter(s.tensors, lambda _t: _t.is_read))
             WHEN f.moves = 'chosen' THEN t.bytes + _bytes_of_tensors(s.tensors[2:])
             WHEN f.moves = 'rotated' THEN
-                (_rotated_elements(t.s, 'query') + _rotated_elements(t.s, 'key'))
-                * s.named['query'].bytes
+                (_rotated_elements(t.s, 'query') + _rotated_elements(t.s, 'key')) * s.named['query'].bytes
                 + _elements(s.named['positions'].sizes) * (
-                    s.named['positions'].bytes
-                    + s.named['table'].sizes[-1] * s.named['table'].bytes
+                    s.named['positions'].bytes + s.named['table'].sizes[-1] * s.named['table'].bytes
                 )
             WHEN f.moves = 'slots' THEN
                 _cached_elements(t.s, 'key') * s.named['key'].bytes

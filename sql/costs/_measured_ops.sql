@@ -47,9 +47,7 @@ timed AS (
         sum(CASE WHEN i.run_index IS NULL THEN t.duration_ticks ELSE 0 END) AS whole_ticks
     FROM _execute_times(capture_key, steps, phase, method, runs) AS t
     LEFT JOIN _inner_calls(capture_key) AS i
-        ON t.kind = 'delegate_call'
-        AND i.run_index = t.run_index
-        AND i.event_index = t.event_index
+        ON t.kind = 'delegate_call' AND i.run_index = t.run_index AND i.event_index = t.event_index
     WHERE t.kind IN ('kernel', 'delegate', 'delegate_call') OR t.kind = 'operator_call' AND t.children = 0
     GROUP BY ALL
 ),

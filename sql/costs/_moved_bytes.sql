@@ -48,7 +48,4 @@ SELECT g.graph_id, g.node_index, g.value_index, g.node_index AS maker, false AS 
 FROM input AS g
 JOIN ops AS o ON o.graph_id = g.graph_id AND o.node_index = g.node_index
 LEFT JOIN taken AS t
-    ON o.moves = 'update'
-    AND t.graph_id = g.graph_id
-    AND t.node_index = g.node_index
-    AND t.position = 0;
+    ON o.moves = 'update' AND t.graph_id = g.graph_id AND t.node_index = g.node_index AND t.position = 0;

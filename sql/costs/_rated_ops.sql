@@ -75,8 +75,7 @@ rows_of_ops AS (
         CASE
             WHEN "by" IN ('op', 'instruction') THEN m.instruction_id
             WHEN "by" IS NULL OR "by" <> 'op_type' THEN error(
-                'by must be ''op'', ''instruction'' or ''op_type'', not '
-                || coalesce("by", 'NULL')
+                'by must be ''op'', ''instruction'' or ''op_type'', not ' || coalesce("by", 'NULL')
             )
         END AS instruction_id,
         CASE WHEN "by" <> 'op_type' THEN c.module_path END AS module_path,

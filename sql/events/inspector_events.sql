@@ -87,8 +87,6 @@ CREATE MACRO inspector_events(
 ) AS TABLE
 WITH target AS MATERIALIZED (SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c)
 FROM _inspector_events(
-    (SELECT a.capture_id FROM target AS a),
-    (SELECT a.unit FROM target AS a),
-    repeats, steps, phase, method, runs
+    (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), repeats, steps, phase, method, runs
 ) AS e
 ORDER BY e.block_index, e.slot, e.occurrence;

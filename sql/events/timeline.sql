@@ -172,7 +172,6 @@ SELECT t.run_index, t.event_index, t.signature_index, t.track, t.thread_index, t
     t.instruction_id, t.parent_run_index, t.parent_index, t.run_start, t.start, t.duration, t.unit, t.is_estimated,
     t.logged, t.logged_unit
 FROM _timeline(
-    (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a),
-    runs, steps, phase, method
+    (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), runs, steps, phase, method
 ) AS t
 ORDER BY t.run_index, t.start NULLS LAST, t.depth, t.event_index;

@@ -31,9 +31,7 @@ executes AS (
 edge_nodes AS (
     SELECT n.record_id, n.graph_id, n.node_index, g.method, n.self_time / e.number AS self_time, n.unit
     FROM _node_totals(
-        (SELECT a.capture_id FROM target AS a),
-        (SELECT a.unit FROM target AS a),
-        steps, phase, method, runs
+        (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), steps, phase, method, runs
     ) AS n
     JOIN graphs AS g USING (record_id, graph_id)
     JOIN executes AS e ON e.method = g.method
@@ -73,10 +71,7 @@ SELECT p.method, coalesce(any_value(n.name), any_value(v.value_name)) AS node_na
 FROM placed AS p
 JOIN op_nodes AS n USING (record_id, graph_id, node_index)
 LEFT JOIN node_values AS v
-    ON v.record_id = p.record_id
-    AND v.graph_id = p.graph_id
-    AND v.node_index = p.node_index
-    AND v.output_index = 0
+    ON v.record_id = p.record_id AND v.graph_id = p.graph_id AND v.node_index = p.node_index AND v.output_index = 0
 WHERE n.subgraph = ''
 GROUP BY p.method, p.graph_id, p.node_index
 ORDER BY p.method, p.graph_id, p.node_index;

@@ -15,8 +15,7 @@ WITH RECURSIVE target AS MATERIALIZED (
 within AS MATERIALIZED (
     SELECT e.*
     FROM _execute_nodes(
-        (SELECT a.capture_id FROM target AS a WHERE NOT a.is_trace),
-        (SELECT a.parted_by FROM target AS a),
+        (SELECT a.capture_id FROM target AS a WHERE NOT a.is_trace), (SELECT a.parted_by FROM target AS a),
         steps, phase, method, runs
     ) AS e
     UNION ALL BY NAME

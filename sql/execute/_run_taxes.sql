@@ -39,14 +39,10 @@ WITH scaled AS (
 SELECT x.capture_id, x.run_index, x.scope, x.method, x.is_typical,
     x.execute_ticks * x.multiplier / x.divisor AS execute, x.kernel_ticks * x.multiplier / x.divisor AS kernels,
     x.delegate_ticks * x.multiplier / x.divisor AS delegates, x.operator_ticks * x.multiplier / x.divisor AS operators,
-    (x.kernel_ticks + x.delegate_ticks + x.operator_ticks)
-    * x.multiplier / x.divisor AS work,
+    (x.kernel_ticks + x.delegate_ticks + x.operator_ticks) * x.multiplier / x.divisor AS work,
     CASE
         WHEN NOT x.is_untraced THEN (
-            x.execute_ticks
-            - x.kernel_ticks
-            - x.delegate_ticks
-            - x.operator_ticks
+            x.execute_ticks - x.kernel_ticks - x.delegate_ticks - x.operator_ticks
         ) * x.multiplier / x.divisor
     END AS tax,
     100e0 * tax / nullif(execute, 0) AS tax_percent,

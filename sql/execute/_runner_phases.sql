@@ -30,8 +30,7 @@ generations AS (
 ways AS (
     SELECT w.way, g.sample, CASE WHEN w.way IN (0, 1) THEN 1 ELSE g.prompt END AS prefills,
         g.generated - w.way % 2 AS decodes, sum(prefills + decodes) OVER (PARTITION BY w.way) AS number,
-        sum(prefills + decodes) OVER (PARTITION BY w.way ORDER BY g.sample)
-        - prefills - decodes AS start
+        sum(prefills + decodes) OVER (PARTITION BY w.way ORDER BY g.sample) - prefills - decodes AS start
     FROM generations AS g CROSS JOIN range(4) AS w (way)
 ),
 run_phases AS (

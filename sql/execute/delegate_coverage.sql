@@ -64,8 +64,7 @@ counted AS (
     SELECT d.method, d.op_type, d.delegated, d.not_delegated, d.basis
     FROM (
         FROM _delegation(
-            (SELECT a.record_id FROM target AS a),
-            (SELECT a.program_id FROM target AS a),
+            (SELECT a.record_id FROM target AS a), (SELECT a.program_id FROM target AS a),
             (SELECT a.capture_id FROM target AS a)
         )
         UNION ALL

@@ -74,8 +74,7 @@ nodes AS MATERIALIZED (
         ) AS place_in_handle
     FROM target AS a
     JOIN _node_delegates(
-        (SELECT t.record_id FROM target AS t),
-        (SELECT t.program_id FROM target AS t),
+        (SELECT t.record_id FROM target AS t), (SELECT t.program_id FROM target AS t),
         (SELECT t.capture_id FROM target AS t)
     ) AS n ON n.instruction_id IS NOT NULL
     JOIN op_nodes AS p USING (record_id, graph_id, node_index)

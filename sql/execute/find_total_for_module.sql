@@ -57,9 +57,7 @@ nodes AS (
 averages AS (
     SELECT s.signature_index, any_value(i.avg) AS avg
     FROM _inspector_events(
-        (SELECT a.capture_id FROM target AS a),
-        (SELECT a.unit FROM target AS a),
-        'last', steps, phase, method, runs
+        (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), 'last', steps, phase, method, runs
     ) AS i
     CROSS JOIN target AS a
     JOIN signatures AS s USING (capture_id, block_index, slot)
@@ -70,8 +68,7 @@ averages AS (
 SELECT module AS module,
     CASE match
         WHEN 'exact' THEN coalesce(
-            (SELECT _in_unit(e.ticks, a.scale) FROM exactly AS e),
-            (SELECT w.ticks FROM without_events AS w)
+            (SELECT _in_unit(e.ticks, a.scale) FROM exactly AS e), (SELECT w.ticks FROM without_events AS w)
         )
         WHEN 'substring' THEN coalesce((SELECT fsum(v.avg) FROM averages AS v), 0)
         ELSE error('match must be ''exact'' or ''substring'', not ' || match)

@@ -39,8 +39,7 @@ baseline_executes AS (
     JOIN runs AS r ON r.capture_id = k.capture_id AND r.run_index = x.run_index
     WHERE CASE
         WHEN (k.time_scale = 'cycles') <> (a.unit = 'cycles') THEN error(
-            'the baseline ' || k.name || ' counts ' || k.time_scale
-            || ', which cannot be converted to ' || a.unit
+            'the baseline ' || k.name || ' counts ' || k.time_scale || ', which cannot be converted to ' || a.unit
         )
         WHEN k.profiling_level = 'method_only' THEN true
         ELSE error(

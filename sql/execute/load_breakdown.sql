@@ -22,9 +22,7 @@ timed AS (
         CASE t.kind WHEN 'framework' THEN t.self_ticks ELSE t.duration_ticks END AS self_ticks
     FROM query_table(times) AS t
     LEFT JOIN callers AS p
-        ON p.capture_id = t.capture_id
-        AND p.run_index = t.run_index
-        AND p.event_index = t.parent_index
+        ON p.capture_id = t.capture_id AND p.run_index = t.run_index AND p.event_index = t.parent_index
     LEFT JOIN callers AS o
         ON o.capture_id = p.capture_id
         AND o.run_index = p.run_index

@@ -14,9 +14,7 @@ SELECT DISTINCT m.method, p.module_path
 FROM captures AS k
 JOIN signature_nodes AS n ON n.capture_id = k.capture_id AND n.is_own
 JOIN signatures AS s
-    ON s.capture_id = n.capture_id
-    AND s.signature_index = n.signature_index
-    AND s.kind = 'delegate_call'
+    ON s.capture_id = n.capture_id AND s.signature_index = n.signature_index AND s.kind = 'delegate_call'
 JOIN linked_methods AS m ON m.capture_id = s.capture_id AND m.block_index = s.block_index
 JOIN op_nodes AS p USING (record_id, graph_id, node_index)
 WHERE k.capture_id = capture_key AND p.module_path IS NOT NULL;

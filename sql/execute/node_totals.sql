@@ -30,8 +30,7 @@ node_times AS (
 backends AS (
     SELECT d.graph_id, d.node_index, d.backend
     FROM _node_delegates(
-        (SELECT a.record_id FROM target AS a),
-        (SELECT a.program_id FROM target AS a),
+        (SELECT a.record_id FROM target AS a), (SELECT a.program_id FROM target AS a),
         (SELECT a.capture_id FROM target AS a)
     ) AS d
 )
@@ -88,8 +87,6 @@ CREATE MACRO node_totals(
 ) AS TABLE
 WITH target AS MATERIALIZED (SELECT c.capture_id, c.unit FROM _linked_capture(capture, unit) AS c)
 FROM _node_totals(
-    (SELECT a.capture_id FROM target AS a),
-    (SELECT a.unit FROM target AS a),
-    steps, phase, method, runs
+    (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), steps, phase, method, runs
 ) AS n
 ORDER BY n.graph_id, n.node_index;

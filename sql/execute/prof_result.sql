@@ -42,19 +42,14 @@ WITH target AS (
                 || coalesce(time_scale, p.time_scale) || '; it knows ns, us, ms, cycles'
             )
         END AS digits,
-        CASE coalesce(time_scale, p.time_scale)
-            WHEN 'cycles' THEN 'cycles'
-            ELSE 'ms'
-        END AS unit
+        CASE coalesce(time_scale, p.time_scale) WHEN 'cycles' THEN 'cycles' ELSE 'ms' END AS unit
     FROM _prof_result(capture) AS p
 ),
 -- The clock is unsigned: a negative value is 2**63 or more.
 written AS (
     SELECT t.run_index, t.event_index, t.signature_index,
-        (t.start_ticks::HUGEINT + 18446744073709551616)
-        % 18446744073709551616 AS start_ticks,
-        (t.start_ticks::HUGEINT + t.elapsed_ticks + 36893488147419103232)
-        % 18446744073709551616 AS end_ticks
+        (t.start_ticks::HUGEINT + 18446744073709551616) % 18446744073709551616 AS start_ticks,
+        (t.start_ticks::HUGEINT + t.elapsed_ticks + 36893488147419103232) % 18446744073709551616 AS end_ticks
     FROM event_ticks AS t
     JOIN target AS a USING (capture_id)
 )

@@ -46,9 +46,7 @@ WITH target AS MATERIALIZED (FROM _capture(capture, unit))
 SELECT j.run_index, r.name, r.scope AS method, j.block_index, j.execute, j.is_first AS is_warm_up, j.is_typical,
     j.is_outlier, j.middle AS block_median, j.unit
 FROM _classified_runs(
-    (SELECT a.capture_id FROM target AS a),
-    (SELECT a.unit FROM target AS a),
-    steps, phase, method, runs
+    (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), steps, phase, method, runs
 ) AS j
 CROSS JOIN target AS a
 JOIN runs AS r USING (capture_id, run_index)

@@ -4,8 +4,7 @@ SELECT k.capture_id,
     CASE
         WHEN f.captures > 1 THEN error(side::VARCHAR || ' matches ' || f.captures || ' captures; name one')
         WHEN f.captures = 1 AND k.record_id IS NULL THEN error(
-            k.name || ' has no record, so it has no graph; link one: etq link '
-            || k.name || ' RECORD'
+            k.name || ' has no record, so it has no graph; link one: etq link ' || k.name || ' RECORD'
         )
         WHEN f.captures = 1 THEN k.record_id
         WHEN f.records > 1 THEN error(side::VARCHAR || ' matches ' || f.records || ' records; name one')
@@ -76,8 +75,7 @@ SELECT n.record_id, n.capture_id,
         WHEN k.capture_id IS NULL THEN NULL
         WHEN unit IS NULL THEN CASE k.time_scale WHEN 'cycles' THEN 'cycles' ELSE 'us' END
         WHEN (unit = 'cycles') <> (k.time_scale = 'cycles') THEN error(
-            k.name || ' counts ' || k.time_scale || '; ' || unit
-            || ' can''t be computed from that'
+            k.name || ' counts ' || k.time_scale || '; ' || unit || ' can''t be computed from that'
         )
         ELSE unit
     END AS unit,

@@ -142,8 +142,7 @@ labelled AS (SELECT n.*, m.label, m.basis FROM nodes AS n LEFT JOIN matched AS m
 SELECT b.graph_id AS base_graph, b.node_index AS base_node, n.graph_id AS new_graph, n.node_index AS new_node, b.basis,
     CASE WHEN n.id IS NOT NULL AND b.id IS NOT NULL THEN (
         (n.op_type = b.op_type)::INTEGER + (n.outputs = b.outputs)::INTEGER
-        + (n.module_path = b.module_path)::INTEGER + (n.inputs = b.inputs)::INTEGER
-        + (n.users = b.users)::INTEGER
+        + (n.module_path = b.module_path)::INTEGER + (n.inputs = b.inputs)::INTEGER + (n.users = b.users)::INTEGER
     ) / 5 END AS score,
     CASE
         WHEN n.id IS NULL THEN (SELECT min(r.new_id) FROM related AS r WHERE r.base_id = b.id)

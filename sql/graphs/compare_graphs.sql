@@ -34,14 +34,11 @@ JOIN graphs AS g USING (record_id, stage)
 JOIN op_nodes AS p USING (record_id, graph_id)
 LEFT JOIN outputs AS o USING (graph_id, node_index)
 LEFT JOIN _node_delegates(
-    (SELECT r.record_id FROM target AS r),
-    (SELECT r.program_id FROM target AS r),
+    (SELECT r.record_id FROM target AS r), (SELECT r.program_id FROM target AS r),
     (SELECT r.capture_id FROM target AS r)
 ) AS d ON d.graph_id = p.graph_id AND d.node_index = p.node_index AND a.is_delegated
 LEFT JOIN _times_in_graph(
-    (SELECT r.capture_id FROM target AS r),
-    (SELECT r.unit FROM target AS r),
-    (SELECT r.stage FROM target AS r)
+    (SELECT r.capture_id FROM target AS r), (SELECT r.unit FROM target AS r), (SELECT r.stage FROM target AS r)
 ) AS t ON t.graph_id = p.graph_id AND t.node_index = p.node_index;
 
 -- One node of two op graphs, with its counterpart: of two records, such as those of two builds, or of one record at two
@@ -96,9 +93,7 @@ base_nodes AS MATERIALIZED (FROM _nodes_of_side(base, base_stage, new, true, uni
 new_nodes AS MATERIALIZED (FROM _nodes_of_side(new, new_stage, base, false, unit)),
 gaps AS MATERIALIZED (
     FROM _graph_gaps(
-        (SELECT s.capture_id FROM base_side AS s),
-        (SELECT s.capture_id FROM new_side AS s),
-        reference, metric
+        (SELECT s.capture_id FROM base_side AS s), (SELECT s.capture_id FROM new_side AS s), reference, metric
     ) AS g
 ),
 compared AS (
@@ -119,10 +114,8 @@ compared AS (
             CASE WHEN n.backend IS DISTINCT FROM b.backend THEN 'backend' END
         ), '') END AS changed
     FROM _node_pairs(
-        (SELECT s.record_id FROM base_side AS s),
-        (SELECT s.stage FROM base_side AS s),
-        (SELECT s.record_id FROM new_side AS s),
-        (SELECT s.stage FROM new_side AS s)
+        (SELECT s.record_id FROM base_side AS s), (SELECT s.stage FROM base_side AS s),
+        (SELECT s.record_id FROM new_side AS s), (SELECT s.stage FROM new_side AS s)
     ) AS p
     LEFT JOIN base_nodes AS b ON b.graph_id = p.base_graph AND b.node_index = p.base_node
     LEFT JOIN new_nodes AS n ON n.graph_id = p.new_graph AND n.node_index = p.new_node

@@ -30,10 +30,7 @@ SELECT coalesce(b.kind, n.kind) AS kind, coalesce(b.method, n.method) AS method,
     CASE WHEN coalesce(b.kind, n.kind) <> 'op' THEN coalesce(n.bytes, 0) END AS new_bytes,
     CASE WHEN coalesce(b.kind, n.kind) <> 'op' THEN coalesce(n.bytes, 0) - coalesce(b.bytes, 0) END AS bytes_difference
 FROM _program_items(base) AS b
-FULL JOIN _program_items(new) AS n
-    ON n.kind = b.kind
-    AND n.method IS NOT DISTINCT FROM b.method
-    AND n.item = b.item
+FULL JOIN _program_items(new) AS n ON n.kind = b.kind AND n.method IS NOT DISTINCT FROM b.method AND n.item = b.item
 ORDER BY list_position(['part', 'memory', 'delegate', 'op'], coalesce(b.kind, n.kind)), coalesce(b.method, n.method),
     coalesce(b.item, n.item);
 

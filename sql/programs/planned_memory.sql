@@ -122,7 +122,5 @@ LEFT JOIN peaks AS p USING (method)
 LEFT JOIN steps AS s ON s.method = p.method AND s.step = p.step
 LEFT JOIN planned AS b USING (method)
 LEFT JOIN program_delegates AS d
-    ON d.program_id = b.program_id
-    AND d.method = s.method
-    AND d.delegate_index = s.delegate_index
+    ON d.program_id = b.program_id AND d.method = s.method AND d.delegate_index = s.delegate_index
 ORDER BY l.method, l.memory_id, l.memory_offset, l.first_step, l.value_index;

@@ -32,10 +32,7 @@ reached AS (
     FROM reached AS r
     JOIN bounds AS b USING (graph_id, debug_handle)
     JOIN op_edges AS e
-        ON e.record_id = record_key
-        AND e.graph_id = r.graph_id
-        AND e.from_node = r.to_node
-        AND e.to_node <= b.last_node
+        ON e.record_id = record_key AND e.graph_id = r.graph_id AND e.from_node = r.to_node AND e.to_node <= b.last_node
 ),
 -- The possible instructions of a node: the call of its handle, if there is one call, or the kernels with its handle and
 -- op, if there are as many nodes.
@@ -61,11 +58,7 @@ known AS MATERIALIZED (
         JOIN _kernel_ops(record_key, program_key, capture_key) AS k USING (method, instruction_id)
         WHERE h.record_id = record_key
         GROUP BY h.method, h.debug_handle, k.op
-    ) AS k
-        ON k.method = n.method
-        AND k.debug_handle = n.debug_handle
-        AND k.op = n.kernel_op
-        AND k.kernels = n.nodes
+    ) AS k ON k.method = n.method AND k.debug_handle = n.debug_handle AND k.op = n.kernel_op AND k.kernels = n.nodes
 ),
 -- Nodes before and after one of several calls, up to those whose instruction is known: its own is between these.
 searched AS (
@@ -84,8 +77,7 @@ searched AS (
         AND e.graph_id = s.graph_id
         AND CASE WHEN s.is_forward THEN e.from_node ELSE e.to_node END = s.found_node
     LEFT JOIN known AS k
-        ON k.graph_id = e.graph_id
-        AND k.node_index = CASE WHEN s.is_forward THEN e.to_node ELSE e.from_node END
+        ON k.graph_id = e.graph_id AND k.node_index = CASE WHEN s.is_forward THEN e.to_node ELSE e.from_node END
     WHERE s.first_instruction IS DISTINCT FROM s.last_instruction OR s.first_instruction IS NULL
 ),
 limits AS (

@@ -88,8 +88,7 @@ decided AS (
                 AND c.of_others > 0
                 THEN 'nodes of one op run in several calls, in an unknown order'
             WHEN c.outputs <> c.found AND c.of_others = 0
-                THEN 'the call has ' || c.outputs || ' outputs, its nodes '
-                || c.found
+                THEN 'the call has ' || c.outputs || ' outputs, its nodes ' || c.found
             WHEN c.is_mutated AND c.outputs > 1 THEN 'the call changes buffers, so the order of its outputs is unknown'
         END AS problem
     FROM counted AS c

@@ -42,10 +42,7 @@ matched AS (
         SELECT r.*, string_split(p.op, '.')[1] AS op
         FROM results AS r
         JOIN op_nodes AS p ON p.record_id = record_key AND p.graph_id = r.graph_id AND p.node_index = r.node_index
-    ) AS r
-        ON r.graph_id = k.graph_id
-        AND r.debug_handle = k.debug_handle
-        AND (k.is_sole OR r.op = k.kernel_op)
+    ) AS r ON r.graph_id = k.graph_id AND r.debug_handle = k.debug_handle AND (k.is_sole OR r.op = k.kernel_op)
     QUALIFY row_number() OVER (PARTITION BY k.signature_index, k.debug_handle ORDER BY r.depth) = 1
 )
 SELECT m.signature_index, v.output_index AS position, m.debug_handle,

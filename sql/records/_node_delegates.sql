@@ -25,9 +25,7 @@ kernels AS MATERIALIZED (
     FROM shared AS s
     JOIN debug_handles AS h ON h.record_id = record_key AND h.method = s.method AND h.debug_handle = s.debug_handle
     LEFT JOIN delegates AS d
-        ON d.record_id = h.record_id
-        AND d.method = h.method
-        AND d.instruction_id = h.instruction_id
+        ON d.record_id = h.record_id AND d.method = h.method AND d.instruction_id = h.instruction_id
     LEFT JOIN _kernel_ops(record_key, program_key, capture_key) AS k
         ON k.method = h.method AND k.instruction_id = h.instruction_id
     WHERE d.instruction_id IS NULL

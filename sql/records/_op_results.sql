@@ -19,9 +19,7 @@ uses AS (
     FROM made AS m
     JOIN node_arguments AS a ON a.record_id = record_key AND a.graph_id = m.graph_id AND a.value_index = m.value_index
     LEFT JOIN handled AS u
-        ON u.graph_id = a.graph_id
-        AND u.node_index = a.node_index
-        AND u.debug_handle = m.debug_handle
+        ON u.graph_id = a.graph_id AND u.node_index = a.node_index AND u.debug_handle = m.debug_handle
     UNION ALL
     SELECT m.graph_id, m.debug_handle, m.node_index, false
     FROM made AS m
@@ -49,10 +47,7 @@ chain AS (
         c.depth + 1 AS depth, m.op, c.result_node
     FROM chain AS c
     JOIN node_arguments AS a
-        ON a.record_id = record_key
-        AND a.graph_id = c.graph_id
-        AND a.node_index = c.node_index
-        AND a.position = 0
+        ON a.record_id = record_key AND a.graph_id = c.graph_id AND a.node_index = c.node_index AND a.position = 0
     JOIN made AS m ON m.graph_id = a.graph_id AND m.value_index = a.value_index AND m.debug_handle = c.debug_handle
     WHERE _keeps_elements(c.op) AND c.depth < 8
 )

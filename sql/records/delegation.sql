@@ -62,10 +62,7 @@ CREATE MACRO _program_fit(record_key, program_key) AS (
         FROM debug_handles AS h
         JOIN _handled_nodes AS o USING (record_id, method, debug_handle)
         WHERE h.record_id = record_key
-    ) AS n
-        ON n.method = i.method
-        AND n.instruction_id = i.instruction_id
-        AND n.op = string_split(i.op, '::')[2]
+    ) AS n ON n.method = i.method AND n.instruction_id = i.instruction_id AND n.op = string_split(i.op, '::')[2]
     LEFT JOIN (
         SELECT DISTINCT g.record_id, g.method, g.instruction_id FROM delegates AS g WHERE g.record_id = record_key
     ) AS d ON d.method = i.method AND d.instruction_id = i.instruction_id

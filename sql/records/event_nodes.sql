@@ -29,9 +29,7 @@ WITH found AS (
     SELECT n.*, d.node_index IS NOT NULL AS is_run
     FROM _nodes_of_handles(capture_key) AS n
     LEFT JOIN _node_delegates(record_key, program_key, capture_key) AS d
-        ON d.graph_id = n.graph_id
-        AND d.node_index = n.node_index
-        AND d.instruction_id = n.instruction_id
+        ON d.graph_id = n.graph_id AND d.node_index = n.node_index AND d.instruction_id = n.instruction_id
     WHERE n.kind IN ('delegate', 'delegate_call')
 )
 SELECT f.signature_index,

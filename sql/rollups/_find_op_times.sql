@@ -163,7 +163,5 @@ SELECT o.capture_id, o.op_index::INTEGER AS op_index, n.phase,
 FROM ops AS o
 JOIN numbers AS n ON n.capture_id = o.capture_id AND n.first_signature = o.first_signature
 LEFT JOIN outside AS t
-    ON t.capture_id = o.capture_id
-    AND t.first_signature = o.first_signature
-    AND t.phase IS NOT DISTINCT FROM n.phase
+    ON t.capture_id = o.capture_id AND t.first_signature = o.first_signature AND t.phase IS NOT DISTINCT FROM n.phase
 ORDER BY o.capture_id, o.op_index, n.phase NULLS FIRST;

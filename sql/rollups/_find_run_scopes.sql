@@ -59,9 +59,7 @@ whole AS (
     JOIN blocks AS b USING (capture_id, block_index)
     JOIN blocks AS o ON o.capture_id = b.capture_id AND o.name = b.name AND o.runs >= 10 AND o.runs >= 10 * b.runs
     JOIN without_jumps AS w
-        ON w.capture_id = o.capture_id
-        AND w.block_index = o.block_index
-        AND starts_with(w.program, s.program || ', ')
+        ON w.capture_id = o.capture_id AND w.block_index = o.block_index AND starts_with(w.program, s.program || ', ')
     GROUP BY s.capture_id, s.block_index
 ),
 -- The first blocks of a name that differ in what they call: a few, except in files where nearly every run is of another
@@ -99,9 +97,7 @@ like_others AS (
         ON d.capture_id = b.capture_id AND d.run_name = b.name
     JOIN candidates AS o ON o.capture_id = b.capture_id AND o.run_name = b.name
     LEFT JOIN conflicts AS f
-        ON f.capture_id = b.capture_id
-        AND f.block_index = b.block_index
-        AND f.other_block = o.block_index
+        ON f.capture_id = b.capture_id AND f.block_index = b.block_index AND f.other_block = o.block_index
     WHERE f.capture_id IS NULL
     GROUP BY b.capture_id, b.block_index
 ),

@@ -16,8 +16,7 @@ CREATE MACRO _is_part_of_step(kind) AS (
 
 -- The identity of the item that a step time of a trace is about, in all captures.
 CREATE MACRO _step_item(scope, kind, label) AS (
-    CASE WHEN _is_step_total(kind) THEN scope ELSE concat_ws('|', scope, kind, '?', label, 1)
-    END
+    CASE WHEN _is_step_total(kind) THEN scope ELSE concat_ws('|', scope, kind, '?', label, 1) END
 );
 
 -- One row of `step_times` of a trace, once for all phases and once for the phase of its step, if it has one.

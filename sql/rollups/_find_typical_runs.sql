@@ -46,9 +46,7 @@ fenced AS (
         greatest(3 * (coalesce(q.upper, b.upper) - coalesce(q.lower, b.lower)), ln(1.1)) AS room
     FROM measured AS m
     LEFT JOIN quartiles AS q
-        ON q.capture_id = m.capture_id
-        AND q.block_index = m.block_index
-        AND q.phase IS NOT DISTINCT FROM m.phase
+        ON q.capture_id = m.capture_id AND q.block_index = m.block_index AND q.phase IS NOT DISTINCT FROM m.phase
     LEFT JOIN of_blocks AS b ON b.capture_id = m.capture_id AND b.block_index = m.block_index
 )
 SELECT f.capture_id, f.run_index,

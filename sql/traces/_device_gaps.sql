@@ -117,15 +117,9 @@ calls AS (
         JOIN (SELECT DISTINCT t.process, t.cause, t.call FROM of_calls AS t) AS c USING (process, cause)
     ) AS h
     ASOF JOIN of_calls AS u
-        ON u.process = h.process
-        AND u.cause = h.cause
-        AND u.call = h.call
-        AND row(h.launched_ticks) >= row(u.at_ticks)
+        ON u.process = h.process AND u.cause = h.cause AND u.call = h.call AND row(h.launched_ticks) >= row(u.at_ticks)
     ASOF LEFT JOIN of_calls AS b
-        ON b.process = h.process
-        AND b.cause = h.cause
-        AND b.call = h.call
-        AND row(h.start_ticks) >= row(b.at_ticks)
+        ON b.process = h.process AND b.cause = h.cause AND b.call = h.call AND row(h.start_ticks) >= row(b.at_ticks)
     GROUP BY h.next_index
 ),
 messages AS (

@@ -33,8 +33,7 @@ CREATE MACRO _elements_of_sizes(
     sizes  -- its sizes, separated by commas
 ) AS (
     CASE WHEN len(string_split(sizes, ',')) <= 5 THEN
-        _size_at(sizes, 1) * _size_at(sizes, 2) * _size_at(sizes, 3)
-        * _size_at(sizes, 4) * _size_at(sizes, 5)
+        _size_at(sizes, 1) * _size_at(sizes, 2) * _size_at(sizes, 3) * _size_at(sizes, 4) * _size_at(sizes, 5)
     END
 );
 
@@ -70,9 +69,7 @@ WITH sized AS (
     FROM _gloo_events(capture_keys) AS v
     LEFT JOIN labels AS g ON g.capture_id = v.capture_id AND g.key = 'process_groups' AND NOT contains(g.value, ' ')
     LEFT JOIN op_arguments AS o
-        ON o.capture_id = v.capture_id
-        AND o.run_index = v.run_index
-        AND o.event_index = v.event_index
+        ON o.capture_id = v.capture_id AND o.run_index = v.run_index AND o.event_index = v.event_index
 )
 SELECT s.capture_id, s.run_index, s.event_index, s.collective, s.group_description, s.group_size, s.message_type,
     s.elements,

@@ -34,9 +34,7 @@ named AS (
         c.start_ticks, c.end_ticks
     FROM chosen AS c
     JOIN device_events AS d
-        ON d.capture_id = c.capture_id
-        AND d.run_index = c.run_index
-        AND d.event_index = c.event_index
+        ON d.capture_id = c.capture_id AND d.run_index = c.run_index AND d.event_index = c.event_index
     WHERE d.process_group IS NOT NULL AND d.collective IS NOT NULL
     UNION ALL
     SELECT h.capture_id, h.run_index, h.event_index, h.group_description, h.group_description, h.group_size,

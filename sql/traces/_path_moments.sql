@@ -105,9 +105,7 @@ handed AS (
         SELECT g.*, c.process, NOT c.is_backward AS other_class FROM gaps AS g JOIN classes AS c USING (thread_index)
     ) AS g
     ASOF JOIN done AS d
-        ON d.process = g.process
-        AND d.is_backward = g.other_class
-        AND row(g.start_ticks) >= row(d.end_ticks)
+        ON d.process = g.process AND d.is_backward = g.other_class AND row(g.start_ticks) >= row(d.end_ticks)
     WHERE g.before_ticks IS NULL OR d.end_ticks > g.before_ticks
 ),
 waits AS (

@@ -8,8 +8,7 @@ WITH part AS MATERIALIZED (FROM _path_window(capture_key, step, step_name)),
 whole AS MATERIALIZED (
     FROM _path_stretches(
         capture_key,
-        (SELECT p.start_ticks FROM part AS p),
-        (SELECT p.end_ticks FROM part AS p),
+        (SELECT p.start_ticks FROM part AS p), (SELECT p.end_ticks FROM part AS p),
         (SELECT p.thread_index FROM part AS p)
     ) AS s
 ),

@@ -85,8 +85,7 @@ summed AS (
         ) / nullif(sum(
             CASE
                 WHEN k.occupancy_percent IS NOT NULL THEN greatest(
-                    least(k.end_ticks, b.end_ticks)
-                    - greatest(k.start_ticks, b.start_ticks), 0
+                    least(k.end_ticks, b.end_ticks) - greatest(k.start_ticks, b.start_ticks), 0
                 )
             END
         ), 0) AS occupancy_percent

@@ -74,9 +74,7 @@ first_calls AS MATERIALIZED (
     FROM traced AS b
     JOIN events AS e ON e.capture_id = b.capture_id AND e.category IS NOT NULL
     JOIN trace_events AS h
-        ON h.capture_id = e.capture_id
-        AND h.run_index = e.run_index
-        AND h.event_index = e.event_index
+        ON h.capture_id = e.capture_id AND h.run_index = e.run_index AND h.event_index = e.event_index
     JOIN _trace_event_modules((SELECT k.capture_id FROM traced AS k)) AS m
         ON m.run_index = e.run_index AND m.event_index = e.event_index
     JOIN paths AS p USING (module)

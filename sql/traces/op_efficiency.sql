@@ -92,8 +92,7 @@ WITH target AS MATERIALIZED (
 ),
 rated AS MATERIALIZED (
     FROM _rated_calls(
-        (SELECT a.capture_id FROM target AS a),
-        peak_flops, peak_bandwidth, device, steps, phase, false
+        (SELECT a.capture_id FROM target AS a), peak_flops, peak_bandwidth, device, steps, phase, false
     ) AS r
 ),
 summed AS (

@@ -76,9 +76,7 @@ within AS (
     SELECT a.event_index, min(a.place) AS place
     FROM asked AS a
     ASOF JOIN _pass_covers(capture_key) AS c
-        ON c.thread_index = a.thread_index
-        AND c.place = a.place
-        AND row(a.start_ticks) >= row(c.start_ticks)
+        ON c.thread_index = a.thread_index AND c.place = a.place AND row(a.start_ticks) >= row(c.start_ticks)
     WHERE a.start_ticks < c.end_ticks
     GROUP BY a.event_index
 )

@@ -77,8 +77,7 @@ WITH judged AS (
             WHEN 'snr' THEN d.snr
             WHEN 'cosine' THEN d.cosine
             ELSE error(
-                'unknown metric ' || coalesce(metric, 'NULL')
-                || '; known are mse, l1, snr, cosine, max_abs, max_rel'
+                'unknown metric ' || coalesce(metric, 'NULL') || '; known are mse, l1, snr, cosine, max_abs, max_rel'
             )
         END AS gap
     FROM _value_distances(base_key, new_key, NULL) AS d

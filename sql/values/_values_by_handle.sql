@@ -14,8 +14,7 @@ handled AS (
     FROM target AS k
     JOIN signature_outputs AS o USING (capture_id)
     JOIN _values_with_events(capture_key) AS p
-        ON p.signature_index = o.signature_index
-        AND p.position = coalesce(o.position, p.position)
+        ON p.signature_index = o.signature_index AND p.position = coalesce(o.position, p.position)
     WHERE p.role = 'output' AND coalesce(NOT is_reference, true)
     UNION ALL
     SELECT r.method, [s.debug_handle], s.debug_handle, v.value_index, v.name, v.run_index, v.event_index, v.value_index,
@@ -48,8 +47,7 @@ valued AS (
         CASE
             WHEN l.problem IS NOT NULL THEN l.problem
             WHEN NOT _can_be_sizes(v.sizes, l.sizes)
-                THEN 'its sizes ' || v.sizes::VARCHAR || ' are not those of its node, '
-                || l.sizes::VARCHAR
+                THEN 'its sizes ' || v.sizes::VARCHAR || ' are not those of its node, ' || l.sizes::VARCHAR
         END AS reason
     FROM latest AS l CROSS JOIN target AS k
     JOIN debug_values AS v USING (capture_id, run_index, event_index, value_index)
