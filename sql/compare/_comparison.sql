@@ -85,6 +85,5 @@ FROM _comparison_answer(
         )
         FROM input AS i
     ),
-    (SELECT i.counted FROM input AS i),
-    unit
+    (SELECT i.counted FROM input AS i), unit
 );

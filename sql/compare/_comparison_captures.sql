@@ -86,8 +86,7 @@ compared AS (
     WHERE h.age <= 30
 )
 SELECT p.capture_id, p.side, p.position, p.selector, p.name, p.time_scale, p.profiling_level, p.record_id, p.only_scope,
-    CASE WHEN p.only_scope IS NULL THEN coalesce(p.scope, '') || '|' ELSE '' END
-    || p.ops_hash AS ops,
+    CASE WHEN p.only_scope IS NULL THEN coalesce(p.scope, '') || '|' ELSE '' END || p.ops_hash AS ops,
     p.format = 'torch_trace' AS is_trace, p.scope
 FROM compared AS p;
 
@@ -98,8 +97,7 @@ SELECT unnest(CASE
     WHEN capture IS NULL THEN []
     WHEN len(_meant.keys) = 1 OR len(_meant.keys) > 1 AND _is_selector(capture::VARCHAR) THEN _meant.keys
     WHEN len(_meant.keys) > 1 THEN error(
-        capture::VARCHAR || ' matches ' || len(_meant.keys)
-        || ' captures; name one, or select by labels'
+        capture::VARCHAR || ' matches ' || len(_meant.keys) || ' captures; name one, or select by labels'
     )
     ELSE error(_meant.missing)
 END) AS capture_id

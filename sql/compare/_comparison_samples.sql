@@ -164,8 +164,7 @@ SELECT
     CASE WHEN d.is_trace THEN t.scope ELSE coalesce(d.only_scope, t.scope) END AS scope,
     CASE
         WHEN t.level = 'module' THEN
-            CASE WHEN d.is_trace THEN t.scope ELSE coalesce(d.only_scope, t.scope) END
-            || '|' || t.module_path
+            CASE WHEN d.is_trace THEN t.scope ELSE coalesce(d.only_scope, t.scope) END || '|' || t.module_path
         WHEN d.is_trace THEN t.item
         WHEN t.level IN ('total', 'outside ops') THEN coalesce(d.only_scope, t.scope)
         WHEN d.matched = 'event' THEN concat_ws(

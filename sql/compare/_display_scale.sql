@@ -9,8 +9,7 @@ FROM (
                 THEN error('unknown unit ' || unit || '; known are ns, us, ms, s, cycles')
             WHEN g.counted[2] IS NOT NULL THEN NULL
             WHEN (g.counted[1] = 'cycles') <> (unit = 'cycles') THEN error(
-                'the captures count ' || g.counted[1]
-                || ', which cannot be converted to ' || unit
+                'the captures count ' || g.counted[1] || ', which cannot be converted to ' || unit
             )
             WHEN g.counted[1] = 'cycles' THEN 'cycles'
             ELSE coalesce(unit, 'us')

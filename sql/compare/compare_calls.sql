@@ -34,9 +34,7 @@ counted AS (
     SELECT t.is_new, t.scope, o.kind, o.family AS name, sum(o.calls)::DOUBLE / t.steps AS calls
     FROM steps AS t
     JOIN op_times AS o
-        ON o.capture_id = t.capture_id
-        AND o.phase IS NULL
-        AND regexp_replace(o.scope, ' on devices$', '') = t.scope
+        ON o.capture_id = t.capture_id AND o.phase IS NULL AND regexp_replace(o.scope, ' on devices$', '') = t.scope
     WHERE NOT _is_step_total(o.kind) AND o.kind NOT IN ('device_op', 'device_annotation')
     GROUP BY t.is_new, t.capture_id, t.scope, t.steps, o.kind, o.family
 ),

@@ -44,8 +44,7 @@ WITH sides AS MATERIALIZED (
 rated AS MATERIALIZED (
     SELECT false AS is_new, b.*
     FROM _rated_calls(
-        (SELECT s.capture_id FROM sides AS s WHERE NOT s.is_new),
-        NULL, NULL, NULL, steps, phase, true
+        (SELECT s.capture_id FROM sides AS s WHERE NOT s.is_new), NULL, NULL, NULL, steps, phase, true
     ) AS b
     UNION ALL
     SELECT true, n.*

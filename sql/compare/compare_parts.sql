@@ -49,10 +49,7 @@ explained_calls AS (
     SELECT w.side, w.scope, w.instruction_id, c.item, w.ticks
     FROM explained AS w
     JOIN sided AS c
-        ON c.side = w.side
-        AND c.scope = w.scope
-        AND c.instruction_id = w.instruction_id
-        AND c.kind = 'delegate_call'
+        ON c.side = w.side AND c.scope = w.scope AND c.instruction_id = w.instruction_id AND c.kind = 'delegate_call'
     WHERE c.is_additive
     -- If an instruction has two calls, it is unknown to which of them an event belongs.
     QUALIFY count(*) OVER (PARTITION BY w.side, w.scope, w.instruction_id) = 1 AND w.ticks <= c.ticks

@@ -48,8 +48,7 @@ parts AS (
         arg_min(p.label, p.place) AS first_label, arg_max(p.label, p.place) AS last_label,
         median(p.normalized) AS normalized, min(p.normalized) AS low, max(p.normalized) AS high, median(p.ticks) AS p25
     FROM placed AS p
-    GROUP BY p.series, p.level, p.scope, p.item,
-        (p.place - 1) * least(bins, p.places) // p.places
+    GROUP BY p.series, p.level, p.scope, p.item, (p.place - 1) * least(bins, p.places) // p.places
 )
 SELECT p.series, p.level AS what, p.scope AS method, d.op, d.module_path, d.instruction_id, p.position, p.captures,
     p.first_label, p.last_label, p.normalized / _divisor('ns', d.unit) AS normalized,

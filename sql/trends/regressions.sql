@@ -78,8 +78,7 @@ described AS MATERIALIZED (
         END AS resolution,
         list(d.position) AS positions,
         list(
-            ln(o.p25 * d.scale)
-            - CASE WHEN o.op_index = 0 OR _is_device_time(o.kind) THEN 0 ELSE d.factor END
+            ln(o.p25 * d.scale) - CASE WHEN o.op_index = 0 OR _is_device_time(o.kind) THEN 0 ELSE d.factor END
         ) AS values
     FROM ordered AS d
     JOIN op_times AS o USING (capture_id)
