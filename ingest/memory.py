@@ -11,6 +11,7 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -29,20 +30,23 @@ _WIDE: Final = 5
 _LITTLE: Final = 2**24
 # The size of the parts whose characters are counted at once.
 _PART: Final = 2**24
+# The most bytes that this process may take while it ingests, None without a limit: `etq ingest --megabytes`.
+limit: Final[ContextVar[int | None]] = ContextVar("limit", default=None)
 _GROUPS: Final = Path("/sys/fs/cgroup")
 _AVAILABLE: Final = re.compile(r"MemAvailable:\s*(\d+) kB")
 
 
 def available() -> int:
     """Return how many bytes this process can still take."""
-    return max(0, min([_of_system(), *_of_groups(), *_of_process()]))
+    return max(0, min([_of_system(), *_of_groups(), *_of_process(), *_of_limit()]))
 
 
 def refuse_beyond(path: str, what: str, byte_size: int) -> None:
     """Raise `FormatError` if so much memory isn't available."""
     if byte_size > _LITTLE and byte_size > (left := available()):
         raise FormatError(
-            path, f"{what} would take {shown(byte_size)} of memory, and {shown(left)} are left; free some, or split it"
+            path,
+            f"{what} would take {shown(byte_size)} of memory, and {shown(left)} are left; {_remedy()}, or split it",
         )
 
 
@@ -74,24 +78,30 @@ def read_member(archive: zipfile.ZipFile, name: str, path: str) -> bytes:
 
 
 class Watch:
-    """Stops reading a file once it has taken more memory than is left.
+    """Ends the reading of a file that takes too much memory: when what its rows still need is more than what is left.
 
-    As much again is needed for what the rows become. Processes that read at the same time count, too.
+    They need what is stated, or else as much as was taken. Processes that read at the same time count, too.
     """
 
     def __init__(self, path: str, byte_size: int) -> None:
         self._path, self._byte_size = path, byte_size
         self._before = taken()
 
-    def check(self, read: int) -> None:
+    def check(self, read: int, needed: int | None = None) -> None:
         """Raise `FormatError` if there isn't enough memory; `read` is how many bytes of the file were read."""
         grown = taken() - self._before
-        if grown > _LITTLE and grown > (left := available()):
-            whole = 2 * grown * self._byte_size // max(read, 1)
+        needed = grown if needed is None else needed
+        if needed > _LITTLE and needed > (left := available()):
+            whole = (grown + needed) * self._byte_size // max(read, 1)
             raise FormatError(
                 self._path,
-                f"reading it would take about {shown(whole)} of memory, and {shown(grown + left)} were left; free some",
+                f"reading it would take about {shown(whole)} of memory, and {shown(grown + left)} were left;"
+                f" {_remedy()}",
             )
+
+
+def _remedy() -> str:
+    return "free some" if limit.get() is None else "allow more with --megabytes"
 
 
 def shown(byte_size: int) -> str:
@@ -149,6 +159,11 @@ def _of_group(folder: Path, limit: str, usage: str) -> Iterator[int]:
         # The system gives back its cache of files; version 1 counts that of nested groups separately.
         cached = [stated.get(f"total_{each}", stated.get(each, 0)) for each in ("inactive_file", "active_file")]
         yield most - used + sum(map(int, cached))
+
+
+def _of_limit() -> Iterator[int]:
+    if (most := limit.get()) is not None:
+        yield most - taken()
 
 
 def _of_process() -> Iterator[int]:

@@ -37,6 +37,7 @@ from etq.cli.targets import (
 )
 from etq.database.locking import refuse_open
 from etq.errors import EtqError, WarehouseError
+from etq.ingest.memory import limit
 from etq.render.progress import Progress
 from etq.render.writers import is_to_read, write
 
@@ -115,6 +116,11 @@ def inspect(
             note_no_rows(warehouse, "inspector_events", file, capture, schedule)
 
 
+def _limit_memory(context: click.Context, _: click.Parameter, megabytes: int | None) -> None:
+    if megabytes is not None:
+        context.call_on_close(partial(limit.reset, limit.set(megabytes * 10**6)))
+
+
 @main.command()
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=str)
 @click.option("--name", help="Name of the capture; with one file only.")
@@ -139,6 +145,13 @@ def inspect(
 @graph_capture_option("With one trace only")
 @click.option("--debug-buffer", metavar="FILE", help="Debug buffer with the logged values; with one file only.")
 @click.option("--values", is_flag=True, help="Keep the values themselves, not only their statistics.")
+@click.option(
+    "--megabytes",
+    type=click.IntRange(256, 2**20),
+    expose_value=False,
+    callback=_limit_memory,
+    help="Memory limit of the process in MB: a file that needs more is refused.",
+)
 @click.option(
     "--reference",
     type=click.Choice(GRAPHS),

@@ -21,6 +21,7 @@ from etq.choices import UNITS
 from etq.database.rollups import fill_rollups, is_pruned
 from etq.errors import WarehouseError
 from etq.ingest.arrow import Rows, batch, integers, texts
+from etq.ingest.memory import available
 from etq.ingest.registry import read_capture
 from etq.storage.given import check_given
 from etq.storage.inserting import insert, insert_captures, set_aside
@@ -315,7 +316,7 @@ def _byte_size(limit: str) -> int:
 
 def _make_room(connection: duckdb.DuckDBPyConnection, byte_size: int, first: int, last: int) -> None:
     """Raise the memory limit for large captures, given by the size of their files and the range of their capture_ids,
-    up to the connection's own limit.
+    up to the connection's own limit and to the memory that is left.
 
     Their rollups sort the times of all ops, which DuckDB can't do on disk.
     """
@@ -329,6 +330,7 @@ def _make_room(connection: duckdb.DuckDBPyConnection, byte_size: int, first: int
     size = byte_size >> 20
     for_trace = min(events * _BYTES_PER_EVENT >> 20, _MOST_ROOM)
     megabytes = max(min(size, _ROOM + size * threads // _THREADS), for_trace)
+    megabytes = min(megabytes, available() // 10**6)
     if most is not None and megabytes > INSERT_MEMORY:
         connection.execute(f"SET memory_limit = '{min(megabytes, most)}MB'")
 

@@ -17,6 +17,7 @@ from typing import BinaryIO, Final
 import pyarrow as pa
 
 from etq.ingest.arrow import Rows
+from etq.ingest.memory import limit
 from etq.ingest.registry import is_json, read_capture
 from etq.processes import command, environment
 from etq.storage.large_file import LargeFile
@@ -30,9 +31,9 @@ _END: Final = ""
 
 
 def processes() -> int:
-    """Return how many processes may read while this one stores; 0 on a machine with one core."""
+    """Return how many processes may read while this one stores; 0 on a machine with one core, and in limited memory."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(cores - 1, _MOST) if sys.executable else 0
+    return min(cores - 1, _MOST) if sys.executable and limit.get() is None else 0
 
 
 class OtherProcess:

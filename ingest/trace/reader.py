@@ -10,6 +10,7 @@ import gc
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -17,6 +18,7 @@ import msgspec
 import pyarrow as pa
 
 from etq.ingest.arrow import batch, texts
+from etq.ingest.trace.blocks import BrokenError
 from etq.ingest.trace.columns import NOTHING, TraceColumns
 from etq.ingest.trace.devices import device_rows
 from etq.ingest.trace.rows import trace_rows
@@ -36,8 +38,6 @@ NOT_IN_GROUPS: Final = re.compile(r"[^\w.+/-]")
 MOST_PROCESSES: Final = 1_000_000
 # A process is in some groups for each kind of parallelism.
 MOST_GROUPS: Final = 32
-# How many events are decoded at once: all events together would fill memory and not fit into the processor's cache.
-AT_ONCE: Final = 512
 
 _events: Final = msgspec.json.Decoder(list[TraceEvent], strict=False)
 _event: Final = msgspec.json.Decoder(TraceEvent, strict=False)
@@ -125,29 +125,22 @@ def _value_of(kind: type[T], written: msgspec.Raw) -> T | None:
 
 
 def _decoded(entries: Entries) -> tuple[TraceColumns, Trace]:
-    """Return the events, and the rest of the trace, which may lack its entries."""
-    try:
-        columns = TraceColumns()
-        place, sizes = 0, []
-        for block in entries.blocks():
-            sizes.append(_add_block(columns, place, block))
-            place += sizes[-1]
-        if place and entries.around is not None:
-            entries.sizes = sizes
-            return columns, entries.around
-    except (msgspec.DecodeError, RecursionError):
-        pass
+    """Return the events, and the rest of the trace."""
     columns = TraceColumns()
-    every = entries.whole.traceEvents
-    if entries.broken:
-        columns.find("broken JSON", f"the profiler wrote invalid JSON, which was repaired: {entries.broken}")
-    for start in range(0, len(every), AT_ONCE):
-        _add_each(columns, start, every[start : start + AT_ONCE])
-    return columns, entries.whole
+    try:
+        return columns, entries.read(partial(_add_block, columns))
+    except BrokenError:
+        columns = TraceColumns()
+    trace, repaired = entries.read_broken(partial(_add_block, columns))
+    columns.findings.insert(0, ("broken JSON", f"the profiler wrote invalid JSON, which was repaired: {repaired}"))
+    return columns, trace
 
 
 def _add_block(columns: TraceColumns, first: int, block: bytes) -> int:
-    """Add the events of a JSON list, the first at position `first`; return the number of events."""
+    """Add the events of a JSON list, the first at position `first`; return the number of events.
+
+    Raises `msgspec.DecodeError` for what isn't a JSON list.
+    """
     try:
         events = _events.decode(block)
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -7,13 +7,18 @@ doubled; numbers that are infinite, or none, as C++ prints them; quotation marks
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Final
 
-# Matches a path of Windows with single backslashes, a JSON text (or the rest if it has no end), or a bare number that
-# isn't JSON. The text's quantifiers are possessive: else each of its characters takes 120 bytes while it is matched.
+from etq.ingest.trace.text import LARGEST_VALUE
+
+# What needs nothing; then a path of Windows, whose backslashes are not doubled; a text of JSON, or the rest if it has
+# no end; a bare number that JSON hasn't; or another character. The quantifiers give nothing back: else each character
+# of a text takes 120 bytes while it is matched.
 _TOKEN: Final = re.compile(
-    rb'"(?P<path>[a-z]:\\(?![\\"/])[^"\n]*)"|"(?:[^"\\]++|\\.)*+(?:"|\Z)'
-    rb"|[+-]?(?:inf(?:inity)?|nan(?:\([^()]{0,20}\))?|1\.#(?:inf|qnan|snan|ind)0*)(?=\s*[,}\]])",
+    rb'((?:[^"+\-1in]++|"[^"\\\0-\x1f]*+"|1(?!\.#)|[+-](?![in]|1\.#)|n(?=ull))*+)'
+    rb'("(?P<path>[a-z]:\\(?![\\"/])[^"\n]*)"|"(?:[^"\\]++|\\.)*+(?:"|\Z)'
+    rb"|[+-]?(?:inf(?:inity)?|nan(?:\([^()]{0,20}\))?|1\.#(?:inf|qnan|snan|ind)0*)(?=\s*[,}\]])|\Z|.)",
     re.DOTALL | re.IGNORECASE,
 )
 _CONTROL: Final = re.compile(rb"[\0-\x1f]")
@@ -25,36 +30,68 @@ _SINGLE: Final = re.compile(rb'\\(\\|"|)')
 _NAMES: Final = {"control": "control characters in texts", "backslash": "single backslashes", "number": "inf or nan"}
 
 
-def repaired(content: bytes) -> tuple[bytes, str]:
-    """Return the repaired text, and a description of what was repaired; that is empty if nothing was.
+class Repair:
+    """Repairs what PyTorch writes as broken JSON. NaN becomes null."""
 
-    NaN becomes null.
-    """
-    counts = dict.fromkeys(_NAMES, 0)
+    def __init__(self) -> None:
+        self._counts = dict.fromkeys(_NAMES, 0)
+        self._open: int | None = None  # where a text begins that has no end in what is held
+        self._is_last = False
 
-    def right(match: re.Match[bytes]) -> bytes:
-        token = match[0]
+    @property
+    def done(self) -> str:
+        """A description of what was repaired; "" if nothing was."""
+        return ", ".join(f"{name} ({self._counts[each]:,})" for each, name in _NAMES.items() if self._counts[each])
+
+    def parts(self, parts: Iterator[bytes]) -> Iterator[bytes]:
+        """Yield the repaired text in parts, each up to the last token that has its end."""
+        held = b""
+        self._counts, self._is_last = dict.fromkeys(_NAMES, 0), False
+        for part in parts:
+            held += part
+            self._open = None
+            # A backslash at the end may be of an escape.
+            repaired = _TOKEN.sub(self._replaced, whole := held.rstrip(b"\\"))
+            end = self._open
+            if end is None:  # a number may go on
+                end = max(whole.rfind(b'"') + 1, *map(whole.rfind, (b"[", b"{", b",", b":", b"}", b"]")))
+            if end:
+                yield repaired[: len(repaired) - len(whole) + end]
+                held = held[end:]
+            elif len(held) > LARGEST_VALUE:  # the reader refuses it
+                yield held
+                held = b""
+        self._is_last = True
+        yield _TOKEN.sub(self._replaced, held)
+
+    def _replaced(self, match: re.Match[bytes]) -> bytes:
+        before, token = match[1], match[2]
         if not token.startswith(b'"'):
-            counts["number"] += 1
-            return b"null"
+            if len(token) < 2:
+                return match[0]
+            self._counts["number"] += 1
+            return before + b"null"
+        if match.end() == match.endpos and not self._is_last:
+            self._open = match.start(2)
+            return match[0]
+        return before + self._repaired(token, match["path"])
+
+    def _repaired(self, token: bytes, path: bytes | None) -> bytes:
         if not token.endswith(b'"'):
             return token
-        if match["path"] is not None:
-            counts["backslash"] += 1
-            token = b'"' + _SINGLE.sub(lambda found: found[0] if found[1] else b"\\\\", match["path"]) + b'"'
+        if path is not None:
+            self._counts["backslash"] += 1
+            token = b'"' + _SINGLE.sub(lambda found: found[0] if found[1] else b"\\\\", path) + b'"'
         elif b"\\" in token and (
             _IS_PATH.search(token) is not None or any(found[1] is None for found in _ESCAPE.finditer(token))
         ):
             doubled = _SINGLE.sub(lambda found: b"\\\\" if not found[1] else found[0], token)
-            counts["backslash"] += doubled != token
+            self._counts["backslash"] += doubled != token
             token = doubled
         if _CONTROL.search(token) is not None:
-            counts["control"] += 1
+            self._counts["control"] += 1
             token = _CONTROL.sub(lambda found: b"\\u%04x" % found[0][0], token)
         return token
-
-    text = _TOKEN.sub(right, content)
-    return text, ", ".join(f"{name} ({counts[each]:,})" for each, name in _NAMES.items() if counts[each])
 
 
 def cause_of(message: str, before: bytes, after: bytes) -> str:

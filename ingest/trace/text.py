@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from etq.errors import FormatError
-from etq.ingest.memory import Watch, shown
+from etq.ingest.memory import Watch
 
 GZIP: Final = b"\x1f\x8b"
 # Traces compress to between a tenth and a thirtieth. A file compressed more tightly than text ever is, is a bomb.
 LARGEST_RATIO: Final = 500
-LARGEST_JSON: Final = 2**33
-# More bytes without a quotation mark are a value that no profiler writes, and that would fill memory.
+# No profiler writes a larger event, nor more beside the events.
 LARGEST_VALUE: Final = 2**26
-_QUOTE: Final = re.compile(rb'(?<!\\)"')
-# The last quotation mark of a part is searched for in so many bytes at its end.
-_TAIL: Final = 2**12
 # Up to so many bytes of unpacked text are kept for later reads.
 _KEPT: Final = 2**28
 # How many bytes of a gzip file are read at once; a bomb is detected by the unpacked size of these.
@@ -29,16 +24,19 @@ _PART: Final = 2**22
 
 class Text:
     """A file's text. `data` has its bytes, or reads them from the file when it is sliced.
-    Unpacked text that isn't large is kept until `release`; later reads unpack it again.
+    Text that was unpacked or changed and isn't large is kept until `release`; later reads make it again.
     """
 
     def __init__(self, data: Any, path: str) -> None:
         self._data = data
         self._path = path
         self._is_packed = bytes(data[:2]) == GZIP
+        self._change: Callable[[Iterator[bytes]], Iterator[bytes]] | None = None
         self._is_released = False
-        self._unpacked: list[bytes] | None = None
+        self._kept: list[bytes] | None = None
         self._watch = Watch(path, len(data))
+        # What the rows of the parts that were read still need, in bytes.
+        self.needed = 0
 
     def parts(self) -> Iterator[bytes]:
         """Yield the parts of the text.
@@ -46,30 +44,29 @@ class Text:
         Raises `FormatError` for a damaged gzip and for a bomb, and when what is made of the parts takes more memory
         than there is.
         """
-        if self._unpacked is not None:
-            yield from self._unpacked
+        if self._kept is not None:
+            yield from self._kept
             return
-        unpacked: list[bytes] = []
-        is_kept, size, last = self._is_packed and not self._is_released, 0, 0
-        for part, read in _prefetched(_unpacked(self._data, self._path)) if self._is_packed else self._plain():
-            self._watch.check(read)
-            found = _QUOTE.search(part, 1)  # a backslash before the first may be in the part before
-            if size + (len(part) if found is None else found.start()) - last > LARGEST_VALUE:
-                raise FormatError(
-                    self._path,
-                    f"it has a value of more than {shown(LARGEST_VALUE)}, which is refused: no profiler writes one;"
-                    " record again",
-                )
-            for quote in (found, *_QUOTE.finditer(part, max(len(part) - _TAIL, 1))):
-                last = last if quote is None else size + quote.start()
+        kept: list[bytes] = []
+        is_kept, size = (self._is_packed or self._change is not None) and not self._is_released, 0
+        for part in self._read() if self._change is None else self._change(self._read()):
             size += len(part)
             is_kept = is_kept and size <= _KEPT
             if is_kept:
-                unpacked.append(part)
+                kept.append(part)
             else:
-                unpacked.clear()
+                kept.clear()
             yield part
-        self._unpacked = unpacked if is_kept else None
+        self._kept = kept if is_kept else None
+
+    def change(self, change: Callable[[Iterator[bytes]], Iterator[bytes]]) -> None:
+        """From now on, yield the parts that this function makes of the file's."""
+        self._change, self._kept = change, None
+
+    def _read(self) -> Iterator[bytes]:
+        for part, read in _prefetched(_unpacked(self._data, self._path)) if self._is_packed else self._plain():
+            self._watch.check(read, self.needed)
+            yield part
 
     def _plain(self) -> Iterator[tuple[bytes, int]]:
         for start in range(0, len(self._data), _PART):
@@ -77,16 +74,8 @@ class Text:
             yield part, start + len(part)
 
     def release(self) -> None:
-        """Free the unpacked text."""
-        self._is_released, self._unpacked = True, None
-
-    def whole(self) -> memoryview:
-        """Return the text in one piece."""
-        if self._is_packed:
-            return memoryview(b"".join(self.parts()))
-        for _ in self.parts():  # each is checked
-            pass
-        return memoryview(bytes(self._data))
+        """Free the text that is kept."""
+        self._is_released, self._kept = True, None
 
 
 def _prefetched(parts: Iterator[tuple[bytes, int]]) -> Iterator[tuple[bytes, int]]:
@@ -119,7 +108,7 @@ def _unpacked(data: Any, path: str) -> Iterator[tuple[bytes, int]]:
                 is_full = len(part) == _PART
                 size += len(part)
                 left = unpacker.unused_data if unpacker.eof else unpacker.unconsumed_tail
-                allowed = min(before + LARGEST_RATIO * (len(packed) - len(left)) + 2**20, LARGEST_JSON)
+                allowed = before + LARGEST_RATIO * (len(packed) - len(left)) + 2**20
                 if size > allowed:
                     raise FormatError(path, f"the gzip would unpack to more than {allowed:,} bytes, which is refused")
                 if part:

@@ -15,7 +15,7 @@ from unittest.mock import patch
 from etq.errors import FormatError
 from etq.ingest.arrow import LazyBatch
 from etq.ingest.registry import read_capture
-from etq.ingest.trace import text, types
+from etq.ingest.trace import blocks, text
 from etq.storage import sources
 
 Tables = dict[str, list[dict[str, Any]]]
@@ -30,9 +30,8 @@ def small_parts(content: bytes) -> Iterator[None]:
     sizes = {
         (text, "_PART"): random.choice((100, 333, 1000, 2**14)),
         (text, "PACKED"): random.choice((64, 500, 2**12)),
-        (types, "_BLOCK"): random.choice((50, 300, 2000)),
-        (types, "_CHUNK"): random.choice((200, 1500, 2**14)),
-        (types, "_AROUND"): random.choice((200, 1000, 2**14)),
+        (blocks, "_BLOCK"): random.choice((50, 300, 2000)),
+        (blocks, "_CHUNK"): random.choice((200, 1500, 2**14)),
         (sources, "SMALL"): 0,
     }
     with ExitStack() as patches:

@@ -16,11 +16,9 @@ import pytest
 from etq.errors import FormatError
 from etq.ingest.memory import Watch
 from etq.ingest.registry import read_capture
-from etq.ingest.trace import text
-from etq.ingest.trace import text as trace_text
-from etq.ingest.trace import types as trace_entries
+from etq.ingest.trace import blocks, text
 from etq.ingest.trace.reader import read_torch_trace
-from etq.ingest.trace.repair import repaired
+from etq.ingest.trace.repair import Repair
 from etq.ingest.trace.ticks import BEYOND, NO_TIME, ticks_of
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES, shared_file
@@ -157,9 +155,9 @@ def tables_of(content: bytes) -> dict[str, Any]:
 @pytest.mark.parametrize("events", [ODD, ODD[:1], ODD[2:], ODD[3:4] * 3, [slice_of("plain", 1, 1)] * 40])
 @pytest.mark.parametrize("block", [1, 100, 2**17])
 def test_a_trace_read_in_blocks_is_the_same(monkeypatch: pytest.MonkeyPatch, block: int, events: list[Any]) -> None:
-    """The tables are those of a bare list of the events, which is read one by one, whatever is around the list."""
-    monkeypatch.setattr(trace_entries, "_BLOCK", block)
+    """The tables are those of a bare list of the events, read in one block, whatever is around the list."""
     one_by_one = tables_of(json.dumps(events).encode())
+    monkeypatch.setattr(blocks, "_BLOCK", block)
     for around in (
         {"traceEvents": events},
         {"other": {"traceEvents": [{"ph": "X"}]}, "traceEvents": events, "parts": [{"a": 1}]},
@@ -182,13 +180,10 @@ def test_a_gzip_is_unpacked_in_parts(monkeypatch: pytest.MonkeyPatch, part: int,
     kernels = [slice_of(f"k{at}", at, 1, cat="kernel", args={"device": at % 3, "Input Dims": [at]}) for at in range(60)]
     content = json.dumps({"schemaVersion": 1, "traceEvents": kernels, "distributedInfo": {"rank": 2}}).encode()
     as_it_is = tables_of(content)
-    for name, size in (("_BLOCK", 100), ("_CHUNK", 200), ("_AROUND", 80)):
-        monkeypatch.setattr(trace_entries, name, size)
-    monkeypatch.setattr(trace_text, "_PART", part)
-    monkeypatch.setattr(trace_text, "PACKED", packed)
-    entries = trace_entries.Entries(gzip.compress(content), "a.json.gz")
-    assert sum(block.count(b"kernel") for block in entries.blocks()) == 60
-    assert entries.around is not None
+    monkeypatch.setattr(blocks, "_BLOCK", 100)
+    monkeypatch.setattr(blocks, "_CHUNK", 200)
+    monkeypatch.setattr(text, "_PART", part)
+    monkeypatch.setattr(text, "PACKED", packed)
     assert tables_of(gzip.compress(content)) == as_it_is
     # Once all tables are there, the text is not kept; values read later are unpacked again.
     tables = dict(read_torch_trace(gzip.compress(content), "made"))
@@ -343,9 +338,9 @@ def test_files_that_are_not_read_are_named(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_a_value_larger_than_any_is_refused_before_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text, "LARGEST_VALUE", 2**23)
+    monkeypatch.setattr(blocks, "LARGEST_VALUE", 2**23)
     read: list[int] = []
-    monkeypatch.setattr(Watch, "check", lambda self, size: read.append(size))
+    monkeypatch.setattr(Watch, "check", lambda self, size, needed: read.append(size))
     for large in (
         PLAIN.replace(NAME, b"a" * 2**26),
         PLAIN.replace(NAME, b'\\"' * 2**25),
@@ -363,7 +358,7 @@ def test_a_value_larger_than_any_is_refused_before_it_is_read(monkeypatch: pytes
 
 def test_a_path_that_ends_with_a_backslash() -> None:
     broken = rb'{"traceEvents": [{"ph": "X", "name": "C:\dir\", "ts": 1, "dur": 2, "args": {"at": "D:\temp\"}}]}'
-    assert json.loads(repaired(broken)[0])["traceEvents"][0] == {
+    assert json.loads(b"".join(Repair().parts(iter([broken]))))["traceEvents"][0] == {
         **{"ph": "X", "name": "C:\\dir\\", "ts": 1, "dur": 2},
         "args": {"at": "D:\\temp\\"},
     }
