@@ -18,15 +18,7 @@ import click
 from etq.cli import main
 from etq.cli.memory import shown_size
 from etq.cli.options import file_output_options, warehouse_option
-from etq.cli.targets import (
-    FileOptions,
-    file_options,
-    is_file,
-    is_warehouse,
-    open_record,
-    open_target,
-    pop_file_options,
-)
+from etq.cli.targets import FileOptions, file_options, is_file, is_warehouse, open_record, open_target, pop_file_options
 from etq.cli.warehouse_summary import of_warehouse
 from etq.errors import EtqError, printable
 from etq.render.table import VERDICT_STYLES, Rows, shortened

@@ -16,14 +16,7 @@ from msgspec.structs import astuple
 
 from etq.ingest.arrow import batch, encoded, numbers, texts
 from etq.ingest.trace.columns import Numbered, texts_of
-from etq.ingest.trace.scanner import (
-    NONE,
-    CallEvent,
-    DeviceArguments,
-    DeviceEvent,
-    MemoryArguments,
-    MemoryEvent,
-)
+from etq.ingest.trace.scanner import NONE, CallEvent, DeviceArguments, DeviceEvent, MemoryArguments, MemoryEvent
 from etq.ingest.trace.ticks import BEYOND, Whole
 from etq.ingest.trace.types import Entries, Part, lenient
 

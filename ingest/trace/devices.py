@@ -13,11 +13,7 @@ from etq.ingest.trace.details import MOST_BYTES
 from etq.ingest.trace.scanner import UNWRITTEN, DeviceProperties
 
 _properties: Final = msgspec.json.Decoder(list[DeviceProperties], strict=False)
-_COLUMNS: Final = {
-    "compute_major": "computeMajor",
-    "compute_minor": "computeMinor",
-    "multiprocessors": "numSms",
-}
+_COLUMNS: Final = {"compute_major": "computeMajor", "compute_minor": "computeMinor", "multiprocessors": "numSms"}
 
 
 def device_rows(written: msgspec.Raw) -> pa.RecordBatch | None:

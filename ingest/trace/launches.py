@@ -27,13 +27,7 @@ class Owners(NamedTuple):
 
 
 def calls_of(
-    classes: Sequence[Class],
-    kind: Whole,
-    start: Whole,
-    elapsed: Whole,
-    correlation: Whole,
-    process: Whole,
-    rank: Whole,
+    classes: Sequence[Class], kind: Whole, start: Whole, elapsed: Whole, correlation: Whole, process: Whole, rank: Whole
 ) -> Whole:
     """Return the call that launched each event of a device, as a row; -1 for other slices, and if there is none.
 
@@ -155,13 +149,7 @@ def lost_within(is_lost: Flags, parent: Whole) -> Whole:
 
 
 def owners_of(
-    classes: Sequence[Class],
-    kind: Whole,
-    call: Whole,
-    parent: Whole,
-    external: Whole,
-    correlation: Whole,
-    rank: Whole,
+    classes: Sequence[Class], kind: Whole, call: Whole, parent: Whole, external: Whole, correlation: Whole, rank: Whole
 ) -> Owners:
     """Return the op and the owner of each event of a device: what contains its call, else as `owners_by_id`.
 

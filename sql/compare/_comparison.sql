@@ -4,23 +4,16 @@ CREATE MACRO _comparison_input(
     base, new, quantile := 0.25, phase := NULL, history := NULL,
     alpha := 0.05, min_effect := NULL, allow_mismatch := false
 ) AS TABLE
-WITH
-sampled AS MATERIALIZED (FROM _comparison_samples(base, new, quantile, phase, history, allow_mismatch)),
+WITH sampled AS MATERIALIZED (FROM _comparison_samples(base, new, quantile, phase, history, allow_mismatch)),
 shapes AS (
-    SELECT
-        o.label,
-        list(o.shapes ORDER BY o.calls DESC, o.shapes) FILTER (WHERE c.side = 'base')
-            AS base_shapes,
-        list(o.shapes ORDER BY o.calls DESC, o.shapes) FILTER (WHERE c.side = 'new')
-            AS new_shapes
+    SELECT o.label, list(o.shapes ORDER BY o.calls DESC, o.shapes) FILTER (WHERE c.side = 'base') AS base_shapes,
+        list(o.shapes ORDER BY o.calls DESC, o.shapes) FILTER (WHERE c.side = 'new') AS new_shapes
     FROM (SELECT DISTINCT s.capture_id, s.side FROM sampled AS s WHERE s.is_trace AND s.side <> 'history') AS c
     JOIN op_shapes AS o USING (capture_id)
     GROUP BY o.label
 ),
 reshaped AS (
-    SELECT
-        h.label AS op,
-        list_filter(h.base_shapes, lambda s: NOT list_contains(h.new_shapes, s))[1] AS base_shapes,
+    SELECT h.label AS op, list_filter(h.base_shapes, lambda s: NOT list_contains(h.new_shapes, s))[1] AS base_shapes,
         list_filter(h.new_shapes, lambda s: NOT list_contains(h.base_shapes, s))[1] AS new_shapes
     FROM shapes AS h
     WHERE NOT (list_has_all(h.base_shapes, h.new_shapes) AND list_has_all(h.new_shapes, h.base_shapes))
@@ -31,19 +24,13 @@ conditions AS (
         (SELECT list(DISTINCT n.capture_id) FROM sampled AS n WHERE n.side = 'new')
     )
 )
-SELECT
-    a.samples, a.ops,
+SELECT a.samples, a.ops,
     (SELECT list(e) FROM reshaped AS e) AS shapes,
     (SELECT list(c) FROM conditions AS c) AS conditions,
-    a.counted[2] IS NULL AS is_one_clock,
-    alpha::DOUBLE AS alpha,
-    min_effect::DOUBLE AS min_effect,
-    phase::VARCHAR AS phase,
-    allow_mismatch::BOOLEAN AS allow_mismatch,
-    a.counted
+    a.counted[2] IS NULL AS is_one_clock, alpha::DOUBLE AS alpha, min_effect::DOUBLE AS min_effect,
+    phase::VARCHAR AS phase, allow_mismatch::BOOLEAN AS allow_mismatch, a.counted
 FROM (
-    SELECT
-        list(s) FILTER (WHERE s.level <> 'to align') AS samples,
+    SELECT list(s) FILTER (WHERE s.level <> 'to align') AS samples,
         list({
             'capture_id': s.capture_id, 'op_index': s.place::BIGINT, 'program': s.op, 'name': s.item,
             'is_by_module': s.matched = 'module', 'ticks': s.ticks
@@ -59,21 +46,13 @@ CREATE MACRO _comparison_answer(
     counted,  -- the units that the totals count, as a list
     unit
 ) AS TABLE
-SELECT
-    d.*,
-    100 * d.change AS change_percent,
-    100 * d.change_low AS low_percent,
-    100 * d.change_high AS high_percent,
-    d.base_ticks / d.divisor AS base,
-    d.new_ticks / d.divisor AS new,
+SELECT d.*, 100 * d.change AS change_percent, 100 * d.change_low AS low_percent, 100 * d.change_high AS high_percent,
+    d.base_ticks / d.divisor AS base, d.new_ticks / d.divisor AS new,
     (coalesce(d.new_ticks, 0) - coalesce(d.base_ticks, 0)) / d.divisor AS difference,
-    100 * d.share AS share_percent,
-    coalesce(d.new_kind, d.base_kind) AS kind,
+    100 * d.share AS share_percent, coalesce(d.new_kind, d.base_kind) AS kind,
     coalesce(d.new_instruction_id, d.base_instruction_id)::INTEGER AS instruction_id
 FROM (
-    SELECT
-        c.*,
-        list_has_all(u.counted, string_split(c.counted, ' ')) AS is_of_total,
+    SELECT c.*, list_has_all(u.counted, string_split(c.counted, ' ')) AS is_of_total,
         CASE
             WHEN c.counted IS NULL OR is_of_total THEN u.unit
             WHEN c.counted = 'cycles' THEN 'cycles'
@@ -85,8 +64,7 @@ FROM (
             WHEN c.counted = 'cycles' THEN 1
             WHEN c.counted = 'ns' THEN 1000
         END AS divisor
-    FROM (SELECT unnest(decided, recursive := true)) AS c
-    CROSS JOIN _display_scale(counted, unit) AS u
+    FROM (SELECT unnest(decided, recursive := true)) AS c CROSS JOIN _display_scale(counted, unit) AS u
 ) AS d;
 
 -- A comparison: the verdicts of `etq.verdicts` on its items, and what is known of these. The views on comparisons
@@ -107,6 +85,5 @@ FROM _comparison_answer(
         )
         FROM input AS i
     ),
-    (SELECT i.counted FROM input AS i),
-    unit
+    (SELECT i.counted FROM input AS i), unit
 );

@@ -8,21 +8,18 @@ SELECT
         c.name || ' is on both sides, ' || base::VARCHAR || ' and '
         || new::VARCHAR || ': a capture cannot be compared with itself'
     ) ELSE a.side END AS side,
-    CASE a.side WHEN 'base' THEN base::VARCHAR ELSE new::VARCHAR END AS selector,
-    count(*) OVER () AS captures,
+    CASE a.side WHEN 'base' THEN base::VARCHAR ELSE new::VARCHAR END AS selector, count(*) OVER () AS captures,
     CASE
         WHEN count(c.captured_at) OVER () = count(*) OVER ()
             THEN row_number() OVER (ORDER BY c.captured_at, c.capture_id)
     END AS position,
-    c.capture_id, c.name, c.captured_at, c.format, c.time_scale, c.profiling_level,
-    c.record_id, o.scope, o.ops_hash,
+    c.capture_id, c.name, c.captured_at, c.format, c.time_scale, c.profiling_level, c.record_id, o.scope, o.ops_hash,
     CASE
         WHEN o.scope IS NOT NULL
             AND count(o.scope) OVER () = count(o.ops_hash) OVER ()
             AND coalesce(
                 min(o.scope) FILTER (WHERE o.is_method) OVER ()
-                = max(o.scope) FILTER (WHERE o.is_method) OVER (),
-                true
+                = max(o.scope) FILTER (WHERE o.is_method) OVER (), true
             )
             THEN coalesce(max(o.scope) FILTER (WHERE o.is_method) OVER (), max(o.scope) OVER ())
     END AS only_scope
@@ -39,8 +36,7 @@ LEFT JOIN capture_ops AS o USING (capture_id);
 -- and level, and with the same ops as base. Their positions are below 0. `ops` is equal in captures of the same ops;
 -- NULL where a capture has none.
 CREATE MACRO _comparison_captures(base, new, history) AS TABLE
-WITH
-sides AS MATERIALIZED (FROM _compared_sides(base, new)),
+WITH sides AS MATERIALIZED (FROM _compared_sides(base, new)),
 -- The capture of base, if each side is one capture.
 single AS (FROM sides AS k WHERE k.side = 'base' AND k.captures = 2),
 shared_labels AS (
@@ -59,13 +55,9 @@ labelled AS (
     HAVING count(*) = any_value(s.labels)
 ),
 chosen AS (
-    SELECT
-        c.capture_id, c.name, c.format, c.time_scale, c.profiling_level,
-        c.record_id, o.scope, o.ops_hash,
+    SELECT c.capture_id, c.name, c.format, c.time_scale, c.profiling_level, c.record_id, o.scope, o.ops_hash,
         row_number() OVER (
-            ORDER BY
-                _recorded_at(c.captured_at, c.ingested_at) DESC, c.ingested_at DESC,
-                c.capture_id DESC
+            ORDER BY _recorded_at(c.captured_at, c.ingested_at) DESC, c.ingested_at DESC, c.capture_id DESC
         ) AS age,
         CASE WHEN o.scope IS NOT NULL THEN k.only_scope END AS only_scope
     FROM captures AS c
@@ -84,23 +76,18 @@ chosen AS (
         END
 ),
 compared AS (
-    SELECT
-        s.capture_id, s.side, s.position, s.selector, s.name, s.time_scale,
-        s.profiling_level, s.record_id, s.format, s.scope, s.ops_hash, s.only_scope
+    SELECT s.capture_id, s.side, s.position, s.selector, s.name, s.time_scale, s.profiling_level, s.record_id, s.format,
+        s.scope, s.ops_hash, s.only_scope
     FROM sides AS s
     UNION ALL
-    SELECT
-        h.capture_id, 'history', -h.age, NULL, h.name, h.time_scale,
-        h.profiling_level, h.record_id, h.format, h.scope, h.ops_hash, h.only_scope
+    SELECT h.capture_id, 'history', -h.age, NULL, h.name, h.time_scale, h.profiling_level, h.record_id, h.format,
+        h.scope, h.ops_hash, h.only_scope
     FROM chosen AS h
     WHERE h.age <= 30
 )
-SELECT
-    p.capture_id, p.side, p.position, p.selector, p.name, p.time_scale, p.profiling_level, p.record_id, p.only_scope,
-    CASE WHEN p.only_scope IS NULL THEN coalesce(p.scope, '') || '|' ELSE '' END
-    || p.ops_hash AS ops,
-    p.format = 'torch_trace' AS is_trace,
-    p.scope
+SELECT p.capture_id, p.side, p.position, p.selector, p.name, p.time_scale, p.profiling_level, p.record_id, p.only_scope,
+    CASE WHEN p.only_scope IS NULL THEN coalesce(p.scope, '') || '|' ELSE '' END || p.ops_hash AS ops,
+    p.format = 'torch_trace' AS is_trace, p.scope
 FROM compared AS p;
 
 -- All captures that an argument (name, hash prefix, @latest or selector) matches; none if it is NULL. It is an error if
@@ -110,8 +97,7 @@ SELECT unnest(CASE
     WHEN capture IS NULL THEN []
     WHEN len(_meant.keys) = 1 OR len(_meant.keys) > 1 AND _is_selector(capture::VARCHAR) THEN _meant.keys
     WHEN len(_meant.keys) > 1 THEN error(
-        capture::VARCHAR || ' matches ' || len(_meant.keys)
-        || ' captures; name one, or select by labels'
+        capture::VARCHAR || ' matches ' || len(_meant.keys) || ' captures; name one, or select by labels'
     )
     ELSE error(_meant.missing)
 END) AS capture_id

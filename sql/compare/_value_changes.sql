@@ -1,7 +1,5 @@
 -- Verdicts of `etq.verdicts` on values that each capture has once, by name and unit: metrics, or with is_time times.
-CREATE MACRO _value_changes(
-    samples, is_time, base_captures, new_captures, alpha, min_effect, allow_mismatch
-) AS TABLE
+CREATE MACRO _value_changes(samples, is_time, base_captures, new_captures, alpha, min_effect, allow_mismatch) AS TABLE
 SELECT unnest(
     needs_etq_to_compare_values(
         samples, is_time, alpha::DOUBLE, min_effect::DOUBLE,

@@ -12,8 +12,7 @@
 --   new_calls: calls per step, mean over the captures of new
 --   calls_difference: new_calls less base_calls
 CREATE MACRO compare_calls(base, new) AS TABLE
-WITH
-sides AS MATERIALIZED (
+WITH sides AS MATERIALIZED (
     SELECT b.capture_id, false AS is_new FROM _several_captures(base) AS b
     UNION ALL
     SELECT n.capture_id, true FROM _several_captures(new) AS n
@@ -26,45 +25,33 @@ steps AS MATERIALIZED (
 ),
 compared AS MATERIALIZED (
     SELECT
-        t.scope,
-        count(*) FILTER (WHERE NOT t.is_new) AS base_captures,
-        count(*) FILTER (WHERE t.is_new) AS new_captures
+        t.scope, count(*) FILTER (WHERE NOT t.is_new) AS base_captures, count(*) FILTER (WHERE t.is_new) AS new_captures
     FROM steps AS t
     GROUP BY t.scope
     HAVING count(DISTINCT t.is_new) = 2
 ),
 counted AS (
-    SELECT
-        t.is_new, t.scope, o.kind, o.family AS name,
-        sum(o.calls)::DOUBLE / t.steps AS calls
+    SELECT t.is_new, t.scope, o.kind, o.family AS name, sum(o.calls)::DOUBLE / t.steps AS calls
     FROM steps AS t
     JOIN op_times AS o
-        ON o.capture_id = t.capture_id
-        AND o.phase IS NULL
-        AND regexp_replace(o.scope, ' on devices$', '') = t.scope
+        ON o.capture_id = t.capture_id AND o.phase IS NULL AND regexp_replace(o.scope, ' on devices$', '') = t.scope
     WHERE NOT _is_step_total(o.kind) AND o.kind NOT IN ('device_op', 'device_annotation')
     GROUP BY t.is_new, t.capture_id, t.scope, t.steps, o.kind, o.family
 ),
 -- A capture without an op has no row of it.
 ranges AS (
-    SELECT
-        c.name, c.kind, c.scope,
-        count(*) FILTER (WHERE NOT c.is_new) < k.base_captures AS is_missing_in_base,
+    SELECT c.name, c.kind, c.scope, count(*) FILTER (WHERE NOT c.is_new) < k.base_captures AS is_missing_in_base,
         count(*) FILTER (WHERE c.is_new) < k.new_captures AS is_missing_in_new,
-        min(c.calls) FILTER (WHERE NOT c.is_new) AS base_least,
-        max(c.calls) FILTER (WHERE NOT c.is_new) AS base_most,
-        min(c.calls) FILTER (WHERE c.is_new) AS new_least,
-        max(c.calls) FILTER (WHERE c.is_new) AS new_most,
-        coalesce(fsum(c.calls) FILTER (WHERE NOT c.is_new), 0) / k.base_captures
-            AS base_calls,
+        min(c.calls) FILTER (WHERE NOT c.is_new) AS base_least, max(c.calls) FILTER (WHERE NOT c.is_new) AS base_most,
+        min(c.calls) FILTER (WHERE c.is_new) AS new_least, max(c.calls) FILTER (WHERE c.is_new) AS new_most,
+        coalesce(fsum(c.calls) FILTER (WHERE NOT c.is_new), 0) / k.base_captures AS base_calls,
         coalesce(fsum(c.calls) FILTER (WHERE c.is_new), 0) / k.new_captures AS new_calls
     FROM counted AS c
     JOIN compared AS k USING (scope)
     GROUP BY c.name, c.kind, c.scope, k.base_captures, k.new_captures
 ),
 changed AS (
-    SELECT
-        r.*,
+    SELECT r.*,
         CASE
             WHEN r.base_most IS NULL AND NOT r.is_missing_in_new THEN 'added'
             WHEN r.new_most IS NULL AND NOT r.is_missing_in_base THEN 'removed'
@@ -73,13 +60,9 @@ changed AS (
         END AS change
     FROM ranges AS r
 )
-SELECT
-    d.name, d.kind, d.scope AS method, d.change, d.base_calls, d.new_calls,
+SELECT d.name, d.kind, d.scope AS method, d.change, d.base_calls, d.new_calls,
     d.new_calls - d.base_calls AS calls_difference
 FROM changed AS d
 WHERE d.change IS NOT NULL
-ORDER BY
-    list_position(['added', 'removed', 'more calls', 'fewer calls'], d.change),
-    abs(d.new_calls - d.base_calls) DESC,
-    d.kind, d.name,
-    d.scope;
+ORDER BY list_position(['added', 'removed', 'more calls', 'fewer calls'], d.change),
+    abs(d.new_calls - d.base_calls) DESC, d.kind, d.name, d.scope;

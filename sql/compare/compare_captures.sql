@@ -27,53 +27,38 @@ CREATE MACRO compare_captures(
     min_effect := NULL,  -- smallest change that counts, as a fraction; NULL: 0.02, 0.03 if the sides were not measured in turn, 0.1 for single captures
     allow_mismatch := false
 ) AS TABLE
-WITH
-comparison AS MATERIALIZED (FROM _comparison(
+WITH comparison AS MATERIALIZED (FROM _comparison(
     base, new, unit, quantile, phase, history, alpha, min_effect, allow_mismatch
 )),
 -- The same op may be a kernel on one side and in a delegate call on the other.
 ops AS (
-    SELECT
-        c.scope,
-        coalesce(fsum(c.base) FILTER (WHERE c.is_in_base), 0) AS base,
+    SELECT c.scope, coalesce(fsum(c.base) FILTER (WHERE c.is_in_base), 0) AS base,
         coalesce(fsum(c.new) FILTER (WHERE c.is_in_new), 0) AS new
     FROM comparison AS c
     WHERE c.level = 'op'
     GROUP BY c.scope
 ),
 lines AS (
-    SELECT
-        CASE c.level WHEN 'total' THEN 1 ELSE 2 END AS place,
-        c.level AS what,
-        CASE WHEN c.level <> 'total' AND c.comparison > 0 THEN 'on devices' ELSE c.scope END AS scope,
-        c.verdict, c.change_percent, c.low_percent, c.high_percent, c.base, c.new, c.p,
-        c.note, c.base_captures, c.new_captures
+    SELECT CASE c.level WHEN 'total' THEN 1 ELSE 2 END AS place, c.level AS what,
+        CASE WHEN c.level <> 'total' AND c.comparison > 0 THEN 'on devices' ELSE c.scope END AS scope, c.verdict,
+        c.change_percent, c.low_percent, c.high_percent, c.base, c.new, c.p, c.note, c.base_captures, c.new_captures
     FROM comparison AS c
     WHERE c.level IN ('total', 'common shift')
     UNION ALL
-    SELECT
-        3, 'ops', o.scope, NULL, 100 * (o.new / nullif(o.base, 0) - 1), NULL, NULL,
-        o.base, o.new, NULL, NULL, NULL, NULL
+    SELECT 3, 'ops', o.scope, NULL, 100 * (o.new / nullif(o.base, 0) - 1), NULL, NULL, o.base, o.new, NULL, NULL, NULL,
+        NULL
     FROM ops AS o
     UNION ALL
-    SELECT
-        4, t.level, t.scope, NULL, 100 * (t.new / nullif(t.base, 0) - 1), NULL, NULL,
-        t.base, t.new, NULL, NULL, NULL, NULL
+    SELECT 4, t.level, t.scope, NULL, 100 * (t.new / nullif(t.base, 0) - 1), NULL, NULL, t.base, t.new, NULL, NULL,
+        NULL, NULL
     FROM comparison AS t
     JOIN ops AS o USING (scope)
     WHERE t.level = 'outside ops'
 ),
 shown AS (SELECT any_value(c.unit) AS unit FROM comparison AS c WHERE c.level = 'total')
-SELECT
-    l.what, l.scope AS method,
-    l.verdict, l.change_percent, l.low_percent, l.high_percent,
-    l.base, l.new,
-    l.new - l.base AS difference,
-    u.unit,
-    100 * (l.new - l.base) / nullif(t.new - t.base, 0) AS explained_percent,
-    l.p, l.note,
-    l.base_captures, l.new_captures
-FROM lines AS l
-CROSS JOIN shown AS u
+SELECT l.what, l.scope AS method, l.verdict, l.change_percent, l.low_percent, l.high_percent, l.base, l.new,
+    l.new - l.base AS difference, u.unit, 100 * (l.new - l.base) / nullif(t.new - t.base, 0) AS explained_percent, l.p,
+    l.note, l.base_captures, l.new_captures
+FROM lines AS l CROSS JOIN shown AS u
 LEFT JOIN comparison AS t ON t.level = 'total' AND t.scope = l.scope
 ORDER BY l.place = 2, l.scope, l.place;

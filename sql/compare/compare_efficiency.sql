@@ -37,19 +37,14 @@ CREATE MACRO compare_efficiency(
     unit := NULL,  -- ns, us, ms, s; NULL: us
     steps := NULL, phase := NULL
 ) AS TABLE
-WITH
-sides AS MATERIALIZED (
-    SELECT
-        t.*,
-        _step_count(t.capture_id, steps, phase) AS step_count,
-        _checked_by("by", ['shape', 'op']) AS parted_by
+WITH sides AS MATERIALIZED (
+    SELECT t.*, _step_count(t.capture_id, steps, phase) AS step_count, _checked_by("by", ['shape', 'op']) AS parted_by
     FROM _two_traces(base, new, unit) AS t
 ),
 rated AS MATERIALIZED (
     SELECT false AS is_new, b.*
     FROM _rated_calls(
-        (SELECT s.capture_id FROM sides AS s WHERE NOT s.is_new),
-        NULL, NULL, NULL, steps, phase, true
+        (SELECT s.capture_id FROM sides AS s WHERE NOT s.is_new), NULL, NULL, NULL, steps, phase, true
     ) AS b
     UNION ALL
     SELECT true, n.*
@@ -57,31 +52,23 @@ rated AS MATERIALIZED (
 ),
 -- Also the sizes of lists of tensors, whose types aren't known.
 written AS (
-    SELECT
-        r.*,
-        string_split(nullif(r.inputs, ''), ' ') AS typed,
+    SELECT r.*, string_split(nullif(r.inputs, ''), ' ') AS typed,
         regexp_extract_all(replace(r.shapes, ' ', ''), '\[[0-9][0-9,]*\]') AS sized
     FROM rated AS r
 ),
 -- Inputs that both sides have.
 known AS (
-    SELECT
-        bool_and(k.has_types AND s.parted_by = 'shape') AS has_types,
+    SELECT bool_and(k.has_types AND s.parted_by = 'shape') AS has_types,
         bool_and(k.has_shapes AND s.parted_by = 'shape') AS has_shapes
     FROM (
-        SELECT
-            w.is_new,
-            count(w.typed) > 0 AS has_types,
-            count(w.shapes) > 0 AS has_shapes
+        SELECT w.is_new, count(w.typed) > 0 AS has_types, count(w.shapes) > 0 AS has_shapes
         FROM written AS w
         GROUP BY w.is_new
     ) AS k
     JOIN sides AS s USING (is_new)
 ),
 keyed AS (
-    SELECT
-        w.* REPLACE (coalesce(f.family, w.family) AS family),
-        coalesce(e.dispatched_as, w.label) AS op,
+    SELECT w.* REPLACE (coalesce(f.family, w.family) AS family), coalesce(e.dispatched_as, w.label) AS op,
         CASE WHEN w.label IS NULL THEN w.family END AS launched,
         CASE WHEN k.has_types THEN coalesce(w.typed, w.sized) WHEN k.has_shapes THEN w.sized END AS tensors,
         array_to_string(
@@ -91,36 +78,27 @@ keyed AS (
             END,
             ' '
         ) AS matched
-    FROM written AS w
-    CROSS JOIN known AS k
+    FROM written AS w CROSS JOIN known AS k
     LEFT JOIN _equal_ops AS e ON e.op = _traced_op(w.label)
     LEFT JOIN cost_formulas AS f ON f.op = _traced_op(e.dispatched_as)
 ),
 summed AS (
-    SELECT
-        c.is_new, c.op, c.matched, c.launched,
-        sum(CASE WHEN c.label IS NULL THEN c.events ELSE c.calls END)::DOUBLE AS calls,
-        sum(c.ticks)::DOUBLE AS ticks,
-        100 * sum(c.least_ticks) / nullif(sum(c.known_ticks), 0) AS roof_percent,
-        arg_max(c.family, c.ticks) AS family,
-        arg_max(c.top_event, c.ticks) AS kernel,
-        any_value(c.device) AS device
+    SELECT c.is_new, c.op, c.matched, c.launched,
+        sum(CASE WHEN c.label IS NULL THEN c.events ELSE c.calls END)::DOUBLE AS calls, sum(c.ticks)::DOUBLE AS ticks,
+        100 * sum(c.least_ticks) / nullif(sum(c.known_ticks), 0) AS roof_percent, arg_max(c.family, c.ticks) AS family,
+        arg_max(c.top_event, c.ticks) AS kernel, any_value(c.device) AS device
     FROM keyed AS c
     GROUP BY c.is_new, c.op, c.matched, c.launched
 ),
 scaled AS (
-    SELECT
-        u.*, s.unit, s.step_count,
-        u.calls / coalesce(s.step_count, 1) AS step_calls,
+    SELECT u.*, s.unit, s.step_count, u.calls / coalesce(s.step_count, 1) AS step_calls,
         _in_unit(u.ticks / u.calls, s.scale) AS call_time,
-        _in_unit(u.ticks / coalesce(s.step_count, 1), s.scale)
-            AS step_time
+        _in_unit(u.ticks / coalesce(s.step_count, 1), s.scale) AS step_time
     FROM summed AS u
     JOIN sides AS s USING (is_new)
 ),
 paired AS (
-    SELECT
-        p.op, p.matched AS inputs, any_value(p.family) AS family, any_value(p.unit) AS unit,
+    SELECT p.op, p.matched AS inputs, any_value(p.family) AS family, any_value(p.unit) AS unit,
         max(CASE WHEN NOT p.is_new THEN p.step_calls END) AS base_calls,
         max(CASE WHEN p.is_new THEN p.step_calls END) AS new_calls,
         max(CASE WHEN NOT p.is_new THEN p.call_time END) AS base_call_time,
@@ -138,8 +116,7 @@ paired AS (
     FROM scaled AS p
     GROUP BY p.op, p.matched, p.launched
 )
-SELECT
-    p.family, p.op, p.inputs, p.base_calls, p.new_calls, p.base_call_time, p.new_call_time, p.base_time, p.new_time,
+SELECT p.family, p.op, p.inputs, p.base_calls, p.new_calls, p.base_call_time, p.new_call_time, p.base_time, p.new_time,
     coalesce(p.new_time, 0) - coalesce(p.base_time, 0) AS difference,
     100 * (coalesce(p.new_time, 0) - coalesce(p.base_time, 0)) / nullif(
         sum(coalesce(p.new_time, 0) - coalesce(p.base_time, 0)) OVER (), 0
@@ -147,7 +124,4 @@ SELECT
     p.unit, p.base_roof_percent, p.new_roof_percent, p.base_kernel, p.new_kernel, p.base_device, p.new_device,
     p.base_steps, p.new_steps
 FROM paired AS p
-ORDER BY
-    abs(coalesce(p.new_time, 0) - coalesce(p.base_time, 0)) DESC,
-    p.op, p.inputs,
-    p.family;
+ORDER BY abs(coalesce(p.new_time, 0) - coalesce(p.base_time, 0)) DESC, p.op, p.inputs, p.family;

@@ -21,13 +21,9 @@ CREATE MACRO compare_metrics(
     min_effect := NULL,  -- smallest change that counts, as a fraction; NULL: 0.02
     allow_mismatch := false  -- whether to give verdicts although conditions differ
 ) AS TABLE
-WITH
-sides AS MATERIALIZED (FROM _compared_sides(base, new)),
+WITH sides AS MATERIALIZED (FROM _compared_sides(base, new)),
 of_captures AS (
-    SELECT
-        m.name, m.unit, any_value(m.better) AS better,
-        s.side = 'new' AS is_new,
-        median(m.value) AS value
+    SELECT m.name, m.unit, any_value(m.better) AS better, s.side = 'new' AS is_new, median(m.value) AS value
     FROM sides AS s
     JOIN metrics AS m USING (capture_id)
     GROUP BY m.name, m.unit, s.capture_id, s.side
@@ -36,13 +32,10 @@ judged AS (
     FROM _value_changes(
         (SELECT list(c) FROM of_captures AS c), false,
         (SELECT list(b.capture_id) FROM sides AS b WHERE b.side = 'base'),
-        (SELECT list(n.capture_id) FROM sides AS n WHERE n.side = 'new'),
-        alpha, min_effect, allow_mismatch
+        (SELECT list(n.capture_id) FROM sides AS n WHERE n.side = 'new'), alpha, min_effect, allow_mismatch
     )
 )
-SELECT
-    j.name, j.verdict,
-    100 * j.change AS change_percent,
-    j.base, j.new, j.unit, j.better, j.p, j.q, j.note, j.base_captures, j.new_captures
+SELECT j.name, j.verdict, 100 * j.change AS change_percent, j.base, j.new, j.unit, j.better, j.p, j.q, j.note,
+    j.base_captures, j.new_captures
 FROM judged AS j
 ORDER BY j.better IS NULL, j.name, j.unit;

@@ -25,11 +25,9 @@
 CREATE MACRO compare_modules(
     base, new,
     unit := NULL,  -- ns, us, ms, s; NULL: us (cycles where ticks are cycles)
-    quantile := 0.25, phase := NULL, history := NULL, alpha := 0.05, min_effect := NULL,
-    allow_mismatch := false
+    quantile := 0.25, phase := NULL, history := NULL, alpha := 0.05, min_effect := NULL, allow_mismatch := false
 ) AS TABLE
-WITH
-comparison AS MATERIALIZED (FROM _comparison(
+WITH comparison AS MATERIALIZED (FROM _comparison(
     base, new, unit, quantile, phase, history, alpha, min_effect, allow_mismatch
 )),
 -- Captures without records have no modules.
@@ -45,14 +43,11 @@ linked AS (
     JOIN captures AS k USING (capture_id)
     WHERE c.side <> 'history'
 )
-SELECT
-    c.module_path, c.scope AS method, c.verdict, c.change_percent, c.low_percent, c.high_percent, c.base, c.new,
+SELECT c.module_path, c.scope AS method, c.verdict, c.change_percent, c.low_percent, c.high_percent, c.base, c.new,
     c.difference, s.change_percent AS common_percent, c.unit, c.share_percent, c.q, c.note, c.base_captures,
     c.new_captures
 FROM linked AS l
 LEFT JOIN comparison AS c ON c.level = 'module'
 LEFT JOIN comparison AS s ON s.level = 'common shift' AND s.comparison = c.comparison
 WHERE l.are_linked AND c.level IS NOT NULL
-ORDER BY
-    abs(c.difference) DESC, c.module_path,
-    c.scope;
+ORDER BY abs(c.difference) DESC, c.module_path, c.scope;

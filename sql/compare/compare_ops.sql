@@ -30,17 +30,14 @@
 CREATE MACRO compare_ops(
     base, new,
     unit := NULL,  -- ns, us, ms, s; NULL: us (cycles where ticks are cycles)
-    quantile := 0.25, phase := NULL, history := NULL, alpha := 0.05, min_effect := NULL,
-    allow_mismatch := false
+    quantile := 0.25, phase := NULL, history := NULL, alpha := 0.05, min_effect := NULL, allow_mismatch := false
 ) AS TABLE
-WITH
-comparison AS MATERIALIZED (FROM _comparison(
+WITH comparison AS MATERIALIZED (FROM _comparison(
     base, new, unit, quantile, phase, history, alpha, min_effect, allow_mismatch
 )),
 -- An added op replaces a removed one if both are between the same two ops that stayed.
 placed AS MATERIALIZED (
-    SELECT
-        c.*,
+    SELECT c.*,
         CASE
             WHEN c.base_place IS NULL THEN count(c.base_place) OVER (
                 ORDER BY c.new_place NULLS LAST
@@ -63,17 +60,13 @@ candidates AS (
     HAVING len(ops) <= 3
 ),
 shared AS (
-    SELECT
-        p.*,
-        CASE
-            WHEN p.is_of_total THEN coalesce(p.share_percent, 100 * p.base / t.base, 100 * p.new / t.new)
-        END AS part
+    SELECT p.*,
+        CASE WHEN p.is_of_total THEN coalesce(p.share_percent, 100 * p.base / t.base, 100 * p.new / t.new) END AS part
     FROM placed AS p
     LEFT JOIN comparison AS t ON t.level = 'total' AND t.scope = p.scope
 )
-SELECT
-    p.op, p.module_path, p.kind, p.instruction_id, p.verdict, p.change_percent, p.low_percent, p.high_percent, p.base,
-    p.new, p.difference, s.change_percent AS common_percent, p.unit,
+SELECT p.op, p.module_path, p.kind, p.instruction_id, p.verdict, p.change_percent, p.low_percent, p.high_percent,
+    p.base, p.new, p.difference, s.change_percent AS common_percent, p.unit,
     CASE p.kind
         WHEN 'delegate_call' THEN greatest(0, p.part - coalesce(
             sum(p.part) FILTER (p.kind = 'delegate') OVER of_call
@@ -82,13 +75,10 @@ SELECT
         ))
         ELSE p.part
     END AS share_percent,
-    p.q,
-    coalesce(p.note, p.may_be || ' ' || array_to_string(n.ops, ', ')) AS note,
+    p.q, coalesce(p.note, p.may_be || ' ' || array_to_string(n.ops, ', ')) AS note,
     p.matched, p.base_captures, p.new_captures
 FROM shared AS p
 LEFT JOIN comparison AS s ON s.level = 'common shift' AND s.comparison = p.comparison
 LEFT JOIN candidates AS n ON n.item = p.item
 WINDOW of_call AS (PARTITION BY p.scope, p.instruction_id)
-ORDER BY
-    abs(p.difference) DESC, p.op,
-    p.item;
+ORDER BY abs(p.difference) DESC, p.op, p.item;

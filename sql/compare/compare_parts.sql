@@ -22,24 +22,19 @@
 CREATE MACRO compare_parts(
     base, new,
     unit := NULL,  -- ns, us, ms, s; NULL: us (cycles where ticks are cycles)
-    quantile := 0.25, phase := NULL, history := NULL, alpha := 0.05, min_effect := NULL,
-    allow_mismatch := false
+    quantile := 0.25, phase := NULL, history := NULL, alpha := 0.05, min_effect := NULL, allow_mismatch := false
 ) AS TABLE
-WITH
-comparison AS MATERIALIZED (FROM _comparison(
+WITH comparison AS MATERIALIZED (FROM _comparison(
     base, new, unit, quantile, phase, history, alpha, min_effect, allow_mismatch
 )),
 -- Each op on each side that has it. Values in other units than the totals are not parts of them.
 sided AS MATERIALIZED (
-    SELECT
-        c.item, 'base' AS side, c.scope, c.base_kind AS kind,
-        c.base_instruction_id AS instruction_id, c.is_in_base AS is_additive,
-        c.base AS ticks
+    SELECT c.item, 'base' AS side, c.scope, c.base_kind AS kind, c.base_instruction_id AS instruction_id,
+        c.is_in_base AS is_additive, c.base AS ticks
     FROM comparison AS c
     WHERE c.level = 'op' AND c.is_of_total AND c.is_in_base IS NOT NULL
     UNION ALL
-    SELECT
-        c.item, 'new', c.scope, c.new_kind, c.new_instruction_id, c.is_in_new, c.new
+    SELECT c.item, 'new', c.scope, c.new_kind, c.new_instruction_id, c.is_in_new, c.new
     FROM comparison AS c
     WHERE c.level = 'op' AND c.is_of_total AND c.is_in_new IS NOT NULL
 ),
@@ -54,10 +49,7 @@ explained_calls AS (
     SELECT w.side, w.scope, w.instruction_id, c.item, w.ticks
     FROM explained AS w
     JOIN sided AS c
-        ON c.side = w.side
-        AND c.scope = w.scope
-        AND c.instruction_id = w.instruction_id
-        AND c.kind = 'delegate_call'
+        ON c.side = w.side AND c.scope = w.scope AND c.instruction_id = w.instruction_id AND c.kind = 'delegate_call'
     WHERE c.is_additive
     -- If an instruction has two calls, it is unknown to which of them an event belongs.
     QUALIFY count(*) OVER (PARTITION BY w.side, w.scope, w.instruction_id) = 1 AND w.ticks <= c.ticks
@@ -74,9 +66,7 @@ parts AS (
     WHERE d.kind = 'delegate' AND NOT d.is_additive
 ),
 paired AS (
-    SELECT
-        p.scope, p.item,
-        sum(p.ticks) FILTER (WHERE p.side = 'base') AS base,
+    SELECT p.scope, p.item, sum(p.ticks) FILTER (WHERE p.side = 'base') AS base,
         sum(p.ticks) FILTER (WHERE p.side = 'new') AS new,
         sum(p.self_ticks) FILTER (WHERE p.side = 'base') AS base_self,
         sum(p.self_ticks) FILTER (WHERE p.side = 'new') AS new_self
@@ -85,9 +75,7 @@ paired AS (
     GROUP BY p.scope, p.item
 ),
 rests AS (
-    SELECT
-        t.scope,
-        any_value(t.base) - coalesce(fsum(p.base_self), 0) AS base,
+    SELECT t.scope, any_value(t.base) - coalesce(fsum(p.base_self), 0) AS base,
         any_value(t.new) - coalesce(fsum(p.new_self), 0) AS new
     FROM comparison AS t
     LEFT JOIN paired AS p USING (scope)
@@ -99,18 +87,9 @@ lines AS (
     UNION ALL
     SELECT r.scope, NULL, r.base, r.new, r.base, r.new FROM rests AS r
 )
-SELECT
-    b.scope AS method, c.module_path,
-    CASE WHEN b.item IS NULL THEN '(outside ops)' ELSE c.op END AS op,
-    CASE WHEN b.item IS NULL THEN 'rest' ELSE c.kind END AS kind,
-    c.instruction_id, c.verdict, c.change_percent, c.low_percent, c.high_percent, b.base, b.new, b.base_self,
-    b.new_self, u.unit
-FROM lines AS b
-CROSS JOIN (SELECT any_value(t.unit) AS unit FROM comparison AS t WHERE t.level = 'total') AS u
+SELECT b.scope AS method, c.module_path, CASE WHEN b.item IS NULL THEN '(outside ops)' ELSE c.op END AS op,
+    CASE WHEN b.item IS NULL THEN 'rest' ELSE c.kind END AS kind, c.instruction_id, c.verdict, c.change_percent,
+    c.low_percent, c.high_percent, b.base, b.new, b.base_self, b.new_self, u.unit
+FROM lines AS b CROSS JOIN (SELECT any_value(t.unit) AS unit FROM comparison AS t WHERE t.level = 'total') AS u
 LEFT JOIN comparison AS c ON c.level = 'op' AND c.item = b.item
-ORDER BY
-    b.scope,
-    b.item IS NULL,
-    greatest(coalesce(b.base_self, 0), coalesce(b.new_self, 0)) DESC,
-    c.op,
-    b.item;
+ORDER BY b.scope, b.item IS NULL, greatest(coalesce(b.base_self, 0), coalesce(b.new_self, 0)) DESC, c.op, b.item;

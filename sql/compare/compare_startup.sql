@@ -22,18 +22,14 @@ CREATE MACRO compare_startup(
     min_effect := NULL,  -- smallest change that counts, as a fraction; NULL: 0.02
     allow_mismatch := false  -- whether to give verdicts although conditions differ
 ) AS TABLE
-WITH
-sides AS MATERIALIZED (
-    SELECT
-        s.capture_id, s.side, s.only_scope,
-        CASE s.time_scale WHEN 'cycles' THEN 'cycles' ELSE 'ns' END AS counted,
+WITH sides AS MATERIALIZED (
+    SELECT s.capture_id, s.side, s.only_scope, CASE s.time_scale WHEN 'cycles' THEN 'cycles' ELSE 'ns' END AS counted,
         coalesce(_nanoseconds(s.time_scale), 1) AS factor
     FROM _compared_sides(base, new) AS s
 ),
 -- The loads of all methods are one value, without a run.
 timed AS (
-    SELECT
-        s.capture_id, e.duration_ticks,
+    SELECT s.capture_id, e.duration_ticks,
         CASE WHEN e.event_index = e.execute_index THEN 'first execute' ELSE 'load' END AS what,
         CASE what WHEN 'first execute' THEN coalesce(s.only_scope, r.method, r.name) END AS method,
         CASE what WHEN 'first execute' THEN e.run_index END AS run_index
@@ -50,12 +46,9 @@ startups AS (
     QUALIFY row_number() OVER (PARTITION BY t.capture_id, t.what, t.method ORDER BY t.run_index) = 1
 ),
 of_captures AS (
-    SELECT
-        u.what || '|' || coalesce(u.method, '') AS name,
+    SELECT u.what || '|' || coalesce(u.method, '') AS name,
         -- If one side counts cycles, each keeps its own unit.
-        coalesce(d.unit, s.counted) AS unit,
-        'lower' AS better,
-        s.side = 'new' AS is_new,
+        coalesce(d.unit, s.counted) AS unit, 'lower' AS better, s.side = 'new' AS is_new,
         u.ticks::DOUBLE * s.factor / coalesce(d.divisor, 1) AS value
     FROM startups AS u
     JOIN sides AS s USING (capture_id)
@@ -65,15 +58,11 @@ judged AS (
     FROM _value_changes(
         (SELECT list(c) FROM of_captures AS c), true,
         (SELECT list(b.capture_id) FROM sides AS b WHERE b.side = 'base'),
-        (SELECT list(n.capture_id) FROM sides AS n WHERE n.side = 'new'),
-        alpha, min_effect, allow_mismatch
+        (SELECT list(n.capture_id) FROM sides AS n WHERE n.side = 'new'), alpha, min_effect, allow_mismatch
     )
 )
-SELECT
-    split_part(j.name, '|', 1) AS what,
-    nullif(substr(j.name, length(split_part(j.name, '|', 1)) + 2), '') AS method,
-    j.verdict,
-    100 * j.change AS change_percent,
-    j.base, j.new, j.unit, j.p, j.q, j.note, j.base_captures, j.new_captures
+SELECT split_part(j.name, '|', 1) AS what, nullif(substr(j.name, length(split_part(j.name, '|', 1)) + 2), '') AS method,
+    j.verdict, 100 * j.change AS change_percent, j.base, j.new, j.unit, j.p, j.q, j.note, j.base_captures,
+    j.new_captures
 FROM judged AS j
 ORDER BY j.name DESC, j.unit;

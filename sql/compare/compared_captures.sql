@@ -16,18 +16,10 @@ CREATE MACRO compared_captures(
     quantile := 0.25, phase := NULL, history := NULL,
     allow_mismatch := false  -- whether to compare captures of different profiling levels or models
 ) AS TABLE
-SELECT
-    c.side,
-    k.name || CASE WHEN c.step > 0 THEN ' #' || c.step ELSE '' END AS capture,
-    k.captured_at, c.base AS total, c.unit,
-    CASE WHEN count(*) OVER (PARTITION BY c.side) > 1 THEN 100 * (exp(c.off) - 1) END
-        AS off_percent,
-    c.is_disturbed
+SELECT c.side, k.name || CASE WHEN c.step > 0 THEN ' #' || c.step ELSE '' END AS capture, k.captured_at,
+    c.base AS total, c.unit,
+    CASE WHEN count(*) OVER (PARTITION BY c.side) > 1 THEN 100 * (exp(c.off) - 1) END AS off_percent, c.is_disturbed
 FROM _comparison(base, new, unit, quantile, phase, history, 0.05, NULL, allow_mismatch) AS c
 JOIN captures AS k USING (capture_id)
 WHERE c.level = 'capture' AND c.comparison = 0
-ORDER BY
-    c.side,
-    _recorded_at(k.captured_at, k.ingested_at),
-    k.ingested_at, c.capture_id,
-    c.step;
+ORDER BY c.side, _recorded_at(k.captured_at, k.ingested_at), k.ingested_at, c.capture_id, c.step;

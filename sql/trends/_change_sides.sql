@@ -5,16 +5,14 @@
 CREATE MACRO _change_sides(
     is_within,  -- whether the series' selector also chooses captures of others
     labels,  -- selector of the series' captures, see `_series_selector`
-    is_step,
-    ordered_by,
+    is_step, ordered_by,
     bound_key,  -- the key that ranges compare; NULL if its labels have no order
     first,  -- the bound of the series' first capture
     before,  -- that of the last capture before the change
     previous,  -- that of the first capture after the previous change; NULL if it is the first
     bound,
     next,  -- that of the first capture after the next change; NULL if it is the last
-    last_good,
-    first_bad
+    last_good, first_bad
 ) AS (
     CASE
         WHEN is_within THEN NULL
@@ -39,8 +37,7 @@ CREATE MACRO _change_sides(
 CREATE MACRO _exact_label(key, label) AS (
     CASE key
         WHEN 'captured_at' THEN concat(
-            'captured_at>=', _exact_time(label::TIMESTAMP),
-            ',captured_at<=', _exact_time(label::TIMESTAMP)
+            'captured_at>=', _exact_time(label::TIMESTAMP), ',captured_at<=', _exact_time(label::TIMESTAMP)
         )
         ELSE key || '=' || _selector_value(label)
     END

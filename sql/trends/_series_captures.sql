@@ -6,13 +6,10 @@
 -- are in no series. `bound_key` and `bound` are the key and value that ranges of selectors compare in this order, such
 -- as build and 91; NULL if the labels have no order.
 CREATE MACRO _series_captures(selector, over, "by") AS TABLE
-WITH
-labelled AS (
-    SELECT
-        l.capture_id,
+WITH labelled AS (
+    SELECT l.capture_id,
         array_to_string(list_sort(
-            list(l.key || '=' || _selector_value(l.value))
-                FILTER (WHERE list_contains(_series_keys("by"), l.key))
+            list(l.key || '=' || _selector_value(l.value)) FILTER (WHERE list_contains(_series_keys("by"), l.key))
         ), ',') AS series,
         any_value(l.value) FILTER (WHERE l.key = coalesce(over, 'build')) AS label,
         any_value(l.value) FILTER (WHERE l.key = 'commit') AS hash,
@@ -21,9 +18,7 @@ labelled AS (
     GROUP BY l.capture_id
 ),
 chosen AS (
-    SELECT
-        c.capture_id, c.captured_at, c.ingested_at, c.time_scale, l.label, l.hash,
-        l.committed_at,
+    SELECT c.capture_id, c.captured_at, c.ingested_at, c.time_scale, l.label, l.hash, l.committed_at,
         coalesce(l.series, '') AS series
     FROM captures AS c
     LEFT JOIN labelled AS l USING (capture_id)
@@ -37,17 +32,14 @@ orders AS (
         ELSE 'captured_at'
     END AS ordered_by
     FROM (
-        SELECT
-            count(*) AS captures, count(c.label) AS builds,
+        SELECT count(*) AS captures, count(c.label) AS builds,
             CASE WHEN bool_and(c.hash IS NULL OR c.committed_at IS NOT NULL) THEN count(c.hash) ELSE 0 END AS commits,
             count(c.captured_at) AS times
         FROM chosen AS c
     ) AS n
 ),
 placed AS (
-    SELECT
-        c.capture_id, c.captured_at, c.ingested_at, c.time_scale, c.committed_at,
-        c.series, o.ordered_by,
+    SELECT c.capture_id, c.captured_at, c.ingested_at, c.time_scale, c.committed_at, c.series, o.ordered_by,
         CASE
             WHEN o.ordered_by = 'captured_at' THEN c.captured_at::VARCHAR
             WHEN o.ordered_by = 'commit' THEN c.hash
@@ -58,12 +50,10 @@ placed AS (
             WHEN 'commit' THEN c.committed_at
             ELSE c.label
         END AS bound
-    FROM chosen AS c
-    CROSS JOIN orders AS o
+    FROM chosen AS c CROSS JOIN orders AS o
 ),
 checked AS (
-    SELECT
-        count(*) AS captures, count(p.label) AS labelled,
+    SELECT count(*) AS captures, count(p.label) AS labelled,
         over = 'commit'
         AND count(p.committed_at) < count(p.label)
         AND count(p.captured_at) < count(p.label) AS is_unordered
@@ -80,37 +70,27 @@ known AS (
         coalesce('labels are ' || string_agg(DISTINCT l.key, ', ' ORDER BY l.key), 'no capture has labels') AS labels
     FROM labels AS l
 )
-SELECT
-    p.capture_id, p.series, p.label,
+SELECT p.capture_id, p.series, p.label,
     CASE
         WHEN p.ordered_by = 'commit' THEN concat(
-            coalesce(p.committed_at, '~'), ' ',
-            _recorded_at(p.captured_at, p.ingested_at)
+            coalesce(p.committed_at, '~'), ' ', _recorded_at(p.captured_at, p.ingested_at)
         )
         ELSE _version_key(p.label)
     END AS label_key,
     row_number() OVER (
         PARTITION BY p.series
-        ORDER BY
-            label_key,
-            _recorded_at(p.captured_at, p.ingested_at),
-            p.ingested_at, p.capture_id
+        ORDER BY label_key, _recorded_at(p.captured_at, p.ingested_at), p.ingested_at, p.capture_id
     ) AS position,
-    coalesce(_nanoseconds(p.time_scale), 1) AS scale,
-    p.time_scale = 'cycles' AS is_cycles,
-    p.ordered_by,
+    coalesce(_nanoseconds(p.time_scale), 1) AS scale, p.time_scale = 'cycles' AS is_cycles, p.ordered_by,
     CASE
         WHEN bool_and(CASE
             WHEN p.ordered_by = 'captured_at' THEN p.bound IS NOT NULL
             WHEN p.ordered_by = 'commit' THEN coalesce(regexp_full_match(p.bound, '[0-9TZ +.:-]+'), false)
             ELSE coalesce(regexp_full_match(p.bound, '\d{1,15}'), false)
-        END) OVER (PARTITION BY p.series)
-            THEN CASE p.ordered_by WHEN 'commit' THEN 'commit_time' ELSE p.ordered_by END
+        END) OVER (PARTITION BY p.series) THEN CASE p.ordered_by WHEN 'commit' THEN 'commit_time' ELSE p.ordered_by END
     END AS bound_key,
     p.bound
-FROM placed AS p
-CROSS JOIN checked AS k
-CROSS JOIN known AS n
+FROM placed AS p CROSS JOIN checked AS k CROSS JOIN known AS n
 WHERE CASE
     WHEN n.missing <> '' THEN error('no capture has a label ' || n.missing || ' to separate series by; ' || n.labels)
     WHEN k.labelled = 0 AND k.captures > 0 THEN error(
@@ -125,16 +105,13 @@ WHERE CASE
         END
     )
     WHEN k.is_unordered THEN error(
-        'commits cannot be ordered: not all captures have a label '
-        || 'commit_time (--label-git) or a captured_at'
+        'commits cannot be ordered: not all captures have a label commit_time (--label-git) or a captured_at'
     )
     ELSE p.label IS NOT NULL
 END;
 
 -- The keys of labels in a text with commas between.
-CREATE MACRO _series_keys("by") AS (
-    list_distinct(list_transform(string_split("by", ','), lambda k: trim(k)))
-);
+CREATE MACRO _series_keys("by") AS (list_distinct(list_transform(string_split("by", ','), lambda k: trim(k))));
 
 -- The captures of series with the common shift of all ops as a logarithm: the median over the series' ops of the ratio
 -- of their times to those in the median capture; over the 20 largest ops with a precise clock that at least half of the
@@ -145,21 +122,15 @@ CREATE MACRO _series_keys("by") AS (
 -- series; `is_within` is whether captures of another series have its labels, and more: then no selector chooses it
 -- alone.
 CREATE MACRO _series_factors(selector, over, "by", phase) AS TABLE
-WITH
-ordered AS MATERIALIZED (
-    SELECT
-        p.*,
-        p.position % greatest(1, p.captures // 100) = 0 AS is_in_sample,
+WITH ordered AS MATERIALIZED (
+    SELECT p.*, p.position % greatest(1, p.captures // 100) = 0 AS is_in_sample,
         p.captures // greatest(1, p.captures // 100) AS sampled
     FROM (
-        SELECT s.*, count(*) OVER (PARTITION BY s.series) AS captures
-        FROM _series_captures(selector, over, "by") AS s
+        SELECT s.*, count(*) OVER (PARTITION BY s.series) AS captures FROM _series_captures(selector, over, "by") AS s
     ) AS p
 ),
 typical AS MATERIALIZED (
-    SELECT
-        d.series, o.item,
-        median(ln(o.p25 * d.scale)) AS middle
+    SELECT d.series, o.item, median(ln(o.p25 * d.scale)) AS middle
     FROM ordered AS d
     JOIN op_times AS o USING (capture_id)
     WHERE d.is_in_sample
@@ -183,17 +154,13 @@ large AS MATERIALIZED (
         AND o.p25 > 0
 ),
 factors AS (
-    SELECT
-        l.capture_id,
-        CASE WHEN count(*) >= 3 THEN median(l.value - y.middle) ELSE 0 END AS factor
+    SELECT l.capture_id, CASE WHEN count(*) >= 3 THEN median(l.value - y.middle) ELSE 0 END AS factor
     FROM large AS l
     JOIN typical AS y USING (item, series)
     GROUP BY l.capture_id
 ),
 names AS MATERIALIZED (
-    SELECT
-        s.series, _selector_parts(s.series) AS parts,
-        _series_selector(selector, s.series) AS labels
+    SELECT s.series, _selector_parts(s.series) AS parts, _series_selector(selector, s.series) AS labels
     FROM (SELECT DISTINCT d.series FROM ordered AS d) AS s
 ),
 selectors AS (
@@ -204,9 +171,7 @@ selectors AS (
 ),
 -- The labels that all captures of a series have.
 shared AS (
-    SELECT
-        d.series,
-        l.key || '=' || _selector_value(any_value(l.value)) AS part
+    SELECT d.series, l.key || '=' || _selector_value(any_value(l.value)) AS part
     FROM ordered AS d
     JOIN labels AS l USING (capture_id)
     WHERE EXISTS (FROM change_comments)
@@ -220,9 +185,8 @@ series_parts AS (
     GROUP BY s.series
 ),
 commented AS (
-    SELECT
-        c.comment_id, d.series, min(d.position) AS position, c.what, c.item,
-        c.identity, c.kind, c.verdict, c.text, c.author, c.written_at
+    SELECT c.comment_id, d.series, min(d.position) AS position, c.what, c.item, c.identity, c.kind, c.verdict, c.text,
+        c.author, c.written_at
     FROM change_comments AS c
     JOIN series_parts AS s ON list_has_all(coalesce(s.parts, []), _selector_parts(c.series))
     JOIN ordered AS d
@@ -235,20 +199,15 @@ commented AS (
     GROUP BY ALL
 ),
 lists AS (
-    SELECT
-        c.series, c.position,
+    SELECT c.series, c.position,
         list({
-            'comment_id': c.comment_id, 'what': c.what, 'item': c.item,
-            'identity': c.identity, 'kind': c.kind, 'verdict': c.verdict,
-            'text': c.text, 'author': c.author, 'written_at': c.written_at
+            'comment_id': c.comment_id, 'what': c.what, 'item': c.item, 'identity': c.identity, 'kind': c.kind,
+            'verdict': c.verdict, 'text': c.text, 'author': c.author, 'written_at': c.written_at
         }) AS comments
     FROM commented AS c
     GROUP BY c.series, c.position
 )
-SELECT
-    d.*,
-    coalesce(f.factor, 0) AS factor,
-    k.comments, n.labels, n.is_within
+SELECT d.*, coalesce(f.factor, 0) AS factor, k.comments, n.labels, n.is_within
 FROM ordered AS d
 LEFT JOIN factors AS f USING (capture_id)
 JOIN selectors AS n ON n.series = d.series

@@ -45,8 +45,7 @@ CREATE MACRO regressions(
     min_effect := 0.03,  -- smallest change that counts, as a fraction
     with_accepted := false  -- whether changes that were accepted are listed, too
 ) AS TABLE
-WITH
-ordered AS MATERIALIZED (FROM _series_factors(selector, over, "by", phase)),
+WITH ordered AS MATERIALIZED (FROM _series_factors(selector, over, "by", phase)),
 comments AS MATERIALIZED (SELECT d.series, d.position, unnest(d.comments, recursive := true) FROM ordered AS d),
 -- The place of `since` in the order of labels; of a commit that of its first capture.
 from_label AS MATERIALIZED (
@@ -66,15 +65,10 @@ from_label AS MATERIALIZED (
     FROM ordered AS d
 ),
 described AS MATERIALIZED (
-    SELECT
-        d.series, o.item,
-        o.op_index = 0 AS is_total,
-        o.scope,
+    SELECT d.series, o.item, o.op_index = 0 AS is_total, o.scope,
         row_number() OVER (ORDER BY d.series, is_total, o.scope, o.item) AS number,
-        arg_max(coalesce(o.op_type, o.family), d.position) AS op,
-        arg_max(o.module_path, d.position) AS module_path,
-        arg_max(o.instruction_id, d.position) AS instruction_id,
-        median(o.p25 * d.scale) AS ticks,
+        arg_max(coalesce(o.op_type, o.family), d.position) AS op, arg_max(o.module_path, d.position) AS module_path,
+        arg_max(o.instruction_id, d.position) AS instruction_id, median(o.p25 * d.scale) AS ticks,
         _series_unit(unit, bool_or(d.is_cycles)) AS unit,
         -- As in comparisons: of at least half of the captures.
         CASE
@@ -84,8 +78,7 @@ described AS MATERIALIZED (
         END AS resolution,
         list(d.position) AS positions,
         list(
-            ln(o.p25 * d.scale)
-            - CASE WHEN o.op_index = 0 OR _is_device_time(o.kind) THEN 0 ELSE d.factor END
+            ln(o.p25 * d.scale) - CASE WHEN o.op_index = 0 OR _is_device_time(o.kind) THEN 0 ELSE d.factor END
         ) AS values
     FROM ordered AS d
     JOIN op_times AS o USING (capture_id)
@@ -99,9 +92,7 @@ described AS MATERIALIZED (
     GROUP BY d.series, is_total, o.scope, o.item
 ),
 named AS MATERIALIZED (
-    SELECT
-        s.*,
-        CASE WHEN s.is_total THEN 'total' ELSE 'op' END AS what,
+    SELECT s.*, CASE WHEN s.is_total THEN 'total' ELSE 'op' END AS what,
         CASE WHEN s.is_total THEN s.scope ELSE s.op END AS named_op,
         named_op || CASE WHEN s.is_total OR s.instruction_id IS NULL THEN '' ELSE '@' || s.instruction_id END AS name
     FROM described AS s
@@ -112,9 +103,7 @@ commented AS MATERIALIZED (
     JOIN named AS d ON d.series = c.series AND _is_comment_on(c, d.what, d.name, d.item)
 ),
 resets AS (
-    SELECT
-        c.number,
-        list(c.position) FILTER (WHERE c.kind <> 'creep') AS steps,
+    SELECT c.number, list(c.position) FILTER (WHERE c.kind <> 'creep') AS steps,
         list(c.position) FILTER (WHERE c.kind = 'creep') AS creeps
     FROM commented AS c
     WHERE c.verdict = 'accepted'
@@ -125,10 +114,8 @@ changes AS MATERIALIZED (
         needs_etq_to_find_changes(
             (
                 SELECT list({
-                    'series': s.number, 'is_total': s.is_total,
-                    'positions': s.positions, 'values': s.values,
-                    'steps': coalesce(r.steps, []), 'creeps': coalesce(r.creeps, []),
-                    'resolution': s.resolution
+                    'series': s.number, 'is_total': s.is_total, 'positions': s.positions, 'values': s.values,
+                    'steps': coalesce(r.steps, []), 'creeps': coalesce(r.creeps, []), 'resolution': s.resolution
                 })
                 FROM described AS s
                 LEFT JOIN resets AS r ON r.number = s.number
@@ -141,9 +128,7 @@ changes AS MATERIALIZED (
 -- The latest comment on each change; for a step, within 2 captures: with more captures, it may be found a bit earlier
 -- or later.
 texts AS (
-    SELECT
-        c.series, c.place, c.kind,
-        arg_max(k.text, (k.written_at, k.comment_id)) AS comment,
+    SELECT c.series, c.place, c.kind, arg_max(k.text, (k.written_at, k.comment_id)) AS comment,
         arg_max(coalesce(k.author, ''), (k.written_at, k.comment_id)) AS author
     FROM changes AS c
     JOIN commented AS k
@@ -156,46 +141,32 @@ texts AS (
 -- Captures with the bound of the first one in their series, and their ops.
 bounded AS MATERIALIZED (
     SELECT
-        d.*,
-        first_value(d.bound) OVER (PARTITION BY d.series ORDER BY d.position)
-            AS first_bound,
-        o.scope, o.ops_hash
+        d.*, first_value(d.bound) OVER (PARTITION BY d.series ORDER BY d.position) AS first_bound, o.scope, o.ops_hash
     FROM ordered AS d
     LEFT JOIN capture_ops AS o USING (capture_id)
 ),
 -- The changes that count, with the captures at them and what is compared.
 counted AS MATERIALIZED (
-    SELECT
-        c.*, a.capture_id, a.label, a.label_key, a.ordered_by, b.label AS label_before,
+    SELECT c.*, a.capture_id, a.label, a.label_key, a.ordered_by, b.label AS label_before,
         _change_sides(
-            a.is_within, a.labels, c.kind = 'step', a.ordered_by, a.bound_key,
-            a.first_bound, b.bound,
-            lag(a.bound) OVER (PARTITION BY c.series, c.kind ORDER BY c.place),
-            a.bound,
-            lead(a.bound) OVER (PARTITION BY c.series, c.kind ORDER BY c.place),
-            b.label, a.label
+            a.is_within, a.labels, c.kind = 'step', a.ordered_by, a.bound_key, a.first_bound, b.bound,
+            lag(a.bound) OVER (PARTITION BY c.series, c.kind ORDER BY c.place), a.bound,
+            lead(a.bound) OVER (PARTITION BY c.series, c.kind ORDER BY c.place), b.label, a.label
         ) AS sides,
-        a.scope IS NOT DISTINCT FROM b.scope AND a.ops_hash = b.ops_hash
-            AS is_same_program
+        a.scope IS NOT DISTINCT FROM b.scope AND a.ops_hash = b.ops_hash AS is_same_program
     FROM changes AS c
     JOIN described AS d ON d.number = c.series
     JOIN bounded AS a ON a.series = d.series AND a.position = c.first_bad
     JOIN bounded AS b ON b.series = d.series AND b.position = c.last_good
     WHERE c.q < alpha
 )
-SELECT
-    d.series, d.what, d.named_op AS op, d.module_path, d.instruction_id, c.verdict, c.label_before AS last_good,
-    c.label AS first_bad,
-    100 * (exp(c.step) - 1) AS change_percent,
-    exp(c.before) * (exp(c.step) - 1) / _divisor('ns', d.unit) AS cost,
-    d.unit,
-    100 * CASE WHEN d.is_total THEN 1 ELSE exp(c.before) / t.ticks END AS share_percent,
-    c.p, c.q, c.captures_before, c.captures_after, c.place AS position, c.kind,
-    CASE c.kind WHEN 'creep' THEN 100 * (exp(c.step / (c.captures_after - 1)) - 1) END
-        AS per_capture_percent,
-    _recorded_at(w.captured_at, w.ingested_at) AS recorded_at,
-    c.is_accepted, m.comment,
-    nullif(m.author, '') AS author,
+SELECT d.series, d.what, d.named_op AS op, d.module_path, d.instruction_id, c.verdict, c.label_before AS last_good,
+    c.label AS first_bad, 100 * (exp(c.step) - 1) AS change_percent,
+    exp(c.before) * (exp(c.step) - 1) / _divisor('ns', d.unit) AS cost, d.unit,
+    100 * CASE WHEN d.is_total THEN 1 ELSE exp(c.before) / t.ticks END AS share_percent, c.p, c.q, c.captures_before,
+    c.captures_after, c.place AS position, c.kind,
+    CASE c.kind WHEN 'creep' THEN 100 * (exp(c.step / (c.captures_after - 1)) - 1) END AS per_capture_percent,
+    _recorded_at(w.captured_at, w.ingested_at) AS recorded_at, c.is_accepted, m.comment, nullif(m.author, '') AS author,
     c.ordered_by, c.sides.base AS base, c.sides.new AS new, c.is_same_program
 FROM counted AS c
 JOIN named AS d ON d.number = c.series
@@ -205,7 +176,4 @@ JOIN captures AS w ON w.capture_id = c.capture_id
 WHERE (with_accepted OR NOT c.is_accepted)
     AND (d.is_total OR abs(exp(c.step) - 1) * exp(c.before) / t.ticks >= 0.0005)
     AND (since IS NULL OR c.label_key >= (SELECT f.since_key FROM from_label AS f))
-ORDER BY
-    exp(c.before) * (exp(c.step) - 1) DESC,
-    d.series, d.what DESC, op, d.instruction_id,
-    first_bad;
+ORDER BY exp(c.before) * (exp(c.step) - 1) DESC, d.series, d.what DESC, op, d.instruction_id, first_bad;

@@ -32,18 +32,13 @@ CREATE MACRO trend(
     phase := NULL,
     min_effect := 0.03  -- smallest change of level that counts, as a fraction
 ) AS TABLE
-WITH
-ordered AS MATERIALIZED (FROM _series_factors(selector, over, "by", phase)),
+WITH ordered AS MATERIALIZED (FROM _series_factors(selector, over, "by", phase)),
 comments AS MATERIALIZED (SELECT d.series, d.position, unnest(d.comments, recursive := true) FROM ordered AS d),
 found AS (
     SELECT
-        s.capture_id, o.runs,
-        o.p25 * s.scale AS ticks,
-        o.p50 * s.scale AS median_ticks,
-        o.p90 * s.scale AS slow_ticks,
+        s.capture_id, o.runs, o.p25 * s.scale AS ticks, o.p50 * s.scale AS median_ticks, o.p90 * s.scale AS slow_ticks,
         CASE WHEN _is_clock_coarse(o.p25, o.resolution, s.scale) THEN o.resolution * s.scale ELSE 0 END AS resolution,
-        CASE WHEN s.is_cycles THEN 'cycles' ELSE 'ns' END AS value_unit,
-        NOT _is_device_time(o.kind) AS has_factor,
+        CASE WHEN s.is_cycles THEN 'cycles' ELSE 'ns' END AS value_unit, NOT _is_device_time(o.kind) AS has_factor,
         o.item AS identity
     FROM ordered AS s
     JOIN op_times AS o USING (capture_id)
@@ -57,8 +52,7 @@ found AS (
         ELSE error('what must be ''total'', ''op'', ''module'' or ''metric'', not ' || what)
     END
     UNION ALL
-    SELECT
-        s.capture_id, m.runs, m.p25 * s.scale, m.p50 * s.scale, m.p90 * s.scale, 0,
+    SELECT s.capture_id, m.runs, m.p25 * s.scale, m.p50 * s.scale, m.p90 * s.scale, 0,
         CASE WHEN s.is_cycles THEN 'cycles' ELSE 'ns' END, true, NULL
     FROM ordered AS s
     JOIN module_times AS m USING (capture_id)
@@ -66,39 +60,28 @@ found AS (
         AND item = m.module_path || CASE WHEN ends_with(m.scope, ' on devices') THEN ' on devices' ELSE '' END
         AND m.phase IS NOT DISTINCT FROM _checked_phase(phase)
     UNION ALL
-    SELECT
-        m.capture_id, count(*)::INTEGER, median(m.value), median(m.value), NULL,
-        0, coalesce(m.unit, ''), false, NULL
+    SELECT m.capture_id, count(*)::INTEGER, median(m.value), median(m.value), NULL, 0, coalesce(m.unit, ''), false, NULL
     FROM metrics AS m
     WHERE what = 'metric' AND m.name = item
     GROUP BY m.capture_id, m.unit
 ),
 values_of AS MATERIALIZED (
-    SELECT
-        s.* EXCLUDE (comments),
-        f.*,
-        row_number() OVER (PARTITION BY s.series ORDER BY s.position) AS place,
-        dense_rank() OVER (ORDER BY s.series) AS number,
-        CASE WHEN f.has_factor THEN s.factor ELSE 0 END AS common,
-        f.ticks / CASE WHEN what IN ('op', 'module') THEN exp(common) ELSE 1 END
-            AS normalized
+    SELECT s.* EXCLUDE (comments), f.*, row_number() OVER (PARTITION BY s.series ORDER BY s.position) AS place,
+        dense_rank() OVER (ORDER BY s.series) AS number, CASE WHEN f.has_factor THEN s.factor ELSE 0 END AS common,
+        f.ticks / CASE WHEN what IN ('op', 'module') THEN exp(common) ELSE 1 END AS normalized
     FROM ordered AS s
     JOIN (
-        SELECT
-            d.capture_id AS of_capture, max(d.runs) AS runs, sum(d.ticks) AS ticks, sum(d.median_ticks) AS median_ticks,
-            sum(d.slow_ticks) AS slow_ticks, sum(d.resolution) AS resolution, any_value(d.value_unit) AS value_unit,
-            any_value(d.has_factor) AS has_factor,
-            CASE WHEN min(d.identity) = max(d.identity) THEN min(d.identity) END
-                AS identity
+        SELECT d.capture_id AS of_capture, max(d.runs) AS runs, sum(d.ticks) AS ticks,
+            sum(d.median_ticks) AS median_ticks, sum(d.slow_ticks) AS slow_ticks, sum(d.resolution) AS resolution,
+            any_value(d.value_unit) AS value_unit, any_value(d.has_factor) AS has_factor,
+            CASE WHEN min(d.identity) = max(d.identity) THEN min(d.identity) END AS identity
         FROM found AS d
         GROUP BY d.capture_id
     ) AS f ON f.of_capture = s.capture_id
 ),
 identities AS (
-    SELECT
-        v.number, any_value(v.series) AS series,
-        CASE WHEN min(v.identity) = max(v.identity) THEN min(v.identity) END
-            AS identity
+    SELECT v.number, any_value(v.series) AS series,
+        CASE WHEN min(v.identity) = max(v.identity) THEN min(v.identity) END AS identity
     FROM values_of AS v
     GROUP BY v.number
 ),
@@ -111,22 +94,15 @@ commented AS MATERIALIZED (
     GROUP BY ALL
 ),
 resets AS (
-    SELECT
-        c.number,
-        list(c.place) FILTER (WHERE c.kind <> 'creep') AS steps,
+    SELECT c.number, list(c.place) FILTER (WHERE c.kind <> 'creep') AS steps,
         list(c.place) FILTER (WHERE c.kind = 'creep') AS creeps
     FROM commented AS c
     WHERE c.verdict = 'accepted'
     GROUP BY c.number
 ),
 series_of AS (
-    SELECT
-        v.number AS series,
-        what = 'total' AS is_total,
-        list(v.place) AS positions,
-        list(ln(v.normalized)) AS values,
-        coalesce(any_value(r.steps), []) AS steps,
-        coalesce(any_value(r.creeps), []) AS creeps,
+    SELECT v.number AS series, what = 'total' AS is_total, list(v.place) AS positions, list(ln(v.normalized)) AS values,
+        coalesce(any_value(r.steps), []) AS steps, coalesce(any_value(r.creeps), []) AS creeps,
         -- As in comparisons: of at least half of the captures.
         CASE
             WHEN 2 * count(*) FILTER (WHERE v.resolution > 0) >= count(*) THEN max(v.resolution)
@@ -139,14 +115,11 @@ series_of AS (
 ),
 changes AS (
     SELECT unnest(
-        needs_etq_to_find_changes((SELECT list(o) FROM series_of AS o), ln(1 + min_effect)),
-        recursive := true
+        needs_etq_to_find_changes((SELECT list(o) FROM series_of AS o), ln(1 + min_effect)), recursive := true
     )
 ),
 texts AS (
-    SELECT
-        g.series AS number, g.first_bad AS place,
-        arg_max(k.text, (k.written_at, k.comment_id)) AS comment,
+    SELECT g.series AS number, g.first_bad AS place, arg_max(k.text, (k.written_at, k.comment_id)) AS comment,
         arg_max(coalesce(k.author, ''), (k.written_at, k.comment_id)) AS author
     FROM changes AS g
     JOIN commented AS k ON k.number = g.series AND k.place BETWEEN g.first_bad - 2 AND g.first_bad + 2
@@ -154,48 +127,33 @@ texts AS (
     GROUP BY g.series, g.first_bad
 ),
 neighbours AS (
-    SELECT
-        v.*,
-        lag(v.label) OVER (PARTITION BY v.number ORDER BY v.place) AS label_before,
+    SELECT v.*, lag(v.label) OVER (PARTITION BY v.number ORDER BY v.place) AS label_before,
         lag(v.bound) OVER (PARTITION BY v.number ORDER BY v.place) AS bound_before,
-        first_value(v.bound) OVER (PARTITION BY v.number ORDER BY v.place)
-            AS first_bound
+        first_value(v.bound) OVER (PARTITION BY v.number ORDER BY v.place) AS first_bound
     FROM values_of AS v
 ),
 -- The sides to compare at a change.
 sided AS (
-    SELECT
-        v.number, v.place,
+    SELECT v.number, v.place,
         _change_sides(
-            v.is_within, v.labels, true, v.ordered_by, v.bound_key, v.first_bound,
-            v.bound_before,
-            lag(v.bound) OVER (PARTITION BY v.number ORDER BY v.place),
-            v.bound,
-            lead(v.bound) OVER (PARTITION BY v.number ORDER BY v.place),
-            v.label_before, v.label
+            v.is_within, v.labels, true, v.ordered_by, v.bound_key, v.first_bound, v.bound_before,
+            lag(v.bound) OVER (PARTITION BY v.number ORDER BY v.place), v.bound,
+            lead(v.bound) OVER (PARTITION BY v.number ORDER BY v.place), v.label_before, v.label
         ) AS sides
     FROM neighbours AS v
     JOIN changes AS g ON g.series = v.number AND g.first_bad = v.place AND g.kind = 'step'
 ),
 shown AS (
-    SELECT
-        v.*,
-        CASE WHEN v.value_unit = 'ns' THEN _series_unit(unit, false) ELSE v.value_unit END AS unit_shown,
+    SELECT v.*, CASE WHEN v.value_unit = 'ns' THEN _series_unit(unit, false) ELSE v.value_unit END AS unit_shown,
         CASE WHEN v.value_unit = 'ns' THEN _divisor('ns', _series_unit(unit, false)) ELSE 1 END AS divisor
     FROM values_of AS v
 )
-SELECT
-    v.series, v.place AS position, v.label, c.name AS capture, c.captured_at, v.runs,
-    CASE WHEN what <> 'metric' THEN v.ticks / v.divisor END AS p25,
-    v.median_ticks / v.divisor AS median,
-    v.slow_ticks / v.divisor AS p90,
-    v.unit_shown AS unit,
+SELECT v.series, v.place AS position, v.label, c.name AS capture, c.captured_at, v.runs,
+    CASE WHEN what <> 'metric' THEN v.ticks / v.divisor END AS p25, v.median_ticks / v.divisor AS median,
+    v.slow_ticks / v.divisor AS p90, v.unit_shown AS unit,
     CASE WHEN what <> 'metric' THEN 100 * (exp(v.common) - 1) END AS common_percent,
-    v.normalized / v.divisor AS normalized,
-    100 * (exp(g.step) - 1) AS change_percent,
-    g.p, g.is_accepted, m.comment,
-    nullif(m.author, '') AS author,
-    b.sides.base AS base, b.sides.new AS new
+    v.normalized / v.divisor AS normalized, 100 * (exp(g.step) - 1) AS change_percent, g.p, g.is_accepted, m.comment,
+    nullif(m.author, '') AS author, b.sides.base AS base, b.sides.new AS new
 FROM (SELECT count(*) AS captures FROM values_of AS n) AS k
 LEFT JOIN shown AS v ON true
 LEFT JOIN captures AS c ON c.capture_id = v.capture_id
