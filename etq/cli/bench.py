@@ -167,8 +167,11 @@ def _print_order(names: Sequence[str], options: dict[str, Any]) -> None:
     planned = ordered(names, options)
     slots = [slot for round in range(1, planned.rounds + 1) for slot in planned.slots(round)]
     rows = [[number, slot.side.name, slot.path] for number, slot in enumerate(slots, 1)]
-    wide.set(True)  # names of files are there to be copied
-    write_rows(["number", "side", "file"], rows, options["form"], None)
+    token = wide.set(True)  # names of files are there to be copied
+    try:
+        write_rows(["number", "side", "file"], rows, options["form"], None)
+    finally:
+        wide.reset(token)
     labels = f"--label bench={shlex.quote(planned.name)} --label side=SIDE --label position=NUMBER"
     _echo(f"Ingest each: etq ingest FILE {labels} --captured-at TIME")
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 _NO_TIME: Final = re.compile(
     r"(^|_)(percent|second|s|bytes|memory|flops|ratio|score|intensity|sequences|rate|position|gap|p|q|sm|quantile)$|^bytes_per_"
 )
-_ROUNDED: Final = re.compile(r"^round\((\w+), \d\) AS")
 _UNIT_OF: Final = re.compile(r"unit of (\w+(?:, \w+)*(?: and \w+)?)$")
 _CHANGES: Final = ("change_percent", "own_change_percent", "last_change", "off_percent", "common_percent")
 # The kind of a column by its name: how a page writes its values.
@@ -141,7 +140,7 @@ class Rows:
 
 def shown_of(view: str) -> str:
     """Return what people see of a view as the columns of a SELECT, with all digits: a page rounds numbers itself."""
-    return ", ".join(_ROUNDED.sub(r"\1 AS", each.expression) for each in catalog.named(view).shown) or "*"
+    return ", ".join(each.expression for each in catalog.named(view).shown) or "*"
 
 
 def added_of(view: str) -> str:

@@ -5,10 +5,9 @@
 -- by sizes. Strides don't count, as backends choose them. Work that no op launched is matched by the family of its
 -- kernels. Times and calls are per profiler step; of a trace without steps, in all of it.
 -- Needs: torch_trace
--- Shown: coalesce(op, trim('(no op) ' || coalesce(family, ''))) AS op!, inputs!, round(difference, 2) AS difference!,
---   round(base_call_time, 2) AS base_call!, round(new_call_time, 2) AS new_call!, round(share_percent, 2) AS
---   share_percent, round(base_roof_percent, 1) AS base_roof_percent, round(new_roof_percent, 1) AS new_roof_percent,
---   round(base_calls, 2) AS base_calls, round(new_calls, 2) AS new_calls, base_kernel, new_kernel, unit
+-- Shown: coalesce(op, trim('(no op) ' || coalesce(family, ''))) AS op!, inputs!, difference!, base_call_time AS
+--   base_call!, new_call_time AS new_call!, share_percent, base_roof_percent, new_roof_percent, base_calls, new_calls,
+--   base_kernel, new_kernel, unit
 -- Columns:
 --   family: what it computes, as in `op_efficiency`
 --   op: the op that dispatches to those of a backend, or the op itself; NULL for work that no op launched

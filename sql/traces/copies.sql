@@ -35,7 +35,7 @@ ORDER BY w.start_ticks, w.event_index;
 -- Empty: {capture} has no copies and fills
 -- Shown: event!, per_step!~, bytes_per_step!, mean_bytes, bandwidth_gb_per_s AS gb_per_s!, calls!, synchronous_calls!,
 --   total+~, bytes+, min_bytes, max_bytes, min_gb_per_s, mean_gb_per_s, max_gb_per_s, nullif(outside_steps, 0) AS
---   outside_steps~, steps+, unit
+--   outside_steps!~, steps+, unit
 -- Columns:
 --   event: label of the events
 --   calls: number of events

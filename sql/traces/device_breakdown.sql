@@ -75,7 +75,7 @@ ORDER BY s.device, s.ticks DESC, s.place;
 
 -- The device events of a trace by name and type, as in HolisticTraceAnalysis: the events that take most time first.
 -- Shown: event!, type, per_step!~, per_call~, share_percent!, calls!, total+~, min~, max~, stddev~,
---   nullif(outside_steps, 0) AS outside_steps~, steps+, unit
+--   nullif(outside_steps, 0) AS outside_steps!~, steps+, unit
 -- Columns:
 --   type: computation, communication or memory (copies and fills)
 --   event: label of the events
