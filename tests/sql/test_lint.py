@@ -44,7 +44,7 @@ OVERLOAD = re.compile(r"\), \([\w, ]+\) AS \(")
 @cache
 def body(each: SqlObject) -> exp.Expr:
     """The query or expression of a view or macro; not to be changed."""
-    after = {"view": " AS\n", "table macro": ") AS TABLE\n", "scalar macro": ") AS (\n"}[each.kind]
+    after = {"view": " AS\n", "table macro": ") AS TABLE\n", "scalar macro": ") AS ("}[each.kind]
     assert after in each.statement, f"{each.name}: write{after.rstrip()}, then the query, without brackets around it"
     text = each.statement.split(after, 1)[1]
     if OVERLOAD.search(text):
