@@ -11,7 +11,7 @@ from collections.abc import Callable, Container, Iterable
 from typing import Any, Final
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # Captures that differ most: of one method and of several, a counter that wraps, delegates with names and with numbers,
 # branches, values.
@@ -46,6 +46,10 @@ def thinned(cases: Iterable[Any], kept: Container[Any] = FEW) -> list[Any]:
 
 Test = Callable[..., None]
 
+# No property depends on how fast the machine is.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
+
 
 def examples(count: int, few: int | None = None, **options: Any) -> Callable[[Test], Test]:
     """Settings of a property: `count` examples in whole, and `few` every time: by default a tenth, at least 5."""
@@ -53,7 +57,7 @@ def examples(count: int, few: int | None = None, **options: Any) -> Callable[[Te
     def decorate(test: Test) -> Test:
         least = few or min(count, max(5, count // 10))
         number = least if not _is_long_run else count if IS_WHOLE else max(least, count // 3)
-        made: Test = settings(max_examples=number, deadline=None, **options)(test)
+        made: Test = settings(max_examples=number, **options)(test)
         if _is_long_run:
             pytest.mark.long(made)
         return made

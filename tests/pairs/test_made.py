@@ -20,7 +20,6 @@ from tests.warehouses import empty_warehouse
 
 # There are so many pairs per example that shrinking a failing one would take minutes.
 PATIENT = settings(
-    deadline=None,
     derandomize=True,
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
