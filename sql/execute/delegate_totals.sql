@@ -3,8 +3,8 @@
 -- Needs: dump; else: etq kernels
 -- Empty: {capture} called no delegate; for its kernels: etq ops
 -- Shown: block_index, method, instruction_id!, per_execute!~, per_call~, share_percent!, ops / executes AS
---   ops!~, copies / executes AS copies!~, layout / executes AS layout!~, unaccounted / executes AS unaccounted!~,
---   calls!, events, other_events, total+~, executes+, unit
+--   ops_per_execute!~, copies / executes AS copies_per_execute!~, layout / executes AS layout_per_execute!~,
+--   unaccounted / executes AS unaccounted_per_execute!~, calls!, events, other_events, total+~, executes+, unit
 -- Columns:
 --   block_index: the event block
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs

@@ -57,8 +57,8 @@ def test_a_delegated_model(quiet: WebDriver, tmp_path: Path) -> None:
             warehouse,
             "delegate_totals",
             """
-            SELECT instruction_id, total / 98 AS per_execute, per_call, share_percent, ops / 98 AS ops,
-                unaccounted / 98 AS unaccounted, calls, block_index
+            SELECT instruction_id, total / 98 AS per_execute, per_call, share_percent, ops / 98 AS ops_per_execute,
+                unaccounted / 98 AS unaccounted_per_execute, calls, block_index
             FROM delegate_totals('run')
             """,
         )
