@@ -19,7 +19,7 @@ import pytest
 import etq
 from etq.errors import WarehouseError
 from etq.lake import Added, compact, export
-from etq.lake.reading.tables import Lake
+from etq.lake.reading.tables import Lake, loads_of
 from etq.lake.writing import loads
 from tests.conftest import CAPTURES
 from tests.lake.engines import agree, by_etq, by_others, of_files
@@ -130,7 +130,7 @@ def test_what_others_remove_meanwhile_is_no_conflict(lake: Lake, monkeypatch: py
     one_of(FLEET[:1], place)
 
     number = 1
-    while len(of_killed := loads.loads_of(lake.open(table)) - loads.loads_of(lake.open("captures"))) == 0:
+    while len(of_killed := loads_of(lake.open(table)) - loads_of(lake.open("captures"))) == 0:
         assert killed_at(number, lambda: one_of(FLEET[1:2], place))
         number += 1
     before_commit(monkeypatch, lambda: loads.drop(lake, "capture", of_killed), table)
