@@ -95,7 +95,8 @@ def _check_files(cursor: duckdb.DuckDBPyConnection, query: str) -> None:
         found = cursor.execute(
             "SELECT f.function_name FROM system.main.duckdb_functions() AS f WHERE f.function_type = 'table'"
         ).fetchall()
-        _readers.update(name for (name,) in found if not _HARMLESS.fullmatch(name))
+        # At once: another thread must not see a part of them.
+        _readers.update([name for (name,) in found if not _HARMLESS.fullmatch(name)])
     if read := _readers.intersection(map(str.lower, _CALLED.findall(tree))):
         raise QueryError(f"{min(read)}: a limited query reads tables and views, no files and no other queries")
 
@@ -120,12 +121,12 @@ def ask(
     cursor = cursors.cursor(connection)
     with suppress(duckdb.InvalidInputException):  # locked already
         cursor.execute(_WITHOUT_LOG)
-    _check_files(cursor, query)
     outcome: list[Answer] = []
     failure: list[BaseException] = []
 
     def run() -> None:
         try:
+            _check_files(cursor, query)
             cursor.execute("BEGIN TRANSACTION READ ONLY")
             outcome.append(answer(cursor))
         except BaseException as error:

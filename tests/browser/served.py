@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.browser.driver import WebDriver, WebDriverWait
+import pytest
+
+from tests.browser.driver import TimeoutException, WebDriver, WebDriverWait
 from tests.serve.server import Server
 
 READY = "return document.documentElement.dataset.ready"
@@ -12,7 +14,10 @@ READY = "return document.documentElement.dataset.ready"
 
 def settled(browser: WebDriver, *, failed: bool = False, series: bool = False) -> None:
     expected = "failed" if failed else "yes"
-    waiting(browser).until(lambda each: each.execute_script(READY) == expected)
+    try:
+        waiting(browser).until(lambda each: each.execute_script(READY) == expected)
+    except TimeoutException:
+        pytest.fail(f"the page isn't ready; it says: {text(browser, 'body')[:1000]}")
     if series:
         waiting(browser).until(
             lambda each: each.execute_script("return document.documentElement.dataset.series") == "yes"
