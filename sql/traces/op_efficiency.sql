@@ -8,20 +8,28 @@ shortest AS (
     JOIN event_ticks AS e ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
     WHERE e.elapsed_ticks > 0
 ),
-costed AS MATERIALIZED (
+peaked AS MATERIALIZED (
     SELECT c.*, p.peak.named_device AS device, p.peak.bandwidth,
+        c.is_bytes_alone AND c.bytes * 1e9 / p.peak.bandwidth > c.ticks::DOUBLE / c.calls AS reads_part,
         _peak_of_type(p.peak, c.type, c.family IN ('GEMM', 'convolution', 'attention', 'MoE'), c.uses) AS most_flops
     FROM _costed_calls(capture_key, steps, phase, is_compared) AS c CROSS JOIN peaks AS p
 ),
+costed AS (
+    SELECT p.* REPLACE (
+        CASE WHEN p.reads_part THEN NULL ELSE p.bytes END AS bytes,
+        CASE WHEN p.reads_part THEN 'it reads only part of the tensors that it names' ELSE p.reason END AS reason
+    )
+    FROM peaked AS p
+),
 limited AS (
-    SELECT c.*, CASE WHEN c.flops = 0 THEN 0 ELSE c.flops * 1e9 / c.most_flops END AS compute_ticks,
+    SELECT c.*, CASE WHEN c.flops = 0 OR c.is_bytes_alone THEN 0 ELSE c.flops * 1e9 / c.most_flops END AS compute_ticks,
         c.bytes * 1e9 / c.bandwidth AS memory_ticks
     FROM costed AS c
 ),
 rated AS (
     SELECT l.*,
         CASE
-            WHEN l.flops + l.bytes > 0
+            WHEN coalesce(l.flops, 0) + l.bytes > 0
                 THEN greatest(l.compute_ticks, l.memory_ticks) * l.calls + 0 * (l.compute_ticks + l.memory_ticks)
         END AS least_ticks
     FROM limited AS l
