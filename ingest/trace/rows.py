@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from etq.ingest.arrow import LazyBatch, batch, encoded, filled, flags, integers, numbers, texts
 from etq.ingest.events.rows import event_batch
 from etq.ingest.trace.calls import family_of
-from etq.ingest.trace.categories import unknown_work
+from etq.ingest.trace.categories import of_tracks
 from etq.ingest.trace.classes import Class
 from etq.ingest.trace.columns import TraceColumns, spelled, texts_of
 from etq.ingest.trace.counters import event_counters
@@ -49,7 +49,7 @@ def trace_rows(
     of graphs belong to.
     """
     columns.finish()
-    slices = Slices(columns, entries, unknown_work(columns, entries))
+    slices = Slices(columns, entries, of_tracks(columns, entries))
     if recorders:
         from etq.ingest.trace.graphs import add_recorded
 

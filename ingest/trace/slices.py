@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
@@ -40,15 +40,15 @@ class Slices:
     has the class of each kind.
     """
 
-    def __init__(self, columns: TraceColumns, entries: Entries, work: frozenset[str] = frozenset()) -> None:
-        """`entries` reads the JSON of single events; `work` are unknown categories of work of a device."""
+    def __init__(self, columns: TraceColumns, entries: Entries, of_tracks: Mapping[str, Class] | None = None) -> None:
+        """`entries` reads the JSON of single events; `of_tracks` has the classes of unknown categories."""
         kept = _kept(columns)
         keys = columns.keys
         key = np.frombuffer(columns.key, np.int32)[kept]
         self.thread = np.array(keys.thread, np.int32)[key]
         self.kinds, self.kind = [*keys.kinds], np.array(keys.kind, np.int32)[key]
         del key
-        self.classes = classified(self.kinds, work)
+        self.classes = classified(self.kinds, of_tracks)
         self.at = np.frombuffer(columns.at, np.int32)[kept]
         self.external, old_external, self.correlation, self.sequence, self.forward = (
             np.frombuffer(each, np.int64)[kept]
@@ -75,7 +75,7 @@ class Slices:
         self._ranks = _ranks(columns)
         places = (self.kind, self.start, self.elapsed, self.correlation, self.process, self.rank)
         self.call = calls_of(self.classes, *places)
-        self._correct(columns, work)
+        self._correct(columns, of_tracks or ())
         self.origin = self._origins()
         self.run = self._runs()
         self.parent, self.overlap = self._nested()
@@ -126,7 +126,7 @@ class Slices:
         places = (self.kind, self.thread, self.start, self.elapsed, self.parent, call)
         return calls_and_operators(self.kinds, self.classes, *places, self.owners)
 
-    def _correct(self, columns: TraceColumns, work: frozenset[str]) -> None:
+    def _correct(self, columns: TraceColumns, unknown: Collection[str]) -> None:
         """Replace impossible times, with findings: an unknown time becomes a negative duration after its call; work
         ends where the next of its stream starts. Rows of unknown categories may not be streams.
         """
@@ -144,7 +144,7 @@ class Slices:
             )
         is_work = self._are(
             [
-                each.is_work and category not in work
+                each.is_work and category not in unknown
                 for (category, _), each in zip(self.kinds, self.classes, strict=True)
             ]
         )
@@ -442,6 +442,8 @@ def _kept(columns: TraceColumns) -> Any:
         columns.find("impossible times", f"{endless} events last longer than 64 bits can count: they have no duration")
     if negative := int(((duration < 0) & (duration != NO_TIME)).sum()):
         columns.find("impossible times", f"{negative} events end before they start: they have no duration")
+    if NONE in columns.keys.kind:
+        is_kept &= np.array(columns.keys.kind)[np.frombuffer(columns.key, np.int32)] != NONE
     return slice(None) if is_kept.all() else is_kept
 
 
