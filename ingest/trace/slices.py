@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, NamedTuple
@@ -18,6 +17,7 @@ from etq.ingest.trace.impossible import UNKNOWN, outlasting, without_time
 from etq.ingest.trace.inputs import ArgumentsOf
 from etq.ingest.trace.launches import Owners, calls_of, is_launched_within, lost_launches, owners_by_id, owners_of
 from etq.ingest.trace.nesting import nesting
+from etq.ingest.trace.ranks import rank_of
 from etq.ingest.trace.scanner import NONE
 from etq.ingest.trace.serving import Told, told_by
 from etq.ingest.trace.ticks import BEYOND, NO_TIME, Whole
@@ -29,8 +29,6 @@ _RECORDING: Final = "Trace"
 # start of a machine gets there.
 _FIRST_MOMENT: Final = 10**15
 _LAST_MOMENT: Final = 4_102_444_800_000_000
-# A process of a rank, such as [TP00] 5000, rank0_5000 or 5000 [TP00].
-_RANK: Final = re.compile(r"(.*[0-9A-Za-z].*[^0-9A-Za-z])\d+|\d+([^0-9A-Za-z].*[0-9A-Za-z].*)")
 
 
 class Slices:
@@ -407,14 +405,16 @@ def _processes(columns: TraceColumns) -> Whole:
 
 
 def _ranks(columns: TraceColumns) -> Whole:
-    """Return a number of the rank of each thread's process. Tools that merge traces of ranks write the rank before or
-    after the number of the process; all processes without a rank have one number.
-    """
+    """Return a number of the rank of each thread's process; all processes without a rank have one number."""
     numbers: dict[str, int] = {}
-    names = [_RANK.fullmatch(spelled(pid)) for pid, _ in columns.threads]
-    return np.array(
-        [numbers.setdefault("".join(name.groups("")) if name else "", len(numbers)) for name in names], np.int64
-    )
+    names = [rank_of(spelled(pid)) for pid, _ in columns.threads]
+    if len(found := {*names} - {""}) > 1:
+        columns.find(
+            "several ranks",
+            f"the trace has the events of {len(found)} ranks, whose times are added up here: etq ingest FILE stores a"
+            " capture of each, and etq show stragglers FILE compares them",
+        )
+    return np.array([numbers.setdefault(name, len(numbers)) for name in names], np.int64)
 
 
 def _steps_around(ends: Whole) -> Whole:
