@@ -408,8 +408,8 @@ class Warehouse(Views):
         metrics       files of metrics (or their bytes), as for `ingest_metrics`
         etrecord      the ETRecord of its program (or its bytes), which is ingested and linked, as with `ingest_record`
         pte           its program (or its bytes), which is ingested and linked, as with `ingest_program`
-        graph_captures  of a trace: traces of the capture of its CUDA or HIP graphs (or their bytes, or folders), from
-                      which the graphs' kernels get their ops and modules
+        graph_captures  of a trace: traces of the capture of its CUDA or HIP graphs, or annotations of their kernels (or
+                      their bytes, or folders), from which the graphs' kernels get their ops and modules
 
         Labels of `labels` have precedence over those of the sidecar, these over those of the path, these over those of
         git. For a capture that is already stored, only `labels` replace existing labels.

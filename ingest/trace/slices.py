@@ -354,7 +354,7 @@ class Added:
         self.first, self.first_at, self.count = first, first_at, 0
         self.parts: list[tuple[Any, ...]] = []
 
-    def add(self, slices: Slices, call: int, work: Whole, recorded: Slices, template: Template) -> int:
+    def add(self, slices: Slices, call: int, work: Whole, recorded: Any, template: Template) -> int:
         """Add the slices of one call; return the position of the first. Each lasts a nanosecond more than the number of
         slices that it contains, within the call, and takes none of its time.
         """
