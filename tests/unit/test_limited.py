@@ -12,7 +12,7 @@ import pytest
 
 import etq
 from etq.database import limited
-from etq.database.limits import query_megabytes
+from etq.database.limits import limited_to
 from etq.errors import QueryError
 from tests.conftest import CAPTURES
 
@@ -36,12 +36,8 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[etq.Warehous
     path = tmp_path_factory.mktemp("limited") / "lab.duckdb"
     with etq.open(path) as filled:
         filled.ingest(CAPTURES / "mlp" / "mlp.etdp", name="run")
-    before = query_megabytes.set(256)
-    try:
-        with etq.open(path) as opened:
-            yield opened
-    finally:
-        query_megabytes.reset(before)
+    with limited_to(256), etq.open(path) as opened:
+        yield opened
 
 
 def rows(warehouse: etq.Warehouse, query: str, seconds: float = 5) -> list[tuple[object, ...]]:
