@@ -168,7 +168,10 @@ def _rows(captures: Sequence[str], db: str, read_options: FileOptions) -> list[l
         ]
     found = _capture_with_links(captures, kinds, read_options)
     if found is None or kinds[0] in (FOLDER, WAREHOUSE):
-        raise EtqError("--format is of one file; of two: etq compare BASE NEW --format FORMAT")
+        raise EtqError(
+            "--format is of one file; of two: etq compare BASE NEW --format FORMAT; of more: etq ingest FILE... "
+            "--db DB, then etq captures --db DB --format FORMAT"
+        )
     with _opened(found[0], db, found[1]) as (warehouse, target, advice):
         rows: list[list[Any]] = [
             ["time", number, part, value, low, high, None, unit, f"median of {_counted(runs, _noun(number))}"]

@@ -140,11 +140,11 @@ def is_warehouse(argument: str) -> bool:
         return file.read(12)[8:] == b"DUCK"
 
 
-def refuse_warehouse(argument: str) -> None:
-    """Raise `EtqError` for a warehouse in the place of a capture."""
+def refuse_warehouse(argument: str, instead: str = "name a capture and") -> None:
+    """Raise `EtqError` for a warehouse in the place of a capture, with what to do `instead`."""
     if is_warehouse(argument):
         named = f"--db {shlex.quote(argument)}"
-        raise EtqError(f"{argument}: a warehouse; name a capture and {named}; etq captures {named} lists them")
+        raise EtqError(f"{argument}: a warehouse; {instead} {named}; etq captures {named} lists them")
 
 
 def is_file(capture: str, db: str) -> bool:
