@@ -137,7 +137,8 @@ def show_failure(error: BaseException, message: str) -> None:
     """Print the message of an expected failure, and the place of a syntax error."""
     say(f"Error: {shortened(message)}")
     if isinstance(error, QueryError) and error.place:
-        click.echo(shortened(printable_lines(error.place)), err=True)
+        place = shortened(printable_lines(error.place))
+        pager.after(lambda: click.echo(place, err=True))
 
 
 def expected_message(error: BaseException) -> str | None:
@@ -230,6 +231,7 @@ def main(context: click.Context, color: str, wait: float | None, no_pager: bool,
     """
     lock_timeout.set(wait)
     pager.allowed.set(not no_pager)
+    context.call_on_close(pager.wait)
     on_notice.set(lambda text: say(f"Note: {text}"))
     context.color = colours_of_environment() if color == "auto" else color == "always"
 
