@@ -6,6 +6,7 @@ pyproject.toml names the class; only a build imports this module.
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -22,6 +23,8 @@ class BuildWithStub(build_py):
         from etq.warehouse.stub import stub
 
         (ROOT / "etq/warehouse/views.pyi").write_text(stub(), encoding="utf-8")
+        if not self.editable_mode:
+            shutil.rmtree(self.build_lib, ignore_errors=True)  # an earlier build's files would be in the package
         super().run()
         if not self.editable_mode:
             from etq.database.making import build
