@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from etq.verdicts import words
-from etq.verdicts.samples import Samples, median
+from etq.verdicts.arithmetic import median
+from etq.verdicts.samples import Samples
 from etq.verdicts.states import LEAST, States, common_shift
 
 # The place in the order of findings, the rule, the detail; if it is of one capture, that and its side.
