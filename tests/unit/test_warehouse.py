@@ -12,7 +12,6 @@ import pytest
 
 import etq
 from etq import catalog
-from etq.database import connection
 from etq.errors import FormatError, WarehouseError
 from etq.warehouse.focus import focused
 from etq.warehouse.warehouse import Warehouse
@@ -219,19 +218,6 @@ def test_many_ingests_leave_the_memory_limit_of_the_connection(tmp_path: Path, l
         for number in range(2):
             warehouse.ingest(dump(run("Execute", execute(0, 10), kernel("add", 1, 2 + number))))
         assert warehouse.rows("SELECT current_setting('memory_limit')")[1] == before
-
-
-def test_a_file_is_opened_twice_when_the_cache_has_lost_its_note(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """At most 256 files have one, so that another may take its place at any time."""
-    path = tmp_path / "lab.duckdb"
-    with etq.open(path) as made:
-        made.ingest(MLP, name="run")
-    with etq.open(path, read_only=True):
-        monkeypatch.setattr(connection, "has_own", lambda _: False)
-        with etq.open(path, read_only=True) as second:
-            assert second.rows("SELECT count(*) > 0 FROM op_totals('run')")[1] == [(True,)]
 
 
 def test_a_warehouse_names_no_folder_of_its_maker(
