@@ -33,6 +33,7 @@ from etq.cli.targets import (
     open_existing,
     open_file,
     pop_file_options,
+    refuse_warehouse,
     report_findings,
     report_record_findings,
 )
@@ -93,6 +94,7 @@ def inspect(
         return
     if file is None:
         raise click.MissingParameter(ctx=context, param=context.command.params[0])
+    refuse_warehouse(file, "of its captures there is etq show inspector_events CAPTURE")
     read_options = pop_file_options(options)
     # The Inspector's unit is milliseconds, in which people would read zeros.
     is_given = context.get_parameter_source("unit") is not ParameterSource.DEFAULT
