@@ -9,8 +9,7 @@ import io
 import os
 import re
 import subprocess
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -35,10 +34,8 @@ _SLICES: Final = """
     ORDER BY s.ts, s.dur DESC, s.id
 """
 _ARGUMENTS: Final = """
-    SELECT arg_set_id AS arg_set, key AS key, value_type AS kind, string_value AS text, int_value AS number,
-        real_value AS real
-    FROM args WHERE key GLOB 'debug.*'
-    ORDER BY arg_set_id, id
+    SELECT arg_set_id AS arg_set, json_group_object(key, coalesce(string_value, int_value, real_value)) AS json
+    FROM args WHERE key GLOB 'debug.*' GROUP BY arg_set_id
 """
 _STREAM: Final = re.compile(r"stream (\d+)\s*")
 _CALL: Final = re.compile(r"(cuda|cu|hip)[A-Z]")
@@ -52,7 +49,7 @@ def json_of(data: Any, path: str) -> bytes:
     Raises `FormatError` where the trace processor is missing, and for what it can't read.
     """
     with _processor(bytes(data), path) as query:
-        arguments = _arguments(query(_ARGUMENTS))
+        arguments = {row.arg_set: _arguments(msgspec.json.decode(row.json)) for row in query(_ARGUMENTS)}
         events, names = [], {}
         for row in query(_SLICES):
             pid, tid = row.pid, row.thread if row.tid is None else row.tid
@@ -92,31 +89,29 @@ def _microseconds(nanoseconds: int) -> msgspec.Raw:
     return msgspec.Raw(b"%d.%03d" % divmod(nanoseconds, 1000))
 
 
-def _arguments(rows: Iterable[Any]) -> Mapping[int, dict[str, Any]]:
-    """Return the arguments of each set; elements of lists have a row each, with their places in the key.
+def _arguments(written: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an event's arguments; elements of lists are written one by one, with their places in the key.
 
     Empty lists have none, so that the shapes of inputs are known only if all of them have dimensions.
     """
-    found: dict[int, dict[str, Any]] = defaultdict(dict)
-    for row in rows:
-        value = row.text if row.kind == "string" else row.real if row.kind == "real" else row.number
+    args: dict[str, Any] = {}
+    for written_key, value in written.items():
         # The engine writes brackets and points in names as underscores.
-        key, *_ = _INDEX.split(row.key.removeprefix("debug.").replace("est_ ", "est. "), maxsplit=1)
-        places = [int(place) for place in _INDEX.findall(row.key)]
+        key, *_ = _INDEX.split(written_key.removeprefix("debug.").replace("est_ ", "est. "), maxsplit=1)
+        places = [int(place) for place in _INDEX.findall(written_key)]
         if not places:
-            found[row.arg_set][key] = bool(value) if row.kind == "bool" else value
+            args[key] = value
             continue
-        values = found[row.arg_set].setdefault(key, [])
+        values = args.setdefault(key, [])
         for place in places[:-1]:
             _grow(values, place, list)
             values = values[place]
         _grow(values, places[-1], lambda: None)
         values[places[-1]] = value
-    for args in found.values():
-        for key in _OF_INPUTS & args.keys():
-            if len(args[key]) != len(args.get("Input type", ())):
-                del args[key]
-    return found
+    for key in _OF_INPUTS & args.keys():
+        if len(args[key]) != len(args.get("Input type", ())):
+            del args[key]
+    return args
 
 
 def _grow(values: list[Any], place: int, empty: Any) -> None:

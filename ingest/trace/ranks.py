@@ -17,7 +17,7 @@ from etq.ingest.trace.types import Entries, lenient
 # A process of a rank, such as [TP00] 5000, [TP00-DP01] Spans, rank0_5000 or 5000 [TP00]: tools that merge traces write
 # the rank before or after the number of the process.
 _RANK: Final = re.compile(
-    r"(\[[^\]]*[0-9A-Za-z][^\]]*\] ).+|(.*[0-9A-Za-z].*[^0-9A-Za-z])\d+|\d+([^0-9A-Za-z].*[0-9A-Za-z].*)"
+    r"(\[[^\]]*[0-9A-Za-z][^\]]*\] ).*|(.*[0-9A-Za-z].*[^0-9A-Za-z])\d+|\d+([^0-9A-Za-z].*[0-9A-Za-z].*)"
 )
 # A process, or an event's argument `rank`, which TraceLens writes.
 _BEGINNING: Final = re.compile(rb'"pid"\s*:\s*"([^"\\]*)"|"args"\s*:\s*\{[^{}]*"rank"\s*:\s*\d')
@@ -110,7 +110,7 @@ class _Parts:
             rank = "" if event.args is None or event.args.rank is None else f"rank{event.args.rank}"
             if rank := rank or rank_of(spelled(event.pid)):
                 of_ranks.setdefault(rank, []).append(raw)
-            elif event.ph in ("X", "B", "E", "i"):
+            elif event.ph in ("X", "B", "E"):
                 self.has_unknown = True
         for rank, own in of_ranks.items():
             self._pack(rank, b",".join(own))

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from etq.errors import QueryError
+from etq.ingest.trace.ranks import rank_of
 from etq.warehouse.warehouse import Warehouse
 from tests.command_line import run_etq
 from tests.conftest import CAPTURES, shared_file
@@ -473,6 +474,14 @@ def test_a_merged_trace_is_a_job(warehouse: Warehouse, by: str) -> None:
     for name, other in (("rank0", names[0]), ("rank1", names[1])):
         for view in ("collectives", "kernel_table", "step_breakdown"):
             assert warehouse.rows(f"FROM {view}($c)", c=name)[1] == warehouse.rows(f"FROM {view}($c)", c=other)[1]
+
+
+def test_processes_without_a_number_are_of_their_rank() -> None:
+    """Of the profiler itself, of SGLang's merged traces."""
+    assert {rank_of(f"[TP00-DP01] {process}") for process in ("5000", "0", "Spans", "GPU 0 Counters", "")} == {
+        "[TP00-DP01] "
+    }
+    assert {rank_of(process) for process in ("5000", "Spans", "", "python")} == {""}
 
 
 def test_commands_on_a_merged_trace(tmp_path: Path) -> None:
