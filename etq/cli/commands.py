@@ -33,7 +33,6 @@ class ViewCommand:
     text: str = ""
     examples: tuple[str, ...] = ("run --db lab.duckdb", "run.etdp --format json")
     options: Mapping[str, Option] = field(default_factory=dict)
-    takes_program: bool = False
 
 
 _TRACE: Final = "train.pt.trace.json.gz"

@@ -106,22 +106,15 @@ def connect(
         if not read_only and is_shared:
             check_locks(path)
         connection = retry_while_locked(path, lambda: _attempt(path, read_only), wait)
-        _find_views(connection, is_own=is_own or has_own(path))
+        if is_own or has_own(path):
+            use_own(connection)
+        else:
+            attach(connection)
         if not external_access:
             allow_only(connection, reads)
         return connection
     except duckdb.Error as error:
         raise WarehouseError(f"{path}: {explained(path, error)}") from error
-
-
-def _find_views(connection: duckdb.DuckDBPyConnection, *, is_own: bool) -> None:
-    """Use the views in the file of a connection if it `is_own`, otherwise the library's."""
-    if not is_own:
-        # Another connection of this process may have found the file to be its own, and withdrawn the access to files.
-        with suppress(duckdb.PermissionException):
-            attach(connection)
-            return
-    use_own(connection)
 
 
 def _is_other_file(path: str) -> bool:

@@ -27,8 +27,8 @@ import numpy as np
 import numpy.typing as npt
 
 from etq.verdicts import words
+from etq.verdicts.arithmetic import p_of
 from etq.verdicts.samples import is_unseen
-from etq.verdicts.student import p_of
 
 Floats = npt.NDArray[Any]
 

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from etq.verdicts.alignment import align
+from etq.verdicts.arithmetic import Flags
 from etq.verdicts.comparison import compare
-from etq.verdicts.samples import Flags
 
 _SIDES: Final = ("base", "new")
 # The names of an item, from the last capture of new that has it, or else of base.

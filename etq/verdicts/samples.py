@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
-Numbers: TypeAlias = "npt.NDArray[np.float64]"
-Flags: TypeAlias = "npt.NDArray[np.bool_]"
-Texts: TypeAlias = "npt.NDArray[np.object_]"
+from etq.verdicts.arithmetic import Flags, Numbers, Texts
 
 # A change is seen if it is more than so many steps of a coarse clock: times on both sides are rounded to a step, and
 # divided by the common shift.
@@ -145,20 +142,3 @@ def _with_calls(samples: Samples) -> Samples:
 def is_unseen(difference: float, resolution: float) -> bool:
     """Whether a clock of this resolution doesn't show a difference of two times."""
     return abs(difference) < SEEN * resolution
-
-
-def medians(values: Numbers) -> Numbers:
-    """Return the median of each row without its NaN."""
-    if not values.shape[1]:
-        return np.full(len(values), np.nan)
-    ordered, counts = np.sort(values, axis=1), np.isfinite(values).sum(axis=1)
-    low, high = np.maximum(counts - 1, 0) // 2, np.minimum(counts // 2, values.shape[1] - 1)
-    rows = np.arange(len(values))
-    return np.where(counts > 0, (ordered[rows, low] + ordered[rows, high]) / 2, np.nan)
-
-
-def median(values: Any) -> float:
-    """Return the median without NaN; NaN of nothing."""
-    given = np.asarray(values, np.float64)
-    ordered = np.sort(given[np.isfinite(given)])
-    return float(ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2 if len(ordered) else np.nan

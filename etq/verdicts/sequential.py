@@ -18,10 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from etq.verdicts import words
-from etq.verdicts.comparison import LEAST_PART, PARTS
-from etq.verdicts.differences import SMALLEST, weight_of
-from etq.verdicts.samples import Numbers, median
-from etq.verdicts.student import NORMAL, TENTH, quantile
+from etq.verdicts.arithmetic import NORMAL, TENTH, Numbers, median, quantile
+from etq.verdicts.comparison import LEAST_PART, PARTS, SMALLEST
+from etq.verdicts.effects import weight_of
 
 # Captures of each side in a round.
 CAPTURES = 2

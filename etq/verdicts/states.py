@@ -10,12 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from etq.verdicts.differences import differences
-from etq.verdicts.samples import Flags, Numbers, Samples, median, medians
-from etq.verdicts.student import quantile
+from etq.verdicts.arithmetic import DEVIATION, Flags, Numbers, differences, median, medians, quantile
+from etq.verdicts.samples import Samples
 
-# A normal distribution's standard deviation by its median deviation.
-DEVIATION = 1.4826
 # With fewer captures a side there is no verdict.
 LEAST = 3
 # Ops are of one group if their shifts differ by at most this, or by so many standard errors of the median op. No

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from etq.verdicts import words
-from etq.verdicts.differences import SMALLEST
-from etq.verdicts.student import p_of, quantile
+from etq.verdicts.arithmetic import p_of, quantile
+from etq.verdicts.comparison import SMALLEST
 
 # With fewer captures a side there is no verdict.
 LEAST = 3

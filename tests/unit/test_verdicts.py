@@ -12,9 +12,9 @@ import pytest
 from scipy import stats
 
 from etq.verdicts.alignment import align
+from etq.verdicts.arithmetic import p_of, quantile
 from etq.verdicts.comparison import compare
 from etq.verdicts.items import compared
-from etq.verdicts.student import p_of, quantile
 from tests.statistics.fleet import NO_CONDITIONS, NO_SHAPES, Floats
 
 
