@@ -1,4 +1,4 @@
-"""The arithmetic of tests: medians, Student's t, corrections for the number of tests, and how many captures show what."""
+"""The arithmetic of tests: medians, Student's t, corrections for many tests, and how many captures show what."""
 
 from __future__ import annotations
 

@@ -75,23 +75,11 @@ def states(samples: Samples) -> States:
     return States(is_single, has_factor, groups.is_scattered, factors, off, is_disturbed, groups.other)
 
 
-@dataclass(frozen=True)
-class Shift:
-    """What all ops changed by, as a logarithm, with its interval of 95 %; NaN if the sides don't show one."""
+def common_shift(samples: Samples, found: States) -> tuple[float, float, float] | None:
+    """What all ops changed by, as a logarithm: the mean factor of new less that of base, and its interval of 95 %.
 
-    size: float
-    low: float
-    high: float
-
-    @property
-    def is_clear(self) -> bool:
-        return self.low * self.high > 0
-
-
-def common_shift(samples: Samples, found: States) -> Shift | None:
-    """The mean factor of new less that of base; None if these are unknown, or a side has no capture that is used.
-
-    Its interval is that of sides that the machine doesn't separate: there is none if they were not measured in turns.
+    None if factors are unknown, or a side has no capture that is used. The interval is that of sides that the machine
+    doesn't separate: its ends are NaN if they were not measured in turns.
     """
     used = found.is_used & (samples.is_base | samples.is_new)
     factors, is_new = found.factors[used], samples.is_new[used]
@@ -99,9 +87,8 @@ def common_shift(samples: Samples, found: States) -> Shift | None:
         return None
     size = float(factors[is_new].mean() - factors[~is_new].mean())
     half = _error(factors, is_new) * quantile(0.025, len(factors) - 2) if len(factors) > 2 else np.nan
-    if not samples.is_interleaved:
-        half = np.nan
-    return Shift(size, size - half, size + half)
+    half = half if samples.is_interleaved else np.nan
+    return size, size - half, size + half
 
 
 def _disturbed(samples: Samples, state: Numbers, has_factor: bool, is_single: bool) -> tuple[Numbers, Flags]:
