@@ -178,6 +178,8 @@ def test_the_node_from_which_the_gap_grows(warehouse: Warehouse) -> None:
         warehouse.ingest_reference(record, values, name=name)
     query = "SELECT name, gap FROM node_gaps('right', 'far', metric := 'max_abs') WHERE grows"
     assert warehouse.rows(query)[1] == [("aten_relu_default_3", 0.25)]
-    query = "SELECT new_name, new_gap, base_grows FROM compare_graphs('right', 'far', metric := 'max_abs') WHERE new_grows"
+    query = (
+        "SELECT new_name, new_gap, base_grows FROM compare_graphs('right', 'far', metric := 'max_abs') WHERE new_grows"
+    )
     assert warehouse.rows(query)[1] == [("aten_relu_default_3", 0.25, None)]
     assert warehouse.rows("SELECT count(*) FROM node_gaps('right', 'right') WHERE grows")[1] == [(0,)]
