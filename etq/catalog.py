@@ -4,7 +4,7 @@ A file has one topic. Each object consists of a comment, which documents it, and
 ends in `;`. The comment has one or more paragraphs, and for views and table macros either `Columns:`
 followed by a line `  name: text` per column, or a last line `Columns: as in `x``, where x is above in the same file.
 Before it may be lines on what a view is for:
-  Needs: KIND[, TABLE][; else: COMMAND]    captures of that kind, torch_trace or dump (all others), with rows of that
+  Needs: KIND[, TABLE][; else: VIEW]       captures of that kind, torch_trace or dump (all others), with rows of that
                                            table; what answers the question for captures of the other kind
   Empty: TEXT                              why it has no rows; `Empty by WORD` if its parameter `by` is that word
   Shown: COLUMN, ...                       what people see of it, in this order; each public view has it. Lines that

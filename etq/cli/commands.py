@@ -194,6 +194,7 @@ _VIEWS_OF_MODULES: Final[Mapping[str, str]] = {
     "op_totals": "ops",
     "key_averages": "ops",
     "roofline": "roofline",
+    "op_efficiency": "roofline",
     "memory_totals": "memory",
     "logged_values": "values",
     "delegate_coverage": "coverage",
@@ -219,7 +220,10 @@ FIRST: Final[Mapping[str, str]] = {
 
 
 def name_of(view: str) -> str:
-    """Return the command that prints a view."""
+    """Return the command that prints a view, or a grouping of it: key_averages by module."""
+    view, _, by = view.partition(" by ")
+    if by:
+        return f"{name_of(view)} --by {by}"
     if view in _VIEWS_OF_MODULES:
         return f"etq {_VIEWS_OF_MODULES[view]}"
     names = (

@@ -181,7 +181,7 @@ class _Served:
     def _queried(self, asked: _Asked) -> Answer:
         try:
             answer = rows_of(asked.format)
-            with self._instance.querying() as warehouse:
+            with self._instance.reading() as warehouse:
                 connection = warehouse.connection_for(asked.sql)
                 return limited.ask(
                     connection, asked.sql, lambda cursor: answer(cursor, asked.sql, asked.parameters), self._seconds

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Final, TypeVar
 
 from etq.database.connection import is_lake_path
@@ -54,25 +54,12 @@ class Instance:
 
         Raises `WarehouseError` if it can't be opened.
         """
-        with self.querying() as warehouse:
-            if is_lake_path(self.path):
-                yield warehouse
-                return
-            connection = cursor(warehouse.connection)
-            try:
-                yield Warehouse(Database(connection, self.path, read_only=True))
-            finally:
-                connection.close()
-
-    @contextmanager
-    def querying(self) -> Iterator[Warehouse]:
-        """Provide the warehouse for limited queries, each of which has a connection of its own."""
         if is_lake_path(self.path):
             with open_warehouse(self.path, read_only=True) as lake:
                 yield lake
             return
-        with self._using(WAIT) as warehouse:
-            yield warehouse
+        with self._using(WAIT) as warehouse, closing(cursor(warehouse.connection)) as connection:
+            yield Warehouse(Database(connection, self.path, read_only=True))
 
     def write(self, work: Callable[[Warehouse], Result]) -> Future[Result]:
         """Have the writer do some work with the warehouse, after all that it has to do already."""

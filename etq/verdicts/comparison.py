@@ -28,7 +28,7 @@ from etq.verdicts.arithmetic import captures_needed, median
 from etq.verdicts.effects import Effect, effects, judge_by_history, weight_of
 from etq.verdicts.findings import findings, findings_of_input
 from etq.verdicts.samples import Samples, comparisons
-from etq.verdicts.states import LEAST, Shift, common_shift, states
+from etq.verdicts.states import LEAST, common_shift, states
 
 # With fewer captures in a history, single ones have no verdict.
 LEAST_HISTORY = 10
@@ -119,32 +119,34 @@ def compare(
 
 
 class _Comparison:
-    """The samples of a comparison, the states of their captures, and the options of its verdicts."""
+    """The samples of a comparison, the states of their captures, the effects, and the options of its verdicts."""
 
     def __init__(self, samples: Samples, alphas: Mapping[str, float], min_effect: float | None) -> None:
-        self.samples = samples
+        self.samples, self.alphas, self.min_effect = samples, alphas, min_effect
         self.states = state = states(samples)
-        self.min_effect = min_effect
-        self.alphas = alphas
         levels = [level for level in dict.fromkeys(samples.levels.tolist()) if level in alphas]
         self.effects = {level: effects(samples, state, level) for level in levels}
         if state.is_single:
             judge_by_history(samples, state, [effect for found in self.effects.values() for effect in found])
+        # The weights of the tests of a level that aren't certain.
+        self.open_weights = {
+            level: sum(weight_of(each.share) for each in found if each.q is not None and each.q >= alphas[level])
+            for level, found in self.effects.items()
+        }
         slow = state.is_disturbed & (state.off > 0)
         self.slow_bases, self.slow_news = int((slow & samples.is_base).sum()), int((slow & samples.is_new).sum())
-        self.slow_off = median(state.off[slow & samples.is_new])
+        self.slow_off = words.percent(median(state.off[slow & samples.is_new]))
 
     def rows(self, shapes: Mapping[str, str]) -> Iterator[Verdict]:
         """Yield the verdicts on items, the common shift, and the captures."""
-        found = [verdict for level in self.effects for verdict in self._of_level(level)]
-        of_calls = {each.item: each for each in found if each.level == "call"}
-        for each in found:
-            if each.level == "op":
-                yield self._of_trace(each, of_calls.get(each.item), shapes.get(each.item))
-            elif each.level != "call":
-                yield self._of_trace(each, None, None)
-        if (shift := common_shift(self.samples, self.states)) is not None:
-            yield self._common_shift(shift)
+        of_calls = {each.item: each for each in self._of_level("call")}
+        for level in self.effects:
+            for each in self._of_level(level):
+                if level == "op":
+                    yield self._of_trace(each, of_calls.get(each.item), shapes.get(each.item))
+                elif level != "call":
+                    yield self._of_trace(each, None, None)
+        yield from self._common_shift()
         yield from self._outside_ops()
         yield from self._captures()
 
@@ -163,120 +165,108 @@ class _Comparison:
 
     def _of_level(self, level: str) -> Iterator[Verdict]:
         """Yield the verdicts on the items of a level, with their numbers and notes."""
-        samples, found = self.samples, self.effects.get(level, [])
-        is_open = [effect.q is not None and effect.q >= self.alphas[level] for effect in found]
-        open_weights = sum(weight_of(effect.share) for effect, is_one in zip(found, is_open, strict=True) if is_one)
-        for effect in found:
-            verdict, note = self.decided(level, effect, open_weights)
+        samples = self.samples
+        for effect in self.effects.get(level, ()):
+            verdict, note = self.decided(effect)
             row = Verdict(samples.index, level, samples.scopes[effect.row], samples.items[effect.row], verdict)
             row.note, row.may_be = note, words.MAY_BE.get(verdict)
             row.base_ticks, row.new_ticks = effect.base_ticks, effect.new_ticks
             row.share = None if math.isnan(effect.share) else effect.share
             if math.isfinite(effect.difference):
-                row.change = effect.change
+                row.change, (row.change_low, row.change_high) = effect.change, effect.interval()
                 row.base_captures, row.new_captures = effect.used_bases, effect.used_news
-                row.change_low, row.change_high = effect.interval()
-                row.p, row.q = effect.p, effect.q
-                row.score = None if effect.history is None else effect.score
+                row.p, row.q, row.score = effect.p, effect.q, None if effect.history is None else effect.score
             yield row
 
-    def _smallest(self, level: str, effect: Effect) -> float:
+    def _smallest(self, effect: Effect) -> float:
         """The smallest change that counts of an item by itself."""
         if effect.history is not None:
             return max(SMALLEST_OF_SINGLE, self.min_effect or 0)
         if self.min_effect is not None:
             return self.min_effect
-        return SMALLEST_APART if level == "total" and not self.samples.is_interleaved else SMALLEST
+        return SMALLEST_APART if effect.level == "total" and not self.samples.is_interleaved else SMALLEST
 
-    def _counting(self, level: str, effect: Effect) -> float:
+    def _counting(self, effect: Effect) -> float:
         """The smallest change that counts of an item by itself and as a part of the total."""
         of_total = LEAST_PART if effect.history is None else LEAST_PART_OF_SINGLE
-        return max(self._smallest(level, effect), of_total / effect.part if effect.part else math.inf)
+        return max(self._smallest(effect), of_total / effect.part if effect.part else math.inf)
 
-    def decided(self, level: str, effect: Effect, open_weights: float) -> tuple[str, str | None]:
+    def decided(self, effect: Effect) -> tuple[str, str | None]:
         """The verdict on an item, and why there is none or what is needed for one."""
         if not effect.bases or not effect.news:
             return words.REMOVED if effect.bases else words.ADDED, None
-        verdict, note = self._of_used(level, effect, open_weights)
-        if level != "total" or verdict == words.SLOWER:
+        verdict, note = self._of_used(effect)
+        if effect.level != "total" or verdict == words.SLOWER:
             return verdict, note
         # What is left out must not hide that new is slower: without this, 10 instead of 96 % of changes of some of
         # new's captures are reported.
         if effect.history is not None:
-            is_slow = self.slow_news == 1 and effect.is_rare and effect.change >= self._smallest(level, effect)
-            return (words.UNSTABLE, words.unstable_single(self.slow_off)) if is_slow else (verdict, note)
+            if self.slow_news == 1 and effect.is_rare and effect.change >= self._smallest(effect):
+                return words.UNSTABLE, words.UNSTABLE_SINGLE.format(self.slow_off)
         # More of new is slow than of base.
-        if self.slow_news >= 2 and self.slow_news / effect.news - self.slow_bases / effect.bases > 0.2:
-            in_turns = self.samples.is_interleaved
-            return words.UNSTABLE, words.unstable_side(self.slow_news, effect.news, self.slow_off, in_turns)
+        elif self.slow_news >= 2 and self.slow_news / effect.news - self.slow_bases / effect.bases > 0.2:
+            again = words.again(self.samples.is_interleaved)
+            return words.UNSTABLE, words.UNSTABLE_SIDE.format(self.slow_news, effect.news, self.slow_off, again)
         return verdict, note
 
-    def _of_used(self, level: str, effect: Effect, open_weights: float) -> tuple[str, str | None]:
+    def _of_used(self, effect: Effect) -> tuple[str, str | None]:
         """The verdict by the captures that are not left out."""
         if (self.samples.ticks[effect.row] <= 0).any():
             return words.CANT_JUDGE, words.ZERO
-        if effect.history is not None and effect.history >= LEAST_HISTORY:
-            return self._of_single(level, effect)
-        if min(effect.used_bases, effect.used_news) < LEAST:
+        is_single = effect.history is not None and effect.history >= LEAST_HISTORY
+        if not is_single and min(effect.used_bases, effect.used_news) < LEAST:
             return words.TOO_FEW, words.too_few(effect.used_bases, effect.used_news, effect.history)
-        return self._of_several(level, effect, open_weights)
-
-    def _of_single(self, level: str, effect: Effect) -> tuple[str, str | None]:
-        """The verdict on one capture a side, by its history."""
-        if self.states.is_disturbed[self.samples.is_base | self.samples.is_new].any():
+        if is_single and self.states.is_disturbed[self.samples.is_base | self.samples.is_new].any():
             return words.CANT_JUDGE, words.DISTURBED
         if effect.is_below_resolution:
             return words.CANT_JUDGE, words.below_clock(effect.resolution, effect.base_ticks)
+        return self._of_single(effect) if is_single else self._of_several(effect)
+
+    def _of_single(self, effect: Effect) -> tuple[str, str | None]:
+        """The verdict on one capture a side, by its history."""
         change = abs(effect.change)
-        is_large = change >= self._smallest(level, effect) and change * effect.part >= LEAST_PART_OF_SINGLE
-        if effect.is_rare and is_large:
+        if effect.is_rare and change >= self._smallest(effect) and change * effect.part >= LEAST_PART_OF_SINGLE:
             direction = words.direction(effect.change)
             return (words.POSSIBLY + direction, words.SHARED) if effect.is_shared else (direction, None)
         # Even with the greatest difference of the history added, the change would not count.
-        if math.expm1(abs(effect.difference) + effect.worst) <= self._counting(level, effect):
-            return words.SAME, self._rule(level, effect)
-        return words.OPEN, words.history_differs(effect.worst)
+        if math.expm1(abs(effect.difference) + effect.worst) <= self._counting(effect):
+            return words.SAME, self._rule(effect)
+        return words.OPEN, words.HISTORY.format(words.percent(effect.worst))
 
-    def _of_several(  # noqa: PLR0911 - a verdict a line
-        self, level: str, effect: Effect, open_weights: float
-    ) -> tuple[str, str | None]:
+    def _of_several(self, effect: Effect) -> tuple[str, str | None]:
         """The verdict on several captures a side."""
-        if effect.is_below_resolution:
-            return words.CANT_JUDGE, words.below_clock(effect.resolution, effect.base_ticks)
-        is_large = abs(effect.change) >= self._smallest(level, effect)
+        is_large = abs(effect.change) >= self._smallest(effect)
         # Without the part of the total, an op of equal sides of 3 captures is blamed in 6.7 instead of 3.3 %.
         counts = is_large and abs(effect.change) * effect.part >= LEAST_PART
-        chance = effect.p if level == "total" else effect.q
-        is_certain = chance is not None and chance < self.alphas[level]
+        chance = effect.p if effect.level == "total" else effect.q
+        is_certain = chance is not None and chance < self.alphas[effect.level]
         if counts and is_certain:
             return words.direction(effect.change), None
         low, high = effect.interval()
-        if low is not None and high is not None and max(-low, high) <= self._counting(level, effect):
-            is_immaterial = is_large and not counts and is_certain
-            return words.SAME, words.immaterial(effect.change, effect.part) if is_immaterial else self._rule(
-                level, effect
-            )
+        if low is not None and high is not None and max(-low, high) <= self._counting(effect):
+            if is_large and not counts and is_certain:
+                return words.SAME, words.IMMATERIAL.format(100 * abs(effect.change) * effect.part)
+            return words.SAME, self._rule(effect)
         if not counts:
-            return words.OPEN, words.wide(self._counting(level, effect)) if level == "total" else None
+            return words.OPEN, words.WIDE.format(100 * self._counting(effect)) if effect.level == "total" else None
         if effect.p == 1:
             return words.CANT_JUDGE, words.CONSTANT
-        if effect.is_drift:
-            return words.OPEN, words.MEASURED_APART
-        return words.OPEN, words.within_noise(self._captures_needed(level, effect, open_weights))
+        return words.OPEN, words.MEASURED_APART if effect.is_drift else words.within_noise(self._needed(effect))
 
-    def _rule(self, level: str, effect: Effect) -> str | None:
+    def _rule(self, effect: Effect) -> str | None:
         """Why a total's difference doesn't count; a comparison has too many ops to repeat it for each."""
-        return words.smallest(self._counting(level, effect)) if level == "total" else None
+        return words.SMALLEST.format(100 * self._counting(effect)) if effect.level == "total" else None
 
-    def _captures_needed(self, level: str, effect: Effect, open_weights: float) -> int | None:
+    def _needed(self, effect: Effect) -> int | None:
         """The captures per side that would show a difference; None if there are as many, and more won't be needed."""
         if not effect.error > 0:
             return None
-        smallest = math.log1p(self._counting(level, effect))
+        smallest = math.log1p(self._counting(effect))
         if abs(effect.difference) <= smallest:
             return 101
         captures = effect.used_bases + effect.used_news
-        alpha = self.alphas[level] * (1 if level == "total" else weight_of(effect.share) / open_weights)
+        part = 1 if effect.level == "total" else weight_of(effect.share) / self.open_weights[effect.level]
+        alpha = self.alphas[effect.level] * part
         needed = captures_needed(effect.difference, effect.variance, effect.freedom, captures, alpha, smallest)
         needed = math.ceil(max(effect.bases / effect.used_bases, effect.news / effect.used_news) * needed)
         return needed if needed > min(effect.bases, effect.news) else None
@@ -288,7 +278,7 @@ class _Comparison:
         slower or faster if its calls are, and has more or fewer calls otherwise. An op with inputs of other shapes than
         the other side's isn't slower or faster, as it computes something else.
         """
-        verdict, note = self._of_steps(found, of_calls or found)
+        verdict, note = self._of_steps(of_calls or found, found.share)
         is_changed = verdict.endswith((words.SLOWER, words.FASTER))
         notes = [] if shapes is None else [shapes]
         if of_calls is not None:
@@ -300,25 +290,23 @@ class _Comparison:
             verdict = words.OTHER_SHAPES
         return replace(found, verdict=verdict, note="; ".join(notes) or note)
 
-    def _of_steps(self, found: Verdict, tested: Verdict) -> tuple[str, str | None]:
-        """The verdict by steps of one trace a side, which share the state of the machine, and its note."""
-        verdict, before = tested.verdict or "", found.verdict or ""
-        changed = (words.SLOWER, words.FASTER, words.UNSTABLE)
+    def _of_steps(self, found: Verdict, share: float | None) -> tuple[str, str | None]:
+        """The verdict, and its note; by steps of one trace a side, which share the state of the machine, at most
+        possible.
+        """
+        verdict = found.verdict or ""
         if not self.samples.is_by_step:
             return verdict, found.note
-        if verdict in changed:
-            change = tested.change or 0
-            is_large = abs(change) >= (0.1 if self.min_effect is None else self.min_effect)
-            is_large = is_large and abs(change) * (1 if found.share is None else found.share) >= 0.001
-            verdict = f"{words.POSSIBLY}{words.direction(change)}" if is_large else words.OPEN
-        if before == words.TOO_FEW:
-            return verdict, words.FEW_STEPS
-        if verdict.startswith(words.POSSIBLY):
-            return verdict, words.BY_STEPS
-        if before in changed:
-            return verdict, words.STEPS_DIFFER
+        if verdict in (words.SLOWER, words.FASTER, words.UNSTABLE):
+            change = found.change or 0
+            least = max(
+                SMALLEST_OF_SINGLE if self.min_effect is None else self.min_effect, LEAST_PART_OF_SINGLE / (share or 1)
+            )
+            if abs(change) >= least:
+                return words.POSSIBLY + words.direction(change), words.BY_STEPS
+            return words.OPEN, words.STEPS_DIFFER
         # Not of how many captures would show it.
-        return verdict, None if before in (words.SAME, words.OPEN) else found.note
+        return verdict, {words.TOO_FEW: words.FEW_STEPS, words.SAME: None, words.OPEN: None}.get(verdict, found.note)
 
     def _calls(self, item: str) -> tuple[float, float]:
         """How often both sides call an op in a step."""
@@ -326,15 +314,14 @@ class _Comparison:
         calls = self.samples.calls[row]
         return median(calls[self.samples.is_base]), median(calls[self.samples.is_new])
 
-    def _common_shift(self, shift: Shift) -> Verdict:
+    def _common_shift(self) -> Iterator[Verdict]:
         """The change that all ops have in common."""
-        is_used = self.states.is_used
-        found = Verdict(self.samples.index, "common shift", None, "", change=math.expm1(shift.size))
-        if not math.isnan(shift.low):
-            found.change_low, found.change_high = math.expm1(shift.low), math.expm1(shift.high)
-        found.base_captures = int((self.samples.is_base & is_used).sum())
-        found.new_captures = int((self.samples.is_new & is_used).sum())
-        return found
+        if (shift := common_shift(self.samples, self.states)) is not None:
+            found = Verdict(self.samples.index, "common shift", None, "")
+            found.change, found.change_low, found.change_high = np.expm1(shift).tolist()
+            sides = (self.samples.is_base, self.samples.is_new)
+            found.base_captures, found.new_captures = (int((side & self.states.is_used).sum()) for side in sides)
+            yield found
 
     def _outside_ops(self) -> Iterator[Verdict]:
         """What the ops leave of each run's total, in the median capture; not judged."""
@@ -346,20 +333,13 @@ class _Comparison:
 
     def _captures(self) -> Iterator[Verdict]:
         """The states of captures, with their totals."""
-        totals = np.nansum(self.samples.ticks[self.samples.of_level("total")], axis=0)
-        for at, (capture_id, step) in enumerate(self.samples.captures):
-            yield Verdict(
-                self.samples.index,
-                "capture",
-                None,
-                "",
-                base_ticks=float(totals[at]),
-                capture_id=capture_id,
-                step=step,
-                side=self.samples.sides[at],
-                off=float(self.states.off[at]),
-                is_disturbed=bool(self.states.is_disturbed[at]),
-            )
+        totals = np.nansum(self.samples.ticks[self.samples.of_level("total")], axis=0).tolist()
+        states = zip(self.states.off.tolist(), self.states.is_disturbed.tolist(), strict=True)
+        captures = zip(self.samples.captures, self.samples.sides, totals, states, strict=True)
+        for (capture_id, step), side, total, (off, is_disturbed) in captures:
+            found = Verdict(self.samples.index, "capture", None, "", base_ticks=total, capture_id=capture_id, step=step)
+            found.side, found.off, found.is_disturbed = side, off, is_disturbed
+            yield found
 
 
 def _finding(

@@ -37,6 +37,7 @@ FEW = 5
 class Effect:
     """The difference of an item that a side has, and its noise; NaN if a side has none that is used."""
 
+    level: str
     row: int  # in the samples
     bases: int  # the captures of base that have it
     news: int
@@ -129,7 +130,7 @@ def effects(samples: Samples, states: States, level: str) -> list[Effect]:
             "is_drift": drift > squared_error,
         }
     values = zip(*(column.tolist() for column in of_effects.values()), strict=True)
-    listed = [effect for effect in (Effect(*each) for each in values) if effect.bases or effect.news]
+    listed = [effect for effect in (Effect(level, *each) for each in values) if effect.bases or effect.news]
     _test(listed)
     return listed
 
@@ -229,17 +230,17 @@ def judge_by_history(samples: Samples, states: States, found: Iterable[Effect]) 
     known = [effect for effect in found if math.isfinite(effect.difference)]
     _set_history(samples, states, known)
     known = [effect for effect in known if effect.history is not None]
-    of_ops = [effect for effect in known if samples.levels[effect.row] == "op" and effect.share >= 0.001]
+    of_ops = [effect for effect in known if effect.level == "op" and effect.share >= 0.001]
     worst = [
         np.fmax.reduce([op.worst for op in of_ops if (op.share >= 0.01) == is_large], initial=np.nan)
         for is_large in (False, True)
     ]
-    rare_ops = sum(effect.is_rare for effect in known if samples.levels[effect.row] == "op")
+    rare_ops = sum(effect.is_rare for effect in known if effect.level == "op")
     for effect in known:
-        level, size = samples.levels[effect.row], abs(effect.difference)
+        size = abs(effect.difference)
         is_usual = effect.share >= 0 and size <= 1.5 * worst[effect.share >= 0.01]
-        is_one_of_many = level == "op" and effect.is_rare and size < math.log(2) and rare_ops >= 3
-        effect.is_shared = level != "total" and bool(is_usual or is_one_of_many)
+        is_one_of_many = effect.level == "op" and effect.is_rare and size < math.log(2) and rare_ops >= 3
+        effect.is_shared = effect.level != "total" and bool(is_usual or is_one_of_many)
 
 
 def _set_history(samples: Samples, states: States, found: Sequence[Effect]) -> None:
@@ -254,7 +255,7 @@ def _set_history(samples: Samples, states: States, found: Sequence[Effect]) -> N
     deviations: dict[int, float] = {}
     precise: dict[str, list[float]] = {}
     for effect in found:
-        row, level = effect.row, samples.levels[effect.row]
+        row, level = effect.row, effect.level
         has = of_history & np.isfinite(samples.ticks[row])
         used = has & ((level == "total") | ~states.is_disturbed)
         if has.any():
@@ -268,7 +269,7 @@ def _set_history(samples: Samples, states: States, found: Sequence[Effect]) -> N
     for effect in found:
         deviation = deviations.get(effect.row, np.nan)
         weight = 0.4 * ((effect.history or 0) + 1)
-        usual = typical.get(samples.levels[effect.row], deviation)
+        usual = typical.get(effect.level, deviation)
         shrunk = np.sqrt((3 * usual**2 + weight * deviation**2) / (3 + weight))
         effect.error = math.sqrt(2) * float(np.fmax(0.003, shrunk))
 

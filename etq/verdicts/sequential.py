@@ -32,22 +32,22 @@ EXPLAINS = 0.25
 MOST_ROUNDS = 100
 # With fewer rounds, the spread of one program's captures says nothing about how many more are needed.
 FORECAST = 5
+_CHANGED = {words.SLOWER, words.FASTER, words.DIFFERS}
 # More captures change nothing about these.
 _CLOSED = {
-    *(words.SLOWER, words.FASTER, words.BETTER, words.WORSE, words.DIFFERS, words.ADDED, words.REMOVED),
-    *(words.MORE_CALLS, words.FEWER_CALLS, words.OTHER_SHAPES, words.CANT_JUDGE),
+    *(*_CHANGED, words.ADDED, words.REMOVED, words.MORE_CALLS, words.FEWER_CALLS, words.OTHER_SHAPES),
+    words.CANT_JUDGE,
 }
 # Nor about other conditions, from so many captures on: by chance, one is apart in 3 % for 4 and 4, in 0.8 % for 5 and
 # 5.
 _OF_CONDITIONS = 10
-_CHANGED = {words.SLOWER, words.FASTER, words.DIFFERS}
 
 
 @dataclass(frozen=True)
 class Judged:
     """The verdict on an item at a look. Changes are ratios of new to base, less 1; `share` is of base's total."""
 
-    level: str  # total, op or metric
+    level: str  # total or op
     item: str
     verdict: str | None
     change: float | None
@@ -108,7 +108,7 @@ def standing(
 ) -> Standing:
     """Return whether the verdicts of the look after `measured` rounds decide a benchmark of at most `rounds` rounds.
 
-    They do if no total, no metric and no op that matters is open. An op matters with 3 % of the total; if the total is
+    They do if no total and no op that matters is open. An op matters with 3 % of the total; if the total is
     slower or faster, only if it may explain a quarter of that. Slower and faster are closed, and so is what more
     captures don't change. About the same is closed if the interval shows it with the look's part of `alpha`.
 
@@ -138,8 +138,7 @@ def _is_open(row: Judged, level: float, smallest: float, total: float) -> bool:
         return False
     low, high = widened(row, level)
     most = max(-low, high)
-    # A metric's verdict comes without its interval.
-    if row.verdict == words.SAME and (row.low is None or most <= _counting(row, smallest)):
+    if row.verdict == words.SAME and most <= _counting(row, smallest):
         return False
     return not (is_op and share * most < EXPLAINS * total)
 

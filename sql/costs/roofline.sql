@@ -3,7 +3,7 @@
 -- of its nodes; a call whose events have no nodes has those of all its nodes, without the values that they pass to each
 -- other. Ops that a delegate fuses into others, such as relu, cost nothing on their own if its events are separate
 -- rows. Needs a linked record; without peaks, there are still rates and intensity.
--- Needs: dump; else: etq roofline
+-- Needs: dump; else: op_efficiency
 -- Shown: op!, method, instruction_id AS instruction!, module_path AS module, per_execute!~, share_percent,
 --   roof_percent!, bound!, above_roof_percent, above_roof_per_execute~, flops_per_second / 1e9 AS gflop_s!,
 --   bytes_per_second / 1e9 AS gb_s!, intensity!, flops, per_call~, calls!, reason, total+~, executes+, unit

@@ -1,6 +1,6 @@
 -- The time of one DELEGATE_CALL of an event block, over the recorded runs, and the part that the delegate's events
 -- explain. Events that don't fit into their calls, as with asynchronous backends, explain nothing.
--- Needs: dump; else: etq kernels
+-- Needs: dump; else: kernel_table
 -- Empty: {capture} called no delegate; for its kernels: etq ops
 -- Shown: block_index, method, instruction_id!, per_execute!~, per_call~, share_percent!, ops / executes AS
 --   ops_per_execute!~, copies / executes AS copies_per_execute!~, layout / executes AS layout_per_execute!~,

@@ -41,7 +41,7 @@ FROM rated AS r CROSS JOIN shortest AS s;
 -- for the op that launched them; those without a formula for the op around it, as aten::_flash_attention_forward for
 -- the attention that called it. In a trace without device events, it is time on the host. Peaks are those of
 -- `device_peaks` for the device in the trace.
--- Needs: torch_trace; else: etq roofline
+-- Needs: torch_trace; else: roofline
 -- Empty: {capture} has no ops
 -- Shown: coalesce(op, '(no op)') AS op!, coalesce(family, '(unknown)') AS family!, inputs!, per_step!~, roof_percent!,
 --   bound!, share_percent!, above_roof_percent, bytes_per_second / 1e12 AS tb_s!, flops_per_second / 1e12 AS tflop_s,

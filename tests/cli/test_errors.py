@@ -83,6 +83,7 @@ FAILURES = [
     ("summary run untraced --format json", "--format is of one file; of two: etq compare BASE NEW --format FORMAT; of more: "),
     # A warehouse, a key or a folder in the place of a capture; a view without parentheses, a table with them.
     ("ops {lab}", "{lab}: a warehouse; name a capture and --db {lab}; etq captures --db {lab} lists them"),
+    ("gate run untraced --limit 3", "No such option '--limit'. etq compare has it."),
     ("inspect {lab}", "{lab}: a warehouse; of its captures there is etq show inspector_events CAPTURE --db {lab}; "),
     ("show op_totals {lab}", "{lab}: a warehouse; name a capture"),
     ("compare {lab} run", "{lab}: a warehouse; name a capture"),
