@@ -132,12 +132,10 @@ def _opened(view: str, first: Sequence[str], values: dict[str, Any], db: str) ->
                     values[name] = loaded
                 yield warehouse
             return
-    if first == ["selector"] and is_file(values.get("selector", ""), db):
-        with open_ephemeral_ranks(values["selector"]) as warehouse:
+    is_of_ranks = first == ["selector"] and is_file(values.get("selector", ""), db)
+    with open_ephemeral_ranks(values["selector"]) if is_of_ranks else open(db, read_only=True) as warehouse:
+        if is_of_ranks:
             values["selector"] = None
-            yield warehouse
-        return
-    with open(db, read_only=True) as warehouse:
         yield warehouse
 
 
