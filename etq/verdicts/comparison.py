@@ -154,7 +154,8 @@ class _Comparison:
         """Yield totals whose slow runs are slower or faster although the total is not, and ops whose slow runs are
         slower.
 
-        Those of ops drift more than the total's: they need sides that were measured in turns, and a common shift.
+        Nothing else finds a tail: 30 % of an op's runs 1.5 times as long are found in 26 to 100 % of comparisons. Slow
+        runs of ops drift more than the total's: they need sides that were measured in turns, and a common shift.
         """
         levels = ("total", "op") if self.samples.is_interleaved and self.states.has_factor else ("total",)
         for level in levels:
