@@ -13,11 +13,11 @@ from etq.cli.messages import say
 from etq.cli.options import output_options, run_options, total_option, unit_option, warehouse_option
 from etq.cli.showing import show_view
 from etq.cli.targets import FileOptions, file_options, is_unrun, open_unrun, pop_file_options
-from etq.database.handles import Record
 from etq.errors import EtqError, printable
 from etq.render.writers import write
 
 if TYPE_CHECKING:
+    from etq.database.handles import Record
     from etq.warehouse.warehouse import Warehouse
 
 GUESSED = "Where basis is handles, it is a guess which nodes of a decomposed op a delegate took: give the --pte"
@@ -70,6 +70,8 @@ def show_unrun(
     """Print the op types of an ETRecord or a program with the number of their nodes that delegates run, or else, for
     the command `delegates`, its calls of delegates. For a record, the program decides where debug handles don't.
     """
+    from etq.database.handles import Record
+
     if any(of_runs.values()):
         raise click.UsageError("an ETRecord or program has no runs; of these options only --method applies to it")
     warehouse, link = open_unrun(path)

@@ -105,7 +105,7 @@ def differences(logs: Numbers, factors: Numbers, is_new: Flags, *, is_interleave
     deviation among ops were 1. The state of the machine moves from side to side by as much as within a side: by twice
     its standard deviation at most, by twice the error of the mean if the sides were measured in turns. A larger shift,
     as that of another clock, changes all ops by one ratio: what is followed becomes smaller, and 0 from twice that
-    limit.
+    limit. Without the slope, 10 % more in an op of a busy machine is found in 18 instead of 38 % of comparisons.
 
     logs, factors  items and captures, two dimensions; NaN where a capture doesn't have the item
     """

@@ -267,11 +267,11 @@ def _set_history(samples: Samples, states: States, found: Sequence[Effect]) -> N
                 precise.setdefault(level, []).append(deviations[row])
     typical = {level: median(each) for level, each in precise.items()}
     for effect in found:
-        deviation = deviations.get(effect.row, np.nan)
-        weight = 0.4 * ((effect.history or 0) + 1)
-        usual = typical.get(effect.level, deviation)
-        shrunk = np.sqrt((3 * usual**2 + weight * deviation**2) / (3 + weight))
-        effect.error = math.sqrt(2) * float(np.fmax(0.003, shrunk))
+        if (deviation := deviations.get(effect.row)) is not None:
+            weight = 0.4 * ((effect.history or 0) + 1)
+            usual = typical.get(effect.level, deviation)
+            shrunk = np.sqrt((3 * usual**2 + weight * deviation**2) / (3 + weight))
+            effect.error = math.sqrt(2) * float(np.fmax(0.003, shrunk))
 
 
 def _usual_differences(values: Numbers) -> tuple[float, float]:

@@ -99,6 +99,13 @@ TWO_GROUPS = (
     "first is taken as the common shift: see the total, and {}"
 )
 
+# Of benchmarks that are asked after rounds.
+DECIDED = "decided after {}"
+NO_PRECISION = "{} measured; an interval needs 3"
+PRECISE = "known to ±{:.2g} % after {}"
+IMPRECISE = "known to ±{:.2g} %, wanted ±{:.2g} %; {}"
+TOO_EARLY = "too early to say how many more rounds it needs"
+
 
 def direction(change: float) -> str:
     """The verdict on a change that counts."""
@@ -168,7 +175,7 @@ def below_clock(resolution: float, ticks: float) -> str:
 
 def calls(base: float, new: float, base_ticks: float, new_ticks: float) -> str:
     """How much more or less often an op is called, and how long that takes."""
-    each = f"each {_call_length(base_ticks)} to {_call_length(new_ticks)}"
+    each = f"each {_length(base_ticks)} to {_length(new_ticks)}"
     return f"calls per step {number_text(base)} to {number_text(new)}, {each}"
 
 
@@ -219,7 +226,7 @@ def rounds(count: int) -> str:
     return f"{count} round{'' if count == 1 else 's'}"
 
 
-def _rounds_needed(count: int | None, is_beyond: bool) -> str:
+def rounds_needed(count: int | None, is_beyond: bool) -> str:
     """About how many more rounds are needed; None if more than 100 in all.
 
     The estimate is as rough as the spread that it is made from: steps of about 1.5 don't claim more.
@@ -230,31 +237,10 @@ def _rounds_needed(count: int | None, is_beyond: bool) -> str:
     return f"needs about {step} more round{'' if step == 1 else 's'}{', more than allowed' if is_beyond else ''}"
 
 
-def decided(round: int) -> str:
-    """Says that a benchmark has measured enough."""
-    return f"decided after {rounds(round)}"
-
-
 def still_open(round: int, items: Sequence[str], more: int | None, is_beyond: bool) -> str:
     """Says what isn't decided after a round."""
     named = ", ".join(items[:3]) + (f" and {len(items) - 3} more" if len(items) > 3 else "")
-    return f"not decided after {rounds(round)}: {named}; {_rounds_needed(more, is_beyond)}"
-
-
-def no_precision(round: int) -> str:
-    """Says that one program has too few captures for an interval."""
-    return f"{rounds(round)} measured; an interval needs 3"
-
-
-def precise(round: int, half: float) -> str:
-    """Says that the latency of one program is known."""
-    return f"known to ±{100 * half:.2g} % after {rounds(round)}"
-
-
-def imprecise(half: float, width: float, more: int | None, is_beyond: bool, *, is_early: bool = False) -> str:
-    """Says that the latency of one program isn't known well enough; `is_early`: too few captures for a forecast."""
-    needed = "too early to say how many more rounds it needs" if is_early else _rounds_needed(more, is_beyond)
-    return f"known to ±{100 * half:.2g} %, wanted ±{100 * width:.2g} %; {needed}"
+    return f"not decided after {rounds(round)}: {named}; {rounds_needed(more, is_beyond)}"
 
 
 def number_text(value: float, digits: int = 4) -> str:
@@ -268,10 +254,6 @@ def _length(ticks: float) -> str:
         ((unit, size) for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)) if ticks >= size), ("ns", 1)
     )
     return f"{ticks / size:.4g} {unit}"
-
-
-def _call_length(ticks: float) -> str:
-    return f"{ticks / 1e6:.2f} ms" if ticks >= 1e6 else f"{ticks / 1e3:.2f} us"
 
 
 def _shortened(text: str) -> str:

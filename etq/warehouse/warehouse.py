@@ -308,7 +308,7 @@ class Warehouse(Views):
                     raise QueryError(f"the query has more than {_MOST_ROWS:,} rows; limit it")
             return found.columns, rows
 
-        return ask(self.connection_for(query), query, answer, seconds)
+        return ask(self.connection_for(query), query, answer, seconds, values)
 
     def capture(self, selector: str) -> Capture:
         """Return the capture of a name, hash prefix or selector (key=value,key=value, since=7d, @latest, @previous).

@@ -171,7 +171,7 @@ WHERE p.is_listed;
 --   cpu_step_percent, cpu_time_percent+, cpu_per_step~, cpu_time_total+~, calls!, cpu_time_avg~, device_time_avg~,
 --   CASE WHEN NOT is_device THEN cpu_memory END AS cpu_memory, CASE WHEN NOT is_device THEN self_cpu_memory END AS
 --   self_cpu_memory, nullif(cpu_outside_steps, 0) AS cpu_outside_steps~, nullif(device_outside_steps, 0) AS
---   device_outside_steps~, steps+, unit
+--   device_outside_steps~, torch_self_cpu_time-, torch_cpu_time_total-, torch_device_time_total-, steps+, unit
 -- Columns:
 --   name: the op; ProfilerStep* for all steps; (no op) for device events that neither an op nor an annotation launched; [memory] for allocations and releases outside of all events
 --   shapes: sizes of its inputs, as a JSON list; NULL unless by is shape

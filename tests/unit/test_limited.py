@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import duckdb
@@ -82,18 +83,24 @@ def test_a_query_ends_at_its_limit_while_others_are_answered(warehouse: etq.Ware
 
 def test_queries_that_do_not_end_are_counted(monkeypatch: pytest.MonkeyPatch, warehouse: etq.Warehouse) -> None:
     """A function that can't be interrupted: its reader gets the error at the limit, and too many are refused."""
-    ends = threading.Event()
+    ends, started = threading.Event(), list[int]()
     monkeypatch.setattr(limited, "_GRACE", 0.05)
 
     def stuck(_: duckdb.DuckDBPyConnection) -> None:
+        started.append(1)
         ends.wait(60)
 
+    def ask(_: int) -> str:
+        with pytest.raises(QueryError) as failure:
+            limited.ask(warehouse.connection, "SELECT 1", stuck, 0.5)
+        return str(failure.value)
+
     try:
-        # One that is still being checked at its limit is interrupted, and ends.
-        while sum(thread.is_alive() for thread in limited._left) < limited.MOST_LEFT:
-            with pytest.raises(QueryError, match="took longer"):
-                limited.ask(warehouse.connection, "SELECT 1", stuck, 0.05)
-        with pytest.raises(QueryError, match="try again later"):
+        with ThreadPoolExecutor(3 * limited.MOST_LEFT) as pool:  # at once, so that none is refused yet
+            errors = {*pool.map(ask, range(3 * limited.MOST_LEFT))}
+        assert len(started) == 2 * limited.MOST_LEFT
+        assert errors == {"the query took longer than 0.5 s", "8 queries run already; try again later"}
+        with pytest.raises(QueryError, match="4 queries still run past their time limit; try again later"):
             rows(warehouse, "SELECT 1")
     finally:
         ends.set()
