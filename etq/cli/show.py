@@ -16,7 +16,15 @@ from etq.cli.messages import say
 from etq.cli.options import RATES, Command, output_options, total_option, warehouse_option
 from etq.cli.ranks import note_unknown
 from etq.cli.showing import show_view
-from etq.cli.targets import file_options, not_for, open_file_or_warehouse, open_graphs, open_record, pop_file_options
+from etq.cli.targets import (
+    file_options,
+    is_file,
+    not_for,
+    open_file_or_warehouse,
+    open_graphs,
+    open_record,
+    pop_file_options,
+)
 from etq.errors import EtqError
 from etq.render.writers import write
 
@@ -107,8 +115,10 @@ def _command(view: catalog.SqlObject) -> click.Command:
 
 @contextmanager
 def _opened(view: str, first: Sequence[str], values: dict[str, Any], db: str) -> Iterator[Warehouse]:
-    """Provide the warehouse; of a view of records or a program, one in memory with the files that arguments name."""
-    from etq.warehouse.ephemeral import open_ephemeral_program
+    """Provide the warehouse; of a view of records, a program or the ranks of a trace, one in memory with the files that
+    arguments name.
+    """
+    from etq.warehouse.ephemeral import open_ephemeral_program, open_ephemeral_ranks
     from etq.warehouse.warehouse import open
 
     if view == "compare_graphs":
@@ -122,6 +132,11 @@ def _opened(view: str, first: Sequence[str], values: dict[str, Any], db: str) ->
                     values[name] = loaded
                 yield warehouse
             return
+    if first == ["selector"] and is_file(values.get("selector", ""), db):
+        with open_ephemeral_ranks(values["selector"]) as warehouse:
+            values["selector"] = None
+            yield warehouse
+        return
     with open(db, read_only=True) as warehouse:
         yield warehouse
 

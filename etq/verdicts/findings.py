@@ -32,7 +32,10 @@ def findings_of_input(
     base, new = ({*samples["item"][is_op & (samples["side"] == side)]} for side in ("base", "new"))
     matched = next(iter(samples["matched"][is_op]), "event")
     if matched != "event" and base | new:
-        yield 6, "different programs", words.other_programs(matched, len(base), len(new), len(base & new))
+        both = len(base & new)
+        yield 6, "different programs", words.other_programs(matched, len(base) - both, len(new) - both)
+        if 2 * both < min(len(base), len(new)):
+            yield 6, words.FEW_COMMON_OPS, "fewer than half of the ops are in both: compare totals only"
 
 
 def findings(samples: Samples, states: States, is_one_clock: bool) -> Iterator[Finding]:

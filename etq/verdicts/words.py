@@ -54,6 +54,8 @@ ORDER = (
     *(OTHER_SHAPES, OPEN, SAME, TOO_FEW, CANT_JUDGE, CONDITIONS_DIFFER),
 )
 
+# The finding that programs have too little in common to compare their ops.
+FEW_COMMON_OPS = "few common ops"
 # Notes: why there is no verdict, and what one needs.
 ZERO = "shorter than one step of the clock"
 DISTURBED = "a capture is disturbed: take 2 more of base and of new"
@@ -193,10 +195,9 @@ def _more(percent: float) -> str:
     return f"{abs(percent):.1f} % {'more' if percent > 0 else 'less'}"
 
 
-def other_programs(matched: str, bases: int, news: int, both: int) -> str:
-    """How many ops only one side has, by the numbers of those that base, new, and both have."""
-    few = "; fewer than half are in both: compare totals only" if 2 * both < min(bases, news) else ""
-    return f"ops are matched by {matched}: {news - both} of new are not in base, {bases - both} of base not in new{few}"
+def other_programs(matched: str, bases: int, news: int) -> str:
+    """How many ops only base, and only new, has."""
+    return f"ops are matched by {matched}: {news} of new are not in base, {bases} of base not in new"
 
 
 def no_op_changed(is_same_program: bool) -> str:

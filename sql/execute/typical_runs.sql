@@ -33,7 +33,7 @@ GROUP BY GROUPING SETS ((x.scope, x.block_index), ());
 -- its block (and phase) beyond the quartiles, and at least 10 %. The first run of a method does not count for the
 -- quartiles. With fewer than three other runs, all are typical. Views that aggregate runs use typical runs only, unless
 -- `runs := 'all'` is given.
--- Needs: dump; else: etq steps
+-- Needs: dump; else: step_breakdown
 -- Shown: method, block_index, all_runs!, typical!, slower, faster, typical_execute!~, all_execute!~, other_percent,
 --   unit
 -- Columns:
