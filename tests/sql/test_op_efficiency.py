@@ -277,7 +277,7 @@ POSITIONS, QUERY, KEYS, TABLE = ([7], "long int"), ([7, 192], HALF), ([7, 64], H
 HEADS, CACHE = ([9, 2, 32], HALF), ([50, 16, 2, 32], INT8)
 SIX, TWO_HEADS = ([2, 16, 6, 32], HALF), ([2, 16, 2, 32], HALF)
 # Inputs of calls of ops of serving engines as their schemas have them, with family, operations, bytes and reason.
-FUSED: list[tuple[str, list[Any], tuple[str, int | None, int | None, str | None]]] = [
+FUSED: list[tuple[str, list[Any], tuple[str | None, int | None, int | None, str | None]]] = [
     ("_C::rms_norm", [ROWS, ROWS, WEIGHT, "1e-6"], ("normalization", 4 * 672, 2 * (2 * 672 + 96), None)),
     ("sgl_kernel::rmsnorm", [ROWS, ROWS, WEIGHT, "1e-6", "False"], ("normalization", 4 * 672, 2 * (2 * 672 + 96), None)),
     ("sgl_kernel::gemma_rmsnorm", [ROWS, ROWS, WEIGHT, "1e-6"], ("normalization", 5 * 672, 2 * (2 * 672 + 96), None)),
