@@ -173,14 +173,8 @@ class Comparison:
         """Return the table; on different devices, slower and faster become differs, unless verdicts were requested."""
         if self._is_undirected() and table not in self._reworded:
             self._reworded.add(table)
-            self.warehouse.rows(
-                f"""
-                UPDATE {table} SET
-                    verdict = CASE WHEN list_contains($directions, verdict) THEN $differs ELSE verdict END,
-                    note = regexp_replace(regexp_replace(note, $by, $differs_by), $reason, $of_differences)
-                """,
-                **words.WITHOUT_DIRECTION,
-            )
+            query = f"UPDATE {table} SET verdict = $differs WHERE list_contains($directions, verdict)"
+            self.warehouse.rows(query, differs=words.DIFFERS, directions=[*words.DIRECTIONS])
         return table
 
     def _kept(

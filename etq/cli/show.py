@@ -16,7 +16,15 @@ from etq.cli.messages import say
 from etq.cli.options import RATES, Command, output_options, total_option, warehouse_option
 from etq.cli.ranks import note_unknown
 from etq.cli.showing import show_view
-from etq.cli.targets import file_options, not_for, open_file_or_warehouse, open_graphs, open_record, pop_file_options
+from etq.cli.targets import (
+    file_options,
+    is_file,
+    not_for,
+    open_file_or_warehouse,
+    open_graphs,
+    open_record,
+    pop_file_options,
+)
 from etq.errors import EtqError
 from etq.render.writers import is_to_read, write
 
@@ -109,8 +117,10 @@ def _command(view: catalog.SqlObject) -> click.Command:
 
 @contextmanager
 def _opened(view: str, first: Sequence[str], values: dict[str, Any], db: str) -> Iterator[Warehouse]:
-    """Provide the warehouse; of a view of records or a program, one in memory with the files that arguments name."""
-    from etq.warehouse.ephemeral import open_ephemeral_program
+    """Provide the warehouse; of a view of records, a program or the ranks of a trace, one in memory with the files that
+    arguments name.
+    """
+    from etq.warehouse.ephemeral import open_ephemeral_program, open_ephemeral_ranks
     from etq.warehouse.warehouse import open
 
     if view == "compare_graphs":
@@ -124,7 +134,10 @@ def _opened(view: str, first: Sequence[str], values: dict[str, Any], db: str) ->
                     values[name] = loaded
                 yield warehouse
             return
-    with open(db, read_only=True) as warehouse:
+    is_of_ranks = first == ["selector"] and is_file(values.get("selector", ""), db)
+    with open_ephemeral_ranks(values["selector"]) if is_of_ranks else open(db, read_only=True) as warehouse:
+        if is_of_ranks:
+            values["selector"] = None
         yield warehouse
 
 

@@ -69,7 +69,8 @@ def graph_capture_option(what: str, add: Any = click.option) -> Callable[[Decora
         metavar="TRACE",
         multiple=True,
         callback=lambda context, parameter, files: files or None,
-        help=f"{what}: trace of the capture of its CUDA or HIP graphs, or a folder; may be repeated.",
+        help=f"{what}: trace of the capture of its CUDA or HIP graphs, annotations of their kernels, or a folder; may "
+        "be repeated.",
     )
     return option
 

@@ -40,8 +40,15 @@ def environment(**given: str) -> dict[str, str]:
     return {**kept, "TERM": "xterm-256color", "LANG": "C.UTF-8", "PAGER": "cat", **given}
 
 
-def on_terminal(*arguments: str, width: int = 100, with_messages: bool = False, **given: str) -> str:
-    """The output of `etq` on a terminal of this width, without messages unless requested."""
+def on_terminal(*arguments: str, **options: Any) -> str:
+    """The output of `etq` on a terminal; `options` are those of `terminal`."""
+    written, status = terminal(*arguments, **options)
+    assert status == 0, written
+    return written
+
+
+def terminal(*arguments: str, width: int = 100, with_messages: bool = False, **given: str) -> tuple[str, int]:
+    """The output of `etq` on a terminal of this width, without messages unless requested, and its status."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
     command = [sys.executable, "-m", "etq", *arguments]
@@ -58,9 +65,8 @@ def on_terminal(*arguments: str, width: int = 100, with_messages: bool = False, 
                 break
             written += read
     os.close(ours)
-    assert process.returncode == 0, written
     # Without lines about what takes more than a second, which disappear.
-    return re.sub(r"(?:\r[^\r\n]*)+\r", "", written.decode().replace("\r\n", "\n"))
+    return re.sub(r"(?:\r[^\r\n]*)+\r", "", written.decode().replace("\r\n", "\n")), process.returncode
 
 
 def piped(*arguments: str, **given: str) -> str:
