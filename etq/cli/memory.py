@@ -64,7 +64,7 @@ def memory(capture: str, db: str, format: str | None, output: str | None, force:
             if text:
                 write_text(text, output, force=force, is_printable=True)
                 return
-        with naming_other_view(warehouse, view, selector):
+        with naming_other_view(view, selector):
             query, shown = f"FROM {view}($capture)", catalog.named(view)
             has_rows = write(
                 warehouse, query, format, output, force=force, view=shown, needs_rows=True, capture=selector

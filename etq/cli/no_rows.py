@@ -18,21 +18,16 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def naming_other_view(warehouse: Warehouse, view: str, selector: Capture) -> Iterator[None]:
+def naming_other_view(view: str, selector: Capture) -> Iterator[None]:
     """If a view for ETDumps fails for a PyTorch trace, name the view that applies to traces."""
     try:
         yield
     except QueryError:
-        if catalog.named(view).needs[:1] != ("dump",) or selector.format != TRACE:
+        known = catalog.named(view)
+        if known.needs[:1] != ("dump",) or selector.format != TRACE:
             raise
-        raise EtqError(not_of_traces(view)) from None
-
-
-def not_of_traces(view: str, name: str | None = None) -> str:
-    """Return that a view, or the command of a name, does not apply to PyTorch traces, and which one does."""
-    other = catalog.named(view).otherwise
-    there = "" if other is None else f"; for that there is {name_of(other)}"
-    return f"{name or name_of(view)} is for ETDumps, and this is a PyTorch trace{there}"
+        there = "" if known.otherwise is None else f"; for that there is {name_of(known.otherwise)}"
+        raise EtqError(f"{name_of(view)} is for ETDumps, and this is a PyTorch trace{there}") from None
 
 
 def note_no_rows(warehouse: Warehouse, view: str, capture: str, selector: Capture, options: Mapping[str, Any]) -> None:

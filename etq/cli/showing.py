@@ -123,7 +123,7 @@ def show_opened(
     if is_to_read(*output[:2]) and selection.get().columns is None:
         seen = seen_of(warehouse, selector, seen, total)
     with prepared, timed(warehouse, selector, view, options):
-        with naming_other_view(warehouse, view, selector):
+        with naming_other_view(view, selector):
             form, path, force = output
             query = f"FROM {call}"
             has_rows = write(warehouse, query, form, path, force=force, view=seen, needs_rows=True, **parameters)

@@ -226,7 +226,8 @@ class Warehouse(Views):
 
     def __repr__(self) -> str:
         state = "closed" if not self.is_open else "read-only" if self.read_only else "open"
-        return f"<etq.Warehouse {self.path or ':memory:'} ({state})>"
+        held = "" if self.only is None else f" of {self.only.name}, {self.only.format}"
+        return f"<etq.Warehouse{held} {self.path or ':memory:'} ({state})>"
 
     def sql(self, query: str, /, **parameters: Any) -> Result:
         """Return the result of a query. `$name` is a parameter: a value, `Capture`, `Record` or `Program`.

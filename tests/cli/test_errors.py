@@ -83,7 +83,6 @@ FAILURES = [
     ("summary run untraced --format json", "--format is of one file; of two: etq compare BASE NEW --format FORMAT; of more: "),
     # A warehouse, a key or a folder in the place of a capture; a view without parentheses, a table with them.
     ("ops {lab}", "{lab}: a warehouse; name a capture and --db {lab}; etq captures --db {lab} lists them"),
-    ("gate run untraced --limit 3", "No such option '--limit'. etq compare has it."),
     ("inspect {lab}", "{lab}: a warehouse; of its captures there is etq show inspector_events CAPTURE --db {lab}; "),
     ("show op_totals {lab}", "{lab}: a warehouse; name a capture"),
     ("compare {lab} run", "{lab}: a warehouse; name a capture"),
@@ -145,6 +144,7 @@ WRONG_USAGE = [
     ("sql --safe 'SELECT 1' --seconds 0", "0 is not in the range"),  # zero is a limit, unlike a missing one
     ("compare a/1.etdp a/2.etdp b/1.etdp", "quote patterns, which the shell replaces by files: etq compare 'a/*.etdp' 'b/*.etdp'"),
     ("gate b/1.etdp a/1.etdp a/2.etdp a/3.etdp", "4 arguments, not two sides; quote patterns, which the shell replaces by files: etq gate 'b/*.etdp' 'a/*.etdp'"),
+    ("gate run untraced --limit 3", "No such option '--limit'. etq compare has it."),
     ("compare run untraced --min-effect 2", "2 would be 200% of a time; did you mean 2%?"),
     ("compare run untraced --sort-by op", "--sort-by needs --what"),
     ("compare run untraced --metric speed", "--metric needs --fail-on"),

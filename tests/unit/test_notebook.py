@@ -130,7 +130,7 @@ def test_names_are_shown_as_text(warehouse: Warehouse) -> None:
 
 
 def test_an_empty_result_names_the_view_of_the_capture(warehouse: Warehouse) -> None:
-    warehouse.ingest(CAPTURES / "torch/steps_7.pt.trace.json", name="trace")
+    warehouse.ingest(CAPTURES / "torch/steps_7.pt.trace.json.gz", name="trace")
     note = "op_totals is for ETDumps; for PyTorch traces there is key_averages()"
     empty = warehouse.op_totals("trace")
     assert str(empty) == note and note in empty._repr_html_()

@@ -148,7 +148,6 @@ function opChart(parent, over) {
       .map((other) => [changes.get(other, "position"), changes.get(other, "change_percent")]);
     const place = get("instruction_id");
     // A device's op may have the name of a host op, which has another trend.
-    const isOfDevice = !isTotal && state.points.some((point) => (points.get(point, "method") ?? "").endsWith(" on devices"));
     const name = isTotal ? `total of ${get("op")}` : `${get("op")} ${where(get)}`;
     const missing = state.points.length ? "" : ": this page has no points of it, only of ops that changed and of those that take most time";
     title.textContent = etq.printable(etq.short(`${name}, ${seriesName(get("series"))}${missing}`));
