@@ -53,10 +53,12 @@ QUESTIONS: Final = (
 
 
 NEXT: Final = """
-    etq captures --db {db}
-    etq ops mlp --db {db}
-    etq report mlp --db {db} --open
-    etq serve --db {db} --open  # needs pip install 'etq[serve]'
+Next, with a file of yours, an ETDump or a trace of PyTorch's profiler:
+
+    etq run.etdp                          # where its time goes
+    etq report run.etdp --open            # all of it, as a page
+    etq ingest run.etdp --label build=41  # store it, to compare it with others
+
 """
 
 
@@ -82,8 +84,8 @@ def run(db: str | None) -> None:
             relation = warehouse.sql(query)
             answer = table(relation.columns, relation.fetchall(), style_of(sys.stdout))
             sys.stdout.write(f"\n{question}\n\n    {query}\n\n{answer}")
+    sys.stdout.write(NEXT)
     if db is None:
-        sys.stdout.write("\nNext, keep these captures and look at them:\n\n    etq demo --db demo.duckdb\n")
+        sys.stdout.write("To keep the captures above: etq demo --db demo.duckdb\n")
     else:
-        sys.stdout.write(f"\nNext, look at the captures, which {db} has:\n")
-    sys.stdout.write(NEXT.format(db=db or "demo.duckdb"))
+        sys.stdout.write(f"To list the captures above: etq captures --db {db}\n")

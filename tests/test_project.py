@@ -41,8 +41,8 @@ def test_versions_agree() -> None:
 
 def test_nothing_else_is_on_the_top_level() -> None:
     allowed = {
-        "pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", ".ci", ".gitignore",
-        "ingest", "sql", "etq", "tests", "datasets", "docs",
+        "pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "MANIFEST.in",
+        ".ci", ".github", ".gitignore", "ingest", "sql", "etq", "tests", "datasets", "docs",
     }  # fmt: skip
     tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
     if tracked.returncode:

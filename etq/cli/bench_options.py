@@ -114,10 +114,10 @@ def _runner(program: str, options: dict[str, Any], folder: str) -> Runner:
         return ExecutorRunner(found, str(Path(program).absolute()), named, inputs, WARMUP + runs)
     if options["inputs"] == "ones":
         raise click.UsageError("--inputs ones needs executor_runner, which was not found; use --inputs random")
-    if find_spec("executorch") is None:
+    if find_spec("executorch") is None or find_spec("torch") is None:  # executorch loads torch, but doesn't require it
         raise EtqError(
-            f"{program}: no executor_runner on PATH or in $ETQ_RUNNER, and no executorch in this Python; give "
-            "--runner PATH, or pip install 'etq[bench]'"
+            f"{program}: no executor_runner on PATH or in $ETQ_RUNNER, and no executorch and torch in this Python; "
+            "give --runner PATH, or pip install 'etq[bench]'"
         )
     return Wheel(program, method or "forward", inputs, WARMUP, runs, options["inputs"] == "bundled")
 

@@ -6,7 +6,7 @@
     etq.spark.sql(spark, "FROM op_totals($capture)", "s3a://lab/lake", captures="model=mlp").show()
     etq.spark.register(spark, "s3a://lab/lake")  # the tables, for Spark's own SQL
 
-Needs `pip install 'etq[lake,spark]'`, also where the executors run.
+Needs `pip install 'etq[spark]'`, also where the executors run.
 """
 
 from etq.spark.queries import sql

@@ -80,7 +80,7 @@ def sql(
                      environment
     megabytes        the most memory that DuckDB takes in a task; what needs more goes to the executor's disk
 
-    Executors need etq[lake,spark]. The result is of the lake as it is when this is called, and computed when it is
+    Executors need etq[spark]. The result is of the lake as it is when this is called, and computed when it is
     read: again each time, unless it is cached.
 
     Raises QueryError for a query that isn't one SELECT or is wrong, and for a selector that no capture matches;

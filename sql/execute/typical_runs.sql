@@ -55,7 +55,7 @@ FROM _typical_runs_of('stored_executes', (SELECT a.unit FROM target AS a), (SELE
 -- its block (and phase) beyond the quartiles, and at least 10 %. The first run of a method does not count for the
 -- quartiles. With fewer than three other runs, all are typical. Views that aggregate runs use typical runs only, unless
 -- `runs := 'all'` is given.
--- Needs: dump; else: etq steps
+-- Needs: dump; else: step_breakdown
 -- Shown: method, block_index, all_runs!, typical!, slower, faster, typical_execute!~, all_execute!~, other_percent,
 --   unit
 -- Columns:

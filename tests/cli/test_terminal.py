@@ -29,7 +29,7 @@ from tests.conftest import CAPTURES
 CONVNET = str(CAPTURES / "convnet_xnn/convnet_xnn_100runs.etdp")
 UNSET = {
     "NO_COLOR", "PAGER", "ETQ_PAGER", "LESS", "FORCE_COLOR", "COLUMNS", "LC_ALL", "LC_CTYPE", "LANG", "ETQ_DB",
-    "PYTHONIOENCODING",
+    "PYTHONIOENCODING", "CI",
 }  # fmt: skip
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 BLOCKS = set("▏▎▍▌▋▊▉█")
@@ -40,8 +40,15 @@ def environment(**given: str) -> dict[str, str]:
     return {**kept, "TERM": "xterm-256color", "LANG": "C.UTF-8", "PAGER": "cat", **given}
 
 
-def on_terminal(*arguments: str, width: int = 100, with_messages: bool = False, **given: str) -> str:
-    """The output of `etq` on a terminal of this width, without messages unless requested."""
+def on_terminal(*arguments: str, **options: Any) -> str:
+    """The output of `etq` on a terminal; `options` are those of `terminal`."""
+    written, status = terminal(*arguments, **options)
+    assert status == 0, written
+    return written
+
+
+def terminal(*arguments: str, width: int = 100, with_messages: bool = False, **given: str) -> tuple[str, int]:
+    """The output of `etq` on a terminal of this width, without messages unless requested, and its status."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
     command = [sys.executable, "-m", "etq", *arguments]
@@ -58,9 +65,8 @@ def on_terminal(*arguments: str, width: int = 100, with_messages: bool = False, 
                 break
             written += read
     os.close(ours)
-    assert process.returncode == 0, written
     # Without lines about what takes more than a second, which disappear.
-    return re.sub(r"(?:\r[^\r\n]*)+\r", "", written.decode().replace("\r\n", "\n"))
+    return re.sub(r"(?:\r[^\r\n]*)+\r", "", written.decode().replace("\r\n", "\n")), process.returncode
 
 
 def piped(*arguments: str, **given: str) -> str:
@@ -187,8 +193,21 @@ def test_a_table_longer_than_the_screen_is_paged_whole(pager: Path) -> None:
     for arguments in (("views", "--limit", "3"), ("--no-pager", *LONG), (*LONG, "-o", os.devnull, "--force")):
         on_terminal(*arguments, width=80, ETQ_PAGER=str(pager))
     on_terminal(*LONG, ETQ_PAGER=str(pager), TERM="dumb")
+    on_terminal(*LONG, ETQ_PAGER=str(pager), CI="true")
     piped(*LONG, ETQ_PAGER=str(pager))
     assert not less.exists()
+
+
+@pytest.mark.long
+def test_who_reads_in_a_pager_holds_no_warehouse(pager: Path, tmp_path: Path) -> None:
+    """The pager, after all text, changes the warehouse; the note about the rows comes when it is left."""
+    db = str(tmp_path / "lab.duckdb")
+    assert run_etq("ingest", CONVNET, "--name", "run", "--db", db).exit_code == 0
+    label = shlex.join([sys.executable, "-m", "etq", "--wait", "20", "label", "run", "read=yes", "--db", db])
+    pager.write_text(f"#!/bin/sh\ncat\n{label} && echo Left\n")
+    arguments = ("ops", "run", "--by", "instance", "--wide", "--db", db)
+    lines = on_terminal(*arguments, with_messages=True, width=40, ETQ_PAGER=str(pager)).splitlines()
+    assert "Left" in lines and lines[lines.index("Left") + 1].startswith("Note: ")
 
 
 @pytest.mark.long

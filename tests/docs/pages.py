@@ -2,7 +2,8 @@
 
 A page's examples are run in order, in one folder that has only links to `datasets` and `tests` of the checkout:
 
-- ```console: commands after `$ `, each with its output. `…` on a line of its own leaves output out.
+- ```console: commands after `$ `, each with its output. `…` on a line of its own leaves output out. Pages of `WIDTHS`
+  show a terminal of that width, with messages.
 - ```python: code; one namespace per page.
 - ```sh and ```yaml (a workflow for CI): commands that are not run. Those of etq must parse.
 - ```sql: a recipe, checked by tests/test_recipes.py. ```py: code that needs torch or Spark; it must compile.
@@ -26,6 +27,7 @@ from typing import Any
 from click.testing import CliRunner
 
 from etq.cli import main
+from tests.cli.test_terminal import terminal
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/**/*.md"))]
@@ -33,6 +35,7 @@ ALL = "\n".join(page.read_text() for page in PAGES)
 _FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)\n", re.MULTILINE)
 LEFT_OUT = "…\n"
+WIDTHS = {"tutorial": 80}
 
 
 def fences(page: Path, *languages: str) -> Iterator[str]:
@@ -52,7 +55,8 @@ def commands(code: str) -> Iterator[tuple[str, str]]:
 class Shell:
     """Runs the commands of a page in the current folder."""
 
-    def __init__(self) -> None:
+    def __init__(self, page: Path) -> None:
+        self.width = WIDTHS.get(page.stem)
         self.status = 0
 
     def run(self, command: str) -> str:
@@ -66,6 +70,10 @@ class Shell:
         arguments = [
             path for word in words for path in (word not in quoted and sorted(map(str, Path().glob(word)))) or [word]
         ]
+        if self.width is not None:
+            output, self.status = terminal(*arguments, width=self.width, with_messages=True, NO_COLOR="1")
+            assert self.status in (0, 3), (command, output)
+            return output
         result = CliRunner().invoke(main, arguments)
         assert result.exception is None or isinstance(result.exception, SystemExit), (command, result.exception)
         self.status = result.exit_code
@@ -86,7 +94,7 @@ def folder_of_examples(path: Path) -> Iterator[None]:
 
 def update(page: Path) -> None:
     """Write the output of its commands into a page; where it is left out but at the end, it is only compared."""
-    shell = Shell()
+    shell = Shell(page)
     names: dict[str, Any] = {}
 
     def made(match: re.Match[str]) -> str:

@@ -35,7 +35,7 @@ def test_examples(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     """All examples of a page, in order, in one folder."""
     pytest.importorskip("pandas", reason="examples end in .df(), which needs pandas")
     monkeypatch.setenv("MPLBACKEND", "agg")
-    shell, names = Shell(), dict[str, Any]()
+    shell, names = Shell(page), dict[str, Any]()
     with folder_of_examples(tmp_path):
         for language, code in _CODE.findall(page.read_text()):
             if language == "python":

@@ -14,6 +14,7 @@ import etq
 from etq import catalog
 from etq.ingest.trace.classes import classified
 from tests.command_line import run_etq
+from tests.conftest import shared_file
 from tests.launch_traces import training
 from tests.trace_builders import event
 
@@ -31,6 +32,10 @@ VIEWS = [
 def trace(category: str) -> bytes:
     text = json.dumps({"traceEvents": training(1).events})
     return text.replace('"cat": "kernel"', f'"cat": {json.dumps(category)}').encode()
+
+
+def metadata_event(what: str, pid: int, tid: int, name: str) -> dict[str, Any]:
+    return {"ph": "M", "name": what, "pid": pid, "tid": tid, "args": {"name": name}}
 
 
 def answer(warehouse: etq.Warehouse, view: str, name: str) -> Any:
@@ -82,6 +87,57 @@ def test_a_device_or_stream_tells_work_without_an_id(warehouse: etq.Warehouse) -
     assert warehouse.rows("SELECT kernel, total FROM kernel_table('run')")[1] == [("matmul_7", 10)]
     assert warehouse.rows("SELECT activity, on_device FROM signatures WHERE label = 'matmul_7'")[1] == [
         ("kernel", True)
+    ]
+
+
+def test_tasks_of_ascend(warehouse: etq.Warehouse) -> None:
+    """By hand: one kernel of 100 us and one collective of 50 us, which the rows of the analysis repeat."""
+    warehouse.ingest(shared_file("captures/reports/13b_ascend_real.json"), name="run")
+    assert warehouse.rows("SELECT kernel, family, total FROM kernel_table('run', unit := 'us')")[1] == [
+        ("aclnnMatmul_MatMulCommon_MatMulV2", "GEMM", 100),
+        ("hcom_allReduce__661_0_1", "communication", 50),
+    ]
+    assert warehouse.rows("SELECT category, time FROM step_breakdown('run') WHERE time > 0 ORDER BY ALL")[1] == [
+        ("CPU Exec", 20),
+        ("Communication", 50),
+        ("Kernel", 100),
+        ("Other", 130),
+    ]
+    assert not warehouse.rows("SELECT * FROM findings")[1]
+
+
+def test_tracks_by_names_and_arguments(warehouse: etq.Warehouse) -> None:
+    """A task is what its type says; the tasks that a collective is made of, and the parts in planes, count nowhere."""
+    names = [(2, 0, "Ascend Hardware"), (3, 0, "Communication"), (4, 0, "Overlap Analysis")]
+    threads = [(3, 1, "Group 5 Communication"), (3, 2, "Plane 0")]
+    common = {"ph": "X", "dur": 10}
+    events = [
+        *(metadata_event("process_name", pid, tid, name) for pid, tid, name in names),
+        *(
+            common | {"name": name, "pid": pid, "tid": tid, "ts": ts, "args": {"Task Type": task} if task else {}}
+            for name, pid, tid, ts, task in (
+                ("add", 2, 1, 0, "MIX_AIV"),
+                ("copy_in", 2, 1, 10, "SDMA_SQE"),
+                ("wait", 2, 1, 20, "NOTIFY_WAIT_SQE"),
+                ("untold", 2, 1, 30, None),
+                ("hcom_send__1", 3, 1, 40, None),
+                ("Notify_Wait", 3, 2, 40, None),
+                ("Computing", 4, 1, 0, None),
+                ("add", 5, 1, 50, "MIX_AIV"),
+            )
+        ),
+        # Names may follow what they name.
+        *(metadata_event("thread_name", pid, tid, name) for pid, tid, name in threads),
+    ]
+    warehouse.ingest(json.dumps({"traceEvents": events}).encode(), name="run")
+    query = "SELECT label, category, activity, on_device, kernel_family FROM signatures ORDER BY ALL"
+    assert warehouse.rows(query)[1] == [
+        ("add", "", "other", False, None),
+        ("add", "kernel", "kernel", True, None),
+        ("copy_in", "gpu_memcpy", "copy", True, None),
+        ("hcom_send__1", "kernel", "kernel", True, "communication"),
+        ("untold", "cuda_sync", "device_wait", True, None),
+        ("wait", "cuda_sync", "device_wait", True, None),
     ]
 
 
@@ -156,6 +212,7 @@ def test_a_wrong_file_of_classes_is_one_line(tmp_path: Path) -> None:
         "family = 1": "isn't a list",
         "[[category]]\nactivity = 'kernle'\nnames = ['x']": "activity 'kernle' is not known; known are annotation, call,",
         "[[call]]\npurpose = 'lunch'\nwaits = false\nnames = ['x']": "purpose 'lunch' is not known; known are allocation,",
+        "[[track]]\ncategory = 'npu_task'\nprocess = ['NPU']": "category 'npu_task' of a track is not known",
         "not toml": "Expected '='",
         "x = " + "[" * 20_000: "",
         "#" * (1 << 21): "",
