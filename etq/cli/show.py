@@ -26,7 +26,7 @@ from etq.cli.targets import (
     pop_file_options,
 )
 from etq.errors import EtqError
-from etq.render.writers import write
+from etq.render.writers import is_to_read, write
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
@@ -87,10 +87,12 @@ def _command(view: catalog.SqlObject) -> click.Command:
         )
         call = f"{view.name}({arguments})" if view.kind == "table macro" else view.name
         with _opened(view.name, names[:1], values, db) as warehouse:
-            needs_rows = bool(view.empty)
-            if write(
-                warehouse, f"FROM {call}", format, output, force=force, view=view, needs_rows=needs_rows, **values
-            ):
+            needs_rows, query = bool(view.empty), f"FROM {call}"
+            if view.name == "compare_graphs" and is_to_read(format, output):
+                [(same,)] = warehouse.rows(f"SELECT count(*) FROM {call} WHERE change = 'same'", **values)[1]
+                say(f"Note: the same in both graphs: {same} nodes; --format json lists them, too")
+                query += " WHERE change <> 'same'"
+            if write(warehouse, query, format, output, force=force, view=view, needs_rows=needs_rows, **values):
                 note_unknown(warehouse, view.name, values)
             elif view.empty:
                 say(f"Note: {dict(view.empty)[None].format(view=name_of(view.name))}")
@@ -132,12 +134,10 @@ def _opened(view: str, first: Sequence[str], values: dict[str, Any], db: str) ->
                     values[name] = loaded
                 yield warehouse
             return
-    if first == ["selector"] and is_file(values.get("selector", ""), db):
-        with open_ephemeral_ranks(values["selector"]) as warehouse:
+    is_of_ranks = first == ["selector"] and is_file(values.get("selector", ""), db)
+    with open_ephemeral_ranks(values["selector"]) if is_of_ranks else open(db, read_only=True) as warehouse:
+        if is_of_ranks:
             values["selector"] = None
-            yield warehouse
-        return
-    with open(db, read_only=True) as warehouse:
         yield warehouse
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import zlib
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -94,9 +95,8 @@ class _Parts:
     """The entries of each rank, packed as they come."""
 
     def __init__(self) -> None:
-        self.packed: dict[str, list[bytes]] = {}
+        self.packed: dict[str, tuple[Any, list[bytes]]] = defaultdict(lambda: (zlib.compressobj(1, wbits=31), []))
         self.has_unknown = False
-        self._packers: dict[str, Any] = {}
 
     def add(self, first: int, block: bytes) -> int:
         """Add the entries of a JSON list; return their number."""
@@ -105,26 +105,17 @@ class _Parts:
             events = _events.decode(block)
         except (msgspec.DecodeError, UnicodeDecodeError):
             events = [*map(_event, raws)]
-        of_ranks: dict[str, list[msgspec.Raw]] = {}
         for event, raw in zip(events, raws, strict=True):
             rank = "" if event.args is None or event.args.rank is None else f"rank{event.args.rank}"
             if rank := rank or rank_of(spelled(event.pid)):
-                of_ranks.setdefault(rank, []).append(raw)
+                before = b"," if rank in self.packed else b'{"traceEvents":['
+                packer, parts = self.packed[rank]
+                parts.append(packer.compress(before + bytes(raw)))
             elif event.ph in ("X", "B", "E"):
                 self.has_unknown = True
-        for rank, own in of_ranks.items():
-            self._pack(rank, b",".join(own))
         return len(raws)
-
-    def _pack(self, rank: str, joined: bytes) -> None:
-        if rank not in self.packed:
-            self._packers[rank], self.packed[rank] = zlib.compressobj(1, wbits=31), []
-            joined = b'{"traceEvents":[' + joined
-        else:
-            joined = b"," + joined
-        self.packed[rank].append(self._packers[rank].compress(joined))
 
     def finished(self, rank: str, end: bytes) -> bytes:
         """Return a rank's trace; `end` are the keys after its entries."""
-        packer = self._packers[rank]
-        return b"".join((*self.packed.pop(rank), packer.compress(b"]" + end + b"}"), packer.flush()))
+        packer, parts = self.packed.pop(rank)
+        return b"".join((*parts, packer.compress(b"]" + end + b"}"), packer.flush()))
