@@ -38,9 +38,10 @@ SMALLEST, SMALLEST_APART, SMALLEST_OF_SINGLE = 0.02, 0.03, 0.1
 # The smallest change that counts, as a part of the total: of several captures, and of single ones.
 LEAST_PART, LEAST_PART_OF_SINGLE = 0.0005, 0.001
 # All verdicts of a comparison share one probability of a false positive: the parts of it that tests may take. Those of
-# ops are one test, by Holm's procedure; so are those of modules, which are sums of ops. Slow runs have a 40th each.
+# ops are one test, by Holm's procedure; so are those of modules, which are sums of ops. Slow runs of totals have a 40th
+# of it, and so have those of ops.
 PARTS = {"total": 0.35, "op": 0.6, "call": 0.6, "module": 0.6}
-SLOW_PARTS = {"total": 0.025, "op": 0.025}
+SLOW_PART = 0.025
 
 
 @dataclass
@@ -105,7 +106,9 @@ def compare(
         found += comparison.rows(of_shapes)
         found += [_finding(each.index, *finding) for finding in findings(each, comparison.states, is_one_clock)]
         if (slow := each.of_slow_runs()) is not None and not comparison.states.is_single:
-            of_slow = _Comparison(slow, {level: part * alpha for level, part in SLOW_PARTS.items()}, min_effect)
+            # Slow runs of ops drift more than the total's: they need sides that were measured in turns.
+            levels = ("total", "op") if each.is_interleaved else ("total",)
+            of_slow = _Comparison(slow, dict.fromkeys(levels, SLOW_PART * alpha), min_effect)
             found += of_slow.slow_runs({(row.level, row.item): row.verdict for row in found})
     found += [_finding(0, *finding) for finding in findings_of_input(samples, conditions, phase)]
     for row in found:
@@ -247,11 +250,10 @@ class _Comparison:
         """Yield totals whose slow runs are slower or faster although the total is not, and ops whose slow runs are
         slower.
 
-        Nothing else finds a tail: 30 % of an op's runs 1.5 times as long are found in 26 to 100 % of comparisons. Slow
-        runs of ops drift more than the total's: they need sides that were measured in turns, and a common shift.
+        Nothing else finds a tail: 30 % of an op's runs 1.5 times as long are found in 26 to 100 % of comparisons. Those
+        of ops need a common shift, too.
         """
-        levels = ("total", "op") if self.samples.is_interleaved and self.states.has_factor else ("total",)
-        for level in levels:
+        for level in ("total", "op") if self.states.has_factor else ("total",):
             for each in self._of_level(level):
                 is_wanted = each.verdict == words.SLOWER or (level == "total" and each.verdict == words.FASTER)
                 if is_wanted and each.verdict != verdicts.get((level, each.item)):

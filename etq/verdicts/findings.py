@@ -33,7 +33,7 @@ def findings_of_input(
     matched = next(iter(samples["matched"][is_op]), "event")
     if matched != "event" and base | new:
         both = len(base & new)
-        yield 6, "different programs", words.other_programs(matched, len(base) - both, len(new) - both)
+        yield 6, "different programs", words.OTHER_PROGRAMS.format(matched, len(new) - both, len(base) - both)
         if 2 * both < min(len(base), len(new)):
             yield 6, words.FEW_COMMON_OPS, "fewer than half of the ops are in both: compare totals only"
 

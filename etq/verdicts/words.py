@@ -83,6 +83,7 @@ ORDER_UNKNOWN = f"some captures have no timestamps (etq ingest --captured-at set
 APART = f"the sides were measured at different times: {MACHINE}; interleave them (etq bench)"
 MEASURED_APART = f"measured apart: {MACHINE}; measure both sides in turns (etq bench)"
 NO_TIMES = "of {} has no {}{}, and is excluded"
+OTHER_PROGRAMS = "ops are matched by {}: {} of new are not in base, {} of base not in new"
 CONDITION = "{}: {}; this may be the reason for differences"
 FEW_CAPTURES = "{} in base, {} in new: take at least 3 per side, better 5 to 10 (etq bench)"
 ONE_TRACE = (
@@ -193,11 +194,6 @@ def off(size: float, has_factor: bool, is_on_devices: bool) -> str:
 
 def _more(percent: float) -> str:
     return f"{abs(percent):.1f} % {'more' if percent > 0 else 'less'}"
-
-
-def other_programs(matched: str, bases: int, news: int) -> str:
-    """How many ops only base, and only new, has."""
-    return f"ops are matched by {matched}: {news} of new are not in base, {bases} of base not in new"
 
 
 def no_op_changed(is_same_program: bool) -> str:
