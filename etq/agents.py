@@ -13,7 +13,7 @@ import msgspec
 
 from etq import catalog
 from etq.database.limited import ask, has_left
-from etq.database.limits import query_megabytes
+from etq.database.limits import limited_to
 from etq.database.results import QueryResult
 from etq.errors import EtqError, QueryError, printable, printable_lines
 from etq.verdicts import words
@@ -118,8 +118,8 @@ class Tools:
     def _opened(self) -> Iterator[Warehouse]:
         from etq.warehouse.warehouse import open
 
-        query_megabytes.set(MEGABYTES)
-        warehouse, self._kept = self._kept or open(self._path, read_only=True), None
+        with limited_to(MEGABYTES):
+            warehouse, self._kept = self._kept or open(self._path, read_only=True), None
         try:
             yield warehouse
         finally:

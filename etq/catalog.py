@@ -4,7 +4,7 @@ A file has one topic. Each object consists of a comment, which documents it, and
 ends in `;`. The comment has one or more paragraphs, and for views and table macros either `Columns:`
 followed by a line `  name: text` per column, or a last line `Columns: as in `x``, where x is above in the same file.
 Before it may be lines on what a view is for:
-  Needs: KIND[, TABLE][; else: COMMAND]    captures of that kind, torch_trace or dump (all others), with rows of that
+  Needs: KIND[, TABLE][; else: VIEW]       captures of that kind, torch_trace or dump (all others), with rows of that
                                            table; what answers the question for captures of the other kind
   Empty: TEXT                              why it has no rows; `Empty by WORD` if its parameter `by` is that word
   Shown: COLUMN, ...                       what people see of it, in this order; each public view has it. Lines that
@@ -12,7 +12,8 @@ Before it may be lines on what a view is for:
                                            Marks after it: `!` a table always has it, also where there is no room;
                                            `+` a sum, which people see with --total; `~` a time in the row's unit:
                                            unless --unit is given, that unit suits the first such column; `|` a long
-                                           text, which is a paragraph where a table has no room
+                                           text, which is a paragraph where a table has no room; `-` such a time that
+                                           people see only if they name it
   Planned as: MACRO[ (FORMAT)], ...        macros that return the same rows, of captures of that format or of any, and
                                            are planned in less time; they may have fewer parameters
 A column of a table has a line, which ends in a comment, and so has a parameter of a macro, but for those that `COMMON`
@@ -37,6 +38,8 @@ from etq.errors import EtqError
 Kind = Literal["table", "view", "table macro", "scalar macro"]
 
 _CREATE: Final = re.compile(r"^CREATE (TABLE|VIEW|MACRO) (\w+)", re.MULTILINE)
+_TABLE: Final = re.compile(r"^CREATE TABLE [^;]+", re.MULTILINE)
+_COMMENT: Final = re.compile(r" *--.*")
 _COLUMN: Final = re.compile(r"^    (\w+) (.+?),?  -- (.+)$")
 _PARAMETER: Final = re.compile(r"^    \"?(\w+)\"?(?: := (.+?))?,?  -- (.+)$")
 _HEADER: Final = re.compile(r"^CREATE MACRO \w+\((.*?)\) AS (?:TABLE|\()")
@@ -45,7 +48,7 @@ _COLUMNS_OF: Final = re.compile(r"^Columns: as in `(\w+)`$")
 _NEEDS: Final = re.compile(r"^Needs: (\w+(?:, \w+)*)(?:; else: (.+))?$")
 _EMPTY: Final = re.compile(r"^Empty(?: by (\w+))?: (.+)$")
 _SHOWN: Final = "Shown: "
-_MARKED: Final = re.compile(r"(.+?)([!+~|]*)")
+_MARKED: Final = re.compile(r"(.+?)([!+~|-]*)")
 _PLANNED_AS: Final = "Planned as: "
 _PLANNED: Final = re.compile(r"(\w+)(?: \((\w+)\))?(?:, |$)")
 # A word, and the bracket of a call after it. Texts and comments are found to be passed over.
@@ -117,6 +120,7 @@ class SqlObject:
     otherwise: str | None = None  # what answers the question for captures of the other kind
     empty: tuple[tuple[str | None, str], ...] = ()  # why it has no rows, by the value of `by`; None: any
     shown: tuple[Shown, ...] = ()  # the columns that people see; of a table none, which means all
+    other_times: tuple[str, ...] = ()  # times that people see only if they name them
     planned_as: tuple[tuple[str | None, str], ...] = ()  # macros to call instead, by format; None: any
 
     @property
@@ -146,8 +150,8 @@ class SqlObject:
 
     @property
     def times(self) -> tuple[str, ...]:
-        """The times whose unit is chosen for people by the first of them."""
-        return self._marked("~")
+        """The times whose unit is chosen for people by the first of them, and those that they don't see by default."""
+        return self._marked("~") + self.other_times
 
     @property
     def long(self) -> tuple[str, ...]:
@@ -321,6 +325,13 @@ def tables() -> list[SqlObject]:
     return [known for file in files for known in _parsed(file).values() if known.kind == "table"]
 
 
+def table_statements() -> Iterator[str]:
+    """Yield the statements that create the base tables, without their documentation, which takes time to parse."""
+    for file in _files(_root()):
+        if file.startswith("tables/"):
+            yield from _TABLE.findall(_COMMENT.sub("", _source(file)))
+
+
 def state(*more: Path) -> str:
     """Return a hash that changes when a file of SQL, or one of these, is changed, by sizes and times: to read them all
     takes longer.
@@ -377,7 +388,9 @@ def _purpose(comment: list[str]) -> dict[str, Any]:
         elif (match := _EMPTY.match(line)) is not None:
             found["empty"] += ((match[1], match[2]),)
         elif line.startswith(_SHOWN):
-            found["shown"] = tuple(map(_shown, _listed(line.removeprefix(_SHOWN))))
+            listed = tuple(map(_shown, _listed(line.removeprefix(_SHOWN))))
+            found["shown"] = tuple(column for column in listed if column.marks != "-")
+            found["other_times"] = tuple(column.name for column in listed if column.marks == "-")
         elif line.startswith(_PLANNED_AS):
             macros = _PLANNED.findall(line.removeprefix(_PLANNED_AS))
             found["planned_as"] = tuple((format or None, macro) for macro, format in macros)

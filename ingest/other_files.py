@@ -7,6 +7,8 @@ The forms are those of torch's sources: `torch/cuda/memory.py` and `torch/cuda/_
 from __future__ import annotations
 
 import re
+import sys
+import zlib
 from typing import Any, Final
 
 # How many bytes of a file are looked at.
@@ -19,6 +21,7 @@ _SNAPSHOT_PAGE: Final = (
 )
 # The bytes of a Perfetto trace: packets, of field 1, each after its length.
 _PACKET: Final = 0x0A
+_GZIP: Final = b"\x1f\x8b"
 _JSON_TRACE: Final = "give the profiler's own file, as export_chrome_trace writes it (.pt.trace.json, .json.gz)"
 # By how their text begins.
 _FORMS: Final = (
@@ -65,6 +68,17 @@ def _binary(head: bytes, size: int) -> str | None:
     if _is_packets(head, size):
         return f"this is a trace of Protocol Buffers, as Perfetto (.pftrace, .perfetto-trace) and XPlane; {_JSON_TRACE}"
     return None
+
+
+def is_packets(data: Any) -> bool:
+    """Whether a file is a trace of Protocol Buffers, also packed as gzip."""
+    head = bytes(data[:HEAD])
+    if head[:2] != _GZIP:
+        return _is_packets(head, len(data))
+    try:
+        return _is_packets(zlib.decompressobj(wbits=31).decompress(head, HEAD), sys.maxsize)
+    except zlib.error:
+        return False
 
 
 def _is_packets(head: bytes, size: int) -> bool:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import stat
 import zlib
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from etq.ingest.registry import FORMATS, GZIP, HEAD
+from etq.ingest.registry import FORMATS, GZIP, HEAD, is_json
 
 # Reasons to leave out a file. Profiling files are linked to programs and records.
 RECORD: Final = "ETRecord"
@@ -46,6 +47,15 @@ def kind_of(path: str) -> str:
         return UNREADABLE
     except zlib.error:
         return PACKED
+
+
+def has_several_ranks(path: str) -> bool:
+    """Whether a file begins as a trace into which several ranks were merged."""
+    from etq.ingest.trace.ranks import begins_merged
+
+    with suppress(OSError, zlib.error):
+        return is_json(head := _head(path)) and begins_merged(head)
+    return False
 
 
 def kind_of_bytes(content: Any) -> str:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from etq.errors import FormatError
 from etq.ingest.etdump.containers import dumps_in_log, is_etdump, is_text
+from etq.ingest.other_files import is_packets
 from etq.ingest.prof_result.blocks import is_prof_result
 
 GZIP: Final = b"\x1f\x8b"
@@ -29,6 +30,10 @@ def is_json(data: Any) -> bool:
     return start[:2] == GZIP or start.removeprefix(BYTE_ORDER_MARK).lstrip(b" \t\r\n")[:1] in (b"{", b"[")
 
 
+def _is_trace(data: Any) -> bool:
+    return is_json(data) or is_packets(data)
+
+
 def _begins_etdump(head: bytes) -> bool:
     """Whether a file begins as an ETDump, or as a log that has one."""
     return is_etdump(head) or (is_text(head) and not is_json(head) and bool(dumps_in_log(head, "a file's beginning")))
@@ -44,6 +49,10 @@ def _etdump(data: Any, path: str, clock_bits: int | None, _: Recorded = ()) -> R
 def _torch_trace(data: Any, path: str, _: int | None, recorded: Recorded = ()) -> Reading:
     from etq.ingest.trace.reader import read_torch_trace
 
+    if is_packets(data):
+        from etq.ingest.trace.perfetto import json_of
+
+        data = json_of(data, path)
     return read_torch_trace(data, path, recorded)
 
 
@@ -71,7 +80,7 @@ class CaptureFormat:
 
 FORMATS: Final = {
     "etdump": CaptureFormat(is_etdump, _begins_etdump, _etdump, (".etdp",)),
-    "torch_trace": CaptureFormat(is_json, _begins_trace, _torch_trace, (".pt.trace.json", ".pt.trace.json.gz")),
+    "torch_trace": CaptureFormat(_is_trace, _begins_trace, _torch_trace, (".pt.trace.json", ".pt.trace.json.gz")),
     "prof_result": CaptureFormat(
         is_prof_result, partial(is_prof_result, is_sure=True), _prof_result, (".prof_result.bin",)
     ),

@@ -34,7 +34,7 @@ def layers(count: int, kernels: Sequence[str] = ("norm", "gemm", "rope", "attent
     ]
 
 
-def _slice(category: str, name: str, start: float, duration: float, **args: Any) -> dict[str, Any]:
+def _slice(category: str, name: str, start: float, duration: float, /, **args: Any) -> dict[str, Any]:
     at = {"pid": 1, "tid": 1, "ts": start, "dur": duration}
     return {"ph": "X", "cat": category, "name": name, **at, "args": args}
 
@@ -80,7 +80,7 @@ def capture(
     return json.dumps({"schemaVersion": 1, "traceEvents": events}).encode()
 
 
-def _kernel(node: Node, start: float, correlation: int, **args: Any) -> dict[str, Any]:
+def _kernel(node: Node, start: float, correlation: int, /, **args: Any) -> dict[str, Any]:
     of_device = {"device": 0, "stream": node.stream, "correlation": correlation, "External id": 0}
     return {**_slice("kernel", node.kernel, start, 4, **of_device, **args), "pid": 0, "tid": node.stream}
 

@@ -65,6 +65,7 @@ LARGE = {
     "fsspec": ("etq.lake.reading.remote",),
     "IPython": ("etq.inspector.frames",),
     "mcp": ("etq.agents",),
+    "perfetto": ("etq.ingest.trace.perfetto",),
     "pyspark": ("etq.spark",),
     "setuptools": ("etq.building",),
     "python_multipart": ("etq.serve.running",),

@@ -173,14 +173,8 @@ class Comparison:
         """Return the table; on different devices, slower and faster become differs, unless verdicts were requested."""
         if self._is_undirected() and table not in self._reworded:
             self._reworded.add(table)
-            self.warehouse.rows(
-                f"""
-                UPDATE {table} SET
-                    verdict = CASE WHEN list_contains($directions, verdict) THEN $differs ELSE verdict END,
-                    note = regexp_replace(regexp_replace(note, $by, $differs_by), $reason, $of_differences)
-                """,
-                **words.WITHOUT_DIRECTION,
-            )
+            query = f"UPDATE {table} SET verdict = $differs WHERE list_contains($directions, verdict)"
+            self.warehouse.rows(query, differs=words.DIFFERS, directions=[*words.DIRECTIONS])
         return table
 
     def _kept(
@@ -316,8 +310,16 @@ class Comparison:
             raise QueryError("no capture has a load or an execute; start-up can't be compared")
         return _sentences(rows)
 
+    def has_few_common_ops(self) -> bool:
+        """Whether the programs differ so much that only totals can be compared."""
+        return (words.FEW_COMMON_OPS,) in self.rows("findings", "rule")[1]
+
     def op_line(self) -> str | None:
-        """How many ops are slower, faster or differ, and which explain most of the difference; None without any."""
+        """How many ops are slower, faster or differ, and which explain most of the difference; None without any, or if
+        the programs have few in common.
+        """
+        if self.has_few_common_ops():
+            return None
         # Annotations contain ops, which are listed themselves.
         columns = f"{self._op_name()}, instruction_id, verdict, change_percent, kind"
         rows = [
@@ -340,8 +342,8 @@ class Comparison:
         return "; ".join(texts)
 
     def op_tail_line(self) -> str | None:
-        """Return how many ops are slower in their slowest tenth of runs only, and which; None if there are none."""
-        tails = self.slow_op_tails()
+        """Return how many ops are slower in their slowest tenth of runs only, and which; None as of `op_line`."""
+        tails = [] if self.has_few_common_ops() else self.slow_op_tails()
         if not tails:
             return None
         ops = ", ".join(f"{op} {change:+.1f} %" for op, change in tails[:3]) + (", ..." if len(tails) > 3 else "")

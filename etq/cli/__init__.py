@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable
+from contextvars import copy_context
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -48,6 +49,10 @@ class _Group(click.Group):
             click.echo(_first_commands())
             context.exit()
         return super().parse_args(context, args)
+
+    def main(self, *arguments: Any, **options: Any) -> Any:
+        """Run a command, whose settings of limits and waiting end with it: a caller in Python doesn't get them."""
+        return copy_context().run(super().main, *arguments, **options)
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         name = ALIASES.get(name, name)
@@ -132,7 +137,8 @@ def show_failure(error: BaseException, message: str) -> None:
     """Print the message of an expected failure, and the place of a syntax error."""
     say(f"Error: {shortened(message)}")
     if isinstance(error, QueryError) and error.place:
-        click.echo(shortened(printable_lines(error.place)), err=True)
+        place = shortened(printable_lines(error.place))
+        pager.after(lambda: click.echo(place, err=True))
 
 
 def expected_message(error: BaseException) -> str | None:
@@ -225,8 +231,7 @@ def main(context: click.Context, color: str, wait: float | None, no_pager: bool,
     """
     lock_timeout.set(wait)
     pager.allowed.set(not no_pager)
-    query_seconds.set(None)
-    query_megabytes.set(None)
+    context.call_on_close(pager.wait)
     on_notice.set(lambda text: say(f"Note: {text}"))
     context.color = colours_of_environment() if color == "auto" else color == "always"
 

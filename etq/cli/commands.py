@@ -33,7 +33,6 @@ class ViewCommand:
     text: str = ""
     examples: tuple[str, ...] = ("run --db lab.duckdb", "run.etdp --format json")
     options: Mapping[str, Option] = field(default_factory=dict)
-    takes_program: bool = False
 
 
 _TRACE: Final = "train.pt.trace.json.gz"
@@ -195,6 +194,7 @@ _VIEWS_OF_MODULES: Final[Mapping[str, str]] = {
     "op_totals": "ops",
     "key_averages": "ops",
     "roofline": "roofline",
+    "op_efficiency": "roofline",
     "memory_totals": "memory",
     "logged_values": "values",
     "delegate_coverage": "coverage",
@@ -220,7 +220,10 @@ FIRST: Final[Mapping[str, str]] = {
 
 
 def name_of(view: str) -> str:
-    """Return the command that prints a view."""
+    """Return the command that prints a view, or a grouping of it: key_averages by module."""
+    view, _, by = view.partition(" by ")
+    if by:
+        return f"{name_of(view)} --by {by}"
     if view in _VIEWS_OF_MODULES:
         return f"etq {_VIEWS_OF_MODULES[view]}"
     names = (

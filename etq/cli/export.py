@@ -13,10 +13,11 @@ import click
 
 from etq.choices import OPS_BY
 from etq.cli import main
+from etq.cli.messages import say
 from etq.cli.options import query_limits, schedule_options, unit_option, warehouse_option
 from etq.cli.showing import check_phase
 from etq.cli.targets import FileOptions, check_path, file_options, is_file, open_target, pop_file_options
-from etq.errors import EtqError, printable
+from etq.errors import EtqError
 from etq.export import FORMATS, captures_of, parts, to_file
 from etq.render.progress import working
 from etq.render.writers import refuse_existing
@@ -129,4 +130,4 @@ def _note_unaligned(warehouse: Warehouse, captures: list[Capture]) -> None:
     [(names,)] = warehouse.rows(query, captures=[capture.capture_id for capture in captures])[1]
     if names is not None:
         why = "isn't known, see etq show clock_offsets; placed by the time at which it was recorded"
-        click.echo(printable(f"Note: the clock of {names} {why}"), err=True)
+        say(f"Note: the clock of {names} {why}")

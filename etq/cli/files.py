@@ -6,6 +6,7 @@ import atexit
 import os
 import sys
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -32,6 +33,7 @@ from etq.cli.targets import (
     open_existing,
     open_file,
     pop_file_options,
+    refuse_warehouse,
     report_findings,
     report_record_findings,
 )
@@ -92,6 +94,7 @@ def inspect(
         return
     if file is None:
         raise click.MissingParameter(ctx=context, param=context.command.params[0])
+    refuse_warehouse(file, "of its captures there is etq show inspector_events CAPTURE")
     read_options = pop_file_options(options)
     # The Inspector's unit is milliseconds, in which people would read zeros.
     is_given = context.get_parameter_source("unit") is not ParameterSource.DEFAULT
@@ -114,6 +117,10 @@ def inspect(
         parameters = {"capture": capture, "unit": unit, "everything": everything, **schedule}
         if not write(warehouse, query, format, output, force=force, view=view, needs_rows=True, **parameters):
             note_no_rows(warehouse, "inspector_events", file, capture, schedule)
+
+
+# Options of `ingest` that are for a single file.
+_OF_ONE: Final = ("name", "debug_buffer", "graph_capture", "metrics")
 
 
 def _limit_memory(context: click.Context, _: click.Parameter, megabytes: int | None) -> None:
@@ -190,6 +197,8 @@ def ingest(
     several ranks and workers get a label each. A pattern may be quoted. For more than 20 files, only failures and a
     line with totals are printed.
 
+    A trace into which those of several ranks were merged becomes a capture of each rank, unless it is given a --name.
+
     Labels of --label have precedence over those of a sidecar (run.etdp.json or run.etdp.toml next to run.etdp), these
     over --label-from, these over --label-git. Only --label replaces labels of a known capture.
 
@@ -240,9 +249,10 @@ def ingest(
         is_read_again = bool(links or debug_buffer or graph_capture)
         applied = is_read_again or any(value for option, value in ingest_options.items() if option != "sidecar")
         printed = _Printed(warehouse, made, len(files), is_read_again, applied=applied, verbose=verbose, quiet=quiet)
+        files = _without_merged(warehouse, files, labels, printed)
         if len(files) == 1:
             _ingest_one(warehouse, files[0], links, printed, ingest_options)
-        else:
+        elif files:
             _ingest_many(warehouse, files, links, printed, ingest_options)
         if job is not None and not quiet:
             note_ranks(warehouse, job)
@@ -251,10 +261,34 @@ def ingest(
         sys.exit(1)
 
 
+def _without_merged(
+    warehouse: Warehouse, files: Sequence[str], labels: Mapping[str, str], printed: _Printed
+) -> tuple[str, ...]:
+    """Ingest the traces of several ranks, a capture for each rank, and print the results; return the other files. With
+    options of a single file, there are none.
+    """
+    from etq.ingest.recognition import has_several_ranks
+
+    if any(click.get_current_context().params[name] for name in _OF_ONE):
+        return tuple(files)
+    others = []
+    for file in files:
+        try:
+            captures = warehouse.ingest_ranks(file, labels=labels) if has_several_ranks(file) else []
+        except EtqError as error:
+            printed.result(file, error)
+            continue
+        for capture in captures:
+            printed.result(capture.name, capture)
+        if not captures:
+            others.append(file)
+    return tuple(others)
+
+
 def _check_options_of_one() -> None:
     """Raise `click.UsageError` if the command line has options that are for a single file."""
     given = click.get_current_context().params
-    for name in ("name", "debug_buffer", "graph_capture", "metrics"):
+    for name in _OF_ONE:
         if given[name]:
             raise click.UsageError(f"--{name.replace('_', '-')} needs a single file")
 

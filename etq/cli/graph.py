@@ -14,7 +14,7 @@ from etq.cli.messages import say
 from etq.cli.options import peak_options, query_limits, run_options, unit_option, warehouse_option
 from etq.cli.pages import check_page, file_name_of, open_option, write_page
 from etq.cli.showing import check_runs, note_excluded_runs
-from etq.cli.targets import file_options, is_file, open_graphs, open_target, pop_file_options
+from etq.cli.targets import file_options, is_file, is_unrun, open_graphs, open_target, pop_file_options
 from etq.errors import printable
 from etq.render.writers import file_of, write_text
 from etq.report.overlays import METRICS, OVERLAYS
@@ -175,7 +175,7 @@ def _draw_both(
 def _write_dot(capture: str, db: str, path: str | None, force: bool, options: dict[str, Any]) -> None:
     from etq.render.dot import dot_of
 
-    if is_file(capture, db) and _is_unrun(capture):
+    if is_file(capture, db) and is_unrun(capture):
         raise click.UsageError("--format dot is of a capture; json is also of an ETRecord or a program alone")
     with open_target(capture, db, pop_file_options(options)) as (warehouse, selector):
         check_runs(warehouse, selector, options)
@@ -212,7 +212,7 @@ def _drawing(
         raise click.UsageError("--gap needs two captures of a warehouse: ingest the file")
     read_options = pop_file_options(options)
     with ExitStack() as stack:
-        if is_file(capture, db) and _is_unrun(capture):
+        if is_file(capture, db) and is_unrun(capture):
             from etq.warehouse.unrun import open_unrun
 
             warehouse, selector = open_unrun(capture)
@@ -224,10 +224,3 @@ def _drawing(
             if name not in known:
                 raise click.UsageError(f"--{name.replace('_', '-')} does not apply to {form}")
         yield warehouse, selector, chosen
-
-
-def _is_unrun(file: str) -> bool:
-    """Whether a file is an ETRecord or a program, of which there is a graph without a run."""
-    from etq.ingest.recognition import PROGRAM, RECORD, kind_of
-
-    return kind_of(file) in (RECORD, PROGRAM)

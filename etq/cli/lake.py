@@ -10,6 +10,7 @@ from etq.cli import main
 from etq.cli.files import ingest
 from etq.cli.messages import say
 from etq.cli.options import warehouse_argument, warehouse_option
+from etq.errors import WarehouseError
 
 if TYPE_CHECKING:
     from etq.lake import Added
@@ -78,7 +79,10 @@ def add(folder: str, **options: Any) -> None:
             raise
         finally:
             if Path(options["db"]).exists() and (is_there or _has_content(options["db"])):
-                _print_added(folder, export(folder, options["db"]))
+                try:
+                    _print_added(folder, export(folder, options["db"]))
+                except WarehouseError as error:
+                    raise WarehouseError(f"{error}; the lake keeps what it had: add the files again") from error
 
 
 @lake.command()

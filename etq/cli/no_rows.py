@@ -31,7 +31,8 @@ def naming_other_view(warehouse: Warehouse, view: str, selector: Capture) -> Ite
 def not_of_traces(view: str, name: str | None = None) -> str:
     """Return that a view, or the command of a name, does not apply to PyTorch traces, and which one does."""
     other = catalog.named(view).otherwise
-    return f"{name or name_of(view)} is for ETDumps, and this is a PyTorch trace; for that there is {other}"
+    there = "" if other is None else f"; for that there is {name_of(other)}"
+    return f"{name or name_of(view)} is for ETDumps, and this is a PyTorch trace{there}"
 
 
 def note_no_rows(warehouse: Warehouse, view: str, capture: str, selector: Capture, options: Mapping[str, Any]) -> None:
@@ -80,8 +81,9 @@ def _reason(warehouse: Warehouse, name: str, capture: str, selector: Capture, op
     kind = TRACE if format == TRACE else "dump"
     is_for_others = view.needs != () and view.needs[0] != kind
     if is_for_others and view.otherwise is not None:
-        shown = name if name_of(name) == view.otherwise else name_of(name)
-        return f"{shown} has no rows for {capture}, of format {format}; for that there is {view.otherwise}"
+        other = name_of(view.otherwise)
+        shown = name if name_of(name) == other else name_of(name)
+        return f"{shown} has no rows for {capture}, of format {format}; for that there is {other}"
     left_out = _left_out(warehouse, capture, selector, options.get("steps"))
     if left_out is not None:
         return left_out

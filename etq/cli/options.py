@@ -52,6 +52,13 @@ common_option: Final = partial(click.option, cls=CommonOption)
 class Command(click.Command):
     """A command whose help has the options of its own, and the names of common ones."""
 
+    def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(context, args)
+        except click.NoSuchOption as error:
+            message = error.message + _neighbour_with(error.option_name, context)
+            raise click.NoSuchOption(error.option_name, message, error.possibilities, context) from None
+
     def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         options = [option for option in self.get_params(context) if isinstance(option, click.Option)]
         shown = [option for option in options if not isinstance(option, CommonOption)]
@@ -65,6 +72,18 @@ class Command(click.Command):
                 break_on_hyphens=False,
             )  # fmt: skip
             formatter.write(f"\nCommon options (etq help options):\n{names}\n")
+
+
+def _neighbour_with(option: str, context: click.Context) -> str:
+    """Return which other command of the same group takes an option, for the error that this one doesn't."""
+    from etq.cli.commands import GROUPS
+
+    group = next((group for group in GROUPS.values() if context.info_name in group.commands), None)
+    if group is None or not isinstance(parent := context.find_root().command, click.Group):
+        return ""
+    commands = {name: parent.get_command(context.find_root(), name) for name in group.commands}
+    names = [name for name, other in commands.items() if other and any(option in each.opts for each in other.params)]
+    return f" etq {names[0]} has it." if names else ""
 
 
 def together(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:

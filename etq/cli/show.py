@@ -16,9 +16,17 @@ from etq.cli.messages import say
 from etq.cli.options import RATES, Command, output_options, total_option, warehouse_option
 from etq.cli.ranks import note_unknown
 from etq.cli.showing import show_view
-from etq.cli.targets import file_options, not_for, open_file_or_warehouse, open_graphs, open_record, pop_file_options
+from etq.cli.targets import (
+    file_options,
+    is_file,
+    not_for,
+    open_file_or_warehouse,
+    open_graphs,
+    open_record,
+    pop_file_options,
+)
 from etq.errors import EtqError
-from etq.render.writers import write
+from etq.render.writers import is_to_read, write
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
@@ -79,10 +87,12 @@ def _command(view: catalog.SqlObject) -> click.Command:
         )
         call = f"{view.name}({arguments})" if view.kind == "table macro" else view.name
         with _opened(view.name, names[:1], values, db) as warehouse:
-            needs_rows = bool(view.empty)
-            if write(
-                warehouse, f"FROM {call}", format, output, force=force, view=view, needs_rows=needs_rows, **values
-            ):
+            needs_rows, query = bool(view.empty), f"FROM {call}"
+            if view.name == "compare_graphs" and is_to_read(format, output):
+                [(same,)] = warehouse.rows(f"SELECT count(*) FROM {call} WHERE change = 'same'", **values)[1]
+                say(f"Note: the same in both graphs: {same} nodes; --format json lists them, too")
+                query += " WHERE change <> 'same'"
+            if write(warehouse, query, format, output, force=force, view=view, needs_rows=needs_rows, **values):
                 note_unknown(warehouse, view.name, values)
             elif view.empty:
                 say(f"Note: {dict(view.empty)[None].format(view=name_of(view.name))}")
@@ -107,8 +117,10 @@ def _command(view: catalog.SqlObject) -> click.Command:
 
 @contextmanager
 def _opened(view: str, first: Sequence[str], values: dict[str, Any], db: str) -> Iterator[Warehouse]:
-    """Provide the warehouse; of a view of records or a program, one in memory with the files that arguments name."""
-    from etq.warehouse.ephemeral import open_ephemeral_program
+    """Provide the warehouse; of a view of records, a program or the ranks of a trace, one in memory with the files that
+    arguments name.
+    """
+    from etq.warehouse.ephemeral import open_ephemeral_program, open_ephemeral_ranks
     from etq.warehouse.warehouse import open
 
     if view == "compare_graphs":
@@ -122,7 +134,10 @@ def _opened(view: str, first: Sequence[str], values: dict[str, Any], db: str) ->
                     values[name] = loaded
                 yield warehouse
             return
-    with open(db, read_only=True) as warehouse:
+    is_of_ranks = first == ["selector"] and is_file(values.get("selector", ""), db)
+    with open_ephemeral_ranks(values["selector"]) if is_of_ranks else open(db, read_only=True) as warehouse:
+        if is_of_ranks:
+            values["selector"] = None
         yield warehouse
 
 

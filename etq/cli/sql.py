@@ -102,12 +102,9 @@ def _safely(db: str, query: str, seconds: float) -> tuple[list[str], list[tuple[
     """Return the rows of a query that isn't trusted."""
     from etq.warehouse.warehouse import open
 
-    before = query_megabytes.set(query_megabytes.get() or _SAFE_MEGABYTES)
-    try:
-        with open(db, read_only=True) as warehouse:
-            return warehouse.safe_sql(query, seconds=seconds)
-    finally:
-        query_megabytes.reset(before)
+    query_megabytes.set(query_megabytes.get() or _SAFE_MEGABYTES)
+    with open(db, read_only=True) as warehouse:
+        return warehouse.safe_sql(query, seconds=seconds)
 
 
 def is_prompt() -> bool:

@@ -18,7 +18,7 @@ import click
 from etq.cli import main
 from etq.cli.memory import shown_size
 from etq.cli.options import file_output_options, warehouse_option
-from etq.cli.targets import FileOptions, file_options, is_file, is_warehouse, open_record, open_target, pop_file_options
+from etq.cli.targets import FileOptions, file_options, is_file, is_warehouse, open_target, open_unrun, pop_file_options
 from etq.cli.warehouse_summary import of_warehouse
 from etq.errors import EtqError, printable
 from etq.render.table import VERDICT_STYLES, Rows, shortened
@@ -168,7 +168,10 @@ def _rows(captures: Sequence[str], db: str, read_options: FileOptions) -> list[l
         ]
     found = _capture_with_links(captures, kinds, read_options)
     if found is None or kinds[0] in (FOLDER, WAREHOUSE):
-        raise EtqError("--format is of one file; of two: etq compare BASE NEW --format FORMAT")
+        raise EtqError(
+            "--format is of one file; of two: etq compare BASE NEW --format FORMAT; of more: etq ingest FILE... "
+            "--db DB, then etq captures --db DB --format FORMAT"
+        )
     with _opened(found[0], db, found[1]) as (warehouse, target, advice):
         rows: list[list[Any]] = [
             ["time", number, part, value, low, high, None, unit, f"median of {_counted(runs, _noun(number))}"]
@@ -417,9 +420,8 @@ def _of_many(arguments: Sequence[str], style: TerminalStyle) -> Iterator[str]:
 def _ops_of_link(file: str, kind: str | None) -> Rows:
     """Return the methods of a record or program, and its ops, as `_OPS_OF_LINK`."""
     from etq.ingest.recognition import RECORD
-    from etq.warehouse.ephemeral import open_ephemeral_program
 
-    warehouse = open_record(file)[0] if kind == RECORD else open_ephemeral_program(file)[0]
+    warehouse = open_unrun(file)[0]
     rows = "_delegation(1, NULL, NULL)" if kind == RECORD else "_program_delegation(1)"
     with warehouse:
         return warehouse.rows(_OPS_OF_LINK.format(rows=rows))[1]

@@ -21,7 +21,7 @@ from etq.errors import EtqError, QueryError
 from etq.render.progress import working
 
 if TYPE_CHECKING:
-    from etq.warehouse.warehouse import Capture, Record, Warehouse
+    from etq.warehouse.warehouse import Capture, Program, Record, Warehouse
 
 Loaded = TypeVar("Loaded")
 _FILE_ENDINGS: Final = (".etdp", ".bin", ".json", ".gz", ".etrecord", ".pte", ".txt", ".log")
@@ -69,7 +69,8 @@ def graph_capture_option(what: str, add: Any = click.option) -> Callable[[Decora
         metavar="TRACE",
         multiple=True,
         callback=lambda context, parameter, files: files or None,
-        help=f"{what}: trace of the capture of its CUDA or HIP graphs, or a folder; may be repeated.",
+        help=f"{what}: trace of the capture of its CUDA or HIP graphs, annotations of their kernels, or a folder; may "
+        "be repeated.",
     )
     return option
 
@@ -106,6 +107,13 @@ def open_record(file: str) -> tuple[Warehouse, Record]:
     return warehouse, record
 
 
+def open_unrun(file: str) -> tuple[Warehouse, Record | Program]:
+    """Load an ETRecord or a program into a warehouse in memory; return both."""
+    from etq.warehouse.ephemeral import open_ephemeral_program
+
+    return open_record(file) if is_record(file) else open_ephemeral_program(file)
+
+
 @contextmanager
 def open_existing(db: str, *, read_only: bool = False) -> Iterator[Warehouse]:
     """Open a warehouse that exists, to change it. Raises `EtqError` if it doesn't: its name may be mistyped."""
@@ -133,11 +141,11 @@ def is_warehouse(argument: str) -> bool:
         return file.read(12)[8:] == b"DUCK"
 
 
-def refuse_warehouse(argument: str) -> None:
-    """Raise `EtqError` for a warehouse in the place of a capture."""
+def refuse_warehouse(argument: str, instead: str = "name a capture and") -> None:
+    """Raise `EtqError` for a warehouse in the place of a capture, with what to do `instead`."""
     if is_warehouse(argument):
         named = f"--db {shlex.quote(argument)}"
-        raise EtqError(f"{argument}: a warehouse; name a capture and {named}; etq captures {named} lists them")
+        raise EtqError(f"{argument}: a warehouse; {instead} {named}; etq captures {named} lists them")
 
 
 def is_file(capture: str, db: str) -> bool:
@@ -162,6 +170,13 @@ def is_record(argument: str) -> bool:
     from etq.ingest.recognition import RECORD, kind_of
 
     return kind_of(argument) == RECORD
+
+
+def is_unrun(argument: str) -> bool:
+    """Whether an argument is an ETRecord's or a program's file."""
+    from etq.ingest.recognition import PROGRAM, RECORD, kind_of
+
+    return kind_of(argument) in (RECORD, PROGRAM)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +19,7 @@ from etq.cli import main
 from etq.cli.messages import say
 from etq.cli.options import DEFAULT_WAREHOUSE, output_options, percentage, together, unit_option, warehouse_option
 from etq.errors import printable
+from etq.render import pager
 from etq.render.selection import selection
 from etq.render.table import p_value, table
 from etq.render.terminal import sparkline, style_of
@@ -179,13 +181,13 @@ def _print_next(changes: Sequence[Mapping[str, Any]], db: str) -> None:
     base, new = changes[0]["base"], changes[0]["new"]
     if base is not None:
         command = ["etq", "compare", base, new, *([] if db == DEFAULT_WAREHOUSE else ["--db", db])]
-        click.echo(printable(f"Next: {shlex.join(command)}"), err=True)
+        pager.after(partial(click.echo, printable(f"Next: {shlex.join(command)}"), err=True))
 
 
 def _note_left_out(warehouse: Warehouse, arguments: dict[str, Any]) -> None:
     """Print a note if captures are in no series."""
     if missing := left_out(warehouse, arguments.get("selector"), arguments["over"]):
-        click.echo(f"Note: {missing}; --over KEY chooses another order", err=True)
+        say(f"Note: {missing}; --over KEY chooses another order")
 
 
 def _no_change(warehouse: Warehouse, arguments: Mapping[str, Any]) -> str:

@@ -21,7 +21,7 @@ from etq.cli.options import (
     warehouse_option,
 )
 from etq.cli.showing import show_view
-from etq.cli.targets import file_options, not_for, pop_file_options
+from etq.cli.targets import file_options, is_unrun, not_for, pop_file_options
 
 
 def command_of(name: str, command: ViewCommand) -> click.Command:
@@ -29,8 +29,13 @@ def command_of(name: str, command: ViewCommand) -> click.Command:
 
     def show(capture: str, **options: Any) -> None:
         read_options = pop_file_options(options)
-        output = options.pop("format"), options.pop("output"), options.pop("force")
+        output, db = (options.pop("format"), options.pop("output"), options.pop("force")), options.pop("db")
         view = command.view
+        if name == "delegates" and is_unrun(capture):
+            from etq.cli.coverage import show_unrun
+
+            show_unrun(name, capture, read_options, output, **options)
+            return
         for option, instead in (
             (option, described.instead) for option, described in command.options.items() if described.instead
         ):
@@ -38,7 +43,7 @@ def command_of(name: str, command: ViewCommand) -> click.Command:
             if value in instead:
                 view = instead[value]
                 options = _taken(view, options, f"--{option} {value}")
-        show_view(view, capture, options.pop("db"), output, read_options, **options)
+        show_view(view, capture, db, output, read_options, **options)
 
     examples = "\n".join(f"etq {name} {example}" for example in command.examples)
     text = f"{command.text}\n\nCAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a file."

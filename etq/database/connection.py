@@ -16,7 +16,7 @@ from etq.database.file_locks import check_locks
 from etq.database.library import attach, new_database, use_own
 from etq.database.limits import limiting_settings
 from etq.database.locking import identity, retry_while_locked
-from etq.database.neighbours import LOGS, check_neighbours, remove_temporary
+from etq.database.neighbours import FOLDER, LOGS, check_neighbours, log_of, remove_temporary
 from etq.errors import WarehouseError, displayed, message_of
 
 # No extensions are loaded, and names in a query refer to the database, not to Python variables of the caller.
@@ -30,6 +30,8 @@ CLOSED: Final = {
 # The time of this optimizer grows with the square of a query's parts: with DuckDB 2.0.1 it is a sixth of `advice`
 # (0.94 and 0.80 s), and a seventh of `roofline` (0.20 and 0.175). What it moves changes no view's time.
 _SLOW_OPTIMIZER: Final = "projection_pullup"
+# Memory for what a killed process left to be written; the rest is in a temporary folder meanwhile.
+_REPLAYING: Final = "512MiB"
 # Files next to a warehouse, such as its write-ahead log, have a longer name; file systems allow 255 bytes.
 LONGEST_NAME: Final = 220
 
@@ -192,6 +194,9 @@ def _attempt(path: str, read_only: bool) -> duckdb.DuckDBPyConnection:
         file = identity(path)
         if file is None:
             raise WarehouseError(f"{path}: {NONE_THERE.format(path)}")
+        if log_of(path).exists():
+            with suppress(duckdb.Error):  # the file is held, or may not be written
+                _write_log(path)
         connection = open_unchanged(
             path, lambda: _opened(absolute(path), _settings(), read_only=read_only), lambda opened: opened.close()
         )
@@ -204,6 +209,14 @@ def _attempt(path: str, read_only: bool) -> duckdb.DuckDBPyConnection:
         connection.close()
         if is_gone:
             raise WarehouseError(f"{path}: the file was removed while this process has it open; close it everywhere")
+
+
+def _write_log(path: str) -> None:
+    """Write the log that a killed process left to the file: each reader would replay it, and a large one takes more
+    memory than a query may. Raises `duckdb.Error`.
+    """
+    config = {"memory_limit": _REPLAYING, **_settings(), "temp_directory": f"{os.path.realpath(path)}{FOLDER}"}
+    open_unchanged(path, lambda: _opened(absolute(path), config), lambda opened: opened.close()).close()
 
 
 def open_unchanged(path: str, open_database: Callable[[], Result], close: Callable[[Result], object]) -> Result:

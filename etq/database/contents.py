@@ -143,8 +143,8 @@ def _noted(path: str) -> str:
 
 
 def _note_of(path: str) -> Path:
-    # There are at most 256 notes; if two files share a note, it is about the file that was opened last.
-    name = sha256(os.fsencode(os.path.realpath(path))).hexdigest()[:2]
+    # There are at most 4,096 notes; if two files share a note, it is about the file that was opened last.
+    name = sha256(os.fsencode(os.path.realpath(path))).hexdigest()[:3]
     from platformdirs import user_cache_path
 
     return user_cache_path("etq") / f"passed-{name}.txt"

@@ -81,6 +81,10 @@ def attach(connection: duckdb.DuckDBPyConnection) -> None:
     try:
         if not _is_attached(connection, name):
             connection.execute(f"ATTACH {quoted(str(files().library))} AS {name} (READ_ONLY)")
+    except duckdb.PermissionException:
+        # Another connection of this process opened the file as its own, without the library, and revoked the access.
+        use_own(connection)
+        return
     except duckdb.Error:
         if not _is_attached(connection, name):
             raise

@@ -25,6 +25,8 @@ SECONDS: Final = 10.0
 # Planning can't be interrupted. Its time grows with the text: 5,000 SELECTs in 95 kB take 2 s.
 MOST_TEXT: Final = 100_000
 MOST_LEFT: Final = 4
+# At one time; further ones wait for their turn, as each could be one that can't be interrupted.
+_turns: Final = threading.BoundedSemaphore(2 * MOST_LEFT)
 # How long an interrupted query may take to end.
 _GRACE: Final = 1.0
 
@@ -43,8 +45,11 @@ _WITHOUT_LOG: Final = """
 _HARMLESS: Final = re.compile(
     r"(duckdb|pragma)_\w+|generate_series|json_each|json_tree|range|repeat|repeat_row|summary|unnest"
 )
-# The functions of a query in the text of `json_serialize_sql`.
+# The functions of a query, and its tables that DuckDB may take for files, in the text of `json_serialize_sql`; and the
+# functions that a plan calls, those of macros and views included.
 _CALLED: Final = re.compile(r'"function_name":"(\w+)"')
+_FILE: Final = re.compile(r'"table_name":"([^"]*\.[^"]*)"')
+_PLANNED: Final = re.compile(r'"Function": "(\w+)"')
 
 Answer = TypeVar("Answer")
 _readers: Final[set[str]] = set()
@@ -86,8 +91,10 @@ def check_select(query: str) -> None:
         raise QueryError(f"a limited query is one SELECT, not {', '.join(kinds) or 'nothing'}")
 
 
-def _check_files(cursor: duckdb.DuckDBPyConnection, query: str) -> None:
-    """Raise `QueryError` for a query that calls a function which reads files: the warehouse's own may be read."""
+def _check_files(cursor: duckdb.DuckDBPyConnection, query: str, parameters: object) -> None:
+    """Raise `QueryError` for a query that reads files, as the warehouse's own may be read. Macros and views of a file
+    that somebody else may have made are checked, too.
+    """
     [(tree,)] = cursor.execute("SELECT system.main.json_serialize_sql(?::VARCHAR)", [query]).fetchall()
     if tree.startswith('{"error":true'):
         raise QueryError("the query can't be checked; write it as one SELECT")
@@ -97,8 +104,18 @@ def _check_files(cursor: duckdb.DuckDBPyConnection, query: str) -> None:
         ).fetchall()
         # At once: another thread must not see a part of them.
         _readers.update([name for (name,) in found if not _HARMLESS.fullmatch(name)])
-    if read := _readers.intersection(map(str.lower, _CALLED.findall(tree))):
+    called = _CALLED.findall(tree)
+    if not (read := _readers.intersection(map(str.lower, called)) or {*_FILE.findall(tree)}) and _is_received(cursor):
+        [(_, plan)] = cursor.execute(f"EXPLAIN (FORMAT JSON) {query}", parameters).fetchall()
+        read = _readers.intersection(map(str.lower, _PLANNED.findall(plan)))
+    if read:
         raise QueryError(f"{min(read)}: a limited query reads tables and views, no files and no other queries")
+
+
+def _is_received(cursor: duckdb.DuckDBPyConnection) -> bool:
+    """Whether a database is a file with macros and views of somebody else, perhaps."""
+    query = "FROM system.main.duckdb_databases() AS d WHERE d.database_name = ? AND d.path IS NOT NULL"
+    return not cursors.is_own(cursor) and bool(cursor.execute(query, [cursors.database_of(cursor)]).fetchall())
 
 
 def ask(
@@ -106,6 +123,7 @@ def ask(
     query: str,
     answer: Callable[[duckdb.DuckDBPyConnection], Answer],
     seconds: float = SECONDS,
+    parameters: object = None,
 ) -> Answer:
     """Return what `answer` makes of a cursor on which it runs the query, in a transaction that only reads.
 
@@ -125,8 +143,11 @@ def ask(
     failure: list[BaseException] = []
 
     def run() -> None:
+        if not _turns.acquire(timeout=seconds / 2):
+            failure.append(QueryError(f"{2 * MOST_LEFT} queries run already; try again later"))
+            return
         try:
-            _check_files(cursor, query)
+            _check_files(cursor, query, parameters)
             cursor.execute("BEGIN TRANSACTION READ ONLY")
             outcome.append(answer(cursor))
         except BaseException as error:
@@ -135,6 +156,7 @@ def ask(
             with suppress(duckdb.Error):  # where the error has ended the transaction
                 cursor.rollback()
             cursor.close()
+            _turns.release()
 
     thread = threading.Thread(target=run, name="limited query", daemon=True)
     thread.start()

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final
 
 # Each is None without a limit.
 query_seconds: Final[ContextVar[float | None]] = ContextVar("query_seconds", default=None)
 query_megabytes: Final[ContextVar[int | None]] = ContextVar("query_megabytes", default=None)
+
+
+@contextmanager
+def limited_to(megabytes: int) -> Iterator[None]:
+    """Limit the memory of connections that are opened within the block."""
+    before = query_megabytes.set(megabytes)
+    try:
+        yield
+    finally:
+        query_megabytes.reset(before)
 
 
 def limiting_settings() -> dict[str, str]:

@@ -24,7 +24,7 @@ Result = TypeVar("Result")
 def create(connection: duckdb.DuckDBPyConnection) -> None:
     """Create the tables in a database in memory, which has the library. Raises `duckdb.Error`."""
     made = f"CREATE TABLE {database_of(connection)}.main."
-    statements = [table.statement.replace("CREATE TABLE ", made, 1) for table in catalog.tables()]
+    statements = [table.replace("CREATE TABLE ", made, 1) for table in catalog.table_statements()]
     connection.execute(";\n".join(["BEGIN", *statements, "COMMIT"]))
     connection.execute("INSERT INTO warehouse VALUES (?, ?, now()::TIMESTAMP)", [SCHEMA_VERSION, VERSION])
 

@@ -52,6 +52,11 @@ def cut(texts: Iterable[str], width: int, mark: str) -> dict[str, str]:
     middle = {text: f"{text[: width - 1 - end]}{mark}{text[len(text) - end :]}" for text in distinct}
     shown = {text: text if len(text) <= width else middle[text] for text in distinct}
     for group in _same(shown):
+        # The ends, as of the same part of several layers.
+        ends = {text: mark + text[len(text) - width + 1 :] for text in group}
+        if len({*ends.values()}) == len(ends):
+            shown |= ends
+            continue
         # From the first letter that differs.
         at, first = _common(group), width // 3
         for text in group:

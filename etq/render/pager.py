@@ -8,13 +8,16 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import IO, Final
 
 # Whether long texts are given to a pager: --no-pager.
 allowed: Final[ContextVar[bool]] = ContextVar("allowed", default=True)
+# The pager that is shown, and what is printed when it is left.
+_shown: Final[list[_Pages]] = []
+_after: Final[list[Callable[[], object]]] = []
 _DEFAULT: Final = "less"
 # The options of less, without any of the user's: quit if it fits one screen, show colours, leave the text there.
 _OPTIONS_OF_LESS: Final = "FRX"
@@ -22,7 +25,11 @@ _OPTIONS_OF_LESS: Final = "FRX"
 
 @contextmanager
 def paged() -> Iterator[IO[str]]:
-    """Provide standard output, or what writes to a pager as soon as the text is longer than the screen."""
+    """Provide standard output, or what writes to a pager as soon as the text is longer than the screen.
+
+    The pager stays until `wait` is called: meanwhile the caller can close the warehouse, for which others may wait.
+    """
+    wait()
     command = _command()
     if command is None:
         yield sys.stdout
@@ -36,9 +43,27 @@ def paged() -> Iterator[IO[str]]:
             pages.end()
 
 
+def wait() -> None:
+    """Wait until the pager is left, if one is shown."""
+    while _shown:
+        _shown.pop().wait()
+    while _after:
+        _after.pop(0)()
+
+
+def after(show: Callable[[], object]) -> None:
+    """Print by `show`: at once, or when the pager is left."""
+    _after.append(show)
+    if not _shown:
+        wait()
+
+
 def _command() -> str | None:
-    """Return the command of the pager; None if there is none, or no terminal to read its keys and show its pages."""
-    if not allowed.get() or not (sys.stdin.isatty() and sys.stdout.isatty()) or os.environ.get("TERM") == "dumb":
+    """Return the command of the pager; None if there is none, no terminal to read its keys and show its pages, or CI,
+    which may have one that nobody reads.
+    """
+    is_read = allowed.get() and "CI" not in os.environ and os.environ.get("TERM") != "dumb"
+    if not is_read or not (sys.stdin.isatty() and sys.stdout.isatty()):
         return None
     named = next((os.environ[name] for name in ("ETQ_PAGER", "PAGER") if name in os.environ), _DEFAULT)
     try:
@@ -85,14 +110,19 @@ class _Pages:
         self._handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def end(self) -> None:
-        """Write what was kept if it fits the screen, else wait until the pager is left."""
+        """Write what was kept if it fits the screen, else end the pager's text."""
         if self._pager is None:
             sys.stdout.write("".join(self._kept))
             return
+        _shown.append(self)
+        assert self._pager.stdin is not None
+        with suppress(BrokenPipeError):
+            self._pager.stdin.close()
+
+    def wait(self) -> None:
+        """Wait until the pager is left."""
+        assert self._pager is not None
         try:
-            assert self._pager.stdin is not None
-            with suppress(BrokenPipeError):
-                self._pager.stdin.close()
             self._pager.wait()
         finally:
             signal.signal(signal.SIGINT, self._handler)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from etq.errors import EtqError
@@ -39,6 +39,11 @@ class Selection:
             column_named(self.sort_by, [*known, *seen.difference(known)], " to sort by")
         more = [name for name in known if name not in seen and (self.columns is not None or name == self.sort_by)]
         return ", ".join([view.to_read, *map(_quoted, more)])
+
+    def with_unit(self, view: SqlObject) -> Selection:
+        """Return the selection with the unit of times of a view, if it has such times."""
+        has_unit = self.columns is None or "unit" in self.columns or not {*self.columns} & {*view.times}
+        return self if has_unit else replace(self, columns=(*(self.columns or ()), "unit"))
 
     def query(self, warehouse: Warehouse, query: str, parameters: dict[str, Any]) -> str:
         """Return a query for the selected rows of another query. Raises `EtqError` for an unknown column."""

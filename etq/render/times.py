@@ -61,5 +61,8 @@ def _scaled(
         scaled[at] = larger
         for position in times:
             value = row[position]
-            scaled[position] = value / divisor if isinstance(value, int | float) else value
+            if isinstance(value, list):
+                scaled[position] = [each if each is None else each / divisor for each in value]
+            elif isinstance(value, int | float):
+                scaled[position] = value / divisor
     return scaled

@@ -66,7 +66,8 @@ def write(
     is_for_people = format in TO_READ
     if view is not None and (columns_read := selection.get().columns_of(view, is_for_people)) != "*":
         query = f"SELECT {columns_read} FROM ({query})"
-    query = selection.get().query(warehouse, query, parameters)
+    chosen = selection.get().with_unit(view) if view is not None and is_for_people else selection.get()
+    query = chosen.query(warehouse, query, parameters)
     if format in BINARY:
         _write_binary(warehouse.connection, warehouse.relation(query, **parameters), format, path, force=force)
         return True
@@ -77,9 +78,7 @@ def write(
         with _text_output(path, force=force) as stream, _query_errors():
             return write_delimited(warehouse.connection, relation, DELIMITERS[format], stream)
     with warehouse.rows_in_parts(query, **parameters) as (columns, parts):
-        # Of columns that people don't see by default, the catalogue doesn't know which are times.
-        shown = {column.name for column in view.shown} if view is not None and is_for_people else set()
-        chooses = "unit" in columns and shown.issuperset(columns) and parameters.get("unit") is None
+        chooses = is_for_people and "unit" in columns and parameters.get("unit") is None
         remaining = in_one_unit(columns, parts, view.times) if view and chooses else parts
         first = next(remaining, [])
         if columns and (first or path is not None or not (needs_rows and is_for_people)):

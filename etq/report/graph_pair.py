@@ -98,7 +98,7 @@ COMPARED: Final = """
 """
 
 # The values of a node from its own side, and from its pair.
-OF_SIDE: Final = ("shapes", "dtypes", "backend", "time", "gap")
+OF_SIDE: Final = ("shapes", "dtypes", "backend", "time", "gap", "grows")
 OF_PAIR: Final = ("change", "changed", "basis", "score", "difference", "unit", "gap_problem")
 GROUP_NAMES: Final = (
     "graph_id", "method", "parent", "name", "module_path", "module_class", "rank", "order", "time", "gap",

@@ -53,7 +53,7 @@ class Target:
         """Return the result of a query about $capture; `$unit`,
         `$method` and `$basis` (of runs) are the report's options. A query that several sections have runs once.
         """
-        arguments: dict[str, Any] = {"capture": self.capture, **parameters}
+        arguments: dict[str, Any] = {"capture": self.capture.capture_id, **parameters}
         for name, value in (("unit", self.unit), ("method", self.method), ("basis", self.runs)):
             if f"${name}" in query:
                 arguments[name] = value

@@ -181,10 +181,11 @@ class _Served:
     def _queried(self, asked: _Asked) -> Answer:
         try:
             answer = rows_of(asked.format)
-            with self._instance.querying() as warehouse:
+            with self._instance.reading() as warehouse:
                 connection = warehouse.connection_for(asked.sql)
+                sql, parameters = asked.sql, asked.parameters
                 return limited.ask(
-                    connection, asked.sql, lambda cursor: answer(cursor, asked.sql, asked.parameters), self._seconds
+                    connection, sql, lambda cursor: answer(cursor, sql, parameters), self._seconds, parameters
                 )
         except EtqError as error:
             return of_error(error)

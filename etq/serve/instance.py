@@ -10,8 +10,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final, TypeVar
+
+import duckdb
 
 from etq.database.connection import is_lake_path
 from etq.database.cursors import cursor
@@ -54,25 +56,17 @@ class Instance:
 
         Raises `WarehouseError` if it can't be opened.
         """
-        with self.querying() as warehouse:
-            if is_lake_path(self.path):
-                yield warehouse
-                return
-            connection = cursor(warehouse.connection)
-            try:
-                yield Warehouse(Database(connection, self.path, read_only=True))
-            finally:
-                connection.close()
-
-    @contextmanager
-    def querying(self) -> Iterator[Warehouse]:
-        """Provide the warehouse for limited queries, each of which has a connection of its own."""
         if is_lake_path(self.path):
             with open_warehouse(self.path, read_only=True) as lake:
                 yield lake
             return
         with self._using(WAIT) as warehouse:
-            yield warehouse
+            connection = cursor(warehouse.connection)
+            try:
+                yield Warehouse(Database(connection, self.path, read_only=True))
+            finally:
+                with suppress(duckdb.Error):  # a limited query runs past its limit: freed when that ends
+                    connection.close()
 
     def write(self, work: Callable[[Warehouse], Result]) -> Future[Result]:
         """Have the writer do some work with the warehouse, after all that it has to do already."""
@@ -126,6 +120,8 @@ class Instance:
             left = max(0.0, ends - time.monotonic())
             opened = open_warehouse(self.path, read_only=not self._is_writable, wait=left)
             opened.is_shared = True
+            if self._is_writable:  # what is left in the log is written when the file is closed, for which readers wait
+                opened.connection.execute("SET wal_autocheckpoint = '1MB'")
             with self._lock:
                 self._opened, self._opened_at, self._users = opened, time.monotonic(), 1
             return opened

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from etq.verdicts.samples import median
+from etq.verdicts.arithmetic import median
 
 # After so many ops of one program alone, no more are compared; parts slide by at most so many places.
 MOST_APART, MOST_SLID = 200, 300

@@ -5,11 +5,11 @@ not independent: captures near each other are alike, as the machine changes, and
 
 1. the noise is measured twice, by differences of neighbours and of captures further apart (`noise_of`);
 2. the series is cut where that explains it best, by an exact segmentation with a loss that a few captures far off can't
-   pull (`segmentation`, `placed`);
+   pull (`segmentation`);
 3. a cut is a step if the levels beside it differ materially, for long enough, and by more than levels of this series
    differ by themselves; other cuts are undone, the least clear first (`steps_of`);
 4. a stretch between steps that grows steadily creeps (`creep_of`);
-5. p-values are corrected for the number of series (`adjusted`).
+5. p-values are corrected for the number of series.
 
 Where somebody has accepted a change, a series begins anew: what is before is no longer looked at (`changes_of`).
 """
@@ -20,15 +20,15 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from itertools import islice, pairwise
-from typing import Any, Final
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from etq.verdicts import words
+from etq.verdicts.arithmetic import DEVIATION, false_discoveries, p_of
 from etq.verdicts.samples import is_unseen
-from etq.verdicts.student import p_of
 
 Floats = npt.NDArray[Any]
 
@@ -38,7 +38,8 @@ LEAST: Final = 5
 # creep of 30 % was found as steps in 20 to 28 % of series of a busy machine, with it in 8 to 12 %.
 NEAR: Final = 15
 # A step as small as the smallest that counts must have held for so many captures, one twice as large for half as many.
-# A disturbed machine lasts for some captures, and a series is scanned again with each new one.
+# A disturbed machine lasts for some captures, and a series is scanned again with each new one: without this and the
+# slow noise, 81 instead of 20 % of unchanged totals of a busy machine have a step.
 HELD: Final = 25
 # The captures between those whose differences tell how levels vary by themselves.
 APART: Final = 10
@@ -46,9 +47,8 @@ APART: Final = 10
 BOUND: Final = 3.0
 # The price of a cut, in units of ln(n): a squared loss has 2 in Schwarz's criterion.
 PRICE: Final = 4.0
-# The most levels that are tried, and the most values or blocks of values in the segmentation's loop.
+# The most levels that are tried.
 LEVELS: Final = 256
-PLACES: Final = 1250
 # A series without changes has a step with less than this probability, before the correction for many series.
 CHANCE: Final = 0.05
 # The same for creep, which a line through ten medians finds easily.
@@ -56,8 +56,8 @@ CREEP_CHANCE: Final = 0.001
 CREEP_LEAST: Final = 30
 TENTHS: Final = 10
 
-NORMAL: Final = 1.4826  # a normal distribution's standard deviation in units of its median absolute deviation
-MEDIAN: Final = math.sqrt(math.pi / 2)  # the standard error of a median in units of that of a mean
+# The standard error of a median in units of that of a mean.
+MEDIAN: Final = math.sqrt(math.pi / 2)
 
 
 @dataclass(frozen=True)
@@ -75,20 +75,19 @@ class Change:
     is_accepted: bool = False
 
     @property
-    def last_good(self) -> int:
-        """The last capture before a step, or the first of a creep."""
-        return self.place if self.is_creep else self.place - 1
+    def ends(self) -> tuple[int, int]:
+        """The captures before and after a step, or the first and the last of a creep."""
+        return (self.place, self.place + self.captures_after - 1) if self.is_creep else (self.place - 1, self.place)
 
-    @property
-    def first_bad(self) -> int:
-        """The first capture after a step, or the last of a creep."""
-        return self.place + self.captures_after - 1 if self.is_creep else self.place
+    def lasts_to(self, cut: int) -> bool:
+        return self.is_creep and self.place + self.captures_after == cut
 
 
 @dataclass(frozen=True)
 class Least:
     """What a change must be to count: as a logarithm at least `ratio`, and as a time what a clock with steps of `ticks`
-    shows; 0 if its steps are not coarse. A total varies with the machine: its noise is that of all captures.
+    shows; 0 if its steps are not coarse. A total varies with the machine: its noise is that of all captures, which
+    halves its false steps on a busy one, from 20 to 10 %.
     """
 
     ratio: float
@@ -99,24 +98,18 @@ class Least:
         return not is_unseen(math.exp(change.before) * math.expm1(change.step), self.ticks)
 
 
-@dataclass(frozen=True)
-class Reset:
+class Reset(NamedTuple):
     """The position of an accepted change, from 0: the first capture after a step, or the last one of a creep."""
 
     place: int
     is_creep: bool = False
 
 
-@dataclass(frozen=True)
-class Noise:
-    """Standard deviations: of a capture among its neighbours, of levels that are `APART`, and both together."""
+class Noise(NamedTuple):
+    """Standard deviations: of a capture among its neighbours, and of levels that are `APART`."""
 
     own: float
     slow: float
-
-    @property
-    def both(self) -> float:
-        return math.hypot(self.own, self.slow)
 
 
 def level_changes(series: Mapping[str, Any], min_step: float) -> dict[str, list[Any]]:
@@ -128,39 +121,39 @@ def level_changes(series: Mapping[str, Any], min_step: float) -> dict[str, list[
     min_step  the smallest change that counts
     """
     orders = [np.argsort(positions) for positions in series["positions"]]
-    all_values = [values[order] for values, order in zip(series["values"], orders, strict=True)]
-    positions = [each[order] for each, order in zip(series["positions"], orders, strict=True)]
-    resets = [_resets(*given) for given in zip(positions, series["steps"], series["creeps"], strict=True)]
-    leasts = [
-        Least(min_step, float(ticks), bool(is_total))
-        for ticks, is_total in zip(series["resolution"], series["is_total"], strict=True)
+    values, positions = (
+        [each[order] for each, order in zip(series[name], orders, strict=True)] for name in ("values", "positions")
+    )
+    # A reset has a place among the captures of a series that have the op.
+    resets = [
+        [
+            Reset(int(at), name == "creeps")
+            for name in ("steps", "creeps")
+            for at in known.searchsorted(series[name][row])
+        ]
+        for row, known in enumerate(positions)
     ]
-    all_changes = changes_of(all_values, leasts, resets)
-    found = [(at, change) for at, changes in enumerate(all_changes) for change in changes]
+    clocks, are_totals = series["resolution"].tolist(), series["is_total"].tolist()
+    leasts = [Least(min_step, *each) for each in zip(clocks, are_totals, strict=True)]
+    found = [(at, change) for at, changes in enumerate(changes_of(values, leasts, resets)) for change in changes]
     found.sort(key=lambda each: each[1].is_accepted)
-    tested = [each for each in found if not each[1].is_accepted]
-    is_total = series["is_total"]
-    tests = [int(np.sum(is_total == is_total[at])) for at, _ in tested]
-    q = adjusted([change.p for _, change in tested], tests, [bool(is_total[at]) for at, _ in tested])
-    q += [change.p for _, change in found[len(tested) :]]
+    q = [change.p for _, change in found]
+    for of_totals in {*are_totals}:
+        family = [row for row, (at, each) in enumerate(found) if are_totals[at] == of_totals and not each.is_accepted]
+        corrected = false_discoveries([q[row] for row in family], are_totals.count(of_totals))
+        for row, value in zip(family, corrected, strict=True):
+            q[row] = value
+    numbers = ("before", "after", "step", "p", "captures_before", "captures_after", "is_accepted")
     return {
         "series": [int(series["series"][at]) for at, _ in found],
-        "kind": ["creep" if each.is_creep else "step" for _, each in found],
-        "verdict": [words.direction(each.step) for _, each in found],
-        "place": [each.place + 1 for _, each in found],
-        "last_good": [int(positions[at][each.last_good]) for at, each in found],
-        "first_bad": [int(positions[at][each.first_bad]) for at, each in found],
-        **{name: [getattr(each, name) for _, each in found] for name in ("before", "after", "step", "p")},
+        "kind": ["creep" if change.is_creep else "step" for _, change in found],
+        "verdict": [words.direction(change.step) for _, change in found],
+        "place": [change.place + 1 for _, change in found],
+        "last_good": [int(positions[at][change.ends[0]]) for at, change in found],
+        "first_bad": [int(positions[at][change.ends[1]]) for at, change in found],
         "q": q,
-        **{name: [getattr(each, name) for _, each in found] for name in ("captures_before", "captures_after")},
-        "is_accepted": [each.is_accepted for _, each in found],
+        **{name: [getattr(change, name) for _, change in found] for name in numbers},
     }
-
-
-def _resets(positions: Floats, steps: Floats, creeps: Floats) -> list[Reset]:
-    """Return the resets at these positions, which have a place among the captures of a series that have the op."""
-    places = [(np.searchsorted(positions, given), is_creep) for given, is_creep in ((steps, False), (creeps, True))]
-    return [Reset(int(place), is_creep) for found, is_creep in places for place in found]
 
 
 def changes_of(
@@ -170,23 +163,17 @@ def changes_of(
 
     A series is as many series as it has levels that somebody has accepted: neither a step nor a creep is across one.
     """
-    bounds = [[0, len(values)] for values in all_values]
-    for ends, given, values in zip(bounds, resets or [], all_values, strict=False):
-        ends[1:1] = sorted({each.place for each in given if 0 < each.place < len(values)})
-    parts = [
-        (values[first:end], least)
-        for ends, values, least in zip(bounds, all_values, leasts, strict=True)
-        for first, end in pairwise(ends)
+    all_resets = [()] * len(all_values) if resets is None else resets
+    bounds = [
+        [0, *sorted({reset.place for reset in given if 0 < reset.place < len(values)}), len(values)]
+        for values, given in zip(all_values, all_resets, strict=True)
     ]
-    of_parts = iter(_changes_of_parts(parts))
+    parts = [(at, values[first:end]) for at, values in enumerate(all_values) for first, end in pairwise(bounds[at])]
+    of_parts = iter(_changes_of_parts([values for _, values in parts], [leasts[at] for at, _ in parts]))
     found = []
-    for at, (ends, values) in enumerate(zip(bounds, all_values, strict=True)):
-        of_series = [
-            [replace(change, place=first + change.place) for change in changes]
-            for first, changes in zip(ends, islice(of_parts, len(ends) - 1), strict=False)
-        ]
-        given = resets[at] if resets is not None else ()
-        found.append(_with_accepted(values, ends, of_series, given, leasts[at]))
+    for values, ends, least, given in zip(all_values, bounds, leasts, all_resets, strict=True):
+        of_series = [[replace(each, place=first + each.place) for each in next(of_parts)] for first in ends[:-1]]
+        found.append(_with_accepted(values, ends, of_series, given, least))
     return found
 
 
@@ -199,32 +186,30 @@ def _with_accepted(
     creep is one that lasts up to there.
     """
     found = [change for changes in parts for change in changes]
-    creeps = {each.place for each in resets if each.is_creep}
-    for cut, before, after in zip(ends[1:], parts, parts[1:], strict=False):
+    creeps = {reset.place for reset in resets if reset.is_creep}
+    for at, cut in enumerate(ends[1:-1], 1):
         if cut in creeps:
-            found = [replace(each, is_accepted=True) if _lasts_to(each, cut) else each for each in found]
+            is_accepted = [each.is_creep and each.ends[1] + 1 == cut for each in found]
+            found = [
+                replace(each, is_accepted=each.is_accepted or is_it)
+                for each, is_it in zip(found, is_accepted, strict=True)
+            ]
             continue
-        first = max([ends[ends.index(cut) - 1], *(each.place for each in before if not each.is_creep)])
-        end = min([ends[ends.index(cut) + 1], *(each.place for each in after if not each.is_creep)])
+        first = max([ends[at - 1], *(each.place for each in parts[at - 1] if not each.is_creep)])
+        end = min([ends[at + 1], *(each.place for each in parts[at] if not each.is_creep)])
         step, _ = _tested(values, least, first, cut, end)
         if step.p < CHANCE and _is_material(step, least):
             found.append(replace(step, is_accepted=True))
     return sorted(found, key=lambda each: each.place)
 
 
-def _lasts_to(change: Change, cut: int) -> bool:
-    return change.is_creep and change.place + change.captures_after == cut
-
-
-def _changes_of_parts(parts: Sequence[tuple[Floats, Least]]) -> list[list[Change]]:
-    all_values, leasts = [values for values, _ in parts], [least for _, least in parts]
-    found: list[list[Change]] = [[] for _ in all_values]
-    long = [at for at, values in enumerate(all_values) if len(values) >= 2 * LEAST]
-    noises = [noise_of(all_values[at], leasts[at]) for at in long]
-    for at, cuts in zip(long, _segmented([all_values[at] for at in long], noises), strict=True):
-        values = all_values[at]
-        steps = steps_of(values, placed(values, cuts), leasts[at])
-        found[at] = with_creep(values, steps, leasts[at])
+def _changes_of_parts(parts: Sequence[Floats], leasts: Sequence[Least]) -> list[list[Change]]:
+    """Return the changes of each part of a series."""
+    found: list[list[Change]] = [[] for _ in parts]
+    long = [at for at, values in enumerate(parts) if len(values) >= 2 * LEAST]
+    deviations = [math.hypot(*noise_of(parts[at], leasts[at])) for at in long]
+    for at, cuts in zip(long, _segmented([parts[at] for at in long], deviations), strict=True):
+        found[at] = with_creep(parts[at], steps_of(parts[at], cuts, leasts[at]), leasts[at])
     return found
 
 
@@ -242,13 +227,13 @@ def noise_of(values: Floats, least: Least, cuts: Sequence[int] = ()) -> Noise:
         for cut in cuts:
             is_between[max(0, cut - lag) : cut] = True
         kept = differences[~is_between] if 2 * is_between.sum() < len(differences) else differences
-        deviations.append(NORMAL * float(np.median(kept)) / math.sqrt(2))
+        deviations.append(DEVIATION * float(np.median(kept)) / math.sqrt(2))
     own = max(deviations[0], least.ratio / 6, least.ticks / math.exp(float(np.median(values))))
     return Noise(own, math.sqrt(max(0.0, deviations[1] ** 2 - own**2)))
 
 
-def segmentation(z: Floats, levels: Floats, price: Floats, block: int) -> npt.NDArray[np.int32]:
-    """Return, for each series and end of a block, where the last segment begins in the best segmentation up to there.
+def segmentation(z: Floats, levels: Floats, price: Floats) -> npt.NDArray[np.int32]:
+    """Return, for each series and place, where the last segment begins in the best segmentation of all before it.
 
     Optimal partitioning (Jackson et al., An algorithm for optimal partitioning of data on an interval, 2005) with a
     biweight loss, by the level of the last segment (Fearnhead and Rigaill, Changepoint detection in the presence of
@@ -258,64 +243,49 @@ def segmentation(z: Floats, levels: Floats, price: Floats, block: int) -> npt.ND
     z       series x places: values in standard deviations
     levels  series x levels
     price   of a cut, for each series
-    block   the number of values between places where cuts are tried
     """
-    cost = np.zeros(levels.shape, np.float32)
-    begin = np.zeros(levels.shape, np.int32)
-    begins = np.empty((z.shape[1] // block, len(z)), np.int32)
+    cost, begin, loss = (np.zeros(levels.shape, kind) for kind in (np.float32, np.int32, np.float32))
+    begins = np.empty((1 + z.shape[1], len(z)), np.int32)
     rows, bound = np.arange(len(z)), np.float32(BOUND**2)
-    for number in range(len(begins)):
-        cut = cost.min(axis=1, keepdims=True) + price[:, None]
-        np.copyto(begin, number, where=cost > cut)
+    for place, values in enumerate(np.ascontiguousarray(z.T)):
+        best = cost.argmin(axis=1)
+        begins[place] = begin[rows, best]
+        cut = (cost[rows, best] + price)[:, None]
+        np.copyto(begin, place, where=cost > cut)
         np.minimum(cost, cut, out=cost)
-        loss = z[:, number * block : (number + 1) * block, None] - levels[:, None]
-        loss *= loss
-        cost += np.minimum(loss, bound, out=loss).sum(axis=1)
-        begins[number] = begin[rows, cost.argmin(axis=1)]
+        np.subtract(values[:, None], levels, out=loss)
+        np.square(loss, out=loss)
+        cost += np.minimum(loss, bound, out=loss)
+    begins[-1] = begin[rows, cost.argmin(axis=1)]
     return begins.T
 
 
-def _segmented(all_values: Sequence[Floats], noises: Sequence[Noise]) -> list[list[int]]:
-    """Return the cuts of each series, multiples of a block. Series with a similar number of levels are cut at once."""
-    ends = [np.partition(values, (LEAST - 1, -LEAST))[[LEAST - 1, -LEAST]] for values in all_values]
+def _segmented(all_values: Sequence[Floats], deviations: Sequence[float]) -> list[list[int]]:
+    """Return the cuts of each series. Series with a similar number of levels are cut at once."""
+    lows = [np.partition(values, LEAST - 1)[LEAST - 1] for values in all_values]
+    spans = [
+        (np.partition(values, -LEAST)[-LEAST] - low) / deviation
+        for values, low, deviation in zip(all_values, lows, deviations, strict=True)
+    ]
     # Levels are half a standard deviation apart.
-    counts = [
-        min(LEVELS, 2 + int(2 * (high - low) / noise.both))
-        for (low, high), noise in zip(ends, noises, strict=True)
-    ]  # fmt: skip
+    counts = [min(LEVELS, 2 + int(2 * span)) for span in spans]
     groups: dict[tuple[int, int], list[int]] = {}
     for at, (values, count) in enumerate(zip(all_values, counts, strict=True)):
-        groups.setdefault((-(-len(values) // PLACES), (count - 1).bit_length() // 2), []).append(at)
+        groups.setdefault((len(values).bit_length(), (count - 1).bit_length() // 2), []).append(at)
     found: list[list[int]] = [[] for _ in all_values]
-    for (block, _), group in groups.items():
+    for group in groups.values():
         lengths = [len(all_values[at]) for at in group]
-        z = np.zeros((len(group), -(-max(lengths) // block) * block), np.float32)
+        z = np.zeros((len(group), max(lengths)), np.float32)
         for row, at in zip(z, group, strict=True):
-            row[: len(all_values[at])] = (all_values[at] - ends[at][0]) / noises[at].both
-        spans = [(ends[at][1] - ends[at][0]) / noises[at].both for at in group]
-        levels = np.linspace(0, spans, max(counts[at] for at in group), axis=1, dtype=np.float32)
-        begins = segmentation(z, levels, (PRICE * np.log(lengths)).astype(np.float32), block)
+            row[: len(all_values[at])] = (all_values[at] - lows[at]) / deviations[at]
+        most = max(counts[at] for at in group)
+        levels = np.linspace(0, [spans[at] for at in group], most, axis=1, dtype=np.float32)
+        begins = segmentation(z, levels, (PRICE * np.log(lengths)).astype(np.float32))
         for at, length, begin in zip(group, lengths, begins, strict=True):
-            number = -(-length // block) - 1
-            while (cut := int(begin[number])) > 0:
-                found[at].insert(0, cut * block)
-                number = cut - 1
+            place = length
+            while (place := int(begin[place])) > 0:
+                found[at].insert(0, place)
     return found
-
-
-def placed(values: Floats, cuts: Sequence[int]) -> list[int]:
-    """Return the cuts where captures are nearest to the medians of both levels, by absolute differences.
-
-    The segmentation cuts at the ends of blocks, and doesn't say to which level a capture far off both belongs.
-    """
-    block = -(-len(values) // PLACES)
-    ends = [0, *cuts, len(values)]
-    found = []
-    for before, cut, after in zip(ends, ends[1:], ends[2:], strict=False):
-        first, last = max(before + 1, cut - 2 * block), min(after - 1, cut + 2 * block)
-        old, new = (np.abs(values[first:last] - np.median(level)) for level in (values[before:cut], values[cut:after]))
-        found.append(first + int(np.argmin(np.append(0, np.cumsum(old - new)))))
-    return sorted({*found})
 
 
 def steps_of(values: Floats, cuts: Sequence[int], least: Least) -> list[Change]:
@@ -398,19 +368,3 @@ def creep_of(values: Floats, first: int, least: Least) -> Change | None:
     growth = TENTHS * slope * (len(values) - 1) / len(values)
     creep = Change(first, medians[0], medians[-1], growth, p_of(t, freedom), 0, len(values), is_creep=True)
     return creep if least.is_seen(creep) else None
-
-
-def adjusted(p: Sequence[float], tests: Sequence[int], families: Sequence[bool]) -> list[float]:
-    """Return p-values, corrected for the number of series in their family.
-
-    Benjamini and Hochberg, Controlling the false discovery rate (J. R. Stat. Soc. B 57, 1995): the i-th smallest of m
-    is multiplied by m / i, and is no larger than the next.
-    """
-    found = [1.0] * len(p)
-    for family in {*families}:
-        smallest = 1.0
-        ranked = sorted((at for at in range(len(p)) if families[at] is family), key=lambda at: p[at])
-        for rank, at in reversed([*enumerate(ranked, 1)]):
-            smallest = min(smallest, p[at] * tests[at] / min(rank, tests[at]))
-            found[at] = smallest
-    return found

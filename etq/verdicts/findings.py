@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from etq.verdicts import words
-from etq.verdicts.samples import Samples, median
+from etq.verdicts.arithmetic import median
+from etq.verdicts.samples import Samples
 from etq.verdicts.states import LEAST, States, common_shift
 
 # The place in the order of findings, the rule, the detail; if it is of one capture, that and its side.
@@ -22,65 +23,67 @@ def findings_of_input(
 ) -> Iterator[Finding]:
     """Yield the findings of captures without times, and of conditions and programs that differ."""
     for at in np.flatnonzero((samples["level"] == "none") & (samples["side"] != "history")):
-        side = samples["side"][at]
-        yield 0, "no times", words.no_times(side, samples["is_trace"][at], phase), int(samples["capture_id"][at]), side
+        side, run = samples["side"][at], "step" if samples["is_trace"][at] else "execute"
+        detail = words.NO_TIMES.format(side, run, "" if phase is None else f" of phase {phase}")
+        yield 0, "no times", detail, int(samples["capture_id"][at]), side
     for name, detail in zip(conditions["name"], conditions["detail"], strict=True):
-        yield 1, "conditions differ", words.condition(name, detail)
+        yield 1, "conditions differ", words.CONDITION.format(name, detail)
     is_op = samples["level"] == "op"
     base, new = ({*samples["item"][is_op & (samples["side"] == side)]} for side in ("base", "new"))
     matched = next(iter(samples["matched"][is_op]), "event")
     if matched != "event" and base | new:
-        yield 6, "different programs", words.other_programs(matched, len(base), len(new), len(base & new))
+        both = len(base & new)
+        yield 6, "different programs", words.other_programs(matched, len(base) - both, len(new) - both)
+        if 2 * both < min(len(base), len(new)):
+            yield 6, words.FEW_COMMON_OPS, "fewer than half of the ops are in both: compare totals only"
 
 
 def findings(samples: Samples, states: States, is_one_clock: bool) -> Iterator[Finding]:
     """Yield the findings of a comparison; for times on devices, only those about captures."""
-    yield from _disturbed_steps(samples, states) if samples.is_by_step else _disturbed_captures(samples, states)
-    if samples.index == 0:
-        yield from _of_design(samples)
-        if not is_one_clock:
-            yield 7, "different clocks", words.TWO_CLOCKS
-        if not states.has_factor:
-            yield 8, "no common shift", words.no_common_shift(states.is_scattered)
-        elif is_one_clock and (shift := common_shift(samples, states)) and abs(np.expm1(shift.size)) >= LEAST_SHIFT:
-            yield 8, "common shift", words.common_shift(*np.expm1([shift.size, shift.low, shift.high]).tolist())
-            if np.isfinite(states.other_shift):
-                one, other = np.expm1([shift.size, states.other_shift]).tolist()
-                yield 8, "two groups of ops", words.two_groups(one, other, samples.is_interleaved)
+    yield from _disturbed(samples, states)
+    if samples.index > 0:
+        return
+    yield from _of_design(samples)
+    if not is_one_clock:
+        yield 7, "different clocks", words.TWO_CLOCKS
+    if not states.has_factor:
+        why = words.SCATTERED if states.is_scattered else words.NO_SHIFT
+        yield 8, "no common shift", words.SHIFT_UNKNOWN.format(why)
+    elif is_one_clock and (shift := common_shift(samples, states)) and abs(np.expm1(shift[0])) >= LEAST_SHIFT:
+        yield 8, "common shift", words.common_shift(*map(words.percent, shift))
+        if np.isfinite(states.other_shift):
+            both = words.percent(shift[0]), words.percent(states.other_shift)
+            yield 8, "two groups of ops", words.TWO_GROUPS.format(*both, words.again(samples.is_interleaved))
 
 
 def _of_design(samples: Samples) -> Iterator[Finding]:
     bases, news = int(samples.is_base.sum()), int(samples.is_new.sum())
     if samples.is_by_step:
-        yield 2, "one trace per side", words.one_trace(bases, news)
+        more = words.MORE_STEPS if min(bases, news) < LEAST else ""
+        yield 2, "one trace per side", words.ONE_TRACE.format(bases, news) + more
         return
     if min(bases, news) < LEAST:
-        yield 2, "few captures", words.few_captures(bases, news)
-    if np.isnan(samples.positions[samples.is_base | samples.is_new]).any():
+        yield 2, "few captures", words.FEW_CAPTURES.format(bases, news)
+    if not samples.has_order:
         yield 3, "time order unknown", words.ORDER_UNKNOWN
     elif not samples.is_interleaved:
         yield 3, "measured apart", words.APART
 
 
-def _disturbed_captures(samples: Samples, states: States) -> Iterator[Finding]:
-    for at in np.flatnonzero(states.is_disturbed & (samples.is_base | samples.is_new)):
-        side, key = samples.sides[at], samples.captures[at][0]
-        detail = words.disturbed(
-            side, states.off[at], states.has_factor, samples.index > 0, is_left_out=not states.is_single
-        )
-        yield 4, "disturbed capture", detail, key, side
+def _disturbed(samples: Samples, states: States) -> Iterator[Finding]:
+    """Captures, or steps of a side, that are disturbed."""
+    known = states.has_factor, samples.index > 0
     for side, is_side in (("base", samples.is_base), ("new", samples.is_new)):
-        count, captures = int((states.is_disturbed & is_side).sum()), int(is_side.sum())
-        if samples.index == 0 and captures > 1 and count > 0.2 * captures:
-            yield 5, "unstable side", words.unstable(side, count, captures)
-
-
-def _disturbed_steps(samples: Samples, states: States) -> Iterator[Finding]:
-    for side, is_side in (("base", samples.is_base), ("new", samples.is_new)):
-        is_off = states.is_disturbed & is_side
-        if is_off.any():
-            off = median(states.off[is_off])
-            detail = words.disturbed_steps(
-                side, int(is_off.sum()), int(is_side.sum()), off, states.has_factor, samples.index > 0
-            )
-            yield 4, "disturbed steps", detail
+        is_off, captures = states.is_disturbed & is_side, int(is_side.sum())
+        count = int(is_off.sum())
+        if samples.is_by_step and count:
+            off = words.off(median(states.off[is_off]), *known)
+            yield 4, "disturbed steps", f"{count} of {captures} steps of {side} {off} and are excluded"
+        elif not samples.is_by_step:
+            rest = "the rest of its side" if states.has_factor else "the captures of both sides"
+            rest = "the other captures" if states.is_single else f"{rest}, and is excluded"
+            for at in np.flatnonzero(is_off):
+                detail = f"of {side} {words.off(states.off[at], *known)} than {rest}: measure again"
+                yield 4, "disturbed capture", detail, samples.captures[at][0], side
+            if samples.index == 0 and captures > 1 and count > 0.2 * captures:
+                yield 5, "unstable side", words.MANY_DISTURBED.format(count, captures, side)

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from etq.verdicts.alignment import align
+from etq.verdicts.arithmetic import Flags
 from etq.verdicts.comparison import compare
-from etq.verdicts.samples import Flags
 
 _SIDES: Final = ("base", "new")
 # The names of an item, from the last capture of new that has it, or else of base.
@@ -43,18 +42,10 @@ def _aligned(samples: Mapping[str, Any], ops: Mapping[str, Any]) -> Any:
     """The items of samples."""
     if not len(ops["name"]):
         return samples["item"]
-    found = align(ops)
-    keys, wanted = _keys(found["capture_id"], found["op_index"]), _keys(samples["capture_id"], samples["place"])
-    order = np.argsort(keys)
-    is_op = _are_none(samples["item"])
-    items = samples["item"].copy()
-    items[is_op] = np.array(found["item"], np.object_)[order[np.searchsorted(keys[order], wanted[is_op])]]
-    return items
-
-
-def _keys(captures: Any, places: Any) -> npt.NDArray[np.int64]:
-    """A number for each op of each capture; a place that is NaN has some number."""
-    return np.array(captures, np.int64) << 32 | np.nan_to_num(np.array(places, np.float64)).astype(np.int64)
+    places = zip(ops["capture_id"].tolist(), ops["op_index"].tolist(), strict=True)
+    item_of = dict(zip(places, align(ops)["item"], strict=True))
+    rows = zip(samples["item"], samples["capture_id"].tolist(), samples["place"].tolist(), strict=True)
+    return np.array([item_of[capture, place] if item is None else item for item, capture, place in rows], np.object_)
 
 
 def _described(samples: Mapping[str, Any]) -> dict[str, Any]:

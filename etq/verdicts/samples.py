@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
-Numbers: TypeAlias = "npt.NDArray[np.float64]"
-Flags: TypeAlias = "npt.NDArray[np.bool_]"
-Texts: TypeAlias = "npt.NDArray[np.object_]"
+from etq.verdicts.arithmetic import Flags, Numbers, Texts
 
 # A change is seen if it is more than so many steps of a coarse clock: times on both sides are rounded to a step, and
 # divided by the common shift.
 SEEN: Final = 1.5
-# The fields of `Samples` with a value for each item, and those with one for each item and capture.
-OF_ITEMS: Final = ("levels", "items", "scopes", "ops")
-OF_BOTH: Final = ("ticks", "slow_ticks", "resolutions", "is_coarse", "calls")
 
 
 @dataclass(frozen=True)
@@ -108,12 +102,11 @@ def _arranged(index: int, rows: Mapping[str, Any]) -> Samples:
         filled[item_at, capture_at] = rows[name]
         return filled
 
-    level, item, scope, op = (rows[name][item_rows] for name in ("level", "item", "scope", "op"))
-    ticks, slow_ticks, resolutions = (placed(name) for name in ("ticks", "slow_ticks", "resolution"))
-    is_coarse, calls = placed("is_coarse", missing=False), placed("calls")
-    sides, positions = (rows[name][capture_rows] for name in ("side", "position"))
-    values = ticks, slow_ticks, resolutions, is_coarse, calls
-    return Samples(index, level, item, scope, op, *values, captures, sides, positions)
+    columns: dict[str, Any] = {f"{name}s": rows[name][item_rows] for name in ("level", "item", "scope", "op")}
+    columns |= {name: placed(name) for name in ("ticks", "slow_ticks", "calls")}
+    columns |= {"resolutions": placed("resolution"), "is_coarse": placed("is_coarse", missing=False)}
+    columns |= {f"{name}s": rows[name][capture_rows] for name in ("side", "position")}
+    return Samples(index, captures=captures, **columns)
 
 
 def _places(first: Any, second: Any) -> tuple[list[tuple[Any, Any]], list[int], list[int]]:
@@ -127,38 +120,22 @@ def _places(first: Any, second: Any) -> tuple[list[tuple[Any, Any]], list[int], 
 
 def _with_calls(samples: Samples) -> Samples:
     """Add the ops that all samples of a side call more often than the other's: their times per call, of level call."""
-    calls = [samples.calls[:, side] for side in (samples.is_base, samples.is_new)]
-    base_least, new_least = (np.where(np.isfinite(each), each, np.inf).min(1, initial=np.inf) for each in calls)
-    base_most, new_most = (np.where(np.isfinite(each), each, -np.inf).max(1, initial=-np.inf) for each in calls)
-    is_called = np.isfinite(base_least) & np.isfinite(new_least) & ((base_least > new_most) | (new_least > base_most))
-    at = np.flatnonzero(is_called & samples.of_level("op"))
+    sides = samples.calls[:, samples.is_base], samples.calls[:, samples.is_new]
+    # NaN, where a side has no calls, is neither more nor less.
+    (base_least, new_least), (base_most, new_most) = (
+        [found.reduce(calls, axis=1, initial=np.nan) for calls in sides] for found in (np.fmin, np.fmax)
+    )
+    at = np.flatnonzero(((base_least > new_most) | (new_least > base_most)) & samples.of_level("op"))
     if not len(at):
         return samples
-    of_calls: dict[str, Any] = {name: getattr(samples, name)[at] for name in (*OF_ITEMS, *OF_BOTH)}
-    of_calls["levels"] = np.full(len(at), "call", np.object_)
-    of_calls["ticks"] = of_calls["ticks"] / of_calls["calls"]
+    of_rows = [field.name for field in fields(Samples) if field.name not in ("index", "captures", "sides", "positions")]
+    of_calls: dict[str, Any] = {name: getattr(samples, name)[at] for name in of_rows}
+    of_calls |= {"levels": np.full(len(at), "call", np.object_), "ticks": of_calls["ticks"] / of_calls["calls"]}
     of_calls["slow_ticks"] = np.full_like(of_calls["ticks"], np.nan)
-    joined: dict[str, Any] = {name: np.concatenate([getattr(samples, name), added]) for name, added in of_calls.items()}
+    joined: dict[str, Any] = {name: np.concatenate([getattr(samples, name), of_calls[name]]) for name in of_rows}
     return replace(samples, **joined)
 
 
 def is_unseen(difference: float, resolution: float) -> bool:
     """Whether a clock of this resolution doesn't show a difference of two times."""
     return abs(difference) < SEEN * resolution
-
-
-def medians(values: Numbers) -> Numbers:
-    """Return the median of each row without its NaN."""
-    if not values.shape[1]:
-        return np.full(len(values), np.nan)
-    ordered, counts = np.sort(values, axis=1), np.isfinite(values).sum(axis=1)
-    low, high = np.maximum(counts - 1, 0) // 2, np.minimum(counts // 2, values.shape[1] - 1)
-    rows = np.arange(len(values))
-    return np.where(counts > 0, (ordered[rows, low] + ordered[rows, high]) / 2, np.nan)
-
-
-def median(values: Any) -> float:
-    """Return the median without NaN; NaN of nothing."""
-    given = np.asarray(values, np.float64)
-    ordered = np.sort(given[np.isfinite(given)])
-    return float(ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2 if len(ordered) else np.nan

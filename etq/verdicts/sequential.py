@@ -18,10 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from etq.verdicts import words
-from etq.verdicts.comparison import LEAST_PART, PARTS
-from etq.verdicts.differences import SMALLEST, weight_of
-from etq.verdicts.samples import Numbers, median
-from etq.verdicts.student import NORMAL, TENTH, quantile
+from etq.verdicts.arithmetic import NORMAL, TENTH, Numbers, median, quantile
+from etq.verdicts.comparison import LEAST_PART, PARTS, SMALLEST
+from etq.verdicts.effects import weight_of
 
 # Captures of each side in a round.
 CAPTURES = 2
@@ -33,22 +32,22 @@ EXPLAINS = 0.25
 MOST_ROUNDS = 100
 # With fewer rounds, the spread of one program's captures says nothing about how many more are needed.
 FORECAST = 5
+_CHANGED = {words.SLOWER, words.FASTER, words.DIFFERS}
 # More captures change nothing about these.
 _CLOSED = {
-    *(words.SLOWER, words.FASTER, words.BETTER, words.WORSE, words.DIFFERS, words.ADDED, words.REMOVED),
-    *(words.MORE_CALLS, words.FEWER_CALLS, words.OTHER_SHAPES, words.CANT_JUDGE),
+    *(*_CHANGED, words.ADDED, words.REMOVED, words.MORE_CALLS, words.FEWER_CALLS, words.OTHER_SHAPES),
+    words.CANT_JUDGE,
 }
 # Nor about other conditions, from so many captures on: by chance, one is apart in 3 % for 4 and 4, in 0.8 % for 5 and
 # 5.
 _OF_CONDITIONS = 10
-_CHANGED = {words.SLOWER, words.FASTER, words.DIFFERS}
 
 
 @dataclass(frozen=True)
 class Judged:
     """The verdict on an item at a look. Changes are ratios of new to base, less 1; `share` is of base's total."""
 
-    level: str  # total, op or metric
+    level: str  # total or op
     item: str
     verdict: str | None
     change: float | None
@@ -109,7 +108,7 @@ def standing(
 ) -> Standing:
     """Return whether the verdicts of the look after `measured` rounds decide a benchmark of at most `rounds` rounds.
 
-    They do if no total, no metric and no op that matters is open. An op matters with 3 % of the total; if the total is
+    They do if no total and no op that matters is open. An op matters with 3 % of the total; if the total is
     slower or faster, only if it may explain a quarter of that. Slower and faster are closed, and so is what more
     captures don't change. About the same is closed if the interval shows it with the look's part of `alpha`.
 
@@ -122,7 +121,7 @@ def standing(
     total = max((abs(row.change or 0) for row in rows if row.level == "total" and row.verdict in _CHANGED), default=0.0)
     opened = [row for row in rows if _is_open(row, level, smallest, total)]
     if not opened:
-        return Standing(True, 0, words.decided(measured))
+        return Standing(True, 0, words.DECIDED.format(words.rounds(measured)))
     ops = sum(weight_of(row.share) for row in rows if row.level == "op" and row.verdict not in _CLOSED)
     last = max(_last_round(row, ops, measured, rounds, alpha, smallest) for row in opened)
     more = last - measured if last <= MOST_ROUNDS else None
@@ -139,10 +138,8 @@ def _is_open(row: Judged, level: float, smallest: float, total: float) -> bool:
         return False
     low, high = widened(row, level)
     most = max(-low, high)
-    # A metric's verdict comes without its interval.
-    if row.verdict == words.SAME and (row.low is None or most <= _counting(row, smallest)):
-        return False
-    return not (is_op and share * most < EXPLAINS * total)
+    is_same = row.verdict == words.SAME and most <= _counting(row, smallest)
+    return not is_same and not (is_op and share * most < EXPLAINS * total)
 
 
 def _counting(row: Judged, smallest: float) -> float:
@@ -175,18 +172,17 @@ def _last_round(row: Judged, ops: float, measured: int, rounds: int, alpha: floa
     ops  weights of all ops that aren't decided
     """
     later = [look for look in looks(rounds) if look > measured]
-    later += [look for look in looks(MOST_ROUNDS) if look > rounds]
+    later += [look for look in looks(MOST_ROUNDS) if look > max(rounds, measured)]
     if row.low is None or row.high is None or row.change is None:
         return later[0] if later else MOST_ROUNDS + 1
     difference, counts = abs(math.log1p(row.change)), math.log1p(_counting(row, smallest))
     now = (math.log1p(row.high) - math.log1p(row.low)) / 2 / quantile(0.025, _freedom(row.captures))
     part = PARTS["op"] * weight_of(row.share) / ops if row.level == "op" else PARTS.get(row.level, 1.0)
     for look in later:
-        error = now * math.sqrt(measured / look)
-        freedom = _freedom(2 * CAPTURES * look)
+        error, freedom = now * math.sqrt(measured / look), _freedom(2 * CAPTURES * look)
         level = alpha_of(look, alpha, max(look, rounds)) or alpha
         # It differs by more than chance, and enough to count; or its interval is within what doesn't count.
-        changed = max((quantile(level * part / 2, freedom) + TENTH) * error, counts + TENTH * error)
+        changed = max(quantile(level * part / 2, freedom) * error, counts) + TENTH * error
         same = counts - (quantile(level / 2, freedom) + TENTH) * error
         if difference >= changed or difference <= same:
             return look
@@ -207,18 +203,21 @@ def precision(latencies: Sequence[float], *, width: float = 0.01, rounds: int | 
     values = np.log(np.asarray(latencies, float))
     measured = len(values) // CAPTURES
     middle, low, high = _signed_ranks(values)
+    typical = math.exp(middle) if len(values) else None
     if low is None or high is None:
-        return Standing(False, max(1, 3 - measured), words.no_precision(measured), (), _exp(middle))
+        sentence = words.NO_PRECISION.format(words.rounds(measured))
+        return Standing(False, max(1, 3 - measured), sentence, typical=typical)
     wider = _following(values)
     low, high = middle - wider * (middle - low), middle + wider * (high - middle)
     half = max(math.expm1(high - middle), -math.expm1(low - middle))
-    ends = _exp(middle), _exp(low), _exp(high)
+    ends = typical, math.exp(low), math.exp(high)
     if half <= width:
-        return Standing(True, 0, words.precise(measured, half), (), *ends)
+        return Standing(True, 0, words.PRECISE.format(100 * half, words.rounds(measured)), (), *ends)
     needed = math.ceil(measured * (half / width) ** 2)
     more = needed - measured if needed <= MOST_ROUNDS else None
-    is_beyond = rounds is not None and needed > rounds
-    return Standing(False, more, words.imprecise(half, width, more, is_beyond, is_early=measured < FORECAST), (), *ends)
+    forecast = words.rounds_needed(more, rounds is not None and needed > rounds)
+    forecast = words.TOO_EARLY if measured < FORECAST else forecast
+    return Standing(False, more, words.IMPRECISE.format(100 * half, 100 * width, forecast), (), *ends)
 
 
 def _following(values: Numbers) -> float:
@@ -232,10 +231,6 @@ def _following(values: Numbers) -> float:
     r = float((off[1:] * off[:-1]).sum()) / squares if squares > 0 else 0.0
     r = min(0.9, max(0.0, (count * r + 1) / (count - 4)))
     return math.sqrt((1 + r) / (1 - r))
-
-
-def _exp(value: float) -> float | None:
-    return math.exp(value) if math.isfinite(value) else None
 
 
 def _signed_ranks(values: Numbers) -> tuple[float, float | None, float | None]:

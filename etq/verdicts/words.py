@@ -46,21 +46,17 @@ STATED = {
 COUNTING, ARE_WORSE = (SLOWER, FASTER, BETTER, WORSE), (SLOWER, WORSE)
 # Verdicts that leave open whether something changed: a gate that demands a clear result fails.
 UNCLEAR = (UNSTABLE, POSSIBLY + SLOWER, TOO_FEW, CANT_JUDGE, CONDITIONS_DIFFER, ADDED, REMOVED)
-# Between different devices, what replaces verdicts and parts of notes.
-WITHOUT_DIRECTION = {
-    "directions": [SLOWER, FASTER, POSSIBLY + SLOWER, POSSIBLY + FASTER, BETTER, WORSE],
-    "differs": DIFFERS,
-    "by": f"is ({SLOWER}|{FASTER}) by",
-    "differs_by": f"{DIFFERS} by",
-    "reason": f"reason for {SLOWER} and {FASTER}",
-    "of_differences": "reason for differences",
-}
+# Verdicts that are shown as `DIFFERS` between different devices.
+DIRECTIONS = (SLOWER, FASTER, POSSIBLY + SLOWER, POSSIBLY + FASTER, BETTER, WORSE)
 # The order in which a page counts ops by verdict.
 ORDER = (
     *(SLOWER, FASTER, ADDED, REMOVED, UNSTABLE, POSSIBLY + SLOWER, POSSIBLY + FASTER, MORE_CALLS, FEWER_CALLS),
     *(OTHER_SHAPES, OPEN, SAME, TOO_FEW, CANT_JUDGE, CONDITIONS_DIFFER),
 )
 
+# The finding that programs have too little in common to compare their ops.
+FEW_COMMON_OPS = "few common ops"
+# Notes: why there is no verdict, and what one needs.
 ZERO = "shorter than one step of the clock"
 DISTURBED = "a capture is disturbed: take 2 more of base and of new"
 CONSTANT = "the same in all captures of a side: its variation is unknown"
@@ -70,16 +66,55 @@ BY_STEPS = "judged by the steps of one trace per side: measure 3"
 STEPS_DIFFER = "the steps differ, but single traces may differ as much: measure 3 per side"
 FEW_VALUES = "take at least 3 captures per side, better 5"
 TWO_CLOCKS = "one side counts cycles and the other time: only shares are comparable"
+WITHIN_NOISE = "within the noise"
+WIDE = "a difference of {:.3g} % or more is not excluded"
+SMALLEST = "less than {:.3g} % is no change"
+IMMATERIAL = "changed, but only by {:.2g} % of the total"
+HISTORY = "single captures of its history differ by up to {:.1f} %: take 2 more per side, better 4"
+UNSTABLE_SINGLE = (
+    "all ops of new took {:.0f} % more than in its history, due to this build or a disturbed machine: take 2 more "
+    "captures of base and of new"
+)
+UNSTABLE_SIDE = "{} of {} captures of new took {:.0f} % more than the others and are left out of the change: {}"
+
+# Findings: what affects how far verdicts can be trusted. The name of a capture stands before those of one.
 MACHINE = "a slower machine would look like a slower program"
 ORDER_UNKNOWN = f"some captures have no timestamps (etq ingest --captured-at sets them): {MACHINE}"
 APART = f"the sides were measured at different times: {MACHINE}; interleave them (etq bench)"
 MEASURED_APART = f"measured apart: {MACHINE}; measure both sides in turns (etq bench)"
-MORE_THAN_100 = "it would take more than 100 captures per side to show a difference of this size"
+NO_TIMES = "of {} has no {}{}, and is excluded"
+CONDITION = "{}: {}; this may be the reason for differences"
+FEW_CAPTURES = "{} in base, {} in new: take at least 3 per side, better 5 to 10 (etq bench)"
+ONE_TRACE = (
+    "the samples are steps, {} of base and {} of new, which share the machine's state: a difference is possible at "
+    "most; take at least 3 traces per side, in turns"
+)
+MORE_STEPS = ", or traces of more steps (--step-name NAME: calls of an annotation)"
+MANY_DISTURBED = "{} of {} captures of {} are disturbed: the others may not be typical either"
+NO_SHIFT = "fewer than 3 ops with a precise clock in all captures, or fewer than half of them"
+SCATTERED = "two groups of ops moved apart, and captures of a side differ too much to tell which the program changed"
+SHIFT_UNKNOWN = "{}: the common shift of all ops cannot be told from the change of one op"
+TWO_GROUPS = (
+    "two groups of ops moved apart, by {:.1f} % and by {:.1f} %: it is unknown which of them the program changed; the "
+    "first is taken as the common shift: see the total, and {}"
+)
+
+# Of benchmarks that are asked after rounds.
+DECIDED = "decided after {}"
+NO_PRECISION = "{} measured; an interval needs 3"
+PRECISE = "known to ±{:.2g} % after {}"
+IMPRECISE = "known to ±{:.2g} %, wanted ±{:.2g} %; {}"
+TOO_EARLY = "too early to say how many more rounds it needs"
 
 
 def direction(change: float) -> str:
     """The verdict on a change that counts."""
     return SLOWER if change > 0 else FASTER
+
+
+def better(is_better: bool, is_time: bool) -> str:
+    """The verdict on a value that changed."""
+    return (FASTER if is_better else SLOWER) if is_time else (BETTER if is_better else WORSE)
 
 
 def are(verdict: str) -> str:
@@ -100,66 +135,34 @@ def other_devices(base: str, new: str, has_verdicts: bool) -> str:
     return f"base ran on {base}, new on {new}: ops are matched by name and inputs, their kernels differ{asked}"
 
 
-def better(is_better: bool, is_time: bool) -> str:
-    """The verdict on a value that changed."""
-    if is_time:
-        return FASTER if is_better else SLOWER
-    return BETTER if is_better else WORSE
-
-
 def again(is_interleaved: bool) -> str:
     """What to do if a disturbed machine hides the difference."""
     return "measure more captures of both" if is_interleaved else "measure both again, in turns"
 
 
-def unstable_single(off: float) -> str:
-    """Why the total of a single capture is unstable."""
-    return (
-        f"all ops of new took {100 * math.expm1(off):.0f} % more than in its history, due to this build or a disturbed "
-        "machine: take 2 more captures of base and of new"
-    )
-
-
-def unstable_side(slow: int, captures: int, off: float, is_interleaved: bool) -> str:
-    """Why a total is unstable: new has more slow captures than base."""
-    return (
-        f"{slow} of {captures} captures of new took {100 * math.expm1(off):.0f} % more than the others and are left "
-        f"out of the change: {again(is_interleaved)}"
-    )
+def percent(log: float) -> float:
+    """A difference of logarithms in percent."""
+    return 100 * math.expm1(log)
 
 
 def within_noise(captures: int | None) -> str:
     """Why a possible difference isn't shown, and how many captures would show it, if known."""
     if captures is None:
-        return "within the noise"
+        return WITHIN_NOISE
     if captures > 100:
-        return f"within the noise; {MORE_THAN_100}"
-    shown = "would show a difference of this size in nine of ten comparisons"
-    return f"within the noise; {captures} captures per side {shown}"
-
-
-def wide(smallest: float) -> str:
-    """Why a comparison that found no difference that counts can't say that there is none."""
-    return f"a difference of {100 * smallest:.3g} % or more is not excluded"
-
-
-def too_few(base: int, new: int, histories: int | None) -> str:
-    """How many more captures of which side a verdict needs; `histories` are those of single captures."""
-    needed = [f"{3 - captures} more of {side}" for side, captures in (("base", base), ("new", new)) if captures < 3]
-    text = f"take {' and '.join(needed)}"
-    if histories is None:
-        text += ", better 5 per side"
-    else:
-        text += f", or {10 - histories} more captures of base's program for its history"
-    return f"{text}: the runs of one capture share the state of the device"
-
-
-def history_differs(worst_step: float) -> str:
-    """The largest difference of successive captures of the history."""
+        return f"{WITHIN_NOISE}; it would take more than 100 captures per side to show a difference of this size"
     return (
-        f"single captures of its history differ by up to {100 * math.expm1(worst_step):.1f} %: take 2 more per side, "
-        "better 4"
+        f"{WITHIN_NOISE}; {captures} captures per side would show a difference of this size in nine of ten comparisons"
     )
+
+
+def too_few(base: int, new: int, history: int | None) -> str:
+    """How many more captures of which side a verdict needs; `history` are those of the history of single captures."""
+    needed = [f"{3 - captures} more of {side}" for side, captures in (("base", base), ("new", new)) if captures < 3]
+    rest = ", better 5 per side"
+    if history is not None:
+        rest = f", or {10 - history} more captures of base's program for its history"
+    return f"take {' and '.join(needed)}{rest}: the runs of one capture share the state of the device"
 
 
 def below_clock(resolution: float, ticks: float) -> str:
@@ -170,19 +173,9 @@ def below_clock(resolution: float, ticks: float) -> str:
     )
 
 
-def smallest(counting: float) -> str:
-    """The smallest difference of the total that counts."""
-    return f"less than {100 * counting:.3g} % is no change"
-
-
-def immaterial(change: float, share: float) -> str:
-    """Why a certain difference doesn't count: it is too small a part of the total."""
-    return f"changed, but only by {100 * abs(change) * share:.2g} % of the total"
-
-
 def calls(base: float, new: float, base_ticks: float, new_ticks: float) -> str:
     """How much more or less often an op is called, and how long that takes."""
-    each = f"each {_call_length(base_ticks)} to {_call_length(new_ticks)}"
+    each = f"each {_length(base_ticks)} to {_length(new_ticks)}"
     return f"calls per step {number_text(base)} to {number_text(new)}, {each}"
 
 
@@ -192,59 +185,19 @@ def shapes(base: str | None, new: str | None) -> str:
     return f"shapes {', '.join(parts)}"
 
 
-def no_times(side: str, is_trace: bool, phase: str | None) -> str:
-    """Says that a capture has nothing to compare; its name stands before this and other findings of a capture."""
-    of_phase = "" if phase is None else f" of phase {phase}"
-    return f"of {side} has no {'step' if is_trace else 'execute'}{of_phase}, and is excluded"
+def off(size: float, has_factor: bool, is_on_devices: bool) -> str:
+    """How far a disturbed capture or step deviates, as a logarithm."""
+    of = f"{'all ops' if has_factor else 'total'}{' on devices' if is_on_devices else ''}"
+    return f"took {_more(percent(size))} in {of}"
 
 
-def condition(name: str, detail: str) -> str:
-    """Says that a condition differs."""
-    return f"{name}: {detail}; this may be the reason for slower and faster"
+def _more(percent: float) -> str:
+    return f"{abs(percent):.1f} % {'more' if percent > 0 else 'less'}"
 
 
-def one_trace(base: int, new: int) -> str:
-    """Says that steps are compared, and how many."""
-    more = ", or traces of more steps (--step-name NAME: calls of an annotation)" if min(base, new) < 3 else ""
-    return (
-        f"the samples are steps, {base} of base and {new} of new, which share the machine's state: a difference is "
-        f"possible at most; take at least 3 traces per side, in turns{more}"
-    )
-
-
-def few_captures(base: int, new: int) -> str:
-    """Says that a side has too few captures."""
-    return f"{base} in base, {new} in new: take at least 3 per side, better 5 to 10 (etq bench)"
-
-
-def disturbed(side: str, off: float, has_factor: bool, is_on_devices: bool, *, is_left_out: bool) -> str:
-    """How far a capture deviates, from what, and whether it is excluded."""
-    if not is_left_out:
-        rest = "the other captures: measure again"
-    else:
-        rest = f"the {'rest of its side' if has_factor else 'captures of both sides'}, and is excluded: measure again"
-    return f"of {side} {_off(off, has_factor, is_on_devices)} than {rest}"
-
-
-def disturbed_steps(side: str, count: int, steps: int, off: float, has_factor: bool, is_on_devices: bool) -> str:
-    """How many steps of a side deviate, and how far."""
-    return f"{count} of {steps} steps of {side} {_off(off, has_factor, is_on_devices)} and are excluded"
-
-
-def _off(off: float, has_factor: bool, is_on_devices: bool) -> str:
-    size = f"{100 * abs(math.expm1(off)):.1f} % {'more' if off > 0 else 'less'}"
-    return f"took {size} in {'all ops' if has_factor else 'total'}{' on devices' if is_on_devices else ''}"
-
-
-def unstable(side: str, count: int, captures: int) -> str:
-    """Says that many captures of a side are disturbed."""
-    return f"{count} of {captures} captures of {side} are disturbed: the others may not be typical either"
-
-
-def other_programs(matched: str, bases: int, news: int, both: int) -> str:
-    """How many ops only one side has, by the numbers of those that base, new, and both have."""
-    few = "; fewer than half are in both: compare totals only" if 2 * both < min(bases, news) else ""
-    return f"ops are matched by {matched}: {news - both} of new are not in base, {bases - both} of base not in new{few}"
+def other_programs(matched: str, bases: int, news: int) -> str:
+    """How many ops only base, and only new, has."""
+    return f"ops are matched by {matched}: {news} of new are not in base, {bases} of base not in new"
 
 
 def no_op_changed(is_same_program: bool) -> str:
@@ -254,31 +207,14 @@ def no_op_changed(is_same_program: bool) -> str:
     return "no op changed more than the others: the device changed all ops alike, or the time outside of ops changed"
 
 
-def no_common_shift(is_scattered: bool) -> str:
-    """Why the common shift is unknown."""
-    why = "fewer than 3 ops with a precise clock in all captures, or fewer than half of them"
-    if is_scattered:
-        why = "two groups of ops moved apart, and captures of a side differ too much to tell which the program changed"
-    return f"{why}: the common shift of all ops cannot be told from the change of one op"
-
-
 def common_shift(shift: float, low: float, high: float) -> str:
-    """By how much all ops differ, with the interval of that; NaN if there is none."""
-    interval = "" if math.isnan(low) else f" ({100 * low:+.1f} to {100 * high:+.1f} %)"
+    """By how many percent all ops differ, with the interval of that; NaN if there is none."""
+    interval = "" if math.isnan(low) else f" ({low:+.1f} to {high:+.1f} %)"
     if low * high > 0:
-        changed = f"the whole program is {direction(shift)} by {100 * abs(shift):.1f} %{interval}"
+        changed = f"the whole program took {_more(shift)}{interval}"
     else:
-        changed = f"all ops changed by {100 * shift:+.1f} %{interval}, which the machine may do"
+        changed = f"all ops changed by {shift:+.1f} %{interval}, which the machine may do"
     return f"{changed}: verdicts on ops exclude this common shift"
-
-
-def two_groups(shift: float, other: float, is_interleaved: bool) -> str:
-    """Says that two groups of ops moved."""
-    return (
-        f"two groups of ops moved apart, by {100 * shift:.1f} % and by {100 * other:.1f} %: it is unknown "
-        "which of them the program changed; the first is taken as the common shift: see the total, and "
-        f"{again(is_interleaved)}"
-    )
 
 
 # Numbers of rounds in a forecast.
@@ -290,7 +226,7 @@ def rounds(count: int) -> str:
     return f"{count} round{'' if count == 1 else 's'}"
 
 
-def _more(count: int | None, is_beyond: bool) -> str:
+def rounds_needed(count: int | None, is_beyond: bool) -> str:
     """About how many more rounds are needed; None if more than 100 in all.
 
     The estimate is as rough as the spread that it is made from: steps of about 1.5 don't claim more.
@@ -301,31 +237,10 @@ def _more(count: int | None, is_beyond: bool) -> str:
     return f"needs about {step} more round{'' if step == 1 else 's'}{', more than allowed' if is_beyond else ''}"
 
 
-def decided(round: int) -> str:
-    """Says that a benchmark has measured enough."""
-    return f"decided after {rounds(round)}"
-
-
 def still_open(round: int, items: Sequence[str], more: int | None, is_beyond: bool) -> str:
     """Says what isn't decided after a round."""
     named = ", ".join(items[:3]) + (f" and {len(items) - 3} more" if len(items) > 3 else "")
-    return f"not decided after {rounds(round)}: {named}; {_more(more, is_beyond)}"
-
-
-def no_precision(round: int) -> str:
-    """Says that one program has too few captures for an interval."""
-    return f"{rounds(round)} measured; an interval needs 3"
-
-
-def precise(round: int, half: float) -> str:
-    """Says that the latency of one program is known."""
-    return f"known to ±{100 * half:.2g} % after {rounds(round)}"
-
-
-def imprecise(half: float, width: float, more: int | None, is_beyond: bool, *, is_early: bool = False) -> str:
-    """Says that the latency of one program isn't known well enough; `is_early`: too few captures for a forecast."""
-    needed = "too early to say how many more rounds it needs" if is_early else _more(more, is_beyond)
-    return f"known to ±{100 * half:.2g} %, wanted ±{100 * width:.2g} %; {needed}"
+    return f"not decided after {rounds(round)}: {named}; {rounds_needed(more, is_beyond)}"
 
 
 def number_text(value: float, digits: int = 4) -> str:
@@ -339,10 +254,6 @@ def _length(ticks: float) -> str:
         ((unit, size) for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)) if ticks >= size), ("ns", 1)
     )
     return f"{ticks / size:.4g} {unit}"
-
-
-def _call_length(ticks: float) -> str:
-    return f"{ticks / 1e6:.2f} ms" if ticks >= 1e6 else f"{ticks / 1e3:.2f} us"
 
 
 def _shortened(text: str) -> str:

@@ -15,6 +15,7 @@ from etq.database.connection import in_memory
 from etq.database.database import Database
 from etq.database.handles import Capture, Program, Record
 from etq.database.rollups import describe_runs
+from etq.errors import FormatError
 from etq.warehouse.warehouse import Warehouse
 
 Result = TypeVar("Result")
@@ -146,3 +147,15 @@ def open_ephemeral_program(path: str | os.PathLike[str]) -> tuple[Warehouse, Pro
     """Load one program into a warehouse in memory. Errors are those of `Warehouse.ingest_program`."""
     warehouse = Warehouse(Database(_create(), None))
     return warehouse, warehouse.ingest_program(path)
+
+
+def open_ephemeral_ranks(path: str | os.PathLike[str]) -> Warehouse:
+    """Load the ranks of a merged trace into a warehouse in memory, a capture each. Errors are those of
+    `Warehouse.ingest_ranks`, and `FormatError` for another file.
+    """
+    warehouse = Warehouse(Database(_create(), None))
+    if not warehouse.ingest_ranks(path):
+        raise FormatError(
+            os.fspath(path), "not a trace of several ranks; ingest the files of a job, and name its label job"
+        )
+    return warehouse

@@ -33,6 +33,15 @@ def narrowed(view: str, format: str, given: Mapping[str, Any]) -> tuple[catalog.
     return macro, {parameter: value for parameter, value in given.items() if parameter in known}
 
 
+def instead(view: catalog.SqlObject, format: str | None) -> str:
+    """Return which method answers for captures of a format that a view is not for; empty if it is for that."""
+    if format is None or view.otherwise is None or (format == TRACE) == (view.needs[0] == TRACE):
+        return ""
+    name, _, by = view.otherwise.partition(" by ")
+    kinds = ("ETDumps", "PyTorch traces") if format == TRACE else ("PyTorch traces", "ETDumps")
+    return f"{view.name} is for {kinds[0]}; for {kinds[1]} there is {name}({f'by={by!r}' if by else ''})"
+
+
 def stored_rows(warehouse: Answers, view: str, given: Mapping[str, Any]) -> str | None:
     """A subquery of `$capture` with the rows of a view, in its order, from the view's table of answers.
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 # How similar a name must be to be the one that was meant: p51 is to p50, per_call isn't to calls.
 _NEAR: Final = 0.66
+# The number of values of a label in a message.
+_MOST: Final = 10
 _KEY: Final = re.compile(r"(no capture matches (\d+))(?:;.*)?", re.DOTALL)
 _UNKNOWN: Final = re.compile(r"no capture matches (\S.*?[=<>].*?)(?:; (?:the nearest|there) are [^;]*)?", re.DOTALL)
 
@@ -71,7 +73,8 @@ def _reason(terms: Sequence[Mapping[str, Any]], labels: Mapping[str, list[str]])
             known = f"labels are {', '.join(sorted(labels))}" if labels else "no capture has labels"
             return f": no label is named {key!r}{nearest_words(key, labels) or f'; {known}'}"
         if term["sign"] == "=" and value not in labels[key]:
-            near = nearest_words(value, labels[key]) or f"; values are {', '.join(labels[key][:10])}"
+            more = f" and {len(labels[key]) - _MOST} more" if len(labels[key]) > _MOST else ""
+            near = nearest_words(value, labels[key]) or f"; values are {', '.join(labels[key][:_MOST])}{more}"
             return f": none has {key}={value}{near}"
     if any(term["is_time"] for term in terms):
         how = "captured_at>=2026-11-15, captured_at<2026-11-15T12:00 (in UTC) or since=7d"

@@ -34,10 +34,11 @@ class Result:
     All methods raise `QueryError` for a wrong query and for errors in the data.
     """
 
-    def __init__(self, relation: duckdb.DuckDBPyRelation, query: str = "") -> None:
-        """Hold a relation; `query` names the views that it is of, for `show`."""
+    def __init__(self, relation: duckdb.DuckDBPyRelation, query: str = "", note: str = "") -> None:
+        """Hold a relation; `query` names the views that it is of, for `show`; `note` says why it has no rows."""
         self.relation = relation
         self._query = query
+        self._note = note
 
     def show(self, rows: int = ROWS) -> None:
         """Print the first rows as a table: on a terminal, with the columns that fit, those that matter most."""
@@ -69,8 +70,8 @@ class Result:
                 raise EtqError(f".{name}() needs {package}: pip install {install}") from error
             if isinstance(error, ModuleNotFoundError):
                 raise
-            raise QueryError(message_of(error)) from error
-        return Result(answer) if isinstance(answer, duckdb.DuckDBPyRelation) else answer
+            raise QueryError(self._note or message_of(error)) from error
+        return Result(answer, note=self._note) if isinstance(answer, duckdb.DuckDBPyRelation) else answer
 
     def _first(self, rows: int) -> tuple[Rows, bool]:
         """Return the first rows, and whether there are more."""
@@ -78,6 +79,8 @@ class Result:
         return found[:rows], len(found) > rows
 
     def _text(self, found: Rows, has_more: bool, rows: int) -> str:
+        if self._note and not found:
+            return f"{self._note}\n"
         text = table(self.relation.columns, found, style_of(sys.stdout), _HINT, foremost_in(self._query))
         return text + (f"The first {rows} rows; show({10 * rows}) has more\n" if has_more else "")
 
@@ -94,6 +97,7 @@ class Result:
         except QueryError as error:
             return {"text/plain": f"Error: {error}", "text/html": f"<pre>Error: {html.escape(str(error))}</pre>"}
         note = f"The first {ROWS} rows; .fetchall(), .df() and .to_arrow_table() have all" if has_more else ""
+        note = note if found else self._note
         text = self._text(found, has_more, ROWS).rstrip("\n")
         return {"text/plain": text, "text/html": html_table(self.relation.columns, found, note)}
 

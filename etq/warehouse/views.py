@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from etq import catalog
 from etq.database.handles import Capture
 from etq.errors import QueryError
-from etq.warehouse.formats import narrowed
+from etq.warehouse.formats import instead, narrowed
 from etq.warehouse.nearest import nearest_words
 from etq.warehouse.result import Result
 
@@ -63,7 +63,7 @@ class Views:
             arguments = ", ".join(_argument(called, parameter) for parameter in taken)
             query = f"FROM {called.name}({arguments})"
             if called is macro:
-                return self.sql(query, **taken)
+                return Result(self.relation(query, **taken), query, instead(macro, self._format(captures)))
             return Result(self._answered(query, taken, called.name, captures), f"{name}()")
 
         view.__name__ = name

@@ -308,7 +308,7 @@ class Warehouse(Views):
                     raise QueryError(f"the query has more than {_MOST_ROWS:,} rows; limit it")
             return found.columns, rows
 
-        return ask(self.connection_for(query), query, answer, seconds)
+        return ask(self.connection_for(query), query, answer, seconds, values)
 
     def capture(self, selector: str) -> Capture:
         """Return the capture of a name, hash prefix or selector (key=value,key=value, since=7d, @latest, @previous).
@@ -408,8 +408,8 @@ class Warehouse(Views):
         metrics       files of metrics (or their bytes), as for `ingest_metrics`
         etrecord      the ETRecord of its program (or its bytes), which is ingested and linked, as with `ingest_record`
         pte           its program (or its bytes), which is ingested and linked, as with `ingest_program`
-        graph_captures  of a trace: traces of the capture of its CUDA or HIP graphs (or their bytes, or folders), from
-                      which the graphs' kernels get their ops and modules
+        graph_captures  of a trace: traces of the capture of its CUDA or HIP graphs, or annotations of their kernels (or
+                      their bytes, or folders), from which the graphs' kernels get their ops and modules
 
         Labels of `labels` have precedence over those of the sidecar, these over those of the path, these over those of
         git. For a capture that is already stored, only `labels` replace existing labels.
@@ -504,6 +504,40 @@ class Warehouse(Views):
                 progress(listed[len(results)], each)
             results.append(each)
         return results
+
+    def ingest_ranks(
+        self, source: str | os.PathLike[str] | bytes, *, labels: Mapping[str, str] | None = None
+    ) -> list[Capture]:
+        """Ingest a trace into which the traces of several ranks were merged, as SGLang, TraceLens and etq do: a capture
+        of each rank, with the labels `rank` and `job`, which is the file's stem unless `labels` has another.
+
+        Returns the captures, ordered by rank; none for any other file, which isn't ingested. Raises `FormatError` for
+        a file that can't be read or is damaged, `WarehouseError` for a warehouse that can't be written.
+        """
+        from etq.ingest.registry import is_json
+        from etq.ingest.trace.ranks import ranks_in
+        from etq.storage.bulk import FileToStore
+        from etq.storage.capture import Options
+        from etq.storage.naming import names_for
+        from etq.storage.sources import Source, source_of
+
+        file = source_of(source)
+        ranks = ranks_in(file.content, file.uri) if is_json(file.content) else []
+        job = next(names_for(file.uri, lambda: file.sha256))
+        place = Path(file.path)
+        files = [
+            FileToStore(
+                Source(rank.content, str(place.with_name(f"{job}.{rank.name}.json.gz"))),
+                Options(labels={"job": job, **(labels or {}), "rank": str(rank.number)}),
+            )
+            for rank in ranks
+        ]
+        captures = []
+        for result in self.ingest_opened(files):
+            if isinstance(result, EtqError):
+                raise result
+            captures.append(result)
+        return captures
 
     def ingest_opened(
         self, files: Iterable[FileToStore], *, program: Source | None = None, record: Source | None = None

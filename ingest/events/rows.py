@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -37,11 +38,15 @@ EVENT_TICKS: Final = pa.schema(
 )
 
 
+# The batches of a large file, which have as many rows, share the memory of their empty columns.
+_nulls: Final = lru_cache(maxsize=4)(pa.nulls)
+
+
 def event_batch(columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
     """Return rows of `event_ticks`; columns that are not given are NULL."""
     rows = len(columns["run_index"])
     arrays = [
-        columns[name] if name in columns else pa.nulls(rows, EVENT_TICKS.field(name).type) for name in EVENT_TICKS.names
+        columns[name] if name in columns else _nulls(rows, EVENT_TICKS.field(name).type) for name in EVENT_TICKS.names
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=EVENT_TICKS)
 

@@ -1,61 +1,116 @@
-"""Categories of a trace's events that no class has: which of them are work of a device."""
+"""Categories of a trace's events that are missing or unknown: what the rules of tracks make of them."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from etq.ingest.trace.classes import rules
-from etq.ingest.trace.columns import TraceColumns
-from etq.ingest.trace.scanner import DeviceEvent
+from etq.ingest.trace.classes import Class, Rules, Track, rules
+from etq.ingest.trace.columns import TraceColumns, spelled
+from etq.ingest.trace.scanner import NONE
 from etq.ingest.trace.types import Entries, Part, lenient
 
+Whole = npt.NDArray[np.int64]
 # How many events of a category are looked at.
 _SAMPLED: Final = 32
 # How many categories a finding names.
 _NAMED: Final = 5
-_events, _event = lenient(DeviceEvent)
 
 
-def unknown_work(columns: TraceColumns, entries: Entries) -> frozenset[str]:
-    """Return the unknown categories whose events are work of a device, with a finding for each, and one for the others.
+class _Event(msgspec.Struct, gc=False):
+    """An entry of which only the arguments are read, whichever they are."""
 
-    Work of a device names a device or stream, as calls that launch it do not.
+    args: dict[str, Any] | None = None
+
+
+_events, _event = lenient(_Event)
+
+
+def of_tracks(columns: TraceColumns, entries: Entries) -> Mapping[str, Class]:
+    """Return the classes of unknown categories by the rules of tracks without names, with a finding for each, and one
+    for the other unknown categories.
+
+    Before that, events of a track that a rule names get the category of the rule, see `_name_categories`.
     """
-    kinds, known = [*columns.keys.kinds], rules()
+    known = rules()
+    _name_categories(columns, entries, known)
+    kinds = [*columns.keys.kinds]
     unknown = sorted({category for category, _ in kinds if known.of_category(category) is None})
     if not unknown:
-        return frozenset()
+        return {}
     kind = np.array(columns.keys.kind, np.int32)[np.frombuffer(columns.key, np.int32)]
     at = np.frombuffer(columns.at, np.int32)
-    found, others = set(), []
+    found, others = {}, []
     for category in unknown:
-        is_of = np.array([each == category for each, _ in kinds], np.bool_)[kind]
-        if not is_of.any():  # an end without its beginning
+        is_of = np.array([each == category for each, _ in kinds], np.bool_)[kind] & (kind != NONE)
+        if not is_of.any():  # an end without its beginning, or a track that a rule names
             continue
-        if _have_devices(entries, at[is_of][:_SAMPLED].astype(np.int64)):
-            found.add(category)
-            columns.find(
-                "unknown category", f"{_counted(is_of)} of the unknown category {category[:200]} are taken as kernels"
-            )
+        sampled = _arguments(entries, at[is_of][:_SAMPLED].astype(np.int64))
+        track = next((each for each in known.tracks if not each.has_names and any(map(each.has_one, sampled))), None)
+        of_track = known.of_category(track.category) if track is not None and track.category is not None else None
+        counted = f"{is_of.sum():,} event{'s' if is_of.sum() > 1 else ''}"
+        if track is None or of_track is None:
+            others.append(f"{category[:60]} ({counted})")
         else:
-            others.append(f"{category[:60]} ({_counted(is_of)})")
+            found[category] = of_track
+            columns.find(
+                "unknown category", f"{counted} of the unknown category {category[:200]} are taken as {track.category}s"
+            )
     if others:
         more = f" and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
         columns.find("unknown category", f"of unknown categories: {', '.join(others[:_NAMED])}{more}")
-    return frozenset(found)
+    return found
 
 
-def _counted(is_of: npt.NDArray[np.bool_]) -> str:
-    return f"{is_of.sum():,} event{'s' if is_of.sum() > 1 else ''}"
+def _name_categories(columns: TraceColumns, entries: Entries, known: Rules) -> None:
+    """Give events of the tracks that rules name, without a category or of an unknown one, the category of the rule, or
+    no kind if it has none.
+
+    The arguments of the first event of each name and thread are those of all of them.
+    """
+    tracks = _named_tracks(columns, known)
+    if not tracks:
+        return
+    keys, kinds = columns.keys, [*columns.keys.kinds]
+    numbers, first = np.unique(np.frombuffer(columns.key, np.int32), return_index=True)
+    chosen = [
+        (number, place)
+        for number, place in zip(numbers.tolist(), first.tolist(), strict=True)
+        if keys.thread[number] in tracks
+        and ((category := kinds[keys.kind[number]][0]) == "" or known.of_category(category) is None)
+    ]
+    chosen.sort(key=lambda each: columns.at[each[1]])
+    arguments = _arguments(entries, np.array([columns.at[place] for _, place in chosen], np.int64))
+    for (number, _), written in zip(chosen, arguments, strict=True):
+        track = next((each for each in tracks[keys.thread[number]] if each.has_one(written)), None)
+        if track is not None:
+            name = kinds[keys.kind[number]][1]
+            keys.kind[number] = NONE if track.category is None else keys.kinds[track.category, name]
 
 
-def _have_devices(entries: Entries, places: npt.NDArray[np.int64]) -> bool:
-    """Whether one of the events at these places names a device or stream."""
-    read: list[DeviceEvent] = []
-    entries.decode(Part(np.sort(places), _events, _event, read.extend))
-    return any(
-        each.args is not None and (each.args.device is not None or each.args.stream is not None) for each in read
-    )
+def _named_tracks(columns: TraceColumns, known: Rules) -> Mapping[int, list[Track]]:
+    """Return the rules that name each thread, by its number; only threads that some rule names."""
+    named = [each for each in known.tracks if each.has_names]
+    processes = {
+        process: fit
+        for process, name in columns.process_names.items()
+        if (fit := [each for each in named if each.process is None or each.process.search(name)])
+    }
+    found = {}
+    for (pid, tid), number in columns.threads.items() if processes else ():
+        thread = columns.thread_names.get((spelled(pid), spelled(tid)), "")
+        of_process = processes.get(spelled(pid), ())
+        if fit := [each for each in of_process if each.thread is None or each.thread.search(thread)]:
+            found[number] = fit
+    return found
+
+
+def _arguments(entries: Entries, places: Whole) -> Iterable[Mapping[str, Any]]:
+    """Return the arguments of the events at these places, which ascend."""
+    read: list[_Event] = []
+    entries.decode(Part(places, _events, _event, read.extend))
+    return [each.args or {} for each in read]

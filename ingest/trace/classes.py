@@ -52,8 +52,25 @@ class Kernel(NamedTuple):
     uses_matrix_units: bool | None
 
 
-# An event of an unknown category that is work of a device.
-WORK: Final = Class(_KERNEL, on_device=True)
+class Track(NamedTuple):
+    """A rule: events in a process and thread of certain names that have one of certain arguments are of a category;
+    None: they repeat the times of others.
+    """
+
+    category: str | None
+    process: Patterns | None
+    thread: Patterns | None
+    args: Mapping[str, Patterns]
+
+    @property
+    def has_names(self) -> bool:
+        """Whether it names a process or a thread."""
+        return self.process is not None or self.thread is not None
+
+    def has_one(self, written: Mapping[str, Any]) -> bool:
+        """Return whether an event with these arguments has one of the rule's, or the rule has none."""
+        values = ((pattern, written.get(name)) for name, pattern in self.args.items())
+        return not self.args or any(value is not None and pattern.search(str(value)) for pattern, value in values)
 
 
 class _Named(NamedTuple):
@@ -75,6 +92,7 @@ class Rules(NamedTuple):
 
     categories: Mapping[str, Class]
     endings: Sequence[tuple[str, Class]]
+    tracks: Sequence[Track]
     activities: Sequence[_Named]
     purposes: Sequence[_Named]
     call_name: Patterns
@@ -103,14 +121,14 @@ class Rules(NamedTuple):
         return Kernel(family, next((uses for uses, pattern in self.matrix_units if pattern.search(name)), None))
 
 
-def classified(kinds: Sequence[tuple[str, str]], work: frozenset[str] = frozenset()) -> list[Class]:
-    """Return the class of each kind of events, a category and a name. `work` are unknown categories of kernels.
+def classified(kinds: Sequence[tuple[str, str]], of_tracks: Mapping[str, Class] | None = None) -> list[Class]:
+    """Return the class of each kind of events, a category and a name; `of_tracks` has those of unknown categories.
 
     Raises `FormatError` for a user's file of rules that can't be read.
     """
     known = rules()
     by_category = {
-        category: WORK if category in work else known.of_category(category) or Class(_UNKNOWN)
+        category: known.of_category(category) or (of_tracks or {}).get(category) or Class(_UNKNOWN)
         for category in dict.fromkeys(category for category, _ in kinds)
     }
     found = [_active(known, by_category[category], name) for category, name in kinds]
@@ -207,9 +225,10 @@ def _parsed(written: Mapping[str, Any]) -> Rules:
         for name in entry["names"]:
             calls.setdefault(name, (_text(entry["purpose"]), bool(entry["waits"])))
     names = written["call_names"]
-    return Rules(
+    known = Rules(
         categories,
         endings,
+        [_track(entry) for entry in written["track"]],
         [_named(entry["activity"], entry) for entry in written["name"]],
         [_named(entry["name"], entry) for entry in written["purpose"]],
         re.compile(f"(?:{'|'.join(names['prefixes'])})([A-Z].*?)(?:{'|'.join(names['suffixes'])})*$"),
@@ -217,10 +236,20 @@ def _parsed(written: Mapping[str, Any]) -> Rules:
         [(_text(entry["name"]), _any_of(entry["patterns"])) for entry in written["family"]],
         [(bool(entry["uses"]), _any_of(entry["patterns"])) for entry in written["matrix_units"]],
     )
+    for track in known.tracks:
+        if track.category is not None and known.of_category(track.category) is None:
+            raise ValueError(f"category {track.category!r} of a track is not known")
+    return known
 
 
 def _named(what: Any, entry: Mapping[str, Any]) -> _Named:
     return _Named(_text(what), frozenset(entry["of"]), _any_of(entry["patterns"]), _text_or_none(entry, "only_without"))
+
+
+def _track(entry: Mapping[str, Any]) -> Track:
+    process, thread = (_any_of(entry[key]) if key in entry else None for key in ("process", "thread"))
+    args = {name: _any_of(patterns) for name, patterns in entry.get("args", {}).items()}
+    return Track(_text_or_none(entry, "category"), process, thread, args)
 
 
 def _text_or_none(entry: Mapping[str, Any], key: str) -> str | None:

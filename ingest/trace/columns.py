@@ -66,6 +66,7 @@ class TraceColumns:
     external, old_external, correlation, sequence, forward  [n] ids, -1 for none
     plain         positions of events whose arguments have another tool's layout
     stacks        rows of position, number in `written`
+    names         by position, the argument `name`, as kernels of graphs have
     memory        rows of position, thread and ticks of `[memory]` events
     """
 
@@ -77,6 +78,7 @@ class TraceColumns:
         self.threads = self.keys.threads
         self.plain: set[int] = set()
         self.stacks: list[tuple[int, int]] = []
+        self.names: dict[int, str] = {}
         self.memory: list[tuple[int, int, int]] = []
         self.process_names: dict[str, str] = {}
         self.thread_names: dict[tuple[str, str], str] = {}
@@ -134,10 +136,12 @@ class TraceColumns:
         self.correlation.fromlist([args.correlation for args in arguments])
         self.sequence.fromlist([args.sequence_number for args in arguments])
         self.forward.fromlist([args.forward_thread for args in arguments])
-        stacks = [args.call_stack for args in arguments]
-        if any(stacks):
-            written = zip(places.tolist(), stacks, strict=True)
-            self.stacks += [(at, self.written[each.encode()]) for at, each in written if each]
+        if any([args.call_stack or args.name for args in arguments]):  # noqa: C419 - faster than a generator
+            for at, args in zip(places.tolist(), arguments, strict=True):
+                if args.call_stack:
+                    self.stacks.append((at, self.written[args.call_stack.encode()]))
+                if args.name:
+                    self.names[at] = args.name
 
     def _add_other(self, at: int, event: TraceEvent | PlainEvent) -> None:
         args = event.args or NO_ARGUMENTS

@@ -1,20 +1,22 @@
-"""The ops and modules of kernels that graphs launched, from traces of the graphs' capture.
+"""The ops and modules of kernels that graphs launched, from traces of the graphs' capture, and from annotations.
 
 A graph's kernels are matched to the launches that were recorded, see `alignment`. The ops and modules in which these
 lie then become slices within each launch of the graph, of a nanosecond each: when they ran, no trace knows, but what
-contains what, in which order, is as in the recording.
+contains what, in which order, is as in the recording. The modules of a graph that none of the traces has recorded are
+those of its annotations, see `annotations`.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from etq.ingest.trace.alignment import aligned
+from etq.ingest.trace.annotations import template_of
 from etq.ingest.trace.columns import Numbered, TraceColumns
 from etq.ingest.trace.inputs import ArgumentsOf
 from etq.ingest.trace.launches import are, nearest
@@ -58,6 +60,7 @@ class _Graph(NamedTuple):
     streams: tuple[int, ...]
     is_ordered: bool  # by the numbers of nodes
     size: int | None
+    modules: tuple[str | None, ...]  # that are annotated
 
 
 class _Match(NamedTuple):
@@ -74,9 +77,19 @@ class _Match(NamedTuple):
     others: int = 0  # launches of kernels that had other blocks or threads when they were recorded
 
 
-def add_recorded(columns: TraceColumns, slices: Slices, entries: Entries, recorders: Sequence[Recorder]) -> None:
-    """Add the slices that the graphs' kernels were recorded in, with findings about the scores."""
-    graphs = _graphs(slices, entries)
+def add_recorded(
+    columns: TraceColumns,
+    slices: Slices,
+    entries: Entries,
+    recorders: Sequence[Recorder],
+    annotations: Mapping[int, str],
+) -> None:
+    """Add the slices that the graphs' kernels were recorded in, with findings about the scores; else the modules of the
+    annotations, by the numbers of nodes, beside those in the trace.
+    """
+    graphs = _graphs(columns, slices, entries, annotations)
+    if not graphs and not recorders and not annotations:
+        return
     if not graphs:
         columns.find("no graph launched", "the trace has no launches of graphs that the given captures could explain")
         return
@@ -84,29 +97,39 @@ def add_recorded(columns: TraceColumns, slices: Slices, entries: Entries, record
     templates: dict[tuple[object, ...], Template] = {}
     added = Added(len(slices.at), 1 + max(int(slices.at.max()), *(at for at, _, _ in columns.memory), 0))
     reports: Counter[tuple[float, int, int, str]] = Counter()
-    outside = others = 0
+    outside = others = unlike = 0
     arguments: dict[int, ArgumentsOf] = defaultdict(lambda: ArgumentsOf([], [], []))
     for graph in graphs:
         key = (graph.names, graph.shapes, graph.streams, graph.is_ordered, graph.size)
+        if not recorders:
+            _add_annotated(slices, graph, added)
+            continue
         if key not in matches:
             matches[key] = _match(slices, graph, recorders)
         match = matches[key]
         if match is None:
             reports[0.0, 0, len(graph.work), ""] += 1
+            _add_annotated(slices, graph, added)
             continue
         is_used = match.score >= _LEAST_SCORE
         known = int((match.launches != NONE).sum()) if is_used else 0
         label = " ".join(filter(None, (match.recorder.path, match.recording.label)))
         reports[match.score, known, len(graph.work), label] += 1
         if not is_used:
+            _add_annotated(slices, graph, added)
             continue
         if key not in templates:
             templates[key] = _template(match)
+            unlike += _unlike(match, graph)
         outside += known - int((templates[key].owner != NONE).sum())
         others += match.others
         first = added.add(slices, graph.call, graph.work, match.recorder.slices, templates[key])
         _add_details(columns, match, templates[key], first, int(slices.run[graph.call]), arguments)
-    _report(columns, reports, outside)
+    if recorders:
+        _report(columns, reports, outside)
+    if unlike:
+        what = f"{unlike} events of graphs are annotated with other modules than those in which they were recorded"
+        columns.find("graph annotations differ", what)
     if others:
         what = (
             f"{others} of the events that are matched had other blocks or threads when they were recorded, as in "
@@ -117,6 +140,23 @@ def add_recorded(columns: TraceColumns, slices: Slices, entries: Entries, record
     slices.arguments = [
         (recorder.entries, arguments[id(recorder)]) for recorder in recorders if id(recorder) in arguments
     ]
+
+
+def _add_annotated(slices: Slices, graph: _Graph, added: Added) -> None:
+    if any(graph.modules):
+        annotated, template = template_of(graph.modules)
+        added.add(slices, graph.call, graph.work, annotated, template)
+
+
+def _unlike(match: _Match, graph: _Graph) -> int:
+    """Return how many kernels were recorded in another module than most that are annotated alike."""
+    modules: dict[str, Counter[str]] = defaultdict(Counter)
+    for launch, annotated in zip(match.launches.tolist(), graph.modules, strict=True):
+        path = [] if launch == NONE else match.recorder.path_of(launch, match.recording.since)
+        module = next((row for row in path if not match.recorder.is_op[row]), NONE)
+        if annotated is not None and module != NONE and match.has_modules:
+            modules[annotated][match.recorder.label(module)] += 1
+    return sum(each.total() - max(each.values()) for each in modules.values())
 
 
 def _add_details(
@@ -168,7 +208,7 @@ def _plural(number: int, word: str, ending: str) -> str:
     return f"{number} {word}{ending if number != 1 else ''}"
 
 
-def _graphs(slices: Slices, entries: Entries) -> list[_Graph]:
+def _graphs(columns: TraceColumns, slices: Slices, entries: Entries, annotations: Mapping[int, str]) -> list[_Graph]:
     """Return the launches of graphs, in the order of their calls."""
     is_launch = are(
         slices.kind,
@@ -187,6 +227,7 @@ def _graphs(slices: Slices, entries: Entries) -> list[_Graph]:
         [name_of(name, each) for (_, name), each in zip(slices.kinds, slices.classes, strict=True)], object
     )[slices.kind[work]]
     shapes = [shape_of(detail) for detail in details]
+    modules = _modules(columns, slices.at[work], node, annotations)
     around = nearest(
         slices.parent, are(slices.kind, [each.activity in ("annotation", "step") for each in slices.classes])
     )
@@ -206,9 +247,25 @@ def _graphs(slices: Slices, entries: Entries) -> list[_Graph]:
                 tuple(np.zeros(len(places), np.int64).tolist() if is_ordered else streams.tolist()),
                 is_ordered,
                 size_of_launch(_labels(slices, around, call)),
+                tuple(modules[place] for place in places.tolist()),
             )
         )
     return found
+
+
+def _modules(columns: TraceColumns, at: Whole, node: Whole, annotations: Mapping[int, str]) -> list[str | None]:
+    """Return the module of each kernel by the trace, else by the annotations of nodes, and find if they differ."""
+    in_trace = [columns.names.get(place) for place in at.tolist()]
+    by_node = [annotations.get(each) for each in node.tolist()]
+    differing = sum(None not in (one, other) and one != other for one, other in zip(in_trace, by_node, strict=True))
+    if differing:
+        what = (
+            f"{differing} events of graphs have other modules in the trace than in the file; those of the trace count"
+        )
+        columns.find("graph annotations differ", what)
+    if annotations and not any(by_node):
+        columns.find("graph annotations", "no event of a graph has the number of a node that is in the file")
+    return [one or other for one, other in zip(in_trace, by_node, strict=True)]
 
 
 def _labels(slices: Slices, around: Whole, call: int) -> list[str]:

@@ -53,13 +53,15 @@ def read_torch_trace(
     events outside of steps are one further run. Events without a duration, with impossible times or with other phases
     than slices are reported in `findings`. Rank, world size, process groups and worker become labels, if the file or
     its name has them. The time at which the recording began is `captured_at`, if the file has it. `recorded` are the
-    bytes and names of traces of the capture of graphs: kernels of the graphs get the ops and modules from there.
+    bytes and names of traces of the capture of graphs, and of files of kernels' annotations: kernels of the graphs get
+    the ops and modules from there.
 
     Raises `FormatError` for anything but a JSON trace, for damaged or absurdly packed gzip.
     """
     entries = Entries(data, path)
     columns, trace = _decoded_without_cycles(entries)
-    recorders = [_recorder(*each) for each in recorded]
+    annotations: dict[int, str] = {}
+    recorders = [recorder for each in recorded if (recorder := _recorder(*each, annotations)) is not None]
     labels = _labels_of(trace.distributedInfo)
     if (named := WORKER.fullmatch(PurePath(path).name)) is not None:
         labels["worker"] = named[1]
@@ -68,13 +70,17 @@ def read_torch_trace(
     devices = _devices(trace, columns)
     if devices is not None:
         yield "trace_devices", devices
-    yield from trace_rows(columns, entries, _value_of(int, trace.baseTimeNanoseconds) or 0, recorders)
+    yield from trace_rows(columns, entries, _value_of(int, trace.baseTimeNanoseconds) or 0, recorders, annotations)
 
 
-def _recorder(data: Any, path: str) -> Recorder:
-    """Return what a trace of the capture of graphs recorded."""
+def _recorder(data: Any, path: str, annotations: dict[int, str]) -> Recorder | None:
+    """Return what a trace of the capture of graphs recorded; None for a file of annotations, which are added."""
+    from etq.ingest.trace.annotations import annotations_in
     from etq.ingest.trace.recordings import Recorder
 
+    if (found := annotations_in(data, path)) is not None:
+        annotations.update(found)
+        return None
     entries = Entries(data, path)
     return Recorder(_decoded_without_cycles(entries)[0], entries, PurePath(path).name)
 

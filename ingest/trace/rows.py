@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from etq.ingest.arrow import LazyBatch, batch, encoded, filled, flags, integers, numbers, texts
 from etq.ingest.events.rows import event_batch
 from etq.ingest.trace.calls import family_of
-from etq.ingest.trace.categories import unknown_work
+from etq.ingest.trace.categories import of_tracks
 from etq.ingest.trace.classes import Class
 from etq.ingest.trace.columns import TraceColumns, spelled, texts_of
 from etq.ingest.trace.counters import event_counters
@@ -42,18 +42,22 @@ _BATCH: Final = 2**17
 
 
 def trace_rows(
-    columns: TraceColumns, entries: Entries, base: int, recorders: Sequence[Recorder] = ()
+    columns: TraceColumns,
+    entries: Entries,
+    base: int,
+    recorders: Sequence[Recorder] = (),
+    annotations: Mapping[int, str] | None = None,
 ) -> Iterator[tuple[str, pa.RecordBatch | LazyBatch]]:
     """Yield the tables of a trace, including `captures` and `findings`. `entries` reads the JSON of single events.
     `base` is the time from which the trace's times count, in nanoseconds since 1970. `recorders` have what the kernels
-    of graphs belong to.
+    of graphs belong to, `annotations` their modules by the numbers of nodes.
     """
     columns.finish()
-    slices = Slices(columns, entries, unknown_work(columns, entries))
-    if recorders:
+    slices = Slices(columns, entries, of_tracks(columns, entries))
+    if recorders or annotations or columns.names:
         from etq.ingest.trace.graphs import add_recorded
 
-        add_recorded(columns, slices, entries, recorders)
+        add_recorded(columns, slices, entries, recorders, annotations or {})
     classes = with_communication(slices.classes, slices.is_launched_within)
     if unknown := unknown_kernels(slices.kinds, classes, slices.kind, slices.elapsed):
         columns.find("unknown kernels", unknown)

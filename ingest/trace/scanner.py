@@ -37,7 +37,7 @@ class Arguments(msgspec.Struct, gc=False):
     old_external_id: Id = msgspec.field(default=NONE, name="external id")
     correlation: Id = NONE
     call_stack: str | None = msgspec.field(default=None, name="Call stack")
-    # Key of metadata events.
+    # Key of metadata events, and of annotated kernels of graphs.
     name: str | None = None
 
 

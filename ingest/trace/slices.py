@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
@@ -18,6 +17,7 @@ from etq.ingest.trace.impossible import UNKNOWN, outlasting, without_time
 from etq.ingest.trace.inputs import ArgumentsOf
 from etq.ingest.trace.launches import Owners, calls_of, is_launched_within, lost_launches, owners_by_id, owners_of
 from etq.ingest.trace.nesting import nesting
+from etq.ingest.trace.ranks import rank_of
 from etq.ingest.trace.scanner import NONE
 from etq.ingest.trace.serving import Told, told_by
 from etq.ingest.trace.ticks import BEYOND, NO_TIME, Whole
@@ -29,8 +29,6 @@ _RECORDING: Final = "Trace"
 # start of a machine gets there.
 _FIRST_MOMENT: Final = 10**15
 _LAST_MOMENT: Final = 4_102_444_800_000_000
-# A process of a rank, such as [TP00] 5000, rank0_5000 or 5000 [TP00].
-_RANK: Final = re.compile(r"(.*[0-9A-Za-z].*[^0-9A-Za-z])\d+|\d+([^0-9A-Za-z].*[0-9A-Za-z].*)")
 
 
 class Slices:
@@ -40,15 +38,15 @@ class Slices:
     has the class of each kind.
     """
 
-    def __init__(self, columns: TraceColumns, entries: Entries, work: frozenset[str] = frozenset()) -> None:
-        """`entries` reads the JSON of single events; `work` are unknown categories of work of a device."""
+    def __init__(self, columns: TraceColumns, entries: Entries, of_tracks: Mapping[str, Class] | None = None) -> None:
+        """`entries` reads the JSON of single events; `of_tracks` has the classes of unknown categories."""
         kept = _kept(columns)
         keys = columns.keys
         key = np.frombuffer(columns.key, np.int32)[kept]
         self.thread = np.array(keys.thread, np.int32)[key]
         self.kinds, self.kind = [*keys.kinds], np.array(keys.kind, np.int32)[key]
         del key
-        self.classes = classified(self.kinds, work)
+        self.classes = classified(self.kinds, of_tracks)
         self.at = np.frombuffer(columns.at, np.int32)[kept]
         self.external, old_external, self.correlation, self.sequence, self.forward = (
             np.frombuffer(each, np.int64)[kept]
@@ -75,7 +73,7 @@ class Slices:
         self._ranks = _ranks(columns)
         places = (self.kind, self.start, self.elapsed, self.correlation, self.process, self.rank)
         self.call = calls_of(self.classes, *places)
-        self._correct(columns, work)
+        self._correct(columns, of_tracks or ())
         self.origin = self._origins()
         self.run = self._runs()
         self.parent, self.overlap = self._nested()
@@ -126,7 +124,7 @@ class Slices:
         places = (self.kind, self.thread, self.start, self.elapsed, self.parent, call)
         return calls_and_operators(self.kinds, self.classes, *places, self.owners)
 
-    def _correct(self, columns: TraceColumns, work: frozenset[str]) -> None:
+    def _correct(self, columns: TraceColumns, unknown: Collection[str]) -> None:
         """Replace impossible times, with findings: an unknown time becomes a negative duration after its call; work
         ends where the next of its stream starts. Rows of unknown categories may not be streams.
         """
@@ -144,7 +142,7 @@ class Slices:
             )
         is_work = self._are(
             [
-                each.is_work and category not in work
+                each.is_work and category not in unknown
                 for (category, _), each in zip(self.kinds, self.classes, strict=True)
             ]
         )
@@ -356,7 +354,7 @@ class Added:
         self.first, self.first_at, self.count = first, first_at, 0
         self.parts: list[tuple[Any, ...]] = []
 
-    def add(self, slices: Slices, call: int, work: Whole, recorded: Slices, template: Template) -> int:
+    def add(self, slices: Slices, call: int, work: Whole, recorded: Any, template: Template) -> int:
         """Add the slices of one call; return the position of the first. Each lasts a nanosecond more than the number of
         slices that it contains, within the call, and takes none of its time.
         """
@@ -407,14 +405,16 @@ def _processes(columns: TraceColumns) -> Whole:
 
 
 def _ranks(columns: TraceColumns) -> Whole:
-    """Return a number of the rank of each thread's process. Tools that merge traces of ranks write the rank before or
-    after the number of the process; all processes without a rank have one number.
-    """
+    """Return a number of the rank of each thread's process; all processes without a rank have one number."""
     numbers: dict[str, int] = {}
-    names = [_RANK.fullmatch(spelled(pid)) for pid, _ in columns.threads]
-    return np.array(
-        [numbers.setdefault("".join(name.groups("")) if name else "", len(numbers)) for name in names], np.int64
-    )
+    names = [rank_of(spelled(pid)) for pid, _ in columns.threads]
+    if len(found := {*names} - {""}) > 1:
+        columns.find(
+            "several ranks",
+            f"the trace has the events of {len(found)} ranks, whose times are added up here: etq ingest FILE stores a"
+            " capture of each, and etq show stragglers FILE compares them",
+        )
+    return np.array([numbers.setdefault(name, len(numbers)) for name in names], np.int64)
 
 
 def _steps_around(ends: Whole) -> Whole:
@@ -442,6 +442,8 @@ def _kept(columns: TraceColumns) -> Any:
         columns.find("impossible times", f"{endless} events last longer than 64 bits can count: they have no duration")
     if negative := int(((duration < 0) & (duration != NO_TIME)).sum()):
         columns.find("impossible times", f"{negative} events end before they start: they have no duration")
+    if NONE in columns.keys.kind:
+        is_kept &= np.array(columns.keys.kind)[np.frombuffer(columns.key, np.int32)] != NONE
     return slice(None) if is_kept.all() else is_kept
 
 

@@ -20,7 +20,7 @@ _OF_ACTIVITIES: Final = {
     **{"kernel": "kernel", "copy": "memcpy", "fill": "memset", "call": "runtime"},
     **{"op": "cpu_exec", "python": "cpu_exec"},
 }
-_NUMBER: Final = re.compile(r"[^#]*#\s*([+-]?[0-9]{1,10})\s*(#|$)")
+_NUMBER: Final = re.compile(r"[^#]*#\s*([+-]?[0-9]{1,10})\s*(?:#|$)|[^#]*[^#\d]([0-9]{1,10})$")
 # Stands for a step's number that is unknown or has more than 32 bits.
 _UNKNOWN: Final = 2**31
 
@@ -100,9 +100,9 @@ def _activity(each: Class) -> str:
 
 
 def _number(name: str) -> int:
-    """Return the number that the name of a step has, as in `ProfilerStep#3`."""
+    """Return the number that the name of a step has, as in `ProfilerStep#3` and `denoise_step_3`."""
     found = _NUMBER.match(name)
-    number = _UNKNOWN if found is None else int(found[1])
+    number = _UNKNOWN if found is None else int(found[1] or found[2])
     return number if -_UNKNOWN <= number < _UNKNOWN else _UNKNOWN
 
 

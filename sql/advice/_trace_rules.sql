@@ -95,13 +95,10 @@ compiled AS MATERIALIZED (
             )
     ) AS is_compiled
 ),
--- The time of each device from its first event to the end of its last.
-spans AS MATERIALIZED (
-    SELECT w.device, max(w.end_ticks) - min(w.start_ticks) AS ticks FROM _launches(capture_key) AS w GROUP BY w.device
-),
+spans AS MATERIALIZED (FROM _device_spans(capture_key, 'device')),
 -- Idle time is known only if all times of work are known.
 idle AS (
-    SELECT i.*, c.unit, 100 * i.ticks::DOUBLE / nullif(s.ticks, 0) AS share, _in_unit(i.ticks, c.scale) AS total,
+    SELECT i.*, c.unit, 100 * i.ticks::DOUBLE / nullif(s.span_ticks, 0) AS share, _in_unit(i.ticks, c.scale) AS total,
         _in_unit(i.longest, c.scale) AS longest_time
     FROM _idle_totals(capture_key, 'device', NULL) AS i
     JOIN spans AS s ON s.device IS NOT DISTINCT FROM i.device
@@ -152,7 +149,7 @@ families AS MATERIALIZED (
 fused AS (
     SELECT sum(h.kernels * h.calls) AS kernels, sum(h.calls) AS calls,
         try_cast(sum(h.saved_ticks) AS BIGINT) AS saved_ticks,
-        100 * sum(h.saved_ticks)::DOUBLE / nullif((SELECT sum(s.ticks) FROM spans AS s), 0) AS share,
+        100 * sum(h.saved_ticks)::DOUBLE / nullif((SELECT sum(s.span_ticks) FROM spans AS s), 0) AS share,
         array_to_string(
             list(
                 _shortened(h.sequence, 160) || ' (' || _advice_count(h.calls, 'time')

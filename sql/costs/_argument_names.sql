@@ -84,6 +84,12 @@ FROM (
             'gradient query key value forward logsumexp seed offset attn_mask '
             || 'cum_seq_q cum_seq_k max_q max_k dropout_p is_causal'
         ),
+        (
+            ['aiter.fmha_v3_fwd'],
+            'query key value dropout_p scale is_causal window_left window_right compute_log_sumexp'
+        ),
+        (['vllm.unified_attention', 'aiter.mha_batch_prefill'], 'query key value'),
+        (['vllm.unified_attention_with_output', 'sglang.unified_attention_with_output'], 'query key value out'),
         (['aten.clamp'], 'self min max'),
         (['aten.gelu'], 'self approximate'),
         (['aten.gelu_backward'], 'gradient self approximate'),
@@ -92,18 +98,23 @@ FROM (
                 '_C.silu_and_mul', '_C.mul_and_silu', '_C.gelu_and_mul', '_C.gelu_tanh_and_mul', '_C.gelu_quick',
                 '_C.gelu_new', '_C.swigluoai_and_mul', 'sgl_kernel.silu_and_mul', 'sgl_kernel.gelu_and_mul',
                 'sgl_kernel.gelu_tanh_and_mul', 'flashinfer.silu_and_mul', 'flashinfer.gelu_and_mul',
-                'flashinfer.gelu_tanh_and_mul', '_C.static_scaled_fp8_quant', '_C.dynamic_scaled_fp8_quant',
+                'flashinfer.gelu_tanh_and_mul', 'aiter.silu_and_mul', 'aiter.gelu_and_mul', 'aiter.gelu_tanh_and_mul',
+                '_C.static_scaled_fp8_quant', '_C.dynamic_scaled_fp8_quant',
                 '_C.dynamic_per_token_scaled_fp8_quant'
             ],
             'out self'
         ),
         (['sgl_kernel.sgl_per_token_quant_fp8', 'sgl_kernel.sgl_per_token_group_quant_fp8'], 'self out'),
-        (['_C.rotary_embedding'], 'positions query key head_size table'),
+        (['_C.rotary_embedding', 'sgl_kernel.rotary_embedding'], 'positions query key head_size table'),
         (
-            ['_C_cache_ops.reshape_and_cache', '_C_cache_ops.reshape_and_cache_flash'],
+            [
+                '_C_cache_ops.reshape_and_cache', '_C_cache_ops.reshape_and_cache_flash', 'aiter.reshape_and_cache',
+                'aiter.reshape_and_cache_flash'
+            ],
             'key value key_cache value_cache slots'
         ),
-        (['_C_cache_ops.concat_and_cache_mla'], 'key value key_cache slots'),
+        (['sgl_kernel.store_kv_cache'], 'key_cache value_cache slots key value'),
+        (['_C_cache_ops.concat_and_cache_mla', 'aiter.concat_and_cache_mla'], 'key value key_cache slots'),
         (['_moe_C.topk_softmax'], 'out indices rows self'),
         (['sgl_kernel.topk_softmax'], 'out indices self'),
         (['_moe_C.moe_sum'], 'self out'),
@@ -111,17 +122,23 @@ FROM (
         (['aten.native_layer_norm'], 'self normalized_shape weight bias'),
         (['aten.native_group_norm'], 'self weight bias N C HxW group'),
         (['aten._fused_rms_norm', 'aten.rms_norm'], 'self normalized_shape weight'),
+        (['aiter.rms_norm', 'aiter.rmsnorm2d_fwd', 'aiter.rmsnorm2d_fwd_ck'], 'self weight'),
+        (
+            ['aiter.add_rmsnorm', 'aiter.rmsnorm2d_fwd_with_add', 'aiter.rmsnorm2d_fwd_with_add_ck'],
+            'out self residual out2 weight'
+        ),
         (
             [
                 '_C.rms_norm', 'sgl_kernel.rmsnorm', 'sgl_kernel.gemma_rmsnorm',
-                'flashinfer.rmsnorm', 'flashinfer.gemma_rmsnorm', '_C.rms_norm_static_fp8_quant'
+                'flashinfer.rmsnorm', 'flashinfer.gemma_rmsnorm', 'aiter.rmsnorm', 'aiter.rms_norm_cu',
+                '_C.rms_norm_static_fp8_quant'
             ],
             'out self weight'
         ),
         (
             [
                 '_C.fused_add_rms_norm', 'sgl_kernel.fused_add_rmsnorm', 'sgl_kernel.gemma_fused_add_rmsnorm',
-                'flashinfer.fused_add_rmsnorm', 'flashinfer.gemma_fused_add_rmsnorm'
+                'flashinfer.fused_add_rmsnorm', 'flashinfer.gemma_fused_add_rmsnorm', 'aiter.fused_add_rms_norm_cu'
             ],
             'self residual weight'
         ),

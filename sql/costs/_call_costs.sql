@@ -47,6 +47,16 @@ CREATE MACRO _call_flops(
                 WHEN s.is_transposed THEN s.input_sizes ELSE s.gradient_sizes
             END) * _elements(s.weight_sizes[2:])
             * CASE WHEN s.op = 'aten.convolution_backward' THEN s.asked[1]::BIGINT + s.asked[2]::BIGINT ELSE 1 END
+        WHEN 'attention by position' THEN CASE
+            WHEN s.named['window_left'].value = '-1'
+                AND (s.named['window_right'].value = '-1' OR s.named['window_right'].value = '0' AND s.is_causal)
+                THEN 2 * (s.input_elements + s.output_elements) * s.key_sizes[-3]
+                    * _causal_part(s.is_causal, s.input_sizes[-3], s.key_sizes[-3])
+        END
+        WHEN 'paged attention' THEN CASE
+            WHEN s.input_sizes[1] >= s.lengths.queries AND (len(s.outs) > 0 OR len(s.input_sizes) = 3)
+                THEN 2 * (s.input_elements + s.output_elements) / s.input_sizes[1] * s.lengths.seen
+        END
         WHEN 'attention backward' THEN
             5 * (_elements(s.input_sizes) + _elements(s.named['gradient'].sizes)) * s.key_sizes[-2]
             * _causal_part(s.is_causal, s.input_sizes[-2], s.key_sizes[-2])
@@ -181,6 +191,7 @@ written AS (
             WHEN f.moves = 'slots' THEN
                 _cached_elements(t.s, 'key') * s.named['key_cache'].bytes
                 + _cached_elements(t.s, 'value') * coalesce(s.named['value_cache'], s.named['key_cache']).bytes
+            WHEN f.moves = 'named' THEN 0
             WHEN f.sizes <> 'gradients' THEN t.bytes
             -- Gradients have the sizes and types of the tensors that they belong to.
             WHEN s.op = 'aten.convolution_backward' THEN
@@ -199,18 +210,24 @@ written AS (
         -- The sums of exponentials of attention, one float for each query; the efficient one pads the queries to a
         -- multiple of 32.
         + CASE
-            WHEN f.counts <> 'attention' OR s.named['compute_log_sumexp'].value = 'False' THEN 0
+            WHEN f.counts NOT IN ('attention', 'attention by position')
+                OR s.named['compute_log_sumexp'].value = 'False' THEN 0
             WHEN contains(s.op, 'efficient') THEN 128 * _elements(s.input_sizes[:-3]) * ceil(s.input_sizes[-2] / 32)
             ELSE 4 * _elements(s.input_sizes[:-2])
         END AS bytes_written,
         CASE
             WHEN f.moves IN ('made', 'nothing') THEN 0e0
-            WHEN f.moves = 'all' THEN _bytes_of_tensors(list_filter(s.tensors, lambda _t: _t.is_read))
+            WHEN f.moves IN ('all', 'named') THEN _bytes_of_tensors(list_filter(s.tensors, lambda _t: _t.is_read))
             WHEN f.moves = 'chosen' THEN t.bytes + _bytes_of_tensors(s.tensors[2:])
             WHEN f.moves = 'rotated' THEN
                 (_rotated_elements(t.s, 'query') + _rotated_elements(t.s, 'key')) * s.named['query'].bytes
                 + _elements(s.named['positions'].sizes) * (
                     s.named['positions'].bytes + s.named['table'].sizes[-1] * s.named['table'].bytes
+                )
+            WHEN f.moves = 'paged' AND len(s.key_sizes) <= 3 AND s.input_sizes[1] >= s.lengths.queries THEN
+                s.named['query'].bytes * (
+                    s.input_elements
+                    + s.lengths.keys * (_elements(s.key_sizes[2:]) + _elements(s.named['value'].sizes[2:]))
                 )
             WHEN f.moves = 'slots' THEN
                 _cached_elements(t.s, 'key') * s.named['key'].bytes
@@ -224,8 +241,13 @@ SELECT w.call, w.main_type AS type, w.inputs, try_cast(w.flops AS BIGINT) AS flo
     try_cast(CASE WHEN w.moves = 'nothing' THEN 0 ELSE w.bytes_written END AS BIGINT) AS bytes_written,
     CASE
         WHEN w.counts IS NULL THEN 'no formula for ' || w.op
-        WHEN w.counts = 'unwritten lengths' THEN 'the lengths of its sequences are not written'
+        WHEN w.moves = 'named' AND w.bytes_read IS NOT NULL THEN NULL
+        WHEN w.moves = 'named' THEN 'bytes: an argument is not written'
+        WHEN w.counts = 'unwritten lengths' OR w.counts = 'paged attention' AND w.flops IS NULL
+            THEN 'the lengths of its sequences are not written'
         WHEN w.counts = 'unwritten weights' THEN 'the weights of its experts are not written'
+        WHEN w.flops IS NULL AND w.counts = 'attention by position'
+            THEN 'it has a window, or how its mask is aligned is not known'
         WHEN w.flops IS NULL AND w.moves = 'experts' THEN 'the weights of its experts are packed'
         WHEN w.flops IS NULL THEN 'an argument that its formula needs is not written'
         WHEN w.flops > 9e18 THEN 'too many to be true'

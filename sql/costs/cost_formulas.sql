@@ -11,7 +11,7 @@
 --   counts: plain: per_input and per_output; else the name of the formula
 --   per_input: operations for each element of its first argument
 --   per_output: operations for each element of its first output
---   moves: bytes that go through memory: all: each argument read once, each output written once; nothing; chosen: reads as much as it writes, and indices; made: only writes; update: reads and writes the first argument; rotated: reads and writes what is rotated, and reads a row of the table for each position; slots: reads and writes as much as there are slots; cache, experts, depends: not determined by shapes
+--   moves: bytes that go through memory: all: each argument read once, each output written once; nothing; chosen: reads as much as it writes, and indices; made: only writes; update: reads and writes the first argument; rotated: reads and writes what is rotated, and reads a row of the table for each position; slots: reads and writes as much as there are slots; paged: reads queries, and the keys and values of all positions, of the type of queries, writes the output; named: each tensor that is named once, if that fits into its time; cache, experts, depends: not determined by shapes
 --   formula: how its operations are counted, as text
 --   family: what it computes: GEMM, convolution, attention, MoE, normalization, softmax, reduction, pooling, elementwise, embedding, copy, fill, view
 --   sizes: how the sizes of its output follow from its arguments, for ops of traces: as the first, or as all of the first list, by broadcasting, as a product, ...; unknown where they don't
@@ -67,6 +67,14 @@ FROM (
             ['_moe_C.topk_softmax', 'sgl_kernel.topk_softmax'], 'softmax', 'gating', 5, 0, 'all', 'out', 'first',
             '5 for each token and expert: softmax; and as many comparisons as experts are chosen'
         ),
+        (
+            ['inductor.pointwise'], 'elementwise', 'unwritten operations', 0, 0, 'named', 'unknown', 'first',
+            'unknown: a kernel that Inductor wrote, for any ops'
+        ),
+        (
+            ['inductor.reduction'], 'reduction', 'unwritten operations', 0, 0, 'named', 'unknown', 'first',
+            'unknown: a kernel that Inductor wrote, for any ops'
+        ),
         (['_moe_C.moe_sum'], 'reduction', 'plain', 1, 0, 'all', 'out', 'first', '1 for each element of the input'),
         (
             [
@@ -105,6 +113,10 @@ FROM (
             '2 for each position of the keys and each element of queries and output'
         ),
         (
+            ['aiter.fmha_v3_fwd'], 'attention', 'attention by position', 0, 0, 'all', 'attention', 'first',
+            'as aten.scaled_dot_product_attention; unknown with a window'
+        ),
+        (
             [
                 'aten._scaled_dot_product_flash_attention_backward',
                 'aten._scaled_dot_product_efficient_attention_backward',
@@ -117,8 +129,16 @@ FROM (
         ),
         (
             [
-                'vllm.unified_attention', 'vllm.unified_attention_with_output', 'vllm.unified_mla_attention',
-                'vllm.unified_mla_attention_with_output', 'sglang.unified_attention_with_output',
+                'vllm.unified_attention', 'vllm.unified_attention_with_output', 'sglang.unified_attention_with_output',
+                'aiter.mha_batch_prefill'
+            ],
+            'attention', 'paged attention', 0, 0, 'paged', 'attention', 'first',
+            '2 for each element of queries and output and each position that it sees, by the lengths in the name of '
+            || 'the step: half of the squares of prompts, as FlashAttention''s benchmarks do; unknown without them'
+        ),
+        (
+            [
+                'vllm.unified_mla_attention', 'vllm.unified_mla_attention_with_output',
                 '_C.paged_attention_v1', '_C.paged_attention_v2', '_rocm_C.paged_attention'
             ],
             'attention', 'unwritten lengths', 0, 0, 'depends', 'unknown', 'first',
@@ -208,7 +228,8 @@ FROM (
         (
             [
                 '_C.silu_and_mul', '_C.mul_and_silu', 'sgl_kernel.silu_and_mul', 'flashinfer.silu_and_mul',
-                '_C.gelu_and_mul', 'sgl_kernel.gelu_and_mul', 'flashinfer.gelu_and_mul', '_C.gelu_quick'
+                '_C.gelu_and_mul', 'sgl_kernel.gelu_and_mul', 'flashinfer.gelu_and_mul', '_C.gelu_quick',
+                'aiter.silu_and_mul', 'aiter.gelu_and_mul'
             ],
             'elementwise', 'plain', 0, 6, 'all', 'out', 'first',
             '6 for each element of the output: sigmoid and two multiplications; gelu and a multiplication'
@@ -218,7 +239,10 @@ FROM (
             '9 for each element: gelu, approximated by tanh'
         ),
         (
-            ['_C.gelu_tanh_and_mul', 'sgl_kernel.gelu_tanh_and_mul', 'flashinfer.gelu_tanh_and_mul'],
+            [
+                '_C.gelu_tanh_and_mul', 'sgl_kernel.gelu_tanh_and_mul', 'flashinfer.gelu_tanh_and_mul',
+                'aiter.gelu_tanh_and_mul'
+            ],
             'elementwise', 'plain', 0, 10, 'all', 'out', 'first',
             '10 for each element of the output: gelu, approximated by tanh, and a multiplication'
         ),
@@ -239,7 +263,8 @@ FROM (
             '5 for each element: absolute value and comparison for the scale, multiplication, two comparisons'
         ),
         (
-            ['_C.rotary_embedding'], 'elementwise', 'rotation', 3, 0, 'rotated', 'unknown', 'first',
+            ['_C.rotary_embedding', 'sgl_kernel.rotary_embedding'],
+            'elementwise', 'rotation', 3, 0, 'rotated', 'unknown', 'first',
             '3 for each element of queries and keys that is rotated: two multiplications and an addition'
         ),
         (
@@ -291,14 +316,28 @@ FROM (
             || 'variance, and 1 each for weight and bias; nothing for the channel itself'
         ),
         (
-            ['aten.rms_norm', 'aten._fused_rms_norm', '_C.rms_norm', 'sgl_kernel.rmsnorm', 'flashinfer.rmsnorm'],
+            [
+                'aten.rms_norm', 'aten._fused_rms_norm', '_C.rms_norm', 'sgl_kernel.rmsnorm', 'flashinfer.rmsnorm',
+                'aiter.rmsnorm', 'aiter.rms_norm_cu'
+            ],
             'normalization', 'norm', 3, 0, 'all', 'first', 'first, statistics',
             'for each element of the input a square, an addition, a '
             || 'multiplication, and 1 for the weight; nothing for the group itself'
         ),
         (
-            ['_C.fused_add_rms_norm', 'sgl_kernel.fused_add_rmsnorm', 'flashinfer.fused_add_rmsnorm'],
+            ['aiter.rms_norm', 'aiter.rmsnorm2d_fwd', 'aiter.rmsnorm2d_fwd_ck'],
+            'normalization', 'norm', 3, 0, 'all', 'first', 'first', 'as aten.rms_norm'
+        ),
+        (
+            [
+                '_C.fused_add_rms_norm', 'sgl_kernel.fused_add_rmsnorm', 'flashinfer.fused_add_rmsnorm',
+                'aiter.fused_add_rms_norm_cu'
+            ],
             'normalization', 'norm', 4, 0, 'all', 'first', 'first, first', 'as rms_norm, and an addition'
+        ),
+        (
+            ['aiter.add_rmsnorm', 'aiter.rmsnorm2d_fwd_with_add', 'aiter.rmsnorm2d_fwd_with_add_ck'],
+            'normalization', 'norm', 4, 0, 'all', 'out', 'first', 'as rms_norm, and an addition'
         ),
         (
             ['sgl_kernel.gemma_rmsnorm', 'flashinfer.gemma_rmsnorm'], 'normalization', 'norm', 4, 0, 'all', 'first',
@@ -454,7 +493,8 @@ FROM (
         (
             [
                 '_C_cache_ops.reshape_and_cache', '_C_cache_ops.reshape_and_cache_flash',
-                '_C_cache_ops.concat_and_cache_mla'
+                '_C_cache_ops.concat_and_cache_mla', 'aiter.reshape_and_cache', 'aiter.reshape_and_cache_flash',
+                'aiter.concat_and_cache_mla', 'sgl_kernel.store_kv_cache'
             ],
             'copy', 'plain', 0, 0, 'slots', 'unknown', 'first',
             'none: it copies into a cache; its conversion is not counted'

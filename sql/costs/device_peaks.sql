@@ -1,5 +1,6 @@
 -- The peak rates of a device as its maker states them, dense (without structured sparsity), at the boost clock. A trace
--- names its devices; the first row whose pattern matches the name applies. One die of an MI250 is a device of its own.
+-- names its devices; the first row whose pattern matches the name applies. Rows that end with achievable have rates
+-- that the maker measured, to be named: device := 'MI300X achievable'. One die of an MI250 is a device of its own.
 -- Shown: device!, matrix_fp16 / 1e12 AS matrix_fp16_tflop_s!, memory_bandwidth / 1e12 AS memory_tb_s!, link_bandwidth
 --   / 1e9 AS link_gb_s!, matrix_fp8 / 1e12 AS matrix_fp8_tflop_s, matrix_fp32 / 1e12 AS matrix_fp32_tflop_s,
 --   vector_fp32 / 1e12 AS vector_fp32_tflop_s, source
@@ -121,6 +122,16 @@ FROM (
         (
             'AMD Instinct MI350X', 'MI350X', 8.0, 0.5376,
             [72.1, 144.2, 2306.9, 4613.7, 4613.7], [72.1, 144.2, NULL, NULL], 'AMD Instinct MI350X GPU Datasheet'
+        ),
+        (
+            'AMD Instinct MI325X, achievable', 'MI325X,? achievable', 6.0, 0.448, [NULL, NULL, 840.8, 1527.7, NULL],
+            [81.7, 163.4, NULL, NULL],
+            'Measuring Max-Achievable FLOPs, Part 2 (ROCm Blogs, 2025): products of bfloat16 and float8; else Datasheet'
+        ),
+        (
+            'AMD Instinct MI300X, achievable', 'MI300X,? achievable', 5.325, 0.448, [NULL, NULL, 708, 1223.6, NULL],
+            [81.7, 163.4, NULL, NULL],
+            'Measuring Max-Achievable FLOPs, Part 2 (ROCm Blogs, 2025): products of bfloat16 and float8; else Datasheet'
         ),
         (
             'AMD Instinct MI325X', 'MI325X', 6.0, 0.448,

@@ -15,8 +15,7 @@ WITH timed AS (
     SELECT e.capture_id, e.run_index, e.event_index, e.signature_index, e.parent_index, e.parent_run_index,
         e.execute_index, e.start_ticks, coalesce(e.duration_ticks, 0) AS duration_ticks,
         coalesce(e.duration_ticks - coalesce(e.overlap_ticks, 0), 0) AS counted_ticks,
-        e.clock = 'host'
-        AND e.value_unit = 'ticks'
+        e.is_host_ticks
         AND (NOT e.is_detached OR e.event_index IS NOT DISTINCT FROM e.execute_index) AS is_additive,
         coalesce(e.is_execute, false) AS is_execute, e.is_detached, e.duration_ticks IS NULL AS is_impossible
     FROM query_table(events) AS e

@@ -2,7 +2,7 @@
 -- straight line through all runs, robust to single slow tokens: the median of the slopes of all pairs of runs (Theil
 -- 1950, Sen 1968). More than 1,000 runs are first reduced to 1,000 medians of neighbours. It is an error if no run of a
 -- dump is of phase decode.
--- Needs: dump; else: etq show serving_phases
+-- Needs: dump; else: serving_phases
 -- Shown: generation, position!, run_index, execute!~, slope!~, intercept~, tau!, unit
 -- Columns:
 --   generation: index of the generation, from 0; a decode run after a prefill run begins one

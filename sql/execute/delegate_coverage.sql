@@ -1,7 +1,7 @@
 -- One op type of a method that a capture ran: the number of its nodes that a delegate runs and of those that none runs,
 -- and the cost of those that fell back to kernels. The calls of all rows add up to the kernels of the executes. Needs a
 -- linked record, or a linked program if there is none or it is half-written.
--- Needs: dump; else: etq kernels
+-- Needs: dump; else: kernel_table
 -- Shown: op_type!, method, delegated!, not_delegated!, per_execute!~, share_percent!, calls!, worst_source,
 --   worst_module, basis, total+~, executes+, unit
 -- Columns:

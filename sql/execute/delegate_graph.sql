@@ -3,7 +3,7 @@
 -- program; a linked record has the nodes. XNNPACK's and Vulkan's blobs are read. XNNPACK's events have the names of
 -- ops, not of nodes, so they are aligned with ops by kind and order, where this is sure; ops of Vulkan have neither
 -- nodes nor events. It is an error if a program has more than 10,000,000 such ops, counted for each call.
--- Needs: dump; else: etq kernels
+-- Needs: dump; else: kernel_table
 -- Empty: {capture} ran no delegate whose graphs etq reads: those of XNNPACK and Vulkan
 -- Shown: method, instruction_id, op_index, op!, node_name!, per_execute!~, share_percent!, outputs, event_name, calls!,
 --   self_time+~, executes+, unit

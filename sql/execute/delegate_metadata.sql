@@ -1,18 +1,21 @@
 -- One piece of metadata of a delegate's event: logged by the backend, or part of the event's name. Fields of JSON (Core
 -- ML, VGF, Vulkan) have a row each, a unit after a name (QNN) is a field, and a single byte (NXP Neutron's function
--- code) is a number; other metadata is kept as it is. Metadata that differs between runs has a row for each value.
+-- code) is a number. XNNPACK's microkernel has its symbol, its mean time summed over threads, and that in percent of
+-- the event's time. Other metadata is kept as it is. Metadata that differs between runs has a row for each value.
 -- Shown: event_name!, field!, value!, source, runs, block_index, slot
 -- Columns:
 --   block_index: the event block
 --   slot: position in the block's list of distinct events
 --   event_name: the event's label
 --   source: metadata or name: where it was found
---   field: name of the field; function_code, unit; NULL for metadata that is kept as it is
+--   field: name of the field; function_code, unit, microkernel, microkernel_us, microkernel_percent; NULL for metadata that is kept as it is
 --   value: value as text; bytes that are not text as hexadecimal
 --   runs: number of events with this value
 CREATE MACRO delegate_metadata(capture) AS TABLE
 WITH logged AS (
-    SELECT s.block_index, s.slot, s.label, t.delegate_metadata AS bytes, count(*) AS runs
+    SELECT s.block_index, s.slot, s.label, t.delegate_metadata AS bytes, count(*) AS runs,
+        _microkernel(t.delegate_metadata) AS microkernel,
+        sum(t.elapsed_ticks) * _nanoseconds(any_value(a.time_scale)) / 1000 AS us
     FROM _capture(capture, NULL) AS a
     JOIN event_ticks AS t USING (capture_id)
     JOIN signatures AS s USING (capture_id, signature_index)
@@ -24,7 +27,7 @@ sources AS (
         -- Some bytes are not text, and text may be JSON in base64.
         _metadata_text(l.bytes) AS text, l.bytes, l.runs
     FROM logged AS l
-    WHERE l.bytes IS NOT NULL
+    WHERE l.bytes IS NOT NULL AND l.microkernel IS NULL
     UNION ALL
     SELECT l.block_index, l.slot, l.label, 'name', l.label, NULL, sum(l.runs)::BIGINT
     FROM logged AS l
@@ -36,7 +39,24 @@ fields AS (
     FROM sources AS s
     WHERE json_valid(s.text) AND starts_with(trim(s.text), '{')
 ),
+microkernels AS (
+    SELECT l.block_index, l.slot, l.label, l.microkernel['symbol'] AS symbol, sum(l.runs)::BIGINT AS runs,
+        sum(l.microkernel['us'] * l.runs) AS microkernel_us, sum(l.us) AS us
+    FROM logged AS l
+    WHERE l.microkernel IS NOT NULL
+    GROUP BY ALL
+),
 described AS (
+    SELECT m.block_index, m.slot, m.label, 'metadata' AS source, f.field, f.value, m.runs
+    FROM microkernels AS m
+    CROSS JOIN LATERAL (
+        VALUES
+            ('microkernel', m.symbol),
+            ('microkernel_us', round(m.microkernel_us / m.runs, 1)::VARCHAR),
+            ('microkernel_percent', round(100 * m.microkernel_us / nullif(m.us, 0), 1)::VARCHAR)
+    ) AS f(field, value)
+    WHERE f.value IS NOT NULL
+    UNION ALL
     SELECT f.block_index, f.slot, f.label, f.source, f.field,
         json_extract_string(f.text, '/' || replace(replace(f.field, '~', '~0'), '/', '~1')) AS value, f.runs
     FROM fields AS f
@@ -69,6 +89,18 @@ CREATE MACRO _metadata_text(bytes) AS (
             AND starts_with(coalesce(_ascii_text(try(from_base64(_ascii_text(bytes)))), ''), '{')
             THEN _ascii_text(try(from_base64(_ascii_text(bytes))))
         ELSE _ascii_text(bytes)
+    END
+);
+
+-- What XNNPACK logs of an op's microkernel, `symbol\0microseconds`: its symbol, NULL if XNNPACK has none for it, and the
+-- microseconds of all threads in it; NULL for other metadata.
+CREATE MACRO _microkernel(bytes) AS (
+    CASE
+        WHEN regexp_full_match(try(decode(bytes)), '(xnn_\w+)?\x00[0-9]{1,15}')
+            THEN {
+                'symbol': nullif(string_split(decode(bytes), chr(0))[1], ''),
+                'us': string_split(decode(bytes), chr(0))[2]::BIGINT
+            }
     END
 );
 

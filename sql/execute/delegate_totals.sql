@@ -1,10 +1,11 @@
 -- The time of one DELEGATE_CALL of an event block, over the recorded runs, and the part that the delegate's events
 -- explain. Events that don't fit into their calls, as with asynchronous backends, explain nothing.
--- Needs: dump; else: etq kernels
+-- Needs: dump; else: kernel_table
 -- Empty: {capture} called no delegate; for its kernels: etq ops
 -- Shown: block_index, method, instruction_id!, per_execute!~, per_call~, share_percent!, ops / executes AS
 --   ops_per_execute!~, copies / executes AS copies_per_execute!~, layout / executes AS layout_per_execute!~,
---   unaccounted / executes AS unaccounted_per_execute!~, calls!, events, other_events, total+~, executes+, unit
+--   unaccounted / executes AS unaccounted_per_execute!~, microkernels / executes AS microkernels_per_execute~, calls!,
+--   events, other_events, total+~, executes+, unit
 -- Columns:
 --   block_index: the event block
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
@@ -16,6 +17,7 @@
 --   copies: self time of events within them that copy or convert
 --   layout: self time of events within them that only move dimensions
 --   unaccounted: total less ops, copies and layout
+--   microkernels: time that XNNPACK logged for its microkernels, summed over its threads; NULL where it logged none
 --   per_call: total / calls
 --   share_percent: total in percent of the executes
 --   unit: unit of times
@@ -33,6 +35,12 @@ timed AS MATERIALIZED (
         t.is_execute
     FROM _execute_times((SELECT a.capture_id FROM target AS a), steps, phase, method, runs) AS t
 ),
+logged AS (
+    SELECT e.run_index, e.event_index, _microkernel(e.delegate_metadata)['us'] AS microkernel_us
+    FROM target AS a
+    JOIN event_ticks AS e USING (capture_id)
+    WHERE e.delegate_metadata IS NOT NULL
+),
 -- A delegate's events within its calls; events may enclose each other.
 within AS (
     SELECT t.run_index, t.event_index
@@ -47,8 +55,9 @@ within AS (
 ),
 placed AS (
     SELECT t.*, t.kind = 'delegate_call' AND t.is_additive AND i.run_index IS NULL AS is_call,
-        t.kind = 'delegate' AND t.is_additive AND c.run_index IS NOT NULL AS is_part
+        t.kind = 'delegate' AND t.is_additive AND c.run_index IS NOT NULL AS is_part, l.microkernel_us
     FROM timed AS t
+    LEFT JOIN logged AS l ON l.run_index = t.run_index AND l.event_index = t.event_index
     LEFT JOIN within AS c ON c.run_index = t.run_index AND c.event_index = t.event_index
     LEFT JOIN _inner_calls((SELECT a.capture_id FROM target AS a)) AS i
         ON i.run_index = t.run_index AND i.event_index = t.event_index
@@ -60,6 +69,7 @@ calls AS (
         coalesce(try_cast(sum(p.self_ticks) FILTER (WHERE p.is_part AND p.part = 'ops') AS BIGINT), 0) AS ops,
         coalesce(try_cast(sum(p.self_ticks) FILTER (WHERE p.is_part AND p.part = 'copies') AS BIGINT), 0) AS copies,
         coalesce(try_cast(sum(p.self_ticks) FILTER (WHERE p.is_part AND p.part = 'layout') AS BIGINT), 0) AS layout,
+        try_cast(sum(p.microkernel_us) FILTER (WHERE p.is_part) AS BIGINT) AS microkernel_us,
         count(*) FILTER (WHERE p.kind = 'delegate') AS events,
         count(*) FILTER (WHERE p.kind = 'delegate' AND NOT p.is_part) AS other_events
     FROM placed AS p
@@ -67,14 +77,14 @@ calls AS (
 ),
 executes AS (SELECT t.method, nullif(count(*), 0) AS number FROM timed AS t WHERE t.is_execute GROUP BY t.method),
 scale AS (
-    SELECT a.unit, a.scale,
+    SELECT a.unit, a.scale, CASE WHEN _nanoseconds(a.unit) IS NOT NULL THEN _scale('us', a.unit) END AS us_scale,
         (SELECT try_cast(sum(t.execute_ticks) AS BIGINT) FROM timed AS t WHERE t.is_additive) AS execute_ticks
     FROM target AS a
 )
 SELECT c.block_index, c.method, c.chain_index, c.instruction_id, c.calls, _in_unit(c.total, x.scale) AS total,
     _in_unit(c.ops, x.scale) AS ops, _in_unit(c.copies, x.scale) AS copies, _in_unit(c.layout, x.scale) AS layout,
     _in_unit(c.total - c.ops - c.copies - c.layout, x.scale) AS unaccounted,
-    _in_unit(c.total / nullif(c.calls, 0), x.scale) AS per_call,
+    _in_unit(c.microkernel_us, x.us_scale) AS microkernels, _in_unit(c.total / nullif(c.calls, 0), x.scale) AS per_call,
     100e0 * c.total / nullif(x.execute_ticks, 0) AS share_percent, x.unit AS unit, c.events, c.other_events,
     n.number AS executes, _in_unit(c.total / n.number, x.scale) AS per_execute
 FROM calls AS c

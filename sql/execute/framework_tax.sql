@@ -5,7 +5,7 @@
 -- no methods and the traced runs are of several; the traced work alone takes longer than the baseline, as tracing then
 -- slows the kernels, too; the baseline takes more than 1.5 times as long as the traced run, as it then is of another
 -- program, or the device was in another state.
--- Needs: dump; else: etq ops
+-- Needs: dump; else: key_averages
 -- Planned as: _framework_tax_alone
 -- Shown: run_index!, method, execute!~, kernels~, delegates~, operators~, tracing~, tax!~, tax_percent!, note!, unit
 -- Columns:

@@ -23,7 +23,7 @@ WHERE k.capture_id = capture_key AND p.module_path IS NOT NULL;
 -- time, and the total with its submodules. The self times add up to the total of the executes exactly; rows in
 -- parentheses have the time of no module. The time of a module is unknown if it has no event and a delegate runs nodes
 -- of it: then it is part of another row's. Needs a linked record.
--- Needs: dump; else: etq ops --by module
+-- Needs: dump; else: key_averages by module
 -- Shown: method, CASE module_path WHEN '' THEN '(model)' ELSE module_path END AS module!, per_execute!~,
 --   share_percent!, self_per_execute~, module_class, calls!, mapping, total+~, self_time+~, executes+, unit
 -- Columns:

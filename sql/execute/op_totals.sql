@@ -70,7 +70,7 @@ FROM scaled AS d;
 -- The time of one op within Method::execute (or Method::step), over the recorded runs. Times in ticks of the host's
 -- clock add up to the total of the executes exactly: each event counts with its self time, and rows in parentheses have
 -- the time of no op: (framework), the overhead of OPERATOR_CALLs; (unattributed), time that no event covers.
--- Needs: dump; else: etq ops
+-- Needs: dump; else: key_averages
 -- Empty: {capture} has no executes
 -- Shown: op!, kind, method, instruction_id, per_execute!~, per_call~, share_percent!, calls!, min~, max~,
 --   total+~, executes+, unit

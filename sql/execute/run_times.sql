@@ -28,7 +28,7 @@ FROM run_taxes AS t
 LEFT JOIN blocks AS b ON b.block_index = t.block_index AND b.phase IS NOT DISTINCT FROM t.phase;
 
 -- One run that executed: its time, and whether it is typical of its event block.
--- Needs: dump; else: etq steps
+-- Needs: dump; else: step_breakdown
 -- Shown: run_index!, name, method, execute!~, is_typical!, is_warm_up, is_outlier, block_median~, block_index, unit
 -- Columns:
 --   run_index: the run

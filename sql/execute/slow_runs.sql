@@ -21,12 +21,13 @@
 --   unit: unit of typical, slow and excess
 CREATE MACRO slow_runs(capture, unit := NULL, steps := NULL, phase := NULL, method := NULL) AS TABLE
 WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
+executes_of_runs AS (FROM _executes((SELECT a.capture_id FROM target AS a), steps, phase, method, 'all') AS x),
 -- By event block and phase, as other runs have other events or inputs.
 chosen AS (
     SELECT x.scope, x.block_index, x.phase, x.run_index, x.is_typical,
         count(*) FILTER (WHERE x.is_slower) OVER (PARTITION BY x.block_index, x.phase) AS slow_runs,
         count(*) FILTER (WHERE x.is_typical) OVER (PARTITION BY x.block_index, x.phase) AS typical_runs
-    FROM _compared_executes((SELECT a.capture_id FROM target AS a), steps, phase, method) AS x
+    FROM _compared_executes('executes_of_runs') AS x
     WHERE x.is_typical OR x.is_slower
 ),
 classified_times AS (

@@ -1,9 +1,11 @@
 -- The executes of one run, compared with those of the typical runs of its event block.
-CREATE MACRO _compared_executes(capture_key, steps, phase, method) AS TABLE
+CREATE MACRO _compared_executes(
+    executes  -- a table with capture_id, run_index and execute_ticks
+) AS TABLE
 WITH executed AS (
     SELECT r.scope, r.block_index, x.run_index, x.execute_ticks, r.is_typical, r.phase,
         median(CASE WHEN r.is_typical THEN x.execute_ticks END) OVER (PARTITION BY r.block_index, r.phase) AS middle
-    FROM _executes(capture_key, steps, phase, method, 'all') AS x
+    FROM query_table(executes) AS x
     JOIN runs AS r USING (capture_id, run_index)
 )
 SELECT x.scope, x.block_index, x.run_index, x.phase, x.execute_ticks, x.is_typical,
@@ -12,28 +14,48 @@ SELECT x.scope, x.block_index, x.run_index, x.phase, x.execute_ticks, x.is_typic
 FROM executed AS x;
 
 -- Rows of `typical_runs` of a capture, unordered, and one row for all its blocks together.
-CREATE MACRO _typical_runs(capture_key, unit, steps, phase, method) AS TABLE
-WITH target AS MATERIALIZED (FROM _scaled_key(capture_key, unit))
+CREATE MACRO _typical_runs_of(
+    executes,  -- as for `_compared_executes`
+    unit, scale
+) AS TABLE
 SELECT x.scope AS method, x.block_index, count(*) AS all_runs, count(*) FILTER (WHERE x.is_typical) AS typical,
     count(*) FILTER (WHERE x.is_slower) AS slower, count(*) FILTER (WHERE x.is_faster) AS faster,
     _in_unit(
         sum(x.execute_ticks) FILTER (WHERE x.is_typical)::DOUBLE
             / nullif(count(x.execute_ticks) FILTER (WHERE x.is_typical), 0),
-        any_value(a.scale)
+        scale
     ) AS typical_execute,
-    _in_unit(sum(x.execute_ticks)::DOUBLE / nullif(count(x.execute_ticks), 0), any_value(a.scale)) AS all_execute,
+    _in_unit(sum(x.execute_ticks)::DOUBLE / nullif(count(x.execute_ticks), 0), scale) AS all_execute,
     100 * coalesce(sum(x.execute_ticks) FILTER (WHERE NOT x.is_typical), 0)::DOUBLE
     / nullif(sum(x.execute_ticks), 0)::DOUBLE AS other_percent,
-    any_value(a.unit) AS unit
-FROM _compared_executes((SELECT a.capture_id FROM target AS a), steps, phase, method) AS x CROSS JOIN target AS a
+    unit AS unit
+FROM _compared_executes(executes) AS x
 GROUP BY GROUPING SETS ((x.scope, x.block_index), ());
+
+-- The same from the events of chosen runs.
+CREATE MACRO _typical_runs(capture_key, unit, steps, phase, method) AS TABLE
+WITH target AS MATERIALIZED (FROM _scaled_key(capture_key, unit)),
+executes_of_runs AS (FROM _executes((SELECT a.capture_id FROM target AS a), steps, phase, method, 'all') AS x)
+FROM _typical_runs_of('executes_of_runs', (SELECT a.unit FROM target AS a), (SELECT a.scale FROM target AS a)) AS t;
+
+-- The same of all runs, from stored answers.
+CREATE MACRO _stored_typical_runs(capture_key, unit) AS TABLE
+WITH target AS MATERIALIZED (
+    SELECT k.unit, _scale(_default_unit(k.time_scale), k.unit) AS scale FROM _scaled_key(capture_key, unit) AS k
+),
+stored_executes AS (
+    SELECT x.capture_id, x.run_index, x.execute AS execute_ticks
+    FROM all_framework_tax AS x
+    WHERE x.capture_id = capture_key
+)
+FROM _typical_runs_of('stored_executes', (SELECT a.unit FROM target AS a), (SELECT a.scale FROM target AS a)) AS t;
 
 -- The effect of excluding runs that are not typical: one row for each method and event block with an execute. A run is
 -- typical if the logarithm of its execute time lies within Tukey's outer fences: three times the interquartile range of
 -- its block (and phase) beyond the quartiles, and at least 10 %. The first run of a method does not count for the
 -- quartiles. With fewer than three other runs, all are typical. Views that aggregate runs use typical runs only, unless
 -- `runs := 'all'` is given.
--- Needs: dump; else: etq steps
+-- Needs: dump; else: step_breakdown
 -- Shown: method, block_index, all_runs!, typical!, slower, faster, typical_execute!~, all_execute!~, other_percent,
 --   unit
 -- Columns:

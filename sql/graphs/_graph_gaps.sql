@@ -33,10 +33,10 @@ keys AS MATERIALIZED (
         CASE WHEN s.new_id <> coalesce(r.capture_id, s.base_id) THEN s.new_id END AS new_id
     FROM sides AS s CROSS JOIN reference_key AS r
 )
-SELECT true AS is_base, b.graph_id, b.node_index, b.debug_handle, b.gap,
+SELECT true AS is_base, b.graph_id, b.node_index, b.debug_handle, b.gap, b.grows,
     replace(replace(b.problem, 'in base', 'in the reference'), 'in new', 'in base') AS problem
 FROM _node_gaps((SELECT k.right_of_base FROM keys AS k), (SELECT k.base_id FROM keys AS k), metric) AS b
 UNION ALL
-SELECT false, n.graph_id, n.node_index, n.debug_handle, n.gap,
+SELECT false, n.graph_id, n.node_index, n.debug_handle, n.gap, n.grows,
     CASE WHEN reference IS NULL THEN n.problem ELSE replace(n.problem, 'in base', 'in the reference') END
 FROM _node_gaps((SELECT k.right_of_new FROM keys AS k), (SELECT k.new_id FROM keys AS k), metric) AS n;

@@ -10,11 +10,10 @@ SELECT k.capture_id,
         WHEN f.records > 1 THEN error(side::VARCHAR || ' matches ' || f.records || ' records; name one')
         WHEN f.records = 1 THEN f.record_id
         ELSE error(
-            'no capture or record matches ' || coalesce(side::VARCHAR, 'NULL')
-            || coalesce('; there are ' || (
-                SELECT string_agg(r.name, ', ' ORDER BY r.record_id)
-                FROM (FROM records AS e ORDER BY e.record_id LIMIT 5) AS r
-            ), '; the warehouse has no records')
+            _none_matches(
+                'capture or record', coalesce(side::VARCHAR, 'NULL'),
+                (SELECT list(_distance(e.name, coalesce(side::VARCHAR, 'NULL'))) FROM records AS e)
+            )
         )
     END AS record_id
 FROM (

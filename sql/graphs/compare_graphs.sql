@@ -72,6 +72,8 @@ LEFT JOIN _times_in_graph(
 --   unit: unit of times; NULL if neither side is a capture, or one counts cycles and the other time
 --   base_gap: distance of the node's value in base from the reference's, in the metric; NULL without a reference or a value, and for other than edge graphs
 --   new_gap: distance of the node's value in new from the reference's; without a reference from its counterpart's in base, if both have one debug handle
+--   base_grows: whether the gap grows from this node of base on, see `node_gaps`; NULL if base_gap is
+--   new_grows: the same of new
 --   metric: the metric of gaps
 --   gap_problem: why a gap of values is NULL, or what is wrong with it, in new or else in base; NULL if nothing
 --   basis: how it was matched: graph (the same graph), debug_handle, context, neighbours, module or order; NULL without a counterpart
@@ -102,8 +104,9 @@ compared AS (
         n.name AS new_name, b.op_type AS base_op, n.op_type AS new_op,
         coalesce(n.module_path, b.module_path) AS module_path, b.shapes AS base_shapes, n.shapes AS new_shapes,
         b.dtypes AS base_dtypes, n.dtypes AS new_dtypes, b.backend AS base_backend, n.backend AS new_backend,
-        b.self_time AS base_time, n.self_time AS new_time, g.gap AS base_gap,
+        b.self_time AS base_time, n.self_time AS new_time, g.gap AS base_gap, g.grows AS base_grows,
         CASE WHEN reference IS NOT NULL OR i.debug_handle IS NOT NULL THEN h.gap END AS new_gap,
+        CASE WHEN new_gap IS NOT NULL THEN h.grows END AS new_grows,
         coalesce(CASE
             WHEN reference IS NOT NULL OR i.debug_handle IS NOT NULL THEN h.problem
         END, g.problem) AS gap_problem,
@@ -148,6 +151,6 @@ SELECT c.method,
     c.changed, c.base_node, c.new_node, c.base_name, c.new_name, c.base_op, c.new_op, c.module_path, c.base_shapes,
     c.new_shapes, c.base_dtypes, c.new_dtypes, c.base_backend, c.new_backend, c.base_time, c.new_time,
     CASE WHEN u.unit IS NOT NULL THEN c.new_time - c.base_time END AS difference, u.unit AS unit, c.base_gap, c.new_gap,
-    lower(metric) AS metric, c.gap_problem, c.basis, c.score, c.origin, c.subgraph
+    c.base_grows, c.new_grows, lower(metric) AS metric, c.gap_problem, c.basis, c.score, c.origin, c.subgraph
 FROM compared AS c CROSS JOIN units AS u
 ORDER BY change = 'same', c.method, coalesce(c.new_node, c.origin, c.base_node), c.new_node, c.base_node;

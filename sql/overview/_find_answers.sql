@@ -9,8 +9,8 @@ WITH answered_captures AS (
 answered_events AS (
     SELECT e.capture_id, e.run_index, e.event_index, e.signature_index, e.parent_index,
         coalesce(e.parent_run_index, e.run_index) AS parent_run_index, e.execute_index, e.start_ticks,
-        _duration_ticks(e.start_ticks, e.elapsed_ticks, c.clock_bits) AS duration_ticks, s.value_unit, s.clock,
-        e.is_detached, e.overlap_ticks,
+        _duration_ticks(e.start_ticks, e.elapsed_ticks, c.clock_bits) AS duration_ticks,
+        s.clock = 'host' AND s.value_unit = 'ticks' AS is_host_ticks, e.is_detached, e.overlap_ticks,
         _is_execute(e.event_index, e.execute_index, e.occurrence, s.name, s.chain_index, s.instruction_id) AS is_execute
     FROM event_ticks AS e
     JOIN answered_captures AS c USING (capture_id)

@@ -47,7 +47,7 @@ GROUP BY m.capture_id, m.place, m.number, m.part;
 -- One key figure of a capture. A figure that is unknown has no row, and is never zero. Times and the framework tax are
 -- medians over typical runs, see `typical_runs`, with mean, 10th and 90th percentile if there are several; first run
 -- excess is that of the first run, without a row if it is not longer than the others.
--- Needs: dump; else: etq steps
+-- Needs: dump; else: step_breakdown
 -- Shown: number!, part!, value!, unit!, mean, low, high, runs, note
 -- Columns:
 --   number: name of the figure: execute; load; first run excess; framework tax; delegated time

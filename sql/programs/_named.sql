@@ -57,15 +57,22 @@ CREATE MACRO _distance(name, given) AS (
     struct_pack(distance := levenshtein(left(name, 100), left(given, 100)), name := name)
 );
 
+-- The three nearest names, by their distances.
+CREATE MACRO _first_names(nearest) AS (array_to_string(list_transform(list_sort(nearest)[:3], lambda n: n.name), ', '));
+
 -- The error if nothing matches a text, with the nearest names.
 CREATE MACRO _none_matches(
     kind, given,
     nearest  -- distances of all names; NULL if there are none
 ) AS (
     'no ' || kind || ' matches ' || given || CASE
-        WHEN nearest IS NULL THEN '; the warehouse has no ' || kind || 's'
+        WHEN nearest IS NULL THEN '; the warehouse has no ' || replace(kind, 'capture or ', '') || 's'
         -- Names further off are not what was meant.
-        WHEN list_min(nearest).distance <= greatest(2, length(given) // 3) THEN '; the nearest are '
-        ELSE '; there are '
-    END || coalesce(array_to_string(list_transform(list_sort(nearest)[:3], lambda n: n.name), ', '), '')
+        WHEN list_min(nearest).distance <= least(greatest(2, length(given) // 3), length(given) - 1)
+            THEN '; the nearest are ' || _first_names(nearest)
+        ELSE '; there are ' || _first_names(nearest) || CASE
+            WHEN len(nearest) > 3 THEN ' and ' || (len(nearest) - 3) || ' more'
+            ELSE ''
+        END
+    END
 );

@@ -1,5 +1,34 @@
--- The name of an op of a trace in `cost_formulas`; an in-place op with a formula of its own keeps its name.
-CREATE MACRO _traced_op(label) AS (regexp_replace(label, '^(\w+)::(\w+?)_*$', '\1.\2'));
+-- The name of an op of a trace in `cost_formulas`; an in-place op with a formula of its own keeps its name. Of kernels
+-- that Inductor wrote, those that choose elements by numbers have none: they read only part of their tensors.
+CREATE MACRO _traced_op(label) AS (
+    CASE
+        WHEN regexp_matches(label, '^triton_.*(embedding|gather|index|scatter)') THEN NULL
+        WHEN starts_with(label, 'triton_poi_fused') THEN 'inductor.pointwise'
+        WHEN regexp_matches(label, '^triton_(red|per)_fused') THEN 'inductor.reduction'
+        ELSE regexp_replace(label, '^(\w+)::(\w+?)_*$', '\1.\2')
+    END
+);
+
+-- The lengths of the sequences of a step in the name that vLLM and SGLang for ROCm give it: numbers of queries and of
+-- keys, and of the pairs that causal attention computes. The name has their sums (sq, sk), and those of the squares
+-- and products of each sequence (sqsq, sqsk), for prompts and for the generation. NULL for other names.
+CREATE MACRO _told_lengths(label) AS (
+    list_transform(
+        [
+            regexp_extract(
+                label,
+                'context_\d+\(sq(\d+)sk(\d+)sqsq(\d+)sqsk(\d+)\)_generation_\d+\(sq(\d+)sk(\d+)sqsq(\d+)sqsk(\d+)\)',
+                ['q', 'k', 'qq', 'qk', 'more_q', 'more_k', 'more_qq', 'more_qk']
+            )::STRUCT(
+                q DOUBLE, k DOUBLE, qq DOUBLE, qk DOUBLE, more_q DOUBLE, more_k DOUBLE, more_qq DOUBLE, more_qk DOUBLE
+            )
+        ],
+        lambda t: {
+            'queries': t.q + t.more_q, 'keys': t.k + t.more_k,
+            'seen': t.qk - t.qq / 2 + t.more_qk - (t.more_qq - t.more_q) / 2
+        }
+    )[1]
+);
 
 -- One op of a trace that took time: the device time of what it launched, or, in a trace without device events, its own
 -- time on the host. Work of ops without a formula counts for the innermost op around them that has one, if nothing else
@@ -37,15 +66,15 @@ ops AS (
     GROUP BY w.op_index, CASE WHEN w.op_index IS NULL THEN w.label END
 ),
 named AS MATERIALIZED (
-    SELECT s.signature_index, s.label, coalesce(f.op, p.op) AS op
+    SELECT s.signature_index, s.label, coalesce(f.op, p.op) AS op, coalesce(f.moves, p.moves) = 'paged' AS is_paged
     FROM (SELECT capture_key AS capture_id) AS a
     JOIN signatures AS s ON s.capture_id = a.capture_id AND s.activity = 'op'
     LEFT JOIN cost_formulas AS f ON f.op = replace(s.label, '::', '.')
     LEFT JOIN cost_formulas AS p ON p.op = _traced_op(s.label)
 ),
 placed AS MATERIALIZED (
-    SELECT t.event_index, t.op_index AS parent_index, n.signature_index, n.label, n.op, t.thread_index, e.start_ticks,
-        e.start_ticks + e.elapsed_ticks AS end_ticks
+    SELECT t.event_index, t.op_index AS parent_index, n.signature_index, n.label, n.op, n.is_paged, t.thread_index,
+        e.start_ticks, e.start_ticks + e.elapsed_ticks AS end_ticks
     FROM (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
     JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e ON e.event_index = t.event_index
     JOIN named AS n ON n.signature_index = e.signature_index
@@ -66,6 +95,22 @@ dispatchers AS (
     JOIN _equal_ops AS e ON e.has_all AND e.op = _traced_op(p.label)
     WHERE is_compared
 ),
+told AS MATERIALIZED (
+    SELECT t.thread_index, e.start_ticks, e.start_ticks + e.elapsed_ticks AS end_ticks, s.lengths
+    FROM (
+        SELECT i.signature_index, _told_lengths(i.label) AS lengths
+        FROM signatures AS i
+        WHERE i.capture_id = capture_key AND NOT i.on_device AND contains(i.label, 'sqsk')
+    ) AS s
+    JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e ON e.signature_index = s.signature_index
+    JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t ON t.event_index = e.event_index
+),
+paged AS (
+    SELECT p.event_index, t.lengths
+    FROM placed AS p
+    ASOF JOIN told AS t ON t.thread_index = p.thread_index AND row(t.start_ticks) <= row(p.start_ticks)
+    WHERE p.is_paged AND p.start_ticks < t.end_ticks
+),
 owned AS (
     SELECT c.*,
         CASE
@@ -84,16 +129,18 @@ SELECT o.owner, any_value(n.signature_index) AS signature_index, any_value(n.lab
     arg_max(o.kernel_family, o.ticks) AS kernel_family, sum(o.ticks)::BIGINT AS ticks,
     sum(o.step_ticks)::BIGINT AS step_ticks, sum(o.copy_ticks)::BIGINT AS copy_ticks, sum(o.events)::BIGINT AS events,
     sum(o.kernels)::BIGINT AS kernels, arg_max(o.top_event, o.ticks) AS top_event, bool_or(o.uses) AS uses,
-    bool_or(o.may_use) AS may_use
+    bool_or(o.may_use) AS may_use, any_value(p.lengths) AS lengths
 FROM owned AS o
 LEFT JOIN placed AS n ON n.event_index = o.owner
+LEFT JOIN paged AS p ON p.event_index = o.owner
 GROUP BY o.owner, CASE WHEN o.owner IS NULL THEN o.top_event END;
 
--- One op of a trace by the shapes, types and strides of its inputs, as in `op_efficiency`, in ticks.
+-- One op of a trace by the shapes, types and strides of its inputs, as in `op_efficiency`, in ticks. `is_bytes_alone`:
+-- its bytes determine its smallest possible time, as its operations are not known and need less.
 CREATE MACRO _costed_calls(capture_key, steps, phase, is_compared) AS TABLE
 WITH working AS MATERIALIZED (FROM _working_ops(capture_key, steps, phase, is_compared)),
 grouped AS (
-    SELECT w.label, w.op, o.shapes, o.dtypes, o.strides, o.inputs,
+    SELECT w.label, w.op, w.lengths, o.shapes, o.dtypes, o.strides, o.inputs,
         CASE WHEN contains(o.dtypes, '"TensorList"') THEN _listed_types(w.top_event) END AS listed,
         CASE WHEN w.owner IS NULL THEN w.top_event END AS event, arg_max(w.kernel_family, w.ticks) AS kernel_family,
         count(w.owner) AS calls, sum(w.ticks) AS ticks, sum(w.step_ticks) AS step_ticks,
@@ -110,14 +157,14 @@ costs AS MATERIALIZED (
     FROM _call_costs((
         SELECT list({
             'call': c.call, 'op': c.op, 'formula': c.formula, 'shapes': c.shapes, 'dtypes': c.dtypes,
-            'strides': c.strides, 'inputs': c.inputs, 'listed': c.listed
+            'strides': c.strides, 'inputs': c.inputs, 'listed': c.listed, 'lengths': c.lengths
         })
         FROM called AS c
         WHERE c.shapes IS NOT NULL
     ))
 )
 SELECT c.label, coalesce(c.formula.family, c.kernel_family) AS family, c.shapes, c.dtypes, c.strides, s.inputs, s.type,
-    s.flops, s.bytes_read + s.bytes_written AS bytes,
+    s.flops, s.bytes_read + s.bytes_written AS bytes, coalesce(c.formula.moves = 'named', false) AS is_bytes_alone,
     CASE
         WHEN c.label IS NULL THEN 'no op launched it'
         WHEN c.op IS NULL THEN 'no formula for ' || c.label

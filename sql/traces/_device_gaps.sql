@@ -50,6 +50,21 @@ FROM gaps AS g
 ASOF LEFT JOIN ended AS e ON row(g.start_ticks) >= row(e.end_ticks)
 LEFT JOIN _event_labels(capture_key) AS n ON n.event_index = g.call_index;
 
+-- The time of a device or stream from its first event to the end of its last.
+CREATE MACRO _device_spans(
+    capture_key,
+    "by"  -- device or stream
+) AS TABLE
+SELECT w.device, CASE WHEN "by" = 'stream' THEN w.stream END AS stream,
+    max(w.end_ticks) - min(w.start_ticks) AS span_ticks
+FROM (
+    SELECT d.device, d.stream, e.start_ticks, e.start_ticks + e.elapsed_ticks AS end_ticks
+    FROM (FROM device_events AS i WHERE i.capture_id = capture_key) AS d
+    JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e USING (run_index, event_index)
+    WHERE e.elapsed_ticks >= 0
+) AS w
+GROUP BY 1, 2;
+
 -- The cause of one gap, as in `device_idle`. What the host did is measured as the times of `_host_times` at the launch
 -- less those at the start of the gap.
 CREATE MACRO _idle_causes(

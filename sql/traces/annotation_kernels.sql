@@ -8,7 +8,7 @@ WHERE t.annotation_index IS NOT NULL;
 
 -- The device events of a trace by name and by the annotation that launched them: the innermost around the launch, as
 -- those of `record_function`. The pairs that take most time first. `work_totals` has the events by type.
--- Needs: torch_trace, device_events; else: etq ops
+-- Needs: torch_trace, device_events; else: op_totals
 -- Empty: {capture} has no device events
 -- Shown: coalesce(annotation, '(no annotation)') AS annotation!, event!, calls!, total!~, share_percent!,
 --   per_call~, min~, max~, unit

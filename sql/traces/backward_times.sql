@@ -4,7 +4,7 @@
 -- functions (`with_stack`). By op, a row is an op with one of autograd's functions, those that take most time first,
 -- and its forward times are of the calls that have a backward one. The functions that accumulate gradients have no
 -- sequence number: they belong to no op and no module.
--- Needs: torch_trace; else: etq ops --by module
+-- Needs: torch_trace; else: module_totals
 -- Empty: {capture} has no modules, or no backward pass: record modules with with_stack=True, or use --by op
 -- Empty by op: {capture} has no backward pass
 -- Shown: module_path AS module!, op!, forward_host_time~, backward_host_time!~, forward_device_time~,

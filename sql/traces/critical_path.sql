@@ -1,12 +1,12 @@
 -- One part of the critical path of a step of a trace, in the order of time: the chain of events that the end of the
 -- step waited for. The parts follow each other without a gap, from the step's start to its end, so that their durations
 -- sum up to its duration; other events that ran at the same time are not on the path, and the step would not be shorter
--- without them. The path is followed from the end of the step: each device event back to the last of what it waited for
+-- without them. `critical_ops` has the sums by op. The path is followed from the end of the step: each device event back to the last of what it waited for
 -- (its launch, the previous event of its stream, an event of another stream), each thread of the host back to the last
 -- call that waited for a device, and to the thread that it waited for. To shorten a part shortens the step by at most
 -- the part's duration. A step begins and ends as in `step_breakdown`. The path of the whole recording begins with its
 -- first device event, if the trace doesn't show what this event waited for during most of the time before it.
--- Needs: torch_trace; else: etq show execute_breakdown
+-- Needs: torch_trace; else: execute_breakdown
 -- Shown: kind, name!, op, device, stream, start!, duration!, share_percent, call_kind, correlation_id, unit
 -- Columns:
 --   kind: op, call (of the runtime or driver), annotation, python, other or host (no event) on the host; kernel, memcpy or memset on a device; launch_delay (from the start of the call), stream_delay (from the end of the previous event of the stream) or dependency (from the end of an event of another stream) until an event of a device starts; synchronization (from the end of the event that a call waited for to its return); handover (from the end of what a thread waited for to its next op); unknown_wait (for something that the trace doesn't show, from the launch or the end of the previous event of the stream until an event of a device starts); unknown (before an event of a device whose launch was not recorded)
@@ -47,7 +47,7 @@ ORDER BY p.start_ticks;
 -- The time of one op on the critical path, see `critical_path`: by how much the step would be shorter, at most, if the
 -- op took no time. The longest first. Time outside of ops counts for the innermost annotation or Python function;
 -- ProfilerStep* is a step.
--- Needs: torch_trace; else: etq show execute_breakdown
+-- Needs: torch_trace; else: execute_breakdown
 -- Shown: coalesce(op, '(no op)') AS op!, total!~, share_percent!, host~, device~, delay~, call, kernel, parts, unit
 -- Columns:
 --   op: family of the op, or of the innermost event if no op contains it; NULL outside of events, and for unknown_wait and unknown, which are no op's

@@ -13,7 +13,7 @@
 -- at most launch_delay_us before the next event started: the one that records or calls name, or any, if the trace has
 -- neither, and in CUDA graphs; else unknown_wait: the next event waited for something that the trace doesn't show. A
 -- gap without a recorded launch is unknown.
--- Needs: torch_trace, device_events; else: etq show framework_tax
+-- Needs: torch_trace, device_events; else: framework_tax
 -- Empty: {capture} has no gaps between device events
 -- Shown: device!, stream, step, start!, duration!, share_percent, cause!, host_op, call, next_event, waited_for, unit
 -- Columns:
@@ -23,7 +23,7 @@
 --   step: number of that run's step in the trace; NULL if it is not a step
 --   start: start of the gap, relative to the start of the recording
 --   duration: length of the gap
---   share_percent: length in percent of all gaps of the device, or of the stream
+--   share_percent: length in percent of the time from the first event of the device, or of the stream, to the end of its last
 --   cause: host, synchronization, data_loading, communication, allocation, free, pinned_memory, module_load, graph_instantiation, creation, call, dependency, launch_delay, unknown_wait or unknown
 --   host_op: innermost op or annotation of the launching thread where the wait began (in the middle of the host time, if the cause is host), ProfilerStep* for steps; NULL if there is none, and if the cause is in queued time
 --   call: call of the runtime or driver in which most of the host time passed that the cause names; for launch_delay the launch, if half of the time passed in it; NULL for other causes
@@ -46,8 +46,8 @@ steps AS (
 )
 SELECT i.device, i.stream, i.run_index, s.step, _in_unit(i.start_ticks - r.start_ticks, a.scale) AS start,
     _in_unit(i.ticks, a.scale) AS duration,
-    100 * i.ticks::DOUBLE / sum(i.ticks) OVER (PARTITION BY i.device, i.stream) AS share_percent, i.cause, i.host_op,
-    i.call, i.next_label AS next_event, i.waited_label AS waited_for, _in_unit(i.host_ticks, a.scale) AS host_time,
+    100 * i.ticks::DOUBLE / p.span_ticks AS share_percent, i.cause, i.host_op, i.call, i.next_label AS next_event,
+    i.waited_label AS waited_for, _in_unit(i.host_ticks, a.scale) AS host_time,
     _in_unit(i.ticks - i.host_ticks, a.scale) AS queued_time,
     CASE
         WHEN i.host_ticks > 0 THEN 'host_wait'
@@ -57,6 +57,8 @@ SELECT i.device, i.stream, i.run_index, s.step, _in_unit(i.start_ticks - r.start
     a.unit
 FROM causes AS i CROSS JOIN target AS a CROSS JOIN _recording((SELECT a.capture_id FROM target AS a)) AS r
 LEFT JOIN steps AS s USING (run_index)
+JOIN _device_spans((SELECT a.capture_id FROM target AS a), "by") AS p
+    ON p.device IS NOT DISTINCT FROM i.device AND p.stream IS NOT DISTINCT FROM i.stream
 ORDER BY i.ticks DESC, i.device, i.stream, i.start_ticks;
 
 -- The idle time of one device, or stream, by its cause, in ticks; arguments as for `_idle_causes`.
@@ -80,7 +82,7 @@ FROM summed AS r
 GROUP BY r.device, r.stream, r.cause;
 
 -- The idle time of one device, or stream, by its cause, see `device_idle`; the longest first.
--- Needs: torch_trace, device_events; else: etq show framework_tax
+-- Needs: torch_trace, device_events; else: framework_tax
 -- Empty: {capture} has no gaps between device events
 -- Shown: cause!, device, stream, total!~, share_percent!, gaps, mean~, max~, host_time~, host_op, call, unit
 -- Columns:
@@ -89,7 +91,7 @@ GROUP BY r.device, r.stream, r.cause;
 --   cause: as in `device_idle`
 --   gaps: number of gaps of that cause
 --   total: sum of their lengths
---   share_percent: sum in percent of all gaps of the device, or of the stream
+--   share_percent: sum in percent of the time from the first event of the device, or of the stream, to the end of its last
 --   mean: mean length
 --   max: greatest length
 --   host_time: part of the gaps before the launches of the next events began; NULL if the trace has no launches
@@ -103,8 +105,10 @@ CREATE MACRO device_idle_causes(
 ) AS TABLE
 WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit))
 SELECT c.device, c.stream, c.cause, c.gaps, _in_unit(c.ticks, a.scale) AS total,
-    100 * c.ticks::DOUBLE / sum(c.ticks) OVER (PARTITION BY c.device, c.stream) AS share_percent,
+    100 * c.ticks::DOUBLE / p.span_ticks AS share_percent,
     _in_unit(c.ticks::DOUBLE / c.gaps, a.scale) AS mean, _in_unit(c.longest, a.scale) AS max,
     _in_unit(c.host_ticks, a.scale) AS host_time, c.host_op, c.call, a.unit
 FROM _idle_totals((SELECT a.capture_id FROM target AS a), "by", launch_delay_us * 1000) AS c CROSS JOIN target AS a
+JOIN _device_spans((SELECT a.capture_id FROM target AS a), "by") AS p
+    ON p.device IS NOT DISTINCT FROM c.device AND p.stream IS NOT DISTINCT FROM c.stream
 ORDER BY c.device, c.stream, c.ticks DESC, c.cause;

@@ -55,7 +55,7 @@ GROUP BY c.sequence, c.kernels;
 -- One chain of ops of a trace whose kernels one fused kernel could replace: kernels of torch's own that compute element
 -- by element or reduce, and follow each other on a stream with nothing else between them. Chains of the same ops are
 -- one row; those that could save most first.
--- Needs: torch_trace, device_events; else: etq ops
+-- Needs: torch_trace, device_events; else: op_totals
 -- Empty: {capture} has no kernels of torch's own that follow each other and that torch.compile would fuse
 -- Shown: kernels, calls!, total~, saves_at_most!~, share_percent!, unit, sequence!
 -- Columns:

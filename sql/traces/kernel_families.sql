@@ -24,7 +24,7 @@ GROUP BY b.family;
 
 -- The time of devices by family of kernels, which their names tell; copies and fills are families, too. The family that
 -- takes most time is first.
--- Needs: torch_trace, device_events; else: etq ops
+-- Needs: torch_trace, device_events; else: op_totals
 -- Empty: {capture} has no device events
 -- Shown: coalesce(family, '(unknown)') AS family!, per_step!~, total!+~, share_percent!, calls!, names, tensor_percent,
 --   nullif(outside_steps, 0) AS outside_steps!~, top_event, steps+, unit

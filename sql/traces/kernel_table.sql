@@ -2,7 +2,7 @@
 -- by the kernels' durations; kernels without them count as 0. Differences from the plug-in: tensor_cores_eligible is
 -- one value per kernel name, over all its calls, and is also known for newer traces; newer kernels with tensor cores
 -- are recognized.
--- Needs: torch_trace, device_events; else: etq ops
+-- Needs: torch_trace, device_events; else: op_totals
 -- Empty: {capture} has no kernels
 -- Shown: kernel!, family, per_step!~, per_call!~, calls!, total+~, min~, max~, tensor_cores_used,
 --   tensor_cores_eligible, blocks_per_sm, occupancy_percent, nullif(outside_steps, 0) AS outside_steps!~, steps+, unit

@@ -64,7 +64,7 @@ ORDER BY h.number, h.device, h.bytes DESC, h.op;
 -- the op whose memory grows most is first. Memory that grows with every step is likely kept by mistake, such as losses
 -- with their graphs in a list; gradients and states of optimizers grow in the first step alone. Empty for traces that
 -- don't record memory (`profile_memory`).
--- Needs: torch_trace; else: etq memory
+-- Needs: torch_trace; else: memory_totals
 -- Empty: {capture} has no allocations that a step holds at its end: record them with profile_memory=True
 -- Shown: coalesce(op, '(no op)') AS op!, device, growth_per_step_bytes!, first_bytes, last_bytes!, steps, is_leak,
 --   growing_steps, allocations

@@ -3,7 +3,7 @@
 -- order of their first calls. Differences from the plug-in: a module that several others call has a row below each of
 -- them, with the times of the calls from there, so rows add up (the plug-in repeats the sum of all calls in each row);
 -- backward passes have no rows of their own.
--- Needs: torch_trace; else: etq ops --by module
+-- Needs: torch_trace; else: module_totals
 -- Shown: module_path AS module!, calls!, host_per_step!~, device_per_step!~, host_self_per_step~,
 --   device_self_per_step~, per_call!~, host_total_time+~, device_total_time+~, host_self_time+~,
 --   device_self_time+~, operators, steps+, unit

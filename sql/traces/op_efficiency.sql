@@ -8,20 +8,28 @@ shortest AS (
     JOIN event_ticks AS e ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
     WHERE e.elapsed_ticks > 0
 ),
-costed AS MATERIALIZED (
+peaked AS MATERIALIZED (
     SELECT c.*, p.peak.named_device AS device, p.peak.bandwidth,
+        c.is_bytes_alone AND c.bytes * 1e9 / p.peak.bandwidth > c.ticks::DOUBLE / c.calls AS reads_part,
         _peak_of_type(p.peak, c.type, c.family IN ('GEMM', 'convolution', 'attention', 'MoE'), c.uses) AS most_flops
     FROM _costed_calls(capture_key, steps, phase, is_compared) AS c CROSS JOIN peaks AS p
 ),
+costed AS (
+    SELECT p.* REPLACE (
+        CASE WHEN p.reads_part THEN NULL ELSE p.bytes END AS bytes,
+        CASE WHEN p.reads_part THEN 'it reads only part of the tensors that it names' ELSE p.reason END AS reason
+    )
+    FROM peaked AS p
+),
 limited AS (
-    SELECT c.*, CASE WHEN c.flops = 0 THEN 0 ELSE c.flops * 1e9 / c.most_flops END AS compute_ticks,
+    SELECT c.*, CASE WHEN c.flops = 0 OR c.is_bytes_alone THEN 0 ELSE c.flops * 1e9 / c.most_flops END AS compute_ticks,
         c.bytes * 1e9 / c.bandwidth AS memory_ticks
     FROM costed AS c
 ),
 rated AS (
     SELECT l.*,
         CASE
-            WHEN l.flops + l.bytes > 0
+            WHEN coalesce(l.flops, 0) + l.bytes > 0
                 THEN greatest(l.compute_ticks, l.memory_ticks) * l.calls + 0 * (l.compute_ticks + l.memory_ticks)
         END AS least_ticks
     FROM limited AS l
@@ -41,12 +49,12 @@ FROM rated AS r CROSS JOIN shortest AS s;
 -- for the op that launched them; those without a formula for the op around it, as aten::_flash_attention_forward for
 -- the attention that called it. In a trace without device events, it is time on the host. Peaks are those of
 -- `device_peaks` for the device in the trace.
--- Needs: torch_trace; else: etq roofline
+-- Needs: torch_trace; else: roofline
 -- Empty: {capture} has no ops
 -- Shown: coalesce(op, '(no op)') AS op!, coalesce(family, '(unknown)') AS family!, inputs!, per_step!~, roof_percent!,
 --   bound!, share_percent!, above_roof_percent, bytes_per_second / 1e12 AS tb_s!, flops_per_second / 1e12 AS tflop_s,
 --   calls!, per_call~, known_percent, flops, bytes, intensity, reason, top_event, nullif(outside_steps, 0) AS
---   outside_steps!~, total+~, steps+, unit
+--   outside_steps!~, total+~, above_roof-, copy_time-, steps+, unit
 -- Columns:
 --   family: what it computes: GEMM, convolution, attention, MoE, normalization, softmax, reduction, pooling, elementwise, embedding, copy, fill; without a formula that of its kernels; NULL if unknown
 --   op: the op, such as aten::mm; NULL for what no op launched, and by family

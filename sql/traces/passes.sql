@@ -91,7 +91,7 @@ LEFT JOIN within AS w USING (event_index);
 -- Device time belongs to the pass whose events contain the launch; work that the backward pass repeats, as with
 -- activation checkpointing, is of the backward pass. If steps overlap, as steps of several threads do, the time that
 -- they share counts for each step, as in `step_breakdown`, and by trace once.
--- Needs: torch_trace; else: etq show execute_breakdown
+-- Needs: torch_trace; else: execute_breakdown
 -- Shown: pass!, step!, host_time!~, host_percent, device_time!~, device_percent, device_events, unit
 -- Columns:
 --   run_index: run of the step; NULL by trace

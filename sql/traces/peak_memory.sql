@@ -1,7 +1,7 @@
 -- The memory that is held at the peak of each device of a trace, by the op that allocated it; the largest first. The
 -- peak is the first time at which most bytes are in use, as the trace has it. Memory that is in use then and whose
 -- allocation the trace doesn't have was allocated before the recording. Empty for traces that don't record memory.
--- Needs: torch_trace; else: etq memory
+-- Needs: torch_trace; else: memory_totals
 -- Empty: {capture} has no allocations: record them with profile_memory=True
 -- Shown: coalesce(op, '(no op)') AS op!, device!, held_bytes!, share_percent!, step, allocations, peak_bytes,
 --   peak_time, unit

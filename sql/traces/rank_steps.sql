@@ -25,9 +25,9 @@ SELECT r.job, r.step, r.rank, r.capture, _in_unit(r.ticks, r.scale) AS duration,
 FROM _rank_steps(selector, unit) AS r
 ORDER BY r.job, r.step, r.rank, r.capture;
 
--- One rank of a job, see `rank_steps`; those that others wait for longest first.
+-- One rank of a job, see `rank_steps`, with sums over its steps; those that others wait for longest first.
 -- Empty: {view} has no rows: no trace has a label rank; ingest the traces of a job's ranks
--- Shown: job, rank!, steps!, waited_for_steps!, waited_for!~, waited!~, mean_duration~, communication~, unit
+-- Shown: job, rank!, steps!, waited_for_steps!, waited_for!~, waited!~, communication~, duration~, unit
 -- Columns:
 --   job: the traces' label job; NULL if they have none
 --   rank: the trace's label rank
@@ -35,8 +35,8 @@ ORDER BY r.job, r.step, r.rank, r.capture;
 --   waited_for_steps: number of steps in which it is the one that others wait for
 --   waited_for: time that the other ranks waited for it in these steps, on average; NULL if no rank communicated
 --   waited: time that it waited for others; NULL if no rank communicated
---   mean_duration: mean duration of its steps on the host
 --   communication: time of its kernels of communication, or without kernels of the collectives of gloo
+--   duration: time of its steps on the host
 --   unit: the requested unit of time
 CREATE MACRO stragglers(
     selector := NULL,  -- name, hash prefix or selector of captures, such as job=train; NULL: all captures
@@ -52,7 +52,7 @@ waits AS (
 ),
 waited AS (SELECT w.job, w.rank, count(*) AS steps, fsum(w.ticks) AS ticks FROM waits AS w GROUP BY w.job, w.rank),
 ranks AS (
-    SELECT s.job, s.rank, s.unit, s.scale, count(*) AS steps, sum(s.ticks)::DOUBLE AS ticks,
+    SELECT s.job, s.rank, s.unit, s.scale, count(*) AS steps, try_cast(sum(s.ticks) AS BIGINT) AS ticks,
         try_cast(sum(s.waited_ticks) AS BIGINT) AS waited_ticks,
         try_cast(sum(s.communication_ticks) AS BIGINT) AS communication_ticks
     FROM steps AS s
@@ -60,8 +60,8 @@ ranks AS (
 )
 SELECT r.job, r.rank, r.steps, coalesce(w.steps, 0) AS waited_for_steps,
     CASE WHEN r.waited_ticks IS NOT NULL THEN _in_unit(coalesce(w.ticks, 0), r.scale) END AS waited_for,
-    _in_unit(r.waited_ticks, r.scale) AS waited, _in_unit(r.ticks / r.steps, r.scale) AS mean_duration,
-    _in_unit(r.communication_ticks, r.scale) AS communication, r.unit
+    _in_unit(r.waited_ticks, r.scale) AS waited, _in_unit(r.communication_ticks, r.scale) AS communication,
+    _in_unit(r.ticks, r.scale) AS duration, r.unit
 FROM ranks AS r
 LEFT JOIN waited AS w ON coalesce(w.job, '') = coalesce(r.job, '') AND w.rank = r.rank
 ORDER BY coalesce(w.ticks, 0) DESC, r.job, r.rank;

@@ -24,7 +24,7 @@ JOIN (
 -- recognized by their family, and come before copies and fills, so that the time is what `device_breakdown` calls
 -- exposed; communication on the host counts only if the trace has no kernels; a step repeated for a device is not a
 -- separate step; if the first category fills all steps, later categories are not counted, too.
--- Needs: torch_trace; else: etq show execute_breakdown
+-- Needs: torch_trace; else: execute_breakdown
 -- Shown: step!, category!, time!~, share_percent!, unit
 -- Columns:
 --   run_index: the run
@@ -59,7 +59,7 @@ SELECT v.category, v.steps, v.time,
 FROM averaged AS v;
 
 -- The mean time of one category of `step_breakdown` over the steps of a trace, as in the overview of torch-tb-profiler.
--- Needs: torch_trace; else: etq show execute_breakdown
+-- Needs: torch_trace; else: execute_breakdown
 -- Shown: category!, time!~, share_percent!, steps, unit
 -- Columns:
 --   category: a category of `step_breakdown`; Step is the sum of all, the mean step time

@@ -1,5 +1,5 @@
 -- One step of a trace with its time in each category of `step_breakdown`, in a column each.
--- Needs: torch_trace; else: etq show execute_breakdown
+-- Needs: torch_trace; else: execute_breakdown
 -- Shown: step!, total!~, host~, kernel~, memcpy~, memset~, communication~, runtime~, data_loader~, cpu_exec~, other~,
 --   is_slow!, unit
 -- Columns:

@@ -20,16 +20,27 @@ worst AS (
             CASE WHEN d.metric IN ('snr', 'cosine') THEN -d.gap ELSE d.gap END
             DESC NULLS LAST, d.debug_handle DESC, d.output_index
     ) = 1
+),
+judged AS (
+    SELECT w.*,
+        CASE w.metric WHEN 'snr' THEN pow(10, -w.gap / 10) WHEN 'cosine' THEN 1 - w.gap ELSE w.gap END AS badness,
+        max(badness) OVER (PARTITION BY w.graph_id) AS worst
+    FROM worst AS w
 )
 SELECT w.graph_id, w.node_index, w.method, p.name, p.op_type, p.module_path, w.debug_handle, w.output_index, w.metric,
-    w.mapping, w.gap, w.problem, w.elements
-FROM worst AS w
+    w.mapping, w.gap, w.problem, w.elements,
+    CASE
+        WHEN w.gap IS NOT NULL THEN w.badness > 0
+            AND w.node_index
+            = min(CASE WHEN w.badness >= w.worst / 10 THEN w.node_index END) OVER (PARTITION BY w.graph_id)
+    END AS grows
+FROM judged AS w
 JOIN op_nodes AS p USING (record_id, graph_id, node_index);
 
 -- One node of the edge graphs of a capture's record, with the difference between its value and that of another capture,
 -- as in `numeric_gap`. The value of a debug handle is that of the last node that has it. A node with several values has
 -- the worst gap. Nodes without values have no row.
--- Shown: name!, op_type!, gap!, problem!, metric!, module_path AS module, method, debug_handle, output_index, mapping,
+-- Shown: name!, op_type!, gap!, grows, problem!, metric!, module_path AS module, method, debug_handle, output_index, mapping,
 --   elements
 -- Columns:
 --   graph_id: the graph
@@ -45,6 +56,7 @@ JOIN op_nodes AS p USING (record_id, graph_id, node_index);
 --   gap: value of the metric; NULL if it can't be computed, NaN if elements are NaN on one side only
 --   problem: why gap is NULL, or what is wrong with it; NULL if nothing
 --   elements: number of elements compared
+--   grows: whether the gap grows from this node on: the first node of its graph whose gap is within a factor of 10, or 10 dB, of the worst one; NULL if gap is
 CREATE MACRO node_gaps(
     base,  -- the capture assumed to be right: name, hash prefix, @latest or selector
     new,  -- the capture to be judged, whose nodes these are: name, hash prefix, @latest or selector

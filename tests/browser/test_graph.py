@@ -10,6 +10,7 @@ import pytest
 import etq.report
 from etq.report.graph_extras import GraphExtras
 from etq.report.graph_files import Colours, Graph
+from etq.report.overlays import METRICS
 from etq.warehouse.warehouse import Warehouse
 from tests.browser.driver import ActionChains, By, Keys, WebDriver
 from tests.browser.graphs import MISPLACED, SHOWN, choose, graph_page, linked, press
@@ -129,6 +130,8 @@ def test_gaps_memory_and_the_roofline(quiet: WebDriver, tmp_path: Path) -> None:
             assert colour == colours.of(item), (overlay.key, graph.nodes[item]["name"])
         script = "return document.querySelector('table[data-name=\"graph-ops\"] tbody td').textContent"
         worst = names[quiet.execute_script(script)]
+        if overlay.key in METRICS:
+            assert texts(quiet, "#graph .growth button") == ["aten_addmm_default_6"]
         assert colours._badness(graph.nodes[worst]) == max(colours._badness(graph.nodes[at]) for at in found)
 
 

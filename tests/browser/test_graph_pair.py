@@ -10,8 +10,8 @@ import pytest
 
 import etq
 import etq.report
-from tests.browser.driver import WebDriver
-from tests.browser.pages import drawn, opened, select, told
+from tests.browser.driver import By, WebDriver
+from tests.browser.pages import drawn, opened, select, texts, told
 from tests.conftest import CAPTURES
 from tests.unit.test_graph_pair import two
 
@@ -100,6 +100,12 @@ def test_gaps(quiet: WebDriver, tmp_path: Path) -> None:
         ["aten_relu_default_4", "", "heat-0"],
         ["aten_relu_default_5", "NaN", "heat-5"],
     ]
+    # NaN is beyond each limit; the gap grows from it, as it is the worst.
+    field = quiet.find_element(By.CSS_SELECTOR, '#graph_pair input[aria-label="Search both graphs"]')
+    field.send_keys(">0.2")
+    assert texts(quiet, "#graph_pair output") == ["3 found"]
+    assert quiet.execute_script("return etq.graphPair[1].view.hits.size") == 3
+    assert "aten_relu_default_5 of far" in texts(quiet, "#graph_pair .growth")[0]
     rows = told(quiet, "pair-gaps", "base_name", "new_gap")
     expected = [("5", "NaN"), ("1", "1"), ("2", "0.25"), ("3", "0.0625")]
     assert rows == [(f"aten_relu_default_{number}", gap) for number, gap in expected]

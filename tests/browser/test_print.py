@@ -51,7 +51,7 @@ def test_a_trace_on_paper(browser: WebDriver, warehouse: Warehouse, tmp_path: Pa
         assert re.search(rf"{op} {time / steps + 1e-9:.4g} [\d,.]+ {calls}\b", first)
     text = words("\n".join(pages))
     # Why the device waits is among the key figures: 1,405 us of 5,100, of which 1,068 for input data.
-    assert "27.55 %" in first and "76.01 % of it data loading" in first
+    assert "27.55 %" in first and "20.94 % data loading" in first
     # No word of a cause or a heading is broken, no control is on paper, and tables that are cut say so.
     [(gaps,)] = warehouse.sql("SELECT count(*) FROM device_idle('rank0')").fetchall()
     assert f"The first 15 of {gaps} rows." in text

@@ -83,7 +83,7 @@ def test_the_whole_in_markdown_with_its_regressions(labs: dict[str, str], tmp_pa
     text = report.read_text()
     lines = text.splitlines()
     assert lines[0].startswith("**total: slower, +") and lines[0].endswith("**")
-    assert any(line.startswith("- **common shift**: the whole program is slower by ") for line in lines)
+    assert any(line.startswith("- **common shift**: the whole program took ") for line in lines)
     for table in text.split("### ")[1:]:
         assert len({line.count(" | ") for line in table.splitlines() if line.startswith("| ")}) <= 1
     printed = [line.removeprefix("Regression: ") for line in result.stderr.splitlines() if "Regression: " in line]

@@ -80,9 +80,11 @@ FAILURES = [
     ("graph run run", "run has no record, so it has no graph; link one: etq link run RECORD"),
     ("flame net --module features.0.cb", "no module 'features.0.cb'; the nearest are features.0.cbr"),
     ("compare {steps} {mlp}", "before is a PyTorch trace and mlp is not: only traces can be compared with traces; etq show model_map "),
-    ("summary run untraced --format json", "--format is of one file; of two: etq compare BASE NEW --format FORMAT"),
+    ("summary run untraced --format json", "--format is of one file; of two: etq compare BASE NEW --format FORMAT; of more: "),
     # A warehouse, a key or a folder in the place of a capture; a view without parentheses, a table with them.
     ("ops {lab}", "{lab}: a warehouse; name a capture and --db {lab}; etq captures --db {lab} lists them"),
+    ("gate run untraced --limit 3", "No such option '--limit'. etq compare has it."),
+    ("inspect {lab}", "{lab}: a warehouse; of its captures there is etq show inspector_events CAPTURE --db {lab}; "),
     ("show op_totals {lab}", "{lab}: a warehouse; name a capture"),
     ("compare {lab} run", "{lab}: a warehouse; name a capture"),
     ("ops 1", "no capture matches 1; the name of capture_id 1 is run"),

@@ -96,6 +96,11 @@ def test_coverage_of_a_record_and_of_a_run() -> None:
         "aten.native_layer_norm.default": (0, 1), "aten.add.Tensor": (3, 0), "aten.linear.default": (7, 0),
         "aten.relu.default": (6, 0),
     }  # fmt: skip
+    assert rows("delegates", XNN_RECORD)[1]["instruction_id"] == 2
+    assert [(row["instruction_id"], row["ops"]) for row in rows("delegates", XNN_PROGRAM)] == [(0, 9), (2, 1)]
+    program = {row["op_type"]: (row["delegated"], row["not_delegated"]) for row in rows("coverage", XNN_PROGRAM)}
+    assert program == {"native_layer_norm": (0, 1), "Add": (3, 0), "FullyConnected": (7, 0)}
+    assert run_etq("delegates", PROGRAM).stderr.startswith(f"Note: {PROGRAM} calls no delegate; ")
     worst = rows("coverage", XNN, "--etrecord", XNN_RECORD)[0]
     assert (worst["op_type"], worst["worst_source"]) == ("aten.native_layer_norm.default", "models/export_models.py:32")
 

@@ -30,7 +30,7 @@ from tests.conftest import CAPTURES
 CONVNET = str(CAPTURES / "convnet_xnn/convnet_xnn_100runs.etdp")
 UNSET = {
     "NO_COLOR", "PAGER", "ETQ_PAGER", "LESS", "FORCE_COLOR", "COLUMNS", "LC_ALL", "LC_CTYPE", "LANG", "ETQ_DB",
-    "PYTHONIOENCODING",
+    "PYTHONIOENCODING", "CI",
 }  # fmt: skip
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 BLOCKS = set("▏▎▍▌▋▊▉█")
@@ -189,8 +189,21 @@ def test_a_table_longer_than_the_screen_is_paged_whole(pager: Path) -> None:
     for arguments in (("views", "--limit", "3"), ("--no-pager", *LONG), (*LONG, "-o", os.devnull, "--force")):
         on_terminal(*arguments, width=80, ETQ_PAGER=str(pager))
     on_terminal(*LONG, ETQ_PAGER=str(pager), TERM="dumb")
+    on_terminal(*LONG, ETQ_PAGER=str(pager), CI="true")
     piped(*LONG, ETQ_PAGER=str(pager))
     assert not less.exists()
+
+
+@pytest.mark.long
+def test_who_reads_in_a_pager_holds_no_warehouse(pager: Path, tmp_path: Path) -> None:
+    """The pager, after all text, changes the warehouse; the note about the rows comes when it is left."""
+    db = str(tmp_path / "lab.duckdb")
+    assert run_etq("ingest", CONVNET, "--name", "run", "--db", db).exit_code == 0
+    label = shlex.join([sys.executable, "-m", "etq", "--wait", "20", "label", "run", "read=yes", "--db", db])
+    pager.write_text(f"#!/bin/sh\ncat\n{label} && echo Left\n")
+    arguments = ("ops", "run", "--by", "instance", "--wide", "--db", db)
+    lines = on_terminal(*arguments, with_messages=True, width=40, ETQ_PAGER=str(pager)).splitlines()
+    assert "Left" in lines and lines[lines.index("Left") + 1].startswith("Note: ")
 
 
 @pytest.mark.long

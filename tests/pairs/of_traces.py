@@ -378,10 +378,10 @@ def rank_steps(asked: Asked) -> Sides:
 
 @pair("stragglers", "sums of the JSON's steps; nobody waits for a rank alone", of="trace")
 def stragglers(asked: Asked) -> Sides:
-    columns = "s.steps, s.waited_for_steps, s.waited_for, s.waited, s.mean_duration"
+    columns = "s.steps, s.waited_for_steps, s.waited_for, s.waited, s.duration"
     found = asked.rows(f"SELECT {columns} FROM stragglers($name, 'ns') AS s", name=asked.name)
     steps = [duration for duration, _ in _rank_steps(asked).values()]
-    return found, [(len(steps), 0, 0, 0, sum(steps) / len(steps))] if steps else []
+    return found, [(len(steps), 0, 0, 0, sum(steps))] if steps else []
 
 
 @pair("clock_offsets", "a rank alone has nothing to compare its clock with", of="trace")

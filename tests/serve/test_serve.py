@@ -11,14 +11,17 @@ import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from typing import Any, ClassVar
 
 import pytest
 
 import etq
+from etq.database import limited
 from etq.errors import EtqError
 from etq.push import Pusher
+from etq.serve import pushes
+from etq.serve.answers import Answer
 from etq.tokens import TokenFile, add
 from tests.command_line import run_etq
 from tests.conftest import CAPTURES
@@ -184,8 +187,19 @@ def test_a_query_is_one_select(team: tuple[Server, Server]) -> None:
 
 
 @pytest.mark.long
-def test_readers_go_on_while_a_query_runs_and_a_capture_is_stored(team: tuple[Server, Server]) -> None:
+def test_readers_go_on_while_a_query_runs_and_a_capture_is_stored(
+    team: tuple[Server, Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
     server, reader = team
+    waited: list[bool] = []
+    is_asked, store = Event(), pushes._store
+
+    def slowly(warehouse: etq.Warehouse, given: dict[str, Any]) -> Answer:
+        with warehouse._database.writing():
+            waited.append(is_asked.wait(10))
+            return store(warehouse, given)
+
+    monkeypatch.setattr(pushes, "_store", slowly)
     slow = "SELECT count(*) FROM range(100000000000) AS a, range(1000) AS b"
     busy = [
         Thread(target=server.query, args=(slow,)),
@@ -197,6 +211,9 @@ def test_readers_go_on_while_a_query_runs_and_a_capture_is_stored(team: tuple[Se
     while busy[1].is_alive() or answered < 3:
         assert names(reader)[-1:] in (["run"], ["seven"])
         answered += 1
+        if answered == 3:
+            is_asked.set()
+    assert waited == [True]
     assert busy[0].is_alive() and names(reader) == ["run", "seven"]
     busy[0].join()
 
@@ -214,6 +231,8 @@ def test_a_query_ends_at_its_limit_and_harms_nobody_else(lab: Path) -> None:
         for pause in (0, 2.5, 2.5):  # the file is closed when nobody asks for two seconds
             time.sleep(pause)
             assert names(server) == ["run"] and server.get("/healthz").status == 200
+    while limited.has_left():  # until then, no warehouse of this process is closed
+        time.sleep(0.1)
 
 
 @pytest.mark.long

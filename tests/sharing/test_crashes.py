@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import random
+import shutil
 import subprocess
 import sys
 import time
@@ -103,3 +104,15 @@ def test_an_empty_file_becomes_a_warehouse(tmp_path: Path) -> None:
     with etq.open(path) as warehouse:
         assert warehouse.ingest("tests/captures/mlp/mlp.etdp").is_new
     assert [each.name for each in tmp_path.iterdir()] == ["lab.duckdb"]
+
+
+def test_the_log_of_a_killed_process_is_written_to_the_file_once(tmp_path: Path) -> None:
+    """By whoever opens it first: readers would replay it each time, within their limit of memory."""
+    path, left = tmp_path / "lab.duckdb", tmp_path / "left.duckdb"
+    with etq.open(path) as warehouse:
+        captures.ingest_one(warehouse, 1)
+        for ending in ("", ".wal"):
+            shutil.copy(f"{path}{ending}", f"{left}{ending}")
+    with etq.open(left, read_only=True) as warehouse:
+        assert warehouse.rows("SELECT name FROM captures")[1] == [("c1",)]
+        assert not Path(f"{left}.wal").exists()

@@ -13,6 +13,7 @@ import duckdb
 import pytest
 
 import etq
+from etq.database import contents
 from etq.errors import WarehouseError
 from etq.maintenance.merge import merge
 from tests.conftest import CAPTURES
@@ -195,3 +196,14 @@ def test_threads_share_a_warehouse(tmp_path: Path) -> None:
         with ThreadPoolExecutor(4) as pool:
             for model, answers in zip(models, pool.map(ask, models), strict=True):
                 assert answers == [model] * 84
+
+
+def test_a_file_that_is_open_opens_again_without_its_note(tmp_path: Path) -> None:
+    """Another process may replace the note that the file is this version's own, as two files can have the same one."""
+    path = tmp_path / "lab.duckdb"
+    etq.open(path).close()
+    with etq.open(path, read_only=True):
+        assert contents.has_own(str(path))
+        contents._note_of(str(path)).write_text("another file")
+        with etq.open(path, read_only=True) as again:
+            assert again.rows("SELECT count(*) FROM captures")[1] == [(0,)]

@@ -157,6 +157,25 @@ def test_queries_access_no_other_files(clean: Path, tmp_path: Path, secret: Path
     assert not (tmp_path / "out.csv").exists()
 
 
+def test_limited_queries_read_no_files_by_what_is_in_the_file(clean: Path, tmp_path: Path) -> None:
+    """The warehouse's own file has what was removed from its tables."""
+    path = tmp_path / "received.csv"
+    own = quoted(str(path))
+    made = received(
+        clean, tmp_path,
+        f"CREATE MACRO mine(kind) AS TABLE FROM query('FROM read_' || kind || '(''{path}'')')",
+        f"CREATE VIEW own AS FROM read_blob({own})", "CREATE VIEW harmless AS SELECT 1",
+    )  # fmt: skip
+    made.rename(path)
+    with etq.open(path) as warehouse:
+        for query in ("FROM mine('blob')", "SELECT (SELECT max(size) FROM own)", f"FROM {own}"):
+            with pytest.raises(QueryError, match="a limited query reads tables and views, no files"):
+                warehouse.safe_sql(query)
+        with pytest.raises(QueryError, match="a limited query reads tables and views, no files"):
+            warehouse.safe_sql("FROM own WHERE $given", given=True)
+        assert warehouse.safe_sql("FROM harmless WHERE $given", given=True)[1] == [(1,)]
+
+
 def test_external_access_takes_consent(clean: Path, tmp_path: Path, secret: Path) -> None:
     with etq.open(clean, read_only=True, external_access=True) as warehouse:
         assert warehouse.rows(f"SELECT content FROM read_text({quoted(str(secret))})")[1] == [(SECRET,)]

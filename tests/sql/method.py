@@ -103,7 +103,7 @@ def unmoved(deviations: Floats, factors: Floats, base: Flags, new: Flags) -> tup
     """The ops of the group that moved least among the groups with a quarter of the weight, or none.
 
     Also whether it can't be determined which of two groups moved: a quarter of the weight moved 4.5 % further one way, or
-    three errors of the common shift, and the machine's differences within the sides don't show that it moved more. Or no
+    an error of the common shift, and the machine's differences within the sides don't show that it moved more. Or no
     group has a quarter of the weight.
     """
     states = np.zeros(len(factors))
@@ -121,7 +121,7 @@ def unmoved(deviations: Floats, factors: Floats, base: Flags, new: Flags) -> tup
     near = distances <= 1
     heights = near @ weights
     middles = near @ (weights * shifts) / heights
-    apart = max(0.045, 0 if np.isnan(error) else 3 * error)
+    apart = max(0.045, 0 if np.isnan(error) else error)
     is_peak = np.array(
         [height >= 0.999999 * heights[row <= 2].max() for height, row in zip(heights, distances, strict=True)]
     )

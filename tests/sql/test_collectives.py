@@ -569,7 +569,7 @@ def test_a_trace_without_steps_is_one_step(warehouse: Warehouse) -> None:
 
 def test_without_collectives_nothing_is_known_of_waits(warehouse: Warehouse) -> None:
     store_ranks(warehouse, {rank: trace(event("cpu_op", "aten::add", 0, 5 + rank)) for rank in range(2)}, "a")
-    query = "SELECT s.rank, s.waited_for, s.waited, s.mean_duration FROM stragglers() AS s"
+    query = "SELECT s.rank, s.waited_for, s.waited, s.duration FROM stragglers() AS s"
     assert warehouse.rows(query)[1] == [(0, None, None, 5), (1, None, None, 6)]
     query = "SELECT c.rank, c.collectives, c.clock_offset, c.spread FROM clock_offsets() AS c"
     assert warehouse.rows(query)[1] == [(0, 0, None, None), (1, 0, None, None)]

@@ -100,9 +100,15 @@ def test_causes_add_up(launch_traces: Warehouse) -> None:
         ("synchronization", 1, 92.0, 92.0, 86.0, "aten::item"),
         ("unknown", 1, 90.0, 90.0, None, None),
     ]
-    shares = "SELECT sum(c.share_percent) FROM device_idle_causes($c) AS c GROUP BY c.device"
-    for name in ("training 0", "rank 0"):
-        assert launch_traces.rows(shares, c=name)[1] == [(pytest.approx(100),)]
+    # Of the device's time, as the share that it was idle, and the shares of the advice.
+    shares = """
+        SELECT sum(c.share_percent), any_value(d.idle_percent),
+            (SELECT sum(i.share_percent) FROM device_idle($c) AS i WHERE i.device IS NOT DISTINCT FROM c.device)
+        FROM device_idle_causes($c) AS c JOIN device_breakdown($c) AS d USING (device) GROUP BY c.device
+    """
+    for name in ("training", "rank 0"):
+        [[of_causes, idle, of_gaps]] = launch_traces.rows(shares, c=name)[1]
+        assert 0 < of_causes == pytest.approx(idle) and of_gaps == pytest.approx(of_causes)
 
 
 def test_limits(launch_traces: Warehouse) -> None:

@@ -168,7 +168,9 @@ def test_people_see_columns_of_each_public_view(warehouse: Warehouse) -> None:
         types = {row[0]: row[1] for row in described}
         assert [*types] == [column.name for column in each.shown] != [], each.name
         assert "unit" in types or not each.times, each.name
-        assert {types[name] for name in each.times} <= {"DOUBLE"}, each.name
+        assert {types[name] for name in {*each.times}.difference(each.other_times)} <= {"DOUBLE"}, each.name
+        others = {column.name for column in each.columns if column.name not in types}
+        assert others.issuperset(each.other_times), each.name
         assert {types[name] for name in each.long} <= {"VARCHAR"}, each.name
         assert each.foremost, f"{each.name}: mark with ! what a table always has"
 

@@ -152,7 +152,7 @@ def test_the_gaps_of_nodes(warehouse: Warehouse, metric: str) -> None:
         return gap is not None, gap is not None and math.isnan(gap), sign * (gap or 0)
 
     rows = warehouse.rows(
-        "SELECT graph_id, node_index, gap, problem, name FROM node_gaps('right', 'judged', metric := $metric)",
+        "SELECT graph_id, node_index, gap, problem, grows FROM node_gaps('right', 'judged', metric := $metric)",
         metric=metric,
     )[1]
     assert len(rows) == len(gaps) > 10
@@ -162,5 +162,24 @@ def test_the_gaps_of_nodes(warehouse: Warehouse, metric: str) -> None:
         assert (gap, problem) == worst or (math.isnan(gap) and math.isnan(worst[0] or 0) and problem == worst[1])
         seen.add(problem)
     assert {"1 elements are NaN on one side only"} < seen
+    # NaN is the worst, so the gap grows from the one node that has it.
+    assert [math.isnan(gap) for _, _, gap, _, grows in rows if grows] == [True]
+    assert all((gap is None) == (grows is None) for _, _, gap, _, grows in rows)
     with etq.open() as empty, pytest.raises(EtqError):
         empty.rows("FROM node_gaps('right', 'judged')")
+
+
+def test_the_node_from_which_the_gap_grows(warehouse: Warehouse) -> None:
+    """The first whose largest difference is at least a tenth of the worst, 1."""
+    record = warehouse.ingest_record(CAPTURES / "mlp/mlp.etrecord")
+    differences = {"relu_1": 0.0, "relu_2": 0.0625, "relu_3": 0.25, "relu_4": 1.0, "relu_5": 0.5}
+    for name, scale in (("right", 0), ("far", 1)):
+        values = {node: [np.array([1.0, 2.0 + scale * far])] for node, far in differences.items()}
+        warehouse.ingest_reference(record, values, name=name)
+    query = "SELECT name, gap FROM node_gaps('right', 'far', metric := 'max_abs') WHERE grows"
+    assert warehouse.rows(query)[1] == [("aten_relu_default_3", 0.25)]
+    query = (
+        "SELECT new_name, new_gap, base_grows FROM compare_graphs('right', 'far', metric := 'max_abs') WHERE new_grows"
+    )
+    assert warehouse.rows(query)[1] == [("aten_relu_default_3", 0.25, None)]
+    assert warehouse.rows("SELECT count(*) FROM node_gaps('right', 'right') WHERE grows")[1] == [(0,)]

@@ -275,6 +275,7 @@ ROWS, GATED, WEIGHT = ([7, 96], HALF), ([7, 192], HALF), ([96], HALF)
 SCALE: tuple[list[int], str] = ([], "float")
 POSITIONS, QUERY, KEYS, TABLE = ([7], "long int"), ([7, 192], HALF), ([7, 64], HALF), ([4096, 16], "float")
 HEADS, CACHE = ([9, 2, 32], HALF), ([50, 16, 2, 32], INT8)
+SIX, TWO_HEADS = ([2, 16, 6, 32], HALF), ([2, 16, 2, 32], HALF)
 # Inputs of calls of ops of serving engines as their schemas have them, with family, operations, bytes and reason.
 FUSED: list[tuple[str, list[Any], tuple[str, int | None, int | None, str | None]]] = [
     ("_C::rms_norm", [ROWS, ROWS, WEIGHT, "1e-6"], ("normalization", 4 * 672, 2 * (2 * 672 + 96), None)),
@@ -288,6 +289,11 @@ FUSED: list[tuple[str, list[Any], tuple[str, int | None, int | None, str | None]
     # It reads input and residual, and writes the residual and what is quantized.
     ("_C::fused_add_rms_norm_static_fp8_quant", [([7, 96], FP8), ROWS, ROWS, WEIGHT, SCALE, "1e-6"],
      ("normalization", 8 * 672, 672 + 2 * (3 * 672 + 96) + 4, None)),
+    ("aiter::rmsnorm", [ROWS, ROWS, WEIGHT, "1e-6"], ("normalization", 4 * 672, 2 * (2 * 672 + 96), None)),
+    ("aiter::rms_norm", [ROWS, WEIGHT, "1e-6", "0"], ("normalization", 4 * 672, 2 * (2 * 672 + 96), None)),
+    # Input and residual are read, the sum and what is normalized are written.
+    ("aiter::rmsnorm2d_fwd_with_add_ck", [*[ROWS] * 4, WEIGHT, "1e-6", "0"], ("normalization", 5 * 672, 2 * (4 * 672 + 96), None)),
+    ("aiter::silu_and_mul", [ROWS, GATED], ("elementwise", 6 * 672, 2 * 3 * 672, None)),
     ("_C::silu_and_mul", [ROWS, GATED], ("elementwise", 6 * 672, 2 * 3 * 672, None)),
     ("sgl_kernel::gelu_and_mul", [ROWS, GATED], ("elementwise", 6 * 672, 2 * 3 * 672, None)),
     ("flashinfer::gelu_tanh_and_mul", [ROWS, GATED], ("elementwise", 10 * 672, 2 * 3 * 672, None)),
@@ -301,6 +307,8 @@ FUSED: list[tuple[str, list[Any], tuple[str, int | None, int | None, str | None]
     # Read and written, of 8 heads; and for each position its number and a row of the table.
     ("_C::rotary_embedding", [POSITIONS, QUERY, KEYS, "32", TABLE, "True"],
      ("elementwise", 3 * 7 * 8 * 16, 2 * 2 * 7 * 8 * 16 + 7 * (8 + 4 * 16), None)),
+    ("sgl_kernel::rotary_embedding", [POSITIONS, QUERY, KEYS, "32", TABLE, "True"],
+     ("elementwise", 3 * 7 * 8 * 16, 2 * 2 * 7 * 8 * 16 + 7 * (8 + 4 * 16), None)),
     ("_C::rotary_embedding", [POSITIONS, ([7, 6, 32], HALF), None, "32", TABLE, "True"],
      ("elementwise", 3 * 7 * 6 * 16, 2 * 2 * 7 * 6 * 16 + 7 * (8 + 4 * 16), None)),
     ("_C::rotary_embedding", [POSITIONS, QUERY, KEYS, None, TABLE, "True"],
@@ -308,6 +316,10 @@ FUSED: list[tuple[str, list[Any], tuple[str, int | None, int | None, str | None]
     # 7 slots for the first of 9 rows.
     ("_C_cache_ops::reshape_and_cache_flash", [HEADS, HEADS, CACHE, CACHE, POSITIONS, None, SCALE, SCALE],
      ("copy", 0, 7 * (2 * 64 * (2 + 1) + 8), None)),
+    ("aiter::reshape_and_cache", [HEADS, HEADS, ([50, 2, 2, 16, 16], INT8), ([50, 2, 32, 16], INT8), POSITIONS, None, SCALE, SCALE],
+     ("copy", 0, 7 * (2 * 64 * (2 + 1) + 8), None)),
+    ("sgl_kernel::store_kv_cache", [([800, 2, 32], HALF), ([800, 2, 32], HALF), POSITIONS, HEADS, HEADS],
+     ("copy", 0, 7 * (2 * 64 * (2 + 2) + 8), None)),
     ("_C_cache_ops::concat_and_cache_mla", [([7, 512], HALF), ([7, 64], HALF), ([50, 16, 576], HALF), POSITIONS, None, SCALE],
      ("copy", 0, 7 * (576 * (2 + 2) + 8), None)),
     ("_C_cache_ops::concat_and_cache_mla", [([7, 512], HALF), ([7, 64], HALF), ([50, 16, 656], INT8), POSITIONS, None, SCALE],
@@ -326,6 +338,19 @@ FUSED: list[tuple[str, list[Any], tuple[str, int | None, int | None, str | None]
     ("vllm::moe_forward", [ROWS, ([7, 16], HALF), None], ("MoE", None, None, "the weights of its experts are not written")),
     ("vllm::unified_attention_with_output", [HEADS, HEADS, HEADS, HEADS, None],
      ("attention", None, None, "the lengths of its sequences are not written")),
+    # 16 positions of 6 heads of queries, and of 2 of keys and values; a float for each query if it is asked for.
+    ("aiter::fmha_v3_fwd", [SIX, TWO_HEADS, TWO_HEADS, "0.", "0.2", "False", "-1", "-1", "True", "False", "2"],
+     ("attention", 4 * 2 * 6 * 16 * 16 * 32, 2 * (2 * 16 * 32 * (6 + 2 + 2 + 6)) + 4 * 2 * 16 * 6, None)),
+    ("aiter::fmha_v3_fwd", [SIX, TWO_HEADS, TWO_HEADS, "0.", "0.2", "True", "-1", "0", "False", "False", "2"],
+     ("attention", 2 * 2 * 6 * 16 * 16 * 32, 2 * (2 * 16 * 32 * (6 + 2 + 2 + 6)), None)),
+    ("aiter::fmha_v3_fwd", [SIX, TWO_HEADS, TWO_HEADS, "0.", "0.2", "True", "4", "0", "False", "False", "2"],
+     ("attention", None, 2 * (2 * 16 * 32 * (6 + 2 + 2 + 6)), "it has a window, or how its mask is aligned is not known")),
+    # Kernels by Inductor: each tensor once.
+    ("triton_poi_fused_add_mul_0", [ROWS, ROWS, ROWS, "672"], ("elementwise", None, 2 * 3 * 672, None)),
+    ("triton_red_fused_mean_1", [ROWS, ([7], "float"), "7", "96"], ("reduction", None, 2 * 672 + 4 * 7, None)),
+    ("triton_poi_fused_embedding_2", [ROWS, ROWS, "672"], (None, None, None, "no formula for triton_poi_fused_embedding_2")),
+    ("triton_poi_fused_0", [([201088, 2880], HALF), ROWS, "672"],
+     ("elementwise", None, None, "it reads only part of the tensors that it names")),
     ("_C::paged_attention_v1", [HEADS, HEADS, CACHE, CACHE, "2", "0.1", ([9, 8], "int"), ([9], "int"), "16", "99"],
      ("attention", None, None, "the lengths of its sequences are not written")),
     ("vllm::rocm_unquantized_gemm", [ROWS, ([40, 96], HALF), None], ("GEMM", 2 * 7 * 40 * 96, 2 * (672 + 40 * 96 + 280), None)),
@@ -344,6 +369,40 @@ def test_ops_of_serving_engines(costs: list[dict[str, Any]]) -> None:
     rows = costs[len(LISTS) : len(LISTS) + len(FUSED)]
     found = [tuple(row[name] for name in ("family", "flops", "bytes", "reason")) for row in rows]
     assert found == [expected for *_, expected in FUSED]
+
+
+def paged(at: float, rows: int, heads: int, keys: int, size: int, number: int) -> list[dict[str, Any]]:
+    query, key = ([rows, heads, size], HALF), ([rows, keys, size], HALF)
+    return [
+        op("vllm::unified_attention_with_output", at, at + 9, query, key, key, query, None, None),
+        *launched("kernel_unified_attention_2d", at + 1, 50 + number, number),
+    ]
+
+
+def test_paged_attention(traces: Traces) -> None:
+    """By the lengths in the name of the step: 4 tokens of a prompt after 6 others, 32 of whose 40 pairs are computed, and
+    2 sequences with 30 positions. TraceLens states 65.010180096 GFLOP and 211.826171875 MiB for the call in the second
+    step."""
+    lengths = "execute_46_context_9(sq8155sk8430sqsq7475785sqsk7671310)_generation_37(sq37sk34489sqsq37sqsk34489)"
+    traces.take(
+        event("user_annotation", "execute_3_context_1(sq4sk10sqsq16sqsk40)_generation_2(sq2sk30sqsq2sqsk30)", 0, 20),
+        *paged(5, 8, 6, 2, 32, 1),
+        event("user_annotation", lengths, 100, 120),
+        *paged(105, 8192, 64, 8, 64, 2),
+        event("user_annotation", "execute_context_1(8_64)_generation_0(0)", 200, 220),
+        *paged(205, 8, 6, 2, 32, 3),
+        # Fewer queries than the step has.
+        event("user_annotation", lengths, 300, 320),
+        *paged(305, 8, 6, 2, 32, 4),
+        **H100,
+    )
+    rows = traces.ask("op_efficiency", "total, flops, bytes, reason")
+    unknown = (None, None, "the lengths of its sequences are not written")
+    assert sorted(rows) == [
+        (51, 2 * (192 + 192) * (32 + 30), 2 * (2 * 8 * 192 + (10 + 30) * 2 * 64), None),
+        (52, 65_010_180_096, 211.826171875 * 2**20, None),
+        (107, *unknown),
+    ]
 
 
 def test_without_shapes(traces: Traces) -> None:
@@ -477,6 +536,8 @@ NAMES: dict[str, tuple[float, float] | None] = {
     "Tesla V100-PCIE-32GB": (0.9, 112),
     "Tesla V100S-PCIE-32GB": (1.134, 130),
     "AMD Instinct MI300X": (5.325, 1307.4),
+    "MI300X achievable": (5.325, 708),
+    "MI325X achievable": (6.0, 840.8),
 }
 
 

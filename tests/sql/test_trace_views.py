@@ -5,14 +5,18 @@ If torch or the plug-in (torch-tb-profiler 0.4.3) differs, a test has its answer
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from etq.errors import QueryError
+from etq.ingest.trace.ranks import rank_of
 from etq.warehouse.warehouse import Warehouse
+from tests.command_line import run_etq
 from tests.conftest import CAPTURES, shared_file
 from tests.trace_builders import event, memory, two_steps
 from tests.traces import Traces
@@ -440,6 +444,72 @@ def test_merged_ranks_are_as_their_files(warehouse: Warehouse) -> None:
         warehouse.ingest(shared_file(f"captures/reports/{name}.json"), name=name)
     first, second, merged = (dict(warehouse.rows(OF_OPS, c=name)[1]) for name in names)
     assert merged == first | second == {"aten::mm": 20, "aten::conv2d": 22}
+
+
+def merged(by: str) -> bytes:
+    """The traces of two ranks in one file: by processes' names as SGLang does, or by an argument as TraceLens does."""
+    events: list[dict[str, Any]] = []
+    for rank in (0, 1):
+        trace = json.loads(gzip.decompress((CAPTURES / f"torch_gpu/rank{rank}.pt.trace.json.gz").read_bytes()))
+        for each in trace["traceEvents"]:
+            own = {"pid": f"[TP0{rank}-EP00] {each['pid']}"} if by == "process" else {}
+            events.append({**each, **own, "args": each["args"] | ({} if by == "process" else {"rank": rank})})
+    return json.dumps({"traceEvents": events, "deviceProperties": trace["deviceProperties"]}).encode()
+
+
+@pytest.mark.parametrize("by", ["process", "argument"])
+def test_a_merged_trace_is_a_job(warehouse: Warehouse, by: str) -> None:
+    """Views answer as on the traces of the ranks."""
+    for rank in (0, 1):
+        file = CAPTURES / f"torch_gpu/rank{rank}.pt.trace.json.gz"
+        warehouse.ingest(file, labels={"job": "apart", "rank": str(rank)})
+    captures = warehouse.ingest_ranks(merged(by), labels={"job": "merged"})
+    names = [f"bytes.{name}" for name in (("TP00-EP00", "TP01-EP00") if by == "process" else ("rank0", "rank1"))]
+    assert [capture.name for capture in captures] == names
+    for view in ("rank_steps", "stragglers", "clock_offsets", "collective_waits"):
+        shown = "* EXCLUDE (job, capture)" if view in ("rank_steps", "clock_offsets") else "* EXCLUDE (job)"
+        query = f"SELECT {shown} FROM {view}($selector) ORDER BY ALL"
+        apart, together = (warehouse.rows(query, selector=f"job={job}")[1] for job in ("apart", "merged"))
+        assert apart and apart == together, view
+    for name, other in (("rank0", names[0]), ("rank1", names[1])):
+        for view in ("collectives", "kernel_table", "step_breakdown"):
+            assert warehouse.rows(f"FROM {view}($c)", c=name)[1] == warehouse.rows(f"FROM {view}($c)", c=other)[1]
+
+
+def test_processes_without_a_number_are_of_their_rank() -> None:
+    """Of the profiler itself, of SGLang's merged traces."""
+    assert {rank_of(f"[TP00-DP01] {process}") for process in ("5000", "0", "Spans", "GPU 0 Counters", "")} == {
+        "[TP00-DP01] "
+    }
+    assert {rank_of(process) for process in ("5000", "Spans", "", "python")} == {""}
+
+
+def test_commands_on_a_merged_trace(tmp_path: Path) -> None:
+    file, db = tmp_path / "both.json", str(tmp_path / "lab.duckdb")
+    file.write_bytes(merged("process"))
+    assert "Note: several ranks: the trace has the events of 2 ranks" in run_etq("kernels", str(file)).stderr
+    assert run_etq("ingest", str(file), "--job", "train", "--db", db).stderr.splitlines()[:2] == [
+        "both.TP00-EP00: ingested",
+        "both.TP01-EP00: ingested",
+    ]
+    arguments = ("--columns", "rank,waited_for", "--format", "csv")
+    stored, read = (run_etq("show", "stragglers", *of, *arguments) for of in (("--db", db), (str(file),)))
+    assert stored.stdout == read.stdout == "rank,waited_for\n0,343.0\n1,181.0\n"
+    other = run_etq("show", "stragglers", str(CAPTURES / "torch_gpu/rank0.pt.trace.json.gz"))
+    assert other.exit_code == 1 and "not a trace of several ranks" in other.stderr
+    assert run_etq("ingest", str(file), "--name", "one", "--db", db).stderr.startswith("one: ingested")
+
+
+def test_what_is_no_merged_trace(warehouse: Warehouse) -> None:
+    """A trace of one rank, one with an event of an unknown rank, and other files are read as they are."""
+    of_one, unknown = (
+        [{"ph": "X", "pid": f"[TP0{rank}] 5", "ts": 1, "dur": 1} for rank in ranks] for ranks in ((0,), (0, 1))
+    )
+    unknown.append({"ph": "X", "pid": 5, "ts": 1, "dur": 1})
+    for events in (of_one, unknown):
+        assert warehouse.ingest_ranks(json.dumps({"traceEvents": events}).encode()) == []
+    assert warehouse.ingest_ranks(b"[1") == [] == warehouse.ingest_ranks(CAPTURES / "mlp/mlp_100runs.etdp")
+    assert warehouse.rows("SELECT count(*) FROM captures")[1] == [(0,)]
 
 
 @pytest.mark.parametrize("name", ["[TP00-DP0{}] {}", "rank{}/{}", "rank_{}_{}"])

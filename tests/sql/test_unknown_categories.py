@@ -14,6 +14,7 @@ import etq
 from etq import catalog
 from etq.ingest.trace.classes import classified
 from tests.command_line import run_etq
+from tests.conftest import shared_file
 from tests.launch_traces import training
 from tests.trace_builders import event
 
@@ -31,6 +32,10 @@ VIEWS = [
 def trace(category: str) -> bytes:
     text = json.dumps({"traceEvents": training(1).events})
     return text.replace('"cat": "kernel"', f'"cat": {json.dumps(category)}').encode()
+
+
+def metadata_event(what: str, pid: int, tid: int, name: str) -> dict[str, Any]:
+    return {"ph": "M", "name": what, "pid": pid, "tid": tid, "args": {"name": name}}
 
 
 def answer(warehouse: etq.Warehouse, view: str, name: str) -> Any:
@@ -85,6 +90,57 @@ def test_a_device_or_stream_tells_work_without_an_id(warehouse: etq.Warehouse) -
     ]
 
 
+def test_tasks_of_ascend(warehouse: etq.Warehouse) -> None:
+    """By hand: one kernel of 100 us and one collective of 50 us, which the rows of the analysis repeat."""
+    warehouse.ingest(shared_file("captures/reports/13b_ascend_real.json"), name="run")
+    assert warehouse.rows("SELECT kernel, family, total FROM kernel_table('run', unit := 'us')")[1] == [
+        ("aclnnMatmul_MatMulCommon_MatMulV2", "GEMM", 100),
+        ("hcom_allReduce__661_0_1", "communication", 50),
+    ]
+    assert warehouse.rows("SELECT category, time FROM step_breakdown('run') WHERE time > 0 ORDER BY ALL")[1] == [
+        ("CPU Exec", 20),
+        ("Communication", 50),
+        ("Kernel", 100),
+        ("Other", 130),
+    ]
+    assert not warehouse.rows("SELECT * FROM findings")[1]
+
+
+def test_tracks_by_names_and_arguments(warehouse: etq.Warehouse) -> None:
+    """A task is what its type says; the tasks that a collective is made of, and the parts in planes, count nowhere."""
+    names = [(2, 0, "Ascend Hardware"), (3, 0, "Communication"), (4, 0, "Overlap Analysis")]
+    threads = [(3, 1, "Group 5 Communication"), (3, 2, "Plane 0")]
+    common = {"ph": "X", "dur": 10}
+    events = [
+        *(metadata_event("process_name", pid, tid, name) for pid, tid, name in names),
+        *(
+            common | {"name": name, "pid": pid, "tid": tid, "ts": ts, "args": {"Task Type": task} if task else {}}
+            for name, pid, tid, ts, task in (
+                ("add", 2, 1, 0, "MIX_AIV"),
+                ("copy_in", 2, 1, 10, "SDMA_SQE"),
+                ("wait", 2, 1, 20, "NOTIFY_WAIT_SQE"),
+                ("untold", 2, 1, 30, None),
+                ("hcom_send__1", 3, 1, 40, None),
+                ("Notify_Wait", 3, 2, 40, None),
+                ("Computing", 4, 1, 0, None),
+                ("add", 5, 1, 50, "MIX_AIV"),
+            )
+        ),
+        # Names may follow what they name.
+        *(metadata_event("thread_name", pid, tid, name) for pid, tid, name in threads),
+    ]
+    warehouse.ingest(json.dumps({"traceEvents": events}).encode(), name="run")
+    query = "SELECT label, category, activity, on_device, kernel_family FROM signatures ORDER BY ALL"
+    assert warehouse.rows(query)[1] == [
+        ("add", "", "other", False, None),
+        ("add", "kernel", "kernel", True, None),
+        ("copy_in", "gpu_memcpy", "copy", True, None),
+        ("hcom_send__1", "kernel", "kernel", True, "communication"),
+        ("untold", "cuda_sync", "device_wait", True, None),
+        ("wait", "cuda_sync", "device_wait", True, None),
+    ]
+
+
 OWN = """
 [[category]]
 activity = "call"
@@ -134,6 +190,22 @@ def test_a_file_of_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert "unknown" not in run_etq("kernels", file, "--by", "family").stdout
 
 
+def test_steps_by_a_file_of_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warehouse: etq.Warehouse) -> None:
+    """Annotations around denoising steps; what comes after them belongs to none."""
+    own = tmp_path / "own.toml"
+    own.write_text('[[name]]\nactivity = "step"\nof = ["annotation"]\npatterns = ["^denoise_step_[0-9]+$"]')
+    monkeypatch.setenv("ETQ_CLASSES", str(own))
+    events = [event("cpu_op", "aten::mm", 400, 420)]
+    for step in (0, 1, 2):
+        events += [event("user_annotation", f"denoise_step_{step}", 100 * step, 100 * step + 90)]
+        events += [event("cpu_op", "aten::mm", 100 * step + 10, 100 * step + 20 + step)]
+    warehouse.ingest(json.dumps({"traceEvents": events}).encode(), name="t")
+    rows = "SELECT step, run_index FROM trace_steps ORDER BY ALL"
+    assert warehouse.rows(rows)[1] == [(0, 0), (1, 1), (2, 2)]
+    times = "SELECT calls, steps, outside_steps FROM op_efficiency('t', unit := 'us') WHERE op = 'aten::mm'"
+    assert warehouse.rows(times)[1] == [(4, 3, 20)]
+
+
 def test_the_documentation_s_file_of_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [text] = re.findall(r"^```toml$(.*?)^```$", (ROOT / "docs/how-to/pytorch-traces.md").read_text(), re.M | re.S)
     (tmp_path / "npu.toml").write_text(text)
@@ -156,6 +228,7 @@ def test_a_wrong_file_of_classes_is_one_line(tmp_path: Path) -> None:
         "family = 1": "isn't a list",
         "[[category]]\nactivity = 'kernle'\nnames = ['x']": "activity 'kernle' is not known; known are annotation, call,",
         "[[call]]\npurpose = 'lunch'\nwaits = false\nnames = ['x']": "purpose 'lunch' is not known; known are allocation,",
+        "[[track]]\ncategory = 'npu_task'\nprocess = ['NPU']": "category 'npu_task' of a track is not known",
         "not toml": "Expected '='",
         "x = " + "[" * 20_000: "",
         "#" * (1 << 21): "",

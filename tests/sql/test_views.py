@@ -138,8 +138,8 @@ def test_delegate_totals() -> None:
     assert_query(
         "SELECT * EXCLUDE (block_index, chain_index) FROM delegate_totals('test', unit := 'ns')",
         """
-        method,instruction_id,calls,total,ops,copies,layout,unaccounted,per_call,share_percent,unit,events,other_events,executes,per_execute
-        Execute,0,2,80.0,40.0,0.0,10.0,30.0,40.0,50.0,ns,4,0,2,40.0
+        method,instruction_id,calls,total,ops,copies,layout,unaccounted,microkernels,per_call,share_percent,unit,events,other_events,executes,per_execute
+        Execute,0,2,80.0,40.0,0.0,10.0,30.0,,40.0,50.0,ns,4,0,2,40.0
         """,
         DELEGATED,
         DELEGATED,

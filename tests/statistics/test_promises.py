@@ -1,4 +1,4 @@
-"""What notes promise: the captures that would show a difference do so in nine of ten comparisons."""
+"""What verdicts and notes claim, against what was planted in draws of captures in turns."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.sampling import thinned
-from tests.statistics.fleet import Draw, Fleet, fleet_of, judged, slower_in_all, slower_op
+from tests.statistics.fleet import CHANGED, Draw, Fleet, Judged, Plant, fleet_of, judged, slower_in_all, slower_op
 
 # Rates need many draws.
 pytestmark = pytest.mark.long
@@ -68,3 +68,42 @@ def test_more_than_100_captures_are_no_number() -> None:
     total = verdicts["total"]
     assert total.verdict == "not decided" and total.note is not None
     assert total.note.startswith("within the noise; it would take more than 100 captures per side")
+
+
+# What is planted: in an op, in all ops, in nothing.
+PLANTED = [("op", 0.03), ("op", 0.1), ("all", 0.05), ("all", -0.05), ("all", 0.0)]
+
+
+def is_true(claim: Judged, truth: float, item: str) -> dict[str, bool]:
+    """Whether what is claimed of an item holds, by the claim; nothing where nothing is."""
+    assert claim.low is not None and claim.high is not None
+    number = re.search(r"less than ([\d.]+) % is no change", claim.note or "")
+    least = float(number[1]) / 100 if number else 0.02
+    claims = {"interval": claim.low <= truth <= claim.high}
+    if claim.verdict in CHANGED:
+        claims["direction"] = truth != 0 and (claim.verdict == "slower") == (truth > 0)
+    elif claim.verdict == "~":
+        claims["same"] = abs(truth) <= least
+    elif item == "common shift" and claim.low * claim.high > 0 and abs(claim.change) >= 0.02:
+        claims["program"] = abs(truth) > 0 and (claim.change > 0) == (truth > 0)
+    return claims
+
+
+@pytest.mark.parametrize("size", thinned([5, 10], [5]))
+@pytest.mark.parametrize("model", thinned(["mlp", "convnet"], ["mlp"]))
+def test_what_is_claimed_of_ops_totals_and_the_common_shift_was_planted(model: str, size: int) -> None:
+    fleet, random = fleet_of(model), np.random.default_rng(7)
+    op = fleet.large()[0]
+    held: dict[tuple[str, str], list[bool]] = {}
+    for what, change in PLANTED:
+        plant: Plant = slower_op(op, 1 + change) if what == "op" else slower_in_all(1 + change)
+        truths = {fleet.items[op]: change if what == "op" else 0, "common shift": 0 if what == "op" else change}
+        truths["total"] = change * (float(fleet.shares[op]) if what == "op" else 1)
+        for verdicts in judged(fleet, [Draw(drawn(fleet, size, random), plant) for _ in range(40)]):
+            for item, truth in truths.items():
+                for claim, is_held in is_true(verdicts[item], truth, item).items():
+                    held.setdefault((item, claim), []).append(is_held)
+    rates = {key: float(np.mean(each)) for key, each in held.items()}
+    assert {claim for _, claim in rates} == {"interval", "direction", "same", "program"}
+    assert {key: rate for key, rate in rates.items() if rate < 0.95 and key[1] != "interval"} == {}
+    assert {key: rate for key, rate in rates.items() if rate < 0.88} == {}

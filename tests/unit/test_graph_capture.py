@@ -5,11 +5,13 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from etq.errors import FormatError
 from etq.ingest.trace.alignment import aligned
 from etq.warehouse.ephemeral import open_ephemeral
 from etq.warehouse.warehouse import Warehouse
@@ -252,3 +254,92 @@ def test_what_ran_without_a_graph_is_found_in_one(name: str, with_kernels: bool)
         rows = warehouse.rows(OF_WORK)[1]
     assert len(rows) == len(work) > 800
     assert [(op, shapes) for _, op, shapes in rows] == [truth_of[start] for start, _, _ in rows]
+
+
+def modules(warehouse: Warehouse) -> list[tuple[str, str | None]]:
+    """Return each kernel, in the order of starts, and the innermost slice of its launch that it belongs to."""
+    query = """
+        SELECT k.label, s.label
+        FROM device_events AS d
+        JOIN event_ticks AS e ON e.event_index = d.event_index
+        JOIN signatures AS k USING (signature_index)
+        LEFT JOIN event_ticks AS o ON o.event_index = d.owner_index
+        LEFT JOIN signatures AS s ON s.signature_index = o.signature_index
+        ORDER BY e.start_ticks
+    """
+    return [(kernel, module and module.removeprefix("nn.Module: ")) for kernel, module in warehouse.rows(query)[1]]
+
+
+def noted(nodes: Sequence[Node], name: str = "name") -> bytes:
+    """Return the file of annotations of all nodes but the first: the innermost of nested scopes is the last."""
+    scopes = {str(_node_id(node, 0)): ["outer", {name: node.module, "stream": 7}] for node in nodes[1:]}
+    return json.dumps(scopes).encode()
+
+
+def _node_id(node: Node, _: int) -> int:
+    return (3 << 32) + node.number
+
+
+def test_modules_in_the_arguments_of_kernels() -> None:
+    with opened(shared_file("captures/reports/60_annotated_graph.json").read_bytes()) as warehouse:
+        assert modules(warehouse) == [
+            ("gemm_a", "layers.0.attention.wq"),
+            ("gemm_b", "layers.0.feed_forward.w1"),
+            ("gemm_a", "layers.1.attention.wq"),
+            ("rms_norm_kernel", "norm"),
+        ]
+        tree = warehouse.rows(
+            "SELECT module, calls, device_total_time FROM module_tree($c, unit := 'us') ORDER BY 1", c="bytes"
+        )
+        assert tree[1] == [(name, 1, 40) for name in sorted(str(module) for _, module in modules(warehouse))]
+        assert not findings(warehouse)
+
+
+@pytest.mark.parametrize("key", ["name", "str"])
+def test_modules_by_the_numbers_of_nodes(key: str) -> None:
+    run = launches([NODES, NODES], graph_node_id=_node_id)
+    with opened(run, noted(NODES, key)) as warehouse:
+        known = [(node.kernel, node.module) for node in NODES]
+        assert modules(warehouse) == [(NODES[0].kernel, "decode"), *known[1:]] * 2
+        # Consecutive kernels of a module are in one call of it.
+        [(calls,)] = warehouse.rows("SELECT sum(calls) FROM key_averages($c) WHERE name LIKE 'nn.Module%'", c="bytes")[
+            1
+        ]
+        assert calls == 2 * len({node.module for node in NODES[1:]})
+        assert not findings(warehouse)
+    with opened(launches([NODES]), noted(NODES)) as warehouse:
+        assert findings(warehouse) == {
+            "graph annotations": "no event of a graph has the number of a node that is in the file"
+        }
+
+
+def test_both_annotations_must_agree() -> None:
+    for other, found in (
+        ("Layer_0", {}),
+        ("Head", {"graph annotations differ": "6 events of graphs have other modules in"}),
+    ):
+        run = launches(
+            [NODES],
+            graph_node_id=_node_id,
+            name=lambda node, _, other=other: other if node.module == "Layer_0" else node.module,
+        )
+        with opened(run, noted(NODES)) as warehouse:
+            assert {rule: detail[: len(found[rule])] for rule, detail in findings(warehouse).items()} == found
+            # Those of the trace count.
+            assert modules(warehouse)[1] == (NODES[1].kernel, other)
+
+
+def test_annotations_must_agree_with_a_capture() -> None:
+    run = launches([NODES, NODES], graph_node_id=_node_id)
+    with opened(run, noted(NODES), capture([NODES])) as warehouse:
+        assert ops(warehouse) == truth(NODES) * 2
+        assert set(findings(warehouse)) == {"graph capture"}
+    wrong = [replace(node, module=NODES[1].module) if node.number == 9 else node for node in NODES]
+    with opened(run, noted(wrong), capture([NODES])) as warehouse:
+        assert ops(warehouse) == truth(NODES) * 2
+        assert findings(warehouse)["graph annotations differ"].startswith("1 events of graphs are annotated with other")
+
+
+def test_a_damaged_file_of_annotations() -> None:
+    with pytest.raises(FormatError, match="not a file of kernel annotations"):
+        opened(launches([NODES]), noted(NODES)[:-9])

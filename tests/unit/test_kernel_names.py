@@ -234,6 +234,14 @@ def test_different_names_are_never_the_same(seed: int) -> None:
     assert list(shown) == names and len(set(shown.values())) == len(names)
 
 
+def test_parts_of_layers_keep_their_ends() -> None:
+    parts = [f"model.decoder.layers.{layer}.self_attn.{name}_proj" for layer in (1, 11) for name in ("k", "out")]
+    assert [*cut(parts, 28, "…").values()] == [
+        "…r.layers.1.self_attn.k_proj", "…layers.1.self_attn.out_proj",
+        "….layers.11.self_attn.k_proj", "…ayers.11.self_attn.out_proj",
+    ]  # fmt: skip
+
+
 def test_a_name_that_goes_on_shows_that_it_does() -> None:
     """The ends of these names are the same, so that their middles are shown: neither middle looks like an end."""
     names = [f"native_call_{op}_copy_of_something.out" for op in ("permute", "expand")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import duckdb
@@ -12,7 +13,7 @@ import pytest
 
 import etq
 from etq.database import limited
-from etq.database.limits import query_megabytes
+from etq.database.limits import limited_to
 from etq.errors import QueryError
 from tests.conftest import CAPTURES
 
@@ -36,12 +37,8 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[etq.Warehous
     path = tmp_path_factory.mktemp("limited") / "lab.duckdb"
     with etq.open(path) as filled:
         filled.ingest(CAPTURES / "mlp" / "mlp.etdp", name="run")
-    before = query_megabytes.set(256)
-    try:
-        with etq.open(path) as opened:
-            yield opened
-    finally:
-        query_megabytes.reset(before)
+    with limited_to(256), etq.open(path) as opened:
+        yield opened
 
 
 def rows(warehouse: etq.Warehouse, query: str, seconds: float = 5) -> list[tuple[object, ...]]:
@@ -86,17 +83,24 @@ def test_a_query_ends_at_its_limit_while_others_are_answered(warehouse: etq.Ware
 
 def test_queries_that_do_not_end_are_counted(monkeypatch: pytest.MonkeyPatch, warehouse: etq.Warehouse) -> None:
     """A function that can't be interrupted: its reader gets the error at the limit, and too many are refused."""
-    ends = threading.Event()
+    ends, started = threading.Event(), list[int]()
     monkeypatch.setattr(limited, "_GRACE", 0.05)
 
     def stuck(_: duckdb.DuckDBPyConnection) -> None:
+        started.append(1)
         ends.wait(60)
 
+    def ask(_: int) -> str:
+        with pytest.raises(QueryError) as failure:
+            limited.ask(warehouse.connection, "SELECT 1", stuck, 0.5)
+        return str(failure.value)
+
     try:
-        for _ in range(limited.MOST_LEFT):
-            with pytest.raises(QueryError, match="took longer"):
-                limited.ask(warehouse.connection, "SELECT 1", stuck, 0.05)
-        with pytest.raises(QueryError, match="try again later"):
+        with ThreadPoolExecutor(3 * limited.MOST_LEFT) as pool:  # at once, so that none is refused yet
+            errors = {*pool.map(ask, range(3 * limited.MOST_LEFT))}
+        assert len(started) == 2 * limited.MOST_LEFT
+        assert errors == {"the query took longer than 0.5 s", "8 queries run already; try again later"}
+        with pytest.raises(QueryError, match="4 queries still run past their time limit; try again later"):
             rows(warehouse, "SELECT 1")
     finally:
         ends.set()

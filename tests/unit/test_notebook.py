@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from etq.errors import QueryError
 from etq.warehouse.warehouse import Warehouse
 from tests.builders import dump, execute, kernel, run
 from tests.conftest import CAPTURES
@@ -126,3 +127,12 @@ def test_names_are_shown_as_text(warehouse: Warehouse) -> None:
     named = Table(warehouse.sql('SELECT NULL AS "<b>"')._repr_html_())
     assert named.rows == [["<b>"], [""]] and "b" not in named.tags
     assert Table(warehouse.sql("SELECT error('<b>')")._repr_html_()).tags == {"pre"}
+
+
+def test_an_empty_result_names_the_view_of_the_capture(warehouse: Warehouse) -> None:
+    warehouse.ingest(CAPTURES / "torch/steps_7.pt.trace.json", name="trace")
+    note = "op_totals is for ETDumps; for PyTorch traces there is key_averages()"
+    empty = warehouse.op_totals("trace")
+    assert str(empty) == note and note in empty._repr_html_()
+    with pytest.raises(QueryError, match=re.escape("for PyTorch traces there is key_averages(by='stack')")):
+        warehouse.source_totals("trace").fetchall()

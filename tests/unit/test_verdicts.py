@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,21 +11,10 @@ import pytest
 from scipy import stats
 
 from etq.verdicts.alignment import align
+from etq.verdicts.arithmetic import p_of, quantile
 from etq.verdicts.comparison import compare
 from etq.verdicts.items import compared
-from etq.verdicts.student import p_of, quantile
-from tests.statistics.fleet import NO_CONDITIONS, NO_SHAPES, Floats
-
-
-@dataclass(frozen=True)
-class Sides:
-    """Captures of ops: the side of each, ops (captures, ops), totals, and which ops a clock of 1 us counts."""
-
-    sides: list[str]
-    ops: Floats
-    totals: Floats
-    coarse: np.ndarray[Any, np.dtype[np.bool_]]
-    op_types: Sequence[str | None] | None = None
+from tests.statistics.fleet import NO_CONDITIONS, NO_SHAPES, Draw, Fleet, Floats, samples_of
 
 
 def test_p_of_student_is_that_of_scipy() -> None:
@@ -50,39 +38,10 @@ def test_p_of_student_at_the_edges() -> None:
     assert [p_of(0, 7), p_of(1e9, 31), p_of(1e9, 30), p_of(math.inf, 3)] == [1, 0, 0, 0]
 
 
-def asked(*comparisons: Sides) -> list[dict[str, Any]]:
-    """The verdicts on comparisons, a row each; without the states of captures and common shifts."""
-    return decided(samples(*comparisons))
-
-
-def samples(*comparisons: Sides) -> list[dict[str, Any]]:
-    """The samples of comparisons."""
-    rows: list[dict[str, Any]] = []
-    for number, each in enumerate(comparisons):
-        for place, side in enumerate(each.sides):
-            common = {"comparison": number, "capture_id": place, "side": side, "position": float(place)}
-            for at, ticks in enumerate(each.ops[place]):
-                op = {"level": "op", "item": str(at), "ticks": ticks, "is_coarse": bool(each.coarse[at])}
-                op["resolution"] = 1000.0 if each.coarse[at] else 1.0
-                rows.append({**common, **op, "op": each.op_types[at] if each.op_types else None})
-            total = {"level": "total", "item": "total", "op": None, "ticks": each.totals[place], "resolution": 1.0}
-            rows.append({**common, **total, "is_coarse": False})
-    return rows
-
-
-def decided(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The verdicts on samples."""
-    columns = {name: np.array([row[name] for row in rows]) for name in ("comparison", "capture_id", "position")}
-    columns |= {name: np.array([row[name] for row in rows], float) for name in ("ticks", "resolution")}
-    columns |= {name: np.array([row[name] for row in rows], object) for name in ("side", "level", "item", "op")}
-    columns |= {"is_coarse": np.array([row["is_coarse"] for row in rows]), "step": np.zeros(len(rows), int)}
-    columns |= {
-        "scope": np.full(len(rows), "forward", object),
-        "calls": np.full(len(rows), np.nan),
-        "slow_ticks": np.full(len(rows), np.nan),
-        "matched": np.full(len(rows), "event", object),
-        "is_trace": np.zeros(len(rows), bool),
-    }
+def asked(sides: Sequence[str], ops: Floats, totals: Floats) -> list[dict[str, Any]]:
+    """The verdicts on captures in time order, with a side, ops (captures, ops) and a total each: a row an item."""
+    fleet = Fleet([*map(str, range(ops.shape[1]))], ops[:, :, None], totals[:, None], [1] * ops.shape[1])
+    columns = samples_of(fleet, [Draw([*enumerate(sides)])])
     answer = compare(columns, NO_SHAPES, NO_CONDITIONS, True, 0.05, None, None, False)
     found = [dict(zip(answer, row, strict=True)) for row in zip(*answer.values(), strict=True)]
     return [row for row in found if row["level"] in ("op", "total")]
@@ -94,10 +53,9 @@ def test_changes_and_their_intervals_are_those_of_a_t_test(base: int, new: int) 
     ops = np.exp(np.random.default_rng(1).normal(0, 0.005, (base + new, 1))) * 1e5
     turns = ["base", "new"] * min(base, new) + ["base"] * (base - new) + ["new"] * (new - base)
     is_new = np.array(turns) == "new"
-    each = Sides(turns, ops, ops[:, 0], np.zeros(1, bool))
     expected = stats.ttest_ind(np.log(ops[is_new, 0]), np.log(ops[~is_new, 0]))
     interval = expected.confidence_interval(0.95)
-    for row in asked(each):
+    for row in asked(turns, ops, ops[:, 0]):
         assert row["p"] == pytest.approx(expected.pvalue)
         middle = math.log1p(row["change"])
         assert middle == pytest.approx((interval.low + interval.high) / 2)
@@ -111,8 +69,8 @@ def test_sides_that_were_measured_apart_differ_by_more_than_their_halves(drift: 
     noise = np.random.default_rng(2).normal(0, 0.002, 20)
     moved = np.tile(np.repeat([0, drift], 5), 2) + np.repeat([0, 0.04], 10)
     ops = np.exp(noise + moved)[:, None] * 1e5
-    each = Sides(["base"] * 10 + ["new"] * 10, ops, ops[:, 0], np.zeros(1, bool))
-    row = next(row for row in asked(each) if row["level"] == "total")
+    rows = asked(["base"] * 10 + ["new"] * 10, ops, ops[:, 0])
+    [row] = [row for row in rows if row["level"] == "total"]
     logs = np.log(ops[:, 0]).reshape(4, 5)
     halves = logs.mean(axis=1)
     own = np.log(ops[:, 0]).reshape(2, 10).var(axis=1, ddof=1).mean() / 5
@@ -129,9 +87,8 @@ def test_small_ops_take_little_of_alpha() -> None:
     ops = np.array([3e5] * 3 + [100.0] * 40) * np.exp(random.normal(0, 0.002, (10, 43)))
     ops[1::2, 0] *= 1.05
     ops[1::2, 42] *= 3
-    each = Sides(["base", "new"] * 5, ops, np.full(10, 1e6), np.zeros(43, bool))
-    rows = [row for row in asked(each) if row["level"] == "op"]
-    by_item = {row["item"]: row for row in rows}
+    rows = asked(["base", "new"] * 5, ops, np.full(10, 1e6))
+    by_item = {row["item"]: row for row in rows if row["level"] == "op"}
     tiny, large = by_item["42"], by_item["0"]
     assert tiny["p"] < large["p"] / 1000
     # The tiny op comes first, though it counts a twentieth.

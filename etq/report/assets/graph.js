@@ -45,7 +45,16 @@ const heatLegend = (highest, { scale, kind }, unit) => {
   const entries = [1, 2, 3, 4].map((power) => [`heat-${6 - power}`, `${word} ${AS[kind](back(highest * step ** -power), unit)}`]);
   return highest ? [...entries, ["heat-1", word === "from" ? "less" : "more"]] : [];
 };
-etq.graphValues = { SCALES, AS, heatOf, heatLegend };
+// Whether a word of a search is a limit of the shown values, such as >1e-6, and whether a value is beyond it.
+const isLimit = (word) => /^[<>]./.test(word) && Number.isFinite(Number(word.slice(1)));
+const isBeyond = (word, value) => value !== null && (word[0] === ">" ? value > Number(word.slice(1)) : value < Number(word.slice(1)));
+// A gap with the time of its op, as a box has both.
+const withTime = (gap, time, unit) => [gap, gap && time !== null ? etq.quantity(time, unit) : ""].filter(Boolean).join(" · ");
+// Names the first op from which the gap grows, with a button that leads to it; nothing without one.
+const growth = (name, reach) => (name === undefined ? [] : [etq.element("p", { class: "muted hint growth" }, "The gap grows from ",
+  etq.element("button", { type: "button", class: "quiet", text: etq.short(name, 60), onclick: reach }),
+  " on, the first op within a factor of 10 (10\u00a0dB) of the worst.")]);
+etq.graphValues = { SCALES, AS, heatOf, heatLegend, isLimit, isBeyond, withTime, growth };
 
 // facts.overlays: what boxes are coloured by, as etq/report/overlays.py describes it.
 etq.section("graph", (parent, tables, facts) => {
@@ -65,6 +74,7 @@ etq.section("graph", (parent, tables, facts) => {
   const lacking = needs.map((need) => `${facts.overlays.filter((each) => each.needs === need).map(({ title }) => title).join(", ")}: with ${need}`);
   let overlay = overlays[0];
   const isOfWords = () => overlay.kind === "word";
+  const isGap = () => ["gap", "decibels"].includes(overlay.kind);
   let sorts = new Map();
   let highest = 0;
 
@@ -90,7 +100,8 @@ etq.section("graph", (parent, tables, facts) => {
   const heading = (item) => (isGroup(item) ? get(item, "module_path") || get(item, "name") || "(the model)" : get(item, "name"));
   const second = (item) => {
     if (isOfWords()) return isGroup(item) ? (ofGroups.get(item - places.count) ?? "several") : sortOf(item);
-    return AS[overlay.kind](value(item), unit);
+    const shown = AS[overlay.kind](value(item), unit);
+    return isGap() ? withTime(shown, get(item, "per_execute"), unit) : shown;
   };
   const labels = new Map();
   const label = (item) => {
@@ -151,11 +162,12 @@ etq.section("graph", (parent, tables, facts) => {
     ...graphs.map((graph, at) => etq.element("option", { value: at, text: titles.get(graph) })));
   which.hidden = graphs.length < 2;
   const finder = etq.finder({
-    placeholder: "op, name, module, file:line, handle:12",
+    placeholder: "op, name, module, file:line, handle:12, >1e-6",
     label: "Search the graph",
     find: (words) => {
       const hasHandle = (node, handle) => (nodes.get(node, "debug_handles") ?? "").split(", ").includes(handle);
-      const matches = (node) => words.every((word) => (word.startsWith("handle:") ? hasHandle(node, word.slice(7)) : text(node).includes(word)));
+      const has = (node, word) => (word.startsWith("handle:") ? hasHandle(node, word.slice(7)) : text(node).includes(word));
+      const matches = (node) => words.every((word) => (isLimit(word) && !isOfWords() ? isBeyond(word, value(node)) : has(node, word)));
       found = words.length ? nodes.rows().filter((node) => places.isWithin(node) && matches(node)) : null;
       mark();
       return found ?? [];
@@ -249,6 +261,10 @@ etq.section("graph", (parent, tables, facts) => {
     }
     legend.replaceChildren();
     etq.legend(legend, entries);
+    if (isGap()) {
+      const first = nodes.rows().find((node) => places.isWithin(node) && nodes.get(node, "gap_grows")?.split(", ").includes(overlay.key));
+      legend.append(...growth(first && nodes.get(first, "name"), () => reach(first)));
+    }
     mark();
   }
 
@@ -325,6 +341,7 @@ etq.section("graph", (parent, tables, facts) => {
   }
   select.addEventListener("change", () => {
     overlay = overlays.find(({ key }) => key === select.value);
+    finder.search();
     update();
     view.change(() => {}, view.middle());
     tabulate();

@@ -2,7 +2,7 @@
 // the chosen op is marked at the same height.
 
 const SIDES = ["base", "new"];
-const { SCALES, AS, heatOf, heatLegend } = etq.graphValues;
+const { SCALES, AS, heatOf, heatLegend, isLimit, isBeyond, withTime, growth } = etq.graphValues;
 // A change has the same colour on every page: these, in order; other words by their frequency.
 const CHANGES = ["same", "added", "changed", "split", "removed", "merged"];
 const COLOURS = [
@@ -51,8 +51,9 @@ etq.section("graph_pair", (parent, tables, facts) => {
   const heading = (side, item) => (isGroup(side, item) ? get(side, item, "module_path") || get(side, item, "name") || "(the model)" : get(side, item, "name"));
   const label = (side, item) => [
     isGroup(side, item) ? get(side, item, "name") || "(the model)" : get(side, item, "op") ?? get(side, item, "op_type"),
-    colour.word ? wordShown(side, item) : AS[colour.kind](value(side, item), unit),
+    colour.word ? wordShown(side, item) : labelled(side, item, AS[colour.kind](value(side, item), unit)),
   ];
+  const labelled = (side, item, text) => (colour === gap ? withTime(text, get(side, item, "time"), unit) : text);
   const value = (side, item) => get(side, item, colour.key);
   const badness = (side, item) => (value(side, item) === null ? 0 : SCALES[colour.scale].of(value(side, item)));
   const shade = (side, item) => {
@@ -101,13 +102,32 @@ etq.section("graph_pair", (parent, tables, facts) => {
   const which = etq.element("select", { "aria-label": "Method", id: "pair-method" },
     ...methods.map((name) => etq.element("option", { value: name, text: name })));
   which.hidden = methods.length < 2;
-  const bar = etq.element("div", { class: "bar" }, select, which,
+  // Finds ops of both sides, as pairs of side and number; a pair of counterparts once.
+  const texts = ["name", "op_type", "module_path"];
+  const isFound = (side, node, word) => (isLimit(word) && !colour.word ? isBeyond(word, value(side, node))
+    : texts.some((name) => get(side, node, name)?.toLowerCase().includes(word)));
+  const finder = etq.finder({
+    placeholder: "op, name, module, >1e-6",
+    label: "Search both graphs",
+    find: (words) => {
+      const found = sides.map((side) => (words.length ? side.nodes.rows() : [])
+        .filter((node) => side.view.places.isWithin(node) && words.every((word) => isFound(side, node, word))));
+      sides.forEach((side) => (side.found = words.length ? found[side.at] : null));
+      mark();
+      const ofBase = new Set(found[0]);
+      return [...found[1].map((node) => [next, node]).filter(([side, node]) => !ofBase.has(counterpart(side, node))), ...found[0].map((node) => [base, node])];
+    },
+    go: ([side, item]) => show(side, item),
+    told: (matches) => `${etq.number(matches.length)} found`,
+    step: (at, matches) => `${etq.number(at + 1)} of ${etq.number(matches.length)}`,
+  });
+  const bar = etq.element("div", { class: "bar" }, select, which, ...finder.parts,
     etq.button("+", "Zoom in", () => base.view.zoom(1.4)), etq.button("−", "Zoom out", () => base.view.zoom(1 / 1.4)),
     etq.button("Fit", "Show both graphs", () => fit()),
     etq.button("Close all", "Close all modules", () => openTo(1), "pair-close"),
     etq.button("Level +", "Open one level more", () => openTo(level + 1), "pair-more"),
     etq.button("Level −", "Close the innermost level", () => openTo(level - 1), "pair-less"),
-    etq.button("Open all", "Open all modules", () => openTo(Infinity), "pair-open"));
+    etq.button("Open all", "Open all modules", () => openTo(Infinity), "pair-open"), finder.output);
   const frame = etq.element("div", { class: "graph-pair" });
   const legend = etq.element("div", { class: "graph" });
   const detail = etq.element("div", { class: "graph-pair", "aria-live": "polite" });
@@ -228,10 +248,21 @@ etq.section("graph_pair", (parent, tables, facts) => {
     }
     if (table.get(row, "method") !== method) return;
     const side = table.get(row, "new") >= 0 ? next : base;
-    const item = table.get(row, side.side);
+    show(side, table.get(row, side.side));
+  }
+
+  function show(side, item) {
     side.view.reveal(item);
     choose(side, item);
     follow(side);
+  }
+
+  // A closed module is marked for the ops in it.
+  function mark() {
+    for (const { found, view } of sides) {
+      view.hits = found && new Set(found.map((node) => view.places.shown(node)));
+      view.draw();
+    }
   }
 
   // The colours of both sides, and their meaning.
@@ -263,7 +294,11 @@ etq.section("graph_pair", (parent, tables, facts) => {
     }
     legend.replaceChildren();
     etq.legend(legend, entries);
-    for (const { view } of sides) view.draw();
+    for (const side of colour === gap ? [next, base] : []) {
+      const first = side.nodes.rows().find((node) => side.view.places.isWithin(node) && side.nodes.get(node, "grows"));
+      if (first !== undefined) legend.append(...growth(`${side.nodes.get(first, "name")} of ${side.name}`, () => show(side, first)));
+    }
+    mark();
   }
 
   function turn(to) {
@@ -279,11 +314,13 @@ etq.section("graph_pair", (parent, tables, facts) => {
       side.view.show(places);
     }
     fit();
+    finder.search();
     update();
   }
 
   select.addEventListener("change", () => {
     colour = colours.find(({ key }) => key === select.value);
+    finder.search();
     update();
     for (const { view } of sides) view.lay();
     const side = sides.find(({ view }) => view.chosen >= 0);

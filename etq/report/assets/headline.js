@@ -88,7 +88,7 @@ function stepCard(steps, row) {
 // How long a device was idle, and mostly why: the section of idle devices has more.
 function idleCard(idle, row) {
   const get = (name) => idle.get(row, name);
-  const cause = get("cause") === null ? "" : ` · ${etq.percent(get("share_percent"))} of it ${get("cause").replaceAll("_", " ")}`;
+  const cause = get("cause") === null ? "" : ` · ${etq.percent(get("share_percent"))} ${get("cause").replaceAll("_", " ")}`;
   const note = `${etq.quantity(get("idle"), get("unit"))}${cause}`;
   const title = get("device") === null ? "device idle" : `device ${get("device")} idle`;
   return etq.card(title, etq.percent(get("idle_percent")), note, { meaning: "Part of the time from the device's first event to its last in which it ran nothing", name: "idle" });
