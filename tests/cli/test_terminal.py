@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import pty
@@ -56,14 +57,9 @@ def terminal(*arguments: str, width: int = 100, with_messages: bool = False, **g
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=stderr, env=environment(**given)) as process:
         os.close(theirs)
         written = b""
-        while True:
-            try:
-                read = os.read(ours, 65536)
-            except OSError:  # on Linux, this is the end of the output
-                break
-            if not read:
-                break
-            written += read
+        with contextlib.suppress(OSError):  # on Linux, this is the end of the output
+            while read := os.read(ours, 65536):
+                written += read
     os.close(ours)
     # Without lines about what takes more than a second, which disappear.
     return re.sub(r"(?:\r[^\r\n]*)+\r", "", written.decode().replace("\r\n", "\n")), process.returncode

@@ -2,8 +2,8 @@
 
 A page's examples are run in order, in one folder that has only links to `datasets` and `tests` of the checkout:
 
-- ```console: commands after `$ `, each with its output. `…` on a line of its own leaves output out. Pages of `WIDTHS`
-  show a terminal of that width, with messages.
+- ```console: commands after `$ `, each with its output. `…` on a line of its own leaves output out. In the tutorial, they
+  run on a terminal of 80 columns, with messages.
 - ```python: code; one namespace per page.
 - ```sh and ```yaml (a workflow for CI): commands that are not run. Those of etq must parse.
 - ```sql: a recipe, checked by tests/test_recipes.py. ```py: code that needs torch or Spark; it must compile.
@@ -35,7 +35,6 @@ ALL = "\n".join(page.read_text() for page in PAGES)
 _FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)\n", re.MULTILINE)
 LEFT_OUT = "…\n"
-WIDTHS = {"tutorial": 80}
 
 
 def fences(page: Path, *languages: str) -> Iterator[str]:
@@ -56,7 +55,7 @@ class Shell:
     """Runs the commands of a page in the current folder."""
 
     def __init__(self, page: Path) -> None:
-        self.width = WIDTHS.get(page.stem)
+        self.width = 80 if page.stem == "tutorial" else None
         self.status = 0
 
     def run(self, command: str) -> str:
@@ -70,15 +69,14 @@ class Shell:
         arguments = [
             path for word in words for path in (word not in quoted and sorted(map(str, Path().glob(word)))) or [word]
         ]
-        if self.width is not None:
+        if self.width is None:
+            result = CliRunner().invoke(main, arguments)
+            assert result.exception is None or isinstance(result.exception, SystemExit), (command, result.exception)
+            output, self.status = result.stdout or result.stderr, result.exit_code
+        else:
             output, self.status = terminal(*arguments, width=self.width, with_messages=True, NO_COLOR="1")
-            assert self.status in (0, 3), (command, output)
-            return output
-        result = CliRunner().invoke(main, arguments)
-        assert result.exception is None or isinstance(result.exception, SystemExit), (command, result.exception)
-        self.status = result.exit_code
-        assert self.status in (0, 3), (command, result.stderr)
-        return result.stdout or result.stderr
+        assert self.status in (0, 3), (command, output)
+        return output
 
 
 @contextlib.contextmanager
