@@ -389,7 +389,7 @@ def test_paged_attention(traces: Traces) -> None:
         *paged(5, 8, 6, 2, 32, 1),
         event("user_annotation", lengths, 100, 120),
         *paged(105, 8192, 64, 8, 64, 2),
-        event("user_annotation", "execute_context_1(8_64)_generation_0(0)", 200, 220),
+        event("user_annotation", "execute_context_1(sq8sk64sqsq64sqsk512)", 200, 220),
         *paged(205, 8, 6, 2, 32, 3),
         # Fewer queries than the step has.
         event("user_annotation", lengths, 300, 320),
