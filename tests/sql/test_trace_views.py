@@ -512,6 +512,14 @@ def test_what_is_no_merged_trace(warehouse: Warehouse) -> None:
     assert warehouse.rows("SELECT count(*) FROM captures")[1] == [(0,)]
 
 
+def test_hostile_ranks(warehouse: Warehouse) -> None:
+    """A process with a name of 150,000 letters, and JSON that has to be repaired, as a number isn't finite."""
+    events = [{"ph": "X", "pid": pid, "ts": 1, "dur": 1} for pid in ("rank0_5", "rank1_5", "a" * 150_000)]
+    assert warehouse.ingest_ranks(json.dumps({"traceEvents": events}).encode()) == []
+    broken = [*events[:2], events[0] | {"ts": float("nan")}]
+    assert len(warehouse.ingest_ranks(json.dumps({"traceEvents": broken}).encode())) == 2
+
+
 @pytest.mark.parametrize("name", ["[TP00-DP0{}] {}", "rank{}/{}", "rank_{}_{}"])
 @pytest.mark.parametrize("has_calls", [True, False])
 def test_ids_are_of_a_rank(traces: Traces, name: str, has_calls: bool) -> None:
