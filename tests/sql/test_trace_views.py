@@ -488,10 +488,13 @@ def test_commands_on_a_merged_trace(tmp_path: Path) -> None:
     file, db = tmp_path / "both.json", str(tmp_path / "lab.duckdb")
     file.write_bytes(merged("process"))
     assert "Note: several ranks: the trace has the events of 2 ranks" in run_etq("kernels", str(file)).stderr
-    assert run_etq("ingest", str(file), "--job", "train", "--db", db).stderr.splitlines()[:2] == [
+    options = ("--job", "train", "--label-from", "{host}.json", "--captured-at", "2026-11-15")
+    assert run_etq("ingest", str(file), *options, "--db", db).stderr.splitlines()[:2] == [
         "both.TP00-EP00: ingested",
         "both.TP01-EP00: ingested",
     ]
+    found = run_etq("captures", "host=both,captured_at>=2026-11-15", "--columns", "name", "--db", db, "--format", "csv")
+    assert len(found.stdout.splitlines()) == 3
     arguments = ("--columns", "rank,waited_for", "--format", "csv")
     stored, read = (run_etq("show", "stragglers", *of, *arguments) for of in (("--db", db), (str(file),)))
     assert stored.stdout == read.stdout == "rank,waited_for\n0,343.0\n1,181.0\n"
