@@ -37,6 +37,7 @@ def test_delegate_metadata() -> None:
         "{""kernel_name"": ""conv2d"", ""dispatch_id"": 7}",name,kernel_name,conv2d,2
         plain,metadata,,hello,2
         other,metadata,,00ff10,2
+        long,metadata,,786e6e5f610039393939393939393939393939,2
         """,
         *[
             run(
@@ -48,6 +49,7 @@ def test_delegate_metadata() -> None:
                 event('{"kernel_name": "conv2d", "dispatch_id": 7}', None),
                 event("plain", b"hello"),
                 event("other", b"\x00\xff\x10"),
+                event("long", b"xnn_a\x009999999999999"),
                 delegate_call(5, 30),
                 execute(0, 40),
             )
