@@ -27,7 +27,8 @@ def naming_other_view(view: str, selector: Capture) -> Iterator[None]:
         if known.needs[:1] != ("dump",) or selector.format != TRACE:
             raise
         other = None if known.otherwise is None else name_of(known.otherwise)
-        shown, there = view if other == name_of(view) else name_of(view), f"; for that there is {other}" if other else ""
+        shown = view if other == name_of(view) else name_of(view)
+        there = f"; for that there is {other}" if other else ""
         raise EtqError(f"{shown} is for ETDumps, and this is a PyTorch trace{there}") from None
 
 

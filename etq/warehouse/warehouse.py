@@ -517,7 +517,7 @@ class Warehouse(Views):
         sidecar: bool = True,
     ) -> list[Capture]:
         """Ingest a trace into which the traces of several ranks were merged, as SGLang, TraceLens and etq do: a capture
-        of each rank, with the labels `rank` and `job`, which is the file's stem unless `labels` has another. The options
+        of each rank, with the labels `rank` and `job`, which is the file's stem unless `labels` has another. Options
         are those of `ingest`.
 
         Returns the captures, ordered by rank; none for any other file, which isn't ingested. Raises `FormatError` for
