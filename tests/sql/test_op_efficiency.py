@@ -350,7 +350,7 @@ FUSED: list[tuple[str, list[Any], tuple[str | None, int | None, int | None, str 
     ("triton_red_fused_mean_1", [ROWS, ([7], "float"), "7", "96"], ("reduction", None, 2 * 672 + 4 * 7, None)),
     ("triton_poi_fused_embedding_2", [ROWS, ROWS, "672"], (None, None, None, "no formula for triton_poi_fused_embedding_2")),
     ("triton_poi_fused_0", [([201088, 2880], HALF), ROWS, "672"],
-     ("elementwise", None, None, "it reads only part of the tensors that it names")),
+     ("elementwise", None, None, "it reads part of the tensors that it names, or from a cache")),
     ("_C::paged_attention_v1", [HEADS, HEADS, CACHE, CACHE, "2", "0.1", ([9, 8], "int"), ([9], "int"), "16", "99"],
      ("attention", None, None, "the lengths of its sequences are not written")),
     ("vllm::rocm_unquantized_gemm", [ROWS, ([40, 96], HALF), None], ("GEMM", 2 * 7 * 40 * 96, 2 * (672 + 40 * 96 + 280), None)),
