@@ -88,7 +88,7 @@ def ranks_in(data: Any, path: str) -> list[RankTrace]:
     rest = {"deviceProperties": trace.deviceProperties, "baseTimeNanoseconds": trace.baseTimeNanoseconds}
     end = b"".join(b',"%s":%s' % (key.encode(), bytes(value)) for key, value in rest.items() if bytes(value))
     return sorted(
-        RankTrace(number, _NO_NAME.sub("", name), parts.finished(name, end))
+        RankTrace(number, _NO_NAME.sub("", name).strip("_-"), parts.finished(name, end))
         for name, number in _numbers([*parts.packed]).items()
     )
 

@@ -15,6 +15,7 @@ import pytest
 
 from etq.errors import QueryError
 from etq.ingest.trace.ranks import rank_of
+from etq.warehouse.ephemeral import open_ephemeral
 from etq.warehouse.warehouse import Warehouse
 from tests.command_line import run_etq
 from tests.conftest import CAPTURES, shared_file
@@ -511,6 +512,10 @@ def test_what_is_no_merged_trace(warehouse: Warehouse) -> None:
     unknown.append({"ph": "X", "pid": 5, "ts": 1, "dur": 1})
     for events in (of_one, unknown):
         assert warehouse.ingest_ranks(json.dumps({"traceEvents": events}).encode()) == []
+    with open_ephemeral(json.dumps({"traceEvents": unknown}).encode())[0] as read:
+        assert (
+            "they can't be separated" in read.rows("SELECT detail FROM findings WHERE rule = 'several ranks'")[1][0][0]
+        )
     assert warehouse.ingest_ranks(b"[1") == [] == warehouse.ingest_ranks(CAPTURES / "mlp/mlp_100runs.etdp")
     assert warehouse.rows("SELECT count(*) FROM captures")[1] == [(0,)]
 
@@ -520,7 +525,8 @@ def test_hostile_ranks(warehouse: Warehouse) -> None:
     events = [{"ph": "X", "pid": pid, "ts": 1, "dur": 1} for pid in ("rank0_5", "rank1_5", "a" * 150_000)]
     assert warehouse.ingest_ranks(json.dumps({"traceEvents": events}).encode()) == []
     broken = [*events[:2], events[0] | {"ts": float("nan")}]
-    assert len(warehouse.ingest_ranks(json.dumps({"traceEvents": broken}).encode())) == 2
+    captures = warehouse.ingest_ranks(json.dumps({"traceEvents": broken}).encode())
+    assert [capture.name for capture in captures] == ["bytes.rank0", "bytes.rank1"]
 
 
 @pytest.mark.parametrize("name", ["[TP00-DP0{}] {}", "rank{}/{}", "rank_{}_{}"])
