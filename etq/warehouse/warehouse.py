@@ -520,8 +520,9 @@ class Warehouse(Views):
         of each rank, with the labels `rank` and `job`, which is the file's stem unless `labels` has another. Options
         are those of `ingest`.
 
-        Returns the captures, ordered by rank; none for any other file, which isn't ingested. Raises `FormatError` for
-        a file that can't be read or is damaged, `WarehouseError` for a warehouse that can't be written.
+        Returns the captures, ordered by rank; none for any other file, which isn't ingested. If a rank can't be stored,
+        none is. Raises `FormatError` for a file that can't be read or is damaged, `WarehouseError` for a warehouse that
+        can't be written.
         """
         from etq.annotations.discovery import discover, labels_of_git
         from etq.ingest.registry import is_json
@@ -550,11 +551,12 @@ class Warehouse(Views):
             )
             for rank in ranks
         ]
-        captures = []
-        for result in self.ingest_opened(files):
-            if isinstance(result, EtqError):
-                raise result
-            captures.append(result)
+        results = self.ingest_opened(files)
+        captures = [each for each in results if isinstance(each, Capture)]
+        for failed in results:
+            if isinstance(failed, EtqError):
+                self.remove(*(each for each in captures if each.is_new))
+                raise failed
         return captures
 
     def ingest_opened(

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from etq.errors import QueryError
+from etq.errors import FormatError, QueryError
 from etq.ingest.trace.ranks import rank_of
 from etq.warehouse.ephemeral import open_ephemeral
 from etq.warehouse.warehouse import Warehouse
@@ -517,6 +517,14 @@ def test_what_is_no_merged_trace(warehouse: Warehouse) -> None:
             "they can't be separated" in read.rows("SELECT detail FROM findings WHERE rule = 'several ranks'")[1][0][0]
         )
     assert warehouse.ingest_ranks(b"[1") == [] == warehouse.ingest_ranks(CAPTURES / "mlp/mlp_100runs.etdp")
+    assert warehouse.rows("SELECT count(*) FROM captures")[1] == [(0,)]
+
+
+def test_no_rank_is_stored_if_one_fails(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    ingest = warehouse.ingest_opened
+    monkeypatch.setattr(warehouse, "ingest_opened", lambda files: [*ingest(files[:1]), FormatError("t", "damaged")])
+    with pytest.raises(FormatError, match="damaged"):
+        warehouse.ingest_ranks(merged("process"))
     assert warehouse.rows("SELECT count(*) FROM captures")[1] == [(0,)]
 
 
