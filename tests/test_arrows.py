@@ -48,8 +48,7 @@ COMMANDS = "etq.cli"
 LARGE = {
     "duckdb": (
         "etq.annotations", "etq.database", "etq.lake", "etq.maintenance", "etq.agents", "etq.storage",
-        "etq.warehouse", "etq.render.writers", "etq.export",
-        "etq.spark.queries",
+        "etq.warehouse", "etq.render.writers", "etq.export", "etq.serve.instance", "etq.spark.queries",
     ),
     "pyarrow": (
         "etq.analysis.comparison", "etq.ingest", "etq.database.functions", "etq.storage", "etq.lake.writing.loads",
