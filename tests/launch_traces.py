@@ -258,14 +258,10 @@ MESSAGES: Final = (
 def message(collective: str, group: str, dtype: str, sent: int, received: int, size: int) -> dict[str, Any]:
     """The arguments with which kernels of collectives are written."""
     return {
-        "Collective name": collective,
-        "Process Group Name": group,
-        "Process Group Description": "default_pg" if group == "0" else "mesh_fsdp",
-        "Group size": size,
-        "dtype": dtype,
-        "In msg nelems": sent,
-        "Out msg nelems": received,
-    }
+        "Collective name": collective, "Process Group Name": group,
+        "Process Group Description": "default_pg" if group == "0" else "mesh_fsdp", "Group size": size, "dtype": dtype,
+        "In msg nelems": sent, "Out msg nelems": received,
+    }  # fmt: skip
 
 
 def hostile() -> Machine:

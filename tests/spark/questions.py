@@ -131,11 +131,8 @@ def _gpu_trace() -> bytes:
         event("python_function", "nn.Module: ReLU_0", 105, 125),
     ]
     allocations = [
-        memory(16, 64, 64),
-        memory(25, 128, 128, type=1, device=0),
-        memory(111, -16, 48),
-        memory(115, 32, 80),
-    ]
+        memory(16, 64, 64), memory(25, 128, 128, type=1, device=0), memory(111, -16, 48), memory(115, 32, 80),
+    ]  # fmt: skip
     devices = [{"id": 0, "name": "A GPU", "totalGlobalMem": 1000, "computeMajor": 7, "computeMinor": 0, "numSms": 80}]
     return trace(*two_steps(), *modules, *allocations, deviceProperties=devices)
 
@@ -147,21 +144,14 @@ def build(place: Path) -> None:
             warehouse.ingest_record(CAPTURES / model / f"{model}.etrecord")
         programs = [warehouse.ingest_program(CAPTURES / each / f"{each}.pte") for each in ("mlp", "convnet_xnn")]
         files = {
-            "mlp": "mlp/mlp_100runs.etdp",
-            "convnet_xnn": "convnet_xnn/convnet_xnn_100runs.etdp",
-            "demo_str": "demo_str/demo_str.etdp",
-            "cond_mixed": "cond/cond_mixed.etdp",
-            "loops": "maploop/maploop.etdp",
-            "memory": "mlp/mlp_alloc.etdp",
-            "mlp_train": "torch/mlp_train.pt.trace.json.gz",
-            "pair_mlp": "torch/pair_mlp.pt.trace.json.gz",
-            "before": "torch_steps/before.pt.trace.json.gz",
-            "after": "torch_steps/after.pt.trace.json.gz",
-            "counters": "torch_counters/counters.pt.trace.json.gz",
-            "gloo_0": "torch_gloo/rank0.pt.trace.json.gz",
-            "gloo_1": "torch_gloo/rank1.pt.trace.json.gz",
+            "mlp": "mlp/mlp_100runs.etdp", "convnet_xnn": "convnet_xnn/convnet_xnn_100runs.etdp",
+            "demo_str": "demo_str/demo_str.etdp", "cond_mixed": "cond/cond_mixed.etdp", "loops": "maploop/maploop.etdp",
+            "memory": "mlp/mlp_alloc.etdp", "mlp_train": "torch/mlp_train.pt.trace.json.gz",
+            "pair_mlp": "torch/pair_mlp.pt.trace.json.gz", "before": "torch_steps/before.pt.trace.json.gz",
+            "after": "torch_steps/after.pt.trace.json.gz", "counters": "torch_counters/counters.pt.trace.json.gz",
+            "gloo_0": "torch_gloo/rank0.pt.trace.json.gz", "gloo_1": "torch_gloo/rank1.pt.trace.json.gz",
             "iterations": "prof_result/iterations.prof_result.bin",
-        }
+        }  # fmt: skip
         for name, file in files.items():
             warehouse.ingest(CAPTURES / file, name=name, labels={"device": "desk", "note": 'a "b", c', "model": name})
         warehouse.ingest(_gpu_trace(), name="gpu")

@@ -201,13 +201,9 @@ def loops(*ranges: int) -> int:
 
 @examples(25)
 @given(
-    st.integers(1, 2),
-    st.integers(1, 3),
-    st.integers(1, 3),
-    st.integers(1, 3),
-    st.lists(st.tuples(st.integers(1, 3), st.integers(3, 5)), min_size=1, max_size=3),
-    st.booleans(),
-)
+    st.integers(1, 2), st.integers(1, 3), st.integers(1, 3), st.integers(1, 3),
+    st.lists(st.tuples(st.integers(1, 3), st.integers(3, 5)), min_size=1, max_size=3), st.booleans(),
+)  # fmt: skip
 def test_convolutions_against_loops(
     lab: Warehouse, batch: int, groups: int, taken: int, made: int, dimensions: list[tuple[int, int]], transposed: bool
 ) -> None:

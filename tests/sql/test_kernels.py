@@ -273,12 +273,9 @@ def test_tensor_core_use(traces: Traces) -> None:
         (1, None, 1, 40, 40, 100, 0, 0),
     ]
     assert traces.ask("tensor_core_use", "op, kernel_time, tensor_time, missed_time", by="op") == [
-        ("aten::mm", 50, 40, 10),
-        ("aten::cudnn_convolution", 30, 30, 0),
-        ("aten::relu", 10, 0, 0),
-        ("aten::_convolution", 5, 0, 0),
-        (None, 1, 0, 0),
-    ]
+        ("aten::mm", 50, 40, 10), ("aten::cudnn_convolution", 30, 30, 0), ("aten::relu", 10, 0, 0),
+        ("aten::_convolution", 5, 0, 0), (None, 1, 0, 0),
+    ]  # fmt: skip
     with pytest.raises(QueryError, match="by must be device, step or op, not x"):
         traces.ask("tensor_core_use", by="x")
 
@@ -363,23 +360,15 @@ def test_sizes_of_calls(traces: Traces) -> None:
 def test_kernels_by_annotation(traces: Traces) -> None:
     """The innermost annotation around the launch counts, whatever ops are between; then the step, then none."""
     traces.take(
-        event("user_annotation", "ProfilerStep#1", 0, 100),
-        event("user_annotation", "outer", 5, 60),
-        event("user_annotation", "inner", 10, 30),
-        event("cpu_op", "aten::mm", 12, 28),
-        *launch(1, 14, 4, "gemm", 20, 40),
-        *launch(2, 40, 4, "gemm", 45, 50),
-        *launch(3, 70, 4, "gemm", 75, 78),
-        *launch(4, 110, 4, "gemm", 120, 121),
-        event("kernel", "not_launched", 130, 132, 7, device=0, stream=7),
-    )
+        event("user_annotation", "ProfilerStep#1", 0, 100), event("user_annotation", "outer", 5, 60),
+        event("user_annotation", "inner", 10, 30), event("cpu_op", "aten::mm", 12, 28),
+        *launch(1, 14, 4, "gemm", 20, 40), *launch(2, 40, 4, "gemm", 45, 50), *launch(3, 70, 4, "gemm", 75, 78),
+        *launch(4, 110, 4, "gemm", 120, 121), event("kernel", "not_launched", 130, 132, 7, device=0, stream=7),
+    )  # fmt: skip
     assert traces.ask("annotation_kernels", "annotation, event, calls, total, per_call") == [
-        ("inner", "gemm", 1, 20, 20),
-        ("outer", "gemm", 1, 5, 5),
-        ("ProfilerStep*", "gemm", 1, 3, 3),
-        (None, "not_launched", 1, 2, 2),
-        (None, "gemm", 1, 1, 1),
-    ]
+        ("inner", "gemm", 1, 20, 20), ("outer", "gemm", 1, 5, 5), ("ProfilerStep*", "gemm", 1, 3, 3),
+        (None, "not_launched", 1, 2, 2), (None, "gemm", 1, 1, 1),
+    ]  # fmt: skip
     launches = traces.ask("kernel_launches", "op, annotation, start")
     assert launches == [
         ("aten::mm", "inner", 20), (None, "outer", 45), (None, "ProfilerStep#1", 75), (None, None, 120),

@@ -37,12 +37,9 @@ def decode(start: int = 0) -> Run:
 def branches(first: str, branch: int, name: str) -> Run:
     """A first kernel, a jump, and the kernel of one branch, with a separate instruction."""
     return run(
-        "Execute",
-        framework("JF_CALL", 1, 2),
-        kernel(first, 5, 10, instruction=0),
-        kernel(name, 10, 30, instruction=branch),
-        execute(0, 40),
-    )
+        "Execute", framework("JF_CALL", 1, 2), kernel(first, 5, 10, instruction=0),
+        kernel(name, 10, 30, instruction=branch), execute(0, 40),
+    )  # fmt: skip
 
 
 # Only the first kernel of `forward`.

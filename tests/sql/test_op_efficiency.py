@@ -517,28 +517,14 @@ def test_a_report_on_out_arguments(warehouse: Warehouse) -> None:
 
 # TB/s, and dense Tflop/s on float16 by tensor cores.
 NAMES: dict[str, tuple[float, float] | None] = {
-    "NVIDIA GH200 480GB": (4.0, 990),
-    "NVIDIA GH200 144G HBM3e": (4.9, 990),
-    "NVIDIA GB200": (8.0, 2500),
-    "NVIDIA B200": (8.0, 2250),
-    "NVIDIA H200": (4.8, 989.4),
-    "NVIDIA H100 80GB HBM3": (3.352, 989.4),
-    "NVIDIA H20": (4.0, 148),
-    "NVIDIA H20-3e": (4.8, 148),
-    "NVIDIA A10": (0.6, 125),
-    "NVIDIA A10G": None,
-    "NVIDIA A100-SXM4-80GB": (2.039, 312),
-    "NVIDIA L4": (0.3, 121),
-    "NVIDIA L40S": (0.864, 362.05),
-    "NVIDIA L40": None,
-    "Tesla T4": (0.32, 65),
-    "Tesla V100-SXM2-16GB": (0.9, 125),
-    "Tesla V100-PCIE-32GB": (0.9, 112),
-    "Tesla V100S-PCIE-32GB": (1.134, 130),
-    "AMD Instinct MI300X": (5.325, 1307.4),
-    "MI300X achievable": (5.325, 708),
+    "NVIDIA GH200 480GB": (4.0, 990), "NVIDIA GH200 144G HBM3e": (4.9, 990), "NVIDIA GB200": (8.0, 2500),
+    "NVIDIA B200": (8.0, 2250), "NVIDIA H200": (4.8, 989.4), "NVIDIA H100 80GB HBM3": (3.352, 989.4),
+    "NVIDIA H20": (4.0, 148), "NVIDIA H20-3e": (4.8, 148), "NVIDIA A10": (0.6, 125), "NVIDIA A10G": None,
+    "NVIDIA A100-SXM4-80GB": (2.039, 312), "NVIDIA L4": (0.3, 121), "NVIDIA L40S": (0.864, 362.05), "NVIDIA L40": None,
+    "Tesla T4": (0.32, 65), "Tesla V100-SXM2-16GB": (0.9, 125), "Tesla V100-PCIE-32GB": (0.9, 112),
+    "Tesla V100S-PCIE-32GB": (1.134, 130), "AMD Instinct MI300X": (5.325, 1307.4), "MI300X achievable": (5.325, 708),
     "MI325X achievable": (6.0, 840.8),
-}
+}  # fmt: skip
 
 
 def test_peaks_by_names(warehouse: Warehouse) -> None:

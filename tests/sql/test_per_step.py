@@ -226,17 +226,11 @@ def test_passes_by_hand(traces: Traces) -> None:
     )
     columns = "step, pass, host_time, device_time, device_events, host_percent, device_percent"
     assert traces.ask("passes", columns, by="step") == [
-        (1, "forward", 20, 0, 0, 20, 0),
-        (1, "backward", 30, 40, 1, 30, 100),
-        (1, "optimizer", 20, 0, 0, 20, 0),
-        (1, "data_loading", 0, 0, 0, 0, 0),
-        (1, "other", 30, 0, 0, 30, 0),
-        (2, "forward", 0, 0, 0, 0, 0),
-        (2, "backward", 0, 0, 0, 0, 0),
-        (2, "optimizer", 0, 0, 0, 0, 0),
-        (2, "data_loading", 0, 0, 0, 0, 0),
+        (1, "forward", 20, 0, 0, 20, 0), (1, "backward", 30, 40, 1, 30, 100), (1, "optimizer", 20, 0, 0, 20, 0),
+        (1, "data_loading", 0, 0, 0, 0, 0), (1, "other", 30, 0, 0, 30, 0), (2, "forward", 0, 0, 0, 0, 0),
+        (2, "backward", 0, 0, 0, 0, 0), (2, "optimizer", 0, 0, 0, 0, 0), (2, "data_loading", 0, 0, 0, 0, 0),
         (2, "other", 50, 1, 1, 100, 100),
-    ]
+    ]  # fmt: skip
     assert traces.ask("backward_times", f"op, backward, {TIMES}", by="op") == [
         ("aten::mm", "MmBackward0", 1, 1, 30, 30, 0, 40)
     ]
@@ -262,12 +256,9 @@ def test_numbers_count_per_thread(traces: Traces) -> None:
         numbered("CosBackward0", 70, 75, 9, thread=2, forward=1),
     )
     assert set(traces.ask("backward_times", "op, backward", by="op")) == {
-        ("aten::sum", "SumBackward0"),
-        ("aten::add", "AddBackward0"),
-        ("aten::mul", "MulBackward0"),
-        ("aten::exp", "CppNode<Exp>"),
-        (None, "CosBackward0"),
-    }
+        ("aten::sum", "SumBackward0"), ("aten::add", "AddBackward0"), ("aten::mul", "MulBackward0"),
+        ("aten::exp", "CppNode<Exp>"), (None, "CosBackward0"),
+    }  # fmt: skip
 
 
 def test_older_traces(traces: Traces) -> None:
@@ -306,13 +297,9 @@ def test_threads_that_run_the_same_ops(traces: Traces) -> None:
         numbered("CosBackward0", 35, 36, 1, thread=9, forward=7),
     )
     assert set(traces.ask("backward_times", "op, backward, forward_calls, forward_host_time", by="op")) == {
-        ("aten::mul", "MulBackward0", 1, 3),
-        ("aten::add", "AddBackward0", 1, 6),
-        ("aten::sub", "SubBackward0", 1, 7),
-        ("aten::exp", "ExpBackward0", 1, 1),
-        ("aten::sin", "SinBackward0", 1, 1),
-        (None, "CosBackward0", 0, 0),
-    }
+        ("aten::mul", "MulBackward0", 1, 3), ("aten::add", "AddBackward0", 1, 6), ("aten::sub", "SubBackward0", 1, 7),
+        ("aten::exp", "ExpBackward0", 1, 1), ("aten::sin", "SinBackward0", 1, 1), (None, "CosBackward0", 0, 0),
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["torch/steps_7", "torch_threads/replicas"])

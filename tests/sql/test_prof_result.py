@@ -59,13 +59,10 @@ def test_iterations() -> None:
 @pytest.mark.parametrize(
     ("scale", "first"),
     [
-        ("NULL", "0.1001,0.0801,19.98,ms"),
-        ("'ns'", "0.1001,0.0801,19.98,ms"),
-        ("'us'", "100.05,80.15,19.89,ms"),
-        ("'ms'", "100050.0,80150.0,19.89,ms"),
-        ("'cycles'", "100050.0,80150.0,19.89,cycles"),
+        ("NULL", "0.1001,0.0801,19.98,ms"), ("'ns'", "0.1001,0.0801,19.98,ms"), ("'us'", "100.05,80.15,19.89,ms"),
+        ("'ms'", "100050.0,80150.0,19.89,ms"), ("'cycles'", "100050.0,80150.0,19.89,cycles"),
     ],
-)
+)  # fmt: skip
 def test_prof_result_tax(scale: str, first: str) -> None:
     """If times were rounded first, the tax would differ. `load` has no execute."""
     assert_query(
