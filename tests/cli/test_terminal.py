@@ -226,13 +226,9 @@ def test_bars() -> None:
         (0.5, 0.25, PLAIN, "    ██"),
         (0, 1 / 64, PLAIN, "▏"),
         (0, 1e-9, PLAIN, "▏"),  # a value above zero is visible; zero is not
-        (0, 0, PLAIN, ""),
-        (0, -1, PLAIN, ""),
-        (1, 1e-9, PLAIN, "       ▏"),
-        (0, 7, PLAIN, "████████"),
-        (0.5, 0.25, ascii_alone, "    ##"),
-        (0, 1e-9, ascii_alone, "#"),
-    ):
+        (0, 0, PLAIN, ""), (0, -1, PLAIN, ""), (1, 1e-9, PLAIN, "       ▏"), (0, 7, PLAIN, "████████"),
+        (0.5, 0.25, ascii_alone, "    ##"), (0, 1e-9, ascii_alone, "#"),
+    ):  # fmt: skip
         assert bar(start, length, 8, style) == expected
 
 

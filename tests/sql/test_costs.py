@@ -212,13 +212,10 @@ def test_convolutions_against_loops(
     out = [size + kernel - 1 if transposed else size - kernel + 1 for kernel, size in dimensions]
     weight = (groups * taken, made, *kernels) if transposed else (groups * made, taken, *kernels)
     call = node(
-        "aten.convolution.default",
-        tensor("y", batch, groups * made, *out),
-        input=tensor("x", batch, groups * taken, *sizes),
-        weight=tensor("w", *weight),
-        transposed=transposed,
+        "aten.convolution.default", tensor("y", batch, groups * made, *out),
+        input=tensor("x", batch, groups * taken, *sizes), weight=tensor("w", *weight), transposed=transposed,
         groups=groups,
-    )
+    )  # fmt: skip
     assert flops(lab, call) == [loops(batch, groups, taken, made, *kernels, *(sizes if transposed else out))]
 
 

@@ -198,12 +198,8 @@ def test_findings_name_calls_and_reasons() -> None:
 don't fit into them: 1 on another clock than the host's, 2 whose events end after the call, as of a backend that runs \
 asynchronously, 1 whose events together take longer than the call, as of parallel work; instruction 0 of Execute (4 of 5)"
         """.replace("\\\n", ""),
-        around(late),
-        around(late),
-        around(other),
-        around(*both),
-        around(within),
-    )
+        around(late), around(late), around(other), around(*both), around(within),
+    )  # fmt: skip
     assert_query("SELECT count(*) AS n FROM findings", "n\n0\n", DELEGATED)
 
 

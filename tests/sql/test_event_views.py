@@ -89,12 +89,9 @@ def test_event_blocks_distinguish_control_flow() -> None:
         2,Execute,1,2,2,2,
         3,Execute,1,4,4,2,1
         """,
-        run("Default", framework("Program::load_method", 0, 9)),
-        then,
-        otherwise,
-        then,
+        run("Default", framework("Program::load_method", 0, 9)), then, otherwise, then,
         Run("Execute", then.events, (), 1),
-    )
+    )  # fmt: skip
 
 
 def test_inspector_events_over_two_runs() -> None:

@@ -195,11 +195,7 @@ def test_calls_by_hand(traces: Traces) -> None:
     assert {row[0]: row[1:] for row in traces.warehouse.rows(query)[1]} == {
         0: (None, 0, 6),
         1: (None, 1, 2),  # `f`, which only calls `f`
-        2: (1, 1, 0),
-        3: (1, 1, 0),
-        4: (None, 4, 1),
-        5: (4, 5, 0),
-        6: (None, 4, 0),
+        2: (1, 1, 0), 3: (1, 1, 0), 4: (None, 4, 1), 5: (4, 5, 0), 6: (None, 4, 0),
         7: (None, 7, 2),  # two calls
         8: (None, 8, 0),
         9: (None, 9, 0),
@@ -207,7 +203,7 @@ def test_calls_by_hand(traces: Traces) -> None:
         11: (None, 10, 0),
         12: (None, 12, 1),
         13: (12, 13, 0),  # one call with the annotation, but an op of its own
-    }
+    }  # fmt: skip
 
 
 def test_a_call_of_a_run_that_is_not_selected(traces: Traces) -> None:

@@ -175,18 +175,14 @@ def test_memory(traces: Traces) -> None:
 def test_modules(traces: Traces) -> None:
     """The plug-in has Linear_0 twice, with 2 calls, total 40 and self time 20, which are the sums of both modules."""
     traces.take(
-        event("python_function", "nn.Module: Net_0", 0, 100),
-        event("python_function", "nn.Module: Block_0", 10, 40),
-        event("python_function", "forward", 12, 38),
-        event("python_function", "nn.Module: Linear_0", 15, 35),
+        event("python_function", "nn.Module: Net_0", 0, 100), event("python_function", "nn.Module: Block_0", 10, 40),
+        event("python_function", "forward", 12, 38), event("python_function", "nn.Module: Linear_0", 15, 35),
         event("cpu_op", "aten::linear", 20, 30, external=1),
         event("cuda_runtime", "cudaLaunchKernel", 22, 24, external=1, correlation=5),
         event("kernel", "k", 30, 37, 7, device=0, correlation=5),
-        event("python_function", "nn.Module: Block_1", 50, 90),
-        event("python_function", "nn.Module: Linear_0", 60, 80),
-        event("cpu_op", "aten::linear", 65, 75, external=2),
-        event("cpu_op", "aten::add", 82, 86, external=3),
-    )
+        event("python_function", "nn.Module: Block_1", 50, 90), event("python_function", "nn.Module: Linear_0", 60, 80),
+        event("cpu_op", "aten::linear", 65, 75, external=2), event("cpu_op", "aten::add", 82, 86, external=3),
+    )  # fmt: skip
     # The trace has no steps.
     rows = traces.ask("module_tree")
     assert {row[11:] for row in rows} == {(None,) * 5}
