@@ -211,18 +211,10 @@ def test_edges_of_records(warehouse: Warehouse, name: str, edges: list[tuple[int
 
 
 HOSTILE = (
-    EVIL,
-    "</text></svg><script>alert(1)</script>",
-    "]]><!-- --><![CDATA[ &lt; &amp; &#0;",
-    "\"' onload='alert(1)' \\\" \\n \\",
-    '"]; n0 -> n1; "',
-    "<b>{x}|</b>\\l\\r",
-    "a\u2028b\u2029c\nd\re\x00\ufffe\uffff",
-    "x" * 30_000,
-    "\U0001f4a3 пример 例" * 30,
-    "",
-    "None",
-)
+    EVIL, "</text></svg><script>alert(1)</script>", "]]><!-- --><![CDATA[ &lt; &amp; &#0;",
+    "\"' onload='alert(1)' \\\" \\n \\", '"]; n0 -> n1; "', "<b>{x}|</b>\\l\\r",
+    "a\u2028b\u2029c\nd\re\x00\ufffe\uffff", "x" * 30_000, "\U0001f4a3 пример 例" * 30, "", "None",
+)  # fmt: skip
 DOT_LINE = re.compile(r'  n\d+_\d+ (\[label="(?:[^"\\]|\\.)*", fillcolor="[\d. ]+"\]|-> n\d+_\d+);')
 
 
