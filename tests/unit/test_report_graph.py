@@ -29,6 +29,7 @@ from etq.report.overlays import METRICS
 from etq.report.target import target_of
 from etq.report.tree import Tree
 from etq.warehouse.warehouse import Warehouse
+from tests.batches import linked
 from tests.conftest import CAPTURES
 from tests.hostile import EVIL
 from tests.warehouses import empty_warehouse
@@ -38,14 +39,6 @@ RECORDS = (
     "bf16", "convnet", "convnet_xnn", "demo_int", "demo_str", "mlp", "mlp_bundled", "mlp_manual", "mlp_xnn",
     "multimethod", "nones", "scalars", "transformer",
 )  # fmt: skip
-
-
-def opened(name: str) -> Warehouse:
-    warehouse = etq.open()
-    warehouse.ingest(
-        CAPTURES / name / f"{name}_100runs.etdp", name="run", etrecord=CAPTURES / name / f"{name}.etrecord"
-    )
-    return warehouse
 
 
 def dicts(table: Table) -> list[dict[str, Any]]:
@@ -94,7 +87,7 @@ def judged_warehouse() -> Warehouse:
 
 @pytest.mark.parametrize("name", ["multimethod", pytest.param("bf16", marks=pytest.mark.long)])
 def test_values_are_those_of_the_views(name: str) -> None:
-    with opened(name) as warehouse:
+    with linked(name) as warehouse:
         tables = tables_of(warehouse)
         nodes, groups = tables["nodes"], tables["groups"]
         keys = "graph_id, node_index"
@@ -227,7 +220,7 @@ def check_dot(text: str) -> None:
 @pytest.mark.long
 def test_hostile_names() -> None:
     """In each format they are text: nothing ends an element, a string or a line."""
-    with opened("transformer") as warehouse:
+    with linked("transformer") as warehouse:
         update = "UPDATE {} SET {} WHERE (node_index + 1) % $count = $number"
         for number, name in enumerate(HOSTILE):
             parameters: dict[str, Any] = {"name": name, "count": len(HOSTILE), "number": number}
