@@ -67,6 +67,7 @@ FAILURES = [
     ("export {costs} --to replay", "replay needs an op; name one, such as aten::mm"),
     ("roofline {gpu} --by op_type", "--by of a trace is shape, op, family, not op_type"),
     ("roofline {gpu} --device 'GTX 1'", "no device is called GTX 1 in device_peaks"),
+    ("show module_totals {gpu}", "module_totals is for ETDumps, and this is a PyTorch trace; for that there is etq ops --by module"),
     ("show delegate_graph {demo}", "demo_int: link its program (.pte), which has the delegates' graphs: etq link"),
     ("coverage {two} --method nonesuch", "…its methods are decode, forward"),
     ("coverage {two} --pte {pte}", "the program mlp was not exported with the record two_methods"),

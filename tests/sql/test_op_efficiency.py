@@ -383,7 +383,7 @@ def test_paged_attention(traces: Traces) -> None:
     traces.take(
         event("user_annotation", "execute_3_context_1(sq4sk10sqsq16sqsk40)_generation_2(sq2sk30sqsq2sqsk30)", 0, 20),
         *paged(5, 8, 6, 2, 32, 1), event("user_annotation", lengths, 100, 120), *paged(105, 8192, 64, 8, 64, 2),
-        event("user_annotation", "execute_context_1(8_64)_generation_0(0)", 200, 220), *paged(205, 8, 6, 2, 32, 3),
+        event("user_annotation", "execute_context_1(sq8sk64sqsq64sqsk512)", 200, 220), *paged(205, 8, 6, 2, 32, 3),
         # Fewer queries than the step has.
         event("user_annotation", lengths, 300, 320),
         *paged(305, 8, 6, 2, 32, 4),

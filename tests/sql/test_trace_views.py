@@ -464,10 +464,13 @@ def test_commands_on_a_merged_trace(tmp_path: Path) -> None:
     file, db = tmp_path / "both.json", str(tmp_path / "lab.duckdb")
     file.write_bytes(merged("process"))
     assert "Note: several ranks: the trace has the events of 2 ranks" in run_etq("kernels", str(file)).stderr
-    assert run_etq("ingest", str(file), "--job", "train", "--db", db).stderr.splitlines()[:2] == [
+    options = ("--job", "train", "--label-from", "{host}.json", "--captured-at", "2026-11-15")
+    assert run_etq("ingest", str(file), *options, "--db", db).stderr.splitlines()[:2] == [
         "both.TP00-EP00: ingested",
         "both.TP01-EP00: ingested",
     ]
+    found = run_etq("captures", "host=both,captured_at>=2026-11-15", "--columns", "name", "--db", db, "--format", "csv")
+    assert len(found.stdout.splitlines()) == 3
     arguments = ("--columns", "rank,waited_for", "--format", "csv")
     stored, read = (run_etq("show", "stragglers", *of, *arguments) for of in (("--db", db), (str(file),)))
     assert stored.stdout == read.stdout == "rank,waited_for\n0,343.0\n1,181.0\n"
@@ -486,6 +489,14 @@ def test_what_is_no_merged_trace(warehouse: Warehouse) -> None:
         assert warehouse.ingest_ranks(json.dumps({"traceEvents": events}).encode()) == []
     assert warehouse.ingest_ranks(b"[1") == [] == warehouse.ingest_ranks(CAPTURES / "mlp/mlp_100runs.etdp")
     assert warehouse.rows("SELECT count(*) FROM captures")[1] == [(0,)]
+
+
+def test_hostile_ranks(warehouse: Warehouse) -> None:
+    """A process with a name of 150,000 letters, and JSON that has to be repaired, as a number isn't finite."""
+    events = [{"ph": "X", "pid": pid, "ts": 1, "dur": 1} for pid in ("rank0_5", "rank1_5", "a" * 150_000)]
+    assert warehouse.ingest_ranks(json.dumps({"traceEvents": events}).encode()) == []
+    broken = [*events[:2], events[0] | {"ts": float("nan")}]
+    assert len(warehouse.ingest_ranks(json.dumps({"traceEvents": broken}).encode())) == 2
 
 
 @pytest.mark.parametrize("name", ["[TP00-DP0{}] {}", "rank{}/{}", "rank_{}_{}"])
