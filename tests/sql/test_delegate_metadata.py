@@ -41,21 +41,14 @@ def test_delegate_metadata() -> None:
         """,
         *[
             run(
-                "Execute",
-                event("coreml", b'{"estimatedCost": 0.25, "preferredComputeUnit": "NE"}'),
-                event("vgf", vgf),
-                event("neutron", bytes([200])),
-                event("Graph time (us)", None),
-                event('{"kernel_name": "conv2d", "dispatch_id": 7}', None),
-                event("plain", b"hello"),
-                event("other", b"\x00\xff\x10"),
-                event("long", b"xnn_a\x009999999999999"),
-                delegate_call(5, 30),
-                execute(0, 40),
+                "Execute", event("coreml", b'{"estimatedCost": 0.25, "preferredComputeUnit": "NE"}'), event("vgf", vgf),
+                event("neutron", bytes([200])), event("Graph time (us)", None),
+                event('{"kernel_name": "conv2d", "dispatch_id": 7}', None), event("plain", b"hello"),
+                event("other", b"\x00\xff\x10"), event("long", b"xnn_a\x009999999999999"), delegate_call(5, 30), execute(0, 40),
             )
         ]
         * 2,
-    )
+    )  # fmt: skip
     assert_query(
         "SELECT * FROM delegate_metadata('test')",
         "block_index,slot,event_name,source,field,value,runs\n",

@@ -118,18 +118,8 @@ def test_an_op_is_eligible_where_any_call_is(traces: Traces) -> None:
 def test_kernels(traces: Traces) -> None:
     traces.take(*two_steps(), event("kernel", "relu_kernel", 230, 240, 7, device=0))
     relu = (
-        "relu_kernel",
-        "elementwise",
-        False,
-        False,
-        2,
-        50.0,
-        25.0,
-        40.0,
-        10.0,
-        pytest.approx(1.6),
-        pytest.approx(64.0),
-    )
+        "relu_kernel", "elementwise", False, False, 2, 50.0, 25.0, 40.0, 10.0, pytest.approx(1.6), pytest.approx(64.0),
+    )  # fmt: skip
     assert traces.ask("kernel_table") == [
         # The last one has no launch.
         (*relu, "us", 2, 20.0, 10.0),
@@ -158,32 +148,22 @@ def test_metrics_of_devices(stepped: Traces) -> None:
 
 
 ALLOCATIONS = [
-    event("cpu_op", "aten::add", 0, 10),
-    event("cpu_op", "aten::empty", 2, 8),
-    memory(4, 64, 64),
-    event("cpu_op", "aten::add", 20, 30),
-    event("cpu_op", "aten::empty", 22, 28),
-    memory(25, 128, 128, type=1, device=1),
-    event("cpu_op", "aten::add_", 40, 50),
-    memory(45, -16, 48),
-    memory(46, 32, 32, type=12, device=0),
-    memory(60, -8, 40),
-    event("cpu_op", "aten::relu", 70, 90),
+    event("cpu_op", "aten::add", 0, 10), event("cpu_op", "aten::empty", 2, 8), memory(4, 64, 64),
+    event("cpu_op", "aten::add", 20, 30), event("cpu_op", "aten::empty", 22, 28),
+    memory(25, 128, 128, type=1, device=1), event("cpu_op", "aten::add_", 40, 50), memory(45, -16, 48),
+    memory(46, 32, 32, type=12, device=0), memory(60, -8, 40), event("cpu_op", "aten::relu", 70, 90),
     event("cpu_op", "aten::add", 72, 80),
-]
+]  # fmt: skip
 
 
 def test_memory(traces: Traces) -> None:
     """The plug-in counts two calls of aten::add, not the one in an op that allocates nothing, and no XPU."""
     traces.take(*ALLOCATIONS)
     assert traces.ask("trace_memory_stats") == [
-        ("CPU", "aten::empty", 2, 1, 64, 64, 1, 64, 64),
-        ("CPU", "aten::add", 3, 0, 0, 0, 1, 64, 64),
-        ("CPU", "aten::add_", 1, 0, 0, -16, 0, 0, -16),
-        ("GPU1", "aten::empty", 2, 1, 128, 128, 1, 128, 128),
-        ("GPU1", "aten::add", 3, 0, 0, 0, 1, 128, 128),
-        ("XPU0", "aten::add_", 1, 1, 32, 32, 1, 32, 32),
-    ]
+        ("CPU", "aten::empty", 2, 1, 64, 64, 1, 64, 64), ("CPU", "aten::add", 3, 0, 0, 0, 1, 64, 64),
+        ("CPU", "aten::add_", 1, 0, 0, -16, 0, 0, -16), ("GPU1", "aten::empty", 2, 1, 128, 128, 1, 128, 128),
+        ("GPU1", "aten::add", 3, 0, 0, 0, 1, 128, 128), ("XPU0", "aten::add_", 1, 1, 32, 32, 1, 32, 32),
+    ]  # fmt: skip
     assert traces.ask("memory_timeline") == [
         ("CPU", 4.0, 64, 64, 1024, 64, "us"),
         ("CPU", 45.0, -16, 48, 1024, 64, "us"),
@@ -196,18 +176,14 @@ def test_memory(traces: Traces) -> None:
 def test_modules(traces: Traces) -> None:
     """The plug-in has Linear_0 twice, with 2 calls, total 40 and self time 20, which are the sums of both modules."""
     traces.take(
-        event("python_function", "nn.Module: Net_0", 0, 100),
-        event("python_function", "nn.Module: Block_0", 10, 40),
-        event("python_function", "forward", 12, 38),
-        event("python_function", "nn.Module: Linear_0", 15, 35),
+        event("python_function", "nn.Module: Net_0", 0, 100), event("python_function", "nn.Module: Block_0", 10, 40),
+        event("python_function", "forward", 12, 38), event("python_function", "nn.Module: Linear_0", 15, 35),
         event("cpu_op", "aten::linear", 20, 30, external=1),
         event("cuda_runtime", "cudaLaunchKernel", 22, 24, external=1, correlation=5),
         event("kernel", "k", 30, 37, 7, device=0, correlation=5),
-        event("python_function", "nn.Module: Block_1", 50, 90),
-        event("python_function", "nn.Module: Linear_0", 60, 80),
-        event("cpu_op", "aten::linear", 65, 75, external=2),
-        event("cpu_op", "aten::add", 82, 86, external=3),
-    )
+        event("python_function", "nn.Module: Block_1", 50, 90), event("python_function", "nn.Module: Linear_0", 60, 80),
+        event("cpu_op", "aten::linear", 65, 75, external=2), event("cpu_op", "aten::add", 82, 86, external=3),
+    )  # fmt: skip
     # The trace has no steps.
     rows = traces.ask("module_tree")
     assert {row[11:] for row in rows} == {(None,) * 5}
