@@ -31,7 +31,7 @@ _FORMS: Final = (
         f"this is a memory snapshot of torch.cuda as JSON, which has no ops and no steps; {_TRACE}",
     ),
     (
-        re.compile(rb'\{[^\[]*"schema"\s*:\s*"[\d.]+[^"]*"[^\[]*"nodes"\s*:\s*\['),
+        re.compile(rb'\{(?>[^\[]*?"schema"\s*:\s*"[\d.][^"]*")[^\[]*"nodes"\s*:\s*\['),
         "this is an execution trace (ExecutionTraceObserver), which has no times; give the profiler's trace",
     ),
     (
@@ -39,7 +39,7 @@ _FORMS: Final = (
         f"this is a memory timeline (export_memory_timeline), which has no allocations of ops; {_TRACE}",
     ),
 )
-_IS_PAGE: Final = re.compile(rb"\s*(?:<!--.*?-->\s*)*<(?:!doctype html|html|script|head)\b", re.IGNORECASE | re.DOTALL)
+_IS_PAGE: Final = re.compile(rb"\s*(?:<!--.*?-->\s*)*+<(?:!doctype html|html|script|head)\b", re.IGNORECASE | re.DOTALL)
 
 
 def other_file(data: Any) -> str | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*"(\s*:)?|[\[\]{}]', re.DOTALL)
+# A text without an end is matched to the end of the bytes: else each quotation mark within would begin a text again.
+_TOKEN: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)(\s*:)?|[\[\]{}]', re.DOTALL)
 _EVENT: Final = re.compile(rb'\[\s*\{[^\[]*"ph"\s*:\s*"\w"')
 _EVENTS_KEY: Final = b'"traceEvents"'
 # Keys that PyTorch writes before the events; their values may be longer than the bytes that are looked at.

@@ -18,9 +18,10 @@ from etq.ingest.trace.scanner import Written
 from etq.ingest.trace.types import Entries, lenient
 
 # A process of a rank, such as [TP00] 5000, [TP00-DP01] Spans, rank0_5000 or 5000 [TP00]: tools that merge traces write
-# the rank before or after the number of the process.
+# the rank before or after the number of the process. A name of any length is matched in time linear in it.
 _RANK: Final = re.compile(
-    r"(\[[^\]]*[0-9A-Za-z][^\]]*\] ).*|(.*[0-9A-Za-z].*[^0-9A-Za-z])\d+|\d+([^0-9A-Za-z].*[0-9A-Za-z].*)"
+    r"(\[[^\]0-9A-Za-z]*[0-9A-Za-z][^\]]*\] ).*|([^0-9A-Za-z\n]*[0-9A-Za-z].*[^0-9A-Za-z])[0-9]+"
+    r"|[0-9]+([^0-9A-Za-z][^0-9A-Za-z\n]*[0-9A-Za-z].*)"
 )
 # A process, or an event's argument `rank`, which TraceLens writes.
 _BEGINNING: Final = re.compile(rb'"pid"\s*:\s*"([^"\\]*)"|"args"\s*:\s*\{[^{}]*"rank"\s*:\s*\d')

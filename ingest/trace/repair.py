@@ -12,15 +12,18 @@ from typing import Final
 
 from etq.ingest.trace.text import LARGEST_VALUE
 
+# A bare number that JSON hasn't.
+_NUMBER: Final = rb"[+-]?(?i:inf(?:inity)?|nan(?:\([^()]{0,20}\))?|1\.#(?:inf|qnan|snan|ind)0*)(?=\s*[,}\]])"
 # What needs nothing; then a path of Windows, whose backslashes are not doubled; a text of JSON, or the rest if it has
-# no end; a bare number that JSON hasn't; or another character. The quantifiers give nothing back: else each character
-# of a text takes 120 bytes while it is matched.
+# no end; a bare number; or another character. The quantifiers give nothing back: else each character of a text takes
+# 120 bytes while it is matched.
 _TOKEN: Final = re.compile(
-    rb'((?:[^"+\-1in]++|"[^"\\\0-\x1f]*+"|1(?!\.#)|[+-](?![in]|1\.#)|n(?=ull))*+)'
-    rb'("(?P<path>[a-z]:\\(?![\\"/])[^"\n]*)"|"(?:[^"\\]++|\\.)*+(?:"|\Z)'
-    rb"|[+-]?(?:inf(?:inity)?|nan(?:\([^()]{0,20}\))?|1\.#(?:inf|qnan|snan|ind)0*)(?=\s*[,}\]])|\Z|.)",
-    re.DOTALL | re.IGNORECASE,
+    rb'((?:[^"+\-1iInN]++|"[^"\\\0-\x1f]*+"|1(?!\.#)|(?!' + _NUMBER + rb")[+\-1iInN])*+)"
+    rb'("(?P<path>[a-zA-Z]:\\(?![\\"/])[^"\n]*)"|"(?:[^"\\]++|\\.)*+(?:"|\Z)|' + _NUMBER + rb"|\Z|.)",
+    re.DOTALL,
 )
+# More bytes than any number and the blanks around it have.
+_LARGEST_NUMBER: Final = 2**16
 _CONTROL: Final = re.compile(rb"[\0-\x1f]")
 # An escape: as in JSON, or else a backslash that was not doubled.
 _ESCAPE: Final = re.compile(rb'\\(?:(["\\/bfnrt]|u[0-9a-fA-F]{4})|)', re.DOTALL)
@@ -45,10 +48,14 @@ class Repair:
 
     def parts(self, parts: Iterator[bytes]) -> Iterator[bytes]:
         """Yield the repaired text in parts, each up to the last token that has its end."""
-        held = b""
-        self._counts, self._is_last = dict.fromkeys(_NAMES, 0), False
+        held, seen = b"", 0
+        self._counts, self._open, self._is_last = dict.fromkeys(_NAMES, 0), None, False
         for part in parts:
             held += part
+            # A text without an end is scanned again only if it may end in this part, and has doubled: linear time.
+            is_text = self._open is not None and len(held) < LARGEST_VALUE
+            if is_text and (b'"' not in part or len(held) < 2 * seen):
+                continue
             self._open = None
             # A backslash at the end may be of an escape.
             repaired = _TOKEN.sub(self._replaced, whole := held.rstrip(b"\\"))
@@ -58,9 +65,10 @@ class Repair:
             if end:
                 yield repaired[: len(repaired) - len(whole) + end]
                 held = held[end:]
-            elif len(held) > LARGEST_VALUE:  # the reader refuses it
+            elif len(held) > (_LARGEST_NUMBER if self._open is None else LARGEST_VALUE):  # the reader refuses it
                 yield held
                 held = b""
+            seen = len(held)
         self._is_last = True
         yield _TOKEN.sub(self._replaced, held)
 
@@ -88,9 +96,10 @@ class Repair:
             doubled = _SINGLE.sub(lambda found: b"\\\\" if not found[1] else found[0], token)
             self._counts["backslash"] += doubled != token
             token = doubled
-        if _CONTROL.search(token) is not None:
+        if controls := {*_CONTROL.findall(token)}:
             self._counts["control"] += 1
-            token = _CONTROL.sub(lambda found: b"\\u%04x" % found[0][0], token)
+            for control in controls:
+                token = token.replace(control, b"\\u%04x" % control[0])
         return token
 
 

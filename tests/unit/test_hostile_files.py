@@ -18,6 +18,10 @@ import etq
 from etq.errors import FormatError
 from etq.ingest import dictionary
 from etq.ingest.flatbuffers.strings import string_views
+from etq.ingest.other_files import other_file
+from etq.ingest.recognition import OTHER, kind_of_bytes
+from etq.ingest.trace.ranks import rank_of
+from etq.ingest.trace.repair import Repair
 from etq.warehouse.warehouse import Warehouse
 from tests import program_builders
 from tests.builders import DebugEvent, Tensor, delegate_call, delegated, dump, execute, kernel, run
@@ -143,6 +147,31 @@ def test_absurd_counts_are_refused_before_allocation(what: str, tmp_path: Path) 
     assert [line.split()[0] for line in lines] == ["refused"] * (len(paths) - 1), ran.stdout[-2000:]
     # The memory of reading itself: Arrow, numpy, threads. The files claim at least four times as much.
     assert int(grown) * 1024 < 64 * LARGE + 4 * size
+
+
+@pytest.mark.parametrize(
+    ("recognized", "content", "found"),
+    [
+        (rank_of, "a" * 70_000, ""),
+        (rank_of, "[" + "a" * 70_000, ""),
+        (rank_of, "1-" + "a" * 70_000 + "\nb", ""),
+        (kind_of_bytes, b'{"a":"' + b'\\"' * 2**15, OTHER),
+        (other_file, b'{"schema":"' + b"1" * 2**15 + b"x" * 2**15 + b'"', None),
+        (other_file, b"<!---->" * 30, None),
+    ],
+)
+def test_files_are_recognized_in_linear_time(recognized: Callable[[Any], Any], content: Any, found: Any) -> None:
+    with checks.Seconds("recognizing"):
+        assert recognized(content) == found
+
+
+@pytest.mark.parametrize("text", [b"\0" * 2**25, b"n" * 2**21, b'"' + b" " * 2**25, b'"' + b'\\"' * 2**21])
+def test_broken_json_is_repaired_in_linear_time(text: bytes) -> None:
+    """One character repeated, or a text without an end."""
+    broken = b'{"a":nan,' + text
+    with checks.Seconds("repairing"):
+        repaired = b"".join(Repair().parts(broken[at : at + 2**22] for at in range(0, len(broken), 2**22)))
+    assert repaired == b'{"a":null,' + text
 
 
 def test_a_long_name_that_all_events_share_is_read_once(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
