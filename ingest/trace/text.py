@@ -10,8 +10,8 @@ from etq.errors import FormatError
 from etq.ingest.memory import Watch
 
 GZIP: Final = b"\x1f\x8b"
-# A file compressed more tightly than events are is a bomb. Of 69 real traces none unpacks to more than 26 times its size
-# (30 at gzip's level 9), long idle ones whose events have call stacks of 14 kB to 136 times; blanks to 229 to 1,030.
+# A file compressed more tightly than events are is a bomb. Of 69 real traces none unpacks to more than 26 times its
+# size (30 at gzip's level 9), long idle ones with call stacks of 14 kB to 136 times; blanks do to 229 to 1,030.
 LARGEST_RATIO: Final = 200
 # No profiler writes a larger event, nor more beside the events.
 LARGEST_VALUE: Final = 2**26
