@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 import sys
 from pathlib import Path
 from typing import Final
@@ -88,4 +89,4 @@ def run(db: str | None) -> None:
     if db is None:
         sys.stdout.write("To keep the captures above: etq demo --db demo.duckdb\n")
     else:
-        sys.stdout.write(f"To list the captures above: etq captures --db {db}\n")
+        sys.stdout.write(f"To list the captures above: etq captures --db {shlex.quote(db)}\n")

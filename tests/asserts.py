@@ -18,23 +18,17 @@ from tests.warehouses import empty_warehouse
 
 # Two operators, of which the second has no kernel event, and what the framework takes around them.
 TWO_OPERATORS = run(
-    "Execute",
-    kernel("add", start=10, end=30, instruction=0),
-    operator_call(start=8, end=33, instruction=0),
-    operator_call(start=40, end=50, instruction=1),
-    execute(start=0, end=60),
-)
+    "Execute", kernel("add", start=10, end=30, instruction=0), operator_call(start=8, end=33, instruction=0),
+    operator_call(start=40, end=50, instruction=1), execute(start=0, end=60),
+)  # fmt: skip
 
 # A delegate with two events on the host's clock (one of them a layout change), and one operator.
 DELEGATED = run(
-    "Execute",
-    delegated("Convolution (NHWC, F32) IGEMM #1", start=105, end=125),
-    delegated("Transpose (ND, X32) #1", start=125, end=130),
-    delegate_call(start=100, end=140),
-    kernel("mul", start=150, end=160, instruction=1),
-    operator_call(start=148, end=164, instruction=1),
+    "Execute", delegated("Convolution (NHWC, F32) IGEMM #1", start=105, end=125),
+    delegated("Transpose (ND, X32) #1", start=125, end=130), delegate_call(start=100, end=140),
+    kernel("mul", start=150, end=160, instruction=1), operator_call(start=148, end=164, instruction=1),
     execute(start=90, end=170),
-)
+)  # fmt: skip
 
 
 def assert_csv(warehouse: Warehouse, query: str, expected: str) -> None:

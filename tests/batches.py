@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import NamedTuple
 
+import etq
 from etq.database.handles import Capture, Program, Record
 from etq.database.rollups import fill_rollups
 from etq.storage.linking import link_many
@@ -57,3 +58,10 @@ def ingest_linked(warehouse: Warehouse, dumps: Sequence[Path]) -> None:
         for record in sorted(folder.glob("*.etrecord")):
             link_many(warehouse.connection, captures, "record_id", warehouse.ingest_record(record).record_id)
     fill_rollups(warehouse.connection, *warehouse.rows("SELECT min(capture_id), max(capture_id) FROM captures")[1][0])
+
+
+def linked(name: str) -> Warehouse:
+    """A warehouse with the 100 runs of a program as `run`, linked to its record."""
+    warehouse, path = etq.open(), Path(__file__).parent / "captures" / name / name
+    warehouse.ingest(f"{path}_100runs.etdp", name="run", etrecord=f"{path}.etrecord")
+    return warehouse

@@ -145,29 +145,21 @@ def _profile(event: ProfileEvent) -> Table:
     metadata = event.delegate_debug_metadata
     return Table(
         {
-            0: event.name,
-            1: _unless(0, event.chain_index),
-            2: _unless(-1, event.instruction_id),
-            3: _unless(-1, event.delegate_debug_id_int),
-            4: event.delegate_debug_id_str,
+            0: event.name, 1: _unless(0, event.chain_index), 2: _unless(-1, event.instruction_id),
+            3: _unless(-1, event.delegate_debug_id_int), 4: event.delegate_debug_id_str,
             5: None if metadata is None else np.frombuffer(metadata, np.uint8),
-            6: _unless(0, event.start_time, np.uint64),
-            7: _unless(0, event.end_time, np.uint64),
+            6: _unless(0, event.start_time, np.uint64), 7: _unless(0, event.end_time, np.uint64),
         }
-    )
+    )  # fmt: skip
 
 
 def _debug(event: DebugEvent) -> Table:
     return Table(
         {
-            0: _unless(0, event.chain_index, np.uint64),
-            1: _unless(-1, event.instruction_id),
-            2: _value(event),
-            3: _unless(-1, event.delegate_debug_id_int),
-            4: event.delegate_debug_id_str,
-            5: event.name,
+            0: _unless(0, event.chain_index, np.uint64), 1: _unless(-1, event.instruction_id), 2: _value(event),
+            3: _unless(-1, event.delegate_debug_id_int), 4: event.delegate_debug_id_str, 5: event.name,
         }
-    )
+    )  # fmt: skip
 
 
 def _value(event: DebugEvent) -> Table:

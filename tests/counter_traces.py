@@ -57,20 +57,15 @@ class Counted(Machine):
         length = (self.now - begin) // len(self.kernels)
         return [
             {
-                "ph": "X",
-                "cat": "cuda_profiler_range",
-                "name": name,
-                "pid": self.device,
-                "tid": 0,
-                "ts": begin + length * place,
-                "dur": length,
+                "ph": "X", "cat": "cuda_profiler_range", "name": name, "pid": self.device, "tid": 0,
+                "ts": begin + length * place, "dur": length,
                 "args": {
                     **{counter: float(self.random.randint(0, 10**6)) for counter in INSTRUCTIONS},
                     **{counter: self.random.random() * 100 for counter in OTHERS},
                 },
             }
             for place, name in enumerate(self.kernels)
-        ]
+        ]  # fmt: skip
 
 
 def counted(seed: int = 5) -> bytes:

@@ -72,13 +72,10 @@ def torch_trace() -> bytes:
 
 def program() -> bytes:
     add = program_builders.method(
-        f"forward{EVIL}",
-        [program_builders.tensor(4, at=0, name=f"weight{EVIL}"), program_builders.tensor(4, at=16)],
-        [program_builders.kernel(f"aten::add{EVIL}.out", 0, 1)],
-        inputs=[0],
-        outputs=[1],
+        f"forward{EVIL}", [program_builders.tensor(4, at=0, name=f"weight{EVIL}"), program_builders.tensor(4, at=16)],
+        [program_builders.kernel(f"aten::add{EVIL}.out", 0, 1)], inputs=[0], outputs=[1],
         delegates=[program_builders.delegate(f"Backend{EVIL}", 0)],
-    )
+    )  # fmt: skip
     return program_builders.program(add, blobs=[b"1234"])
 
 

@@ -22,19 +22,12 @@ def launch_rows(events: list[dict[str, Any]]) -> Counter[tuple[Any, ...]]:
     of_call = Counter(call for _, call in pairs)
     return Counter(
         (
-            *place(each),
-            each.name,
-            call.name,
-            next((above.name for above in call.above() if above.is_op), None),
-            of_call[call],
-            call.end - call.start,
-            max(each.start - call.end, 0),
-            each.start - call.start,
-            each.end - each.start,
-            (each.end - each.start) * of_call[call] < call.end - call.start,
+            *place(each), each.name, call.name, next((above.name for above in call.above() if above.is_op), None),
+            of_call[call], call.end - call.start, max(each.start - call.end, 0), each.start - call.start,
+            each.end - each.start, (each.end - each.start) * of_call[call] < call.end - call.start,
         )
         for each, call in pairs
-    )
+    )  # fmt: skip
 
 
 def queues(events: list[dict[str, Any]]) -> dict[tuple[Any, Any], list[tuple[int, int]]]:

@@ -258,14 +258,10 @@ MESSAGES: Final = (
 def message(collective: str, group: str, dtype: str, sent: int, received: int, size: int) -> dict[str, Any]:
     """The arguments with which kernels of collectives are written."""
     return {
-        "Collective name": collective,
-        "Process Group Name": group,
-        "Process Group Description": "default_pg" if group == "0" else "mesh_fsdp",
-        "Group size": size,
-        "dtype": dtype,
-        "In msg nelems": sent,
-        "Out msg nelems": received,
-    }
+        "Collective name": collective, "Process Group Name": group,
+        "Process Group Description": "default_pg" if group == "0" else "mesh_fsdp", "Group size": size, "dtype": dtype,
+        "In msg nelems": sent, "Out msg nelems": received,
+    }  # fmt: skip
 
 
 def hostile() -> Machine:
@@ -308,13 +304,10 @@ def differing() -> Machine:
 
 
 SHAPES: Final[dict[str, Callable[[], Machine]]] = {
-    "planted": planted,
-    "recorded": recorded,
-    "hostile": hostile,
-    "differing": differing,
+    "planted": planted, "recorded": recorded, "hostile": hostile, "differing": differing,
     **{f"training {seed}": lambda seed=seed: training(seed, has_graphs=seed < 2) for seed in range(4)},  # type: ignore[misc]
     **{f"rank {rank}": lambda rank=rank: training(100 + rank, 4, rank, 2) for rank in range(2)},  # type: ignore[misc]
-}
+}  # fmt: skip
 # Those, and the programs of `trace_corpus`, whose tests run every time.
 FEW: Final = ("planted", "recorded", "hostile", "rank 0", "training")
 # HolisticTraceAnalysis fails for kernels without a stream or correlation id.

@@ -69,15 +69,10 @@ def _event(table: Table) -> Event:
             start = profile.Vector(offset)
             metadata = bytes(profile.Bytes[start : start + profile.VectorLen(offset)])
         return ProfileEvent(
-            _text(profile, 0),
-            _scalar(profile, 1, types.Int32Flags),
-            _scalar(profile, 2, types.Int32Flags, -1),
-            _scalar(profile, 3, types.Int32Flags, -1),
-            _text(profile, 4),
-            metadata,
-            _scalar(profile, 6, types.Uint64Flags),
-            _scalar(profile, 7, types.Uint64Flags),
-        )
+            _text(profile, 0), _scalar(profile, 1, types.Int32Flags), _scalar(profile, 2, types.Int32Flags, -1),
+            _scalar(profile, 3, types.Int32Flags, -1), _text(profile, 4), metadata,
+            _scalar(profile, 6, types.Uint64Flags), _scalar(profile, 7, types.Uint64Flags),
+        )  # fmt: skip
     if (allocation := _table(table, 1)) is not None:
         return AllocationEvent(_scalar(allocation, 0, types.Int32Flags), _scalar(allocation, 1, types.Uint64Flags))
     debug = _table(table, 2)
@@ -86,14 +81,10 @@ def _event(table: Table) -> Event:
     assert entry is not None
     output = _table(entry, 7)
     return DebugEvent(
-        _value(entry),
-        _scalar(debug, 0, types.Uint64Flags),
-        _scalar(debug, 1, types.Int32Flags, -1),
-        _scalar(debug, 3, types.Int32Flags, -1),
-        _text(debug, 4),
-        _text(debug, 5),
+        _value(entry), _scalar(debug, 0, types.Uint64Flags), _scalar(debug, 1, types.Int32Flags, -1),
+        _scalar(debug, 3, types.Int32Flags, -1), _text(debug, 4), _text(debug, 5),
         None if output is None else bool(_scalar(output, 0, types.BoolFlags, False)),
-    )
+    )  # fmt: skip
 
 
 def _value(entry: Table) -> Any:

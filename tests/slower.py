@@ -44,17 +44,14 @@ def slower_run(events: Sequence[Any], ops: Collection[Op], factor: float, everyt
         events[0][1],
         tuple(
             ProfileEvent(
-                name=name,
-                chain_index=chain,
-                instruction_id=-1 if at is None else at,
-                delegate_debug_id_int=-1 if number is None else number,
-                delegate_debug_id_str=text,
+                name=name, chain_index=chain, instruction_id=-1 if at is None else at,
+                delegate_debug_id_int=-1 if number is None else number, delegate_debug_id_str=text,
                 start_time=round(everything * (start + added[bisect_right(ends, start)])),
                 end_time=round(everything * (end + added[bisect_right(ends, end)])),
             )
             for _, _, name, _, chain, at, number, text, start, end in events
         ),
-    )
+    )  # fmt: skip
 
 
 def slower(source: Path, label: str, instruction: int | None, factor: float, every: int = 1) -> bytes:

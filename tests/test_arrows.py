@@ -30,15 +30,8 @@ INGEST_LAYERS = (
         "etq.ingest.memory", "etq.ingest.arrow", "etq.ingest.flatbuffers", "etq.ingest.dictionary",
         "etq.ingest.other_files",
     ),
-    "etq.ingest.events",
-    "etq.ingest.etdump",
-    "etq.ingest.prof_result",
-    "etq.ingest.program",
-    "etq.ingest.etrecord",
-    "etq.ingest.trace",
-    "etq.ingest.registry",
-    "etq.ingest.recognition",
-    "etq.ingest.metrics",
+    "etq.ingest.events", "etq.ingest.etdump", "etq.ingest.prof_result", "etq.ingest.program", "etq.ingest.etrecord",
+    "etq.ingest.trace", "etq.ingest.registry", "etq.ingest.recognition", "etq.ingest.metrics",
 )  # fmt: skip
 # The package's face hands on names of all packages, each when it is asked for; modules import each other instead.
 FACE = "etq"
@@ -48,8 +41,7 @@ COMMANDS = "etq.cli"
 LARGE = {
     "duckdb": (
         "etq.annotations", "etq.database", "etq.lake", "etq.maintenance", "etq.agents", "etq.storage",
-        "etq.warehouse", "etq.render.writers", "etq.export",
-        "etq.spark.queries",
+        "etq.warehouse", "etq.render.writers", "etq.export", "etq.serve.instance", "etq.spark.queries",
     ),
     "pyarrow": (
         "etq.analysis.comparison", "etq.ingest", "etq.database.functions", "etq.storage", "etq.lake.writing.loads",
@@ -60,17 +52,10 @@ LARGE = {
         "etq.bench.inputs", "etq.ingest", "etq.verdicts", "etq.database.functions", "etq.database.rows",
         "etq.storage", "etq.inspector", "etq.export.rows",
     ),
-    "pandas": ("etq.inspector.frames",),
-    "deltalake": ("etq.lake",),
-    "fsspec": ("etq.lake.reading.remote",),
-    "IPython": ("etq.inspector.frames",),
-    "mcp": ("etq.agents",),
-    "perfetto": ("etq.ingest.trace.perfetto",),
-    "pyspark": ("etq.spark",),
-    "setuptools": ("etq.building",),
-    "python_multipart": ("etq.serve.running",),
-    "starlette": ("etq.serve",),
-    "uvicorn": ("etq.serve.running",),
+    "pandas": ("etq.inspector.frames",), "deltalake": ("etq.lake",), "fsspec": ("etq.lake.reading.remote",),
+    "IPython": ("etq.inspector.frames",), "mcp": ("etq.agents",), "perfetto": ("etq.ingest.trace.perfetto",),
+    "pyspark": ("etq.spark",), "setuptools": ("etq.building",), "python_multipart": ("etq.serve.running",),
+    "starlette": ("etq.serve",), "uvicorn": ("etq.serve.running",),
     "torch": (
         "etq.bench.execute", "etq.bench.inputs", "etq.torch.operators", "etq.torch.reference",
         "etq.inspector.references",

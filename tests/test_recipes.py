@@ -174,11 +174,8 @@ def check_fallback(rows: Rows) -> None:
     [(op, total)] = total_times(DELEGATED).items()
     [(op_type, calls, us, *_)] = rows
     assert (op, op_type, calls, us) == (
-        "native_layer_norm",
-        "aten.native_layer_norm.default",
-        1,
-        pytest.approx(total / 1000),
-    )
+        "native_layer_norm", "aten.native_layer_norm.default", 1, pytest.approx(total / 1000),
+    )  # fmt: skip
 
 
 def check_load(rows: Rows) -> None:

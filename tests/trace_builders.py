@@ -7,13 +7,9 @@ from typing import Any, Final
 
 # What categories were called before 2021.
 OLDER: Final = {
-    "cpu_op": "Operator",
-    "user_annotation": "Operator",
-    "cuda_runtime": "Runtime",
-    "kernel": "Kernel",
-    "gpu_memcpy": "Memcpy",
-    "gpu_memset": "Memset",
-}
+    "cpu_op": "Operator", "user_annotation": "Operator", "cuda_runtime": "Runtime", "kernel": "Kernel",
+    "gpu_memcpy": "Memcpy", "gpu_memset": "Memset",
+}  # fmt: skip
 
 
 def event(category: str, name: str, start: float, end: float, thread: int = 1, **arguments: Any) -> dict[str, Any]:
@@ -26,15 +22,9 @@ def event(category: str, name: str, start: float, end: float, thread: int = 1, *
         **arguments,
     }
     return {
-        "ph": "X",
-        "cat": category,
-        "name": name,
-        "pid": arguments.get("device", 100),
-        "tid": thread,
-        "ts": start,
-        "dur": end - start,
-        "args": {key: value for key, value in written.items() if value is not None},
-    }
+        "ph": "X", "cat": category, "name": name, "pid": arguments.get("device", 100), "tid": thread, "ts": start,
+        "dur": end - start, "args": {key: value for key, value in written.items() if value is not None},
+    }  # fmt: skip
 
 
 def memory(
@@ -42,13 +32,9 @@ def memory(
 ) -> dict[str, Any]:
     """An allocation, or a release if the size is negative; on the CPU unless `type` is given."""
     arguments = {
-        "Bytes": size,
-        "Total Allocated": allocated,
-        "Total Reserved": reserved,
-        "Device Type": others.get("type", 0),
-        "Device Id": others.get("device", -1),
-        "Addr": 4096,
-    }
+        "Bytes": size, "Total Allocated": allocated, "Total Reserved": reserved, "Device Type": others.get("type", 0),
+        "Device Id": others.get("device", -1), "Addr": 4096,
+    }  # fmt: skip
     return {"ph": "i", "s": "t", "name": "[memory]", "pid": 100, "tid": thread, "ts": at, "args": arguments}
 
 

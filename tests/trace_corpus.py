@@ -343,9 +343,6 @@ def twice(style: Style) -> tuple[bytes, DeviceTimes]:
 
 
 SHAPES: Final = {
-    "training": training,
-    "without steps": lambda style: training(style, has_steps=False),
-    "overlapping steps": overlapping_steps,
-    "several ranks": several_ranks,
-    "twice": twice,
-}
+    "training": training, "without steps": lambda style: training(style, has_steps=False),
+    "overlapping steps": overlapping_steps, "several ranks": several_ranks, "twice": twice,
+}  # fmt: skip

@@ -13,17 +13,12 @@ from typing import Any, Final
 # Ops of a step in their order, with the time in nanoseconds that each takes itself, on the host, and the kernel that it
 # launches with its time, if any.
 OPS: Final = (
-    ("aten::linear", 20_000, None, 0),
-    ("aten::addmm", 60_000, "gemm_kernel", 300_000),
-    ("aten::relu", 15_000, "relu_kernel", 40_000),
-    ("aten::conv2d", 45_000, "conv_kernel", 500_000),
-    ("aten::batch_norm", 35_000, "norm_kernel", 120_000),
-    ("aten::softmax", 25_000, "softmax_kernel", 60_000),
-    ("aten::mul", 12_000, "mul_kernel", 30_000),
-    ("aten::add_", 10_000, "add_kernel", 25_000),
-    ("aten::sum", 18_000, "sum_kernel", 45_000),
-    ("aten::cat", 22_000, "cat_kernel", 70_000),
-)
+    ("aten::linear", 20_000, None, 0), ("aten::addmm", 60_000, "gemm_kernel", 300_000),
+    ("aten::relu", 15_000, "relu_kernel", 40_000), ("aten::conv2d", 45_000, "conv_kernel", 500_000),
+    ("aten::batch_norm", 35_000, "norm_kernel", 120_000), ("aten::softmax", 25_000, "softmax_kernel", 60_000),
+    ("aten::mul", 12_000, "mul_kernel", 30_000), ("aten::add_", 10_000, "add_kernel", 25_000),
+    ("aten::sum", 18_000, "sum_kernel", 45_000), ("aten::cat", 22_000, "cat_kernel", 70_000),
+)  # fmt: skip
 PAUSE: Final = 5_000
 LAUNCH: Final = 4_000
 

@@ -24,7 +24,8 @@ GUESSED = "Where basis is handles, it is a guess which nodes of a decomposed op 
 _DELEGATES: Final = {
     True: "SELECT d.method, d.instruction_id, d.backend, d.outputs FROM delegates AS d",
     False: """
-        SELECT i.method, i.instruction_id, d.backend, count(o.op) AS ops, any_value(d.blob_bytes) AS blob_bytes
+        SELECT i.method, i.instruction_id, d.backend, nullif(count(o.op), 0) AS ops,
+            any_value(d.blob_bytes) AS blob_bytes
         FROM instructions AS i
         JOIN program_delegates AS d USING (program_id, method, delegate_index)
         LEFT JOIN delegate_ops AS o ON o.program_id = d.program_id AND o.blob_offset = d.byte_offset

@@ -249,7 +249,9 @@ def ingest(
         is_read_again = bool(links or debug_buffer or graph_capture)
         applied = is_read_again or any(value for option, value in ingest_options.items() if option != "sidecar")
         printed = _Printed(warehouse, made, len(files), is_read_again, applied=applied, verbose=verbose, quiet=quiet)
-        files = _without_merged(warehouse, files, labels, printed)
+        files = _without_merged(
+            warehouse, files, {"labels": labels, "captured_at": captured_at, **label_options}, printed
+        )
         if len(files) == 1:
             _ingest_one(warehouse, files[0], links, printed, ingest_options)
         elif files:
@@ -262,7 +264,7 @@ def ingest(
 
 
 def _without_merged(
-    warehouse: Warehouse, files: Sequence[str], labels: Mapping[str, str], printed: _Printed
+    warehouse: Warehouse, files: Sequence[str], options: Mapping[str, Any], printed: _Printed
 ) -> tuple[str, ...]:
     """Ingest the traces of several ranks, a capture for each rank, and print the results; return the other files. With
     options of a single file, there are none.
@@ -274,7 +276,7 @@ def _without_merged(
     others = []
     for file in files:
         try:
-            captures = warehouse.ingest_ranks(file, labels=labels) if has_several_ranks(file) else []
+            captures = warehouse.ingest_ranks(file, **options) if has_several_ranks(file) else []
         except EtqError as error:
             printed.result(file, error)
             continue

@@ -26,8 +26,10 @@ def naming_other_view(view: str, selector: Capture) -> Iterator[None]:
         known = catalog.named(view)
         if known.needs[:1] != ("dump",) or selector.format != TRACE:
             raise
-        there = "" if known.otherwise is None else f"; for that there is {name_of(known.otherwise)}"
-        raise EtqError(f"{name_of(view)} is for ETDumps, and this is a PyTorch trace{there}") from None
+        other = None if known.otherwise is None else name_of(known.otherwise)
+        shown = view if other == name_of(view) else name_of(view)
+        there = f"; for that there is {other}" if other else ""
+        raise EtqError(f"{shown} is for ETDumps, and this is a PyTorch trace{there}") from None
 
 
 def note_no_rows(warehouse: Warehouse, view: str, capture: str, selector: Capture, options: Mapping[str, Any]) -> None:

@@ -90,7 +90,9 @@ def _command(view: catalog.SqlObject) -> click.Command:
             needs_rows, query = bool(view.empty), f"FROM {call}"
             if view.name == "compare_graphs" and is_to_read(format, output):
                 [(same,)] = warehouse.rows(f"SELECT count(*) FROM {call} WHERE change = 'same'", **values)[1]
-                say(f"Note: the same in both graphs: {same} nodes; --format json lists them, too")
+                if same:
+                    nodes = f"{same} nodes are" if same > 1 else "1 node is"
+                    say(f"Note: {nodes} the same in both graphs; --format json lists them, too")
                 query += " WHERE change <> 'same'"
             if write(warehouse, query, format, output, force=force, view=view, needs_rows=needs_rows, **values):
                 note_unknown(warehouse, view.name, values)

@@ -507,14 +507,24 @@ class Warehouse(Views):
         return results
 
     def ingest_ranks(
-        self, source: str | os.PathLike[str] | bytes, *, labels: Mapping[str, str] | None = None
+        self,
+        source: str | os.PathLike[str] | bytes,
+        *,
+        labels: Mapping[str, str] | None = None,
+        captured_at: datetime | None = None,
+        label_from: str | None = None,
+        label_git: str | os.PathLike[str] | None = None,
+        sidecar: bool = True,
     ) -> list[Capture]:
         """Ingest a trace into which the traces of several ranks were merged, as SGLang, TraceLens and etq do: a capture
-        of each rank, with the labels `rank` and `job`, which is the file's stem unless `labels` has another.
+        of each rank, with the labels `rank` and `job`, which is the file's stem unless `labels` has another. Options
+        are those of `ingest`.
 
-        Returns the captures, ordered by rank; none for any other file, which isn't ingested. Raises `FormatError` for
-        a file that can't be read or is damaged, `WarehouseError` for a warehouse that can't be written.
+        Returns the captures, ordered by rank; none for any other file, which isn't ingested. If a rank can't be stored,
+        none is. Raises `FormatError` for a file that can't be read or is damaged, `WarehouseError` for a warehouse that
+        can't be written.
         """
+        from etq.annotations.discovery import discover, labels_of_git
         from etq.ingest.registry import is_json
         from etq.ingest.trace.ranks import ranks_in
         from etq.storage.bulk import FileToStore
@@ -524,20 +534,29 @@ class Warehouse(Views):
 
         file = source_of(source)
         ranks = ranks_in(file.content, file.uri) if is_json(file.content) else []
+        if not ranks:
+            return []
+        of_git = {} if label_git is None else labels_of_git(label_git)
+        found = discover(None if isinstance(source, bytes) else os.fspath(source), label_from, of_git, sidecar)
         job = next(names_for(file.uri, lambda: file.sha256))
         place = Path(file.path)
         files = [
             FileToStore(
                 Source(rank.content, str(place.with_name(f"{job}.{rank.name}.json.gz"))),
-                Options(labels={"job": job, **(labels or {}), "rank": str(rank.number)}),
+                Options(
+                    labels={"job": job, **(labels or {}), "rank": str(rank.number)},
+                    captured_at=captured_at,
+                    discovered=found,
+                ),
             )
             for rank in ranks
         ]
-        captures = []
-        for result in self.ingest_opened(files):
-            if isinstance(result, EtqError):
-                raise result
-            captures.append(result)
+        results = self.ingest_opened(files)
+        captures = [each for each in results if isinstance(each, Capture)]
+        for failed in results:
+            if isinstance(failed, EtqError):
+                self.remove(*(each for each in captures if each.is_new))
+                raise failed
         return captures
 
     def ingest_opened(

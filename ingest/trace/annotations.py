@@ -20,6 +20,8 @@ from etq.ingest.trace.classes import Class
 from etq.ingest.trace.scanner import NONE
 from etq.ingest.trace.slices import Template
 
+# The number of a node, of at most 64 bits.
+_NODE: Final = re.compile(r"[0-9]{1,20}")
 _BEGINNING: Final = re.compile(rb'\s*\{\s*"\d+"\s*:\s*\[')
 _MODULE: Final = Class("module")
 # The keys of a name, the second in older files.
@@ -47,12 +49,12 @@ def annotations_in(data: Any, path: str) -> Mapping[int, str] | None:
         raise FormatError(path, f"not a file of kernel annotations: {error}") from error
     named = ((node, [*filter(None, map(_name_of, scopes))]) for node, scopes in written.items())
     # Of nested scopes, the last is the innermost.
-    return {int(node): names[-1] for node, names in named if names and node.isdecimal()}
+    return {int(node): names[-1] for node, names in named if names and _NODE.fullmatch(node)}
 
 
 def _name_of(scope: Any) -> str:
     if isinstance(scope, dict):
-        return next((str(scope[key]) for key in _KEYS if key in scope), "")
+        return next((scope[key] for key in _KEYS if isinstance(scope.get(key), str)), "")
     return scope if isinstance(scope, str) else ""
 
 

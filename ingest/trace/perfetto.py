@@ -9,8 +9,9 @@ import io
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from typing import Any, Final
 
 import msgspec
@@ -129,7 +130,9 @@ def _processor(data: bytes, path: str) -> Iterator[Any]:
         raise FormatError(path, f"{what}: install its reader, pip install 'etq[perfetto]', {_INSTEAD}") from None
     try:
         config = TraceProcessorConfig(bin_path=os.environ.get(VARIABLE) or None)
-        with TraceProcessor(trace=io.BytesIO(data), config=config) as processor:
+        with redirect_stdout(sys.stderr):  # it prints that it downloads the program
+            opened = TraceProcessor(trace=io.BytesIO(data), config=config)
+        with opened as processor:
             yield processor.query
     except FormatError:
         raise

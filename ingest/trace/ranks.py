@@ -6,10 +6,12 @@ import re
 import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from etq.errors import FormatError
 from etq.ingest.trace.blocks import BrokenError
 from etq.ingest.trace.columns import spelled
 from etq.ingest.trace.scanner import Written
@@ -24,6 +26,8 @@ _RANK: Final = re.compile(
 # A process, or an event's argument `rank`, which TraceLens writes.
 _BEGINNING: Final = re.compile(rb'"pid"\s*:\s*"([^"\\]*)"|"args"\s*:\s*\{[^{}]*"rank"\s*:\s*\d')
 _NUMBER: Final = re.compile(r"\d+")
+# The time of `_RANK` grows with the square of the length.
+_LONGEST: Final = 200
 _NO_NAME: Final = re.compile(r"[^\w-]+")
 
 
@@ -51,9 +55,10 @@ class RankTrace(NamedTuple):
     content: bytes
 
 
+@lru_cache(maxsize=2**12)
 def rank_of(process: str) -> str:
     """Return what tells the rank in a process of a merged trace; empty if nothing does."""
-    found = _RANK.fullmatch(process)
+    found = _RANK.fullmatch(process) if len(process) <= _LONGEST else None
     return "" if found is None else "".join(found.groups(""))
 
 
@@ -74,13 +79,17 @@ def ranks_in(data: Any, path: str) -> list[RankTrace]:
     try:
         trace = entries.read(parts.add)
     except BrokenError:
-        return []
+        parts = _Parts()
+        try:
+            trace, _ = entries.read_broken(parts.add)
+        except FormatError:
+            return []
     if parts.has_unknown or len(parts.packed) < 2:
         return []
     rest = {"deviceProperties": trace.deviceProperties, "baseTimeNanoseconds": trace.baseTimeNanoseconds}
     end = b"".join(b',"%s":%s' % (key.encode(), bytes(value)) for key, value in rest.items() if bytes(value))
     return sorted(
-        RankTrace(number, _NO_NAME.sub("", name), parts.finished(name, end))
+        RankTrace(number, _NO_NAME.sub("", name).strip("_-"), parts.finished(name, end))
         for name, number in _numbers([*parts.packed]).items()
     )
 

@@ -70,7 +70,7 @@ class Slices:
         self.served = self._served()
         self.steps = self._steps()
         self._processes = _processes(columns)
-        self._ranks = _ranks(columns)
+        self._ranks = _ranks(columns, self.thread)
         places = (self.kind, self.start, self.elapsed, self.correlation, self.process, self.rank)
         self.call = calls_of(self.classes, *places)
         self._correct(columns, of_tracks or ())
@@ -404,16 +404,18 @@ def _processes(columns: TraceColumns) -> Whole:
     return np.array([numbers.setdefault(spelled(pid), len(numbers)) for pid, _ in columns.threads], np.int64)
 
 
-def _ranks(columns: TraceColumns) -> Whole:
-    """Return a number of the rank of each thread's process; all processes without a rank have one number."""
+def _ranks(columns: TraceColumns, thread: npt.NDArray[np.int32]) -> Whole:
+    """Return a number of the rank of each thread's process; all processes without a rank have one number. `thread` has
+    the threads of the slices, which can be separated if each has a rank.
+    """
     numbers: dict[str, int] = {}
     names = [rank_of(spelled(pid)) for pid, _ in columns.threads]
     if len(found := {*names} - {""}) > 1:
-        columns.find(
-            "several ranks",
-            f"the trace has the events of {len(found)} ranks, whose times are added up here: etq ingest FILE stores a"
-            " capture of each, and etq show stragglers FILE compares them",
-        )
+        advice = ": etq ingest FILE stores a capture of each, and etq show stragglers FILE compares them"
+        if any(not names[each] for each in np.unique(thread).tolist()):
+            advice = "; they can't be separated, as other events are of processes without a rank"
+        what = f"the trace has the events of {len(found)} ranks, whose times are added up here"
+        columns.find("several ranks", what + advice)
     return np.array([numbers.setdefault(name, len(numbers)) for name in names], np.int64)
 
 

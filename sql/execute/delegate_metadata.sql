@@ -93,10 +93,10 @@ CREATE MACRO _metadata_text(bytes) AS (
 );
 
 -- What XNNPACK logs of an op's microkernel, `symbol\0microseconds`: its symbol, NULL if XNNPACK has none for it, and the
--- microseconds of all threads in it; NULL for other metadata.
+-- microseconds of all threads in it; NULL for other metadata, and for more than 11 days.
 CREATE MACRO _microkernel(bytes) AS (
     CASE
-        WHEN regexp_full_match(try(decode(bytes)), '(xnn_\w+)?\x00[0-9]{1,15}')
+        WHEN regexp_full_match(try(decode(bytes)), '(xnn_\w+)?\x00[0-9]{1,12}')
             THEN {
                 'symbol': nullif(string_split(decode(bytes), chr(0))[1], ''),
                 'us': string_split(decode(bytes), chr(0))[2]::BIGINT

@@ -15,13 +15,13 @@ CREATE MACRO _traced_op(label) AS (
 CREATE MACRO _told_lengths(label) AS (
     list_transform(
         [
-            regexp_extract(
+            try_cast(regexp_extract(
                 label,
                 'context_\d+\(sq(\d+)sk(\d+)sqsq(\d+)sqsk(\d+)\)_generation_\d+\(sq(\d+)sk(\d+)sqsq(\d+)sqsk(\d+)\)',
                 ['q', 'k', 'qq', 'qk', 'more_q', 'more_k', 'more_qq', 'more_qk']
-            )::STRUCT(
+            ) AS STRUCT(
                 q DOUBLE, k DOUBLE, qq DOUBLE, qk DOUBLE, more_q DOUBLE, more_k DOUBLE, more_qq DOUBLE, more_qk DOUBLE
-            )
+            ))
         ],
         lambda t: {
             'queries': t.q + t.more_q, 'keys': t.k + t.more_k,

@@ -120,13 +120,10 @@ def test_wrong_arguments(lab: Lab) -> None:
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ("crash", "executor_runner was ended by SIGSEGV"),
-        ("status", "executor_runner failed with exit status 1"),
-        ("hang", "executor_runner"),
-        ("nothing", "wrote no "),
-        ("half", "01-3-new.etdp: "),
+        ("crash", "executor_runner was ended by SIGSEGV"), ("status", "executor_runner failed with exit status 1"),
+        ("hang", "executor_runner"), ("nothing", "wrote no "), ("half", "01-3-new.etdp: "),
     ],
-)
+)  # fmt: skip
 def test_a_runner_that_fails(lab: Lab, how: str, message: str) -> None:
     lab.does("new", fail=how, at=2)
     result = etq_bench("--rounds", "1", "--timeout", "10s" if how == "hang" else "10m")

@@ -60,34 +60,17 @@ for _at, (_type, _temp) in enumerate(ZONES):
 
 def test_a_laptop() -> None:
     assert parse_conditions(LAPTOP, {"device": "x"}) == Conditions(
-        load=3.42,
-        clock=3700.123,
-        clock_floor=400,
-        clock_limit=4700,
-        governor="powersave",
-        temperature=71,
-        available_memory=9216,
-        battery=97,
-        throttling=30,
-        throttle_count=47,
-        machine={"device": "x"},
-    )
+        load=3.42, clock=3700.123, clock_floor=400, clock_limit=4700, governor="powersave", temperature=71,
+        available_memory=9216, battery=97, throttling=30, throttle_count=47, machine={"device": "x"},
+    )  # fmt: skip
 
 
 def test_a_phone() -> None:
     """Its kernel doesn't tell what memory is available; a sensor tells degrees, the others thousandths."""
     assert parse_conditions(PHONE, {}) == Conditions(
-        load=11.27,
-        clock=1164,
-        clock_floor=500,
-        clock_limit=2914,
-        governor="performance+sched_pixel",
-        temperature=61,
-        battery_temperature=31.5,
-        available_memory=1228,
-        battery=76,
-        throttling=0,
-    )
+        load=11.27, clock=1164, clock_floor=500, clock_limit=2914, governor="performance+sched_pixel", temperature=61,
+        battery_temperature=31.5, available_memory=1228, battery=76, throttling=0,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(

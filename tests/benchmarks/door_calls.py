@@ -17,16 +17,9 @@ from etq.cli import main
 
 # Values for arguments and parameters of these names.
 FILLED: Final = {
-    "capture": "{capture}",
-    "captures": "{capture}",
-    "file": "{capture}",
-    "base": "{base}",
-    "new": "{new}",
-    "selector": "{capture}",
-    "selectors": "{capture}",
-    "etdump": "{etdump}",
-    "trace": "{trace}",
-}
+    "capture": "{capture}", "captures": "{capture}", "file": "{capture}", "base": "{base}", "new": "{new}",
+    "selector": "{capture}", "selectors": "{capture}", "etdump": "{etdump}", "trace": "{trace}",
+}  # fmt: skip
 # Required parameters of views that have no command's argument of their name.
 VALUES: Final = FILLED | {"by": "device", "module": "layers.0", "record": "transformer", "program": "transformer"}
 # Parameters by which many captures are asked for at once.
@@ -35,14 +28,7 @@ MANY: Final = {"base", "new", "selector", "selectors", "captures"}
 CHOSEN: Final = {"graph": ("--format", "dot")}
 _REASONS: Final = {
     "writes a warehouse": (
-        "comment",
-        "link",
-        "db backup",
-        "db compact",
-        "db merge",
-        "db prune",
-        "db remove",
-        "lake export",
+        "comment", "link", "db backup", "db compact", "db merge", "db prune", "db remove", "lake export",
     ),
     "writes the warehouse; measured where the inputs are made": ("ingest",),
     "writes a lake": ("lake add", "lake compact"),
@@ -53,7 +39,7 @@ _REASONS: Final = {
     "serves until it is interrupted, or its client ends": ("mcp", "serve"),
     "sends files to a server": ("push",),
     "takes any query, or prints any view; the views are asked for themselves": ("show", "sql"),
-}
+}  # fmt: skip
 NOT_CALLED: Final = {name: reason for reason, names in _REASONS.items() for name in names}
 # Views that no input made here is for.
 NOT_ASKED: Final = {

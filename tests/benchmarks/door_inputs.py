@@ -155,14 +155,9 @@ class Runner:
         result, written = os.pipe()
         command = [sys.executable, "-I", "-S", "-c", LAUNCHER, str(written), sys.executable, "-m", "etq", *arguments]
         process = subprocess.Popen(
-            command,
-            cwd=folder,
-            stdout=output,
-            stderr=errors,
-            env=environment | {"PYTHONPATH": path},
-            pass_fds=(written,),
-            start_new_session=True,
-        )
+            command, cwd=folder, stdout=output, stderr=errors, env=environment | {"PYTHONPATH": path},
+            pass_fds=(written,), start_new_session=True,
+        )  # fmt: skip
         os.close(written)
         process.returncode = 0  # It is waited for elsewhere.
         return process.pid, result

@@ -22,13 +22,9 @@ COMPUTE, COPIES, COMMUNICATION = 7, 20, 24
 BEGIN = 4_303_857_000_000_000  # ns
 # What the kernels of collectives are written with.
 MESSAGE: dict[str, Any] = {
-    "Collective name": "allreduce",
-    "Process Group Name": "0",
-    "Process Group Description": "default_pg",
-    "dtype": "Float",
-    "In msg nelems": 1 << 18,
-    "Out msg nelems": 1 << 18,
-}
+    "Collective name": "allreduce", "Process Group Name": "0", "Process Group Description": "default_pg",
+    "dtype": "Float", "In msg nelems": 1 << 18, "Out msg nelems": 1 << 18,
+}  # fmt: skip
 # Ids by their key in `args`; smaller ones are those of what is around all steps.
 IDS = ("External id", "correlation", "Python id", "Ev Idx")
 

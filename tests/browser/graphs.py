@@ -5,12 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-import etq
 import etq.report
 from etq.warehouse.warehouse import Warehouse
 from tests.browser.driver import WebDriver
 from tests.browser.pages import drawn, select
-from tests.conftest import CAPTURES
 
 # Texts and colours of boxes by name: first and second line, and the name of the colour.
 SHOWN: Final = """
@@ -36,14 +34,6 @@ MISPLACED: Final = """
     }
     return wrong.slice(0, 5);
 """
-
-
-def linked(name: str) -> Warehouse:
-    warehouse = etq.open()
-    warehouse.ingest(
-        CAPTURES / name / f"{name}_100runs.etdp", name="run", etrecord=CAPTURES / name / f"{name}.etrecord"
-    )
-    return warehouse
 
 
 def graph_page(warehouse: Warehouse, folder: Path) -> Path:

@@ -12,8 +12,9 @@ from etq.report.graph_extras import GraphExtras
 from etq.report.graph_files import Colours, Graph
 from etq.report.overlays import METRICS
 from etq.warehouse.warehouse import Warehouse
+from tests.batches import linked
 from tests.browser.driver import ActionChains, By, Keys, WebDriver
-from tests.browser.graphs import MISPLACED, SHOWN, choose, graph_page, linked, press
+from tests.browser.graphs import MISPLACED, SHOWN, choose, graph_page, press
 from tests.browser.pages import cells, drawn, near, number, opened, select, texts, written
 from tests.conftest import CAPTURES
 from tests.unit.test_report_graph import MORE, judged_warehouse

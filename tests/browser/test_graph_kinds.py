@@ -8,9 +8,10 @@ import pytest
 
 import etq
 from etq.warehouse.warehouse import Warehouse
+from tests.batches import linked
 from tests.benchmarks.make_record import make_record
 from tests.browser.driver import By, WebDriver
-from tests.browser.graphs import MISPLACED, choose, graph_page, linked, press
+from tests.browser.graphs import MISPLACED, choose, graph_page, press
 from tests.browser.pages import complaints, opened
 from tests.conftest import CAPTURES
 from tests.sampling import IS_WHOLE, thinned

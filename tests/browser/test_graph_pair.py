@@ -93,13 +93,10 @@ def test_gaps(quiet: WebDriver, tmp_path: Path) -> None:
             .filter(([name]) => name.includes("relu"));
     """
     assert quiet.execute_script(script) == [
-        ["aten_relu_default", "", "heat-0"],
-        ["aten_relu_default_1", "1", "heat-5"],
-        ["aten_relu_default_2", "0.25", "heat-5"],
-        ["aten_relu_default_3", "0.0625", "heat-4"],
-        ["aten_relu_default_4", "", "heat-0"],
-        ["aten_relu_default_5", "NaN", "heat-5"],
-    ]
+        ["aten_relu_default", "", "heat-0"], ["aten_relu_default_1", "1", "heat-5"],
+        ["aten_relu_default_2", "0.25", "heat-5"], ["aten_relu_default_3", "0.0625", "heat-4"],
+        ["aten_relu_default_4", "", "heat-0"], ["aten_relu_default_5", "NaN", "heat-5"],
+    ]  # fmt: skip
     # NaN is beyond each limit; the gap grows from it, as it is the worst.
     field = quiet.find_element(By.CSS_SELECTOR, '#graph_pair input[aria-label="Search both graphs"]')
     field.send_keys(">0.2")

@@ -20,23 +20,15 @@ pytestmark = pytest.mark.long
 
 CANARY = "window.canary=1"
 HOSTILE = {
-    "script": f"<script>{CANARY};alert(1)</script>",
-    "end of script": f"</script><script>{CANARY};alert(1)</script>",
+    "script": f"<script>{CANARY};alert(1)</script>", "end of script": f"</script><script>{CANARY};alert(1)</script>",
     "end of comment": f"--></style></title><!-- <script>{CANARY}</script>",
-    "image": f'"><img src=x onerror="{CANARY};alert(1)">',
-    "handler": f"' onmouseover='{CANARY}' x='",
-    "svg": f"<svg/onload={CANARY}>",
-    "template": "${" + CANARY + "}{{" + CANARY + "}}{{data}}",
-    "url": f"javascript:{CANARY}",
-    "prototype": "__proto__",
-    "constructor": "constructor",
-    "lines": "a\u2028b\u2029c\nd\re\x00",
-    "terminal": "\x1b[31mred\x1b[0m\x07\x9b1m",
-    "direction": "\u202egnp.exe\u202c",
-    "quotes": '"\'`\\\\\\" &amp; &#x3c;',
-    "long": "x" * 30_000,
+    "image": f'"><img src=x onerror="{CANARY};alert(1)">', "handler": f"' onmouseover='{CANARY}' x='",
+    "svg": f"<svg/onload={CANARY}>", "template": "${" + CANARY + "}{{" + CANARY + "}}{{data}}",
+    "url": f"javascript:{CANARY}", "prototype": "__proto__", "constructor": "constructor",
+    "lines": "a\u2028b\u2029c\nd\re\x00", "terminal": "\x1b[31mred\x1b[0m\x07\x9b1m",
+    "direction": "\u202egnp.exe\u202c", "quotes": '"\'`\\\\\\" &amp; &#x3c;', "long": "x" * 30_000,
     "words": "\U0001f4a3 пример 例",
-}
+}  # fmt: skip
 # A capture's name holds no =.
 NAME = "</title></script><script>alert(1)</script><!-- \"'&lt;"
 # Shows every span with its description, tries every search with each text, and clicks on every row and button.

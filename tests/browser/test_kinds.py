@@ -11,8 +11,8 @@ import pytest
 import etq
 from etq.render.kernel_names import short_names
 from etq.warehouse.warehouse import Warehouse
+from tests.batches import linked
 from tests.browser.driver import By, WebDriver
-from tests.browser.graphs import linked
 from tests.browser.pages import cells, near, number, opened, plotted, select, texts, told, written
 from tests.conftest import CAPTURES
 from tests.trace_builders import event, trace

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from etq.warehouse.warehouse import Warehouse
+from tests.batches import linked
 from tests.browser.driver import WebDriver
-from tests.browser.graphs import linked
 from tests.browser.pages import cells, opened, written
 from tests.conftest import CAPTURES
 

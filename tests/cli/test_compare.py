@@ -261,17 +261,14 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("new", "options", "status"),
     [
-        ("fast", [], 0),
-        ("slow", [], 3),
-        ("slow", ["--bisect"], 1),
-        ("slow", ["--min-effect", "90%"], 0),
+        ("fast", [], 0), ("slow", [], 3), ("slow", ["--bisect"], 1), ("slow", ["--min-effect", "90%"], 0),
         ("slow", ["--total"], 0),  # the total is not decided
         ("slow/01.etdp", ["--bisect"], 125),
         ("fast", ["--startup"], 0),
         ("nowhere", ["--bisect"], 125),
         ("nowhere", [], 1),
     ],
-)
+)  # fmt: skip
 def test_statuses(sides: Path, monkeypatch: pytest.MonkeyPatch, new: str, options: list[str], status: int) -> None:
     """The first line agrees with the status."""
     monkeypatch.chdir(sides)

@@ -12,21 +12,16 @@ from tests.command_line import run_etq
 from tests.conftest import CAPTURES
 
 PLACES = {
-    "mlp": str(CAPTURES / "mlp/mlp.etdp"),
-    "record": str(CAPTURES / "mlp/mlp.etrecord"),
-    "pte": str(CAPTURES / "mlp/mlp.pte"),
-    "multi": str(CAPTURES / "multimethod/multimethod.pte"),
+    "mlp": str(CAPTURES / "mlp/mlp.etdp"), "record": str(CAPTURES / "mlp/mlp.etrecord"),
+    "pte": str(CAPTURES / "mlp/mlp.pte"), "multi": str(CAPTURES / "multimethod/multimethod.pte"),
     "two": str(CAPTURES / "delegation/two_methods/two_methods.etrecord"),
-    "conv": str(CAPTURES / "convnet/convnet.etdp"),
-    "net": str(CAPTURES / "convnet/convnet.etrecord"),
-    "demo": str(CAPTURES / "demo_int/demo_int.etdp"),
-    "trace": str(CAPTURES / "torch/mlp_train.pt.trace.json.gz"),
+    "conv": str(CAPTURES / "convnet/convnet.etdp"), "net": str(CAPTURES / "convnet/convnet.etrecord"),
+    "demo": str(CAPTURES / "demo_int/demo_int.etdp"), "trace": str(CAPTURES / "torch/mlp_train.pt.trace.json.gz"),
     "steps": str(CAPTURES / "torch_steps/before.pt.trace.json.gz"),
     "gpu": str(CAPTURES / "torch_gpu/rank0.pt.trace.json.gz"),
     "costs": str(CAPTURES / "torch_costs/calls.trace.json.gz"),
-    "blob": str(CAPTURES / "prof_result/bad_version.prof_result.bin"),
-    "new": "b1.etdp",
-}
+    "blob": str(CAPTURES / "prof_result/bad_version.prof_result.bin"), "new": "b1.etdp",
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -72,6 +67,7 @@ FAILURES = [
     ("export {costs} --to replay", "replay needs an op; name one, such as aten::mm"),
     ("roofline {gpu} --by op_type", "--by of a trace is shape, op, family, not op_type"),
     ("roofline {gpu} --device 'GTX 1'", "no device is called GTX 1 in device_peaks"),
+    ("show module_totals {gpu}", "module_totals is for ETDumps, and this is a PyTorch trace; for that there is etq ops --by module"),
     ("show delegate_graph {demo}", "demo_int: link its program (.pte), which has the delegates' graphs: etq link"),
     ("coverage {two} --method nonesuch", "…its methods are decode, forward"),
     ("coverage {two} --pte {pte}", "the program mlp was not exported with the record two_methods"),

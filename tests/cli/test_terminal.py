@@ -226,13 +226,9 @@ def test_bars() -> None:
         (0.5, 0.25, PLAIN, "    ██"),
         (0, 1 / 64, PLAIN, "▏"),
         (0, 1e-9, PLAIN, "▏"),  # a value above zero is visible; zero is not
-        (0, 0, PLAIN, ""),
-        (0, -1, PLAIN, ""),
-        (1, 1e-9, PLAIN, "       ▏"),
-        (0, 7, PLAIN, "████████"),
-        (0.5, 0.25, ascii_alone, "    ##"),
-        (0, 1e-9, ascii_alone, "#"),
-    ):
+        (0, 0, PLAIN, ""), (0, -1, PLAIN, ""), (1, 1e-9, PLAIN, "       ▏"), (0, 7, PLAIN, "████████"),
+        (0.5, 0.25, ascii_alone, "    ##"), (0, 1e-9, ascii_alone, "#"),
+    ):  # fmt: skip
         assert bar(start, length, 8, style) == expected
 
 
@@ -307,13 +303,9 @@ def test_texts_of_several_words_and_names_of_columns_are_wrapped() -> None:
 
 def test_numbers_have_three_to_four_digits_and_no_exponent() -> None:
     for values, expected in (
-        ([47150.0, 3.25], ["47150.0", "3.2"]),
-        ([47150.4, 12.5], ["47150", "12"]),
-        ([12.3456, 0.5], ["12.35", "0.50"]),
-        ([2.5, 4.0], ["2.5", "4.0"]),
-        ([0.00123456, 1e-9], ["0.001235", "<0.000001"]),
-        ([3.0, 4.0], ["3", "4"]),
-    ):
+        ([47150.0, 3.25], ["47150.0", "3.2"]), ([47150.4, 12.5], ["47150", "12"]), ([12.3456, 0.5], ["12.35", "0.50"]),
+        ([2.5, 4.0], ["2.5", "4.0"]), ([0.00123456, 1e-9], ["0.001235", "<0.000001"]), ([3.0, 4.0], ["3", "4"]),
+    ):  # fmt: skip
         assert number_texts(values, "us") == expected
     assert [number_text(value) for value in (47154.6, 1234.5, 0.00012346, 0.0)] == ["47155", "1234", "0.0001235", "0"]
     assert cells(table(["op", "gap"], [("a", 47154.6), ("b", 1e-7)]))[2:] == [["a", "47155"], ["b", "1e-07"]]

@@ -41,13 +41,9 @@ def traces() -> Iterator[Warehouse]:
         event("gpu_memcpy", "Memcpy HtoD", 8, 10, 7, device=0, bytes=64, **{"memory bandwidth (GB/s)": 0.032}),
     ]
     files = {
-        "gpu": "torch_gpu/rank0",
-        "other": "torch_gpu/rank1",
-        "counters": "torch_counters/counters",
-        "train": "torch/mlp_train",
-        "base": "torch_steps/before",
-        "new": "torch_steps/after",
-    }
+        "gpu": "torch_gpu/rank0", "other": "torch_gpu/rank1", "counters": "torch_counters/counters",
+        "train": "torch/mlp_train", "base": "torch_steps/before", "new": "torch_steps/after",
+    }  # fmt: skip
     with empty_warehouse() as warehouse:
         jobs = {name: {"job": "ranks"} if file.startswith("torch_gpu") else {} for name, file in files.items()}
         made = [Labelled(name, CAPTURES / f"{file}.pt.trace.json.gz", jobs[name]) for name, file in files.items()]

@@ -187,14 +187,6 @@ def _record(random: Random, original: Original) -> tuple[bytes, list[str]]:
 
 
 _DAMAGES: Final = {
-    "etdump": _flatbuffer,
-    "debug": _flatbuffer,
-    "program": _flatbuffer,
-    "xnnpack": _xnnpack,
-    "log": _log,
-    "trace": _trace,
-    "parts": _in_parts,
-    "record": _record,
-    "metrics": _json,
-    "sidecar": _json,
-}
+    "etdump": _flatbuffer, "debug": _flatbuffer, "program": _flatbuffer, "xnnpack": _xnnpack, "log": _log,
+    "trace": _trace, "parts": _in_parts, "record": _record, "metrics": _json, "sidecar": _json,
+}  # fmt: skip

@@ -161,15 +161,7 @@ def _sidecars(kind: str) -> Iterator[Original]:
 
 
 _READERS: Final[dict[str, Callable[[str], Iterator[Original]]]] = {
-    "etdump": _plain("*/*.etdp", 140_000),
-    "log": _logs,
-    "prof_result": _prof_results,
-    "trace": _traces,
-    "record": _plain("*/*.etrecord"),
-    "program": _plain("*/*.pte"),
-    "xnnpack": _with_xnnpack,
-    "parts": _small_traces,
-    "debug": _debug,
-    "metrics": _metrics,
-    "sidecar": _sidecars,
-}
+    "etdump": _plain("*/*.etdp", 140_000), "log": _logs, "prof_result": _prof_results, "trace": _traces,
+    "record": _plain("*/*.etrecord"), "program": _plain("*/*.pte"), "xnnpack": _with_xnnpack, "parts": _small_traces,
+    "debug": _debug, "metrics": _metrics, "sidecar": _sidecars,
+}  # fmt: skip

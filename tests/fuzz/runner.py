@@ -76,12 +76,9 @@ def _lines(plan: Plan, seeds: range) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     while seeds:
         command = [
-            *(sys.executable, "-m", "tests.fuzz.child"),
-            str(seeds.start),
-            str(seeds.stop),
-            str(plan.ingested),
+            *(sys.executable, "-m", "tests.fuzz.child"), str(seeds.start), str(seeds.stop), str(plan.ingested),
             *([plan.kind] if plan.kind else []),
-        ]
+        ]  # fmt: skip
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
         lines = [json.loads(line) for line in done.stdout.splitlines()]

@@ -83,16 +83,10 @@ def test_tables_of_the_lake_have_rows(pair: tuple[Warehouse, Warehouse]) -> None
 
 
 WRITES: dict[str, tuple[Any, ...]] = {
-    "ingest": (CAPTURES / "mlp/mlp.etdp",),
-    "ingest_many": ([CAPTURES / "mlp/mlp.etdp"],),
-    "ingest_record": (CAPTURES / "mlp/mlp.etrecord",),
-    "label": ("mlp",),
-    "metric": ("mlp", "temperature", 1),
-    "phase": ("mlp", "decode"),
-    "link": ("mlp", "mlp"),
-    "remove": ("mlp",),
-    "prune": (0,),
-}
+    "ingest": (CAPTURES / "mlp/mlp.etdp",), "ingest_many": ([CAPTURES / "mlp/mlp.etdp"],),
+    "ingest_record": (CAPTURES / "mlp/mlp.etrecord",), "label": ("mlp",), "metric": ("mlp", "temperature", 1),
+    "phase": ("mlp", "decode"), "link": ("mlp", "mlp"), "remove": ("mlp",), "prune": (0,),
+}  # fmt: skip
 
 
 def test_a_lake_is_only_read(pair: tuple[Warehouse, Warehouse]) -> None:

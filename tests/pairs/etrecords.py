@@ -14,7 +14,6 @@ from typing import Any
 from tests.pairs.dumps import Dump, Timed
 
 EDGE = "edge_dialect_exported_program/"
-Levels = list[tuple[str, str]]  # a node's modules from the outside in: key and path
 
 
 @dataclass(frozen=True)

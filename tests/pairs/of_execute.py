@@ -18,12 +18,9 @@ from tests.pairs.dumps import Dump, Timed
 from tests.typical import fences
 
 COMPONENTS = {
-    "kernel": "kernels",
-    "control": "control",
-    "user": "user events",
-    "delegate_call": "delegate unaccounted",
+    "kernel": "kernels", "control": "control", "user": "user events", "delegate_call": "delegate unaccounted",
     "framework": "rest",
-}
+}  # fmt: skip
 
 
 def sums(events: Iterable[Timed], key: Callable[[Timed], Any]) -> dict[Any, list[int]]:

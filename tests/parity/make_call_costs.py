@@ -98,11 +98,8 @@ def convolved() -> Iterator[list[Any]]:
 
 def attentions() -> Iterator[Call]:
     for batch, heads, queries, keys, size, causal in (
-        (1, 1, 1, 1, 8, False),
-        (2, 4, 16, 16, 8, False),
-        (2, 4, 16, 24, 64, False),
-        (2, 4, 16, 16, 64, True),
-    ):
+        (1, 1, 1, 1, 8, False), (2, 4, 16, 16, 8, False), (2, 4, 16, 24, 64, False), (2, 4, 16, 16, 64, True),
+    ):  # fmt: skip
         q, k, v = (tensor(batch, heads, each, size, dtype=HALF) for each in (queries, keys, keys))
         yield call(ATEN._scaled_dot_product_flash_attention.default, q, k, v, 0.0, causal, False)
         out, lse, cum_q, cum_k, most_q, most_k, seed, offset, _ = ATEN._scaled_dot_product_flash_attention.default(
@@ -116,14 +113,8 @@ def attentions() -> Iterator[Call]:
 
 def elementwise() -> Iterator[Call]:
     shapes = [
-        ((3, 4), (3, 4)),
-        ((3, 4), (4,)),
-        ((3, 4), ()),
-        ((2, 1, 4), (3, 1)),
-        ((5,), (5,)),
-        ((0, 4), (1, 4)),
-        ((), ()),
-    ]
+        ((3, 4), (3, 4)), ((3, 4), (4,)), ((3, 4), ()), ((2, 1, 4), (3, 1)), ((5,), (5,)), ((0, 4), (1, 4)), ((), ()),
+    ]  # fmt: skip
     types = [(FLOAT, FLOAT), (HALF, HALF), (HALF, FLOAT), (INT, FLOAT), (LONG, INT), (FLOAT, DOUBLE), (BOOL, LONG)]
     types.append((torch.complex64, FLOAT))
     for (one, other), (first, second) in itertools.product(shapes, types):
@@ -169,11 +160,8 @@ def reductions() -> Iterator[Call]:
 
 def pools() -> Iterator[Call]:
     for size, kernel, stride, padding, dilation, up in (
-        (9, 3, 2, 1, 1, False),
-        (9, 2, 2, 0, 1, True),
-        (10, 3, 1, 1, 2, False),
-        (8, 2, [], 0, 1, False),
-    ):
+        (9, 3, 2, 1, 1, False), (9, 2, 2, 0, 1, True), (10, 3, 1, 1, 2, False), (8, 2, [], 0, 1, False),
+    ):  # fmt: skip
         a = tensor(2, 3, size, size + 1)
         strides: list[Any] = [stride] * 2 if stride else []
         rest = [[kernel] * 2, strides, [padding] * 2, [dilation] * 2, up]

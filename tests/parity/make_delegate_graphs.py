@@ -37,23 +37,14 @@ VULKAN, XNNPACK = (
 )
 # A graph with each kind of value; the last op has a kind of its own.
 KINDS: list[tuple[str, dict[str, Any]]] = [
-    ("Null", {}),
-    ("Int", {"int_val": -(2**60)}),
-    ("Double", {"double_val": 0.25}),
-    ("Bool", {"bool_val": True}),
-    ("VkTensor", {"datatype": "FLOAT16", "dims": [2, 3], "constant_id": -1}),
-    ("IntList", {"items": [3, -4]}),
-    ("DoubleList", {"items": [0.5, 1.5]}),
-    ("BoolList", {"items": [True, False]}),
-    ("ValueList", {"items": [4, 11]}),
-    ("String", {"string_val": "mean"}),
-    ("SymInt", {"value": 7}),
+    ("Null", {}), ("Int", {"int_val": -(2**60)}), ("Double", {"double_val": 0.25}), ("Bool", {"bool_val": True}),
+    ("VkTensor", {"datatype": "FLOAT16", "dims": [2, 3], "constant_id": -1}), ("IntList", {"items": [3, -4]}),
+    ("DoubleList", {"items": [0.5, 1.5]}), ("BoolList", {"items": [True, False]}), ("ValueList", {"items": [4, 11]}),
+    ("String", {"string_val": "mean"}), ("SymInt", {"value": 7}),
     ("VkTensor", {"datatype": "INT64", "dims": [5], "constant_id": 3}),
-    ("VkTensor", {"datatype": "UNSET", "dims": [], "constant_id": -1}),
-    ("ValueList", {"items": [1, 10]}),
-    ("VkTensor", {"datatype": "BOOL", "dims": [1], "constant_id": -1}),
-    ("ValueList", {"items": [12, 14]}),
-]
+    ("VkTensor", {"datatype": "UNSET", "dims": [], "constant_id": -1}), ("ValueList", {"items": [1, 10]}),
+    ("VkTensor", {"datatype": "BOOL", "dims": [1], "constant_id": -1}), ("ValueList", {"items": [12, 14]}),
+]  # fmt: skip
 EVERY_KIND = {
     "version": "0",
     "chain": [

@@ -145,17 +145,12 @@ class Halves(nn.Module):  # type: ignore[misc]
 TOKENS, ROWS = (1, 6, 8), (4, 8)
 # The model, the shape of its input, and whether it is lowered in two steps, which decomposes more ops.
 KINDS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], bool]] = {
-    "vit": (Vit, (1, 3, 8, 8), False),
-    "vit_steps": (Vit, (1, 3, 8, 8), True),
+    "vit": (Vit, (1, 3, 8, 8), False), "vit_steps": (Vit, (1, 3, 8, 8), True),
     "cut": (lambda: Attention(cut=True), TOKENS, False),
-    "fused": (lambda: Attention(fused=True, cut=True), TOKENS, False),
-    "stacked": (Stacked, TOKENS, False),
-    "tied": (Tied, ROWS, False),
-    "tied_steps": (Tied, ROWS, True),
-    "outputs": (Outputs, ROWS, False),
-    "lstm_states": (Lstm, (1, 3, 4), False),
-    "halves": (Halves, (1, 3, 8, 8), True),
-}
+    "fused": (lambda: Attention(fused=True, cut=True), TOKENS, False), "stacked": (Stacked, TOKENS, False),
+    "tied": (Tied, ROWS, False), "tied_steps": (Tied, ROWS, True), "outputs": (Outputs, ROWS, False),
+    "lstm_states": (Lstm, (1, 3, 4), False), "halves": (Halves, (1, 3, 8, 8), True),
+}  # fmt: skip
 
 # Run by itself, with RUNTIME before the environment's executorch.
 RUNNER = """

@@ -65,14 +65,11 @@ def answers(content: bytes) -> dict[str, Any]:
             visualize=False, num_kernels=1000, include_memory_kernels=True
         )
         found = {
-            "idle": rows(idle),
-            "launches": rows(launches),
-            "queues": rows(queues[0][["ts", "stream", "queue_length"]]),
+            "idle": rows(idle), "launches": rows(launches), "queues": rows(queues[0][["ts", "stream", "queue_length"]]),
             "queue_summary": rows(summary.reset_index()),
-            "temporal": rows(analysis.get_temporal_breakdown(visualize=False)),
-            "kernel_types": rows(types),
+            "temporal": rows(analysis.get_temporal_breakdown(visualize=False)), "kernel_types": rows(types),
             "kernels": rows(kernels),
-        }
+        }  # fmt: skip
         if b"nccl" in content:
             found["overlap"] = rows(analysis.get_comm_comp_overlap(visualize=False))
         return found

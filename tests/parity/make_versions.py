@@ -92,18 +92,14 @@ def answer(stem: Path) -> None:
     inspector = Inspector(etdump_path=f"{stem}.etdp", etrecord=f"{stem}.etrecord")
     rows = [
         {
-            "block": block.name,
-            "event": event.name,
-            "raw": list(event.perf_data.raw) if event.perf_data else None,
-            "op_types": list(event.op_types),
-            "stack_traces": event.stack_traces,
-            "module_hierarchy": event.module_hierarchy,
-            "is_delegated_op": event.is_delegated_op,
+            "block": block.name, "event": event.name, "raw": list(event.perf_data.raw) if event.perf_data else None,
+            "op_types": list(event.op_types), "stack_traces": event.stack_traces,
+            "module_hierarchy": event.module_hierarchy, "is_delegated_op": event.is_delegated_op,
             "backend": event.delegate_backend_name,
         }
         for block in inspector.event_blocks
         for event in block.events
-    ]
+    ]  # fmt: skip
     write_json(stem.with_suffix(".json.gz"), rows)
 
 

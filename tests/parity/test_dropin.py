@@ -149,14 +149,10 @@ def block_of(block: Any) -> dict[str, Any]:
         "run_output": as_recorded(block.run_output),
         "events": [
             {
-                "name": event.name,
-                "instruction_id": event._instruction_id,
-                "debug_handles": event.debug_handles,
-                "num_outputs": event.num_outputs,
-                "op_types": event.op_types,
+                "name": event.name, "instruction_id": event._instruction_id, "debug_handles": event.debug_handles,
+                "num_outputs": event.num_outputs, "op_types": event.op_types,
                 "n_raw": None if event.perf_data is None else len(event.perf_data.raw),
-                "delegate_debug_identifier": event.delegate_debug_identifier,
-                "is_delegated_op": event.is_delegated_op,
+                "delegate_debug_identifier": event.delegate_debug_identifier, "is_delegated_op": event.is_delegated_op,
                 "delegate_backend_name": event.delegate_backend_name,
                 "raw_delegate_debug_metadatas": as_recorded(event.raw_delegate_debug_metadatas[:3]),
                 "start_time_first": event.start_time[0] if event.start_time else None,
@@ -164,7 +160,7 @@ def block_of(block: Any) -> dict[str, Any]:
             }
             for event in block.events
         ],
-    }
+    }  # fmt: skip
 
 
 def printed(write: Callable[..., None], **options: Any) -> str:

@@ -67,20 +67,12 @@ def test_a_kernel_that_was_launched_late_waited_for_its_launch(warehouse: Wareho
     """
     assert ["KERNEL_KERNEL_DELAY", 110, 310] in hta("critical paths")["late launch"]
     assert path_of(warehouse, "late launch") == [
-        ("annotation", "ProfilerStep#1", 0, 3),
-        ("op", "aten::mm", 3, 2),
-        ("call", "cudaLaunchKernel", 5, 4),
-        ("op", "aten::mm", 9, 11),
-        ("annotation", "ProfilerStep#1", 20, 275),
-        ("op", "aten::add", 295, 5),
-        ("launch_delay", "kernel_2", 300, 10),
-        ("kernel", "kernel_2", 310, 90),
-        ("stream_delay", "kernel_3", 400, 2),
-        ("kernel", "kernel_3", 402, 68),
-        ("synchronization", "cudaDeviceSynchronize", 470, 5),
-        ("op", "aten::item", 475, 5),
-        ("annotation", "ProfilerStep#1", 480, 20),
-    ]
+        ("annotation", "ProfilerStep#1", 0, 3), ("op", "aten::mm", 3, 2), ("call", "cudaLaunchKernel", 5, 4),
+        ("op", "aten::mm", 9, 11), ("annotation", "ProfilerStep#1", 20, 275), ("op", "aten::add", 295, 5),
+        ("launch_delay", "kernel_2", 300, 10), ("kernel", "kernel_2", 310, 90), ("stream_delay", "kernel_3", 400, 2),
+        ("kernel", "kernel_3", 402, 68), ("synchronization", "cudaDeviceSynchronize", 470, 5),
+        ("op", "aten::item", 475, 5), ("annotation", "ProfilerStep#1", 480, 20),
+    ]  # fmt: skip
 
 
 def test_calls_wait_also_if_that_is_not_recorded(warehouse: Warehouse) -> None:

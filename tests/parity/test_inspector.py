@@ -71,12 +71,8 @@ def test_dataframe_and_blocks(name: str) -> None:
 
 SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "cycles": 1.0}
 TARGETS: dict[TimeScale, tuple[str, ...]] = {
-    "ns": ("ms", "us", "ns", "s"),
-    "us": ("ms", "ns"),
-    "ms": ("s",),
-    "s": ("ns",),
-    "cycles": ("cycles",),
-}
+    "ns": ("ms", "us", "ns", "s"), "us": ("ms", "ns"), "ms": ("s",), "s": ("ns",), "cycles": ("cycles",),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("source", thinned(TARGETS, ["ns", "cycles"]))

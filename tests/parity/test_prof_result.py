@@ -85,14 +85,11 @@ def profile(warehouse: Warehouse, scale: str) -> dict[str, list[dict[str, Any]]]
         _, _, event_name, chain, instruction, *_ = iterations[0]
         blocks[name].append(
             {
-                "name": event_name,
-                "ts": [row[9 if is_whole else 7] for row in iterations],
-                "duration": [row[8] for row in iterations],
-                "chain_idx": chain,
-                "instruction_idx": NO_INSTRUCTION if instruction is None else instruction,
-                "stacktrace": None,
+                "name": event_name, "ts": [row[9 if is_whole else 7] for row in iterations],
+                "duration": [row[8] for row in iterations], "chain_idx": chain,
+                "instruction_idx": NO_INSTRUCTION if instruction is None else instruction, "stacktrace": None,
             }
-        )
+        )  # fmt: skip
     return blocks
 
 

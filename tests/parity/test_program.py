@@ -16,25 +16,14 @@ from tests.sampling import thinned
 
 NAMES = oracle.names("pte")
 KINDS = {
-    "KernelCall": "kernel",
-    "DelegateCall": "delegate",
-    "MoveCall": "move",
-    "JumpFalseCall": "jump_false",
+    "KernelCall": "kernel", "DelegateCall": "delegate", "MoveCall": "move", "JumpFalseCall": "jump_false",
     "FreeCall": "free",
-}
+}  # fmt: skip
 VALUE_KINDS = {
-    "Null": "null",
-    "Int": "int",
-    "Bool": "bool",
-    "Double": "double",
-    "Tensor": "tensor",
-    "String": "string",
-    "IntList": "int_list",
-    "DoubleList": "double_list",
-    "BoolList": "bool_list",
-    "TensorList": "tensor_list",
+    "Null": "null", "Int": "int", "Bool": "bool", "Double": "double", "Tensor": "tensor", "String": "string",
+    "IntList": "int_list", "DoubleList": "double_list", "BoolList": "bool_list", "TensorList": "tensor_list",
     "OptionalTensorList": "optional_tensor_list",
-}
+}  # fmt: skip
 TYPES = {"FLOAT": ("float32", 4), "LONG": ("int64", 8), "BOOL": ("bool", 1), "BFLOAT16": ("bfloat16", 2)}
 
 
@@ -72,18 +61,14 @@ def value(val: dict[str, Any]) -> tuple[Any, ...]:
     assert val["extra_tensor_info"] is None
     return (
         *(
-            kind,
-            type,
-            val["sizes"],
-            prod(val["sizes"]) * width,
-            val["shape_dynamism"].lower(),
+            kind, type, val["sizes"], prod(val["sizes"]) * width, val["shape_dynamism"].lower(),
             val["data_buffer_idx"] or None,
         ),
         allocation and allocation["memory_id"],
         allocation and allocation["memory_offset_low"] + 2**32 * allocation["memory_offset_high"],
         val["data_buffer_idx"] > 0 and allocation is None,
         *(None, None, None),
-    )
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("name", thinned(NAMES))

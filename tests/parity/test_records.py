@@ -204,14 +204,11 @@ def test_ops_by_type_and_shape_add_up(ask: Ask) -> None:
     # is of none of them. There are 5 runs.
     rows = ask("SELECT op, kind, calls FROM op_totals($c, \"by\" := 'shape', runs := 'all')", "mlp_xnn")
     assert {(op, kind): calls / 5 for op, kind, calls in rows if kind in ("delegate", "delegate_call", "kernel")} == {
-        ("DELEGATE_CALL", "delegate_call"): 1,
-        ("aten.linear.default [4, 10]", "delegate_call"): 1,
-        ("aten.linear.default [4, 10]", "delegate"): 1,
-        ("aten.linear.default [4, 128]", "delegate"): 3,
-        ("aten.linear.default [4, 64]", "delegate"): 3,
-        ("aten.add.Tensor [4, 64]", "delegate"): 3,
+        ("DELEGATE_CALL", "delegate_call"): 1, ("aten.linear.default [4, 10]", "delegate_call"): 1,
+        ("aten.linear.default [4, 10]", "delegate"): 1, ("aten.linear.default [4, 128]", "delegate"): 3,
+        ("aten.linear.default [4, 64]", "delegate"): 3, ("aten.add.Tensor [4, 64]", "delegate"): 3,
         ("aten.native_layer_norm.default [4, 64]", "kernel"): 1,
-    }
+    }  # fmt: skip
 
 
 def test_a_delegate_that_does_not_match_falls_back_to_its_common_module(warehouse: Warehouse) -> None:

@@ -112,15 +112,12 @@ def test_what_is_refused(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     for source, output, message in (
         (path, link, f"{link}: a link; name the file itself"),
-        (path, dangling, f"{dangling}: a link; name the file itself"),
-        (path, path, f"{path}: the warehouse itself"),
-        (path, twin, f"{twin}: the warehouse itself"),
-        (path, pipe, f"{pipe}: not a file"),
+        (path, dangling, f"{dangling}: a link; name the file itself"), (path, path, f"{path}: the warehouse itself"),
+        (path, twin, f"{twin}: the warehouse itself"), (path, pipe, f"{pipe}: not a file"),
         (path, tmp_path / "none" / "copy.duckdb", "its folder does not exist"),
-        (tmp_path, copy, "a warehouse is a file"),
-        (nothing, copy, "no such file"),
+        (tmp_path, copy, "a warehouse is a file"), (nothing, copy, "no such file"),
         (there, copy, "not a DuckDB database"),
-    ):
+    ):  # fmt: skip
         for options in ((), ("--force",)):
             assert message in refusal(source, output, *options)
     log = tmp_path / "there.duckdb.wal"

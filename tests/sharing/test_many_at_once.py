@@ -41,13 +41,9 @@ ROOT = Path(__file__).parents[2]
 
 def started(code: str, *arguments: object, wait: float = 300) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", code, *map(str, arguments)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, "ETQ_WAIT": str(wait)},
-    )
+        [sys.executable, "-c", code, *map(str, arguments)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        cwd=ROOT, env={**os.environ, "ETQ_WAIT": str(wait)},
+    )  # fmt: skip
 
 
 def check_many_at_once(folder: Path, writers: int, each: int, shared: int, readers: int) -> None:

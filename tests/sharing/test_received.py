@@ -138,16 +138,10 @@ def test_queries_access_no_other_files(clean: Path, tmp_path: Path, secret: Path
     path = received(clean, tmp_path, f"CREATE VIEW mine AS FROM read_text({quoted(str(secret))})")
     with etq.open(path) as warehouse:
         for query in (
-            "FROM mine",
-            f"FROM read_text({quoted(str(secret))})",
-            f"COPY captures TO '{tmp_path}/out.csv'",
-            f"ATTACH '{clean}' AS other (READ_ONLY)",
-            "INSTALL httpfs",
-            "LOAD spatial",
-            "FROM 'https://localhost:1/x.parquet'",
-            "SET enable_external_access = true",
-            "SET allowed_paths = ['/']",
-        ):
+            "FROM mine", f"FROM read_text({quoted(str(secret))})", f"COPY captures TO '{tmp_path}/out.csv'",
+            f"ATTACH '{clean}' AS other (READ_ONLY)", "INSTALL httpfs", "LOAD spatial",
+            "FROM 'https://localhost:1/x.parquet'", "SET enable_external_access = true", "SET allowed_paths = ['/']",
+        ):  # fmt: skip
             with pytest.raises(QueryError):
                 warehouse.rows(query)
         frame = warehouse.sql("FROM captures").to_arrow_table()

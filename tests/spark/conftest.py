@@ -72,15 +72,11 @@ def spark(lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]
             "spark.log.level": "ERROR",
             "spark.sql.adaptive.enabled": "false",
             "spark.sql.codegen.wholeStage": "false",  # compiling takes longer than asking a few rows
-            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-            "spark.sql.lightweightPlanChangeValidation": "false",
-            "spark.sql.maxPlanStringLength": "1000",
-            "spark.sql.session.timeZone": "UTC",
-            "spark.sql.shuffle.partitions": "2",
-            "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("spark")),
-            "spark.ui.enabled": "false",
-            "spark.ui.showConsoleProgress": "false",
-        }
+            "spark.sql.codegen.factoryMode": "NO_CODEGEN", "spark.sql.lightweightPlanChangeValidation": "false",
+            "spark.sql.maxPlanStringLength": "1000", "spark.sql.session.timeZone": "UTC",
+            "spark.sql.shuffle.partitions": "2", "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("spark")),
+            "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false",
+        }  # fmt: skip
         for name, value in settings.items():
             builder = builder.config(name, value)
         session = builder.getOrCreate()

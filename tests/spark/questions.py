@@ -30,28 +30,17 @@ _MORE = {
     "capture_groups": ["'model'", "'device', selectors := ['half=0', 'mlp']"],
     "compare_calls": ["'before', 'after'", "'mlp_train', 'pair_mlp'"],
     "compare_efficiency": ["'before', 'after'", "'before', 'after', \"by\" := 'op'"],
-    "compare_graphs": ["'mlp', 'convnet_xnn'"],
-    "compare_programs": ["'mlp', 'convnet_xnn'"],
+    "compare_graphs": ["'mlp', 'convnet_xnn'"], "compare_programs": ["'mlp', 'convnet_xnn'"],
     "delegation": ["'convnet_xnn'", "'demo_str'", "'convnet_xnn', program := 'convnet_xnn'"],
-    "device_idle": ["'gpu'", "'gpu', \"by\" := 'stream'"],
-    "device_idle_causes": ["'gpu'"],
-    "event_times": ["'loops'"],
+    "device_idle": ["'gpu'", "'gpu', \"by\" := 'stream'"], "device_idle_causes": ["'gpu'"], "event_times": ["'loops'"],
     **{view: ["'gpu'"] for view in ("kernel_launches", "launch_totals", "queue_lengths", "queue_summary")},
     "device_breakdown": ["'gpu'", "'gpu', \"by\" := 'step'"],
     **{view: ["'gpu'"] for view in ("held_memory", "memory_leaks", "peak_memory")},
-    "passes": ["'gpu', \"by\" := 'step'"],
-    "backward_times": ["'gpu'", "'mlp_train', \"by\" := 'op'"],
-    "tensor_core_use": ["'gpu', \"by\" := 'step'"],
-    "wide_steps": ["'gpu'"],
-    "clock_offsets": ["selector := 'gpu'", "unit := 'ns'"],
-    "collective_waits": ["selector := 'gpu'"],
-    "collectives": ["'gloo_0'"],
-    "rank_steps": ["selector := 'gpu'"],
-    "serving_phases": ["'gpu'"],
-    "serving_steps": ["'gpu'"],
-    "stragglers": ["selector := 'gpu'"],
-    "work_totals": ["'gpu'"],
-    "work_types": ["'gpu'"],
+    "passes": ["'gpu', \"by\" := 'step'"], "backward_times": ["'gpu'", "'mlp_train', \"by\" := 'op'"],
+    "tensor_core_use": ["'gpu', \"by\" := 'step'"], "wide_steps": ["'gpu'"],
+    "clock_offsets": ["selector := 'gpu'", "unit := 'ns'"], "collective_waits": ["selector := 'gpu'"],
+    "collectives": ["'gloo_0'"], "rank_steps": ["selector := 'gpu'"], "serving_phases": ["'gpu'"],
+    "serving_steps": ["'gpu'"], "stragglers": ["selector := 'gpu'"], "work_totals": ["'gpu'"], "work_types": ["'gpu'"],
     **{
         view: ["'gpu'"] for view in ("annotation_kernels", "copies", "copy_totals", "fusable_chains", "kernel_families")
     },
@@ -70,13 +59,9 @@ _MORE = {
         "'convnet_xnn', \"by\" := 'instance', steps := 'skip_first=3'",
         "'mlp', \"by\" := 'shape', unit := 'ms'",
     ],
-    "op_trends": ["'device=fleet', over := 'build'"],
-    "percentiles": ["'mlp', quantiles := [0.25, 0.99, 1]"],
-    "planned_memory": ["'convnet_xnn'", "'mlp'"],
-    "prof_result_memory": ["'iterations'"],
-    "prof_result_profile": ["'iterations'"],
-    "prof_result_tax": ["'iterations', 'ns'"],
-    "program_size": ["'mlp'"],
+    "op_trends": ["'device=fleet', over := 'build'"], "percentiles": ["'mlp', quantiles := [0.25, 0.99, 1]"],
+    "planned_memory": ["'convnet_xnn'", "'mlp'"], "prof_result_memory": ["'iterations'"],
+    "prof_result_profile": ["'iterations'"], "prof_result_tax": ["'iterations', 'ns'"], "program_size": ["'mlp'"],
     "regressions": ["'device=fleet', over := 'build'", "'device=fleet', over := 'place'"],
     "trend": ["'total', NULL, 'device=fleet', over := 'build'", "'total', NULL, 'device=fleet', over := 'place'"],
     **{
@@ -85,7 +70,7 @@ _MORE = {
     },
     "compared_captures": list(_SIDES),
     "trace_diff": ["'before', 'after', steps := 'skip_first=2'"],
-}
+}  # fmt: skip
 # Comparisons of traces: whole ones, or by their steps.
 for _name in ("compare_captures", "compare_ops"):
     _MORE[_name].append("'mlp_train', 'pair_mlp'")
@@ -131,11 +116,8 @@ def _gpu_trace() -> bytes:
         event("python_function", "nn.Module: ReLU_0", 105, 125),
     ]
     allocations = [
-        memory(16, 64, 64),
-        memory(25, 128, 128, type=1, device=0),
-        memory(111, -16, 48),
-        memory(115, 32, 80),
-    ]
+        memory(16, 64, 64), memory(25, 128, 128, type=1, device=0), memory(111, -16, 48), memory(115, 32, 80),
+    ]  # fmt: skip
     devices = [{"id": 0, "name": "A GPU", "totalGlobalMem": 1000, "computeMajor": 7, "computeMinor": 0, "numSms": 80}]
     return trace(*two_steps(), *modules, *allocations, deviceProperties=devices)
 
@@ -147,21 +129,14 @@ def build(place: Path) -> None:
             warehouse.ingest_record(CAPTURES / model / f"{model}.etrecord")
         programs = [warehouse.ingest_program(CAPTURES / each / f"{each}.pte") for each in ("mlp", "convnet_xnn")]
         files = {
-            "mlp": "mlp/mlp_100runs.etdp",
-            "convnet_xnn": "convnet_xnn/convnet_xnn_100runs.etdp",
-            "demo_str": "demo_str/demo_str.etdp",
-            "cond_mixed": "cond/cond_mixed.etdp",
-            "loops": "maploop/maploop.etdp",
-            "memory": "mlp/mlp_alloc.etdp",
-            "mlp_train": "torch/mlp_train.pt.trace.json.gz",
-            "pair_mlp": "torch/pair_mlp.pt.trace.json.gz",
-            "before": "torch_steps/before.pt.trace.json.gz",
-            "after": "torch_steps/after.pt.trace.json.gz",
-            "counters": "torch_counters/counters.pt.trace.json.gz",
-            "gloo_0": "torch_gloo/rank0.pt.trace.json.gz",
-            "gloo_1": "torch_gloo/rank1.pt.trace.json.gz",
+            "mlp": "mlp/mlp_100runs.etdp", "convnet_xnn": "convnet_xnn/convnet_xnn_100runs.etdp",
+            "demo_str": "demo_str/demo_str.etdp", "cond_mixed": "cond/cond_mixed.etdp", "loops": "maploop/maploop.etdp",
+            "memory": "mlp/mlp_alloc.etdp", "mlp_train": "torch/mlp_train.pt.trace.json.gz",
+            "pair_mlp": "torch/pair_mlp.pt.trace.json.gz", "before": "torch_steps/before.pt.trace.json.gz",
+            "after": "torch_steps/after.pt.trace.json.gz", "counters": "torch_counters/counters.pt.trace.json.gz",
+            "gloo_0": "torch_gloo/rank0.pt.trace.json.gz", "gloo_1": "torch_gloo/rank1.pt.trace.json.gz",
             "iterations": "prof_result/iterations.prof_result.bin",
-        }
+        }  # fmt: skip
         for name, file in files.items():
             warehouse.ingest(CAPTURES / file, name=name, labels={"device": "desk", "note": 'a "b", c', "model": name})
         warehouse.ingest(_gpu_trace(), name="gpu")

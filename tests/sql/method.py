@@ -193,12 +193,9 @@ def difference_of(values: Floats, factors: Floats, base: Flags, new: Flags, in_t
         widened = moved**2 * squared / (squared + penalty) ** 2
     left = float(((residuals - slope * states) ** 2).sum())
     return Difference(
-        values - slope * followed,
-        between(values) - slope * moved,
-        left / (count - 2 - used) if count > 2 else np.nan,
-        count - 2 - round(used),
-        1 / base.sum() + 1 / new.sum() + widened,
-    )
+        values - slope * followed, between(values) - slope * moved, left / (count - 2 - used) if count > 2 else np.nan,
+        count - 2 - round(used), 1 / base.sum() + 1 / new.sum() + widened,
+    )  # fmt: skip
 
 
 def holm(p: list[float], shares: list[float]) -> Floats:

@@ -29,13 +29,10 @@ def test_bandwidths_by_hand(warehouse: Warehouse) -> None:
     """Four processes: an all-reduce sends 2 x 3/4 of its bytes over each link, an all-gather 3/4, a broadcast all."""
     made = Machine(world_size=4)
     for collective, dtype, sent, received, times in (
-        ("allreduce", "Float", 1000, 1000, (10, 30)),
-        ("_allgather_base", "BFloat16", 1000, 4000, (8,)),
-        ("_reduce_scatter_base", "Half", 4000, 1000, (9,)),
-        ("all_to_all", "Byte", 500, 500, (6,)),
-        ("broadcast", "Double", 100, 100, (5,)),
-        ("sum", "Complex32", 100, 100, (4,)),
-    ):
+        ("allreduce", "Float", 1000, 1000, (10, 30)), ("_allgather_base", "BFloat16", 1000, 4000, (8,)),
+        ("_reduce_scatter_base", "Half", 4000, 1000, (9,)), ("all_to_all", "Byte", 500, 500, (6,)),
+        ("broadcast", "Double", 100, 100, (5,)), ("sum", "Complex32", 100, 100, (4,)),
+    ):  # fmt: skip
         for length in times:
             made.launch(ALL_REDUCE, length, 24, **message(collective, "0", dtype, sent, received, 4))
     warehouse.ingest(made.trace(), name="t")

@@ -28,11 +28,8 @@ def changed(warehouse: Warehouse, base: str = "base", new: str = "new") -> list[
 
 BASE = [*op("aten::add", 0, "add_kernel"), *op("aten::mul", 10), *op("aten::neg", 20), *op("aten::neg", 30)]
 NEW = [
-    *op("aten::add", 0, "add_kernel"),
-    *op("aten::add", 10),
-    *op("aten::relu", 20, "relu_kernel"),
-    *op("aten::neg", 40),
-]
+    *op("aten::add", 0, "add_kernel"), *op("aten::add", 10), *op("aten::relu", 20, "relu_kernel"), *op("aten::neg", 40),
+]  # fmt: skip
 
 
 def test_two_traces_without_steps(warehouse: Warehouse) -> None:

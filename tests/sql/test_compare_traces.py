@@ -22,16 +22,13 @@ from tests.warehouses import empty_warehouse
 SLOWER: Final = Planted(host={"aten::conv2d": 1.2}, device={"conv_kernel": 1.2})
 # One trace of each kind, with 10 steps; the others are compared with `base`.
 SINGLE: Final = {
-    "base": Planted(),
-    "same": Planted(),
-    "op": SLOWER,
-    "calls": Planted(calls={"aten::relu": 3}),
+    "base": Planted(), "same": Planted(), "op": SLOWER, "calls": Planted(calls={"aten::relu": 3}),
     "kernel": Planted(kernels={"aten::mul": "mul_kernel_v2"}),
     "shape": Planted(
         shapes={"aten::addmm": [[64, 512], [512, 256]]}, device={"gemm_kernel": 1.5}, host={"aten::addmm": 1.3}
     ),
     "slow_step": Planted(slow_step=(4, 3.0)),
-}
+}  # fmt: skip
 OPTIONS: Final = {
     **dict.fromkeys(("unit", "quantile", "phase", "history", "alpha", "min_effect")),
     "allow_mismatch": False,

@@ -201,13 +201,9 @@ def loops(*ranges: int) -> int:
 
 @examples(25)
 @given(
-    st.integers(1, 2),
-    st.integers(1, 3),
-    st.integers(1, 3),
-    st.integers(1, 3),
-    st.lists(st.tuples(st.integers(1, 3), st.integers(3, 5)), min_size=1, max_size=3),
-    st.booleans(),
-)
+    st.integers(1, 2), st.integers(1, 3), st.integers(1, 3), st.integers(1, 3),
+    st.lists(st.tuples(st.integers(1, 3), st.integers(3, 5)), min_size=1, max_size=3), st.booleans(),
+)  # fmt: skip
 def test_convolutions_against_loops(
     lab: Warehouse, batch: int, groups: int, taken: int, made: int, dimensions: list[tuple[int, int]], transposed: bool
 ) -> None:
@@ -216,13 +212,10 @@ def test_convolutions_against_loops(
     out = [size + kernel - 1 if transposed else size - kernel + 1 for kernel, size in dimensions]
     weight = (groups * taken, made, *kernels) if transposed else (groups * made, taken, *kernels)
     call = node(
-        "aten.convolution.default",
-        tensor("y", batch, groups * made, *out),
-        input=tensor("x", batch, groups * taken, *sizes),
-        weight=tensor("w", *weight),
-        transposed=transposed,
+        "aten.convolution.default", tensor("y", batch, groups * made, *out),
+        input=tensor("x", batch, groups * taken, *sizes), weight=tensor("w", *weight), transposed=transposed,
         groups=groups,
-    )
+    )  # fmt: skip
     assert flops(lab, call) == [loops(batch, groups, taken, made, *kernels, *(sizes if transposed else out))]
 
 

@@ -37,23 +37,18 @@ def test_delegate_metadata() -> None:
         "{""kernel_name"": ""conv2d"", ""dispatch_id"": 7}",name,kernel_name,conv2d,2
         plain,metadata,,hello,2
         other,metadata,,00ff10,2
+        long,metadata,,786e6e5f610039393939393939393939393939,2
         """,
         *[
             run(
-                "Execute",
-                event("coreml", b'{"estimatedCost": 0.25, "preferredComputeUnit": "NE"}'),
-                event("vgf", vgf),
-                event("neutron", bytes([200])),
-                event("Graph time (us)", None),
-                event('{"kernel_name": "conv2d", "dispatch_id": 7}', None),
-                event("plain", b"hello"),
-                event("other", b"\x00\xff\x10"),
-                delegate_call(5, 30),
-                execute(0, 40),
+                "Execute", event("coreml", b'{"estimatedCost": 0.25, "preferredComputeUnit": "NE"}'), event("vgf", vgf),
+                event("neutron", bytes([200])), event("Graph time (us)", None),
+                event('{"kernel_name": "conv2d", "dispatch_id": 7}', None), event("plain", b"hello"),
+                event("other", b"\x00\xff\x10"), event("long", b"xnn_a\x009999999999999"), delegate_call(5, 30), execute(0, 40),
             )
         ]
         * 2,
-    )
+    )  # fmt: skip
     assert_query(
         "SELECT * FROM delegate_metadata('test')",
         "block_index,slot,event_name,source,field,value,runs\n",

@@ -28,25 +28,16 @@ TOP = 2**32
 def around(*events: ProfileEvent, start: int = 10, end: int = 50) -> Run:
     """A run of 100 ticks with one call of a delegate, after the events that it logged, and one operator."""
     return run(
-        "Execute",
-        *events,
-        delegate_call(start=start, end=end),
-        kernel("add", start=62, end=70, instruction=1),
-        operator_call(start=60, end=72, instruction=1),
-        execute(start=0, end=100),
-    )
+        "Execute", *events, delegate_call(start=start, end=end), kernel("add", start=62, end=70, instruction=1),
+        operator_call(start=60, end=72, instruction=1), execute(start=0, end=100),
+    )  # fmt: skip
 
 
 # A call of 955 ticks; the delegate logs an event when it ends.
 VGF = run(
-    "Execute",
-    delegated("fill", 20, 120),
-    delegated("submit", 130, 830),
-    delegated("drain", 840, 940),
-    delegated("whole", 10, 950),
-    delegate_call(5, 960),
-    execute(0, 1000),
-)
+    "Execute", delegated("fill", 20, 120), delegated("submit", 130, 830), delegated("drain", 840, 940),
+    delegated("whole", 10, 950), delegate_call(5, 960), execute(0, 1000),
+)  # fmt: skip
 SHADER = '{{"kernel_name": "{}", "dispatch_id": 0}}'
 
 
@@ -74,11 +65,8 @@ CALLS: dict[str, tuple[list[Run], tuple[int, ...]]] = {
     "across a wraparound": (
         [
             run(
-                "Execute",
-                delegated("a", TOP - 18, TOP - 3),
-                delegated("b", 5, 15),
-                delegate_call(start=TOP - 20, end=20),
-                execute(start=TOP - 30, end=60),
+                "Execute", delegated("a", TOP - 18, TOP - 3), delegated("b", 5, 15),
+                delegate_call(start=TOP - 20, end=20), execute(start=TOP - 30, end=60),
             )
         ],
         (1, 40, 25, 15, 0),
@@ -105,7 +93,7 @@ CALLS: dict[str, tuple[list[Run], tuple[int, ...]]] = {
         [vgf_and(delegated(SHADER.format("a"), 140, 240), delegated(SHADER.format("b"), 240, 340))],
         (1, 955, 940, 15, 0),
     ),
-}
+}  # fmt: skip
 
 
 def test_a_call_that_its_events_do_not_fit_into_has_no_breakdown(warehouse: Warehouse) -> None:
@@ -210,25 +198,17 @@ def test_findings_name_calls_and_reasons() -> None:
 don't fit into them: 1 on another clock than the host's, 2 whose events end after the call, as of a backend that runs \
 asynchronously, 1 whose events together take longer than the call, as of parallel work; instruction 0 of Execute (4 of 5)"
         """.replace("\\\n", ""),
-        around(late),
-        around(late),
-        around(other),
-        around(*both),
-        around(within),
-    )
+        around(late), around(late), around(other), around(*both), around(within),
+    )  # fmt: skip
     assert_query("SELECT count(*) AS n FROM findings", "n\n0\n", DELEGATED)
 
 
 def test_calls_shorter_than_their_events_count_as_a_whole() -> None:
     """Kernels of 20 and 15 ticks in a call of 30, run by another thread; their children are also within that call."""
     events = run(
-        "Execute",
-        framework("my scope", 12, 18),
-        kernel("add", 10, 30),
-        kernel("mul", 15, 30),
-        operator_call(5, 35),
+        "Execute", framework("my scope", 12, 18), kernel("add", 10, 30), kernel("mul", 15, 30), operator_call(5, 35),
         execute(0, 100),
-    )
+    )  # fmt: skip
     assert_query(
         "SELECT op, kind, total, share_percent FROM op_totals('test', unit := 'ns')",
         """
@@ -289,21 +269,14 @@ def test_nested_initialization_is_part_of_the_delegate_s() -> None:
         1,delegate init,2,53.0,53.0,30.0
         """,
         run(
-            "Default",
-            delegated("compile", 30, 60),
-            delegated("init", 20, 70),
-            framework("Method::init", 10, 90),
+            "Default", delegated("compile", 30, 60), delegated("init", 20, 70), framework("Method::init", 10, 90),
             framework("Program::load_method", 0, 100),
         ),
         run(
-            "Default",
-            delegated("a", 2, 5),
-            framework("Method::init", 1, 10),
-            framework("Program::load_method", 0, 10),
-            delegated("b", 20, 70),
-            framework("Method::init", 20, 70),
+            "Default", delegated("a", 2, 5), framework("Method::init", 1, 10), framework("Program::load_method", 0, 10),
+            delegated("b", 20, 70), framework("Method::init", 20, 70),
         ),
-    )
+    )  # fmt: skip
 
 
 def test_published_reports_of_nested_events(warehouse: Warehouse) -> None:

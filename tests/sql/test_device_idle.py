@@ -91,15 +91,11 @@ def test_causes_add_up(launch_traces: Warehouse) -> None:
         WHERE c.stream = 7
     """)[1]
     assert rows == [
-        ("launch_delay", 2, 5001.0, 5000.0, 0.0, None),
-        ("communication", 2, 951.0 + 389, 951.0, 383.0, "nccl:barrier"),
-        ("dependency", 1, 1112.0, 1112.0, 0.0, None),
-        ("unknown_wait", 1, 700.0, 700.0, 0.0, None),
-        ("host", 1, 507.0, 507.0, 501.0, "aten::slow"),
-        ("data_loading", 1, 499.0, 499.0, 493.0, LOADER),
-        ("synchronization", 1, 92.0, 92.0, 86.0, "aten::item"),
-        ("unknown", 1, 90.0, 90.0, None, None),
-    ]
+        ("launch_delay", 2, 5001.0, 5000.0, 0.0, None), ("communication", 2, 951.0 + 389, 951.0, 383.0, "nccl:barrier"),
+        ("dependency", 1, 1112.0, 1112.0, 0.0, None), ("unknown_wait", 1, 700.0, 700.0, 0.0, None),
+        ("host", 1, 507.0, 507.0, 501.0, "aten::slow"), ("data_loading", 1, 499.0, 499.0, 493.0, LOADER),
+        ("synchronization", 1, 92.0, 92.0, 86.0, "aten::item"), ("unknown", 1, 90.0, 90.0, None, None),
+    ]  # fmt: skip
     # Of the device's time, as the share that it was idle, and the shares of the advice.
     shares = """
         SELECT sum(c.share_percent), any_value(d.idle_percent),

@@ -39,15 +39,11 @@ def test_events_of_delegates_have_units_and_clocks() -> None:
         Method::execute,Method::execute,framework,,60,ticks,host
         """,
         run(
-            "Execute",
-            delegated("Accelerator time (cycles)", start=0, end=700),
-            delegated("Bytes read (bytes)", start=0, end=4096),
-            delegated("Mystery", start=0, end=3),
-            delegated(7, start=900, end=905),
-            delegate_call(start=110, end=150),
-            execute(start=100, end=160),
+            "Execute", delegated("Accelerator time (cycles)", start=0, end=700),
+            delegated("Bytes read (bytes)", start=0, end=4096), delegated("Mystery", start=0, end=3),
+            delegated(7, start=900, end=905), delegate_call(start=110, end=150), execute(start=100, end=160),
         ),
-    )
+    )  # fmt: skip
 
 
 def test_events_of_a_32_bit_clock() -> None:
@@ -93,12 +89,9 @@ def test_event_blocks_distinguish_control_flow() -> None:
         2,Execute,1,2,2,2,
         3,Execute,1,4,4,2,1
         """,
-        run("Default", framework("Program::load_method", 0, 9)),
-        then,
-        otherwise,
-        then,
+        run("Default", framework("Program::load_method", 0, 9)), then, otherwise, then,
         Run("Execute", then.events, (), 1),
-    )
+    )  # fmt: skip
 
 
 def test_inspector_events_over_two_runs() -> None:
@@ -152,13 +145,10 @@ def test_inspector_events_have_rows_for_what_only_logged_values() -> None:
         2,,debug,,
         """,
         run(
-            "Execute",
-            DebugEvent(1.5, instruction_id=0),
-            kernel("add", 10, 30),
-            execute(0, 60),
+            "Execute", DebugEvent(1.5, instruction_id=0), kernel("add", 10, 30), execute(0, 60),
             DebugEvent(7, chain_index=2**64 - 1),
         ),
-    )
+    )  # fmt: skip
 
 
 def test_units_are_asked_for_or_fit_the_capture() -> None:

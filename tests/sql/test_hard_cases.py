@@ -209,12 +209,8 @@ def test_times_that_a_call_without_events_hides(warehouse: Warehouse, tmp_path: 
     )
     query = "SELECT total, events FROM find_total_for_module('run', $module, unit := 'ns')"
     for module, expected in (
-        ("up", (None, None)),
-        ("idle", (0, 0)),
-        ("out", (10, 1)),
-        ("", (110, 2)),
-        ("none", (0, 0)),
-    ):
+        ("up", (None, None)), ("idle", (0, 0)), ("out", (10, 1)), ("", (110, 2)), ("none", (0, 0)),
+    ):  # fmt: skip
         assert warehouse.rows(query, module=module)[1] == [expected], module
 
 

@@ -117,14 +117,10 @@ def dumps(draw: st.DrawFn) -> tuple[bytes, list[str]]:
             return draw(ticks), draw(ticks)
 
         return [
-            builders.execute(*pair()),
-            builders.operator_call(*pair()),
-            builders.kernel("addmm", *pair()),
-            builders.delegate_call(*pair(), 1),
-            builders.delegated("conv", *pair(), 1),
-            builders.framework("Method::init", *pair()),
-            builders.AllocationEvent(1, draw(ticks)),
-        ]
+            builders.execute(*pair()), builders.operator_call(*pair()), builders.kernel("addmm", *pair()),
+            builders.delegate_call(*pair(), 1), builders.delegated("conv", *pair(), 1),
+            builders.framework("Method::init", *pair()), builders.AllocationEvent(1, draw(ticks)),
+        ]  # fmt: skip
 
     logged = [
         builders.DebugEvent(name="x", value=draw(st.one_of(floats, st.sampled_from(INTEGERS), st.booleans()))),

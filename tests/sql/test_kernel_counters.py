@@ -113,13 +113,8 @@ def test_counters_are_those_of_holistictraceanalysis(kept: Warehouse) -> None:
 def test_ranges_are_not_kernels(kept: Warehouse) -> None:
     """Their times are not those of kernels: no view of the time of devices counts them."""
     for view in (
-        "kernel_table",
-        "gpu_utilization",
-        "device_breakdown",
-        "device_idle",
-        "kernel_launches",
-        "work_totals",
-    ):
+        "kernel_table", "gpu_utilization", "device_breakdown", "device_idle", "kernel_launches", "work_totals",
+    ):  # fmt: skip
         assert kept.rows(f"FROM {view}('t')")[1] == [], view
     assert kept.rows("SELECT sum(k.device_time_total) FROM key_averages('t') AS k WHERE NOT k.is_device")[1] == [
         (None,)

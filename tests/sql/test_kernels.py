@@ -103,14 +103,10 @@ def test_chains_by_hand(traces: Traces) -> None:
         *run("aten::mm", SGEMM, 40, 50, 3),
         *run("aten::mul", MUL, 100, 8, 4),
         *run("aten::relu", MUL, 105, 1, 5, stream=8),  # of another stream: the chain goes on
-        *run("aten::add", ADD, 120, 6, 6),
-        event("gpu_memcpy", "Memcpy DtoD", 130, 131, 7, device=0, stream=7),
-        *run("aten::add", ADD, 140, 5, 7),
-        *run("triton", "triton_poi_fused_add_0", 160, 5, 8),
-        *run("aten::pow", ADD, 180, 2, 9),
-        *run("aten::mean", MEAN, 190, 6, 10),
-        *run("aten::mul", MUL, 200, 2, 11),
-    )
+        *run("aten::add", ADD, 120, 6, 6), event("gpu_memcpy", "Memcpy DtoD", 130, 131, 7, device=0, stream=7),
+        *run("aten::add", ADD, 140, 5, 7), *run("triton", "triton_poi_fused_add_0", 160, 5, 8),
+        *run("aten::pow", ADD, 180, 2, 9), *run("aten::mean", MEAN, 190, 6, 10), *run("aten::mul", MUL, 200, 2, 11),
+    )  # fmt: skip
     # All kernels and the copy: 10 + 4 + 50 + 8 + 1 + 6 + 1 + 5 + 5 + 2 + 6 + 2 = 100 us.
     columns = "sequence, kernels, calls, total, saves_at_most, share_percent"
     assert traces.ask("fusable_chains", columns, unit="us") == [
@@ -251,18 +247,15 @@ def test_tensor_core_use(traces: Traces) -> None:
         *launched_on(
             "void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float> >(int)", 12, 5, 2, wait=42
         ),
-        event("cpu_op", "aten::mm", 40, 50),
-        *launched_on("ampere_sgemm_64x32_nn", 42, 10, 3),
-        event("user_annotation", "ProfilerStep#4", 100, 200),
-        event("cpu_op", "aten::mm", 101, 110),
-        *launched_on("volta_h884gemm", 102, 40, 4, device=1),
-        event("cpu_op", "aten::relu", 120, 130),
+        event("cpu_op", "aten::mm", 40, 50), *launched_on("ampere_sgemm_64x32_nn", 42, 10, 3),
+        event("user_annotation", "ProfilerStep#4", 100, 200), event("cpu_op", "aten::mm", 101, 110),
+        *launched_on("volta_h884gemm", 102, 40, 4, device=1), event("cpu_op", "aten::relu", 120, 130),
         *launched_on("relu_kernel", 122, 10, 5),
         # Communication and copies are not computation. A kernel that no op launched has no op.
         *launched_on("ncclDevKernel_AllReduce", 140, 9, 6),
         event("gpu_memcpy", "Memcpy HtoD", 180, 190, 7, device=0),
         *launched_on("reduce_kernel", 150, 1, 8),
-    )
+    )  # fmt: skip
     assert traces.ask("tensor_core_use", f"device, step, {COLUMNS}", by="step") == [
         (0, 3, 3, 45, 30, pytest.approx(100 * 30 / 45), 10, pytest.approx(100 * 10 / 45)),
         (0, 4, 2, 11, 0, 0, 0, 0),
@@ -273,12 +266,9 @@ def test_tensor_core_use(traces: Traces) -> None:
         (1, None, 1, 40, 40, 100, 0, 0),
     ]
     assert traces.ask("tensor_core_use", "op, kernel_time, tensor_time, missed_time", by="op") == [
-        ("aten::mm", 50, 40, 10),
-        ("aten::cudnn_convolution", 30, 30, 0),
-        ("aten::relu", 10, 0, 0),
-        ("aten::_convolution", 5, 0, 0),
-        (None, 1, 0, 0),
-    ]
+        ("aten::mm", 50, 40, 10), ("aten::cudnn_convolution", 30, 30, 0), ("aten::relu", 10, 0, 0),
+        ("aten::_convolution", 5, 0, 0), (None, 1, 0, 0),
+    ]  # fmt: skip
     with pytest.raises(QueryError, match="by must be device, step or op, not x"):
         traces.ask("tensor_core_use", by="x")
 
@@ -344,15 +334,11 @@ def test_sizes_of_calls(traces: Traces) -> None:
         *copied(2, 30, 4096),
         # Its own size goes before that of the call.
         *copied(3, 60, "70", bytes=80),
-        *copied(4, 90, None),
-        *copied(5, 120, "-1"),
-        *copied(6, 150, "many"),
-        *copied(7, 180, [1]),
-        *copied(8, 210, 2**63),
+        *copied(4, 90, None), *copied(5, 120, "-1"), *copied(6, 150, "many"), *copied(7, 180, [1]), *copied(8, 210, 2**63),
         # A kernel has none, whatever its call has.
         event("cuda_runtime", "hipLaunchKernel", 240, 244, correlation=9, size="12"),
         event("kernel", "gemm", 245, 250, 0, correlation=9, device=2, stream=0),
-    )
+    )  # fmt: skip
     sizes = [2560, 4096, 80, None, None, None, None, None]
     assert traces.ask("copies", "bytes") == [(size,) for size in sizes]
     assert traces.ask("copy_totals", "calls, bytes, bandwidth_gb_per_s") == [(8, 6736, pytest.approx(6736 / 30 / 1000))]
@@ -363,23 +349,15 @@ def test_sizes_of_calls(traces: Traces) -> None:
 def test_kernels_by_annotation(traces: Traces) -> None:
     """The innermost annotation around the launch counts, whatever ops are between; then the step, then none."""
     traces.take(
-        event("user_annotation", "ProfilerStep#1", 0, 100),
-        event("user_annotation", "outer", 5, 60),
-        event("user_annotation", "inner", 10, 30),
-        event("cpu_op", "aten::mm", 12, 28),
-        *launch(1, 14, 4, "gemm", 20, 40),
-        *launch(2, 40, 4, "gemm", 45, 50),
-        *launch(3, 70, 4, "gemm", 75, 78),
-        *launch(4, 110, 4, "gemm", 120, 121),
-        event("kernel", "not_launched", 130, 132, 7, device=0, stream=7),
-    )
+        event("user_annotation", "ProfilerStep#1", 0, 100), event("user_annotation", "outer", 5, 60),
+        event("user_annotation", "inner", 10, 30), event("cpu_op", "aten::mm", 12, 28),
+        *launch(1, 14, 4, "gemm", 20, 40), *launch(2, 40, 4, "gemm", 45, 50), *launch(3, 70, 4, "gemm", 75, 78),
+        *launch(4, 110, 4, "gemm", 120, 121), event("kernel", "not_launched", 130, 132, 7, device=0, stream=7),
+    )  # fmt: skip
     assert traces.ask("annotation_kernels", "annotation, event, calls, total, per_call") == [
-        ("inner", "gemm", 1, 20, 20),
-        ("outer", "gemm", 1, 5, 5),
-        ("ProfilerStep*", "gemm", 1, 3, 3),
-        (None, "not_launched", 1, 2, 2),
-        (None, "gemm", 1, 1, 1),
-    ]
+        ("inner", "gemm", 1, 20, 20), ("outer", "gemm", 1, 5, 5), ("ProfilerStep*", "gemm", 1, 3, 3),
+        (None, "not_launched", 1, 2, 2), (None, "gemm", 1, 1, 1),
+    ]  # fmt: skip
     launches = traces.ask("kernel_launches", "op, annotation, start")
     assert launches == [
         ("aten::mm", "inner", 20), (None, "outer", 45), (None, "ProfilerStep#1", 75), (None, None, 120),

@@ -37,12 +37,9 @@ def decode(start: int = 0) -> Run:
 def branches(first: str, branch: int, name: str) -> Run:
     """A first kernel, a jump, and the kernel of one branch, with a separate instruction."""
     return run(
-        "Execute",
-        framework("JF_CALL", 1, 2),
-        kernel(first, 5, 10, instruction=0),
-        kernel(name, 10, 30, instruction=branch),
-        execute(0, 40),
-    )
+        "Execute", framework("JF_CALL", 1, 2), kernel(first, 5, 10, instruction=0),
+        kernel(name, 10, 30, instruction=branch), execute(0, 40),
+    )  # fmt: skip
 
 
 # Only the first kernel of `forward`.
@@ -85,11 +82,8 @@ def test_an_instruction_of_two_programs_has_a_row_in_each() -> None:
         native_call_addmm.out,Execute #2,0,2,10.0,5.555555555555555
         native_call_sigmoid.out,Execute #2,1,2,30.0,16.666666666666668
         """,
-        forward(),
-        decode(),
-        forward(),
-        decode(),
-    )
+        forward(), decode(), forward(), decode(),
+    )  # fmt: skip
     assert_query(
         "SELECT op, calls, per_call, share_percent FROM op_totals('test', unit := 'ns', method := 'Execute #2') WHERE total > 10",
         "op,calls,per_call,share_percent\nsigmoid,1,30.0,60.0\n",

@@ -83,16 +83,12 @@ def test_a_bad_file_adds_nothing(lab: Warehouse, tmp_path: Path) -> None:
 
 
 KNOWN: tuple[tuple[str, float, str | None, tuple[Any, ...]], ...] = (
-    ("temperature", 41, None, (41.0, "degC", None)),
-    ("model_load_time", 1.5, "s", (1500.0, "ms", "lower")),
-    ("model_load_time", 1500, "us", (1.5, "ms", "lower")),
-    ("peak_memory", 3, "GB", (3072.0, "MB", "lower")),
-    ("peak_memory", 512, "kB", (0.5, "MB", "lower")),
-    ("peak_memory", 512, "ms", (512.0, "ms", "lower")),
-    ("clock", 2.8, "GHz", (2.8, "GHz", None)),
-    ("my score", 1e-300, None, (1e-300, None, None)),
+    ("temperature", 41, None, (41.0, "degC", None)), ("model_load_time", 1.5, "s", (1500.0, "ms", "lower")),
+    ("model_load_time", 1500, "us", (1.5, "ms", "lower")), ("peak_memory", 3, "GB", (3072.0, "MB", "lower")),
+    ("peak_memory", 512, "kB", (0.5, "MB", "lower")), ("peak_memory", 512, "ms", (512.0, "ms", "lower")),
+    ("clock", 2.8, "GHz", (2.8, "GHz", None)), ("my score", 1e-300, None, (1e-300, None, None)),
     ("my time", 2, "s", (2.0, "s", None)),
-)
+)  # fmt: skip
 
 
 def test_metrics_by_hand(lab: Warehouse) -> None:

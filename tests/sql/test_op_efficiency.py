@@ -102,14 +102,10 @@ def test_by_hand(traces: Traces) -> None:
 def test_bounds(traces: Traces) -> None:
     """What a kernel does at least is the shortest of the trace: 2 us."""
     traces.take(
-        op("aten::mm", 0, 9, ([8192, 8192], HALF), ([8192, 8192], HALF)),
-        *launched(GEMM, 1, 1500, 1),
-        op("aten::add", 2000, 2009, ([8192, 8192], HALF), ([8192, 8192], HALF), "1"),
-        *launched(ADD, 2001, 200, 2),
-        op("aten::add", 2010, 2019, ([8], HALF), ([8], HALF), "1"),
-        *launched(ADD, 2011, 2, 3, begin=2300),
-        **H100,
-    )
+        op("aten::mm", 0, 9, ([8192, 8192], HALF), ([8192, 8192], HALF)), *launched(GEMM, 1, 1500, 1),
+        op("aten::add", 2000, 2009, ([8192, 8192], HALF), ([8192, 8192], HALF), "1"), *launched(ADD, 2001, 200, 2),
+        op("aten::add", 2010, 2019, ([8], HALF), ([8], HALF), "1"), *launched(ADD, 2011, 2, 3, begin=2300), **H100,
+    )  # fmt: skip
     rows = traces.ask("op_efficiency", "op, bound, roof_percent, above_roof, peak_flops")
     assert rows[0][:2] == ("aten::mm", "compute")
     assert rows[0][2:] == (
@@ -350,7 +346,7 @@ FUSED: list[tuple[str, list[Any], tuple[str | None, int | None, int | None, str 
     ("triton_red_fused_mean_1", [ROWS, ([7], "float"), "7", "96"], ("reduction", None, 2 * 672 + 4 * 7, None)),
     ("triton_poi_fused_embedding_2", [ROWS, ROWS, "672"], (None, None, None, "no formula for triton_poi_fused_embedding_2")),
     ("triton_poi_fused_0", [([201088, 2880], HALF), ROWS, "672"],
-     ("elementwise", None, None, "it reads only part of the tensors that it names")),
+     ("elementwise", None, None, "it reads part of the tensors that it names, or from a cache")),
     ("_C::paged_attention_v1", [HEADS, HEADS, CACHE, CACHE, "2", "0.1", ([9, 8], "int"), ([9], "int"), "16", "99"],
      ("attention", None, None, "the lengths of its sequences are not written")),
     ("vllm::rocm_unquantized_gemm", [ROWS, ([40, 96], HALF), None], ("GEMM", 2 * 7 * 40 * 96, 2 * (672 + 40 * 96 + 280), None)),
@@ -386,16 +382,13 @@ def test_paged_attention(traces: Traces) -> None:
     lengths = "execute_46_context_9(sq8155sk8430sqsq7475785sqsk7671310)_generation_37(sq37sk34489sqsq37sqsk34489)"
     traces.take(
         event("user_annotation", "execute_3_context_1(sq4sk10sqsq16sqsk40)_generation_2(sq2sk30sqsq2sqsk30)", 0, 20),
-        *paged(5, 8, 6, 2, 32, 1),
-        event("user_annotation", lengths, 100, 120),
-        *paged(105, 8192, 64, 8, 64, 2),
-        event("user_annotation", "execute_context_1(8_64)_generation_0(0)", 200, 220),
-        *paged(205, 8, 6, 2, 32, 3),
+        *paged(5, 8, 6, 2, 32, 1), event("user_annotation", lengths, 100, 120), *paged(105, 8192, 64, 8, 64, 2),
+        event("user_annotation", "execute_context_1(sq8sk64sqsq64sqsk512)", 200, 220), *paged(205, 8, 6, 2, 32, 3),
         # Fewer queries than the step has.
         event("user_annotation", lengths, 300, 320),
         *paged(305, 8, 6, 2, 32, 4),
         **H100,
-    )
+    )  # fmt: skip
     rows = traces.ask("op_efficiency", "total, flops, bytes, reason")
     unknown = (None, None, "the lengths of its sequences are not written")
     assert sorted(rows) == [
@@ -517,28 +510,14 @@ def test_a_report_on_out_arguments(warehouse: Warehouse) -> None:
 
 # TB/s, and dense Tflop/s on float16 by tensor cores.
 NAMES: dict[str, tuple[float, float] | None] = {
-    "NVIDIA GH200 480GB": (4.0, 990),
-    "NVIDIA GH200 144G HBM3e": (4.9, 990),
-    "NVIDIA GB200": (8.0, 2500),
-    "NVIDIA B200": (8.0, 2250),
-    "NVIDIA H200": (4.8, 989.4),
-    "NVIDIA H100 80GB HBM3": (3.352, 989.4),
-    "NVIDIA H20": (4.0, 148),
-    "NVIDIA H20-3e": (4.8, 148),
-    "NVIDIA A10": (0.6, 125),
-    "NVIDIA A10G": None,
-    "NVIDIA A100-SXM4-80GB": (2.039, 312),
-    "NVIDIA L4": (0.3, 121),
-    "NVIDIA L40S": (0.864, 362.05),
-    "NVIDIA L40": None,
-    "Tesla T4": (0.32, 65),
-    "Tesla V100-SXM2-16GB": (0.9, 125),
-    "Tesla V100-PCIE-32GB": (0.9, 112),
-    "Tesla V100S-PCIE-32GB": (1.134, 130),
-    "AMD Instinct MI300X": (5.325, 1307.4),
-    "MI300X achievable": (5.325, 708),
+    "NVIDIA GH200 480GB": (4.0, 990), "NVIDIA GH200 144G HBM3e": (4.9, 990), "NVIDIA GB200": (8.0, 2500),
+    "NVIDIA B200": (8.0, 2250), "NVIDIA H200": (4.8, 989.4), "NVIDIA H100 80GB HBM3": (3.352, 989.4),
+    "NVIDIA H20": (4.0, 148), "NVIDIA H20-3e": (4.8, 148), "NVIDIA A10": (0.6, 125), "NVIDIA A10G": None,
+    "NVIDIA A100-SXM4-80GB": (2.039, 312), "NVIDIA L4": (0.3, 121), "NVIDIA L40S": (0.864, 362.05), "NVIDIA L40": None,
+    "Tesla T4": (0.32, 65), "Tesla V100-SXM2-16GB": (0.9, 125), "Tesla V100-PCIE-32GB": (0.9, 112),
+    "Tesla V100S-PCIE-32GB": (1.134, 130), "AMD Instinct MI300X": (5.325, 1307.4), "MI300X achievable": (5.325, 708),
     "MI325X achievable": (6.0, 840.8),
-}
+}  # fmt: skip
 
 
 def test_peaks_by_names(warehouse: Warehouse) -> None:

@@ -23,20 +23,15 @@ def test_by_hand(warehouse: Warehouse, tmp_path: Path) -> None:
     traces = Traces(warehouse, tmp_path)
     gpu = {"type": 1, "device": 0}
     traces.take(
-        event("user_annotation", "ProfilerStep#7", 0, 50),
-        event("cpu_op", "aten::linear", 5, 40),
-        event("cpu_op", "aten::mm", 10, 20),
-        at(1, 12, 100, 164, **gpu),
-        at(2, 30, 50, 214, **gpu),
-        at(1, 45, -100, 114, **gpu),
-        event("cpu_op", "aten::relu", 60, 90),
-        at(3, 70, 200, 314, **gpu),
+        event("user_annotation", "ProfilerStep#7", 0, 50), event("cpu_op", "aten::linear", 5, 40),
+        event("cpu_op", "aten::mm", 10, 20), at(1, 12, 100, 164, **gpu), at(2, 30, 50, 214, **gpu),
+        at(1, 45, -100, 114, **gpu), event("cpu_op", "aten::relu", 60, 90), at(3, 70, 200, 314, **gpu),
         at(2, 75, 30, 294, **gpu),  # the release of its 50 bytes was not recorded
         at(4, 80, 400, 694, **gpu),
         at(4, 85, -400, 294, **gpu),
         at(9, 95, 300, 594, **gpu),
         at(1, 12, 8, 8),  # of the CPU
-    )
+    )  # fmt: skip
     columns = "device, op, step, peak_bytes, peak_time, allocations, held_bytes"
     assert traces.ask("peak_memory", columns) == [
         ("CPU", "aten::mm", 7, 8, 12, 1, 8),

@@ -62,12 +62,9 @@ def forward(slower: int = 0) -> Run:
     """A kernel of 100 ticks, a delegate's call of 40, of which 30 are an op's; 160 in all, `slower` in the kernel."""
     end = 105 + slower
     return run(
-        "Execute",
-        kernel("addmm", 5, end, instruction=0),
-        delegate_call(end, end + 40, instruction=1),
-        delegated("conv", end + 5, end + 35, instruction=1),
-        execute(0, end + 55),
-    )
+        "Execute", kernel("addmm", 5, end, instruction=0), delegate_call(end, end + 40, instruction=1),
+        delegated("conv", end + 5, end + 35, instruction=1), execute(0, end + 55),
+    )  # fmt: skip
 
 
 DECODE = run("Execute", kernel("addmm", 5, 15, instruction=0), kernel("relu", 15, 45, instruction=1), execute(0, 50))
@@ -146,16 +143,12 @@ def test_an_execute_takes_what_was_written(warehouse: Warehouse) -> None:
     rows = rows_of(warehouse, "FROM op_totals('made', unit := 'ns')")
     found = {(row["op"], row["method"]): (row["executes"], row["per_execute"]) for row in rows}
     assert found == {
-        ("addmm", "Execute #1"): (14, 100.0),
-        ("conv", "Execute #1"): (14, 30.0),
-        ("DELEGATE_CALL", "Execute #1"): (14, 10.0),
-        ("(unattributed)", "Execute #1"): (14, 20.0),
-        ("addmm", "Execute #2"): (20, 10.0),
-        ("relu", "Execute #2"): (20, 30.0),
-        ("(unattributed)", "Execute #2"): (20, 10.0),
-        ("mul", "Twice"): (2, 20.0),
+        ("addmm", "Execute #1"): (14, 100.0), ("conv", "Execute #1"): (14, 30.0),
+        ("DELEGATE_CALL", "Execute #1"): (14, 10.0), ("(unattributed)", "Execute #1"): (14, 20.0),
+        ("addmm", "Execute #2"): (20, 10.0), ("relu", "Execute #2"): (20, 30.0),
+        ("(unattributed)", "Execute #2"): (20, 10.0), ("mul", "Twice"): (2, 20.0),
         ("(unattributed)", "Twice"): (2, 10.0),
-    }
+    }  # fmt: skip
     [call] = rows_of(warehouse, "FROM delegate_totals('made', unit := 'ns', runs := 'all')")
     assert (call["executes"], call["per_execute"]) == (16, 40.0)
 

@@ -226,17 +226,11 @@ def test_passes_by_hand(traces: Traces) -> None:
     )
     columns = "step, pass, host_time, device_time, device_events, host_percent, device_percent"
     assert traces.ask("passes", columns, by="step") == [
-        (1, "forward", 20, 0, 0, 20, 0),
-        (1, "backward", 30, 40, 1, 30, 100),
-        (1, "optimizer", 20, 0, 0, 20, 0),
-        (1, "data_loading", 0, 0, 0, 0, 0),
-        (1, "other", 30, 0, 0, 30, 0),
-        (2, "forward", 0, 0, 0, 0, 0),
-        (2, "backward", 0, 0, 0, 0, 0),
-        (2, "optimizer", 0, 0, 0, 0, 0),
-        (2, "data_loading", 0, 0, 0, 0, 0),
+        (1, "forward", 20, 0, 0, 20, 0), (1, "backward", 30, 40, 1, 30, 100), (1, "optimizer", 20, 0, 0, 20, 0),
+        (1, "data_loading", 0, 0, 0, 0, 0), (1, "other", 30, 0, 0, 30, 0), (2, "forward", 0, 0, 0, 0, 0),
+        (2, "backward", 0, 0, 0, 0, 0), (2, "optimizer", 0, 0, 0, 0, 0), (2, "data_loading", 0, 0, 0, 0, 0),
         (2, "other", 50, 1, 1, 100, 100),
-    ]
+    ]  # fmt: skip
     assert traces.ask("backward_times", f"op, backward, {TIMES}", by="op") == [
         ("aten::mm", "MmBackward0", 1, 1, 30, 30, 0, 40)
     ]
@@ -249,37 +243,28 @@ def test_passes_by_hand(traces: Traces) -> None:
 def test_numbers_count_per_thread(traces: Traces) -> None:
     """A number is linked in the thread that most numbers belong to, even if another thread has it later."""
     traces.take(
-        numbered("aten::mul", 0, 5, 1),
-        numbered("aten::add", 10, 15, 2),
-        numbered("aten::view", 16, 17, 3),
-        numbered("aten::sum", 20, 25, 3),
-        numbered("aten::exp", 26, 27, 2, thread=3),
+        numbered("aten::mul", 0, 5, 1), numbered("aten::add", 10, 15, 2), numbered("aten::view", 16, 17, 3),
+        numbered("aten::sum", 20, 25, 3), numbered("aten::exp", 26, 27, 2, thread=3),
         numbered("SumBackward0", 30, 35, 3, thread=2, forward=1),
         numbered("AddBackward0", 40, 45, 2, thread=2, forward=1),
         numbered("MulBackward0", 50, 55, 1, thread=2, forward=1),
         numbered("CppNode<Exp>", 60, 65, 2, thread=2, forward=4),
         # No op of the trace has this number.
         numbered("CosBackward0", 70, 75, 9, thread=2, forward=1),
-    )
+    )  # fmt: skip
     assert set(traces.ask("backward_times", "op, backward", by="op")) == {
-        ("aten::sum", "SumBackward0"),
-        ("aten::add", "AddBackward0"),
-        ("aten::mul", "MulBackward0"),
-        ("aten::exp", "CppNode<Exp>"),
-        (None, "CosBackward0"),
-    }
+        ("aten::sum", "SumBackward0"), ("aten::add", "AddBackward0"), ("aten::mul", "MulBackward0"),
+        ("aten::exp", "CppNode<Exp>"), (None, "CosBackward0"),
+    }  # fmt: skip
 
 
 def test_older_traces(traces: Traces) -> None:
     """Without sequence numbers, autograd's functions are known by name; all other ops belong to the forward pass."""
     traces.take(
-        event("cpu_op", "aten::mm", 0, 10),
-        event("cpu_op", "MmBackward", 20, 50, 2),
-        event("cpu_op", "aten::mm", 25, 40, 2),
-        event("cpu_op", "torch::autograd::AccumulateGrad", 50, 60, 2),
-        event("cpu_op", "aten::cudnn_batch_norm_backward", 70, 75),
-        is_older=True,
-    )
+        event("cpu_op", "aten::mm", 0, 10), event("cpu_op", "MmBackward", 20, 50, 2),
+        event("cpu_op", "aten::mm", 25, 40, 2), event("cpu_op", "torch::autograd::AccumulateGrad", 50, 60, 2),
+        event("cpu_op", "aten::cudnn_batch_norm_backward", 70, 75), is_older=True,
+    )  # fmt: skip
     assert traces.ask("passes", "step, pass, host_time", by="step")[:2] == [(0, "forward", 15), (0, "backward", 40)]
     assert traces.ask("backward_times", "op, backward, backward_host_time", by="op") == [
         (None, "MmBackward", 30),
@@ -292,27 +277,20 @@ def test_threads_that_run_the_same_ops(traces: Traces) -> None:
     trace lacks belongs to none.
     """
     traces.take(
-        numbered("aten::exp", 0, 1, 1, thread=12),
-        numbered("aten::mul", 2, 5, 2, thread=12),
-        numbered("aten::sin", 1, 2, 1, thread=11),
-        numbered("aten::add", 2, 8, 2, thread=11),
-        numbered("aten::sub", 3, 10, 2, thread=13),
-        numbered("MulBackward0", 20, 21, 2, thread=9, forward=6),
+        numbered("aten::exp", 0, 1, 1, thread=12), numbered("aten::mul", 2, 5, 2, thread=12),
+        numbered("aten::sin", 1, 2, 1, thread=11), numbered("aten::add", 2, 8, 2, thread=11),
+        numbered("aten::sub", 3, 10, 2, thread=13), numbered("MulBackward0", 20, 21, 2, thread=9, forward=6),
         numbered("AddBackward0", 22, 24, 2, thread=9, forward=5),
         numbered("SubBackward0", 25, 30, 2, thread=9, forward=7),
         numbered("ExpBackward0", 31, 32, 1, thread=9, forward=6),
         numbered("SinBackward0", 33, 34, 1, thread=9, forward=5),
         # The thread began after the op.
         numbered("CosBackward0", 35, 36, 1, thread=9, forward=7),
-    )
+    )  # fmt: skip
     assert set(traces.ask("backward_times", "op, backward, forward_calls, forward_host_time", by="op")) == {
-        ("aten::mul", "MulBackward0", 1, 3),
-        ("aten::add", "AddBackward0", 1, 6),
-        ("aten::sub", "SubBackward0", 1, 7),
-        ("aten::exp", "ExpBackward0", 1, 1),
-        ("aten::sin", "SinBackward0", 1, 1),
-        (None, "CosBackward0", 0, 0),
-    }
+        ("aten::mul", "MulBackward0", 1, 3), ("aten::add", "AddBackward0", 1, 6), ("aten::sub", "SubBackward0", 1, 7),
+        ("aten::exp", "ExpBackward0", 1, 1), ("aten::sin", "SinBackward0", 1, 1), (None, "CosBackward0", 0, 0),
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["torch/steps_7", "torch_threads/replicas"])

@@ -18,23 +18,17 @@ from tests.warehouses import empty_warehouse
 # Two iterations of a block, another block between them.
 TWO_ITERATIONS = (
     block(
-        "run",
-        execute(1_000, 101_050),
-        kernel("add", 2_000, 42_150, 0),
-        Entry("delegate_execute", 0, 1, 50_000, 90_000),
-        allocators=[(0, "method"), (1, "planned")],
+        "run", execute(1_000, 101_050), kernel("add", 2_000, 42_150, 0),
+        Entry("delegate_execute", 0, 1, 50_000, 90_000), allocators=[(0, "method"), (1, "planned")],
         allocations=[(1, 64), (0, 8), (1, 32)],
     )
     + block("load", Entry("Method::init", start=200_000, end=207_000), allocations=[(0, 5)])
     + block(
-        "run",
-        execute(301_000, 401_000),
-        kernel("add", 302_000, 342_000, 0),
-        Entry("delegate_execute", 0, 1, 350_000, 390_000),
-        allocators=[(0, "method"), (1, "planned")],
+        "run", execute(301_000, 401_000), kernel("add", 302_000, 342_000, 0),
+        Entry("delegate_execute", 0, 1, 350_000, 390_000), allocators=[(0, "method"), (1, "planned")],
         allocations=[(1, 64), (0, 8), (1, 32)],
     )
-)
+)  # fmt: skip
 
 
 def test_iterations() -> None:
@@ -59,13 +53,10 @@ def test_iterations() -> None:
 @pytest.mark.parametrize(
     ("scale", "first"),
     [
-        ("NULL", "0.1001,0.0801,19.98,ms"),
-        ("'ns'", "0.1001,0.0801,19.98,ms"),
-        ("'us'", "100.05,80.15,19.89,ms"),
-        ("'ms'", "100050.0,80150.0,19.89,ms"),
-        ("'cycles'", "100050.0,80150.0,19.89,cycles"),
+        ("NULL", "0.1001,0.0801,19.98,ms"), ("'ns'", "0.1001,0.0801,19.98,ms"), ("'us'", "100.05,80.15,19.89,ms"),
+        ("'ms'", "100050.0,80150.0,19.89,ms"), ("'cycles'", "100050.0,80150.0,19.89,cycles"),
     ],
-)
+)  # fmt: skip
 def test_prof_result_tax(scale: str, first: str) -> None:
     """If times were rounded first, the tax would differ. `load` has no execute."""
     assert_query(

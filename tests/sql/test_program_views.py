@@ -29,13 +29,10 @@ from tests.warehouses import empty_warehouse
 
 # Six floats in, three instructions; value 1 ends where 3 begins.
 CHAIN = method(
-    "forward",
-    [tensor(6, at=0), tensor(2, at=24), tensor(4, at=32), tensor(1, at=24), tensor(5, constant=1)],
-    [kernel("aten::mul.out", 0, 4, 1), kernel("aten::exp.out", 1, 2), kernel("aten::sum.out", 2, 3)],
-    inputs=[0],
-    outputs=[3],
-    buffers=[0, 48],
-)
+    "forward", [tensor(6, at=0), tensor(2, at=24), tensor(4, at=32), tensor(1, at=24), tensor(5, constant=1)],
+    [kernel("aten::mul.out", 0, 4, 1), kernel("aten::exp.out", 1, 2), kernel("aten::sum.out", 2, 3)], inputs=[0],
+    outputs=[3], buffers=[0, 48],
+)  # fmt: skip
 
 
 def assert_of_programs(query: str, expected: str, data: bytes, **others: bytes) -> None:
@@ -148,16 +145,13 @@ def test_what_changed_between_two_programs() -> None:
     )  # fmt: skip
     new = program(
         method(
-            "forward",
-            [],
-            [kernel("aten::add.out"), kernel("aten::mul.out"), delegate_call(0)],
-            delegates=[delegate("Npu", 0)],
-            buffers=[0, 32, 8],
+            "forward", [], [kernel("aten::add.out"), kernel("aten::mul.out"), delegate_call(0)],
+            delegates=[delegate("Npu", 0)], buffers=[0, 32, 8],
         ),
         method("warm", [], [kernel("aten::mul.out")], buffers=[0]),
         constants=[b"1234"],
         blobs=[b"blob"],
-    )
+    )  # fmt: skip
     query = """
         SELECT kind, method, item, change, base_number AS n, new_number AS m, number_difference AS d,
             base_bytes AS b, new_bytes AS c, bytes_difference AS e

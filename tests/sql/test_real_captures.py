@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import cast
 
-import numpy as np
 import pytest
 
 from etq.database.handles import Capture
@@ -36,22 +35,6 @@ def test_rows_lie_sorted(all_captures: Warehouse) -> None:
     keys = all_captures.rows("SELECT capture_id, run_index, event_index FROM event_ticks ORDER BY rowid")[1]
     assert all(one < other for one, other in pairwise(keys))
     assert len(keys) > 50_000
-
-
-@pytest.mark.parametrize("name", ["mlp_100runs", "cond_mixed"])
-def test_percentiles_are_those_of_numpy(all_captures: Warehouse, name: str) -> None:
-    quantiles = [0.0, 0.05, 0.25, 0.5, 0.95, 0.999, 1.0]
-    ours = all_captures.rows(
-        """SELECT p.block_index, p.slot, p.occurrence, list(p.value ORDER BY p.quantile)
-           FROM percentiles($name, quantiles := $quantiles, unit := 'ns') AS p GROUP BY ALL ORDER BY ALL""",
-        name=name,
-        quantiles=quantiles,
-    )[1]
-    query = """SELECT i.block_index, i.slot, i.occurrence, i.raw FROM inspector_events($name, unit := 'ns') AS i
-        ORDER BY ALL"""
-    for our, (*key, values) in zip(ours, all_captures.rows(query, name=name)[1], strict=True):
-        assert list(our[:3]) == key
-        assert our[3] == pytest.approx(np.quantile(values, quantiles), rel=1e-12, abs=1e-9)
 
 
 # These need a linked record or another argument; tests/parity/test_records.py covers them.

@@ -22,14 +22,10 @@ LINKED = record(
     maps=Maps(handles={0: [1], 1: [2], 2: [3, 4]}, delegates={2: None}),
 )
 RUN = run(
-    "Execute",
-    kernel("mm", start=0, end=400, instruction=0),
-    operator_call(start=0, end=400, instruction=0),
-    kernel("add", start=400, end=500, instruction=1),
-    operator_call(start=400, end=500, instruction=1),
-    delegate_call(start=500, end=1000, instruction=2),
-    execute(start=0, end=1000),
-)
+    "Execute", kernel("mm", start=0, end=400, instruction=0), operator_call(start=0, end=400, instruction=0),
+    kernel("add", start=400, end=500, instruction=1), operator_call(start=400, end=500, instruction=1),
+    delegate_call(start=500, end=1000, instruction=2), execute(start=0, end=1000),
+)  # fmt: skip
 
 
 def of_delegate(**delegates: list[int]) -> bytes:

@@ -53,53 +53,27 @@ def lab() -> Iterator[Warehouse]:
 
 
 SELECTED: dict[str, str] = {
-    "@latest": "c2",
-    "@previous": "c0",
-    "model=cnn,@latest": "c3",
-    "device=b,@latest": "c1",
-    "@previous,model=mlp": "c0",
-    "model=mlp,build=9,@latest": "c2",
-    "model=cnn,@previous": "",
-    "device=b,model=mlp,device=b": "c1",
-    "model=mlp,device=c": "",
-    'note=half, "baked"': "c3",
+    "@latest": "c2", "@previous": "c0", "model=cnn,@latest": "c3", "device=b,@latest": "c1",
+    "@previous,model=mlp": "c0", "model=mlp,build=9,@latest": "c2", "model=cnn,@previous": "",
+    "device=b,model=mlp,device=b": "c1", "model=mlp,device=c": "", 'note=half, "baked"': "c3",
     'note="half, ""baked""",model=cnn': "c3",
     # Numbers are compared as numbers, other labels as texts.
-    "build<10": "c2",
-    "build<=10": "c1 c2",
-    "build>=9,build<10": "c2",
-    "model=mlp,build>9.5": "c1",
-    "model>cnn,device<=a": "c0",
-    "build>9,device=a": "",
+    "build<10": "c2", "build<=10": "c1 c2", "build>=9,build<10": "c2", "model=mlp,build>9.5": "c1",
+    "model>cnn,device<=a": "c0", "build>9,device=a": "",
     # One label meets several parts.
-    "build>=9,build=10": "c1",
-    "build=9,build=10": "",
-    'model="mlp",model=mlp,model<n': "c0 c1 c2",
-    "=": "",
+    "build>=9,build=10": "c1", "build=9,build=10": "", 'model="mlp",model=mlp,model<n': "c0 c1 c2", "=": "",
     "model=": "",
     # Of days 3, 1 and 2, and unknown; what a time leaves out is included.
-    "captured_at>=2024-05-02": "c0 c3",
-    "captured_at>2024-05-02": "c0",
-    "captured_at<2024-05-02": "c1",
-    "captured_at<=2024-05-02": "c1 c3",
-    "captured_at>2024-05-01T23:59": "c0 c3",
-    "captured_at<2024-05-02T00:00:00.000001Z": "c1 c3",
-    "captured_at<2024-05-02 00:00:00Z": "c1",
-    "captured_at<=2024-05": "c0 c1 c3",
-    "captured_at>2024": "",
-    "model=mlp,captured_at>=2024-05-01,captured_at<2024-05-03": "c1",
-    "captured_at<2024-05-03,@latest": "c3",
+    "captured_at>=2024-05-02": "c0 c3", "captured_at>2024-05-02": "c0", "captured_at<2024-05-02": "c1",
+    "captured_at<=2024-05-02": "c1 c3", "captured_at>2024-05-01T23:59": "c0 c3",
+    "captured_at<2024-05-02T00:00:00.000001Z": "c1 c3", "captured_at<2024-05-02 00:00:00Z": "c1",
+    "captured_at<=2024-05": "c0 c1 c3", "captured_at>2024": "",
+    "model=mlp,captured_at>=2024-05-01,captured_at<2024-05-03": "c1", "captured_at<2024-05-03,@latest": "c3",
     "captured_at>2024-05-01,@previous": "c3",
     # The time of ingest stands for an unknown one.
-    "since=1h": "c2",
-    "since=52w,model=mlp,since=24h": "c2",
-    "since=0d": "",
-    "since=7x": "",
-    "since=9999999h": "",
-    "captured_at>yesterday": "",
-    "captured_at>": "",
-    "captured_at=2024-05-02": "",
-}
+    "since=1h": "c2", "since=52w,model=mlp,since=24h": "c2", "since=0d": "", "since=7x": "", "since=9999999h": "",
+    "captured_at>yesterday": "", "captured_at>": "", "captured_at=2024-05-02": "",
+}  # fmt: skip
 NOT_THEN = ": none was recorded then, or a time is written otherwise than captured_at>=2026-11-15, "
 UNSELECTED: dict[str, str] = {
     **{
@@ -238,18 +212,13 @@ def test_labels_are_set_and_taken_away(warehouse: Warehouse) -> None:
 
 def test_invalid_labels_are_refused(lab: Warehouse) -> None:
     for key, value, message in (
-        ("a=b", "x", "it has '=', which selectors can't contain"),
-        ("a,b", "x", "it has ','"),
-        ('a"b', "x", "it has '\"'"),
-        ("@a", "x", "it has '@'"),
-        ("a\nb", "x", r"it has '\\n'"),
-        ("", "x", "it must not be empty"),
-        (" a", "x", "nor begin or end with a space"),
+        ("a=b", "x", "it has '=', which selectors can't contain"), ("a,b", "x", "it has ','"),
+        ('a"b', "x", "it has '\"'"), ("@a", "x", "it has '@'"), ("a\nb", "x", r"it has '\\n'"),
+        ("", "x", "it must not be empty"), (" a", "x", "nor begin or end with a space"),
         ("a", "x\ny", r"is not a value; it has the control character '\\n'"),
-        ("a", "\ud800", "is not a value; it has the control character"),
-        ("a", 3, "key and value must be texts"),
+        ("a", "\ud800", "is not a value; it has the control character"), ("a", 3, "key and value must be texts"),
         ("captured_at", "yesterday", "captured_at 'yesterday' is not a time; write 2026-05-01,"),
-    ):
+    ):  # fmt: skip
         with pytest.raises(etq.WarehouseError, match=message):
             lab.label("c0", kept="no", **{key: value})  # type: ignore[arg-type]
     assert "kept" not in lab.label("c0")

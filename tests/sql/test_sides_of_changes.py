@@ -23,13 +23,9 @@ def labels(number: int) -> dict[str, str]:
     commit = {"commit": f"{number:040x}", "commit_time": f"2026-10-{1 + number // 24:02}T{number % 24:02}:00:00Z"}
     # Three captures of a nightly; the versions go from 0.9 to 0.45 as selectors sort texts, not as `regressions` does.
     more = {
-        "nightly": str(number // 3),
-        "version": f"0.{number + 8}",
-        "note": f'{number}, "x"',
-        "user": "a@b",
-        "device": "a,b",
-        "model": "net",
-    }
+        "nightly": str(number // 3), "version": f"0.{number + 8}", "note": f'{number}, "x"', "user": "a@b",
+        "device": "a,b", "model": "net",
+    }  # fmt: skip
     return {"build": str(number), **commit, **more}
 
 

@@ -43,11 +43,8 @@ def test_annotations_of_a_name_that_overlap_count_once(traces: Traces) -> None:
         "aten::mul": [1, 1, 1, 5, 1, 1],
     }
     assert tree(traces) == {
-        (): (0, 20),
-        ("copy",): (17, 20),
-        ("copy", "aten::add"): (2, 2),
-        ("copy", "aten::mul"): (1, 1),
-    }
+        (): (0, 20), ("copy",): (17, 20), ("copy", "aten::add"): (2, 2), ("copy", "aten::mul"): (1, 1),
+    }  # fmt: skip
 
 
 def test_children_that_overlap_leave_their_parent_no_less_than_nothing(traces: Traces) -> None:
@@ -174,54 +171,31 @@ HELPER = "profiler::_record_function_exit"
 
 def test_what_is_around_by_hand(traces: Traces) -> None:
     traces.take(
-        event("user_annotation", "ProfilerStep#1", 0, 100),
-        event("python_function", "nn.Module: Linear_0", 5, 60),
-        event("python_function", "forward", 10, 55),
-        event("cpu_op", "aten::linear", 15, 50),
-        event("user_annotation", "part", 20, 45),
-        event("cuda_runtime", "cudaLaunchKernel", 25, 30),
-        event("user_annotation", "nccl:all_reduce", 70, 90),
-        event("cpu_op", "c10d::allreduce_", 75, 85),
-    )
+        event("user_annotation", "ProfilerStep#1", 0, 100), event("python_function", "nn.Module: Linear_0", 5, 60),
+        event("python_function", "forward", 10, 55), event("cpu_op", "aten::linear", 15, 50),
+        event("user_annotation", "part", 20, 45), event("cuda_runtime", "cudaLaunchKernel", 25, 30),
+        event("user_annotation", "nccl:all_reduce", 70, 90), event("cpu_op", "c10d::allreduce_", 75, 85),
+    )  # fmt: skip
     query = "SELECT event_index, op_index, module_index, node_index, annotation_index FROM trace_events"
     assert {row[0]: row[1:] for row in traces.warehouse.rows(query)[1]} == {
-        0: (None, None, None, None),
-        1: (None, None, 0, 0),
-        2: (None, 1, 1, 0),
-        3: (None, 1, 1, 0),
-        4: (3, 1, 3, 0),
-        5: (3, 1, 3, 4),
-        6: (None, None, 0, 0),
-        7: (None, None, 6, 6),
-    }
+        0: (None, None, None, None), 1: (None, None, 0, 0), 2: (None, 1, 1, 0), 3: (None, 1, 1, 0), 4: (3, 1, 3, 0),
+        5: (3, 1, 3, 4), 6: (None, None, 0, 0), 7: (None, None, 6, 6),
+    }  # fmt: skip
 
 
 def test_calls_by_hand(traces: Traces) -> None:
     traces.take(
-        event("user_annotation", "ProfilerStep#1", 0, 100),
-        event("cpu_op", "f", 5, 60),
-        event("cpu_op", "f", 10, 55),
-        event("cpu_op", "f", 15, 50),
-        event("cpu_op", "g", 20, 30),
-        event("cpu_op", HELPER, 22, 24),
-        event("cuda_runtime", "cudaLaunchKernel", 25, 28),
-        event("cpu_op", "f", 70, 90),
-        event("cpu_op", "f", 72, 75),
-        event("cpu_op", "f", 75, 80),
-        event("cpu_op", HELPER, 200, 210),
-        event("cpu_op", HELPER, 202, 204),
-        event("user_annotation", "nccl:all_reduce", 300, 320),
-        event("cpu_op", "nccl:all_reduce", 305, 315),
-    )
+        event("user_annotation", "ProfilerStep#1", 0, 100), event("cpu_op", "f", 5, 60), event("cpu_op", "f", 10, 55),
+        event("cpu_op", "f", 15, 50), event("cpu_op", "g", 20, 30), event("cpu_op", HELPER, 22, 24),
+        event("cuda_runtime", "cudaLaunchKernel", 25, 28), event("cpu_op", "f", 70, 90), event("cpu_op", "f", 72, 75),
+        event("cpu_op", "f", 75, 80), event("cpu_op", HELPER, 200, 210), event("cpu_op", HELPER, 202, 204),
+        event("user_annotation", "nccl:all_reduce", 300, 320), event("cpu_op", "nccl:all_reduce", 305, 315),
+    )  # fmt: skip
     query = "SELECT event_index, call_index, operator_index, operators_within FROM trace_events"
     assert {row[0]: row[1:] for row in traces.warehouse.rows(query)[1]} == {
         0: (None, 0, 6),
         1: (None, 1, 2),  # `f`, which only calls `f`
-        2: (1, 1, 0),
-        3: (1, 1, 0),
-        4: (None, 4, 1),
-        5: (4, 5, 0),
-        6: (None, 4, 0),
+        2: (1, 1, 0), 3: (1, 1, 0), 4: (None, 4, 1), 5: (4, 5, 0), 6: (None, 4, 0),
         7: (None, 7, 2),  # two calls
         8: (None, 8, 0),
         9: (None, 9, 0),
@@ -229,7 +203,7 @@ def test_calls_by_hand(traces: Traces) -> None:
         11: (None, 10, 0),
         12: (None, 12, 1),
         13: (12, 13, 0),  # one call with the annotation, but an op of its own
-    }
+    }  # fmt: skip
 
 
 def test_a_call_of_a_run_that_is_not_selected(traces: Traces) -> None:

@@ -91,14 +91,11 @@ def test_each_call_has_its_own_place_and_times_are_converted() -> None:
     with empty_warehouse() as warehouse:
         data = dump(
             run(
-                "Execute",
-                delegated("a (us)", start=0, end=4, instruction=1),
-                delegate_call(start=110, end=150, instruction=1),
-                delegated("a (us)", start=0, end=6, instruction=1),
-                delegate_call(start=160, end=170, instruction=1),
-                execute(start=100, end=180),
+                "Execute", delegated("a (us)", start=0, end=4, instruction=1),
+                delegate_call(start=110, end=150, instruction=1), delegated("a (us)", start=0, end=6, instruction=1),
+                delegate_call(start=160, end=170, instruction=1), execute(start=100, end=180),
             )
-        )
+        )  # fmt: skip
         warehouse.ingest(data, name="test", time_scale="ms")
         query = "SELECT event_index, start, duration FROM timeline('test', unit := 'us') WHERE is_estimated ORDER BY 1"
         assert warehouse.rows(query)[1] == [(0, 10_000.0, 4.0), (2, 60_000.0, 6.0)]

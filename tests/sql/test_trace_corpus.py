@@ -71,14 +71,9 @@ ACTIONS = st.recursive(
     LAUNCHES, lambda inner: st.tuples(FRAMES, NAMES, st.lists(inner, max_size=3)), max_leaves=12
 )  # fmt: skip
 STYLES = st.builds(
-    Style,
-    vendor=st.sampled_from(sorted(VENDORS)),
-    ids=st.sampled_from(IDS),
-    has_text_threads=st.booleans(),
-    is_bare=st.booleans(),
-    skew=st.sampled_from([0, 3000]),
-    names_processes=st.booleans(),
-)
+    Style, vendor=st.sampled_from(sorted(VENDORS)), ids=st.sampled_from(IDS), has_text_threads=st.booleans(),
+    is_bare=st.booleans(), skew=st.sampled_from([0, 3000]), names_processes=st.booleans(),
+)  # fmt: skip
 
 
 def act(thread: Thread, action: Any) -> None:
@@ -128,16 +123,12 @@ def longer(times: DeviceTimes) -> DeviceTimes:
         return Counter({key: LONGER * ticks for key, ticks in each.items()})
 
     return DeviceTimes(
-        device_total=LONGER * times.device_total,
-        without_op=LONGER * times.without_op,
-        own=scaled(times.own),
-        total=scaled(times.total),
-        once=scaled(times.once),
-        own_of_ops=scaled(times.own_of_ops),
+        device_total=LONGER * times.device_total, without_op=LONGER * times.without_op, own=scaled(times.own),
+        total=scaled(times.total), once=scaled(times.once), own_of_ops=scaled(times.own_of_ops),
         once_of_ops=scaled(times.once_of_ops),
         kernels={name: [LONGER * ticks for ticks in each] for name, each in times.kernels.items()},
         streams=scaled(times.streams),
-    )
+    )  # fmt: skip
 
 
 def whole(entry: Entry) -> Entry:

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from etq.errors import QueryError
+from etq.errors import FormatError, QueryError
 from etq.ingest.trace.ranks import rank_of
+from etq.warehouse.ephemeral import open_ephemeral
 from etq.warehouse.warehouse import Warehouse
 from tests.command_line import run_etq
 from tests.conftest import CAPTURES, shared_file
@@ -117,18 +118,8 @@ def test_an_op_is_eligible_where_any_call_is(traces: Traces) -> None:
 def test_kernels(traces: Traces) -> None:
     traces.take(*two_steps(), event("kernel", "relu_kernel", 230, 240, 7, device=0))
     relu = (
-        "relu_kernel",
-        "elementwise",
-        False,
-        False,
-        2,
-        50.0,
-        25.0,
-        40.0,
-        10.0,
-        pytest.approx(1.6),
-        pytest.approx(64.0),
-    )
+        "relu_kernel", "elementwise", False, False, 2, 50.0, 25.0, 40.0, 10.0, pytest.approx(1.6), pytest.approx(64.0),
+    )  # fmt: skip
     assert traces.ask("kernel_table") == [
         # The last one has no launch.
         (*relu, "us", 2, 20.0, 10.0),
@@ -157,32 +148,22 @@ def test_metrics_of_devices(stepped: Traces) -> None:
 
 
 ALLOCATIONS = [
-    event("cpu_op", "aten::add", 0, 10),
-    event("cpu_op", "aten::empty", 2, 8),
-    memory(4, 64, 64),
-    event("cpu_op", "aten::add", 20, 30),
-    event("cpu_op", "aten::empty", 22, 28),
-    memory(25, 128, 128, type=1, device=1),
-    event("cpu_op", "aten::add_", 40, 50),
-    memory(45, -16, 48),
-    memory(46, 32, 32, type=12, device=0),
-    memory(60, -8, 40),
-    event("cpu_op", "aten::relu", 70, 90),
+    event("cpu_op", "aten::add", 0, 10), event("cpu_op", "aten::empty", 2, 8), memory(4, 64, 64),
+    event("cpu_op", "aten::add", 20, 30), event("cpu_op", "aten::empty", 22, 28),
+    memory(25, 128, 128, type=1, device=1), event("cpu_op", "aten::add_", 40, 50), memory(45, -16, 48),
+    memory(46, 32, 32, type=12, device=0), memory(60, -8, 40), event("cpu_op", "aten::relu", 70, 90),
     event("cpu_op", "aten::add", 72, 80),
-]
+]  # fmt: skip
 
 
 def test_memory(traces: Traces) -> None:
     """The plug-in counts two calls of aten::add, not the one in an op that allocates nothing, and no XPU."""
     traces.take(*ALLOCATIONS)
     assert traces.ask("trace_memory_stats") == [
-        ("CPU", "aten::empty", 2, 1, 64, 64, 1, 64, 64),
-        ("CPU", "aten::add", 3, 0, 0, 0, 1, 64, 64),
-        ("CPU", "aten::add_", 1, 0, 0, -16, 0, 0, -16),
-        ("GPU1", "aten::empty", 2, 1, 128, 128, 1, 128, 128),
-        ("GPU1", "aten::add", 3, 0, 0, 0, 1, 128, 128),
-        ("XPU0", "aten::add_", 1, 1, 32, 32, 1, 32, 32),
-    ]
+        ("CPU", "aten::empty", 2, 1, 64, 64, 1, 64, 64), ("CPU", "aten::add", 3, 0, 0, 0, 1, 64, 64),
+        ("CPU", "aten::add_", 1, 0, 0, -16, 0, 0, -16), ("GPU1", "aten::empty", 2, 1, 128, 128, 1, 128, 128),
+        ("GPU1", "aten::add", 3, 0, 0, 0, 1, 128, 128), ("XPU0", "aten::add_", 1, 1, 32, 32, 1, 32, 32),
+    ]  # fmt: skip
     assert traces.ask("memory_timeline") == [
         ("CPU", 4.0, 64, 64, 1024, 64, "us"),
         ("CPU", 45.0, -16, 48, 1024, 64, "us"),
@@ -195,18 +176,14 @@ def test_memory(traces: Traces) -> None:
 def test_modules(traces: Traces) -> None:
     """The plug-in has Linear_0 twice, with 2 calls, total 40 and self time 20, which are the sums of both modules."""
     traces.take(
-        event("python_function", "nn.Module: Net_0", 0, 100),
-        event("python_function", "nn.Module: Block_0", 10, 40),
-        event("python_function", "forward", 12, 38),
-        event("python_function", "nn.Module: Linear_0", 15, 35),
+        event("python_function", "nn.Module: Net_0", 0, 100), event("python_function", "nn.Module: Block_0", 10, 40),
+        event("python_function", "forward", 12, 38), event("python_function", "nn.Module: Linear_0", 15, 35),
         event("cpu_op", "aten::linear", 20, 30, external=1),
         event("cuda_runtime", "cudaLaunchKernel", 22, 24, external=1, correlation=5),
         event("kernel", "k", 30, 37, 7, device=0, correlation=5),
-        event("python_function", "nn.Module: Block_1", 50, 90),
-        event("python_function", "nn.Module: Linear_0", 60, 80),
-        event("cpu_op", "aten::linear", 65, 75, external=2),
-        event("cpu_op", "aten::add", 82, 86, external=3),
-    )
+        event("python_function", "nn.Module: Block_1", 50, 90), event("python_function", "nn.Module: Linear_0", 60, 80),
+        event("cpu_op", "aten::linear", 65, 75, external=2), event("cpu_op", "aten::add", 82, 86, external=3),
+    )  # fmt: skip
     # The trace has no steps.
     rows = traces.ask("module_tree")
     assert {row[11:] for row in rows} == {(None,) * 5}
@@ -488,10 +465,13 @@ def test_commands_on_a_merged_trace(tmp_path: Path) -> None:
     file, db = tmp_path / "both.json", str(tmp_path / "lab.duckdb")
     file.write_bytes(merged("process"))
     assert "Note: several ranks: the trace has the events of 2 ranks" in run_etq("kernels", str(file)).stderr
-    assert run_etq("ingest", str(file), "--job", "train", "--db", db).stderr.splitlines()[:2] == [
+    options = ("--job", "train", "--label-from", "{host}.json", "--captured-at", "2026-11-15")
+    assert run_etq("ingest", str(file), *options, "--db", db).stderr.splitlines()[:2] == [
         "both.TP00-EP00: ingested",
         "both.TP01-EP00: ingested",
     ]
+    found = run_etq("captures", "host=both,captured_at>=2026-11-15", "--columns", "name", "--db", db, "--format", "csv")
+    assert len(found.stdout.splitlines()) == 3
     arguments = ("--columns", "rank,waited_for", "--format", "csv")
     stored, read = (run_etq("show", "stragglers", *of, *arguments) for of in (("--db", db), (str(file),)))
     assert stored.stdout == read.stdout == "rank,waited_for\n0,343.0\n1,181.0\n"
@@ -508,8 +488,29 @@ def test_what_is_no_merged_trace(warehouse: Warehouse) -> None:
     unknown.append({"ph": "X", "pid": 5, "ts": 1, "dur": 1})
     for events in (of_one, unknown):
         assert warehouse.ingest_ranks(json.dumps({"traceEvents": events}).encode()) == []
+    with open_ephemeral(json.dumps({"traceEvents": unknown}).encode())[0] as read:
+        assert (
+            "they can't be separated" in read.rows("SELECT detail FROM findings WHERE rule = 'several ranks'")[1][0][0]
+        )
     assert warehouse.ingest_ranks(b"[1") == [] == warehouse.ingest_ranks(CAPTURES / "mlp/mlp_100runs.etdp")
     assert warehouse.rows("SELECT count(*) FROM captures")[1] == [(0,)]
+
+
+def test_no_rank_is_stored_if_one_fails(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    ingest = warehouse.ingest_opened
+    monkeypatch.setattr(warehouse, "ingest_opened", lambda files: [*ingest(files[:1]), FormatError("t", "damaged")])
+    with pytest.raises(FormatError, match="damaged"):
+        warehouse.ingest_ranks(merged("process"))
+    assert warehouse.rows("SELECT count(*) FROM captures")[1] == [(0,)]
+
+
+def test_hostile_ranks(warehouse: Warehouse) -> None:
+    """A process with a name of 150,000 letters, and JSON that has to be repaired, as a number isn't finite."""
+    events = [{"ph": "X", "pid": pid, "ts": 1, "dur": 1} for pid in ("rank0_5", "rank1_5", "a" * 150_000)]
+    assert warehouse.ingest_ranks(json.dumps({"traceEvents": events}).encode()) == []
+    broken = [*events[:2], events[0] | {"ts": float("nan")}]
+    captures = warehouse.ingest_ranks(json.dumps({"traceEvents": broken}).encode())
+    assert [capture.name for capture in captures] == ["bytes.rank0", "bytes.rank1"]
 
 
 @pytest.mark.parametrize("name", ["[TP00-DP0{}] {}", "rank{}/{}", "rank_{}_{}"])

@@ -98,11 +98,8 @@ def test_tasks_of_ascend(warehouse: etq.Warehouse) -> None:
         ("hcom_allReduce__661_0_1", "communication", 50),
     ]
     assert warehouse.rows("SELECT category, time FROM step_breakdown('run') WHERE time > 0 ORDER BY ALL")[1] == [
-        ("CPU Exec", 20),
-        ("Communication", 50),
-        ("Kernel", 100),
-        ("Other", 130),
-    ]
+        ("CPU Exec", 20), ("Communication", 50), ("Kernel", 100), ("Other", 130),
+    ]  # fmt: skip
     assert not warehouse.rows("SELECT * FROM findings")[1]
 
 
@@ -116,29 +113,21 @@ def test_tracks_by_names_and_arguments(warehouse: etq.Warehouse) -> None:
         *(
             common | {"name": name, "pid": pid, "tid": tid, "ts": ts, "args": {"Task Type": task} if task else {}}
             for name, pid, tid, ts, task in (
-                ("add", 2, 1, 0, "MIX_AIV"),
-                ("copy_in", 2, 1, 10, "SDMA_SQE"),
-                ("wait", 2, 1, 20, "NOTIFY_WAIT_SQE"),
-                ("untold", 2, 1, 30, None),
-                ("hcom_send__1", 3, 1, 40, None),
-                ("Notify_Wait", 3, 2, 40, None),
-                ("Computing", 4, 1, 0, None),
-                ("add", 5, 1, 50, "MIX_AIV"),
+                ("add", 2, 1, 0, "MIX_AIV"), ("copy_in", 2, 1, 10, "SDMA_SQE"), ("wait", 2, 1, 20, "NOTIFY_WAIT_SQE"),
+                ("untold", 2, 1, 30, None), ("hcom_send__1", 3, 1, 40, None), ("Notify_Wait", 3, 2, 40, None),
+                ("Computing", 4, 1, 0, None), ("add", 5, 1, 50, "MIX_AIV"),
             )
         ),
         # Names may follow what they name.
         *(metadata_event("thread_name", pid, tid, name) for pid, tid, name in threads),
-    ]
+    ]  # fmt: skip
     warehouse.ingest(json.dumps({"traceEvents": events}).encode(), name="run")
     query = "SELECT label, category, activity, on_device, kernel_family FROM signatures ORDER BY ALL"
     assert warehouse.rows(query)[1] == [
-        ("add", "", "other", False, None),
-        ("add", "kernel", "kernel", True, None),
-        ("copy_in", "gpu_memcpy", "copy", True, None),
-        ("hcom_send__1", "kernel", "kernel", True, "communication"),
-        ("untold", "cuda_sync", "device_wait", True, None),
-        ("wait", "cuda_sync", "device_wait", True, None),
-    ]
+        ("add", "", "other", False, None), ("add", "kernel", "kernel", True, None),
+        ("copy_in", "gpu_memcpy", "copy", True, None), ("hcom_send__1", "kernel", "kernel", True, "communication"),
+        ("untold", "cuda_sync", "device_wait", True, None), ("wait", "cuda_sync", "device_wait", True, None),
+    ]  # fmt: skip
 
 
 OWN = """

@@ -123,14 +123,11 @@ def test_memory_totals() -> None:
         temp,1,0,0,,
         """,
         run(
-            "Run",
-            AllocationEvent(1, 400),
-            AllocationEvent(1, 200),
-            AllocationEvent(9, 8),
+            "Run", AllocationEvent(1, 400), AllocationEvent(1, 200), AllocationEvent(9, 8),
             allocators=["planned", "temp"],
         ),
         run("Run", AllocationEvent(1, 100), allocators=["planned"]),
-    )
+    )  # fmt: skip
     assert_error("FROM memory_totals('@last')", "@last is not a selector")
 
 

@@ -74,21 +74,14 @@ RECORD = record(
 )
 # Views with shares of the executes, and which of their columns are shares.
 SHARES = {
-    "op_totals('test')": "share_percent",
-    "op_totals('test', \"by\" := 'instance')": "share_percent",
-    "execute_breakdown('test')": "share_percent",
-    "delegate_totals('test')": "share_percent",
-    "time_tree('test', \"by\" := 'event')": "share_percent",
-    "time_tree('test', \"by\" := 'module')": "share_percent",
-    "framework_tax('test')": "tax_percent",
-    "load_breakdown('test')": "share_percent",
-    "module_ops('test')": "share_percent",
-    "module_totals('test')": "share_percent",
-    "source_totals('test')": "share_percent",
-    "node_totals('test')": "share_percent",
-    "delegate_coverage('test')": "share_percent",
-    "roofline('test')": "share_percent",
-}
+    "op_totals('test')": "share_percent", "op_totals('test', \"by\" := 'instance')": "share_percent",
+    "execute_breakdown('test')": "share_percent", "delegate_totals('test')": "share_percent",
+    "time_tree('test', \"by\" := 'event')": "share_percent", "time_tree('test', \"by\" := 'module')": "share_percent",
+    "framework_tax('test')": "tax_percent", "load_breakdown('test')": "share_percent",
+    "module_ops('test')": "share_percent", "module_totals('test')": "share_percent",
+    "source_totals('test')": "share_percent", "node_totals('test')": "share_percent",
+    "delegate_coverage('test')": "share_percent", "roofline('test')": "share_percent",
+}  # fmt: skip
 # Views whose rows add up to the executes, except rows without a share.
 PARTS = {
     "op_totals('test')": "total_ticks",

@@ -197,22 +197,14 @@ def samples_of(fleet: Fleet, draws: Sequence[Draw]) -> dict[str, Any]:
 
     return {
         "comparison": np.repeat([number for number, *_ in drawn], count + 1),
-        "capture_id": np.repeat(places, count + 1),
-        "step": np.zeros(len(times), np.int64),
-        "side": np.repeat(texts([side for *_, side in drawn]), count + 1),
-        "position": np.repeat(positions, count + 1),
+        "capture_id": np.repeat(places, count + 1), "step": np.zeros(len(times), np.int64),
+        "side": np.repeat(texts([side for *_, side in drawn]), count + 1), "position": np.repeat(positions, count + 1),
         "level": np.tile(texts(["op"] * count + ["total"]), len(drawn)),
-        "scope": np.tile(texts([""] * (count + 1)), len(drawn)),
-        "item": np.tile(texts([*fleet.items, ""]), len(drawn)),
-        "op": np.tile(texts([*fleet.op_types, ""]), len(drawn)),
-        "ticks": times,
-        "slow_ticks": slow,
-        "resolution": steps,
-        "is_coarse": (steps >= 1000) & (times < 500 * steps),
-        "calls": np.full(len(times), np.nan),
-        "matched": np.full(len(times), "event", np.object_),
-        "is_trace": np.zeros(len(times), np.bool_),
-    }
+        "scope": np.tile(texts([""] * (count + 1)), len(drawn)), "item": np.tile(texts([*fleet.items, ""]), len(drawn)),
+        "op": np.tile(texts([*fleet.op_types, ""]), len(drawn)), "ticks": times, "slow_ticks": slow,
+        "resolution": steps, "is_coarse": (steps >= 1000) & (times < 500 * steps), "calls": np.full(len(times), np.nan),
+        "matched": np.full(len(times), "event", np.object_), "is_trace": np.zeros(len(times), np.bool_),
+    }  # fmt: skip
 
 
 NO_SHAPES: Final = {name: np.empty(0, np.object_) for name in ("item", "base_shapes", "new_shapes")}

@@ -22,7 +22,6 @@ from tests.statistics.fleet import (
     Draw,
     Fleet,
     Floats,
-    Judged,
     Plant,
     blamed,
     fleet_in,
@@ -34,7 +33,6 @@ from tests.statistics.fleet import (
 )
 
 Captures = list[tuple[int, str]]
-Verdicts = dict[str, Judged]
 Random = np.random.Generator
 Rates = dict[str, float]
 # The designs in which changes are planted, and the number of captures of new that have them, if not all.

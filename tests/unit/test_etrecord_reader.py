@@ -317,22 +317,16 @@ def test_names_that_come_again_and_nested_graphs() -> None:
 def test_arguments_of_nodes() -> None:
     """Values and literals are stored as written; None, dtypes, symbolic numbers and unknown values have no rows."""
     arguments: list[tuple[str, dict[str, Any]]] = [
-        ("input", {"as_tensor": {"name": "x"}}),
-        ("weight", {"as_tensor": {"name": "nobody's"}}),
-        ("bias", {"as_none": True}),
-        ("stride", {"as_ints": [1, 2]}),
-        ("dim", {"as_int": -1}),
-        ("transposed", {"as_bool": False}),
-        ("eps", {"as_float": 1e-05}),
-        ("approximate", {"as_string": "tanh \u00e9"}),
-        ("dtype", {"as_scalar_type": 7}),
-        ("size", {"as_sym_int": {"as_name": "s0"}}),
+        ("input", {"as_tensor": {"name": "x"}}), ("weight", {"as_tensor": {"name": "nobody's"}}),
+        ("bias", {"as_none": True}), ("stride", {"as_ints": [1, 2]}), ("dim", {"as_int": -1}),
+        ("transposed", {"as_bool": False}), ("eps", {"as_float": 1e-05}), ("approximate", {"as_string": "tanh \u00e9"}),
+        ("dtype", {"as_scalar_type": 7}), ("size", {"as_sym_int": {"as_name": "s0"}}),
         (
             "tensors",
             {"as_optional_tensors": [{"as_tensor": {"name": "y"}}, {"as_none": True}, {"as_tensor": {"name": "x"}}]},
         ),
         ("", {"as_int": 3}),
-    ]
+    ]  # fmt: skip
     node = {"target": "a", "inputs": [{"name": name, "arg": value} for name, value in arguments]}
     graph = {"nodes": [node], "inputs": [{"as_tensor": {"name": "x"}}, {"as_tensor": {"name": "y"}}]}
     found = read(record({EDGE: {"graph_module": {"graph": graph}}}))["node_arguments"]

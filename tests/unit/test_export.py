@@ -45,14 +45,10 @@ def bars(written: dict[str, Any]) -> list[tuple[Any, ...]]:
 def test_chrome_by_hand() -> None:
     written = of_runs("chrome", TWO_OPERATORS, run("Execute", execute(start=200, end=250)))
     assert bars(written) == [
-        (1, 1, "Execute #0", 0, 0.06),
-        (1, 1, "Method::execute", 0, 0.06),
-        (1, 1, "OPERATOR_CALL", 0.008, 0.025),
-        (1, 1, "native_call_add.out", 0.01, 0.02),
-        (1, 1, "OPERATOR_CALL", 0.04, 0.01),
-        (1, 1, "Execute #1", 0.2, 0.05),
+        (1, 1, "Execute #0", 0, 0.06), (1, 1, "Method::execute", 0, 0.06), (1, 1, "OPERATOR_CALL", 0.008, 0.025),
+        (1, 1, "native_call_add.out", 0.01, 0.02), (1, 1, "OPERATOR_CALL", 0.04, 0.01), (1, 1, "Execute #1", 0.2, 0.05),
         (1, 1, "Method::execute", 0.2, 0.05),
-    ]
+    ]  # fmt: skip
     assert written["traceEvents"][3]["args"] == {"family": "add", "chain": 0, "instruction": 0, "run": 0, "event": 0}
     assert written["otherData"]["capture"] == "test" and written["otherData"]["format"] == "etdump"
     names = [(each["name"], each["args"]) for each in written["traceEvents"] if each["ph"] == "M"]
@@ -132,19 +128,11 @@ def test_speedscope_by_hand() -> None:
         "Execute #0", "nanoseconds", 0, 80,
     )  # fmt: skip
     assert [(each["type"], frames[each["frame"]], each["at"]) for each in profile["events"]] == [
-        ("O", "Method::execute", 0),
-        ("O", "DELEGATE_CALL", 10),
-        ("O", "Convolution (NHWC, F32) IGEMM #1", 15),
-        ("C", "Convolution (NHWC, F32) IGEMM #1", 35),
-        ("O", "Transpose (ND, X32) #1", 35),
-        ("C", "Transpose (ND, X32) #1", 40),
-        ("C", "DELEGATE_CALL", 50),
-        ("O", "OPERATOR_CALL", 58),
-        ("O", "mul", 60),
-        ("C", "mul", 70),
-        ("C", "OPERATOR_CALL", 74),
-        ("C", "Method::execute", 80),
-    ]
+        ("O", "Method::execute", 0), ("O", "DELEGATE_CALL", 10), ("O", "Convolution (NHWC, F32) IGEMM #1", 15),
+        ("C", "Convolution (NHWC, F32) IGEMM #1", 35), ("O", "Transpose (ND, X32) #1", 35),
+        ("C", "Transpose (ND, X32) #1", 40), ("C", "DELEGATE_CALL", 50), ("O", "OPERATOR_CALL", 58), ("O", "mul", 60),
+        ("C", "mul", 70), ("C", "OPERATOR_CALL", 74), ("C", "Method::execute", 80),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("to", ["chrome", "hud"])

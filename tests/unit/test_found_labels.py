@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import strategies as st
 
 from etq.annotations import discovery
 from etq.annotations.discovery import labels_of_git, labels_of_path
@@ -49,11 +48,6 @@ def test_patterns(path: str, pattern: str, expected: dict[str, str]) -> None:
 def test_patterns_that_do_not_fit(pattern: str, message: str) -> None:
     with pytest.raises(EtqError, match=message):
         labels_of_path("lab/a-b-c.etdp", pattern)
-
-
-NAMES = st.text(st.characters(exclude_characters="/-{}", exclude_categories=["Cs", "Cc"]), min_size=1).filter(
-    lambda name: name not in (".", "..")
-)
 
 
 def git(folder: Path, *arguments: str) -> str:

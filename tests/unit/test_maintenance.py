@@ -214,19 +214,7 @@ def test_killed_while_compacting_nothing_is_lost(tmp_path: Path, at: str) -> Non
     assert [each.name for each in tmp_path.iterdir()] == ["lab.duckdb"], "what was left is cleared away"
 
 
-@pytest.mark.long
-def test_sizes_add_up_to_what_is_used(tmp_path: Path) -> None:
-    path = tmp_path / "lab.duckdb"
-    with etq.open(path) as warehouse:
-        warehouse.ingest_many(FLEET)
-        warehouse.ingest(CAPTURES / "torch/transformer_stack.pt.trace.json.gz", name="trace")
-    with etq.open(path, read_only=True) as warehouse:
-        sizes = dict(warehouse.rows("SELECT z.name, z.stored_bytes FROM capture_sizes AS z")[1])
-        [(used,)] = warehouse.rows(
-            "SELECT b.used_blocks * b.block_size FROM pragma_database_size() AS b WHERE b.database_name = 'lab'"
-        )[1]
-        assert 0.3 * used < sum(sizes.values()) <= used
-        assert max(sizes, key=lambda name: sizes[name]) == "trace" and min(sizes.values()) > 0
+def test_sizes_have_each_table() -> None:
     text = "".join(catalog.objects()[name].statement for name in ("_table_bytes", "capture_sizes"))
     keyed = {table.name for table in catalog.tables() if table.columns[0].name == "capture_id"}
     assert {

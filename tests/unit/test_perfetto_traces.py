@@ -136,3 +136,13 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "perfetto.trace_processor", None)
     with pytest.raises(FormatError, match=r"install its reader, pip install 'etq\[perfetto\]', or give the JSON"):
         open_ephemeral(packed(TRACE))
+
+
+def test_what_the_package_prints_is_no_output(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It prints that it downloads the trace processor."""
+    monkeypatch.setattr("perfetto.trace_processor.TraceProcessor", lambda **_: print("Downloading"))
+    with pytest.raises(FormatError, match="trace processor failed"):
+        product.json_of(packed(TRACE), "t")
+    assert capsys.readouterr() == ("", "Downloading\n")

@@ -84,15 +84,12 @@ def test_every_field_of_random_files(made: list[Block], group: int) -> None:
         (
             *(at, index, str(entry.name).replace("\0", ""), entry.chain),
             # As in all other files, an instruction is an i32, and -1 means none.
-            None if entry.instruction == NO_INSTRUCTION else (entry.instruction + 2**31) % 2**32 - 2**31,
-            entry.start,
-            entry.end,
-            None,
-            "host",
+            None if entry.instruction == NO_INSTRUCTION else (entry.instruction + 2**31) % 2**32 - 2**31, entry.start,
+            entry.end, None, "host",
         )
         for at, (_, found, *_) in enumerate(made)
         for index, entry in enumerate(found)
-    ]
+    ]  # fmt: skip
     assert [tuple(row.values()) for row in tables["allocations"]] == [
         (at, len(found) + index, id, size)
         for at, (_, found, _, allocations, _) in enumerate(made)

@@ -36,13 +36,9 @@ EVERYTHING = program(
     method(
         "forward",
         [
-            tensor(2, 3, at=2**40 + 16, dynamism=1),
-            tensor(4, constant=1, type=4),
-            tensor(type=99, name="cache", at=0, constant=1),
-            tensor(8, name="far", external=True),
-            tensor_list(0, 2),
-            value(INT, Table({0: np.int64(-7)})),
-            value(STRING, Table({0: "mean"})),
+            tensor(2, 3, at=2**40 + 16, dynamism=1), tensor(4, constant=1, type=4),
+            tensor(type=99, name="cache", at=0, constant=1), tensor(8, name="far", external=True), tensor_list(0, 2),
+            value(INT, Table({0: np.int64(-7)})), value(STRING, Table({0: "mean"})),
             value(DOUBLE_LIST, Table({0: np.array([1.5])})),
         ],
         [kernel("aten::add.out", 0, 1, 4), kernel("prim::x", 5), delegate_call(0, 0, 2), move(0, 2), jump_false(5, 1), free(2)],

@@ -27,20 +27,17 @@ DUMP: Final = dump()
 LONG: Final = [{"pg_name": str(at), "ranks": [*range(100)]} for at in range(1000)]
 
 TAKEN: Final = {
-    "rank0.json": trace(*EVENTS),
-    "rank0.json.gz": gzip.compress(trace(*EVENTS)),
+    "rank0.json": trace(*EVENTS), "rank0.json.gz": gzip.compress(trace(*EVENTS)),
     "with_a_mark": b"\xef\xbb\xbf" + trace(*EVENTS),
     "events_last.json": json.dumps({"deviceProperties": [{"name": "x"}], "traceEvents": EVENTS}).encode(),
     "long_head.json": json.dumps({"distributedInfo": {"pg_config": LONG}, "traceEvents": EVENTS}).encode(),
-    "list.json": json.dumps(EVENTS).encode(),
-    "cut_off.json": trace(*EVENTS)[:-20],
-    "run.bin": DUMP,
+    "list.json": json.dumps(EVENTS).encode(), "cut_off.json": trace(*EVENTS)[:-20], "run.bin": DUMP,
     "log.txt": b"booting\n" + base64.b64encode(DUMP) + b"\ndone\n",
     "blob.dat": (CAPTURES / "prof_result" / "delegate.prof_result.bin").read_bytes(),
     # Whatever is in them: the reader says what is wrong.
     "damaged.etdp": b"nothing",
     "empty.pt.trace.json": b"",
-}
+}  # fmt: skip
 LEFT: Final = {
     "empty.json": (b"", OTHER), "notes.txt": (b"traceEvents: none", OTHER),
     "results.json": (b'{"metrics": {"traceEvents": []}}', OTHER),

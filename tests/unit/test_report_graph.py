@@ -29,6 +29,7 @@ from etq.report.overlays import METRICS
 from etq.report.target import target_of
 from etq.report.tree import Tree
 from etq.warehouse.warehouse import Warehouse
+from tests.batches import linked
 from tests.conftest import CAPTURES
 from tests.hostile import EVIL
 from tests.warehouses import empty_warehouse
@@ -38,14 +39,6 @@ RECORDS = (
     "bf16", "convnet", "convnet_xnn", "demo_int", "demo_str", "mlp", "mlp_bundled", "mlp_manual", "mlp_xnn",
     "multimethod", "nones", "scalars", "transformer",
 )  # fmt: skip
-
-
-def opened(name: str) -> Warehouse:
-    warehouse = etq.open()
-    warehouse.ingest(
-        CAPTURES / name / f"{name}_100runs.etdp", name="run", etrecord=CAPTURES / name / f"{name}.etrecord"
-    )
-    return warehouse
 
 
 def dicts(table: Table) -> list[dict[str, Any]]:
@@ -94,7 +87,7 @@ def judged_warehouse() -> Warehouse:
 
 @pytest.mark.parametrize("name", ["multimethod", pytest.param("bf16", marks=pytest.mark.long)])
 def test_values_are_those_of_the_views(name: str) -> None:
-    with opened(name) as warehouse:
+    with linked(name) as warehouse:
         tables = tables_of(warehouse)
         nodes, groups = tables["nodes"], tables["groups"]
         keys = "graph_id, node_index"
@@ -211,18 +204,10 @@ def test_edges_of_records(warehouse: Warehouse, name: str, edges: list[tuple[int
 
 
 HOSTILE = (
-    EVIL,
-    "</text></svg><script>alert(1)</script>",
-    "]]><!-- --><![CDATA[ &lt; &amp; &#0;",
-    "\"' onload='alert(1)' \\\" \\n \\",
-    '"]; n0 -> n1; "',
-    "<b>{x}|</b>\\l\\r",
-    "a\u2028b\u2029c\nd\re\x00\ufffe\uffff",
-    "x" * 30_000,
-    "\U0001f4a3 пример 例" * 30,
-    "",
-    "None",
-)
+    EVIL, "</text></svg><script>alert(1)</script>", "]]><!-- --><![CDATA[ &lt; &amp; &#0;",
+    "\"' onload='alert(1)' \\\" \\n \\", '"]; n0 -> n1; "', "<b>{x}|</b>\\l\\r",
+    "a\u2028b\u2029c\nd\re\x00\ufffe\uffff", "x" * 30_000, "\U0001f4a3 пример 例" * 30, "", "None",
+)  # fmt: skip
 DOT_LINE = re.compile(r'  n\d+_\d+ (\[label="(?:[^"\\]|\\.)*", fillcolor="[\d. ]+"\]|-> n\d+_\d+);')
 
 
@@ -235,7 +220,7 @@ def check_dot(text: str) -> None:
 @pytest.mark.long
 def test_hostile_names() -> None:
     """In each format they are text: nothing ends an element, a string or a line."""
-    with opened("transformer") as warehouse:
+    with linked("transformer") as warehouse:
         update = "UPDATE {} SET {} WHERE (node_index + 1) % $count = $number"
         for number, name in enumerate(HOSTILE):
             parameters: dict[str, Any] = {"name": name, "count": len(HOSTILE), "number": number}

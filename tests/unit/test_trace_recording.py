@@ -120,17 +120,14 @@ KNOWN: list[tuple[Any, datetime]] = [
     (trace_at(10e6, BASE), STARTED),
     (trace_at(10e6, str(BASE)), STARTED),
     (trace_at(10e6 + 0.75, BASE), STARTED),  # nanoseconds are rounded down
-    (trace_at(SINCE_1970), STARTED),
-    (trace_at(SINCE_1970, 0), STARTED),
-    (trace_at(SINCE_1970)["traceEvents"], STARTED),
+    (trace_at(SINCE_1970), STARTED), (trace_at(SINCE_1970, 0), STARTED), (trace_at(SINCE_1970)["traceEvents"], STARTED),
     (gzip.compress(json.dumps(trace_at(10e6, BASE)).encode(), mtime=0), STARTED),
-    ({"baseTimeNanoseconds": BASE, **trace_at(10e6)}, STARTED),
-    (trace_at(10e6 + 3, BASE, STRAY, WHOLE), STARTED),
+    ({"baseTimeNanoseconds": BASE, **trace_at(10e6)}, STARTED), (trace_at(10e6 + 3, BASE, STRAY, WHOLE), STARTED),
     (trace_at(10e6 + 3, BASE, STRAY), STARTED - timedelta(seconds=10)),
     # The edges of the times that can be true.
     (trace_at(10**15), datetime(2001, 9, 9, 1, 46, 40)),
     (trace_at(LAST - 1), datetime(2099, 12, 31, 23, 59, 59, 999_999)),
-]
+]  # fmt: skip
 UNKNOWN: list[Any] = [
     *(trace_at(10e6, base) for base in (None, 0, -BASE, 10**18 - 10**11, 5 * 10**18, 2**63, 10**300)),
     *(trace_at(10e6, base) for base in ("soon", [BASE], {"ns": BASE}, True, 1.5e18)),

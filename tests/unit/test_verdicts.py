@@ -184,13 +184,10 @@ def test_items_are_described_as_their_last_captures_know_them() -> None:
         name: np.array([row[name] for row in rows], types[type(rows[0][name])]) for name in rows[0]
     }
     ops = {
-        "capture_id": np.array([1, 2, 3, 4]),
-        "op_index": np.ones(4, np.int64),
-        "program": np.array(["p", "p", "q", "q"], np.object_),
-        "name": np.array(["mm"] * 4, np.object_),
-        "is_by_module": np.zeros(4, np.bool_),
-        "ticks": np.full(4, 10.0),
-    }
+        "capture_id": np.array([1, 2, 3, 4]), "op_index": np.ones(4, np.int64),
+        "program": np.array(["p", "p", "q", "q"], np.object_), "name": np.array(["mm"] * 4, np.object_),
+        "is_by_module": np.zeros(4, np.bool_), "ticks": np.full(4, 10.0),
+    }  # fmt: skip
     shapes = {name: np.array([], np.object_) for name in ("op", "base_shapes", "new_shapes")}
     found = compared(given, ops, shapes, NO_CONDITIONS, False, 0.05, None, None, False)
     at = found["level"].index("op")

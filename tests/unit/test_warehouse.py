@@ -125,13 +125,10 @@ def test_a_file_s_own_views_and_macros_are_not_run(tmp_path: Path) -> None:
     """Another version of etq may have made them, or somebody else. DuckDB alone runs them."""
     path = tmp_path / "lab.duckdb"
     questions = (
-        "FROM op_totals('mlp')",
-        "FROM headline('mlp')",
-        "FROM compare_ops('mlp', 'other', allow_mismatch := true)",
-        "SELECT name, runs FROM capture_summary ORDER BY name",
-        "FROM OP_totals /* of */ ('mlp')",
+        "FROM op_totals('mlp')", "FROM headline('mlp')", "FROM compare_ops('mlp', 'other', allow_mismatch := true)",
+        "SELECT name, runs FROM capture_summary ORDER BY name", "FROM OP_totals /* of */ ('mlp')",
         "FROM query('FROM op_' || 'totals(''mlp'')')",
-    )
+    )  # fmt: skip
     with etq.open(path) as warehouse:
         warehouse.ingest(MLP, name="mlp")
         warehouse.ingest(ONE, name="other")

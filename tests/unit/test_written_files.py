@@ -120,15 +120,9 @@ HOSTILE = [
     "http://evil.example", ":smile:", "$x$", "[x][y]", "a@b.example",
 ]  # fmt: skip
 PLAIN = [
-    "native_layer_norm",
-    "aten.add.Tensor",
-    "layers.0",
-    "+3.1 %, 20.1 to 23.5 us",
-    "~",
-    "(framework)",
-    "a|b\\c",
+    "native_layer_norm", "aten.add.Tensor", "layers.0", "+3.1 %, 20.1 to 23.5 us", "~", "(framework)", "a|b\\c",
     "a\\|b",
-]
+]  # fmt: skip
 _CODE = re.compile(r"(`+) ?(.*?) ?\1(?!`)")
 
 

@@ -18,7 +18,6 @@ from etq import FormatError
 from etq.ingest.program import delegate_rows, xnnpack_schema
 from etq.ingest.program.alignment import KINDS, aligned, may_run
 from etq.ingest.program.reader import read_program
-from tests.conftest import CAPTURES
 from tests.program_builders import Table, delegate, method, program
 from tests.warehouses import empty_warehouse
 
@@ -157,11 +156,6 @@ def test_graphs_that_are_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         with pytest.raises(FormatError, match=f"net.pte: at byte [0-9]+: XNNPACK's graphs have {message}"):
             read(SIMPLE, SIMPLE, content)
-
-
-REAL = (CAPTURES / "convnet_xnn/convnet_xnn.pte").read_bytes()
-# The first blob: `program_delegates` has its place.
-BLOB = range(REAL.index(b"XH00") - 4, REAL.index(b"XH00") - 4 + 3184)
 
 
 # Kinds that run as others, kinds that don't, and one of a newer XNNPACK.
