@@ -18,7 +18,7 @@ from etq.ingest.trace.scanner import Written
 from etq.ingest.trace.types import Entries, lenient
 
 # A process of a rank, such as [TP00] 5000, [TP00-DP01] Spans, rank0_5000 or 5000 [TP00]: tools that merge traces write
-# the rank before or after the number of the process. A name of any length is matched in time linear in it.
+# the rank before or after the number of the process. Linear in the length of the name.
 _RANK: Final = re.compile(
     r"(\[[^\]0-9A-Za-z]*[0-9A-Za-z][^\]]*\] ).*|([^0-9A-Za-z\n]*[0-9A-Za-z].*[^0-9A-Za-z])[0-9]+"
     r"|[0-9]+([^0-9A-Za-z][^0-9A-Za-z\n]*[0-9A-Za-z].*)"
@@ -26,7 +26,7 @@ _RANK: Final = re.compile(
 # A process, or an event's argument `rank`, which TraceLens writes.
 _BEGINNING: Final = re.compile(rb'"pid"\s*:\s*"([^"\\]*)"|"args"\s*:\s*\{[^{}]*"rank"\s*:\s*\d')
 _NUMBER: Final = re.compile(r"\d+")
-# The time of `_RANK` grows with the square of the length.
+# Names of ranks are short; Python refuses numbers of thousands of digits.
 _LONGEST: Final = 200
 _NO_NAME: Final = re.compile(r"[^\w-]+")
 
