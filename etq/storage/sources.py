@@ -39,9 +39,9 @@ class Source:
         self._hashing: Thread | None = None
 
     @classmethod
-    def known(cls, sha256: str, path: str) -> Source:
-        """Return a file known by its hash alone, as the warehouse has its content."""
-        source = cls(b"", path)
+    def known(cls, sha256: str, path: str, content: bytes = b"") -> Source:
+        """Return a file that is identified by a given hash; without content if the warehouse has it."""
+        source = cls(content, path)
         source._digest = sha256
         return source
 

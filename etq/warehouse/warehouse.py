@@ -15,6 +15,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
+from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
@@ -542,7 +543,12 @@ class Warehouse(Views):
         place = Path(file.path)
         files = [
             FileToStore(
-                Source(rank.content, str(place.with_name(f"{job}.{rank.name}.json.gz"))),
+                # Another version of zlib packs a rank to other bytes.
+                Source.known(
+                    sha256(f"{file.sha256} {rank.name}".encode()).hexdigest(),
+                    str(place.with_name(f"{job}.{rank.name}.json.gz")),
+                    rank.content,
+                ),
                 Options(
                     labels={"job": job, **(labels or {}), "rank": str(rank.number)},
                     captured_at=captured_at,

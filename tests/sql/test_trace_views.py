@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -494,6 +495,13 @@ def test_what_is_no_merged_trace(warehouse: Warehouse) -> None:
         )
     assert warehouse.ingest_ranks(b"[1") == [] == warehouse.ingest_ranks(CAPTURES / "mlp/mlp_100runs.etdp")
     assert warehouse.rows("SELECT count(*) FROM captures")[1] == [(0,)]
+
+
+def test_ranks_are_known_however_they_are_packed(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert all(capture.is_new for capture in warehouse.ingest_ranks(merged("process")))
+    packer = zlib.compressobj
+    monkeypatch.setattr(zlib, "compressobj", lambda level, **options: packer(9, **options))
+    assert not any(capture.is_new for capture in warehouse.ingest_ranks(merged("process")))
 
 
 def test_no_rank_is_stored_if_one_fails(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
