@@ -28,6 +28,8 @@ _BEGINNING: Final = re.compile(rb'"pid"\s*:\s*"([^"\\]*)"|"args"\s*:\s*\{[^{}]*"
 _NUMBER: Final = re.compile(r"\d+")
 # Names of ranks are short; Python refuses numbers of thousands of digits.
 _LONGEST: Final = 200
+# The packer of a rank takes 260 KB.
+_MOST: Final = 1024
 _NO_NAME: Final = re.compile(r"[^\w-]+")
 
 
@@ -117,7 +119,8 @@ class _Parts:
             events = [*map(_event, raws)]
         for event, raw in zip(events, raws, strict=True):
             rank = "" if event.args is None or event.args.rank is None else f"rank{event.args.rank}"
-            if rank := rank or rank_of(spelled(event.pid)):
+            rank = rank or rank_of(spelled(event.pid))
+            if rank and (rank in self.packed or len(self.packed) < _MOST):
                 before = b"," if rank in self.packed else b'{"traceEvents":['
                 packer, parts = self.packed[rank]
                 parts.append(packer.compress(before + bytes(raw)))

@@ -513,9 +513,11 @@ def test_no_rank_is_stored_if_one_fails(warehouse: Warehouse, monkeypatch: pytes
 
 
 def test_hostile_ranks(warehouse: Warehouse) -> None:
-    """A process with a name of 150,000 letters, and JSON that has to be repaired, as a number isn't finite."""
+    """A process with a name of 150,000 letters, too many ranks, and JSON to be repaired, as a number isn't finite."""
     events = [{"ph": "X", "pid": pid, "ts": 1, "dur": 1} for pid in ("rank0_5", "rank1_5", "a" * 150_000)]
     assert warehouse.ingest_ranks(json.dumps({"traceEvents": events}).encode()) == []
+    many = [events[0] | {"pid": f"rank{rank}_5"} for rank in range(1025)]
+    assert warehouse.ingest_ranks(json.dumps({"traceEvents": many}).encode()) == []
     broken = [*events[:2], events[0] | {"ts": float("nan")}]
     captures = warehouse.ingest_ranks(json.dumps({"traceEvents": broken}).encode())
     assert [capture.name for capture in captures] == ["bytes.rank0", "bytes.rank1"]
