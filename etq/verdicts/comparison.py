@@ -321,7 +321,9 @@ class _Comparison:
         """The change that all ops have in common."""
         if (shift := common_shift(self.samples, self.states)) is not None:
             found = Verdict(self.samples.index, "common shift", None, "")
-            found.change, found.change_low, found.change_high = np.expm1(shift).tolist()
+            found.change, *ends = np.expm1(shift).tolist()
+            if not math.isnan(ends[0]):
+                found.change_low, found.change_high = ends
             sides = (self.samples.is_base, self.samples.is_new)
             found.base_captures, found.new_captures = (int((side & self.states.is_used).sum()) for side in sides)
             yield found

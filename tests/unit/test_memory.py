@@ -19,6 +19,7 @@ import pytest
 
 from etq.errors import FormatError
 from etq.ingest import memory
+from etq.ingest.trace import text
 from etq.warehouse.warehouse import Warehouse
 from tests.builders import dump, execute, kernel, run
 
@@ -111,6 +112,7 @@ def test_what_is_larger_than_the_memory_is_refused(
     warehouse.ingest(dump(run("Execute", kernel("add", 10, 30), execute(0, 60))), name="run")
     read, make = LARGE[what]
     content = make()
+    monkeypatch.setattr(text, "LARGEST_RATIO", 500)
     monkeypatch.setattr(memory, "available", lambda: 10**6)
     # Memory that tests before have freed is taken without being counted.
     monkeypatch.setattr(memory, "taken", itertools.count(0, 10**8).__next__)

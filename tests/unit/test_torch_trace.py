@@ -339,6 +339,7 @@ def test_files_that_are_not_read_are_named(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_a_value_larger_than_any_is_refused_before_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocks, "LARGEST_VALUE", 2**23)
+    monkeypatch.setattr(text, "LARGEST_RATIO", 2000)
     read: list[int] = []
     monkeypatch.setattr(Watch, "check", lambda self, size, needed: read.append(size))
     for large in (
