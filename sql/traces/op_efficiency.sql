@@ -17,7 +17,9 @@ peaked AS MATERIALIZED (
 costed AS (
     SELECT p.* REPLACE (
         CASE WHEN p.reads_part THEN NULL ELSE p.bytes END AS bytes,
-        if(p.reads_part, 'it reads part of the tensors that it names, or from a cache', p.reason) AS reason
+        CASE
+            WHEN p.reads_part THEN 'it reads part of the tensors that it names, or from a cache' ELSE p.reason
+        END AS reason
     )
     FROM peaked AS p
 ),
