@@ -118,6 +118,7 @@ def test_bounds(traces: Traces) -> None:
     assert rows[2][:2] == ("aten::add", "latency")
 
 
+@pytest.mark.long
 def test_groups_add_up(traces: Traces) -> None:
     traces.take(
         *matrices(), *attention(20, 4, 100), *attention(140, 6, 50), *launched(ADD, 160, 5, 5, begin=200), **H100
@@ -132,6 +133,7 @@ def test_groups_add_up(traces: Traces) -> None:
     ]
 
 
+@pytest.mark.long
 def test_peaks(traces: Traces, tmp_path: Path) -> None:
     """Those given, those of a device by name, those of the trace's device; unknown devices have none."""
     traces.take(*matrices(), **H100)
@@ -152,6 +154,7 @@ def test_peaks(traces: Traces, tmp_path: Path) -> None:
     assert traces.warehouse.rows(query)[1] == [(None, None, "Some GPU", "the peaks of its device are not known")]
 
 
+@pytest.mark.long
 def test_the_device_that_ran_counts(warehouse: Warehouse) -> None:
     """Of several that are listed; of those that are numbered otherwise, one that all are; of others none."""
     listed = {

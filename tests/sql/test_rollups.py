@@ -92,7 +92,8 @@ def test_a_file_that_is_read_again(warehouse: Warehouse) -> None:
     assert modules == [("decode",), (None,)]
 
 
-@pytest.mark.parametrize("fixture", ["few", pytest.param("linked_captures", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("fixture", ["few", "linked_captures"])
 def test_the_hash_of_ops_and_their_positions(fixture: str, request: pytest.FixtureRequest) -> None:
     """By hand: a hash of the same text, made of the rows of op_times here; and counted row by row."""
     warehouse = request.getfixturevalue(fixture)

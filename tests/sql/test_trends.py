@@ -131,6 +131,7 @@ def test_series_are_distinguished_by_labels(warehouse: Warehouse) -> None:
     assert warehouse.rows("SELECT count(*) FROM regressions(since := '17')")[1] == [(0,)]
 
 
+@pytest.mark.long
 def test_orders(warehouse: Warehouse) -> None:
     versions = ["1.10.0", "1.9.3", "1.9.3-rc2", "1.9.3-rc10", "2.0"]
     start = datetime(2026, 1, 1)

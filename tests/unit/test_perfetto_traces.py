@@ -96,6 +96,7 @@ def annotate(annotation: Any, key: str | None, value: Any) -> None:
         annotation.int_value = value
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("engine")
 def test_a_trace_is_read_as_its_json() -> None:
     plain = json.dumps({"traceEvents": [each for each in TRACE if each["ph"] == "X"]}).encode()
