@@ -79,9 +79,6 @@ class Change:
         """The captures before and after a step, or the first and the last of a creep."""
         return (self.place, self.place + self.captures_after - 1) if self.is_creep else (self.place - 1, self.place)
 
-    def lasts_to(self, cut: int) -> bool:
-        return self.is_creep and self.place + self.captures_after == cut
-
 
 @dataclass(frozen=True)
 class Least:

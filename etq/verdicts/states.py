@@ -130,7 +130,7 @@ def _groups(deviations: Numbers, factors: Numbers, is_new: Flags) -> tuple[bool,
     Returns whether they are scattered, the ops of the group that moved least (None if there is no group), and how far
     the others moved that have a quarter of the weight (NaN if there are none).
     """
-    shifts, squared_errors = _moved(deviations, factors, is_new)
+    shifts, squared_errors = _moved(deviations, is_new)
     is_known = np.isfinite(shifts)
     shift, squared_error = shifts[is_known], squared_errors[is_known]
     if not len(shift):
@@ -165,7 +165,7 @@ def _error(factors: Numbers, is_new: Flags) -> float:
     return float(np.sqrt(sum(parts)))
 
 
-def _moved(deviations: Numbers, factors: Numbers, is_new: Flags) -> tuple[Numbers, Numbers]:
+def _moved(deviations: Numbers, is_new: Flags) -> tuple[Numbers, Numbers]:
     """How far each op moved, common shift included, and the squared error of that."""
     within = deviations.copy()
     for side in (is_new, ~is_new):
