@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import shlex
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -19,6 +18,7 @@ import click
 from etq.bench.bench import LABELS, Bench, Side, digest_of
 from etq.bench.order import in_a_path
 from etq.bench.runners import AnyCommand, ExecutorRunner, Runner, Wheel, find_runner, split
+from etq.database.temporary import temporary_folder
 from etq.errors import EtqError
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def made_bench(programs: Sequence[str], options: dict[str, Any]) -> Iterator[Ben
     name = _name_of(options)
     if taken := [key for key in options["labels"] if key in LABELS]:
         raise click.UsageError(f"--label {taken[0]}=…: the benchmark sets this label; choose another key")
-    with tempfile.TemporaryDirectory(prefix="etq-bench-") as folder:
+    with temporary_folder() as folder:
         sides = _of_programs(programs, options, folder) if programs else _of_commands(options)
         settings = {key: options[key] for key in _KEPT if options[key] is not None}
         settings["sides"] = {side.name: _described(side) for side in sides}

@@ -6,10 +6,10 @@ import errno
 import os
 import struct
 import sys
-import tempfile
 from pathlib import Path
 from typing import Final
 
+from etq.database.temporary import BESIDE, temporary_folder
 from etq.errors import WarehouseError
 
 _UNSUPPORTED: Final = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
@@ -23,13 +23,17 @@ def check_locks(path: str) -> None:
     """Raise `WarehouseError` if a lock of a file in the folder of `path` doesn't keep others out.
 
     Some network folders and user-space file systems grant each lock that they are asked for, or none. Only Linux can
-    ask for the same lock twice in one process. Where no file can be made, nothing is checked.
+    ask for the same lock twice in one process. Where no file can be made, nothing is checked. What killed processes
+    left in the folder is removed.
     """
     if sys.platform != "linux":
         return
     try:
-        folder = Path(path).resolve().parent
-        with tempfile.NamedTemporaryFile(dir=folder, prefix=".etq-locks-") as file, open(file.name, "r+b") as other:
+        with (
+            temporary_folder(BESIDE, Path(path).resolve().parent) as folder,
+            open(f"{folder}/lock", "wb") as file,
+            open(f"{folder}/lock", "wb") as other,
+        ):
             try:
                 is_useless = _lock(file.fileno()) and _lock(other.fileno())
             except OSError as error:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import shutil
 import tempfile
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +16,7 @@ import duckdb
 from etq import catalog
 from etq.catalog import quoted
 from etq.database.functions import FUNCTIONS
+from etq.database.temporary import temporary_folder
 from etq.version import LIBRARY, SCHEMA_VERSION, VERSION, WAREHOUSE
 
 # DuckDB 1.5 and later can read and write these files. Blocks of a quarter of the default size waste less space in a
@@ -42,7 +44,9 @@ def make(folder: Path) -> Path:
                 if not folder.exists():  # else another process was faster
                     raise
     except (OSError, duckdb.Error):
-        folder = Path(tempfile.mkdtemp(prefix="etq-"))
+        until_exit = ExitStack()
+        folder = Path(until_exit.enter_context(temporary_folder()))
+        atexit.register(until_exit.close)
         build(folder)
         return folder
     for other in folder.parent.iterdir():

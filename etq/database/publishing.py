@@ -11,10 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from etq.database.locking import refuse_open
-from etq.database.temporary import temporary_folder
+from etq.database.temporary import BESIDE, temporary_folder
 from etq.errors import EtqError, WarehouseError
-
-_FOLDER: Final = ".etq-"
 
 # Errors of file systems that don't support links.
 _NO_LINKS: Final = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
@@ -22,7 +20,7 @@ _NO_LINKS: Final = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, 
 
 def private_folder(target: Path) -> AbstractContextManager[str]:
     """Provide a folder next to `target` where only this user writes the file before it is moved."""
-    return temporary_folder(_FOLDER, target.parent)
+    return temporary_folder(BESIDE, target.parent)
 
 
 def publish_new(written: Path, target: Path) -> None:

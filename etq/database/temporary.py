@@ -17,12 +17,13 @@ from typing import Final
 _MARK: Final = ".made-by-etq"
 # A folder that was just made may not be locked or marked yet.
 _YOUNG_SECONDS: Final = 60
-# The prefix of the folders in which a process keeps files while it reads or writes a lake.
-_OF_LAKES: Final = "etq-lake-"
+_PREFIX: Final = "etq-"
+# The prefix of those next to a warehouse or another file that is written.
+BESIDE: Final = ".etq-"
 
 
 @contextmanager
-def temporary_folder(prefix: str = _OF_LAKES, within: str | os.PathLike[str] | None = None) -> Iterator[str]:
+def temporary_folder(prefix: str = _PREFIX, within: str | os.PathLike[str] | None = None) -> Iterator[str]:
     """A folder for files of this process alone, in the folder `within` or that of the system.
 
     Folders of the same prefix that killed processes left there are removed first: those with the exact form of name
@@ -47,9 +48,12 @@ def _remove_left(parent: Path, prefix: str) -> None:
             continue
         with suppress(OSError), _locked(left):
             found = left.lstat()
-            is_ours = found.st_uid == os.geteuid() and (left / _MARK).is_file() and not (left / _MARK).is_symlink()
-            if is_ours and found.st_mtime < time.time() - _YOUNG_SECONDS:
+            if found.st_uid != os.geteuid():
+                continue
+            if (left / _MARK).is_file() and not (left / _MARK).is_symlink():
                 shutil.rmtree(left)
+            elif found.st_mtime < time.time() - _YOUNG_SECONDS:
+                left.rmdir()  # its process was killed before it marked it; fails for a folder with files
 
 
 @contextmanager

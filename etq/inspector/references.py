@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import io
 import os
-import shutil
-import tempfile
 import weakref
 import zipfile
+from contextlib import ExitStack
 from importlib.util import find_spec
 from typing import Any, Final
 
+from etq.database.temporary import temporary_folder
 from etq.errors import EtqError
 from etq.ingest.memory import read_member
 
@@ -79,8 +79,8 @@ def path_of_record(record: Any, owner: object) -> str:
         return os.fspath(record)
     if not hasattr(record, "save"):
         raise EtqError(f"expected an ETRecord's path or executorch's object, not a {type(record).__name__}")
-    folder = tempfile.mkdtemp(prefix="etq-")
-    weakref.finalize(owner, shutil.rmtree, folder, ignore_errors=True)
-    path = os.path.join(folder, "given.etrecord")
+    stack = ExitStack()
+    path = os.path.join(stack.enter_context(temporary_folder()), "given.etrecord")
+    weakref.finalize(owner, stack.close)
     record.save(path)
     return path

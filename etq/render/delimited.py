@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import tempfile
 from collections.abc import Sequence
 from contextvars import ContextVar
 from datetime import date, datetime
@@ -66,13 +65,14 @@ def write_delimited(
     Returns whether there are rows. Raises `duckdb.Error`.
     """
     from etq.database.connection import with_access
+    from etq.database.temporary import temporary_folder
 
     cells = [_cell(index, str(kind)) for index, kind in enumerate(relation.types, 1)]
     if len(cells) == 1:
         cells = [f"coalesce(({cells[0]})::VARCHAR, '')"]  # not an empty line, as in `delimited`
     stream.write(delimited(relation.columns, [], delimiter))
     has_rows = False
-    with tempfile.TemporaryDirectory() as folder:
+    with temporary_folder() as folder:
         path = os.path.join(folder, "rows")
         with with_access(connection, relation.project(", ".join(cells))) as other:
             other.table("rows").write_csv(path, sep=delimiter, header=False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 from etq import catalog
 from etq.database.publishing import new_file
+from etq.database.temporary import temporary_folder
 from etq.errors import EtqError, QueryError, displayed, message_of, place_in, printable_lines
 from etq.render.delimited import DELIMITERS, delimited, escaping_formulas, write_delimited
 from etq.render.markdown import markdown_parts
@@ -358,7 +358,7 @@ def _write_binary(
         return
     if sys.stdout.isatty():
         raise EtqError(f"{format.capitalize()} can't be shown in a terminal; name a file with -o")
-    with tempfile.TemporaryDirectory() as folder, _query_errors():
+    with temporary_folder() as folder, _query_errors():
         written_file = os.path.join(folder, "result")
         _BINARY_WRITERS[format](connection, relation, written_file)
         stream: IO[bytes] = sys.stdout.buffer

@@ -39,7 +39,7 @@ async def push(request: Request, instance: Instance, most_bytes: int) -> Answer:
 
     Raises `EtqError` for a form, a file or an option that is wrong.
     """
-    with temporary_folder("etq-push-") as folder:
+    with temporary_folder() as folder:
         given = await _received(request, folder, most_bytes)
         stored = instance.write(lambda warehouse: _store(warehouse, given))
         return await asyncio.wrap_future(stored)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from decimal import Decimal
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from etq import processes
+from etq.database.temporary import temporary_folder
 from etq.errors import EtqError
 from etq.spark.queries import MEGABYTES, sql
 from etq.spark.session import rows, without_warnings
@@ -28,7 +28,7 @@ def rows_of(
     """
     if "://" not in lake and not Path(lake).is_dir():
         raise EtqError(f"{lake}: no such folder")
-    with tempfile.TemporaryDirectory(prefix="etq-") as folder:
+    with temporary_folder() as folder:
         spark = _session(folder)
         try:
             frame = sql(spark, query, lake, captures=captures, megabytes=megabytes or MEGABYTES)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import socket
-import tempfile
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from etq.database.temporary import temporary_folder
 from etq.warehouse.warehouse import open
 
 
@@ -33,7 +33,7 @@ def torch_trace_handler(
         now = datetime.now(UTC)
         stem = f"{socket.gethostname()}_{os.getpid()}.{now.timestamp() * 1e9:.0f}" if name is None else name
         step = str(profiler.step_num)
-        with tempfile.TemporaryDirectory() as folder:
+        with temporary_folder() as folder:
             path = Path(folder) / "worker.pt.trace.json"
             profiler.export_chrome_trace(str(path))
             with open(warehouse) as opened:

@@ -207,8 +207,6 @@ def test_killed_while_compacting_nothing_is_lost(tmp_path: Path, at: str) -> Non
     assert subprocess.run([sys.executable, "-c", KILLED, str(path), at], check=False).returncode == -9
     with etq.open(path) as warehouse:
         assert contents(warehouse) == before
-        for left in tmp_path.glob(".etq-*"):
-            os.utime(left, (0, 0))  # young folders may be of a process that has not locked them yet
         warehouse.compact()
         assert contents(warehouse) == before
     assert [each.name for each in tmp_path.iterdir()] == ["lab.duckdb"], "what was left is cleared away"

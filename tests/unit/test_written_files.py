@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import etq
 from etq import report
 from etq.database.publishing import new_file
 from etq.errors import EtqError, QueryError
@@ -197,13 +198,20 @@ def test_a_file_that_is_made_meanwhile_stays(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_what_killed_processes_left_is_removed(tmp_path: Path) -> None:
     """Only folders that etq made: a folder of the user may have such a name, and a file within."""
-    kept = (".etq-lab-data", ".etq-1-12345678", ".etq-1-short", ".etq-2-abcdefgh")
+    kept = (".etq-lab-data", ".etq-1-12345678", ".etq-1-short")
     for name in (*kept, ".etq-1-abcdefgh"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "out").write_text("half")
-    for name in (".etq-lab-data", ".etq-1-short", ".etq-2-abcdefgh", ".etq-1-abcdefgh"):
+    for name in (".etq-lab-data", ".etq-1-short", ".etq-1-abcdefgh"):
         (tmp_path / name / ".made-by-etq").touch()
-    for name in (".etq-lab-data", ".etq-1-12345678", ".etq-1-short", ".etq-1-abcdefgh"):
+    for name in (".etq-3-unmarked", ".etq-4-justmade"):  # killed before it was marked, and not marked yet
+        (tmp_path / name).mkdir()
+    for name in (".etq-1-12345678", ".etq-3-unmarked"):
         os.utime(tmp_path / name, (0, 0))
-    write_text("whole", str(tmp_path / "out"))
-    assert sorted(each.name for each in tmp_path.iterdir()) == sorted([*kept, "out"])
+    etq.open(tmp_path / "lab.duckdb").close()
+    expected = sorted([*kept, ".etq-4-justmade", "lab.duckdb"])
+    assert sorted(each.name for each in tmp_path.iterdir()) == expected
+    (tmp_path / ".etq-1-abcdefgh").mkdir()
+    (tmp_path / ".etq-1-abcdefgh/.made-by-etq").touch()
+    etq.open(tmp_path / "lab.duckdb").close()  # by who writes to a warehouse that is there, too
+    assert sorted(each.name for each in tmp_path.iterdir()) == expected
