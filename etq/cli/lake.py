@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,7 +14,6 @@ from etq.cli import main
 from etq.cli.files import ingest
 from etq.cli.messages import say
 from etq.cli.options import warehouse_argument, warehouse_option
-from etq.errors import WarehouseError
 
 if TYPE_CHECKING:
     from etq.lake import Added
@@ -43,7 +46,8 @@ def export(folder: str, db: str, replace: bool) -> None:
     """
     from etq.lake import export
 
-    _print_added(folder, export(folder, db, replace=replace))
+    with _without_panics():
+        _print_added(folder, export(folder, db, replace=replace))
 
 
 @lake.command(
@@ -79,10 +83,8 @@ def add(folder: str, **options: Any) -> None:
             raise
         finally:
             if Path(options["db"]).exists() and (is_there or _has_content(options["db"])):
-                try:
+                with _without_panics():
                     _print_added(folder, export(folder, options["db"]))
-                except WarehouseError as error:
-                    raise WarehouseError(f"{error}; the lake keeps what it had: add the files again") from error
 
 
 @lake.command()
@@ -99,7 +101,8 @@ def compact(db: str, everything: bool) -> None:
     """
     from etq.lake.writing.compacting import LEAVE_SECONDS, compact
 
-    before, after = compact(db, leave_seconds=0 if everything else LEAVE_SECONDS)
+    with _without_panics():
+        before, after = compact(db, leave_seconds=0 if everything else LEAVE_SECONDS)
     say(f"{db}: {before} loads, now {after}")
 
 
@@ -115,3 +118,15 @@ def _has_content(db: str) -> bool:
 def _print_added(folder: str, added: Added) -> None:
     words = [f"{added.new} new", f"{added.known} known", *([f"{added.replaced} replaced"] if added.replaced else [])]
     say(f"{folder}: captures: {', '.join(words)}")
+
+
+@contextmanager
+def _without_panics() -> Iterator[None]:
+    """Leave out what deltalake's threads print where a disk is full: the error that is raised says it in one line."""
+    with os.fdopen(os.dup(2), "w", errors="backslashreplace") as kept, open(os.devnull, "wb") as nothing:
+        os.dup2(nothing.fileno(), 2)
+        try:
+            with redirect_stderr(kept if sys.stderr is sys.__stderr__ else sys.stderr):
+                yield
+        finally:
+            os.dup2(kept.fileno(), 2)

@@ -39,4 +39,6 @@ def reason(error: object) -> str:
             "the store needs credentials: set them as its own tools read them, such as AWS_ACCESS_KEY_ID and "
             "AWS_SECRET_ACCESS_KEY, or in storage_options"
         )
+    if any("No space left on device" in line for line in lines):
+        return "no space left on device: free some"
     return ": ".join(dict.fromkeys((*lines[:1], *lines[-1:])))

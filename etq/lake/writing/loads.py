@@ -234,7 +234,7 @@ def commit(lake: Lake, kind: str, loads: Sequence[Load], replaced: Collection[st
             is_last = attempt == (_TRIES_AMONG_OTHERS if is_conflict else _TRIES)
             if is_last and not loads_of(lake.open(root)).issuperset(names):
                 # The store may still make the commit, so that the rows stay until a compaction gives up the load.
-                raise WarehouseError(f"{lake.uri(root)}: can't be written: {reason(error)}") from error
+                raise _unwritten(lake.uri(root), error) from error
             time.sleep(min(0.01 * 2**attempt, 1) * secrets.randbelow(1000) / 1000)
     for name in names:
         _flush(lake, root, name)
@@ -312,7 +312,7 @@ def make_table(lake: Lake, table: str) -> DeltaTable:
             )  # fmt: skip
         except (module.exceptions.DeltaError, OSError) as error:
             problem = error
-    raise WarehouseError(f"{lake.uri(table)}: can't be written: {reason(problem)}") from problem
+    raise _unwritten(lake.uri(table), problem) from problem
 
 
 def _delta_schema(table: str) -> Any:
@@ -330,4 +330,8 @@ def writing(lake: Lake) -> Iterator[None]:
     except duckdb.Error as error:
         raise WarehouseError(f"{lake}: {message_of(error)}") from error
     except (deltalake().exceptions.DeltaError, OSError) as error:
-        raise WarehouseError(f"{lake}: can't be written: {reason(error)}") from error
+        raise _unwritten(str(lake), error) from error
+
+
+def _unwritten(place: str, error: Exception | None) -> WarehouseError:
+    return WarehouseError(f"{place}: can't be written: {reason(error)}; the lake keeps what it had: repeat the command")
