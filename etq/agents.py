@@ -82,7 +82,7 @@ class Tools:
         most = min(max(limit, 0), MOST_ROWS)
 
         def answer(cursor: duckdb.DuckDBPyConnection) -> Result:
-            found = QueryResult(cursor, sql)
+            found = QueryResult(cursor, sql, is_limited=True)
             rows = found.next(most)
             more = 0
             while block := found.next(10_000):

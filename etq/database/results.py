@@ -4,12 +4,17 @@ missing.
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import Any, Final
 
 import duckdb
 
 _ZONED: Final = "TIMESTAMP WITH TIME ZONE"
+_NESTED: Final = re.compile(r"\]$|^(STRUCT|MAP|UNION|VARIANT)\b")
+# Bytes of text of all lists, structs and maps in a result that is limited.
+_MOST_NESTED: Final = 64 * 2**20
+_TOO_LARGE: Final = f"the query''s lists take more than {_MOST_NESTED >> 20} MB; ask for less"
 
 
 def subquery(query: str) -> str:
@@ -25,16 +30,26 @@ class QueryResult:
     within lists and structs they are texts.
     """
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, query: str, parameters: Any = None) -> None:
-        """Run a query. Raises `duckdb.Error`."""
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, query: str, parameters: Any = None, *, is_limited: bool = False
+    ) -> None:
+        """Run a query. Raises `duckdb.Error`, also for lists, structs and maps of more than 64 MB if it `is_limited`:
+        as Python objects, they take twenty times as much memory, and no other thread runs while they are made.
+        """
         # An empty query has no result, not even an empty one.
         self._result = connection.execute(query, parameters)
         description = (self._result.description or ()) if self._result else ()
         self.columns = [column[0] for column in description]
         self.types = [str(column[1]) for column in description]
         self._zoned = [at for at, each in enumerate(self.types) if each == _ZONED]
-        if any(_ZONED in each for each in self.types):
+        nested = [at for at, each in enumerate(self.types, 1) if is_limited and _NESTED.search(each)]
+        if nested or any(_ZONED in each for each in self.types):
             cells = [f"#{at}::VARCHAR" if _ZONED in each else f"#{at}" for at, each in enumerate(self.types, 1)]
+            if nested:
+                size = " + ".join(f"coalesce(strlen(#{at}::VARCHAR), 0)" for at in nested)
+                is_large = f"sum({size}) OVER (ROWS UNBOUNDED PRECEDING) > {_MOST_NESTED}"
+                first = nested[0] - 1
+                cells[first] = f"CASE WHEN {is_large} THEN error('{_TOO_LARGE}') ELSE {cells[first]} END"
             self._result = connection.execute(f"SELECT {', '.join(cells)} FROM {subquery(query)}", parameters)
 
     def all(self) -> list[tuple[Any, ...]]:

@@ -121,7 +121,7 @@ def _json(connection: duckdb.DuckDBPyConnection, query: str, parameters: Any) ->
     all digits, longer ones as texts, bytes as hexadecimal texts; NaN and infinities are null.
     """
     encode = msgspec.json.Encoder(decimal_format="number", enc_hook=str).encode
-    answer = QueryResult(connection, query, parameters)
+    answer = QueryResult(connection, query, parameters, is_limited=True)
     stream = _Limited()
     stream.write(encode({"columns": answer.columns, "types": answer.types})[:-1] + b',"rows":[')
     separator = b""
@@ -147,7 +147,7 @@ def _page(connection: duckdb.DuckDBPyConnection, query: str, parameters: Any) ->
 
     Whole numbers that a browser can't hold are texts.
     """
-    answer = QueryResult(connection, query, parameters)
+    answer = QueryResult(connection, query, parameters, is_limited=True)
     shown = answer.next(MOST_SHOWN)
     count = len(shown) + sum(map(len, _blocks(answer)))
     kinds = [_kind(row[at] for row in shown) for at in range(len(answer.columns))]
@@ -166,7 +166,7 @@ def _kind(values: Iterator[Any]) -> str:
 
 def _csv(connection: duckdb.DuckDBPyConnection, query: str, parameters: Any) -> Answer:
     """Like files that commands write; an apostrophe stands before texts that spreadsheets would take for formulas."""
-    answer = QueryResult(connection, query, parameters)
+    answer = QueryResult(connection, query, parameters, is_limited=True)
     stream = _Limited()
     before = escaping_formulas.set(True)
     try:

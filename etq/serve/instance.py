@@ -21,6 +21,7 @@ from etq.database.database import Database
 from etq.database.limited import has_left
 from etq.database.locking import HeldError
 from etq.errors import WarehouseError
+from etq.ingest.memory import available
 from etq.warehouse.warehouse import Warehouse
 from etq.warehouse.warehouse import open as open_warehouse
 
@@ -112,7 +113,7 @@ class Instance:
         """Open the warehouse, or wait for who does. Raises `WarehouseError`."""
         ends = time.monotonic() + wait
         if not self._opening.acquire(timeout=wait):
-            raise HeldError(f"{self.path}: held by another process; waited {wait:g} s for it")
+            raise HeldError(f"{self.path}: is still being opened; waited {wait:g} s for it")
         try:
             if (warehouse := self._joined()) is not None:
                 return warehouse
@@ -120,6 +121,8 @@ class Instance:
             left = max(0.0, ends - time.monotonic())
             opened = open_warehouse(self.path, read_only=not self._is_writable, wait=left)
             opened.is_shared = True
+            # By itself, DuckDB takes 80 % of all memory, also where others have it; queries aren't trusted.
+            opened.connection.execute(f"SET memory_limit = '{available() // 2}B'")
             if self._is_writable:  # what is left in the log is written when the file is closed, for which readers wait
                 opened.connection.execute("SET wal_autocheckpoint = '1MB'")
             with self._lock:

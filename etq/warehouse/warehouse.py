@@ -302,7 +302,7 @@ class Warehouse(Views):
         values = self._values(parameters)
 
         def answer(cursor: duckdb.DuckDBPyConnection) -> tuple[list[str], list[tuple[Any, ...]]]:
-            found = QueryResult(cursor, query, values)
+            found = QueryResult(cursor, query, values, is_limited=True)
             rows: list[tuple[Any, ...]] = []
             while block := found.next(_ROWS_AT_ONCE):
                 rows += block
