@@ -9,11 +9,12 @@ from this server's own pages.
 from __future__ import annotations
 
 import html
+from contextlib import suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from etq.errors import EtqError, printable
@@ -72,7 +73,8 @@ class Guard:
             await found(scope, receive, sending)
             return
         scope.setdefault("state", {})["token"] = found
-        await self._app(scope, receive, sending)
+        with suppress(ClientDisconnect):  # before all was sent: nobody reads an answer
+            await self._app(scope, receive, sending)
 
     def _checked(self, request: Request) -> Token | Response:  # noqa: PLR0911 - a case a line
         if self._tokens is None:

@@ -244,9 +244,14 @@ def commit(lake: Lake, kind: str, loads: Sequence[Load], replaced: Collection[st
 
 def contents(root: DeltaTable | None) -> dict[str, tuple[str, str]]:
     """The name and load of each content that a root table has, by SHA-256. Raises as `files_of` does."""
+    import pyarrow as pa
+
     if not loads_of(root) or root is None:
         return {}
-    columns = root.to_pyarrow_table(columns=["sha256", "name", "load_id"]).to_pydict()
+    try:
+        columns = root.to_pyarrow_table(columns=["sha256", "name", "load_id"]).to_pydict()
+    except (pa.ArrowException, OSError) as error:
+        raise WarehouseError(f"{root.table_uri}: can't be read: {reason(error)}; use a copy of the lake") from error
     return {sha256: (name, load) for sha256, name, load in zip(*columns.values(), strict=True)}
 
 
