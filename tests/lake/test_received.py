@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -103,6 +104,13 @@ def test_queries_read_no_other_files(lake: Path) -> None:
         for path in (lake / "secret.csv", lake / "*.csv", "/etc/hostname"):
             with pytest.raises(EtqError, match="disabled by configuration"):
                 warehouse.rows(f"FROM read_text('{path}')")
+
+
+def test_a_size_that_lies_is_one_line_for_writers_too(lake: Path) -> None:
+    for commit in (lake / "captures/_delta_log").glob("*.json"):
+        commit.write_text(re.sub(r'"size":\d+', '"size":0', commit.read_text()))
+    with pytest.raises(WarehouseError, match=r"^[^\n]*captures: can't be read: [^\n]*$"):
+        compact(lake)
 
 
 @pytest.mark.parametrize("damage", ["junk", "missing"])

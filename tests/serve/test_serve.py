@@ -184,6 +184,8 @@ def test_a_query_is_one_select(team: tuple[Server, Server]) -> None:
     assert (page["count"], page["kinds"]) == (1, ["number", "text"])
     saved = reader.get("/data/sql", {"query": "SELECT '=1' AS a", "format": "csv"})
     assert saved.body == b"a\n'=1\n" and "attachment" in saved.headers["content-disposition"]
+    lists = reader.query("SELECT [repeat('a', 1000000)] AS a FROM range(70)")
+    assert lists.status == 400 and "lists take more than 64 MB" in lists.error
 
 
 @pytest.mark.long
