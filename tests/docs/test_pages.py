@@ -8,6 +8,7 @@ import re
 import shlex
 import subprocess
 import sys
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,22 @@ def test_architecture_has_the_packages_from_left_to_right() -> None:
     page = (ROOT / "docs/architecture.md").read_text()
     cells = "\n".join(re.findall(r"^\| (`etq\..*?) \|", page, re.MULTILINE))
     assert tuple(re.findall(r"`(etq\.[\w.]+)`", cells)) == LAYERS + INGEST_LAYERS
+
+
+def test_architecture_has_the_lines_of_each_part() -> None:
+    tables = (
+        "sql/tables/",
+        *(f"etq/{name}/" for name in ("storage", "database", "lake", "annotations", "maintenance")),
+    )
+    folders = (("ingest/",), tables, ("sql/", "etq/verdicts/", "etq/analysis/"), ("etq/",))
+    lines = [0, 0, 0, 0]
+    for path in chain.from_iterable((ROOT / top).rglob("*.*") for top in ("etq", "ingest", "sql")):
+        name = str(path.relative_to(ROOT))
+        if path.suffix in (".py", ".sql", ".js", ".css", ".html", ".toml"):
+            part = next(index for index, each in enumerate(folders) if name.startswith(each))
+            lines[part] += path.read_bytes().count(b"\n")
+    [written] = re.findall(r"^ lines: +(.*)$", (ROOT / "docs/architecture.md").read_text(), re.MULTILINE)
+    assert [int(each.replace(",", "")) for each in written.split()] == pytest.approx(lines, abs=800)
 
 
 def test_pages_name_every_view() -> None:
