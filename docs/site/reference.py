@@ -364,7 +364,7 @@ def _prose(text: str, user: str) -> str:
 
 def _literal(text: str) -> str:
     """A text without Markdown."""
-    return re.sub(r"([\\`*_<>\[\]|])", r"\\\1", text)
+    return re.sub(r"([\\`*_>\[\]|])", r"\\\1", text.replace("<", "&lt;"))
 
 
 def _cell(text: str) -> str:

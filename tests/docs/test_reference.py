@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from html import unescape
 
 import click
 
@@ -57,7 +58,7 @@ def test_from_which_columns_of_tables_a_column_comes() -> None:
 
 def words(text: str) -> list[str]:
     """The words of a text, without Markdown and where links lead."""
-    return re.findall(r"\w+", re.sub(r"\]\([^)]*\)", "", text).replace("\\", ""))
+    return re.findall(r"\w+", re.sub(r"\]\([^)]*\)", "", unescape(text)).replace("\\", ""))
 
 
 def test_every_function_and_method_of_python() -> None:
