@@ -18,7 +18,7 @@ from etq import catalog
 from etq.ingest.trace.classes import Kernel, rules
 from etq.render.kernel_names import cut, short_names
 from etq.warehouse.warehouse import Warehouse
-from tests.conftest import shared_file
+from tests.conftest import CAPTURES, shared_file
 from tests.trace_builders import event
 from tests.traces import Traces
 
@@ -105,7 +105,10 @@ def test_a_name_tells_the_family_and_the_matrix_units() -> None:
 
 
 def test_the_comment_of_the_column_lists_the_families() -> None:
-    families = {each["name"] for each in tomllib.loads((ROOT / "ingest/trace/classes.toml").read_text())["family"]}
+    families = {
+        each["name"]
+        for each in tomllib.loads((CAPTURES.parents[1] / "ingest/trace/classes.toml").read_text())["family"]
+    }
     [column] = [each for each in catalog.named("signatures").columns if each.name == "kernel_family"]
     assert families - {*re.findall(r"[\w-]+", column.text.split(";")[0])} == set()
 
