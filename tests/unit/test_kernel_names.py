@@ -7,7 +7,6 @@ import gzip
 import json
 import random
 import re
-import tomllib
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -105,12 +104,10 @@ def test_a_name_tells_the_family_and_the_matrix_units() -> None:
 
 
 def test_the_comment_of_the_column_lists_the_families() -> None:
-    families = {
-        each["name"]
-        for each in tomllib.loads((CAPTURES.parents[1] / "ingest/trace/classes.toml").read_text())["family"]
-    }
+    rules = (CAPTURES.parents[1] / "ingest/trace/classes.toml").read_text()
+    families = {*re.findall(r'^\[\[family\]\]\nname = "(.+)"', rules, re.MULTILINE)}
     [column] = [each for each in catalog.named("signatures").columns if each.name == "kernel_family"]
-    assert families - {*re.findall(r"[\w-]+", column.text.split(";")[0])} == set()
+    assert families and families - {*re.findall(r"[\w-]+", column.text.split(";")[0])} == set()
 
 
 def launched(kernel: str, at: float, correlation: int, length: float = 10, **arguments: Any) -> list[dict[str, Any]]:
