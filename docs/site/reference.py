@@ -53,7 +53,6 @@ COLUMN: Final = 232
 BOX: Final = 200
 ROW: Final = 26
 
-
 # The columns of tables that each column of a view comes from, by the view's name: `Origins.known` of lineage.py.
 Origins = Mapping[str, Mapping[str, Collection[str]]]
 
@@ -103,9 +102,9 @@ def _index(tables: Iterable[SqlObject], views: Iterable[SqlObject]) -> str:
         "# Reference",
         "",
         "These pages are generated from the comments of the SQL files and from the command line's help. The same text "
-        "is in every warehouse: `etq views NAME` prints it, and DuckDB has it as comments of the objects. The pages of "
-        "views say, too, from which columns of tables a column's values are computed, where that can be told from the "
-        "SQL; what only selects rows isn't named.",
+        "is in every warehouse: `etq views NAME` prints it, and DuckDB has it as comments of the objects. Of views, "
+        "*from* lists the columns of tables that values are computed from, where the SQL tells it; what only selects "
+        "rows isn't listed.",
         "",
         "- [Tables](tables.md): what is stored, with the keys that join them",
         *(f"- [{topic}]({_slug(topic)}.md)" for topic, _ in _by_topic(views)),
@@ -316,21 +315,19 @@ def _signature(name: str, arguments: list[str]) -> str:
 
 
 def _listed(
-    what: str,
-    columns: Iterable[Column],
-    user: str,
-    origins: Mapping[str, Collection[str]] | None = None,
+    what: str, columns: Iterable[Column], user: str, origins: Mapping[str, Collection[str]] | None = None
 ) -> list[str]:
     """A table of columns or parameters."""
     columns = list(columns)
+    sources = {name: text for name, origin in (origins or {}).items() if (text := _from(origin))}
     extra = "type" if any(each.type for each in columns) else "default" if what == "parameter" else None
-    head = [what, *([extra] if extra else []), "meaning", *(["from"] if origins else [])]
+    head = [what, *([extra] if extra else []), "meaning", *(["from"] if sources else [])]
     rows = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
     for each in columns:
         value = each.type or each.default
         shown = [f"`{each.name}`", *([f"`{value}`" if value else ""] if extra else []), _cell(_prose(each.text, user))]
-        if origins:
-            shown.append(_from(origins.get(each.name, ())))
+        if sources:
+            shown.append(sources.get(each.name, ""))
         rows.append(f"| {' | '.join(shown)} |")
     return [*rows, ""]
 
