@@ -31,6 +31,13 @@ FROM (
             ],
             'self w1 w2 topk_weights topk_ids'
         ),
+        (['aiter.fmoe_g1u1', 'aiter.fmoe_fp8_blockscale_g1u1'], 'out self w1 w2 ids weights experts valid topk'),
+        (['aiter.ck_moe_stage1'], 'self w1 !down ids experts valid out topk'),
+        (['aiter.ck_moe_stage2'], 'self !up w1 ids experts valid out topk'),
+        (
+            ['aiter.moe_cktile2stages_gemm1_ck', 'aiter.moe_cktile2stages_gemm2_ck'],
+            'self w1 out ids experts valid topk'
+        ),
         (
             ['aten.convolution', 'aten._convolution', 'aten.convolution_overrideable'],
             'self weight bias stride padding dilation transposed output_padding groups'
@@ -85,7 +92,7 @@ FROM (
             || 'cum_seq_q cum_seq_k max_q max_k dropout_p is_causal'
         ),
         (
-            ['aiter.fmha_v3_fwd'],
+            ['aiter.fmha_v3_fwd', 'flash_attn._flash_attn_forward'],
             'query key value dropout_p scale is_causal window_left window_right compute_log_sumexp'
         ),
         (['vllm.unified_attention', 'aiter.mha_batch_prefill'], 'query key value'),
@@ -99,13 +106,23 @@ FROM (
                 '_C.gelu_new', '_C.swigluoai_and_mul', 'sgl_kernel.silu_and_mul', 'sgl_kernel.gelu_and_mul',
                 'sgl_kernel.gelu_tanh_and_mul', 'flashinfer.silu_and_mul', 'flashinfer.gelu_and_mul',
                 'flashinfer.gelu_tanh_and_mul', 'aiter.silu_and_mul', 'aiter.gelu_and_mul', 'aiter.gelu_tanh_and_mul',
-                '_C.static_scaled_fp8_quant', '_C.dynamic_scaled_fp8_quant',
-                '_C.dynamic_per_token_scaled_fp8_quant'
+                '_C.static_scaled_fp8_quant', '_C.dynamic_scaled_fp8_quant', '_C.dynamic_per_token_scaled_fp8_quant',
+                'aiter.dynamic_per_token_scaled_quant', 'aiter.dynamic_per_tensor_quant'
             ],
             'out self'
         ),
-        (['sgl_kernel.sgl_per_token_quant_fp8', 'sgl_kernel.sgl_per_token_group_quant_fp8'], 'self out'),
+        (
+            [
+                'sgl_kernel.sgl_per_token_quant_fp8', 'sgl_kernel.sgl_per_token_group_quant_fp8',
+                '_C.per_token_group_fp8_quant', '_moe_C.moe_sum', 'aiter.moe_sum'
+            ],
+            'self out'
+        ),
         (['_C.rotary_embedding', 'sgl_kernel.rotary_embedding'], 'positions query key head_size table'),
+        (
+            ['sgl_kernel.apply_rope_pos_ids_cos_sin_cache', 'flashinfer.apply_rope_pos_ids_cos_sin_cache'],
+            'query key out out2 table positions'
+        ),
         (
             [
                 '_C_cache_ops.reshape_and_cache', '_C_cache_ops.reshape_and_cache_flash', 'aiter.reshape_and_cache',
@@ -115,14 +132,29 @@ FROM (
         ),
         (['sgl_kernel.store_kv_cache'], 'key_cache value_cache slots key value'),
         (['_C_cache_ops.concat_and_cache_mla', 'aiter.concat_and_cache_mla'], 'key value key_cache slots'),
-        (['_moe_C.topk_softmax'], 'out indices rows self'),
+        (['_C_cache_ops.concat_mla_q', 'sgl_kernel.concat_mla_absorb_q'], 'self key out'),
+        (['_moe_C.topk_softmax', 'aiter.topk_softmax'], 'out indices rows self'),
         (['sgl_kernel.topk_softmax'], 'out indices self'),
-        (['_moe_C.moe_sum'], 'self out'),
         (['aten._softmax', 'aten._log_softmax'], 'self dim half_to_float'),
-        (['aten.native_layer_norm'], 'self normalized_shape weight bias'),
+        (['aten.layer_norm', 'aten.native_layer_norm'], 'self normalized_shape weight bias'),
         (['aten.native_group_norm'], 'self weight bias N C HxW group'),
         (['aten._fused_rms_norm', 'aten.rms_norm'], 'self normalized_shape weight'),
         (['aiter.rms_norm', 'aiter.rmsnorm2d_fwd', 'aiter.rmsnorm2d_fwd_ck'], 'self weight'),
+        (['aten.group_norm', 'aiter._groupnorm_run'], 'self group weight bias'),
+        (
+            [
+                'aiter.rmsnorm_quant', 'aiter.rmsnorm2d_fwd_with_dynamicquant',
+                'aiter.rmsnorm2d_fwd_with_dynamicquant_ck'
+            ],
+            'out self out2 weight'
+        ),
+        (
+            [
+                'aiter.add_rmsnorm_quant', 'aiter.rmsnorm2d_fwd_with_add_dynamicquant',
+                'aiter.rmsnorm2d_fwd_with_add_dynamicquant_ck'
+            ],
+            'out self residual out2 out3 weight'
+        ),
         (
             ['aiter.add_rmsnorm', 'aiter.rmsnorm2d_fwd_with_add', 'aiter.rmsnorm2d_fwd_with_add_ck'],
             'out self residual out2 weight'
@@ -177,9 +209,18 @@ FROM (
         (
             [
                 'aten.adaptive_avg_pool1d', 'aten.adaptive_avg_pool2d',
-                'aten.adaptive_avg_pool3d', 'aten._adaptive_avg_pool2d', 'aten._adaptive_avg_pool3d'
+                'aten.adaptive_avg_pool3d', 'aten._adaptive_avg_pool2d', 'aten._adaptive_avg_pool3d',
+                'aten.upsample_nearest1d', 'aten.upsample_nearest2d', 'aten.upsample_nearest3d',
+                'aten.upsample_bilinear2d'
             ],
             'self output_size'
+        ),
+        (
+            [
+                'aten.constant_pad_nd', 'aten.reflection_pad1d', 'aten.reflection_pad2d', 'aten.reflection_pad3d',
+                'aten.replication_pad1d', 'aten.replication_pad2d', 'aten.replication_pad3d'
+            ],
+            'self padding'
         ),
         (
             [

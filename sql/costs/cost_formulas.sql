@@ -53,18 +53,21 @@ FROM (
         (
             [
                 'vllm.inplace_fused_experts', 'vllm.outplace_fused_experts',
-                'sglang.inplace_fused_experts', 'sglang.outplace_fused_experts'
+                'sglang.inplace_fused_experts', 'sglang.outplace_fused_experts', 'aiter.fmoe_g1u1',
+                'aiter.fmoe_fp8_blockscale_g1u1', 'aiter.ck_moe_stage1', 'aiter.ck_moe_stage2',
+                'aiter.moe_cktile2stages_gemm1_ck', 'aiter.moe_cktile2stages_gemm2_ck'
             ],
             'MoE', 'experts', 0, 0, 'experts', 'first', 'first',
             '2 for each token, each of its experts and each element of the '
-            || 'weights of one expert; unknown where these are packed'
+            || 'weights of one expert; of a stage, those of its weights'
         ),
         (
             ['vllm.moe_forward', 'vllm.moe_forward_shared'], 'MoE', 'unwritten weights', 0, 0, 'depends', 'first',
             'first', 'unknown: it has the weights of its experts from its layer'
         ),
         (
-            ['_moe_C.topk_softmax', 'sgl_kernel.topk_softmax'], 'softmax', 'gating', 5, 0, 'all', 'out', 'first',
+            ['_moe_C.topk_softmax', 'sgl_kernel.topk_softmax', 'aiter.topk_softmax'],
+            'softmax', 'gating', 5, 0, 'all', 'out', 'first',
             '5 for each token and expert: softmax; and as many comparisons as experts are chosen'
         ),
         (
@@ -75,7 +78,10 @@ FROM (
             ['inductor.reduction'], 'reduction', 'unwritten operations', 0, 0, 'named', 'unknown', 'first',
             'unknown: a kernel that Inductor wrote, for any ops'
         ),
-        (['_moe_C.moe_sum'], 'reduction', 'plain', 1, 0, 'all', 'out', 'first', '1 for each element of the input'),
+        (
+            ['_moe_C.moe_sum', 'aiter.moe_sum'], 'reduction', 'plain', 1, 0, 'all', 'out', 'first',
+            '1 for each element of the input'
+        ),
         (
             [
                 'aten.convolution', 'aten._convolution', 'aten.conv1d', 'aten.conv2d', 'aten.conv3d',
@@ -113,8 +119,8 @@ FROM (
             '2 for each position of the keys and each element of queries and output'
         ),
         (
-            ['aiter.fmha_v3_fwd'], 'attention', 'attention by position', 0, 0, 'all', 'attention', 'first',
-            'as aten.scaled_dot_product_attention; unknown with a window'
+            ['aiter.fmha_v3_fwd', 'flash_attn._flash_attn_forward'], 'attention', 'attention by position', 0, 0, 'all',
+            'attention', 'first',             'as aten.scaled_dot_product_attention; unknown with a window'
         ),
         (
             [
@@ -166,7 +172,7 @@ FROM (
         (
             [
                 'aten.eq', 'aten.ne', 'aten.lt', 'aten.le', 'aten.gt', 'aten.ge', 'aten.logical_and', 'aten.logical_or',
-                'aten.logical_not', 'aten.logical_xor', 'aten.isnan', 'aten.isinf'
+                'aten.logical_not', 'aten.logical_xor', 'aten.isnan', 'aten.isinf', 'aten.isneginf', 'aten.isposinf'
             ],
             'elementwise', 'plain', 0, 1, 'all', 'broadcast', 'bool', '1 for each element of the output'
         ),
@@ -257,13 +263,17 @@ FROM (
         (
             [
                 '_C.dynamic_scaled_fp8_quant', '_C.dynamic_per_token_scaled_fp8_quant',
-                'sgl_kernel.sgl_per_token_quant_fp8', 'sgl_kernel.sgl_per_token_group_quant_fp8'
+                'sgl_kernel.sgl_per_token_quant_fp8', 'sgl_kernel.sgl_per_token_group_quant_fp8',
+                '_C.per_token_group_fp8_quant', 'aiter.dynamic_per_token_scaled_quant', 'aiter.dynamic_per_tensor_quant'
             ],
             'elementwise', 'plain', 5, 0, 'all', 'out', 'first',
             '5 for each element: absolute value and comparison for the scale, multiplication, two comparisons'
         ),
         (
-            ['_C.rotary_embedding', 'sgl_kernel.rotary_embedding'],
+            [
+                '_C.rotary_embedding', 'sgl_kernel.rotary_embedding',
+                'sgl_kernel.apply_rope_pos_ids_cos_sin_cache', 'flashinfer.apply_rope_pos_ids_cos_sin_cache'
+            ],
             'elementwise', 'rotation', 3, 0, 'rotated', 'unknown', 'first',
             '3 for each element of queries and keys that is rotated: two multiplications and an addition'
         ),
@@ -327,6 +337,25 @@ FROM (
         (
             ['aiter.rms_norm', 'aiter.rmsnorm2d_fwd', 'aiter.rmsnorm2d_fwd_ck'],
             'normalization', 'norm', 3, 0, 'all', 'first', 'first', 'as aten.rms_norm'
+        ),
+        (
+            ['aiter._groupnorm_run'], 'normalization', 'norm', 6, 0, 'all', 'first', 'first',
+            'as aten.group_norm, whose mean and variance it does not write'
+        ),
+        (
+            [
+                'aiter.rmsnorm_quant', 'aiter.rmsnorm2d_fwd_with_dynamicquant',
+                'aiter.rmsnorm2d_fwd_with_dynamicquant_ck'
+            ],
+            'normalization', 'norm', 8, 0, 'all', 'out', 'first',
+            'as rms_norm, and 5 to quantize: absolute value and comparison for the scale, multiplication, two comparisons'
+        ),
+        (
+            [
+                'aiter.add_rmsnorm_quant', 'aiter.rmsnorm2d_fwd_with_add_dynamicquant',
+                'aiter.rmsnorm2d_fwd_with_add_dynamicquant_ck'
+            ],
+            'normalization', 'norm', 9, 0, 'all', 'out', 'first', 'as aiter.rmsnorm_quant, and an addition'
         ),
         (
             [
@@ -463,8 +492,26 @@ FROM (
         (['aten.copy_'], 'copy', 'plain', 0, 0, 'all', 'first', 'first', 'none: it copies'),
         (['aten.cat', 'aten.stack'], 'copy', 'plain', 0, 0, 'all', 'sum', 'first', 'none: it copies'),
         (
-            ['aten.expand_copy', 'aten.repeat', 'aten.constant_pad_nd', 'aten.upsample_nearest2d'],
-            'copy', 'plain', 0, 0, 'all', 'unknown', 'first', 'none: it copies'
+            ['aten.expand_copy', 'aten.repeat'], 'copy', 'plain', 0, 0, 'all', 'unknown', 'first', 'none: it copies'
+        ),
+        (
+            [
+                'aten.constant_pad_nd', 'aten.reflection_pad1d', 'aten.reflection_pad2d', 'aten.reflection_pad3d',
+                'aten.replication_pad1d', 'aten.replication_pad2d', 'aten.replication_pad3d'
+            ],
+            'copy', 'plain', 0, 0, 'all', 'padded', 'first', 'none: it copies'
+        ),
+        (
+            ['aten.upsample_nearest1d', 'aten.upsample_nearest2d', 'aten.upsample_nearest3d'],
+            'copy', 'plain', 0, 0, 'all', 'adaptive window', 'first', 'none: it copies'
+        ),
+        (
+            ['aten.upsample_bilinear2d'], 'elementwise', 'plain', 0, 7, 'all', 'adaptive window', 'first',
+            '7 for each element of the output: four multiplications, three additions'
+        ),
+        (
+            ['_C_cache_ops.concat_mla_q', 'sgl_kernel.concat_mla_absorb_q'], 'copy', 'plain', 0, 0, 'all', 'out',
+            'first', 'none: it copies'
         ),
         (
             [
@@ -501,8 +548,11 @@ FROM (
         ),
         (['llama.update_cache'], 'copy', 'plain', 0, 0, 'update', 'first', 'first', 'none: it copies into a cache'),
         (
-            ['aten.full_like', 'aten.zeros_like', 'aten.ones_like', 'aten.empty_like', 'aten.fill', 'aten.zero'],
-            'fill', 'plain', 0, 0, 'made', 'first', 'first', 'none: it fills'
+            [
+                'aten.full_like', 'aten.zeros_like', 'aten.ones_like', 'aten.empty_like', 'aten.fill', 'aten.zero',
+                'aten.normal_', 'aten.uniform_', 'aten.random_', 'aten.exponential_'
+            ],
+            'fill', 'plain', 0, 0, 'made', 'first', 'first', 'none: it fills; random numbers count as nothing'
         ),
         (
             ['aten.full', 'aten.zeros', 'aten.ones', 'aten.empty', 'aten.arange', 'aten.scalar_tensor', 'aten.eye'],
