@@ -132,8 +132,8 @@ working AS MATERIALIZED (
     SELECT o.owner, any_value(n.label) AS label, any_value(n.op) AS op,
         arg_max(o.kernel_family, o.ticks) AS kernel_family, sum(o.ticks)::BIGINT AS ticks,
         sum(o.step_ticks)::BIGINT AS step_ticks, sum(o.copy_ticks)::BIGINT AS copy_ticks,
-        sum(o.events)::BIGINT AS events, sum(o.kernels)::BIGINT AS kernels, arg_max(o.top_event, o.ticks) AS top_event, bool_or(o.uses) AS uses,
-        bool_or(o.may_use) AS may_use, any_value(p.lengths) AS lengths
+        sum(o.events)::BIGINT AS events, sum(o.kernels)::BIGINT AS kernels, arg_max(o.top_event, o.ticks) AS top_event,
+        bool_or(o.uses) AS uses, bool_or(o.may_use) AS may_use, any_value(p.lengths) AS lengths
     FROM owned AS o
     LEFT JOIN placed AS n ON n.event_index = o.owner
     LEFT JOIN paged AS p ON p.event_index = o.owner
