@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import unquote, urlsplit
 
@@ -161,8 +162,8 @@ def files_of(table: DeltaTable | None) -> list[DataFile]:
         load = _FILE.fullmatch(path)
         if load is None:
             raise WarehouseError(f"{uri}: its log names a file that is not in a load's folder: {displayed(path)}")
-        if folder is not None and (folder / path).is_symlink():
-            raise WarehouseError(f"{folder / path}: a link; {_PLAIN}")
+        if folder is not None and os.path.lexists(folder / path) and not S_ISREG((folder / path).lstat().st_mode):
+            raise WarehouseError(f"{folder / path}: a link, or not a file; {_PLAIN}")
         found.append(DataFile(path, load[1], rows or 0, size))
     return found
 
