@@ -251,7 +251,8 @@ def contents(root: DeltaTable | None) -> dict[str, tuple[str, str]]:
     try:
         columns = root.to_pyarrow_table(columns=["sha256", "name", "load_id"]).to_pydict()
     except (pa.ArrowException, OSError) as error:
-        raise WarehouseError(f"{root.table_uri.rstrip('/')}: can't be read: {reason(error)}; use a copy of the lake") from error
+        place = root.table_uri.rstrip("/")
+        raise WarehouseError(f"{place}: can't be read: {reason(error)}; use a copy of the lake") from error
     return {sha256: (name, load) for sha256, name, load in zip(*columns.values(), strict=True)}
 
 
