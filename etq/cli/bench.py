@@ -335,7 +335,7 @@ class _Measured:
             if form == "line":
                 text = f"{printable('; '.join(text for text, _ in comparison.lines()))}\n"
             else:
-                text = whole(comparison, form, 10, False, found.worse, _HINT)
+                text = whole(comparison, form, 10, False, _HINT)
             write_text(text, None, force=False, is_printable=form in ("table", "line"))
             report_worse(found)
         return REGRESSION if found.worse or found.unstable else 0

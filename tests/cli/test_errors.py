@@ -143,7 +143,6 @@ WRONG_USAGE = [
     ("gate run untraced --limit 3", "No such option '--limit'. etq compare has it."),
     ("compare run untraced --min-effect 2", "2 would be 200% of a time; did you mean 2%?"),
     ("compare run untraced --sort-by op", "--sort-by needs --what"),
-    ("compare run untraced --metric speed", "--metric needs --fail-on"),
     ("gate run untraced --startup --total", "--startup excludes --total"),
     ("kernels {gpu} --by annotation --skip-first 1", "leave out options that select steps"),
     ("roofline {conv} --peak-flops fast", "'fast' is not a rate; write it like 20G, 20e9 or 20GFLOP/s"),
