@@ -149,9 +149,7 @@ def compare(
             raise click.UsageError(f"{name} needs --what: parts have different columns")
     arguments = {**options, "quantile": None if quantile is None else float(quantile)}
     with sides(base, new, db, etrecord) as (warehouse, base_selector, new_selector):
-        comparison = Comparison(
-            warehouse, base_selector, new_selector, arguments, step_name, has_verdicts=has_verdicts
-        )
+        comparison = Comparison(warehouse, base_selector, new_selector, arguments, step_name, has_verdicts=has_verdicts)
         form = format or format_of(output)
         if what in (None, "all") and form in ("table", "markdown", "json"):
             text = whole(comparison, form, selection.get().limit or MOST, output is not None)

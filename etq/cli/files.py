@@ -256,8 +256,8 @@ def ingest(
             _ingest_one(warehouse, files[0], links, printed, ingest_options)
         elif files:
             _ingest_many(warehouse, files, links, printed, ingest_options)
-        if job is not None and not quiet:
-            note_ranks(warehouse, job)
+        if "job" in labels and not quiet:
+            note_ranks(warehouse, labels["job"])
     printed.end()
     if printed.failed:
         sys.exit(1)
@@ -280,9 +280,9 @@ def _without_merged(
         except EtqError as error:
             printed.result(file, error)
             continue
-        for capture in captures:
-            printed.result(capture.name, capture)
-        if not captures:
+        if captures:
+            printed.ranks(captures)
+        else:
             others.append(file)
     return tuple(others)
 
@@ -399,6 +399,7 @@ class _Printed:
         self._warehouse, self._files, self._is_read_again = warehouse, files, is_read_again
         self._lists = not quiet and (verbose or files <= LISTED)
         self._numbers = Counter[str]()
+        self._captures: set[int] = set()
         self._rules = Counter[str]()
 
     @property
@@ -416,8 +417,18 @@ class _Printed:
             self._numbers["failed"] += 1
             say(f"Error: {result!s}")
             return
-        self._made.has_content = True
         self._numbers["new" if result.is_new else "known already"] += 1
+        self._show(file, result, name)
+
+    def ranks(self, captures: Sequence[Capture]) -> None:
+        """Print the captures of a merged trace, or count its file and them."""
+        self._numbers["new" if any(capture.is_new for capture in captures) else "known already"] += 1
+        for capture in captures:
+            self._show(capture.name, capture)
+
+    def _show(self, file: str, result: Capture, name: str | None = None) -> None:
+        self._made.has_content = True
+        self._captures.add(result.capture_id)
         if self._lists:
             if result.is_new:
                 text = f"{result.name}: ingested"
@@ -449,7 +460,9 @@ class _Printed:
         elif not self.is_quiet:
             counted = [f"{self._numbers[what]} {what}" for what in ("new", "known already", "failed")]
             shown = [text for text in counted if not text.startswith("0 ")]
-            say(f"{self._files} files: {', '.join(shown)}")
+            more = len(self._captures) > self._files - self.failed
+            captures = f"; {len(self._captures)} captures, one for each rank of a merged trace" if more else ""
+            say(f"{self._files} files: {', '.join(shown)}{captures}")
 
 
 @main.command()

@@ -12,11 +12,10 @@ from typing import Any, Final
 import duckdb
 
 from etq.catalog import foremost_in
-from etq.errors import EtqError, QueryError, message_of
+from etq.errors import EtqError, QueryError, message_of, nearest_words
 from etq.render.notebook import html_table
 from etq.render.table import Rows, table
 from etq.render.terminal import style_of
-from etq.warehouse.nearest import nearest_words
 
 ROWS: Final = 60
 # The package of which a method makes an object, and how to install it.

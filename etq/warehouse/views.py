@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from etq import catalog
 from etq.database.handles import Capture
-from etq.errors import QueryError
+from etq.errors import QueryError, nearest_words
 from etq.warehouse.formats import instead, narrowed
-from etq.warehouse.nearest import nearest_words
 from etq.warehouse.result import Result
 
 if TYPE_CHECKING:
