@@ -40,6 +40,11 @@ def printable_lines(text: str) -> str:
     return _CONTROL.sub(lambda match: match.group() if match.group() in "\n\t" else printable(match.group()), text)
 
 
+def counted(number: int, one: str, several: str = "") -> str:
+    """Return a number with what it counts: `one` for 1, else `several`, by default with an s."""
+    return f"{number:,} {one if number == 1 else several or f'{one}s'}"
+
+
 def shortened(message: str) -> str:
     """Return a message in which names longer than `LONGEST_NAME` characters are shortened to their beginning and
     end.

@@ -38,7 +38,7 @@ from etq.cli.targets import (
     report_record_findings,
 )
 from etq.database.locking import refuse_open
-from etq.errors import EtqError, WarehouseError
+from etq.errors import EtqError, WarehouseError, counted
 from etq.ingest.memory import limit
 from etq.render.progress import Progress
 from etq.render.writers import is_to_read, write
@@ -308,7 +308,7 @@ def _ingest_reference(files: tuple[str, ...], graph: str, name: str | None, db: 
         record = warehouse.ingest_record(files[0])
         capture = warehouse.ingest_reference(record, values, graph=graph, name=name)
         what = "ingested" if capture.is_new else "known already, options applied"
-        say(f"{capture.name}: {what}, {len(values)} ops")
+        say(f"{capture.name}: {what}, {counted(len(values), 'op')}")
 
 
 def _ingest_one(
@@ -347,7 +347,7 @@ def _ingest_many(
             warehouse.ingest_many(files, link_to=links, progress=report, on_read=progress.begin, **ingest_options)
         except KeyboardInterrupt:
             progress.clear()
-            say(f"Interrupted after {progress.done} of {len(files)} files")
+            say(f"Interrupted after {progress.done} of {counted(len(files), 'file')}")
             raise
 
 

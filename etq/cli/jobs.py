@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from etq.cli.messages import say
+from etq.errors import counted
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
@@ -37,7 +38,7 @@ def note_ranks(warehouse: Warehouse, job: str) -> None:
             "different jobs"
         )
     if unknown := len(rows) - len(ranks):
-        traces = "1 trace has" if unknown == 1 else f"{unknown} traces have"
+        traces = counted(unknown, "trace has", "traces have")
         notes.append(f"{traces} no rank; give it by --label-from 'rank{{rank}}.pt.trace.json.gz'")
     if len(sizes) > 1:
         notes.append(f"its traces are of jobs with {_listed([str(size) for size in sizes])} processes")

@@ -13,7 +13,7 @@ from etq.cli.labels import parsed_labels
 from etq.cli.messages import say
 from etq.cli.options import output_options, warehouse_option
 from etq.cli.targets import open_existing
-from etq.errors import EtqError
+from etq.errors import EtqError, counted
 from etq.render.writers import write_rows
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def _labels(warehouse: Warehouse, capture: Capture, removed: tuple[str, ...]) ->
 
 
 def _say_set(capture: Capture, noun: str, number: int, removed: int) -> None:
-    say(f"{capture.name}: {number} {noun if number == 1 else f'{noun}s'} set, {removed} removed")
+    say(f"{capture.name}: {counted(number, noun)} set, {removed} removed")
 
 
 def _set_phase(warehouse: Warehouse, capture: Capture, phase: str, rules: dict[str, str]) -> None:
@@ -168,4 +168,4 @@ def _set_phase(warehouse: Warehouse, capture: Capture, phase: str, rules: dict[s
         say(f"{capture.name}: {counts}")
         return
     count = warehouse.phase(capture, None if phase == _NONE else phase, **rules)
-    say(f"{capture.name}: {count} runs {'without a phase' if phase == _NONE else phase}")
+    say(f"{capture.name}: {counted(count, 'run')} {'without a phase' if phase == _NONE else phase}")

@@ -105,7 +105,7 @@ def test_metric_sets_reads_and_shows(copied: str, tmp_path: Path) -> None:
 def test_phases_are_set_and_shown(copied: str, tmp_path: Path) -> None:
     db = ("--db", copied)
     assert told("label", "llm", "--phase", "decode", "--runs", "2-", *db) == "llm: 99 runs decode\n"
-    assert told("label", "llm", "--phase", "other", "--name", "Default", *db) == "llm: 1 runs other\n"
+    assert told("label", "llm", "--phase", "other", "--name", "Default", *db) == "llm: 1 run other\n"
     shown = [(row["phase"], row["runs"]) for row in rows("show", "phase_totals", "llm", *db)]
     assert shown == [("other", 1), (None, 1), ("decode", 99)]
     steps = rows("show", "framework_tax", "llm", "--phase", "decode", "--steps", "skip_first=98", *db)
@@ -171,6 +171,6 @@ def test_merge(db: Path, tmp_path: Path) -> None:
         warehouse.ingest(FLEET[0], labels={"build": "7"})
         warehouse.ingest(FLEET[5])
     assert told("db", "merge", db, other, "-o", output) == (
-        f"Note: {other}: run0: label build: 0 stays, not 7\n{output}: 5 captures; 1 were in several\n"
+        f"Note: {other}: run0: label build: 0 stays, not 7\n{output}: 5 captures; 1 in several files\n"
     )
     assert names("--db", str(output)) == ["run0", "run1", "run2", "run3", "05"]

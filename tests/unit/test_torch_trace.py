@@ -82,7 +82,7 @@ def test_impossible_times(warehouse: Warehouse) -> None:
         **{"backward": [9000, None, None], "long": [1000, None, None]},
     }
     reported = findings(warehouse)
-    assert reported["no duration"] == "1 events have no duration, which counts as 0"
+    assert reported["no duration"] == "1 event without a duration, which counts as 0"
     assert reported["events left out"] == "only whole slices are read: 1 (a slice without a time)"
     assert set(reported) == {"no duration", "events left out", "impossible times"}
 
