@@ -59,6 +59,14 @@ def test_a_query_reads_tables_and_nothing_else(warehouse: etq.Warehouse) -> None
             answered.append((what, rows(warehouse, query)))
     assert answered == []
     assert rows(warehouse, "SELECT name FROM captures") == [("run",)]
+    named = f'WITH "{own}" AS (FROM captures) '
+    assert rows(warehouse, f'{named} SELECT name FROM "{own}"') == [("run",)]
+    for query in (
+        f'FROM (WITH "{own}" AS (SELECT 1) FROM "{own}") AS a, \'{own}\'',
+        f'WITH "{own}" AS (FROM \'{own}\') FROM "{own}"',
+    ):
+        with pytest.raises(QueryError):
+            rows(warehouse, query)
 
 
 @pytest.mark.long
