@@ -295,6 +295,12 @@ def test_broken_names_are_read(name: bytes) -> None:
     assert all(part.split(" (")[0] in str(finding["detail"]) for part in what.split(", "))
 
 
+def test_json_as_long_as_a_packet_is_json() -> None:
+    """An empty line and {, as the head of a packet of Protocol Buffers: field 1, of 123 bytes."""
+    content = b'\n{"traceEvents":[{"ph":"X","name":"a","ts":1,"dur":2}]}'.ljust(125)
+    assert [each["name"] for each in _rows(content, "signatures")] == ["a"]
+
+
 @pytest.mark.parametrize(
     "number", ["inf", "-inf", "nan", "-nan", "-nan(ind)", "Infinity", "-Infinity", "NaN", "1.#INF"]
 )
