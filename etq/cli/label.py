@@ -128,6 +128,8 @@ def label(
             _say_set(target, "label", len(labels), len(remove))
         if not has_changes:
             write_rows(["key", "value"], list(have.items()), format, output, force=force)
+            if not have:
+                say(f"Note: {target.name} has no labels; etq label {target.name} KEY=VALUE sets one")
 
 
 def _check(
@@ -159,7 +161,8 @@ def _labels(warehouse: Warehouse, capture: Capture, removed: tuple[str, ...]) ->
 
 
 def _say_set(capture: Capture, noun: str, number: int, removed: int) -> None:
-    say(f"{capture.name}: {counted(number, noun)} set, {removed} removed")
+    done = [f"{counted(count, noun)} {what}" for count, what in ((number, "set"), (removed, "removed")) if count]
+    say(f"{capture.name}: {', '.join(done)}")
 
 
 def _set_phase(warehouse: Warehouse, capture: Capture, phase: str, rules: dict[str, str]) -> None:

@@ -78,7 +78,8 @@ CREATE MACRO _none_matches(
             THEN '; the nearest are ' || _first_names(list_filter(nearest, lambda n: NOT n.is_far))
         ELSE '; there are ' || _first_names(nearest) || CASE
             WHEN len(nearest) > 3
-                THEN ' and ' || (len(nearest) - 3) || ' more (FROM ' || split_part(kind, ' ', 1) || 's lists all)'
+                THEN ' and ' || (len(nearest) - 3) || ' more (' || CASE WHEN kind LIKE 'capture%' THEN 'etq captures'
+                    ELSE 'FROM ' || kind || 's' END || ' lists all)'
             ELSE ''
         END
     END

@@ -84,7 +84,7 @@ def test_metric_sets_reads_and_shows(copied: str, tmp_path: Path) -> None:
     db = ("--db", copied)
     given = ("temperature=41", "clock=2.8:GHz", "battery=80%", "model_load_time=1.5 s", "x=-.5e1")
     words = [word for pair in given for word in ("--metric", pair)]
-    assert told("label", "run", *words, *db) == "run: 5 metrics set, 0 removed\n"
+    assert told("label", "run", *words, *db) == "run: 5 metrics set\n"
     logcat = tmp_path / "logcat.txt"
     logcat.write_bytes(log(GENERATION))
     for what in ("9 metrics added", "known already"):
