@@ -83,9 +83,7 @@ def is_packets(data: Any) -> bool:
 
 
 def _is_packets(head: bytes, size: int) -> bool:
-    """Whether bytes are messages of field 1, up to the end of the file or of what is looked at, and no text: JSON after
-    an empty line may be as long as it says.
-    """
+    """Whether bytes are messages of field 1, up to the end of the file or of what is looked at, and no JSON text."""
     at = count = 0
     while at < len(head):
         length, shift, tag = 0, 0, head[at]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from etq.errors import counted
-
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Warehouse
 
@@ -21,6 +19,6 @@ def are_unaligned(warehouse: Warehouse, capture: Capture) -> bool:
 def unknown_times(totals: Iterable[tuple[int | None, float | None]]) -> str | None:
     """Explain why modules have no time, by depth and total of the rows of `module_totals`; None if all have one."""
     hidden = sum(depth is not None and total is None for depth, total in totals)
-    which = counted(hidden, "module")
+    which = "1 module" if hidden == 1 else f"{hidden} modules"
     reason = f"the time of {which} is unknown: a delegate runs the ops, and none of its events is assigned to them"
     return reason if hidden else None

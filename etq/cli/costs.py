@@ -75,20 +75,9 @@ def roofline(
             raise EtqError("--device is for traces of GPUs; give --peak-flops and --peak-bandwidth")
         else:
             show_opened("roofline", capture, target, written, total=total, by=by, **options)
-            _note_peaks(*target, peak_flops, peak_bandwidth)
-
-
-def _note_peaks(warehouse: Warehouse, capture: Capture, *peaks: float | None) -> None:
-    """Print why a roofline has no shares of a peak, if neither options nor metrics have one."""
-    query = """
-        SELECT 1 FROM captures AS c
-        WHERE c.capture_id = $key AND c.record_id IS NOT NULL AND NOT EXISTS (
-            SELECT 1 FROM metrics AS m
-            WHERE m.capture_id = c.capture_id AND m.name IN ('peak_flops', 'peak_bandwidth')
-        )
-    """
-    if peaks == (None, None) and warehouse.rows(query, key=capture.capture_id)[1]:
-        say("Note: roof_percent needs the device's peaks: --peak-flops and --peak-bandwidth, or metrics of these names")
+            query = "SELECT 1 FROM metrics AS m WHERE m.capture_id = $key AND starts_with(m.name, 'peak_')"
+            if peak_flops is peak_bandwidth is None and not target[0].rows(query, key=target[1].capture_id)[1]:
+                say("Note: roof_percent needs the device's peaks: --peak-flops and --peak-bandwidth, or such metrics")
 
 
 def show_efficiency(

@@ -216,8 +216,9 @@ def ingest(
     if reference is not None:
         _ingest_reference(files, reference, name, db)
         return
-    if len(files) > 1:
-        _check_options_of_one()
+    of_one = [option for option in _OF_ONE if click.get_current_context().params[option]]
+    if len(files) > 1 and of_one:
+        raise click.UsageError(f"--{of_one[0].replace('_', '-')} needs a single file")
     if values and debug_buffer is None:
         raise click.UsageError("--values needs --debug-buffer")
     if verbose and quiet:
@@ -249,9 +250,8 @@ def ingest(
         is_read_again = bool(links or debug_buffer or graph_capture)
         applied = is_read_again or any(value for option, value in ingest_options.items() if option != "sidecar")
         printed = _Printed(warehouse, made, len(files), is_read_again, applied=applied, verbose=verbose, quiet=quiet)
-        files = _without_merged(
-            warehouse, files, {"labels": labels, "captured_at": captured_at, **label_options}, printed
-        )
+        of_ranks = {"labels": labels, "captured_at": captured_at, **label_options}
+        files = files if of_one else _without_merged(warehouse, files, of_ranks, printed)
         if len(files) == 1:
             _ingest_one(warehouse, files[0], links, printed, ingest_options)
         elif files:
@@ -266,13 +266,9 @@ def ingest(
 def _without_merged(
     warehouse: Warehouse, files: Sequence[str], options: Mapping[str, Any], printed: _Printed
 ) -> tuple[str, ...]:
-    """Ingest the traces of several ranks, a capture for each rank, and print the results; return the other files. With
-    options of a single file, there are none.
-    """
+    """Ingest the traces of several ranks, a capture for each rank, and print the results; return the other files."""
     from etq.ingest.recognition import has_several_ranks
 
-    if any(click.get_current_context().params[name] for name in _OF_ONE):
-        return tuple(files)
     others = []
     for file in files:
         try:
@@ -280,19 +276,11 @@ def _without_merged(
         except EtqError as error:
             printed.result(file, error)
             continue
-        if captures:
-            printed.ranks(captures)
-        else:
+        for capture in captures:
+            printed.result(capture.name, capture)
+        if not captures:
             others.append(file)
     return tuple(others)
-
-
-def _check_options_of_one() -> None:
-    """Raise `click.UsageError` if the command line has options that are for a single file."""
-    given = click.get_current_context().params
-    for name in _OF_ONE:
-        if given[name]:
-            raise click.UsageError(f"--{name.replace('_', '-')} needs a single file")
 
 
 def _ingest_reference(files: tuple[str, ...], graph: str, name: str | None, db: str) -> None:
@@ -399,7 +387,6 @@ class _Printed:
         self._warehouse, self._files, self._is_read_again = warehouse, files, is_read_again
         self._lists = not quiet and (verbose or files <= LISTED)
         self._numbers = Counter[str]()
-        self._captures: set[int] = set()
         self._rules = Counter[str]()
 
     @property
@@ -417,18 +404,8 @@ class _Printed:
             self._numbers["failed"] += 1
             say(f"Error: {result!s}")
             return
-        self._numbers["new" if result.is_new else "known already"] += 1
-        self._show(file, result, name)
-
-    def ranks(self, captures: Sequence[Capture]) -> None:
-        """Print the captures of a merged trace, or count its file and them."""
-        self._numbers["new" if any(capture.is_new for capture in captures) else "known already"] += 1
-        for capture in captures:
-            self._show(capture.name, capture)
-
-    def _show(self, file: str, result: Capture, name: str | None = None) -> None:
         self._made.has_content = True
-        self._captures.add(result.capture_id)
+        self._numbers["new" if result.is_new else "known already"] += 1
         if self._lists:
             if result.is_new:
                 text = f"{result.name}: ingested"
@@ -460,9 +437,9 @@ class _Printed:
         elif not self.is_quiet:
             counted = [f"{self._numbers[what]} {what}" for what in ("new", "known already", "failed")]
             shown = [text for text in counted if not text.startswith("0 ")]
-            more = len(self._captures) > self._files - self.failed
-            captures = f"; {len(self._captures)} captures, one for each rank of a merged trace" if more else ""
-            say(f"{self._files} files: {', '.join(shown)}{captures}")
+            number = self._numbers.total() - self.failed
+            captures = f", {number} captures" if number > self._files - self.failed else ""  # of merged traces
+            say(f"{self._files} files{captures}: {', '.join(shown)}")
 
 
 @main.command()

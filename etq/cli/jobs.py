@@ -33,10 +33,7 @@ def note_ranks(warehouse: Warehouse, job: str) -> None:
     if double:
         example = " and ".join(next(iter(double.values())))
         which = example if len(double) == 1 else f"such as {example}"
-        notes.append(
-            f"{_ranks(double, 'has', 'have')} several traces, {which}, which are added up; remove one, or give them "
-            "different jobs"
-        )
+        notes.append(f"{_ranks(double, 'has', 'have')} several traces, {which}, added up; give them different jobs")
     if unknown := len(rows) - len(ranks):
         traces = counted(unknown, "trace has", "traces have")
         notes.append(f"{traces} no rank; give it by --label-from 'rank{{rank}}.pt.trace.json.gz'")

@@ -20,14 +20,6 @@ _DIFFERENCES: Final = """
     HAVING max(c.clock_offset) - min(c.clock_offset) > 2 * max(c.spread)
     ORDER BY c.job
 """
-# By job, the ranks that have several traces.
-_DOUBLE: Final = """
-    SELECT r.job, string_agg(r.rank::VARCHAR, ', ' ORDER BY r.rank), count(*)
-    FROM (
-        SELECT s.job, s.rank FROM rank_steps({arguments}) AS s GROUP BY ALL HAVING count(DISTINCT s.capture) > 1
-    ) AS r
-    GROUP BY r.job ORDER BY r.job
-"""
 # By view, which ranks of a job lack what it computes, and why.
 _WITHOUT_WAITS: Final = (
     """
@@ -61,9 +53,6 @@ def note_unknown(warehouse: Warehouse, view: str, parameters: dict[str, Any]) ->
     arguments = catalog.arguments(parameters)
     for job, ranks, number in warehouse.rows(query.format(arguments=arguments), **parameters)[1]:
         _say(job, text.format(ranks=f"{'rank' if number == 1 else 'ranks'} {ranks}"))
-    if view == "stragglers":
-        for job, ranks, number in warehouse.rows(_DOUBLE.format(arguments=arguments), **parameters)[1]:
-            _say(job, f"{'rank' if number == 1 else 'ranks'} {ranks}: several traces of each, whose times are added up")
     if view != "clock_offsets":
         for job, difference, unit in warehouse.rows(_DIFFERENCES.format(arguments=arguments), **parameters)[1]:
             shown = f"up to {range_text([difference], unit)}, see etq show clock_offsets"

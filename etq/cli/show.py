@@ -76,14 +76,9 @@ def _command(view: catalog.SqlObject) -> click.Command:
     is_of_file = names[:1] == ["capture"] and all(parameter.default for parameter in view.parameters[1:])
 
     def command(
-        db: str,
-        format: str | None,
-        output: str | None,
-        force: bool,
-        total: bool = False,
-        file: str | None = None,
-        **given: Any,
+        db: str, format: str | None, output: str | None, force: bool, total: bool = False, **given: Any
     ) -> None:
+        file = given.pop("file", None)
         values = {parameter.name: _value(parameter, given.pop(parameter.name)) for parameter in view.parameters}
         values = {name: value for name, value in values.items() if value is not None}
         if is_of_file:
@@ -144,7 +139,7 @@ def _opened(view: str, first: Sequence[str], values: dict[str, Any], db: str, fi
     if file is not None:
         with (open_unrun(file) if is_unrun(file) else open_file(file, FileOptions()))[0] as warehouse:
             yield warehouse
-        return
+            return
     if view == "compare_graphs":
         with open_graphs(values["base"], values["new"], db) as (warehouse, values["base"], values["new"]):
             yield warehouse

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import sys
-from collections.abc import Iterator
 from functools import partial, wraps
 from importlib.util import find_spec
 from typing import Any, Final
@@ -54,10 +53,6 @@ class Result:
         """Return all rows."""
         rows: list[tuple[Any, ...]] = self._answer("fetchall")
         return rows
-
-    def iter_rows(self) -> Iterator[tuple[Any, ...]]:
-        """Iterate over all rows."""
-        return iter(self.fetchall())
 
     def arrow(self, batch_size: int | None = None) -> Any:
         """Return a `pyarrow.RecordBatchReader` of all rows."""

@@ -549,18 +549,15 @@ class Warehouse(Views):
             )
             for rank in ranks
         ]
-        query = """
-            SELECT l.value FROM labels AS l JOIN captures AS c USING (capture_id)
-            WHERE l.key = 'job' AND NOT list_contains($mine, c.sha256)
-        """
-        others = {job for (job,) in self.rows(query, mine=[source.sha256 for source in sources])[1]}
-        default = next(name for name in names if name not in others)
-        own = {"job": {"job": default, **found.labels, **(labels or {})}["job"]}
+        query = "SELECT j.value, c.sha256 FROM labels AS j JOIN captures AS c USING (capture_id) WHERE j.key = 'job'"
+        others = {job for job, content in self.rows(query)[1] if content not in {each.sha256 for each in sources}}
+        default = next((name for name in names if name not in others), names[-1])
+        job = {"job": default, **found.labels, **(labels or {})}["job"]
         files = [
             FileToStore(
                 source,
                 Options(
-                    labels={**(labels or {}), **own, "rank": str(rank.number)},
+                    labels={**(labels or {}), "job": job, "rank": str(rank.number)},
                     captured_at=captured_at,
                     discovered=found,
                 ),

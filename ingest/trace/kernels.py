@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from etq.errors import counted
 from etq.ingest.trace.classes import Class
 
 _COMMUNICATION = "communication"
@@ -57,7 +56,7 @@ def unknown_kernels(
     if not taken or taken < total / 100:
         return None
     most = max(unknown, key=lambda place: (times[place], kinds[place][1]))
-    names = counted(len(unknown), "unknown name")
+    names = "1 unknown name" if len(unknown) == 1 else f"{len(unknown)} unknown names"
     return (
         f"{100 * taken / total:.1f} % of the time of kernels is in kernels of {names}, most in {kinds[most][1][:200]}"
     )

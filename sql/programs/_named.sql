@@ -52,15 +52,13 @@ CREATE MACRO _one_key(
     END
 );
 
--- The distance of a name from a text, of the first 100 characters: its time grows with the product of the lengths.
+-- The distance of a name from a text, and whether it is too far for the name to be what was meant; of the first 100
+-- characters, as the time grows with the product of the lengths.
 CREATE MACRO _distance(name, given) AS (
-    _far_or_near(damerau_levenshtein(left(name, 100), left(given, 100)), length(given), name)
-);
-
--- A distance, and whether it is too far for the name to be what was meant by so many characters.
-CREATE MACRO _far_or_near(distance, characters, name) AS (
     struct_pack(
-        is_far := distance > least(greatest(1, characters // 3), characters - 1), distance := distance, name := name
+        is_far := damerau_levenshtein(left(name, 100), left(given, 100))
+            > least(greatest(1, length(given) // 3), length(given) - 1),
+        distance := damerau_levenshtein(left(name, 100), left(given, 100)), name := name
     )
 );
 

@@ -485,7 +485,7 @@ def test_commands_on_a_merged_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         (tmp_path / name).write_bytes(merged("process").replace(b'"ProfilerStep#5"', b'"%d"' % number))
     monkeypatch.setattr("etq.cli.files.LISTED", 2)
     ingested = run_etq("ingest", str(tmp_path), "--db", db).stderr
-    assert ingested.endswith("3 files: 2 new, 1 known already; 6 captures, one for each rank of a merged trace\n")
+    assert ingested.endswith("3 files, 6 captures: 4 new, 2 known already\n")
     jobs = run_etq("sql", "SELECT value FROM labels WHERE key = 'job' AND value LIKE '%both'", "--db", db).stdout
     assert "x/both" in jobs
 
