@@ -176,8 +176,6 @@ def test_gates_without_a_verdict(labs: dict[str, str]) -> None:
     assert [row["name"] for row in judged if row["what"] == "op" and row["verdict"] == "slower"] == [OP]
     total = run_etq("gate", *SIDES, "--total", "--db", labs["op"], "--format", "json")
     assert total.exit_code == 3 and json.loads(total.stdout) == judged[:1]
-    unstable = run_etq("gate", *SIDES, "--db", labs["some"])
-    assert unstable.exit_code == 3 and "2 of 5 captures of new took " in unstable.stdout
     assert run_etq("gate", *SIDES, "--db", labs["some"], "--bisect").exit_code == 125
 
 
