@@ -49,7 +49,7 @@ FAILURES = [
     ("summary a.etdp b.etdp c.etdp", "no such file: a.etdp, b.etdp, c.etdp; of a warehouse, name one capture"),
     ("memory {blob}", "…bad_version.prof_result.bin: at byte 32: a prof_result of version 2; expected version 1"),
     # Selectors, labels, columns, views, methods: the nearest are named.
-    ("ops rnu", "no capture matches rnu; the nearest are run, "),
+    ("ops rnu", "no capture matches rnu; the nearest are run"),
     ("ops device=pixel9", "no capture matches device=pixel9: none has device=pixel9; the nearest are pixel8"),
     ("captures --sort modle", "no capture has a label 'modle'; the nearest are model; "),
     ("trend --over bild", "no capture has a label 'bild'; the nearest are build; "),
