@@ -34,7 +34,7 @@ def names(*arguments: str) -> list[str]:
 @pytest.mark.long
 def test_label_gives_removes_and_shows(copied: str) -> None:
     given = ("device=pixel 8", "note=a,b=ü", "captured_at=2026-05-01", "--remove", "build", "--remove", "model")
-    assert told("label", "run", *given, "--db", copied) == "run: 3 labels set, 2 removed\n"
+    assert told("label", "run", *given, "--db", copied) == "run: 3 labels set, 2 labels removed\n"
     assert [(row["key"], row["value"]) for row in rows("label", "run", "--db", copied)] == [
         ("captured_at", "2026-05-01T00:00:00.000000Z"), ("device", "pixel 8"), ("note", "a,b=ü"),
     ]  # fmt: skip
@@ -96,7 +96,7 @@ def test_metric_sets_reads_and_shows(copied: str, tmp_path: Path) -> None:
         ("model_load_time", True): (1500, "ms"), ("model_load_time", False): (3926, "ms"), ("x", True): (-5, None),
     }  # fmt: skip
     told("label", "run", "--metric", "score=3", "--better", "higher", "--run", "2", *db)
-    assert told("label", "run", "--metric", "x=", *db) == "run: 0 metrics set, 1 removed\n"
+    assert told("label", "run", "--metric", "x=", *db) == "run: 1 metric removed\n"
     left = {row["name"]: (row["run_index"], row["better"]) for row in rows("show", "metric_values", "run", *db)}
     assert left["score"] == (2, "higher") and "x" not in left
 
