@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from etq.verdicts import words
-from etq.verdicts.arithmetic import false_discoveries, median, p_of, quantile
+from etq.verdicts.arithmetic import holm, median, p_of, quantile
 from etq.verdicts.comparison import SMALLEST
 from etq.verdicts.states import LEAST
 
@@ -20,8 +20,7 @@ def value_changes(
     """Return the change of each value from base to new, with its verdict, a row per name and unit.
 
     The test is Student's, of two samples with one variance, on logarithms, or on the values where some are not
-    positive. `q` is p, corrected by Benjamini's and Hochberg's procedure for the values with a better direction. The
-    others are conditions: they differ if the ranges of both sides are apart.
+    positive. `q` is p, corrected by Holm's procedure for the values with a better direction. The others are conditions: they differ if the ranges of both sides are apart.
 
     values             columns of name, unit, better, is_new and value, a row per capture and name
     is_time            whether what is worse is slower
@@ -39,7 +38,7 @@ def value_changes(
             {"name": name, "unit": unit, "better": better, **_tested(values["value"][at], values["is_new"][at])}
         )
     judged = [row for row in rows if row["p"] is not None and row["better"] is not None]
-    for row, q in zip(judged, false_discoveries([row["p"] for row in judged], len(judged)), strict=True):
+    for row, q in zip(judged, holm([row["p"] for row in judged], [1] * len(judged)), strict=True):
         row["q"] = q
     for row in rows:
         row["verdict"] = _verdict(row, is_time, alpha, SMALLEST if min_effect is None else min_effect)
