@@ -42,7 +42,8 @@ LEAST_PART, LEAST_PART_OF_SINGLE = 0.0005, 0.001
 # of it, and so have those of ops.
 PARTS = {"total": 0.35, "op": 0.6, "call": 0.6, "module": 0.6}
 SLOW_PART = 0.025
-# Of fewer than 5 captures a side, ops take a quarter: with all of it, an op of equal sides of 3 is blamed in up to 7 %.
+# Of fewer than 5 captures a side, ops take a quarter: with all of it, an op of equal sides of 3 in turns is blamed in 7 %
+# (quiet mlp), with a quarter in 3 %. Of sides measured apart, the drift that counts as noise is enough.
 PART_OF_FEW = 0.25
 
 
@@ -131,11 +132,10 @@ class _Comparison:
         self, samples: Samples, alpha: float, parts: Mapping[str, float], min_effect: float | None
     ) -> None:
         self.samples, self.alpha, self.min_effect = samples, alpha, min_effect
-        self.states = state = states(samples)
-        used = min(int((state.is_used & side).sum()) for side in (samples.is_base, samples.is_new))
+        self.states = state = states(samples, is_slow=parts is not PARTS)
+        is_few = min(samples.is_base.sum(), samples.is_new.sum()) < FEW and not samples.is_apart
         self.alphas = alphas = {
-            level: part * alpha * (1 if used >= FEW or level == "total" else PART_OF_FEW)
-            for level, part in parts.items()
+            level: part * alpha * (PART_OF_FEW if is_few and level != "total" else 1) for level, part in parts.items()
         }
         levels = [level for level in dict.fromkeys(samples.levels.tolist()) if level in alphas]
         self.effects = {level: effects(samples, state, level) for level in levels}

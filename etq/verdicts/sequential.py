@@ -72,14 +72,11 @@ class Standing:
 
 
 def looks(rounds: int) -> list[int]:
-    """Return the rounds after which a benchmark of at most so many rounds is looked at: 3, 5, 7, 10, 14, 20, ...
-
-    The first one after 2 rounds, of 4 captures a side, would add 1 % of benchmarks that are wrong at any look.
-    """
-    found = [3, 5, 7, 10]
+    """Return the rounds after which a benchmark of at most so many rounds is looked at: 2, 3, 5, 7, 10, 14, 20, ..."""
+    found = [2, 3, 5, 7]
     while found[-1] < rounds:
         found.append(2 * found[-2])
-    return [*(look for look in found if look < rounds), *([rounds] if rounds >= 2 else [])]
+    return [*(look for look in found if look < rounds), *([rounds] if rounds >= found[0] else [])]
 
 
 def alpha_of(measured: int, alpha: float, rounds: int, *, is_last: bool = False) -> float | None:

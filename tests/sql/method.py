@@ -100,7 +100,7 @@ def are_apart(deviations: Floats, factors: Floats, base: Flags, new: Flags) -> b
     median op one way or the other, or an error of the common shift.
     """
     counts = base.sum(), new.sum()
-    error = np.sqrt(sum(factors[side].var(ddof=1) / side.sum() for side in (base, new))) if min(counts) > 1 else 0
+    error = np.sqrt(sum(factors[side].var(ddof=1) / side.sum() for side in (base, new))) if min(counts) > 1 else np.inf
     moved = [difference_of(each - factors, factors, base, new) for each in deviations.T]
     shifts = np.array([each.size for each in moved]) + factors[new].mean() - factors[base].mean()
     weights = 1 / (0.01**2 + np.nan_to_num([each.variance * sum(1 / np.array(counts)) for each in moved]))
@@ -225,7 +225,8 @@ def several(given: Sides) -> dict[Any, Judged]:
     if not base.any() or not new.any():
         return {}
     of_ops, _, below = tested(given, common.factors, base, new)
-    few, part = min(base.sum(), new.sum()) < LONELY, 1 if min(base.sum(), new.sum()) >= 5 else 0.25
+    few = min(base.sum(), new.sum()) < LONELY
+    part = 0.25 if min(all_base.sum(), all_new.sum()) < 5 and is_interleaved(given.sides) else 1
     # All tests share 0.05: totals have 0.35 of it, ops 0.6, or a quarter of that with few captures, slow runs the rest.
     for at, each in of_ops.items():
         is_large = abs(each.change) >= 0.02 and abs(each.change) * each.share >= 0.0005
