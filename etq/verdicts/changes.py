@@ -136,7 +136,8 @@ def level_changes(series: Mapping[str, Any], min_step: float) -> dict[str, list[
     q = [change.p for _, change in found]
     for of_totals in {*are_totals}:
         family = [row for row, (at, each) in enumerate(found) if are_totals[at] == of_totals and not each.is_accepted]
-        corrected = holm([q[row] for row in family], [1] * len(family), max(0, are_totals.count(of_totals) - len(family)))
+        others = max(0, are_totals.count(of_totals) - len(family))
+        corrected = holm([q[row] for row in family], [1] * len(family), others)
         for row, value in zip(family, corrected, strict=True):
             q[row] = value
     numbers = ("before", "after", "step", "p", "captures_before", "captures_after", "is_accepted")

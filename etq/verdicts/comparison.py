@@ -42,8 +42,8 @@ LEAST_PART, LEAST_PART_OF_SINGLE = 0.0005, 0.001
 # of it, and so have those of ops.
 PARTS = {"total": 0.35, "op": 0.6, "call": 0.6, "module": 0.6}
 SLOW_PART = 0.025
-# Of fewer than 5 captures a side, ops take a quarter: with all of it, an op of equal sides of 3 in turns is blamed in 7 %
-# (quiet mlp), with a quarter in 3 %. Of sides measured apart, the drift that counts as noise is enough.
+# Of fewer than 5 captures a side, ops take a quarter: with all of it, an op of equal sides of 3 in turns is blamed in
+# 7 % (quiet mlp), with a quarter in 3 %. Of sides measured apart, the drift that counts as noise is enough.
 PART_OF_FEW = 0.25
 
 
@@ -128,9 +128,7 @@ def compare(
 class _Comparison:
     """The samples of a comparison, the states of their captures, the effects, and the options of its verdicts."""
 
-    def __init__(
-        self, samples: Samples, alpha: float, parts: Mapping[str, float], min_effect: float | None
-    ) -> None:
+    def __init__(self, samples: Samples, alpha: float, parts: Mapping[str, float], min_effect: float | None) -> None:
         self.samples, self.alpha, self.min_effect = samples, alpha, min_effect
         self.states = state = states(samples, is_slow=parts is not PARTS)
         is_few = min(samples.is_base.sum(), samples.is_new.sum()) < FEW and not samples.is_apart
@@ -173,17 +171,23 @@ class _Comparison:
         note = words.UNSTABLE_SIDE.format(self.slow_news, effect.news, self.slow_off, again)
         return words.OPEN if self.samples.is_apart else words.UNSTABLE, note
 
-    def _of_used(self, effect: Effect) -> tuple[str, str | None]:
-        """The verdict by the captures that are not left out."""
+    def _unjudged(self, effect: Effect, is_single: bool) -> tuple[str, str] | None:
+        """Why there is no verdict, if there is none."""
         if (self.samples.ticks[effect.row] <= 0).any():
             return words.CANT_JUDGE, words.ZERO
-        is_single = effect.history is not None and effect.history >= LEAST_HISTORY
         if not is_single and min(effect.used_bases, effect.used_news) < LEAST:
             return words.TOO_FEW, words.too_few(effect.used_bases, effect.used_news, effect.history)
         if is_single and self.states.is_disturbed[self.samples.is_base | self.samples.is_new].any():
             return words.CANT_JUDGE, words.DISTURBED
         if effect.is_below_resolution:
             return words.CANT_JUDGE, words.below_clock(effect.resolution, effect.base_ticks)
+        return None
+
+    def _of_used(self, effect: Effect) -> tuple[str, str | None]:
+        """The verdict by the captures that are not left out."""
+        is_single = effect.history is not None and effect.history >= LEAST_HISTORY
+        if (unjudged := self._unjudged(effect, is_single)) is not None:
+            return unjudged
         change, counting, least = abs(effect.change), self._counting(effect), self._smallest(effect)
         chance = effect.p if effect.level == "total" else effect.q
         is_certain = effect.is_rare if is_single else chance is not None and chance < self.alphas[effect.level]
@@ -193,13 +197,17 @@ class _Comparison:
             if change >= least and is_certain:
                 return words.SAME, words.IMMATERIAL.format(100 * change * effect.part)
             return words.SAME, words.SMALLEST.format(100 * counting) if effect.level == "total" else None
-        if is_single:
-            return words.OPEN, words.HISTORY.format(words.percent(effect.usual))
-        if change < counting:
-            return words.OPEN, words.WIDE.format(100 * counting) if effect.level == "total" else None
-        if effect.p == 1:
+        if not is_single and change >= counting and effect.p == 1:
             return words.CANT_JUDGE, words.CONSTANT
-        return words.OPEN, words.MEASURED_APART if effect.is_drift else words.within_noise(self._needed(effect))
+        return words.OPEN, self._open(effect, is_single)
+
+    def _open(self, effect: Effect, is_single: bool) -> str | None:
+        """Why a change is not decided, and what would decide it."""
+        if is_single:
+            return words.HISTORY.format(words.percent(effect.usual))
+        if abs(effect.change) < self._counting(effect):
+            return words.WIDE.format(100 * self._counting(effect)) if effect.level == "total" else None
+        return words.MEASURED_APART if effect.is_drift else words.within_noise(self._needed(effect))
 
     def _most(self, effect: Effect) -> float:
         """The largest change that isn't excluded: by its interval, or with the largest difference of the history."""

@@ -71,11 +71,11 @@ class Effect:
 
     @property
     def is_rare(self) -> bool:
-        """Whether single captures of the history differ by far less. Their distribution is unknown, with heavy tails."""
+        """Whether single captures of the history differ by less; their distribution is unknown, with heavy tails."""
         return abs(self.difference) > RARE * self.usual
 
     def interval(self, alpha: float = 0.05) -> tuple[float | None, float | None]:
-        """The ends of the interval that misses the change with this probability; a clock's step wider if it is coarse."""
+        """The ends of the interval that misses the change with this probability, a step wider if the clock is coarse."""
         if self.p is None:
             return None, None
         half = self.error * quantile(alpha / 2, self.freedom)

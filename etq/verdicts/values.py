@@ -20,7 +20,8 @@ def value_changes(
     """Return the change of each value from base to new, with its verdict, a row per name and unit.
 
     The test is Student's, of two samples with one variance, on logarithms, or on the values where some are not
-    positive. `q` is p, corrected by Holm's procedure for the values with a better direction. The others are conditions: they differ if the ranges of both sides are apart.
+    positive. `q` is p, corrected by Holm's procedure for the values with a better direction. The others are conditions:
+    they differ if the ranges of both sides are apart.
 
     values             columns of name, unit, better, is_new and value, a row per capture and name
     is_time            whether what is worse is slower

@@ -5,7 +5,6 @@ It is written from the method's description and not from etq's code, one compari
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -89,9 +88,8 @@ def common_of(given: Sides) -> Common:
         disturbed[:] = False
     if has_factor:
         base, new = given.of("base", disturbed), given.of("new", disturbed)
-        if base.any() and new.any():
-            if are_apart(deviations[:, precise], factors, base, new):
-                return Common(np.zeros(len(logs)), False, disturbed, off)
+        if base.any() and new.any() and are_apart(deviations[:, precise], factors, base, new):
+            return Common(np.zeros(len(logs)), False, disturbed, off)
     return Common(factors, has_factor, disturbed, off)
 
 

@@ -164,7 +164,8 @@ def samples_of(fleet: Fleet, draws: Sequence[Draw]) -> dict[str, Any]:
 
     def times_of(ops: Floats, totals: Floats) -> Floats:
         """Of ops, the total, and what the ops leave of it (events of a delegate are counted twice)."""
-        return np.quantile(np.vstack([ops, totals, totals - ops.sum(axis=0)]), (QUANTILE, SLOW), axis=-1)
+        rows = np.vstack([ops, totals, totals - ops.sum(axis=0)])
+        return np.asarray(np.quantile(rows, (QUANTILE, SLOW), axis=-1))
 
     def planted(draw: Draw, place: int, capture: int, side: str) -> Floats:
         plants = [draw.accepted] if place in draw.accepted_at else []
@@ -213,9 +214,11 @@ def judged(fleet: Fleet, draws: Sequence[Draw], alpha: float = 0.05) -> list[dic
     Slow runs that are slower, or of totals faster, are called `slow total`, and `slow ` and the op.
     """
     answer = compare(samples_of(fleet, draws), NO_SHAPES, NO_CONDITIONS, True, alpha, None, None, False)
-    columns = ("comparison", "level", "item", "verdict", "change", "change_low", "change_high", "note", "base_ticks", "new_ticks")
+    columns = ("comparison", "level", "item", "verdict", "change", "change_low", "change_high", "note")
     found: list[dict[str, Judged]] = [{} for _ in draws]
-    for number, level, item, *rest in zip(*(answer[name] for name in columns), strict=True):
+    for number, level, item, *rest in zip(
+        *(answer[name] for name in (*columns, "base_ticks", "new_ticks")), strict=True
+    ):
         if level not in ("capture", "finding"):
             name = {"op": item, "slow op": f"slow {item}"}.get(level, level)
             found[number][name] = Judged(*rest)

@@ -14,17 +14,17 @@ from etq.verdicts.sequential import Judged, Standing, alpha_of, looks, precision
 
 
 def test_the_looks_share_the_probability_by_the_squares_of_their_rounds() -> None:
-    """Of 400 parts of 5 %, the looks after 3, 5, 7, 10, 14 and 20 rounds have 9, 16, 24, 51, 96 and 204."""
-    parts = [alpha_of(look, 0.05, 20) for look in (3, 5, 7, 10, 14, 20)]
-    assert parts == pytest.approx([part * 0.05 / 400 for part in (9, 16, 24, 51, 96, 204)])
-    assert [alpha_of(measured, 0.05, 20) for measured in (0, 1, 2, 4, 6, 19, 21)] == [None] * 7
+    """Of 400 parts of 5 %, the looks after 2, 3, 5, 7, 10, 14 and 20 rounds have 4, 5, 16, 24, 51, 96 and 204."""
+    parts = [alpha_of(look, 0.05, 20) for look in (2, 3, 5, 7, 10, 14, 20)]
+    assert parts == pytest.approx([part * 0.05 / 400 for part in (4, 5, 16, 24, 51, 96, 204)])
+    assert [alpha_of(measured, 0.05, 20) for measured in (0, 1, 4, 6, 19, 21)] == [None] * 6
     for rounds in range(2, 101):
         assert math.fsum(alpha_of(look, 0.03, rounds) or 0 for look in looks(rounds)) == pytest.approx(0.03)
 
 
 def test_a_benchmark_that_its_time_ends_takes_what_is_left() -> None:
     """After 12 of 20 rounds, the look after 10 was the last; after 5, that after 3, as the one after 5 is replaced."""
-    left = [alpha_of(measured, 0.05, 20, is_last=True) for measured in (3, 5, 12, 20)]
+    left = [alpha_of(measured, 0.05, 20, is_last=True) for measured in (2, 5, 12, 20)]
     assert left == pytest.approx([0.05, 0.05 * 391 / 400, 0.05 * 300 / 400, 0.05 * 204 / 400])
     assert alpha_of(1, 0.05, 20, is_last=True) is None
     assert alpha_of(1, 0.05, 1, is_last=True) is None
@@ -55,7 +55,7 @@ def test_of_a_change_of_the_total_only_ops_that_may_explain_a_quarter_are_waited
 
 
 def test_rounds_that_show_that_there_is_no_difference() -> None:
-    """Of 20 rounds, the look after 3 takes 9 parts of 400, later ones 20/3 times that; of 3, it takes all.
+    """Of 20 rounds, the look after 3 takes 5 parts of 400, later ones 20/3 times that; of 3, it takes 5 of 9.
 
     2 % must be as many errors as both quantiles, of Student's t with 10 degrees of freedom now and 2 more a capture, and
     of the normal distribution, with the error of the variance.
@@ -70,7 +70,7 @@ def test_rounds_that_show_that_there_is_no_difference() -> None:
         return bool(math.log(1.02) >= error * stats.t.isf(level / 2, freedom) + spread * stats.norm.isf(0.1))
 
     found = stands([total("not decided", 0, 0.0195)], 20)
-    assert (found.is_decided, found.rounds_needed) == (False, math.ceil(needed(0.05 * 9 / 400 * 20 / 3) / 2) - 3)
+    assert (found.is_decided, found.rounds_needed) == (False, math.ceil(needed(0.05 * 5 / 400 * 20 / 3) / 2) - 3)
     assert found.sentence == "not decided after 3 rounds: total; needs about 10 more rounds"
     sentence = stands([total("not decided", 0, 0.0195)], 3).sentence
     assert sentence == "not decided after 3 rounds: total; needs about 7 more rounds, more than allowed"
