@@ -75,7 +75,7 @@ class Effect:
         return abs(self.difference) > RARE * self.usual
 
     def interval(self, alpha: float = 0.05) -> tuple[float | None, float | None]:
-        """The ends of the interval that misses the change with this probability, a step wider if the clock is coarse."""
+        """The ends of the interval that misses the change with this probability, and the step of a coarse clock."""
         if self.p is None:
             return None, None
         half = self.error * quantile(alpha / 2, self.freedom)
