@@ -20,6 +20,8 @@ from etq.verdicts.states import States
 
 # With fewer captures, the halves of a side hardly show how the machine drifts.
 FEW = 5
+# The degrees of freedom that the variance of the median item counts as.
+PRIOR = 3
 # Ops of 1 % of the total or more are of one size, those of 0.1 to 1 % of another.
 SMALL, LARGE = 0.001, 0.01
 # A difference of single captures is rare if it is so many times the greatest one of the history: an op of equal ones is
@@ -126,10 +128,6 @@ def _totals(samples: Samples, rows: Any, columns: Any) -> Numbers:
     return np.array([known.get(scope, np.nan) for scope in samples.scopes[rows]])
 
 
-# The degrees of freedom that the median item counts as.
-PRIOR = 3
-
-
 def _shrunk(variances: Numbers, freedom: Numbers, is_precise: Flags) -> Numbers:
     """The variances of items, shrunk towards that of the median item with a precise clock.
 
@@ -194,6 +192,6 @@ def set_history(samples: Samples, states: States, found: Sequence[Effect]) -> No
         effect.usual = float(steps.max()) if len(steps) else math.inf
     for is_large in (False, True):
         ops = [effect for effect in found if effect.level == "op" and (effect.share >= LARGE) == is_large]
-        most = max((effect.usual for effect in ops if effect.share >= SMALL), default=0.0)
+        known = [effect.usual for effect in ops if effect.share >= SMALL and math.isfinite(effect.usual)]
         for effect in ops:
-            effect.usual = max(effect.usual, most)
+            effect.usual = max([effect.usual, *known])
