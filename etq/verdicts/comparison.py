@@ -42,8 +42,8 @@ LEAST_PART, LEAST_PART_OF_SINGLE = 0.0005, 0.001
 # of it, and so have those of ops.
 PARTS = {"total": 0.35, "op": 0.6, "call": 0.6, "module": 0.6}
 SLOW_PART = 0.025
-# Of fewer than 5 captures a side, ops take a quarter: with all of it, an op of equal sides of 3 in turns is blamed in
-# 7 % (quiet mlp), with a quarter in 3 %. Of sides measured apart, the drift that counts as noise is enough.
+# Of fewer than 5 captures a side, or 10 measured apart, ops take a quarter: with all of it, an op of equal sides of 3 in
+# turns is blamed in 7 % (quiet mlp), of 5 apart in 7 % (a busy convolution), with a quarter in 3 % of both.
 PART_OF_FEW = 0.25
 
 
@@ -131,7 +131,8 @@ class _Comparison:
     def __init__(self, samples: Samples, alpha: float, parts: Mapping[str, float], min_effect: float | None) -> None:
         self.samples, self.alpha, self.min_effect = samples, alpha, min_effect
         self.states = state = states(samples, is_slow=parts is not PARTS)
-        is_few = min(samples.is_base.sum(), samples.is_new.sum()) < FEW and not samples.is_apart
+        enough = 2 * FEW if samples.is_apart else FEW
+        is_few = min(samples.is_base.sum(), samples.is_new.sum()) < enough
         self.alphas = alphas = {
             level: part * alpha * (PART_OF_FEW if is_few and level != "total" else 1) for level, part in parts.items()
         }
@@ -259,7 +260,7 @@ class _Comparison:
         """Yield totals whose slow runs are slower or faster although the total is not, and ops whose slow runs are
         slower.
 
-        Nothing else finds a tail: 30 % of an op's runs 1.5 times as long are found in 26 to 100 % of comparisons. Those
+        Nothing else finds a tail: 30 % of an op's runs 1.5 times as long are found in 20 to 100 % with 10 a side. Those
         of ops need a common shift, too.
         """
         for level in ("total", "op") if self.states.has_factor else ("total",):

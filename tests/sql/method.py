@@ -224,7 +224,7 @@ def several(given: Sides) -> dict[Any, Judged]:
         return {}
     of_ops, _, below = tested(given, common.factors, base, new)
     few = min(base.sum(), new.sum()) < LONELY
-    part = 0.25 if min(all_base.sum(), all_new.sum()) < 5 and is_interleaved(given.sides) else 1
+    part = 0.25 if min(all_base.sum(), all_new.sum()) < (5 if is_interleaved(given.sides) else 10) else 1
     # All tests share 0.05: totals have 0.35 of it, ops 0.6, or a quarter of that with few captures, slow runs the rest.
     for at, each in of_ops.items():
         is_large = abs(each.change) >= 0.02 and abs(each.change) * each.share >= 0.0005
