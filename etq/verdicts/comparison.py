@@ -42,8 +42,8 @@ LEAST_PART, LEAST_PART_OF_SINGLE = 0.0005, 0.001
 # of it, and so have those of ops.
 PARTS = {"total": 0.35, "op": 0.6, "call": 0.6, "module": 0.6}
 SLOW_PART = 0.025
-# Of fewer than 5 captures a side, or 10 measured apart, ops take a quarter: with all of it, an op of equal sides of 3 in
-# turns is blamed in 7 % (quiet mlp), of 5 apart in 7 % (a busy convolution), with a quarter in 3 % of both.
+# Of fewer than 5 captures a side, or 10 measured apart, ops take a quarter: with all of it, an op of equal sides of 3
+# in turns is blamed in 7 % (quiet mlp), of 5 apart in 7 % (a busy convolution), with a quarter in 3 % of both.
 PART_OF_FEW = 0.25
 
 
