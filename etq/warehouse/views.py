@@ -36,8 +36,8 @@ class Views:
     only: Capture | None
 
     def __getattr__(self, name: str) -> Any:
-        macro = catalog.objects().get(name)
-        if macro is None or macro.kind not in _KINDS or not macro.is_public:
+        macro = None if name.startswith("_") else catalog.found(name)
+        if macro is None or macro.kind not in _KINDS:
             near = "" if name.startswith("_") else nearest_words(name, dir(self))
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{near}")
         return self._method(macro) if macro.kind == "table macro" else self.sql(f"FROM {name}")
