@@ -106,7 +106,7 @@ class Views:
 
         if not is_prepared(name):
             return self.sql(query, **taken).relation
-        with prepared_for(self, name, captures["capture"], taken.get("unit")):
+        with prepared_for(self, name, captures["capture"], taken):
             rows = self.sql(query, **taken).to_arrow_table()
         return self.connection.from_arrow(rows)
 
