@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
 from itertools import groupby
 from typing import Any, Final
@@ -53,8 +53,11 @@ COLUMN: Final = 232
 BOX: Final = 200
 ROW: Final = 26
 
+# The columns of tables that each column of a view comes from, by the view's name: `Origins.known` of lineage.py.
+Origins = Mapping[str, Mapping[str, Collection[str]]]
 
-def pages() -> dict[str, str]:
+
+def pages(origins: Origins | None = None) -> dict[str, str]:
     """The text of each page, by its path below docs/."""
     objects = list(catalog.public_objects())
     tables = [each for each in objects if each.kind == "table"]
@@ -65,7 +68,9 @@ def pages() -> dict[str, str]:
         **_commands(),
     }
     for topic, group in _by_topic(views):
-        made[f"reference/{_slug(topic)}.md"] = f"# {topic}\n\n" + "\n".join(map(_object, group))
+        made[f"reference/{_slug(topic)}.md"] = f"# {topic}\n\n" + "\n".join(
+            _object(each, (origins or {}).get(each.name)) for each in group
+        )
     made["reference/python.md"] = _python()
     return made
 
@@ -97,7 +102,9 @@ def _index(tables: Iterable[SqlObject], views: Iterable[SqlObject]) -> str:
         "# Reference",
         "",
         "These pages are generated from the comments of the SQL files and from the command line's help. The same text "
-        "is in every warehouse: `etq views NAME` prints it, and DuckDB has it as comments of the objects.",
+        "is in every warehouse: `etq views NAME` prints it, and DuckDB has it as comments of the objects. Of views, "
+        "*from* lists the columns of tables that values are computed from, where the SQL tells it; what only selects "
+        "rows isn't listed.",
         "",
         "- [Tables](tables.md): what is stored, with the keys that join them",
         *(f"- [{topic}]({_slug(topic)}.md)" for topic, _ in _by_topic(views)),
@@ -285,7 +292,7 @@ def diagram(top: str, keys: Iterable[tuple[str, str, tuple[str, ...]]]) -> list[
     ]
 
 
-def _object(each: SqlObject) -> str:
+def _object(each: SqlObject, origins: Mapping[str, Collection[str]] | None = None) -> str:
     lines = [f"## {each.name} {{#{each.name}}}", ""]
     if each.kind in ("table macro", "scalar macro"):
         arguments = [
@@ -297,7 +304,7 @@ def _object(each: SqlObject) -> str:
     if each.parameters:
         lines += _listed("parameter", each.parameters, each.name)
     if each.columns:
-        lines += _listed("column", each.columns, each.name)
+        lines += _listed("column", each.columns, each.name, origins)
     lines += [f"*{each.kind.capitalize()}, in* `sql/{each.file}`", ""]
     return "\n".join(lines)
 
@@ -307,17 +314,28 @@ def _signature(name: str, arguments: list[str]) -> str:
     return line if len(line) <= 100 else f"{name}(\n    " + ",\n    ".join(arguments) + "\n)"
 
 
-def _listed(what: str, columns: Iterable[Column], user: str) -> list[str]:
+def _listed(
+    what: str, columns: Iterable[Column], user: str, origins: Mapping[str, Collection[str]] | None = None
+) -> list[str]:
     """A table of columns or parameters."""
     columns = list(columns)
+    sources = {name: text for name, origin in (origins or {}).items() if (text := _from(origin))}
     extra = "type" if any(each.type for each in columns) else "default" if what == "parameter" else None
-    head = [what, *([extra] if extra else []), "meaning"]
+    head = [what, *([extra] if extra else []), "meaning", *(["from"] if sources else [])]
     rows = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
     for each in columns:
         value = each.type or each.default
         shown = [f"`{each.name}`", *([f"`{value}`" if value else ""] if extra else []), _cell(_prose(each.text, user))]
+        if sources:
+            shown.append(sources.get(each.name, ""))
         rows.append(f"| {' | '.join(shown)} |")
     return [*rows, ""]
+
+
+def _from(origin: Collection[str]) -> str:
+    """Columns of tables, with links to the tables; nothing where an origin isn't known, `?`."""
+    known = [] if "?" in origin else sorted(origin)
+    return ", ".join(f"[`{column}`](tables.md#{column.split('.')[0]})" for column in known)
 
 
 @cache
@@ -343,7 +361,7 @@ def _prose(text: str, user: str) -> str:
 
 def _literal(text: str) -> str:
     """A text without Markdown."""
-    return re.sub(r"([\\`*_<>\[\]|])", r"\\\1", text)
+    return re.sub(r"([\\`*_>\[\]|])", r"\\\1", text.replace("<", "&lt;"))
 
 
 def _cell(text: str) -> str:
@@ -447,10 +465,11 @@ def on_files(files: Any, config: Any) -> Any:
     """MkDocs: adds the pages to those of docs/."""
     from mkdocs.structure.files import File
 
-    for path, text in pages().items():
+    for path, text in pages(config.extra["origins"]).items():
         files.append(File.generated(config, path, content=text))
-    # Printed tables are wider than text.
-    files.append(File.generated(config, "wide.css", content=".md-grid { max-width: 90rem; }\n"))
+    # Printed tables are wider than text; names aren't broken.
+    style = ".md-grid { max-width: 90rem; }\n.md-typeset td:first-child > code { white-space: nowrap; }\n"
+    files.append(File.generated(config, "wide.css", content=style))
     return files
 
 

@@ -170,6 +170,8 @@ def test_two_sides(page: WebDriver, server: Server) -> None:
     until(page, "document.querySelector('h1')?.textContent.includes('→')")
     settled(page)
     assert page.current_url.endswith("/compare?base=device%3Dpixel8&new=device%3Dpixel9")
+    colours = "return [...document.querySelectorAll('.side-of')].map((each) => getComputedStyle(each).borderLeftColor)"
+    assert len(set(page.execute_script(colours))) == 2
     assert text(page, "h1") == "device=pixel8 → device=pixel9"
     page.execute_script("document.querySelector('table[data-name=captures] tbody a').click()")
     until(page, "location.pathname.startsWith('/capture/')")

@@ -109,6 +109,19 @@ def test_architecture_has_the_packages_from_left_to_right() -> None:
     assert tuple(re.findall(r"`(etq\.[\w.]+)`", cells)) == LAYERS + INGEST_LAYERS
 
 
+def test_architecture_has_the_lines_of_each_part() -> None:
+    tables = ("sql/tables", "etq/storage", "etq/database", "etq/lake", "etq/annotations", "etq/maintenance")
+    folders = (("ingest",), tables, ("sql", "etq/verdicts", "etq/analysis"), ("etq",))
+    lines = [0, 0, 0, 0]
+    for path in (path for top in ("etq", "ingest", "sql") for path in (ROOT / top).rglob("*.*")):
+        name = str(path.relative_to(ROOT))
+        if path.suffix in (".py", ".sql", ".js", ".css", ".html", ".toml"):
+            part = next(index for index, each in enumerate(folders) if name.startswith(each))
+            lines[part] += path.read_bytes().count(b"\n")
+    [written] = re.findall(r"^lines: +(.*)$", (ROOT / "docs/architecture.md").read_text(), re.MULTILINE)
+    assert [int(each.replace(",", "")) for each in written.split()] == pytest.approx(lines, abs=800)
+
+
 def test_pages_name_every_view() -> None:
     """By question, in the pages that are written by hand; and none that isn't there."""
     views = {each.name for each in catalog.public_objects() if each.kind == "table macro"}

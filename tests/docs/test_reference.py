@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 import re
+from html import unescape
 
 import click
 
 import etq
-from docs.site import reference
+from docs.site import lineage, reference
 from etq import catalog
 from etq.catalog import SqlObject
 
@@ -42,9 +43,22 @@ def test_every_table_view_and_column() -> None:
     assert [each.name for each in catalog.public_objects() if not is_documented(each)] == []
 
 
+def test_from_which_columns_of_tables_a_column_comes() -> None:
+    known = lineage.Origins(["op_totals"]).known["op_totals"]
+    # Durations, which wrap with a clock of 32 bits, less those of the events within and what others of the thread
+    # overlap: self times. `total` converts them from ticks, or from the value's own unit.
+    self_times = {f"event_ticks.{name}_ticks" for name in ("start", "elapsed", "overlap")} | {"captures.clock_bits"}
+    assert known["total_ticks"] == self_times
+    assert known["total"] == self_times | {"signatures.value_unit", "captures.time_scale"}
+    assert known["kind"] == {"signatures.kind"}  # or 'framework'; the number of children is a condition alone
+    assert known["calls"] == set()  # count(*)
+    page = reference.pages({"op_totals": known})["reference/where-the-time-of-an-execute-goes.md"]
+    assert "user, framework | [`signatures.kind`](tables.md#signatures) |" in page
+
+
 def words(text: str) -> list[str]:
     """The words of a text, without Markdown and where links lead."""
-    return re.findall(r"\w+", re.sub(r"\]\([^)]*\)", "", text).replace("\\", ""))
+    return re.findall(r"\w+", re.sub(r"\]\([^)]*\)", "", unescape(text)).replace("\\", ""))
 
 
 def test_every_function_and_method_of_python() -> None:

@@ -6,16 +6,18 @@ import csv
 import gzip
 import json
 import random
+import re
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from etq import catalog
 from etq.ingest.trace.classes import Kernel, rules
 from etq.render.kernel_names import cut, short_names
 from etq.warehouse.warehouse import Warehouse
-from tests.conftest import shared_file
+from tests.conftest import CAPTURES, shared_file
 from tests.trace_builders import event
 from tests.traces import Traces
 
@@ -99,6 +101,13 @@ def test_a_name_tells_the_family_and_the_matrix_units() -> None:
                 wrong.append((name, found, expected))
     assert wrong == []
     assert rules().of_kernel("") == Kernel(None, None)
+
+
+def test_the_comment_of_the_column_lists_the_families() -> None:
+    rules = (CAPTURES.parents[1] / "ingest/trace/classes.toml").read_text()
+    families = {*re.findall(r'^\[\[family\]\]\nname = "(.+)"', rules, re.MULTILINE)}
+    [column] = [each for each in catalog.named("signatures").columns if each.name == "kernel_family"]
+    assert families and families - {*re.findall(r"[\w-]+", column.text.split(";")[0])} == set()
 
 
 def launched(kernel: str, at: float, correlation: int, length: float = 10, **arguments: Any) -> list[dict[str, Any]]:
