@@ -133,8 +133,11 @@ def classified(kinds: Sequence[tuple[str, str]], of_tracks: Mapping[str, Class] 
     }
     found = [_active(known, by_category[category], name) for category, name in kinds]
     there = {each.activity for each in found}
-    purposes = [purpose for purpose in known.purposes if purpose.only_without not in there]
-    return [_detailed(known, purposes, each, name) for each, (_, name) in zip(found, kinds, strict=True)]
+    purposes = {
+        activity: [each for each in known.purposes if activity in each.of and each.only_without not in there]
+        for activity in there
+    }
+    return [_detailed(known, purposes[each.activity], each, name) for each, (_, name) in zip(found, kinds, strict=True)]
 
 
 def _active(known: Rules, found: Class, name: str) -> Class:
@@ -152,7 +155,7 @@ def _detailed(known: Rules, purposes: Sequence[_Named], found: Class, name: str)
     if found.activity == _CALL:
         purpose, waits = known.of_call(name) or (None, None)
         return found._replace(purpose=purpose, waits=waits)
-    what = next((purpose.what for purpose in purposes if purpose.has(found.activity, name)), found.purpose)
+    what = next((purpose.what for purpose in purposes if purpose.pattern.search(name)), found.purpose)
     return found._replace(purpose=what)
 
 

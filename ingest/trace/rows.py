@@ -124,7 +124,9 @@ def _steps(columns: TraceColumns, slices: Slices, classes: Sequence[Class]) -> t
     places = (slices.kind, slices.run, slices.start, slices.elapsed, slices.call, slices.origin)
     kind, run, start, elapsed, call, origin = (place[: slices.own] for place in places)
     steps = step_rows(
-        slices.kinds, classes, kind, run, start, elapsed, call, origin, slices.is_lost, is_served=slices.is_served
+        *(slices.kinds, classes, kind, run, start, elapsed, call, origin, slices.is_lost),
+        is_served=slices.is_served,
+        is_denoised=slices.is_denoised,
     )
     left_out = steps.filter(pc.is_null(steps.column("start_ticks")))
     lost_in = {*slices.run[np.flatnonzero(slices.is_lost)].tolist()}

@@ -68,6 +68,7 @@ class Slices:
         self.is_device = self._are([each.on_device for each in self.classes])
         self.is_copy = self._are_active("copy", "fill")
         self.served = self._served()
+        self.denoised = self._denoised()
         self.steps = self._steps()
         self._processes = _processes(columns)
         self._ranks = _ranks(columns, self.thread)
@@ -226,12 +227,17 @@ class Slices:
     def _steps(self) -> Whole:
         """Return the slices that are profiler steps, ordered by start."""
         steps = np.flatnonzero(self._are_active("step"))
-        if not len(steps) and self._is_in_turns(self.served):
-            steps = self.served
+        if not len(steps):
+            steps = next((rows for rows in (self.served, self.denoised) if self._is_in_turns(rows)), steps)
             kinds = {*self.kind[steps].tolist()}
             step = Class("step")
             self.classes = [step if at in kinds else each for at, each in enumerate(self.classes)]
         return steps[np.argsort(self.start[steps], kind="stable")]
+
+    @property
+    def is_denoised(self) -> bool:
+        """Whether the steps are those of a diffusion model, by the names of annotations."""
+        return len(self.denoised) > 0 and np.array_equal(self.steps, self.denoised)
 
     @property
     def is_served(self) -> bool:
@@ -275,9 +281,22 @@ class Slices:
                 ends[thread] = start + int(self.elapsed[row])
         return np.array(kept, np.int64)
 
+    def _denoised(self) -> Whole:
+        """Return the annotations that are steps of a diffusion model, ordered by start, without those around others.
+        None if more than half of them are shorter than the time to the next: they only mark something in each step.
+        """
+        rows = np.flatnonzero(self._are([each.purpose == "denoising" for each in self.classes]) & (self.elapsed >= 0))
+        rows = rows[np.lexsort((-self.elapsed[rows], self.start[rows]))]
+        ends = self.start[rows] + self.elapsed[rows]
+        is_innermost = np.ones(len(rows), np.bool_)
+        is_innermost[:-1] = (self.start[rows][1:] >= ends[:-1]) | (ends[1:] > ends[:-1])
+        rows = rows[is_innermost]
+        are_short = self.start[rows][1:] - ends[is_innermost][:-1] > self.elapsed[rows][:-1]
+        return rows if 2 * are_short.sum() <= len(are_short) else rows[:0]
+
     def _is_in_turns(self, rows: Whole) -> bool:
-        """Whether none of these slices, ordered by start, begins before the end of another."""
-        return bool((self.start[rows][1:] >= (self.start + self.elapsed)[rows][:-1]).all())
+        """Whether there are such slices, and none of them, ordered by start, begins before the end of another."""
+        return len(rows) > 0 and bool((self.start[rows][1:] >= (self.start + self.elapsed)[rows][:-1]).all())
 
     def is_launched_within(self, kind: int, around: npt.NDArray[np.bool_]) -> bool:
         """Return whether each event of a kind was launched within a slice of one of the kinds `around` [kinds], with no

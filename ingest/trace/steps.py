@@ -58,8 +58,10 @@ def step_rows(
     is_lost: Flags,
     *,
     is_served: bool = False,
+    is_denoised: bool = False,
 ) -> pa.RecordBatch:
-    """Return the table `trace_steps`. `is_served`: the steps are those of a server, which are numbered in order.
+    """Return the table `trace_steps`. `is_served`: the steps are those of a server, which are numbered in order;
+    `is_denoised`: those of a diffusion model, which are if the numbers in their names don't count up.
 
     `kind` [n] is the place of each slice's category and name, and of its class; `start`, `elapsed` [n] are ticks;
     `call` [n] is the row of the call that launched it, `origin` [n] that or else the row of its owner, -1 for none;
@@ -73,7 +75,8 @@ def step_rows(
     is_step = slices.are("step")
     if is_step.any():
         host = steps = _steps(slices, number, is_step, run)
-        if is_served:
+        is_rising = not (host.number == _UNKNOWN).any() and bool((host.number[1:] > host.number[:-1]).all())
+        if is_served or (is_denoised and not is_rising):
             host = steps = steps._replace(number=steps.run)
     else:
         run = np.zeros(len(run), np.int64)

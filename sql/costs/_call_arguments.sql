@@ -68,7 +68,23 @@ CREATE MACRO _argument_name(
     END
 );
 
--- One tensor that an op of a trace takes. They sort by their places.
+-- Number of elements of a tensor in memory: dimensions of stride 0 repeat theirs, and windows that overlap share
+-- theirs.
+CREATE MACRO _stored_elements(
+    sizes,  -- sizes by dimension
+    strides  -- distances by dimension, in elements; NULL where not written: none repeats
+) AS (
+    CASE
+        WHEN strides IS NULL OR len(strides) <> len(sizes) OR list_contains(sizes, 0) THEN _elements(sizes)
+        ELSE least(
+            _elements(list_transform(sizes, lambda size, i: CASE WHEN strides[i] = 0 THEN 1 ELSE size END)),
+            1e0 + coalesce(list_sum(list_transform(sizes, lambda size, i: (size - 1)::DOUBLE * strides[i])), 0)
+        )
+    END
+);
+
+-- One tensor that an op of a trace takes. They sort by their places. `row_elements`: of each index of the first dimension;
+-- `held_bytes`: in memory.
 CREATE MACRO _traced_tensor(
     place,  -- of the argument, from 1
     part,  -- in the list, from 1; 0 without a list
@@ -78,7 +94,8 @@ CREATE MACRO _traced_tensor(
         'place': place, 'part': part, 'name': ltrim(name, '!'),
         'is_out': coalesce(regexp_full_match(name, 'out\d?'), false), 'is_read': coalesce(name[1] <> '!', true),
         'sizes': sizes, 'strides': strides, 'value': value, 'type': dtype, 'bytes': _bytes_of_traced_type(dtype),
-        'rank': _rank_of_traced_type(dtype)
+        'rank': _rank_of_traced_type(dtype), 'elements': _elements(sizes), 'row_elements': _elements(sizes[2:]),
+        'held_bytes': _stored_elements(sizes, strides) * _bytes_of_traced_type(dtype)
     }
 );
 

@@ -10,42 +10,30 @@ CREATE MACRO _bytes_of_type_number(number) AS (
     END
 );
 
--- Number of elements of a tensor in memory: dimensions of stride 0 repeat theirs, and windows that overlap share
--- theirs.
-CREATE MACRO _stored_elements(
-    sizes,  -- sizes by dimension
-    strides  -- distances by dimension, in elements; NULL where not written: none repeats
-) AS (
-    CASE
-        WHEN strides IS NULL OR len(strides) <> len(sizes) OR list_contains(sizes, 0) THEN _elements(sizes)
-        ELSE least(
-            _elements(list_transform(sizes, lambda size, i: CASE WHEN strides[i] = 0 THEN 1 ELSE size END)),
-            1e0 + coalesce(list_sum(list_transform(sizes, lambda size, i: (size - 1)::DOUBLE * strides[i])), 0)
-        )
-    END
-);
-
 -- The operations of one call of an op of a trace, by `_flops`, or by further formulas for ops that only traces have.
 CREATE MACRO _call_flops(
     f,  -- row of `cost_formulas`
     s  -- row of `_call_shapes`
 ) AS (
     CASE f.counts
-        WHEN 'grouped product' THEN 2 * _elements(s.input_sizes) * s.other_sizes[-1]
+        WHEN 'grouped product' THEN 2 * s.input_elements * s.other_sizes[-1]
             / CASE WHEN len(s.input_sizes) = 3 AND len(s.other_sizes) = 2 THEN s.input_sizes[1] ELSE 1 END
         WHEN 'packed product' THEN 2 * s.output_elements * s.input_sizes[-1]
+        -- A packed weight holds several elements of the dimension that is summed over in one.
         WHEN 'experts' THEN CASE
-            WHEN s.named['w1'].sizes[-1] = s.input_sizes[-1] THEN
-                2e0 * s.input_sizes[1] * s.named['topk_ids'].sizes[-1] * (
-                    _elements(s.named['w1'].sizes[2:]) + _elements(s.named['w2'].sizes[2:])
+            WHEN s.main_type NOT IN ('unsigned char', 'c10::Float4_e2m1fn_x2')
+                AND s.input_sizes[-1] % s.named['w1'].sizes[-1] = 0
+                AND coalesce(s.named['w2'].sizes[2] = s.input_sizes[-1], s.named['w2'] IS NULL) THEN
+                2e0 * s.input_sizes[1] * s.chosen * s.input_sizes[-1] * (
+                    s.named['w1'].sizes[2]
+                    + coalesce(s.named['w2'].row_elements / s.named['w1'].sizes[-1], 0)
                 )
         END
         WHEN 'gating' THEN (f.per_input + s.output_sizes[-1]) * s.input_elements
-        WHEN 'rotation' THEN f.per_input * (_rotated_elements(s, 'query') + _rotated_elements(s, 'key'))
+        WHEN 'rotation' THEN f.per_input * s.rotated
         WHEN 'convolution backward' THEN
-            2 * _elements(CASE
-                WHEN s.is_transposed THEN s.input_sizes ELSE s.gradient_sizes
-            END) * _elements(s.weight_sizes[2:])
+            2 * CASE WHEN s.is_transposed THEN s.input_elements ELSE s.named['gradient'].elements END
+            * s.named['weight'].row_elements
             * CASE WHEN s.op = 'aten.convolution_backward' THEN s.asked[1]::BIGINT + s.asked[2]::BIGINT ELSE 1 END
         WHEN 'attention by position' THEN CASE
             WHEN s.named['window_left'].value = '-1'
@@ -58,7 +46,7 @@ CREATE MACRO _call_flops(
                 THEN 2 * (s.input_elements + s.output_elements) / s.input_sizes[1] * s.lengths.seen
         END
         WHEN 'attention backward' THEN
-            5 * (_elements(s.input_sizes) + _elements(s.named['gradient'].sizes)) * s.key_sizes[-2]
+            5 * (s.input_elements + s.named['gradient'].elements) * s.key_sizes[-2]
             * _causal_part(s.is_causal, s.input_sizes[-2], s.key_sizes[-2])
         WHEN 'gelu backward' THEN CASE s.approximate WHEN '"tanh"' THEN 18 ELSE 11 END * s.output_elements
         WHEN 'norm' THEN s.input_elements * (
@@ -68,29 +56,14 @@ CREATE MACRO _call_flops(
     END
 );
 
--- The elements of queries or keys that are rotated: of each head as many as a row of the table has; 0 if there are no
--- keys.
-CREATE MACRO _rotated_elements(
-    s,  -- row of `_call_shapes`
-    argument
-) AS (
-    CASE
-        WHEN len(s.named[argument].sizes) = 0 THEN 0e0
-        ELSE _elements(s.named[argument].sizes) * s.named['table'].sizes[-1]
-            / try_cast(s.named['head_size'].value AS BIGINT)
-    END
-);
-
--- The elements of keys or values that are copied into a cache: those of each slot. NULL for a cache of keys and values
--- whose rows hold more, such as scales.
-CREATE MACRO _cached_elements(
-    s,  -- row of `_call_shapes`
-    argument
+-- The slots of a cache that are written; NULL for a cache of keys and values whose rows hold more, such as scales.
+CREATE MACRO _written_slots(
+    s  -- row of `_call_shapes`
 ) AS (
     CASE
         WHEN s.named['value_cache'] IS NOT NULL
             OR s.named['key_cache'].sizes[-1] = s.named['key'].sizes[-1] + s.named['value'].sizes[-1]
-            THEN _elements(s.named['slots'].sizes) * _elements(s.named[argument].sizes[2:])
+            THEN s.named['slots'].elements
     END
 );
 
@@ -99,7 +72,7 @@ CREATE MACRO _whole_sum(numbers) AS (list_reduce(numbers::DOUBLE[], lambda _a, _
 
 -- The bytes of these tensors in memory; NULL if sizes or a type aren't known.
 CREATE MACRO _bytes_of_tensors(tensors) AS (
-    _whole_sum(list_transform(tensors, lambda _t: _stored_elements(_t.sizes, _t.strides) * _t.bytes))
+    _whole_sum(list_transform(tensors, lambda _t: _t.held_bytes))
 );
 
 -- The bytes that one call of an op of a trace writes for each element of its output.
@@ -169,10 +142,11 @@ typed AS MATERIALIZED (
     SELECT h.s, h.f,
         CASE
             WHEN h.s.is_sized_by_outs THEN
-                _whole_sum(list_transform(h.s.outs, lambda _t: _elements(_t.sizes) * _t.bytes))
+                _whole_sum(list_transform(h.s.outs, lambda _t: _t.elements * _t.bytes))
                 + CASE h.f.writes WHEN 'out, first' THEN h.s.output_elements * h.s.first_tensor.bytes ELSE 0 END
             ELSE h.s.output_elements * _written_bytes(h.f, h.s)
-        END AS bytes
+        END AS bytes,
+        _bytes_of_tensors(list_filter(h.s.tensors, lambda _t: _t.is_read)) AS inputs
     FROM shaped AS h
 ),
 written AS (
@@ -186,24 +160,23 @@ written AS (
         list_contains(list_transform(s.listed, lambda _t: _t.bytes IS NULL), true) AS has_untyped,
         _call_flops(t.f, t.s) AS flops,
         CASE
-            WHEN f.moves = 'rotated' THEN
-                (_rotated_elements(t.s, 'query') + _rotated_elements(t.s, 'key')) * s.named['query'].bytes
+            WHEN f.moves = 'rotated' THEN s.rotated * s.named['query'].bytes
             WHEN f.moves = 'slots' THEN
-                _cached_elements(t.s, 'key') * s.named['key_cache'].bytes
-                + _cached_elements(t.s, 'value') * coalesce(s.named['value_cache'], s.named['key_cache']).bytes
+                _written_slots(t.s) * (
+                    s.named['key'].row_elements * s.named['key_cache'].bytes
+                    + s.named['value'].row_elements * coalesce(s.named['value_cache'], s.named['key_cache']).bytes
+                )
             WHEN f.moves = 'named' THEN 0
             WHEN f.sizes <> 'gradients' THEN t.bytes
             -- Gradients have the sizes and types of the tensors that they belong to.
             WHEN s.op = 'aten.convolution_backward' THEN
                 (
-                    s.asked[1]::BIGINT * _elements(s.input_sizes)
-                    + s.asked[2]::BIGINT * _elements(s.weight_sizes) + s.asked[3]::BIGINT * s.gradient_sizes[2]
+                    s.asked[1]::BIGINT * s.input_elements
+                    + s.asked[2]::BIGINT * s.named['weight'].elements + s.asked[3]::BIGINT * s.gradient_sizes[2]
                 ) * s.first_tensor.bytes
             WHEN f.counts = 'attention backward' THEN
-                (
-                    _elements(s.input_sizes) + _elements(s.key_sizes) + _elements(s.named['value'].sizes)
-                ) * s.first_tensor.bytes
-            WHEN f.family = 'pooling' THEN _elements(s.input_sizes) * s.first_tensor.bytes
+                (s.input_elements + s.named['key'].elements + s.named['value'].elements) * s.first_tensor.bytes
+            WHEN f.family = 'pooling' THEN s.input_elements * s.first_tensor.bytes
             WHEN f.family = 'normalization' THEN _normalization_gradients(t.s)
         END
         + CASE WHEN f.writes = 'first, statistics' THEN 4 * _statistics(t.s) ELSE 0 END
@@ -217,26 +190,32 @@ written AS (
         END AS bytes_written,
         CASE
             WHEN f.moves IN ('made', 'nothing') THEN 0e0
-            WHEN f.moves IN ('all', 'named') THEN _bytes_of_tensors(list_filter(s.tensors, lambda _t: _t.is_read))
+            WHEN f.moves IN ('all', 'named') THEN t.inputs
+            -- One token has all of its experts.
+            WHEN f.moves = 'experts' AND s.named['topk_ids'].sizes[1] = 1 AND s.named['w1'].bytes > 1 THEN
+                t.inputs - (1 - s.chosen / s.named['w1'].sizes[1])
+                * _bytes_of_tensors([s.named['w1'], s.named['w2']])
             WHEN f.moves = 'chosen' THEN t.bytes + _bytes_of_tensors(s.tensors[2:])
             WHEN f.moves = 'rotated' THEN
-                (_rotated_elements(t.s, 'query') + _rotated_elements(t.s, 'key')) * s.named['query'].bytes
-                + _elements(s.named['positions'].sizes) * (
+                s.rotated * s.named['query'].bytes
+                + s.named['positions'].elements * (
                     s.named['positions'].bytes + s.named['table'].sizes[-1] * s.named['table'].bytes
                 )
             WHEN f.moves = 'paged' AND len(s.key_sizes) <= 3 AND s.input_sizes[1] >= s.lengths.queries THEN
                 s.named['query'].bytes * (
                     s.input_elements
-                    + s.lengths.keys * (_elements(s.key_sizes[2:]) + _elements(s.named['value'].sizes[2:]))
+                    + s.lengths.keys * (s.named['key'].row_elements + s.named['value'].row_elements)
                 )
             WHEN f.moves = 'slots' THEN
-                _cached_elements(t.s, 'key') * s.named['key'].bytes
-                + _cached_elements(t.s, 'value') * s.named['value'].bytes
-                + _elements(s.named['slots'].sizes) * s.named['slots'].bytes
-        END AS bytes_read
+                _written_slots(t.s) * (
+                    s.named['key'].row_elements * s.named['key'].bytes
+                    + s.named['value'].row_elements * s.named['value'].bytes + s.named['slots'].bytes
+                )
+        END AS bytes_read,
+        CASE WHEN f.moves = 'experts' THEN t.inputs + t.bytes END AS most_bytes
     FROM typed AS t
 )
-SELECT w.call, w.main_type AS type, w.inputs, try_cast(w.flops AS BIGINT) AS flops,
+SELECT w.call, w.main_type AS type, w.inputs, w.most_bytes, try_cast(w.flops AS BIGINT) AS flops,
     try_cast(w.bytes_read AS BIGINT) AS bytes_read,
     try_cast(CASE WHEN w.moves = 'nothing' THEN 0 ELSE w.bytes_written END AS BIGINT) AS bytes_written,
     CASE
@@ -248,7 +227,7 @@ SELECT w.call, w.main_type AS type, w.inputs, try_cast(w.flops AS BIGINT) AS flo
         WHEN w.counts = 'unwritten weights' THEN 'the weights of its experts are not written'
         WHEN w.flops IS NULL AND w.counts = 'attention by position'
             THEN 'it has a window, or how its mask is aligned is not known'
-        WHEN w.flops IS NULL AND w.moves = 'experts' THEN 'the weights of its experts are packed'
+        WHEN w.flops IS NULL AND w.moves = 'experts' THEN 'how its experts are packed, or their number, is not written'
         WHEN w.flops IS NULL THEN 'an argument that its formula needs is not written'
         WHEN w.flops > 9e18 THEN 'too many to be true'
         WHEN w.bytes_read + w.bytes_written IS NOT NULL THEN NULL

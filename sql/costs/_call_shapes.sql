@@ -66,12 +66,13 @@ WITH named AS (
         _numbers(a.named['padding']) AS padding, coalesce(_numbers(a.named['dilation']), [1]) AS dilation,
         coalesce(_numbers(a.named['output_padding']), [0]) AS output_padding,
         coalesce(try_cast(a.named['groups'].value AS BIGINT), 1) AS groups,
+        coalesce(a.named['topk_ids'].sizes[-1], try_cast(a.named['topk'].value AS BIGINT)) AS chosen,
         coalesce(try_cast(a.named['ceil_mode'].value AS BOOLEAN)::BIGINT, 0) AS rounds_up,
         try_cast(a.named['output_mask'].value AS BOOLEAN[]) AS asked, a.formula.sizes AS rule,
         -- A tensor without elements gets its size from the op.
         coalesce(
             a.formula.sizes = 'out' AND len(a.outs) > 0
-            OR _whole_sum(list_transform(a.outs, lambda t: _elements(t.sizes))) > 0,
+            OR _whole_sum(list_transform(a.outs, lambda t: t.elements)) > 0,
             false
         ) AS is_sized_by_outs,
         coalesce(try_cast(regexp_extract(a.op, '(\d)d', 1) AS INTEGER), 0) AS dimensions
@@ -112,6 +113,12 @@ sized AS (
                     n.padding, n.dilation, n.rounds_up
                 )
             WHEN n.rule = 'adaptive window' THEN n.input_sizes[:-n.dimensions - 1] || _numbers(n.named['output_size'])
+            WHEN n.rule = 'padded' AND list_min(n.padding || [0]) = 0 THEN list_transform(
+                n.input_sizes,
+                lambda size, i: size + coalesce(list_sum(n.padding[
+                    2 * (len(n.input_sizes) - i) + 1:2 * (len(n.input_sizes) - i) + 2
+                ]), 0)
+            )
             WHEN n.rule = 'reduced' THEN list_transform(
                 n.input_sizes,
                 lambda size, i: CASE
@@ -138,7 +145,7 @@ sized AS (
 )
 SELECT z.*,
     CASE
-        WHEN z.is_of_lists THEN _whole_sum(list_transform(z.first_list, lambda t: _elements(t.sizes)))
+        WHEN z.is_of_lists THEN _whole_sum(list_transform(z.first_list, lambda t: t.elements))
         ELSE _elements(z.input_sizes)
     END AS input_elements,
     CASE
@@ -149,6 +156,17 @@ SELECT z.*,
     coalesce(z.input_sizes, []) AS factor_sizes,
     len(list_filter(z.tensors, lambda t: t.name IN ('weight', 'bias'))) AS weights,
     len(list_filter([z.named['min'], z.named['max']], lambda a: a.value IS NOT NULL OR a.bytes > 0)) AS bounds,
+    -- Elements of queries and keys that are rotated: of each head as many as a row of the table has. More tensors than
+    -- these are caches that are written, too.
+    CASE
+        WHEN len(z.all_tensors) <= 6 THEN
+            _whole_sum(list_transform(
+                [z.named['query'], z.named['key']], lambda t: CASE WHEN len(t.sizes) = 0 THEN 0 ELSE t.elements END
+            )) * z.named['table'].sizes[-1] / coalesce(
+                try_cast(z.named['head_size'].value AS BIGINT),
+                CASE WHEN len(z.named['query'].sizes) = 3 THEN z.named['query'].sizes[-1] END
+            )
+    END AS rotated,
     try_cast(z.named['is_causal'].value AS BOOLEAN) AS is_causal,
     '"' || z.named['approximate'].value || '"' AS approximate, NULL::BIGINT AS start_pos, false AS has_mask
 FROM sized AS z;

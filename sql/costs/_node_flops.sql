@@ -35,11 +35,9 @@ CREATE MACRO _flops(
             CASE WHEN f.per_input = 0 THEN 0 ELSE f.per_input * s.input_elements END
             + CASE WHEN f.per_output = 0 THEN 0 ELSE f.per_output * s.output_elements END
         WHEN 'product' THEN 2 * s.output_elements * s.factor_sizes[-1]
-        WHEN 'convolution' THEN CASE
-            WHEN s.is_transposed THEN 2 * s.input_elements * _elements(s.weight_sizes[2:])
-            WHEN s.op NOT IN ('aten.convolution', 'aten._convolution')
-                OR NOT s.is_transposed
-                THEN 2 * s.output_elements * _elements(s.weight_sizes[2:])
+        WHEN 'convolution' THEN 2 * _elements(s.weight_sizes[2:]) * CASE
+            WHEN s.is_transposed THEN s.input_elements
+            WHEN s.op NOT IN ('aten.convolution', 'aten._convolution') OR NOT s.is_transposed THEN s.output_elements
         END
         WHEN 'transposed convolution' THEN 2 * s.input_elements * _elements(s.weight_sizes[2:])
         WHEN 'attention' THEN

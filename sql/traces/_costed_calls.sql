@@ -30,14 +30,17 @@ CREATE MACRO _told_lengths(label) AS (
     )[1]
 );
 
--- One op of a trace that took time: the device time of what it launched, or, in a trace without device events, its own
--- time on the host. Work of ops without a formula counts for the innermost op around them that has one, if nothing else
--- in it has a cost: aten::_flash_attention_forward for the attention that called it.
-CREATE MACRO _working_ops(
+-- One op of a trace by the shapes, types and strides of its inputs, as in `op_efficiency`, in ticks: the device time of
+-- what it launched, or, in a trace without device events, its own time on the host. Work of ops without a formula counts
+-- for the innermost op around them that has one, if nothing else in it has a cost: aten::_flash_attention_forward for
+-- the attention that called it. `is_bytes_alone`: its bytes determine its smallest possible time, as its operations are
+-- not known and need less.
+CREATE MACRO _costed_calls(
     capture_key, steps, phase,
     is_compared  -- for comparisons: of steps alone, where there are any, and calls of ops of `_equal_ops` have all that is launched within them
 ) AS TABLE
-WITH work AS MATERIALIZED (
+WITH formulas AS MATERIALIZED (FROM cost_formulas),
+work AS MATERIALIZED (
     SELECT l.op_index, l.device_ticks AS ticks,
         CASE WHEN _is_step_run(r.name) THEN l.device_ticks ELSE 0 END AS step_ticks, l.kind, l.label, l.kernel_family,
         l.uses_matrix_units
@@ -69,8 +72,8 @@ named AS MATERIALIZED (
     SELECT s.signature_index, s.label, coalesce(f.op, p.op) AS op, coalesce(f.moves, p.moves) = 'paged' AS is_paged
     FROM (SELECT capture_key AS capture_id) AS a
     JOIN signatures AS s ON s.capture_id = a.capture_id AND s.activity = 'op'
-    LEFT JOIN cost_formulas AS f ON f.op = replace(s.label, '::', '.')
-    LEFT JOIN cost_formulas AS p ON p.op = _traced_op(s.label)
+    LEFT JOIN formulas AS f ON f.op = replace(s.label, '::', '.')
+    LEFT JOIN formulas AS p ON p.op = _traced_op(s.label)
 ),
 placed AS MATERIALIZED (
     SELECT t.event_index, t.op_index AS parent_index, n.signature_index, n.label, n.op, n.is_paged, t.thread_index,
@@ -124,21 +127,18 @@ owned AS (
     LEFT JOIN composite AS p ON p.event_index = c.parent
     LEFT JOIN composite AS g ON g.event_index = c.grandparent
     ASOF LEFT JOIN dispatchers AS d ON d.thread_index = c.thread_index AND row(d.start_ticks) <= row(c.start_ticks)
-)
-SELECT o.owner, any_value(n.signature_index) AS signature_index, any_value(n.label) AS label, any_value(n.op) AS op,
-    arg_max(o.kernel_family, o.ticks) AS kernel_family, sum(o.ticks)::BIGINT AS ticks,
-    sum(o.step_ticks)::BIGINT AS step_ticks, sum(o.copy_ticks)::BIGINT AS copy_ticks, sum(o.events)::BIGINT AS events,
-    sum(o.kernels)::BIGINT AS kernels, arg_max(o.top_event, o.ticks) AS top_event, bool_or(o.uses) AS uses,
-    bool_or(o.may_use) AS may_use, any_value(p.lengths) AS lengths
-FROM owned AS o
-LEFT JOIN placed AS n ON n.event_index = o.owner
-LEFT JOIN paged AS p ON p.event_index = o.owner
-GROUP BY o.owner, CASE WHEN o.owner IS NULL THEN o.top_event END;
-
--- One op of a trace by the shapes, types and strides of its inputs, as in `op_efficiency`, in ticks. `is_bytes_alone`:
--- its bytes determine its smallest possible time, as its operations are not known and need less.
-CREATE MACRO _costed_calls(capture_key, steps, phase, is_compared) AS TABLE
-WITH working AS MATERIALIZED (FROM _working_ops(capture_key, steps, phase, is_compared)),
+),
+working AS MATERIALIZED (
+    SELECT o.owner, any_value(n.label) AS label, any_value(n.op) AS op,
+        arg_max(o.kernel_family, o.ticks) AS kernel_family, sum(o.ticks)::BIGINT AS ticks,
+        sum(o.step_ticks)::BIGINT AS step_ticks, sum(o.copy_ticks)::BIGINT AS copy_ticks,
+        sum(o.events)::BIGINT AS events, sum(o.kernels)::BIGINT AS kernels, arg_max(o.top_event, o.ticks) AS top_event,
+        bool_or(o.uses) AS uses, bool_or(o.may_use) AS may_use, any_value(p.lengths) AS lengths
+    FROM owned AS o
+    LEFT JOIN placed AS n ON n.event_index = o.owner
+    LEFT JOIN paged AS p ON p.event_index = o.owner
+    GROUP BY o.owner, CASE WHEN o.owner IS NULL THEN o.top_event END
+),
 grouped AS (
     SELECT w.label, w.op, w.lengths, o.shapes, o.dtypes, o.strides, o.inputs,
         CASE WHEN contains(o.dtypes, '"TensorList"') THEN _listed_types(w.top_event) END AS listed,
@@ -151,7 +151,7 @@ grouped AS (
     GROUP BY ALL
 ),
 called AS MATERIALIZED (
-    SELECT g.*, f AS formula, row_number() OVER () AS call FROM grouped AS g LEFT JOIN cost_formulas AS f USING (op)
+    SELECT g.*, f AS formula, row_number() OVER () AS call FROM grouped AS g LEFT JOIN formulas AS f USING (op)
 ),
 costs AS MATERIALIZED (
     FROM _call_costs((
@@ -164,7 +164,8 @@ costs AS MATERIALIZED (
     ))
 )
 SELECT c.label, coalesce(c.formula.family, c.kernel_family) AS family, c.shapes, c.dtypes, c.strides, s.inputs, s.type,
-    s.flops, s.bytes_read + s.bytes_written AS bytes, coalesce(c.formula.moves = 'named', false) AS is_bytes_alone,
+    s.flops, s.bytes_read + s.bytes_written AS bytes, s.most_bytes,
+    coalesce(c.formula.moves = 'named', false) AS is_bytes_alone,
     CASE
         WHEN c.label IS NULL THEN 'no op launched it'
         WHEN c.op IS NULL THEN 'no formula for ' || c.label

@@ -25,13 +25,15 @@ costed AS (
 ),
 limited AS (
     SELECT c.*, CASE WHEN c.flops = 0 OR c.is_bytes_alone THEN 0 ELSE c.flops * 1e9 / c.most_flops END AS compute_ticks,
-        c.bytes * 1e9 / c.bandwidth AS memory_ticks
+        -- Where they take longer than all that may be read, it doesn't matter how much is.
+        coalesce(c.bytes, CASE WHEN c.most_bytes * c.most_flops <= c.flops * c.bandwidth THEN c.most_bytes END)
+        * 1e9 / c.bandwidth AS memory_ticks
     FROM costed AS c
 ),
 rated AS (
     SELECT l.*,
         CASE
-            WHEN coalesce(l.flops, 0) + l.bytes > 0
+            WHEN coalesce(l.flops, 0) + l.memory_ticks > 0
                 THEN greatest(l.compute_ticks, l.memory_ticks) * l.calls + 0 * (l.compute_ticks + l.memory_ticks)
         END AS least_ticks
     FROM limited AS l

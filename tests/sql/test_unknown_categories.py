@@ -180,13 +180,13 @@ def test_a_file_of_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_steps_by_a_file_of_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warehouse: etq.Warehouse) -> None:
-    """Annotations around denoising steps; what comes after them belongs to none."""
+    """Annotations by their names; what comes after them belongs to none."""
     own = tmp_path / "own.toml"
-    own.write_text('[[name]]\nactivity = "step"\nof = ["annotation"]\npatterns = ["^denoise_step_[0-9]+$"]')
+    own.write_text('[[name]]\nactivity = "step"\nof = ["annotation"]\npatterns = ["^sample_[0-9]+$"]')
     monkeypatch.setenv("ETQ_CLASSES", str(own))
     events = [event("cpu_op", "aten::mm", 400, 420)]
     for step in (0, 1, 2):
-        events += [event("user_annotation", f"denoise_step_{step}", 100 * step, 100 * step + 90)]
+        events += [event("user_annotation", f"sample_{step}", 100 * step, 100 * step + 90)]
         events += [event("cpu_op", "aten::mm", 100 * step + 10, 100 * step + 20 + step)]
     warehouse.ingest(json.dumps({"traceEvents": events}).encode(), name="t")
     rows = "SELECT step, run_index FROM trace_steps ORDER BY ALL"

@@ -181,3 +181,32 @@ def test_kernels_without_a_launch_may_be_those_of_launches_without_kernels() -> 
         event("kernel", "ncclDevKernel_AllReduce", 12, 40, 7, correlation=0, device=0, stream=7),
     ]
     assert "findings" not in dict(read_torch_trace(json.dumps({"traceEvents": made}).encode(), "made"))
+
+
+STEPS = [(f"denoise_step_{step}", 10 + 90 * step, 90 + 90 * step) for step in range(4)]
+RUN = "execute_diffusion_1_256x256"
+
+
+@pytest.mark.parametrize(
+    ("spans", "numbers"),
+    [
+        (STEPS, [0, 1, 2, 3]),
+        (STEPS[2:], [2, 3]),
+        # The steps of two images, and around those of one.
+        ([(RUN, 5, 400), *STEPS, *((name, start + 500, end + 500) for name, start, end in STEPS)], [*range(8)]),
+        ([("Denoising Step", *span) for _, *span in STEPS], [0, 1, 2, 3]),
+        ([(RUN, 5, 400), (RUN, 410, 800)], [0, 1]),
+        # Around a part of each step; with other names; beside steps of the profiler; one that overlaps another.
+        ([(name, start, start + 9) for name, start, _ in STEPS], []),
+        ([("transformer_forward", *span) for _, *span in STEPS], []),
+        ([*STEPS, ("ProfilerStep#7", 1, 200), ("ProfilerStep#8", 201, 400)], [7, 8]),
+        ([*STEPS, ("denoise_step_9", 15, 95)], []),
+    ],
+)  # fmt: skip
+def test_steps_of_a_diffusion_model(spans: list[tuple[str, int, int]], numbers: list[int]) -> None:
+    """They are those of a trace without others, by the names of annotations; around others they are none."""
+    made = [*(event("user_annotation", *span) for span in spans), event("cpu_op", "aten::mm", 11, 12)]
+    found = dict(read_torch_trace(json.dumps({"traceEvents": made}).encode(), "made"))
+    names = [name for name in found["runs"].column("name").to_pylist() if name != "Outside of steps"]
+    assert names == (["ProfilerStep"] * len(numbers) or ["Trace"])
+    assert not numbers or found["trace_steps"].column("step").to_pylist() == numbers
