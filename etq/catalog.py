@@ -33,7 +33,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from etq.errors import EtqError
+from etq.errors import EtqError, nearest_words
 
 Kind = Literal["table", "view", "table macro", "scalar macro"]
 
@@ -297,10 +297,8 @@ def public_object(name: str) -> SqlObject:
     """Return the public object of a name. Raises EtqError, with the nearest names, if there is none."""
     if (target := found(name)) is not None and target.is_public:
         return target
-    import difflib
-
-    near = difflib.get_close_matches(name, [known.name for known in public_objects()])
-    raise EtqError(f"no table, view or macro {name!r}" + (f"; the nearest are {', '.join(near)}" if near else ""))
+    near = nearest_words(name, (known.name for known in public_objects()))
+    raise EtqError(f"no table, view or macro {name!r}{near or '; etq views lists them'}")
 
 
 def named_in(query: str) -> list[str]:

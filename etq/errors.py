@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 # Characters that move the cursor, colour text, beep, reverse text or end the line; hidden characters; lone surrogates.
@@ -19,6 +20,8 @@ _QUOTED: Final = re.compile(rf"(?:(?<=[\s(]')|(?<=^'))[^']{{{LONGEST_NAME + 1},}
 _TRACEBACK: Final = re.compile(r"Traceback \(most recent call last\):\n.*\n(?:\w+\.)*\w+: ", re.DOTALL)
 _NESTED: Final = re.compile(r'\{"exception_type":"\w*","exception_message":"(?:[^"\\]|\\.)*"[^{}]*\}')
 _UNKNOWN: Final = re.compile(r"no (capture|record|program) matches (.+?)(; .*)?", re.DOTALL)
+# How similar a name must be to be the one that was meant: p51 is to p50, per_call isn't to calls.
+_NEAR: Final = 0.66
 _WORD: Final = re.compile(rf"\S{{{LONGEST_NAME + 1},}}")
 
 
@@ -35,6 +38,11 @@ def printable(text: str) -> str:
 def printable_lines(text: str) -> str:
     """Return a text of several lines, escaped as by `printable` except for line ends and tabs."""
     return _CONTROL.sub(lambda match: match.group() if match.group() in "\n\t" else printable(match.group()), text)
+
+
+def counted(number: int, one: str, several: str = "") -> str:
+    """Return a number with what it counts: `one` for 1, else `several`, by default with an s."""
+    return f"{number:,} {one if number == 1 else several or f'{one}s'}"
 
 
 def shortened(message: str) -> str:
@@ -54,6 +62,17 @@ def _cut_name(match: re.Match[str]) -> str:
 def _cut(text: str, length: int) -> str:
     end = length // 3
     return text if len(text) <= length else f"{text[: length - 1 - end]}…{text[-end:]}"
+
+
+def nearest_words(word: str, known: Iterable[str]) -> str:
+    """Return the words nearest to another, as the end of an error message; an empty text if there are none."""
+    import difflib
+
+    # The time to compare texts grows with the product of their lengths; a word this long is not a mistyped name.
+    if len(word) > LONGEST_NAME:
+        return ""
+    near = difflib.get_close_matches(word, list(known), cutoff=_NEAR)
+    return f"; the nearest are {', '.join(near)}" if near else ""
 
 
 class EtqError(Exception):

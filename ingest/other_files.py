@@ -21,6 +21,7 @@ _SNAPSHOT_PAGE: Final = (
 )
 # The bytes of a Perfetto trace: packets, of field 1, each after its length.
 _PACKET: Final = 0x0A
+_CONTROL: Final = re.compile(rb"[\0-\x08\x0b\x0c\x0e-\x1f]")
 _GZIP: Final = b"\x1f\x8b"
 _JSON_TRACE: Final = "give the profiler's own file, as export_chrome_trace writes it (.pt.trace.json, .json.gz)"
 # By how their text begins.
@@ -82,7 +83,7 @@ def is_packets(data: Any) -> bool:
 
 
 def _is_packets(head: bytes, size: int) -> bool:
-    """Whether bytes are messages of field 1, up to the end of the file or of what is looked at."""
+    """Whether bytes are messages of field 1, up to the end of the file or of what is looked at, and no JSON text."""
     at = count = 0
     while at < len(head):
         length, shift, tag = 0, 0, head[at]
@@ -95,4 +96,4 @@ def _is_packets(head: bytes, size: int) -> bool:
         if tag != _PACKET or (not length and count == 0) or at + length > size:
             return False
         at, count = at + length, count + 1
-    return count > 0
+    return count > 0 and _CONTROL.search(head) is not None

@@ -354,11 +354,10 @@ class Comparison:
         """The expression for the name of an op in a sentence."""
         return "op || CASE kind WHEN 'device_op' THEN ' on devices' ELSE '' END" if self.is_of_traces() else "op"
 
-    def standing(self, measured: int, rounds: int, *, alpha: float = 0.05) -> Standing:
+    def standing(self, measured: int, rounds: int) -> Standing:
         """Return whether a benchmark of at most `rounds` rounds has measured enough, by these verdicts.
 
-        The option alpha of the comparison is the look's part of `alpha`, which is that of the whole benchmark: see
-        `etq.verdicts.sequential`.
+        The option alpha of the comparison is the look's part of that of the benchmark: see `etq.verdicts.sequential`.
         """
         from etq.verdicts.sequential import Judged, standing
 
@@ -373,8 +372,7 @@ class Comparison:
         """
         rows = [Judged(*row) for row in self.warehouse.rows(query)[1]]
         level, min_effect = self.options["alpha"], self.options["min_effect"]
-        level = alpha if level is None else level
-        return standing(rows, measured, rounds, level=level, alpha=alpha, min_effect=min_effect)
+        return standing(rows, measured, rounds, level=0.05 if level is None else level, min_effect=min_effect)
 
     def slow_tails(self) -> list[tuple[str, str, float]]:
         """Return the totals whose slowest tenth of runs is slower or faster, with another verdict than the total

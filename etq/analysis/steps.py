@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from etq.errors import EtqError
-from etq.warehouse.nearest import nearest_words
+from etq.errors import EtqError, nearest_words
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse

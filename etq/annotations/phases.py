@@ -12,7 +12,7 @@ import duckdb
 
 from etq.choices import PHASES
 from etq.database.rollups import fill_rollups
-from etq.errors import WarehouseError
+from etq.errors import WarehouseError, counted
 
 _RANGE: Final = re.compile(r"(\d+)(?:\s*(-)\s*(\d+)?)?")
 
@@ -96,7 +96,7 @@ def _numbers(connection: duckdb.DuckDBPyConnection, capture_id: int, runs: str |
         numbers = list(runs)
         beyond = [each for each in numbers if not 0 <= each < number]
     if beyond:
-        raise WarehouseError(f"no run {beyond[0]}: the capture has {number} runs, counted from 0")
+        raise WarehouseError(f"no run {beyond[0]}: the capture has {counted(number, 'run')}, counted from 0")
     return numbers
 
 

@@ -20,7 +20,7 @@ from etq.cli.interrupts import allow
 from etq.cli.labels import parsed_labels
 from etq.cli.messages import say
 from etq.cli.options import check_alone, percentage, together
-from etq.errors import EtqError, printable
+from etq.errors import EtqError, counted, printable
 from etq.render import pager
 from etq.render.progress import Progress
 from etq.render.table import wide
@@ -180,8 +180,7 @@ def _announce(made: Bench, done: int) -> None:
     side = made.sides[0]
     names = " and ".join(measured.name for measured in made.sides)
     begun = f", {done} of them done" if done else ""
-    rounds = "1 round" if made.rounds == 1 else f"{made.rounds} rounds"
-    say(f"Measuring {names} by {side.runner.name}: at most {rounds}{begun}")
+    say(f"Measuring {names} by {side.runner.name}: at most {counted(made.rounds, 'round')}{begun}")
     if not side.runner.has_ops:
         say(
             "Note: that runtime has no event tracer: executes are timed, ops are not. For ops, build executor_runner "
@@ -219,7 +218,7 @@ class _Measured:
                 if self._is_enough(round, is_last, progress) or is_last:
                     if is_last and round < self._bench.rounds:
                         progress.clear()
-                        say(f"Ended by --max-time after {round} of {self._bench.rounds} rounds")
+                        say(f"Ended by --max-time after {round} of {counted(self._bench.rounds, 'round')}")
                     break
 
     def _is_over(self) -> bool:
@@ -259,7 +258,7 @@ class _Measured:
             latencies, _ = self._bench.latencies(warehouse, self._bench.sides[0])
             return precision(latencies, rounds=self._bench.rounds)
         with closing(self._comparison(warehouse)) as comparison:
-            return comparison.standing(round, self._bench.rounds, alpha=ALPHA)
+            return comparison.standing(round, self._bench.rounds)
 
     def _comparison(self, warehouse: Warehouse) -> Comparison:
         from etq.analysis.comparison import OPTIONS, Comparison
@@ -276,7 +275,7 @@ class _Measured:
             with suppress(EtqError, OSError), self._stored():
                 pass
             resuming = f"--name {shlex.quote(self._bench.name)} --resume"
-            captures = "1 capture" if len(taken) == 1 else f"{len(taken)} captures"
+            captures = counted(len(taken), "capture")
             say(f"Kept: {captures} in {self._bench.folder}. The same command with {resuming} goes on")
 
     def report(self) -> int:
@@ -311,7 +310,7 @@ class _Measured:
             text += f" (95 %: {range_text((known.low, known.high), unit)})"
         runs = self._options["runs"]
         median = "" if runs == 1 else f", the median of {runs} runs in each"
-        text += f"; {len(latencies)} captures{median}"
+        text += f"; {counted(len(latencies), 'capture')}{median}"
         click.echo(printable(text))
 
     def _summarize_one(self) -> None:
@@ -335,7 +334,7 @@ class _Measured:
             if form == "line":
                 text = f"{printable('; '.join(text for text, _ in comparison.lines()))}\n"
             else:
-                text = whole(comparison, form, 10, False, found.worse, _HINT)
+                text = whole(comparison, form, 10, False, _HINT)
             write_text(text, None, force=False, is_printable=form in ("table", "line"))
             report_worse(found)
         return REGRESSION if found.worse or found.unstable else 0
@@ -343,7 +342,8 @@ class _Measured:
     def _say_next(self, *, has_summary: bool) -> None:
         bench, seconds = self._bench, time.monotonic() - self._started
         if bench.measured:
-            say(f"Measured: {bench.measured} captures in {bench.seconds:.1f} s of runs, {seconds:.1f} s in all")
+            captures = counted(bench.measured, "capture")
+            say(f"Measured: {captures} in {bench.seconds:.1f} s of runs, {seconds:.1f} s in all")
         if has_summary:  # which ends with the next commands
             return
         db = shlex.quote(self._db)

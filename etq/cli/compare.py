@@ -1,4 +1,4 @@
-"""The command that compares captures, and gates on it."""
+"""The command that compares captures, and what is worse in a comparison."""
 
 from __future__ import annotations
 
@@ -111,17 +111,6 @@ side_arguments: Final = together(
 )
 @click.option("--unit", type=click.Choice(UNITS), help="Unit of times.  [default: us; cycles where ticks are cycles]")
 @judging_options
-@click.option(
-    "--fail-on",
-    type=click.Choice(["slower", "total", "startup", "unclear"]),
-    multiple=True,
-    help="When to exit with 3. slower: the total or an op is slower, or a --metric is worse; total: the total is "
-    "slower; startup: loading or a first execute is slower; unclear: also if the result is unclear. An unstable total "
-    "counts as slower.",
-)
-@click.option(
-    "--metric", "metrics", metavar="NAME", multiple=True, help="Fail on this metric, not on times; may be repeated."
-)
 @click.option("--verdicts", "has_verdicts", is_flag=True, help="Say which of two different devices is slower.")
 @click.option("--etrecord", metavar="FILE", help="For files: the ETRecord of their program.")
 @warehouse_option
@@ -131,8 +120,6 @@ def compare(
     new: str,
     what: str | None,
     quantile: str | None,
-    fail_on: tuple[str, ...],
-    metrics: tuple[str, ...],
     etrecord: str | None,
     step_name: str | None,
     has_verdicts: bool,
@@ -147,33 +134,25 @@ def compare(
     Each side is a name, a selector (key=value,...) that may match many captures, or files: a file, a folder, or a
     pattern in quotes. Several captures per side, measured alternately (etq bench), give the clearest result. Without
     --what, it shows the 10 modules and ops (or --limit of each) that explain most of the difference. For PyTorch traces
-    of different devices, it first shows each side's kernel time by op and inputs, and no verdicts unless --verdicts or
-    --fail-on is given.
+    of different devices, it first shows each side's kernel time by op and inputs, and no verdicts unless --verdicts
+    is given. To fail a job if NEW is slower, see etq gate.
 
     \b
     etq compare build=41 build=42 --db lab.duckdb
     etq compare 'base/*.etdp' 'new/*.etdp' --etrecord net.etrecord --format markdown
-    etq compare build=41 build=42 --fail-on slower --min-effect 3%
     etq compare yesterday.pt.trace.json today.pt.trace.json --step-name train_step
     etq compare h100.pt.trace.json mi300.pt.trace.json --what efficiency
     """
-    if metrics and not fail_on:
-        raise click.UsageError("--metric needs --fail-on, which fails if the metric is worse")
     if what in (None, "all"):
         chosen = {"--sort-by": selection.get().sort_by, "--columns": selection.get().columns}
         for name in (name for name, value in chosen.items() if value is not None):
             raise click.UsageError(f"{name} needs --what: parts have different columns")
     arguments = {**options, "quantile": None if quantile is None else float(quantile)}
     with sides(base, new, db, etrecord) as (warehouse, base_selector, new_selector):
-        comparison = Comparison(
-            warehouse, base_selector, new_selector, arguments, step_name, has_verdicts=has_verdicts or bool(fail_on)
-        )
+        comparison = Comparison(warehouse, base_selector, new_selector, arguments, step_name, has_verdicts=has_verdicts)
         form = format or format_of(output)
-        found = find_worse(comparison, "slower" in fail_on, metrics) if {*fail_on} - {"startup"} else Worse()
-        startup = find_worse_startup(comparison) if "startup" in fail_on else Worse()
         if what in (None, "all") and form in ("table", "markdown", "json"):
-            worse = [*found.worse, *startup.worse]
-            text = whole(comparison, form, selection.get().limit or MOST, output is not None, worse)
+            text = whole(comparison, form, selection.get().limit or MOST, output is not None)
             write_text(text, output, force=force, is_printable=form == "table")
         else:
             part = "ops" if what is None or what == "all" else what
@@ -182,13 +161,6 @@ def compare(
             view = catalog.named(VIEWS[part])
             rows = comparison.rows(part, selection.get().columns_of(view, form in TO_READ))
             write_rows(*rows, format, output, force=force, view=view)
-        if fail_on:
-            report_worse(found)
-            report_worse(startup)
-            is_worse = bool(found.worse or found.unstable) and bool({"slower", "total"} & {*fail_on})
-            is_unclear = any(judged.unclear or judged.open for judged in (found, startup)) and "unclear" in fail_on
-            if is_worse or startup.worse or is_unclear:
-                sys.exit(REGRESSION)
 
 
 @contextmanager
@@ -250,7 +222,7 @@ def _files(side: str, db: str) -> list[str]:
     return []
 
 
-def whole(comparison: Comparison, form: str, limit: int, to_file: bool, worse: Sequence[str], hint: str = HINT) -> str:
+def whole(comparison: Comparison, form: str, limit: int, to_file: bool, hint: str = HINT) -> str:
     """The whole comparison as text for people, as Markdown or as JSON. Markdown lists only what is worse.
 
     hint  how to see the columns for which a terminal has no room
@@ -269,7 +241,7 @@ def whole(comparison: Comparison, form: str, limit: int, to_file: bool, worse: S
     findings = comparison.rows("findings")[1]
     style = style_of(sys.stdout) if form == "table" and not to_file else PLAIN
     parts = [*_across_devices(comparison, form, style, limit), headline(comparison, form, style)]
-    if worse and form == "markdown":
+    if form == "markdown" and (worse := find_worse(comparison, True, ()).worse):
         parts.append("### Regressions\n\n" + "".join(f"- {inline(what)}\n" for what in worse))
     if findings:
         mark, safe = ("- **{}**: {}", inline) if form == "markdown" else ("! {}: {}", printable)
@@ -429,7 +401,7 @@ def find_worse(comparison: Comparison, of_ops: bool, metrics: tuple[str, ...]) -
         # Not decided, but with an interval above 0.
         slower = {what for what, _, low in totals if low is not None and low > 0}
         results += [(f"slow runs of {method}", verdict) for method, verdict, _ in comparison.slow_tails()]
-        if of_ops:
+        if of_ops and not comparison.has_few_common_ops():
             ops = comparison.verdicts("ops", comparison.op_key())
             results += [op for op in ops if op[1] in (words.SLOWER, words.POSSIBLY + words.SLOWER)]
             results += [(f"slow runs of {op}", words.SLOWER) for op, _ in comparison.slow_op_tails()]

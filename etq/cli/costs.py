@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from etq.cli import main
+from etq.cli.messages import say
 from etq.cli.options import output_options, peak_options, run_options, total_option, unit_option, warehouse_option
 from etq.cli.showing import show_opened
 from etq.cli.targets import file_options, open_target, pop_file_options
@@ -74,6 +75,9 @@ def roofline(
             raise EtqError("--device is for traces of GPUs; give --peak-flops and --peak-bandwidth")
         else:
             show_opened("roofline", capture, target, written, total=total, by=by, **options)
+            query = "SELECT 1 FROM metrics AS m WHERE m.capture_id = $key AND starts_with(m.name, 'peak_')"
+            if peak_flops is peak_bandwidth is None and not target[0].rows(query, key=target[1].capture_id)[1]:
+                say("Note: roof_percent needs the device's peaks: --peak-flops and --peak-bandwidth, or such metrics")
 
 
 def show_efficiency(

@@ -13,7 +13,7 @@ from etq.cli.messages import say
 from etq.cli.options import output_options, run_options, total_option, unit_option, warehouse_option
 from etq.cli.showing import show_view
 from etq.cli.targets import FileOptions, file_options, is_unrun, open_unrun, pop_file_options
-from etq.errors import EtqError, printable
+from etq.errors import EtqError, counted, printable
 from etq.render.writers import write
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def show_unrun(
             return
         counts = f"SELECT d.backend, count(*) {calls} GROUP BY ALL ORDER BY ALL"
         for backend, count in warehouse.rows(counts, method=method)[1]:
-            click.echo(f"{count} calls of {printable(backend)}", err=True)
+            click.echo(f"{counted(count, 'call')} of {printable(backend)}", err=True)
         query = chosen.format("FROM _program_delegation(1)")
         parameters: dict[str, Any] = {"method": method}
         if isinstance(link, Record):

@@ -38,7 +38,7 @@ from etq.cli.targets import (
     report_record_findings,
 )
 from etq.database.locking import refuse_open
-from etq.errors import EtqError, WarehouseError
+from etq.errors import EtqError, WarehouseError, counted
 from etq.ingest.memory import limit
 from etq.render.progress import Progress
 from etq.render.writers import is_to_read, write
@@ -216,8 +216,9 @@ def ingest(
     if reference is not None:
         _ingest_reference(files, reference, name, db)
         return
-    if len(files) > 1:
-        _check_options_of_one()
+    of_one = [option for option in _OF_ONE if click.get_current_context().params[option]]
+    if len(files) > 1 and of_one:
+        raise click.UsageError(f"--{of_one[0].replace('_', '-')} needs a single file")
     if values and debug_buffer is None:
         raise click.UsageError("--values needs --debug-buffer")
     if verbose and quiet:
@@ -249,15 +250,14 @@ def ingest(
         is_read_again = bool(links or debug_buffer or graph_capture)
         applied = is_read_again or any(value for option, value in ingest_options.items() if option != "sidecar")
         printed = _Printed(warehouse, made, len(files), is_read_again, applied=applied, verbose=verbose, quiet=quiet)
-        files = _without_merged(
-            warehouse, files, {"labels": labels, "captured_at": captured_at, **label_options}, printed
-        )
+        of_ranks = {"labels": labels, "captured_at": captured_at, **label_options}
+        files = files if of_one else _without_merged(warehouse, files, of_ranks, printed)
         if len(files) == 1:
             _ingest_one(warehouse, files[0], links, printed, ingest_options)
         elif files:
             _ingest_many(warehouse, files, links, printed, ingest_options)
-        if job is not None and not quiet:
-            note_ranks(warehouse, job)
+        if "job" in labels and not quiet:
+            note_ranks(warehouse, labels["job"])
     printed.end()
     if printed.failed:
         sys.exit(1)
@@ -266,13 +266,9 @@ def ingest(
 def _without_merged(
     warehouse: Warehouse, files: Sequence[str], options: Mapping[str, Any], printed: _Printed
 ) -> tuple[str, ...]:
-    """Ingest the traces of several ranks, a capture for each rank, and print the results; return the other files. With
-    options of a single file, there are none.
-    """
+    """Ingest the traces of several ranks, a capture for each rank, and print the results; return the other files."""
     from etq.ingest.recognition import has_several_ranks
 
-    if any(click.get_current_context().params[name] for name in _OF_ONE):
-        return tuple(files)
     others = []
     for file in files:
         try:
@@ -285,14 +281,6 @@ def _without_merged(
         if not captures:
             others.append(file)
     return tuple(others)
-
-
-def _check_options_of_one() -> None:
-    """Raise `click.UsageError` if the command line has options that are for a single file."""
-    given = click.get_current_context().params
-    for name in _OF_ONE:
-        if given[name]:
-            raise click.UsageError(f"--{name.replace('_', '-')} needs a single file")
 
 
 def _ingest_reference(files: tuple[str, ...], graph: str, name: str | None, db: str) -> None:
@@ -308,7 +296,7 @@ def _ingest_reference(files: tuple[str, ...], graph: str, name: str | None, db: 
         record = warehouse.ingest_record(files[0])
         capture = warehouse.ingest_reference(record, values, graph=graph, name=name)
         what = "ingested" if capture.is_new else "known already, options applied"
-        say(f"{capture.name}: {what}, {len(values)} ops")
+        say(f"{capture.name}: {what}, {counted(len(values), 'op')}")
 
 
 def _ingest_one(
@@ -347,7 +335,7 @@ def _ingest_many(
             warehouse.ingest_many(files, link_to=links, progress=report, on_read=progress.begin, **ingest_options)
         except KeyboardInterrupt:
             progress.clear()
-            say(f"Interrupted after {progress.done} of {len(files)} files")
+            say(f"Interrupted after {progress.done} of {counted(len(files), 'file')}")
             raise
 
 
@@ -449,7 +437,9 @@ class _Printed:
         elif not self.is_quiet:
             counted = [f"{self._numbers[what]} {what}" for what in ("new", "known already", "failed")]
             shown = [text for text in counted if not text.startswith("0 ")]
-            say(f"{self._files} files: {', '.join(shown)}")
+            number = self._numbers.total() - self.failed
+            captures = f", {number} captures" if number > self._files - self.failed else ""  # of merged traces
+            say(f"{self._files} files{captures}: {', '.join(shown)}")
 
 
 @main.command()

@@ -13,7 +13,7 @@ from etq.cli.messages import say
 from etq.cli.options import file_output_options, percentage, run_options, total_option, unit_option, warehouse_option
 from etq.cli.showing import check_runs, has_steps, note_excluded_runs, seen_of
 from etq.cli.targets import file_options, open_target, pop_file_options
-from etq.errors import EtqError
+from etq.errors import EtqError, nearest_words
 from etq.render.terminal import PLAIN, style_of
 from etq.render.writers import format_of, write, write_text
 
@@ -195,8 +195,6 @@ def _drawn(warehouse: Warehouse, query: str, parameters: dict[str, Any], heading
 
 
 def _no_module(warehouse: Warehouse, capture: str, module: str) -> EtqError:
-    import difflib
-
     query = "SELECT m.module_path, m.total FROM module_totals($capture) AS m WHERE m.depth IS NOT NULL"
     totals = dict(warehouse.rows(query, capture=capture)[1])
     if module in totals and totals[module] is None:
@@ -206,8 +204,7 @@ def _no_module(warehouse: Warehouse, capture: str, module: str) -> EtqError:
         )
     if module in totals:
         return EtqError(f"module {module} took no time in the selected runs")
-    near = difflib.get_close_matches(module, totals)
-    return EtqError(f"no module {module!r}" + (f"; the nearest are {', '.join(near)}" if near else ""))
+    return EtqError(f"no module {module!r}{nearest_words(module, totals) or '; etq ops --by module lists them'}")
 
 
 def _note_grouping(warehouse: Warehouse, capture: Capture, by: str | None) -> None:

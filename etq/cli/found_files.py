@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from etq.cli.messages import say
-from etq.errors import EtqError
+from etq.errors import EtqError, counted
 
 # Up to this many files, a command prints a line for each.
 LISTED: Final = 20
@@ -74,7 +74,7 @@ def _listed(left: Sequence[Left], most: int = NAMED) -> str:
     options = {RECORD: ", for --etrecord", PROGRAM: ", for --pte"}
     texts = []
     for reason, names in sorted(named.items()):
-        count = f"{len(names)} {reason}{'' if len(names) == 1 else 's'}{options.get(reason, '')}"
+        count = f"{counted(len(names), reason)}{options.get(reason, '')}"
         texts.append(f"{count} ({', '.join(names[:most])}{', …' if len(names) > most else ''})")
     return "; ".join(texts)
 

@@ -24,6 +24,7 @@ from etq.cli.messages import say
 from etq.cli.options import file_output_options, warehouse_option
 from etq.errors import EtqError, printable
 from etq.render.writers import format_of, write_rows, write_text
+from etq.verdicts import words
 
 # The exit status that `git bisect run` takes for a build that can't be tested.
 SKIP = 125
@@ -72,6 +73,9 @@ def gate(
     try:
         with sides(base, new, db, None) as (warehouse, base_selector, new_selector):
             comparison = Comparison(warehouse, base_selector, new_selector, arguments, step_name)
+            if not (startup or total or metrics) and comparison.has_few_common_ops():
+                say(f"Note: {words.FEW_COMMON_OPS}: fewer than half of the ops are in both; only totals are judged")
+                total = True
             found = find_worse_startup(comparison) if startup else find_worse(comparison, not total, metrics)
             if (format or format_of(output)) == "table":
                 write_text(_sentences(comparison, total, metrics, startup), output, force=force, is_printable=True)

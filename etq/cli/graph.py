@@ -141,7 +141,7 @@ def _check_form(
     if format is not None and html is not None:
         raise click.UsageError("the graph has one form: give either --html FILE or --format")
     if format is None and output is not None:
-        raise click.UsageError("-o only applies to --format; --html has a file of its own")
+        raise click.UsageError("-o only applies to --format; --html FILE names the page")
     if force and format is not None and output is None:
         raise click.UsageError("--force only applies to a page and -o FILE")
     if opens and format is not None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from etq.cli.messages import say
+from etq.errors import counted
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
@@ -26,23 +28,21 @@ def note_ranks(warehouse: Warehouse, job: str) -> None:
     rows = warehouse.rows(RANKS, job=job)[1]
     ranks = [(name, rank) for name, rank, _ in rows if rank is not None]
     sizes = sorted({size for _, _, size in rows if size is not None})
-    notes = [
-        f"rank {rank} has several traces, {one} and {other}; remove one, or give them different jobs"
-        for (one, rank), (other, next_rank) in pairwise(ranks)
-        if rank == next_rank
-    ]
+    notes = []
+    double = {rank: (one, other) for (one, rank), (other, following) in pairwise(ranks) if rank == following}
+    if double:
+        example = " and ".join(next(iter(double.values())))
+        which = example if len(double) == 1 else f"such as {example}"
+        notes.append(f"{_ranks(double, 'has', 'have')} several traces, {which}, added up; give them different jobs")
     if unknown := len(rows) - len(ranks):
-        traces = "1 trace has" if unknown == 1 else f"{unknown} traces have"
+        traces = counted(unknown, "trace has", "traces have")
         notes.append(f"{traces} no rank; give it by --label-from 'rank{{rank}}.pt.trace.json.gz'")
     if len(sizes) > 1:
         notes.append(f"its traces are of jobs with {_listed([str(size) for size in sizes])} processes")
     elif sizes and ranks:
         missing = sorted({*range(min(sizes[0], MOST_RANKS))} - {rank for _, rank in ranks})
         if missing:
-            word = "rank" if len(missing) == 1 else "ranks"
-            notes.append(
-                f"of {sizes[0]} processes, {word} {_ranges(missing)} {'is' if word == 'rank' else 'are'} missing"
-            )
+            notes.append(f"of {sizes[0]} processes, {_ranks(missing, 'is', 'are')} missing")
     for note in notes:
         say(f"Note: job {job}: {note}")
 
@@ -55,8 +55,12 @@ def _listed(texts: list[str]) -> str:
     return " and ".join([", ".join(texts[:-1]), texts[-1]]) if len(texts) > 1 else texts[0]
 
 
-def _ranges(numbers: list[int]) -> str:
-    """Return sorted numbers as text, neighbours as a range: 1, 4 to 7 and 9."""
-    starts = [at for at, number in enumerate(numbers) if not at or numbers[at - 1] != number - 1]
-    spans = [numbers[start:end] for start, end in pairwise([*starts, len(numbers)])]
-    return _listed([str(span[0]) if len(span) == 1 else f"{span[0]} to {span[-1]}" for span in spans])
+def _ranks(numbers: Collection[int], one: str, several: str) -> str:
+    """Return sorted numbers of ranks as text, neighbours as a range, with a verb: ranks 1, 4 to 7 and 9 are."""
+    if len(numbers) == 1:
+        return f"rank {next(iter(numbers))} {one}"
+    known = [*numbers]
+    starts = [at for at, number in enumerate(known) if not at or known[at - 1] != number - 1]
+    spans = [known[start:end] for start, end in pairwise([*starts, len(known)])]
+    ranges = _listed([str(span[0]) if len(span) == 1 else f"{span[0]} to {span[-1]}" for span in spans])
+    return f"ranks {ranges} {several}"

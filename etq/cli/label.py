@@ -13,7 +13,7 @@ from etq.cli.labels import parsed_labels
 from etq.cli.messages import say
 from etq.cli.options import output_options, warehouse_option
 from etq.cli.targets import open_existing
-from etq.errors import EtqError
+from etq.errors import EtqError, counted
 from etq.render.writers import write_rows
 
 if TYPE_CHECKING:
@@ -128,6 +128,8 @@ def label(
             _say_set(target, "label", len(labels), len(remove))
         if not has_changes:
             write_rows(["key", "value"], list(have.items()), format, output, force=force)
+            if not have:
+                say(f"Note: {target.name} has no labels; etq label {target.name} KEY=VALUE sets one")
 
 
 def _check(
@@ -159,7 +161,8 @@ def _labels(warehouse: Warehouse, capture: Capture, removed: tuple[str, ...]) ->
 
 
 def _say_set(capture: Capture, noun: str, number: int, removed: int) -> None:
-    say(f"{capture.name}: {number} {noun if number == 1 else f'{noun}s'} set, {removed} removed")
+    done = [f"{counted(count, noun)} {what}" for count, what in ((number, "set"), (removed, "removed")) if count]
+    say(f"{capture.name}: {', '.join(done)}")
 
 
 def _set_phase(warehouse: Warehouse, capture: Capture, phase: str, rules: dict[str, str]) -> None:
@@ -168,4 +171,4 @@ def _set_phase(warehouse: Warehouse, capture: Capture, phase: str, rules: dict[s
         say(f"{capture.name}: {counts}")
         return
     count = warehouse.phase(capture, None if phase == _NONE else phase, **rules)
-    say(f"{capture.name}: {count} runs {'without a phase' if phase == _NONE else phase}")
+    say(f"{capture.name}: {counted(count, 'run')} {'without a phase' if phase == _NONE else phase}")

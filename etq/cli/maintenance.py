@@ -12,7 +12,7 @@ from etq.cli import main
 from etq.cli.messages import say
 from etq.cli.options import query_limits, warehouse_argument, warehouse_option
 from etq.cli.targets import open_existing, report_unmatched
-from etq.errors import EtqError, printable
+from etq.errors import EtqError, counted, printable
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Warehouse
@@ -46,7 +46,7 @@ def merge(files: tuple[str, ...], output: str) -> None:
     merged = merge(files, output)
     for conflict in merged.conflicts:
         say(f"Note: {conflict}")
-    say(f"{output}: {merged.captures} captures; {merged.known} were in several")
+    say(f"{output}: {counted(merged.captures, 'capture')}; {merged.known} in several files")
 
 
 @db.command()
@@ -92,15 +92,11 @@ def check(db: str, files: str) -> None:
     problems = 0
     for part in check(db, folder=files):
         problems += len(part.problems)
-        click.echo(f"{part.what}: {_problems(len(part.problems)) if part.problems else 'ok'}")
+        click.echo(f"{part.what}: {counted(len(part.problems), 'problem') if part.problems else 'ok'}")
         for problem in part.problems:
             click.echo(printable(f"  {problem}"))
     if problems:
-        raise EtqError(f"{db}: {_problems(problems)}")
-
-
-def _problems(number: int) -> str:
-    return f"{number} problem{'' if number == 1 else 's'}"
+        raise EtqError(f"{db}: {counted(problems, 'problem')}")
 
 
 @db.command()
@@ -123,7 +119,7 @@ def remove(captures: tuple[str, ...], several: bool, yes: bool, db: str) -> None
         }
         _confirm("Remove", [capture.name for capture in resolved.values()], yes)
         warehouse.remove(*resolved.values())
-        say(f"{_number(len(resolved))} removed; etq db compact gives the space back")
+        say(f"{counted(len(resolved), 'capture')} removed; etq db compact gives the space back")
 
 
 def _resolved_captures(warehouse: Warehouse, selector: str, several: bool) -> list[Capture]:
@@ -185,11 +181,11 @@ def prune(
             for name in names:
                 click.echo(printable(name))
         if dry_run or not names:
-            say(f"{_number(len(names))} to prune")
+            say(f"{counted(len(names), 'capture')} to prune")
             return
         _confirm("Prune the events of" if keep_rollups else "Remove", names, yes)
         warehouse.prune(keep_last, keys, **chosen)
-        say(f"{_number(len(names))} pruned; etq db compact gives the space back")
+        say(f"{counted(len(names), 'capture')} pruned; etq db compact gives the space back")
 
 
 @db.command()
@@ -207,15 +203,11 @@ def compact(db: str) -> None:
     say(f"{db}: {after / 1e6:.1f} MB, before {before / 1e6:.1f} MB")
 
 
-def _number(captures: int) -> str:
-    return f"{captures} capture{'' if captures == 1 else 's'}"
-
-
 def _confirm(what: str, names: list[str], yes: bool) -> None:
     """Ask for confirmation to remove captures. Raises `EtqError` without a terminal; the answer no ends the command."""
     if yes:
         return
     shown = ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
     if not sys.stdin.isatty():
-        raise EtqError(f"{_number(len(names))} would be removed ({printable(shown)}); confirm with -y")
-    click.confirm(printable(f"{what} {_number(len(names))} ({shown})?"), abort=True, err=True)
+        raise EtqError(f"{counted(len(names), 'capture')} would be removed ({printable(shown)}); confirm with -y")
+    click.confirm(printable(f"{what} {counted(len(names), 'capture')} ({shown})?"), abort=True, err=True)

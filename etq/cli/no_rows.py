@@ -10,7 +10,7 @@ from etq import catalog
 from etq.analysis.delegates import UNALIGNED, are_unaligned, unknown_times
 from etq.cli.commands import name_of
 from etq.cli.messages import say
-from etq.errors import EtqError, QueryError
+from etq.errors import EtqError, QueryError, counted
 from etq.warehouse.formats import TRACE
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def note_below_clock(warehouse: Warehouse, selector: Capture, unit: str | None) 
         FROM _delegates_below_clock(_capture_id($capture), (SELECT c.unit FROM _capture($capture, $unit) AS c)) AS b
     """
     for events, step, shown in warehouse.rows(query, capture=selector, unit=unit)[1]:
-        what = "1 event of a delegate takes" if events == 1 else f"{events} events of delegates take"
+        what = counted(events, "event of a delegate takes", "events of delegates take")
         shortest = "it shows" if step is None else f"its step of {step:g} {shown}"
         say(f"Note: below the clock's resolution: {what} less time on average than {shortest}")
 

@@ -12,20 +12,25 @@ import click
 from etq import catalog
 from etq.cli import main
 from etq.cli.commands import name_of
+from etq.cli.coverage import show_unrun
 from etq.cli.messages import say
 from etq.cli.options import RATES, Command, output_options, total_option, warehouse_option
 from etq.cli.ranks import note_unknown
 from etq.cli.showing import show_view
 from etq.cli.targets import (
+    FileOptions,
     file_options,
     is_file,
+    is_unrun,
     not_for,
+    open_file,
     open_file_or_warehouse,
     open_graphs,
     open_record,
+    open_unrun,
     pop_file_options,
 )
-from etq.errors import EtqError
+from etq.errors import EtqError, counted
 from etq.render.writers import is_to_read, write
 
 if TYPE_CHECKING:
@@ -73,6 +78,7 @@ def _command(view: catalog.SqlObject) -> click.Command:
     def command(
         db: str, format: str | None, output: str | None, force: bool, total: bool = False, **given: Any
     ) -> None:
+        file = given.pop("file", None)
         values = {parameter.name: _value(parameter, given.pop(parameter.name)) for parameter in view.parameters}
         values = {name: value for name, value in values.items() if value is not None}
         if is_of_file:
@@ -86,12 +92,15 @@ def _command(view: catalog.SqlObject) -> click.Command:
             if parameter.name in values
         )
         call = f"{view.name}({arguments})" if view.kind == "table macro" else view.name
-        with _opened(view.name, names[:1], values, db) as warehouse:
+        if view.name == "delegates" and file is not None and is_unrun(file):
+            show_unrun("delegates", file, FileOptions(), (format, output, force))
+            return
+        with _opened(view.name, names[:1], values, db, file) as warehouse:
             needs_rows, query = bool(view.empty), f"FROM {call}"
             if view.name == "compare_graphs" and is_to_read(format, output):
                 [(same,)] = warehouse.rows(f"SELECT count(*) FROM {call} WHERE change = 'same'", **values)[1]
                 if same:
-                    nodes = f"{same} nodes are" if same > 1 else "1 node is"
+                    nodes = counted(same, "node is", "nodes are")
                     say(f"Note: {nodes} the same in both graphs; --format json lists them, too")
                 query += " WHERE change <> 'same'"
             if write(warehouse, query, format, output, force=force, view=view, needs_rows=needs_rows, **values):
@@ -107,6 +116,8 @@ def _command(view: catalog.SqlObject) -> click.Command:
     )
     if view.sums and is_of_file:
         decorated = total_option(decorated)
+    if view.kind != "table macro":
+        decorated = click.argument("file", metavar="[FILE]", required=False)(decorated)
     for parameter in reversed(view.parameters):
         name = parameter.name
         if parameter.default is None or name == "selector":
@@ -118,13 +129,17 @@ def _command(view: catalog.SqlObject) -> click.Command:
 
 
 @contextmanager
-def _opened(view: str, first: Sequence[str], values: dict[str, Any], db: str) -> Iterator[Warehouse]:
-    """Provide the warehouse; of a view of records, a program or the ranks of a trace, one in memory with the files that
-    arguments name.
+def _opened(view: str, first: Sequence[str], values: dict[str, Any], db: str, file: str | None) -> Iterator[Warehouse]:
+    """Provide the warehouse; of a view of records, a program or the ranks of a trace, and of a table of a file, one in
+    memory with the files that arguments name.
     """
     from etq.warehouse.ephemeral import open_ephemeral_program, open_ephemeral_ranks
     from etq.warehouse.warehouse import open
 
+    if file is not None:
+        with (open_unrun(file) if is_unrun(file) else open_file(file, FileOptions()))[0] as warehouse:
+            yield warehouse
+            return
     if view == "compare_graphs":
         with open_graphs(values["base"], values["new"], db) as (warehouse, values["base"], values["new"]):
             yield warehouse

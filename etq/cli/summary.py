@@ -20,7 +20,7 @@ from etq.cli.memory import shown_size
 from etq.cli.options import file_output_options, warehouse_option
 from etq.cli.targets import FileOptions, file_options, is_file, is_warehouse, open_target, open_unrun, pop_file_options
 from etq.cli.warehouse_summary import of_warehouse
-from etq.errors import EtqError, printable
+from etq.errors import EtqError, counted, printable
 from etq.render.table import VERDICT_STYLES, Rows, shortened
 from etq.render.terminal import PAGE, TerminalStyle, bar, style_of, width_of, wrap
 from etq.render.times import quantities
@@ -174,7 +174,7 @@ def _rows(captures: Sequence[str], db: str, read_options: FileOptions) -> list[l
         )
     with _opened(found[0], db, found[1]) as (warehouse, target, advice):
         rows: list[list[Any]] = [
-            ["time", number, part, value, low, high, None, unit, f"median of {_counted(runs, _noun(number))}"]
+            ["time", number, part, value, low, high, None, unit, f"median of {counted(runs, _noun(number))}"]
             for number, part, value, _, low, high, runs, unit in _figures(warehouse, target)
         ]
         _, times = _times(warehouse, target)
@@ -304,7 +304,7 @@ def _latency(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
         shown, *ends = quantities([each for each in (value, low, high) if each is not None], unit)
         spread = ""
         if ends:
-            spread = f"  median of {_counted(runs, _noun(number))}; p10 {ends[0].split(' ')[0]}, p90 {ends[1]}"
+            spread = f"  median of {counted(runs, _noun(number))}; p10 {ends[0].split(' ')[0]}, p90 {ends[1]}"
         yield f"{name}{' ' * (widest - width_of(name))}  {shown:>8}{spread}"
         if ends and number in _MEANT and means[0] is not None:
             [mean] = quantities(means, unit)
@@ -403,8 +403,8 @@ def _of_many(arguments: Sequence[str], style: TerminalStyle) -> Iterator[str]:
     kinds = Counter(kind_of(path) for path in found)
     first = next((path for path in found if kind_of(path) in NAMES), None)
     kinds.update(reason for _, reason in left)
-    counts = [_counted(number, NAMES.get(kind, kind)) for kind, number in kinds.most_common()]
-    what = arguments[0] if len(arguments) == 1 else _counted(len(arguments), "file")
+    counts = [counted(number, NAMES.get(kind, kind)) for kind, number in kinds.most_common()]
+    what = arguments[0] if len(arguments) == 1 else counted(len(arguments), "file")
     yield from _wrapped(printable(f"{what}: {', '.join(counts)}"), "", style)
     if first is not None:
         folders = [Path(path).resolve().parent for path in found]
@@ -458,7 +458,7 @@ def _of_warehouse(path: str, style: TerminalStyle) -> Iterator[str]:
     """
     with open(path, read_only=True) as warehouse:
         rows = warehouse.rows(query)[1]
-        counts = [_counted(number, NAMES.get(kind, kind)) for kind, number in rows if number]
+        counts = [counted(number, NAMES.get(kind, kind)) for kind, number in rows if number]
         yield style.styled(printable(f"{path}: warehouse of {', '.join(counts) or 'nothing yet'}"), "bold")
         yield from of_warehouse(warehouse, style)
     yield from _next(
@@ -477,10 +477,6 @@ def _next(style: TerminalStyle, *commands: tuple[Sequence[str], str]) -> Iterato
     for line, text in lines:
         whole = f"  {line:{widest}}  # {text}"
         yield whole if width_of(whole) <= (style.width or PAGE) else f"  {line}"
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _wrapped(text: str, indent: str, style: TerminalStyle) -> list[str]:

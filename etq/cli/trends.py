@@ -22,7 +22,7 @@ from etq.errors import printable
 from etq.render import pager
 from etq.render.selection import selection
 from etq.render.table import p_value, table
-from etq.render.terminal import sparkline, style_of
+from etq.render.terminal import sparkline, style_of, wrapped
 from etq.render.times import range_text
 from etq.render.writers import is_to_read, write, write_rows, write_text
 from etq.verdicts import words
@@ -227,7 +227,7 @@ def _drawn(warehouse: Warehouse, query: str, arguments: dict[str, Any]) -> tuple
         else:
             between = f", {' to '.join(ends)}" if ends else ""
             title = f"{head}{len(captures)} captures in the order of {arguments['over']}{between}; {span}{statistic}"
-        lines = [style.styled(printable(title), "bold"), sparkline(values, style)]
+        lines = [style.styled(wrapped(printable(title), style), "bold"), sparkline(values, style)]
         # Neighbours, as captures may have equal labels.
         for before, at in pairwise(captures):
             if (change := at["change_percent"]) is not None:

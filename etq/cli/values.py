@@ -12,6 +12,7 @@ from etq.cli.messages import say
 from etq.cli.options import output_options, warehouse_option
 from etq.cli.showing import show_view
 from etq.cli.targets import FileOptions
+from etq.errors import counted
 from etq.render.writers import write
 
 if TYPE_CHECKING:
@@ -90,8 +91,6 @@ def gap(
 
 
 def _note_problems(warehouse: Warehouse, query: str, parameters: dict[str, Any]) -> None:
-    counted = (
-        f"SELECT g.problem, count(*) FROM ({query}) AS g WHERE g.gap IS NULL GROUP BY g.problem ORDER BY 2 DESC, 1"
-    )
-    for problem, count in warehouse.rows(counted, **parameters)[1]:
-        say(f"Note: {count} values can't be compared: {problem}")
+    counts = f"SELECT g.problem, count(*) FROM ({query}) AS g WHERE g.gap IS NULL GROUP BY g.problem ORDER BY 2 DESC, 1"
+    for problem, count in warehouse.rows(counts, **parameters)[1]:
+        say(f"Note: {counted(count, 'value')} can't be compared: {problem}")

@@ -130,7 +130,6 @@ FUNCTIONS: Final = (
             "share": "DOUBLE",
             "p": "DOUBLE",
             "q": "DOUBLE",
-            "score": "DOUBLE",
             "base_captures": "BIGINT",
             "new_captures": "BIGINT",
             "note": "VARCHAR",

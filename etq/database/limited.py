@@ -45,10 +45,11 @@ _WITHOUT_LOG: Final = """
 _HARMLESS: Final = re.compile(
     r"(duckdb|pragma)_\w+|generate_series|json_each|json_tree|range|repeat|repeat_row|summary|unnest"
 )
-# The functions of a query, and its tables that DuckDB may take for files, in the text of `json_serialize_sql`; and the
-# functions that a plan calls, those of macros and views included.
+# The functions of a query, its tables that DuckDB may take for files, and its CTEs, in the text of
+# `json_serialize_sql`; and the functions that a plan calls, those of macros and views included.
 _CALLED: Final = re.compile(r'"function_name":"(\w+)"')
 _FILE: Final = re.compile(r'"table_name":"([^"]*\.[^"]*)"')
+_CTE: Final = re.compile(r'"key":"([^"]*)"')
 _PLANNED: Final = re.compile(r'"Function": "(\w+)"')
 
 Answer = TypeVar("Answer")
@@ -104,8 +105,10 @@ def _check_files(cursor: duckdb.DuckDBPyConnection, query: str, parameters: obje
         ).fetchall()
         # At once: another thread must not see a part of them.
         _readers.update([name for (name,) in found if not _HARMLESS.fullmatch(name)])
-    called = _CALLED.findall(tree)
-    if not (read := _readers.intersection(map(str.lower, called)) or {*_FILE.findall(tree)}) and _is_received(cursor):
+    files = {*_FILE.findall(tree)}
+    # A CTE's name is a file's outside of the CTE's scope, which the plan tells.
+    read = _readers.intersection(map(str.lower, _CALLED.findall(tree))) or files - {*_CTE.findall(tree)}
+    if not read and (files or _is_received(cursor)):
         [(_, plan)] = cursor.execute(f"EXPLAIN (FORMAT JSON) {query}", parameters).fetchall()
         read = _readers.intersection(map(str.lower, _PLANNED.findall(plan)))
     if read:

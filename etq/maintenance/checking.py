@@ -21,7 +21,7 @@ from etq.database.cursors import database_of
 from etq.database.database import Database
 from etq.database.locking import is_open_here
 from etq.database.rollups import ANSWERS, OF_TRACES, PRUNED, ROLLUPS, fill_rollups
-from etq.errors import displayed, message_of
+from etq.errors import counted, displayed, message_of
 
 # Tables whose key is what the columns of these names refer to, in all other tables.
 PARENTS: Final = {
@@ -127,7 +127,7 @@ def _tables(connection: duckdb.DuckDBPyConnection) -> Part:
             rows += number
         except duckdb.Error as error:
             problems.append(f"{displayed(name)}: damaged: {message_of(error)}")
-    return Part(f"tables ({len(tables)}, with {rows:,} rows)", tuple(problems))
+    return Part(f"tables ({len(tables)}, with {counted(rows, 'row')})", tuple(problems))
 
 
 def _keys(connection: duckdb.DuckDBPyConnection) -> Part:
@@ -197,9 +197,7 @@ def _computed(connection: duckdb.DuckDBPyConnection) -> Part:
         ]
     [(pruned,)] = connection.execute(f"SELECT count(*) FROM ({_PRUNED})").fetchall()
     without = f", {pruned:,} without events" if pruned else ""
-    return Part(
-        f"rollups, by the events ({len(keys):,} capture{'' if len(keys) == 1 else 's'}{without})", tuple(problems)
-    )
+    return Part(f"rollups, by the events ({counted(len(keys), 'capture')}{without})", tuple(problems))
 
 
 def _files(connection: duckdb.DuckDBPyConnection, folder: Path) -> Part:

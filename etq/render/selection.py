@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from etq.errors import EtqError
+from etq.errors import EtqError, nearest_words
 from etq.render.table import Rows, title
 
 if TYPE_CHECKING:
@@ -87,8 +87,6 @@ def column_named(name: str, columns: Sequence[str], purpose: str = "") -> str:
     """Return the column of a name or of a head in a table. Raises `EtqError` for an unknown one."""
     found = name if name in columns else next((column for column in columns if title(column) == name), None)
     if found is None:
-        from etq.warehouse.nearest import nearest_words
-
         near = nearest_words(name, columns)
         raise EtqError(f"no column {name!r}{purpose}{near}; known are {', '.join(columns)}")
     return found

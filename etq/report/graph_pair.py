@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from etq.errors import EtqError
+from etq.errors import EtqError, counted
 from etq.report.columns import Table, table
 from etq.report.graph_extras import bounded
 from etq.report.kit import Section, added_of, grid
@@ -160,10 +160,7 @@ def pair_of(
         if (listed := [row for row in pairs if is_listed(row)])
     ]
     if grids and problems and grids[-1].title == distance:
-        texts = (
-            f"{number:,} {'op' if number == 1 else 'ops'} can't be compared: {problem}."
-            for problem, number in problems.most_common()
-        )
+        texts = (f"{counted(number, 'op')} can't be compared: {problem}." for problem, number in problems.most_common())
         grids[-1] = replace(grids[-1], text=" ".join(texts), sort=["new_gap"])
     note = None
     if {"reference", "metric"} & set(options) and not any(map(_has_gap, pairs)) and not problems:

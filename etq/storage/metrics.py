@@ -10,7 +10,7 @@ from typing import Final
 import duckdb
 import pyarrow as pa
 
-from etq.errors import WarehouseError, displayed
+from etq.errors import WarehouseError, counted, displayed
 from etq.ingest.memory import refuse_beyond
 from etq.ingest.metrics.reader import read_metrics
 from etq.ingest.metrics.rows import DIRECTIONS, Metric, metric_batch
@@ -116,7 +116,7 @@ def _check_run(connection: duckdb.DuckDBPyConnection, capture_id: int, run_index
     query = "SELECT count(*) FROM runs AS r WHERE r.capture_id = ?"
     [(runs,)] = connection.execute(query, [capture_id]).fetchall()
     if not 0 <= run_index < runs:
-        raise WarehouseError(f"no run {run_index}: the capture has {runs} runs, counted from 0")
+        raise WarehouseError(f"no run {run_index}: the capture has {counted(runs, 'run')}, counted from 0")
 
 
 def _insert(

@@ -51,9 +51,6 @@ def findings(samples: Samples, states: States, is_one_clock: bool) -> Iterator[F
         yield 8, "no common shift", words.SHIFT_UNKNOWN.format(why)
     elif is_one_clock and (shift := common_shift(samples, states)) and abs(np.expm1(shift[0])) >= LEAST_SHIFT:
         yield 8, "common shift", words.common_shift(*map(words.percent, shift))
-        if np.isfinite(states.other_shift):
-            both = words.percent(shift[0]), words.percent(states.other_shift)
-            yield 8, "two groups of ops", words.TWO_GROUPS.format(*both, words.again(samples.is_interleaved))
 
 
 def _of_design(samples: Samples) -> Iterator[Finding]:

@@ -5,8 +5,6 @@ Looking again and again finds a difference at last where there is none: at 5 % a
 benchmarks. Therefore the looks share the probability of a false verdict: each has a part of it, `alpha_of`, and the
 parts sum to the whole (Bonferroni's bound, which holds however the looks depend on each other; a spending function as
 of Kim and DeMets, Design and analysis of group sequential tests, 1987).
-
-That both sides are about the same ends a benchmark, too: intervals that show it are as wide as the look's part demands.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from etq.verdicts import words
-from etq.verdicts.arithmetic import NORMAL, TENTH, Numbers, median, quantile
+from etq.verdicts.arithmetic import MOST, Numbers, captures_needed, median, quantile
 from etq.verdicts.comparison import LEAST_PART, PARTS, SMALLEST
 from etq.verdicts.effects import weight_of
 
@@ -29,13 +27,15 @@ MATTERS = 0.03
 # If the total is slower or faster, only those that may explain this part of its change must be.
 EXPLAINS = 0.25
 # Further rounds than these are not named.
-MOST_ROUNDS = 100
+MOST_ROUNDS = MOST // CAPTURES
+# The normal quantile with 2.5 % above it.
+NORMAL = 1.959963984540054
 # With fewer rounds, the spread of one program's captures says nothing about how many more are needed.
 FORECAST = 5
 _CHANGED = {words.SLOWER, words.FASTER, words.DIFFERS}
 # More captures change nothing about these.
 _CLOSED = {
-    *(*_CHANGED, words.ADDED, words.REMOVED, words.MORE_CALLS, words.FEWER_CALLS, words.OTHER_SHAPES),
+    *(*_CHANGED, words.SAME, words.ADDED, words.REMOVED, words.MORE_CALLS, words.FEWER_CALLS, words.OTHER_SHAPES),
     words.CANT_JUDGE,
 }
 # Nor about other conditions, from so many captures on: by chance, one is apart in 3 % for 4 and 4, in 0.8 % for 5 and
@@ -62,7 +62,7 @@ class Standing:
     """Whether a benchmark has measured enough, and how many rounds more it likely takes."""
 
     is_decided: bool
-    rounds_needed: int | None  # beside those measured; 0 if it is decided, None if more than 100
+    rounds_needed: int | None  # beside those measured; 0 if it is decided, None if more than 50
     sentence: str
     open_items: tuple[str, ...] = ()  # what is waited for
     # For one program alone: its interval, in the unit of the latencies.
@@ -98,95 +98,61 @@ def alpha_of(measured: int, alpha: float, rounds: int, *, is_last: bool = False)
 
 
 def standing(
-    verdicts: Iterable[Judged],
-    measured: int,
-    rounds: int,
-    *,
-    level: float,
-    alpha: float = 0.05,
-    min_effect: float | None = None,
+    verdicts: Iterable[Judged], measured: int, rounds: int, *, level: float, min_effect: float | None = None
 ) -> Standing:
     """Return whether the verdicts of the look after `measured` rounds decide a benchmark of at most `rounds` rounds.
 
-    They do if no total and no op that matters is open. An op matters with 3 % of the total; if the total is
-    slower or faster, only if it may explain a quarter of that. Slower and faster are closed, and so is what more
-    captures don't change. About the same is closed if the interval shows it with the look's part of `alpha`.
+    They do if no total and no op that matters is open. An op matters with 3 % of the total; if the total is slower or
+    faster, only if it may explain a quarter of that. Slower, faster and about the same are closed, and so is what more
+    captures don't change.
 
     level       the look's part, with which the verdicts were asked for: see `alpha_of`
-    alpha       accepted probability of a false verdict of the whole benchmark
     min_effect  smallest change that counts; None: 2 %
     """
     rows = list(verdicts)
-    smallest = SMALLEST if min_effect is None else min_effect
     total = max((abs(row.change or 0) for row in rows if row.level == "total" and row.verdict in _CHANGED), default=0.0)
-    opened = [row for row in rows if _is_open(row, level, smallest, total)]
+    opened = [row for row in rows if _is_open(row, total)]
     if not opened:
         return Standing(True, 0, words.DECIDED.format(words.rounds(measured)))
     ops = sum(weight_of(row.share) for row in rows if row.level == "op" and row.verdict not in _CLOSED)
-    last = max(_last_round(row, ops, measured, rounds, alpha, smallest) for row in opened)
-    more = last - measured if last <= MOST_ROUNDS else None
+    # The looks' parts grow with the square of their rounds: of those to come, about one of the middle.
+    later, smallest = level * max(1, rounds / measured), SMALLEST if min_effect is None else min_effect
+    last = max(_last_round(row, ops, later, smallest) for row in opened)
+    more = max(1, last - measured) if last <= MOST_ROUNDS else None
     items = tuple(row.item or row.level for row in opened)
     return Standing(False, more, words.still_open(measured, items, more, last > rounds), items)
 
 
-def _is_open(row: Judged, level: float, smallest: float, total: float) -> bool:
+def _is_open(row: Judged, total: float) -> bool:
     """Whether a verdict is waited for; `total` is by how much the total is slower or faster, 0 if it isn't."""
-    is_op, share = row.level == "op", row.share or 0.0
-    if row.verdict is None or row.verdict in _CLOSED or (is_op and share < MATTERS):
+    share = row.share or 0.0
+    if row.verdict is None or row.verdict in _CLOSED or (row.level == "op" and share < MATTERS):
         return False
     if row.verdict == words.CONDITIONS_DIFFER and row.captures >= _OF_CONDITIONS:
         return False
-    low, high = widened(row, level)
-    most = max(-low, high)
-    is_same = row.verdict == words.SAME and most <= _counting(row, smallest)
-    return not is_same and not (is_op and share * most < EXPLAINS * total)
+    # Without an interval, it may take twice as long, or no time.
+    most = 1.0 if row.low is None or row.high is None else max(-row.low, row.high)
+    return not (row.level == "op" and share * most < EXPLAINS * total)
 
 
-def _counting(row: Judged, smallest: float) -> float:
-    """The smallest change of an item that counts."""
-    return max(smallest, LEAST_PART / row.share) if row.share else smallest
-
-
-def widened(row: Judged, alpha: float) -> tuple[float, float]:
-    """Return the ends of the interval that misses the change with probability `alpha`, from those of 95 %.
-
-    As a t-test's, whose ends are by the quantile of its degrees of freedom from the change. Without an interval, an
-    item may take up to twice as long, or no time.
-    """
-    if row.low is None or row.high is None or row.change is None:
-        return -1.0, 1.0
-    freedom = _freedom(row.captures)
-    ratio = max(1.0, quantile(alpha / 2, freedom) / quantile(0.025, freedom))
-    middle = math.log1p(row.change)
-    low, high = (math.expm1(middle + ratio * (math.log1p(end) - middle)) for end in (row.low, row.high))
-    return low, high
-
-
-def _freedom(captures: int) -> int:
-    return max(4, captures - 2)
-
-
-def _last_round(row: Judged, ops: float, measured: int, rounds: int, alpha: float, smallest: float) -> int:
-    """The look at which an item is decided in nine of ten benchmarks, if its change is as it seems; 101 if at none.
+def _last_round(row: Judged, ops: float, level: float, smallest: float) -> int:
+    """The round after which an item is decided in nine of ten benchmarks, if its change is as it seems: it differs, or
+    its interval is within what doesn't count.
 
     ops  weights of all ops that aren't decided
     """
-    later = [look for look in looks(rounds) if look > measured]
-    later += [look for look in looks(MOST_ROUNDS) if look > max(rounds, measured)]
-    if row.low is None or row.high is None or row.change is None:
-        return later[0] if later else MOST_ROUNDS + 1
-    difference, counts = abs(math.log1p(row.change)), math.log1p(_counting(row, smallest))
-    now = (math.log1p(row.high) - math.log1p(row.low)) / 2 / quantile(0.025, _freedom(row.captures))
+    if row.low is None or row.high is None or row.change is None or row.captures < 3:
+        return 1
+    freedom = row.captures - 2
+    counts = math.log1p(max(smallest, LEAST_PART / row.share) if row.share else smallest)
+    error = (math.log1p(row.high) - math.log1p(row.low)) / 2 / quantile(0.025, freedom)
+    variance, difference = error**2 * row.captures / 4, abs(math.log1p(row.change))
     part = PARTS["op"] * weight_of(row.share) / ops if row.level == "op" else PARTS.get(row.level, 1.0)
-    for look in later:
-        error, freedom = now * math.sqrt(measured / look), _freedom(2 * CAPTURES * look)
-        level = alpha_of(look, alpha, max(look, rounds)) or alpha
-        # It differs by more than chance, and enough to count; or its interval is within what doesn't count.
-        changed = max(quantile(level * part / 2, freedom) * error, counts) + TENTH * error
-        same = counts - (quantile(level / 2, freedom) + TENTH) * error
-        if difference >= changed or difference <= same:
-            return look
-    return MOST_ROUNDS + 1
+    changed = captures_needed(difference, variance, freedom, row.captures, level * part, counts)
+    same = changed
+    if difference < counts:
+        same = captures_needed(counts - difference, variance, freedom, row.captures, level, 0)
+    return math.ceil(min(changed, same) / CAPTURES)
 
 
 def precision(latencies: Sequence[float], *, width: float = 0.01, rounds: int | None = None) -> Standing:

@@ -15,18 +15,12 @@ from etq.verdicts.samples import Samples
 
 # With fewer captures a side there is no verdict.
 LEAST = 3
-# Ops are of one group if their shifts differ by at most this, or by so many standard errors of the median op. No
-# derivation is recorded for these two and for `_APART`: the rates of docs/explanation/error-rates.md are measured with
-# them, and the tests' own implementation has the same.
-_WIDTH, _ERRORS_OF_WIDTH = 0.01, 1.5
+# Ops moved apart if those of a quarter of the weight are so far from the median op, or one standard error of the common
+# shift: then it is unknown which of them the program changed, and no common shift is removed. Without this, where half
+# of the ops took 10 % longer, others were blamed in 43 to 67 % of comparisons.
+APART = 0.0225
 # Added to each op's squared error, (1 %)²: an op whose error is estimated as almost 0 does not outweigh all others.
-_LEAST_SQUARED_ERROR = 0.0001
-# Weights from this part of the largest on count as equal: sums of the same ops may differ in their last digits.
-_AS_LARGE = 0.999999
-# A second group moved at least so far from the first: 4.5 %, or one standard error of the common shift. With three
-# errors, where half of the ops of a busy convolution took 10 % longer, others were blamed in 12 to 23 %, with one in 1
-# to 7 %; 10 % of one op are found as often, in 72 to 88 % with 10 captures a side, in 65 to 80 % with 5.
-_APART = 0.045
+LEAST_SQUARED_ERROR = 0.0001
 
 
 @dataclass(frozen=True)
@@ -35,45 +29,44 @@ class States:
 
     is_single: bool  # each side is one capture, compared with a history
     has_factor: bool
-    is_scattered: bool  # it can't be determined which of two groups of ops moved
+    is_scattered: bool  # ops moved apart
     factors: Numbers  # 0 if unknown
     off: Numbers  # deviation from the rest of its side; of singles, and without factors, from all captures
     is_disturbed: Flags
-    other_shift: float  # how far a second group of ops moved, common shift included; NaN if there is none
 
     @property
     def is_used(self) -> Flags:
         return ~self.is_disturbed | self.is_single
 
 
-def states(samples: Samples) -> States:
-    """Return the states of all captures."""
+def states(samples: Samples, *, is_slow: bool = False) -> States:
+    """Return the states of all captures. Slow runs of ops differ as if they moved apart, and only slower ones are told:
+    else, 30 % of runs 1.5 times as long are found in 50 instead of 100 % (convnet, 5 captures a side).
+    """
     is_op, is_total = samples.of_level("op"), samples.of_level("total")
     is_single = "history" in samples.sides
     precise = np.isfinite(samples.logs) & ~samples.is_coarse
-    called = {item for item, level in zip(samples.items, samples.levels, strict=True) if level == "call"}
+    called = {*samples.items[samples.of_level("call")]}
     # Ops with a coarse clock, that a capture lacks, or that one side calls more often, show no common state.
     usable = np.isfinite(samples.logs).all(axis=1) & (2 * samples.is_coarse.sum(axis=1) < len(samples.captures))
     usable &= np.array([item not in called for item in samples.items], np.bool_)
     deviations = samples.logs - medians(samples.logs)[:, None]
-    of_ops = deviations[usable & is_op]
+    of_ops, totals = deviations[usable & is_op], deviations[usable & is_total]
     least_ops = int(precise[is_op].sum(axis=0).min(initial=2**31))
     has_factor = len(of_ops) >= 3 and 2 * len(of_ops) >= least_ops
-    totals = deviations[usable & is_total]
-    of_total = totals.mean(axis=0) if len(totals) else np.full(len(samples.captures), np.nan)
-    first = medians(of_ops.T) if len(of_ops) else of_total
-    off, is_disturbed = _disturbed(samples, first if has_factor else of_total, has_factor, is_single)
+    factors = medians(of_ops.T) if has_factor else np.zeros(len(samples.captures))
+    state = factors
+    if not has_factor:
+        state = totals.mean(axis=0) if len(totals) else np.full(len(samples.captures), np.nan)
+    off, is_disturbed = _disturbed(samples, state, has_factor, is_single)
     if is_single and 2 * len(of_ops) < least_ops:  # another program
         is_disturbed = np.zeros_like(is_disturbed)
     used = ~is_disturbed
-    is_scattered, unmoved, other = False, None, np.nan
-    if has_factor and not is_single and used.any():
-        is_scattered, unmoved, other = _groups(of_ops[:, used], first[used], samples.is_new[used])
-    has_factor = has_factor and not is_scattered
-    factors = np.zeros(len(samples.captures))
-    if has_factor:
-        factors = first if unmoved is None else medians(of_ops[unmoved].T)
-    return States(is_single, has_factor, is_scattered, factors, off, is_disturbed, other)
+    is_judged = has_factor and not is_single and not is_slow
+    is_scattered = is_judged and _are_apart(of_ops[:, used], factors[used], samples.is_new[used])
+    if is_scattered:
+        factors = np.zeros_like(factors)
+    return States(is_single, has_factor and not is_scattered, is_scattered, factors, off, is_disturbed)
 
 
 def common_shift(samples: Samples, found: States) -> tuple[float, float, float] | None:
@@ -119,57 +112,19 @@ def _disturbed(samples: Samples, state: Numbers, has_factor: bool, is_single: bo
     return off, is_disturbed
 
 
-def _groups(deviations: Numbers, factors: Numbers, is_new: Flags) -> tuple[bool, Flags | None, float]:
-    """Find the groups of ops that moved from base to new by the same ratio.
+def _are_apart(deviations: Numbers, factors: Numbers, is_new: Flags) -> bool:
+    """Whether ops moved from base to new by different ratios; not if a side has one capture, which shows no errors.
 
-    A group has 3 ops, and a quarter of the ops' weight, the inverse of their variance. The group that moved least is
-    taken for the ops that the program did not change. Ops are scattered if captures of a side differ so much that it
-    can't be determined which of two groups moved less. With all ops as one group, where half of them took 10 % longer,
-    others were blamed in 43 to 67 % of comparisons; without being scattered, in 5 to 27 %.
-
-    Returns whether they are scattered, the ops of the group that moved least (None if there is no group), and how far
-    the others moved that have a quarter of the weight (NaN if there are none).
+    An op's weight is the inverse of its squared error.
     """
-    shifts, squared_errors = _moved(deviations, is_new)
-    is_known = np.isfinite(shifts)
-    shift, squared_error = shifts[is_known], squared_errors[is_known]
-    if not len(shift):
-        return False, None, np.nan
-    width = max(_WIDTH, _ERRORS_OF_WIDTH * float(np.sqrt(median(squared_error))))
-    weight = 1 / (_LEAST_SQUARED_ERROR + squared_error)
-    # The ops within a width of each op are its neighbours. It is the middle of a group if no op within two widths has
-    # heavier neighbours.
-    place = shift / width
-    are_neighbours = (place[None] >= place[:, None] - 1) & (place[None] <= place[:, None] + 1)
-    weight_around = are_neighbours @ weight
-    largest_around = np.where(np.abs(place[None] - place[:, None]) <= 2, weight_around[None], 0).max(axis=1)
-    is_middle = weight_around >= _AS_LARGE * largest_around
-    is_middle &= (are_neighbours.sum(axis=1) >= 3) & (4 * weight_around >= weight.sum())
-    if not is_middle.any():
-        return True, None, np.nan
-    group_shifts = (are_neighbours @ (weight * shift)) / weight_around
-    least = float(min(group_shifts[is_middle], key=abs))
-    error = _error(factors, is_new)
-    apart = np.fmax(_APART, error)
-    sides = [side for side in (shift - least > apart, least - shift > apart) if 4 * weight[side].sum() >= weight.sum()]
-    others = [float(np.average(shift[side], weights=weight[side])) for side in sides]
-    other = min(others, key=lambda mean: abs(abs(mean) - abs(least)), default=np.nan)
-    unmoved = np.zeros(len(shifts), np.bool_)
-    unmoved[is_known] = np.abs(shift - least) <= 2 * width
-    return abs(other) - abs(least) < 2 * error, unmoved if unmoved.any() else None, other
+    found = differences(deviations, factors, is_new, is_interleaved=False)
+    shifts = found.difference + found.shift
+    weights = 1 / (LEAST_SQUARED_ERROR + np.nan_to_num(found.variance * found.inverse))
+    is_far = np.abs(shifts - median(shifts)) > np.maximum(APART, _error(factors, is_new))
+    return bool(4 * weights[is_far].sum() >= weights.sum() > 0)
 
 
 def _error(factors: Numbers, is_new: Flags) -> float:
     """The standard error of the common shift; NaN if a side has one capture."""
     parts = [factors[side].var() / (side.sum() - 1) if side.sum() > 1 else np.nan for side in (is_new, ~is_new)]
     return float(np.sqrt(sum(parts)))
-
-
-def _moved(deviations: Numbers, is_new: Flags) -> tuple[Numbers, Numbers]:
-    """How far each op moved, common shift included, and the squared error of that."""
-    within = deviations.copy()
-    for side in (is_new, ~is_new):
-        within[:, side] -= medians(deviations[:, side])[:, None]
-    state = np.broadcast_to(medians(within.T), deviations.shape)
-    found = differences(deviations, state, is_new, is_interleaved=False)
-    return found.difference + found.factor_difference, np.nan_to_num(found.variance * found.per_capture)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from etq.verdicts import words
-from etq.verdicts.arithmetic import false_discoveries, median, p_of, quantile
+from etq.verdicts.arithmetic import differences, holm, median, p_of, quantile
 from etq.verdicts.comparison import SMALLEST
 from etq.verdicts.states import LEAST
 
@@ -20,8 +20,8 @@ def value_changes(
     """Return the change of each value from base to new, with its verdict, a row per name and unit.
 
     The test is Student's, of two samples with one variance, on logarithms, or on the values where some are not
-    positive. `q` is p, corrected by Benjamini's and Hochberg's procedure for the values with a better direction. The
-    others are conditions: they differ if the ranges of both sides are apart.
+    positive. `q` is p, corrected by Holm's procedure for the values with a better direction. The others are conditions:
+    they differ if the ranges of both sides are apart.
 
     values             columns of name, unit, better, is_new and value, a row per capture and name
     is_time            whether what is worse is slower
@@ -39,7 +39,7 @@ def value_changes(
             {"name": name, "unit": unit, "better": better, **_tested(values["value"][at], values["is_new"][at])}
         )
     judged = [row for row in rows if row["p"] is not None and row["better"] is not None]
-    for row, q in zip(judged, false_discoveries([row["p"] for row in judged], len(judged)), strict=True):
+    for row, q in zip(judged, holm([row["p"] for row in judged], [1] * len(judged)), strict=True):
         row["q"] = q
     for row in rows:
         row["verdict"] = _verdict(row, is_time, alpha, SMALLEST if min_effect is None else min_effect)
@@ -67,25 +67,21 @@ def _verdict(row: Mapping[str, Any], is_time: bool, alpha: float, smallest: floa
 
 def _tested(values: Any, is_new: Any) -> dict[str, Any]:
     """The medians of both sides, their difference with its interval, and p."""
-    base, new = np.sort(values[~is_new]), np.sort(values[is_new])
+    base, new = values[~is_new], values[is_new]
     found: dict[str, Any] = {"base_captures": len(base), "new_captures": len(new)}
     found |= {"base": median(base) if len(base) else None, "new": median(new) if len(new) else None}
     found |= dict.fromkeys(("is_apart", "change", "change_low", "change_high", "p", "q"))
     if not len(base) or not len(new):
         return found
-    found["is_apart"] = is_apart = bool(base[0] > new[-1] or base[-1] < new[0])
+    found["is_apart"] = is_apart = bool(base.min() > new.max() or base.max() < new.min())
     scale = abs(found["base"]) or np.nan
     found["change"] = (found["new"] - found["base"]) / scale
     is_log, freedom = values.min() > 0, len(values) - 2
-    sides = [np.log(side) if is_log else side for side in (base, new)]
-    # Less the least of their side: so the sums of values that are all equal are 0.
-    first, second = (side - side[0] for side in sides)
-    difference = float(sides[1][0] + second.mean() - sides[0][0] - first.mean())
     if freedom:
-        squares = len(base) * first.var() + len(new) * second.var()
-        error = math.sqrt(squares / freedom * (1 / len(base) + 1 / len(new)))
-        width = error * quantile(0.025, freedom)
-        ends = np.array([difference - width, difference + width])
+        tested = np.log(values) if is_log else values
+        test = differences(tested[None], np.zeros(len(values)), is_new, is_interleaved=True)
+        difference, error = float(test.difference[0]), math.sqrt(test.variance[0] * test.inverse[0])
+        ends = difference + error * quantile(0.025, freedom) * np.array([-1, 1])
         found["change_low"], found["change_high"] = (np.expm1(ends) if is_log else ends / scale).tolist()
         # Without variance, both sides are constant.
         found["p"] = p_of(difference / error, freedom) if error > 0 else 0.0 if is_apart else 1.0

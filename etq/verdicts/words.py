@@ -60,7 +60,6 @@ FEW_COMMON_OPS = "few common ops"
 ZERO = "shorter than one step of the clock"
 DISTURBED = "a capture is disturbed: take 2 more of base and of new"
 CONSTANT = "the same in all captures of a side: its variation is unknown"
-SHARED = "other ops differ as much between single captures: measure 3 more per side"
 FEW_STEPS = "fewer than 3 steps have it: measure 3 traces per side"
 BY_STEPS = "judged by the steps of one trace per side: measure 3"
 STEPS_DIFFER = "the steps differ, but single traces may differ as much: measure 3 per side"
@@ -93,12 +92,8 @@ ONE_TRACE = (
 MORE_STEPS = ", or traces of more steps (--step-name NAME: calls of an annotation)"
 MANY_DISTURBED = "{} of {} captures of {} are disturbed: the others may not be typical either"
 NO_SHIFT = "fewer than 3 ops with a precise clock in all captures, or fewer than half of them"
-SCATTERED = "two groups of ops moved apart, and captures of a side differ too much to tell which the program changed"
+SCATTERED = "two groups of ops moved apart, and it is unknown which of them the program changed"
 SHIFT_UNKNOWN = "{}: the common shift of all ops cannot be told from the change of one op"
-TWO_GROUPS = (
-    "two groups of ops moved apart, by {:.1f} % and by {:.1f} %: it is unknown which of them the program changed; the "
-    "first is taken as the common shift: see the total, and {}"
-)
 
 # Of benchmarks that are asked after rounds.
 DECIDED = "decided after {}"

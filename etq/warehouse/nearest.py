@@ -3,32 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from etq.errors import LONGEST_NAME
+from etq.errors import nearest_words
 
 if TYPE_CHECKING:
     import duckdb
 
-# How similar a name must be to be the one that was meant: p51 is to p50, per_call isn't to calls.
-_NEAR: Final = 0.66
 # The number of values of a label in a message.
 _MOST: Final = 10
 _KEY: Final = re.compile(r"(no capture matches (\d+))(?:;.*)?", re.DOTALL)
 _UNKNOWN: Final = re.compile(r"no capture matches (\S.*?[=<>].*?)(?:; (?:the nearest|there) are [^;]*)?", re.DOTALL)
-
-
-def nearest_words(word: str, known: Iterable[str]) -> str:
-    """Return the words nearest to another, as the end of an error message; an empty text if there are none."""
-    import difflib
-
-    # The time to compare texts grows with the product of their lengths; a word this long is not a mistyped name.
-    if len(word) > LONGEST_NAME:
-        return ""
-    near = difflib.get_close_matches(word, list(known), cutoff=_NEAR)
-    return f"; the nearest are {', '.join(near)}" if near else ""
 
 
 def unknown_key(key: str, keys: Collection[str], columns: Collection[str] = ()) -> str:

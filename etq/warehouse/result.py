@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import html
 import sys
-from collections.abc import Iterator
 from functools import partial, wraps
 from importlib.util import find_spec
 from typing import Any, Final
 
 import duckdb
 
-from etq.catalog import foremost_in
-from etq.errors import EtqError, QueryError, message_of
+from etq.catalog import SqlObject, foremost_in
+from etq.errors import EtqError, QueryError, message_of, nearest_words
 from etq.render.notebook import html_table
 from etq.render.table import Rows, table
-from etq.render.terminal import style_of
-from etq.warehouse.nearest import nearest_words
+from etq.render.terminal import style_of, wrapped
 
 ROWS: Final = 60
 # The package of which a method makes an object, and how to install it.
@@ -34,24 +32,27 @@ class Result:
     All methods raise `QueryError` for a wrong query and for errors in the data.
     """
 
-    def __init__(self, relation: duckdb.DuckDBPyRelation, query: str = "", note: str = "") -> None:
-        """Hold a relation; `query` names the views that it is of, for `show`; `note` says why it has no rows."""
+    def __init__(
+        self, relation: duckdb.DuckDBPyRelation, query: str = "", note: str = "", view: SqlObject | None = None
+    ) -> None:
+        """Hold a relation; `query` names the views that it is of, for `show`; `view` is the one whose rows these are,
+        of which people see a choice of columns; `note` says why it has no rows.
+        """
         self.relation = relation
         self._query = query
         self._note = note
+        self._view = view
 
     def show(self, rows: int = ROWS) -> None:
-        """Print the first rows as a table: on a terminal, with the columns that fit, those that matter most."""
+        """Print the first rows as a table, of a view with the columns that people see, and of these on a terminal those
+        that fit.
+        """
         sys.stdout.write(self._text(*self._first(rows), rows))
 
     def fetchall(self) -> list[tuple[Any, ...]]:
         """Return all rows."""
         rows: list[tuple[Any, ...]] = self._answer("fetchall")
         return rows
-
-    def iter_rows(self) -> Iterator[tuple[Any, ...]]:
-        """Iterate over all rows."""
-        return iter(self.fetchall())
 
     def arrow(self, batch_size: int | None = None) -> Any:
         """Return a `pyarrow.RecordBatchReader` of all rows."""
@@ -73,16 +74,21 @@ class Result:
             raise QueryError(self._note or message_of(error)) from error
         return Result(answer, note=self._note) if isinstance(answer, duckdb.DuckDBPyRelation) else answer
 
-    def _first(self, rows: int) -> tuple[Rows, bool]:
-        """Return the first rows, and whether there are more."""
-        found = self.limit(rows + 1).fetchall()
-        return found[:rows], len(found) > rows
+    def _first(self, rows: int) -> tuple[list[str], Rows, list[str]]:
+        """Return the columns that people see, the first rows, and notes on what there is more."""
+        seen = self if self._view is None else self.project(self._view.to_read)
+        found = seen.limit(rows + 1).fetchall()
+        others = [name for name in self.relation.columns if name not in seen.columns]
+        notes = [f"Further columns: {', '.join(others)}; {_HINT}"] if others else []
+        return seen.columns, found[:rows], [f"The first {rows} rows; {{}}", *notes] if len(found) > rows else notes
 
-    def _text(self, found: Rows, has_more: bool, rows: int) -> str:
+    def _text(self, columns: list[str], found: Rows, notes: list[str], rows: int) -> str:
         if self._note and not found:
             return f"{self._note}\n"
-        text = table(self.relation.columns, found, style_of(sys.stdout), _HINT, foremost_in(self._query))
-        return text + (f"The first {rows} rows; show({10 * rows}) has more\n" if has_more else "")
+        style = style_of(sys.stdout)
+        text = table(columns, found, style, _HINT, foremost_in(self._query))
+        more = "\n".join(notes).format(f"show({10 * rows}) has more")
+        return text + (f"{wrapped(more, style)}\n" if more else "")
 
     def __repr__(self) -> str:
         return self._repr_mimebundle_()["text/plain"]
@@ -93,13 +99,12 @@ class Result:
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         """Return the first rows as text and as HTML, from one execution; an error in the data is one line."""
         try:
-            found, has_more = self._first(ROWS)
+            columns, found, notes = self._first(ROWS)
         except QueryError as error:
             return {"text/plain": f"Error: {error}", "text/html": f"<pre>Error: {html.escape(str(error))}</pre>"}
-        note = f"The first {ROWS} rows; .fetchall(), .df() and .to_arrow_table() have all" if has_more else ""
-        note = note if found else self._note
-        text = self._text(found, has_more, ROWS).rstrip("\n")
-        return {"text/plain": text, "text/html": html_table(self.relation.columns, found, note)}
+        text = self._text(columns, found, notes, ROWS).rstrip("\n")
+        note = ". ".join(notes).format(".fetchall(), .df() and .to_arrow_table() have all") if found else self._note
+        return {"text/plain": text, "text/html": html_table(columns, found, note)}
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *dir(self.relation)})

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from etq import catalog
 from etq.database.handles import Capture
-from etq.errors import QueryError
+from etq.errors import QueryError, nearest_words
 from etq.warehouse.formats import instead, narrowed
-from etq.warehouse.nearest import nearest_words
 from etq.warehouse.result import Result
 
 if TYPE_CHECKING:
@@ -63,8 +62,8 @@ class Views:
             arguments = ", ".join(_argument(called, parameter) for parameter in taken)
             query = f"FROM {called.name}({arguments})"
             if called is macro:
-                return Result(self.relation(query, **taken), query, instead(macro, self._format(captures)))
-            return Result(self._answered(query, taken, called.name, captures), f"{name}()")
+                return Result(self.relation(query, **taken), query, instead(macro, self._format(captures)), macro)
+            return Result(self._answered(query, taken, called.name, captures), f"{name}()", view=macro)
 
         view.__name__ = name
         view.__qualname__ = f"Warehouse.{name}"

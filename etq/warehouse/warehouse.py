@@ -44,7 +44,7 @@ from etq.database.functions import register_for
 from etq.database.handles import Capture, Program, Record
 from etq.database.locking import WriteLock, refuse_gone
 from etq.database.results import QueryResult
-from etq.errors import EtqError, QueryError, WarehouseError, message_of
+from etq.errors import EtqError, FormatError, QueryError, WarehouseError, message_of
 from etq.warehouse.compared import Compared
 from etq.warehouse.nearest import explained as explained_selector
 from etq.warehouse.result import Result
@@ -518,8 +518,8 @@ class Warehouse(Views):
         sidecar: bool = True,
     ) -> list[Capture]:
         """Ingest a trace into which the traces of several ranks were merged, as SGLang, TraceLens and etq do: a capture
-        of each rank, with the labels `rank` and `job`, which is the file's stem unless `labels` has another. Options
-        are those of `ingest`.
+        of each rank, with the labels `rank` and `job`. The job is named as the file, with its folders where another has
+        its name, unless a label names it. Options are those of `ingest`.
 
         Returns the captures, ordered by rank; none for any other file, which isn't ingested. If a rank can't be stored,
         none is. Raises `FormatError` for a file that can't be read or is damaged, `WarehouseError` for a warehouse that
@@ -539,30 +539,37 @@ class Warehouse(Views):
             return []
         of_git = {} if label_git is None else labels_of_git(label_git)
         found = discover(None if isinstance(source, bytes) else os.fspath(source), label_from, of_git, sidecar)
-        job = next(names_for(file.uri, lambda: file.sha256))
-        place = Path(file.path)
+        names = [*names_for(file.uri, lambda: file.sha256)]
+        sources = [
+            # Another version of zlib packs a rank to other bytes.
+            Source.known(
+                sha256(f"{file.sha256} {rank.name}".encode()).hexdigest(),
+                str(Path(file.path).with_name(f"{names[0]}.{rank.name}.json.gz")),
+                rank.content,
+            )
+            for rank in ranks
+        ]
+        query = "SELECT j.value, c.sha256 FROM labels AS j JOIN captures AS c USING (capture_id) WHERE j.key = 'job'"
+        others = {job for job, content in self.rows(query)[1] if content not in {each.sha256 for each in sources}}
+        default = next((name for name in names if name not in others), names[-1])
+        job = {"job": default, **found.labels, **(labels or {})}["job"]
         files = [
             FileToStore(
-                # Another version of zlib packs a rank to other bytes.
-                Source.known(
-                    sha256(f"{file.sha256} {rank.name}".encode()).hexdigest(),
-                    str(place.with_name(f"{job}.{rank.name}.json.gz")),
-                    rank.content,
-                ),
+                source,
                 Options(
-                    labels={"job": job, **(labels or {}), "rank": str(rank.number)},
+                    labels={**(labels or {}), "job": job, "rank": str(rank.number)},
                     captured_at=captured_at,
                     discovered=found,
                 ),
             )
-            for rank in ranks
+            for source, rank in zip(sources, ranks, strict=True)
         ]
         results = self.ingest_opened(files)
         captures = [each for each in results if isinstance(each, Capture)]
-        for failed in results:
+        for of_rank, rank, failed in zip(sources, ranks, results, strict=True):
             if isinstance(failed, EtqError):
                 self.remove(*(each for each in captures if each.is_new))
-                raise failed
+                raise FormatError(file.uri, f"rank {rank.number}: {str(failed).removeprefix(f'{of_rank.uri}: ')}")
         return captures
 
     def ingest_opened(

@@ -18,6 +18,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from etq.errors import counted
 from etq.ingest.events.blocks import Structure
 from etq.ingest.events.event import EventKey, Ticks
 from etq.ingest.events.host_clock import HostClock
@@ -244,8 +245,8 @@ class Misfits:
             found.append(
                 (
                     "detached events",
-                    f"{self.parents.total()} events take less time than their children together; they count "
-                    f"as a whole, and their children are in no total: {places}",
+                    f"{counted(self.parents.total(), 'event takes', 'events take')} less time than the children, which "
+                    f"are in no total: {places}",
                 )
             )
         return found

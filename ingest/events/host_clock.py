@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from etq.errors import counted
 from etq.ingest.events.event import Ticks
 
 WRAP: Final = 2**32
@@ -91,11 +92,14 @@ class HostClock:
         found = []
         bits = self.bits()
         if self._wraps and bits == 32:
-            found.append(("wrapped clock", f"{self._wraps} events end after the 32-bit counter passed zero"))
+            events = counted(self._wraps, "event ends", "events end")
+            found.append(("wrapped clock", f"{events} after the 32-bit counter passed zero"))
         impossible = self._backward - (self._wraps if bits == 32 else 0)
         if impossible:
-            found.append(("impossible times", f"{impossible} events end before they start; their duration is null"))
+            events = counted(impossible, "event ends", "events end")
+            found.append(("impossible times", f"{events} before the start: the duration is null"))
         if self._beyond_63_bits:
-            where = "start at 2**63 ticks or later, which no clock reaches"
-            found.append(("impossible times", f"{self._beyond_63_bits} events {where}; their start is negative"))
+            events = counted(self._beyond_63_bits, "event starts", "events start")
+            where = "at 2**63 ticks or later, which no clock reaches: negative here"
+            found.append(("impossible times", f"{events} {where}"))
         return found

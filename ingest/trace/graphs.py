@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from etq.errors import counted
 from etq.ingest.trace.alignment import aligned
 from etq.ingest.trace.annotations import template_of
 from etq.ingest.trace.columns import Numbered, TraceColumns
@@ -128,7 +129,7 @@ def add_recorded(
     if recorders:
         _report(columns, reports, outside)
     if unlike:
-        what = f"{unlike} events of graphs are annotated with other modules than those in which they were recorded"
+        what = f"{counted(unlike, 'event')} of graphs with annotations of other modules than when they were recorded"
         columns.find("graph annotations differ", what)
     if others:
         what = (
@@ -181,7 +182,7 @@ def _report(columns: TraceColumns, reports: Counter[tuple[float, int, int, str]]
     """
     known = sum(few * times for (_, few, _, _), times in reports.items())
     events = sum(many * times for (_, _, many, _), times in reports.items())
-    launched = f"{events} events in {_plural(sum(reports.values()), 'launch', 'es')} of graphs"
+    launched = f"{counted(events, 'event')} in {counted(sum(reports.values()), 'launch', 'launches')} of graphs"
     alone = f", {outside} of them outside of ops and modules" if outside else ""
     what = f"{known} of {launched} are matched to launches that were recorded (score {known / events:.2f}){alone}"
     if not known:
@@ -192,7 +193,7 @@ def _report(columns: TraceColumns, reports: Counter[tuple[float, int, int, str]]
     columns.find("graph capture", what)
     poor = sorted((report, times) for report, times in reports.items() if report[1] < _GOOD_SCORE * report[2])
     for (score, few, many, label), times in poor[:_LISTED]:
-        what = f"of {many} events of a graph, launched {_plural(times, 'time', 's')}, "
+        what = f"of {many} events of a graph, launched {counted(times, 'time')}, "
         if few or score >= _LEAST_SCORE:
             what += f"{few} are matched to {label} (score {few / many:.2f}); other launches could be those of the rest"
         elif label:
@@ -202,10 +203,6 @@ def _report(columns: TraceColumns, reports: Counter[tuple[float, int, int, str]]
         columns.find("graph not matched", what)
     if len(poor) > _LISTED:
         columns.find("graph not matched", f"{len(poor) - _LISTED} further graphs have low scores")
-
-
-def _plural(number: int, word: str, ending: str) -> str:
-    return f"{number} {word}{ending if number != 1 else ''}"
 
 
 def _graphs(columns: TraceColumns, slices: Slices, entries: Entries, annotations: Mapping[int, str]) -> list[_Graph]:
@@ -259,9 +256,8 @@ def _modules(columns: TraceColumns, at: Whole, node: Whole, annotations: Mapping
     by_node = [annotations.get(each) for each in node.tolist()]
     differing = sum(None not in (one, other) and one != other for one, other in zip(in_trace, by_node, strict=True))
     if differing:
-        what = (
-            f"{differing} events of graphs have other modules in the trace than in the file; those of the trace count"
-        )
+        events = counted(differing, "event of graphs has", "events of graphs have")
+        what = f"{events} other modules in the trace than in the file; those of the trace count"
         columns.find("graph annotations differ", what)
     if annotations and not any(by_node):
         columns.find("graph annotations", "no event of a graph has the number of a node that is in the file")

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from etq.errors import counted
 from etq.ingest.trace.calls import Calls, calls_and_operators
 from etq.ingest.trace.classes import Class, classified
 from etq.ingest.trace.columns import TraceColumns, spelled
@@ -456,13 +457,13 @@ def _kept(columns: TraceColumns) -> Any:
     start, duration = (np.frombuffer(time, np.int64) for time in columns.times)
     is_kept = np.abs(start) < BEYOND
     if lost := int((~is_kept).sum()):
-        columns.find("impossible times", f"{lost} events have times beyond 64 bits and are left out")
+        columns.find("impossible times", f"left out: {counted(lost, 'event')} with times beyond 64 bits")
     if unknown := int((duration == NO_TIME).sum()):
-        columns.find("no duration", f"{unknown} events have no duration, which counts as 0")
+        columns.find("no duration", f"{counted(unknown, 'event')} without a duration, which counts as 0")
     if endless := int((_is_beyond(start, duration) & is_kept).sum()):
-        columns.find("impossible times", f"{endless} events last longer than 64 bits can count: they have no duration")
+        columns.find("impossible times", f"no duration of {counted(endless, 'event')}: longer than 64 bits can count")
     if negative := int(((duration < 0) & (duration != NO_TIME)).sum()):
-        columns.find("impossible times", f"{negative} events end before they start: they have no duration")
+        columns.find("impossible times", f"no duration of {counted(negative, 'event')}: the end is before the start")
     if NONE in columns.keys.kind:
         is_kept &= np.array(columns.keys.kind)[np.frombuffer(columns.key, np.int32)] != NONE
     return slice(None) if is_kept.all() else is_kept

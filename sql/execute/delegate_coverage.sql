@@ -10,14 +10,14 @@
 --   delegated: number of nodes that a delegate runs; NULL if the row has no nodes
 --   not_delegated: number of nodes that no delegate runs; NULL if the row has no nodes
 --   calls: number of kernel calls for it
---   total: self time of these kernels
---   share_percent: total in percent of the executes
+--   total: self time of these kernels; NULL without any
+--   share_percent: total in percent of the executes; NULL without kernels
 --   unit: unit of times
 --   worst_source: file and line with most of that time; NULL where unknown
 --   worst_module: module with most of that time; NULL where unknown
 --   basis: source of the numbers of nodes, as in `delegation`; NULL if the row has no nodes
 --   executes: number of executes of the method
---   per_execute: total / executes
+--   per_execute: total / executes; NULL without kernels
 CREATE MACRO delegate_coverage(
     capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'typical'
 ) AS TABLE
@@ -73,8 +73,8 @@ counted AS (
     WHERE d.method IN (SELECT x.method FROM executes AS x)
 )
 SELECT coalesce(c.op_type, f.op_type) AS op_type, coalesce(c.method, f.method) AS method, c.delegated, c.not_delegated,
-    coalesce(f.calls, 0) AS calls, _in_unit(try_cast(coalesce(f.ticks, 0) AS BIGINT), a.scale) AS total,
-    100e0 * coalesce(f.ticks, 0) / nullif(x.ticks, 0) AS share_percent, a.unit AS unit, f.worst_source, f.worst_module,
+    coalesce(f.calls, 0) AS calls, _in_unit(try_cast(f.ticks AS BIGINT), a.scale) AS total,
+    100e0 * f.ticks / nullif(x.ticks, 0) AS share_percent, a.unit AS unit, f.worst_source, f.worst_module,
     c.basis, x.number AS executes, total / x.number AS per_execute
 FROM counted AS c
 FULL JOIN fallbacks AS f USING (method, op_type)

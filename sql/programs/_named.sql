@@ -52,26 +52,32 @@ CREATE MACRO _one_key(
     END
 );
 
--- The distance of a name from a text, of the first 100 characters: its time grows with the product of the lengths.
+-- The distance of a name from a text, and whether it is too far for the name to be what was meant; of the first 100
+-- characters, as the time grows with the product of the lengths.
 CREATE MACRO _distance(name, given) AS (
-    struct_pack(distance := levenshtein(left(name, 100), left(given, 100)), name := name)
+    struct_pack(
+        is_far := damerau_levenshtein(left(name, 100), left(given, 100))
+            > least(greatest(1, length(given) // 3), length(given) - 1),
+        distance := damerau_levenshtein(left(name, 100), left(given, 100)), name := name
+    )
 );
 
 -- The three nearest names, by their distances.
 CREATE MACRO _first_names(nearest) AS (array_to_string(list_transform(list_sort(nearest)[:3], lambda n: n.name), ', '));
 
--- The error if nothing matches a text, with the nearest names.
+-- The error if nothing matches a text, with the nearest names, or some of all and how to list them.
 CREATE MACRO _none_matches(
     kind, given,
     nearest  -- distances of all names; NULL if there are none
 ) AS (
     'no ' || kind || ' matches ' || given || CASE
         WHEN nearest IS NULL THEN '; the warehouse has no ' || replace(kind, 'capture or ', '') || 's'
-        -- Names further off are not what was meant.
-        WHEN list_min(nearest).distance <= least(greatest(2, length(given) // 3), length(given) - 1)
-            THEN '; the nearest are ' || _first_names(nearest)
+        WHEN NOT list_min(nearest).is_far
+            THEN '; the nearest are ' || _first_names(list_filter(nearest, lambda n: NOT n.is_far))
         ELSE '; there are ' || _first_names(nearest) || CASE
-            WHEN len(nearest) > 3 THEN ' and ' || (len(nearest) - 3) || ' more'
+            WHEN len(nearest) > 3
+                THEN ' and ' || (len(nearest) - 3) || ' more (' || CASE WHEN kind LIKE 'capture%' THEN 'etq captures'
+                    ELSE 'FROM ' || kind || 's' END || ' lists all)'
             ELSE ''
         END
     END

@@ -99,6 +99,8 @@ CREATE MACRO _can_be_sizes(
 -- Key of a capture whose values can be compared by debug handle. It is an error if the capture has no linked record.
 CREATE MACRO _capture_with_handles(capture) AS (
     SELECT CASE
+        WHEN _handled.format = 'torch_trace'
+            THEN error(_handled.name || ' is a PyTorch trace, which has no values; name captures of ETDumps')
         WHEN _handled.record_id IS NULL THEN error(
             _handled.name || ' is not linked to an ETRecord, whose debug handles '
             || 'identify values: link it (etq link, or etq ingest --etrecord)'

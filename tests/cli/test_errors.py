@@ -49,7 +49,7 @@ FAILURES = [
     ("summary a.etdp b.etdp c.etdp", "no such file: a.etdp, b.etdp, c.etdp; of a warehouse, name one capture"),
     ("memory {blob}", "…bad_version.prof_result.bin: at byte 32: a prof_result of version 2; expected version 1"),
     # Selectors, labels, columns, views, methods: the nearest are named.
-    ("ops rnu", "no capture matches rnu; the nearest are run, "),
+    ("ops rnu", "no capture matches rnu; the nearest are run"),
     ("ops device=pixel9", "no capture matches device=pixel9: none has device=pixel9; the nearest are pixel8"),
     ("captures --sort modle", "no capture has a label 'modle'; the nearest are model; "),
     ("trend --over bild", "no capture has a label 'bild'; the nearest are build; "),
@@ -143,7 +143,6 @@ WRONG_USAGE = [
     ("gate run untraced --limit 3", "No such option '--limit'. etq compare has it."),
     ("compare run untraced --min-effect 2", "2 would be 200% of a time; did you mean 2%?"),
     ("compare run untraced --sort-by op", "--sort-by needs --what"),
-    ("compare run untraced --metric speed", "--metric needs --fail-on"),
     ("gate run untraced --startup --total", "--startup excludes --total"),
     ("kernels {gpu} --by annotation --skip-first 1", "leave out options that select steps"),
     ("roofline {conv} --peak-flops fast", "'fast' is not a rate; write it like 20G, 20e9 or 20GFLOP/s"),

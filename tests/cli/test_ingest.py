@@ -121,7 +121,7 @@ def test_ranks_of_a_job(here: Path) -> None:
     write("again", rank=5)
     write("unknown")
     assert ingest("ranks/*n*.json", "--job", "train")[2:] == [
-        "Note: job train: rank 5 has several traces, again and host_____; remove one, or give them different jobs",
+        "Note: job train: rank 5 has several traces, again and host_____, added up; give them different jobs",
         "Note: job train: 1 trace has no rank; give it by --label-from 'rank{rank}.pt.trace.json.gz'",
         missing,
     ]

@@ -34,7 +34,7 @@ def names(*arguments: str) -> list[str]:
 @pytest.mark.long
 def test_label_gives_removes_and_shows(copied: str) -> None:
     given = ("device=pixel 8", "note=a,b=ü", "captured_at=2026-05-01", "--remove", "build", "--remove", "model")
-    assert told("label", "run", *given, "--db", copied) == "run: 3 labels set, 2 removed\n"
+    assert told("label", "run", *given, "--db", copied) == "run: 3 labels set, 2 labels removed\n"
     assert [(row["key"], row["value"]) for row in rows("label", "run", "--db", copied)] == [
         ("captured_at", "2026-05-01T00:00:00.000000Z"), ("device", "pixel 8"), ("note", "a,b=ü"),
     ]  # fmt: skip
@@ -84,7 +84,7 @@ def test_metric_sets_reads_and_shows(copied: str, tmp_path: Path) -> None:
     db = ("--db", copied)
     given = ("temperature=41", "clock=2.8:GHz", "battery=80%", "model_load_time=1.5 s", "x=-.5e1")
     words = [word for pair in given for word in ("--metric", pair)]
-    assert told("label", "run", *words, *db) == "run: 5 metrics set, 0 removed\n"
+    assert told("label", "run", *words, *db) == "run: 5 metrics set\n"
     logcat = tmp_path / "logcat.txt"
     logcat.write_bytes(log(GENERATION))
     for what in ("9 metrics added", "known already"):
@@ -96,7 +96,7 @@ def test_metric_sets_reads_and_shows(copied: str, tmp_path: Path) -> None:
         ("model_load_time", True): (1500, "ms"), ("model_load_time", False): (3926, "ms"), ("x", True): (-5, None),
     }  # fmt: skip
     told("label", "run", "--metric", "score=3", "--better", "higher", "--run", "2", *db)
-    assert told("label", "run", "--metric", "x=", *db) == "run: 0 metrics set, 1 removed\n"
+    assert told("label", "run", "--metric", "x=", *db) == "run: 1 metric removed\n"
     left = {row["name"]: (row["run_index"], row["better"]) for row in rows("show", "metric_values", "run", *db)}
     assert left["score"] == (2, "higher") and "x" not in left
 
@@ -105,7 +105,7 @@ def test_metric_sets_reads_and_shows(copied: str, tmp_path: Path) -> None:
 def test_phases_are_set_and_shown(copied: str, tmp_path: Path) -> None:
     db = ("--db", copied)
     assert told("label", "llm", "--phase", "decode", "--runs", "2-", *db) == "llm: 99 runs decode\n"
-    assert told("label", "llm", "--phase", "other", "--name", "Default", *db) == "llm: 1 runs other\n"
+    assert told("label", "llm", "--phase", "other", "--name", "Default", *db) == "llm: 1 run other\n"
     shown = [(row["phase"], row["runs"]) for row in rows("show", "phase_totals", "llm", *db)]
     assert shown == [("other", 1), (None, 1), ("decode", 99)]
     steps = rows("show", "framework_tax", "llm", "--phase", "decode", "--steps", "skip_first=98", *db)
@@ -171,6 +171,6 @@ def test_merge(db: Path, tmp_path: Path) -> None:
         warehouse.ingest(FLEET[0], labels={"build": "7"})
         warehouse.ingest(FLEET[5])
     assert told("db", "merge", db, other, "-o", output) == (
-        f"Note: {other}: run0: label build: 0 stays, not 7\n{output}: 5 captures; 1 were in several\n"
+        f"Note: {other}: run0: label build: 0 stays, not 7\n{output}: 5 captures; 1 in several files\n"
     )
     assert names("--db", str(output)) == ["run0", "run1", "run2", "run3", "05"]

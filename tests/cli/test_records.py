@@ -99,6 +99,9 @@ def test_coverage_of_a_record_and_of_a_run() -> None:
     assert rows("delegates", XNN_RECORD)[1]["instruction_id"] == 2
     assert [(row["instruction_id"], row["ops"]) for row in rows("delegates", XNN_PROGRAM)] == [(0, 9), (2, 1)]
     # Of a delegate whose blob isn't read, the number of ops is not known.
+    for file in (XNN_RECORD, XNN_PROGRAM):
+        assert rows("show", "delegates", file) == rows("delegates", file)
+    assert rows("show", "program_delegates", XNN_PROGRAM)[1]["blob_bytes"] == 720
     two_backends = rows("delegates", str(CAPTURES / "delegation/conv_two_backends/conv_two_backends.pte"))
     assert [row["ops"] for row in two_backends] == [11, None, 7]
     program = {row["op_type"]: (row["delegated"], row["not_delegated"]) for row in rows("coverage", XNN_PROGRAM)}

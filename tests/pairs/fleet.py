@@ -69,7 +69,7 @@ class Fleet:
 
     def compared(self) -> tuple[list[Key], Sides]:
         keys, values, totals = self.quantiles(0.25)
-        return keys, Sides(self.sides, values, totals, np.zeros(len(keys), bool), op_types=[op for op, *_ in keys])
+        return keys, Sides(self.sides, values, totals, np.zeros(len(keys), bool))
 
 
 def _by_op(dump: Dump) -> dict[Key, list[int]]:

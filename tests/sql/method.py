@@ -5,7 +5,6 @@ It is written from the method's description and not from etq's code, one compari
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -28,7 +27,6 @@ class Sides:
     totals: Floats
     coarse: Flags
     resolution: int = 1000
-    op_types: Sequence[str | None] | None = None
 
     def of(self, side: str, without: Flags | None = None) -> Flags:
         chosen = np.array([each == side for each in self.sides])
@@ -59,7 +57,7 @@ class Judged:
 
 
 def common_of(given: Sides) -> Common:
-    """The size factor of each capture. It takes two passes; the second uses only the ops that moved least."""
+    """The size factor of each capture; none if ops moved apart."""
     logs = np.log(given.ops)
     precise = ~given.coarse
     has_factor = bool(precise.sum() >= LONELY)
@@ -90,51 +88,21 @@ def common_of(given: Sides) -> Common:
         disturbed[:] = False
     if has_factor:
         base, new = given.of("base", disturbed), given.of("new", disturbed)
-        if base.any() and new.any():
-            staying, is_scattered = unmoved(deviations[:, precise], factors, base, new)
-            if is_scattered:
-                return Common(np.zeros(len(logs)), False, disturbed, off)
-            if staying.any():
-                factors = np.median(deviations[:, precise][:, staying], axis=1)
+        if base.any() and new.any() and are_apart(deviations[:, precise], factors, base, new):
+            return Common(np.zeros(len(logs)), False, disturbed, off)
     return Common(factors, has_factor, disturbed, off)
 
 
-def unmoved(deviations: Floats, factors: Floats, base: Flags, new: Flags) -> tuple[Flags, bool]:
-    """The ops of the group that moved least among the groups with a quarter of the weight, or none.
-
-    Also whether it can't be determined which of two groups moved: a quarter of the weight moved 4.5 % further one way, or
-    an error of the common shift, and the machine's differences within the sides don't show that it moved more. Or no
-    group has a quarter of the weight.
+def are_apart(deviations: Floats, factors: Floats, base: Flags, new: Flags) -> bool:
+    """Whether ops of a quarter of the weight, the inverse of the squared error and (1 %)², moved 2.25 % further than the
+    median op one way or the other, or an error of the common shift.
     """
-    states = np.zeros(len(factors))
-    for side in (base, new):
-        states[side] = np.median(deviations[side] - np.median(deviations[side], axis=0), axis=1)
-    error = float(np.sqrt(sum(factors[side].var(ddof=1) / side.sum() for side in (base, new) if side.sum() > 1)))
-    if min(base.sum(), new.sum()) < 2:
-        error = np.nan
-    moved = [difference_of(each - states, states, base, new) for each in deviations.T]
-    shifts = np.array([each.size for each in moved]) + states[new].mean() - states[base].mean()
-    errors = np.nan_to_num([each.variance * each.per_capture for each in moved])
-    width = max(0.01, 1.5 * np.sqrt(np.median(errors)))
-    weights = 1 / (0.01**2 + errors)
-    distances = np.abs(shifts[:, None] - shifts) / width
-    near = distances <= 1
-    heights = near @ weights
-    middles = near @ (weights * shifts) / heights
-    apart = max(0.045, 0 if np.isnan(error) else error)
-    is_peak = np.array(
-        [height >= 0.999999 * heights[row <= 2].max() for height, row in zip(heights, distances, strict=True)]
-    )
-    groups = middles[is_peak & (near.sum(axis=1) >= LONELY) & (heights >= weights.sum() / 4)]
-    if not len(groups):
-        return np.zeros(len(shifts), bool), True
-    least = groups[np.argmin(np.abs(groups))]
-    is_ambiguous = False
-    for away in (shifts - least > apart, least - shifts > apart):
-        if 4 * weights[away].sum() >= weights.sum():
-            other = np.average(shifts[away], weights=weights[away])
-            is_ambiguous |= abs(other) - abs(least) < 2 * error
-    return np.abs(shifts - least) <= 2 * width, bool(is_ambiguous)
+    counts = base.sum(), new.sum()
+    error = np.sqrt(sum(factors[side].var(ddof=1) / side.sum() for side in (base, new))) if min(counts) > 1 else np.inf
+    moved = [difference_of(each - factors, factors, base, new) for each in deviations.T]
+    shifts = np.array([each.size for each in moved]) + factors[new].mean() - factors[base].mean()
+    weights = 1 / (0.01**2 + np.nan_to_num([each.variance * sum(1 / np.array(counts)) for each in moved]))
+    return bool(4 * weights[np.abs(shifts - np.median(shifts)) > max(0.0225, error)].sum() >= weights.sum())
 
 
 def squares(values: Floats) -> float:
@@ -161,12 +129,11 @@ class Difference:
     size: float
     variance: float
     freedom: int
-    per_capture: float
 
 
 def difference_of(values: Floats, factors: Floats, base: Flags, new: Flags, in_turns: bool = False) -> Difference:
     """A ridge regression of the values on the captures' common shift, within the sides."""
-    count = int(base.sum() + new.sum())
+    free = int(base.sum() + new.sum()) - 2
 
     def within(each: Floats) -> Floats:
         # Equal values have no variance, however their mean is rounded.
@@ -176,26 +143,15 @@ def difference_of(values: Floats, factors: Floats, base: Flags, new: Flags, in_t
         return float(each[new].mean() - each[base].mean())
 
     residuals, states = within(values), within(factors)
-    slope, used, widened = 0.0, 0.0, 0.0
+    if not free:
+        return Difference(values, between(values), np.nan, 0)
+    squared, penalty = float(states @ states), max(1e-6, float(residuals @ residuals) / free)
+    slope, used = float(residuals @ states) / (squared + penalty), round(squared / (squared + penalty))
     # What the machine's state may move from side to side: all ops follow the rest by one ratio.
-    part = 1 / base.sum() + 1 / new.sum() if in_turns else 1.0
-    most = float(2 * np.sqrt(states @ states / max(count - 2, 1) * part))
-    # A larger shift is not the machine's variation; between, it is partly.
-    shift = between(factors)
-    moved = float(np.sign(shift)) * max(0.0, min(abs(shift), 2 * most - abs(shift)))
-    followed = factors - new * (shift - moved)
-    if count > 3:
-        squared = float(states @ states)
-        ordinary = float(residuals @ states) / squared if squared else 0.0
-        penalty = max(1e-6, float(((residuals - ordinary * states) ** 2).sum())) / (count - 3)
-        slope = float(residuals @ states) / (squared + penalty)
-        used = squared / (squared + penalty)
-        widened = moved**2 * squared / (squared + penalty) ** 2
+    most = 2 * np.sqrt(squared / free * ((1 / base.sum() + 1 / new.sum()) if in_turns else 1))
     left = float(((residuals - slope * states) ** 2).sum())
-    return Difference(
-        values - slope * followed, between(values) - slope * moved, left / (count - 2 - used) if count > 2 else np.nan,
-        count - 2 - round(used), 1 / base.sum() + 1 / new.sum() + widened,
-    )  # fmt: skip
+    size = between(values) - slope * float(np.clip(between(factors), -most, most))
+    return Difference(values - slope * factors, size, left / (free - used) if free > used else np.nan, free - used)
 
 
 def holm(p: list[float], shares: list[float]) -> Floats:
@@ -209,23 +165,10 @@ def holm(p: list[float], shares: list[float]) -> Floats:
     return corrected
 
 
-def priors_of(given: Sides, fitted: list[Difference]) -> list[tuple[float, int]]:
-    """For each op, the variance that it is shrunk towards, and the degrees of freedom that it counts as."""
-    known = {
-        at: each.variance / (1 - 2 / (9 * each.freedom)) ** 3
-        for at, each in enumerate(fitted)
-        if not given.coarse[at] and each.freedom > 0
-    }
-    of_all = (float(np.median(list(known.values()))), PRIOR) if len(known) >= 5 else (0.0, 0)
-    # How the machine moves between sides that were not measured in turn, the variance within them doesn't show.
-    if given.op_types is None or not is_interleaved(given.sides):
-        return [of_all] * len(fitted)
-    priors = []
-    for op_type in given.op_types:
-        alike = [variance for at, variance in known.items() if given.op_types[at] == op_type]
-        is_known = op_type is not None and len(alike) >= LONELY and np.median(alike) > 0
-        priors.append((float(np.median(alike)), PRIOR) if is_known else of_all)
-    return priors
+def shrunk(values: Floats, freedom: Floats, precise: Flags) -> Floats:
+    """Variances, shrunk towards that of the median op as 3 degrees of freedom."""
+    typical = np.median(values[precise] / (1 - 2 / (9 * freedom[precise])) ** 3)
+    return np.asarray((freedom * values + PRIOR * typical) / (freedom + PRIOR))
 
 
 def is_interleaved(sides: list[str]) -> bool:
@@ -235,24 +178,24 @@ def is_interleaved(sides: list[str]) -> bool:
 
 def tested(given: Sides, factors: Floats, base: Flags, new: Flags) -> tuple[dict[int, Judged], Floats, Flags]:
     """The change of each op with its p and q; its values, and whether it is below the clock's resolution."""
-    shifted = np.log(given.ops) - factors[:, None]
-    fitted = [difference_of(each, factors, base, new, is_interleaved(given.sides)) for each in shifted.T]
+    shifted, in_turns = np.log(given.ops) - factors[:, None], is_interleaved(given.sides)
+    fitted = [difference_of(each, factors, base, new, in_turns) for each in shifted.T]
     values = np.column_stack([each.values for each in fitted])
-    priors = priors_of(given, fitted)
+    variances, free = np.array([each.variance for each in fitted]), np.array([each.freedom for each in fitted])
+    drifts = np.array([0.0 if in_turns else drift_of(each, base, new) for each in values.T])
+    precise, more = (free > 0) & ~given.coarse, 0
+    if precise.sum() >= 5:
+        variances, drifts = shrunk(variances, free, precise), shrunk(drifts, np.full(len(drifts), 2), precise)
+        more = PRIOR
     base_total = np.median(given.totals[base])
-    drifts = [0.0 if is_interleaved(given.sides) else drift_of(each, base, new) for each in values.T]
-    precise = [drift for at, drift in enumerate(drifts) if not given.coarse[at] and fitted[at].freedom > 0]
     below = np.zeros(len(fitted), bool)
     found = {}
-    for at, (each, drift, (prior, more)) in enumerate(zip(fitted, drifts, priors, strict=True)):
+    for at, each in enumerate(fitted):
         before, after = np.median(given.ops[base, at]), np.median(given.ops[new, at])
         below[at] = bool(given.coarse[at]) and abs(after - before) < 1.5 * given.resolution
-        known = each.freedom if each.freedom > 0 else 0
-        variance = (more * prior + known * (each.variance if known else 0)) / max(1, more + known)
-        moved = (2 * drift + 3 * float(np.median(precise))) / 5 if precise else drift
-        squared = variance * each.per_capture + moved
+        squared = variances[at] * (1 / base.sum() + 1 / new.sum()) + drifts[at]
         step = given.resolution / float(before) if given.coarse[at] else 0
-        found[at] = judged_of(each.size, squared, known + more if known else 0, step)
+        found[at] = judged_of(each.size, squared, each.freedom + more if each.freedom > 0 else 0, step)
         found[at].share = float(before / base_total)
     asked = [at for at in found if not below[at] and found[at].p is not None]
     shares = [found[at].share for at in asked]
@@ -281,10 +224,11 @@ def several(given: Sides) -> dict[Any, Judged]:
         return {}
     of_ops, _, below = tested(given, common.factors, base, new)
     few = min(base.sum(), new.sum()) < LONELY
-    # All tests share 0.05: totals have 0.35 of it, ops 0.6, slow runs the rest.
+    part = 0.25 if min(all_base.sum(), all_new.sum()) < (5 if is_interleaved(given.sides) else 10) else 1
+    # All tests share 0.05: totals have 0.35 of it, ops 0.6, or a quarter of that with few captures, slow runs the rest.
     for at, each in of_ops.items():
         is_large = abs(each.change) >= 0.02 and abs(each.change) * each.share >= 0.0005
-        counts = is_large and each.q is not None and each.q < 0.03
+        counts = is_large and each.q is not None and each.q < 0.03 * part
         counting = max(0.02, 0.0005 / each.share)
         each.verdict = _word(few, bool(below[at]), counts, each, counting, each.p == 1 and is_large)
     logs = np.log(given.totals)
@@ -300,7 +244,7 @@ def several(given: Sides) -> dict[Any, Judged]:
         is_slow = common.disturbed & (common.off > 0)
         more = is_slow[all_new].mean() - is_slow[all_base].mean()
         if (is_slow & all_new).sum() >= 2 and more > 0.2:
-            total.verdict = "unstable"
+            total.verdict = "unstable" if is_interleaved(given.sides) else "not decided"
     return {**of_ops, "total": total}
 
 

@@ -150,7 +150,7 @@ FINDINGS: list[tuple[str, Sequence[Run], tuple[str, Any, Any], str, str]] = [
      "Loading took 100,003 ns, as much as 18.0 median runs: 60 % of the time in this capture.",
      "1 Program::load_method, of it Method::init 90,000 ns"),
     ("impossible times", [run("Execute", kernel("add", start=50, end=40), execute(start=2**40, end=2**40 + 60))],
-     ("high", ..., None), "1 events end before they start; their duration is null.", ""),
+     ("high", ..., None), "1 event ends before the start: the duration is null.", ""),
     ("wrapped clock",
      [run("Execute", kernel("add", start=2**32 - 9, end=2**32 - 5), execute(start=2**32 - 10, end=5))],
      ("low", ..., ...), "", ""),

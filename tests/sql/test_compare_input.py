@@ -19,6 +19,7 @@ from etq.warehouse.warehouse import Warehouse
 from tests.batches import Labelled, ingest_all
 from tests.builders import ProfileEvent, delegate_call, dump, execute, kernel, run
 from tests.conftest import CAPTURES
+from tests.sql.method import holm
 from tests.sql.planting import rows_of, rules
 from tests.warehouses import empty_warehouse
 
@@ -253,7 +254,7 @@ def test_metrics(warehouse: Warehouse) -> None:
             to = (np.log(base), np.log(new)) if min(*base, *new) > 0 else (np.array(base), np.array(new))
             tested[name] = float(stats.ttest_ind(to[1], to[0]).pvalue)
         assert row["p"] == pytest.approx(tested[name], abs=1e-12)
-    for name, q in zip(tested, stats.false_discovery_control(list(tested.values())), strict=True):
+    for name, q in zip(tested, holm([*tested.values()], [1.0] * len(tested)), strict=True):
         assert rows[name]["q"] == pytest.approx(q, abs=1e-12)
 
 

@@ -225,9 +225,8 @@ def test_calls_shorter_than_their_events_count_as_a_whole() -> None:
         "SELECT rule, detail FROM findings",
         """
         rule,detail
-        detached events,"1 events take less time than their children together; they count as a whole, and their children \
-are in no total: instruction 0 of Execute (1)"
-        """.replace("\\\n", ""),
+        detached events,"1 event takes less time than the children, which are in no total: instruction 0 of Execute (1)"
+        """,
         events,
     )
 

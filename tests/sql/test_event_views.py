@@ -54,8 +54,8 @@ def test_events_of_a_32_bit_clock() -> None:
            ORDER BY e.event_index""",
         """
         duration_ticks,clock_bits,rule,detail
-        4,32,wrapped clock,1 events end after the 32-bit counter passed zero
-        15,32,wrapped clock,1 events end after the 32-bit counter passed zero
+        4,32,wrapped clock,1 event ends after the 32-bit counter passed zero
+        15,32,wrapped clock,1 event ends after the 32-bit counter passed zero
         """,
         run("Execute", kernel("add", start=2**32 - 9, end=2**32 - 5), execute(start=2**32 - 10, end=5)),
     )
@@ -69,8 +69,8 @@ def test_impossible_times_are_null_and_reported() -> None:
            JOIN event_times('test', unit := 'ns') AS t ON t.event_index = e.event_index ORDER BY e.event_index""",
         """
         name,duration_ticks,start_ticks,end_ticks,total,self_time,detail
-        native_call_add.out,,50,40,,,1 events end before they start; their duration is null
-        Method::execute,60,1099511627776,1099511627836,60.0,60.0,1 events end before they start; their duration is null
+        native_call_add.out,,50,40,,,1 event ends before the start: the duration is null
+        Method::execute,60,1099511627776,1099511627836,60.0,60.0,1 event ends before the start: the duration is null
         """,
         run("Execute", kernel("add", start=50, end=40), execute(start=2**40, end=2**40 + 60)),
     )

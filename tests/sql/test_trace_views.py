@@ -462,7 +462,7 @@ def test_processes_without_a_number_are_of_their_rank() -> None:
     assert {rank_of(process) for process in ("5000", "Spans", "", "python")} == {""}
 
 
-def test_commands_on_a_merged_trace(tmp_path: Path) -> None:
+def test_commands_on_a_merged_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file, db = tmp_path / "both.json", str(tmp_path / "lab.duckdb")
     file.write_bytes(merged("process"))
     assert "Note: several ranks: the trace has the events of 2 ranks" in run_etq("kernels", str(file)).stderr
@@ -479,6 +479,15 @@ def test_commands_on_a_merged_trace(tmp_path: Path) -> None:
     other = run_etq("show", "stragglers", str(CAPTURES / "torch_gpu/rank0.pt.trace.json.gz"))
     assert other.exit_code == 1 and "not a trace of several ranks" in other.stderr
     assert run_etq("ingest", str(file), "--name", "one", "--db", db).stderr.startswith("one: ingested")
+    # Another file of the same name is another job; with many files, files and captures are counted apart.
+    for number, name in enumerate(("x/both.json", "other.json")):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(merged("process").replace(b'"ProfilerStep#5"', b'"%d"' % number))
+    monkeypatch.setattr("etq.cli.files.LISTED", 2)
+    ingested = run_etq("ingest", str(tmp_path), "--db", db).stderr
+    assert ingested.endswith("3 files, 6 captures: 4 new, 2 known already\n")
+    jobs = run_etq("sql", "SELECT value FROM labels WHERE key = 'job' AND value LIKE '%both'", "--db", db).stdout
+    assert "x/both" in jobs
 
 
 def test_what_is_no_merged_trace(warehouse: Warehouse) -> None:
@@ -506,8 +515,9 @@ def test_ranks_are_known_however_they_are_packed(warehouse: Warehouse, monkeypat
 
 def test_no_rank_is_stored_if_one_fails(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
     ingest = warehouse.ingest_opened
-    monkeypatch.setattr(warehouse, "ingest_opened", lambda files: [*ingest(files[:1]), FormatError("t", "damaged")])
-    with pytest.raises(FormatError, match="damaged"):
+    second = FormatError("bytes.TP01-EP00.json.gz", "at byte 1: damaged")
+    monkeypatch.setattr(warehouse, "ingest_opened", lambda files: [*ingest(files[:1]), second])
+    with pytest.raises(FormatError, match="^bytes: rank 1: at byte 1: damaged$"):
         warehouse.ingest_ranks(merged("process"))
     assert warehouse.rows("SELECT count(*) FROM captures")[1] == [(0,)]
 

@@ -120,7 +120,7 @@ FLEETS: Final = {"the fleet's mlp": "mlp", "the fleet's convnet": "convnet"}
 def verdicts_of(benches: Sequence[Times], measured: int, alpha: float) -> list[list[Judged]]:
     """The verdicts on each benchmark after so many rounds."""
     rows: dict[str, list[Any]] = {name: [] for name in ("comparison", "capture_id", "side", "position")}
-    items: dict[str, list[Any]] = {name: [] for name in ("level", "item", "op", "ticks", "slow_ticks")}
+    items: dict[str, list[Any]] = {name: [] for name in ("level", "item", "ticks", "slow_ticks")}
     for number, each in enumerate(benches):
         count = each.ops.shape[1]
         for at in range(4 * measured):
@@ -131,10 +131,9 @@ def verdicts_of(benches: Sequence[Times], measured: int, alpha: float) -> list[l
             mark = "n" if each.is_other_program and each.is_new[at] else ""
             items["level"] += ["op"] * count + ["total"]
             items["item"] += [f"{mark}{place}" for place in range(count)] + [""]
-            items["op"] += [f"{mark}{place % 6}" for place in range(count)] + [""]
             items["ticks"] += [*each.ops[at].tolist(), float(each.total[at])]
             items["slow_ticks"] += [*each.slow_ops[at].tolist(), float(each.slow_total[at])]
-    texts = ("side", "level", "item", "op")
+    texts = ("side", "level", "item")
     columns = {name: np.array(each, np.object_ if name in texts else None) for name, each in (rows | items).items()}
     size = len(rows["side"])
     columns |= {"step": np.zeros(size, np.int64), "scope": np.full(size, "", np.object_)}
@@ -189,7 +188,7 @@ def ended(benches: Sequence[Times], rounds: int = MOST, alpha: float = 0.05, bat
                 each = found[at]
                 each.rounds, each.verdicts = look, rows
                 each.ever |= {(row.level, row.item) for row in rows if row.verdict in CHANGED}
-                each.standings[look] = standing(rows, look, rounds, level=level, alpha=alpha)
+                each.standings[look] = standing(rows, look, rounds, level=level)
             going = [at for at in going if not found[at].is_decided]
             if not going:
                 break

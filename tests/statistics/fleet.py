@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -36,11 +35,6 @@ class Fleet:
         """Each op's share of the total in the median capture."""
         typical = np.median(np.quantile(self.ops, QUANTILE, axis=2), axis=0)
         return np.asarray(typical / np.median(np.quantile(self.totals, QUANTILE, axis=1)))
-
-    @property
-    def op_types(self) -> list[str]:
-        """Each op's type: its label without the number that XNNPACK adds."""
-        return [re.sub(r"( #\d+)?@-?\d+$", "", item) for item in self.items]
 
     def large(self) -> list[int]:
         """The ops of at least 3 % of the total."""
@@ -159,16 +153,19 @@ class Judged(NamedTuple):
     low: float | None
     high: float | None
     note: str | None
+    base_ticks: float
+    new_ticks: float
 
 
 def samples_of(fleet: Fleet, draws: Sequence[Draw]) -> dict[str, Any]:
     """The samples of all draws by column, as `etq.verdicts.comparison.compare` takes them; each draw is a comparison."""
-    count = len(fleet.items)
-    resolutions = np.array([*fleet.resolutions, 1.0])
+    count = len(fleet.items) + 2
+    resolutions = np.array([*fleet.resolutions, 1.0, 1.0])
 
     def times_of(ops: Floats, totals: Floats) -> Floats:
-        quantiles = (QUANTILE, SLOW)
-        return np.append(np.quantile(ops, quantiles, axis=-1), np.quantile(totals, quantiles)[:, None], axis=1)
+        """Of ops, the total, and what the ops leave of it (events of a delegate are counted twice)."""
+        rows = np.vstack([ops, totals, totals - ops.sum(axis=0)])
+        return np.asarray(np.quantile(rows, (QUANTILE, SLOW), axis=-1))
 
     def planted(draw: Draw, place: int, capture: int, side: str) -> Floats:
         plants = [draw.accepted] if place in draw.accepted_at else []
@@ -196,12 +193,12 @@ def samples_of(fleet: Fleet, draws: Sequence[Draw]) -> dict[str, Any]:
         return np.array(each, np.object_)
 
     return {
-        "comparison": np.repeat([number for number, *_ in drawn], count + 1),
-        "capture_id": np.repeat(places, count + 1), "step": np.zeros(len(times), np.int64),
-        "side": np.repeat(texts([side for *_, side in drawn]), count + 1), "position": np.repeat(positions, count + 1),
-        "level": np.tile(texts(["op"] * count + ["total"]), len(drawn)),
-        "scope": np.tile(texts([""] * (count + 1)), len(drawn)), "item": np.tile(texts([*fleet.items, ""]), len(drawn)),
-        "op": np.tile(texts([*fleet.op_types, ""]), len(drawn)), "ticks": times, "slow_ticks": slow,
+        "comparison": np.repeat([number for number, *_ in drawn], count),
+        "capture_id": np.repeat(places, count), "step": np.zeros(len(times), np.int64),
+        "side": np.repeat(texts([side for *_, side in drawn]), count), "position": np.repeat(positions, count),
+        "level": np.tile(texts([*["op"] * len(fleet.items), "total", "outside ops"]), len(drawn)),
+        "scope": np.tile(texts([""] * count), len(drawn)), "item": np.tile(texts([*fleet.items, "", ""]), len(drawn)),
+        "ticks": times, "slow_ticks": slow,
         "resolution": steps, "is_coarse": (steps >= 1000) & (times < 500 * steps), "calls": np.full(len(times), np.nan),
         "matched": np.full(len(times), "event", np.object_), "is_trace": np.zeros(len(times), np.bool_),
     }  # fmt: skip
@@ -219,7 +216,9 @@ def judged(fleet: Fleet, draws: Sequence[Draw], alpha: float = 0.05) -> list[dic
     answer = compare(samples_of(fleet, draws), NO_SHAPES, NO_CONDITIONS, True, alpha, None, None, False)
     columns = ("comparison", "level", "item", "verdict", "change", "change_low", "change_high", "note")
     found: list[dict[str, Judged]] = [{} for _ in draws]
-    for number, level, item, *rest in zip(*(answer[name] for name in columns), strict=True):
+    for number, level, item, *rest in zip(
+        *(answer[name] for name in (*columns, "base_ticks", "new_ticks")), strict=True
+    ):
         if level not in ("capture", "finding"):
             name = {"op": item, "slow op": f"slow {item}"}.get(level, level)
             found[number][name] = Judged(*rest)

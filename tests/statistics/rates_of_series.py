@@ -51,11 +51,11 @@ def creep_of(size: float, length: int = LENGTH) -> Floats:
     return np.asarray(np.linspace(0, np.log1p(size), length))
 
 
-def changes_of(made: Sequence[Floats], is_total: bool = False) -> tuple[list[list[int]], list[bool]]:
+def changes_of(made: Sequence[Floats]) -> tuple[list[list[int]], list[bool]]:
     """For each series the places of its steps, from 0, and whether it creeps."""
     places: list[list[int]] = [[] for _ in made]
     creeps = [False] * len(made)
-    for number, changes in enumerate(changes_of_series(made, [Least(math.log(1.03), 0.0, is_total)] * len(made))):
+    for number, changes in enumerate(changes_of_series(made, [Least(math.log(1.03))] * len(made))):
         places[number] = [change.place for change in changes if not change.is_creep]
         creeps[number] = any(change.is_creep for change in changes)
     return places, creeps
@@ -86,19 +86,19 @@ def series_rates(fleet: Fleet, count: int, python: str | None = None) -> dict[st
         of = "total" if of_total else "op"
         series = {"unchanged": [made_series(fleet, op, None, random) for op in ops]}
         for length in LENGTHS:
-            places, creeps = changes_of([made_series(fleet, op, None, random, length) for op in ops], of_total)
+            places, creeps = changes_of([made_series(fleet, op, None, random, length) for op in ops])
             rates[f"series of {length}, {of}, unchanged: step"] = share([bool(each) for each in places])
             rates[f"series of {length}, {of}, unchanged: creep"] = share(creeps)
         for size in (0.05, 0.1, 0.3):
             ats = random.integers(15, LENGTH - 15, count)
             made = [made_series(fleet, op, step_of(size, at), random) for op, at in zip(ops, ats, strict=True)]
-            found = changes_of(made, of_total)[0]
+            found = changes_of(made)[0]
             near = [any(abs(each - at) <= 2 for each in steps) for steps, at in zip(found, ats, strict=True)]
             rates[f"series of 200, {of}, step +{100 * size:.0f} %: found within 2"] = share(near)
         ats = random.integers(15, LENGTH - 35, count)
         made = [made_series(fleet, op, step_of(0.1, at, at + 20), random) for op, at in zip(ops, ats, strict=True)]
         series["bump of 20 +10 %"] = made
-        found = changes_of(made, of_total)[0]
+        found = changes_of(made)[0]
         both = [
             all(any(abs(each - edge) <= 2 for each in steps) for edge in (at, at + 20))
             for steps, at in zip(found, ats, strict=True)
@@ -108,7 +108,7 @@ def series_rates(fleet: Fleet, count: int, python: str | None = None) -> dict[st
         for size in (0.1, 0.3):
             creeping = [made_series(fleet, op, creep_of(size), random) for op in ops]
             series[f"creep of +{100 * size:.0f} %"] = creeping
-            steps, creeps = changes_of(creeping, of_total)
+            steps, creeps = changes_of(creeping)
             rates[f"series of 200, {of}, creep of +{100 * size:.0f} %: reported as creep"] = share(creeps)
             either = [bool(a) or b for a, b in zip(steps, creeps, strict=True)]
             rates[f"series of 200, {of}, creep of +{100 * size:.0f} %: reported at all"] = share(either)
@@ -118,21 +118,21 @@ def series_rates(fleet: Fleet, count: int, python: str | None = None) -> dict[st
         rates |= rescanned_rates([made_series(fleet, op, None, random) for op in ops[: max(10, count // 4)]], of_total)
         for size in (0.05, 0.1, 0.3):
             made = [made_series(fleet, op, step_of(size, 100), random) for op in ops[: max(10, count // 4)]]
-            rates[f"series, {of}, step +{100 * size:.0f} %: captures until it is reported"] = delay(made, 100, of_total)
+            rates[f"series, {of}, step +{100 * size:.0f} %: captures until it is reported"] = delay(made, 100)
     return rates
 
 
-def prefixes(made: Sequence[Floats], least: int, most: int, of_total: bool) -> list[list[tuple[list[int], bool]]]:
+def prefixes(made: Sequence[Floats], least: int, most: int) -> list[list[tuple[list[int], bool]]]:
     """For each series the steps and whether it creeps, as scanned at each length from `least` to `most`."""
     lengths = range(least, most + 1)
-    steps, creeps = changes_of([each[:length] for each in made for length in lengths], of_total)
+    steps, creeps = changes_of([each[:length] for each in made for length in lengths])
     scanned = list(zip(steps, creeps, strict=True))
     return [scanned[at : at + len(lengths)] for at in range(0, len(scanned), len(lengths))]
 
 
 def rescanned_rates(made: Sequence[Floats], of_total: bool) -> dict[str, float]:
     """Rates of series without a change that are scanned at each new capture, from the 30th to the last."""
-    scanned = prefixes(made, 30, LENGTH, of_total)
+    scanned = prefixes(made, 30, LENGTH)
     reports = 0
     for scans in scanned:
         seen: list[int] = []
@@ -149,9 +149,9 @@ def rescanned_rates(made: Sequence[Floats], of_total: bool) -> dict[str, float]:
     }
 
 
-def delay(made: Sequence[Floats], at: int, of_total: bool) -> float:
+def delay(made: Sequence[Floats], at: int) -> float:
     """The median number of captures until a step at `at` is found within 2; 41 if it isn't found after 40."""
-    scanned = prefixes(made, at + 1, at + 40, of_total)
+    scanned = prefixes(made, at + 1, at + 40)
     first = [
         next((k + 1 for k, (steps, _) in enumerate(each) if any(abs(step - at) <= 2 for step in steps)), 41)
         for each in scanned

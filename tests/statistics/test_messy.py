@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.sampling import thinned
-from tests.statistics.fleet import Draw, Fleet, Floats, fleet_of, judged, slower_in_all, slower_op, slower_ops
+from tests.statistics.fleet import Draw, Fleet, Floats, fleet_of, judged, slower_in_all, slower_op
 from tests.statistics.rates import found_and_others, halves, in_turn, some_of_new
 
 # Rates need many draws.
@@ -118,24 +118,14 @@ def test_intervals_have_the_resolution_of_the_clock() -> None:
 
 
 def test_changes_in_the_history() -> None:
-    """An op takes 1.5 times as long from the middle of its history on: only its variation around both levels counts.
-
-    If another op deviated for a whole capture, an op that does so in the one capture of new isn't called slower.
+    """An op takes 1.5 times as long from the middle of its history on, or another op 1.25 times in one capture of it: a
+    change is told if it is 1.5 times as large, which is 1.84 and 1.40 times as long.
     """
     fleet = fleet_of("mlp")
     op, other = fleet.large()[:2]
-    accepted = slower_op(op, 1.5), frozenset(range(9, 20))
-    draws = [Draw(SINGLE, slower_op(op, factor), None, *accepted) for factor in (1.0, 1.5)]
-    draws.append(Draw(SINGLE, slower_op(op, 1.25), None, slower_op(other, 1.25), frozenset({7})))
+    accepted, off = frozenset(range(9, 20)), frozenset({7})
+    draws = [Draw(SINGLE, slower_op(op, factor), None, slower_op(op, 1.5), accepted) for factor in (1.0, 1.7, 2.0)]
+    draws += [Draw(SINGLE, slower_op(op, factor), None, slower_op(other, 1.25), off) for factor in (1.3, 1.5)]
     found = [verdicts[fleet.items[op]] for verdicts in judged(fleet, draws)]
-    assert [each.verdict for each in found] == ["~", "slower", "possibly slower"]
-    assert "measure 3 more" in (found[2].note or "")
-
-
-def test_three_ops_of_one_capture_are_only_possibly_slower() -> None:
-    """Several ops may deviate together for a whole capture, but not by a factor of 2."""
-    fleet = fleet_of("mlp")
-    cases = {(1, 1.4): "slower", (2, 1.4): "slower", (3, 1.4): "possibly slower", (3, 2.4): "slower"}
-    found = judged(fleet, [Draw(SINGLE, slower_ops(fleet.large()[:ops], factor)) for ops, factor in cases])
-    for ((ops, _), verdict), verdicts in zip(cases.items(), found, strict=True):
-        assert {verdicts[fleet.items[op]].verdict for op in fleet.large()[:ops]} == {verdict}
+    assert [each.verdict for each in found] == ["not decided", "not decided", "slower", "not decided", "slower"]
+    assert all("single captures of its history differ by up to " in (found[at].note or "") for at in (0, 1, 3))

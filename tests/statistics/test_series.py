@@ -40,19 +40,19 @@ def test_steps_bumps_and_creep(model: str, of_total: bool) -> None:
     def made(shapes: Sequence[Floats | None]) -> list[Floats]:
         return [made_series(fleet, op, shape, random) for op, shape in zip(ops, shapes, strict=True)]
 
-    steps, creeps = changes_of(made([None] * SERIES), of_total)
+    steps, creeps = changes_of(made([None] * SERIES))
     assert np.mean([bool(a) or b for a, b in zip(steps, creeps, strict=True)]) <= 0.02
     for size, at_least in ((0.1, 0.95), (0.05, 0.90)):
         ats = random.integers(15, LENGTH - 15, SERIES)
-        found = changes_of(made([step_of(size, at) for at in ats]), of_total)[0]
+        found = changes_of(made([step_of(size, at) for at in ats]))[0]
         assert share_near(found, [(at,) for at in ats]) >= at_least
     ends = list(zip(random.integers(20, 80, SERIES), random.integers(110, 180, SERIES), strict=True))
-    found = changes_of(made([step_of(0.1, first) + step_of(1 / 1.1 - 1, last) for first, last in ends]), of_total)[0]
+    found = changes_of(made([step_of(0.1, first) + step_of(1 / 1.1 - 1, last) for first, last in ends]))[0]
     assert share_near(found, ends) >= 0.80
     # A tenth of the series is slower by 10 %; then the change ends.
     bumps = [(at, at + LENGTH // 10) for at in random.integers(15, LENGTH - 35, SERIES)]
-    assert share_near(changes_of(made([step_of(0.1, *each) for each in bumps]), of_total)[0], bumps) >= 0.9
-    steps, creeps = changes_of(made([creep_of(0.1)] * SERIES), of_total)
+    assert share_near(changes_of(made([step_of(0.1, *each) for each in bumps]))[0], bumps) >= 0.9
+    steps, creeps = changes_of(made([creep_of(0.1)] * SERIES))
     assert np.mean(creeps) >= 0.9
     assert np.mean([bool(each) for each in steps]) <= 0.1
 

@@ -52,6 +52,8 @@ def test_a_query_reads_tables_and_nothing_else(warehouse: etq.Warehouse) -> None
         "by name": f"FROM '{own}'", "within a query": f"SELECT (SELECT max(size) FROM read_blob('{own}'))",
         "by a text": f"FROM query('FROM read_blob(''{own}'')')", "by DuckDB": f"FROM read_duckdb('{own}')",
         "by a tree": f"FROM json_execute_serialized_sql(json_serialize_sql('FROM read_blob(''{own}'')'))",
+        "beside a CTE": f"""FROM (WITH "{own}" AS (SELECT 1) FROM "{own}") AS a, '{own}'""",
+        "in a CTE": f"""WITH "{own}" AS (FROM '{own}') FROM "{own}" """,
     }  # fmt: skip
     answered = []
     for what, query in {**REFUSED, **own_file}.items():
@@ -59,6 +61,7 @@ def test_a_query_reads_tables_and_nothing_else(warehouse: etq.Warehouse) -> None
             answered.append((what, rows(warehouse, query)))
     assert answered == []
     assert rows(warehouse, "SELECT name FROM captures") == [("run",)]
+    assert rows(warehouse, f'WITH "{own}" AS (FROM captures) SELECT name FROM "{own}"') == [("run",)]
 
 
 @pytest.mark.long

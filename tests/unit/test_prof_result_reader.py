@@ -151,7 +151,7 @@ def test_a_clock_that_wrapped() -> None:
         {"rule": "wrapped clock", "detail": "2 events end after the 32-bit counter passed zero"}
     ]
     assert read(data, clock_bits=64)["findings"] == [
-        {"rule": "impossible times", "detail": "2 events end before they start; their duration is null"}
+        {"rule": "impossible times", "detail": "2 events end before the start: the duration is null"}
     ]
 
 

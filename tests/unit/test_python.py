@@ -140,7 +140,7 @@ def test_what_was_read_keeps_nobody_from_writing(tmp_path: Path) -> None:
         warehouse.ingest(FOLDER / "mlp.etdp")
         readers = [getattr(warehouse.event_times("mlp"), name)() for name in ("arrow", "fetch_record_batch")]
         stream = warehouse.event_times("mlp").__arrow_c_stream__()
-        rows = warehouse.event_times("mlp").iter_rows()
+        rows = iter(warehouse.event_times("mlp").fetchall())
         warehouse.label("mlp", device="a")
     code = "import etq, sys; etq.open(sys.argv[1], wait=0).label('mlp', device='b')"
     subprocess.run([sys.executable, "-c", code, path], check=True)
@@ -150,7 +150,7 @@ def test_what_was_read_keeps_nobody_from_writing(tmp_path: Path) -> None:
 
 def test_errors_are_those_of_etq(lab: Warehouse) -> None:
     result = lab.sql("SELECT error('broken: ' || c.name) AS broken FROM captures AS c")
-    for read in (result.fetchall, result.arrow, result.to_dicts, result.show, result.iter_rows):
+    for read in (result.fetchall, result.arrow, result.to_dicts, result.show):
         with pytest.raises(QueryError, match="^broken: b1-0$"):
             read()
     with pytest.raises(QueryError, match='"name" not found'):

@@ -82,7 +82,7 @@ def test_impossible_times(warehouse: Warehouse) -> None:
         **{"backward": [9000, None, None], "long": [1000, None, None]},
     }
     reported = findings(warehouse)
-    assert reported["no duration"] == "1 events have no duration, which counts as 0"
+    assert reported["no duration"] == "1 event without a duration, which counts as 0"
     assert reported["events left out"] == "only whole slices are read: 1 (a slice without a time)"
     assert set(reported) == {"no duration", "events left out", "impossible times"}
 
@@ -293,6 +293,12 @@ def test_broken_names_are_read(name: bytes) -> None:
     [finding] = _rows(content, "findings")
     assert finding["rule"] == "broken JSON"
     assert all(part.split(" (")[0] in str(finding["detail"]) for part in what.split(", "))
+
+
+def test_json_as_long_as_a_packet_is_json() -> None:
+    """An empty line and {, as the head of a packet of Protocol Buffers: field 1, of 123 bytes."""
+    content = b'\n{"traceEvents":[{"ph":"X","name":"a","ts":1,"dur":2}]}'.ljust(125)
+    assert [each["name"] for each in _rows(content, "signatures")] == ["a"]
 
 
 @pytest.mark.parametrize(
