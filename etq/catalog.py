@@ -188,7 +188,7 @@ def quoted(text: str) -> str:
 def corrected(message: str) -> str:
     """Return DuckDB's message; for a view without its arguments, or a table with some, how to write it."""
     match = _NOT_THERE.match(message)
-    known = None if match is None else objects().get(match[1])
+    known = None if match is None else found(match[1])
     if known is None or not known.is_public:
         return message
     if known.kind != "table macro":
@@ -258,19 +258,21 @@ def _parsed(file: str) -> dict[str, SqlObject]:
     return {each.name: each for each in parse(_source(file), file)}
 
 
-def names() -> Collection[str]:
-    """Return the names of all objects."""
-    return _places().keys()
-
-
-def named(name: str, beside: SqlObject | None = None) -> SqlObject:
-    """Return the object of a name. Only its file is parsed; others are read, in 13 ms, unless that has its name, or is
-    the file of the object `beside` it.
+def found(name: str, beside: SqlObject | None = None) -> SqlObject | None:
+    """Return the object of a name, None if there is none. Only its file is parsed; others are read, in 13 ms, unless
+    that has its name, or is the file of the object `beside` it.
     """
     files = [] if beside is None else [beside.file]
     files += _by_name(_root()).get(name, ())
-    found = next((_parsed(file)[name] for file in files if name in _parsed(file)), None)
-    return found or _parsed(_places()[name][0])[name]
+    near = next((_parsed(file)[name] for file in files if name in _parsed(file)), None)
+    return near or (_parsed(_places()[name][0])[name] if name in _places() else None)
+
+
+def named(name: str, beside: SqlObject | None = None) -> SqlObject:
+    """Return the object of a name that is one, as `found` does."""
+    known = found(name, beside)
+    assert known is not None, name
+    return known
 
 
 def _root() -> str:
@@ -293,7 +295,7 @@ def public_objects() -> Iterator[SqlObject]:
 
 def public_object(name: str) -> SqlObject:
     """Return the public object of a name. Raises EtqError, with the nearest names, if there is none."""
-    if name in names() and (target := named(name)).is_public:
+    if (target := found(name)) is not None and target.is_public:
         return target
     near = nearest_words(name, (known.name for known in public_objects()))
     raise EtqError(f"no table, view or macro {name!r}{near or '; etq views lists them'}")

@@ -86,7 +86,7 @@ class _Group(click.Group):
         try:
             return super().resolve_command(context, args)
         except click.exceptions.NoSuchCommand as error:
-            from etq.catalog import objects
+            from etq.catalog import found
 
             if _names_files(error.command_name):
                 return "summary", self.get_command(context, "summary"), args
@@ -94,7 +94,7 @@ class _Group(click.Group):
                 text = f"{error.command_name} is a group of commands: etq help {error.command_name} lists them"
                 raise click.UsageError(text, context) from None
             name = error.command_name.replace("-", "_")
-            if name in objects() and objects()[name].is_public:
+            if (view := found(name)) is not None and view.is_public:
                 message = f"No such command {error.command_name!r}; {name} is a view: etq show {name}"
                 raise click.UsageError(message, context) from None
             # click lists only commands that it knows, so names of modules not yet imported are added.

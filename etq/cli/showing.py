@@ -5,25 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from etq import catalog
-from etq.analysis.runs import CHOOSING, check_method, has_one_method, leaves_out, left_out
+from etq.analysis.runs import check_method, has_one_method, left_out
 from etq.cli.messages import say
 from etq.cli.no_rows import naming_other_view, note_below_clock, note_no_rows, note_unaligned, note_unknown_times
 from etq.cli.targets import FileOptions, open_target
 from etq.errors import EtqError
 from etq.render.selection import selection
 from etq.render.writers import is_to_read, write
-from etq.warehouse.formats import TRACE, narrowed, stored_rows
+from etq.warehouse.formats import narrowed, stored_rows
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Warehouse
-
-
-_ADVICE: Final = "advice"
-# Views of dumps for which `timed` computes times: they ask for them several times, or show those of typical runs.
-_TIMED: Final = (_ADVICE, "op_totals", "execute_breakdown", "delegate_totals")
 
 
 def check_phase(warehouse: Warehouse, capture: Capture, phase: str | None) -> None:
@@ -41,24 +36,6 @@ def check_phase(warehouse: Warehouse, capture: Capture, phase: str | None) -> No
         )
     if phase not in phases:
         say(f"Note: no run of {capture.name} is of phase {phase}; set phases of runs with etq label --phase")
-
-
-def timed(
-    warehouse: Warehouse, capture: Capture, view: str, options: Mapping[str, Any]
-) -> AbstractContextManager[object]:
-    """Have a view of an ETDump, and the note about the runs that it leaves out, find the times of events once.
-
-    It takes 23 instead of 38 ms of CPU for `op_totals`; at a million events, 1.24 instead of 1.37 s in all.
-    """
-    if view not in _TIMED or capture.format == TRACE or any(options.get(name) is not None for name in CHOOSING):
-        return nullcontext()
-    if view != _ADVICE and (
-        warehouse.path is not None or options.get("runs") == "all" or not leaves_out(warehouse, capture)
-    ):
-        return nullcontext()
-    from etq.warehouse.focus import timed_once
-
-    return timed_once(warehouse, capture)
 
 
 def note_excluded_runs(warehouse: Warehouse, capture: Capture, view: str, options: Mapping[str, Any]) -> None:
@@ -113,7 +90,7 @@ def show_opened(
 
         narrower, parameters = narrowed(view, selector.format, parameters)
         macro = narrower.name
-        prepared = prepared_for(warehouse, macro, selector, options.get("unit"))
+        prepared = prepared_for(warehouse, macro, selector, options)
     arguments = ", ".join("$capture" if name == "capture" else f'"{name}" := ${name}' for name in parameters)
     call = f"{macro}({arguments})"
     stored = stored_rows(warehouse, view, parameters)
@@ -122,7 +99,7 @@ def show_opened(
     seen = catalog.named(view)
     if is_to_read(*output[:2]) and selection.get().columns is None:
         seen = seen_of(warehouse, selector, seen, total)
-    with prepared, timed(warehouse, selector, view, options):
+    with prepared:
         with naming_other_view(view, selector):
             form, path, force = output
             query = f"FROM {call}"

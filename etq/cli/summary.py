@@ -238,12 +238,11 @@ def kind_of_argument(argument: str, db: str) -> str | None:
 @contextmanager
 def _opened(capture: str, db: str, read_options: FileOptions) -> Iterator[tuple[Warehouse, Capture, str]]:
     """Provide the warehouse, the capture and the view of its advice, with what several queries need computed once."""
-    from etq.warehouse.focus import prepared_for, timed_once
+    from etq.warehouse.focus import prepared_for
 
     with open_target(capture, db, read_options) as (warehouse, target):
         advice = narrowed("advice", target.format, {"capture": target})[0].name
-        is_trace = target.format == TRACE
-        with prepared_for(warehouse, advice, target) if is_trace else timed_once(warehouse, target):
+        with prepared_for(warehouse, advice, target, {}):
             yield warehouse, target, advice
 
 

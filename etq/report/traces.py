@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from etq.report.columns import Table
-from etq.report.kit import Grid, Rows, Section, declared, grid
+from etq.report.kit import Grid, Rows, Section, declared, grid, shown_of
 from etq.report.target import Target
 
 # The number of ops and kernels in the overview.
@@ -60,7 +60,7 @@ def _per_step(rows: Table) -> Table:
 def nested_times(target: Target) -> dict[str, Table]:
     """Return the times of events within events, for a trace that doesn't name modules."""
     # The section of modules has the same query, which runs once.
-    if target.table("FROM module_tree($capture, unit := $unit)").length:
+    if target.view("module_tree", shown_of("module_tree")).length:
         return {}
     query = "SELECT n.path, n.calls, n.self_time, n.unit FROM _nested_times($capture, $unit) AS n ORDER BY n.node_index"
     return {"nested": target.table(query)}

@@ -95,7 +95,7 @@ def set_methods(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int
 
 def _groups(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int]) -> list[list[int]]:
     """Return these captures in groups with the same signatures, record and program."""
-    columns = [f"s.{column.name}" for column in catalog.objects()["signatures"].columns if column.name != "capture_id"]
+    columns = [f"s.{column.name}" for column in catalog.named("signatures").columns if column.name != "capture_id"]
     query = f"""
         SELECT list(k.capture_id ORDER BY k.capture_id)
         FROM (

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import duckdb
 
@@ -44,6 +44,9 @@ OF_TRACES: Final[Mapping[str, Sequence[Arguments]]] = {
 # The macros of the advice about a trace.
 _OF_ADVICE: Final = ("_trace_slices", "_launches", "_operator_calls", "_path_elements")
 _ADVICE: Final = "_advice_of_trace"
+_ADVICE_OF_DUMPS: Final = "_advice_of_runtime"
+# Parameters that choose runs by other than whether they are typical.
+_CHOOSING: Final = ("steps", "phase", "method")
 
 # The events of a capture with their times, from the temporary table. An error where runs are chosen.
 _TIMED_EVENTS: Final = """
@@ -83,19 +86,21 @@ def focused(warehouse: Locking, capture: Capture) -> Iterator[None]:
 
 def is_prepared(view: str) -> bool:
     """Whether `prepared_for` computes anything for a view or macro of this name."""
-    return view == _ADVICE
+    return view in (_ADVICE, _ADVICE_OF_DUMPS)
 
 
 def prepared_for(
-    warehouse: Locking, view: str, capture: Capture, unit: str | None = None
+    warehouse: Locking, view: str, capture: Capture, given: Mapping[str, Any]
 ) -> AbstractContextManager[None]:
-    """Compute what a view or macro of this name needs for a capture, if it needs much of it several times: the advice
-    about a trace. Errors are those of `computed_once`.
+    """Compute what a view or macro of this name needs for a capture, if it needs much of it several times: advice.
+    `given` are its arguments. Errors are those of `computed_once`.
     """
-    if not is_prepared(view):
-        return nullcontext()
-    shared = {name: OF_TRACES[name] for name in _OF_ADVICE}
-    return computed_once(warehouse, capture, {**shared, **_advice_in(unit)})
+    if view == _ADVICE:
+        shared = {name: OF_TRACES[name] for name in _OF_ADVICE}
+        return computed_once(warehouse, capture, {**shared, **_advice_in(given.get("unit"))})
+    if view == _ADVICE_OF_DUMPS and all(given.get(name) is None for name in _CHOOSING):
+        return timed_once(warehouse, capture)
+    return nullcontext()
 
 
 def of_trace(unit: str | None) -> Mapping[str, Sequence[Arguments]]:

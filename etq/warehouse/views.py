@@ -35,8 +35,8 @@ class Views:
     only: Capture | None
 
     def __getattr__(self, name: str) -> Any:
-        macro = catalog.objects().get(name)
-        if macro is None or macro.kind not in _KINDS or not macro.is_public:
+        macro = None if name.startswith("_") else catalog.found(name)
+        if macro is None or macro.kind not in _KINDS:
             near = "" if name.startswith("_") else nearest_words(name, dir(self))
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{near}")
         return self._method(macro) if macro.kind == "table macro" else self.sql(f"FROM {name}")
@@ -105,7 +105,7 @@ class Views:
 
         if not is_prepared(name):
             return self.sql(query, **taken).relation
-        with prepared_for(self, name, captures["capture"], taken.get("unit")):
+        with prepared_for(self, name, captures["capture"], taken):
             rows = self.sql(query, **taken).to_arrow_table()
         return self.connection.from_arrow(rows)
 

@@ -943,7 +943,7 @@ class Warehouse(Views):
         """Have queries find those parameters that are tables by their names; provide the others."""
         tables = {name: value for name, value in parameters.items() if hasattr(value, "__arrow_c_stream__")}
         for name in tables:
-            if name in catalog.objects():
+            if catalog.found(name) is not None:
                 raise QueryError(f"{name}: a table or view of etq; give the table that is joined another name")
         try:
             for name, table in tables.items():

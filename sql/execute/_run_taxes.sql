@@ -23,10 +23,14 @@ SELECT d.capture_id, d.run_index, d.scope, d.method, d.time_scale, d.unit, d.is_
     CASE WHEN NOT d.is_impossible THEN d.operator_ticks END AS operator_ticks
 FROM added AS d;
 
--- The same for one capture.
+-- The ticks of the executes of one run of a capture, without the work in them: no other event is read.
 CREATE MACRO _executes(capture_key, steps, phase, method, runs) AS TABLE
-WITH times_of_executes AS (FROM _timed_events(capture_key, NULL, steps, phase, method, runs) AS t)
-FROM _run_executes('times_of_executes') AS x;
+SELECT r.capture_id, r.run_index,
+    CASE WHEN bool_and(e.duration_ticks IS NOT NULL) THEN try_cast(sum(e.duration_ticks) AS BIGINT) END AS execute_ticks
+FROM _selected_runs(capture_key, steps, phase, method, runs) AS r
+JOIN _capture_events(capture_key) AS e USING (run_index)
+WHERE e.event_index = e.execute_index AND e.is_host_ticks
+GROUP BY r.capture_id, r.run_index;
 
 -- The times of one run that executed, and its framework tax without a baseline.
 CREATE MACRO _run_taxes(

@@ -119,7 +119,7 @@ def attach(connection: duckdb.DuckDBPyConnection, state: LakeState) -> None:
 
 def rows_of(state: LakeState, table: str) -> str:
     """A query for the lake's rows of a table that has some, without WHERE; the table is `t`."""
-    columns = ", ".join(f't."{column.name}"' for column in catalog.objects()[table].columns)
+    columns = ", ".join(f't."{column.name}"' for column in catalog.named(table).columns)
     return f"SELECT {columns} FROM {read_parquet(state.paths(table))} AS t"
 
 

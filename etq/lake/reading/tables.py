@@ -51,7 +51,7 @@ class DataFile:
 
 def kind_of(table: str) -> str | None:
     """The kind of content whose rows a table has; None for a table that lakes don't have."""
-    key = catalog.objects()[table].columns[0].name
+    key = catalog.named(table).columns[0].name
     return next((kind for kind in KINDS if key == f"{kind}_id"), None)
 
 
@@ -176,7 +176,7 @@ def loads_of(table: DeltaTable | None) -> set[str]:
 def column_types(table: str) -> dict[str, Any]:
     """The columns of a table in a lake, and their types, as its log has them."""
     types: dict[str, Any] = {}
-    for column in catalog.objects()[table].columns:
+    for column in catalog.named(table).columns:
         name = str(column.type).split()[0]
         primitive = _PRIMITIVES[name.removesuffix("[]")]
         if column.name in {f"{kind}_id" for kind in KINDS}:

@@ -303,7 +303,7 @@ def _is_one_of(loads: Iterable[str]) -> str:
 
 def make_table(lake: Lake, table: str) -> DeltaTable:
     """A table as it is now, created if it doesn't exist. Raises `WarehouseError` if it can't be."""
-    module, key = deltalake(), catalog.objects()[table].columns[0].name
+    module, key = deltalake(), catalog.named(table).columns[0].name
     problem: Exception | None = None
     for _ in range(_TRIES):
         opened = lake.open(table)  # perhaps another writer's
