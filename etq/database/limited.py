@@ -9,6 +9,7 @@ of such a query gets an error at the limit of time all the same; the query keeps
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 from collections.abc import Callable
@@ -45,11 +46,10 @@ _WITHOUT_LOG: Final = """
 _HARMLESS: Final = re.compile(
     r"(duckdb|pragma)_\w+|generate_series|json_each|json_tree|range|repeat|repeat_row|summary|unnest"
 )
-# The functions of a query, its tables that DuckDB may take for files, and its CTEs, in the text of
-# `json_serialize_sql`; and the functions that a plan calls, those of macros and views included.
+# The functions and tables of a query, in the text of `json_serialize_sql`; and the functions that a plan calls, those
+# of macros and views included.
 _CALLED: Final = re.compile(r'"function_name":"(\w+)"')
-_FILE: Final = re.compile(r'"table_name":"([^"]*\.[^"]*)"')
-_CTE: Final = re.compile(r'"key":"([^"]*)"')
+_TABLE: Final = re.compile(r'"table_name":("(?:[^"\\]|\\.)*")')
 _PLANNED: Final = re.compile(r'"Function": "(\w+)"')
 
 Answer = TypeVar("Answer")
@@ -105,10 +105,15 @@ def _check_files(cursor: duckdb.DuckDBPyConnection, query: str, parameters: obje
         ).fetchall()
         # At once: another thread must not see a part of them.
         _readers.update([name for (name,) in found if not _HARMLESS.fullmatch(name)])
-    files = {*_FILE.findall(tree)}
-    # A CTE's name is a file's outside of the CTE's scope, which the plan tells.
-    read = _readers.intersection(map(str.lower, _CALLED.findall(tree))) or files - {*_CTE.findall(tree)}
-    if not read and (files or _is_received(cursor)):
+    read = _readers.intersection(map(str.lower, _CALLED.findall(tree)))
+    # DuckDB may take these for files.
+    files = {name for name in map(json.loads, _TABLE.findall(tree)) if "." in name}
+    if not read and files:
+        # Without CTEs where these are in scope. Plans don't name a file of which the statistics are the answer.
+        with suppress(duckdb.Error):  # of a query with parameters
+            files.intersection_update(cursor.get_table_names(query))
+        read = files
+    if not read and _is_received(cursor):
         [(_, plan)] = cursor.execute(f"EXPLAIN (FORMAT JSON) {query}", parameters).fetchall()
         read = _readers.intersection(map(str.lower, _PLANNED.findall(plan)))
     if read:

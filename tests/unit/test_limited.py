@@ -61,6 +61,10 @@ def test_a_query_reads_tables_and_nothing_else(warehouse: etq.Warehouse) -> None
             answered.append((what, rows(warehouse, query)))
     assert answered == []
     assert rows(warehouse, "SELECT name FROM captures") == [("run",)]
+    # Before DuckDB opens the file, or answers by its statistics.
+    for query in (f"""FROM (WITH "{own}" AS (SELECT 1) FROM "{own}"), '{own}' LIMIT 0""", f"""FROM '{own}".csv'"""):
+        with pytest.raises(QueryError, match="no files"):
+            rows(warehouse, query)
     assert rows(warehouse, f'WITH "{own}" AS (FROM captures) SELECT name FROM "{own}"') == [("run",)]
 
 
