@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 import shutil
 import sys
@@ -13,7 +14,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-# A file in each folder that this module makes: a folder of somebody else may have such a name, too.
+# A file in each folder that this module makes: a folder of somebody else may have such a name, too. It names the
+# machine: in a network folder, others don't see the lock of a folder.
 _MARK: Final = ".made-by-etq"
 # A folder that was just made may not be locked or marked yet.
 _YOUNG_SECONDS: Final = 60
@@ -27,7 +29,7 @@ def temporary_folder(prefix: str = _PREFIX, within: str | os.PathLike[str] | Non
     """A folder for files of this process alone, in the folder `within` or that of the system.
 
     Folders of the same prefix that killed processes left there are removed first: those with the exact form of name
-    and the mark of this module, of the same user, whose lock is free.
+    and the mark of this module, of the same user and machine, whose lock is free.
     """
     parent = Path(tempfile.gettempdir() if within is None else within)
     _remove_left(parent, prefix)
@@ -35,7 +37,7 @@ def temporary_folder(prefix: str = _PREFIX, within: str | os.PathLike[str] | Non
         tempfile.TemporaryDirectory(dir=parent, prefix=f"{prefix}{os.getpid()}-") as folder,
         _locked(Path(folder), waits=True),
     ):
-        (Path(folder) / _MARK).touch()
+        (Path(folder) / _MARK).write_bytes(platform.node().encode())
         yield folder
 
 
@@ -51,7 +53,8 @@ def _remove_left(parent: Path, prefix: str) -> None:
             if found.st_uid != os.geteuid():
                 continue
             if (left / _MARK).is_file() and not (left / _MARK).is_symlink():
-                shutil.rmtree(left)
+                if (left / _MARK).read_bytes() == platform.node().encode():
+                    shutil.rmtree(left)
             elif found.st_mtime < time.time() - _YOUNG_SECONDS:
                 left.rmdir()  # its process was killed before it marked it; fails for a folder with files
 

@@ -8,6 +8,7 @@ import errno
 import io
 import json
 import os
+import platform
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -197,13 +198,14 @@ def test_a_file_that_is_made_meanwhile_stays(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_what_killed_processes_left_is_removed(tmp_path: Path) -> None:
-    """Only folders that etq made: a folder of the user may have such a name, and a file within."""
-    kept = (".etq-lab-data", ".etq-1-12345678", ".etq-1-short")
+    """Only folders that etq made on this machine: a folder of the user may have such a name, and a file within."""
+    kept = (".etq-lab-data", ".etq-1-12345678", ".etq-1-short", ".etq-1-ofothers")
     for name in (*kept, ".etq-1-abcdefgh"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "out").write_text("half")
     for name in (".etq-lab-data", ".etq-1-short", ".etq-1-abcdefgh"):
-        (tmp_path / name / ".made-by-etq").touch()
+        (tmp_path / name / ".made-by-etq").write_text(platform.node())
+    (tmp_path / ".etq-1-ofothers/.made-by-etq").write_text("another")
     for name in (".etq-3-unmarked", ".etq-4-justmade"):  # killed before it was marked, and not marked yet
         (tmp_path / name).mkdir()
     for name in (".etq-1-12345678", ".etq-3-unmarked"):
@@ -212,6 +214,6 @@ def test_what_killed_processes_left_is_removed(tmp_path: Path) -> None:
     expected = sorted([*kept, ".etq-4-justmade", "lab.duckdb"])
     assert sorted(each.name for each in tmp_path.iterdir()) == expected
     (tmp_path / ".etq-1-abcdefgh").mkdir()
-    (tmp_path / ".etq-1-abcdefgh/.made-by-etq").touch()
+    (tmp_path / ".etq-1-abcdefgh/.made-by-etq").write_text(platform.node())
     etq.open(tmp_path / "lab.duckdb").close()  # by who writes to a warehouse that is there, too
     assert sorted(each.name for each in tmp_path.iterdir()) == expected
