@@ -118,9 +118,7 @@ def kernel(op: str, *arguments: int) -> Kernel:
 
 
 def delegate_call(index: int, *arguments: int) -> Table:
-    return Table(
-        {0: np.uint8(DELEGATE), 1: Table({0: np.int32(index), 1: np.array(arguments, np.int32)})},
-    )
+    return Table({0: np.uint8(DELEGATE), 1: Table({0: np.int32(index), 1: np.array(arguments, np.int32)})})
 
 
 def delegate(backend: str, index: int, *, in_segment: bool = False) -> Table:
@@ -142,10 +140,7 @@ def method(
         each
         if isinstance(each, Table)
         else Table(
-            {
-                0: np.uint8(KERNEL),
-                1: Table({0: np.int32(ops.index(each.op)), 1: np.array(each.arguments, np.int32)}),
-            }
+            {0: np.uint8(KERNEL), 1: Table({0: np.int32(ops.index(each.op)), 1: np.array(each.arguments, np.int32)})}
         )
         for each in instructions
     ]

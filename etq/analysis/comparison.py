@@ -354,8 +354,8 @@ class Comparison:
         """The expression for the name of an op in a sentence."""
         return "op || CASE kind WHEN 'device_op' THEN ' on devices' ELSE '' END" if self.is_of_traces() else "op"
 
-    def standing(self, measured: int, rounds: int) -> Standing:
-        """Return whether a benchmark of at most `rounds` rounds has measured enough, by these verdicts.
+    def standing(self, measured: int) -> Standing:
+        """Return whether a benchmark has measured enough after so many rounds, by these verdicts.
 
         The option alpha of the comparison is the look's part of that of the benchmark: see `etq.verdicts.sequential`.
         """
@@ -370,9 +370,7 @@ class Comparison:
             WHERE level = 'total' OR level = 'op' AND kind NOT IN ('annotation', 'device_annotation')
             ORDER BY level = 'op', share DESC NULLS LAST, item
         """
-        rows = [Judged(*row) for row in self.warehouse.rows(query)[1]]
-        level, min_effect = self.options["alpha"], self.options["min_effect"]
-        return standing(rows, measured, rounds, level=0.05 if level is None else level, min_effect=min_effect)
+        return standing([Judged(*row) for row in self.warehouse.rows(query)[1]], measured)
 
     def slow_tails(self) -> list[tuple[str, str, float]]:
         """Return the totals whose slowest tenth of runs is slower or faster, with another verdict than the total

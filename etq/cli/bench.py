@@ -258,7 +258,7 @@ class _Measured:
             latencies, _ = self._bench.latencies(warehouse, self._bench.sides[0])
             return precision(latencies, rounds=self._bench.rounds)
         with closing(self._comparison(warehouse)) as comparison:
-            return comparison.standing(round, self._bench.rounds)
+            return comparison.standing(round)
 
     def _comparison(self, warehouse: Warehouse) -> Comparison:
         from etq.analysis.comparison import OPTIONS, Comparison

@@ -16,9 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from etq.verdicts import words
-from etq.verdicts.arithmetic import MOST, Numbers, captures_needed, median, quantile
-from etq.verdicts.comparison import LEAST_PART, PARTS, SMALLEST
-from etq.verdicts.effects import weight_of
+from etq.verdicts.arithmetic import Numbers, median
 
 # Captures of each side in a round.
 CAPTURES = 2
@@ -27,7 +25,7 @@ MATTERS = 0.03
 # If the total is slower or faster, only those that may explain this part of its change must be.
 EXPLAINS = 0.25
 # Further rounds than these are not named.
-MOST_ROUNDS = MOST // CAPTURES
+MOST_ROUNDS = 100
 # The normal quantile with 2.5 % above it.
 NORMAL = 1.959963984540054
 # With fewer rounds, the spread of one program's captures says nothing about how many more are needed.
@@ -59,10 +57,9 @@ class Judged:
 
 @dataclass(frozen=True)
 class Standing:
-    """Whether a benchmark has measured enough, and how many rounds more it likely takes."""
+    """Whether a benchmark has measured enough."""
 
     is_decided: bool
-    rounds_needed: int | None  # beside those measured; 0 if it is decided, None if more than 50
     sentence: str
     open_items: tuple[str, ...] = ()  # what is waited for
     # For one program alone: its interval, in the unit of the latencies.
@@ -97,30 +94,18 @@ def alpha_of(measured: int, alpha: float, rounds: int, *, is_last: bool = False)
     return alpha * (measured**2 - before**2) / rounds**2
 
 
-def standing(
-    verdicts: Iterable[Judged], measured: int, rounds: int, *, level: float, min_effect: float | None = None
-) -> Standing:
-    """Return whether the verdicts of the look after `measured` rounds decide a benchmark of at most `rounds` rounds.
+def standing(verdicts: Iterable[Judged], measured: int) -> Standing:
+    """Return whether the verdicts of the look after `measured` rounds decide a benchmark.
 
     They do if no total and no op that matters is open. An op matters with 3 % of the total; if the total is slower or
     faster, only if it may explain a quarter of that. Slower, faster and about the same are closed, and so is what more
     captures don't change.
-
-    level       the look's part, with which the verdicts were asked for: see `alpha_of`
-    min_effect  smallest change that counts; None: 2 %
     """
     rows = list(verdicts)
     total = max((abs(row.change or 0) for row in rows if row.level == "total" and row.verdict in _CHANGED), default=0.0)
-    opened = [row for row in rows if _is_open(row, total)]
-    if not opened:
-        return Standing(True, 0, words.DECIDED.format(words.rounds(measured)))
-    ops = sum(weight_of(row.share) for row in rows if row.level == "op" and row.verdict not in _CLOSED)
-    # The looks' parts grow with the square of their rounds: of those to come, about one of the middle.
-    later, smallest = level * max(1, rounds / measured), SMALLEST if min_effect is None else min_effect
-    last = max(_last_round(row, ops, later, smallest) for row in opened)
-    more = max(1, last - measured) if last <= MOST_ROUNDS else None
-    items = tuple(row.item or row.level for row in opened)
-    return Standing(False, more, words.still_open(measured, items, more, last > rounds), items)
+    opened = tuple(row.item or row.level for row in rows if _is_open(row, total))
+    sentence = words.still_open(measured, opened) if opened else words.DECIDED.format(words.rounds(measured))
+    return Standing(not opened, sentence, opened)
 
 
 def _is_open(row: Judged, total: float) -> bool:
@@ -133,26 +118,6 @@ def _is_open(row: Judged, total: float) -> bool:
     # Without an interval, it may take twice as long, or no time.
     most = 1.0 if row.low is None or row.high is None else max(-row.low, row.high)
     return not (row.level == "op" and share * most < EXPLAINS * total)
-
-
-def _last_round(row: Judged, ops: float, level: float, smallest: float) -> int:
-    """The round after which an item is decided in nine of ten benchmarks, if its change is as it seems: it differs, or
-    its interval is within what doesn't count.
-
-    ops  weights of all ops that aren't decided
-    """
-    if row.low is None or row.high is None or row.change is None or row.captures < 3:
-        return 1
-    freedom = row.captures - 2
-    counts = math.log1p(max(smallest, LEAST_PART / row.share) if row.share else smallest)
-    error = (math.log1p(row.high) - math.log1p(row.low)) / 2 / quantile(0.025, freedom)
-    variance, difference = error**2 * row.captures / 4, abs(math.log1p(row.change))
-    part = PARTS["op"] * weight_of(row.share) / ops if row.level == "op" else PARTS.get(row.level, 1.0)
-    changed = captures_needed(difference, variance, freedom, row.captures, level * part, counts)
-    same = changed
-    if difference < counts:
-        same = captures_needed(counts - difference, variance, freedom, row.captures, level, 0)
-    return math.ceil(min(changed, same) / CAPTURES)
 
 
 def precision(latencies: Sequence[float], *, width: float = 0.01, rounds: int | None = None) -> Standing:
@@ -172,18 +137,18 @@ def precision(latencies: Sequence[float], *, width: float = 0.01, rounds: int | 
     typical = math.exp(middle) if len(values) else None
     if low is None or high is None:
         sentence = words.NO_PRECISION.format(words.rounds(measured))
-        return Standing(False, max(1, 3 - measured), sentence, typical=typical)
+        return Standing(False, sentence, typical=typical)
     wider = _following(values)
     low, high = middle - wider * (middle - low), middle + wider * (high - middle)
     half = max(math.expm1(high - middle), -math.expm1(low - middle))
     ends = typical, math.exp(low), math.exp(high)
     if half <= width:
-        return Standing(True, 0, words.PRECISE.format(100 * half, words.rounds(measured)), (), *ends)
+        return Standing(True, words.PRECISE.format(100 * half, words.rounds(measured)), (), *ends)
     needed = math.ceil(measured * (half / width) ** 2)
     more = needed - measured if needed <= MOST_ROUNDS else None
     forecast = words.rounds_needed(more, rounds is not None and needed > rounds)
     forecast = words.TOO_EARLY if measured < FORECAST else forecast
-    return Standing(False, more, words.IMPRECISE.format(100 * half, 100 * width, forecast), (), *ends)
+    return Standing(False, words.IMPRECISE.format(100 * half, 100 * width, forecast), (), *ends)
 
 
 def _following(values: Numbers) -> float:

@@ -208,7 +208,7 @@ def common_shift(shift: float, low: float, high: float) -> str:
     return f"{changed}: verdicts on ops exclude this common shift"
 
 
-# Numbers of rounds in a forecast.
+# Numbers of rounds in a forecast for one program.
 _STEPS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100)
 
 
@@ -228,10 +228,10 @@ def rounds_needed(count: int | None, is_beyond: bool) -> str:
     return f"needs about {step} more round{'' if step == 1 else 's'}{', more than allowed' if is_beyond else ''}"
 
 
-def still_open(round: int, items: Sequence[str], more: int | None, is_beyond: bool) -> str:
+def still_open(round: int, items: Sequence[str]) -> str:
     """Says what isn't decided after a round."""
     named = ", ".join(items[:3]) + (f" and {len(items) - 3} more" if len(items) > 3 else "")
-    return f"not decided after {rounds(round)}: {named}; {rounds_needed(more, is_beyond)}"
+    return f"not decided after {rounds(round)}: {named}"
 
 
 def number_text(value: float, digits: int = 4) -> str:

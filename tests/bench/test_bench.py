@@ -134,7 +134,7 @@ def test_a_runner_that_fails(lab: Lab, how: str, message: str) -> None:
     if how in ("status", "nothing"):
         assert "| running new.pte for the 2" in lines
     assert sorted(path.name for path in Path("bench-b").glob("*.etdp*")) == [
-        *("01-1-base.etdp", "01-1-base.etdp.json", "01-2-new.etdp", "01-2-new.etdp.json"),
+        *("01-1-base.etdp", "01-1-base.etdp.json", "01-2-new.etdp", "01-2-new.etdp.json")
     ]
     if how == "crash":
         return

@@ -327,10 +327,7 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(
     ("new", "options", "status"),
-    [
-        pytest.param("slow", [], 3, marks=pytest.mark.long),
-        ("slow/slow1.pt.trace.json", ["--bisect"], 125),
-    ],
+    [pytest.param("slow", [], 3, marks=pytest.mark.long), ("slow/slow1.pt.trace.json", ["--bisect"], 125)],
 )
 def test_statuses_of_traces(
     traces: Path, monkeypatch: pytest.MonkeyPatch, new: str, options: list[str], status: int

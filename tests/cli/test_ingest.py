@@ -218,9 +218,7 @@ def test_the_bar_moves_with_each_file_that_is_read(here: Path, monkeypatch: pyte
     seen: list[str] = []
     with etq.open() as warehouse:
         warehouse.ingest_many(
-            sorted(here.glob("*.etdp")),
-            on_read=lambda: seen.append("read"),
-            progress=lambda *_: seen.append("stored"),
+            sorted(here.glob("*.etdp")), on_read=lambda: seen.append("read"), progress=lambda *_: seen.append("stored")
         )
     assert seen == ["read"] * 5 + ["stored"] * 5
     terminal = Terminal()

@@ -139,11 +139,7 @@ def test_an_output_is_refused_before_it_is_computed(lab: str, tmp_path: Path) ->
     path.write_text("kept")
     empty = "the name of the output is empty; name a file, or - for stdout"
     for output, message in ((str(path), f"{path}: exists; overwrite it with --force"), ("", empty)):
-        for command in (
-            ("graph", "nix", "--html"),
-            ("graph", "nix", "nix", "--html"),
-            ("report", "nix", "-o"),
-        ):
+        for command in (("graph", "nix", "--html"), ("graph", "nix", "nix", "--html"), ("report", "nix", "-o")):
             result = run_etq(*command, output, "--db", lab)
             assert (result.exit_code, result.output) == (1, f"Error: {message}\n")
     assert run_etq("report", "nix", "-o", str(path), "--force", "--db", lab).exit_code == 1

@@ -69,10 +69,7 @@ def definitions(warehouse: etq.Warehouse) -> list[tuple[Any, ...]]:
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "views"),
-    [
-        ("gpu", ("key_averages", "device_idle", "wide_steps")),
-        *((name, OF_TRACES) for name in ("cpu", "gpu")),
-    ],
+    [("gpu", ("key_averages", "device_idle", "wide_steps")), *((name, OF_TRACES) for name in ("cpu", "gpu"))],
 )
 def test_views_have_the_same_rows(warehouse: etq.Warehouse, name: str, views: tuple[str, ...]) -> None:
     alone = answers(warehouse, name, views)

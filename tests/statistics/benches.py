@@ -168,12 +168,6 @@ class Ended:
         """The levels and items that are slower or faster at its end."""
         return {(each.level, each.item) for each in self.verdicts if each.verdict in CHANGED}
 
-    @property
-    def promises(self) -> list[bool]:
-        """Whether it was decided after as many rounds as a look expected, of those that expected it within its most."""
-        expected = [look + each.rounds_needed for look, each in self.standings.items() if each.rounds_needed]
-        return [self.is_decided and self.rounds <= each for each in expected if each <= MOST]
-
 
 def ended(benches: Sequence[Times], rounds: int = MOST, alpha: float = 0.05, batch: int = 10) -> Iterator[Ended]:
     """Yield how each benchmark of at most `rounds` rounds ends, by its rule."""
@@ -188,7 +182,7 @@ def ended(benches: Sequence[Times], rounds: int = MOST, alpha: float = 0.05, bat
                 each = found[at]
                 each.rounds, each.verdicts = look, rows
                 each.ever |= {(row.level, row.item) for row in rows if row.verdict in CHANGED}
-                each.standings[look] = standing(rows, look, rounds, level=level)
+                each.standings[look] = standing(rows, look)
             going = [at for at in going if not found[at].is_decided]
             if not going:
                 break
@@ -236,15 +230,9 @@ def rates(world: World, count: int) -> dict[str, str]:
         "decided": share([each.is_decided for each in same]),
         "rounds": rounds_of(same),
         "an op +5 %: found": share(found),
-        "found, or not decided": share(
-            [is_found or not each.is_decided for is_found, (each, _) in zip(found, slower, strict=True)]
-        ),
         "others blamed": share([any(item[0] == "op" for item in each.changed - {op}) for each, op in slower]),
         "its rounds": rounds_of([each for each, _ in slower]),
         "twice: decided after 2 rounds": share([each.rounds == 2 and ("total", "") in each.changed for each in twice]),
-        "expected rounds were enough": share(
-            [kept for each in same + [each for each, _ in slower] for kept in each.promises]
-        ),
     }
 
 

@@ -6,18 +6,7 @@ import numpy as np
 import pytest
 
 from etq.verdicts.sequential import looks, precision
-from tests.statistics.benches import (
-    MOST,
-    WORLDS,
-    Ended,
-    Noise,
-    ended,
-    equal,
-    of_fleet,
-    one_slower,
-    other_program,
-    verdicts_of,
-)
+from tests.statistics.benches import MOST, WORLDS, Noise, ended, equal, of_fleet, one_slower, other_program, verdicts_of
 from tests.statistics.fleet import CHANGED
 
 FEW = Noise(8, of_ops=(0.003, 0.01))
@@ -49,12 +38,6 @@ def test_another_program_is_decided_after_2_rounds(factor: float) -> None:
     assert [(each.rounds, each.is_decided, each.changed) for each in found] == [(2, True, {("total", "")})] * 10
 
 
-def is_found_or_said(each: Ended, op: tuple[str, str]) -> bool:
-    """Whether the op is named, or the benchmark says what it would take."""
-    last = each.standings[each.rounds]
-    return op in each.changed or (not last.is_decided and "more" in last.sentence)
-
-
 @pytest.mark.long
 def test_of_1000_benchmarks_of_equal_programs() -> None:
     """Machines from quiet to busy: none has verdicts by chance in more than 5 %, at the end."""
@@ -72,14 +55,8 @@ def test_of_1000_benchmarks_of_equal_programs() -> None:
 def test_one_op_that_is_slower_by_5_percent(name: str) -> None:
     found = one_slower(WORLDS[name], 60, 7)
     assert np.mean([op in each.changed for each, op in found]) >= 0.9
-    assert all(is_found_or_said(each, op) for each, op in found)
-
-
-@pytest.mark.long
-def test_what_is_expected_to_be_enough_is_so_in_most_benchmarks() -> None:
-    noise = WORLDS["quiet, 1 op"]
-    kept = [kept for each in equal(noise, 150, 8) for kept in each.promises]
-    assert np.mean(kept) >= 0.75
+    # Else it is one of those that the benchmark says are open.
+    assert all(op in each.changed or op[1] in each.standings[each.rounds].open_items for each, op in found)
 
 
 @pytest.mark.long
