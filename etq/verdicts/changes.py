@@ -220,7 +220,7 @@ def noise_of(values: Floats, least: Least) -> Noise:
     """
     near, far = (
         DEVIATION * float(np.median(np.abs(values[lag:] - values[:-lag]))) / math.sqrt(2)
-        for lag in (1, max(2, min(APART, len(values) // 6)))
+        for lag in (1, min(len(values) - 1, max(2, min(APART, len(values) // 6))))
     )
     own = max(near, least.ratio / 6, least.ticks / math.exp(float(np.median(values))))
     return Noise(own, math.sqrt(max(0.0, far**2 - own**2)))

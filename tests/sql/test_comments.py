@@ -216,3 +216,4 @@ def test_a_reset_makes_series_of_their_own(seed: int, places: list[int], steps: 
     ]
     assert [(each.place, each.step, each.p, each.is_creep) for each in found if not each.is_accepted] == expected
     assert {each.place for each in found if each.is_accepted} <= {*ends[1:-1]}
+    assert changes_of([values[:2]], [Least(0.03)], [[Reset(1)]]) == [[]]
