@@ -122,7 +122,8 @@ class Instance:
             opened = open_warehouse(self.path, read_only=not self._is_writable, wait=left)
             opened.is_shared = True
             # By itself, DuckDB takes 80 % of all memory, also where others have it; queries aren't trusted.
-            opened.connection.execute(f"SET memory_limit = '{available() // 2}B'")
+            # With less than 256 MiB, small warehouses can't be asked either.
+            opened.connection.execute(f"SET memory_limit = '{max(2**28, available() // 2)}B'")
             if self._is_writable:  # what is left in the log is written when the file is closed, for which readers wait
                 opened.connection.execute("SET wal_autocheckpoint = '1MB'")
             with self._lock:

@@ -284,8 +284,9 @@ def _segmented(all_values: Sequence[Floats], deviations: Sequence[float]) -> lis
 
 def steps_of(values: Floats, cuts: Sequence[int], least: Least) -> list[Change]:
     """Return the cuts that are steps. The least clear of the others is undone until none is left."""
-    tested = cache(partial(_tested, values, noise_of(values, least)))
-    left = [*cuts]
+    noise = noise_of(values, least)
+    tested = cache(partial(_tested, values, noise))
+    left = _beside_nearer(values, cuts, BOUND * math.hypot(*noise))
     while left:
         ends = [0, *left, len(values)]
         steps = [tested(*around) for around in zip(ends, ends[1:], ends[2:], strict=False)]
@@ -294,6 +295,23 @@ def steps_of(values: Floats, cuts: Sequence[int], least: Least) -> list[Change]:
             return [step for step, _ in steps]
         del left[min(failed, key=lambda at: steps[at][1])]
     return []
+
+
+def _beside_nearer(values: Floats, cuts: Sequence[int], bound: float) -> list[int]:
+    """Return the cuts, with captures further than `bound` from both levels beside the nearer one: either side costs the
+    same there.
+    """
+    moved = [0]
+    for at, end in pairwise([*cuts, len(values)]):
+        first, cut = moved[-1], at
+        before, after = (np.abs(values - np.median(part)) for part in (values[first:cut], values[cut:end]))
+        is_far = np.minimum(before, after) > bound
+        while cut < end - 1 and is_far[cut] and before[cut] < after[cut]:
+            cut += 1
+        while cut > first + 1 and is_far[cut - 1] and after[cut - 1] < before[cut - 1]:
+            cut -= 1
+        moved.append(cut)
+    return moved[1:]
 
 
 def _tested(values: Floats, noise: Noise, first: int, cut: int, end: int) -> tuple[Change, float]:
