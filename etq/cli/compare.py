@@ -181,7 +181,7 @@ def sides(base: str, new: str, db: str, etrecord: str | None) -> Iterator[tuple[
         if not sources:
             if looks_like_path(side):
                 raise EtqError(f"{side}: no such file")
-            raise EtqError(f"{side} is not a file, but the other side is; ingest both, or name files on both sides")
+            raise EtqError(f"{side}: no such file or folder; name files on both sides, or ingest both")
     with open() as warehouse:
         record = None if etrecord is None else warehouse.ingest_record(etrecord)
         known: dict[int, str] = {}

@@ -197,7 +197,8 @@ def ingest(
     several ranks and workers get a label each. A pattern may be quoted. For more than 20 files, only failures and a
     line with totals are printed.
 
-    A trace into which those of several ranks were merged becomes a capture of each rank, unless it is given a --name.
+    A trace into which SGLang or TraceLens merged those of several ranks becomes a capture of each rank, unless it is
+    given a --name.
 
     Labels of --label have precedence over those of a sidecar (run.etdp.json or run.etdp.toml next to run.etdp), these
     over --label-from, these over --label-git. Only --label replaces labels of a known capture.

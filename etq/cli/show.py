@@ -96,7 +96,7 @@ def _command(view: catalog.SqlObject) -> click.Command:
             show_unrun("delegates", file, FileOptions(), (format, output, force))
             return
         with _opened(view.name, names[:1], values, db, file) as warehouse:
-            needs_rows, query = bool(view.empty), f"FROM {call}"
+            needs_rows, query = bool(view.empty or file), f"FROM {call}"
             if view.name == "compare_graphs" and is_to_read(format, output):
                 [(same,)] = warehouse.rows(f"SELECT count(*) FROM {call} WHERE change = 'same'", **values)[1]
                 if same:
@@ -107,6 +107,8 @@ def _command(view: catalog.SqlObject) -> click.Command:
                 note_unknown(warehouse, view.name, values)
             elif view.empty:
                 say(f"Note: {dict(view.empty)[None].format(view=name_of(view.name))}")
+            elif file is not None:
+                say(f"Note: {view.name} has no rows for {file}")
 
     text = (
         f"{view.text.removeprefix(catalog.NEEDS_ETQ)}\n\nColumns: {', '.join(column.name for column in view.columns)}."

@@ -19,7 +19,7 @@ from etq.render.terminal import style_of, wrapped
 ROWS: Final = 60
 # The package of which a method makes an object, and how to install it.
 _NEEDS: Final = {**dict.fromkeys(("df", "fetchdf", "to_df"), ("pandas", "'etq[pandas]'")), "pl": ("polars", "polars")}
-_HINT: Final = '.select("op", "total") has those that you name'
+_HINT: Final = ".select(NAME, ...) has those that you name"
 
 
 class Result:

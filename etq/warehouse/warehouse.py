@@ -517,7 +517,7 @@ class Warehouse(Views):
         label_git: str | os.PathLike[str] | None = None,
         sidecar: bool = True,
     ) -> list[Capture]:
-        """Ingest a trace into which the traces of several ranks were merged, as SGLang, TraceLens and etq do: a capture
+        """Ingest a trace into which the traces of several ranks were merged, as SGLang and TraceLens do: a capture
         of each rank, with the labels `rank` and `job`. The job is named as the file, with its folders where another has
         its name, unless a label names it. Options are those of `ingest`.
 

@@ -230,7 +230,7 @@ def test_invalid_files(folders: Path) -> None:
         ("base/00.etdp", "none.etdp", "none.etdp: no such file"),
         ("none/*.etdp", "./base", "none/*.etdp: no such files"),
         ("./base", "base/*.etdp", "base/00.etdp: has the same content as "),
-        ("base/00.etdp", "run", "run is not a file, but the other side is; ingest both, or name files on both sides"),
+        ("base/00.etdp", "run", "run: no such file or folder; name files on both sides, or ingest both"),
         (RECORD, "base/00.etdp", "mlp.etrecord: "),
     ):
         result = run_etq("compare", base, new)
