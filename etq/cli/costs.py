@@ -77,7 +77,7 @@ def roofline(
             show_opened("roofline", capture, target, written, total=total, by=by, **options)
             query = "SELECT 1 FROM metrics AS m WHERE m.capture_id = $key AND starts_with(m.name, 'peak_')"
             if peak_flops is peak_bandwidth is None and not target[0].rows(query, key=target[1].capture_id)[1]:
-                say("Note: roof_percent needs the device's peaks: --peak-flops and --peak-bandwidth, or such metrics")
+                say("Note: roof % needs the device's peaks: --peak-flops and --peak-bandwidth, or such metrics")
 
 
 def show_efficiency(

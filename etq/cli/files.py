@@ -436,9 +436,9 @@ class _Printed:
             if self.failed:
                 say(f"{self.failed} of {self._files} files could not be ingested")
         elif not self.is_quiet:
-            counted = [f"{self._numbers[what]} {what}" for what in ("new", "known already", "failed")]
-            shown = [text for text in counted if not text.startswith("0 ")]
-            number = self._numbers.total() - self.failed
+            numbers = self._numbers
+            shown = [f"{numbers[what]} {what}" for what in ("new", "known already", "failed") if numbers[what]]
+            number = numbers.total() - self.failed
             captures = f", {number} captures" if number > self._files - self.failed else ""  # of merged traces
             say(f"{self._files} files{captures}: {', '.join(shown)}")
 

@@ -107,7 +107,7 @@ FROM (
         ),
         (
             'aiter.fmha_v3_fwd flash_attn._flash_attn_forward', 'attention', 'attention by position', 0, 0, 'all',
-            'attention', 'first',             'as aten.scaled_dot_product_attention; unknown with a window'
+            'attention', 'first', 'as aten.scaled_dot_product_attention; unknown with a window'
         ),
         (
             'aten._scaled_dot_product_flash_attention_backward aten._scaled_dot_product_efficient_attention_backward

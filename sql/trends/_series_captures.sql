@@ -99,7 +99,7 @@ WHERE CASE
             WHEN over = 'captured_at' THEN 'a captured_at'
             ELSE 'a label ' || over
         END || ' to order by; ' || n.labels || CASE
-            WHEN over IS NULL AND n.labels LIKE 'labels are %' THEN '; --over KEY orders by another label'
+            WHEN over IS NULL AND n.labels LIKE 'labels are %' THEN '; over names another label to order by'
             WHEN over <> 'captured_at' THEN '; or order by captured_at'
             ELSE ''
         END
