@@ -38,8 +38,6 @@ from etq.errors import EtqError, nearest_words
 Kind = Literal["table", "view", "table macro", "scalar macro"]
 
 _CREATE: Final = re.compile(r"^CREATE (TABLE|VIEW|MACRO) (\w+)", re.MULTILINE)
-_TABLE: Final = re.compile(r"^CREATE TABLE [^;]+", re.MULTILINE)
-_COMMENT: Final = re.compile(r" *--.*")
 _COLUMN: Final = re.compile(r"^    (\w+) (.+?),?  -- (.+)$")
 _PARAMETER: Final = re.compile(r"^    \"?(\w+)\"?(?: := (.+?))?,?  -- (.+)$")
 _HEADER: Final = re.compile(r"^CREATE MACRO \w+\((.*?)\) AS (?:TABLE|\()")
@@ -323,13 +321,6 @@ def tables() -> list[SqlObject]:
     """The base tables. Only their own files are parsed."""
     files = (f"tables/{path.name}" for path in sorted(Path(_root(), "tables").glob("*.sql")))
     return [known for file in files for known in _parsed(file).values() if known.kind == "table"]
-
-
-def table_statements() -> Iterator[str]:
-    """Yield the statements that create the base tables, without their documentation, which takes time to parse."""
-    for file in _files(_root()):
-        if file.startswith("tables/"):
-            yield from _TABLE.findall(_COMMENT.sub("", _source(file)))
 
 
 def state(*more: Path) -> str:

@@ -1,7 +1,8 @@
 """The library: a DuckDB file that holds etq's views and macros, and no tables.
 
-A database holds tables. One in memory, or a lake, finds views and macros in the library, which its instance of DuckDB
-attaches. A warehouse is a copy of a second file, which has the tables and a copy of the views and macros, so that
+A database holds tables. One in memory, or a lake, copies them from a file, as to create them by statements takes seven
+times as long, and finds views and macros in the library, which its instance of DuckDB attaches. A warehouse is a copy
+of a third file, which has the tables and a copy of the views and macros, so that
 DuckDB without etq opens it and asks. etq uses this copy where it knows that it is its own: where this version made the
 file, and nobody else has changed it since. To attach the library to each file would take 55 ms of CPU more, of 60.
 
@@ -9,7 +10,7 @@ Of any other file, which another version or somebody else made, etq uses the tab
 up in the library first, then among DuckDB's own functions, then in the file, so that nothing in it can replace what etq
 uses.
 
-Both files come with a built package. In a checkout they are made in the user's cache, see `etq.database.making`.
+The files come with a built package. In a checkout they are made in the user's cache, see `etq.database.making`.
 """
 
 from __future__ import annotations
@@ -27,23 +28,24 @@ from weakref import WeakKeyDictionary, finalize
 import duckdb
 
 from etq.catalog import identifier, quoted, state
-from etq.database.cursors import Found, set_up
-from etq.version import LIBRARY, WAREHOUSE
+from etq.database.cursors import Found, database_of, set_up
+from etq.version import LIBRARY, TABLES, WAREHOUSE
 
 # A warehouse's file may have the first of these names, too.
 _NAMES: Final = ("etq", "etq_library")
 
 
 class Files(NamedTuple):
-    """The library, and a warehouse without captures."""
+    """The library, the tables alone, and a warehouse without captures."""
 
     library: Path
+    tables: Path
     warehouse: Path
 
     @classmethod
     def within(cls, folder: Path) -> Files:
-        """Return the two files of a folder, which may not exist."""
-        return cls(folder / LIBRARY, folder / WAREHOUSE)
+        """Return the files of a folder, which may not exist."""
+        return cls(folder / LIBRARY, folder / TABLES, folder / WAREHOUSE)
 
 
 # Databases in memory are in one instance of DuckDB for each process and settings, so that the library is loaded once.
@@ -55,7 +57,7 @@ _lock: Final = RLock()
 
 @cache
 def files() -> Files:
-    """Return the two files, which are made if the package has none. Raises `duckdb.Error` or `OSError`."""
+    """Return the files, which are made if the package has none. Raises `duckdb.Error` or `OSError`."""
     packaged = Files.within(Path(__file__).parent)
     if packaged.library.exists():
         return packaged
@@ -118,6 +120,14 @@ def new_database(
     _finalizers[made] = finalize(made, _detach, instance, name)
     _finalizers[made].atexit = False
     return made
+
+
+def copy_tables(connection: duckdb.DuckDBPyConnection) -> None:
+    """Create the tables in a database in memory, which has the library. Raises `duckdb.Error`."""
+    name = "etq_tables"
+    copied = f"COPY FROM DATABASE {name} TO {database_of(connection)} (SCHEMA)"
+    with _lock:
+        connection.execute(f"ATTACH {quoted(str(files().tables))} AS {name} (READ_ONLY); {copied}; DETACH {name}")
 
 
 def detach(connection: duckdb.DuckDBPyConnection) -> None:

@@ -17,7 +17,7 @@ from etq import catalog
 from etq.catalog import quoted
 from etq.database.functions import FUNCTIONS
 from etq.database.temporary import temporary_folder
-from etq.version import LIBRARY, SCHEMA_VERSION, VERSION, WAREHOUSE
+from etq.version import LIBRARY, SCHEMA_VERSION, TABLES, VERSION, WAREHOUSE
 
 # DuckDB 1.5 and later can read and write these files. Blocks of a quarter of the default size waste less space in a
 # file of few captures (0.5 MB of 1.6) and of many (1.4 bytes per event of 10.1), and are read as fast.
@@ -57,8 +57,12 @@ def make(folder: Path) -> Path:
 
 
 def build(folder: Path) -> None:
-    """Make the two files in a folder: the library from a copy of the other."""
+    """Make the files in a folder: the library from a copy of the warehouse."""
     known = [*catalog.objects().values()]
+    tables = [each for each in known if each.kind == "table"]
+    with duckdb.connect(str(folder / TABLES), config=dict(STORAGE)) as connection:
+        _run(connection, [table.statement for table in tables])
+        connection.execute("CHECKPOINT")
     with duckdb.connect(str(folder / WAREHOUSE), config=dict(STORAGE)) as connection:
         # DuckDB plans each macro that it creates.
         _run(connection, [f"CREATE {function.macro(is_known=False)}" for function in FUNCTIONS])
@@ -75,7 +79,7 @@ def build(folder: Path) -> None:
         )
         _run(connection, [f"CREATE OR REPLACE {function.macro(is_known=True)}" for function in FUNCTIONS])
         _run(connection, [statement for each in known if each.kind == "view" for statement in _for_any_database(each)])
-        _run(connection, [f"DROP TABLE {each.name}" for each in known if each.kind == "table"])
+        _run(connection, [f"DROP TABLE {table.name}" for table in tables])
         connection.execute("CHECKPOINT")
 
 

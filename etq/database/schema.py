@@ -10,10 +10,9 @@ from typing import TypeVar
 
 import duckdb
 
-from etq import catalog
 from etq.database import contents
 from etq.database.cursors import database_of
-from etq.database.library import files
+from etq.database.library import copy_tables, files
 from etq.database.publishing import private_folder, publish_new
 from etq.errors import WarehouseError
 from etq.version import SCHEMA_VERSION, VERSION
@@ -23,9 +22,7 @@ Result = TypeVar("Result")
 
 def create(connection: duckdb.DuckDBPyConnection) -> None:
     """Create the tables in a database in memory, which has the library. Raises `duckdb.Error`."""
-    made = f"CREATE TABLE {database_of(connection)}.main."
-    statements = [table.replace("CREATE TABLE ", made, 1) for table in catalog.table_statements()]
-    connection.execute(";\n".join(["BEGIN", *statements, "COMMIT"]))
+    copy_tables(connection)
     connection.execute("INSERT INTO warehouse VALUES (?, ?, now()::TIMESTAMP)", [SCHEMA_VERSION, VERSION])
 
 
