@@ -64,7 +64,7 @@ def _prepared(target: Target) -> Iterator[AbstractContextManager[None]]:
     if captures >= MANY:
         yield focused(target.warehouse, target.capture)
     if target.is_trace:
-        yield computed_once(target.warehouse, target.capture, of_trace(target.unit))
+        yield computed_once(target.warehouse, target.capture, of_trace(target.unit, target.has_devices))
     elif target.events >= LONG:
         yield computed_once(target.warehouse, target.capture, of_dumps(target.method, target.runs))
 

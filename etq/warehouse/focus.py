@@ -41,7 +41,9 @@ OF_TRACES: Final[Mapping[str, Sequence[Arguments]]] = {
     "_call_times": [[None, None, None, "all"]],
     "_rated_calls": [[None, None, None, None, None, False]],
 }
-# The macros of the advice about a trace.
+# Of these, the macros that only views of devices call.
+_OF_DEVICES: Final = ("_path_elements", "_idle_causes", "_rated_calls")
+# The macros of the advice about a trace; without devices, the first is called several times.
 _OF_ADVICE: Final = ("_trace_slices", "_launches", "_operator_calls", "_path_elements")
 _ADVICE: Final = "_advice_of_trace"
 _ADVICE_OF_DUMPS: Final = "_advice_of_runtime"
@@ -96,24 +98,30 @@ def prepared_for(
     `given` are its arguments. Errors are those of `computed_once`.
     """
     if view == _ADVICE:
-        shared = {name: OF_TRACES[name] for name in _OF_ADVICE}
-        return computed_once(warehouse, capture, {**shared, **_advice_in(given.get("unit"))})
+        query = f"SELECT 1 FROM device_events AS d WHERE d.capture_id = {capture.capture_id:d} LIMIT 1"
+        with warehouse.locked() as connection:
+            has_devices = bool(connection.execute(query).fetchall())
+        shared = {name: OF_TRACES[name] for name in (_OF_ADVICE if has_devices else _OF_ADVICE[:1])}
+        return computed_once(warehouse, capture, {**shared, **_advice_in(given.get("unit"), has_devices)})
     if view == _ADVICE_OF_DUMPS and all(given.get(name) is None for name in _CHOOSING):
         return timed_once(warehouse, capture)
     return nullcontext()
 
 
-def of_trace(unit: str | None) -> Mapping[str, Sequence[Arguments]]:
+def of_trace(unit: str | None, has_devices: bool) -> Mapping[str, Sequence[Arguments]]:
     """Return what several views of a trace compute, as `OF_TRACES`, and the advice about it in a unit of time.
 
     To plan the search for a capture and its unit takes 4 ms in each of 45 queries, to plan reading a row 1.
     """
     units = [[name] for name in dict.fromkeys([None, unit])]
-    return {"_capture": units, "_scaled_capture": units, **OF_TRACES, **_advice_in(unit)}
+    shared = {name: calls for name, calls in OF_TRACES.items() if has_devices or name not in _OF_DEVICES}
+    return {"_capture": units, "_scaled_capture": units, **shared, **_advice_in(unit, has_devices)}
 
 
-def _advice_in(unit: str | None) -> Mapping[str, Sequence[Arguments]]:
-    return {"_trace_advice": [[unit or "us"]]}
+def _advice_in(unit: str | None, has_devices: bool) -> Mapping[str, Sequence[Arguments]]:
+    """The advice about a trace. To plan the rules about devices takes nine tenths of its time."""
+    advice: dict[str, Sequence[Arguments]] = {"_trace_advice": [[unit or "us"]]}
+    return advice if has_devices else {"_device_findings": [], **advice}
 
 
 def of_dumps(method: str | None, runs: str) -> Mapping[str, Sequence[Arguments]]:
@@ -130,8 +138,8 @@ def computed_once(
     """Have views read what several of them compute from temporary tables, until the block ends.
 
     Within the block, only this capture can be asked about. `shared` has macros with the arguments that follow the key
-    of the capture; other arguments are an error. The warehouse is not changed. Other threads wait. Raises `QueryError`
-    if there is not enough memory.
+    of the capture; other arguments are an error. A macro of rules without arguments has no rows: they can't apply. The
+    warehouse is not changed. Other threads wait. Raises `QueryError` if there is not enough memory.
     """
     with warehouse.locked() as connection:
         try:
@@ -140,6 +148,7 @@ def computed_once(
                     f"SELECT {number} AS call_number, s.* FROM {_call(name, capture, arguments)} AS s"
                     for number, arguments in enumerate(calls)
                 )
+                computed = computed or "SELECT NULL::INTEGER AS call_number, NULL::VARCHAR AS rule WHERE false"
                 connection.execute(f"CREATE TEMP TABLE _computed{name} AS {computed}")
                 connection.execute(f"CREATE TEMP {_reading(name, calls)}")
             yield
@@ -200,11 +209,12 @@ def _reading(name: str, calls: Sequence[Arguments]) -> str:
     """Return the definition of a macro that reads what the macro of this name returned for these calls."""
     parameters = [catalog.identifier(each.name) for each in catalog.named(name).parameters]
     source = f"SELECT * EXCLUDE (call_number) FROM temp._computed{name}"
+    cases = []
     if len(parameters) > 1:
-        cases = []
         for number, arguments in enumerate(calls):
             pairs = zip(parameters[1:], arguments, strict=True)
             same = " AND ".join(f"{each} IS NOT DISTINCT FROM {_literal(value)}" for each, value in pairs)
             cases.append(f"WHEN {same} THEN {number}")
+    if cases:
         source += f" WHERE call_number = CASE {' '.join(cases)} ELSE error('computed for other arguments') END"
     return f"MACRO {name}({', '.join(parameters)}) AS TABLE {source}"

@@ -62,28 +62,15 @@ CREATE MACRO _advised_host(
 -- the time beyond that; for kernels too small to fill the device, beyond that of the shortest kernels.
 CREATE MACRO _achievable_part(bound) AS (CASE WHEN bound = 'latency' THEN 1 ELSE 0.8 END);
 
--- Rows of `advice` of a trace, unordered, from `trace_recommendations`, the causes of idle devices, the ops of the
--- critical path and the families of kernels. Each rule is a branch of the union, with its thresholds; columns that it
--- lacks are NULL. `cause` is equal in rules that may find the same thing.
-CREATE MACRO _trace_findings(capture_key, unit) AS TABLE
+-- Rules about the time of devices, as rows of `_trace_findings`, from the causes of idle devices, the ops of the critical
+-- path, the families of kernels and rated calls. Each rule is a branch of the union, with its thresholds; columns that it
+-- lacks are NULL.
+CREATE MACRO _device_findings(
+    capture_key,
+    unit,
+    is_known  -- whether the time of devices is known; some rules need it
+) AS TABLE
 WITH clock AS MATERIALIZED (FROM _scaled_key(capture_key, unit)),
--- Launches of kernels that have no event of a device, if there are any.
-lost AS MATERIALIZED (
-    SELECT count(t.lost_launches) AS lost, count(*) AS launches, arg_max(s.label, t.lost_launches) AS call,
-        20 * count(t.lost_launches) >= count(*) AS are_many
-    FROM findings AS f
-    JOIN signatures AS s
-        ON s.capture_id = f.capture_id
-        AND s.activity = 'call'
-        AND s.purpose = 'launch'
-        AND NOT contains(s.label, 'HostFunc')
-    JOIN event_ticks AS e ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
-    JOIN trace_events AS t ON t.capture_id = e.capture_id AND t.event_index = e.event_index
-    WHERE f.capture_id = capture_key AND f.rule = 'lost kernels'
-    HAVING count(t.lost_launches) > 0
-),
--- One row if the time of devices is known: not too many launches are lost.
-known AS MATERIALIZED (SELECT true AS is_known WHERE NOT EXISTS (FROM lost AS l WHERE l.are_many)),
 compiled AS MATERIALIZED (
     SELECT EXISTS (
         FROM signatures AS s
@@ -246,26 +233,6 @@ above_roof AS (
     FROM by_op AS o
     GROUP BY o.family, o.bound
 )
-SELECT replace(r.rule, '_', ' ') AS rule, 'medium' AS severity, r.finding, r.evidence, NULL::DOUBLE AS time_at_stake,
-    NULL::DOUBLE AS share_percent, r.remedy, NULL::VARCHAR AS unit,
-    CASE r.rule WHEN 'data_loader' THEN 'data_loading' WHEN 'communication' THEN r.rule END AS cause
-FROM _trace_recommendations(capture_key) AS r
--- The causes of idle devices say more.
-WHERE r.rule <> 'gpu_utilization'
-    OR EXISTS (FROM known) AND NOT EXISTS (
-        FROM idle AS s WHERE s.share >= 20 AND s.cause NOT IN ('unknown', 'unknown_wait', 'call')
-    )
-UNION ALL BY NAME
--- Rules about the time of devices don't apply if a twentieth or more of the launches have no event: too much is
--- missing.
-SELECT 'lost kernels' AS rule, 'high' AS severity,
-    CASE l.lost WHEN 1 THEN '1 launch' ELSE format('{:,} launches', l.lost) END
-    || ' of ' || format('{:,}', l.launches) || ' have no event of a device: their kernels are missing.' AS finding,
-    'calls of ' || l.call || '; etq ops has means over the calls whose kernels are known' AS evidence,
-    NULL::DOUBLE AS time_at_stake, NULL::DOUBLE AS share_percent,
-    'Record fewer steps at once, after a warm-up step, and without another profiler.' AS remedy, NULL::VARCHAR AS unit
-FROM lost AS l
-UNION ALL BY NAME
 -- No advice for unknown causes, nor for calls of an unknown kind.
 SELECT 'device idle' AS rule, _advice_severity(s.share) AS severity,
     coalesce('Device ' || s.device, 'The device') || CASE s.cause
@@ -304,7 +271,7 @@ SELECT 'device idle' AS rule, _advice_severity(s.share) AS severity,
     s.unit, s.cause
 FROM idle AS s
 LEFT JOIN _advised_calls() AS k USING (cause)
-WHERE s.share >= 5 AND s.cause NOT IN ('unknown', 'unknown_wait', 'call') AND EXISTS (FROM known)
+WHERE s.share >= 5 AND s.cause NOT IN ('unknown', 'unknown_wait', 'call') AND is_known
 UNION ALL BY NAME
 -- An op's share of the critical path, from the start of the recording to its end, limits what a faster op can save.
 SELECT 'critical path' AS rule, _advice_severity(s.share) AS severity,
@@ -345,7 +312,7 @@ SELECT 'critical path' AS rule, _advice_severity(s.share) AS severity,
     END AS cause
 FROM critical AS s
 LEFT JOIN _advised_calls() AS k USING (cause)
-WHERE EXISTS (FROM known)
+WHERE is_known
 UNION ALL BY NAME
 SELECT 'device time' AS rule, 'low' AS severity,
     'Time of devices: ' || (
@@ -379,7 +346,7 @@ SELECT 'device time' AS rule, 'low' AS severity,
     END AS remedy,
     c.unit
 FROM families AS t CROSS JOIN clock AS c
-WHERE t.place = 1 AND t.share >= 20 AND EXISTS (FROM known)
+WHERE t.place = 1 AND t.share >= 20 AND is_known
 UNION ALL BY NAME
 SELECT 'fusable kernels' AS rule, _advice_severity(f.share) AS severity,
     'Kernels that compute element by element or reduce follow each other: '
@@ -456,15 +423,58 @@ SELECT 'below the roof' AS rule, _advice_severity(r.share) AS severity,
 FROM above_roof AS r CROSS JOIN clock AS c
 WHERE r.share >= 5;
 
+-- Rows of `advice` of a trace, unordered, from `trace_recommendations` and the rules about devices. `cause` is equal in
+-- rules that may find the same thing.
+CREATE MACRO _trace_findings(capture_key, unit) AS TABLE
+WITH
+-- Launches of kernels that have no event of a device, if there are any.
+lost AS MATERIALIZED (
+    SELECT count(t.lost_launches) AS lost, count(*) AS launches, arg_max(s.label, t.lost_launches) AS call,
+        20 * count(t.lost_launches) >= count(*) AS are_many
+    FROM findings AS f
+    JOIN signatures AS s
+        ON s.capture_id = f.capture_id
+        AND s.activity = 'call'
+        AND s.purpose = 'launch'
+        AND NOT contains(s.label, 'HostFunc')
+    JOIN event_ticks AS e ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
+    JOIN trace_events AS t ON t.capture_id = e.capture_id AND t.event_index = e.event_index
+    WHERE f.capture_id = capture_key AND f.rule = 'lost kernels'
+    HAVING count(t.lost_launches) > 0
+),
+-- Whether the time of devices is known: not too many launches are lost.
+known AS MATERIALIZED (SELECT NOT EXISTS (FROM lost AS l WHERE l.are_many) AS is_known)
+SELECT replace(r.rule, '_', ' ') AS rule, 'medium' AS severity, r.finding, r.evidence, NULL::DOUBLE AS time_at_stake,
+    NULL::DOUBLE AS share_percent, r.remedy, NULL::VARCHAR AS unit,
+    CASE r.rule WHEN 'data_loader' THEN 'data_loading' WHEN 'communication' THEN r.rule END AS cause
+FROM _trace_recommendations(capture_key) AS r
+WHERE r.rule <> 'gpu_utilization' OR (SELECT k.is_known FROM known AS k)
+UNION ALL BY NAME
+-- Rules about the time of devices don't apply if a twentieth or more of the launches have no event: too much is
+-- missing.
+SELECT 'lost kernels' AS rule, 'high' AS severity,
+    CASE l.lost WHEN 1 THEN '1 launch' ELSE format('{:,} launches', l.lost) END
+    || ' of ' || format('{:,}', l.launches) || ' have no event of a device: their kernels are missing.' AS finding,
+    'calls of ' || l.call || '; etq ops has means over the calls whose kernels are known' AS evidence,
+    NULL::DOUBLE AS time_at_stake, NULL::DOUBLE AS share_percent,
+    'Record fewer steps at once, after a warm-up step, and without another profiler.' AS remedy, NULL::VARCHAR AS unit
+FROM lost AS l
+UNION ALL BY NAME
+FROM _device_findings(capture_key, unit, (SELECT k.is_known FROM known AS k));
+
 -- Rows of `advice` of a trace, unordered. Of rules that find the same cause, the one with the most time is kept. Device
--- idle is always kept, and the only one if it takes a fifth of the time.
+-- idle is always kept, and the only one if it takes a fifth of the time; it then says more than a low utilization.
 CREATE MACRO _trace_advice(capture_key, unit) AS TABLE
 SELECT d.rule, d.severity, d.finding, d.evidence, d.time_at_stake, d.share_percent, d.remedy,
     CASE WHEN d.time_at_stake IS NOT NULL THEN d.unit END AS unit
 FROM _trace_findings(capture_key, unit) AS d
-QUALIFY d.cause IS NULL
-    OR d.rule = 'device idle'
-    OR d.rule = first_value(d.rule) OVER (
-        PARTITION BY d.cause
-        ORDER BY d.rule = 'device idle' AND d.share_percent >= 20 DESC, d.share_percent DESC NULLS LAST, d.rule
-    );
+QUALIFY CASE d.rule
+    WHEN 'device idle' THEN true
+    WHEN 'gpu utilization'
+        THEN coalesce(max(CASE WHEN d.rule = 'device idle' THEN d.share_percent END) OVER () < 20, true)
+    ELSE d.cause IS NULL
+        OR d.rule = first_value(d.rule) OVER (
+            PARTITION BY d.cause
+            ORDER BY d.rule = 'device idle' AND d.share_percent >= 20 DESC, d.share_percent DESC NULLS LAST, d.rule
+        )
+END;

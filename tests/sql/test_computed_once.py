@@ -11,7 +11,7 @@ import pytest
 
 import etq
 from etq import QueryError
-from etq.warehouse.focus import computed_once, of_dumps, timed_once
+from etq.warehouse.focus import computed_once, of_dumps, of_trace, timed_once
 from tests.benchmarks.make_gpu_trace import make_gpu_trace
 from tests.conftest import CAPTURES
 
@@ -73,7 +73,7 @@ def definitions(warehouse: etq.Warehouse) -> list[tuple[Any, ...]]:
 )
 def test_views_have_the_same_rows(warehouse: etq.Warehouse, name: str, views: tuple[str, ...]) -> None:
     alone = answers(warehouse, name, views)
-    with computed_once(warehouse, warehouse.capture(name)):
+    with computed_once(warehouse, warehouse.capture(name), of_trace(None, has_devices=name == "gpu")):
         assert answers(warehouse, name, views) == alone
         plan = warehouse.connection.execute("EXPLAIN FROM operator_table(?)", [name]).fetchall()
         assert "_computed_operator" in str(plan)
