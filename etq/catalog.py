@@ -27,11 +27,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from etq.errors import EtqError, nearest_words
 
@@ -82,8 +81,7 @@ COMMON: Final = {
 }
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(NamedTuple):
     """A column of a table or of a view's result, or a parameter: name, documentation,
     and type or default if it has one.
     """
@@ -94,8 +92,7 @@ class Column:
     default: str | None = None
 
 
-@dataclass(frozen=True)
-class Shown:
+class Shown(NamedTuple):
     """A column of a view that people see."""
 
     name: str
@@ -103,8 +100,7 @@ class Shown:
     marks: str  # of those that the module's docstring has
 
 
-@dataclass(frozen=True)
-class SqlObject:
+class SqlObject(NamedTuple):
     """A table, view or macro. `file` is its path under `etq.sql`; names with a leading underscore are private."""
 
     name: str
@@ -161,13 +157,13 @@ class SqlObject:
 
     def without(self, names: Collection[str]) -> SqlObject:
         """Return the view with less that people see."""
-        return replace(self, shown=tuple(column for column in self.shown if column.name not in names))
+        return self._replace(shown=tuple(column for column in self.shown if column.name not in names))
 
     def beside(self, other: SqlObject) -> SqlObject:
         """Return the view joined with another one: with what people see of that, too."""
         known = {column.name for column in self.columns}
         more = tuple(column for column in other.shown if column.name not in known)
-        return replace(self, columns=self.columns + other.columns, shown=self.shown + more)
+        return self._replace(columns=self.columns + other.columns, shown=self.shown + more)
 
     def comments(self) -> Iterator[str]:
         """Yield the COMMENT ON statements that copy the documentation into the database's catalogue."""
@@ -347,8 +343,8 @@ def parse(source: str, file: str) -> Iterator[SqlObject]:
             if line.endswith(";"):
                 place = f"{file}:{number - len(statement) + 1}"
                 columns = _columns_of_another(comment, parsed, place)
-                each = replace(_object(comment, statement, place, file), **_purpose(comment))
-                parsed[each.name] = each if columns is None else replace(each, columns=columns)
+                each = _object(comment, statement, place, file)._replace(**_purpose(comment))
+                parsed[each.name] = each if columns is None else each._replace(columns=columns)
                 yield parsed[each.name]
                 comment, statement = [], []
     if statement:

@@ -6,12 +6,10 @@ A view's parameters are options of its command, as far as commands share them (`
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 
-@dataclass(frozen=True)
-class Option:
+class Option(NamedTuple):
     """An option: one of some words, a number from `least` on, a text if it has a metavar, or else a flag.
 
     `instead` has the views that are shown for its values, other than that of the command.
@@ -22,17 +20,16 @@ class Option:
     metavar: str | None = None
     least: int | None = None
     is_integer: bool = False
-    instead: Mapping[Any, str] = field(default_factory=dict)
+    instead: Mapping[Any, str] = {}
 
 
-@dataclass(frozen=True)
-class ViewCommand:
+class ViewCommand(NamedTuple):
     """A command that prints a view of one capture: to people the columns that its line `Shown:` has."""
 
     view: str
     text: str = ""
     examples: tuple[str, ...] = ("run --db lab.duckdb", "run.etdp --format json")
-    options: Mapping[str, Option] = field(default_factory=dict)
+    options: Mapping[str, Option] = {}
 
 
 _TRACE: Final = "train.pt.trace.json.gz"
@@ -43,8 +40,7 @@ def _trace(*examples: str) -> tuple[str, ...]:
     return (_DB, *(f"{_TRACE} {example}" for example in examples))
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(NamedTuple):
     """Commands that `etq help` lists together: each with the module that has it, imported when it runs, or its view."""
 
     text: str

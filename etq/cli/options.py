@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial, wraps
 from textwrap import fill
 from typing import Any, Final, TypeVar
@@ -279,7 +278,7 @@ def limit_option(command: Callable[..., Any]) -> Callable[..., Any]:
 @contextmanager
 def _selected(**chosen: Any) -> Iterator[None]:
     """Apply the selection of rows to tables that are written inside the with block."""
-    token = selection.set(replace(selection.get(), **chosen))
+    token = selection.set(selection.get()._replace(**chosen))
     try:
         yield
     finally:

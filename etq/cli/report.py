@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -22,7 +21,7 @@ from etq.errors import printable
 from etq.render.progress import working
 
 # Options that apply to only some kinds of report: of one capture, of two sides, of series.
-OF_FILES: Final = tuple(field.name for field in fields(FileOptions))
+OF_FILES: Final = FileOptions._fields
 OF_SIDES: Final = ("quantile", "phase", "history", "alpha", "min_effect", "allow_mismatch", "step_name")
 OF_SERIES: Final = ("over", "by", "since", "phase", "alpha", "min_effect")
 TAKEN: Final = {

@@ -9,7 +9,6 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -198,7 +197,7 @@ def _capture_with_links(
     if len(captures) != 2 or len(links) != 1:
         return None
     given: dict[str, Any] = {LINKS[kinds[links[0]] or ""]: captures[links[0]]}
-    return captures[1 - links[0]], replace(read_options, **given)
+    return captures[1 - links[0]], read_options._replace(**given)
 
 
 def _lines(captures: Sequence[str], db: str, read_options: FileOptions, style: TerminalStyle) -> Iterator[str]:
@@ -255,7 +254,7 @@ def lines_of_capture(capture: str, db: str, read_options: FileOptions, style: Te
         yield from _shares(warehouse, target, style)
         yield from _advice(warehouse, target, advice, style)
         yield from _memory(warehouse, target)
-    given = vars(read_options) if of_file else {"db": db}
+    given = read_options._asdict() if of_file else {"db": db}
     options = [word for option, value in given.items() if value for word in (f"--{option.replace('_', '-')}", value)]
     without_program = [word for word in options if word not in ("--pte", read_options.pte)]
     yield from _next(

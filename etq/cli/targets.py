@@ -7,9 +7,8 @@ import shlex
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import click
 
@@ -27,8 +26,7 @@ Loaded = TypeVar("Loaded")
 _FILE_ENDINGS: Final = (".etdp", ".bin", ".json", ".gz", ".etrecord", ".pte", ".txt", ".log")
 
 
-@dataclass(frozen=True)
-class FileOptions:
+class FileOptions(NamedTuple):
     """Options for reading a file on the command line."""
 
     time_scale: str | None = None
@@ -77,7 +75,7 @@ def graph_capture_option(what: str, add: Any = click.option) -> Callable[[Decora
 
 def pop_file_options(options: dict[str, Any]) -> FileOptions:
     """Remove the options of `file_options` from a command's options and return them."""
-    return FileOptions(**{field.name: options.pop(field.name, None) for field in fields(FileOptions)})
+    return FileOptions(**{name: options.pop(name, None) for name in FileOptions._fields})
 
 
 def open_file(file: str, read_options: FileOptions) -> tuple[Warehouse, Capture]:
@@ -224,7 +222,7 @@ def open_graphs(base: str, new: str, db: str) -> Iterator[tuple[Warehouse, str, 
 @contextmanager
 def open_target(capture: str, db: str, read_options: FileOptions) -> Iterator[tuple[Warehouse, Capture]]:
     """Provide a warehouse and the capture in it that an argument names; a file is loaded into one in memory."""
-    names = [f"--{name.replace('_', '-')}" for name, value in asdict(read_options).items() if value is not None]
+    names = [f"--{name.replace('_', '-')}" for name, value in read_options._asdict().items() if value is not None]
     if names and not is_file(capture, db):
         check_path(capture, db)
         verb = "applies" if len(names) == 1 else "apply"

@@ -9,12 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from inspect import Parameter, Signature
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from weakref import WeakSet
 
 import duckdb
@@ -32,8 +31,7 @@ if TYPE_CHECKING:
 Row = Mapping[str, str]
 
 
-@dataclass(frozen=True)
-class Function:
+class Function(NamedTuple):
     """A function that SQL calls. Lists of rows are numpy arrays by column for it, with NaN and None for NULL.
 
     arguments  a type for each: a row's columns for a list of rows

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 FOLDED: Final = "…"
 # Whether tables and charts on terminals show names in full: --full-names.
@@ -23,8 +22,7 @@ _OPENING: Final = {"<": ">", "(": ")", "{": "}", "[": "]"}
 _CLOSING: Final = {closing: opening for opening, closing in _OPENING.items()}
 
 
-@dataclass(frozen=True)
-class _Name:
+class _Name(NamedTuple):
     """A name without namespaces and parameters, with its template arguments; None if it has none."""
 
     text: str

@@ -6,12 +6,14 @@ import os
 import shlex
 import shutil
 import signal
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import IO, Final
+from typing import IO, TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import subprocess
 
 # Whether long texts are given to a pager: --no-pager.
 allowed: Final[ContextVar[bool]] = ContextVar("allowed", default=True)
@@ -96,6 +98,8 @@ class _Pages:
         return self._pager.stdin.write(text)
 
     def _start(self) -> None:
+        import subprocess
+
         sys.stdout.flush()
         self._pager = subprocess.Popen(
             self._command,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from etq.errors import EtqError, nearest_words
 from etq.render.table import Rows, title
@@ -15,8 +14,7 @@ if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
 
 
-@dataclass(frozen=True)
-class Selection:
+class Selection(NamedTuple):
     """Selects the first `limit` rows, sorted by a column: numbers and times from the largest, texts from A to Z,
     NULL last; and of these some `columns`, in their order.
     """
@@ -43,7 +41,7 @@ class Selection:
     def with_unit(self, view: SqlObject) -> Selection:
         """Return the selection with the unit of times of a view, if it has such times."""
         has_unit = self.columns is None or "unit" in self.columns or not {*self.columns} & {*view.times}
-        return self if has_unit else replace(self, columns=(*(self.columns or ()), "unit"))
+        return self if has_unit else self._replace(columns=(*(self.columns or ()), "unit"))
 
     def query(self, warehouse: Warehouse, query: str, parameters: dict[str, Any]) -> str:
         """Return a query for the selected rows of another query. Raises `EtqError` for an unknown column."""
@@ -96,4 +94,4 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-selection: Final[ContextVar[Selection]] = ContextVar("selection", default=Selection())  # noqa: B039 - it is frozen
+selection: Final[ContextVar[Selection]] = ContextVar("selection", default=Selection())  # noqa: B039 - it is immutable

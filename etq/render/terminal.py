@@ -7,9 +7,8 @@ import re
 import shutil
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import IO, Any, Final
+from typing import IO, Any, Final, NamedTuple
 
 # Characters for a partly filled cell, from empty to full: filled from the left, and filled from below.
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
@@ -33,8 +32,7 @@ STYLES: Final = {
 }
 
 
-@dataclass(frozen=True)
-class TerminalStyle:
+class TerminalStyle(NamedTuple):
     """How text is shown.
 
     width        columns of the terminal; None without a terminal: nothing is shortened, and numbers have no bars

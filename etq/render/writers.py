@@ -6,11 +6,10 @@ import os
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import date, datetime
 from itertools import chain
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
 from etq import catalog
 from etq.database.publishing import new_file
@@ -87,8 +86,7 @@ def write(
     return bool(first)
 
 
-@dataclass(frozen=True)
-class _Kept:
+class _Kept(NamedTuple):
     """What tables keep: columns that are never left out, and those whose texts become paragraphs."""
 
     foremost: Sequence[str] = ()
