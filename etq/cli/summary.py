@@ -50,7 +50,7 @@ _CAPTURE: Final = """
         (SELECT string_agg(l.key || '=' || l.value, ', ' ORDER BY l.key) FROM labels AS l
          WHERE l.capture_id = k.capture_id),
         k.record_id IS NOT NULL
-    FROM captures AS k WHERE k.capture_id = _capture_id($capture)
+    FROM captures AS k WHERE k.capture_id = $capture
 """
 _HEADLINE: Final = """
     SELECT h.number, h.part, h.value, h.mean, h.low, h.high, h.runs, h.unit
@@ -73,7 +73,7 @@ _MEANT: Final = {
 # Whether the events of a capture have modules.
 _IS_LINKED: Final = """
     SELECT 1 FROM captures AS k JOIN records AS r ON r.record_id = k.record_id
-    WHERE k.capture_id = _capture_id($capture) AND r.is_complete
+    WHERE k.capture_id = $capture AND r.is_complete
 """
 # The titles and queries of lists of times: name, method, time, share, unit, executes or steps, and the total outside of
 # these. The first list with rows is shown. Traces without steps have sums.
