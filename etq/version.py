@@ -7,10 +7,6 @@ from typing import Final
 VERSION: Final = "0.1.0"
 # The version of the tables of warehouses and lakes.
 SCHEMA_VERSION: Final = 1
-# The files that hold the views and macros, and the tables, see `etq.database.library`.
-LIBRARY: Final = "library.duckdb"
-TABLES: Final = "tables.duckdb"
-WAREHOUSE: Final = "warehouse.duckdb"
 # Optional libraries come last.
 LIBRARIES: Final = (*("duckdb", "pyarrow", "numpy", "msgspec", "click"), *("pandas", "pyspark", "torch", "executorch"))
 

@@ -9,8 +9,7 @@ import stat
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from etq.database.locking import refuse_open
 from etq.errors import EtqError, FormatError, displayed
@@ -37,11 +36,10 @@ _FILTER: Final = re.compile(r"filter\..*\.(?:clean|smudge|process|required)\Z", 
 _HOLE: Final = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 
-@dataclass(frozen=True)
-class Discovered:
+class Discovered(NamedTuple):
     """The annotations found for a file: labels by key, and the metrics of its sidecar."""
 
-    labels: dict[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = {}
     metrics: tuple[pa.RecordBatch, ...] = ()
 
 

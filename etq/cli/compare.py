@@ -8,9 +8,8 @@ import sys
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 from click.core import ParameterSource
@@ -367,8 +366,7 @@ def _print_findings(comparison: Comparison) -> None:
         say(f"Note: {rule}: {detail}")
 
 
-@dataclass(frozen=True)
-class Worse:
+class Worse(NamedTuple):
     """The names of items that are worse, unstable, unclear (unstable ones included), and not decided."""
 
     worse: Sequence[str] = ()

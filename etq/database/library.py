@@ -1,10 +1,10 @@
 """The library: a DuckDB file that holds etq's views and macros, and no tables.
 
-A database holds tables. One in memory, or a lake, copies them from a file, as to create them by statements takes seven
+A database holds tables. One in memory, or a lake, copies them from a file, as to create them by statements takes three
 times as long, and finds views and macros in the library, which its instance of DuckDB attaches. A warehouse is a copy
-of a third file, which has the tables and a copy of the views and macros, so that
-DuckDB without etq opens it and asks. etq uses this copy where it knows that it is its own: where this version made the
-file, and nobody else has changed it since. To attach the library to each file would take 55 ms of CPU more, of 60.
+of a third file, which has the tables and a copy of the views and macros, so that DuckDB without etq opens it and asks.
+etq uses this copy where it knows that it is its own: where this version made the file, and nobody else has changed it
+since. To attach the library to each file would take 55 ms of CPU more, of 60.
 
 Of any other file, which another version or somebody else made, etq uses the tables alone: names in a query are looked
 up in the library first, then among DuckDB's own functions, then in the file, so that nothing in it can replace what etq
@@ -29,7 +29,6 @@ import duckdb
 
 from etq.catalog import identifier, quoted, state
 from etq.database.cursors import Found, database_of, set_up
-from etq.version import LIBRARY, TABLES, WAREHOUSE
 
 # A warehouse's file may have the first of these names, too.
 _NAMES: Final = ("etq", "etq_library")
@@ -45,7 +44,7 @@ class Files(NamedTuple):
     @classmethod
     def within(cls, folder: Path) -> Files:
         """Return the files of a folder, which may not exist."""
-        return cls(folder / LIBRARY, folder / TABLES, folder / WAREHOUSE)
+        return cls(*(folder / f"{name}.duckdb" for name in cls._fields))
 
 
 # Databases in memory are in one instance of DuckDB for each process and settings, so that the library is loaded once.

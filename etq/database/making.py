@@ -16,8 +16,9 @@ import duckdb
 from etq import catalog
 from etq.catalog import quoted
 from etq.database.functions import FUNCTIONS
+from etq.database.library import Files
 from etq.database.temporary import temporary_folder
-from etq.version import LIBRARY, SCHEMA_VERSION, TABLES, VERSION, WAREHOUSE
+from etq.version import SCHEMA_VERSION, VERSION
 
 # DuckDB 1.5 and later can read and write these files. Blocks of a quarter of the default size waste less space in a
 # file of few captures (0.5 MB of 1.6) and of many (1.4 bytes per event of 10.1), and are read as fast.
@@ -58,20 +59,20 @@ def make(folder: Path) -> Path:
 
 def build(folder: Path) -> None:
     """Make the files in a folder: the library from a copy of the warehouse."""
-    known = [*catalog.objects().values()]
+    known, files = [*catalog.objects().values()], Files.within(folder)
     tables = [each for each in known if each.kind == "table"]
-    with duckdb.connect(str(folder / TABLES), config=dict(STORAGE)) as connection:
+    with duckdb.connect(str(files.tables), config=dict(STORAGE)) as connection:
         _run(connection, [table.statement for table in tables])
         connection.execute("CHECKPOINT")
-    with duckdb.connect(str(folder / WAREHOUSE), config=dict(STORAGE)) as connection:
+    with duckdb.connect(str(files.warehouse), config=dict(STORAGE)) as connection:
         # DuckDB plans each macro that it creates.
         _run(connection, [f"CREATE {function.macro(is_known=False)}" for function in FUNCTIONS])
         _run(connection, [each.statement for each in sorted(known, key=lambda each: each.kind != "table")])
         _run(connection, [comment for each in known for comment in each.comments()])
         connection.execute("INSERT INTO warehouse VALUES (?, ?, now()::TIMESTAMP)", [SCHEMA_VERSION, VERSION])
         connection.execute("CHECKPOINT")  # closing a connection would ignore the error of a full disk
-    with duckdb.connect(str(folder / LIBRARY), config=dict(STORAGE)) as connection:
-        connection.execute(f"ATTACH {quoted(str(folder / WAREHOUSE))} AS whole (READ_ONLY)")
+    with duckdb.connect(str(files.library), config=dict(STORAGE)) as connection:
+        connection.execute(f"ATTACH {quoted(str(files.warehouse))} AS whole (READ_ONLY)")
         connection.execute("COPY FROM DATABASE whole TO library")
         _run(
             connection,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from etq.errors import printable
 from etq.render.kernel_names import full_names, short_names
@@ -29,8 +28,7 @@ _STYLES: Final = {
 _BAR_STYLES: Final = {"rest": "yellow", "module": "blue", "method": "blue", "run": "blue", "total": "blue"}
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """One row: a node of `time_tree`, or several small nodes together. `time` and `self_time` are shown, `time` is None
     if unknown. `total` and `start`, the time from the first row's beginning to the node's, place the bar. `share` is in
     percent of the total time, None if that is 0.

@@ -7,7 +7,7 @@ several views compute is computed once: temporary macros, which have the names o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Final, Protocol
 
@@ -57,10 +57,13 @@ _TIMED_EVENTS: Final = """
     WHERE CASE WHEN coalesce(steps, phase, method) IS NULL THEN runs = 'all' OR t.is_typical
         ELSE error('computed for other arguments') END
 """
+# Rules that can't apply have no rows; UNION ALL BY NAME adds the other columns.
+_NO_FINDINGS: Final = "AS TABLE SELECT NULL::VARCHAR AS rule WHERE false"
+_OF_DELEGATES: Final = "_delegate_findings"
+_HAS_DELEGATES: Final = "FROM signatures WHERE capture_id = ? AND kind IN ('delegate', 'delegate_call') LIMIT 1"
 
 
-@contextmanager
-def focused(warehouse: Locking, capture: Capture) -> Iterator[None]:
+def focused(warehouse: Locking, capture: Capture) -> AbstractContextManager[None]:
     """Have queries see the rows of this capture alone, but for the names of others, until the block ends.
 
     The warehouse is not changed: the copies are in memory. Other threads wait. Raises `QueryError` if there is not
@@ -71,18 +74,27 @@ def focused(warehouse: Locking, capture: Capture) -> Iterator[None]:
         for table in catalog.tables()
         if table.name not in _WHOLE and any(column.name == "capture_id" for column in table.columns)
     ]
+    # The order of rows is that of the table.
+    rows = f"AS t WHERE t.capture_id = {capture.capture_id:d}"
+    return _temporary(warehouse, (f"CREATE TEMP TABLE {name} AS FROM main.{name} {rows}" for name in names), names)
+
+
+@contextmanager
+def _temporary(
+    warehouse: Locking, statements: Iterable[str], tables: Iterable[str], macros: Iterable[str] = ()
+) -> Iterator[None]:
+    """Create temporary tables and macros by these statements, until the block ends. Raises `QueryError`."""
     with warehouse.locked() as connection:
         try:
-            for name in names:
-                # The order of rows is that of the table.
-                connection.execute(
-                    f"CREATE TEMP TABLE {name} AS FROM main.{name} AS t WHERE t.capture_id = {capture.capture_id:d}"
-                )
+            for statement in statements:
+                connection.execute(statement)
             yield
         except duckdb.Error as error:
             raise QueryError(message_of(error)) from error
         finally:
-            for name in names:
+            for name in macros:
+                connection.execute(f"DROP MACRO TABLE IF EXISTS temp.{name}")
+            for name in tables:
                 connection.execute(f"DROP TABLE IF EXISTS temp.{name}")
 
 
@@ -131,52 +143,38 @@ def of_dumps(method: str | None, runs: str) -> Mapping[str, Sequence[Arguments]]
     return {"_self_times": [chosen] if chosen == every else [chosen, every]}
 
 
-@contextmanager
 def computed_once(
     warehouse: Locking, capture: Capture, shared: Mapping[str, Sequence[Arguments]] = OF_TRACES
-) -> Iterator[None]:
+) -> AbstractContextManager[None]:
     """Have views read what several of them compute from temporary tables, until the block ends.
 
     Within the block, only this capture can be asked about. `shared` has macros with the arguments that follow the key
-    of the capture; other arguments are an error. A macro of rules without arguments has no rows: they can't apply. The
-    warehouse is not changed. Other threads wait. Raises `QueryError` if there is not enough memory.
+    of the capture; other arguments are an error. Rules without arguments have no rows: they can't apply. The warehouse
+    is not changed. Other threads wait. Raises `QueryError` if there is not enough memory.
     """
-    with warehouse.locked() as connection:
-        try:
-            for name, calls in shared.items():
-                computed = " UNION ALL ".join(
-                    f"SELECT {number} AS call_number, s.* FROM {_call(name, capture, arguments)} AS s"
-                    for number, arguments in enumerate(calls)
-                )
-                computed = computed or "SELECT NULL::INTEGER AS call_number, NULL::VARCHAR AS rule WHERE false"
-                connection.execute(f"CREATE TEMP TABLE _computed{name} AS {computed}")
-                connection.execute(f"CREATE TEMP {_reading(name, calls)}")
-            yield
-        except duckdb.Error as error:
-            raise QueryError(message_of(error)) from error
-        finally:
-            for name in shared:
-                connection.execute(f"DROP MACRO TABLE IF EXISTS temp.{name}")
-                connection.execute(f"DROP TABLE IF EXISTS temp._computed{name}")
+    statements = []
+    for name, calls in shared.items():
+        computed = " UNION ALL ".join(
+            f"SELECT {number} AS call_number, s.* FROM {_call(name, capture, arguments)} AS s"
+            for number, arguments in enumerate(calls)
+        )
+        statements += [f"CREATE TEMP TABLE _computed{name} AS {computed}"] if calls else []
+        statements.append(f"CREATE TEMP {_reading(name, calls)}")
+    return _temporary(warehouse, statements, [f"_computed{name}" for name in shared], shared)
 
 
-@contextmanager
-def timed_once(warehouse: Locking, capture: Capture) -> Iterator[None]:
+def timed_once(warehouse: Locking, capture: Capture) -> AbstractContextManager[None]:
     """Have views of an ETDump read the times of its events from a temporary table, until the block ends; as
     `computed_once`, and an error for views of chosen runs.
 
     To plan how times are found takes 8 to 14 ms of CPU, in each place where a view does; advice has three.
     """
+    key = capture.capture_id
+    statements = [f"CREATE TEMP TABLE _computed_times AS FROM _answered_times({key:d}, {key:d})", _TIMED_EVENTS]
     with warehouse.locked() as connection:
-        try:
-            key = f"{capture.capture_id:d}"
-            connection.execute(f"CREATE TEMP TABLE _computed_times AS FROM _answered_times({key}, {key})")
-            connection.execute(_TIMED_EVENTS)
-            yield
-        except duckdb.Error as error:
-            raise QueryError(message_of(error)) from error
-        finally:
-            connection.execute("DROP MACRO TABLE IF EXISTS temp._timed_events; DROP TABLE IF EXISTS _computed_times")
+        if not connection.execute(_HAS_DELEGATES, [key]).fetchall():
+            statements.append(f"CREATE TEMP MACRO {_OF_DELEGATES}(advised, ops, clocks) {_NO_FINDINGS}")
+    return _temporary(warehouse, statements, ["_computed_times"], ["_timed_events", _OF_DELEGATES])
 
 
 @contextmanager
@@ -208,13 +206,14 @@ def _literal(value: str | bool | None) -> str:
 def _reading(name: str, calls: Sequence[Arguments]) -> str:
     """Return the definition of a macro that reads what the macro of this name returned for these calls."""
     parameters = [catalog.identifier(each.name) for each in catalog.named(name).parameters]
+    if not calls:
+        return f"MACRO {name}({', '.join(parameters)}) {_NO_FINDINGS}"
     source = f"SELECT * EXCLUDE (call_number) FROM temp._computed{name}"
-    cases = []
     if len(parameters) > 1:
+        cases = []
         for number, arguments in enumerate(calls):
             pairs = zip(parameters[1:], arguments, strict=True)
             same = " AND ".join(f"{each} IS NOT DISTINCT FROM {_literal(value)}" for each, value in pairs)
             cases.append(f"WHEN {same} THEN {number}")
-    if cases:
         source += f" WHERE call_number = CASE {' '.join(cases)} ELSE error('computed for other arguments') END"
     return f"MACRO {name}({', '.join(parameters)}) AS TABLE {source}"

@@ -127,6 +127,77 @@ FROM (
     )
 ) AS k (rule, severity, remedy);
 
+-- Rules about delegates, as rows of the union in `_runtime_advice`, for captures with events of some.
+CREATE MACRO _delegate_findings(
+    advised,  -- a table with the row of `_advice_capture`
+    ops,  -- a table with the ops of `_runtime_advice`
+    clocks  -- a table with rows of `_advice_clocks`
+) AS TABLE
+WITH fallbacks AS (
+    SELECT sum(k.calls) AS calls, sum(k.per_run) AS per_run, sum(k.share_percent) AS share_percent,
+        max(k.op) FILTER (WHERE k.kernel_place = 1) AS worst,
+        -- An op that a delegate takes includes the copies of its weights.
+        coalesce(
+            string_agg(k.op, ', ' ORDER BY k.kernel_place) FILTER (WHERE NOT k.is_copy AND k.kernel_place <= 3), worst
+        ) AS to_delegate,
+        string_agg(k.words, ', ' ORDER BY k.kernel_place) FILTER (WHERE k.kernel_place <= 3) AS words,
+        (SELECT sum(g.calls) FROM query_table(ops) AS g WHERE g.kind = 'delegate_call') AS delegate_calls
+    FROM query_table(ops) AS k
+    WHERE k.kind = 'kernel'
+),
+delegated AS (
+    SELECT sum(g.calls) FILTER (WHERE g.kind = 'delegate_call') AS calls, fsum(g.per_run) AS total,
+        fsum(g.share_percent) AS share_percent,
+        coalesce(fsum(g.per_run) FILTER (WHERE g.kind = 'delegate' AND g.is_copy), 0) AS copies,
+        sum(g.opened) FILTER (WHERE g.kind = 'delegate_call') AS unaccounted,
+        bool_or(g.kind = 'delegate') AND NOT EXISTS (
+            FROM query_table(clocks) AS c WHERE c.is_delegate AND c.is_coarse
+        ) AS is_explained,
+        string_agg(g.words, ', ' ORDER BY g.per_run DESC) FILTER (WHERE g.kind = 'delegate_call' OR g.is_copy) AS words
+    FROM query_table(ops) AS g
+    WHERE g.kind IN ('delegate', 'delegate_call')
+),
+-- A run calls delegates often (a graph in one piece has one call), and each call is short compared with its overhead:
+-- copies and layout, and time that the delegate's events leave unaccounted, a quarter of it. If the clock of these
+-- events is too coarse, and for calls without events or with detached ones, unaccounted time is not counted as
+-- overhead; such calls are reported if they are short: a call's fixed cost is some microseconds.
+small_calls AS (
+    SELECT d.*, d.copies + CASE WHEN d.is_explained THEN d.unaccounted ELSE 0 END AS costs,
+        100e0 * costs >= 25 * d.total AS is_costly, d.share_percent * costs / d.total AS costs_percent,
+        NOT d.is_explained AND d.total / d.calls * _nanoseconds(a.unit) < 50000 AS is_short
+    FROM delegated AS d CROSS JOIN query_table(advised) AS a
+    WHERE d.calls >= 5
+)
+-- Some ops run as kernels although there are delegates. Each such op also splits the graph, so that delegates are
+-- called more often: reported from 2 % on.
+SELECT 'fallback kernels' AS rule, _advice_severity(f.share_percent) AS severity,
+    'Next to ' || _advice_count(f.delegate_calls, 'delegate call')
+    || ', the average run has ' || _advice_count(f.calls, 'kernel')
+    || ' for ops that no delegate took: ' || _advice_time(f.per_run, a.unit)
+    || ' (' || _advice_percent(f.share_percent) || '), most of it in ' || f.worst || '.' AS finding,
+    f.words AS evidence, f.per_run AS time_at_stake, f.share_percent,
+    'List the nodes left over: etq coverage. Have the partitioner take '
+    || f.to_delegate || ' (needs a supported data type, a static shape or a newer '
+    || 'backend), or rewrite it with ops that the backend supports.' AS remedy
+FROM fallbacks AS f CROSS JOIN query_table(advised) AS a
+WHERE f.delegate_calls > 0 AND f.share_percent >= 2
+UNION ALL BY NAME
+SELECT 'small delegate calls' AS rule,
+    CASE WHEN t.is_costly THEN _advice_severity(t.costs_percent) ELSE 'low' END AS severity,
+    'The average run calls delegates ' || _advice_count(t.calls, 'time') || ', '
+    || _advice_time(t.total / t.calls, a.unit) || ' each, '
+    || CASE
+        WHEN t.is_costly THEN _advice_percent(100e0 * t.costs / t.total)
+            || ' of it copies, layout and time that the delegates'' events leave unaccounted.'
+        ELSE 'and the delegates'' events do not show how much of it is overhead.'
+    END AS finding,
+    t.words AS evidence, CASE WHEN t.is_costly THEN t.costs END AS time_at_stake,
+    CASE WHEN t.is_costly THEN t.costs_percent END AS share_percent,
+    'Join the parts: etq coverage lists the ops between them that were not delegated. Have the partitioner take '
+    || 'these, or leave out parts that are too small to save time.' AS remedy
+FROM small_calls AS t CROSS JOIN query_table(advised) AS a
+WHERE t.is_costly OR t.is_short;
+
 -- Rows of `advice`, unordered, of a capture that a runtime on a device wrote; none for others. Each rule is a branch of
 -- the union at the end, with its thresholds and their reasons; columns that it lacks are NULL. Evidence that rules
 -- share is computed once.
@@ -269,18 +340,6 @@ heavy AS (
     FROM ops AS g
     WHERE g.is_heavy
 ),
-fallbacks AS (
-    SELECT sum(k.calls) AS calls, sum(k.per_run) AS per_run, sum(k.share_percent) AS share_percent,
-        max(k.op) FILTER (WHERE k.kernel_place = 1) AS worst,
-        -- An op that a delegate takes includes the copies of its weights.
-        coalesce(
-            string_agg(k.op, ', ' ORDER BY k.kernel_place) FILTER (WHERE NOT k.is_copy AND k.kernel_place <= 3), worst
-        ) AS to_delegate,
-        string_agg(k.words, ', ' ORDER BY k.kernel_place) FILTER (WHERE k.kernel_place <= 3) AS words,
-        (SELECT sum(g.calls) FROM ops AS g WHERE g.kind = 'delegate_call') AS delegate_calls
-    FROM ops AS k
-    WHERE k.kind = 'kernel'
-),
 copied AS (
     SELECT sum(c.per_run) AS per_run, sum(c.share_percent) AS share_percent,
         100e0 * sum(c.of_constants) / nullif(sum(c.per_run), 0) AS constant_percent,
@@ -302,29 +361,6 @@ dominating AS (
     FROM times AS p
     WHERE p.module_path IS NOT NULL
     GROUP BY p.module_path
-),
-delegated AS (
-    SELECT sum(g.calls) FILTER (WHERE g.kind = 'delegate_call') AS calls, fsum(g.per_run) AS total,
-        fsum(g.share_percent) AS share_percent,
-        coalesce(fsum(g.per_run) FILTER (WHERE g.kind = 'delegate' AND g.is_copy), 0) AS copies,
-        sum(g.opened) FILTER (WHERE g.kind = 'delegate_call') AS unaccounted,
-        bool_or(g.kind = 'delegate') AND NOT EXISTS (
-            FROM clocks AS c WHERE c.is_delegate AND c.is_coarse
-        ) AS is_explained,
-        string_agg(g.words, ', ' ORDER BY g.per_run DESC) FILTER (WHERE g.kind = 'delegate_call' OR g.is_copy) AS words
-    FROM ops AS g
-    WHERE g.kind IN ('delegate', 'delegate_call')
-),
--- A run calls delegates often (a graph in one piece has one call), and each call is short compared with its overhead:
--- copies and layout, and time that the delegate's events leave unaccounted, a quarter of it. If the clock of these
--- events is too coarse, and for calls without events or with detached ones, unaccounted time is not counted as
--- overhead; such calls are reported if they are short: a call's fixed cost is some microseconds.
-small_calls AS (
-    SELECT d.*, d.copies + CASE WHEN d.is_explained THEN d.unaccounted ELSE 0 END AS costs,
-        100e0 * costs >= 25 * d.total AS is_costly, d.share_percent * costs / d.total AS costs_percent,
-        NOT d.is_explained AND d.total / d.calls * _nanoseconds(a.unit) < 50000 AS is_short
-    FROM delegated AS d CROSS JOIN advised AS a
-    WHERE d.calls >= 5
 ),
 later_runs AS (
     SELECT g.block_index, count(*) AS runs, quantile_cont(g.execute, 0.9) AS p90
@@ -431,19 +467,7 @@ results AS (
     FROM heavy AS h CROSS JOIN advised AS a
     WHERE h.share_percent >= 20 AND NOT EXISTS (FROM ops AS g WHERE g.kind IN ('delegate_call', 'delegate'))
     UNION ALL BY NAME
-    -- Some ops run as kernels although there are delegates. Each such op also splits the graph, so that delegates are
-    -- called more often: reported from 2 % on.
-    SELECT 'fallback kernels' AS rule, _advice_severity(f.share_percent) AS severity,
-        'Next to ' || _advice_count(f.delegate_calls, 'delegate call')
-        || ', the average run has ' || _advice_count(f.calls, 'kernel')
-        || ' for ops that no delegate took: ' || _advice_time(f.per_run, a.unit)
-        || ' (' || _advice_percent(f.share_percent) || '), most of it in ' || f.worst || '.' AS finding,
-        f.words AS evidence, f.per_run AS time_at_stake, f.share_percent,
-        'List the nodes left over: etq coverage. Have the partitioner take '
-        || f.to_delegate || ' (needs a supported data type, a static shape or a newer '
-        || 'backend), or rewrite it with ops that the backend supports.' AS remedy
-    FROM fallbacks AS f CROSS JOIN advised AS a
-    WHERE f.delegate_calls > 0 AND f.share_percent >= 2
+    FROM _delegate_findings('advised', 'ops', 'clocks')
     UNION ALL BY NAME
     -- Much of the time (the limit of medium severity) is spent in ops that compute nothing: changes of layout, type
     -- conversions and copies, in kernels and delegates.
@@ -493,22 +517,6 @@ results AS (
         || '; a smaller shape or type, a backend, or a faster kernel saves most here.' AS remedy
     FROM dominating AS n CROSS JOIN advised AS a
     WHERE n.share_percent >= 50 AND n.others >= 2 AND n.name <> ''
-    UNION ALL BY NAME
-    SELECT 'small delegate calls' AS rule,
-        CASE WHEN t.is_costly THEN _advice_severity(t.costs_percent) ELSE 'low' END AS severity,
-        'The average run calls delegates ' || _advice_count(t.calls, 'time') || ', '
-        || _advice_time(t.total / t.calls, a.unit) || ' each, '
-        || CASE
-            WHEN t.is_costly THEN _advice_percent(100e0 * t.costs / t.total)
-                || ' of it copies, layout and time that the delegates'' events leave unaccounted.'
-            ELSE 'and the delegates'' events do not show how much of it is overhead.'
-        END AS finding,
-        t.words AS evidence, CASE WHEN t.is_costly THEN t.costs END AS time_at_stake,
-        CASE WHEN t.is_costly THEN t.costs_percent END AS share_percent,
-        'Join the parts: etq coverage lists the ops between them that were not delegated. Have the partitioner take '
-        || 'these, or leave out parts that are too small to save time.' AS remedy
-    FROM small_calls AS t CROSS JOIN advised AS a
-    WHERE t.is_costly OR t.is_short
     UNION ALL BY NAME
     -- The share is the first run's excess in the time of all runs. A slow first run is normal: severity is at most
     -- medium.
