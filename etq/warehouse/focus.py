@@ -59,6 +59,9 @@ _TIMED_EVENTS: Final = """
 """
 # Rules that can't apply have no rows; UNION ALL BY NAME adds the other columns.
 _NO_FINDINGS: Final = "AS TABLE SELECT NULL::VARCHAR AS rule WHERE false"
+_KNOWN: Final = """
+    SELECT EXISTS (FROM device_events WHERE capture_id = $1), EXISTS (FROM op_arguments WHERE capture_id = $1)
+"""
 _OF_DELEGATES: Final = "_delegate_findings"
 _HAS_DELEGATES: Final = "FROM signatures WHERE capture_id = ? AND kind IN ('delegate', 'delegate_call') LIMIT 1"
 
@@ -110,10 +113,10 @@ def prepared_for(
     `given` are its arguments. Errors are those of `computed_once`.
     """
     if view == _ADVICE:
-        query = f"SELECT 1 FROM device_events AS d WHERE d.capture_id = {capture.capture_id:d} LIMIT 1"
         with warehouse.locked() as connection:
-            has_devices = bool(connection.execute(query).fetchall())
+            [(has_devices, has_shapes)] = connection.execute(_KNOWN, [capture.capture_id]).fetchall()
         shared = {name: OF_TRACES[name] for name in (_OF_ADVICE if has_devices else _OF_ADVICE[:1])}
+        shared |= {} if has_shapes else {"_roof_findings": []}
         return computed_once(warehouse, capture, {**shared, **_advice_in(given.get("unit"), has_devices)})
     if view == _ADVICE_OF_DUMPS and all(given.get(name) is None for name in _CHOOSING):
         return timed_once(warehouse, capture)

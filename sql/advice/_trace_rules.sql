@@ -62,6 +62,85 @@ CREATE MACRO _advised_host(
 -- the time beyond that; for kernels too small to fill the device, beyond that of the shortest kernels.
 CREATE MACRO _achievable_part(bound) AS (CASE WHEN bound = 'latency' THEN 1 ELSE 0.8 END);
 
+-- The rule about calls above the roof, by family and what limits them, in percent of the devices' time: only for devices
+-- with known peaks, and traces with shapes.
+CREATE MACRO _roof_findings(
+    capture_key,
+    unit,
+    is_compiled  -- whether torch.compile made code that the trace ran
+) AS TABLE
+WITH rated AS MATERIALIZED (
+    FROM _rated_calls(capture_key, NULL, NULL, NULL, NULL, NULL, false) AS r
+    WHERE EXISTS (FROM device_events AS d WHERE d.capture_id = capture_key)
+),
+by_op AS (
+    SELECT r.family, r.bound, r.label, sum(r.calls) AS calls, sum(r.ticks) AS ticks, sum(r.least_ticks) AS least_ticks,
+        sum(r.bytes::DOUBLE * r.calls) AS bytes, any_value(r.bandwidth) AS bandwidth, any_value(r.device) AS device,
+        sum(r.ticks) FILTER (
+            WHERE contains(r.type, 'Float4') OR regexp_matches(r.top_event, 'fp4|int4|e2m1', 'i')
+        ) AS four_bit_ticks
+    FROM rated AS r
+    WHERE r.bound IS NOT NULL
+    GROUP BY r.family, r.bound, r.label
+),
+above_roof AS (
+    SELECT o.family, o.bound, any_value(o.device) AS device,
+        100 * sum(o.ticks)::DOUBLE / (SELECT sum(r.ticks) FROM rated AS r) AS time_share,
+        sum(o.ticks) - sum(o.least_ticks) / _achievable_part(o.bound) AS ticks,
+        100 * (sum(o.ticks) - sum(o.least_ticks) / _achievable_part(o.bound))
+            / (SELECT sum(r.ticks) FROM rated AS r) AS share,
+        arg_max(o.label, o.ticks) AS main_op,
+        2 * coalesce(sum(o.four_bit_ticks), 0) > sum(o.ticks) AS is_four_bit,
+        100 * sum(o.least_ticks) / sum(o.ticks) AS roof_percent, sum(o.bytes) / sum(o.ticks) / 1e3 AS tb_per_second,
+        any_value(o.bandwidth) / 1e12 AS most_tb_per_second,
+        array_to_string(
+            list(_advice_count(o.calls, 'call') || ' of ' || o.label ORDER BY o.ticks DESC, o.label)[:3], ', '
+        ) AS words
+    FROM by_op AS o
+    GROUP BY o.family, o.bound
+)
+SELECT 'below the roof' AS rule, _advice_severity(r.share) AS severity,
+    _advice_percent(r.time_share) || ' of the devices'' time is ' || r.family
+    || CASE r.bound
+        WHEN 'memory' THEN ' at ' || format('{:.2f}', r.tb_per_second) || ' of '
+            || format('{:.2f}', r.most_tb_per_second) || ' TB/s'
+        WHEN 'compute' THEN ' at ' || _advice_percent(r.roof_percent) || ' of the peak rate'
+        ELSE ' in kernels that are too small to fill the device'
+    END || '.' AS finding,
+    r.words || ', on ' || r.device
+    || CASE
+        WHEN r.bound = 'latency' THEN ''
+        ELSE '; at stake is the time beyond '
+            || _advice_percent(100e0 * _achievable_part(r.bound)) || ' of the peak, which good kernels reach'
+    END
+    || '; etq roofline lists them' AS evidence,
+    _in_unit(r.ticks::BIGINT, c.scale) AS time_at_stake, r.share AS share_percent,
+    CASE
+        WHEN r.bound = 'latency'
+            THEN 'Batch small ops, '
+            || CASE WHEN is_compiled THEN '' ELSE 'let torch.compile fuse them, ' END || 'or replay CUDA graphs.'
+        WHEN r.bound = 'compute' AND r.is_four_bit THEN 'Use sizes that are multiples of the tiles, or larger products.'
+        WHEN r.bound = 'compute'
+            THEN 'Use sizes that are multiples of the tiles, larger products, or smaller types where accuracy allows.'
+        -- Both operands are read once for each element of the batch.
+        WHEN r.family = 'attention' OR r.main_op IN ('aten::bmm', 'aten::baddbmm')
+            THEN 'A larger batch reads more of both operands: fuse the products with'
+            || ' what is between them, or share an operand'
+            || CASE WHEN r.is_four_bit THEN '.' ELSE '; smaller types read less.' END
+        WHEN r.family IN ('GEMM', 'convolution', 'MoE')
+            THEN 'Use a larger batch, which uses what is read more often'
+            || CASE WHEN r.is_four_bit THEN '.' ELSE '; smaller types read less.' END
+        WHEN is_compiled THEN 'Read and write memory less often: fewer passes, or smaller types.'
+        ELSE 'torch.compile fuses ops that follow each other, which then read and write memory once.'
+    END AS remedy,
+    c.unit,
+    CASE
+        WHEN r.bound = 'latency' THEN 'host'
+        WHEN r.bound = 'memory' AND r.family NOT IN ('GEMM', 'attention', 'convolution', 'MoE') THEN 'fusion'
+    END AS cause
+FROM above_roof AS r CROSS JOIN _scaled_key(capture_key, unit) AS c
+WHERE r.share >= 5;
+
 -- Rules about the time of devices, as rows of `_trace_findings`, from the causes of idle devices, the ops of the critical
 -- path, the families of kernels and rated calls. Each rule is a branch of the union, with its thresholds; columns that it
 -- lacks are NULL.
@@ -200,38 +279,6 @@ odd AS (
     WHERE w.kernel_family IN ('GEMM', 'convolution')
         AND regexp_matches(w.label, 'align[12]($|[^0-9])')
         AND NOT contains(w.label, 'simt')
-),
--- The time of a family's calls above the roof, by what limits them, in percent of the devices' time; only for devices
--- with known peaks.
-rated AS MATERIALIZED (
-    FROM _rated_calls(capture_key, NULL, NULL, NULL, NULL, NULL, false) AS r
-    WHERE EXISTS (FROM device_events AS d WHERE d.capture_id = capture_key)
-),
-by_op AS (
-    SELECT r.family, r.bound, r.label, sum(r.calls) AS calls, sum(r.ticks) AS ticks, sum(r.least_ticks) AS least_ticks,
-        sum(r.bytes::DOUBLE * r.calls) AS bytes, any_value(r.bandwidth) AS bandwidth, any_value(r.device) AS device,
-        sum(r.ticks) FILTER (
-            WHERE contains(r.type, 'Float4') OR regexp_matches(r.top_event, 'fp4|int4|e2m1', 'i')
-        ) AS four_bit_ticks
-    FROM rated AS r
-    WHERE r.bound IS NOT NULL
-    GROUP BY r.family, r.bound, r.label
-),
-above_roof AS (
-    SELECT o.family, o.bound, any_value(o.device) AS device,
-        100 * sum(o.ticks)::DOUBLE / (SELECT sum(r.ticks) FROM rated AS r) AS time_share,
-        sum(o.ticks) - sum(o.least_ticks) / _achievable_part(o.bound) AS ticks,
-        100 * (sum(o.ticks) - sum(o.least_ticks) / _achievable_part(o.bound))
-            / (SELECT sum(r.ticks) FROM rated AS r) AS share,
-        arg_max(o.label, o.ticks) AS main_op,
-        2 * coalesce(sum(o.four_bit_ticks), 0) > sum(o.ticks) AS is_four_bit,
-        100 * sum(o.least_ticks) / sum(o.ticks) AS roof_percent, sum(o.bytes) / sum(o.ticks) / 1e3 AS tb_per_second,
-        any_value(o.bandwidth) / 1e12 AS most_tb_per_second,
-        array_to_string(
-            list(_advice_count(o.calls, 'call') || ' of ' || o.label ORDER BY o.ticks DESC, o.label)[:3], ', '
-        ) AS words
-    FROM by_op AS o
-    GROUP BY o.family, o.bound
 )
 -- No advice for unknown causes, nor for calls of an unknown kind.
 SELECT 'device idle' AS rule, _advice_severity(s.share) AS severity,
@@ -377,51 +424,7 @@ SELECT 'odd sizes' AS rule, _advice_severity(o.share) AS severity, _advice_perce
 FROM odd AS o CROSS JOIN clock AS c
 WHERE o.share >= 5
 UNION ALL BY NAME
-SELECT 'below the roof' AS rule, _advice_severity(r.share) AS severity,
-    _advice_percent(r.time_share) || ' of the devices'' time is ' || r.family
-    || CASE r.bound
-        WHEN 'memory' THEN ' at ' || format('{:.2f}', r.tb_per_second) || ' of '
-            || format('{:.2f}', r.most_tb_per_second) || ' TB/s'
-        WHEN 'compute' THEN ' at ' || _advice_percent(r.roof_percent) || ' of the peak rate'
-        ELSE ' in kernels that are too small to fill the device'
-    END || '.' AS finding,
-    r.words || ', on ' || r.device
-    || CASE
-        WHEN r.bound = 'latency' THEN ''
-        ELSE '; at stake is the time beyond '
-            || _advice_percent(100e0 * _achievable_part(r.bound)) || ' of the peak, which good kernels reach'
-    END
-    || '; etq roofline lists them' AS evidence,
-    _in_unit(r.ticks::BIGINT, c.scale) AS time_at_stake, r.share AS share_percent,
-    CASE
-        WHEN r.bound = 'latency'
-            THEN 'Batch small ops, '
-            || CASE
-                WHEN (SELECT d.is_compiled FROM compiled AS d) THEN ''
-                ELSE 'let torch.compile fuse them, '
-            END || 'or replay CUDA graphs.'
-        WHEN r.bound = 'compute' AND r.is_four_bit THEN 'Use sizes that are multiples of the tiles, or larger products.'
-        WHEN r.bound = 'compute'
-            THEN 'Use sizes that are multiples of the tiles, larger products, or smaller types where accuracy allows.'
-        -- Both operands are read once for each element of the batch.
-        WHEN r.family = 'attention' OR r.main_op IN ('aten::bmm', 'aten::baddbmm')
-            THEN 'A larger batch reads more of both operands: fuse the products with'
-            || ' what is between them, or share an operand'
-            || CASE WHEN r.is_four_bit THEN '.' ELSE '; smaller types read less.' END
-        WHEN r.family IN ('GEMM', 'convolution', 'MoE')
-            THEN 'Use a larger batch, which uses what is read more often'
-            || CASE WHEN r.is_four_bit THEN '.' ELSE '; smaller types read less.' END
-        WHEN (SELECT d.is_compiled FROM compiled AS d)
-            THEN 'Read and write memory less often: fewer passes, or smaller types.'
-        ELSE 'torch.compile fuses ops that follow each other, which then read and write memory once.'
-    END AS remedy,
-    c.unit,
-    CASE
-        WHEN r.bound = 'latency' THEN 'host'
-        WHEN r.bound = 'memory' AND r.family NOT IN ('GEMM', 'attention', 'convolution', 'MoE') THEN 'fusion'
-    END AS cause
-FROM above_roof AS r CROSS JOIN clock AS c
-WHERE r.share >= 5;
+FROM _roof_findings(capture_key, unit, (SELECT d.is_compiled FROM compiled AS d));
 
 -- Rows of `advice` of a trace, unordered, from `trace_recommendations` and the rules about devices. `cause` is equal in
 -- rules that may find the same thing.
