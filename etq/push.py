@@ -10,9 +10,8 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
@@ -40,8 +39,7 @@ class Stored(msgspec.Struct):
     findings: list[tuple[str, str]] = []
 
 
-@dataclass(frozen=True)
-class _Part:
+class _Part(NamedTuple):
     head: bytes
     path: str | None = None
     size: int = 0

@@ -6,10 +6,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
 from etq.database.publishing import new_file
 from etq.errors import QueryError, message_of
@@ -23,8 +22,7 @@ GZIP: Final = ".gz"
 SCHEDULE: Final = ("steps", "phase")
 
 
-@dataclass(frozen=True)
-class ExportFormat:
+class ExportFormat(NamedTuple):
     """A format. Its module in this package, and the function in it, have the format's name with _ for -."""
 
     text: str  # one line of description

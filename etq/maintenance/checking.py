@@ -6,10 +6,9 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from hashlib import file_digest
 from pathlib import Path, PurePath
-from typing import Final
+from typing import Final, NamedTuple
 
 import duckdb
 
@@ -75,8 +74,7 @@ _AT_ONCE: Final = 100
 _PRUNED: Final = f"SELECT f.capture_id FROM findings AS f WHERE f.rule = '{PRUNED}'"
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(NamedTuple):
     """A part that was checked, as text, and its problems."""
 
     what: str

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import duckdb
 
@@ -30,8 +29,7 @@ from etq.storage.naming import names_for
 KINDS: Final = ("program", "record", "capture")
 
 
-@dataclass(frozen=True)
-class Merged:
+class Merged(NamedTuple):
     """The result of a merge: the number of captures, and how many of them an earlier warehouse already had.
 
     `conflicts` has a line for each difference between warehouses about one capture; the first warehouse's value was
