@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Final
+from pathlib import Path
+from typing import Final, NamedTuple
 
 VERSION: Final = "0.1.0"
 # The version of the tables of warehouses and lakes.
 SCHEMA_VERSION: Final = 1
 # Optional libraries come last.
 LIBRARIES: Final = (*("duckdb", "pyarrow", "numpy", "msgspec", "click"), *("pandas", "pyspark", "torch", "executorch"))
+
+
+class Files(NamedTuple):
+    """The library, the tables alone, and a warehouse without captures: see `etq.database.library`."""
+
+    library: Path
+    tables: Path
+    warehouse: Path
+
+    @classmethod
+    def within(cls, folder: Path) -> Files:
+        """Return the files of a folder, which may not exist."""
+        return cls(*(folder / f"{name}.duckdb" for name in cls._fields))
 
 
 def versions() -> dict[str, str]:

@@ -22,30 +22,17 @@ from functools import cache
 from itertools import count
 from pathlib import Path
 from threading import RLock
-from typing import Final, NamedTuple
+from typing import Final
 from weakref import WeakKeyDictionary, finalize
 
 import duckdb
 
 from etq.catalog import identifier, quoted, state
 from etq.database.cursors import Found, database_of, set_up
+from etq.version import Files
 
 # A warehouse's file may have the first of these names, too.
 _NAMES: Final = ("etq", "etq_library")
-
-
-class Files(NamedTuple):
-    """The library, the tables alone, and a warehouse without captures."""
-
-    library: Path
-    tables: Path
-    warehouse: Path
-
-    @classmethod
-    def within(cls, folder: Path) -> Files:
-        """Return the files of a folder, which may not exist."""
-        return cls(*(folder / f"{name}.duckdb" for name in cls._fields))
-
 
 # Databases in memory are in one instance of DuckDB for each process and settings, so that the library is loaded once.
 _instances: Final[dict[tuple[object, ...], duckdb.DuckDBPyConnection]] = {}

@@ -16,9 +16,8 @@ import duckdb
 from etq import catalog
 from etq.catalog import quoted
 from etq.database.functions import FUNCTIONS
-from etq.database.library import Files
 from etq.database.temporary import temporary_folder
-from etq.version import SCHEMA_VERSION, VERSION
+from etq.version import SCHEMA_VERSION, VERSION, Files
 
 # DuckDB 1.5 and later can read and write these files. Blocks of a quarter of the default size waste less space in a
 # file of few captures (0.5 MB of 1.6) and of many (1.4 bytes per event of 10.1), and are read as fast.

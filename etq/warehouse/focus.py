@@ -43,7 +43,7 @@ OF_TRACES: Final[Mapping[str, Sequence[Arguments]]] = {
 }
 # Of these, the macros that only views of devices call.
 _OF_DEVICES: Final = ("_path_elements", "_idle_causes", "_rated_calls")
-# The macros of the advice about a trace; without devices, the first is called several times.
+# The macros that rules of advice about a trace share; without devices, the first.
 _OF_ADVICE: Final = ("_trace_slices", "_launches", "_operator_calls", "_path_elements")
 _ADVICE: Final = "_advice_of_trace"
 _ADVICE_OF_DUMPS: Final = "_advice_of_runtime"
