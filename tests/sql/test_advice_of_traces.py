@@ -40,8 +40,8 @@ def take(
 def advice(
     traces: Traces, rule: str, columns: str = "time_at_stake, share_percent, finding, remedy"
 ) -> list[tuple[Any, ...]]:
-    query = f"SELECT {columns} FROM advice('t', unit := 'us') AS a WHERE a.rule = $rule"
-    return traces.warehouse.rows(query, rule=rule)[1]
+    rows = traces.warehouse.advice("t", unit="us").to_arrow_table().to_pylist()
+    return [tuple(row[name] for name in columns.split(", ")) for row in rows if row["rule"] == rule]
 
 
 def test_attention_in_single_ops(traces: Traces) -> None:

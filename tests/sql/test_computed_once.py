@@ -80,6 +80,12 @@ def test_views_have_the_same_rows(warehouse: etq.Warehouse, name: str, views: tu
     assert sum(bool(rows) for rows in alone.values()) > (7 if name == "cpu" else 15 if views == OF_TRACES else 2)
 
 
+@pytest.mark.parametrize("name", ["torch/lists.pt.trace.json.gz", "torch_gpu/rank0.pt.trace.json.gz", "mlp/mlp.etdp"])
+def test_rules_that_are_not_planned_have_no_rows(name: str) -> None:
+    with etq.read(CAPTURES / name) as warehouse:
+        assert warehouse.advice().to_arrow_table().equals(warehouse.sql("FROM advice(1)").to_arrow_table())
+
+
 @pytest.mark.long
 def test_views_of_a_dump_have_the_same_rows(warehouse: etq.Warehouse) -> None:
     # Views with the option `runs` use typical runs by default.
