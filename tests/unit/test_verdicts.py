@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from etq.verdicts.alignment import align
+from etq.analysis.alignment import align
+from etq.analysis.items import compared
 from etq.verdicts.arithmetic import p_of, quantile
 from etq.verdicts.comparison import compare
-from etq.verdicts.items import compared
 from tests.statistics.fleet import NO_CONDITIONS, NO_SHAPES, Draw, Fleet, Floats, samples_of
 
 
@@ -110,11 +110,8 @@ def aligned(*programs: Ops) -> list[list[str]]:
     names = ("capture_id", "op_index", "program", "name", "is_by_module", "ticks")
     kinds = ("int64", "int64", "object", "object", "bool", "float64")
     columns = zip(names, kinds, zip(*ops, strict=True), strict=True)
-    answer = align({name: np.array(values, kind) for name, kind, values in columns})
-    found: list[list[str]] = [[] for _ in programs]
-    for program, item in zip(answer["capture_id"], answer["item"], strict=True):
-        found[program - 1].append(item)
-    return found
+    keys = iter(align({name: np.array(values, kind) for name, kind, values in columns}))
+    return [[next(keys) for _ in program] for program in programs]
 
 
 def test_ops_are_aligned_as_lines_are() -> None:
