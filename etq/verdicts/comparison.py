@@ -25,7 +25,7 @@ import numpy as np
 
 from etq.verdicts import words
 from etq.verdicts.arithmetic import captures_needed, median
-from etq.verdicts.effects import FEW, Effect, effects, set_history, weight_of
+from etq.verdicts.effects import Effect, effects, set_history, weight_of
 from etq.verdicts.findings import findings, findings_of_input
 from etq.verdicts.samples import Samples, comparisons
 from etq.verdicts.states import LEAST, common_shift, states
@@ -42,9 +42,6 @@ LEAST_PART, LEAST_PART_OF_SINGLE = 0.0005, 0.001
 # of it, and so have those of ops.
 PARTS = {"total": 0.35, "op": 0.6, "call": 0.6, "module": 0.6}
 SLOW_PART = 0.025
-# Of fewer than 5 captures a side, or 10 measured apart, ops take a quarter: with all of it, an op of equal sides of 3
-# in turns is blamed in 7 % (quiet mlp), of 5 apart in 7 % (a busy convolution), with a quarter in 3 % of both.
-PART_OF_FEW = 0.25
 
 
 @dataclass
@@ -131,11 +128,7 @@ class _Comparison:
     def __init__(self, samples: Samples, alpha: float, parts: Mapping[str, float], min_effect: float | None) -> None:
         self.samples, self.alpha, self.min_effect = samples, alpha, min_effect
         self.states = state = states(samples, is_slow=parts is not PARTS)
-        enough = 2 * FEW if samples.is_apart else FEW
-        is_few = min(samples.is_base.sum(), samples.is_new.sum()) < enough
-        self.alphas = alphas = {
-            level: part * alpha * (PART_OF_FEW if is_few and level != "total" else 1) for level, part in parts.items()
-        }
+        self.alphas = alphas = {level: part * alpha for level, part in parts.items()}
         levels = [level for level in dict.fromkeys(samples.levels.tolist()) if level in alphas]
         self.effects = {level: effects(samples, state, level) for level in levels}
         if state.is_single:

@@ -117,7 +117,7 @@ def _are_apart(deviations: Numbers, factors: Numbers, is_new: Flags) -> bool:
 
     An op's weight is the inverse of its squared error.
     """
-    found = differences(deviations, factors, is_new, is_interleaved=False)
+    found = differences(deviations, factors, is_new)
     shifts = found.difference + found.shift
     weights = 1 / (LEAST_SQUARED_ERROR + np.nan_to_num(found.variance * found.inverse))
     is_far = np.abs(shifts - median(shifts)) > np.maximum(APART, _error(factors, is_new))
