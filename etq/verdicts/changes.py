@@ -302,17 +302,17 @@ def _beside_nearer(values: Floats, cuts: Sequence[int], bound: float) -> list[in
     """Return the cuts, with captures further than `bound` from both levels beside the nearer one: either side costs the
     same there.
     """
-    moved = [0]
-    for at, end in pairwise([*cuts, len(values)]):
-        first, cut = moved[-1], at
+    ends = [0, *cuts, len(values)]
+    for at in range(1, len(ends) - 1):
+        first, cut, end = ends[at - 1 : at + 2]
         before, after = (np.abs(values - np.median(part)) for part in (values[first:cut], values[cut:end]))
         is_far = np.minimum(before, after) > bound
         while cut < end - 1 and is_far[cut] and before[cut] < after[cut]:
             cut += 1
         while cut > first + 1 and is_far[cut - 1] and after[cut - 1] < before[cut - 1]:
             cut -= 1
-        moved.append(cut)
-    return moved[1:]
+        ends[at] = cut
+    return ends[1:-1]
 
 
 def _tested(values: Floats, noise: Noise, first: int, cut: int, end: int) -> tuple[Change, float]:

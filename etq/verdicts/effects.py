@@ -142,8 +142,7 @@ def shrunk(variances: Numbers, freedom: Numbers, is_precise: Flags) -> tuple[Num
     known, n = variances[is_known], freedom[is_known]
     # An op varies by 0.1 % at least.
     excess = np.log(np.maximum(1e-6, known)).var(ddof=1) - (2 / n + 2 / n**2 + 4 / (3 * n**3)).mean()
-    prior = max(1, round((1 + math.sqrt(1 + 2 * excess)) / excess)) if excess > 0 else MOST_PRIOR
-    prior = min(MOST_PRIOR, prior)
+    prior = min(MOST_PRIOR, max(1, round((1 + math.sqrt(1 + 2 * excess)) / excess))) if excess > 0 else MOST_PRIOR
     typical = median(known / (1 - 2 / (9 * n)) ** 3)
     return (prior * typical + freedom * variances) / (prior + freedom), np.where(freedom > 0, prior + freedom, 0)
 
