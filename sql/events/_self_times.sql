@@ -42,22 +42,8 @@ SELECT e.*, r.name AS run_name, r.scope, r.method, r.is_typical
 FROM _capture_events(capture_key) AS e
 JOIN _selected_runs(capture_key, steps, phase, method, runs) AS r USING (run_index);
 
--- The same with self times. The events within others are read again, by few columns: kept with all of them, a million
--- events take 80 MB more.
+-- The same with self times.
 CREATE MACRO _self_times(capture_key, steps, phase, method, runs) AS TABLE
-WITH selected_runs AS MATERIALIZED (
-    SELECT r.run_index, r.name AS run_name, r.scope, r.method, r.is_typical
-    FROM _selected_runs(capture_key, steps, phase, method, runs) AS r
-),
-selected_events AS (FROM _capture_events(capture_key) AS e JOIN selected_runs AS r USING (run_index)),
-inner_events AS (
-    SELECT c.capture_id, coalesce(e.parent_run_index, e.run_index) AS parent_run_index, e.parent_index,
-        _duration_ticks(e.start_ticks, e.elapsed_ticks, c.clock_bits) AS duration_ticks, e.overlap_ticks, e.is_detached,
-        s.clock = 'host' AND s.value_unit = 'ticks' AS is_host_ticks
-    FROM (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
-    JOIN selected_runs AS r USING (run_index)
-    JOIN (FROM signatures AS i WHERE i.capture_id = capture_key) AS s USING (signature_index)
-    CROSS JOIN (FROM captures AS i WHERE i.capture_id = capture_key) AS c
-),
-inner_times AS (FROM _inner_times_of('inner_events'))
+WITH selected_events AS (FROM _selected_events(capture_key, steps, phase, method, runs)),
+inner_times AS (FROM _inner_times_of('selected_events'))
 FROM _self_times_of('selected_events', 'inner_times');
