@@ -99,7 +99,8 @@ class _Group(click.Group):
                 raise click.UsageError(message, context) from None
             # click lists only commands that it knows, so names of modules not yet imported are added.
             known = [*COMMANDS, *ALIASES]
-            raise click.exceptions.NoSuchCommand(error.command_name, possibilities=known, ctx=context) from None
+            message = f"No such command or file {error.command_name!r}."
+            raise click.exceptions.NoSuchCommand(error.command_name, message, known, context) from None
 
     def invoke(self, context: click.Context) -> Any:
         try:

@@ -10,7 +10,7 @@ import click
 
 from etq import catalog
 from etq.cli import main
-from etq.cli.no_rows import naming_other_view, note_no_rows
+from etq.cli.no_rows import note_no_rows
 from etq.cli.options import output_options, warehouse_option
 from etq.cli.targets import FileOptions, open_target
 from etq.errors import printable
@@ -64,11 +64,8 @@ def memory(capture: str, db: str, format: str | None, output: str | None, force:
             if text:
                 write_text(text, output, force=force, is_printable=True)
                 return
-        with naming_other_view(view, selector):
-            query, shown = f"FROM {view}($capture)", catalog.named(view)
-            has_rows = write(
-                warehouse, query, format, output, force=force, view=shown, needs_rows=True, capture=selector
-            )
+        query, shown = f"FROM {view}($capture)", catalog.named(view)
+        has_rows = write(warehouse, query, format, output, force=force, view=shown, needs_rows=True, capture=selector)
         if not has_rows:
             note_no_rows(warehouse, view, capture, selector, {})
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from etq import catalog
 from etq.choices import UNITS
@@ -151,7 +152,16 @@ def refuse_warehouse(argument: str, instead: str = "name a capture and") -> None
 def is_file(capture: str, db: str) -> bool:
     """Whether an argument names a file that exists; a plain word is a capture's name if the warehouse exists."""
     is_path = os.sep in capture or "." in capture
-    return os.path.exists(capture) and (is_path or not is_there(db))
+    if not os.path.exists(capture) or not (is_path or not is_there(db)):
+        return False
+    refuse_db(capture)
+    return True
+
+
+def refuse_db(file: str) -> None:
+    """Raise `click.UsageError` if the command line has --db, too."""
+    if click.get_current_context().get_parameter_source("db") is ParameterSource.COMMANDLINE:
+        raise click.UsageError(f"{file} and --db: give a file or a warehouse, not both")
 
 
 def check_path(argument: str, db: str) -> None:

@@ -31,6 +31,7 @@ WITH target AS MATERIALIZED (
         CASE WHEN NOT coalesce(r.is_complete, false) THEN c.program_id END AS answering_program
     FROM _scaled_capture(capture, unit) AS c
     LEFT JOIN records AS r USING (record_id)
+    WHERE c.format <> 'torch_trace'
 ),
 times AS MATERIALIZED (FROM _attributed_times((SELECT a.capture_id FROM target AS a), steps, phase, method, runs) AS t),
 executes AS (

@@ -35,16 +35,14 @@ WITH target AS MATERIALIZED (
     SELECT
         CASE
             WHEN c.program_id IS NULL THEN error(
-                c.name || CASE
-                    WHEN c.format = 'torch_trace' THEN ' is a PyTorch trace; delegate_graph is for ETDumps'
-                    ELSE ': link its program (.pte), which has the delegates'' graphs: '
-                        || 'etq link ' || c.name || ' PROGRAM, or for a file --pte'
-                END
+                c.name || ': link its program (.pte), which has the delegates'' graphs: '
+                || 'etq link ' || c.name || ' PROGRAM, or for a file --pte'
             )
             ELSE c.capture_id
         END AS capture_id,
         c.program_id, c.record_id, c.unit, c.scale
     FROM _scaled_capture(capture, unit) AS c
+    WHERE c.format <> 'torch_trace'
 ),
 times AS MATERIALIZED (
     SELECT t.method, t.signature_index, t.calls, t.executes, t.self_ticks
