@@ -29,7 +29,7 @@ classified_times AS (
             WHEN "by" = 'shape' THEN coalesce(t.op_type || coalesce(' ' || t.output_shape, ''), t.family)
             ELSE error(
                 'by must be ''family'', ''label'', ''instance'', ''op_type'' or '
-                || '''shape'', not ' || coalesce("by", 'NULL')
+                || '''shape'', not ' || coalesce("by", 'NULL') || '; for modules there is module_totals'
             )
         END AS op,
         CASE WHEN t.kind = 'operator_call' AND t.has_children THEN 'framework' ELSE t.kind END AS kind,
