@@ -27,12 +27,14 @@ def job_trace(warehouse: Answers, captures: Sequence[Capture], options: dict[str
     places: list[Place] = []
     properties: list[dict[str, Any]] = []
     numbers, first_id, taken = count(1), 0, set[int]()
-    for capture, shift in zip(ordered, shifts, strict=True):
+    ranks = [rank for capture in ordered if (rank := _rank(known[capture.capture_id])) is not None]
+    ranks = ranks if len({*ranks}) == len(ordered) else [*range(len(ordered))]
+    for capture, shift, rank in zip(ordered, shifts, ranks, strict=True):
         most, devices, processes = _contents(warehouse, capture)
         renamed = {device: _free(device, taken) for device in devices}
         title = _title(capture, known, ordered)
         named = {name: (next(numbers), f"{title}: {text}") for name, text in processes}
-        places.append(Place(shift, first_id, {old: new for old, new in renamed.items() if old != new}, named))
+        places.append(Place(shift, first_id, {old: new for old, new in renamed.items() if old != new}, named, rank))
         first_id += most + 1
         stated = {each["id"]: each for each in device_properties(warehouse, capture)}
         properties += [stated[old] | {"id": new} for old, new in renamed.items() if old in stated]
