@@ -7,8 +7,6 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any, Final
 
-import pytest
-
 from etq.export import parts
 from etq.warehouse.warehouse import Warehouse
 from tests.launch_traces import ALL_REDUCE, message, training
