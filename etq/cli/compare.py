@@ -99,6 +99,7 @@ side_arguments: Final = together(
     click.argument("base"),
     click.argument("new"),
     click.argument("more", nargs=-1, metavar="", expose_value=False, callback=_refuse_more),
+    click.option("--etrecord", metavar="FILE", help="For files: the ETRecord of their program."),
 )
 
 
@@ -112,7 +113,6 @@ side_arguments: Final = together(
 @click.option("--unit", type=click.Choice(UNITS), help="Unit of times.  [default: us; cycles where ticks are cycles]")
 @judging_options
 @click.option("--verdicts", "has_verdicts", is_flag=True, help="Say which of two different devices is slower.")
-@click.option("--etrecord", metavar="FILE", help="For files: the ETRecord of their program.")
 @warehouse_option
 @output_options
 def compare(

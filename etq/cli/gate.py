@@ -50,6 +50,7 @@ def gate(
     metrics: tuple[str, ...],
     startup: bool,
     step_name: str | None,
+    etrecord: str | None,
     db: str,
     quantile: str | None,
     format: str | None,
@@ -71,7 +72,7 @@ def gate(
         raise click.UsageError("--startup excludes --total and --metric, which judge other numbers")
     arguments = {**options, "unit": None, "quantile": None if quantile is None else float(quantile)}
     try:
-        with sides(base, new, db, None) as (warehouse, base_selector, new_selector):
+        with sides(base, new, db, etrecord) as (warehouse, base_selector, new_selector):
             comparison = Comparison(warehouse, base_selector, new_selector, arguments, step_name)
             if not (startup or total or metrics) and comparison.has_few_common_ops():
                 say(f"Note: {words.FEW_COMMON_OPS}: fewer than half of the ops are in both; only totals are judged")
