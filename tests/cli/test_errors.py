@@ -39,7 +39,7 @@ def ask(lab: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> object:
 # Status 1: the command, and how its error begins, or what is in it after `…`.
 FAILURES = [
     ("inspect nothing.etdp", "nothing.etdp: no such file"),
-    ("inspect .", ".: can't be read: is a directory"),
+    ("inspect .", ".: a folder; name a file in it"),
     ("inspect {mlp} --active 0", "a schedule needs"),
     ("ops {mlp} -o .", ".: is a directory; name a file in it"),
     ("ops run -o ops.csv.gz", "ops.csv.gz: tables are not compressed"),
@@ -187,7 +187,7 @@ NOTES = [
     ("show module_totals {gpu}", "module_totals has no rows for {gpu}, of format torch_trace; for that there is etq ops --by module"),
     ("show op_totals {gpu}", "op_totals has no rows for {gpu}, of format torch_trace; for that there is etq ops"),
     ("show stragglers trace", "etq show stragglers has no rows: no trace has a label rank"),
-    ("memory {mlp}", "{mlp} has no allocations; for the memory that a program plans: etq show planned_memory"),
+    ("memory {mlp}", "{mlp} has no allocations; for the memory that a program plans: etq show planned_memory PROGRAM"),
     ("show framework_tax {mlp} --steps skip_first=99", "no run of {mlp} is left: skip_first=99 leaves out all 6"),
     ("show framework_tax llm --phase decode", "no run of llm is of phase decode; set phases of runs with etq label --phase"),
     ("captures device=c", "no capture matches device=c: none has device=c; values are pixel8, watch"),
