@@ -338,9 +338,9 @@ def _wrapped_head(head: str, width: int) -> list[str]:
 
 
 def _is_prose(cells: Sequence[str]) -> bool:
-    """Whether a column's texts are of several words, and can be wrapped."""
+    """Whether a column's texts are of several words, and can be wrapped; names of kernels are not."""
     text = max(cells, key=len, default="")
-    return len(text) > _LONG and text.count(" ") >= _WORDS - 1 and width_of(text) == len(text)
+    return len(text) > _LONG and text.count(" ") >= max(_WORDS - 1, len(text) // _LONG) and width_of(text) == len(text)
 
 
 def _more(decimals: int | None, others: int | None) -> int | None:

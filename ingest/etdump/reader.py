@@ -69,11 +69,14 @@ def _what_it_is(data: Any) -> str:
         return "the file is empty; expected a profiling file"
     if head[4:8] == b"ET12":
         return (
-            "this is an ExecuTorch program (.pte), not an ETDump; give the .etdp of one of its runs; etq FILE shows "
-            "its ops and delegates, etq show planned_memory FILE its memory"
+            "this is an ExecuTorch program (.pte), not an ETDump; give the .etdp of a run, with this as --pte; etq "
+            "FILE shows its ops and delegates, etq show planned_memory FILE its memory"
         )
     if head.startswith(b"PK"):
-        return "this is a zip, perhaps an ETRecord, not an ETDump; give the .etdp of a run; etq FILE shows its ops"
+        return (
+            "this is a zip, perhaps an ETRecord, not an ETDump; give the .etdp of a run, with this as --etrecord; etq "
+            "FILE shows its ops"
+        )
     if (other := other_file(data)) is not None:
         return other
     if not any(data[: min(size, 4096)]):
