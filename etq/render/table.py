@@ -91,7 +91,7 @@ def table_parts(
         remaining = chain([second], remaining)
     elif not wide.get():
         columns, first, common = _without_common(columns, first)
-    yield note("; ".join(filter(None, (common, share if _SHARES[0] in columns else ""))), style)
+    yield note("; ".join(filter(None, (common, share if first and _SHARES[0] in columns else ""))), style)
     layout = _Layout(columns, first, style, foremost, has_unit)
     kept = [*range(len(columns))] if wide.get() else layout.fitting()
     groups = layout.groups(kept)
