@@ -23,6 +23,7 @@ from etq.cli.compare import (
 from etq.cli.messages import say
 from etq.cli.options import file_output_options, warehouse_option
 from etq.errors import EtqError, printable
+from etq.render.terminal import PLAIN, TerminalStyle, style_of, wrapped
 from etq.render.writers import format_of, write_rows, write_text
 from etq.verdicts import words
 
@@ -79,7 +80,9 @@ def gate(
                 total = True
             found = find_worse_startup(comparison) if startup else find_worse(comparison, not total, metrics)
             if (format or format_of(output)) == "table":
-                write_text(_sentences(comparison, total, metrics, startup), output, force=force, is_printable=True)
+                style = style_of(sys.stdout) if output is None else PLAIN
+                text = _sentences(comparison, total, metrics, startup, style)
+                write_text(text, output, force=force, is_printable=True)
             else:
                 write_rows(_COLUMNS, _judged(comparison, total, metrics, startup), format, output, force=force)
             report_worse(found)
@@ -99,11 +102,13 @@ def gate(
         say("Note: what is unclear passes, with status 0")
 
 
-def _sentences(comparison: Comparison, total: bool, metrics: tuple[str, ...], startup: bool) -> str:
+def _sentences(
+    comparison: Comparison, total: bool, metrics: tuple[str, ...], startup: bool, style: TerminalStyle
+) -> str:
     if not startup and not metrics:
-        return headline(comparison, "table", of_ops=not total)
+        return headline(comparison, "table", style, of_ops=not total)
     lines = comparison.startup_lines() if startup else comparison.metric_lines(metrics)
-    return "".join(f"{printable(line)}\n" for line in lines)
+    return "".join(f"{wrapped(printable(line), style)}\n" for line in lines)
 
 
 def _judged(comparison: Comparison, total: bool, metrics: tuple[str, ...], startup: bool) -> list[Sequence[Any]]:
