@@ -179,9 +179,7 @@ def _about_file(error: EtqError) -> str:
     if unknown is None or not looks_like_path(unknown.name):
         return str(error)
     if os.path.exists(unknown.name):
-        return (
-            f"{unknown.name}: this command takes a {unknown.kind} of the warehouse, not a file; ingest the file first"
-        )
+        return f"{unknown.name}: this command takes a {unknown.kind} of the warehouse, not a file; ingest it first"
     return f"{unknown.name}: no such file, and no {unknown.kind} of that name{unknown.near}"
 
 

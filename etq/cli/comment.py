@@ -89,6 +89,5 @@ def comment(
                 over=over, by=by, author=author, accepted=accepted is not None,
             )  # fmt: skip
             click.echo(f"{'accepted' if accepted is not None else 'noted'}, number {number}", err=True)
-        is_list = text is None and not remove
-        if is_list and not write(warehouse, _COMMENTS, format, output, force=force, needs_rows=True):
+        elif not remove and not write(warehouse, _COMMENTS, format, output, force=force, needs_rows=True):
             say("Note: there are no comments")

@@ -22,8 +22,8 @@ from etq.cli.compare import (
 )
 from etq.cli.messages import say
 from etq.cli.options import file_output_options, warehouse_option
-from etq.errors import EtqError, printable
-from etq.render.terminal import PLAIN, TerminalStyle, style_of, wrapped
+from etq.errors import EtqError
+from etq.render.terminal import PLAIN, style_of
 from etq.render.writers import format_of, write_rows, write_text
 from etq.verdicts import words
 
@@ -81,7 +81,7 @@ def gate(
             found = find_worse_startup(comparison) if startup else find_worse(comparison, not total, metrics)
             if (format or format_of(output)) == "table":
                 style = style_of(sys.stdout) if output is None else PLAIN
-                text = _sentences(comparison, total, metrics, startup, style)
+                text = headline(_lines(comparison, total, metrics, startup), "table", style)
                 write_text(text, output, force=force, is_printable=True)
             else:
                 write_rows(_COLUMNS, _judged(comparison, total, metrics, startup), format, output, force=force)
@@ -102,13 +102,12 @@ def gate(
         say("Note: what is unclear passes, with status 0")
 
 
-def _sentences(
-    comparison: Comparison, total: bool, metrics: tuple[str, ...], startup: bool, style: TerminalStyle
-) -> str:
+def _lines(
+    comparison: Comparison, total: bool, metrics: tuple[str, ...], startup: bool
+) -> list[tuple[str, str | None]]:
     if not startup and not metrics:
-        return headline(comparison, "table", style, of_ops=not total)
-    lines = comparison.startup_lines() if startup else comparison.metric_lines(metrics)
-    return "".join(f"{wrapped(printable(line), style)}\n" for line in lines)
+        return comparison.lines(of_ops=not total)
+    return [(line, None) for line in (comparison.startup_lines() if startup else comparison.metric_lines(metrics))]
 
 
 def _judged(comparison: Comparison, total: bool, metrics: tuple[str, ...], startup: bool) -> list[Sequence[Any]]:

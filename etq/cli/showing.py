@@ -101,8 +101,7 @@ def show_opened(
         seen = seen_of(warehouse, selector, seen, total)
     with prepared:
         form, path, force = output
-        query = f"FROM {call}"
-        has_rows = write(warehouse, query, form, path, force=force, view=seen, needs_rows=True, **parameters)
+        has_rows = write(warehouse, f"FROM {call}", form, path, force=force, view=seen, needs_rows=True, **parameters)
         if not has_rows:
             note_no_rows(warehouse, view, capture, selector, options)
         elif view == "delegate_graph":

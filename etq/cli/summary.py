@@ -302,10 +302,8 @@ def _latency(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
     widest = max(map(width_of, names), default=0)
     for name, (number, _, value, *means, low, high, runs, unit) in zip(names, rows, strict=True):
         shown, *ends = quantities([each for each in (value, low, high) if each is not None], unit)
-        spread = "  of the execute" if unit == "percent" else ""
-        if ends:
-            spread = spread or f"  median of {counted(runs, _noun(number))}"
-            spread += f"; p10 {ends[0].split(' ')[0]}, p90 {ends[1]}"
+        spread = "  of the execute" if unit == "percent" else f"  median of {counted(runs, _noun(number))}" * bool(ends)
+        spread += f"; p10 {ends[0].split(' ')[0]}, p90 {ends[1]}" if ends else ""
         yield f"{name}{' ' * (widest - width_of(name))}  {shown:>8}{spread}"
         if ends and number in _MEANT and means[0] is not None:
             [mean] = quantities(means, unit)

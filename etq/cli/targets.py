@@ -152,10 +152,10 @@ def refuse_warehouse(argument: str, instead: str = "name a capture and") -> None
 def is_file(capture: str, db: str) -> bool:
     """Whether an argument names a file that exists; a plain word is a capture's name if the warehouse exists."""
     is_path = os.sep in capture or "." in capture
-    if not os.path.exists(capture) or not (is_path or not is_there(db)):
-        return False
-    refuse_db(capture)
-    return True
+    is_one = os.path.exists(capture) and (is_path or not is_there(db))
+    if is_one:
+        refuse_db(capture)
+    return is_one
 
 
 def refuse_db(file: str) -> None:
@@ -214,9 +214,7 @@ def open_graphs(base: str, new: str, db: str) -> Iterator[tuple[Warehouse, str, 
     """Provide the warehouse and two sides of it that have graphs; files of records are put into one in memory."""
     are_files = [is_record(side) for side in (base, new)]
     for side, is_one in zip((base, new), are_files, strict=True):
-        if any(are_files) and looks_like_path(side) and not os.path.exists(side):
-            raise EtqError(f"{side}: no such file")
-        check_path(side, db)
+        check_path(side, "" if any(are_files) else db)
         if not is_one and is_file(side, db):
             raise EtqError(f"{side}: not an ETRecord; name two ETRecords, or two captures of a warehouse")
     if any(are_files) and not all(are_files):
@@ -237,8 +235,7 @@ def open_target(capture: str, db: str, read_options: FileOptions) -> Iterator[tu
     names = [f"--{name.replace('_', '-')}" for name, value in asdict(read_options).items() if value is not None]
     if names and not is_file(capture, db):
         check_path(capture, db)
-        verb = "applies" if len(names) == 1 else "apply"
-        raise EtqError(f"{capture} is not a file; {' and '.join(names)} only {verb} to files")
+        raise EtqError(f"{capture} is not a file; only files take {' and '.join(names)}")
     with open_file_or_warehouse(capture, db, lambda file: open_file(file, read_options)) as (warehouse, loaded):
         yield warehouse, loaded or warehouse.capture(capture)
 

@@ -98,9 +98,8 @@ class _Kept:
     @classmethod
     def of(cls, query: str, view: catalog.SqlObject | None) -> _Kept:
         if view is not None:
-            shares = [column.text for column in view.columns if column.name == "share_percent"]
-            share = "".join(f"share %{text.partition('in percent')[2].split('; NULL')[0]}" for text in shares)
-            return cls(view.foremost, view.long, share)
+            whole = [each.text.partition("in percent")[2] for each in view.columns if each.name == "share_percent"]
+            return cls(view.foremost, view.long, "".join(f"share %{text.partition('; NULL')[0]}" for text in whole))
         return cls(catalog.foremost_in(query))
 
 

@@ -73,10 +73,7 @@ def _what_it_is(data: Any) -> str:
             "FILE shows its ops and delegates, etq show planned_memory FILE its memory"
         )
     if head.startswith(b"PK"):
-        return (
-            "this is a zip, perhaps an ETRecord, not an ETDump; give the .etdp of a run, with this as --etrecord; etq "
-            "FILE shows its ops"
-        )
+        return "this is a zip, perhaps an ETRecord, not an ETDump; give the .etdp of a run, with this as --etrecord"
     if (other := other_file(data)) is not None:
         return other
     if not any(data[: min(size, 4096)]):

@@ -89,7 +89,7 @@ FAILURES = [
     ("sql 'FROM captures()'", "captures is a table without parameters: FROM captures"),
     # Links, labels, metrics and phases.
     ("link run nosuch/x.etrecord", "nosuch/x.etrecord: no such file, and no record of that name"),
-    ("label {mlp}", "…mlp.etdp: this command takes a capture of the warehouse, not a file; ingest the file first"),
+    ("label {mlp}", "…mlp.etdp: this command takes a capture of the warehouse, not a file; ingest it first"),
     ("label run 'a=1\n2'", "…is not a value; it has the control character"),
     ("label run captured_at=now", "captured_at 'now' is not a time; write 2026-05-01, "),
     ("label run --metric x=1e999", "the metric x is inf, which is not a finite number"),
@@ -100,7 +100,7 @@ FAILURES = [
     ("gap run net", "run is not linked to an ETRecord"),
     # Reports, pages and exports: nothing is written.
     ("report run run -o x.html", "…run is on both sides"),
-    ("report run --etrecord {record} -o x.html", "run is not a file; --etrecord only applies to files"),
+    ("report run --etrecord {record} -o x.html", "run is not a file; only files take --etrecord"),
     ("report --trend model=none -o x.html", "…model=none"),
     ("export run --to hud --run 1 -o x.json", "hud takes no runs; it takes by, steps"),
     ("db remove run", "1 capture would be removed (run); confirm with -y"),

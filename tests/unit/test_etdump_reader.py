@@ -220,7 +220,7 @@ def test_base64_in_a_log(newline: bytes, prefix: bytes) -> None:
         (b"", "the file is empty; expected a profiling file"),
         (
             b"just a log with a word " + b"QUJDREVGR0hJSktMTU5P" * 4,
-            "^test.etdp: not a profiling file; etq reads ETDumps",
+            "test.etdp: not a profiling file; etq reads ETDumps",
         ),
         (bytes(4096), "the file holds zeros"),
         (b"PK\x03\x04" + bytes(60), "this is a zip, perhaps an ETRecord"),
