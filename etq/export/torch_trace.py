@@ -86,15 +86,13 @@ class Place:
     shift      added to times, in nanoseconds
     ids        added to ids that events share
     devices    new numbers of devices
-    processes  new numbers of processes, and their names
-    rank       that of the processes, as the reader of merged traces knows it
+    processes  the order of processes, and their names, by which they are known
     """
 
     shift: int = 0
     ids: int = 0
     devices: Mapping[int, int] = field(default_factory=dict)
     processes: Mapping[str, tuple[int, str]] = field(default_factory=dict)
-    rank: int = 0
 
     def time(self, column: str) -> str:
         """Return the SQL of a column of times."""
@@ -113,7 +111,7 @@ class Place:
 
     def process(self, name: str) -> str:
         """Return the JSON of a process."""
-        return encoded(f"[rank{self.rank}] {self.processes[name][0]}") if name in self.processes else _as_written(name)
+        return encoded(self.processes[name][1]) if name in self.processes else _as_written(name)
 
 
 AS_WRITTEN: Final = Place()

@@ -61,17 +61,17 @@ def test_events_are_those_of_the_ranks(warehouse: Warehouse, tmp_path: Path) -> 
         each["pid"]: each["args"]["name"] for each in json.loads(made)["traceEvents"] if each["name"] == "process_name"
     }
     assert sorted(names.values()) == sorted(
-        f"rank {rank}: {of}" for rank in range(4) for of in (f"GPU {rank}", "python 4000")
+        f"[rank {rank}] {of}" for rank in range(4) for of in (f"GPU {rank}", "python 4000")
     )
     found: defaultdict[str, list[Any]] = defaultdict(list)
     correlations: defaultdict[str, set[int]] = defaultdict(set)
     for each in slices(made):
-        rank = names[each["pid"]].split(":")[0]
+        rank = names[each["pid"]].split("]")[0]
         found[rank].append((each["ts"], each["dur"], each["name"], each["cat"], each["tid"]))
         correlations[rank] |= {each["args"].get("correlation")} - {None}
     first = min(at for events in found.values() for at, *_ in events)
     expected = {
-        f"rank {rank}": [
+        f"[rank {rank}": [
             (each["ts"] - OFFSETS[rank], each["dur"], each["name"], each["cat"], each["tid"])
             for each in slices(path.read_bytes())
         ]
