@@ -108,7 +108,7 @@ def inspect(
         known = ", ".join({column.name for column in view.columns} & {column.name for column in ops.columns} - _PLACE)
         view = view.beside(ops)
         joined = f"LEFT JOIN (SELECT * EXCLUDE ({known}) FROM event_ops($capture)) USING ({', '.join(sorted(_PLACE))})"
-    warehouse, capture = open_file(file, read_options)
+    warehouse, capture = open_file(file, read_options, is_for_all_runs=True)
     with warehouse:
         query = f"""
         SELECT * EXCLUDE (raw, start_ticks) FROM inspector_events($capture, unit := $unit{arguments}) {joined}

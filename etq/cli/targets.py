@@ -81,8 +81,8 @@ def pop_file_options(options: dict[str, Any]) -> FileOptions:
     return FileOptions(**{field.name: options.pop(field.name, None) for field in fields(FileOptions)})
 
 
-def open_file(file: str, read_options: FileOptions) -> tuple[Warehouse, Capture]:
-    """Load a file into a warehouse in memory; return both."""
+def open_file(file: str, read_options: FileOptions, *, is_for_all_runs: bool = False) -> tuple[Warehouse, Capture]:
+    """Load a file into a warehouse in memory, as `open_ephemeral` does; return both."""
     from etq.warehouse.ephemeral import open_ephemeral
 
     with working(f"Reading {file}", sys.stderr):
@@ -94,6 +94,7 @@ def open_file(file: str, read_options: FileOptions) -> tuple[Warehouse, Capture]
             debug_buffer=read_options.debug_buffer,
             program=read_options.pte,
             graph_captures=read_options.graph_capture or (),
+            is_for_all_runs=is_for_all_runs,
         )
     report_findings(warehouse, capture.capture_id)
     return warehouse, capture

@@ -373,7 +373,7 @@ def _queries(
         dump,
         time_scale=units[0],  # type: ignore[arg-type]
         etrecord=record,
-        has_typical_runs=False,
+        is_for_all_runs=True,
     )
     return rows.CaptureQueries(warehouse, capture, units[1], compat, converter)
 

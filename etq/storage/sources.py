@@ -69,6 +69,10 @@ class Source:
             self._hashing = Thread(target=self._hash_ahead)
             self._hashing.start()
 
+    def skip_hashing(self) -> None:
+        """Have no hash computed: it is the empty text."""
+        self._digest = ""
+
     @property
     def sha256(self) -> str:
         """The hash of the content, which identifies it."""

@@ -59,13 +59,13 @@ def open_ephemeral(
     debug_buffer: str | os.PathLike[str] | None = None,
     program: str | os.PathLike[str] | None = None,
     graph_captures: Sequence[str | os.PathLike[str] | bytes] = (),
-    has_typical_runs: bool = True,
+    is_for_all_runs: bool = False,
 ) -> tuple[Warehouse, Capture]:
     """Do what `read` does; return the warehouse and the capture.
 
-    Without `has_typical_runs`, no run is known as typical: to find them takes longer than a query for all runs. Other
-    options and errors are those of `Warehouse.ingest`; with `etrecord` and `program`, the capture is linked to them;
-    with `debug_buffer`, logged values are stored.
+    If it `is_for_all_runs`, for one query, no run is known as typical and the capture has no hash, which would take as
+    long as the query. Other options and errors are those of `Warehouse.ingest`; with `etrecord` and `program`, the
+    capture is linked to them; with `debug_buffer`, logged values are stored.
     """
     # The database is created while the first modules are imported, as DuckDB doesn't hold the interpreter's lock.
     creation = BackgroundCall(_create)
@@ -85,7 +85,10 @@ def open_ephemeral(
         file = source_of(source)
         check_takes(file, ETRecord=etrecord, program=program, debug_buffer=debug_buffer)
         check_captures(file, options.graph_captures)
-        file.start_hashing()
+        if is_for_all_runs:
+            file.skip_hashing()
+        else:
+            file.start_hashing()
     finally:
         connection = creation.result()
     load(connection, 1, file, options)
@@ -101,7 +104,7 @@ def open_ephemeral(
         from etq.storage.linking import link_all
 
         link_all(connection, [1], links)
-    describe_runs(connection, 1, 1, has_executes=has_typical_runs and capture.format != "torch_trace")
+    describe_runs(connection, 1, 1, has_executes=not is_for_all_runs and capture.format != "torch_trace")
     return warehouse, capture
 
 

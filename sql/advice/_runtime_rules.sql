@@ -152,7 +152,7 @@ classified_times AS (
     SELECT t.scope AS method, t.signature_index, t.kind, t.family, t.instruction_id,
         t.kind = 'operator_call' AND t.children > 0 AS is_framework,
         t.kind = 'delegate_call' AND t.children > 0 AS is_opened, count(*) AS calls, sum(t.self_ticks) AS ticks
-    FROM _execute_times(capture_key, NULL, NULL, NULL, 'all') AS t
+    FROM _execute_times(capture_key, NULL, NULL, NULL, NULL, 'all') AS t
     JOIN timed_runs AS g ON g.run_index = t.run_index AND g.is_steady
     WHERE t.is_additive
     GROUP BY ALL

@@ -45,7 +45,7 @@ timed AS (
     SELECT t.scope AS method, t.signature_index, t.is_additive, t.block_index, t.kind, t.label, t.instruction_id,
         t.value_unit, count(*) AS calls, sum(t.self_ticks) AS self_ticks,
         sum(CASE WHEN i.run_index IS NULL THEN t.duration_ticks ELSE 0 END) AS whole_ticks
-    FROM _execute_times(capture_key, steps, phase, method, runs) AS t
+    FROM _execute_times(capture_key, NULL, steps, phase, method, runs) AS t
     LEFT JOIN _inner_calls(capture_key) AS i
         ON t.kind = 'delegate_call' AND i.run_index = t.run_index AND i.event_index = t.event_index
     WHERE t.kind IN ('kernel', 'delegate', 'delegate_call') OR t.kind = 'operator_call' AND t.children = 0

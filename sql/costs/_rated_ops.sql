@@ -50,12 +50,11 @@ costs AS MATERIALIZED (
     ) AS s
 ),
 executes AS MATERIALIZED (
-    SELECT
-        r.scope AS method, count(*) FILTER (t.is_execute) AS number, sum(sum(t.duration_ticks)) OVER ()::DOUBLE AS ticks
-    FROM target AS a CROSS JOIN _self_times((SELECT a.capture_id FROM target AS a), steps, phase, method, runs) AS t
-    JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = t.run_index
+    SELECT t.scope AS method, count(*) FILTER (t.is_execute) AS number,
+        sum(sum(coalesce(t.duration_ticks, 0))) OVER ()::DOUBLE AS ticks
+    FROM _selected_events((SELECT a.capture_id FROM target AS a), steps, phase, method, runs) AS t
     WHERE t.event_index = t.execute_index
-    GROUP BY r.scope
+    GROUP BY t.scope
 ),
 backends AS (
     SELECT o.method, s.instruction_id, min(o.backend) AS backend

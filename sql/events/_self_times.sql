@@ -4,46 +4,60 @@ CREATE MACRO _part_before(
     moment  -- the moment; NULL for none
 ) AS (CASE WHEN moment > span_start THEN least(span_end, moment) - span_start ELSE 0 END);
 
--- One event of the recorded runs with its self time, of each capture: its duration without that of its children. Only
--- events in ticks of the host's clock that are not detached are subtracted or added. Where events of a trace's thread
--- overlap, each moment counts once, for the event that began last. So no self time is negative, the self times within an
--- execute add up to it, and those of a thread to the time that its events cover.
-CREATE MACRO _self_times_of(
+-- What the events directly within each event take that count within it: those in ticks of the host's clock that are
+-- not detached.
+CREATE MACRO _inner_times_of(
     events  -- a table with rows of `_capture_events`, and their captures
 ) AS TABLE
-WITH timed AS (
-    SELECT e.capture_id, e.run_index, e.event_index, e.signature_index, e.parent_index, e.parent_run_index,
-        e.execute_index, e.start_ticks, coalesce(e.duration_ticks, 0) AS duration_ticks,
-        coalesce(e.duration_ticks - coalesce(e.overlap_ticks, 0), 0) AS counted_ticks,
-        e.is_host_ticks
-        AND (NOT e.is_detached OR e.event_index IS NOT DISTINCT FROM e.execute_index) AS is_additive,
-        coalesce(e.is_execute, false) AS is_execute, e.is_detached, e.duration_ticks IS NULL AS is_impossible
-    FROM query_table(events) AS e
-),
-within AS (
-    SELECT t.capture_id, t.parent_run_index, t.parent_index, count(*) AS children,
-        try_cast(sum(t.counted_ticks) AS BIGINT) AS ticks, try_cast(sum(t.duration_ticks) AS BIGINT) AS torch_ticks
-    FROM timed AS t
-    WHERE t.is_additive AND NOT t.is_detached AND t.parent_index IS NOT NULL
-    GROUP BY t.capture_id, t.parent_run_index, t.parent_index
-)
-SELECT t.capture_id, t.run_index, t.event_index, t.signature_index, t.parent_index, t.parent_run_index, t.execute_index,
-    t.start_ticks, t.duration_ticks, t.counted_ticks, coalesce(w.children, 0) AS children,
-    t.counted_ticks - coalesce(w.ticks, 0) AS self_ticks,
-    t.duration_ticks - coalesce(w.torch_ticks, 0) AS torch_self_ticks, t.is_additive, t.is_execute, t.is_impossible,
-    t.is_detached
-FROM timed AS t
-LEFT JOIN within AS w
-    ON w.capture_id = t.capture_id AND w.parent_run_index = t.run_index AND w.parent_index = t.event_index;
+SELECT e.capture_id, e.parent_run_index AS run_index, e.parent_index AS event_index, count(*) AS children,
+    try_cast(sum(e.duration_ticks - coalesce(e.overlap_ticks, 0)) AS BIGINT) AS ticks,
+    try_cast(sum(e.duration_ticks) AS BIGINT) AS torch_ticks
+FROM query_table(events) AS e
+WHERE e.is_host_ticks AND NOT e.is_detached AND e.parent_index IS NOT NULL
+GROUP BY e.capture_id, e.parent_run_index, e.parent_index;
 
--- The same for one capture.
+-- One event with its self time, of each capture: its duration without that of its children. Only events in ticks of the
+-- host's clock that are not detached are subtracted or added. Where events of a trace's thread overlap, each moment
+-- counts once, for the event that began last. So no self time is negative, the self times within an execute add up to
+-- it, and those of a thread to the time that its events cover.
+CREATE MACRO _self_times_of(
+    events,  -- a table with rows of `_capture_events`, and their captures
+    inner_times  -- a table with rows of `_inner_times_of` the same events
+) AS TABLE
+SELECT e.* EXCLUDE (overlap_ticks) REPLACE (
+        coalesce(e.duration_ticks, 0) AS duration_ticks, coalesce(e.is_execute, false) AS is_execute
+    ),
+    coalesce(e.duration_ticks - coalesce(e.overlap_ticks, 0), 0) AS counted_ticks, coalesce(w.children, 0) AS children,
+    counted_ticks - coalesce(w.ticks, 0) AS self_ticks,
+    coalesce(e.duration_ticks, 0) - coalesce(w.torch_ticks, 0) AS torch_self_ticks,
+    e.is_host_ticks
+    AND (NOT e.is_detached OR e.event_index IS NOT DISTINCT FROM e.execute_index) AS is_additive,
+    e.duration_ticks IS NULL AS is_impossible
+FROM query_table(events) AS e
+LEFT JOIN query_table(inner_times) AS w USING (capture_id, run_index, event_index);
+
+-- One event of the selected runs of a capture, with columns of its run.
+CREATE MACRO _selected_events(capture_key, steps, phase, method, runs) AS TABLE
+SELECT e.*, r.name AS run_name, r.scope, r.method, r.is_typical
+FROM _capture_events(capture_key) AS e
+JOIN _selected_runs(capture_key, steps, phase, method, runs) AS r USING (run_index);
+
+-- The same with self times. The events within others are read again, by few columns: kept with all of them, a million
+-- events take 80 MB more.
 CREATE MACRO _self_times(capture_key, steps, phase, method, runs) AS TABLE
-WITH selected_events AS (
-    SELECT r.capture_id, e.*
-    FROM _capture_events(capture_key) AS e
-    JOIN (FROM runs AS r WHERE r.capture_id = capture_key) AS r USING (run_index)
-    WHERE _is_selected_run(
-        r.iteration, r.phase, r.scope, r.is_typical, steps, phase, _known_method(capture_key, method), runs
-    )
-)
-SELECT t.* EXCLUDE (capture_id, is_detached) FROM _self_times_of('selected_events') AS t;
+WITH selected_runs AS MATERIALIZED (
+    SELECT r.run_index, r.name AS run_name, r.scope, r.method, r.is_typical
+    FROM _selected_runs(capture_key, steps, phase, method, runs) AS r
+),
+selected_events AS (FROM _capture_events(capture_key) AS e JOIN selected_runs AS r USING (run_index)),
+inner_events AS (
+    SELECT c.capture_id, coalesce(e.parent_run_index, e.run_index) AS parent_run_index, e.parent_index,
+        _duration_ticks(e.start_ticks, e.elapsed_ticks, c.clock_bits) AS duration_ticks, e.overlap_ticks, e.is_detached,
+        s.clock = 'host' AND s.value_unit = 'ticks' AS is_host_ticks
+    FROM (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
+    JOIN selected_runs AS r USING (run_index)
+    JOIN (FROM signatures AS i WHERE i.capture_id = capture_key) AS s USING (signature_index)
+    CROSS JOIN (FROM captures AS i WHERE i.capture_id = capture_key) AS c
+),
+inner_times AS (FROM _inner_times_of('inner_events'))
+FROM _self_times_of('selected_events', 'inner_times');

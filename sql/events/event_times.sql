@@ -1,4 +1,4 @@
--- The events of `_self_times` with names, and with starts on a clock without wraparound: within a run in which the
+-- The events of `_self_times` with starts on a clock without wraparound: within a run in which the
 -- counter wrapped, times are relative to the run's last event, modulo the counter's range, as signed numbers.
 CREATE MACRO _monotonic_times(capture_key, steps, phase, method, runs) AS TABLE
 WITH
@@ -12,21 +12,18 @@ wrapped AS (
     HAVING bool_or(e.elapsed_ticks < 0)
 ),
 with_clock AS (
-    SELECT t.*, s.kind, s.label, s.family, s.instruction_id, s.clock,
-        s.clock = 'host' AND s.value_unit = 'ticks' AS is_placed,
-        _stored_unit(s.value_unit, c.time_scale) AS written_unit,
+    SELECT t.*, _stored_unit(t.value_unit, t.time_scale) AS written_unit,
         coalesce(
             (t.start_ticks - w.last_ticks + 10737418240) % 4294967296 - 2147483648 + w.last_ticks,
             t.start_ticks
         ) AS clock_ticks
-    FROM _self_times(capture_key, steps, phase, method, runs) AS t CROSS JOIN (SELECT capture_key AS capture_id) AS a
-    JOIN captures AS c USING (capture_id)
-    JOIN signatures AS s USING (capture_id, signature_index)
+    FROM _self_times(capture_key, steps, phase, method, runs) AS t
     LEFT JOIN wrapped AS w USING (run_index)
 )
 SELECT t.run_index, t.event_index, t.signature_index, t.kind, t.label, t.family, t.instruction_id, t.clock,
-    t.written_unit, t.parent_index, t.parent_run_index, t.duration_ticks, t.self_ticks, t.is_placed, t.is_impossible,
-    t.clock_ticks, min(t.clock_ticks) FILTER (WHERE t.is_placed) OVER (PARTITION BY t.run_index) AS origin_ticks
+    t.written_unit, t.parent_index, t.parent_run_index, t.duration_ticks, t.self_ticks, t.is_host_ticks AS is_placed,
+    t.is_impossible, t.clock_ticks,
+    min(t.clock_ticks) FILTER (WHERE t.is_host_ticks) OVER (PARTITION BY t.run_index) AS origin_ticks
 FROM with_clock AS t;
 
 -- One event of one run: its start, its total and its self time. In the order of the file: of the events' ends in an

@@ -68,16 +68,17 @@ FROM event_ticks AS t
 JOIN signatures AS s USING (capture_id, signature_index)
 JOIN captures AS c USING (capture_id);
 
--- One event of a capture, with columns of `events`, and whether its value is in ticks of the host's clock. Each table
--- is filtered before it is joined, so that no rows of other captures are read, also in a lake, whose files state no
--- numbers of distinct values.
+-- One event of a capture, with columns of `events` and of the capture, and whether its value is in ticks of the host's
+-- clock. Each table is filtered before it is joined, so that no rows of other captures are read, also in a lake, whose
+-- files state no numbers of distinct values.
 CREATE MACRO _capture_events(capture_key) AS TABLE
-SELECT e.run_index, e.event_index, e.signature_index, s.block_index, s.slot, e.occurrence, s.category, s.label,
-    s.instruction_id, e.parent_index, coalesce(e.parent_run_index, e.run_index) AS parent_run_index, e.execute_index,
-    e.start_ticks, _end_ticks(e.start_ticks, e.elapsed_ticks) AS end_ticks,
-    _duration_ticks(e.start_ticks, e.elapsed_ticks, c.clock_bits) AS duration_ticks, s.value_unit,
+SELECT c.capture_id, c.time_scale, c.profiling_level, e.run_index, e.event_index, e.signature_index, s.block_index,
+    s.slot, e.occurrence, s.kind, s.name, s.category, s.label, s.family, s.chain_index, s.instruction_id,
+    e.parent_index, coalesce(e.parent_run_index, e.run_index) AS parent_run_index, e.execute_index, e.start_ticks,
+    _end_ticks(e.start_ticks, e.elapsed_ticks) AS end_ticks,
+    _duration_ticks(e.start_ticks, e.elapsed_ticks, c.clock_bits) AS duration_ticks, s.value_unit, s.clock,
     s.clock = 'host' AND s.value_unit = 'ticks' AS is_host_ticks, e.is_detached, e.overlap_ticks,
     _is_execute(e.event_index, e.execute_index, e.occurrence, s.name, s.chain_index, s.instruction_id) AS is_execute
 FROM (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
 JOIN (FROM signatures AS i WHERE i.capture_id = capture_key) AS s USING (signature_index)
-CROSS JOIN (SELECT i.clock_bits FROM captures AS i WHERE i.capture_id = capture_key) AS c;
+CROSS JOIN (FROM captures AS i WHERE i.capture_id = capture_key) AS c;

@@ -38,7 +38,7 @@ classified_times AS (
         count(*) FILTER (t.is_execute) AS executes,
         -- Exact beyond 64 bits, so that shares of the total are right.
         sum(t.self_ticks) AS self_ticks
-    FROM _execute_times(capture_key, steps, phase, method, runs) AS t
+    FROM _execute_times(capture_key, NULL, steps, phase, method, runs) AS t
     WHERE t.is_additive
     GROUP BY t.scope, t.signature_index, t.kind, t.family, is_framework
 )

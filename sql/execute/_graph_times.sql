@@ -19,14 +19,10 @@ WITH target AS MATERIALIZED (
     FROM _linked_capture(capture, unit) AS c
 ),
 executes AS (
-    SELECT r.method, count(*) AS number
-    FROM target AS a
-    JOIN runs AS r USING (capture_id)
-    JOIN _self_times(
-        (SELECT a.capture_id FROM target AS a), steps, phase, method, runs
-    ) AS t ON t.run_index = r.run_index
+    SELECT t.method, count(*) AS number
+    FROM _selected_events((SELECT a.capture_id FROM target AS a), steps, phase, method, runs) AS t
     WHERE t.is_execute
-    GROUP BY r.method
+    GROUP BY t.method
 ),
 edge_nodes AS (
     SELECT n.record_id, n.graph_id, n.node_index, g.method, n.self_time / e.number AS self_time, n.unit

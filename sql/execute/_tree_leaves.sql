@@ -50,12 +50,10 @@ WITH in_modules AS (
 ),
 -- Many events have few distinct places: they are summed before places are computed.
 classified_times AS (
-    SELECT r.scope AS run_name, CASE WHEN r.method IS NULL THEN 'run' ELSE 'method' END AS run_kind, a.capture_id,
+    SELECT t.scope AS run_name, CASE WHEN t.method IS NULL THEN 'run' ELSE 'method' END AS run_kind, t.capture_id,
         t.signature_index, t.children > 0 AS is_around, count(*) AS calls, count(*) FILTER (t.is_execute) AS executes,
         try_cast(sum(t.self_ticks) AS BIGINT) AS self_ticks
-    FROM (SELECT CASE "by" WHEN 'event' THEN capture_key END AS capture_id) AS a
-    CROSS JOIN _self_times((SELECT CASE "by" WHEN 'event' THEN capture_key END), steps, phase, method, runs) AS t
-    JOIN runs AS r USING (capture_id, run_index)
+    FROM _self_times((SELECT CASE "by" WHEN 'event' THEN capture_key END), steps, phase, method, runs) AS t
     WHERE t.execute_index IS NOT NULL AND t.is_additive
     GROUP BY ALL
 ),

@@ -32,12 +32,10 @@ LEFT JOIN placed AS o ON o.level = p.level - 1 AND o.places = p.places[1:p.level
 CREATE MACRO _trace_nodes(capture_key, steps, phase, method, runs) AS TABLE
 WITH RECURSIVE timed AS MATERIALIZED (
     SELECT t.run_index, t.event_index, t.parent_run_index, t.parent_index, t.counted_ticks, t.self_ticks,
-        CASE WHEN _is_step_run(r.name) THEN t.self_ticks ELSE 0 END AS step_ticks, s.family, s.kind
-    FROM (SELECT capture_key AS capture_id) AS a CROSS JOIN _self_times(capture_key, steps, phase, method, runs) AS t
-    JOIN signatures AS s USING (capture_id, signature_index)
-    JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = t.run_index
+        CASE WHEN _is_step_run(t.run_name) THEN t.self_ticks ELSE 0 END AS step_ticks, t.family, t.kind
+    FROM _self_times(capture_key, steps, phase, method, runs) AS t
     WHERE t.is_additive
-        AND coalesce(s.category, '') <> 'Trace'
+        AND coalesce(t.category, '') <> 'Trace'
         AND NOT EXISTS (
             FROM device_events AS d
             WHERE d.capture_id = capture_key AND d.run_index = t.run_index AND d.event_index = t.event_index

@@ -33,7 +33,7 @@ timed AS MATERIALIZED (
     SELECT t.block_index, t.scope AS method, t.chain_index, t.instruction_id, t.kind, _delegate_part(t.family) AS part,
         t.run_index, t.event_index, t.parent_index, t.is_additive, t.duration_ticks, t.self_ticks, t.execute_ticks,
         t.is_execute
-    FROM _execute_times((SELECT a.capture_id FROM target AS a), steps, phase, method, runs) AS t
+    FROM _execute_times((SELECT a.capture_id FROM target AS a), NULL, steps, phase, method, runs) AS t
 ),
 logged AS (
     SELECT e.run_index, e.event_index, _microkernel(e.delegate_metadata)['us'] AS microkernel_us

@@ -1,16 +1,14 @@
 -- Rows of `op_totals` of each capture, with columns to order them by.
 CREATE MACRO _op_totals(
-    times,  -- a table with rows of `_execute_times` and, for their nodes, op_type and output_shape
+    times,  -- a table with rows of `_execute_times`
+    signed,  -- a table with their rows of `signatures`, and the op_type and output_shape of these
     "by"  -- as in `op_totals`
 ) AS TABLE
 WITH
 -- Grouped by integers first: a name may be long, and many events have it.
 times_of_signatures AS (
     SELECT t.capture_id, t.signature_index, t.scope, t.children > 0 AS has_children, t.is_additive,
-        any_value(t.unit) AS unit, any_value(t.time_scale) AS time_scale, any_value(t.kind) AS kind,
-        any_value(t.family) AS family, any_value(t.label) AS label, any_value(t.op_type) AS op_type,
-        any_value(t.output_shape) AS output_shape, any_value(t.chain_index) AS chain_index,
-        any_value(t.instruction_id) AS instruction_id, any_value(t.value_unit) AS value_unit, count(*) AS calls,
+        any_value(t.unit) AS unit, any_value(t.time_scale) AS time_scale, count(*) AS calls,
         count(*) FILTER (t.is_execute) AS own_executes, sum(t.execute_ticks) AS execute_ticks,
         sum(t.self_ticks) FILTER (NOT t.is_impossible) AS total_ticks,
         min(t.self_ticks) FILTER (NOT t.is_impossible) AS min_ticks,
@@ -21,23 +19,24 @@ times_of_signatures AS (
 classified_times AS (
     SELECT t.capture_id,
         CASE
-            WHEN t.kind = 'operator_call' AND t.has_children THEN '(framework)'
-            WHEN t.kind = 'framework' THEN '(unattributed)'
-            WHEN "by" = 'family' THEN t.family
-            WHEN "by" IN ('label', 'instance') THEN t.label
-            WHEN "by" = 'op_type' THEN coalesce(t.op_type, t.family)
-            WHEN "by" = 'shape' THEN coalesce(t.op_type || coalesce(' ' || t.output_shape, ''), t.family)
+            WHEN s.kind = 'operator_call' AND t.has_children THEN '(framework)'
+            WHEN s.kind = 'framework' THEN '(unattributed)'
+            WHEN "by" = 'family' THEN s.family
+            WHEN "by" IN ('label', 'instance') THEN s.label
+            WHEN "by" = 'op_type' THEN coalesce(s.op_type, s.family)
+            WHEN "by" = 'shape' THEN coalesce(s.op_type || coalesce(' ' || s.output_shape, ''), s.family)
             ELSE error(
                 'by must be ''family'', ''label'', ''instance'', ''op_type'' or '
                 || '''shape'', not ' || coalesce("by", 'NULL') || '; for modules there is module_totals'
             )
         END AS op,
-        CASE WHEN t.kind = 'operator_call' AND t.has_children THEN 'framework' ELSE t.kind END AS kind,
+        CASE WHEN s.kind = 'operator_call' AND t.has_children THEN 'framework' ELSE s.kind END AS kind,
         t.scope AS method,
-        CASE WHEN "by" = 'instance' AND t.chain_index <> -1 THEN t.instruction_id END AS instruction_id,
-        t.is_additive, t.unit, _stored_unit(t.value_unit, t.time_scale) AS written,
+        CASE WHEN "by" = 'instance' AND s.chain_index <> -1 THEN s.instruction_id END AS instruction_id,
+        t.is_additive, t.unit, _stored_unit(s.value_unit, t.time_scale) AS written,
         t.calls, t.own_executes, t.execute_ticks, t.total_ticks, t.min_ticks, t.max_ticks
     FROM times_of_signatures AS t
+    JOIN query_table(signed) AS s USING (capture_id, signature_index)
 ),
 added AS (
     SELECT o.capture_id, o.op, o.kind, o.method, o.instruction_id, o.is_additive, o.unit, o.written,
@@ -95,15 +94,17 @@ CREATE MACRO op_totals(
     unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'typical'
 ) AS TABLE
 WITH target AS MATERIALIZED (SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c),
-times_of_ops AS (
-    SELECT t.*, o.op_type, o.output_shape
-    FROM _timed_events(
+execute_times AS (
+    FROM _execute_times(
         (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), steps, phase, method, runs
-    ) AS t
+    )
+),
+signed_ops AS (
+    SELECT s.*, o.op_type, o.output_shape
+    FROM (FROM target AS a JOIN signatures AS s USING (capture_id)) AS s
     LEFT JOIN (FROM target AS a JOIN signature_ops AS o USING (capture_id)) AS o USING (signature_index)
-    WHERE t.execute_index IS NOT NULL
 )
 SELECT o.op, o.kind, o.method, o.instruction_id, o.calls, o.total, o.per_call, o.min, o.max, o.share_percent, o.unit,
     o.total_ticks, o.executes, o.per_execute
-FROM _op_totals('times_of_ops', "by") AS o
+FROM _op_totals('execute_times', 'signed_ops', "by") AS o
 ORDER BY o.place;

@@ -33,21 +33,19 @@ chosen AS (
 classified_times AS (
     SELECT c.scope, c.block_index, c.phase, c.is_typical,
         CASE
-            WHEN s.kind = 'operator_call' AND t.children > 0 THEN '(framework)'
-            WHEN s.kind = 'framework' THEN '(unattributed)'
-            ELSE s.label
+            WHEN t.kind = 'operator_call' AND t.children > 0 THEN '(framework)'
+            WHEN t.kind = 'framework' THEN '(unattributed)'
+            ELSE t.label
         END AS op,
-        CASE WHEN s.kind = 'operator_call' AND t.children > 0 THEN 'framework' ELSE s.kind END AS kind,
+        CASE WHEN t.kind = 'operator_call' AND t.children > 0 THEN 'framework' ELSE t.kind END AS kind,
         CASE
-            WHEN s.kind <> 'framework' AND s.chain_index <> -1
-                AND NOT (s.kind = 'operator_call' AND t.children > 0)
-                THEN s.instruction_id
+            WHEN t.kind <> 'framework' AND t.chain_index <> -1
+                AND NOT (t.kind = 'operator_call' AND t.children > 0)
+                THEN t.instruction_id
         END AS instruction_id,
         t.self_ticks, c.slow_runs, c.typical_runs
     FROM _self_times((SELECT a.capture_id FROM target AS a), steps, phase, method, 'all') AS t
     JOIN chosen AS c USING (run_index)
-    CROSS JOIN target AS a
-    JOIN signatures AS s USING (capture_id, signature_index)
     WHERE t.execute_index IS NOT NULL AND t.is_additive AND c.slow_runs > 0 AND c.typical_runs > 0
 ),
 summed AS (

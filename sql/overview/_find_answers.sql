@@ -16,12 +16,13 @@ answered_events AS (
     JOIN answered_captures AS c USING (capture_id)
     JOIN signatures AS s USING (capture_id, signature_index)
     WHERE e.capture_id BETWEEN first_key AND last_key
-)
+),
+inner_times AS (FROM _inner_times_of('answered_events'))
 SELECT t.capture_id, t.run_index, t.event_index, t.parent_run_index, t.parent_index, t.execute_index, t.signature_index,
     t.children, t.duration_ticks, t.self_ticks, t.is_impossible,
     CASE WHEN t.event_index = t.execute_index THEN t.duration_ticks END AS execute_ticks, t.is_execute, t.is_additive,
     t.is_detached
-FROM _self_times_of('answered_events') AS t;
+FROM _self_times_of('answered_events', 'inner_times') AS t;
 
 -- These times as rows of `_timed_events`.
 CREATE MACRO _answered_events(
@@ -39,12 +40,9 @@ JOIN runs AS r USING (capture_id, run_index);
 CREATE MACRO _find_all_op_totals(
     times  -- a table with rows of `_timed_events`
 ) AS TABLE
-WITH typical_times AS (
-    SELECT t.*, NULL::VARCHAR AS op_type, NULL::VARCHAR AS output_shape
-    FROM query_table(times) AS t
-    WHERE t.is_typical AND t.execute_index IS NOT NULL
-)
-FROM _op_totals('typical_times', 'family') AS o ORDER BY o.capture_id, o.place;
+WITH typical_times AS (FROM query_table(times) AS t WHERE t.is_typical AND t.execute_index IS NOT NULL),
+signed_times AS (SELECT s.*, NULL::VARCHAR AS op_type, NULL::VARCHAR AS output_shape FROM signatures AS s)
+FROM _op_totals('typical_times', 'signed_times', 'family') AS o ORDER BY o.capture_id, o.place;
 
 -- The rows of the table `all_execute_breakdown`.
 CREATE MACRO _find_all_execute_breakdown(

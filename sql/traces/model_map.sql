@@ -40,11 +40,10 @@ WITH target AS MATERIALIZED (
     GROUP BY a.capture_id, a.unit, a.scale
 ),
 device AS (
-    SELECT o.module_path, string_split(s.family, '.')[1] AS op, count(*) AS calls, sum(t.self_ticks)::DOUBLE AS ticks
-    FROM target AS k CROSS JOIN _self_times((SELECT a.capture_id FROM target AS a), NULL, NULL, NULL, 'all') AS t
-    JOIN signatures AS s USING (capture_id, signature_index)
+    SELECT o.module_path, string_split(t.family, '.')[1] AS op, count(*) AS calls, sum(t.self_ticks)::DOUBLE AS ticks
+    FROM _self_times((SELECT a.capture_id FROM target AS a), NULL, NULL, NULL, 'all') AS t
     JOIN signature_ops AS o USING (capture_id, signature_index)
-    WHERE s.kind IN ('kernel', 'delegate_call')
+    WHERE t.kind IN ('kernel', 'delegate_call')
     GROUP BY o.module_path, op
 ),
 paths AS MATERIALIZED (FROM _module_paths((SELECT a.capture_id FROM target AS a))),
