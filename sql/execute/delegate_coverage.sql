@@ -24,6 +24,7 @@ CREATE MACRO delegate_coverage(
 WITH target AS MATERIALIZED (
     SELECT
         CASE
+            WHEN c.format = 'torch_trace' THEN NULL
             WHEN c.program_id IS NOT NULL THEN c.capture_id
             ELSE _linked_key(c.capture_id, c.name, r.record_id, r.name, r.is_complete)
         END AS capture_id,
@@ -31,7 +32,6 @@ WITH target AS MATERIALIZED (
         CASE WHEN NOT coalesce(r.is_complete, false) THEN c.program_id END AS answering_program
     FROM _scaled_capture(capture, unit) AS c
     LEFT JOIN records AS r USING (record_id)
-    WHERE c.format <> 'torch_trace'
 ),
 times AS MATERIALIZED (FROM _attributed_times((SELECT a.capture_id FROM target AS a), steps, phase, method, runs) AS t),
 executes AS (

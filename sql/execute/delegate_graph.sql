@@ -34,6 +34,7 @@ CREATE MACRO delegate_graph(
 WITH target AS MATERIALIZED (
     SELECT
         CASE
+            WHEN c.format = 'torch_trace' THEN NULL
             WHEN c.program_id IS NULL THEN error(
                 c.name || ': link its program (.pte), which has the delegates'' graphs: '
                 || 'etq link ' || c.name || ' PROGRAM, or for a file --pte'
@@ -42,7 +43,6 @@ WITH target AS MATERIALIZED (
         END AS capture_id,
         c.program_id, c.record_id, c.unit, c.scale
     FROM _scaled_capture(capture, unit) AS c
-    WHERE c.format <> 'torch_trace'
 ),
 times AS MATERIALIZED (
     SELECT t.method, t.signature_index, t.calls, t.executes, t.self_ticks
