@@ -49,8 +49,8 @@ LARGE = {
         "etq.spark.queries",
     ),
     "numpy": (
-        "etq.bench.inputs", "etq.ingest", "etq.verdicts", "etq.database.functions", "etq.database.rows",
-        "etq.storage", "etq.inspector", "etq.export.rows",
+        "etq.analysis.alignment", "etq.analysis.items", "etq.bench.inputs", "etq.ingest", "etq.verdicts",
+        "etq.database.functions", "etq.database.rows", "etq.storage", "etq.inspector", "etq.export.rows",
     ),
     "pandas": ("etq.inspector.frames",), "deltalake": ("etq.lake",), "fsspec": ("etq.lake.reading.remote",),
     "IPython": ("etq.inspector.frames",), "mcp": ("etq.agents",), "perfetto": ("etq.ingest.trace.perfetto",),

@@ -1,4 +1,4 @@
-"""The functions of `etq.verdicts` that SQL calls: registered with a connection when a query needs them.
+"""The Python functions that SQL calls: registered with a connection when a query needs them.
 
 To register a function takes a tenth of a second, as DuckDB imports numpy then; a warehouse is opened without it. In a
 database that etq didn't open, a view that decides something ends with an error that says so.
@@ -65,7 +65,7 @@ class Function:
 
     def loaded(self) -> Callable[..., Mapping[str, Any]]:
         """Import the function."""
-        found: Callable[..., Mapping[str, Any]] = getattr(import_module(f"etq.verdicts.{self.module}"), self.function)
+        found: Callable[..., Mapping[str, Any]] = getattr(import_module(f"etq.{self.module}"), self.function)
         return found
 
 
@@ -96,7 +96,7 @@ _SAMPLE: Final = {
 FUNCTIONS: Final = (
     Function(
         "needs_etq_to_compare",
-        "items",
+        "analysis.items",
         "compared",
         (
             _SAMPLE,
@@ -156,7 +156,7 @@ FUNCTIONS: Final = (
     ),
     Function(
         "needs_etq_to_compare_values",
-        "values",
+        "verdicts.values",
         "value_changes",
         (
             {"name": "VARCHAR", "unit": "VARCHAR", "better": "VARCHAR", "is_new": "BOOLEAN", "value": "DOUBLE"},
@@ -182,7 +182,7 @@ FUNCTIONS: Final = (
     ),
     Function(
         "needs_etq_to_find_changes",
-        "changes",
+        "verdicts.changes",
         "level_changes",
         (
             {

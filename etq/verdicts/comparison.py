@@ -25,7 +25,7 @@ import numpy as np
 
 from etq.verdicts import words
 from etq.verdicts.arithmetic import captures_needed, median
-from etq.verdicts.effects import FEW, Effect, effects, set_history, weight_of
+from etq.verdicts.effects import Effect, effects, set_history, weight_of
 from etq.verdicts.findings import findings, findings_of_input
 from etq.verdicts.samples import Samples, comparisons
 from etq.verdicts.states import LEAST, common_shift, states
@@ -33,7 +33,7 @@ from etq.verdicts.states import LEAST, common_shift, states
 # With fewer captures in a history, single ones have no verdict.
 LEAST_HISTORY = 10
 # The smallest change that counts, unless another is asked for; of totals of sides that were not measured in turns, as
-# with 2 % equal ones of 20 and 3 captures differ in 9 %, with 3 % in 0 %; and of single captures.
+# with 2 % none of the quiet mlp, 10 a side, is about the same, with 3 % all are; and of single captures.
 SMALLEST, SMALLEST_APART, SMALLEST_OF_SINGLE = 0.02, 0.03, 0.1
 # The smallest change that counts, as a part of the total: of several captures, and of single ones.
 LEAST_PART, LEAST_PART_OF_SINGLE = 0.0005, 0.001
@@ -42,9 +42,6 @@ LEAST_PART, LEAST_PART_OF_SINGLE = 0.0005, 0.001
 # of it, and so have those of ops.
 PARTS = {"total": 0.35, "op": 0.6, "call": 0.6, "module": 0.6}
 SLOW_PART = 0.025
-# Of fewer than 5 captures a side, or 10 measured apart, ops take a quarter: with all of it, an op of equal sides of 3
-# in turns is blamed in 7 % (quiet mlp), of 5 apart in 7 % (a busy convolution), with a quarter in 3 % of both.
-PART_OF_FEW = 0.25
 
 
 @dataclass
@@ -131,11 +128,7 @@ class _Comparison:
     def __init__(self, samples: Samples, alpha: float, parts: Mapping[str, float], min_effect: float | None) -> None:
         self.samples, self.alpha, self.min_effect = samples, alpha, min_effect
         self.states = state = states(samples, is_slow=parts is not PARTS)
-        enough = 2 * FEW if samples.is_apart else FEW
-        is_few = min(samples.is_base.sum(), samples.is_new.sum()) < enough
-        self.alphas = alphas = {
-            level: part * alpha * (PART_OF_FEW if is_few and level != "total" else 1) for level, part in parts.items()
-        }
+        self.alphas = alphas = {level: part * alpha for level, part in parts.items()}
         levels = [level for level in dict.fromkeys(samples.levels.tolist()) if level in alphas]
         self.effects = {level: effects(samples, state, level) for level in levels}
         if state.is_single:
@@ -159,9 +152,10 @@ class _Comparison:
         return verdict, note
 
     def _hidden(self, effect: Effect) -> tuple[str, str] | None:
-        """The verdict on a total, if captures of new that are left out may hide that it is slower: without this, 10
-        instead of 96 % of changes of some of new's captures are reported. Of sides measured apart, the machine disturbs
-        several captures of one: as unstable, 5 to 7 % of equal totals failed a gate.
+        """The verdict on a total, if captures of new that are left out may hide that it is slower.
+
+        Without this, 0 to 3 instead of 82 to 100 % of changes of 4 of new's 10 captures are reported. Of sides measured
+        apart, the machine disturbs several captures of one: as unstable, 5 to 7 % of equal totals failed a gate.
         """
         if effect.history is not None:
             is_slower = self.slow_news == 1 and effect.is_rare and effect.change >= self._smallest(effect)
@@ -227,7 +221,7 @@ class _Comparison:
 
     def _counting(self, effect: Effect) -> float:
         """The smallest change that counts of an item by itself and as a part of the total. Without the part of the
-        total, an op of equal sides of 3 captures is blamed in 6.7 instead of 3.3 %.
+        total, an op of equal sides of 3 captures is blamed in 12 instead of 3 %.
         """
         of_total = LEAST_PART if effect.history is None else LEAST_PART_OF_SINGLE
         return max(self._smallest(effect), of_total / effect.part if effect.part else math.inf)

@@ -79,7 +79,7 @@ def _tested(values: Any, is_new: Any) -> dict[str, Any]:
     is_log, freedom = values.min() > 0, len(values) - 2
     if freedom:
         tested = np.log(values) if is_log else values
-        test = differences(tested[None], np.zeros(len(values)), is_new, is_interleaved=True)
+        test = differences(tested[None], np.zeros(len(values)), is_new)
         difference, error = float(test.difference[0]), math.sqrt(test.variance[0] * test.inverse[0])
         ends = difference + error * quantile(0.025, freedom) * np.array([-1, 1])
         found["change_low"], found["change_high"] = (np.expm1(ends) if is_log else ends / scale).tolist()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -36,7 +37,7 @@ Captures = list[tuple[int, str]]
 Random = np.random.Generator
 Rates = dict[str, float]
 # The designs in which changes are planted, and the number of captures of new that have them, if not all.
-PLANTED: Final = {"10 v 10 in turn": 4, "5 v 5 in turn": 2, "20 v 3 apart": 0}
+PLANTED: Final = {"10 v 10 in turn": 4, "5 v 5 in turn": 2, "3 v 3 in turn": 0, "20 v 3 apart": 0}
 
 
 def in_turn(fleet: Fleet, size: int, random: Random) -> Captures:
@@ -97,10 +98,10 @@ def comparison_rates(fleet: Fleet, count: int) -> Rates:
     """Rates for several captures per side, by design, and for one."""
     random = np.random.default_rng(21)
     captures = len(fleet.totals)
-    designs: dict[str, Callable[[], Captures]] = {"5 v 5 in turn": lambda: in_turn(fleet, 5, random)}
-    designs["5 v 5 apart"] = lambda: apart(fleet, 5, 5, random)
-    designs["10 v 10 in turn"] = lambda: in_turn(fleet, 10, random)
-    designs["10 v 10 apart"] = lambda: apart(fleet, 10, 10, random)
+    designs: dict[str, Callable[[], Captures]] = {}
+    for size in (3, 5, 10):
+        designs[f"{size} v {size} in turn"] = partial(in_turn, fleet, size, random)
+        designs[f"{size} v {size} apart"] = partial(apart, fleet, size, size, random)
     if captures >= 30:
         designs["20 v 3 apart"] = lambda: apart(fleet, 20, 3, random)
     rates: Rates = {}

@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import special, stats
+from scipy.optimize import brentq
 
-from etq.verdicts.alignment import align
-from etq.verdicts.arithmetic import p_of, quantile
+from etq.analysis.alignment import align
+from etq.analysis.items import compared
+from etq.verdicts.arithmetic import differences, p_of, quantile
 from etq.verdicts.comparison import compare
-from etq.verdicts.items import compared
+from etq.verdicts.effects import MOST_PRIOR, shrunk
 from tests.statistics.fleet import NO_CONDITIONS, NO_SHAPES, Draw, Fleet, Floats, samples_of
 
 
@@ -81,6 +83,34 @@ def test_sides_that_were_measured_apart_differ_by_more_than_their_halves(drift: 
     assert (row["note"] or "").startswith("measured apart") == (drift == 0.03)
 
 
+@pytest.mark.parametrize("freedom", [3, 8, 18])
+@pytest.mark.parametrize("prior", [1, 3, 30])
+def test_variances_shrink_by_how_alike_they_are(freedom: int, prior: int) -> None:
+    """By the equation of Smyth, solved by scipy: trigamma of the prior's half is what their logarithms vary by more."""
+    random = np.random.default_rng(9)
+    true = 1e-4 * prior / random.chisquare(prior, 40)
+    variances, own = true * random.chisquare(freedom, 40) / freedom, np.full(40, float(freedom))
+    excess = np.log(variances).var(ddof=1) - special.polygamma(1, freedom / 2)
+    found = 2 * brentq(lambda half: special.polygamma(1, half) - excess, 1e-3, 1e6) if excess > 0 else MOST_PRIOR
+    values, free = shrunk(variances, own, np.ones(40, np.bool_))
+    # A whole number, by an approximation of trigamma.
+    [counted] = {*(free - own)}
+    assert abs(counted - min(MOST_PRIOR, max(1, found))) < 0.65
+    typical = (values * free - variances * freedom) / counted
+    assert typical == pytest.approx(np.median(variances) * freedom / stats.chi2.median(freedom), rel=0.01)
+
+
+def test_ops_follow_shifts_of_the_machine_alone() -> None:
+    """An op that takes the same time while others take 5 % more or less, and twice as long in new: not by the machine."""
+    random = np.random.default_rng(3)
+    is_new = np.arange(20) % 2 == 1
+    state = np.tile(np.repeat([-0.05, 0.05], 2), 5)
+    noise = random.normal(0, 0.001, 20)
+    for program, expected in ((0.0, 0.0), (0.7, -0.7)):
+        found = differences((noise - noise.mean())[None], state + program * is_new, is_new)
+        assert found.difference[0] == pytest.approx(expected, abs=0.001)
+
+
 def test_small_ops_take_little_of_alpha() -> None:
     """Three ops of 30 % and 40 of 0.01 % of the total: the least p counts (3 * 1 % + 40 * 0.05 %) / 1 % times."""
     random = np.random.default_rng(6)
@@ -110,11 +140,8 @@ def aligned(*programs: Ops) -> list[list[str]]:
     names = ("capture_id", "op_index", "program", "name", "is_by_module", "ticks")
     kinds = ("int64", "int64", "object", "object", "bool", "float64")
     columns = zip(names, kinds, zip(*ops, strict=True), strict=True)
-    answer = align({name: np.array(values, kind) for name, kind, values in columns})
-    found: list[list[str]] = [[] for _ in programs]
-    for program, item in zip(answer["capture_id"], answer["item"], strict=True):
-        found[program - 1].append(item)
-    return found
+    keys = iter(align({name: np.array(values, kind) for name, kind, values in columns}))
+    return [[next(keys) for _ in program] for program in programs]
 
 
 def test_ops_are_aligned_as_lines_are() -> None:

@@ -17,8 +17,8 @@ MOST_APART, MOST_SLID = 200, 300
 Part = tuple[int, int, int]  # numbers of elements before it in both lists, and in it
 
 
-def align(ops: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Return a key for each op of each capture, equal for the same op in all of them.
+def align(ops: Mapping[str, Any]) -> list[str]:
+    """Return a key for each row of ops, equal for the same op in all captures.
 
     Ops of a name are the same if each program has one of them, or, by module, if all have as many, in their order.
     Others are matched by the longest common subsequence of the programs' names; where any one of several of a name may
@@ -40,13 +40,8 @@ def align(ops: Mapping[str, Any]) -> dict[str, list[Any]]:
     for program, found in of_program.items():
         matched = {place: place for place in range(len(names[program]))}
         if program != first:
-            parts = _slid(
-                _common(names[first], names[program]),
-                names[first],
-                names[program],
-                first_logs,
-                _logs(ops["ticks"], found),
-            )
+            both = names[first], names[program]
+            parts = _slid(_common(*both), *both, first_logs, _logs(ops["ticks"], found))
             matched = {y + step: x + step for x, y, count in parts for step in range(count)}
         seen: Counter[Any] = Counter()
         previous = 0
@@ -63,8 +58,7 @@ def align(ops: Mapping[str, Any]) -> dict[str, list[Any]]:
                 key = f"{name}|after|{previous}|{seen[name, previous]}"
             for rows in found:
                 keys[rows[place]] = key
-    order = range(len(keys))
-    return {"capture_id": ops["capture_id"], "op_index": ops["op_index"], "item": [keys[row] for row in order]}
+    return [keys[row] for row in range(len(keys))]
 
 
 def _logs(ticks: Any, captures: Sequence[Sequence[int]]) -> list[float]:

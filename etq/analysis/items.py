@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from etq.verdicts.alignment import align
+from etq.analysis.alignment import align
 from etq.verdicts.arithmetic import Flags
 from etq.verdicts.comparison import compare
 
@@ -43,7 +43,7 @@ def _aligned(samples: Mapping[str, Any], ops: Mapping[str, Any]) -> Any:
     if not len(ops["name"]):
         return samples["item"]
     places = zip(ops["capture_id"].tolist(), ops["op_index"].tolist(), strict=True)
-    item_of = dict(zip(places, align(ops)["item"], strict=True))
+    item_of = dict(zip(places, align(ops), strict=True))
     rows = zip(samples["item"], samples["capture_id"].tolist(), samples["place"].tolist(), strict=True)
     return np.array([item_of[capture, place] if item is None else item for item, capture, place in rows], np.object_)
 
