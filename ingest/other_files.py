@@ -65,7 +65,7 @@ def _binary(head: bytes, size: int) -> str | None:
             f"record with torch.profiler and {_JSON_TRACE}"
         )
     if head[8:12] == b"DUCK":
-        return "this is a DuckDB database, not a profiling file; name a warehouse with --db"
+        return "this is a DuckDB database, not a profiling file; name a warehouse with --db, or open it with etq.open"
     if _is_packets(head, size):
         return f"this is a trace of Protocol Buffers, as Perfetto (.pftrace, .perfetto-trace) and XPlane; {_JSON_TRACE}"
     return None

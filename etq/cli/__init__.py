@@ -99,7 +99,8 @@ class _Group(click.Group):
                 raise click.UsageError(message, context) from None
             # click lists only commands that it knows, so names of modules not yet imported are added.
             known = [*COMMANDS, *ALIASES]
-            raise click.exceptions.NoSuchCommand(error.command_name, possibilities=known, ctx=context) from None
+            message = f"No such command or file {error.command_name!r}."
+            raise click.exceptions.NoSuchCommand(error.command_name, message, known, context) from None
 
     def invoke(self, context: click.Context) -> Any:
         try:
@@ -178,9 +179,7 @@ def _about_file(error: EtqError) -> str:
     if unknown is None or not looks_like_path(unknown.name):
         return str(error)
     if os.path.exists(unknown.name):
-        return (
-            f"{unknown.name}: this command takes a {unknown.kind} of the warehouse, not a file; ingest the file first"
-        )
+        return f"{unknown.name}: this command takes a {unknown.kind} of the warehouse, not a file; ingest it first"
     return f"{unknown.name}: no such file, and no {unknown.kind} of that name{unknown.near}"
 
 

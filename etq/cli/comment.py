@@ -11,6 +11,7 @@ import click
 from etq.analysis.series import check_keys
 from etq.annotations.comments import ALL
 from etq.cli import main
+from etq.cli.messages import say
 from etq.cli.options import output_options, warehouse_option
 from etq.cli.targets import open_existing
 from etq.cli.trends import item_of, item_options, order_options
@@ -88,5 +89,5 @@ def comment(
                 over=over, by=by, author=author, accepted=accepted is not None,
             )  # fmt: skip
             click.echo(f"{'accepted' if accepted is not None else 'noted'}, number {number}", err=True)
-        if text is None and not remove:
-            write(warehouse, _COMMENTS, format, output, force=force)
+        elif not remove and not write(warehouse, _COMMENTS, format, output, force=force, needs_rows=True):
+            say("Note: there are no comments")

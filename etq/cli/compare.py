@@ -6,7 +6,7 @@ import glob
 import os
 import sys
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -21,7 +21,7 @@ from etq.cli import main
 from etq.cli.found_files import files_of, note_left_out
 from etq.cli.messages import say
 from etq.cli.options import output_options, percentage, together, warehouse_option
-from etq.cli.targets import check_path, is_file, is_there, looks_like_path, refuse_warehouse, report_warnings
+from etq.cli.targets import check_path, is_file, is_there, refuse_warehouse, report_warnings
 from etq.errors import EtqError, printable
 from etq.render.selection import selection
 from etq.render.table import HINT, VERDICT_STYLES, Rows, table
@@ -98,6 +98,7 @@ side_arguments: Final = together(
     click.argument("base"),
     click.argument("new"),
     click.argument("more", nargs=-1, metavar="", expose_value=False, callback=_refuse_more),
+    click.option("--etrecord", metavar="FILE", help="For files: the ETRecord of their program."),
 )
 
 
@@ -111,7 +112,6 @@ side_arguments: Final = together(
 @click.option("--unit", type=click.Choice(UNITS), help="Unit of times.  [default: us; cycles where ticks are cycles]")
 @judging_options
 @click.option("--verdicts", "has_verdicts", is_flag=True, help="Say which of two different devices is slower.")
-@click.option("--etrecord", metavar="FILE", help="For files: the ETRecord of their program.")
 @warehouse_option
 @output_options
 def compare(
@@ -178,8 +178,6 @@ def sides(base: str, new: str, db: str, etrecord: str | None) -> Iterator[tuple[
         return
     for side, sources in zip((base, new), files, strict=True):
         if not sources:
-            if looks_like_path(side):
-                raise EtqError(f"{side}: no such file")
             raise EtqError(f"{side}: no such file or folder; name files on both sides, or ingest both")
     with open() as warehouse:
         record = None if etrecord is None else warehouse.ingest_record(etrecord)
@@ -216,8 +214,6 @@ def _files(side: str, db: str) -> list[str]:
         # Labels and names of captures may hold what patterns are made of.
         if "=" not in side and (os.sep in side or not is_there(db)):
             raise EtqError(f"{side}: no such files")
-    if os.sep in side and "=" not in side and Path(side).suffix and not is_there(db):
-        raise EtqError(f"{side}: no such file")
     return []
 
 
@@ -239,7 +235,7 @@ def whole(comparison: Comparison, form: str, limit: int, to_file: bool, hint: st
 
     findings = comparison.rows("findings")[1]
     style = style_of(sys.stdout) if form == "table" and not to_file else PLAIN
-    parts = [*_across_devices(comparison, form, style, limit), headline(comparison, form, style)]
+    parts = [*_across_devices(comparison, form, style, limit), headline(comparison.lines(), form, style)]
     if form == "markdown" and (worse := find_worse(comparison, True, ()).worse):
         parts.append("### Regressions\n\n" + "".join(f"- {inline(what)}\n" for what in worse))
     if findings:
@@ -347,18 +343,16 @@ def _changed_calls(comparison: Comparison, form: str, style: TerminalStyle, limi
     return [_heading(title, form, style) + shown + more]
 
 
-def headline(comparison: Comparison, form: str, style: TerminalStyle = PLAIN, *, of_ops: bool = True) -> str:
-    """The verdict on the totals, and on their slow tails if these differ, a line each, and that on ops."""
-    lines = comparison.lines(of_ops=of_ops)
+def headline(lines: Iterable[tuple[str, str | None]], form: str, style: TerminalStyle) -> str:
+    """Sentences of a comparison, each with its verdict, as text for people or as Markdown."""
     if form == "markdown":
         from etq.render.markdown import inline
 
         return "".join(f"**{inline(line)}**\n\n" for line, _ in lines)
-    texts = []
-    for line, verdict in lines:
-        colour = VERDICT_STYLES.get(verdict or "")
-        texts.append(style.styled(wrapped(printable(line), style), "bold", *([colour] if colour else [])))
-    return "".join(f"{text}\n" for text in texts)
+    return "".join(
+        style.styled(wrapped(printable(line), style), "bold", *filter(None, [VERDICT_STYLES.get(verdict or "")])) + "\n"
+        for line, verdict in lines
+    )
 
 
 def _print_findings(comparison: Comparison) -> None:

@@ -22,7 +22,8 @@ from etq.cli.compare import (
 )
 from etq.cli.messages import say
 from etq.cli.options import file_output_options, warehouse_option
-from etq.errors import EtqError, printable
+from etq.errors import EtqError
+from etq.render.terminal import PLAIN, style_of
 from etq.render.writers import format_of, write_rows, write_text
 from etq.verdicts import words
 
@@ -50,6 +51,7 @@ def gate(
     metrics: tuple[str, ...],
     startup: bool,
     step_name: str | None,
+    etrecord: str | None,
     db: str,
     quantile: str | None,
     format: str | None,
@@ -57,7 +59,7 @@ def gate(
     force: bool,
     **options: Any,
 ) -> None:
-    """Exit with 3 if NEW is slower than BASE or unstable. Otherwise exit with 0; an unclear result is printed.
+    """Exit with 3 if NEW is slower than BASE or unstable. Otherwise, also if that is unclear, exit with 0.
 
     Unstable means that some captures of NEW are slower than the others, and that BASE has fewer such captures.
 
@@ -71,14 +73,16 @@ def gate(
         raise click.UsageError("--startup excludes --total and --metric, which judge other numbers")
     arguments = {**options, "unit": None, "quantile": None if quantile is None else float(quantile)}
     try:
-        with sides(base, new, db, None) as (warehouse, base_selector, new_selector):
+        with sides(base, new, db, etrecord) as (warehouse, base_selector, new_selector):
             comparison = Comparison(warehouse, base_selector, new_selector, arguments, step_name)
             if not (startup or total or metrics) and comparison.has_few_common_ops():
                 say(f"Note: {words.FEW_COMMON_OPS}: fewer than half of the ops are in both; only totals are judged")
                 total = True
             found = find_worse_startup(comparison) if startup else find_worse(comparison, not total, metrics)
             if (format or format_of(output)) == "table":
-                write_text(_sentences(comparison, total, metrics, startup), output, force=force, is_printable=True)
+                style = style_of(sys.stdout) if output is None else PLAIN
+                text = headline(_lines(comparison, total, metrics, startup), "table", style)
+                write_text(text, output, force=force, is_printable=True)
             else:
                 write_rows(_COLUMNS, _judged(comparison, total, metrics, startup), format, output, force=force)
             report_worse(found)
@@ -94,13 +98,16 @@ def gate(
         sys.exit(SKIP)
     if found.unstable:
         sys.exit(REGRESSION)
+    if found.unclear or found.open:
+        say("Note: what is unclear passes, with status 0")
 
 
-def _sentences(comparison: Comparison, total: bool, metrics: tuple[str, ...], startup: bool) -> str:
+def _lines(
+    comparison: Comparison, total: bool, metrics: tuple[str, ...], startup: bool
+) -> list[tuple[str, str | None]]:
     if not startup and not metrics:
-        return headline(comparison, "table", of_ops=not total)
-    lines = comparison.startup_lines() if startup else comparison.metric_lines(metrics)
-    return "".join(f"{printable(line)}\n" for line in lines)
+        return comparison.lines(of_ops=not total)
+    return [(line, None) for line in (comparison.startup_lines() if startup else comparison.metric_lines(metrics))]
 
 
 def _judged(comparison: Comparison, total: bool, metrics: tuple[str, ...], startup: bool) -> list[Sequence[Any]]:

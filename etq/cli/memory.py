@@ -10,15 +10,15 @@ import click
 
 from etq import catalog
 from etq.cli import main
-from etq.cli.no_rows import naming_other_view, note_no_rows
 from etq.cli.options import output_options, warehouse_option
+from etq.cli.showing import show_opened
 from etq.cli.targets import FileOptions, open_target
 from etq.errors import printable
 from etq.render.selection import selection
 from etq.render.table import table
 from etq.render.terminal import PLAIN, WIDTH, TerminalStyle, sparkline, style_of
 from etq.render.times import range_text
-from etq.render.writers import format_of, write, write_text
+from etq.render.writers import format_of, write_text
 from etq.warehouse.formats import TRACE
 
 if TYPE_CHECKING:
@@ -64,13 +64,7 @@ def memory(capture: str, db: str, format: str | None, output: str | None, force:
             if text:
                 write_text(text, output, force=force, is_printable=True)
                 return
-        with naming_other_view(view, selector):
-            query, shown = f"FROM {view}($capture)", catalog.named(view)
-            has_rows = write(
-                warehouse, query, format, output, force=force, view=shown, needs_rows=True, capture=selector
-            )
-        if not has_rows:
-            note_no_rows(warehouse, view, capture, selector, {})
+        show_opened(view, capture, (warehouse, selector), (format, output, force))
 
 
 def _memory_of_trace(warehouse: Warehouse, capture: Capture, style: TerminalStyle) -> str:

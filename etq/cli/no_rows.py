@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from etq import catalog
 from etq.analysis.delegates import UNALIGNED, are_unaligned, unknown_times
 from etq.cli.commands import name_of
 from etq.cli.messages import say
-from etq.errors import EtqError, QueryError, counted
+from etq.errors import counted
 from etq.warehouse.formats import TRACE
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Warehouse
-
-
-@contextmanager
-def naming_other_view(view: str, selector: Capture) -> Iterator[None]:
-    """If a view for ETDumps fails for a PyTorch trace, name the view that applies to traces."""
-    try:
-        yield
-    except QueryError:
-        known = catalog.named(view)
-        if known.needs[:1] != ("dump",) or selector.format != TRACE:
-            raise
-        other = None if known.otherwise is None else name_of(known.otherwise)
-        shown = view if other == name_of(view) else name_of(view)
-        there = f"; for that there is {other}" if other else ""
-        raise EtqError(f"{shown} is for ETDumps, and this is a PyTorch trace{there}") from None
 
 
 def note_no_rows(warehouse: Warehouse, view: str, capture: str, selector: Capture, options: Mapping[str, Any]) -> None:

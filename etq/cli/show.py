@@ -29,6 +29,7 @@ from etq.cli.targets import (
     open_record,
     open_unrun,
     pop_file_options,
+    refuse_db,
 )
 from etq.errors import EtqError, counted
 from etq.render.writers import is_to_read, write
@@ -139,6 +140,7 @@ def _opened(view: str, first: Sequence[str], values: dict[str, Any], db: str, fi
     from etq.warehouse.warehouse import open
 
     if file is not None:
+        refuse_db(file)
         with (open_unrun(file) if is_unrun(file) else open_file(file, FileOptions()))[0] as warehouse:
             yield warehouse
             return

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from etq import catalog
 from etq.analysis.runs import check_method, has_one_method, left_out
 from etq.cli.messages import say
-from etq.cli.no_rows import naming_other_view, note_below_clock, note_no_rows, note_unaligned, note_unknown_times
+from etq.cli.no_rows import note_below_clock, note_no_rows, note_unaligned, note_unknown_times
 from etq.cli.targets import FileOptions, open_target
 from etq.errors import EtqError
 from etq.render.selection import selection
@@ -100,10 +100,8 @@ def show_opened(
     if is_to_read(*output[:2]) and selection.get().columns is None:
         seen = seen_of(warehouse, selector, seen, total)
     with prepared:
-        with naming_other_view(view, selector):
-            form, path, force = output
-            query = f"FROM {call}"
-            has_rows = write(warehouse, query, form, path, force=force, view=seen, needs_rows=True, **parameters)
+        form, path, force = output
+        has_rows = write(warehouse, f"FROM {call}", form, path, force=force, view=seen, needs_rows=True, **parameters)
         if not has_rows:
             note_no_rows(warehouse, view, capture, selector, options)
         elif view == "delegate_graph":

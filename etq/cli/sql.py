@@ -73,12 +73,10 @@ def sql(
     seconds, megabytes = query_seconds.get(), query_megabytes.get()
     if lake is None and captures is not None:
         raise click.UsageError("--captures needs --engine spark")
-    if lake is not None and seconds is not None:
-        raise click.UsageError("--seconds can't be used with --engine spark")
-    if external_access and (safe or lake is not None):
-        raise click.UsageError("--external-access can't be used with --safe or --engine spark")
-    if lake is not None and safe:
-        raise click.UsageError("--safe can't be used with --engine spark")
+    if external_access and safe:
+        raise click.UsageError("--external-access can't be used with --safe")
+    if lake is not None and (external_access or safe or seconds is not None):
+        raise click.UsageError("--external-access, --safe and --seconds can't be used with --engine spark")
 
     from etq.database.limited import SECONDS
 

@@ -78,13 +78,13 @@ _IS_LINKED: Final = """
 # The titles and queries of lists of times: name, method, time, share, unit, executes or steps, and the total outside of
 # these. The first list with rows is shown. Traces without steps have sums.
 _OPS: Final = {
-    "Mean time{} by op": """
+    "Mean time{} by op, and % of it": """
         SELECT o.op, o.method, o.per_execute, o.share_percent, o.unit, o.executes, NULL
         FROM {rows} AS o WHERE o.share_percent > 0
     """
 }
 _MODULES: Final = {
-    "Mean time{} by module": """
+    "Mean time{} by module, and % of it": """
         SELECT CASE m.module_path WHEN '' THEN '(model)' ELSE m.module_path END, m.method, fsum(m.per_execute),
             fsum(m.share_percent), any_value(m.unit), any_value(m.executes), NULL
         FROM module_ops($capture) AS m
@@ -95,12 +95,12 @@ _MODULES: Final = {
     """
 }
 _OPS_OF_TRACES: Final = {
-    "Time of devices{} by family of kernels": """
+    "Time of devices{} by family of kernels, and % of it": """
         SELECT coalesce(k.family, '(unknown)'), NULL, coalesce(k.per_step, k.total) AS time,
             100 * time / nullif(sum(time) OVER (), 0) AS share, k.unit, k.steps, sum(k.outside_steps) OVER ()
         FROM kernel_families($capture) AS k QUALIFY share > 0 OR k.steps IS NOT NULL ORDER BY time DESC, k.family
     """,
-    "Self time of the CPU{} by op, all threads": """
+    "Self time of the CPU{} by op, all threads, and % of it": """
         SELECT k.name, NULL, coalesce(k.self_cpu_per_step, k.self_cpu_time),
             coalesce(k.self_cpu_step_percent, k.self_cpu_percent) AS share, k.unit, k.steps,
             sum(k.cpu_outside_steps) OVER ()
@@ -301,9 +301,8 @@ def _latency(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
     widest = max(map(width_of, names), default=0)
     for name, (number, _, value, *means, low, high, runs, unit) in zip(names, rows, strict=True):
         shown, *ends = quantities([each for each in (value, low, high) if each is not None], unit)
-        spread = ""
-        if ends:
-            spread = f"  median of {counted(runs, _noun(number))}; p10 {ends[0].split(' ')[0]}, p90 {ends[1]}"
+        spread = "  of the execute" if unit == "percent" else f"  median of {counted(runs, _noun(number))}" * bool(ends)
+        spread += f"; p10 {ends[0].split(' ')[0]}, p90 {ends[1]}" if ends else ""
         yield f"{name}{' ' * (widest - width_of(name))}  {shown:>8}{spread}"
         if ends and number in _MEANT and means[0] is not None:
             [mean] = quantities(means, unit)

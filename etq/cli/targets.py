@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from etq import catalog
 from etq.choices import UNITS
@@ -150,7 +151,16 @@ def refuse_warehouse(argument: str, instead: str = "name a capture and") -> None
 def is_file(capture: str, db: str) -> bool:
     """Whether an argument names a file that exists; a plain word is a capture's name if the warehouse exists."""
     is_path = os.sep in capture or "." in capture
-    return os.path.exists(capture) and (is_path or not is_there(db))
+    is_one = os.path.exists(capture) and (is_path or not is_there(db))
+    if is_one:
+        refuse_db(capture)
+    return is_one
+
+
+def refuse_db(file: str) -> None:
+    """Raise `click.UsageError` if the command line has --db, too."""
+    if click.get_current_context().get_parameter_source("db") is ParameterSource.COMMANDLINE:
+        raise click.UsageError(f"{file} and --db: give a file or a warehouse, not both")
 
 
 def check_path(argument: str, db: str) -> None:
@@ -203,9 +213,7 @@ def open_graphs(base: str, new: str, db: str) -> Iterator[tuple[Warehouse, str, 
     """Provide the warehouse and two sides of it that have graphs; files of records are put into one in memory."""
     are_files = [is_record(side) for side in (base, new)]
     for side, is_one in zip((base, new), are_files, strict=True):
-        if any(are_files) and looks_like_path(side) and not os.path.exists(side):
-            raise EtqError(f"{side}: no such file")
-        check_path(side, db)
+        check_path(side, "" if any(are_files) else db)
         if not is_one and is_file(side, db):
             raise EtqError(f"{side}: not an ETRecord; name two ETRecords, or two captures of a warehouse")
     if any(are_files) and not all(are_files):
@@ -226,8 +234,7 @@ def open_target(capture: str, db: str, read_options: FileOptions) -> Iterator[tu
     names = [f"--{name.replace('_', '-')}" for name, value in read_options._asdict().items() if value is not None]
     if names and not is_file(capture, db):
         check_path(capture, db)
-        verb = "applies" if len(names) == 1 else "apply"
-        raise EtqError(f"{capture} is not a file; {' and '.join(names)} only {verb} to files")
+        raise EtqError(f"{capture} is not a file; only files take {' and '.join(names)}")
     with open_file_or_warehouse(capture, db, lambda file: open_file(file, read_options)) as (warehouse, loaded):
         yield warehouse, loaded or warehouse.capture(capture)
 

@@ -1,6 +1,6 @@
 """Writes the PyTorch Profiler traces of several ranks of a job as one trace, on one clock.
 
-Processes and ids of each trace get numbers of their own, and devices those that none before has. Times are on the clock
+Processes have names and ids numbers of their own, and devices those that none before has. Times are on the clock
 that `clock_offsets` aligns. A trace whose clock no collective tells of is placed by the time of day at which it was
 recorded, or, without that, as it is.
 """
@@ -30,8 +30,9 @@ def job_trace(warehouse: Answers, captures: Sequence[Capture], options: dict[str
     for capture, shift in zip(ordered, shifts, strict=True):
         most, devices, processes = _contents(warehouse, capture)
         renamed = {device: _free(device, taken) for device in devices}
-        title = _title(capture, known, ordered)
-        named = {name: (next(numbers), f"{title}: {text}") for name, text in processes}
+        title = _title(capture, known, ordered).replace("]", ")")
+        # As the reader of merged traces knows ranks.
+        named = {name: (next(numbers), f"[{title}] {text}") for name, text in processes}
         places.append(Place(shift, first_id, {old: new for old, new in renamed.items() if old != new}, named))
         first_id += most + 1
         stated = {each["id"]: each for each in device_properties(warehouse, capture)}
@@ -123,7 +124,7 @@ _PROCESSES: Final = """
     SELECT
         t.process,
         coalesce(
-            'GPU ' || min(d.device),
+            CASE WHEN count(*) OVER (PARTITION BY min(d.device)) = 1 THEN 'GPU ' || min(d.device) END,
             CASE WHEN try_cast(t.process AS BIGINT) IS NULL THEN t.process END,
             concat_ws(' ', coalesce(any_value(t.process_name), 'process'), t.process)
         )

@@ -86,7 +86,7 @@ class Place:
     shift      added to times, in nanoseconds
     ids        added to ids that events share
     devices    new numbers of devices
-    processes  new numbers of processes, and their names
+    processes  the order of processes, and their names, by which they are known
     """
 
     shift: int = 0
@@ -111,7 +111,7 @@ class Place:
 
     def process(self, name: str) -> str:
         """Return the JSON of a process."""
-        return str(self.processes[name][0]) if name in self.processes else _as_written(name)
+        return encoded(self.processes[name][1]) if name in self.processes else _as_written(name)
 
 
 AS_WRITTEN: Final = Place()

@@ -79,18 +79,19 @@ def table_parts(
     style: TerminalStyle = PLAIN,
     hint: str = HINT,
     foremost: Collection[str] = (),
+    share: str = "",
 ) -> Iterator[str]:
     """Yield the same for rows that come in parts: columns become wider if a later part needs it. What is the same in
-    all rows is known if there is one part.
+    all rows is known if there is one part. `share` has what shares are of.
     """
     remaining = iter(parts if full_names.get() else map(_with_short_names, parts))
     first, second = next(remaining, []), next(remaining, None)
-    has_unit = "unit" in columns and len({row[columns.index("unit")] for row in first}) == 1
+    common, has_unit = "", "unit" in columns and len({row[columns.index("unit")] for row in first}) == 1
     if second is not None:
         remaining = chain([second], remaining)
     elif not wide.get():
         columns, first, common = _without_common(columns, first)
-        yield _note(common, style)
+    yield note("; ".join(filter(None, (common, share if first and _SHARES[0] in columns else ""))), style)
     layout = _Layout(columns, first, style, foremost, has_unit)
     kept = [*range(len(columns))] if wide.get() else layout.fitting()
     groups = layout.groups(kept)
@@ -105,7 +106,7 @@ def table_parts(
         for group, part in zip(groups, layouts, strict=True):
             yield ("" if number and len(groups) == 1 else part.head()) + part.lines(_of(group, rows))
     if left_out := [title(name) for at, name in enumerate(columns) if at not in kept]:
-        yield _note(f"Not shown: {', '.join(left_out)}; {hint}", style)
+        yield note(f"Not shown: {', '.join(left_out)}; {hint}", style)
 
 
 def fits(columns: Sequence[str], rows: Rows, style: TerminalStyle) -> bool:
@@ -113,7 +114,7 @@ def fits(columns: Sequence[str], rows: Rows, style: TerminalStyle) -> bool:
     return _Layout(columns, rows, style).is_whole()
 
 
-def _note(text: str, style: TerminalStyle) -> str:
+def note(text: str, style: TerminalStyle) -> str:
     lines = wrap(text, style.width or PAGE, break_on_hyphens=False)
     return "".join(style.styled(line, "dim") + "\n" for line in lines)
 
@@ -337,9 +338,9 @@ def _wrapped_head(head: str, width: int) -> list[str]:
 
 
 def _is_prose(cells: Sequence[str]) -> bool:
-    """Whether a column's texts are of several words, and can be wrapped."""
+    """Whether a column's texts are of several words, and can be wrapped; names of kernels are not."""
     text = max(cells, key=len, default="")
-    return len(text) > _LONG and text.count(" ") >= _WORDS - 1 and width_of(text) == len(text)
+    return len(text) > _LONG and text.count(" ") >= max(_WORDS - 1, len(text) // _LONG) and width_of(text) == len(text)
 
 
 def _more(decimals: int | None, others: int | None) -> int | None:

@@ -19,7 +19,7 @@ from etq.render.delimited import DELIMITERS, delimited, escaping_formulas, write
 from etq.render.markdown import markdown_parts
 from etq.render.pager import paged
 from etq.render.selection import selection
-from etq.render.table import Rows, fits, shown, table_parts, title, wide
+from etq.render.table import Rows, fits, note, shown, table_parts, title, wide
 from etq.render.terminal import PLAIN, style_of
 from etq.render.times import in_one_unit
 
@@ -87,15 +87,17 @@ def write(
 
 
 class _Kept(NamedTuple):
-    """What tables keep: columns that are never left out, and those whose texts become paragraphs."""
+    """What a table of a view has: columns that are never left out, and those whose texts become paragraphs."""
 
     foremost: Sequence[str] = ()
     long: Collection[str] = ()
+    share: str = ""  # of what the shares are
 
     @classmethod
     def of(cls, query: str, view: catalog.SqlObject | None) -> _Kept:
         if view is not None:
-            return cls(view.foremost, view.long)
+            whole = [each.text.partition("in percent")[2] for each in view.columns if each.name == "share_percent"]
+            return cls(view.foremost, view.long, "".join(f"share %{text.partition('; NULL')[0]}" for text in whole))
         return cls(catalog.foremost_in(query))
 
 
@@ -272,11 +274,13 @@ def _write_parts(
 
             cells = [[shown(value) for value in row] for row in whole]
             stream.write(paragraphs(columns, whole, cells, kept.long, style))
+            if "share_percent" in columns:
+                stream.write(f"\n{note(kept.share, style)}")
             return
     sorted_by = [name for name in columns if selection.get().sort_by in (name, title(name))]
     foremost = [*sorted_by, *kept.foremost]
     writers = {
-        "table": lambda: table_parts(columns, parts, style, foremost=foremost),
+        "table": lambda: table_parts(columns, parts, style, foremost=foremost, share=kept.share),
         "json": lambda: _json_parts(columns, parts),
         "markdown": lambda: markdown_parts(columns, parts),
     }

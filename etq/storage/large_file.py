@@ -78,4 +78,5 @@ def state_of(descriptor: int) -> tuple[int, int]:
 
 def unreadable(path: str, error: OSError) -> FormatError:
     """Return the error for a file that the system can't read."""
-    return FormatError(displayed(path), f"can't be read: {(error.strerror or str(error)).lower()}")
+    what = f"can't be read: {(error.strerror or str(error)).lower()}"
+    return FormatError(displayed(path), "a folder; name a file in it" if isinstance(error, IsADirectoryError) else what)

@@ -71,7 +71,7 @@ class Result:
                 raise EtqError(f".{name}() needs {package}: pip install {install}") from error
             if isinstance(error, ModuleNotFoundError):
                 raise
-            raise QueryError(self._note or message_of(error)) from error
+            raise QueryError(message_of(error)) from error
         return Result(answer, note=self._note) if isinstance(answer, duckdb.DuckDBPyRelation) else answer
 
     def _first(self, rows: int) -> tuple[list[str], Rows, list[str]]:

@@ -59,7 +59,8 @@ if TYPE_CHECKING:
     Given = str | os.PathLike[str] | bytes
 
 # DuckDB's error for a name without a database, which is the library's.
-_OF_LIBRARY: Final = re.compile(r'on database "etq(_library)?" which is attached in read-only mode')
+_READ_ONLY: Final = "which is attached in read-only mode"
+_OF_LIBRARY: Final = re.compile(f'on database "etq(_library)?" {_READ_ONLY}')
 _ROWS_AT_ONCE: Final = 10_000
 # For queries that aren't trusted: DuckDB's memory limit doesn't cover rows in Python.
 _MOST_ROWS: Final = 1_000_000
@@ -972,7 +973,9 @@ class Warehouse(Views):
         """Return the error to raise for DuckDB's error."""
         with self._database.lock:
             message = message_of(error)
-            if _OF_LIBRARY.search(message):
+            if self.read_only and _READ_ONLY in message:
+                message = "the warehouse is open for reading only; in Python, etq.open(path) opens it for writing"
+            elif _OF_LIBRARY.search(message):
                 name = identifier(database_of(self.connection))
                 message = f"name the database of what is created or dropped: CREATE TABLE {name}.main.NAME"
             return QueryError(explained_selector(self.connection, catalog.corrected(message)))

@@ -66,20 +66,21 @@ def read_etdump(data: Any, path: str, clock_bits: int | None = None) -> Iterator
 def _what_it_is(data: Any) -> str:
     size, head = len(data), bytes(data[:12])
     if size == 0:
-        return "the file is empty; expected an ETDump"
+        return "the file is empty; expected a profiling file"
     if head[4:8] == b"ET12":
         return (
-            "this is an ExecuTorch program (.pte, `ET12` at byte 4), not an ETDump; give the .etdp of one of its "
-            "runs; etq FILE shows its ops and delegates"
+            "this is an ExecuTorch program (.pte), not an ETDump; give the .etdp of a run, with this as --pte; etq "
+            "FILE shows its ops and delegates, etq show planned_memory FILE its memory"
         )
     if head.startswith(b"PK"):
-        return "this is a zip, perhaps an ETRecord, not an ETDump; give the .etdp of a run; etq FILE shows its ops"
+        return "this is a zip, perhaps an ETRecord, not an ETDump; give the .etdp of a run, with this as --etrecord"
     if (other := other_file(data)) is not None:
         return other
     if not any(data[: min(size, 4096)]):
-        return "the file holds zeros; expected an ETDump (`ED00` at byte 4 or 8)"
+        return "the file holds zeros; expected a profiling file"
     return (
-        f"not an ETDump: expected `ED00` at byte 4 or 8, found {head[4:8]!r} and {head[8:12]!r}, and no dump in base64"
+        "not a profiling file; etq reads ETDumps (.etdp, also in a log as base64), PyTorch traces (.json, .json.gz), "
+        "prof_result.bin, and with etq FILE also ETRecords (.etrecord), programs (.pte) and warehouses (.duckdb)"
     )
 
 

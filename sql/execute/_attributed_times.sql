@@ -1,8 +1,11 @@
--- The one capture that an argument matches, for questions about modules and lines. It is an error if it has no record
--- with these.
+-- The one capture that an argument matches, for questions about modules and lines; without a key for a trace. It is an
+-- error if it has no record with these.
 CREATE MACRO _linked_capture(capture, unit) AS TABLE
-SELECT _linked_key(c.capture_id, c.name, r.record_id, r.name, r.is_complete) AS capture_id, c.record_id, c.program_id,
-    c.unit, c.scale
+SELECT
+    CASE
+        WHEN c.format <> 'torch_trace' THEN _linked_key(c.capture_id, c.name, r.record_id, r.name, r.is_complete)
+    END AS capture_id,
+    c.record_id, c.program_id, c.unit, c.scale
 FROM _scaled_capture(capture, unit) AS c
 LEFT JOIN records AS r USING (record_id);
 

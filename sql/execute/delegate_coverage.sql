@@ -24,6 +24,7 @@ CREATE MACRO delegate_coverage(
 WITH target AS MATERIALIZED (
     SELECT
         CASE
+            WHEN c.format = 'torch_trace' THEN NULL
             WHEN c.program_id IS NOT NULL THEN c.capture_id
             ELSE _linked_key(c.capture_id, c.name, r.record_id, r.name, r.is_complete)
         END AS capture_id,

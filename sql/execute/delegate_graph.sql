@@ -34,12 +34,10 @@ CREATE MACRO delegate_graph(
 WITH target AS MATERIALIZED (
     SELECT
         CASE
+            WHEN c.format = 'torch_trace' THEN NULL
             WHEN c.program_id IS NULL THEN error(
-                c.name || CASE
-                    WHEN c.format = 'torch_trace' THEN ' is a PyTorch trace; delegate_graph is for ETDumps'
-                    ELSE ': link its program (.pte), which has the delegates'' graphs: '
-                        || 'etq link ' || c.name || ' PROGRAM, or for a file --pte'
-                END
+                c.name || ': link its program (.pte), which has the delegates'' graphs: '
+                || 'etq link ' || c.name || ' PROGRAM, or for a file --pte'
             )
             ELSE c.capture_id
         END AS capture_id,

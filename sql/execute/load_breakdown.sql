@@ -87,7 +87,7 @@ FROM _load_parts('times_of_loads') AS l;
 --   events: number of events in it
 --   total: end less start; for first run excess, less the median of the block's later executes, NULL if there are none
 --   self_time: total less the components nested in it; NULL for first run excess
---   share_percent: part of total within the run's Program::load_method, in percent of it; NULL without one
+--   share_percent: part of total within Program::load_method in percent of the run's Program::load_method; NULL without one
 --   unit: unit of total and self_time
 CREATE MACRO load_breakdown(capture, unit := NULL) AS TABLE
 WITH target AS MATERIALIZED (FROM _capture(capture, unit))

@@ -27,7 +27,7 @@ classified_times AS (
             WHEN "by" = 'shape' THEN coalesce(s.op_type || coalesce(' ' || s.output_shape, ''), s.family)
             ELSE error(
                 'by must be ''family'', ''label'', ''instance'', ''op_type'' or '
-                || '''shape'', not ' || coalesce("by", 'NULL')
+                || '''shape'', not ' || coalesce("by", 'NULL') || '; for modules there is module_totals'
             )
         END AS op,
         CASE WHEN s.kind = 'operator_call' AND t.has_children THEN 'framework' ELSE s.kind END AS kind,

@@ -2,6 +2,7 @@
 -- tensors whose lifetime, as in `planned_memory`, begins at its instruction. Nodes that share an instruction with
 -- others, as most in a delegate do, and those without one have no row. Needs a linked record; the result is empty
 -- without a linked program.
+-- Needs: dump; else: peak_memory
 -- Shown: name!, op_type!, size_bytes!, peak_size_bytes!, tensors, instruction, module_path AS module, method
 -- Columns:
 --   graph_id: the graph

@@ -17,7 +17,7 @@
 --   stream: stream; NULL for the host, and if not written
 --   start: start of the part, relative to the start of the recording
 --   duration: duration of the part
---   share_percent: duration in percent of that of the path
+--   share_percent: duration in percent of the path
 --   call_kind: for parts in calls and synchronization, what the call is for: launch, copy, synchronization, stream_wait, event_record, allocation, free, pinned_memory, module_load, graph_instantiation, creation or query; NULL for other parts, and if the call isn't known
 --   correlation_id: id that a call shares with the events that it launched; NULL if there is none
 --   event_index: the event, in `events`; NULL outside of events
@@ -52,7 +52,7 @@ ORDER BY p.start_ticks;
 -- Columns:
 --   op: family of the op, or of the innermost event if no op contains it; NULL outside of events, and for unknown_wait and unknown, which are no op's
 --   total: time on the path, the most that the op could shorten it by
---   share_percent: that time in percent of the path
+--   share_percent: total in percent of the path
 --   host: part of it on the host
 --   device: part of it in kernels, copies and fills
 --   delay: part of it in launch_delay, stream_delay, dependency, unknown_wait, synchronization, handover and unknown

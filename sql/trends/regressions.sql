@@ -19,7 +19,7 @@
 --   change_percent: size of the change in percent
 --   cost: additional time per run, from its level before and the change; below 0 if it is faster
 --   unit: unit of cost
---   share_percent: share of the total before the change, in percent; 100 for a total
+--   share_percent: time in percent of the total before the change; 100 for a total
 --   p: probability of a change this clear in a series without changes
 --   q: p, corrected for the number of series
 --   captures_before: number of captures between the previous change and this one; 0 for a creep

@@ -105,7 +105,7 @@ def test_people_see_times_of_an_execute_in_a_unit_that_suits(tmp_path: Path) -> 
     )
     two = str(path)
     lines = printed("ops", two)
-    assert " ".join(lines[0]) == "In all rows: calls = 2, unit = ms; no value: instruction_id"
+    assert " ".join(lines[0]) == "In all rows: calls = 2, unit = ms; no value: instruction_id; share % of the executes"
     assert lines[1] == ["op", "kind", "per_execute", "per_call", "share", "%", "min", "max"]
     assert lines[3] == ["add", "kernel", "30", "30", "100", "20", "40"]
     [add] = [line for line in printed("ops", two, "--unit", "us") if line[0] == "add"]
@@ -114,7 +114,7 @@ def test_people_see_times_of_an_execute_in_a_unit_that_suits(tmp_path: Path) -> 
     assert (first["total"], first["per_execute"], first["unit"]) == ("60000.0", "30000.0", "us")
     assert (
         " ".join(printed("ops", two, "--total")[0])
-        == "In all rows: calls = 2, executes = 2, unit = ms; no value: instruction_id"
+        == "In all rows: calls = 2, executes = 2, unit = ms; no value: instruction_id; share % of the executes"
     )
     assert printed("ops", two, "--total")[1][-1] == printed("ops", two, "--sort-by", "total")[1][-1] == "total"
 

@@ -39,7 +39,7 @@ def ask(lab: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> object:
 # Status 1: the command, and how its error begins, or what is in it after `…`.
 FAILURES = [
     ("inspect nothing.etdp", "nothing.etdp: no such file"),
-    ("inspect .", ".: can't be read: is a directory"),
+    ("inspect .", ".: a folder; name a file in it"),
     ("inspect {mlp} --active 0", "a schedule needs"),
     ("ops {mlp} -o .", ".: is a directory; name a file in it"),
     ("ops run -o ops.csv.gz", "ops.csv.gz: tables are not compressed"),
@@ -67,7 +67,6 @@ FAILURES = [
     ("export {costs} --to replay", "replay needs an op; name one, such as aten::mm"),
     ("roofline {gpu} --by op_type", "--by of a trace is shape, op, family, not op_type"),
     ("roofline {gpu} --device 'GTX 1'", "no device is called GTX 1 in device_peaks"),
-    ("show module_totals {gpu}", "module_totals is for ETDumps, and this is a PyTorch trace; for that there is etq ops --by module"),
     ("show delegate_graph {demo}", "demo_int: link its program (.pte), which has the delegates' graphs: etq link"),
     ("coverage {two} --method nonesuch", "…its methods are decode, forward"),
     ("coverage {two} --pte {pte}", "the program mlp was not exported with the record two_methods"),
@@ -90,7 +89,7 @@ FAILURES = [
     ("sql 'FROM captures()'", "captures is a table without parameters: FROM captures"),
     # Links, labels, metrics and phases.
     ("link run nosuch/x.etrecord", "nosuch/x.etrecord: no such file, and no record of that name"),
-    ("label {mlp}", "…mlp.etdp: this command takes a capture of the warehouse, not a file; ingest the file first"),
+    ("label {mlp}", "…mlp.etdp: this command takes a capture of the warehouse, not a file; ingest it first"),
     ("label run 'a=1\n2'", "…is not a value; it has the control character"),
     ("label run captured_at=now", "captured_at 'now' is not a time; write 2026-05-01, "),
     ("label run --metric x=1e999", "the metric x is inf, which is not a finite number"),
@@ -101,7 +100,7 @@ FAILURES = [
     ("gap run net", "run is not linked to an ETRecord"),
     # Reports, pages and exports: nothing is written.
     ("report run run -o x.html", "…run is on both sides"),
-    ("report run --etrecord {record} -o x.html", "run is not a file; --etrecord only applies to files"),
+    ("report run --etrecord {record} -o x.html", "run is not a file; only files take --etrecord"),
     ("report --trend model=none -o x.html", "…model=none"),
     ("export run --to hud --run 1 -o x.json", "hud takes no runs; it takes by, steps"),
     ("db remove run", "1 capture would be removed (run); confirm with -y"),
@@ -184,9 +183,11 @@ NOTES = [
     ("show kernel_sequences {steps}", "{steps} has no calls of ops that launched so many kernels, copies and fills"),
     ("memory {steps}", "{steps} has no allocations: record them with profile_memory=True"),
     ("steps {mlp}", "etq steps has no rows for {mlp}, of format etdump; for that there is etq show execute_breakdown"),
+    ("coverage {gpu}", "etq coverage has no rows for {gpu}, of format torch_trace; for that there is etq kernels"),
+    ("show module_totals {gpu}", "module_totals has no rows for {gpu}, of format torch_trace; for that there is etq ops --by module"),
     ("show op_totals {gpu}", "op_totals has no rows for {gpu}, of format torch_trace; for that there is etq ops"),
     ("show stragglers trace", "etq show stragglers has no rows: no trace has a label rank"),
-    ("memory {mlp}", "{mlp} has no allocations; for the memory that a program plans: etq show planned_memory"),
+    ("memory {mlp}", "{mlp} has no allocations; for the memory that a program plans: etq show planned_memory PROGRAM"),
     ("show framework_tax {mlp} --steps skip_first=99", "no run of {mlp} is left: skip_first=99 leaves out all 6"),
     ("show framework_tax llm --phase decode", "no run of llm is of phase decode; set phases of runs with etq label --phase"),
     ("captures device=c", "no capture matches device=c: none has device=c; values are pixel8, watch"),

@@ -106,7 +106,7 @@ def test_two_folders_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         else:
             shutil.copy(source, side)
     record = str(CAPTURES / "mlp/mlp.etrecord")
-    result = run_etq("report", "base", "new", "--etrecord", record, "-o", "d.html", "--db", "none.duckdb")
+    result = run_etq("report", "base", "new", "--etrecord", record, "-o", "d.html")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "d.html: the report of base and new\n")
     page = data_of(Path("d.html").read_text())
     assert (page["kind"], page["title"]) == ("difference", "base → new")

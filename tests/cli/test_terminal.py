@@ -86,7 +86,7 @@ def plain(text: str) -> str:
 def test_tables_have_bars_and_bold_heads_on_a_terminal() -> None:
     shown = on_terminal("ops", CONVNET, "--runs", "all", width=132)
     above, head, rule, *lines = shown.splitlines()
-    assert plain(above) == "In all rows: unit = us; no value: instruction_id"
+    assert plain(above) == "In all rows: unit = us; no value: instruction_id; share % of the executes"
     assert head.startswith("\x1b[1mop\x1b[0m") and "\x1b[1mshare %\x1b[0m" in head
     assert plain(head).split() == "op kind per_execute per_call share % calls min max".split()
     assert set(plain(rule)) == {"-", " "}

@@ -279,4 +279,4 @@ def test_perfetto_shows_the_ranks_of_a_job_beside_each_other() -> None:
     with perfetto(text) as viewer:
         assert viewer.query(COMPLAINTS) == []
         shown = viewer.query(f"SELECT process, name, dur FROM ({SLICES})")
-    assert sorted((process.split(":")[0], name, length) for process, name, length in shown) == known
+    assert sorted((process.split("]")[0].strip("["), name, length) for process, name, length in shown) == known

@@ -136,7 +136,7 @@ def test_captures_are_pushed_once(team: tuple[Server, Server]) -> None:
 
 
 WRONG: tuple[tuple[bytes, str, dict[str, str], int, str], ...] = (
-    (b"no dump", "run.etdp", {}, 422, "run.etdp: not an ETDump"),
+    (b"no dump", "run.etdp", {}, 422, "run.etdp: not a profiling file"),
     (small_capture(2), "run.etdp", {"label": "build"}, 400, "needs key=value"),
     (small_capture(2), "run.etdp", {"debug": "x"}, 400, "not a field"),
     (small_capture(2), "run.etdp", {"name": "run"}, 400, "run"),

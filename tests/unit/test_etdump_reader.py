@@ -192,7 +192,7 @@ def test_runs_whose_execute_failed() -> None:
 def test_truncated_at_any_byte(name: str) -> None:
     data = (CAPTURES / f"{name}.etdp").read_bytes()
     for size in range(0, len(data), 1 if len(data) < 2000 else 37):
-        with pytest.raises(FormatError, match="truncated|empty|not an ETDump|zeros") as caught:
+        with pytest.raises(FormatError, match="truncated|empty|not a profiling file|zeros") as caught:
             read(data[:size])
         assert str(caught.value).startswith("test.etdp: ")
         assert "\n" not in str(caught.value)
@@ -217,10 +217,10 @@ def test_base64_in_a_log(newline: bytes, prefix: bytes) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "the file is empty; expected an ETDump"),
+        (b"", "the file is empty; expected a profiling file"),
         (
             b"just a log with a word " + b"QUJDREVGR0hJSktMTU5P" * 4,
-            "expected `ED00` .*, found .* and no dump in base64",
+            "test.etdp: not a profiling file; etq reads ETDumps",
         ),
         (bytes(4096), "the file holds zeros"),
         (b"PK\x03\x04" + bytes(60), "this is a zip, perhaps an ETRecord"),

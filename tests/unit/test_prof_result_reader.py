@@ -195,7 +195,7 @@ def test_every_truncation_is_refused() -> None:
         if size == first:
             assert len(read(SAMPLE[:size])["runs"]) == 1
         else:
-            with pytest.raises(FormatError, match="truncated|the file is empty|not an ETDump"):
+            with pytest.raises(FormatError, match="truncated|the file is empty|not a profiling file"):
                 read(SAMPLE[:size])
 
 
