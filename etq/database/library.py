@@ -95,7 +95,7 @@ def new_database(
     """
     with _lock:
         key = (os.getpid(), *sorted(settings.items()))
-        if (instance := _instances.get(key)) is None:
+        if (instance := _instances.get(key)) is None or not _has_access(instance):
             instance = connect()
             attach(instance)
             _instances[key] = instance
@@ -110,10 +110,14 @@ def new_database(
 
 def copy_tables(connection: duckdb.DuckDBPyConnection) -> None:
     """Create the tables in a database in memory, which has the library. Raises `duckdb.Error`."""
-    name = "etq_tables"
-    copied = f"COPY FROM DATABASE {name} TO {database_of(connection)} (SCHEMA)"
+    database = database_of(connection)
+    name = f"{database}_tables"
     with _lock:
-        connection.execute(f"ATTACH {quoted(str(files().tables))} AS {name} (READ_ONLY); {copied}; DETACH {name}")
+        connection.execute(f"ATTACH {quoted(str(files().tables))} AS {name} (READ_ONLY)")
+        try:
+            connection.execute(f"COPY FROM DATABASE {name} TO {database} (SCHEMA)")
+        finally:
+            connection.execute(f"DETACH {name}")
 
 
 def detach(connection: duckdb.DuckDBPyConnection) -> None:
@@ -133,6 +137,12 @@ def _detach(instance: duckdb.DuckDBPyConnection, name: str) -> None:
         if not any(each.startswith("memory_") for each in left):
             for each in left:
                 instance.execute(f"DETACH {identifier(each)}")
+
+
+def _has_access(instance: duckdb.DuckDBPyConnection) -> bool:
+    """Whether an instance can read files: a query may have revoked that."""
+    [(has_access,)] = instance.execute("SELECT system.main.current_setting('enable_external_access')").fetchall()
+    return bool(has_access)
 
 
 def _current(connection: duckdb.DuckDBPyConnection) -> str:
