@@ -9,8 +9,7 @@ import pytest
 
 from etq.errors import QueryError
 from etq.warehouse.warehouse import Warehouse
-from tests.hta import hta
-from tests.launch_traces import FEW, OF_HTA, SHAPES
+from tests.launch_traces import FEW, OF_HTA, SHAPES, hta
 from tests.sampling import thinned
 from tests.trace_builders import event
 from tests.traces import Traces
