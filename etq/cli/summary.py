@@ -84,7 +84,7 @@ _OPS: Final = {
     """
 }
 _MODULES: Final = {
-    "Mean time{} by module, and % of {}": """
+    "Mean self time{} by module, and % of {}": """
         SELECT CASE m.module_path WHEN '' THEN '(model)' ELSE m.module_path END, m.method, fsum(m.per_execute),
             fsum(m.share_percent), any_value(m.unit), any_value(m.executes), NULL
         FROM module_ops($capture) AS m
