@@ -6,12 +6,16 @@ answers depend on the order of equal times have a single answer.
 
 from __future__ import annotations
 
+import functools
+import gzip
 import json
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
+
+from tests.conftest import CAPTURES
 
 LOADER: Final = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
 ALL_REDUCE: Final = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
@@ -312,3 +316,13 @@ SHAPES: Final[dict[str, Callable[[], Machine]]] = {
 FEW: Final = ("planted", "recorded", "hostile", "rank 0", "training")
 # HolisticTraceAnalysis fails for kernels without a stream or correlation id.
 OF_HTA: Final = tuple(name for name in SHAPES if name not in ("hostile", "differing", "recorded"))
+
+
+@functools.cache
+def _of_hta() -> Any:
+    return json.loads(gzip.decompress((CAPTURES / "expected" / "hta.json.gz").read_bytes()))
+
+
+def hta(name: str) -> Any:
+    """HolisticTraceAnalysis's answers on one of these traces, rows by question: made by `tests/parity/make_hta.py`."""
+    return _of_hta()[name]

@@ -2,9 +2,9 @@
 
     python -m tests.mutations --count 60 --seed 1 [--jobs 2] [--only 7,12] [-- arguments for pytest]
 
-A mutant changes one token of `sql`, `ingest` or `etq/verdicts`: a constant, a comparison, a sign, a join, an aggregate, a
-side. Its tests run in a copy of the tree until one fails: those of the files that name what was changed, then, of the
-mutants that none of these has found, all.
+A mutant changes one token of `sql`, `ingest`, `etq/verdicts` or `etq/analysis`: a constant, a comparison, a sign, a
+join, an aggregate, a side. Its tests run in a copy of the tree until one fails: those of the files that name what was
+changed, then, of the mutants that none of these has found, all.
 The same seed on the same product makes the same mutants, so that two suites can be compared. Status 0 if all were run.
 """
 
@@ -30,7 +30,7 @@ from typing import Final, NamedTuple
 from etq import catalog
 
 ROOT: Final = Path(__file__).parents[1]
-PARTS: Final = ("sql", "ingest", "etq/verdicts")
+PARTS: Final = ("sql", "ingest", "etq/verdicts", "etq/analysis")
 # What a token becomes. A number becomes the next one.
 PYTHON: Final = {
     "<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "+": "-", "-": "+", "*": "/", "/": "*",

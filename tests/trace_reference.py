@@ -11,6 +11,7 @@ import json
 import math
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -179,3 +180,29 @@ def is_listed(op: Slice) -> bool:
 def is_merged(one: Slice) -> bool:
     """Whether it is one call with its parent, which calls only one op, of the same name."""
     return one.parent is not None and shown(one.parent) == shown(one) and len(one.parent.children) == 1
+
+
+COMPUTATION, COMMUNICATION, MEMORY = "computation", "communication", "memory"
+
+
+def type_of(each: Slice) -> str:
+    if WORK[each.category] != "Kernel":
+        return MEMORY
+    return COMMUNICATION if each.name.startswith("nccl") else COMPUTATION
+
+
+def activity(events: list[dict[str, Any]]) -> dict[int | None, Counter[frozenset[str]]]:
+    """By device the nanoseconds in which just these types ran, from its first event to its last: each piece between two
+    moments is asked on its own.
+    """
+    devices: dict[int | None, list[Slice]] = defaultdict(list)
+    for each in slices(events):
+        if each.category in WORK:
+            devices[each.arguments.get("device")].append(each)
+    found: dict[int | None, Counter[frozenset[str]]] = {}
+    for device, ran in devices.items():
+        found[device] = Counter()
+        for at, until in pairwise(sorted({at for each in ran for at in (each.start, each.end)})):
+            types = frozenset(type_of(each) for each in ran if each.start <= at and each.end >= until)
+            found[device][types] += until - at
+    return found

@@ -123,6 +123,12 @@ def inspect(
 _OF_ONE: Final = ("name", "debug_buffer", "graph_capture", "metrics")
 
 
+def _moment(_: click.Context, __: click.Parameter, text: str | None) -> datetime | None:
+    from etq.annotations.labels import moment_of
+
+    return None if text is None else moment_of(text)
+
+
 def _limit_memory(context: click.Context, _: click.Parameter, megabytes: int | None) -> None:
     if megabytes is not None:
         context.call_on_close(partial(limit.reset, limit.set(megabytes * 10**6)))
@@ -141,9 +147,10 @@ def _limit_memory(context: click.Context, _: click.Parameter, megabytes: int | N
 )
 @click.option(
     "--captured-at",
-    type=click.DateTime(),
+    callback=_moment,
     metavar="TIME",
-    help="Time of the measurement, in UTC: 2026-05-01T12:00:00 or the day; by default that of a PyTorch trace.",
+    help="Time of the measurement, in UTC if without an offset: 2026-05-01T12:00:00, or the day; by default that of a "
+    "PyTorch trace.",
 )
 @click.option("--time-scale", type=click.Choice(UNITS), help="Unit of one tick.  [default: ns]")
 @click.option("--clock-bits", type=click.Choice(["32", "64"]), help="Width of the clock's counter in bits.")

@@ -78,13 +78,13 @@ _IS_LINKED: Final = """
 # The titles and queries of lists of times: name, method, time, share, unit, executes or steps, and the total outside of
 # these. The first list with rows is shown. Traces without steps have sums.
 _OPS: Final = {
-    "Mean time{} by op, and % of it": """
+    "Mean time{} by op, and % of {}": """
         SELECT o.op, o.method, o.per_execute, o.share_percent, o.unit, o.executes, NULL
         FROM {rows} AS o WHERE o.share_percent > 0
     """
 }
 _MODULES: Final = {
-    "Mean time{} by module, and % of it": """
+    "Mean self time{} by module, and % of {}": """
         SELECT CASE m.module_path WHEN '' THEN '(model)' ELSE m.module_path END, m.method, fsum(m.per_execute),
             fsum(m.share_percent), any_value(m.unit), any_value(m.executes), NULL
         FROM module_ops($capture) AS m
@@ -95,12 +95,12 @@ _MODULES: Final = {
     """
 }
 _OPS_OF_TRACES: Final = {
-    "Time of devices{} by family of kernels, and % of it": """
+    "Time of devices{} by family of kernels, and % of {}": """
         SELECT coalesce(k.family, '(unknown)'), NULL, coalesce(k.per_step, k.total) AS time,
             100 * time / nullif(sum(time) OVER (), 0) AS share, k.unit, k.steps, sum(k.outside_steps) OVER ()
         FROM kernel_families($capture) AS k QUALIFY share > 0 OR k.steps IS NOT NULL ORDER BY time DESC, k.family
     """,
-    "Self time of the CPU{} by op, all threads, and % of it": """
+    "Self time of the CPU{} by op, all threads, and % of {}": """
         SELECT k.name, NULL, coalesce(k.self_cpu_per_step, k.self_cpu_time),
             coalesce(k.self_cpu_step_percent, k.self_cpu_percent) AS share, k.unit, k.steps,
             sum(k.cpu_outside_steps) OVER ()
@@ -327,8 +327,8 @@ def _shares(warehouse: Warehouse, capture: Capture, style: TerminalStyle) -> Ite
     *_, unit, executes, outside = rows[0]
     per = "" if executes is None else " in a step" if capture.format == TRACE else " in an execute"
     rows = [row for row in rows if row[3]]
-    yield from ("", style.styled(title.format(per), "bold"))
     has_several = len({method for _, method, *_ in rows}) > 1
+    yield from ("", style.styled(title.format(per, "all executes" if has_several else "it"), "bold"))
     rows = rows[:_MOST]
     names = [printable(f"{name} of {method}" if has_several else name) for name, method, *_ in rows]
     names = [*shortened(names, _LONGEST_NAME, style)]

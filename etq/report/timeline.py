@@ -64,7 +64,7 @@ EVENTS: Final = """
         ) AS t
         WHERE t.start IS NOT NULL AND t.duration IS NOT NULL {kept}
     ) AS t{joined}
-    ORDER BY t.run_index, lane, t.depth, t.start
+    ORDER BY t.run_index, lane, t.depth, t.start, t.event_index
 """
 
 LANE: Final = "CASE WHEN t.thread_index IS NULL THEN 'host' ELSE t.track END"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import sys
+from collections.abc import Iterator
 from functools import partial, wraps
 from importlib.util import find_spec
 from typing import Any, Final
@@ -112,6 +113,9 @@ class Result:
     def __len__(self) -> int:
         length: int = self._answer("__len__")
         return length
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return iter(self.fetchall())
 
     def __getitem__(self, column: str) -> Result:
         return Result(self.relation[column])

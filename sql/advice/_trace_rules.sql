@@ -215,7 +215,14 @@ families AS MATERIALIZED (
 fused AS (
     SELECT sum(h.kernels * h.calls) AS kernels, sum(h.calls) AS calls,
         try_cast(sum(h.saved_ticks) AS BIGINT) AS saved_ticks,
-        100 * sum(h.saved_ticks)::DOUBLE / nullif((SELECT sum(s.span_ticks) FROM spans AS s), 0) AS share,
+        100 * sum(h.saved_ticks)::DOUBLE / nullif(
+            (
+                SELECT sum(s.span_ticks) FROM spans AS s
+                -- Annotations of streams have no device.
+                WHERE EXISTS (FROM _launches(capture_key) AS w WHERE w.device IS NOT DISTINCT FROM s.device)
+            ),
+            0
+        ) AS share,
         array_to_string(
             list(
                 _shortened(h.sequence, 160) || ' (' || _advice_count(h.calls, 'time')

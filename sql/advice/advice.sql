@@ -81,7 +81,7 @@ CREATE MACRO _advice_place(severity, share_percent, rule, finding) AS (
 --   finding: the finding in a sentence
 --   evidence: the ops, instructions, lines, runs or views that show it
 --   time_at_stake: time per run that a remedy can save at most, a mean; for PyTorch traces, in the whole trace; NULL for findings that are not about time
---   share_percent: time_at_stake in percent of the executes; for loading, of loading and executes; for device idle, of the device's time; for critical path, of the path; for device time, fusable kernels and below the roof, of the time of kernels, copies and fills; NULL for findings that are not about time
+--   share_percent: time_at_stake in percent of the executes; for loading, of loading and executes; for device idle, of the device's time; for critical path, of the path; for fusable kernels, of the devices' time from first to last event; for device time and below the roof, of the time of kernels, copies and fills; NULL for findings that are not about time
 --   remedy: what to do
 --   unit: unit of time_at_stake; NULL where that is
 CREATE MACRO advice(capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'typical') AS TABLE

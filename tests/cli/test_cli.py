@@ -125,7 +125,7 @@ def test_ingest_and_list(tmp_path: Path) -> None:
     db = str(tmp_path / "lab.duckdb")
     first = run_etq("ingest", MLP, "--db", db, "--label", "device=pixel8", "--label", "build=a=b", "--name", "run")
     assert (first.exit_code, first.stdout, first.stderr) == (0, "", "run: ingested\n")
-    again = run_etq("ingest", MLP, "--db", db, "--captured-at", "2026-11-20")
+    again = run_etq("ingest", MLP, "--db", db, "--captured-at", "2026-11-20T02:00+02:00")
     text = f"{MLP}: known already as run, options applied; --name renames it\n"
     assert (again.exit_code, again.stderr) == (0, text)
     for name in ("other", "run"):  # a known file is renamed if asked for

@@ -70,7 +70,7 @@ def test_times_are_by_module_if_a_record_has_them() -> None:
     whole = sum(row["self_time"] for row in modules)
     most = sorted(modules, key=lambda row: -row["self_per_execute"])[:5]
     text = run_etq(file, net).stdout
-    assert "\nMean time in an execute by module, and % of it\n" in text and bars(text) == [
+    assert "\nMean self time in an execute by module, and % of it\n" in text and bars(text) == [
         (row["module_path"], f"{row['self_per_execute']:.1f} us", f"{100 * row['self_time'] / whole:.1f}")
         for row in most
     ]

@@ -10,7 +10,6 @@ from itertools import pairwise
 from typing import Any
 
 from etq.ingest.trace.classes import rules
-from tests.activity_reference import activity
 from tests.gap_reference import gaps
 from tests.launch_reference import launch_rows, queues
 from tests.pairs.asking import Asked, Sides, keyed, pair, sums
@@ -18,7 +17,7 @@ from tests.pairs.json_traces import KERNELS, RUNTIME, Held, Slice, union
 from tests.pairs.of_execute import percent
 from tests.pass_reference import linked_ops, step_passes
 from tests.path_reference import Paths
-from tests.trace_reference import WORK, launches, slices
+from tests.trace_reference import WORK, activity, launches, slices
 
 # The row of key_averages for device events that neither an op nor an annotation launched.
 NO_OP = "(no op)"

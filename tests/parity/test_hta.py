@@ -10,8 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from etq.warehouse.warehouse import Warehouse
-from tests.hta import hta
-from tests.launch_traces import differing
+from tests.launch_traces import differing, hta
 from tests.path_traces import OF_HTA as PATHS
 from tests.warehouses import empty_warehouse
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,6 +22,8 @@ from tests.sampling import IS_WHOLE
 from tests.sharing import captures
 
 pytestmark = pytest.mark.long
+
+SHIM = "held_back.c"
 
 WRITER = "import sys; from tests.sharing.captures import ingest; ingest(sys.argv[1], sys.argv[2], list(map(int, sys.argv[3:])))"
 # As a command would, opens the file, queries it and closes it, every 0.1 s until its input ends.
@@ -203,3 +206,23 @@ def test_a_file_that_is_open_opens_again_without_its_note(tmp_path: Path) -> Non
         contents._note_of(str(path)).write_text("another file")
         with etq.open(path, read_only=True) as again:
             assert again.rows("SELECT count(*) FROM captures")[1] == [(0,)]
+
+
+def test_a_commit_before_the_lock_stays(shim: Path, tmp_path: Path) -> None:
+    """A commit between DuckDB's reading of a file's headers and its lock on the file."""
+    path, held_back = tmp_path / "lab.duckdb", tmp_path / "held_back"
+    etq.open(path).close()
+    captures.write(tmp_path, range(2))
+    command = [sys.executable, "-c", WRITER, str(path), str(tmp_path)]
+    environment = os.environ | {"LD_PRELOAD": str(shim), "HELD_BACK": str(held_back)}
+    with subprocess.Popen([*command, "0"], cwd=ROOT, env=environment) as late:
+        while not held_back.exists():
+            assert late.poll() is None
+            time.sleep(0.01)
+        # The other process has read the headers, and has no lock.
+        subprocess.run([*command, "1"], cwd=ROOT, check=True)
+        held_back.unlink()
+        assert late.wait() == 0
+    with etq.open(path, read_only=True) as warehouse:
+        assert warehouse.rows("SELECT c.name FROM captures AS c ORDER BY c.capture_id")[1] == [("c1",), ("c0",)]
+        assert captures.torn(warehouse) == []

@@ -14,8 +14,7 @@ from etq.ingest.trace.classes import rules
 from etq.warehouse.warehouse import Warehouse
 from tests import call_reference
 from tests.conftest import shared_file
-from tests.hta import hta
-from tests.launch_traces import ALL_REDUCE, SHAPES, Machine
+from tests.launch_traces import ALL_REDUCE, SHAPES, Machine, hta
 from tests.path_reference import Paths
 from tests.path_traces import OF_HTA, STEP
 from tests.path_traces import Path as Made

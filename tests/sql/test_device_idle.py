@@ -13,8 +13,7 @@ from etq.errors import QueryError
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 from tests.gap_reference import gaps
-from tests.hta import hta
-from tests.launch_traces import ALL_REDUCE, FEW, LOADER, OF_HTA, SHAPES, Machine, planted, recorded
+from tests.launch_traces import ALL_REDUCE, FEW, LOADER, OF_HTA, SHAPES, Machine, hta, planted, recorded
 from tests.sampling import thinned
 from tests.trace_corpus import SHAPES as PROGRAMS
 from tests.trace_corpus import Style

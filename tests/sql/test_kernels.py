@@ -9,8 +9,7 @@ import pytest
 
 from etq.errors import QueryError
 from etq.warehouse.warehouse import Warehouse
-from tests.hta import hta
-from tests.launch_traces import FEW, OF_HTA, SHAPES
+from tests.launch_traces import FEW, OF_HTA, SHAPES, hta
 from tests.sampling import thinned
 from tests.trace_builders import event
 from tests.traces import Traces
@@ -122,7 +121,9 @@ def test_a_chain_ends_with_its_step(traces: Traces) -> None:
 
 
 def test_advice_of_a_plain_case(traces: Traces) -> None:
-    """Nothing idle: the families, and the chains of ops. Of 100 us, 54 are elementwise; fusing saves 20."""
+    """Nothing idle: the families, and the chains of ops. Of 100 us, 54 are elementwise; fusing saves 20. An annotation of
+    the stream isn't work of a device.
+    """
     work = [("aten::mul", MUL, 24), ("aten::add", ADD, 10), ("aten::add", ADD, 10), ("aten::mm", "nvjet_hsh_1", 46)]
     events: list[dict[str, Any]] = []
     at = 100.0
@@ -130,7 +131,7 @@ def test_advice_of_a_plain_case(traces: Traces) -> None:
         op_event, call, device = run(op, kernel, number * 5, length, number)
         events += [op_event, call, device | {"ts": at}]
         at += length
-    traces.take(*events)
+    traces.take(*events, event("gpu_user_annotation", "forward", 100, 200, 7))
     columns = "rule, severity, finding, time_at_stake, share_percent, remedy"
     rows = {rule: rest for rule, *rest in traces.ask("advice", columns, unit="us")}
     assert rows["device time"][:4] == ["low", "Time of devices: 54 % elementwise, 46 % GEMM.", 54, 54]

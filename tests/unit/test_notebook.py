@@ -118,6 +118,7 @@ def test_names_are_shown_as_text(warehouse: Warehouse) -> None:
         dump(run("Execute", kernel(EVIL, 10, 30), execute(0, 60))), name=EVIL.replace("\x1b", "")
     )
     warehouse.label(capture, device="<img src=x onerror=alert(1)>")
+    assert [*warehouse.op_totals(capture)] == warehouse.op_totals(capture).fetchall()
     shown = warehouse.op_totals(capture)._repr_mimebundle_()
     table = Table(shown["text/html"])
     assert table.rows[1][0] == "(unattributed)" and table.rows[2][0] == EVIL.replace("\x1b", "\\x1b")

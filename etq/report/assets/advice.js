@@ -7,8 +7,8 @@ etq.section("advice", (parent, { advice }) => {
     const stake = get("time_at_stake");
     const of = {
       "device idle": "of the device's time", "critical path": "of the critical path", "device time": "of the time of kernels, copies and fills",
-      "fusable kernels": "of the devices' time",
-      "below the roof": "of the devices' time",
+      "fusable kernels": "of the devices' time from first to last event",
+      "below the roof": "of the time of kernels, copies and fills",
     }[get("rule")] ?? "an execute";
     const cost = stake === null ? "" : `${etq.quantity(stake, get("unit"))} ${of}${get("share_percent") === null ? "" : ` (${etq.percent(get("share_percent"))})`}`;
     list.append(
