@@ -4,7 +4,7 @@ A database holds tables. One in memory, or a lake, copies them from a file, as t
 times as long, and finds views and macros in the library, which its instance of DuckDB attaches. A warehouse is a copy
 of a third file, which has the tables and a copy of the views and macros, so that DuckDB without etq opens it and asks.
 etq uses this copy where it knows that it is its own: where this version made the file, and nobody else has changed it
-since. To attach the library to each file would take 55 ms of CPU more, of 60.
+since: to attach the library takes 55 ms of CPU.
 
 Of any other file, which another version or somebody else made, etq uses the tables alone: names in a query are looked
 up in the library first, then among DuckDB's own functions, then in the file, so that nothing in it can replace what etq
@@ -34,7 +34,8 @@ from etq.version import Files
 # A warehouse's file may have the first of these names, too.
 _NAMES: Final = ("etq", "etq_library")
 
-# Databases in memory are in one instance of DuckDB for each process and settings, so that the library is loaded once.
+# Databases in memory share an instance for each process and settings, and its library, while it has access to files.
+_ACCESS: Final = "SELECT system.main.current_setting('enable_external_access')"
 _instances: Final[dict[tuple[object, ...], duckdb.DuckDBPyConnection]] = {}
 _finalizers: Final[WeakKeyDictionary[duckdb.DuckDBPyConnection, finalize[..., object]]] = WeakKeyDictionary()
 _numbers: Final = count(1)
@@ -64,8 +65,7 @@ def attach(connection: duckdb.DuckDBPyConnection) -> None:
     """Attach the library to a new connection, and have names found there first. Raises `duckdb.Error`."""
     database = _current(connection)
     name = _NAMES[database.lower() == _NAMES[0]]
-    # Another connection to the file may have attached it. With DuckDB 2.0.1, ATTACH IF NOT EXISTS may never end, where
-    # another database of the process has the same file attached, or had.
+    # DuckDB 2.0.1's ATTACH IF NOT EXISTS may never end where the process has the same file attached, or had.
     try:
         if not _is_attached(connection, name):
             connection.execute(f"ATTACH {quoted(str(files().library))} AS {name} (READ_ONLY)")
@@ -95,7 +95,7 @@ def new_database(
     """
     with _lock:
         key = (os.getpid(), *sorted(settings.items()))
-        if (instance := _instances.get(key)) is None or not _has_access(instance):
+        if (instance := _instances.get(key)) is None or instance.execute(_ACCESS).fetchall() != [(True,)]:
             instance = connect()
             attach(instance)
             _instances[key] = instance
@@ -110,12 +110,11 @@ def new_database(
 
 def copy_tables(connection: duckdb.DuckDBPyConnection) -> None:
     """Create the tables in a database in memory, which has the library. Raises `duckdb.Error`."""
-    database = database_of(connection)
-    name = f"{database}_tables"
+    name = f"{database_of(connection)}_tables"
     with _lock:
         connection.execute(f"ATTACH {quoted(str(files().tables))} AS {name} (READ_ONLY)")
         try:
-            connection.execute(f"COPY FROM DATABASE {name} TO {database} (SCHEMA)")
+            connection.execute(f"COPY FROM DATABASE {name} TO {database_of(connection)} (SCHEMA)")
         finally:
             connection.execute(f"DETACH {name}")
 
@@ -127,9 +126,7 @@ def detach(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def _detach(instance: duckdb.DuckDBPyConnection, name: str) -> None:
-    """Free a database in memory; after the last one of its instance, also what a query attached: its file would stay
-    locked.
-    """
+    """Free a database in memory; after the last of its instance, what queries attached: files would stay locked."""
     with suppress(duckdb.Error), _lock:
         instance.execute(f"DETACH {name}")
         query = "SELECT d.database_name FROM system.main.duckdb_databases() AS d WHERE NOT d.internal"
@@ -139,17 +136,10 @@ def _detach(instance: duckdb.DuckDBPyConnection, name: str) -> None:
                 instance.execute(f"DETACH {identifier(each)}")
 
 
-def _has_access(instance: duckdb.DuckDBPyConnection) -> bool:
-    """Whether an instance can read files: a query may have revoked that."""
-    [(has_access,)] = instance.execute("SELECT system.main.current_setting('enable_external_access')").fetchall()
-    return bool(has_access)
-
-
 def _current(connection: duckdb.DuckDBPyConnection) -> str:
     [(database,)] = connection.execute("SELECT system.main.current_database()").fetchall()
     return str(database)
 
 
 def _is_attached(connection: duckdb.DuckDBPyConnection, name: str) -> bool:
-    query = "SELECT 1 FROM system.main.duckdb_databases() WHERE database_name = ?"
-    return bool(connection.execute(query, [name]).fetchall())
+    return bool(connection.execute("FROM system.main.duckdb_databases() WHERE database_name = ?", [name]).fetchall())

@@ -160,6 +160,7 @@ def test_errors_are_those_of_etq(lab: Warehouse) -> None:
 def test_it_closes(tmp_path: Path) -> None:
     with etq.read((FOLDER / "mlp.etdp").read_bytes()) as file:
         assert file.only is not None and file.only.format == "etdump" and file.only.name == "bytes"
+        file.sql("SET enable_external_access = false").fetchall()  # not for the next one
     assert not file.is_open
     with pytest.raises(etq.FormatError, match="no such file"):
         etq.read(tmp_path / "none.etdp")
