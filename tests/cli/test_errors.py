@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,8 @@ PLACES = {
     "costs": str(CAPTURES / "torch_costs/calls.trace.json.gz"),
     "blob": str(CAPTURES / "prof_result/bad_version.prof_result.bin"), "new": "b1.etdp",
 }  # fmt: skip
+
+BAD = "\udcff"  # the byte 0xff, as Python has it in arguments
 
 
 @pytest.fixture
@@ -216,3 +220,26 @@ def test_a_mistyped_warehouse_is_not_made(command: str, tmp_path: Path, monkeypa
         message = f"Error: {name}: no such file; make a warehouse with: etq ingest FILE... --db {name}\n"
         assert (result.exit_code, result.stderr) == (1, message)
     assert not [*tmp_path.iterdir()]
+
+
+def refused(lab: str, *arguments: str, given: bytes = b"") -> str:
+    """What a command prints that ends with an error in one line, of its own process."""
+    command = [sys.executable, "-m", "etq", *arguments]
+    done = subprocess.run(command, input=given, capture_output=True, cwd=Path(lab).parent, check=False)
+    [line] = done.stderr.decode().splitlines()
+    assert (done.returncode, done.stdout) == (1, b"")
+    return line
+
+
+def test_queries_that_are_not_utf8(lab: str) -> None:
+    query = f"SELECT '{BAD}'"
+    assert refused(lab, "sql", query, "--db", lab) == "Error: the query: not UTF-8 text"
+    assert refused(lab, "sql", "--db", lab, "-f", "-", given=b"SELECT 1 -- \xff") == "Error: stdin: not UTF-8 text"
+
+
+def test_outputs_that_are_not_utf8(lab: str) -> None:
+    found = refused(lab, "ops", "run", "--db", lab, "-o", f"{BAD}.parquet")
+    assert found.endswith(": the path of a Parquet file must be UTF-8")
+    found = refused(lab, "db", "merge", lab, "-o", f"{BAD}.duckdb")
+    assert found.endswith(": the path of a warehouse must be UTF-8")
+    assert sorted(each.name for each in Path(lab).parent.iterdir()) == ["lab.duckdb"]
