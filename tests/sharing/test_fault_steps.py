@@ -17,8 +17,6 @@ pytestmark = pytest.mark.long
 
 # A few of an operation's calls; `python -m tests.sharing.fault_steps` has all of them fail.
 EVERY = {"new": 279, "merge": 599, "compact": 269, "lake": 199, "compact lake": 83}
-
-
 SHIM = "fault_shim.c"
 
 

@@ -22,7 +22,6 @@ from tests.sampling import IS_WHOLE
 from tests.sharing import captures
 
 pytestmark = pytest.mark.long
-
 SHIM = "held_back.c"
 
 WRITER = "import sys; from tests.sharing.captures import ingest; ingest(sys.argv[1], sys.argv[2], list(map(int, sys.argv[3:])))"
