@@ -69,7 +69,7 @@ def quantile(p: float, freedom: int) -> float:
     low, high = 0.0, 1.0
     while p_of(high, freedom) > 2 * p:
         low, high = high, 2 * high
-    while high - low > 1e-9 * high:
+    while high - low > 1e-12 * high:
         middle = (low + high) / 2
         low, high = (middle, high) if p_of(middle, freedom) > 2 * p else (low, middle)
     return high

@@ -34,7 +34,8 @@ baseline_capture AS MATERIALIZED (
 baseline_executes AS (
     SELECT r.scope, any_value(r.method) AS method,
         _in_unit(median(x.execute_ticks), any_value(_scale(k.time_scale, a.unit))) AS execute
-    FROM _executes((SELECT k.capture_id FROM baseline_capture AS k), NULL, phase, NULL, 'all') AS x
+    -- A key that no capture has reads no events; to compare with NULL reads some.
+    FROM _executes((SELECT coalesce(max(k.capture_id), -1) FROM baseline_capture AS k), NULL, phase, NULL, 'all') AS x
     CROSS JOIN target AS a CROSS JOIN baseline_capture AS k
     JOIN runs AS r ON r.capture_id = k.capture_id AND r.run_index = x.run_index
     WHERE CASE

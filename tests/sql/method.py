@@ -10,12 +10,11 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from scipy import special, stats
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
 LONELY = 3
-PRIOR = 3
 
 
 @dataclass(frozen=True)
@@ -131,8 +130,8 @@ class Difference:
     freedom: int
 
 
-def difference_of(values: Floats, factors: Floats, base: Flags, new: Flags, in_turns: bool = False) -> Difference:
-    """A ridge regression of the values on the captures' common shift, within the sides."""
+def difference_of(values: Floats, factors: Floats, base: Flags, new: Flags) -> Difference:
+    """A ridge regression on the captures' common shift, within the sides; none if these differ by two standard errors."""
     free = int(base.sum() + new.sum()) - 2
 
     def within(each: Floats) -> Floats:
@@ -147,10 +146,10 @@ def difference_of(values: Floats, factors: Floats, base: Flags, new: Flags, in_t
         return Difference(values, between(values), np.nan, 0)
     squared, penalty = float(states @ states), max(1e-6, float(residuals @ residuals) / free)
     slope, used = float(residuals @ states) / (squared + penalty), round(squared / (squared + penalty))
-    # What the machine's state may move from side to side: all ops follow the rest by one ratio.
-    most = 2 * np.sqrt(squared / free * ((1 / base.sum() + 1 / new.sum()) if in_turns else 1))
+    if abs(between(factors)) > 2 * np.sqrt(squared / free * (1 / base.sum() + 1 / new.sum())):
+        slope, used = 0.0, 0
     left = float(((residuals - slope * states) ** 2).sum())
-    size = between(values) - slope * float(np.clip(between(factors), -most, most))
+    size = between(values) - slope * between(factors)
     return Difference(values - slope * factors, size, left / (free - used) if free > used else np.nan, free - used)
 
 
@@ -165,10 +164,13 @@ def holm(p: list[float], shares: list[float]) -> Floats:
     return corrected
 
 
-def shrunk(values: Floats, freedom: Floats, precise: Flags) -> Floats:
-    """Variances, shrunk towards that of the median op as 3 degrees of freedom."""
-    typical = np.median(values[precise] / (1 - 2 / (9 * freedom[precise])) ** 3)
-    return np.asarray((freedom * values + PRIOR * typical) / (freedom + PRIOR))
+def shrunk(values: Floats, freedom: Floats, precise: Flags) -> tuple[Floats, int]:
+    """Variances, shrunk to that of the median op, and as how many degrees of freedom: by what logarithms vary beyond."""
+    known, own = values[precise], freedom[precise]
+    beyond = np.log(np.maximum(known, 1e-6)).var(ddof=1) - special.polygamma(1, own / 2).mean()
+    prior = int(np.clip(np.round((1 + np.sqrt(1 + 2 * beyond)) / beyond), 1, 4)) if beyond > 0 else 4
+    typical = np.median(known / (1 - 2 / (9 * own)) ** 3)
+    return np.asarray((freedom * values + prior * typical) / (freedom + prior)), prior
 
 
 def is_interleaved(sides: list[str]) -> bool:
@@ -179,14 +181,13 @@ def is_interleaved(sides: list[str]) -> bool:
 def tested(given: Sides, factors: Floats, base: Flags, new: Flags) -> tuple[dict[int, Judged], Floats, Flags]:
     """The change of each op with its p and q; its values, and whether it is below the clock's resolution."""
     shifted, in_turns = np.log(given.ops) - factors[:, None], is_interleaved(given.sides)
-    fitted = [difference_of(each, factors, base, new, in_turns) for each in shifted.T]
+    fitted = [difference_of(each, factors, base, new) for each in shifted.T]
     values = np.column_stack([each.values for each in fitted])
     variances, free = np.array([each.variance for each in fitted]), np.array([each.freedom for each in fitted])
     drifts = np.array([0.0 if in_turns else drift_of(each, base, new) for each in values.T])
     precise, more = (free > 0) & ~given.coarse, 0
     if precise.sum() >= 5:
-        variances, drifts = shrunk(variances, free, precise), shrunk(drifts, np.full(len(drifts), 2), precise)
-        more = PRIOR
+        variances, more = shrunk(variances, free, precise)
     base_total = np.median(given.totals[base])
     below = np.zeros(len(fitted), bool)
     found = {}
@@ -224,11 +225,10 @@ def several(given: Sides) -> dict[Any, Judged]:
         return {}
     of_ops, _, below = tested(given, common.factors, base, new)
     few = min(base.sum(), new.sum()) < LONELY
-    part = 0.25 if min(all_base.sum(), all_new.sum()) < (5 if is_interleaved(given.sides) else 10) else 1
-    # All tests share 0.05: totals have 0.35 of it, ops 0.6, or a quarter of that with few captures, slow runs the rest.
+    # All tests share 0.05: totals have 0.35 of it, ops 0.6, slow runs the rest.
     for at, each in of_ops.items():
         is_large = abs(each.change) >= 0.02 and abs(each.change) * each.share >= 0.0005
-        counts = is_large and each.q is not None and each.q < 0.03 * part
+        counts = is_large and each.q is not None and each.q < 0.03
         counting = max(0.02, 0.0005 / each.share)
         each.verdict = _word(few, bool(below[at]), counts, each, counting, each.p == 1 and is_large)
     logs = np.log(given.totals)
