@@ -149,7 +149,10 @@ def refuse_warehouse(argument: str, instead: str = "name a capture and") -> None
 
 
 def is_file(capture: str, db: str) -> bool:
-    """Whether an argument names a file that exists; a plain word is a capture's name if the warehouse exists."""
+    """Whether an argument names a file that exists; a plain word is a capture's name if the warehouse exists.
+
+    Raises `click.UsageError` for a file beside --db.
+    """
     is_path = os.sep in capture or "." in capture
     is_one = os.path.exists(capture) and (is_path or not is_there(db))
     if is_one:

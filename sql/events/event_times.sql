@@ -1,5 +1,5 @@
--- The events of `_self_times` with starts on a clock without wraparound: within a run in which the
--- counter wrapped, times are relative to the run's last event, modulo the counter's range, as signed numbers.
+-- The events of `_self_times` with starts on a clock without wraparound: within a run in which the counter wrapped,
+-- times are relative to the run's last event, modulo the counter's range, as signed numbers.
 CREATE MACRO _monotonic_times(capture_key, steps, phase, method, runs) AS TABLE
 WITH
 -- Runs in which a counter of 32 bits began anew, with their last event.

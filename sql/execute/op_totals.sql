@@ -1,7 +1,7 @@
 -- Rows of `op_totals` of each capture, with columns to order them by.
 CREATE MACRO _op_totals(
     times,  -- a table with rows of `_execute_times`
-    signed,  -- a table with their rows of `signatures`, and the op_type and output_shape of these
+    names,  -- a table with their rows of `signatures`, and the op_type and output_shape of these
     "by"  -- as in `op_totals`
 ) AS TABLE
 WITH
@@ -36,7 +36,7 @@ classified_times AS (
         t.is_additive, t.unit, _stored_unit(s.value_unit, t.time_scale) AS written,
         t.calls, t.own_executes, t.execute_ticks, t.total_ticks, t.min_ticks, t.max_ticks
     FROM times_of_signatures AS t
-    JOIN query_table(signed) AS s USING (capture_id, signature_index)
+    JOIN query_table(names) AS s USING (capture_id, signature_index)
 ),
 added AS (
     SELECT o.capture_id, o.op, o.kind, o.method, o.instruction_id, o.is_additive, o.unit, o.written,
@@ -99,12 +99,12 @@ execute_times AS (
         (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), steps, phase, method, runs
     )
 ),
-signed_ops AS (
+names_of_ops AS (
     SELECT s.*, o.op_type, o.output_shape
     FROM (FROM target AS a JOIN signatures AS s USING (capture_id)) AS s
     LEFT JOIN (FROM target AS a JOIN signature_ops AS o USING (capture_id)) AS o USING (signature_index)
 )
 SELECT o.op, o.kind, o.method, o.instruction_id, o.calls, o.total, o.per_call, o.min, o.max, o.share_percent, o.unit,
     o.total_ticks, o.executes, o.per_execute
-FROM _op_totals('execute_times', 'signed_ops', "by") AS o
+FROM _op_totals('execute_times', 'names_of_ops', "by") AS o
 ORDER BY o.place;

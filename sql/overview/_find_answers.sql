@@ -41,8 +41,8 @@ CREATE MACRO _find_all_op_totals(
     times  -- a table with rows of `_timed_events`
 ) AS TABLE
 WITH typical_times AS (FROM query_table(times) AS t WHERE t.is_typical AND t.execute_index IS NOT NULL),
-signed_times AS (SELECT s.*, NULL::VARCHAR AS op_type, NULL::VARCHAR AS output_shape FROM signatures AS s)
-FROM _op_totals('typical_times', 'signed_times', 'family') AS o ORDER BY o.capture_id, o.place;
+names_of_ops AS (SELECT s.*, NULL::VARCHAR AS op_type, NULL::VARCHAR AS output_shape FROM signatures AS s)
+FROM _op_totals('typical_times', 'names_of_ops', 'family') AS o ORDER BY o.capture_id, o.place;
 
 -- The rows of the table `all_execute_breakdown`.
 CREATE MACRO _find_all_execute_breakdown(
