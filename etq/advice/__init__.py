@@ -1,0 +1,1 @@
+"""Advice: findings about a capture, decided and worded here on evidence that SQL measures."""
