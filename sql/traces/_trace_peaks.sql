@@ -53,12 +53,12 @@ CREATE MACRO _peak_of_type(
         WHEN starts_with(dtype, 'c10::Float8') THEN peak.peaks.matrix_fp8
         WHEN is_product AND dtype IN ('c10::Half', 'c10::BFloat16') THEN peak.peaks.matrix_fp16
         WHEN is_product AND dtype IN ('signed char', 'unsigned char') THEN peak.peaks.matrix_int8
-        WHEN is_product AND uses AND dtype = 'float' THEN peak.peaks.matrix_fp32
-        WHEN is_product AND uses AND dtype = 'double' THEN peak.peaks.matrix_fp64
+        WHEN is_product AND uses AND dtype IN ('float', 'c10::complex<float>') THEN peak.peaks.matrix_fp32
+        WHEN is_product AND uses AND dtype IN ('double', 'c10::complex<double>') THEN peak.peaks.matrix_fp64
         WHEN is_product AND uses IS NULL THEN NULL
         WHEN dtype = 'c10::Half' THEN peak.peaks.vector_fp16
         WHEN dtype = 'c10::BFloat16' THEN peak.peaks.vector_bf16
-        WHEN dtype = 'double' THEN peak.peaks.vector_fp64
+        WHEN dtype IN ('double', 'c10::complex<double>') THEN peak.peaks.vector_fp64
         WHEN dtype IS NOT NULL THEN peak.peaks.vector_fp32
     END
 );
