@@ -1,18 +1,7 @@
 -- The peak rates of the devices that ran a trace's work, in operations and bytes per second: those given, else of the
 -- device that is named, else the capture's metrics, else those of the devices in the trace, if they are all the same.
 CREATE MACRO _trace_peaks(capture_key, peak_flops, peak_bandwidth, device) AS TABLE
-WITH
--- Some traces number the devices that ran work differently from the devices that they list.
-used AS (
-    SELECT t.name
-    FROM trace_devices AS t
-    LEFT JOIN (
-        SELECT DISTINCT d.device FROM device_events AS d WHERE d.capture_id = capture_key
-    ) AS w ON w.device = t.device
-    WHERE t.capture_id = capture_key
-    GROUP BY t.name
-    QUALIFY count(w.device) > 0 OR sum(count(w.device)) OVER () = 0
-),
+WITH used AS (SELECT DISTINCT u.name FROM _used_devices(capture_key) AS u),
 named AS (
     SELECT
         CASE
