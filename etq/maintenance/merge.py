@@ -18,7 +18,8 @@ from etq.database.contents import note_passed
 from etq.database.locking import retry_while_locked
 from etq.database.neighbours import check_free
 from etq.database.publishing import private_folder, publish_new
-from etq.database.rollups import PRUNED, fill_rollups
+from etq.advice.filling import fill_rollups
+from etq.database.rollups import PRUNED
 from etq.errors import WarehouseError, message_of
 from etq.maintenance.copying import check_warehouse
 from etq.maintenance.retention import EVENT_TABLES

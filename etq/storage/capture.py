@@ -18,7 +18,8 @@ from etq import catalog
 from etq.annotations.discovery import Discovered
 from etq.annotations.labels import CAPTURED_AT, add_labels, check_label, check_labels, moment_of, set_labels
 from etq.choices import UNITS
-from etq.database.rollups import fill_rollups, is_pruned
+from etq.advice.filling import fill_rollups
+from etq.database.rollups import is_pruned
 from etq.errors import WarehouseError
 from etq.ingest.arrow import Rows, batch, integers, texts
 from etq.ingest.memory import available

@@ -8,7 +8,7 @@ from typing import Final
 import duckdb
 
 from etq import catalog
-from etq.database.rollups import fill_rollups
+from etq.advice.filling import fill_rollups
 from etq.errors import WarehouseError
 
 # If less than this share of a capture's operators fits a record, the record is considered that of another program.

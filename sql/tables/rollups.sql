@@ -151,3 +151,19 @@ CREATE TABLE all_headline (
     unit VARCHAR,  -- unit of value, mean, low and high: us, or cycles if the capture counts cycles; percent
     note VARCHAR  -- remark about the value; NULL if there is none
 );
+
+-- The rows of `advice` of all captures, with its default arguments: one finding about a capture. Written with
+-- `all_op_totals`, also of traces.
+CREATE TABLE all_advice (
+    capture_id INTEGER NOT NULL,  -- the capture
+    place INTEGER NOT NULL,  -- position of the row in the view, from 1
+    rule VARCHAR NOT NULL,  -- rule that applies
+    severity VARCHAR NOT NULL,  -- high, medium or low
+    finding VARCHAR NOT NULL,  -- the finding in a sentence
+    evidence VARCHAR NOT NULL,  -- the ops, instructions, lines, runs or views that show it
+    time_at_stake DOUBLE,  -- time that a remedy can save at most: of dumps in a run, a mean; of traces in the whole trace; NULL for findings that are not about time
+    share_percent DOUBLE,  -- its share, in percent of share_of; NULL for findings that are not about time
+    share_of VARCHAR,  -- what share_percent is of
+    remedy VARCHAR NOT NULL,  -- what to do
+    unit VARCHAR  -- unit of time_at_stake: us, or cycles if the capture counts cycles; NULL where that is
+);
