@@ -33,6 +33,8 @@ _EIGHT_BIT: Final = re.compile(r"fp8|e4m3|e5m2|f8f8|int8|(?<![a-z])i8(?![0-9])",
 # In the names of kernels that multiply without tensor cores for another reason than the type of the numbers: types that
 # tensor cores take already, or 64 bits; and vectors, which have too few columns.
 _NOT_BY_TYPE: Final = re.compile("bf16|bfloat16|fp16|f16|half|hgemm|dgemm|f64|double|gemv", re.IGNORECASE)
+# Kernels of torch's own, which torch.compile may fuse.
+_TORCHS: Final = re.compile(r"at::native|\(anonymous namespace\)::softmax_warp")
 # Kernels of products that read one element at a time, or two; those without tensor cores always read one.
 _ODD_SIZES: Final = re.compile("align[12](?![0-9])")
 _DIRECTIONS: Final = (
@@ -304,7 +306,7 @@ def _remedy_of_passes(evidence: Evidence, family: str, labels: Sequence[Label]) 
     limit = "These kernels are limited by memory: " if 2 * in_memory >= ticks else ""
     if evidence.is_compiled:
         return f"{limit}fewer passes over it, or smaller types." if limit else _LISTED
-    if 2 * sum(label.ticks for label in labels if "at::native" in label.label) < ticks:
+    if 2 * sum(label.ticks for label in labels if _TORCHS.search(label.label)) < ticks:
         return _LISTED
     return f"{limit}torch.compile fuses those that follow each other."
 

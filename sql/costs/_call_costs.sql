@@ -152,6 +152,7 @@ CREATE MACRO _overwrites_first(
     s  -- row of `_call_shapes`
 ) AS (
     CASE
+        WHEN try_cast(s.named[s.given::VARCHAR].value AS DOUBLE) IS NULL THEN NULL
         WHEN NOT list_contains(_written_sizes(s), s.tensors[1].elements) THEN false
         WHEN NOT list_contains(_written_sizes(s), s.tensors[-1].elements) THEN true
         WHEN contains(s.label, 'view') AND len(s.tensors[1].sizes) > 2 AND len(s.tensors[-1].sizes) = 2
