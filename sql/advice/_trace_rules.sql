@@ -80,7 +80,7 @@ by_op AS (
             WHERE contains(r.type, 'Float4') OR regexp_matches(r.top_event, 'fp4|int4|e2m1', 'i')
         ) AS four_bit_ticks
     FROM rated AS r
-    WHERE r.bound IS NOT NULL
+    WHERE r.bound IS NOT NULL AND NOT r.is_least
     GROUP BY r.family, r.bound, r.label
 ),
 above_roof AS (

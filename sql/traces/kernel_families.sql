@@ -1,25 +1,27 @@
+-- The kernels, copies and fills of a trace by family and name, in ticks; `uses`: whether they use matrix units, NULL if
+-- unknown.
+CREATE MACRO _label_ticks(capture_key, steps, phase) AS TABLE
+SELECT
+    CASE s.kind
+        WHEN 'kernel' THEN s.kernel_family
+        WHEN 'copy' THEN 'memcpy'
+        WHEN 'fill' THEN 'memset'
+    END AS family,
+    s.label, any_value(s.uses_matrix_units) AS uses, bool_or(s.kind = 'kernel') AS is_kernel, count(*) AS calls,
+    try_cast(sum(s.end_ticks - s.start_ticks) AS BIGINT) AS ticks,
+    _sum_where(s.end_ticks - s.start_ticks, _is_step_run(r.name)) AS step_ticks
+FROM _trace_slices(capture_key) AS s
+JOIN runs AS r ON r.capture_id = capture_key AND r.run_index = s.run_index
+WHERE s.kind IN ('kernel', 'copy', 'fill') AND _is_recorded(r.iteration, r.phase, steps, phase)
+GROUP BY 1, s.label;
+
 -- The kernels, copies and fills of a trace by family, in ticks.
 CREATE MACRO _family_ticks(capture_key, steps, phase) AS TABLE
-WITH by_label AS (
-    SELECT
-        CASE s.kind
-            WHEN 'kernel' THEN s.kernel_family
-            WHEN 'copy' THEN 'memcpy'
-            WHEN 'fill' THEN 'memset'
-        END AS family,
-        s.label, any_value(s.uses_matrix_units) AS uses, bool_or(s.kind = 'kernel') AS is_kernel, count(*) AS calls,
-        try_cast(sum(s.end_ticks - s.start_ticks) AS BIGINT) AS ticks,
-        _sum_where(s.end_ticks - s.start_ticks, _is_step_run(r.name)) AS step_ticks
-    FROM _trace_slices(capture_key) AS s
-    JOIN runs AS r ON r.capture_id = capture_key AND r.run_index = s.run_index
-    WHERE s.kind IN ('kernel', 'copy', 'fill') AND _is_recorded(r.iteration, r.phase, steps, phase)
-    GROUP BY 1, s.label
-)
 SELECT b.family, count(*) AS names, sum(b.calls)::BIGINT AS calls, try_cast(sum(b.ticks) AS BIGINT) AS ticks,
     try_cast(sum(b.step_ticks) AS BIGINT) AS step_ticks, _sum_where(b.ticks, b.uses) AS tensor_ticks,
     _sum_where(b.ticks, b.is_kernel AND b.uses IS NULL) AS unknown_ticks,
     arg_max(b.label, (b.ticks, b.label)) AS top_event
-FROM by_label AS b
+FROM _label_ticks(capture_key, steps, phase) AS b
 GROUP BY b.family;
 
 -- The time of devices by family of kernels, which their names tell; copies and fills are families, too. The family that
