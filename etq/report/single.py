@@ -11,7 +11,7 @@ from etq.analysis.delegates import unknown_times
 from etq.errors import EtqError
 from etq.render.progress import stage
 from etq.report import graph_extras, graph_section, memory, traces
-from etq.report.columns import Table
+from etq.report.columns import Table, ask
 from etq.report.kit import Grid, Make, Rows, Section, declared, grid, shown_of
 from etq.report.page import Report
 from etq.report.target import Target, basis_of, target_of, without_record
@@ -127,7 +127,7 @@ def _advice(target: Target) -> Section:
     """Return the section with the findings. Texts and times are those of the report's options."""
     options = {"unit": target.unit} if target.is_trace else {"unit": target.unit, "method": target.method, "runs": target.runs}
     query, parameters = advised(target.warehouse, target.capture, options)
-    rows = target.table(query, **parameters)
+    rows = ask(target.warehouse, query, **parameters)
     return Section(
         "advice", "Advice", {"advice": rows}, note=None if rows.length else "No rule applies to this capture."
     )
