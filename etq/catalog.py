@@ -247,19 +247,18 @@ def _parsed(file: str) -> dict[str, SqlObject]:
     return {each.name: each for each in parse(_source(file), file)}
 
 
-def found(name: str, beside: SqlObject | None = None) -> SqlObject | None:
+def found(name: str) -> SqlObject | None:
     """Return the object of a name, None if there is none. Only its file is parsed; others are read, in 13 ms, unless
-    that has its name, or is the file of the object `beside` it.
+    that has its name.
     """
-    files = [] if beside is None else [beside.file]
-    files += _by_name(_root()).get(name, ())
+    files = _by_name(_root()).get(name, ())
     near = next((_parsed(file)[name] for file in files if name in _parsed(file)), None)
     return near or (_parsed(_places()[name][0])[name] if name in _places() else None)
 
 
-def named(name: str, beside: SqlObject | None = None) -> SqlObject:
+def named(name: str) -> SqlObject:
     """Return the object of a name that is one, as `found` does."""
-    known = found(name, beside)
+    known = found(name)
     assert known is not None, name
     return known
 

@@ -44,7 +44,7 @@ def _others(connection: duckdb.DuckDBPyConnection, key: int) -> list[Finding]:
         FROM _scaled_key($key, 'us') AS c CROSS JOIN _trace_findings($key, 'us') AS f
     """
     return [
-        Finding(*row[:7], whole=_WHOLES.get(row[0]), percent=row[7])
+        Finding(*row[:7])._replace(whole=_WHOLES.get(row[0]), percent=row[7])
         for row in connection.execute(query, {"key": key}).fetchall()
         if row[0] not in _OF_KERNELS
     ]
