@@ -98,7 +98,7 @@ def _rows(findings: Iterable[Finding], scale: Scale) -> list[Row]:
             *(finding.rule, finding.severity, finding.text, finding.evidence),
             None if finding.ticks is None else scale.of(finding.ticks),
             finding.share_percent,
-            None if finding.share_percent is None else finding.whole,
+            None if finding.share_percent is None or finding.whole is None else finding.whole.removeprefix("of "),
             finding.remedy,
             None if finding.ticks is None else scale.unit,
         )

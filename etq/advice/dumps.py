@@ -217,7 +217,7 @@ def small_delegate_calls(evidence: Evidence) -> Iterator[Finding]:
         "small delegate calls",
         severity_of(_share(evidence, costs)) if is_costly else "low",
         f"The average run calls delegates {counted(number, 'time')}, {evidence.scale.words(total / number)} each, {what}",
-        _listed(evidence, [op for op in evidence.ops if op in calls or (op in inner and op.is_copy)]),
+        _listed(evidence, [op for op in evidence.ops if op.kind == "delegate_call" or op.kind == "delegate" and op.is_copy]),
         "Join the parts: etq coverage lists the ops between them that were not delegated. Have the partitioner take "
         "these, or leave out parts that are too small to save time.",
         ticks=costs if is_costly else None,
@@ -235,7 +235,8 @@ def copies(evidence: Evidence) -> Iterator[Finding]:
     spent, share = _sum(moved), _share(evidence, _sum(moved))
     if share < 5:
         return
-    constant = 100 * fsum(part.ticks for op in moved for part in op.parts if part.is_of_constant) / spent
+    parts = [part for op in moved for part in op.parts]
+    constant = 100 * fsum(part.ticks for part in parts if part.is_of_constant) / fsum(part.ticks for part in parts)
     is_constant = constant >= 1
     remedies = {
         "Work on a weight is the same in every run: fold it before lowering ends (constant_prop_pass), or delegate the "
@@ -310,15 +311,16 @@ def _dominating(evidence: Evidence, what: str, name: str, ticks: float, words: s
 def first_run(evidence: Evidence) -> Iterator[Finding]:
     """The first run is an outlier: caches, pages and clocks are cold.
 
-    Its excess is a fifth of the median of the later runs or more. A slow first run is normal: severity is at most
-    medium. The share is its excess in the time of all runs.
+    Its excess is a fifth of the median of the later runs or more, and it is not typical of its block: beyond the fences
+    of `typical_runs`, where runs that vary by chance are not. A slow first run is normal: severity is at most medium.
+    The share is its excess in the time of all runs.
     """
     excess = {load.run: load.ticks for load in evidence.loads if load.component == "first run excess"}
     warm_ups = []
     for run in evidence.runs:
         over = excess.get(run.index)
         later = _later(evidence, run.block)
-        if run.is_first and over is not None and run.middle and run.execute is not None and later:
+        if run.is_first and not run.is_typical and over is not None and run.middle and run.execute is not None and later:
             p90 = quantile(later, 0.9)
             if p90 is not None and run.execute > p90 and 5 * over >= run.middle:
                 warm_ups.append((over, run))

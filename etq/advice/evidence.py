@@ -70,6 +70,7 @@ class Run:
     execute: float | None  # None: its times are impossible
     tax: float | None  # None: unknown
     events: int  # that the runtime logged in it, other than those of delegates
+    is_typical: bool
     is_steady: bool  # whether shares count it
     is_first: bool  # whether it may be a warm-up: the first of its program, with others of its block after it
     is_outlier: bool
@@ -298,7 +299,8 @@ def _runs(rows: Sequence[tuple[Any, ...]], which: str) -> list[Run]:
         is_first = index == first_run and later[block] >= _LATER_RUNS
         middle = middles.get((block, phase))
         is_outlier = not is_first and not is_typical
-        made.append(Run(index, block, execute, tax, events, which == "all" or is_typical, is_first, is_outlier, middle))
+        is_steady = which == "all" or is_typical
+        made.append(Run(index, block, execute, tax, events, is_typical, is_steady, is_first, is_outlier, middle))
     return made
 
 

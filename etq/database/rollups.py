@@ -114,7 +114,9 @@ def fill_rollups(
             _fill_runtime(connection, first, last, advise, is_held=events <= _HELD)
     for key in traces:
         fill_steps(connection, key)
-        if advise is not None:
+    # Advice about a rank is about the steps of the others, too.
+    if advise is not None:
+        for key in traces:
             advise(connection, key, key)
 
 

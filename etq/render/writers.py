@@ -96,7 +96,7 @@ class _Kept(NamedTuple):
     @classmethod
     def of(cls, query: str, view: catalog.SqlObject | None) -> _Kept:
         if view is not None:
-            whole = [each.text.partition("in percent")[2] for each in view.columns if each.name == "share_percent"]
+            whole = [each.text.partition("in percent")[2] for each in view.columns if each.name == "share_percent" and "in percent" in each.text]
             return cls(view.foremost, view.long, "".join(f"share %{text.partition('; NULL')[0]}" for text in whole))
         return cls(catalog.foremost_in(query))
 
@@ -274,7 +274,7 @@ def _write_parts(
 
             cells = [[shown(value) for value in row] for row in whole]
             stream.write(paragraphs(columns, whole, cells, kept.long, style))
-            if "share_percent" in columns:
+            if kept.share and "share_percent" in columns:
                 stream.write(f"\n{note(kept.share, style)}")
             return
     sorted_by = [name for name in columns if selection.get().sort_by in (name, title(name))]

@@ -11,7 +11,7 @@ from etq.analysis.delegates import unknown_times
 from etq.errors import EtqError
 from etq.render.progress import stage
 from etq.report import graph_extras, graph_section, memory, traces
-from etq.report.columns import Table
+from etq.report.columns import Table, ask
 from etq.report.kit import Grid, Make, Rows, Section, declared, grid, shown_of
 from etq.report.page import Report
 from etq.report.target import Target, basis_of, target_of, without_record
@@ -60,6 +60,8 @@ def _made(target: Target, makes: Sequence[Make]) -> Iterator[Section]:
 
 def _prepared(target: Target) -> Iterator[AbstractContextManager[None]]:
     """Yield a context that makes queries faster, where preparing it takes less time than it saves."""
+    # Advice about a file is computed before: it asks views with other arguments than the page.
+    target.warehouse.connection_for(advised(target.warehouse, target.capture, {})[0])
     [(captures,)] = target.warehouse.rows("SELECT count(*) FROM captures")[1]
     if captures >= MANY:
         yield focused(target.warehouse, target.capture)
@@ -127,7 +129,7 @@ def _advice(target: Target) -> Section:
     """Return the section with the findings. Texts and times are those of the report's options."""
     options = {"unit": target.unit} if target.is_trace else {"unit": target.unit, "method": target.method, "runs": target.runs}
     query, parameters = advised(target.warehouse, target.capture, options)
-    rows = target.table(query, **parameters)
+    rows = ask(target.warehouse, query, **parameters)
     return Section(
         "advice", "Advice", {"advice": rows}, note=None if rows.length else "No rule applies to this capture."
     )

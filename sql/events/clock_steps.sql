@@ -107,6 +107,20 @@ SELECT t.clock, coalesce(max(t.step) FILTER (WHERE t.tolerance = 0), max(t.step)
 FROM stepped AS t
 GROUP BY t.clock;
 
+-- Rows of `_clock_durations`: what each clock measured, without its step.
+CREATE MACRO _counted_durations(
+    durations  -- a table with rows of `_clock_durations`
+) AS TABLE
+SELECT o.clock, sum(o.events)::BIGINT AS events,
+    coalesce(sum(o.events) FILTER (WHERE o.ticks = 0), 0)::BIGINT AS zeros,
+    min(o.ticks) FILTER (WHERE 2 * o.up_to >= o.all_events) AS median
+FROM (
+    SELECT d.*, sum(d.events) OVER (PARTITION BY d.clock ORDER BY d.ticks) AS up_to,
+        sum(d.events) OVER (PARTITION BY d.clock) AS all_events
+    FROM query_table(durations) AS d
+) AS o
+GROUP BY o.clock;
+
 -- The step of a clock of a capture: the time between two of its values, as far as the durations that it measured show it.
 -- An event of less than a step has a time of 0 or of one step. Each capture has a row for each clock by which events were
 -- timed.
@@ -122,18 +136,7 @@ GROUP BY t.clock;
 CREATE MACRO clock_steps(capture, unit := NULL) AS TABLE
 WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 durations AS MATERIALIZED (FROM _clock_durations((SELECT a.capture_id FROM target AS a))),
-ordered AS (
-    SELECT d.*, sum(d.events) OVER (PARTITION BY d.clock ORDER BY d.ticks) AS up_to,
-        sum(d.events) OVER (PARTITION BY d.clock) AS all_events
-    FROM durations AS d
-),
-counted AS (
-    SELECT o.clock, sum(o.events)::BIGINT AS events,
-        coalesce(sum(o.events) FILTER (WHERE o.ticks = 0), 0)::BIGINT AS zeros,
-        min(o.ticks) FILTER (WHERE 2 * o.up_to >= o.all_events) AS median
-    FROM ordered AS o
-    GROUP BY o.clock
-)
+counted AS (FROM _counted_durations('durations'))
 SELECT n.clock, _in_unit(s.step, a.scale) AS step, n.events, n.zeros, _in_unit(n.median, a.scale) AS median, a.unit,
     s.step AS step_ticks
 FROM target AS a CROSS JOIN counted AS n

@@ -80,34 +80,19 @@ FULL JOIN readers AS r USING (capture_id, signature_index);
 CREATE MACRO _advised_loads(times) AS TABLE
 SELECT l.capture_id, l.run_index, l.component, l.ticks FROM _load_parts(times) AS l;
 
--- A clock, the runtime's or that of delegates' events, and what it measured, in ticks: how many events, how many of them
--- have a time of 0, the time that half of them take at most, and its step.
+-- The durations that each clock of a capture measured, as rows of `_clock_durations`: a clock is a capture and the
+-- name of its clock.
+CREATE MACRO _advised_durations(times) AS TABLE
+SELECT (t.capture_id, t.kind = 'delegate') AS clock, t.duration_ticks AS ticks, count(*) AS events
+FROM query_table(times) AS t
+JOIN signatures AS s USING (capture_id, signature_index)
+WHERE t.value_unit = 'ticks' AND s.clock <> 'synthetic' AND NOT t.is_detached AND NOT t.is_impossible
+GROUP BY ALL;
+
+-- A clock, the runtime's or that of delegates' events, and what it measured, in ticks, as in `clock_steps`.
 CREATE MACRO _advised_clocks(times) AS TABLE
-WITH durations AS (
-    SELECT t.capture_id, t.kind = 'delegate' AS is_delegate, t.duration_ticks AS ticks, count(*) AS number
-    FROM query_table(times) AS t
-    JOIN signatures AS s USING (capture_id, signature_index)
-    WHERE t.value_unit = 'ticks' AND s.clock <> 'synthetic' AND NOT t.is_detached AND NOT t.is_impossible
-    GROUP BY ALL
-),
-steps AS (SELECT unnest([8, 16, 32, 64, 128, 256, 512, 1024, 10, 100, 1000, 10000, 100000, 1000000, 10000000]) AS step),
-stepped AS (
-    SELECT d.capture_id, d.is_delegate, s.step
-    FROM durations AS d CROSS JOIN steps AS s
-    WHERE d.ticks > 0
-    GROUP BY d.capture_id, d.is_delegate, s.step
-    HAVING sum(d.number) >= 5 AND 100e0 * sum(d.number) FILTER (WHERE d.ticks % s.step = 0) >= 90 * sum(d.number)
-),
-ordered AS (
-    SELECT d.*, sum(d.number) OVER (PARTITION BY d.capture_id, d.is_delegate ORDER BY d.ticks) AS up_to,
-        sum(d.number) OVER (PARTITION BY d.capture_id, d.is_delegate) AS events
-    FROM durations AS d
-)
-SELECT o.capture_id, o.is_delegate, sum(o.number)::BIGINT AS events,
-    coalesce(sum(o.number) FILTER (WHERE o.ticks = 0), 0)::BIGINT AS zeros,
-    min(o.ticks) FILTER (WHERE 2 * o.up_to >= o.events) AS middle, any_value(w.step) AS step
-FROM ordered AS o
-LEFT JOIN (
-    SELECT s.capture_id, s.is_delegate, max(s.step) AS step FROM stepped AS s GROUP BY s.capture_id, s.is_delegate
-) AS w USING (capture_id, is_delegate)
-GROUP BY o.capture_id, o.is_delegate;
+WITH durations AS MATERIALIZED (FROM _advised_durations(times)),
+counted AS (FROM _counted_durations('durations'))
+SELECT n.clock[1] AS capture_id, n.clock[2] AS is_delegate, n.events, n.zeros, n.median, s.step
+FROM counted AS n
+LEFT JOIN _clock_steps('durations') AS s ON s.clock = n.clock;

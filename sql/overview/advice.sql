@@ -18,7 +18,7 @@
 --   finding: the finding in a sentence
 --   evidence: the ops, instructions, lines, runs or views that show it
 --   time_at_stake: time per run that a remedy can save at most, a mean; for PyTorch traces, in the whole trace; NULL for findings that are not about time
---   share_percent: its share, in percent of share_of; NULL for findings that are not about time
+--   share_percent: its percentage of share_of; NULL for findings that are not about time
 --   share_of: what share_percent is of
 --   remedy: what to do
 --   unit: unit of time_at_stake; NULL where that is

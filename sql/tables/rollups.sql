@@ -162,7 +162,7 @@ CREATE TABLE all_advice (
     finding VARCHAR NOT NULL,  -- the finding in a sentence
     evidence VARCHAR NOT NULL,  -- the ops, instructions, lines, runs or views that show it
     time_at_stake DOUBLE,  -- time that a remedy can save at most: of dumps in a run, a mean; of traces in the whole trace; NULL for findings that are not about time
-    share_percent DOUBLE,  -- its share, in percent of share_of; NULL for findings that are not about time
+    share_percent DOUBLE,  -- its percentage of share_of; NULL for findings that are not about time
     share_of VARCHAR,  -- what share_percent is of
     remedy VARCHAR NOT NULL,  -- what to do
     unit VARCHAR  -- unit of time_at_stake: us, or cycles if the capture counts cycles; NULL where that is
