@@ -11,7 +11,7 @@ from etq import catalog
 from etq.analysis.runs import check_method, has_one_method, left_out
 from etq.cli.messages import say
 from etq.cli.no_rows import note_below_clock, note_no_rows, note_unaligned, note_unknown_times
-from etq.cli.targets import FileOptions, open_target
+from etq.cli.targets import FileOptions, command_about, open_target
 from etq.errors import EtqError
 from etq.render.selection import selection
 from etq.render.writers import is_to_read, write
@@ -43,7 +43,7 @@ def note_excluded_runs(warehouse: Warehouse, capture: Capture, view: str, option
     takes_typical = options.get("runs") != "all" and _defaults(view).get("runs") == "'typical'"
     others = left_out(warehouse, capture, options) if takes_typical else None
     if others is not None:
-        slow = "; etq show slow_runs lists the ops that take longer in slow runs" if others.slower else ""
+        slow = f"; ops that take longer in slow runs: {command_about('show', 'slow_runs')}" if others.slower else ""
         say(f"Note: {others.text}. --runs all counts every run{slow}")
 
 
