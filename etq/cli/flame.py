@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from etq import catalog
+from etq.analysis.clocks import Clocks, clock_of
 from etq.cli import main
 from etq.cli.messages import say
 from etq.cli.options import file_output_options, percentage, run_options, total_option, unit_option, warehouse_option
 from etq.cli.showing import check_runs, has_steps, note_excluded_runs, seen_of
 from etq.cli.targets import file_options, open_target, pop_file_options
 from etq.errors import EtqError, nearest_words
+from etq.render.table import Below, Rows
 from etq.render.terminal import PLAIN, style_of
 from etq.render.writers import format_of, write, write_text
 
@@ -59,7 +61,7 @@ _NODES: Final = """
 _ROWS: Final = """
     , drawn AS (
         SELECT t.node_index, t.parent_index, t.level, t.name, t.kind, {self_time} AS self_time, {time} AS time,
-            {drawn} AS drawn, {share} AS share, t.unit, t.node_index AS place, 0 AS last
+            {drawn} AS drawn, {share} AS share, t.unit, t.calls, t.executes, t.node_index AS place, 0 AS last
         FROM chosen AS t WHERE t.is_large
         UNION ALL
         SELECT
@@ -73,6 +75,8 @@ _ROWS: Final = """
             fsum({drawn}),
             fsum({share}),
             max(t.unit),
+            sum(t.calls),
+            max(t.executes),
             max(t.node_index),
             1
         FROM chosen AS t
@@ -80,7 +84,8 @@ _ROWS: Final = """
         WHERE NOT t.is_large
         GROUP BY t.parent_index, t.level
     )
-    SELECT d.node_index, d.parent_index, d.level, d.name, d.kind, d.self_time, d.time, d.drawn, d.share, d.unit
+    SELECT d.node_index, d.parent_index, d.level, d.name, d.kind, d.self_time, d.time, d.drawn, d.share, d.unit,
+        d.calls, d.executes
     FROM drawn AS d ORDER BY d.place, d.last
 """
 
@@ -187,21 +192,49 @@ def _drawn(warehouse: Warehouse, query: str, parameters: dict[str, Any], heading
             left = parameters.get("steps")
             raise EtqError(f"no time to draw: no selected run has an execute{f' ({left})' if left else ''}")
         raise _no_module(warehouse, parameters["capture"], parameters["module"])
-    unit, divisor = rows_found[0][-1], 1.0
+    unit, divisor, whole = rows_found[0][9], 1.0, rows_found[0][6]
+    bounds = _bounds(warehouse, parameters["capture"], rows_found, are_sums=heading == "total")
     if parameters["unit"] is None:
         divisor, unit = unit_for(max(row[6] or 0.0 for row in rows_found), unit)
     rows = []
     # Siblings follow each other, from their parent's beginning.
     free: dict[int | None, float] = {}
-    for node, parent, level, name, kind, self_time, time, length, share, _ in rows_found:
+    for (node, parent, level, name, kind, self_time, time, length, share, *_), bound in zip(
+        rows_found, bounds, strict=True
+    ):
         start = free.get(parent, 0.0)
         free[parent] = start + length
         if node is not None:
             free[node] = start
         shown = parameters["module"] or name if level == 0 else name
         own = (self_time or 0.0) / divisor
-        rows.append(Row(level, shown, kind, own, None if time is None else time / divisor, length, share, start))
+        if time == 0 and bound and whole:
+            rows.append(Row(level, shown, kind, own, Below(bound / divisor), length, Below(100 * bound / whole), start))
+        else:
+            rows.append(Row(level, shown, kind, own, None if time is None else time / divisor, length, share, start))
     return flame(rows, heading, unit, style)
+
+
+def _bounds(warehouse: Warehouse, capture: Capture, rows: Rows, *, are_sums: bool) -> list[float]:
+    """Return what the time of each row is less than if it is 0, by the steps of clocks; 0 where these are unknown.
+
+    Prints a note about the clocks of rows with a time of 0.
+    """
+    if not any(time == 0 and calls for *_, time, _, _, _, calls, _ in rows):
+        return [0.0] * len(rows)
+    clocks, unit = Clocks(warehouse, capture), rows[0][9]
+    found: dict[int | None, float] = {}
+    bounds, noted = [], {}
+    for node, parent, _, _, kind, _, time, *_, calls, executes in reversed(rows):
+        step = clocks.step(clock_of(kind), unit)
+        own = (step or 0.0) * calls / (1 if are_sums else executes or 1)
+        bounds.append(own if node is None else own + found.get(node, 0.0))
+        found[parent] = found.get(parent, 0.0) + bounds[-1]
+        if time == 0 and own:
+            noted[clock_of(kind)] = None
+    for clock in noted:
+        say(f"Note: {clocks.note(clock, unit)}")
+    return bounds[::-1]
 
 
 def _no_module(warehouse: Warehouse, capture: str, module: str) -> EtqError:

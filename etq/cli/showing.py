@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from etq import catalog
 from etq.analysis.runs import check_method, has_one_method, left_out
+from etq.cli.below_clock import BelowClock
 from etq.cli.messages import say
-from etq.cli.no_rows import note_below_clock, note_no_rows, note_unaligned, note_unknown_times
+from etq.cli.no_rows import note_no_rows, note_unaligned, note_unknown_times
 from etq.cli.targets import FileOptions, command_about, open_target
 from etq.errors import EtqError
 from etq.render.selection import selection
@@ -101,15 +102,19 @@ def show_opened(
         seen = seen_of(warehouse, selector, seen, total)
     with prepared:
         form, path, force = output
-        has_rows = write(warehouse, f"FROM {call}", form, path, force=force, view=seen, needs_rows=True, **parameters)
+        below = BelowClock(warehouse, selector, seen, call, parameters)
+        marked = below.marked if "executes" in {column.name for column in seen.columns} else None
+        has_rows = write(
+            warehouse, f"FROM {call}", form, path, force=force, view=seen, needs_rows=True, marked=marked, **parameters
+        )
         if not has_rows:
             note_no_rows(warehouse, view, capture, selector, options)
         elif view == "delegate_graph":
             note_unaligned(warehouse, capture, selector)
         elif view == "module_totals":
             note_unknown_times(warehouse, call, parameters)
-        if has_rows and view in ("delegate_graph", "delegate_totals", "execute_breakdown"):
-            note_below_clock(warehouse, selector, options.get("unit"))
+        if has_rows:
+            below.note(options.get("unit"))
         note_excluded_runs(warehouse, selector, view, options)
 
 

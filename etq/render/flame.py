@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from etq.errors import printable
 from etq.render.kernel_names import full_names, short_names
-from etq.render.table import aligned, number_texts
+from etq.render.table import Below, aligned, number_texts
 from etq.render.terminal import TerminalStyle, bar
 
 # Width without a terminal.
@@ -44,6 +44,12 @@ class Row(NamedTuple):
     start: float
 
 
+def _share(share: float | None) -> str:
+    if share is None:
+        return ""
+    return f"{share} %" if isinstance(share, Below) else f"{share:.1f} %"
+
+
 def flame(rows: Sequence[Row], heading: str, unit: str, style: TerminalStyle) -> str:
     """Return the rows as text, with that heading of their times, as wide as the terminal, or `WIDTH` without one."""
     room = style.width or shutil.get_terminal_size((WIDTH, 24)).columns
@@ -54,7 +60,7 @@ def flame(rows: Sequence[Row], heading: str, unit: str, style: TerminalStyle) ->
     times = number_texts([*(row.time for row in rows), *(row.self_time or None for row in rows)], unit)
     columns = {
         f"{heading} {unit}": times[: len(rows)],
-        "share": ["" if row.share is None else f"{row.share:.1f} %" for row in rows],
+        "share": [_share(row.share) for row in rows],
         f"self {unit}": times[len(rows) :],
     }
     name_width = max(len("name"), longest)
