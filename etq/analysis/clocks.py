@@ -34,6 +34,11 @@ class Clocks:
             return None
         return float(step * _NANOSECONDS[own] / _NANOSECONDS[unit])
 
+    def steps(self, unit: str) -> dict[str, float]:
+        """Return the known steps in a unit, by clock."""
+        known = {clock: self.step(clock, unit) for clock in self._found}
+        return {clock: step for clock, step in known.items() if step is not None}
+
     def has_zeros(self, clock: str) -> bool:
         """Whether a clock with a known step gave any event a time of 0."""
         return clock in self._found and self._found[clock][2] > 0
