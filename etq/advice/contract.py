@@ -31,8 +31,8 @@ class Claim(NamedTuple):
     text         the finding in a sentence, if the cause holds
     unexplained  the finding without its cause; None: it says nothing then, and is dropped
     cause        what the time is said to be spent on
-    subject      what a remedy is for: its kind (op, step, annotation, module, function, call, kernels, wait, rank, device)
-                 and its name
+    subject      what a remedy is for: its kind (op, step, annotation, module, function, call, wait, rank, device), and
+                 its name
     times        the time that is claimed, by what it is spent on, in ticks
     whole        what the share is of, and its ticks
     evidence     what else shows it

@@ -29,6 +29,7 @@ _REMEDIES: Final = {
     "creation": "Create streams, events and contexts once, before the steps; record steps after a warm-up.",
     "compilation": "Record steps after a warm-up. If it compiles again, mark sizes that change as dynamic; "
     "TORCH_LOGS=recompiles tells why.",
+    "data_loading": "Load it in other processes: num_workers and pin_memory of DataLoader.",
     "synchronization": "Avoid .item(), .cpu() and printing of tensors within steps.",
     "dependency": "Let streams wait for fewer events of others.",
     "launch_delay": "Launch larger kernels, or replay CUDA graphs.",
@@ -37,7 +38,9 @@ _REMEDIES: Final = {
     "HtoD": "Copy less, or from pinned memory with non_blocking=True, ahead of its use.",
     "DtoH": "Copy results less often, or into pinned memory with non_blocking=True.",
     "wait": "Let it wait less: launch ahead, synchronize less often.",
-    "no_nccl": "Use the backend NCCL, which is the fastest between devices.",
+    "device": "Make kernels of this op faster or fewer: smaller types, fusion.",
+    "transfer": "Overlap communication and computation.",
+    "low_use": "Try a larger batch, if the model converges as well with it.",
 }  # fmt: skip
 
 
@@ -45,29 +48,25 @@ def remedy(cause: str, kind: str, name: str | None, traits: Traits) -> str:
     """Return what helps against a cause for a thing of a kind; '' if nothing is known that does."""
     match cause:
         case "host":
-            return _fewer_launches(traits)
+            text = _fewer_launches(traits)
         case "step" if traits.is_compiled:
-            return "Python between the ops takes it: do less there, or let CUDA graphs run the step as one."
+            text = "Python between the ops takes it: do less there, or let CUDA graphs run the step as one."
         case "cpu_op":
-            return f"{name} runs on the CPU and launches nothing: move it to the device, or out of the steps."
+            text = f"{name or 'They'} {'runs' if name else 'run'} on the CPU and {'launches' if name else 'launch'} "
+            text += "nothing: move it to the device, or out of the steps."
         case "data_loading" if traits.has_workers:
-            return "Its workers are too slow: more of them, less work per sample, or a greater prefetch_factor."
-        case "data_loading":
-            return "Load it in other processes: num_workers and pin_memory of DataLoader."
+            text = "Its workers are too slow: more of them, less work per sample, or a greater prefetch_factor."
         case "rank":
-            return f"Find what makes rank {name} late: compare its steps with those of others, etq stragglers."
+            text = f"Find what makes rank {name} late: compare its steps with those of others, etq stragglers."
         case "transfer" if traits.is_training:
-            return (
-                "Overlap communication and computation; if the bytes matter, accumulate gradients over several batches "
-                "or compress them."
-            )
-        case "transfer":
-            return "Overlap communication and computation."
-        case "device":
-            return "Make kernels of this op faster or fewer: smaller types, fusion." if kind == "op" else ""
-        case "low_use" if traits.is_training:
-            return "Try a larger batch, if the model converges as well with it."
-    return _REMEDIES.get(cause, "")
+            text = "Overlap communication and computation; if the bytes matter, accumulate gradients or compress them."
+        case "device" if kind != "op":
+            text = ""
+        case "low_use" if not traits.is_training:
+            text = ""
+        case _:
+            text = _REMEDIES.get(cause, "")
+    return text
 
 
 def _fewer_launches(traits: Traits) -> str:

@@ -1,4 +1,4 @@
-"""What SQL measured of a trace: the evidence of the rules about it, each query asked once. Times are ticks, nanoseconds."""
+"""What SQL measured of a trace: the evidence of the rules about it, each query asked once. Times are in nanoseconds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LAUNCHING: Final = ("host", "step")
 
 
 class Idle(NamedTuple):
-    """Idle time of a device by what it is spent on, as `idle_parts` has it; `did` is what the host does between steps."""
+    """Idle time of a device by what it is spent on, as in `idle_parts`; `did` is what the host does between steps."""
 
     device: int | None
     cause: str
@@ -44,7 +44,7 @@ class OnPath(NamedTuple):
 
 
 class Use(NamedTuple):
-    """How long a device ran anything, and kernels, in `ticks` of the steps; `span` is from its first event to its last."""
+    """How long a device ran anything, and kernels, in the `ticks` of steps; `span` is from first to last event."""
 
     device: int | None
     ticks: int
@@ -179,9 +179,9 @@ class Evidence:
 
     @cached_property
     def setup(self) -> Setup:
-        columns = ", ".join(
-            "is_data_parallel is_distributed has_nccl devices kernel_ticks units_known uses_units has_units capability "
-            "eligible_ticks".split()
+        columns = (
+            "is_data_parallel, is_distributed, has_nccl, devices, kernel_ticks, units_known, uses_units, has_units, "
+            "capability, eligible_ticks"
         )
         return self._rows(Setup._make, f"SELECT {columns} FROM _trace_setup($key)")[0]
 

@@ -107,14 +107,10 @@ def _claim(
     for part in parts:
         times[part.cause] += part.ticks
     longest = max(parts, key=lambda part: part.longest, default=None)
-    start = evidence.traits.start_ticks
-    where = (
-        [
-            f"the longest part {time(longest.longest / 1e3, 'us')}, in the gap at {time((longest.at - start) / 1e3, 'us')}"
-        ]
-        if longest
-        else []
-    )
+    where = []
+    if longest:
+        at = time((longest.at - evidence.traits.start_ticks) / 1e3, "us")
+        where = [f"the longest part {time(longest.longest / 1e3, 'us')}, in the gap at {at}"]
     kind = longest.kind if longest and longest.kind else "wait"
     whole = ("from first to last event of the device", use.span)
     return Claim(RULE, text, unexplained, cause, (kind, name), times, whole, [*shown, *where], least)

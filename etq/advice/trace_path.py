@@ -36,10 +36,10 @@ def critical_path(evidence: Evidence) -> Iterator[Claim]:
 
 def _subject(part: OnPath) -> tuple[str, str] | None:
     """Return what a part of the path counts for: its kind and name; None for what has no name, and unknown waits."""
-    if part.cause in ("between_steps", "unknown", "call") or part.name is None and part.cause not in CALLS:
-        return None
     if part.cause in CALLS:
         return "call", part.cause
+    if part.cause in ("between_steps", "unknown", "call") or part.name is None:
+        return None
     if part.cause in ("data_loading", "compilation"):
         return part.cause, part.cause
     if part.kind == "step":

@@ -40,8 +40,8 @@ def findings(connection: duckdb.DuckDBPyConnection, capture_key: int) -> list[Fi
 
 
 def _distinct(found: Sequence[Finding]) -> list[Finding]:
-    """Return the findings without a low utilization where idle times say more, and of those with one cause, of two rules,
-    the one with the most time. Device idle is always kept.
+    """Return the findings without a low utilization where idle times say more; of two rules' with one cause, those with
+    the most time. Device idle is always kept.
     """
     idle = max((finding.share_percent or 0 for finding in found if finding.rule == "device idle"), default=0)
     kept = [finding for finding in found if finding.rule != "gpu utilization" or idle < _MUCH]

@@ -89,8 +89,8 @@ LEFT JOIN hosts AS h ON h.event_index = s.innermost
 WHERE s.change <> 0;
 
 -- One state of a thread of the host, as `_host_moments` has it, with what its time is spent on: `cause`, as in
--- `idle_parts`; NULL where nothing is open, or where it waits in a function for what other threads launch. `label` and
--- `kind` are of the innermost event.
+-- `idle_parts`; NULL where nothing is open, or where it waits in a function for what other threads launch. `label`, a
+-- name without serial numbers, and `kind` are of the innermost event.
 CREATE MACRO _host_states(capture_key) AS TABLE
 WITH moments AS MATERIALIZED (FROM _host_moments(capture_key)),
 names AS MATERIALIZED (FROM _host_names(capture_key)),
@@ -106,7 +106,7 @@ launching AS MATERIALIZED (
     HAVING sum(m.launched) > 0
 ),
 described AS MATERIALIZED (
-    SELECT n.signature_index, n.label, n.family, n.kind, n.call_cause,
+    SELECT n.signature_index, n.family, n.kind, n.call_cause,
         n.pattern IN (SELECT l.pattern FROM launching AS l)
         OR n.kind IN ('step', 'call')
         OR n.pattern IN (SELECT t.pattern FROM steps AS t) AS launches
@@ -129,7 +129,7 @@ waiting AS (
     ASOF LEFT JOIN all_launches AS u ON row(f.end_ticks) > row(u.at_ticks)
     WHERE u.launched > coalesce(b.launched, 0)
 )
-SELECT m.thread_index, m.at_ticks, m.place, m.launched, m.change, m.compiles, d.label, d.family, d.kind,
+SELECT m.thread_index, m.at_ticks, m.place, d.family AS label, d.kind,
     CASE
         WHEN m.loads_data THEN 'data_loading'
         WHEN m.communicates THEN 'communication'

@@ -24,12 +24,12 @@ named AS MATERIALIZED (
     LEFT JOIN names AS k ON k.signature_index = d.signature_index
 ),
 parts AS (
-    SELECT n.name, n.name_kind, n.label, n.kernel_family, h.cause, h.ticks
+    SELECT n.name, n.name_kind, coalesce(n.label, n.call) AS label, n.kernel_family, h.cause, h.ticks
     FROM _host_parts(capture_key, 'path') AS h
     JOIN named AS n ON n.thread_index = h.thread_index AND n.start_ticks = h.start_ticks
     WHERE n.kind IN ('op', 'call', 'annotation', 'python', 'other', 'host')
     UNION ALL
-    SELECT n.name, n.name_kind, n.label, n.kernel_family,
+    SELECT n.name, n.name_kind, coalesce(n.label, n.call) AS label, n.kernel_family,
         CASE
             WHEN n.kind IN ('kernel', 'memcpy', 'memset') THEN 'device'
             WHEN n.kind = 'synchronization' AND n.cause <> 'synchronization' THEN n.cause

@@ -4,7 +4,7 @@
 -- memory (synchronization); and, after a time in which it ran no op and no call, before the next (handover). A
 -- synchronization is with the device event that was the last to end during it, of its stream if the trace has that; or,
 -- if it waits for a CUDA event, with the one of the trace's record. A copy waits for itself. Only threads that launch
--- work hand over, and only to or from a thread of the backward pass: most of what it runs is of the backward pass.
+-- work hand over, and only to or from a thread of the backward pass: most of its time is the backward pass's.
 CREATE MACRO _path_moments(
     capture_key,
     last_thread  -- thread in which the path ends
@@ -85,7 +85,9 @@ outermost AS (
 gaps AS MATERIALIZED (FROM outermost AS o WHERE o.before_ticks IS NULL OR o.start_ticks > o.before_ticks),
 classes AS MATERIALIZED (
     SELECT g.thread_index, h.process,
-        2 * sum(_is_backward(g.kind, g.label, t.sequence_number, t.forward_thread)::INTEGER) > count(*) AS is_backward
+        2 * _sum_where(
+            g.end_ticks - g.start_ticks, _is_backward(g.kind, g.label, t.sequence_number, t.forward_thread)
+        ) > sum(g.end_ticks - g.start_ticks) AS is_backward
     FROM gaps AS g
     JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (event_index)
     JOIN threads AS h ON h.capture_id = capture_key AND h.thread_index = g.thread_index
