@@ -364,7 +364,8 @@ class Paths:
         has_numbers = any("Sequence number" in each.arguments for held in self.hosts.values() for each in held)
         gaps = {thread: self.gaps(thread) for thread in threads}
         is_backward = {
-            thread: 2 * sum(pass_of(each, has_numbers) == "backward" for _, each in held) > len(held)  # type: ignore[arg-type]
+            thread: 2 * sum(each.end - each.start for _, each in held if pass_of(each, has_numbers) == "backward")
+            > sum(each.end - each.start for _, each in held)
             for thread, held in gaps.items()
         }
         order = {thread: place for place, thread in enumerate(dict.fromkeys(of_thread(each) for each in self.every))}

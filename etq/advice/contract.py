@@ -19,8 +19,8 @@ from etq.advice.words import percent, time
 APART: Final = ("between_steps", "not_recorded")
 # Causes as words of a sentence, where their names aren't.
 _WORDS: Final = {
-    "host": "in ops that launch", "step": "between ops", "cpu_op": "in ops of the CPU", "function": "in functions",
-    "unknown_wait": "unknown waits", "device": "on devices", "wait": "waiting",
+    "host": "ops that launch", "step": "between ops", "cpu_op": "ops of the CPU", "function": "functions",
+    "device": "devices", "wait": "waits",
 }  # fmt: skip
 
 
@@ -36,6 +36,7 @@ class Claim(NamedTuple):
     times        the time that is claimed, by what it is spent on, in ticks
     whole        what the share is of, and its ticks
     evidence     what else shows it
+    places       how many parts the time has, with the longest; '' where the rule itself tells the share
     least        the share in percent below which nothing is said
     """
 
@@ -47,6 +48,7 @@ class Claim(NamedTuple):
     times: Mapping[str, int]
     whole: tuple[str, int]
     evidence: Sequence[str] = ()
+    places: str = ""
     least: float = 5.0
 
 
@@ -63,12 +65,14 @@ def judged(claim: Claim, traits: Traits) -> Finding | None:
     if text is None:
         return None
     kind, name = claim.subject
-    of_whole = f"{time(spent / 1e3, 'us')} of {time(whole / 1e3, 'us')}, {word}"
+    of_whole = (
+        [f"{time(spent / 1e3, 'us')} of {time(whole / 1e3, 'us')} ({word}) in {claim.places}"] if claim.places else []
+    )
     return Finding(
         claim.rule,
         severity_of(share),
         text,
-        "; ".join([*claim.evidence, *([] if is_borne_out else [_parts(times)]), of_whole]),
+        "; ".join([*claim.evidence, *of_whole, *([] if is_borne_out else [_parts(times)])]),
         remedies.remedy(claim.cause, kind, name, traits) if is_borne_out else "",
         claim.cause if is_borne_out else None,
         spent,
@@ -82,5 +86,5 @@ def _parts(times: Mapping[str, int]) -> str:
     spent = sum(times.values())
     most = sorted(times.items(), key=lambda part: (-part[1], part[0]))[:3]
     return ", ".join(
-        f"{percent(100 * ticks / spent)} {_WORDS.get(cause, cause.replace('_', ' '))}" for cause, ticks in most
+        f"{_WORDS.get(cause, cause.replace('_', ' '))} {percent(100 * ticks / spent)}" for cause, ticks in most
     )

@@ -27,9 +27,8 @@ _REMEDIES: Final = {
     "all at the start.",
     "graph_instantiation": "Capture and instantiate graphs once, before the steps.",
     "creation": "Create streams, events and contexts once, before the steps; record steps after a warm-up.",
-    "compilation": "Record steps after a warm-up. If it compiles again, mark sizes that change as dynamic; "
-    "TORCH_LOGS=recompiles tells why.",
-    "data_loading": "Load it in other processes: num_workers and pin_memory of DataLoader.",
+    "compilation": "It compiles: record steps after a warm-up, and mark changing sizes as dynamic.",
+    "data_loading": "Set num_workers and pin_memory of DataLoader.",
     "synchronization": "Avoid .item(), .cpu() and printing of tensors within steps.",
     "dependency": "Let streams wait for fewer events of others.",
     "launch_delay": "Launch larger kernels, or replay CUDA graphs.",
@@ -49,17 +48,14 @@ def remedy(cause: str, kind: str, name: str | None, traits: Traits) -> str:
     match cause:
         case "host":
             text = _fewer_launches(traits)
-        case "step" if traits.is_compiled:
-            text = "Python between the ops takes it: do less there, or let CUDA graphs run the step as one."
         case "cpu_op":
-            text = f"{name or 'They'} {'runs' if name else 'run'} on the CPU and {'launches' if name else 'launch'} "
-            text += "nothing: move it to the device, or out of the steps."
+            text = f"{name} runs on the CPU and launches nothing: move it to the device, or out of the steps."
         case "data_loading" if traits.has_workers:
             text = "Its workers are too slow: more of them, less work per sample, or a greater prefetch_factor."
         case "rank":
-            text = f"Find what makes rank {name} late: compare its steps with those of others, etq stragglers."
+            text = f"Find what makes rank {name} late: compare its steps with the others (etq stragglers)."
         case "transfer" if traits.is_training:
-            text = "Overlap communication and computation; if the bytes matter, accumulate gradients or compress them."
+            text = f"{_REMEDIES[cause]} If the bytes matter, gradient accumulation or compression."
         case "device" if kind != "op":
             text = ""
         case "low_use" if not traits.is_training:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from etq.advice.remedies import Traits
+from etq.advice.words import counted, time
 
 if TYPE_CHECKING:
     import duckdb
@@ -26,6 +27,7 @@ class Idle(NamedTuple):
     label: str | None
     kind: str | None
     ticks: int
+    parts: int
     longest: int
     at: int
 
@@ -41,6 +43,7 @@ class OnPath(NamedTuple):
     ticks: int
     parts: int
     longest: int
+    at: int
 
 
 class Use(NamedTuple):
@@ -133,8 +136,8 @@ class Evidence:
         return self._rows(
             Idle._make,
             """
-            SELECT p.device, p.cause, p.did, p.label, p.kind, sum(p.ticks)::BIGINT, max(p.ticks),
-                arg_max(p.start_ticks, p.ticks)
+            SELECT p.device, p.cause, p.did, p.label, p.kind, sum(p.ticks)::BIGINT, count(*),
+                max(p.ticks), arg_max(p.start_ticks, p.ticks)
             FROM _idle_parts($key) AS p
             GROUP BY p.device, p.cause, p.did, p.label, p.kind
             ORDER BY p.device, 6 DESC, p.cause, p.label
@@ -143,7 +146,8 @@ class Evidence:
 
     @cached_property
     def path(self) -> list[OnPath]:
-        query = "SELECT name, name_kind, cause, label, kernel_family, ticks, parts, longest FROM _path_causes($key)"
+        query = "SELECT name, name_kind, cause, label, kernel_family, ticks, parts, longest, at_ticks"
+        query += " FROM _path_causes($key)"
         return self._rows(OnPath._make, f"{query} ORDER BY ticks DESC, name, cause, label")
 
     @cached_property
@@ -193,6 +197,13 @@ class Evidence:
     @cached_property
     def compiled(self) -> Compiled:
         return self._rows(Compiled._make, "SELECT ticks, compilations FROM _compiled_ticks($key)")[0]
+
+    def places(self, parts: Sequence[Idle] | Sequence[OnPath]) -> str:
+        """Return how many parts there are, with the length and start of the longest."""
+        longest = max(parts, key=lambda part: part.longest)
+        start = time((longest.at - self.traits.start_ticks) / 1e3, "us")
+        number = counted(sum(part.parts for part in parts), "part")
+        return f"{number}, the longest {time(longest.longest / 1e3, 'us')} from {start}"
 
     def told_rank(self) -> tuple[str, str | None]:
         """Return what collectives of the trace's rank take time for: rank, with the number of the one that comes last;

@@ -24,7 +24,7 @@ named AS MATERIALIZED (
     LEFT JOIN names AS k ON k.signature_index = d.signature_index
 ),
 parts AS (
-    SELECT n.name, n.name_kind, coalesce(n.label, n.call) AS label, n.kernel_family, h.cause, h.ticks
+    SELECT n.name, n.name_kind, coalesce(n.label, n.call) AS label, n.kernel_family, h.cause, h.ticks, h.at_ticks AS start_ticks
     FROM _host_parts(capture_key, 'path') AS h
     JOIN named AS n ON n.thread_index = h.thread_index AND n.start_ticks = h.start_ticks
     WHERE n.kind IN ('op', 'call', 'annotation', 'python', 'other', 'host')
@@ -36,11 +36,12 @@ parts AS (
             WHEN n.kind IN ('unknown', 'unknown_wait') THEN 'unknown'
             ELSE 'wait'
         END,
-        n.end_ticks - n.start_ticks
+        n.end_ticks - n.start_ticks, n.start_ticks
     FROM named AS n
     WHERE n.kind NOT IN ('op', 'call', 'annotation', 'python', 'other', 'host')
 )
 SELECT p.name, p.name_kind, p.cause, p.label, p.kernel_family, sum(p.ticks)::BIGINT AS ticks, count(*) AS parts,
-    max(p.ticks) AS longest
+    max(p.ticks) AS longest,
+    arg_max(p.start_ticks, p.ticks) AS at_ticks
 FROM parts AS p
 GROUP BY p.name, p.name_kind, p.cause, p.label, p.kernel_family;
