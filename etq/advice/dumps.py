@@ -472,8 +472,8 @@ def _is_warm_up(evidence: Evidence, run: Run) -> bool:
     """Whether a first run took longer than the later ones of its block vary: it is beyond p90, and beyond the fences of
     `typical_runs` or twice the slowest typical one.
 
-    Of runs that vary by chance (as the logarithm of normal numbers with s = 0.1 to 0.6), 0.2 % of first runs are, with
-    20 later ones; with 5, 5 %. Beyond p90 alone are 14 and 20 %.
+    Of runs that vary by chance (as the logarithm of normal numbers with s = 0.1 to 0.6), 0.5 % of first runs at most are, with
+    20 later ones; with 5, 5 %. Beyond p90 alone are up to 14 and 20 %.
     """
     later = _later(evidence, run.block)
     p90 = quantile(later, 0.9)
