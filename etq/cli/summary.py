@@ -95,9 +95,9 @@ _MODULES: Final = {
 }
 _OPS_OF_TRACES: Final = {
     "Time of devices{} by family of kernels, and % of {}": """
-        SELECT coalesce(k.family, '(unknown)'), NULL, coalesce(k.per_step, k.total) AS time,
-            100 * time / nullif(sum(time) OVER (), 0) AS share, k.unit, k.steps, sum(k.outside_steps) OVER ()
-        FROM kernel_families($capture) AS k QUALIFY share > 0 OR k.steps IS NOT NULL ORDER BY time DESC, k.family
+        SELECT coalesce(k.family, '(unknown)'), NULL, coalesce(k.per_step, k.total), k.share_percent, k.unit, k.steps,
+            sum(k.outside_steps) OVER ()
+        FROM kernel_families($capture) AS k
     """,
     "Self time of the CPU{} by op, all threads, and % of {}": """
         SELECT k.name, NULL, coalesce(k.self_cpu_per_step, k.self_cpu_time),

@@ -109,11 +109,8 @@ class Rules(NamedTuple):
 
     def of_call(self, name: str) -> tuple[str, bool] | None:
         """Return the purpose of a call of a runtime or driver, and whether it waits; None if it is unknown."""
-        if len(name) > _MOST_OF_CALLS:
-            return None
-        found = self.call_name.match(name)
-        known = None if found is None else self.calls.get(found[1])
-        return known or next(((each.what, False) for each in self.purposes if each.has(_CALL, name)), None)
+        found = self.call_name.match(name) if len(name) <= _MOST_OF_CALLS else None
+        return None if found is None else self.calls.get(found[1])
 
     def of_kernel(self, name: str) -> Kernel:
         """Return the class of a kernel by its name."""

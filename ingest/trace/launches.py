@@ -19,6 +19,15 @@ Flags = npt.NDArray[np.bool_]
 # Calls that launch one kernel, unlike those of graphs and several devices; those of other runtimes may launch more.
 _ONE: Final = re.compile(r"(?:cuda|cu|hip|musa|mu|ur|aclrt)(?!.*(?:Multi|Graph)).*(?:LaunchKernel|KernelLaunch)")
 
+# Calls that launch, of any runtime, by their names; what is appended to a buffer of commands or to a graph is launched
+# later.
+_LAUNCHES: Final = re.compile(
+    r"(?!.*(?:Get|Set|Query|Attribute|Callback|Suggest|CommandBuffer|Graph\w*Node))"
+    r"(?:.*(?i:launch|enqueue\w*kernel|kernel\w*enqueue)|run(?:Function|Graph)\b)"
+)
+# Names of calls have some tens of characters.
+_LONGEST: Final = 200
+
 
 class Owners(NamedTuple):
     """The op and the owner of each slice, as arrays [n] of rows; -1 for none.
@@ -98,8 +107,12 @@ def _last_before(ids: Whole, starts: Whole, wanted: Whole, moments: Whole) -> Wh
 
 
 def is_launch(what: Class, name: str) -> bool:
-    """Whether an event is a call that launches kernels; a host function that a stream calls doesn't count."""
-    return what.activity == "call" and what.purpose == "launch" and "HostFunc" not in name
+    """Whether an event is a call that launches kernels, also of a runtime whose calls aren't known; a host function
+    that a stream calls doesn't count.
+    """
+    if what.activity != "call" or "HostFunc" in name:
+        return False
+    return what.purpose == "launch" or (what.purpose is None and _LAUNCHES.match(name[:_LONGEST]) is not None)
 
 
 def shared_ids(kinds: Sequence[tuple[str, str]], classes: Sequence[Class], kind: Whole, call: Whole) -> Flags:
@@ -151,7 +164,9 @@ def empty_launches(
     return is_empty
 
 
-def lost_launches(classes: Sequence[Class], kind: Whole, rank: Whole, call: Whole, is_empty: Flags) -> Flags:
+def lost_launches(
+    kinds: Sequence[tuple[str, str]], classes: Sequence[Class], kind: Whole, rank: Whole, call: Whole, is_empty: Flags
+) -> Flags:
     """Return which of the launches without work are lost: none of a rank is if as many kernels of the rank, or of no
     rank with launches, lack a call, as they may belong to it.
 
@@ -159,7 +174,8 @@ def lost_launches(classes: Sequence[Class], kind: Whole, rank: Whole, call: Whol
     """
     kernels = are(kind, [each.activity == "kernel" for each in classes])
     alone = kernels & (call == NONE)
-    is_known = np.isin(rank, rank[are(kind, [each.purpose == "launch" for each in classes])])
+    is_a_launch = are(kind, [is_launch(each, name) for each, (_, name) in zip(classes, kinds, strict=True)])
+    is_known = np.isin(rank, rank[is_a_launch])
     count = int(rank.max(initial=0)) + 1
     lost, least = (np.bincount(rank[each], minlength=count) for each in (is_empty, alone & is_known))
     found: Flags = is_empty & (lost > least + (alone & ~is_known).sum())[rank]

@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 from etq.ingest.arrow import LazyBatch, batch, encoded, filled, flags, integers, numbers, texts
 from etq.ingest.events.rows import event_batch
 from etq.ingest.trace.calls import family_of
-from etq.ingest.trace.categories import of_tracks
 from etq.ingest.trace.classes import Class
 from etq.ingest.trace.columns import TraceColumns, spelled, texts_of
 from etq.ingest.trace.counters import event_counters
@@ -44,16 +43,17 @@ _BATCH: Final = 2**17
 def trace_rows(
     columns: TraceColumns,
     entries: Entries,
+    tracks: Mapping[str, Class],
     base: int,
     recorders: Sequence[Recorder] = (),
     annotations: Mapping[int, str] | None = None,
 ) -> Iterator[tuple[str, pa.RecordBatch | LazyBatch]]:
-    """Yield the tables of a trace, including `captures` and `findings`. `entries` reads the JSON of single events.
-    `base` is the time from which the trace's times count, in nanoseconds since 1970. `recorders` have what the kernels
-    of graphs belong to, `annotations` their modules by the numbers of nodes.
+    """Yield the tables of a trace, including `captures` and `findings`. `entries` reads the JSON of single events,
+    `tracks` has the classes of unknown categories. `base` is the time from which the trace's times count, in
+    nanoseconds since 1970. `recorders` have what the kernels of graphs belong to, `annotations` their modules by the
+    numbers of nodes.
     """
-    columns.finish()
-    slices = Slices(columns, entries, of_tracks(columns, entries))
+    slices = Slices(columns, entries, tracks)
     if recorders or annotations or columns.names:
         from etq.ingest.trace.graphs import add_recorded
 

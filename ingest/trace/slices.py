@@ -110,14 +110,18 @@ class Slices:
         is_empty &= ~is_captured
         shared = np.flatnonzero(self._is_shared)
         if not len(shared):
-            return is_captured, lost_launches(self.classes, self.kind, self.rank, self.call, is_empty), self._is_shared
+            return (
+                is_captured,
+                lost_launches(self.kinds, self.classes, self.kind, self.rank, self.call, is_empty),
+                self._is_shared,
+            )
         launches = np.unique(self.call[shared])
         self.call = self.call.copy()
         self.call[shared] = NONE
         # One kernel is of the launch with the id, whichever it is: the others are of those without.
         call = self.call.copy()
         call[shared[np.unique(self.origin[shared], return_index=True)[1]]] = launches
-        is_lost = lost_launches(self.classes, self.kind, self.rank, call, is_empty)
+        is_lost = lost_launches(self.kinds, self.classes, self.kind, self.rank, call, is_empty)
         is_unsure = is_empty & ~is_lost & np.isin(self.rank, self.rank[launches])
         is_unsure |= self._are_active("call") & ~works & np.isin(self.correlation, self.correlation[launches])
         is_unsure[launches] = True

@@ -83,8 +83,8 @@ CREATE TABLE op_shapes (
 CREATE TABLE all_op_totals (
     capture_id INTEGER NOT NULL,  -- the capture
     place INTEGER NOT NULL,  -- position of the row in the view, from 1
-    op VARCHAR NOT NULL,  -- family of the events; (framework) and (unattributed) have the time of no op
-    kind VARCHAR NOT NULL,  -- kernel, delegate, delegate_call (its self time), operator_call (without a kernel), control, user, framework
+    op VARCHAR NOT NULL,  -- family of the events; (framework), (delegate unaccounted) and (unattributed) have the time of no op
+    kind VARCHAR NOT NULL,  -- kernel, delegate, delegate_call, operator_call (without a kernel), control, user, framework
     method VARCHAR NOT NULL,  -- the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
     instruction_id INTEGER,  -- NULL: a family has several instructions
     calls BIGINT NOT NULL,  -- number of events

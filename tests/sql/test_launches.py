@@ -48,7 +48,7 @@ def found(traces: Traces, *events: Any) -> tuple[int, int, list[str]]:
     counts = """
         SELECT count(e.captured_launches), count(e.lost_launches) FROM trace_events AS e
         JOIN event_ticks USING (capture_id, run_index, event_index) JOIN signatures USING (capture_id, signature_index)
-        WHERE purpose = 'launch'
+        WHERE activity = 'call'
     """
     [(captured, lost)] = traces.warehouse.rows(counts)[1]
     words = traces.warehouse.rows("SELECT left(detail, 6) FROM findings WHERE rule IN ('lost kernels', 'shared ids')")[
@@ -91,7 +91,7 @@ def test_launches_that_a_graph_records_are_not_lost(traces: Traces, name: str) -
         ("xpu_runtime", "urEnqueueKernelLaunch"),
         ("xpu_runtime", "urEnqueueKernelLaunchWithArgsExp"),
         ("xpu_driver", "zeCommandListAppendLaunchKernelIndirect"),
-        ("mtia_runtime", "runtimeLaunchKernel"),
+        ("mtia_runtime", "runFunction - job_prep_and_submit_for_execution"),
         ("privateuse1_runtime", "aclrtLaunchKernelWithConfig"),
         ("hpu_runtime", "synLaunchExt"),
     ],
