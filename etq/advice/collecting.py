@@ -92,7 +92,7 @@ def _steady(connection: duckdb.DuckDBPyConnection, runs: str) -> Iterator[None]:
 
 def _rows(findings: Iterable[Finding], scale: Scale) -> list[Row]:
     """Return findings as rows, the most severe first, without those that have the cause of another."""
-    kept = sorted(_distinct([*findings]), key=_place)
+    kept = sorted(distinct([*findings]), key=_place)
     return [
         (
             *(finding.rule, finding.severity, finding.text, finding.evidence),
@@ -106,8 +106,8 @@ def _rows(findings: Iterable[Finding], scale: Scale) -> list[Row]:
     ]
 
 
-def _distinct(findings: Sequence[Finding]) -> Iterator[Finding]:
-    """Yield findings without those that have the cause of another rule, which has more time.
+def distinct(findings: Sequence[Finding]) -> list[Finding]:
+    """Return findings without those that have the cause of another rule, which has more time.
 
     Device idle is always kept, and the only one of its cause if it takes a fifth of the time; it then says more than a
     low utilization.
@@ -121,12 +121,12 @@ def _distinct(findings: Sequence[Finding]) -> Iterator[Finding]:
         return not is_first, float("inf") if share is None else -share, finding.rule
 
     first = {finding.cause: finding for finding in sorted(findings, key=rank, reverse=True)}
-    for finding in findings:
-        if finding.rule == "gpu utilization":
-            if not is_mostly_idle:
-                yield finding
-        elif finding.rule == _IDLE or finding.cause is None or finding.rule == first[finding.cause].rule:
-            yield finding
+    return [
+        finding
+        for finding in findings
+        if not (finding.rule == "gpu utilization" and is_mostly_idle)
+        and (finding.rule == _IDLE or finding.cause is None or finding.rule == first[finding.cause].rule)
+    ]
 
 
 def _place(finding: Finding) -> tuple[int, float, str, str]:
