@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.command_line import run_etq
-from tests.drawn import checks, traces
+from tests.drawn import checks, dump_checks, dumps, foreign, traces
 from tests.drawn.checks import Row
 from tests.drawn.truth import Truth
 
@@ -43,6 +43,7 @@ class Case:
     files: list[tuple[str, bytes]]
     false_parts: Callable[[int, Row], list[str]]
     missed: Callable[[int, list[Row]], list[str]]
+    is_foreign: bool = False  # an error is right
 
     @property
     def is_job(self) -> bool:
@@ -51,11 +52,29 @@ class Case:
 
 def case(seed: int) -> Case:
     """The case of a seed."""
-    place = seed % 30
-    before = [each for each in range(place) if each not in DUMPS + FOREIGN]
-    if place in DUMPS + FOREIGN:
-        raise NotImplementedError
-    return _trace(seed, 21 * (seed // 30) + len(before))
+    group, place = divmod(seed, 30)
+    if place in DUMPS:
+        return _dump(seed, len(DUMPS) * group + DUMPS.index(place))
+    if place in FOREIGN:
+        return _foreign(seed, len(FOREIGN) * group + FOREIGN.index(place))
+    return _trace(seed, 21 * group + sum(each not in DUMPS + FOREIGN for each in range(place)))
+
+
+def _dump(seed: int, number: int) -> Case:
+    drawn = dumps.draw(number)
+    return Case(
+        seed, f"dump: clock {drawn.step} ns, noise {drawn.noise}, first run {drawn.warm}, {len(drawn.slow)} slow runs of {len(drawn.runs)}",
+        [(f"drawn_{seed}.etdp", drawn.content())],
+        lambda _, row: dump_checks.false_parts_of(drawn, row), lambda _, rows: dump_checks.missed(drawn, rows),
+    )  # fmt: skip
+
+
+def _foreign(seed: int, number: int) -> Case:
+    what, content = foreign.draw(number)
+    return Case(
+        seed, f"foreign: {what}", [(f"drawn_{seed}.json", content)],
+        lambda _, row: [f"said of a file of {what}: {row['finding']}"], lambda _, rows: [], True,
+    )  # fmt: skip
 
 
 def _trace(seed: int, number: int) -> Case:
@@ -112,7 +131,7 @@ def judge(drawn: Case, answered: Iterator[tuple[int, list[Row] | str]]) -> Verdi
     verdict = Verdict(drawn.seed, drawn.what)
     for rank, rows in answered:
         if isinstance(rows, str):
-            verdict.false += [("error", rows.strip())]
+            verdict.false += [] if drawn.is_foreign else [("error", rows.strip())]
             continue
         for row in rows:
             verdict.findings[row["rule"]] += 1

@@ -36,7 +36,7 @@ class About:
     def share_of(self, whole: float, what: str) -> str | None:
         """Whether the share is that of the time in a whole."""
         share, found = self.row["share_percent"], 100 * self.time / whole if whole else 0.0
-        off = 0.02 * found + 0.1 + 100 * self.truth.slack / max(whole, 1)
+        off = 0.03 * found + 0.1 + 100 * self.truth.slack / max(whole, 1)
         if share is not None and abs(share - found) > off:
             return f"{share:.1f} % of {what}, which is {self.time / 1e3:,.1f} of {whole / 1e3:,.1f} us, {found:.1f} %"
         return None
@@ -119,11 +119,12 @@ class About:
             found = sum(each.ticks for each in truth.on_path(self.subject))
         if found < self.time / 2 - truth.slack or self.time > found + 0.1 * whole + truth.slack:
             return f"{found / 1e3:,.0f} of {whole / 1e3:,.0f} us of the path are {self.subject}, not {self.time / 1e3:,.0f}"
-        return self.share_of(whole, "the critical path")
+        launching = sum(each.ticks for each in truth.path if each.cause == "delay")  # a part of the path or none
+        return self.share_of(whole, "the critical path") and self.share_of(whole - launching, "the critical path")
 
     def path_sides(self, match: re.Match[str]) -> str | None:
         parts = self.truth.on_path(self.subject or "")
-        total = sum(each.ticks for each in parts)
+        total = sum(each.ticks for each in parts if each.cause != "delay")
         device = sum(each.ticks for each in parts if each.cause in ("device", "rank"))
         if total and abs(number(match["device"]) - 100 * device / total) > 20:
             return f"{100 * device / total:.0f} % of {self.subject} is on devices"
@@ -169,8 +170,9 @@ class About:
         return "all ranks are there" if len(self.truth.drawn.programs) > 1 else None
 
     def step_share(self, match: re.Match[str], what: str) -> str | None:
-        found = self.truth.step_share(what)
-        return None if abs(number(match["share"]) - found) < 3 + 0.1 * found else f"{found:.1f} % is in {what}"
+        least, most = self.truth.step_shares(what)
+        right = least - 3 <= number(match["share"]) <= most + 3
+        return None if right else f"{least:.1f} to {most:.1f} % is in {what}"
 
     def waits_for_data(self, match: re.Match[str]) -> str | None:
         self.causes = ("load",)
@@ -178,12 +180,13 @@ class About:
         return None if 100 * found >= 3 * self.truth.recording else f"{found / 1e3:,.0f} us of the path wait for it"
 
     def mostly_idle(self, match: re.Match[str]) -> str | None:
-        found = self.truth.step_share("any")
+        found = self.truth.step_shares("any")[0]
         return None if found < 52 else f"it is busy for {found:.0f} % of the steps"
 
     def kernel_share(self, match: re.Match[str]) -> str | None:
-        found = self.truth.step_share("kernel")
-        return None if abs(number(match["share"]) - found) < 1 + 0.02 * found else f"{found:.1f} %"
+        least, most = self.truth.step_shares("kernel")
+        right = least - 1 <= number(match["share"]) <= most + 1
+        return None if right else f"{least:.1f} to {most:.1f} %"
 
     def compiles(self, match: re.Match[str]) -> str | None:
         self.causes = ("compile",)

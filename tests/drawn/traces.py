@@ -131,6 +131,8 @@ class Drawing:
         self.overhead = rng.randint(3, 9) * 1000
         if "slow host" in self.problems or "idle server" in self.problems:
             self.scale = rng.randint(4, 12) * 1000
+        if {"sync", "item", "delay"} & self.problems:
+            self.scale = rng.randint(10, 40) * 1000
         if "slow host" in self.problems:
             self.overhead = rng.randint(15, 40) * 1000
         self.lag = rng.randint(100, 400) * 1000 if "delay" in self.problems else LAG
@@ -228,11 +230,11 @@ class Drawing:
     def backward(self) -> Action:
         """The backward pass, on a thread of its own."""
         done: list[Action] = []
-        for place, what in enumerate(self.ops[:4]):
+        for what in self.ops[:4]:
             name = f"{what[0].removeprefix('aten::').title()}Backward0"
             if "hooks" in self.problems:
                 done += [Frame("aten::detach", [Spend(400, "host")]) for _ in range(self.rng.randint(2, 8))]
-            inner = self.op(what, "aten::mm" if place % 2 == 0 else what[0])
+            inner = self.op(what, "aten::mm" if what[2] == "GEMM" else what[0])
             done.append(
                 Frame(
                     f"autograd::engine::evaluate_function: {name}",

@@ -108,19 +108,28 @@ class Truth:
             )
         return lost, count, count + captured
 
-    def step_share(self, what: str) -> float:
-        """The share of steps (of the recording, without any) in percent that is in communication, kernels, any work or loading."""
+    def step_shares(self, what: str) -> tuple[float, float]:
+        """The least and greatest share in percent of the steps (of the recording, without any) that is in communication,
+        kernels, any work or loading: of what the host calls a step, and until the end of what that launched; loading as a
+        whole, and while no device runs anything.
+        """
         happened = self.runs[self.rank]
         steps = happened.steps or [(happened.begin, happened.end)]
-        if what == "load":
-            spans = [(each.start, each.end) for each in happened.host if each.cause == "load"]
-        else:
-            spans = [
-                (each.start, each.end)
-                for each in recorded(happened)
-                if what == "any" or (each.kernel.kind == "kernel" if what == "kernel" else each.kernel.family == what)
-            ]
-        return 100 * length(within(spans, steps)) / length(steps)
+        longer = [(a, max([b, *(each.end for each in happened.work if a <= each.call.start < b)])) for a, b in steps]
+        spans = [
+            (each.start, each.end)
+            for each in recorded(happened)
+            if what in ("any", "load")
+            or (each.kernel.kind == "kernel" if what == "kernel" else each.kernel.family == what)
+        ]
+        found = []
+        for chosen in (steps, longer):
+            times = [length(within(spans, chosen))]
+            if what == "load":
+                loading = [(each.start, each.end) for each in happened.host if each.cause == "load"]
+                times = [length(loading), length(loading) - length(within(loading, spans))]
+            found += [100 * time / length(chosen) for time in times]
+        return min(found), max(found)
 
     @cached_property
     def collectives(self) -> tuple[int, int]:
