@@ -216,6 +216,8 @@ class About:
 
     def for_loader(self, match: re.Match[str], *facts: str) -> str | None:
         has_workers = self.truth.drawn.has_workers
+        if not any(each.cause == "load" for each in self.truth.last.host):
+            return "nothing is loaded"
         return (
             "it has workers"
             if has_workers and "no" in facts

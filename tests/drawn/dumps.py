@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import compress
 from random import Random
 from statistics import median
 from typing import Final
@@ -21,6 +22,7 @@ from tests.builders import (
     operator_call,
     run,
 )
+from tests.typical import are_typical
 
 KERNELS: Final = ("add", "mul", "_softmax", "native_layer_norm", "gelu", "embedding", "slice_scatter", "mean")
 HEAVY: Final = ("convolution", "addmm", "bmm", "mm")
@@ -105,7 +107,8 @@ class DrawnDump:
     def choices(self) -> list[list[DrawnRun]]:
         """The runs that a mean may be over: all, without the first, without those that are slow, both."""
         quick = [each for number, each in enumerate(self.runs) if number not in self.slow and not each.is_failed]
-        return [each for each in (self.complete, self.complete[1:], quick, quick[1:]) if each]
+        typical = list(compress(self.complete, are_typical([each.ticks for each in self.complete])))
+        return [each for each in (self.complete, self.complete[1:], quick, quick[1:], typical, typical[1:]) if each]
 
     def own(self, kinds: tuple[str, ...], names: tuple[str, ...] = ()) -> tuple[float, float]:
         """The least and greatest mean time in a run of events of kinds and names."""
