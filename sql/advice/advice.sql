@@ -74,7 +74,7 @@ CREATE MACRO _advice_place(severity, share_percent, rule, finding) AS (
 -- findings with one cause, the one with the most time is shown. No rows: no rule applies.
 -- Empty: no rule of advice applies to {capture}
 -- Planned as: _advice_of_trace (torch_trace), _advice_of_runtime
--- Shown: severity!, rule!, finding!|, evidence|, time_at_stake!, unit, share_percent, remedy|
+-- Shown: severity!, rule!, finding!|, evidence|, time_at_stake! (time), unit, share_percent%, remedy|
 -- Columns:
 --   rule: rule that applies
 --   severity: high (from a fifth of the time of the executes, or if numbers are misleading), medium (from a twentieth) or low; some rules have other limits

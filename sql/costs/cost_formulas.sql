@@ -5,7 +5,7 @@
 -- operations, which includes the bias; padding counts as if it were multiplied; attention counts the two products, for
 -- all positions, masked or not; half of them if it is causal, as FlashAttention's benchmarks do. FlopCounterMode has no
 -- formulas for other ops, nor for a matrix by a vector (mv, addmv, dot); these are counted here.
--- Shown: op!, family!, counts, per_input, per_output, moves, formula!, sizes, writes
+-- Shown: op!, family!, counts, per_input#, per_output#, moves, formula!, sizes, writes
 -- Columns:
 --   op: the op without its overload: aten.addmm
 --   counts: plain: per_input and per_output; else the name of the formula

@@ -7,7 +7,7 @@
 -- program, or the device was in another state.
 -- Needs: dump; else: key_averages
 -- Planned as: _framework_tax_alone
--- Shown: run_index!, method, execute!~, kernels~, delegates~, operators~, tracing~, tax!~, tax_percent!, note!, unit
+-- Shown: run_index!#, method, execute!~, kernels~, delegates~, operators~, tracing~, tax!~, tax_percent!%, note!, unit
 -- Columns:
 --   run_index: the run
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs

@@ -4,9 +4,10 @@
 -- It counts if it is at least 3 %, at least 0.05 % of the total, more than the step of its clock, and not by chance
 -- among so many series. Where somebody has accepted a change (`change_comments`), the level starts anew: it is not
 -- listed any more, and later changes are measured against the level after it.
--- Shown: series!, what, CASE what WHEN 'total' THEN 'total of ' || op ELSE op || coalesce('@' || instruction_id,
---   '') END AS item!, verdict!, change_percent!, first_bad!, last_good!, cost!, unit!, share_percent, module_path,
---   kind, per_capture_percent, captures_before, captures_after, p, q, position, comment, author, is_accepted
+-- Shown: series!, what, CASE what WHEN 'total' THEN 'total of ' || op ELSE op || coalesce('@' || instruction_id, '')
+--   END AS item!, verdict! (verdict), change_percent! (change), first_bad! (label), last_good! (label), cost! (time),
+--   unit!, share_percent%, module_path, kind, per_capture_percent%, captures_before#, captures_after#, p (probability),
+--   q (probability), position#, comment, author, is_accepted
 -- Columns:
 --   series: labels of the series, as key=value,key=value
 --   what: total or op
