@@ -10,10 +10,12 @@ Before it may be lines on what a view is for:
   Shown: COLUMN, ...                       what people see of it, in this order; each public view has it. Lines that
                                            follow it begin with two spaces. A column may be an expression AS a name.
                                            Marks after it: `!` a table always has it, also where there is no room;
-                                           `+` a sum, which people see with --total; `~` a time in the row's unit:
-                                           unless --unit is given, that unit suits the first such column; `|` a long
-                                           text, which is a paragraph where a table has no room; `-` such a time that
-                                           people see only if they name it
+                                           `+` a sum, which people see with --total; `|` a long text, which is a
+                                           paragraph where a table has no room. Each number has its kind, after these:
+                                           `~` a time in the row's unit: unless --unit is given, that unit suits the
+                                           first such column; `-` such a time that people see only if they name it;
+                                           `%` a share or another part, in percent; `#` a number without a unit, or
+                                           with that of its name; or one of `KINDS` in brackets, as in bytes (bytes)
 A column of a table has a line, which ends in a comment, and so has a parameter of a macro, but for those that `COMMON`
 documents and those of private macros: several of them may share a line, also that of CREATE. A private macro needs no
 columns. One that takes texts and keys has two bodies, with a line `), (name) AS (` between them: the first has the type
@@ -43,7 +45,7 @@ _COLUMNS_OF: Final = re.compile(r"^Columns: as in `(\w+)`$")
 _NEEDS: Final = re.compile(r"^Needs: (\w+(?:, \w+)*)(?:; else: (.+))?$")
 _EMPTY: Final = re.compile(r"^Empty(?: by (\w+))?: (.+)$")
 _SHOWN: Final = "Shown: "
-_MARKED: Final = re.compile(r"(.+?)([!+~|-]*)")
+_MARKED: Final = re.compile(r"(.+?)([!+|]*)([~%#-]?)(?: \((\w+)\))?")
 # A word, and the bracket of a call after it. Texts and comments are found to be passed over.
 _WORD: Final = re.compile(r"""'(?:[^']|'')*'|--[^\n]*|(?<![\w.$"])([A-Za-z_]\w*+)(?!\s*:=)(?:\s*(\())?""")
 
@@ -77,6 +79,12 @@ COMMON: Final = {
 }
 
 
+# The kinds of columns that are written as words. `time` is in the row's unit, also where a table keeps that; `change`
+# is in percent, and `interval` the lower end of one, whose upper end is the column after it.
+KINDS: Final = ("time", "bytes", "change", "interval", "probability", "label", "moment", "verdict")
+_KINDS_OF_MARKS: Final = {"~": "time", "-": "time", "%": "percent", "#": "number", "": None}
+
+
 class Column(NamedTuple):
     """A column of a table or of a view's result, or a parameter: name, documentation,
     and type or default if it has one.
@@ -94,6 +102,7 @@ class Shown(NamedTuple):
     name: str
     expression: str  # in SQL, with its name
     marks: str  # of those that the module's docstring has
+    kind: str | None = None  # time, percent, number, or one of `KINDS`; None for texts, flags and the unit
 
 
 class SqlObject(NamedTuple):
@@ -378,8 +387,10 @@ def _purpose(comment: list[str]) -> dict[str, Any]:
 def _shown(text: str) -> Shown:
     match = _MARKED.fullmatch(text)
     assert match is not None
-    expression, marks = match.groups()
-    return Shown(expression.rpartition(" AS ")[2], expression, marks)
+    expression, marks, mark, word = match.groups()
+    if word is not None and (word not in KINDS or mark):
+        raise ValueError(f"{expression}: the kind is one of {', '.join(KINDS)}, or a mark; not {mark}{word}")
+    return Shown(expression.rpartition(" AS ")[2], expression, marks + mark, word or _KINDS_OF_MARKS[mark])
 
 
 def _listed(text: str) -> Iterator[str]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 # Whose clock timed the parts of an execute, and the ops of delegates.
 _OF_DELEGATES: Final = ("delegate ops", "delegate copies", "delegate layout")
 _OF_SUMS: Final = ("delegate_totals", "execute_breakdown")
-_BY_CALL: Final = ("per_call", "min", "max")
+_SUMS: Final = ("total", "self_time")
 
 
 class BelowClock:
@@ -64,7 +64,8 @@ class BelowClock:
         for at in times:
             if isinstance(cells[at], float) and cells[at] == 0:
                 name = columns[at]
-                cells[at] = Below(step if name in _BY_CALL else step * calls if name == "total" else of_execute)
+                is_mean = name.endswith("per_execute")
+                cells[at] = Below(of_execute if is_mean else step * calls if name in _SUMS else step)
         if "share_percent" in columns and whole:
             at = columns.index("share_percent")
             if cells[at] == 0:

@@ -34,12 +34,11 @@ def graph(target: Target, more: GraphExtras = NOTHING_MORE) -> Section:
 
 def _steps(target: Target, nodes: Table) -> tuple[dict[str, float], str]:
     """Return the steps of the clocks that gave ops a time of 0, in the unit of the times, and a note on them."""
-    shown = ("per_execute", "calls", "backend", "unit")
-    times, calls, backends, units = (nodes.list(name) for name in shown)
+    times, calls, backends = nodes.list("per_execute"), nodes.list("calls"), nodes.list("backend")
     zeros = [at for at, (time, number) in enumerate(zip(times, calls, strict=True)) if time == 0 and number]
     if not zeros:
         return {}, ""
-    unit = next(filter(None, units))
+    unit = next(filter(None, nodes.list("unit")))
     clocks = Clocks(target.warehouse, target.capture)
     ops_clocks = {"host" if backends[at] is None else "delegate" for at in zeros}
     steps = {clock: step for clock, step in clocks.steps(unit).items() if clock in ops_clocks}

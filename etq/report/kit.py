@@ -2,34 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from etq import catalog
 from etq.report.columns import Table
 
 if TYPE_CHECKING:
     from etq.report.target import Target
-
-# Numbers with a fraction that aren't times, in a view with a unit of times.
-_NO_TIME: Final = re.compile(
-    r"(^|_)(percent|second|s|bytes|memory|flops|ratio|score|intensity|sequences|rate|position|gap|p|q|sm|quantile)$|^bytes_per_"
-)
-_UNIT_OF: Final = re.compile(r"unit of (\w+(?:, \w+)*(?: and \w+)?)$")
-_CHANGES: Final = ("change_percent", "own_change_percent", "last_change", "off_percent", "common_percent")
-# The kind of a column by its name: how a page writes its values.
-_KINDS: Final = {
-    **dict.fromkeys(_CHANGES, "change"),
-    "low_percent": "interval",
-    **dict.fromkeys(("p", "q"), "probability"),
-    **dict.fromkeys(("first_bad", "last_good", "first_label", "last_label", "changed_at"), "label"),
-    **dict.fromkeys(("captured_at", "recorded_at"), "moment"),
-    "verdict": "verdict",
-    "unit": "unit",
-}
-_ENDINGS: Final = {"_percent": "percent", "bytes": "bytes", "memory": "bytes"}
 
 
 @dataclass(frozen=True)
@@ -163,15 +145,18 @@ def grid(
     name: str | None = None,
     others: Sequence[str] = (),
     *,
+    kinds: Mapping[str, str] = MappingProxyType({}),
     is_own: bool = False,
 ) -> Grid:
     """Return a grid of rows that a view returned: the columns that it shows, then `others`; all of a query `is_own`.
+    `kinds` has those of the numbers that the view's line `Shown:` doesn't have.
 
     Sums over all executes or steps are shown where times per execute or step are unknown.
     """
     known = catalog.named(view)
     texts = {each.name: each.text for each in known.columns}
     sources = {each.name: each.expression.partition(" AS ")[0] for each in known.shown}
+    declared = {each.name: each.kind for each in known.shown} | dict.fromkeys(known.other_times, "time")
     hidden = known.sums if any(any(_values(rows, name)) for name in ("executes", "steps")) else ()
     shown = [] if is_own else [each for each in sources if each in rows.names and each not in hidden]
     shown = shown or [each for each in rows.names if is_own or each in texts]
@@ -179,7 +164,7 @@ def grid(
     columns = [
         Column(
             *(each, _title(each), texts.get(each) or texts.get(sources.get(each, ""))),
-            "time" if each in known.times else _kind(each, rows, texts.get("unit")),
+            declared.get(each) or kinds.get(each) or _kind(each, rows),
             each in known.foremost or each in sort.split(),
         )
         for each in names
@@ -199,26 +184,13 @@ def _title(name: str) -> str:
     return name.removesuffix("_percent").removesuffix("_id").removesuffix("_index").replace("_", " ")
 
 
-def _kind(name: str, rows: Table, unit: str | None) -> str:
-    """Return how a page writes a column of rows, whose times have the unit that is documented as `unit`."""
+def _kind(name: str, rows: Table) -> str:
+    """Return how a page writes a column that has no declared kind, by its values."""
+    if name == "unit":
+        return "unit"
     values = rows.columns[rows.names.index(name)]
     known = {type(value) for value in values} - {type(None)} if isinstance(values, list) else {str}
-    if name in _KINDS:
-        return _KINDS[name]
-    if not known or str in known:
-        return "text"
-    if known == {bool}:
-        return "flag"
-    by_ending = next((kind for ending, kind in _ENDINGS.items() if name.endswith(ending)), None)
-    return by_ending or ("time" if _is_time(name, rows, unit) and float in known else "number")
-
-
-def _is_time(name: str, rows: Table, unit: str | None) -> bool:
-    listed = None if unit is None else _UNIT_OF.fullmatch(unit)
-    named = [] if listed is None else re.split(r", | and ", listed[1])
-    if named and set(named) <= {*rows.names}:
-        return name in named
-    return unit is not None and not _NO_TIME.search(name)
+    return "text" if not known or str in known else "flag" if known == {bool} else "number"
 
 
 def declared(

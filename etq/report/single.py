@@ -237,11 +237,20 @@ def _events(target: Target) -> Section | None:
         most=MOST_EVENTS * 25,
     )
     note = f"The {MOST_EVENTS:,} longest events." if events.length == MOST_EVENTS else None
-    grids = [grid("percentiles", events, name="events", sort="p50", others=PERCENTILES)]
+    grids = [
+        grid(
+            "percentiles",
+            events,
+            name="events",
+            sort="p50",
+            others=(*PERCENTILES, "kind"),
+            kinds=dict.fromkeys(PERCENTILES, "time"),
+        )
+    ]
     return Section("events", "Events over runs", {"bars": bars}, note=note, grids=grids)
 
 
-PERCENTILES: Final = ("p5", "p25", "p50", "p75", "p95", "p99", "kind")
+PERCENTILES: Final = ("p5", "p25", "p50", "p75", "p95", "p99")
 # How many distinct events a page shows: for larger programs, SQL is the better way.
 MOST_EVENTS: Final = 5000
 

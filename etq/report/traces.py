@@ -36,10 +36,14 @@ def top_grids(target: Target) -> list[Grid]:
     )
     title = f"Top ops, by {'device' if kernels.length else 'host'} time"
     made = (
-        grid("key_averages", _per_step(ops), title, name="top_ops", is_own=True),
+        grid("key_averages", _per_step(ops), title, name="top_ops", kinds=_times_of(ops), is_own=True),
         grid("work_totals", _per_step(kernels), "Top kernels and copies", name="top_kernels", is_own=True),
     )
     return [each for each in made if each.rows.length]
+
+
+def _times_of(rows: Table) -> dict[str, str]:
+    return {name: "time" for name in rows.names if name.endswith(("_per_step", "_time"))}
 
 
 def _per_step(rows: Table) -> Table:

@@ -77,6 +77,11 @@ SERIES: Final = """
     GROUP BY t.series
     ORDER BY changes DESC, t.series
 """
+KINDS: Final = {
+    **dict.fromkeys(("first_label", "last_label", "changed_at"), "label"),
+    **dict.fromkeys(("first", "last"), "time"),
+    "last_change": "change",
+}
 # The ops that changed, and of the other ops those that take most time.
 OPS: Final = """
     WITH points AS MATERIALIZED (
@@ -201,7 +206,7 @@ def _totals(trends: _Trends, series: Table, changes: Table) -> Section:
     facts = {"orders": trends.series.orders}
     return Section(
         *("totals", "Totals", {"rows": rows, "changes": changes}, facts, note),
-        grids=[grid("trend", series, name="series", is_own=True)],
+        grids=[grid("trend", series, name="series", kinds=KINDS, is_own=True)],
     )
 
 

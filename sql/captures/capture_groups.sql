@@ -1,6 +1,6 @@
 -- The captures that share a value of a label: their number and time range.
--- Shown: value!, captures!, runs!, first_captured_at, last_captured_at!, undated, first_ingested_at,
---   last_ingested_at
+-- Shown: value!, captures!#, runs!#, first_captured_at (moment), last_captured_at! (moment), undated#,
+--   first_ingested_at (moment), last_ingested_at (moment)
 -- Columns:
 --   value: the label's value; NULL for captures without it
 --   captures: number of captures

@@ -97,7 +97,7 @@ SELECT p.table_name, sum(p.bytes) AS bytes FROM placed AS p GROUP BY p.table_nam
 -- One capture with an estimate of its size in the file: its share of each table's rows times the table's size. The
 -- sizes of tables are measured by the file's blocks; free space, records and programs belong to no capture, and data
 -- written since the last checkpoint isn't counted.
--- Shown: name!, stored_bytes!
+-- Shown: name!, stored_bytes! (bytes)
 -- Columns:
 --   capture_id: the capture
 --   name: its name

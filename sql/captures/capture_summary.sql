@@ -1,6 +1,6 @@
 -- One capture, as in a list of captures, in the order of ingest.
--- Shown: name!, format, runs, events, profiling_level, time_scale, labels!, captured_at!, size_bytes, findings,
---   sha256, uri
+-- Shown: name!, format, runs#, events#, profiling_level, time_scale, labels!, captured_at! (moment), size_bytes
+--   (bytes), findings#, sha256, uri
 -- Columns:
 --   name: its name
 --   format: format of the file: etdump, prof_result, torch_trace, reference

@@ -1,5 +1,5 @@
 -- One metric of a capture, or of one of its runs.
--- Shown: name!, value!, unit!, better, run_index, sample, source, meaning
+-- Shown: name!, value! (time), unit!, better, run_index#, sample#, source, meaning
 -- Columns:
 --   name: name of the metric
 --   run_index: the run; NULL for the capture as a whole

@@ -2,7 +2,7 @@
 -- between every capture of base and every one of new. Numbers of calls are exact: there is no test, and one capture per
 -- side is enough. Items whose numbers overlap between the sides have no row, nor have those of steps or methods that
 -- the other side lacks.
--- Shown: name!, change!, base_calls!, new_calls!, calls_difference!, kind, method
+-- Shown: name!, change!, base_calls!#, new_calls!#, calls_difference!#, kind, method
 -- Columns:
 --   name: the op, call, annotation, kernel or copy
 --   kind: as in `op_times`

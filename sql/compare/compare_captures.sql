@@ -2,7 +2,8 @@
 -- One part of the change from base to new: the total of the executes, the common shift of all ops (from the clock, or
 -- the load of the machine), the sum of the ops, and the time outside of ops. Each is a quantile of the runs, so the ops
 -- and the time outside don't add up to the total exactly.
--- Shown: what!, method, verdict!, change_percent!, low_percent, high_percent, base!, new!, difference, unit, note
+-- Shown: what!, method, verdict! (verdict), change_percent! (change), low_percent (interval), high_percent%, base!
+--   (time), new! (time), difference (time), unit, note
 -- Columns:
 --   what: total; common shift; ops: sum of the ops that are part of the total; outside ops: the rest of each run's total
 --   method: the method that ran; if unknown, the name of its runs; for traces, the kind of steps, with ` on devices` for times there; NULL for the common shift

@@ -5,9 +5,9 @@
 -- by sizes. Strides don't count, as backends choose them. Work that no op launched is matched by the family of its
 -- kernels. Times and calls are per profiler step; of a trace without steps, in all of it.
 -- Needs: torch_trace
--- Shown: coalesce(op, trim('(no op) ' || coalesce(family, ''))) AS op!, inputs!, difference!, base_call_time AS
---   base_call!, new_call_time AS new_call!, share_percent, base_roof_percent, new_roof_percent, base_calls, new_calls,
---   base_kernel, new_kernel, unit
+-- Shown: coalesce(op, trim('(no op) ' || coalesce(family, ''))) AS op!, inputs!, difference! (time), base_call_time AS
+--   base_call! (time), new_call_time AS new_call! (time), share_percent%, base_roof_percent%, new_roof_percent%,
+--   base_calls#, new_calls#, base_kernel, new_kernel, unit
 -- Columns:
 --   family: what it computes, as in `op_efficiency`
 --   op: the op that dispatches to those of a backend, or the op itself; NULL for work that no op launched

@@ -1,7 +1,7 @@
 -- Needs etq: in DuckDB alone, it is an error.
 -- The change of one metric from base to new, between the medians of the captures' values, with a t-test on logarithms
 -- (on the values if some are not positive); q is corrected for the number of metrics that have a better direction.
--- Shown: name!, verdict!, change_percent!, base!, new!, unit, note
+-- Shown: name!, verdict! (verdict), change_percent! (change), base! (time), new! (time), unit, note
 -- Columns:
 --   name: the metric
 --   verdict: better, worse, ~ (no difference that counts), not decided, too few, conditions differ, differs (a condition whose ranges don't overlap), added, removed

@@ -2,8 +2,9 @@
 -- The change of one module of the model, with its submodules, from base to new, judged as ops in `compare_ops`. The
 -- common shift is that of the ops. All captures need linked records; PyTorch traces need Python functions, and have a
 -- row for the time on the host and one for that on devices.
--- Shown: CASE module_path WHEN '' THEN '(model)' ELSE module_path END AS module!, method, verdict!, change_percent AS
---   own_change_percent!, low_percent, high_percent, base!, new!, difference!, unit, note
+-- Shown: CASE module_path WHEN '' THEN '(model)' ELSE module_path END AS module!, method, verdict! (verdict),
+--   change_percent AS own_change_percent! (change), low_percent (interval), high_percent%, base! (time), new! (time),
+--   difference! (time), unit, note
 -- Columns:
 --   module_path: the module's path; empty for the model itself; of traces the name of the module's call
 --   method: the method that ran; of traces as in `compare_captures`

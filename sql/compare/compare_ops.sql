@@ -4,8 +4,9 @@
 -- clock, or the load of the machine), see `compare_captures`. Single captures are judged by other captures of the same
 -- program, or not at all. Times of PyTorch traces are per step, and ops on devices have their own common shift; of a
 -- single trace per side, the samples are steps, and verdicts are possible ones at most.
--- Shown: op!, module_path AS module, instruction_id!, kind, verdict!, change_percent AS own_change_percent!,
---   low_percent, high_percent, base!, new!, difference!, unit, share_percent, note
+-- Shown: op!, module_path AS module, instruction_id!#, kind, verdict! (verdict), change_percent AS own_change_percent!
+--   (change), low_percent (interval), high_percent%, base! (time), new! (time), difference! (time), unit,
+--   share_percent%, note
 -- Columns:
 --   op: op type if ops are matched by module, else family; of traces the name
 --   module_path: its module; NULL if no record is linked

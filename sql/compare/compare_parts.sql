@@ -2,8 +2,8 @@
 -- One part of the totals of base and new. For each side, the self times of all parts of a method add up to its total in
 -- `compare_captures`. Events within delegate calls are separate parts if they fit into their calls; the time that no op
 -- explains is (outside ops).
--- Shown: op!, module_path AS module, method, instruction_id, verdict!, change_percent AS own_change_percent!, base!,
---   new!, base_self, new_self, unit, kind
+-- Shown: op!, module_path AS module, method, instruction_id#, verdict! (verdict), change_percent AS own_change_percent!
+--   (change), base! (time), new! (time), base_self (time), new_self (time), unit, kind
 -- Columns:
 --   method: the method that ran; if unknown, the name of its runs
 --   module_path: its module; NULL if no record is linked

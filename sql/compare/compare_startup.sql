@@ -2,7 +2,7 @@
 -- The change from base to new of what a capture does once: loading its methods, and the first execute of each method,
 -- which may include a warm-up. One value per capture, tested as in `compare_metrics`. The other comparisons use
 -- quantiles over the runs, which the first run doesn't influence.
--- Shown: what!, method, verdict!, change_percent!, base!, new!, unit, note
+-- Shown: what!, method, verdict! (verdict), change_percent! (change), base! (time), new! (time), unit, note
 -- Columns:
 --   what: load (all Program::load_method of the capture), or first execute
 --   method: the method that executed; if unknown, the name of its runs; NULL for load

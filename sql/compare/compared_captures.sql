@@ -1,7 +1,7 @@
 -- Needs etq: in DuckDB alone, it is an error.
 -- One capture of a comparison; if each side is one PyTorch trace, one of its steps, of which at most 30 are compared.
 -- Disturbed captures, measured in another state of the machine than the rest of their side, are excluded.
--- Shown: side!, capture!, total!, unit, off_percent!, is_disturbed!, captured_at
+-- Shown: side!, capture!, total! (time), unit, off_percent! (change), is_disturbed!, captured_at (moment)
 -- Columns:
 --   side: base, new, or history: others by which single captures are judged
 --   capture: its name; of a step, followed by # and its position

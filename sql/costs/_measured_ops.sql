@@ -61,7 +61,9 @@ mapped AS (
     LEFT JOIN costed AS c ON c.signature_index = t.signature_index
 ),
 kept AS (
-    SELECT t.* REPLACE (CASE WHEN t.kind = 'delegate_call' AND t.is_split THEN '(delegate unaccounted)' ELSE t.label END AS label),
+    SELECT t.* REPLACE (
+            CASE WHEN t.kind = 'delegate_call' AND t.is_split THEN '(delegate unaccounted)' ELSE t.label END AS label
+        ),
         CASE WHEN t.kind <> 'delegate_call' OR NOT t.is_split THEN t.nodes END AS kept_nodes,
         CASE WHEN t.kind = 'delegate_call' AND NOT t.is_split THEN t.whole_ticks ELSE t.self_ticks END AS ticks
     FROM mapped AS t

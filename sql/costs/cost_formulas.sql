@@ -7,7 +7,7 @@
 -- formulas for other ops, nor for a matrix by a vector (mv, addmv, dot); these are counted here. In traces, a product or
 -- convolution of complex numbers counts four times that of real ones, for its four multiplications and additions, which
 -- FlopCounterMode doesn't; an elementwise addition counts 2, a multiplication 6, other ops of complex numbers are unknown.
--- Shown: op!, family!, counts, per_input, per_output, moves, formula!, sizes, writes
+-- Shown: op!, family!, counts, per_input#, per_output#, moves, formula!, sizes, writes
 -- Columns:
 --   op: the op without its overload: aten.addmm
 --   counts: plain: per_input and per_output; else the name of the formula

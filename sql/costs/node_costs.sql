@@ -44,8 +44,8 @@ FROM counted AS c;
 
 -- One node of the graphs of a record, with the cost of one call by its shapes: operations and bytes that go through
 -- memory, before any run. The edge graph is that before delegates take parts of it.
--- Shown: name!, op_type, flops!, bytes_read!, bytes_written!, intensity, module_path AS module, input_shapes,
---   output_shape, stage, method, reason
+-- Shown: name!, op_type, flops!#, bytes_read! (bytes), bytes_written! (bytes), intensity#, module_path AS module,
+--   input_shapes, output_shape, stage, method, reason
 -- Columns:
 --   graph_id: the graph
 --   stage: the graph's stage: exported_program, edge_dialect_exported_program, ...
@@ -77,8 +77,8 @@ ORDER BY p.graph_id, p.node_index;
 
 -- One op type of the graphs of a record, with the total cost of its nodes, each called once. The edge graph is that
 -- before delegates take parts of it.
--- Shown: op_type!, nodes, flops!, flops_percent, bytes_read!, bytes_written!, intensity, unknown, stage, method,
---   reason
+-- Shown: op_type!, nodes#, flops!#, flops_percent%, bytes_read! (bytes), bytes_written! (bytes), intensity#, unknown#,
+--   stage, method, reason
 -- Columns:
 --   stage: the graph's stage: exported_program, edge_dialect_exported_program, ...
 --   method: its method

@@ -4,9 +4,10 @@
 -- other. Ops that a delegate fuses into others, such as relu, cost nothing on their own if its events are separate
 -- rows. Needs a linked record; without peaks, there are still rates and intensity.
 -- Needs: dump; else: op_efficiency
--- Shown: op!, method, instruction_id AS instruction!, module_path AS module, per_execute!~, share_percent,
---   roof_percent!, bound!, above_roof_percent, above_roof_per_execute~, flops_per_second / 1e9 AS gflop_s!,
---   bytes_per_second / 1e9 AS gb_s!, intensity!, flops, per_call~, calls!, reason, total+~, above_roof-, executes+, unit
+-- Shown: op!, method, instruction_id AS instruction!#, module_path AS module, per_execute!~, share_percent%,
+--   roof_percent!%, bound!, above_roof_percent%, above_roof_per_execute~, flops_per_second / 1e9 AS gflop_s!#,
+--   bytes_per_second / 1e9 AS gb_s!#, intensity!#, flops#, per_call~, calls!#, reason, total+~, above_roof-,
+--   executes+#, unit
 -- Columns:
 --   op: op type of its nodes; for a delegate's call the backend, or if its events have rows of their own (delegate unaccounted), what they leave of it; for events without nodes their label
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
@@ -50,8 +51,8 @@ ORDER BY r.is_additive DESC, r.ticks DESC, r.op, r.method, r.kind, r.instruction
 -- One node of the edge graphs of the methods that a capture ran, with how far its events are from the limits of the
 -- device, as in `roofline`: of the kernels and the delegates' events that run only this node. Needs a linked record and
 -- the peaks.
--- Shown: name!, op_type!, method, per_execute!~, roof_percent!, bound!, above_roof_per_execute~, calls!, module_path AS
---   module, reason, total+~, above_roof-, executes+, unit
+-- Shown: name!, op_type!, method, per_execute!~, roof_percent!%, bound!, above_roof_per_execute~, calls!#, module_path
+--   AS module, reason, total+~, above_roof-, executes+#, unit
 -- Columns:
 --   graph_id: the graph
 --   node_index: the node, in `op_nodes`

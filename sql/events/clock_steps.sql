@@ -124,7 +124,7 @@ GROUP BY o.clock;
 -- The step of a clock of a capture: the time between two of its values, as far as the durations that it measured show it.
 -- An event of less than a step has a time of 0 or of one step. Each capture has a row for each clock by which events were
 -- timed.
--- Shown: clock!, step!~, events, zeros, median~, unit
+-- Shown: clock!, step!~, events#, zeros#, median~, unit
 -- Columns:
 --   clock: host; delegate: that of the events of delegates, which may have clocks of their own; device: that of a trace's devices
 --   step: its step; NULL where none is seen, as by a clock that is finer than 8 ticks, or one that timed fewer than five events above 0

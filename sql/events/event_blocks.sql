@@ -1,6 +1,6 @@
 -- One event block: the runs of one name that logged the same events in the same order. Different control flow gives
 -- different blocks of one name.
--- Shown: name!, block_index!, runs!, events!, first_run, last_run, bundled_input_index
+-- Shown: name!, block_index!#, runs!#, events!#, first_run#, last_run#, bundled_input_index#
 -- Columns:
 --   block_index: key within the capture, in the order of the blocks' first runs
 --   name: name of its runs

@@ -28,7 +28,8 @@ FROM with_clock AS t;
 
 -- One event of one run: its start, its total and its self time. In the order of the file: of the events' ends in an
 -- ETDump, of their starts in a prof_result.
--- Shown: event_name!, run_index!, total!, self_time!, start, unit, instruction_id, kind, family, method, iteration
+-- Shown: event_name!, run_index!#, total! (time), self_time! (time), start (time), unit, instruction_id#, kind, family,
+--   method, iteration#
 -- Columns:
 --   run_index: the run
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs

@@ -30,8 +30,8 @@ CREATE MACRO _is_execute(event_index, execute_index, occurrence, name, chain_ind
 
 -- One timed event of any capture with all its columns: name, place, time, and unit. In raw ticks; `event_times`
 -- converts them.
--- Shown: label AS event!, duration_ticks!, value_unit!, capture_id, run_index!, event_index, kind, instruction_id,
---   category, start_ticks, end_ticks, clock
+-- Shown: label AS event!, duration_ticks!#, value_unit!, capture_id#, run_index!#, event_index#, kind, instruction_id#,
+--   category, start_ticks#, end_ticks#, clock
 -- Columns:
 --   capture_id: the capture
 --   run_index: the run

@@ -58,8 +58,8 @@ END;
 
 -- One event of an event block with statistics over the block's runs: the columns of the Inspector's to_dataframe(), in
 -- its order. If an event occurs several times in a run (a loop), each occurrence has a row.
--- Shown: event_block_name, event_name!, instruction_id, occurrence, p10~, p50!~, p90!~, avg!~, min~, max~, raw-, unit,
---   delegate_debug_identifier, method
+-- Shown: event_block_name, event_name!, instruction_id#, occurrence#, p10~, p50!~, p90!~, avg!~, min~, max~, raw-,
+--   unit, delegate_debug_identifier, method
 -- Columns:
 --   block_index: the event block
 --   event_block_name: its name

@@ -1,6 +1,6 @@
 -- One percentile of one event of an event block, over the block's runs.
--- Shown: event_name!, quantile!, value!~, unit, runs, method, instruction_id, occurrence, block_index,
---   event_block_name, slot
+-- Shown: event_name!, quantile!#, value!~, unit, runs#, method, instruction_id#, occurrence#, block_index#,
+--   event_block_name, slot#
 -- Columns:
 --   block_index: the event block
 --   event_block_name: its name

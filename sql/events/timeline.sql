@@ -141,7 +141,8 @@ LEFT JOIN threaded AS h ON h.run_index = t.run_index AND h.event_index = t.event
 -- same unit are placed from the call's start: events with a clock keep their relative times; bare values follow each
 -- other. If they take longer than the call, they are scaled to it; values that are not times (cycles, unknown) fill the
 -- call; bytes and counts are moments at the call's start.
--- Shown: event_name!, run_index!, track!, start!, duration!, unit, kind, depth, family, instruction_id, is_estimated
+-- Shown: event_name!, run_index!#, track!, start! (time), duration! (time), unit, kind, depth#, family,
+--   instruction_id#, is_estimated
 -- Columns:
 --   run_index: the run
 --   event_index: position in the run's list of events

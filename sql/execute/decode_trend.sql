@@ -3,7 +3,7 @@
 -- 1950, Sen 1968). More than 1,000 runs are first reduced to 1,000 medians of neighbours. It is an error if no run of a
 -- dump is of phase decode.
 -- Needs: dump; else: serving_phases
--- Shown: generation, position!, run_index, execute!~, slope!~, intercept~, tau!, unit
+-- Shown: generation#, position!#, run_index#, execute!~, slope!~, intercept~, tau!#, unit
 -- Columns:
 --   generation: index of the generation, from 0; a decode run after a prefill run begins one
 --   position: index of the token after the prompt, from 0: position among the generation's decode runs

@@ -5,8 +5,8 @@
 -- nodes nor events. It is an error if a program has more than 10,000,000 such ops, counted for each call.
 -- Needs: dump; else: kernel_table
 -- Empty: {capture} ran no delegate whose graphs etq reads: those of XNNPACK and Vulkan
--- Shown: method, instruction_id, op_index, op!, node_name!, per_execute!~, share_percent!, outputs, event_name, calls!,
---   self_time+~, executes+, unit
+-- Shown: method, instruction_id#, op_index#, op!, node_name!, per_execute!~, share_percent!%, outputs, event_name,
+--   calls!#, self_time+~, executes+#, unit
 -- Columns:
 --   method: the method
 --   instruction_id: the instruction that calls the delegate

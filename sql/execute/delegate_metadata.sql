@@ -2,7 +2,7 @@
 -- ML, VGF, Vulkan) have a row each, a unit after a name (QNN) is a field, and a single byte (NXP Neutron's function
 -- code) is a number. XNNPACK's microkernel has its symbol, its mean time summed over threads, and that in percent of
 -- the event's time. Other metadata is kept as it is. Metadata that differs between runs has a row for each value.
--- Shown: event_name!, field!, value!, source, runs, block_index, slot
+-- Shown: event_name!, field!, value!, source, runs#, block_index#, slot#
 -- Columns:
 --   block_index: the event block
 --   slot: position in the block's list of distinct events

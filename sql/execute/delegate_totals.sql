@@ -2,10 +2,10 @@
 -- explain. Events that don't fit into their calls, as with asynchronous backends, explain nothing.
 -- Needs: dump; else: kernel_table
 -- Empty: {capture} called no delegate; for its kernels: etq ops
--- Shown: block_index, method, instruction_id!, per_execute!~, per_call~, share_percent!, ops / executes AS
+-- Shown: block_index#, method, instruction_id!#, per_execute!~, per_call~, share_percent!%, ops / executes AS
 --   ops_per_execute!~, copies / executes AS copies_per_execute!~, layout / executes AS layout_per_execute!~,
---   unaccounted / executes AS unaccounted_per_execute!~, microkernels / executes AS microkernels_per_execute~, calls!,
---   events, other_events, total+~, executes+, unit
+--   unaccounted / executes AS unaccounted_per_execute!~, microkernels / executes AS microkernels_per_execute~, calls!#,
+--   events#, other_events#, total+~, executes+#, unit
 -- Columns:
 --   block_index: the event block
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs

@@ -52,8 +52,8 @@ FROM scaled AS d;
 -- exactly. Events on another clock than the host's, and detached ones, are in no part: see `op_totals`. A DELEGATE_CALL
 -- without other events is unaccounted as a whole.
 -- Needs: dump; else: step_breakdown
--- Shown: component!, method, block_index, instruction_id, per_execute!~, share_percent!, calls!, total+~, executes+,
---   unit
+-- Shown: component!, method, block_index#, instruction_id#, per_execute!~, share_percent!%, calls!#, total+~,
+--   executes+#, unit
 -- Columns:
 --   component: kernels; operators without a kernel event; delegate ops, copies, layout and unaccounted; control; user events; operator-call overhead; rest
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs

@@ -2,7 +2,7 @@
 -- and its submodules, as in `module_totals`. With 'substring', it is computed like the Inspector's: the sum of the
 -- averages of all events, calls and their children equally, that have a node with the text in a key of its module
 -- hierarchy. Needs a linked record.
--- Shown: module!, total!~, events!, unit
+-- Shown: module!, total!~, events!#, unit
 -- Columns:
 --   module: the module requested
 --   total: the time; NULL if unknown, as in `module_totals`

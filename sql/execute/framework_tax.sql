@@ -6,7 +6,7 @@
 -- slows the kernels, too; the baseline takes more than 1.5 times as long as the traced run, as it then is of another
 -- program, or the device was in another state.
 -- Needs: dump; else: key_averages
--- Shown: run_index!, method, execute!~, kernels~, delegates~, operators~, tracing~, tax!~, tax_percent!, note!, unit
+-- Shown: run_index!#, method, execute!~, kernels~, delegates~, operators~, tracing~, tax!~, tax_percent!%, note!, unit
 -- Columns:
 --   run_index: the run
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs

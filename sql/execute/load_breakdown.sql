@@ -80,7 +80,7 @@ FROM _load_parts('times_of_loads') AS l;
 
 -- One part of the time before steady running: loading a method, and the excess of the first execute of a block over
 -- later ones.
--- Shown: component!, total!~, share_percent!, self_time~, events, run_index, unit
+-- Shown: component!, total!~, share_percent!%, self_time~, events#, run_index#, unit
 -- Columns:
 --   run_index: the run that loaded a method, or executed first
 --   component: Program::load_method; Method::init, within it; delegate init, within that; first run excess

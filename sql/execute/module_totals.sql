@@ -25,7 +25,7 @@ WHERE k.capture_id = capture_key AND p.module_path IS NOT NULL;
 -- of it: then it is part of another row's. Needs a linked record.
 -- Needs: dump; else: key_averages by module
 -- Shown: method, CASE module_path WHEN '' THEN '(model)' ELSE module_path END AS module!, per_execute!~,
---   share_percent!, self_per_execute~, module_class, calls!, mapping, total+~, self_time+~, executes+, unit
+--   share_percent!%, self_per_execute~, module_class, calls!#, mapping, total+~, self_time+~, executes+#, unit
 -- Columns:
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
 --   module_path: path within the model, empty for the model itself; (framework), (delegate layout), (unattributed)

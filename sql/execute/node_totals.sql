@@ -64,8 +64,8 @@ LEFT JOIN backends AS b ON b.graph_id = p.graph_id AND b.node_index = p.node_ind
 -- are excluded: see `module_totals`. The time of a node is unknown if all its events are of several nodes, like such
 -- calls. Needs a linked record.
 -- Needs: dump; else: key_averages
--- Shown: name!, op_type!, method, per_execute!~, share_percent!, calls!, backend, module_path AS module, source_file,
---   source_line, self_time+~, executes+, unit
+-- Shown: name!, op_type!, method, per_execute!~, share_percent!%, calls!#, backend, module_path AS module, source_file,
+--   source_line#, self_time+~, executes+#, unit
 -- Columns:
 --   record_id: the linked record
 --   graph_id: the graph

@@ -73,8 +73,8 @@ FROM scaled AS d;
 -- DELEGATE_CALL leave of it; (unattributed), time that no event covers.
 -- Needs: dump; else: key_averages
 -- Empty: {capture} has no executes
--- Shown: op!, kind, method, instruction_id, per_execute!~, per_call~, share_percent!, calls!, min~, max~,
---   total+~, executes+, unit
+-- Shown: op!, kind, method, instruction_id#, per_execute!~, per_call~, share_percent!%, calls!#, min~, max~, total+~,
+--   executes+#, unit
 -- Columns:
 --   op: family or label of the events
 --   kind: kernel, delegate, delegate_call, operator_call (without a kernel), control, user, framework

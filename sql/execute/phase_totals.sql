@@ -1,6 +1,6 @@
 -- The runs of a capture of one phase, and their executes.
--- Shown: coalesce(phase, '(no phase)') AS phase!, per_execute!~, min~, max~, runs!, executes!, total+~, first_run,
---   last_run, unit
+-- Shown: coalesce(phase, '(no phase)') AS phase!, per_execute!~, min~, max~, runs!#, executes!#, total+~, first_run#,
+--   last_run#, unit
 -- Columns:
 --   phase: load, prefill, decode, mixed, other; NULL for runs without a phase
 --   runs: number of runs

@@ -12,7 +12,8 @@ CREATE MACRO _exact_quotient(
 -- One entry of one iteration of a block of a prof_result, with times as ExecuTorch's old parser of that format reports
 -- them: ticks of ns and us become ms, divided by 1000000 and 1000, ms and cycles are kept, and all are rounded to 4
 -- decimal places. `event_times` has them in any unit, not rounded.
--- Shown: event_name!, block!, iteration!, duration!, start!, instruction_id, chain_index, run_index, unit
+-- Shown: event_name!, block!, iteration!#, duration! (time), start! (time), instruction_id#, chain_index#, run_index#,
+--   unit
 -- Columns:
 --   block: the block's name
 --   entry: position of the entry in the block
@@ -66,7 +67,7 @@ ORDER BY min(w.run_index) OVER (PARTITION BY r.name), w.event_index, w.run_index
 -- durations. `framework_tax` computes it from ticks, and identifies kernels and delegates by nesting. If a block has
 -- several entries of Method::execute, the old parser takes the greater of their lists of durations, which is decided by
 -- their first iterations; here it is the longest one of each iteration.
--- Shown: block!, iteration!, tax_percent!, execute!, work!, run_index, unit
+-- Shown: block!, iteration!#, tax_percent!%, execute! (time), work! (time), run_index#, unit
 -- Columns:
 --   block: the block's name; blocks without Method::execute, or without work, have no rows
 --   iteration: position among the blocks of that name, from 0

@@ -29,7 +29,7 @@ LEFT JOIN blocks AS b ON b.block_index = t.block_index AND b.phase IS NOT DISTIN
 
 -- One run that executed: its time, and whether it is typical of its event block.
 -- Needs: dump; else: step_breakdown
--- Shown: run_index!, name, method, execute!~, is_typical!, is_warm_up, is_outlier, block_median~, block_index, unit
+-- Shown: run_index!#, name, method, execute!~, is_typical!, is_warm_up, is_outlier, block_median~, block_index#, unit
 -- Columns:
 --   run_index: the run
 --   name: name of the run

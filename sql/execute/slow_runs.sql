@@ -2,8 +2,8 @@
 -- was slower; if one op has most of the excess, it is that op. Rows in parentheses have the time of no op, as in
 -- `op_totals`, so that the excess of all rows is that of the executes. No rows: no run is slow.
 -- Empty: no run of {capture} took longer than typical runs
--- Shown: op!, kind, method, instruction_id!, typical!~, slow!~, excess!~, excess_percent!, ratio, unit, typical_runs,
---   slow_runs
+-- Shown: op!, kind, method, instruction_id!#, typical!~, slow!~, excess!~, excess_percent!%, ratio#, unit,
+--   typical_runs#, slow_runs#
 -- Columns:
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
 --   block_index: the event block

@@ -6,8 +6,8 @@
 -- the layout work of an unmapped delegate. For a trace it is the time of its events on the host, all threads together:
 -- by event, those of one name within those of one name. Values on another clock, or that are not times, are excluded:
 -- see `op_totals`.
--- Shown: repeat('  ', depth) || name AS name!, kind, per_execute!~, share_percent!, self_per_execute!~, calls!,
---   module_path AS module, total+~, self_time+~, executes+, unit
+-- Shown: repeat('  ', depth) || name AS name!, kind, per_execute!~, share_percent!%, self_per_execute!~, calls!#,
+--   module_path AS module, total+~, self_time+~, executes+#, unit
 -- Columns:
 --   node_index: key of the node, from 0, which is the total; each node is followed by its descendants, the largest child first, names in parentheses last
 --   parent_index: the node's parent; NULL for the total

@@ -56,8 +56,8 @@ FROM _typical_runs_of('stored_executes', (SELECT a.unit FROM target AS a), (SELE
 -- quartiles. With fewer than three other runs, all are typical. Views that aggregate runs use typical runs only, unless
 -- `runs := 'all'` is given.
 -- Needs: dump; else: step_breakdown
--- Shown: method, block_index, all_runs!, typical!, slower, faster, typical_execute!~, all_execute!~, other_percent,
---   unit
+-- Shown: method, block_index#, all_runs!#, typical!#, slower#, faster#, typical_execute!~, all_execute!~,
+--   other_percent%, unit
 -- Columns:
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
 --   block_index: the event block

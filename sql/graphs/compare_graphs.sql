@@ -47,8 +47,8 @@ LEFT JOIN _times_in_graph(
 -- `node_totals`; records have none. Captures with values have gaps, see `node_gaps`: of both sides to a reference, or
 -- of new to base. Nodes that are the same come last.
 -- Shown: change!, changed!, coalesce(base_name, '') AS base_name!, coalesce(new_name, '') AS new_name!,
---   coalesce(new_op, base_op) AS op!, module_path AS module, base_backend, new_backend, base_time!, new_time!,
---   unit, score, base_gap, new_gap, gap_problem
+--   coalesce(new_op, base_op) AS op!, module_path AS module, base_backend, new_backend, base_time! (time), new_time!
+--   (time), unit, score#, base_gap#, new_gap#, gap_problem
 -- Columns:
 --   method: the method
 --   change: same, changed, added, removed, split (a node made from one that has another counterpart) or merged (a node whose counterpart was made from several)

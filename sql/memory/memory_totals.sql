@@ -1,6 +1,6 @@
 -- The allocations of all allocators with one name, over all runs.
 -- Empty: {capture} has no allocations; for the memory that a program plans: etq show planned_memory PROGRAM
--- Shown: allocator!, total_bytes!, largest_run_bytes!, largest_bytes!, allocations!, runs
+-- Shown: allocator!, total_bytes! (bytes), largest_run_bytes! (bytes), largest_bytes! (bytes), allocations!#, runs#
 -- Columns:
 --   allocator: name of the allocator; NULL if the allocator has none, or if an allocation refers to an allocator that its run lacks
 --   runs: number of runs with such an allocator

@@ -3,7 +3,8 @@
 -- others, as most in a delegate do, and those without one have no row. Needs a linked record; the result is empty
 -- without a linked program.
 -- Needs: dump; else: peak_memory
--- Shown: name!, op_type!, size_bytes!, peak_size_bytes!, tensors, instruction, module_path AS module, method
+-- Shown: name!, op_type!, size_bytes! (bytes), peak_size_bytes! (bytes), tensors#, instruction#, module_path AS module,
+--   method
 -- Columns:
 --   graph_id: the graph
 --   node_index: the node, in `op_nodes`

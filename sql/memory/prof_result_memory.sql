@@ -1,6 +1,6 @@
 -- The allocations of one allocator in the first iteration of a block of a prof_result: the totals of ExecuTorch's old
 -- parser, which assumes that all iterations are equal. `memory_totals` counts all runs.
--- Shown: allocator!, total_bytes!, block!, allocator_id
+-- Shown: allocator!, total_bytes! (bytes), block!, allocator_id#
 -- Columns:
 --   block: the block's name
 --   allocator_id: the allocator

@@ -11,7 +11,7 @@
 -- findings with one cause, the one with the most time is shown. No rows: no rule applies. The rows are those of
 -- `all_advice`; other arguments need etq: etq advice, or the method of a warehouse in Python.
 -- Empty: no rule of advice applies to {capture}
--- Shown: severity!, rule!, finding!|, evidence|, time_at_stake!, unit, share_percent, share_of, remedy|
+-- Shown: severity!, rule!, finding!|, evidence|, time_at_stake! (time), unit, share_percent%, share_of, remedy|
 -- Columns:
 --   rule: rule that applies
 --   severity: high (from a fifth of the time of the executes, or if numbers are misleading), medium (from a twentieth) or low; some rules have other limits

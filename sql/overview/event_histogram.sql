@@ -1,7 +1,7 @@
 -- One bar of the histogram of the durations of one event of an event block, over the block's runs. Bars of equal width
 -- cover the smallest duration to the largest one within the upper fence (the third quartile plus three times the
 -- interquartile range); durations beyond it are in one more bar. Bars without durations have no row.
--- Shown: block_index, method, slot!, occurrence, low!~, high!~, runs!, is_beyond, unit
+-- Shown: block_index#, method, slot!#, occurrence#, low!~, high!~, runs!#, is_beyond, unit
 -- Columns:
 --   block_index: the event block
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs

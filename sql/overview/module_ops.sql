@@ -3,7 +3,7 @@
 -- time of no module. `module_totals` has modules with their submodules, so that its rows don't add up, and those
 -- without events. Needs a linked record; without one, `op_totals` has the ops alone.
 -- Shown: op!, CASE module_path WHEN '' THEN '(model)' ELSE module_path END AS module!, method, kind, per_execute!~,
---   share_percent!, calls!, self_time+~, executes+, unit
+--   share_percent!%, calls!#, self_time+~, executes+#, unit
 -- Columns:
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
 --   module_path: path within the model, empty for the model itself; (framework), (delegate layout), (unattributed)

@@ -1,7 +1,7 @@
 -- One item of two programs, compared: operators, delegates and planned memory of each method, and the parts of the
 -- files. The contents of delegates are not compared: delegates of equal size count as the same.
--- Shown: kind!, item!, change!, base_number, new_number, number_difference!, base_bytes, new_bytes, bytes_difference!,
---   method
+-- Shown: kind!, item!, change!, base_number#, new_number#, number_difference!#, base_bytes (bytes), new_bytes (bytes),
+--   bytes_difference! (bytes), method
 -- Columns:
 --   kind: op (a method's kernels of one operator), delegate (a method's delegates of one backend), memory (a method's planned buffer) or part (of the file, as in `program_size`)
 --   method: the method; NULL for parts of the file

@@ -3,8 +3,8 @@
 -- the last one; inputs live from the start, outputs to the end, and tensors with a name or initial values, which
 -- outlive a run, throughout. A value that is moved into another value lives as long as the other one is used. A value
 -- that exists before a loop and is used in the loop lives to the loop's end.
--- Shown: value_index!, size_bytes!, first_instruction!, last_instruction!, is_live_at_peak!, memory_id, memory_offset,
---   is_input, is_output, method, peak_bytes, peak_instruction, peak_op, planned_bytes
+-- Shown: value_index!#, size_bytes! (bytes), first_instruction!#, last_instruction!#, is_live_at_peak!, memory_id#,
+--   memory_offset#, is_input, is_output, method, peak_bytes (bytes), peak_instruction#, peak_op, planned_bytes (bytes)
 -- Columns:
 --   method: the method
 --   value_index: the tensor

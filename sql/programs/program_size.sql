@@ -1,6 +1,6 @@
 -- One part of a program's file. The parts add up to the file's size. Data that several tensors or delegates share
 -- counts once.
--- Shown: part!, item!, bytes!, share_percent!, number, methods
+-- Shown: part!, item!, bytes! (bytes), share_percent!%, number#, methods
 -- Columns:
 --   part: program (the rest of the FlatBuffers part: methods, values, instructions), constants, mutable data, delegate (a blob), named data (a segment), segment (of unknown content), or padding (between parts, and after the last)
 --   item: the delegate's backend; the keys of named data; NULL for other parts

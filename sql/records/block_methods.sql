@@ -73,7 +73,7 @@ GROUP BY r.block_index;
 -- The method that the runs of an event block ran, inferred from the linked record or program: the one that most of the
 -- block's operators fit; of those that fit equally well, the shortest. Methods with the same operators are ambiguous,
 -- and blocks without operators have no method.
--- Shown: block_index!, method!, score!, candidates
+-- Shown: block_index!#, method!, score!#, candidates
 -- Columns:
 --   block_index: the event block
 --   method: the method; NULL if less than half of the operators fit, or two methods fit equally well

@@ -72,7 +72,7 @@ CREATE MACRO _program_fit(record_key, program_key) AS (
 -- One op type of a record's edge graphs, with the number of its nodes that delegates run, and of its other nodes: those
 -- that kernels run, and views, which need no kernel. Nodes of one decomposed op share a debug handle. If a delegate
 -- took some of them, the kernels of the program, or of captures that are linked to the record, show which.
--- Shown: op_type!, delegated!, not_delegated!, backends!, basis, method
+-- Shown: op_type!, delegated!#, not_delegated!#, backends!, basis, method
 -- Columns:
 --   method: the method
 --   op_type: op type of the nodes

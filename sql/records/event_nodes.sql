@@ -43,8 +43,8 @@ FROM found AS f;
 -- instruction's debug handles; events of a delegate have those in the backend's map or, without a map, the node of the
 -- op of the delegate's graph with which they are aligned, or else the node with which they are aligned. Framework and
 -- user events have none. Needs a linked record with an edge graph and maps.
--- Shown: event_name!, node_name!, op_type!, mapping, module_path AS module!, source_file, source_line, score, is_own,
---   node_index, block_index
+-- Shown: event_name!, node_name!, op_type!, mapping, module_path AS module!, source_file, source_line#, score#, is_own,
+--   node_index#, block_index#
 -- Columns:
 --   signature_index: the event, in `signatures`
 --   block_index: the event block

@@ -1,8 +1,8 @@
 -- One event of a capture's blocks that belongs to an instruction, with its ops, module and line in the linked record.
 -- Needs a linked record with an edge graph and maps.
--- Shown: event_name!, instruction_id!, array_to_string(op_types[:3], ', ') || CASE WHEN len(op_types) > 3 THEN ', ' ||
---   len(op_types) - 3 || ' more' ELSE '' END AS op_types!, module_path AS module!, source_file, source_line, mapping,
---   backend, method, output_shape, block_index
+-- Shown: event_name!, instruction_id!#, array_to_string(op_types[:3], ', ') || CASE WHEN len(op_types) > 3 THEN ', ' ||
+--   len(op_types) - 3 || ' more' ELSE '' END AS op_types!, module_path AS module!, source_file, source_line#, mapping,
+--   backend, method, output_shape, block_index#
 -- Columns:
 --   block_index: the event block
 --   slot: position in the block's list of distinct events

@@ -10,8 +10,8 @@ WHERE t.annotation_index IS NOT NULL;
 -- those of `record_function`. The pairs that take most time first. `work_totals` has the events by type.
 -- Needs: torch_trace, device_events; else: op_totals
 -- Empty: {capture} has no device events
--- Shown: coalesce(annotation, '(no annotation)') AS annotation!, event!, calls!, total!~, share_percent!,
---   per_call~, min~, max~, unit
+-- Shown: coalesce(annotation, '(no annotation)') AS annotation!, event!, calls!#, total!~, share_percent!%, per_call~,
+--   min~, max~, unit
 -- Columns:
 --   annotation: name of the annotation, of steps ProfilerStep*; NULL for events that no annotation launched
 --   event: label of the events

@@ -8,7 +8,7 @@
 -- Empty: {capture} has no modules, or no backward pass: record modules with with_stack=True, or use --by op
 -- Empty by op: {capture} has no backward pass
 -- Shown: module_path AS module!, op!, forward_host_time~, backward_host_time!~, forward_device_time~,
---   backward_device_time!~, forward_calls, backward_calls, backward, unit
+--   backward_device_time!~, forward_calls#, backward_calls#, backward, unit
 -- Columns:
 --   module_path: names of the modules that contain it and its name, separated by slashes; NULL by op, and for calls of no module
 --   op: the op of the forward pass; NULL by module, and for calls of no op

@@ -5,7 +5,7 @@
 -- without kernels, whose processes are in a single group of gloo. A clock is that of the trace's times: two hosts whose
 -- clocks agree may differ by microseconds here, as clocks of devices are converted to those of hosts.
 -- Empty: {view} has no rows: no trace has a label rank; ingest the traces of a job's ranks
--- Shown: job, rank!, capture, clock_offset!, spread!, collectives!, unit
+-- Shown: job, rank!#, capture, clock_offset! (time), spread! (time), collectives!#, unit
 -- Columns:
 --   job: the traces' label job; NULL if they have none
 --   rank: the trace's label rank

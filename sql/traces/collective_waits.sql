@@ -58,10 +58,10 @@ FROM matched AS m;
 -- all-to-all and barriers. Collectives of gloo count as kernels do. For traces with the label rank; those that wait
 -- longest first.
 -- Empty: {view} has no rows: no trace has a label rank and collectives with a process group; ingest the traces of a job's ranks
--- Shown: job, step, number, rank!, collective!, message_bytes AS bytes, waited!~, transfer!~, waited_percent!,
---   last_rank!, bus_bandwidth_gb_per_s AS bus_gb_s, link_percent, reason, mean_skew~, last_percent, group_size AS
---   ranks, kernels, process_group, group_description, message_type, total~, known, max_skew~, bandwidth_gb_per_s AS
---   gb_s, unit
+-- Shown: job, step#, number#, rank!#, collective!, message_bytes AS bytes (bytes), waited!~, transfer!~,
+--   waited_percent!%, last_rank!#, bus_bandwidth_gb_per_s AS bus_gb_s#, link_percent%, reason, mean_skew~,
+--   last_percent%, group_size AS ranks#, kernels#, process_group, group_description, message_type, total~, known#,
+--   max_skew~, bandwidth_gb_per_s AS gb_s#, unit
 -- Columns:
 --   job: the traces' label job; NULL if they have none
 --   process_group: name of the process group

@@ -34,9 +34,9 @@ CREATE MACRO _bus_factor(
 -- in a single one.
 -- Needs: torch_trace
 -- Empty: {capture} has no collectives, on devices or of gloo
--- Shown: collective!, message_bytes AS bytes!, group_size AS ranks, process_group, calls!, total!~, share_percent!,
---   best_bus_bandwidth_gb_per_s AS best_bus_gb_s!, link_percent, reason, bus_bandwidth_gb_per_s AS bus_gb_s, min~,
---   per_call~, max~, bandwidth_gb_per_s AS gb_s, group_description, message_type, unit
+-- Shown: collective!, message_bytes AS bytes! (bytes), group_size AS ranks#, process_group, calls!#, total!~,
+--   share_percent!%, best_bus_bandwidth_gb_per_s AS best_bus_gb_s!#, link_percent%, reason, bus_bandwidth_gb_per_s AS
+--   bus_gb_s#, min~, per_call~, max~, bandwidth_gb_per_s AS gb_s#, group_description, message_type, unit
 -- Columns:
 --   collective: name of the collective, such as allreduce
 --   process_group: name of the process group; NULL where not written

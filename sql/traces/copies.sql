@@ -1,8 +1,8 @@
 -- One copy or fill of a trace, with its size and bandwidth, in the order of time.
 -- Needs: torch_trace, device_events
 -- Empty: {capture} has no copies and fills
--- Shown: event!, start!, duration!, bytes!, bandwidth_gb_per_s AS gb_per_s!, call, device, stream, run_index,
---   is_pageable, is_synchronous, unit
+-- Shown: event!, start! (time), duration! (time), bytes! (bytes), bandwidth_gb_per_s AS gb_per_s!#, call, device#,
+--   stream#, run_index#, is_pageable, is_synchronous, unit
 -- Columns:
 --   run_index: run that launched it
 --   device: number of the device; NULL if not written
@@ -33,9 +33,9 @@ ORDER BY w.start_ticks, w.event_index;
 -- Those that move most bytes first.
 -- Needs: torch_trace, device_events
 -- Empty: {capture} has no copies and fills
--- Shown: event!, per_step!~, bytes_per_step!, mean_bytes, bandwidth_gb_per_s AS gb_per_s!, calls!, synchronous_calls!,
---   total+~, bytes+, min_bytes, max_bytes, min_gb_per_s, mean_gb_per_s, max_gb_per_s, nullif(outside_steps, 0) AS
---   outside_steps!~, steps+, unit
+-- Shown: event!, per_step!~, bytes_per_step! (bytes), mean_bytes (bytes), bandwidth_gb_per_s AS gb_per_s!#, calls!#,
+--   synchronous_calls!#, total+~, bytes+ (bytes), min_bytes (bytes), max_bytes (bytes), min_gb_per_s#, mean_gb_per_s#,
+--   max_gb_per_s#, nullif(outside_steps, 0) AS outside_steps!~, steps+#, unit
 -- Columns:
 --   event: label of the events
 --   calls: number of events

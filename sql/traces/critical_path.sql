@@ -7,7 +7,8 @@
 -- the part's duration. A step begins and ends as in `step_breakdown`. The path of the whole recording begins with its
 -- first device event, if the trace doesn't show what this event waited for during most of the time before it.
 -- Needs: torch_trace; else: execute_breakdown
--- Shown: kind, name!, op, device, stream, start!, duration!, share_percent, call_kind, correlation_id, unit
+-- Shown: kind, name!, op, device#, stream#, start! (time), duration! (time), share_percent%, call_kind,
+--   correlation_id#, unit
 -- Columns:
 --   kind: op, call (of the runtime or driver), annotation, python, other or host (no event) on the host; kernel, memcpy or memset on a device; launch_delay (from the start of the call), stream_delay (from the end of the previous event of the stream) or dependency (from the end of an event of another stream) until an event of a device starts; synchronization (from the end of the event that a call waited for to its return); handover (from the end of what a thread waited for to its next op); unknown_wait (for something that the trace doesn't show, from the launch or the end of the previous event of the stream until an event of a device starts); unknown (before an event of a device whose launch was not recorded)
 --   name: label of the event; of the event that started late, for delays, dependency and handover; NULL outside of events
@@ -48,7 +49,7 @@ ORDER BY p.start_ticks;
 -- op took no time. The longest first. Time outside of ops counts for the innermost annotation or Python function;
 -- ProfilerStep* is a step.
 -- Needs: torch_trace; else: execute_breakdown
--- Shown: coalesce(op, '(no op)') AS op!, total!~, share_percent!, host~, device~, delay~, call, kernel, parts, unit
+-- Shown: coalesce(op, '(no op)') AS op!, total!~, share_percent!%, host~, device~, delay~, call, kernel, parts#, unit
 -- Columns:
 --   op: family of the op, or of the innermost event if no op contains it; NULL outside of events, and for unknown_wait and unknown, which are no op's
 --   total: time on the path, the most that the op could shorten it by

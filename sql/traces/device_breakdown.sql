@@ -3,8 +3,8 @@
 -- `step_breakdown`.
 -- Needs: torch_trace, device_events
 -- Empty: {capture} has no device events in its steps
--- Shown: device!, step, total!~, compute!~, communication!~, idle!~, non_compute~, overlapped~, exposed~,
---   idle_percent, compute_percent, non_compute_percent, overlap_percent, unit
+-- Shown: device!#, step#, total!~, compute!~, communication!~, idle!~, non_compute~, overlapped~, exposed~,
+--   idle_percent%, compute_percent%, non_compute_percent%, overlap_percent%, unit
 -- Columns:
 --   device: number of the device; NULL if not written
 --   run_index: run of the step; NULL by device
@@ -47,7 +47,7 @@ ORDER BY s.device, s.run_index;
 
 -- The time in which one device of a trace ran exactly these types of work at once: computation, communication, memory
 -- (copies and fills), or several of them. A device's rows add up to the time in which it was not idle.
--- Shown: device!, types!, total!~, share_percent!, unit
+-- Shown: device!#, types!, total!~, share_percent!%, unit
 -- Columns:
 --   device: number of the device; NULL if not written
 --   types: the types of work, such as computation, or computation and communication
@@ -74,8 +74,8 @@ FROM summed AS s CROSS JOIN target AS a
 ORDER BY s.device, s.ticks DESC, s.place;
 
 -- The device events of a trace by name and type, as in HolisticTraceAnalysis: the events that take most time first.
--- Shown: event!, type, per_step!~, per_call~, share_percent!, calls!, total+~, min~, max~, stddev~,
---   nullif(outside_steps, 0) AS outside_steps!~, steps+, unit
+-- Shown: event!, type, per_step!~, per_call~, share_percent!%, calls!#, total+~, min~, max~, stddev~,
+--   nullif(outside_steps, 0) AS outside_steps!~, steps+#, unit
 -- Columns:
 --   type: computation, communication or memory (copies and fills)
 --   event: label of the events

@@ -15,7 +15,8 @@
 -- gap without a recorded launch is unknown.
 -- Needs: torch_trace, device_events; else: framework_tax
 -- Empty: {capture} has no gaps between device events
--- Shown: device!, stream, step, start!, duration!, share_percent, cause!, host_op, call, next_event, waited_for, unit
+-- Shown: device!#, stream#, step#, start! (time), duration! (time), share_percent%, cause!, host_op, call, next_event,
+--   waited_for, unit
 -- Columns:
 --   device: number of the device; NULL if not written
 --   stream: the stream; NULL by device, and if not written
@@ -84,7 +85,7 @@ GROUP BY r.device, r.stream, r.cause;
 -- The idle time of one device, or stream, by its cause, see `device_idle`; the longest first.
 -- Needs: torch_trace, device_events; else: framework_tax
 -- Empty: {capture} has no gaps between device events
--- Shown: cause!, device, stream, total!~, share_percent!, gaps, mean~, max~, host_time~, host_op, call, unit
+-- Shown: cause!, device#, stream#, total!~, share_percent!%, gaps#, mean~, max~, host_time~, host_op, call, unit
 -- Columns:
 --   device: number of the device; NULL if not written
 --   stream: the stream; NULL by device, and if not written

@@ -57,7 +57,7 @@ GROUP BY c.sequence, c.kernels;
 -- one row; those that could save most first.
 -- Needs: torch_trace, device_events; else: op_totals
 -- Empty: {capture} has no kernels of torch's own that follow each other and that torch.compile would fuse
--- Shown: kernels, calls!, total~, saves_at_most!~, share_percent!, unit, sequence!
+-- Shown: kernels#, calls!#, total~, saves_at_most!~, share_percent!%, unit, sequence!
 -- Columns:
 --   sequence: ops that launched the kernels, in their order, separated by ` | `; the family of the kernel where no op is known
 --   kernels: number of kernels of one chain

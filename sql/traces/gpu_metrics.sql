@@ -1,7 +1,7 @@
 -- One value of a metric of a device during a trace, as torch-tb-profiler adds it to the trace: utilization in up to 100
 -- buckets of 1, 10, 100, ... microseconds, and between any two starts or ends of kernels the estimated share of the
 -- multiprocessors that have a block.
--- Shown: metric!, device!, start!, duration, value_percent!, unit
+-- Shown: metric!, device!#, start! (time), duration (time), value_percent!%, unit
 -- Columns:
 --   device: number of the device
 --   metric: utilization or sm_efficiency

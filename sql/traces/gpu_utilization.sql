@@ -64,7 +64,8 @@ GROUP BY s.device, b.start_ticks, b.end_ticks;
 -- multiprocessors that had a block; and the estimated achieved occupancy, the mean over its kernels weighted by
 -- duration. Differences from the plug-in: steps of newer traces last until their kernels end, newer kernels with tensor
 -- cores are recognized, and their share is of all kernels, not only of those that ops launched.
--- Shown: device!, utilization_percent!, sm_efficiency_percent!, occupancy_percent!, tensor_cores_percent!, kernels
+-- Shown: device!#, utilization_percent!%, sm_efficiency_percent!%, occupancy_percent!%, tensor_cores_percent!%,
+--   kernels#
 -- Columns:
 --   device: number of the device
 --   kernels: number of its kernels, within steps or not

@@ -59,7 +59,7 @@ LEFT JOIN numbered AS l ON NOT l.is_range AND l.place = r.place AND c.reason IS 
 -- recording evenly among the ranges. Ranges and launches are matched by their order, as in HolisticTraceAnalysis.
 -- Needs: torch_trace
 -- Empty: {capture} has no counters of CUPTI: record them with profiler_metrics of experimental_config
--- Shown: place, device, event!, top_op, op, counter!, value!, flops, reason
+-- Shown: place#, device#, event!, top_op, op, counter!, value!#, flops#, reason
 -- Columns:
 --   place: number of the kernel in the order of time, from 1
 --   run_index: run that launched it; NULL if the launch is unknown

@@ -28,8 +28,8 @@ GROUP BY b.family;
 -- takes most time, of steps if there are any, is first.
 -- Needs: torch_trace, device_events; else: op_totals
 -- Empty: {capture} has no device events
--- Shown: coalesce(family, '(unknown)') AS family!, per_step!~, total!+~, share_percent!, calls!, names, tensor_percent,
---   nullif(outside_steps, 0) AS outside_steps!~, top_event, steps+, unit
+-- Shown: coalesce(family, '(unknown)') AS family!, per_step!~, total!+~, share_percent!%, calls!#, names#,
+--   tensor_percent%, nullif(outside_steps, 0) AS outside_steps!~, top_event, steps+#, unit
 -- Columns:
 --   family: family of the kernels, as in `signatures`; memcpy for copies and memset for fills by the runtime; NULL for kernels of unknown names
 --   names: number of different names

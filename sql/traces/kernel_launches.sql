@@ -15,8 +15,8 @@ JOIN (FROM signatures AS i WHERE i.capture_id = capture_key) AS s USING (signatu
 
 -- One device event of a trace with the call that launched it. Events without a recorded launch have no row. One call
 -- may launch many events, as that of a CUDA graph does (`launched`); each has a row.
--- Shown: run_index, device, stream, event!, call!, op, annotation, launched, start!, call_duration, launch_delay!,
---   latency, duration, is_short, correlation_id, unit
+-- Shown: run_index#, device#, stream#, event!, call!, op, annotation, launched#, start! (time), call_duration (time),
+--   launch_delay! (time), latency (time), duration (time), is_short, correlation_id#, unit
 -- Columns:
 --   run_index: run that launched it
 --   device: number of the device; NULL if not written
@@ -59,7 +59,7 @@ ORDER BY l.start_ticks, l.event_index;
 -- take most time first.
 -- Needs: torch_trace, device_events
 -- Empty: {capture} has no device events whose launch was recorded
--- Shown: call!, calls!, events, call_time~, per_call!~, device_time~, short_events, mean_delay!~, p50_delay!~,
+-- Shown: call!, calls!#, events#, call_time~, per_call!~, device_time~, short_events#, mean_delay!~, p50_delay!~,
 --   max_delay!~, unit
 -- Columns:
 --   call: name of the call, such as cudaLaunchKernel or cudaGraphLaunch

@@ -4,7 +4,7 @@
 -- first.
 -- Needs: torch_trace, device_events
 -- Empty: {capture} has no calls of ops that launched so many kernels, copies and fills
--- Shown: op!, length!, calls!, device_time!~, host_time!~, unit, sequence!
+-- Shown: op!, length!#, calls!#, device_time!~, host_time!~, unit, sequence!
 -- Columns:
 --   op: label of the op
 --   sequence: labels of the device events, separated by ` | `

@@ -4,8 +4,9 @@
 -- are recognized.
 -- Needs: torch_trace, device_events; else: op_totals
 -- Empty: {capture} has no kernels
--- Shown: kernel!, family, per_step!~, per_call!~, calls!, total+~, min~, max~, tensor_cores_used,
---   tensor_cores_eligible, blocks_per_sm, occupancy_percent, nullif(outside_steps, 0) AS outside_steps!~, steps+, unit
+-- Shown: kernel!, family, per_step!~, per_call!~, calls!#, total+~, min~, max~, tensor_cores_used,
+--   tensor_cores_eligible, blocks_per_sm#, occupancy_percent%, nullif(outside_steps, 0) AS outside_steps!~, steps+#,
+--   unit
 -- Columns:
 --   kernel: name of the kernel
 --   family: what it computes, by its name, as in `signatures`; NULL for an unknown name

@@ -173,11 +173,11 @@ WHERE p.is_listed;
 -- device time of an op, and device events that no op launched have a row. By shape, torch leaves out the shapes of
 -- lists of tensors, such as those of cat.
 -- Shown: name!, shapes, stack, module, self_device_per_step!~, self_device_time!+~, device_per_step!~,
---   device_time_total!+~, self_cpu_step_percent, self_cpu_percent+, self_cpu_per_step!~, self_cpu_time!+~,
---   cpu_step_percent, cpu_time_percent+, cpu_per_step~, cpu_time_total+~, calls!, cpu_time_avg~, device_time_avg~,
---   CASE WHEN NOT is_device THEN cpu_memory END AS cpu_memory, CASE WHEN NOT is_device THEN self_cpu_memory END AS
---   self_cpu_memory, nullif(cpu_outside_steps, 0) AS cpu_outside_steps~, nullif(device_outside_steps, 0) AS
---   device_outside_steps~, torch_self_cpu_time-, torch_cpu_time_total-, torch_device_time_total-, steps+, unit
+--   device_time_total!+~, self_cpu_step_percent%, self_cpu_percent+%, self_cpu_per_step!~, self_cpu_time!+~,
+--   cpu_step_percent%, cpu_time_percent+%, cpu_per_step~, cpu_time_total+~, calls!#, cpu_time_avg~, device_time_avg~,
+--   CASE WHEN NOT is_device THEN cpu_memory END AS cpu_memory (bytes), CASE WHEN NOT is_device THEN self_cpu_memory END
+--   AS self_cpu_memory (bytes), nullif(cpu_outside_steps, 0) AS cpu_outside_steps~, nullif(device_outside_steps, 0) AS
+--   device_outside_steps~, torch_self_cpu_time-, torch_cpu_time_total-, torch_device_time_total-, steps+#, unit
 -- Columns:
 --   name: the op; ProfilerStep* for all steps; (no op) for device events that neither an op nor an annotation launched; [memory] for allocations and releases outside of all events
 --   shapes: sizes of its inputs, as a JSON list; NULL unless by is shape

@@ -47,7 +47,7 @@ QUALIFY max(h.bytes) OVER (PARTITION BY h.device, h.op) > 0;
 -- The memory that one op of a trace holds on one device at the end of one step. Only memory that was allocated during
 -- the recording is counted. Ops that hold no memory at the end of any step are excluded. Empty for traces that don't
 -- record memory (`profile_memory`).
--- Shown: op!, held_bytes!, device, step!, allocations
+-- Shown: op!, held_bytes! (bytes), device, step!#, allocations#
 -- Columns:
 --   run_index: the run
 --   step: number of the step in the trace; 0 if the trace has no steps
@@ -66,8 +66,8 @@ ORDER BY h.number, h.device, h.bytes DESC, h.op;
 -- don't record memory (`profile_memory`).
 -- Needs: torch_trace; else: memory_totals
 -- Empty: {capture} has no allocations that a step holds at its end: record them with profile_memory=True
--- Shown: coalesce(op, '(no op)') AS op!, device, growth_per_step_bytes!, first_bytes, last_bytes!, steps, is_leak,
---   growing_steps, allocations
+-- Shown: coalesce(op, '(no op)') AS op!, device, growth_per_step_bytes! (bytes), first_bytes (bytes), last_bytes!
+--   (bytes), steps#, is_leak, growing_steps#, allocations#
 -- Columns:
 --   device: CPU, GPU0, ...
 --   op: innermost op or module of the thread at the allocation; NULL if there is none

@@ -1,6 +1,7 @@
 -- One allocation or release of a trace with the memory in use after it, device by device, as in the memory curve of
 -- torch-tb-profiler. All points are kept, which the plug-in does not do above 10,240.
--- Shown: device!, time!, bytes!, allocated_bytes!, reserved_bytes, peak_bytes, unit
+-- Shown: device!, time! (time), bytes! (bytes), allocated_bytes! (bytes), reserved_bytes (bytes), peak_bytes (bytes),
+--   unit
 -- Columns:
 --   device: CPU, GPU0, ...
 --   time: time of it, relative to the start of the recording

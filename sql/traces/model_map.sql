@@ -17,7 +17,8 @@ FROM first_calls AS c;
 -- expected. Ops with the same name and module path are the same op (an `addmm` of a Linear is one row for both runs).
 -- An op that only one side has, because the other fused, decomposed or delegated it, has a separate row; for the trace,
 -- only ops that no other op called. Needs a linked record, and a trace with modules (with_modules or with_stack).
--- Shown: module_path!, op!, etdump_calls, etdump_time!, trace_calls, trace_time!, ratio!, excess!, unit
+-- Shown: module_path!, op!, etdump_calls#, etdump_time! (time), trace_calls#, trace_time! (time), ratio!#, excess!
+--   (time), unit
 -- Columns:
 --   module_path: path of the module, '' for the model itself
 --   op: the op without namespace and overload: addmm

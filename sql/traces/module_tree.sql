@@ -4,9 +4,9 @@
 -- them, with the times of the calls from there, so rows add up (the plug-in repeats the sum of all calls in each row);
 -- backward passes have no rows of their own.
 -- Needs: torch_trace; else: module_totals
--- Shown: module_path AS module!, calls!, host_per_step!~, device_per_step!~, host_self_per_step~,
---   device_self_per_step~, per_call!~, host_total_time+~, device_total_time+~, host_self_time+~,
---   device_self_time+~, operators, steps+, unit
+-- Shown: module_path AS module!, calls!#, host_per_step!~, device_per_step!~, host_self_per_step~,
+--   device_self_per_step~, per_call!~, host_total_time+~, device_total_time+~, host_self_time+~, device_self_time+~,
+--   operators#, steps+#, unit
 -- Columns:
 --   module_path: names of the modules that contain it and its name, separated by slashes
 --   module: name of the module, which ends in a number within its class; of Lightning the path of its attribute

@@ -56,10 +56,10 @@ FROM rated AS r CROSS JOIN shortest AS s;
 -- `device_peaks` for the device in the trace.
 -- Needs: torch_trace; else: roofline
 -- Empty: {capture} has no ops
--- Shown: coalesce(op, '(no op)') AS op!, coalesce(family, '(unknown)') AS family!, inputs!, per_step!~, roof_percent!,
---   bound!, share_percent!, above_roof_percent, bytes_per_second / 1e12 AS tb_s!, flops_per_second / 1e12 AS tflop_s,
---   calls!, per_call~, known_percent, flops, bytes, intensity, reason, top_event, nullif(outside_steps, 0) AS
---   outside_steps!~, total+~, above_roof-, copy_time-, steps+, unit
+-- Shown: coalesce(op, '(no op)') AS op!, coalesce(family, '(unknown)') AS family!, inputs!, per_step!~, roof_percent!%,
+--   bound!, share_percent!%, above_roof_percent%, bytes_per_second / 1e12 AS tb_s!#, flops_per_second / 1e12 AS
+--   tflop_s#, calls!#, per_call~, known_percent%, flops#, bytes (bytes), intensity#, reason, top_event,
+--   nullif(outside_steps, 0) AS outside_steps!~, total+~, above_roof-, copy_time-, steps+#, unit
 -- Columns:
 --   family: what it computes: GEMM, convolution, attention, MoE, normalization, softmax, reduction, pooling, elementwise, embedding, copy, fill; without a formula that of its kernels; NULL if unknown
 --   op: the op, such as aten::mm; NULL for what no op launched, and by family

@@ -6,8 +6,8 @@
 -- cores if any of its calls is, not only the first; times of an op count once where it calls itself, or where its calls
 -- overlap.
 -- Needs: torch_trace; else: op_totals
--- Shown: name!, shapes!, calls!, host_self_time!~, host_total_time~, device_self_time!~, device_total_time~,
---   tensor_cores_eligible, tensor_cores_self_percent, tensor_cores_total_percent, unit
+-- Shown: name!, shapes!, calls!#, host_self_time!~, host_total_time~, device_self_time!~, device_total_time~,
+--   tensor_cores_eligible, tensor_cores_self_percent%, tensor_cores_total_percent%, unit
 -- Columns:
 --   name: the op
 --   shapes: sizes of its inputs, as a JSON list; NULL unless by is shape

@@ -92,7 +92,7 @@ LEFT JOIN within AS w USING (event_index);
 -- activation checkpointing, is of the backward pass. If steps overlap, as steps of several threads do, the time that
 -- they share counts for each step, as in `step_breakdown`, and by trace once.
 -- Needs: torch_trace; else: execute_breakdown
--- Shown: pass!, step!, host_time!~, host_percent, device_time!~, device_percent, device_events, unit
+-- Shown: pass!, step!#, host_time!~, host_percent%, device_time!~, device_percent%, device_events#, unit
 -- Columns:
 --   run_index: run of the step; NULL by trace
 --   step: number of the step, 0 if the trace has no steps; NULL by trace

@@ -3,8 +3,8 @@
 -- allocation the trace doesn't have was allocated before the recording. Empty for traces that don't record memory.
 -- Needs: torch_trace; else: memory_totals
 -- Empty: {capture} has no allocations: record them with profile_memory=True
--- Shown: coalesce(op, '(no op)') AS op!, device!, held_bytes!, share_percent!, step, allocations, peak_bytes,
---   peak_time, unit
+-- Shown: coalesce(op, '(no op)') AS op!, device!, held_bytes! (bytes), share_percent!%, step#, allocations#, peak_bytes
+--   (bytes), peak_time (time), unit
 -- Columns:
 --   device: CPU, GPU0, ...
 --   peak_bytes: bytes in use at the peak

@@ -17,7 +17,7 @@ WINDOW so_far AS (PARTITION BY c.device, c.stream ORDER BY c.at_ticks, c.change 
 -- One change of the queue of a stream in a trace: the number of device events that were launched and have not started.
 -- It rises when the call that launches an event begins, by as many events as a CUDA graph launches, and falls when an
 -- event starts. Events without a recorded launch don't count.
--- Shown: device!, stream!, "at" AS time!, length!, change!, duration, unit
+-- Shown: device!#, stream!#, "at" AS time! (time), length!#, change!#, duration (time), unit
 -- Columns:
 --   device: number of the device; NULL if not written
 --   stream: the stream; NULL if not written
@@ -38,8 +38,8 @@ ORDER BY q.device, q.stream, q.place;
 -- stream runs dry when its last event ends.
 -- Needs: torch_trace, device_events
 -- Empty: {capture} has no device events whose launch was recorded
--- Shown: device!, stream!, launches!, empty_percent!, mean!, max!, time_mean, p25, p50, p75, min, stddev, changes,
---   empty_time!, full_time, unit!
+-- Shown: device!#, stream!#, launches!#, empty_percent!%, mean!#, max!#, time_mean#, p25#, p50#, p75#, min#, stddev#,
+--   changes#, empty_time! (time), full_time (time), unit!
 -- Columns:
 --   device: number of the device; NULL if not written
 --   stream: the stream; NULL if not written

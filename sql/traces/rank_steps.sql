@@ -3,7 +3,7 @@
 -- so the rank with the least time in kernels of communication is the one that others wait for. If no trace of a job has
 -- profiler steps, each trace as a whole is one step.
 -- Empty: {view} has no rows: no trace has a label rank; ingest the traces of a job's ranks
--- Shown: job, step!, rank!, capture, duration!~, computation~, communication~, waited!~, waits_for!, unit
+-- Shown: job, step!#, rank!#, capture, duration!~, computation~, communication~, waited!~, waits_for!#, unit
 -- Columns:
 --   job: the traces' label job; NULL if they have none
 --   step: number of the step in the trace; NULL for a whole trace
@@ -27,7 +27,7 @@ ORDER BY r.job, r.step, r.rank, r.capture;
 
 -- One rank of a job, see `rank_steps`, with sums over its steps; those that others wait for longest first.
 -- Empty: {view} has no rows: no trace has a label rank; ingest the traces of a job's ranks
--- Shown: job, rank!, steps!, waited_for_steps!, waited_for!~, waited!~, communication~, duration~, unit
+-- Shown: job, rank!#, steps!#, waited_for_steps!#, waited_for!~, waited!~, communication~, duration~, unit
 -- Columns:
 --   job: the traces' label job; NULL if they have none
 --   rank: the trace's label rank

@@ -3,8 +3,8 @@
 -- devices, since servers prepare a step while devices run the one before.
 -- Needs: torch_trace
 -- Empty: {capture} has no steps of vLLM or SGLang, such as execute_context_1(512)_generation_8(8) and step[DECODE bs=8]
--- Shown: step!, phase!, sequences, tokens_in, tokens_out, tokens_per_second AS tokens_s!, host_time, device_time,
---   time!, events, unit
+-- Shown: step!#, phase!, sequences#, tokens_in#, tokens_out#, tokens_per_second AS tokens_s!#, host_time (time),
+--   device_time (time), time! (time), events#, unit
 -- Columns:
 --   step: number of the step, from 0
 --   name: name of the annotation
@@ -32,8 +32,8 @@ ORDER BY s.step;
 -- The steps of `serving_steps` by phase.
 -- Needs: torch_trace
 -- Empty: {capture} has no steps of vLLM or SGLang, such as execute_context_1(512)_generation_8(8) and step[DECODE bs=8]
--- Shown: coalesce(phase, '(unknown)') AS phase!, steps!, tokens_per_second AS tokens_s!, time_per_output_token AS
---   per_token!~, per_step~, sequences, share_percent, time~, host_time~, device_time~, tokens_in, tokens_out, unit
+-- Shown: coalesce(phase, '(unknown)') AS phase!, steps!#, tokens_per_second AS tokens_s!#, time_per_output_token AS
+--   per_token!~, per_step~, sequences#, share_percent%, time~, host_time~, device_time~, tokens_in#, tokens_out#, unit
 -- Columns:
 --   phase: prefill, decode or mixed; NULL for steps whose names don't tell it
 --   steps: number of steps

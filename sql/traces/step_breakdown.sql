@@ -25,7 +25,7 @@ JOIN (
 -- exposed; communication on the host counts only if the trace has no kernels; a step repeated for a device is not a
 -- separate step; if the first category fills all steps, later categories are not counted, too.
 -- Needs: torch_trace; else: execute_breakdown
--- Shown: step!, category!, time!~, share_percent!, unit
+-- Shown: step!#, category!, time!~, share_percent!%, unit
 -- Columns:
 --   run_index: the run
 --   step: number of the step in the trace, of a server's steps by order; 0 if the trace has no steps
@@ -60,7 +60,7 @@ FROM averaged AS v;
 
 -- The mean time of one category of `step_breakdown` over the steps of a trace, as in the overview of torch-tb-profiler.
 -- Needs: torch_trace; else: execute_breakdown
--- Shown: category!, time!~, share_percent!, steps, unit
+-- Shown: category!, time!~, share_percent!%, steps#, unit
 -- Columns:
 --   category: a category of `step_breakdown`; Step is the sum of all, the mean step time
 --   steps: number of steps

@@ -4,8 +4,8 @@
 -- them; by op, those that miss most are first.
 -- Needs: torch_trace, device_events; else: roofline
 -- Empty: {capture} has no kernels of computation
--- Shown: op!, device, step, kernel_time!~, tensor_time~, tensor_percent!, missed_time~, missed_percent!,
---   unknown_time~, kernels, unit
+-- Shown: op!, device#, step#, kernel_time!~, tensor_time~, tensor_percent!%, missed_time~, missed_percent!%,
+--   unknown_time~, kernels#, unit
 -- Columns:
 --   device: number of the device; NULL if not written, and by op
 --   run_index: run of the step; NULL by device and by op

@@ -3,7 +3,7 @@
 -- does. In traces with profiler steps only these count. Differences from HolisticTraceAnalysis: all steps count unless
 -- chosen, not the first; an event of the host and one of a device with the same name have a row each; all profiler
 -- steps have one row.
--- Shown: name!, change!, base_time!~, new_time!~, time_difference!~, base_calls, new_calls, calls_difference,
+-- Shown: name!, change!, base_time!~, new_time!~, time_difference!~, base_calls#, new_calls#, calls_difference#,
 --   is_device, unit
 -- Columns:
 --   name: the op, kernel, annotation or function; ProfilerStep* for all steps

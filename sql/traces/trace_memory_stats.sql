@@ -50,8 +50,8 @@ ASOF LEFT JOIN changes AS t ON t.thread_index = m.thread_index AND row(m.at_tick
 -- or release belongs to the innermost op of its thread at that time, if there is one. Empty for traces that don't
 -- record memory. Differences from the plug-in: all calls of an op are counted, not only those that allocate; and
 -- devices other than CPU and CUDA are included.
--- Shown: name!, device!, self_increase_bytes!, increase_bytes, self_allocated_bytes, allocated_bytes, calls!,
---   self_allocations, allocations
+-- Shown: name!, device!, self_increase_bytes! (bytes), increase_bytes (bytes), self_allocated_bytes (bytes),
+--   allocated_bytes (bytes), calls!#, self_allocations#, allocations#
 -- Columns:
 --   device: CPU, GPU0, ...
 --   name: the op

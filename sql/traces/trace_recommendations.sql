@@ -117,7 +117,7 @@ FROM recommendations;
 -- launched a twentieth of it. device_memory: a device's memory is nearly full. Differences from the plug-in: each
 -- device has a row; memory of the CPU is not compared with that of the last device; tensor_cores needs those shares;
 -- and data_loader, data_parallel, communication_backend and tensor_cores also apply to newer traces.
--- Shown: rule!, device, finding!|, evidence|, remedy|
+-- Shown: rule!, device#, finding!|, evidence|, remedy|
 -- Columns:
 --   rule: the rule
 --   device: the device that it applies to; NULL if it applies to the run

@@ -1,6 +1,6 @@
 -- One step of a trace with its time in each category of `step_breakdown`, in a column each.
 -- Needs: torch_trace; else: execute_breakdown
--- Shown: step!, total!~, host~, kernel~, memcpy~, memset~, communication~, runtime~, data_loader~, cpu_exec~, other~,
+-- Shown: step!#, total!~, host~, kernel~, memcpy~, memset~, communication~, runtime~, data_loader~, cpu_exec~, other~,
 --   is_slow!, unit
 -- Columns:
 --   run_index: the run

@@ -1,7 +1,7 @@
 -- One total or op over a part of a series of captures: the same series in which `regressions` finds changes. A series
 -- of more captures than `bins` is split into that many parts of successive captures, of nearly equal size.
--- Shown: series!, what, op!, module_path AS module, instruction_id, normalized!, low, high, unit, captures,
---   first_label!, last_label!, position, p25, method
+-- Shown: series!, what, op!, module_path AS module, instruction_id#, normalized! (time), low (time), high (time), unit,
+--   captures#, first_label! (label), last_label! (label), position#, p25 (time), method
 -- Columns:
 --   series: labels of the series, as key=value,key=value
 --   what: total or op

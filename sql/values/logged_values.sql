@@ -86,8 +86,8 @@ WINDOW same_role AS (
 -- One value that a capture's runtime logged, with the op that produced it, its role and its statistics. Statistics of
 -- tensors are known if the capture was ingested with its debug buffer.
 -- Empty: {capture} has no logged values
--- Shown: op_name!, instruction_id, role!, position, kind, scalar_type, sizes!, number, min!, max!, mean!, nan_count,
---   inf_count, module_path AS module, source_file, source_line, run_index
+-- Shown: op_name!, instruction_id#, role!, position#, kind, scalar_type, sizes!, number#, min!#, max!#, mean!#,
+--   nan_count#, inf_count#, module_path AS module, source_file, source_line#, run_index#
 -- Columns:
 --   run_index: the run
 --   block_index: its event block

@@ -40,8 +40,8 @@ JOIN op_nodes AS p USING (record_id, graph_id, node_index);
 -- One node of the edge graphs of a capture's record, with the difference between its value and that of another capture,
 -- as in `numeric_gap`. The value of a debug handle is that of the last node that has it. A node with several values has
 -- the worst gap. Nodes without values have no row.
--- Shown: name!, op_type!, gap!, grows, problem!, metric!, module_path AS module, method, debug_handle, output_index, mapping,
---   elements
+-- Shown: name!, op_type!, gap!#, grows, problem!, metric!, module_path AS module, method, debug_handle#, output_index#,
+--   mapping, elements#
 -- Columns:
 --   graph_id: the graph
 --   node_index: the node, in `op_nodes`

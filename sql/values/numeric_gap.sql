@@ -3,8 +3,8 @@
 -- Values that can't be compared have a row with the reason: one side didn't log the value, it is unknown or wasn't
 -- kept, or the sizes differ by more than dimensions of 1. Equal elements differ by 0, also if both are NaN or the same
 -- infinity. The largest gaps come first, values that can't be compared last.
--- Shown: base_op!, new_op!, gap!, problem!, method, debug_handle, output_index, metric!, mapping, elements,
---   base_sizes, new_sizes, module_path, source_file, source_line
+-- Shown: base_op!, new_op!, gap!#, problem!, method, debug_handle#, output_index#, metric!, mapping, elements#,
+--   base_sizes, new_sizes, module_path, source_file, source_line#
 -- Columns:
 --   method: the method
 --   debug_handle: the handle of the op of the exported program

@@ -160,6 +160,9 @@ def call_of(each: SqlObject) -> str:
     return f"{each.name}({given})" if each.kind == "table macro" else each.name
 
 
+IS_NUMBER = re.compile(r"(U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|DOUBLE|FLOAT|DECIMAL.*)$")
+
+
 @pytest.mark.long
 def test_people_see_columns_of_each_public_view(warehouse: Warehouse) -> None:
     """What a line `Shown:` has binds, under its names; its times are numbers in the unit of the row."""
@@ -172,14 +175,20 @@ def test_people_see_columns_of_each_public_view(warehouse: Warehouse) -> None:
         others = {column.name for column in each.columns if column.name not in types}
         assert others.issuperset(each.other_times), each.name
         assert {types[name] for name in each.long} <= {"VARCHAR"}, each.name
+        kinds = {column.name: column.kind for column in each.shown}
+        unknown = [name for name, type in types.items() if kinds[name] is None and IS_NUMBER.match(type)]
+        assert unknown == [], f"{each.name}: say in `Shown:` what these numbers are, see etq/catalog.py"
+        texts = {kinds[name] for name, type in types.items() if not IS_NUMBER.match(type)}
+        assert texts <= {None, "label", "moment", "verdict"}, each.name
+        assert "unit" in types or "time" not in kinds.values(), each.name
         assert each.foremost, f"{each.name}: mark with ! what a table always has"
 
 
 # The packages of etq that show rows. Others compute, or write the formats of other programs.
 SHOWING = ("agents.py", "analysis", "cli", "demo.py", "render", "report", "serve", "warehouse")
-# Pages whose drawings have the columns of a node and its pair, and tell ops apart; how a page writes a column of any
-# view, by its name; the parameters that are options of a report; the columns of samples that describe an item.
-DRAWN = ("report/graph_pair.py", "report/trends.py", "report/kit.py", "report/target.py", "analysis/items.py")
+# Pages whose drawings have the columns of a node and its pair, and tell ops apart; the parameters that are
+# options of a report; the columns of samples that describe an item.
+DRAWN = ("report/graph_pair.py", "report/trends.py", "report/target.py", "analysis/items.py")
 
 
 def test_no_list_of_columns_of_a_view_stands_outside_sql() -> None:
@@ -264,6 +273,10 @@ def test_files_hold_one_topic() -> None:
             r"expected `    name TYPE,  -- text`, found '    a INTEGER'",
         ),
         ("-- Text.\nCREATE VIEW y AS\nSELECT 1\n", "doesn't end in a line with `;`"),
+        (
+            "-- Text.\n-- Shown: a! (tme)\nCREATE VIEW y AS\nSELECT 1 AS a;\n",
+            r"a: the kind is one of time, bytes, .*not tme",
+        ),
     ],
 )
 def test_a_malformed_file_is_reported_with_its_line(text: str, message: str) -> None:
