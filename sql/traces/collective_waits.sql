@@ -1,3 +1,56 @@
+-- One call of a collective by a rank of a job, with how long the rank waits in it for the last one, and how long the
+-- transfer then takes, as in `collective_waits`. `no_wait` is why that is unknown.
+CREATE MACRO _collective_calls(
+    capture_keys  -- the traces of the ranks, a list
+) AS TABLE
+WITH ranks AS MATERIALIZED (
+    SELECT a.capture_id, try_cast(r.value AS BIGINT) AS rank
+    FROM (SELECT unnest(capture_keys) AS capture_id) AS a
+    JOIN labels AS r ON r.capture_id = a.capture_id AND r.key = 'rank'
+),
+links AS MATERIALIZED (FROM _device_links(capture_keys)),
+calls AS MATERIALIZED (
+    SELECT n.*, k.rank, n.start_ticks - round(o.ticks)::BIGINT AS starts_at,
+        n.end_ticks - round(o.ticks)::BIGINT AS ends_at, l.devices, l.world_size, l.link_bandwidth,
+        CASE WHEN k.rank % l.devices = n.device THEN k.rank // l.devices END AS machine
+    FROM _numbered_collectives(capture_keys) AS n
+    JOIN ranks AS k ON k.capture_id = n.capture_id
+    LEFT JOIN _clock_offsets(capture_keys) AS o ON o.capture_id = n.capture_id
+    LEFT JOIN links AS l ON l.capture_id = n.capture_id AND l.device = n.device
+),
+collectives AS (
+    SELECT c.job, c.process_group, c.matched_name, c.step, c.number, count(*) AS ranks, count(c.starts_at) AS aligned,
+        min(c.calls) = max(c.calls) AS is_equal, max(c.starts_at) AS last_start, min(c.ends_at) AS first_end,
+        max(c.starts_at) - min(c.starts_at) AS skew_ticks,
+        max_by(c.rank, {'at': c.starts_at, 'rank': -c.rank}) AS last_rank,
+        count(c.machine) = count(*) AND min(c.machine) = max(c.machine) AS is_within
+    FROM calls AS c
+    GROUP BY c.job, c.process_group, c.matched_name, c.step, c.number
+),
+matched AS (
+    SELECT c.*, m.skew_ticks, m.last_rank, m.is_within, m.last_start,
+        CASE
+            WHEN NOT c.ends_together THEN 'ranks need not end it together'
+            WHEN c.group_size IS NULL THEN 'number of ranks of the group unknown'
+            WHEN m.ranks < c.group_size THEN 'no traces of some ranks, or these have fewer of it in a step'
+            WHEN m.ranks > c.group_size THEN 'several groups of that name, or several traces of a rank'
+            WHEN NOT m.is_equal THEN 'ranks have different numbers of it in a step'
+            WHEN c.group_size = 1 THEN 'the group has a single rank'
+            WHEN m.aligned < m.ranks THEN 'clock of a rank unknown, see clock_offsets'
+            WHEN m.first_end <= m.last_start THEN 'clocks of ranks not known precisely enough'
+        END AS no_wait
+    FROM calls AS c
+    JOIN collectives AS m
+        ON m.job = c.job
+        AND m.process_group = c.process_group
+        AND m.matched_name = c.matched_name
+        AND m.step = c.step
+        AND m.number = c.number
+)
+SELECT m.*, CASE WHEN m.no_wait IS NULL THEN m.last_start - m.starts_at END AS waited_ticks,
+    CASE WHEN m.no_wait IS NULL THEN m.ends_at - m.last_start END AS transfer_ticks
+FROM matched AS m;
+
 -- How long ranks of a job wait for the last one in collectives, and how long the transfer then takes. On clocks that
 -- are aligned by `clock_offsets`, a rank waits from the start of its kernel to the start of the last rank's kernel;
 -- transfer is from then to the end of its kernel. Collectives of ranks are matched by step, process group, name and
@@ -46,52 +99,12 @@ keys AS MATERIALIZED (SELECT list(k.capture_id) AS captures FROM ranks AS k),
 asked AS MATERIALIZED (
     SELECT _checked_by("by", ['collective', 'rank', 'call']) AS parted_by, _checked_link(link_bandwidth) AS given_link
 ),
-links AS MATERIALIZED (FROM _device_links((SELECT k.captures FROM keys AS k))),
-calls AS MATERIALIZED (
-    SELECT n.*, k.rank, n.start_ticks - round(o.ticks)::BIGINT AS starts_at,
-        n.end_ticks - round(o.ticks)::BIGINT AS ends_at, l.devices, l.world_size, l.link_bandwidth,
-        CASE WHEN k.rank % l.devices = n.device THEN k.rank // l.devices END AS machine
-    FROM _numbered_collectives((SELECT k.captures FROM keys AS k)) AS n
-    JOIN ranks AS k ON k.capture_id = n.capture_id
-    LEFT JOIN _clock_offsets((SELECT k.captures FROM keys AS k)) AS o ON o.capture_id = n.capture_id
-    LEFT JOIN links AS l ON l.capture_id = n.capture_id AND l.device = n.device
-),
-collectives AS (
-    SELECT c.job, c.process_group, c.matched_name, c.step, c.number, count(*) AS ranks, count(c.starts_at) AS aligned,
-        min(c.calls) = max(c.calls) AS is_equal, max(c.starts_at) AS last_start, min(c.ends_at) AS first_end,
-        max(c.starts_at) - min(c.starts_at) AS skew_ticks,
-        max_by(c.rank, {'at': c.starts_at, 'rank': -c.rank}) AS last_rank,
-        count(c.machine) = count(*) AND min(c.machine) = max(c.machine) AS is_within
-    FROM calls AS c
-    GROUP BY c.job, c.process_group, c.matched_name, c.step, c.number
-),
-matched AS (
-    SELECT c.*, m.skew_ticks, m.last_rank, m.is_within, m.last_start,
-        CASE
-            WHEN NOT c.ends_together THEN 'ranks need not end it together'
-            WHEN c.group_size IS NULL THEN 'number of ranks of the group unknown'
-            WHEN m.ranks < c.group_size THEN 'no traces of some ranks, or these have fewer of it in a step'
-            WHEN m.ranks > c.group_size THEN 'several groups of that name, or several traces of a rank'
-            WHEN NOT m.is_equal THEN 'ranks have different numbers of it in a step'
-            WHEN c.group_size = 1 THEN 'the group has a single rank'
-            WHEN m.aligned < m.ranks THEN 'clock of a rank unknown, see clock_offsets'
-            WHEN m.first_end <= m.last_start THEN 'clocks of ranks not known precisely enough'
-        END AS no_wait
-    FROM calls AS c
-    JOIN collectives AS m
-        ON m.job = c.job
-        AND m.process_group = c.process_group
-        AND m.matched_name = c.matched_name
-        AND m.step = c.step
-        AND m.number = c.number
-),
 parted AS (
     SELECT m.job, m.process_group, m.group_description, m.group_size, m.collective, m.message_type, m.message_bytes,
         CASE WHEN a.parted_by = 'call' THEN m.step END AS step,
         CASE WHEN a.parted_by = 'call' THEN m.number END AS number,
         CASE WHEN a.parted_by <> 'collective' THEN m.rank END AS rank, m.end_ticks - m.start_ticks AS ticks,
-        CASE WHEN m.no_wait IS NULL THEN m.last_start - m.starts_at END AS waited_ticks,
-        CASE WHEN m.no_wait IS NULL THEN m.ends_at - m.last_start END AS transfer_ticks,
+        m.waited_ticks, m.transfer_ticks,
         CASE WHEN m.no_wait IS NULL THEN m.skew_ticks END AS skew_ticks,
         CASE WHEN m.no_wait IS NULL AND m.skew_ticks > 0 THEN m.last_rank END AS last_rank,
         coalesce(a.given_link, m.link_bandwidth) AS link_bandwidth, m.no_wait,
@@ -99,7 +112,7 @@ parted AS (
             WHEN m.message_bytes * _bus_factor(m.collective, m.group_size) IS NULL THEN 'bytes unknown'
             ELSE _no_link(a.given_link, m.link_bandwidth, m.group_size, m.devices, m.world_size, m.is_within)
         END AS no_link
-    FROM matched AS m CROSS JOIN asked AS a
+    FROM _collective_calls((SELECT k.captures FROM keys AS k)) AS m CROSS JOIN asked AS a
 ),
 summed AS (
     SELECT p.job, p.process_group, p.group_description, p.group_size, p.collective, p.message_type, p.message_bytes,

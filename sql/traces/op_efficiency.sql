@@ -67,7 +67,7 @@ FROM rated AS r CROSS JOIN shortest AS s;
 --   calls: number of calls; of what no op launched, of kernels, copies and fills
 --   total: sum of the times of its kernels, copies and fills
 --   per_call: total / calls
---   share_percent: total in percent of all rows
+--   share_percent: time in percent of all that steps launched, or of all rows without steps
 --   unit: the requested unit of time
 --   flops: operations of one call, the mean if they differ; NULL where unknown
 --   bytes: bytes that one call reads and writes, the mean if they differ; NULL where unknown
@@ -151,7 +151,11 @@ summed AS (
 )
 SELECT s.family, s.op, s.inputs, s.calls, _in_unit(s.ticks, a.scale) AS total,
     _in_unit(s.ticks::DOUBLE / s.calls, a.scale) AS per_call,
-    100 * s.ticks::DOUBLE / nullif(sum(s.ticks) OVER (), 0) AS share_percent, a.unit,
+    CASE
+        WHEN a.step_count IS NULL THEN 100 * s.ticks::DOUBLE / nullif(sum(s.ticks) OVER (), 0)
+        ELSE 100 * s.step_ticks::DOUBLE / nullif(sum(s.step_ticks) OVER (), 0)
+    END AS share_percent,
+    a.unit,
     try_cast(s.flops / s.calls AS BIGINT) AS flops, try_cast(s.bytes / s.calls AS BIGINT) AS bytes,
     s.flops / nullif(s.bytes, 0) AS intensity, s.flops_per_second, s.bytes_per_second, s.peak_flops,
     100 * s.least_ticks / nullif(s.known_ticks, 0) AS roof_percent, s.bound,
@@ -162,4 +166,4 @@ SELECT s.family, s.op, s.inputs, s.calls, _in_unit(s.ticks, a.scale) AS total,
     a.step_count AS steps, _in_unit(s.step_ticks::DOUBLE / a.step_count, a.scale) AS per_step,
     CASE WHEN a.step_count IS NOT NULL THEN _in_unit(s.ticks - s.step_ticks, a.scale) END AS outside_steps
 FROM summed AS s CROSS JOIN target AS a
-ORDER BY s.ticks DESC, s.family, s.op, s.shapes, s.types, s.strides;
+ORDER BY share_percent DESC, s.ticks DESC, s.family, s.op, s.shapes, s.types, s.strides;

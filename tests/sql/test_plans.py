@@ -17,7 +17,7 @@ from etq.warehouse.warehouse import Warehouse
 # and what larger views have, with a twentieth on top.
 MOST: Final = 250
 LARGER: Final = {
-    "advice": 3810, "backward_times": 580, "collective_waits": 350, "compare_captures": 360,
+    "backward_times": 580, "collective_waits": 350, "compare_captures": 360,
     "compare_efficiency": 1185, "compare_findings": 335, "compare_graphs": 3850, "compare_modules": 350,
     "compare_ops": 355, "compare_parts": 395, "compare_programs": 300,
     "compared_captures": 340, "critical_ops": 880, "critical_path": 900, "delegate_coverage": 430,

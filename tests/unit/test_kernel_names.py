@@ -52,6 +52,7 @@ attention - void flashinfer::BatchPrefillWithPagedKVCacheKernel<KernelTraits>(P)
 # torch.compile.
 elementwise no triton_poi_fused_add_native_layer_norm_1
 normalization no triton_red_fused_native_layer_norm_2
+softmax no triton_per_fused__softmax_div_3
 GEMM - triton_tem_fused_addmm_4
 elementwise no triton_poi_fused__scaled_dot_product_flash_attention_0
 # torch.

@@ -1,0 +1,90 @@
+"""The contract of evidence: what a rule claims about a trace becomes a finding here, or is dropped.
+
+A cause is named only if times of that cause cover at least half of the time claimed; else the finding says what is not
+known. Time between steps is neither cause nor remedy of what is within steps. A remedy belongs to a kind of thing. Each
+share names its whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from etq.advice import remedies
+from etq.advice.finding import Finding, severity_of
+from etq.advice.remedies import Traits
+from etq.advice.words import percent, time
+
+# Times that no step has: they are never mixed with times of steps.
+APART: Final = ("between_steps", "not_recorded")
+# Causes as words of a sentence, where their names aren't.
+_WORDS: Final = {
+    "host": "ops that launch", "step": "between ops", "cpu_op": "ops of the CPU", "function": "functions",
+    "device": "devices", "wait": "waits",
+}  # fmt: skip
+
+
+class Claim(NamedTuple):
+    """What a rule says, before its evidence is judged.
+
+    rule         the rule
+    text         the finding in a sentence, if the cause holds
+    unexplained  the finding without its cause; None: it says nothing then, and is dropped
+    cause        what the time is said to be spent on
+    subject      what a remedy is for: its kind (op, step, annotation, module, function, call, wait, rank, device), and
+                 its name
+    times        the time that is claimed, by what it is spent on, in ticks
+    whole        what the share is of, and its ticks
+    evidence     what else shows it
+    places       how many parts the time has, with the longest; '' where the rule itself tells the share
+    least        the share in percent below which nothing is said
+    """
+
+    rule: str
+    text: str
+    unexplained: str | None
+    cause: str
+    subject: tuple[str, str | None]
+    times: Mapping[str, int]
+    whole: tuple[str, int]
+    evidence: Sequence[str] = ()
+    places: str = ""
+    least: float = 5.0
+
+
+def judged(claim: Claim, traits: Traits) -> Finding | None:
+    """Return the finding that a claim's evidence bears out; None if it is too little."""
+    word, whole = claim.whole
+    times = {cause: ticks for cause, ticks in claim.times.items() if (cause in APART) == (claim.cause in APART)}
+    spent = sum(times.values())
+    share = 100 * spent / whole if whole > 0 else 0.0
+    if spent <= 0 or share < claim.least:
+        return None
+    is_borne_out = 2 * times.get(claim.cause, 0) >= spent
+    text = claim.text if is_borne_out else claim.unexplained
+    if text is None:
+        return None
+    kind, name = claim.subject
+    of_whole = (
+        [f"{time(spent / 1e3, 'us')} of {time(whole / 1e3, 'us')} ({word}) in {claim.places}"] if claim.places else []
+    )
+    return Finding(
+        claim.rule,
+        severity_of(share),
+        text,
+        "; ".join([*claim.evidence, *of_whole, *([] if is_borne_out else [_parts(times)])]),
+        remedies.remedy(claim.cause, kind, name, traits) if is_borne_out else "",
+        claim.cause if is_borne_out else None,
+        spent,
+        word,
+        whole,
+    )
+
+
+def _parts(times: Mapping[str, int]) -> str:
+    """Return what a time is spent on, most first."""
+    spent = sum(times.values())
+    most = sorted(times.items(), key=lambda part: (-part[1], part[0]))[:3]
+    return ", ".join(
+        f"{_WORDS.get(cause, cause.replace('_', ' '))} {percent(100 * ticks / spent)}" for cause, ticks in most
+    )

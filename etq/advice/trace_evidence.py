@@ -1,0 +1,221 @@
+"""What SQL measured of a trace: the evidence of the rules about it, each query asked once. Times are in nanoseconds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+
+from etq.advice.remedies import Traits
+from etq.advice.words import counted, time
+
+if TYPE_CHECKING:
+    import duckdb
+
+Row = TypeVar("Row")
+# Times of the host in which it launches, by name of the op, or between ops.
+LAUNCHING: Final = ("host", "step")
+
+
+class Idle(NamedTuple):
+    """Idle time of a device by what it is spent on, as in `idle_parts`; `did` is what the host does between steps."""
+
+    device: int | None
+    cause: str
+    did: str | None
+    label: str | None
+    kind: str | None
+    ticks: int
+    parts: int
+    longest: int
+    at: int
+
+
+class OnPath(NamedTuple):
+    """Time on the critical path by what it is of, and what it is spent on."""
+
+    name: str | None
+    kind: str | None
+    cause: str
+    label: str | None
+    family: str | None
+    ticks: int
+    parts: int
+    longest: int
+    at: int
+
+
+class Use(NamedTuple):
+    """How long a device ran anything, and kernels, in the `ticks` of steps; `span` is from first to last event."""
+
+    device: int | None
+    ticks: int
+    busy: int
+    kernels: int
+    span: int
+
+
+class Waits(NamedTuple):
+    """The time that a rank waits in collectives for the rank that comes last, and that of the transfers."""
+
+    is_own: bool
+    rank: int
+    last_rank: int
+    calls: int
+    waited: int
+    transfer: int
+    steps: int | None
+
+
+class Steps(NamedTuple):
+    """The time of the steps, as in `step_breakdown`."""
+
+    ticks: int
+    communication: int
+    data_loading: int
+    are_written: bool
+
+
+class Lost(NamedTuple):
+    """Launches without an event of a device."""
+
+    launches: int
+    lost: int
+    call: str | None
+
+
+class Setup(NamedTuple):
+    """How a program uses its devices, as `_trace_setup` has it."""
+
+    is_data_parallel: bool
+    is_distributed: bool
+    has_nccl: bool
+    devices: int
+    kernel_ticks: int | None
+    units_known: bool | None
+    uses_units: bool
+    has_units: bool | None
+    capability: float | None
+    eligible_ticks: int | None
+
+
+class Compiled(NamedTuple):
+    ticks: int | None
+    compilations: int | None
+
+
+class Evidence:
+    """The evidence about one trace."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, capture_key: int) -> None:
+        self._connection, self._key = connection, capture_key
+
+    def _rows(self, make: Callable[[Iterable[Any]], Row], query: str) -> list[Row]:
+        rows = self._connection.execute(query, {"key": self._key}).fetchall()
+        return [make(row) for row in rows]
+
+    @cached_property
+    def has_work(self) -> bool:
+        """Whether a device ran anything."""
+        return bool(self._rows(tuple, "SELECT 1 FROM device_events AS d WHERE d.capture_id = $key LIMIT 1"))
+
+    @cached_property
+    def knows_times(self) -> bool:
+        """Whether all times of devices' events are known."""
+        query = "SELECT 1 FROM findings AS f WHERE f.capture_id = $key AND f.rule = 'unknown times'"
+        return not self._rows(tuple, query)
+
+    @cached_property
+    def traits(self) -> Traits:
+        query = "SELECT is_training, is_compiled, has_workers, steps, step_ticks, ticks, start_ticks"
+        return self._rows(Traits._make, f"{query} FROM _trace_traits($key)")[0]
+
+    @cached_property
+    def idle(self) -> list[Idle]:
+        return self._rows(
+            Idle._make,
+            """
+            SELECT p.device, p.cause, p.did, p.label, p.kind, sum(p.ticks)::BIGINT, count(*),
+                max(p.ticks), arg_max(p.start_ticks, p.ticks)
+            FROM _idle_parts($key) AS p
+            GROUP BY p.device, p.cause, p.did, p.label, p.kind
+            ORDER BY p.device, 6 DESC, p.cause, p.label
+            """,
+        )
+
+    @cached_property
+    def path(self) -> list[OnPath]:
+        query = "SELECT name, name_kind, cause, label, kernel_family, ticks, parts, longest, at_ticks"
+        query += " FROM _path_causes($key)"
+        return self._rows(OnPath._make, f"{query} ORDER BY ticks DESC, name, cause, label")
+
+    @cached_property
+    def use(self) -> list[Use]:
+        query = "SELECT device, ticks, busy_ticks, kernel_ticks, span_ticks FROM _device_use($key) ORDER BY device"
+        return self._rows(Use._make, query)
+
+    @cached_property
+    def waits(self) -> list[Waits]:
+        query = "SELECT is_own, rank, last_rank, calls, waited_ticks, transfer_ticks, steps_ticks"
+        return self._rows(Waits._make, f"{query} FROM _waits_for_ranks($key) ORDER BY waited_ticks DESC, rank")
+
+    @cached_property
+    def steps(self) -> Steps | None:
+        """The steps that count; None if there are none."""
+        rows = self._rows(
+            tuple,
+            """
+            SELECT sum(s.end_ticks - s.start_ticks)::BIGINT, sum(s.communication_ticks)::BIGINT,
+                sum(s.data_loader_ticks)::BIGINT, bool_or(_is_step_run(r.name))
+            FROM trace_steps AS s
+            JOIN runs AS r USING (capture_id, run_index)
+            WHERE s.capture_id = $key AND s.start_ticks IS NOT NULL
+            """,
+        )
+        return Steps(*rows[0]) if rows[0][0] else None
+
+    @cached_property
+    def lost(self) -> Lost:
+        if not self._rows(tuple, "SELECT 1 FROM findings WHERE capture_id = $key AND rule = 'lost kernels'"):
+            return Lost(0, 0, None)
+        return self._rows(Lost._make, "SELECT launches, lost, call FROM _lost_launches($key)")[0]
+
+    @cached_property
+    def setup(self) -> Setup:
+        columns = (
+            "is_data_parallel, is_distributed, has_nccl, devices, kernel_ticks, units_known, uses_units, has_units, "
+            "capability, eligible_ticks"
+        )
+        return self._rows(Setup._make, f"SELECT {columns} FROM _trace_setup($key)")[0]
+
+    @cached_property
+    def memory(self) -> list[tuple[int, int, int]]:
+        """Of devices: the number, the most bytes in use, and all bytes."""
+        return self._rows(tuple, "SELECT device, bytes, memory_bytes FROM _used_memory($key) ORDER BY device")
+
+    @cached_property
+    def compiled(self) -> Compiled:
+        return self._rows(Compiled._make, "SELECT ticks, compilations FROM _compiled_ticks($key)")[0]
+
+    def places(self, parts: Sequence[Idle] | Sequence[OnPath]) -> str:
+        """Return how many parts there are, with the length and start of the longest."""
+        longest = max(parts, key=lambda part: part.longest)
+        start = time((longest.at - self.traits.start_ticks) / 1e3, "us")
+        number = counted(sum(part.parts for part in parts), "part")
+        return f"{number}, the longest {time(longest.longest / 1e3, 'us')} from {start}"
+
+    def told_rank(self) -> tuple[str, str | None]:
+        """Return what collectives of the trace's rank take time for: rank, with the number of the one that comes last;
+        transfer; or unknown, where other ranks' traces are missing.
+        """
+        own = [each for each in self.waits if each.is_own]
+        waited: Counter[int] = Counter()
+        for each in own:
+            if each.last_rank != each.rank:
+                waited[each.last_rank] += each.waited
+        if not own:
+            return "unknown", None
+        if sum(waited.values()) < sum(each.transfer for each in own):
+            return "transfer", None
+        return "rank", str(waited.most_common(1)[0][0])

@@ -1,0 +1,115 @@
+"""The rule about idle devices: what each gap's time is spent on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from etq.advice.contract import Claim
+from etq.advice.trace_evidence import LAUNCHING, Evidence, Idle, Use
+from etq.advice.words import shortened
+
+RULE: Final = "device idle"
+# What the host does in a call, by its purpose.
+CALLS: Final = {
+    "allocation": "allocates memory",
+    "free": "frees memory",
+    "pinned_memory": "allocates, releases or registers pinned memory",
+    "module_load": "loads kernels",
+    "graph_instantiation": "captures or instantiates graphs",
+    "creation": "creates streams, events or contexts",
+}
+_TEXTS: Final = {
+    "data_loading": "waits for input data.",
+    "synchronization": "idles after synchronizations: the host launched nothing ahead.",
+    "launch_delay": "waits for launched kernels to start.",
+    "dependency": "waits for events of other streams.",
+    **{cause: f"idles while the host {work}." for cause, work in CALLS.items()},
+}
+# What it does where no single name has half of the time.
+_SEVERAL: Final = {
+    "cpu_op": "runs ops that launch nothing", "function": "runs functions that launch nothing",
+    "compilation": "compiles",
+}  # fmt: skip
+_UNKNOWN: Final = ("unknown", "unknown_wait", "call")
+
+
+def device_idle(evidence: Evidence) -> Iterator[Claim]:
+    """Yield a claim for each cause of a device's idle time."""
+    for use in evidence.use:
+        parts = [part for part in evidence.idle if part.device == use.device]
+        who = "The device" if use.device is None else f"Device {use.device}"
+        yield from _launching(evidence, use, who, parts)
+        for cause, text in _TEXTS.items():
+            yield _claim(evidence, use, [part for part in parts if part.cause == cause], cause, f"{who} {text}")
+        yield from _running(evidence, use, who, parts)
+        yield from _communicating(evidence, use, who, parts)
+        yield from _apart(evidence, use, who, parts)
+        unknown = [part._replace(cause="unknown") for part in parts if part.cause in _UNKNOWN]
+        text = f"{who} idles for a reason that the trace does not show."
+        yield _claim(evidence, use, unknown, "unknown", text, least=20.0)
+
+
+def _launching(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> Iterator[Claim]:
+    """The host launches: in ops, or in what is between them."""
+    chosen = [part for part in parts if part.cause in LAUNCHING]
+    cause = max(LAUNCHING, key=lambda word: sum(part.ticks for part in chosen if part.cause == word))
+    shown = [*_mostly(chosen), "etq idle --each lists them"]
+    yield _claim(evidence, use, chosen, cause, f"{who} idles: the host launches kernels too slowly.", shown)
+
+
+def _running(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> Iterator[Claim]:
+    """The host runs what launches nothing: ops of the CPU, functions, or torch.compile's."""
+    for cause, does in (("cpu_op", "runs"), ("function", "runs"), ("compilation", "compiles in")):
+        chosen = [part for part in parts if part.cause == cause]
+        name, share = _top(chosen, lambda part: part.label)
+        if name is not None and share >= 0.5:
+            text = f"{who} idles while the host {does} {shortened(name, 120)}."
+        else:
+            name, text = None, f"{who} idles while the host {_SEVERAL[cause]}."
+        yield _claim(evidence, use, chosen, cause, text, name=name)
+
+
+def _communicating(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> Iterator[Claim]:
+    cause, rank = evidence.told_rank()
+    text = f"{who} waits for other processes."
+    chosen = [part._replace(cause=cause) for part in parts if part.cause == "communication"]
+    yield _claim(evidence, use, chosen, cause, text, unexplained=text, name=rank)
+
+
+def _apart(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> Iterator[Claim]:
+    """Between steps, and without any record."""
+    chosen = [part for part in parts if part.cause == "between_steps"]
+    text = f"{who} idles between steps, where nothing of a step is recorded."
+    yield _claim(evidence, use, chosen, "between_steps", text, _mostly(chosen))
+    chosen = [part for part in parts if part.cause == "not_recorded"]
+    text = f"{who} idles where the host records nothing, and the trace has no steps."
+    yield _claim(evidence, use, chosen, "not_recorded", text)
+
+
+def _claim(
+    evidence: Evidence, use: Use, parts: Sequence[Idle], cause: str, text: str, shown: Sequence[str] = (), *,
+    least: float = 5.0, unexplained: str | None = None, name: str | None = None,
+) -> Claim:  # fmt: skip
+    times: Counter[str] = Counter()
+    for part in parts:
+        times[part.cause] += part.ticks
+    kind = next((part.kind for part in parts if part.label == name and part.kind), "wait")
+    places = evidence.places(parts) if parts else ""
+    whole = ("first to last event of the device", use.span)
+    return Claim(RULE, text, unexplained, cause, (kind, name), times, whole, shown, places, least)
+
+
+def _top(parts: Sequence[Idle], of: Callable[[Idle], str | None]) -> tuple[str | None, float]:
+    """Return the word with most of the time, and its part of it."""
+    times: Counter[str | None] = Counter()
+    for part in parts:
+        times[of(part)] += part.ticks
+    return (times.most_common(1)[0][0], times.most_common(1)[0][1] / times.total()) if times else (None, 0.0)
+
+
+def _mostly(parts: Sequence[Idle]) -> list[str]:
+    """Return what the host was in for most of the time, if it is one thing."""
+    name, share = _top(parts, lambda part: part.label)
+    return [f"the host was mostly in {shortened(name, 120)}"] if name is not None and share >= 0.5 else []

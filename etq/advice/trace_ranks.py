@@ -1,0 +1,35 @@
+"""The rule about a job's processes: time in communication, and the rank that others wait for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from etq.advice.contract import Claim
+from etq.advice.trace_evidence import Evidence
+from etq.advice.words import percent
+
+RULE: Final = "communication"
+_LEAST: Final = 10.0
+
+
+def communication(evidence: Evidence) -> Iterator[Claim]:
+    """Yield a claim about the steps' time in communication that no computation hides."""
+    steps = evidence.steps
+    if not steps or not steps.communication:
+        return
+    own = [each for each in evidence.waits if each.is_own]
+    waited, moved = sum(each.waited for each in own), sum(each.transfer for each in own)
+    cause, rank = evidence.told_rank()
+    spent = steps.communication
+    for_rank = round(spent * waited / (waited + moved)) if waited + moved else 0
+    times = {"unknown": spent} if cause == "unknown" else {"rank": for_rank, "transfer": spent - for_rank}
+    text = {
+        "rank": f"Steps wait for other processes: rank {rank} comes last to collectives.",
+        "transfer": "Steps transfer data between processes.",
+        "unknown": "Steps communicate; one rank does not show whether they wait for another or for the transfer: "
+        "ingest all ranks as one job.",
+    }[cause]
+    word = "step time" if steps.are_written else "recording"
+    shown = f"{percent(100 * spent / steps.ticks)} of the {word} is in communication"
+    yield Claim(RULE, text, None, cause, ("rank", rank), times, (word, steps.ticks), [shown], least=_LEAST)

@@ -1,0 +1,74 @@
+"""The rules about how a trace was recorded, and how its program uses devices: without times at stake."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from etq.advice.finding import Finding
+from etq.advice.trace_evidence import Evidence
+from etq.advice.words import counted, percent
+
+# Shares, in percent, above which the rules apply.
+_ELIGIBLE: Final = 5
+_FULL: Final = 90
+# The compute capability from which on NCCL supports a device.
+_NCCL: Final = 3.5
+
+
+def lost_kernels(evidence: Evidence) -> Iterator[Finding]:
+    """Yield a finding if launches have no event of a device."""
+    launches, lost, call = evidence.lost
+    if lost > 0:
+        has = "has" if lost == 1 else "have"
+        kernels = "its kernel is" if lost == 1 else "their kernels are"
+        yield Finding(
+            "lost kernels",
+            "high",
+            f"{counted(lost, 'launch')} of {launches:,} {has} no event of a device: {kernels} missing.",
+            f"calls of {call}; etq ops has means over the calls whose kernels are known",
+            "Record fewer steps at once, after a warm-up step, and without another profiler.",
+        )
+
+
+def setup(evidence: Evidence) -> Iterator[Finding]:
+    """Yield findings about processes, tensor cores and memory."""
+    yield from _processes(evidence)
+    yield from _tensor_cores(evidence)
+    for device, used, size in evidence.memory:
+        if 100 * used > _FULL * size:
+            yield Finding(
+                "device memory",
+                "medium",
+                f"The memory of device {device} is nearly full.",
+                f"{percent(100 * used / size)} of {size / 1024**3:.1f} GB were in use",
+                "Try gradient checkpointing, or automatic mixed precision."
+                if evidence.traits.is_training
+                else "Try a smaller batch, or smaller types.",
+            )
+
+
+def _processes(evidence: Evidence) -> Iterator[Finding]:
+    facts = evidence.setup
+    if facts.is_data_parallel and facts.devices > 1:
+        yield Finding(
+            "data parallel", "medium", "DataParallel runs on several devices from one process.",
+            counted(facts.devices, "device"), "Use DistributedDataParallel, with a process for each device.",
+        )  # fmt: skip
+    if facts.is_distributed and not facts.has_nccl and facts.devices and (facts.capability or 0) >= _NCCL:
+        yield Finding(
+            "communication backend", "medium", "DistributedDataParallel communicates without NCCL.",
+            f"a device of compute capability {facts.capability:.1f}",
+            "Use the backend NCCL, which is the fastest between devices.",
+        )  # fmt: skip
+
+
+def _tensor_cores(evidence: Evidence) -> Iterator[Finding]:
+    facts = evidence.setup
+    eligible, kernels = facts.eligible_ticks, facts.kernel_ticks
+    if eligible and kernels and 100 * eligible > _ELIGIBLE * kernels and facts.units_known:
+        yield Finding(
+            "tensor cores", "medium", "No kernel uses tensor cores, and ops could.",
+            f"ops that could launched {percent(100 * eligible / kernels)} of the time of kernels",
+            "Try automatic mixed precision.",
+        )  # fmt: skip

@@ -1,0 +1,48 @@
+"""The rules about a trace's steps: input data, compilation, devices that run little."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from etq.advice.contract import Claim
+from etq.advice.trace_evidence import Evidence
+from etq.advice.words import counted, percent
+
+
+def data_loader(evidence: Evidence) -> Iterator[Claim]:
+    """Yield a claim about the steps' time in DataLoaders, while devices run nothing."""
+    steps = evidence.steps
+    if steps:
+        word = "step time" if steps.are_written else "recording"
+        loading = steps.data_loading or 0
+        shown = f"{percent(100 * loading / steps.ticks)} of the {word} is in DataLoader"
+        yield Claim(
+            "data loader", "Steps wait for input data.", None, "data_loading", ("wait", None),
+            {"data_loading": loading}, (word, steps.ticks), [shown],
+        )  # fmt: skip
+
+
+def compilation(evidence: Evidence) -> Iterator[Claim]:
+    """Yield a claim about the recording's time in torch.compile."""
+    ticks, whole = evidence.compiled.ticks, evidence.traits.ticks
+    if ticks and whole:
+        share = percent(min(100.0, 100 * ticks / whole))
+        yield Claim(
+            "compilation", f"torch.compile compiles in {share} of the recording.", None, "compilation",
+            ("function", None), {"compilation": min(ticks, whole)}, ("the recording", whole),
+            places=counted(evidence.compiled.compilations or 0, "part"),
+        )  # fmt: skip
+
+
+def gpu_utilization(evidence: Evidence) -> Iterator[Claim]:
+    """Yield a claim for each device that runs something for less than half of the time of the steps."""
+    has_steps = evidence.traits.steps > 0
+    word = "steps" if has_steps else "recording"
+    for use in evidence.use:
+        if use.ticks and 2 * use.busy < use.ticks:
+            who = "The device" if use.device is None or len(evidence.use) == 1 else f"Device {use.device}"
+            yield Claim(
+                "gpu utilization", f"{who} is mostly idle{' within the steps' if has_steps else ''}.", None, "low_use",
+                ("device", None), {"low_use": use.ticks - use.busy}, (word, use.ticks),
+                [f"a kernel ran in {percent(100 * use.kernels / use.ticks)} of the {word}"], least=50.0,
+            )  # fmt: skip

@@ -1,0 +1,159 @@
+-- Whether a name is of something that torch.compile does when it compiles.
+CREATE MACRO _names_compilation(label) AS (
+    regexp_matches(label, 'compile_inner|_compile\.|dynamo_timed|entire_frame_compile|backend_compile|TorchDynamo')
+    AND NOT contains(label, 'Cache Lookup')
+);
+
+-- Whether torch itself writes an annotation of this name: it is no step.
+CREATE MACRO _is_torch_annotation(label) AS (
+    regexp_matches(
+        label,
+        '^(Torch-Compiled|## |TorchDynamo|Optimizer\.|autograd::|enumerate\(|(Distributed)?DataParallel|nn\.Module|FSDP)'
+    )
+);
+
+-- One name of what a thread of the host runs in a trace. `kind` is what it is a name of: op, step, annotation, module,
+-- function or call. `pattern` is the name without its numbers.
+CREATE MACRO _host_names(capture_key) AS TABLE
+SELECT s.signature_index, s.label, s.family, regexp_replace(s.label, '\d+', '*', 'g') AS pattern,
+    CASE
+        WHEN s.activity = 'module' OR s.purpose = 'module' THEN 'module'
+        WHEN s.activity IN ('python', 'python_function', 'other') THEN 'function'
+        ELSE s.activity
+    END AS kind,
+    coalesce(s.purpose = 'data_loading', false) AS loads_data,
+    coalesce(s.purpose = 'communication', false) AS communicates,
+    s.activity <> 'call' AND _names_compilation(s.label) AS compiles,
+    s.activity = 'call' AND s.purpose = 'launch' AS launches,
+    CASE WHEN s.activity = 'call' THEN _call_cause(s.purpose, s.waits) END AS call_cause,
+    s.activity = 'call' AND coalesce(s.waits, false) AS waits
+FROM (SELECT capture_key AS capture_id) AS a
+JOIN signatures AS s USING (capture_id)
+WHERE NOT s.on_device AND (s.purpose IS DISTINCT FROM 'profiler');
+
+-- One state of a thread of the host, until its next: the innermost event that is open, NULL if none is, and whether
+-- data is loaded, another process waited for, or code compiled around it. Launches are no states of their own, but
+-- counted: `launched` is how many the thread began before. Algorithm: as in `_path_parts`, after each start the innermost
+-- event is that which starts, after each end its parent.
+CREATE MACRO _host_moments(capture_key) AS TABLE
+WITH names AS MATERIALIZED (FROM _host_names(capture_key)),
+hosts AS MATERIALIZED (
+    SELECT t.thread_index, e.event_index, e.parent_index, e.signature_index, e.start_ticks,
+        e.start_ticks + e.elapsed_ticks - coalesce(e.overlap_ticks, 0) AS end_ticks, n.kind, n.launches,
+        n.kind <> 'call' OR n.call_cause IS NOT NULL AS is_state,
+        n.loads_data::INTEGER AS loads_data, n.communicates::INTEGER AS communicates, n.compiles::INTEGER AS compiles
+    FROM (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
+    JOIN names AS n USING (signature_index)
+    JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (event_index)
+    WHERE e.elapsed_ticks >= coalesce(e.overlap_ticks, 0) AND e.elapsed_ticks >= 0
+),
+launching AS (
+    SELECT h.thread_index, h.start_ticks
+    FROM hosts AS h
+    WHERE h.kind = 'call'
+        AND (
+            h.launches
+            OR h.event_index IN (SELECT d.call_index FROM device_events AS d WHERE d.capture_id = capture_key)
+        )
+),
+moments AS (
+    SELECT h.thread_index, h.start_ticks AS at_ticks, 1 AS place, h.end_ticks AS other_ticks, h.event_index,
+        h.event_index AS innermost, h.signature_index AS own_name, 1 AS change, 0 AS launches, h.loads_data,
+        h.communicates, h.compiles
+    FROM hosts AS h
+    WHERE h.is_state AND h.end_ticks > h.start_ticks
+    UNION ALL
+    SELECT h.thread_index, h.end_ticks, 0, h.start_ticks, -h.event_index, h.parent_index, h.signature_index, -1, 0,
+        -h.loads_data, -h.communicates, -h.compiles
+    FROM hosts AS h
+    WHERE h.is_state AND h.end_ticks > h.start_ticks
+    UNION ALL
+    SELECT c.thread_index, c.start_ticks, 2, NULL, NULL, NULL, NULL, 0, 1, 0, 0, 0
+    FROM launching AS c
+),
+summed AS (
+    SELECT m.thread_index, m.at_ticks, m.innermost, m.own_name, m.change,
+        sum(m.launches) OVER in_order AS launched, sum(m.loads_data) OVER in_order > 0 AS loads_data,
+        sum(m.communicates) OVER in_order > 0 AS communicates, sum(m.compiles) OVER in_order > 0 AS compiles,
+        row_number() OVER in_order AS place
+    FROM moments AS m
+    WINDOW in_order AS (
+        PARTITION BY m.thread_index
+        ORDER BY m.at_ticks, m.place, m.other_ticks DESC, m.event_index
+        ROWS UNBOUNDED PRECEDING
+    )
+)
+SELECT s.*, h.signature_index, h.end_ticks - h.start_ticks AS length, h.start_ticks, h.end_ticks
+FROM summed AS s
+LEFT JOIN hosts AS h ON h.event_index = s.innermost
+WHERE s.change <> 0;
+
+-- One state of a thread of the host, as `_host_moments` has it, with what its time is spent on: `cause`, as in
+-- `idle_parts`; NULL where nothing is open, or where it waits in a function for what other threads launch. `label`, a
+-- name without serial numbers, and `kind` are of the innermost event.
+CREATE MACRO _host_states(capture_key) AS TABLE
+WITH moments AS MATERIALIZED (FROM _host_moments(capture_key)),
+names AS MATERIALIZED (FROM _host_names(capture_key)),
+steps AS MATERIALIZED (FROM _tool_steps(capture_key)),
+-- Patterns of the names within which anything is launched.
+launching AS MATERIALIZED (
+    SELECT n.pattern
+    FROM (
+        SELECT m.own_name, sum(-m.change * m.launched) AS launched FROM moments AS m GROUP BY m.own_name
+    ) AS m
+    JOIN names AS n ON n.signature_index = m.own_name
+    GROUP BY n.pattern
+    HAVING sum(m.launched) > 0
+),
+described AS MATERIALIZED (
+    SELECT n.signature_index, n.family, n.kind, n.call_cause,
+        n.pattern IN (SELECT l.pattern FROM launching AS l)
+        OR n.kind IN ('step', 'call')
+        OR n.pattern IN (SELECT t.pattern FROM steps AS t) AS launches
+    FROM names AS n
+),
+all_launches AS (
+    SELECT m.at_ticks, count(*) OVER (ORDER BY m.at_ticks ROWS UNBOUNDED PRECEDING) AS launched
+    FROM _host_launches(capture_key) AS m
+),
+-- Functions of 20 us and more that launch nothing while others do.
+waiting AS (
+    SELECT f.event_index
+    FROM (
+        SELECT DISTINCT m.innermost AS event_index, m.start_ticks, m.end_ticks
+        FROM moments AS m
+        JOIN described AS d USING (signature_index)
+        WHERE NOT d.launches AND d.kind <> 'op' AND m.length >= 20000
+    ) AS f
+    ASOF LEFT JOIN all_launches AS b ON row(f.start_ticks) > row(b.at_ticks)
+    ASOF LEFT JOIN all_launches AS u ON row(f.end_ticks) > row(u.at_ticks)
+    WHERE u.launched > coalesce(b.launched, 0)
+)
+SELECT m.thread_index, m.at_ticks, m.place, d.family AS label, d.kind,
+    CASE
+        WHEN m.loads_data THEN 'data_loading'
+        WHEN m.communicates THEN 'communication'
+        WHEN m.compiles THEN 'compilation'
+        WHEN d.call_cause IS NOT NULL THEN d.call_cause
+        WHEN d.kind = 'op' THEN CASE WHEN d.launches OR m.length < 20000 THEN 'host' ELSE 'cpu_op' END
+        WHEN d.launches THEN 'step'
+        -- Short functions are Python between the ops, as long as it is many of them.
+        WHEN d.kind = 'function' AND m.length < 20000 THEN 'step'
+        WHEN d.kind IS NOT NULL AND w.event_index IS NULL THEN 'function'
+    END AS cause
+FROM moments AS m
+LEFT JOIN described AS d USING (signature_index)
+LEFT JOIN waiting AS w ON w.event_index = m.innermost;
+
+-- One launch of the host in a trace.
+CREATE MACRO _host_launches(capture_key) AS TABLE
+SELECT t.thread_index, e.start_ticks AS at_ticks
+FROM (
+    SELECT s.signature_index, s.purpose = 'launch' AS launches
+    FROM (SELECT capture_key AS capture_id) AS a
+    JOIN signatures AS s USING (capture_id)
+    WHERE s.activity = 'call'
+) AS n
+JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e USING (signature_index)
+JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (event_index)
+WHERE n.launches OR e.event_index IN (SELECT d.call_index FROM device_events AS d WHERE d.capture_id = capture_key);

@@ -1,0 +1,96 @@
+-- How a trace's program uses its devices: one row. `capability` is the greatest compute capability of its devices. The
+-- times are of kernels: all, and those of ops that could use tensor cores; `units_known` is whether the names of nine
+-- tenths tell if they do. `has_units` is whether the first device has tensor cores, or AMD's matrix cores.
+CREATE MACRO _trace_setup(capture_key) AS TABLE
+WITH names AS MATERIALIZED (
+    SELECT s.label, s.activity, s.purpose, s.kernel_family
+    FROM (SELECT capture_key AS capture_id) AS a
+    JOIN signatures AS s USING (capture_id)
+),
+devices AS MATERIALIZED (FROM trace_devices AS d WHERE d.capture_id = capture_key),
+told AS (
+    SELECT
+        coalesce(
+            bool_or(n.label = 'DataParallel.forward' AND n.activity IN ('op', 'python', 'annotation')), false
+        ) AS is_data_parallel,
+        coalesce(
+            bool_or(n.label = 'DistributedDataParallel.forward' AND n.activity IN ('op', 'python', 'annotation')), false
+        ) AS is_distributed,
+        coalesce(
+            bool_or(
+                (n.purpose = 'communication' OR n.activity = 'kernel')
+                AND (starts_with(n.label, 'nccl') OR n.kernel_family = 'communication')
+            ),
+            false
+        ) AS has_nccl,
+        coalesce(bool_or(n.activity = 'call' AND starts_with(n.label, 'hip')), false) AS is_amd
+    FROM names AS n
+),
+work AS MATERIALIZED (FROM _launches(capture_key)),
+kernels AS (
+    SELECT count(DISTINCT w.device) AS devices,
+        _sum_where(w.end_ticks - w.start_ticks, w.kind = 'kernel') AS ticks,
+        _sum_where(w.end_ticks - w.start_ticks, w.kind = 'kernel' AND w.uses_matrix_units IS NULL) AS unknown_ticks,
+        coalesce(bool_or(w.kind = 'kernel' AND w.uses_matrix_units), false) AS has_uses
+    FROM work AS w
+),
+-- AMD's devices are told by the names of runtime calls, as names of devices may be empty. Those of the series MI100 to
+-- MI399 have matrix cores.
+equipped AS (
+    SELECT
+        arg_min(
+            CASE
+                WHEN t.is_amd OR d.name LIKE 'AMD%' THEN regexp_matches(d.name, '\bMI[1-3][0-9]{2}')
+                ELSE d.compute_major >= 7
+            END,
+            d.device
+        ) AS has_units,
+        max(d.compute_major + d.compute_minor / 10) AS capability
+    FROM devices AS d CROSS JOIN told AS t
+)
+SELECT t.is_data_parallel, t.is_distributed, t.has_nccl, k.devices, k.ticks AS kernel_ticks,
+    10 * k.unknown_ticks <= k.ticks AS units_known, k.has_uses AS uses_units, e.has_units, e.capability,
+    CASE
+        WHEN e.has_units AND NOT k.has_uses
+            THEN (SELECT _sum_where(c.kernel_self_ticks, c.is_lowest_eligible) FROM _operator_calls(capture_key) AS c)
+    END AS eligible_ticks
+FROM told AS t CROSS JOIN kernels AS k CROSS JOIN equipped AS e;
+
+-- The greatest part of the memory of one device of a trace that was in use.
+CREATE MACRO _used_memory(capture_key) AS TABLE
+SELECT m.device, max(m.total_allocated) AS bytes, any_value(d.memory_bytes) AS memory_bytes
+FROM (SELECT capture_key AS capture_id) AS a
+JOIN trace_memory AS m USING (capture_id)
+JOIN trace_devices AS d ON d.capture_id = m.capture_id AND d.device = m.device
+WHERE m.device_type <> 0 AND d.memory_bytes > 0
+GROUP BY m.device;
+
+-- The time that torch.compile compiles, in the thread that compiles longest; NULL if none does.
+CREATE MACRO _compiled_ticks(capture_key) AS TABLE
+WITH names AS MATERIALIZED (
+    SELECT s.signature_index
+    FROM (SELECT capture_key AS capture_id) AS a
+    JOIN signatures AS s USING (capture_id)
+    WHERE NOT s.on_device AND s.activity <> 'call' AND _names_compilation(s.label)
+),
+slices AS (
+    SELECT t.thread_index, e.start_ticks, e.start_ticks + e.elapsed_ticks AS end_ticks,
+        max(e.start_ticks + e.elapsed_ticks) OVER (
+            PARTITION BY t.thread_index
+            ORDER BY e.start_ticks, e.elapsed_ticks DESC
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) AS before_ticks
+    FROM names AS n
+    JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e USING (signature_index)
+    JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (event_index)
+    WHERE e.elapsed_ticks > 0
+),
+outermost AS (
+    SELECT s.thread_index,
+        sum(s.end_ticks - greatest(s.start_ticks, coalesce(s.before_ticks, s.start_ticks)))::BIGINT AS ticks,
+        count(*) FILTER (WHERE s.before_ticks IS NULL OR s.start_ticks >= s.before_ticks) AS compilations
+    FROM slices AS s
+    WHERE s.before_ticks IS NULL OR s.end_ticks > s.before_ticks
+    GROUP BY s.thread_index
+)
+SELECT max(o.ticks) AS ticks, arg_max(o.compilations, o.ticks) AS compilations FROM outermost AS o;

@@ -1,0 +1,91 @@
+-- One part of one gap of a device, in ticks, as in `idle_parts`.
+CREATE MACRO _idle_parts(capture_key) AS TABLE
+WITH gaps AS MATERIALIZED (FROM _device_gaps(capture_key, 'device')),
+did AS MATERIALIZED (
+    SELECT p.device, p.start_ticks, p.cause, p.did, p.label, p.kind, sum(p.ticks)::BIGINT AS ticks
+    FROM _host_parts(capture_key, 'gaps') AS p
+    GROUP BY p.device, p.start_ticks, p.cause, p.did, p.label, p.kind
+),
+calls AS (
+    SELECT n.label, e.start_ticks, e.start_ticks + e.elapsed_ticks AS end_ticks
+    FROM _host_names(capture_key) AS n
+    JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e USING (signature_index)
+    WHERE n.waits AND n.call_cause = 'synchronization' AND e.elapsed_ticks > 0
+),
+-- The call that waited when the gap began: without it, the host would have gone on so much earlier.
+waits AS (
+    SELECT g.device, g.start_ticks, c.label, g.start_ticks - c.start_ticks AS waited_ticks
+    FROM gaps AS g
+    ASOF JOIN calls AS c ON row(g.start_ticks) > row(c.start_ticks)
+    WHERE c.end_ticks >= g.start_ticks
+),
+launching AS MATERIALIZED (
+    SELECT d.device, d.start_ticks, sum(d.ticks)::BIGINT AS ticks
+    FROM did AS d
+    WHERE d.cause IN ('host', 'step')
+    GROUP BY d.device, d.start_ticks
+),
+saved AS MATERIALIZED (
+    SELECT l.device, l.start_ticks, w.label, least(l.ticks, w.waited_ticks) AS ticks,
+        least(l.ticks, w.waited_ticks) / l.ticks AS part
+    FROM launching AS l
+    JOIN waits AS w ON w.start_ticks = l.start_ticks AND w.device IS NOT DISTINCT FROM l.device
+),
+messages AS (
+    SELECT d.event_index
+    FROM (FROM device_events AS i WHERE i.capture_id = capture_key) AS d
+    JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e USING (event_index)
+    JOIN (FROM signatures AS i WHERE i.capture_id = capture_key) AS s USING (signature_index)
+    WHERE s.kernel_family = 'communication'
+),
+parts AS (
+    SELECT d.device, d.start_ticks, d.cause, d.did, d.label, d.kind,
+        CASE
+            WHEN d.cause IN ('host', 'step') THEN round(d.ticks * (1 - coalesce(s.part, 0)))::BIGINT
+            ELSE d.ticks
+        END AS ticks
+    FROM did AS d
+    LEFT JOIN saved AS s ON s.start_ticks = d.start_ticks AND s.device IS NOT DISTINCT FROM d.device
+    UNION ALL
+    SELECT s.device, s.start_ticks, 'synchronization', 'synchronization', s.label, 'call', s.ticks FROM saved AS s
+    UNION ALL
+    SELECT g.device, g.start_ticks,
+        CASE
+            WHEN g.host_ticks IS NULL THEN 'unknown'
+            WHEN 2 * (g.ticks - g.host_ticks) < g.ticks THEN 'latency'
+            WHEN d.wait_kind = 'launch_delay' THEN 'launch_delay'
+            WHEN d.wait_kind = 'dependency'
+                THEN CASE WHEN m.event_index IS NOT NULL THEN 'communication' ELSE 'dependency' END
+            ELSE 'unknown_wait'
+        END,
+        NULL, g.launch, CASE WHEN g.launch IS NOT NULL THEN 'call' END, g.ticks - coalesce(g.host_ticks, 0)
+    FROM gaps AS g
+    JOIN (FROM device_events AS i WHERE i.capture_id = capture_key) AS d ON d.event_index = g.next_index
+    LEFT JOIN messages AS m ON m.event_index = coalesce(d.recorded_index, d.called_index, d.wait_index)
+)
+SELECT p.* FROM parts AS p WHERE p.ticks > 0;
+
+-- One part of a gap of a device of a trace, by what it is spent on: what the host does until the next launch begins, and
+-- what is launched then waits for. Where `device_idle` gives each gap the cause of its longer part, the parts of a gap
+-- sum up to it. Of a gap that begins while the host waits for the device, as much time as the host had waited counts for
+-- that wait: without it, the next launch would come so much earlier. Steps are those that any tool writes: the
+-- profiler's, a server's, a diffusion model's, or annotations that repeat and launch most of what is launched.
+-- Needs: torch_trace, device_events; else: framework_tax
+-- Empty: {capture} has no gaps between device events
+-- Shown: device!, start!, cause!, duration!, host!, host_kind, host_cause, unit
+-- Columns:
+--   device: number of the device; NULL if not written
+--   start: start of the gap, relative to the start of the recording
+--   cause: host (ops that launch), step (between the ops of a step), cpu_op (an op of 20 us and more that launches nothing), function (an annotation, module or function that launches nothing), compilation, data_loading, communication, between_steps, not_recorded (nothing is recorded, and the trace has no steps); calls by their purpose: synchronization, allocation, free, pinned_memory, module_load, graph_instantiation, creation, call (of no known kind); then, of what is launched, launch_delay, dependency, communication, unknown_wait, or latency where that is less than half of the gap; unknown if no launch is recorded
+--   duration: length of the part
+--   host: op, annotation, module, function or call that the host was in; NULL if it was in none
+--   host_kind: op, step, annotation, module, function or call: what `host` is; NULL if that is
+--   host_cause: between steps, what the host did by the words of `cause`; NULL if nothing is recorded, and for parts after the launch
+--   unit: the requested unit of time
+CREATE MACRO idle_parts(capture, unit := NULL) AS TABLE
+WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit))
+SELECT p.device, _in_unit(p.start_ticks - r.start_ticks, a.scale) AS start, p.cause,
+    _in_unit(p.ticks, a.scale) AS duration, p.label AS host, p.kind AS host_kind, p.did AS host_cause, a.unit
+FROM _idle_parts((SELECT a.capture_id FROM target AS a)) AS p CROSS JOIN target AS a
+CROSS JOIN _recording((SELECT a.capture_id FROM target AS a)) AS r
+ORDER BY p.start_ticks, p.device, p.ticks DESC, p.cause, p.label;

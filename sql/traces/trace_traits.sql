@@ -1,0 +1,73 @@
+-- What kind of program a trace is of, as its names tell, in ticks; see `trace_traits`.
+CREATE MACRO _trace_traits(capture_key) AS TABLE
+WITH names AS MATERIALIZED (
+    SELECT s.label, s.activity, s.on_device
+    FROM (SELECT capture_key AS capture_id) AS a
+    JOIN signatures AS s USING (capture_id)
+),
+told AS (
+    SELECT
+        coalesce(
+            bool_or(
+                NOT n.on_device
+                AND regexp_matches(n.label, 'Backward\d*$|^autograd::engine|^Optimizer\.(step|zero)|## backward')
+            ),
+            false
+        ) AS trains,
+        coalesce(
+            bool_or(
+                NOT n.on_device
+                AND n.activity IN ('annotation', 'step')
+                AND (
+                    _serving_name(n.label) IS NOT NULL
+                    OR regexp_matches(n.label, '^execute_|denois|inference', 'i')
+                )
+            ),
+            false
+        ) AS infers,
+        coalesce(
+            bool_or(
+                n.activity = 'kernel'
+                AND regexp_matches(n.label, '^triton_(poi|red|per|mix|for|unk|tem|mm)_')
+                OR regexp_matches(n.label, '^(## Call CompiledFx|Torch-Compiled)')
+            ),
+            false
+        ) AS is_compiled,
+        coalesce(bool_or(contains(n.label, '_MultiProcessingDataLoaderIter')), false) AS has_workers
+    FROM names AS n
+),
+spans AS (
+    SELECT t.start_ticks, t.end_ticks,
+        max(t.end_ticks) OVER (
+            ORDER BY t.start_ticks, t.end_ticks
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) AS before_ticks
+    FROM _tool_steps(capture_key) AS t
+),
+stepped AS (
+    SELECT count(*) AS steps,
+        sum(
+            greatest(s.end_ticks - greatest(s.start_ticks, coalesce(s.before_ticks, s.start_ticks)), 0)
+        )::BIGINT AS ticks
+    FROM spans AS s
+)
+SELECT CASE WHEN t.trains THEN true WHEN t.infers THEN false END AS is_training, t.is_compiled, t.has_workers, p.steps,
+    p.ticks AS step_ticks, r.end_ticks - r.start_ticks AS ticks, r.start_ticks
+FROM told AS t CROSS JOIN stepped AS p CROSS JOIN _recording(capture_key) AS r;
+
+-- What kind of program a trace is of, as the names in it tell: remedies depend on it. One row.
+-- Needs: torch_trace
+-- Shown: is_training!, is_compiled!, has_workers!, steps, step_time, duration, unit
+-- Columns:
+--   is_training: whether it trains: autograd's backward ops or an optimizer; false for steps of servers and of diffusion models without those; NULL if neither is seen
+--   is_compiled: whether torch.compile made code that ran
+--   has_workers: whether a DataLoader has worker processes
+--   steps: number of steps, of any tool: the profiler's, a server's, a diffusion model's, or annotations that repeat and launch most of what is launched
+--   step_time: time in these on the host; NULL without steps
+--   duration: time of the recording
+--   unit: the requested unit of time
+CREATE MACRO trace_traits(capture, unit := NULL) AS TABLE
+WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit))
+SELECT t.is_training, t.is_compiled, t.has_workers, t.steps, _in_unit(t.step_ticks, a.scale) AS step_time,
+    _in_unit(t.ticks, a.scale) AS duration, a.unit
+FROM _trace_traits((SELECT a.capture_id FROM target AS a)) AS t CROSS JOIN target AS a;
