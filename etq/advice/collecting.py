@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from etq.advice import kernels, trace_evidence, traces
 from etq.advice.dumps import findings_of
 from etq.advice.evidence import Scale, evidence_of, scale_of
 from etq.advice.finding import SEVERITIES, Finding
-from etq.advice.of_sql import trace_findings
 from etq.database.rollups import answered_times
 
 if TYPE_CHECKING:
@@ -51,6 +51,12 @@ def rows_of_trace(connection: duckdb.DuckDBPyConnection, key: int, unit: str | N
     query = "SELECT c.time_scale FROM captures AS c WHERE c.capture_id = ?"
     [(time_scale,)] = connection.execute(query, [key]).fetchall()
     return _rows(trace_findings(connection, key), scale_of(time_scale, unit))
+
+
+def trace_findings(connection: duckdb.DuckDBPyConnection, key: int) -> list[Finding]:
+    """Return what the rules find in a trace, unordered."""
+    is_time_known = trace_evidence.Evidence(connection, key).has_kernels
+    return [*traces.findings(connection, key), *kernels.findings(connection, key, is_time_known)]
 
 
 def rows_of_dumps(

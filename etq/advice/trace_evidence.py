@@ -181,6 +181,11 @@ class Evidence:
             return Lost(0, 0, None)
         return self._rows(Lost._make, "SELECT launches, lost, call FROM _lost_launches($key)")[0]
 
+    @property
+    def has_kernels(self) -> bool:
+        """Whether less than a twentieth of the launches have no event; else too much of the devices' time is missing."""
+        return self.lost.lost <= 0 or 20 * self.lost.lost < self.lost.launches
+
     @cached_property
     def setup(self) -> Setup:
         columns = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import weakref
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Protocol, Self
 
@@ -27,6 +28,8 @@ class Answers(Protocol):
     def rows(self, query: str, /, **parameters: Any) -> tuple[list[str], list[tuple[Any, ...]]]: ...
 
     def capture(self, selector: str) -> Capture: ...
+
+    def locked(self) -> AbstractContextManager[duckdb.DuckDBPyConnection]: ...
 
 
 class Handle:

@@ -9,8 +9,7 @@ from etq import catalog
 from etq.warehouse.formats import TRACE
 
 if TYPE_CHECKING:
-    from etq.database.handles import Capture
-    from etq.warehouse.warehouse import Warehouse
+    from etq.database.handles import Answers, Capture
 
 VIEW: Final = "advice"
 _CHECKED: Final = """
@@ -18,7 +17,7 @@ _CHECKED: Final = """
 """
 
 
-def advised(warehouse: Warehouse, capture: Capture, given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+def advised(warehouse: Answers, capture: Capture, given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Return a query with the rows of `advice` about a capture, and its parameters; `given` are the other arguments.
 
     Those about runs change nothing for a trace, whose texts have the default unit. Raises `QueryError` for an unknown
