@@ -56,7 +56,7 @@ def verdicts_of(warehouse: Warehouse, base: str, new: str, options: dict[str, An
     if unknown := sorted(set(options) - set(OPTIONS)):
         raise QueryError(f"compare takes no {unknown[0]}; it takes {', '.join(OPTIONS)}")
     with closing(Comparison(warehouse, base, new, dict.fromkeys(OPTIONS) | options)) as comparison:
-        return [line for line, _ in comparison.lines()]
+        return [*(line for line, _ in comparison.lines()), *comparison.label_lines()]
 
 
 class Comparison:
@@ -309,6 +309,16 @@ class Comparison:
         if not rows:
             raise QueryError("no capture has a load or an execute; start-up can't be compared")
         return _sentences(rows)
+
+    def label_lines(self) -> list[str]:
+        """Return a line for each label that differs between the sides besides those that select them, as findings do.
+
+        What is compared need not have times.
+        """
+        (*_, base), (*_, new) = self._sides
+        query = "SELECT name, detail FROM _differing_labels($base, $new, $keys, $others)"
+        labels = self.warehouse.rows(query, base=self.base, new=self.new, keys=base, others=new)[1]
+        return [f"{words.LABELS_DIFFER}: {words.CONDITION.format(*label)}" for label in labels]
 
     def has_few_common_ops(self) -> bool:
         """Whether the programs differ so much that only totals can be compared."""

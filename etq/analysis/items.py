@@ -62,7 +62,7 @@ def _other_graphs(samples: Mapping[str, Any]) -> Flags:
         graphs[samples["side"][row]][samples["item"][row]] |= parts.get(keys[row], set())
     base, new = graphs.values()
     others = {item for item in base.keys() & new.keys() if base[item] != new[item]}
-    return of_calls & np.array([item in others for item in samples["item"]], np.bool_)
+    return np.asarray(of_calls & np.array([item in others for item in samples["item"]], np.bool_), np.bool_)
 
 
 def _described(samples: Mapping[str, Any]) -> dict[str, Any]:

@@ -75,6 +75,8 @@ def gate(
     try:
         with sides(base, new, db, etrecord) as (warehouse, base_selector, new_selector):
             comparison = Comparison(warehouse, base_selector, new_selector, arguments, step_name)
+            for line in comparison.label_lines():
+                say(f"Note: {line}")
             if not (startup or total or metrics) and comparison.has_few_common_ops():
                 say(f"Note: {words.FEW_COMMON_OPS}: fewer than half of the ops are in both; only totals are judged")
                 total = True

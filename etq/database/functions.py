@@ -107,7 +107,7 @@ FUNCTIONS: Final = (
                 "ticks": "DOUBLE",
             },
             {"op": "VARCHAR", "base_shapes": "VARCHAR", "new_shapes": "VARCHAR"},
-            {"name": "VARCHAR", "detail": "VARCHAR"},
+            {"name": "VARCHAR", "detail": "VARCHAR", "is_label": "BOOLEAN"},
             "BOOLEAN",
             "DOUBLE",
             "DOUBLE",

@@ -90,7 +90,8 @@ def compare(
 
     samples         columns of `_comparison_samples`
     shapes          ops with inputs of other shapes on both sides: item, and shapes that only base, and only new, has
-    conditions      under which the sides were measured and that differ: name and detail
+    conditions      under which the sides were measured and that differ: name and detail; and is_label, for labels of
+                    the sides that differ, too
     is_one_clock    whether both sides count time, or cycles
     alpha           accepted probability of a false verdict slower or faster
     min_effect      smallest change that counts; None: the default
@@ -112,8 +113,9 @@ def compare(
             of_slow = _Comparison(slow, alpha, dict.fromkeys(levels, SLOW_PART), min_effect)
             found += of_slow.slow_runs({(row.level, row.item): row.verdict for row in found})
     found += [_finding(0, *finding) for finding in findings_of_input(samples, conditions, phase)]
+    do_conditions_differ = not conditions["is_label"].all()
     for row in found:
-        if row.verdict in (words.SLOWER, words.FASTER) and len(conditions["name"]) and not allow_mismatch:
+        if row.verdict in (words.SLOWER, words.FASTER) and do_conditions_differ and not allow_mismatch:
             row.verdict = words.CONDITIONS_DIFFER
         if row.level in ("total", "common shift") and not is_one_clock:
             row.change = row.change_low = row.change_high = row.p = None

@@ -19,13 +19,13 @@ Finding = tuple[int, str, str] | tuple[int, str, str, int, str]
 def findings_of_input(
     samples: Mapping[str, Any], conditions: Mapping[str, Any], phase: str | None
 ) -> Iterator[Finding]:
-    """Yield the findings of captures without times, and of conditions and programs that differ."""
+    """Yield the findings of captures without times, and of conditions, labels and programs that differ."""
     for at in np.flatnonzero((samples["level"] == "none") & (samples["side"] != "history")):
         side, run = samples["side"][at], "step" if samples["is_trace"][at] else "execute"
         detail = words.NO_TIMES.format(side, run, "" if phase is None else f" of phase {phase}")
         yield 0, "no times", detail, int(samples["capture_id"][at]), side
-    for name, detail in zip(conditions["name"], conditions["detail"], strict=True):
-        yield 1, "conditions differ", words.CONDITION.format(name, detail)
+    for name, detail, is_label in zip(*(conditions[key] for key in ("name", "detail", "is_label")), strict=True):
+        yield 1, words.LABELS_DIFFER if is_label else words.CONDITIONS_DIFFER, words.CONDITION.format(name, detail)
     is_op = samples["level"] == "op"
     base, new = ({*samples["item"][is_op & (samples["side"] == side)]} for side in ("base", "new"))
     matched = next(iter(samples["matched"][is_op]), "event")

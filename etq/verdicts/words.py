@@ -56,6 +56,7 @@ ORDER = (
 
 # The finding that programs have too little in common to compare their ops.
 FEW_COMMON_OPS = "few common ops"
+LABELS_DIFFER = "labels differ"
 # Notes: why there is no verdict, and what one needs.
 ZERO = "shorter than one step of the clock"
 DISTURBED = "a capture is disturbed: take 2 more of base and of new"

@@ -18,11 +18,17 @@ reshaped AS (
     FROM shapes AS h
     WHERE NOT (list_has_all(h.base_shapes, h.new_shapes) AND list_has_all(h.new_shapes, h.base_shapes))
 ),
+sides AS MATERIALIZED (
+    SELECT list(DISTINCT d.capture_id) FILTER (WHERE d.side = 'base') AS of_base,
+        list(DISTINCT d.capture_id) FILTER (WHERE d.side = 'new') AS of_new
+    FROM sampled AS d
+),
 conditions AS (
-    FROM _differing_conditions(
-        (SELECT list(DISTINCT b.capture_id) FROM sampled AS b WHERE b.side = 'base'),
-        (SELECT list(DISTINCT n.capture_id) FROM sampled AS n WHERE n.side = 'new')
-    )
+    SELECT d.name, d.detail, false AS is_label
+    FROM _differing_conditions((SELECT a.of_base FROM sides AS a), (SELECT a.of_new FROM sides AS a)) AS d
+    UNION ALL
+    SELECT l.name, l.detail, true
+    FROM _differing_labels(base, new, (SELECT a.of_base FROM sides AS a), (SELECT a.of_new FROM sides AS a)) AS l
 )
 SELECT a.samples, a.ops,
     (SELECT list(e) FROM reshaped AS e) AS shapes,

@@ -9,6 +9,17 @@ CREATE MACRO _traced_op(label) AS (
     END
 );
 
+-- Why an op without a formula has no cost.
+CREATE MACRO _why_uncounted(label) AS (
+    CASE
+        WHEN regexp_matches(label, '^flash_attn\w*::\w*varlen') THEN 'the lengths of its sequences are not written'
+        WHEN regexp_matches(label, '^aten::nll_loss(2d)?_(forward|backward)$')
+            THEN 'how many targets it ignores is not written'
+        WHEN regexp_matches(label, '^aten::(topk|sort)$') THEN 'its operations depend on its kernel'
+        ELSE 'no formula for ' || label
+    END
+);
+
 -- The lengths of the sequences of a step in the name that vLLM and SGLang for ROCm give it: numbers of queries and of
 -- keys, and of the pairs that causal attention computes. The name has their sums (sq, sk), and those of the squares
 -- and products of each sequence (sqsq, sqsk), for prompts and for the generation. NULL for other names.
@@ -168,7 +179,7 @@ SELECT c.label, coalesce(c.formula.family, c.kernel_family) AS family, c.shapes,
     coalesce(c.formula.moves = 'named', false) AS is_bytes_alone, coalesce(s.is_least, false) AS is_least,
     CASE
         WHEN c.label IS NULL THEN 'no op launched it'
-        WHEN c.op IS NULL THEN 'no formula for ' || c.label
+        WHEN c.op IS NULL THEN _why_uncounted(c.label)
         WHEN c.shapes IS NULL THEN 'recorded without shapes: profile(record_shapes=True) writes them'
         ELSE s.reason
     END AS reason,

@@ -216,6 +216,38 @@ def test_conditions_that_differ(warehouse: Warehouse) -> None:
     assert "governor: performance in base, powersave in new" in rules(warehouse)["conditions differ"]
 
 
+@pytest.mark.parametrize(
+    ("base", "new", "told"),
+    [
+        (["pixel8"] * 3, ["s24"] * 3, "device: pixel8 in all of base, s24 in all of new; this may be"),
+        (["a", "b", "b"], ["c", "c", "d"], "device: a, b in all of base, c, d in all of new; this may be"),
+        # One capture has the other side's, none is known of one, and each capture has its own.
+        (["pixel8", "pixel8", "s24"], ["s24"] * 3, None),
+        (["pixel8"] * 3, ["s24", "s24", None], None),
+        (["1", "2", "3"], ["4", "5", "6"], None),
+    ],
+)
+def test_labels_that_differ_besides_those_that_select_the_sides(
+    warehouse: Warehouse, base: list[str], new: list[str | None], told: str | None
+) -> None:
+    for build, devices in (("41", base), ("42", new)):
+        for number, device in enumerate(devices):
+            labels = {"build": build, "commit": f"c{build}", "side": "s"} | ({"device": device} if device else {})
+            events = kernel("mm", 0, 1009 + number), execute(0, 2003 + int(build))
+            warehouse.ingest(dump(run("Execute", *events)), name=f"{build}-{number}", labels=labels)
+    sides = {"base": "build=41", "new": "build=42"}
+    details = [
+        row["detail"] for row in rows_of(warehouse, "compare_findings", **sides) if row["rule"] == "labels differ"
+    ]
+    assert [detail.startswith(told or "?") for detail in details] == ([True] if told else [])
+    lines = warehouse.compare(**sides).verdicts
+    assert [line for line in lines if "device" in line] == [f"labels differ: {detail}" for detail in details]
+    if told and len({*base}) == 1:
+        assert "labels differ" not in {
+            row["rule"] for row in rows_of(warehouse, "compare_findings", "device=pixel8", "device=s24")
+        }
+
+
 METRICS: dict[str, tuple[str, list[float], list[float], str]] = {
     "latency": ("lower", [10, 11, 10.5, 10.2, 10.8], [12, 12.5, 12.1, 12.9, 12.3], "worse"),
     "speed": ("higher", [10, 11, 10.5, 10.2, 10.8], [12, 12.5, 12.1, 12.9, 12.3], "better"),

@@ -206,7 +206,7 @@ def samples_of(fleet: Fleet, draws: Sequence[Draw]) -> dict[str, Any]:
 
 
 NO_SHAPES: Final = {name: np.empty(0, np.object_) for name in ("item", "base_shapes", "new_shapes")}
-NO_CONDITIONS: Final = {name: np.empty(0, np.object_) for name in ("name", "detail")}
+NO_CONDITIONS: Final = {name: np.empty(0, np.object_) for name in ("name", "detail", "is_label")}
 
 
 def judged(fleet: Fleet, draws: Sequence[Draw], alpha: float = 0.05) -> list[dict[str, Judged]]:

@@ -1,0 +1,43 @@
+-- The labels that may be the reason for a difference between two sides, besides those that select the sides: all
+-- captures have the label, and no value is on both sides. Labels of the program (build, version, and those of git)
+-- differ where programs are compared, and the governor is one of `_differing_conditions`. A label that numbers the
+-- captures of a side, with a value for each, says nothing.
+CREATE MACRO _differing_labels(
+    base,  -- selector of the side
+    new,
+    base_captures,  -- the keys that it selects, as a list
+    new_captures
+) AS TABLE
+WITH valued AS (
+    SELECT l.key, list_sort(list(DISTINCT l.value) FILTER (NOT s.is_new)) AS base_values,
+        list_sort(list(DISTINCT l.value) FILTER (s.is_new)) AS new_values,
+        count(*) FILTER (NOT s.is_new) AS of_base, count(*) FILTER (s.is_new) AS of_new
+    FROM (
+        SELECT unnest(base_captures) AS capture_id, false AS is_new
+        UNION ALL
+        SELECT unnest(new_captures), true
+    ) AS s
+    JOIN labels AS l USING (capture_id)
+    WHERE l.key NOT IN ('build', 'version', 'commit', 'commit_time', 'branch', 'dirty', 'governor')
+        AND NOT list_contains(
+            list_transform(
+                _label_parts(base::VARCHAR) || _label_parts(new::VARCHAR),
+                lambda p: regexp_extract(p, '^([^=<>]+)[=<>]', 1)
+            ), l.key
+        )
+    GROUP BY l.key
+)
+SELECT v.key AS name, _listed_values(v.base_values) || ' in all of base, ' || _listed_values(v.new_values)
+    || ' in all of new' AS detail
+FROM valued AS v
+WHERE v.of_base = len(base_captures)
+    AND v.of_new = len(new_captures)
+    AND NOT list_has_any(v.base_values, v.new_values)
+    AND (len(v.base_values) = 1 OR len(v.base_values) < v.of_base)
+    AND (len(v.new_values) = 1 OR len(v.new_values) < v.of_new)
+ORDER BY v.key;
+
+-- The first three of some values as text.
+CREATE MACRO _listed_values(texts) AS (
+    array_to_string(texts[:3], ', ') || CASE WHEN len(texts) > 3 THEN ', ...' ELSE '' END
+);
