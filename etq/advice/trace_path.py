@@ -67,8 +67,8 @@ def _words(kind: str, name: str, parts: Sequence[OnPath]) -> str:
         return "on the host, between the ops of steps"
     if kind == "call" and name in _TOGETHER:
         top = max(parts, key=lambda part: part.ticks)
-        return shortened(top.label or name, 120) + (f": the host {CALLS[name]}" if name in CALLS else "")
-    return shortened(name, 120)
+        return (top.label or name) + (f": the host {CALLS[name]}" if name in CALLS else "")
+    return name
 
 
 def _shown(parts: Sequence[OnPath]) -> list[str]:

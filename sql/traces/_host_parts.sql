@@ -1,13 +1,23 @@
--- The two threads that launch most, where a step counts as two launches: what one of them does not tell, the other may.
-CREATE MACRO _main_threads(capture_key) AS TABLE
-SELECT l.thread_index, count(*) AS launches
+-- One thread that launches, with how often.
+CREATE MACRO _thread_launches(capture_key) AS TABLE
+SELECT l.thread_index, h.process, count(*) AS launches
 FROM _host_launches(capture_key) AS l
-GROUP BY l.thread_index
-ORDER BY count(*) DESC, l.thread_index
-LIMIT 2;
+JOIN (FROM threads AS i WHERE i.capture_id = capture_key) AS h USING (thread_index)
+GROUP BY l.thread_index, h.process;
+
+-- One part of the critical path of a trace in which the host runs, with its thread; between threads that hand over, that
+-- of the next.
+CREATE MACRO _host_path(capture_key) AS TABLE
+SELECT coalesce(p.thread_index, t.thread_index) AS thread_index, p.* EXCLUDE (thread_index)
+FROM (
+    SELECT i.*
+    FROM _path_elements(capture_key, NULL, NULL) AS i
+    WHERE i.kind IN ('op', 'call', 'annotation', 'python', 'other', 'host', 'handover')
+) AS p
+LEFT JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (event_index);
 
 -- One part of the time that the host takes in gaps of devices until the next launch, and on the critical path: what the
--- thread did, see `_host_states`; where that does not tell, what the other thread that launches most did. `step` is
+-- thread did, see `_host_states`; where that does not tell, what the other thread of its process did that launches most. `step` is
 -- whether it lies in a step of `_tool_steps`; NULL if the trace has none. Algorithm: the states of both threads, periods
 -- and steps in one order; the last of each at every moment.
 CREATE MACRO _host_parts(
@@ -21,10 +31,8 @@ WITH periods AS MATERIALIZED (
     WHERE g.host_ticks > 0 AND coalesce("of" = 'gaps', true)
     UNION ALL
     SELECT 'path', NULL, p.thread_index, p.start_ticks, p.start_ticks, p.end_ticks
-    FROM _path_elements(capture_key, NULL, NULL) AS p
-    WHERE p.kind IN ('op', 'call', 'annotation', 'python', 'other', 'host')
-        AND p.thread_index IS NOT NULL
-        AND coalesce("of" = 'path', true)
+    FROM _host_path(capture_key) AS p
+    WHERE p.thread_index IS NOT NULL AND coalesce("of" = 'path', true)
 ),
 states AS MATERIALIZED (FROM _host_states(capture_key)),
 steps AS MATERIALIZED (FROM _tool_steps(capture_key)),
@@ -32,10 +40,11 @@ asked AS MATERIALIZED (
     SELECT p.source, p.device, p.thread_index,
         (
             SELECT arg_min(m.thread_index, (-m.launches, m.thread_index))
-            FROM _main_threads(capture_key) AS m
-            WHERE m.thread_index <> p.thread_index
+            FROM _thread_launches(capture_key) AS m
+            WHERE m.thread_index <> p.thread_index AND m.process = h.process
         ) AS other_thread
     FROM (SELECT DISTINCT i.source, i.device, i.thread_index FROM periods AS i) AS p
+    JOIN (FROM threads AS i WHERE i.capture_id = capture_key) AS h USING (thread_index)
 ),
 edges AS (
     SELECT a.source, a.device, a.thread_index, s.at_ticks, s.place AS own, NULL AS other, NULL AS start_ticks, 0 AS change,

@@ -2,7 +2,13 @@
 -- device, a launch or another event), unknown, or for the host as in `idle_parts`. `name` is the op, or else the event,
 -- and `name_kind` what that is: op, step, annotation, module, function, call, kernel, copy or fill.
 CREATE MACRO _path_causes(capture_key) AS TABLE
-WITH path AS MATERIALIZED (FROM _path_elements(capture_key, NULL, NULL)),
+WITH path AS MATERIALIZED (
+    FROM _host_path(capture_key)
+    UNION ALL BY NAME
+    SELECT p.*
+    FROM _path_elements(capture_key, NULL, NULL) AS p
+    WHERE p.kind NOT IN ('op', 'call', 'annotation', 'python', 'other', 'host', 'handover')
+),
 names AS MATERIALIZED (
     SELECT s.signature_index, s.family, s.kernel_family,
         CASE
@@ -24,10 +30,12 @@ named AS MATERIALIZED (
     LEFT JOIN names AS k ON k.signature_index = d.signature_index
 ),
 parts AS (
-    SELECT n.name, n.name_kind, coalesce(n.label, n.call) AS label, n.kernel_family, h.cause, h.ticks, h.at_ticks AS start_ticks
+    SELECT CASE WHEN n.kind = 'handover' THEN h.label ELSE n.name END AS name,
+        CASE WHEN n.kind = 'handover' THEN h.kind ELSE n.name_kind END AS name_kind,
+        coalesce(n.label, n.call) AS label, n.kernel_family, h.cause, h.ticks, h.at_ticks AS start_ticks
     FROM _host_parts(capture_key, 'path') AS h
     JOIN named AS n ON n.thread_index = h.thread_index AND n.start_ticks = h.start_ticks
-    WHERE n.kind IN ('op', 'call', 'annotation', 'python', 'other', 'host')
+    WHERE n.kind IN ('op', 'call', 'annotation', 'python', 'other', 'host', 'handover')
     UNION ALL
     SELECT n.name, n.name_kind, coalesce(n.label, n.call) AS label, n.kernel_family,
         CASE
@@ -38,7 +46,7 @@ parts AS (
         END,
         n.end_ticks - n.start_ticks, n.start_ticks
     FROM named AS n
-    WHERE n.kind NOT IN ('op', 'call', 'annotation', 'python', 'other', 'host')
+    WHERE n.kind NOT IN ('op', 'call', 'annotation', 'python', 'other', 'host', 'handover')
 )
 SELECT p.name, p.name_kind, p.cause, p.label, p.kernel_family, sum(p.ticks)::BIGINT AS ticks, count(*) AS parts,
     max(p.ticks) AS longest,
