@@ -14,8 +14,6 @@ Before it may be lines on what a view is for:
                                            unless --unit is given, that unit suits the first such column; `|` a long
                                            text, which is a paragraph where a table has no room; `-` such a time that
                                            people see only if they name it
-  Planned as: MACRO[ (FORMAT)], ...        macros that return the same rows, of captures of that format or of any, and
-                                           are planned in less time; they may have fewer parameters
 A column of a table has a line, which ends in a comment, and so has a parameter of a macro, but for those that `COMMON`
 documents and those of private macros: several of them may share a line, also that of CREATE. A private macro needs no
 columns. One that takes texts and keys has two bodies, with a line `), (name) AS (` between them: the first has the type
@@ -46,8 +44,6 @@ _NEEDS: Final = re.compile(r"^Needs: (\w+(?:, \w+)*)(?:; else: (.+))?$")
 _EMPTY: Final = re.compile(r"^Empty(?: by (\w+))?: (.+)$")
 _SHOWN: Final = "Shown: "
 _MARKED: Final = re.compile(r"(.+?)([!+~|-]*)")
-_PLANNED_AS: Final = "Planned as: "
-_PLANNED: Final = re.compile(r"(\w+)(?: \((\w+)\))?(?:, |$)")
 # A word, and the bracket of a call after it. Texts and comments are found to be passed over.
 _WORD: Final = re.compile(r"""'(?:[^']|'')*'|--[^\n]*|(?<![\w.$"])([A-Za-z_]\w*+)(?!\s*:=)(?:\s*(\())?""")
 
@@ -115,7 +111,6 @@ class SqlObject(NamedTuple):
     empty: tuple[tuple[str | None, str], ...] = ()  # why it has no rows, by the value of `by`; None: any
     shown: tuple[Shown, ...] = ()  # the columns that people see; of a table none, which means all
     other_times: tuple[str, ...] = ()  # times that people see only if they name them
-    planned_as: tuple[tuple[str | None, str], ...] = ()  # macros to call instead, by format; None: any
 
     @property
     def summary(self) -> str:
@@ -252,19 +247,18 @@ def _parsed(file: str) -> dict[str, SqlObject]:
     return {each.name: each for each in parse(_source(file), file)}
 
 
-def found(name: str, beside: SqlObject | None = None) -> SqlObject | None:
+def found(name: str) -> SqlObject | None:
     """Return the object of a name, None if there is none. Only its file is parsed; others are read, in 13 ms, unless
-    that has its name, or is the file of the object `beside` it.
+    that has its name.
     """
-    files = [] if beside is None else [beside.file]
-    files += _by_name(_root()).get(name, ())
+    files = _by_name(_root()).get(name, ())
     near = next((_parsed(file)[name] for file in files if name in _parsed(file)), None)
     return near or (_parsed(_places()[name][0])[name] if name in _places() else None)
 
 
-def named(name: str, beside: SqlObject | None = None) -> SqlObject:
+def named(name: str) -> SqlObject:
     """Return the object of a name that is one, as `found` does."""
-    known = found(name, beside)
+    known = found(name)
     assert known is not None, name
     return known
 
@@ -363,7 +357,7 @@ def _columns_of_another(comment: list[str], known: dict[str, SqlObject], place: 
 
 
 def _is_purpose(line: str) -> bool:
-    return bool(_NEEDS.match(line) or _EMPTY.match(line) or line.startswith((_PLANNED_AS, _SHOWN)))
+    return bool(_NEEDS.match(line) or _EMPTY.match(line) or line.startswith(_SHOWN))
 
 
 def _purpose(comment: list[str]) -> dict[str, Any]:
@@ -378,9 +372,6 @@ def _purpose(comment: list[str]) -> dict[str, Any]:
             listed = tuple(map(_shown, _listed(line.removeprefix(_SHOWN))))
             found["shown"] = tuple(column for column in listed if column.marks != "-")
             found["other_times"] = tuple(column.name for column in listed if column.marks == "-")
-        elif line.startswith(_PLANNED_AS):
-            macros = _PLANNED.findall(line.removeprefix(_PLANNED_AS))
-            found["planned_as"] = tuple((format or None, macro) for macro, format in macros)
     return found
 
 

@@ -363,11 +363,7 @@ class Paths:
     def add_handovers(self, found: defaultdict[Thread, list[Wait]], threads: set[Thread]) -> None:
         has_numbers = any("Sequence number" in each.arguments for held in self.hosts.values() for each in held)
         gaps = {thread: self.gaps(thread) for thread in threads}
-        is_backward = {
-            thread: 2 * sum(each.end - each.start for _, each in held if pass_of(each, has_numbers) == "backward")
-            > sum(each.end - each.start for _, each in held)
-            for thread, held in gaps.items()
-        }
+        is_backward = {thread: is_of_backward([each for _, each in held], has_numbers) for thread, held in gaps.items()}
         order = {thread: place for place, thread in enumerate(dict.fromkeys(of_thread(each) for each in self.every))}
         for thread, held in gaps.items():
             others = [
@@ -425,3 +421,12 @@ class Paths:
             return self.op_of_host(call)
         op = self.of_ids.get(each.external) if each.external != each.correlation else None
         return None if op is None else op.name
+
+
+def is_of_backward(held: list[Slice], has_numbers: bool) -> bool:
+    """Whether a thread that runs these is in the backward pass for most of their time, or runs no forward op beside."""
+    own = [each for each in held if pass_of(each, has_numbers) == "backward"]  # type: ignore[arg-type]
+    others = [each for each in held if each not in own]
+    times = [sum(each.end - each.start for each in some) for some in (own, others)]
+    numbered = [["Sequence number" in each.arguments for each in some] for some in (own, others)]
+    return times[0] > times[1] or (any(numbered[0]) and not any(numbered[1]))

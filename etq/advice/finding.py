@@ -20,6 +20,7 @@ class Finding(NamedTuple):
               trace; None for findings that are not about time
     whole     what the share of that time is of, as in "33 % of the executes"
     whole_ticks  its time
+    percent   the share where it isn't that of `ticks` in `whole_ticks`, such as a median of shares
     """
 
     rule: str
@@ -31,10 +32,13 @@ class Finding(NamedTuple):
     ticks: float | None = None
     whole: str | None = None
     whole_ticks: float | None = None
+    percent: float | None = None
 
     @property
     def share_percent(self) -> float | None:
         """The time at stake in percent of the whole."""
+        if self.percent is not None:
+            return self.percent
         return None if self.ticks is None or not self.whole_ticks else 100 * self.ticks / self.whole_ticks
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from etq.analysis.series import BY, order_of
+from etq.analysis.series import BY, series_of
 from etq.annotations.comments import ALL, Comment, labels_of_series
 from etq.errors import QueryError, printable
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
 
 _PLACED: Final = """
-    SELECT DISTINCT s.label FROM _series_captures($selector, $over, '') AS s
+    SELECT DISTINCT s.ordered_by, s.label FROM _series_captures($selector, $over, $by) AS s
     WHERE s.label = $label OR s.ordered_by = 'commit' AND starts_with(s.label, $label)
 """
 # The ops of the captures that an item of a trend names.
@@ -54,11 +54,13 @@ def commented(
 ) -> Comment:
     """Return a comment on a change. Raises `QueryError` if no capture has the label, or there is no such op."""
     series = labels_of_series(warehouse.connection, selector)
-    given = {"selector": series or None, "over": order_of(warehouse, series or None, over)}
-    labels = [label for (label,) in warehouse.rows(_PLACED, **given, label=first_bad)[1]]
-    if len(labels) != 1:
-        many = "no capture has" if not labels else f"{len(labels)} commits match"
-        raise QueryError(f"{many} {given['over']} {printable(first_bad)}; etq regressions lists first_bad")
+    given = {"selector": series or None, "over": over}
+    placed = warehouse.rows(_PLACED, **given, by=by or BY, label=first_bad)[1]
+    if len(placed) != 1:
+        known = series_of(warehouse, series or None, over, by).order
+        many = f"no capture has {known}" if not placed else f"{len(placed)} labels match"
+        raise QueryError(f"{many} {printable(first_bad)}; etq regressions lists first_bad")
+    [(given["over"], label)] = placed
     identity = None
     if what == "op" and item is not None:
         for chosen in (_LAST, ""):
@@ -69,7 +71,7 @@ def commented(
             raise QueryError(f"no op {printable(item)} in these captures; etq regressions names those that changed")
         identity = rows[0][0] if len(rows) == 1 else None
     is_creep = what in ("total", "op", ALL) and bool(
-        warehouse.rows(_CREEPS, **given, by=by or BY, label=labels[0], what=what, item=item)[1]
+        warehouse.rows(_CREEPS, **given, by=by or BY, label=label, what=what, item=item)[1]
     )
     kind = "creep" if is_creep else "step"
-    return Comment(series, what, item, identity, given["over"] or "", labels[0], kind, verdict, text, author)
+    return Comment(series, what, item, identity, given["over"] or "", label, kind, verdict, text, author)

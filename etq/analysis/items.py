@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -31,6 +32,7 @@ def compared(
     more     the other arguments of `compare`
     """
     samples = {**samples, "item": _aligned(samples, ops)}
+    samples["is_other_graph"] = _other_graphs(samples)
     described = _described(samples)
     found = compare(samples, _of_items(shapes, described), *more)
     keys = ((level.removeprefix("slow "), item) for level, item in zip(found["level"], found["item"], strict=True))
@@ -46,6 +48,21 @@ def _aligned(samples: Mapping[str, Any], ops: Mapping[str, Any]) -> Any:
     item_of = dict(zip(places, align(ops), strict=True))
     rows = zip(samples["item"], samples["capture_id"].tolist(), samples["place"].tolist(), strict=True)
     return np.array([item_of[capture, place] if item is None else item for item, capture, place in rows], np.object_)
+
+
+def _other_graphs(samples: Mapping[str, Any]) -> Flags:
+    """Whether rows are calls of a delegate whose ops on one side are not those on the other."""
+    of_calls = samples["kind"] == "delegate_call"
+    keys = [*zip(*(samples[name].tolist() for name in ("side", "scope", "instruction_id")), strict=True)]
+    parts: defaultdict[Any, set[Any]] = defaultdict(set)
+    for row in np.flatnonzero(samples["kind"] == "delegate"):
+        parts[keys[row]].add(samples["item"][row])
+    graphs: dict[str, defaultdict[Any, set[Any]]] = {side: defaultdict(set) for side in _SIDES}
+    for row in np.flatnonzero(of_calls & (samples["side"] != "history")):
+        graphs[samples["side"][row]][samples["item"][row]] |= parts.get(keys[row], set())
+    base, new = graphs.values()
+    others = {item for item in base.keys() & new.keys() if base[item] != new[item]}
+    return of_calls & np.array([item in others for item in samples["item"]], np.bool_)
 
 
 def _described(samples: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,8 +1,10 @@
-"""Series of captures: the labels that separate and order them."""
+"""Series of captures: the labels that separate and order them, what is judged, and changes in words."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from etq.errors import EtqError
@@ -13,6 +15,62 @@ if TYPE_CHECKING:
 
 # The default of `by` of views over series.
 BY: Final = "model,device,backend"
+# The stages of changes, as `regressions` has them.
+KEPT, OPEN, REVERTED, STATE = "kept", "not kept yet", "reverted", "one of two levels"
+
+
+@dataclass(frozen=True)
+class Series:
+    """The series of a selector: for each what orders it, its captures, those without that, and its builds."""
+
+    over: str | None
+    rows: Sequence[tuple[str, str, int, int, int]]
+
+    @property
+    def captures(self) -> int:
+        return sum(row[2] for row in self.rows)
+
+    @property
+    def orders(self) -> dict[str, str]:
+        """What orders each series."""
+        return {row[0]: row[1] for row in self.rows}
+
+    @property
+    def order(self) -> str:
+        """What orders captures: the key of a label or captured_at, or several."""
+        return " or ".join(sorted({row[1] for row in self.rows if row[4]}) or [self.over or "captured_at"])
+
+    @property
+    def not_judged(self) -> tuple[int, int]:
+        """The captures without an order, and those in series of too few builds."""
+        from etq.verdicts.fits import LONG
+
+        return sum(row[3] for row in self.rows), sum(row[2] - row[3] for row in self.rows if row[4] < LONG)
+
+    @property
+    def missing(self) -> str | None:
+        """Says which captures are not judged, and why; None if all are."""
+        from etq.verdicts.fits import LONG
+
+        unordered, short = self.not_judged
+        if not unordered + short:
+            return None
+        order = "no order" if self.over is None else f"no {'' if self.over == 'captured_at' else 'label '}{self.over}"
+        reasons = [(unordered, order), (short, f"in series of fewer than {LONG} builds")]
+        held = [reason if unordered + short == count else f"{count:,} {reason}" for count, reason in reasons if count]
+        return f"{unordered + short:,} of {self.captures:,} captures not judged: {', '.join(held)}"
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether any capture is judged."""
+        return sum(self.not_judged) < self.captures
+
+    def unchanged(self, what: str = "change") -> str:
+        """Says that what is judged has no change, never of what is not judged."""
+        judged = self.captures - sum(self.not_judged)
+        if self.missing is None:
+            return f"no {what} in {judged:,} captures"
+        return f"no {what} in the {judged:,} captures judged; {self.missing}" if judged else self.missing
 
 
 def check_keys(warehouse: Warehouse, options: Mapping[str, Any]) -> None:
@@ -25,42 +83,59 @@ def check_keys(warehouse: Warehouse, options: Mapping[str, Any]) -> None:
             raise EtqError(unknown_key(key, keys))
 
 
-def order_of(warehouse: Warehouse, selector: str | None, over: str | None) -> str:
-    """Return what trends order captures by: the key of a label, or captured_at; `over` unless it is None.
+def series_of(warehouse: Warehouse, selector: str | None, over: str | None, by: str | None) -> Series:
+    """Return the series of captures.
 
     Raises `QueryError` if captures have nothing to order by, or none matches the selector.
     """
-    if over is not None:
-        return over
-    query = "SELECT any_value(s.ordered_by) FROM _series_captures($selector, NULL, '') AS s"
-    return warehouse.rows(query, selector=selector)[1][0][0] or "captured_at"
-
-
-def left_out(warehouse: Warehouse, selector: str | None, over: str) -> str | None:
-    """Return how many captures are in no series, as they have nothing to be ordered by; None if all are in one."""
     query = """
-        SELECT count(*), count(*) FILTER (WHERE c.capture_id NOT IN (
-            SELECT s.capture_id FROM _series_captures($selector, $over, '') AS s
-        ))
-        FROM captures AS c
-        WHERE $selector IS NULL OR c.capture_id IN (SELECT m.capture_id FROM _several_captures($selector) AS m)
+        SELECT s.series, any_value(s.ordered_by), count(*), count(*) FILTER (WHERE s.label IS NULL),
+            count(DISTINCT s.label)
+        FROM _series_labels($selector, $over, $by) AS s
+        GROUP BY s.series
+        ORDER BY s.series
     """
-    captures, missing = warehouse.rows(query, selector=selector, over=over)[1][0]
-    what = over if over == "captured_at" else f"label {over}"
-    verb = "has" if missing == 1 else "have"
-    return f"{missing:,} of {captures:,} captures {verb} no {what}: left out" if missing else None
+    return Series(over, warehouse.rows(query, selector=selector, over=over, by=BY if by is None else by)[1])
 
 
-def too_short(warehouse: Warehouse, selector: str | None, over: str, by: str | None) -> str | None:
-    """Return that no series has enough captures for a change to be found; None if one has."""
-    from etq.verdicts.changes import LEAST
+def counted(changes: Sequence[Mapping[str, Any]]) -> str:
+    """How many changes there are of each verdict and stage: of totals and ops, not of single instances."""
+    counts: dict[str, int] = {}
+    for change in changes:
+        if change["what"] != "instance" and not change["is_accepted"]:
+            name = change["verdict"] if change["stage"] == KEPT else change["stage"]
+            counts[name] = counts.get(name, 0) + 1
+    return ", ".join(f"{count:,} {name}" for name, count in counts.items())
 
-    query = """
-        SELECT coalesce(max(n.captures), 0) FROM (
-            SELECT count(*) AS captures FROM _series_captures($selector, $over, $by) AS s GROUP BY s.series
-        ) AS n
-    """
-    longest = warehouse.rows(query, selector=selector, over=over, by=BY if by is None else by)[1][0][0]
-    if longest >= 2 * LEAST:
+
+def change_text(change: Mapping[str, Any], label: str, capture: str | None, p: str) -> str | None:
+    """Return a change of a trend in words; None of a return, which its change says."""
+    at = f"{short(label)} ({capture})" if capture else short(label)
+    size, good = f"{change['change_percent']:+.1f} %", short(change["last_good"])
+    if change["stage"] == "returned":
         return None
-    return f"too few captures to find a change: the longest series has {longest}, and {2 * LEAST} are needed"
+    if change["kind"] == "creep":
+        later = "" if change["stage"] == KEPT else f", {change['builds_after']} builds: {OPEN}"
+        return f"{size} from {good} to {at}, in small steps{later}; p {p}"
+    if change["stage"] == STATE:
+        return f"the series goes between two levels, {abs(change['change_percent']):.1f} % apart, last at {at}"
+    if change["stage"] == OPEN:
+        return f"{size} since {at}, {builds(change['builds_after'])}: {OPEN}; last good {good}; p {p}"
+    back = f"; reverted at {short(change['reverted_at'])}" if change["reverted_at"] is not None else ""
+    return f"{size} at {at}, last good {good}; p {p}{back}"
+
+
+def shown_text(percent: float | None) -> str | None:
+    """Says which change the next builds would show."""
+    from etq.verdicts.fits import NEW
+
+    return None if percent is None else f"{NEW} more builds would show a change of {percent:.2g} %"
+
+
+def builds(count: int) -> str:
+    return f"{count} build{'' if count == 1 else 's'}"
+
+
+def short(label: str) -> str:
+    """Return a label as people write it: the first 12 digits of a commit."""
+    return label[:12] if re.fullmatch("[0-9a-f]{40}", label) else label

@@ -13,6 +13,8 @@ from etq.errors import WarehouseError
 
 # This key is not stored as a label: it sets the column of that name in `captures`.
 CAPTURED_AT: Final = "captured_at"
+# The label of the ranks of a job, whose advice is about each other.
+_JOB: Final = "job"
 # Characters that selectors can't contain, or that would break the lines in which labels are displayed.
 _NOT_IN_KEYS: Final = re.compile(r"[=,\"@\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _NOT_IN_VALUES: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
@@ -55,6 +57,9 @@ def set_labels(connection: duckdb.DuckDBPyConnection, capture_id: int, labels: M
 
     Raises `WarehouseError` for an invalid label, and for a `captured_at` that is not a time.
     """
+    is_of_job = _JOB in labels
+    # Of the job that a trace no longer is of, too.
+    ranks = _ranks_of(connection, capture_id) if is_of_job else []
     for key, value in labels.items():
         check_label(key, "" if value is None else value)
         if key == CAPTURED_AT:
@@ -64,6 +69,18 @@ def set_labels(connection: duckdb.DuckDBPyConnection, capture_id: int, labels: M
         connection.execute("DELETE FROM labels WHERE capture_id = ? AND key = ?", [capture_id, key])
         if value is not None:
             connection.execute("INSERT INTO labels VALUES (?, ?, ?)", [capture_id, key, value])
+    if is_of_job:
+        from etq.advice.filling import refill
+
+        refill(connection, sorted({*ranks, *_ranks_of(connection, capture_id)}))
+
+
+def _ranks_of(connection: duckdb.DuckDBPyConnection, capture_id: int) -> list[int]:
+    """Return the keys of the traces of a capture's job."""
+    # Imported here, as to read a file needs no advice.
+    from etq.advice.filling import ranks_of
+
+    return ranks_of(connection, [capture_id])
 
 
 def add_labels(connection: duckdb.DuckDBPyConnection, capture_id: int, labels: Mapping[str, str]) -> None:

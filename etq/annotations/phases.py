@@ -11,7 +11,7 @@ from typing import Any, Final
 import duckdb
 
 from etq.choices import PHASES
-from etq.database.rollups import fill_rollups
+from etq.advice.filling import fill_rollups
 from etq.errors import WarehouseError, counted
 
 _RANGE: Final = re.compile(r"(\d+)(?:\s*(-)\s*(\d+)?)?")

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from etq import catalog
+from etq.analysis.clocks import Clocks, clock_of
 from etq.cli import main
 from etq.cli.messages import say
 from etq.cli.options import file_output_options, percentage, run_options, total_option, unit_option, warehouse_option
 from etq.cli.showing import check_runs, has_steps, note_excluded_runs, seen_of
 from etq.cli.targets import file_options, open_target, pop_file_options
 from etq.errors import EtqError, nearest_words
+from etq.render.table import Below, Rows
 from etq.render.terminal import PLAIN, style_of
 from etq.render.writers import format_of, write, write_text
 
@@ -58,8 +60,8 @@ _NODES: Final = """
 # Small nodes are combined into one row after their siblings, with their sum; a single small node keeps its row.
 _ROWS: Final = """
     , drawn AS (
-        SELECT t.node_index, t.parent_index, t.level, t.name, t.kind, {self_time} AS self_time, {time} AS time, t.total,
-            t.share_percent, t.unit, t.node_index AS place, 0 AS last
+        SELECT t.node_index, t.parent_index, t.level, t.name, t.kind, {self_time} AS self_time, {time} AS time,
+            {drawn} AS drawn, {share} AS share, t.unit, t.calls, t.executes, t.node_index AS place, 0 AS last
         FROM chosen AS t WHERE t.is_large
         UNION ALL
         SELECT
@@ -70,9 +72,11 @@ _ROWS: Final = """
             CASE count(*) WHEN 1 THEN max(t.kind) ELSE 'smaller' END,
             CASE count(*) WHEN 1 THEN max({self_time}) END,
             {sum_of_times},
-            fsum(t.total),
-            fsum(t.share_percent),
+            fsum({drawn}),
+            fsum({share}),
             max(t.unit),
+            sum(t.calls),
+            max(t.executes),
             max(t.node_index),
             1
         FROM chosen AS t
@@ -80,18 +84,29 @@ _ROWS: Final = """
         WHERE NOT t.is_large
         GROUP BY t.parent_index, t.level
     )
-    SELECT d.node_index, d.parent_index, d.level, d.name, d.kind, d.self_time, d.time, d.total, d.share_percent, d.unit
+    SELECT d.node_index, d.parent_index, d.level, d.name, d.kind, d.self_time, d.time, d.drawn, d.share, d.unit,
+        d.calls, d.executes
     FROM drawn AS d ORDER BY d.place, d.last
 """
 
 
+# `drawn` is the length of a bar.
 _OF_EXECUTES: Final = {
     "time": "t.per_execute",
     "self_time": "t.self_per_execute",
+    "drawn": "t.total",
+    "share": "t.share_percent",
     # Executes of several methods can't be added.
     "sum_of_times": "CASE WHEN count(DISTINCT t.executes) = 1 THEN fsum(t.per_execute) END",
 }
-_SUMS: Final = {"time": "t.total", "self_time": "t.self_time", "sum_of_times": "fsum(t.total)"}
+_OF_STEPS: Final = {**_OF_EXECUTES, "drawn": "t.per_execute"}
+_SUMS: Final = {
+    **_OF_EXECUTES,
+    "time": "t.total",
+    "self_time": "t.self_time",
+    "sum_of_times": "fsum(t.total)",
+    "share": "100e0 * t.total / nullif((SELECT o.total FROM tree AS o WHERE o.node_index = 0), 0)",
+}
 
 
 @main.command()
@@ -131,8 +146,8 @@ def flame(
     With a linked record, rows are the model's nested modules and their ops (--by module). Without one, they are methods
     (or runs), their kernels and delegate calls, and the events of delegates (--by event). Framework time has a row of
     its own. Of a PyTorch trace it is the time of a step, and rows are nested events, by name. A row's time is its self
-    time plus the times of its children; shares and bars are of the sum over all executes, as are the times with --total
-    and those of a trace without steps.
+    time plus the times of its children; shares and bars are of the first row's. With --total, and of a trace without
+    steps, times are sums.
 
     \b
     etq flame run --db lab.duckdb
@@ -155,7 +170,7 @@ def flame(
             view = f"_numbered_tree($capture, {', '.join(f'${name}' for name in _PARAMETERS)})"
             is_trace = selector.format == "torch_trace"
             sums = total or (is_trace and not has_steps(warehouse, selector))
-            columns = _SUMS if sums else _OF_EXECUTES
+            columns = _SUMS if sums else _OF_STEPS if is_trace else _OF_EXECUTES
             heading = "total" if sums else "per step" if is_trace else "mean per execute"
             query = _CHOSEN.format(view=view) + _ROWS.format(**columns)
             drawn = _drawn(warehouse, query, {**_PARAMETERS, **parameters}, heading, style)
@@ -177,21 +192,49 @@ def _drawn(warehouse: Warehouse, query: str, parameters: dict[str, Any], heading
             left = parameters.get("steps")
             raise EtqError(f"no time to draw: no selected run has an execute{f' ({left})' if left else ''}")
         raise _no_module(warehouse, parameters["capture"], parameters["module"])
-    unit, divisor = rows_found[0][-1], 1.0
+    unit, divisor, whole = rows_found[0][9], 1.0, rows_found[0][6]
+    bounds = _bounds(warehouse, parameters["capture"], rows_found, are_sums=heading == "total")
     if parameters["unit"] is None:
         divisor, unit = unit_for(max(row[6] or 0.0 for row in rows_found), unit)
     rows = []
     # Siblings follow each other, from their parent's beginning.
     free: dict[int | None, float] = {}
-    for node, parent, level, name, kind, self_time, time, total, share, _ in rows_found:
+    for (node, parent, level, name, kind, self_time, time, length, share, *_), bound in zip(
+        rows_found, bounds, strict=True
+    ):
         start = free.get(parent, 0.0)
-        free[parent] = start + total
+        free[parent] = start + length
         if node is not None:
             free[node] = start
         shown = parameters["module"] or name if level == 0 else name
         own = (self_time or 0.0) / divisor
-        rows.append(Row(level, shown, kind, own, None if time is None else time / divisor, total, share, start))
+        if time == 0 and bound and whole:
+            rows.append(Row(level, shown, kind, own, Below(bound / divisor), length, Below(100 * bound / whole), start))
+        else:
+            rows.append(Row(level, shown, kind, own, None if time is None else time / divisor, length, share, start))
     return flame(rows, heading, unit, style)
+
+
+def _bounds(warehouse: Warehouse, capture: Capture, rows: Rows, *, are_sums: bool) -> list[float]:
+    """Return what the time of each row is less than if it is 0, by the steps of clocks; 0 where these are unknown.
+
+    Prints a note about the clocks of rows with a time of 0.
+    """
+    if not any(time == 0 and calls for *_, time, _, _, _, calls, _ in rows):
+        return [0.0] * len(rows)
+    clocks, unit = Clocks(warehouse, capture), rows[0][9]
+    found: dict[int | None, float] = {}
+    bounds, noted = [], {}
+    for node, parent, _, _, kind, _, time, *_, calls, executes in reversed(rows):
+        step = clocks.step(clock_of(kind), unit)
+        own = (step or 0.0) * calls / (1 if are_sums else executes or 1)
+        bounds.append(own if node is None else own + found.get(node, 0.0))
+        found[parent] = found.get(parent, 0.0) + bounds[-1]
+        if time == 0 and own:
+            noted[clock_of(kind)] = None
+    for clock in noted:
+        say(f"Note: {clocks.note(clock, unit)}")
+    return bounds[::-1]
 
 
 def _no_module(warehouse: Warehouse, capture: str, module: str) -> EtqError:

@@ -9,7 +9,6 @@ from etq import catalog
 from etq.analysis.delegates import UNALIGNED, are_unaligned, unknown_times
 from etq.cli.commands import name_of
 from etq.cli.messages import say
-from etq.errors import counted
 from etq.warehouse.formats import TRACE
 
 if TYPE_CHECKING:
@@ -37,24 +36,6 @@ def note_unknown_times(warehouse: Warehouse, call: str, parameters: Mapping[str,
         reason = unknown_times(warehouse.rows(f"SELECT m.depth, m.total FROM {call} AS m", **parameters)[1])
         if reason is not None:
             say(f"Note: {reason}")
-
-
-def note_below_clock(warehouse: Warehouse, selector: Capture, unit: str | None) -> None:
-    """Print a note if events within delegates take less than their clock can show."""
-    # Planning what follows takes 0.06 s.
-    has_delegates = """
-        SELECT 1 FROM signatures AS s WHERE s.capture_id = _capture_id($capture) AND s.kind = 'delegate' LIMIT 1
-    """
-    if not warehouse.rows(has_delegates, capture=selector)[1]:
-        return
-    query = """
-        SELECT b.events, b.step, b.unit
-        FROM _delegates_below_clock(_capture_id($capture), (SELECT c.unit FROM _capture($capture, $unit) AS c)) AS b
-    """
-    for events, step, shown in warehouse.rows(query, capture=selector, unit=unit)[1]:
-        what = counted(events, "event of a delegate takes", "events of delegates take")
-        shortest = "it shows" if step is None else f"its step of {step:g} {shown}"
-        say(f"Note: below the clock's resolution: {what} less time on average than {shortest}")
 
 
 def _reason(warehouse: Warehouse, name: str, capture: str, selector: Capture, options: Mapping[str, Any]) -> str:

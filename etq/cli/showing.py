@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from etq import catalog
 from etq.analysis.runs import check_method, has_one_method, left_out
+from etq.cli.below_clock import BelowClock
 from etq.cli.messages import say
-from etq.cli.no_rows import note_below_clock, note_no_rows, note_unaligned, note_unknown_times
-from etq.cli.targets import FileOptions, open_target
+from etq.cli.no_rows import note_no_rows, note_unaligned, note_unknown_times
+from etq.cli.targets import FileOptions, command_about, open_target
 from etq.errors import EtqError
 from etq.render.selection import selection
 from etq.render.writers import is_to_read, write
-from etq.warehouse.formats import narrowed, stored_rows
+from etq.warehouse.advice import VIEW as ADVICE
+from etq.warehouse.advice import advised
+from etq.warehouse.formats import stored_rows
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Warehouse
@@ -43,7 +45,7 @@ def note_excluded_runs(warehouse: Warehouse, capture: Capture, view: str, option
     takes_typical = options.get("runs") != "all" and _defaults(view).get("runs") == "'typical'"
     others = left_out(warehouse, capture, options) if takes_typical else None
     if others is not None:
-        slow = "; etq show slow_runs lists the ops that take longer in slow runs" if others.slower else ""
+        slow = f"; ops that take longer in slow runs: {command_about('show', 'slow_runs')}" if others.slower else ""
         say(f"Note: {others.text}. --runs all counts every run{slow}")
 
 
@@ -83,34 +85,32 @@ def show_opened(
     warehouse, selector = target
     check_runs(warehouse, selector, options)
     parameters = {"capture": selector, **{name: value for name, value in options.items() if value is not None}}
-    macro = view
-    prepared: AbstractContextManager[None] = nullcontext()
-    if catalog.named(view).planned_as:
-        from etq.warehouse.focus import prepared_for
-
-        narrower, parameters = narrowed(view, selector.format, parameters)
-        macro = narrower.name
-        prepared = prepared_for(warehouse, macro, selector, options)
     arguments = ", ".join("$capture" if name == "capture" else f'"{name}" := ${name}' for name in parameters)
-    call = f"{macro}({arguments})"
+    call = f"{view}({arguments})"
     stored = stored_rows(warehouse, view, parameters)
     if stored is not None:
         call, parameters = stored, {"capture": selector}
+    if view == ADVICE:
+        query, parameters = advised(warehouse, selector, options)
+        call = f"({query})"
     seen = catalog.named(view)
     if is_to_read(*output[:2]) and selection.get().columns is None:
         seen = seen_of(warehouse, selector, seen, total)
-    with prepared:
-        form, path, force = output
-        has_rows = write(warehouse, f"FROM {call}", form, path, force=force, view=seen, needs_rows=True, **parameters)
-        if not has_rows:
-            note_no_rows(warehouse, view, capture, selector, options)
-        elif view == "delegate_graph":
-            note_unaligned(warehouse, capture, selector)
-        elif view == "module_totals":
-            note_unknown_times(warehouse, call, parameters)
-        if has_rows and view in ("delegate_graph", "delegate_totals", "execute_breakdown"):
-            note_below_clock(warehouse, selector, options.get("unit"))
-        note_excluded_runs(warehouse, selector, view, options)
+    form, path, force = output
+    below = BelowClock(warehouse, selector, seen, call, parameters)
+    marked = below.marked if "executes" in {column.name for column in seen.columns} else None
+    has_rows = write(
+        warehouse, f"FROM {call}", form, path, force=force, view=seen, needs_rows=True, marked=marked, **parameters
+    )
+    if not has_rows:
+        note_no_rows(warehouse, view, capture, selector, options)
+    elif view == "delegate_graph":
+        note_unaligned(warehouse, capture, selector)
+    elif view == "module_totals":
+        note_unknown_times(warehouse, call, parameters)
+    if has_rows:
+        below.note(options.get("unit"))
+    note_excluded_runs(warehouse, selector, view, options)
 
 
 def _defaults(view: str) -> dict[str, str | None]:

@@ -8,7 +8,6 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,7 +23,7 @@ from etq.render.table import VERDICT_STYLES, Rows, shortened
 from etq.render.terminal import PAGE, TerminalStyle, bar, style_of, width_of, wrap
 from etq.render.times import quantities
 from etq.render.writers import format_of, write_rows
-from etq.warehouse.formats import TRACE, narrowed, stored_rows
+from etq.warehouse.formats import TRACE, stored_rows
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Warehouse
@@ -96,9 +95,9 @@ _MODULES: Final = {
 }
 _OPS_OF_TRACES: Final = {
     "Time of devices{} by family of kernels, and % of {}": """
-        SELECT coalesce(k.family, '(unknown)'), NULL, coalesce(k.per_step, k.total) AS time,
-            100 * time / nullif(sum(time) OVER (), 0) AS share, k.unit, k.steps, sum(k.outside_steps) OVER ()
-        FROM kernel_families($capture) AS k QUALIFY share > 0 OR k.steps IS NOT NULL ORDER BY time DESC, k.family
+        SELECT coalesce(k.family, '(unknown)'), NULL, coalesce(k.per_step, k.total), k.share_percent, k.unit, k.steps,
+            sum(k.outside_steps) OVER ()
+        FROM kernel_families($capture) AS k
     """,
     "Self time of the CPU{} by op, all threads, and % of {}": """
         SELECT k.name, NULL, coalesce(k.self_cpu_per_step, k.self_cpu_time),
@@ -171,7 +170,7 @@ def _rows(captures: Sequence[str], db: str, read_options: FileOptions) -> list[l
             "--format is of one file; of two: etq compare BASE NEW --format FORMAT; of more: etq ingest FILE... "
             "--db DB, then etq captures --db DB --format FORMAT"
         )
-    with _opened(found[0], db, found[1]) as (warehouse, target, advice):
+    with open_target(found[0], db, found[1]) as (warehouse, target):
         rows: list[list[Any]] = [
             ["time", number, part, value, low, high, None, unit, f"median of {counted(runs, _noun(number))}"]
             for number, part, value, _, low, high, runs, unit in _figures(warehouse, target)
@@ -180,7 +179,7 @@ def _rows(captures: Sequence[str], db: str, read_options: FileOptions) -> list[l
         rows += [
             ["op", name, method, time, None, None, share, unit, None] for name, method, time, share, unit, *_ in times
         ]
-        for severity, rule, finding in _findings(warehouse, target, advice):
+        for severity, rule, finding in _findings(warehouse, target):
             rows.append(["advice", rule, None, None, None, None, None, None, f"{severity}: {finding}"])
         for what, size in _sizes(warehouse, target):
             rows.append(["memory", what, None, size, None, None, None, "bytes", None])
@@ -234,25 +233,16 @@ def kind_of_argument(argument: str, db: str) -> str | None:
     return kind_of(argument) if is_file(argument, db) else None
 
 
-@contextmanager
-def _opened(capture: str, db: str, read_options: FileOptions) -> Iterator[tuple[Warehouse, Capture, str]]:
-    """Provide the warehouse, the capture and the view of its advice, with what several queries need computed once."""
-    from etq.warehouse.focus import prepared_for
-
-    with open_target(capture, db, read_options) as (warehouse, target):
-        advice = narrowed("advice", target.format, {"capture": target})[0].name
-        with prepared_for(warehouse, advice, target, {}):
-            yield warehouse, target, advice
 
 
 def lines_of_capture(capture: str, db: str, read_options: FileOptions, style: TerminalStyle) -> Iterator[str]:
-    with _opened(capture, db, read_options) as (warehouse, target, advice):
+    with open_target(capture, db, read_options) as (warehouse, target):
         of_file = warehouse.path is None
         name = capture if of_file else target.name
         yield from _title(warehouse, target, name, style)
         yield from _latency(warehouse, target)
         yield from _shares(warehouse, target, style)
-        yield from _advice(warehouse, target, advice, style)
+        yield from _advice(warehouse, target, style)
         yield from _memory(warehouse, target)
     given = read_options._asdict() if of_file else {"db": db}
     options = [word for option, value in given.items() if value for word in (f"--{option.replace('_', '-')}", value)]
@@ -342,14 +332,14 @@ def _shares(warehouse: Warehouse, capture: Capture, style: TerminalStyle) -> Ite
         yield f"  besides these {quantities([outside], unit)[0]} in the whole trace, {what}"
 
 
-def _findings(warehouse: Warehouse, capture: Capture, view: str) -> Rows:
-    query = f"SELECT a.severity, a.rule, a.finding FROM {view}($capture) AS a"
+def _findings(warehouse: Warehouse, capture: Capture) -> Rows:
+    query = "SELECT a.severity, a.rule, a.finding FROM all_advice AS a WHERE a.capture_id = $capture ORDER BY a.place"
     return warehouse.rows(query, capture=capture.capture_id)[1]
 
 
-def _advice(warehouse: Warehouse, capture: Capture, view: str, style: TerminalStyle) -> Iterator[str]:
+def _advice(warehouse: Warehouse, capture: Capture, style: TerminalStyle) -> Iterator[str]:
     """Yield the findings of advice that cost most."""
-    findings = _findings(warehouse, capture, view)
+    findings = _findings(warehouse, capture)
     if findings:
         yield from ("", style.styled("Advice", "bold"))
     for severity, rule, finding in findings[:_MOST_FINDINGS]:

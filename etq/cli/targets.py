@@ -17,7 +17,7 @@ from etq import catalog
 from etq.choices import UNITS
 from etq.cli.messages import say
 from etq.cli.options import Decorated, classes_option, common_option
-from etq.errors import EtqError, QueryError
+from etq.errors import EtqError, QueryError, printable
 from etq.render.progress import working
 
 if TYPE_CHECKING:
@@ -158,6 +158,23 @@ def is_file(capture: str, db: str) -> bool:
     if is_one:
         refuse_db(capture)
     return is_one
+
+
+def command_about(*words: str) -> str:
+    """Return the line of another command about the same capture, which takes the same options for files, the warehouse
+    and runs.
+    """
+    context = click.get_current_context()
+    line = ["etq", *words, context.params["capture"]]
+    for name in ("db", *FileOptions._fields, "unit", "steps", "phase", "method"):
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            given = context.params[name]
+            line += [
+                word
+                for value in (given if isinstance(given, tuple) else [given])
+                for word in (f"--{name.replace('_', '-')}", str(value))
+            ]
+    return printable(shlex.join(line))
 
 
 def refuse_db(file: str) -> None:

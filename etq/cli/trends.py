@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
-from itertools import groupby, pairwise
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from etq import catalog
-from etq.analysis.series import check_keys, left_out, order_of, too_short
+from etq.analysis.series import KEPT, change_text, check_keys, counted, series_of, short, shown_text
 from etq.choices import PHASES
 from etq.cli import main
 from etq.cli.messages import say
@@ -37,7 +36,7 @@ order_options: Final = together(
     click.option(
         "--over",
         metavar="KEY",
-        help="Label to order by, or captured_at.  [default: build, commit or captured_at, which most have]",
+        help="Label to order by, or captured_at.  [default: for each series build, commit or captured_at]",
     ),
 )
 
@@ -99,16 +98,19 @@ def trend(
     arguments = {name: value for name, value in arguments.items() if value is not None}
     with open(db, read_only=True) as warehouse:
         check_keys(warehouse, options)
-        arguments["over"] = order_of(warehouse, selector, options["over"])
+        series = series_of(warehouse, selector, options["over"], options["by"])
         query = f"FROM trend({catalog.arguments(arguments)})"
         if format in (None, "table") and output is None:
             text, has_changes = _drawn(warehouse, query, arguments)
             write_text(text, None, is_printable=True)
             if not has_changes:
-                say(f"Note: {_no_change(warehouse, arguments)}")
+                say(f"Note: {series.unchanged()}")
+            elif series.missing:
+                say(f"Note: {series.missing}")
         else:
             write(warehouse, query, format, output, force=force, view=catalog.named("trend"), **arguments)
-        _note_left_out(warehouse, arguments)
+            if series.missing:
+                say(f"Note: {series.missing}")
 
 
 @main.command()
@@ -128,7 +130,7 @@ def trend(
 def regressions(
     selector: str | None, db: str, format: str | None, output: str | None, force: bool, **options: Any
 ) -> None:
-    """Show lasting changes of totals and ops in all series. The most costly comes first.
+    """Show changes of totals and ops in all series, those that are kept first. The most costly comes first.
 
     \b
     etq regressions --db lab.duckdb
@@ -141,37 +143,35 @@ def regressions(
     arguments = {name: value for name, value in {"selector": selector, **options}.items() if value is not None}
     with open(db, read_only=True) as warehouse:
         check_keys(warehouse, options)
-        arguments["over"] = over = order_of(warehouse, selector, options["over"])
+        series = series_of(warehouse, selector, options["over"], options["by"])
         query = f"FROM regressions({catalog.arguments(arguments)})"
         view = catalog.named("regressions")
         view = view if "with_accepted" in arguments else view.without(("is_accepted",))
-        order = f"captures are in the order of {over}"
-        if not is_to_read(format, output):
-            has_rows = write(warehouse, query, format, output, force=force, view=view, **arguments)
-        else:
-            columns = selection.get().columns_of(view, True)
-            names, found = warehouse.rows(f"SELECT {columns}, r {query} AS r", **arguments)
-            rows = [row[:-1] for row in found]
-            has_rows = bool(rows)
-            if has_rows or output is not None:
-                write_rows(names[:-1], rows, format, output, force=force, view=view)
-        if not has_rows:
-            text = too_short(warehouse, selector, over, options["by"]) or "no total and no op has a lasting change"
-            say(f"Note: {text}; for the values: etq trend; {order}")
-        elif format in (None, "table"):
-            say(f"Note: {order}; times: p25 of all runs of a capture")
-            if output is None:
-                changes = [row[-1] for row in found]
-                _note_shifts(changes)
-                _print_next(changes, db)
-        _note_left_out(warehouse, arguments)
+        columns = selection.get().columns_of(view, True)
+        names, found = warehouse.rows(f"SELECT {columns}, r {query} AS r", **arguments)
+        rows, changes = [row[:-1] for row in found], [row[-1] for row in found]
+        if rows or output is not None or not is_to_read(format, output):
+            write_rows(names[:-1], rows, format, output, force=force, view=view)
+        order = f"captures are in the order of {series.order}"
+        if not rows:
+            say(f"Note: {series.unchanged('change of a total or an op')}; for the values: etq trend; {order}")
+            return
+        parts = [counted(changes), series.missing, order, "times: p25 of all runs of a capture"]
+        say(f"Note: {'; '.join(filter(None, parts))}")
+        if format in (None, "table") and output is None:
+            _note_shifts(changes)
+            _print_next(changes, db)
 
 
 def _note_shifts(changes: Sequence[Mapping[str, Any]]) -> None:
     """Print which totals changed where no op did, and why."""
-    of_ops = {(change["series"], change["first_bad"]) for change in changes if change["what"] == "op"}
+    of_ops = {(change["series"], change["first_bad"]) for change in changes if change["what"] != "total"}
     for change in changes:
-        if change["what"] == "total" and (change["series"], change["first_bad"]) not in of_ops:
+        if (
+            change["what"] == "total"
+            and change["stage"] == KEPT
+            and (change["series"], change["first_bad"]) not in of_ops
+        ):
             where = f"{change['series'] or 'the total'} at {change['first_bad']}"
             say(f"Note: {where}: {words.no_op_changed(change['is_same_program'])}")
 
@@ -182,26 +182,6 @@ def _print_next(changes: Sequence[Mapping[str, Any]], db: str) -> None:
     if base is not None:
         command = ["etq", "compare", base, new, *([] if db == DEFAULT_WAREHOUSE else ["--db", db])]
         pager.after(partial(click.echo, printable(f"Next: {shlex.join(command)}"), err=True))
-
-
-def _note_left_out(warehouse: Warehouse, arguments: dict[str, Any]) -> None:
-    """Print a note if captures are in no series."""
-    if missing := left_out(warehouse, arguments.get("selector"), arguments["over"]):
-        say(f"Note: {missing}; --over KEY chooses another order")
-
-
-def _no_change(warehouse: Warehouse, arguments: Mapping[str, Any]) -> str:
-    """Return that no series has a change, and which one would not be seen yet."""
-    from etq.verdicts.changes import HELD
-
-    if missing := too_short(warehouse, arguments.get("selector"), arguments["over"], arguments.get("by")):
-        return missing
-    [default] = [each.default for each in catalog.named("trend").parameters if each.name == "min_effect"]
-    least = f"{100 * float(arguments.get('min_effect', default)):.3g} %"
-    return (
-        f"no lasting change; one of {least} is reported after {HELD} captures with it, a larger one sooner; etq gate "
-        f"may find {least} in fewer"
-    )
 
 
 def _drawn(warehouse: Warehouse, query: str, arguments: dict[str, Any]) -> tuple[str, bool]:
@@ -219,31 +199,28 @@ def _drawn(warehouse: Warehouse, query: str, arguments: dict[str, Any]) -> tuple
         unit = captures[0]["unit"] or ""
         head = f"{series}: " if series else ""
         span = range_text((min(values), max(values)), unit).rstrip() if values else "no values"
-        ends = [_short(capture["label"]) for capture in (captures[0], captures[-1]) if capture["label"]]
+        ends = [short(capture["label"]) for capture in (captures[0], captures[-1]) if capture["label"]]
         statistic = "" if arguments["what"] == "metric" else "; times: p25 of all runs of a capture"
         if len(captures) == 1:
             span = range_text(values[:1], unit).rstrip() if values else "no values"
             title = f"{head}1 capture, {''.join(ends[:1]) or 'without a label'}; {span}{statistic}"
         else:
-            between = f", {' to '.join(ends)}" if ends else ""
-            title = f"{head}{len(captures)} captures in the order of {arguments['over']}{between}; {span}{statistic}"
+            between = f"{captures[0]['ordered_by']}{', ' * bool(ends)}{' to '.join(ends)}"
+            title = f"{head}{len(captures)} captures in the order of {between}; {span}{statistic}"
         lines = [style.styled(wrapped(printable(title), style), "bold"), sparkline(values, style)]
-        # Neighbours, as captures may have equal labels.
-        for before, at in pairwise(captures):
-            if (change := at["change_percent"]) is not None:
-                line = f"{change:+.1f} % at {_short(at['label'])} ({at['capture']}), "
-                line += f"last good {_short(before['label'])}; p {p_value(at['p'])}"
-                line += f"; {'accepted: ' if at['is_accepted'] else ''}{at['comment']}" if at["comment"] else ""
-                # For times, more is worse; for a metric, its direction decides.
-                is_judged = not at["is_accepted"] and arguments["what"] != "metric"
-                colours = ["red" if change > 0 else "green"] if is_judged else []
-                lines.append(style.styled(printable(line), *colours))
+        for at in captures:
+            if (change := at["change_percent"]) is None:
+                continue
+            if (line := change_text(at, at["label"], at["capture"], p_value(at["p"]))) is None:
+                continue
+            line += f"; {'accepted: ' if at['is_accepted'] else ''}{at['comment']}" if at["comment"] else ""
+            # For times, more is worse; for a metric, its direction decides.
+            is_judged = at["stage"] == KEPT and not at["is_accepted"] and arguments["what"] != "metric"
+            colours = ["red" if change > 0 else "green"] if is_judged else []
+            lines.append(style.styled(printable(line), *colours))
+        if shown := shown_text(captures[-1]["shown_percent"]):
+            lines.append(shown)
         parts.append("\n".join(lines) + "\n")
         if len(captures) <= 20:
             parts.append(table(names[:-1], [row[:-1] for row in shown], style, foremost=view.foremost))
     return "\n".join(parts), any(row[-1]["change_percent"] is not None for row in rows)
-
-
-def _short(label: str) -> str:
-    """Return a label as people write it: the first 12 digits of a commit."""
-    return label[:12] if re.fullmatch("[0-9a-f]{40}", label) else label

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Final
 
 import duckdb
@@ -37,12 +38,14 @@ ANSWERS: Final = {
     "all_framework_tax": "_find_all_framework_tax('_filled_runs')",
     "all_headline": "_find_all_headline('_filled_events', '_filled_runs')",
 }
+# The table of advice, whose rows Python words.
+ADVICE: Final = "all_advice"
 # Up to this number, the times of events are computed once for all, and held in memory, about 70 bytes each.
 _HELD: Final = 2_000_000
 _EVENTS: Final = """
-    SELECT e.capture_id, count(*) FROM event_ticks AS e
-    JOIN captures AS c USING (capture_id)
-    WHERE e.capture_id BETWEEN ? AND ? AND c.format <> 'torch_trace'
+    SELECT c.capture_id, count(e.capture_id) FROM captures AS c
+    LEFT JOIN event_ticks AS e USING (capture_id)
+    WHERE c.capture_id BETWEEN ? AND ? AND c.format <> 'torch_trace'
     GROUP BY ALL ORDER BY ALL
 """
 
@@ -75,14 +78,25 @@ PRUNED: Final = "events pruned"
 _HAS_EVENTS: Final = f"capture_id NOT IN (SELECT f.capture_id FROM findings AS f WHERE f.rule = '{PRUNED}')"
 
 
+# Writes the rows of `ADVICE` of a trace, or of all dumps from one key up to another, within `answered_times`.
+Advise = Callable[[duckdb.DuckDBPyConnection, int, int], None]
+
+
 def fill_rollups(
-    connection: duckdb.DuckDBPyConnection, capture_id: int, last_id: int | None = None, *, is_new: bool = False
+    connection: duckdb.DuckDBPyConnection,
+    capture_id: int,
+    last_id: int | None = None,
+    *,
+    is_new: bool = False,
+    advise: Advise | None = None,
 ) -> None:
     """Write the rollups of a capture, or of all up to `last_id`, replacing existing ones; new captures have none.
 
     Code that changes a capture's events, its record or the phases of its runs calls this. The caller holds a
     transaction. An ephemeral database has no rollups. In a range, captures whose events were pruned keep their rollups;
     for a single such capture, `WarehouseError` is raised.
+
+    advise  as `etq.advice.filling` has it, whose function of this name calls this one; None: no advice is written
     """
     if not connection.execute("SELECT 1 FROM duckdb_tables() WHERE table_name = 'op_times'").fetchall():
         return
@@ -93,40 +107,69 @@ def fill_rollups(
     has_others = len(traces) < keys[1] - keys[0] + 1
     describe_runs(connection, *keys, has_executes=has_others)
     if not is_new:
-        for table in (*ROLLUPS, *ANSWERS, *OF_TRACES):
+        for table in (*ROLLUPS, *ANSWERS, *OF_TRACES, ADVICE):
             connection.execute(f"DELETE FROM {table} WHERE capture_id BETWEEN ? AND ? AND {_HAS_EVENTS}", keys)
     if has_others:
         for first, last, events in _parts(connection.execute(_EVENTS, keys).fetchall()):
-            _fill_runtime(connection, first, last, is_held=events <= _HELD)
+            _fill_runtime(connection, first, last, advise, is_held=events <= _HELD)
     for key in traces:
         fill_steps(connection, key)
+    # Advice about a rank is about the steps of the others, too.
+    if advise is not None:
+        for key in traces:
+            advise(connection, key, key)
 
 
-def _fill_runtime(connection: duckdb.DuckDBPyConnection, first: int, last: int, *, is_held: bool) -> None:
+def _fill_runtime(
+    connection: duckdb.DuckDBPyConnection, first: int, last: int, advise: Advise | None, *, is_held: bool
+) -> None:
     """Write the rollups and answers of all captures but traces from one key up to another."""
+    with answered_times(connection, first, last, is_held=is_held):
+        for table, rows in ROLLUPS.items():
+            if table != "module_times" or connection.execute(_HAS_MODULES, [first, last]).fetchall():
+                connection.execute(f"INSERT INTO {table} FROM {rows} WHERE {_HAS_EVENTS}", [first, last])
+        for table, rows in ANSWERS.items():
+            connection.execute(f"INSERT INTO {table} BY NAME FROM {rows}")
+        if advise is not None:
+            advise(connection, first, last)
+
+
+@contextmanager
+def answered_times(
+    connection: duckdb.DuckDBPyConnection, first: int, last: int, *, is_held: bool = True
+) -> Iterator[None]:
+    """Provide temporary tables of all captures but traces from one key up to another, until the block ends: the times
+    of their events, `_filled_times`, these with names, `_filled_events`, and the executes of runs, `_filled_runs`.
+
+    is_held  whether the times are computed once, rather than where they are read
+    """
     kind = "TABLE" if is_held else "VIEW"
-    connection.execute(f"CREATE TEMP {kind} _filled_times AS FROM _answered_times({first}, {last}) WHERE {_HAS_EVENTS}")
-    connection.execute("CREATE TEMP VIEW _filled_events AS FROM _answered_events('_filled_times')")
-    connection.execute("CREATE TEMP TABLE _filled_runs AS FROM _run_taxes('_filled_events')")
-    for table, rows in ROLLUPS.items():
-        if table != "module_times" or connection.execute(_HAS_MODULES, [first, last]).fetchall():
-            connection.execute(f"INSERT INTO {table} FROM {rows} WHERE {_HAS_EVENTS}", [first, last])
-    for table, rows in ANSWERS.items():
-        connection.execute(f"INSERT INTO {table} BY NAME FROM {rows}")
-    connection.execute(f"DROP TABLE _filled_runs; DROP VIEW _filled_events; DROP {kind} _filled_times")
+    dropped = f"DROP TABLE IF EXISTS _filled_runs; DROP VIEW IF EXISTS _filled_events; DROP {kind} IF EXISTS _filled_times"
+    try:
+        connection.execute(
+            f"CREATE TEMP {kind} _filled_times AS FROM _answered_times({first:d}, {last:d}) WHERE {_HAS_EVENTS}"
+        )
+        connection.execute("CREATE TEMP VIEW _filled_events AS FROM _answered_events('_filled_times')")
+        connection.execute("CREATE TEMP TABLE _filled_runs AS FROM _run_taxes('_filled_events')")
+        yield
+    except BaseException:
+        with suppress(duckdb.Error):  # a transaction that failed drops them itself
+            connection.execute(dropped)
+        raise
+    connection.execute(dropped)
 
 
 def _parts(events: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
     """Yield the first and last key of successive captures, and how many events they have: at most `_HELD`, or one
     capture with more. `events` are keys and numbers, in order.
     """
-    first = last = held = 0
+    first, last, held = None, 0, 0
     for key, number in events:
-        if held and held + number > _HELD:
+        if first is not None and held and held + number > _HELD:
             yield first, last, held
-            held = 0
-        first, last, held = first if held else key, key, held + number
-    if held:
+            first, held = None, 0
+        first, last, held = key if first is None else first, key, held + number
+    if first is not None:
         yield first, last, held
 
 

@@ -19,7 +19,8 @@ from etq.database.connection import connect, expanded
 from etq.database.cursors import database_of
 from etq.database.database import Database
 from etq.database.locking import is_open_here
-from etq.database.rollups import ANSWERS, OF_TRACES, PRUNED, ROLLUPS, fill_rollups
+from etq.advice.filling import advise, ranks_of, refill
+from etq.database.rollups import ADVICE, ANSWERS, OF_TRACES, PRUNED, ROLLUPS, fill_rollups
 from etq.errors import counted, displayed, message_of
 
 # Tables whose key is what the columns of these names refer to, in all other tables.
@@ -169,13 +170,15 @@ def _computed(connection: duckdb.DuckDBPyConnection) -> Part:
     stored = f"{identifier(database_of(connection))}.main"
     connection.execute(f"CREATE TEMP TABLE runs AS FROM {stored}.runs")
     connection.execute("UPDATE runs SET scope = NULL, is_typical = true")
-    tables = dict.fromkeys([*ROLLUPS, *OF_TRACES, *ANSWERS])
+    tables = dict.fromkeys([*ROLLUPS, *OF_TRACES, *ANSWERS, ADVICE])
     for table in tables:
         connection.execute(f"CREATE TEMP TABLE {table} AS FROM {stored}.{table} LIMIT 0")
     keys = [key for (key,) in connection.execute("SELECT c.capture_id FROM captures AS c ORDER BY 1").fetchall()]
     for start in range(0, len(keys), _AT_ONCE):
         part = keys[start : start + _AT_ONCE]
-        fill_rollups(connection, part[0], part[-1], is_new=True)
+        fill_rollups(connection, part[0], part[-1], is_new=True, advise=advise)
+    if len(keys) > _AT_ONCE:  # ranks of a job may be in several parts
+        refill(connection, ranks_of(connection, keys))
     problems = []
     for table in (*tables, "runs"):
         rows = connection.execute(

@@ -18,7 +18,8 @@ from etq.database.contents import note_passed
 from etq.database.locking import retry_while_locked
 from etq.database.neighbours import check_free
 from etq.database.publishing import private_folder, publish_new
-from etq.database.rollups import PRUNED, fill_rollups
+from etq.advice.filling import fill_rollups, ranks_of, refill
+from etq.database.rollups import PRUNED
 from etq.errors import WarehouseError, message_of
 from etq.maintenance.copying import check_warehouse
 from etq.maintenance.retention import EVENT_TABLES
@@ -208,6 +209,9 @@ def _unite(connection: duckdb.DuckDBPyConnection) -> None:
         link(connection, capture_id, column, key)
     for (capture_id,) in sorted({*changed}):
         fill_rollups(connection, capture_id)
+    # Ranks of a job may come from both.
+    new = connection.execute("SELECT m.new_key FROM _capture_keys AS m WHERE m.is_new").fetchall()
+    refill(connection, ranks_of(connection, [key for (key,) in new]))
 
 
 # Keys of captures whose events were pruned here but not in the source.

@@ -9,6 +9,7 @@ from typing import Final
 import duckdb
 
 from etq import catalog
+from etq.advice.filling import ranks_of, refill
 from etq.database.database import Database
 from etq.database.handles import Capture
 from etq.database.rollups import PRUNED
@@ -55,9 +56,11 @@ def outdated_captures(
 
 def remove_captures(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int]) -> None:
     """Delete all rows of these captures. The caller holds a transaction."""
+    ranks = ranks_of(connection, capture_ids)
     for table in catalog.tables():
         if any(column.name == "capture_id" for column in table.columns):
             _delete(connection, table.name, capture_ids)
+    refill(connection, sorted({*ranks} - {*capture_ids}))
 
 
 def prune_events(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int]) -> None:

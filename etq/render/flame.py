@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from etq.errors import printable
 from etq.render.kernel_names import full_names, short_names
-from etq.render.table import aligned, number_texts
+from etq.render.table import Below, aligned, number_texts
 from etq.render.terminal import TerminalStyle, bar
 
 # Width without a terminal.
@@ -30,8 +30,8 @@ _BAR_STYLES: Final = {"rest": "yellow", "module": "blue", "method": "blue", "run
 
 class Row(NamedTuple):
     """One row: a node of `time_tree`, or several small nodes together. `time` and `self_time` are shown, `time` is None
-    if unknown. `total` and `start`, the time from the first row's beginning to the node's, place the bar. `share` is in
-    percent of the total time, None if that is 0.
+    if unknown. `length` and `start`, the length from the first row's beginning to the node's, place the bar. `share` is
+    in percent of the first row's time, None if that is 0.
     """
 
     depth: int
@@ -39,9 +39,15 @@ class Row(NamedTuple):
     kind: str
     self_time: float
     time: float | None
-    total: float
+    length: float
     share: float | None
     start: float
+
+
+def _share(share: float | None) -> str:
+    if share is None:
+        return ""
+    return f"{share} %" if isinstance(share, Below) else f"{share:.1f} %"
 
 
 def flame(rows: Sequence[Row], heading: str, unit: str, style: TerminalStyle) -> str:
@@ -54,7 +60,7 @@ def flame(rows: Sequence[Row], heading: str, unit: str, style: TerminalStyle) ->
     times = number_texts([*(row.time for row in rows), *(row.self_time or None for row in rows)], unit)
     columns = {
         f"{heading} {unit}": times[: len(rows)],
-        "share": ["" if row.share is None else f"{row.share:.1f} %" for row in rows],
+        "share": [_share(row.share) for row in rows],
         f"self {unit}": times[len(rows) :],
     }
     name_width = max(len("name"), longest)
@@ -75,12 +81,12 @@ def flame(rows: Sequence[Row], heading: str, unit: str, style: TerminalStyle) ->
         name_width = max(min(longest, name_width + left() + 2), len("name"))
     head = ["name".ljust(name_width), *(title.rjust(width) for title, width in widths.items())]
     lines = [style.styled("  ".join(head), "bold")]
-    whole = rows[0].total
+    whole = rows[0].length
     # Not all of the blanks: their number grows with the square of the depth.
     indented = [" " * min(2 * row.depth, name_width + 1) + name for row, name in zip(rows, names, strict=True)]
     for at, (row, cell) in enumerate(zip(rows, aligned(indented, name_width, False, style), strict=True)):
         cells = [columns[title][at].rjust(width) for title, width in widths.items()]
         name = style.styled(cell, *_STYLES.get(row.kind, ()))
-        drawn = bar(row.start / whole, row.total / whole, bar_width, style) if bar_width and whole > 0 else ""
+        drawn = bar(row.start / whole, row.length / whole, bar_width, style) if bar_width and whole > 0 else ""
         lines.append("  ".join([name, *cells, style.styled(drawn, _BAR_STYLES.get(row.kind, "cyan"))]).rstrip())
     return "\n".join(lines) + "\n"

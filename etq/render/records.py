@@ -38,7 +38,9 @@ def paragraphs(
 
 
 def _heads(values: Sequence[tuple[str, Any, str]]) -> list[str]:
-    """Return short values as people write them: numbers with their name, and the first with the unit of the row."""
+    """Return short values as people write them: numbers with their name, the first with the unit of
+    the row, and a share with what it is of.
+    """
     heads: list[str] = []
     time: tuple[int, str, float] | None = None
     for name, value, text in values:
@@ -46,6 +48,8 @@ def _heads(values: Sequence[tuple[str, Any, str]]) -> list[str]:
         if name == "unit":
             if time is not None:
                 heads[time[0]] = f"{time[1]} {range_text([time[2]], text)}"
+        elif name.endswith("_of") and heads:
+            heads[-1] += f" of {text}"
         elif not isinstance(value, int | float):
             heads.append(text)
         elif name.endswith("_percent"):

@@ -43,7 +43,7 @@ wide: Final[ContextVar[bool]] = ContextVar("wide", default=False)
 HINT: Final = "--wide shows all columns, --columns those that you name"
 # Columns that a wide terminal shows with bars; only the first of these that a table has.
 _SHARES: Final = ("share_percent", "self_cpu_percent")
-_REST: Final = ("(framework)", "(unattributed)", "(delegate layout)")
+_REST: Final = ("(framework)", "(unattributed)", "(delegate layout)", "(delegate unaccounted)")
 _BAR_WIDTHS: Final = (24, 16, 10)
 VERDICT_STYLES: Final = {
     **dict.fromkeys((*words.ARE_WORSE, words.UNSTABLE), "red"),
@@ -54,6 +54,22 @@ VERDICT_STYLES: Final = {
 _STYLES: Final = {"verdict": VERDICT_STYLES, "severity": {"high": "red", "medium": "yellow"}}
 
 Rows = Sequence[Sequence[Any]]
+
+
+class Below(float):
+    """A time of 0 that is less than `bound`: by how much, its clock can't show."""
+
+    bound: float
+
+    def __new__(cls, bound: float) -> Below:
+        made = super().__new__(cls, 0.0)
+        made.bound = bound
+        return made
+
+    def __str__(self) -> str:
+        exponent = math.floor(math.log10(self.bound)) - 1 if self.bound > 0 else 0
+        # Rounded up, to two digits.
+        return f"<{number_text(math.ceil(round(self.bound / 10.0**exponent, 6)) * 10.0**exponent, 2)}"
 
 
 def table(
@@ -393,6 +409,9 @@ def p_value(p: float) -> str:
 def _column_texts(values: Sequence[Any], column: str, decimals: int | None = None) -> list[str]:
     """The text of each value, as by `shown`; columns of numbers and of plain texts are converted as a whole."""
     kinds = set(map(type, values)) - {type(None)}
+    if Below in kinds:
+        others = _column_texts([None if isinstance(value, Below) else value for value in values], column, decimals)
+        return [str(value) if isinstance(value, Below) else text for value, text in zip(values, others, strict=True)]
     if column in _OF_ANY_SIZE and kinds <= {int, float}:
         as_text = p_value if column != "gap" else lambda value: number_text(value, 3)
         return ["" if value is None else as_text(value) for value in values]
@@ -436,12 +455,12 @@ def shortened(cells: Sequence[str], width: int, style: TerminalStyle) -> Sequenc
 
 def _is_number(values: Sequence[Any]) -> bool:
     kinds = set(map(type, values))
-    return kinds <= {int, float, type(None)}
+    return kinds <= {int, float, Below, type(None)}
 
 
 def _is_fixed(values: Sequence[Any]) -> bool:
     """Whether values would be wrong if they were shortened: numbers, times, and yes and no."""
-    return {type(value) for value in values if value is not None} <= {int, float, datetime, date, bool}
+    return {type(value) for value in values if value is not None} <= {int, float, Below, datetime, date, bool}
 
 
 def _styles(columns: Sequence[str], row: Sequence[Any]) -> list[str | None]:

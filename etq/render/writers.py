@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime
 from itertools import chain
@@ -48,6 +48,7 @@ def write(
     force: bool = False,
     view: catalog.SqlObject | None = None,
     needs_rows: bool = False,
+    marked: Callable[[Sequence[str], Rows], Rows] | None = None,
     **parameters: Any,
 ) -> bool:
     """Write a query's result to a file or to standard output. Returns whether it has rows; True for binary formats.
@@ -55,6 +56,7 @@ def write(
     format      one of `FORMATS`; by default that of the file's suffix, or a table
     view        what the rows are of: people get the columns that its line `Shown:` has, and unless a unit is among the
                 parameters, times in the one that suits them, see `in_one_unit`
+    marked      for people, rows with what cells say beside their values
     needs_rows  whether people get no head of a table without rows: the caller says why there are none
 
     Rows are written while they are read. Raises `EtqError` if the file exists and `force` is not set, for an unknown
@@ -78,7 +80,9 @@ def write(
             return write_delimited(warehouse.connection, relation, DELIMITERS[format], stream)
     with warehouse.rows_in_parts(query, **parameters) as (columns, parts):
         chooses = is_for_people and "unit" in columns and parameters.get("unit") is None
-        remaining = in_one_unit(columns, parts, view.times) if view and chooses else parts
+        remaining = iter(in_one_unit(columns, parts, view.times) if view and chooses else parts)
+        if marked is not None and is_for_people:
+            remaining = (marked(columns, rows) for rows in remaining)
         first = next(remaining, [])
         if columns and (first or path is not None or not (needs_rows and is_for_people)):
             with _text_output(path, force=force, is_printable=format == "table") as stream:
@@ -96,7 +100,7 @@ class _Kept(NamedTuple):
     @classmethod
     def of(cls, query: str, view: catalog.SqlObject | None) -> _Kept:
         if view is not None:
-            whole = [each.text.partition("in percent")[2] for each in view.columns if each.name == "share_percent"]
+            whole = [each.text.partition("in percent")[2] for each in view.columns if each.name == "share_percent" and "in percent" in each.text]
             return cls(view.foremost, view.long, "".join(f"share %{text.partition('; NULL')[0]}" for text in whole))
         return cls(catalog.foremost_in(query))
 
@@ -274,7 +278,7 @@ def _write_parts(
 
             cells = [[shown(value) for value in row] for row in whole]
             stream.write(paragraphs(columns, whole, cells, kept.long, style))
-            if "share_percent" in columns:
+            if kept.share and "share_percent" in columns:
                 stream.write(f"\n{note(kept.share, style)}")
             return
     sorted_by = [name for name in columns if selection.get().sort_by in (name, title(name))]

@@ -25,6 +25,13 @@ class Table:
     columns: list[Any]
     length: int
 
+    def list(self, name: str) -> Sequence[Any]:
+        """Return the values of a column by its name."""
+        column = self.columns[self.names.index(name)]
+        if isinstance(column, dict):
+            return [None if at < 0 else column["texts"][at] for at in column["at"]]
+        return column  # type: ignore[no-any-return]
+
     def as_data(self) -> dict[str, Any]:
         return {"names": self.names, "columns": self.columns, "length": self.length}
 

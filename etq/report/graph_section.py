@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Final
 
+from etq.analysis.clocks import Clocks
 from etq.report import delegates
+from etq.report.columns import Table
 from etq.report.graph import EXPORTED, RECORD, WITHOUT_RUNS, graph_tables
 from etq.report.graph_extras import NOTHING_MORE, GraphExtras, rows_of
 from etq.report.kit import Section
@@ -22,8 +24,27 @@ def graph(target: Target, more: GraphExtras = NOTHING_MORE) -> Section:
     """Return the section with the program's graph: ops in their modules, with times and costs."""
     tables = graph_tables(target, more) if target.record is not None and not target.is_trace else {}
     missing = None if tables else without_graph(target)
-    facts = {"overlays": [asdict(overlay) for overlay in OVERLAYS]} if tables else {}
-    return Section("graph", "Graph", tables, facts, note=note_of(target) if tables else None, missing=missing)
+    if not tables:
+        return Section("graph", "Graph", missing=missing)
+    steps, about_zeros = _steps(target, tables["nodes"])
+    facts = {"overlays": [asdict(overlay) for overlay in OVERLAYS], "steps": steps}
+    note = " ".join(filter(None, (note_of(target), about_zeros))) or None
+    return Section("graph", "Graph", tables, facts, note=note)
+
+
+def _steps(target: Target, nodes: Table) -> tuple[dict[str, float], str]:
+    """Return the steps of the clocks that gave ops a time of 0, in the unit of the times, and a note on them."""
+    shown = ("per_execute", "calls", "backend", "unit")
+    times, calls, backends, units = (nodes.list(name) for name in shown)
+    zeros = [at for at, (time, number) in enumerate(zip(times, calls, strict=True)) if time == 0 and number]
+    if not zeros:
+        return {}, ""
+    unit = next(filter(None, units))
+    clocks = Clocks(target.warehouse, target.capture)
+    ops_clocks = {"host" if backends[at] is None else "delegate" for at in zeros}
+    steps = {clock: step for clock, step in clocks.steps(unit).items() if clock in ops_clocks}
+    notes = (clocks.note(clock, unit) for clock in steps)
+    return steps, " ".join(f"{note[:1].upper()}{note[1:]}." for note in notes)
 
 
 def note_of(target: Target) -> str | None:

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from etq.analysis.delegates import unknown_times
 from etq.errors import EtqError
 from etq.render.progress import stage
 from etq.report import graph_extras, graph_section, memory, traces
-from etq.report.columns import Table
+from etq.report.columns import Table, ask
 from etq.report.kit import Grid, Make, Rows, Section, declared, grid, shown_of
 from etq.report.page import Report
 from etq.report.target import Target, basis_of, target_of, without_record
 from etq.report.timeline import timeline_section
+from etq.warehouse.advice import advised
 from etq.warehouse.focus import computed_once, focused, of_dumps, of_trace
 
 if TYPE_CHECKING:
@@ -60,6 +60,8 @@ def _made(target: Target, makes: Sequence[Make]) -> Iterator[Section]:
 
 def _prepared(target: Target) -> Iterator[AbstractContextManager[None]]:
     """Yield a context that makes queries faster, where preparing it takes less time than it saves."""
+    # Advice about a file is computed before: it asks views with other arguments than the page.
+    target.warehouse.connection_for(advised(target.warehouse, target.capture, {})[0])
     [(captures,)] = target.warehouse.rows("SELECT count(*) FROM captures")[1]
     if captures >= MANY:
         yield focused(target.warehouse, target.capture)
@@ -123,8 +125,11 @@ def _headline(target: Target) -> Section:
     return Section("headline", "Overview", tables, facts, note, grids=grids)
 
 
-def _advice(target: Target, query: str) -> Section:
-    rows = target.table(query)
+def _advice(target: Target) -> Section:
+    """Return the section with the findings. Texts and times are those of the report's options."""
+    options = {"unit": target.unit} if target.is_trace else {"unit": target.unit, "method": target.method, "runs": target.runs}
+    query, parameters = advised(target.warehouse, target.capture, options)
+    rows = ask(target.warehouse, query, **parameters)
     return Section(
         "advice", "Advice", {"advice": rows}, note=None if rows.length else "No rule applies to this capture."
     )
@@ -270,7 +275,7 @@ def _coverage(target: Target) -> Section | None:
 
 OF_DUMPS: Final[tuple[Make, ...]] = (
     _headline,
-    partial(_advice, query="FROM _advice_of_runtime($capture, unit := $unit, method := $method, runs := $basis)"),
+    _advice,
     _breakdown,
     _graph,
     lambda target: timeline_section(target.table, False),
@@ -288,7 +293,7 @@ OF_DUMPS: Final[tuple[Make, ...]] = (
 )
 OF_TRACES: Final[tuple[Make, ...]] = (
     _headline,
-    partial(_advice, query="FROM _advice_of_trace($capture, unit := $unit)"),
+    _advice,
     traces.idle,
     traces.critical_path,
     traces.breakdown,

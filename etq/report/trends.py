@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from etq.analysis.series import left_out, order_of
+from etq.analysis.series import BY, series_of
 from etq.report.columns import Table, ask
 from etq.report.kit import Section, added_of, grid
 from etq.report.page import Report
@@ -34,7 +34,7 @@ MOST_CHANGES: Final = 5000
 TOTALS: Final = """
     WITH labels_of_all AS (
         SELECT s.label, row_number() OVER (ORDER BY min(s.label_key), s.label) AS place
-        FROM _series_captures($selector, $over, '') AS s
+        FROM _series_captures($selector, $over, $by) AS s
         GROUP BY s.label
     ),
     levels AS (
@@ -54,7 +54,8 @@ TOTALS: Final = """
         arg_max(c.label, c.position) AS last_label, arg_min(c.capture, c.position) AS capture,
         median(c.p25) AS p25, median(c.median) AS median, median(c.p90) AS p90,
         min(c.p25) AS low, max(c.p25) AS high, any_value(c.unit) AS unit, median(c.common_percent) AS common_percent,
-        max(c.change_percent) AS change_percent, max(c.p) AS p, arg_min(k.place, c.position) AS place
+        max(c.change_percent) AS change_percent, max(c.stage) AS stage, max(c.p) AS p,
+        arg_min(k.place, c.position) AS place
     FROM counted AS c
     JOIN labels_of_all AS k USING (label)
     GROUP BY
@@ -68,9 +69,10 @@ SERIES: Final = """
         t.series, count(*) AS captures, arg_min(t.label, t.position) AS first_label,
         arg_max(t.label, t.position) AS last_label, arg_min(t.p25, t.position) AS first,
         arg_max(t.p25, t.position) AS last, any_value(t.unit) AS unit,
-        count(t.change_percent) FILTER (WHERE NOT t.is_accepted) AS changes,
-        arg_max(t.change_percent, t.position) FILTER (WHERE NOT t.is_accepted) AS last_change,
-        arg_max(t.label, t.position) FILTER (WHERE NOT t.is_accepted) AS changed_at
+        count(*) FILTER (WHERE t.stage = 'kept' AND NOT t.is_accepted) AS changes,
+        arg_max(t.change_percent, t.position) FILTER (WHERE t.stage = 'kept' AND NOT t.is_accepted) AS last_change,
+        arg_max(t.label, t.position) FILTER (WHERE t.stage = 'kept' AND NOT t.is_accepted) AS changed_at,
+        any_value(t.shown_percent) AS shown_percent, any_value(t.ordered_by) AS ordered_by
     FROM {call} AS t
     GROUP BY t.series
     ORDER BY changes DESC, t.series
@@ -85,7 +87,7 @@ OPS: Final = """
     changes AS MATERIALIZED (
         SELECT DISTINCT concat_ws(chr(31), r.series, r.op, r.module_path, '@' || r.instruction_id) AS name
         FROM temp._found_changes AS r
-        WHERE r.what = 'op'
+        WHERE r.what <> 'total' AND r.instances = 1
     ),
     known AS (
         SELECT t.method, t.name, sum(t.normalized * t.captures) AS size, count(*) AS points
@@ -150,7 +152,7 @@ class _Trends:
     def __init__(self, warehouse: Warehouse, selector: str | None, options: Mapping[str, Any]) -> None:
         self.warehouse = warehouse
         self.options = {"selector": selector, **{name: options.get(name) for name in OPTIONS}}
-        self.options["over"] = self.over = order_of(warehouse, selector, self.options["over"])
+        self.series = series_of(warehouse, selector, self.options["over"], self.options["by"])
 
     def arguments(self, view: str) -> dict[str, Any]:
         return {name: self.options[name] for name in TAKEN[view] if self.options[name] is not None}
@@ -158,6 +160,11 @@ class _Trends:
     def call(self, view: str, **more: int | str) -> str:
         arguments = [f'"{name}" := ${name}' for name in self.arguments(view)]
         return f"{view}({', '.join([*arguments, *(f'{name} := {value}' for name, value in more.items())])})"
+
+    @property
+    def labels(self) -> dict[str, Any]:
+        """The arguments of the series' captures."""
+        return {"selector": self.options["selector"], "over": self.options["over"], "by": self.options["by"] or BY}
 
     @property
     def min_effect(self) -> float:
@@ -170,18 +177,20 @@ class _Trends:
 
 def _overview(trends: _Trends, series: Table, changes: Table) -> Section:
     facts = {
-        "over": trends.options["over"],
-        "by": trends.options["by"] or "model,device,backend",
+        "over": trends.series.order,
+        "judged": trends.series.is_judged,
+        "missing": trends.series.missing,
+        "by": trends.labels["by"],
         "options": {
             name: value for name, value in trends.options.items() if value is not None and name in SHOWN_OPTIONS
         },
     }
-    missing = left_out(trends.warehouse, trends.options["selector"], trends.over)
+    missing = trends.series.missing
     return Section("series", "Overview", {"series": series, "changes": changes}, facts, missing and f"{missing}.")
 
 
 def _totals(trends: _Trends, series: Table, changes: Table) -> Section:
-    rows = trends.table(TOTALS, "trend", points=MOST_POINTS, selector=trends.options["selector"], over=trends.over)
+    rows = trends.table(TOTALS, "trend", points=MOST_POINTS, **trends.labels)
     most = max(rows.columns[rows.names.index("captures")], default=1)
     note = None
     if most > 1:
@@ -189,7 +198,7 @@ def _totals(trends: _Trends, series: Table, changes: Table) -> Section:
             f"Series of more than {MOST_POINTS} captures are drawn in parts: a point is the median of up to "
             f"{most:,} neighbouring captures. Changes are found in all of them."
         )
-    facts = {"over": trends.options["over"]}
+    facts = {"orders": trends.series.orders}
     return Section(
         *("totals", "Totals", {"rows": rows, "changes": changes}, facts, note),
         grids=[grid("trend", series, name="series", is_own=True)],
@@ -200,9 +209,9 @@ def _regressions(trends: _Trends, changes: Table, accepted: Table, points: Table
     missing = note = None
     if not changes.length:
         missing = (
-            "No total and no op has a lasting change of its level. A change counts if it is "
-            f"{trends.min_effect:.3g} % or more, clear among all series, and has held for long enough: 8 captures for "
-            "10 %, 15 for 5 %, 25 for 3 %."
+            f"{trends.series.unchanged('change of a total or an op').capitalize()}. A change counts if it is "
+            f"{trends.min_effect:.3g} % or more, and clear among all series. It is seen after 3 builds, and kept once "
+            "disturbed builds are unlikely to look so."
         )
     elif changes.length == MOST_CHANGES:
         note = f"The {MOST_CHANGES:,} costliest."
@@ -211,9 +220,9 @@ def _regressions(trends: _Trends, changes: Table, accepted: Table, points: Table
         for name, rows, title in (("regressions", changes, None), ("accepted", accepted, "Accepted"))
         if rows.length
     ]
-    facts = {"over": trends.options["over"]}
+    facts = {"orders": trends.series.orders}
     tables = {"rows": changes, "points": points}
-    return Section("regressions", "Lasting changes", tables, facts, note, missing, grids)
+    return Section("regressions", "Changes", tables, facts, note, missing, grids)
 
 
 def _ops(trends: _Trends) -> tuple[Table, Section | None]:
@@ -245,7 +254,7 @@ def _ops(trends: _Trends) -> tuple[Table, Section | None]:
         notes.append(
             f"The page has the trends of {shown:,} of {known:,} ops: those that changed, and those that take most time."
         )
-    facts = {"over": trends.options["over"]}
+    facts = {"orders": trends.series.orders}
     return points, Section("op_trends", "Ops", {}, facts, " ".join(notes) or None, grids=[grid("op_trends", listed)])
 
 

@@ -7,7 +7,6 @@ from contextlib import nullcontext, suppress
 from typing import Any, Final
 
 from etq import catalog
-from etq.analysis.series import order_of
 from etq.errors import EtqError, QueryError
 from etq.report import report_of, single, trends_report_of
 from etq.report.columns import Table
@@ -87,18 +86,20 @@ def _matches(warehouse: Warehouse, arguments: Arguments) -> Answer:
 
 
 def _series(warehouse: Warehouse, arguments: Arguments) -> Answer:
-    """The execute time of each capture, also in its series, in order, and lasting changes, as `trend` has them."""
+    """The execute time of each capture, also in its series, in order, and kept changes, as `trend` has them."""
     options = {name: arguments[name] for name in ("over", "by") if arguments.get(name)}
     rows: Table | None = None
     with suppress(QueryError) if not options else nullcontext():  # nothing to order captures by
-        options["over"] = order_of(warehouse, None, options.get("over"))
         call = ", ".join(f'"{name}" := ${name}' for name in options)
-        query = f"SELECT series, label, capture, p25, unit, change_percent FROM trend({call}) ORDER BY series, position"
+        query = f"""
+            SELECT series, ordered_by, label, capture, p25, unit,
+                CASE stage WHEN 'kept' THEN change_percent END AS change_percent
+            FROM trend({call}) ORDER BY series, position
+        """
         rows = columns_of(warehouse, query, **options)
-    over = None if rows is None else options["over"]
     # Captures without the label that orders series have an execute time, too.
     executes = columns_of(warehouse, EXECUTES).as_data()
-    return of_data({"over": over, "rows": None if rows is None else rows.as_data(), "executes": executes})
+    return of_data({"rows": None if rows is None else rows.as_data(), "executes": executes})
 
 
 # The execute time of each capture, from the rollups that `trend` reads.

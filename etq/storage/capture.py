@@ -18,7 +18,7 @@ from etq import catalog
 from etq.annotations.discovery import Discovered
 from etq.annotations.labels import CAPTURED_AT, add_labels, check_label, check_labels, moment_of, set_labels
 from etq.choices import UNITS
-from etq.database.rollups import fill_rollups, is_pruned
+from etq.database.rollups import is_pruned
 from etq.errors import WarehouseError
 from etq.ingest.arrow import Rows, batch, integers, texts
 from etq.ingest.memory import available
@@ -155,7 +155,7 @@ def store(
         _read_again(connection, capture_id, name, source, options)
     _update_capture(connection, capture_id, options)
     if options.time_scale not in (None, time_scale):
-        fill_rollups(connection, capture_id)
+        _fill_rollups(connection, capture_id)
     _annotate(connection, capture_id, options)
     _link(connection, capture_id, links)
     return capture_id, False
@@ -182,8 +182,18 @@ def store_new(connection: duckdb.DuckDBPyConnection, captures: Sequence[NewCaptu
     ensure_ingest_order(connection, first)
     last = first + len(captures) - 1
     _make_room(connection, sum(len(capture.source.content) for capture in captures), first, last)
-    fill_rollups(connection, first, last, is_new=True)
+    _fill_rollups(connection, first, last, is_new=True)
     return [*keyed]
+
+
+def _fill_rollups(
+    connection: duckdb.DuckDBPyConnection, first: int, last: int | None = None, *, is_new: bool = False
+) -> None:
+    """Write rollups and advice, as `etq.advice.filling` does."""
+    # Imported here, as to read a file needs none.
+    from etq.advice.filling import fill_rollups
+
+    fill_rollups(connection, first, last, is_new=is_new)
 
 
 def insert_new(
@@ -406,7 +416,7 @@ def _read_again(
         if key is not None:
             link_many(connection, [capture_id], column, key)
     _make_room(connection, len(source.content), capture_id, capture_id)
-    fill_rollups(connection, capture_id)
+    _fill_rollups(connection, capture_id)
 
 
 def _update_capture(connection: duckdb.DuckDBPyConnection, capture_id: int, options: Options) -> None:

@@ -8,7 +8,6 @@ from typing import Final
 import duckdb
 
 from etq import catalog
-from etq.database.rollups import fill_rollups
 from etq.errors import WarehouseError
 
 # If less than this share of a capture's operators fits a record, the record is considered that of another program.
@@ -31,6 +30,9 @@ def link(
     query = "SELECT name FROM captures WHERE capture_id = ? AND format = 'torch_trace'"
     for (name,) in connection.execute(query, [capture_id]).fetchall():
         raise WarehouseError(f"{name} is a PyTorch trace, which has no record or program: link an ETDump")
+    # Imported here, as to read a file needs no advice.
+    from etq.advice.filling import fill_rollups
+
     link_many(connection, [capture_id], column, key)
     if must_fit:
         _check_fits(connection, capture_id, column)

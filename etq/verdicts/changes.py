@@ -1,15 +1,16 @@
-"""Since when a series is slower: steps of its level, and creep, slow growth.
+"""Since when a series of builds is slower: steps of its level, kept or not yet, reverted ones, and creep, slow growth.
 
-A series has a value for each capture, in order: the logarithm of a time, so that a difference is a ratio. Its noise is
-not independent: captures near each other are alike, as the machine changes, and single ones are far off. So
+A series has a value for each capture, in order: the logarithm of a time, so that a difference is a ratio. Its captures
+are of builds, and the program changes between builds only.
 
-1. the noise is measured twice, by differences of neighbours and of captures further apart (`noise_of`);
-2. the series is cut where that explains it best, by an exact segmentation with a loss that a few captures far off can't
-   pull (`segmentation`);
-3. a cut is a step if the levels beside it differ materially, for long enough, and by more than levels of this series
-   differ by themselves; other cuts are undone, the least clear first (`steps_of`);
-4. a stretch between steps that grows steadily creeps (`creep_of`);
-5. p-values are corrected for the number of series.
+1. The captures of a build become one level, with an error from how captures of a build differ (`levels_of`).
+2. Builds are modelled in windows, of which every one has half of the builds of its neighbours (`etq.verdicts.fits`).
+   A change is taken from the window in whose middle it is.
+3. A step is kept if its levels lie apart as those of a disturbed week hardly do, or if both lasted for long. The last
+   level is "not kept yet" until then; others are of disturbed builds, and no change (`_levels_kept`).
+4. A step to a level that the series had before is its return: the change was reverted. Levels that the series often
+   leaves and comes back to are states: no change between them is kept (`_with_stages`).
+5. p-values are corrected for the number of series (Bonferroni).
 
 Where somebody has accepted a change, a series begins anew: what is before is no longer looked at (`changes_of`).
 """
@@ -17,72 +18,33 @@ Where somebody has accepted a change, a series begins anew: what is before is no
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
 from itertools import pairwise
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from etq.verdicts import words
-from etq.verdicts.arithmetic import DEVIATION, holm, p_of
+from etq.verdicts.arithmetic import DEVIATION, Numbers, median, p_of, quantile
+from etq.verdicts.fits import CHANCE, CLIP, LEAST, LONG, Model, modelled, trimmed_sd
 from etq.verdicts.samples import is_unseen
 
-Floats = npt.NDArray[Any]
+# Builds that are modelled at once, and how far the next ones are.
+WINDOW: Final = 120
+STRIDE: Final = 60
+# Levels lie apart if Welch's test has less than this p. A week of 7 builds, each 0 to 20 % slower, reaches it in 1 %.
+APART: Final = 1e-7
+# Levels of so many builds have lasted for longer than a disturbed week.
+LASTING: Final = 15
+# A step of the last builds is seen if it has so many standard errors.
+SEEN: Final = 4.7
+# A state that lasts longer than others would in so many cases is a new level.
+RETURNS: Final = 0.05
 
-# A level has at least so many captures. With fewer than twice as many, a series has no verdict.
-LEAST: Final = 5
-# The captures on each side of a step that must differ as the whole levels do, so that a slope isn't a step: without it,
-# creep of 30 % is found as steps in 10 to 16 % of series of a busy machine, with it in 3 to 7 %.
-NEAR: Final = 15
-# A step as small as the smallest that counts must have held for so many captures, one twice as large for half as many.
-# A disturbed machine lasts for some captures, and a series is scanned again with each new one: without this, 35 instead
-# of 28 % of unchanged totals of convolution 1 have a step at one of 171 scans.
-HELD: Final = 25
-# The captures between those whose differences tell how levels vary by themselves.
-APART: Final = 10
-# Where the loss of a capture stops growing, in standard deviations (Fearnhead and Rigaill).
-BOUND: Final = 3.0
-# The price of a cut, in units of ln(n): a squared loss has 2 in Schwarz's criterion.
-PRICE: Final = 4.0
-# The most levels that are tried.
-LEVELS: Final = 256
-# A series without changes has a step with less than this probability, before the correction for many series. With 0.05,
-# unchanged totals of a busy machine have one in 3 to 5 %, with 0.01 in 0 to 2 %.
-CHANCE: Final = 0.01
-# The same for creep, which a line through ten medians finds easily.
-CREEP_CHANCE: Final = 0.001
-CREEP_LEAST: Final = 30
-TENTHS: Final = 10
-
-# The standard error of a median in units of that of a mean.
-MEDIAN: Final = math.sqrt(math.pi / 2)
+KEPT, OPEN, REVERTED, RETURNED, STATE = "kept", "not kept yet", "reverted", "returned", "one of two levels"
 
 
-@dataclass(frozen=True)
-class Change:
-    """A change of a series' level. `place` is the first capture after a step, from 0, or a creep's first."""
-
-    place: int
-    before: float
-    after: float
-    step: float
-    p: float
-    captures_before: int
-    captures_after: int
-    is_creep: bool = False
-    is_accepted: bool = False
-
-    @property
-    def ends(self) -> tuple[int, int]:
-        """The captures before and after a step, or the first and the last of a creep."""
-        return (self.place, self.place + self.captures_after - 1) if self.is_creep else (self.place - 1, self.place)
-
-
-@dataclass(frozen=True)
-class Least:
+class Least(NamedTuple):
     """What a change must be to count: as a logarithm at least `ratio`, and as a time what a clock with steps of `ticks`
     shows; 0 if its steps are not coarse.
     """
@@ -90,295 +52,353 @@ class Least:
     ratio: float
     ticks: float = 0.0
 
-    def is_seen(self, change: Change) -> bool:
-        return not is_unseen(math.exp(change.before) * math.expm1(change.step), self.ticks)
+    def counts(self, before: float, step: float) -> bool:
+        return abs(step) >= self.ratio and not is_unseen(math.exp(before) * math.expm1(step), self.ticks)
+
+    def noise(self, level: float) -> float:
+        """The noise that is assumed at first: a sixth of the change, or the step of a coarse clock."""
+        return max(self.ratio / 6, 1e-4, self.ticks / math.exp(level) if self.ticks else 0.0)
 
 
 class Reset(NamedTuple):
-    """The position of an accepted change, from 0: the first capture after a step, or the last one of a creep."""
+    """An accepted change: the first build after a step, from 0, or after a creep."""
 
     place: int
     is_creep: bool = False
 
 
-class Noise(NamedTuple):
-    """Standard deviations: of a capture among its neighbours, and of levels that are `APART`."""
-
-    own: float
-    slow: float
-
-
-def level_changes(series: Mapping[str, Any], min_step: float) -> dict[str, list[Any]]:
-    """Return the changes of series, a row each.
-
-    series    columns series, is_total, and, with an array for each, positions (by which its captures are ordered),
-              values, and steps and creeps: positions of the first captures after those that were accepted; resolution:
-              the step of a coarse clock in the time whose logarithms the values are, else 0
-    min_step  the smallest change that counts
+class Level(NamedTuple):
+    """Builds between two steps, and their mean without those far off; of the step to it, p, its error, and whether it
+    is as large as two states are apart.
     """
-    orders = [np.argsort(positions) for positions in series["positions"]]
-    values, positions = (
-        [each[order] for each, order in zip(series[name], orders, strict=True)] for name in ("values", "positions")
-    )
-    # A reset has a place among the captures of a series that have the op.
-    resets = [
-        [
-            Reset(int(at), name == "creeps")
-            for name in ("steps", "creeps")
-            for at in known.searchsorted(series[name][row])
-        ]
-        for row, known in enumerate(positions)
-    ]
-    leasts = [Least(min_step, clock) for clock in series["resolution"].tolist()]
-    are_totals = series["is_total"].tolist()
-    found = [(at, change) for at, changes in enumerate(changes_of(values, leasts, resets)) for change in changes]
-    found.sort(key=lambda each: each[1].is_accepted)
-    q = [change.p for _, change in found]
-    for of_totals in {*are_totals}:
-        family = [row for row, (at, each) in enumerate(found) if are_totals[at] == of_totals and not each.is_accepted]
-        others = max(0, are_totals.count(of_totals) - len(family))
-        corrected = holm([q[row] for row in family], [1] * len(family), others)
-        for row, value in zip(family, corrected, strict=True):
-            q[row] = value
-    numbers = ("before", "after", "step", "p", "captures_before", "captures_after", "is_accepted")
-    return {
-        "series": [int(series["series"][at]) for at, _ in found],
-        "kind": ["creep" if change.is_creep else "step" for _, change in found],
-        "verdict": [words.direction(change.step) for _, change in found],
-        "place": [change.place + 1 for _, change in found],
-        "last_good": [int(positions[at][change.ends[0]]) for at, change in found],
-        "first_bad": [int(positions[at][change.ends[1]]) for at, change in found],
-        "q": q,
-        **{name: [getattr(change, name) for _, change in found] for name in numbers},
-    }
+
+    first: int
+    end: int
+    mean: float
+    sd: float
+    kept: int  # builds of which the mean is
+    p: float
+    error: float
+    is_state: bool
+
+    @property
+    def variance(self) -> float:
+        return self.sd**2 / self.kept
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of a series' level, with builds from 0. Those between `last` and `place` are disturbed."""
+
+    first: int  # of the level before
+    last: int
+    place: int  # the first after a step, or of a creep
+    end: int  # the first of the next level, or after a creep
+    before: float
+    step: float
+    low: float
+    high: float
+    p: float
+    stage: str = KEPT
+    is_creep: bool = False
+    is_accepted: bool = False
+    back: int | None = None  # where it was reverted
+
+    def moved(self, by: int) -> Change:
+        """Return it in a series that begins so many builds before."""
+        places = {name: getattr(self, name) + by for name in ("first", "last", "place", "end")}
+        return replace(self, **places, back=None if self.back is None else self.back + by)
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """The builds before and after a step, or the first and the last of a creep."""
+        return (self.place, self.end - 1) if self.is_creep else (self.last, self.place)
+
+
+class Found(NamedTuple):
+    """The changes of a series, and the change that five more builds would show; NaN if its builds are too few."""
+
+    changes: list[Change]
+    shows: float
+
+
+def levels_of(values: Numbers, builds: Numbers) -> tuple[Numbers, Numbers | None]:
+    """Return the levels of builds, and their error variances in units of their mean; None if they are equal.
+
+    The captures of a build are clipped around their median.
+    """
+    starts = np.flatnonzero(np.r_[True, builds[1:] != builds[:-1]])
+    counts = np.diff(np.r_[starts, len(values)])
+    if len(starts) == len(values):
+        return values, None
+    build = np.repeat(np.arange(len(starts)), counts)
+    ordered = values[np.lexsort((values, build))]
+    middles = (ordered[starts + (counts - 1) // 2] + ordered[starts + counts // 2]) / 2
+    own = trimmed_sd(np.diff(values)[build[1:] == build[:-1]][None])[0]
+    clipped = np.clip(values, middles[build] - CLIP * own, middles[build] + CLIP * own)
+    levels = np.add.reduceat(clipped, starts) / counts
+    if np.ptp(counts) == 0 or len(levels) < 2:
+        return levels, None
+    parts = own**2 / counts
+    between = max(trimmed_sd(np.diff(levels)[None])[0] ** 2 - parts.mean(), 0.1 * parts.min(), 1e-12)
+    # Rounded, so that many series have the same errors.
+    share = round(4 * parts.mean() / (parts.mean() + between)) / 4
+    return levels, (1 - share) + share * (1 / counts) / (1 / counts).mean()
 
 
 def changes_of(
-    all_values: Sequence[Floats], leasts: Sequence[Least], resets: Sequence[Sequence[Reset]] | None = None
-) -> list[list[Change]]:
-    """Return the changes of each series, in order, and where a change was accepted, that one.
+    all_values: Sequence[Numbers],
+    leasts: Sequence[Least],
+    resets: Sequence[Sequence[Reset]] | None = None,
+    errors: Sequence[Numbers | None] | None = None,
+) -> list[Found]:
+    """Return the changes of each series of levels of builds, in order, and where a change was accepted, that one.
 
     A series is as many series as it has levels that somebody has accepted: neither a step nor a creep is across one.
     """
     all_resets = [()] * len(all_values) if resets is None else resets
+    all_errors = [None] * len(all_values) if errors is None else errors
     bounds = [
         [0, *sorted({reset.place for reset in given if 0 < reset.place < len(values)}), len(values)]
         for values, given in zip(all_values, all_resets, strict=True)
     ]
-    parts = [(at, values[first:end]) for at, values in enumerate(all_values) for first, end in pairwise(bounds[at])]
-    of_parts = iter(_changes_of_parts([values for _, values in parts], [leasts[at] for at, _ in parts]))
-    found = []
-    for values, ends, least, given in zip(all_values, bounds, leasts, all_resets, strict=True):
-        of_series = [[replace(each, place=first + each.place) for each in next(of_parts)] for first in ends[:-1]]
-        found.append(_with_accepted(values, ends, of_series, given, least))
+    parts = [
+        _Part(values[first:end], leasts[at], None if error is None else error[first:end])
+        for at, (values, error) in enumerate(zip(all_values, all_errors, strict=True))
+        for first, end in pairwise(bounds[at])
+    ]
+    _model(parts)
+    rest, found = iter(parts), []
+    for ends, given in zip(bounds, all_resets, strict=True):
+        of_series = [next(rest) for _ in ends[:-1]]
+        found.append(Found(_with_accepted(ends, of_series, given), of_series[-1].shows))
     return found
 
 
-def _with_accepted(
-    values: Floats, ends: Sequence[int], parts: list[list[Change]], resets: Sequence[Reset], least: Least
-) -> list[Change]:
+class _Part:
+    """A series between changes that were accepted, as windows say of it."""
+
+    def __init__(self, values: Numbers, least: Least, errors: Numbers | None) -> None:
+        self.values, self.least, self.errors = values, least, errors
+        self.floor, self.shows = least.noise(median(values)), math.nan
+        self.slopes, self.other = np.zeros(len(values)), np.zeros(len(values))
+        self.slope_p = np.ones(len(values))
+        self.steps: list[tuple[int, float, float, bool]] = []  # place, p, error, is state
+
+    def windows(self) -> list[tuple[int, int, int, int]]:
+        """The first and last builds of each window, and of its middle, which together are all builds."""
+        n = len(self.values)
+        if n < LONG:
+            return []
+        starts = [0] if n <= WINDOW else [*range(0, n - WINDOW, STRIDE), n - WINDOW]
+        ends = [min(start + WINDOW, n) for start in starts]
+        middles = [0, *((start + end) // 2 for start, end in zip(starts[1:], ends, strict=False)), n]
+        return [*zip(starts, ends, middles, middles[1:], strict=False)]
+
+    def take(self, model: Model, row: int, window: tuple[int, int, int, int]) -> None:
+        """Take what a model says of the middle of its window; of steps also near it, where the next one may be late."""
+        start, _, first, last = window
+        middle = slice(first - start, last - start)
+        slopes = model.growth[row]
+        # After growth that ends, a little may be left of it.
+        is_rest = (np.abs(slopes) * len(slopes) < self.least.ratio) | (np.abs(slopes) < np.abs(slopes).max() / 4)
+        slopes = np.where(is_rest & (np.abs(slopes) < np.abs(slopes).max()), 0, slopes)
+        self.slopes[first:last], self.other[first:last] = slopes[middle], model.other[row, middle]
+        self.shows = max(self.least.ratio, SEEN * float(model.seen[row]))
+        for at in np.flatnonzero(model.places[row] >= 0):
+            place, p = start + int(model.places[row, at]), float(model.p[row, at])
+            if model.is_bend[row, at]:
+                self.slope_p[max(place, first) : last] = np.minimum(self.slope_p[max(place, first) : last], p)
+            elif first - LEAST < place < last + LEAST and all(abs(place - step[0]) >= LEAST for step in self.steps):
+                self.steps.append((place, p, float(model.errors[row, at]), bool(model.is_state[row, at])))
+
+
+def _model(parts: Sequence[_Part]) -> None:
+    """Model windows of the same length and errors at once."""
+    groups: dict[tuple[int, bytes | None], list[tuple[_Part, tuple[int, int, int, int]]]] = {}
+    for part in parts:
+        for window in part.windows():
+            first, end = window[:2]
+            errors = None if part.errors is None else part.errors[first:end] / part.errors[first:end].mean()
+            key = end - first, None if errors is None or np.ptp(errors) < 1e-9 else errors.tobytes()
+            groups.setdefault(key, []).append((part, window))
+    for (_, errors), group in groups.items():
+        y = np.stack([part.values[window[0] : window[1]] for part, window in group])
+        y -= np.median(y, axis=1, keepdims=True)
+        floors, leasts = np.array([(part.floor, part.least.ratio) for part, _ in group]).T
+        model = modelled(y, errors, floors, leasts)
+        for row, (part, window) in enumerate(group):
+            part.take(model, row, window)
+
+
+def _with_accepted(ends: Sequence[int], parts: Sequence[_Part], resets: Sequence[Reset]) -> list[Change]:
     """Return the changes of the parts of a series, which meet where changes were accepted, with these.
 
     An accepted step has the size that it would have: from the level before it, up to the one after it. An accepted
     creep is one that lasts up to there.
     """
-    found = [change for changes in parts for change in changes]
     creeps = {reset.place for reset in resets if reset.is_creep}
-    for at, cut in enumerate(ends[1:-1], 1):
-        if cut in creeps:
-            is_accepted = [each.is_creep and each.ends[1] + 1 == cut for each in found]
-            found = [
-                replace(each, is_accepted=each.is_accepted or is_it)
-                for each, is_it in zip(found, is_accepted, strict=True)
-            ]
-            continue
-        first = max([ends[at - 1], *(each.place for each in parts[at - 1] if not each.is_creep)])
-        end = min([ends[at + 1], *(each.place for each in parts[at] if not each.is_creep)])
-        step, _ = _tested(values, noise_of(values, least), first, cut, end)
-        if step.p < CHANCE and _is_material(step, least):
-            found.append(replace(step, is_accepted=True))
+    found: list[Change] = []
+    of_parts = [_decided(part) for part in parts]
+    for at, (changes, _) in enumerate(of_parts):
+        if at and ends[at] not in creeps and (before := of_parts[at - 1][1]) and (after := of_parts[at][1]):
+            old, new = before[-1], after[0]
+            step = _step(old, new, parts[at].least).moved(ends[at])
+            if step.p < CHANCE and parts[at].least.counts(old.mean, step.step):
+                first = ends[at - 1] + old.first
+                found.append(replace(step, first=first, last=ends[at] - 1, place=ends[at], is_accepted=True))
+        is_of_creep = ends[at + 1] in creeps
+        found += [
+            replace(
+                each.moved(ends[at]), is_accepted=is_of_creep and each.is_creep and each.end == len(parts[at].values)
+            )
+            for each in changes
+        ]
     return sorted(found, key=lambda each: each.place)
 
 
-def _changes_of_parts(parts: Sequence[Floats], leasts: Sequence[Least]) -> list[list[Change]]:
-    """Return the changes of each part of a series."""
-    found: list[list[Change]] = [[] for _ in parts]
-    long = [at for at, values in enumerate(parts) if len(values) >= 2 * LEAST]
-    deviations = [math.hypot(*noise_of(parts[at], leasts[at])) for at in long]
-    for at, cuts in zip(long, _segmented([parts[at] for at in long], deviations), strict=True):
-        found[at] = with_creep(parts[at], steps_of(parts[at], cuts, leasts[at]), leasts[at])
-    return found
+def _decided(part: _Part) -> tuple[list[Change], list[Level]]:
+    """Return the changes of a part of a series, and its levels, those of disturbed builds left out."""
+    if not len(part.values):
+        return [], []
+    for first, end in _stretches(part.slopes):
+        if end - first < LASTING and first > 0:  # a few disturbed builds may look so
+            part.slopes[first + 1 : end] = 0
+    growth = np.cumsum(part.slopes)
+    rest = part.values - growth - part.other
+    bounds = [(0, 1.0, 0.0, False), *sorted(part.steps), (len(rest), 1.0, 0.0, False)]
+    levels = [_level(rest, *each, after[0]) for each, after in pairwise(bounds)]
+    levels, last = _levels_kept(levels, part.least)
+    changes = [_step(old, new, part.least) for old, new in pairwise(levels)]
+    changes = _with_stages(rest, levels, changes, part.least)
+    if last is not None:
+        changes.append(replace(_step(levels[-1], last, part.least), stage=STATE if last.is_state else OPEN))
+    changes = [replace(each, before=each.before + growth[each.place - 1]) for each in changes]
+    return [*changes, *_creeps(part, rest, growth)], levels
 
 
-def noise_of(values: Floats, least: Least) -> Noise:
-    """Return the noise of a series, by the median difference of its captures, those across its steps included.
+def _level(rest: Numbers, first: int, p: float, error: float, is_state: bool, end: int) -> Level:
+    values = rest[first:end]
+    off = np.abs(values - median(values))
+    kept = values[off <= max(math.log(1.03), 5 * DEVIATION * median(off))]
+    sd = float(kept.std(ddof=1)) if len(kept) > 1 else 0.0
+    return Level(first, end, float(kept.mean()), sd, len(kept), p, error, is_state)
 
-    If captures were independent, those that are far apart would differ as neighbours do. What they differ by more
-    averages out only over so many captures; without that, unchanged ops of a busy machine have a step in 10 to 36 %.
-    Noise far below what counts is taken for a sixth of it; that of a coarse clock is at least its step. Without the
-    differences across steps, 10 % more in 20 captures of a busy machine is found at both ends in 10 to 48 instead of 3
-    to 33 %, but unchanged ops have a step in 2 to 5 instead of 0 %.
+
+def _step(old: Level, new: Level, least: Least) -> Change:
+    """Return the step between two levels, with Welch's interval, or that of the model where it is wider."""
+    t, freedom, error = _apart(old, new, least)
+    size, width = new.mean - old.mean, quantile(0.025, freedom) * max(error, new.error)
+    p = new.p if new.p < 1 else p_of(t, freedom)
+    return Change(old.first, old.end - 1, new.first, new.end, old.mean, size, size - width, size + width, p)
+
+
+def _apart(old: Level, new: Level, least: Least) -> tuple[float, int, float]:
+    """Return Welch's t of two levels, its degrees of freedom, and the error of their difference. A level has at least
+    the noise that is assumed at first.
     """
-    near, far = (
-        DEVIATION * float(np.median(np.abs(values[lag:] - values[:-lag]))) / math.sqrt(2)
-        for lag in (1, min(len(values) - 1, max(2, min(APART, len(values) // 6))))
+    parts = [max(level.sd, least.noise(level.mean)) ** 2 / level.kept for level in (old, new)]
+    error = math.sqrt(sum(parts))
+    freedom = sum(parts) ** 2 / sum(
+        part**2 / max(1, level.kept - 1) for part, level in zip(parts, (old, new), strict=True)
     )
-    own = max(near, least.ratio / 6, least.ticks / math.exp(float(np.median(values))))
-    return Noise(own, math.sqrt(max(0.0, far**2 - own**2)))
+    return abs(new.mean - old.mean) / error, max(1, int(freedom)), error
 
 
-def segmentation(z: Floats, levels: Floats, price: Floats) -> npt.NDArray[np.int32]:
-    """Return, for each series and place, where the last segment begins in the best segmentation of all before it.
+def _levels_kept(levels: Sequence[Level], least: Least) -> tuple[list[Level], Level | None]:
+    """Return the levels that the series had, without disturbed builds, and the last one, if it isn't kept yet.
 
-    Optimal partitioning (Jackson et al., An algorithm for optimal partitioning of data on an interval, 2005) with a
-    biweight loss, by the level of the last segment (Fearnhead and Rigaill, Changepoint detection in the presence of
-    outliers, JASA 114, 2019, algorithm 1, with levels on a grid). The least cost of the values so far, if they end at
-    a level, is the last one's loss there and the cost before, at that level or at the best one with the price of a cut.
-
-    z       series x places: values in standard deviations
-    levels  series x levels
-    price   of a cut, for each series
+    Of two levels that don't lie apart, the shorter one is of disturbed builds: unless the next one, which does, is
+    still further off the first.
     """
-    cost, begin, loss = (np.zeros(levels.shape, kind) for kind in (np.float32, np.int32, np.float32))
-    begins = np.empty((1 + z.shape[1], len(z)), np.int32)
-    rows, bound = np.arange(len(z)), np.float32(BOUND**2)
-    for place, values in enumerate(np.ascontiguousarray(z.T)):
-        best = cost.argmin(axis=1)
-        begins[place] = begin[rows, best]
-        cut = (cost[rows, best] + price)[:, None]
-        np.copyto(begin, place, where=cost > cut)
-        np.minimum(cost, cut, out=cost)
-        np.subtract(values[:, None], levels, out=loss)
-        np.square(loss, out=loss)
-        cost += np.minimum(loss, bound, out=loss)
-    begins[-1] = begin[rows, cost.argmin(axis=1)]
-    return begins.T
+    kept, between = [levels[0]], None
+    for level in levels[1:]:
+        while kept:
+            old = kept[-1]
+            if not least.counts(old.mean, level.mean - old.mean):
+                kept[-1], between = _joined(old, level), None
+                break
+            if _are_apart(old, level, least):
+                if between is not None and 0 < (between.mean - old.mean) / (level.mean - old.mean) <= 1:
+                    kept.append(between)
+                kept.append(level)
+                between = None
+                break
+            if level is levels[-1] and level.end - level.first < LASTING:
+                return kept, level
+            if level.end - level.first <= old.end - old.first:
+                between = level if least.counts(old.mean, level.mean - old.mean) else None
+                break
+            kept.pop()
+        else:
+            kept.append(level)
+    return kept, None
 
 
-def _segmented(all_values: Sequence[Floats], deviations: Sequence[float]) -> list[list[int]]:
-    """Return the cuts of each series. Series with a similar number of levels are cut at once."""
-    lows = [np.partition(values, LEAST - 1)[LEAST - 1] for values in all_values]
-    spans = [
-        (np.partition(values, -LEAST)[-LEAST] - low) / deviation
-        for values, low, deviation in zip(all_values, lows, deviations, strict=True)
+def _are_apart(old: Level, new: Level, least: Least) -> bool:
+    """Whether disturbed builds are hardly as far apart, or both levels lasted for long."""
+    t, freedom, _ = _apart(old, new, least)
+    return (new.end - new.first >= LASTING and old.end - old.first >= LONG) or p_of(t, freedom) < APART
+
+
+def _joined(old: Level, new: Level) -> Level:
+    """Return two levels that are one, with disturbed builds between."""
+    count = old.kept + new.kept
+    mean = (old.kept * old.mean + new.kept * new.mean) / count
+    squares = sum((part.kept - 1) * part.sd**2 + part.kept * (part.mean - mean) ** 2 for part in (old, new))
+    return old._replace(end=new.end, mean=mean, sd=math.sqrt(squares / (count - 1)), kept=count)
+
+
+def _with_stages(rest: Numbers, levels: Sequence[Level], changes: Sequence[Change], least: Least) -> list[Change]:
+    """Return the changes between levels, with those that were reverted and those between states."""
+    changes = list(changes)
+    for at in range(2, len(levels)):
+        error = max(math.sqrt(level.variance) for level in levels[: at + 1])
+        near = [
+            i for i in range(at - 1)
+            if abs(levels[at].mean - levels[i].mean) < max(2 * least.ratio / 3, 2 * error)
+        ]  # fmt: skip
+        if near:
+            place = changes[at - 1].place
+            for i in range(near[-1], at - 1):
+                changes[i] = replace(changes[i], stage=REVERTED, back=place)
+            changes[at - 1] = replace(changes[at - 1], stage=RETURNED)
+    known = [_is_known(rest, old, new) for old, new in pairwise(levels)]
+    apart = 1.25 * max((abs(each.step) for each, is_known in zip(changes, known, strict=True) if is_known), default=0.0)
+    return [
+        replace(change, stage=STATE, back=None) if abs(change.step) <= apart or new.is_state else change
+        for change, new in zip(changes, levels[1:], strict=True)
     ]
-    # Levels are half a standard deviation apart.
-    counts = [min(LEVELS, 2 + int(2 * span)) for span in spans]
-    groups: dict[tuple[int, int], list[int]] = {}
-    for at, (values, count) in enumerate(zip(all_values, counts, strict=True)):
-        groups.setdefault((len(values).bit_length(), (count - 1).bit_length() // 2), []).append(at)
-    found: list[list[int]] = [[] for _ in all_values]
-    for group in groups.values():
-        lengths = [len(all_values[at]) for at in group]
-        z = np.zeros((len(group), max(lengths)), np.float32)
-        for row, at in zip(z, group, strict=True):
-            row[: len(all_values[at])] = (all_values[at] - lows[at]) / deviations[at]
-        most = max(counts[at] for at in group)
-        levels = np.linspace(0, [spans[at] for at in group], most, axis=1, dtype=np.float32)
-        begins = segmentation(z, levels, (PRICE * np.log(lengths)).astype(np.float32))
-        for at, length, begin in zip(group, lengths, begins, strict=True):
-            place = length
-            while (place := int(begin[place])) > 0:
-                found[at].insert(0, place)
+
+
+def _is_known(rest: Numbers, old: Level, new: Level) -> bool:
+    """Whether a series was at the new level before, left it, and now is there for no longer than by chance: of states
+    that are left at random, the last of K + 1 stays longer than m times the others together with probability
+    (1 + m)^-K. Of outliers that are anywhere, some are at the new level: they don't count.
+    """
+    y = rest[max(0, new.end - WINDOW) : new.end]
+    off, reach = np.minimum(np.abs(y - new.mean), np.abs(y - old.mean)), abs(new.mean - old.mean) / 4
+    at = (np.abs(y - new.mean) < np.abs(y - old.mean))[off < reach]
+    runs = [0, *(np.flatnonzero(np.diff(at)) + 1).tolist(), len(at)]
+    if len(runs) < 5 or not at[-1] or trimmed_sd(np.diff(y)[None])[0] > reach:
+        return False
+    there = [b - a for a, b in pairwise(runs) if at[a]]
+    visits = min(sum(there[:-1]), int((~at[at.argmax() :]).sum()))
+    return visits > (off > 2 * reach).sum() and (1 + there[-1] / sum(there[:-1])) ** (1 - len(there)) >= RETURNS
+
+
+def _stretches(slopes: Numbers) -> list[tuple[int, int]]:
+    """Return the first builds of stretches that grow, from the build before, and their ends."""
+    bounds = [0, *(np.flatnonzero(np.diff(np.sign(slopes))) + 1).tolist(), len(slopes)]
+    return [(max(0, first - 1), end) for first, end in pairwise(bounds) if slopes[first]]
+
+
+def _creeps(part: _Part, rest: Numbers, growth: Numbers) -> list[Change]:
+    """Return the stretches of a part that grow or decline by what counts."""
+    found = []
+    for first, end in _stretches(part.slopes):
+        size, before = float(part.slopes[first + 1 : end].sum()), float(np.median(rest) + growth[first])
+        if end - first >= LONG and part.least.counts(before, size):
+            p, stage = float(part.slope_p[first:end].min()), KEPT if end - first >= LASTING else OPEN
+            found.append(Change(first, first, first, end, before, size, size, size, p, stage, is_creep=True))
     return found
-
-
-def steps_of(values: Floats, cuts: Sequence[int], least: Least) -> list[Change]:
-    """Return the cuts that are steps. The least clear of the others is undone until none is left."""
-    noise = noise_of(values, least)
-    tested = cache(partial(_tested, values, noise))
-    left = _beside_nearer(values, cuts, BOUND * math.hypot(*noise))
-    while left:
-        ends = [0, *left, len(values)]
-        steps = [tested(*around) for around in zip(ends, ends[1:], ends[2:], strict=False)]
-        failed = [at for at, (step, _) in enumerate(steps) if step.p >= CHANCE or not _is_material(step, least)]
-        if not failed:
-            return [step for step, _ in steps]
-        del left[min(failed, key=lambda at: steps[at][1])]
-    return []
-
-
-def _beside_nearer(values: Floats, cuts: Sequence[int], bound: float) -> list[int]:
-    """Return the cuts, with captures further than `bound` from both levels beside the nearer one: either side costs the
-    same there.
-    """
-    ends = [0, *cuts, len(values)]
-    for at in range(1, len(ends) - 1):
-        first, cut, end = ends[at - 1 : at + 2]
-        before, after = (np.abs(values - np.median(part)) for part in (values[first:cut], values[cut:end]))
-        is_far = np.minimum(before, after) > bound
-        while cut < end - 1 and is_far[cut] and before[cut] < after[cut]:
-            cut += 1
-        while cut > first + 1 and is_far[cut - 1] and after[cut - 1] < before[cut - 1]:
-            cut -= 1
-        ends[at] = cut
-    return ends[1:-1]
-
-
-def _tested(values: Floats, noise: Noise, first: int, cut: int, end: int) -> tuple[Change, float]:
-    """Return the step at a cut, and how many standard errors it has.
-
-    The step is the lesser of the differences of both levels and of the nearest captures. Its error is that of medians
-    of so many captures, and of what levels differ by themselves: over `APART` captures that averages out as one value.
-    The noise comes from about a quarter as many independent differences as there are captures. Any place may be the
-    one that differs most: Bonferroni.
-    """
-    old, new = values[first:cut], values[cut:end]
-    before, after = float(np.median(old)), float(np.median(new))
-    near = float(np.median(new[:NEAR]) - np.median(old[-NEAR:]))
-    step = min(near, after - before, key=abs) if near * (after - before) > 0 else 0.0
-    variances = [(MEDIAN * noise.own) ** 2 / n + noise.slow**2 / max(1, n / APART) for n in (len(old), len(new))]
-    t = abs(step) / math.sqrt(sum(variances))
-    p = min(1.0, len(values) * p_of(t, max(1, len(values) // 4)))
-    return Change(cut, before, after, step, p, len(old), len(new)), t
-
-
-def _is_material(step: Change, least: Least) -> bool:
-    """Whether a step counts, and both levels have held for long enough."""
-    held = min(step.captures_before, step.captures_after)
-    return held >= LEAST and abs(step.step) * min(HELD, held) >= HELD * least.ratio and least.is_seen(step)
-
-
-def with_creep(values: Floats, steps: Sequence[Change], least: Least) -> list[Change]:
-    """Return the steps, and the creep between them; without steps if creep of the whole series explains it better:
-    else, creep of 30 % is found as steps in 42 to 67 % of series of a busy machine.
-    """
-    whole = creep_of(values, 0, least) if steps else None
-    if whole is not None:
-        line = values - whole.step * np.arange(len(values)) / (len(values) - 1)
-        levels = np.split(values, [step.place for step in steps])
-        if _deviation(line) < sum(map(_deviation, levels)):
-            steps = []
-    ends = [0, *(step.place for step in steps), len(values)]
-    creeps = [creep_of(values[first:end], first, least) for first, end in pairwise(ends)]
-    return [*steps, *(creep for creep in creeps if creep is not None)]
-
-
-def _deviation(values: Floats) -> float:
-    return float(np.abs(values - np.median(values)).sum())
-
-
-def creep_of(values: Floats, first: int, least: Least) -> Change | None:
-    """Return the creep of a stretch; None if it doesn't grow or decline steadily.
-
-    A line is fitted by least squares through the medians of tenths, so that captures near each other count once. Its
-    slope must make the smallest change that counts, not be by chance, and the line fit better than any one step.
-    """
-    if len(values) < CREEP_LEAST:
-        return None
-    bounds = -(-np.arange(TENTHS + 1) * len(values) // TENTHS)
-    medians = np.array([np.median(values[at:end]) for at, end in pairwise(bounds)])
-    places = np.arange(TENTHS) - (TENTHS - 1) / 2
-    squares, spread = float(((medians - medians.mean()) ** 2).sum()), float((places**2).sum())
-    slope = float((places * medians).sum()) / spread
-    beside_line = squares - spread * slope**2
-    beside_step = squares - max(
-        at * (TENTHS - at) / TENTHS * (medians[at:].mean() - medians[:at].mean()) ** 2 for at in range(1, TENTHS)
-    )
-    freedom = TENTHS - 2
-    t = abs(slope) * math.sqrt(spread * freedom / beside_line) if beside_line > 0 else math.inf
-    if abs(TENTHS * slope) < least.ratio or beside_line >= beside_step or p_of(t, freedom) >= CREEP_CHANCE:
-        return None
-    growth = TENTHS * slope * (len(values) - 1) / len(values)
-    creep = Change(first, medians[0], medians[-1], growth, p_of(t, freedom), 0, len(values), is_creep=True)
-    return creep if least.is_seen(creep) else None

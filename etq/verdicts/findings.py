@@ -10,12 +10,10 @@ import numpy as np
 from etq.verdicts import words
 from etq.verdicts.arithmetic import median
 from etq.verdicts.samples import Samples
-from etq.verdicts.states import LEAST, States, common_shift
+from etq.verdicts.states import LEAST, LEAST_SHIFT, States, common_shift
 
 # The place in the order of findings, the rule, the detail; if it is of one capture, that and its side.
 Finding = tuple[int, str, str] | tuple[int, str, str, int, str]
-# A common shift from here on is a finding.
-LEAST_SHIFT = 0.02
 
 
 def findings_of_input(

@@ -33,6 +33,7 @@ class Samples:
     resolutions: Numbers  # what the clock's times are multiples of
     is_coarse: Flags  # whether that is coarse for the time
     calls: Numbers  # in a step; NaN where unknown
+    is_other_graph: Flags  # of items: whether it is a call of a delegate that runs another graph on one side
     captures: list[tuple[int, int]]  # keys and steps
     sides: Texts
     positions: Numbers  # in time; NaN where unknown
@@ -102,6 +103,7 @@ def _arranged(index: int, rows: Mapping[str, Any]) -> Samples:
         return filled
 
     columns: dict[str, Any] = {f"{name}s": rows[name][item_rows] for name in ("level", "item", "scope")}
+    columns["is_other_graph"] = rows["is_other_graph"][item_rows]
     columns |= {name: placed(name) for name in ("ticks", "slow_ticks", "calls")}
     columns |= {"resolutions": placed("resolution"), "is_coarse": placed("is_coarse", missing=False)}
     columns |= {f"{name}s": rows[name][capture_rows] for name in ("side", "position")}

@@ -19,6 +19,9 @@ LEAST = 3
 # shift: then it is unknown which of them the program changed, and no common shift is removed. Without this, where half
 # of the ops take 10 % longer, others are blamed in 53 to 100 % of comparisons.
 APART = 0.0225
+# With fewer captures a side, whose ops' errors aren't known: ops agree on a common shift that are so far from it, or a
+# quarter of it. If those of less than half of the time do, none is removed from here on.
+NEAR, LEAST_SHIFT = 0.05, 0.02
 # Added to each op's squared error, (1 %)²: an op whose error is estimated as almost 0 does not outweigh all others.
 LEAST_SQUARED_ERROR = 0.0001
 
@@ -47,9 +50,10 @@ def states(samples: Samples, *, is_slow: bool = False) -> States:
     is_single = "history" in samples.sides
     precise = np.isfinite(samples.logs) & ~samples.is_coarse
     called = {*samples.items[samples.of_level("call")]}
-    # Ops with a coarse clock, that a capture lacks, or that one side calls more often, show no common state.
+    # Ops with a coarse clock, that a capture lacks, or that one side calls more often, and calls of delegates that run
+    # another graph, show no common state.
     usable = np.isfinite(samples.logs).all(axis=1) & (2 * samples.is_coarse.sum(axis=1) < len(samples.captures))
-    usable &= np.array([item not in called for item in samples.items], np.bool_)
+    usable &= np.array([item not in called for item in samples.items], np.bool_) & ~samples.is_other_graph
     deviations = samples.logs - medians(samples.logs)[:, None]
     of_ops, totals = deviations[usable & is_op], deviations[usable & is_total]
     least_ops = int(precise[is_op].sum(axis=0).min(initial=2**31))
@@ -64,6 +68,8 @@ def states(samples: Samples, *, is_slow: bool = False) -> States:
     used = ~is_disturbed
     is_judged = has_factor and not is_single and not is_slow
     is_scattered = is_judged and _are_apart(of_ops[:, used], factors[used], samples.is_new[used])
+    if has_factor and not is_slow and min(samples.is_base.sum(), samples.is_new.sum()) < LEAST:
+        is_scattered |= _disagree(of_ops, samples.ticks[usable & is_op], samples.is_base, samples.is_new)
     if is_scattered:
         factors = np.zeros_like(factors)
     return States(is_single, has_factor and not is_scattered, is_scattered, factors, off, is_disturbed)
@@ -122,6 +128,15 @@ def _are_apart(deviations: Numbers, factors: Numbers, is_new: Flags) -> bool:
     weights = 1 / (LEAST_SQUARED_ERROR + np.nan_to_num(found.variance * found.inverse))
     is_far = np.abs(shifts - median(shifts)) > np.maximum(APART, _error(factors, is_new))
     return bool(4 * weights[is_far].sum() >= weights.sum() > 0)
+
+
+def _disagree(deviations: Numbers, ticks: Numbers, is_base: Flags, is_new: Flags) -> bool:
+    """Whether ops of half of the time moved from base to new by another ratio than the median op, if that moved."""
+    shifts = deviations[:, is_new].mean(axis=1) - deviations[:, is_base].mean(axis=1)
+    shift = median(shifts)
+    times = medians(ticks[:, is_base | is_new])
+    is_near = np.abs(shifts - shift) <= max(NEAR, abs(shift) / 4)
+    return abs(np.expm1(shift)) >= LEAST_SHIFT and bool(2 * times[is_near].sum() < times.sum())
 
 
 def _error(factors: Numbers, is_new: Flags) -> float:

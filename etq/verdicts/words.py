@@ -92,7 +92,7 @@ ONE_TRACE = (
 MORE_STEPS = ", or traces of more steps (--step-name NAME: calls of an annotation)"
 MANY_DISTURBED = "{} of {} captures of {} are disturbed: the others may not be typical either"
 NO_SHIFT = "fewer than 3 ops with a precise clock in all captures, or fewer than half of them"
-SCATTERED = "two groups of ops moved apart, and it is unknown which of them the program changed"
+SCATTERED = "ops moved apart, and it is unknown which of them the program changed"
 SHIFT_UNKNOWN = "{}: the common shift of all ops cannot be told from the change of one op"
 
 # Of benchmarks that are asked after rounds.

@@ -43,27 +43,6 @@ OF_TRACES: Final[Mapping[str, Sequence[Arguments]]] = {
 }
 # Of these, the macros that only views of devices call.
 _OF_DEVICES: Final = ("_path_elements", "_idle_causes", "_rated_calls")
-# The macros that rules of advice about a trace share; without devices, the first.
-_OF_ADVICE: Final = ("_trace_slices", "_launches", "_operator_calls", "_path_elements")
-_ADVICE: Final = "_advice_of_trace"
-_ADVICE_OF_DUMPS: Final = "_advice_of_runtime"
-# Parameters that choose runs by other than whether they are typical.
-_CHOOSING: Final = ("steps", "phase", "method")
-
-# The events of a capture with their times, from the temporary table. An error where runs are chosen.
-_TIMED_EVENTS: Final = """
-    CREATE TEMP MACRO _timed_events(capture_key, unit, steps, phase, method, runs) AS TABLE
-    SELECT t.* REPLACE (coalesce(unit, t.unit) AS unit) FROM _answered_events('_computed_times') AS t
-    WHERE CASE WHEN coalesce(steps, phase, method) IS NULL THEN runs = 'all' OR t.is_typical
-        ELSE error('computed for other arguments') END
-"""
-# Rules that can't apply have no rows; UNION ALL BY NAME adds the other columns.
-_NO_FINDINGS: Final = "AS TABLE SELECT NULL::VARCHAR AS rule WHERE false"
-_KNOWN: Final = """
-    SELECT EXISTS (FROM device_events WHERE capture_id = $1), EXISTS (FROM op_arguments WHERE capture_id = $1)
-"""
-_OF_DELEGATES: Final = "_delegate_findings"
-_HAS_DELEGATES: Final = "FROM signatures WHERE capture_id = ? AND kind IN ('delegate', 'delegate_call') LIMIT 1"
 
 
 def focused(warehouse: Locking, capture: Capture) -> AbstractContextManager[None]:
@@ -101,42 +80,14 @@ def _temporary(
                 connection.execute(f"DROP TABLE IF EXISTS temp.{name}")
 
 
-def is_prepared(view: str) -> bool:
-    """Whether `prepared_for` computes anything for a view or macro of this name."""
-    return view in (_ADVICE, _ADVICE_OF_DUMPS)
-
-
-def prepared_for(
-    warehouse: Locking, view: str, capture: Capture, given: Mapping[str, Any]
-) -> AbstractContextManager[None]:
-    """Compute what a view or macro of this name needs for a capture, if it needs much of it several times: advice.
-    `given` are its arguments. Errors are those of `computed_once`.
-    """
-    if view == _ADVICE:
-        with warehouse.locked() as connection:
-            [(has_devices, has_shapes)] = connection.execute(_KNOWN, [capture.capture_id]).fetchall()
-        shared = {name: OF_TRACES[name] for name in (_OF_ADVICE if has_devices else _OF_ADVICE[:1])}
-        shared |= {} if has_shapes else {"_roof_findings": []}
-        return computed_once(warehouse, capture, {**shared, **_advice_in(given.get("unit"), has_devices)})
-    if view == _ADVICE_OF_DUMPS and all(given.get(name) is None for name in _CHOOSING):
-        return timed_once(warehouse, capture)
-    return nullcontext()
-
-
 def of_trace(unit: str | None, has_devices: bool) -> Mapping[str, Sequence[Arguments]]:
-    """Return what several views of a trace compute, as `OF_TRACES`, and the advice about it in a unit of time.
+    """Return what several views of a trace compute, as `OF_TRACES`, for times in a unit.
 
     To plan the search for a capture and its unit takes 4 ms in each of 45 queries, to plan reading a row 1.
     """
     units = [[name] for name in dict.fromkeys([None, unit])]
     shared = {name: calls for name, calls in OF_TRACES.items() if has_devices or name not in _OF_DEVICES}
-    return {"_capture": units, "_scaled_capture": units, **shared, **_advice_in(unit, has_devices)}
-
-
-def _advice_in(unit: str | None, has_devices: bool) -> Mapping[str, Sequence[Arguments]]:
-    """The advice about a trace. To plan the rules about devices takes nine tenths of its time."""
-    advice: dict[str, Sequence[Arguments]] = {"_trace_advice": [[unit or "us"]]}
-    return advice if has_devices else {"_device_findings": [], **advice}
+    return {"_capture": units, "_scaled_capture": units, **shared}
 
 
 def of_dumps(method: str | None, runs: str) -> Mapping[str, Sequence[Arguments]]:
@@ -152,8 +103,8 @@ def computed_once(
     """Have views read what several of them compute from temporary tables, until the block ends.
 
     Within the block, only this capture can be asked about. `shared` has macros with the arguments that follow the key
-    of the capture; other arguments are an error. Rules without arguments have no rows: they can't apply. The warehouse
-    is not changed. Other threads wait. Raises `QueryError` if there is not enough memory.
+    of the capture; other arguments are an error. The warehouse is not changed. Other threads wait. Raises `QueryError`
+    if there is not enough memory.
     """
     statements = []
     for name, calls in shared.items():
@@ -161,23 +112,8 @@ def computed_once(
             f"SELECT {number} AS call_number, s.* FROM {_call(name, capture, arguments)} AS s"
             for number, arguments in enumerate(calls)
         )
-        statements += [f"CREATE TEMP TABLE _computed{name} AS {computed}"] if calls else []
-        statements.append(f"CREATE TEMP {_reading(name, calls)}")
+        statements += [f"CREATE TEMP TABLE _computed{name} AS {computed}", f"CREATE TEMP {_reading(name, calls)}"]
     return _temporary(warehouse, statements, [f"_computed{name}" for name in shared], shared)
-
-
-def timed_once(warehouse: Locking, capture: Capture) -> AbstractContextManager[None]:
-    """Have views of an ETDump read the times of its events from a temporary table, until the block ends; as
-    `computed_once`, and an error for views of chosen runs.
-
-    To plan how times are found takes 8 to 14 ms of CPU, in each place where a view does; advice has three.
-    """
-    key = capture.capture_id
-    statements = [f"CREATE TEMP TABLE _computed_times AS FROM _answered_times({key:d}, {key:d})", _TIMED_EVENTS]
-    with warehouse.locked() as connection:
-        if not connection.execute(_HAS_DELEGATES, [key]).fetchall():
-            statements.append(f"CREATE TEMP MACRO {_OF_DELEGATES}(advised, ops, clocks) {_NO_FINDINGS}")
-    return _temporary(warehouse, statements, ["_computed_times"], ["_timed_events", _OF_DELEGATES])
 
 
 @contextmanager
@@ -209,8 +145,6 @@ def _literal(value: str | bool | None) -> str:
 def _reading(name: str, calls: Sequence[Arguments]) -> str:
     """Return the definition of a macro that reads what the macro of this name returned for these calls."""
     parameters = [catalog.identifier(each.name) for each in catalog.named(name).parameters]
-    if not calls:
-        return f"MACRO {name}({', '.join(parameters)}) {_NO_FINDINGS}"
     source = f"SELECT * EXCLUDE (call_number) FROM temp._computed{name}"
     if len(parameters) > 1:
         cases = []

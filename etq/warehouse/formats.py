@@ -1,8 +1,4 @@
-"""Views that are planned as other macros for captures of a format, or with fewer parameters.
-
-DuckDB plans all of a view before it knows which rows there are, and planning takes longer than most queries. The
-comment of such a view names the macros, see `etq.catalog`.
-"""
+"""Views for captures of a format, and views whose rows are stored."""
 
 from __future__ import annotations
 
@@ -15,22 +11,6 @@ if TYPE_CHECKING:
     from etq.database.handles import Answers
 
 TRACE: Final = "torch_trace"
-# Parameters that change no rows of a macro that doesn't take them; a wrong `phase` is an error of the view.
-_WITHOUT_EFFECT: Final = frozenset({"method", "runs", "steps"})
-
-
-def narrowed(view: str, format: str, given: Mapping[str, Any]) -> tuple[catalog.SqlObject, dict[str, Any]]:
-    """The macro to call instead of a view for captures of a format, with the arguments that it takes; or the view with
-    all.
-    """
-    target = catalog.named(view)
-    macros = dict(target.planned_as)
-    name = macros.get(format) or macros.get(None)
-    macro = target if name is None else catalog.named(name, target)
-    known = {parameter.name for parameter in macro.parameters}
-    if set(given) - known - _WITHOUT_EFFECT:
-        return target, dict(given)
-    return macro, {parameter: value for parameter, value in given.items() if parameter in known}
 
 
 def instead(view: catalog.SqlObject, format: str | None) -> str:

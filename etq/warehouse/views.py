@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 from etq import catalog
 from etq.database.handles import Capture
 from etq.errors import QueryError, nearest_words
-from etq.warehouse.formats import instead, narrowed
+from etq.warehouse.advice import VIEW as ADVICE
+from etq.warehouse.advice import advised
+from etq.warehouse.formats import instead
 from etq.warehouse.result import Result
 
 if TYPE_CHECKING:
@@ -56,14 +58,11 @@ class Views:
             for parameter in () if name.startswith(OF_SIDES) else CAPTURES.intersection(passed):
                 if isinstance(passed[parameter], str):
                     captures[parameter] = self.capture(passed[parameter])
-            called, taken = macro, captures
-            if macro.planned_as and (format := self._format(captures)) is not None:
-                called, taken = narrowed(name, format, captures)
-            arguments = ", ".join(_argument(called, parameter) for parameter in taken)
-            query = f"FROM {called.name}({arguments})"
-            if called is macro:
-                return Result(self.relation(query, **taken), query, instead(macro, self._format(captures)), macro)
-            return Result(self._answered(query, taken, called.name, captures), f"{name}()", view=macro)
+            if name == ADVICE and isinstance(captures["capture"], Capture):
+                query, values = advised(self, captures.pop("capture"), captures)
+                return Result(self.relation(query, **values), f"{name}()", view=macro)
+            query = f"FROM {name}({', '.join(_argument(macro, parameter) for parameter in captures)})"
+            return Result(self.relation(query, **captures), query, instead(macro, self._format(captures)), macro)
 
         view.__name__ = name
         view.__qualname__ = f"Warehouse.{name}"
@@ -96,18 +95,6 @@ class Views:
             if "capture" not in passed:
                 kwargs = {**kwargs, "capture": self.only}
         return signature.bind(*args, **kwargs).arguments
-
-    def _answered(
-        self, query: str, taken: dict[str, Any], name: str, captures: Mapping[str, Any]
-    ) -> duckdb.DuckDBPyRelation:
-        """Return the rows of a view; read at once if what it needs was computed for it."""
-        from etq.warehouse.focus import is_prepared, prepared_for
-
-        if not is_prepared(name):
-            return self.sql(query, **taken).relation
-        with prepared_for(self, name, captures["capture"], taken):
-            rows = self.sql(query, **taken).to_arrow_table()
-        return self.connection.from_arrow(rows)
 
     def _format(self, arguments: Mapping[str, Any]) -> str | None:
         """The format of the view's capture, None if unknown."""

@@ -281,9 +281,15 @@ class Warehouse(Views):
             raise self._query_error(error) from error
 
     def connection_for(self, query: str) -> duckdb.DuckDBPyConnection:
-        """Return the connection, with the functions of etq that a query needs."""
+        """Return the connection, with the functions of etq and, of a file that was read, the advice that a query
+        needs.
+        """
         with self._database.lock:
             register_for(self.connection, query)
+            if self.only is not None and "advice" in query.lower():
+                from etq.advice.filling import write_once
+
+                write_once(self.connection)
             return self.connection
 
     def safe_sql(

@@ -89,8 +89,8 @@ class _Facts:
     """Properties of a whole file that are known only at its end."""
 
     types: set[int] = field(default_factory=set)
-    # For each signature of a delegate: the number of events, of events that start at 0, and of events whose clock is
-    # not the host's.
+    # For each signature of a delegate: the number of events, of bare values, which start at 0, and of events whose
+    # clock is not the host's.
     clocks: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 3), np.int64))
 
 
@@ -213,7 +213,9 @@ class _Reader:
             delegate = np.flatnonzero((roles[codes] == Keys.DELEGATE) & (structure.signature != NOWHERE))
             signature = structure.signature[delegate]
             elsewhere = structure.signature[found.delegates[found.elsewhere]]
-            for column, counted in enumerate((signature, signature[start[delegate] == 0], elsewhere)):
+            is_bare = start == 0
+            is_bare[found.delegates[found.counted]] = False
+            for column, counted in enumerate((signature, signature[is_bare[delegate]], elsewhere)):
                 self.facts.clocks[:, column] += np.bincount(counted, minlength=rows)
         return found.events
 

@@ -50,6 +50,8 @@ class Detached:
     elsewhere  mask over `delegates`: events that can't be on the host's clock. They start before their parent, or after
                its end, or end after the execute's end, though they were logged before these ended. An event that only
                ends after its call, or was logged after it, may be on the host's clock: a backend may run asynchronously
+    counted    mask over `delegates`: events at 0 whose call's counter starts there, unlike bare values, which all start
+               at 0
     calls      indexes of the events that contain delegates' events
     causes     for each of `calls` the reason why it has no breakdown, or FITS
     parents    indexes of other events that take less time than their children together
@@ -58,6 +60,7 @@ class Detached:
     events: Mask | None
     delegates: Indexes
     elsewhere: Mask
+    counted: Mask
     calls: Indexes
     causes: npt.NDArray[np.int8]
     parents: Indexes
@@ -81,9 +84,11 @@ def find_detached(
         delegated = np.flatnonzero(roles[codes[inside]] == Keys.DELEGATE)
     found = _Delegates(inside[delegated], outer[delegated], len(codes) if len(delegated) else 0)
     is_out = np.zeros(len(inside), np.bool_)
+    counted_from_0 = np.zeros(len(delegated), np.bool_)
     if len(delegated):
         found.place(clock, structure, start, elapsed, length, before)
         counts = keys.column(Keys.COUNTS_TICKS)[codes[found.events]].astype(np.bool_)
+        counted_from_0 = found.counted_from_0(start, length, counts)
         is_bare = counts & (start[found.events] == 0) & (found.early | found.late)
         is_dispatch = keys.column(Keys.DISPATCH)[codes[found.events]].astype(np.bool_)
         is_foreign = found.foreign(structure.signature[found.events], is_dispatch & ~is_bare) & counts & ~is_bare
@@ -103,12 +108,12 @@ def find_detached(
     is_too_long = _too_long(inside[~is_out], outer[~is_out], length)
     parents = np.flatnonzero(is_too_long)
     if not len(parents) and not len(delegated):
-        return Detached(None, found.events, found.elsewhere, found.calls, found.causes, parents)
+        return Detached(None, found.events, found.elsewhere, counted_from_0, found.calls, found.causes, parents)
     detached = np.zeros(len(codes), np.bool_)
     detached[inside[delegated]] = True
     detached[inside[is_too_long[outer] & ~is_out]] = True
     _spread(detached, inside, outer, structure.execute + before == np.arange(len(codes)))
-    return Detached(detached, found.events, found.elsewhere, found.calls, found.causes, parents)
+    return Detached(detached, found.events, found.elsewhere, counted_from_0, found.calls, found.causes, parents)
 
 
 class _Delegates:
@@ -143,6 +148,20 @@ class _Delegates:
         self.elsewhere = self.early | is_after | is_beyond
         is_outside = (since + length[self.events] <= 0) | (since >= length[self.outer])
         self.apart = self.elsewhere & is_outside
+
+    def counted_from_0(self, start: Ticks, length: Ticks, counts: Mask) -> Mask:
+        """Find the events at 0 of calls whose counter starts there: their other events, which are not on the host's
+        clock, follow within the time that they all take.
+        """
+        begin, held = start[self.events], np.where(counts, length[self.events], 0)
+        is_later = counts & self.elsewhere & (begin > 0)
+        number = len(self.calls)
+        next_start = np.full(number, np.iinfo(np.int64).max)
+        np.minimum.at(next_start, self.call_of[is_later], begin[is_later])
+        taken = np.zeros(number, np.int64)
+        np.add.at(taken, self.call_of[is_later | (begin == 0)], held[is_later | (begin == 0)])
+        found: Mask = counts & (begin == 0) & self.elsewhere & (next_start <= 2 * taken)[self.call_of]
+        return found
 
     def foreign(self, signature: npt.NDArray[np.int32], is_dispatch: Mask) -> Mask:
         """Find the events that are surely on another clock, whatever the clock of the others in their call: events

@@ -26,6 +26,7 @@ class HostClock:
         self._wraps = 0
         self._backward = 0
         self._beyond_63_bits = 0
+        self._unended = 0
         self._is_beyond_32_bits = False
 
     def wrapped_runs(
@@ -46,7 +47,9 @@ class HostClock:
             self._is_beyond_32_bits = lowest < 0 or highest >= WRAP
         if not len(elapsed) or elapsed.min() >= 0:
             return wrapped
-        backward = np.flatnonzero(elapsed < 0)
+        is_unended = are_unended(start, elapsed)
+        self._unended += int(np.count_nonzero(is_unended))
+        backward = np.flatnonzero((elapsed < 0) & ~is_unended)
         wraps = backward[(start[backward] >= 0) & (start[backward] < WRAP) & (elapsed[backward] > -WRAP)]
         self._backward += len(backward)
         self._wraps += len(wraps)
@@ -71,7 +74,7 @@ class HostClock:
             return elapsed
         if not self._may_wrap():
             return np.maximum(elapsed, 0)
-        is_turned = (elapsed < 0) & (elapsed > -WRAP) & (start >= 0) & (start < WRAP)
+        is_turned = (elapsed < 0) & (elapsed > -WRAP) & (start >= 0) & (start < WRAP) & ~are_unended(start, elapsed)
         return np.where(is_turned, elapsed + WRAP, np.maximum(elapsed, 0))
 
     def since(self, start: Ticks, elapsed: Ticks, inner: npt.NDArray[np.int64], outer: npt.NDArray[np.int64]) -> Ticks:
@@ -82,7 +85,8 @@ class HostClock:
         if not self._may_wrap():
             return since
         length = elapsed[outer]
-        return np.where((since < 0) & (length < 0) & (length > -WRAP), since + WRAP, since)
+        is_turned = (since < 0) & (length < 0) & (length > -WRAP) & ~are_unended(start[outer], length)
+        return np.where(is_turned, since + WRAP, since)
 
     def _may_wrap(self) -> bool:
         return self.known_bits == 32 or (self.known_bits is None and not self._is_beyond_32_bits)
@@ -94,6 +98,9 @@ class HostClock:
         if self._wraps and bits == 32:
             events = counted(self._wraps, "event ends", "events end")
             found.append(("wrapped clock", f"{events} after the 32-bit counter passed zero"))
+        if self._unended:
+            events = counted(self._unended, "event has", "events have")
+            found.append(("unended events", f"{events} no end: what they measure was interrupted, and lasts no known time"))
         impossible = self._backward - (self._wraps if bits == 32 else 0)
         if impossible:
             events = counted(impossible, "event ends", "events end")
@@ -103,3 +110,9 @@ class HostClock:
             where = "at 2**63 ticks or later, which no clock reaches: negative here"
             found.append(("impossible times", f"{events} {where}"))
         return found
+
+
+def are_unended(start: Ticks, elapsed: Ticks) -> npt.NDArray[np.bool_]:
+    """Return which events started and have the end 0: nothing wrote it."""
+    found: npt.NDArray[np.bool_] = (elapsed == -start) & (start > 0)
+    return found

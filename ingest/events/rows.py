@@ -194,8 +194,8 @@ def debug_values(place: Place, at: Indexes, keys: Sequence[EventKey], values: De
 
 
 def signature_rows(rows: Sequence[SignatureRow], clocks: npt.NDArray[np.int64]) -> pa.RecordBatch:
-    """The table `signatures`. `clocks` has three counts per signature: its events, those that start at 0, and those on
-    a clock other than the host's.
+    """The table `signatures`. `clocks` has three counts per signature: its events, bare values, which start at 0, and
+    those on a clock other than the host's.
     """
     keys = [row.key for row in rows]
     synthetic = (clocks[:, 0] > 0) & (clocks[:, 1] == clocks[:, 0])

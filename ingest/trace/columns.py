@@ -24,6 +24,8 @@ NOTHING: Final = PlainEvent()
 # Phases of flows, which are not read, and need no finding.
 UNREAD_PHASES: Final = frozenset("sft")
 UNREAD: Final = -2
+# Categories of counters that Kineto writes, some as values at a moment.
+_COUNTERS: Final = frozenset(("mtia_counters", "mtia_insight", "xpu_scope_profiler", "cuda_profiler_range"))
 # Counters that `etq export --counters` computed from the events, as it would compute them again.
 _COMPUTED_COUNTERS: Final = ("Queue length, ", "Memory bandwidth (GB/s), ")
 
@@ -154,6 +156,8 @@ class TraceColumns:
             self._open[self.threads[event.pid, event.tid]].append((at, event, tick_of(event.ts)))
         elif event.ph == "E":
             self._close(event)
+        elif event.ph == "C" and event.cat in _COUNTERS:
+            self._add_moment(at, event)
         elif event.ph == "C" and event.name.startswith(_COMPUTED_COUNTERS):
             return
         elif event is not NOTHING and event.ph != "i":
@@ -176,6 +180,15 @@ class TraceColumns:
         begin.ph = SLICE
         start, duration = np.array([since]), np.array([moment - since])
         self._append(np.array([at], np.int32), [begin], self._keys_of([begin]), start, duration)
+
+    def _add_moment(self, at: int, event: TraceEvent | PlainEvent) -> None:
+        """Make a slice of no length of a counter's value."""
+        if (moment := tick_of(event.ts)) == NO_TIME:
+            self.leave_out("a counter without a time")
+            return
+        event.ph = SLICE
+        place, start = np.array([at], np.int32), np.array([moment])
+        self._append(place, [event], self._keys_of([event]), start, np.zeros(1, np.int64))
 
     @property
     def times(self) -> tuple[array[int], array[int]]:

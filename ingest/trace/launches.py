@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -13,6 +14,19 @@ from etq.ingest.trace.scanner import NONE
 
 Whole = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
+
+
+# Calls that launch one kernel, unlike those of graphs and several devices; those of other runtimes may launch more.
+_ONE: Final = re.compile(r"(?:cuda|cu|hip|musa|mu|ur|aclrt)(?!.*(?:Multi|Graph)).*(?:LaunchKernel|KernelLaunch)")
+
+# Calls that launch, of any runtime, by their names; what is appended to a buffer of commands or to a graph is launched
+# later.
+_LAUNCHES: Final = re.compile(
+    r"(?!.*(?:Get|Set|Query|Attribute|Callback|Suggest|CommandBuffer|Graph\w*Node))"
+    r"(?:.*(?i:launch|enqueue\w*kernel|kernel\w*enqueue)|run(?:Function|Graph)\b)"
+)
+# Names of calls have some tens of characters.
+_LONGEST: Final = 200
 
 
 class Owners(NamedTuple):
@@ -93,11 +107,31 @@ def _last_before(ids: Whole, starts: Whole, wanted: Whole, moments: Whole) -> Wh
 
 
 def is_launch(what: Class, name: str) -> bool:
-    """Whether an event is a call that launches kernels; a host function that a stream calls doesn't count."""
-    return what.activity == "call" and what.purpose == "launch" and "HostFunc" not in name
+    """Whether an event is a call that launches kernels, also of a runtime whose calls aren't known; a host function
+    that a stream calls doesn't count.
+    """
+    if what.activity != "call" or "HostFunc" in name:
+        return False
+    return what.purpose == "launch" or (what.purpose is None and _LAUNCHES.match(name[:_LONGEST]) is not None)
 
 
-def lost_launches(
+def shared_ids(kinds: Sequence[tuple[str, str]], classes: Sequence[Class], kind: Whole, call: Whole) -> Flags:
+    """Return which kernels share their call with others, though it launches one kernel: several launches have one id,
+    or the profiler gave a kernel the id of another, so which of them the call launched is unknown.
+    """
+    is_one = are(kind, [launches_one(each, name) for each, (_, name) in zip(classes, kinds, strict=True)])
+    found = are(kind, [each.activity == "kernel" for each in classes]) & (call != NONE)
+    found[found] = is_one[call[found]]
+    found[found] = np.bincount(call[found], minlength=1)[call[found]] > 1
+    return found
+
+
+def launches_one(what: Class, name: str) -> bool:
+    """Whether an event is a call that launches a single kernel at once."""
+    return is_launch(what, name) and _ONE.match(name) is not None
+
+
+def empty_launches(
     kinds: Sequence[tuple[str, str]],
     classes: Sequence[Class],
     kind: Whole,
@@ -109,8 +143,7 @@ def lost_launches(
 ) -> Flags:
     """Return whether each slice is a call that launches kernels, of which no work of a device was recorded.
 
-    None of a rank is if as many kernels of the rank, or of no rank with calls, lack a call: they may belong to it. A
-    call within another, or around one, is one launch with it. Where events of devices name the process that launched
+    A call within another, or around one, is one launch with it. Where events of devices name the process that launched
     them, ids are of a process, else of a rank. `kind` [n] is the place of each slice's category and name, and of its
     class; `process`, `rank` [n] are any numbers from 0; `call` [n] is the row of the call that launched each, `parent`
     [n] of what contains it; -1 for none.
@@ -120,27 +153,39 @@ def lost_launches(
     work = np.flatnonzero(are(kind, [each.is_work for each in classes]) & (call != NONE))
     is_own = process[call[work]] == process[work]
     ids = np.unique(correlation, return_inverse=True)[1]
-    is_lost = np.zeros(len(kind), np.bool_)
-    is_lost[launches] = True
+    is_empty = np.zeros(len(kind), np.bool_)
+    is_empty[launches] = True
     for group, rows in ((process, work[is_own]), (rank, work[~is_own])):
         keys = ids * (int(group.max(initial=0)) + 1) + group
-        is_lost[launches] &= ~np.isin(keys[launches], keys[call[rows]])
+        is_empty[launches] &= ~np.isin(keys[launches], keys[call[rows]])
     is_within = is_a_launch & (parent != NONE)
     is_within[is_within] = is_a_launch[parent[is_within]]
-    is_lost[is_within] = is_lost[parent[is_within]] = False
+    is_empty[is_within] = is_empty[parent[is_within]] = False
+    return is_empty
+
+
+def lost_launches(
+    kinds: Sequence[tuple[str, str]], classes: Sequence[Class], kind: Whole, rank: Whole, call: Whole, is_empty: Flags
+) -> Flags:
+    """Return which of the launches without work are lost: none of a rank is if as many kernels of the rank, or of no
+    rank with launches, lack a call, as they may belong to it.
+
+    `call` [n] is -1 for kernels whose call is unknown; the other arguments are as in `empty_launches`.
+    """
     kernels = are(kind, [each.activity == "kernel" for each in classes])
     alone = kernels & (call == NONE)
-    is_known = np.isin(rank, rank[launches])
+    is_a_launch = are(kind, [is_launch(each, name) for each, (_, name) in zip(classes, kinds, strict=True)])
+    is_known = np.isin(rank, rank[is_a_launch])
     count = int(rank.max(initial=0)) + 1
-    lost, least = (np.bincount(rank[each], minlength=count) for each in (is_lost, alone & is_known))
-    found: Flags = is_lost & (lost > least + (alone & ~is_known).sum())[rank]
+    lost, least = (np.bincount(rank[each], minlength=count) for each in (is_empty, alone & is_known))
+    found: Flags = is_empty & (lost > least + (alone & ~is_known).sum())[rank]
     return found
 
 
-def lost_within(is_lost: Flags, parent: Whole) -> Whole:
-    """Return how many lost launches each slice [n] contains or is; `parent` [n] is what contains each, -1 for none."""
+def launches_within(are_some: Flags, parent: Whole) -> Whole:
+    """Return how many of some launches each slice [n] contains or is; `parent` [n] is what contains each, or -1."""
     found = np.zeros(len(parent), np.int64)
-    rows = np.flatnonzero(is_lost)
+    rows = np.flatnonzero(are_some)
     while len(rows):  # from level to level
         np.add.at(found, rows, 1)
         rows = parent[rows]

@@ -19,8 +19,10 @@ import pyarrow as pa
 
 from etq.ingest.arrow import batch, texts
 from etq.ingest.trace.blocks import BrokenError
+from etq.ingest.trace.categories import of_tracks
 from etq.ingest.trace.columns import NOTHING, TraceColumns
 from etq.ingest.trace.devices import device_rows
+from etq.ingest.trace.foreign import check_is_torchs
 from etq.ingest.trace.rows import trace_rows
 from etq.ingest.trace.scanner import DistributedInfo, PlainEvent, ProcessGroup, Trace, TraceEvent
 from etq.ingest.trace.types import Entries
@@ -56,10 +58,13 @@ def read_torch_trace(
     bytes and names of traces of the capture of graphs, and of files of kernels' annotations: kernels of the graphs get
     the ops and modules from there.
 
-    Raises `FormatError` for anything but a JSON trace, for damaged or absurdly packed gzip.
+    Raises `FormatError` for anything but a JSON trace of PyTorch's profiler, for damaged or absurdly packed gzip.
     """
     entries = Entries(data, path)
     columns, trace = _decoded_without_cycles(entries)
+    columns.finish()
+    tracks = of_tracks(columns, entries)
+    check_is_torchs(trace, columns, tracks, path)
     annotations: dict[int, str] = {}
     recorders = [recorder for each in recorded if (recorder := _recorder(*each, annotations)) is not None]
     labels = _labels_of(trace.distributedInfo)
@@ -70,7 +75,8 @@ def read_torch_trace(
     devices = _devices(trace, columns)
     if devices is not None:
         yield "trace_devices", devices
-    yield from trace_rows(columns, entries, _value_of(int, trace.baseTimeNanoseconds) or 0, recorders, annotations)
+    base = _value_of(int, trace.baseTimeNanoseconds) or 0
+    yield from trace_rows(columns, entries, tracks, base, recorders, annotations)
 
 
 def _recorder(data: Any, path: str, annotations: dict[int, str]) -> Recorder | None:

@@ -13,14 +13,13 @@ import pyarrow.compute as pc
 from etq.ingest.arrow import LazyBatch, batch, encoded, filled, flags, integers, numbers, texts
 from etq.ingest.events.rows import event_batch
 from etq.ingest.trace.calls import family_of
-from etq.ingest.trace.categories import of_tracks
 from etq.ingest.trace.classes import Class
 from etq.ingest.trace.columns import TraceColumns, spelled, texts_of
 from etq.ingest.trace.counters import event_counters
 from etq.ingest.trace.details import DeviceDetails, MemoryDetails
 from etq.ingest.trace.inputs import inputs_of
 from etq.ingest.trace.kernels import unknown_kernels, with_communication
-from etq.ingest.trace.launches import around_of, is_launch, lost_within
+from etq.ingest.trace.launches import around_of, is_launch, launches_within
 from etq.ingest.trace.nesting import first_places, occurrences, order_of
 from etq.ingest.trace.scanner import NONE
 from etq.ingest.trace.serving import serving_labels
@@ -44,16 +43,17 @@ _BATCH: Final = 2**17
 def trace_rows(
     columns: TraceColumns,
     entries: Entries,
+    tracks: Mapping[str, Class],
     base: int,
     recorders: Sequence[Recorder] = (),
     annotations: Mapping[int, str] | None = None,
 ) -> Iterator[tuple[str, pa.RecordBatch | LazyBatch]]:
-    """Yield the tables of a trace, including `captures` and `findings`. `entries` reads the JSON of single events.
-    `base` is the time from which the trace's times count, in nanoseconds since 1970. `recorders` have what the kernels
-    of graphs belong to, `annotations` their modules by the numbers of nodes.
+    """Yield the tables of a trace, including `captures` and `findings`. `entries` reads the JSON of single events,
+    `tracks` has the classes of unknown categories. `base` is the time from which the trace's times count, in
+    nanoseconds since 1970. `recorders` have what the kernels of graphs belong to, `annotations` their modules by the
+    numbers of nodes.
     """
-    columns.finish()
-    slices = Slices(columns, entries, of_tracks(columns, entries))
+    slices = Slices(columns, entries, tracks)
     if recorders or annotations or columns.names:
         from etq.ingest.trace.graphs import add_recorded
 
@@ -157,7 +157,7 @@ def _left_out(numbers: Sequence[int | None]) -> str:
 def _lost(slices: Slices) -> str:
     """Return how many launches have no event of a device."""
     launches = sum(
-        int((slices.kind[: slices.own] == place).sum())
+        int(((slices.kind[: slices.own] == place) & ~slices.is_captured).sum())
         for place, (each, (_, name)) in enumerate(zip(slices.classes, slices.kinds, strict=True))
         if is_launch(each, name)
     )
@@ -284,8 +284,13 @@ def _trace_events(columns: TraceColumns, slices: Slices, order: Whole) -> Iterat
         for name, rows in around_of(slices.classes, slices.kind, slices.parent)
     }
     calls = {name: indexes.astype(np.int32) for name, indexes in slices.calls.columns(slices.at).items()}
-    lost = np.zeros(len(slices.at), np.int32)
-    lost[: slices.own] = lost_within(slices.is_lost | slices.is_without_time[: slices.own], slices.parent[: slices.own])
+    is_lost = slices.is_lost | slices.is_unsure | slices.is_without_time[: slices.own]
+    launches = {
+        name: np.append(
+            launches_within(are_some, slices.parent[: slices.own]), np.zeros(len(slices.at) - slices.own, np.int64)
+        ).astype(np.int32)
+        for name, are_some in (("lost_launches", is_lost), ("captured_launches", slices.is_captured))
+    }
     stacks = dict(columns.stacks)
     written = texts_of(columns.written)
     for begin in range(0, len(order), _BATCH):
@@ -309,5 +314,6 @@ def _trace_events(columns: TraceColumns, slices: Slices, order: Whole) -> Iterat
             found["call_stack"] = pa.nulls(len(rows), pa.string())
         for name, indexes in (*around.items(), *calls.items()):
             found[name] = numbers(indexes[rows], indexes[rows] == NONE)
-        found["lost_launches"] = numbers(lost[rows], lost[rows] == 0)
+        for name, counts in launches.items():
+            found[name] = numbers(counts[rows], counts[rows] == 0)
         yield batch(found)

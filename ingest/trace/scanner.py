@@ -176,6 +176,8 @@ class Trace(msgspec.Struct, gc=False):
     """A trace; its events are raw JSON, to be decoded some at a time."""
 
     traceEvents: list[msgspec.Raw]  # noqa: N815 - the file's own name
+    schemaVersion: msgspec.Raw = UNWRITTEN  # noqa: N815
+    otherData: msgspec.Raw = UNWRITTEN  # noqa: N815
     distributedInfo: msgspec.Raw = UNWRITTEN  # noqa: N815
     baseTimeNanoseconds: msgspec.Raw = UNWRITTEN  # noqa: N815
     deviceProperties: msgspec.Raw = UNWRITTEN  # noqa: N815

@@ -10,13 +10,24 @@ import numpy as np
 import numpy.typing as npt
 
 from etq.errors import counted
-from etq.ingest.trace.calls import Calls, calls_and_operators
+from etq.ingest.trace.calls import Calls as OpCalls
+from etq.ingest.trace.calls import calls_and_operators
+from etq.ingest.trace.captures import Calls, are_captured
 from etq.ingest.trace.classes import Class, classified
 from etq.ingest.trace.columns import TraceColumns, spelled
 from etq.ingest.trace.frames import clamped
 from etq.ingest.trace.impossible import UNKNOWN, outlasting, without_time
 from etq.ingest.trace.inputs import ArgumentsOf
-from etq.ingest.trace.launches import Owners, calls_of, is_launched_within, lost_launches, owners_by_id, owners_of
+from etq.ingest.trace.launches import (
+    Owners,
+    calls_of,
+    empty_launches,
+    is_launched_within,
+    lost_launches,
+    owners_by_id,
+    owners_of,
+    shared_ids,
+)
 from etq.ingest.trace.nesting import nesting
 from etq.ingest.trace.ranks import rank_of
 from etq.ingest.trace.scanner import NONE
@@ -76,15 +87,50 @@ class Slices:
         places = (self.kind, self.start, self.elapsed, self.correlation, self.process, self.rank)
         self.call = calls_of(self.classes, *places)
         self._correct(columns, of_tracks or ())
+        self._is_shared = shared_ids(self.kinds, self.classes, self.kind, self.call)
         self.origin = self._origins()
         self.run = self._runs()
         self.parent, self.overlap = self._nested()
-        places = (self.kind, self.correlation, self.process, self.rank, self.call, self.parent)
-        self.is_lost = lost_launches(self.kinds, self.classes, *places)
+        self.is_captured, self.is_lost, self.is_unsure = self._launches(columns)
         # How many slices are the file's own; others follow these.
         self.own = len(self.at)
         self.arguments: Sequence[tuple[Entries, ArgumentsOf]] = ()
         self._recorded: tuple[Whole, Whole, Whole] | None = None
+
+    def _launches(self, columns: TraceColumns) -> tuple[npt.NDArray[np.bool_], ...]:
+        """Return which launches were recorded into a graph, which lost their kernels, and of which it is unknown which
+        kernels are theirs. Kernels that share an id have no call from here on, with a finding.
+        """
+        places = (self.kind, self.correlation, self.process, self.rank, self.call, self.parent)
+        is_empty = empty_launches(self.kinds, self.classes, *places)
+        works = np.zeros(len(self.at), np.bool_)
+        works[self.call[self.call != NONE]] = True
+        times = (self.kind, self.thread, self.process, self.start, self.elapsed, self.forward, works)
+        is_captured = are_captured(Calls(self.kinds, self.classes, *times), is_empty)
+        is_empty &= ~is_captured
+        shared = np.flatnonzero(self._is_shared)
+        if not len(shared):
+            return (
+                is_captured,
+                lost_launches(self.kinds, self.classes, self.kind, self.rank, self.call, is_empty),
+                self._is_shared,
+            )
+        launches = np.unique(self.call[shared])
+        self.call = self.call.copy()
+        self.call[shared] = NONE
+        # One kernel is of the launch with the id, whichever it is: the others are of those without.
+        call = self.call.copy()
+        call[shared[np.unique(self.origin[shared], return_index=True)[1]]] = launches
+        is_lost = lost_launches(self.kinds, self.classes, self.kind, self.rank, call, is_empty)
+        is_unsure = is_empty & ~is_lost & np.isin(self.rank, self.rank[launches])
+        is_unsure |= self._are_active("call") & ~works & np.isin(self.correlation, self.correlation[launches])
+        is_unsure[launches] = True
+        columns.find(
+            "shared ids",
+            f"{counted(len(shared), 'kernel')} of the correlation ids of {counted(len(launches), 'call')} that launch "
+            "one each: which op launched which is unknown, so they count for no op",
+        )
+        return is_captured, is_lost, is_unsure
 
     @property
     def is_without_time(self) -> npt.NDArray[np.bool_]:
@@ -108,7 +154,7 @@ class Slices:
     @cached_property
     def owners(self) -> Owners:
         """The op and the owner of each event of a device."""
-        places = (self.kind, self.call, self.parent, self.external, self.correlation, self.rank)
+        places = (self.kind, self.call, self.parent, self._external, self.correlation, self.rank)
         found = owners_of(self.classes, *places)
         if self._recorded is not None:
             rows, op, owner = self._recorded
@@ -116,7 +162,16 @@ class Slices:
         return found
 
     @property
-    def calls(self) -> Calls:
+    def _external(self) -> Whole:
+        """The external id of each slice; -1 for kernels that share an id, as they share the external one."""
+        if not self._is_shared.any():
+            return self.external
+        return np.where(
+            np.append(self._is_shared, np.zeros(len(self.at) - len(self._is_shared), np.bool_)), NONE, self.external
+        )
+
+    @property
+    def calls(self) -> OpCalls:
         """The calls that each slice belongs to."""
         call = self.call
         if self._recorded is not None:
@@ -308,7 +363,7 @@ class Slices:
 
     def _origins(self) -> Whole:
         """Return the launch of each device event, or else the op or annotation that owns it; -1 for none."""
-        places = (self.kind, self.call, self.external, self.correlation, self.rank)
+        places = (self.kind, self.call, self._external, self.correlation, self.rank)
         alone, by_id = owners_by_id(self.classes, *places)
         origin = self.call.copy()
         origin[alone] = by_id.owner

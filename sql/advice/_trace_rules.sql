@@ -80,7 +80,7 @@ by_op AS (
             WHERE contains(r.type, 'Float4') OR regexp_matches(r.top_event, 'fp4|int4|e2m1', 'i')
         ) AS four_bit_ticks
     FROM rated AS r
-    WHERE r.bound IS NOT NULL
+    WHERE r.bound IS NOT NULL AND NOT r.is_least
     GROUP BY r.family, r.bound, r.label
 ),
 above_roof AS (
@@ -471,20 +471,3 @@ SELECT 'lost kernels' AS rule, 'high' AS severity,
 FROM lost AS l
 UNION ALL BY NAME
 FROM _device_findings(capture_key, unit, (SELECT k.is_known FROM known AS k));
-
--- Rows of `advice` of a trace, unordered. Of rules that find the same cause, the one with the most time is kept. Device
--- idle is always kept, and the only one if it takes a fifth of the time; it then says more than a low utilization.
-CREATE MACRO _trace_advice(capture_key, unit) AS TABLE
-SELECT d.rule, d.severity, d.finding, d.evidence, d.time_at_stake, d.share_percent, d.remedy,
-    CASE WHEN d.time_at_stake IS NOT NULL THEN d.unit END AS unit
-FROM _trace_findings(capture_key, unit) AS d
-QUALIFY CASE d.rule
-    WHEN 'device idle' THEN true
-    WHEN 'gpu utilization'
-        THEN coalesce(max(CASE WHEN d.rule = 'device idle' THEN d.share_percent END) OVER () < 20, true)
-    ELSE d.cause IS NULL
-        OR d.rule = first_value(d.rule) OVER (
-            PARTITION BY d.cause
-            ORDER BY d.rule = 'device idle' AND d.share_percent >= 20 DESC, d.share_percent DESC NULLS LAST, d.rule
-        )
-END;

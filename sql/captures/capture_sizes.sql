@@ -4,6 +4,8 @@
 --   bytes: size in bytes
 CREATE VIEW _table_bytes AS
 WITH segments AS (
+    SELECT 'all_advice' AS table_name, s.* FROM pragma_storage_info('all_advice') AS s
+    UNION ALL
     SELECT 'all_execute_breakdown' AS table_name, s.* FROM pragma_storage_info('all_execute_breakdown') AS s
     UNION ALL
     SELECT 'all_framework_tax' AS table_name, s.* FROM pragma_storage_info('all_framework_tax') AS s
@@ -104,6 +106,8 @@ CREATE VIEW capture_sizes AS
 WITH capture_rows AS (
     SELECT r.table_name, r.capture_id, count(*) AS number
     FROM (
+        SELECT 'all_advice' AS table_name, t.capture_id FROM all_advice AS t
+        UNION ALL
         SELECT 'all_execute_breakdown' AS table_name, t.capture_id FROM all_execute_breakdown AS t
         UNION ALL
         SELECT 'all_framework_tax' AS table_name, t.capture_id FROM all_framework_tax AS t

@@ -10,8 +10,7 @@ FROM (
     VALUES
         ('aten._int_mm aten._weight_int4pack_mm', 'self mat2'),
         ('aten.mm aten.bmm', 'self mat2 dtype'),
-        ('aten.baddbmm', 'bias self mat2'),
-        ('aten.addmm aten._addmm_activation aten.addmv', 'bias self mat2'),
+        ('aten.addmm aten.baddbmm aten._addmm_activation aten.addmv', 'bias self mat2 beta'),
         ('aten.mv aten.dot aten.matmul', 'self mat2'),
         ('aten.linear vllm.rocm_unquantized_gemm', 'self weight bias'),
         ('_rocm_C.wvSplitK _rocm_C.LLMM1', 'weight self bias'),

@@ -56,6 +56,19 @@ CREATE MACRO _call_flops(
     END
 );
 
+-- The operations on complex numbers for one on real numbers: a sum of products has four multiplications for one, and as
+-- many additions; an elementwise addition has two operations, and a multiplication six. NULL for other ops.
+CREATE MACRO _complex_factor(
+    f  -- row of `cost_formulas`
+) AS (
+    CASE
+        WHEN f.family IN ('GEMM', 'convolution') THEN 4
+        WHEN f.counts = 'plain' AND f.per_input + f.per_output = 0 THEN 1
+        WHEN f.op IN ('aten.add', 'aten.sub', 'aten.rsub', 'aten.neg', 'aten._foreach_add', 'aten._foreach_sub') THEN 2
+        WHEN f.op IN ('aten.mul', 'aten._foreach_mul') THEN 6
+    END
+);
+
 -- The slots of a cache that are written; NULL for a cache of keys and values whose rows hold more, such as scales.
 CREATE MACRO _written_slots(
     s  -- row of `_call_shapes`
@@ -113,6 +126,46 @@ CREATE MACRO _statistics(
     END
 );
 
+-- The numbers of elements that a kernel that Inductor wrote may write to a tensor, by its last arguments, the sizes of
+-- its loops: one or two, before which there may be other numbers; a reduction has the inner one last.
+CREATE MACRO _written_sizes(s) AS (
+    list_transform(
+        [{
+            'last': try_cast(s.named[s.given::VARCHAR].value AS DOUBLE),
+            'before': try_cast(s.named[(s.given - 1)::VARCHAR].value AS DOUBLE)
+        }],
+        lambda _n: CASE
+            WHEN s.op = 'inductor.reduction' THEN [_n.before, _n.before * _n.last]
+            WHEN list_contains(list_transform(s.tensors, lambda _t: _t.elements), _n.before * _n.last)
+                THEN [_n.before * _n.last]
+            ELSE [_n.last]
+        END
+    )[1]
+);
+
+-- Whether a kernel that Inductor wrote reads and writes its first tensor; NULL if unknown. Such tensors come first, then
+-- those that it reads, then those that it writes, then the sizes of its loops. What it writes has an element for each
+-- turn of the outer loops or of all: if the last tensor hasn't, the first is overwritten. The result of a product is a
+-- matrix that kernels view with more dimensions, which they only read. Ops that take one tensor of full size write
+-- another, if there are two.
+CREATE MACRO _overwrites_first(
+    s  -- row of `_call_shapes`
+) AS (
+    CASE
+        WHEN try_cast(s.named[s.given::VARCHAR].value AS DOUBLE) IS NULL THEN NULL
+        WHEN NOT list_contains(_written_sizes(s), s.tensors[1].elements) THEN false
+        WHEN NOT list_contains(_written_sizes(s), s.tensors[-1].elements) THEN true
+        WHEN contains(s.label, 'view') AND len(s.tensors[1].sizes) > 2 AND len(s.tensors[-1].sizes) = 2
+            AND s.tensors[1].elements = s.tensors[-1].elements THEN true
+        WHEN regexp_full_match(
+            s.label,
+            'triton_(poi|red|per)_fused(_(_to_copy|_unsafe_view|clone|permute|transpose|view|expand|unsqueeze|squeeze'
+            || '|slice|gelu|silu|relu|sigmoid|tanh|exp|log|neg|abs|sin|cos|sqrt|rsqrt|_softmax|_log_softmax|mean|sum'
+            || '|amax|amin|argmax|argmin|var_mean|native_layer_norm|_fused_rms_norm))+_\d+'
+        ) THEN len(s.tensors) = 1
+    END
+);
+
 -- The bytes of the gradients that the backward of a normalization writes, as far as requested: that of the input, and
 -- those of weight and bias, which have the size of a part, or one value for each channel. cuDNN's and MIOpen's write
 -- all.
@@ -139,14 +192,19 @@ WITH
 -- As values: a macro rebuilds a row that it is given at each place that names it.
 shaped AS MATERIALIZED (SELECT c AS s, c.formula AS f FROM _call_shapes(calls) AS c),
 typed AS MATERIALIZED (
-    SELECT h.s, h.f,
+    SELECT h.s, h.f, coalesce(_highest_rank(h.s.tensors) >= 300, false) AS is_complex,
         CASE
             WHEN h.s.is_sized_by_outs THEN
                 _whole_sum(list_transform(h.s.outs, lambda _t: _t.elements * _t.bytes))
                 + CASE h.f.writes WHEN 'out, first' THEN h.s.output_elements * h.s.first_tensor.bytes ELSE 0 END
             ELSE h.s.output_elements * _written_bytes(h.f, h.s)
         END AS bytes,
-        _bytes_of_tensors(list_filter(h.s.tensors, lambda _t: _t.is_read)) AS inputs
+        -- An addition that is multiplied by zero isn't read.
+        _bytes_of_tensors(list_filter(
+            h.s.tensors,
+            lambda _t: _t.is_read
+                AND NOT (_t.name = 'bias' AND coalesce(try_cast(h.s.named['beta'].value AS DOUBLE) = 0, false))
+        )) AS inputs
     FROM shaped AS h
 ),
 written AS (
@@ -158,7 +216,7 @@ written AS (
             ' '
         ) AS inputs,
         list_contains(list_transform(s.listed, lambda _t: _t.bytes IS NULL), true) AS has_untyped,
-        _call_flops(t.f, t.s) AS flops,
+        CASE WHEN t.is_complex THEN _complex_factor(f) ELSE 1 END * _call_flops(t.f, t.s) AS flops, t.is_complex,
         CASE
             WHEN f.moves = 'rotated' THEN s.rotated * s.named['query'].bytes
             WHEN f.moves = 'slots' THEN
@@ -166,7 +224,7 @@ written AS (
                     s.named['key'].row_elements * s.named['key_cache'].bytes
                     + s.named['value'].row_elements * coalesce(s.named['value_cache'], s.named['key_cache']).bytes
                 )
-            WHEN f.moves = 'named' THEN 0
+            WHEN f.moves = 'named' THEN CASE WHEN _overwrites_first(t.s) THEN s.tensors[1].held_bytes ELSE 0 END
             WHEN f.sizes <> 'gradients' THEN t.bytes
             -- Gradients have the sizes and types of the tensors that they belong to.
             WHEN s.op = 'aten.convolution_backward' THEN
@@ -212,21 +270,24 @@ written AS (
                     + s.named['value'].row_elements * s.named['value'].bytes + s.named['slots'].bytes
                 )
         END AS bytes_read,
-        CASE WHEN f.moves = 'experts' THEN t.inputs + t.bytes END AS most_bytes
+        CASE WHEN f.moves = 'experts' THEN t.inputs + t.bytes END AS most_bytes,
+        f.moves = 'named' AND _overwrites_first(t.s) IS NULL AS is_least
     FROM typed AS t
 )
-SELECT w.call, w.main_type AS type, w.inputs, w.most_bytes, try_cast(w.flops AS BIGINT) AS flops,
+SELECT w.call, w.main_type AS type, w.inputs, w.most_bytes, w.is_least, try_cast(w.flops AS BIGINT) AS flops,
     try_cast(w.bytes_read AS BIGINT) AS bytes_read,
     try_cast(CASE WHEN w.moves = 'nothing' THEN 0 ELSE w.bytes_written END AS BIGINT) AS bytes_written,
     CASE
         WHEN w.counts IS NULL THEN 'no formula for ' || w.op
-        WHEN w.moves = 'named' AND w.bytes_read IS NOT NULL THEN NULL
+        WHEN w.moves = 'named' AND w.bytes_read IS NOT NULL
+            THEN CASE WHEN w.is_least THEN 'bytes: at least; whether it overwrites a tensor is not written' END
         WHEN w.moves = 'named' THEN 'bytes: an argument is not written'
         WHEN w.counts = 'unwritten lengths' OR w.counts = 'paged attention' AND w.flops IS NULL
             THEN 'the lengths of its sequences are not written'
         WHEN w.counts = 'unwritten weights' THEN 'the weights of its experts are not written'
         WHEN w.flops IS NULL AND w.counts = 'attention by position'
             THEN 'it has a window, or how its mask is aligned is not known'
+        WHEN w.flops IS NULL AND w.is_complex THEN 'its operations on complex numbers are not counted'
         WHEN w.flops IS NULL AND w.moves = 'experts' THEN 'how its experts are packed, or their number, is not written'
         WHEN w.flops IS NULL THEN 'an argument that its formula needs is not written'
         WHEN w.flops > 9e18 THEN 'too many to be true'

@@ -53,7 +53,7 @@ CREATE MACRO _call_shapes(
     calls  -- as in `_call_arguments`
 ) AS TABLE
 WITH named AS (
-    SELECT a.call, a.op, a.formula, a.lengths, a.has_types, a.named, a.given, a.all_tensors, a.tensors, a.outs,
+    SELECT a.call, a.op, a.label, a.formula, a.lengths, a.has_types, a.named, a.given, a.all_tensors, a.tensors, a.outs,
         a.listed, a.is_of_lists, a.first_list, a.first_tensor, a.main.sizes AS input_sizes, a.main.type AS main_type,
         a.named['mat2'].sizes AS other_sizes, a.named['weight'].sizes AS weight_sizes,
         a.named['key'].sizes AS key_sizes, a.named['gradient'].sizes AS gradient_sizes,

@@ -61,7 +61,8 @@ mapped AS (
     LEFT JOIN costed AS c ON c.signature_index = t.signature_index
 ),
 kept AS (
-    SELECT t.*, CASE WHEN t.kind <> 'delegate_call' OR NOT t.is_split THEN t.nodes END AS kept_nodes,
+    SELECT t.* REPLACE (CASE WHEN t.kind = 'delegate_call' AND t.is_split THEN '(delegate unaccounted)' ELSE t.label END AS label),
+        CASE WHEN t.kind <> 'delegate_call' OR NOT t.is_split THEN t.nodes END AS kept_nodes,
         CASE WHEN t.kind = 'delegate_call' AND NOT t.is_split THEN t.whole_ticks ELSE t.self_ticks END AS ticks
     FROM mapped AS t
     WHERE t.kind <> 'delegate' OR t.is_split OR "by" <> 'instruction' AND NOT t.is_additive

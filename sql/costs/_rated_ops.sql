@@ -67,7 +67,7 @@ backends AS (
 rows_of_ops AS (
     SELECT
         CASE
-            WHEN m.kind = 'delegate_call' THEN coalesce(b.backend, m.label)
+            WHEN m.kind = 'delegate_call' AND m.label <> '(delegate unaccounted)' THEN coalesce(b.backend, m.label)
             ELSE coalesce(c.op_types, m.label)
         END AS op,
         m.method, m.kind, CASE WHEN m.kind LIKE 'delegate%' THEN b.backend END AS backend,

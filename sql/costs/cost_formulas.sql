@@ -4,7 +4,9 @@
 -- products, convolutions and attention the results equal those of torch's FlopCounterMode: a sum of K products is 2 K
 -- operations, which includes the bias; padding counts as if it were multiplied; attention counts the two products, for
 -- all positions, masked or not; half of them if it is causal, as FlashAttention's benchmarks do. FlopCounterMode has no
--- formulas for other ops, nor for a matrix by a vector (mv, addmv, dot); these are counted here.
+-- formulas for other ops, nor for a matrix by a vector (mv, addmv, dot); these are counted here. In traces, a product or
+-- convolution of complex numbers counts four times that of real ones, for its four multiplications and additions, which
+-- FlopCounterMode doesn't; an elementwise addition counts 2, a multiplication 6, other ops of complex numbers are unknown.
 -- Shown: op!, family!, counts, per_input, per_output, moves, formula!, sizes, writes
 -- Columns:
 --   op: the op without its overload: aten.addmm

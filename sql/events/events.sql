@@ -4,7 +4,8 @@ CREATE MACRO _end_ticks(
     elapsed_ticks  -- end less start, as recorded
 ) AS (try_cast(start_ticks::HUGEINT + elapsed_ticks AS BIGINT));
 
--- The ticks from an event's start to its end, modulo 2**32 for a 32-bit clock; NULL where its times are impossible.
+-- The ticks from an event's start to its end, modulo 2**32 for a 32-bit clock; NULL where its times are impossible, and
+-- where the end is 0, as of what was interrupted.
 CREATE MACRO _duration_ticks(
     start_ticks,
     elapsed_ticks,  -- end less start, as recorded
@@ -14,6 +15,7 @@ CREATE MACRO _duration_ticks(
         WHEN elapsed_ticks >= 0 THEN elapsed_ticks
         WHEN clock_bits = 32
             AND elapsed_ticks > -4294967296
+            AND elapsed_ticks <> -start_ticks
             AND start_ticks BETWEEN 0 AND 4294967295
             THEN elapsed_ticks + 4294967296
     END

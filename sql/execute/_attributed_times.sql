@@ -31,18 +31,20 @@ CREATE MACRO _linked_key(
 
 -- The self time of one event within the executes of a capture, and its place in the model. Times without a module have
 -- a name in parentheses: the overhead of OPERATOR_CALLs, the layout work of an unmapped delegate, and time that no
--- event covers. `executes` is how many of the events are executes.
+-- event covers. `executes` is how many of the events are executes;
+-- `is_unaccounted` whether it is what the events within a DELEGATE_CALL leave of it.
 CREATE MACRO _attributed_times(capture_key, steps, phase, method, runs) AS TABLE
 WITH modules AS (SELECT m.* FROM (SELECT capture_key AS capture_id) AS a JOIN signature_ops AS m USING (capture_id)),
 classified_times AS (
     SELECT t.scope AS method, t.signature_index, t.kind, t.family,
-        t.kind = 'operator_call' AND t.children > 0 AS is_framework, count(*) AS calls,
+        t.kind = 'operator_call' AND t.children > 0 AS is_framework,
+        t.kind = 'delegate_call' AND t.children > 0 AS is_unaccounted, count(*) AS calls,
         count(*) FILTER (t.is_execute) AS executes,
         -- Exact beyond 64 bits, so that shares of the total are right.
         sum(t.self_ticks) AS self_ticks
     FROM _execute_times(capture_key, NULL, steps, phase, method, runs) AS t
     WHERE t.is_additive
-    GROUP BY t.scope, t.signature_index, t.kind, t.family, is_framework
+    GROUP BY t.scope, t.signature_index, t.kind, t.family, is_framework, is_unaccounted
 )
 SELECT o.method,
     CASE
@@ -52,6 +54,6 @@ SELECT o.method,
         ELSE '(unattributed)'
     END AS module_path,
     m.source_file, m.source_line, coalesce(m.lines, 0) AS lines,
-    o.signature_index, m.mapping, o.calls, o.executes, o.self_ticks
+    o.signature_index, m.mapping, o.is_unaccounted, o.calls, o.executes, o.self_ticks
 FROM classified_times AS o
 LEFT JOIN modules AS m ON m.signature_index = o.signature_index AND NOT o.is_framework;

@@ -103,7 +103,10 @@ shown AS (
 )
 SELECT i.node_index, i.parent_index, i.level::INTEGER AS depth, i.nodes, i.name, i.kind, i.module_path, i.calls,
     _in_unit(coalesce(i.self_ticks, 0), a.scale) AS self_time, _in_unit(i.total_ticks, a.scale) AS total,
-    100e0 * i.total_ticks / nullif(t.ticks::DOUBLE, 0) AS share_percent, a.unit AS unit, i.self_ticks, i.total_ticks,
+    100e0 * CASE WHEN t.executes IS NULL THEN i.total_ticks ELSE i.executed_total END
+    / nullif(max(CASE WHEN t.executes IS NULL THEN i.total_ticks ELSE i.executed_total END) OVER ()::DOUBLE, 0)
+        AS share_percent,
+    a.unit AS unit, i.self_ticks, i.total_ticks,
     nullif(i.executes, 0) AS executes,
     _in_unit(coalesce(i.executed_ticks, 0)::DOUBLE, a.scale) / nullif(i.executes, 0) AS self_per_execute,
     _in_unit(i.executed_total::DOUBLE, a.scale) / nullif(i.executes, 0) AS per_execute

@@ -40,15 +40,14 @@ WITH scaled AS (
     SELECT x.*, _multiplier(x.time_scale, x.unit) AS multiplier, _divisor(x.time_scale, x.unit) AS divisor
     FROM _run_executes(times) AS x
 )
-SELECT x.capture_id, x.run_index, x.scope, x.method, x.is_typical,
+SELECT x.capture_id, x.run_index, x.scope, x.method, x.is_typical, x.execute_ticks,
     x.execute_ticks * x.multiplier / x.divisor AS execute, x.kernel_ticks * x.multiplier / x.divisor AS kernels,
     x.delegate_ticks * x.multiplier / x.divisor AS delegates, x.operator_ticks * x.multiplier / x.divisor AS operators,
     (x.kernel_ticks + x.delegate_ticks + x.operator_ticks) * x.multiplier / x.divisor AS work,
     CASE
-        WHEN NOT x.is_untraced THEN (
-            x.execute_ticks - x.kernel_ticks - x.delegate_ticks - x.operator_ticks
-        ) * x.multiplier / x.divisor
-    END AS tax,
+        WHEN NOT x.is_untraced THEN x.execute_ticks - x.kernel_ticks - x.delegate_ticks - x.operator_ticks
+    END AS tax_ticks,
+    tax_ticks * x.multiplier / x.divisor AS tax,
     100e0 * tax / nullif(execute, 0) AS tax_percent,
     CASE WHEN x.is_untraced THEN 'no operators traced' ELSE 'includes tracing' END AS note, x.is_untraced, x.unit
 FROM scaled AS x;

@@ -37,7 +37,8 @@ WITH in_modules AS (
             ELSE coalesce(m.places, [
                 {'name': t.module_path, 'kind': 'rest', 'module_path': NULL::VARCHAR}
             ]) || [{
-                'name': coalesce(o.op_type, s.family), 'kind': s.kind,
+                'name': CASE WHEN t.is_unaccounted THEN '(delegate unaccounted)' ELSE coalesce(o.op_type, s.family) END,
+                'kind': s.kind,
                 'module_path': CASE WHEN m.places IS NOT NULL THEN t.module_path END
             }]
         END AS places,

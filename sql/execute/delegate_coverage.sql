@@ -2,7 +2,7 @@
 -- and the cost of those that fell back to kernels. The calls of all rows add up to the kernels of the executes. Needs a
 -- linked record, or a linked program if there is none or it is half-written.
 -- Needs: dump; else: kernel_table
--- Shown: op_type!, method, delegated!, not_delegated!, per_execute!~, share_percent!, calls!, worst_source,
+-- Shown: op_type!, method, delegated, not_delegated!, per_execute!~, share_percent!, worst_source!, calls,
 --   worst_module, basis, total+~, executes+, unit
 -- Columns:
 --   op_type: op type of the nodes; for kernels that run no node of the graphs, or of an unknown method, their name

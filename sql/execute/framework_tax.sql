@@ -6,7 +6,6 @@
 -- slows the kernels, too; the baseline takes more than 1.5 times as long as the traced run, as it then is of another
 -- program, or the device was in another state.
 -- Needs: dump; else: key_averages
--- Planned as: _framework_tax_alone
 -- Shown: run_index!, method, execute!~, kernels~, delegates~, operators~, tracing~, tax!~, tax_percent!, note!, unit
 -- Columns:
 --   run_index: the run
@@ -119,19 +118,3 @@ CREATE MACRO _framework_taxes(
 SELECT x.capture_id, x.run_index, x.scope AS method, x.execute, x.kernels, x.delegates, x.operators,
     NULL::DOUBLE AS tracing, x.tax, x.tax_percent, x.note, x.unit
 FROM query_table(taxes) AS x;
-
--- The same for one capture.
-CREATE MACRO _framework_tax_alone(
-    capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'all'
-) AS TABLE
-WITH target AS MATERIALIZED (FROM _capture(capture, unit)),
-times_of_runs AS (
-    FROM _timed_events(
-        (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), steps, phase, method, runs
-    ) AS t
-),
-taxes_of_runs AS (FROM _run_taxes('times_of_runs') AS x)
-SELECT x.run_index, x.method, x.execute, x.kernels, x.delegates, x.operators, x.tracing, x.tax, x.tax_percent, x.note,
-    x.unit
-FROM _framework_taxes('taxes_of_runs') AS x
-ORDER BY x.run_index;

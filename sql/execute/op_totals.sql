@@ -21,6 +21,7 @@ classified_times AS (
         CASE
             WHEN s.kind = 'operator_call' AND t.has_children THEN '(framework)'
             WHEN s.kind = 'framework' THEN '(unattributed)'
+            WHEN s.kind = 'delegate_call' AND t.has_children THEN '(delegate unaccounted)'
             WHEN "by" = 'family' THEN s.family
             WHEN "by" IN ('label', 'instance') THEN s.label
             WHEN "by" = 'op_type' THEN coalesce(s.op_type, s.family)
@@ -68,14 +69,15 @@ FROM scaled AS d;
 
 -- The time of one op within Method::execute (or Method::step), over the recorded runs. Times in ticks of the host's
 -- clock add up to the total of the executes exactly: each event counts with its self time, and rows in parentheses have
--- the time of no op: (framework), the overhead of OPERATOR_CALLs; (unattributed), time that no event covers.
+-- the time of no op: (framework), the overhead of OPERATOR_CALLs; (delegate unaccounted), what the events within a
+-- DELEGATE_CALL leave of it; (unattributed), time that no event covers.
 -- Needs: dump; else: key_averages
 -- Empty: {capture} has no executes
 -- Shown: op!, kind, method, instruction_id, per_execute!~, per_call~, share_percent!, calls!, min~, max~,
 --   total+~, executes+, unit
 -- Columns:
 --   op: family or label of the events
---   kind: kernel, delegate, delegate_call (its self time), operator_call (without a kernel), control, user, framework
+--   kind: kernel, delegate, delegate_call, operator_call (without a kernel), control, user, framework
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
 --   instruction_id: the instruction, with by := 'instance'; else NULL
 --   calls: number of events

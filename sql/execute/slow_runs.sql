@@ -35,6 +35,7 @@ classified_times AS (
         CASE
             WHEN t.kind = 'operator_call' AND t.children > 0 THEN '(framework)'
             WHEN t.kind = 'framework' THEN '(unattributed)'
+            WHEN t.kind = 'delegate_call' AND t.children > 0 THEN '(delegate unaccounted)'
             ELSE t.label
         END AS op,
         CASE WHEN t.kind = 'operator_call' AND t.children > 0 THEN 'framework' ELSE t.kind END AS kind,

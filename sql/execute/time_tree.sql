@@ -19,7 +19,7 @@
 --   calls: number of events at the node, without those of its descendants
 --   self_time: time of these events without their children
 --   total: self_time with the total of all children
---   share_percent: total in percent of the first node
+--   share_percent: time in percent of the executes, or of a trace's steps; of a trace without steps, total in percent of that of the first node
 --   unit: unit of times
 --   self_ticks: self_time in ticks, a whole number
 --   total_ticks: total in ticks, a whole number

@@ -7,7 +7,7 @@
 -- Columns:
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
 --   module_path: path within the model, empty for the model itself; (framework), (delegate layout), (unattributed)
---   op: family of the events; for modules in parentheses the name of the module
+--   op: family of the events; in parentheses for what is the time of no op, as in `op_totals`
 --   kind: kernel, delegate, delegate_call, operator_call, control, user, framework
 --   calls: number of events
 --   self_time: sum of their self times
@@ -23,6 +23,7 @@ times AS (
         CASE
             WHEN t.module_path = '(framework)' THEN t.module_path
             WHEN s.kind = 'framework' THEN '(unattributed)'
+            WHEN t.is_unaccounted THEN '(delegate unaccounted)'
             ELSE s.family
         END AS op,
         CASE WHEN t.module_path = '(framework)' THEN 'framework' ELSE s.kind END AS kind,

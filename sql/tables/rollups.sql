@@ -83,8 +83,8 @@ CREATE TABLE op_shapes (
 CREATE TABLE all_op_totals (
     capture_id INTEGER NOT NULL,  -- the capture
     place INTEGER NOT NULL,  -- position of the row in the view, from 1
-    op VARCHAR NOT NULL,  -- family of the events; (framework) and (unattributed) have the time of no op
-    kind VARCHAR NOT NULL,  -- kernel, delegate, delegate_call (its self time), operator_call (without a kernel), control, user, framework
+    op VARCHAR NOT NULL,  -- family of the events; (framework), (delegate unaccounted) and (unattributed) have the time of no op
+    kind VARCHAR NOT NULL,  -- kernel, delegate, delegate_call, operator_call (without a kernel), control, user, framework
     method VARCHAR NOT NULL,  -- the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
     instruction_id INTEGER,  -- NULL: a family has several instructions
     calls BIGINT NOT NULL,  -- number of events
@@ -150,4 +150,20 @@ CREATE TABLE all_headline (
     runs BIGINT NOT NULL,  -- number of runs it is computed from
     unit VARCHAR,  -- unit of value, mean, low and high: us, or cycles if the capture counts cycles; percent
     note VARCHAR  -- remark about the value; NULL if there is none
+);
+
+-- The rows of `advice` of all captures, with its default arguments: one finding about a capture. Written with
+-- `all_op_totals`, also of traces.
+CREATE TABLE all_advice (
+    capture_id INTEGER NOT NULL,  -- the capture
+    place INTEGER NOT NULL,  -- position of the row in the view, from 1
+    rule VARCHAR NOT NULL,  -- rule that applies
+    severity VARCHAR NOT NULL,  -- high, medium or low
+    finding VARCHAR NOT NULL,  -- the finding in a sentence
+    evidence VARCHAR NOT NULL,  -- the ops, instructions, lines, runs or views that show it
+    time_at_stake DOUBLE,  -- time that a remedy can save at most: of dumps in a run, a mean; of traces in the whole trace; NULL for findings that are not about time
+    share_percent DOUBLE,  -- its percentage of share_of; NULL for findings that are not about time
+    share_of VARCHAR,  -- what share_percent is of
+    remedy VARCHAR NOT NULL,  -- what to do
+    unit VARCHAR  -- unit of time_at_stake: us, or cycles if the capture counts cycles; NULL where that is
 );

@@ -34,7 +34,7 @@ CREATE MACRO _told_lengths(label) AS (
 -- what it launched, or, in a trace without device events, its own time on the host. Work of ops without a formula counts
 -- for the innermost op around them that has one, if nothing else in it has a cost: aten::_flash_attention_forward for
 -- the attention that called it. `is_bytes_alone`: its bytes determine its smallest possible time, as its operations are
--- not known and need less.
+-- not known and need less. `is_least`: its bytes are a lower bound.
 CREATE MACRO _costed_calls(
     capture_key, steps, phase,
     is_compared  -- for comparisons: of steps alone, where there are any, and calls of ops of `_equal_ops` have all that is launched within them
@@ -156,7 +156,7 @@ called AS MATERIALIZED (
 costs AS MATERIALIZED (
     FROM _call_costs((
         SELECT list({
-            'call': c.call, 'op': c.op, 'formula': c.formula, 'shapes': c.shapes, 'dtypes': c.dtypes,
+            'call': c.call, 'op': c.op, 'label': c.label, 'formula': c.formula, 'shapes': c.shapes, 'dtypes': c.dtypes,
             'strides': c.strides, 'inputs': c.inputs, 'listed': c.listed, 'lengths': c.lengths
         })
         FROM called AS c
@@ -165,7 +165,7 @@ costs AS MATERIALIZED (
 )
 SELECT c.label, coalesce(c.formula.family, c.kernel_family) AS family, c.shapes, c.dtypes, c.strides, s.inputs, s.type,
     s.flops, s.bytes_read + s.bytes_written AS bytes, s.most_bytes,
-    coalesce(c.formula.moves = 'named', false) AS is_bytes_alone,
+    coalesce(c.formula.moves = 'named', false) AS is_bytes_alone, coalesce(s.is_least, false) AS is_least,
     CASE
         WHEN c.label IS NULL THEN 'no op launched it'
         WHEN c.op IS NULL THEN 'no formula for ' || c.label

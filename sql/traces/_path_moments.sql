@@ -4,7 +4,8 @@
 -- memory (synchronization); and, after a time in which it ran no op and no call, before the next (handover). A
 -- synchronization is with the device event that was the last to end during it, of its stream if the trace has that; or,
 -- if it waits for a CUDA event, with the one of the trace's record. A copy waits for itself. Only threads that launch
--- work hand over, and only to or from a thread of the backward pass: most of its time is the backward pass's.
+-- work hand over, and only to or from a thread of the backward pass: one that is in it for most of its time, or runs no
+-- ops of the forward pass beside it.
 CREATE MACRO _path_moments(
     capture_key,
     last_thread  -- thread in which the path ends
@@ -83,13 +84,18 @@ outermost AS (
 ),
 -- Without those that begin before another one has ended.
 gaps AS MATERIALIZED (FROM outermost AS o WHERE o.before_ticks IS NULL OR o.start_ticks > o.before_ticks),
+-- Hooks of the backward pass have no sequence number, unlike ops of the forward pass.
 classes AS MATERIALIZED (
     SELECT g.thread_index, h.process,
-        2 * _sum_where(
-            g.end_ticks - g.start_ticks, _is_backward(g.kind, g.label, t.sequence_number, t.forward_thread)
-        ) > sum(g.end_ticks - g.start_ticks) AS is_backward
-    FROM gaps AS g
-    JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (event_index)
+        2 * _sum_where(g.ticks, g.is_backward) > sum(g.ticks)
+            OR (bool_or(g.is_backward) AND bool_or(g.has_number) AND NOT bool_or(g.has_number AND NOT g.is_backward))
+        AS is_backward
+    FROM (
+        SELECT g.thread_index, g.end_ticks - g.start_ticks AS ticks, t.sequence_number IS NOT NULL AS has_number,
+            _is_backward(g.kind, g.label, t.sequence_number, t.forward_thread) AS is_backward
+        FROM gaps AS g
+        JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (event_index)
+    ) AS g
     JOIN threads AS h ON h.capture_id = capture_key AND h.thread_index = g.thread_index
     GROUP BY g.thread_index, h.process
 ),

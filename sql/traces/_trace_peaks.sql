@@ -1,18 +1,7 @@
 -- The peak rates of the devices that ran a trace's work, in operations and bytes per second: those given, else of the
 -- device that is named, else the capture's metrics, else those of the devices in the trace, if they are all the same.
 CREATE MACRO _trace_peaks(capture_key, peak_flops, peak_bandwidth, device) AS TABLE
-WITH
--- Some traces number the devices that ran work differently from the devices that they list.
-used AS (
-    SELECT t.name
-    FROM trace_devices AS t
-    LEFT JOIN (
-        SELECT DISTINCT d.device FROM device_events AS d WHERE d.capture_id = capture_key
-    ) AS w ON w.device = t.device
-    WHERE t.capture_id = capture_key
-    GROUP BY t.name
-    QUALIFY count(w.device) > 0 OR sum(count(w.device)) OVER () = 0
-),
+WITH used AS (SELECT DISTINCT u.name FROM _used_devices(capture_key) AS u),
 named AS (
     SELECT
         CASE
@@ -53,12 +42,12 @@ CREATE MACRO _peak_of_type(
         WHEN starts_with(dtype, 'c10::Float8') THEN peak.peaks.matrix_fp8
         WHEN is_product AND dtype IN ('c10::Half', 'c10::BFloat16') THEN peak.peaks.matrix_fp16
         WHEN is_product AND dtype IN ('signed char', 'unsigned char') THEN peak.peaks.matrix_int8
-        WHEN is_product AND uses AND dtype = 'float' THEN peak.peaks.matrix_fp32
-        WHEN is_product AND uses AND dtype = 'double' THEN peak.peaks.matrix_fp64
+        WHEN is_product AND uses AND dtype IN ('float', 'c10::complex<float>') THEN peak.peaks.matrix_fp32
+        WHEN is_product AND uses AND dtype IN ('double', 'c10::complex<double>') THEN peak.peaks.matrix_fp64
         WHEN is_product AND uses IS NULL THEN NULL
         WHEN dtype = 'c10::Half' THEN peak.peaks.vector_fp16
         WHEN dtype = 'c10::BFloat16' THEN peak.peaks.vector_bf16
-        WHEN dtype = 'double' THEN peak.peaks.vector_fp64
+        WHEN dtype IN ('double', 'c10::complex<double>') THEN peak.peaks.vector_fp64
         WHEN dtype IS NOT NULL THEN peak.peaks.vector_fp32
     END
 );

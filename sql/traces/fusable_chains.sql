@@ -1,7 +1,7 @@
 -- One kernel of torch's own that computes element by element or reduces, with its place in a chain: kernels that follow
 -- each other on a stream, within a run, with nothing else of the stream between them. torch.compile may fuse such a
 -- chain into one kernel, which reads and writes memory once; that its ops depend on each other is not known. Kernels of
--- torch.compile, of normalizations and of other libraries end a chain.
+-- torch.compile, of normalizations, of softmax and of other libraries end a chain.
 CREATE MACRO _chained_kernels(capture_key) AS TABLE
 WITH work AS (
     SELECT l.run_index, l.event_index, l.device, l.stream, l.start_ticks, l.end_ticks - l.start_ticks AS ticks,

@@ -1,29 +1,31 @@
+-- The kernels, copies and fills of a trace by family and name, in ticks; `uses`: whether they use matrix units, NULL if
+-- unknown.
+CREATE MACRO _label_ticks(capture_key, steps, phase) AS TABLE
+SELECT
+    CASE s.kind
+        WHEN 'kernel' THEN s.kernel_family
+        WHEN 'copy' THEN 'memcpy'
+        WHEN 'fill' THEN 'memset'
+    END AS family,
+    s.label, any_value(s.uses_matrix_units) AS uses, bool_or(s.kind = 'kernel') AS is_kernel, count(*) AS calls,
+    try_cast(sum(s.end_ticks - s.start_ticks) AS BIGINT) AS ticks,
+    _sum_where(s.end_ticks - s.start_ticks, _is_step_run(r.name)) AS step_ticks
+FROM _trace_slices(capture_key) AS s
+JOIN runs AS r ON r.capture_id = capture_key AND r.run_index = s.run_index
+WHERE s.kind IN ('kernel', 'copy', 'fill') AND _is_recorded(r.iteration, r.phase, steps, phase)
+GROUP BY 1, s.label;
+
 -- The kernels, copies and fills of a trace by family, in ticks.
 CREATE MACRO _family_ticks(capture_key, steps, phase) AS TABLE
-WITH by_label AS (
-    SELECT
-        CASE s.kind
-            WHEN 'kernel' THEN s.kernel_family
-            WHEN 'copy' THEN 'memcpy'
-            WHEN 'fill' THEN 'memset'
-        END AS family,
-        s.label, any_value(s.uses_matrix_units) AS uses, bool_or(s.kind = 'kernel') AS is_kernel, count(*) AS calls,
-        try_cast(sum(s.end_ticks - s.start_ticks) AS BIGINT) AS ticks,
-        _sum_where(s.end_ticks - s.start_ticks, _is_step_run(r.name)) AS step_ticks
-    FROM _trace_slices(capture_key) AS s
-    JOIN runs AS r ON r.capture_id = capture_key AND r.run_index = s.run_index
-    WHERE s.kind IN ('kernel', 'copy', 'fill') AND _is_recorded(r.iteration, r.phase, steps, phase)
-    GROUP BY 1, s.label
-)
 SELECT b.family, count(*) AS names, sum(b.calls)::BIGINT AS calls, try_cast(sum(b.ticks) AS BIGINT) AS ticks,
     try_cast(sum(b.step_ticks) AS BIGINT) AS step_ticks, _sum_where(b.ticks, b.uses) AS tensor_ticks,
     _sum_where(b.ticks, b.is_kernel AND b.uses IS NULL) AS unknown_ticks,
     arg_max(b.label, (b.ticks, b.label)) AS top_event
-FROM by_label AS b
+FROM _label_ticks(capture_key, steps, phase) AS b
 GROUP BY b.family;
 
 -- The time of devices by family of kernels, which their names tell; copies and fills are families, too. The family that
--- takes most time is first.
+-- takes most time, of steps if there are any, is first.
 -- Needs: torch_trace, device_events; else: op_totals
 -- Empty: {capture} has no device events
 -- Shown: coalesce(family, '(unknown)') AS family!, per_step!~, total!+~, share_percent!, calls!, names, tensor_percent,
@@ -33,7 +35,7 @@ GROUP BY b.family;
 --   names: number of different names
 --   calls: number of kernels, copies or fills
 --   total: sum of their durations
---   share_percent: sum in percent of all kernels, copies and fills
+--   share_percent: time in percent of all kernels, copies and fills that steps launched, or of all without steps
 --   tensor_percent: part of the sum in kernels that use tensor cores, in percent; NULL if it is unknown of kernels with more than a tenth of it
 --   top_event: name of the kernel, copy or fill with most time
 --   unit: the requested unit of time
@@ -43,9 +45,13 @@ GROUP BY b.family;
 CREATE MACRO kernel_families(capture, unit := NULL, steps := NULL, phase := NULL) AS TABLE
 WITH target AS MATERIALIZED (FROM _capture_with_steps(capture, unit, steps, phase))
 SELECT s.family, s.names, s.calls, _in_unit(s.ticks, a.scale) AS total,
-    100 * s.ticks::DOUBLE / nullif(sum(s.ticks) OVER (), 0) AS share_percent,
+    100 * s.counted_ticks::DOUBLE / nullif(sum(s.counted_ticks) OVER (), 0) AS share_percent,
     _tensor_percent(s.tensor_ticks, s.unknown_ticks, s.ticks) AS tensor_percent, s.top_event, a.unit,
     a.step_count AS steps, _in_unit(s.step_ticks::DOUBLE / a.step_count, a.scale) AS per_step,
     CASE WHEN a.step_count IS NOT NULL THEN _in_unit(s.ticks - s.step_ticks, a.scale) END AS outside_steps
-FROM _family_ticks((SELECT a.capture_id FROM target AS a), steps, phase) AS s CROSS JOIN target AS a
-ORDER BY s.ticks DESC, s.family;
+FROM (
+    SELECT f.*, CASE WHEN a.step_count IS NULL THEN f.ticks ELSE f.step_ticks END AS counted_ticks
+    FROM _family_ticks((SELECT a.capture_id FROM target AS a), steps, phase) AS f CROSS JOIN target AS a
+) AS s
+CROSS JOIN target AS a
+ORDER BY s.counted_ticks DESC, s.ticks DESC, s.family;

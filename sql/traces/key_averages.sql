@@ -75,8 +75,14 @@ rows_of_calls AS (
     SELECT n.family AS name, d.shapes, d.stack, d.module, n.is_device, n.is_annotation, n.is_listed, n.written, n.scale,
         d.calls::BIGINT AS calls, CASE WHEN n.is_device THEN 0 ELSE d.self_ticks END::DOUBLE AS self_ticks,
         CASE WHEN n.is_device THEN 0 ELSE d.total_ticks END::DOUBLE AS total_ticks,
-        CASE WHEN n.is_device THEN d.torch_ticks ELSE d.self_device_ticks END::DOUBLE AS self_device_ticks,
-        CASE WHEN n.is_device THEN d.torch_ticks ELSE d.device_ticks END::DOUBLE AS device_ticks,
+        CASE
+            WHEN n.is_device THEN d.torch_ticks
+            WHEN d.calls = 0 OR d.worked_calls > 0 OR d.device_ticks > 0 THEN d.self_device_ticks
+        END::DOUBLE AS self_device_ticks,
+        CASE
+            WHEN n.is_device THEN d.torch_ticks
+            WHEN d.calls = 0 OR d.worked_calls > 0 OR d.device_ticks > 0 THEN d.device_ticks
+        END::DOUBLE AS device_ticks,
         try_cast(CASE WHEN n.is_device THEN 0 ELSE d.self_memory END AS BIGINT) AS self_memory,
         try_cast(CASE WHEN n.is_device THEN 0 ELSE d.memory END AS BIGINT) AS memory,
         try_cast(CASE WHEN n.is_device THEN 0 ELSE d.self_device_memory END AS BIGINT) AS self_device_memory,
@@ -184,8 +190,8 @@ WHERE p.is_listed;
 --   cpu_time_total: total time on the CPU, with children
 --   cpu_time_percent: cpu_time_total in percent of the sum of all self_cpu_time
 --   cpu_time_avg: mean duration of its calls: torch_cpu_time_total per call
---   self_device_time: self time on devices: of its launches, or of itself on a device
---   device_time_total: total time on devices, with children
+--   self_device_time: self time on devices: of its launches, or of itself on a device; NULL if the events of all its launches are missing, or unknown
+--   device_time_total: total time on devices, with children; NULL as self_device_time
 --   device_time_avg: mean of its calls: torch_device_time_total per call, of those whose launches all have events of a device; NULL if none has
 --   self_cpu_memory: bytes allocated less bytes released, without children; NULL if memory was not recorded
 --   cpu_memory: bytes allocated less bytes released, with children; NULL if memory was not recorded

@@ -2,7 +2,8 @@
 CREATE MACRO _rated_calls(capture_key, peak_flops, peak_bandwidth, device, steps, phase, is_compared) AS TABLE
 WITH peaks AS MATERIALIZED (SELECT q AS peak FROM _trace_peaks(capture_key, peak_flops, peak_bandwidth, device) AS q),
 shortest AS (
-    SELECT min(e.elapsed_ticks) AS ticks
+    -- A kernel that takes longer than ten microseconds has work to do.
+    SELECT least(min(e.elapsed_ticks), 10000) AS ticks
     FROM (SELECT capture_key AS capture_id) AS a
     JOIN signatures AS s ON s.capture_id = a.capture_id AND s.activity = 'kernel'
     JOIN event_ticks AS e ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
@@ -66,7 +67,7 @@ FROM rated AS r CROSS JOIN shortest AS s;
 --   calls: number of calls; of what no op launched, of kernels, copies and fills
 --   total: sum of the times of its kernels, copies and fills
 --   per_call: total / calls
---   share_percent: total in percent of all rows
+--   share_percent: time in percent of all that steps launched, or of all rows without steps
 --   unit: the requested unit of time
 --   flops: operations of one call, the mean if they differ; NULL where unknown
 --   bytes: bytes that one call reads and writes, the mean if they differ; NULL where unknown
@@ -75,7 +76,7 @@ FROM rated AS r CROSS JOIN shortest AS s;
 --   bytes_per_second: bytes per second, in the calls of which they are known; NULL where unknown
 --   peak_flops: operations per second at the peak of its type and units; NULL where unknown, and by op and by family
 --   roof_percent: smallest possible time at the peaks in percent of its time, of the calls whose costs are known; NULL where unknown
---   bound: the limit that takes longer: compute or memory; latency if its smallest possible time is shorter than that many of the trace's shortest kernels; NULL where unknown, and by op and by family if it differs
+--   bound: the limit that takes longer: compute or memory; latency if its smallest possible time is shorter than that many of the trace's shortest kernels, or of kernels of 10 us if all take longer; NULL where unknown, and by op and by family if it differs
 --   above_roof: total less the smallest possible time, of the calls whose costs are known: the most that can be saved; NULL where unknown
 --   above_roof_percent: above_roof in percent of the total of all rows
 --   known_percent: share of total in calls whose smallest possible time is known, in percent
@@ -83,7 +84,7 @@ FROM rated AS r CROSS JOIN shortest AS s;
 --   copy_time: part of total in copies and fills by the runtime
 --   top_event: name of the kernel, copy or fill with most time; NULL in a trace without device events
 --   device: the device whose peaks apply; NULL if unknown
---   reason: why a cost is unknown; NULL if all are known
+--   reason: why a cost is unknown, or only known to be at least that; NULL if all are known
 --   shapes: sizes of its inputs, as a JSON list in the trace; NULL as inputs
 --   types: types of its inputs, as a JSON list in the trace; NULL as inputs
 --   strides: strides of its inputs, as a JSON list in the trace; NULL as inputs
@@ -150,7 +151,11 @@ summed AS (
 )
 SELECT s.family, s.op, s.inputs, s.calls, _in_unit(s.ticks, a.scale) AS total,
     _in_unit(s.ticks::DOUBLE / s.calls, a.scale) AS per_call,
-    100 * s.ticks::DOUBLE / nullif(sum(s.ticks) OVER (), 0) AS share_percent, a.unit,
+    CASE
+        WHEN a.step_count IS NULL THEN 100 * s.ticks::DOUBLE / nullif(sum(s.ticks) OVER (), 0)
+        ELSE 100 * s.step_ticks::DOUBLE / nullif(sum(s.step_ticks) OVER (), 0)
+    END AS share_percent,
+    a.unit,
     try_cast(s.flops / s.calls AS BIGINT) AS flops, try_cast(s.bytes / s.calls AS BIGINT) AS bytes,
     s.flops / nullif(s.bytes, 0) AS intensity, s.flops_per_second, s.bytes_per_second, s.peak_flops,
     100 * s.least_ticks / nullif(s.known_ticks, 0) AS roof_percent, s.bound,
@@ -161,4 +166,4 @@ SELECT s.family, s.op, s.inputs, s.calls, _in_unit(s.ticks, a.scale) AS total,
     a.step_count AS steps, _in_unit(s.step_ticks::DOUBLE / a.step_count, a.scale) AS per_step,
     CASE WHEN a.step_count IS NOT NULL THEN _in_unit(s.ticks - s.step_ticks, a.scale) END AS outside_steps
 FROM summed AS s CROSS JOIN target AS a
-ORDER BY s.ticks DESC, s.family, s.op, s.shapes, s.types, s.strides;
+ORDER BY share_percent DESC, s.ticks DESC, s.family, s.op, s.shapes, s.types, s.strides;

@@ -1,11 +1,8 @@
--- One capture of a series, in order, with the nanoseconds of its ticks (1 for cycles). The captures of a series have
--- the same labels of some keys. They are in the order of the label `over`; if it is NULL, of the first of build,
--- commits (if all commits have a commit_time) and captured_at that more than half of the captures have, or else of the
--- one that most have. Labels are ordered as numbers and versions, 9 before 10 and 1.0-rc1 before 1.0; commits by their
--- label commit_time; captures with equal labels in the order in which they were recorded. Captures without the label
--- are in no series. `bound_key` and `bound` are the key and value that ranges of selectors compare in this order, such
--- as build and 91; NULL if the labels have no order.
-CREATE MACRO _series_captures(selector, over, "by") AS TABLE
+-- One capture with its series, the captures that have the same labels of some keys, and the label by which it is ordered;
+-- NULL if it has none: then it is judged in no series. A series is in the order of the label `over`; if that is NULL, of
+-- the first of build, commits (if all of its commits have a commit_time) and captured_at that more than half of its
+-- captures have, or else of the one that most have. `bound` is the value that ranges of selectors compare in this order.
+CREATE MACRO _series_labels(selector, over, "by") AS TABLE
 WITH labelled AS (
     SELECT l.capture_id,
         array_to_string(list_sort(
@@ -25,17 +22,18 @@ chosen AS (
     WHERE selector IS NULL OR c.capture_id IN (SELECT s.capture_id FROM _several_captures(selector) AS s)
 ),
 orders AS (
-    SELECT CASE
+    SELECT n.series, CASE
         WHEN over IS NOT NULL THEN over
         WHEN 2 * n.builds > n.captures OR n.builds >= greatest(n.commits, n.times, 1) THEN 'build'
         WHEN 2 * n.commits > n.captures OR n.commits >= greatest(n.times, 1) THEN 'commit'
         ELSE 'captured_at'
     END AS ordered_by
     FROM (
-        SELECT count(*) AS captures, count(c.label) AS builds,
+        SELECT c.series, count(*) AS captures, count(c.label) AS builds,
             CASE WHEN bool_and(c.hash IS NULL OR c.committed_at IS NOT NULL) THEN count(c.hash) ELSE 0 END AS commits,
             count(c.captured_at) AS times
         FROM chosen AS c
+        GROUP BY c.series
     ) AS n
 ),
 placed AS (
@@ -50,7 +48,8 @@ placed AS (
             WHEN 'commit' THEN c.committed_at
             ELSE c.label
         END AS bound
-    FROM chosen AS c CROSS JOIN orders AS o
+    FROM chosen AS c
+    JOIN orders AS o USING (series)
 ),
 checked AS (
     SELECT count(*) AS captures, count(p.label) AS labelled,
@@ -69,18 +68,50 @@ known AS (
         )), ', ') AS missing,
         coalesce('labels are ' || string_agg(DISTINCT l.key, ', ' ORDER BY l.key), 'no capture has labels') AS labels
     FROM labels AS l
+),
+problems AS MATERIALIZED (
+    SELECT CASE
+        WHEN n.missing <> '' THEN 'no capture has a label ' || n.missing || ' to separate series by; ' || n.labels
+        WHEN k.labelled = 0 AND k.captures > 0 THEN 'no capture has ' || CASE
+            WHEN over IS NULL THEN 'a label build, a label commit with commit_time or a captured_at'
+            WHEN over = 'captured_at' THEN 'a captured_at'
+            ELSE 'a label ' || over
+        END || ' to order by; ' || n.labels || CASE
+            WHEN over IS NULL AND n.labels LIKE 'labels are %' THEN '; over names another label to order by'
+            WHEN over <> 'captured_at' THEN '; or order by captured_at'
+            ELSE ''
+        END
+        WHEN k.is_unordered
+            THEN 'commits cannot be ordered: not all captures have a label commit_time (--label-git) or a captured_at'
+    END AS problem
+    FROM checked AS k CROSS JOIN known AS n
 )
-SELECT p.capture_id, p.series, p.label,
-    CASE
-        WHEN p.ordered_by = 'commit' THEN concat(
-            coalesce(p.committed_at, '~'), ' ', _recorded_at(p.captured_at, p.ingested_at)
-        )
-        ELSE _version_key(p.label)
-    END AS label_key,
-    row_number() OVER (
-        PARTITION BY p.series
-        ORDER BY label_key, _recorded_at(p.captured_at, p.ingested_at), p.ingested_at, p.capture_id
-    ) AS position,
+-- Where nothing can be judged, the label is the error: so no condition on rows is asked before it.
+SELECT p.* REPLACE (CASE WHEN e.problem IS NULL THEN p.label ELSE error(e.problem) END AS label)
+FROM placed AS p CROSS JOIN problems AS e;
+
+-- One capture of a series, in order, with the nanoseconds of its ticks (1 for cycles). Labels are ordered as numbers and
+-- versions, 9 before 10 and 1.0-rc1 before 1.0; commits by their label commit_time; captures with equal labels, which
+-- have the same number `build`, in the order in which they were recorded. `bound_key` and `bound` are the key and value
+-- that ranges of selectors compare in this order, such as build and 91; NULL if the labels have no order.
+CREATE MACRO _series_captures(selector, over, "by") AS TABLE
+WITH ordered AS (
+    SELECT p.*,
+        CASE
+            WHEN p.ordered_by = 'commit' THEN concat(
+                coalesce(p.committed_at, '~'), ' ', _recorded_at(p.captured_at, p.ingested_at)
+            )
+            ELSE _version_key(p.label)
+        END AS label_key,
+        row_number() OVER (
+            PARTITION BY p.series
+            ORDER BY label_key, _recorded_at(p.captured_at, p.ingested_at), p.ingested_at, p.capture_id
+        ) AS position
+    FROM _series_labels(selector, over, "by") AS p
+    WHERE p.label IS NOT NULL
+)
+SELECT p.capture_id, p.series, p.label, p.label_key, p.position,
+    min(p.position) OVER (PARTITION BY p.series, p.label) AS build,
     coalesce(_nanoseconds(p.time_scale), 1) AS scale, p.time_scale = 'cycles' AS is_cycles, p.ordered_by,
     CASE
         WHEN bool_and(CASE
@@ -90,25 +121,7 @@ SELECT p.capture_id, p.series, p.label,
         END) OVER (PARTITION BY p.series) THEN CASE p.ordered_by WHEN 'commit' THEN 'commit_time' ELSE p.ordered_by END
     END AS bound_key,
     p.bound
-FROM placed AS p CROSS JOIN checked AS k CROSS JOIN known AS n
-WHERE CASE
-    WHEN n.missing <> '' THEN error('no capture has a label ' || n.missing || ' to separate series by; ' || n.labels)
-    WHEN k.labelled = 0 AND k.captures > 0 THEN error(
-        'no capture has ' || CASE
-            WHEN over IS NULL THEN 'a label build, a label commit with commit_time or a captured_at'
-            WHEN over = 'captured_at' THEN 'a captured_at'
-            ELSE 'a label ' || over
-        END || ' to order by; ' || n.labels || CASE
-            WHEN over IS NULL AND n.labels LIKE 'labels are %' THEN '; over names another label to order by'
-            WHEN over <> 'captured_at' THEN '; or order by captured_at'
-            ELSE ''
-        END
-    )
-    WHEN k.is_unordered THEN error(
-        'commits cannot be ordered: not all captures have a label commit_time (--label-git) or a captured_at'
-    )
-    ELSE p.label IS NOT NULL
-END;
+FROM ordered AS p;
 
 -- The keys of labels in a text with commas between.
 CREATE MACRO _series_keys("by") AS (list_distinct(list_transform(string_split("by", ','), lambda k: trim(k))));

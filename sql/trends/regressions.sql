@@ -1,29 +1,39 @@
 -- Needs etq: in DuckDB alone, it is an error.
--- One lasting change of a total or op in a series of captures, the costliest first: a step to another level, or a
--- creep, slow growth (or decline) over 30 captures or more. The change of an op excludes the common shift of all ops.
--- It counts if it is at least 3 %, at least 0.05 % of the total, more than the step of its clock, and not by chance
--- among so many series. Where somebody has accepted a change (`change_comments`), the level starts anew: it is not
--- listed any more, and later changes are measured against the level after it.
--- Shown: series!, what, CASE what WHEN 'total' THEN 'total of ' || op ELSE op || coalesce('@' || instruction_id,
---   '') END AS item!, verdict!, change_percent!, first_bad!, last_good!, cost!, unit!, share_percent, module_path,
---   kind, per_capture_percent, captures_before, captures_after, p, q, position, comment, author, is_accepted
+-- One change of a total or op in a series of builds: a step to another level, or a creep, slow growth (or decline).
+-- Changes that are kept come first, the costliest before others; then those that the next builds decide, those that were
+-- reverted, and levels that a series goes between. The change of an op excludes the common shift of all ops. It counts if
+-- it is at least 3 %, at least 0.05 % of the total, more than the step of its clock, and not by chance among so many
+-- series. Instances of an op that changed at the same build are one change, with a row for each below it. Where somebody
+-- has accepted a change (`change_comments`), the level starts anew: it is not listed any more, and later changes are
+-- measured against the level after it.
+-- Shown: series!, what, CASE what WHEN 'total' THEN 'total of ' || op WHEN 'instance' THEN '@' || instruction_id
+--   ELSE op || CASE WHEN instances > 1 THEN ', ' || instances || ' instances'
+--   ELSE coalesce('@' || instruction_id, '') END END AS item!, verdict!, change_percent!, low_percent, high_percent,
+--   stage!, first_bad!, last_good!, reverted_at, cost!, unit!, share_percent, module_path, kind, per_capture_percent,
+--   captures_before, captures_after, builds_after, p, q, position, comment, author, is_accepted
 -- Columns:
 --   series: labels of the series, as key=value,key=value
---   what: total or op
+--   what: total, op, or instance: one of several instances of the op in a row above
 --   op: the op, or the method of a total
---   module_path: its module; NULL if records don't have it
---   instruction_id: the instruction, in the last capture
+--   module_path: its module; NULL if records don't have it, or instances have several
+--   instruction_id: the instruction, in the last capture; NULL for several
+--   instances: number of the op's instances that changed; 1 for a total
 --   verdict: slower or faster
+--   stage: kept; not kept yet: seen, and disturbed builds may look so; reverted; or one of two levels: the series often goes between them
 --   last_good: label of the last capture before the change; of a creep, of its first capture
 --   first_bad: label of the first capture after it; of a creep, of its last capture
+--   reverted_at: label of the first capture at the old level again; NULL if it was not reverted
 --   change_percent: size of the change in percent
+--   low_percent: low end of its 95 % interval
+--   high_percent: high end
 --   cost: additional time per run, from its level before and the change; below 0 if it is faster
 --   unit: unit of cost
 --   share_percent: time in percent of the total before the change; 100 for a total
 --   p: probability of a change this clear in a series without changes
 --   q: p, corrected for the number of series
---   captures_before: number of captures between the previous change and this one; 0 for a creep
+--   captures_before: number of captures of the level before this change; 0 for a creep
 --   captures_after: number of captures between this change and the next; of a creep, its captures
+--   builds_after: number of builds of these
 --   position: position of the first capture after it among those of its series that have the op, from 1; of a creep, of its first capture
 --   kind: step or creep
 --   per_capture_percent: mean change from one capture of a creep to the next; NULL for a step
@@ -47,10 +57,10 @@ CREATE MACRO regressions(
 ) AS TABLE
 WITH ordered AS MATERIALIZED (FROM _series_factors(selector, over, "by", phase)),
 comments AS MATERIALIZED (SELECT d.series, d.position, unnest(d.comments, recursive := true) FROM ordered AS d),
--- The place of `since` in the order of labels; of a commit that of its first capture.
+-- The place of `since` in each order of labels; of a commit that of its first capture.
 from_label AS MATERIALIZED (
-    SELECT
-        CASE any_value(d.ordered_by)
+    SELECT d.ordered_by,
+        CASE d.ordered_by
             WHEN 'commit' THEN min(d.label_key) FILTER (WHERE starts_with(d.label, since))
             WHEN 'captured_at' THEN _version_key(coalesce(
                 try_cast(since AS TIMESTAMP)::VARCHAR, replace(since, 'T', ' ')
@@ -58,11 +68,12 @@ from_label AS MATERIALIZED (
             ELSE _version_key(since)
         END AS since_key,
         since IS NULL OR coalesce(since_key <= max(d.label_key), false) AS is_known,
-        'no capture has ' || any_value(d.ordered_by) || ' ' || since || CASE
-            WHEN any_value(d.ordered_by) = 'commit' THEN '' ELSE ' or a later one'
+        'no capture has ' || d.ordered_by || ' ' || since || CASE
+            WHEN d.ordered_by = 'commit' THEN '' ELSE ' or a later one'
         END || '; they are ' || arg_min(d.label, d.label_key) || ' to '
         || arg_max(d.label, d.label_key) AS problem
     FROM ordered AS d
+    GROUP BY d.ordered_by
 ),
 described AS MATERIALIZED (
     SELECT d.series, o.item, o.op_index = 0 AS is_total, o.scope,
@@ -76,7 +87,8 @@ described AS MATERIALIZED (
                 THEN max(o.resolution * d.scale)
             ELSE 0
         END AS resolution,
-        list(d.position) AS positions,
+        list(d.position) AS positions, list(d.build) AS builds,
+        count(*) OVER (PARTITION BY is_total) AS family,
         list(
             ln(o.p25 * d.scale) - CASE WHEN o.op_index = 0 OR _is_device_time(o.kind) THEN 0 ELSE d.factor END
         ) AS values
@@ -86,8 +98,8 @@ described AS MATERIALIZED (
         AND o.p25 > 0
         AND _has_valid_options(alpha, min_effect)
         AND CASE
-            WHEN (SELECT f.is_known FROM from_label AS f) THEN true
-            ELSE error((SELECT f.problem FROM from_label AS f))
+            WHEN (SELECT bool_or(f.is_known) FROM from_label AS f) THEN true
+            ELSE error((SELECT string_agg(f.problem, '; ' ORDER BY f.ordered_by) FROM from_label AS f))
         END
     GROUP BY d.series, is_total, o.scope, o.item
 ),
@@ -114,8 +126,8 @@ changes AS MATERIALIZED (
         needs_etq_to_find_changes(
             (
                 SELECT list({
-                    'series': s.number, 'is_total': s.is_total, 'positions': s.positions, 'values': s.values,
-                    'steps': coalesce(r.steps, []), 'creeps': coalesce(r.creeps, []), 'resolution': s.resolution
+                    'series': s.number, 'family': s.family, 'positions': s.positions, 'builds': s.builds,
+                    'values': s.values, 'steps': coalesce(r.steps, []), 'creeps': coalesce(r.creeps, []), 'resolution': s.resolution
                 })
                 FROM described AS s
                 LEFT JOIN resets AS r ON r.number = s.number
@@ -145,35 +157,97 @@ bounded AS MATERIALIZED (
     FROM ordered AS d
     LEFT JOIN capture_ops AS o USING (capture_id)
 ),
--- The changes that count, with the captures at them and what is compared.
+-- The changes that count, with the captures at them and what is compared. Of levels that a series goes between, one.
 counted AS MATERIALIZED (
-    SELECT c.*, a.capture_id, a.label, a.label_key, a.ordered_by, b.label AS label_before,
+    SELECT c.*, a.capture_id, a.label, a.label_key, a.ordered_by, b.label AS label_before, k.label AS label_back,
         _change_sides(
             a.is_within, a.labels, c.kind = 'step', a.ordered_by, a.bound_key, a.first_bound, b.bound,
-            lag(a.bound) OVER (PARTITION BY c.series, c.kind ORDER BY c.place), a.bound,
-            lead(a.bound) OVER (PARTITION BY c.series, c.kind ORDER BY c.place), b.label, a.label
+            lag(a.bound) OVER in_order, a.bound, lead(a.bound) OVER in_order, b.label, a.label
         ) AS sides,
         a.scope IS NOT DISTINCT FROM b.scope AND a.ops_hash = b.ops_hash AS is_same_program
     FROM changes AS c
     JOIN described AS d ON d.number = c.series
     JOIN bounded AS a ON a.series = d.series AND a.position = c.first_bad
     JOIN bounded AS b ON b.series = d.series AND b.position = c.last_good
+    LEFT JOIN bounded AS k ON k.series = d.series AND k.position = c.back
     WHERE c.q < alpha
+    WINDOW in_order AS (PARTITION BY c.series, c.kind ORDER BY c.place)
+    QUALIFY c.stage <> 'one of two levels'
+        OR row_number() OVER (PARTITION BY c.series, c.stage ORDER BY c.place DESC) = 1
+),
+found AS (
+    SELECT d.series, d.what, d.named_op AS op, d.module_path, d.instruction_id, 1 AS instances, c.verdict, c.stage,
+        c.label_before AS last_good, c.label AS first_bad, c.label_back AS reverted_at,
+        exp(c.before) / _divisor('ns', d.unit) AS time_before, time_before * (exp(c.step) - 1) AS cost,
+        time_before * (exp(c.low) - 1) AS low, time_before * (exp(c.high) - 1) AS high, d.unit,
+        100 * CASE WHEN d.is_total THEN 1 ELSE exp(c.before) / t.ticks END AS share_percent, c.p, c.q,
+        c.captures_before, c.captures_after, c.builds_after, c.place AS position, c.kind,
+        CASE c.kind WHEN 'creep' THEN 100 * (exp(c.step / (c.captures_after - 1)) - 1) END AS per_capture_percent,
+        _recorded_at(w.captured_at, w.ingested_at) AS recorded_at, c.is_accepted, m.comment,
+        nullif(m.author, '') AS author, c.ordered_by, c.sides.base AS base, c.sides.new AS new, c.is_same_program,
+        c.first_bad AS place, d.scope
+    FROM counted AS c
+    JOIN named AS d ON d.number = c.series
+    LEFT JOIN texts AS m ON m.series = c.series AND m.place = c.place AND m.kind = c.kind
+    JOIN described AS t ON t.series = d.series AND t.scope = d.scope AND t.is_total
+    JOIN captures AS w ON w.capture_id = c.capture_id
+    LEFT JOIN from_label AS f ON f.ordered_by = c.ordered_by
+    WHERE (with_accepted OR NOT c.is_accepted)
+        AND c.stage <> 'returned'
+        AND (d.is_total OR abs(exp(c.step) - 1) * exp(c.before) / t.ticks >= 0.0005)
+        AND (since IS NULL OR f.is_known AND c.label_key >= f.since_key)
+),
+-- Instances of an op that changed within 2 captures of each other are one cause.
+near AS (
+    SELECT f.*, coalesce(f.place - lag(f.place) OVER alike > 2, false)::INTEGER AS is_apart
+    FROM found AS f
+    WINDOW alike AS (
+        PARTITION BY f.series, f.scope, f.what, f.op, f.verdict, f.stage, f.kind, f.is_accepted ORDER BY f.place
+    )
+),
+caused AS MATERIALIZED (
+    SELECT n.*,
+        hash(
+            n.series, n.scope, n.what, n.op, n.verdict, n.stage, n.kind, n.is_accepted, sum(n.is_apart) OVER cause
+        ) AS cause
+    FROM near AS n
+    WINDOW cause AS (
+        PARTITION BY n.series, n.scope, n.what, n.op, n.verdict, n.stage, n.kind, n.is_accepted ORDER BY n.place
+    )
+),
+causes AS (
+    SELECT c.cause, any_value(c.series) AS series, any_value(c.what) AS what, any_value(c.op) AS op,
+        CASE WHEN min(c.module_path) = max(c.module_path) THEN min(c.module_path) END AS module_path,
+        CASE WHEN count(*) = 1 THEN min(c.instruction_id) END AS instruction_id, count(*) AS instances,
+        any_value(c.verdict) AS verdict, any_value(c.stage) AS stage,
+        arg_max(c.last_good, abs(c.cost)) AS last_good, arg_max(c.first_bad, abs(c.cost)) AS first_bad,
+        arg_max(c.reverted_at, abs(c.cost)) AS reverted_at, sum(c.time_before) AS time_before, sum(c.cost) AS cost,
+        sum(c.low) AS low, sum(c.high) AS high, any_value(c.unit) AS unit, sum(c.share_percent) AS share_percent,
+        min(c.p) AS p, min(c.q) AS q, arg_max(c.captures_before, abs(c.cost)) AS captures_before,
+        arg_max(c.captures_after, abs(c.cost)) AS captures_after, arg_max(c.builds_after, abs(c.cost)) AS builds_after,
+        arg_max(c.position, abs(c.cost)) AS position, any_value(c.kind) AS kind,
+        arg_max(c.per_capture_percent, abs(c.cost)) AS per_capture_percent,
+        arg_max(c.recorded_at, abs(c.cost)) AS recorded_at, any_value(c.is_accepted) AS is_accepted,
+        max(c.comment) AS comment, max(c.author) AS author, any_value(c.ordered_by) AS ordered_by,
+        arg_max(c.base, abs(c.cost)) AS base, arg_max(c.new, abs(c.cost)) AS new,
+        bool_and(c.is_same_program) AS is_same_program
+    FROM caused AS c
+    GROUP BY c.cause
+),
+listed AS (
+    SELECT c.*, c.cost AS cause_cost FROM causes AS c
+    UNION ALL BY NAME
+    SELECT f.* EXCLUDE (place, scope, is_apart) REPLACE ('instance' AS what), c.cost AS cause_cost
+    FROM caused AS f
+    JOIN causes AS c USING (cause)
+    WHERE c.instances > 1
 )
-SELECT d.series, d.what, d.named_op AS op, d.module_path, d.instruction_id, c.verdict, c.label_before AS last_good,
-    c.label AS first_bad, 100 * (exp(c.step) - 1) AS change_percent,
-    exp(c.before) * (exp(c.step) - 1) / _divisor('ns', d.unit) AS cost, d.unit,
-    100 * CASE WHEN d.is_total THEN 1 ELSE exp(c.before) / t.ticks END AS share_percent, c.p, c.q, c.captures_before,
-    c.captures_after, c.place AS position, c.kind,
-    CASE c.kind WHEN 'creep' THEN 100 * (exp(c.step / (c.captures_after - 1)) - 1) END AS per_capture_percent,
-    _recorded_at(w.captured_at, w.ingested_at) AS recorded_at, c.is_accepted, m.comment, nullif(m.author, '') AS author,
-    c.ordered_by, c.sides.base AS base, c.sides.new AS new, c.is_same_program
-FROM counted AS c
-JOIN named AS d ON d.number = c.series
-LEFT JOIN texts AS m ON m.series = c.series AND m.place = c.place AND m.kind = c.kind
-JOIN described AS t ON t.series = d.series AND t.scope = d.scope AND t.is_total
-JOIN captures AS w ON w.capture_id = c.capture_id
-WHERE (with_accepted OR NOT c.is_accepted)
-    AND (d.is_total OR abs(exp(c.step) - 1) * exp(c.before) / t.ticks >= 0.0005)
-    AND (since IS NULL OR c.label_key >= (SELECT f.since_key FROM from_label AS f))
-ORDER BY exp(c.before) * (exp(c.step) - 1) DESC, d.series, d.what DESC, op, d.instruction_id, first_bad;
+SELECT l.series, l.what, l.op, l.module_path, l.instruction_id, l.instances, l.verdict, l.stage, l.last_good,
+    l.first_bad, l.reverted_at, 100 * l.cost / l.time_before AS change_percent,
+    100 * l.low / l.time_before AS low_percent, 100 * l.high / l.time_before AS high_percent, l.cost, l.unit,
+    l.share_percent, l.p, l.q, l.captures_before, l.captures_after, l.builds_after, l.position, l.kind,
+    l.per_capture_percent, l.recorded_at, l.is_accepted, l.comment, l.author, l.ordered_by, l.base, l.new,
+    l.is_same_program
+FROM listed AS l
+ORDER BY list_position(['kept', 'not kept yet', 'reverted', 'one of two levels'], l.stage), l.cause_cost DESC, l.series,
+    l.op, l.first_bad, l.cause, l.what = 'instance', l.cost DESC, l.instruction_id;

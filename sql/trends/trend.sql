@@ -1,8 +1,8 @@
 -- Needs etq: in DuckDB alone, it is an error.
--- One capture of a series with its value of a total, an op, a module or a metric. The first capture after a lasting
--- change of level has the change.
--- Shown: series!, label!, normalized AS value!, unit, runs, capture!, change_percent!, p, captured_at, is_accepted,
---   comment, author
+-- One capture of a series with its value of a total, an op, a module or a metric. The first capture after a change of
+-- level has the change, and the last one of slow growth: those that `regressions` lists, and returns to an old level.
+-- Shown: series!, label!, normalized AS value!, unit, runs, capture!, change_percent!, stage, kind, p, captured_at,
+--   is_accepted, comment, author
 -- Columns:
 --   series: labels of the series, as key=value,key=value
 --   position: place in the series, from 1
@@ -16,7 +16,14 @@
 --   unit: unit of p25, median, p90 and normalized
 --   common_percent: common shift of all ops relative to the series' median capture, in percent; NULL for metrics
 --   normalized: p25 without the common shift; for totals and metrics equal to p25 or median
---   change_percent: lasting change of normalized at this capture, in percent; NULL if there is none
+--   change_percent: change of normalized at this capture, in percent; NULL if there is none
+--   kind: step or creep; NULL if there is no change
+--   stage: kept; not kept yet: seen, and disturbed builds may look so; reverted; returned to an old level; or one of two levels: the series often goes between them; NULL if there is no change
+--   last_good: label of the last capture before that change; of a creep, of its first capture; NULL if there is none
+--   reverted_at: label of the first capture at the old level again; NULL if there is none
+--   builds_after: number of builds from that change to the next; NULL if there is none
+--   ordered_by: the label by which captures are ordered, or captured_at
+--   shown_percent: the change that five more builds would show, in percent; NULL in a series of fewer than 8 builds
 --   p: probability of a change this clear in a series without changes; NULL if there is none
 --   is_accepted: whether somebody has accepted that change (`change_comments`); NULL if there is none
 --   comment: the latest comment on a change at this capture; NULL without one
@@ -100,8 +107,21 @@ resets AS (
     WHERE c.verdict = 'accepted'
     GROUP BY c.number
 ),
+-- The number of series of which one may change by chance: of totals or ops, those in which `regressions` looks.
+family AS (
+    SELECT CASE
+        WHEN what IN ('total', 'op') THEN (
+            SELECT count(DISTINCT (s.series, o.scope, o.item))
+            FROM ordered AS s
+            JOIN op_times AS o USING (capture_id)
+            WHERE o.phase IS NOT DISTINCT FROM _checked_phase(phase) AND o.p25 > 0 AND (o.op_index = 0) = (what = 'total')
+        )
+        ELSE (SELECT count(DISTINCT v.number) FROM values_of AS v)
+    END AS items
+),
 series_of AS (
-    SELECT v.number AS series, what = 'total' AS is_total, list(v.place) AS positions, list(ln(v.normalized)) AS values,
+    SELECT v.number AS series, (SELECT f.items FROM family AS f) AS family, list(v.place) AS positions,
+        list(v.build) AS builds, list(ln(v.normalized)) AS values,
         coalesce(any_value(r.steps), []) AS steps, coalesce(any_value(r.creeps), []) AS creeps,
         -- As in comparisons: of at least half of the captures.
         CASE
@@ -113,22 +133,26 @@ series_of AS (
     WHERE v.ticks > 0 AND _is_valid_effect(min_effect)
     GROUP BY v.number
 ),
-changes AS (
+decided AS MATERIALIZED (
     SELECT unnest(
         needs_etq_to_find_changes((SELECT list(o) FROM series_of AS o), ln(1 + min_effect)), recursive := true
     )
+),
+-- Where a step and a creep are at one capture, the step.
+changes AS MATERIALIZED (
+    FROM decided AS d
+    WHERE d.kind <> 'series' AND d.q < 0.05
+    QUALIFY row_number() OVER (PARTITION BY d.series, d.first_bad ORDER BY d.kind DESC) = 1
 ),
 texts AS (
     SELECT g.series AS number, g.first_bad AS place, arg_max(k.text, (k.written_at, k.comment_id)) AS comment,
         arg_max(coalesce(k.author, ''), (k.written_at, k.comment_id)) AS author
     FROM changes AS g
     JOIN commented AS k ON k.number = g.series AND k.place BETWEEN g.first_bad - 2 AND g.first_bad + 2
-    WHERE g.kind = 'step'
     GROUP BY g.series, g.first_bad
 ),
 neighbours AS (
-    SELECT v.*, lag(v.label) OVER (PARTITION BY v.number ORDER BY v.place) AS label_before,
-        lag(v.bound) OVER (PARTITION BY v.number ORDER BY v.place) AS bound_before,
+    SELECT v.*, lag(v.bound) OVER (PARTITION BY v.number ORDER BY v.place) AS bound_before,
         first_value(v.bound) OVER (PARTITION BY v.number ORDER BY v.place) AS first_bound
     FROM values_of AS v
 ),
@@ -136,12 +160,13 @@ neighbours AS (
 sided AS (
     SELECT v.number, v.place,
         _change_sides(
-            v.is_within, v.labels, true, v.ordered_by, v.bound_key, v.first_bound, v.bound_before,
-            lag(v.bound) OVER (PARTITION BY v.number ORDER BY v.place), v.bound,
-            lead(v.bound) OVER (PARTITION BY v.number ORDER BY v.place), v.label_before, v.label
+            v.is_within, v.labels, g.kind = 'step', v.ordered_by, v.bound_key, v.first_bound, v.bound_before,
+            lag(v.bound) OVER (PARTITION BY v.number, g.kind ORDER BY v.place), v.bound,
+            lead(v.bound) OVER (PARTITION BY v.number, g.kind ORDER BY v.place), b.label, v.label
         ) AS sides
     FROM neighbours AS v
-    JOIN changes AS g ON g.series = v.number AND g.first_bad = v.place AND g.kind = 'step'
+    JOIN changes AS g ON g.series = v.number AND g.first_bad = v.place
+    JOIN values_of AS b ON b.number = v.number AND b.place = g.last_good
 ),
 shown AS (
     SELECT v.*, CASE WHEN v.value_unit = 'ns' THEN _series_unit(unit, false) ELSE v.value_unit END AS unit_shown,
@@ -153,11 +178,15 @@ SELECT v.series, v.place AS position, v.label, c.name AS capture, c.captured_at,
     v.slow_ticks / v.divisor AS p90, v.unit_shown AS unit,
     CASE WHEN what <> 'metric' THEN 100 * (exp(v.common) - 1) END AS common_percent,
     v.normalized / v.divisor AS normalized, 100 * (exp(g.step) - 1) AS change_percent, g.p, g.is_accepted, m.comment,
-    nullif(m.author, '') AS author, b.sides.base AS base, b.sides.new AS new
+    nullif(m.author, '') AS author, b.sides.base AS base, b.sides.new AS new, g.kind, g.stage, l.label AS last_good,
+    r.label AS reverted_at, g.builds_after, v.ordered_by, 100 * (exp(d.shows) - 1) AS shown_percent
 FROM (SELECT count(*) AS captures FROM values_of AS n) AS k
 LEFT JOIN shown AS v ON true
 LEFT JOIN captures AS c ON c.capture_id = v.capture_id
-LEFT JOIN changes AS g ON g.series = v.number AND g.first_bad = v.place AND g.kind = 'step'
+LEFT JOIN changes AS g ON g.series = v.number AND g.first_bad = v.place
+LEFT JOIN decided AS d ON d.series = v.number AND d.kind = 'series'
+LEFT JOIN values_of AS l ON l.number = v.number AND l.place = g.last_good
+LEFT JOIN values_of AS r ON r.number = v.number AND r.place = g.back
 LEFT JOIN texts AS m ON m.number = v.number AND m.place = v.place
 LEFT JOIN sided AS b ON b.number = v.number AND b.place = v.place
 WHERE CASE WHEN k.captures > 0 THEN true ELSE error(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import shlex
 import shutil
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -34,20 +35,18 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_a_trend_is_drawn(lab: str) -> None:
     result = run_etq("trend", "--op", "addmm", "--db", lab)
     assert result.exit_code == 0, result.output
-    head, drawn, change = result.stdout.splitlines()
+    head, drawn, change, shown = result.stdout.splitlines()
     assert head.startswith("model=net: 30 captures in the order of build, 1 to 30; ")
     assert len(drawn) == 30
     assert set(drawn[:17]) <= set(BARS[:3]) and set(drawn[17:]) <= set(BARS[-3:])
     assert change.startswith("+") and " % at 18 (b18), last good 17; p " in change
+    assert shown == "5 more builds would show a change of 3 %"
     found = rows("trend", "--op", "addmm@0", "--unit", "ns", "--db", lab)
     assert [row["label"] for row in found] == [str(build) for build in range(1, 31)]
     assert [row["label"] for row in found if row["change_percent"] is not None] == ["18"]
     assert result.stderr == ""
     unchanged = run_etq("trend", "--op", "relu", "--min-effect", "5%", "--db", lab)
-    assert unchanged.stderr == (
-        "Note: no lasting change; one of 5 % is reported after 25 captures with it, a larger one sooner; etq gate may "
-        "find 5 % in fewer\n"
-    )
+    assert unchanged.stderr == "Note: no change in 30 captures\n"
 
 
 @pytest.fixture(scope="module")
@@ -83,10 +82,10 @@ def test_changes_since_a_commit(commits: tuple[str, list[str]]) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize(("builds", "times", "over", "missing"), [
-    (5, 8, "build", "3 of 8 captures have no label build"),
-    (1, 3, "captured_at", "5 of 8 captures have no captured_at"),
+    (5, 8, "build", "8 of 8 captures not judged: 3 no order, 5 in series of fewer than 8 builds"),
+    (1, 3, "captured_at", "8 of 8 captures not judged: 5 no order, 3 in series of fewer than 8 builds"),
 ])  # fmt: skip
-def test_captures_that_are_left_out_are_counted(
+def test_captures_that_are_not_judged_are_counted(
     tmp_path: Path, builds: int, times: int, over: str, missing: str
 ) -> None:
     path = str(tmp_path / "lab.duckdb")
@@ -95,15 +94,38 @@ def test_captures_that_are_left_out_are_counted(
         ingest_all(warehouse, [Labelled(f"c{at}", capture(at), each) for at, each in enumerate(labels)])
         for at in range(8 - times, 8):
             warehouse.label(f"c{at}", captured_at=f"2026-01-01T00:{at:02}:00Z")
-    note, in_series = f"Note: {missing}: left out; --over KEY chooses another order\n", 8 - int(missing[0])
     drawn = run_etq("trend", "--db", path)
-    assert drawn.stdout.startswith(f"{in_series} captures in the order of {over}, ")
-    short = f"Note: too few captures to find a change: the longest series has {in_series}, and 10 are needed\n"
-    assert drawn.stderr == short + note
+    assert drawn.stdout.startswith(f"{5 if over == 'build' else 3} captures in the order of {over}, ")
+    assert drawn.stderr == f"Note: {missing}\n"
     assert run_etq("regressions", "--db", path).stderr == (
-        f"Note: too few captures to find a change: the longest series has {in_series}, and 10 are needed; for the "
-        f"values: etq trend; captures are in the order of {over}\n{note}"
+        f"Note: {missing}; for the values: etq trend; captures are in the order of {over}\n"
     )
+
+
+def test_each_series_has_its_own_order(tmp_path: Path) -> None:
+    """Of three models, one has builds, one times, and one neither."""
+    path = str(tmp_path / "lab.duckdb")
+    made = []
+    for at in range(24):
+        slower = {"addmm": 1.4} if at >= 12 else None
+        made.append(Labelled(f"a{at}", capture(at, slower), {"model": "a", "build": str(at)}))
+        made.append(Labelled(f"b{at}", capture(100 + at, slower), {"model": "b"}, datetime(2026, 1, 1 + at)))
+    made += [Labelled(f"c{at}", capture(200 + at, {"addmm": 1 + at / 4}), {"model": "c"}) for at in range(9)]
+    with etq.open(path) as warehouse:
+        ingest_all(warehouse, made)
+    found = [row for row in rows("regressions", "--db", path) if row["what"] == "op"]
+    assert {(row["series"], row["first_bad"]) for row in found} == {
+        ("model=a", "12"),
+        ("model=b", "2026-01-13 00:00:00"),
+    }
+    note = run_etq("regressions", "--db", path).stderr.splitlines()[0]
+    assert note.startswith(
+        "Note: 4 slower; 9 of 57 captures not judged: no order; captures are in the order of build or "
+    )
+    with etq.open(path) as warehouse:
+        for at in range(9):
+            warehouse.label(f"c{at}", build=str(at))
+    assert "not judged" not in run_etq("regressions", "--db", path).stderr
 
 
 @pytest.mark.long

@@ -288,8 +288,8 @@ def trace_summary(asked: Asked) -> Sides:
 
 @pair("advice", "medians of the typical runs' tax, and shares of their mean execute, in plain Python")
 def advice(asked: Asked) -> Sides:
-    query = "SELECT rule, time_at_stake, share_percent FROM advice($name, unit := 'ns')"
-    rows = asked.rows(query, name=asked.name)
+    table = asked.warehouse.advice(asked.name, unit="ns").to_arrow_table()
+    rows = zip(*(table[name].to_pylist() for name in ("rule", "time_at_stake", "share_percent")), strict=True)
     typical = [run for run, (_, is_typical, _) in judged(asked).items() if is_typical]
     times = [time for run in typical if (time := asked.dump.executing[run]) is not None]
     taxed = [row for run in typical if (row := taxes(asked.dump, run))[5] is not None]

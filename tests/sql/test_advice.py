@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
+import etq
+from etq import EtqError
+from etq.advice.collecting import distinct
+from etq.advice.evidence import is_copy
+from etq.advice.finding import Finding
 from etq.warehouse.warehouse import Warehouse
 from tests.builders import (
     DebugEvent,
@@ -60,11 +67,7 @@ def advice_on(runs: Sequence[Run], unit: str = "ns", **options: Any) -> Advice:
 
 
 def advice_of(warehouse: Warehouse, capture: str, unit: str | None = "ns", **options: Any) -> Advice:
-    given: dict[str, Any] = {**options, **({"unit": unit} if unit else {})}
-    arguments = ", ".join(["$capture", *(f"{name} := ${name}" for name in given)])
-    # The view is not queried as a relation, which would be planned twice: when it is created and when it is executed.
-    columns, found = warehouse.rows(f"FROM advice({arguments})", capture=capture, **given)
-    rows = [dict(zip(columns, row, strict=True)) for row in found]
+    rows = warehouse.advice(capture, unit=unit, **options).to_arrow_table().to_pylist()
     by_rule = {row["rule"]: row for row in rows}
     assert len(by_rule) == len(rows)
     return by_rule
@@ -140,6 +143,10 @@ FINDINGS: list[tuple[str, Sequence[Run], tuple[str, Any, Any], str, str]] = [
      "Events within delegates are timed in steps of 1,000 ns: 50 % have a time of 0.",
      "180 events over all runs, 90 of them 0"),
     ("small delegate calls", COARSE, ("low", None, ...), "", ""),
+    # Of 50 us: kernels take one or two steps, every sixth of them none.
+    ("coarse clock",
+     [running(*((op, 50_000 * ((0, 1, 1, 1, 2, 2)[(at + place) % 6])) for place, op in enumerate(("mul", "sub", "gelu"))), gap=0) for at in range(12)],
+     ("high", ..., ...), "Events are timed in steps of 50,000 ns", ""),
     # All times are multiples of 100 ns; kernels take 1 to 4 of these, the median of all durations is 300.
     ("coarse clock",
      [running(*((op, 100 * (1 + (at + place) % 4)) for place, op in enumerate(("mul", "sub", "gelu"))), gap=0) for at in range(13)],
@@ -166,6 +173,7 @@ def test_a_rule(rule: str, runs: Sequence[Run], expected: tuple[str, Any, Any], 
     row = advice_on(runs)[rule]
     severity, time, share = expected
     assert row["severity"] == severity and finding in row["finding"] and evidence in row["evidence"]
+    assert (row["share_percent"] is None) == (row["share_of"] is None)
     if time is not ...:
         assert row["time_at_stake"] == (time and pytest.approx(time))
     if share is not ...:
@@ -201,12 +209,13 @@ def test_units_of_a_tax_that_tracing_does_not_explain() -> None:
     assert "this clock does not show" in cycles["finding"] and cycles["severity"] == "high"
 
 
-def test_which_ops_are_copies(warehouse: Warehouse) -> None:
+def test_which_ops_are_copies() -> None:
     copies = ["permute_copy", "clone", "_clone_dim_order", "_to_copy", "_to_dim_order_copy", "select_copy.int"]
     copies += ["quantized_decomposed::quantize_per_tensor", "dequantize_per_channel", "copy"]
     others = ["mul", "index_copy_add", "cat", "copysign", "embedding"]
-    query = "SELECT list_filter($names, lambda n: _is_copy('kernel', n))"
-    assert warehouse.rows(query, names=copies + others)[1] == [(copies,)]
+    assert [name for name in copies + others if is_copy("kernel", name)] == copies
+    parts = ["Transpose (ND, X32) #1", "Copy (NC, X32) #1", "convert_layout", "Quantize (NC)"]
+    assert [name for name in [*parts, "Convolution"] if is_copy("delegate", name)] == parts
 
 
 @pytest.mark.long
@@ -273,3 +282,68 @@ def test_findings_of_linking_and_of_values(warehouse: Warehouse) -> None:
 def test_rules_for_devices_do_not_apply_to_traces(warehouse: Warehouse) -> None:
     warehouse.ingest(trace(*(event("cpu_op", "aten::mm", 10 * at, 10 * at + 5) for at in range(40))), name="trace")
     assert advice_of(warehouse, "trace") == {}
+
+
+@pytest.mark.long
+def test_runs_that_vary_have_no_warm_up() -> None:
+    """The first takes 1.5 times the median of the others, of which some take longer; if it takes 8 times that, it is a
+    warm-up.
+    """
+    others = [(0.6, 0.8, 1.0, 1.2, 1.5, 1.9)[at % 6] for at in range(30)]
+    for first, expected in ((1.7, False), (1.9, False), (9.0, True)):
+        runs = [running(*((op, int(scale * time)) for op, time in WORK)) for scale in (first, *others)]
+        assert ("first run" in advice_on(runs)) == expected, first
+
+
+def test_rows_are_stored_and_equal_those_of_the_file(tmp_path: Path) -> None:
+    """As in any program that reads DuckDB's files; captures that are ingested together, one of a file alone."""
+    files = [CAPTURES / f"{name}/{name}.etdp" for name in ("mlp", "cond", "mlp_xnn", "multimethod")]
+    alone = [etq.read(file).advice().fetchall() for file in files]
+    with etq.open(tmp_path / "lab.duckdb") as lab:
+        captures = lab.ingest_many(files)
+        assert [lab.sql("FROM advice($c)", c=each).fetchall() for each in captures] == alone
+        assert [lab.advice(each).fetchall() for each in captures] == alone
+        with pytest.raises(EtqError, match="etq advice mlp, or warehouse.advice"):
+            lab.rows("FROM advice('mlp', runs := 'all')")
+        assert lab.advice("mlp", runs="all").fetchall()
+    with duckdb.connect(str(tmp_path / "lab.duckdb"), read_only=True) as connection:
+        columns = "rule, severity, finding, evidence, time_at_stake, share_percent, share_of, remedy, unit"
+        query = f"SELECT {columns} FROM all_advice ORDER BY capture_id, place"
+        assert connection.execute(query).fetchall() == [row for rows in alone for row in rows] and all(alone)
+
+
+def test_advice_about_ranks_is_written_again(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rule about a job counts its traces."""
+
+    def ranks(connection: duckdb.DuckDBPyConnection, key: int) -> list[Finding]:
+        query = "SELECT count(*) FROM labels WHERE key = 'job' AND value IN (SELECT value FROM labels WHERE capture_id = ?)"
+        [(number,)] = connection.execute(query, [key]).fetchall()
+        return [Finding("ranks", "low", str(number), "")]
+
+    monkeypatch.setattr("etq.advice.collecting.trace_findings", ranks)
+
+    def found() -> list[tuple[str, str]]:
+        query = "SELECT c.name, a.finding FROM all_advice AS a JOIN captures AS c USING (capture_id) ORDER BY ALL"
+        return warehouse.rows(query)[1]
+
+    for rank in "ab":
+        warehouse.ingest(trace(event("cpu_op", f"aten::{rank}", 0, 5)), name=rank, labels={"job": "j"})
+    assert found() == [("a", "2"), ("b", "2")]
+    warehouse.ingest(trace(event("cpu_op", "aten::c", 0, 5)), name="c")
+    warehouse.label("c", job="j")
+    assert found() == [("a", "3"), ("b", "3"), ("c", "3")]
+    warehouse.label("a", job="k")
+    assert found() == [("a", "1"), ("b", "2"), ("c", "2")]
+    warehouse.remove("b")
+    assert found() == [("a", "1"), ("c", "1")]
+
+
+def test_one_finding_of_a_cause() -> None:
+    """Device idle stays, and says more than a low utilization from a fifth on; of others, the one of most time stays."""
+    idle = Finding("device idle", "high", "", "", cause="host", percent=30)
+    path = Finding("critical path", "high", "", "", cause="host", percent=60)
+    small = Finding("critical path", "low", "", "", cause="fusion", percent=4)
+    chains = Finding("fusable kernels", "medium", "", "", cause="fusion", percent=6)
+    low = Finding("gpu utilization", "medium", "", "")
+    assert distinct([path, idle, small, chains, low]) == [idle, chains]
+    assert distinct([path, idle._replace(percent=10), low]) == [path, idle._replace(percent=10), low]

@@ -128,10 +128,11 @@ def test_notes_and_what_is_accepted(warehouse: Warehouse) -> None:
     assert warehouse.rows(LISTED)[1] == before
     shown = "SELECT comment, author, is_accepted FROM regressions() WHERE op = 'addmm' AND first_bad = '16'"
     assert warehouse.rows(shown)[1] == [("found it", "cy", False)]
-    # A step back after an accepted one is a change of its own: without the comment, too, but then the first is listed.
+    # A step back after an accepted one is a change of its own: without the comment, the first was reverted.
     back = ("op", "addmm", "faster", "30", "31", -23.0)
-    steps = [row for row in before if row[0] == "op"]
-    assert back in steps and len(steps) == 2
+    assert [row for row in before if row[0] == "op"] == [("op", "addmm", "slower", "15", "16", 30.0)]
+    reverted = "SELECT stage, reverted_at FROM regressions() WHERE op = 'addmm'"
+    assert warehouse.rows(reverted)[1] == [("reverted", "31")]
     warehouse.accept("16", "wanted", series, what="all")
     assert {series for (series,) in warehouse.rows("SELECT series FROM change_comments")[1]} == {series}
     assert [row for row in warehouse.rows(LISTED)[1] if row[0] == "op"] == [back]
@@ -207,13 +208,13 @@ def test_a_reset_makes_series_of_their_own(seed: int, places: list[int], steps: 
     values = random.normal(0, 0.01, 80)
     for _ in range(steps):
         values[random.integers(5, 75) :] += random.choice([-0.3, 0.2, 0.1])
-    [found] = changes_of([values], [Least(0.03)], [[Reset(place) for place in places]])
+    [(found, _)] = changes_of([values], [Least(0.03)], [[Reset(place) for place in places]])
     ends = [0, *sorted({place for place in places if place > 0}), 80]
     expected = [
         (first + change.place, change.step, change.p, change.is_creep)
         for first, end in pairwise(ends)
-        for change in changes_of([values[first:end]], [Least(0.03)])[0]
+        for change in changes_of([values[first:end]], [Least(0.03)])[0].changes
     ]
     assert [(each.place, each.step, each.p, each.is_creep) for each in found if not each.is_accepted] == expected
     assert {each.place for each in found if each.is_accepted} <= {*ends[1:-1]}
-    assert changes_of([values[:2]], [Least(0.03)], [[Reset(1)]]) == [[]]
+    assert changes_of([values[:2]], [Least(0.03)], [[Reset(1)]])[0].changes == []

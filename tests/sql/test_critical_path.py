@@ -16,7 +16,7 @@ from tests import call_reference
 from tests.conftest import shared_file
 from tests.launch_traces import ALL_REDUCE, SHAPES, Machine, hta
 from tests.path_reference import Paths
-from tests.path_traces import OF_HTA, STEP
+from tests.path_traces import ENGINE, OF_HTA, STEP
 from tests.path_traces import Path as Made
 from tests.sampling import thinned
 from tests.sql.test_device_idle import SERIAL, recorded_from
@@ -455,3 +455,27 @@ def test_an_unknown_wait_is_no_ops(held: Held) -> None:
     gap = held.ask("SELECT g.host_time + g.queued_time FROM device_idle('t') AS g WHERE g.next_event = 'late'")
     assert causes == [("unknown_wait", *gap[0])]
     assert not any("aten::copy_" in each or "launched kernels to start" in each for each in held.advice())
+
+
+@pytest.mark.parametrize(("count", "length", "forward"), [(3, 5, 0), (1, 150, 0), (6, 1, 1)], ids=["many", "long", "old"])
+def test_hooks_of_the_backward_pass(warehouse: Warehouse, count: int, length: int, forward: int) -> None:
+    """By hand: the thread of the backward pass is one, however many ops its hooks run, and however long they take."""
+    numbers = {"Sequence number": 5}
+    made = [
+        event("user_annotation", STEP, 0, 500, 1),
+        event("cpu_op", "aten::mm", 10, 40, 1, **(numbers if forward == 0 else {})),
+        event("cuda_runtime", "cudaLaunchKernel", 11, 12, 1, correlation=1),
+        event("kernel", "gemm", 20, 30, 7, device=0, stream=7, correlation=1),
+        event("user_annotation", "## backward ##", 50, 450, 1),
+        event("cpu_op", ENGINE, 60, 160, 2, **({**numbers, "Fwd thread id": 1} if forward == 0 else {})),
+        event("cuda_runtime", "cudaLaunchKernel", 61, 62, 2, correlation=2),
+        event("kernel", "gemm", 70, 80, 7, device=0, stream=7, correlation=2),
+        *(event("cpu_op", "aten::hook", 170 + place * 20, 170 + place * 20 + length, 2) for place in range(count)),
+        event("cpu_op", "aten::add_", 460, 490, 1),
+    ]
+    warehouse.ingest(trace(*made), name="t")
+    totals = dict(warehouse.rows("SELECT o.op, o.total FROM critical_ops('t') AS o")[1])
+    assert totals[ENGINE] == 100 + 20, "the pass and the handover"
+    assert totals["aten::hook"] == count * length
+    assert "## backward ##" not in totals
+    assert check(warehouse, "t", json.loads(trace(*made))["traceEvents"])

@@ -289,3 +289,43 @@ def test_published_reports_of_nested_events(warehouse: Warehouse) -> None:
     for name, expected in both.items():
         query = "SELECT op, per_call FROM op_totals($name, unit := 'us') WHERE kind LIKE 'delegate%'"
         assert dict(warehouse.rows(query, name=name)[1]) == {**expected, "DELEGATE_CALL": 15}
+
+
+# The events of a delegate in a call from 1,010 to 1,050, and the units of the events at 0 and of the others.
+COUNTED = {
+    "relative to the first": ([("a", 0, 400), ("b", 400, 900), ("c", 910, 960)], "ticks", "ticks"),
+    "in any order": ([("c", 910, 960), ("b", 400, 900), ("a", 0, 400)], "ticks", "ticks"),
+    "within another": ([("a", 0, 960), ("b", 0, 400), ("c", 400, 900)], "ticks", "ticks"),
+    "two at a time": ([("a", 0, 400), ("b", 0, 300), ("c", 300, 700)], "ticks", "ticks"),
+    "bare values": ([("a", 0, 400), ("b", 0, 900)], "unknown", "ticks"),
+    "a bare value beside the host's clock": ([("a", 0, 400), ("b", 1020, 1040)], "unknown", "ticks"),
+    "a bare value beside another clock": ([("a", 0, 400), ("b", FAR, FAR + 500)], "unknown", "ticks"),
+    "a named unit": ([("a (us)", 0, 400), ("b (us)", 400, 900)], "us", "us"),
+}
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_the_unit_is_decided_for_a_delegate(warehouse: Warehouse, name: str) -> None:
+    events, at_0, later = COUNTED[name]
+    made = [
+        run("Execute", *(delegated(*each) for each in events), delegate_call(start + 10, start + 50), execute(start, start + 100))
+        for start in (1000, 1000)
+    ]  # fmt: skip
+    warehouse.ingest(dump(*made), name="test")
+    rows = warehouse.rows("SELECT start_ticks = 0, duration_ticks, value_unit FROM events WHERE kind = 'delegate'")[1]
+    assert sorted(rows) == sorted([(at == 0, end - at, later if at else at_0) for _, at, end in events] * 2)
+
+
+@pytest.mark.parametrize("bits", [None, 32])
+def test_a_run_without_an_end_has_no_time(warehouse: Warehouse, bits: int | None) -> None:
+    """Beside a clock that wraps, too."""
+    fine = run("Execute", kernel("add", 20, 40), execute(10, 110))
+    wraps = [run("Execute", kernel("add", TOP - 5, 15), execute(TOP - 10, 90))] if bits else []
+    unended = run("Execute", kernel("add", 2000, 0), execute(1000, 0))
+    warehouse.ingest(dump(fine, *wraps, unended), name="test", clock_bits=bits)
+    rows = warehouse.rows("SELECT duration_ticks FROM events WHERE label = 'Method::execute' ORDER BY run_index")[1]
+    assert rows == [(100,), *[(100,)] * len(wraps), (None,)]
+    found = dict(warehouse.rows("SELECT rule, left(detail, 20) FROM findings")[1])
+    assert found == {"unended events": "2 events have no end"} | (
+        {"wrapped clock": "2 events end after t"} if bits else {}
+    )

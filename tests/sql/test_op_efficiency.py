@@ -220,6 +220,7 @@ HALVES, EIGHTS = CAT.format("", OPAQUE.format(2), OPAQUE.format(2)), CAT.format(
 FUNCTOR = "BinaryOpListAlphaFunctor<c10::BFloat16, 2, 2, 0>"
 UNWRITTEN = "an argument that its formula needs is not written"
 UNTYPED = "bytes: types of lists of tensors are not written"
+AT_LEAST = "bytes: at least; whether it overwrites a tensor is not written"
 # Calls of ops of lists, and their inputs, operations, bytes and reason.
 LISTS: list[tuple[Call, tuple[Any, ...]]] = [
     (("aten::cat", HALVES, [TWO, "0"]), ("16bit[3,4] 16bit[2,4]", 0, 2 * 20 * 2, None)),
@@ -238,7 +239,7 @@ LISTS: list[tuple[Call, tuple[Any, ...]]] = [
     (("aten::_foreach_addcdiv_", APPLY.format("PointwiseOpScalarFunctor<float, 3, 3, 0>", "x"), [TWO] * 3),
      (" ".join(["f32[3,4] f32[2,4]"] * 3), 40, 4 * 20 * 4, None)),
     (("aten::_foreach_sqrt", APPLY.format("UnaryOpFunctor<c10::complex<float>, 1, 1, 0>", "Sqrt<c10::complex<float> >"), [TWO]),
-     ("c64[3,4] c64[2,4]", 20, 2 * 20 * 8, None)),
+     ("c64[3,4] c64[2,4]", None, 2 * 20 * 8, "its operations on complex numbers are not counted")),
     # The kernel names what is written before what is read.
     (("aten::_foreach_copy_", APPLY.format("CopyFunctor<int, long, 2, 1, 1>", "x"), [TWO, TWO, "False"]),
      ("i32[3,4] i32[2,4] i64[3,4] i64[2,4]", 0, 20 * 4 + 20 * 8, None)),
@@ -386,8 +387,17 @@ FUSED: list[tuple[str, list[Any], tuple[str | None, int | None, int | None, str 
      ("attention", 2 * 2 * 6 * 16 * 16 * 32, 2 * (2 * 16 * 32 * (6 + 2 + 2 + 6)), None)),
     ("aiter::fmha_v3_fwd", [SIX, TWO_HEADS, TWO_HEADS, "0.", "0.2", "True", "4", "0", "False", "False", "2"],
      ("attention", None, 2 * (2 * 16 * 32 * (6 + 2 + 2 + 6)), "it has a window, or how its mask is aligned is not known")),
-    # Kernels by Inductor: each tensor once.
-    ("triton_poi_fused_add_mul_0", [ROWS, ROWS, ROWS, "672"], ("elementwise", None, 2 * 3 * 672, None)),
+    # Kernels by Inductor: each tensor once, and the first once more if the last isn't one that it writes.
+    ("triton_poi_fused_add_mul_0", [ROWS, ROWS, ROWS, "672"], ("elementwise", None, 2 * 3 * 672, AT_LEAST)),
+    ("triton_poi_fused_addmm_gelu_0", [ROWS, WEIGHT, "672"], ("elementwise", None, 2 * (2 * 672 + 96), None)),
+    ("triton_poi_fused_addmm_gelu_1", [ROWS, WEIGHT, "7", "96"], ("elementwise", None, 2 * (2 * 672 + 96), None)),
+    ("triton_poi_fused__unsafe_view_mul_silu_2", [([1, 7, 96], HALF), ROWS, "672"], ("elementwise", None, 2 * 3 * 672, None)),
+    ("triton_poi_fused__unsafe_view_add_2", [ROWS, ([1, 7, 96], HALF), "672"], ("elementwise", None, 2 * 2 * 672, AT_LEAST)),
+    ("triton_poi_fused__to_copy_gelu_0", [ROWS, ([7, 96], "float"), "672"], ("elementwise", None, (2 + 4) * 672, None)),
+    ("triton_poi_fused_relu_0", [ROWS, "672"], ("elementwise", None, 2 * 2 * 672, None)),
+    ("triton_poi_fused_repeat_0", [WEIGHT, ROWS, "672"], ("elementwise", None, 2 * (96 + 672), None)),
+    ("triton_red_fused_add_native_layer_norm_1", [ROWS, ROWS, WEIGHT, "7", "96"], ("reduction", None, 2 * (3 * 672 + 96), None)),
+    ("triton_per_fused_add_native_layer_norm_1", [ROWS, WEIGHT, ROWS, "7", "96"], ("reduction", None, 2 * (2 * 672 + 96), AT_LEAST)),
     ("triton_red_fused_mean_1", [ROWS, ([7], "float"), "7", "96"], ("reduction", None, 2 * 672 + 4 * 7, None)),
     ("triton_poi_fused_embedding_2", [ROWS, ROWS, "672"], (None, None, None, "no formula for triton_poi_fused_embedding_2")),
     ("triton_poi_fused_0", [([201088, 2880], HALF), ROWS, "672"],
@@ -451,6 +461,7 @@ def test_without_shapes(traces: Traces) -> None:
 
 
 FLOAT, LONG = "float", "long int"
+COMPLEX = "c10::complex<float>"
 Tensor = tuple[list[int], str]
 BOTH, INPUT_ALONE = "[True, True, True]", "[True, False, False]"
 
@@ -471,6 +482,11 @@ CASES: dict[str, tuple[list[Tensor | str | None], tuple[int, int | None]]] = {
     "aten::mm of an empty out": ([A, B, tensor(0)], (1024, 4 * (32 + 64 + 128))),
     # The product is of the type that the call asks for: 6 is float.
     "aten::mm of an out_dtype": ([HALF_A, HALF_B, "6"], (1024, 2 * (32 + 64) + 4 * 128)),
+    "aten::mm of complex numbers": ([tensor(8, 4, type=COMPLEX), tensor(4, 16, type=COMPLEX)], (4 * 1024, 8 * (32 + 64 + 128))),
+    "aten::mul": ([tensor(8, 4, type=COMPLEX), A], (6 * 32, (8 + 4 + 8) * 32)),
+    "aten::exp": ([tensor(8, 4, type=COMPLEX)], (None, 2 * 8 * 32)),
+    "aten::addmm of a beta of 0": ([tensor(16), A, B, "0", "1"], (1024, 4 * (32 + 64 + 128))),
+    "aten::baddbmm": ([C, tensor(2, 8, 4), tensor(2, 4, 16), "0.", "1"], (2048, 4 * (64 + 128 + 256))),
     "aten::bmm of an out_dtype": ([HALF_AS, HALF_BS, "6"], (2048, 2 * (64 + 128) + 4 * 256)),
     "aten::addmm": ([tensor(16), A, B, "1", "1", C], (1024, 4 * (16 + 32 + 64 + 128))),
     "aten::bmm": ([tensor(2, 8, 4), tensor(2, 4, 16), tensor(2, 8, 16)], (2048, 4 * (64 + 128 + 256))),

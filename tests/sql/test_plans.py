@@ -17,7 +17,7 @@ from etq.warehouse.warehouse import Warehouse
 # and what larger views have, with a twentieth on top.
 MOST: Final = 250
 LARGER: Final = {
-    "advice": 3800, "backward_times": 580, "collective_waits": 350, "compare_captures": 340,
+    "backward_times": 580, "collective_waits": 350, "compare_captures": 340,
     "compare_efficiency": 1175, "compare_findings": 310, "compare_graphs": 3850, "compare_modules": 330,
     "compare_ops": 335, "compare_parts": 370, "compare_programs": 300,
     "compared_captures": 320, "critical_ops": 880, "critical_path": 900, "delegate_coverage": 430,

@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 import numpy as np
 import pytest
 
-from etq.analysis.series import order_of
+from etq.analysis.series import series_of
 from etq.errors import QueryError
-from etq.verdicts.changes import Least, changes_of
+from etq.verdicts.changes import KEPT, OPEN, Least, changes_of
 from etq.warehouse.warehouse import Warehouse
 from tests.batches import Labelled, ingest_all
 from tests.builders import delegate_call, dump, execute, kernel, run
@@ -156,7 +156,7 @@ def test_orders(warehouse: Warehouse) -> None:
             for view, label in views
         ]
         assert labels[0] == labels[1]
-        return order_of(warehouse, selector, None), [name for (name,) in rows]
+        return series_of(warehouse, selector, None, None).order, [name for (name,) in rows]
 
     # Commits in the order of their dates; builds if there are any; else the time, and also if a commit has no date.
     assert usual() == ("commit", ["v4", "v3", "v2", "v1", "v0"])
@@ -170,7 +170,7 @@ def test_orders(warehouse: Warehouse) -> None:
     warehouse.label("v4", commit_time=None)
     assert usual() == ("captured_at", ["v0", "v2", "v4", "v1", "v3"])
     assert usual(f"commit={0:040x}") == ("commit", ["v0"])
-    assert order_of(warehouse, None, "version") == "version"
+    assert series_of(warehouse, None, "version", None).order == "version"
     with pytest.raises(QueryError, match="commits cannot be ordered"):
         warehouse.label("v0", commit_time=None)
         warehouse.connection.execute("UPDATE captures SET captured_at = NULL WHERE name = 'v0'")
@@ -264,27 +264,32 @@ def test_a_change_by_the_step_of_the_clock_is_none(warehouse: Warehouse) -> None
 
 
 def test_the_noise_is_no_smaller_than_the_clock_s_step() -> None:
-    """Of 10 us at a clock of 1 us, 12 us for 5 captures are by chance, as 20 % are 2 of its steps; for 30 they are not.
+    """Of 10 us at a clock of 1 us, 12 us for 6 captures may be by chance, as 20 % are 2 of its steps; for 30 they are not.
     By a finer clock, both are steps.
     """
-    values = [np.log(np.where(np.arange(60) >= at, 12.0, 10.0)) for at in (55, 30)]
+    values = [np.log(np.where(np.arange(60) >= at, 12.0, 10.0)) for at in (54, 30)]
     places = [
-        [[step.place for step in steps] for steps in changes_of(values, [Least(0.03, clock)] * 2)] for clock in (0, 1)
+        [
+            [step.place for step in found.changes if step.stage == KEPT]
+            for found in changes_of(values, [Least(0.03, clock)] * 2)
+        ]
+        for clock in (0, 1)
     ]
-    assert places == [[[55], [30]], [[], [30]]]
+    assert places == [[[54], [30]], [[], [30]]]
 
 
-def test_a_change_is_reported_once_it_has_held() -> None:
-    """The larger the change, the fewer captures it takes: 15 for 5 %, 8 for 10 %; the same number before the change."""
+def test_a_change_is_seen_after_three_builds_and_kept_once_it_has_held() -> None:
+    """The larger the change, the fewer builds it takes; the same number before the change."""
     noise = np.random.default_rng(1).normal(0, 0.005, 60)
-    # Changes at 30, scanned until the second number.
-    made = [(size, 30, until) for size in (0.05, 0.1, 0.3) for until in (34, 35, 37, 38, 45, 46, 60)]
-    made += [(0.1, 6, 60), (0.1, 9, 60)]
-    values = [noise[:until] + np.log1p(size) * (np.arange(until) >= at) for size, at, until in made]
-    places = [[step.place for step in steps] for steps in changes_of(values, [Least(np.log(1.03))] * len(values))]
-    found = {change for change, steps in zip(made, places, strict=True) if steps}
-    assert all(steps in ([], [at]) for (_, at, _), steps in zip(made, places, strict=True))
-    first = {size: min(until for size_of, _, until in found if size_of == size) for size in (0.05, 0.1, 0.3)}
-    assert first == {0.05: 46, 0.1: 38, 0.3: 35}
-    assert (0.1, 6, 60) not in found
-    assert len(found) == 2 + 4 + 6 + 1
+    first = {}
+    for size in (0.04, 0.05, 0.1, 0.2):
+        values = [noise[:until] + np.log1p(size) * (np.arange(until) >= 30) for until in range(31, 61)]
+        found = [each.changes for each in changes_of(values, [Least(np.log(1.03))] * 30)]
+        assert {change.place for changes in found for change in changes} == {30}
+        stages = [changes[0].stage if changes else None for changes in found]
+        first[size] = stages.index(OPEN) + 1, stages.index(KEPT) + 1
+        assert {*stages[first[size][1] :]} == {KEPT}
+    assert {seen for seen, _ in first.values()} == {3}
+    assert 5 <= first[0.2][1] <= first[0.1][1] <= first[0.05][1] <= first[0.04][1] <= 9
+    start = noise + np.log1p(0.1) * (np.arange(60) >= 4)
+    assert changes_of([start], [Least(np.log(1.03))])[0].changes == []

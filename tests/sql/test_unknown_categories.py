@@ -235,3 +235,25 @@ def test_a_wrong_file_of_classes_is_one_line(tmp_path: Path) -> None:
         done = run_etq("kernels", str(tmp_path / "run.pt.trace.json"), "--classes", str(own))
         assert done.exit_code == 1 and done.stdout == ""
         assert done.stderr.startswith(f"Error: {own}: ") and why in done.stderr and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("category", ["xpu_sync", "mtia_sync", "cuda_sync"])
+@pytest.mark.parametrize("transfer", ["dma_request", "odma_read_tile"])
+def test_transfers_and_waits_do_not_compute(warehouse: etq.Warehouse, category: str, transfer: str) -> None:
+    """By hand: 30 us of 100 compute; the counter's value at a moment is kept, and takes no time."""
+    of_device: dict[str, Any] = {"device": 0, "stream": 7, "correlation": 3}
+    events = [
+        event("mtia_runtime", "runFunction", 5, 10, correlation=3),
+        event("mtia_ccp_events", transfer, 0, 70, 7, **of_device),
+        event("mtia_ccp_events", "fc", 70, 100, 7, **of_device),
+        event(category, "Stream Sync", 0, 100, 9, **of_device),
+        {"ph": "C", "cat": "mtia_counters", "name": "use", "pid": 0, "tid": 3, "ts": 40, "args": {"DRAM": 3.5}},
+    ]
+    warehouse.ingest(json.dumps({"traceEvents": events}).encode(), name="run")
+    assert warehouse.rows("SELECT compute, non_compute FROM device_breakdown('run')")[1] == [(30, 70)]
+    assert warehouse.rows("SELECT family, total FROM kernel_families('run') ORDER BY 2")[1] == [
+        (None, 30),
+        ("memcpy", 70),
+    ]
+    assert warehouse.rows("SELECT counter, value FROM event_counters")[1] == [("DRAM", 3.5)]
+    assert warehouse.rows("SELECT rule FROM findings")[1] == [("unknown kernels",)]

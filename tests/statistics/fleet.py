@@ -201,6 +201,7 @@ def samples_of(fleet: Fleet, draws: Sequence[Draw]) -> dict[str, Any]:
         "ticks": times, "slow_ticks": slow,
         "resolution": steps, "is_coarse": (steps >= 1000) & (times < 500 * steps), "calls": np.full(len(times), np.nan),
         "matched": np.full(len(times), "event", np.object_), "is_trace": np.zeros(len(times), np.bool_),
+        "is_other_graph": np.zeros(len(times), np.bool_),
     }  # fmt: skip
 
 

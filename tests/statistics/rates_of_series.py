@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from etq.verdicts.changes import Least
+from etq.verdicts.changes import KEPT, RETURNED, REVERTED, Least
 from etq.verdicts.changes import changes_of as changes_of_series
 from tests.statistics.fleet import QUANTILE, Fleet, Floats
 
@@ -55,9 +55,11 @@ def changes_of(made: Sequence[Floats]) -> tuple[list[list[int]], list[bool]]:
     """For each series the places of its steps, from 0, and whether it creeps."""
     places: list[list[int]] = [[] for _ in made]
     creeps = [False] * len(made)
-    for number, changes in enumerate(changes_of_series(made, [Least(math.log(1.03))] * len(made))):
-        places[number] = [change.place for change in changes if not change.is_creep]
-        creeps[number] = any(change.is_creep for change in changes)
+    for number, (changes, _) in enumerate(changes_of_series(made, [Least(math.log(1.03))] * len(made))):
+        # Of changes that were reverted, both places; not those of states, nor what the next builds decide.
+        kept = [change for change in changes if change.stage in (KEPT, REVERTED, RETURNED)]
+        places[number] = [change.place for change in kept if not change.is_creep]
+        creeps[number] = any(change.is_creep for change in kept)
     return places, creeps
 
 

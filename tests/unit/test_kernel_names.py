@@ -52,13 +52,16 @@ attention - void flashinfer::BatchPrefillWithPagedKVCacheKernel<KernelTraits>(P)
 # torch.compile.
 elementwise no triton_poi_fused_add_native_layer_norm_1
 normalization no triton_red_fused_native_layer_norm_2
+softmax no triton_per_fused__softmax_div_3
 GEMM - triton_tem_fused_addmm_4
 elementwise no triton_poi_fused__scaled_dot_product_flash_attention_0
 # torch.
 elementwise no void at::native::elementwise_kernel<128, 4, at::native::gpu_kernel_impl_nocast<at::native::BinaryFunctor<float, float, float, at::native::binary_internal::MulFunctor<float> > >(P)
 reduction no void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::NormTwoOps<float> > >(P)
 normalization no void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<float, float>(int)
-normalization no void (anonymous namespace)::softmax_warp_forward<float, float, float, 10, true>(P)
+softmax no void (anonymous namespace)::softmax_warp_forward<float, float, float, 10, true>(P)
+softmax no void at::native::(anonymous namespace)::cunn_SoftMaxForward<8, float, float, float, Epilogue>(P)
+softmax no triton_per_fused__softmax_div_3
 copy no void at::native::(anonymous namespace)::CatArrayBatchedCopy<at::native::(anonymous namespace)::OpaqueType<2u>, unsigned int, 4, 64, 64>(P)
 embedding no void at::native::(anonymous namespace)::indexSelectLargeIndex<c10::BFloat16, long, unsigned int, 2, 2, -2, true>(P)
 optimizer no void at::native::(anonymous namespace)::multi_tensor_apply_kernel<TensorListMetadata<4>, FusedAdamMathFunctor<float, 4> >(P)

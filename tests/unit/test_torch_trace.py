@@ -7,6 +7,7 @@ import gzip
 import json
 import pickle
 import sqlite3
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -444,3 +445,55 @@ def ticks_in(content: bytes, path: str) -> dict[int, tuple[int, int]]:
         each["event_index"]: (each["start_ticks"], each["elapsed_ticks"])
         for each in sorted(rows, key=lambda row: row["event_index"])
     }
+
+
+def foreign(*slices: dict[str, Any], processes: dict[int, str] | None = None, **top: Any) -> bytes:
+    """A trace of another tool: slices without what PyTorch writes."""
+    names = [
+        {"ph": "M", "name": "process_name", "pid": pid, "args": {"name": name}}
+        for pid, name in (processes or {}).items()
+    ]
+    whole = [*names, *({"ph": "X", "ts": 10, "dur": 5, "pid": 1, "tid": 1, "name": "work", **each} for each in slices)]
+    return json.dumps({**top, "traceEvents": whole} if top or processes else whole).encode()
+
+
+FOREIGN = {
+    "EventList.export_chrome_trace": foreign(
+        {"name": "aten::mm", "pid": "CPU functions"}, {"ph": "s", "cat": "cpu_to_cuda"}
+    ),
+    "Arm's FVP": foreign(
+        {"name": "npu_active", "pid": "NPU", "ts": "1029", "dur": "14"}, {"name": "axi_beats", "pid": "DMA"}
+    ),
+    "XLA": foreign({"name": "fusion.1"}, processes={1: "/device:TPU:0", 9: "/host:CPU"}),
+    "VizTracer": foreign({"cat": "FEE"}, viztracer_metadata={"version": "1"}),
+    "DevTools": foreign({"cat": "devtools.timeline,v8", "name": "RunTask"}),
+    "Nsight Systems": foreign({"cat": "cuda"}, {"cat": "nvtx"}),
+    "rocprof": foreign({"name": "hipLaunchKernel"}, processes={1: "CPU HIP API"}),
+    r"another tool, whose first event is 'work' of category app process 1": foreign(
+        {"cat": "app"}, displayTimeUnit="ms"
+    ),
+}
+
+
+@pytest.mark.parametrize("tool", FOREIGN)
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_traces_of_other_tools_are_refused_by_name(tool: str, pack: Callable[[bytes], bytes]) -> None:
+    with pytest.raises(FormatError, match=f"not a PyTorch trace: .*{tool}"):
+        _rows(pack(FOREIGN[tool]), "events")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        foreign({"cat": "my_accelerator"}, schemaVersion=1),
+        foreign({}, {"cat": "Operator"}),
+        foreign({"cat": "app"}, {"cat": "python_function"}),
+        foreign({}, deviceProperties=[]),
+        foreign({"cat": "npu_op", "args": {"device": 0, "stream": 3}}),
+        foreign({"cat": "run"}, otherData={"made_by": "etq 1.0"}),
+        b"[]",
+    ],
+    ids=["Kineto's", "one op", "only Python", "without categories", "unknown device", "etq's", "empty"],
+)
+def test_traces_of_pytorch_are_read(content: bytes) -> None:
+    assert len(_rows(content, "event_ticks")) == content.count(b'"X"')

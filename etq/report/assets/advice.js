@@ -5,12 +5,8 @@ etq.section("advice", (parent, { advice }) => {
   for (const row of advice.rows()) {
     const get = (name) => advice.get(row, name);
     const stake = get("time_at_stake");
-    const of = {
-      "device idle": "of the device's time", "critical path": "of the critical path", "device time": "of the time of kernels, copies and fills",
-      "fusable kernels": "of the devices' time from first to last event",
-      "below the roof": "of the time of kernels, copies and fills",
-    }[get("rule")] ?? "an execute";
-    const cost = stake === null ? "" : `${etq.quantity(stake, get("unit"))} ${of}${get("share_percent") === null ? "" : ` (${etq.percent(get("share_percent"))})`}`;
+    const share = get("share_percent") === null ? "" : `${etq.percent(get("share_percent"))} of ${get("share_of")}`;
+    const cost = stake === null ? share : `${etq.quantity(stake, get("unit"))}${share && ` (${share})`}`;
     list.append(
       etq.element("li", { "data-rule": get("rule") },
         etq.element("div", {},

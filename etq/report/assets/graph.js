@@ -100,7 +100,7 @@ etq.section("graph", (parent, tables, facts) => {
   const heading = (item) => (isGroup(item) ? get(item, "module_path") || get(item, "name") || "(the model)" : get(item, "name"));
   const second = (item) => {
     if (isOfWords()) return isGroup(item) ? (ofGroups.get(item - places.count) ?? "several") : sortOf(item);
-    const shown = AS[overlay.kind](value(item), unit);
+    const shown = overlay.key === "time" && isBelow(item) ? below(item) : AS[overlay.kind](value(item), unit);
     return isGap() ? withTime(shown, get(item, "per_execute"), unit) : shown;
   };
   const labels = new Map();
@@ -116,7 +116,11 @@ etq.section("graph", (parent, tables, facts) => {
     }
     return heatOf(badness(item), highest, overlay.scale);
   };
-  const times = (item, name) => (get(item, name) === null ? "" : `${etq.quantity(get(item, name), unit)} (${etq.percent(get(item, "share_percent"))})`);
+  // A time of 0 by a clock with a known step is less than a step a call.
+  const stepOf = (item) => (isGroup(item) ? Math.max(0, ...Object.values(facts.steps)) : facts.steps[get(item, "backend") === null ? "host" : "delegate"]);
+  const isBelow = (item) => get(item, "per_execute") === 0 && get(item, "calls") > 0 && stepOf(item) > 0;
+  const below = (item) => `< ${etq.quantity(stepOf(item) * get(item, "calls_per_execute"), unit)}`;
+  const times = (item, name) => (get(item, name) === null ? "" : isBelow(item) ? below(item) : `${etq.quantity(get(item, name), unit)} (${etq.percent(get(item, "share_percent"))})`);
   const calls = (item) => (get(item, "calls") === null ? "" : `${etq.number(get(item, "calls_per_execute"))} in an execute, ${etq.number(get(item, "calls"))} in all`);
   const least = (item, name) => (get(item, `without_${name}`) ? `, without ${get(item, `without_${name}`)} ops where unknown` : "");
   const ofCost = (item, name, as) => (get(item, name) === null ? "" : as(get(item, name)) + (isGroup(item) ? least(item, name) : ""));
@@ -278,8 +282,8 @@ etq.section("graph", (parent, tables, facts) => {
     etq.table(list, nodes, [
       { name: "name", as: (name, row) => name },
       ...(graphs.length > 1 ? [{ name: "method" }] : []),
-      number("per_execute", "self time in an execute", { unit }),
-      number("share_percent", "share", { share: true, as: etq.percent }),
+      number("per_execute", "self time in an execute", { unit, as: (value, row, short, decimals) => (isBelow(row) ? `<\u00a0${etq.digits(stepOf(row) * get(row, "calls_per_execute"))}` : etq.fixed(value, decimals)) }),
+      number("share_percent", "share", { share: true, as: (value, row) => (isBelow(row) ? "" : etq.percent(value)) }),
       number("calls", "calls in all"),
       number("flops", "FLOPs"),
       number("bytes", "bytes", { as: etq.bytes }),

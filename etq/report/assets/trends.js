@@ -5,14 +5,19 @@ const seriesName = (series) => series || "(all captures)";
 
 etq.section("series", (parent, { series, changes }, facts) => {
   const sum = (name) => series.list(name).reduce((all, each) => all + (each ?? 0), 0);
-  const count = (what, verdict) => changes.rows().filter((row) => changes.get(row, "what") === what && changes.get(row, "verdict") === verdict).length;
-  const changed = (what, verdict, note) => etq.card(`${what}s ${verdict}`, etq.number(count(what, verdict)), note, { href: count(what, verdict) ? "#regressions" : null });
+  const rows = (what) => changes.rows().filter((row) => changes.get(row, "what") === what);
+  const count = (what, verdict) => rows(what).filter((row) => changes.get(row, "stage") === "kept" && changes.get(row, "verdict") === verdict).length;
+  // What was not judged has no number.
+  const figure = (count) => (facts.judged ? etq.number(count) : "not judged");
+  const changed = (what, verdict, note) => etq.card(`${what}s ${verdict}`, figure(count(what, verdict)), facts.missing ?? note, { href: count(what, verdict) ? "#regressions" : null });
+  const open = [...rows("total"), ...rows("op")].filter((row) => changes.get(row, "stage") === "not kept yet").length;
   const { slower, faster } = etq.verdicts;
-  const [kept, own] = ["their level changed, and kept", "on their own, without the common shift"];
+  const [kept, own] = ["their level changed, and is kept", "on their own, without the common shift"];
   parent.append(
     etq.cards([
       etq.card("captures", etq.number(sum("captures")), `in ${etq.number(series.length)} series of the same ${facts.by}`),
       ...[["total", slower, kept], ["total", faster, kept], ["op", slower, own], ["op", faster, own]].map((each) => changed(...each)),
+      ...(open ? [etq.card("not kept yet", etq.number(open), "changes that the next builds decide", { href: "#regressions" })] : []),
     ]),
     etq.facts([["in the order of", facts.over], ...Object.entries(facts.options).map(([name, value]) => [name.replace("_", " "), value])]),
   );
@@ -23,16 +28,17 @@ etq.section("totals", (parent, { rows, series, changes }, facts) => {
   etq.totalTrends = { rows, groups };
   const title = etq.element("p", { class: "chart-title" });
   const state = { points: [], marks: [], lines: [] };
+  const over = () => facts.orders[state.name ?? ""] ?? "captured_at";
   const beside = etq.element("select", { "aria-label": "Series drawn over each other", id: "beside", onchange: () => show(state.name) });
   const bar = etq.element("div", { class: "bar" }, title, beside);
   parent.append(bar);
-  const draw = etq.plot(parent, () => (state.lines.length ? linesPlot(rows, state, facts.over) : totalPlot(rows, state, facts.over)), chosenPoint(() => [rows, state.lines.length ? [] : state.points]));
-  const drawCommon = rows.has("common_percent") ? etq.plot(parent, () => commonPlot(rows, state, facts.over)) : () => {};
+  const draw = etq.plot(parent, () => (state.lines.length ? linesPlot(rows, state, over()) : totalPlot(rows, state, over())), chosenPoint(() => [rows, state.lines.length ? [] : state.points]));
+  const drawCommon = rows.has("common_percent") ? etq.plot(parent, () => commonPlot(rows, state, over())) : () => {};
   const show = (name) => {
     state.points = groups.get(name) ?? [];
     state.marks = state.points.filter((row) => rows.get(row, "change_percent") !== null).map((row) => {
       const position = rows.get(row, "position");
-      return [position, rows.get(row, "change_percent"), changedOps(changes, name, position)];
+      return [position, rows.get(row, "change_percent"), [stageOf(rows, row), changedOps(changes, name, position)].filter(Boolean).join(" ")];
     });
     const kinds = name === state.name ? beside.value : "";
     state.name = name;
@@ -78,6 +84,9 @@ function changedOps(changes, series, position) {
   return ops.slice(0, 2).map((op) => etq.middle(op, 30)).join(", ") + (ops.length > 2 ? ` and ${ops.length - 2} more` : "");
 }
 
+// What a change is if it isn't kept.
+const stageOf = (table, row) => (table.get(row, "stage") === "kept" ? "" : table.get(row, "stage"));
+
 // The action of a click on a point, where the host of the report has pages of captures: `etq.pointChosen(capture,
 // event)`.
 function chosenPoint(shown) {
@@ -98,13 +107,13 @@ function compared(rows, row) {
 etq.section("regressions", (parent, { rows, points }, facts) => {
   etq.opTrends = { points, groups: grouped(points, (row) => key(points, row)), changes: rows };
   if (!rows.length) return {};
-  const chart = opChart(parent, facts.over);
+  const chart = opChart(parent, facts.orders);
   const more = etq.compareLink ? [{ name: "compare", title: "before and after", always: true, as: (_, row) => compared(rows, row) }] : [];
   return { regressions: { more, choose: (row) => chart(rows, row) } };
 });
 
 etq.section("op_trends", (parent, { op_trends: rows }, facts) => {
-  const chart = opChart(parent, facts.over);
+  const chart = opChart(parent, facts.orders);
   return { op_trends: { choose: (row) => chart(rows, row) } };
 });
 
@@ -124,14 +133,17 @@ function grouped(table, of) {
 }
 
 // A chart that shows an op's trend; returns what chooses it, by a row of a table of changes or of ops.
-function opChart(parent, over) {
+function opChart(parent, orders) {
   const title = etq.element("p", { class: "chart-title" });
   const state = { table: null, points: [], marks: [] };
   const bar = etq.element("div", { class: "bar" }, title);
   parent.append(bar);
-  const draw = etq.plot(parent, (width) => (state.table === etq.totalTrends.rows ? totalPlot(state.table, state, over, width) : opPlot(state, over)), chosenPoint(() => [state.table, state.points]));
-  return (table, row) => {
+  const draw = etq.plot(parent, (width) => (state.table === etq.totalTrends.rows ? totalPlot(state.table, state, state.over, width) : opPlot(state, state.over)), chosenPoint(() => [state.table, state.points]));
+  return (table, chosen) => {
+    // Of several instances, the one below: it takes most.
+    const row = table.has("instances") && table.get(chosen, "instances") > 1 ? chosen + 1 : chosen;
     const { points, groups, changes } = etq.opTrends;
+    state.over = orders[table.get(row, "series")];
     const same = (other, at, names) => names.every((name) => changes.get(other, name) === table.get(at, name));
     const isTotal = table.has("what") && table.get(row, "what") === "total";
     const get = (name) => table.get(row, name);
@@ -145,7 +157,7 @@ function opChart(parent, over) {
     }
     state.marks = changes.rows()
       .filter((other) => (changes.get(other, "what") === "total") === isTotal && same(other, row, ["series", "op", "module_path", "instruction_id"]))
-      .map((other) => [changes.get(other, "position"), changes.get(other, "change_percent")]);
+      .map((other) => [changes.get(other, "position"), changes.get(other, "change_percent"), stageOf(changes, other)]);
     const place = get("instruction_id");
     // A device's op may have the name of a host op, which has another trend.
     const name = isTotal ? `total of ${get("op")}` : `${get("op")} ${where(get)}`;

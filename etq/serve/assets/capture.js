@@ -62,7 +62,7 @@ etq.pageOfCapture = async () => {
     const [before, next] = series.neighbours(report.capture);
     const parameters = etq.parameters();
     const step = (point, text, key) => (point
-      ? etq.element("a", { class: "button", rel: key, id: key, href: etq.captureLink(point.capture, null, parameters), title: `${etq.printable(point.capture)}, ${series.over} ${etq.printable(point.label ?? "")}`, text })
+      ? etq.element("a", { class: "button", rel: key, id: key, href: etq.captureLink(point.capture, null, parameters), title: `${etq.printable(point.capture)}, ${point.over ?? ""} ${etq.printable(point.label ?? "")}`, text })
       : etq.element("span", { class: "button muted", "aria-disabled": "true", text }));
     if (!series.of.has(report.capture)) return;
     place.replaceChildren(step(before, "← before", "prev"), etq.spark(series, report.capture, 180), step(next, "next →", "next"),

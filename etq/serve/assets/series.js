@@ -1,8 +1,7 @@
 // Series of captures: the execute time of each, in order, and what is drawn of them.
 
 etq.Series = class {
-  constructor({ over, rows, executes = null }) {
-    this.over = over;
+  constructor({ rows, executes = null }) {
     this.executes = new Map(); // a capture's name to its execute time and unit, in a series or not
     const times = executes ? new etq.Table(executes) : null;
     for (const row of times?.rows() ?? []) this.executes.set(times.get(row, "capture"), { value: times.get(row, "execute"), unit: times.get(row, "unit") });
@@ -18,7 +17,7 @@ etq.Series = class {
       const capture = table.get(row, "capture");
       if (this.of.has(capture)) continue;
       this.of.set(capture, [name, points.length]);
-      points.push({ capture, label: table.get(row, "label"), value: table.get(row, value), unit: table.get(row, "unit"), change: table.get(row, "change_percent"), recorded: table.get(row, "recorded") });
+      points.push({ capture, over: table.get(row, "ordered_by"), label: table.get(row, "label"), value: table.get(row, value), unit: table.get(row, "unit"), change: table.get(row, "change_percent"), recorded: table.get(row, "recorded") });
     }
   }
 

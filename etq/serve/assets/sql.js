@@ -5,7 +5,7 @@ const EXAMPLES = [
   ["Which captures are there, by device?", () => "FROM capture_groups('device')"],
   ["What are the latest captures?", () => "SELECT name, captured_at, ingested_at\nFROM captures\nORDER BY coalesce(captured_at, ingested_at) DESC, ingested_at DESC\nLIMIT 20"],
   ["How does the execute time change over builds?", () => "SELECT series, label, capture, p25, unit, change_percent\nFROM trend()"],
-  ["What became slower, and stayed so?", () => "FROM regressions() WHERE verdict = 'slower'"],
+  ["What became slower, and stayed so?", () => "FROM regressions() WHERE verdict = 'slower' AND stage = 'kept'"],
   ["What differs between two captures?", (name, other) => `FROM compare_ops(${other}, ${name}) LIMIT 20`],
   ["Which runs of a capture are slow?", (name) => `FROM slow_runs(${name})`],
   ["How long does each run take?", (name) => `SELECT run_index, execute, is_outlier, unit FROM run_times(${name})`],

@@ -1,0 +1,134 @@
+"""Collects the findings about captures: of all rules that apply, one for each cause, the most severe first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from etq.advice.dumps import findings_of
+from etq.advice.evidence import Scale, evidence_of, scale_of
+from etq.advice.finding import SEVERITIES, Finding
+from etq.advice.of_sql import trace_findings
+from etq.database.rollups import answered_times
+
+if TYPE_CHECKING:
+    import duckdb
+
+TRACE: Final = "torch_trace"
+# The columns of a row, as of the view `advice`.
+COLUMNS: Final = (
+    *("rule", "severity", "finding", "evidence", "time_at_stake", "share_percent", "share_of", "remedy", "unit"),
+)
+Row = tuple[Any, ...]
+_IDLE: Final = "device idle"
+
+
+class Given(NamedTuple):
+    """The arguments of `advice` after the capture. Those about runs change nothing for a trace."""
+
+    unit: str | None = None
+    steps: str | None = None
+    phase: str | None = None
+    method: str | None = None
+    runs: str = "typical"
+
+
+DEFAULT: Final = Given()
+
+
+def rows_of(connection: duckdb.DuckDBPyConnection, key: int, given: Given = DEFAULT) -> list[Row]:
+    """Return the rows of `advice` about a capture, computed anew, as `COLUMNS`. `given` is checked by the caller."""
+    query = "SELECT c.format FROM captures AS c WHERE c.capture_id = ?"
+    if connection.execute(query, [key]).fetchall() == [(TRACE,)]:
+        return rows_of_trace(connection, key, given.unit)
+    with _chosen(connection, key, given):
+        return rows_of_dumps(connection, key, key, given).get(key, [])
+
+
+def rows_of_trace(connection: duckdb.DuckDBPyConnection, key: int, unit: str | None = None) -> list[Row]:
+    """Return the rows about a trace. Texts have the default unit."""
+    query = "SELECT c.time_scale FROM captures AS c WHERE c.capture_id = ?"
+    [(time_scale,)] = connection.execute(query, [key]).fetchall()
+    return _rows(trace_findings(connection, key), scale_of(time_scale, unit))
+
+
+def rows_of_dumps(
+    connection: duckdb.DuckDBPyConnection, first: int, last: int, given: Given = DEFAULT
+) -> Mapping[int, list[Row]]:
+    """Return the rows about each dump from one key up to another, within `answered_times`."""
+    with _steady(connection, given.runs):
+        found = evidence_of(connection, first, last, given.unit, runs=given.runs)
+    return {key: _rows(findings_of(evidence), evidence.scale) for key, evidence in found.items()}
+
+
+@contextmanager
+def _chosen(connection: duckdb.DuckDBPyConnection, key: int, given: Given) -> Iterator[None]:
+    """Provide the times of a dump, and the executes of the runs that are chosen, until the block ends."""
+    with answered_times(connection, key, key):
+        if (given.steps, given.phase, given.method) != (None, None, None):
+            chosen = "SELECT r.run_index FROM _selected_runs(?, ?, ?, ?, 'all') AS r"
+            connection.execute(
+                f"DELETE FROM _filled_runs WHERE run_index NOT IN ({chosen})",
+                [key, given.steps, given.phase, given.method],
+            )
+        yield
+
+
+@contextmanager
+def _steady(connection: duckdb.DuckDBPyConnection, runs: str) -> Iterator[None]:
+    """Provide `_advised_times`, the times of the runs of which shares are, until the block ends."""
+    connection.execute(
+        f"""
+        CREATE TEMP VIEW _advised_times AS
+        SELECT t.*, x.scope FROM _filled_times AS t
+        JOIN _filled_runs AS x USING (capture_id, run_index)
+        WHERE {"x.is_typical" if runs == "typical" else "true"}
+        """
+    )
+    yield
+    connection.execute("DROP VIEW _advised_times")
+
+
+def _rows(findings: Iterable[Finding], scale: Scale) -> list[Row]:
+    """Return findings as rows, the most severe first, without those that have the cause of another."""
+    kept = sorted(distinct([*findings]), key=_place)
+    return [
+        (
+            *(finding.rule, finding.severity, finding.text, finding.evidence),
+            None if finding.ticks is None else scale.of(finding.ticks),
+            finding.share_percent,
+            None if finding.share_percent is None or finding.whole is None else finding.whole.removeprefix("of "),
+            finding.remedy,
+            None if finding.ticks is None else scale.unit,
+        )
+        for finding in kept
+    ]
+
+
+def distinct(findings: Sequence[Finding]) -> list[Finding]:
+    """Return findings without those that have the cause of another rule, which has more time.
+
+    Device idle is always kept, and the only one of its cause if it takes a fifth of the time; it then says more than a
+    low utilization.
+    """
+    shares = [finding.share_percent or 0.0 for finding in findings if finding.rule == _IDLE]
+    is_mostly_idle = max(shares, default=0.0) >= 20
+
+    def rank(finding: Finding) -> tuple[bool, float, str]:
+        share = finding.share_percent
+        is_first = finding.rule == _IDLE and share is not None and share >= 20
+        return not is_first, float("inf") if share is None else -share, finding.rule
+
+    first = {finding.cause: finding for finding in sorted(findings, key=rank, reverse=True)}
+    return [
+        finding
+        for finding in findings
+        if not (finding.rule == "gpu utilization" and is_mostly_idle)
+        and (finding.rule == _IDLE or finding.cause is None or finding.rule == first[finding.cause].rule)
+    ]
+
+
+def _place(finding: Finding) -> tuple[int, float, str, str]:
+    share = finding.share_percent
+    return SEVERITIES.index(finding.severity), float("-inf") if share is None else -share, finding.rule, finding.text

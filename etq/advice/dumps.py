@@ -1,0 +1,507 @@
+"""The rules about dumps. Each is a function of evidence that yields findings, with its thresholds and their reasons."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from math import ceil, fsum, log
+from typing import Final
+
+from etq.advice.evidence import Evidence, Op, Part, Run, quantile
+from etq.advice.finding import Finding, severity_of
+from etq.advice.words import counted, digits, percent
+
+Rule = Callable[[Evidence], Iterator[Finding]]
+RULES: Final[list[Rule]] = []
+_AVERAGE: Final = "the average run"
+_ALL: Final = "all runs"
+
+# The severity and remedy of findings of ingest that make numbers misleading.
+_MISLEADING: Final = {
+    "foreign record": (
+        "high",
+        "Link the record that was written with this program: etq link. Until then, the ops, modules and lines shown are "
+        "wrong.",
+    ),
+    "foreign program": ("high", "Link the file of the program that ran: etq ingest --pte."),
+    "failed runs": (
+        "high",
+        "Look for the error of these runs in the runtime's log. The other runs are complete.",
+    ),
+    "impossible times": (
+        "high",
+        "If the counter has 32 bits, set --clock-bits 32; if not, the clock differs between cores: pin the thread to "
+        "one core, or use a steady clock.",
+    ),
+    "detached events": (
+        "high",
+        "Time one operator at a time, in one thread, with one steady clock: times of parallel events cannot be added.",
+    ),
+    "detached delegate events": (
+        "medium",
+        "For a breakdown, make the backend finish within its call while it is profiled (wait for its results, one "
+        "queue, one thread), and log times of the host's clock. Until then, use the total times of the calls, and "
+        "compare the events within them only with each other.",
+    ),
+    "method unknown": (
+        "medium",
+        "Capture each method separately, or give their runs different names: runs of unknown methods have no ops and "
+        "modules.",
+    ),
+    "short debug buffer": (
+        "medium",
+        "Give the runtime a larger debug buffer, and pass the debug buffer that the same run wrote as the dump.",
+    ),
+    "half-written": (
+        "medium",
+        "Write the record again with generate_etrecord from a complete export: without its graph and maps, events have "
+        "no ops and modules.",
+    ),
+    "wrapped clock": (
+        "low",
+        "None, as long as no event lasts longer than the counter's range (2**32 ticks); otherwise, make the platform "
+        "count in 64 bits or coarser ticks.",
+    ),
+}
+
+
+def findings_of(evidence: Evidence) -> list[Finding]:
+    """Return what the rules find in the evidence about a dump, unordered."""
+    return [finding for rule in RULES for finding in rule(evidence)]
+
+
+def _rule(function: Rule) -> Rule:
+    RULES.append(function)
+    return function
+
+
+@_rule
+def misleading(evidence: Evidence) -> Iterator[Finding]:
+    """Findings of ingest about the capture or its record."""
+    for rule, detail, where in evidence.found:
+        if rule in _MISLEADING:
+            severity, remedy = _MISLEADING[rule]
+            yield Finding(rule, severity, f"{detail[:1].upper()}{detail[1:]}.", where, remedy)
+
+
+@_rule
+def logged_values(evidence: Evidence) -> Iterator[Finding]:
+    if evidence.logged_values:
+        yield Finding(
+            "logged values",
+            "medium",
+            "The runtime logged values. The times of this capture include copying them and are not judged here.",
+            "profiling_level debug in captures",
+            "Take times from a capture that logs only events, and values from this one.",
+        )
+
+
+@_rule
+def framework_tax(evidence: Evidence) -> Iterator[Finding]:
+    """A run spends much of its time outside of kernels and delegates: a tenth, half of which is worth a comparison.
+
+    A traced run's tax includes tracing. Logging one event took 0.29 us on the machine of the captures in tests/
+    (transformer: 114 events, 223 us traced, 190 us not), so a tax of this order per event (up to 1 us) comes from
+    tracing rather than from the framework; severity is then never high.
+    """
+    runs = [run for run in evidence.runs if run.is_steady and run.tax is not None]
+    share = _median(run.tax_percent for run in runs)
+    tax, execute, events = (
+        _median(values)
+        for values in ((run.tax for run in runs), (run.execute for run in runs), (run.events for run in runs))
+    )
+    if share is None or tax is None or execute is None or share < 10:
+        return
+    each = tax / events if events else None
+    nanoseconds = None if each is None else evidence.scale.nanoseconds(each)
+    is_tracing = nanoseconds is not None and nanoseconds <= 1000
+    scale, why = evidence.scale, "."
+    if each is not None:
+        reason = "more than the cost of logging one: tracing alone does not explain it."
+        if is_tracing:
+            reason = "about the cost of logging one: tracing is the likely reason."
+        elif nanoseconds is None:
+            reason = "and this clock does not show how much of it is tracing."
+        why = f": {scale.words(each)} for each of its {counted(events or 0, 'event')}, {reason}"
+    yield Finding(
+        "framework tax",
+        "medium" if is_tracing and share >= 20 else severity_of(share),
+        f"Outside of kernels and delegates, the median run takes {scale.words(tax)} of {scale.words(execute)} "
+        f"({percent(share)}), tracing included{why}",
+        f"framework_tax over {counted(len(runs), 'run')}; operator-call overhead and rest in execute_breakdown",
+        "Capture the program at level method_only too, and give it to etq show framework_tax as --baseline: the rest is "
+        "the framework itself. Fewer and larger ops (delegating, fusing) lower both.",
+        ticks=tax,
+        whole="the median run",
+        percent=share,
+    )
+
+
+@_rule
+def nothing_delegated(evidence: Evidence) -> Iterator[Finding]:
+    """No delegate runs anything, though much of the time (the limit of high severity) is spent in ops that backends are
+    made for. Names don't show whether the kernels are the portable ones.
+    """
+    heavy = [op for op in evidence.ops if op.is_heavy]
+    spent, share = _sum(heavy), _share(evidence, _sum(heavy))
+    if share < 20 or any(op.kind in ("delegate_call", "delegate") for op in evidence.ops):
+        return
+    names = ", ".join(sorted({op.name.split(".")[0] for op in heavy}))
+    yield Finding(
+        "nothing delegated",
+        severity_of(share),
+        f"No delegate runs anything: convolutions and matrix products ({names}), which backends are made for, take "
+        f"{evidence.scale.words(spent)} of the average run ({percent(share)}) in kernels.",
+        _listed(evidence, heavy),
+        "Lower the model with a partitioner for the device (XnnpackPartitioner on CPUs) by to_edge_transform_and_lower. "
+        "If none fits, link optimized kernels if these are the portable ones.",
+        ticks=spent,
+        whole=_AVERAGE,
+        whole_ticks=evidence.average,
+    )
+
+
+@_rule
+def fallback_kernels(evidence: Evidence) -> Iterator[Finding]:
+    """Some ops run as kernels although there are delegates. Each such op also splits the graph, so that delegates are
+    called more often: reported from 2 % on.
+    """
+    kernels = [op for op in evidence.ops if op.kind == "kernel"]
+    spent, share = _sum(kernels), _share(evidence, _sum(kernels))
+    delegate_calls = fsum(op.calls for op in evidence.ops if op.kind == "delegate_call")
+    if delegate_calls <= 0 or share < 2:
+        return
+    # An op that a delegate takes includes the copies of its weights.
+    to_delegate = [op.name for op in kernels[:3] if not op.is_copy] or [kernels[0].name]
+    yield Finding(
+        "fallback kernels",
+        severity_of(share),
+        f"Next to {counted(delegate_calls, 'delegate call')}, the average run has "
+        f"{counted(fsum(op.calls for op in kernels), 'kernel')} for ops that no delegate took: "
+        f"{evidence.scale.words(spent)} ({percent(share)}), most of it in {kernels[0].name}.",
+        _listed(evidence, kernels[:3]),
+        f"List the nodes left over: etq coverage. Have the partitioner take {', '.join(to_delegate)} (needs a supported "
+        "data type, a static shape or a newer backend), or rewrite it with ops that the backend supports.",
+        ticks=spent,
+        whole=_AVERAGE,
+        whole_ticks=evidence.average,
+    )
+
+
+@_rule
+def small_delegate_calls(evidence: Evidence) -> Iterator[Finding]:
+    """A run calls delegates often (a graph in one piece has one call), and each call is short compared with its
+    overhead: copies and layout, and time that the delegate's events leave unaccounted, a quarter of it.
+
+    If the clock of these events is too coarse, and for calls without events or with detached ones, unaccounted time is
+    not counted as overhead; such calls are reported if they are short: a call's fixed cost is some microseconds.
+    """
+    calls = [op for op in evidence.ops if op.kind == "delegate_call"]
+    inner = [op for op in evidence.ops if op.kind == "delegate"]
+    number, total = fsum(op.calls for op in calls), _sum([*calls, *inner])
+    if number < 5 or total <= 0:
+        return
+    is_explained = bool(inner) and not any(clock.is_delegate and clock.is_coarse for clock in evidence.clocks)
+    unaccounted = fsum(op.opened for op in calls) if is_explained else 0.0
+    costs = _sum([op for op in inner if op.is_copy]) + unaccounted
+    is_costly = 4 * costs >= total
+    nanoseconds = evidence.scale.nanoseconds(total / number)
+    if not is_costly and (is_explained or nanoseconds is None or nanoseconds >= 50_000):
+        return
+    what = "and the delegates' events do not show how much of it is overhead."
+    if is_costly:
+        what = (
+            f"{percent(100 * costs / total)} of it copies, layout and time that the delegates' events leave unaccounted."
+        )
+    yield Finding(
+        "small delegate calls",
+        severity_of(_share(evidence, costs)) if is_costly else "low",
+        f"The average run calls delegates {counted(number, 'time')}, {evidence.scale.words(total / number)} each, {what}",
+        _listed(evidence, [op for op in evidence.ops if op.kind == "delegate_call" or op.kind == "delegate" and op.is_copy]),
+        "Join the parts: etq coverage lists the ops between them that were not delegated. Have the partitioner take "
+        "these, or leave out parts that are too small to save time.",
+        ticks=costs if is_costly else None,
+        whole=_AVERAGE if is_costly else None,
+        whole_ticks=evidence.average,
+    )
+
+
+@_rule
+def copies(evidence: Evidence) -> Iterator[Finding]:
+    """Much of the time (the limit of medium severity) is spent in ops that compute nothing: changes of layout, type
+    conversions and copies, in kernels and delegates.
+    """
+    moved = [op for op in evidence.ops if op.is_copy]
+    spent, share = _sum(moved), _share(evidence, _sum(moved))
+    if share < 5:
+        return
+    parts = [part for op in moved for part in op.parts]
+    constant = 100 * (fsum(part.ticks for part in parts if part.is_of_constant) / fsum(part.ticks for part in parts))
+    is_constant = constant >= 1
+    remedies = {
+        "Work on a weight is the same in every run: fold it before lowering ends (constant_prop_pass), or delegate the "
+        "whole op, such as linear, to a backend that packs weights when loading. Inputs can be given in the layout that "
+        "the model needs.": is_constant,
+        "Remaining quantize and dequantize pairs are parts of patterns that no backend took as a whole: quantize with "
+        "the quantizer of the backend that runs the model.": any("quantize" in op.name.lower() for op in moved),
+        "Export with inputs in the memory format that the ops need, so that dim orders do not change between ops.": any(
+            word in op.name for op in moved for word in ("dim_order", "clone", "contiguous")
+        ),
+        "Give the delegate its inputs in the layout that it computes in (channels last for convolutions of "
+        "XNNPACK).": any(op.kind == "delegate" for op in moved),
+        "Look for permute, transpose, expand and contiguous in the lines named, and for ops that can be delegated "
+        "together with their neighbours.": True,
+    }
+    yield Finding(
+        "copies",
+        severity_of(share),
+        f"Ops that compute nothing, but move or convert data, take {evidence.scale.words(spent)} of the average run "
+        f"({percent(share)})"
+        + (f", {percent(constant)} of it on weights or inputs of the model." if is_constant else "."),
+        _listed(evidence, moved[:4]),
+        " ".join(remedy for remedy, applies in remedies.items() if applies),
+        ticks=spent,
+        whole=_AVERAGE,
+        whole_ticks=evidence.average,
+    )
+
+
+@_rule
+def dominating_op(evidence: Evidence) -> Iterator[Finding]:
+    """One op takes more than all others together. It is the place to optimize rather than a fault, so severity is at
+    most medium. Copies have their own rule; a model of one or two ops is not reported.
+    """
+    ops = [op for op in evidence.ops if op.kind in ("kernel", "delegate") and not op.is_copy]
+    if len(ops) >= 3 and ops[0].name:
+        yield from _dominating(evidence, "op", ops[0].name, ops[0].ticks, ops[0].words(evidence.scale))
+
+
+@_rule
+def dominating_module(evidence: Evidence) -> Iterator[Finding]:
+    """One module takes more than all others together, as an op."""
+    modules: defaultdict[str, list[Part]] = defaultdict(list)
+    for part in evidence.parts:
+        if part.module is not None:
+            modules[part.module].append(part)
+    for name, parts in modules.items():
+        if name and len(modules) >= 3:
+            words = f"events: {', '.join(sorted({part.op for part in parts}))}"
+            yield from _dominating(evidence, "module", name, fsum(part.ticks for part in parts), words)
+
+
+def _dominating(evidence: Evidence, what: str, name: str, ticks: float, words: str) -> Iterator[Finding]:
+    share = _share(evidence, ticks)
+    if share >= 50:
+        parts = ", etq ops --by module its parts" if what == "module" else ""
+        yield Finding(
+            f"dominating {what}",
+            "medium",
+            f"The {what} {name} takes {evidence.scale.words(ticks)} of the average run ({percent(share)}): making all "
+            f"else faster gains at most {percent(100 - share)}.",
+            words,
+            f"Optimize this first: etq ops --by instance lists its instructions{parts}; a smaller shape or type, a "
+            "backend, or a faster kernel saves most here.",
+            ticks=ticks,
+            whole=_AVERAGE,
+            whole_ticks=evidence.average,
+        )
+
+
+@_rule
+def first_run(evidence: Evidence) -> Iterator[Finding]:
+    """The first run is an outlier: caches, pages and clocks are cold.
+
+    Its excess is a fifth of the median of the later runs or more, and more than runs vary by chance, see `_is_warm_up`.
+    A slow first run is normal: severity is at most medium. The share is its excess in the time of all runs.
+    """
+    excess = {load.run: load.ticks for load in evidence.loads if load.component == "first run excess"}
+    warm_ups = []
+    for run in evidence.runs:
+        over = excess.get(run.index)
+        if over is not None and run.middle and 5 * over >= run.middle and _is_warm_up(evidence, run):
+            warm_ups.append((over, run))
+    if not warm_ups:
+        return
+    _, worst = max(warm_ups, key=lambda each: (each[0], -each[1].index))
+    after = sum(run.block == worst.block and not run.is_first for run in evidence.runs)
+    spent, whole = fsum(over for over, _ in warm_ups), fsum(evidence.executes)
+    scale, execute, middle = evidence.scale, worst.execute or 0.0, worst.middle or 0.0
+    yield Finding(
+        "first run",
+        "low" if 20 * spent < whole else "medium",
+        f"The first run takes {scale.words(execute)}, {digits(execute / middle)} times the median of the "
+        f"{counted(after, 'run')} after it ({scale.words(middle)}): it is a warm-up.",
+        f"{', '.join(f'run {run.index}' for _, run in warm_ups)}; first run excess in load_breakdown",
+        "Leave it out of averages and totals, as shares here do: --skip-first 1 (steps := 'skip_first=1').",
+        ticks=spent / len(evidence.runs),
+        whole=_ALL,
+        whole_ticks=whole / len(evidence.runs),
+    )
+
+
+@_rule
+def slow_runs(evidence: Evidence) -> Iterator[Finding]:
+    """Slow runs took so much longer than typical ones (the limit of medium severity) that totals and averages over all
+    runs represent neither.
+    """
+    slow = [
+        (run.execute, run.middle, run.index)
+        for run in evidence.runs
+        if run.is_outlier and run.execute is not None and run.middle is not None and run.execute > run.middle
+    ]
+    slow.sort(key=lambda run: (-run[0], run[2]))
+    excess, whole = fsum(execute - middle for execute, middle, _ in slow), fsum(evidence.executes)
+    if not slow or 20 * excess < whole:
+        return
+    scale, share, (slowest, middle, _) = evidence.scale, 100 * excess / whole, slow[0]
+    yield Finding(
+        "slow runs",
+        severity_of(share),
+        f"Without the first, {len(slow)} of {counted(len(evidence.runs), 'run')} took longer than typical, the slowest "
+        f"{scale.words(slowest)} against {scale.words(middle)}: this excess is {percent(share)} of the time of all runs.",
+        ", ".join(f"run {index} {scale.words(execute)}" for execute, _, index in slow[:5]),
+        "See whether some ops or all of them grow in the slow runs: etq show slow_runs. If all grow equally, measure "
+        "again with nothing else on the device.",
+        ticks=excess / len(evidence.runs),
+        whole=_ALL,
+        whole_ticks=whole / len(evidence.runs),
+    )
+
+
+@_rule
+def variance(evidence: Evidence) -> Iterator[Finding]:
+    """Runs of the same events vary much, (p90 - p10) / p50: by a fifth or more. Captures on a quiet machine have 5 to
+    11 %, one in ten over 20.
+
+    The number of captures per side that show a change of 5 % is n = 2 (1.96 + 0.84)^2 s^2 / ln(1.05)^2, the usual sample
+    size for 5 % false alarms and 80 % power, where a capture's p25 is the sample and s its spread between captures. In
+    60 real captures of 3 models on a shared machine, s was 0.15 of the spread within a capture (0.13 to 0.15 by model,
+    robustly); 5 per side is the smallest number that detected 94 % or more there. From 50 captures on, the estimate is
+    not meaningful.
+    """
+    varying = []
+    for block in {run.block for run in evidence.runs}:
+        later = _later(evidence, block)
+        p10, p50, p90 = (quantile(later, at) or 0.0 for at in (0.1, 0.5, 0.9))
+        if len(later) >= 10 and p50 and 5 * (p90 - p10) >= p50:
+            varying.append((-fsum(later), block, len(later), p10, p50, p90))
+    for _, block, number, p10, p50, p90 in sorted(varying)[:1]:
+        spread, scale = (p90 - p10) / p50, evidence.scale
+        captures = max(5, ceil(2 * (1.96 + 0.84) ** 2 * (0.15 * spread / log(1.05)) ** 2))
+        yield Finding(
+            "variance",
+            "high" if spread >= 1 else "medium" if spread >= 0.5 else "low",
+            f"Runs that log the same events, without the first, take {scale.words(p10)} (p10) to {scale.words(p90)} "
+            f"(p90), a spread of {percent(100 * spread)} around the median of {scale.words(p50)}: to detect a change of "
+            f"5 %, {'more than 50' if captures > 50 else f'about {captures}'} captures per side are needed.",
+            f"{counted(number, 'run')} of block {block}, without the first run",
+            "Check that these runs had the same method and inputs. Fix the clock and pin the threads to cores, let the "
+            "device cool and rest, and compare percentiles of several captures taken in turns, not averages of one.",
+        )
+
+
+@_rule
+def few_runs(evidence: Evidence) -> Iterator[Finding]:
+    """With fewer than ten runs, p10 and p90 are the fastest and the slowest."""
+    if 1 <= len(evidence.runs) <= 9:
+        yield Finding(
+            "few runs",
+            "low",
+            f"The capture has {counted(len(evidence.runs), 'run')}, warm-up included: too few for percentiles, or to "
+            "separate noise from change.",
+            f"runs {evidence.runs[0].index} to {evidence.runs[-1].index}",
+            "Record about 40 runs in a capture, and at least five captures of each build if builds are to be compared.",
+        )
+
+
+@_rule
+def loading(evidence: Evidence) -> Iterator[Finding]:
+    """Loading took longer than all runs of the capture together. A capture is not a user's session, so severity is low;
+    medium if it takes longer than a hundred runs.
+    """
+    parts: defaultdict[str, list[float]] = defaultdict(list)
+    for load in evidence.loads:
+        parts[load.component].append(load.ticks or 0.0)
+    spent, runs = fsum(parts["Program::load_method"]), fsum(evidence.executes)
+    middle = quantile(evidence.executes, 0.5)
+    if not middle or spent < runs:
+        return
+    scale, share, delegates = evidence.scale, 100 * spent / (spent + runs), fsum(parts["delegate init"])
+    yield Finding(
+        "loading",
+        "medium" if spent > 100 * middle else "low",
+        f"Loading took {scale.words(spent)}, as much as {digits(spent / middle)} median runs: {percent(share)} of the "
+        "time in this capture.",
+        f"{counted(len(parts['Program::load_method']), 'Program::load_method')}, of it Method::init "
+        f"{scale.words(fsum(parts['Method::init']))}"
+        + (f", in it delegates {scale.words(delegates)}" if delegates > 0 else ""),
+        "Where sessions are short, load a method once and keep it for all runs; the delegates' work at init, such as "
+        "packing weights, can often be cached or done ahead.",
+        whole="loading and all runs",
+        percent=share,
+    )
+
+
+@_rule
+def coarse_clock(evidence: Evidence) -> Iterator[Finding]:
+    """A clock's step is too large for the times that it measures, 20 events or more. Severity is high for the runtime's
+    clock, as it makes all times unreliable; for the clock of delegates' events it is medium if a quarter of them have
+    duration zero.
+    """
+    for clock in evidence.clocks:
+        if clock.events < 20 or not clock.is_coarse:
+            continue
+        scale, is_delegate = evidence.scale, clock.is_delegate
+        zeros = 100 * clock.zeros / clock.events
+        step = "too coarsely" if clock.step is None else f"in steps of {scale.words(clock.step)}"
+        half = f", and half of them take at most {scale.words(clock.middle)}" if clock.middle else ""
+        yield Finding(
+            "coarse clock",
+            "high" if not is_delegate else "medium" if zeros >= 25 else "low",
+            f"Events {'within delegates ' if is_delegate else ''}are timed {step}{half}: {percent(zeros)} have a time "
+            "of 0.",
+            f"{counted(clock.events, 'event')} over all runs, {clock.zeros:,} of them 0",
+            "Use the time of each DELEGATE_CALL as a whole: more runs do not restore the lost precision. Use the "
+            "backend's own profiler for more detail."
+            if is_delegate
+            else "Make the platform's clock finer (et_pal_current_ticks), or measure several runs as one event.",
+        )
+
+
+def _is_warm_up(evidence: Evidence, run: Run) -> bool:
+    """Whether a first run took longer than the later ones of its block vary: it is beyond p90, and beyond the fences of
+    `typical_runs` or twice the slowest typical one.
+
+    Of runs that vary by chance (as the logarithm of normal numbers with s = 0.1 to 0.6), 0.5 % of first runs at most are, with
+    20 later ones; with 5, 5 %. Beyond p90 alone are up to 14 and 20 %.
+    """
+    later = _later(evidence, run.block)
+    p90 = quantile(later, 0.9)
+    if not run.is_first or run.execute is None or p90 is None or run.execute <= p90:
+        return False
+    others = (other for other in evidence.runs if other.block == run.block and other.is_typical and not other.is_first)
+    typical = [other.execute for other in others if other.execute is not None]
+    return not run.is_typical or run.execute > 2 * max(typical, default=run.execute)
+
+
+def _later(evidence: Evidence, block: int) -> list[float]:
+    """Return the known times of the runs of a block, without the first."""
+    runs: Sequence[Run] = evidence.runs
+    return [run.execute for run in runs if run.block == block and not run.is_first and run.execute is not None]
+
+
+def _sum(ops: Sequence[Op]) -> float:
+    return fsum(op.ticks for op in ops)
+
+
+def _share(evidence: Evidence, ticks: float) -> float:
+    """Return ticks in percent of the average run."""
+    return 100 * ticks / evidence.average if evidence.average else 0.0
+
+
+def _listed(evidence: Evidence, ops: Sequence[Op]) -> str:
+    return ", ".join(op.words(evidence.scale) for op in ops)
+
+
+def _median(values: Iterator[float | None]) -> float | None:
+    return quantile((value for value in values if value is not None), 0.5)

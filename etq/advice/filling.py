@@ -1,0 +1,84 @@
+"""Advice as rows of the table `all_advice`, which is written with the rollups of captures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+import duckdb
+
+from etq.advice.collecting import COLUMNS, TRACE, Row, rows_of, rows_of_dumps, rows_of_trace
+from etq.database import rollups
+
+_NUMBERS: Final = {"capture_id": "INTEGER", "place": "INTEGER", "time_at_stake": "DOUBLE", "share_percent": "DOUBLE"}
+_KEYS: Final = ("capture_id", "place")
+# The label of the traces of a job's ranks, whose advice is about each other.
+JOB: Final = "job"
+_OF_JOBS: Final = f"""
+    SELECT DISTINCT o.capture_id FROM labels AS o
+    JOIN captures AS c ON c.capture_id = o.capture_id AND c.format = '{TRACE}'
+    WHERE o.key = '{JOB}'
+        AND o.value IN (SELECT l.value FROM labels AS l WHERE l.key = '{JOB}' AND list_contains($keys, l.capture_id))
+    ORDER BY ALL
+"""
+# The keys of captures whose advice was written, of ephemeral databases.
+_written: Final[WeakKeyDictionary[duckdb.DuckDBPyConnection, set[int]]] = WeakKeyDictionary()
+
+
+def fill_rollups(
+    connection: duckdb.DuckDBPyConnection, capture_id: int, last_id: int | None = None, *, is_new: bool = False
+) -> None:
+    """Write the rollups of captures, as `etq.database.rollups` does, and the advice about them and the other ranks of
+    their jobs.
+    """
+    rollups.fill_rollups(connection, capture_id, last_id, is_new=is_new, advise=advise)
+    filled = range(capture_id, (last_id or capture_id) + 1)
+    refill(connection, [key for key in ranks_of(connection, filled) if key not in filled])
+
+
+def ranks_of(connection: duckdb.DuckDBPyConnection, keys: Iterable[int]) -> list[int]:
+    """Return the keys of the traces of the jobs that captures are of, with those of the captures that are traces."""
+    return [key for (key,) in connection.execute(_OF_JOBS, {"keys": list(keys)}).fetchall()]
+
+
+def refill(connection: duckdb.DuckDBPyConnection, keys: Iterable[int]) -> None:
+    """Write the advice about traces again, unless their events were pruned."""
+    for key in keys:
+        if not rollups.is_pruned(connection, key):
+            connection.execute(f"DELETE FROM {rollups.ADVICE} WHERE capture_id = ?", [key])
+            advise(connection, key, key)
+
+
+def advise(connection: duckdb.DuckDBPyConnection, first: int, last: int) -> None:
+    """Write the advice about a trace, or about all dumps from one key up to another."""
+    query = "SELECT 1 FROM captures AS c WHERE c.capture_id = ? AND c.format = ?"
+    if connection.execute(query, [first, TRACE]).fetchall():
+        write(connection, {first: rows_of_trace(connection, first)})
+    else:
+        write(connection, rows_of_dumps(connection, first, last))
+
+
+def as_query(rows: Sequence[Row], names: Sequence[str] = COLUMNS) -> tuple[str, dict[str, list[Any]]]:
+    """Return rows as a query, with its parameters."""
+    columns = [f"unnest(${name}::{_NUMBERS.get(name, 'VARCHAR')}[]) AS {name}" for name in names]
+    values = [*map(list, zip(*rows, strict=True))] if rows else [[] for _ in names]
+    return f"SELECT {', '.join(columns)}", dict(zip(names, values, strict=True))
+
+
+def write(connection: duckdb.DuckDBPyConnection, advice: Mapping[int, Sequence[Row]]) -> None:
+    """Write the rows about captures."""
+    rows = [(key, place, *row) for key, of_capture in advice.items() for place, row in enumerate(of_capture, 1)]
+    if rows:
+        query, parameters = as_query(rows, (*_KEYS, *COLUMNS))
+        connection.execute(f"INSERT INTO {rollups.ADVICE} BY NAME {query}", parameters)
+
+
+def write_once(connection: duckdb.DuckDBPyConnection) -> None:
+    """Write the advice about the files in an ephemeral database, in which nothing is computed ahead."""
+    written = _written.setdefault(connection, set())
+    for (key,) in connection.execute("SELECT c.capture_id FROM captures AS c ORDER BY ALL").fetchall():
+        if key not in written:
+            connection.execute(f"DELETE FROM {rollups.ADVICE} WHERE capture_id = ?", [key])
+            write(connection, {key: rows_of(connection, key)})
+            written.add(key)

@@ -1,0 +1,466 @@
+"""Rules about the kernels of devices in a PyTorch trace: their families, how far they are from the peak, and those that
+one kernel could replace.
+
+Each rule is a function of `Evidence` that yields findings; thresholds stand in the rules.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from etq.advice.finding import Finding, severity_of
+from etq.advice.words import counted, percent, shortened, time
+
+if TYPE_CHECKING:
+    import duckdb
+
+# What the shares are of.
+WORK: Final = "the time of kernels, copies and fills"
+SPAN: Final = "the devices' time from first to last event"
+# The part of a peak rate that good kernels reach: clocks fall under load, and memory is refreshed.
+ACHIEVABLE: Final = 0.8
+# A kernel that takes longer, in ticks, isn't slow because it is short.
+SHORT_TICKS: Final = 10_000
+# Families of kernels that use again what they have read.
+PRODUCTS: Final = frozenset({"GEMM", "attention", "convolution", "MoE"})
+
+_FOUR_BIT: Final = re.compile("fp4|int4|e2m1", re.IGNORECASE)
+_EIGHT_BIT: Final = re.compile(r"fp8|e4m3|e5m2|f8f8|int8|(?<![a-z])i8(?![0-9])", re.IGNORECASE)
+# In the names of kernels that multiply without tensor cores for another reason than the type of the numbers: types that
+# tensor cores take already, or 64 bits; and vectors, which have too few columns.
+_NOT_BY_TYPE: Final = re.compile("bf16|bfloat16|fp16|f16|half|hgemm|dgemm|f64|double|gemv", re.IGNORECASE)
+# Kernels of torch's own, which torch.compile may fuse.
+_TORCHS: Final = re.compile(r"at::native|\(anonymous namespace\)::softmax_warp")
+# Kernels of products that read one element at a time, or two; those without tensor cores always read one.
+_ODD_SIZES: Final = re.compile("align[12](?![0-9])")
+_DIRECTIONS: Final = (
+    ("from pageable memory", re.compile(r"HtoD \(Pageable")),
+    ("from the host", re.compile("HtoD|HostToDevice")),
+    ("to the host", re.compile("DtoH|DeviceToHost")),
+    ("copy", re.compile("DtoD|DeviceToDevice")),
+)
+
+
+class Device(NamedTuple):
+    """A device that ran work."""
+
+    name: str | None
+    major: int | None
+    minor: int | None
+    is_amd: bool
+
+
+class Label(NamedTuple):
+    """The kernels, copies or fills of one name."""
+
+    family: str | None
+    label: str
+    uses_matrix_units: bool | None
+    calls: int
+    ticks: int
+
+
+class Rated(NamedTuple):
+    """Calls of an op whose smallest possible time is known."""
+
+    family: str
+    bound: str
+    op: str
+    calls: int
+    kernels: int
+    ticks: int
+    least_ticks: float
+    bytes: float | None
+    bandwidth: float | None
+    device: str
+    type: str | None
+    top_event: str
+
+
+class Chain(NamedTuple):
+    """Kernels of these ops that follow each other, and the time that one kernel instead could save."""
+
+    sequence: str
+    kernels: int
+    calls: int
+    saved_ticks: int
+
+
+class Evidence:
+    """What rules read about a trace, each part when a rule first asks for it."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, capture_key: int) -> None:
+        self._connection = connection
+        self._key = capture_key
+
+    def _ask(self, query: str) -> list[tuple[Any, ...]]:
+        return self._connection.execute(query, {"key": self._key}).fetchall()
+
+    @cached_property
+    def labels(self) -> list[Label]:
+        """Names by their time, the longest first."""
+        rows = self._ask(
+            "SELECT l.family, l.label, l.uses, l.calls, l.ticks FROM _label_ticks($key, NULL, NULL) AS l"
+            " ORDER BY l.ticks DESC, l.label DESC"
+        )
+        return [Label(*row) for row in rows]
+
+    @cached_property
+    def ticks(self) -> int:
+        """The time of all kernels, copies and fills."""
+        return sum(label.ticks for label in self.labels)
+
+    @cached_property
+    def devices(self) -> list[Device]:
+        query = "SELECT u.name, u.compute_major, u.compute_minor, u.is_amd FROM _used_devices($key) AS u"
+        return [Device(*row) for row in self._ask(query)]
+
+    def have_capability(self, major: int, minor: int = 0) -> bool:
+        """Whether all devices are known to be NVIDIA's of at least this compute capability."""
+        return bool(self.devices) and all(
+            not device.is_amd and device.major is not None and (device.major, device.minor or 0) >= (major, minor)
+            for device in self.devices
+        )
+
+    @cached_property
+    def have_matrix_cores(self) -> bool:
+        """Whether all devices are known to be AMD's with matrix cores: the series MI100 to MI399."""
+        return bool(self.devices) and all(
+            device.is_amd and re.search(r"\bMI[1-3][0-9]{2}", device.name or "") for device in self.devices
+        )
+
+    @cached_property
+    def is_compiled(self) -> bool:
+        """Whether torch.compile made code that the trace ran."""
+        return bool(
+            self._ask(
+                "SELECT 1 FROM signatures AS s WHERE s.capture_id = $key AND (s.activity = 'kernel'"
+                " AND regexp_matches(s.label, '^triton_(poi|red|per|mix|for|unk|tem|mm)_')"
+                " OR regexp_matches(s.label, '^(## Call CompiledFx|Torch-Compiled)')) LIMIT 1"
+            )
+        )
+
+    @cached_property
+    def rated(self) -> list[Rated]:
+        """Calls with known costs on devices with known peaks, but for costs that are a lower bound. Without sizes or
+        peaks there are none, which is asked first, as rating plans for long."""
+        has_any = self._ask(
+            "SELECT 1 FROM _trace_peaks($key, NULL, NULL, NULL) AS p WHERE p.bandwidth IS NOT NULL"
+            " AND EXISTS (FROM op_arguments AS a WHERE a.capture_id = $key AND a.shapes IS NOT NULL)"
+        )
+        rows = has_any and self._ask(
+            "SELECT r.family, r.bound, r.label, r.calls, r.kernels, r.ticks, r.least_ticks,"
+            " r.bytes::DOUBLE * r.calls, r.bandwidth, r.device, r.type, r.top_event"
+            " FROM _rated_calls($key, NULL, NULL, NULL, NULL, NULL, false) AS r"
+            " WHERE r.bound IS NOT NULL AND NOT r.is_least"
+        )
+        return [Rated(*row) for row in rows]
+
+    @cached_property
+    def chains(self) -> list[Chain]:
+        """Chains of kernels that one kernel could replace, those that save most first."""
+        if not any(label.family in ("elementwise", "reduction") for label in self.labels):
+            return []
+        rows = self._ask(
+            "SELECT c.sequence, c.kernels, c.calls, c.saved_ticks FROM _fusable_chains($key) AS c"
+            " ORDER BY c.saved_ticks DESC, c.sequence"
+        )
+        return [Chain(*row) for row in rows]
+
+    @cached_property
+    def span_ticks(self) -> int:
+        """The time from the first to the last event of the devices that ran work, together."""
+        # Annotations of streams have no device.
+        [(ticks,)] = self._ask(
+            "SELECT sum(s.span_ticks) FROM _device_spans($key, 'device') AS s"
+            " WHERE EXISTS (FROM _launches($key) AS w WHERE w.device IS NOT DISTINCT FROM s.device)"
+        )
+        return int(ticks or 0)
+
+    @cached_property
+    def unfused_attention(self) -> tuple[int, int, int]:
+        """The time of attention in single ops, its kernels, and those of softmax."""
+        query = (
+            "SELECT 1 FROM signatures AS s WHERE s.capture_id = $key"
+            " AND regexp_matches(s.label, '^aten::_(safe_)?softmax') LIMIT 1"
+        )
+        if not self._ask(query):
+            return 0, 0, 0
+        [(ticks, kernels, softmax)] = self._ask(
+            "SELECT coalesce(sum(u.ticks), 0)::BIGINT, count(*), count(*) FILTER (u.is_softmax)"
+            " FROM _unfused_attention($key) AS u"
+        )
+        return ticks, kernels, softmax
+
+
+def findings(
+    connection: duckdb.DuckDBPyConnection,
+    capture_key: int,
+    is_time_known: bool = True,
+) -> list[Finding]:
+    """Return the findings about kernels of a trace.
+
+    Args:
+        connection: to the database with the trace
+        capture_key: key of the trace, as in `captures`
+        is_time_known: whether the time of devices is known; it isn't where too many launches lack their kernels
+    """
+    evidence = Evidence(connection, capture_key)
+    if not is_time_known or not evidence.ticks:
+        return []
+    rules = (device_time, below_the_roof, fusable_kernels, unfused_attention, odd_sizes)
+    return [finding for rule in rules for finding in rule(evidence)]
+
+
+def device_time(evidence: Evidence) -> Iterator[Finding]:
+    """A family takes a fifth of the devices' time: the families, and what helps the one of most time."""
+    by_family: Counter[str | None] = Counter()
+    for label in evidence.labels:
+        by_family[label.family] += label.ticks
+    places = sorted(by_family.items(), key=lambda item: (-item[1], item[0] or "unknown names"))
+    family, ticks = places[0]
+    if ticks < 0.2 * evidence.ticks:
+        return
+    listed = (
+        (name or "unknown names", share) for name, part in places[:4] if (share := 100 * part / evidence.ticks) >= 1
+    )
+    labels = [label for label in evidence.labels if label.family == family]
+    calls = sum(label.calls for label in labels)
+    yield Finding(
+        "device time",
+        "low",
+        f"Time of devices: {', '.join(f'{percent(share)} {name}' for name, share in listed)}.",
+        f"{counted(calls, 'call')} of {family or 'unknown names'}, most time in {shortened(labels[0].label, 120)};"
+        " etq kernels --by family lists them",
+        _remedy_of_family(evidence, family, labels),
+        ticks=ticks,
+        whole=WORK,
+        whole_ticks=evidence.ticks,
+    )
+
+
+def _remedy_of_family(evidence: Evidence, family: str | None, labels: Sequence[Label]) -> str:
+    """Return what helps where most time is in these kernels; nothing is known to help those of unknown names."""
+    if family in (None, "other"):
+        return ""
+    if family == "GEMM":
+        return _remedy_of_products(evidence, labels)
+    if family in ("elementwise", "normalization", "softmax", "reduction"):
+        return _remedy_of_passes(evidence, family, labels)
+    return _remedy_of_copies(labels) if family == "memcpy" else _REMEDIES.get(family or "", _LISTED)
+
+
+_LISTED: Final = "etq ops lists the ops with most of it."
+_REMEDIES: Final = {
+    "communication": "etq show device_breakdown shows how much is exposed; with all processes in one job, etq show"
+    " collective_waits shows how much is waiting for others.",
+    "copy": "Copies compute nothing: keep one memory format and type, and avoid contiguous() and cat.",
+    "from pageable memory": "Copy from pinned memory (pin_memory), which is faster, and then asynchronously"
+    " (non_blocking=True); copy less.",
+    "from the host": "Copy less, or while kernels run: asynchronously (non_blocking=True) from pinned memory.",
+    "to the host": "Copy less to the host, or while kernels run: asynchronously (non_blocking=True) to pinned memory.",
+}
+
+
+def _remedy_of_copies(labels: Sequence[Label]) -> str:
+    by_direction: Counter[str] = Counter()
+    for label in labels:
+        direction = next((name for name, pattern in _DIRECTIONS if pattern.search(label.label)), "")
+        by_direction[direction] += label.ticks
+    direction, ticks = by_direction.most_common(1)[0]
+    return _REMEDIES.get(direction, _LISTED) if 2 * ticks >= sum(by_direction.values()) else _LISTED
+
+
+def _remedy_of_products(evidence: Evidence, labels: Sequence[Label]) -> str:
+    """What helps depends on whether tensor cores are used; it must be known of kernels with nine tenths of the time."""
+    ticks = sum(label.ticks for label in labels)
+    if 10 * sum(label.ticks for label in labels if label.uses_matrix_units is None) > ticks:
+        return _LISTED
+    share = sum(label.ticks for label in labels if label.uses_matrix_units) / ticks
+    if share >= 0.9:
+        smaller = ", or use smaller types where accuracy allows." if _has_smaller(evidence, labels[0].label) else "."
+        return f"The products run on tensor cores already: make fewer of them{smaller}"
+    by_type = sum(label.ticks for label in labels if not _NOT_BY_TYPE.search(label.label))
+    if share >= 0.1 or 2 * by_type < ticks:
+        return _LISTED
+    if evidence.have_matrix_cores:
+        return "Matrix products run without matrix cores: use bfloat16."
+    if evidence.have_capability(8):
+        return "Matrix products run without tensor cores: use bfloat16, or allow TF32."
+    return "Matrix products run without tensor cores: use float16." if evidence.have_capability(7) else _LISTED
+
+
+def _has_smaller(evidence: Evidence, names: str) -> bool:
+    """Whether a device may compute faster with smaller types than those in these names."""
+    return not _FOUR_BIT.search(names) and (not _EIGHT_BIT.search(names) or evidence.have_capability(10))
+
+
+def _remedy_of_passes(evidence: Evidence, family: str, labels: Sequence[Label]) -> str:
+    """What helps kernels that compute little for what they read; torch.compile fuses torch's own."""
+    ticks = sum(label.ticks for label in labels)
+    in_memory = sum(calls.ticks for calls in evidence.rated if calls.family == family and calls.bound == "memory")
+    limit = "These kernels are limited by memory: " if 2 * in_memory >= ticks else ""
+    if evidence.is_compiled:
+        return f"{limit}fewer passes over it, or smaller types." if limit else _LISTED
+    if 2 * sum(label.ticks for label in labels if _TORCHS.search(label.label)) < ticks:
+        return _LISTED
+    return f"{limit}torch.compile fuses those that follow each other."
+
+
+def below_the_roof(evidence: Evidence) -> Iterator[Finding]:
+    """Ops of a family with one limit take longer than good kernels, by a twentieth of the devices' time."""
+    groups: defaultdict[tuple[str, str], list[Rated]] = defaultdict(list)
+    for calls in evidence.rated:
+        if calls.bound != "latency" or calls.ticks <= SHORT_TICKS * calls.kernels:
+            groups[calls.family, calls.bound].append(calls)
+    for (family, bound), rated in groups.items():
+        ticks = sum(calls.ticks for calls in rated)
+        least = sum(calls.least_ticks for calls in rated)
+        above = ticks - least / (1 if bound == "latency" else ACHIEVABLE)
+        if above < 0.05 * evidence.ticks:
+            continue
+        share = percent(100 * ticks / evidence.ticks)
+        ops = _by_op(rated)
+        listed = ", ".join(f"{counted(calls, 'call')} of {op}" for op, calls, _ in ops[:3])
+        reached = f"; at stake is the time beyond {percent(100 * ACHIEVABLE)} of the peak, which good kernels reach"
+        yield Finding(
+            "below the roof",
+            severity_of(100 * above / evidence.ticks),
+            f"{share} of the devices' time is {family} {_at(bound, rated, ticks, least)}.",
+            f"{listed}, on {rated[0].device}{'' if bound == 'latency' else reached}; etq roofline lists them",
+            _remedy_of_roof(evidence, family, bound, ops[0][0], rated),
+            cause={"latency": "host", "memory": None if family in PRODUCTS else "fusion"}.get(bound),
+            ticks=above,
+            whole=WORK,
+            whole_ticks=evidence.ticks,
+        )
+
+
+def _by_op(rated: Sequence[Rated]) -> list[tuple[str, int, int]]:
+    """Return ops with their calls and their time, the longest first."""
+    calls: Counter[str] = Counter()
+    ticks: Counter[str] = Counter()
+    for row in rated:
+        calls[row.op] += row.calls
+        ticks[row.op] += row.ticks
+    return [(op, calls[op], ticks[op]) for op in sorted(ticks, key=lambda op: (-ticks[op], op))]
+
+
+def _at(bound: str, rated: Sequence[Rated], ticks: int, least: float) -> str:
+    """Return what limits these calls, and how far they are from it."""
+    if bound == "memory":
+        moved = sum(calls.bytes or 0 for calls in rated)
+        # A byte in a nanosecond is a thousandth of a terabyte in a second.
+        return f"at {moved / ticks / 1e3:.2f} of {(rated[0].bandwidth or 0) / 1e12:.2f} TB/s"
+    if bound == "compute":
+        return f"at {percent(100 * least / ticks)} of the peak rate"
+    return "in kernels that are too small to fill the device"
+
+
+def _remedy_of_roof(evidence: Evidence, family: str, bound: str, main_op: str, rated: Sequence[Rated]) -> str:
+    """Return what helps ops of a family that have this limit."""
+    if bound == "latency":
+        fused = "" if evidence.is_compiled else "let torch.compile fuse them, "
+        return f"Batch small ops, {fused}or replay CUDA graphs."
+    if bound == "compute":
+        smaller = _is_most(rated, lambda names: _has_smaller(evidence, names))
+        others = "larger products, or smaller types where accuracy allows." if smaller else "or larger products."
+        return f"Use sizes that are multiples of the tiles, {others}"
+    if family in PRODUCTS:
+        smallest = _is_most(rated, lambda names: bool(_FOUR_BIT.search(names)))
+        return _remedy_of_reading(family, main_op) + ("." if smallest else "; smaller types read less.")
+    if evidence.is_compiled:
+        return "Read and write memory less often: fewer passes, or smaller types."
+    return "torch.compile fuses ops that follow each other, which then read and write memory once."
+
+
+def _remedy_of_reading(family: str, main_op: str) -> str:
+    # Of attention and batches of products, both operands are read once for each element of the batch.
+    if family == "attention" or main_op in ("aten::bmm", "aten::baddbmm"):
+        return (
+            "A larger batch reads more of both operands: fuse the products with what is between them,"
+            " or share an operand"
+        )
+    return "Use a larger batch, which uses what is read more often"
+
+
+def _is_most(rated: Sequence[Rated], condition: Callable[[str], bool]) -> bool:
+    """Return whether a condition on type and kernel applies to more than half of the time of these calls."""
+    ticks = sum(calls.ticks for calls in rated if condition(f"{calls.type} {calls.top_event}"))
+    return 2 * ticks > sum(calls.ticks for calls in rated)
+
+
+def fusable_kernels(evidence: Evidence) -> Iterator[Finding]:
+    """Fusing chains saves a twentieth of the whole time: where a device is idle, shorter kernels save little."""
+    saved = sum(chain.saved_ticks for chain in evidence.chains)
+    if not saved or saved < 0.05 * evidence.span_ticks:
+        return
+    kernels = sum(chain.kernels * chain.calls for chain in evidence.chains)
+    chains = sum(chain.calls for chain in evidence.chains)
+    most = "; ".join(
+        f"{shortened(chain.sequence, 160)} ({counted(chain.calls, 'time')})" for chain in evidence.chains[:2]
+    )
+    yield Finding(
+        "fusable kernels",
+        severity_of(100 * saved / evidence.span_ticks),
+        "Kernels that compute element by element or reduce follow each other:"
+        f" {counted(kernels, 'kernel')} in {counted(chains, 'chain')}.",
+        f"chains of most time: {most}; etq show fusable_chains lists them",
+        "torch.compile may fuse each chain into one kernel, which reads and writes memory once. If that takes as long"
+        f" as the chain's longest, it saves {_time(saved)}.",
+        cause="fusion",
+        ticks=saved,
+        whole=SPAN,
+        whole_ticks=evidence.span_ticks,
+    )
+
+
+def unfused_attention(evidence: Evidence) -> Iterator[Finding]:
+    """Attention in single ops takes a twentieth of the devices' time, and they have fused kernels for it."""
+    ticks, kernels, softmax = evidence.unfused_attention
+    share = 100 * ticks / evidence.ticks
+    if share < 5 or not (evidence.have_capability(5) or evidence.have_matrix_cores):
+        return
+    yield Finding(
+        "unfused attention",
+        severity_of(share),
+        f"{percent(share)} of the devices' time is unfused attention: product, softmax, product.",
+        f"{counted(softmax, 'softmax kernel')} between batches of products, {counted(kernels, 'kernel')};"
+        " etq kernels lists them",
+        "Call scaled_dot_product_attention, which keeps the scores out of memory.",
+        ticks=ticks,
+        whole=WORK,
+        whole_ticks=evidence.ticks,
+    )
+
+
+def odd_sizes(evidence: Evidence) -> Iterator[Finding]:
+    """Products on tensor cores whose kernels read one or two elements at once take a twentieth of the devices' time."""
+    odd = [
+        label
+        for label in evidence.labels
+        if label.family in ("GEMM", "convolution") and _ODD_SIZES.search(label.label) and "simt" not in label.label
+    ]
+    ticks = sum(label.ticks for label in odd)
+    share = 100 * ticks / evidence.ticks
+    if share < 5:
+        return
+    yield Finding(
+        "odd sizes",
+        severity_of(share),
+        f"{percent(share)} of the devices' time is in products whose sizes are not aligned.",
+        f"{counted(sum(label.calls for label in odd), 'call')} of kernels such as {shortened(odd[0].label, 120)}",
+        "Make matrix sizes multiples of 8, for example by padding: their kernels read 16 bytes at once.",
+        ticks=ticks,
+        whole=WORK,
+        whole_ticks=evidence.ticks,
+    )
+
+
+def _time(ticks: float) -> str:
+    """Return a time of a trace, whose ticks are nanoseconds, as text."""
+    return time(ticks / 1000, "us")

@@ -1,0 +1,79 @@
+"""The changes of series as rows, for SQL: captures by position, of builds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from etq.verdicts import words
+from etq.verdicts.arithmetic import Numbers
+from etq.verdicts.changes import Change, Least, Reset, changes_of, levels_of
+
+# The row of a series.
+_ROW: Final[dict[str, Any]] = {
+    "kind": "series", **dict.fromkeys(("verdict", "stage")), **dict.fromkeys(("place", "last_good", "first_bad"), 0),
+    **dict.fromkeys(("back", "before", "step", "low", "high", "p", "q"), math.nan),
+    **dict.fromkeys(("captures_before", "captures_after", "builds_after"), 0), "is_accepted": False,
+}  # fmt: skip
+
+
+def level_changes(series: Mapping[str, Any], min_step: float) -> dict[str, list[Any]]:
+    """Return a row for each series, and one for each of its changes.
+
+    series    columns series, family (the number of series of which one may change by chance), and, with an array for
+              each, positions (by which its captures are ordered), builds (numbers, in order), values, and steps and
+              creeps: positions of the first captures after those that were accepted; resolution: the step of a coarse
+              clock in the time whose logarithms the values are, else 0
+    min_step  the smallest change that counts
+    """
+    orders = [np.lexsort(keys) for keys in zip(series["positions"], series["builds"], strict=True)]
+    values, builds, positions = (
+        [each[order] for each, order in zip(series[name], orders, strict=True)]
+        for name in ("values", "builds", "positions")
+    )
+    starts = [np.r_[np.flatnonzero(np.diff(each, prepend=-1)), len(each)] for each in builds]
+    levels = [levels_of(*each) for each in zip(values, builds, strict=True)]
+    # A reset has a place among the captures of a series that have the op.
+    resets = [
+        [
+            Reset(_build_of(int((known < at).sum()), first), name == "creeps")
+            for name in ("steps", "creeps")
+            for at in series[name][row]
+        ]
+        for row, (known, first) in enumerate(zip(positions, starts, strict=True))
+    ]
+    leasts = [Least(min_step, clock) for clock in series["resolution"].tolist()]
+    found = changes_of([level for level, _ in levels], leasts, resets, [errors for _, errors in levels])
+    rows: list[dict[str, Any]] = []
+    for at, each in enumerate(found):
+        known = {"series": int(series["series"][at]), "shows": each.shows}
+        rows.append(_ROW | known)
+        for change in each.changes:
+            q = min(1.0, change.p * (1 if change.is_accepted else int(series["family"][at])))
+            rows.append(_row(change, starts[at], positions[at]) | known | {"q": q})
+    return {name: [row[name] for row in rows] for name in ("series", "shows", *_ROW)}
+
+
+def _build_of(capture: int, starts: Numbers) -> int:
+    """Return the build of a capture; after the last one, how many there are."""
+    return int(starts.searchsorted(capture, "right")) - 1 if capture < starts[-1] else len(starts) - 1
+
+
+def _row(change: Change, starts: Numbers, positions: Numbers) -> dict[str, Any]:
+    """Return a change with the positions of its captures; `starts` are the first captures of builds."""
+    good, bad = change.ends
+    is_creep = change.is_creep
+    row = {
+        "kind": "creep" if is_creep else "step", "verdict": words.direction(change.step),
+        "place": int(starts[change.place]) + 1,
+        "last_good": int(positions[starts[good] if is_creep else starts[good + 1] - 1]),
+        "first_bad": int(positions[starts[bad + 1] - 1 if is_creep else starts[bad]]),
+        "back": math.nan if change.back is None else float(positions[starts[change.back]]),
+        "captures_before": 0 if is_creep else int(starts[change.last + 1] - starts[change.first]),
+        "captures_after": int(starts[change.end] - starts[change.place]), "builds_after": change.end - change.place,
+    }  # fmt: skip
+    names = ("stage", "before", "step", "low", "high", "p", "is_accepted")
+    return _ROW | row | {name: getattr(change, name) for name in names}

@@ -1,0 +1,420 @@
+"""The linear model of series: a level, steps, and bends from which on it grows, under white and slow noise.
+
+Many series of one length are fitted at once. Rows of an array are series; a column of `Basis` is a step or a bend at a
+place. What is chosen for a series is a row of columns' numbers, with -1 for none.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from etq.verdicts.arithmetic import DEVIATION, Flags, Numbers, medians
+
+# The builds of a level, fewer are outliers; and of a growth that does not begin with the series.
+LEAST: Final = 3
+LONG: Final = 8
+# A series without changes has a step or bend with less than this probability.
+CHANCE: Final = 0.01
+# The builds whose change a series tells in advance.
+NEW: Final = 5
+# The price of a step or bend in -2 log likelihood; the second is times ln(n), as in Schwarz's criterion; the third is
+# that of all but a bend of the whole series, and of slow noise.
+PRICE: Final = 6.0
+PLACE: Final = 2.5
+ANYWHERE: Final = 4.0
+# The most steps and bends; the builds between two steps that are looked for as one rise.
+MOST: Final = 12
+RISES: Final = (3, 4, 5, 7, 9, 12, 16, 21, 28)
+# The prior degrees of freedom of the noise.
+PRIOR: Final = 2.0
+# Where the deviation of a build from its neighbours is cut off, in standard deviations.
+CLIP: Final = 3.0
+# Slow noise: its share of the variance, and the correlation of neighbours.
+SHAPES: Final = ((0.0, 0.0), *((share, r) for share in (0.4, 0.9) for r in (0.7, 0.95)))
+# The rows that are fitted at once: their arrays fit into the processor's cache.
+ROWS: Final = 256
+
+Places = np.ndarray[tuple[int, ...], np.dtype[np.intp]]
+
+
+class Basis(NamedTuple):
+    """What rows of one length, noise and period have in common."""
+
+    white: Numbers  # the inverse root of the noise's covariance
+    constant: Numbers  # a level, or one for each phase of the period
+    columns: Numbers  # steps and bends beside it, whitened
+    gram: Numbers
+    places: Places
+    is_bend: Flags
+    prices: Numbers
+    is_free: Flags  # far enough from the ends
+    near: Flags  # pairs of columns that are too near to both be chosen
+    pairs: tuple[Places, Places]  # of steps: the ends of a rise
+    price: float  # the determinant's logarithm, and the price of slow noise and of a period
+
+
+@lru_cache(maxsize=96)
+def basis_of(n: int, shape: tuple[float, float], errors: bytes | None, period: int) -> Basis:
+    """Return the basis; `errors` are the variances of the builds in units of their mean, None if they are equal."""
+    (share, r), t = shape, np.arange(n)
+    own = np.ones(n) if errors is None else np.frombuffer(errors)
+    white = np.linalg.inv(np.linalg.cholesky((1 - share) * np.diag(own) + share * r ** np.abs(t[:, None] - t)))
+    price = math.log((white.sum(axis=1) ** 2).sum()) - 2 * float(np.log(np.diag(white)).sum())
+    price += ANYWHERE * (share > 0) + (period > 1) * ((period - 1) * math.log(n) + PRICE)
+    constant = np.linalg.qr(white @ (t[:, None] % period == np.arange(period)))[0]
+    columns = white @ np.hstack([t[:, None] >= t[1:], np.maximum(0, t[:, None] - t[:-1])])
+    columns -= constant @ (constant.T @ columns)
+    places, is_bend = np.r_[1:n, 0 : n - 1], np.arange(2 * n - 2) >= n - 1
+    whole, apart = is_bend & (places == 0), np.where(is_bend, LONG, LEAST)
+    near = (np.abs(places[:, None] - places) < apart[:, None]) & (is_bend[:, None] == is_bend)
+    prices = PRICE + PLACE * math.log(n) + ANYWHERE * ~whole
+    is_free = whole | (np.minimum(places, n - places) >= apart)
+    first, last = np.triu_indices(n - 1, LEAST)
+    is_pair = np.isin(last - first, RISES) & is_free[first] & is_free[last]
+    pairs = first[is_pair], last[is_pair]
+    return Basis(white, constant, columns, columns.T @ columns, places, is_bend, prices, is_free, near, pairs, price)
+
+
+@dataclass
+class Rows:
+    """Rows of series under one basis, and what is chosen for them."""
+
+    basis: Basis
+    cross: Numbers
+    squares: Numbers
+    prior: Numbers
+    period: int
+    chosen: Places
+    score: Numbers
+
+    @classmethod
+    def of(cls, y: Numbers, floor: Numbers, shape: tuple[float, float], errors: bytes | None, period: int) -> Rows:
+        basis = basis_of(y.shape[1], shape, errors, period)
+        z = y @ basis.white.T
+        z -= (z @ basis.constant) @ basis.constant.T
+        squares = (z**2).sum(axis=1)
+        made = cls(basis, z @ basis.columns, squares, PRIOR * floor**2, period, np.full((len(y), 0), -1), squares)
+        made.score = made.scored(squares, made.chosen)
+        return made
+
+    @property
+    def freedom(self) -> float:
+        return len(self.basis.white) - 1 + PRIOR
+
+    def at(self, rows: Places | Flags) -> Rows:
+        """Return some of the rows."""
+        parts = (self.cross, self.squares, self.prior, self.chosen, self.score)
+        cross, squares, prior, chosen, score = (part[rows] for part in parts)
+        return Rows(self.basis, cross, squares, prior, self.period, chosen, score)
+
+    def scored(self, squares: Numbers, chosen: Places) -> Numbers:
+        """Return -2 log likelihood with its penalties."""
+        paid = np.where(chosen >= 0, self.basis.prices[chosen], 0).sum(axis=1)
+        return self.freedom * np.log(np.maximum(squares, 0) + self.prior) + self.basis.price + paid
+
+    def beside(self, chosen: Places) -> tuple[Numbers, Numbers, Numbers, list[Numbers]]:
+        """Return cross products, squared lengths of columns and squares of rows without what chosen columns explain,
+        and these columns' products with all, made orthonormal one after the other.
+        """
+        gram, rows = self.basis.gram, np.arange(len(chosen))
+        cross, squares = self.cross.copy(), self.squares.copy()
+        lengths = np.tile(np.diag(gram), (len(chosen), 1))
+        found: list[Numbers] = []
+        for column in chosen.T:
+            at = np.maximum(column, 0)
+            product = gram[at]
+            for other in found:
+                product -= other * other[rows, at][:, None]
+            size = (column >= 0) / np.sqrt(np.maximum(lengths[rows, at], 1e-12))
+            product *= size[:, None]
+            explained = cross[rows, at] * size
+            cross -= product * explained[:, None]
+            lengths -= product**2
+            squares -= explained**2
+            found.append(product)
+        return cross, lengths, squares, found
+
+    def best(self, chosen: Places) -> tuple[Places, Numbers, Numbers]:
+        """Return the best column of each row beside the chosen ones, the score with it, and that without it."""
+        basis = self.basis
+        cross, lengths, squares, _ = self.beside(chosen)
+        can = basis.is_free & (lengths > 1e-7 * np.diag(basis.gram) + 1e-12)
+        for column in chosen.T:
+            can &= ~(basis.near[np.maximum(column, 0)] & (column >= 0)[:, None])
+        left = squares[:, None] - np.where(can, cross**2 / np.maximum(lengths, 1e-12), 0)
+        scores = np.log(np.maximum(left, 0) + self.prior[:, None])
+        scores *= self.freedom
+        scores += np.where(can, basis.prices, np.inf)
+        without, column = self.scored(squares, chosen), scores.argmin(axis=1)
+        paid = without - self.freedom * np.log(np.maximum(squares, 0) + self.prior)
+        return column, scores[np.arange(len(column)), column] + paid, without
+
+    def best_rise(self) -> tuple[Places, Numbers]:
+        """Return the best two steps of each row beside the chosen ones, and the score with them."""
+        basis, (first, last) = self.basis, self.basis.pairs
+        cross, lengths, squares, found = self.beside(self.chosen)
+        if not len(first):
+            return np.full((len(cross), 2), -1), np.full(len(cross), np.inf)
+        shared = basis.gram[first, last] - sum(each[:, first] * each[:, last] for each in found)
+        a, b, c, d = lengths[:, first], lengths[:, last], cross[:, first], cross[:, last]
+        area = a * b
+        determinant = area - shared**2
+        is_near = determinant < 1e-6 * area
+        for column in self.chosen.T:
+            near = basis.near[np.maximum(column, 0)] & (column >= 0)[:, None]
+            is_near |= near[:, first] | near[:, last]
+        gains = np.where(is_near, 0, (c**2 * b - 2 * c * d * shared + d**2 * a) / np.where(is_near, 1, determinant))
+        at, rows = gains.argmax(axis=1), np.arange(len(gains))
+        pair = np.stack([first[at], last[at]], axis=1)
+        return pair, self.scored(squares - gains[rows, at], np.hstack([self.chosen, pair]))
+
+    def grown(self, rises: bool) -> Rows:
+        """Choose steps and bends one by one while the score falls; if `rises`, where none helps also two steps."""
+        most = min(MOST, len(self.basis.white) // 3)
+        active = np.arange(len(self.chosen))
+        while len(active) and self.chosen.shape[1] < most:
+            part = self.at(active)
+            column, score, _ = part.best(part.chosen)
+            added, is_better = column[:, None], score < part.score - 1e-9
+            if rises and not is_better.all():
+                left = np.flatnonzero(~is_better)
+                pair, of_pair = part.at(left).best_rise()
+                added = np.hstack([added, np.full_like(added, -1)])
+                added[left], score[left] = pair, of_pair
+                is_better[left] = of_pair < part.score[left] - 1e-9
+            active = active[is_better]
+            if len(active):
+                more = np.full((len(self.chosen), added.shape[1]), -1)
+                more[active] = added[is_better]
+                self.chosen, self.score[active] = np.hstack([self.chosen, more]), score[is_better]
+        return self
+
+    def moved(self) -> Rows:
+        """Move each step and bend, one at a time, where it explains more, or drop it."""
+        active = np.flatnonzero((self.chosen >= 0).any(axis=1))
+        for _ in range(4):
+            before = self.chosen[active]
+            for place in range(self.chosen.shape[1]):
+                rows = active[self.chosen[active, place] >= 0]
+                if not len(rows):
+                    continue
+                part = self.at(rows)
+                part.chosen[:, place] = -1
+                column, score, without = part.best(part.chosen)
+                self.chosen[rows, place] = np.where(score < without, column, -1)
+                self.score[rows] = np.minimum(score, without)
+            active = active[(np.sort(before, axis=1) != np.sort(self.chosen[active], axis=1)).any(axis=1)]
+            if not len(active):
+                break
+        return self
+
+    def tested(self) -> tuple[Numbers, Numbers, Numbers]:
+        """Return the chosen columns' coefficients, their standard errors, and p of each at any of n places."""
+        at, is_there = np.maximum(self.chosen, 0), self.chosen >= 0
+        gram = self.basis.gram[at[:, :, None], at[:, None, :]]
+        unit = np.eye(self.chosen.shape[1])
+        inverse = np.linalg.pinv(np.where(is_there[:, :, None] & is_there[:, None, :], gram, unit), hermitian=True)
+        cross = np.where(is_there, np.take_along_axis(self.cross, at, axis=1), 0)
+        b = (inverse @ cross[:, :, None])[:, :, 0]
+        freedom = np.maximum(1.0, self.freedom - is_there.sum(axis=1) - self.period)[:, None]
+        left = np.maximum(self.squares - (cross * b).sum(axis=1), 0) + self.prior
+        errors = np.sqrt(left[:, None] / freedom * np.einsum("rkk->rk", inverse))
+        z = np.sqrt(freedom * np.log1p((b / errors) ** 2 / freedom)) * (8 * freedom + 1) / (8 * freedom + 3)  # Wallace
+        p = [[math.erfc(each / math.sqrt(2)) for each in row] for row in z.tolist()]
+        return b, errors, np.minimum(1, len(self.basis.white) * np.reshape(p, z.shape))
+
+    def error_of_last(self) -> Numbers:
+        """Return the standard error that a step of the last five builds would have."""
+        freedom = np.maximum(1.0, self.freedom - (self.chosen >= 0).sum(axis=1) - self.period)
+        length = self.basis.gram[len(self.basis.white) - 1 - NEW, len(self.basis.white) - 1 - NEW]
+        return np.asarray(np.sqrt((np.maximum(self.beside(self.chosen)[2], 0) + self.prior) / freedom / length))
+
+    def pruned(self, least: Numbers) -> Rows:
+        """Undo the least clear step or bend and move the others, until each is clear and steps are at least `least`."""
+        active = np.flatnonzero((self.chosen >= 0).any(axis=1))
+        while len(active):
+            part = self.at(active)
+            b, _, p = part.tested()
+            is_small = ~self.basis.is_bend[part.chosen] & (np.abs(b) < least[active][:, None])
+            failed = (part.chosen >= 0) & ((p >= CHANCE) | is_small)
+            worst = np.where(failed, p - 1e-9 * np.abs(b), -1).argmax(axis=1)
+            part.chosen[np.arange(len(active)), worst] = np.where(
+                failed.any(axis=1), -1, part.chosen[np.arange(len(active)), worst]
+            )
+            part = part.at(failed.any(axis=1))
+            active = active[failed.any(axis=1)]
+            part.moved()
+            self.chosen[active], self.score[active] = part.chosen, part.score
+        return self
+
+
+class Model(NamedTuple):
+    """What is found in rows of series. Of the chosen columns of each, -1 for none, the place, the size (of a bend: more
+    a build), its error and p; for each build, what it has more by growth, and by a period or a state.
+    """
+
+    places: Places
+    is_bend: Flags
+    sizes: Numbers
+    errors: Numbers
+    p: Numbers
+    is_state: Flags  # as large as the gap between two states that were taken away
+    growth: Numbers
+    other: Numbers
+    seen: Numbers  # the error of a step of which there are five builds
+
+
+# Rows of series, and their fits under one noise.
+Fits = list[tuple[Places, Rows]]
+
+
+def trimmed_sd(differences: Numbers) -> Numbers:
+    """Return the standard deviation of values with these differences of neighbours, without the largest fifth."""
+    kept = max(1, math.ceil(0.8 * differences.shape[1]))
+    return np.asarray(np.sqrt(np.partition(differences**2, kept - 1, axis=1)[:, :kept].mean(axis=1) / 2 / 0.438))
+
+
+def modelled(y: Numbers, errors: bytes | None, floor: Numbers, least: Numbers) -> Model:
+    """Return the model of rows of series.
+
+    floor  the noise that is assumed at first
+    least  the smallest step that counts
+    """
+    parts = [_modelled(*(each[at : at + ROWS] for each in (y, floor, least)), errors) for at in range(0, len(y), ROWS)]
+    width = max(part.places.shape[1] for part in parts)
+
+    def wide(values: Numbers, fill: int) -> Numbers:
+        return np.pad(values, ((0, 0), (0, width - values.shape[1])), constant_values=fill)
+
+    columns = [[wide(part[at], -1 if at == 0 else 0) for part in parts] for at in range(len(Model._fields) - 3)]
+    return Model(*map(np.concatenate, (*columns, *([part[at] for part in parts] for at in (-3, -2, -1)))))
+
+
+def _modelled(y: Numbers, floor: Numbers, least: Numbers, errors: bytes | None) -> Model:
+    every, n = np.arange(len(y)), y.shape[1]
+    states, gap, share = np.zeros_like(y), np.zeros(len(y)), np.zeros(len(y))
+    best = last = fitted(y, every, errors, floor)
+    score, rows = _scores(best, len(y)), every
+    for _ in range(2 if n >= 12 else 0):
+        found, price, has_states = states_of((y - sum(_parts(last, y)))[rows], floor[rows])
+        rows, found, price = rows[has_states], found[has_states], price[has_states]
+        if not len(rows):
+            break
+        rest = y.copy()
+        rest[rows] -= found
+        last = fitted(rest, rows, errors, floor)
+        new = _scores(last, len(y))[rows] + price
+        is_better = new < score[rows]
+        at, found = rows[is_better], found[is_better]
+        score[at], states[at], gap[at], share[at] = new[is_better], found, found.max(axis=1), (found > 0).mean(axis=1)
+        best = _only(best, ~np.isin(every, at)) + _only(last, np.isin(every, at))
+    best = [(at, fit.pruned(least[at])) for at, fit in best]
+    seen = np.zeros(len(y))
+    for at, fit in best:
+        seen[at] = fit.error_of_last()
+    width = max((fit.chosen.shape[1] for _, fit in best), default=0)
+    columns = [np.full((len(y), width), fill) for fill in (-1, False, 0.0, 0.0, 1.0)]
+    for at, fit in best:
+        is_there, shape = fit.chosen >= 0, np.ix_(at, range(fit.chosen.shape[1]))
+        values = (fit.basis.places[fit.chosen], fit.basis.is_bend[fit.chosen], *fit.tested())
+        for column, value, fill in zip(columns, values, (-1, False, 0, 0, 1), strict=True):
+            column[shape] = np.where(is_there, value, fill)
+    _, growth, phases = _parts(best, y - states)
+    # One may be in the likelier state for so long by chance.
+    likely = n * np.maximum(share, 1 - share)[:, None] ** (_ends(columns[0], columns[1], n) - columns[0]) >= CHANCE
+    is_state = likely & (np.abs(np.abs(columns[2]) - gap[:, None]) < gap[:, None] / 4) & ~columns[1].astype(bool)
+    slopes = np.diff(growth, axis=1, prepend=growth[:, :1])
+    return Model(*columns, is_state, slopes, states + phases - phases.mean(axis=1, keepdims=True), seen)
+
+
+def _ends(places: Places, is_bend: Flags, n: int) -> Places:
+    """Return, for each column, the next place of one of its kind, or the end."""
+    after = (places[:, None, :] > places[:, :, None]) & (is_bend[:, None, :] == is_bend[:, :, None])
+    return np.where(after, places[:, None, :], n).min(axis=2, initial=n)
+
+
+def _parts(fits: Fits, y: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+    """Return what fits say of each build: its steps, growth, and the level, or that of its phase."""
+    steps, growth, phases = np.zeros_like(y), np.zeros_like(y), np.zeros_like(y)
+    t = np.arange(y.shape[1])
+    for rows, fit in fits:
+        sizes = np.where(fit.chosen >= 0, fit.tested()[0], 0)
+        for column, size in zip(fit.chosen.T, sizes.T, strict=True):
+            after, is_bend = t - fit.basis.places[column][:, None], fit.basis.is_bend[column][:, None]
+            steps[rows] += np.where(is_bend, 0, after >= 0) * size[:, None]
+            growth[rows] += np.where(is_bend, np.maximum(0, after), 0) * size[:, None]
+        rest = y[rows] - steps[rows] - growth[rows]
+        for phase in range(fit.period):
+            phases[rows, phase :: fit.period] = medians(rest[:, phase :: fit.period])[:, None]
+    return steps, growth, phases
+
+
+def _only(fits: Fits, chosen: Flags) -> Fits:
+    """Return the fits of chosen rows."""
+    return [(rows[chosen[rows]], fit.at(chosen[rows])) for rows, fit in fits if chosen[rows].any()]
+
+
+def _scores(fits: Fits, count: int) -> Numbers:
+    scores = np.full(count, np.inf)
+    for rows, fit in fits:
+        scores[rows] = fit.score
+    return scores
+
+
+def fitted(y: Numbers, rows: Places, errors: bytes | None, floor: Numbers) -> Fits:
+    """Return fits of some rows, each under the likeliest noise, with or without a period."""
+    z = y[rows]
+    sd = np.maximum(trimmed_sd(np.diff(z)), floor[rows])
+    middle = running_medians(z)
+    z = middle + np.clip(z - middle, -CLIP * sd[:, None], CLIP * sd[:, None])
+    periods, fits = periods_of(z, sd), []
+    for period in np.unique(np.r_[1, periods]):
+        at = np.flatnonzero((periods == period) | (period == 1))
+        fits += [(at, Rows.of(z[at], floor[rows[at]], shape, errors, int(period)).grown(False)) for shape in SHAPES]
+    owner = np.stack([_scores([each], len(z)) for each in fits]).argmin(axis=0)
+    of_best = [(at[owner[at] == place], fit.at(owner[at] == place)) for place, (at, fit) in enumerate(fits)]
+    return [(rows[at], fit.grown(True).moved()) for at, fit in of_best if len(at)]
+
+
+def running_medians(y: Numbers) -> Numbers:
+    """Return the medians of five neighbours; at the ends of the last five."""
+    a, b, c, d, e = (y[:, at : y.shape[1] - 4 + at] for at in range(5))
+    low = np.maximum(np.minimum(a, b), np.minimum(c, d))
+    high = np.minimum(np.maximum(a, b), np.maximum(c, d))
+    middle = np.maximum(np.minimum(low, high), np.minimum(np.maximum(low, high), e))
+    return np.pad(middle, ((0, 0), (2, 2)), mode="edge")
+
+
+def periods_of(y: Numbers, sd: Numbers) -> Places:
+    """Return the period of a regular load in each row; 1 without. Differences hardly see steps and growth."""
+    d, n = np.clip(np.diff(y), -CLIP * sd[:, None], CLIP * sd[:, None]), y.shape[1]
+    d -= d.mean(axis=1, keepdims=True)
+    best, found, squares = np.zeros(len(y)), np.ones(len(y), np.intp), np.maximum((d**2).sum(axis=1), 1e-300)
+    for period in range(2, min(14, n // 4) + 1):
+        explained = sum(
+            d[:, phase::period].sum(axis=1) ** 2 / len(range(phase, n - 1, period)) for phase in range(period)
+        )
+        score = n * np.log(np.maximum(1 - explained / squares, 1e-9)) + (period - 1) * math.log(n) + PRICE
+        best, found = np.minimum(best, score), np.where(score < best, period, found)
+    return found
+
+
+def states_of(rest: Numbers, floor: Numbers) -> tuple[Numbers, Numbers, Flags]:
+    """Return what builds are above the lower of two states that they often go between, its price, and which rows do."""
+    n, order = rest.shape[1], np.sort(rest, axis=1)
+    k, sums = np.arange(1, n), np.cumsum(order, axis=1)
+    apart = (sums[:, :-1] / k - (sums[:, -1:] - sums[:, :-1]) / (n - k)) ** 2 * k * (n - k)
+    apart[:, np.minimum(k, n - k) < max(4, n / 10)] = 0
+    at, rows = apart.argmax(axis=1), np.arange(len(rest))
+    upper = rest > (order[rows, at] + order[rows, at + 1])[:, None] / 2
+    low, high = (medians(np.where(side, rest, np.nan)) for side in (~upper, upper))
+    spread = DEVIATION * medians(np.abs(rest - np.where(upper, high[:, None], low[:, None])))
+    share = np.clip(upper.mean(axis=1), 1 / n, 1 - 1 / n)
+    price = PRICE - 2 * n * (share * np.log(share) + (1 - share) * np.log(1 - share))
+    has_states = (np.diff(upper, axis=1).sum(axis=1) >= 6) & (high - low >= 4 * np.maximum(spread, floor))
+    return (high - low)[:, None] * upper, price, has_states

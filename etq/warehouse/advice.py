@@ -1,0 +1,53 @@
+"""The rows of `advice` as a query: those of the table, or computed for other arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from etq import catalog
+from etq.warehouse.formats import TRACE
+
+if TYPE_CHECKING:
+    from etq.database.handles import Capture
+    from etq.warehouse.warehouse import Warehouse
+
+VIEW: Final = "advice"
+_CHECKED: Final = """
+    SELECT c.unit, c.unit = _default_unit(c.time_scale), _checked_phase($phase) FROM _capture($capture, $unit) AS c
+"""
+
+
+def advised(warehouse: Warehouse, capture: Capture, given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return a query with the rows of `advice` about a capture, and its parameters; `given` are the other arguments.
+
+    Those about runs change nothing for a trace, whose texts have the default unit. Raises `QueryError` for an unknown
+    unit, phase or method.
+    """
+    others = {name: value for name, value in given.items() if value is not None}
+    checked = {"unit": others.pop("unit", None), "phase": others.get("phase")}
+    [(unit, is_default, _)] = warehouse.rows(_CHECKED, capture=capture, **checked)[1]
+    if others.get("runs") == "typical":
+        del others["runs"]
+    if capture.format == TRACE or (is_default and not others):
+        return _stored(capture, None if is_default else unit)
+    # Imported here, as other views need none of it.
+    from etq.advice.collecting import Given, rows_of
+    from etq.advice.filling import as_query
+
+    with warehouse.locked() as connection:
+        return as_query(rows_of(connection, capture.capture_id, Given(unit, **others)))
+
+
+def _stored(capture: Capture, unit: str | None) -> tuple[str, dict[str, Any]]:
+    """The rows of the table, with times in a unit; None: that of the table."""
+    columns, parameters = [f"t.{column.name}" for column in catalog.named(VIEW).columns], {"capture": capture.capture_id}
+    replaced: dict[str, str] = {}
+    if unit is not None:
+        replaced = {
+            "t.time_at_stake": "_in_unit(t.time_at_stake, _scale(t.unit, $unit)) AS time_at_stake",
+            "t.unit": "_display_unit(t.unit, $unit) AS unit",
+        }
+    selected = ", ".join(replaced.get(column, column) for column in columns)
+    query = f"SELECT {selected} FROM all_advice AS t WHERE t.capture_id = $capture ORDER BY t.place"
+    return query, parameters if unit is None else {**parameters, "unit": unit}

@@ -1,0 +1,98 @@
+-- Evidence of the rules of advice about dumps, which `etq/advice` has. Each macro is for all captures whose times are
+-- in a table with rows of `_timed_events`, and its first column is the capture.
+
+-- The dumps from one key up to another, and whether a record of their program maps their events to ops.
+CREATE MACRO _advised_captures(first_key, last_key) AS TABLE
+SELECT c.capture_id, c.time_scale, c.profiling_level,
+    c.record_id IS NOT NULL AND NOT EXISTS (
+        FROM findings AS f WHERE f.capture_id = c.capture_id AND f.rule = 'foreign record'
+    ) AS is_mapped
+FROM captures AS c
+WHERE c.capture_id BETWEEN first_key AND last_key
+    AND c.format NOT IN ('torch_trace', 'reference')
+    AND NOT EXISTS (FROM findings AS f WHERE f.capture_id = c.capture_id AND f.rule = 'events pruned');
+
+-- The findings about these captures and their records.
+CREATE MACRO _advised_findings(first_key, last_key) AS TABLE
+SELECT f.capture_id, f.rule, f.detail, 'in findings' AS place
+FROM findings AS f
+WHERE f.capture_id BETWEEN first_key AND last_key
+UNION ALL
+SELECT c.capture_id, f.rule, 'the record ' || r.name || ' ' || f.detail, 'in record_findings'
+FROM captures AS c
+JOIN records AS r USING (record_id)
+JOIN record_findings AS f USING (record_id)
+WHERE c.capture_id BETWEEN first_key AND last_key;
+
+-- One run that executed, and how many events of the runtime itself it logged in its executes.
+CREATE MACRO _advised_runs(
+    times,
+    taxes  -- a table with rows of `_run_taxes`
+) AS TABLE
+WITH logged AS (
+    SELECT t.capture_id, t.run_index, count(*) FILTER (t.event_index <> t.execute_index AND t.kind <> 'delegate') AS events
+    FROM query_table(times) AS t
+    WHERE t.execute_index IS NOT NULL
+    GROUP BY t.capture_id, t.run_index
+),
+placed AS (
+    SELECT r.*, min(r.run_index) OVER (PARTITION BY r.capture_id, r.scope) AS first_run
+    FROM runs AS r
+    WHERE r.capture_id BETWEEN (SELECT min(x.capture_id) FROM query_table(taxes) AS x)
+        AND (SELECT max(x.capture_id) FROM query_table(taxes) AS x)
+)
+SELECT x.capture_id, x.run_index, r.block_index, r.phase, r.first_run, r.is_typical, x.execute_ticks, x.tax_ticks,
+    l.events
+FROM query_table(taxes) AS x
+JOIN placed AS r USING (capture_id, run_index)
+JOIN logged AS l USING (capture_id, run_index);
+
+-- The events of a signature within executes.
+CREATE MACRO _advised_ops(
+    times  -- a table with rows of `_answered_times` of the runs that count, and their `scope`
+) AS TABLE
+SELECT o.capture_id, o.scope, o.signature_index, o.has_children, s.kind, s.family, s.instruction_id, o.calls, o.ticks
+FROM (
+    SELECT t.capture_id, t.scope, t.signature_index, t.children > 0 AS has_children, count(*) AS calls,
+        sum(t.self_ticks) AS ticks
+    FROM query_table(times) AS t
+    WHERE t.is_additive AND t.execute_index IS NOT NULL
+    GROUP BY ALL
+) AS o
+JOIN signatures AS s USING (capture_id, signature_index);
+
+-- The module and line of a signature, by the record, and whether all nodes that it reads are weights or inputs.
+CREATE MACRO _advised_nodes(first_key, last_key) AS TABLE
+WITH readers AS (
+    SELECT n.capture_id, n.signature_index, bool_and(e.to_node IS NULL) AS is_of_constant
+    FROM signature_nodes AS n
+    JOIN captures AS c USING (capture_id)
+    LEFT JOIN op_edges AS e ON e.record_id = c.record_id AND e.graph_id = n.graph_id AND e.to_node = n.node_index
+    WHERE n.capture_id BETWEEN first_key AND last_key AND n.is_own
+    GROUP BY n.capture_id, n.signature_index
+)
+SELECT coalesce(m.capture_id, r.capture_id), coalesce(m.signature_index, r.signature_index), m.module_path,
+    m.source_file || coalesce(':' || m.source_line, '') AS source, r.is_of_constant
+FROM (FROM signature_ops AS o WHERE o.capture_id BETWEEN first_key AND last_key) AS m
+FULL JOIN readers AS r USING (capture_id, signature_index);
+
+-- Parts of `load_breakdown`, in ticks.
+CREATE MACRO _advised_loads(times) AS TABLE
+SELECT l.capture_id, l.run_index, l.component, l.ticks FROM _load_parts(times) AS l;
+
+-- The durations that each clock of a capture measured, as rows of `_clock_durations`: a clock is a capture and the
+-- name of its clock.
+CREATE MACRO _advised_durations(times) AS TABLE
+SELECT (t.capture_id, t.kind = 'delegate') AS clock, t.duration_ticks AS ticks, count(*) AS events
+FROM query_table(times) AS t
+JOIN signatures AS s USING (capture_id, signature_index)
+WHERE t.value_unit = 'ticks' AND s.clock <> 'synthetic' AND NOT t.is_detached AND NOT t.is_impossible
+GROUP BY ALL;
+
+-- A clock, the runtime's or that of delegates' events, and what it measured, in ticks, as in `clock_steps`.
+CREATE MACRO _advised_clocks(times) AS TABLE
+WITH durations AS MATERIALIZED (FROM _advised_durations(times)),
+counted AS (FROM _counted_durations('durations'))
+SELECT n.clock[1] AS capture_id, n.clock[2] AS is_delegate, n.events, n.zeros, n.median, s.step
+FROM counted AS n
+LEFT JOIN _clock_steps('durations') AS s ON s.clock = n.clock;

@@ -1,0 +1,14 @@
+-- One device of a trace that ran work, as `trace_devices` has it; all that are listed, where devices that ran work have
+-- other numbers. `is_amd`: by its name, or by calls of AMD's runtime, as names of AMD's devices may be empty.
+CREATE MACRO _used_devices(capture_key) AS TABLE
+SELECT t.device, t.name, t.compute_major, t.compute_minor,
+    coalesce(starts_with(t.name, 'AMD'), false) OR EXISTS (
+        FROM signatures AS s
+        WHERE s.capture_id = capture_key AND s.activity = 'call' AND starts_with(s.label, 'hip')
+    ) AS is_amd
+FROM trace_devices AS t
+LEFT JOIN (
+    SELECT DISTINCT d.device FROM device_events AS d WHERE d.capture_id = capture_key
+) AS w ON w.device = t.device
+WHERE t.capture_id = capture_key
+QUALIFY w.device IS NOT NULL OR count(w.device) OVER () = 0;

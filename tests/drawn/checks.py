@@ -1,0 +1,353 @@
+"""Checks of what findings about traces claim, against the truth."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from tests.drawn.truth import Truth, plain
+from tests.drawn.words import TRACES
+
+Row = dict[str, Any]
+UNITS = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
+
+
+def number(text: str) -> float:
+    """A number of a text; of a share, too."""
+    return 99.75 if text.startswith("over") else float(text.replace(",", "").rstrip(" %"))
+
+
+def ticks(text: str) -> float:
+    value, unit = text.split()
+    return number(value) * UNITS[unit]
+
+
+class About:
+    """A finding about a trace, while its sentences are checked: what is known of it so far."""
+
+    def __init__(self, truth: Truth, row: Row) -> None:
+        self.truth, self.row = truth, row
+        self.device = truth.rank
+        self.causes: tuple[str, ...] = ()
+        self.subject: str | None = None
+        self.time = float(row["time_at_stake"] or 0) * UNITS.get(row["unit"] or "us", 1)
+
+    def share_of(self, whole: float, what: str) -> str | None:
+        """Whether the share is that of the time in a whole."""
+        share, found = self.row["share_percent"], 100 * self.time / whole if whole else 0.0
+        off = 0.03 * found + 0.1 + 100 * self.truth.slack / max(whole, 1)
+        if share is not None and abs(share - found) > off:
+            return f"{share:.1f} % of {what}, which is {self.time / 1e3:,.1f} of {whole / 1e3:,.1f} us, {found:.1f} %"
+        return None
+
+    # --- Idle devices ---
+
+    def idle(self, match: re.Match[str], *causes: str) -> str | None:
+        self.device = int(match["device"]) if match["device"] else self.device
+        self.causes = causes
+        if self.device not in self.truth.runs:
+            return f"there is no device {self.device}"
+        return self._covered(causes) or self.share_of(self.truth.span(self.device), "the device's time")
+
+    def _covered(self, causes: tuple[str, ...]) -> str | None:
+        truth, least = self.truth, self.time / 2 - self.truth.slack
+        idle = sum(each.ticks for each in truth.idle(self.device))
+        if self.time > idle * 1.01 + truth.slack:
+            return f"{self.time / 1e3:,.1f} us of {idle / 1e3:,.1f} us of idle time"
+        covered = truth.idle_by(self.device, causes)
+        if covered >= least or truth.saved(self.device, causes) >= least:
+            return None
+        by = {each.cause: truth.idle_by(self.device, [each.cause]) for each in truth.idle(self.device)}
+        words = ", ".join(
+            f"{cause} {time / 1e3:,.0f}" for cause, time in sorted(by.items(), key=lambda each: -each[1])[:4]
+        )
+        saved = truth.saved(self.device, causes) / 1e3
+        return f"{' or '.join(causes)} covers {covered / 1e3:,.0f} of {self.time / 1e3:,.0f} us (without: {saved:,.0f} less); idle: {words}"
+
+    def idle_in(self, match: re.Match[str]) -> str | None:
+        """A function, op or compilation that launches nothing."""
+        self.subject = match["subject"]
+        return self.idle(match, "function", "cpu op", "compile", "load") or self.mostly_in(match)
+
+    def idle_unknown(self, match: re.Match[str]) -> str | None:
+        self.device = int(match["device"]) if match["device"] else self.device
+        return self.share_of(self.truth.span(self.device), "the device's time")
+
+    def mostly_in(self, match: re.Match[str]) -> str | None:
+        self.subject = match["subject"].split(" of ")[-1]
+        parts = [
+            each
+            for each in self.truth.idle(self.device)
+            if any(plain(name) == plain(self.subject) for name in each.names)
+        ]
+        found = sum(each.ticks for each in parts)
+        if found < self.time / 2 - self.truth.slack and "pause" not in self.causes:
+            return f"the host was in {self.subject} for {found / 1e3:,.0f} of {self.time / 1e3:,.0f} us"
+        return None
+
+    def saves_sync(self, match: re.Match[str]) -> str | None:
+        saved = self.truth.saved(self.device, ("sync",))
+        return None if saved > 0.5 * ticks(match["time"]) else f"without synchronizations {saved / 1e3:,.1f} us less"
+
+    def whole(self, match: re.Match[str]) -> str | None:
+        part, whole, share = ticks(match["part"]), ticks(match["whole"]), self.row["share_percent"]
+        if share is not None and abs(100 * part / whole - share) > 1 + 0.02 * share:
+            return f"{part} of {whole} is not {share:.1f} %"
+        return None
+
+    def one_part(self, match: re.Match[str]) -> str | None:
+        parts = self.truth.idle(self.device) if self.row["rule"] == "device idle" else self.truth.path
+        longest, at = 0, None
+        for each in sorted(parts, key=lambda each: each.start):
+            longest = (longest if at == each.start else 0) + each.ticks
+            at = each.end
+            if longest > 0.5 * self.time - self.truth.slack:
+                return None
+        return "no part is most of it"
+
+    # --- The critical path ---
+
+    def on_path(self, match: re.Match[str]) -> str | None:
+        truth, self.subject = self.truth, match["subject"]
+        whole = truth.recording
+        if match["subject"].startswith("on the host, between"):
+            found = sum(each.ticks for each in truth.path if each.cause in ("step", "host", "sync"))
+            self.causes = ("step",)
+        else:
+            self.subject = self.subject.split(": the host ")[0] if ": the host " in self.subject else self.subject
+            found = sum(each.ticks for each in truth.on_path(self.subject))
+        if found < self.time / 2 - truth.slack or self.time > found + 0.1 * whole + truth.slack:
+            return f"{found / 1e3:,.0f} of {whole / 1e3:,.0f} us of the path are {self.subject}, not {self.time / 1e3:,.0f}"
+        launching = sum(each.ticks for each in truth.path if each.cause == "delay")  # a part of the path or none
+        return self.share_of(whole, "the critical path") and self.share_of(whole - launching, "the critical path")
+
+    def path_sides(self, match: re.Match[str]) -> str | None:
+        parts = self.truth.on_path(self.subject or "")
+        total = sum(each.ticks for each in parts if each.cause != "delay")
+        device = sum(each.ticks for each in parts if each.cause in ("device", "rank"))
+        if total and abs(number(match["device"]) - 100 * device / total) > 20:
+            return f"{100 * device / total:.0f} % of {self.subject} is on devices"
+        return None
+
+    # --- Time of devices ---
+
+    def families(self, match: re.Match[str]) -> str | None:
+        total = sum(self.truth.families.values())
+        for word in match["families"].split(", "):
+            share, family = re.fullmatch(r"(.+ %) (.+)", word).groups()  # type: ignore[union-attr]
+            found = 100 * self.truth.families[family] / total
+            if family != "unknown names" and abs(number(share) - found) > 0.6 + 100 * self.truth.slack / total:
+                return f"{family} is {found:.1f} % of the devices' time"
+        return self.share_of(total, "the devices' time")
+
+    def top_family(self, match: re.Match[str]) -> str | None:
+        family = match["family"]
+        found = max(self.truth.families, key=self.truth.families.__getitem__)
+        return None if family in (found, "unknown names") else f"most time is {found}"
+
+    def chains(self, match: re.Match[str]) -> str | None:
+        most = sum(
+            1 for run in self.truth.runs.values() for each in run.work
+            if each.kernel.family in ("elementwise", "normalization", "reduction", "embedding")
+        )  # fmt: skip
+        return None if number(match["kernels"]) <= most else f"there are {most} such kernels"
+
+    # --- Steps ---
+
+    def waits_for_rank(self, match: re.Match[str]) -> str | None:
+        waited, moved = self.truth.collectives
+        rank = int(match["rank"]) if "rank" in match.re.groupindex else None
+        if rank is not None and rank != self.truth.drawn.late:
+            return f"rank {self.truth.drawn.late} is late"
+        return None if waited >= moved else f"{waited / 1e3:,.0f} us waited for a rank, {moved / 1e3:,.0f} transferred"
+
+    def transfers(self, match: re.Match[str]) -> str | None:
+        waited, moved = self.truth.collectives
+        return None if moved >= waited else f"{waited / 1e3:,.0f} us waited for a rank, {moved / 1e3:,.0f} transferred"
+
+    def one_rank(self, match: re.Match[str]) -> str | None:
+        return "all ranks are there" if len(self.truth.drawn.programs) > 1 else None
+
+    def step_share(self, match: re.Match[str], what: str) -> str | None:
+        least, most = self.truth.step_shares(what)
+        right = least - 3 <= number(match["share"]) <= most + 3
+        return None if right else f"{least:.1f} to {most:.1f} % is in {what}"
+
+    def waits_for_data(self, match: re.Match[str]) -> str | None:
+        self.causes = ("load",)
+        found = sum(each.ticks for each in self.truth.path if each.cause == "load")
+        return None if 100 * found >= 3 * self.truth.recording else f"{found / 1e3:,.0f} us of the path wait for it"
+
+    def mostly_idle(self, match: re.Match[str]) -> str | None:
+        found = self.truth.step_shares("any")[0]
+        return None if found < 52 else f"it is busy for {found:.0f} % of the steps"
+
+    def kernel_share(self, match: re.Match[str]) -> str | None:
+        least, most = self.truth.step_shares("kernel")
+        right = least - 1 <= number(match["share"]) <= most + 1
+        return None if right else f"{least:.1f} to {most:.1f} %"
+
+    def compiles(self, match: re.Match[str]) -> str | None:
+        self.causes = ("compile",)
+        found = 100 * sum(each.ticks for each in self.truth.last.host if each.cause == "compile") / self.truth.recording
+        return None if abs(number(match["share"]) - found) < 2 else f"{found:.1f} %"
+
+    def no_tensor_cores(self, match: re.Match[str]) -> str | None:
+        return self.for_products(match, "plain")
+
+    def lost(self, match: re.Match[str]) -> str | None:
+        lost, least, most = self.truth.launches
+        if number(match["lost"]) != lost or not least <= number(match["launches"]) <= most:
+            return f"{lost} of {least} launches are lost ({most - least} more were recorded into a graph)"
+        return None
+
+    # --- Remedies ---
+
+    def for_cause(self, match: re.Match[str], cause: str) -> str | None:
+        cause = cause.replace("_op", " op")
+        if self.row["rule"] == "device idle":
+            return self._covered((cause,))
+        parts = self.truth.on_path(self.subject or "") if self.subject and self.causes != ("step",) else self.truth.path
+        found = sum(each.ticks for each in parts if each.cause == cause)
+        if found < self.time / 2 - self.truth.slack:
+            return f"for {cause}, which is {found / 1e3:,.0f} of {self.time / 1e3:,.0f} us of {self.subject}"
+        return None
+
+    def for_loader(self, match: re.Match[str], *facts: str) -> str | None:
+        has_workers = self.truth.drawn.has_workers
+        if not any(each.cause == "load" for each in self.truth.last.host):
+            return "nothing is loaded"
+        return (
+            "it has workers"
+            if has_workers and "no" in facts
+            else "it has no workers"
+            if not has_workers and "no" not in facts
+            else None
+        )
+
+    def for_training(self, match: re.Match[str], *facts: str) -> str | None:
+        if not self.truth.drawn.is_training:
+            return "for inference"
+        return self.for_transfer(match) if facts else None
+
+    def for_transfer(self, match: re.Match[str]) -> str | None:
+        waited, moved = self.truth.collectives
+        return f"rank {self.truth.drawn.late} is late" if waited > moved and self.truth.drawn.late is not None else None
+
+    def for_launches(self, match: re.Match[str], *facts: str) -> str | None:
+        if "no" in facts and self.truth.drawn.is_compiled and any("triton" in name for name in self.truth.kernels):
+            return "it is compiled"
+        if self.subject and plain(self.subject) not in self.truth.launching and self.subject in self.truth.kinds:
+            return f"{self.subject} launches nothing"
+        if self.row["rule"] == "device idle":
+            return self._covered(("host", "step"))
+        parts = self.truth.on_path(self.subject or "") if self.causes != ("step",) else self.truth.path
+        found = sum(each.ticks for each in parts if each.cause in ("host", "step", "delay"))
+        return (
+            None
+            if found >= self.time / 2 - self.truth.slack
+            else f"{found / 1e3:,.0f} of {self.time / 1e3:,.0f} us launch"
+        )
+
+    def for_op(self, match: re.Match[str]) -> str | None:
+        kind = self.truth.kinds.get(plain(self.subject or ""))
+        if kind in ("user_annotation", "python_function"):
+            return f"{self.subject} is no op"
+        on_device = [each for each in self.truth.on_path(self.subject or "") if each.cause == "device"]
+        copies = sum(each.ticks for each in on_device if each.names[-1].startswith("Memcpy"))
+        return "it copies from or to the host" if 2 * copies > sum(each.ticks for each in on_device) else None
+
+    def for_products(self, match: re.Match[str], how: str) -> str | None:
+        device = self.truth.drawn.device
+        simple = sum(time for name, time in self.truth.kernels.items() if "sgemm" in name)
+        if how == "plain" and (device is None or not device.has_units):
+            return f"{device.name if device else 'the CPU'} has no tensor cores"
+        if (2 * simple > self.truth.families["GEMM"]) != (how == "plain"):
+            return f"{simple / 1e3:,.0f} of {self.truth.families['GEMM'] / 1e3:,.0f} us of products run without them"
+        return None
+
+    def for_memory(self, match: re.Match[str], *facts: str) -> str | None:
+        return self.not_compiled(match) if "no" in facts else None
+
+    def not_compiled(self, match: re.Match[str]) -> str | None:
+        is_known = any("triton" in name for name in self.truth.kernels)
+        return "it is compiled already" if is_known else None
+
+    def for_copies(self, match: re.Match[str], way: str) -> str | None:
+        times = {name: time for name, time in self.truth.kernels.items() if name.startswith("Memcpy")}
+        found = sum(time for name, time in times.items() if way in name if way != "Device")
+        return (
+            None
+            if times and 2 * found >= sum(times.values())
+            else f"for {max(times, key=times.__getitem__, default='no copies')}"
+        )
+
+
+Check = Callable[..., str | None]
+
+
+def false_parts(about: Any, row: Row, table: tuple[tuple[str, str, str, str], ...] = TRACES) -> list[str]:
+    """What is false or unchecked in a finding, in words; first the finding, so that its subject is known."""
+    found = []
+    for field in ("finding", "evidence", "remedy"):
+        rest = row[field] or ""
+        for of, rules, pattern, check in table:
+            if of != field or not re.fullmatch(rules, row["rule"]):
+                continue
+            for match in [*re.finditer(pattern, rest)]:
+                rest = rest.replace(match.group(), "", 1)
+                name, *arguments = check.split() or [""]
+                why = getattr(about, name)(match, *arguments) if name else None
+                if why:
+                    found.append(f"{field}: {match.group().strip('; ')!r}: {why}")
+        if re.search(r"\w", rest):
+            found.append(f"unchecked {field}: {rest.strip('; ')!r}")
+    return found
+
+
+CAUSES = {
+    # Causes of idle time, and the words by which one is named in any finding.
+    "pause": r"between steps, where|records nothing|nothing is recorded|recorded nothing",
+    "load": r"input data|DataLoader", "function": r"while the host runs|Run it in other|critical path is",
+    "cpu op": r"while the host runs|runs on the CPU|critical path is", "compile": r"[Cc]ompil(?:es|ation)",
+    "host": r"too slowly|critical path is", "step": r"too slowly|between the ops|critical path is",
+    "allocation": r"allocates memory", "free": r"frees memory", "pinned_memory": r"pinned memory",
+    "module_load": r"loads kernels", "graph_instantiation": r"instantiates graphs", "creation": r"creates streams",
+    "sync": r"synchroniz", "delay": r"to start",
+}  # fmt: skip
+
+
+def missed(truth: Truth, rows: list[Row]) -> list[str]:
+    """Planted problems of a fifth or more that no finding names."""
+    said = " ".join(f"{row['finding']} {row['evidence']} {row['remedy']}" for row in rows)
+    lost, launches, _ = truth.launches
+    if 20 * lost >= launches > 0:
+        return [] if any(row["rule"] == "lost kernels" for row in rows) else [f"{lost} of {launches} launches are lost"]
+    found = []
+    for device in truth.runs if truth.drawn.device else ():
+        for cause, words in CAUSES.items():
+            share = 100 * truth.idle_by(device, [cause]) / truth.span(device)
+            if share >= 20 and not re.search(words, said):
+                found.append(f"{cause}: {share:.0f} % of the time of device {device}")
+    compiling = 100 * sum(each.ticks for each in truth.last.host if each.cause == "compile") / truth.recording
+    if compiling >= 20 and not re.search(CAUSES["compile"], said):
+        found.append(f"compile: {compiling:.0f} % of the recording")
+    waited, moved = truth.collectives
+    late = truth.drawn.late
+    if late is not None and late != truth.rank and 5 * waited >= truth.recording and f"rank {late}" not in said:
+        found.append(f"rank {late} is late: {100 * waited / truth.recording:.0f} % of the recording")
+    if 5 * moved >= truth.recording and "ommunicat" not in said and "transfer" not in said:
+        found.append(f"communication: {100 * moved / truth.recording:.0f} % of the recording")
+    products = truth.families["GEMM"]
+    if (
+        truth.drawn.device
+        and truth.drawn.device.has_units
+        and 2 * truth.kernels["ampere_sgemm_128x64_tn"] > max(products, 0.5 * sum(truth.families.values()))
+        and "tensor cores" not in said
+    ):
+        found.append("products without tensor cores")
+    copied = truth.families["memcpy"]
+    if 2 * copied > sum(truth.families.values()) and not re.search("memcpy|Memcpy", said):
+        found.append("copies: half of the devices' time")
+    return found

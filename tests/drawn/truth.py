@@ -1,0 +1,144 @@
+"""What is true of a drawn trace: times by cause, what each cause costs, what subjects are."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection
+from functools import cached_property
+
+from tests.drawn.schedule import Part, Run, idle, length, path, recorded, within
+from tests.drawn.traces import Drawn
+
+
+def plain(name: str) -> str:
+    """A name without its numbers, as steps are named together."""
+    return re.sub(r"ProfilerStep\*", "ProfilerStep#N", re.sub(r"\d+", "N", name))
+
+
+class Truth:
+    """The truth of one file: of a rank, or of all that are merged."""
+
+    def __init__(self, drawn: Drawn, rank: int = 0) -> None:
+        self.drawn, self.rank = drawn, rank
+        self._saved: dict[tuple[int, frozenset[str]], int] = {}
+
+    @cached_property
+    def runs(self) -> dict[int, Run]:
+        """By device."""
+        runs = self.drawn.runs()
+        return dict(enumerate(runs)) if self.drawn.is_merged else {self.rank: runs[self.rank]}
+
+    @property
+    def last(self) -> Run:
+        """Of merged ranks, that which ends last."""
+        return max(self.runs.values(), key=lambda each: each.end)
+
+    @cached_property
+    def recording(self) -> int:
+        return max(each.end for each in self.runs.values()) - min(each.begin for each in self.runs.values())
+
+    def idle(self, device: int) -> list[Part]:
+        return list(idle(self.runs[device]))
+
+    def idle_by(self, device: int, causes: Collection[str]) -> int:
+        return sum(each.ticks for each in self.idle(device) if each.cause in causes)
+
+    def span(self, device: int) -> int:
+        work = recorded(self.runs[device])
+        return max(each.end for each in work) - work[0].start if work else 0
+
+    def saved(self, device: int, causes: Collection[str]) -> int:
+        """The idle time that a device would not have without causes: of the program, run again."""
+        key = device, frozenset(causes)
+        if key not in self._saved:
+            again = self.drawn.runs(sorted(causes))[device]
+            self._saved[key] = sum(each.ticks for each in self.idle(device)) - sum(each.ticks for each in idle(again))
+        return self._saved[key]
+
+    @cached_property
+    def path(self) -> list[Part]:
+        return list(path(self.last))
+
+    def on_path(self, subject: str) -> list[Part]:
+        """The parts of the critical path in a slice, call or kernel of a name."""
+        return [each for each in self.path if any(plain(name) == plain(subject) for name in each.names)]
+
+    @cached_property
+    def families(self) -> Counter[str]:
+        found: Counter[str] = Counter()
+        for happened in self.runs.values():
+            for each in recorded(happened):
+                found[each.kernel.family] += each.end - each.start
+        return found
+
+    @cached_property
+    def kernels(self) -> Counter[str]:
+        found: Counter[str] = Counter()
+        for happened in self.runs.values():
+            for each in recorded(happened):
+                found[each.kernel.name] += each.end - each.start
+        return found
+
+    @cached_property
+    def kinds(self) -> dict[str, str]:
+        """Whether a name is that of an op, an annotation, a Python function or a call."""
+        return {plain(each.name): each.category for happened in self.runs.values() for each in happened.slices}
+
+    @cached_property
+    def launching(self) -> set[str]:
+        """Names of slices in which something is launched."""
+        return {plain(name) for happened in self.runs.values() for each in happened.work for name in each.names}
+
+    @cached_property
+    def launches(self) -> tuple[int, int, int]:
+        """Launches of kernels without any, and all of them, without and with those that a graph recorded."""
+        lost = count = captured = 0
+        for happened in self.runs.values():
+            by_call: dict[int, list[bool]] = {}
+            for each in happened.work:
+                if each.kernel.kind == "kernel":
+                    by_call.setdefault(id(each.call), []).append(each.kernel.is_lost)
+            count += len(by_call)
+            lost += sum(all(each) for each in by_call.values())
+            captured += sum(
+                "aunch" in each.name and id(each) not in by_call
+                for each in happened.slices
+                if each.category == "runtime"
+            )
+        return lost, count, count + captured
+
+    def step_shares(self, what: str) -> tuple[float, float]:
+        """The least and greatest share in percent of the steps (of the recording, without any) that is in communication,
+        kernels, any work or loading: of what the host calls a step, and until the end of what that launched; loading as a
+        whole, and while no device runs anything.
+        """
+        happened = self.runs[self.rank]
+        steps = happened.steps or [(happened.begin, happened.end)]
+        longer = [(a, max([b, *(each.end for each in happened.work if a <= each.call.start < b)])) for a, b in steps]
+        spans = [
+            (each.start, each.end)
+            for each in recorded(happened)
+            if what in ("any", "load")
+            or (each.kernel.kind == "kernel" if what == "kernel" else each.kernel.family == what)
+        ]
+        found = []
+        for chosen in (steps, longer):
+            times = [length(within(spans, chosen))]
+            if what == "load":
+                loading = [(each.start, each.end) for each in happened.host if each.cause == "load"]
+                times = [length(loading), length(loading) - length(within(loading, spans))]
+            found += [100 * time / length(chosen) for time in times]
+        return min(found), max(found)
+
+    @cached_property
+    def collectives(self) -> tuple[int, int]:
+        """Time in which collectives wait for another rank, and in which they transfer."""
+        works = [each for each in self.runs[self.rank].work if each.kernel.is_collective]
+        return sum(each.others - each.start for each in works), sum(each.end - each.others for each in works)
+
+    @property
+    def slack(self) -> int:
+        """How much sums of times may be off by the clock."""
+        events = sum(len(each.slices) + len(each.work) for each in self.runs.values())
+        return self.drawn.clock * (2 + events // 2) if self.drawn.clock > 1 else 50 + events

@@ -1,0 +1,159 @@
+"""Advice about kernels of traces: which remedy belongs to which kernels and devices, on traces of a few kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from etq.advice.finding import Finding
+from etq.advice.kernels import findings
+from tests.trace_builders import event
+from tests.traces import Traces
+
+HALF = "c10::BFloat16"
+SGEMM, TENSOR = "ampere_sgemm_128x64_tn", "sm80_xmma_gemm_f16f16_f16f32_f32_tn_n"
+ADD = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float> >(int)"
+SOFTMAX = "void (anonymous namespace)::softmax_warp_forward<float, float, float, 8, false, false>(float*)"
+CUSTOM = "void vllm::act_and_mul_kernel_elementwise<float>(P)"
+H100 = {"name": "NVIDIA H100 80GB HBM3", "computeMajor": 9, "computeMinor": 0}
+
+
+def found(
+    traces: Traces, *work: tuple[str, str, float], device: dict[str, Any] | None = H100, shapes: Any = None
+) -> dict[str, Finding]:
+    """Findings, by rule, about ops of one kernel, copy or fill each: names of op and kernel, microseconds. All are
+    launched early, so that no device waits.
+    """
+    events: list[dict[str, Any]] = []
+    at = 1000.0
+    for number, (op, kernel, length) in enumerate(work, 1):
+        category = {"Mems": "gpu_memset", "Memc": "gpu_memcpy", "Copy": "gpu_memcpy"}.get(kernel[:4], "kernel")
+        made = event("cpu_op", op, number * 5, number * 5 + 4)
+        if shapes:
+            made["args"] |= {"Input Dims": shapes, "Input type": [HALF] * len(shapes)}
+        events += [
+            made,
+            event("cuda_runtime", "cudaLaunchKernel", number * 5 + 1, number * 5 + 3, correlation=number),
+            event(category, kernel, at, at + length, 7, correlation=number, device=0, stream=7),
+        ]
+        at += length
+    traces.take(*events, deviceProperties=[device | {"id": 0}] if device else [])
+    [(key,)] = traces.warehouse.rows("SELECT capture_id FROM captures WHERE name = 't'")[1]
+    rows = findings(traces.warehouse.connection, key)
+    assert not findings(traces.warehouse.connection, key, is_time_known=False)
+    traces.warehouse.remove("t")
+    return {row.rule: row for row in rows}
+
+
+def gpu(major: int, minor: int = 0, name: str = "NVIDIA X") -> dict[str, Any]:
+    return {"name": name, "computeMajor": major, "computeMinor": minor}
+
+
+LISTED = "etq ops lists the ops with most of it."
+PRODUCTS: list[tuple[str, dict[str, Any] | None, str]] = [
+    (SGEMM, gpu(8), "Matrix products run without tensor cores: use bfloat16, or allow TF32."),
+    # Volta and Turing multiply float16 alone; Pascal has no tensor cores; of others it isn't known.
+    (SGEMM, gpu(7, 5), "Matrix products run without tensor cores: use float16."),
+    (SGEMM, gpu(6, 0, "Tesla P100-PCIE-16GB"), LISTED),
+    (SGEMM, {"name": "GPU"}, LISTED),
+    (SGEMM, None, LISTED),
+    ("Cijk_Ailk_Bljk_SB_MT64x64x16_SE_K1_TT4_4_WG16_16_1", gpu(9, 4, "AMD Instinct MI300X"), "Matrix products run without matrix cores: use bfloat16."),
+    ("Cijk_Ailk_Bljk_SB_MT64x64x16_SE_K1_TT4_4_WG16_16_1", gpu(10, 3, "AMD Radeon RX 6800"), LISTED),
+    # Another type wouldn't help: they multiply by a vector, or halves already.
+    ("void gemv2T_kernel_val<int, int, __nv_bfloat16, __nv_bfloat16, float, float, 128, 16, 4, 4, false>(P)", gpu(9), LISTED),
+    ("maxwell_hgemm_128x64_tn", gpu(8), LISTED),
+    (TENSOR, gpu(8), "The products run on tensor cores already: make fewer of them, or use smaller types where accuracy allows."),
+    ("sm90_xmma_gemm_e4m3e4m3_f32_f32_tn_n_tilesize128", gpu(9), "The products run on tensor cores already: make fewer of them."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kernel", "device", "remedy"), PRODUCTS)
+def test_products(traces: Traces, kernel: str, device: dict[str, Any] | None, remedy: str) -> None:
+    rows = found(traces, ("aten::mm", kernel, 30), ("aten::add", ADD, 10), device=device)
+    assert rows["device time"].text == "Time of devices: 75 % GEMM, 25 % elementwise."
+    assert rows["device time"].remedy == remedy
+
+
+FAMILIES = [
+    ("Memcpy HtoD (Pageable -> Device)", "memcpy", "pinned memory (pin_memory), which is faster"),
+    ("Memcpy HtoD (Pinned -> Device)", "memcpy", "Copy less, or while kernels run"),
+    ("Memcpy HtoD (Host -> Device)", "memcpy", "Copy less, or while kernels run"),
+    ("CopyHostToDevice", "memcpy", "Copy less, or while kernels run"),
+    ("Memcpy DtoH (Device -> Pageable)", "memcpy", "Copy less to the host"),
+    ("Memcpy DtoD (Device -> Device)", "memcpy", "avoid contiguous() and cat"),
+    ("Memset (Device)", "memset", LISTED),
+    (SOFTMAX, "softmax", "torch.compile fuses those that follow each other."),
+    (ADD, "elementwise", "torch.compile fuses those that follow each other."),
+    (CUSTOM, "elementwise", LISTED),
+    ("k1", "unknown names", ""),
+    ("ncclDevKernel_AllReduce_Sum_f32_RING_LL(P)", "communication", "collective_waits"),
+]
+
+
+@pytest.mark.parametrize(("kernel", "family", "remedy"), FAMILIES)
+def test_families(traces: Traces, kernel: str, family: str, remedy: str) -> None:
+    """Nothing is said of what limits kernels whose bytes aren't known; nothing helps those of unknown names."""
+    row = found(traces, ("aten::x", kernel, 40))["device time"]
+    assert row.text == f"Time of devices: 100 % {family}."
+    assert row.remedy == remedy if remedy in ("", LISTED) else remedy in row.remedy
+    assert (row.ticks, row.whole_ticks, row.severity) == (40_000, 40_000, "low")
+
+
+def test_copies_in_two_directions(traces: Traces) -> None:
+    rows = found(traces, *(("aten::to", f"Memcpy {way} (x)", 10) for way in ("HtoD", "DtoH", "DtoD")))
+    assert rows["device time"].remedy == LISTED
+
+
+SMALL, LARGE = [[64], [64]], [[8192, 8192], [8192, 8192]]
+
+
+def test_what_limits_kernels(traces: Traces) -> None:
+    """Of two tensors of 8192 x 8192, 3 * 2 * 8192**2 bytes take 120 us at the peak of 3.352 TB/s, so 300 us are twice
+    what good kernels need; kernels of 64 numbers are short, or slow for a reason that isn't known.
+    """
+    rows = found(traces, ("aten::add", ADD, 300), shapes=LARGE)
+    least = 3 * 2 * 8192**2 / 3.352e12 * 1e9
+    assert rows["device time"].remedy.startswith("These kernels are limited by memory: torch.compile")
+    assert rows["below the roof"].text == "100 % of the devices' time is elementwise at 1.34 of 3.35 TB/s."
+    assert rows["below the roof"].ticks == pytest.approx(300_000 - least / 0.8)
+    for length, is_short in ((3, True), (40, False)):
+        rows = found(traces, *[("aten::add", ADD, length)] * 3, shapes=SMALL)
+        assert ("below the roof" in rows) == is_short
+    assert (
+        "too small to fill the device"
+        in found(traces, *[("aten::add", ADD, 3)] * 3, shapes=SMALL)["below the roof"].text
+    )
+
+
+def test_a_bound_by_part_of_the_bytes_gives_no_advice(traces: Traces) -> None:
+    """Whether the kernel overwrites the first tensor isn't known, and 300 us fit neither two tensors nor three."""
+    rows = found(traces, ("triton_poi_fused_add_mul_0", "triton_poi_fused_add_mul_0", 300), shapes=LARGE)
+    assert set(rows) == {"device time"} and rows["device time"].remedy == LISTED
+
+
+ATTENTION = [
+    ("aten::bmm", TENSOR, 20.0),
+    ("aten::div", ADD, 5.0),
+    ("aten::_softmax", SOFTMAX, 8.0),
+    ("aten::bmm", TENSOR, 20.0),
+]
+
+
+def test_attention_where_devices_have_fused_kernels(traces: Traces) -> None:
+    others = [("aten::mm", TENSOR, 50.0)] * 2
+    row = found(traces, *ATTENTION, *others)["unfused attention"]
+    assert (row.ticks, row.whole_ticks, row.severity) == (53_000, 153_000, "high")
+    assert row.evidence.startswith("1 softmax kernel between batches of products, 4 kernels;")
+    for device in ({"name": "GPU"}, None):
+        assert "unfused attention" not in found(traces, *ATTENTION, *others, device=device)
+
+
+def test_chains_and_odd_sizes(traces: Traces) -> None:
+    odd, simt = (f"cutlass_80_{unit}_s1688gemm_64x64_nn_align1" for unit in ("tensorop", "simt"))
+    work = [("aten::mul", ADD, 10.0), ("aten::add", ADD, 30.0), ("aten::mm", odd, 30.0), ("aten::mm", simt, 30.0)]
+    rows = found(traces, *work)
+    chain, sizes = rows["fusable kernels"], rows["odd sizes"]
+    assert (chain.ticks, chain.whole_ticks, chain.cause) == (10_000, 100_000, "fusion")
+    assert chain.evidence == "chains of most time: aten::mul | aten::add (1 time); etq show fusable_chains lists them"
+    assert (sizes.ticks, sizes.evidence) == (30_000, f"1 call of kernels such as {odd}")
