@@ -20,7 +20,7 @@ APART: Final = ("between_steps", "not_recorded")
 # Causes as words of a sentence, where their names aren't.
 _WORDS: Final = {
     "host": "ops that launch", "step": "between ops", "cpu_op": "ops of the CPU", "function": "functions",
-    "device": "devices", "wait": "waits",
+    "device": "devices", "four_bits": "devices", "wait": "waits",
 }  # fmt: skip
 
 

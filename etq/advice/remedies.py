@@ -37,6 +37,7 @@ _REMEDIES: Final = {
     "HtoD": "Copy less, or from pinned memory with non_blocking=True, ahead of its use.",
     "DtoH": "Copy results less often, or into pinned memory with non_blocking=True.",
     "wait": "Let it wait less: launch ahead, synchronize less often.",
+    "four_bits": "Make kernels of this op faster or fewer: fusion.",
     "device": "Make kernels of this op faster or fewer: smaller types, fusion.",
     "transfer": "Overlap communication and computation.",
     "low_use": "Try a larger batch, if the model converges as well with it.",
@@ -56,7 +57,7 @@ def remedy(cause: str, kind: str, name: str | None, traits: Traits) -> str:
             text = f"Find what makes rank {name} late: compare its steps with the others (etq stragglers)."
         case "transfer" if traits.is_training:
             text = f"{_REMEDIES[cause]} If the bytes matter, gradient accumulation or compression."
-        case "device" if kind != "op":
+        case "device" | "four_bits" if kind != "op":
             text = ""
         case "low_use" if not traits.is_training:
             text = ""

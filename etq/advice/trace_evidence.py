@@ -137,7 +137,7 @@ class Evidence:
             Idle._make,
             """
             SELECT p.device, p.cause, p.did, p.label, p.kind, sum(p.ticks)::BIGINT, count(*),
-                max(p.ticks), arg_max(p.start_ticks, p.ticks)
+                max(p.ticks), arg_max(p.start_ticks, (p.ticks, -p.start_ticks))
             FROM _idle_parts($key) AS p
             GROUP BY p.device, p.cause, p.did, p.label, p.kind
             ORDER BY p.device, 6 DESC, p.cause, p.label

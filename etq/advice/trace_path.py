@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -13,6 +14,8 @@ from etq.advice.words import percent, shortened
 
 RULE: Final = "critical path"
 _LEAST: Final = 20.0
+# Kernels on types that have no smaller ones.
+_FOUR_BITS: Final = re.compile("fp4|int4|e2m1", re.IGNORECASE)
 # What the host does within an op is the op's.
 _OF_OP: Final = ("host", "step", "function")
 _TOGETHER: Final = (*CALLS, "data_loading", "compilation")
@@ -55,6 +58,8 @@ def _cause(evidence: Evidence, kind: str, part: OnPath) -> str:
     if part.cause == "device":
         if part.family == "communication":
             return evidence.told_rank()[0]
+        if _FOUR_BITS.search(part.label or ""):
+            return "four_bits"
         direction = next((word for word in ("HtoD", "DtoH") if word in (part.label or "")), None)
         return direction or "device"
     if part.cause == "communication":
@@ -67,8 +72,8 @@ def _words(kind: str, name: str, parts: Sequence[OnPath]) -> str:
         return "on the host, between the ops of steps"
     if kind == "call" and name in _TOGETHER:
         top = max(parts, key=lambda part: part.ticks)
-        return shortened(top.label or name, 120) + (f": the host {CALLS[name]}" if name in CALLS else "")
-    return shortened(name, 120)
+        return (top.label or name) + (f": the host {CALLS[name]}" if name in CALLS else "")
+    return name
 
 
 def _shown(parts: Sequence[OnPath]) -> list[str]:

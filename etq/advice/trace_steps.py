@@ -30,7 +30,7 @@ def compilation(evidence: Evidence) -> Iterator[Claim]:
         yield Claim(
             "compilation", f"torch.compile compiles in {share} of the recording.", None, "compilation",
             ("function", None), {"compilation": min(ticks, whole)}, ("the recording", whole),
-            places=counted(evidence.compiled.compilations or 0, "part"),
+            [f"in {counted(evidence.compiled.compilations or 0, 'part')}; etq ops lists them"],
         )  # fmt: skip
 
 

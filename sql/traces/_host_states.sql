@@ -112,21 +112,25 @@ described AS MATERIALIZED (
         OR n.pattern IN (SELECT t.pattern FROM steps AS t) AS launches
     FROM names AS n
 ),
-all_launches AS (
-    SELECT m.at_ticks, count(*) OVER (ORDER BY m.at_ticks ROWS UNBOUNDED PRECEDING) AS launched
+processes AS MATERIALIZED (SELECT t.thread_index, t.process FROM threads AS t WHERE t.capture_id = capture_key),
+all_launches AS MATERIALIZED (
+    SELECT p.process, m.at_ticks,
+        count(*) OVER (PARTITION BY p.process ORDER BY m.at_ticks ROWS UNBOUNDED PRECEDING) AS launched
     FROM _host_launches(capture_key) AS m
+    JOIN processes AS p USING (thread_index)
 ),
--- Functions of 20 us and more that launch nothing while others do.
+-- Functions of 20 us and more that launch nothing while other threads of their process do.
 waiting AS (
     SELECT f.event_index
     FROM (
-        SELECT DISTINCT m.innermost AS event_index, m.start_ticks, m.end_ticks
+        SELECT DISTINCT m.innermost AS event_index, p.process, m.start_ticks, m.end_ticks
         FROM moments AS m
         JOIN described AS d USING (signature_index)
+        JOIN processes AS p USING (thread_index)
         WHERE NOT d.launches AND d.kind <> 'op' AND m.length >= 20000
     ) AS f
-    ASOF LEFT JOIN all_launches AS b ON row(f.start_ticks) > row(b.at_ticks)
-    ASOF LEFT JOIN all_launches AS u ON row(f.end_ticks) > row(u.at_ticks)
+    ASOF LEFT JOIN all_launches AS b ON b.process = f.process AND row(f.start_ticks) > row(b.at_ticks)
+    ASOF LEFT JOIN all_launches AS u ON u.process = f.process AND row(f.end_ticks) > row(u.at_ticks)
     WHERE u.launched > coalesce(b.launched, 0)
 )
 SELECT m.thread_index, m.at_ticks, m.place, d.family AS label, d.kind,

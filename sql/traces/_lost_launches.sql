@@ -1,6 +1,6 @@
 -- How many launches of a trace have no event of a device. Launches that a graph records run in its replays: those between
--- the calls that begin and end a capture in their thread are not counted. As many others have an event as kernels share
--- their call with another, or have none: ids may be repeated. `call` is the name of most of them.
+-- the calls that begin and end a capture in their thread are not counted. As many others have an event as events share
+-- their call with another, or kernels have none: ids may be repeated. `call` is the name of most of them.
 CREATE MACRO _lost_launches(capture_key) AS TABLE
 WITH names AS MATERIALIZED (
     SELECT s.signature_index, s.label, s.purpose = 'launch' AND NOT contains(s.label, 'HostFunc') AS launches,
@@ -25,7 +25,7 @@ spare AS (
         SELECT l.call_index, count(*) AS kernels
         FROM _launches(capture_key) AS l
         LEFT JOIN _event_labels(capture_key) AS n ON n.event_index = l.call_index
-        WHERE l.kind = 'kernel' AND NOT coalesce(contains(n.label, 'Graph'), false)
+        WHERE (l.kind = 'kernel' OR l.call_index IS NOT NULL) AND NOT coalesce(contains(n.label, 'Graph'), false)
         GROUP BY l.call_index
     ) AS k
 )

@@ -2,7 +2,17 @@
 -- device, a launch or another event), unknown, or for the host as in `idle_parts`. `name` is the op, or else the event,
 -- and `name_kind` what that is: op, step, annotation, module, function, call, kernel, copy or fill.
 CREATE MACRO _path_causes(capture_key) AS TABLE
-WITH path AS MATERIALIZED (FROM _path_elements(capture_key, NULL, NULL)),
+WITH path AS MATERIALIZED (
+    SELECT p.*, p.kind IN ('op', 'call', 'annotation', 'python', 'other', 'host', 'handover') AS is_host
+    FROM _path_elements(capture_key, NULL, NULL) AS p
+),
+-- Between threads that hand over, the time of the next.
+periods AS MATERIALIZED (
+    SELECT NULL::INTEGER AS device, coalesce(p.thread_index, t.thread_index) AS thread_index, p.start_ticks, p.end_ticks
+    FROM path AS p
+    LEFT JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (event_index)
+    WHERE p.is_host
+),
 names AS MATERIALIZED (
     SELECT s.signature_index, s.family, s.kernel_family,
         CASE
@@ -24,10 +34,11 @@ named AS MATERIALIZED (
     LEFT JOIN names AS k ON k.signature_index = d.signature_index
 ),
 parts AS (
-    SELECT n.name, n.name_kind, coalesce(n.label, n.call) AS label, n.kernel_family, h.cause, h.ticks, h.at_ticks AS start_ticks
-    FROM _host_parts(capture_key, 'path') AS h
-    JOIN named AS n ON n.thread_index = h.thread_index AND n.start_ticks = h.start_ticks
-    WHERE n.kind IN ('op', 'call', 'annotation', 'python', 'other', 'host')
+    SELECT CASE WHEN n.kind = 'handover' THEN h.label ELSE n.name END AS name,
+        CASE WHEN n.kind = 'handover' THEN h.kind ELSE n.name_kind END AS name_kind,
+        coalesce(n.label, n.call) AS label, n.kernel_family, h.cause, h.ticks, h.at_ticks AS start_ticks
+    FROM _host_parts(capture_key, 'periods') AS h
+    JOIN named AS n ON n.is_host AND n.start_ticks = h.start_ticks
     UNION ALL
     SELECT n.name, n.name_kind, coalesce(n.label, n.call) AS label, n.kernel_family,
         CASE
@@ -38,10 +49,10 @@ parts AS (
         END,
         n.end_ticks - n.start_ticks, n.start_ticks
     FROM named AS n
-    WHERE n.kind NOT IN ('op', 'call', 'annotation', 'python', 'other', 'host')
+    WHERE NOT n.is_host
 )
 SELECT p.name, p.name_kind, p.cause, p.label, p.kernel_family, sum(p.ticks)::BIGINT AS ticks, count(*) AS parts,
     max(p.ticks) AS longest,
-    arg_max(p.start_ticks, p.ticks) AS at_ticks
+    arg_max(p.start_ticks, (p.ticks, -p.start_ticks)) AS at_ticks
 FROM parts AS p
 GROUP BY p.name, p.name_kind, p.cause, p.label, p.kernel_family;

@@ -1,9 +1,14 @@
 -- One part of one gap of a device, in ticks, as in `idle_parts`.
 CREATE MACRO _idle_parts(capture_key) AS TABLE
 WITH gaps AS MATERIALIZED (FROM _device_gaps(capture_key, 'device')),
+periods AS MATERIALIZED (
+    SELECT g.device, g.call_thread AS thread_index, g.start_ticks, g.start_ticks + g.host_ticks AS end_ticks
+    FROM gaps AS g
+    WHERE g.host_ticks > 0
+),
 did AS MATERIALIZED (
     SELECT p.device, p.start_ticks, p.cause, p.did, p.label, p.kind, sum(p.ticks)::BIGINT AS ticks
-    FROM _host_parts(capture_key, 'gaps') AS p
+    FROM _host_parts(capture_key, 'periods') AS p
     GROUP BY p.device, p.start_ticks, p.cause, p.did, p.label, p.kind
 ),
 calls AS (

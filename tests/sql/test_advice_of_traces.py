@@ -90,6 +90,10 @@ def test_no_smaller_types_than_four_bits(traces: Traces) -> None:
         traces.warehouse.remove("t")
 
 
+# An op of the same name that launches.
+LAUNCHING = event("cpu_op", "aten::mm", 904, 908)
+
+
 def host(name: str, category: str = "cpu_op") -> list[dict[str, Any]]:
     """An event of the host of 900 us between two kernels of 50 us, of which the second is launched at its end."""
     launches = [
@@ -102,15 +106,17 @@ def host(name: str, category: str = "cpu_op") -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("name", "category", "is_compiled", "expected"),
     [
-        ("aten::unique", "cpu_op", False, "launches nothing"),
-        pytest.param("scipy.ndimage.zoom", "user_annotation", False, "Not an op of torch", marks=pytest.mark.long),
+        ("aten::unique", "cpu_op", False, "aten::unique runs on the CPU and launches nothing"),
+        pytest.param("aten::mm", "cpu_op", False, "torch.compile, CUDA graphs.", marks=pytest.mark.long),
+        pytest.param("aten::mm", "cpu_op", True, "reduce-overhead", marks=pytest.mark.long),
+        pytest.param("scipy.ndimage.zoom", "user_annotation", False, "other processes", marks=pytest.mark.long),
     ],
 )
 def test_torch_compile_is_for_ops_that_it_has_not_made(
     traces: Traces, name: str, category: str, is_compiled: bool, expected: str
 ) -> None:
     compiled = [event("kernel", "triton_poi_fused_add_0", 960, 961, 7, device=0, stream=7)] if is_compiled else []
-    traces.take(*host(name, category), *compiled)
+    traces.take(*host(name, category), *compiled, *([LAUNCHING] if name == "aten::mm" else []))
     rows = traces.ask("advice", "rule, remedy")
     remedies = [remedy for rule, remedy in rows if rule in ("device idle", "critical path")]
     assert remedies and all(expected in remedy for remedy in remedies)
