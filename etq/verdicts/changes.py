@@ -366,25 +366,32 @@ def _with_stages(rest: Numbers, levels: Sequence[Level], changes: Sequence[Chang
     known = [_is_known(rest, old, new) for old, new in pairwise(levels)]
     apart = 1.25 * max((abs(each.step) for each, is_known in zip(changes, known, strict=True) if is_known), default=0.0)
     return [
-        replace(change, stage=STATE, back=None) if abs(change.step) <= apart or new.is_state else change
+        replace(change, stage=STATE, back=None)
+        if abs(change.step) <= apart or (new.is_state and change.stage != RETURNED)
+        else change
         for change, new in zip(changes, levels[1:], strict=True)
     ]
 
 
 def _is_known(rest: Numbers, old: Level, new: Level) -> bool:
-    """Whether a series was at the new level before, left it, and now is there for no longer than by chance: of states
-    that are left at random, the last of K + 1 stays longer than m times the others together with probability
-    (1 + m)^-K. Of outliers that are anywhere, some are at the new level: they don't count.
+    """Whether a series was at the new level before, left it, and now is there for no longer than by chance, as it was
+    at the old one before. Of outliers that are anywhere, some are at the new level: they don't count.
     """
     y = rest[max(0, new.end - WINDOW) : new.end]
     off, reach = np.minimum(np.abs(y - new.mean), np.abs(y - old.mean)), abs(new.mean - old.mean) / 4
     at = (np.abs(y - new.mean) < np.abs(y - old.mean))[off < reach]
-    runs = [0, *(np.flatnonzero(np.diff(at)) + 1).tolist(), len(at)]
-    if len(runs) < 5 or not at[-1] or trimmed_sd(np.diff(y)[None])[0] > reach:
+    stays = np.diff(np.r_[0, np.flatnonzero(np.diff(at)) + 1, len(at)])[::-1]  # the last one first
+    if len(stays) < 4 or not at[-1] or trimmed_sd(np.diff(y)[None])[0] > reach:
         return False
-    there = [b - a for a, b in pairwise(runs) if at[a]]
-    visits = min(sum(there[:-1]), int((~at[at.argmax() :]).sum()))
-    return visits > (off > 2 * reach).sum() and (1 + there[-1] / sum(there[:-1])) ** (1 - len(there)) >= RETURNS
+    visits = min(stays[2::2].sum(), int((~at[at.argmax() :]).sum()))
+    return bool(visits > (off > 2 * reach).sum()) and all(_may_last(stays[side::2]) for side in (0, 1))
+
+
+def _may_last(stays: Numbers) -> bool:
+    """Whether the first stay is no longer than by chance: of states that are left at random, one of K + 1 stays longer
+    than m times the others together with probability (1 + m)^-K.
+    """
+    return bool((1 + stays[0] / stays[1:].sum()) ** (1 - len(stays)) >= RETURNS)
 
 
 def _stretches(slopes: Numbers) -> list[tuple[int, int]]:

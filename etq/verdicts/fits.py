@@ -326,7 +326,8 @@ def _modelled(y: Numbers, floor: Numbers, least: Numbers, errors: bytes | None) 
             column[shape] = np.where(is_there, value, fill)
     _, growth, phases = _parts(best, y - states)
     # One may be in the likelier state for so long by chance.
-    likely = n * np.maximum(share, 1 - share)[:, None] ** (_ends(columns[0], columns[1], n) - columns[0]) >= CHANCE
+    of_state = np.where(columns[2] > 0, share[:, None], 1 - share[:, None])
+    likely = n * of_state ** (_ends(columns[0], columns[1], n) - columns[0]) >= CHANCE
     is_state = likely & (np.abs(np.abs(columns[2]) - gap[:, None]) < gap[:, None] / 4) & ~columns[1].astype(bool)
     slopes = np.diff(growth, axis=1, prepend=growth[:, :1])
     return Model(*columns, is_state, slopes, states + phases - phases.mean(axis=1, keepdims=True), seen)
