@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -108,14 +108,13 @@ class Rows:
 
     def at(self, rows: Places | Flags) -> Rows:
         """Return some of the rows."""
-        parts = (self.cross, self.squares, self.prior, self.chosen, self.score)
-        cross, squares, prior, chosen, score = (part[rows] for part in parts)
-        return Rows(self.basis, cross, squares, prior, self.period, chosen, score)
+        cross, squares, prior = self.cross[rows], self.squares[rows], self.prior[rows]
+        return Rows(self.basis, cross, squares, prior, self.period, self.chosen[rows], self.score[rows])
 
     def scored(self, squares: Numbers, chosen: Places) -> Numbers:
         """Return -2 log likelihood with its penalties."""
         paid = np.where(chosen >= 0, self.basis.prices[chosen], 0).sum(axis=1)
-        return self.freedom * np.log(np.maximum(squares, 0) + self.prior) + self.basis.price + paid
+        return np.asarray(self.freedom * np.log(np.maximum(squares, 0) + self.prior) + self.basis.price + paid)
 
     def beside(self, chosen: Places) -> tuple[Numbers, Numbers, Numbers, list[Numbers]]:
         """Return cross products, squared lengths of columns and squares of rows without what chosen columns explain,
@@ -242,12 +241,12 @@ class Rows:
             b, _, p = part.tested()
             is_small = ~self.basis.is_bend[part.chosen] & (np.abs(b) < least[active][:, None])
             failed = (part.chosen >= 0) & ((p >= CHANCE) | is_small)
-            worst = np.where(failed, p - 1e-9 * np.abs(b), -1).argmax(axis=1)
-            part.chosen[np.arange(len(active)), worst] = np.where(
-                failed.any(axis=1), -1, part.chosen[np.arange(len(active)), worst]
+            worst, failing = (
+                np.where(failed, p - 1e-9 * np.abs(b), -1).argmax(axis=1),
+                np.flatnonzero(failed.any(axis=1)),
             )
-            part = part.at(failed.any(axis=1))
-            active = active[failed.any(axis=1)]
+            part.chosen[failing, worst[failing]] = -1
+            part, active = part.at(failing), active[failing]
             part.moved()
             self.chosen[active], self.score[active] = part.chosen, part.score
         return self
@@ -285,17 +284,20 @@ def modelled(y: Numbers, errors: bytes | None, floor: Numbers, least: Numbers) -
     floor  the noise that is assumed at first
     least  the smallest step that counts
     """
-    parts = [_modelled(*(each[at : at + ROWS] for each in (y, floor, least)), errors) for at in range(0, len(y), ROWS)]
+    every = range(0, len(y), ROWS)
+    parts = [_modelled(*(each[at : at + ROWS] for each in (y, floor, least)), errors=errors) for at in every]
     width = max(part.places.shape[1] for part in parts)
 
-    def wide(values: Numbers, fill: int) -> Numbers:
-        return np.pad(values, ((0, 0), (0, width - values.shape[1])), constant_values=fill)
+    def joined(name: str, values: Any) -> Any:
+        if values[0].ndim == 2 and name not in ("growth", "other"):
+            fill = -1 if name == "places" else 0
+            values = [np.pad(each, ((0, 0), (0, width - each.shape[1])), constant_values=fill) for each in values]
+        return np.concatenate(values)
 
-    columns = [[wide(part[at], -1 if at == 0 else 0) for part in parts] for at in range(len(Model._fields) - 3)]
-    return Model(*map(np.concatenate, (*columns, *([part[at] for part in parts] for at in (-3, -2, -1)))))
+    return Model(**{name: joined(name, [getattr(part, name) for part in parts]) for name in Model._fields})
 
 
-def _modelled(y: Numbers, floor: Numbers, least: Numbers, errors: bytes | None) -> Model:
+def _modelled(y: Any, floor: Any, least: Any, *, errors: bytes | None) -> Model:
     every, n = np.arange(len(y)), y.shape[1]
     states, gap, share = np.zeros_like(y), np.zeros(len(y)), np.zeros(len(y))
     best = last = fitted(y, every, errors, floor)
@@ -318,9 +320,9 @@ def _modelled(y: Numbers, floor: Numbers, least: Numbers, errors: bytes | None) 
     for at, fit in best:
         seen[at] = fit.error_of_last()
     width = max((fit.chosen.shape[1] for _, fit in best), default=0)
-    columns = [np.full((len(y), width), fill) for fill in (-1, False, 0.0, 0.0, 1.0)]
+    columns: list[Any] = [np.full((len(y), width), fill) for fill in (-1, False, 0.0, 0.0, 1.0)]
     for at, fit in best:
-        is_there, shape = fit.chosen >= 0, np.ix_(at, range(fit.chosen.shape[1]))
+        is_there, shape = fit.chosen >= 0, np.ix_(at, np.arange(fit.chosen.shape[1]))
         values = (fit.basis.places[fit.chosen], fit.basis.is_bend[fit.chosen], *fit.tested())
         for column, value, fill in zip(columns, values, (-1, False, 0, 0, 1), strict=True):
             column[shape] = np.where(is_there, value, fill)
@@ -330,13 +332,14 @@ def _modelled(y: Numbers, floor: Numbers, least: Numbers, errors: bytes | None) 
     likely = n * of_state ** (_ends(columns[0], columns[1], n) - columns[0]) >= CHANCE
     is_state = likely & (np.abs(np.abs(columns[2]) - gap[:, None]) < gap[:, None] / 4) & ~columns[1].astype(bool)
     slopes = np.diff(growth, axis=1, prepend=growth[:, :1])
-    return Model(*columns, is_state, slopes, states + phases - phases.mean(axis=1, keepdims=True), seen)
+    other = states + phases - phases.mean(axis=1, keepdims=True)
+    return Model(*columns, is_state=is_state, growth=slopes, other=other, seen=seen)
 
 
 def _ends(places: Places, is_bend: Flags, n: int) -> Places:
     """Return, for each column, the next place of one of its kind, or the end."""
     after = (places[:, None, :] > places[:, :, None]) & (is_bend[:, None, :] == is_bend[:, :, None])
-    return np.where(after, places[:, None, :], n).min(axis=2, initial=n)
+    return np.asarray(np.where(after, places[:, None, :], n).min(axis=2, initial=n))
 
 
 def _parts(fits: Fits, y: Numbers) -> tuple[Numbers, Numbers, Numbers]:
