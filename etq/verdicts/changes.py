@@ -263,7 +263,7 @@ def _decided(part: _Part) -> tuple[list[Change], list[Level]]:
             part.slopes[first + 1 : end] = 0
     growth = np.cumsum(part.slopes)
     rest = part.values - growth - part.other
-    begin = Column(0, False, 0.0, 0.0, 1.0, False)
+    begin = Column(0, False, 0.0, 0.0, 1.0)
     bounds = [begin, *sorted(part.steps), begin._replace(place=len(rest))]
     levels = [_level(rest, step, after.place) for step, after in pairwise(bounds)]
     levels, last = _levels_kept(levels, part.least)

@@ -231,7 +231,7 @@ class Column(NamedTuple):
     size: float
     error: float
     p: float
-    is_state: bool  # a step as large as the gap between two states that were taken away
+    is_state: bool = False  # a step as large as the gap between two states that were taken away
 
 
 class Model(NamedTuple):
@@ -278,7 +278,7 @@ def _modelled(y: Numbers, errors: bytes | None, floor: Numbers, least: Numbers) 
         seen[rows] = fit.error_of_last()
         parts = (fit.chosen, fit.basis.places[fit.chosen], fit.basis.is_bend[fit.chosen], *fit.tested())
         for row, *each in zip(rows.tolist(), *(part.tolist() for part in parts), strict=True):
-            columns[row] = [Column(*column, False) for chosen, *column in zip(*each, strict=True) if chosen >= 0]
+            columns[row] = [Column(*column) for chosen, *column in zip(*each, strict=True) if chosen >= 0]
             columns[row] = _of_states(sorted(columns[row]), gap[row], share[row], y.shape[1])
     return [Model(*each) for each in zip(columns, slopes, other, seen.tolist(), strict=True)]
 
