@@ -1,4 +1,4 @@
-"""Commands over many captures: trends and lasting changes."""
+"""Commands over many captures: trends and changes."""
 
 from __future__ import annotations
 
