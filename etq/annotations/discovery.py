@@ -32,6 +32,11 @@ _NO_PROGRAMS: Final = tuple(
 _GIT_SECONDS: Final = 60
 _GIT_BYTES: Final = 2**31
 _NO_REMOTES: Final = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none"}
+# The hash of a commit and its time.
+_FORMAT: Final = ("--format=%H %cd", "--date=format-local:%Y-%m-%dT%H:%M:%SZ")
+# The beginning of a hash that git takes.
+_SHORTEST: Final = 4
+_HASH: Final = re.compile(f"[0-9a-f]{{{_SHORTEST},64}}")
 _FILTER: Final = re.compile(r"filter\..*\.(?:clean|smudge|process|required)\Z", re.DOTALL | re.IGNORECASE)
 _HOLE: Final = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
@@ -43,12 +48,20 @@ class Discovered(NamedTuple):
     metrics: tuple[pa.RecordBatch, ...] = ()
 
 
-def discover(path: str | None, pattern: str | None, of_git: Mapping[str, str], sidecar: bool) -> Discovered:
-    """Return the annotations of a file. The sidecar has precedence over the pattern, and the pattern over git.
+def discover(
+    path: str | None,
+    pattern: str | None,
+    repository: Repository | None,
+    sidecar: bool,
+    given: Mapping[str, str] | None = None,
+) -> Discovered:
+    """Return the annotations of a file. The sidecar has precedence over the pattern, and the pattern over git: of a
+    commit that one of them names, or a label that is `given`, git says the time.
 
-    Raises `FormatError` for a damaged sidecar, and `EtqError` for a path that doesn't fit the pattern.
+    Raises `FormatError` for a damaged sidecar, and `EtqError` for a path that doesn't fit the pattern, and for a commit
+    that the repository doesn't have.
     """
-    labels = dict(of_git)
+    labels: dict[str, str] = {}
     metrics: list[pa.RecordBatch] = []
     if pattern is not None:
         if path is None:
@@ -62,7 +75,44 @@ def discover(path: str | None, pattern: str | None, of_git: Mapping[str, str], s
                 labels |= {row["key"]: row["value"] for row in rows.to_pylist()}
             else:
                 metrics.append(rows)
+    if repository is not None:
+        named = {**labels, **(given or {})}
+        labels = {**repository.labels(named.get("commit"), "commit_time" in named), **labels}
     return Discovered(labels, tuple(metrics))
+
+
+class Repository:
+    """A folder's git repository, which says the state of captures that name no commit, and the times of commits.
+
+    Raises `EtqError` as `labels_of_git` does.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self._folder, self._head = folder, labels_of_git(folder)
+        self._times: dict[str, dict[str, str]] = {}
+
+    def labels(self, commit: str | None, is_time_known: bool) -> dict[str, str]:
+        """Return the labels of captures of a commit, the one that is checked out if None. The branch of another one is
+        unknown, and whether files were changed. Raises `EtqError` if its time is needed and it isn't there.
+        """
+        if commit is None or (len(commit) >= _SHORTEST and self._head["commit"].startswith(commit)):
+            return self._head
+        if is_time_known:
+            return {}
+        if commit not in self._times:
+            self._times[commit] = self._of_commit(commit)
+        return self._times[commit]
+
+    def _of_commit(self, commit: str) -> dict[str, str]:
+        try:
+            if not _HASH.fullmatch(commit):
+                raise EtqError("not a hash")
+            line = _line(self._folder, "log", "-1", *_FORMAT, f"{commit}^{{commit}}", "--")
+        except EtqError:
+            shown = displayed(os.fspath(self._folder))
+            what = f"has no commit {displayed(commit)}, which a capture is labelled with"
+            raise EtqError(f"{shown}: {what}; leave out --label-git, or give a label commit_time, too") from None
+        return dict(zip(("commit_time",), line.split()[1:], strict=False))
 
 
 def _bytes(path: str) -> bytes:
@@ -154,7 +204,7 @@ def labels_of_git(folder: str | os.PathLike[str]) -> dict[str, str]:
 
     Raises `EtqError` if git is not installed, or the folder has no repository or no commit.
     """
-    line = _line(folder, "log", "-1", "--format=%H %cd", "--date=format-local:%Y-%m-%dT%H:%M:%SZ")
+    line = _line(folder, "log", "-1", *_FORMAT)
     # git prints no date for a commit whose date it can't read.
     labels = dict(zip(("commit", "commit_time"), line.split(), strict=False))
     if (branch := _line(folder, "branch", "--show-current")) != "":

@@ -59,7 +59,7 @@ def comment(
     output: str | None,
     force: bool,
 ) -> None:
-    """Accept a lasting change, or write about it. Without a change, list all comments.
+    """Accept a change of a series, or write about it. Without a change, list all comments.
 
     FIRST_BAD is the label of the first capture after the change, and SELECTOR the series' labels: both are in etq
     regressions. An accepted change is no regression any more, and later ones are measured against the level after it.

@@ -66,7 +66,8 @@ found_options: Final = together(
         is_flag=False,
         flag_value=".",
         callback=_git_folder,
-        help="Add labels commit, commit_time, branch and dirty of the repository here or in DIR.",
+        help="Add labels commit, commit_time, branch and dirty of the repository here or in DIR; of a commit that the "
+        "name has, its time.",
     ),
     click.option("--sidecar/--no-sidecar", default=True, help="Whether to read FILE.json or FILE.toml next to FILE."),
 )

@@ -1,4 +1,4 @@
-"""Commands over many captures: trends and lasting changes."""
+"""Commands over many captures: trends and changes."""
 
 from __future__ import annotations
 
@@ -147,13 +147,18 @@ def regressions(
         query = f"FROM regressions({catalog.arguments(arguments)})"
         view = catalog.named("regressions")
         view = view if "with_accepted" in arguments else view.without(("is_accepted",))
-        columns = selection.get().columns_of(view, True)
-        names, found = warehouse.rows(f"SELECT {columns}, r {query} AS r", **arguments)
-        rows, changes = [row[:-1] for row in found], [row[-1] for row in found]
-        if rows or output is not None or not is_to_read(format, output):
-            write_rows(names[:-1], rows, format, output, force=force, view=view)
+        changes: list[Mapping[str, Any]] = []
+        if not is_to_read(format, output):
+            has_rows = write(warehouse, query, format, output, force=force, view=view, **arguments)
+        else:
+            columns = selection.get().columns_of(view, True)
+            names, found = warehouse.rows(f"SELECT {columns}, r {query} AS r", **arguments)
+            changes = [row[-1] for row in found]
+            has_rows = bool(changes)
+            if has_rows or output is not None:
+                write_rows(names[:-1], [row[:-1] for row in found], format, output, force=force, view=view)
         order = f"captures are in the order of {series.order}"
-        if not rows:
+        if not has_rows:
             say(f"Note: {series.unchanged('change of a total or an op')}; for the values: etq trend; {order}")
             return
         parts = [counted(changes), series.missing, order, "times: p25 of all runs of a capture"]
@@ -218,8 +223,8 @@ def _drawn(warehouse: Warehouse, query: str, arguments: dict[str, Any]) -> tuple
             is_judged = at["stage"] == KEPT and not at["is_accepted"] and arguments["what"] != "metric"
             colours = ["red" if change > 0 else "green"] if is_judged else []
             lines.append(style.styled(printable(line), *colours))
-        if shown := shown_text(captures[-1]["shown_percent"]):
-            lines.append(shown)
+        if next_change := shown_text(captures[-1]["shown_percent"]):
+            lines.append(next_change)
         parts.append("\n".join(lines) + "\n")
         if len(captures) <= 20:
             parts.append(table(names[:-1], [row[:-1] for row in shown], style, foremost=view.foremost))

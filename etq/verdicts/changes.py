@@ -26,7 +26,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from etq.verdicts.arithmetic import DEVIATION, Numbers, median, p_of, quantile
-from etq.verdicts.fits import CHANCE, CLIP, LEAST, LONG, Model, modelled, trimmed_sd
+from etq.verdicts.fits import CHANCE, CLIP, LEAST, LONG, Column, Model, modelled, trimmed_sd
 from etq.verdicts.samples import is_unseen
 
 # Builds that are modelled at once, and how far the next ones are.
@@ -38,6 +38,9 @@ APART: Final = 1e-7
 LASTING: Final = 15
 # A step of the last builds is seen if it has so many standard errors.
 SEEN: Final = 4.7
+# Builds of a level that are further off its median than this, and five times the others, are disturbed, as captures of
+# a side of a comparison.
+FAR: Final = math.log(1.03)
 # A state that lasts longer than others would in so many cases is a new level.
 RETURNS: Final = 0.05
 
@@ -68,22 +71,18 @@ class Reset(NamedTuple):
 
 
 class Level(NamedTuple):
-    """Builds between two steps, and their mean without those far off; of the step to it, p, its error, and whether it
-    is as large as two states are apart.
-    """
+    """Builds between two steps, and their mean without those far off."""
 
     first: int
     end: int
     mean: float
     sd: float
     kept: int  # builds of which the mean is
-    p: float
-    error: float
-    is_state: bool
+    step: Column  # the one with which it begins
 
     @property
-    def variance(self) -> float:
-        return self.sd**2 / self.kept
+    def builds(self) -> int:
+        return self.end - self.first
 
 
 @dataclass(frozen=True)
@@ -183,7 +182,7 @@ class _Part:
         self.floor, self.shows = least.noise(median(values)), math.nan
         self.slopes, self.other = np.zeros(len(values)), np.zeros(len(values))
         self.slope_p = np.ones(len(values))
-        self.steps: list[tuple[int, float, float, bool]] = []  # place, p, error, is state
+        self.steps: list[Column] = []
 
     def windows(self) -> list[tuple[int, int, int, int]]:
         """The first and last builds of each window, and of its middle, which together are all builds."""
@@ -195,22 +194,21 @@ class _Part:
         middles = [0, *((start + end) // 2 for start, end in zip(starts[1:], ends, strict=False)), n]
         return [*zip(starts, ends, middles, middles[1:], strict=False)]
 
-    def take(self, model: Model, row: int, window: tuple[int, int, int, int]) -> None:
+    def take(self, model: Model, window: tuple[int, int, int, int]) -> None:
         """Take what a model says of the middle of its window; of steps also near it, where the next one may be late."""
         start, _, first, last = window
-        middle = slice(first - start, last - start)
-        slopes = model.growth[row]
+        size = np.abs(model.slopes)
         # After growth that ends, a little may be left of it.
-        is_rest = (np.abs(slopes) * len(slopes) < self.least.ratio) | (np.abs(slopes) < np.abs(slopes).max() / 4)
-        slopes = np.where(is_rest & (np.abs(slopes) < np.abs(slopes).max()), 0, slopes)
-        self.slopes[first:last], self.other[first:last] = slopes[middle], model.other[row, middle]
-        self.shows = max(self.least.ratio, SEEN * float(model.seen[row]))
-        for at in np.flatnonzero(model.places[row] >= 0):
-            place, p = start + int(model.places[row, at]), float(model.p[row, at])
-            if model.is_bend[row, at]:
-                self.slope_p[max(place, first) : last] = np.minimum(self.slope_p[max(place, first) : last], p)
-            elif first - LEAST < place < last + LEAST and all(abs(place - step[0]) >= LEAST for step in self.steps):
-                self.steps.append((place, p, float(model.errors[row, at]), bool(model.is_state[row, at])))
+        is_rest = (size < size.max()) & ((size * len(size) < self.least.ratio) | (size < size.max() / 4))
+        self.slopes[first:last] = np.where(is_rest, 0, model.slopes)[first - start : last - start]
+        self.other[first:last] = model.other[first - start : last - start]
+        self.shows = max(self.least.ratio, SEEN * model.seen)
+        for column in model.columns:
+            place = start + column.place
+            if column.is_bend:
+                self.slope_p[max(place, first) : last] = np.minimum(self.slope_p[max(place, first) : last], column.p)
+            elif first - LEAST < place < last + LEAST and all(abs(place - step.place) >= LEAST for step in self.steps):
+                self.steps.append(column._replace(place=place))
 
 
 def _model(parts: Sequence[_Part]) -> None:
@@ -226,9 +224,8 @@ def _model(parts: Sequence[_Part]) -> None:
         y = np.stack([part.values[window[0] : window[1]] for part, window in group])
         y -= np.median(y, axis=1, keepdims=True)
         floors, leasts = np.array([(part.floor, part.least.ratio) for part, _ in group]).T
-        model = modelled(y, errors, floors, leasts)
-        for row, (part, window) in enumerate(group):
-            part.take(model, row, window)
+        for model, (part, window) in zip(modelled(y, errors, floors, leasts), group, strict=True):
+            part.take(model, window)
 
 
 def _with_accepted(ends: Sequence[int], parts: Sequence[_Part], resets: Sequence[Reset]) -> list[Change]:
@@ -266,30 +263,32 @@ def _decided(part: _Part) -> tuple[list[Change], list[Level]]:
             part.slopes[first + 1 : end] = 0
     growth = np.cumsum(part.slopes)
     rest = part.values - growth - part.other
-    bounds = [(0, 1.0, 0.0, False), *sorted(part.steps), (len(rest), 1.0, 0.0, False)]
-    levels = [_level(rest, *each, after[0]) for each, after in pairwise(bounds)]
+    begin = Column(0, False, 0.0, 0.0, 1.0)
+    bounds = [begin, *sorted(part.steps), begin._replace(place=len(rest))]
+    levels = [_level(rest, step, after.place) for step, after in pairwise(bounds)]
     levels, last = _levels_kept(levels, part.least)
     changes = [_step(old, new, part.least) for old, new in pairwise(levels)]
     changes = _with_stages(rest, levels, changes, part.least)
     if last is not None:
-        changes.append(replace(_step(levels[-1], last, part.least), stage=STATE if last.is_state else OPEN))
+        changes.append(replace(_step(levels[-1], last, part.least), stage=STATE if last.step.is_state else OPEN))
     changes = [replace(each, before=each.before + growth[each.place - 1]) for each in changes]
     return [*changes, *_creeps(part, rest, growth)], levels
 
 
-def _level(rest: Numbers, first: int, p: float, error: float, is_state: bool, end: int) -> Level:
-    values = rest[first:end]
+def _level(rest: Numbers, step: Column, end: int) -> Level:
+    """Return the level that begins with a step."""
+    values = rest[step.place : end]
     off = np.abs(values - median(values))
-    kept = values[off <= max(math.log(1.03), 5 * DEVIATION * median(off))]
+    kept = values[off <= max(FAR, 5 * DEVIATION * median(off))]
     sd = float(kept.std(ddof=1)) if len(kept) > 1 else 0.0
-    return Level(first, end, float(kept.mean()), sd, len(kept), p, error, is_state)
+    return Level(step.place, end, float(kept.mean()), sd, len(kept), step)
 
 
 def _step(old: Level, new: Level, least: Least) -> Change:
     """Return the step between two levels, with Welch's interval, or that of the model where it is wider."""
     t, freedom, error = _apart(old, new, least)
-    size, width = new.mean - old.mean, quantile(0.025, freedom) * max(error, new.error)
-    p = new.p if new.p < 1 else p_of(t, freedom)
+    size, width = new.mean - old.mean, quantile(0.025, freedom) * max(error, new.step.error)
+    p = new.step.p if new.step.p < 1 else p_of(t, freedom)
     return Change(old.first, old.end - 1, new.first, new.end, old.mean, size, size - width, size + width, p)
 
 
@@ -324,9 +323,9 @@ def _levels_kept(levels: Sequence[Level], least: Least) -> tuple[list[Level], Le
                 kept.append(level)
                 between = None
                 break
-            if level is levels[-1] and level.end - level.first < LASTING:
+            if level is levels[-1] and level.builds < LASTING:
                 return kept, level
-            if level.end - level.first <= old.end - old.first:
+            if level.builds <= old.builds:
                 between = level if least.counts(old.mean, level.mean - old.mean) else None
                 break
             kept.pop()
@@ -338,7 +337,7 @@ def _levels_kept(levels: Sequence[Level], least: Least) -> tuple[list[Level], Le
 def _are_apart(old: Level, new: Level, least: Least) -> bool:
     """Whether disturbed builds are hardly as far apart, or both levels lasted for long."""
     t, freedom, _ = _apart(old, new, least)
-    return (new.end - new.first >= LASTING and old.end - old.first >= LONG) or p_of(t, freedom) < APART
+    return (new.builds >= LASTING and old.builds >= LONG) or p_of(t, freedom) < APART
 
 
 def _joined(old: Level, new: Level) -> Level:
@@ -353,7 +352,7 @@ def _with_stages(rest: Numbers, levels: Sequence[Level], changes: Sequence[Chang
     """Return the changes between levels, with those that were reverted and those between states."""
     changes = list(changes)
     for at in range(2, len(levels)):
-        error = max(math.sqrt(level.variance) for level in levels[: at + 1])
+        error = max(level.sd / math.sqrt(level.kept) for level in levels[: at + 1])
         near = [
             i for i in range(at - 1)
             if abs(levels[at].mean - levels[i].mean) < max(2 * least.ratio / 3, 2 * error)
@@ -366,25 +365,32 @@ def _with_stages(rest: Numbers, levels: Sequence[Level], changes: Sequence[Chang
     known = [_is_known(rest, old, new) for old, new in pairwise(levels)]
     apart = 1.25 * max((abs(each.step) for each, is_known in zip(changes, known, strict=True) if is_known), default=0.0)
     return [
-        replace(change, stage=STATE, back=None) if abs(change.step) <= apart or new.is_state else change
+        replace(change, stage=STATE, back=None)
+        if abs(change.step) <= apart or (new.step.is_state and change.stage != RETURNED)
+        else change
         for change, new in zip(changes, levels[1:], strict=True)
     ]
 
 
 def _is_known(rest: Numbers, old: Level, new: Level) -> bool:
-    """Whether a series was at the new level before, left it, and now is there for no longer than by chance: of states
-    that are left at random, the last of K + 1 stays longer than m times the others together with probability
-    (1 + m)^-K. Of outliers that are anywhere, some are at the new level: they don't count.
+    """Whether a series was at the new level before, left it, and now is there for no longer than by chance, as it was
+    at the old one before. Of outliers that are anywhere, some are at the new level: they don't count.
     """
     y = rest[max(0, new.end - WINDOW) : new.end]
     off, reach = np.minimum(np.abs(y - new.mean), np.abs(y - old.mean)), abs(new.mean - old.mean) / 4
     at = (np.abs(y - new.mean) < np.abs(y - old.mean))[off < reach]
-    runs = [0, *(np.flatnonzero(np.diff(at)) + 1).tolist(), len(at)]
-    if len(runs) < 5 or not at[-1] or trimmed_sd(np.diff(y)[None])[0] > reach:
+    stays = np.diff(np.r_[0, np.flatnonzero(np.diff(at)) + 1, len(at)])[::-1]  # the last one first
+    if len(stays) < 4 or not at[-1] or trimmed_sd(np.diff(y)[None])[0] > reach:
         return False
-    there = [b - a for a, b in pairwise(runs) if at[a]]
-    visits = min(sum(there[:-1]), int((~at[at.argmax() :]).sum()))
-    return visits > (off > 2 * reach).sum() and (1 + there[-1] / sum(there[:-1])) ** (1 - len(there)) >= RETURNS
+    visits = min(stays[2::2].sum(), int((~at[at.argmax() :]).sum()))
+    return bool(visits > (off > 2 * reach).sum()) and all(_may_last(stays[side::2]) for side in (0, 1))
+
+
+def _may_last(stays: Numbers) -> bool:
+    """Whether the first stay is no longer than by chance: of states that are left at random, one of K + 1 stays longer
+    than m times the others together with probability (1 + m)^-K.
+    """
+    return bool((1 + stays[0] / stays[1:].sum()) ** (1 - len(stays)) >= RETURNS)
 
 
 def _stretches(slopes: Numbers) -> list[tuple[int, int]]:

@@ -7,6 +7,7 @@ place. What is chosen for a series is a row of columns' numbers, with -1 for non
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -27,9 +28,8 @@ NEW: Final = 5
 PRICE: Final = 6.0
 PLACE: Final = 2.5
 ANYWHERE: Final = 4.0
-# The most steps and bends; the builds between two steps that are looked for as one rise.
+# The most steps and bends.
 MOST: Final = 12
-RISES: Final = (3, 4, 5, 7, 9, 12, 16, 21, 28)
 # The prior degrees of freedom of the noise.
 PRIOR: Final = 2.0
 # Where the deviation of a build from its neighbours is cut off, in standard deviations.
@@ -54,7 +54,6 @@ class Basis(NamedTuple):
     prices: Numbers
     is_free: Flags  # far enough from the ends
     near: Flags  # pairs of columns that are too near to both be chosen
-    pairs: tuple[Places, Places]  # of steps: the ends of a rise
     price: float  # the determinant's logarithm, and the price of slow noise and of a period
 
 
@@ -74,10 +73,7 @@ def basis_of(n: int, shape: tuple[float, float], errors: bytes | None, period: i
     near = (np.abs(places[:, None] - places) < apart[:, None]) & (is_bend[:, None] == is_bend)
     prices = PRICE + PLACE * math.log(n) + ANYWHERE * ~whole
     is_free = whole | (np.minimum(places, n - places) >= apart)
-    first, last = np.triu_indices(n - 1, LEAST)
-    is_pair = np.isin(last - first, RISES) & is_free[first] & is_free[last]
-    pairs = first[is_pair], last[is_pair]
-    return Basis(white, constant, columns, columns.T @ columns, places, is_bend, prices, is_free, near, pairs, price)
+    return Basis(white, constant, columns, columns.T @ columns, places, is_bend, prices, is_free, near, price)
 
 
 @dataclass
@@ -108,18 +104,18 @@ class Rows:
 
     def at(self, rows: Places | Flags) -> Rows:
         """Return some of the rows."""
-        parts = (self.cross, self.squares, self.prior, self.chosen, self.score)
-        cross, squares, prior, chosen, score = (part[rows] for part in parts)
-        return Rows(self.basis, cross, squares, prior, self.period, chosen, score)
+        cross, squares, prior = self.cross[rows], self.squares[rows], self.prior[rows]
+        return Rows(self.basis, cross, squares, prior, self.period, self.chosen[rows], self.score[rows])
 
     def scored(self, squares: Numbers, chosen: Places) -> Numbers:
         """Return -2 log likelihood with its penalties."""
         paid = np.where(chosen >= 0, self.basis.prices[chosen], 0).sum(axis=1)
-        return self.freedom * np.log(np.maximum(squares, 0) + self.prior) + self.basis.price + paid
+        return np.asarray(self.freedom * np.log(np.maximum(squares, 0) + self.prior) + self.basis.price + paid)
 
-    def beside(self, chosen: Places) -> tuple[Numbers, Numbers, Numbers, list[Numbers]]:
-        """Return cross products, squared lengths of columns and squares of rows without what chosen columns explain,
-        and these columns' products with all, made orthonormal one after the other.
+    def beside(self, chosen: Places) -> tuple[Numbers, Numbers, Numbers]:
+        """Return cross products, squared lengths of columns and squares of rows without what chosen columns explain.
+
+        `found` are products of these columns, made orthonormal one after the other, with all.
         """
         gram, rows = self.basis.gram, np.arange(len(chosen))
         cross, squares = self.cross.copy(), self.squares.copy()
@@ -137,12 +133,12 @@ class Rows:
             lengths -= product**2
             squares -= explained**2
             found.append(product)
-        return cross, lengths, squares, found
+        return cross, lengths, squares
 
     def best(self, chosen: Places) -> tuple[Places, Numbers, Numbers]:
         """Return the best column of each row beside the chosen ones, the score with it, and that without it."""
         basis = self.basis
-        cross, lengths, squares, _ = self.beside(chosen)
+        cross, lengths, squares = self.beside(chosen)
         can = basis.is_free & (lengths > 1e-7 * np.diag(basis.gram) + 1e-12)
         for column in chosen.T:
             can &= ~(basis.near[np.maximum(column, 0)] & (column >= 0)[:, None])
@@ -154,43 +150,17 @@ class Rows:
         paid = without - self.freedom * np.log(np.maximum(squares, 0) + self.prior)
         return column, scores[np.arange(len(column)), column] + paid, without
 
-    def best_rise(self) -> tuple[Places, Numbers]:
-        """Return the best two steps of each row beside the chosen ones, and the score with them."""
-        basis, (first, last) = self.basis, self.basis.pairs
-        cross, lengths, squares, found = self.beside(self.chosen)
-        if not len(first):
-            return np.full((len(cross), 2), -1), np.full(len(cross), np.inf)
-        shared = basis.gram[first, last] - sum(each[:, first] * each[:, last] for each in found)
-        a, b, c, d = lengths[:, first], lengths[:, last], cross[:, first], cross[:, last]
-        area = a * b
-        determinant = area - shared**2
-        is_near = determinant < 1e-6 * area
-        for column in self.chosen.T:
-            near = basis.near[np.maximum(column, 0)] & (column >= 0)[:, None]
-            is_near |= near[:, first] | near[:, last]
-        gains = np.where(is_near, 0, (c**2 * b - 2 * c * d * shared + d**2 * a) / np.where(is_near, 1, determinant))
-        at, rows = gains.argmax(axis=1), np.arange(len(gains))
-        pair = np.stack([first[at], last[at]], axis=1)
-        return pair, self.scored(squares - gains[rows, at], np.hstack([self.chosen, pair]))
-
-    def grown(self, rises: bool) -> Rows:
-        """Choose steps and bends one by one while the score falls; if `rises`, where none helps also two steps."""
-        most = min(MOST, len(self.basis.white) // 3)
+    def grown(self) -> Rows:
+        """Choose steps and bends one by one while the score falls."""
         active = np.arange(len(self.chosen))
-        while len(active) and self.chosen.shape[1] < most:
+        while len(active) and self.chosen.shape[1] < min(MOST, len(self.basis.white) // 3):
             part = self.at(active)
             column, score, _ = part.best(part.chosen)
-            added, is_better = column[:, None], score < part.score - 1e-9
-            if rises and not is_better.all():
-                left = np.flatnonzero(~is_better)
-                pair, of_pair = part.at(left).best_rise()
-                added = np.hstack([added, np.full_like(added, -1)])
-                added[left], score[left] = pair, of_pair
-                is_better[left] = of_pair < part.score[left] - 1e-9
+            is_better = score < part.score - 1e-9
             active = active[is_better]
             if len(active):
-                more = np.full((len(self.chosen), added.shape[1]), -1)
-                more[active] = added[is_better]
+                more = np.full((len(self.chosen), 1), -1)
+                more[active, 0] = column[is_better]
                 self.chosen, self.score[active] = np.hstack([self.chosen, more]), score[is_better]
         return self
 
@@ -242,31 +212,35 @@ class Rows:
             b, _, p = part.tested()
             is_small = ~self.basis.is_bend[part.chosen] & (np.abs(b) < least[active][:, None])
             failed = (part.chosen >= 0) & ((p >= CHANCE) | is_small)
-            worst = np.where(failed, p - 1e-9 * np.abs(b), -1).argmax(axis=1)
-            part.chosen[np.arange(len(active)), worst] = np.where(
-                failed.any(axis=1), -1, part.chosen[np.arange(len(active)), worst]
+            worst, failing = (
+                np.where(failed, p - 1e-9 * np.abs(b), -1).argmax(axis=1),
+                np.flatnonzero(failed.any(axis=1)),
             )
-            part = part.at(failed.any(axis=1))
-            active = active[failed.any(axis=1)]
+            part.chosen[failing, worst[failing]] = -1
+            part, active = part.at(failing), active[failing]
             part.moved()
             self.chosen[active], self.score[active] = part.chosen, part.score
         return self
 
 
-class Model(NamedTuple):
-    """What is found in rows of series. Of the chosen columns of each, -1 for none, the place, the size (of a bend: more
-    a build), its error and p; for each build, what it has more by growth, and by a period or a state.
-    """
+class Column(NamedTuple):
+    """A step or bend of a series: from this build on, it is so much more, or grows by so much a build."""
 
-    places: Places
-    is_bend: Flags
-    sizes: Numbers
-    errors: Numbers
-    p: Numbers
-    is_state: Flags  # as large as the gap between two states that were taken away
-    growth: Numbers
+    place: int
+    is_bend: bool
+    size: float
+    error: float
+    p: float
+    is_state: bool = False  # a step as large as the gap between two states that were taken away
+
+
+class Model(NamedTuple):
+    """What is found in a series; for each build, what it has grown by, and what a period or a state adds."""
+
+    columns: list[Column]
+    slopes: Numbers
     other: Numbers
-    seen: Numbers  # the error of a step of which there are five builds
+    seen: float  # the error of a step of which there are five builds
 
 
 # Rows of series, and their fits under one noise.
@@ -279,28 +253,63 @@ def trimmed_sd(differences: Numbers) -> Numbers:
     return np.asarray(np.sqrt(np.partition(differences**2, kept - 1, axis=1)[:, :kept].mean(axis=1) / 2 / 0.438))
 
 
-def modelled(y: Numbers, errors: bytes | None, floor: Numbers, least: Numbers) -> Model:
-    """Return the model of rows of series.
+def modelled(y: Numbers, errors: bytes | None, floor: Numbers, least: Numbers) -> list[Model]:
+    """Return the model of each row of series.
 
     floor  the noise that is assumed at first
     least  the smallest step that counts
     """
-    parts = [_modelled(*(each[at : at + ROWS] for each in (y, floor, least)), errors) for at in range(0, len(y), ROWS)]
-    width = max(part.places.shape[1] for part in parts)
-
-    def wide(values: Numbers, fill: int) -> Numbers:
-        return np.pad(values, ((0, 0), (0, width - values.shape[1])), constant_values=fill)
-
-    columns = [[wide(part[at], -1 if at == 0 else 0) for part in parts] for at in range(len(Model._fields) - 3)]
-    return Model(*map(np.concatenate, (*columns, *([part[at] for part in parts] for at in (-3, -2, -1)))))
+    return [
+        model
+        for at in range(0, len(y), ROWS)
+        for model in _modelled(y[at : at + ROWS], errors, floor[at : at + ROWS], least[at : at + ROWS])
+    ]
 
 
-def _modelled(y: Numbers, floor: Numbers, least: Numbers, errors: bytes | None) -> Model:
-    every, n = np.arange(len(y)), y.shape[1]
-    states, gap, share = np.zeros_like(y), np.zeros(len(y)), np.zeros(len(y))
-    best = last = fitted(y, every, errors, floor)
-    score, rows = _scores(best, len(y)), every
-    for _ in range(2 if n >= 12 else 0):
+def _modelled(y: Numbers, errors: bytes | None, floor: Numbers, least: Numbers) -> list[Model]:
+    fits, states, gap, share = _with_states(y, errors, floor)
+    fits = [(rows, fit.pruned(least[rows])) for rows, fit in fits]
+    _, growth, phases = _parts(fits, y - states)
+    slopes = np.diff(growth, axis=1, prepend=growth[:, :1])
+    other = states + phases - phases.mean(axis=1, keepdims=True)
+    columns: list[list[Column]] = [[] for _ in y]
+    seen = np.zeros(len(y))
+    for rows, fit in fits:
+        seen[rows] = fit.error_of_last()
+        parts = (fit.chosen, fit.basis.places[fit.chosen], fit.basis.is_bend[fit.chosen], *fit.tested())
+        for row, *each in zip(rows.tolist(), *(part.tolist() for part in parts), strict=True):
+            columns[row] = [Column(*column) for chosen, *column in zip(*each, strict=True) if chosen >= 0]
+            columns[row] = _of_states(sorted(columns[row]), gap[row], share[row], y.shape[1])
+    return [Model(*each) for each in zip(columns, slopes, other, seen.tolist(), strict=True)]
+
+
+def _of_states(columns: Sequence[Column], gap: float, share: float, n: int) -> list[Column]:
+    """Return columns with those steps that two states explain: they are in the new one for no longer than by chance.
+
+    share  of builds in the upper state
+    """
+    ends = [column.place for column in columns[1:] if not column.is_bend] + [n]
+    return [
+        column._replace(
+            is_state=not column.is_bend
+            and abs(abs(column.size) - gap) < gap / 4
+            and n
+            * (share if column.size > 0 else 1 - share)
+            ** (min(end for end in ends if end > column.place) - column.place)
+            >= CHANCE
+        )
+        for column in columns
+    ]
+
+
+def _with_states(y: Numbers, errors: bytes | None, floor: Numbers) -> tuple[Fits, Numbers, Numbers, Numbers]:
+    """Return fits of series without two states where these are likelier, and of each what the states add to its builds,
+    the gap between them, and the share of builds in the upper one.
+    """
+    rows = every = np.arange(len(y))
+    states, best = np.zeros_like(y), fitted(y, every, errors, floor)
+    last, score = best, _scores(best, len(y))
+    for _ in range(2 if y.shape[1] >= 12 else 0):
         found, price, has_states = states_of((y - sum(_parts(last, y)))[rows], floor[rows])
         rows, found, price = rows[has_states], found[has_states], price[has_states]
         if not len(rows):
@@ -310,32 +319,22 @@ def _modelled(y: Numbers, floor: Numbers, least: Numbers, errors: bytes | None) 
         last = fitted(rest, rows, errors, floor)
         new = _scores(last, len(y))[rows] + price
         is_better = new < score[rows]
-        at, found = rows[is_better], found[is_better]
-        score[at], states[at], gap[at], share[at] = new[is_better], found, found.max(axis=1), (found > 0).mean(axis=1)
+        at = rows[is_better]
+        score[at], states[at] = new[is_better], found[is_better]
         best = _only(best, ~np.isin(every, at)) + _only(last, np.isin(every, at))
-    best = [(at, fit.pruned(least[at])) for at, fit in best]
-    seen = np.zeros(len(y))
-    for at, fit in best:
-        seen[at] = fit.error_of_last()
-    width = max((fit.chosen.shape[1] for _, fit in best), default=0)
-    columns = [np.full((len(y), width), fill) for fill in (-1, False, 0.0, 0.0, 1.0)]
-    for at, fit in best:
-        is_there, shape = fit.chosen >= 0, np.ix_(at, range(fit.chosen.shape[1]))
-        values = (fit.basis.places[fit.chosen], fit.basis.is_bend[fit.chosen], *fit.tested())
-        for column, value, fill in zip(columns, values, (-1, False, 0, 0, 1), strict=True):
-            column[shape] = np.where(is_there, value, fill)
-    _, growth, phases = _parts(best, y - states)
-    # One may be in the likelier state for so long by chance.
-    likely = n * np.maximum(share, 1 - share)[:, None] ** (_ends(columns[0], columns[1], n) - columns[0]) >= CHANCE
-    is_state = likely & (np.abs(np.abs(columns[2]) - gap[:, None]) < gap[:, None] / 4) & ~columns[1].astype(bool)
-    slopes = np.diff(growth, axis=1, prepend=growth[:, :1])
-    return Model(*columns, is_state, slopes, states + phases - phases.mean(axis=1, keepdims=True), seen)
+    return best, states, states.max(axis=1), (states > 0).mean(axis=1)
 
 
-def _ends(places: Places, is_bend: Flags, n: int) -> Places:
-    """Return, for each column, the next place of one of its kind, or the end."""
-    after = (places[:, None, :] > places[:, :, None]) & (is_bend[:, None, :] == is_bend[:, :, None])
-    return np.where(after, places[:, None, :], n).min(axis=2, initial=n)
+def _only(fits: Fits, chosen: Flags) -> Fits:
+    """Return the fits of chosen rows."""
+    return [(rows[chosen[rows]], fit.at(chosen[rows])) for rows, fit in fits if chosen[rows].any()]
+
+
+def _scores(fits: Fits, count: int) -> Numbers:
+    scores = np.full(count, np.inf)
+    for rows, fit in fits:
+        scores[rows] = fit.score
+    return scores
 
 
 def _parts(fits: Fits, y: Numbers) -> tuple[Numbers, Numbers, Numbers]:
@@ -354,18 +353,6 @@ def _parts(fits: Fits, y: Numbers) -> tuple[Numbers, Numbers, Numbers]:
     return steps, growth, phases
 
 
-def _only(fits: Fits, chosen: Flags) -> Fits:
-    """Return the fits of chosen rows."""
-    return [(rows[chosen[rows]], fit.at(chosen[rows])) for rows, fit in fits if chosen[rows].any()]
-
-
-def _scores(fits: Fits, count: int) -> Numbers:
-    scores = np.full(count, np.inf)
-    for rows, fit in fits:
-        scores[rows] = fit.score
-    return scores
-
-
 def fitted(y: Numbers, rows: Places, errors: bytes | None, floor: Numbers) -> Fits:
     """Return fits of some rows, each under the likeliest noise, with or without a period."""
     z = y[rows]
@@ -375,10 +362,10 @@ def fitted(y: Numbers, rows: Places, errors: bytes | None, floor: Numbers) -> Fi
     periods, fits = periods_of(z, sd), []
     for period in np.unique(np.r_[1, periods]):
         at = np.flatnonzero((periods == period) | (period == 1))
-        fits += [(at, Rows.of(z[at], floor[rows[at]], shape, errors, int(period)).grown(False)) for shape in SHAPES]
+        fits += [(at, Rows.of(z[at], floor[rows[at]], shape, errors, int(period)).grown()) for shape in SHAPES]
     owner = np.stack([_scores([each], len(z)) for each in fits]).argmin(axis=0)
     of_best = [(at[owner[at] == place], fit.at(owner[at] == place)) for place, (at, fit) in enumerate(fits)]
-    return [(rows[at], fit.grown(True).moved()) for at, fit in of_best if len(at)]
+    return [(rows[at], fit.moved()) for at, fit in of_best if len(at)]
 
 
 def running_medians(y: Numbers) -> Numbers:

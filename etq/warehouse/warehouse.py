@@ -412,7 +412,8 @@ class Warehouse(Views):
         debug_buffer  file (or its bytes) with the values that the runtime logged
         keep_values   whether to store the elements of these values, which `numeric_gap` needs, with their statistics
         label_from    pattern for labels from the file's path, such as {model}/{device}/{build}.etdp
-        label_git     folder whose repository's commit, commit_time, branch and dirty become labels
+        label_git     folder whose repository's commit, commit_time, branch and dirty become labels; for a commit
+                      that another label names, its commit_time
         sidecar       whether to read labels and metrics from run.etdp.json or run.etdp.toml next to the file
         metrics       files of metrics (or their bytes), as for `ingest_metrics`
         etrecord      the ETRecord of its program (or its bytes), which is ingested and linked, as with `ingest_record`
@@ -428,7 +429,7 @@ class Warehouse(Views):
         folder without git.
         """
         # Imported here, as queries don't need the modules that read files.
-        from etq.annotations.discovery import discover, labels_of_git
+        from etq.annotations.discovery import Repository, discover
         from etq.storage.capture import Options, store
         from etq.storage.given import check_captures, check_takes
         from etq.storage.records import store_program, store_record
@@ -436,7 +437,7 @@ class Warehouse(Views):
 
         if keep_values and debug_buffer is None:
             raise WarehouseError("keep_values needs debug_buffer, the file that values are read from")
-        of_git = {} if label_git is None else labels_of_git(label_git)
+        repository = None if label_git is None else Repository(label_git)
         options = Options(
             name,
             labels or {},
@@ -445,7 +446,9 @@ class Warehouse(Views):
             clock_bits,
             debug_buffer=None if debug_buffer is None else source_of(debug_buffer),
             keep_values=keep_values,
-            discovered=discover(None if isinstance(source, bytes) else os.fspath(source), label_from, of_git, sidecar),
+            discovered=discover(
+                None if isinstance(source, bytes) else os.fspath(source), label_from, repository, sidecar, labels
+            ),
             metrics=tuple(map(source_of, metrics)),
             graph_captures=traces_of(graph_captures),
         )
@@ -495,7 +498,7 @@ class Warehouse(Views):
         Raises `WarehouseError` for invalid options and for a warehouse that is read-only, `QueryError` for an unknown
         record, and `EtqError` for a folder without git; then nothing is ingested.
         """
-        from etq.annotations.discovery import discover, labels_of_git
+        from etq.annotations.discovery import Repository, discover
         from etq.storage.bulk import files_of
         from etq.storage.capture import Options
 
@@ -503,10 +506,10 @@ class Warehouse(Views):
             raise WarehouseError("ingest_many takes a list of files; one file is for ingest")
         self._database.check_writable()
         options = Options(None, labels or {}, captured_at, time_scale, clock_bits)
-        of_git = {} if label_git is None else labels_of_git(label_git)
+        repository = None if label_git is None else Repository(label_git)
         links = [self._link(each) for each in link_to]
         listed = list(sources)
-        find = partial(discover, pattern=label_from, of_git=of_git, sidecar=sidecar)
+        find = partial(discover, pattern=label_from, repository=repository, sidecar=sidecar, given=labels)
         results: list[Capture | EtqError] = []
         for each in self._ingested(files_of(listed, options, find), links, on_read):
             if progress is not None:
@@ -532,7 +535,7 @@ class Warehouse(Views):
         none is. Raises `FormatError` for a file that can't be read or is damaged, `WarehouseError` for a warehouse that
         can't be written.
         """
-        from etq.annotations.discovery import discover, labels_of_git
+        from etq.annotations.discovery import Repository, discover
         from etq.ingest.registry import is_json
         from etq.ingest.trace.ranks import ranks_in
         from etq.storage.bulk import FileToStore
@@ -544,8 +547,9 @@ class Warehouse(Views):
         ranks = ranks_in(file.content, file.uri) if is_json(file.content) else []
         if not ranks:
             return []
-        of_git = {} if label_git is None else labels_of_git(label_git)
-        found = discover(None if isinstance(source, bytes) else os.fspath(source), label_from, of_git, sidecar)
+        repository = None if label_git is None else Repository(label_git)
+        path = None if isinstance(source, bytes) else os.fspath(source)
+        found = discover(path, label_from, repository, sidecar, labels)
         names = [*names_for(file.uri, lambda: file.sha256)]
         sources = [
             # Another version of zlib packs a rank to other bytes.

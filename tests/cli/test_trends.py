@@ -136,7 +136,7 @@ def test_regressions_and_what_to_compare_next(lab: str) -> None:
     assert rows("regressions", "--since", "19", *db) == []
     nothing = run_etq("regressions", "--min-effect", "40%", "--format", "csv", *db)
     assert len(nothing.stdout.splitlines()) == 1 and nothing.stderr == (
-        "Note: no total and no op has a lasting change; for the values: etq trend; captures are in the order of build\n"
+        "Note: no change of a total or an op in 30 captures; for the values: etq trend; captures are in the order of build\n"
     )
     done = run_etq("regressions", *db)
     assert "item" in done.stdout and "addmm@" in done.stdout

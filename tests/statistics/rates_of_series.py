@@ -63,18 +63,18 @@ def changes_of(made: Sequence[Floats]) -> tuple[list[list[int]], list[bool]]:
     return places, creeps
 
 
-def others_of(python: str, made: dict[str, list[Floats]]) -> dict[str, dict[str, list[list[int]]]]:
+def others_of(python: str, made: dict[str, list[Floats]], *methods: str) -> dict[str, dict[str, list[list[int]]]]:
     """The places of changes by method and name of the series, found by a Python that has Otava and ruptures."""
     given = json.dumps({name: [each.tolist() for each in series] for name, series in made.items()})
     script = str(Path(__file__).with_name("others_of_series.py"))
-    done = subprocess.run([python, script], input=given, stdout=subprocess.PIPE, text=True, check=True)
+    done = subprocess.run([python, script, *methods], input=given, stdout=subprocess.PIPE, text=True, check=True)
     answer: dict[str, dict[str, list[list[int]]]] = json.loads(done.stdout)
     return answer
 
 
 def series_rates(fleet: Fleet, count: int, python: str | None = None) -> dict[str, float]:
     """Rates of findings in series without a change, with steps, bumps and creep, of ops and of the total; also those of
-    Otava and ruptures, with a Python that has them.
+    Otava and PELT, with a Python that has them.
     """
     random = np.random.default_rng(22)
     large = fleet.large()
@@ -114,7 +114,7 @@ def series_rates(fleet: Fleet, count: int, python: str | None = None) -> dict[st
             rates[f"series of 200, {of}, creep of +{100 * size:.0f} %: reported as creep"] = share(creeps)
             either = [bool(a) or b for a, b in zip(steps, creeps, strict=True)]
             rates[f"series of 200, {of}, creep of +{100 * size:.0f} %: reported at all"] = share(either)
-        for method, named in others_of(python, series).items() if python else ():
+        for method, named in others_of(python, series, "Otava", "PELT").items() if python else ():
             for name, each in named.items():
                 rates[f"series of 200, {of}, {name}: reported by {method}"] = share([bool(steps) for steps in each])
         rates |= rescanned_rates([made_series(fleet, op, None, random) for op in ops[: max(10, count // 4)]], of_total)

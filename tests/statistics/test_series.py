@@ -10,11 +10,33 @@ import pytest
 from tests.sampling import thinned
 from tests.statistics.fleet import Floats, fleet_of
 from tests.statistics.rates_of_series import LENGTH, changes_of, creep_of, made_series, step_of
-
-# Rates need many draws.
-pytestmark = pytest.mark.long
+from tests.statistics.worlds_of_series import rate_of
 
 SERIES = 150
+# What rates of worlds are to reach, in percent of 200 draws, or builds: of 200, a rate of 2 % is up to 4.
+WANTED = {
+    "two steps of 5 %, 12 builds apart": (95, 100),
+    "a disturbed week, asked after each build: kept": (0, 5),
+    "a step of 10 % under a load of period 7": (95, 100),
+    "a step of 5 % under a load of period 7": (90, 100),
+    "unchanged: white, 1 %": (0, 1),
+    "unchanged: white, 2 %": (0, 1),
+    "unchanged: slow, 1 %": (0, 2),
+    "unchanged: slow, 2 %": (0, 3),
+    "unchanged: bimodal, 1 %": (0, 2),
+    "unchanged: outliers, 1 %": (0, 2),
+    "unchanged: two lasting states, 1 %": (0, 28),
+    "3 captures of 3 % a build, a step of 8 %: its build": (88, 100),
+    "the same: inside a build": (0, 0),
+    "5 % more at 20, back at 40: both": (98, 100),
+    "the same: as reverted": (98, 100),
+    "totals of fleets, unchanged": (0, 1),
+    "totals of fleets, a step of 5 %": (60, 100),
+    "ops of fleets, unchanged": (0, 1),
+    "ops of fleets, a step of 5 %": (75, 100),
+}
+LATENCIES = {4: 8, 5: 7, 10: 6, 20: 5}
+GROWTH = {"0.2": 16, "0.5": 10, "1.0": 8}
 
 
 def share_near(found: Sequence[Sequence[int]], planted: Sequence[Sequence[int]]) -> float:
@@ -29,6 +51,40 @@ def share_near(found: Sequence[Sequence[int]], planted: Sequence[Sequence[int]])
     )
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("what", WANTED)
+def test_rates_of_worlds(what: str) -> None:
+    low, high = WANTED[what]
+    assert low <= float(rate_of(what, 200)) <= high
+
+
+@pytest.mark.long
+def test_how_soon_changes_are_told() -> None:
+    for size, builds in LATENCIES.items():
+        seen, kept = rate_of(f"builds until a step of {size} % is seen; kept", 100).split("; ")
+        assert (int(seen), int(kept) <= builds) == (3, True)
+    for slope, builds in GROWTH.items():
+        told, steps = rate_of(f"growth of {slope} % a build: builds until it is told; a step is kept", 100).split("; ")
+        assert (int(told) <= builds, steps) == (True, "0")
+
+
+def test_what_is_clear_is_told_in_few_draws() -> None:
+    for what in (
+        "two steps of 5 %, 12 builds apart",
+        "a step of 10 % under a load of period 7",
+        "the same: as reverted",
+    ):
+        assert float(rate_of(what, 12)) >= 90
+    for what in (
+        "unchanged: white, 2 %",
+        "unchanged: slow, 1 %",
+        "unchanged: bimodal, 1 %",
+        "the same: inside a build",
+    ):
+        assert float(rate_of(what, 12)) <= 9
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("of_total", [False, True], ids=["op", "total"])
 @pytest.mark.parametrize("model", thinned(["mlp", "convnet"], ["mlp"]))
 def test_steps_bumps_and_creep(model: str, of_total: bool) -> None:
@@ -57,6 +113,7 @@ def test_steps_bumps_and_creep(model: str, of_total: bool) -> None:
     assert np.mean([bool(each) for each in steps]) <= 0.1
 
 
+@pytest.mark.long
 def test_steps_creep_and_staircases_are_distinguished() -> None:
     random = np.random.default_rng(5)
     noise = [random.normal(0, 0.01, LENGTH) for _ in range(40)]

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from etq.annotations import discovery
-from etq.annotations.discovery import labels_of_git, labels_of_path
+from etq.annotations.discovery import Repository, discover, labels_of_git, labels_of_path
 from etq.errors import EtqError, FormatError
 from etq.ingest.metrics.sidecar import read_sidecar
 from etq.warehouse.warehouse import Warehouse
@@ -50,12 +50,12 @@ def test_patterns_that_do_not_fit(pattern: str, message: str) -> None:
         labels_of_path("lab/a-b-c.etdp", pattern)
 
 
-def git(folder: Path, *arguments: str) -> str:
+def git(folder: Path, *arguments: str, **more: str) -> str:
     """Run git as a user of its own, at a known time; return what it prints."""
     given = {f"GIT_{of}_{what}": value for of in ("AUTHOR", "COMMITTER")
              for what, value in (("NAME", "a"), ("EMAIL", "a@b"), ("DATE", "2026-05-01T14:00:00+02:00"))}  # fmt: skip
     command = ["git", "-C", str(folder), *arguments]
-    environment = {**os.environ, **given, "HOME": str(folder)}
+    environment = {**os.environ, **given, **more, "HOME": str(folder)}
     return subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout.strip()
 
 
@@ -81,6 +81,23 @@ def test_git(repository: Path) -> None:
     assert labels_of_git(repository) == {**clean, "dirty": "true"}
     git(repository, "checkout", "--detach")
     assert "branch" not in labels_of_git(repository)
+
+
+def test_a_commit_that_a_name_has_has_its_own_time(repository: Path, tmp_path: Path) -> None:
+    """Not that of what is checked out; a commit that the repository doesn't have is refused."""
+    first = git(repository, "rev-parse", "HEAD")
+    git(repository, "commit", "--allow-empty", "-m", "Second", GIT_COMMITTER_DATE="2026-05-03T10:00:00Z")
+    second, of = git(repository, "rev-parse", "HEAD"), Repository(repository)
+    found = [dict(discover(f"/x/{commit}.etdp", "{commit}.etdp", of, False).labels) for commit in (first[:9], second)]
+    assert found[0] == {"commit": first[:9], "commit_time": "2026-05-01T12:00:00Z"}
+    assert found[1] == labels_of_git(repository) and found[1]["commit_time"] == "2026-05-03T10:00:00Z"
+    assert dict(discover("/x/run.etdp", None, of, False).labels) == found[1]
+    assert discover(None, None, of, False, {"commit": first}).labels == {"commit_time": "2026-05-01T12:00:00Z"}
+    for name in ("0" * 40, "main", "--all", "HEAD"):
+        with pytest.raises(EtqError, match=f"has no commit {name}, which a capture is labelled with"):
+            discover(f"/x/{name}.etdp", "{commit}.etdp", of, False)
+        known = {"commit_time": "2026-01-01T00:00:00Z"}
+        assert dict(discover(f"/x/{name}.etdp", "{commit}.etdp", of, False, known).labels) == {"commit": name}
 
 
 def test_a_commit_without_a_date(repository: Path) -> None:

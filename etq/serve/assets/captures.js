@@ -3,7 +3,7 @@
 const FIXED = {
   execute: { title: "execute", numeric: true, width: 110, meaning: "25th percentile of the runs' execute time" },
   trend: { title: "in its series", width: 136, sorts: false },
-  change: { title: "change", numeric: true, width: 90, meaning: "lasting change of the series' level at this capture" },
+  change: { title: "change", numeric: true, width: 90, meaning: "change of the series' level at this capture that is kept" },
   captured_at: { title: "measured", width: 150 },
   ingested: { title: "ingested", width: 150 },
   runs: { title: "runs", numeric: true, width: 64 },
