@@ -45,7 +45,7 @@ class About:
 
     def idle(self, match: re.Match[str], *causes: str) -> str | None:
         self.device = int(match["device"]) if match["device"] else self.device
-        self.causes = causes
+        self.causes = causes = tuple(cause.replace("_op", " op") for cause in causes)
         if self.device not in self.truth.runs:
             return f"there is no device {self.device}"
         return self._covered(causes) or self.share_of(self.truth.span(self.device), "the device's time")
@@ -86,25 +86,11 @@ class About:
             return f"the host was in {self.subject} for {found / 1e3:,.0f} of {self.time / 1e3:,.0f} us"
         return None
 
-    def saves_sync(self, match: re.Match[str]) -> str | None:
-        saved = self.truth.saved(self.device, ("sync",))
-        return None if saved > 0.5 * ticks(match["time"]) else f"without synchronizations {saved / 1e3:,.1f} us less"
-
     def whole(self, match: re.Match[str]) -> str | None:
         part, whole, share = ticks(match["part"]), ticks(match["whole"]), self.row["share_percent"]
         if share is not None and abs(100 * part / whole - share) > 1 + 0.02 * share:
             return f"{part} of {whole} is not {share:.1f} %"
         return None
-
-    def one_part(self, match: re.Match[str]) -> str | None:
-        parts = self.truth.idle(self.device) if self.row["rule"] == "device idle" else self.truth.path
-        longest, at = 0, None
-        for each in sorted(parts, key=lambda each: each.start):
-            longest = (longest if at == each.start else 0) + each.ticks
-            at = each.end
-            if longest > 0.5 * self.time - self.truth.slack:
-                return None
-        return "no part is most of it"
 
     # --- The critical path ---
 
@@ -255,7 +241,7 @@ class About:
         if kind in ("user_annotation", "python_function"):
             return f"{self.subject} is no op"
         on_device = [each for each in self.truth.on_path(self.subject or "") if each.cause == "device"]
-        copies = sum(each.ticks for each in on_device if each.names[-1].startswith("Memcpy"))
+        copies = sum(each.ticks for each in on_device if each.names[-1].startswith(("Memcpy HtoD", "Memcpy DtoH")))
         return "it copies from or to the host" if 2 * copies > sum(each.ticks for each in on_device) else None
 
     def for_products(self, match: re.Match[str], how: str) -> str | None:
@@ -276,7 +262,7 @@ class About:
 
     def for_copies(self, match: re.Match[str], way: str) -> str | None:
         times = {name: time for name, time in self.truth.kernels.items() if name.startswith("Memcpy")}
-        found = sum(time for name, time in times.items() if way in name if way != "Device")
+        found = sum(time for name, time in times.items() if way in name and way != "Device")
         return (
             None
             if times and 2 * found >= sum(times.values())
@@ -327,7 +313,8 @@ def missed(truth: Truth, rows: list[Row]) -> list[str]:
     found = []
     for device in truth.runs if truth.drawn.device else ():
         for cause, words in CAUSES.items():
-            share = 100 * truth.idle_by(device, [cause]) / truth.span(device)
+            time = truth.saved(device, [cause]) if cause == "delay" else truth.idle_by(device, [cause])
+            share = 100 * time / truth.span(device)
             if share >= 20 and not re.search(words, said):
                 found.append(f"{cause}: {share:.0f} % of the time of device {device}")
     compiling = 100 * sum(each.ticks for each in truth.last.host if each.cause == "compile") / truth.recording

@@ -16,6 +16,14 @@ def plain(name: str) -> str:
     return re.sub(r"ProfilerStep\*", "ProfilerStep#N", re.sub(r"\d+", "N", name))
 
 
+def is_named(part: Part, subject: str) -> bool:
+    """Whether a part is in a slice, call or kernel of a name, which may be shortened."""
+    wanted = plain(subject.rstrip("…"))
+    return any(
+        plain(name).startswith(wanted) if subject.endswith("…") else plain(name) == wanted for name in part.names
+    )
+
+
 class Truth:
     """The truth of one file: of a rank, or of all that are merged."""
 
@@ -62,7 +70,7 @@ class Truth:
 
     def on_path(self, subject: str) -> list[Part]:
         """The parts of the critical path in a slice, call or kernel of a name."""
-        return [each for each in self.path if any(plain(name) == plain(subject) for name in each.names)]
+        return [each for each in self.path if is_named(each, subject)]
 
     @cached_property
     def families(self) -> Counter[str]:
