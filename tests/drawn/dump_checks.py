@@ -168,7 +168,7 @@ class AboutDump:
         return None if abs(number(match["zeros"]) - zeros) < 2 else f"{zeros:.1f} % are 0"
 
     def wrapped(self, match: re.Match[str]) -> str | None:
-        return "no counter passes zero"
+        return "one run did not end; all else is in order"
 
     def failed(self, match: re.Match[str]) -> str | None:
         failed = len(self.drawn.runs) - len(self.drawn.complete)

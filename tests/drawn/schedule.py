@@ -101,15 +101,14 @@ class Slice:
 
 
 @dataclass(frozen=True, eq=False)
-class Interval:
-    """Time of the host, in order and without holes: its cause, the slices that are open, and the work it waits for."""
+class Part:
+    """A part of a host's time, of a critical path or of a device's idle time: its cause, and the names that are open."""
 
     start: int
     end: int
     cause: str
-    names: tuple[str, ...]
-    in_step: bool
-    awaited: Work | None = None
+    names: tuple[str, ...] = ()
+    awaited: Work | None = None  # the work that the host waits for
 
     @property
     def ticks(self) -> int:
@@ -139,13 +138,12 @@ class Run:
     others: Sequence[Sequence[int]] = ()
     now: int = 100_000
     slices: list[Slice] = field(default_factory=list)
-    host: list[Interval] = field(default_factory=list)
+    host: list[Part] = field(default_factory=list)
     work: list[Work] = field(default_factory=list)
     arrivals: list[int] = field(default_factory=list)
     steps: list[tuple[int, int]] = field(default_factory=list)
     _open: dict[int, list[Slice]] = field(default_factory=dict)
     _thread: int = 1
-    _in_step: bool = False
     _correlation: int = 100
     _last: dict[int, Work] = field(default_factory=dict)
 
@@ -177,7 +175,7 @@ class Run:
     def _spend(self, ticks: int, cause: str, call: Slice | None = None, awaited: Work | None = None) -> None:
         if ticks:
             names = tuple(each.name for each in [*self._open.get(self._thread, []), *([call] if call else [])])
-            self.host.append(Interval(self.now, self.now + ticks, cause, names, self._in_step, awaited))
+            self.host.append(Part(self.now, self.now + ticks, cause, names, awaited))
             self.now += ticks
 
     def _slice(self, name: str, category: str, correlation: int | None = None) -> Slice:
@@ -189,11 +187,9 @@ class Run:
 
     def _do_frame(self, frame: Frame) -> None:
         made = self._slice(frame.name, frame.category)
-        was_in_step, self._in_step = self._in_step, self._in_step or frame.is_step
         self._open[self._thread].append(made)
         self.do(frame.body)
         self._open[self._thread].pop()
-        self._in_step = was_in_step
         made.end = self.now
         if frame.is_step:
             self.steps.append((made.start, made.end))
@@ -285,20 +281,6 @@ def within(spans: Sequence[Span], others: Sequence[Span]) -> list[Span]:
     return [
         (max(start, a), min(end, b)) for start, end in union(spans) for a, b in joined if max(start, a) < min(end, b)
     ]
-
-
-@dataclass(frozen=True)
-class Part:
-    """A part of the critical path, or of the idle time of a device."""
-
-    start: int
-    end: int
-    cause: str
-    names: tuple[str, ...] = ()
-
-    @property
-    def ticks(self) -> int:
-        return self.end - self.start
 
 
 def recorded(happened: Run) -> list[Work]:

@@ -57,6 +57,7 @@ TRACES: Final = (
     ("finding", "gpu utilization", r"^(?:The device|Device \d+) is mostly idle(?: within the steps)?\.", "mostly_idle"),
     ("evidence", "gpu utilization", rf"a kernel ran in (?P<share>{SHARE}) of the (?P<of>steps|recording)", "kernel_share"),
     ("finding", "compilation", rf"^torch\.compile compiles in (?P<share>{SHARE}) of the recording\.", "compiles"),
+    ("evidence", "compilation", r"in [\d,]+ parts?", ""),
     ("finding", "tensor cores", r"^No kernel uses tensor cores, and ops could\.", "no_tensor_cores"),
     ("evidence", "tensor cores", rf"ops that could launched {SHARE} of the time of kernels", ""),
     ("finding", "lost kernels", r"^(?P<lost>[\d,]+) launch(?:es)? of (?P<launches>[\d,]+) ha(?:ve|s) no event of a device: (?:their kernels are|its kernel is) missing\.", "lost"),
@@ -146,6 +147,9 @@ DUMPS: Final = (
     ("evidence", "failed runs|wrapped clock", r"^in findings$", ""),
     ("finding", "wrapped clock", r"^[\d,]+ events? ends? after the 32-bit counter passed zero\.$", "wrapped"),
     ("remedy", "wrapped clock", r"^None, as long as .*", ""),
+    ("finding", "detached events", r"^[\d,]+ events? takes? less time than the children, .*", "wrapped"),
+    ("evidence", "detached events", r"^in findings$", ""),
+    ("remedy", "detached events", r"^Time one operator at a time, .*", ""),
     ("remedy", "failed runs", r"^Look for the error of these runs in the runtime's log\. The other runs are complete\.$", ""),
     ("evidence", "copies|fallback kernels|small delegate calls|nothing delegated|dominating op", OPS, "timed_op"),
 )  # fmt: skip
