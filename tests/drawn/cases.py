@@ -120,7 +120,8 @@ def answers(drawn: Case, folder: Path, ask: Ask) -> Iterator[tuple[int, list[Row
         for rank, name in enumerate(names):
             status, output = ask(["ingest", name, "--name", f"r{rank}", "--job", "j", *options])
             if status:
-                raise RuntimeError(output)
+                yield rank, output
+                return
         names = [f"r{rank}" for rank in range(len(names))]
     for rank, name in enumerate(names):
         status, output = ask(["advice", name, *options, "--format", "json"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -33,12 +34,12 @@ class About:
         self.subject: str | None = None
         self.time = float(row["time_at_stake"] or 0) * UNITS.get(row["unit"] or "us", 1)
 
-    def share_of(self, whole: float, what: str) -> str | None:
-        """Whether the share is that of the time in a whole."""
-        share, found = self.row["share_percent"], 100 * self.time / whole if whole else 0.0
-        off = 0.03 * found + 0.1 + 100 * self.truth.slack / max(whole, 1)
-        if share is not None and abs(share - found) > off:
-            return f"{share:.1f} % of {what}, which is {self.time / 1e3:,.1f} of {whole / 1e3:,.1f} us, {found:.1f} %"
+    def share_of(self, whole: float, what: str, unknown: float = 0) -> str | None:
+        """Whether the share is that of the time in a whole, of which a part may not be counted."""
+        share, most = self.row["share_percent"], 100 * self.time / max(whole - unknown, 1)
+        off = 0.02 * most + 0.1 + 100 * self.truth.slack / max(whole, 1)
+        if share is not None and not 100 * self.time / max(whole, 1) - off <= share <= most + off:
+            return f"{share:.1f} % of {what}, which is {self.time / 1e3:,.1f} of {whole / 1e3:,.1f} us, {most:.1f} %"
         return None
 
     # --- Idle devices ---
@@ -55,6 +56,8 @@ class About:
         idle = sum(each.ticks for each in truth.idle(self.device))
         if self.time > idle * 1.01 + truth.slack:
             return f"{self.time / 1e3:,.1f} us of {idle / 1e3:,.1f} us of idle time"
+        if "pause" in causes and not truth.drawn.tool:
+            causes = (*causes, "step")  # without steps, what lies between ops is not recorded either
         covered = truth.idle_by(self.device, causes)
         if covered >= least or truth.saved(self.device, causes) >= least:
             return None
@@ -105,8 +108,8 @@ class About:
             found = sum(each.ticks for each in truth.on_path(self.subject))
         if found < self.time / 2 - truth.slack or self.time > found + 0.1 * whole + truth.slack:
             return f"{found / 1e3:,.0f} of {whole / 1e3:,.0f} us of the path are {self.subject}, not {self.time / 1e3:,.0f}"
-        launching = sum(each.ticks for each in truth.path if each.cause == "delay")  # a part of the path or none
-        return self.share_of(whole, "the critical path") and self.share_of(whole - launching, "the critical path")
+        unknown = sum(each.ticks for each in truth.path if each.cause == "delay" or not each.names)
+        return self.share_of(whole, "the critical path", unknown)
 
     def path_sides(self, match: re.Match[str]) -> str | None:
         parts = self.truth.on_path(self.subject or "")
@@ -130,7 +133,8 @@ class About:
     def top_family(self, match: re.Match[str]) -> str | None:
         family = match["family"]
         found = max(self.truth.families, key=self.truth.families.__getitem__)
-        return None if family in (found, "unknown names") else f"most time is {found}"
+        is_most = self.truth.families[family] + self.truth.slack >= self.truth.families[found]
+        return None if is_most or family == "unknown names" else f"most time is {found}"
 
     def chains(self, match: re.Match[str]) -> str | None:
         most = sum(
@@ -156,7 +160,7 @@ class About:
         return "all ranks are there" if len(self.truth.drawn.programs) > 1 else None
 
     def step_share(self, match: re.Match[str], what: str) -> str | None:
-        least, most = self.truth.step_shares(what)
+        least, most = self.truth.step_shares(what, match["of"])
         right = least - 3 <= number(match["share"]) <= most + 3
         return None if right else f"{least:.1f} to {most:.1f} % is in {what}"
 
@@ -170,7 +174,7 @@ class About:
         return None if found < 52 else f"it is busy for {found:.0f} % of the steps"
 
     def kernel_share(self, match: re.Match[str]) -> str | None:
-        least, most = self.truth.step_shares("kernel")
+        least, most = self.truth.step_shares("kernel", match["of"])
         right = least - 1 <= number(match["share"]) <= most + 1
         return None if right else f"{least:.1f} to {most:.1f} %"
 
@@ -257,17 +261,17 @@ class About:
         return self.not_compiled(match) if "no" in facts else None
 
     def not_compiled(self, match: re.Match[str]) -> str | None:
-        is_known = any("triton" in name for name in self.truth.kernels)
-        return "it is compiled already" if is_known else None
+        compiled = sum(time for name, time in self.truth.kernels.items() if "triton" in name)
+        return "it is compiled already" if 2 * compiled > self.truth.families["elementwise"] else None
 
     def for_copies(self, match: re.Match[str], way: str) -> str | None:
-        times = {name: time for name, time in self.truth.kernels.items() if name.startswith("Memcpy")}
+        times = Counter({name: time for name, time in self.truth.kernels.items() if name.startswith("Memcpy")})
+        if self.row["rule"] == "critical path":
+            times = Counter()
+            for each in self.truth.on_path(self.subject or ""):
+                times[each.names[-1]] += each.ticks if each.names[-1].startswith("Memcpy") else 0
         found = sum(time for name, time in times.items() if way in name and way != "Device")
-        return (
-            None
-            if times and 2 * found >= sum(times.values())
-            else f"for {max(times, key=times.__getitem__, default='no copies')}"
-        )
+        return None if times.total() and 2 * found >= times.total() else f"for {[*times][:2]}"
 
 
 Check = Callable[..., str | None]
@@ -314,6 +318,8 @@ def missed(truth: Truth, rows: list[Row]) -> list[str]:
     for device in truth.runs if truth.drawn.device else ():
         for cause, words in CAUSES.items():
             time = truth.saved(device, [cause]) if cause == "delay" else truth.idle_by(device, [cause])
+            if cause == "step" and not truth.drawn.tool and re.search(CAUSES["pause"], said):
+                continue
             share = 100 * time / truth.span(device)
             if share >= 20 and not re.search(words, said):
                 found.append(f"{cause}: {share:.0f} % of the time of device {device}")

@@ -189,7 +189,7 @@ def missed(drawn: DrawnDump, rows: Sequence[Row]) -> list[str]:
         "copies": drawn.share(kinds, copies(drawn)),
         "fallback kernels": drawn.share(("kernel",)) if has_delegates else 0,
         "nothing delegated": 0 if has_delegates else drawn.share(("kernel",), HEAVY),
-        "framework tax": drawn.share(("framework", "rest")),
+        "framework tax": drawn.share(("framework", "rest")) if drawn.step == 1 else 0,
     }
     found = [f"{rule}: {share:.0f} %" for rule, share in wanted.items() if share >= 21 and rule not in rules]
     if len(drawn.complete) < len(drawn.runs) and "failed runs" not in rules:
@@ -199,7 +199,7 @@ def missed(drawn: DrawnDump, rows: Sequence[Row]) -> list[str]:
         found.append("loading takes longer than the runs")
     middle = drawn.medians(lambda each: each.ticks)[0]
     excess = sum(each.ticks - middle for at, each in enumerate(drawn.runs) if at in drawn.slow and not each.is_failed)
-    if excess > 0.22 * total and "slow runs" not in rules:
+    if excess > 0.22 * total and not {"slow runs", "variance"} & rules:
         found.append(f"slow runs: {100 * excess / total:.0f} %")
     events = sorted(drawn.events(False))
     if (

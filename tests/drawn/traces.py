@@ -129,11 +129,11 @@ class Drawing:
         self.has_modules = rng.random() < 0.4
         self.scale = rng.randint(40, 300) * 1000
         self.overhead = rng.randint(3, 9) * 1000
-        if "slow host" in self.problems or "idle server" in self.problems:
+        if {"slow host", "idle server", "delay"} & self.problems:
             self.scale = rng.randint(4, 12) * 1000
-        if {"sync", "item", "delay"} & self.problems:
+        if {"sync", "item"} & self.problems:
             self.scale = rng.randint(10, 40) * 1000
-        if "slow host" in self.problems:
+        if {"slow host", "delay"} & self.problems:
             self.overhead = rng.randint(15, 40) * 1000
         self.lag = rng.randint(100, 400) * 1000 if "delay" in self.problems else LAG
         gemm = drawn.device.gemm if drawn.device else ""

@@ -116,13 +116,13 @@ class Truth:
             )
         return lost, count, count + captured
 
-    def step_shares(self, what: str) -> tuple[float, float]:
+    def step_shares(self, what: str, of: str = "steps") -> tuple[float, float]:
         """The least and greatest share in percent of the steps (of the recording, without any) that is in communication,
         kernels, any work or loading: of what the host calls a step, and until the end of what that launched; loading as a
         whole, and while no device runs anything.
         """
         happened = self.runs[self.rank]
-        steps = happened.steps or [(happened.begin, happened.end)]
+        steps = happened.steps if happened.steps and of != "recording" else [(happened.begin, happened.end)]
         longer = [(a, max([b, *(each.end for each in happened.work if a <= each.call.start < b)])) for a, b in steps]
         spans = [
             (each.start, each.end)
