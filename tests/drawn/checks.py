@@ -108,14 +108,14 @@ class About:
             found = sum(each.ticks for each in truth.on_path(self.subject))
         if found < self.time / 2 - truth.slack or self.time > found + 0.1 * whole + truth.slack:
             return f"{found / 1e3:,.0f} of {whole / 1e3:,.0f} us of the path are {self.subject}, not {self.time / 1e3:,.0f}"
-        unknown = sum(each.ticks for each in truth.path if each.cause == "delay" or not each.names)
+        unknown = sum(each.ticks for each in truth.path if each.cause == "delay" or not each.names) + 0.15 * whole
         return self.share_of(whole, "the critical path", unknown)
 
     def path_sides(self, match: re.Match[str]) -> str | None:
         parts = self.truth.on_path(self.subject or "")
         total = sum(each.ticks for each in parts if each.cause != "delay")
         device = sum(each.ticks for each in parts if each.cause in ("device", "rank"))
-        if total and abs(number(match["device"]) - 100 * device / total) > 20:
+        if total and self.truth.drawn.clock == 1 and abs(number(match["device"]) - 100 * device / total) > 20:
             return f"{100 * device / total:.0f} % of {self.subject} is on devices"
         return None
 
@@ -261,8 +261,12 @@ class About:
         return self.not_compiled(match) if "no" in facts else None
 
     def not_compiled(self, match: re.Match[str]) -> str | None:
-        compiled = sum(time for name, time in self.truth.kernels.items() if "triton" in name)
-        return "it is compiled already" if 2 * compiled > self.truth.families["elementwise"] else None
+        if self.row["rule"] == "fusable kernels":  # of torch's own kernels, as the chains are listed
+            is_compiled = "triton" in self.row["evidence"]
+        else:
+            compiled = sum(time for name, time in self.truth.kernels.items() if "triton" in name)
+            is_compiled = 2 * compiled > self.truth.families["elementwise"]
+        return "it is compiled already" if is_compiled else None
 
     def for_copies(self, match: re.Match[str], way: str) -> str | None:
         times = Counter({name: time for name, time in self.truth.kernels.items() if name.startswith("Memcpy")})
@@ -332,13 +336,8 @@ def missed(truth: Truth, rows: list[Row]) -> list[str]:
         found.append(f"rank {late} is late: {100 * waited / truth.recording:.0f} % of the recording")
     if 5 * moved >= truth.recording and "ommunicat" not in said and "transfer" not in said:
         found.append(f"communication: {100 * moved / truth.recording:.0f} % of the recording")
-    products = truth.families["GEMM"]
-    if (
-        truth.drawn.device
-        and truth.drawn.device.has_units
-        and 2 * truth.kernels["ampere_sgemm_128x64_tn"] > max(products, 0.5 * sum(truth.families.values()))
-        and "tensor cores" not in said
-    ):
+    simple, device = truth.kernels["ampere_sgemm_128x64_tn"], truth.drawn.device
+    if device and device.has_units and 2 * simple > sum(truth.families.values()) and "tensor cores" not in said:
         found.append("products without tensor cores")
     copied = truth.families["memcpy"]
     if 2 * copied > sum(truth.families.values()) and not re.search("memcpy|Memcpy", said):

@@ -63,7 +63,7 @@ class AboutDump:
         if number(match["delegates"]) != delegates or number(match["kernels"]) != len(self.drawn.ops) - delegates:
             return f"{delegates} calls of delegates"
         worst = max(self.drawn.own(("kernel",), (name,))[1] for name in names)
-        if not beside(self.drawn.own(("kernel",), (match["worst"],))[1], worst, worst, 0.1):
+        if self.drawn.own(("kernel",), (match["worst"],))[1] < 0.9 * worst - self.drawn.step:
             return "another op takes more"
         return self._time(match, ("kernel",))
 

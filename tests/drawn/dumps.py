@@ -10,31 +10,17 @@ from random import Random
 from statistics import median
 from typing import Final
 
-from tests.builders import (
-    ProfileEvent,
-    Run,
-    delegate_call,
-    delegated,
-    dump,
-    execute,
-    framework,
-    kernel,
-    operator_call,
-    run,
-)
+from tests import builders
+from tests.builders import ProfileEvent, framework
 from tests.typical import are_typical
 
 KERNELS: Final = ("add", "mul", "_softmax", "native_layer_norm", "gelu", "embedding", "slice_scatter", "mean")
 HEAVY: Final = ("convolution", "addmm", "bmm", "mm")
 COPIES: Final = ("permute_copy", "clone", "_to_copy", "expand_copy")
 PARTS: Final = (
-    "Fully Connected (NC, F32) GEMM",
-    "Convolution (NHWC, F32) IGEMM",
-    "Add (ND) #1",
-    "Multiply (ND) #1",
-    "Copy (NC, X32) #1",
-    "Transpose (ND, X32) #1",
-)
+    "Fully Connected (NC, F32) GEMM", "Convolution (NHWC, F32) IGEMM", "Add (ND) #1", "Multiply (ND) #1",
+    "Copy (NC, X32) #1", "Transpose (ND, X32) #1",
+)  # fmt: skip
 STEPS: Final = (1, 1, 1, 1, 1000, 10_000, 15_625, 31_250, 50_000, 100_000, 250_000)
 
 
@@ -85,17 +71,15 @@ class DrawnDump:
     load: int
     ops: list[Op]
     runs: list[DrawnRun] = field(default_factory=list)
-    has_events: bool = True  # of delegates
 
     def content(self) -> bytes:
         """The file."""
-        runs: list[Run] = []
-        if self.load:
-            runs.append(run("default", framework("Program::load_method", 1000, 1000 + self.load)))
+        loading = framework("Program::load_method", 1000, 1000 + self.load)
+        runs = [builders.run("default", loading)] if self.load else []
         for each in self.runs:
-            done = execute(each.start, 0 if each.is_failed else each.end)
-            runs.append(run("forward", *each.events, done))
-        return dump(*runs)
+            done = builders.execute(each.start, 0 if each.is_failed else each.end)
+            runs.append(builders.run("forward", *each.events, done))
+        return builders.dump(*runs)
 
     # --- The truth ---
 
@@ -223,8 +207,8 @@ def _run(rng: Random, drawn: DrawnDump, start: int, factor: float) -> DrawnRun:
             at += op.ticks * vary
         if op.is_delegate:
             at += op.overhead
-            events += [delegated(name, a, b, op.instruction) for name, a, b in parts]
-            events.append(delegate_call(tick(begin), tick(at), op.instruction))
+            events += [builders.delegated(name, a, b, op.instruction) for name, a, b in parts]
+            events.append(builders.delegate_call(tick(begin), tick(at), op.instruction))
             own += [Timed("delegate", name.removesuffix(" #1"), b - a) for name, a, b in parts]
             own.append(
                 Timed(
@@ -237,8 +221,8 @@ def _run(rng: Random, drawn: DrawnDump, start: int, factor: float) -> DrawnRun:
             first, last = tick(begin + op.overhead), tick(at)
             at += op.overhead
             events += [
-                kernel(op.name, first, last, op.instruction),
-                operator_call(tick(begin), tick(at), op.instruction),
+                builders.kernel(op.name, first, last, op.instruction),
+                builders.operator_call(tick(begin), tick(at), op.instruction),
             ]
             own.append(Timed("kernel", op.name, last - first))
             own.append(Timed("framework", "OPERATOR_CALL", tick(at) - tick(begin) - (last - first)))
