@@ -108,7 +108,10 @@ class About:
             found = sum(each.ticks for each in truth.on_path(self.subject))
         if found < self.time / 2 - truth.slack or self.time > found + 0.1 * whole + truth.slack:
             return f"{found / 1e3:,.0f} of {whole / 1e3:,.0f} us of the path are {self.subject}, not {self.time / 1e3:,.0f}"
-        unknown = sum(each.ticks for each in truth.path if each.cause == "delay" or not each.names) + 0.15 * whole
+        unknown = sum(each.ticks for each in truth.path if each.cause == "delay" or not each.names)
+        unknown += (
+            min(each.start for each in truth.last.slices if each.category in ("cpu_op", "runtime")) - truth.last.begin
+        )
         return self.share_of(whole, "the critical path", unknown)
 
     def path_sides(self, match: re.Match[str]) -> str | None:

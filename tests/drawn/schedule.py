@@ -6,9 +6,9 @@ Without some causes, their actions take no time, which tells what they cost.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Final
 
 LAG: Final = 5000  # from a launch to the start of its kernel on an idle stream
@@ -234,9 +234,8 @@ class Run:
         last = start
         if kernel.is_collective:
             if "rank" not in self.without:
-                last = max(
-                    [start, *(rank[len(self.arrivals)] for rank in self.others if len(rank) > len(self.arrivals))]
-                )
+                at = len(self.arrivals)
+                last = max([start, *(rank[at] for rank in self.others if len(rank) > at)])
             self.arrivals.append(start)
         work = Work(kernel, start, last + kernel.ticks, action.stream, made, names, cause, of, last)
         self._last[action.stream] = work
@@ -248,9 +247,7 @@ def run(programs: Sequence[Sequence[Action]], without: Collection[str] = ()) -> 
     runs = [Run(without).do(program) for program in programs]
     while len(programs) > 1:
         arrivals = [each.arrivals for each in runs]
-        runs = [
-            Run(without, [*arrivals[:rank], *arrivals[rank + 1 :]]).do(program) for rank, program in enumerate(programs)
-        ]
+        runs = [Run(without, arrivals).do(program) for program in programs]
         if [each.arrivals for each in runs] == arrivals:
             break
     return runs
@@ -277,10 +274,8 @@ def length(spans: Sequence[Span]) -> int:
 
 def within(spans: Sequence[Span], others: Sequence[Span]) -> list[Span]:
     """The parts of spans that lie in others."""
-    joined = union(others)
-    return [
-        (max(start, a), min(end, b)) for start, end in union(spans) for a, b in joined if max(start, a) < min(end, b)
-    ]
+    pairs = product(union(spans), union(others))
+    return [(max(a, x), min(b, y)) for (a, b), (x, y) in pairs if max(a, x) < min(b, y)]
 
 
 def recorded(happened: Run) -> list[Work]:
@@ -297,18 +292,13 @@ def idle(happened: Run) -> Iterator[Part]:
             launched = min(max(until, each.call.start), each.start)
             for start, end in within([(until, each.start)], lost):
                 yield Part(start, end, "lost")
-            for part in _host(happened, until, launched):
-                yield from _apart(part, lost)
+            for part in happened.host:
+                start, end = max(part.start, until), min(part.end, launched)
+                yield from _apart(Part(start, end, part.cause, part.names), lost)
             if each.start > launched:
                 cause = "stream" if each.cause == "after" else "delay"
                 yield from _apart(Part(launched, each.start, cause, each.names), lost)
         until = max(until or 0, each.end)
-
-
-def _host(happened: Run, start: int, end: int) -> Iterator[Part]:
-    for each in happened.host:
-        if each.start < end and each.end > start:
-            yield Part(max(each.start, start), min(each.end, end), each.cause, each.names)
 
 
 def _apart(part: Part, others: Sequence[Span]) -> Iterator[Part]:
@@ -348,11 +338,3 @@ def path(happened: Run) -> Iterator[Part]:
         if begin < at:
             yield Part(begin, at, each.cause, each.names)
         at = min(begin, at)
-
-
-def totals(parts: Iterator[Part]) -> Counter[str]:
-    """The time of parts by cause."""
-    found: Counter[str] = Counter()
-    for each in parts:
-        found[each.cause] += each.ticks
-    return found
