@@ -311,7 +311,7 @@ CAUSES = {
     "host": r"too slowly|critical path is", "step": r"too slowly|between the ops|critical path is",
     "allocation": r"allocates memory", "free": r"frees memory", "pinned_memory": r"pinned memory",
     "module_load": r"loads kernels", "graph_instantiation": r"instantiates graphs", "creation": r"creates streams",
-    "sync": r"synchroniz", "delay": r"to start",
+    "sync": r"synchroniz", "delay": r"to start|does not show",
 }  # fmt: skip
 
 
@@ -339,8 +339,8 @@ def missed(truth: Truth, rows: list[Row]) -> list[str]:
         found.append(f"rank {late} is late: {100 * waited / truth.recording:.0f} % of the recording")
     if 5 * moved >= truth.recording and "ommunicat" not in said and "transfer" not in said:
         found.append(f"communication: {100 * moved / truth.recording:.0f} % of the recording")
-    simple, device = truth.kernels["ampere_sgemm_128x64_tn"], truth.drawn.device
-    if device and device.has_units and 2 * simple > sum(truth.families.values()) and "tensor cores" not in said:
+    simple, runs_on = truth.kernels["ampere_sgemm_128x64_tn"], truth.drawn.device
+    if runs_on and runs_on.has_units and 2 * simple > sum(truth.families.values()) and "tensor cores" not in said:
         found.append("products without tensor cores")
     copied = truth.families["memcpy"]
     if 2 * copied > sum(truth.families.values()) and not re.search("memcpy|Memcpy", said):

@@ -166,11 +166,11 @@ class Run:
 
     @property
     def begin(self) -> int:
-        return min(each.start for each in [*self.slices, *self.work])
+        return min([each.start for each in self.slices] + [each.start for each in self.work])
 
     @property
     def end(self) -> int:
-        return max(each.end for each in [*self.slices, *self.work])
+        return max([each.end for each in self.slices] + [each.end for each in self.work])
 
     def _spend(self, ticks: int, cause: str, call: Slice | None = None, awaited: Work | None = None) -> None:
         if ticks:

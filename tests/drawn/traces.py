@@ -149,7 +149,7 @@ class Drawing:
         """What a step has once or twice of its problem, of about that time."""
         made: list[Action] = []
         ticks = self.about(amount * self.rng.uniform(1.5, 5))
-        plain = {
+        plain: dict[str, Action] = {
             "function": Frame(self.rng.choice(("tokenize.py(12): encode", "data.py(40): decode_jpeg")), [Spend(ticks, "function")], "python_function"),
             "cpu op": Frame(self.rng.choice(("aten::sort", "aten::nonzero", "aten::unique")), [Spend(ticks, "cpu op")]),
             "load": Frame("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", [Spend(ticks, "load")], "user_annotation"),
@@ -178,7 +178,7 @@ class Drawing:
             if syncs and self.drawn.device and place % every == 0:
                 made += self.sync(is_item)
         if "stream" in self.problems:
-            long = Launch([self.kernel(*self.ops[0][1:3], 4)], self.runtime[1], stream=20, after=7)
+            long = Launch([self.kernel(self.ops[0][1], self.ops[0][2], 4)], self.runtime[1], stream=20, after=7)
             made.append(Frame("aten::mm", [Spend(self.overhead, "host"), long]))
             made.append(self.op(self.ops[0], after=20))
         amount = int(sum(what[3] for what in self.ops) * self.scale)
@@ -259,7 +259,7 @@ class Drawing:
 
     def replay(self, number: int) -> list[Action]:
         kernels = [self.kernel(*what[1:]) for what in self.ops]
-        body = [Spend(3000, "step"), Launch(kernels, self.runtime[3], ticks=9000), Spend(4000, "step")]
+        body: list[Action] = [Spend(3000, "step"), Launch(kernels, self.runtime[3], ticks=9000), Spend(4000, "step")]
         name = self.drawn.tool.format(number) or "replay"
         return [Frame(name, body, "user_annotation", bool(self.drawn.tool))]
 

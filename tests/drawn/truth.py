@@ -118,25 +118,23 @@ class Truth:
 
     def step_shares(self, what: str, of: str = "steps") -> tuple[float, float]:
         """The least and greatest share in percent of the steps (of the recording, without any) that is in communication,
-        kernels, any work or loading: of what the host calls a step, and until the end of what that launched; loading as a
-        whole, and while no device runs anything.
+        kernels, any work or loading: of what the host calls a step, and until the end of what that launched; loading and
+        communication as a whole, and while nothing else runs.
         """
         happened = self.runs[self.rank]
         steps = happened.steps if happened.steps and of != "recording" else [(happened.begin, happened.end)]
         longer = [(a, max([b, *(each.end for each in happened.work if a <= each.call.start < b)])) for a, b in steps]
-        spans = [
-            (each.start, each.end)
-            for each in recorded(happened)
-            if what in ("any", "load")
-            or (each.kernel.kind == "kernel" if what == "kernel" else each.kernel.family == what)
-        ]
+        work = [(each, (each.start, each.end)) for each in recorded(happened)]
+        if what == "load":
+            chosen = [(each.start, each.end) for each in happened.host if each.cause == "load"]
+            others = [span for _, span in work]
+        else:
+            chosen = [span for each, span in work if what in ("any", each.kernel.kind, each.kernel.family)]
+            others = [span for each, span in work if what == "communication" != each.kernel.family]
         found = []
-        for chosen in (steps, longer):
-            times = [length(within(spans, chosen))]
-            if what == "load":
-                loading = [(each.start, each.end) for each in happened.host if each.cause == "load"]
-                times = [length(loading), length(loading) - length(within(loading, spans))]
-            found += [100 * time / length(chosen) for time in times]
+        for those in (steps, longer):
+            spans = within(chosen, those)
+            found += [100 * (length(spans) - overlap) / length(those) for overlap in (0, length(within(spans, others)))]
         return min(found), max(found)
 
     @cached_property
