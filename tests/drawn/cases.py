@@ -119,7 +119,9 @@ def answers(drawn: Case, folder: Path, ask: Ask) -> Iterator[tuple[int, list[Row
         options = ["--db", str(folder / f"job_{drawn.seed}.duckdb")]
         for rank, name in enumerate(names):
             status, output = ask(["ingest", name, "--name", f"r{rank}", "--job", "j", *options])
-            assert status == 0, output
+            if status:
+                yield rank, output
+                return
         names = [f"r{rank}" for rank in range(len(names))]
     for rank, name in enumerate(names):
         status, output = ask(["advice", name, *options, "--format", "json"])

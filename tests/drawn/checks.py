@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -33,19 +34,19 @@ class About:
         self.subject: str | None = None
         self.time = float(row["time_at_stake"] or 0) * UNITS.get(row["unit"] or "us", 1)
 
-    def share_of(self, whole: float, what: str) -> str | None:
-        """Whether the share is that of the time in a whole."""
-        share, found = self.row["share_percent"], 100 * self.time / whole if whole else 0.0
-        off = 0.03 * found + 0.1 + 100 * self.truth.slack / max(whole, 1)
-        if share is not None and abs(share - found) > off:
-            return f"{share:.1f} % of {what}, which is {self.time / 1e3:,.1f} of {whole / 1e3:,.1f} us, {found:.1f} %"
+    def share_of(self, whole: float, what: str, unknown: float = 0) -> str | None:
+        """Whether the share is that of the time in a whole, of which a part may not be counted."""
+        share, most = self.row["share_percent"], 100 * self.time / max(whole - unknown, 1)
+        off = 0.02 * most + 0.1 + 100 * self.truth.slack / max(whole, 1)
+        if share is not None and not 100 * self.time / max(whole, 1) - off <= share <= most + off:
+            return f"{share:.1f} % of {what}, which is {self.time / 1e3:,.1f} of {whole / 1e3:,.1f} us, {most:.1f} %"
         return None
 
     # --- Idle devices ---
 
     def idle(self, match: re.Match[str], *causes: str) -> str | None:
         self.device = int(match["device"]) if match["device"] else self.device
-        self.causes = causes
+        self.causes = causes = tuple(cause.replace("_op", " op") for cause in causes)
         if self.device not in self.truth.runs:
             return f"there is no device {self.device}"
         return self._covered(causes) or self.share_of(self.truth.span(self.device), "the device's time")
@@ -55,6 +56,8 @@ class About:
         idle = sum(each.ticks for each in truth.idle(self.device))
         if self.time > idle * 1.01 + truth.slack:
             return f"{self.time / 1e3:,.1f} us of {idle / 1e3:,.1f} us of idle time"
+        if "pause" in causes and not truth.drawn.tool:
+            causes = (*causes, "step")  # without steps, what lies between ops is not recorded either
         covered = truth.idle_by(self.device, causes)
         if covered >= least or truth.saved(self.device, causes) >= least:
             return None
@@ -86,25 +89,11 @@ class About:
             return f"the host was in {self.subject} for {found / 1e3:,.0f} of {self.time / 1e3:,.0f} us"
         return None
 
-    def saves_sync(self, match: re.Match[str]) -> str | None:
-        saved = self.truth.saved(self.device, ("sync",))
-        return None if saved > 0.5 * ticks(match["time"]) else f"without synchronizations {saved / 1e3:,.1f} us less"
-
     def whole(self, match: re.Match[str]) -> str | None:
         part, whole, share = ticks(match["part"]), ticks(match["whole"]), self.row["share_percent"]
         if share is not None and abs(100 * part / whole - share) > 1 + 0.02 * share:
             return f"{part} of {whole} is not {share:.1f} %"
         return None
-
-    def one_part(self, match: re.Match[str]) -> str | None:
-        parts = self.truth.idle(self.device) if self.row["rule"] == "device idle" else self.truth.path
-        longest, at = 0, None
-        for each in sorted(parts, key=lambda each: each.start):
-            longest = (longest if at == each.start else 0) + each.ticks
-            at = each.end
-            if longest > 0.5 * self.time - self.truth.slack:
-                return None
-        return "no part is most of it"
 
     # --- The critical path ---
 
@@ -119,14 +108,17 @@ class About:
             found = sum(each.ticks for each in truth.on_path(self.subject))
         if found < self.time / 2 - truth.slack or self.time > found + 0.1 * whole + truth.slack:
             return f"{found / 1e3:,.0f} of {whole / 1e3:,.0f} us of the path are {self.subject}, not {self.time / 1e3:,.0f}"
-        launching = sum(each.ticks for each in truth.path if each.cause == "delay")  # a part of the path or none
-        return self.share_of(whole, "the critical path") and self.share_of(whole - launching, "the critical path")
+        unknown = sum(each.ticks for each in truth.path if each.cause == "delay" or not each.names)
+        unknown += (
+            min(each.start for each in truth.last.slices if each.category in ("cpu_op", "runtime")) - truth.last.begin
+        )
+        return self.share_of(whole, "the critical path", unknown)
 
     def path_sides(self, match: re.Match[str]) -> str | None:
         parts = self.truth.on_path(self.subject or "")
         total = sum(each.ticks for each in parts if each.cause != "delay")
         device = sum(each.ticks for each in parts if each.cause in ("device", "rank"))
-        if total and abs(number(match["device"]) - 100 * device / total) > 20:
+        if total and self.truth.drawn.clock == 1 and abs(number(match["device"]) - 100 * device / total) > 20:
             return f"{100 * device / total:.0f} % of {self.subject} is on devices"
         return None
 
@@ -144,7 +136,8 @@ class About:
     def top_family(self, match: re.Match[str]) -> str | None:
         family = match["family"]
         found = max(self.truth.families, key=self.truth.families.__getitem__)
-        return None if family in (found, "unknown names") else f"most time is {found}"
+        is_most = self.truth.families[family] + self.truth.slack >= self.truth.families[found]
+        return None if is_most or family == "unknown names" else f"most time is {found}"
 
     def chains(self, match: re.Match[str]) -> str | None:
         most = sum(
@@ -170,7 +163,7 @@ class About:
         return "all ranks are there" if len(self.truth.drawn.programs) > 1 else None
 
     def step_share(self, match: re.Match[str], what: str) -> str | None:
-        least, most = self.truth.step_shares(what)
+        least, most = self.truth.step_shares(what, match["of"])
         right = least - 3 <= number(match["share"]) <= most + 3
         return None if right else f"{least:.1f} to {most:.1f} % is in {what}"
 
@@ -184,7 +177,7 @@ class About:
         return None if found < 52 else f"it is busy for {found:.0f} % of the steps"
 
     def kernel_share(self, match: re.Match[str]) -> str | None:
-        least, most = self.truth.step_shares("kernel")
+        least, most = self.truth.step_shares("kernel", match["of"])
         right = least - 1 <= number(match["share"]) <= most + 1
         return None if right else f"{least:.1f} to {most:.1f} %"
 
@@ -255,7 +248,7 @@ class About:
         if kind in ("user_annotation", "python_function"):
             return f"{self.subject} is no op"
         on_device = [each for each in self.truth.on_path(self.subject or "") if each.cause == "device"]
-        copies = sum(each.ticks for each in on_device if each.names[-1].startswith("Memcpy"))
+        copies = sum(each.ticks for each in on_device if each.names[-1].startswith(("Memcpy HtoD", "Memcpy DtoH")))
         return "it copies from or to the host" if 2 * copies > sum(each.ticks for each in on_device) else None
 
     def for_products(self, match: re.Match[str], how: str) -> str | None:
@@ -271,17 +264,21 @@ class About:
         return self.not_compiled(match) if "no" in facts else None
 
     def not_compiled(self, match: re.Match[str]) -> str | None:
-        is_known = any("triton" in name for name in self.truth.kernels)
-        return "it is compiled already" if is_known else None
+        if self.row["rule"] == "fusable kernels":  # of torch's own kernels, as the chains are listed
+            is_compiled = "triton" in self.row["evidence"]
+        else:
+            compiled = sum(time for name, time in self.truth.kernels.items() if "triton" in name)
+            is_compiled = 2 * compiled > self.truth.families["elementwise"]
+        return "it is compiled already" if is_compiled else None
 
     def for_copies(self, match: re.Match[str], way: str) -> str | None:
-        times = {name: time for name, time in self.truth.kernels.items() if name.startswith("Memcpy")}
-        found = sum(time for name, time in times.items() if way in name if way != "Device")
-        return (
-            None
-            if times and 2 * found >= sum(times.values())
-            else f"for {max(times, key=times.__getitem__, default='no copies')}"
-        )
+        times = Counter({name: time for name, time in self.truth.kernels.items() if name.startswith("Memcpy")})
+        if self.row["rule"] == "critical path":
+            times = Counter()
+            for each in self.truth.on_path(self.subject or ""):
+                times[each.names[-1]] += each.ticks if each.names[-1].startswith("Memcpy") else 0
+        found = sum(time for name, time in times.items() if way in name and way != "Device")
+        return None if times.total() and 2 * found >= times.total() else f"for {[*times][:2]}"
 
 
 Check = Callable[..., str | None]
@@ -314,7 +311,7 @@ CAUSES = {
     "host": r"too slowly|critical path is", "step": r"too slowly|between the ops|critical path is",
     "allocation": r"allocates memory", "free": r"frees memory", "pinned_memory": r"pinned memory",
     "module_load": r"loads kernels", "graph_instantiation": r"instantiates graphs", "creation": r"creates streams",
-    "sync": r"synchroniz", "delay": r"to start",
+    "sync": r"synchroniz", "delay": r"to start|does not show",
 }  # fmt: skip
 
 
@@ -327,7 +324,10 @@ def missed(truth: Truth, rows: list[Row]) -> list[str]:
     found = []
     for device in truth.runs if truth.drawn.device else ():
         for cause, words in CAUSES.items():
-            share = 100 * truth.idle_by(device, [cause]) / truth.span(device)
+            time = truth.saved(device, [cause]) if cause == "delay" else truth.idle_by(device, [cause])
+            if cause == "step" and not truth.drawn.tool and re.search(CAUSES["pause"], said):
+                continue
+            share = 100 * time / truth.span(device)
             if share >= 20 and not re.search(words, said):
                 found.append(f"{cause}: {share:.0f} % of the time of device {device}")
     compiling = 100 * sum(each.ticks for each in truth.last.host if each.cause == "compile") / truth.recording
@@ -339,13 +339,8 @@ def missed(truth: Truth, rows: list[Row]) -> list[str]:
         found.append(f"rank {late} is late: {100 * waited / truth.recording:.0f} % of the recording")
     if 5 * moved >= truth.recording and "ommunicat" not in said and "transfer" not in said:
         found.append(f"communication: {100 * moved / truth.recording:.0f} % of the recording")
-    products = truth.families["GEMM"]
-    if (
-        truth.drawn.device
-        and truth.drawn.device.has_units
-        and 2 * truth.kernels["ampere_sgemm_128x64_tn"] > max(products, 0.5 * sum(truth.families.values()))
-        and "tensor cores" not in said
-    ):
+    simple, runs_on = truth.kernels["ampere_sgemm_128x64_tn"], truth.drawn.device
+    if runs_on and runs_on.has_units and 2 * simple > sum(truth.families.values()) and "tensor cores" not in said:
         found.append("products without tensor cores")
     copied = truth.families["memcpy"]
     if 2 * copied > sum(truth.families.values()) and not re.search("memcpy|Memcpy", said):

@@ -7,34 +7,20 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import compress
 from random import Random
-from statistics import median
+from statistics import fmean, median
 from typing import Final
 
-from tests.builders import (
-    ProfileEvent,
-    Run,
-    delegate_call,
-    delegated,
-    dump,
-    execute,
-    framework,
-    kernel,
-    operator_call,
-    run,
-)
+from tests import builders
+from tests.builders import ProfileEvent, framework
 from tests.typical import are_typical
 
 KERNELS: Final = ("add", "mul", "_softmax", "native_layer_norm", "gelu", "embedding", "slice_scatter", "mean")
 HEAVY: Final = ("convolution", "addmm", "bmm", "mm")
 COPIES: Final = ("permute_copy", "clone", "_to_copy", "expand_copy")
 PARTS: Final = (
-    "Fully Connected (NC, F32) GEMM",
-    "Convolution (NHWC, F32) IGEMM",
-    "Add (ND) #1",
-    "Multiply (ND) #1",
-    "Copy (NC, X32) #1",
-    "Transpose (ND, X32) #1",
-)
+    "Fully Connected (NC, F32) GEMM", "Convolution (NHWC, F32) IGEMM", "Add (ND) #1", "Multiply (ND) #1",
+    "Copy (NC, X32) #1", "Transpose (ND, X32) #1",
+)  # fmt: skip
 STEPS: Final = (1, 1, 1, 1, 1000, 10_000, 15_625, 31_250, 50_000, 100_000, 250_000)
 
 
@@ -85,17 +71,15 @@ class DrawnDump:
     load: int
     ops: list[Op]
     runs: list[DrawnRun] = field(default_factory=list)
-    has_events: bool = True  # of delegates
 
     def content(self) -> bytes:
         """The file."""
-        runs: list[Run] = []
-        if self.load:
-            runs.append(run("default", framework("Program::load_method", 1000, 1000 + self.load)))
+        loading = framework("Program::load_method", 1000, 1000 + self.load)
+        runs = [builders.run("default", loading)] if self.load else []
         for each in self.runs:
-            done = execute(each.start, 0 if each.is_failed else each.end)
-            runs.append(run("forward", *each.events, done))
-        return dump(*runs)
+            done = builders.execute(each.start, 0 if each.is_failed else each.end)
+            runs.append(builders.run("forward", *each.events, done))
+        return builders.dump(*runs)
 
     # --- The truth ---
 
@@ -112,23 +96,25 @@ class DrawnDump:
 
     def own(self, kinds: tuple[str, ...], names: tuple[str, ...] = ()) -> tuple[float, float]:
         """The least and greatest mean time in a run of events of kinds and names."""
-        means = [
-            sum(t.ticks for each in runs for t in each.own if t.kind in kinds and (not names or t.name in names))
-            / len(runs)
-            for runs in self.choices
-        ]
-        return min(means), max(means)
 
-    @cached_property
+        def time(run: DrawnRun) -> int:
+            return sum(t.ticks for t in run.own if t.kind in kinds and (not names or t.name in names))
+
+        return self.means(time)
+
+    def means(
+        self, what: Callable[[DrawnRun], float], mean: Callable[[list[float]], float] = fmean
+    ) -> tuple[float, float]:
+        """The least and greatest mean, or median, over runs."""
+        found = [mean([what(each) for each in runs]) for runs in self.choices]
+        return min(found), max(found)
+
+    @property
     def whole(self) -> tuple[float, float]:
-        """The least and greatest mean time of a run."""
-        means = [sum(each.ticks for each in runs) / len(runs) for runs in self.choices]
-        return min(means), max(means)
+        return self.means(lambda each: each.ticks)
 
     def medians(self, what: Callable[[DrawnRun], float]) -> tuple[float, float]:
-        """The least and greatest median over runs."""
-        found = [median(what(each) for each in runs) for runs in self.choices]
-        return min(found), max(found)
+        return self.means(what, median)
 
     def share(self, kinds: tuple[str, ...], names: tuple[str, ...] = ()) -> float:
         """The least share in percent of the time of runs."""
@@ -136,24 +122,17 @@ class DrawnDump:
 
     def events(self, is_delegate: bool) -> list[int]:
         """All durations of a clock."""
-        found = [
-            e.end_time - e.start_time
-            for each in self.runs
-            for e in each.events
-            if (e.delegate_debug_id_str is not None) == is_delegate
-        ]
+        events = [e for each in self.runs for e in each.events if (e.delegate_debug_id_str is not None) == is_delegate]
+        found = [e.end_time - e.start_time for e in events]
         if not is_delegate:
             found += [each.ticks for each in self.complete] + ([self.load] if self.load else [])
         return found
 
 
-def _is_copy(name: str) -> bool:
-    return name in COPIES or name.startswith(("Copy", "Transpose"))
-
-
 def copies(drawn: DrawnDump) -> tuple[str, ...]:
     """Names of what computes nothing."""
-    return tuple({t.name for t in drawn.runs[0].own if _is_copy(t.name)}) or ("none",)
+    names = {t.name for t in drawn.runs[0].own}
+    return tuple(name for name in names if name in COPIES or name.startswith(("Copy", "Transpose"))) or ("none",)
 
 
 def draw(seed: int) -> DrawnDump:
@@ -169,9 +148,7 @@ def draw(seed: int) -> DrawnDump:
         step=rng.choice(STEPS) if rng.random() < 0.6 else 1,
         noise=rng.choice((0.01, 0.03, 0.08, 0.3)),
         warm=rng.choice((1, 1, 1.5, 4)),
-        slow={rng.randrange(2, count): rng.uniform(3, 8) for _ in range(rng.choice((0, 0, 1, 3)))}
-        if count > 10
-        else {},
+        slow={rng.randrange(2, count): rng.uniform(3, 8) for _ in range(rng.choice((0, 0, 1, 3)) * (count > 10))},
         load=rng.choice((0, 0, 50_000, 500_000_000)),
         ops=ops,
     )
@@ -191,14 +168,10 @@ def _op(rng: Random, number: int, style: str, scale: int) -> Op:
     is_delegate = style in ("delegate", "split") or (style == "mixed" and rng.random() < 0.5)
     ticks = max(2000, round(scale * rng.lognormvariate(0, 0.9)))
     if is_delegate:
-        parts = tuple(
-            (f"{name}", round(ticks * rng.uniform(0.1, 0.4))) for name in rng.sample(PARTS, rng.randint(2, 4))
-        )
-        if rng.random() < 0.2:
-            parts = ()
+        names = rng.sample(PARTS, rng.choice((0, 2, 3, 3, 4)))
+        parts = tuple((name, round(ticks * rng.uniform(0.1, 0.4))) for name in names)
         return Op(number, "DELEGATE_CALL", ticks, overhead, parts, True)
-    name = rng.choice((*KERNELS, *HEAVY, *COPIES))
-    return Op(number, name, ticks, overhead)
+    return Op(number, rng.choice((*KERNELS, *HEAVY, *COPIES)), ticks, overhead)
 
 
 def _run(rng: Random, drawn: DrawnDump, start: int, factor: float) -> DrawnRun:
@@ -223,23 +196,16 @@ def _run(rng: Random, drawn: DrawnDump, start: int, factor: float) -> DrawnRun:
             at += op.ticks * vary
         if op.is_delegate:
             at += op.overhead
-            events += [delegated(name, a, b, op.instruction) for name, a, b in parts]
-            events.append(delegate_call(tick(begin), tick(at), op.instruction))
+            events += [builders.delegated(name, a, b, op.instruction) for name, a, b in parts]
+            events.append(builders.delegate_call(tick(begin), tick(at), op.instruction))
             own += [Timed("delegate", name.removesuffix(" #1"), b - a) for name, a, b in parts]
-            own.append(
-                Timed(
-                    "delegate_call" if parts else "bare_call",
-                    op.name,
-                    tick(at) - tick(begin) - sum(b - a for _, a, b in parts),
-                )
-            )
+            rest = tick(at) - tick(begin) - sum(b - a for _, a, b in parts)
+            own.append(Timed("delegate_call" if parts else "bare_call", op.name, rest))
         else:
             first, last = tick(begin + op.overhead), tick(at)
             at += op.overhead
-            events += [
-                kernel(op.name, first, last, op.instruction),
-                operator_call(tick(begin), tick(at), op.instruction),
-            ]
+            events.append(builders.kernel(op.name, first, last, op.instruction))
+            events.append(builders.operator_call(tick(begin), tick(at), op.instruction))
             own.append(Timed("kernel", op.name, last - first))
             own.append(Timed("framework", "OPERATOR_CALL", tick(at) - tick(begin) - (last - first)))
         inside += tick(at) - tick(begin)

@@ -6,9 +6,9 @@ Without some causes, their actions take no time, which tells what they cost.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Final
 
 LAG: Final = 5000  # from a launch to the start of its kernel on an idle stream
@@ -101,15 +101,14 @@ class Slice:
 
 
 @dataclass(frozen=True, eq=False)
-class Interval:
-    """Time of the host, in order and without holes: its cause, the slices that are open, and the work it waits for."""
+class Part:
+    """A part of a host's time, of a critical path or of a device's idle time: its cause, and the names that are open."""
 
     start: int
     end: int
     cause: str
-    names: tuple[str, ...]
-    in_step: bool
-    awaited: Work | None = None
+    names: tuple[str, ...] = ()
+    awaited: Work | None = None  # the work that the host waits for
 
     @property
     def ticks(self) -> int:
@@ -139,13 +138,12 @@ class Run:
     others: Sequence[Sequence[int]] = ()
     now: int = 100_000
     slices: list[Slice] = field(default_factory=list)
-    host: list[Interval] = field(default_factory=list)
+    host: list[Part] = field(default_factory=list)
     work: list[Work] = field(default_factory=list)
     arrivals: list[int] = field(default_factory=list)
     steps: list[tuple[int, int]] = field(default_factory=list)
     _open: dict[int, list[Slice]] = field(default_factory=dict)
     _thread: int = 1
-    _in_step: bool = False
     _correlation: int = 100
     _last: dict[int, Work] = field(default_factory=dict)
 
@@ -168,16 +166,16 @@ class Run:
 
     @property
     def begin(self) -> int:
-        return min(each.start for each in [*self.slices, *self.work])
+        return min([each.start for each in self.slices] + [each.start for each in self.work])
 
     @property
     def end(self) -> int:
-        return max(each.end for each in [*self.slices, *self.work])
+        return max([each.end for each in self.slices] + [each.end for each in self.work])
 
     def _spend(self, ticks: int, cause: str, call: Slice | None = None, awaited: Work | None = None) -> None:
         if ticks:
             names = tuple(each.name for each in [*self._open.get(self._thread, []), *([call] if call else [])])
-            self.host.append(Interval(self.now, self.now + ticks, cause, names, self._in_step, awaited))
+            self.host.append(Part(self.now, self.now + ticks, cause, names, awaited))
             self.now += ticks
 
     def _slice(self, name: str, category: str, correlation: int | None = None) -> Slice:
@@ -189,11 +187,9 @@ class Run:
 
     def _do_frame(self, frame: Frame) -> None:
         made = self._slice(frame.name, frame.category)
-        was_in_step, self._in_step = self._in_step, self._in_step or frame.is_step
         self._open[self._thread].append(made)
         self.do(frame.body)
         self._open[self._thread].pop()
-        self._in_step = was_in_step
         made.end = self.now
         if frame.is_step:
             self.steps.append((made.start, made.end))
@@ -238,9 +234,8 @@ class Run:
         last = start
         if kernel.is_collective:
             if "rank" not in self.without:
-                last = max(
-                    [start, *(rank[len(self.arrivals)] for rank in self.others if len(rank) > len(self.arrivals))]
-                )
+                at = len(self.arrivals)
+                last = max([start, *(rank[at] for rank in self.others if len(rank) > at)])
             self.arrivals.append(start)
         work = Work(kernel, start, last + kernel.ticks, action.stream, made, names, cause, of, last)
         self._last[action.stream] = work
@@ -252,9 +247,7 @@ def run(programs: Sequence[Sequence[Action]], without: Collection[str] = ()) -> 
     runs = [Run(without).do(program) for program in programs]
     while len(programs) > 1:
         arrivals = [each.arrivals for each in runs]
-        runs = [
-            Run(without, [*arrivals[:rank], *arrivals[rank + 1 :]]).do(program) for rank, program in enumerate(programs)
-        ]
+        runs = [Run(without, arrivals).do(program) for program in programs]
         if [each.arrivals for each in runs] == arrivals:
             break
     return runs
@@ -281,24 +274,8 @@ def length(spans: Sequence[Span]) -> int:
 
 def within(spans: Sequence[Span], others: Sequence[Span]) -> list[Span]:
     """The parts of spans that lie in others."""
-    joined = union(others)
-    return [
-        (max(start, a), min(end, b)) for start, end in union(spans) for a, b in joined if max(start, a) < min(end, b)
-    ]
-
-
-@dataclass(frozen=True)
-class Part:
-    """A part of the critical path, or of the idle time of a device."""
-
-    start: int
-    end: int
-    cause: str
-    names: tuple[str, ...] = ()
-
-    @property
-    def ticks(self) -> int:
-        return self.end - self.start
+    pairs = product(union(spans), union(others))
+    return [(max(a, x), min(b, y)) for (a, b), (x, y) in pairs if max(a, x) < min(b, y)]
 
 
 def recorded(happened: Run) -> list[Work]:
@@ -315,18 +292,13 @@ def idle(happened: Run) -> Iterator[Part]:
             launched = min(max(until, each.call.start), each.start)
             for start, end in within([(until, each.start)], lost):
                 yield Part(start, end, "lost")
-            for part in _host(happened, until, launched):
-                yield from _apart(part, lost)
+            for part in happened.host:
+                start, end = max(part.start, until), min(part.end, launched)
+                yield from _apart(Part(start, end, part.cause, part.names), lost)
             if each.start > launched:
                 cause = "stream" if each.cause == "after" else "delay"
                 yield from _apart(Part(launched, each.start, cause, each.names), lost)
         until = max(until or 0, each.end)
-
-
-def _host(happened: Run, start: int, end: int) -> Iterator[Part]:
-    for each in happened.host:
-        if each.start < end and each.end > start:
-            yield Part(max(each.start, start), min(each.end, end), each.cause, each.names)
 
 
 def _apart(part: Part, others: Sequence[Span]) -> Iterator[Part]:
@@ -366,11 +338,3 @@ def path(happened: Run) -> Iterator[Part]:
         if begin < at:
             yield Part(begin, at, each.cause, each.names)
         at = min(begin, at)
-
-
-def totals(parts: Iterator[Part]) -> Counter[str]:
-    """The time of parts by cause."""
-    found: Counter[str] = Counter()
-    for each in parts:
-        found[each.cause] += each.ticks
-    return found

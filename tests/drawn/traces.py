@@ -16,7 +16,6 @@ RUNTIMES: Final = {
     "hip": ("cuda_runtime", "hipLaunchKernel", "hipMemcpyAsync", "hipGraphLaunch", "hip"),
     "xpu": ("xpu_runtime", "urEnqueueKernelLaunch", "urEnqueueUSMMemcpy", "urEnqueueCommandBufferExp", "ur"),
 }
-TENSOR: Final = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1_execute_segment_k_off_kernel__5x_cublas"
 SIMPLE: Final = "ampere_sgemm_128x64_tn"
 
 
@@ -32,52 +31,21 @@ class Device:
 
 
 DEVICES: Final = (
-    Device("NVIDIA H100 80GB HBM3", "cuda", 9, True, TENSOR),
+    Device("NVIDIA H100 80GB HBM3", "cuda", 9, True, "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1_execute_segment_k_off_kernel__5x_cublas"),
     Device("NVIDIA A100-SXM4-40GB", "cuda", 8, True, "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5_tn"),
     Device("Tesla P100-PCIE-16GB", "cuda", 6, False, "maxwell_sgemm_128x64_tn"),
     Device("NVIDIA GeForce GTX 1080 Ti", "cuda", 6, False, "maxwell_sgemm_128x64_tn"),
-    Device(
-        "AMD Instinct MI300X",
-        "hip",
-        9,
-        True,
-        "Cijk_Ailk_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT256x256x64_MI16x16x1_SN_LDSB1",
-    ),
+    Device("AMD Instinct MI300X", "hip", 9, True, "Cijk_Ailk_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT256x256x64_MI16x16x1_SN_LDSB1"),
     Device("Intel(R) Data Center GPU Max 1550", "xpu", None, True, "gemm_kernel"),
-)
+)  # fmt: skip
 # Op, kernel, family, relative time.
 OTHERS: Final = (
-    (
-        "aten::add",
-        "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, std::array<char*, 3ul> >(int, at::native::CUDAFunctor_add<float>, std::array<char*, 3ul>)",
-        "elementwise",
-        0.4,
-    ),
-    (
-        "aten::native_layer_norm",
-        "void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<float, float>(int, float, float const*)",
-        "normalization",
-        0.3,
-    ),
-    (
-        "aten::sum",
-        "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::func_wrapper_t<float> > >(at::native::ReduceOp<float>)",
-        "reduction",
-        0.3,
-    ),
-    (
-        "aten::_flash_attention_forward",
-        "void pytorch_flash::flash_fwd_kernel<pytorch_flash::Flash_fwd_kernel_traits<64, 128, 128, 4> >(pytorch_flash::Flash_fwd_params)",
-        "attention",
-        0.8,
-    ),
-    (
-        "aten::embedding",
-        "void at::native::(anonymous namespace)::indexSelectLargeIndex<float, long>(int)",
-        "embedding",
-        0.2,
-    ),
-)
+    ("aten::add", "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, std::array<char*, 3ul> >(int, at::native::CUDAFunctor_add<float>, std::array<char*, 3ul>)", "elementwise", 0.4),
+    ("aten::native_layer_norm", "void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<float, float>(int, float, float const*)", "normalization", 0.3),
+    ("aten::sum", "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::func_wrapper_t<float> > >(at::native::ReduceOp<float>)", "reduction", 0.3),
+    ("aten::_flash_attention_forward", "void pytorch_flash::flash_fwd_kernel<pytorch_flash::Flash_fwd_kernel_traits<64, 128, 128, 4> >(pytorch_flash::Flash_fwd_params)", "attention", 0.8),
+    ("aten::embedding", "void at::native::(anonymous namespace)::indexSelectLargeIndex<float, long>(int)", "embedding", 0.2),
+)  # fmt: skip
 TRITON: Final = ("triton_poi_fused_add_gelu_0", "triton_poi_fused_add_gelu_0", "elementwise", 0.4)
 # Names of steps by the tool that writes them, and whether they tell training (None: no).
 TOOLS: Final = {
@@ -90,7 +58,6 @@ CALLS: Final = {
     "module_load": ("ModuleLoadData", False), "graph_instantiation": ("GraphInstantiateWithFlags", False),
     "creation": ("StreamCreateWithPriority", False),
 }  # fmt: skip
-MERGED_OFFSET: Final = 1000
 PROBLEMS: Final = (
     "none", "pause", "pause", "pause", "sync", "sync", "item", "slow host", "slow host", "step", "function", "cpu op",
     "load", "load", "workers", "capture", "capture", "repeats", "repeats", "compile", "compile", "hooks", "nested",
@@ -127,13 +94,14 @@ class Drawing:
         self.rng, self.drawn = rng, drawn
         self.problems = set(drawn.problems)
         self.has_modules = rng.random() < 0.4
+        self.call, self.steps = rng.choice(list(CALLS)), rng.randint(3, 6)
         self.scale = rng.randint(40, 300) * 1000
         self.overhead = rng.randint(3, 9) * 1000
-        if "slow host" in self.problems or "idle server" in self.problems:
+        if {"slow host", "idle server", "delay"} & self.problems:
             self.scale = rng.randint(4, 12) * 1000
-        if {"sync", "item", "delay"} & self.problems:
+        if {"sync", "item"} & self.problems:
             self.scale = rng.randint(10, 40) * 1000
-        if "slow host" in self.problems:
+        if {"slow host", "delay"} & self.problems:
             self.overhead = rng.randint(15, 40) * 1000
         self.lag = rng.randint(100, 400) * 1000 if "delay" in self.problems else LAG
         gemm = drawn.device.gemm if drawn.device else ""
@@ -170,9 +138,8 @@ class Drawing:
         return Frame("aten::copy_", [Spend(self.overhead, "host"), Launch([kernel], self.runtime[2])])
 
     def sync(self, is_item: bool) -> list[Action]:
-        wait = Call(
-            self.runtime[4] + ("StreamSynchronize" if self.runtime[4] != "ur" else "QueueFinish"), 1500, "sync", True
-        )
+        name = "urQueueFinish" if self.runtime[4] == "ur" else f"{self.runtime[4]}StreamSynchronize"
+        wait = Call(name, 1500, "sync", True)
         if not is_item:
             return [wait]
         copy = Launch([Kernel("Memcpy DtoH (Device -> Pageable)", 1500, "memcpy", "copy")], self.runtime[2])
@@ -182,7 +149,7 @@ class Drawing:
         """What a step has once or twice of its problem, of about that time."""
         made: list[Action] = []
         ticks = self.about(amount * self.rng.uniform(1.5, 5))
-        plain = {
+        plain: dict[str, Action] = {
             "function": Frame(self.rng.choice(("tokenize.py(12): encode", "data.py(40): decode_jpeg")), [Spend(ticks, "function")], "python_function"),
             "cpu op": Frame(self.rng.choice(("aten::sort", "aten::nonzero", "aten::unique")), [Spend(ticks, "cpu op")]),
             "load": Frame("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", [Spend(ticks, "load")], "user_annotation"),
@@ -194,13 +161,8 @@ class Drawing:
             inner = Frame("_compile.compile_inner (dynamo_timed)", [Spend(3 * ticks, "compile")])
             made.append(Frame("Torch-Compiled Region: 0/0", [Frame("entire_frame_compile", [inner])]))
         if "call" in self.problems:
-            cause = self.rng.choice(list(CALLS))
-            if not hasattr(self, "call_cause"):
-                self.call_cause = cause
-            name, waits = CALLS[self.call_cause]
-            made.append(
-                Call(RUNTIMES["hip" if self.runtime[4] == "hip" else "cuda"][4] + name, ticks, self.call_cause, waits)
-            )
+            name, waits = CALLS[self.call]
+            made.append(Call(self.runtime[4] + name, ticks, self.call, waits))
         if "copies" in self.problems and self.drawn.device:
             way = self.rng.choice(("HtoD (Pageable -> Device)", "HtoD (Pinned -> Device)", "DtoH (Device -> Pageable)"))
             made.append(self.copy(way, 6))
@@ -216,15 +178,13 @@ class Drawing:
             if syncs and self.drawn.device and place % every == 0:
                 made += self.sync(is_item)
         if "stream" in self.problems:
-            long = Launch([self.kernel(self.ops[0][1], "GEMM", 4)], self.runtime[1], stream=20, after=7)
+            long = Launch([self.kernel(self.ops[0][1], self.ops[0][2], 4)], self.runtime[1], stream=20, after=7)
             made.append(Frame("aten::mm", [Spend(self.overhead, "host"), long]))
             made.append(self.op(self.ops[0], after=20))
         amount = int(sum(what[3] for what in self.ops) * self.scale)
         for each in self.planted(amount):
-            made.insert(
-                self.rng.randrange(len(made) + 1) if not isinstance(each, Frame) or "Loader" not in each.name else 0,
-                each,
-            )
+            comes_first = isinstance(each, Frame) and "Loader" in each.name
+            made.insert(0 if comes_first else self.rng.randrange(len(made) + 1), each)
         return made
 
     def backward(self) -> Action:
@@ -235,25 +195,17 @@ class Drawing:
             if "hooks" in self.problems:
                 done += [Frame("aten::detach", [Spend(400, "host")]) for _ in range(self.rng.randint(2, 8))]
             inner = self.op(what, "aten::mm" if what[2] == "GEMM" else what[0])
-            done.append(
-                Frame(
-                    f"autograd::engine::evaluate_function: {name}",
-                    [Spend(1500, "host"), Frame(name, [Spend(500, "host"), inner])],
-                )
-            )
+            body: list[Action] = [Spend(1500, "host"), Frame(name, [Spend(500, "host"), inner])]
+            done.append(Frame(f"autograd::engine::evaluate_function: {name}", body))
         if "straggler" in self.problems or "transfer" in self.problems:
             done.append(self.collective())
-        body: list[Action] = [Spend(1000, "host"), On(2, done)]
-        return Frame("## backward ##", body, "user_annotation") if self.rng.random() < 0.5 else On(2, done)
+        annotated = Frame("## backward ##", [Spend(1000, "host"), On(2, done)], "user_annotation")
+        return annotated if self.rng.random() < 0.5 else On(2, done)
 
     def collective(self) -> Action:
         ticks = int(self.scale * (12 if "transfer" in self.problems else 0.5))
-        kernel = Kernel(
-            "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
-            ticks,
-            "communication",
-            is_collective=True,
-        )
+        name = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+        kernel = Kernel(name, ticks, "communication", is_collective=True)
         launch = Launch([kernel], "cudaLaunchKernelExC", stream=20, after=7)
         return Frame("nccl:all_reduce", [Spend(2000, "host"), launch], "user_annotation")
 
@@ -261,22 +213,17 @@ class Drawing:
         drawn = self.drawn
         body = self.ops_once()
         if self.has_modules:
-            body = [
-                Frame(
-                    "train.py(30): one_step" if drawn.is_training else "serve.py(30): one_step",
-                    [Spend(1000, "step"), Frame("nn.Module: Net_0", body, "python_function")],
-                    "python_function",
-                )
-            ]
+            name = "train.py(30): one_step" if drawn.is_training else "serve.py(30): one_step"
+            module = Frame("nn.Module: Net_0", body, "python_function")
+            body = [Frame(name, [Spend(1000, "step"), module], "python_function")]
         if drawn.is_training:
             body.append(self.backward())
-            body.append(
-                Frame("Optimizer.step#SGD.step", [self.op(OTHERS[0], "aten::_foreach_add_")], "user_annotation")
-            )
+            update = self.op(OTHERS[0], "aten::_foreach_add_")
+            body.append(Frame("Optimizer.step#SGD.step", [update], "user_annotation"))
         elif {"straggler", "transfer"} & self.problems:
             body.append(self.collective())
-        if drawn.programs_wait:
-            body += [Frame("aten::add", [Spend(500, "host")]), *self.sync(False)] if drawn.device else []
+        if drawn.programs_wait and drawn.device:
+            body += self.sync(False)
         made: list[Action] = [Spend(1000, "step"), *body, Spend(2000, "step")]
         if "nested" in self.problems:
             made = [Frame("my_region", made, "user_annotation"), Spend(800, "step")]
@@ -295,15 +242,14 @@ class Drawing:
                 busy = Frame("data.py(7): augment", [Spend(late, "function")], "python_function")
                 step = [replace(step[0], body=[busy, *step[0].body])]
             made += step
-            gap = {"pause": self.about(between * self.rng.uniform(3, 20)), "idle server": self.about(between * 100)}
-            made.append(
-                Pause(next((gap[each] for each in self.drawn.problems if each in gap), self.rng.randint(100, 400)))
-            )
+            gap = self.about(between * self.rng.uniform(3, 20))
+            gap *= "pause" in self.problems or 10 * ("idle server" in self.problems)
+            made.append(Pause(gap + self.rng.randint(100, 400)))
         return made
 
     def capture(self) -> list[Action]:
         """Launches that are recorded into a graph."""
-        prefix = self.runtime[4] if self.runtime[4] != "ur" else "cuda"
+        prefix = self.runtime[4]
         ops = [self.op(what, is_captured=True) for what in self.ops]
         return [
             Call(f"{prefix}StreamBeginCapture", 3000, "graph_instantiation"), *ops,
@@ -313,24 +259,17 @@ class Drawing:
 
     def replay(self, number: int) -> list[Action]:
         kernels = [self.kernel(*what[1:]) for what in self.ops]
-        body = [Spend(3000, "step"), Launch(kernels, self.runtime[3], ticks=9000), Spend(4000, "step")]
+        body: list[Action] = [Spend(3000, "step"), Launch(kernels, self.runtime[3], ticks=9000), Spend(4000, "step")]
         name = self.drawn.tool.format(number) or "replay"
         return [Frame(name, body, "user_annotation", bool(self.drawn.tool))]
-
-    @property
-    def steps(self) -> int:
-        if not hasattr(self, "_steps"):
-            self._steps = self.rng.randint(3, 6)
-        return self._steps
 
 
 def draw(seed: int) -> Drawn:
     """A drawn trace."""
     rng = Random(f"trace {seed}")
     first = PROBLEMS[seed % len(PROBLEMS)]
-    problems = (
-        (first,) if rng.random() < 0.6 else (first, rng.choice(("pause", "function", "sync", "copies", "none", "step")))
-    )
+    second = rng.choice(("pause", "function", "sync", "copies", "none", "step"))
+    problems = (first,) if rng.random() < 0.6 else (first, second)
     device: Device | None = rng.choice(DEVICES)
     is_job = bool({"straggler", "transfer"} & set(problems))
     if first == "no tensor cores" or first in ("straggler", "transfer", "merged"):
@@ -352,9 +291,8 @@ def draw(seed: int) -> Drawn:
     drawn.has_workers = "workers" in problems
     drawn.repeats = first == "repeats"
     drawn.programs_wait = rng.random() < 0.3
-    drawn.clock = (
-        rng.choice((1, 1, 1, 1, 1000, 100, 10_000, 15_625, 50_000)) if first in ("none", "pause", "load", "sync") else 1
-    )
+    if first in ("none", "pause", "load", "sync"):
+        drawn.clock = rng.choice((1, 1, 1, 1, 1000, 100, 10_000, 15_625, 50_000))
     drawing = Drawing(rng, drawn)
     ranks = rng.randint(2, 4) if is_job else 2 if first == "merged" else 1
     drawn.late = rng.randrange(ranks) if "straggler" in problems else None
@@ -391,12 +329,14 @@ def _document(drawn: Drawn, events: list[dict[str, Any]], rank: int, ranks: int)
 
 
 def _events(drawn: Drawn, happened: Run, rank: int) -> list[dict[str, Any]]:
+    """The events of a rank."""
+
     def times(start: int, end: int) -> dict[str, float]:
         start, end = start // drawn.clock * drawn.clock, end // drawn.clock * drawn.clock
         return {"ts": start / 1000, "dur": (end - start) / 1000}
 
     process, category = 100 + rank, RUNTIMES[drawn.device.runtime if drawn.device else "cuda"][0]
-    offset = MERGED_OFFSET * 100 * rank if drawn.is_merged else 0
+    offset = 100_000 * rank if drawn.is_merged else 0
     made: list[dict[str, Any]] = [
         {"ph": "M", "name": "process_labels", "pid": process, "tid": 0, "ts": 0, "args": {"labels": "CPU"}},
     ]

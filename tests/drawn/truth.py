@@ -16,6 +16,14 @@ def plain(name: str) -> str:
     return re.sub(r"ProfilerStep\*", "ProfilerStep#N", re.sub(r"\d+", "N", name))
 
 
+def is_named(part: Part, subject: str) -> bool:
+    """Whether a part is in a slice, call or kernel of a name, which may be shortened."""
+    wanted = plain(subject.rstrip("…"))
+    return any(
+        plain(name).startswith(wanted) if subject.endswith("…") else plain(name) == wanted for name in part.names
+    )
+
+
 class Truth:
     """The truth of one file: of a rank, or of all that are merged."""
 
@@ -62,7 +70,7 @@ class Truth:
 
     def on_path(self, subject: str) -> list[Part]:
         """The parts of the critical path in a slice, call or kernel of a name."""
-        return [each for each in self.path if any(plain(name) == plain(subject) for name in each.names)]
+        return [each for each in self.path if is_named(each, subject)]
 
     @cached_property
     def families(self) -> Counter[str]:
@@ -108,27 +116,25 @@ class Truth:
             )
         return lost, count, count + captured
 
-    def step_shares(self, what: str) -> tuple[float, float]:
+    def step_shares(self, what: str, of: str = "steps") -> tuple[float, float]:
         """The least and greatest share in percent of the steps (of the recording, without any) that is in communication,
-        kernels, any work or loading: of what the host calls a step, and until the end of what that launched; loading as a
-        whole, and while no device runs anything.
+        kernels, any work or loading: of what the host calls a step, and until the end of what that launched; loading and
+        communication as a whole, and while nothing else runs.
         """
         happened = self.runs[self.rank]
-        steps = happened.steps or [(happened.begin, happened.end)]
+        steps = happened.steps if happened.steps and of != "recording" else [(happened.begin, happened.end)]
         longer = [(a, max([b, *(each.end for each in happened.work if a <= each.call.start < b)])) for a, b in steps]
-        spans = [
-            (each.start, each.end)
-            for each in recorded(happened)
-            if what in ("any", "load")
-            or (each.kernel.kind == "kernel" if what == "kernel" else each.kernel.family == what)
-        ]
+        work = [(each, (each.start, each.end)) for each in recorded(happened)]
+        if what == "load":
+            chosen = [(each.start, each.end) for each in happened.host if each.cause == "load"]
+            others = [span for _, span in work]
+        else:
+            chosen = [span for each, span in work if what in ("any", each.kernel.kind, each.kernel.family)]
+            others = [span for each, span in work if what == "communication" != each.kernel.family]
         found = []
-        for chosen in (steps, longer):
-            times = [length(within(spans, chosen))]
-            if what == "load":
-                loading = [(each.start, each.end) for each in happened.host if each.cause == "load"]
-                times = [length(loading), length(loading) - length(within(loading, spans))]
-            found += [100 * time / length(chosen) for time in times]
+        for those in (steps, longer):
+            spans = within(chosen, those)
+            found += [100 * (length(spans) - overlap) / length(those) for overlap in (0, length(within(spans, others)))]
         return min(found), max(found)
 
     @cached_property
