@@ -94,7 +94,7 @@ def test_tables_have_bars_and_bold_heads_on_a_terminal() -> None:
     # 75.7 % of 24 cells are 18.2 of them: 18 whole ones and an eighth.
     assert f"75.7  \x1b[36m{'█' * 18}▏\x1b[0m" in first
     assert all(len(plain(row)) <= 132 for row in (head, rule, *lines))
-    assert [plain(row).split()[0] for row in lines if row.startswith("\x1b[2m")] == ["(unattributed)"]
+    assert [plain(row).split()[0] for row in lines if row.startswith("\x1b[2m")] == ["(delegate", "(unattributed)"]
     # A pipe gets the same text and nothing else; data formats have all digits.
     text = run_etq("ops", CONVNET, "--runs", "all").stdout
     assert [line.split() for line in text.splitlines()] == [
