@@ -103,7 +103,9 @@ def test_tables_have_bars_and_bold_heads_on_a_terminal() -> None:
     for exact, line in zip(
         csv_rows(run_etq("ops", CONVNET, "--runs", "all", "--format", "csv").stdout), text.splitlines()[3:], strict=True
     ):
-        assert is_rounded(float(exact["per_execute"]), re.split("  +", line)[2])
+        shown = re.split("  +", line)[2]
+        # What took less than the clock's step of 1 us in each run has a time of 0.
+        assert shown == "<1" if float(exact["per_execute"]) == 0 else is_rounded(float(exact["per_execute"]), shown)
 
 
 @pytest.mark.long
