@@ -64,6 +64,14 @@ _STEPS: Final = """
     WHERE v.category = 'Step'
     GROUP BY v.time, v.steps, v.unit
 """
+# Whether torch.compile compiled within a trace, which takes less time to ask than for how long; and for how long.
+_COMPILES: Final = """
+    SELECT 1 FROM signatures AS s WHERE s.capture_id = $capture AND NOT s.on_device AND _is_compilation(s.label) LIMIT 1
+"""
+_COMPILATION: Final = """
+    SELECT fsum(c.time), fsum(c.step_time), count(*), any_value(c.unit) FROM compilation($capture) AS c
+    HAVING fsum(c.time) >= 0.01 * fsum(c.step_time)
+"""
 # The note on the mean of a figure.
 _MEANT: Final = {
     "execute": "of these runs, which the parts below add up to",
@@ -241,6 +249,7 @@ def lines_of_capture(capture: str, db: str, read_options: FileOptions, style: Te
         name = capture if of_file else target.name
         yield from _title(warehouse, target, name, style)
         yield from _latency(warehouse, target)
+        yield from _compilation(warehouse, target)
         yield from _shares(warehouse, target, style)
         yield from _advice(warehouse, target, style)
         yield from _memory(warehouse, target)
@@ -297,6 +306,16 @@ def _latency(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
         if ends and number in _MEANT and means[0] is not None:
             [mean] = quantities(means, unit)
             yield f"{'  mean':{widest}}  {mean:>8}  {_MEANT[number]}"
+
+
+def _compilation(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
+    """Yield a line with the time in which torch.compile compiled, of that of all steps, from 1 % of it on."""
+    if capture.format != TRACE or not warehouse.rows(_COMPILES, capture=capture.capture_id)[1]:
+        return
+    for time, whole, steps, unit in warehouse.rows(_COMPILATION, capture=capture.capture_id)[1]:
+        compiling, of_steps = quantities([time, whole], unit)
+        share = f"{100 * time / whole:.1f} %"
+        yield f"torch.compile compiles for {compiling} of {of_steps} in {counted(steps, 'step')} ({share})"
 
 
 def _times(warehouse: Warehouse, capture: Capture) -> tuple[str, Rows]:

@@ -70,7 +70,7 @@ def test_starts_across_a_wraparound() -> None:
 def test_delegate_events_logged_after_the_call_are_within_it() -> None:
     assert_query(
         "SELECT op, total FROM op_totals('test', unit := 'ns')",
-        "op,total\nop,60.0\n(unattributed),20.0\nDELEGATE_CALL,20.0\n",
+        "op,total\nop,60.0\n(delegate unaccounted),20.0\n(unattributed),20.0\n",
         run("Execute", delegate_call(10, 90), delegated("op", 20, 80), execute(0, 100)),
     )
 

@@ -144,7 +144,7 @@ def test_an_execute_takes_what_was_written(warehouse: Warehouse) -> None:
     found = {(row["op"], row["method"]): (row["executes"], row["per_execute"]) for row in rows}
     assert found == {
         ("addmm", "Execute #1"): (14, 100.0), ("conv", "Execute #1"): (14, 30.0),
-        ("DELEGATE_CALL", "Execute #1"): (14, 10.0), ("(unattributed)", "Execute #1"): (14, 20.0),
+        ("(delegate unaccounted)", "Execute #1"): (14, 10.0), ("(unattributed)", "Execute #1"): (14, 20.0),
         ("addmm", "Execute #2"): (20, 10.0), ("relu", "Execute #2"): (20, 30.0),
         ("(unattributed)", "Execute #2"): (20, 10.0), ("mul", "Twice"): (2, 20.0),
         ("(unattributed)", "Twice"): (2, 10.0),
