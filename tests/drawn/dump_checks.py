@@ -76,10 +76,11 @@ class AboutDump:
         if not match["share"]:
             return None
         cost = sum(self.drawn.own(*each)[0] for each in ((("delegate",), copies(self.drawn)), (("delegate_call",),)))
+        room = 1 if self.drawn.step == 1 else 5  # in percent
         more = cost + self.drawn.own(("bare_call",))[1]
         return (
             None
-            if beside(number(match["share"]), 100 * cost / most - 1, 100 * more / least + 1, 0.05)
+            if beside(number(match["share"]), 100 * cost / most - room, 100 * more / least + room, 0.05)
             else f"{100 * cost / most:.1f} %"
         )
 
@@ -195,7 +196,7 @@ def missed(drawn: DrawnDump, rows: Sequence[Row]) -> list[str]:
     if len(drawn.complete) < len(drawn.runs) and "failed runs" not in rules:
         found.append("a failed run")
     total = sum(each.ticks for each in drawn.complete)
-    if 2.1 * drawn.load > drawn.load + total and "loading" not in rules:
+    if drawn.load > 1.1 * total > 0 and "loading" not in rules:
         found.append("loading takes longer than the runs")
     middle = drawn.medians(lambda each: each.ticks)[0]
     excess = sum(each.ticks - middle for at, each in enumerate(drawn.runs) if at in drawn.slow and not each.is_failed)
