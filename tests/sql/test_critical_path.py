@@ -303,7 +303,7 @@ def test_a_host_that_waits_in_a_call(held: Held, cause: str) -> None:
     # Nothing is known of an unknown call: its op isn't advised about, either. Launches that are slow are one item, that
     # of the idle device.
     assert ("aten::conv" in advice) == (cause == "synchronization")
-    assert advice == "" if cause == "call" else advice
+    assert ("does not show" in advice) == (cause == "call")
 
 
 def test_two_calls_that_take_half_each(held: Held) -> None:

@@ -1,0 +1,149 @@
+"""Advice about traces of a few events each, whose times are planted: what is said of them, and what is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from etq.advice.contract import Claim, judged
+from etq.advice.finding import Finding
+from etq.advice.remedies import Traits
+from etq.advice.traces import findings
+from etq.warehouse.warehouse import Warehouse
+from tests.trace_builders import event, trace
+
+LOADERS = ("_SingleProcessDataLoaderIter", "_MultiProcessingDataLoaderIter")
+
+
+def advised(warehouse: Warehouse, folder: Path, *events: dict[str, Any], name: str = "t", **top: Any) -> list[Finding]:
+    path = folder / f"{name}.json"
+    path.write_bytes(trace(*events, **top))
+    warehouse.ingest(path, name=name)
+    [(key,)] = warehouse.rows("SELECT capture_id FROM captures WHERE name = $name", name=name)[1]
+    return findings(warehouse.connection, key)
+
+
+def launched(number: int, at: float, start: float, end: float, op: str = "aten::mm") -> list[dict[str, Any]]:
+    """An op that launches a kernel."""
+    return [
+        event("cpu_op", op, at, at + 10, external=number),
+        event("cuda_runtime", "cudaLaunchKernel", at + 2, at + 8, external=number, correlation=number),
+        event("kernel", "gemm_a", start, end, 7, external=number, correlation=number, device=0, stream=7),
+    ]
+
+
+def of(found: list[Finding], rule: str) -> list[Finding]:
+    return [finding for finding in found if finding.rule == rule]
+
+
+@pytest.mark.parametrize("name", ["ProfilerStep#{}", "execute_context_0(0)_generation_{0}({0})", "my_iteration {}"])
+def test_a_pause_between_steps_has_no_cause_from_within(warehouse: Warehouse, tmp_path: Path, name: str) -> None:
+    """Two steps of 1,000 us, 9,000 us apart; each ends in a wait for its kernel, and the device idles 9,025 us."""
+    events = []
+    for number, at in ((1, 0), (2, 10_000)):
+        events += [
+            event("user_annotation", name.format(number), at, at + 1000),
+            *launched(number, at + 10, at + 20, at + 995),
+            event("cuda_runtime", "cudaStreamSynchronize", at + 30, at + 999, correlation=100 + number),
+        ]
+    [idle] = of(advised(warehouse, tmp_path, *events), "device idle")
+    assert (idle.cause, idle.ticks, idle.remedy) == ("between_steps", 9_000_000, "")
+    assert "the host was mostly" not in idle.evidence
+    parts = warehouse.rows("SELECT cause, duration, host FROM idle_parts('t') WHERE duration > 100")[1]
+    assert parts == [("between_steps", 9000, None)]
+
+
+@pytest.mark.parametrize(("name", "category"), [("aten::sort", "cpu_op"), ("tokenizer", "user_annotation")])
+def test_what_launches_nothing_gets_no_graphs(warehouse: Warehouse, tmp_path: Path, name: str, category: str) -> None:
+    events = [*launched(1, 0, 20, 50), event(category, name, 60, 900), *launched(2, 910, 930, 960)]
+    [idle] = [each for each in of(advised(warehouse, tmp_path, *events), "device idle") if each.ticks == 840_000]
+    assert name in idle.text and "graphs" not in idle.remedy
+
+
+@pytest.mark.parametrize("loader", LOADERS)
+def test_workers_are_for_loaders_without(warehouse: Warehouse, tmp_path: Path, loader: str) -> None:
+    load = event("user_annotation", f"enumerate(DataLoader)#{loader}.__next__", 60, 900)
+    events = [
+        event("user_annotation", "ProfilerStep#1", 0, 1000),
+        *launched(1, 0, 20, 50),
+        load,
+        *launched(2, 910, 930, 960),
+    ]
+    found = [each for each in advised(warehouse, tmp_path, *events) if each.cause == "data_loading"]
+    assert len(found) == 1
+    assert ("num_workers" in found[0].remedy) == (loader == LOADERS[0])
+
+
+def test_a_device_that_copies_is_busy(warehouse: Warehouse, tmp_path: Path) -> None:
+    """A kernel for 100 us, a copy for 850, of 1,000."""
+    copy = [
+        event("cuda_runtime", "cudaMemcpyAsync", 20, 25, correlation=9),
+        event("gpu_memcpy", "Memcpy HtoD (Pageable -> Device)", 130, 980, 7, correlation=9, device=0, stream=7),
+    ]
+    found = advised(
+        warehouse, tmp_path, event("user_annotation", "denoise_step_1", 0, 1000), *launched(1, 5, 20, 120), *copy
+    )
+    assert not of(found, "gpu utilization")
+    assert not any("larger batch" in each.remedy for each in found)
+
+
+def test_launches_into_a_graph_are_not_lost(warehouse: Warehouse, tmp_path: Path) -> None:
+    """Two launches of a capture, then one outside of it without a kernel."""
+    capture = [
+        event("cuda_runtime", name, at, at + 5, correlation=number)
+        for number, (name, at) in enumerate(
+            [("cudaStreamBeginCapture", 100), ("cudaLaunchKernel", 110), ("cudaLaunchKernel", 120), ("cudaStreamEndCapture", 130)], 20
+        )
+    ]  # fmt: skip
+    assert not of(advised(warehouse, tmp_path, *launched(1, 0, 20, 50), *capture), "lost kernels")
+    lost = event("cuda_runtime", "cudaLaunchKernel", 200, 205, correlation=40)
+    found = advised(warehouse, tmp_path, *launched(1, 0, 20, 50), *capture, lost, name="u")
+    assert [each.text[:14] for each in of(found, "lost kernels")] == ["1 launch of 2 "]
+
+
+def test_compilation_is_found_without_a_device(warehouse: Warehouse, tmp_path: Path) -> None:
+    """700 of 1,000 us, in two compilations."""
+    compiles = [event("cpu_op", "_compile.compile_inner (dynamo_timed)", at, end) for at, end in ((0, 300), (500, 900))]
+    ops = [event("cpu_op", "aten::add", 310, 400), event("cpu_op", "aten::add", 950, 1000)]
+    [found] = of(advised(warehouse, tmp_path, *compiles, *ops), "compilation")
+    assert (found.cause, found.ticks, found.share_percent) == ("compilation", 700_000, 70)
+
+
+TRAITS = Traits(None, False, False, 0, None, 1000, 0)
+
+
+@pytest.mark.parametrize(
+    ("times", "cause", "ticks"),
+    [
+        ({"host": 60, "function": 40}, "host", 100),
+        ({"host": 40, "function": 60}, None, 100),
+        ({"host": 10, "between_steps": 500}, "host", 10),
+    ],
+)
+def test_a_cause_covers_half_of_the_time(times: dict[str, int], cause: str | None, ticks: int) -> None:
+    found = judged(Claim("rule", "Caused.", "Seen.", "host", ("op", "x"), times, ("all", 1000), least=0), TRAITS)
+    assert found and (found.cause, found.ticks, bool(found.remedy)) == (cause, ticks, cause is not None)
+    assert found.text == ("Caused." if cause else "Seen.")
+
+
+def test_the_late_rank_is_named(warehouse: Warehouse, tmp_path: Path) -> None:
+    """Rank 0 waits 300 us for rank 1 in an all-reduce, which then takes 50."""
+    message = {
+        "Collective name": "allreduce", "Process Group Name": "0", "Process Group Description": "default_pg",
+        "Group size": 2, "dtype": "Float", "In msg nelems": 64, "Out msg nelems": 64,
+    }  # fmt: skip
+    found = {}
+    for _ in range(2):
+        for rank, start in ((0, 100), (1, 400)):
+            ring = event(
+                "kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", start, 450, 7, correlation=1, device=rank, stream=7
+            )
+            ring["args"] |= message
+            call = event("cuda_runtime", "cudaLaunchKernel", start - 10, start - 5, correlation=1)
+            step = event("user_annotation", "ProfilerStep#1", 50, 460)
+            info = {"distributedInfo": {"rank": rank, "world_size": 2, "backend": "nccl"}}
+            found[rank] = advised(warehouse, tmp_path, step, event("cpu_op", "c10d::allreduce_", start - 20, start), call, ring, name=f"r{rank}", **info)  # fmt: skip
+    [told] = of(found[0], "communication")
+    assert "rank 1 comes last" in told.text and "rank 1" in told.remedy and "radient" not in told.remedy
