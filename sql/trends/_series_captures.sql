@@ -127,7 +127,8 @@ FROM ordered AS p;
 CREATE MACRO _series_keys("by") AS (list_distinct(list_transform(string_split("by", ','), lambda k: trim(k))));
 
 -- The captures of series with the common shift of all ops as a logarithm: the median over the series' ops of the ratio
--- of their times to those in the median capture; over the 20 largest ops with a precise clock that at least half of the
+-- of their times to those in the median capture, of ops of three families or more the median of these, so that the
+-- instances of one op don't shift all; over the 20 largest ops with a precise clock that at least half of the
 -- captures have; 0 with fewer than three such ops; of traces those on the host. Median and largest ops are determined
 -- from about 100 captures, evenly spaced in the series. The capture at which a change begins has the comments on it, as
 -- a list: a series whose captures all have the labels of a comment has it, in the order that it names. A commit is
@@ -143,7 +144,7 @@ WITH ordered AS MATERIALIZED (
     ) AS p
 ),
 typical AS MATERIALIZED (
-    SELECT d.series, o.item, median(ln(o.p25 * d.scale)) AS middle
+    SELECT d.series, o.item, any_value(o.family) AS family, median(ln(o.p25 * d.scale)) AS middle
     FROM ordered AS d
     JOIN op_times AS o USING (capture_id)
     WHERE d.is_in_sample
@@ -167,10 +168,18 @@ large AS MATERIALIZED (
         AND o.p25 > 0
 ),
 factors AS (
-    SELECT l.capture_id, CASE WHEN count(*) >= 3 THEN median(l.value - y.middle) ELSE 0 END AS factor
-    FROM large AS l
-    JOIN typical AS y USING (item, series)
-    GROUP BY l.capture_id
+    SELECT f.capture_id, CASE
+        WHEN count(*) >= 3 THEN median(f.middle)
+        WHEN sum(len(f.offs)) >= 3 THEN list_aggregate(flatten(list(f.offs)), 'median')
+        ELSE 0
+    END AS factor
+    FROM (
+        SELECT l.capture_id, list(l.value - y.middle) AS offs, median(l.value - y.middle) AS middle
+        FROM large AS l
+        JOIN typical AS y USING (item, series)
+        GROUP BY l.capture_id, y.family
+    ) AS f
+    GROUP BY f.capture_id
 ),
 names AS MATERIALIZED (
     SELECT s.series, _selector_parts(s.series) AS parts, _series_selector(selector, s.series) AS labels

@@ -228,6 +228,33 @@ def test_equal_values_do_not_change(warehouse: Warehouse) -> None:
     assert warehouse.rows("SELECT DISTINCT change_percent FROM trend('op', 'add')")[1] == [(None,)]
 
 
+def test_instances_of_an_op_that_changed_at_one_build_are_one_row(warehouse: Warehouse) -> None:
+    """Three of six ops take 47 % more: their common cause is no shift of all ops, and is accepted at once."""
+    ops = [("mm", 200_000), ("permute", 3000), ("permute", 4000), ("add", 5000), ("permute", 6000), ("relu", 30_000)]
+    made = []
+    for build in range(1, 31):
+        random, runs = np.random.default_rng(build), []
+        for _ in range(5):
+            at, events = 0, []
+            for number, (op, length) in enumerate(ops):
+                end = at + round(length * (1.47 if op == "permute" and build >= 16 else 1) * random.normal(1, 0.004))
+                events.append(kernel(op, at, end, number))
+                at = end
+            runs.append(run("Execute", *events, execute(0, at)))
+        made.append(Labelled(f"b{build}", dump(*runs), {"build": str(build)}))
+    ingest_all(warehouse, made)
+    columns = "what, op, instruction_id, instances, stage, first_bad, round(change_percent), round(cost)"
+    listed = f"SELECT {columns} FROM regressions() WHERE what <> 'total'"
+    assert warehouse.rows(listed)[1] == [
+        ("op", "permute", None, 3, "kept", "16", 47, 6),
+        ("instance", "permute", 4, 1, "kept", "16", 47, 3),
+        ("instance", "permute", 2, 1, "kept", "16", 47, 2),
+        ("instance", "permute", 1, 1, "kept", "16", 47, 1),
+    ]
+    warehouse.accept("16", "wanted", what="op", item="permute")
+    assert warehouse.rows(listed)[1] == []
+
+
 def test_delegates_count_on_their_own_clock(warehouse: Warehouse) -> None:
     """A series with a single op has no common shift; its change is reported nevertheless."""
     random = np.random.default_rng(4)

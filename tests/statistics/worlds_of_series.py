@@ -1,6 +1,6 @@
 """Series drawn from worlds whose changes are known, and how often they are found: `python -m
-tests.statistics.worlds_of_series [DRAWS] [PYTHON]` prints the rates, also those of other methods with a Python that has
-them (`others_of_series`), as a table of Markdown.
+tests.statistics.worlds_of_series [DRAWS] [PYTHON]` prints the rates as a table of Markdown; of whole series also those of other
+methods, with a Python that has them (`others_of_series`).
 
 A row of `ROWS` asks all methods the same draws: of the whole series, or after each build.
 """
@@ -252,7 +252,9 @@ def main(draws: int, python: str | None) -> None:
     methods = [("etq", by_etq), *((name, by_others(python or "", name)) for name in others)]
     print(f"| | {' | '.join(name for name, _ in methods)} |\n|{'---|' * (1 + len(methods))}")
     for row in ROWS:
-        rates = [rate_of(row.what, draws, method) for _, method in methods]
+        # Others take minutes for each build that they are asked after.
+        asked = methods if row.rate not in (ever_kept, told_growth) and "until" not in row.what else methods[:1]
+        rates = [rate_of(row.what, draws, method) for _, method in asked]
         print(f"| {row.what} | {' | '.join(rates)} |", flush=True)
 
 
