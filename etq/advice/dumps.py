@@ -20,8 +20,8 @@ _ALL: Final = "all runs"
 _MISLEADING: Final = {
     "foreign record": (
         "high",
-        "Link the record that was written with this program: etq link. Until then, the ops, modules and lines shown are "
-        "wrong.",
+        "Link the record that was written with this program: etq link. Until then, the ops, modules and lines shown "
+        "are wrong.",
     ),
     "foreign program": ("high", "Link the file of the program that ran: etq ingest --pte."),
     "failed runs": (
@@ -129,8 +129,8 @@ def framework_tax(evidence: Evidence) -> Iterator[Finding]:
         f"Outside of kernels and delegates, the median run takes {scale.words(tax)} of {scale.words(execute)} "
         f"({percent(share)}), tracing included{why}",
         f"framework_tax over {counted(len(runs), 'run')}; operator-call overhead and rest in execute_breakdown",
-        "Capture the program at level method_only too, and give it to etq show framework_tax as --baseline: the rest is "
-        "the framework itself. Fewer and larger ops (delegating, fusing) lower both.",
+        "Capture the program at level method_only too, and give it to etq show framework_tax as --baseline: the rest "
+        "is the framework itself. Fewer and larger ops (delegating, fusing) lower both.",
         ticks=tax,
         whole="the median run",
         percent=share,
@@ -153,8 +153,8 @@ def nothing_delegated(evidence: Evidence) -> Iterator[Finding]:
         f"No delegate runs anything: convolutions and matrix products ({names}), which backends are made for, take "
         f"{evidence.scale.words(spent)} of the average run ({percent(share)}) in kernels.",
         _listed(evidence, heavy),
-        "Lower the model with a partitioner for the device (XnnpackPartitioner on CPUs) by to_edge_transform_and_lower. "
-        "If none fits, link optimized kernels if these are the portable ones.",
+        "Lower the model with a partitioner for the device (XnnpackPartitioner on CPUs) by "
+        "to_edge_transform_and_lower. If none fits, link optimized kernels if these are the portable ones.",
         ticks=spent,
         whole=_AVERAGE,
         whole_ticks=evidence.average,
@@ -180,8 +180,8 @@ def fallback_kernels(evidence: Evidence) -> Iterator[Finding]:
         f"{counted(fsum(op.calls for op in kernels), 'kernel')} for ops that no delegate took: "
         f"{evidence.scale.words(spent)} ({percent(share)}), most of it in {kernels[0].name}.",
         _listed(evidence, kernels[:3]),
-        f"List the nodes left over: etq coverage. Have the partitioner take {', '.join(to_delegate)} (needs a supported "
-        "data type, a static shape or a newer backend), or rewrite it with ops that the backend supports.",
+        f"List the nodes left over: etq coverage. Have the partitioner take {', '.join(to_delegate)} (needs a "
+        "supported data type, a static shape or a newer backend), or rewrite it with ops that the backend supports.",
         ticks=spent,
         whole=_AVERAGE,
         whole_ticks=evidence.average,
@@ -210,14 +210,17 @@ def small_delegate_calls(evidence: Evidence) -> Iterator[Finding]:
         return
     what = "and the delegates' events do not show how much of it is overhead."
     if is_costly:
-        what = (
-            f"{percent(100 * costs / total)} of it copies, layout and time that the delegates' events leave unaccounted."
-        )
+        part = percent(100 * costs / total)
+        what = f"{part} of it copies, layout and time that the delegates' events leave unaccounted."
     yield Finding(
         "small delegate calls",
         severity_of(_share(evidence, costs)) if is_costly else "low",
-        f"The average run calls delegates {counted(number, 'time')}, {evidence.scale.words(total / number)} each, {what}",
-        _listed(evidence, [op for op in evidence.ops if op.kind == "delegate_call" or op.kind == "delegate" and op.is_copy]),
+        f"The average run calls delegates {counted(number, 'time')}, {evidence.scale.words(total / number)} each, "
+        f"{what}",
+        _listed(
+            evidence,
+            [op for op in evidence.ops if op.kind == "delegate_call" or (op.kind == "delegate" and op.is_copy)],
+        ),
         "Join the parts: etq coverage lists the ops between them that were not delegated. Have the partitioner take "
         "these, or leave out parts that are too small to save time.",
         ticks=costs if is_costly else None,
@@ -240,8 +243,8 @@ def copies(evidence: Evidence) -> Iterator[Finding]:
     is_constant = constant >= 1
     remedies = {
         "Work on a weight is the same in every run: fold it before lowering ends (constant_prop_pass), or delegate the "
-        "whole op, such as linear, to a backend that packs weights when loading. Inputs can be given in the layout that "
-        "the model needs.": is_constant,
+        "whole op, such as linear, to a backend that packs weights when loading. Inputs can be given in the layout "
+        "that the model needs.": is_constant,
         "Remaining quantize and dequantize pairs are parts of patterns that no backend took as a whole: quantize with "
         "the quantizer of the backend that runs the model.": any("quantize" in op.name.lower() for op in moved),
         "Export with inputs in the memory format that the ops need, so that dim orders do not change between ops.": any(
@@ -358,7 +361,8 @@ def slow_runs(evidence: Evidence) -> Iterator[Finding]:
         "slow runs",
         severity_of(share),
         f"Without the first, {len(slow)} of {counted(len(evidence.runs), 'run')} took longer than typical, the slowest "
-        f"{scale.words(slowest)} against {scale.words(middle)}: this excess is {percent(share)} of the time of all runs.",
+        f"{scale.words(slowest)} against {scale.words(middle)}: this excess is {percent(share)} of the time of all "
+        "runs.",
         ", ".join(f"run {index} {scale.words(execute)}" for execute, _, index in slow[:5]),
         "See whether some ops or all of them grow in the slow runs: etq show slow_runs. If all grow equally, measure "
         "again with nothing else on the device.",
@@ -373,8 +377,8 @@ def variance(evidence: Evidence) -> Iterator[Finding]:
     """Runs of the same events vary much, (p90 - p10) / p50: by a fifth or more. Captures on a quiet machine have 5 to
     11 %, one in ten over 20.
 
-    The number of captures per side that show a change of 5 % is n = 2 (1.96 + 0.84)^2 s^2 / ln(1.05)^2, the usual sample
-    size for 5 % false alarms and 80 % power, where a capture's p25 is the sample and s its spread between captures. In
+    The number of captures per side that show a change of 5 % is n = 2 (1.96 + 0.84)^2 s^2 / ln(1.05)^2, the usual
+    sample size for 5 % false alarms and 80 % power, where a capture's p25 is the sample and s its spread between captures. In
     60 real captures of 3 models on a shared machine, s was 0.15 of the spread within a capture (0.13 to 0.15 by model,
     robustly); 5 per side is the smallest number that detected 94 % or more there. From 50 captures on, the estimate is
     not meaningful.
@@ -392,8 +396,8 @@ def variance(evidence: Evidence) -> Iterator[Finding]:
             "variance",
             "high" if spread >= 1 else "medium" if spread >= 0.5 else "low",
             f"Runs that log the same events, without the first, take {scale.words(p10)} (p10) to {scale.words(p90)} "
-            f"(p90), a spread of {percent(100 * spread)} around the median of {scale.words(p50)}: to detect a change of "
-            f"5 %, {'more than 50' if captures > 50 else f'about {captures}'} captures per side are needed.",
+            f"(p90), a spread of {percent(100 * spread)} around the median of {scale.words(p50)}: to detect a change "
+            f"of 5 %, {'more than 50' if captures > 50 else f'about {captures}'} captures per side are needed.",
             f"{counted(number, 'run')} of block {block}, without the first run",
             "Check that these runs had the same method and inputs. Fix the clock and pin the threads to cores, let the "
             "device cool and rest, and compare percentiles of several captures taken in turns, not averages of one.",
@@ -472,8 +476,8 @@ def _is_warm_up(evidence: Evidence, run: Run) -> bool:
     """Whether a first run took longer than the later ones of its block vary: it is beyond p90, and beyond the fences of
     `typical_runs` or twice the slowest typical one.
 
-    Of runs that vary by chance (as the logarithm of normal numbers with s = 0.1 to 0.6), 0.5 % of first runs at most are, with
-    20 later ones; with 5, 5 %. Beyond p90 alone are up to 14 and 20 %.
+    Of runs that vary by chance (as the logarithm of normal numbers with s = 0.1 to 0.6), 0.5 % of first runs at most
+    are, with 20 later ones; with 5, 5 %. Beyond p90 alone are up to 14 and 20 %.
     """
     later = _later(evidence, run.block)
     p90 = quantile(later, 0.9)

@@ -304,9 +304,7 @@ def _runs(rows: Sequence[tuple[Any, ...]], which: str) -> list[Run]:
     return made
 
 
-def _parts(
-    ops: Sequence[tuple[Any, ...]], nodes: Sequence[tuple[Any, ...]], runs: Sequence[Run]
-) -> Iterable[Part]:
+def _parts(ops: Sequence[tuple[Any, ...]], nodes: Sequence[tuple[Any, ...]], runs: Sequence[Run]) -> Iterable[Part]:
     """Yield the mean of each signature's events in a steady run."""
     number = sum(run.is_steady for run in runs)
     of_signatures = {signature: more for signature, *more in nodes}

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import duckdb
 
-from etq.choices import PHASES
 from etq.advice.filling import fill_rollups
+from etq.choices import PHASES
 from etq.errors import WarehouseError, counted
 
 _RANGE: Final = re.compile(r"(\d+)(?:\s*(-)\s*(\d+)?)?")

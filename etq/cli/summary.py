@@ -241,8 +241,6 @@ def kind_of_argument(argument: str, db: str) -> str | None:
     return kind_of(argument) if is_file(argument, db) else None
 
 
-
-
 def lines_of_capture(capture: str, db: str, read_options: FileOptions, style: TerminalStyle) -> Iterator[str]:
     with open_target(capture, db, read_options) as (warehouse, target):
         of_file = warehouse.path is None

@@ -144,7 +144,9 @@ def answered_times(
     is_held  whether the times are computed once, rather than where they are read
     """
     kind = "TABLE" if is_held else "VIEW"
-    dropped = f"DROP TABLE IF EXISTS _filled_runs; DROP VIEW IF EXISTS _filled_events; DROP {kind} IF EXISTS _filled_times"
+    dropped = (
+        f"DROP TABLE IF EXISTS _filled_runs; DROP VIEW IF EXISTS _filled_events; DROP {kind} IF EXISTS _filled_times"
+    )
     try:
         connection.execute(
             f"CREATE TEMP {kind} _filled_times AS FROM _answered_times({first:d}, {last:d}) WHERE {_HAS_EVENTS}"

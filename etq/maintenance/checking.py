@@ -13,13 +13,13 @@ from typing import Final, NamedTuple
 import duckdb
 
 from etq import catalog
+from etq.advice.filling import advise, ranks_of, refill
 from etq.catalog import identifier
 from etq.database import contents, schema
 from etq.database.connection import connect, expanded
 from etq.database.cursors import database_of
 from etq.database.database import Database
 from etq.database.locking import is_open_here
-from etq.advice.filling import advise, ranks_of, refill
 from etq.database.rollups import ADVICE, ANSWERS, OF_TRACES, PRUNED, ROLLUPS, fill_rollups
 from etq.errors import counted, displayed, message_of
 

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 import duckdb
 
 from etq import catalog
+from etq.advice.filling import fill_rollups, ranks_of, refill
 from etq.catalog import quoted
 from etq.database import schema
 from etq.database.connection import NO_FOLDER, absolute, check_name, check_path, connect, expanded, open_unchanged
@@ -18,7 +19,6 @@ from etq.database.contents import note_passed
 from etq.database.locking import retry_while_locked
 from etq.database.neighbours import check_free
 from etq.database.publishing import private_folder, publish_new
-from etq.advice.filling import fill_rollups, ranks_of, refill
 from etq.database.rollups import PRUNED
 from etq.errors import WarehouseError, message_of
 from etq.maintenance.copying import check_warehouse

@@ -100,7 +100,11 @@ class _Kept(NamedTuple):
     @classmethod
     def of(cls, query: str, view: catalog.SqlObject | None) -> _Kept:
         if view is not None:
-            whole = [each.text.partition("in percent")[2] for each in view.columns if each.name == "share_percent" and "in percent" in each.text]
+            whole = [
+                each.text.partition("in percent")[2]
+                for each in view.columns
+                if each.name == "share_percent" and "in percent" in each.text
+            ]
             return cls(view.foremost, view.long, "".join(f"share %{text.partition('; NULL')[0]}" for text in whole))
         return cls(catalog.foremost_in(query))
 

@@ -127,7 +127,11 @@ def _headline(target: Target) -> Section:
 
 def _advice(target: Target) -> Section:
     """Return the section with the findings. Texts and times are those of the report's options."""
-    options = {"unit": target.unit} if target.is_trace else {"unit": target.unit, "method": target.method, "runs": target.runs}
+    options = (
+        {"unit": target.unit}
+        if target.is_trace
+        else {"unit": target.unit, "method": target.method, "runs": target.runs}
+    )
     query, parameters = advised(target.warehouse, target.capture, options)
     rows = ask(target.warehouse, query, **parameters)
     return Section(

@@ -40,7 +40,10 @@ def advised(warehouse: Answers, capture: Capture, given: Mapping[str, Any]) -> t
 
 def _stored(capture: Capture, unit: str | None) -> tuple[str, dict[str, Any]]:
     """The rows of the table, with times in a unit; None: that of the table."""
-    columns, parameters = [f"t.{column.name}" for column in catalog.named(VIEW).columns], {"capture": capture.capture_id}
+    columns, parameters = (
+        [f"t.{column.name}" for column in catalog.named(VIEW).columns],
+        {"capture": capture.capture_id},
+    )
     replaced: dict[str, str] = {}
     if unit is not None:
         replaced = {

@@ -8,8 +8,8 @@ several views compute is computed once: temporary macros, which have the names o
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, Final, Protocol
+from contextlib import AbstractContextManager, contextmanager
+from typing import Final, Protocol
 
 import duckdb
 

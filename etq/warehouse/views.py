@@ -16,7 +16,7 @@ from etq.warehouse.formats import instead
 from etq.warehouse.result import Result
 
 if TYPE_CHECKING:
-    import duckdb
+    pass
 
 # Parameters that name a capture: they are resolved first, so that errors are raised at the call, not when rows are
 # read.

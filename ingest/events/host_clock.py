@@ -100,7 +100,9 @@ class HostClock:
             found.append(("wrapped clock", f"{events} after the 32-bit counter passed zero"))
         if self._unended:
             events = counted(self._unended, "event has", "events have")
-            found.append(("unended events", f"{events} no end: what they measure was interrupted, and lasts no known time"))
+            found.append(
+                ("unended events", f"{events} no end: what they measure was interrupted, and lasts no known time")
+            )
         impossible = self._backward - (self._wraps if bits == 32 else 0)
         if impossible:
             events = counted(impossible, "event ends", "events end")

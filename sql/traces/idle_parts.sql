@@ -77,7 +77,7 @@ SELECT p.* FROM parts AS p WHERE p.ticks > 0;
 -- profiler's, a server's, a diffusion model's, or annotations that repeat and launch most of what is launched.
 -- Needs: torch_trace, device_events; else: framework_tax
 -- Empty: {capture} has no gaps between device events
--- Shown: device!, start!, cause!, duration!, host!, host_kind, host_cause, unit
+-- Shown: device!#, start! (time), cause!, duration! (time), host!, host_kind, host_cause, unit
 -- Columns:
 --   device: number of the device; NULL if not written
 --   start: start of the gap, relative to the start of the recording

@@ -57,7 +57,7 @@ FROM told AS t CROSS JOIN stepped AS p CROSS JOIN _recording(capture_key) AS r;
 
 -- What kind of program a trace is of, as the names in it tell: remedies depend on it. One row.
 -- Needs: torch_trace
--- Shown: is_training!, is_compiled!, has_workers!, steps, step_time, duration, unit
+-- Shown: is_training!, is_compiled!, has_workers!, steps#, step_time (time), duration (time), unit
 -- Columns:
 --   is_training: whether it trains: autograd's backward ops or an optimizer; false for steps of servers and of diffusion models without those; NULL if neither is seen
 --   is_compiled: whether torch.compile made code that ran

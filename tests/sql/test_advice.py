@@ -316,7 +316,9 @@ def test_advice_about_ranks_is_written_again(warehouse: Warehouse, monkeypatch: 
     """A rule about a job counts its traces."""
 
     def ranks(connection: duckdb.DuckDBPyConnection, key: int) -> list[Finding]:
-        query = "SELECT count(*) FROM labels WHERE key = 'job' AND value IN (SELECT value FROM labels WHERE capture_id = ?)"
+        query = (
+            "SELECT count(*) FROM labels WHERE key = 'job' AND value IN (SELECT value FROM labels WHERE capture_id = ?)"
+        )
         [(number,)] = connection.execute(query, [key]).fetchall()
         return [Finding("ranks", "low", str(number), "")]
 

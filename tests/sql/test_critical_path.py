@@ -457,7 +457,9 @@ def test_an_unknown_wait_is_no_ops(held: Held) -> None:
     assert not any("aten::copy_" in each or "launched kernels to start" in each for each in held.advice())
 
 
-@pytest.mark.parametrize(("count", "length", "forward"), [(3, 5, 0), (1, 150, 0), (6, 1, 1)], ids=["many", "long", "old"])
+@pytest.mark.parametrize(
+    ("count", "length", "forward"), [(3, 5, 0), (1, 150, 0), (6, 1, 1)], ids=["many", "long", "old"]
+)
 def test_hooks_of_the_backward_pass(warehouse: Warehouse, count: int, length: int, forward: int) -> None:
     """By hand: the thread of the backward pass is one, however many ops its hooks run, and however long they take."""
     numbers = {"Sequence number": 5}
