@@ -203,7 +203,7 @@ class Evidence:
     def compiled(self) -> Compiled:
         return self._rows(Compiled._make, "SELECT ticks, compilations FROM _compiled_ticks($key)")[0]
 
-    def places(self, parts: Sequence[Idle] | Sequence[OnPath]) -> str:
+    def places(self, parts: Sequence[Idle | OnPath]) -> str:
         """Return how many parts there are, with the length and start of the longest."""
         longest = max(parts, key=lambda part: part.longest)
         start = time((longest.at - self.traits.start_ticks) / 1e3, "us")

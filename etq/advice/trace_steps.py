@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from etq.advice.contract import Claim
 from etq.advice.trace_evidence import Evidence
-from etq.advice.words import counted, percent
+from etq.advice.words import percent
 
 
 def data_loader(evidence: Evidence) -> Iterator[Claim]:
@@ -30,7 +30,7 @@ def compilation(evidence: Evidence) -> Iterator[Claim]:
         yield Claim(
             "compilation", f"torch.compile compiles in {share} of the recording.", None, "compilation",
             ("function", None), {"compilation": min(ticks, whole)}, ("the recording", whole),
-            [f"in {counted(evidence.compiled.compilations or 0, 'part')}; etq ops lists them"],
+            ["etq ops lists them"],
         )  # fmt: skip
 
 
