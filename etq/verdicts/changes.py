@@ -407,7 +407,7 @@ def _creeps(part: _Part, rest: Numbers, growth: Numbers) -> list[Change]:
         if end - first >= LONG and part.least.counts(before, size):
             bends = [bend for bend in part.bends if bend.place < end]
             bend = min(bends, key=lambda bend: (bend.place <= first - LONG, bend.p))
-            width, stage = 2 * bend.error * (end - first), KEPT if end - first >= LASTING else OPEN
+            width, stage = 2 * bend.error * (end - first), KEPT if end - first >= LASTING and bend.p < APART else OPEN
             found.append(
                 Change(first, first, first, end, before, size, size - width, size + width, bend.p, stage, is_creep=True)
             )
