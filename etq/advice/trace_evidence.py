@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     import duckdb
 
 Row = TypeVar("Row")
+# A temporary table with the rows of `_host_states`, as long as rules are asked.
+STATES: Final = "_advised_states"
 # Times of the host in which it launches, by name of the op, or between ops.
 LAUNCHING: Final = ("host", "step")
 
@@ -116,6 +118,12 @@ class Evidence:
         return [make(row) for row in rows]
 
     @cached_property
+    def _states(self) -> str:
+        """The temporary table of the states of the host's threads."""
+        self._connection.execute(f"CREATE TEMP TABLE {STATES} AS FROM _host_states({self._key:d})")
+        return STATES
+
+    @cached_property
     def has_work(self) -> bool:
         """Whether a device ran anything."""
         return bool(self._rows(tuple, "SELECT 1 FROM device_events AS d WHERE d.capture_id = $key LIMIT 1"))
@@ -135,10 +143,10 @@ class Evidence:
     def idle(self) -> list[Idle]:
         return self._rows(
             Idle._make,
-            """
+            f"""
             SELECT p.device, p.cause, p.did, p.label, p.kind, sum(p.ticks)::BIGINT, count(*),
                 max(p.ticks), arg_max(p.start_ticks, (p.ticks, -p.start_ticks))
-            FROM _idle_parts($key) AS p
+            FROM _idle_parts($key, '{self._states}') AS p
             GROUP BY p.device, p.cause, p.did, p.label, p.kind
             ORDER BY p.device, 6 DESC, p.cause, p.label
             """,
@@ -147,7 +155,7 @@ class Evidence:
     @cached_property
     def path(self) -> list[OnPath]:
         query = "SELECT name, name_kind, cause, label, kernel_family, ticks, parts, longest, at_ticks"
-        query += " FROM _path_causes($key)"
+        query += f" FROM _path_causes($key, '{self._states}')"
         return self._rows(OnPath._make, f"{query} ORDER BY ticks DESC, name, cause, label")
 
     @cached_property
