@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import etq
 from etq.database.handles import Capture, Program, Record
-from etq.database.rollups import fill_rollups
+from etq.advice.filling import fill_rollups
 from etq.storage.linking import link_many
 from etq.warehouse.warehouse import Warehouse
 

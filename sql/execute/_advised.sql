@@ -30,7 +30,8 @@ CREATE MACRO _advised_runs(
     taxes  -- a table with rows of `_run_taxes`
 ) AS TABLE
 WITH logged AS (
-    SELECT t.capture_id, t.run_index, count(*) FILTER (t.event_index <> t.execute_index AND t.kind <> 'delegate') AS events
+    SELECT t.capture_id, t.run_index,
+        count(*) FILTER (t.event_index <> t.execute_index AND t.kind <> 'delegate') AS events
     FROM query_table(times) AS t
     WHERE t.execute_index IS NOT NULL
     GROUP BY t.capture_id, t.run_index

@@ -8,7 +8,7 @@ CREATE MACRO _names_compilation(label) AS (
 CREATE MACRO _is_torch_annotation(label) AS (
     regexp_matches(
         label,
-        '^(Torch-Compiled|## |TorchDynamo|Optimizer\.|autograd::|enumerate\(|(Distributed)?DataParallel|nn\.Module|FSDP)'
+        '^(Torch(-Compiled|Dynamo)|## |Optimizer\.|autograd::|enumerate\(|(Distributed)?DataParallel|nn\.Module|FSDP)'
     )
 );
 

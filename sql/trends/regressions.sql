@@ -128,7 +128,8 @@ changes AS MATERIALIZED (
             (
                 SELECT list({
                     'series': s.number, 'family': s.family, 'positions': s.positions, 'builds': s.builds,
-                    'values': s.values, 'steps': coalesce(r.steps, []), 'creeps': coalesce(r.creeps, []), 'resolution': s.resolution
+                    'values': s.values, 'steps': coalesce(r.steps, []), 'creeps': coalesce(r.creeps, []),
+                    'resolution': s.resolution
                 })
                 FROM described AS s
                 LEFT JOIN resets AS r ON r.number = s.number

@@ -114,7 +114,9 @@ family AS (
             SELECT count(DISTINCT (s.series, o.scope, o.item))
             FROM ordered AS s
             JOIN op_times AS o USING (capture_id)
-            WHERE o.phase IS NOT DISTINCT FROM _checked_phase(phase) AND o.p25 > 0 AND (o.op_index = 0) = (what = 'total')
+            WHERE o.phase IS NOT DISTINCT FROM _checked_phase(phase)
+                AND o.p25 > 0
+                AND (o.op_index = 0) = (what = 'total')
         )
         ELSE (SELECT count(DISTINCT v.number) FROM values_of AS v)
     END AS items

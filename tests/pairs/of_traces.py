@@ -145,6 +145,12 @@ def device_idle_causes(asked: Asked) -> Sides:
     return found, {key: [len(of), sum(of), max(of)] for key, of in times.items()}
 
 
+@pair("idle_parts", "the parts of a device's gaps add up to the gaps of device_idle", of="trace")
+def idle_parts(asked: Asked) -> Sides:
+    found = sums(((row[0],), (row[1],)) for row in asked.view("idle_parts", "device, duration", unit="ns"))
+    return found, sums(((row[0],), (row[1],)) for row in asked.view("device_idle", "device, duration", unit="ns"))
+
+
 @pair("critical_path", "a walk back through the JSON's events, by plain Python", of="trace")
 def critical_path(asked: Asked) -> Sides:
     paths = Paths(asked.trace.entries)
