@@ -149,8 +149,8 @@ times AS (
         _is_part_of_step(t.kind), k.step,
         CASE WHEN t.kind NOT IN ('module', 'device_module') THEN t.calls::DOUBLE END, t.ticks, NULL
     FROM step_times AS t
-    LEFT JOIN clocks AS k ON k.capture_id = t.capture_id AND k.is_of_devices = _is_device_time(t.kind)
     LEFT JOIN sampled AS m USING (capture_id, run_index)
+    LEFT JOIN clocks AS k ON k.capture_id = t.capture_id AND k.is_of_devices = _is_device_time(t.kind)
     WHERE CASE WHEN phase IS NULL THEN t.is_sample ELSE m.run_index IS NOT NULL END
     UNION ALL
     SELECT t.capture_id, 1 + t.run_index, 'outside ops', NULL, t.scope, t.scope, 'framework', t.scope, t.scope, NULL,
