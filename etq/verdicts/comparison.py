@@ -174,7 +174,7 @@ class _Comparison:
             return words.TOO_FEW, words.too_few(effect.used_bases, effect.used_news, effect.history)
         if is_single and self.states.is_disturbed[self.samples.is_base | self.samples.is_new].any():
             return words.CANT_JUDGE, words.DISTURBED
-        if effect.is_below_resolution:
+        if effect.is_below_resolution and (is_single or self._most(effect) > self._counting(effect)):
             return words.CANT_JUDGE, words.below_clock(effect.resolution, effect.base_ticks)
         return None
 

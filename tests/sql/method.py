@@ -287,10 +287,8 @@ def _word(few: bool, below: bool, counts: bool, judged: Judged, counting: float,
     """The verdict; there is no difference only if the whole interval lies within what doesn't count."""
     if few:
         return "too few"
-    if below:
-        return "can't judge"
-    if counts:
+    if counts and not below:
         return "slower" if judged.change > 0 else "faster"
     if judged.low is not None and judged.high is not None and max(-judged.low, judged.high) <= counting:
         return "~"
-    return "can't judge" if is_constant else "not decided"
+    return "can't judge" if is_constant or below else "not decided"
