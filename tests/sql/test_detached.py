@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 
 from etq.warehouse.warehouse import Warehouse
@@ -317,7 +319,7 @@ def test_the_unit_is_decided_for_a_delegate(warehouse: Warehouse, name: str) -> 
 
 
 @pytest.mark.parametrize("bits", [None, 32])
-def test_a_run_without_an_end_has_no_time(warehouse: Warehouse, bits: int | None) -> None:
+def test_a_run_without_an_end_has_no_time(warehouse: Warehouse, bits: Literal[32] | None) -> None:
     """Beside a clock that wraps, too."""
     fine = run("Execute", kernel("add", 20, 40), execute(10, 110))
     wraps = [run("Execute", kernel("add", TOP - 5, 15), execute(TOP - 10, 90))] if bits else []
