@@ -111,7 +111,7 @@ def test_advice_about_a_job_is_written_once_in_the_memory_of_questions(
     computed: list[tuple[int, str]] = []
     limit = "SELECT current_setting('memory_limit')"
 
-    def recorded(connection: duckdb.DuckDBPyConnection, key: int) -> list[filling.Row]:
+    def recorded(connection: duckdb.DuckDBPyConnection, key: int) -> list[collecting.Row]:
         computed.append((key, connection.execute(limit).fetchall()[0][0].split()[1]))
         return collecting.rows_of_trace(connection, key)
 
