@@ -48,6 +48,8 @@ def remedy(cause: str, kind: str, name: str | None, traits: Traits) -> str:
     match cause:
         case "host":
             text = _fewer_launches(traits)
+        case "cpu_op" if (name or "").startswith("aten::empty"):
+            text = ""
         case "cpu_op":
             text = f"{name} runs on the CPU and launches nothing: move it to the device, or out of the steps."
         case "step":
