@@ -102,11 +102,6 @@ class Setup(NamedTuple):
     eligible_ticks: int | None
 
 
-class Compiled(NamedTuple):
-    ticks: int | None
-    compilations: int | None
-
-
 class Evidence:
     """The evidence about one trace."""
 
@@ -208,8 +203,13 @@ class Evidence:
         return self._rows(tuple, "SELECT device, bytes, memory_bytes FROM _used_memory($key) ORDER BY device")
 
     @cached_property
-    def compiled(self) -> Compiled:
-        return self._rows(Compiled._make, "SELECT ticks, compilations FROM _compiled_ticks($key)")[0]
+    def compiled(self) -> int:
+        """The time in which torch.compile compiled, within the steps that count."""
+        query = """
+            SELECT coalesce(sum(c.ticks), 0)::BIGINT FROM _compiled_ticks($key) AS c
+            JOIN (FROM trace_steps AS i WHERE i.capture_id = $key AND i.start_ticks IS NOT NULL) AS s USING (run_index)
+        """
+        return int(self._rows(tuple, query)[0][0])
 
     def places(self, parts: Sequence[Idle | OnPath]) -> str:
         """Return how many parts there are, with the length and start of the longest."""

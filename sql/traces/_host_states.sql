@@ -1,9 +1,3 @@
--- Whether a name is of something that torch.compile does when it compiles.
-CREATE MACRO _names_compilation(label) AS (
-    regexp_matches(label, 'compile_inner|_compile\.|dynamo_timed|entire_frame_compile|backend_compile|TorchDynamo')
-    AND NOT contains(label, 'Cache Lookup')
-);
-
 -- Whether torch itself writes an annotation of this name: it is no step.
 CREATE MACRO _is_torch_annotation(label) AS (
     regexp_matches(
@@ -23,7 +17,7 @@ SELECT s.signature_index, s.label, s.family, regexp_replace(s.label, '\d+', '*',
     END AS kind,
     coalesce(s.purpose = 'data_loading', false) AS loads_data,
     coalesce(s.purpose = 'communication', false) AS communicates,
-    s.activity <> 'call' AND _names_compilation(s.label) AS compiles,
+    s.activity <> 'call' AND _is_compilation(s.label) AS compiles,
     s.activity = 'call' AND s.purpose = 'launch' AS launches,
     CASE WHEN s.activity = 'call' THEN _call_cause(s.purpose, s.waits) END AS call_cause,
     s.activity = 'call' AND coalesce(s.waits, false) AS waits

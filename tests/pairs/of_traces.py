@@ -817,29 +817,6 @@ def _step_at(asked: Asked, at: int) -> int | None:
     return int(begun.name.split("#")[1]) if begun is not None and at < begun.end else None
 
 
-@pair(
-    "trace_recommendations",
-    "the shares of average_step, gpu_utilization and memory_timeline against the limits",
-    of="trace",
-)
-def trace_recommendations(asked: Asked) -> Sides:
-    rules = {"data_loader", "communication", "gpu_utilization"}
-    found = sorted(
-        (row for row in asked.view("trace_recommendations", "rule, device") if row[0] in rules), key=str
-    )  # fmt: skip
-    shares: dict[str, float | None] = dict(asked.view("average_step", "category, share_percent"))
-    expected = [
-        *([("data_loader", None)] if (shares.get("DataLoader") or 0) > 5 else []),
-        *([("communication", None)] if (shares.get("Communication") or 0) > 10 else []),
-        *(
-            ("gpu_utilization", device)
-            for device, share in asked.view("gpu_utilization", "device, utilization_percent")
-            if share < 50
-        ),
-    ]
-    return found, sorted(expected, key=str)
-
-
 @pair("time_tree", "time of the host's slices, each once, is that of the outermost", of="trace")
 def time_tree(asked: Asked) -> Sides:
     rows = asked.view("time_tree", "kind, depth, calls, self_ticks, total_ticks")
