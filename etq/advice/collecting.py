@@ -86,14 +86,16 @@ def _steady(connection: duckdb.DuckDBPyConnection, runs: str) -> Iterator[None]:
     """Provide `_advised_times`, the times of the runs of which shares are, until the block ends."""
     connection.execute(
         f"""
-        CREATE TEMP VIEW _advised_times AS
+        CREATE OR REPLACE TEMP VIEW _advised_times AS
         SELECT t.*, x.scope FROM _filled_times AS t
         JOIN _filled_runs AS x USING (capture_id, run_index)
         WHERE {"x.is_typical" if runs == "typical" else "true"}
         """
     )
-    yield
-    connection.execute("DROP VIEW _advised_times")
+    try:
+        yield
+    finally:
+        connection.execute("DROP VIEW IF EXISTS _advised_times")
 
 
 def _rows(findings: Iterable[Finding], scale: Scale) -> list[Row]:

@@ -59,7 +59,8 @@ def remedy(cause: str, kind: str, name: str | None, traits: Traits) -> str:
         case "data_loading" if traits.has_workers:
             text = "Its workers are too slow: more of them, less work per sample, or a greater prefetch_factor."
         case "rank":
-            text = f"Find what makes rank {name} late: compare its steps with the others (etq show stragglers)."
+            late = f"rank {name}" if name else "those that come last"
+            text = f"Find what makes {late} late: compare the ranks' steps (etq show stragglers)."
         case "transfer" if traits.is_training:
             text = f"{_REMEDIES[cause]} If the bytes matter, gradient accumulation or compression."
         case "device" | "four_bits" if kind != "op":

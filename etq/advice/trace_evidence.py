@@ -161,7 +161,9 @@ class Evidence:
     @cached_property
     def waits(self) -> list[Waits]:
         query = "SELECT is_own, rank, last_rank, calls, waited_ticks, transfer_ticks, steps_ticks"
-        return self._rows(Waits._make, f"{query} FROM _waits_for_ranks($key) ORDER BY waited_ticks DESC, rank")
+        return self._rows(
+            Waits._make, f"{query} FROM _waits_for_ranks($key) ORDER BY waited_ticks DESC, rank, last_rank"
+        )
 
     @cached_property
     def steps(self) -> Steps | None:
@@ -219,8 +221,8 @@ class Evidence:
         return f"{number}, the longest {time(longest.longest / 1e3, 'us')} from {start}"
 
     def told_rank(self) -> tuple[str, str | None]:
-        """Return what collectives of the trace's rank take time for: rank, with the number of the one that comes last;
-        transfer; or unknown, where other ranks' traces are missing.
+        """Return what collectives of the trace's rank take time for: rank, with the number of the one that takes more
+        than half of the waiting, if one does; transfer; or unknown, where other ranks' traces are missing.
         """
         own = [each for each in self.waits if each.is_own]
         waited: Counter[int] = Counter()
@@ -231,4 +233,5 @@ class Evidence:
             return "unknown", None
         if sum(waited.values()) < sum(each.transfer for each in own):
             return "transfer", None
-        return "rank", str(waited.most_common(1)[0][0])
+        last, ticks = min(waited.items(), key=lambda item: (-item[1], item[0]), default=(None, 0))
+        return "rank", str(last) if 2 * ticks > sum(waited.values()) else None

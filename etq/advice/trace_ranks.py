@@ -25,7 +25,7 @@ def communication(evidence: Evidence) -> Iterator[Claim]:
     for_rank = round(spent * waited / (waited + moved)) if waited + moved else 0
     times = {"unknown": spent} if cause == "unknown" else {"rank": for_rank, "transfer": spent - for_rank}
     text = {
-        "rank": f"Steps wait for other processes: rank {rank} comes last to collectives.",
+        "rank": f"Steps wait for other processes: {f'rank {rank} comes' if rank else 'several come'} last to collectives.",
         "transfer": "Steps transfer data between processes.",
         "unknown": "Steps communicate; one rank does not show whether they wait for another or for the transfer: "
         "ingest all ranks as one job.",

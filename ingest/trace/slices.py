@@ -24,9 +24,9 @@ from etq.ingest.trace.launches import (
     empty_launches,
     is_launched_within,
     lost_launches,
+    of_several_processes,
     owners_by_id,
     owners_of,
-    of_several_processes,
     shared_ids,
 )
 from etq.ingest.trace.nesting import nesting

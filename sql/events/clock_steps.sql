@@ -40,7 +40,7 @@ CREATE MACRO _fitted_step(
 -- of ticks, such as 41.67 ns of 24 MHz: then a duration is up to a tick from a multiple, and the distance is fitted,
 -- three times, to the durations whose multiple is certain by then. It is judged by durations of less than 1000 steps, at
 -- least half of all, and by as many different ones that a distance fits them by chance in one capture of 100. The same
--- duration again and again, without another one or zero, shows no step.
+-- duration again and again, without another one, shows no step; durations of zero show one as well as three others.
 CREATE MACRO _clock_steps(
     durations  -- a table with rows of `_clock_durations`
 ) AS TABLE
@@ -96,12 +96,14 @@ stepped AS (
     FROM candidates AS c
     JOIN (SELECT i.*, sum(i.events) OVER (PARTITION BY i.clock) AS all_events FROM sample AS i) AS s
         ON s.clock = c.clock AND (c.tolerance = 0 OR s.ticks < 1000 * c.step)
+    JOIN (SELECT r.clock, bool_or(r.ticks = 0)::INTEGER AS zeros FROM ranked AS r GROUP BY r.clock) AS z
+        ON z.clock = c.clock
     GROUP BY c.clock, c.step, c.tolerance
     HAVING sum(s.events) >= 5
         AND 2 * sum(s.events) >= any_value(s.all_events)
         AND 10 * sum(s.events) FILTER (WHERE _is_multiple(s.ticks, c.step, c.tolerance)) >= 9 * sum(s.events)
-        AND (c.tolerance = 0
-            OR (count(*) FILTER (WHERE _is_multiple(s.ticks, c.step, c.tolerance)) - 2) * ln(c.step / 3) >= ln(20000))
+        AND (count(*) FILTER (WHERE _is_multiple(s.ticks, c.step, c.tolerance)) + 3 * any_value(z.zeros) - 2)
+            * ln(c.step / CASE c.tolerance WHEN 0 THEN 1 ELSE 3 END) >= ln(20000)
 )
 SELECT t.clock, coalesce(max(t.step) FILTER (WHERE t.tolerance = 0), max(t.step)) AS step
 FROM stepped AS t

@@ -22,7 +22,7 @@ collectives AS (
     SELECT c.job, c.process_group, c.matched_name, c.step, c.number, count(*) AS ranks, count(c.starts_at) AS aligned,
         min(c.calls) = max(c.calls) AS is_equal, max(c.starts_at) AS last_start, min(c.ends_at) AS first_end,
         max(c.starts_at) - min(c.starts_at) AS skew_ticks,
-        max_by(c.rank, {'at': c.starts_at, 'rank': -c.rank}) AS last_rank,
+        max_by(c.rank, {'at': c.starts_at, 'rank': -c.rank::HUGEINT}) AS last_rank,
         count(c.machine) = count(*) AND min(c.machine) = max(c.machine) AS is_within
     FROM calls AS c
     GROUP BY c.job, c.process_group, c.matched_name, c.step, c.number
