@@ -24,9 +24,9 @@ from etq.ingest.trace.launches import (
     empty_launches,
     is_launched_within,
     lost_launches,
+    of_several_processes,
     owners_by_id,
     owners_of,
-    of_several_processes,
     shared_ids,
 )
 from etq.ingest.trace.nesting import nesting
@@ -170,10 +170,10 @@ class Slices:
     @property
     def _external(self) -> Whole:
         """The external id of each slice; -1 for work that shares an id, as it shares the external one."""
-        if not self._is_shared.any():
-            return self.external
-        is_shared = np.append(self._is_shared, np.zeros(len(self.at) - len(self._is_shared), np.bool_))
-        found: Whole = np.where(is_shared, NONE, self.external)
+        found: Whole = self.external
+        if self._is_shared.any():
+            is_shared = np.append(self._is_shared, np.zeros(len(self.at) - len(self._is_shared), np.bool_))
+            found = np.where(is_shared, NONE, found)
         return found
 
     @property
