@@ -74,7 +74,7 @@ def leave_out_unended(structure: Structure, start: Ticks, elapsed: Ticks, before
     if not len(elapsed) or elapsed.min() >= 0:
         return np.zeros(0, np.int64)
     unended = np.flatnonzero(are_unended(start, elapsed))
-    executes = unended[structure.execute[unended] + before[unended] == unended]
+    executes: Indexes = unended[structure.execute[unended] + before[unended] == unended]
     within = np.flatnonzero(structure.execute != NOWHERE)
     structure.execute[within[np.isin(structure.execute[within] + before[within], executes)]] = NOWHERE
     return executes

@@ -147,4 +147,5 @@ def _breaks(calls: Calls, row: int) -> Whole:
         ],
         np.bool_,
     )[calls.kind]
-    return calls.start[(are_breaks | calls.works) & (calls.thread == calls.thread[row])]
+    found: Whole = calls.start[(are_breaks | calls.works) & (calls.thread == calls.thread[row])]
+    return found

@@ -169,12 +169,12 @@ class Slices:
 
     @property
     def _external(self) -> Whole:
-        """The external id of each slice; -1 for kernels that share an id, as they share the external one."""
-        if not self._is_shared.any():
-            return self.external
-        return np.where(
-            np.append(self._is_shared, np.zeros(len(self.at) - len(self._is_shared), np.bool_)), NONE, self.external
-        )
+        """The external id of each slice; -1 for work that shares an id, as it shares the external one."""
+        found: Whole = self.external
+        if self._is_shared.any():
+            is_shared = np.append(self._is_shared, np.zeros(len(self.at) - len(self._is_shared), np.bool_))
+            found = np.where(is_shared, NONE, found)
+        return found
 
     @property
     def calls(self) -> OpCalls:
