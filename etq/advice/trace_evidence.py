@@ -183,7 +183,7 @@ class Evidence:
 
     @property
     def has_kernels(self) -> bool:
-        """Whether less than a twentieth of the launches lack an event; else too much of the devices' time is missing."""
+        """Whether less than a twentieth of the launches lack an event; else too much of the devices' time is lost."""
         return self.lost.lost <= 0 or 20 * self.lost.lost < self.lost.launches
 
     @cached_property
