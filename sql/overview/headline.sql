@@ -48,7 +48,7 @@ GROUP BY m.capture_id, m.place, m.number, m.part;
 -- medians over typical runs, see `typical_runs`, with mean, 10th and 90th percentile if there are several; first run
 -- excess is that of the first run, without a row if it is not longer than the others.
 -- Needs: dump; else: step_breakdown
--- Shown: number!, part!, value! (time), unit!, mean (time), low (time), high (time), runs#, note
+-- Shown: number!, part!, value AS median! (time), unit!, mean (time), low (time), high (time), runs#, note
 -- Columns:
 --   number: name of the figure: execute; load; first run excess; framework tax; delegated time
 --   part: the method, or the name of the runs if it is unknown
