@@ -23,7 +23,7 @@ OTHER: Final = "other file"
 # The kinds of files, in words.
 KINDS: Final = {
     "etdump": "an ETDump",
-    "torch_trace": "a PyTorch trace",
+    "torch_trace": "a trace in JSON",
     "prof_result": "a prof_result file",
     RECORD: "a zip, perhaps an ETRecord",
     PROGRAM: "an ExecuTorch program (.pte)",

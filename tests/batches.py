@@ -11,8 +11,8 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 import etq
+from etq.advice.filling import fill_rollups
 from etq.database.handles import Capture, Program, Record
-from etq.database.rollups import fill_rollups
 from etq.storage.linking import link_many
 from etq.warehouse.warehouse import Warehouse
 

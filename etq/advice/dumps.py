@@ -378,10 +378,10 @@ def variance(evidence: Evidence) -> Iterator[Finding]:
     11 %, one in ten over 20.
 
     The number of captures per side that show a change of 5 % is n = 2 (1.96 + 0.84)^2 s^2 / ln(1.05)^2, the usual
-    sample size for 5 % false alarms and 80 % power, where a capture's p25 is the sample and s its spread between captures. In
-    60 real captures of 3 models on a shared machine, s was 0.15 of the spread within a capture (0.13 to 0.15 by model,
-    robustly); 5 per side is the smallest number that detected 94 % or more there. From 50 captures on, the estimate is
-    not meaningful.
+    sample size for 5 % false alarms and 80 % power, where a capture's p25 is the sample and s its spread between
+    captures. In 60 real captures of 3 models on a shared machine, s was 0.15 of the spread within a capture (0.13 to
+    0.15 by model, robustly); 5 per side is the smallest number that detected 94 % or more there. From 50 captures on,
+    the estimate is not meaningful.
     """
     varying = []
     for block in {run.block for run in evidence.runs}:

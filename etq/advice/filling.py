@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -22,6 +23,8 @@ _OF_JOBS: Final = f"""
         AND o.value IN (SELECT l.value FROM labels AS l WHERE l.key = '{JOB}' AND list_contains($keys, l.capture_id))
     ORDER BY ALL
 """
+# The keys of traces whose advice is written at the end of `ranks_together`.
+_waiting: Final[WeakKeyDictionary[duckdb.DuckDBPyConnection, set[int]]] = WeakKeyDictionary()
 # The keys of captures whose advice was written, of ephemeral databases.
 _written: Final[WeakKeyDictionary[duckdb.DuckDBPyConnection, set[int]]] = WeakKeyDictionary()
 
@@ -32,9 +35,36 @@ def fill_rollups(
     """Write the rollups of captures, as `etq.database.rollups` does, and the advice about them and the other ranks of
     their jobs.
     """
-    rollups.fill_rollups(connection, capture_id, last_id, is_new=is_new, advise=advise)
     filled = range(capture_id, (last_id or capture_id) + 1)
-    refill(connection, [key for key in ranks_of(connection, filled) if key not in filled])
+    ranks = ranks_of(connection, filled)
+    later = {*ranks} if connection in _waiting else set()
+
+    def advise_others(connection: duckdb.DuckDBPyConnection, first: int, last: int) -> None:
+        if first not in later:
+            advise(connection, first, last)
+
+    rollups.fill_rollups(connection, capture_id, last_id, is_new=is_new, advise=advise_others)
+    refill(connection, sorted(later) or [key for key in ranks if key not in filled])
+
+
+@contextmanager
+def ranks_together(
+    connection: duckdb.DuckDBPyConnection, write: Callable[[Callable[[], None]], None]
+) -> Iterator[None]:
+    """Write the advice about the ranks of jobs once, after the block, in which captures are added or change.
+
+    write  runs a function in a transaction of its own
+    """
+    waiting = _waiting.setdefault(connection, set())
+    try:
+        yield
+    finally:
+        del _waiting[connection]
+        if waiting:
+            # Keys of a transaction that failed may be of none.
+            query = f"SELECT c.capture_id FROM captures AS c WHERE c.format = '{TRACE}' ORDER BY ALL"
+            traces = [key for (key,) in connection.execute(query).fetchall() if key in waiting]
+            write(lambda: refill(connection, traces))
 
 
 def ranks_of(connection: duckdb.DuckDBPyConnection, keys: Iterable[int]) -> list[int]:
@@ -43,7 +73,10 @@ def ranks_of(connection: duckdb.DuckDBPyConnection, keys: Iterable[int]) -> list
 
 
 def refill(connection: duckdb.DuckDBPyConnection, keys: Iterable[int]) -> None:
-    """Write the advice about traces again, unless their events were pruned."""
+    """Write the advice about traces again, unless their events were pruned; within `ranks_together`, at its end."""
+    if (waiting := _waiting.get(connection)) is not None:
+        waiting.update(keys)
+        return
     for key in keys:
         if not rollups.is_pruned(connection, key):
             connection.execute(f"DELETE FROM {rollups.ADVICE} WHERE capture_id = ?", [key])
@@ -51,7 +84,13 @@ def refill(connection: duckdb.DuckDBPyConnection, keys: Iterable[int]) -> None:
 
 
 def advise(connection: duckdb.DuckDBPyConnection, first: int, last: int) -> None:
-    """Write the advice about a trace, or about all dumps from one key up to another."""
+    """Write the advice about a trace, or about all dumps from one key up to another.
+
+    It is computed under the database's own limit of memory, as a question is, where storing a file set a lower one.
+    """
+    [(most,)] = connection.execute("SELECT getvariable('most_memory')").fetchall()
+    if most is not None:
+        connection.execute(f"SET memory_limit = '{most}MB'")
     query = "SELECT 1 FROM captures AS c WHERE c.capture_id = ? AND c.format = ?"
     if connection.execute(query, [first, TRACE]).fetchall():
         write(connection, {first: rows_of_trace(connection, first)})

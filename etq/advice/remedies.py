@@ -10,7 +10,7 @@ class Traits(NamedTuple):
 
     is_training: bool | None
     is_compiled: bool
-    has_workers: bool
+    has_workers: bool | None
     steps: int
     step_ticks: int | None
     ticks: int
@@ -33,7 +33,6 @@ _REMEDIES: Final = {
     "dependency": "Let streams wait for fewer events of others.",
     "launch_delay": "Launch larger kernels, or replay CUDA graphs.",
     "function": "Run it in other processes or threads, or before the steps.",
-    "step": "Python between the ops takes it: do less there, or let torch.compile or CUDA graphs run the step as one.",
     "HtoD": "Copy less, or from pinned memory with non_blocking=True, ahead of its use.",
     "DtoH": "Copy results less often, or into pinned memory with non_blocking=True.",
     "wait": "Let it wait less: launch ahead, synchronize less often.",
@@ -49,12 +48,18 @@ def remedy(cause: str, kind: str, name: str | None, traits: Traits) -> str:
     match cause:
         case "host":
             text = _fewer_launches(traits)
+        case "cpu_op" if (name or "").startswith("aten::empty"):
+            text = ""
         case "cpu_op":
             text = f"{name} runs on the CPU and launches nothing: move it to the device, or out of the steps."
+        case "step":
+            text = _less_between_ops(traits, is_python=kind in ("function", "module"))
+        case "data_loading" if traits.has_workers is None:
+            text = "Load data ahead of its use, in more worker processes."
         case "data_loading" if traits.has_workers:
             text = "Its workers are too slow: more of them, less work per sample, or a greater prefetch_factor."
         case "rank":
-            text = f"Find what makes rank {name} late: compare its steps with the others (etq stragglers)."
+            text = f"Find what makes rank {name} late: compare its steps with the others (etq show stragglers)."
         case "transfer" if traits.is_training:
             text = f"{_REMEDIES[cause]} If the bytes matter, gradient accumulation or compression."
         case "device" | "four_bits" if kind != "op":
@@ -64,6 +69,14 @@ def remedy(cause: str, kind: str, name: str | None, traits: Traits) -> str:
         case _:
             text = _REMEDIES.get(cause, "")
     return text
+
+
+def _less_between_ops(traits: Traits, *, is_python: bool) -> str:
+    """What helps where the host is between the ops of a step; `is_python`: functions of Python are recorded there."""
+    whole = "let CUDA graphs" if traits.is_compiled else "let torch.compile or CUDA graphs"
+    if is_python:
+        return f"Python between the ops takes it: do less there, or {whole} run the step as one."
+    return f"The host runs nothing that is recorded between the ops: {whole} run the step as one."
 
 
 def _fewer_launches(traits: Traits) -> str:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     import duckdb
 
 Row = TypeVar("Row")
+# A temporary table with the rows of `_host_states`, as long as rules are asked.
+STATES: Final = "_advised_states"
 # Times of the host in which it launches, by name of the op, or between ops.
 LAUNCHING: Final = ("host", "step")
 
@@ -100,11 +102,6 @@ class Setup(NamedTuple):
     eligible_ticks: int | None
 
 
-class Compiled(NamedTuple):
-    ticks: int | None
-    compilations: int | None
-
-
 class Evidence:
     """The evidence about one trace."""
 
@@ -114,6 +111,12 @@ class Evidence:
     def _rows(self, make: Callable[[Iterable[Any]], Row], query: str) -> list[Row]:
         rows = self._connection.execute(query, {"key": self._key}).fetchall()
         return [make(row) for row in rows]
+
+    @cached_property
+    def _states(self) -> str:
+        """The temporary table of the states of the host's threads."""
+        self._connection.execute(f"CREATE TEMP TABLE {STATES} AS FROM _host_states({self._key:d})")
+        return STATES
 
     @cached_property
     def has_work(self) -> bool:
@@ -135,10 +138,10 @@ class Evidence:
     def idle(self) -> list[Idle]:
         return self._rows(
             Idle._make,
-            """
+            f"""
             SELECT p.device, p.cause, p.did, p.label, p.kind, sum(p.ticks)::BIGINT, count(*),
                 max(p.ticks), arg_max(p.start_ticks, (p.ticks, -p.start_ticks))
-            FROM _idle_parts($key) AS p
+            FROM _idle_parts($key, '{self._states}') AS p
             GROUP BY p.device, p.cause, p.did, p.label, p.kind
             ORDER BY p.device, 6 DESC, p.cause, p.label
             """,
@@ -147,7 +150,7 @@ class Evidence:
     @cached_property
     def path(self) -> list[OnPath]:
         query = "SELECT name, name_kind, cause, label, kernel_family, ticks, parts, longest, at_ticks"
-        query += " FROM _path_causes($key)"
+        query += f" FROM _path_causes($key, '{self._states}')"
         return self._rows(OnPath._make, f"{query} ORDER BY ticks DESC, name, cause, label")
 
     @cached_property
@@ -187,7 +190,7 @@ class Evidence:
 
     @property
     def has_kernels(self) -> bool:
-        """Whether less than a twentieth of the launches lack an event; else too much of the devices' time is missing."""
+        """Whether less than a twentieth of the launches lack an event; else too much of the time is missing."""
         return self.lost.lost <= 0 or 20 * self.lost.lost < self.lost.launches
 
     @cached_property
@@ -204,8 +207,13 @@ class Evidence:
         return self._rows(tuple, "SELECT device, bytes, memory_bytes FROM _used_memory($key) ORDER BY device")
 
     @cached_property
-    def compiled(self) -> Compiled:
-        return self._rows(Compiled._make, "SELECT ticks, compilations FROM _compiled_ticks($key)")[0]
+    def compiled(self) -> int:
+        """The time in which torch.compile compiled, within the steps that count."""
+        query = """
+            SELECT coalesce(sum(c.ticks), 0)::BIGINT FROM _compiled_ticks($key) AS c
+            JOIN (FROM trace_steps AS i WHERE i.capture_id = $key AND i.start_ticks IS NOT NULL) AS s USING (run_index)
+        """
+        return int(self._rows(tuple, query)[0][0])
 
     def places(self, parts: Sequence[Idle | OnPath]) -> str:
         """Return how many parts there are, with the length and start of the longest."""

@@ -55,8 +55,10 @@ def _launching(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) ->
     """The host launches: in ops, or in what is between them."""
     chosen = [part for part in parts if part.cause in LAUNCHING]
     cause = max(LAUNCHING, key=lambda word: sum(part.ticks for part in chosen if part.cause == word))
+    # What takes most of the time between ops: Python's functions, if they are recorded, or the step's own time.
+    kind, _ = _top([part for part in chosen if part.cause == cause], lambda part: part.kind)
     shown = [*_mostly(chosen), "etq idle --each lists them"]
-    yield _claim(evidence, use, chosen, cause, f"{who} idles: the host launches kernels too slowly.", shown)
+    yield _claim(evidence, use, chosen, cause, f"{who} idles: the host launches kernels too slowly.", shown, kind=kind)
 
 
 def _running(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> Iterator[Claim]:
@@ -90,12 +92,12 @@ def _apart(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> Ite
 
 def _claim(
     evidence: Evidence, use: Use, parts: Sequence[Idle], cause: str, text: str, shown: Sequence[str] = (), *,
-    least: float = 5.0, unexplained: str | None = None, name: str | None = None,
+    least: float = 5.0, unexplained: str | None = None, name: str | None = None, kind: str | None = None,
 ) -> Claim:  # fmt: skip
     times: Counter[str] = Counter()
     for part in parts:
         times[part.cause] += part.ticks
-    kind = next((part.kind for part in parts if part.label == name and part.kind), "wait")
+    kind = kind or next((part.kind for part in parts if part.label == name and part.kind), "wait")
     places = evidence.places(parts) if parts else ""
     whole = ("first to last event of the device", use.span)
     return Claim(RULE, text, unexplained, cause, (kind, name), times, whole, shown, places, least)

@@ -42,7 +42,7 @@ def critical_path(evidence: Evidence) -> Iterator[Claim]:
         text = f"{share} of the critical path is {_words(kind, name, parts)}."
         told = evidence.told_rank()[1] if cause == "rank" else name
         places = evidence.places(parts)
-        yield Claim(RULE, text, text, cause, (kind, told), times, whole, _shown(parts), places, _LEAST)
+        yield Claim(RULE, text, text, cause, (kind, told), times, whole, _shown(kind, parts), places, _LEAST)
 
 
 def _subject(part: OnPath) -> tuple[str, str] | None:
@@ -80,14 +80,16 @@ def _words(kind: str, name: str, parts: Sequence[OnPath]) -> str:
     return name
 
 
-def _shown(parts: Sequence[OnPath]) -> list[str]:
+def _shown(kind: str, parts: Sequence[OnPath]) -> list[str]:
+    """Return where the time is, unless the subject says it, and in which kernel."""
     ticks = sum(part.ticks for part in parts)
     host = sum(part.ticks for part in parts if part.cause not in _NOT_ON_HOST)
     on_devices = [part for part in parts if part.cause == "device"]
     device = sum(part.ticks for part in on_devices)
     top = max(on_devices, key=lambda part: part.ticks, default=None)
+    where = f"{percent(100 * device / ticks)} of it on devices, {percent(100 * host / ticks)} on the host"
     return [
-        f"{percent(100 * device / ticks)} of it on devices, {percent(100 * host / ticks)} on the host",
+        *([where] if device or kind not in ("step", "call") else []),
         *([f"mostly the kernel {shortened(top.label or '', 120)}"] if top else []),
         "etq critical-path lists the ops",
     ]

@@ -23,14 +23,15 @@ def data_loader(evidence: Evidence) -> Iterator[Claim]:
 
 
 def compilation(evidence: Evidence) -> Iterator[Claim]:
-    """Yield a claim about the recording's time in torch.compile."""
-    ticks, whole = evidence.compiled.ticks, evidence.traits.ticks
-    if ticks and whole:
-        share = percent(min(100.0, 100 * ticks / whole))
+    """Yield a claim about the time of steps, or of a recording without them, in which torch.compile compiles."""
+    steps = evidence.steps
+    if steps and evidence.compiled:
+        word = "step time" if steps.are_written else "recording"
+        share = percent(100 * evidence.compiled / steps.ticks)
         yield Claim(
-            "compilation", f"torch.compile compiles in {share} of the recording.", None, "compilation",
-            ("function", None), {"compilation": min(ticks, whole)}, ("the recording", whole),
-            ["etq ops lists them"],
+            "compilation", f"torch.compile compiles in {share} of the {word}.", None, "compilation",
+            ("function", None), {"compilation": evidence.compiled}, (word, steps.ticks),
+            ["etq show compilation lists the steps"],
         )  # fmt: skip
 
 

@@ -224,7 +224,8 @@ def _bounds(warehouse: Warehouse, capture: Capture, rows: Rows, *, are_sums: boo
         return [0.0] * len(rows)
     clocks, unit = Clocks(warehouse, capture), rows[0][9]
     found: dict[int | None, float] = {}
-    bounds, noted = [], {}
+    bounds: list[float] = []
+    noted: dict[str, None] = {}
     for node, parent, _, _, kind, _, time, *_, calls, executes in reversed(rows):
         step = clocks.step(clock_of(kind), unit)
         own = (step or 0.0) * calls / (1 if are_sums else executes or 1)

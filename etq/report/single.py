@@ -127,11 +127,8 @@ def _headline(target: Target) -> Section:
 
 def _advice(target: Target) -> Section:
     """Return the section with the findings. Texts and times are those of the report's options."""
-    options = (
-        {"unit": target.unit}
-        if target.is_trace
-        else {"unit": target.unit, "method": target.method, "runs": target.runs}
-    )
+    of_runs = {} if target.is_trace else {"method": target.method, "runs": target.runs}
+    options = {"unit": target.unit, **of_runs}
     query, parameters = advised(target.warehouse, target.capture, options)
     rows = ask(target.warehouse, query, **parameters)
     return Section(

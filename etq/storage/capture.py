@@ -303,7 +303,9 @@ def store_once(
 
 @contextmanager
 def in_little_memory(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """Limit DuckDB's memory to `INSERT_MEMORY` in the with block, except for a database in memory."""
+    """Limit DuckDB's memory to `INSERT_MEMORY` in the with block, up to the advice that ends it, except for a database
+    in memory.
+    """
     before = _byte_size(connection.execute("SELECT current_setting('memory_limit')").fetchall()[0][0])
     most = max(before // 10**6, 1)
     connection.execute(f"SET memory_limit = '{min(INSERT_MEMORY, most)}MB'; SET VARIABLE most_memory = {most}")

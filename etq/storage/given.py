@@ -32,7 +32,7 @@ def check_takes(source: Source, **given: object) -> None:
     """Raise `FormatError` if a trace is given what only an ETDump has; `given` are files by what they are given as."""
     names = [name.replace("_", " ") for name, each in given.items() if each is not None]
     if names and kind_of_bytes(source.content) == _TRACE:
-        raise FormatError(source.uri, f"a PyTorch trace has no {' or '.join(names)}: leave it out, or give an ETDump")
+        raise FormatError(source.uri, f"a trace in JSON has no {' or '.join(names)}: leave it out, or give an ETDump")
 
 
 def check_captures(source: Source, captures: tuple[Source, ...]) -> None:

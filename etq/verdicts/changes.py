@@ -141,7 +141,7 @@ def levels_of(values: Numbers, builds: Numbers) -> tuple[Numbers, Numbers | None
     parts = own**2 / counts
     between = max(trimmed_sd(np.diff(levels)[None])[0] ** 2 - parts.mean(), 0.1 * parts.min(), 1e-12)
     # Rounded, so that many series have the same errors.
-    share = round(4 * parts.mean() / (parts.mean() + between)) / 4
+    share = round(2 * parts.mean() / (parts.mean() + between)) / 2
     return levels, (1 - share) + share * (1 / counts) / (1 / counts).mean()
 
 
@@ -181,8 +181,8 @@ class _Part:
         self.values, self.least, self.errors = values, least, errors
         self.floor, self.shows = least.noise(median(values)), math.nan
         self.slopes, self.other = np.zeros(len(values)), np.zeros(len(values))
-        self.slope_p = np.ones(len(values))
         self.steps: list[Column] = []
+        self.bends: list[Column] = []
 
     def windows(self) -> list[tuple[int, int, int, int]]:
         """The first and last builds of each window, and of its middle, which together are all builds."""
@@ -206,7 +206,7 @@ class _Part:
         for column in model.columns:
             place = start + column.place
             if column.is_bend:
-                self.slope_p[max(place, first) : last] = np.minimum(self.slope_p[max(place, first) : last], column.p)
+                self.bends.append(column._replace(place=place))
             elif first - LEAST < place < last + LEAST and all(abs(place - step.place) >= LEAST for step in self.steps):
                 self.steps.append(column._replace(place=place))
 
@@ -405,6 +405,10 @@ def _creeps(part: _Part, rest: Numbers, growth: Numbers) -> list[Change]:
     for first, end in _stretches(part.slopes):
         size, before = float(part.slopes[first + 1 : end].sum()), float(np.median(rest) + growth[first])
         if end - first >= LONG and part.least.counts(before, size):
-            p, stage = float(part.slope_p[first:end].min()), KEPT if end - first >= LASTING else OPEN
-            found.append(Change(first, first, first, end, before, size, size, size, p, stage, is_creep=True))
+            bends = [bend for bend in part.bends if bend.place < end]
+            bend = min(bends, key=lambda bend: (bend.place <= first - LONG, bend.p))
+            width, stage = 2 * bend.error * (end - first), KEPT if end - first >= LASTING and bend.p < APART else OPEN
+            found.append(
+                Change(first, first, first, end, before, size, size - width, size + width, bend.p, stage, is_creep=True)
+            )
     return found

@@ -135,11 +135,11 @@ class Rows:
             found.append(product)
         return cross, lengths, squares
 
-    def best(self, chosen: Places) -> tuple[Places, Numbers, Numbers]:
+    def best(self, chosen: Places, has_bends: bool = True) -> tuple[Places, Numbers, Numbers]:
         """Return the best column of each row beside the chosen ones, the score with it, and that without it."""
         basis = self.basis
         cross, lengths, squares = self.beside(chosen)
-        can = basis.is_free & (lengths > 1e-7 * np.diag(basis.gram) + 1e-12)
+        can = basis.is_free & (has_bends | ~basis.is_bend) & (lengths > 1e-7 * np.diag(basis.gram) + 1e-12)
         for column in chosen.T:
             can &= ~(basis.near[np.maximum(column, 0)] & (column >= 0)[:, None])
         left = squares[:, None] - np.where(can, cross**2 / np.maximum(lengths, 1e-12), 0)
@@ -150,12 +150,12 @@ class Rows:
         paid = without - self.freedom * np.log(np.maximum(squares, 0) + self.prior)
         return column, scores[np.arange(len(column)), column] + paid, without
 
-    def grown(self) -> Rows:
+    def grown(self, has_bends: bool = True) -> Rows:
         """Choose steps and bends one by one while the score falls."""
         active = np.arange(len(self.chosen))
         while len(active) and self.chosen.shape[1] < min(MOST, len(self.basis.white) // 3):
             part = self.at(active)
-            column, score, _ = part.best(part.chosen)
+            column, score, _ = part.best(part.chosen, has_bends)
             is_better = score < part.score - 1e-9
             active = active[is_better]
             if len(active):
@@ -362,7 +362,14 @@ def fitted(y: Numbers, rows: Places, errors: bytes | None, floor: Numbers) -> Fi
     periods, fits = periods_of(z, sd), []
     for period in np.unique(np.r_[1, periods]):
         at = np.flatnonzero((periods == period) | (period == 1))
-        fits += [(at, Rows.of(z[at], floor[rows[at]], shape, errors, int(period)).grown()) for shape in SHAPES]
+        for shape in SHAPES:
+            fit = Rows.of(z[at], floor[rows[at]], shape, errors, int(period)).grown()
+            fits.append((at, fit))
+            # Steps of a stair look like growth at first.
+            has_bends = (fit.basis.is_bend[fit.chosen] & (fit.chosen >= 0)).any(axis=1)
+            if has_bends.any():
+                of_steps = Rows.of(z[at][has_bends], floor[rows[at]][has_bends], shape, errors, int(period))
+                fits.append((at[has_bends], of_steps.grown(has_bends=False)))
     owner = np.stack([_scores([each], len(z)) for each in fits]).argmin(axis=0)
     of_best = [(at[owner[at] == place], fit.at(owner[at] == place)) for place, (at, fit) in enumerate(fits)]
     return [(rows[at], fit.moved()) for at, fit in of_best if len(at)]

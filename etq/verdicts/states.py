@@ -48,11 +48,11 @@ def states(samples: Samples, *, is_slow: bool = False) -> States:
     """
     is_op, is_total = samples.of_level("op"), samples.of_level("total")
     is_single = "history" in samples.sides
-    precise = np.isfinite(samples.logs) & ~samples.is_coarse
+    precise = np.isfinite(samples.logs) & ~samples.is_rough
     called = {*samples.items[samples.of_level("call")]}
     # Ops with a coarse clock, that a capture lacks, or that one side calls more often, and calls of delegates that run
     # another graph, show no common state.
-    usable = np.isfinite(samples.logs).all(axis=1) & (2 * samples.is_coarse.sum(axis=1) < len(samples.captures))
+    usable = np.isfinite(samples.logs).all(axis=1) & (2 * samples.is_rough.sum(axis=1) < len(samples.captures))
     usable &= np.array([item not in called for item in samples.items], np.bool_) & ~samples.is_other_graph
     deviations = samples.logs - medians(samples.logs)[:, None]
     of_ops, totals = deviations[usable & is_op], deviations[usable & is_total]
@@ -85,9 +85,9 @@ def common_shift(samples: Samples, found: States) -> tuple[float, float, float] 
     factors, is_new = found.factors[used], samples.is_new[used]
     if not found.has_factor or is_new.all() or not is_new.any():
         return None
-    size = float(factors[is_new].mean() - factors[~is_new].mean())
-    half = _error(factors, is_new) * quantile(0.025, len(factors) - 2) if len(factors) > 2 else np.nan
-    half = half if samples.is_interleaved else np.nan
+    size, half = float(factors[is_new].mean() - factors[~is_new].mean()), np.nan
+    if samples.is_interleaved and min(is_new.sum(), (~is_new).sum()) > 1:
+        half = _error(factors, is_new) * quantile(0.025, _freedom(factors, is_new))
     return size, size - half, size + half
 
 
@@ -141,5 +141,16 @@ def _disagree(deviations: Numbers, ticks: Numbers, is_base: Flags, is_new: Flags
 
 def _error(factors: Numbers, is_new: Flags) -> float:
     """The standard error of the common shift; NaN if a side has one capture."""
-    parts = [factors[side].var() / (side.sum() - 1) if side.sum() > 1 else np.nan for side in (is_new, ~is_new)]
-    return float(np.sqrt(sum(parts)))
+    return float(np.sqrt(sum(_squared_errors(factors, is_new))))
+
+
+def _squared_errors(factors: Numbers, is_new: Flags) -> list[float]:
+    """The squared error of the mean of each side; NaN if it has one capture."""
+    return [factors[side].var() / (side.sum() - 1) if side.sum() > 1 else np.nan for side in (is_new, ~is_new)]
+
+
+def _freedom(factors: Numbers, is_new: Flags) -> int:
+    """The degrees of freedom of that error, rounded down (Welch, Satterthwaite): at least those of the smaller side."""
+    parts, counts = _squared_errors(factors, is_new), (is_new.sum(), (~is_new).sum())
+    squares = sum(part**2 / (count - 1) for part, count in zip(parts, counts, strict=True))
+    return max(1, int(sum(parts) ** 2 / squares + 1e-9)) if squares > 0 else int(sum(counts)) - 2

@@ -11,7 +11,7 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -511,10 +511,11 @@ class Warehouse(Views):
         listed = list(sources)
         find = partial(discover, pattern=label_from, repository=repository, sidecar=sidecar, given=labels)
         results: list[Capture | EtqError] = []
-        for each in self._ingested(files_of(listed, options, find), links, on_read):
-            if progress is not None:
-                progress(listed[len(results)], each)
-            results.append(each)
+        with self._ranks_together():
+            for each in self._ingested(files_of(listed, options, find), links, on_read):
+                if progress is not None:
+                    progress(listed[len(results)], each)
+                results.append(each)
         return results
 
     def ingest_ranks(
@@ -598,7 +599,18 @@ class Warehouse(Views):
         for column, store, source in (("program_id", store_program, program), ("record_id", store_record, record)):
             if source is not None:
                 links.append((column, self._write(partial(store, self.connection, source, None))[0]))
-        return [*self._ingested(files, links)]
+        with self._ranks_together():
+            return [*self._ingested(files, links)]
+
+    def _ranks_together(self) -> AbstractContextManager[None]:
+        """Return a context in which captures are added, after which the advice about ranks is written once."""
+        from etq.advice.filling import ranks_together
+
+        def write(work: Callable[[], None]) -> None:
+            with self._storing():
+                self._database.write(work)
+
+        return ranks_together(self.connection, write)
 
     def _ingested(
         self, files: Iterable[FileToStore | EtqError], links: Links, on_read: Callable[[], None] = lambda: None

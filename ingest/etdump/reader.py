@@ -24,7 +24,7 @@ from etq.ingest.etdump.schema import ALLOCATOR, ETDUMP, RUN_DATA
 from etq.ingest.events import classify as signatures
 from etq.ingest.events import rows as event_rows
 from etq.ingest.events.blocks import Blocks, Structure
-from etq.ingest.events.detached import Misfits, find_detached
+from etq.ingest.events.detached import Misfits, find_detached, leave_out_unended
 from etq.ingest.events.event import DEBUG, OUTPUT, PROFILE, EventSlice, Ticks
 from etq.ingest.events.host_clock import HostClock
 from etq.ingest.events.keys import NOWHERE, Indexes, Keys
@@ -89,6 +89,8 @@ class _Facts:
     """Properties of a whole file that are known only at its end."""
 
     types: set[int] = field(default_factory=set)
+    # Runs with an execute that did not end.
+    unended: list[int] = field(default_factory=list)
     # For each signature of a delegate: the number of events, of bare values, which start at 0, and of events whose
     # clock is not the host's.
     clocks: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 3), np.int64))
@@ -184,6 +186,8 @@ class _Reader:
         self.runs.block_index += [pattern.block_index for pattern in patterns]
         before = np.repeat(ends - counts, counts)
         place = Place(np.repeat(np.arange(runs.start, runs.stop), counts), np.arange(len(codes)) - before)
+        unended = leave_out_unended(structure, start, elapsed, before)
+        self.facts.unended += np.unique(place.run_index[unended]).tolist()
         detached = self._detached(structure, codes, start, elapsed, before)
         chosen = None if self.facts.types == {PROFILE} else type == PROFILE
         yield "event_ticks", event_rows.event_ticks(place, structure, start, elapsed, slices, chosen, detached)
@@ -220,22 +224,28 @@ class _Reader:
         return found.events
 
     def _failed_runs(self, names: Mapping[int, str]) -> list[tuple[str, str]]:
-        """Return a finding (rule, detail) about runs that log ops but not their execute, as others of their name do:
-        the runtime logs it at its end, unless an op fails. `names` has the name of each block's runs.
+        """Return findings (rule, detail) about runs whose execute has no end, and about runs that log ops but not their
+        execute, as others of their name do: the runtime logs it at its end, unless an op fails. `names` has the name of
+        each block's runs.
         """
         rows = self.blocks.signatures
         executes = {row.block_index for row in rows if row.key.name in (signatures.EXECUTE, signatures.STEP)}
         ops = {row.block_index for row in rows if signatures.event_kind(row.key) in _OPS}
         failed = {block for block in ops - executes if names[block] in {names[execute] for execute in executes}}
-        runs = [str(run) for run, block in enumerate(self.runs.block_index) if block in failed]
-        if not runs:
-            return []
-        listed = ", ".join(runs[:_LISTED]) + (", ..." if len(runs) > _LISTED else "")
-        detail = (
-            f"{len(runs)} of {len(self.runs)} runs log ops but no Method::execute: their execute failed, and "
-            f"their times are in no total (run_index {listed})"
-        )
-        return [("failed runs", detail)]
+        without = [run for run, block in enumerate(self.runs.block_index) if block in failed]
+        causes = {
+            "did not end: Method::execute has no end": self.facts.unended,
+            "log ops but no Method::execute: their execute failed": without,
+        }
+        return [
+            (
+                "failed runs",
+                f"{len(runs)} of {len(self.runs)} runs {cause}, and their times are in no total (run_index "
+                f"{', '.join(map(str, runs[:_LISTED]))}{', ...' if len(runs) > _LISTED else ''})",
+            )
+            for cause, runs in causes.items()
+            if runs
+        ]
 
     def _closing_tables(self) -> Iterator[Batch]:
         yield "runs", self.runs.rows()

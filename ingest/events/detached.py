@@ -21,7 +21,7 @@ import numpy.typing as npt
 from etq.errors import counted
 from etq.ingest.events.blocks import Structure
 from etq.ingest.events.event import EventKey, Ticks
-from etq.ingest.events.host_clock import HostClock
+from etq.ingest.events.host_clock import HostClock, are_unended
 from etq.ingest.events.keys import NOWHERE, Indexes, Keys
 from etq.ingest.events.nesting import find_enclosing
 
@@ -54,7 +54,7 @@ class Detached:
                at 0
     calls      indexes of the events that contain delegates' events
     causes     for each of `calls` the reason why it has no breakdown, or FITS
-    parents    indexes of other events that take less time than their children together
+    parents    indexes of other events that ended, and take less time than their children together
     """
 
     events: Mask | None
@@ -64,6 +64,20 @@ class Detached:
     calls: Indexes
     causes: npt.NDArray[np.int8]
     parents: Indexes
+
+
+def leave_out_unended(structure: Structure, start: Ticks, elapsed: Ticks, before: Indexes) -> Indexes:
+    """Have the events within executes that did not end belong to no execute, as those of an execute that failed.
+
+    Returns the indexes of these executes.
+    """
+    if not len(elapsed) or elapsed.min() >= 0:
+        return np.zeros(0, np.int64)
+    unended = np.flatnonzero(are_unended(start, elapsed))
+    executes = unended[structure.execute[unended] + before[unended] == unended]
+    within = np.flatnonzero(structure.execute != NOWHERE)
+    structure.execute[within[np.isin(structure.execute[within] + before[within], executes)]] = NOWHERE
+    return executes
 
 
 def find_detached(
@@ -106,8 +120,8 @@ def find_detached(
         is_out[delegated] |= is_misfit
         delegated = delegated[is_misfit]
     is_too_long = _too_long(inside[~is_out], outer[~is_out], length)
-    parents = np.flatnonzero(is_too_long)
-    if not len(parents) and not len(delegated):
+    parents = np.flatnonzero(is_too_long & ~are_unended(start, elapsed))
+    if not is_too_long.any() and not len(delegated):
         return Detached(None, found.events, found.elsewhere, counted_from_0, found.calls, found.causes, parents)
     detached = np.zeros(len(codes), np.bool_)
     detached[inside[delegated]] = True

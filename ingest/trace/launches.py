@@ -116,13 +116,53 @@ def is_launch(what: Class, name: str) -> bool:
 
 
 def shared_ids(kinds: Sequence[tuple[str, str]], classes: Sequence[Class], kind: Whole, call: Whole) -> Flags:
-    """Return which kernels share their call with others, though it launches one kernel: several launches have one id,
-    or the profiler gave a kernel the id of another, so which of them the call launched is unknown.
+    """Return which work is surely or possibly of another call than its id tells: several launches have one id, or the
+    profiler gave work the id of another.
+
+    Of a call that launches one kernel, that is a copy, and all work if there is more than one; of a call that copies, a
+    kernel beside a copy.
     """
     is_one = are(kind, [launches_one(each, name) for each, (_, name) in zip(classes, kinds, strict=True)])
-    found = are(kind, [each.activity == "kernel" for each in classes]) & (call != NONE)
-    found[found] = is_one[call[found]]
-    found[found] = np.bincount(call[found], minlength=1)[call[found]] > 1
+    is_copying = are(kind, [each.activity == "call" and each.purpose == "copy" for each in classes])
+    is_kernel = are(kind, [each.activity == "kernel" for each in classes])
+    work = np.flatnonzero(are(kind, [each.is_work for each in classes]) & (call != NONE))
+    of_call = call[work]
+    copies = np.bincount(of_call[~is_kernel[work]], minlength=len(kind))
+    several = np.bincount(of_call, minlength=len(kind)) > 1
+    found = np.zeros(len(kind), np.bool_)
+    found[work] = np.where(
+        is_kernel[work],
+        (is_one[of_call] & several[of_call]) | (is_copying[of_call] & (copies[of_call] > 0)),
+        is_one[of_call],
+    )
+    return found
+
+
+def of_several_processes(
+    classes: Sequence[Class], kind: Whole, start: Whole, correlation: Whole, process: Whole, rank: Whole, call: Whole
+) -> Flags:
+    """Return which work may be of the calls of several processes of its rank that have its id and started before it,
+    as less work than calls of these processes has the id: that of one was not recorded.
+    """
+    found = np.zeros(len(kind), np.bool_)
+    work = np.flatnonzero(are(kind, [each.is_work for each in classes]) & (call != NONE))
+    work = work[process[call[work]] != process[work]]
+    calls = np.flatnonzero(are(kind, [each.activity == "call" for each in classes]) & (correlation > 0))
+    calls = calls[np.isin(correlation[calls], correlation[work])]
+    if not len(work) or (process[calls] == process[calls[0]]).all():
+        return found
+    ids = np.unique(correlation, return_inverse=True)[1] * (int(rank.max()) + 1) + rank
+    # The first call of each process with an id, in their order.
+    calls = calls[np.lexsort((start[calls], process[calls], ids[calls]))]
+    is_first = np.ones(len(calls), np.bool_)
+    is_first[1:] = (np.diff(ids[calls]) != 0) | (np.diff(process[calls]) != 0)
+    calls = calls[is_first]
+    calls = calls[np.lexsort((start[calls], ids[calls]))]
+    known, first, processes = np.unique(ids[calls], return_index=True, return_counts=True)
+    of_id = np.searchsorted(known, ids[call[work]])
+    second = start[calls[np.minimum(first + 1, len(calls) - 1)]]
+    recorded = np.bincount(of_id, minlength=len(known))
+    found[work] = (recorded < processes)[of_id] & (second[of_id] <= start[work])
     return found
 
 

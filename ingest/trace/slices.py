@@ -26,6 +26,7 @@ from etq.ingest.trace.launches import (
     lost_launches,
     owners_by_id,
     owners_of,
+    of_several_processes,
     shared_ids,
 )
 from etq.ingest.trace.nesting import nesting
@@ -88,6 +89,8 @@ class Slices:
         self.call = calls_of(self.classes, *places)
         self._correct(columns, of_tracks or ())
         self._is_shared = shared_ids(self.kinds, self.classes, self.kind, self.call)
+        by_process = (self.kind, self.start, self.correlation, self.process, self.rank, self.call)
+        self._is_shared |= of_several_processes(self.classes, *by_process)
         self.origin = self._origins()
         self.run = self._runs()
         self.parent, self.overlap = self._nested()
@@ -115,20 +118,23 @@ class Slices:
                 lost_launches(self.kinds, self.classes, self.kind, self.rank, self.call, is_empty),
                 self._is_shared,
             )
+        shared = shared[np.argsort(~self._are_active("kernel")[shared], kind="stable")]
         launches = np.unique(self.call[shared])
+        of_shared = self.call[shared]
         self.call = self.call.copy()
         self.call[shared] = NONE
         # One kernel is of the launch with the id, whichever it is: the others are of those without.
         call = self.call.copy()
-        call[shared[np.unique(self.origin[shared], return_index=True)[1]]] = launches
+        call[shared[np.unique(of_shared, return_index=True)[1]]] = launches
         is_lost = lost_launches(self.kinds, self.classes, self.kind, self.rank, call, is_empty)
         is_unsure = is_empty & ~is_lost & np.isin(self.rank, self.rank[launches])
         is_unsure |= self._are_active("call") & ~works & np.isin(self.correlation, self.correlation[launches])
         is_unsure[launches] = True
         columns.find(
             "shared ids",
-            f"{counted(len(shared), 'kernel')} of the correlation ids of {counted(len(launches), 'call')} that launch "
-            "one each: which op launched which is unknown, so they count for no op",
+            f"{counted(len(shared), 'kernel or copy', 'kernels and copies')} with "
+            f"{counted(len(launches), 'correlation id')} that others have, too: which op launched which is unknown, so "
+            "they count for no op",
         )
         return is_captured, is_lost, is_unsure
 

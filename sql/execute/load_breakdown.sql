@@ -70,7 +70,8 @@ scaled AS (
     FROM parts AS p
 )
 SELECT p.capture_id, p.run_index, p.scope, p.part, p.component, p.events, p.ticks,
-    p.ticks * p.multiplier / p.divisor AS total, p.self_ticks * p.multiplier / p.divisor AS self_time, p.share_percent, p.unit
+    p.ticks * p.multiplier / p.divisor AS total, p.self_ticks * p.multiplier / p.divisor AS self_time,
+    p.share_percent, p.unit
 FROM scaled AS p;
 
 -- The same for one capture.

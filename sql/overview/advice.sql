@@ -1,13 +1,15 @@
 -- One finding about a capture, with its evidence, the time at stake and a remedy, the most severe first. For captures
 -- that a runtime on a device wrote, shares of ops and modules are of typical runs, see `typical_runs`, unless all are
--- requested. For PyTorch traces, the rules are those of
--- `trace_recommendations` and these. Lost kernels: launches without an event of a device; if a twentieth or more, no
--- rule about the time of devices applies. Device idle: a cause in `device_idle_causes` takes a twentieth or more of the
--- time from a device's first event to the end of its last. Critical path: an op in `critical_ops` takes a fifth of the
--- path. Device time: a family in `kernel_families` takes a fifth of the devices' time. Fusable kernels: fusing chains
--- in `fusable_chains` could save a twentieth of it. Below the roof: ops of a family in `op_efficiency` exceed the time
--- at 80 % of the device's peaks by a twentieth of the devices' time. Unfused attention: products with a softmax between
--- them take a twentieth. Odd sizes: products whose kernels read one or two elements at once take a twentieth. Of
+-- requested. For PyTorch traces, rules are these. Lost kernels: launches without an event of a device; if a twentieth or
+-- more, no rule about the time of devices applies. Data loader and compilation: a twentieth of the steps is in
+-- DataLoaders, or in `compilation`. Communication: a tenth of the steps is. Device idle: a cause in `idle_parts` takes a
+-- twentieth or more of the time from a device's first event to the end of its last. Critical path: a thing takes a fifth
+-- of the path. Gpu utilization: a device runs something for less than half of the steps. Data parallel, communication
+-- backend, tensor cores and device memory: how the program uses its devices. Device time: a family in `kernel_families`
+-- takes a fifth of the devices' time. Fusable kernels: fusing chains in `fusable_chains` could save a twentieth of it.
+-- Below the roof: ops of a family in `op_efficiency` exceed the time at 80 % of the device's peaks by a twentieth of the
+-- devices' time. Unfused attention: products with a softmax between them take a twentieth. Odd sizes: products whose
+-- kernels read one or two elements at once take a twentieth. Of
 -- findings with one cause, the one with the most time is shown. No rows: no rule applies. The rows are those of
 -- `all_advice`; other arguments need etq: etq advice, or the method of a warehouse in Python.
 -- Empty: no rule of advice applies to {capture}

@@ -2,7 +2,8 @@
 -- ran anything, and how long kernels; and the time from its first event to the end of its last.
 CREATE MACRO _device_use(capture_key) AS TABLE
 WITH work AS MATERIALIZED (
-    SELECT l.device, l.kind, l.start_ticks, l.end_ticks FROM _launches(capture_key) AS l WHERE l.end_ticks > l.start_ticks
+    SELECT l.device, l.kind, l.start_ticks, l.end_ticks FROM _launches(capture_key) AS l
+    WHERE l.end_ticks > l.start_ticks
 ),
 steps AS MATERIALIZED (
     SELECT t.start_ticks, t.end_ticks FROM _tool_steps(capture_key) AS t
@@ -33,7 +34,8 @@ swept AS (
         in_order AS (PARTITION BY e.device ORDER BY e.at_ticks),
         so_far AS (PARTITION BY e.device ORDER BY e.at_ticks RANGE UNBOUNDED PRECEDING)
 )
-SELECT s.device, _sum_where(s.ticks, s.step > 0) AS ticks, _sum_where(s.ticks, s.step > 0 AND s.change > 0) AS busy_ticks,
+SELECT s.device, _sum_where(s.ticks, s.step > 0) AS ticks,
+    _sum_where(s.ticks, s.step > 0 AND s.change > 0) AS busy_ticks,
     _sum_where(s.ticks, s.step > 0 AND s.kernel > 0) AS kernel_ticks,
     (
         SELECT max(w.end_ticks) - min(w.start_ticks) FROM work AS w WHERE w.device IS NOT DISTINCT FROM s.device

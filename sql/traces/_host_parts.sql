@@ -5,15 +5,17 @@ FROM _host_launches(capture_key) AS l
 JOIN (FROM threads AS i WHERE i.capture_id = capture_key) AS h USING (thread_index)
 GROUP BY l.thread_index, h.process;
 
--- One part of periods of threads of the host, such as gaps of devices until the next launch begins: what the thread did, see `_host_states`; where that does not tell, what the other thread of its process did that launches most. `step` is
--- whether it lies in a step of `_tool_steps`; NULL if the trace has none. Algorithm: the states of both threads, periods
--- and steps in one order; the last of each at every moment.
+-- One part of periods of threads of the host, such as gaps of devices until the next launch begins: what the thread did,
+-- see `_host_states`; where that does not tell, what the other thread of its process did that launches most. `step` is
+-- whether it lies in a step of `_tool_steps`; NULL if the trace has none. `owner_index` is of the thread itself.
+-- Algorithm: the states of both threads, periods and steps in one order; the last of each at every moment.
 CREATE MACRO _host_parts(
     capture_key,
+    host_states,  -- a table of the rows of `_host_states`
     periods  -- a table with the periods: device, thread_index, start_ticks, end_ticks; those of a device follow each other
 ) AS TABLE
 WITH asked_periods AS MATERIALIZED (FROM query_table(periods) AS q),
-states AS MATERIALIZED (FROM _host_states(capture_key)),
+states AS (FROM query_table(host_states) AS q),
 steps AS MATERIALIZED (FROM _tool_steps(capture_key)),
 asked AS MATERIALIZED (
     SELECT p.device, p.thread_index,
@@ -63,7 +65,7 @@ parts AS MATERIALIZED (
     WHERE s.change > 0 AND s.end_ticks > s.at_ticks
 ),
 told AS (
-    SELECT p.*, o.thread_index IS NOT NULL AND o.cause IS NULL AND o.kind IS NOT NULL AS is_open,
+    SELECT p.*, o.owner_index, o.thread_index IS NOT NULL AND o.cause IS NULL AND o.kind IS NOT NULL AS is_open,
         CASE WHEN o.cause IS NULL THEN x.cause ELSE o.cause END AS did,
         CASE WHEN o.cause IS NULL THEN x.label ELSE o.label END AS label,
         CASE WHEN o.cause IS NULL THEN x.kind ELSE o.kind END AS kind
@@ -73,7 +75,7 @@ told AS (
     LEFT JOIN states AS o ON o.thread_index = p.thread_index AND o.place = p.own
     LEFT JOIN states AS x ON x.thread_index = a.other_thread AND x.place = p.other
 )
-SELECT t.device, t.thread_index, t.start_ticks, t.at_ticks, t.end_ticks - t.at_ticks AS ticks, t.step, t.label,
+SELECT t.device, t.thread_index, t.start_ticks, t.at_ticks, t.owner_index, t.end_ticks - t.at_ticks AS ticks, t.step, t.label,
     t.kind, coalesce(t.did, CASE WHEN t.step OR t.is_open THEN 'step' END) AS did,
     CASE
         WHEN NOT t.step THEN 'between_steps'

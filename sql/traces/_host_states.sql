@@ -1,14 +1,8 @@
--- Whether a name is of something that torch.compile does when it compiles.
-CREATE MACRO _names_compilation(label) AS (
-    regexp_matches(label, 'compile_inner|_compile\.|dynamo_timed|entire_frame_compile|backend_compile|TorchDynamo')
-    AND NOT contains(label, 'Cache Lookup')
-);
-
 -- Whether torch itself writes an annotation of this name: it is no step.
 CREATE MACRO _is_torch_annotation(label) AS (
     regexp_matches(
         label,
-        '^(Torch-Compiled|## |TorchDynamo|Optimizer\.|autograd::|enumerate\(|(Distributed)?DataParallel|nn\.Module|FSDP)'
+        '^(Torch(-Compiled|Dynamo)|## |Optimizer\.|autograd::|enumerate\(|(Distributed)?DataParallel|nn\.Module|FSDP)'
     )
 );
 
@@ -23,7 +17,7 @@ SELECT s.signature_index, s.label, s.family, regexp_replace(s.label, '\d+', '*',
     END AS kind,
     coalesce(s.purpose = 'data_loading', false) AS loads_data,
     coalesce(s.purpose = 'communication', false) AS communicates,
-    s.activity <> 'call' AND _names_compilation(s.label) AS compiles,
+    s.activity <> 'call' AND _is_compilation(s.label) AS compiles,
     s.activity = 'call' AND s.purpose = 'launch' AS launches,
     CASE WHEN s.activity = 'call' THEN _call_cause(s.purpose, s.waits) END AS call_cause,
     s.activity = 'call' AND coalesce(s.waits, false) AS waits
@@ -39,6 +33,7 @@ CREATE MACRO _host_moments(capture_key) AS TABLE
 WITH names AS MATERIALIZED (FROM _host_names(capture_key)),
 hosts AS MATERIALIZED (
     SELECT t.thread_index, e.event_index, e.parent_index, e.signature_index, e.start_ticks,
+        CASE WHEN n.kind = 'op' THEN e.event_index ELSE coalesce(t.op_index, e.event_index) END AS owner_index,
         e.start_ticks + e.elapsed_ticks - coalesce(e.overlap_ticks, 0) AS end_ticks, n.kind, n.launches,
         n.kind <> 'call' OR n.call_cause IS NOT NULL AS is_state,
         n.loads_data::INTEGER AS loads_data, n.communicates::INTEGER AS communicates, n.compiles::INTEGER AS compiles
@@ -87,14 +82,14 @@ summed AS (
         ROWS UNBOUNDED PRECEDING
     )
 )
-SELECT s.*, h.signature_index, h.end_ticks - h.start_ticks AS length, h.start_ticks, h.end_ticks
+SELECT s.*, h.signature_index, h.owner_index, h.end_ticks - h.start_ticks AS length, h.start_ticks, h.end_ticks
 FROM summed AS s
 LEFT JOIN hosts AS h ON h.event_index = s.innermost
 WHERE s.change <> 0;
 
 -- One state of a thread of the host, as `_host_moments` has it, with what its time is spent on: `cause`, as in
 -- `idle_parts`; NULL where nothing is open, or where it waits in a function for what other threads launch. `label`, a
--- name without serial numbers, and `kind` are of the innermost event.
+-- name without serial numbers, and `kind` are of the innermost event; `owner_index` is the op around it, or itself.
 CREATE MACRO _host_states(capture_key) AS TABLE
 WITH moments AS MATERIALIZED (FROM _host_moments(capture_key)),
 names AS MATERIALIZED (FROM _host_names(capture_key)),
@@ -137,7 +132,7 @@ waiting AS (
     ASOF LEFT JOIN all_launches AS u ON u.process = f.process AND row(f.end_ticks) > row(u.at_ticks)
     WHERE u.launched > coalesce(b.launched, 0)
 )
-SELECT m.thread_index, m.at_ticks, m.place, d.family AS label, d.kind,
+SELECT m.thread_index, m.at_ticks, m.place, m.owner_index, d.family AS label, d.kind,
     CASE
         WHEN m.loads_data THEN 'data_loading'
         WHEN m.communicates THEN 'communication'

@@ -4,7 +4,11 @@
 CREATE MACRO _lost_launches(capture_key) AS TABLE
 WITH names AS MATERIALIZED (
     SELECT s.signature_index, s.label, s.purpose = 'launch' AND NOT contains(s.label, 'HostFunc') AS launches,
-        CASE WHEN contains(s.label, 'BeginCapture') THEN 1 WHEN contains(s.label, 'EndCapture') THEN -1 ELSE 0 END AS capture
+        CASE
+            WHEN contains(s.label, 'BeginCapture') THEN 1
+            WHEN contains(s.label, 'EndCapture') THEN -1
+            ELSE 0
+        END AS capture
     FROM (SELECT capture_key AS capture_id) AS a
     JOIN signatures AS s USING (capture_id)
     WHERE s.activity = 'call'

@@ -1,10 +1,12 @@
 -- The time on the critical path of a trace by what it is of and what it is spent on. `cause` is device, wait (for a
 -- device, a launch or another event), unknown, or for the host as in `idle_parts`. `name` is the op, or else the event,
 -- and `name_kind` what that is: op, step, annotation, module, function, call, kernel, copy or fill.
-CREATE MACRO _path_causes(capture_key) AS TABLE
+CREATE MACRO _path_causes(
+    capture_key,
+    host_states  -- a table of the rows of `_host_states`
+) AS TABLE
 WITH path AS MATERIALIZED (
-    SELECT p.*, p.kind IN ('op', 'call', 'annotation', 'python', 'other', 'host', 'handover') AS is_host
-    FROM _path_elements(capture_key, NULL, NULL) AS p
+    SELECT p.*, p.kind IN ('host', 'handover') AS is_host FROM _path_spans(capture_key, NULL, NULL) AS p
 ),
 -- Between threads that hand over, the time of the next.
 periods AS MATERIALIZED (
@@ -14,7 +16,8 @@ periods AS MATERIALIZED (
     WHERE p.is_host
 ),
 names AS MATERIALIZED (
-    SELECT s.signature_index, s.family, s.kernel_family,
+    SELECT s.signature_index, s.label, s.family, s.kernel_family, s.activity,
+        CASE WHEN s.activity = 'call' THEN _call_cause(s.purpose, s.waits) END AS call_cause,
         CASE
             WHEN h.pattern IN (SELECT t.pattern FROM _tool_steps(capture_key) AS t) THEN 'step'
             ELSE coalesce(h.kind, s.activity)
@@ -23,36 +26,38 @@ names AS MATERIALIZED (
     JOIN signatures AS s USING (capture_id)
     LEFT JOIN _host_names(capture_key) AS h USING (signature_index)
 ),
-named AS MATERIALIZED (
-    SELECT p.*, n.family AS name, n.kind AS name_kind, k.kernel_family
-    FROM path AS p
-    LEFT JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
-        ON e.event_index = coalesce(p.op_index, p.event_index)
-    LEFT JOIN names AS n ON n.signature_index = e.signature_index
-    LEFT JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS d
-        ON d.event_index = p.event_index
-    LEFT JOIN names AS k ON k.signature_index = d.signature_index
-),
 parts AS (
-    SELECT CASE WHEN n.kind = 'handover' THEN h.label ELSE n.name END AS name,
-        CASE WHEN n.kind = 'handover' THEN h.kind ELSE n.name_kind END AS name_kind,
-        coalesce(n.label, n.call) AS label, n.kernel_family, h.cause, h.ticks, h.at_ticks AS start_ticks
-    FROM _host_parts(capture_key, 'periods') AS h
-    JOIN named AS n ON n.is_host AND n.start_ticks = h.start_ticks
+    SELECT NULL AS stretch, h.cause, h.ticks, h.at_ticks AS start_ticks,
+        CASE WHEN p.kind <> 'handover' THEN h.owner_index END AS owner_index, NULL AS event_index, h.label AS host_label, CASE WHEN p.kind = 'handover' THEN h.kind END AS host_kind
+    FROM _host_parts(capture_key, host_states, 'periods') AS h
+    JOIN path AS p ON p.is_host AND p.start_ticks = h.start_ticks
     UNION ALL
-    SELECT n.name, n.name_kind, coalesce(n.label, n.call) AS label, n.kernel_family,
-        CASE
-            WHEN n.kind IN ('kernel', 'memcpy', 'memset') THEN 'device'
-            WHEN n.kind = 'synchronization' AND n.cause <> 'synchronization' THEN n.cause
-            WHEN n.kind IN ('unknown', 'unknown_wait') THEN 'unknown'
-            ELSE 'wait'
-        END,
-        n.end_ticks - n.start_ticks, n.start_ticks
-    FROM named AS n
-    WHERE NOT n.is_host
+    SELECT p.kind, NULL, p.end_ticks - p.start_ticks, p.start_ticks, coalesce(t.op_index, d.op_index, p.event_index),
+        p.event_index, NULL, NULL
+    FROM path AS p
+    LEFT JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (event_index)
+    LEFT JOIN (FROM device_events AS i WHERE i.capture_id = capture_key) AS d USING (event_index)
+    WHERE NOT p.is_host
+),
+summed AS (
+    SELECT o.signature_index AS owner_name, e.signature_index AS event_name, p.stretch, p.cause, p.host_label, p.host_kind,
+        sum(p.ticks)::BIGINT AS ticks, count(*) AS parts, max(p.ticks) AS longest,
+        arg_max(p.start_ticks, (p.ticks, -p.start_ticks)) AS at_ticks
+    FROM parts AS p
+    LEFT JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS o ON o.event_index = p.owner_index
+    LEFT JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e ON e.event_index = p.event_index
+    GROUP BY o.signature_index, e.signature_index, p.stretch, p.cause, p.host_label, p.host_kind
 )
-SELECT p.name, p.name_kind, p.cause, p.label, p.kernel_family, sum(p.ticks)::BIGINT AS ticks, count(*) AS parts,
-    max(p.ticks) AS longest,
-    arg_max(p.start_ticks, (p.ticks, -p.start_ticks)) AS at_ticks
-FROM parts AS p
-GROUP BY p.name, p.name_kind, p.cause, p.label, p.kernel_family;
+SELECT CASE WHEN s.host_kind IS NULL THEN o.family ELSE s.host_label END AS name,
+    coalesce(s.host_kind, o.kind) AS name_kind,
+    CASE
+        WHEN s.stretch IS NULL THEN s.cause
+        WHEN s.stretch = 'device' AND e.activity IN ('kernel', 'copy', 'fill') THEN 'device'
+        WHEN s.stretch = 'synchronization' AND e.call_cause <> 'synchronization' THEN e.call_cause
+        WHEN s.stretch IN ('unknown', 'unknown_wait') THEN 'unknown'
+        ELSE 'wait'
+    END AS cause,
+    coalesce(e.label, s.host_label) AS label, e.kernel_family, s.ticks, s.parts, s.longest, s.at_ticks
+FROM summed AS s
+LEFT JOIN names AS o ON o.signature_index = s.owner_name
+LEFT JOIN names AS e ON e.signature_index = s.event_name;

@@ -1,9 +1,6 @@
--- One part of the critical path of a trace: a stretch of time in one event, or in none. Stretches of the host have a
--- part for each innermost event of the thread. The path of a whole recording begins with its first device event, if
--- nothing is known of what that waited for during most of the time until then. Algorithm: after each start the
--- innermost event is that which starts, after each end its parent; stretches of the path begin and end among these
--- moments.
-CREATE MACRO _path_parts(capture_key, step, step_name) AS TABLE
+-- One stretch of time on the critical path of a trace, see `_path_stretches`. The path of a whole recording begins with
+-- its first device event, if nothing is known of what that waited for during most of the time until then.
+CREATE MACRO _path_spans(capture_key, step, step_name) AS TABLE
 WITH part AS MATERIALIZED (FROM _path_window(capture_key, step, step_name)),
 whole AS MATERIALIZED (
     FROM _path_stretches(
@@ -20,10 +17,16 @@ bounds AS MATERIALIZED (
         AND s.kind IN ('unknown', 'unknown_wait')
         AND s.end_ticks <= (SELECT min(w.start_ticks) FROM whole AS w WHERE w.kind = 'device')
         AND 2 * (s.end_ticks - s.start_ticks) > s.end_ticks - p.start_ticks
-),
-stretches AS MATERIALIZED (
-    SELECT s.* FROM whole AS s CROSS JOIN bounds AS b WHERE b.begin_ticks IS NULL OR s.start_ticks >= b.begin_ticks
-),
+)
+SELECT s.*, coalesce(b.begin_ticks, p.start_ticks) AS begin_ticks, p.end_ticks AS until_ticks
+FROM whole AS s CROSS JOIN part AS p CROSS JOIN bounds AS b
+WHERE b.begin_ticks IS NULL OR s.start_ticks >= b.begin_ticks;
+
+-- One part of the critical path of a trace: a stretch of time in one event, or in none. Stretches of the host have a
+-- part for each innermost event of the thread. Algorithm: after each start the innermost event is that which starts,
+-- after each end its parent; stretches of the path begin and end among these moments.
+CREATE MACRO _path_parts(capture_key, step, step_name) AS TABLE
+WITH stretches AS MATERIALIZED (FROM _path_spans(capture_key, step, step_name)),
 spans AS MATERIALIZED (
     SELECT s.thread_index, min(s.start_ticks) AS start_ticks, max(s.end_ticks) AS end_ticks
     FROM stretches AS s
@@ -90,12 +93,14 @@ parts AS (
         ROWS UNBOUNDED PRECEDING
     )
 )
-SELECT s.*, coalesce(b.begin_ticks, p.start_ticks) AS begin_ticks, p.end_ticks AS until_ticks
+SELECT s.*, b.begin_ticks, b.until_ticks
 FROM (
-    SELECT t.* FROM stretches AS t WHERE t.kind <> 'host'
+    SELECT t.kind, t.start_ticks, t.end_ticks, t.event_index, t.thread_index
+    FROM stretches AS t
+    WHERE t.kind <> 'host'
     UNION ALL
     SELECT 'host', t.at_ticks, t.end_ticks, nullif(t.innermost, -1), t.thread_index
     FROM parts AS t
     WHERE t.on_path > 0 AND t.end_ticks > t.at_ticks
 ) AS s
-CROSS JOIN part AS p CROSS JOIN bounds AS b;
+CROSS JOIN (SELECT i.begin_ticks, i.until_ticks FROM stretches AS i LIMIT 1) AS b;

@@ -17,7 +17,7 @@ outer_annotations AS MATERIALIZED (
         WHERE i.activity = 'annotation'
             AND coalesce(i.purpose, 'denoising') = 'denoising'
             AND NOT _is_torch_annotation(i.label)
-            AND NOT _names_compilation(i.label)
+            AND NOT _is_compilation(i.label)
     ) AS s
     JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e USING (signature_index)
     JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (event_index)

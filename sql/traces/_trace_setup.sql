@@ -64,33 +64,3 @@ JOIN trace_memory AS m USING (capture_id)
 JOIN trace_devices AS d ON d.capture_id = m.capture_id AND d.device = m.device
 WHERE m.device_type <> 0 AND d.memory_bytes > 0
 GROUP BY m.device;
-
--- The time that torch.compile compiles, in the thread that compiles longest; NULL if none does.
-CREATE MACRO _compiled_ticks(capture_key) AS TABLE
-WITH names AS MATERIALIZED (
-    SELECT s.signature_index
-    FROM (SELECT capture_key AS capture_id) AS a
-    JOIN signatures AS s USING (capture_id)
-    WHERE NOT s.on_device AND s.activity <> 'call' AND _names_compilation(s.label)
-),
-slices AS (
-    SELECT t.thread_index, e.start_ticks, e.start_ticks + e.elapsed_ticks AS end_ticks,
-        max(e.start_ticks + e.elapsed_ticks) OVER (
-            PARTITION BY t.thread_index
-            ORDER BY e.start_ticks, e.elapsed_ticks DESC
-            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-        ) AS before_ticks
-    FROM names AS n
-    JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e USING (signature_index)
-    JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (event_index)
-    WHERE e.elapsed_ticks > 0
-),
-outermost AS (
-    SELECT s.thread_index,
-        sum(s.end_ticks - greatest(s.start_ticks, coalesce(s.before_ticks, s.start_ticks)))::BIGINT AS ticks,
-        count(*) FILTER (WHERE s.before_ticks IS NULL OR s.start_ticks >= s.before_ticks) AS compilations
-    FROM slices AS s
-    WHERE s.before_ticks IS NULL OR s.end_ticks > s.before_ticks
-    GROUP BY s.thread_index
-)
-SELECT max(o.ticks) AS ticks, arg_max(o.compilations, o.ticks) AS compilations FROM outermost AS o;

@@ -1,5 +1,8 @@
 -- One part of one gap of a device, in ticks, as in `idle_parts`.
-CREATE MACRO _idle_parts(capture_key) AS TABLE
+CREATE MACRO _idle_parts(
+    capture_key,
+    host_states  -- a table of the rows of `_host_states`
+) AS TABLE
 WITH gaps AS MATERIALIZED (FROM _device_gaps(capture_key, 'device')),
 periods AS MATERIALIZED (
     SELECT g.device, g.call_thread AS thread_index, g.start_ticks, g.start_ticks + g.host_ticks AS end_ticks
@@ -8,7 +11,7 @@ periods AS MATERIALIZED (
 ),
 did AS MATERIALIZED (
     SELECT p.device, p.start_ticks, p.cause, p.did, p.label, p.kind, sum(p.ticks)::BIGINT AS ticks
-    FROM _host_parts(capture_key, 'periods') AS p
+    FROM _host_parts(capture_key, host_states, 'periods') AS p
     GROUP BY p.device, p.start_ticks, p.cause, p.did, p.label, p.kind
 ),
 calls AS (
@@ -88,9 +91,10 @@ SELECT p.* FROM parts AS p WHERE p.ticks > 0;
 --   host_cause: between steps, what the host did by the words of `cause`; NULL if nothing is recorded, and for parts after the launch
 --   unit: the requested unit of time
 CREATE MACRO idle_parts(capture, unit := NULL) AS TABLE
-WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit))
+WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
+states AS MATERIALIZED (FROM _host_states((SELECT a.capture_id FROM target AS a)))
 SELECT p.device, _in_unit(p.start_ticks - r.start_ticks, a.scale) AS start, p.cause,
     _in_unit(p.ticks, a.scale) AS duration, p.label AS host, p.kind AS host_kind, p.did AS host_cause, a.unit
-FROM _idle_parts((SELECT a.capture_id FROM target AS a)) AS p CROSS JOIN target AS a
+FROM _idle_parts((SELECT a.capture_id FROM target AS a), 'states') AS p CROSS JOIN target AS a
 CROSS JOIN _recording((SELECT a.capture_id FROM target AS a)) AS r
 ORDER BY p.start_ticks, p.device, p.ticks DESC, p.cause, p.label;

@@ -33,7 +33,12 @@ told AS (
             ),
             false
         ) AS is_compiled,
-        coalesce(bool_or(contains(n.label, '_MultiProcessingDataLoaderIter')), false) AS has_workers
+        -- Where only some DataLoaders have workers, it isn't known of which time is spent in.
+        CASE
+            WHEN bool_or(contains(n.label, '_MultiProcessingDataLoaderIter'))
+                THEN CASE WHEN NOT bool_or(contains(n.label, '_SingleProcessDataLoaderIter')) THEN true END
+            ELSE false
+        END AS has_workers
     FROM names AS n
 ),
 spans AS (
@@ -61,7 +66,7 @@ FROM told AS t CROSS JOIN stepped AS p CROSS JOIN _recording(capture_key) AS r;
 -- Columns:
 --   is_training: whether it trains: autograd's backward ops or an optimizer; false for steps of servers and of diffusion models without those; NULL if neither is seen
 --   is_compiled: whether torch.compile made code that ran
---   has_workers: whether a DataLoader has worker processes
+--   has_workers: whether DataLoaders have worker processes; NULL if only some have
 --   steps: number of steps, of any tool: the profiler's, a server's, a diffusion model's, or annotations that repeat and launch most of what is launched
 --   step_time: time in these on the host; NULL without steps
 --   duration: time of the recording

@@ -84,7 +84,7 @@ described AS MATERIALIZED (
         _series_unit(unit, bool_or(d.is_cycles)) AS unit,
         -- As in comparisons: of at least half of the captures.
         CASE
-            WHEN 2 * count(*) FILTER (WHERE _is_clock_coarse(o.p25, o.resolution, d.scale)) >= count(*)
+            WHEN 2 * count(*) FILTER (WHERE _is_clock_coarse(o.p25, o.resolution)) >= count(*)
                 THEN max(o.resolution * d.scale)
             ELSE 0
         END AS resolution,
@@ -128,7 +128,8 @@ changes AS MATERIALIZED (
             (
                 SELECT list({
                     'series': s.number, 'family': s.family, 'positions': s.positions, 'builds': s.builds,
-                    'values': s.values, 'steps': coalesce(r.steps, []), 'creeps': coalesce(r.creeps, []), 'resolution': s.resolution
+                    'values': s.values, 'steps': coalesce(r.steps, []), 'creeps': coalesce(r.creeps, []),
+                    'resolution': s.resolution
                 })
                 FROM described AS s
                 LEFT JOIN resets AS r ON r.number = s.number

@@ -72,8 +72,8 @@ def test_workers_are_for_loaders_without(warehouse: Warehouse, tmp_path: Path, l
         *launched(2, 910, 930, 960),
     ]
     found = [each for each in advised(warehouse, tmp_path, *events) if each.cause == "data_loading"]
-    assert len(found) == 1
-    assert ("num_workers" in found[0].remedy) == (loader == LOADERS[0])
+    assert {each.rule for each in found} == {"data loader", "device idle", "critical path"}
+    assert all(("num_workers" in each.remedy) == (loader == LOADERS[0]) for each in found)
 
 
 def test_a_device_that_copies_is_busy(warehouse: Warehouse, tmp_path: Path) -> None:

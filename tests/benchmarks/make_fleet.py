@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 import etq
-from etq.database.rollups import fill_rollups
+from etq.advice.filling import fill_rollups
 from tests.benchmarks.make_dump import EVENTS_PER_RUN, around, write
 
 RUNS, OPS = 100, 50

@@ -183,11 +183,16 @@ def trend(fleet: Fleet) -> Sides:
 
 
 def _factors(fleet: Fleet) -> np.ndarray[Any, Any]:
-    """The common shift of each capture: the median over its 20 largest ops of their change from the usual time."""
-    _, values, _ = fleet.quantiles(0.25)
+    """The common shift of each capture: the median over its 20 largest ops, by the medians of three families or more, of
+    their change from the usual time.
+    """
+    keys, values, _ = fleet.quantiles(0.25)
     largest = np.argsort(-np.median(values, axis=0), kind="stable")[:20]
     logs = np.log(values[:, largest])
-    return np.asarray(np.median(logs - np.median(logs, axis=0), axis=1))
+    off = logs - np.median(logs, axis=0)
+    families = np.array([keys[at][0] for at in largest])
+    of_families = [np.median(off[:, families == family], axis=1) for family in dict.fromkeys(families)]
+    return np.asarray(np.median(of_families, axis=0) if len(of_families) >= 3 else np.median(off, axis=1))
 
 
 @pair("trend", "numpy's quantiles of an op's and of a module's runs, and a metric's values")

@@ -145,6 +145,12 @@ def device_idle_causes(asked: Asked) -> Sides:
     return found, {key: [len(of), sum(of), max(of)] for key, of in times.items()}
 
 
+@pair("idle_parts", "the parts of a device's gaps add up to the gaps of device_idle", of="trace")
+def idle_parts(asked: Asked) -> Sides:
+    found = sums(((row[0],), (row[1],)) for row in asked.view("idle_parts", "device, duration", unit="ns"))
+    return found, sums(((row[0],), (row[1],)) for row in asked.view("device_idle", "device, duration", unit="ns"))
+
+
 @pair("critical_path", "a walk back through the JSON's events, by plain Python", of="trace")
 def critical_path(asked: Asked) -> Sides:
     paths = Paths(asked.trace.entries)
@@ -809,29 +815,6 @@ def _step_at(asked: Asked, at: int) -> int | None:
     steps = (each for each in asked.trace.steps if each.start <= at)
     begun = max(steps, key=lambda each: each.start, default=None)
     return int(begun.name.split("#")[1]) if begun is not None and at < begun.end else None
-
-
-@pair(
-    "trace_recommendations",
-    "the shares of average_step, gpu_utilization and memory_timeline against the limits",
-    of="trace",
-)
-def trace_recommendations(asked: Asked) -> Sides:
-    rules = {"data_loader", "communication", "gpu_utilization"}
-    found = sorted(
-        (row for row in asked.view("trace_recommendations", "rule, device") if row[0] in rules), key=str
-    )  # fmt: skip
-    shares: dict[str, float | None] = dict(asked.view("average_step", "category, share_percent"))
-    expected = [
-        *([("data_loader", None)] if (shares.get("DataLoader") or 0) > 5 else []),
-        *([("communication", None)] if (shares.get("Communication") or 0) > 10 else []),
-        *(
-            ("gpu_utilization", device)
-            for device, share in asked.view("gpu_utilization", "device, utilization_percent")
-            if share < 50
-        ),
-    ]
-    return found, sorted(expected, key=str)
 
 
 @pair("time_tree", "time of the host's slices, each once, is that of the outermost", of="trace")

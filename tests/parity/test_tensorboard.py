@@ -218,17 +218,3 @@ def test_utilization(traces: Traces, name: str) -> None:
     for (device, _, *numbers, _), (number, *expected) in zip(rows, DEVICES[name], strict=True):
         assert device == number
         assert numbers == [None if value is None else pytest.approx(value, rel=2e-4) for value in expected]
-
-
-@pytest.mark.parametrize("name", thinned(NAMES, FEW))
-def test_recommendations(traces: Traces, whole_traces: Traces, name: str) -> None:
-    """They fire on the same traces as the plug-in's, also where etq reads all events."""
-    texts = answers(name)["overview"]["recommendations"]
-    words = {"on input data loading": "data_loader", "on communication": "communication", "low util": "gpu_utilization"}
-    expected = [rule for text, rule in words.items() if text in texts]
-    assert len(expected) == texts.count("<li>") == 1
-    for warehouse in (traces, whole_traces):
-        rows = warehouse.rows("trace_recommendations", name)
-        assert [row[0] for row in rows] == expected
-        if expected != ["gpu_utilization"]:
-            assert rows[0][3].split()[0] + "% of the step time" in texts

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import etq
-from etq.database.rollups import fill_rollups
+from etq.advice.filling import fill_rollups
 from etq.warehouse.warehouse import Warehouse
 from tests.batches import Labelled, ingest_all
 from tests.conftest import CAPTURES

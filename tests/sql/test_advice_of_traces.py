@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from etq.advice.trace_evidence import Evidence
+from etq.advice.trace_setup import setup
 from tests.sql.test_trace_views import PLAIN, TWO_DEVICES
-from tests.trace_builders import event, memory, two_steps
+from tests.trace_builders import event, memory
 from tests.traces import Traces
 
 H100 = [{"id": 0, "name": "NVIDIA H100 80GB HBM3", "computeMajor": 9, "computeMinor": 0}]
@@ -131,34 +133,20 @@ def test_one_item_for_one_cause(traces: Traces) -> None:
     assert len(rules) == 1, rules
 
 
-def rules(traces: Traces, **arguments: Any) -> list[tuple[Any, ...]]:
-    return traces.ask("trace_recommendations", "rule, device", **arguments)
-
-
-def test_recommendations(traces: Traces) -> None:
-    traces.take(*two_steps())
-    assert traces.ask("trace_recommendations", "rule, device, evidence") == [
-        ("gpu_utilization", 0, "a kernel ran in 36.36 % of the steps")
-    ]
-    limits = {"data_loader_percent": 3, "utilization_percent": 36}
-    assert traces.ask("trace_recommendations", "rule, device, evidence", **limits) == [
-        ("data_loader", None, "3.6 % of the step time is in DataLoader")
-    ]
-
-
-def test_each_idle_device_has_a_row(traces: Traces) -> None:
-    """The plug-in has one text for both: GPU 0and 1 have low utilization."""
-    traces.take(*two_steps(), event("kernel", "relu_kernel", 50, 60, 8, device=1))
-    assert rules(traces) == [("gpu_utilization", 0), ("gpu_utilization", 1)]
+def rules(traces: Traces) -> list[str]:
+    """The rules about a program's setup that apply now."""
+    [(key,)] = traces.warehouse.connection.execute("SELECT capture_id FROM captures").fetchall()
+    findings = setup(Evidence(traces.warehouse.connection, key))
+    return [finding.rule for finding in findings]
 
 
 @pytest.mark.long
-def test_tensor_cores_are_recommended_for_devices_that_have_them(traces: Traces) -> None:
+def test_tensor_cores_are_advised_for_devices_that_have_them(traces: Traces) -> None:
     """The plug-in can't distinguish AMD's devices."""
     traces.take(*PLAIN, deviceProperties=TWO_DEVICES)
-    assert rules(traces) == [("tensor_cores", None)]
+    assert rules(traces) == ["tensor cores"]
     traces.warehouse.connection.execute("UPDATE trace_devices SET name = 'AMD Instinct MI250X'")
-    assert rules(traces) == [("tensor_cores", None)]
+    assert rules(traces) == ["tensor cores"]
     traces.warehouse.connection.execute("UPDATE trace_devices SET name = 'AMD Radeon Graphics'")
     assert rules(traces) == []
     traces.warehouse.connection.execute("UPDATE trace_devices SET name = 'NVIDIA K80', compute_major = 3")
@@ -170,15 +158,14 @@ def test_parallel_training(traces: Traces) -> None:
     traces.take(
         *PLAIN, *wrappers, event("kernel", "ampere_sgemm_64x64_nn", 20, 80, 7, device=1), deviceProperties=TWO_DEVICES
     )
-    assert rules(traces) == [("data_parallel", None), ("communication_backend", None), ("tensor_cores", None)]
+    assert rules(traces) == ["data parallel", "communication backend", "tensor cores"]
 
 
 @pytest.mark.long
 def test_full_memory_is_that_of_devices(traces: Traces) -> None:
-    """The plug-in compares the CPU's memory with the last device's: it recommends the same for both traces."""
+    """The plug-in compares the CPU's memory with the last device's: it advises the same for both traces."""
     op = event("cpu_op", "aten::empty", 0, 10)
     traces.take(op, memory(5, 950, 950, type=1, device=1), deviceProperties=TWO_DEVICES)
-    assert rules(traces) == [("device_memory", 1)]
-    assert rules(traces, memory_percent=95) == []
+    assert rules(traces) == ["device memory"]
     traces.warehouse.connection.execute("UPDATE trace_memory SET device_type = 0, device = -1")
     assert rules(traces) == []

@@ -11,7 +11,7 @@ import pytest
 
 import etq
 from etq import QueryError
-from etq.warehouse.focus import computed_once, of_dumps, of_trace, timed_once
+from etq.warehouse.focus import computed_once, of_dumps, of_trace
 from tests.benchmarks.make_gpu_trace import make_gpu_trace
 from tests.conftest import CAPTURES
 
@@ -19,12 +19,21 @@ STEPS = CAPTURES / "torch" / "mlp_train.pt.trace.json.gz"
 DUMP = CAPTURES / "mlp_xnn" / "mlp_xnn_100runs.etdp"
 OF_TRACES = (
     *("_nested_times", "backward_times", "collectives", "critical_ops", "critical_path", "device_breakdown"),
-    *("device_idle", "device_idle_causes", "key_averages", "launch_totals", "passes", "peak_memory", "queue_summary"),
-    *("tensor_core_use", "wide_steps", "work_totals", "_advice_of_trace", "average_step", "gpu_utilization"),
+    *(
+        "device_idle",
+        "device_idle_causes",
+        "idle_parts",
+        "key_averages",
+        "launch_totals",
+        "passes",
+        "peak_memory",
+        "queue_summary",
+    ),
+    *("tensor_core_use", "wide_steps", "work_totals", "average_step", "gpu_utilization"),
     *("kernel_table", "module_tree", "timeline"),
 )
 OF_DUMPS = (
-    *("_advice_of_runtime", "delegate_totals", "event_histogram", "execute_breakdown", "framework_tax", "headline"),
+    *("delegate_totals", "event_histogram", "execute_breakdown", "framework_tax", "headline"),
     *("module_totals", "op_totals", "percentiles", "phase_totals", "run_times", "timeline", "typical_runs"),
 )
 
@@ -80,12 +89,6 @@ def test_views_have_the_same_rows(warehouse: etq.Warehouse, name: str, views: tu
     assert sum(bool(rows) for rows in alone.values()) > (7 if name == "cpu" else 15 if views == OF_TRACES else 2)
 
 
-@pytest.mark.parametrize("name", ["torch/lists.pt.trace.json.gz", "torch_gpu/rank0.pt.trace.json.gz", "mlp/mlp.etdp"])
-def test_rules_that_are_not_planned_have_no_rows(name: str) -> None:
-    with etq.read(CAPTURES / name) as warehouse:
-        assert warehouse.advice().to_arrow_table().equals(warehouse.sql("FROM advice(1)").to_arrow_table())
-
-
 @pytest.mark.long
 def test_views_of_a_dump_have_the_same_rows(warehouse: etq.Warehouse) -> None:
     # Views with the option `runs` use typical runs by default.
@@ -98,21 +101,6 @@ def test_views_of_a_dump_have_the_same_rows(warehouse: etq.Warehouse) -> None:
     with computed_once(warehouse, warehouse.capture("dump"), of_dumps("forward", "all")):
         assert warehouse.rows(totals, **arguments) == expected
     assert expected[1] and all(alone[view] for view in OF_DUMPS if view not in ("phase_totals",))
-
-
-@pytest.mark.long
-def test_views_of_a_dump_find_times_once(warehouse: etq.Warehouse) -> None:
-    alone, before = answers(warehouse, "dump", OF_DUMPS), definitions(warehouse)
-    every = "FROM op_totals('dump', unit := 'ms', runs := 'all')"
-    expected = warehouse.rows(every)
-    with timed_once(warehouse, warehouse.capture("dump")):
-        assert answers(warehouse, "dump", OF_DUMPS) == alone
-        assert warehouse.rows(every) == expected
-        plan = warehouse.connection.execute("EXPLAIN FROM op_totals('dump')").fetchall()
-        assert "_computed_times" in str(plan)
-        with pytest.raises(QueryError, match="other arguments"):
-            warehouse.rows("FROM op_totals('dump', steps := 'skip_first=1')")
-    assert definitions(warehouse) == before
 
 
 def test_nothing_remains_even_after_an_error(warehouse: etq.Warehouse) -> None:

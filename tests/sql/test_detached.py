@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 
 from etq.warehouse.warehouse import Warehouse
@@ -317,15 +319,18 @@ def test_the_unit_is_decided_for_a_delegate(warehouse: Warehouse, name: str) -> 
 
 
 @pytest.mark.parametrize("bits", [None, 32])
-def test_a_run_without_an_end_has_no_time(warehouse: Warehouse, bits: int | None) -> None:
+def test_a_run_without_an_end_has_no_time(warehouse: Warehouse, bits: Literal[32] | None) -> None:
     """Beside a clock that wraps, too."""
     fine = run("Execute", kernel("add", 20, 40), execute(10, 110))
     wraps = [run("Execute", kernel("add", TOP - 5, 15), execute(TOP - 10, 90))] if bits else []
-    unended = run("Execute", kernel("add", 2000, 0), execute(1000, 0))
+    unended = run("Execute", kernel("add", 1010, 1800), kernel("add", 2000, 0), execute(1000, 0))
     warehouse.ingest(dump(fine, *wraps, unended), name="test", clock_bits=bits)
     rows = warehouse.rows("SELECT duration_ticks FROM events WHERE label = 'Method::execute' ORDER BY run_index")[1]
     assert rows == [(100,), *[(100,)] * len(wraps), (None,)]
+    mean = "SELECT calls, per_execute FROM op_totals('test', unit := 'ns', runs := 'all') WHERE op = 'add'"
+    assert warehouse.rows(mean)[1] == [(1 + len(wraps), 20)]
     found = dict(warehouse.rows("SELECT rule, left(detail, 20) FROM findings")[1])
-    assert found == {"unended events": "2 events have no end"} | (
+    of_all = "1 of 3 runs did not " if bits else "1 of 2 runs did not "
+    assert found == {"unended events": "2 events have no end", "failed runs": of_all} | (
         {"wrapped clock": "2 events end after t"} if bits else {}
     )

@@ -69,7 +69,7 @@ def test_a_share_is_unknown_if_that_of_more_than_a_tenth_is(traces: Traces) -> N
 
 
 def advises_tensor_cores(traces: Traces) -> bool:
-    return ("tensor_cores",) in traces.ask("trace_recommendations", "rule")
+    return ("tensor cores",) in traces.ask("advice", "rule")
 
 
 def test_tensor_cores_are_advised_from_a_twentieth_on(traces: Traces) -> None:

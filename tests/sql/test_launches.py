@@ -143,3 +143,42 @@ def test_ids_that_tell_are_used(traces: Traces, name: str, ids: tuple[int, int])
     made = [each | {"name": name} if each["name"].startswith("hip") else each for each in shared(ids, ids)]
     assert found(traces, *made) == (0, 0, [])
     assert ops(traces) == ({"aten::mm": 30, "aten::relu": 10} if ids == (1, 2) else {"aten::mm": 0, "aten::relu": 40})
+
+
+def of_process(process: int, *events: dict[str, Any]) -> Events:
+    return [{**each, "pid": process} for each in events]
+
+
+def work(category: str, at: int, number: int) -> dict[str, Any]:
+    return event(category, category, at, at + 10, 7, device=0, stream=7, correlation=number)
+
+
+LATER = of_process(200, event("cpu_op", "aten::relu", 10, 20), call("cudaLaunchKernel", 12, 3))
+SHARED: dict[str, tuple[Events, list[str | None]]] = {
+    "a kernel and a copy": ([*launch(3), work("kernel", 30, 3), work("gpu_memcpy", 50, 3)], [None, None]),
+    "a copy for a kernel": ([*launch(3), work("gpu_memcpy", 50, 3)], [None]),
+    "a copy's own": (
+        [event("cpu_op", "aten::copy_", 0, 9), call("cudaMemcpyAsync", 2, 3), work("gpu_memcpy", 20, 3), work("kernel", 40, 3)],
+        ["aten::copy_", None],
+    ),
+    "two processes, one kernel": ([*of_process(100, *launch(3)), *LATER, *of_process(0, work("kernel", 30, 3))], [None]),
+    "before the other's launch": ([*of_process(100, *launch(3)), *LATER, *of_process(0, work("kernel", 7, 3))], ["aten::mm"]),
+    "two processes, two kernels": (
+        [*of_process(100, *launch(3)), *LATER, *of_process(0, work("kernel", 7, 3), work("kernel", 30, 3))],
+        ["aten::mm", "aten::relu"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_work_whose_id_is_of_several_is_of_no_op(traces: Traces, name: str) -> None:
+    events, owners = SHARED[name]
+    traces.take(*events)
+    query = """
+        SELECT o.name FROM device_events AS d
+        JOIN event_ticks AS e USING (capture_id, run_index, event_index)
+        JOIN signatures AS s USING (capture_id, signature_index)
+        LEFT JOIN event_ticks AS p ON p.event_index = d.op_index LEFT JOIN signatures AS o ON o.signature_index = p.signature_index
+        WHERE s.activity IN ('kernel', 'copy') ORDER BY e.start_ticks
+    """
+    assert [row[0] for row in traces.warehouse.rows(query)[1]] == owners

@@ -187,8 +187,8 @@ def test_people_see_columns_of_each_public_view(warehouse: Warehouse) -> None:
 # The packages of etq that show rows. Others compute, or write the formats of other programs.
 SHOWING = ("agents.py", "analysis", "cli", "demo.py", "render", "report", "serve", "warehouse")
 # Pages whose drawings have the columns of a node and its pair, and tell ops apart; the parameters that are
-# options of a report; the columns of samples that describe an item.
-DRAWN = ("report/graph_pair.py", "report/trends.py", "report/target.py", "analysis/items.py")
+# options of a report; the columns of samples that describe an item; the rows that SQL reads of changes.
+DRAWN = ("report/graph_pair.py", "report/trends.py", "report/target.py", "analysis/items.py", "analysis/changes.py")
 
 
 def test_no_list_of_columns_of_a_view_stands_outside_sql() -> None:

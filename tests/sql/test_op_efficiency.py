@@ -482,7 +482,7 @@ HALF_AS, HALF_BS = tensor(2, 8, 4, type=HALF), tensor(2, 4, 16, type=HALF)
 X = tensor(2, 3, 4, 5)  # 120 elements
 IMAGE, FILTERS, BIAS = tensor(2, 3, 8, 8), tensor(6, 3, 3, 3), tensor(6)
 NUMBERS = ["1, 1", "0, 0", "1, 1"]
-CASES: dict[str, tuple[list[Tensor | str | None], tuple[int, int | None]]] = {
+CASES: dict[str, tuple[list[Tensor | str | None], tuple[int | None, int | None]]] = {
     # Both matrices are read, the product is written, whether or not its size is already that.
     "aten::mm": ([A, B, C], (1024, 4 * (32 + 64 + 128))),
     "aten::mm of an empty out": ([A, B, tensor(0)], (1024, 4 * (32 + 64 + 128))),

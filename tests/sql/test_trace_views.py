@@ -236,7 +236,7 @@ def test_other_captures_have_no_rows(warehouse: Warehouse) -> None:
     warehouse.ingest(CAPTURES / "mlp/mlp.etdp", name="t")
     for view in (
         "step_breakdown", "average_step", "gpu_utilization", "gpu_metrics", "operator_table", "kernel_table",
-        "trace_memory_stats", "memory_timeline", "module_tree", "trace_recommendations",
+        "trace_memory_stats", "memory_timeline", "module_tree",
     ):  # fmt: skip
         assert warehouse.rows(f"FROM {view}('t')")[1] == [], view
 

@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 import ruptures  # type: ignore[import-not-found]
 from otava.analysis import compute_change_points  # type: ignore[import-not-found]
-from scipy.stats import mannwhitneyu  # type: ignore[import-not-found]
+from scipy.stats import mannwhitneyu
 
 LEAST = np.log(1.03)
 

@@ -79,7 +79,7 @@ def growing(slope: float) -> Callable[[Random], Drawn]:
 
 def several(each: int, sd: float, size: float) -> Callable[[Random], Drawn]:
     """Captures of 30 builds, so many of each, that are slower from the 16th build on."""
-    builds = np.repeat(np.arange(30), each)
+    builds = np.repeat(np.arange(30.0), each)
     return lambda random: Drawn(random.normal(12, sd, len(builds)) + math.log1p(size) * (builds >= 15), builds)
 
 
@@ -95,7 +95,7 @@ def of_fleets(size: float, is_total: bool) -> Callable[[Random], Drawn]:
 
 
 def by_etq(all_drawn: Sequence[Drawn]) -> list[Found]:
-    levels = [(each.values, None) if each.builds is None else levels_of(*each) for each in all_drawn]
+    levels = [(each.values, None) if each.builds is None else levels_of(each.values, each.builds) for each in all_drawn]
     found = changes_of([level for level, _ in levels], [LEAST] * len(levels), None, [error for _, error in levels])
     return [
         [

@@ -10,6 +10,7 @@ import duckdb
 import pytest
 
 import etq
+from etq.advice import collecting, filling
 from etq.errors import EtqError, FormatError
 from etq.storage import bulk as batches
 from etq.storage.capture import Links, Options, store
@@ -18,6 +19,7 @@ from etq.warehouse.warehouse import Capture, Warehouse
 from tests.builders import dump, execute, kernel, run
 from tests.conftest import CAPTURES
 from tests.sampling import IS_WHOLE
+from tests.trace_builders import event, trace
 from tests.unit.test_warehouse import contents
 from tests.warehouses import empty_warehouse
 
@@ -100,3 +102,23 @@ def test_files_that_the_database_refuses_together_go_one_by_one(warehouse: Wareh
     assert [str(each) for each in results if isinstance(each, EtqError)] == ["bytes: not that one"]
     assert warehouse.rows("SELECT capture_id FROM captures ORDER BY 1")[1] == [(1,), (2,), (3,)]
     assert warehouse.rows("FROM labels")[1] == []
+
+
+def test_advice_about_a_job_is_written_once_in_the_memory_of_questions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ranks that are stored in a transaction each have their advice computed once, with the limit that queries have."""
+    computed: list[tuple[int, str]] = []
+    limit = "SELECT current_setting('memory_limit')"
+
+    def recorded(connection: duckdb.DuckDBPyConnection, key: int) -> list[collecting.Row]:
+        computed.append((key, connection.execute(limit).fetchall()[0][0].split()[1]))
+        return collecting.rows_of_trace(connection, key)
+
+    monkeypatch.setattr(filling, "rows_of_trace", recorded)
+    monkeypatch.setattr(batches, "FILES", 1)
+    ranks = [trace(event("cpu_op", "aten::mm", 0, 5), distributedInfo={"rank": rank}) for rank in range(3)]
+    with etq.open(tmp_path / "lab.duckdb") as warehouse:
+        warehouse.connection.execute("SET memory_limit = '4GB'")
+        keys = [each.capture_id for each in captured(warehouse.ingest_many(ranks, labels={"job": "a"}))]
+        assert computed == [(key, "GiB") for key in keys]

@@ -79,7 +79,7 @@ def test_pipes_and_links_to_nothing_are_not_opened(tmp_path: Path) -> None:
 A_TRACE: Final = trace(event("cpu_op", "aten::add", 0, 10))
 MLP: Final = CAPTURES / "mlp"
 FILES: Final = {
-    "a PyTorch trace": gzip.compress(A_TRACE),
+    "a trace in JSON": gzip.compress(A_TRACE),
     "an ETDump": (MLP / "mlp.etdp").read_bytes(),
     "an ExecuTorch program (.pte)": (MLP / "mlp.pte").read_bytes(),
     "a zip, perhaps an ETRecord": (MLP / "mlp.etrecord").read_bytes(),
@@ -114,7 +114,7 @@ def test_what_is_given_with_a_dump(warehouse: Warehouse, option: str, kind: str)
     assert warehouse.rows("FROM captures")[1] == []
 
 
-@pytest.mark.parametrize("kind", [each for each in FILES if each != "a PyTorch trace"])
+@pytest.mark.parametrize("kind", [each for each in FILES if each != "a trace in JSON"])
 def test_what_is_given_as_a_graph_capture(warehouse: Warehouse, kind: str) -> None:
     message = "not a graph capture; give the trace that torch's profiler wrote while the graphs were captured"
     for read in readers(warehouse):
@@ -133,8 +133,8 @@ def test_a_trace_is_not_its_own_capture(warehouse: Warehouse) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"etrecord": MLP / "mlp.etrecord"}, "a PyTorch trace has no ETRecord: leave it out, or give an ETDump"),
-        ({"debug_buffer": MLP / "mlp_debug.bin"}, "a PyTorch trace has no debug buffer: leave it out"),
+        ({"etrecord": MLP / "mlp.etrecord"}, "a trace in JSON has no ETRecord: leave it out, or give an ETDump"),
+        ({"debug_buffer": MLP / "mlp_debug.bin"}, "a trace in JSON has no debug buffer: leave it out"),
     ],
 )
 def test_what_a_trace_does_not_have(warehouse: Warehouse, given: dict[str, Any], message: str) -> None:

@@ -159,7 +159,7 @@ def test_files_that_are_not_warehouses_are_refused(tmp_path: Path) -> None:
             etq.open(CAPTURES / name)
     trace = tmp_path / "trace.json"
     trace.write_text('{"schemaVersion": 1, "traceEvents": []}')
-    with pytest.raises(WarehouseError, match="trace.json: a PyTorch trace, not a warehouse; "):
+    with pytest.raises(WarehouseError, match="trace.json: a trace in JSON, not a warehouse; "):
         etq.open(trace)
     path.write_text("no database")
     with pytest.raises(WarehouseError, match=r"lab.duckdb: not a DuckDB database; name another file"):
