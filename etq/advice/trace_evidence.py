@@ -71,12 +71,12 @@ class Waits(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """The time of the steps, as in `step_breakdown`."""
+    """The time of the steps, as in `step_breakdown`; of those of other tools, or of the recording, if it has none."""
 
     ticks: int
     communication: int
     data_loading: int
-    are_written: bool
+    are_known: bool
 
 
 class Lost(NamedTuple):
@@ -178,7 +178,11 @@ class Evidence:
             WHERE s.capture_id = $key AND s.start_ticks IS NOT NULL
             """,
         )
-        return Steps(*rows[0]) if rows[0][0] else None
+        steps = Steps(*rows[0])
+        if not steps.are_known and (steps.communication or steps.data_loading):
+            columns = "ticks, communication_ticks, data_loader_ticks, has_steps"
+            steps = self._rows(Steps._make, f"SELECT {columns} FROM _tool_step_times($key)")[0]
+        return steps if steps.ticks else None
 
     @cached_property
     def lost(self) -> Lost:

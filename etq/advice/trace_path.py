@@ -24,7 +24,11 @@ _NOT_ON_HOST: Final = ("device", "wait", "unknown", "between_steps", "not_record
 
 def critical_path(evidence: Evidence) -> Iterator[Claim]:
     """Yield a claim for each thing that the path is made of."""
-    whole = ("the critical path", sum(part.ticks for part in evidence.path))
+    # Annotations, modules and functions before the first of these and after the last are not on the path.
+    whole = (
+        "the critical path, from the first to the last op, call or event of a device",
+        sum(part.ticks for part in evidence.path),
+    )
     groups: defaultdict[tuple[str, str], list[OnPath]] = defaultdict(list)
     for part in evidence.path:
         if key := _subject(part):

@@ -31,6 +31,6 @@ def communication(evidence: Evidence) -> Iterator[Claim]:
         "unknown": "Steps communicate; one rank does not show whether they wait for another or for the transfer: "
         "ingest all ranks as one job.",
     }[cause]
-    word = "step time" if steps.are_written else "recording"
+    word = "step time" if steps.are_known else "recording"
     shown = f"{percent(100 * spent / steps.ticks)} of the {word} is in communication"
     yield Claim(RULE, text, None, cause, ("rank", rank), times, (word, steps.ticks), [shown], least=_LEAST)

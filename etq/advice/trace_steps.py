@@ -13,7 +13,7 @@ def data_loader(evidence: Evidence) -> Iterator[Claim]:
     """Yield a claim about the steps' time in DataLoaders, while devices run nothing."""
     steps = evidence.steps
     if steps:
-        word = "step time" if steps.are_written else "recording"
+        word = "step time" if steps.are_known else "recording"
         loading = steps.data_loading or 0
         shown = f"{percent(100 * loading / steps.ticks)} of the {word} is in DataLoader"
         yield Claim(

@@ -42,9 +42,13 @@ hosts AS MATERIALIZED (
     JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (event_index)
     WHERE e.elapsed_ticks >= coalesce(e.overlap_ticks, 0) AND e.elapsed_ticks >= 0
 ),
+-- A coarse clock doesn't tell whether a launch is in a function that begins in the same tick: it is if its op is.
 launching AS (
-    SELECT h.thread_index, h.start_ticks
+    SELECT h.thread_index, h.start_ticks,
+        CASE WHEN p.kind = 'op' AND p.start_ticks = h.start_ticks AND p.end_ticks > p.start_ticks THEN 3 ELSE 1
+        END AS place
     FROM hosts AS h
+    LEFT JOIN hosts AS p ON p.event_index = h.parent_index
     WHERE h.kind = 'call'
         AND (
             h.launches
@@ -52,7 +56,7 @@ launching AS (
         )
 ),
 moments AS (
-    SELECT h.thread_index, h.start_ticks AS at_ticks, 1 AS place, h.end_ticks AS other_ticks, h.event_index,
+    SELECT h.thread_index, h.start_ticks AS at_ticks, 2 AS place, h.end_ticks AS other_ticks, h.event_index,
         h.event_index AS innermost, h.signature_index AS own_name, 1 AS change, 0 AS launches, h.loads_data,
         h.communicates, h.compiles
     FROM hosts AS h
@@ -63,7 +67,7 @@ moments AS (
     FROM hosts AS h
     WHERE h.is_state AND h.end_ticks > h.start_ticks
     UNION ALL
-    SELECT c.thread_index, c.start_ticks, 2, NULL, NULL, NULL, NULL, 0, 1, 0, 0, 0
+    SELECT c.thread_index, c.start_ticks, c.place, NULL, NULL, NULL, NULL, 0, 1, 0, 0, 0
     FROM launching AS c
 ),
 summed AS (
@@ -110,7 +114,7 @@ described AS MATERIALIZED (
 processes AS MATERIALIZED (SELECT t.thread_index, t.process FROM threads AS t WHERE t.capture_id = capture_key),
 all_launches AS MATERIALIZED (
     SELECT p.process, m.at_ticks,
-        count(*) OVER (PARTITION BY p.process ORDER BY m.at_ticks ROWS UNBOUNDED PRECEDING) AS launched
+        count(*) OVER (PARTITION BY p.process ORDER BY m.at_ticks) AS launched
     FROM _host_launches(capture_key) AS m
     JOIN processes AS p USING (thread_index)
 ),
@@ -124,7 +128,7 @@ waiting AS (
         JOIN processes AS p USING (thread_index)
         WHERE NOT d.launches AND d.kind <> 'op' AND m.length >= 20000
     ) AS f
-    ASOF LEFT JOIN all_launches AS b ON b.process = f.process AND row(f.start_ticks) > row(b.at_ticks)
+    ASOF LEFT JOIN all_launches AS b ON b.process = f.process AND row(f.start_ticks) >= row(b.at_ticks)
     ASOF LEFT JOIN all_launches AS u ON u.process = f.process AND row(f.end_ticks) > row(u.at_ticks)
     WHERE u.launched > coalesce(b.launched, 0)
 )

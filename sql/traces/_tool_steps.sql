@@ -1,5 +1,6 @@
 -- One step of a trace by the annotations of any tool: the profiler's steps, those of servers and of diffusion models, or
--- else the outermost annotations with numbers for names or none that repeat, and launch most of what is launched.
+-- else the outermost annotations with numbers for names or none that repeat, and launch most of what is launched, or
+-- have most of the ops if nothing is launched.
 CREATE MACRO _tool_steps(capture_key) AS TABLE
 WITH written AS MATERIALIZED (
     SELECT w.start_ticks, w.end_ticks
@@ -14,7 +15,7 @@ outer_annotations AS MATERIALIZED (
         FROM (SELECT capture_key AS capture_id) AS a
         JOIN signatures AS i USING (capture_id)
         WHERE i.activity = 'annotation'
-            AND i.purpose IS NULL
+            AND coalesce(i.purpose, 'denoising') = 'denoising'
             AND NOT _is_torch_annotation(i.label)
             AND NOT _is_compilation(i.label)
     ) AS s
@@ -22,10 +23,20 @@ outer_annotations AS MATERIALIZED (
     JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (event_index)
     WHERE t.annotation_index IS NULL AND e.elapsed_ticks > 0 AND NOT EXISTS (FROM written AS w)
 ),
+launching AS MATERIALIZED (
+    SELECT l.at_ticks FROM _host_launches(capture_key) AS l WHERE EXISTS (FROM outer_annotations AS o)
+),
 launches AS (
     SELECT l.at_ticks, count(*) OVER (ORDER BY l.at_ticks ROWS UNBOUNDED PRECEDING) AS launched
-    FROM _host_launches(capture_key) AS l
-    WHERE EXISTS (FROM outer_annotations AS o)
+    FROM (
+        SELECT n.at_ticks FROM launching AS n
+        UNION ALL
+        SELECT e.start_ticks
+        FROM (SELECT capture_key AS capture_id) AS a
+        JOIN signatures AS i ON i.capture_id = a.capture_id AND i.activity = 'op'
+        JOIN event_ticks AS e ON e.capture_id = a.capture_id AND e.signature_index = i.signature_index
+        WHERE EXISTS (FROM outer_annotations AS o) AND NOT EXISTS (FROM launching AS n)
+    ) AS l
 ),
 kinds AS (
     SELECT o.pattern, sum(coalesce(u.launched, 0) - coalesce(b.launched, 0)) AS launched
@@ -45,3 +56,64 @@ chosen AS (
 SELECT NULL AS pattern, w.start_ticks, w.end_ticks FROM written AS w
 UNION ALL
 SELECT o.pattern, o.start_ticks, o.end_ticks FROM outer_annotations AS o JOIN chosen AS c USING (pattern);
+
+-- The time of the steps of `_tool_steps`, until the end of what they launched, or of the recording if there are none:
+-- all of it, what is in communication while nothing is computed, and what loads data while devices run nothing. One row.
+CREATE MACRO _tool_step_times(capture_key) AS TABLE
+WITH work AS MATERIALIZED (
+    SELECT l.start_ticks, l.end_ticks, l.call_start_ticks, _work_type(l.kind, l.kernel_family) AS type
+    FROM _launches(capture_key) AS l
+),
+tool AS MATERIALIZED (FROM _tool_steps(capture_key)),
+steps AS (
+    SELECT t.start_ticks, greatest(t.end_ticks, max(w.end_ticks)) AS end_ticks
+    FROM tool AS t
+    LEFT JOIN (
+        SELECT b.start_ticks, w.end_ticks
+        FROM work AS w
+        ASOF JOIN tool AS b ON row(w.call_start_ticks) >= row(b.start_ticks)
+        WHERE w.call_start_ticks < b.end_ticks
+    ) AS w USING (start_ticks)
+    GROUP BY t.start_ticks, t.end_ticks
+    UNION ALL
+    SELECT r.start_ticks, r.end_ticks FROM _recording(capture_key) AS r WHERE NOT EXISTS (FROM tool)
+),
+spans AS (
+    SELECT s.start_ticks, s.end_ticks, 'step' AS type FROM steps AS s
+    UNION ALL
+    SELECT w.start_ticks, w.end_ticks, w.type FROM work AS w
+    UNION ALL
+    SELECT e.start_ticks, e.start_ticks + e.elapsed_ticks, i.purpose
+    FROM (SELECT capture_key AS capture_id) AS a
+    JOIN signatures AS i USING (capture_id)
+    JOIN event_ticks AS e USING (capture_id, signature_index)
+    WHERE NOT i.on_device
+        AND e.elapsed_ticks > 0
+        AND (i.purpose = 'data_loading' OR i.purpose = 'communication' AND NOT EXISTS (FROM work))
+),
+edges AS (
+    SELECT s.start_ticks AS at_ticks, s.type, 1 AS change FROM spans AS s
+    UNION ALL
+    SELECT s.end_ticks, s.type, -1 FROM spans AS s
+),
+moments AS (
+    SELECT e.at_ticks, _sum_where(e.change, e.type = 'step') AS step,
+        _sum_where(e.change, e.type = 'computation') AS computes,
+        _sum_where(e.change, e.type = 'communication') AS communicates,
+        _sum_where(e.change, e.type = 'memory') AS copies, _sum_where(e.change, e.type = 'data_loading') AS loads
+    FROM edges AS e
+    GROUP BY e.at_ticks
+),
+swept AS (
+    SELECT lead(m.at_ticks) OVER so_far - m.at_ticks AS ticks, sum(m.step) OVER so_far AS step,
+        sum(m.computes) OVER so_far AS computes, sum(m.communicates) OVER so_far AS communicates,
+        sum(m.copies) OVER so_far AS copies, sum(m.loads) OVER so_far AS loads
+    FROM moments AS m
+    WINDOW so_far AS (ORDER BY m.at_ticks)
+)
+SELECT sum(s.ticks)::BIGINT AS ticks,
+    _sum_where(s.ticks, s.communicates > 0 AND s.computes = 0)::BIGINT AS communication_ticks,
+    _sum_where(s.ticks, s.loads > 0 AND s.computes + s.communicates + s.copies = 0)::BIGINT AS data_loader_ticks,
+    EXISTS (FROM tool) AS has_steps
+FROM swept AS s
+WHERE s.step > 0;

@@ -109,16 +109,20 @@ class About:
         if found < self.time / 2 - truth.slack or self.time > found + 0.1 * whole + truth.slack:
             return f"{found / 1e3:,.0f} of {whole / 1e3:,.0f} us of the path are {self.subject}, not {self.time / 1e3:,.0f}"
         unknown = sum(each.ticks for each in truth.path if each.cause == "delay" or not each.names)
-        unknown += (
-            min(each.start for each in truth.last.slices if each.category in ("cpu_op", "runtime")) - truth.last.begin
-        )
-        return self.share_of(whole, "the critical path", unknown)
+        begin, end = truth.path_window
+        return self.share_of(end - begin, "the critical path", unknown)
 
     def path_sides(self, match: re.Match[str]) -> str | None:
         parts = self.truth.on_path(self.subject or "")
         total = sum(each.ticks for each in parts if each.cause != "delay")
         device = sum(each.ticks for each in parts if each.cause in ("device", "rank"))
-        if total and self.truth.drawn.clock == 1 and abs(number(match["device"]) - 100 * device / total) > 20:
+        # While a stream runs earlier work, a trace doesn't tell whether what is launched waits for that.
+        unsure = self.truth.busy_delays
+        if (
+            total
+            and self.truth.drawn.clock == 1
+            and abs(number(match["device"]) - 100 * device / total) > 20 + 100 * unsure / total
+        ):
             return f"{100 * device / total:.0f} % of {self.subject} is on devices"
         return None
 

@@ -179,7 +179,8 @@ class Drawing:
                 made += self.sync(is_item)
         if "stream" in self.problems:
             long = Launch([self.kernel(self.ops[0][1], self.ops[0][2], 4)], self.runtime[1], stream=20, after=7)
-            made.append(Frame("aten::mm", [Spend(self.overhead, "host"), long]))
+            name = "aten::mm" if self.ops[0][2] == "GEMM" else self.ops[0][0]
+            made.append(Frame(name, [Spend(self.overhead, "host"), long]))
             made.append(self.op(self.ops[0], after=20))
         amount = int(sum(what[3] for what in self.ops) * self.scale)
         for each in self.planted(amount):

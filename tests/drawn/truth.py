@@ -68,6 +68,19 @@ class Truth:
     def path(self) -> list[Part]:
         return list(path(self.last))
 
+    @cached_property
+    def path_window(self) -> tuple[int, int]:
+        """From the first to the last op, call or event of a device: what a path can be of; functions are not."""
+        found = [each for each in self.last.slices if each.category in ("cpu_op", "runtime")]
+        work = recorded(self.last)
+        return min(each.start for each in [*found, *work]), max(each.end for each in [*found, *work])
+
+    @property
+    def busy_delays(self) -> int:
+        """The delays of launches on the path while other work runs."""
+        delays = [(each.start, each.end) for each in self.path if each.cause == "delay"]
+        return length(within(delays, [(each.start, each.end) for each in recorded(self.last)]))
+
     def on_path(self, subject: str) -> list[Part]:
         """The parts of the critical path in a slice, call or kernel of a name."""
         return [each for each in self.path if is_named(each, subject)]
