@@ -209,13 +209,18 @@ class Evidence:
         return self._rows(tuple, "SELECT device, bytes, memory_bytes FROM _used_memory($key) ORDER BY device")
 
     @cached_property
-    def compiled(self) -> int:
-        """The time in which torch.compile compiled, within the steps that count."""
-        query = """
-            SELECT coalesce(sum(c.ticks), 0)::BIGINT FROM _compiled_ticks($key) AS c
-            JOIN (FROM trace_steps AS i WHERE i.capture_id = $key AND i.start_ticks IS NOT NULL) AS s USING (run_index)
+    def compiled(self) -> tuple[int | None, int | None, bool | None]:
+        """The time in which torch.compile compiled, within the steps that count; their time; whether there are any, or
+        one stands for the recording.
         """
-        return int(self._rows(tuple, query)[0][0])
+        query = """
+            SELECT sum(c.ticks)::BIGINT, sum(s.end_ticks - s.start_ticks)::BIGINT, bool_or(_is_step_run(r.name))
+            FROM (FROM trace_steps AS i WHERE i.capture_id = $key AND i.start_ticks IS NOT NULL) AS s
+            JOIN runs AS r USING (capture_id, run_index)
+            LEFT JOIN _compiled_ticks($key) AS c USING (run_index)
+        """
+        [(ticks, whole, has_steps)] = self._rows(tuple, query)
+        return ticks, whole, has_steps
 
     def places(self, parts: Sequence[Idle | OnPath]) -> str:
         """Return how many parts there are, with the length and start of the longest."""

@@ -24,13 +24,13 @@ def data_loader(evidence: Evidence) -> Iterator[Claim]:
 
 def compilation(evidence: Evidence) -> Iterator[Claim]:
     """Yield a claim about the time of steps, or of a recording without them, in which torch.compile compiles."""
-    steps = evidence.steps
-    if steps and evidence.compiled:
-        word = "step time" if steps.are_written else "recording"
-        share = percent(100 * evidence.compiled / steps.ticks)
+    ticks, whole, has_steps = evidence.compiled
+    if ticks and whole:
+        word = "step time" if has_steps else "recording"
+        share = percent(100 * ticks / whole)
         yield Claim(
             "compilation", f"torch.compile compiles in {share} of the {word}.", None, "compilation",
-            ("function", None), {"compilation": evidence.compiled}, (word, steps.ticks),
+            ("function", None), {"compilation": ticks}, (word, whole),
             ["etq show compilation lists the steps"],
         )  # fmt: skip
 

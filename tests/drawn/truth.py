@@ -71,9 +71,9 @@ class Truth:
     @cached_property
     def path_window(self) -> tuple[int, int]:
         """From the first to the last op, call or event of a device: what a path can be of; functions are not."""
-        found = [each for each in self.last.slices if each.category in ("cpu_op", "runtime")]
-        work = recorded(self.last)
-        return min(each.start for each in [*found, *work]), max(each.end for each in [*found, *work])
+        found = [(each.start, each.end) for each in self.last.slices if each.category in ("cpu_op", "runtime")]
+        found += [(each.start, each.end) for each in recorded(self.last)]
+        return min(start for start, _ in found), max(end for _, end in found)
 
     @property
     def busy_delays(self) -> int:
