@@ -187,8 +187,8 @@ class About:
 
     def compiles(self, match: re.Match[str]) -> str | None:
         self.causes = ("compile",)
-        found = 100 * sum(each.ticks for each in self.truth.last.host if each.cause == "compile") / self.truth.recording
-        return None if abs(number(match["share"]) - found) < 2 else f"{found:.1f} %"
+        least, most = self.truth.step_shares("compile", match["of"])
+        return None if least - 2 < number(match["share"]) < most + 2 else f"{least:.1f} to {most:.1f} %"
 
     def no_tensor_cores(self, match: re.Match[str]) -> str | None:
         return self.for_products(match, "plain")

@@ -131,15 +131,15 @@ class Truth:
 
     def step_shares(self, what: str, of: str = "steps") -> tuple[float, float]:
         """The least and greatest share in percent of the steps (of the recording, without any) that is in communication,
-        kernels, any work or loading: of what the host calls a step, and until the end of what that launched; loading and
-        communication as a whole, and while nothing else runs.
+        kernels, any work, loading or compilation: of what the host calls a step, and until the end of what that launched;
+        all but kernels and work as a whole, and while nothing else runs.
         """
         happened = self.runs[self.rank]
         steps = happened.steps if happened.steps and of != "recording" else [(happened.begin, happened.end)]
         longer = [(a, max([b, *(each.end for each in happened.work if a <= each.call.start < b)])) for a, b in steps]
         work = [(each, (each.start, each.end)) for each in recorded(happened)]
-        if what == "load":
-            chosen = [(each.start, each.end) for each in happened.host if each.cause == "load"]
+        if what in ("load", "compile"):
+            chosen = [(each.start, each.end) for each in happened.host if each.cause == what]
             others = [span for _, span in work]
         else:
             chosen = [span for each, span in work if what in ("any", each.kernel.kind, each.kernel.family)]

@@ -56,7 +56,7 @@ TRACES: Final = (
     ("evidence", "data loader", rf"(?P<share>{SHARE}) of the (?P<of>step time|recording) is in DataLoader", "step_share load"),
     ("finding", "gpu utilization", r"^(?:The device|Device \d+) is mostly idle(?: within the steps)?\.", "mostly_idle"),
     ("evidence", "gpu utilization", rf"a kernel ran in (?P<share>{SHARE}) of the (?P<of>steps|recording)", "kernel_share"),
-    ("finding", "compilation", rf"^torch\.compile compiles in (?P<share>{SHARE}) of the (?:recording|step time)\.", "compiles"),
+    ("finding", "compilation", rf"^torch\.compile compiles in (?P<share>{SHARE}) of the (?P<of>recording|step time)\.", "compiles"),
     ("evidence", "compilation", r"etq show compilation lists the steps", ""),
     ("finding", "tensor cores", r"^No kernel uses tensor cores, and ops could\.", "no_tensor_cores"),
     ("evidence", "tensor cores", rf"ops that could launched {SHARE} of the time of kernels", ""),
