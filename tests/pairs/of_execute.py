@@ -40,7 +40,9 @@ def op_totals(asked: Asked) -> Sides:
     found = asked.keyed("op_totals", "method, op, kind, calls, total_ticks, min, max, share_percent", 3, unit="ns")
     grouped: defaultdict[Any, list[int]] = defaultdict(list)
     for event in asked.dump.within:
-        grouped[asked.scopes[event.run], *op_of(event, event.family)].append(event.own)
+        is_rest = event.kind == "delegate_call" and event.children
+        name = "(delegate unaccounted)" if is_rest else event.family
+        grouped[asked.scopes[event.run], *op_of(event, name)].append(event.own)
     return found, {
         key: [len(own), sum(own), min(own), max(own), percent(sum(own), asked.dump.total)]
         for key, own in grouped.items()
