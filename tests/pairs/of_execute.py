@@ -32,6 +32,8 @@ def op_of(event: Timed, name: str) -> tuple[str, str]:
     """The name and the kind of an event's self time."""
     if event.kind == "operator_call" and event.children:
         return "(framework)", "framework"
+    if event.kind == "delegate_call" and event.children:
+        return "(delegate unaccounted)", event.kind
     return ("(unattributed)" if event.kind == "framework" else name), event.kind
 
 
@@ -40,9 +42,7 @@ def op_totals(asked: Asked) -> Sides:
     found = asked.keyed("op_totals", "method, op, kind, calls, total_ticks, min, max, share_percent", 3, unit="ns")
     grouped: defaultdict[Any, list[int]] = defaultdict(list)
     for event in asked.dump.within:
-        is_rest = event.kind == "delegate_call" and event.children
-        name = "(delegate unaccounted)" if is_rest else event.family
-        grouped[asked.scopes[event.run], *op_of(event, name)].append(event.own)
+        grouped[asked.scopes[event.run], *op_of(event, event.family)].append(event.own)
     return found, {
         key: [len(own), sum(own), min(own), max(own), percent(sum(own), asked.dump.total)]
         for key, own in grouped.items()
