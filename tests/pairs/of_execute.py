@@ -32,6 +32,8 @@ def op_of(event: Timed, name: str) -> tuple[str, str]:
     """The name and the kind of an event's self time."""
     if event.kind == "operator_call" and event.children:
         return "(framework)", "framework"
+    if event.kind == "delegate_call" and event.children:
+        return "(delegate unaccounted)", event.kind
     return ("(unattributed)" if event.kind == "framework" else name), event.kind
 
 

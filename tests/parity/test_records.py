@@ -200,11 +200,11 @@ def test_ops_by_type_and_shape_add_up(ask: Ask) -> None:
         by_what = ("family", "op_type", "shape")
         totals = [ask('SELECT sum(total_ticks) FROM op_totals($c, "by" := $by)', name, by=by) for by in by_what]
         assert totals[0] == totals[1] == totals[2] and totals[0][0][0] > 0
-    # By eye: the model takes 4 x 64, its blocks go 64 to 128 to 64, its head 64 to 10. A call that stands for many ops
-    # is of none of them. There are 5 runs.
+    # By eye: the model takes 4 x 64, its blocks go 64 to 128 to 64, its head 64 to 10. What the events of the
+    # two calls leave of these is of no op. There are 5 runs.
     rows = ask("SELECT op, kind, calls FROM op_totals($c, \"by\" := 'shape', runs := 'all')", "mlp_xnn")
     assert {(op, kind): calls / 5 for op, kind, calls in rows if kind in ("delegate", "delegate_call", "kernel")} == {
-        ("DELEGATE_CALL", "delegate_call"): 1, ("aten.linear.default [4, 10]", "delegate_call"): 1,
+        ("(delegate unaccounted)", "delegate_call"): 2,
         ("aten.linear.default [4, 10]", "delegate"): 1, ("aten.linear.default [4, 128]", "delegate"): 3,
         ("aten.linear.default [4, 64]", "delegate"): 3, ("aten.add.Tensor [4, 64]", "delegate"): 3,
         ("aten.native_layer_norm.default [4, 64]", "kernel"): 1,
