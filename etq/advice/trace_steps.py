@@ -26,7 +26,7 @@ def compilation(evidence: Evidence) -> Iterator[Claim]:
     """Yield a claim about the time of steps, or of a recording without them, in which torch.compile compiles."""
     steps = evidence.steps
     if steps and evidence.compiled:
-        word = "step time" if steps.are_written else "recording"
+        word = "step time" if steps.are_known else "recording"
         share = percent(100 * evidence.compiled / steps.ticks)
         yield Claim(
             "compilation", f"torch.compile compiles in {share} of the {word}.", None, "compilation",
