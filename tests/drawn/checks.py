@@ -187,8 +187,7 @@ class About:
 
     def compiles(self, match: re.Match[str]) -> str | None:
         self.causes = ("compile",)
-        found = 100 * sum(each.ticks for each in self.truth.last.host if each.cause == "compile") / self.truth.recording
-        return None if abs(number(match["share"]) - found) < 2 else f"{found:.1f} %"
+        return self.step_share(match, "compile")
 
     def no_tensor_cores(self, match: re.Match[str]) -> str | None:
         return self.for_products(match, "plain")

@@ -138,8 +138,8 @@ class Truth:
         steps = happened.steps if happened.steps and of != "recording" else [(happened.begin, happened.end)]
         longer = [(a, max([b, *(each.end for each in happened.work if a <= each.call.start < b)])) for a, b in steps]
         work = [(each, (each.start, each.end)) for each in recorded(happened)]
-        if what == "load":
-            chosen = [(each.start, each.end) for each in happened.host if each.cause == "load"]
+        if what in ("load", "compile"):
+            chosen = [(each.start, each.end) for each in happened.host if each.cause == what]
             others = [span for _, span in work]
         else:
             chosen = [span for each, span in work if what in ("any", each.kernel.kind, each.kernel.family)]

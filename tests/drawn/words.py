@@ -35,7 +35,7 @@ TRACES: Final = (
     ("finding", "device idle", IDLE + r"idles while the host (?:runs (?:ops|functions) that launch nothing|compiles)\.", "idle function cpu_op compile"),
     ("evidence", ".*", rf"(?P<part>{TIME}) of (?P<whole>{TIME}) \((?P<of>[^)]*)\) in {COUNT}(?:, the longest {TIME} from {TIME})?", "whole"),
     ("evidence", "device idle", r"the host was mostly in (?P<subject>.+?)(?=;|$)", "mostly_in"),
-    ("evidence", ".*", r"etq (?:idle --each|critical-path|ops|kernels)[^;]*lists? (?:them|the ops).*", ""),
+    ("evidence", ".*", r"etq (?:idle --each|critical-path|ops|kernels|show compilation)[^;]*lists? (?:them|the ops|the steps).*", ""),
     ("evidence", ".*", rf"^\w[\w ]* {SHARE}(?:, \w[\w ]* {SHARE})*$", ""),
     # The critical path.
     ("finding", "critical path", rf"^{SHARE} of the critical path is (?P<subject>.+)\.$", "on_path"),
@@ -56,7 +56,7 @@ TRACES: Final = (
     ("evidence", "data loader", rf"(?P<share>{SHARE}) of the (?P<of>step time|recording) is in DataLoader", "step_share load"),
     ("finding", "gpu utilization", r"^(?:The device|Device \d+) is mostly idle(?: within the steps)?\.", "mostly_idle"),
     ("evidence", "gpu utilization", rf"a kernel ran in (?P<share>{SHARE}) of the (?P<of>steps|recording)", "kernel_share"),
-    ("finding", "compilation", rf"^torch\.compile compiles in (?P<share>{SHARE}) of the recording\.", "compiles"),
+    ("finding", "compilation", rf"^torch\.compile compiles in (?P<share>{SHARE}) of the (?P<of>recording|step time)\.", "compiles"),
     ("evidence", "compilation", r"in [\d,]+ parts?", ""),
     ("finding", "tensor cores", r"^No kernel uses tensor cores, and ops could\.", "no_tensor_cores"),
     ("evidence", "tensor cores", rf"ops that could launched {SHARE} of the time of kernels", ""),
