@@ -77,7 +77,7 @@ TRACES: Final = (
     ("remedy", ".*", r"Run it in other processes or threads, or before the steps\.", "for_cause function"),
     ("remedy", ".*", r"\S+ runs on the CPU and launches nothing: move it to the device, or out of the steps\.", "for_cause cpu_op"),
     ("remedy", ".*", r"Python between the ops takes it: do less there, or let torch\.compile or CUDA graphs run the step as one\.", "for_cause step"),
-    ("remedy", ".*", r"The host runs nothing that is recorded between the ops: let CUDA graphs run the step as one\.", "for_cause step"),
+    ("remedy", ".*", r"The host runs nothing that is recorded between the ops: let (?:torch\.compile or )?CUDA graphs run the step as one\.", "for_cause step"),
     ("remedy", ".*", r"It compiles: record steps after a warm-up, and mark changing sizes as dynamic\.", "for_cause compile"),
     ("remedy", ".*", r"Make kernels of this op faster or fewer: (?:smaller types, )?fusion\.", "for_op"),
     ("remedy", ".*", r"Let it wait less: launch ahead, synchronize less often\.", ""),
