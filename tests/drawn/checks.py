@@ -110,7 +110,7 @@ class About:
             return f"{found / 1e3:,.0f} of {whole / 1e3:,.0f} us of the path are {self.subject}, not {self.time / 1e3:,.0f}"
         unknown = sum(each.ticks for each in truth.path if each.cause == "delay" or not each.names)
         begin, end = truth.path_window
-        return self.share_of(end - begin, "the critical path", unknown)
+        return self.share_of(whole, "the critical path", unknown + whole - (end - begin))
 
     def path_sides(self, match: re.Match[str]) -> str | None:
         parts = self.truth.on_path(self.subject or "")

@@ -35,7 +35,7 @@ TRACES: Final = (
     ("finding", "device idle", IDLE + r"idles while the host (?:runs (?:ops|functions) that launch nothing|compiles)\.", "idle function cpu_op compile"),
     ("evidence", ".*", rf"(?P<part>{TIME}) of (?P<whole>{TIME}) \((?P<of>[^)]*)\) in {COUNT}(?:, the longest {TIME} from {TIME})?", "whole"),
     ("evidence", "device idle", r"the host was mostly in (?P<subject>.+?)(?=;|$)", "mostly_in"),
-    ("evidence", ".*", r"etq (?:idle --each|critical-path|ops|kernels)[^;]*lists? (?:them|the ops).*", ""),
+    ("evidence", ".*", r"etq (?:idle --each|critical-path|ops|kernels|show compilation)[^;]*lists? (?:them|the ops|the steps).*", ""),
     ("evidence", ".*", rf"^\w[\w ]* {SHARE}(?:, \w[\w ]* {SHARE})*$", ""),
     # The critical path.
     ("finding", "critical path", rf"^{SHARE} of the critical path is (?P<subject>.+)\.$", "on_path"),
