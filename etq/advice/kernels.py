@@ -102,12 +102,13 @@ class Evidence:
 
     @cached_property
     def labels(self) -> list[Label]:
-        """Names by their time, the longest first."""
+        """Names by their time, the longest first; none if a time is unknown."""
         rows = self._ask(
             "SELECT l.family, l.label, l.uses, l.calls, l.ticks FROM _label_ticks($key, NULL, NULL) AS l"
             " ORDER BY l.ticks DESC, l.label DESC"
         )
-        return [Label(*row) for row in rows]
+        # A sum beyond 64 bits is unknown, and with it the whole.
+        return [] if any(row[-1] is None for row in rows) else [Label(*row) for row in rows]
 
     @cached_property
     def ticks(self) -> int:

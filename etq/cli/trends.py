@@ -130,7 +130,7 @@ def trend(
 def regressions(
     selector: str | None, db: str, format: str | None, output: str | None, force: bool, **options: Any
 ) -> None:
-    """Show changes of totals and ops in all series, those that are kept first. The most costly comes first.
+    """Show changes of totals and ops in all series. Those that are kept come first, the most costly before others.
 
     \b
     etq regressions --db lab.duckdb

@@ -20,7 +20,7 @@ LOADERS = ("_SingleProcessDataLoaderIter", "_MultiProcessingDataLoaderIter")
 def advised(warehouse: Warehouse, folder: Path, *events: dict[str, Any], name: str = "t", **top: Any) -> list[Finding]:
     path = folder / f"{name}.json"
     path.write_bytes(trace(*events, **top))
-    warehouse.ingest(path, name=name)
+    warehouse.ingest(path, name=name, labels={"job": "j"})
     [(key,)] = warehouse.rows("SELECT capture_id FROM captures WHERE name = $name", name=name)[1]
     return findings(warehouse.connection, key)
 

@@ -59,7 +59,7 @@ REPORTS: dict[str, tuple[Callable[[Warehouse, Path], object], list[str]]] = {
         ["Verdict", "Captures", "Largest changes", "Where they differ", "Modules", "Ops", "Start-up"],
     ),
     "trends": (lambda lab, path: etq.report.write_trends(lab, "build>=0", path),
-        ["Overview", "Totals", "Lasting changes", "Ops"]),
+        ["Overview", "Totals", "Changes", "Ops"]),
 }  # fmt: skip
 
 
