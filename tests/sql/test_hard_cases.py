@@ -226,11 +226,12 @@ def test_an_op_whose_times_are_impossible(warehouse: Warehouse) -> None:
     """The execute or an op ends before it starts: its time is unknown, and is not zero, as of an execute that events
     cover.
     """
-    add, covered, impossible = kernel("add", start=0, end=100), execute(0, 100), execute(2**40, 0)
+    add, covered, impossible = kernel("add", start=0, end=100), execute(0, 100), execute(2**40, 10)
     late = (kernel("add", start=2**40, end=100), kernel("mul", start=100, end=150), execute(0, 200))
     cases = (
         ("covered", (add, covered), [("add", 100), ("(unattributed)", 0)]),
         ("impossible", (add, impossible), [("(unattributed)", None)]),
+        ("unended", (add, execute(2**40, 0)), []),
         ("late", late, [("(unattributed)", 150), ("mul", 50), ("add", None)]),
     )
     ingest_all(warehouse, ((name, dump(run("Execute", *events))) for name, events, _ in cases))
