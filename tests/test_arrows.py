@@ -40,7 +40,7 @@ COMMANDS = "etq.cli"
 # Where large libraries are imported. The first ones are there whenever etq is; the others may not be installed.
 LARGE = {
     "duckdb": (
-        "etq.advice.filling", "etq.annotations", "etq.database", "etq.lake", "etq.maintenance", "etq.agents", "etq.storage",
+        "etq.advice", "etq.annotations", "etq.database", "etq.lake", "etq.maintenance", "etq.agents", "etq.storage",
         "etq.warehouse", "etq.render.writers", "etq.export", "etq.serve.instance", "etq.spark.queries",
     ),
     "pyarrow": (

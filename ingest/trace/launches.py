@@ -119,8 +119,8 @@ def shared_ids(kinds: Sequence[tuple[str, str]], classes: Sequence[Class], kind:
     """Return which work is surely or possibly of another call than its id tells: several launches have one id, or the
     profiler gave work the id of another.
 
-    Of a call that launches one kernel, that is a copy, and all work if there is more than one; of a call that copies, a
-    kernel beside a copy.
+    Of a call that launches one kernel, that is all work if there is more than one; of a call that copies, a kernel
+    beside a copy.
     """
     is_one = are(kind, [launches_one(each, name) for each, (_, name) in zip(classes, kinds, strict=True)])
     is_copying = are(kind, [each.activity == "call" and each.purpose == "copy" for each in classes])
@@ -130,11 +130,7 @@ def shared_ids(kinds: Sequence[tuple[str, str]], classes: Sequence[Class], kind:
     copies = np.bincount(of_call[~is_kernel[work]], minlength=len(kind))
     several = np.bincount(of_call, minlength=len(kind)) > 1
     found = np.zeros(len(kind), np.bool_)
-    found[work] = np.where(
-        is_kernel[work],
-        (is_one[of_call] & several[of_call]) | (is_copying[of_call] & (copies[of_call] > 0)),
-        is_one[of_call],
-    )
+    found[work] = (is_one & several)[of_call] | (is_kernel[work] & (is_copying & (copies > 0))[of_call])
     return found
 
 

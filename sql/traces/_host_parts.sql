@@ -75,7 +75,8 @@ told AS (
     LEFT JOIN states AS o ON o.thread_index = p.thread_index AND o.place = p.own
     LEFT JOIN states AS x ON x.thread_index = a.other_thread AND x.place = p.other
 )
-SELECT t.device, t.thread_index, t.start_ticks, t.at_ticks, t.owner_index, t.end_ticks - t.at_ticks AS ticks, t.step, t.label,
+SELECT t.device, t.thread_index, t.start_ticks, t.at_ticks, t.owner_index, t.end_ticks - t.at_ticks AS ticks, t.step,
+    t.label,
     t.kind, coalesce(t.did, CASE WHEN t.step OR t.is_open THEN 'step' END) AS did,
     CASE
         WHEN NOT t.step THEN 'between_steps'

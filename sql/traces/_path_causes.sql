@@ -28,7 +28,8 @@ names AS MATERIALIZED (
 ),
 parts AS (
     SELECT NULL AS stretch, h.cause, h.ticks, h.at_ticks AS start_ticks,
-        CASE WHEN p.kind <> 'handover' THEN h.owner_index END AS owner_index, NULL AS event_index, h.label AS host_label, CASE WHEN p.kind = 'handover' THEN h.kind END AS host_kind
+        CASE WHEN p.kind <> 'handover' THEN h.owner_index END AS owner_index, NULL AS event_index,
+        h.label AS host_label, CASE WHEN p.kind = 'handover' THEN h.kind END AS host_kind
     FROM _host_parts(capture_key, host_states, 'periods') AS h
     JOIN path AS p ON p.is_host AND p.start_ticks = h.start_ticks
     UNION ALL
@@ -40,7 +41,8 @@ parts AS (
     WHERE NOT p.is_host
 ),
 summed AS (
-    SELECT o.signature_index AS owner_name, e.signature_index AS event_name, p.stretch, p.cause, p.host_label, p.host_kind,
+    SELECT o.signature_index AS owner_name, e.signature_index AS event_name, p.stretch, p.cause, p.host_label,
+        p.host_kind,
         sum(p.ticks)::BIGINT AS ticks, count(*) AS parts, max(p.ticks) AS longest,
         arg_max(p.start_ticks, (p.ticks, -p.start_ticks)) AS at_ticks
     FROM parts AS p

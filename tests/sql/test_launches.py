@@ -156,7 +156,6 @@ def work(category: str, at: int, number: int) -> dict[str, Any]:
 LATER = of_process(200, event("cpu_op", "aten::relu", 10, 20), call("cudaLaunchKernel", 12, 3))
 SHARED: dict[str, tuple[Events, list[str | None]]] = {
     "a kernel and a copy": ([*launch(3), work("kernel", 30, 3), work("gpu_memcpy", 50, 3)], [None, None]),
-    "a copy for a kernel": ([*launch(3), work("gpu_memcpy", 50, 3)], [None]),
     "a copy's own": (
         [event("cpu_op", "aten::copy_", 0, 9), call("cudaMemcpyAsync", 2, 3), work("gpu_memcpy", 20, 3), work("kernel", 40, 3)],
         ["aten::copy_", None],

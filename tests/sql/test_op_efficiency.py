@@ -45,12 +45,15 @@ def op(name: str, start: float, end: float, *given: Any, inputs: Sequence[str] =
     return event("cpu_op", name, start, end) | {"args": arguments}
 
 
+CALLS = {"kernel": "cudaLaunchKernel", "gpu_memset": "cudaMemsetAsync", "gpu_memcpy": "cudaMemcpyAsync"}
+
+
 def launched(
     name: str, at: float, length: float, number: int, category: str = "kernel", *, begin: float | None = None
 ) -> list[dict[str, Any]]:
     start = 1000 + (at if begin is None else begin)
     return [
-        event("cuda_runtime", "cudaLaunchKernel", at, at + 0.5, correlation=number),
+        event("cuda_runtime", CALLS[category], at, at + 0.5, correlation=number),
         event(category, name, start, start + length, 7, correlation=number, device=0),
     ]
 

@@ -493,7 +493,8 @@ def test_commands_on_a_merged_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_what_is_no_merged_trace(warehouse: Warehouse) -> None:
     """A trace of one rank, one with an event of an unknown rank, and other files are read as they are."""
     of_one, unknown = (
-        [{"ph": "X", "cat": "cpu_op", "pid": f"[TP0{rank}] 5", "ts": 1, "dur": 1} for rank in ranks] for ranks in ((0,), (0, 1))
+        [{"ph": "X", "cat": "cpu_op", "pid": f"[TP0{rank}] 5", "ts": 1, "dur": 1} for rank in ranks]
+        for ranks in ((0,), (0, 1))
     )
     unknown.append({"ph": "X", "pid": 5, "ts": 1, "dur": 1})
     for events in (of_one, unknown):
@@ -524,7 +525,9 @@ def test_no_rank_is_stored_if_one_fails(warehouse: Warehouse, monkeypatch: pytes
 
 def test_hostile_ranks(warehouse: Warehouse) -> None:
     """A process with a name of 150,000 letters, too many ranks, and JSON to be repaired, as a number isn't finite."""
-    events = [{"ph": "X", "cat": "cpu_op", "pid": pid, "ts": 1, "dur": 1} for pid in ("rank0_5", "rank1_5", "a" * 150_000)]
+    events = [
+        {"ph": "X", "cat": "cpu_op", "pid": pid, "ts": 1, "dur": 1} for pid in ("rank0_5", "rank1_5", "a" * 150_000)
+    ]
     assert warehouse.ingest_ranks(json.dumps({"traceEvents": events}).encode()) == []
     many = [events[0] | {"pid": f"rank{rank}_5"} for rank in range(1025)]
     assert warehouse.ingest_ranks(json.dumps({"traceEvents": many}).encode()) == []

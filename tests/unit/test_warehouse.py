@@ -13,6 +13,7 @@ import pytest
 import etq
 from etq import catalog
 from etq.errors import FormatError, WarehouseError
+from etq.version import SCHEMA_VERSION
 from etq.warehouse.focus import focused
 from etq.warehouse.warehouse import Warehouse
 from tests.builders import dump, execute, kernel, run
@@ -191,7 +192,7 @@ def test_a_warehouse_of_another_schema_is_refused(tmp_path: Path, version: int) 
     path = tmp_path / "lab.duckdb"
     with etq.open(path) as warehouse:
         warehouse.connection.execute("UPDATE warehouse SET schema_version = ?", [version])
-    message = rf"lab.duckdb: has tables of version {version}, and this etq reads version 1; ingest the files again$"
+    message = rf"lab.duckdb: has tables of version {version}, and this etq reads version {SCHEMA_VERSION}; ingest the files again$"
     for read_only in (False, True):
         with pytest.raises(WarehouseError, match=message):
             etq.open(path, read_only=read_only)

@@ -15,6 +15,7 @@ import etq
 from etq.cli import main
 from etq.errors import EtqError, WarehouseError
 from etq.maintenance.merge import Merged, merge
+from etq.version import SCHEMA_VERSION
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 from tests.unit.test_warehouse import ONE, TWO, contents
@@ -103,7 +104,7 @@ def test_what_can_not_be_merged_is_refused(tmp_path: Path) -> None:
     with etq.open(old) as warehouse:
         warehouse.connection.execute("UPDATE warehouse SET schema_version = 0")
     refused: list[tuple[list[Path], Path, str]] = [
-        ([good, old], output, "old.duckdb: has tables of version 0, and this etq reads version 1"),
+        ([good, old], output, f"old.duckdb: has tables of version 0, and this etq reads version {SCHEMA_VERSION}"),
         ([good, tmp_path / "none.duckdb"], output, "none.duckdb: no such file; make a warehouse"),
         ([good], old, "old.duckdb: exists; a merge makes a new warehouse"),
         ([good], tmp_path / "no/c.duckdb", "no/c.duckdb: its folder does not exist; create it first"),
