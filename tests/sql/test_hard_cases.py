@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 from pathlib import Path
 
 import pytest
@@ -228,7 +229,7 @@ def test_an_op_whose_times_are_impossible(warehouse: Warehouse) -> None:
     """
     add, covered, impossible = kernel("add", start=0, end=100), execute(0, 100), execute(2**40, 10)
     late = (kernel("add", start=2**40, end=100), kernel("mul", start=100, end=150), execute(0, 200))
-    cases = (
+    cases: tuple[tuple[str, tuple[Any, ...], list[tuple[str, int | None]]], ...] = (
         ("covered", (add, covered), [("add", 100), ("(unattributed)", 0)]),
         ("impossible", (add, impossible), [("(unattributed)", None)]),
         ("unended", (add, execute(2**40, 0)), []),
