@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from etq.database.handles import Answers, Capture
 
 VIEW: Final = "advice"
+# An error for arguments that are wrong.
+_CHOSEN: Final = "SELECT count(*) FROM _selected_runs($key, $steps, $phase, $method, $runs) AS r"
 _CHECKED: Final = """
     SELECT c.unit, c.unit = _default_unit(c.time_scale), _checked_phase($phase) FROM _capture($capture, $unit) AS c
 """
@@ -21,7 +23,7 @@ def advised(warehouse: Answers, capture: Capture, given: Mapping[str, Any]) -> t
     """Return a query with the rows of `advice` about a capture, and its parameters; `given` are the other arguments.
 
     Those about runs change nothing for a trace, whose texts have the default unit. Raises `QueryError` for an unknown
-    unit, phase or method.
+    unit, phase, method, or choice of runs.
     """
     others = {name: value for name, value in given.items() if value is not None}
     checked = {"unit": others.pop("unit", None), "phase": others.get("phase")}
@@ -30,6 +32,8 @@ def advised(warehouse: Answers, capture: Capture, given: Mapping[str, Any]) -> t
         del others["runs"]
     if capture.format == TRACE or (is_default and not others):
         return _stored(capture, None if is_default else unit)
+    chosen = {name: others.get(name) for name in ("steps", "phase", "method")}
+    warehouse.rows(_CHOSEN, key=capture.capture_id, runs=others.get("runs", "typical"), **chosen)
     # Imported here, as other views need none of it.
     from etq.advice.collecting import Given, rows_of
     from etq.advice.filling import as_query

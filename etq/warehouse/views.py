@@ -58,7 +58,9 @@ class Views:
             for parameter in () if name.startswith(OF_SIDES) else CAPTURES.intersection(passed):
                 if isinstance(passed[parameter], str):
                     captures[parameter] = self.capture(passed[parameter])
-            if name == ADVICE and isinstance(captures["capture"], Capture):
+            if name == ADVICE and isinstance(captures["capture"], int):
+                captures["capture"] = self._of_key(captures["capture"])
+            if name == ADVICE:
                 query, values = advised(self, captures.pop("capture"), captures)
                 return Result(self.relation(query, **values), f"{name}()", view=macro)
             query = f"FROM {name}({', '.join(_argument(macro, parameter) for parameter in captures)})"
@@ -69,6 +71,13 @@ class Views:
         view.__doc__ = documentation(macro)
         view.__signature__ = signature  # type: ignore[attr-defined]
         return view
+
+    def _of_key(self, key: int) -> Capture:
+        """Return the capture of a key. Raises `QueryError` if there is none."""
+        rows = self.rows("SELECT c.name FROM captures AS c WHERE c.capture_id = $key", key=key)[1]
+        if not rows:
+            raise QueryError(f"no capture has the key {key}")
+        return self.capture(rows[0][0])
 
     def _of_each(self, macro: catalog.SqlObject, passed: Mapping[str, Any]) -> Result:
         """Return the rows of a view of several captures, with the name of each in a first column."""

@@ -217,24 +217,32 @@ caused AS MATERIALIZED (
         PARTITION BY n.series, n.scope, n.what, n.op, n.verdict, n.stage, n.kind, n.is_accepted ORDER BY n.place
     )
 ),
+-- The row of a cause is of its instance with the largest cost.
 causes AS (
-    SELECT c.cause, any_value(c.series) AS series, any_value(c.what) AS what, any_value(c.op) AS op,
-        CASE WHEN min(c.module_path) = max(c.module_path) THEN min(c.module_path) END AS module_path,
-        CASE WHEN count(*) = 1 THEN min(c.instruction_id) END AS instruction_id, count(*) AS instances,
-        any_value(c.verdict) AS verdict, any_value(c.stage) AS stage,
-        arg_max(c.last_good, abs(c.cost)) AS last_good, arg_max(c.first_bad, abs(c.cost)) AS first_bad,
-        arg_max(c.reverted_at, abs(c.cost)) AS reverted_at, sum(c.time_before) AS time_before, sum(c.cost) AS cost,
-        sum(c.low) AS low, sum(c.high) AS high, any_value(c.unit) AS unit, sum(c.share_percent) AS share_percent,
-        min(c.p) AS p, min(c.q) AS q, arg_max(c.captures_before, abs(c.cost)) AS captures_before,
-        arg_max(c.captures_after, abs(c.cost)) AS captures_after, arg_max(c.builds_after, abs(c.cost)) AS builds_after,
-        arg_max(c.position, abs(c.cost)) AS position, any_value(c.kind) AS kind,
-        arg_max(c.per_capture_percent, abs(c.cost)) AS per_capture_percent,
-        arg_max(c.recorded_at, abs(c.cost)) AS recorded_at, any_value(c.is_accepted) AS is_accepted,
-        max(c.comment) AS comment, max(c.author) AS author, any_value(c.ordered_by) AS ordered_by,
-        arg_max(c.base, abs(c.cost)) AS base, arg_max(c.new, abs(c.cost)) AS new,
-        bool_and(c.is_same_program) AS is_same_program
-    FROM caused AS c
-    GROUP BY c.cause
+    SELECT t.* EXCLUDE (largest, said), unnest(t.largest), t.said.comment AS comment, t.said.author AS author
+    FROM (
+        SELECT c.cause, any_value(c.series) AS series, any_value(c.what) AS what, any_value(c.op) AS op,
+            CASE WHEN min(c.module_path) = max(c.module_path) THEN min(c.module_path) END AS module_path,
+            CASE WHEN count(*) = 1 THEN min(c.instruction_id) END AS instruction_id, count(*) AS instances,
+            any_value(c.verdict) AS verdict, any_value(c.stage) AS stage,
+            arg_max(
+                {
+                    'last_good': c.last_good, 'first_bad': c.first_bad, 'reverted_at': c.reverted_at,
+                    'captures_before': c.captures_before, 'captures_after': c.captures_after,
+                    'builds_after': c.builds_after, 'position': c.position,
+                    'per_capture_percent': c.per_capture_percent, 'recorded_at': c.recorded_at, 'base': c.base, 'new': c.new
+                },
+                (abs(c.cost), -c.position, c.instruction_id)
+            ) AS largest,
+            arg_max(
+                {'comment': c.comment, 'author': c.author}, (abs(c.cost), -c.position, c.instruction_id)
+            ) FILTER (WHERE c.comment IS NOT NULL) AS said, sum(c.time_before) AS time_before, sum(c.cost) AS cost,
+            sum(c.low) AS low, sum(c.high) AS high, any_value(c.unit) AS unit, sum(c.share_percent) AS share_percent,
+            min(c.p) AS p, min(c.q) AS q, any_value(c.kind) AS kind, any_value(c.is_accepted) AS is_accepted,
+            any_value(c.ordered_by) AS ordered_by, bool_and(c.is_same_program) AS is_same_program
+        FROM caused AS c
+        GROUP BY c.cause
+    ) AS t
 ),
 listed AS (
     SELECT c.*, c.cost AS cause_cost FROM causes AS c
