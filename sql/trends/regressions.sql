@@ -219,7 +219,12 @@ caused AS MATERIALIZED (
 ),
 -- The row of a cause is of its instance with the largest cost.
 causes AS (
-    SELECT t.* EXCLUDE (largest, said), unnest(t.largest), t.said.comment AS comment, t.said.author AS author
+    SELECT t.* EXCLUDE (largest, said), t.largest.last_good AS last_good, t.largest.first_bad AS first_bad,
+        t.largest.reverted_at AS reverted_at, t.largest.captures_before AS captures_before,
+        t.largest.captures_after AS captures_after, t.largest.builds_after AS builds_after,
+        t.largest.position AS position, t.largest.per_capture_percent AS per_capture_percent,
+        t.largest.recorded_at AS recorded_at, t.largest.base AS base, t.largest.new AS new, t.said.comment AS comment,
+        t.said.author AS author
     FROM (
         SELECT c.cause, any_value(c.series) AS series, any_value(c.what) AS what, any_value(c.op) AS op,
             CASE WHEN min(c.module_path) = max(c.module_path) THEN min(c.module_path) END AS module_path,
@@ -230,7 +235,8 @@ causes AS (
                     'last_good': c.last_good, 'first_bad': c.first_bad, 'reverted_at': c.reverted_at,
                     'captures_before': c.captures_before, 'captures_after': c.captures_after,
                     'builds_after': c.builds_after, 'position': c.position,
-                    'per_capture_percent': c.per_capture_percent, 'recorded_at': c.recorded_at, 'base': c.base, 'new': c.new
+                    'per_capture_percent': c.per_capture_percent, 'recorded_at': c.recorded_at,
+                    'base': c.base, 'new': c.new
                 },
                 (abs(c.cost), -c.position, c.instruction_id)
             ) AS largest,
