@@ -69,7 +69,7 @@ TRACES: Final = (
     ("remedy", ".*", r"Avoid \.item\(\), \.cpu\(\) and printing of tensors within steps\.", "for_cause sync"),
     ("remedy", ".*", r"(?:If the bytes matter, )?(?:Try )?gradient (?:compression, gradient )?accumulation(?:, or a larger batch| or compression)\.", "for_training transfer"),
     ("remedy", ".*", r"Overlap communication and computation\.", "for_transfer"),
-    ("remedy", ".*", r"Find what makes rank (?P<rank>\d+) late: compare its steps with the others \([^)]*\)\.", "waits_for_rank"),
+    ("remedy", ".*", r"Find what makes rank (?P<rank>\d+) late: compare the ranks' steps \([^)]*\)\.", "waits_for_rank"),
     ("remedy", ".*", r"Try a larger batch, if the model converges as well with it\.", "for_training"),
     ("remedy", ".*", r"Launch fewer and larger ops: torch\.compile, CUDA graphs\.", "for_launches no compile"),
     ("remedy", ".*", r"Launch fewer and larger ops: CUDA graphs; torch\.compile makes them with mode=\"reduce-overhead\"\.", "for_launches compile"),
