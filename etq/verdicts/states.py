@@ -87,14 +87,7 @@ def common_shift(samples: Samples, found: States) -> tuple[float, float, float] 
         return None
     size, half = float(factors[is_new].mean() - factors[~is_new].mean()), np.nan
     if samples.is_interleaved and min(is_new.sum(), (~is_new).sum()) > 1:
-        counts = int(is_new.sum()), int((~is_new).sum())
-        squares = sum(count * factors[side].var() for count, side in zip(counts, (is_new, ~is_new), strict=True))
-        pooled = float(np.sqrt(squares / (sum(counts) - 2) * sum(1 / count for count in counts)))
-        # Three captures may happen to be alike, and then Welch's error is too small.
-        half = max(
-            pooled * quantile(0.025, sum(counts) - 2),
-            _error(factors, is_new) * quantile(0.025, _freedom(factors, is_new)),
-        )
+        half = _error(factors, is_new) * quantile(0.025, _freedom(factors, is_new))
     return size, size - half, size + half
 
 
