@@ -352,18 +352,11 @@ class Comparison:
     def judged(self, of_ops: bool, of_once: bool) -> str:
         """Return what a gate of times judges, as a sentence."""
         ops = self.rows("ops", "count(*)")[1][0][0] if of_ops else 0
-        parts = ["total", *([counted(ops, "op")] if ops else []), *(["slow runs"] if self._has_slow_runs() else [])]
+        parts = ["total", *([counted(ops, "op")] if ops else []), "slow runs"]
         once = self.once() if of_once else []
         parts += ["loading"] if any(row[0] == "loading" for row in once) else []
         parts += [f"memory ({', '.join(names)})"] if (names := [row[1] for row in once if row[0] == "memory"]) else []
         return f"judged: {', '.join(parts)}"
-
-    def _has_slow_runs(self) -> bool:
-        """Whether the slowest tenth of runs is judged: not of single captures, nor of sides measured apart."""
-        if self.is_by_step() or self.options["quantile"] not in (None, 0.25):
-            return False
-        captures = [row for row in self.rows("captures", "base_captures, new_captures")[1] if None not in row]
-        return max(map(max, captures), default=0) > 1 and ("measured apart",) not in self.rows("findings", "rule")[1]
 
     def has_few_common_ops(self) -> bool:
         """Whether the programs differ so much that only totals can be compared."""

@@ -100,16 +100,14 @@ def effects(samples: Samples, states: States, level: str) -> list[Effect]:
         logs = np.where(_wild(logs - factors, is_new), np.nan, logs)
     has = np.isfinite(logs)
     found = differences(logs, factors, is_new)
-    is_coarse, is_rough = (
-        2 * (each[part] & has).sum(axis=1) >= has.sum(axis=1) for each in (samples.is_coarse, samples.is_rough)
-    )
+    is_coarse = 2 * (samples.is_coarse[part] & has).sum(axis=1) >= has.sum(axis=1)
     base, new = (medians(samples.ticks[part][:, side]) for side in (~is_new, is_new))
     bases, news = (np.isfinite(samples.ticks[rows][:, side]).sum(axis=1) for side in (samples.is_base, samples.is_new))
     with np.errstate(invalid="ignore"):
         shares = np.where((bases > 0) & (news > 0), base / _totals(samples, rows, columns[~is_new]), np.nan)
         variance, freedom = found.variance, np.where(np.isfinite(found.variance), found.freedom, 0)
         if not is_total:
-            variance, freedom = shrunk(variance, freedom, ~is_rough)
+            variance, freedom = shrunk(variance, freedom, ~is_coarse)
         drift = np.zeros(len(rows))
         if samples.is_apart:
             drift = _drift(found.within, is_new, samples.positions[columns], is_total=is_total)
