@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from etq import catalog
 from etq.analysis.steps import steps_by_name, stored_steps
-from etq.errors import EtqError, QueryError, counted
+from etq.errors import EtqError, QueryError
 from etq.render.times import range_text
 from etq.verdicts import words
 
@@ -44,9 +44,6 @@ _TAKEN: Final[Mapping[str, Sequence[str]]] = {
 }
 # By how much a change may differ from that of the times shown beside it: in percent, and as a part of it.
 _ROUNDED: Final = (0.15, 0.005)
-# The default of the option alpha.
-_ALPHA: Final = 0.05
-_IS_MEMORY: Final = "unit IN ('B', 'kB', 'MB', 'GB')"
 # Findings of sides that were not measured in turns.
 _APART: Final = {"measured apart", "time order unknown"}
 # Options of the comparison itself.
@@ -264,16 +261,14 @@ class Comparison:
         """Whether the captures of the sides alternate in time: if not, intervals lack what the machine changed."""
         return not self.is_by_step() and not _APART & {rule for (rule,) in self.rows("findings", "rule")[1]}
 
-    def lines(self, *, of_ops: bool = True, of_once: bool = True) -> list[tuple[str, str | None]]:
+    def lines(self, *, of_ops: bool = True) -> list[tuple[str, str | None]]:
         """Return what was decided as sentences, each with the verdict on a total if it is one.
 
-        What changed is first: ops, and their slowest tenth of runs; then the totals, and theirs; then loading and
-        memory.
+        What changed is first: ops, and their slowest tenth of runs; then the totals, and theirs.
         """
         ops = (self.op_line(), self.op_tail_line()) if of_ops else ()
         changed: list[tuple[str, str | None]] = [(line, None) for line in ops if line is not None]
-        once = _sentences([row[1:] for row in self.once() if row[2] in words.ARE_WORSE]) if of_once else []
-        return [*changed, *self.total_lines(), *((line, None) for line in (*self.tail_lines(), *once))]
+        return [*changed, *self.total_lines(), *((line, None) for line in self.tail_lines())]
 
     def total_lines(self) -> list[tuple[str, str | None]]:
         """Return a line for each total, with its verdict."""
@@ -324,39 +319,6 @@ class Comparison:
         query = "SELECT name, detail FROM _differing_labels($base, $new, $keys, $others)"
         labels = self.warehouse.rows(query, base=self.base, new=self.new, keys=base, others=new)[1]
         return [f"{words.LABELS_DIFFER}: {words.CONDITION.format(*label)}" for label in labels]
-
-    def once(self) -> list[Sequence[Any]]:
-        """Return what a gate judges of what a capture has once, loading and memory: what, name, verdict, change in
-        percent, base, new, unit and note. Empty where files have neither, or a side has fewer than 3 captures.
-
-        The tests have their part of the probability of a false verdict.
-        """
-        from etq.verdicts.comparison import ONCE_PART
-
-        alpha = ONCE_PART * (self.options.get("alpha") or _ALPHA)
-        numbers = "verdict, change_percent, base, new, unit, note"
-        enough = "least(base_captures, new_captures) >= 3"
-        sources = {
-            "startup": (f"'loading', 'loading', {numbers}", "what = 'load'"),
-            "metrics": (
-                f"CASE WHEN {_IS_MEMORY} THEN 'memory' ELSE 'loading' END, name, {numbers}",
-                f"better = 'lower' AND ({_IS_MEMORY} OR name IN ('model_load_time', 'llm_model_load_time'))",
-            ),
-        }
-        found: list[Sequence[Any]] = []
-        for part, (columns, chosen) in sources.items():
-            table = self._part(part, self.options | {"alpha": alpha})
-            found += self.warehouse.rows(f"SELECT {columns} FROM {table} WHERE {chosen} AND {enough}")[1]
-        return found
-
-    def judged(self, of_ops: bool, of_once: bool) -> str:
-        """Return what a gate of times judges, as a sentence."""
-        ops = self.rows("ops", "count(*)")[1][0][0] if of_ops else 0
-        parts = ["total", *([counted(ops, "op")] if ops else []), "slow runs"]
-        once = self.once() if of_once else []
-        parts += ["loading"] if any(row[0] == "loading" for row in once) else []
-        parts += [f"memory ({', '.join(names)})"] if (names := [row[1] for row in once if row[0] == "memory"]) else []
-        return f"judged: {', '.join(parts)}"
 
     def has_few_common_ops(self) -> bool:
         """Whether the programs differ so much that only totals can be compared."""

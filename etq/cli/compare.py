@@ -375,8 +375,8 @@ def find_worse_startup(comparison: Comparison) -> Worse:
     return _found(results)
 
 
-def find_worse(comparison: Comparison, of_ops: bool, metrics: tuple[str, ...], of_once: bool = True) -> Worse:
-    """The metrics that are worse; without metrics, the total, its slow runs, ops, loading and memory that are."""
+def find_worse(comparison: Comparison, of_ops: bool, metrics: tuple[str, ...]) -> Worse:
+    """The metrics that are worse; without metrics, the total, its slow runs and the ops that are."""
     if metrics:
         verdicts_by_name = dict(comparison.verdicts("metrics", "name"))
         for name in metrics:
@@ -397,8 +397,6 @@ def find_worse(comparison: Comparison, of_ops: bool, metrics: tuple[str, ...], o
             ops = comparison.verdicts("ops", comparison.op_key())
             results += [op for op in ops if op[1] in (words.SLOWER, words.POSSIBLY + words.SLOWER)]
             results += [(f"slow runs of {op}", words.SLOWER) for op, _ in comparison.slow_op_tails()]
-        once = comparison.once() if of_once else []
-        results += [(name, verdict) for _, name, verdict, *_ in once if verdict in words.ARE_WORSE]
     return _found(results, slower)
 
 

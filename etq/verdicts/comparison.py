@@ -39,9 +39,9 @@ SMALLEST, SMALLEST_APART, SMALLEST_OF_SINGLE = 0.02, 0.03, 0.1
 LEAST_PART, LEAST_PART_OF_SINGLE = 0.0005, 0.001
 # All verdicts of a comparison share one probability of a false positive: the parts of it that tests may take. Those of
 # ops are one test, by Holm's procedure; so are those of modules, which are sums of ops. Slow runs of totals have a 40th
-# of it, and so have those of ops; a tenth is that of a gate's tests of loading and memory.
-PARTS = {"total": 0.3, "op": 0.55, "call": 0.55, "module": 0.55}
-SLOW_PART, ONCE_PART = 0.025, 0.1
+# of it, and so have those of ops.
+PARTS = {"total": 0.35, "op": 0.6, "call": 0.6, "module": 0.6}
+SLOW_PART = 0.025
 
 
 @dataclass
@@ -176,7 +176,7 @@ class _Comparison:
             return words.TOO_FEW, words.too_few(effect.used_bases, effect.used_news, effect.history)
         if is_single and self.states.is_disturbed[self.samples.is_base | self.samples.is_new].any():
             return words.CANT_JUDGE, words.DISTURBED
-        if effect.is_below_resolution and (is_single or self._most(effect) > self._counting(effect)):
+        if effect.is_below_resolution:
             return words.CANT_JUDGE, words.below_clock(effect.resolution, effect.base_ticks)
         return None
 

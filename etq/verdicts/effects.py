@@ -14,15 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from etq.verdicts.arithmetic import DEVIATION, Flags, Numbers, differences, holm, median, medians, p_of, quantile
+from etq.verdicts.arithmetic import Flags, Numbers, differences, holm, median, medians, p_of, quantile
 from etq.verdicts.samples import Samples, is_unseen
 from etq.verdicts.states import States
 
-# With fewer captures, the halves of a side hardly show how the machine drifts, nor a side which values are wild; fewer
-# ops not how they vary.
+# With fewer captures, the halves of a side hardly show how the machine drifts; fewer ops not how they vary.
 FEW = 5
-# Values that are off their side by less are not wild.
-WILD = 0.02
 # The most degrees of freedom that the variance of the median op counts as. It is 1 at least, so that an op that is the
 # same in all captures of a side can be judged.
 MOST_PRIOR = 4
@@ -95,10 +92,7 @@ def effects(samples: Samples, states: States, level: str) -> list[Effect]:
     columns = np.flatnonzero(states.is_used & (samples.is_base | samples.is_new))
     part = np.ix_(rows, columns)
     logs, is_new, is_total = samples.logs[part], samples.is_new[columns], level == "total"
-    factors = np.zeros(len(columns)) if is_total else states.factors[columns]
-    if not is_total and min(is_new.sum(), (~is_new).sum()) >= FEW:
-        logs = np.where(_wild(logs - factors, is_new), np.nan, logs)
-    has = np.isfinite(logs)
+    has, factors = np.isfinite(logs), np.zeros(len(columns)) if is_total else states.factors[columns]
     found = differences(logs, factors, is_new)
     is_coarse = 2 * (samples.is_coarse[part] & has).sum(axis=1) >= has.sum(axis=1)
     base, new = (medians(samples.ticks[part][:, side]) for side in (~is_new, is_new))
@@ -108,9 +102,7 @@ def effects(samples: Samples, states: States, level: str) -> list[Effect]:
         variance, freedom = found.variance, np.where(np.isfinite(found.variance), found.freedom, 0)
         if not is_total:
             variance, freedom = shrunk(variance, freedom, ~is_coarse)
-        drift = np.zeros(len(rows))
-        if samples.is_apart:
-            drift = _drift(found.within, is_new, samples.positions[columns], is_total=is_total)
+        drift = _drift(found.within, is_new, samples.positions[columns]) if samples.is_apart else np.zeros(len(rows))
         squared_error = variance * found.inverse
         of_effects = {
             "row": rows, "bases": bases, "news": news,
@@ -155,51 +147,21 @@ def shrunk(variances: Numbers, freedom: Numbers, is_precise: Flags) -> tuple[Num
     return (prior * typical + freedom * variances) / (prior + freedom), np.where(freedom > 0, prior + freedom, 0)
 
 
-def _wild(values: Numbers, is_new: Flags) -> Flags:
-    """Whether the value of an op in one capture is left out: it is off its side's median by more than 2 % and 5
-    standard deviations of the op, by the median deviation. Not if more than a quarter of the side's are so far off.
-
-    Without this, 5 % in an op whose values are off in 5 % of captures is found in 55 instead of 93 % of comparisons of
-    10 captures a side.
-    """
-    sides = ~is_new, is_new
-    off = np.empty_like(values)
-    for side in sides:
-        off[:, side] = np.abs(values[:, side] - medians(values[:, side])[:, None])
-    with np.errstate(invalid="ignore"):
-        wild = off > np.maximum(WILD, 5 * DEVIATION * medians(off))[:, None]
-    for side in sides:
-        wild[:, side] &= (4 * wild[:, side].sum(axis=1) <= np.isfinite(values[:, side]).sum(axis=1))[:, None]
-    return wild
-
-
-def _drift(within: Numbers, is_new: Flags, positions: Numbers, *, is_total: bool) -> Numbers:
+def _drift(within: Numbers, is_new: Flags, positions: Numbers) -> Numbers:
     """The squared error of items by what the machine changed from side to side, of sides that were measured apart.
 
-    The halves of a side in time are half as far apart as the sides: the sides differ by twice as much as halves do.
-    Halves differ by chance, too, and of few captures by that alone: it is deducted, the less the more captures there
-    are. The drift of ops is that of the median op, and no less than half of the op's own. Without any of it, totals of
-    equal sides of a busy machine differ in 20 %, ops in 13 to 15 %; with once instead of twice, a gate of 10 captures a
-    side fails in 11 to 15 % if all take 0.3 % longer from capture to capture.
+    By so much each item moved between the halves of a side in time, in the mean of both sides. Without it, totals of
+    equal sides of a busy machine differ in 20 %, ops in 13 to 15 %. Halves of few captures hardly show it: it counts
+    twice then. Else, of 3 captures a side, 5 instead of 0 % of ops and of totals differ (convolution 2).
     """
     order = np.argsort(positions, kind="stable")
     sides = order[~is_new[order]], order[is_new[order]]
-    moved, chance = np.zeros(len(within)), np.zeros(len(within))
+    squares = np.zeros(len(within))
     for side in sides:
         halves = within[:, side[: len(side) // 2]], within[:, side[len(side) // 2 :]]
-        first, second = (np.isfinite(half).sum(axis=1) for half in halves)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            means = [np.nansum(half, axis=1) / half_has for half, half_has in zip(halves, (first, second), strict=True)]
-            rest = sum(np.nansum((half - mean[:, None]) ** 2, axis=1) for half, mean in zip(halves, means, strict=True))
-            moved += np.nan_to_num((means[1] - means[0]) ** 2) / 2
-            chance += np.nan_to_num(rest / (first + second - 2) * (1 / first + 1 / second), posinf=0) / 2
-    fewest = min(map(len, sides))
-    if fewest < FEW:
-        return 4 * moved
-    excess = moved - chance * FEW / fewest
-    if not is_total and len(excess) >= FEW:
-        excess = np.full(len(excess), median(excess))
-    return np.maximum(moved, 4 * excess)
+        first, second = (np.nansum(half, axis=1) / np.maximum(1, np.isfinite(half).sum(axis=1)) for half in halves)
+        squares += (second - first) ** 2 / 2 if len(side) > 1 else 0
+    return squares * (4 if min(map(len, sides)) < FEW else 1)
 
 
 def weight_of(share: float | None) -> float:

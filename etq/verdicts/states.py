@@ -85,9 +85,9 @@ def common_shift(samples: Samples, found: States) -> tuple[float, float, float] 
     factors, is_new = found.factors[used], samples.is_new[used]
     if not found.has_factor or is_new.all() or not is_new.any():
         return None
-    size, half = float(factors[is_new].mean() - factors[~is_new].mean()), np.nan
-    if samples.is_interleaved and min(is_new.sum(), (~is_new).sum()) > 1:
-        half = _error(factors, is_new) * quantile(0.025, _freedom(factors, is_new))
+    size = float(factors[is_new].mean() - factors[~is_new].mean())
+    half = _error(factors, is_new) * quantile(0.025, len(factors) - 2) if len(factors) > 2 else np.nan
+    half = half if samples.is_interleaved else np.nan
     return size, size - half, size + half
 
 
@@ -141,16 +141,5 @@ def _disagree(deviations: Numbers, ticks: Numbers, is_base: Flags, is_new: Flags
 
 def _error(factors: Numbers, is_new: Flags) -> float:
     """The standard error of the common shift; NaN if a side has one capture."""
-    return float(np.sqrt(sum(_squared_errors(factors, is_new))))
-
-
-def _squared_errors(factors: Numbers, is_new: Flags) -> list[float]:
-    """The squared error of the mean of each side; NaN if it has one capture."""
-    return [factors[side].var() / (side.sum() - 1) if side.sum() > 1 else np.nan for side in (is_new, ~is_new)]
-
-
-def _freedom(factors: Numbers, is_new: Flags) -> int:
-    """The degrees of freedom of that error, rounded down (Welch, Satterthwaite): at least those of the smaller side."""
-    parts, counts = _squared_errors(factors, is_new), (is_new.sum(), (~is_new).sum())
-    squares = sum(part**2 / (count - 1) for part, count in zip(parts, counts, strict=True))
-    return max(1, int(sum(parts) ** 2 / squares + 1e-9)) if squares > 0 else int(sum(counts)) - 2
+    parts = [factors[side].var() / (side.sum() - 1) if side.sum() > 1 else np.nan for side in (is_new, ~is_new)]
+    return float(np.sqrt(sum(parts)))

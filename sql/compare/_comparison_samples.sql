@@ -108,13 +108,6 @@ sampled AS (
     ) AS n
     WHERE _is_sampled_step(n.place, n.steps)
 ),
--- The steps of clocks, by which totals were timed.
-clocks AS MATERIALIZED (
-    SELECT o.capture_id, _is_device_time(o.kind) AS is_of_devices, max(o.resolution) AS step
-    FROM op_times AS o
-    WHERE o.op_index = 0 AND o.phase IS NULL
-    GROUP BY o.capture_id, is_of_devices
-),
 times AS (
     SELECT o.capture_id, 0 AS step, CASE o.op_index WHEN 0 THEN 'total' ELSE 'op' END AS level, o.op_index, o.item,
         o.scope, o.kind, o.label, o.family, o.chain_index, o.instruction_id, o.op_type, o.module_path, o.value_unit,
@@ -131,10 +124,8 @@ times AS (
     UNION ALL
     SELECT
         m.capture_id, 0, 'module', NULL, NULL, m.scope, 'module', m.module_path, NULL, NULL, NULL, NULL, m.module_path,
-        'ticks', false, k.step, NULL, _at_quantile(m.p25, m.p50, m.p90, quantile), NULL
+        'ticks', false, _resolution(m.total_ticks), NULL, _at_quantile(m.p25, m.p50, m.p90, quantile), NULL
     FROM module_times AS m
-    LEFT JOIN clocks AS k
-        ON k.capture_id = m.capture_id AND k.is_of_devices = ends_with(m.scope, ' on devices')
     WHERE m.phase IS NOT DISTINCT FROM phase
     UNION ALL
     SELECT t.capture_id, 1 + t.run_index,
@@ -146,15 +137,14 @@ times AS (
         (NOT _is_step_total(t.kind))::INTEGER, _step_item(t.scope, t.kind, t.label),
         t.scope, t.kind, t.label, t.label, -1, NULL, NULL,
         CASE WHEN t.kind IN ('module', 'device_module') THEN t.label END, 'ticks',
-        _is_part_of_step(t.kind), k.step,
+        _is_part_of_step(t.kind), _resolution(t.ticks),
         CASE WHEN t.kind NOT IN ('module', 'device_module') THEN t.calls::DOUBLE END, t.ticks, NULL
     FROM step_times AS t
     LEFT JOIN sampled AS m USING (capture_id, run_index)
-    LEFT JOIN clocks AS k ON k.capture_id = t.capture_id AND k.is_of_devices = _is_device_time(t.kind)
     WHERE CASE WHEN phase IS NULL THEN t.is_sample ELSE m.run_index IS NOT NULL END
     UNION ALL
     SELECT t.capture_id, 1 + t.run_index, 'outside ops', NULL, t.scope, t.scope, 'framework', t.scope, t.scope, NULL,
-        NULL, NULL, NULL, 'ticks', false, NULL, NULL,
+        NULL, NULL, NULL, 'ticks', false, 1, NULL,
         sum(CASE t.kind WHEN 'framework' THEN t.ticks ELSE -t.ticks END) FILTER (WHERE _is_part_of_step(t.kind)), NULL
     FROM step_times AS t
     LEFT JOIN sampled AS m USING (capture_id, run_index)
@@ -184,8 +174,8 @@ SELECT
     CASE d.matched WHEN 'module' THEN coalesce(t.op_type, t.family) ELSE t.family END AS op,
     (t.ticks * _op_scale(t.value_unit, d.scale))::DOUBLE AS ticks,
     (t.slow_ticks * _op_scale(t.value_unit, d.scale))::DOUBLE AS slow_ticks,
-    (coalesce(t.resolution, 0) * _op_scale(t.value_unit, d.scale))::DOUBLE AS resolution,
-    _is_clock_coarse(t.ticks, t.resolution) AS is_coarse,
+    (t.resolution * _op_scale(t.value_unit, d.scale))::DOUBLE AS resolution,
+    _is_clock_coarse(t.ticks, t.resolution, _op_scale(t.value_unit, d.scale)) AS is_coarse,
     CASE WHEN d.is_trace THEN t.calls END AS calls, d.matched, d.is_trace, t.module_path, t.kind,
     t.instruction_id::DOUBLE AS instruction_id, t.op_index::DOUBLE AS place, t.is_additive,
     CASE t.value_unit WHEN 'ticks' THEN d.counted WHEN 'cycles' THEN 'cycles' ELSE 'ns' END AS counted

@@ -41,12 +41,10 @@ WHERE r.phase IS NOT NULL;
 
 -- The time of one op of a trace over its steps. A row of the table `op_times`, from `step_times`.
 CREATE MACRO _find_trace_op_times(capture_key) AS TABLE
-WITH durations AS MATERIALIZED (FROM _clock_durations(capture_key)),
-clocks AS (FROM _clock_steps('durations')),
-numbers AS (
+WITH numbers AS (
     SELECT p.capture_id, p.phase, p.scope, p.kind, p.label, count(*)::INTEGER AS runs, sum(p.calls)::BIGINT AS calls,
         try_cast(sum(p.ticks) AS BIGINT) AS total_ticks, quantile_cont(p.ticks::DOUBLE, [0.25, 0.5, 0.9]) AS quantiles,
-        quantile_cont(p.outside_ticks::DOUBLE, [0.25, 0.5, 0.9]) AS outside
+        quantile_cont(p.outside_ticks::DOUBLE, [0.25, 0.5, 0.9]) AS outside, _common_resolution(p.ticks) AS resolution
     FROM _phase_step_times(capture_key) AS p
     WHERE p.kind NOT IN ('module', 'device_module')
     GROUP BY p.capture_id, p.phase, p.scope, p.kind, p.label
@@ -67,9 +65,8 @@ SELECT p.capture_id, p.op_index::INTEGER AS op_index, p.phase, _step_item(p.scop
     NULL::VARCHAR AS op_type, NULL::VARCHAR AS module_path, 1::INTEGER AS place_in_module, 1::INTEGER AS place_in_kind,
     'ticks' AS value_unit, _is_part_of_step(p.kind) AS is_additive, p.runs, p.calls, p.total_ticks,
     p.quantiles[1] AS p25, p.quantiles[2] AS p50, p.quantiles[3] AS p90, p.outside[1] AS outside_p25,
-    p.outside[2] AS outside_p50, p.outside[3] AS outside_p90, k.step AS resolution
+    p.outside[2] AS outside_p50, p.outside[3] AS outside_p90, p.resolution::BIGINT AS resolution
 FROM placed AS p
-LEFT JOIN clocks AS k ON k.clock = CASE WHEN _is_device_time(p.kind) THEN 'device' ELSE 'host' END
 ORDER BY p.capture_id, p.op_index, p.scope, p.phase NULLS FIRST;
 
 -- The time of one module of a trace over its steps, with its submodules. A row of the table `module_times`, from

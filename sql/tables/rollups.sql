@@ -28,7 +28,7 @@ CREATE TABLE op_times (
     outside_p25 DOUBLE,  -- of a total: the time of a run outside of its additive ops, 25th percentile over runs; NULL for ops
     outside_p50 DOUBLE,  -- the same, median over runs
     outside_p90 DOUBLE,  -- the same, 90th percentile over runs
-    resolution DOUBLE  -- step of its clock, as in `clock_steps`, in this unit; NULL where none is seen
+    resolution BIGINT NOT NULL  -- value that at least half of its times are multiples of: 1, 1000 or 1000000
 );
 
 -- The time of a module of a linked capture with its submodules, summarized over its runs; written with `op_times`.

@@ -84,7 +84,7 @@ described AS MATERIALIZED (
         _series_unit(unit, bool_or(d.is_cycles)) AS unit,
         -- As in comparisons: of at least half of the captures.
         CASE
-            WHEN 2 * count(*) FILTER (WHERE _is_clock_coarse(o.p25, o.resolution)) >= count(*)
+            WHEN 2 * count(*) FILTER (WHERE _is_clock_coarse(o.p25, o.resolution, d.scale)) >= count(*)
                 THEN max(o.resolution * d.scale)
             ELSE 0
         END AS resolution,

@@ -108,42 +108,16 @@ def squares(values: Floats) -> float:
     return 0.0 if np.ptp(values) == 0 else float(((values - values.mean()) ** 2).sum())
 
 
-def drift_of(values: Floats, base: Flags, new: Flags) -> tuple[float, float]:
-    """How far a side's halves differ, squared, of both sides in the mean; and four times that without what is chance.
+def drift_of(values: Floats, base: Flags, new: Flags) -> float:
+    """What the machine may have changed from side to side, squared: how far a side's halves differ, of both in the mean.
 
-    Of fewer than 5 captures, four times the first twice. With 5 captures all of what is chance is deducted, with 10 half
-    of it.
+    Halves of fewer than 5 captures hardly show it: it counts twice.
     """
-    moved, chance = 0.0, 0.0
+    moved = []
     for side in (base, new):
-        of_side = values[side][np.isfinite(values[side])]
-        # By the order of the side's captures, of which some lack the op.
-        is_first = (np.arange(side.sum()) < side.sum() // 2)[np.isfinite(values[side])]
-        first, second = of_side[is_first], of_side[~is_first]
-        if len(first) and len(second):
-            moved += float(second.mean() - first.mean()) ** 2 / 2
-            if len(of_side) > 2:
-                own = (((first - first.mean()) ** 2).sum() + ((second - second.mean()) ** 2).sum()) / (len(of_side) - 2)
-                chance += float(own * (1 / len(first) + 1 / len(second))) / 2
-    fewest = min(base.sum(), new.sum())
-    return (4 * moved, 4 * moved) if fewest < 5 else (moved, 4 * (moved - chance * 5 / fewest))
-
-
-def wild(values: Floats, base: Flags, new: Flags) -> Flags:
-    """The captures, by op, whose value is off its side's median by 2 % and 5 standard deviations of the op; none with
-    fewer than 5 captures a side, or if more than a quarter of the side's are.
-    """
-    found, off = np.zeros(values.shape, bool), np.zeros(values.shape)
-    if min(base.sum(), new.sum()) < 5:
-        return found
-    for side in (base, new):
-        off[side] = np.abs(values[side] - np.median(values[side], axis=0))
-    for at in range(values.shape[1]):
-        most = max(0.02, 5 * 1.4826 * float(np.median(off[base | new, at])))
-        for side in (base, new):
-            is_off = off[side, at] > most
-            found[np.flatnonzero(side), at] = is_off if 4 * is_off.sum() <= side.sum() else False
-    return found
+        first, second = values[side][: side.sum() // 2], values[side][side.sum() // 2 :]
+        moved.append(second.mean() - first.mean() if len(first) else 0.0)
+    return float(np.mean(np.square(moved))) * (4 if min(base.sum(), new.sum()) < 5 else 1)
 
 
 @dataclass(frozen=True)
@@ -207,18 +181,10 @@ def is_interleaved(sides: list[str]) -> bool:
 def tested(given: Sides, factors: Floats, base: Flags, new: Flags) -> tuple[dict[int, Judged], Floats, Flags]:
     """The change of each op with its p and q; its values, and whether it is below the clock's resolution."""
     shifted, in_turns = np.log(given.ops) - factors[:, None], is_interleaved(given.sides)
-    left = ~wild(shifted, base, new)
-    fitted = [
-        difference_of(each, factors, base & used, new & used) for each, used in zip(shifted.T, left.T, strict=True)
-    ]
+    fitted = [difference_of(each, factors, base, new) for each in shifted.T]
     values = np.column_stack([each.values for each in fitted])
     variances, free = np.array([each.variance for each in fitted]), np.array([each.freedom for each in fitted])
-    drifts = np.zeros(len(fitted))
-    if not in_turns:
-        # Of ops, the second is that of the median op.
-        moved, excess = np.array([drift_of(each, base, new) for each in np.where(left, values, np.nan).T]).T
-        is_shared = len(excess) >= 5 and min(base.sum(), new.sum()) >= 5
-        drifts = np.maximum(moved, np.median(excess) if is_shared else excess)
+    drifts = np.array([0.0 if in_turns else drift_of(each, base, new) for each in values.T])
     precise, more = (free > 0) & ~given.coarse, 0
     if precise.sum() >= 5:
         variances, more = shrunk(variances, free, precise)
@@ -228,8 +194,7 @@ def tested(given: Sides, factors: Floats, base: Flags, new: Flags) -> tuple[dict
     for at, each in enumerate(fitted):
         before, after = np.median(given.ops[base, at]), np.median(given.ops[new, at])
         below[at] = bool(given.coarse[at]) and abs(after - before) < 1.5 * given.resolution
-        counts = [(side & left[:, at]).sum() for side in (base, new)]
-        squared = variances[at] * (1 / counts[0] + 1 / counts[1]) + drifts[at]
+        squared = variances[at] * (1 / base.sum() + 1 / new.sum()) + drifts[at]
         step = given.resolution / float(before) if given.coarse[at] else 0
         found[at] = judged_of(each.size, squared, each.freedom + more if each.freedom > 0 else 0, step)
         found[at].share = float(before / base_total)
@@ -260,20 +225,20 @@ def several(given: Sides) -> dict[Any, Judged]:
         return {}
     of_ops, _, below = tested(given, common.factors, base, new)
     few = min(base.sum(), new.sum()) < LONELY
-    # All tests share 0.05: totals have 0.3 of it, ops 0.55, slow runs and what a capture has once the rest.
+    # All tests share 0.05: totals have 0.35 of it, ops 0.6, slow runs the rest.
     for at, each in of_ops.items():
         is_large = abs(each.change) >= 0.02 and abs(each.change) * each.share >= 0.0005
-        counts = is_large and each.q is not None and each.q < 0.0275
+        counts = is_large and each.q is not None and each.q < 0.03
         counting = max(0.02, 0.0005 / each.share)
         each.verdict = _word(few, bool(below[at]), counts, each, counting, each.p == 1 and is_large)
     logs = np.log(given.totals)
     smallest = 0.02 if is_interleaved(given.sides) else 0.03
     freedom = int(base.sum() + new.sum() - 2)
     squared = (squares(logs[base]) + squares(logs[new])) / max(1, freedom) * (1 / base.sum() + 1 / new.sum())
-    squared += 0 if is_interleaved(given.sides) else max(drift_of(logs, base, new))
+    squared += 0 if is_interleaved(given.sides) else drift_of(logs, base, new)
     total = judged_of(float(logs[new].mean() - logs[base].mean()), squared, freedom)
     is_large = abs(total.change) >= smallest
-    counts = is_large and total.p is not None and total.p < 0.015
+    counts = is_large and total.p is not None and total.p < 0.0175
     total.verdict = _word(few, False, counts, total, smallest, total.p == 1 and is_large)
     if total.verdict != "slower":
         is_slow = common.disturbed & (common.off > 0)
@@ -287,8 +252,10 @@ def _word(few: bool, below: bool, counts: bool, judged: Judged, counting: float,
     """The verdict; there is no difference only if the whole interval lies within what doesn't count."""
     if few:
         return "too few"
-    if counts and not below:
+    if below:
+        return "can't judge"
+    if counts:
         return "slower" if judged.change > 0 else "faster"
     if judged.low is not None and judged.high is not None and max(-judged.low, judged.high) <= counting:
         return "~"
-    return "can't judge" if is_constant or below else "not decided"
+    return "can't judge" if is_constant else "not decided"

@@ -65,7 +65,7 @@ def test_changes_and_their_intervals_are_those_of_a_t_test(base: int, new: int) 
         assert math.log1p(row["change_high"]) == pytest.approx(interval.high)
 
 
-@pytest.mark.parametrize("drift", [0, 0.004, 0.03])
+@pytest.mark.parametrize("drift", [0, 0.01, 0.03])
 def test_sides_that_were_measured_apart_differ_by_more_than_their_halves(drift: float) -> None:
     """Ten captures of base, then ten of new that take 4 % longer; each side is slower by `drift` in its second half."""
     noise = np.random.default_rng(2).normal(0, 0.002, 20)
@@ -76,10 +76,7 @@ def test_sides_that_were_measured_apart_differ_by_more_than_their_halves(drift: 
     logs = np.log(ops[:, 0]).reshape(4, 5)
     halves = logs.mean(axis=1)
     own = np.log(ops[:, 0]).reshape(2, 10).var(axis=1, ddof=1).mean() / 5
-    moved = ((halves[1] - halves[0]) ** 2 + (halves[3] - halves[2]) ** 2) / 2
-    # The variance of the difference of two means of 5, half of which counts with 10 captures a side.
-    chance = 2 / 5 * logs.var(axis=1, ddof=1).mean()
-    error = math.sqrt(own + max(moved, 4 * (moved - chance / 2)))
+    error = math.sqrt(own + ((halves[1] - halves[0]) ** 2 + (halves[3] - halves[2]) ** 2) / 2)
     difference = (halves[2] + halves[3] - halves[0] - halves[1]) / 2
     assert row["p"] == pytest.approx(2 * stats.t.sf(difference / error, 18))
     assert row["verdict"] == ("not decided" if drift == 0.03 else "slower")
