@@ -216,7 +216,7 @@ written AS (
             ' '
         ) AS inputs,
         list_contains(list_transform(s.listed, lambda _t: _t.bytes IS NULL), true) AS has_untyped,
-        CASE WHEN t.is_complex THEN _complex_factor(f) ELSE 1 END * _call_flops(t.f, t.s) AS flops, t.is_complex,
+        CASE WHEN t.is_complex THEN _complex_factor(t.f) ELSE 1 END * _call_flops(t.f, t.s) AS flops, t.is_complex,
         CASE
             WHEN f.moves = 'rotated' THEN s.rotated * s.named['query'].bytes
             WHEN f.moves = 'slots' THEN

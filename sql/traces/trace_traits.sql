@@ -75,4 +75,5 @@ CREATE MACRO trace_traits(capture, unit := NULL) AS TABLE
 WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit))
 SELECT t.is_training, t.is_compiled, t.has_workers, t.steps, _in_unit(t.step_ticks, a.scale) AS step_time,
     _in_unit(t.ticks, a.scale) AS duration, a.unit
-FROM _trace_traits((SELECT a.capture_id FROM target AS a)) AS t CROSS JOIN target AS a;
+FROM _trace_traits((SELECT a.capture_id FROM target AS a)) AS t CROSS JOIN target AS a
+ORDER BY t.steps;

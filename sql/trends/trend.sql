@@ -179,9 +179,10 @@ SELECT v.series, v.place AS position, v.label, c.name AS capture, c.captured_at,
     CASE WHEN what <> 'metric' THEN v.ticks / v.divisor END AS p25, v.median_ticks / v.divisor AS median,
     v.slow_ticks / v.divisor AS p90, v.unit_shown AS unit,
     CASE WHEN what <> 'metric' THEN 100 * (exp(v.common) - 1) END AS common_percent,
-    v.normalized / v.divisor AS normalized, 100 * (exp(g.step) - 1) AS change_percent, g.p, g.is_accepted, m.comment,
-    nullif(m.author, '') AS author, b.sides.base AS base, b.sides.new AS new, g.kind, g.stage, l.label AS last_good,
-    r.label AS reverted_at, g.builds_after, v.ordered_by, 100 * (exp(d.shows) - 1) AS shown_percent
+    v.normalized / v.divisor AS normalized, 100 * (exp(g.step) - 1) AS change_percent, g.kind, g.stage,
+    l.label AS last_good, r.label AS reverted_at, g.builds_after, v.ordered_by,
+    100 * (exp(d.shows) - 1) AS shown_percent, g.p, g.is_accepted, m.comment, nullif(m.author, '') AS author,
+    b.sides.base AS base, b.sides.new AS new
 FROM (SELECT count(*) AS captures FROM values_of AS n) AS k
 LEFT JOIN shown AS v ON true
 LEFT JOIN captures AS c ON c.capture_id = v.capture_id
