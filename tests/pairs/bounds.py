@@ -37,7 +37,9 @@ def outside(asked: Asked) -> Iterator[str]:
         ]  # fmt: skip
         if not limits:
             continue
-        given = "".join(f", {name} := '{value}'" for name, value in all_runs(view.name).items())
+        # Advice with other arguments is no SQL.
+        chosen = {} if view.name == "advice" else all_runs(view.name)
+        given = "".join(f", {name} := '{value}'" for name, value in chosen.items())
         conditions = ", ".join(f"bool_or({is_outside})" for _, is_outside in limits)
         for row in asked.rows(f"SELECT {conditions} FROM {view.name}($name{given}) AS v", name=asked.name):
             for (column, _), is_outside in zip(limits, row, strict=True):

@@ -380,6 +380,9 @@ def time_tree(asked: Asked) -> Sides:
 
     def key(event: Timed) -> Any:
         name, kind = op_of(event, event.family)
+        # A node has all of a call, whose events are below it.
+        if name == "(delegate unaccounted)":
+            return "DELEGATE_CALL", kind
         return name, "rest" if name.startswith("(") else kind
 
     return [sides, found], [{node: total for node, *_, total in rows}, sums(asked.dump.within, key)]
