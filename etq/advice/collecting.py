@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from etq import catalog
 from etq.advice import kernels, trace_evidence, traces
 from etq.advice.dumps import findings_of
 from etq.advice.evidence import Scale, evidence_of, scale_of
@@ -16,10 +17,8 @@ if TYPE_CHECKING:
     import duckdb
 
 TRACE: Final = "torch_trace"
-# The columns of a row, as of the view `advice`.
-COLUMNS: Final = (
-    *("rule", "severity", "finding", "evidence", "time_at_stake", "share_percent", "share_of", "remedy", "unit"),
-)
+# The columns of a row.
+COLUMNS: Final = tuple(column.name for column in catalog.named("advice").columns)
 Row = tuple[Any, ...]
 _IDLE: Final = "device idle"
 

@@ -1,27 +1,15 @@
--- How many launches of a trace have no event of a device. Launches that a graph records run in its replays: those between
--- the calls that begin and end a capture in their thread are not counted. As many others have an event as events share
--- their call with another, or kernels have none: ids may be repeated. `call` is the name of most of them.
+-- How many launches of a trace have no event of a device. Launches that a graph records run in its replays, and are not
+-- counted. As many others have an event as events share their call with another, or kernels have none: ids may be
+-- repeated. `call` is the name of most of them.
 CREATE MACRO _lost_launches(capture_key) AS TABLE
-WITH names AS MATERIALIZED (
-    SELECT s.signature_index, s.label, s.purpose = 'launch' AND NOT contains(s.label, 'HostFunc') AS launches,
-        CASE
-            WHEN contains(s.label, 'BeginCapture') THEN 1
-            WHEN contains(s.label, 'EndCapture') THEN -1
-            ELSE 0
-        END AS capture
+WITH calls AS (
+    SELECT s.label, t.lost_launches
     FROM (SELECT capture_key AS capture_id) AS a
     JOIN signatures AS s USING (capture_id)
-    WHERE s.activity = 'call'
-),
-calls AS (
-    SELECT n.label, n.launches, t.lost_launches,
-        sum(n.capture) OVER (
-            PARTITION BY t.thread_index ORDER BY e.start_ticks, e.event_index ROWS UNBOUNDED PRECEDING
-        ) > 0 AS is_captured
-    FROM names AS n
     JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e USING (signature_index)
     JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (event_index)
-    WHERE n.launches OR n.capture <> 0
+    WHERE s.activity = 'call' AND s.purpose = 'launch' AND NOT contains(s.label, 'HostFunc')
+        AND t.captured_launches IS NULL
 ),
 spare AS (
     SELECT coalesce(sum(k.kernels - (k.call_index IS NOT NULL)::INTEGER), 0) AS kernels
@@ -35,5 +23,4 @@ spare AS (
 )
 SELECT count(*) AS launches, count(*) FILTER (WHERE c.lost_launches > 0) - (SELECT s.kernels FROM spare AS s) AS lost,
     mode(c.label ORDER BY c.label) FILTER (WHERE c.lost_launches > 0) AS call
-FROM calls AS c
-WHERE c.launches AND NOT c.is_captured;
+FROM calls AS c;
