@@ -4,18 +4,36 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
+
+import duckdb
 
 from etq.advice.remedies import Traits
 from etq.advice.words import counted, time
 
-if TYPE_CHECKING:
-    import duckdb
-
 Row = TypeVar("Row")
-# A temporary table with the rows of `_host_states`, as long as rules are asked.
-STATES: Final = "_advised_states"
+# Temporary tables with rows that several rules are about, as long as rules are asked: each is made when one is, and may
+# read those before it.
+_GAPS: Final = "FROM _device_gaps({key}, '{prefix}launches', 'device')"
+_PERIODS: Final = "FROM _gap_periods('{prefix}gaps') UNION ALL FROM _path_periods({key}, '{prefix}path')"
+_SHARED: Final = {
+    "launches": "FROM _launches({key})",
+    "steps": "FROM _tool_steps({key})",
+    "gaps": _GAPS,
+    "path": "FROM _path_spans({key}, NULL, NULL)",
+    "periods": _PERIODS,
+    "states": "FROM _host_states({key}, '{prefix}steps')",
+    "parts": "FROM _host_parts({key}, '{prefix}states', '{prefix}steps', '{prefix}periods')",
+}
+_PREFIX: Final = "_advised_"
+_OTHER_RANKS: Final = """
+    SELECT 1 FROM labels AS w
+    JOIN labels AS o ON o.key = w.key AND o.value = w.value AND o.capture_id <> w.capture_id
+    WHERE w.capture_id = $key AND w.key = 'job'
+    LIMIT 1
+"""
 # Times of the host in which it launches, by name of the op, or between ops.
 LAUNCHING: Final = ("host", "step")
 
@@ -107,16 +125,30 @@ class Evidence:
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, capture_key: int) -> None:
         self._connection, self._key = connection, capture_key
+        self._made: list[str] = []
 
     def _rows(self, make: Callable[[Iterable[Any]], Row], query: str) -> list[Row]:
         rows = self._connection.execute(query, {"key": self._key}).fetchall()
         return [make(row) for row in rows]
 
-    @cached_property
-    def _states(self) -> str:
-        """The temporary table of the states of the host's threads."""
-        self._connection.execute(f"CREATE TEMP TABLE {STATES} AS FROM _host_states({self._key:d})")
-        return STATES
+    def shared(self, name: str) -> str:
+        """Return a temporary table, of those that rules share; it is made with those before it that it reads."""
+        if name not in self._made:
+            query = _SHARED[name]
+            for other in _SHARED:
+                if f"'{{prefix}}{other}'" in query:
+                    self.shared(other)
+            rows = query.format(key=f"{self._key:d}", prefix=_PREFIX)
+            self._connection.execute(f"CREATE TEMP TABLE {_PREFIX}{name} AS {rows}")
+            self._made.append(name)
+        return _PREFIX + name
+
+    def drop(self) -> None:
+        """Drop what rules shared."""
+        for name in self._made:
+            with suppress(duckdb.Error):  # a transaction that failed drops it itself
+                self._connection.execute(f"DROP TABLE IF EXISTS {_PREFIX}{name}")
+        self._made.clear()
 
     @cached_property
     def has_work(self) -> bool:
@@ -132,7 +164,7 @@ class Evidence:
     @cached_property
     def traits(self) -> Traits:
         query = "SELECT is_training, is_compiled, has_workers, steps, step_ticks, ticks, start_ticks"
-        return self._rows(Traits._make, f"{query} FROM _trace_traits($key)")[0]
+        return self._rows(Traits._make, f"{query} FROM _trace_traits($key, '{self.shared('steps')}')")[0]
 
     @cached_property
     def idle(self) -> list[Idle]:
@@ -141,7 +173,7 @@ class Evidence:
             f"""
             SELECT p.device, p.cause, p.did, p.label, p.kind, sum(p.ticks)::BIGINT, count(*),
                 max(p.ticks), arg_max(p.start_ticks, (p.ticks, -p.start_ticks))
-            FROM _idle_parts($key, '{self._states}') AS p
+            FROM _idle_parts($key, '{self.shared("gaps")}', '{self.shared("parts")}') AS p
             GROUP BY p.device, p.cause, p.did, p.label, p.kind
             ORDER BY p.device, 6 DESC, p.cause, p.label
             """,
@@ -150,16 +182,21 @@ class Evidence:
     @cached_property
     def path(self) -> list[OnPath]:
         query = "SELECT name, name_kind, cause, label, kernel_family, ticks, parts, longest, at_ticks"
-        query += f" FROM _path_causes($key, '{self._states}')"
+        tables = ", ".join(f"'{self.shared(name)}'" for name in ("path", "parts", "steps"))
+        query += f" FROM _path_causes($key, {tables})"
         return self._rows(OnPath._make, f"{query} ORDER BY ticks DESC, name, cause, label")
 
     @cached_property
     def use(self) -> list[Use]:
-        query = "SELECT device, ticks, busy_ticks, kernel_ticks, span_ticks FROM _device_use($key) ORDER BY device"
-        return self._rows(Use._make, query)
+        tables = f"'{self.shared('launches')}', '{self.shared('steps')}'"
+        columns = "device, ticks, busy_ticks, kernel_ticks, span_ticks"
+        return self._rows(Use._make, f"SELECT {columns} FROM _device_use($key, {tables}) ORDER BY device")
 
     @cached_property
     def waits(self) -> list[Waits]:
+        # To plan the search takes longer than to ask whether there are other ranks' traces.
+        if not self._rows(tuple, _OTHER_RANKS):
+            return []
         query = "SELECT is_own, rank, last_rank, calls, waited_ticks, transfer_ticks, steps_ticks"
         return self._rows(
             Waits._make, f"{query} FROM _waits_for_ranks($key) ORDER BY waited_ticks DESC, rank, last_rank"

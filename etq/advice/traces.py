@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from typing import Final
-
-import duckdb
+from typing import TYPE_CHECKING, Final
 
 from etq.advice.contract import Claim, judged
 from etq.advice.finding import Finding
-from etq.advice.trace_evidence import STATES, Evidence
+from etq.advice.trace_evidence import Evidence
 from etq.advice.trace_idle import device_idle
 from etq.advice.trace_path import critical_path
 from etq.advice.trace_ranks import communication
 from etq.advice.trace_setup import lost_kernels, setup
 from etq.advice.trace_steps import compilation, data_loader, gpu_utilization
+
+if TYPE_CHECKING:
+    import duckdb
 
 Rule = Callable[[Evidence], Iterator[Claim]]
 # Rules about any trace, then those that need the times of devices.
@@ -29,8 +29,7 @@ def findings(connection: duckdb.DuckDBPyConnection, capture_key: int) -> list[Fi
     try:
         return _found(evidence)
     finally:
-        with suppress(duckdb.Error):  # a transaction that failed drops it itself
-            connection.execute(f"DROP TABLE IF EXISTS {STATES}")
+        evidence.drop()
 
 
 def _found(evidence: Evidence) -> list[Finding]:

@@ -3,11 +3,12 @@
 -- was launched, and had not started.
 CREATE MACRO _device_gaps(
     capture_key,
+    launches,  -- a table of the rows of `_launches`
     "by"  -- device or stream
 ) AS TABLE
 WITH work AS MATERIALIZED (
     SELECT w.*, CASE WHEN _checked_by("by", ['device', 'stream']) = 'stream' THEN w.stream END AS place
-    FROM _launches(capture_key) AS w
+    FROM query_table(launches) AS w
 ),
 ordered AS (
     SELECT w.*,
@@ -45,7 +46,7 @@ SELECT g.run_index, g.device, g.place AS stream, g.idle_ticks AS start_ticks, g.
     END AS waited_ticks,
     g.is_awaited
     AND (g.recorded_index IS NOT NULL OR g.call_start_ticks <= g.idle_ticks) AS is_recorded,
-    g.latency_ticks
+    g.latency_ticks, g.wait_kind, coalesce(g.recorded_index, g.called_index, g.wait_index) AS awaited_index
 FROM gaps AS g
 ASOF LEFT JOIN ended AS e ON row(g.start_ticks) >= row(e.end_ticks)
 LEFT JOIN _event_labels(capture_key) AS n ON n.event_index = g.call_index;
@@ -60,7 +61,7 @@ SELECT w.device, CASE WHEN "by" = 'stream' THEN w.stream END AS stream,
 FROM (
     SELECT d.device, d.stream, e.start_ticks, e.start_ticks + e.elapsed_ticks AS end_ticks
     FROM (FROM device_events AS i WHERE i.capture_id = capture_key) AS d
-    JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e USING (run_index, event_index)
+    JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e USING (event_index)
     WHERE e.elapsed_ticks >= 0
 ) AS w
 GROUP BY 1, 2;
@@ -72,10 +73,11 @@ CREATE MACRO _idle_causes(
     "by",  -- device or stream
     launch_ticks  -- longest launch delay, in ticks; NULL for `latency_ticks` of `device_events`
 ) AS TABLE
-WITH gaps AS MATERIALIZED (
+WITH device_launches AS MATERIALIZED (FROM _launches(capture_key)),
+gaps AS MATERIALIZED (
     SELECT g.*, g.start_ticks + coalesce(g.host_ticks, 0) AS launched_ticks,
         coalesce(2 * g.host_ticks >= g.ticks, false) AS is_host, coalesce(launch_ticks, g.latency_ticks) AS limit_ticks
-    FROM _device_gaps(capture_key, "by") AS g
+    FROM _device_gaps(capture_key, 'device_launches', "by") AS g
 ),
 times AS MATERIALIZED (FROM _host_times(capture_key)),
 of_causes AS MATERIALIZED (SELECT t.* FROM times AS t WHERE t.call IS NULL),

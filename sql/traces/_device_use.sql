@@ -1,22 +1,27 @@
 -- The time of one device in the steps of a trace by `_tool_steps`, or in the whole recording if it has none: how long it
 -- ran anything, and how long kernels; and the time from its first event to the end of its last.
-CREATE MACRO _device_use(capture_key) AS TABLE
+CREATE MACRO _device_use(
+    capture_key,
+    launches,  -- a table of the rows of `_launches`
+    tool_steps  -- a table of the rows of `_tool_steps`
+) AS TABLE
 WITH work AS MATERIALIZED (
-    SELECT l.device, l.kind, l.start_ticks, l.end_ticks FROM _launches(capture_key) AS l
+    SELECT l.device, l.start_ticks, l.end_ticks, (l.kind = 'kernel')::INTEGER AS kernel
+    FROM query_table(launches) AS l
     WHERE l.end_ticks > l.start_ticks
 ),
 steps AS MATERIALIZED (
-    SELECT t.start_ticks, t.end_ticks FROM _tool_steps(capture_key) AS t
+    SELECT t.start_ticks, t.end_ticks FROM query_table(tool_steps) AS t
     UNION ALL
     SELECT r.start_ticks, r.end_ticks
     FROM _recording(capture_key) AS r
-    WHERE NOT EXISTS (FROM _tool_steps(capture_key) AS t)
+    WHERE NOT EXISTS (FROM query_table(tool_steps) AS t)
 ),
 edges AS (
-    SELECT w.device, w.start_ticks AS at_ticks, 1 AS change, (w.kind = 'kernel')::INTEGER AS kernel, 0 AS step
+    SELECT w.device, w.start_ticks AS at_ticks, 1 AS change, w.kernel, 0 AS step
     FROM work AS w
     UNION ALL
-    SELECT w.device, w.end_ticks, -1, -(w.kind = 'kernel')::INTEGER, 0 FROM work AS w
+    SELECT w.device, w.end_ticks, -1, -w.kernel, 0 FROM work AS w
     UNION ALL
     SELECT d.device, b.at_ticks, 0, 0, b.step
     FROM (SELECT DISTINCT w.device FROM work AS w) AS d

@@ -27,8 +27,9 @@ WHERE NOT s.on_device AND (s.purpose IS DISTINCT FROM 'profiler');
 
 -- One state of a thread of the host, until its next: the innermost event that is open, NULL if none is, and whether
 -- data is loaded, another process waited for, or code compiled around it. Launches are no states of their own, but
--- counted: `launched` is how many the thread began before. Algorithm: as in `_path_parts`, after each start the innermost
--- event is that which starts, after each end its parent.
+-- counted: `launched` is how many began before. `place` numbers the states of all threads, one after the other. Algorithm:
+-- as in `_path_parts`, after each start the innermost event is that which starts, after each end its parent. In the
+-- threads before, as much has ended as began.
 CREATE MACRO _host_moments(capture_key) AS TABLE
 WITH names AS MATERIALIZED (FROM _host_names(capture_key)),
 hosts AS MATERIALIZED (
@@ -77,9 +78,7 @@ summed AS (
         row_number() OVER in_order AS place
     FROM moments AS m
     WINDOW in_order AS (
-        PARTITION BY m.thread_index
-        ORDER BY m.at_ticks, m.place, m.other_ticks DESC, m.event_index
-        ROWS UNBOUNDED PRECEDING
+        ORDER BY m.thread_index, m.at_ticks, m.place, m.other_ticks DESC, m.event_index ROWS UNBOUNDED PRECEDING
     )
 )
 SELECT s.*, h.signature_index, h.owner_index, h.end_ticks - h.start_ticks AS length, h.start_ticks, h.end_ticks
@@ -90,10 +89,12 @@ WHERE s.change <> 0;
 -- One state of a thread of the host, as `_host_moments` has it, with what its time is spent on: `cause`, as in
 -- `idle_parts`; NULL where nothing is open, or where it waits in a function for what other threads launch. `label`, a
 -- name without serial numbers, and `kind` are of the innermost event; `owner_index` is the op around it, or itself.
-CREATE MACRO _host_states(capture_key) AS TABLE
+CREATE MACRO _host_states(
+    capture_key,
+    tool_steps  -- a table of the rows of `_tool_steps`
+) AS TABLE
 WITH moments AS MATERIALIZED (FROM _host_moments(capture_key)),
 names AS MATERIALIZED (FROM _host_names(capture_key)),
-steps AS MATERIALIZED (FROM _tool_steps(capture_key)),
 -- Patterns of the names within which anything is launched.
 launching AS MATERIALIZED (
     SELECT n.pattern
@@ -108,7 +109,7 @@ described AS MATERIALIZED (
     SELECT n.signature_index, n.family, n.kind, n.call_cause,
         n.pattern IN (SELECT l.pattern FROM launching AS l)
         OR n.kind IN ('step', 'call')
-        OR n.pattern IN (SELECT t.pattern FROM steps AS t) AS launches
+        OR n.pattern IN (SELECT t.pattern FROM query_table(tool_steps) AS t) AS launches
     FROM names AS n
 ),
 processes AS MATERIALIZED (SELECT t.thread_index, t.process FROM threads AS t WHERE t.capture_id = capture_key),

@@ -13,7 +13,7 @@ calls AS (
     SELECT e.event_index, t.thread_index, h.process, e.start_ticks, e.start_ticks + e.elapsed_ticks AS end_ticks
     FROM classified AS k
     JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e USING (signature_index)
-    JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (run_index, event_index)
+    JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (event_index)
     JOIN (FROM threads AS i WHERE i.capture_id = capture_key) AS h USING (thread_index)
     WHERE k.kind = 'call'
 )
@@ -24,8 +24,8 @@ SELECT
     c.thread_index AS call_thread, c.process, coalesce(c.start_ticks, e.start_ticks) AS launch_ticks, d.wait_kind,
     d.wait_index, d.recorded_index, d.called_index, d.is_inferred, d.latency_ticks
 FROM (FROM device_events AS i WHERE i.capture_id = capture_key) AS d
-JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e USING (run_index, event_index)
+JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e USING (event_index)
 JOIN classified AS k ON k.signature_index = e.signature_index AND k.kind <> 'call'
-JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (run_index, event_index)
+JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (event_index)
 LEFT JOIN calls AS c ON c.event_index = d.call_index
 WHERE e.elapsed_ticks >= 0;

@@ -1,41 +1,47 @@
+-- The stretches of a critical path on the host as periods of `_host_parts`. Numbers are below 0, as those of gaps aren't.
+-- Between threads that hand over, the time is of the next.
+CREATE MACRO _path_periods(
+    capture_key,
+    path  -- a table of the rows of `_path_spans`
+) AS TABLE
+SELECT -1 - p.start_ticks AS period, coalesce(p.thread_index, t.thread_index) AS thread_index, p.start_ticks, p.end_ticks
+FROM query_table(path) AS p
+LEFT JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (event_index)
+WHERE p.kind IN ('host', 'handover');
+
 -- The time on the critical path of a trace by what it is of and what it is spent on. `cause` is device, wait (for a
 -- device, a launch or another event), unknown, or for the host as in `idle_parts`. `name` is the op, or else the event,
 -- and `name_kind` what that is: op, step, annotation, module, function, call, kernel, copy or fill.
 CREATE MACRO _path_causes(
     capture_key,
-    host_states  -- a table of the rows of `_host_states`
+    path,  -- a table of the rows of `_path_spans`
+    parts,  -- a table of the rows of `_host_parts` of this path; it may have parts of other periods
+    tool_steps  -- a table of the rows of `_tool_steps`
 ) AS TABLE
-WITH path AS MATERIALIZED (
-    SELECT p.*, p.kind IN ('host', 'handover') AS is_host FROM _path_spans(capture_key, NULL, NULL) AS p
-),
--- Between threads that hand over, the time of the next.
-periods AS MATERIALIZED (
-    SELECT NULL::INTEGER AS device, coalesce(p.thread_index, t.thread_index) AS thread_index, p.start_ticks, p.end_ticks
-    FROM path AS p
-    LEFT JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (event_index)
-    WHERE p.is_host
+WITH stretches AS MATERIALIZED (
+    SELECT p.*, p.kind IN ('host', 'handover') AS is_host FROM query_table(path) AS p
 ),
 names AS MATERIALIZED (
     SELECT s.signature_index, s.label, s.family, s.kernel_family, s.activity,
         CASE WHEN s.activity = 'call' THEN _call_cause(s.purpose, s.waits) END AS call_cause,
         CASE
-            WHEN h.pattern IN (SELECT t.pattern FROM _tool_steps(capture_key) AS t) THEN 'step'
+            WHEN h.pattern IN (SELECT t.pattern FROM query_table(tool_steps) AS t) THEN 'step'
             ELSE coalesce(h.kind, s.activity)
         END AS kind
     FROM (SELECT capture_key AS capture_id) AS a
     JOIN signatures AS s USING (capture_id)
     LEFT JOIN _host_names(capture_key) AS h USING (signature_index)
 ),
-parts AS (
+all_parts AS (
     SELECT NULL AS stretch, h.cause, h.ticks, h.at_ticks AS start_ticks,
         CASE WHEN p.kind <> 'handover' THEN h.owner_index END AS owner_index, NULL AS event_index,
         h.label AS host_label, CASE WHEN p.kind = 'handover' THEN h.kind END AS host_kind
-    FROM _host_parts(capture_key, host_states, 'periods') AS h
-    JOIN path AS p ON p.is_host AND p.start_ticks = h.start_ticks
+    FROM query_table(parts) AS h
+    JOIN stretches AS p ON p.is_host AND -1 - p.start_ticks = h.period
     UNION ALL
     SELECT p.kind, NULL, p.end_ticks - p.start_ticks, p.start_ticks, coalesce(t.op_index, d.op_index, p.event_index),
         p.event_index, NULL, NULL
-    FROM path AS p
+    FROM stretches AS p
     LEFT JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (event_index)
     LEFT JOIN (FROM device_events AS i WHERE i.capture_id = capture_key) AS d USING (event_index)
     WHERE NOT p.is_host
@@ -45,7 +51,7 @@ summed AS (
         p.host_kind,
         sum(p.ticks)::BIGINT AS ticks, count(*) AS parts, max(p.ticks) AS longest,
         arg_max(p.start_ticks, (p.ticks, -p.start_ticks)) AS at_ticks
-    FROM parts AS p
+    FROM all_parts AS p
     LEFT JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS o ON o.event_index = p.owner_index
     LEFT JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e ON e.event_index = p.event_index
     GROUP BY o.signature_index, e.signature_index, p.stretch, p.cause, p.host_label, p.host_kind

@@ -39,7 +39,7 @@ SELECT t.run_index, t.event_index, k.label, k.kernel_family, k.uses_matrix_units
     e.start_ticks + e.elapsed_ticks AS end_ticks, e.elapsed_ticks - coalesce(e.overlap_ticks, 0) AS counted_ticks
 FROM classified AS k
 JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e USING (signature_index)
-JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (run_index, event_index)
+JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (event_index)
 WHERE e.elapsed_ticks >= 0;
 
 -- Start and end of the recording of a trace, by its events; annotations count if they are steps or communication.

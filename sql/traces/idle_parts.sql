@@ -1,18 +1,23 @@
+-- The gaps of devices as periods of `_host_parts`: until the next launch begins.
+CREATE MACRO _gap_periods(
+    gaps  -- a table of the rows of `_device_gaps`
+) AS TABLE
+SELECT g.next_index AS period, g.call_thread AS thread_index, g.start_ticks, g.start_ticks + g.host_ticks AS end_ticks
+FROM query_table(gaps) AS g
+WHERE g.host_ticks > 0;
+
 -- One part of one gap of a device, in ticks, as in `idle_parts`.
 CREATE MACRO _idle_parts(
     capture_key,
-    host_states  -- a table of the rows of `_host_states`
+    gaps,  -- a table of the rows of `_device_gaps`
+    parts  -- a table of the rows of `_host_parts` of these gaps; it may have parts of other periods
 ) AS TABLE
-WITH gaps AS MATERIALIZED (FROM _device_gaps(capture_key, 'device')),
-periods AS MATERIALIZED (
-    SELECT g.device, g.call_thread AS thread_index, g.start_ticks, g.start_ticks + g.host_ticks AS end_ticks
-    FROM gaps AS g
-    WHERE g.host_ticks > 0
-),
+WITH all_gaps AS MATERIALIZED (FROM query_table(gaps) AS q),
 did AS MATERIALIZED (
-    SELECT p.device, p.start_ticks, p.cause, p.did, p.label, p.kind, sum(p.ticks)::BIGINT AS ticks
-    FROM _host_parts(capture_key, host_states, 'periods') AS p
-    GROUP BY p.device, p.start_ticks, p.cause, p.did, p.label, p.kind
+    SELECT p.period, p.cause, p.did, p.label, p.kind, sum(p.ticks)::BIGINT AS ticks
+    FROM query_table(parts) AS p
+    WHERE p.period >= 0
+    GROUP BY p.period, p.cause, p.did, p.label, p.kind
 ),
 calls AS (
     SELECT n.label, e.start_ticks, e.start_ticks + e.elapsed_ticks AS end_ticks
@@ -22,22 +27,20 @@ calls AS (
 ),
 -- The call that waited when the gap began: without it, the host would have gone on so much earlier.
 waits AS (
-    SELECT g.device, g.start_ticks, c.label, g.start_ticks - c.start_ticks AS waited_ticks
-    FROM gaps AS g
+    SELECT g.next_index AS period, c.label, g.start_ticks - c.start_ticks AS waited_ticks
+    FROM all_gaps AS g
     ASOF JOIN calls AS c ON row(g.start_ticks) > row(c.start_ticks)
     WHERE c.end_ticks >= g.start_ticks
 ),
-launching AS MATERIALIZED (
-    SELECT d.device, d.start_ticks, sum(d.ticks)::BIGINT AS ticks
-    FROM did AS d
-    WHERE d.cause IN ('host', 'step')
-    GROUP BY d.device, d.start_ticks
-),
 saved AS MATERIALIZED (
-    SELECT l.device, l.start_ticks, w.label, least(l.ticks, w.waited_ticks) AS ticks,
-        least(l.ticks, w.waited_ticks) / l.ticks AS part
-    FROM launching AS l
-    JOIN waits AS w ON w.start_ticks = l.start_ticks AND w.device IS NOT DISTINCT FROM l.device
+    SELECT l.period, w.label, least(l.ticks, w.waited_ticks) AS ticks, least(l.ticks, w.waited_ticks) / l.ticks AS part
+    FROM (
+        SELECT d.period, sum(d.ticks)::BIGINT AS ticks
+        FROM did AS d
+        WHERE d.cause IN ('host', 'step')
+        GROUP BY d.period
+    ) AS l
+    JOIN waits AS w USING (period)
 ),
 messages AS (
     SELECT d.event_index
@@ -46,32 +49,34 @@ messages AS (
     JOIN (FROM signatures AS i WHERE i.capture_id = capture_key) AS s USING (signature_index)
     WHERE s.kernel_family = 'communication'
 ),
-parts AS (
-    SELECT d.device, d.start_ticks, d.cause, d.did, d.label, d.kind,
+spent AS (
+    SELECT d.period, d.cause, d.did, d.label, d.kind,
         CASE
             WHEN d.cause IN ('host', 'step') THEN round(d.ticks * (1 - coalesce(s.part, 0)))::BIGINT
             ELSE d.ticks
         END AS ticks
     FROM did AS d
-    LEFT JOIN saved AS s ON s.start_ticks = d.start_ticks AND s.device IS NOT DISTINCT FROM d.device
+    LEFT JOIN saved AS s USING (period)
     UNION ALL
-    SELECT s.device, s.start_ticks, 'synchronization', 'synchronization', s.label, 'call', s.ticks FROM saved AS s
+    SELECT s.period, 'synchronization', 'synchronization', s.label, 'call', s.ticks FROM saved AS s
     UNION ALL
-    SELECT g.device, g.start_ticks,
+    SELECT g.next_index,
         CASE
             WHEN g.host_ticks IS NULL THEN 'unknown'
             WHEN 2 * (g.ticks - g.host_ticks) < g.ticks THEN 'latency'
-            WHEN d.wait_kind = 'launch_delay' THEN 'launch_delay'
-            WHEN d.wait_kind = 'dependency'
+            WHEN g.wait_kind = 'launch_delay' THEN 'launch_delay'
+            WHEN g.wait_kind = 'dependency'
                 THEN CASE WHEN m.event_index IS NOT NULL THEN 'communication' ELSE 'dependency' END
             ELSE 'unknown_wait'
         END,
         NULL, g.launch, CASE WHEN g.launch IS NOT NULL THEN 'call' END, g.ticks - coalesce(g.host_ticks, 0)
-    FROM gaps AS g
-    JOIN (FROM device_events AS i WHERE i.capture_id = capture_key) AS d ON d.event_index = g.next_index
-    LEFT JOIN messages AS m ON m.event_index = coalesce(d.recorded_index, d.called_index, d.wait_index)
+    FROM all_gaps AS g
+    LEFT JOIN messages AS m ON m.event_index = g.awaited_index
 )
-SELECT p.* FROM parts AS p WHERE p.ticks > 0;
+SELECT g.device, g.start_ticks, p.cause, p.did, p.label, p.kind, p.ticks
+FROM spent AS p
+JOIN all_gaps AS g ON g.next_index = p.period
+WHERE p.ticks > 0;
 
 -- One part of a gap of a device of a trace, by what it is spent on: what the host does until the next launch begins, and
 -- what is launched then waits for. Where `device_idle` gives each gap the cause of its longer part, the parts of a gap
@@ -92,9 +97,18 @@ SELECT p.* FROM parts AS p WHERE p.ticks > 0;
 --   unit: the requested unit of time
 CREATE MACRO idle_parts(capture, unit := NULL) AS TABLE
 WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
-states AS MATERIALIZED (FROM _host_states((SELECT a.capture_id FROM target AS a)))
+device_launches AS MATERIALIZED (FROM _launches((SELECT a.capture_id FROM target AS a))),
+all_steps AS MATERIALIZED (FROM _tool_steps((SELECT a.capture_id FROM target AS a))),
+states_of_host AS MATERIALIZED (FROM _host_states((SELECT a.capture_id FROM target AS a), 'all_steps')),
+device_gaps AS MATERIALIZED (
+    FROM _device_gaps((SELECT a.capture_id FROM target AS a), 'device_launches', 'device')
+),
+gap_periods AS MATERIALIZED (FROM _gap_periods('device_gaps')),
+parts_of_host AS MATERIALIZED (
+    FROM _host_parts((SELECT a.capture_id FROM target AS a), 'states_of_host', 'all_steps', 'gap_periods')
+)
 SELECT p.device, _in_unit(p.start_ticks - r.start_ticks, a.scale) AS start, p.cause,
     _in_unit(p.ticks, a.scale) AS duration, p.label AS host, p.kind AS host_kind, p.did AS host_cause, a.unit
-FROM _idle_parts((SELECT a.capture_id FROM target AS a), 'states') AS p CROSS JOIN target AS a
+FROM _idle_parts((SELECT a.capture_id FROM target AS a), 'device_gaps', 'parts_of_host') AS p CROSS JOIN target AS a
 CROSS JOIN _recording((SELECT a.capture_id FROM target AS a)) AS r
 ORDER BY p.start_ticks, p.device, p.ticks DESC, p.cause, p.label;

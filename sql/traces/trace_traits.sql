@@ -1,5 +1,8 @@
 -- What kind of program a trace is of, as its names tell, in ticks; see `trace_traits`.
-CREATE MACRO _trace_traits(capture_key) AS TABLE
+CREATE MACRO _trace_traits(
+    capture_key,
+    tool_steps  -- a table of the rows of `_tool_steps`
+) AS TABLE
 WITH names AS MATERIALIZED (
     SELECT s.label, s.activity, s.on_device
     FROM (SELECT capture_key AS capture_id) AS a
@@ -47,7 +50,7 @@ spans AS (
             ORDER BY t.start_ticks, t.end_ticks
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ) AS before_ticks
-    FROM _tool_steps(capture_key) AS t
+    FROM query_table(tool_steps) AS t
 ),
 stepped AS (
     SELECT count(*) AS steps,
@@ -72,8 +75,9 @@ FROM told AS t CROSS JOIN stepped AS p CROSS JOIN _recording(capture_key) AS r;
 --   duration: time of the recording
 --   unit: the requested unit of time
 CREATE MACRO trace_traits(capture, unit := NULL) AS TABLE
-WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit))
+WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
+all_steps AS MATERIALIZED (FROM _tool_steps((SELECT a.capture_id FROM target AS a)))
 SELECT t.is_training, t.is_compiled, t.has_workers, t.steps, _in_unit(t.step_ticks, a.scale) AS step_time,
     _in_unit(t.ticks, a.scale) AS duration, a.unit
-FROM _trace_traits((SELECT a.capture_id FROM target AS a)) AS t CROSS JOIN target AS a
+FROM _trace_traits((SELECT a.capture_id FROM target AS a), 'all_steps') AS t CROSS JOIN target AS a
 ORDER BY t.steps;
