@@ -5,7 +5,7 @@ until the graph is launched.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -108,21 +108,30 @@ def _captures(calls: Calls) -> Iterator[_Capture]:
             yield _capture(calls, begin, int(calls.start[begin]), _end(calls, row))
         else:
             alone.append(row)
+    breaks, first, last = _breaks(calls), int(calls.start.min()), _end(calls)
+    left = set(alone)
+    # Both are in the order of their starts: an end before one begin is before those after it, too.
+    ends: dict[int, deque[int]] = defaultdict(deque)
+    for row in alone:
+        ends[int(calls.process[row])].append(row)
     for row in sorted((row for rows in begun.values() for row in rows), key=lambda row: int(calls.start[row])):
-        process, begin = calls.process[row], int(calls.start[row])
-        other = next((end for end in alone if calls.process[end] == process and calls.start[end] >= begin), None)
-        if other is None:
-            after = _breaks(calls, row)
-            later = after[after > begin]
-            yield _capture(calls, row, begin, int(later.min()) - 1 if len(later) else _end(calls))
+        begin, of_process = int(calls.start[row]), ends[int(calls.process[row])]
+        while of_process and calls.start[of_process[0]] < begin:
+            of_process.popleft()
+        if not of_process:
+            later = breaks[int(calls.thread[row])]
+            place = int(np.searchsorted(later, begin, side="right"))
+            yield _capture(calls, row, begin, int(later[place]) - 1 if place < len(later) else last)
             continue
-        alone.remove(other)
+        other = of_process.popleft()
+        left.discard(other)
         for each in (row, other):
             yield _capture(calls, each, begin, _end(calls, other))
-    for row in alone:
-        before = _breaks(calls, row)
-        earlier = before[before < calls.start[row]]
-        yield _capture(calls, row, int(earlier.max()) + 1 if len(earlier) else int(calls.start.min()), _end(calls, row))
+    for row in (row for row in alone if row in left):
+        earlier = breaks[int(calls.thread[row])]
+        place = int(np.searchsorted(earlier, calls.start[row])) - 1
+        begin = int(earlier[place]) + 1 if place >= 0 else first
+        yield _capture(calls, row, begin, _end(calls, row))
 
 
 def _capture(calls: Calls, row: int, begin: int, end: int) -> _Capture:
@@ -136,8 +145,8 @@ def _end(calls: Calls, row: int | None = None) -> int:
     return int(calls.start[row] + max(calls.elapsed[row], 0))
 
 
-def _breaks(calls: Calls, row: int) -> Whole:
-    """Return the starts of the calls in a call's thread that no capture has: they wait for a device, instantiate a
+def _breaks(calls: Calls) -> defaultdict[int, Whole]:
+    """Return, by thread, the sorted starts of the calls that no capture has: they wait for a device, instantiate a
     graph, or launched work that ran.
     """
     are_breaks = np.array(
@@ -147,5 +156,10 @@ def _breaks(calls: Calls, row: int) -> Whole:
         ],
         np.bool_,
     )[calls.kind]
-    found: Whole = calls.start[(are_breaks | calls.works) & (calls.thread == calls.thread[row])]
+    rows = np.flatnonzero(are_breaks | calls.works)
+    rows = rows[np.lexsort((calls.start[rows], calls.thread[rows]))]
+    threads, firsts = np.unique(calls.thread[rows], return_index=True)
+    found: defaultdict[int, Whole] = defaultdict(lambda: np.zeros(0, np.int64))
+    # The first part is before the first thread's.
+    found.update(zip(threads.tolist(), np.split(calls.start[rows], firsts)[1:], strict=True))
     return found
