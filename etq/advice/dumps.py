@@ -15,6 +15,8 @@ Rule = Callable[[Evidence], Iterator[Finding]]
 RULES: Final[list[Rule]] = []
 _AVERAGE: Final = "the average run"
 _ALL: Final = "all runs"
+# How many ops a finding lists.
+_LISTED: Final = 4
 
 # The severity and remedy of findings of ingest that make numbers misleading.
 _MISLEADING: Final = {
@@ -326,7 +328,7 @@ def first_run(evidence: Evidence) -> Iterator[Finding]:
     if not warm_ups:
         return
     _, worst = max(warm_ups, key=lambda each: (each[0], -each[1].index))
-    after = sum(run.block == worst.block and not run.is_first for run in evidence.runs)
+    after = len(evidence.later[worst.block])
     spent, whole = fsum(over for over, _ in warm_ups), fsum(evidence.executes)
     scale, execute, middle = evidence.scale, worst.execute or 0.0, worst.middle or 0.0
     yield Finding(
@@ -479,19 +481,16 @@ def _is_warm_up(evidence: Evidence, run: Run) -> bool:
     Of runs that vary by chance (as the logarithm of normal numbers with s = 0.1 to 0.6), 0.5 % of first runs at most
     are, with 20 later ones; with 5, 5 %. Beyond p90 alone are up to 14 and 20 %.
     """
-    later = _later(evidence, run.block)
-    p90 = quantile(later, 0.9)
-    if not run.is_first or run.execute is None or p90 is None or run.execute <= p90:
+    p90 = quantile(_later(evidence, run.block), 0.9) if run.is_first else None
+    if run.execute is None or p90 is None or run.execute <= p90:
         return False
-    others = (other for other in evidence.runs if other.block == run.block and other.is_typical and not other.is_first)
-    typical = [other.execute for other in others if other.execute is not None]
+    typical = [other.execute for other in evidence.later[run.block] if other.is_typical and other.execute is not None]
     return not run.is_typical or run.execute > 2 * max(typical, default=run.execute)
 
 
 def _later(evidence: Evidence, block: int) -> list[float]:
     """Return the known times of the runs of a block, without the first."""
-    runs: Sequence[Run] = evidence.runs
-    return [run.execute for run in runs if run.block == block and not run.is_first and run.execute is not None]
+    return [run.execute for run in evidence.later[block] if run.execute is not None]
 
 
 def _sum(ops: Sequence[Op]) -> float:
@@ -503,8 +502,10 @@ def _share(evidence: Evidence, ticks: float) -> float:
     return 100 * ticks / evidence.average if evidence.average else 0.0
 
 
-def _listed(evidence: Evidence, ops: Sequence[Op]) -> str:
-    return ", ".join(op.words(evidence.scale) for op in ops)
+def _listed(evidence: Evidence, ops: Sequence[Op], most: int = _LISTED) -> str:
+    """Return the ops of most time, and how many more there are."""
+    more = [f"{len(ops) - most:,} more"] if len(ops) > most else []
+    return ", ".join([*(op.words(evidence.scale) for op in ops[:most]), *more])
 
 
 def _median(values: Iterator[float | None]) -> float | None:

@@ -222,6 +222,15 @@ class Evidence:
         """The known times of runs."""
         return [run.execute for run in self.runs if run.execute is not None]
 
+    @cached_property
+    def later(self) -> defaultdict[int, list[Run]]:
+        """The runs by block, without the first."""
+        found: defaultdict[int, list[Run]] = defaultdict(list)
+        for run in self.runs:
+            if not run.is_first:
+                found[run.block].append(run)
+        return found
+
 
 def quantile(values: Iterable[float], at: float) -> float | None:
     """Return a quantile, between two values in proportion; None of no values."""

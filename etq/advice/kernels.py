@@ -156,7 +156,7 @@ class Evidence:
         rows = has_any and self._ask(
             "SELECT r.family, r.bound, r.label, r.calls, r.kernels, r.ticks, r.least_ticks,"
             " r.bytes::DOUBLE * r.calls, r.bandwidth, r.device, r.type, r.top_event"
-            " FROM _rated_calls($key, NULL, NULL, NULL, NULL, NULL, false) AS r"
+            " FROM _rated_calls($key, NULL, NULL, NULL, NULL, NULL, false, false) AS r"
             " WHERE r.bound IS NOT NULL AND NOT r.is_least"
         )
         return [Rated(*row) for row in rows]

@@ -48,7 +48,8 @@ CREATE MACRO _told_lengths(label) AS (
 -- not known and need less. `is_least`: its bytes are a lower bound.
 CREATE MACRO _costed_calls(
     capture_key, steps, phase,
-    is_compared  -- for comparisons: of steps alone, where there are any, and calls of ops of `_equal_ops` have all that is launched within them
+    is_compared,  -- for comparisons: of steps alone, where there are any, and calls of ops of `_equal_ops` have all that is launched within them
+    on_host  -- whether the time is that of the host; NULL: if the trace has no device events
 ) AS TABLE
 WITH formulas AS MATERIALIZED (FROM cost_formulas),
 work AS MATERIALIZED (
@@ -63,7 +64,10 @@ work AS MATERIALIZED (
         NULL, NULL, NULL
     FROM (
         SELECT 1
-        WHERE NOT EXISTS (FROM device_events AS d WHERE d.capture_id = capture_key AND d.is_inferred IS NOT NULL)
+        WHERE coalesce(
+            on_host,
+            NOT EXISTS (FROM device_events AS d WHERE d.capture_id = capture_key AND d.is_inferred IS NOT NULL)
+        )
     ) AS n
     CROSS JOIN _operator_calls(capture_key) AS c
     JOIN runs AS r ON r.capture_id = capture_key AND r.run_index = c.run_index

@@ -50,7 +50,7 @@ edges AS (
     SELECT p.thread_index, unnest([p.start_ticks, p.end_ticks]), 0, NULL, NULL, 0, p.period FROM asked_periods AS p
 ),
 swept AS MATERIALIZED (
-    SELECT e.thread_index, e.at_ticks, e.period, sum(e.cut) OVER so_far AS number, max(e.own) OVER so_far AS own,
+    SELECT e.thread_index, e.at_ticks, e.period, (sum(e.cut) OVER so_far)::BIGINT AS number, max(e.own) OVER so_far AS own,
         max(e.other) OVER so_far AS other, sum(e.step) OVER so_far AS step
     FROM edges AS e
     WINDOW so_far AS (PARTITION BY e.thread_index ORDER BY e.at_ticks, e.cut DESC ROWS UNBOUNDED PRECEDING)
@@ -60,7 +60,7 @@ numbered AS (
     SELECT b.period, b.thread_index, b.start_ticks, b.end_ticks, unnest(range(b.first, b.last + 1)) AS number
     FROM (
         SELECT s.period, any_value(s.thread_index) AS thread_index, min(s.at_ticks) AS start_ticks,
-            max(s.at_ticks) AS end_ticks, min(s.number)::BIGINT AS first, max(s.number)::BIGINT AS last
+            max(s.at_ticks) AS end_ticks, min(s.number) AS first, max(s.number) AS last
         FROM swept AS s
         WHERE s.period IS NOT NULL
         GROUP BY s.period
@@ -84,7 +84,7 @@ told AS (
     LEFT JOIN states AS x ON x.place = p.other
     WHERE p.end_ticks > p.at_ticks
 )
-SELECT t.period, t.at_ticks, t.owner_index, t.end_ticks - t.at_ticks AS ticks, t.step, t.label, t.kind,
+SELECT t.period, t.at_ticks, t.owner_index, t.end_ticks - t.at_ticks AS ticks, t.label, t.kind,
     coalesce(t.did, CASE WHEN t.step OR t.is_open THEN 'step' END) AS did,
     CASE
         WHEN NOT t.step THEN 'between_steps'

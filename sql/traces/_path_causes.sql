@@ -4,7 +4,8 @@ CREATE MACRO _path_periods(
     capture_key,
     path  -- a table of the rows of `_path_spans`
 ) AS TABLE
-SELECT -1 - p.start_ticks AS period, coalesce(p.thread_index, t.thread_index) AS thread_index, p.start_ticks, p.end_ticks
+SELECT -1 - p.start_ticks AS period, coalesce(p.thread_index, t.thread_index) AS thread_index, p.start_ticks,
+    p.end_ticks
 FROM query_table(path) AS p
 LEFT JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (event_index)
 WHERE p.kind IN ('host', 'handover');

@@ -1,5 +1,5 @@
 -- One row of `_costed_calls` with the least time that its costs take at the peaks.
-CREATE MACRO _rated_calls(capture_key, peak_flops, peak_bandwidth, device, steps, phase, is_compared) AS TABLE
+CREATE MACRO _rated_calls(capture_key, peak_flops, peak_bandwidth, device, steps, phase, is_compared, on_host) AS TABLE
 WITH peaks AS MATERIALIZED (SELECT q AS peak FROM _trace_peaks(capture_key, peak_flops, peak_bandwidth, device) AS q),
 shortest AS (
     -- A kernel that takes longer than ten microseconds has work to do.
@@ -13,7 +13,7 @@ peaked AS MATERIALIZED (
     SELECT c.*, p.peak.named_device AS device, p.peak.bandwidth,
         c.is_bytes_alone AND c.bytes * 1e9 / p.peak.bandwidth > c.ticks::DOUBLE / c.calls AS reads_part,
         _peak_of_type(p.peak, c.type, c.family IN ('GEMM', 'convolution', 'attention', 'MoE'), c.uses) AS most_flops
-    FROM _costed_calls(capture_key, steps, phase, is_compared) AS c CROSS JOIN peaks AS p
+    FROM _costed_calls(capture_key, steps, phase, is_compared, on_host) AS c CROSS JOIN peaks AS p
 ),
 costed AS (
     SELECT p.* REPLACE (
@@ -105,7 +105,7 @@ WITH target AS MATERIALIZED (
 ),
 rated AS MATERIALIZED (
     FROM _rated_calls(
-        (SELECT a.capture_id FROM target AS a), peak_flops, peak_bandwidth, device, steps, phase, false
+        (SELECT a.capture_id FROM target AS a), peak_flops, peak_bandwidth, device, steps, phase, false, NULL
     ) AS r
 ),
 summed AS (
