@@ -33,7 +33,9 @@ edges AS (
         NULL::BIGINT AS other, 0 AS step, NULL::BIGINT AS period
     FROM asked AS a
     UNION ALL
-    SELECT s.thread_index, s.at_ticks, 1, s.place, NULL, 0, NULL FROM asked AS a JOIN states AS s USING (thread_index)
+    SELECT s.thread_index, s.at_ticks, 1, s.place, NULL, 0, NULL
+    FROM asked AS a
+    JOIN states AS s USING (thread_index)
     UNION ALL
     SELECT a.thread_index, s.at_ticks, 1, NULL, s.place, 0, NULL
     FROM asked AS a
@@ -50,8 +52,8 @@ edges AS (
     SELECT p.thread_index, unnest([p.start_ticks, p.end_ticks]), 0, NULL, NULL, 0, p.period FROM asked_periods AS p
 ),
 swept AS MATERIALIZED (
-    SELECT e.thread_index, e.at_ticks, e.period, (sum(e.cut) OVER so_far)::BIGINT AS number, max(e.own) OVER so_far AS own,
-        max(e.other) OVER so_far AS other, sum(e.step) OVER so_far AS step
+    SELECT e.thread_index, e.at_ticks, e.period, (sum(e.cut) OVER so_far)::BIGINT AS number,
+        max(e.own) OVER so_far AS own, max(e.other) OVER so_far AS other, sum(e.step) OVER so_far AS step
     FROM edges AS e
     WINDOW so_far AS (PARTITION BY e.thread_index ORDER BY e.at_ticks, e.cut DESC ROWS UNBOUNDED PRECEDING)
 ),

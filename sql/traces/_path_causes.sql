@@ -4,8 +4,8 @@ CREATE MACRO _path_periods(
     capture_key,
     path  -- a table of the rows of `_path_spans`
 ) AS TABLE
-SELECT -1 - p.start_ticks AS period, coalesce(p.thread_index, t.thread_index) AS thread_index, p.start_ticks,
-    p.end_ticks
+SELECT -row_number() OVER (ORDER BY p.start_ticks) AS period, coalesce(p.thread_index, t.thread_index) AS thread_index,
+    p.start_ticks, p.end_ticks
 FROM query_table(path) AS p
 LEFT JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (event_index)
 WHERE p.kind IN ('host', 'handover');
@@ -20,7 +20,9 @@ CREATE MACRO _path_causes(
     tool_steps  -- a table of the rows of `_tool_steps`
 ) AS TABLE
 WITH stretches AS MATERIALIZED (
-    SELECT p.*, p.kind IN ('host', 'handover') AS is_host FROM query_table(path) AS p
+    SELECT p.*, p.kind IN ('host', 'handover') AS is_host,
+        -row_number() OVER (PARTITION BY p.kind IN ('host', 'handover') ORDER BY p.start_ticks) AS period
+    FROM query_table(path) AS p
 ),
 names AS MATERIALIZED (
     SELECT s.signature_index, s.label, s.family, s.kernel_family, s.activity,
@@ -38,7 +40,7 @@ all_parts AS (
         CASE WHEN p.kind <> 'handover' THEN h.owner_index END AS owner_index, NULL AS event_index,
         h.label AS host_label, CASE WHEN p.kind = 'handover' THEN h.kind END AS host_kind
     FROM query_table(parts) AS h
-    JOIN stretches AS p ON p.is_host AND -1 - p.start_ticks = h.period
+    JOIN stretches AS p ON p.is_host AND p.period = h.period
     UNION ALL
     SELECT p.kind, NULL, p.end_ticks - p.start_ticks, p.start_ticks, coalesce(t.op_index, d.op_index, p.event_index),
         p.event_index, NULL, NULL
