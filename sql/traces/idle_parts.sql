@@ -10,7 +10,8 @@ periods AS MATERIALIZED (
     WHERE g.host_ticks > 0
 ),
 did AS MATERIALIZED (
-    SELECT p.device, p.start_ticks, p.cause, p.did, p.label, p.kind, sum(p.ticks)::BIGINT AS ticks
+    SELECT p.device, p.start_ticks, min(p.at_ticks) AS at_ticks, p.cause, p.did, p.label, p.kind,
+        sum(p.ticks)::BIGINT AS ticks
     FROM _host_parts(capture_key, host_states, 'periods') AS p
     GROUP BY p.device, p.start_ticks, p.cause, p.did, p.label, p.kind
 ),
@@ -47,7 +48,7 @@ messages AS (
     WHERE s.kernel_family = 'communication'
 ),
 parts AS (
-    SELECT d.device, d.start_ticks, d.cause, d.did, d.label, d.kind,
+    SELECT d.device, d.at_ticks AS start_ticks, d.cause, d.did, d.label, d.kind,
         CASE
             WHEN d.cause IN ('host', 'step') THEN round(d.ticks * (1 - coalesce(s.part, 0)))::BIGINT
             ELSE d.ticks
@@ -57,9 +58,10 @@ parts AS (
     UNION ALL
     SELECT s.device, s.start_ticks, 'synchronization', 'synchronization', s.label, 'call', s.ticks FROM saved AS s
     UNION ALL
-    SELECT g.device, g.start_ticks,
+    SELECT g.device, g.start_ticks + coalesce(g.host_ticks, 0),
         CASE
             WHEN g.host_ticks IS NULL THEN 'unknown'
+            WHEN _is_long_call(g.call_ticks) AND 2 * g.call_ticks >= g.ticks - g.host_ticks THEN 'launch'
             WHEN 2 * (g.ticks - g.host_ticks) < g.ticks THEN 'latency'
             WHEN d.wait_kind = 'launch_delay' THEN 'launch_delay'
             WHEN d.wait_kind = 'dependency'
@@ -83,8 +85,8 @@ SELECT p.* FROM parts AS p WHERE p.ticks > 0;
 -- Shown: device!#, start! (time), cause!, duration! (time), host!, host_kind, host_cause, unit
 -- Columns:
 --   device: number of the device; NULL if not written
---   start: start of the gap, relative to the start of the recording
---   cause: host (ops that launch), step (between the ops of a step), cpu_op (an op of 20 us and more that launches nothing), function (an annotation, module or function that launches nothing), compilation, data_loading, communication, between_steps, not_recorded (nothing is recorded, and the trace has no steps); calls by their purpose: synchronization, allocation, free, pinned_memory, module_load, graph_instantiation, creation, call (of no known kind); then, of what is launched, launch_delay, dependency, communication, unknown_wait, or latency where that is less than half of the gap; unknown if no launch is recorded
+--   start: start of the part, the first of several of its name in the gap, relative to the start of the recording
+--   cause: host (ops that launch), step (between the ops of a step), cpu_op (an op of 20 us and more that launches nothing), function (an annotation, module or function that launches nothing), compilation, data_loading, communication, between_steps, not_recorded (nothing is recorded, and the trace has no steps); calls by their purpose: synchronization, allocation, free, pinned_memory, module_load, graph_instantiation (a graph is captured, too), creation, call (of no known kind), and launch or copy, if such a call takes a millisecond or more; then, of what is launched, launch_delay, dependency, communication, unknown_wait, or latency where that is less than half of the gap; unknown if no launch is recorded
 --   duration: length of the part
 --   host: op, annotation, module, function or call that the host was in; NULL if it was in none
 --   host_kind: op, step, annotation, module, function or call: what `host` is; NULL if that is
