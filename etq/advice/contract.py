@@ -20,7 +20,8 @@ APART: Final = ("between_steps", "not_recorded")
 # Causes as words of a sentence, where their names aren't.
 _WORDS: Final = {
     "host": "ops that launch", "step": "between ops", "cpu_op": "ops of the CPU", "function": "functions",
-    "device": "devices", "four_bits": "devices", "wait": "waits",
+    "device": "devices", "four_bits": "devices", "wait": "waits", "launch": "calls that launch",
+    "copy": "calls that copy", "call": "other calls",
 }  # fmt: skip
 
 
@@ -38,6 +39,7 @@ class Claim(NamedTuple):
     evidence     what else shows it
     places       how many parts the time has, with the longest; '' where the rule itself tells the share
     least        the share in percent below which nothing is said
+    longest      the time in one place
     """
 
     rule: str
@@ -50,6 +52,7 @@ class Claim(NamedTuple):
     evidence: Sequence[str] = ()
     places: str = ""
     least: float = 5.0
+    longest: int = 0
 
 
 def judged(claim: Claim, traits: Traits) -> Finding | None:
@@ -73,7 +76,7 @@ def judged(claim: Claim, traits: Traits) -> Finding | None:
         severity_of(share),
         text,
         "; ".join([*claim.evidence, *of_whole, *([] if is_borne_out else [_parts(times)])]),
-        remedies.remedy(claim.cause, kind, name, traits) if is_borne_out else "",
+        remedies.remedy(claim.cause, kind, name, traits, is_once=2 * claim.longest >= spent) if is_borne_out else "",
         claim.cause if is_borne_out else None,
         spent,
         word,

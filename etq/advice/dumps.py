@@ -404,6 +404,10 @@ def variance(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
+def _span_of_runs(first: int, last: int) -> str:
+    return f"run {first}" if first == last else f"runs {first} to {last}"
+
+
 @_rule
 def few_runs(evidence: Evidence) -> Iterator[Finding]:
     """With fewer than ten runs, p10 and p90 are the fastest and the slowest."""
@@ -413,7 +417,7 @@ def few_runs(evidence: Evidence) -> Iterator[Finding]:
             "low",
             f"The capture has {counted(len(evidence.runs), 'run')}, warm-up included: too few for percentiles, or to "
             "separate noise from change.",
-            f"runs {evidence.runs[0].index} to {evidence.runs[-1].index}",
+            _span_of_runs(evidence.runs[0].index, evidence.runs[-1].index),
             "Record about 40 runs in a capture, and at least five captures of each build if builds are to be compared.",
         )
 

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from etq.advice.finding import Finding, severity_of
+from etq.advice.remedies import graphs
 from etq.advice.words import counted, percent, shortened, time
 
 if TYPE_CHECKING:
@@ -133,6 +134,23 @@ class Evidence:
         return bool(self.devices) and all(
             device.is_amd and re.search(r"\bMI[1-3][0-9]{2}", device.name or "") for device in self.devices
         )
+
+    @property
+    def units(self) -> str:
+        """The name of what multiplies matrices on these devices."""
+        if self.have_capability(1):
+            return "tensor cores"
+        return "matrix cores" if self.devices and all(device.is_amd for device in self.devices) else "matrix units"
+
+    @cached_property
+    def graphs(self) -> str:
+        """The graphs that could be replayed; '' if some are already, or none are known for these devices."""
+        query = (
+            "SELECT 1 FROM signatures AS s WHERE s.capture_id = $key AND s.activity = 'call'"
+            " AND regexp_matches(s.label, 'GraphLaunch|CommandBuffer') LIMIT 1"
+        )
+        runtime = {"tensor cores": "CUDA", "matrix cores": "HIP"}.get(self.units)
+        return graphs(runtime, replays=bool(self._ask(query)))
 
     @cached_property
     def is_compiled(self) -> bool:
@@ -284,7 +302,7 @@ def _remedy_of_products(evidence: Evidence, labels: Sequence[Label]) -> str:
     share = sum(label.ticks for label in labels if label.uses_matrix_units) / ticks
     if share >= 0.9:
         smaller = ", or use smaller types where accuracy allows." if _has_smaller(evidence, labels[0].label) else "."
-        return f"The products run on tensor cores already: make fewer of them{smaller}"
+        return f"The products run on {evidence.units} already: make fewer of them{smaller}"
     by_type = sum(label.ticks for label in labels if not _NOT_BY_TYPE.search(label.label))
     if share >= 0.1 or 2 * by_type < ticks:
         return _LISTED
@@ -331,8 +349,9 @@ def below_the_roof(evidence: Evidence) -> Iterator[Finding]:
         yield Finding(
             "below the roof",
             severity_of(100 * above / evidence.ticks),
-            f"{share} of the devices' time is {family} {_at(bound, rated, ticks, least)}.",
-            f"{listed}, on {rated[0].device}{'' if bound == 'latency' else reached}; etq roofline lists them",
+            f"{share} of the devices' time is in ops of {family} {_at(bound, rated, ticks, least)}.",
+            f"{listed}, with all kernels that they launch, on {rated[0].device}{'' if bound == 'latency' else reached};"
+            " etq roofline lists them",
             _remedy_of_roof(evidence, family, bound, ops[0][0], rated),
             cause={"latency": "host", "memory": None if family in PRODUCTS else "fusion"}.get(bound),
             ticks=above,
@@ -352,21 +371,23 @@ def _by_op(rated: Sequence[Rated]) -> list[tuple[str, int, int]]:
 
 
 def _at(bound: str, rated: Sequence[Rated], ticks: int, least: float) -> str:
-    """Return what limits these calls, and how far they are from it."""
+    """Return what limits these calls, and how far they are from it, in a clause about them alone."""
     if bound == "memory":
         moved = sum(calls.bytes or 0 for calls in rated)
         # A byte in a nanosecond is a thousandth of a terabyte in a second.
-        return f"at {moved / ticks / 1e3:.2f} of {(rated[0].bandwidth or 0) / 1e12:.2f} TB/s"
+        return f"that move {moved / ticks / 1e3:.2f} of {(rated[0].bandwidth or 0) / 1e12:.2f} TB/s"
     if bound == "compute":
-        return f"at {percent(100 * least / ticks)} of the peak rate"
-    return "in kernels that are too small to fill the device"
+        return f"that reach {percent(100 * least / ticks)} of the peak rate"
+    return "whose kernels are too small to fill the device"
 
 
 def _remedy_of_roof(evidence: Evidence, family: str, bound: str, main_op: str, rated: Sequence[Rated]) -> str:
     """Return what helps ops of a family that have this limit."""
     if bound == "latency":
-        fused = "" if evidence.is_compiled else "let torch.compile fuse them, "
-        return f"Batch small ops, {fused}or replay CUDA graphs."
+        ways = ["Batch small ops", *([] if evidence.is_compiled else ["let torch.compile fuse them"])]
+        ways += [f"replay {evidence.graphs}"] if evidence.graphs else []
+        *first, last = ways
+        return f"{', '.join(first)}, or {last}." if first else f"{last}."
     if bound == "compute":
         smaller = _is_most(rated, lambda names: _has_smaller(evidence, names))
         others = "larger products, or smaller types where accuracy allows." if smaller else "or larger products."

@@ -6,7 +6,9 @@ from typing import Final, NamedTuple
 
 
 class Traits(NamedTuple):
-    """What kind of program a trace is of, as in `trace_traits`; the rank that collectives wait for, where known."""
+    """What kind of program a trace is of, as in `trace_traits`; `replays` is whether it launches graphs, `runtime` whose
+    calls it has: CUDA, HIP or None for others.
+    """
 
     is_training: bool | None
     is_compiled: bool
@@ -15,9 +17,27 @@ class Traits(NamedTuple):
     step_ticks: int | None
     ticks: int
     start_ticks: int
+    replays: bool
+    runtime: str | None
+
+    @property
+    def graphs(self) -> str:
+        """The graphs that could be replayed; '' if some are already, or the runtime isn't known to have them."""
+        return graphs(self.runtime, replays=self.replays)
 
 
+def graphs(runtime: str | None, *, replays: bool) -> str:
+    """Return the name of a runtime's graphs; '' if the program replays some already, or none are known."""
+    return f"{runtime} graphs" if runtime and not replays else ""
+
+
+# Calls that a program makes as it starts: where one place has most of their time, it may be that.
+_AT_START: Final = (
+    "allocation", "free", "pinned_memory", "module_load", "graph_instantiation", "creation", "launch", "copy", "call"
+)  # fmt: skip
+_ONCE: Final = "Most of it is in one place: if that is the start of the program, record steps after a warm-up."
 _REMEDIES: Final = {
+    "first_call": "If nothing before the recording started the device, this call does: record steps after a warm-up.",
     "allocation": "Reuse memory by the caching allocator: unset PYTORCH_NO_CUDA_MEMORY_CACHING, and record steps after "
     "a warm-up.",
     "free": "Keep memory in the caching allocator: unset PYTORCH_NO_CUDA_MEMORY_CACHING, no torch.cuda.empty_cache() "
@@ -31,7 +51,6 @@ _REMEDIES: Final = {
     "data_loading": "Set num_workers and pin_memory of DataLoader.",
     "synchronization": "Avoid .item(), .cpu() and printing of tensors within steps.",
     "dependency": "Let streams wait for fewer events of others.",
-    "launch_delay": "Launch larger kernels, or replay CUDA graphs.",
     "function": "Run it in other processes or threads, or before the steps.",
     "HtoD": "Copy less, or from pinned memory with non_blocking=True, ahead of its use.",
     "DtoH": "Copy results less often, or into pinned memory with non_blocking=True.",
@@ -43,9 +62,18 @@ _REMEDIES: Final = {
 }  # fmt: skip
 
 
-def remedy(cause: str, kind: str, name: str | None, traits: Traits) -> str:
-    """Return what helps against a cause for a thing of a kind; '' if nothing is known that does."""
+def remedy(cause: str, kind: str, name: str | None, traits: Traits, *, is_once: bool = False) -> str:
+    """Return what helps against a cause for a thing of a kind; '' if nothing is known that does.
+
+    `is_once`: one place has most of its time.
+    """
     match cause:
+        case _ if cause in _AT_START and is_once:
+            text = _ONCE
+        case "launch_delay":
+            text = f"Launch larger kernels{f', or replay {traits.graphs}' if traits.graphs else ''}."
+        case "synchronization" if "DeviceSynchronize" in (name or ""):
+            text = "Avoid torch.cuda.synchronize() within steps."
         case "host":
             text = _fewer_launches(traits)
         case "cpu_op" if (name or "").startswith("aten::empty"):
@@ -54,6 +82,10 @@ def remedy(cause: str, kind: str, name: str | None, traits: Traits) -> str:
             text = f"{name} runs on the CPU and launches nothing: move it to the device, or out of the steps."
         case "step":
             text = _less_between_ops(traits, is_python=kind in ("function", "module"))
+        case "HtoD" if "Pinned" in (name or ""):
+            text = "Copy less, or ahead of its use."
+        case "DtoH" if "Pinned" in (name or ""):
+            text = "Copy results less often."
         case "data_loading" if traits.has_workers is None:
             text = "Load data ahead of its use, in more worker processes."
         case "data_loading" if traits.has_workers:
@@ -61,6 +93,8 @@ def remedy(cause: str, kind: str, name: str | None, traits: Traits) -> str:
         case "rank":
             late = f"rank {name}" if name else "those that come last"
             text = f"Find what makes {late} late: compare the ranks' steps (etq show stragglers)."
+        case "late":
+            text = "Find what makes this rank late: compare the ranks' steps (etq show stragglers)."
         case "transfer" if traits.is_training:
             text = f"{_REMEDIES[cause]} If the bytes matter, gradient accumulation or compression."
         case "device" | "four_bits" if kind != "op":
@@ -74,13 +108,17 @@ def remedy(cause: str, kind: str, name: str | None, traits: Traits) -> str:
 
 def _less_between_ops(traits: Traits, *, is_python: bool) -> str:
     """What helps where the host is between the ops of a step; `is_python`: functions of Python are recorded there."""
-    whole = "let CUDA graphs" if traits.is_compiled else "let torch.compile or CUDA graphs"
+    compiling = [] if traits.is_compiled or traits.replays else ["torch.compile"]
+    ways = " or ".join(filter(None, [*compiling, traits.graphs]))
+    whole = f"let {ways} run the step as one." if ways else ""
     if is_python:
-        return f"Python between the ops takes it: do less there, or {whole} run the step as one."
-    return f"The host runs nothing that is recorded between the ops: {whole} run the step as one."
+        return f"Python between the ops takes it: do less there{f', or {whole}' if whole else '.'}"
+    return f"The host runs nothing that is recorded between the ops: {whole}" if whole else ""
 
 
 def _fewer_launches(traits: Traits) -> str:
+    if traits.replays or (traits.is_compiled and not traits.graphs):
+        return "Launch fewer and larger ops."
     if traits.is_compiled:
-        return 'Launch fewer and larger ops: CUDA graphs; torch.compile makes them with mode="reduce-overhead".'
-    return "Launch fewer and larger ops: torch.compile, CUDA graphs."
+        return f'Launch fewer and larger ops: {traits.graphs}; torch.compile makes them with mode="reduce-overhead".'
+    return f"Launch fewer and larger ops: {', '.join(filter(None, ['torch.compile', traits.graphs]))}."

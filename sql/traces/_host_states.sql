@@ -144,24 +144,29 @@ waiting AS (
     ASOF LEFT JOIN all_launches AS b ON b.process = f.process AND row(f.start_ticks) >= row(b.at_ticks)
     ASOF LEFT JOIN all_launches AS u ON u.process = f.process AND row(f.end_ticks) > row(u.at_ticks)
     WHERE u.launched > coalesce(b.launched, 0)
+),
+told AS (
+    SELECT m.thread_index, m.at_ticks, m.place, m.owner_index, d.family AS label, d.kind,
+        CASE
+            WHEN m.loads_data THEN 'data_loading'
+            WHEN m.communicates THEN 'communication'
+            WHEN m.compiles THEN 'compilation'
+            WHEN d.call_cause IS NOT NULL THEN d.call_cause
+            WHEN d.kind = 'call' AND _is_long_call(m.length) THEN d.long_cause
+            WHEN m.captures AND d.kind IS NOT NULL THEN 'graph_instantiation'
+            WHEN d.kind = 'op' THEN CASE WHEN d.launches OR m.length < 20000 THEN 'host' ELSE 'cpu_op' END
+            WHEN d.launches THEN 'step'
+            -- Short functions are Python between the ops, as long as it is many of them.
+            WHEN d.kind = 'function' AND m.length < 20000 THEN 'step'
+            WHEN d.kind IS NOT NULL AND w.event_index IS NULL THEN 'function'
+        END AS cause
+    FROM moments AS m
+    LEFT JOIN described AS d USING (signature_index)
+    LEFT JOIN waiting AS w ON w.event_index = m.innermost
 )
-SELECT m.thread_index, m.at_ticks, m.place, m.owner_index, d.family AS label, d.kind,
-    CASE
-        WHEN m.loads_data THEN 'data_loading'
-        WHEN m.communicates THEN 'communication'
-        WHEN m.compiles THEN 'compilation'
-        WHEN d.call_cause IS NOT NULL THEN d.call_cause
-        WHEN d.kind = 'call' AND _is_long_call(m.length) THEN d.long_cause
-        WHEN m.captures AND d.kind IS NOT NULL THEN 'graph_instantiation'
-        WHEN d.kind = 'op' THEN CASE WHEN d.launches OR m.length < 20000 THEN 'host' ELSE 'cpu_op' END
-        WHEN d.launches THEN 'step'
-        -- Short functions are Python between the ops, as long as it is many of them.
-        WHEN d.kind = 'function' AND m.length < 20000 THEN 'step'
-        WHEN d.kind IS NOT NULL AND w.event_index IS NULL THEN 'function'
-    END AS cause
-FROM moments AS m
-LEFT JOIN described AS d USING (signature_index)
-LEFT JOIN waiting AS w ON w.event_index = m.innermost;
+SELECT t.* EXCLUDE (label),
+    CASE WHEN t.cause = 'graph_instantiation' AND t.kind <> 'call' THEN 'graph capture' ELSE t.label END AS label
+FROM told AS t;
 
 -- One launch of the host in a trace.
 CREATE MACRO _host_launches(capture_key) AS TABLE

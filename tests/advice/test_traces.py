@@ -111,7 +111,7 @@ def test_compilation_is_found_without_a_device(warehouse: Warehouse, tmp_path: P
     assert (found.cause, found.ticks, found.share_percent) == ("compilation", 700_000, 70)
 
 
-TRAITS = Traits(None, False, False, 0, None, 1000, 0)
+TRAITS = Traits(None, False, False, 0, None, 1000, 0, False, None)
 
 
 @pytest.mark.parametrize(
