@@ -6,8 +6,8 @@ from typing import Final, NamedTuple
 
 
 class Traits(NamedTuple):
-    """What kind of program a trace is of, as in `trace_traits`; `replays` is whether it launches graphs, `runtime` whose
-    calls it has: CUDA, HIP or None for others.
+    """What kind of program a trace is of, as in `trace_traits`; `replays`: whether it launches graphs; `runtime`: whose
+    calls it has, CUDA, HIP or None.
     """
 
     is_training: bool | None
@@ -48,6 +48,7 @@ _REMEDIES: Final = {
     "graph_instantiation": "Capture and instantiate graphs once, before the steps.",
     "creation": "Create streams, events and contexts once, before the steps; record steps after a warm-up.",
     "compilation": "It compiles: record steps after a warm-up, and mark changing sizes as dynamic.",
+    "late": "Find what makes this rank late: compare the ranks' steps (etq show stragglers).",
     "data_loading": "Set num_workers and pin_memory of DataLoader.",
     "synchronization": "Avoid .item(), .cpu() and printing of tensors within steps.",
     "dependency": "Let streams wait for fewer events of others.",
@@ -67,34 +68,18 @@ def remedy(cause: str, kind: str, name: str | None, traits: Traits, *, is_once: 
 
     `is_once`: one place has most of its time.
     """
+    if is_once and cause in _AT_START:
+        return _ONCE
     match cause:
-        case _ if cause in _AT_START and is_once:
-            text = _ONCE
-        case "launch_delay":
-            text = f"Launch larger kernels{f', or replay {traits.graphs}' if traits.graphs else ''}."
-        case "synchronization" if "DeviceSynchronize" in (name or ""):
-            text = "Avoid torch.cuda.synchronize() within steps."
-        case "host":
-            text = _fewer_launches(traits)
-        case "cpu_op" if (name or "").startswith("aten::empty"):
-            text = ""
-        case "cpu_op":
-            text = f"{name} runs on the CPU and launches nothing: move it to the device, or out of the steps."
-        case "step":
-            text = _less_between_ops(traits, is_python=kind in ("function", "module"))
-        case "HtoD" if "Pinned" in (name or ""):
-            text = "Copy less, or ahead of its use."
-        case "DtoH" if "Pinned" in (name or ""):
-            text = "Copy results less often."
-        case "data_loading" if traits.has_workers is None:
-            text = "Load data ahead of its use, in more worker processes."
-        case "data_loading" if traits.has_workers:
-            text = "Its workers are too slow: more of them, less work per sample, or a greater prefetch_factor."
+        case "host" | "launch_delay" | "step":
+            text = _of_launching(cause, kind, traits)
+        case "cpu_op" | "function" | "synchronization" | "HtoD" | "DtoH":
+            text = _of_name(cause, name or "")
+        case "data_loading":
+            text = _of_loading(traits)
         case "rank":
             late = f"rank {name}" if name else "those that come last"
             text = f"Find what makes {late} late: compare the ranks' steps (etq show stragglers)."
-        case "late":
-            text = "Find what makes this rank late: compare the ranks' steps (etq show stragglers)."
         case "transfer" if traits.is_training:
             text = f"{_REMEDIES[cause]} If the bytes matter, gradient accumulation or compression."
         case "device" | "four_bits" if kind != "op":
@@ -104,6 +89,39 @@ def remedy(cause: str, kind: str, name: str | None, traits: Traits, *, is_once: 
         case _:
             text = _REMEDIES.get(cause, "")
     return text
+
+
+def _of_name(cause: str, name: str) -> str:
+    """What helps where that depends on the op, function, call or copy."""
+    text = _REMEDIES.get(cause, "")
+    match cause:
+        case "cpu_op" if name and not name.startswith("aten::empty"):
+            text = f"{name} runs on the CPU and launches nothing: move it to the device, or out of the steps."
+        case "function" if not name:
+            text = "Run them in other processes or threads, or before the steps."
+        case "synchronization" if "DeviceSynchronize" in name:
+            text = "Avoid torch.cuda.synchronize() within steps."
+        case "HtoD" if "Pinned" in name:
+            text = "Copy less, or ahead of its use."
+        case "DtoH" if "Pinned" in name:
+            text = "Copy results less often."
+    return text
+
+
+def _of_loading(traits: Traits) -> str:
+    if traits.has_workers is None:
+        return "Load data ahead of its use, in more worker processes."
+    if traits.has_workers:
+        return "Its workers are too slow: more of them, less work per sample, or a greater prefetch_factor."
+    return _REMEDIES["data_loading"]
+
+
+def _of_launching(cause: str, kind: str, traits: Traits) -> str:
+    if cause == "host":
+        return _fewer_launches(traits)
+    if cause == "step":
+        return _less_between_ops(traits, is_python=kind in ("function", "module"))
+    return f"Launch larger kernels{f', or replay {traits.graphs}' if traits.graphs else ''}."
 
 
 def _less_between_ops(traits: Traits, *, is_python: bool) -> str:

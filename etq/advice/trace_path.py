@@ -61,7 +61,11 @@ def _subject(evidence: Evidence, part: OnPath) -> tuple[str, str] | None:
         return ("first_call" if first <= part.at < end else "call", part.label) if part.label else None
     if part.cause in ("between_steps", "not_recorded", "unknown") or part.name is None:
         return None
-    return ("step", "step") if part.kind == "step" else (part.kind or "function", part.name)
+    if part.kind == "step":
+        return "step", "step"
+    # The region that torch.compile made is written as an op, and is as large as what it made.
+    kind = "annotation" if part.name.startswith("Torch-Compiled Region") else part.kind
+    return kind or "function", part.name
 
 
 def _direction(part: OnPath) -> str | None:

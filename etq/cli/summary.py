@@ -57,7 +57,8 @@ _HEADLINE: Final = """
     WHERE h.value > 0
 """
 _STEPS: Final = """
-    SELECT CASE WHEN _step_count($capture, NULL, NULL) IS NULL THEN 'recording' ELSE 'step' END, NULL, median(s.total), v.time, quantile_cont(s.total, 0.1) FILTER (v.steps > 1),
+    SELECT CASE WHEN _step_count($capture, NULL, NULL) IS NULL THEN 'recording' ELSE 'step' END, NULL,
+        median(s.total), v.time, quantile_cont(s.total, 0.1) FILTER (v.steps > 1),
         quantile_cont(s.total, 0.9) FILTER (v.steps > 1), v.steps, v.unit
     FROM wide_steps($capture) AS s
     CROSS JOIN average_step($capture) AS v

@@ -79,7 +79,7 @@ TRACES: Final = (
     ("remedy", ".*", r"Launch fewer and larger ops\.", "for_launches"),
     ("remedy", ".*", r"Launch larger kernels(?:, or replay (?P<graphs>CUDA|HIP) graphs)?\.", "for_cause delay"),
     ("remedy", ".*", r"Most of it is in one place: if that is the start of the program, record steps after a warm-up\.", "in_one_place"),
-    ("remedy", ".*", r"Run it in other processes or threads, or before the steps\.", "for_cause function"),
+    ("remedy", ".*", r"Run (?:it|them) in other processes or threads, or before the steps\.", "for_cause function"),
     ("remedy", ".*", r"\S+ runs on the CPU and launches nothing: move it to the device, or out of the steps\.", "for_cause cpu_op"),
     ("remedy", ".*", r"(?:Python between the ops takes it: do less there, or|The host runs nothing that is recorded between the ops:) let (?:torch\.compile(?: or )?)?(?:(?P<graphs>CUDA|HIP) graphs)? run the step as one\.", "for_cause step"),
     ("remedy", ".*", r"Python between the ops takes it: do less there\.", "for_cause step"),
