@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final, NamedTuple
 
 
@@ -26,6 +27,13 @@ class Traits(NamedTuple):
         return graphs(self.runtime, replays=self.replays)
 
 
+class Stretch(NamedTuple):
+    """Whether the parts of a time are long on average, so that it isn't many small things, and one has most of it."""
+
+    is_long: bool
+    is_once: bool
+
+
 def graphs(runtime: str | None, *, replays: bool) -> str:
     """Return the name of a runtime's graphs; '' if the program replays some already, or none are known."""
     return f"{runtime} graphs" if runtime and not replays else ""
@@ -33,8 +41,12 @@ def graphs(runtime: str | None, *, replays: bool) -> str:
 
 # Calls that a program makes as it starts: where one place has most of their time, it may be that.
 _AT_START: Final = (
-    "allocation", "free", "pinned_memory", "module_load", "graph_instantiation", "creation", "launch", "copy", "call"
+    "allocation", "free", "pinned_memory", "module_load", "graph_instantiation", "creation", "synchronization", "launch",
+    "copy", "call", "host", "step",
 )  # fmt: skip
+# Ops that allocate or copy: another device is no other place for them. Annotations by torch itself, around its work.
+_MOVES: Final = re.compile(r"aten::(empty|.*copy|to$|item$|_local_scalar_dense$)")
+_TORCHS: Final = re.compile(r"## |Optimizer\.|autograd::|Torch-Compiled|(Distributed)?DataParallel|FSDP")
 _ONCE: Final = "Most of it is in one place: if that is the start of the program, record steps after a warm-up."
 _REMEDIES: Final = {
     "first_call": "If nothing before the recording started the device, this call does: record steps after a warm-up.",
@@ -63,13 +75,12 @@ _REMEDIES: Final = {
 }  # fmt: skip
 
 
-def remedy(cause: str, kind: str, name: str | None, traits: Traits, *, is_once: bool = False) -> str:
-    """Return what helps against a cause for a thing of a kind; '' if nothing is known that does.
-
-    `is_once`: one place has most of its time.
-    """
-    if is_once and cause in _AT_START:
+def remedy(cause: str, kind: str, name: str | None, traits: Traits, stretch: Stretch) -> str:
+    """Return what helps against a cause for a thing of a kind; '' if nothing is known that does."""
+    if stretch.is_once and cause in _AT_START:
         return _ONCE
+    if stretch.is_long and cause in ("host", "step"):  # what takes so long is not known
+        return ""
     match cause:
         case "host" | "launch_delay" | "step":
             text = _of_launching(cause, kind, traits)
@@ -95,8 +106,10 @@ def _of_name(cause: str, name: str) -> str:
     """What helps where that depends on the op, function, call or copy."""
     text = _REMEDIES.get(cause, "")
     match cause:
-        case "cpu_op" if name and not name.startswith("aten::empty"):
+        case "cpu_op" if name and not _MOVES.match(name):
             text = f"{name} runs on the CPU and launches nothing: move it to the device, or out of the steps."
+        case "function" if _TORCHS.match(name):
+            text = ""
         case "function" if not name:
             text = "Run them in other processes or threads, or before the steps."
         case "synchronization" if "DeviceSynchronize" in name:

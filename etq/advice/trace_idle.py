@@ -62,7 +62,10 @@ def _launching(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) ->
     # What takes most of the time between ops: Python's functions, if they are recorded, or the step's own time.
     kind, _ = _top([part for part in chosen if part.cause == cause], lambda part: part.kind)
     shown = [*_mostly(chosen), "etq idle --each lists them"]
-    yield _claim(evidence, use, chosen, cause, f"{who} idles: the host launches kernels too slowly.", shown, kind=kind)
+    claim = _claim(
+        evidence, use, chosen, cause, f"{who} idles: the host launches kernels too slowly.", shown, kind=kind
+    )
+    yield claim._replace(text=f"{who} idles: the host launches nothing for long.") if claim.stretch.is_long else claim
 
 
 def _running(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> Iterator[Claim]:
@@ -105,7 +108,8 @@ def _claim(
     places = evidence.places(parts) if parts else ""
     whole = ("first to last event of the device", use.span)
     longest = max((part.longest for part in parts), default=0)
-    return Claim(RULE, text, unexplained, cause, (kind, name), times, whole, shown, places, least, longest)
+    number = sum(part.parts for part in parts)
+    return Claim(RULE, text, unexplained, cause, (kind, name), times, whole, shown, places, least, longest, number)
 
 
 def _top(parts: Sequence[Idle], of: Callable[[Idle], str | None]) -> tuple[str | None, float]:

@@ -24,11 +24,8 @@ _NOT_ON_HOST: Final = ("device", "wait", "unknown", "between_steps", "not_record
 
 def critical_path(evidence: Evidence) -> Iterator[Claim]:
     """Yield a claim for each thing that the path is made of."""
-    # Annotations, modules and functions before the first of these and after the last are not on the path.
-    whole = (
-        "the critical path, from the first to the last op, call or event of a device",
-        sum(part.ticks for part in evidence.path),
-    )
+    # Less than the recording where it isn't known what the path's first event waited for.
+    whole = ("the critical path", sum(part.ticks for part in evidence.path))
     groups: defaultdict[tuple[str, str], list[OnPath]] = defaultdict(list)
     for part in evidence.path:
         if key := _subject(evidence, part):
@@ -42,8 +39,9 @@ def critical_path(evidence: Evidence) -> Iterator[Claim]:
         text = f"{share} of the critical path is {_words(kind, name, parts)}."
         told = evidence.told_rank()[1] if cause == "rank" else name
         places = evidence.places(parts)
-        longest = max(part.longest for part in parts)
-        yield Claim(RULE, text, text, cause, (kind, told), times, whole, _shown(kind, parts), places, _LEAST, longest)
+        longest, number = max(part.longest for part in parts), sum(part.parts for part in parts)
+        shown = _shown(kind, parts)
+        yield Claim(RULE, text, text, cause, (kind, told), times, whole, shown, places, _LEAST, longest, number)
 
 
 def _subject(evidence: Evidence, part: OnPath) -> tuple[str, str] | None:

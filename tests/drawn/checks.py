@@ -350,7 +350,7 @@ CAUSES = {
     "pause": r"between steps, where|records nothing|nothing is recorded|recorded nothing",
     "load": r"input data|DataLoader", "function": r"while the host runs|Run it in other|critical path is",
     "cpu op": r"while the host runs|runs on the CPU|critical path is", "compile": r"[Cc]ompil(?:es|ation)",
-    "host": r"too slowly|critical path is", "step": r"too slowly|between the ops|critical path is",
+    "host": r"too slowly|launches nothing for long|critical path is", "step": r"too slowly|launches nothing for long|between the ops|critical path is",
     "allocation": r"allocates memory", "free": r"frees memory", "pinned_memory": r"pinned memory",
     "module_load": r"loads kernels", "graph_instantiation": r"instantiates graphs", "creation": r"creates streams",
     "sync": r"synchroniz", "delay": r"to start|does not show",

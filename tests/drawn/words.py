@@ -21,7 +21,7 @@ TRACES: Final = (
     ("finding", "device idle", IDLE + r"waits for other processes\.", "idle rank"),
     ("finding", "device idle", IDLE + r"waits for events of other streams\.", "idle stream"),
     ("finding", "device idle", IDLE + r"waits for launched kernels to start\.", "idle delay"),
-    ("finding", "device idle", IDLE + r"idles: the host launches kernels too slowly\.", "idle host step"),
+    ("finding", "device idle", IDLE + r"idles: the host launches (?:kernels too slowly|nothing for long)\.", "idle host step"),
     ("finding", "device idle", IDLE + r"idles between steps, where nothing of a step is recorded\.", "idle pause"),
     ("finding", "device idle", IDLE + r"idles where the host records nothing, and the trace has no steps\.", "idle pause"),
     ("finding", "device idle", IDLE + r"idles for a reason that the trace does not show\.", "idle_unknown"),
