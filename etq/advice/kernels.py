@@ -38,6 +38,7 @@ _NOT_BY_TYPE: Final = re.compile("bf16|bfloat16|fp16|f16|half|hgemm|dgemm|f64|do
 _TORCHS: Final = re.compile(r"at::native|\(anonymous namespace\)::softmax_warp")
 # Kernels of products that read one element at a time, or two; those without tensor cores always read one.
 _ODD_SIZES: Final = re.compile("align[12](?![0-9])")
+_LINK: Final = "HtoD|DtoH|PtoP|HostToDevice|DeviceToHost"
 _DIRECTIONS: Final = (
     ("from pageable memory", re.compile(r"HtoD \(Pageable")),
     ("from the host", re.compile("HtoD|HostToDevice")),
@@ -98,8 +99,8 @@ class Evidence:
         self._connection = connection
         self._key = capture_key
 
-    def _ask(self, query: str) -> list[tuple[Any, ...]]:
-        return self._connection.execute(query, {"key": self._key}).fetchall()
+    def _ask(self, query: str, **values: str) -> list[tuple[Any, ...]]:
+        return self._connection.execute(query, {"key": self._key, **values}).fetchall()
 
     @cached_property
     def labels(self) -> list[Label]:
@@ -165,8 +166,10 @@ class Evidence:
 
     @cached_property
     def rated(self) -> list[Rated]:
-        """Calls with known costs on devices with known peaks, but for costs that are a lower bound. Without sizes or
-        peaks there are none, which is asked first, as rating plans for long."""
+        """Calls with known costs on devices with known peaks, but for costs that are a lower bound, and copies that
+        the link to the host or another device limits. Without sizes or peaks there are none, which is asked first, as
+        rating plans for long.
+        """
         has_any = self._ask(
             "SELECT 1 FROM _trace_peaks($key, NULL, NULL, NULL) AS p WHERE p.bandwidth IS NOT NULL"
             " AND EXISTS (FROM op_arguments AS a WHERE a.capture_id = $key AND a.shapes IS NOT NULL)"
@@ -175,7 +178,8 @@ class Evidence:
             "SELECT r.family, r.bound, r.label, r.calls, r.kernels, r.ticks, r.least_ticks,"
             " r.bytes::DOUBLE * r.calls, r.bandwidth, r.device, r.type, r.top_event"
             " FROM _rated_calls($key, NULL, NULL, NULL, NULL, NULL, false) AS r"
-            " WHERE r.bound IS NOT NULL AND NOT r.is_least"
+            " WHERE r.bound IS NOT NULL AND NOT r.is_least AND NOT regexp_matches(r.top_event, $link)",
+            link=_LINK,
         )
         return [Rated(*row) for row in rows]
 

@@ -41,8 +41,8 @@ def graphs(runtime: str | None, *, replays: bool) -> str:
 
 # Calls that a program makes as it starts: where one place has most of their time, it may be that.
 _AT_START: Final = (
-    "allocation", "free", "pinned_memory", "module_load", "graph_instantiation", "creation", "synchronization", "launch",
-    "copy", "call", "host", "step",
+    "allocation", "free", "pinned_memory", "module_load", "graph_instantiation", "creation", "synchronization",
+    "launch", "copy", "call", "host", "step",
 )  # fmt: skip
 # Ops that allocate or copy: another device is no other place for them. Annotations by torch itself, around its work.
 _MOVES: Final = re.compile(r"aten::(empty|.*copy|to$|item$|_local_scalar_dense$)")
