@@ -65,7 +65,7 @@ _STEPS: Final = """
     WHERE v.category = 'Step'
     GROUP BY v.time, v.steps, v.unit
 """
-_RUNS: Final = "SELECT count(*) FROM runs AS r WHERE r.capture_id = $capture"
+_RUNS: Final = "SELECT 1 FROM runs AS r WHERE r.capture_id = $capture LIMIT 1"
 # Whether torch.compile compiled within a trace, which takes less time to ask than for how long; and for how long.
 _COMPILES: Final = """
     SELECT 1 FROM signatures AS s WHERE s.capture_id = $capture AND NOT s.on_device AND _is_compilation(s.label) LIMIT 1
@@ -295,8 +295,7 @@ def _latency(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
     yield ""
     rows = _figures(warehouse, capture)
     if not rows and capture.format != TRACE:
-        [(runs,)] = warehouse.rows(_RUNS, capture=capture.capture_id)[1]
-        yield f"{counted(runs, 'run')} without times" if runs else "nothing was executed"
+        yield "no execute has a time" if warehouse.rows(_RUNS, capture=capture.capture_id)[1] else "nothing was executed"
     parts = Counter(number for number, *_ in rows)
     names = [printable(f"{number} of {part}" if parts[number] > 1 else number) for number, part, *_ in rows]
     widest = max(map(width_of, names), default=0)
