@@ -295,7 +295,9 @@ def _latency(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
     yield ""
     rows = _figures(warehouse, capture)
     if not rows and capture.format != TRACE:
-        yield "no execute has a time" if warehouse.rows(_RUNS, capture=capture.capture_id)[1] else "nothing was executed"
+        yield (
+            "no execute has a time" if warehouse.rows(_RUNS, capture=capture.capture_id)[1] else "nothing was executed"
+        )
     parts = Counter(number for number, *_ in rows)
     names = [printable(f"{number} of {part}" if parts[number] > 1 else number) for number, part, *_ in rows]
     widest = max(map(width_of, names), default=0)

@@ -144,7 +144,7 @@ DUMPS: Final = (
     ("evidence", "variance", r"^[\d,]+ runs of block \d+, without the first run$", ""),
     ("remedy", "variance", r"^Check that these runs had the same method and inputs\..*", ""),
     ("finding", "few runs", rf"^The capture has (?P<runs>{N}) runs?, warm-up included: too few for percentiles, or to separate noise from change\.$", "few_runs"),
-    ("evidence", "few runs", r"^runs \d+ to \d+$", ""),
+    ("evidence", "few runs", r"^(?:run \d+|runs \d+ to \d+)$", ""),
     ("remedy", "few runs", r"^Record about 40 runs in a capture, .*", ""),
     ("finding", "loading", rf"^Loading took (?P<time>{TIME}), as much as (?P<runs>{N}) median runs: (?P<share>{SHARE}) of the time in this capture\.$", "loading"),
     ("evidence", "loading", rf"^1 Program::load_method, of it Method::init {TIME}$", ""),
