@@ -193,6 +193,8 @@ def test_a_step_beyond_the_recording_counts_within(warehouse: Warehouse, tmp_pat
     found = advised(warehouse, tmp_path, whole, step, *launched(1, 150, 200, 900))
     assert not of(found, "gpu utilization") and not of(found, "critical path")[1:]
     assert "between the ops of steps" not in " ".join(each.text for each in found)
+    told = warehouse.rows("SELECT detail FROM findings WHERE rule = 'steps beyond the recording'")[1]
+    assert told == [("step 1: annotated from before the recording's start, or until after its end",)]
 
 
 def test_launches_of_a_capture_are_no_slow_launches(warehouse: Warehouse, tmp_path: Path) -> None:
