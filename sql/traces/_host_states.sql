@@ -19,7 +19,9 @@ SELECT s.signature_index, s.label, s.family, regexp_replace(s.label, '\d+', '*',
     coalesce(s.purpose = 'communication', false) AS communicates,
     s.activity <> 'call' AND _is_compilation(s.label) AS compiles,
     s.activity = 'call' AND s.purpose = 'launch' AS launches,
-    CASE WHEN s.activity = 'call' THEN contains(s.label, 'BeginCapture')::INTEGER - contains(s.label, 'EndCapture')::INTEGER
+    CASE
+        WHEN s.activity <> 'call' THEN 0
+        ELSE contains(s.label, 'BeginCapture')::INTEGER - contains(s.label, 'EndCapture')::INTEGER
     END AS captures,
     CASE WHEN s.activity = 'call' THEN _call_cause(s.purpose, s.waits) END AS call_cause,
     CASE WHEN s.purpose IN ('launch', 'copy') THEN s.purpose ELSE 'call' END AS long_cause,
