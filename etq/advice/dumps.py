@@ -212,6 +212,9 @@ def small_delegate_calls(evidence: Evidence) -> Iterator[Finding]:
     if is_costly:
         part = percent(100 * costs / total)
         what = f"{part} of it copies, layout and time that the delegates' events leave unaccounted."
+        if not is_explained:
+            rest = "and the delegates' events do not show how much of the rest is overhead."
+            what = f"{part} of it copies and layout, {rest}"
     yield Finding(
         "small delegate calls",
         severity_of(_share(evidence, costs)) if is_costly else "low",

@@ -126,7 +126,7 @@ DUMPS: Final = (
     ("remedy", "nothing delegated", r"^Lower the model with a partitioner for the device .*", ""),
     ("finding", "fallback kernels", rf"^Next to (?P<delegates>{N}) delegate calls?, the average run has (?P<kernels>{N}) kernels? for ops that no delegate took: (?P<time>{TIME}) \((?P<share>{SHARE})\), most of it in (?P<worst>[\w.]+)\.$", "fallback"),
     ("remedy", "fallback kernels", r"^List the nodes left over: etq coverage\. Have the partitioner take .*", ""),
-    ("finding", "small delegate calls", rf"^The average run calls delegates (?P<calls>{N}) times?, (?P<each>{TIME}) each, (?:(?P<share>{SHARE}) of it copies, layout and time that the delegates' events leave unaccounted|and the delegates' events do not show how much of it is overhead)\.$", "small_calls"),
+    ("finding", "small delegate calls", rf"^The average run calls delegates (?P<calls>{N}) times?, (?P<each>{TIME}) each, (?:(?P<share>{SHARE}) of it copies, layout and time that the delegates' events leave unaccounted|(?P<copied>{SHARE}) of it copies and layout, and the delegates' events do not show how much of the rest is overhead|and the delegates' events do not show how much of it is overhead)\.$", "small_calls"),
     ("remedy", "small delegate calls", r"^Join the parts: etq coverage lists .*", ""),
     ("finding", "copies", rf"^Ops that compute nothing, but move or convert data, take (?P<time>{TIME}) of the average run \((?P<share>{SHARE})\)\.$", "copied"),
     ("remedy", "copies", r"Export with inputs in the memory format that the ops need, so that dim orders do not change between ops\.", ""),
