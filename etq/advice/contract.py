@@ -12,15 +12,18 @@ from typing import Final, NamedTuple
 
 from etq.advice import remedies
 from etq.advice.finding import Finding, severity_of
-from etq.advice.remedies import Traits
+from etq.advice.remedies import Stretch, Traits
 from etq.advice.words import percent, time
 
+# The ticks from which on a part is long: launches, and what is between them, take microseconds.
+LONG: Final = 1_000_000
 # Times that no step has: they are never mixed with times of steps.
 APART: Final = ("between_steps", "not_recorded")
 # Causes as words of a sentence, where their names aren't.
 _WORDS: Final = {
     "host": "ops that launch", "step": "between ops", "cpu_op": "ops of the CPU", "function": "functions",
-    "device": "devices", "four_bits": "devices", "wait": "waits",
+    "device": "devices", "four_bits": "devices", "wait": "waits", "launch": "calls that launch",
+    "copy": "calls that copy", "call": "other calls",
 }  # fmt: skip
 
 
@@ -38,6 +41,8 @@ class Claim(NamedTuple):
     evidence     what else shows it
     places       how many parts the time has, with the longest; '' where the rule itself tells the share
     least        the share in percent below which nothing is said
+    longest      the time of the longest part
+    parts        how many parts there are
     """
 
     rule: str
@@ -50,6 +55,15 @@ class Claim(NamedTuple):
     evidence: Sequence[str] = ()
     places: str = ""
     least: float = 5.0
+    longest: int = 0
+    parts: int = 0
+
+    @property
+    def stretch(self) -> Stretch:
+        """Whether the time is spent in long parts, and most of it in one."""
+        spent = sum(self.times.values())
+        is_long = self.parts > 0 and spent >= LONG * self.parts
+        return Stretch(is_long, self.longest >= LONG and 2 * self.longest >= spent)
 
 
 def judged(claim: Claim, traits: Traits) -> Finding | None:
@@ -73,7 +87,7 @@ def judged(claim: Claim, traits: Traits) -> Finding | None:
         severity_of(share),
         text,
         "; ".join([*claim.evidence, *of_whole, *([] if is_borne_out else [_parts(times)])]),
-        remedies.remedy(claim.cause, kind, name, traits) if is_borne_out else "",
+        remedies.remedy(claim.cause, kind, name, traits, claim.stretch) if is_borne_out else "",
         claim.cause if is_borne_out else None,
         spent,
         word,

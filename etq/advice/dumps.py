@@ -214,6 +214,9 @@ def small_delegate_calls(evidence: Evidence) -> Iterator[Finding]:
     if is_costly:
         part = percent(100 * costs / total)
         what = f"{part} of it copies, layout and time that the delegates' events leave unaccounted."
+        if not is_explained:
+            rest = "and the delegates' events do not show how much of the rest is overhead."
+            what = f"{part} of it copies and layout, {rest}"
     yield Finding(
         "small delegate calls",
         severity_of(_share(evidence, costs)) if is_costly else "low",
@@ -406,6 +409,10 @@ def variance(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
+def _span_of_runs(first: int, last: int) -> str:
+    return f"run {first}" if first == last else f"runs {first} to {last}"
+
+
 @_rule
 def few_runs(evidence: Evidence) -> Iterator[Finding]:
     """With fewer than ten runs, p10 and p90 are the fastest and the slowest."""
@@ -415,7 +422,7 @@ def few_runs(evidence: Evidence) -> Iterator[Finding]:
             "low",
             f"The capture has {counted(len(evidence.runs), 'run')}, warm-up included: too few for percentiles, or to "
             "separate noise from change.",
-            f"runs {evidence.runs[0].index} to {evidence.runs[-1].index}",
+            _span_of_runs(evidence.runs[0].index, evidence.runs[-1].index),
             "Record about 40 runs in a capture, and at least five captures of each build if builds are to be compared.",
         )
 

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from etq.advice.finding import Finding, severity_of
+from etq.advice.remedies import graphs
 from etq.advice.words import counted, percent, shortened, time
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ _NOT_BY_TYPE: Final = re.compile("bf16|bfloat16|fp16|f16|half|hgemm|dgemm|f64|do
 _TORCHS: Final = re.compile(r"at::native|\(anonymous namespace\)::softmax_warp")
 # Kernels of products that read one element at a time, or two; those without tensor cores always read one.
 _ODD_SIZES: Final = re.compile("align[12](?![0-9])")
+_LINK: Final = "HtoD|DtoH|PtoP|HostToDevice|DeviceToHost"
 _DIRECTIONS: Final = (
     ("from pageable memory", re.compile(r"HtoD \(Pageable")),
     ("from the host", re.compile("HtoD|HostToDevice")),
@@ -97,8 +99,8 @@ class Evidence:
         self._connection = connection
         self._key = capture_key
 
-    def _ask(self, query: str) -> list[tuple[Any, ...]]:
-        return self._connection.execute(query, {"key": self._key}).fetchall()
+    def _ask(self, query: str, **values: str) -> list[tuple[Any, ...]]:
+        return self._connection.execute(query, {"key": self._key, **values}).fetchall()
 
     @cached_property
     def labels(self) -> list[Label]:
@@ -134,6 +136,23 @@ class Evidence:
             device.is_amd and re.search(r"\bMI[1-3][0-9]{2}", device.name or "") for device in self.devices
         )
 
+    @property
+    def units(self) -> str:
+        """The name of what multiplies matrices on these devices."""
+        if self.have_capability(1):
+            return "tensor cores"
+        return "matrix cores" if self.devices and all(device.is_amd for device in self.devices) else "matrix units"
+
+    @cached_property
+    def graphs(self) -> str:
+        """The graphs that could be replayed; '' if some are already, or none are known for these devices."""
+        query = (
+            "SELECT 1 FROM signatures AS s WHERE s.capture_id = $key AND s.activity = 'call'"
+            " AND regexp_matches(s.label, 'GraphLaunch|CommandBuffer') LIMIT 1"
+        )
+        runtime = {"tensor cores": "CUDA", "matrix cores": "HIP"}.get(self.units)
+        return graphs(runtime, replays=bool(self._ask(query)))
+
     @cached_property
     def is_compiled(self) -> bool:
         """Whether torch.compile made code that the trace ran."""
@@ -147,8 +166,10 @@ class Evidence:
 
     @cached_property
     def rated(self) -> list[Rated]:
-        """Calls with known costs on devices with known peaks, but for costs that are a lower bound. Without sizes or
-        peaks there are none, which is asked first, as rating plans for long."""
+        """Calls with known costs on devices with known peaks, but for costs that are a lower bound, and copies that
+        the link to the host or another device limits. Without sizes or peaks there are none, which is asked first, as
+        rating plans for long.
+        """
         has_any = self._ask(
             "SELECT 1 FROM _trace_peaks($key, NULL, NULL, NULL) AS p WHERE p.bandwidth IS NOT NULL"
             " AND EXISTS (FROM op_arguments AS a WHERE a.capture_id = $key AND a.shapes IS NOT NULL)"
@@ -157,7 +178,8 @@ class Evidence:
             "SELECT r.family, r.bound, r.label, r.calls, r.kernels, r.ticks, r.least_ticks,"
             " r.bytes::DOUBLE * r.calls, r.bandwidth, r.device, r.type, r.top_event"
             " FROM _rated_calls($key, NULL, NULL, NULL, NULL, NULL, false, false) AS r"
-            " WHERE r.bound IS NOT NULL AND NOT r.is_least"
+            " WHERE r.bound IS NOT NULL AND NOT r.is_least AND NOT regexp_matches(r.top_event, $link)",
+            link=_LINK,
         )
         return [Rated(*row) for row in rows]
 
@@ -284,7 +306,7 @@ def _remedy_of_products(evidence: Evidence, labels: Sequence[Label]) -> str:
     share = sum(label.ticks for label in labels if label.uses_matrix_units) / ticks
     if share >= 0.9:
         smaller = ", or use smaller types where accuracy allows." if _has_smaller(evidence, labels[0].label) else "."
-        return f"The products run on tensor cores already: make fewer of them{smaller}"
+        return f"The products run on {evidence.units} already: make fewer of them{smaller}"
     by_type = sum(label.ticks for label in labels if not _NOT_BY_TYPE.search(label.label))
     if share >= 0.1 or 2 * by_type < ticks:
         return _LISTED
@@ -331,8 +353,9 @@ def below_the_roof(evidence: Evidence) -> Iterator[Finding]:
         yield Finding(
             "below the roof",
             severity_of(100 * above / evidence.ticks),
-            f"{share} of the devices' time is {family} {_at(bound, rated, ticks, least)}.",
-            f"{listed}, on {rated[0].device}{'' if bound == 'latency' else reached}; etq roofline lists them",
+            f"{share} of the devices' time is in ops of {family} {_at(bound, rated, ticks, least)}.",
+            f"{listed}, with all kernels that they launch, on {rated[0].device}{'' if bound == 'latency' else reached};"
+            " etq roofline lists them",
             _remedy_of_roof(evidence, family, bound, ops[0][0], rated),
             cause={"latency": "host", "memory": None if family in PRODUCTS else "fusion"}.get(bound),
             ticks=above,
@@ -352,21 +375,23 @@ def _by_op(rated: Sequence[Rated]) -> list[tuple[str, int, int]]:
 
 
 def _at(bound: str, rated: Sequence[Rated], ticks: int, least: float) -> str:
-    """Return what limits these calls, and how far they are from it."""
+    """Return what limits these calls, and how far they are from it, in a clause about them alone."""
     if bound == "memory":
         moved = sum(calls.bytes or 0 for calls in rated)
         # A byte in a nanosecond is a thousandth of a terabyte in a second.
-        return f"at {moved / ticks / 1e3:.2f} of {(rated[0].bandwidth or 0) / 1e12:.2f} TB/s"
+        return f"that move {moved / ticks / 1e3:.2f} of {(rated[0].bandwidth or 0) / 1e12:.2f} TB/s"
     if bound == "compute":
-        return f"at {percent(100 * least / ticks)} of the peak rate"
-    return "in kernels that are too small to fill the device"
+        return f"that reach {percent(100 * least / ticks)} of the peak rate"
+    return "whose kernels are too small to fill the device"
 
 
 def _remedy_of_roof(evidence: Evidence, family: str, bound: str, main_op: str, rated: Sequence[Rated]) -> str:
     """Return what helps ops of a family that have this limit."""
     if bound == "latency":
-        fused = "" if evidence.is_compiled else "let torch.compile fuse them, "
-        return f"Batch small ops, {fused}or replay CUDA graphs."
+        ways = ["Batch small ops", *([] if evidence.is_compiled else ["let torch.compile fuse them"])]
+        ways += [f"replay {evidence.graphs}"] if evidence.graphs else []
+        *first, last = ways
+        return f"{', '.join(first)}, or {last}." if first else f"{last}."
     if bound == "compute":
         smaller = _is_most(rated, lambda names: _has_smaller(evidence, names))
         others = "larger products, or smaller types where accuracy allows." if smaller else "or larger products."

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final, NamedTuple
 
 
 class Traits(NamedTuple):
-    """What kind of program a trace is of, as in `trace_traits`; the rank that collectives wait for, where known."""
+    """What kind of program a trace is of, as in `trace_traits`; `replays`: whether it launches graphs; `runtime`: whose
+    calls it has, CUDA, HIP or None.
+    """
 
     is_training: bool | None
     is_compiled: bool
@@ -15,9 +18,38 @@ class Traits(NamedTuple):
     step_ticks: int | None
     ticks: int
     start_ticks: int
+    replays: bool
+    runtime: str | None
+
+    @property
+    def graphs(self) -> str:
+        """The graphs that could be replayed; '' if some are already, or the runtime isn't known to have them."""
+        return graphs(self.runtime, replays=self.replays)
 
 
+class Stretch(NamedTuple):
+    """Whether the parts of a time are long on average, so that it isn't many small things, and one has most of it."""
+
+    is_long: bool
+    is_once: bool
+
+
+def graphs(runtime: str | None, *, replays: bool) -> str:
+    """Return the name of a runtime's graphs; '' if the program replays some already, or none are known."""
+    return f"{runtime} graphs" if runtime and not replays else ""
+
+
+# Calls that a program makes as it starts: where one place has most of their time, it may be that.
+_AT_START: Final = (
+    "allocation", "free", "pinned_memory", "module_load", "graph_instantiation", "creation", "synchronization",
+    "launch", "copy", "call", "host", "step",
+)  # fmt: skip
+# Ops that allocate or copy: another device is no other place for them. Annotations by torch itself, around its work.
+_MOVES: Final = re.compile(r"aten::(empty|.*copy|to$|item$|_local_scalar_dense$)")
+_TORCHS: Final = re.compile(r"## |Optimizer\.|autograd::|Torch-Compiled|(Distributed)?DataParallel|FSDP")
+_ONCE: Final = "Most of it is in one place: if that is the start of the program, record steps after a warm-up."
 _REMEDIES: Final = {
+    "first_call": "If nothing before the recording started the device, this call does: record steps after a warm-up.",
     "allocation": "Reuse memory by the caching allocator: unset PYTORCH_NO_CUDA_MEMORY_CACHING, and record steps after "
     "a warm-up.",
     "free": "Keep memory in the caching allocator: unset PYTORCH_NO_CUDA_MEMORY_CACHING, no torch.cuda.empty_cache() "
@@ -28,10 +60,10 @@ _REMEDIES: Final = {
     "graph_instantiation": "Capture and instantiate graphs once, before the steps.",
     "creation": "Create streams, events and contexts once, before the steps; record steps after a warm-up.",
     "compilation": "It compiles: record steps after a warm-up, and mark changing sizes as dynamic.",
+    "late": "Find what makes this rank late: compare the ranks' steps (etq show stragglers).",
     "data_loading": "Set num_workers and pin_memory of DataLoader.",
     "synchronization": "Avoid .item(), .cpu() and printing of tensors within steps.",
     "dependency": "Let streams wait for fewer events of others.",
-    "launch_delay": "Launch larger kernels, or replay CUDA graphs.",
     "function": "Run it in other processes or threads, or before the steps.",
     "HtoD": "Copy less, or from pinned memory with non_blocking=True, ahead of its use.",
     "DtoH": "Copy results less often, or into pinned memory with non_blocking=True.",
@@ -43,21 +75,19 @@ _REMEDIES: Final = {
 }  # fmt: skip
 
 
-def remedy(cause: str, kind: str, name: str | None, traits: Traits) -> str:
+def remedy(cause: str, kind: str, name: str | None, traits: Traits, stretch: Stretch) -> str:
     """Return what helps against a cause for a thing of a kind; '' if nothing is known that does."""
+    if stretch.is_once and cause in _AT_START:
+        return _ONCE
+    if stretch.is_long and cause in ("host", "step"):  # what takes so long is not known
+        return ""
     match cause:
-        case "host":
-            text = _fewer_launches(traits)
-        case "cpu_op" if (name or "").startswith("aten::empty"):
-            text = ""
-        case "cpu_op":
-            text = f"{name} runs on the CPU and launches nothing: move it to the device, or out of the steps."
-        case "step":
-            text = _less_between_ops(traits, is_python=kind in ("function", "module"))
-        case "data_loading" if traits.has_workers is None:
-            text = "Load data ahead of its use, in more worker processes."
-        case "data_loading" if traits.has_workers:
-            text = "Its workers are too slow: more of them, less work per sample, or a greater prefetch_factor."
+        case "host" | "launch_delay" | "step":
+            text = _of_launching(cause, kind, traits)
+        case "cpu_op" | "function" | "synchronization" | "HtoD" | "DtoH":
+            text = _of_name(cause, name or "")
+        case "data_loading":
+            text = _of_loading(traits)
         case "rank":
             late = f"rank {name}" if name else "those that come last"
             text = f"Find what makes {late} late: compare the ranks' steps (etq show stragglers)."
@@ -72,15 +102,54 @@ def remedy(cause: str, kind: str, name: str | None, traits: Traits) -> str:
     return text
 
 
+def _of_name(cause: str, name: str) -> str:
+    """What helps where that depends on the op, function, call or copy."""
+    text = _REMEDIES.get(cause, "")
+    match cause:
+        case "cpu_op" if name and not _MOVES.match(name):
+            text = f"{name} runs on the CPU and launches nothing: move it to the device, or out of the steps."
+        case "function" if _TORCHS.match(name):
+            text = ""
+        case "function" if not name:
+            text = "Run them in other processes or threads, or before the steps."
+        case "synchronization" if "DeviceSynchronize" in name:
+            text = "Avoid torch.cuda.synchronize() within steps."
+        case "HtoD" if "Pinned" in name:
+            text = "Copy less, or ahead of its use."
+        case "DtoH" if "Pinned" in name:
+            text = "Copy results less often."
+    return text
+
+
+def _of_loading(traits: Traits) -> str:
+    if traits.has_workers is None:
+        return "Load data ahead of its use, in more worker processes."
+    if traits.has_workers:
+        return "Its workers are too slow: more of them, less work per sample, or a greater prefetch_factor."
+    return _REMEDIES["data_loading"]
+
+
+def _of_launching(cause: str, kind: str, traits: Traits) -> str:
+    if cause == "host":
+        return _fewer_launches(traits)
+    if cause == "step":
+        return _less_between_ops(traits, is_python=kind in ("function", "module"))
+    return f"Launch larger kernels{f', or replay {traits.graphs}' if traits.graphs else ''}."
+
+
 def _less_between_ops(traits: Traits, *, is_python: bool) -> str:
     """What helps where the host is between the ops of a step; `is_python`: functions of Python are recorded there."""
-    whole = "let CUDA graphs" if traits.is_compiled else "let torch.compile or CUDA graphs"
+    compiling = [] if traits.is_compiled or traits.replays else ["torch.compile"]
+    ways = " or ".join(filter(None, [*compiling, traits.graphs]))
+    whole = f"let {ways} run the step as one." if ways else ""
     if is_python:
-        return f"Python between the ops takes it: do less there, or {whole} run the step as one."
-    return f"The host runs nothing that is recorded between the ops: {whole} run the step as one."
+        return f"Python between the ops takes it: do less there{f', or {whole}' if whole else '.'}"
+    return f"The host runs nothing that is recorded between the ops: {whole}" if whole else ""
 
 
 def _fewer_launches(traits: Traits) -> str:
+    if traits.replays or (traits.is_compiled and not traits.graphs):
+        return "Launch fewer and larger ops."
     if traits.is_compiled:
-        return 'Launch fewer and larger ops: CUDA graphs; torch.compile makes them with mode="reduce-overhead".'
-    return "Launch fewer and larger ops: torch.compile, CUDA graphs."
+        return f'Launch fewer and larger ops: {traits.graphs}; torch.compile makes them with mode="reduce-overhead".'
+    return f"Launch fewer and larger ops: {', '.join(filter(None, ['torch.compile', traits.graphs]))}."

@@ -163,7 +163,7 @@ class Evidence:
 
     @cached_property
     def traits(self) -> Traits:
-        query = "SELECT is_training, is_compiled, has_workers, steps, step_ticks, ticks, start_ticks"
+        query = "SELECT is_training, is_compiled, has_workers, steps, step_ticks, ticks, start_ticks, replays, runtime"
         return self._rows(Traits._make, f"{query} FROM _trace_traits($key, '{self.shared('steps')}')")[0]
 
     @cached_property
@@ -218,7 +218,8 @@ class Evidence:
         steps = Steps(*rows[0])
         if not steps.are_known and (steps.communication or steps.data_loading):
             columns = "ticks, communication_ticks, data_loader_ticks, has_steps"
-            steps = self._rows(Steps._make, f"SELECT {columns} FROM _tool_step_times($key)")[0]
+            tables = f"'{self.shared('launches')}', '{self.shared('steps')}'"
+            steps = self._rows(Steps._make, f"SELECT {columns} FROM _tool_step_times($key, {tables})")[0]
         return steps if steps.ticks else None
 
     @cached_property
@@ -257,7 +258,19 @@ class Evidence:
             LEFT JOIN _compiled_ticks($key) AS c USING (run_index)
         """
         [(ticks, whole, has_steps)] = self._rows(tuple, query)
-        return ticks, whole, has_steps
+        return ticks, whole if has_steps else self.traits.ticks, has_steps
+
+    @cached_property
+    def first_call(self) -> tuple[int, int]:
+        """The start and end of the first call of a runtime or driver in the trace; an empty time if there is none."""
+        query = """
+            SELECT min(e.start_ticks), arg_min(e.start_ticks + e.elapsed_ticks, e.start_ticks)
+            FROM signatures AS s
+            JOIN event_ticks AS e USING (capture_id, signature_index)
+            WHERE s.capture_id = $key AND s.activity = 'call'
+        """
+        [(start, end)] = self._rows(tuple, query)
+        return (0, 0) if start is None else (start, end)
 
     def places(self, parts: Sequence[Idle | OnPath]) -> str:
         """Return how many parts there are, with the length and start of the longest."""

@@ -19,6 +19,8 @@ CALLS: Final = {
     "module_load": "loads kernels",
     "graph_instantiation": "captures or instantiates graphs",
     "creation": "creates streams, events or contexts",
+    "launch": "is in a launch that takes long to return",
+    "copy": "is in a copy that takes long to return",
 }
 _TEXTS: Final = {
     "data_loading": "waits for input data.",
@@ -42,7 +44,9 @@ def device_idle(evidence: Evidence) -> Iterator[Claim]:
         who = "The device" if use.device is None else f"Device {use.device}"
         yield from _launching(evidence, use, who, parts)
         for cause, text in _TEXTS.items():
-            yield _claim(evidence, use, [part for part in parts if part.cause == cause], cause, f"{who} {text}")
+            chosen = [part for part in parts if part.cause == cause]
+            name = _top(chosen, lambda part: part.label)[0]
+            yield _claim(evidence, use, chosen, cause, f"{who} {text}", name=name)
         yield from _running(evidence, use, who, parts)
         yield from _communicating(evidence, use, who, parts)
         yield from _apart(evidence, use, who, parts)
@@ -58,7 +62,10 @@ def _launching(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) ->
     # What takes most of the time between ops: Python's functions, if they are recorded, or the step's own time.
     kind, _ = _top([part for part in chosen if part.cause == cause], lambda part: part.kind)
     shown = [*_mostly(chosen), "etq idle --each lists them"]
-    yield _claim(evidence, use, chosen, cause, f"{who} idles: the host launches kernels too slowly.", shown, kind=kind)
+    claim = _claim(
+        evidence, use, chosen, cause, f"{who} idles: the host launches kernels too slowly.", shown, kind=kind
+    )
+    yield claim._replace(text=f"{who} idles: the host launches nothing for long.") if claim.stretch.is_long else claim
 
 
 def _running(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> Iterator[Claim]:
@@ -100,7 +107,9 @@ def _claim(
     kind = kind or next((part.kind for part in parts if part.label == name and part.kind), "wait")
     places = evidence.places(parts) if parts else ""
     whole = ("first to last event of the device", use.span)
-    return Claim(RULE, text, unexplained, cause, (kind, name), times, whole, shown, places, least)
+    longest = max((part.longest for part in parts), default=0)
+    number = sum(part.parts for part in parts)
+    return Claim(RULE, text, unexplained, cause, (kind, name), times, whole, shown, places, least, longest, number)
 
 
 def _top(parts: Sequence[Idle], of: Callable[[Idle], str | None]) -> tuple[str | None, float]:

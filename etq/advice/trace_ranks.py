@@ -7,7 +7,7 @@ from typing import Final
 
 from etq.advice.contract import Claim
 from etq.advice.trace_evidence import Evidence
-from etq.advice.words import percent
+from etq.advice.words import counted, percent, time
 
 RULE: Final = "communication"
 _LEAST: Final = 10.0
@@ -32,5 +32,22 @@ def communication(evidence: Evidence) -> Iterator[Claim]:
         "ingest all ranks as one job.",
     }[cause]
     word = "step time" if steps.are_known else "recording"
-    shown = f"{percent(100 * spent / steps.ticks)} of the {word} is in communication"
+    shown = f"{percent(100 * spent / steps.ticks)} of the {word} is in communication while devices compute nothing"
     yield Claim(RULE, text, None, cause, ("rank", rank), times, (word, steps.ticks), [shown], least=_LEAST)
+
+
+def late_rank(evidence: Evidence) -> Iterator[Claim]:
+    """Yield a claim if the other ranks of a job wait for this one more than for any other."""
+    own = next((each.rank for each in evidence.waits if each.is_own), None)
+    others = [each for each in evidence.waits if not each.is_own and each.rank != each.last_rank]
+    waited = sum(each.waited for each in others if each.last_rank == own)
+    if own is None or 2 * waited <= sum(each.waited for each in others):
+        return
+    ranks = {each.rank: each.steps for each in others if each.last_rank == own}
+    steps = sum(filter(None, ranks.values()))
+    spent = f"{counted(len(ranks), 'rank')} waited {time(waited / 1e3, 'us')} for it in collectives that end together"
+    text = f"Other processes wait for this one, rank {own}, which comes last to collectives."
+    yield Claim(
+        "late rank", text, None, "late", ("rank", str(own)), {"late": waited}, ("step time of those that wait", steps),
+        [spent], least=_LEAST,
+    )  # fmt: skip

@@ -41,7 +41,7 @@ def setup(evidence: Evidence) -> Iterator[Finding]:
                 "device memory",
                 "medium",
                 f"The memory of device {device} is nearly full.",
-                f"{percent(100 * used / size)} of {size / 1024**3:.1f} GB were in use",
+                f"{percent(100 * used / size)} of {size / 1024**3:.1f} GiB were in use",
                 "Try gradient checkpointing, or automatic mixed precision."
                 if evidence.traits.is_training
                 else "Try a smaller batch, or smaller types.",
@@ -66,9 +66,10 @@ def _processes(evidence: Evidence) -> Iterator[Finding]:
 def _tensor_cores(evidence: Evidence) -> Iterator[Finding]:
     facts = evidence.setup
     eligible, kernels = facts.eligible_ticks, facts.kernel_ticks
+    units = "matrix cores" if evidence.traits.runtime == "HIP" else "tensor cores"
     if eligible and kernels and 100 * eligible > _ELIGIBLE * kernels and facts.units_known:
         yield Finding(
-            "tensor cores", "medium", "No kernel uses tensor cores, and ops could.",
+            "tensor cores", "medium", f"No kernel uses {units}, and ops could.",
             f"ops that could launched {percent(100 * eligible / kernels)} of the time of kernels",
             "Try automatic mixed precision.",
         )  # fmt: skip

@@ -38,12 +38,12 @@ def compilation(evidence: Evidence) -> Iterator[Claim]:
 def gpu_utilization(evidence: Evidence) -> Iterator[Claim]:
     """Yield a claim for each device that runs something for less than half of the time of the steps."""
     has_steps = evidence.traits.steps > 0
-    word = "steps" if has_steps else "recording"
+    word, of = ("steps", "steps' time") if has_steps else ("recording", "recording")
     for use in evidence.use:
         if use.ticks and 2 * use.busy < use.ticks:
             who = "The device" if use.device is None or len(evidence.use) == 1 else f"Device {use.device}"
             yield Claim(
                 "gpu utilization", f"{who} is mostly idle{' within the steps' if has_steps else ''}.", None, "low_use",
                 ("device", None), {"low_use": use.ticks - use.busy}, (word, use.ticks),
-                [f"a kernel ran in {percent(100 * use.kernels / use.ticks)} of the {word}"], least=50.0,
+                [f"a kernel ran in {percent(100 * use.kernels / use.ticks)} of the {of}"], least=50.0,
             )  # fmt: skip

@@ -10,7 +10,7 @@ from etq.advice.finding import Finding
 from etq.advice.trace_evidence import Evidence
 from etq.advice.trace_idle import device_idle
 from etq.advice.trace_path import critical_path
-from etq.advice.trace_ranks import communication
+from etq.advice.trace_ranks import communication, late_rank
 from etq.advice.trace_setup import lost_kernels, setup
 from etq.advice.trace_steps import compilation, data_loader, gpu_utilization
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Rule = Callable[[Evidence], Iterator[Claim]]
 # Rules about any trace, then those that need the times of devices.
-_OF_STEPS: Final[Sequence[Rule]] = (data_loader, communication, compilation)
+_OF_STEPS: Final[Sequence[Rule]] = (data_loader, communication, late_rank, compilation)
 _OF_DEVICES: Final[Sequence[Rule]] = (device_idle, critical_path, gpu_utilization)
 
 

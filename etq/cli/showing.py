@@ -17,7 +17,7 @@ from etq.render.selection import selection
 from etq.render.writers import is_to_read, write
 from etq.warehouse.advice import VIEW as ADVICE
 from etq.warehouse.advice import advised
-from etq.warehouse.formats import stored_rows
+from etq.warehouse.formats import TRACE, stored_rows
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Warehouse
@@ -108,6 +108,8 @@ def show_opened(
         note_unaligned(warehouse, capture, selector)
     elif view == "module_totals":
         note_unknown_times(warehouse, call, parameters)
+    elif selector.format == TRACE and view in ("step_breakdown", "average_step", "compilation"):
+        _note_no_steps(warehouse, selector)
     if has_rows:
         below.note(options.get("unit"))
     note_excluded_runs(warehouse, selector, view, options)
@@ -133,6 +135,12 @@ def seen_of(warehouse: Warehouse, capture: Capture, view: catalog.SqlObject, tot
     if "method" in _defaults(view.name) and has_one_method(warehouse, capture):
         hidden.add("method")
     return view.without(hidden)
+
+
+def _note_no_steps(warehouse: Warehouse, trace: Capture) -> None:
+    """Print that what is shown as a step is the whole recording, if a trace has no steps."""
+    if not has_steps(warehouse, trace):
+        say("Note: the trace has no steps: the recording stands for one")
 
 
 def has_steps(warehouse: Warehouse, capture: Capture) -> bool:

@@ -57,19 +57,22 @@ _HEADLINE: Final = """
     WHERE h.value > 0
 """
 _STEPS: Final = """
-    SELECT 'step', NULL, median(s.total), v.time, quantile_cont(s.total, 0.1) FILTER (v.steps > 1),
+    SELECT CASE WHEN _step_count($capture, NULL, NULL) IS NULL THEN 'recording' ELSE 'step' END, NULL,
+        median(s.total), v.time, quantile_cont(s.total, 0.1) FILTER (v.steps > 1),
         quantile_cont(s.total, 0.9) FILTER (v.steps > 1), v.steps, v.unit
     FROM wide_steps($capture) AS s
     CROSS JOIN average_step($capture) AS v
     WHERE v.category = 'Step'
     GROUP BY v.time, v.steps, v.unit
 """
+_RUNS: Final = "SELECT 1 FROM runs AS r WHERE r.capture_id = $capture LIMIT 1"
 # Whether torch.compile compiled within a trace, which takes less time to ask than for how long; and for how long.
 _COMPILES: Final = """
     SELECT 1 FROM signatures AS s WHERE s.capture_id = $capture AND NOT s.on_device AND _is_compilation(s.label) LIMIT 1
 """
 _COMPILATION: Final = """
-    SELECT fsum(c.time), fsum(c.step_time), count(*), any_value(c.unit) FROM compilation($capture) AS c
+    SELECT fsum(c.time), fsum(c.step_time), count(*), _step_count($capture, NULL, NULL) IS NOT NULL, any_value(c.unit)
+    FROM compilation($capture) AS c
     HAVING fsum(c.time) >= 0.01 * fsum(c.step_time)
 """
 # The note on the mean of a figure.
@@ -292,7 +295,9 @@ def _latency(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
     yield ""
     rows = _figures(warehouse, capture)
     if not rows and capture.format != TRACE:
-        yield "nothing was executed"
+        yield (
+            "no execute has a time" if warehouse.rows(_RUNS, capture=capture.capture_id)[1] else "nothing was executed"
+        )
     parts = Counter(number for number, *_ in rows)
     names = [printable(f"{number} of {part}" if parts[number] > 1 else number) for number, part, *_ in rows]
     widest = max(map(width_of, names), default=0)
@@ -310,10 +315,11 @@ def _compilation(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
     """Yield a line with the time in which torch.compile compiled, of that of all steps, from 1 % of it on."""
     if capture.format != TRACE or not warehouse.rows(_COMPILES, capture=capture.capture_id)[1]:
         return
-    for time, whole, steps, unit in warehouse.rows(_COMPILATION, capture=capture.capture_id)[1]:
+    for time, whole, steps, has_steps, unit in warehouse.rows(_COMPILATION, capture=capture.capture_id)[1]:
         compiling, of_steps = quantities([time, whole], unit)
         share = f"{100 * time / whole:.1f} %"
-        yield f"torch.compile compiles for {compiling} of {of_steps} in {counted(steps, 'step')} ({share})"
+        place = f"in {counted(steps, 'step')}" if has_steps else "of the recording"
+        yield f"torch.compile compiles for {compiling} of {of_steps} {place} ({share})"
 
 
 def _times(warehouse: Warehouse, capture: Capture) -> tuple[str, Rows]:

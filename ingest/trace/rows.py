@@ -36,6 +36,8 @@ Whole = npt.NDArray[np.int64]
 LEFT_OUT: Final = "Incomplete step"
 # The most steps that a finding names.
 _MOST: Final = 5
+# By how much, in ticks, a step may go beyond the recording as both are rounded.
+_ROUNDING: Final = 1000
 # How many rows a batch has.
 _BATCH: Final = 2**17
 
@@ -144,7 +146,21 @@ def _steps(columns: TraceColumns, slices: Slices, classes: Sequence[Class]) -> t
             columns.find("steps left out", f"{_left_out(numbers)}: {why}")
     if slices.is_lost.any():
         columns.find("lost kernels", _lost(slices))
+    if slices.recording is not None and (beyond := _beyond(steps, *slices.recording)):
+        columns.find("steps beyond the recording", beyond)
     return steps, runs
+
+
+def _beyond(steps: pa.RecordBatch, start: int, end: int) -> str:
+    """Return which steps begin before a recording or end after it; '' if none do."""
+    columns = (steps.column(name).to_pylist() for name in ("step", "host_start_ticks", "host_end_ticks"))
+    found = [
+        "step without a number" if step is None else f"step {step}"
+        for step, begin, until in zip(*columns, strict=True)
+        if begin is not None and (begin < start - _ROUNDING or until > end + _ROUNDING)
+    ]
+    named = ", ".join(found[:_MOST]) + (", ..." if len(found) > _MOST else "")
+    return f"{named}: annotated from before the recording's start, or until after its end" if found else ""
 
 
 def _left_out(numbers: Sequence[int | None]) -> str:

@@ -273,6 +273,14 @@ class Slices:
         moment = (base + int(starts.min())) // 1000
         return moment if _FIRST_MOMENT <= moment < _LAST_MOMENT else None
 
+    @property
+    def recording(self) -> tuple[int, int] | None:
+        """The start and end of the recording by its own slice; None if the trace has none."""
+        found = self._are([category == _RECORDING for category, _ in self.kinds]) & (self.elapsed >= 0)
+        if not found.any():
+            return None
+        return int(self.start[found].min()), int((self.start + self.elapsed)[found].max())
+
     def _are_active(self, *activities: str) -> npt.NDArray[np.bool_]:
         return self._are([each.activity in activities for each in self.classes])
 

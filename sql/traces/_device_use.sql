@@ -1,4 +1,4 @@
--- The time of one device in the steps of a trace by `_tool_steps`, or in the whole recording if it has none: how long it
+-- The time of one device in the steps of a trace by `_whole_steps`, or in the whole recording if it has none: how long it
 -- ran anything, and how long kernels; and the time from its first event to the end of its last.
 CREATE MACRO _device_use(
     capture_key,
@@ -10,13 +10,7 @@ WITH work AS MATERIALIZED (
     FROM query_table(launches) AS l
     WHERE l.end_ticks > l.start_ticks
 ),
-steps AS MATERIALIZED (
-    SELECT t.start_ticks, t.end_ticks FROM query_table(tool_steps) AS t
-    UNION ALL
-    SELECT r.start_ticks, r.end_ticks
-    FROM _recording(capture_key) AS r
-    WHERE NOT EXISTS (FROM query_table(tool_steps) AS t)
-),
+steps AS MATERIALIZED (FROM _whole_steps(capture_key, launches, tool_steps)),
 edges AS (
     SELECT w.device, w.start_ticks AS at_ticks, 1 AS change, w.kernel, 0 AS step
     FROM work AS w

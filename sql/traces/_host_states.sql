@@ -19,24 +19,34 @@ SELECT s.signature_index, s.label, s.family, regexp_replace(s.label, '\d+', '*',
     coalesce(s.purpose = 'communication', false) AS communicates,
     s.activity <> 'call' AND _is_compilation(s.label) AS compiles,
     s.activity = 'call' AND s.purpose = 'launch' AS launches,
+    CASE
+        WHEN s.activity <> 'call' THEN 0
+        ELSE contains(s.label, 'BeginCapture')::INTEGER - contains(s.label, 'EndCapture')::INTEGER
+    END AS captures,
     CASE WHEN s.activity = 'call' THEN _call_cause(s.purpose, s.waits) END AS call_cause,
+    CASE WHEN s.purpose IN ('launch', 'copy') THEN s.purpose ELSE 'call' END AS long_cause,
     s.activity = 'call' AND coalesce(s.waits, false) AS waits
 FROM (SELECT capture_key AS capture_id) AS a
 JOIN signatures AS s USING (capture_id)
 WHERE NOT s.on_device AND (s.purpose IS DISTINCT FROM 'profiler');
 
+-- Whether a call takes a millisecond or more: those that launch, copy without waiting, or ask for something return within
+-- microseconds, so a longer one waits in the runtime or driver for what a trace doesn't show.
+CREATE MACRO _is_long_call(ticks) AS (ticks >= 1000000);
+
 -- One state of a thread of the host, until its next: the innermost event that is open, NULL if none is, and whether
--- data is loaded, another process waited for, or code compiled around it. Launches are no states of their own, but
--- counted: `launched` is how many began before. `place` numbers the states of all threads, one after the other. Algorithm:
--- as in `_path_parts`, after each start the innermost event is that which starts, after each end its parent. In the
--- threads before, as much has ended as began.
+-- data is loaded, another process waited for, code compiled or a graph captured around it. Launches, and other calls that
+-- take some microseconds, are no states of their own, unless they are long (`_is_long_call`). Launches are counted:
+-- `launched` is how many began before. `place` numbers the states of all threads, one after the other. Algorithm: as in
+-- `_path_parts`, after each start the innermost event is that which starts, after each end its parent. In the threads
+-- before, as much has ended as began.
 CREATE MACRO _host_moments(capture_key) AS TABLE
 WITH names AS MATERIALIZED (FROM _host_names(capture_key)),
 hosts AS MATERIALIZED (
     SELECT t.thread_index, e.event_index, e.parent_index, e.signature_index, e.start_ticks,
         CASE WHEN n.kind = 'op' THEN e.event_index ELSE coalesce(t.op_index, e.event_index) END AS owner_index,
         e.start_ticks + e.elapsed_ticks - coalesce(e.overlap_ticks, 0) AS end_ticks, n.kind, n.launches,
-        n.kind <> 'call' OR n.call_cause IS NOT NULL AS is_state,
+        n.kind <> 'call' OR n.call_cause IS NOT NULL OR _is_long_call(e.elapsed_ticks) AS is_state, n.captures,
         n.loads_data::INTEGER AS loads_data, n.communicates::INTEGER AS communicates, n.compiles::INTEGER AS compiles
     FROM (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
     JOIN names AS n USING (signature_index)
@@ -59,22 +69,27 @@ launching AS (
 moments AS (
     SELECT h.thread_index, h.start_ticks AS at_ticks, 2 AS place, h.end_ticks AS other_ticks, h.event_index,
         h.event_index AS innermost, h.signature_index AS own_name, 1 AS change, 0 AS launches, h.loads_data,
-        h.communicates, h.compiles
+        h.communicates, h.compiles, 0 AS captures
     FROM hosts AS h
     WHERE h.is_state AND h.end_ticks > h.start_ticks
     UNION ALL
     SELECT h.thread_index, h.end_ticks, 0, h.start_ticks, -h.event_index, h.parent_index, h.signature_index, -1, 0,
-        -h.loads_data, -h.communicates, -h.compiles
+        -h.loads_data, -h.communicates, -h.compiles, 0
     FROM hosts AS h
     WHERE h.is_state AND h.end_ticks > h.start_ticks
     UNION ALL
-    SELECT c.thread_index, c.start_ticks, c.place, NULL, NULL, NULL, NULL, 0, 1, 0, 0, 0
+    SELECT c.thread_index, c.start_ticks, c.place, NULL, NULL, NULL, NULL, 0, 1, 0, 0, 0, 0
     FROM launching AS c
+    UNION ALL
+    SELECT h.thread_index, h.start_ticks, 1, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, h.captures
+    FROM hosts AS h
+    WHERE h.captures <> 0
 ),
 summed AS (
     SELECT m.thread_index, m.at_ticks, m.innermost, m.own_name, m.change,
         sum(m.launches) OVER in_order AS launched, sum(m.loads_data) OVER in_order > 0 AS loads_data,
         sum(m.communicates) OVER in_order > 0 AS communicates, sum(m.compiles) OVER in_order > 0 AS compiles,
+        sum(m.captures) OVER in_order > 0 AS captures,
         row_number() OVER in_order AS place
     FROM moments AS m
     WINDOW in_order AS (
@@ -106,7 +121,7 @@ launching AS MATERIALIZED (
     HAVING sum(m.launched) > 0
 ),
 described AS MATERIALIZED (
-    SELECT n.signature_index, n.family, n.kind, n.call_cause,
+    SELECT n.signature_index, n.family, n.kind, n.call_cause, n.long_cause,
         n.pattern IN (SELECT l.pattern FROM launching AS l)
         OR n.kind IN ('step', 'call')
         OR n.pattern IN (SELECT t.pattern FROM query_table(tool_steps) AS t) AS launches
@@ -132,22 +147,29 @@ waiting AS (
     ASOF LEFT JOIN all_launches AS b ON b.process = f.process AND row(f.start_ticks) >= row(b.at_ticks)
     ASOF LEFT JOIN all_launches AS u ON u.process = f.process AND row(f.end_ticks) > row(u.at_ticks)
     WHERE u.launched > coalesce(b.launched, 0)
+),
+told AS (
+    SELECT m.thread_index, m.at_ticks, m.place, m.owner_index, d.family AS label, d.kind,
+        CASE
+            WHEN m.loads_data THEN 'data_loading'
+            WHEN m.communicates THEN 'communication'
+            WHEN m.compiles THEN 'compilation'
+            WHEN d.call_cause IS NOT NULL THEN d.call_cause
+            WHEN d.kind = 'call' AND _is_long_call(m.length) THEN d.long_cause
+            WHEN m.captures AND d.kind IS NOT NULL THEN 'graph_instantiation'
+            WHEN d.kind = 'op' THEN CASE WHEN d.launches OR m.length < 20000 THEN 'host' ELSE 'cpu_op' END
+            WHEN d.launches THEN 'step'
+            -- Short functions are Python between the ops, as long as it is many of them.
+            WHEN d.kind = 'function' AND m.length < 20000 THEN 'step'
+            WHEN d.kind IS NOT NULL AND w.event_index IS NULL THEN 'function'
+        END AS cause
+    FROM moments AS m
+    LEFT JOIN described AS d USING (signature_index)
+    LEFT JOIN waiting AS w ON w.event_index = m.innermost
 )
-SELECT m.thread_index, m.at_ticks, m.place, m.owner_index, d.family AS label, d.kind,
-    CASE
-        WHEN m.loads_data THEN 'data_loading'
-        WHEN m.communicates THEN 'communication'
-        WHEN m.compiles THEN 'compilation'
-        WHEN d.call_cause IS NOT NULL THEN d.call_cause
-        WHEN d.kind = 'op' THEN CASE WHEN d.launches OR m.length < 20000 THEN 'host' ELSE 'cpu_op' END
-        WHEN d.launches THEN 'step'
-        -- Short functions are Python between the ops, as long as it is many of them.
-        WHEN d.kind = 'function' AND m.length < 20000 THEN 'step'
-        WHEN d.kind IS NOT NULL AND w.event_index IS NULL THEN 'function'
-    END AS cause
-FROM moments AS m
-LEFT JOIN described AS d USING (signature_index)
-LEFT JOIN waiting AS w ON w.event_index = m.innermost;
+SELECT t.* EXCLUDE (label),
+    CASE WHEN t.cause = 'graph_instantiation' AND t.kind <> 'call' THEN 'graph capture' ELSE t.label END AS label
+FROM told AS t;
 
 -- One launch of the host in a trace.
 CREATE MACRO _host_launches(capture_key) AS TABLE

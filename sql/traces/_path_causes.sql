@@ -42,11 +42,18 @@ all_parts AS (
     FROM query_table(parts) AS h
     JOIN stretches AS p ON p.is_host AND p.period = h.period
     UNION ALL
-    SELECT p.kind, NULL, p.end_ticks - p.start_ticks, p.start_ticks, coalesce(t.op_index, d.op_index, p.event_index),
-        p.event_index, NULL, NULL
+    SELECT CASE WHEN c.event_index IS NULL THEN p.kind ELSE 'launch' END, NULL, p.end_ticks - p.start_ticks,
+        p.start_ticks, coalesce(t.op_index, d.op_index, p.event_index), coalesce(c.event_index, p.event_index), NULL,
+        NULL
     FROM stretches AS p
     LEFT JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (event_index)
     LEFT JOIN (FROM device_events AS i WHERE i.capture_id = capture_key) AS d USING (event_index)
+    -- A launch that takes long to return, as in `_idle_parts`.
+    LEFT JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS c
+        ON c.event_index = d.call_index
+        AND p.kind = 'launch_delay'
+        AND _is_long_call(c.elapsed_ticks)
+        AND 2 * c.elapsed_ticks >= p.end_ticks - p.start_ticks
     WHERE NOT p.is_host
 ),
 summed AS (
@@ -66,6 +73,7 @@ SELECT CASE WHEN s.host_kind IS NULL THEN o.family ELSE s.host_label END AS name
         WHEN s.stretch = 'device' AND e.activity IN ('kernel', 'copy', 'fill') THEN 'device'
         WHEN s.stretch = 'synchronization' AND e.call_cause <> 'synchronization' THEN e.call_cause
         WHEN s.stretch IN ('unknown', 'unknown_wait') THEN 'unknown'
+        WHEN s.stretch = 'launch' THEN 'launch'
         ELSE 'wait'
     END AS cause,
     coalesce(e.label, s.host_label) AS label, e.kernel_family, s.ticks, s.parts, s.longest, s.at_ticks

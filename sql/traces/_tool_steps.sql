@@ -1,10 +1,17 @@
 -- One step of a trace by the annotations of any tool: the profiler's steps, those of servers and of diffusion models, or
 -- else the outermost annotations with numbers for names or none that repeat, and launch most of what is launched, or
--- have most of the ops if nothing is launched.
+-- have most of the ops if nothing is launched. Of a step that goes beyond the recording, if its span is known, the part
+-- within: of the rest nothing is recorded.
 CREATE MACRO _tool_steps(capture_key) AS TABLE
-WITH written AS MATERIALIZED (
-    SELECT w.start_ticks, w.end_ticks
-    FROM _written_steps AS w
+WITH recorded AS (
+    SELECT min(e.start_ticks) AS start_ticks, max(e.start_ticks + e.elapsed_ticks) AS end_ticks
+    FROM (SELECT capture_key AS capture_id) AS a
+    JOIN signatures AS i ON i.capture_id = a.capture_id AND i.category = 'Trace'
+    JOIN event_ticks AS e ON e.capture_id = a.capture_id AND e.signature_index = i.signature_index
+),
+written AS MATERIALIZED (
+    SELECT greatest(w.start_ticks, r.start_ticks) AS start_ticks, least(w.end_ticks, r.end_ticks) AS end_ticks
+    FROM _written_steps AS w CROSS JOIN recorded AS r
     WHERE w.capture_id = capture_key AND w.end_ticks > w.start_ticks
 ),
 outer_annotations AS MATERIALIZED (
@@ -53,31 +60,41 @@ chosen AS (
     ORDER BY k.launched DESC, k.pattern
     LIMIT 1
 )
-SELECT NULL AS pattern, w.start_ticks, w.end_ticks FROM written AS w
+SELECT NULL AS pattern, w.start_ticks, w.end_ticks FROM written AS w WHERE w.end_ticks > w.start_ticks
 UNION ALL
 SELECT o.pattern, o.start_ticks, o.end_ticks FROM outer_annotations AS o JOIN chosen AS c USING (pattern);
 
--- The time of the steps of `_tool_steps`, until the end of what they launched, or of the recording if there are none:
--- all of it, what is in communication while nothing is computed, and what loads data while devices run nothing. One row.
-CREATE MACRO _tool_step_times(capture_key) AS TABLE
+-- One step of `_tool_steps`, until the end of what it launched; the recording if there are none.
+CREATE MACRO _whole_steps(
+    capture_key,
+    launches,  -- a table of the rows of `_launches`
+    tool_steps  -- a table of the rows of `_tool_steps`
+) AS TABLE
+SELECT t.start_ticks, greatest(t.end_ticks, max(w.end_ticks)) AS end_ticks, true AS is_step
+FROM query_table(tool_steps) AS t
+LEFT JOIN (
+    SELECT b.start_ticks, w.end_ticks
+    FROM query_table(launches) AS w
+    ASOF JOIN query_table(tool_steps) AS b ON row(w.call_start_ticks) >= row(b.start_ticks)
+    WHERE w.call_start_ticks < b.end_ticks
+) AS w USING (start_ticks)
+GROUP BY t.start_ticks, t.end_ticks
+UNION ALL
+SELECT r.start_ticks, r.end_ticks, false
+FROM _recording(capture_key) AS r
+WHERE NOT EXISTS (FROM query_table(tool_steps) AS t);
+
+-- The time of the steps of `_whole_steps`: all of it, what is in communication while nothing is computed, and what loads
+-- data while devices run nothing. One row.
+CREATE MACRO _tool_step_times(
+    capture_key,
+    launches,  -- a table of the rows of `_launches`
+    tool_steps  -- a table of the rows of `_tool_steps`
+) AS TABLE
 WITH work AS MATERIALIZED (
-    SELECT l.start_ticks, l.end_ticks, l.call_start_ticks, _work_type(l.kind, l.kernel_family) AS type
-    FROM _launches(capture_key) AS l
+    SELECT l.start_ticks, l.end_ticks, _work_type(l.kind, l.kernel_family) AS type FROM query_table(launches) AS l
 ),
-tool AS MATERIALIZED (FROM _tool_steps(capture_key)),
-steps AS (
-    SELECT t.start_ticks, greatest(t.end_ticks, max(w.end_ticks)) AS end_ticks
-    FROM tool AS t
-    LEFT JOIN (
-        SELECT b.start_ticks, w.end_ticks
-        FROM work AS w
-        ASOF JOIN tool AS b ON row(w.call_start_ticks) >= row(b.start_ticks)
-        WHERE w.call_start_ticks < b.end_ticks
-    ) AS w USING (start_ticks)
-    GROUP BY t.start_ticks, t.end_ticks
-    UNION ALL
-    SELECT r.start_ticks, r.end_ticks FROM _recording(capture_key) AS r WHERE NOT EXISTS (FROM tool)
-),
+steps AS MATERIALIZED (FROM _whole_steps(capture_key, launches, tool_steps)),
 spans AS (
     SELECT s.start_ticks, s.end_ticks, 'step' AS type FROM steps AS s
     UNION ALL
@@ -114,6 +131,6 @@ swept AS (
 SELECT sum(s.ticks)::BIGINT AS ticks,
     _sum_where(s.ticks, s.communicates > 0 AND s.computes = 0)::BIGINT AS communication_ticks,
     _sum_where(s.ticks, s.loads > 0 AND s.computes + s.communicates + s.copies = 0)::BIGINT AS data_loader_ticks,
-    EXISTS (FROM tool) AS has_steps
+    EXISTS (FROM steps AS t WHERE t.is_step) AS has_steps
 FROM swept AS s
 WHERE s.step > 0;

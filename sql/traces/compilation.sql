@@ -1,8 +1,9 @@
 -- Whether an event of the host is torch.compile at work, by its name: regions of TorchDynamo and of its backends
 -- (dynamo_timed), and, in traces with stacks, functions that compile. A call of what was compiled is none, nor is the
--- lookup of it.
+-- lookup of it, nor that graphs are recorded of it, which is timed by the same name.
 CREATE MACRO _is_compilation(label) AS (
-    regexp_matches(
+    NOT regexp_matches(label, '^(CUDAGraphNode|cudagraphify)')
+    AND regexp_matches(
         label,
         ' \(dynamo_timed\)$|^_compile\.compile_inner|^entire_(frame|backward)_compile$|^(backend|inductor)_compile$'
         || '|torch/_dynamo/convert_frame\.py\(\d+\): (_compile|compile_inner)$'

@@ -14,7 +14,7 @@ CREATE MACRO _idle_parts(
 ) AS TABLE
 WITH all_gaps AS MATERIALIZED (FROM query_table(gaps) AS q),
 did AS MATERIALIZED (
-    SELECT p.period, p.cause, p.did, p.label, p.kind, sum(p.ticks)::BIGINT AS ticks
+    SELECT p.period, min(p.at_ticks) AS at_ticks, p.cause, p.did, p.label, p.kind, sum(p.ticks)::BIGINT AS ticks
     FROM query_table(parts) AS p
     WHERE p.period >= 0
     GROUP BY p.period, p.cause, p.did, p.label, p.kind
@@ -50,7 +50,7 @@ messages AS (
     WHERE s.kernel_family = 'communication'
 ),
 spent AS (
-    SELECT d.period, d.cause, d.did, d.label, d.kind,
+    SELECT d.period, d.at_ticks, d.cause, d.did, d.label, d.kind,
         CASE
             WHEN d.cause IN ('host', 'step') THEN round(d.ticks * (1 - coalesce(s.part, 0)))::BIGINT
             ELSE d.ticks
@@ -58,11 +58,12 @@ spent AS (
     FROM did AS d
     LEFT JOIN saved AS s USING (period)
     UNION ALL
-    SELECT s.period, 'synchronization', 'synchronization', s.label, 'call', s.ticks FROM saved AS s
+    SELECT s.period, NULL, 'synchronization', 'synchronization', s.label, 'call', s.ticks FROM saved AS s
     UNION ALL
-    SELECT g.next_index,
+    SELECT g.next_index, g.start_ticks + coalesce(g.host_ticks, 0),
         CASE
             WHEN g.host_ticks IS NULL THEN 'unknown'
+            WHEN _is_long_call(g.call_ticks) AND 2 * g.call_ticks >= g.ticks - g.host_ticks THEN 'launch'
             WHEN 2 * (g.ticks - g.host_ticks) < g.ticks THEN 'latency'
             WHEN g.wait_kind = 'launch_delay' THEN 'launch_delay'
             WHEN g.wait_kind = 'dependency'
@@ -73,7 +74,7 @@ spent AS (
     FROM all_gaps AS g
     LEFT JOIN messages AS m ON m.event_index = g.awaited_index
 )
-SELECT g.device, g.start_ticks, p.cause, p.did, p.label, p.kind, p.ticks
+SELECT g.device, coalesce(p.at_ticks, g.start_ticks) AS start_ticks, p.cause, p.did, p.label, p.kind, p.ticks
 FROM spent AS p
 JOIN all_gaps AS g ON g.next_index = p.period
 WHERE p.ticks > 0;
@@ -88,8 +89,8 @@ WHERE p.ticks > 0;
 -- Shown: device!#, start! (time), cause!, duration! (time), host!, host_kind, host_cause, unit
 -- Columns:
 --   device: number of the device; NULL if not written
---   start: start of the gap, relative to the start of the recording
---   cause: host (ops that launch), step (between the ops of a step), cpu_op (an op of 20 us and more that launches nothing), function (an annotation, module or function that launches nothing), compilation, data_loading, communication, between_steps, not_recorded (nothing is recorded, and the trace has no steps); calls by their purpose: synchronization, allocation, free, pinned_memory, module_load, graph_instantiation, creation, call (of no known kind); then, of what is launched, launch_delay, dependency, communication, unknown_wait, or latency where that is less than half of the gap; unknown if no launch is recorded
+--   start: start of the part, the first of several of its name in the gap, relative to the start of the recording
+--   cause: host (ops that launch), step (between the ops of a step), cpu_op (an op of 20 us and more that launches nothing), function (an annotation, module or function that launches nothing), compilation, data_loading, communication, between_steps, not_recorded (nothing is recorded, and the trace has no steps); calls by their purpose: synchronization, allocation, free, pinned_memory, module_load, graph_instantiation (a graph is captured, too), creation, call (of no known kind), and launch or copy, if such a call takes a millisecond or more; then, of what is launched, launch_delay, dependency, communication, unknown_wait, or latency where that is less than half of the gap; unknown if no launch is recorded
 --   duration: length of the part
 --   host: op, annotation, module, function or call that the host was in; NULL if it was in none
 --   host_kind: op, step, annotation, module, function or call: what `host` is; NULL if that is

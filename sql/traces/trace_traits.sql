@@ -28,6 +28,12 @@ told AS (
             ),
             false
         ) AS infers,
+        coalesce(bool_or(n.activity = 'call' AND regexp_matches(n.label, 'GraphLaunch|CommandBuffer')), false)
+        AS replays,
+        CASE
+            WHEN bool_or(n.activity = 'call' AND starts_with(n.label, 'hip')) THEN 'HIP'
+            WHEN bool_or(n.activity = 'call' AND regexp_matches(n.label, '^cu(da)?[A-Z]')) THEN 'CUDA'
+        END AS runtime,
         coalesce(
             bool_or(
                 n.activity = 'kernel'
@@ -60,7 +66,7 @@ stepped AS (
     FROM spans AS s
 )
 SELECT CASE WHEN t.trains THEN true WHEN t.infers THEN false END AS is_training, t.is_compiled, t.has_workers, p.steps,
-    p.ticks AS step_ticks, r.end_ticks - r.start_ticks AS ticks, r.start_ticks
+    p.ticks AS step_ticks, r.end_ticks - r.start_ticks AS ticks, r.start_ticks, t.replays, t.runtime
 FROM told AS t CROSS JOIN stepped AS p CROSS JOIN _recording(capture_key) AS r;
 
 -- What kind of program a trace is of, as the names in it tell: remedies depend on it. One row.

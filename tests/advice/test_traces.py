@@ -9,7 +9,7 @@ import pytest
 
 from etq.advice.contract import Claim, judged
 from etq.advice.finding import Finding
-from etq.advice.remedies import Traits
+from etq.advice.remedies import Stretch, Traits, remedy
 from etq.advice.traces import findings
 from etq.warehouse.warehouse import Warehouse
 from tests.trace_builders import event, trace
@@ -111,7 +111,7 @@ def test_compilation_is_found_without_a_device(warehouse: Warehouse, tmp_path: P
     assert (found.cause, found.ticks, found.share_percent) == ("compilation", 700_000, 70)
 
 
-TRAITS = Traits(None, False, False, 0, None, 1000, 0)
+TRAITS = Traits(None, False, False, 0, None, 1000, 0, False, None)
 
 
 @pytest.mark.parametrize(
@@ -147,3 +147,126 @@ def test_the_late_rank_is_named(warehouse: Warehouse, tmp_path: Path) -> None:
             found[rank] = advised(warehouse, tmp_path, step, event("cpu_op", "c10d::allreduce_", start - 20, start), call, ring, name=f"r{rank}", **info)  # fmt: skip
     [told] = of(found[0], "communication")
     assert "rank 1 comes last" in told.text and "rank 1" in told.remedy and "radient" not in told.remedy
+    assert "in communication while devices compute nothing" in told.evidence
+    [late] = of(found[1], "late rank")
+    assert (late.ticks, late.whole_ticks) == (300_000, 410_000) and "rank 1" in late.text
+    assert "1 rank waited 300 us" in late.evidence and not of(found[0], "late rank")
+
+
+def test_the_first_call_is_no_op(warehouse: Warehouse, tmp_path: Path) -> None:
+    """29,000 of 29,996 us are in the first call, which asks for something; what comes after is short."""
+    op = event("cpu_op", "aten::empty_strided", 0, 29_040)
+    first = event("cuda_runtime", "cudaDeviceGetStreamPriorityRange", 10, 29_010)
+    later = event("cuda_runtime", "cudaDeviceGetStreamPriorityRange", 29_020, 29_021)
+    found = advised(warehouse, tmp_path, op, first, later, *launched(1, 29_050, 29_100, 29_996))
+    [path] = of(found, "critical path")
+    assert path.text == "97 % of the critical path is cudaDeviceGetStreamPriorityRange, the first call of the runtime."
+    assert (path.cause, path.ticks, path.whole_ticks) == ("first_call", 29_000_000, 29_996_000)
+    assert path.remedy.startswith("If nothing before the recording started the device")
+
+
+def test_a_long_launch_is_neither_its_op_nor_a_delay(warehouse: Warehouse, tmp_path: Path) -> None:
+    """A kernel starts 5 us after the return of a launch of 6,000 us: the device idles for 6,035 us, and 6,005 of these
+    after the launch began."""
+    long = launched(2, 100, 6107, 6200)
+    long[0]["dur"], long[1]["dur"] = 6002, 6000
+    found = advised(warehouse, tmp_path, *launched(1, 0, 20, 70), *long)
+    [idle] = [each for each in of(found, "device idle") if each.share_percent and each.share_percent > 5]
+    assert (idle.cause, idle.ticks) == ("launch", 6_005_000)
+    assert "is in a launch that takes long" in idle.text and "from 102 us" in idle.evidence
+    assert "torch.compile" not in idle.remedy and "graphs" not in idle.remedy
+    assert not [each for each in of(found, "critical path") if "aten::mm" in each.text]
+
+
+@pytest.mark.parametrize(("end", "is_idle"), [(9000, False), (3000, True)])
+def test_a_step_lasts_until_its_work_ends(warehouse: Warehouse, tmp_path: Path, end: float, is_idle: bool) -> None:
+    """The only step of a server is 1,000 us on the host; its kernel runs from 2,500 us on, until 9,000 or 3,000."""
+    step = event("user_annotation", "execute_context_0(0)_generation_32(32)", 0, 1000)
+    found = of(advised(warehouse, tmp_path, step, *launched(1, 500, 2500, end)), "gpu utilization")
+    assert [(each.ticks, each.whole_ticks) for each in found] == ([(2_500_000, 3_000_000)] if is_idle else [])
+
+
+def test_a_step_beyond_the_recording_counts_within(warehouse: Warehouse, tmp_path: Path) -> None:
+    """The step goes on for 13 s after the end of a recording of 1,000 us; the kernel runs for 700 of its 900 us there."""
+    whole = event("Trace", "PyTorch Profiler (0)", 0, 1000)
+    step = event("user_annotation", "ProfilerStep#1", 100, 13_000_000)
+    found = advised(warehouse, tmp_path, whole, step, *launched(1, 150, 200, 900))
+    assert not of(found, "gpu utilization") and not of(found, "critical path")[1:]
+    assert "between the ops of steps" not in " ".join(each.text for each in found)
+    told = warehouse.rows("SELECT detail FROM findings WHERE rule = 'steps beyond the recording'")[1]
+    assert told == [("step 1: annotated from before the recording's start, or until after its end",)]
+
+
+def test_launches_of_a_capture_are_no_slow_launches(warehouse: Warehouse, tmp_path: Path) -> None:
+    """Between two kernels, 2,000 us in which 40 ops launch into a graph."""
+    capture = [event("cuda_runtime", "cudaStreamBeginCapture", 110, 112)]
+    for number in range(40):
+        at = 115 + 49 * number
+        capture += [
+            event("cpu_op", "aten::mm", at, at + 40),
+            event("cuda_runtime", "cudaLaunchKernel", at + 30, at + 35),
+        ]
+    capture.append(event("cuda_runtime", "cudaStreamEndCapture", 2090, 2110))
+    found = advised(warehouse, tmp_path, *launched(1, 0, 20, 100), *capture, *launched(2, 2115, 2130, 2200))
+    [idle] = [each for each in of(found, "device idle") if (each.share_percent or 0) > 20]
+    assert idle.text == "Device 0 idles while the host captures or instantiates graphs."
+    assert not [each for each in found if "CUDA graphs" in each.remedy]
+
+
+def test_a_long_stretch_is_not_many_launches(warehouse: Warehouse, tmp_path: Path) -> None:
+    """An op takes 5,000 us before it launches: more launches or fewer change nothing."""
+    slow = launched(2, 5200, 5220, 5300, op="aten::cudnn_convolution")
+    slow[0] |= {"ts": 200, "dur": 5010}
+    found = advised(warehouse, tmp_path, *launched(1, 0, 20, 100), *slow)
+    [idle] = [each for each in of(found, "device idle") if (each.share_percent or 0) > 20]
+    assert idle.text == "Device 0 idles: the host launches nothing for long."
+    assert idle.remedy.startswith("Most of it is in one place")
+
+
+@pytest.mark.parametrize(
+    ("label", "is_one"),
+    [
+        ("_compile.compile_inner (dynamo_timed)", True), ("torch/_dynamo/convert_frame.py(1303): compile_inner", True),
+        ("torch/_compile.py(22): inner", False), ("CUDAGraphNode.record (dynamo_timed)", False),
+    ],
+)  # fmt: skip
+def test_what_is_compilation(warehouse: Warehouse, label: str, is_one: bool) -> None:
+    assert warehouse.rows("SELECT _is_compilation($label)", label=label)[1] == [(is_one,)]
+
+
+MANY = Stretch(is_long=False, is_once=False)
+
+
+@pytest.mark.parametrize(
+    ("runtime", "replays", "is_compiled", "expected"),
+    [
+        ("CUDA", False, False, "Launch fewer and larger ops: torch.compile, CUDA graphs."),
+        ("HIP", False, False, "Launch fewer and larger ops: torch.compile, HIP graphs."),
+        (None, False, False, "Launch fewer and larger ops: torch.compile."),
+        ("CUDA", True, False, "Launch fewer and larger ops."),
+        (None, False, True, "Launch fewer and larger ops."),
+    ],
+)
+def test_graphs_are_advised_where_they_are_and_not_used(
+    runtime: str | None, replays: bool, is_compiled: bool, expected: str
+) -> None:
+    traits = TRAITS._replace(runtime=runtime, replays=replays, is_compiled=is_compiled)
+    assert remedy("host", "op", "aten::mm", traits, MANY) == expected
+    for cause in ("step", "launch_delay"):
+        text = remedy(cause, "step", None, traits, MANY)
+        assert ("graphs" in text) == ("graphs" in expected) and (not runtime or replays or runtime in text)
+
+
+@pytest.mark.parametrize(
+    ("cause", "kind", "name", "expected"),
+    [
+        ("synchronization", "call", "cudaDeviceSynchronize", "Avoid torch.cuda.synchronize() within steps."),
+        ("HtoD", "copy", "Memcpy HtoD (Pinned -> Device)", "Copy less, or ahead of its use."),
+        ("DtoH", "copy", "Memcpy DtoH (Device -> Pinned)", "Copy results less often."),
+        ("function", "annotation", "## backward ##", ""),
+        ("cpu_op", "op", "aten::_copy_from", ""),
+        ("device", "annotation", "Torch-Compiled Region: 0/0", ""),
+    ],
+)
+def test_remedies_are_of_the_thing(cause: str, kind: str, name: str, expected: str) -> None:
+    assert remedy(cause, kind, name, TRAITS, MANY) == expected

@@ -234,12 +234,13 @@ def test_a_program_that_did_not_run_and_times_below_the_clocks_resolution() -> N
     folder = CAPTURES / "convnet_xnn"
     dumped, net = str(folder / "convnet_xnn_100runs.etdp"), str(folder / "convnet_xnn.etrecord")
     foreign = f"Note: no event of {dumped} matches the graphs of this program's delegates: is it the program that ran?"
-    for program, is_noted in ((XNN_PROGRAM, True), (str(folder / "convnet_xnn.pte"), False)):
+    own = str(folder / "convnet_xnn.pte")
+    for program, is_noted in ((XNN_PROGRAM, True), (own, False)):
         result = run_etq("show", "delegate_graph", dumped, "--etrecord", net, "--pte", program, "--format", "json")
         assert {row["calls"] is not None for row in json.loads(result.stdout)} == {not is_noted}
         assert (foreign in result.stderr) == is_noted
     below = "Note: the clock of the delegates has steps of"
-    assert f"{below} 1 us: " in run_etq("show", "delegate_graph", dumped, "--etrecord", net).stderr
+    assert f"{below} 1 us: " in run_etq("show", "delegate_graph", dumped, "--etrecord", net, "--pte", own).stderr
     # What the delegates' events don't explain is unaccounted time elsewhere, for the same reason.
     for command, unit, step in (("delegates", "us", "1 us"), ("show execute_breakdown", "ns", "1000 ns")):
         assert f"{below} {step}: " in run_etq(*command.split(), dumped, "--unit", unit).stderr

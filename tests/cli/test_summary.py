@@ -17,6 +17,7 @@ from tests.builders import dump, execute, kernel, run
 from tests.cli.asked import rows
 from tests.command_line import run_etq
 from tests.conftest import CAPTURES
+from tests.trace_builders import event, trace
 
 RUN = str(CAPTURES / "transformer/transformer_100runs.etdp")
 MLP, RECORD = (str(CAPTURES / f"mlp/{name}") for name in ("mlp_alloc.etdp", "mlp.etrecord"))
@@ -169,3 +170,20 @@ def test_memory_warehouses_two_files_and_folders(lab: str, tmp_path: Path) -> No
     shutil.copy(RECORD, tmp_path)
     assert run_etq(str(tmp_path)).stdout.startswith(f"{tmp_path}: 3 ETDumps, 1 ETRecord\n")
     assert run_etq(str(tmp_path / "*.etdp")).stdout.startswith(f"{tmp_path}/*.etdp: 3 ETDumps\n")
+
+
+def test_a_trace_without_steps_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    path.write_bytes(trace(event("cpu_op", "aten::add", 0, 30), event("cpu_op", "aten::mul", 40, 100)))
+    text = run_etq(str(path)).stdout
+    assert re.search(r"^recording +100 us$", text, re.MULTILINE) and " step" not in text
+    assert "the trace has no steps: the recording stands for one" in run_etq("steps", str(path)).stderr
+    assert "no steps" not in run_etq("steps", CPU_TRACE).stderr
+
+
+def test_runs_without_a_time_were_not_executed_in_no_time(tmp_path: Path) -> None:
+    """A run without events of its execute is there, which is more than nothing."""
+    path = tmp_path / "t.etdp"
+    path.write_bytes(dump(run("Execute", kernel("add", 0, 10))))
+    text = run_etq(str(path)).stdout
+    assert "no execute has a time" in text and "nothing was executed" not in text

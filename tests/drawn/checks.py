@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from tests.drawn.schedule import Part, within
 from tests.drawn.truth import Truth, plain
 from tests.drawn.words import TRACES
 
@@ -105,12 +106,20 @@ class About:
             self.causes = ("step",)
         else:
             self.subject = self.subject.split(": the host ")[0] if ": the host " in self.subject else self.subject
-            found = sum(each.ticks for each in truth.on_path(self.subject))
+            found = sum(each.ticks for each in self._on_path())
         if found < self.time / 2 - truth.slack or self.time > found + 0.1 * whole + truth.slack:
             return f"{found / 1e3:,.0f} of {whole / 1e3:,.0f} us of the path are {self.subject}, not {self.time / 1e3:,.0f}"
         unknown = sum(each.ticks for each in truth.path if each.cause == "delay" or not each.names)
         begin, end = truth.path_window
         return self.share_of(whole, "the critical path", unknown + whole - (end - begin))
+
+    def _on_path(self) -> list[Part]:
+        """The parts of the path that are of the subject; while a graph is captured, the host does nothing else."""
+        if self.subject != "graph capture":
+            return self.truth.on_path(self.subject or "")
+        begun, ended = ([each for each in self.truth.last.slices if name in each.name] for name in ("BeginC", "EndC"))
+        spans = [(begin.start, end.end) for begin, end in zip(begun, ended, strict=True)]
+        return [each for each in self.truth.path if within([(each.start, each.end)], spans)]
 
     def path_sides(self, match: re.Match[str]) -> str | None:
         parts = self.truth.on_path(self.subject or "")
@@ -159,6 +168,18 @@ class About:
             return f"rank {self.truth.drawn.late} is late"
         return None if waited >= moved else f"{waited / 1e3:,.0f} us waited for a rank, {moved / 1e3:,.0f} transferred"
 
+    def is_late(self, match: re.Match[str]) -> str | None:
+        right = int(match["rank"]) == self.truth.rank == self.truth.drawn.late
+        return None if right else f"rank {self.truth.drawn.late} is late"
+
+    def waited_for(self, match: re.Match[str]) -> str | None:
+        ranks = [each for each in range(len(self.truth.drawn.programs)) if each != self.truth.rank]
+        waited = sum(Truth(self.truth.drawn, each).collectives[0] for each in ranks)
+        off = 0.02 * waited + len(ranks) * self.truth.slack
+        if int(match["ranks"]) != len(ranks) or abs(ticks(match["time"]) - waited) > off:
+            return f"{len(ranks)} ranks waited {waited / 1e3:,.0f} us"
+        return None
+
     def transfers(self, match: re.Match[str]) -> str | None:
         waited, moved = self.truth.collectives
         return None if moved >= waited else f"{waited / 1e3:,.0f} us waited for a rank, {moved / 1e3:,.0f} transferred"
@@ -201,12 +222,28 @@ class About:
 
     # --- Remedies ---
 
+    def vendor(self, match: re.Match[str]) -> str | None:
+        """Whether the vendor of the device calls its graphs and units so, and graphs aren't replayed already."""
+        said, device = match.groupdict(), self.truth.drawn.device
+        runtime = device.runtime if device else None
+        if said.get("graphs") and said["graphs"].lower() != runtime:
+            return f"{said['graphs']} graphs, on {runtime}"
+        if said.get("graphs") and "capture" in self.truth.drawn.problems:
+            return "graphs are replayed already"
+        units = {"hip": "matrix", "cuda": "tensor"}.get(runtime or "")
+        return f"{said['units']} cores, on {runtime}" if said.get("units") and said["units"] != units else None
+
+    def in_one_place(self, match: re.Match[str]) -> str | None:
+        parts = self.truth.idle(self.device) if self.row["rule"] == "device idle" else self.truth.path
+        most = max((each.ticks for each in parts if each.cause in self.causes or not self.causes), default=0)
+        return None if 2 * most >= self.time - self.truth.slack else f"{most / 1e3:,.0f} of {self.time / 1e3:,.0f} us"
+
     def for_cause(self, match: re.Match[str], cause: str) -> str | None:
         cause = cause.replace("_op", " op")
         if self.row["rule"] == "device idle":
             return self._covered((cause,))
-        parts = self.truth.on_path(self.subject or "") if self.subject and self.causes != ("step",) else self.truth.path
-        found = sum(each.ticks for each in parts if each.cause == cause)
+        parts = self._on_path() if self.subject and self.causes != ("step",) else self.truth.path
+        found = sum(each.ticks for each in parts if each.cause == cause or self.subject == "graph capture")
         if found < self.time / 2 - self.truth.slack:
             return f"for {cause}, which is {found / 1e3:,.0f} of {self.time / 1e3:,.0f} us of {self.subject}"
         return None
@@ -300,6 +337,7 @@ def false_parts(about: Any, row: Row, table: tuple[tuple[str, str, str, str], ..
                 rest = rest.replace(match.group(), "", 1)
                 name, *arguments = check.split() or [""]
                 why = getattr(about, name)(match, *arguments) if name else None
+                why = why or (about.vendor(match) if isinstance(about, About) else None)
                 if why:
                     found.append(f"{field}: {match.group().strip('; ')!r}: {why}")
         if re.search(r"\w", rest):
@@ -312,7 +350,7 @@ CAUSES = {
     "pause": r"between steps, where|records nothing|nothing is recorded|recorded nothing",
     "load": r"input data|DataLoader", "function": r"while the host runs|Run it in other|critical path is",
     "cpu op": r"while the host runs|runs on the CPU|critical path is", "compile": r"[Cc]ompil(?:es|ation)",
-    "host": r"too slowly|critical path is", "step": r"too slowly|between the ops|critical path is",
+    "host": r"too slowly|launches nothing for long|critical path is", "step": r"too slowly|launches nothing for long|between the ops|critical path is",
     "allocation": r"allocates memory", "free": r"frees memory", "pinned_memory": r"pinned memory",
     "module_load": r"loads kernels", "graph_instantiation": r"instantiates graphs", "creation": r"creates streams",
     "sync": r"synchroniz", "delay": r"to start|does not show",
@@ -341,6 +379,10 @@ def missed(truth: Truth, rows: list[Row]) -> list[str]:
     late = truth.drawn.late
     if late is not None and late != truth.rank and 5 * waited >= truth.recording and f"rank {late}" not in said:
         found.append(f"rank {late} is late: {100 * waited / truth.recording:.0f} % of the recording")
+    if late == truth.rank and "this one, rank" not in said:
+        others = [Truth(truth.drawn, each) for each in range(len(truth.drawn.programs)) if each != late]
+        if 5 * sum(each.collectives[0] for each in others) >= sum(each.recording for each in others):
+            found.append("it is late")
     if 5 * moved >= truth.recording and "ommunicat" not in said and "transfer" not in said:
         found.append(f"communication: {100 * moved / truth.recording:.0f} % of the recording")
     simple, runs_on = truth.kernels["ampere_sgemm_128x64_tn"], truth.drawn.device

@@ -73,6 +73,11 @@ class AboutDump:
         least, most = self.drawn.own(kinds)
         if number(match["calls"]) != calls or not beside(ticks(match["each"]), least / calls, most / calls):
             return f"{calls} calls of {least / 1e3:,.2f} to {most / 1e3:,.2f} us in all"
+        if match["copied"]:
+            cost = self.drawn.own(("delegate",), copies(self.drawn))[0]
+            room = 1 if self.drawn.step == 1 else 5
+            right = beside(number(match["copied"]), 100 * cost / most - room, 100 * cost / least + room, 0.05)
+            return None if right else f"{100 * cost / most:.1f} % is copies"
         if not match["share"]:
             return None
         cost = sum(self.drawn.own(*each)[0] for each in ((("delegate",), copies(self.drawn)), (("delegate_call",),)))

@@ -12,18 +12,11 @@ import pytest
 
 from tests.drawn.cases import answers, case, judge, within_process
 from tests.drawn.checks import Row
+from tests.sampling import IS_WHOLE
 
 FAST = 20
-# What isn't mended yet, by seed.
-FALSE = {296: "a copy whose launch has the correlation id of another is told by what it is of: it may be of no op"}
-
-
-def _marks(seed: int) -> list[pytest.MarkDecorator]:
-    known = [pytest.mark.xfail(reason=FALSE[seed], strict=True)] if seed in FALSE else []
-    return [*([pytest.mark.long] if seed >= FAST else []), *known]
-
-
-SEEDS = [pytest.param(seed, marks=_marks(seed)) for seed in range(300)]
+LONG = range(FAST, 300, 1 if IS_WHOLE else 7)
+SEEDS = [*range(FAST), *(pytest.param(seed, marks=pytest.mark.long) for seed in LONG)]
 
 
 @pytest.mark.parametrize("seed", SEEDS)

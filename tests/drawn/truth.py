@@ -30,6 +30,7 @@ class Truth:
     def __init__(self, drawn: Drawn, rank: int = 0) -> None:
         self.drawn, self.rank = drawn, rank
         self._saved: dict[tuple[int, frozenset[str]], int] = {}
+        self._idle: dict[int, list[Part]] = {}
 
     @cached_property
     def runs(self) -> dict[int, Run]:
@@ -47,7 +48,9 @@ class Truth:
         return max(each.end for each in self.runs.values()) - min(each.begin for each in self.runs.values())
 
     def idle(self, device: int) -> list[Part]:
-        return list(idle(self.runs[device]))
+        if device not in self._idle:
+            self._idle[device] = list(idle(self.runs[device]))
+        return self._idle[device]
 
     def idle_by(self, device: int, causes: Collection[str]) -> int:
         return sum(each.ticks for each in self.idle(device) if each.cause in causes)

@@ -115,7 +115,10 @@ def test_what_limits_kernels(traces: Traces) -> None:
     rows = found(traces, ("aten::add", ADD, 300), shapes=LARGE)
     least = 3 * 2 * 8192**2 / 3.352e12 * 1e9
     assert rows["device time"].remedy.startswith("These kernels are limited by memory: torch.compile")
-    assert rows["below the roof"].text == "100 % of the devices' time is elementwise at 1.34 of 3.35 TB/s."
+    assert (
+        rows["below the roof"].text
+        == "100 % of the devices' time is in ops of elementwise that move 1.34 of 3.35 TB/s."
+    )
     assert rows["below the roof"].ticks == pytest.approx(300_000 - least / 0.8)
     for length, is_short in ((3, True), (40, False)):
         rows = found(traces, *[("aten::add", ADD, length)] * 3, shapes=SMALL)

@@ -83,6 +83,17 @@ def test_a_larger_batch_where_one_operand_stays(traces: Traces) -> None:
         traces.warehouse.remove("t")
 
 
+@pytest.mark.parametrize("name", ["Memcpy HtoD (Pinned -> Device)", "Memcpy DtoD (Device -> Device)"])
+def test_copies_by_the_link_to_the_host_are_not_rated_by_memory(traces: Traces, name: str) -> None:
+    """A copy of 64 MiB in 5,000 us: slow for the device's memory of 3.35 TB/s, not for the link of 64 GB/s."""
+    copy = event("cpu_op", "aten::copy_", 0, 20, shapes=[[4096, 4096], [4096, 4096], []])
+    copy["args"]["Input type"] = ["float", "float", "Scalar"]
+    call = event("cuda_runtime", "cudaMemcpyAsync", 5, 15, correlation=1)
+    moved = event("gpu_memcpy", name, 30, 5030, 7, correlation=1, device=0, stream=7, bytes=4 * 4096**2)
+    traces.take(copy, call, moved, deviceProperties=H100)
+    assert bool(advice(traces, "below the roof")) == ("DtoD" in name)
+
+
 @pytest.mark.long
 def test_no_smaller_types_than_four_bits(traces: Traces) -> None:
     for kernel, smaller in ((TENSOR, True), ("_matmul_ogs_NNT_bf16xbf16xmxfp4_gemm", False)):

@@ -193,13 +193,19 @@ def _put(table: DeltaTable, data: Any, tries: int, predicate: str | None = None)
 
 
 def _flush(lake: Lake, table: str, load: str) -> None:
-    """Have the disk keep what a load wrote to a table in a folder, before a commit of another table relies on it."""
+    """Have the disk keep what a load wrote to a table in a folder, before a commit of another table relies on it.
+
+    Raises `WarehouseError` if the disk can't.
+    """
     if lake.is_remote:
         return
     folder = Path(lake.uri(table))
-    for path in (*folder.glob(f"load_id={load}/*"), max((folder / "_delta_log").glob("*.json"))):
-        fsync_file(path)
-        fsync_folder(path.parent)
+    try:
+        for path in (*folder.glob(f"load_id={load}/*"), max((folder / "_delta_log").glob("*.json"))):
+            fsync_file(path)
+            fsync_folder(path.parent)
+    except OSError as error:
+        raise _unwritten(lake.uri(table), error) from error
 
 
 def commit(lake: Lake, kind: str, loads: Sequence[Load], replaced: Collection[str] = ()) -> bool:
