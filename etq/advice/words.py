@@ -34,4 +34,4 @@ def counted(number: float, noun: str) -> str:
 
 def shortened(text: str, length: int) -> str:
     """Return a text of at most `length` characters: a longer one ends in `…`."""
-    return text if len(text) <= length else f"{text[:length]}…"
+    return text if len(text) <= length else f"{text[: length - 1]}…"

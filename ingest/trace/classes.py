@@ -96,6 +96,7 @@ class Rules(NamedTuple):
     activities: Sequence[_Named]
     purposes: Sequence[_Named]
     call_name: Patterns
+    launches: Patterns
     calls: Mapping[str, tuple[str, bool]]
     families: Sequence[tuple[str, Patterns]]
     matrix_units: Sequence[tuple[bool, Patterns]]
@@ -107,10 +108,12 @@ class Rules(NamedTuple):
             return found
         return next((each for ending, each in self.endings if lower.endswith(ending)), None)
 
-    def of_call(self, name: str) -> tuple[str, bool] | None:
-        """Return the purpose of a call of a runtime or driver, and whether it waits; None if it is unknown."""
+    def of_call(self, name: str) -> tuple[str | None, bool | None]:
+        """Return the purpose of a call of a runtime or driver, and whether it waits; None for what is unknown."""
         found = self.call_name.match(name) if len(name) <= _MOST_OF_CALLS else None
-        return None if found is None else self.calls.get(found[1])
+        if found is not None and (known := self.calls.get(found[1])) is not None:
+            return known
+        return ("launch" if self.launches.search(name[:_MOST_OF_CALLS]) else None), None
 
     def of_kernel(self, name: str) -> Kernel:
         """Return the class of a kernel by its name."""
@@ -153,7 +156,7 @@ def _detailed(known: Rules, purposes: Sequence[_Named], found: Class, name: str)
         kernel = known.of_kernel(name)
         return found._replace(kernel_family=kernel.family, uses_matrix_units=kernel.uses_matrix_units)
     if found.activity == _CALL:
-        purpose, waits = known.of_call(name) or (None, None)
+        purpose, waits = known.of_call(name)
         return found._replace(purpose=purpose, waits=waits)
     what = next((purpose.what for purpose in purposes if purpose.pattern.search(name)), found.purpose)
     return found._replace(purpose=what)
@@ -235,6 +238,7 @@ def _parsed(written: Mapping[str, Any]) -> Rules:
         [_named(entry["activity"], entry) for entry in written["name"]],
         [_named(entry["name"], entry) for entry in written["purpose"]],
         re.compile(f"(?:{'|'.join(names['prefixes'])})([A-Z].*?)(?:{'|'.join(names['suffixes'])})*$"),
+        _any_of(names["launches"]),
         calls,
         [(_text(entry["name"]), _any_of(entry["patterns"])) for entry in written["family"]],
         [(bool(entry["uses"]), _any_of(entry["patterns"])) for entry in written["matrix_units"]],

@@ -19,15 +19,6 @@ Flags = npt.NDArray[np.bool_]
 # Calls that launch one kernel, unlike those of graphs and several devices; those of other runtimes may launch more.
 _ONE: Final = re.compile(r"(?:cuda|cu|hip|musa|mu|ur|aclrt)(?!.*(?:Multi|Graph)).*(?:LaunchKernel|KernelLaunch)")
 
-# Calls that launch, of any runtime, by their names; what is appended to a buffer of commands or to a graph is launched
-# later.
-_LAUNCHES: Final = re.compile(
-    r"(?!.*(?:Get|Set|Query|Attribute|Callback|Suggest|CommandBuffer|Graph\w*Node))"
-    r"(?:.*(?i:launch|enqueue\w*kernel|kernel\w*enqueue)|run(?:Function|Graph)\b)"
-)
-# Names of calls have some tens of characters.
-_LONGEST: Final = 200
-
 
 class Owners(NamedTuple):
     """The op and the owner of each slice, as arrays [n] of rows; -1 for none.
@@ -107,12 +98,8 @@ def _last_before(ids: Whole, starts: Whole, wanted: Whole, moments: Whole) -> Wh
 
 
 def is_launch(what: Class, name: str) -> bool:
-    """Whether an event is a call that launches kernels, also of a runtime whose calls aren't known; a host function
-    that a stream calls doesn't count.
-    """
-    if what.activity != "call" or "HostFunc" in name:
-        return False
-    return what.purpose == "launch" or (what.purpose is None and _LAUNCHES.match(name[:_LONGEST]) is not None)
+    """Whether an event is a call that launches kernels; a host function that a stream calls doesn't count."""
+    return what.activity == "call" and what.purpose == "launch" and "HostFunc" not in name
 
 
 def shared_ids(kinds: Sequence[tuple[str, str]], classes: Sequence[Class], kind: Whole, call: Whole) -> Flags:

@@ -270,3 +270,18 @@ def test_graphs_are_advised_where_they_are_and_not_used(
 )
 def test_remedies_are_of_the_thing(cause: str, kind: str, name: str, expected: str) -> None:
     assert remedy(cause, kind, name, TRAITS, MANY) == expected
+
+
+@pytest.mark.parametrize("call", ["xpuLaunchKernel", "fooEnqueueTheKernel", "runFunction", "hipExtModuleLaunchKernel"])
+def test_launches_of_any_runtime_may_be_lost(warehouse: Warehouse, tmp_path: Path, call: str) -> None:
+    """Three launches, of which one has a kernel: the reader and advice count the same."""
+    events = [*launched(1, 0, 20, 50)]
+    events[1]["name"] = call
+    for number in (2, 3):
+        events.append(event("cuda_runtime", call, 100 * number, 100 * number + 8, correlation=number))
+    found = advised(warehouse, tmp_path, *events)
+    assert [each.text for each in of(found, "lost kernels")] == [
+        "2 launches of 3 have no event of a device: their kernels are missing."
+    ]
+    detail = "SELECT detail FROM findings WHERE rule = 'lost kernels'"
+    assert warehouse.rows(detail)[1][0][0].startswith("2 of 3 launches")
