@@ -83,6 +83,12 @@ def refill(connection: duckdb.DuckDBPyConnection, keys: Iterable[int]) -> None:
             advise(connection, key, key)
 
 
+def refill_rated(connection: duckdb.DuckDBPyConnection, keys: Iterable[int]) -> None:
+    """Write the advice about those of the captures that are traces again: it rests on the peaks among their metrics."""
+    query = "SELECT c.capture_id FROM captures AS c WHERE list_contains($keys, c.capture_id) AND c.format = $format"
+    refill(connection, [key for (key,) in connection.execute(query, {"keys": [*keys], "format": TRACE}).fetchall()])
+
+
 def advise(connection: duckdb.DuckDBPyConnection, first: int, last: int) -> None:
     """Write the advice about a trace, or about all dumps from one key up to another.
 

@@ -14,7 +14,7 @@ from etq.errors import WarehouseError
 # This key is not stored as a label: it sets the column of that name in `captures`.
 CAPTURED_AT: Final = "captured_at"
 # The labels of the ranks of a job, whose advice is about each other.
-_RANKS: Final = frozenset({"job", "rank"})
+RANKS: Final = frozenset({"job", "rank"})
 # Characters that selectors can't contain, or that would break the lines in which labels are displayed.
 _NOT_IN_KEYS: Final = re.compile(r"[=,\"@\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _NOT_IN_VALUES: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
@@ -57,7 +57,7 @@ def set_labels(connection: duckdb.DuckDBPyConnection, capture_id: int, labels: M
 
     Raises `WarehouseError` for an invalid label, and for a `captured_at` that is not a time.
     """
-    is_of_job = not _RANKS.isdisjoint(labels)
+    is_of_job = not RANKS.isdisjoint(labels)
     # Of the job that a trace no longer is of, too.
     ranks = _ranks_of(connection, capture_id) if is_of_job else []
     for key, value in labels.items():

@@ -11,7 +11,8 @@ from typing import Final, NamedTuple
 import duckdb
 
 from etq import catalog
-from etq.advice.filling import fill_rollups, ranks_of, refill
+from etq.advice.filling import fill_rollups, ranks_of, refill, refill_rated
+from etq.annotations.labels import RANKS
 from etq.catalog import quoted
 from etq.database import schema
 from etq.database.connection import NO_FOLDER, absolute, check_name, check_path, connect, expanded, open_unchanged
@@ -24,6 +25,7 @@ from etq.errors import WarehouseError, message_of
 from etq.maintenance.copying import check_warehouse
 from etq.maintenance.retention import EVENT_TABLES
 from etq.storage.linking import link
+from etq.storage.metrics import PEAKS
 from etq.storage.naming import names_for
 
 # The kinds of content that have keys in a warehouse; content comes after the kinds that it refers to.
@@ -202,6 +204,7 @@ def _copy(connection: duckdb.DuckDBPyConnection, table: catalog.SqlObject) -> No
 def _unite(connection: duckdb.DuckDBPyConnection) -> None:
     """Add annotations that known captures have in the source but not here, and comments."""
     connection.execute(f"DELETE FROM findings WHERE rule = '{PRUNED}' AND capture_id IN ({_REFILLED})")
+    ranked = connection.execute(_RANKED).fetchall()
     for statement in _UNITED:
         connection.execute(statement)
     changed = connection.execute(_PHASED).fetchall()
@@ -209,9 +212,10 @@ def _unite(connection: duckdb.DuckDBPyConnection) -> None:
         link(connection, capture_id, column, key)
     for (capture_id,) in sorted({*changed}):
         fill_rollups(connection, capture_id)
+    refill_rated(connection, [key for (key,) in connection.execute(_RATED).fetchall()])
     # Ranks of a job may come from both.
     new = connection.execute("SELECT m.new_key FROM _capture_keys AS m WHERE m.is_new").fetchall()
-    refill(connection, ranks_of(connection, [key for (key,) in new]))
+    refill(connection, ranks_of(connection, [key for (key,) in [*new, *ranked]]))
 
 
 # Keys of captures whose events were pruned here but not in the source.
@@ -260,6 +264,16 @@ _UNITED: Final = (
     )
     """,
 )
+# Keys of known captures that get the label of a job or of a rank, and of those that the source has peaks of.
+_RANKED: Final = f"""
+    SELECT DISTINCT m.new_key FROM _source.labels AS s {_KNOWN}
+    WHERE s.key IN ({", ".join(map(quoted, RANKS))})
+        AND NOT EXISTS (FROM labels AS l WHERE l.capture_id = m.new_key AND l.key = s.key)
+    ORDER BY ALL
+"""
+_RATED: Final = f"""
+    SELECT DISTINCT m.new_key FROM _source.metrics AS s {_KNOWN} WHERE starts_with(s.name, '{PEAKS}') ORDER BY ALL
+"""
 _IS_WHOLE: Final = f"m.new_key NOT IN (SELECT f.capture_id FROM findings AS f WHERE f.rule = '{PRUNED}')"
 _PHASED: Final = f"""
     UPDATE runs SET phase = s.phase

@@ -252,11 +252,12 @@ def _annotate(connection: duckdb.DuckDBPyConnection, capture_id: int, options: O
     set_labels(connection, capture_id, {key: each for key, each in options.labels.items() if key not in when})
     add_labels(connection, capture_id, options.discovered.labels)
     if options.metrics or options.discovered.metrics:
-        from etq.storage.metrics import add_metrics, store_metrics
+        from etq.storage.metrics import add_metrics, advise_by_peaks, store_metrics
 
         add_metrics(connection, capture_id, options.discovered.metrics)
         for source in options.metrics:
             store_metrics(connection, capture_id, source)
+        advise_by_peaks(connection, capture_id)
 
 
 def _link(connection: duckdb.DuckDBPyConnection, capture_id: int, links: Links) -> None:

@@ -17,6 +17,8 @@ from etq.ingest.metrics.rows import DIRECTIONS, Metric, metric_batch
 from etq.storage.sources import Source
 
 _NOT_IN_NAMES: Final = re.compile(r"[=\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+# How the names of the metrics begin that are peak rates of a capture's device.
+PEAKS: Final = "peak_"
 # The macro that converts the rows that were read for each table to rows of `metrics`.
 _COUNTED: Final = {"metrics": "_known_metrics", "runner_stats": "_runner_metrics"}
 
@@ -92,7 +94,22 @@ def set_metric(
             _check_run(connection, capture_id, run_index)
             rows = rows.set_column(0, "run_index", pa.array([run_index], pa.int32()))
         _insert(connection, capture_id, "metrics", rows, None)
+    advise_by_peaks(connection, capture_id, name)
     return len(gone)
+
+
+def advise_by_peaks(connection: duckdb.DuckDBPyConnection, capture_id: int, name: str | None = None) -> None:
+    """Write the advice about a trace again after a metric of this name changed, or any: it rests on those of peaks."""
+    query = "SELECT 1 FROM metrics AS m WHERE m.capture_id = ? AND starts_with(m.name, ?) LIMIT 1"
+    if name is None:
+        is_rated = bool(connection.execute(query, [capture_id, PEAKS]).fetchall())
+    else:
+        is_rated = name.startswith(PEAKS)
+    if is_rated:
+        # Imported here, as to read a file needs none.
+        from etq.advice.filling import refill_rated
+
+        refill_rated(connection, [capture_id])
 
 
 def check_metric(metric: Metric) -> None:

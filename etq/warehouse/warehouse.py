@@ -769,11 +769,17 @@ class Warehouse(Views):
         Raises `QueryError` for an unknown capture, `FormatError` for a file that can't be read or is damaged, and
         `WarehouseError` for a warehouse that can't be written.
         """
-        from etq.storage.metrics import store_metrics
+        from etq.storage.metrics import advise_by_peaks, store_metrics
         from etq.storage.sources import source_of
 
         key, file = self._key(capture), source_of(source)
-        return self._database.write(lambda: store_metrics(self.connection, key, file))
+
+        def store() -> int:
+            added = store_metrics(self.connection, key, file)
+            advise_by_peaks(self.connection, key)
+            return added
+
+        return self._database.write(store)
 
     def phase(
         self,

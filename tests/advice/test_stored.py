@@ -1,0 +1,84 @@
+"""Advice is stored, and follows what it rests on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import etq
+from etq.maintenance.merge import merge
+from etq.warehouse.warehouse import Warehouse
+from tests.trace_builders import event, trace
+
+PEAKS = {"peak_flops": 1e12, "peak_bandwidth": 1e11}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A sum of 4 MB to 4 MB each by a kernel of 1,000 us on a device without a name: 12.6 MB take 126 us at 100 GB/s."""
+    op = event("cpu_op", "aten::add", 0, 10, external=1, shapes=[[1 << 20], [1 << 20], []])
+    op["args"]["Input type"] = ["float", "float", "Scalar"]
+    path = tmp_path / "t.json"
+    launch = event("cuda_runtime", "cudaLaunchKernel", 2, 8, external=1, correlation=1)
+    path.write_bytes(
+        trace(op, launch, event("kernel", "k", 20, 1020, 7, external=1, correlation=1, device=0, stream=7))
+    )
+    return path
+
+
+def advice(warehouse: Warehouse) -> list[tuple[Any, ...]]:
+    return warehouse.rows("SELECT rule, finding FROM all_advice ORDER BY ALL")[1]
+
+
+def test_advice_follows_peaks(file: Path, tmp_path: Path) -> None:
+    with etq.open(tmp_path / "without.duckdb") as warehouse:
+        warehouse.ingest(file)
+        before = advice(warehouse)
+    written = json.dumps(PEAKS).encode()
+    with etq.open(tmp_path / "with.duckdb") as warehouse:
+        warehouse.ingest(file, metrics=[written])
+        rated = advice(warehouse)
+    assert {rule for rule, _ in before} < {rule for rule, _ in rated}
+    merge([tmp_path / "without.duckdb", tmp_path / "with.duckdb"], tmp_path / "both.duckdb")
+    with etq.open(tmp_path / "both.duckdb") as warehouse:
+        assert advice(warehouse) == rated
+    with etq.open(tmp_path / "without.duckdb") as warehouse:
+        for name, value in PEAKS.items():
+            warehouse.metric("t", name, value)
+        assert advice(warehouse) == rated
+        for name in PEAKS:
+            warehouse.metric("t", name, None)
+        assert advice(warehouse) == before
+        warehouse.ingest_metrics("t", written)
+        assert advice(warehouse) == rated
+
+
+def test_advice_follows_labels_of_a_merged_warehouse(tmp_path: Path) -> None:
+    """Rank 1 comes 300 us late to a collective that then takes 50. One warehouse knows no ranks."""
+    message = {
+        "Collective name": "allreduce", "Process Group Name": "0", "Process Group Description": "default_pg",
+        "Group size": 2, "dtype": "Float", "In msg nelems": 64, "Out msg nelems": 64,
+    }  # fmt: skip
+    for rank, start in ((0, 100), (1, 400)):
+        call = event("cuda_runtime", "cudaLaunchKernel", start - 10, start - 5, correlation=1)
+        name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
+        ring = event("kernel", name, start, 450, 7, correlation=1, device=rank, stream=7)
+        ring["args"] |= message
+        step = event("user_annotation", "ProfilerStep#1", 50, 460)
+        info = {"rank": rank, "world_size": 2, "backend": "nccl"}
+        (tmp_path / f"r{rank}.json").write_bytes(trace(step, call, ring, distributedInfo=info))
+    for name, job in (("with", "j"), ("without", None)):
+        with etq.open(tmp_path / f"{name}.duckdb") as warehouse:
+            for rank in (0, 1):
+                warehouse.ingest(tmp_path / f"r{rank}.json")
+                warehouse.label(f"r{rank}", job=job)
+    with etq.open(tmp_path / "with.duckdb") as warehouse:
+        known = advice(warehouse)
+    with etq.open(tmp_path / "without.duckdb") as warehouse:
+        assert ("late rank" in dict(known)) > ("late rank" in dict(advice(warehouse)))
+    merge([tmp_path / "without.duckdb", tmp_path / "with.duckdb"], tmp_path / "both.duckdb")
+    with etq.open(tmp_path / "both.duckdb") as warehouse:
+        assert advice(warehouse) == known
