@@ -139,7 +139,7 @@ class Evidence:
                 if f"'{{prefix}}{other}'" in query:
                     self.shared(other)
             rows = query.format(key=f"{self._key:d}", prefix=_PREFIX)
-            self._connection.execute(f"CREATE TEMP TABLE {_PREFIX}{name} AS {rows}")
+            self._connection.execute(f"CREATE OR REPLACE TEMP TABLE {_PREFIX}{name} AS {rows}")
             self._made.append(name)
         return _PREFIX + name
 

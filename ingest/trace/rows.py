@@ -152,12 +152,15 @@ def _steps(columns: TraceColumns, slices: Slices, classes: Sequence[Class]) -> t
 
 
 def _beyond(steps: pa.RecordBatch, start: int, end: int) -> str:
-    """Return which steps begin before a recording or end after it; '' if none do."""
+    """Return which steps of a recording begin before it or end after it; '' if none do."""
     columns = (steps.column(name).to_pylist() for name in ("step", "host_start_ticks", "host_end_ticks"))
     found = [
         "step without a number" if step is None else f"step {step}"
         for step, begin, until in zip(*columns, strict=True)
-        if begin is not None and (begin < start - _ROUNDING or until > end + _ROUNDING)
+        if begin is not None
+        and begin < end
+        and until > start
+        and (begin < start - _ROUNDING or until > end + _ROUNDING)
     ]
     named = ", ".join(found[:_MOST]) + (", ..." if len(found) > _MOST else "")
     return f"{named}: annotated from before the recording's start, or until after its end" if found else ""

@@ -209,7 +209,7 @@ class Slices:
                 for (category, _), each in zip(self.kinds, self.classes, strict=True)
             ]
         )
-        of_devices = np.flatnonzero(is_work & (self.elapsed >= 0))
+        of_devices = np.flatnonzero(is_work & (self.elapsed > 0))
         over, ends = outlasting(*(each[of_devices] for each in (self.thread, self.start, self.elapsed, self.call)))
         if len(over):
             rows = of_devices[over]
@@ -276,7 +276,7 @@ class Slices:
     @property
     def recording(self) -> tuple[int, int] | None:
         """The start and end of the recording by its own slice; None if the trace has none."""
-        found = self._are([category == _RECORDING for category, _ in self.kinds]) & (self.elapsed >= 0)
+        found = self._are([category == _RECORDING for category, _ in self.kinds]) & (self.elapsed > 0)
         if not found.any():
             return None
         return int(self.start[found].min()), int((self.start + self.elapsed)[found].max())
@@ -340,7 +340,7 @@ class Slices:
                     for each, (_, name) in zip(self.classes, self.kinds, strict=True)
                 ]
             )
-            & (self.elapsed >= 0)
+            & (self.elapsed > 0)
         )
         ends: dict[int, int] = {}
         kept = []
@@ -355,7 +355,7 @@ class Slices:
         """Return the annotations that are steps of a diffusion model, ordered by start, without those around others.
         None if more than half of them are shorter than the time to the next: they only mark something in each step.
         """
-        rows = np.flatnonzero(self._are([each.purpose == "denoising" for each in self.classes]) & (self.elapsed >= 0))
+        rows = np.flatnonzero(self._are([each.purpose == "denoising" for each in self.classes]) & (self.elapsed > 0))
         rows = rows[np.lexsort((-self.elapsed[rows], self.start[rows]))]
         ends = self.start[rows] + self.elapsed[rows]
         is_innermost = np.ones(len(rows), np.bool_)

@@ -46,7 +46,8 @@ hosts AS MATERIALIZED (
     SELECT t.thread_index, e.event_index, e.parent_index, e.signature_index, e.start_ticks,
         CASE WHEN n.kind = 'op' THEN e.event_index ELSE coalesce(t.op_index, e.event_index) END AS owner_index,
         e.start_ticks + e.elapsed_ticks - coalesce(e.overlap_ticks, 0) AS end_ticks, n.kind, n.launches,
-        n.kind <> 'call' OR n.call_cause IS NOT NULL OR _is_long_call(e.elapsed_ticks) AS is_state, n.captures,
+        n.kind <> 'call' OR n.call_cause IS NOT NULL
+        OR _is_long_call(e.elapsed_ticks - coalesce(e.overlap_ticks, 0)) AS is_state, n.captures,
         n.loads_data::INTEGER AS loads_data, n.communicates::INTEGER AS communicates, n.compiles::INTEGER AS compiles
     FROM (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
     JOIN names AS n USING (signature_index)
@@ -84,6 +85,8 @@ moments AS (
     SELECT h.thread_index, h.start_ticks, 1, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, h.captures
     FROM hosts AS h
     WHERE h.captures <> 0
+        -- Elsewhere a capture's begin or end isn't recorded, or is another thread's.
+        AND h.thread_index IN (SELECT b.thread_index FROM hosts AS b GROUP BY b.thread_index HAVING sum(b.captures) = 0)
 ),
 summed AS (
     SELECT m.thread_index, m.at_ticks, m.innermost, m.own_name, m.change,

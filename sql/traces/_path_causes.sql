@@ -4,8 +4,8 @@ CREATE MACRO _path_periods(
     capture_key,
     path  -- a table of the rows of `_path_spans`
 ) AS TABLE
-SELECT -row_number() OVER (ORDER BY p.start_ticks) AS period, coalesce(p.thread_index, t.thread_index) AS thread_index,
-    p.start_ticks, p.end_ticks
+SELECT -row_number() OVER (ORDER BY p.start_ticks, p.end_ticks, p.event_index) AS period,
+    coalesce(p.thread_index, t.thread_index) AS thread_index, p.start_ticks, p.end_ticks
 FROM query_table(path) AS p
 LEFT JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (event_index)
 WHERE p.kind IN ('host', 'handover');
@@ -21,7 +21,10 @@ CREATE MACRO _path_causes(
 ) AS TABLE
 WITH stretches AS MATERIALIZED (
     SELECT p.*, p.kind IN ('host', 'handover') AS is_host,
-        -row_number() OVER (PARTITION BY p.kind IN ('host', 'handover') ORDER BY p.start_ticks) AS period
+        -row_number() OVER (
+            PARTITION BY p.kind IN ('host', 'handover')
+            ORDER BY p.start_ticks, p.end_ticks, p.event_index
+        ) AS period
     FROM query_table(path) AS p
 ),
 names AS MATERIALIZED (

@@ -1,17 +1,19 @@
 -- One step of a trace by the annotations of any tool: the profiler's steps, those of servers and of diffusion models, or
 -- else the outermost annotations with numbers for names or none that repeat, and launch most of what is launched, or
--- have most of the ops if nothing is launched. Of a step that goes beyond the recording, if its span is known, the part
--- within: of the rest nothing is recorded.
+-- have most of the ops if nothing is launched. Of a step that goes beyond the recording, if its span is known and has a
+-- part of the step, that part: of the rest nothing is recorded.
 CREATE MACRO _tool_steps(capture_key) AS TABLE
 WITH recorded AS (
     SELECT min(e.start_ticks) AS start_ticks, max(e.start_ticks + e.elapsed_ticks) AS end_ticks
     FROM (SELECT capture_key AS capture_id) AS a
     JOIN signatures AS i ON i.capture_id = a.capture_id AND i.category = 'Trace'
     JOIN event_ticks AS e ON e.capture_id = a.capture_id AND e.signature_index = i.signature_index
+    WHERE e.elapsed_ticks > 0
 ),
 written AS MATERIALIZED (
     SELECT greatest(w.start_ticks, r.start_ticks) AS start_ticks, least(w.end_ticks, r.end_ticks) AS end_ticks
-    FROM _written_steps AS w CROSS JOIN recorded AS r
+    FROM _written_steps AS w
+    LEFT JOIN recorded AS r ON w.start_ticks < r.end_ticks AND w.end_ticks > r.start_ticks
     WHERE w.capture_id = capture_key AND w.end_ticks > w.start_ticks
 ),
 outer_annotations AS MATERIALIZED (
@@ -60,22 +62,42 @@ chosen AS (
     ORDER BY k.launched DESC, k.pattern
     LIMIT 1
 )
-SELECT NULL AS pattern, w.start_ticks, w.end_ticks FROM written AS w WHERE w.end_ticks > w.start_ticks
+SELECT NULL AS pattern, w.start_ticks, w.end_ticks FROM written AS w
 UNION ALL
 SELECT o.pattern, o.start_ticks, o.end_ticks FROM outer_annotations AS o JOIN chosen AS c USING (pattern);
 
--- One step of `_tool_steps`, until the end of what it launched; the recording if there are none.
+-- One time in which steps of `_tool_steps` overlap or follow each other, until the end of what was launched in it; the
+-- recording if there are none.
 CREATE MACRO _whole_steps(
     capture_key,
     launches,  -- a table of the rows of `_launches`
     tool_steps  -- a table of the rows of `_tool_steps`
 ) AS TABLE
+WITH ordered AS (
+    SELECT t.start_ticks, t.end_ticks,
+        max(t.end_ticks) OVER (
+            ORDER BY t.start_ticks, t.end_ticks
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) AS before_ticks
+    FROM query_table(tool_steps) AS t
+),
+numbered AS (
+    SELECT o.start_ticks, o.end_ticks,
+        count(*) FILTER (o.before_ticks IS NULL OR o.start_ticks > o.before_ticks) OVER (
+            ORDER BY o.start_ticks, o.end_ticks
+            ROWS UNBOUNDED PRECEDING
+        ) AS number
+    FROM ordered AS o
+),
+spans AS MATERIALIZED (
+    SELECT min(n.start_ticks) AS start_ticks, max(n.end_ticks) AS end_ticks FROM numbered AS n GROUP BY n.number
+)
 SELECT t.start_ticks, greatest(t.end_ticks, max(w.end_ticks)) AS end_ticks, true AS is_step
-FROM query_table(tool_steps) AS t
+FROM spans AS t
 LEFT JOIN (
     SELECT b.start_ticks, w.end_ticks
     FROM query_table(launches) AS w
-    ASOF JOIN query_table(tool_steps) AS b ON row(w.call_start_ticks) >= row(b.start_ticks)
+    ASOF JOIN spans AS b ON row(w.call_start_ticks) >= row(b.start_ticks)
     WHERE w.call_start_ticks < b.end_ticks
 ) AS w USING (start_ticks)
 GROUP BY t.start_ticks, t.end_ticks

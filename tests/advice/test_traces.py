@@ -213,6 +213,55 @@ def test_launches_of_a_capture_are_no_slow_launches(warehouse: Warehouse, tmp_pa
     assert not [each for each in found if "CUDA graphs" in each.remedy]
 
 
+def test_a_capture_without_end_says_nothing_of_other_threads(warehouse: Warehouse, tmp_path: Path) -> None:
+    """Thread 1 begins a capture that never ends; thread 2 launches 40 times, and is not capturing."""
+    slow = []
+    for number in range(40):
+        at = 100 + 49 * number
+        slow += [
+            event("cpu_op", "aten::mm", at, at + 40, 2),
+            event("cuda_runtime", "cudaLaunchKernel", at + 30, at + 35, 2, correlation=number + 10),
+            event("kernel", "gemm_a", at + 36, at + 37, 7, correlation=number + 10, device=0, stream=7),
+        ]
+    begin = event("cuda_runtime", "cudaStreamBeginCapture", 10, 15)
+    found = advised(warehouse, tmp_path, begin, *slow)
+    assert {each.cause for each in of(found, "device idle")} == {"host", "not_recorded"}
+
+
+@pytest.mark.parametrize("lengths", [(10_000, 1500), (1500, 10_000)])
+@pytest.mark.parametrize("later", [0, 10])
+def test_steps_of_two_threads_are_one_time(
+    warehouse: Warehouse, tmp_path: Path, lengths: tuple[int, int], later: int
+) -> None:
+    """Steps of 10,000 and 1,500 us overlap in two threads. A kernel launched in the longer alone, at 9,500, runs from 9,600
+    to 24,600: the device is busy for 15,000 of 24,600 us."""
+    steps = [
+        event("user_annotation", f"ProfilerStep#{at}", later if length == 1500 else 0, (later if length == 1500 else 0) + length, thread)
+        for at, (length, thread) in enumerate(zip(lengths, (1, 2), strict=True))
+    ]  # fmt: skip
+    found = advised(warehouse, tmp_path, *steps, *launched(1, 9500, 9600, 24_600))
+    assert not of(found, "gpu utilization")
+    [use] = warehouse.rows(
+        """
+        WITH launched AS MATERIALIZED (FROM _launches(1)), steps AS MATERIALIZED (FROM _tool_steps(1))
+        SELECT ticks, busy_ticks FROM _device_use(1, 'launched', 'steps')
+        """
+    )[1]
+    assert use == (24_600_000, 15_000_000)
+
+
+@pytest.mark.parametrize("recorded", [(0, 0), (0, -5), (5_000_000, 5_001_000)])
+def test_a_recording_that_has_no_step_clips_none(
+    warehouse: Warehouse, tmp_path: Path, recorded: tuple[int, int]
+) -> None:
+    """A recording without length, of a negative one, or on another clock: the step has its 1,000 us."""
+    whole = event("Trace", "PyTorch Profiler (0)", *recorded)
+    step = event("user_annotation", "ProfilerStep#1", 0, 1000)
+    advised(warehouse, tmp_path, whole, step, *launched(1, 150, 200, 900))
+    assert warehouse.rows("SELECT steps, step_time FROM trace_traits('t', unit := 'us')")[1] == [(1, 1000)]
+    assert not warehouse.rows("FROM findings WHERE rule = 'steps beyond the recording'")[1]
+
+
 def test_a_long_stretch_is_not_many_launches(warehouse: Warehouse, tmp_path: Path) -> None:
     """An op takes 5,000 us before it launches: more launches or fewer change nothing."""
     slow = launched(2, 5200, 5220, 5300, op="aten::cudnn_convolution")

@@ -15,7 +15,7 @@ from tests.drawn.checks import Row
 from tests.sampling import IS_WHOLE
 
 FAST = 20
-LONG = range(FAST, 300, 1 if IS_WHOLE else 7)
+LONG = range(FAST, 300, 1 if IS_WHOLE else 28)
 SEEDS = [*range(FAST), *(pytest.param(seed, marks=pytest.mark.long) for seed in LONG)]
 
 
