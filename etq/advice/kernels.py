@@ -148,7 +148,7 @@ class Evidence:
         """The graphs that could be replayed; '' if some are already, or none are known for these devices."""
         query = (
             "SELECT 1 FROM signatures AS s WHERE s.capture_id = $key AND s.activity = 'call'"
-            " AND regexp_matches(s.label, 'GraphLaunch|CommandBuffer') LIMIT 1"
+            " AND _replays_graph(s.label) LIMIT 1"
         )
         runtime = {"tensor cores": "CUDA", "matrix cores": "HIP"}.get(self.units)
         return graphs(runtime, replays=bool(self._ask(query)))

@@ -56,7 +56,8 @@ def _subject(evidence: Evidence, part: OnPath) -> tuple[str, str] | None:
         return "copy", part.label or ""
     if part.cause == "call":
         first, end = evidence.first_call
-        return ("first_call" if first <= part.at < end else "call", part.label) if part.label else None
+        is_first = first <= part.at < end and 2 * part.longest >= part.ticks
+        return ("first_call" if is_first else "call", part.label) if part.label else None
     if part.cause in ("between_steps", "not_recorded", "unknown") or part.name is None:
         return None
     if part.kind == "step":

@@ -134,7 +134,7 @@ def _steps(columns: TraceColumns, slices: Slices, classes: Sequence[Class]) -> t
     lost_in = {*slices.run[np.flatnonzero(slices.is_lost)].tolist()}
     runs = left_out.column("run_index").to_pylist()
     for has_lost, why in (
-        (False, "the last steps launched nothing, as the recording lacks their launches"),
+        (False, "no launch of these steps at the end is recorded"),
         (True, "a fifth or more of the launches have no event of a device"),
     ):
         numbers = [

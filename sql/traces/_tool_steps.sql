@@ -66,11 +66,8 @@ SELECT NULL AS pattern, w.start_ticks, w.end_ticks FROM written AS w
 UNION ALL
 SELECT o.pattern, o.start_ticks, o.end_ticks FROM outer_annotations AS o JOIN chosen AS c USING (pattern);
 
--- One time in which steps of `_tool_steps` overlap or follow each other, until the end of what was launched in it; the
--- recording if there are none.
-CREATE MACRO _whole_steps(
-    capture_key,
-    launches,  -- a table of the rows of `_launches`
+-- One time in which steps overlap or follow each other without a gap.
+CREATE MACRO _merged_steps(
     tool_steps  -- a table of the rows of `_tool_steps`
 ) AS TABLE
 WITH ordered AS (
@@ -88,10 +85,16 @@ numbered AS (
             ROWS UNBOUNDED PRECEDING
         ) AS number
     FROM ordered AS o
-),
-spans AS MATERIALIZED (
-    SELECT min(n.start_ticks) AS start_ticks, max(n.end_ticks) AS end_ticks FROM numbered AS n GROUP BY n.number
 )
+SELECT min(n.start_ticks) AS start_ticks, max(n.end_ticks) AS end_ticks FROM numbered AS n GROUP BY n.number;
+
+-- One time of `_merged_steps`, until the end of what was launched in it; the recording if there are none.
+CREATE MACRO _whole_steps(
+    capture_key,
+    launches,  -- a table of the rows of `_launches`
+    tool_steps  -- a table of the rows of `_tool_steps`
+) AS TABLE
+WITH spans AS MATERIALIZED (FROM _merged_steps(tool_steps))
 SELECT t.start_ticks, greatest(t.end_ticks, max(w.end_ticks)) AS end_ticks, true AS is_step
 FROM spans AS t
 LEFT JOIN (

@@ -1,3 +1,6 @@
+-- Whether a call of this name runs a graph or a buffer of commands that was recorded before.
+CREATE MACRO _replays_graph(label) AS (regexp_matches(label, 'GraphLaunch|CommandBuffer'));
+
 -- What kind of program a trace is of, as its names tell, in ticks; see `trace_traits`.
 CREATE MACRO _trace_traits(
     capture_key,
@@ -28,7 +31,7 @@ told AS (
             ),
             false
         ) AS infers,
-        coalesce(bool_or(n.activity = 'call' AND regexp_matches(n.label, 'GraphLaunch|CommandBuffer')), false)
+        coalesce(bool_or(n.activity = 'call' AND _replays_graph(n.label)), false)
         AS replays,
         CASE
             WHEN bool_or(n.activity = 'call' AND starts_with(n.label, 'hip')) THEN 'HIP'
@@ -50,20 +53,10 @@ told AS (
         END AS has_workers
     FROM names AS n
 ),
-spans AS (
-    SELECT t.start_ticks, t.end_ticks,
-        max(t.end_ticks) OVER (
-            ORDER BY t.start_ticks, t.end_ticks
-            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-        ) AS before_ticks
-    FROM query_table(tool_steps) AS t
-),
 stepped AS (
-    SELECT count(*) AS steps,
-        sum(
-            greatest(s.end_ticks - greatest(s.start_ticks, coalesce(s.before_ticks, s.start_ticks)), 0)
-        )::BIGINT AS ticks
-    FROM spans AS s
+    SELECT (SELECT count(*) FROM query_table(tool_steps) AS t) AS steps,
+        sum(s.end_ticks - s.start_ticks)::BIGINT AS ticks
+    FROM _merged_steps(tool_steps) AS s
 )
 SELECT CASE WHEN t.trains THEN true WHEN t.infers THEN false END AS is_training, t.is_compiled, t.has_workers, p.steps,
     p.ticks AS step_ticks, r.end_ticks - r.start_ticks AS ticks, r.start_ticks, t.replays, t.runtime

@@ -25,7 +25,7 @@ LARGER: Final = {
     "find_total_for_module": 430, "framework_tax": 330, "fusable_chains": 270, "gpu_metrics": 270, "headline": 300,
     "held_memory": 550, "idle_parts": 800, "kernel_launches": 380, "key_averages": 530, "memory_leaks": 550, "model_map": 270,
     "node_gaps": 660, "node_memory": 300, "node_roofline": 680, "node_totals": 440, "numeric_gap": 600, "op_efficiency": 560, "passes": 430,
-    "queue_lengths": 270, "regressions": 270, "roofline": 620, "time_tree": 700, "trace_traits": 260, "trend": 280,
+    "queue_lengths": 270, "regressions": 270, "roofline": 620, "time_tree": 700, "trace_traits": 280, "trend": 280,
 }  # fmt: skip
 
 
