@@ -67,12 +67,13 @@ Event = ProfileEvent | AllocationEvent | DebugEvent
 
 @dataclass(frozen=True)
 class Run:
-    """A RunData."""
+    """A RunData; its list of events can be absent, not only empty."""
 
     name: str
     events: tuple[Event, ...] = ()
     allocators: tuple[str, ...] = ()
     bundled_input_index: int = -1
+    has_events: bool = True
 
 
 def run(name: str, *events: Event, allocators: Sequence[str] = (), bundled_input_index: int = -1) -> Run:
@@ -128,7 +129,7 @@ def _unless(default: int, value: int, type: Any = np.int32) -> Any:
 
 def _run(each: Run) -> Table:
     allocators = [Table({0: name}) for name in each.allocators] or None
-    events = [_event(event) for event in each.events]
+    events = [_event(event) for event in each.events] if each.has_events else None
     return Table({3: events, 2: allocators, 1: _unless(-1, each.bundled_input_index), 0: each.name})
 
 

@@ -150,7 +150,9 @@ class Inspector:
     def _made_blocks(self) -> list[EventBlock]:
         query = """
             SELECT r.block_index, any_value(r.name), any_value(r.bundled_input_index), any_value(r.method)
-            FROM runs AS r WHERE r.capture_id = $key GROUP BY r.block_index ORDER BY r.block_index
+            FROM runs AS r
+            WHERE r.capture_id = $key AND r.block_index IS NOT NULL
+            GROUP BY r.block_index ORDER BY r.block_index
         """
         made: dict[int, EventBlock] = {}
         for block, name, index, method in self._queries.rows(query):

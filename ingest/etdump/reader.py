@@ -28,7 +28,7 @@ from etq.ingest.events.detached import Misfits, find_detached, leave_out_unended
 from etq.ingest.events.event import DEBUG, OUTPUT, PROFILE, EventSlice, Ticks
 from etq.ingest.events.host_clock import HostClock
 from etq.ingest.events.keys import NOWHERE, Indexes, Keys
-from etq.ingest.events.rows import Place, Runs
+from etq.ingest.events.rows import Mask, Place, Runs
 from etq.ingest.flatbuffers.reader import REFERENCE, Buffer, Tables
 from etq.ingest.other_files import other_file
 
@@ -143,7 +143,8 @@ class _Reader:
         spans = runs.spans("events", 4)
         runs.buffer.claim(4 * spans.total(), "RunData.events")
         for number, (group, slices) in enumerate(decoded_groups(runs, spans)):
-            yield from self._read_group(first_run + group.start, spans.count[group.start : group.stop], slices)
+            here = slice(group.start, group.stop)
+            yield from self._read_group(first_run + group.start, spans.count[here], spans.present[here], slices)
             if number % RELEASE_EVERY == 0 and isinstance(data, mmap.mmap):
                 # Decoded pages need not stay in memory: they can be read from the file again.
                 data.madvise(mmap.MADV_DONTNEED)
@@ -163,9 +164,9 @@ class _Reader:
             event_rows.allocators(run_index + first_run, allocator_id, [names[code] for code in codes.tolist()]),
         )
 
-    def _read_group(self, first_run: int, counts: Indexes, slices: list[EventSlice]) -> Iterator[Batch]:
-        """Yield the rows of consecutive runs from `first_run` on; run i has `counts[i]` events,
-        all of which are in the slices.
+    def _read_group(self, first_run: int, counts: Indexes, listed: Mask, slices: list[EventSlice]) -> Iterator[Batch]:
+        """Yield the rows of consecutive runs from `first_run` on; run i has `counts[i]` events, all of which are in the
+        slices. Runs that are not `listed` have no list of events, and no block, as in the Inspector.
         """
         codes = np.concatenate([self.keys.codes(part.keys)[part.codes] for part in slices])
         start = np.concatenate([part.start for part in slices])
@@ -175,15 +176,17 @@ class _Reader:
         ends = np.cumsum(counts)
         wrapped = self.clock.wrapped_runs(start, elapsed, ends, self.keys.column(Keys.ROLE)[codes] != Keys.DELEGATE)
         runs = range(first_run, first_run + len(counts))
+        of_blocks = (first_run + np.flatnonzero(listed)).tolist()
         patterns, structure = self.blocks.structure(
-            [self.runs.name[run] for run in runs],
-            [self.runs.bundled_input_index[run] for run in runs],
+            [self.runs.name[run] for run in of_blocks],
+            [self.runs.bundled_input_index[run] for run in of_blocks],
             codes,
             start,
-            ends,
-            wrapped,
+            ends[listed],
+            wrapped[listed],
         )
-        self.runs.block_index += [pattern.block_index for pattern in patterns]
+        block_of = dict(zip(of_blocks, (pattern.block_index for pattern in patterns), strict=True))
+        self.runs.block_index += [block_of.get(run, NOWHERE) for run in runs]
         before = np.repeat(ends - counts, counts)
         place = Place(np.repeat(np.arange(runs.start, runs.stop), counts), np.arange(len(codes)) - before)
         unended = leave_out_unended(structure, start, elapsed, before)

@@ -8,6 +8,7 @@ checked against every run with two comparisons per event, and computed again for
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -158,7 +159,7 @@ class Blocks:
             return self._short_pattern(name, bundled, codes, start, ended)
         slots, of_slots = _slots(self.keys, codes)
         block = self._block(name, bundled, codes.tolist(), of_slots)
-        signature = self._signature_indexes(block, codes, slots)
+        signature = self._signature_indexes(block, codes, slots, of_slots)
         profile = self.keys.column(Keys.TYPE)[codes] == PROFILE
         parent, order = find_parents(self.keys, codes, start, wrapped, ended)
         return Pattern(
@@ -184,7 +185,10 @@ class Blocks:
         block = self._block(name, bundled, listed, shape.of_slots)
         # In the order of slots and keys, by which signatures are numbered.
         pairs = sorted({(slot, code) for slot, code in zip(shape.slots, listed, strict=True) if slot != NOWHERE})
-        rows = {(slot, code): self._signature(block, slot, code) for slot, code in pairs}
+        rows = {
+            (slot, code): self._signature(block, slot, code, _value_of(listed, shape.of_slots[slot]))
+            for slot, code in pairs
+        }
         signature = [
             rows[slot, code] if is_profile else NOWHERE
             for slot, code, is_profile in zip(shape.slots, listed, shape.is_profile, strict=True)
@@ -215,23 +219,36 @@ class Blocks:
         ]
         return self._blocks.setdefault((name, bundled, array("q", signatures).tobytes()), len(self._blocks))
 
-    def _signature(self, block: int, slot: int, code: int) -> int:
-        """Return the row of a signature; adds it if it is new."""
+    def _signature(self, block: int, slot: int, code: int, value: int) -> int:
+        """Return the row of a signature; adds it if it is new.
+
+        An event without a name has that of the value logged beside it, of code `value`, as in the Inspector.
+        """
         row = self._signature_of.get((block, slot, code))
         if row is None:
             row = self._signature_of[block, slot, code] = len(self.signatures)
-            self.signatures.append(SignatureRow(block, slot, self.keys.keys[code]))
+            key = self.keys.keys[code]
+            if value != NOWHERE:
+                key = key._replace(name=key.name or self.keys.keys[value].name or key.name)
+            self.signatures.append(SignatureRow(block, slot, key))
         return row
 
-    def _signature_indexes(self, block: int, codes: Indexes, slots: Indexes) -> Indexes:
+    def _signature_indexes(
+        self, block: int, codes: Indexes, slots: Indexes, of_slots: list[tuple[int, int]]
+    ) -> Indexes:
         pairs = np.stack([slots, codes], axis=1)[slots != NOWHERE]
         distinct, which = np.unique(pairs, axis=0, return_inverse=True)
         indexes = np.zeros(len(distinct), np.int64)
         for at, (slot, code) in enumerate(distinct.tolist()):
-            indexes[at] = self._signature(block, slot, code)
+            indexes[at] = self._signature(block, slot, code, _value_of(codes, of_slots[slot]))
         found = np.full(len(codes), NOWHERE, np.int64)
         found[slots != NOWHERE] = indexes[which.ravel()]
         return found
+
+
+def _value_of(codes: Sequence[int] | Indexes, events: tuple[int, int]) -> int:
+    """Return the code of the value of a slot's two events; NOWHERE without one."""
+    return NOWHERE if events[1] == NOWHERE else int(codes[events[1]])
 
 
 def _same_as_before(codes: Indexes, ends: Indexes) -> list[bool]:

@@ -53,7 +53,7 @@ def event_batch(columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
 
 @dataclass
 class Runs:
-    """The RunDatas of a file, in order: every list has one entry per run."""
+    """The RunDatas of a file, in order: every list has one entry per run; `block_index` is NOWHERE without a block."""
 
     dump_index: list[int] = field(default_factory=list)
     name: list[str] = field(default_factory=list)
@@ -80,8 +80,8 @@ class Runs:
                 "dump_index": integers(self.dump_index),
                 "name": texts(self.name),
                 "bundled_input_index": _known(self.bundled_input_index),
-                "block_index": numbers(block.astype(np.int32)),
-                "block_run": numbers(occurrences(block)),
+                "block_index": numbers(block.astype(np.int32), block == NOWHERE),
+                "block_run": numbers(occurrences(block), block == NOWHERE),
                 "iteration": numbers(occurrences(named)),
             }
         )

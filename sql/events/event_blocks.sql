@@ -16,6 +16,7 @@ block_runs AS (
         max(r.run_index) AS last_run
     FROM target AS a
     JOIN runs AS r USING (capture_id)
+    WHERE r.block_index IS NOT NULL
     GROUP BY r.block_index, r.name, r.bundled_input_index
 ),
 block_events AS (

@@ -8,8 +8,8 @@ CREATE TABLE runs (
     method VARCHAR,  -- the method that ran, inferred from the linked record or program; NULL where unknown
     method_score DOUBLE,  -- share of the run's distinct operators that fit the method; NULL without a record or program, or without operators
     bundled_input_index INTEGER,  -- index of the bundled input; NULL where none is named
-    block_index INTEGER NOT NULL,  -- the event block: runs of one name that logged the same events in the same order
-    block_run INTEGER NOT NULL,  -- position among the runs of its block, from 0
+    block_index INTEGER,  -- the event block: runs of one name that logged the same events in the same order; NULL of a run without a list of events
+    block_run INTEGER,  -- position among the runs of its block, from 0; NULL without one
     iteration INTEGER NOT NULL,  -- position among the runs of its name, from 0: the step that schedules count
     phase VARCHAR,  -- purpose of the run: load, prefill, decode, mixed, other; of steps of vLLM and SGLang as their annotations tell; else NULL unless given, as files don't contain it
     scope VARCHAR,  -- scope of its ops: the method; if unknown, the name of the run, numbered if runs of one name ran several programs; written when the capture is ingested or linked

@@ -77,7 +77,7 @@ def assert_same(tables: dict[str, list[dict[str, Any]]], expected: list[Run]) ->
         for row in ours
     ] == [
         (
-            *(r, e, event.name, event.chain_index, known(event.instruction_id)),
+            *(r, e, name_of(event, expected[r]), event.chain_index, known(event.instruction_id)),
             *(known(event.delegate_debug_id_int), event.delegate_debug_id_str or None),
             event.delegate_debug_metadata or None,
             event.start_time,
@@ -97,6 +97,20 @@ def assert_same(tables: dict[str, list[dict[str, Any]]], expected: list[Run]) ->
     assert repr([tuple(row.values()) for row in tables["debug_values"]]) == repr(
         [row for r, e, event in placed if isinstance(event, DebugEvent) for row in value_rows(r, e, event)]
     )
+
+
+def name_of(event: ProfileEvent, run: Run) -> str | None:
+    """The name of an event: its own, or that of the first value logged for the same part of an instruction."""
+    beside = [
+        value.name
+        for value in run.events
+        if isinstance(value, DebugEvent) and not value.output and place_of(value) == place_of(event)
+    ]
+    return event.name or (beside[0] if beside else None) or event.name
+
+
+def place_of(event: ProfileEvent | DebugEvent) -> tuple[int | str | None, ...]:
+    return event.instruction_id, event.chain_index, event.delegate_debug_id_int, event.delegate_debug_id_str
 
 
 def value_rows(run_index: int, event_index: int, event: DebugEvent) -> list[tuple[Any, ...]]:
@@ -168,6 +182,22 @@ def test_a_dump_after_zeros(zeros: int, size_prefixed: bool) -> None:
         assert warehouse.rows("SELECT rule, detail FROM findings")[1] == [
             ("leading zeros", f"{zeros} zeros before the first dump are ignored")
         ]
+
+
+def test_a_run_without_a_list_of_events_has_no_block() -> None:
+    """The Inspector makes a block of an empty list, and none of a list that is not there."""
+    value = DebugEvent(3, 0, 1, name="DELEGATE_CALL")
+    whole = a_run("Execute", execute(0, 9))
+    tables = read(dump(Run("Execute", has_events=False), whole, a_run("Execute"), whole))
+    blocks = [(row["block_index"], row["block_run"]) for row in tables["runs"]]
+    assert blocks == [(None, None), (0, 0), (1, 0), (0, 1)]
+    with empty_warehouse() as warehouse:
+        warehouse.ingest(dump(Run("Execute", has_events=False), whole), name="absent")
+        assert [row[0] for row in warehouse.event_blocks("absent").fetchall()] == [0]
+        assert warehouse.rows("SELECT block_index, scope FROM runs")[1] == [(None, "Execute"), (0, "Execute")]
+    unnamed = ProfileEvent(None, 0, 1, start_time=2, end_time=5)
+    [signature] = read(dump(a_run("Execute", unnamed, value)))["signatures"]
+    assert (signature["name"], signature["kind"]) == ("DELEGATE_CALL", "delegate_call")
 
 
 def test_runs_whose_execute_failed() -> None:
