@@ -170,15 +170,14 @@ def fallback_kernels(evidence: Evidence) -> Iterator[Finding]:
     """
     kernels = [op for op in evidence.ops if op.kind == "kernel"]
     spent, share = _sum(kernels), _share(evidence, _sum(kernels))
-    delegate_calls = fsum(op.calls for op in evidence.ops if op.kind == "delegate_call")
-    if delegate_calls <= 0 or share < 2:
+    if evidence.delegate_calls <= 0 or share < 2:
         return
     # An op that a delegate takes includes the copies of its weights.
     to_delegate = [op.name for op in kernels[:3] if not op.is_copy] or [kernels[0].name]
     yield Finding(
         "fallback kernels",
         severity_of(share),
-        f"Next to {counted(delegate_calls, 'delegate call')}, the average run has "
+        f"Next to {counted(evidence.delegate_calls, 'delegate call')}, the average run has "
         f"{counted(fsum(op.calls for op in kernels), 'kernel')} for ops that no delegate took: "
         f"{evidence.scale.words(spent)} ({percent(share)}), most of it in {kernels[0].name}.",
         _listed(evidence, kernels[:3]),
@@ -200,7 +199,7 @@ def small_delegate_calls(evidence: Evidence) -> Iterator[Finding]:
     """
     calls = [op for op in evidence.ops if op.kind == "delegate_call"]
     inner = [op for op in evidence.ops if op.kind == "delegate"]
-    number, total = fsum(op.calls for op in calls), _sum([*calls, *inner])
+    number, total = evidence.delegate_calls, _sum([*calls, *inner])
     if number < 5 or total <= 0:
         return
     is_explained = bool(inner) and not any(clock.is_delegate and clock.is_coarse for clock in evidence.clocks)
@@ -246,20 +245,6 @@ def copies(evidence: Evidence) -> Iterator[Finding]:
     parts = [part for op in moved for part in op.parts]
     constant = 100 * (fsum(part.ticks for part in parts if part.is_of_constant) / fsum(part.ticks for part in parts))
     is_constant = constant >= 1
-    remedies = {
-        "Work on a weight is the same in every run: fold it before lowering ends (constant_prop_pass), or delegate the "
-        "whole op, such as linear, to a backend that packs weights when loading. Inputs can be given in the layout "
-        "that the model needs.": is_constant,
-        "Remaining quantize and dequantize pairs are parts of patterns that no backend took as a whole: quantize with "
-        "the quantizer of the backend that runs the model.": any("quantize" in op.name.lower() for op in moved),
-        "Export with inputs in the memory format that the ops need, so that dim orders do not change between ops.": any(
-            word in op.name for op in moved for word in ("dim_order", "clone", "contiguous")
-        ),
-        "Give the delegate its inputs in the layout that it computes in (channels last for convolutions of "
-        "XNNPACK).": any(op.kind == "delegate" for op in moved),
-        "Look for permute, transpose, expand and contiguous in the lines named, and for ops that can be delegated "
-        "together with their neighbours.": True,
-    }
     yield Finding(
         "copies",
         severity_of(share),
@@ -267,11 +252,42 @@ def copies(evidence: Evidence) -> Iterator[Finding]:
         f"({percent(share)})"
         + (f", {percent(constant)} of it on weights or inputs of the model." if is_constant else "."),
         _listed(evidence, moved[:4]),
-        " ".join(remedy for remedy, applies in remedies.items() if applies),
+        " ".join(_less_copying(evidence, moved, is_constant)),
         ticks=spent,
         whole=_AVERAGE,
         whole_ticks=evidence.average,
     )
+
+
+def _less_copying(evidence: Evidence, moved: Sequence[Op], is_constant: bool) -> Iterator[str]:
+    """Yield the remedies for what copies: kernels, changes of layout in delegates, or copies in and out of these."""
+    kernels = [op for op in moved if op.kind == "kernel"]
+    has_layouts = any(op.is_of_layout for op in moved)
+    if is_constant:
+        yield (
+            "Work on a weight is the same in every run: fold it before lowering ends (constant_prop_pass), or delegate "
+            "the whole op, such as linear, to a backend that packs weights when loading. Inputs can be given in the "
+            "layout that the model needs."
+        )
+    if any("quantize" in op.name for op in kernels):
+        yield (
+            "Remaining quantize and dequantize pairs are parts of patterns that no backend took as a whole: quantize "
+            "with the quantizer of the backend that runs the model."
+        )
+    if any(word in op.name for op in kernels for word in ("dim_order", "clone", "contiguous")):
+        yield "Export with inputs in the memory format that the ops need, so that dim orders do not change between ops."
+    if has_layouts:
+        yield (
+            "Give the delegate its inputs in the layout that it computes in (channels last for convolutions of "
+            "XNNPACK)."
+        )
+    if kernels or has_layouts:
+        yield (
+            "Look for permute, transpose, expand and contiguous in the model, and for ops that can be delegated "
+            "together with their neighbours."
+        )
+    if len(kernels) < len(moved) and evidence.delegate_calls > 1:
+        yield "What each call of a delegate copies and converts is less with fewer and larger delegated parts."
 
 
 @_rule

@@ -15,12 +15,10 @@ from etq.advice.words import counted, time
 if TYPE_CHECKING:
     import duckdb
 
-# Ops that compute nothing, but move, copy or convert data: kernels by the names of ExecuTorch's operators, a delegate's
-# events by words, as the parts copies and layout of `execute_breakdown`.
+# Kernels that compute nothing, but move, copy or convert data, by the names of ExecuTorch's operators.
 _COPY: Final = re.compile(
     r"(\w+::)?(clone|contiguous|_clone_dim_order|_to_dim_order|copy|\w+_copy|(de)?quantize_per_\w+)(\.\w+)?", re.ASCII
 )
-_COPY_OF_DELEGATE: Final = re.compile(r"transpose|permute|reshape|layout|copy|convert|quantize", re.IGNORECASE)
 # Ops that backends are made for: convolutions and products.
 _HEAVY: Final = re.compile(
     r"(\w+::)?(\w*convolution|conv[123]d|addmm|baddbmm|bmm|mm|\w+_mm|matmul|linear|\w+_linear|scaled_dot_product\w+"
@@ -89,7 +87,7 @@ class Part:
     kind: str
     op: str
     instruction: int | None
-    is_copy: bool
+    moves: str | None  # what it does instead of computing: copies (and conversions) or layout
     is_opened: bool  # a delegate's call with events in it
     calls: float
     ticks: float
@@ -122,7 +120,11 @@ class Op:
 
     @property
     def is_copy(self) -> bool:
-        return self.parts[0].is_copy
+        return self.parts[0].moves is not None
+
+    @property
+    def is_of_layout(self) -> bool:
+        return self.kind == "delegate" and self.parts[0].moves == "layout"
 
     @property
     def is_heavy(self) -> bool:
@@ -216,6 +218,11 @@ class Evidence:
     def average(self) -> float:
         """The mean execute of the steady runs, of which ops and modules have shares."""
         return fsum(part.ticks for part in self.parts)
+
+    @cached_property
+    def delegate_calls(self) -> float:
+        """The number of calls of delegates in the average run."""
+        return fsum(op.calls for op in self.ops if op.kind == "delegate_call")
 
     @cached_property
     def executes(self) -> list[float]:
@@ -317,7 +324,7 @@ def _parts(ops: Sequence[tuple[Any, ...]], nodes: Sequence[tuple[Any, ...]], run
     """Yield the mean of each signature's events in a steady run."""
     number = sum(run.is_steady for run in runs)
     of_signatures = {signature: more for signature, *more in nodes}
-    for method, signature, has_children, kind, family, instruction, calls, ticks in ops if number else ():
+    for method, signature, has_children, kind, family, moves, instruction, calls, ticks in ops if number else ():
         is_framework = kind == "operator_call" and has_children
         module, source, is_of_constant = of_signatures.get(signature, (None, None, None))
         yield Part(
@@ -325,7 +332,7 @@ def _parts(ops: Sequence[tuple[Any, ...]], nodes: Sequence[tuple[Any, ...]], run
             "framework" if is_framework else kind,
             family,
             instruction,
-            is_copy(kind, family),
+            moves if moves != "ops" else "copies" if kind == "kernel" and is_copying(family) else None,
             kind == "delegate_call" and has_children,
             calls / number,
             ticks / number,
@@ -335,8 +342,6 @@ def _parts(ops: Sequence[tuple[Any, ...]], nodes: Sequence[tuple[Any, ...]], run
         )
 
 
-def is_copy(kind: str, family: str) -> bool:
-    """Whether events of a kind and family compute nothing, but move, copy or convert data."""
-    if kind == "kernel":
-        return bool(_COPY.fullmatch(family))
-    return kind == "delegate" and bool(_COPY_OF_DELEGATE.search(family))
+def is_copying(family: str) -> bool:
+    """Whether kernels of a family compute nothing, but move, copy or convert data."""
+    return bool(_COPY.fullmatch(family))

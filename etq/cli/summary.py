@@ -327,7 +327,7 @@ def _times(warehouse: Warehouse, capture: Capture) -> tuple[str, Rows]:
     of_dumps = {**_MODULES, **_OPS} if warehouse.rows(_IS_LINKED, capture=capture.capture_id)[1] else _OPS
     for title, query in (_OPS_OF_TRACES if capture.format == TRACE else of_dumps).items():
         rows = warehouse.rows(query.format(rows=_rows_of(warehouse, "op_totals")), capture=capture.capture_id)[1]
-        if rows:
+        if any(share or outside for *_, share, _, _, outside in rows):
             return title, rows
     return "", []
 
@@ -342,6 +342,11 @@ def _shares(warehouse: Warehouse, capture: Capture, style: TerminalStyle) -> Ite
     rows = [row for row in rows if row[3]]
     has_several = len({method for _, method, *_ in rows}) > 1
     yield from ("", style.styled(title.format(per, "all executes" if has_several else "it"), "bold"))
+    what = "launched in no step" if "devices" in title else "begun in no step"
+    besides = f"{quantities([outside], unit)[0]} in the whole trace, {what}" if outside else ""
+    if not rows:
+        yield f"  none, but {besides}"
+        return
     rows = rows[:_MOST]
     names = [printable(f"{name} of {method}" if has_several else name) for name, method, *_ in rows]
     names = [*shortened(names, _LONGEST_NAME, style)]
@@ -351,8 +356,7 @@ def _shares(warehouse: Warehouse, capture: Capture, style: TerminalStyle) -> Ite
         drawn = style.styled(bar(0, share / 100, _BAR, style), "cyan")
         yield f"  {name}{' ' * (widest - width_of(name))}  {time:>{longest}}  {share:4.1f} %  {drawn}"
     if outside:
-        what = "launched in no step" if "devices" in title else "begun in no step"
-        yield f"  besides these {quantities([outside], unit)[0]} in the whole trace, {what}"
+        yield f"  besides these {besides}"
 
 
 def _findings(warehouse: Warehouse, capture: Capture) -> Rows:

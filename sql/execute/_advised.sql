@@ -48,11 +48,13 @@ FROM query_table(taxes) AS x
 JOIN placed AS r USING (capture_id, run_index)
 JOIN logged AS l USING (capture_id, run_index);
 
--- The events of a signature within executes.
+-- The events of a signature within executes; `moves` is the part of a delegate's event, and ops for others.
 CREATE MACRO _advised_ops(
     times  -- a table with rows of `_answered_times` of the runs that count, and their `scope`
 ) AS TABLE
-SELECT o.capture_id, o.scope, o.signature_index, o.has_children, s.kind, s.family, s.instruction_id, o.calls, o.ticks
+SELECT o.capture_id, o.scope, o.signature_index, o.has_children, s.kind, s.family,
+    CASE WHEN s.kind = 'delegate' THEN _delegate_part(s.family) ELSE 'ops' END AS moves, s.instruction_id, o.calls,
+    o.ticks
 FROM (
     SELECT t.capture_id, t.scope, t.signature_index, t.children > 0 AS has_children, count(*) AS calls,
         sum(t.self_ticks) AS ticks

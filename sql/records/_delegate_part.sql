@@ -4,7 +4,7 @@
 CREATE MACRO _delegate_part(family) AS (
     CASE
         WHEN regexp_matches(family, '(?i)transpose|permute|reshape|layout') THEN 'layout'
-        WHEN regexp_matches(family, '(?i)copy|convert') THEN 'copies'
+        WHEN regexp_matches(family, '(?i)copy|convert|quantize') THEN 'copies'
         ELSE 'ops'
     END
 );

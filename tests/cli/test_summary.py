@@ -181,6 +181,21 @@ def test_a_trace_without_steps_says_so(tmp_path: Path) -> None:
     assert "no steps" not in run_etq("steps", CPU_TRACE).stderr
 
 
+def test_devices_without_a_time_in_steps(tmp_path: Path) -> None:
+    """Work of unknown time leaves the times of ops; work that no step launched has a time all the same."""
+    copy = event("gpu_memcpy", "Memcpy HtoD", 0, 0, 7, correlation=9, device=0) | {"ts": 0, "dur": 0}
+    op = event("cpu_op", "aten::copy_", 10, 40, external=1)
+    path = tmp_path / "t.json"
+    path.write_bytes(trace(op, event("cuda_runtime", "cudaMemcpyAsync", 12, 20, correlation=9), copy))
+    text = run_etq(str(path)).stdout
+    assert bars(text)[0] == ("aten::copy_", "22 us", "73.3") and "Time of devices" not in text
+    step = event("user_annotation", "ProfilerStep#1", 0, 100)
+    launch = event("cuda_runtime", "cudaLaunchKernel", 110, 118, correlation=9)
+    path.write_bytes(trace(step, launch, event("kernel", "gemm", 120, 160, 7, correlation=9, device=0)))
+    text = run_etq(str(path)).stdout
+    assert "Time of devices in a step" in text and "  none, but 40 us in the whole trace, launched in no step\n" in text
+
+
 def test_runs_without_a_time_were_not_executed_in_no_time(tmp_path: Path) -> None:
     """A run without events of its execute is there, which is more than nothing."""
     path = tmp_path / "t.etdp"

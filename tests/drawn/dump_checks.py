@@ -93,8 +93,19 @@ class AboutDump:
         return self._time(match, ("kernel", "delegate"), copies(self.drawn))
 
     def in_delegates(self, match: re.Match[str]) -> str | None:
-        names = {t.name for t in self.drawn.runs[0].own if t.kind == "delegate"}
-        return None if names & set(copies(self.drawn)) else "delegates copy nothing"
+        return None if self._moved("delegate", "Transpose") else "delegates have inputs in their layout"
+
+    def reordered(self, match: re.Match[str]) -> str | None:
+        return None if self._moved("kernel") or self._moved("delegate", "Transpose") else "nothing changes a layout"
+
+    def copied_by_calls(self, match: re.Match[str]) -> str | None:
+        calls = sum(t.kind in ("delegate_call", "bare_call") for t in self.drawn.runs[0].own)
+        return None if self._moved("delegate") and calls > 1 else f"{calls} calls of delegates"
+
+    def _moved(self, kind: str, word: str = "") -> set[str]:
+        """Names of what moves data and is of this kind."""
+        names = {t.name for t in self.drawn.runs[0].own if t.kind == kind and word in t.name}
+        return names & set(copies(self.drawn))
 
     def timed_op(self, match: re.Match[str]) -> str | None:
         name = match["op"].removesuffix(".out")

@@ -13,7 +13,7 @@ import pytest
 import etq
 from etq import EtqError
 from etq.advice.collecting import distinct
-from etq.advice.evidence import is_copy
+from etq.advice.evidence import is_copying
 from etq.advice.finding import Finding
 from etq.database.handles import Capture
 from etq.warehouse.warehouse import Warehouse
@@ -214,9 +214,20 @@ def test_which_ops_are_copies() -> None:
     copies = ["permute_copy", "clone", "_clone_dim_order", "_to_copy", "_to_dim_order_copy", "select_copy.int"]
     copies += ["quantized_decomposed::quantize_per_tensor", "dequantize_per_channel", "copy"]
     others = ["mul", "index_copy_add", "cat", "copysign", "embedding"]
-    assert [name for name in copies + others if is_copy("kernel", name)] == copies
-    parts = ["Transpose (ND, X32) #1", "Copy (NC, X32) #1", "convert_layout", "Quantize (NC)"]
-    assert [name for name in [*parts, "Convolution"] if is_copy("delegate", name)] == parts
+    assert [name for name in copies + others if is_copying(name)] == copies
+
+
+def test_remedies_of_copies_are_for_what_copies() -> None:
+    """Whether inputs have another layout matters to what changes it, not to copies to a delegate's own memory."""
+
+    def remedy(number: int, label: str) -> str:
+        inner = ((label, 801), ("COMPUTE", 1001))
+        return str(advice_on([with_delegate(at, calls=number, inner=inner) for at in range(15)])["copies"]["remedy"])
+
+    assert remedy(1, "VGF_COPY_INPUTS") == ""
+    assert remedy(2, "VGF_COPY_INPUTS").startswith("What each call of a delegate copies")
+    assert remedy(1, "Transpose (ND, X32) #1").startswith("Give the delegate its inputs in the layout")
+    assert "together" in remedy(1, "Static Reshape (NC)") and "layout" not in remedy(2, "Convert (NC, F32, QD8)")
 
 
 @pytest.mark.long
