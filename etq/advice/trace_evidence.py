@@ -281,7 +281,7 @@ class Evidence:
 
     def told_rank(self) -> tuple[str, str | None]:
         """Return what collectives of the trace's rank take time for: rank, with the number of the one that takes more
-        than half of the waiting, if one does; transfer; or unknown, where other ranks' traces are missing.
+        than half of the waiting, if one does; transfer; or communication, where other ranks' traces are missing.
         """
         own = [each for each in self.waits if each.is_own]
         waited: Counter[int] = Counter()
@@ -289,7 +289,7 @@ class Evidence:
             if each.last_rank != each.rank:
                 waited[each.last_rank] += each.waited
         if not own:
-            return "unknown", None
+            return "communication", None
         if sum(waited.values()) < sum(each.transfer for each in own):
             return "transfer", None
         last, ticks = min(waited.items(), key=lambda item: (-item[1], item[0]), default=(None, 0))

@@ -24,11 +24,11 @@ def communication(evidence: Evidence) -> Iterator[Claim]:
     spent = steps.communication
     for_rank = round(spent * waited / (waited + moved)) if waited + moved else 0
     late = f"rank {rank} comes" if rank else "several come"
-    times = {"unknown": spent} if cause == "unknown" else {"rank": for_rank, "transfer": spent - for_rank}
+    times = {cause: spent} if cause == "communication" else {"rank": for_rank, "transfer": spent - for_rank}
     text = {
         "rank": f"Steps wait for other processes: {late} last to collectives.",
         "transfer": "Steps transfer data between processes.",
-        "unknown": "Steps communicate; one rank does not show whether they wait for another or for the transfer: "
+        "communication": "Steps communicate; one rank does not show whether they wait for another or for the transfer: "
         "ingest all ranks as one job.",
     }[cause]
     word = "step time" if steps.are_known else "recording"

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from etq.advice.collecting import distinct
 from etq.advice.contract import Claim, judged
 from etq.advice.finding import Finding
 from etq.advice.remedies import Stretch, Traits, remedy
@@ -151,6 +152,15 @@ def test_the_late_rank_is_named(warehouse: Warehouse, tmp_path: Path) -> None:
     [late] = of(found[1], "late rank")
     assert (late.ticks, late.whole_ticks) == (300_000, 410_000) and "rank 1" in late.text
     assert "1 rank waited 300 us" in late.evidence and not of(found[0], "late rank")
+
+
+def test_what_is_unknown_of_one_thing_is_no_cause_of_another(warehouse: Warehouse, tmp_path: Path) -> None:
+    """A device idles for 400 us before a kernel whose launch is not recorded, and communicates for 400 us."""
+    reduces = event("kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 500, 900, 7, device=0, stream=7)
+    step = event("user_annotation", "ProfilerStep#1", 0, 1000)
+    found = advised(warehouse, tmp_path, step, *launched(1, 0, 20, 100), reduces)
+    kept = {(each.rule, each.ticks) for each in distinct(found)}
+    assert {("device idle", 400_000), ("communication", 400_000)} <= kept
 
 
 def test_the_first_call_is_no_op(warehouse: Warehouse, tmp_path: Path) -> None:
