@@ -88,11 +88,17 @@ def judged(claim: Claim, traits: Traits) -> Finding | None:
         text,
         "; ".join([*claim.evidence, *of_whole, *([] if is_borne_out else [_parts(times)])]),
         remedies.remedy(claim.cause, kind, name, traits, claim.stretch) if is_borne_out else "",
-        claim.cause if is_borne_out else None,
+        _cause(claim) if is_borne_out else None,
         spent,
         word,
         whole,
     )
+
+
+def _cause(claim: Claim) -> str:
+    """Return the cause of a finding, which is told once: what the host runs is a cause for each op and function."""
+    kind, name = claim.cause, claim.subject[1]
+    return f"{kind} {name}" if kind in ("cpu_op", "function") and name else kind
 
 
 def _parts(times: Mapping[str, int]) -> str:

@@ -25,8 +25,6 @@ _OF_JOBS: Final = f"""
 """
 # The keys of traces whose advice is written at the end of `ranks_together`.
 _waiting: Final[WeakKeyDictionary[duckdb.DuckDBPyConnection, set[int]]] = WeakKeyDictionary()
-# The keys of captures whose advice was written, of ephemeral databases.
-_written: Final[WeakKeyDictionary[duckdb.DuckDBPyConnection, set[int]]] = WeakKeyDictionary()
 
 
 def fill_rollups(
@@ -121,9 +119,8 @@ def write(connection: duckdb.DuckDBPyConnection, advice: Mapping[int, Sequence[R
 
 def write_once(connection: duckdb.DuckDBPyConnection) -> None:
     """Write the advice about the files in an ephemeral database, in which nothing is computed ahead."""
-    written = _written.setdefault(connection, set())
-    for (key,) in connection.execute("SELECT c.capture_id FROM captures AS c ORDER BY ALL").fetchall():
-        if key not in written:
-            connection.execute(f"DELETE FROM {rollups.ADVICE} WHERE capture_id = ?", [key])
-            write(connection, {key: rows_of(connection, key)})
-            written.add(key)
+    query = f"SELECT a.capture_id FROM {rollups.ADVICE} AS a WHERE a.place = 0 ORDER BY ALL"
+    for (key,) in connection.execute(query).fetchall():
+        advice = {key: rows_of(connection, key)}
+        connection.execute(f"DELETE FROM {rollups.ADVICE} WHERE capture_id = ?", [key])
+        write(connection, advice)

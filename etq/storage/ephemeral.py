@@ -1,24 +1,30 @@
 """Loading files into a database in memory for a few queries, by the same code that stores files.
 
 Two things differ: rows are queried where they were decoded if inserting them would take longer than most queries; and
-there are no rollups.
+there are no rollups. A row at place 0 stands for advice until etq is asked for it.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
+from typing import Final
 
 import duckdb
 import pyarrow as pa
 
 from etq.database.cursors import database_of
-from etq.database.rollups import describe_runs
+from etq.database.rollups import ADVICE, describe_runs
 from etq.ingest.arrow import LazyBatch, Rows
 from etq.ingest.registry import is_json, read_capture
 from etq.storage.capture import Options, insert_new, new_capture
 from etq.storage.inserting import EVENTS
 from etq.storage.naming import free_name
 from etq.storage.sources import Source
+
+_UNWRITTEN: Final = (
+    "Advice about a file that is read, not stored, is computed when etq is asked for it: by advice(), rows() or sql() "
+    "of what etq.read() returned."
+)
 
 
 def load(connection: duckdb.DuckDBPyConnection, capture_id: int, source: Source, options: Options) -> None:
@@ -38,6 +44,11 @@ def load(connection: duckdb.DuckDBPyConnection, capture_id: int, source: Source,
         read[table].append(rows)
     for table, of_table in read.items():
         _see(connection, table, capture_id, of_table)
+    connection.execute(
+        f"INSERT INTO {ADVICE} (capture_id, place, rule, severity, finding, evidence, remedy) "
+        "VALUES (?, 0, 'not computed', 'low', ?, '', '')",
+        [capture_id, _UNWRITTEN],
+    )
 
 
 def _see(connection: duckdb.DuckDBPyConnection, table: str, capture_id: int, rows: list[Rows]) -> None:

@@ -42,4 +42,5 @@ WITH target AS MATERIALIZED (
 SELECT t.rule, t.severity, t.finding, t.evidence, t.time_at_stake, t.share_percent, t.share_of, t.remedy, t.unit
 FROM all_advice AS t
 WHERE t.capture_id = (SELECT a.capture_id FROM target AS a)
+    AND CASE WHEN t.place = 0 THEN error(t.finding) ELSE true END
 ORDER BY t.place;

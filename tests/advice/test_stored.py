@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 import etq
@@ -82,3 +83,14 @@ def test_advice_follows_labels_of_a_merged_warehouse(tmp_path: Path) -> None:
     merge([tmp_path / "without.duckdb", tmp_path / "with.duckdb"], tmp_path / "both.duckdb")
     with etq.open(tmp_path / "both.duckdb") as warehouse:
         assert advice(warehouse) == known
+
+
+def test_advice_about_a_file_that_is_read_is_never_empty_by_mistake(file: Path) -> None:
+    """It is computed when etq is asked; DuckDB alone can't, and says so."""
+    with etq.read(file) as read:
+        for query in ("FROM advice(1)", "SELECT count(*) FROM advice(1)"):
+            with pytest.raises(duckdb.Error, match="computed when etq is asked for it"):
+                read.connection.execute(query).fetchall()
+        assert read.connection.execute("SELECT place, rule FROM all_advice").fetchall() == [(0, "not computed")]
+        asked = read.rows("SELECT rule FROM advice(1)")[1]
+        assert asked and read.connection.execute("SELECT rule FROM advice(1)").fetchall() == asked
