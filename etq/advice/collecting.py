@@ -45,17 +45,24 @@ def rows_of(connection: duckdb.DuckDBPyConnection, key: int, given: Given = DEFA
         return rows_of_dumps(connection, key, key, given).get(key, [])
 
 
-def rows_of_trace(connection: duckdb.DuckDBPyConnection, key: int, unit: str | None = None) -> list[Row]:
-    """Return the rows about a trace. Texts have the default unit."""
+def rows_of_trace(
+    connection: duckdb.DuckDBPyConnection, key: int, unit: str | None = None, jobs: trace_evidence.Jobs | None = None
+) -> list[Row]:
+    """Return the rows about a trace. Texts have the default unit. `jobs` keeps what the ranks of a job share."""
     query = "SELECT c.time_scale FROM captures AS c WHERE c.capture_id = ?"
     [(time_scale,)] = connection.execute(query, [key]).fetchall()
-    return _rows(trace_findings(connection, key), scale_of(time_scale, unit))
+    return _rows(trace_findings(connection, key, jobs), scale_of(time_scale, unit))
 
 
-def trace_findings(connection: duckdb.DuckDBPyConnection, key: int) -> list[Finding]:
+def trace_findings(
+    connection: duckdb.DuckDBPyConnection, key: int, jobs: trace_evidence.Jobs | None = None
+) -> list[Finding]:
     """Return what the rules find in a trace, unordered."""
-    is_time_known = trace_evidence.Evidence(connection, key).has_kernels
-    return [*traces.findings(connection, key), *kernels.findings(connection, key, is_time_known)]
+    evidence = trace_evidence.Evidence(connection, key, jobs)
+    try:
+        return [*traces.findings(evidence), *kernels.findings(connection, key, evidence.has_kernels)]
+    finally:
+        evidence.drop()
 
 
 def rows_of_dumps(

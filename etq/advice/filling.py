@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 import duckdb
 
 from etq.advice.collecting import COLUMNS, TRACE, Row, rows_of, rows_of_dumps, rows_of_trace
+from etq.advice.trace_evidence import Jobs
 from etq.database import rollups
 
 _NUMBERS: Final = {"capture_id": "INTEGER", "place": "INTEGER", "time_at_stake": "DOUBLE", "share_percent": "DOUBLE"}
@@ -75,10 +76,11 @@ def refill(connection: duckdb.DuckDBPyConnection, keys: Iterable[int]) -> None:
     if (waiting := _waiting.get(connection)) is not None:
         waiting.update(keys)
         return
+    jobs: Jobs = {}
     for key in keys:
         if not rollups.is_pruned(connection, key):
             connection.execute(f"DELETE FROM {rollups.ADVICE} WHERE capture_id = ?", [key])
-            advise(connection, key, key)
+            advise(connection, key, key, jobs)
 
 
 def refill_rated(connection: duckdb.DuckDBPyConnection, keys: Iterable[int]) -> None:
@@ -87,17 +89,18 @@ def refill_rated(connection: duckdb.DuckDBPyConnection, keys: Iterable[int]) -> 
     refill(connection, [key for (key,) in connection.execute(query, {"keys": [*keys], "format": TRACE}).fetchall()])
 
 
-def advise(connection: duckdb.DuckDBPyConnection, first: int, last: int) -> None:
+def advise(connection: duckdb.DuckDBPyConnection, first: int, last: int, jobs: Jobs | None = None) -> None:
     """Write the advice about a trace, or about all dumps from one key up to another.
 
-    It is computed under the database's own limit of memory, as a question is, where storing a file set a lower one.
+    `jobs` keeps what the ranks of a job share, for those that follow. Advice is computed under the database's own limit
+    of memory, as a question is, where storing a file set a lower one.
     """
     [(most,)] = connection.execute("SELECT getvariable('most_memory')").fetchall()
     if most is not None:
         connection.execute(f"SET memory_limit = '{most}MB'")
     query = "SELECT 1 FROM captures AS c WHERE c.capture_id = ? AND c.format = ?"
     if connection.execute(query, [first, TRACE]).fetchall():
-        write(connection, {first: rows_of_trace(connection, first)})
+        write(connection, {first: rows_of_trace(connection, first, jobs=jobs)})
     else:
         write(connection, rows_of_dumps(connection, first, last))
 

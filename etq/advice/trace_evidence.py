@@ -28,8 +28,9 @@ _SHARED: Final = {
     "parts": "FROM _host_parts({key}, '{prefix}states', '{prefix}steps', '{prefix}periods')",
 }
 _PREFIX: Final = "_advised_"
-_OTHER_RANKS: Final = """
-    SELECT 1 FROM labels AS w
+_JOB: Final = """
+    SELECT w.value FROM labels AS w
+    JOIN labels AS r ON r.capture_id = w.capture_id AND r.key = 'rank'
     JOIN labels AS o ON o.key = w.key AND o.value = w.value AND o.capture_id <> w.capture_id
     WHERE w.capture_id = $key AND w.key = 'job'
     LIMIT 1
@@ -79,13 +80,16 @@ class Use(NamedTuple):
 class Waits(NamedTuple):
     """The time that a rank waits in collectives for the rank that comes last, and that of the transfers."""
 
-    is_own: bool
+    capture_id: int
     rank: int
     last_rank: int
-    calls: int
     waited: int
     transfer: int
     steps: int | None
+
+
+# What the ranks of jobs wait for, by the label job.
+Jobs = dict[str, list[Waits]]
 
 
 class Steps(NamedTuple):
@@ -121,10 +125,11 @@ class Setup(NamedTuple):
 
 
 class Evidence:
-    """The evidence about one trace."""
+    """The evidence about one trace; `jobs` keeps that about all ranks, for the evidence about the others."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, capture_key: int) -> None:
+    def __init__(self, connection: duckdb.DuckDBPyConnection, capture_key: int, jobs: Jobs | None = None) -> None:
         self._connection, self._key = connection, capture_key
+        self._jobs: Jobs = {} if jobs is None else jobs
         self._made: list[str] = []
 
     def _rows(self, make: Callable[[Iterable[Any]], Row], query: str) -> list[Row]:
@@ -194,13 +199,20 @@ class Evidence:
 
     @cached_property
     def waits(self) -> list[Waits]:
-        # To plan the search takes longer than to ask whether there are other ranks' traces.
-        if not self._rows(tuple, _OTHER_RANKS):
-            return []
-        query = "SELECT is_own, rank, last_rank, calls, waited_ticks, transfer_ticks, steps_ticks"
-        return self._rows(
-            Waits._make, f"{query} FROM _waits_for_ranks($key) ORDER BY waited_ticks DESC, rank, last_rank"
-        )
+        """Those of all ranks of the job; none if there are no other ranks' traces."""
+        # To plan the search takes longer than to ask whether there are others.
+        for (job,) in self._rows(tuple, _JOB):
+            if job not in self._jobs:
+                query = "SELECT capture_id, rank, last_rank, waited_ticks, transfer_ticks, steps_ticks"
+                self._jobs[job] = self._rows(
+                    Waits._make, f"{query} FROM _waits_for_ranks($key) ORDER BY waited_ticks DESC, rank, last_rank"
+                )
+            return self._jobs[job]
+        return []
+
+    @property
+    def own_waits(self) -> list[Waits]:
+        return [each for each in self.waits if each.capture_id == self._key]
 
     @cached_property
     def steps(self) -> Steps | None:
@@ -283,7 +295,7 @@ class Evidence:
         """Return what collectives of the trace's rank take time for: rank, with the number of the one that takes more
         than half of the waiting, if one does; transfer; or communication, where other ranks' traces are missing.
         """
-        own = [each for each in self.waits if each.is_own]
+        own = self.own_waits
         waited: Counter[int] = Counter()
         for each in own:
             if each.last_rank != each.rank:

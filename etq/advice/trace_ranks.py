@@ -18,7 +18,7 @@ def communication(evidence: Evidence) -> Iterator[Claim]:
     steps = evidence.steps
     if not steps or not steps.communication:
         return
-    own = [each for each in evidence.waits if each.is_own]
+    own = evidence.own_waits
     waited, moved = sum(each.waited for each in own), sum(each.transfer for each in own)
     cause, rank = evidence.told_rank()
     spent = steps.communication
@@ -38,8 +38,8 @@ def communication(evidence: Evidence) -> Iterator[Claim]:
 
 def late_rank(evidence: Evidence) -> Iterator[Claim]:
     """Yield a claim if the other ranks of a job wait for this one more than for any other."""
-    own = next((each.rank for each in evidence.waits if each.is_own), None)
-    others = [each for each in evidence.waits if not each.is_own and each.rank != each.last_rank]
+    own = next((each.rank for each in evidence.own_waits), None)
+    others = [each for each in evidence.waits if each.rank not in (own, each.last_rank)]
     waited = sum(each.waited for each in others if each.last_rank == own)
     if own is None or 2 * waited <= sum(each.waited for each in others):
         return

@@ -73,6 +73,8 @@ def prune_events(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[in
         "INSERT INTO findings SELECT unnest($keys::INTEGER[]), $rule, $detail",
         {"keys": list(capture_ids), "rule": PRUNED, "detail": detail},
     )
+    # What others waited for is no longer there.
+    refill(connection, ranks_of(connection, capture_ids))
 
 
 def _delete(connection: duckdb.DuckDBPyConnection, table: str, capture_ids: Sequence[int]) -> None:

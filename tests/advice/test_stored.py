@@ -10,6 +10,8 @@ import duckdb
 import pytest
 
 import etq
+from etq.advice.trace_evidence import Evidence
+from etq.maintenance.checking import check
 from etq.maintenance.merge import merge
 from etq.warehouse.warehouse import Warehouse
 from tests.trace_builders import event, trace
@@ -57,12 +59,14 @@ def test_advice_follows_peaks(file: Path, tmp_path: Path) -> None:
         assert advice(warehouse) == rated
 
 
-def test_advice_follows_labels_of_a_merged_warehouse(tmp_path: Path) -> None:
-    """Rank 1 comes 300 us late to a collective that then takes 50. One warehouse knows no ranks."""
+@pytest.fixture
+def ranks(tmp_path: Path) -> list[Path]:
+    """Rank 1 comes 300 us late to a collective that then takes 50."""
     message = {
         "Collective name": "allreduce", "Process Group Name": "0", "Process Group Description": "default_pg",
         "Group size": 2, "dtype": "Float", "In msg nelems": 64, "Out msg nelems": 64,
     }  # fmt: skip
+    paths = [tmp_path / f"r{rank}.json" for rank in (0, 1)]
     for rank, start in ((0, 100), (1, 400)):
         call = event("cuda_runtime", "cudaLaunchKernel", start - 10, start - 5, correlation=1)
         name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
@@ -70,12 +74,17 @@ def test_advice_follows_labels_of_a_merged_warehouse(tmp_path: Path) -> None:
         ring["args"] |= message
         step = event("user_annotation", "ProfilerStep#1", 50, 460)
         info = {"rank": rank, "world_size": 2, "backend": "nccl"}
-        (tmp_path / f"r{rank}.json").write_bytes(trace(step, call, ring, distributedInfo=info))
+        paths[rank].write_bytes(trace(step, call, ring, distributedInfo=info))
+    return paths
+
+
+def test_advice_follows_labels_of_a_merged_warehouse(ranks: list[Path], tmp_path: Path) -> None:
+    """One warehouse knows no ranks."""
     for name, job in (("with", "j"), ("without", None)):
         with etq.open(tmp_path / f"{name}.duckdb") as warehouse:
-            for rank in (0, 1):
-                warehouse.ingest(tmp_path / f"r{rank}.json")
-                warehouse.label(f"r{rank}", job=job)
+            for path in ranks:
+                warehouse.ingest(path)
+                warehouse.label(path.stem, job=job)
     with etq.open(tmp_path / "with.duckdb") as warehouse:
         known = advice(warehouse)
     with etq.open(tmp_path / "without.duckdb") as warehouse:
@@ -83,6 +92,33 @@ def test_advice_follows_labels_of_a_merged_warehouse(tmp_path: Path) -> None:
     merge([tmp_path / "without.duckdb", tmp_path / "with.duckdb"], tmp_path / "both.duckdb")
     with etq.open(tmp_path / "both.duckdb") as warehouse:
         assert advice(warehouse) == known
+
+
+def test_what_ranks_wait_for_is_asked_once(ranks: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not by each rank for all, which is the square of their number."""
+    asked: list[str] = []
+    rows = Evidence._rows
+
+    def counted(evidence: Evidence, make: Any, query: str) -> Any:
+        asked.extend(["waits"] if "_waits_for_ranks" in query else [])
+        return rows(evidence, make, query)
+
+    monkeypatch.setattr(Evidence, "_rows", counted)
+    with etq.open(tmp_path / "x.duckdb") as warehouse:
+        warehouse.ingest_many(ranks, labels={"job": "j"})
+        assert "late rank" in dict(advice(warehouse)) and asked == ["waits"]
+
+
+def test_advice_follows_events_that_are_pruned(ranks: list[Path], tmp_path: Path) -> None:
+    """What rank 0 waited for is no longer there, and would not be if all was computed again."""
+    path = tmp_path / "x.duckdb"
+    with etq.open(path) as warehouse:
+        warehouse.ingest_many(ranks, labels={"job": "j"})
+        query = "SELECT finding FROM advice('r0') WHERE rule = 'communication'"
+        assert "rank 1 comes last" in warehouse.rows(query)[1][0][0]
+        warehouse.prune(0, selectors=["r1"], keep_rollups=True)
+        assert "one rank does not show" in warehouse.rows(query)[1][0][0]
+    assert [part.problems for part in check(path)] == [()] * 5
 
 
 def test_advice_about_a_file_that_is_read_is_never_empty_by_mistake(file: Path) -> None:
