@@ -43,6 +43,7 @@ class Claim(NamedTuple):
     least        the share in percent below which nothing is said
     longest      the time of the longest part
     parts        how many parts there are
+    part         what the parts are: gaps, or intervals
     """
 
     rule: str
@@ -57,13 +58,15 @@ class Claim(NamedTuple):
     least: float = 5.0
     longest: int = 0
     parts: int = 0
+    part: str = "gap"
 
     @property
     def stretch(self) -> Stretch:
         """Whether the time is spent in long parts, and most of it in one."""
         spent = sum(self.times.values())
         is_long = self.parts > 0 and spent >= LONG * self.parts
-        return Stretch(is_long, self.longest >= LONG and 2 * self.longest >= spent)
+        is_once = self.longest >= LONG and 2 * self.longest >= spent
+        return Stretch(is_long, 100 * self.longest / spent if is_once else None, self.part)
 
 
 def judged(claim: Claim, traits: Traits) -> Finding | None:

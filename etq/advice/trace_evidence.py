@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import cached_property
 from typing import Any, Final, NamedTuple, TypeVar
@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import duckdb
 
 from etq.advice.remedies import Traits
-from etq.advice.words import counted, time
+from etq.advice.words import time
 
 Row = TypeVar("Row")
 # Temporary tables with rows that several rules are about, as long as rules are asked: each is made when one is, and may
@@ -26,6 +26,7 @@ _SHARED: Final = {
     "periods": _PERIODS,
     "states": "FROM _host_states({key}, '{prefix}steps')",
     "parts": "FROM _host_parts({key}, '{prefix}states', '{prefix}steps', '{prefix}periods')",
+    "idle": "FROM _idle_parts({key}, '{prefix}gaps', '{prefix}parts')",
 }
 _PREFIX: Final = "_advised_"
 _OTHER_RANKS: Final = """
@@ -34,8 +35,11 @@ _OTHER_RANKS: Final = """
     WHERE w.capture_id = $key AND w.key = 'job'
     LIMIT 1
 """
-# Times of the host in which it launches, by name of the op, or between ops.
+# Times of the host in which it launches, by name of the op, or between ops; and times of unknown cause.
 LAUNCHING: Final = ("host", "step")
+UNKNOWN: Final = ("unknown", "unknown_wait")
+# Causes of idle time that are one claim, by the first.
+_TOGETHER: Final = {cause: causes[0] for causes in (LAUNCHING, UNKNOWN) for cause in causes}
 
 
 class Idle(NamedTuple):
@@ -47,7 +51,14 @@ class Idle(NamedTuple):
     label: str | None
     kind: str | None
     ticks: int
-    parts: int
+
+
+class Gaps(NamedTuple):
+    """The gaps of a device that have time of a cause: how many, and the most of it in one, with its start."""
+
+    device: int | None
+    cause: str
+    gaps: int
     longest: int
     at: int
 
@@ -128,7 +139,7 @@ class Evidence:
         self._made: list[str] = []
 
     def _rows(self, make: Callable[[Iterable[Any]], Row], query: str) -> list[Row]:
-        rows = self._connection.execute(query, {"key": self._key}).fetchall()
+        rows = self._connection.execute(query, {"key": self._key} if "$key" in query else {}).fetchall()
         return [make(row) for row in rows]
 
     def shared(self, name: str) -> str:
@@ -171,13 +182,53 @@ class Evidence:
         return self._rows(
             Idle._make,
             f"""
-            SELECT p.device, p.cause, p.did, p.label, p.kind, sum(p.ticks)::BIGINT, count(*),
-                max(p.ticks), arg_max(p.start_ticks, (p.ticks, -p.start_ticks))
-            FROM _idle_parts($key, '{self.shared("gaps")}', '{self.shared("parts")}') AS p
+            SELECT p.device, p.cause, p.did, p.label, p.kind, sum(p.ticks)::BIGINT
+            FROM {self.shared("idle")} AS p
             GROUP BY p.device, p.cause, p.did, p.label, p.kind
             ORDER BY p.device, 6 DESC, p.cause, p.label
             """,
         )
+
+    @cached_property
+    def gaps(self) -> list[Gaps]:
+        """By device and cause, those of one claim together."""
+        together = " ".join(f"WHEN '{cause}' THEN '{first}'" for cause, first in _TOGETHER.items())
+        return self._rows(
+            Gaps._make,
+            f"""
+            SELECT p.device, p.cause, count(*), max(p.ticks), arg_max(p.start_ticks, (p.ticks, -p.start_ticks))
+            FROM (
+                SELECT i.device, CASE i.cause {together} ELSE i.cause END AS cause,
+                    sum(i.ticks)::BIGINT AS ticks, min(i.start_ticks) AS start_ticks
+                FROM {self.shared("idle")} AS i
+                GROUP BY i.device, 2, i.gap
+            ) AS p
+            GROUP BY p.device, p.cause
+            """,
+        )
+
+    def op_of(self, device: int | None, cause: str) -> tuple[str | None, int]:
+        """Return the op that has most of a device's idle time of a cause, with that time."""
+        query = f"""
+            SELECT s.family, sum(i.ticks)::BIGINT AS ticks
+            FROM {self.shared("idle")} AS i
+            LEFT JOIN (
+                SELECT p.period, arg_max(p.owner_index, p.ticks) AS owner_index
+                FROM {self.shared("parts")} AS p
+                WHERE p.cause = $cause
+                GROUP BY p.period
+            ) AS p ON p.period = i.gap
+            JOIN (FROM device_events AS d WHERE d.capture_id = $key) AS d ON d.event_index = i.gap
+            JOIN (FROM event_ticks AS e WHERE e.capture_id = $key) AS e
+                ON e.event_index = coalesce(p.owner_index, d.op_index)
+            JOIN (FROM signatures AS s WHERE s.capture_id = $key) AS s USING (signature_index)
+            WHERE i.cause = $cause AND i.device IS NOT DISTINCT FROM $device AND s.activity = 'op'
+            GROUP BY s.family
+            ORDER BY ticks DESC, s.family
+            LIMIT 1
+        """
+        values = {"key": self._key, "device": device, "cause": cause}
+        return next(iter(self._connection.execute(query, values).fetchall()), (None, 0))
 
     @cached_property
     def path(self) -> list[OnPath]:
@@ -272,12 +323,9 @@ class Evidence:
         [(start, end)] = self._rows(tuple, query)
         return (0, 0) if start is None else (start, end)
 
-    def places(self, parts: Sequence[Idle | OnPath]) -> str:
-        """Return how many parts there are, with the length and start of the longest."""
-        longest = max(parts, key=lambda part: part.longest)
-        start = time((longest.at - self.traits.start_ticks) / 1e3, "us")
-        number = counted(sum(part.parts for part in parts), "part")
-        return f"{number}, the longest {time(longest.longest / 1e3, 'us')} from {start}"
+    def since_start(self, at: int) -> str:
+        """Return a moment as the time since the start of the recording."""
+        return time((at - self.traits.start_ticks) / 1e3, "us")
 
     def told_rank(self) -> tuple[str, str | None]:
         """Return what collectives of the trace's rank take time for: rank, with the number of the one that takes more

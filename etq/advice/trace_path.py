@@ -10,7 +10,7 @@ from typing import Final
 from etq.advice.contract import Claim
 from etq.advice.trace_evidence import Evidence, OnPath
 from etq.advice.trace_idle import CALLS
-from etq.advice.words import percent, shortened
+from etq.advice.words import counted, percent, shortened, time
 
 RULE: Final = "critical path"
 _LEAST: Final = 20.0
@@ -38,10 +38,12 @@ def critical_path(evidence: Evidence) -> Iterator[Claim]:
         share = percent(100 * times.total() / whole[1]) if whole[1] else "0 %"
         text = f"{share} of the critical path is {_words(kind, name, parts)}."
         told = evidence.told_rank()[1] if cause == "rank" else name
-        places = evidence.places(parts)
         longest, number = max(part.longest for part in parts), sum(part.parts for part in parts)
+        places = _places(evidence, parts, number)
         shown = _shown(kind, parts)
-        yield Claim(RULE, text, text, cause, (kind, told), times, whole, shown, places, _LEAST, longest, number)
+        yield Claim(
+            RULE, text, text, cause, (kind, told), times, whole, shown, places, _LEAST, longest, number, "interval"
+        )
 
 
 def _subject(evidence: Evidence, part: OnPath) -> tuple[str, str] | None:
@@ -96,6 +98,24 @@ def _words(kind: str, name: str, parts: Sequence[OnPath]) -> str:
     return f"{name}, the first call of the runtime" if kind == "first_call" else name
 
 
+def _places(evidence: Evidence, parts: Sequence[OnPath], number: int) -> str:
+    """Return how many intervals there are, with the length and start of the longest."""
+    longest = max(parts, key=lambda part: part.longest)
+    most = f", the longest {time(longest.longest / 1e3, 'us')}" if number > 1 else ""
+    return f"{counted(number, 'interval')}{most} from {evidence.since_start(longest.at)}"
+
+
+def _within(kind: str, parts: Sequence[OnPath]) -> list[str]:
+    """Return the op in which most of a call's time is."""
+    if kind not in ("call", "first_call"):
+        return []
+    times: Counter[str | None] = Counter()
+    for part in parts:
+        times[part.name if part.kind == "op" else None] += part.ticks
+    [(op, ticks)] = times.most_common(1)
+    return [f"mostly in {shortened(op, 120)}"] if op is not None and 2 * ticks >= times.total() else []
+
+
 def _shown(kind: str, parts: Sequence[OnPath]) -> list[str]:
     """Return where the time is, unless the subject says it, and in which kernel."""
     ticks = sum(part.ticks for part in parts)
@@ -105,6 +125,7 @@ def _shown(kind: str, parts: Sequence[OnPath]) -> list[str]:
     top = max(on_devices, key=lambda part: part.ticks, default=None)
     where = f"{percent(100 * device / ticks)} of it on devices, {percent(100 * host / ticks)} on the host"
     return [
+        *_within(kind, parts),
         *([where] if device or kind not in ("step", "call", "first_call") else []),
         *([f"mostly the kernel {shortened(top.label or '', 120)}"] if top else []),
         "etq critical-path lists the ops",

@@ -59,15 +59,34 @@ all_parts AS (
         AND 2 * c.elapsed_ticks >= p.end_ticks - p.start_ticks
     WHERE NOT p.is_host
 ),
-summed AS (
+named AS (
     SELECT o.signature_index AS owner_name, e.signature_index AS event_name, p.stretch, p.cause, p.host_label,
-        p.host_kind,
-        sum(p.ticks)::BIGINT AS ticks, count(*) AS parts, max(p.ticks) AS longest,
-        arg_max(p.start_ticks, (p.ticks, -p.start_ticks)) AS at_ticks
+        p.host_kind, p.start_ticks, p.ticks
     FROM all_parts AS p
     LEFT JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS o ON o.event_index = p.owner_index
     LEFT JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e ON e.event_index = p.event_index
-    GROUP BY o.signature_index, e.signature_index, p.stretch, p.cause, p.host_label, p.host_kind
+),
+-- Parts of the same that follow each other without a gap are one.
+joined AS (
+    SELECT n.owner_name, n.event_name, n.stretch, n.cause, n.host_label, n.host_kind,
+        min(n.start_ticks) AS start_ticks, sum(n.ticks) AS ticks
+    FROM (
+        SELECT m.*, sum(m.ticks) OVER (
+            PARTITION BY m.owner_name, m.event_name, m.stretch, m.cause, m.host_label, m.host_kind
+            ORDER BY m.start_ticks
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) AS before_ticks
+        FROM named AS m
+    ) AS n
+    GROUP BY n.owner_name, n.event_name, n.stretch, n.cause, n.host_label, n.host_kind,
+        n.start_ticks - coalesce(n.before_ticks, 0)
+),
+summed AS (
+    SELECT n.owner_name, n.event_name, n.stretch, n.cause, n.host_label, n.host_kind, sum(n.ticks)::BIGINT AS ticks,
+        count(*) AS parts, max(n.ticks)::BIGINT AS longest,
+        arg_max(n.start_ticks, (n.ticks, -n.start_ticks)) AS at_ticks
+    FROM joined AS n
+    GROUP BY n.owner_name, n.event_name, n.stretch, n.cause, n.host_label, n.host_kind
 )
 SELECT CASE WHEN s.host_kind IS NULL THEN o.family ELSE s.host_label END AS name,
     coalesce(s.host_kind, o.kind) AS name_kind,

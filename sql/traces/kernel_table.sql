@@ -47,7 +47,7 @@ ran AS (
     WHERE s.kind = 'kernel' AND _is_recorded(r.iteration, r.phase, steps, phase)
 ),
 summed AS (
-    SELECT r.label, any_value(r.kernel_family) AS kernel_family, any_value(r.uses_matrix_units) AS uses_matrix_units,
+    SELECT r.label, arg_max(r.kernel_family, r.ticks) AS kernel_family, any_value(r.uses_matrix_units) AS uses_matrix_units,
         r.unit, r.scale, bool_or(r.is_eligible) AS is_eligible, count(*) AS calls, sum(r.ticks)::DOUBLE AS ticks,
         _sum_where(r.ticks, r.is_in_step) AS step_ticks, max(r.ticks) AS longest, min(r.ticks) AS shortest,
         fsum(r.blocks_per_sm * r.ticks) AS blocks, fsum(r.occupancy_percent * r.ticks) AS occupancy

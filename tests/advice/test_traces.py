@@ -111,6 +111,19 @@ def test_compilation_is_found_without_a_device(warehouse: Warehouse, tmp_path: P
     assert (found.cause, found.ticks, found.share_percent) == ("compilation", 700_000, 70)
 
 
+@pytest.mark.parametrize("op", ["aten::cudnn_convolution", "aten::miopen_convolution", "aten::convolution_backward"])
+def test_products_of_a_convolution_are_convolution(warehouse: Warehouse, tmp_path: Path, op: str) -> None:
+    """A kernel of one name takes 100 us in an op of convolution, and 30 us in a product; a complex one 50 us."""
+    events = [*launched(1, 0, 20, 120, op=op), *launched(2, 130, 150, 180), *launched(3, 190, 200, 250, op=op)]
+    for row, name in ((2, "ampere_sgemm_32x32_nn"), (5, "ampere_sgemm_32x32_nn"), (8, "ampere_gcgemm_64x64_nt")):
+        events[row]["name"] = name
+    advised(warehouse, tmp_path, *events)
+    found = warehouse.rows("SELECT family, calls, total FROM kernel_families('t', unit := 'us')")[1]
+    assert found == [("convolution", 2, 150), ("GEMM", 1, 30)]
+    kernels = warehouse.rows("SELECT kernel, family, calls FROM kernel_table('t') ORDER BY kernel")[1]
+    assert kernels == [("ampere_gcgemm_64x64_nt", "convolution", 1), ("ampere_sgemm_32x32_nn", "convolution", 2)]
+
+
 TRAITS = Traits(None, False, False, 0, None, 1000, 0, False, None)
 
 
@@ -194,7 +207,8 @@ def test_a_step_beyond_the_recording_counts_within(warehouse: Warehouse, tmp_pat
     assert not of(found, "gpu utilization") and not of(found, "critical path")[1:]
     assert "between the ops of steps" not in " ".join(each.text for each in found)
     told = warehouse.rows("SELECT detail FROM findings WHERE rule = 'steps beyond the recording'")[1]
-    assert told == [("step 1: annotated from before the recording's start, or until after its end",)]
+    # 12,999,000 of its 12,999,900 us.
+    assert told == [("step 1 has 99.9 % of its time outside of the recording, 13 s after its end",)]
 
 
 def test_launches_of_a_capture_are_no_slow_launches(warehouse: Warehouse, tmp_path: Path) -> None:
@@ -269,7 +283,38 @@ def test_a_long_stretch_is_not_many_launches(warehouse: Warehouse, tmp_path: Pat
     found = advised(warehouse, tmp_path, *launched(1, 0, 20, 100), *slow)
     [idle] = [each for each in of(found, "device idle") if (each.share_percent or 0) > 20]
     assert idle.text == "Device 0 idles: the host launches nothing for long."
-    assert idle.remedy.startswith("Most of it is in one place")
+    assert idle.remedy.startswith("It is in one gap: if that is the start of the program")
+    assert " in 1 gap, from 200 us" in idle.evidence
+
+
+def test_parts_of_a_gap_are_one_gap(warehouse: Warehouse, tmp_path: Path) -> None:
+    """The device idles from 50 to 3,000 us and from 3,100 to 3,500 us. In each the host frees memory twice: for 1,500 and
+    600 us, then for 100 and 100 us; an op is between."""
+    frees = [(60, 1560), (1700, 2300), (3110, 3210), (3250, 3350)]
+    events = [event("cuda_runtime", "cudaFree", *span) for span in frees]
+    events += [event("cpu_op", "aten::empty", 55, 2350), event("cpu_op", "aten::add", 1600, 1650)]
+    for number, (start, end) in enumerate(((20, 50), (3000, 3100), (3500, 3600)), 1):
+        events += launched(number, start - 10, start, end, op="aten::relu")
+    found = advised(warehouse, tmp_path, *events)
+    [idle] = [each for each in of(found, "device idle") if each.cause == "free"]
+    assert idle.ticks == 2_300_000
+    assert " in 2 gaps, 2,100 us of it in one, from 50.0 us" in idle.evidence
+    assert idle.remedy.startswith("91 % of it is in one gap:")
+
+
+@pytest.mark.parametrize("name", ["cudaFree", "cudaLaunchKernel"])
+def test_a_long_call_is_named_with_its_op(warehouse: Warehouse, tmp_path: Path, name: str) -> None:
+    slow = launched(2, 100, 9300, 9400, op="aten::cudnn_convolution")
+    slow[0] |= {"dur": 9100}
+    if name == "cudaLaunchKernel":
+        slow[1] |= {"ts": 110, "dur": 9000}
+    else:
+        slow[1] |= {"ts": 9110, "dur": 10}
+        slow.append(event("cuda_runtime", "cudaFree", 110, 9000))
+    found = advised(warehouse, tmp_path, *launched(1, 0, 20, 100), *slow)
+    for rule, cause in (("device idle", "launch" if "Launch" in name else "free"), ("critical path", None)):
+        [said] = [each for each in of(found, rule) if cause in (None, each.cause) and (each.share_percent or 0) > 90]
+        assert "mostly in aten::cudnn_convolution" in said.evidence
 
 
 @pytest.mark.parametrize(
@@ -283,7 +328,7 @@ def test_what_is_compilation(warehouse: Warehouse, label: str, is_one: bool) -> 
     assert warehouse.rows("SELECT _is_compilation($label)", label=label)[1] == [(is_one,)]
 
 
-MANY = Stretch(is_long=False, is_once=False)
+MANY = Stretch(is_long=False)
 
 
 @pytest.mark.parametrize(
