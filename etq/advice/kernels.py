@@ -205,6 +205,19 @@ class Evidence:
         return int(ticks or 0)
 
     @cached_property
+    def recorded_ticks(self) -> int:
+        """The time of the recording, of all devices that ran work together."""
+        query = "SELECT r.end_ticks - r.start_ticks FROM _recording($key) AS r"
+        [(ticks,)] = self._ask(query)
+        return int(ticks or 0) * len(self._ask("SELECT DISTINCT w.device FROM _launches($key) AS w"))
+
+    def severity(self, ticks: float, whole: float) -> str:
+        """Return the severity of a finding by its share of a whole, or of the recording if that is less: where devices
+        are idle, faster kernels save little.
+        """
+        return severity_of(100 * ticks / max(whole, self.recorded_ticks, 1))
+
+    @cached_property
     def unfused_attention(self) -> tuple[int, int, int]:
         """The time of attention in single ops, its kernels, and those of softmax."""
         query = (
@@ -352,7 +365,7 @@ def below_the_roof(evidence: Evidence) -> Iterator[Finding]:
         reached = f"; at stake is the time beyond {percent(100 * ACHIEVABLE)} of the peak, which good kernels reach"
         yield Finding(
             "below the roof",
-            severity_of(100 * above / evidence.ticks),
+            evidence.severity(above, evidence.ticks),
             f"{share} of the devices' time is in ops of {family} {_at(bound, rated, ticks, least)}.",
             f"{listed}, with all kernels that they launch, on {rated[0].device}{'' if bound == 'latency' else reached};"
             " etq roofline lists them",
@@ -432,7 +445,7 @@ def fusable_kernels(evidence: Evidence) -> Iterator[Finding]:
     )
     yield Finding(
         "fusable kernels",
-        severity_of(100 * saved / evidence.span_ticks),
+        evidence.severity(saved, evidence.span_ticks),
         "Kernels that compute element by element or reduce follow each other:"
         f" {counted(kernels, 'kernel')} in {counted(chains, 'chain')}.",
         f"chains of most time: {most}; etq show fusable_chains lists them",
@@ -453,7 +466,7 @@ def unfused_attention(evidence: Evidence) -> Iterator[Finding]:
         return
     yield Finding(
         "unfused attention",
-        severity_of(share),
+        evidence.severity(ticks, evidence.ticks),
         f"{percent(share)} of the devices' time is unfused attention: product, softmax, product.",
         f"{counted(softmax, 'softmax kernel')} between batches of products, {counted(kernels, 'kernel')};"
         " etq kernels lists them",
@@ -477,7 +490,7 @@ def odd_sizes(evidence: Evidence) -> Iterator[Finding]:
         return
     yield Finding(
         "odd sizes",
-        severity_of(share),
+        evidence.severity(ticks, evidence.ticks),
         f"{percent(share)} of the devices' time is in products whose sizes are not aligned.",
         f"{counted(sum(label.calls for label in odd), 'call')} of kernels such as {shortened(odd[0].label, 120)}",
         "Make matrix sizes multiples of 8, for example by padding: their kernels read 16 bytes at once.",

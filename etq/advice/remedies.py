@@ -30,8 +30,8 @@ class Traits(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """Whether the parts of a time, gaps or intervals, are long on average, so that it isn't many small things; and the
-    share in percent of the longest, if that is a place of its own: most of the time, and long.
+    """Whether half of a time is in long parts, gaps or intervals, so that it isn't many small things; and the share in
+    percent of the longest, if that is a place of its own: half of the time, and long.
     """
 
     is_long: bool

@@ -7,21 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from etq.advice.contract import Claim
-from etq.advice.trace_evidence import LAUNCHING, UNKNOWN, Evidence, Idle, Use
+from etq.advice.trace_evidence import CALLS, LAUNCHING, UNKNOWN, Evidence, Idle, Use
 from etq.advice.words import counted, shortened, time
 
 RULE: Final = "device idle"
-# What the host does in a call, by its purpose.
-CALLS: Final = {
-    "allocation": "allocates memory",
-    "free": "frees memory",
-    "pinned_memory": "allocates, releases or registers pinned memory",
-    "module_load": "loads kernels",
-    "graph_instantiation": "captures or instantiates graphs",
-    "creation": "creates streams, events or contexts",
-    "launch": "is in a launch that takes long to return",
-    "copy": "is in a copy that takes long to return",
-}
 _TEXTS: Final = {
     "data_loading": "waits for input data.",
     "synchronization": "idles after synchronizations: the host launched nothing ahead.",
@@ -108,14 +97,14 @@ def _claim(
         times[part.cause] += part.ticks
     kind = kind or next((part.kind for part in parts if part.label == name and part.kind), "wait")
     named = of or (LAUNCHING[0] if cause in LAUNCHING else cause)
-    places, longest, gaps = "", 0, 0
+    places, longest, in_long = "", 0, 0
     for found in evidence.gaps if parts else ():
         if (found.device, found.cause) == (use.device, named):
-            gaps, longest = found.gaps, found.longest
-            most = f", {time(longest / 1e3, 'us')} of it in one" if gaps > 1 else ""
-            places = f"{counted(gaps, 'gap')}{most}, from {evidence.since_start(found.at)}"
+            longest, in_long = found.longest, found.in_long
+            most = f", {time(longest / 1e3, 'us')} of it in one" if found.gaps > 1 else ""
+            places = f"{counted(found.gaps, 'gap')}{most}, from {evidence.since_start(found.at)}"
     whole = ("first to last event of the device", use.span)
-    return Claim(RULE, text, unexplained, cause, (kind, name), times, whole, shown, places, least, longest, gaps)
+    return Claim(RULE, text, unexplained, cause, (kind, name), times, whole, shown, places, least, longest, in_long)
 
 
 def _within(evidence: Evidence, use: Use, parts: Sequence[Idle], cause: str) -> list[str]:
@@ -124,7 +113,8 @@ def _within(evidence: Evidence, use: Use, parts: Sequence[Idle], cause: str) -> 
     if 20 * spent < use.span:
         return []
     op, ticks = evidence.op_of(use.device, cause)
-    return [f"the host was mostly in {shortened(op, 120)}"] if op is not None and 2 * ticks >= spent else []
+    within = [f"the host was mostly in {shortened(op, 120)}"] if op is not None and 2 * ticks >= spent else []
+    return [*within, "etq idle --each lists them"]
 
 
 def _top(parts: Sequence[Idle], of: Callable[[Idle], str | None]) -> tuple[str | None, float]:

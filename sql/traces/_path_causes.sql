@@ -10,7 +10,7 @@ FROM query_table(path) AS p
 LEFT JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (event_index)
 WHERE p.kind IN ('host', 'handover');
 
--- The time on the critical path of a trace by what it is of and what it is spent on. `cause` is device, wait (for a
+-- One part of the critical path of a trace with what it is of and what it is spent on. `cause` is device, wait (for a
 -- device, a launch or another event), unknown, or for the host as in `idle_parts`. `name` is the op, or else the event,
 -- and `name_kind` what that is: op, step, annotation, module, function, call, kernel, copy or fill.
 CREATE MACRO _path_causes(
@@ -65,28 +65,6 @@ named AS (
     FROM all_parts AS p
     LEFT JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS o ON o.event_index = p.owner_index
     LEFT JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e ON e.event_index = p.event_index
-),
--- Parts of the same that follow each other without a gap are one.
-joined AS (
-    SELECT n.owner_name, n.event_name, n.stretch, n.cause, n.host_label, n.host_kind,
-        min(n.start_ticks) AS start_ticks, sum(n.ticks) AS ticks
-    FROM (
-        SELECT m.*, sum(m.ticks) OVER (
-            PARTITION BY m.owner_name, m.event_name, m.stretch, m.cause, m.host_label, m.host_kind
-            ORDER BY m.start_ticks
-            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-        ) AS before_ticks
-        FROM named AS m
-    ) AS n
-    GROUP BY n.owner_name, n.event_name, n.stretch, n.cause, n.host_label, n.host_kind,
-        n.start_ticks - coalesce(n.before_ticks, 0)
-),
-summed AS (
-    SELECT n.owner_name, n.event_name, n.stretch, n.cause, n.host_label, n.host_kind, sum(n.ticks)::BIGINT AS ticks,
-        count(*) AS parts, max(n.ticks)::BIGINT AS longest,
-        arg_max(n.start_ticks, (n.ticks, -n.start_ticks)) AS at_ticks
-    FROM joined AS n
-    GROUP BY n.owner_name, n.event_name, n.stretch, n.cause, n.host_label, n.host_kind
 )
 SELECT CASE WHEN s.host_kind IS NULL THEN o.family ELSE s.host_label END AS name,
     coalesce(s.host_kind, o.kind) AS name_kind,
@@ -98,7 +76,7 @@ SELECT CASE WHEN s.host_kind IS NULL THEN o.family ELSE s.host_label END AS name
         WHEN s.stretch = 'launch' THEN 'launch'
         ELSE 'wait'
     END AS cause,
-    coalesce(e.label, s.host_label) AS label, e.kernel_family, s.ticks, s.parts, s.longest, s.at_ticks
-FROM summed AS s
+    coalesce(e.label, s.host_label) AS label, e.kernel_family, s.start_ticks, s.ticks
+FROM named AS s
 LEFT JOIN names AS o ON o.signature_index = s.owner_name
 LEFT JOIN names AS e ON e.signature_index = s.event_name;

@@ -79,15 +79,14 @@ class About:
         return self.share_of(self.truth.span(self.device), "the device's time")
 
     def mostly_in(self, match: re.Match[str]) -> str | None:
-        self.subject = match["subject"].split(" of ")[-1]
-        parts = [
-            each
-            for each in self.truth.idle(self.device)
-            if any(plain(name) == plain(self.subject) for name in each.names)
-        ]
-        found = sum(each.ticks for each in parts)
+        subject = match["subject"].split(" of ")[-1]
+        if self.row["rule"] == "critical path":
+            among = self.truth.on_path(self.subject or "")
+        else:
+            self.subject, among = subject, self.truth.idle(self.device)
+        found = sum(each.ticks for each in among if any(plain(name) == plain(subject) for name in each.names))
         if found < self.time / 2 - self.truth.slack and "pause" not in self.causes:
-            return f"the host was in {self.subject} for {found / 1e3:,.0f} of {self.time / 1e3:,.0f} us"
+            return f"the host was in {subject} for {found / 1e3:,.0f} of {self.time / 1e3:,.0f} us"
         return None
 
     def whole(self, match: re.Match[str]) -> str | None:
