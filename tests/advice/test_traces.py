@@ -53,6 +53,19 @@ def test_a_pause_between_steps_has_no_cause_from_within(warehouse: Warehouse, tm
     assert "the host was mostly" not in idle.evidence
     parts = warehouse.rows("SELECT cause, duration, host FROM idle_parts('t') WHERE duration > 100")[1]
     assert parts == [("between_steps", 9000, None)]
+    gaps = warehouse.rows("SELECT cause, duration, host_op, call FROM device_idle('t')")[1]
+    assert gaps == [("between_steps", 9025, None, None)]
+
+
+def test_a_pause_without_steps_is_no_synchronization(warehouse: Warehouse, tmp_path: Path) -> None:
+    """The host waits for a kernel for 900 us, then records nothing for 9,000 us, or for 600."""
+    for name, pause in (("long", 9000), ("short", 600)):
+        wait = event("cuda_runtime", "cudaStreamSynchronize", 30, 940, correlation=100)
+        again = launched(2, 940 + pause, 960 + pause, 990 + pause)
+        advised(warehouse, tmp_path, *launched(1, 10, 20, 935), wait, *again, name=name)
+    query = "SELECT cause, call FROM device_idle($name)"
+    assert warehouse.rows(query, name="long")[1] == [("host", None)]
+    assert warehouse.rows(query, name="short")[1] == [("synchronization", "cudaStreamSynchronize")]
 
 
 @pytest.mark.parametrize(("name", "category"), [("aten::sort", "cpu_op"), ("tokenizer", "user_annotation")])
