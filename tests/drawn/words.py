@@ -41,7 +41,7 @@ TRACES: Final = (
     # The critical path.
     ("finding", "critical path", rf"^{SHARE} of the critical path is (?P<subject>.+)\.$", "on_path"),
     ("evidence", "critical path", rf"(?:^|, |; )(?P<device>{SHARE}) of it on devices, (?P<host>{SHARE}) on the host", "path_sides"),
-    ("evidence", "critical path", r"(?:; )?mostly the kernel (?P<kernel>.+?)(?=;|$)", ""),
+    ("evidence", "critical path", r"(?:; )?mostly the kernel (?P<kernel>.+?)(?=; etq|;?\s*$)", "top_kernel"),
     # Time of devices.
     ("finding", "device time", rf"^Time of devices: (?P<families>{SHARE} .+)\.$", "families"),
     ("evidence", "device time", r"(?P<calls>[\d,]+) calls? of (?P<family>[\w ]+), most time in (?P<kernel>.*?)(?=; etq|;\s*\d|$)", "top_family"),
@@ -59,6 +59,8 @@ TRACES: Final = (
     ("evidence", "data loader", rf"(?P<share>{SHARE}) of the (?P<of>step time|recording) is in DataLoader", "step_share load"),
     ("finding", "gpu utilization", r"^(?:The device|Device \d+) is mostly idle(?: within the steps)?\.", "mostly_idle"),
     ("evidence", "gpu utilization", rf"a kernel ran in (?P<share>{SHARE}) of the (?P<of>steps|recording)(?:' time)?", "kernel_share"),
+    ("evidence", "gpu utilization", r"(?:; )?etq critical-path lists what else takes it", ""),
+    ("evidence", "critical path", rf"(?:; )?the path is {TIME} of {TIME} recorded: what it waited for before is not", ""),
     ("finding", "compilation", rf"^torch\.compile compiles in (?P<share>{SHARE}) of the (?P<of>recording|step time)\.", "compiles"),
     ("evidence", "compilation", r"etq show compilation lists the steps", ""),
     ("finding", "tensor cores", r"^No kernel uses (?P<units>tensor|matrix) cores, and ops could\.", "no_tensor_cores"),
@@ -146,7 +148,7 @@ DUMPS: Final = (
     ("finding", "few runs", rf"^The capture has (?P<runs>{N}) runs?, warm-up included: too few for percentiles, or to separate noise from change\.$", "few_runs"),
     ("evidence", "few runs", r"^(?:run \d+|runs \d+ to \d+)$", ""),
     ("remedy", "few runs", r"^Record about 40 runs in a capture, .*", ""),
-    ("finding", "loading", rf"^Loading took (?P<time>{TIME}), as much as (?P<runs>{N}) median runs: (?P<share>{SHARE}) of the time in this capture\.$", "loading"),
+    ("finding", "loading", rf"^Loading took (?P<time>{TIME}), (?:as much as (?P<runs>{N}) median runs|more than all runs together): (?P<share>{SHARE}) of the time in this capture\.$", "loading"),
     ("evidence", "loading", rf"^1 Program::load_method, of it Method::init {TIME}$", ""),
     ("remedy", "loading", r"^Where sessions are short, load a method once .*", ""),
     ("finding", "coarse clock", rf"^Events (?P<within>within delegates )?are timed (?:in steps of (?P<step>{TIME})|too coarsely)(?:, and half of them take at most (?P<middle>{TIME}))?: (?P<zeros>{SHARE}) have a time of 0\.$", "coarse"),
