@@ -338,7 +338,12 @@ def _has_smaller(evidence: Evidence, names: str) -> bool:
 def _remedy_of_passes(evidence: Evidence, family: str, labels: Sequence[Label]) -> str:
     """What helps kernels that compute little for what they read; torch.compile fuses torch's own."""
     ticks = sum(label.ticks for label in labels)
-    in_memory = sum(calls.ticks for calls in evidence.rated if calls.family == family and calls.bound == "memory")
+    # Those that reach less than a quarter of its rate have another limit.
+    in_memory = sum(
+        calls.ticks
+        for calls in evidence.rated
+        if calls.family == family and calls.bound == "memory" and 4 * calls.least_ticks >= calls.ticks
+    )
     limit = "These kernels are limited by memory: " if 2 * in_memory >= ticks else ""
     if evidence.is_compiled:
         return f"{limit}fewer passes over it, or smaller types." if limit else _LISTED
@@ -395,7 +400,7 @@ def _at(bound: str, rated: Sequence[Rated], ticks: int, least: float) -> str:
         return f"that move {moved / ticks / 1e3:.2f} of {(rated[0].bandwidth or 0) / 1e12:.2f} TB/s"
     if bound == "compute":
         return f"that reach {percent(100 * least / ticks)} of the peak rate"
-    return "whose kernels are too small to fill the device"
+    return "whose work would take less time than the shortest kernels do"
 
 
 def _remedy_of_roof(evidence: Evidence, family: str, bound: str, main_op: str, rated: Sequence[Rated]) -> str:
