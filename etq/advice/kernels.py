@@ -192,7 +192,8 @@ class Evidence:
             "SELECT c.sequence, c.kernels, c.calls, c.saved_ticks FROM _fusable_chains($key) AS c"
             " ORDER BY c.saved_ticks DESC, c.sequence"
         )
-        return [Chain(*row) for row in rows]
+        # What torch.compile made of a model, its backend chose not to fuse.
+        return [chain for chain in map(Chain._make, rows) if "CompiledFunction" not in chain.sequence]
 
     @cached_property
     def span_ticks(self) -> int:

@@ -88,6 +88,8 @@ def remedy(cause: str, kind: str, name: str | None, traits: Traits, stretch: Str
     if stretch.is_long and cause in ("host", "step"):  # what takes so long is not known
         return ""
     match cause:
+        case "function" if not name and not stretch.is_long:  # many short ones, of libraries too
+            text = _less_between_ops(traits, is_python=True)
         case "host" | "launch_delay" | "step":
             text = _of_launching(cause, kind, traits)
         case "cpu_op" | "function" | "synchronization" | "HtoD" | "DtoH":

@@ -394,6 +394,13 @@ def test_graphs_are_advised_where_they_are_and_not_used(
         ("HtoD", "copy", "Memcpy HtoD (Pinned -> Device)", "Copy less, or ahead of its use."),
         ("DtoH", "copy", "Memcpy DtoH (Device -> Pinned)", "Copy results less often."),
         ("function", "annotation", "## backward ##", ""),
+        ("function", "function", "augment", "Run it in other processes or threads, or before the steps."),
+        (
+            "function",
+            "function",
+            "",
+            "Python between the ops takes it: do less there, or let torch.compile run the step as one.",
+        ),
         ("cpu_op", "op", "aten::_copy_from", ""),
         ("device", "annotation", "Torch-Compiled Region: 0/0", ""),
     ],

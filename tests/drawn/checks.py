@@ -253,14 +253,16 @@ class About:
         most = max((each.ticks for each in parts if each.cause in self.causes or not self.causes), default=0)
         return None if 2 * most >= self.time - self.truth.slack else f"{most / 1e3:,.0f} of {self.time / 1e3:,.0f} us"
 
-    def for_cause(self, match: re.Match[str], cause: str) -> str | None:
-        cause = cause.replace("_op", " op")
+    def for_cause(self, match: re.Match[str], *causes: str) -> str | None:
+        causes = tuple(cause.replace("_op", " op") for cause in causes)
         if self.row["rule"] == "device idle":
-            return self._covered((cause,))
+            return self._covered(causes)
         parts = self._on_path() if self.subject and self.causes != ("step",) else self.truth.path
-        found = sum(each.ticks for each in parts if each.cause == cause or self.subject == "graph capture")
+        found = sum(each.ticks for each in parts if each.cause in causes or self.subject == "graph capture")
         if found < self.time / 2 - self.truth.slack:
-            return f"for {cause}, which is {found / 1e3:,.0f} of {self.time / 1e3:,.0f} us of {self.subject}"
+            return (
+                f"for {' or '.join(causes)}, which is {found / 1e3:,.0f} of {self.time / 1e3:,.0f} us of {self.subject}"
+            )
         return None
 
     def for_loader(self, match: re.Match[str], *facts: str) -> str | None:
