@@ -224,6 +224,14 @@ def test_a_step_beyond_the_recording_counts_within(warehouse: Warehouse, tmp_pat
     assert told == [("step 1 has 99.9 % of its time outside of the recording, 13 s after its end",)]
 
 
+def test_communication_of_the_host_hides_nothing_of_devices(warehouse: Warehouse, tmp_path: Path) -> None:
+    """A trace without a device: 800 of 1,000 us of the step in gloo."""
+    step, add = event("user_annotation", "ProfilerStep#1", 0, 1000), event("cpu_op", "aten::add", 10, 90)
+    found = advised(warehouse, tmp_path, step, add, event("user_annotation", "gloo:all_reduce", 100, 900))
+    [said] = of(found, "communication")
+    assert said.ticks == 800_000 and said.evidence == "80 % of the step time is in communication on the host"
+
+
 def test_launches_of_a_capture_are_no_slow_launches(warehouse: Warehouse, tmp_path: Path) -> None:
     """Between two kernels, 2,000 us in which 40 ops launch into a graph."""
     capture = [event("cuda_runtime", "cudaStreamBeginCapture", 110, 112)]

@@ -51,7 +51,7 @@ TRACES: Final = (
     ("finding", "communication", r"^Steps wait for other processes: rank (?P<rank>\d+) comes last to collectives\.", "waits_for_rank"),
     ("finding", "communication", r"^Steps transfer data between processes\.", "transfers"),
     ("finding", "communication", r"^Steps communicate; one rank does not show whether they wait for another or for the transfer: ingest all ranks as one job\.", "one_rank"),
-    ("evidence", "communication", rf"(?P<share>{SHARE}) of the (?P<of>step time|recording) is in communication while devices compute nothing", "step_share communication"),
+    ("evidence", "communication", rf"(?P<share>{SHARE}) of the (?P<of>step time|recording) is in communication (?:while devices compute nothing|on the host)", "step_share communication"),
     ("finding", "late rank", r"^Other processes wait for this one, rank (?P<rank>\d+), which comes last to collectives\.", "is_late"),
     ("evidence", "late rank", rf"(?P<ranks>\d+) ranks? waited (?P<time>{TIME}) for it in collectives that end together", "waited_for"),
     ("remedy", "late rank", r"Find what makes this rank late: compare the ranks' steps \([^)]*\)\.", ""),
