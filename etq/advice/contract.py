@@ -44,7 +44,7 @@ class Claim(NamedTuple):
     longest      the time of the longest part
     in_long      the time in parts that are long
     part         what the parts are: gaps, or intervals
-    recorded     the time by whose share it is as severe, if that is more than the whole
+    recorded     the time of the recording, if it may be more than the whole
     """
 
     rule: str
@@ -89,7 +89,7 @@ def judged(claim: Claim, traits: Traits) -> Finding | None:
     )
     return Finding(
         claim.rule,
-        severity_of(100 * spent / max(whole, claim.recorded)),
+        severity_of(share, 100 * spent / max(whole, claim.recorded)),
         text,
         "; ".join([*claim.evidence, *of_whole, *([] if is_borne_out else [_parts(times)])]),
         remedies.remedy(claim.cause, kind, name, traits, claim.stretch) if is_borne_out else "",

@@ -213,10 +213,8 @@ class Evidence:
         return int(ticks or 0) * len(self._ask("SELECT DISTINCT w.device FROM _launches($key) AS w"))
 
     def severity(self, ticks: float, whole: float) -> str:
-        """Return the severity of a finding by its share of a whole, or of the recording if that is less: where devices
-        are idle, faster kernels save little.
-        """
-        return severity_of(100 * ticks / max(whole, self.recorded_ticks, 1))
+        """Return the severity of a finding by its share of a whole, and of the recording."""
+        return severity_of(100 * ticks / max(whole, 1), 100 * ticks / max(self.recorded_ticks, 1))
 
     @cached_property
     def unfused_attention(self) -> tuple[int, int, int]:

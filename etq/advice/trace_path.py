@@ -139,11 +139,13 @@ def _shown(kind: str, parts: Sequence[OnPath]) -> list[str]:
     host = sum(part.ticks for part in parts if part.cause not in _NOT_ON_HOST)
     on_devices = [part for part in parts if part.cause == "device"]
     device = sum(part.ticks for part in on_devices)
-    top = max(on_devices, key=lambda part: part.ticks, default=None)
+    kernels: Counter[str] = Counter()
+    for part in on_devices:
+        kernels[part.label or ""] += part.ticks
     where = f"{percent(100 * device / ticks)} of it on devices, {percent(100 * host / ticks)} on the host"
     return [
         *_within(kind, parts),
         *([where] if device or kind not in ("step", "call", "first_call") else []),
-        *([f"mostly the kernel {shortened(top.label or '', 120)}"] if top else []),
+        *(f"{percent(100 * most / ticks)} in the kernel {shortened(top, 120)}" for top, most in kernels.most_common(1)),
         "etq critical-path lists the ops",
     ]

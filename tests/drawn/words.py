@@ -41,7 +41,7 @@ TRACES: Final = (
     # The critical path.
     ("finding", "critical path", rf"^{SHARE} of the critical path is (?P<subject>.+)\.$", "on_path"),
     ("evidence", "critical path", rf"(?:^|, |; )(?P<device>{SHARE}) of it on devices, (?P<host>{SHARE}) on the host", "path_sides"),
-    ("evidence", "critical path", r"(?:; )?mostly the kernel (?P<kernel>.+?)(?=; etq|;?\s*$)", "top_kernel"),
+    ("evidence", "critical path", rf"(?:; )?(?P<share>{SHARE}) in the kernel (?P<kernel>.+?)(?=; etq|; the path|;?\s*$)", "top_kernel"),
     # Time of devices.
     ("finding", "device time", rf"^Time of devices: (?P<families>{SHARE} .+)\.$", "families"),
     ("evidence", "device time", r"(?P<calls>[\d,]+) calls? of (?P<family>[\w ]+), most time in (?P<kernel>.*?)(?=; etq|;\s*\d|$)", "top_family"),

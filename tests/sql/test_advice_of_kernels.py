@@ -26,7 +26,7 @@ def found(
     launched early, so that no device waits.
     """
     events: list[dict[str, Any]] = []
-    at = 5.0 * len(work) + 10
+    at = 1000.0
     for number, (op, kernel, length) in enumerate(work, 1):
         category = {"Mems": "gpu_memset", "Memc": "gpu_memcpy", "Copy": "gpu_memcpy"}.get(kernel[:4], "kernel")
         made = event("cpu_op", op, number * 5, number * 5 + 4)
