@@ -42,7 +42,9 @@ class Claim(NamedTuple):
     places       how many parts the time has, with the longest; '' where the rule itself tells the share
     least        the share in percent below which nothing is said
     longest      the time of the longest part
-    parts        how many parts there are
+    in_long      the time in parts that are long
+    part         what the parts are: gaps, or intervals
+    recorded     the time of the recording, if it may be more than the whole
     """
 
     rule: str
@@ -56,14 +58,17 @@ class Claim(NamedTuple):
     places: str = ""
     least: float = 5.0
     longest: int = 0
-    parts: int = 0
+    in_long: int = 0
+    part: str = "gap"
+    recorded: int = 0
 
     @property
     def stretch(self) -> Stretch:
-        """Whether the time is spent in long parts, and most of it in one."""
+        """Whether half of the time is spent in long parts, and in one."""
         spent = sum(self.times.values())
-        is_long = self.parts > 0 and spent >= LONG * self.parts
-        return Stretch(is_long, self.longest >= LONG and 2 * self.longest >= spent)
+        is_long = 0 < spent <= 2 * self.in_long
+        is_once = self.longest >= LONG and 2 * self.longest >= spent
+        return Stretch(is_long, 100 * self.longest / spent if is_once else None, self.part)
 
 
 def judged(claim: Claim, traits: Traits) -> Finding | None:
@@ -84,7 +89,7 @@ def judged(claim: Claim, traits: Traits) -> Finding | None:
     )
     return Finding(
         claim.rule,
-        severity_of(share),
+        severity_of(share, 100 * spent / max(whole, claim.recorded)),
         text,
         "; ".join([*claim.evidence, *of_whole, *([] if is_borne_out else [_parts(times)])]),
         remedies.remedy(claim.cause, kind, name, traits, claim.stretch) if is_borne_out else "",

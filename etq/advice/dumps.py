@@ -453,14 +453,15 @@ def loading(evidence: Evidence) -> Iterator[Finding]:
         parts[load.component].append(load.ticks or 0.0)
     spent, runs = fsum(parts["Program::load_method"]), fsum(evidence.executes)
     middle = quantile(evidence.executes, 0.5)
-    if not middle or spent < runs:
+    if not evidence.executes or not spent or spent < runs:
         return
     scale, share, delegates = evidence.scale, 100 * spent / (spent + runs), fsum(parts["delegate init"])
+    # A coarse clock may show no time of most runs.
+    many = f"as much as {digits(spent / middle)} median runs" if middle else "more than all runs together"
     yield Finding(
         "loading",
         "medium" if spent > 100 * middle else "low",
-        f"Loading took {scale.words(spent)}, as much as {digits(spent / middle)} median runs: {percent(share)} of the "
-        "time in this capture.",
+        f"Loading took {scale.words(spent)}, {many}: {percent(share)} of the time in this capture.",
         f"{counted(len(parts['Program::load_method']), 'Program::load_method')}, of it Method::init "
         f"{scale.words(fsum(parts['Method::init']))}"
         + (f", in it delegates {scale.words(delegates)}" if delegates > 0 else ""),

@@ -42,9 +42,15 @@ class Finding(NamedTuple):
         return None if self.ticks is None or not self.whole_ticks else 100 * self.ticks / self.whole_ticks
 
 
-def severity_of(share_percent: float) -> str:
+# The share of a recording, in percent, below which nothing is severe: no comparison of two builds detects it.
+_LEAST: Final = 1.0
+
+
+def severity_of(share_percent: float, recorded_percent: float = 100.0) -> str:
     """Return the severity of a finding by its share of the whole: high from a fifth, which justifies a change of the
     model or its lowering; medium from a twentieth, which a comparison of two builds detects with five captures per
-    side.
+    side. It is low where that is next to nothing of the recording.
     """
+    if recorded_percent < _LEAST:
+        return "low"
     return "high" if share_percent >= 20 else "medium" if share_percent >= 5 else "low"

@@ -192,7 +192,8 @@ class Evidence:
             "SELECT c.sequence, c.kernels, c.calls, c.saved_ticks FROM _fusable_chains($key) AS c"
             " ORDER BY c.saved_ticks DESC, c.sequence"
         )
-        return [Chain(*row) for row in rows]
+        # What torch.compile made of a model, its backend chose not to fuse.
+        return [chain for chain in map(Chain._make, rows) if "CompiledFunction" not in chain.sequence]
 
     @cached_property
     def span_ticks(self) -> int:
@@ -203,6 +204,17 @@ class Evidence:
             " WHERE EXISTS (FROM _launches($key) AS w WHERE w.device IS NOT DISTINCT FROM s.device)"
         )
         return int(ticks or 0)
+
+    @cached_property
+    def recorded_ticks(self) -> int:
+        """The time of the recording, of all devices that ran work together."""
+        query = "SELECT r.end_ticks - r.start_ticks FROM _recording($key) AS r"
+        [(ticks,)] = self._ask(query)
+        return int(ticks or 0) * len(self._ask("SELECT DISTINCT w.device FROM _launches($key) AS w"))
+
+    def severity(self, ticks: float, whole: float) -> str:
+        """Return the severity of a finding by its share of a whole, and of the recording."""
+        return severity_of(100 * ticks / max(whole, 1), 100 * ticks / max(self.recorded_ticks, 1))
 
     @cached_property
     def unfused_attention(self) -> tuple[int, int, int]:
@@ -325,7 +337,12 @@ def _has_smaller(evidence: Evidence, names: str) -> bool:
 def _remedy_of_passes(evidence: Evidence, family: str, labels: Sequence[Label]) -> str:
     """What helps kernels that compute little for what they read; torch.compile fuses torch's own."""
     ticks = sum(label.ticks for label in labels)
-    in_memory = sum(calls.ticks for calls in evidence.rated if calls.family == family and calls.bound == "memory")
+    # Those that reach less than a quarter of its rate have another limit.
+    in_memory = sum(
+        calls.ticks
+        for calls in evidence.rated
+        if calls.family == family and calls.bound == "memory" and 4 * calls.least_ticks >= calls.ticks
+    )
     limit = "These kernels are limited by memory: " if 2 * in_memory >= ticks else ""
     if evidence.is_compiled:
         return f"{limit}fewer passes over it, or smaller types." if limit else _LISTED
@@ -352,7 +369,7 @@ def below_the_roof(evidence: Evidence) -> Iterator[Finding]:
         reached = f"; at stake is the time beyond {percent(100 * ACHIEVABLE)} of the peak, which good kernels reach"
         yield Finding(
             "below the roof",
-            severity_of(100 * above / evidence.ticks),
+            evidence.severity(above, evidence.ticks),
             f"{share} of the devices' time is in ops of {family} {_at(bound, rated, ticks, least)}.",
             f"{listed}, with all kernels that they launch, on {rated[0].device}{'' if bound == 'latency' else reached};"
             " etq roofline lists them",
@@ -382,7 +399,7 @@ def _at(bound: str, rated: Sequence[Rated], ticks: int, least: float) -> str:
         return f"that move {moved / ticks / 1e3:.2f} of {(rated[0].bandwidth or 0) / 1e12:.2f} TB/s"
     if bound == "compute":
         return f"that reach {percent(100 * least / ticks)} of the peak rate"
-    return "whose kernels are too small to fill the device"
+    return "whose work would take less time than the shortest kernels do"
 
 
 def _remedy_of_roof(evidence: Evidence, family: str, bound: str, main_op: str, rated: Sequence[Rated]) -> str:
@@ -432,7 +449,7 @@ def fusable_kernels(evidence: Evidence) -> Iterator[Finding]:
     )
     yield Finding(
         "fusable kernels",
-        severity_of(100 * saved / evidence.span_ticks),
+        evidence.severity(saved, evidence.span_ticks),
         "Kernels that compute element by element or reduce follow each other:"
         f" {counted(kernels, 'kernel')} in {counted(chains, 'chain')}.",
         f"chains of most time: {most}; etq show fusable_chains lists them",
@@ -453,7 +470,7 @@ def unfused_attention(evidence: Evidence) -> Iterator[Finding]:
         return
     yield Finding(
         "unfused attention",
-        severity_of(share),
+        evidence.severity(ticks, evidence.ticks),
         f"{percent(share)} of the devices' time is unfused attention: product, softmax, product.",
         f"{counted(softmax, 'softmax kernel')} between batches of products, {counted(kernels, 'kernel')};"
         " etq kernels lists them",
@@ -477,7 +494,7 @@ def odd_sizes(evidence: Evidence) -> Iterator[Finding]:
         return
     yield Finding(
         "odd sizes",
-        severity_of(share),
+        evidence.severity(ticks, evidence.ticks),
         f"{percent(share)} of the devices' time is in products whose sizes are not aligned.",
         f"{counted(sum(label.calls for label in odd), 'call')} of kernels such as {shortened(odd[0].label, 120)}",
         "Make matrix sizes multiples of 8, for example by padding: their kernels read 16 bytes at once.",

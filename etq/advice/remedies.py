@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
+from etq.advice.words import percent
+
 
 class Traits(NamedTuple):
     """What kind of program a trace is of, as in `trace_traits`; `replays`: whether it launches graphs; `runtime`: whose
@@ -28,10 +30,13 @@ class Traits(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """Whether the parts of a time are long on average, so that it isn't many small things, and one has most of it."""
+    """Whether half of a time is in long parts, gaps or intervals, so that it isn't many small things; and the share in
+    percent of the longest, if that is a place of its own: half of the time, and long.
+    """
 
     is_long: bool
-    is_once: bool
+    in_one: float | None = None
+    part: str = "gap"
 
 
 def graphs(runtime: str | None, *, replays: bool) -> str:
@@ -47,7 +52,7 @@ _AT_START: Final = (
 # Ops that allocate or copy: another device is no other place for them. Annotations by torch itself, around its work.
 _MOVES: Final = re.compile(r"aten::(empty|.*copy|to$|item$|_local_scalar_dense$)")
 _TORCHS: Final = re.compile(r"## |Optimizer\.|autograd::|Torch-Compiled|(Distributed)?DataParallel|FSDP")
-_ONCE: Final = "Most of it is in one place: if that is the start of the program, record steps after a warm-up."
+_ONCE: Final = "{} is in one {}: if that is the start of the program, record steps after a warm-up."
 _REMEDIES: Final = {
     "first_call": "If nothing before the recording started the device, this call does: record steps after a warm-up.",
     "allocation": "Reuse memory by the caching allocator: unset PYTORCH_NO_CUDA_MEMORY_CACHING, and record steps after "
@@ -77,11 +82,14 @@ _REMEDIES: Final = {
 
 def remedy(cause: str, kind: str, name: str | None, traits: Traits, stretch: Stretch) -> str:
     """Return what helps against a cause for a thing of a kind; '' if nothing is known that does."""
-    if stretch.is_once and cause in _AT_START:
-        return _ONCE
+    if stretch.in_one is not None and cause in _AT_START:
+        share = "It" if stretch.in_one == 100 else f"{percent(stretch.in_one).capitalize()} of it"
+        return _ONCE.format(share, stretch.part)
     if stretch.is_long and cause in ("host", "step"):  # what takes so long is not known
         return ""
     match cause:
+        case "function" if not name and not stretch.is_long:  # many short ones, of libraries too
+            text = _less_between_ops(traits, is_python=True)
         case "host" | "launch_delay" | "step":
             text = _of_launching(cause, kind, traits)
         case "cpu_op" | "function" | "synchronization" | "HtoD" | "DtoH":

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import cached_property
 from typing import Any, Final, NamedTuple, TypeVar
 
 import duckdb
 
+from etq.advice.contract import LONG
 from etq.advice.remedies import Traits
-from etq.advice.words import counted, time
+from etq.advice.words import time
 
 Row = TypeVar("Row")
 # Temporary tables with rows that several rules are about, as long as rules are asked: each is made when one is, and may
@@ -26,6 +27,8 @@ _SHARED: Final = {
     "periods": _PERIODS,
     "states": "FROM _host_states({key}, '{prefix}steps')",
     "parts": "FROM _host_parts({key}, '{prefix}states', '{prefix}steps', '{prefix}periods')",
+    "pieces": "FROM _path_causes({key}, '{prefix}path', '{prefix}parts', '{prefix}steps')",
+    "idle": "FROM _idle_parts({key}, '{prefix}gaps', '{prefix}parts')",
 }
 _PREFIX: Final = "_advised_"
 _JOB: Final = """
@@ -35,8 +38,24 @@ _JOB: Final = """
     WHERE w.capture_id = $key AND w.key = 'job'
     LIMIT 1
 """
-# Times of the host in which it launches, by name of the op, or between ops.
+# Times of the host in which it launches, by name of the op, or between ops; and times of unknown cause.
 LAUNCHING: Final = ("host", "step")
+UNKNOWN: Final = ("unknown", "unknown_wait")
+# What the host does in a call, by its purpose.
+CALLS: Final = {
+    "allocation": "allocates memory",
+    "free": "frees memory",
+    "pinned_memory": "allocates, releases or registers pinned memory",
+    "module_load": "loads kernels",
+    "graph_instantiation": "captures or instantiates graphs",
+    "creation": "creates streams, events or contexts",
+    "launch": "is in a launch that takes long to return",
+    "copy": "is in a copy that takes long to return",
+}
+# Causes on the critical path that count in all ops together.
+TOGETHER: Final = (*CALLS, "data_loading", "compilation")
+# Causes of idle time that are one claim, by the first.
+_TOGETHER: Final = {cause: causes[0] for causes in (LAUNCHING, UNKNOWN) for cause in causes}
 
 
 class Idle(NamedTuple):
@@ -48,23 +67,44 @@ class Idle(NamedTuple):
     label: str | None
     kind: str | None
     ticks: int
-    parts: int
+
+
+class Gaps(NamedTuple):
+    """The gaps of a device that have time of a cause: how many, the most of it in one, with its start, and all of it in
+    those that have it for long.
+    """
+
+    device: int | None
+    cause: str
+    gaps: int
     longest: int
     at: int
+    in_long: int
 
 
 class OnPath(NamedTuple):
-    """Time on the critical path by what it is of, and what it is spent on."""
+    """Time on the critical path by what it is of, and what it is spent on; `subject` is what it counts for, `longest`
+    the time of its longest part, and `at` the start of that.
+    """
 
     name: str | None
     kind: str | None
     cause: str
     label: str | None
     family: str | None
+    subject: str | None
     ticks: int
-    parts: int
     longest: int
     at: int
+
+
+class Intervals(NamedTuple):
+    """How many intervals of the critical path are one subject's, the longest, its start, and the time in long ones."""
+
+    number: int
+    longest: int
+    at: int
+    in_long: int
 
 
 class Use(NamedTuple):
@@ -124,6 +164,22 @@ class Setup(NamedTuple):
     eligible_ticks: int | None
 
 
+def subject_of(path: str) -> str:
+    """Return the SQL of what a part of the critical path counts for; NULL for what has no name, and unknown waits.
+
+    Calls in which the host waits, loading and compilation count by what they are for, in all ops together; those of no
+    known kind by their name; copies from and to the host by theirs; what is between the ops of steps is one thing.
+    """
+    together = ", ".join(f"'{cause}'" for cause in TOGETHER)
+    return f"""CASE
+        WHEN {path}.cause IN ({together}) THEN {path}.cause
+        WHEN {path}.cause = 'call' OR {path}.cause = 'device' AND regexp_matches({path}.label, 'HtoD|DtoH')
+            THEN {path}.label
+        WHEN {path}.cause NOT IN ('between_steps', 'not_recorded', 'unknown')
+            THEN CASE WHEN {path}.name_kind = 'step' THEN 'step' ELSE {path}.name END
+    END"""
+
+
 class Evidence:
     """The evidence about one trace; `jobs` keeps that about all ranks, for the evidence about the others."""
 
@@ -133,7 +189,7 @@ class Evidence:
         self._made: list[str] = []
 
     def _rows(self, make: Callable[[Iterable[Any]], Row], query: str) -> list[Row]:
-        rows = self._connection.execute(query, {"key": self._key}).fetchall()
+        rows = self._connection.execute(query, {"key": self._key} if "$key" in query else {}).fetchall()
         return [make(row) for row in rows]
 
     def shared(self, name: str) -> str:
@@ -176,20 +232,91 @@ class Evidence:
         return self._rows(
             Idle._make,
             f"""
-            SELECT p.device, p.cause, p.did, p.label, p.kind, sum(p.ticks)::BIGINT, count(*),
-                max(p.ticks), arg_max(p.start_ticks, (p.ticks, -p.start_ticks))
-            FROM _idle_parts($key, '{self.shared("gaps")}', '{self.shared("parts")}') AS p
+            SELECT p.device, p.cause, p.did, p.label, p.kind, sum(p.ticks)::BIGINT
+            FROM {self.shared("idle")} AS p
             GROUP BY p.device, p.cause, p.did, p.label, p.kind
             ORDER BY p.device, 6 DESC, p.cause, p.label
             """,
         )
 
     @cached_property
+    def gaps(self) -> list[Gaps]:
+        """By device and cause, those of one claim together."""
+        together = " ".join(f"WHEN '{cause}' THEN '{first}'" for cause, first in _TOGETHER.items())
+        return self._rows(
+            Gaps._make,
+            f"""
+            SELECT p.device, p.cause, count(*), max(p.ticks), arg_max(p.start_ticks, (p.ticks, -p.start_ticks)),
+                coalesce(sum(p.ticks) FILTER (p.ticks >= {LONG}), 0)::BIGINT
+            FROM (
+                SELECT i.device, CASE i.cause {together} ELSE i.cause END AS cause,
+                    sum(i.ticks)::BIGINT AS ticks, min(i.start_ticks) AS start_ticks
+                FROM {self.shared("idle")} AS i
+                GROUP BY i.device, 2, i.gap
+            ) AS p
+            GROUP BY p.device, p.cause
+            """,
+        )
+
+    def op_of(self, device: int | None, cause: str) -> tuple[str | None, int]:
+        """Return the op that has most of a device's idle time of a cause, with that time."""
+        query = f"""
+            SELECT s.family, sum(i.ticks)::BIGINT AS ticks
+            FROM {self.shared("idle")} AS i
+            LEFT JOIN (
+                SELECT p.period, arg_max(p.owner_index, p.ticks) AS owner_index
+                FROM {self.shared("parts")} AS p
+                WHERE p.cause = $cause
+                GROUP BY p.period
+            ) AS p ON p.period = i.gap
+            JOIN (FROM device_events AS d WHERE d.capture_id = $key) AS d ON d.event_index = i.gap
+            JOIN (FROM event_ticks AS e WHERE e.capture_id = $key) AS e
+                ON e.event_index = coalesce(p.owner_index, d.op_index)
+            JOIN (FROM signatures AS s WHERE s.capture_id = $key) AS s USING (signature_index)
+            WHERE i.cause = $cause AND i.device IS NOT DISTINCT FROM $device AND s.activity = 'op'
+            GROUP BY s.family
+            ORDER BY ticks DESC, s.family
+            LIMIT 1
+        """
+        values = {"key": self._key, "device": device, "cause": cause}
+        return next(iter(self._connection.execute(query, values).fetchall()), (None, 0))
+
+    @cached_property
     def path(self) -> list[OnPath]:
-        query = "SELECT name, name_kind, cause, label, kernel_family, ticks, parts, longest, at_ticks"
-        tables = ", ".join(f"'{self.shared(name)}'" for name in ("path", "parts", "steps"))
-        query += f" FROM _path_causes($key, {tables})"
-        return self._rows(OnPath._make, f"{query} ORDER BY ticks DESC, name, cause, label")
+        return self._rows(
+            OnPath._make,
+            f"""
+            SELECT p.name, p.name_kind, p.cause, p.label, p.kernel_family, {subject_of("p")}, sum(p.ticks)::BIGINT,
+                max(p.ticks), arg_max(p.start_ticks, (p.ticks, -p.start_ticks))
+            FROM {self.shared("pieces")} AS p
+            GROUP BY p.name, p.name_kind, p.cause, p.label, p.kernel_family
+            ORDER BY 7 DESC, p.name, p.cause, p.label
+            """,
+        )
+
+    @cached_property
+    def intervals(self) -> dict[str, Intervals]:
+        """By subject: parts of one subject that follow each other without a gap are one interval."""
+        rows = self._rows(
+            tuple,
+            f"""
+            SELECT i.subject, count(*), max(i.ticks), arg_max(i.start_ticks, (i.ticks, -i.start_ticks)),
+                coalesce(sum(i.ticks) FILTER (i.ticks >= {LONG}), 0)::BIGINT
+            FROM (
+                SELECT o.subject, min(o.start_ticks) AS start_ticks, sum(o.ticks)::BIGINT AS ticks
+                FROM (
+                    SELECT p.start_ticks, p.ticks, {subject_of("p")} AS subject, sum(p.ticks) OVER (
+                        PARTITION BY {subject_of("p")} ORDER BY p.start_ticks ROWS UNBOUNDED PRECEDING
+                    ) - p.ticks AS before_ticks
+                    FROM {self.shared("pieces")} AS p
+                ) AS o
+                GROUP BY o.subject, o.start_ticks - o.before_ticks
+            ) AS i
+            WHERE i.subject IS NOT NULL
+            GROUP BY i.subject
+            """,
+        )
+        return {subject: Intervals(*row) for subject, *row in rows}
 
     @cached_property
     def use(self) -> list[Use]:
@@ -284,12 +411,9 @@ class Evidence:
         [(start, end)] = self._rows(tuple, query)
         return (0, 0) if start is None else (start, end)
 
-    def places(self, parts: Sequence[Idle | OnPath]) -> str:
-        """Return how many parts there are, with the length and start of the longest."""
-        longest = max(parts, key=lambda part: part.longest)
-        start = time((longest.at - self.traits.start_ticks) / 1e3, "us")
-        number = counted(sum(part.parts for part in parts), "part")
-        return f"{number}, the longest {time(longest.longest / 1e3, 'us')} from {start}"
+    def since_start(self, at: int) -> str:
+        """Return a moment as the time since the start of the recording."""
+        return time((at - self.traits.start_ticks) / 1e3, "us")
 
     def told_rank(self) -> tuple[str, str | None]:
         """Return what collectives of the trace's rank take time for: rank, with the number of the one that takes more

@@ -7,21 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from etq.advice.contract import Claim
-from etq.advice.trace_evidence import LAUNCHING, Evidence, Idle, Use
-from etq.advice.words import shortened
+from etq.advice.trace_evidence import CALLS, LAUNCHING, UNKNOWN, Evidence, Idle, Use
+from etq.advice.words import counted, shortened, time
 
 RULE: Final = "device idle"
-# What the host does in a call, by its purpose.
-CALLS: Final = {
-    "allocation": "allocates memory",
-    "free": "frees memory",
-    "pinned_memory": "allocates, releases or registers pinned memory",
-    "module_load": "loads kernels",
-    "graph_instantiation": "captures or instantiates graphs",
-    "creation": "creates streams, events or contexts",
-    "launch": "is in a launch that takes long to return",
-    "copy": "is in a copy that takes long to return",
-}
 _TEXTS: Final = {
     "data_loading": "waits for input data.",
     "synchronization": "idles after synchronizations: the host launched nothing ahead.",
@@ -32,9 +21,8 @@ _TEXTS: Final = {
 # What it does where no single name has half of the time.
 _SEVERAL: Final = {
     "cpu_op": "runs ops that launch nothing", "function": "runs functions that launch nothing",
-    "compilation": "compiles",
+    "compilation": "compiles", "call": "is in calls of no known kind",
 }  # fmt: skip
-_UNKNOWN: Final = ("unknown", "unknown_wait", "call")
 
 
 def device_idle(evidence: Evidence) -> Iterator[Claim]:
@@ -46,11 +34,12 @@ def device_idle(evidence: Evidence) -> Iterator[Claim]:
         for cause, text in _TEXTS.items():
             chosen = [part for part in parts if part.cause == cause]
             name = _top(chosen, lambda part: part.label)[0]
-            yield _claim(evidence, use, chosen, cause, f"{who} {text}", name=name)
+            shown = _within(evidence, use, chosen, cause) if cause in CALLS else []
+            yield _claim(evidence, use, chosen, cause, f"{who} {text}", shown, name=name)
         yield from _running(evidence, use, who, parts)
         yield from _communicating(evidence, use, who, parts)
         yield from _apart(evidence, use, who, parts)
-        unknown = [part._replace(cause="unknown") for part in parts if part.cause in _UNKNOWN]
+        unknown = [part._replace(cause="unknown") for part in parts if part.cause in UNKNOWN]
         text = f"{who} idles for a reason that the trace does not show."
         yield _claim(evidence, use, unknown, "unknown", text, least=20.0)
 
@@ -70,7 +59,7 @@ def _launching(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) ->
 
 def _running(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> Iterator[Claim]:
     """The host runs what launches nothing: ops of the CPU, functions, or torch.compile's."""
-    for cause, does in (("cpu_op", "runs"), ("function", "runs"), ("compilation", "compiles in")):
+    for cause, does in (("cpu_op", "runs"), ("function", "runs"), ("compilation", "compiles in"), ("call", "is in")):
         chosen = [part for part in parts if part.cause == cause]
         name, share = _top(chosen, lambda part: part.label)
         if name is not None and share >= 0.5:
@@ -84,7 +73,7 @@ def _communicating(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]
     cause, rank = evidence.told_rank()
     text = f"{who} waits for other processes."
     chosen = [part._replace(cause=cause) for part in parts if part.cause == "communication"]
-    yield _claim(evidence, use, chosen, cause, text, unexplained=text, name=rank)
+    yield _claim(evidence, use, chosen, cause, text, unexplained=text, name=rank, of="communication")
 
 
 def _apart(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> Iterator[Claim]:
@@ -100,16 +89,32 @@ def _apart(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> Ite
 def _claim(
     evidence: Evidence, use: Use, parts: Sequence[Idle], cause: str, text: str, shown: Sequence[str] = (), *,
     least: float = 5.0, unexplained: str | None = None, name: str | None = None, kind: str | None = None,
+    of: str | None = None,
 ) -> Claim:  # fmt: skip
+    """Return a claim about parts; `of` is the cause by which their gaps are counted, if it isn't that of the claim."""
     times: Counter[str] = Counter()
     for part in parts:
         times[part.cause] += part.ticks
     kind = kind or next((part.kind for part in parts if part.label == name and part.kind), "wait")
-    places = evidence.places(parts) if parts else ""
+    named = of or (LAUNCHING[0] if cause in LAUNCHING else cause)
+    places, longest, in_long = "", 0, 0
+    for found in evidence.gaps if parts else ():
+        if (found.device, found.cause) == (use.device, named):
+            longest, in_long = found.longest, found.in_long
+            most = f", {time(longest / 1e3, 'us')} of it in one" if found.gaps > 1 else ""
+            places = f"{counted(found.gaps, 'gap')}{most}, from {evidence.since_start(found.at)}"
     whole = ("first to last event of the device", use.span)
-    longest = max((part.longest for part in parts), default=0)
-    number = sum(part.parts for part in parts)
-    return Claim(RULE, text, unexplained, cause, (kind, name), times, whole, shown, places, least, longest, number)
+    return Claim(RULE, text, unexplained, cause, (kind, name), times, whole, shown, places, least, longest, in_long)
+
+
+def _within(evidence: Evidence, use: Use, parts: Sequence[Idle], cause: str) -> list[str]:
+    """Return the op in which the host is for most of the time, if the claim is worth asking."""
+    spent = sum(part.ticks for part in parts)
+    if 20 * spent < use.span:
+        return []
+    op, ticks = evidence.op_of(use.device, cause)
+    within = [f"the host was mostly in {shortened(op, 120)}"] if op is not None and 2 * ticks >= spent else []
+    return [*within, "etq idle --each lists them"]
 
 
 def _top(parts: Sequence[Idle], of: Callable[[Idle], str | None]) -> tuple[str | None, float]:

@@ -8,9 +8,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from etq.advice.contract import Claim
-from etq.advice.trace_evidence import Evidence, OnPath
-from etq.advice.trace_idle import CALLS
-from etq.advice.words import percent, shortened
+from etq.advice.trace_evidence import CALLS, TOGETHER, Evidence, Intervals, OnPath
+from etq.advice.words import counted, percent, shortened, time
 
 RULE: Final = "critical path"
 _LEAST: Final = 20.0
@@ -18,7 +17,6 @@ _LEAST: Final = 20.0
 _FOUR_BITS: Final = re.compile("fp4|int4|e2m1", re.IGNORECASE)
 # What the host does within an op is the op's.
 _OF_OP: Final = ("host", "step", "function")
-_TOGETHER: Final = (*CALLS, "data_loading", "compilation")
 _NOT_ON_HOST: Final = ("device", "wait", "unknown", "between_steps", "not_recorded")
 
 
@@ -38,33 +36,45 @@ def critical_path(evidence: Evidence) -> Iterator[Claim]:
         share = percent(100 * times.total() / whole[1]) if whole[1] else "0 %"
         text = f"{share} of the critical path is {_words(kind, name, parts)}."
         told = evidence.told_rank()[1] if cause == "rank" else name
-        places = evidence.places(parts)
-        longest, number = max(part.longest for part in parts), sum(part.parts for part in parts)
-        shown = _shown(kind, parts)
-        yield Claim(RULE, text, text, cause, (kind, told), times, whole, shown, places, _LEAST, longest, number)
+        found = evidence.intervals[parts[0].subject or ""]
+        places = _places(evidence, found)
+        shown = [*_shown(kind, parts), *_reach(evidence, whole[1])]
+        yield Claim(
+            RULE,
+            text,
+            text,
+            cause,
+            (kind, told),
+            times,
+            whole,
+            shown,
+            places,
+            _LEAST,
+            found.longest,
+            found.in_long,
+            "interval",
+            evidence.traits.ticks,
+        )
 
 
 def _subject(evidence: Evidence, part: OnPath) -> tuple[str, str] | None:
-    """Return what a part of the path counts for: its kind and name; None for what has no name, and unknown waits.
-
-    Calls in which the host waits, loading and compilation count by what they are for, in all ops together; those of no
-    known kind by their name; copies from and to the host by theirs.
-    """
-    if part.cause in _TOGETHER:
-        return "call", part.cause
-    if part.cause == "device" and _direction(part):
-        return "copy", part.label or ""
-    if part.cause == "call":
-        first, end = evidence.first_call
-        is_first = first <= part.at < end and 2 * part.longest >= part.ticks
-        return ("first_call" if is_first else "call", part.label) if part.label else None
-    if part.cause in ("between_steps", "not_recorded", "unknown") or part.name is None:
+    """Return what a part of the path counts for: its kind and name."""
+    if part.subject is None:
         return None
-    if part.kind == "step":
-        return "step", "step"
-    # The region that torch.compile made is written as an op, and is as large as what it made.
-    kind = "annotation" if part.name.startswith("Torch-Compiled Region") else part.kind
-    return kind or "function", part.name
+    if part.cause in TOGETHER:
+        kind = "call"
+    elif part.cause == "device" and _direction(part):
+        kind = "copy"
+    elif part.cause == "call":
+        first, end = evidence.first_call
+        kind = "first_call" if first <= part.at < end and 2 * part.longest >= part.ticks else "call"
+    elif part.kind == "step":
+        kind = "step"
+    else:
+        # The region that torch.compile made is written as an op, and is as large as what it made.
+        is_region = part.subject.startswith("Torch-Compiled Region")
+        kind = "annotation" if is_region else part.kind or "function"
+    return kind, part.subject
 
 
 def _direction(part: OnPath) -> str | None:
@@ -90,10 +100,37 @@ def _cause(evidence: Evidence, kind: str, part: OnPath) -> str:
 def _words(kind: str, name: str, parts: Sequence[OnPath]) -> str:
     if kind == "step":
         return "on the host, between the ops of steps"
-    if kind == "call" and name in _TOGETHER:
+    if kind == "call" and name in TOGETHER:
         top = max(parts, key=lambda part: part.ticks)
         return (top.label or name.replace("_", " ")) + (f": the host {CALLS[name]}" if name in CALLS else "")
-    return f"{name}, the first call of the runtime" if kind == "first_call" else name
+    return f"{name}, the first call of the runtime" if kind == "first_call" else shortened(name, 120)
+
+
+def _places(evidence: Evidence, found: Intervals) -> str:
+    """Return how many intervals there are, with the length and start of the longest."""
+    most = f", the longest {time(found.longest / 1e3, 'us')}" if found.number > 1 else ""
+    return f"{counted(found.number, 'interval')}{most} from {evidence.since_start(found.at)}"
+
+
+def _reach(evidence: Evidence, ticks: int) -> list[str]:
+    """Return how much of the recording the path is, if it isn't nearly all."""
+    whole = evidence.traits.ticks
+    if 20 * ticks >= 19 * whole:
+        return []
+    return [
+        f"the path is {time(ticks / 1e3, 'us')} of {time(whole / 1e3, 'us')} recorded: what it waited for before is not"
+    ]
+
+
+def _within(kind: str, parts: Sequence[OnPath]) -> list[str]:
+    """Return the op in which most of a call's time is."""
+    if kind not in ("call", "first_call"):
+        return []
+    times: Counter[str | None] = Counter()
+    for part in parts:
+        times[part.name if part.kind == "op" else None] += part.ticks
+    [(op, ticks)] = times.most_common(1)
+    return [f"mostly in {shortened(op, 120)}"] if op is not None and 2 * ticks >= times.total() else []
 
 
 def _shown(kind: str, parts: Sequence[OnPath]) -> list[str]:
@@ -102,10 +139,13 @@ def _shown(kind: str, parts: Sequence[OnPath]) -> list[str]:
     host = sum(part.ticks for part in parts if part.cause not in _NOT_ON_HOST)
     on_devices = [part for part in parts if part.cause == "device"]
     device = sum(part.ticks for part in on_devices)
-    top = max(on_devices, key=lambda part: part.ticks, default=None)
+    kernels: Counter[str] = Counter()
+    for part in on_devices:
+        kernels[part.label or ""] += part.ticks
     where = f"{percent(100 * device / ticks)} of it on devices, {percent(100 * host / ticks)} on the host"
     return [
+        *_within(kind, parts),
         *([where] if device or kind not in ("step", "call", "first_call") else []),
-        *([f"mostly the kernel {shortened(top.label or '', 120)}"] if top else []),
+        *(f"{percent(100 * most / ticks)} in the kernel {shortened(top, 120)}" for top, most in kernels.most_common(1)),
         "etq critical-path lists the ops",
     ]

@@ -32,7 +32,8 @@ def communication(evidence: Evidence) -> Iterator[Claim]:
         "ingest all ranks as one job.",
     }[cause]
     word = "step time" if steps.are_known else "recording"
-    shown = f"{percent(100 * spent / steps.ticks)} of the {word} is in communication while devices compute nothing"
+    where = "while devices compute nothing" if evidence.has_work else "on the host"
+    shown = f"{percent(100 * spent / steps.ticks)} of the {word} is in communication {where}"
     yield Claim(RULE, text, None, cause, ("rank", rank), times, (word, steps.ticks), [shown], least=_LEAST)
 
 

@@ -42,9 +42,9 @@ def setup(evidence: Evidence) -> Iterator[Finding]:
                 "medium",
                 f"The memory of device {device} is nearly full.",
                 f"{percent(100 * used / size)} of {size / 1024**3:.1f} GiB were in use",
-                "Try gradient checkpointing, or automatic mixed precision."
+                "If allocations fail, try gradient checkpointing, or automatic mixed precision."
                 if evidence.traits.is_training
-                else "Try a smaller batch, or smaller types.",
+                else "If allocations fail, try a smaller batch, or smaller types.",
             )
 
 

@@ -45,5 +45,9 @@ def gpu_utilization(evidence: Evidence) -> Iterator[Claim]:
             yield Claim(
                 "gpu utilization", f"{who} is mostly idle{' within the steps' if has_steps else ''}.", None, "low_use",
                 ("device", None), {"low_use": use.ticks - use.busy}, (word, use.ticks),
-                [f"a kernel ran in {percent(100 * use.kernels / use.ticks)} of the {of}"], least=50.0,
+                [
+                    f"a kernel ran in {percent(100 * use.kernels / use.ticks)} of the {of}",
+                    "etq critical-path lists what else takes it",
+                ],
+                least=50.0,
             )  # fmt: skip

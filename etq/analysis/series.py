@@ -55,8 +55,12 @@ class Series:
         unordered, short = self.not_judged
         if not unordered + short:
             return None
-        order = "no order" if self.over is None else f"no {'' if self.over == 'captured_at' else 'label '}{self.over}"
-        reasons = [(unordered, order), (short, f"in series of fewer than {LONG} builds")]
+        order = "order" if self.over is None else "captured_at" if self.over == "captured_at" else f"label {self.over}"
+        given = "the label build" if self.over is None else "it"
+        reasons = [
+            (unordered, f"no {order} (etq label adds {given})"),
+            (short, f"in series of fewer than {LONG} builds"),
+        ]
         held = [reason if unordered + short == count else f"{count:,} {reason}" for count, reason in reasons if count]
         return f"{unordered + short:,} of {self.captures:,} captures not judged: {', '.join(held)}"
 

@@ -57,23 +57,34 @@ _HEADLINE: Final = """
     WHERE h.value > 0
 """
 _STEPS: Final = """
-    SELECT CASE WHEN _step_count($capture, NULL, NULL) IS NULL THEN 'recording' ELSE 'step' END, NULL,
-        median(s.total), v.time, quantile_cont(s.total, 0.1) FILTER (v.steps > 1),
+    SELECT 'step', NULL, median(s.total), v.time, quantile_cont(s.total, 0.1) FILTER (v.steps > 1),
         quantile_cont(s.total, 0.9) FILTER (v.steps > 1), v.steps, v.unit
     FROM wide_steps($capture) AS s
     CROSS JOIN average_step($capture) AS v
-    WHERE v.category = 'Step'
+    WHERE v.category = 'Step' AND _step_count($capture, NULL, NULL) IS NOT NULL
     GROUP BY v.time, v.steps, v.unit
+"""
+# The time from the first event of a trace to the end of its last.
+_RECORDED: Final = """
+    SELECT _in_unit(r.end_ticks - r.start_ticks, a.scale) AS value, a.unit
+    FROM _scaled_capture($capture, NULL) AS a CROSS JOIN _recording($capture) AS r
+"""
+_RECORDING: Final = f"""
+    SELECT 'recording', NULL, r.value, NULL, NULL, NULL, 1, r.unit FROM ({_RECORDED}) AS r WHERE r.value > 0
 """
 _RUNS: Final = "SELECT 1 FROM runs AS r WHERE r.capture_id = $capture LIMIT 1"
 # Whether torch.compile compiled within a trace, which takes less time to ask than for how long; and for how long.
 _COMPILES: Final = """
     SELECT 1 FROM signatures AS s WHERE s.capture_id = $capture AND NOT s.on_device AND _is_compilation(s.label) LIMIT 1
 """
-_COMPILATION: Final = """
-    SELECT fsum(c.time), fsum(c.step_time), count(*), _step_count($capture, NULL, NULL) IS NOT NULL, any_value(c.unit)
-    FROM compilation($capture) AS c
-    HAVING fsum(c.time) >= 0.01 * fsum(c.step_time)
+_COMPILATION: Final = f"""
+    SELECT c.time, CASE WHEN c.has_steps THEN c.step_time ELSE r.value END AS whole, c.steps, c.has_steps, r.unit
+    FROM (
+        SELECT fsum(c.time) AS time, fsum(c.step_time) AS step_time, count(*) AS steps,
+            _step_count($capture, NULL, NULL) IS NOT NULL AS has_steps
+        FROM compilation($capture) AS c
+    ) AS c CROSS JOIN ({_RECORDED}) AS r
+    WHERE c.time >= 0.01 * whole
 """
 # The note on the mean of a figure.
 _MEANT: Final = {
@@ -281,8 +292,11 @@ def _rows_of(warehouse: Warehouse, view: str) -> str:
 
 def _figures(warehouse: Warehouse, capture: Capture) -> Rows:
     """Return each key figure, as `_HEADLINE`."""
-    figures = _HEADLINE.format(rows=_rows_of(warehouse, "headline"))
-    return warehouse.rows(_STEPS if capture.format == TRACE else figures, capture=capture.capture_id)[1]
+    of_dumps = _HEADLINE.format(rows=_rows_of(warehouse, "headline"))
+    for figures in (_STEPS, _RECORDING) if capture.format == TRACE else (of_dumps,):
+        if rows := warehouse.rows(figures, capture=capture.capture_id)[1]:
+            return rows
+    return []
 
 
 def _noun(number: str) -> str:
@@ -368,7 +382,8 @@ def _advice(warehouse: Warehouse, capture: Capture, style: TerminalStyle) -> Ite
     """Yield the findings of advice that cost most."""
     findings = _findings(warehouse, capture)
     if findings:
-        yield from ("", style.styled("Advice", "bold"))
+        left = f", the first {_MOST_FINDINGS} of {len(findings)} findings" if len(findings) > _MOST_FINDINGS else ""
+        yield from ("", style.styled(f"Advice{left}", "bold"))
     for severity, rule, finding in findings[:_MOST_FINDINGS]:
         head = f"{severity} {rule}: "
         colour = {"high": "red", "medium": "yellow"}.get(severity)

@@ -1,15 +1,23 @@
-"""Kernels whose names tell nothing: those that backends of communication launch, and a finding about the others."""
+"""Kernels whose names tell too little: those that backends of communication or ops of convolution launch, and a finding
+about those of unknown names.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from etq.ingest.trace.classes import Class
+from etq.ingest.trace.scanner import NONE
 
 _COMMUNICATION = "communication"
+# Libraries compute convolutions by products, too: of unfolded images, of Fourier transforms, of filters of one pixel.
+_PRODUCT = "GEMM"
+_CONVOLUTION = "convolution"
+_CONVOLVES = re.compile("[cC]onv(?:olution|_|[1-3]d)")
 
 
 def with_communication(
@@ -29,6 +37,27 @@ def with_communication(
         else each
         for place, each in enumerate(classes)
     ]
+
+
+def with_convolutions(
+    kinds: Sequence[tuple[str, str]], classes: Sequence[Class], kind: npt.NDArray[np.int64], op: npt.NDArray[np.int64]
+) -> tuple[Sequence[tuple[str, str]], Sequence[Class], npt.NDArray[np.int64]]:
+    """Return the kinds of slices, their classes, and the kind of each slice, with kinds apart for the products that ops
+    of convolution launched.
+
+    `op` [n] is the op that launched each slice, the innermost.
+    """
+    is_product = np.array([each.kernel_family == _PRODUCT for each in classes], np.bool_)
+    convolves = [
+        each.activity == "op" and _CONVOLVES.search(name) for each, (_, name) in zip(classes, kinds, strict=True)
+    ]
+    rows = np.flatnonzero(is_product[kind] & (op != NONE))
+    rows = rows[np.array(convolves, np.bool_)[kind[op[rows]]]]
+    apart, place = np.unique(kind[rows], return_inverse=True)
+    of_slices = kind.copy()
+    of_slices[rows] = len(kinds) + place
+    as_convolution = [classes[each]._replace(kernel_family=_CONVOLUTION) for each in apart]
+    return [*kinds, *(kinds[each] for each in apart)], [*classes, *as_convolution], of_slices
 
 
 def is_unknown(each: Class) -> bool:

@@ -18,7 +18,7 @@ from etq.ingest.trace.columns import TraceColumns, spelled, texts_of
 from etq.ingest.trace.counters import event_counters
 from etq.ingest.trace.details import DeviceDetails, MemoryDetails
 from etq.ingest.trace.inputs import inputs_of
-from etq.ingest.trace.kernels import unknown_kernels, with_communication
+from etq.ingest.trace.kernels import unknown_kernels, with_communication, with_convolutions
 from etq.ingest.trace.launches import around_of, is_launch, launches_within
 from etq.ingest.trace.nesting import first_places, occurrences, order_of
 from etq.ingest.trace.scanner import NONE
@@ -63,7 +63,9 @@ def trace_rows(
     classes = with_communication(slices.classes, slices.is_launched_within)
     if unknown := unknown_kernels(slices.kinds, classes, slices.kind, slices.elapsed):
         columns.find("unknown kernels", unknown)
-    signatures, signature = _signatures(slices, classes)
+    signatures, signature = _signatures(
+        slices, *with_convolutions(slices.kinds, classes, slices.kind, slices.owners.op)
+    )
     order = np.argsort(slices.at, kind="stable")
     order = order[order_of(slices.run[order])]
     described = {"format": texts(["torch_trace"]), "clock_bits": integers([64]), "profiling_level": texts(["all"])}
@@ -152,18 +154,29 @@ def _steps(columns: TraceColumns, slices: Slices, classes: Sequence[Class]) -> t
 
 
 def _beyond(steps: pa.RecordBatch, start: int, end: int) -> str:
-    """Return which steps of a recording begin before it or end after it; '' if none do."""
+    """Return which steps of a recording begin before it or end after it, by how much; '' if none do."""
     columns = (steps.column(name).to_pylist() for name in ("step", "host_start_ticks", "host_end_ticks"))
-    found = [
-        "step without a number" if step is None else f"step {step}"
-        for step, begin, until in zip(*columns, strict=True)
-        if begin is not None
-        and begin < end
-        and until > start
-        and (begin < start - _ROUNDING or until > end + _ROUNDING)
-    ]
-    named = ", ".join(found[:_MOST]) + (", ..." if len(found) > _MOST else "")
-    return f"{named}: annotated from before the recording's start, or until after its end" if found else ""
+    found = []
+    for step, begin, until in zip(*columns, strict=True):
+        if begin is None or begin >= end or until <= start:
+            continue
+        before, after = start - begin, until - end
+        sides = [f"{_time(before)} before its start"] * (before > _ROUNDING) + [f"{_time(after)} after its end"] * (
+            after > _ROUNDING
+        )
+        if sides:
+            share = 100 * (max(before, 0) + max(after, 0)) / (until - begin)
+            name = "step without a number" if step is None else f"step {step}"
+            found.append(
+                f"{name} has {min(share, 99.9):.3g} % of its time outside of the recording, {' and '.join(sides)}"
+            )
+    return "; ".join(found[:_MOST]) + (f"; and {len(found) - _MOST} more" if len(found) > _MOST else "")
+
+
+def _time(ticks: int) -> str:
+    """Return a time of a trace, in nanoseconds, as text."""
+    unit, size = next((each for each in (("s", 10**9), ("ms", 10**6)) if ticks >= each[1]), ("us", 1000))
+    return f"{ticks / size:,.3g} {unit}" if ticks < 1000 * size else f"{ticks / size:,.0f} {unit}"
 
 
 def _left_out(numbers: Sequence[int | None]) -> str:
@@ -210,20 +223,21 @@ def _runs(slices: Slices, left_out: Collection[int]) -> pa.RecordBatch:
     )
 
 
-def _signatures(slices: Slices, classes: Sequence[Class]) -> tuple[pa.RecordBatch, Whole]:
-    """Return the table `signatures`, one per block, category and name; and the signature of each slice. `classes` has
-    the class of each kind.
+def _signatures(
+    slices: Slices, kinds: Sequence[tuple[str, str]], classes: Sequence[Class], kind: Whole
+) -> tuple[pa.RecordBatch, Whole]:
+    """Return the table `signatures`, one per block and kind; and the signature of each slice. `kind` has the kind of
+    each slice, `kinds` their categories and names, `classes` their classes.
     """
     steps = len(slices.steps)
     block = np.where(slices.run < steps, 0, 1 if steps else 0)
-    key = block * len(slices.kinds) + slices.kind
-    first = first_places(key, 2 * len(slices.kinds))
+    key = block * len(kinds) + kind
+    first = first_places(key, 2 * len(kinds))
     distinct = np.flatnonzero(first != NONE)
     first, signature = first[distinct], (np.cumsum(first != NONE) - 1)[key]
-    blocks, kinds = (distinct // max(len(slices.kinds), 1)).tolist(), (distinct % max(len(slices.kinds), 1)).tolist()
-    names = [slices.kinds[kind][1] for kind in kinds]
-    categories = [slices.kinds[kind][0] for kind in kinds]
-    of_kinds = [classes[kind] for kind in kinds]
+    blocks, of_kinds = (distinct // max(len(kinds), 1)).tolist(), (distinct % max(len(kinds), 1)).tolist()
+    names = [kinds[each][1] for each in of_kinds]
+    categories = [kinds[each][0] for each in of_kinds]
     slots = np.zeros(len(distinct), np.int32)
     for each in set(blocks):
         own = np.flatnonzero(np.array(blocks) == each)
@@ -242,7 +256,7 @@ def _signatures(slices: Slices, classes: Sequence[Class]) -> tuple[pa.RecordBatc
             "chain_index": integers([NONE] * count, np.int64),
             "value_unit": texts(["ticks"] * count),
             "clock": texts(["host"] * count),
-            **class_columns(of_kinds),
+            **class_columns([classes[each] for each in of_kinds]),
         }
     )
     return rows, signature

@@ -46,6 +46,11 @@ def told_by(name: str) -> Told | None:
     return None
 
 
+def is_sglang(name: str) -> bool:
+    """Whether an event of this name is SGLang's own: it names steps as vLLM does, too."""
+    return "sglang/" in name or _MODE.fullmatch(name) is not None
+
+
 def serving_labels(steps: Iterable[Told]) -> dict[str, str]:
     """Return the labels of a trace with these steps: what is the same in all of them."""
     steps = [*steps]

@@ -32,7 +32,7 @@ from etq.ingest.trace.launches import (
 from etq.ingest.trace.nesting import nesting
 from etq.ingest.trace.ranks import rank_of
 from etq.ingest.trace.scanner import NONE
-from etq.ingest.trace.serving import Told, told_by
+from etq.ingest.trace.serving import Told, is_sglang, told_by
 from etq.ingest.trace.ticks import BEYOND, NO_TIME, Whole
 from etq.ingest.trace.types import Entries
 
@@ -327,7 +327,10 @@ class Slices:
     def told(self) -> Sequence[Told]:
         """The facts in the names of a server's steps."""
         of_kinds = {kind: told_by(self.kinds[kind][1]) for kind in {*self.kind[self.served].tolist()}}
-        return [told for kind in self.kind[self.served].tolist() if (told := of_kinds[kind]) is not None]
+        found = [told for kind in self.kind[self.served].tolist() if (told := of_kinds[kind]) is not None]
+        if found and any(is_sglang(name) for _, name in self.kinds):
+            return [told._replace(engine="sglang") for told in found]
+        return found
 
     def _served(self) -> Whole:
         """Return the annotations that are steps of a server, ordered by start, without those that begin within another

@@ -16,7 +16,7 @@ CREATE TABLE signatures (
     delegate_debug_str VARCHAR,  -- text id within the delegate; NULL if there is none
     value_unit VARCHAR,  -- unit of durations: ticks (of the capture's time_scale), us, cycles, bytes, count, unknown; NULL for debug
     clock VARCHAR NOT NULL,  -- host; delegate: the delegate's clock; synthetic: a bare value, start is always 0
-    kernel_family VARCHAR,  -- what a kernel of a trace computes, by its name: GEMM, convolution, attention, MoE, normalization, softmax, reduction, elementwise, embedding (and other gathers and scatters), copy, optimizer, communication, other; NULL for an unknown name, and for other events
+    kernel_family VARCHAR,  -- what a kernel of a trace computes, by its name, and of GEMM by the op that launched it, too: GEMM, convolution, attention, MoE, normalization, softmax, reduction, elementwise, embedding (and other gathers and scatters), copy, optimizer, communication, other; NULL for an unknown name, and for other events
     uses_matrix_units BOOLEAN,  -- whether a kernel of a trace uses tensor cores, or other vendors' matrix units, by its name; NULL for an unknown name, and for other events
     activity VARCHAR,  -- what a trace's event is, by its category: kernel, copy, fill (work of a device); device_wait, device_annotation, counter_range (about a device); call (of a runtime or driver), op, step, annotation, module, python (code of older layouts), python_function, other; NULL for other formats
     on_device BOOLEAN,  -- whether a trace's event is of a device or about one, and so in no thread of the host; NULL for other formats

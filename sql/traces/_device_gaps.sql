@@ -74,6 +74,7 @@ CREATE MACRO _idle_causes(
     launch_ticks  -- longest launch delay, in ticks; NULL for `latency_ticks` of `device_events`
 ) AS TABLE
 WITH device_launches AS MATERIALIZED (FROM _launches(capture_key)),
+all_steps AS MATERIALIZED (FROM _tool_steps(capture_key)),
 gaps AS MATERIALIZED (
     SELECT g.*, g.start_ticks + coalesce(g.host_ticks, 0) AS launched_ticks,
         coalesce(2 * g.host_ticks >= g.ticks, false) AS is_host, coalesce(launch_ticks, g.latency_ticks) AS limit_ticks
@@ -83,6 +84,7 @@ times AS MATERIALIZED (FROM _host_times(capture_key)),
 of_causes AS MATERIALIZED (SELECT t.* FROM times AS t WHERE t.call IS NULL),
 waits AS (
     SELECT g.next_index, g.start_ticks, g.launched_ticks, g.process, u.cause, u.since_ticks, b.is_waiting,
+        2 * (g.start_ticks - b.since_ticks) AS twice_waited_ticks,
         2 * (
             u.ticks + u.is_open * (g.launched_ticks - u.at_ticks)
             - coalesce(b.ticks + b.is_open * (g.start_ticks - b.at_ticks), 0)
@@ -99,11 +101,12 @@ waits AS (
         ON b.process = g.process AND b.cause = g.cause AND row(g.start_ticks) >= row(b.at_ticks)
 ),
 -- The cause that took half of the host's time; else the call that a thread waited in when the gap began, so that
--- nothing could be launched ahead.
+-- nothing could be launched ahead, unless the host then goes on for longer than a millisecond, and than it had waited.
 hosts AS MATERIALIZED (
     SELECT w.*, CASE WHEN w.is_waiting THEN w.start_ticks ELSE greatest(w.start_ticks, w.since_ticks) END AS asked_ticks
     FROM waits AS w
-    WHERE w.twice_ticks >= w.host_ticks OR w.is_waiting
+    WHERE w.twice_ticks >= w.host_ticks
+        OR w.is_waiting AND (w.host_ticks < 1000000 OR w.twice_ticks + w.twice_waited_ticks >= w.host_ticks)
     QUALIFY row_number() OVER (
         PARTITION BY w.next_index
         ORDER BY
@@ -145,10 +148,30 @@ messages AS (
     JOIN signatures AS s USING (capture_id)
     WHERE s.kernel_family = 'communication'
 ),
+steps AS MATERIALIZED (FROM _merged_steps('all_steps')),
+-- How long steps are until the end of each.
+stepped AS MATERIALIZED (
+    SELECT s.start_ticks, s.end_ticks, sum(s.end_ticks - s.start_ticks) OVER (ORDER BY s.start_ticks) AS ticks
+    FROM steps AS s
+),
+-- Gaps whose host time is mostly in no step.
+apart AS (
+    SELECT g.next_index
+    FROM gaps AS g
+    ASOF LEFT JOIN stepped AS u ON row(g.launched_ticks) >= row(u.start_ticks)
+    ASOF LEFT JOIN stepped AS b ON row(g.start_ticks) >= row(b.start_ticks)
+    WHERE g.is_host
+        AND EXISTS (FROM stepped)
+        AND 2 * (
+            coalesce(u.ticks - greatest(u.end_ticks - g.launched_ticks, 0), 0)
+            - coalesce(b.ticks - greatest(b.end_ticks - g.start_ticks, 0), 0)
+        ) < g.host_ticks
+),
 judged AS (
     SELECT g.*,
         CASE
             WHEN g.host_ticks IS NULL THEN 'unknown'
+            WHEN p.next_index IS NOT NULL THEN 'between_steps'
             WHEN g.is_host THEN coalesce(h.cause, 'host')
             WHEN NOT (g.is_recorded AND 2 * g.waited_ticks <= g.ticks - g.host_ticks)
                 AND g.ticks - g.host_ticks <= greatest(g.limit_ticks, 2 * g.call_ticks)
@@ -158,8 +181,13 @@ judged AS (
                 THEN CASE WHEN m.label IS NOT NULL THEN 'communication' ELSE 'dependency' END
             ELSE 'unknown_wait'
         END AS cause,
-        coalesce(h.asked_ticks, g.start_ticks + g.host_ticks // 2) AS asked_ticks, c.call
+        CASE
+            WHEN p.next_index IS NOT NULL OR h.asked_ticks IS NULL THEN g.start_ticks + g.host_ticks // 2
+            ELSE h.asked_ticks
+        END AS asked_ticks,
+        CASE WHEN p.next_index IS NULL THEN c.call END AS call
     FROM gaps AS g
+    LEFT JOIN apart AS p USING (next_index)
     LEFT JOIN hosts AS h USING (next_index)
     LEFT JOIN calls AS c USING (next_index)
     LEFT JOIN messages AS m ON m.label = g.waited_label

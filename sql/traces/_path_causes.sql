@@ -10,7 +10,7 @@ FROM query_table(path) AS p
 LEFT JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (event_index)
 WHERE p.kind IN ('host', 'handover');
 
--- The time on the critical path of a trace by what it is of and what it is spent on. `cause` is device, wait (for a
+-- One part of the critical path of a trace with what it is of and what it is spent on. `cause` is device, wait (for a
 -- device, a launch or another event), unknown, or for the host as in `idle_parts`. `name` is the op, or else the event,
 -- and `name_kind` what that is: op, step, annotation, module, function, call, kernel, copy or fill.
 CREATE MACRO _path_causes(
@@ -59,15 +59,12 @@ all_parts AS (
         AND 2 * c.elapsed_ticks >= p.end_ticks - p.start_ticks
     WHERE NOT p.is_host
 ),
-summed AS (
+named AS (
     SELECT o.signature_index AS owner_name, e.signature_index AS event_name, p.stretch, p.cause, p.host_label,
-        p.host_kind,
-        sum(p.ticks)::BIGINT AS ticks, count(*) AS parts, max(p.ticks) AS longest,
-        arg_max(p.start_ticks, (p.ticks, -p.start_ticks)) AS at_ticks
+        p.host_kind, p.start_ticks, p.ticks
     FROM all_parts AS p
     LEFT JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS o ON o.event_index = p.owner_index
     LEFT JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e ON e.event_index = p.event_index
-    GROUP BY o.signature_index, e.signature_index, p.stretch, p.cause, p.host_label, p.host_kind
 )
 SELECT CASE WHEN s.host_kind IS NULL THEN o.family ELSE s.host_label END AS name,
     coalesce(s.host_kind, o.kind) AS name_kind,
@@ -79,7 +76,7 @@ SELECT CASE WHEN s.host_kind IS NULL THEN o.family ELSE s.host_label END AS name
         WHEN s.stretch = 'launch' THEN 'launch'
         ELSE 'wait'
     END AS cause,
-    coalesce(e.label, s.host_label) AS label, e.kernel_family, s.ticks, s.parts, s.longest, s.at_ticks
-FROM summed AS s
+    coalesce(e.label, s.host_label) AS label, e.kernel_family, s.start_ticks, s.ticks
+FROM named AS s
 LEFT JOIN names AS o ON o.signature_index = s.owner_name
 LEFT JOIN names AS e ON e.signature_index = s.event_name;

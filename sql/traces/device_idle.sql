@@ -2,17 +2,18 @@
 -- fills) to the start of the next. By device, no stream ran anything; by stream, this stream did not, others may have.
 -- The time before a device's first event and after its last is not in any gap. A gap has two parts: until the next
 -- event's launch began nothing was waiting to run (host time), from then on it was launched and had not started (queued
--- time). The longer part determines the cause. Of host time: data_loading and communication, if the threads that launch
--- work spent half of it there; what they waited in for half of it, in calls of the runtime or driver: synchronization,
--- allocation, free, pinned_memory, module_load, graph_instantiation, creation (of streams, events, contexts) or call (a
--- call of no known kind); else synchronization or free, if a call that waits for a device was open when the gap began,
--- so that nothing could be launched ahead; else host. Of queued time: dependency, if by the trace's records
--- (`cuda_sync`) or its calls (hipStreamWaitEvent) the next event waited for an event of another stream during half of
--- it (communication, if that was a kernel of that family); launch_delay, if it is at most launch_delay_us, or if half
--- of it passed before the launch returned; dependency or communication, if an event of another stream or device ended
--- at most launch_delay_us before the next event started: the one that records or calls name, or any, if the trace has
--- neither, and in CUDA graphs; else unknown_wait: the next event waited for something that the trace doesn't show. A
--- gap without a recorded launch is unknown.
+-- time). The longer part determines the cause. Of host time: between_steps, if more than half of it lies in no step of
+-- any tool; data_loading and communication, if the threads that launch work spent half of it there; what they waited in
+-- for half of it, in calls of the runtime or driver: synchronization, allocation, free, pinned_memory, module_load,
+-- graph_instantiation, creation (of streams, events, contexts) or call (a call of no known kind); else synchronization
+-- or free, if a call that waits for a device was open when the gap began, so that nothing could be launched ahead, and
+-- the host went on within a millisecond, or as long as it had waited; else host. Of queued time: dependency, if by the
+-- trace's records (`cuda_sync`) or its calls (hipStreamWaitEvent) the next event waited for an event of another stream
+-- during half of it (communication, if that was a kernel of that family); launch_delay, if it is at most
+-- launch_delay_us, or if half of it passed before the launch returned; dependency or communication, if an event of
+-- another stream or device ended at most launch_delay_us before the next event started: the one that records or calls
+-- name, or any, if the trace has neither, and in CUDA graphs; else unknown_wait: the next event waited for something
+-- that the trace doesn't show. A gap without a recorded launch is unknown.
 -- Needs: torch_trace, device_events; else: framework_tax
 -- Empty: {capture} has no gaps between device events
 -- Shown: device!#, stream#, step#, start! (time), duration! (time), share_percent%, cause!, host_op, call, next_event,
@@ -25,8 +26,8 @@
 --   start: start of the gap, relative to the start of the recording
 --   duration: length of the gap
 --   share_percent: length in percent of the time from the first event of the device, or of the stream, to the end of its last
---   cause: host, synchronization, data_loading, communication, allocation, free, pinned_memory, module_load, graph_instantiation, creation, call, dependency, launch_delay, unknown_wait or unknown
---   host_op: innermost op or annotation of the launching thread where the wait began (in the middle of the host time, if the cause is host), ProfilerStep* for steps; NULL if there is none, and if the cause is in queued time
+--   cause: host, between_steps, synchronization, data_loading, communication, allocation, free, pinned_memory, module_load, graph_instantiation, creation, call, dependency, launch_delay, unknown_wait or unknown
+--   host_op: innermost op or annotation of the launching thread where the wait began (in the middle of the host time, if the cause is host or between_steps), ProfilerStep* for steps; NULL if there is none, and if the cause is in queued time
 --   call: call of the runtime or driver in which most of the host time passed that the cause names; for launch_delay the launch, if half of the time passed in it; NULL for other causes
 --   next_event: label of the event that ended the gap
 --   waited_for: label of the event of another stream or device that the next event waited for; NULL for other causes

@@ -6,7 +6,7 @@ SELECT g.next_index AS period, g.call_thread AS thread_index, g.start_ticks, g.s
 FROM query_table(gaps) AS g
 WHERE g.host_ticks > 0;
 
--- One part of one gap of a device, in ticks, as in `idle_parts`.
+-- One part of one gap of a device, in ticks, as in `idle_parts`. `gap` is the event that ends it.
 CREATE MACRO _idle_parts(
     capture_key,
     gaps,  -- a table of the rows of `_device_gaps`
@@ -74,7 +74,8 @@ spent AS (
     FROM all_gaps AS g
     LEFT JOIN messages AS m ON m.event_index = g.awaited_index
 )
-SELECT g.device, coalesce(p.at_ticks, g.start_ticks) AS start_ticks, p.cause, p.did, p.label, p.kind, p.ticks
+SELECT g.device, coalesce(p.at_ticks, g.start_ticks) AS start_ticks, p.cause, p.did, p.label, p.kind, p.ticks,
+    g.next_index AS gap
 FROM spent AS p
 JOIN all_gaps AS g ON g.next_index = p.period
 WHERE p.ticks > 0;

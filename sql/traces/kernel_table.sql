@@ -9,7 +9,7 @@
 --   unit
 -- Columns:
 --   kernel: name of the kernel
---   family: what it computes, by its name, as in `signatures`; NULL for an unknown name
+--   family: what it computes, as in `signatures`, by its longest call; NULL for an unknown name
 --   tensor_cores_used: whether it uses tensor cores, or matrix cores of AMD; NULL for an unknown name
 --   tensor_cores_eligible: whether tensor cores could run an op that launched it
 --   calls: number of calls
@@ -47,8 +47,9 @@ ran AS (
     WHERE s.kind = 'kernel' AND _is_recorded(r.iteration, r.phase, steps, phase)
 ),
 summed AS (
-    SELECT r.label, any_value(r.kernel_family) AS kernel_family, any_value(r.uses_matrix_units) AS uses_matrix_units,
-        r.unit, r.scale, bool_or(r.is_eligible) AS is_eligible, count(*) AS calls, sum(r.ticks)::DOUBLE AS ticks,
+    SELECT r.label, arg_max(r.kernel_family, r.ticks) AS kernel_family,
+        any_value(r.uses_matrix_units) AS uses_matrix_units, r.unit, r.scale,
+        bool_or(r.is_eligible) AS is_eligible, count(*) AS calls, sum(r.ticks)::DOUBLE AS ticks,
         _sum_where(r.ticks, r.is_in_step) AS step_ticks, max(r.ticks) AS longest, min(r.ticks) AS shortest,
         fsum(r.blocks_per_sm * r.ticks) AS blocks, fsum(r.occupancy_percent * r.ticks) AS occupancy
     FROM ran AS r

@@ -168,7 +168,9 @@ class AboutDump:
         low, high = self.drawn.medians(lambda each: each.ticks)
         share = 100 * self.drawn.load / (self.drawn.load + sum(each.ticks for each in self.drawn.complete))
         right = beside(ticks(match["time"]), self.drawn.load, self.drawn.load)
-        right &= beside(number(match["runs"]), self.drawn.load / high - 1, self.drawn.load / low + 1, 0.05)
+        right &= match["runs"] is None or beside(
+            number(match["runs"]), self.drawn.load / high - 1, self.drawn.load / low + 1, 0.05
+        )
         return (
             None
             if right and abs(number(match["share"]) - share) < 1

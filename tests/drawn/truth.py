@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection
 from functools import cached_property
 
-from tests.drawn.schedule import Part, Run, idle, length, path, recorded, within
+from tests.drawn.schedule import LAG, Part, Run, Work, idle, length, path, recorded, within
 from tests.drawn.traces import Drawn
 
 
@@ -70,6 +70,21 @@ class Truth:
     @cached_property
     def path(self) -> list[Part]:
         return list(path(self.last))
+
+    @cached_property
+    def beside_path(self) -> list[Work]:
+        """Work that ends shortly before the next of its stream, which is on the path for another reason: a trace doesn't
+        tell which of the two was waited for.
+        """
+        on_path = {(each.start, each.names[-1]) for each in self.path if each.cause in ("device", "rank")}
+        found = []
+        before: dict[int, Work] = {}
+        for each in recorded(self.last):
+            earlier = before.get(each.stream)
+            if earlier and (each.start, each.kernel.name) in on_path and each.start - earlier.end <= 2 * LAG:
+                found += [] if (earlier.start, earlier.kernel.name) in on_path else [earlier]
+            before[each.stream] = each
+        return found
 
     @cached_property
     def path_window(self) -> tuple[int, int]:

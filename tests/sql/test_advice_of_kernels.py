@@ -120,11 +120,13 @@ def test_what_limits_kernels(traces: Traces) -> None:
         == "100 % of the devices' time is in ops of elementwise that move 1.34 of 3.35 TB/s."
     )
     assert rows["below the roof"].ticks == pytest.approx(300_000 - least / 0.8)
+    slow = found(traces, ("aten::add", ADD, 600), shapes=LARGE)["device time"].remedy
+    assert slow.startswith("torch.compile")  # at a fifth of the peak, memory isn't the limit
     for length, is_short in ((3, True), (40, False)):
         rows = found(traces, *[("aten::add", ADD, length)] * 3, shapes=SMALL)
         assert ("below the roof" in rows) == is_short
     assert (
-        "too small to fill the device"
+        "whose work would take less time than the shortest kernels do"
         in found(traces, *[("aten::add", ADD, 3)] * 3, shapes=SMALL)["below the roof"].text
     )
 
