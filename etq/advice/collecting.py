@@ -54,8 +54,11 @@ def rows_of_trace(connection: duckdb.DuckDBPyConnection, key: int, unit: str | N
 
 def trace_findings(connection: duckdb.DuckDBPyConnection, key: int) -> list[Finding]:
     """Return what the rules find in a trace, unordered."""
-    is_time_known = trace_evidence.Evidence(connection, key).has_kernels
-    return [*traces.findings(connection, key), *kernels.findings(connection, key, is_time_known)]
+    evidence = trace_evidence.Evidence(connection, key)
+    try:
+        return [*traces.findings(evidence), *kernels.findings(evidence)]
+    finally:
+        evidence.drop()
 
 
 def rows_of_dumps(

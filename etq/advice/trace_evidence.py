@@ -22,9 +22,12 @@ _SHARED: Final = {
     "launches": "FROM _launches({key})",
     "steps": "FROM _tool_steps({key})",
     "gaps": _GAPS,
-    "path": "FROM _path_spans({key}, NULL, NULL)",
+    "recording": "FROM _recording_window({key})",
+    "path": "FROM _path_spans({key}, '{prefix}launches', '{prefix}recording', true)",
     "periods": _PERIODS,
     "states": "FROM _host_states({key}, '{prefix}steps')",
+    "peaks": "FROM _trace_peaks({key}, NULL, NULL, NULL)",
+    "work": "FROM _device_work({key}, '{prefix}launches', NULL, NULL, false)",
     "parts": "FROM _host_parts({key}, '{prefix}states', '{prefix}steps', '{prefix}periods')",
 }
 _PREFIX: Final = "_advised_"
@@ -117,7 +120,6 @@ class Setup(NamedTuple):
     uses_units: bool
     has_units: bool | None
     capability: float | None
-    eligible_ticks: int | None
 
 
 class Evidence:
@@ -127,8 +129,9 @@ class Evidence:
         self._connection, self._key = connection, capture_key
         self._made: list[str] = []
 
-    def _rows(self, make: Callable[[Iterable[Any]], Row], query: str) -> list[Row]:
-        rows = self._connection.execute(query, {"key": self._key}).fetchall()
+    def rows(self, make: Callable[[Iterable[Any]], Row], query: str, **values: str) -> list[Row]:
+        """Return the rows of a query about the trace of `$key`."""
+        rows = self._connection.execute(query, {"key": self._key, **values}).fetchall()
         return [make(row) for row in rows]
 
     def shared(self, name: str) -> str:
@@ -153,22 +156,22 @@ class Evidence:
     @cached_property
     def has_work(self) -> bool:
         """Whether a device ran anything."""
-        return bool(self._rows(tuple, "SELECT 1 FROM device_events AS d WHERE d.capture_id = $key LIMIT 1"))
+        return bool(self.rows(tuple, "SELECT 1 FROM device_events AS d WHERE d.capture_id = $key LIMIT 1"))
 
     @cached_property
     def knows_times(self) -> bool:
         """Whether all times of devices' events are known."""
         query = "SELECT 1 FROM findings AS f WHERE f.capture_id = $key AND f.rule = 'unknown times'"
-        return not self._rows(tuple, query)
+        return not self.rows(tuple, query)
 
     @cached_property
     def traits(self) -> Traits:
         query = "SELECT is_training, is_compiled, has_workers, steps, step_ticks, ticks, start_ticks, replays, runtime"
-        return self._rows(Traits._make, f"{query} FROM _trace_traits($key, '{self.shared('steps')}')")[0]
+        return self.rows(Traits._make, f"{query} FROM _trace_traits($key, '{self.shared('steps')}')")[0]
 
     @cached_property
     def idle(self) -> list[Idle]:
-        return self._rows(
+        return self.rows(
             Idle._make,
             f"""
             SELECT p.device, p.cause, p.did, p.label, p.kind, sum(p.ticks)::BIGINT, count(*),
@@ -184,28 +187,28 @@ class Evidence:
         query = "SELECT name, name_kind, cause, label, kernel_family, ticks, parts, longest, at_ticks"
         tables = ", ".join(f"'{self.shared(name)}'" for name in ("path", "parts", "steps"))
         query += f" FROM _path_causes($key, {tables})"
-        return self._rows(OnPath._make, f"{query} ORDER BY ticks DESC, name, cause, label")
+        return self.rows(OnPath._make, f"{query} ORDER BY ticks DESC, name, cause, label")
 
     @cached_property
     def use(self) -> list[Use]:
         tables = f"'{self.shared('launches')}', '{self.shared('steps')}'"
         columns = "device, ticks, busy_ticks, kernel_ticks, span_ticks"
-        return self._rows(Use._make, f"SELECT {columns} FROM _device_use($key, {tables}) ORDER BY device")
+        return self.rows(Use._make, f"SELECT {columns} FROM _device_use($key, {tables}) ORDER BY device")
 
     @cached_property
     def waits(self) -> list[Waits]:
         # To plan the search takes longer than to ask whether there are other ranks' traces.
-        if not self._rows(tuple, _OTHER_RANKS):
+        if not self.rows(tuple, _OTHER_RANKS):
             return []
         query = "SELECT is_own, rank, last_rank, calls, waited_ticks, transfer_ticks, steps_ticks"
-        return self._rows(
+        return self.rows(
             Waits._make, f"{query} FROM _waits_for_ranks($key) ORDER BY waited_ticks DESC, rank, last_rank"
         )
 
     @cached_property
     def steps(self) -> Steps | None:
         """The steps that count; None if there are none."""
-        rows = self._rows(
+        rows = self.rows(
             tuple,
             """
             SELECT sum(s.end_ticks - s.start_ticks)::BIGINT, sum(s.communication_ticks)::BIGINT,
@@ -219,14 +222,14 @@ class Evidence:
         if not steps.are_known and (steps.communication or steps.data_loading):
             columns = "ticks, communication_ticks, data_loader_ticks, has_steps"
             tables = f"'{self.shared('launches')}', '{self.shared('steps')}'"
-            steps = self._rows(Steps._make, f"SELECT {columns} FROM _tool_step_times($key, {tables})")[0]
+            steps = self.rows(Steps._make, f"SELECT {columns} FROM _tool_step_times($key, {tables})")[0]
         return steps if steps.ticks else None
 
     @cached_property
     def lost(self) -> Lost:
-        if not self._rows(tuple, "SELECT 1 FROM findings WHERE capture_id = $key AND rule = 'lost kernels'"):
+        if not self.rows(tuple, "SELECT 1 FROM findings WHERE capture_id = $key AND rule = 'lost kernels'"):
             return Lost(0, 0, None)
-        return self._rows(Lost._make, "SELECT launches, lost, call FROM _lost_launches($key)")[0]
+        return self.rows(Lost._make, "SELECT launches, lost, call FROM _lost_launches($key)")[0]
 
     @property
     def has_kernels(self) -> bool:
@@ -237,14 +240,23 @@ class Evidence:
     def setup(self) -> Setup:
         columns = (
             "is_data_parallel, is_distributed, has_nccl, devices, kernel_ticks, units_known, uses_units, has_units, "
-            "capability, eligible_ticks"
+            "capability"
         )
-        return self._rows(Setup._make, f"SELECT {columns} FROM _trace_setup($key)")[0]
+        return self.rows(Setup._make, f"SELECT {columns} FROM _trace_setup($key, '{self.shared('launches')}')")[0]
+
+    @cached_property
+    def eligible_ticks(self) -> int:
+        """The time of kernels of ops that could use tensor cores; 0 where kernels do, or the device has none."""
+        if not self.setup.has_units or self.setup.uses_units:
+            return 0
+        query = "SELECT _sum_where(c.kernel_self_ticks, c.is_lowest_eligible) FROM _operator_calls($key) AS c"
+        [(ticks,)] = self.rows(tuple, query)
+        return ticks or 0
 
     @cached_property
     def memory(self) -> list[tuple[int, int, int]]:
         """Of devices: the number, the most bytes in use, and all bytes."""
-        return self._rows(tuple, "SELECT device, bytes, memory_bytes FROM _used_memory($key) ORDER BY device")
+        return self.rows(tuple, "SELECT device, bytes, memory_bytes FROM _used_memory($key) ORDER BY device")
 
     @cached_property
     def compiled(self) -> tuple[int | None, int | None, bool | None]:
@@ -257,7 +269,7 @@ class Evidence:
             JOIN runs AS r USING (capture_id, run_index)
             LEFT JOIN _compiled_ticks($key) AS c USING (run_index)
         """
-        [(ticks, whole, has_steps)] = self._rows(tuple, query)
+        [(ticks, whole, has_steps)] = self.rows(tuple, query)
         return ticks, whole if has_steps else self.traits.ticks, has_steps
 
     @cached_property
@@ -269,7 +281,7 @@ class Evidence:
             JOIN event_ticks AS e USING (capture_id, signature_index)
             WHERE s.capture_id = $key AND s.activity = 'call'
         """
-        [(start, end)] = self._rows(tuple, query)
+        [(start, end)] = self.rows(tuple, query)
         return (0, 0) if start is None else (start, end)
 
     def places(self, parts: Sequence[Idle | OnPath]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from etq.advice.contract import Claim, judged
 from etq.advice.finding import Finding
@@ -14,25 +14,14 @@ from etq.advice.trace_ranks import communication, late_rank
 from etq.advice.trace_setup import lost_kernels, setup
 from etq.advice.trace_steps import compilation, data_loader, gpu_utilization
 
-if TYPE_CHECKING:
-    import duckdb
-
 Rule = Callable[[Evidence], Iterator[Claim]]
 # Rules about any trace, then those that need the times of devices.
 _OF_STEPS: Final[Sequence[Rule]] = (data_loader, communication, late_rank, compilation)
 _OF_DEVICES: Final[Sequence[Rule]] = (device_idle, critical_path, gpu_utilization)
 
 
-def findings(connection: duckdb.DuckDBPyConnection, capture_key: int) -> list[Finding]:
+def findings(evidence: Evidence) -> list[Finding]:
     """Return the findings about a trace, of all causes; those about kernels are others'."""
-    evidence = Evidence(connection, capture_key)
-    try:
-        return _found(evidence)
-    finally:
-        evidence.drop()
-
-
-def _found(evidence: Evidence) -> list[Finding]:
     found = [*lost_kernels(evidence), *setup(evidence)]
     rules = [*_OF_STEPS]
     if evidence.has_work and evidence.knows_times and evidence.has_kernels:

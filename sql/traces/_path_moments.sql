@@ -8,9 +8,10 @@
 -- ops of the forward pass beside it.
 CREATE MACRO _path_moments(
     capture_key,
+    launches,  -- a table of the rows of `_launches`
     last_thread  -- thread in which the path ends
 ) AS TABLE
-WITH work AS MATERIALIZED (SELECT w.* FROM _launches(capture_key) AS w WHERE w.end_ticks > w.start_ticks),
+WITH work AS MATERIALIZED (SELECT w.* FROM query_table(launches) AS w WHERE w.end_ticks > w.start_ticks),
 ended_in_stream AS MATERIALIZED (
     SELECT coalesce(w.device, -1) AS device, coalesce(w.stream, -1) AS stream, w.end_ticks,
         max(w.event_index) AS event_index

@@ -10,6 +10,7 @@ import pytest
 from etq.advice.contract import Claim, judged
 from etq.advice.finding import Finding
 from etq.advice.remedies import Stretch, Traits, remedy
+from etq.advice.trace_evidence import Evidence
 from etq.advice.traces import findings
 from etq.warehouse.warehouse import Warehouse
 from tests.trace_builders import event, trace
@@ -22,7 +23,10 @@ def advised(warehouse: Warehouse, folder: Path, *events: dict[str, Any], name: s
     path.write_bytes(trace(*events, **top))
     warehouse.ingest(path, name=name, labels={"job": "j"})
     [(key,)] = warehouse.rows("SELECT capture_id FROM captures WHERE name = $name", name=name)[1]
-    return findings(warehouse.connection, key)
+    evidence = Evidence(warehouse.connection, key)
+    found = findings(evidence)
+    evidence.drop()
+    return found
 
 
 def launched(number: int, at: float, start: float, end: float, op: str = "aten::mm") -> list[dict[str, Any]]:
