@@ -187,7 +187,7 @@ class Evidence:
         query = "SELECT name, name_kind, cause, label, kernel_family, ticks, parts, longest, at_ticks"
         tables = ", ".join(f"'{self.shared(name)}'" for name in ("path", "parts", "steps"))
         query += f" FROM _path_causes($key, {tables})"
-        return self.rows(OnPath._make, f"{query} ORDER BY ticks DESC, name, cause, label")
+        return self.rows(OnPath._make, f"{query} ORDER BY ticks DESC, name, cause, label, at_ticks")
 
     @cached_property
     def use(self) -> list[Use]:
