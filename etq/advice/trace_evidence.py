@@ -263,6 +263,9 @@ class Evidence:
         """The time in which torch.compile compiled, within the steps that count; their time; whether there are any, or
         one stands for the recording.
         """
+        compiling = "SELECT 1 FROM signatures AS s WHERE s.capture_id = $key AND _is_compilation(s.label) LIMIT 1"
+        if not self.rows(tuple, compiling):
+            return None, None, None
         query = """
             SELECT sum(c.ticks)::BIGINT, sum(s.end_ticks - s.start_ticks)::BIGINT, bool_or(_is_step_run(r.name))
             FROM (FROM trace_steps AS i WHERE i.capture_id = $key AND i.start_ticks IS NOT NULL) AS s
