@@ -10,6 +10,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
+from math import fsum
 from typing import Final, NamedTuple
 
 from etq.advice import trace_evidence
@@ -328,7 +329,7 @@ def below_the_roof(evidence: Evidence) -> Iterator[Finding]:
             groups[calls.family, calls.bound].append(calls)
     for (family, bound), rated in groups.items():
         ticks = sum(calls.ticks for calls in rated)
-        least = sum(calls.least_ticks for calls in rated)
+        least = fsum(calls.least_ticks for calls in rated)  # whatever the order of rows
         above = ticks - least / (1 if bound == "latency" else ACHIEVABLE)
         if above < 0.05 * evidence.ticks:
             continue
@@ -363,7 +364,7 @@ def _by_op(rated: Sequence[Rated]) -> list[tuple[str, int, int]]:
 def _at(bound: str, rated: Sequence[Rated], ticks: int, least: float) -> str:
     """Return what limits these calls, and how far they are from it, in a clause about them alone."""
     if bound == "memory":
-        moved = sum(calls.bytes or 0 for calls in rated)
+        moved = fsum(calls.bytes or 0 for calls in rated)
         # A byte in a nanosecond is a thousandth of a terabyte in a second.
         return f"that move {moved / ticks / 1e3:.2f} of {(rated[0].bandwidth or 0) / 1e12:.2f} TB/s"
     if bound == "compute":

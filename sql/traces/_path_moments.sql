@@ -33,10 +33,11 @@ slices AS MATERIALIZED (
 -- The stream of a synchronization with one stream, by the id of its call.
 streams AS (
     SELECT t.correlation_id, max(d.device) AS device, max(d.stream) AS stream
-    FROM _capture_events(capture_key) AS e
+    FROM (FROM signatures AS i WHERE i.capture_id = capture_key) AS s
+    JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e USING (signature_index)
     JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (event_index)
     JOIN (FROM device_events AS i WHERE i.capture_id = capture_key) AS d USING (event_index)
-    WHERE e.category = 'cuda_sync' AND starts_with(e.label, 'Stream Sync') AND d.stream >= 0 AND t.correlation_id > 0
+    WHERE s.category = 'cuda_sync' AND starts_with(s.label, 'Stream Sync') AND d.stream >= 0 AND t.correlation_id > 0
     GROUP BY t.correlation_id
     HAVING count(*) = 1
 ),
